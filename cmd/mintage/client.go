@@ -1,0 +1,340 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func newClient(s *settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "client",
+		Short: "Register and manage client systems",
+		Long: `Register and manage client systems. The commands work on the store itself,
+also while the server runs, which notices within two seconds.`,
+	}
+	cmd.AddCommand(newClientCreate(s), newClientList(s), newClientShow(s),
+		newClientState(s, "disable", store.ClientDisabled, "Refuse a client until it is enabled again", "Its grants stay, and go on when it is enabled."),
+		newClientState(s, "enable", store.ClientEnabled, "Let a disabled client authenticate again", ""),
+		newClientDelete(s), newSecret(s))
+	return cmd
+}
+
+func newClientCreate(s *settings) *cobra.Command {
+	var (
+		r         issuer.Registration
+		auth      string
+		public    bool
+		fromStdin bool
+		window    string
+		asJSON    bool
+	)
+	cmd := &cobra.Command{
+		Use:   "create --name NAME --redirect-uri URI --scope \"A B\"",
+		Short: "Register a client and print its id and secret",
+		Long: `Register a client and print its id and secret. The secret is shown once: only
+a keyed digest of it is stored.`,
+		Example: `  mintage client create --name "Billing" --redirect-uri https://billing.example/callback --scope "read write"
+
+  # credentials that exist already, taken from another server
+  printf %s "$OLD_SECRET" | mintage client create --id billing --secret-stdin --name "Billing" \
+    --redirect-uri https://billing.example/callback --scope read`,
+		Args: exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			r.Auth = store.AuthRule(auth)
+			if public {
+				if cmd.Flags().Changed("auth-method") && r.Auth != store.AuthNone {
+					return &issuer.Invalid{Field: "public", Message: "a public client does not authenticate: leave out --auth-method"}
+				}
+				r.Auth = store.AuthNone
+			}
+			if window != "" {
+				d, err := config.ParseDuration(window)
+				if err != nil {
+					return &issuer.Invalid{Field: "retry-window", Message: err.Error()}
+				}
+				std := d.Std()
+				r.RetryWindow = &std
+			}
+			if fromStdin {
+				if r.Secret, err = readSecret(cmd); err != nil {
+					return err
+				}
+			}
+			policy := grant.Policy{AccessLifetime: o.cfg.AccessTokenLifetime.Std()}
+			c, secret, err := r.Client(realm, o.ring, policy, o.now)
+			if err != nil {
+				return err
+			}
+			err = o.store.CreateClient(cmd.Context(), c, o.event(store.EventClientCreated, c.ID, c.Name))
+			if errors.Is(err, store.ErrConflict) {
+				return &issuer.Invalid{Field: "id", Message: "taken; ids never come back, even after deletion"}
+			}
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), struct {
+					ClientID string `json:"client_id"`
+					Secret   string `json:"client_secret,omitempty"`
+				}{c.ID, string(secret)})
+			}
+			if secret != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: keep the secret now: it is not shown again")
+			}
+			return printFields(cmd.OutOrStdout(), [][2]string{{"client_id", c.ID}, {"client_secret", string(secret)}})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.Name, "name", "", "what people call it (required)")
+	f.StringArrayVar(&r.RedirectURIs, "redirect-uri", nil, "callback to which codes may go, compared character by character; repeatable")
+	f.StringVar(&r.Scope, "scope", "", "scopes that it may be granted, separated by spaces (required)")
+	f.StringSliceVar(&r.GrantTypes, "grant-types", nil, "authorization_code, refresh_token; default: both")
+	f.StringVar(&auth, "auth-method", string(store.AuthEither), "post, basic, either, or none")
+	f.BoolVar(&public, "public", false, "no secret, as for a program on a user's device; its codes need PKCE")
+	f.BoolVar(&r.Native, "native", false, "allow loopback redirects on any port (RFC 8252) and private-use schemes")
+	f.BoolVar(&r.NoPKCE, "no-pkce", false, "do not ask for PKCE at the authorization endpoint, for client systems that cannot")
+	f.StringVar(&r.ID, "id", "", "an id that exists already; default: a generated one")
+	f.BoolVar(&fromStdin, "secret-stdin", false, "read a secret that exists already from standard input")
+	f.StringVar(&window, "retry-window", "", "how long a spent refresh token gets the same pair again; 0s: never")
+	f.BoolVar(&r.NoRotation, "no-rotation", false, "return the same refresh token, whose lifetime does not slide: a departure from the specification")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func readSecret(cmd *cobra.Command) (oauth.Secret, error) {
+	if isTerminal(os.Stdin) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "mintage: type the secret and press enter (it will be visible)")
+	}
+	line, err := bufio.NewReaderSize(cmd.InOrStdin(), 4096).ReadString('\n')
+	line = strings.TrimRight(line, "\r\n")
+	if line == "" {
+		return "", fmt.Errorf("no secret on standard input: %w", err)
+	}
+	return oauth.Secret(line), nil
+}
+
+// clientView is a client as it is listed: nothing in it is secret.
+type clientView struct {
+	ID           string       `json:"id"`
+	Name         string       `json:"name"`
+	State        string       `json:"state"`
+	Auth         string       `json:"auth_method"`
+	Native       bool         `json:"native"`
+	RequirePKCE  bool         `json:"require_pkce"`
+	Rotation     bool         `json:"refresh_rotation"`
+	RetryWindow  *string      `json:"retry_window"`
+	GrantTypes   []string     `json:"grant_types"`
+	RedirectURIs []string     `json:"redirect_uris"`
+	Scope        string       `json:"scope"`
+	CreatedAt    *time.Time   `json:"created_at"`
+	UpdatedAt    *time.Time   `json:"updated_at"`
+	Secrets      []secretView `json:"secrets"`
+}
+
+func viewClient(c store.Client, now grant.Instant) clientView {
+	v := clientView{
+		ID: c.ID, Name: c.Name, State: string(c.State), Auth: string(c.Auth), Native: c.Native,
+		RequirePKCE: c.RequirePKCE, Rotation: !c.NoRotation, GrantTypes: c.GrantTypes,
+		RedirectURIs: c.RedirectURIs, Scope: string(c.Scope),
+		CreatedAt: jsonInstant(c.CreatedAt), UpdatedAt: jsonInstant(c.UpdatedAt), Secrets: viewSecrets(c, now),
+	}
+	if c.RetryWindow != nil {
+		text := config.Duration(c.RetryWindow.Duration()).String()
+		v.RetryWindow = &text
+	}
+	return v
+}
+
+func newClientList(s *settings) *cobra.Command {
+	var asJSON, all bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List clients",
+		Args:  exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			ch, err := o.store.Changes(cmd.Context(), 0)
+			if err != nil {
+				return err
+			}
+			slices.SortFunc(ch.Clients, func(a, b store.Client) int {
+				return strings.Compare(strings.ToLower(a.Name)+a.ID, strings.ToLower(b.Name)+b.ID)
+			})
+			views, rows := []clientView{}, [][]string{}
+			for _, c := range ch.Clients {
+				if c.State == store.ClientDeleted && !all {
+					continue
+				}
+				// With the last use of each secret.
+				if c, err = o.store.Client(cmd.Context(), c.ID); err != nil {
+					return err
+				}
+				views = append(views, viewClient(c, o.now))
+				var used grant.Instant
+				for _, sec := range c.Secrets {
+					used = max(used, sec.LastUsedAt)
+				}
+				rows = append(rows, []string{c.ID, c.Name, string(c.State), string(c.Auth), string(c.Scope),
+					fmt.Sprint(len(c.Secrets)), orDash(instant(used))})
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), views)
+			}
+			return printTable(cmd.OutOrStdout(), "ID|NAME|STATE|AUTH|SCOPE|SECRETS|LAST USED", rows)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&all, "all", false, "deleted clients too")
+	return cmd
+}
+
+func newClientShow(s *settings) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one client",
+		Args:  exactly(1, "one client id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			c, err := o.client(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			v := viewClient(c, o.now)
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), v)
+			}
+			window := ""
+			if v.RetryWindow != nil {
+				window = *v.RetryWindow
+			}
+			err = printFields(cmd.OutOrStdout(), [][2]string{
+				{"id", v.ID}, {"name", v.Name}, {"state", v.State}, {"auth method", v.Auth},
+				{"native", fmt.Sprint(v.Native)}, {"requires pkce", fmt.Sprint(v.RequirePKCE)},
+				{"refresh rotation", fmt.Sprint(v.Rotation)}, {"retry window", window},
+				{"grant types", strings.Join(v.GrantTypes, " ")}, {"redirect uris", strings.Join(v.RedirectURIs, " ")},
+				{"scope", v.Scope}, {"created", instant(c.CreatedAt)}, {"updated", instant(c.UpdatedAt)},
+			})
+			if err != nil || len(c.Secrets) == 0 {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
+			return printSecrets(cmd.OutOrStdout(), v.Secrets)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// client reads a client that has not been deleted.
+func (o *office) client(cmd *cobra.Command, id string) (store.Client, error) {
+	c, err := o.store.Client(cmd.Context(), id)
+	if errors.Is(err, store.ErrNotFound) {
+		return c, hint(fmt.Errorf("there is no client %q", id), "see: mintage client list")
+	}
+	if err == nil && c.State == store.ClientDeleted {
+		return c, hint(fmt.Errorf("client %q was deleted on %s", id, instant(c.UpdatedAt)), "see: mintage client list --all")
+	}
+	return c, err
+}
+
+// change writes back a client that was read and changed.
+func (o *office) change(cmd *cobra.Command, c store.Client, cutoffs []store.Cutoff, name store.EventName, detail string) error {
+	c.Version++
+	c.UpdatedAt = o.now
+	err := o.store.UpdateClient(cmd.Context(), c, cutoffs, o.event(name, c.ID, detail))
+	if errors.Is(err, store.ErrConflict) {
+		return hint(fmt.Errorf("client %q was changed by somebody else at this moment; nothing was done", c.ID), "look at it and try again: mintage client show "+c.ID)
+	}
+	return err
+}
+
+func newClientState(s *settings, verb string, state store.ClientState, short, more string) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " ID",
+		Short: short,
+		Long:  strings.TrimSpace(short + ". The server follows within two seconds. " + more),
+		Args:  exactly(1, "one client id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			c, err := o.client(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			if c.State != state {
+				c.State = state
+				if err := o.change(cmd, c, nil, store.EventClientChanged, string(state)); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "client %s is %s\n", c.ID, state)
+			return nil
+		},
+	}
+}
+
+func newClientDelete(s *settings) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "delete ID --yes",
+		Short: "Delete a client and end its grants, for good",
+		Long: `Delete a client and end its grants, for good: its users must agree again to
+whatever takes its place. The id never comes back. To stop a client for a
+while, use: mintage client disable`,
+		Args: exactly(1, "one client id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !yes {
+				return &usageError{hint(errors.New("nothing was deleted: this cannot be undone"), "add --yes to do it")}
+			}
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			c, err := o.client(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			c.State = store.ClientDeleted
+			c.Secrets = []store.Secret{}
+			cut := store.Cutoff{Realm: c.Realm, ClientID: c.ID, At: o.now}
+			if err := o.change(cmd, c, []store.Cutoff{cut}, store.EventClientDeleted, c.Name); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "client %s is deleted\n", c.ID)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "really do it")
+	return cmd
+}

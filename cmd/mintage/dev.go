@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// This file is the --dev server: what others prepare, it makes. None of it is
+// used without --dev.
+
+const devCallback = "https://client.example/callback"
+
+// devInfo is DIR/dev.json, for scripts.
+type devInfo struct {
+	Issuer        string `json:"issuer"`
+	TokenEndpoint string `json:"token_endpoint"`
+	CAFile        string `json:"ca_file"`
+	ClientID      string `json:"client_id"`
+	ClientSecret  string `json:"client_secret"`
+	RedirectURI   string `json:"redirect_uri"`
+	AdminSocket   string `json:"admin_socket"`
+	Management    string `json:"management"`
+}
+
+func devFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev.json") }
+
+// prepareDev fills in the address and the certificate.
+func prepareDev(cfg *config.Config, addr net.Addr) error {
+	tcp := addr.(*net.TCPAddr)
+	if !tcp.IP.IsLoopback() {
+		return &usageError{hint(fmt.Errorf("--dev listens on this machine only, not on %s", tcp),
+			"for other machines, prepare public_url, tls.cert and tls.key, and leave out --dev")}
+	}
+	dir, err := filepath.Abs(cfg.Data)
+	if err != nil {
+		return err
+	}
+	cfg.Data = dir
+	cfg.PublicURL = "https://" + tcp.String()
+	if cfg.TLS.Cert != "" {
+		return nil
+	}
+	cfg.TLS.Cert, cfg.TLS.Key = filepath.Join(dir, "dev-cert.pem"), filepath.Join(dir, "dev-key.pem")
+	return makeDevCertificate(filepath.Join(dir, "dev-ca.pem"), cfg.TLS.Cert, cfg.TLS.Key, tcp.IP)
+}
+
+// makeDevCertificate writes a certificate authority and a certificate of it,
+// unless they are there and good for another day. The authority's key is
+// thrown away.
+func makeDevCertificate(caFile, certFile, keyFile string, ip net.IP) error {
+	if devCertificateFits(caFile, certFile, ip) {
+		return nil
+	}
+	now := time.Now()
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	serial := func() *big.Int { n, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); return n }
+	ca := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Mintage --dev authority"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	if err != nil {
+		return err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	cert := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Mintage --dev"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(0, 6, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{ip, net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, ca, key.Public(), caKey)
+	if err != nil {
+		return err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		writePEM(keyFile, 0o600, "PRIVATE KEY", keyDER),
+		writePEM(certFile, 0o644, "CERTIFICATE", der),
+		writePEM(caFile, 0o644, "CERTIFICATE", caDER),
+	)
+}
+
+func devCertificateFits(caFile, certFile string, ip net.IP) bool {
+	read := func(name string) *x509.Certificate {
+		text, _ := os.ReadFile(name)
+		block, _ := pem.Decode(text)
+		if block == nil {
+			return nil
+		}
+		c, _ := x509.ParseCertificate(block.Bytes)
+		return c
+	}
+	ca, cert := read(caFile), read(certFile)
+	return ca != nil && cert != nil && cert.CheckSignatureFrom(ca) == nil &&
+		time.Until(cert.NotAfter) > 24*time.Hour && cert.VerifyHostname(ip.String()) == nil
+}
+
+func writePEM(name string, mode os.FileMode, kind string, der []byte) error {
+	return os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
+}
+
+// finishDev makes the demo client, unless dev.json names one that is there,
+// and writes dev.json.
+func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *issuer.Directory, listeners []listener) (devInfo, error) {
+	var info devInfo
+	if text, err := os.ReadFile(devFile(cfg)); err == nil {
+		_ = json.Unmarshal(text, &info) // a damaged file is written anew
+	}
+	view, err := dir.View()
+	if err != nil {
+		return info, err
+	}
+	if _, there := view.Client(realm, info.ClientID); !there {
+		now := grant.At(time.Now())
+		c, secret, err := issuer.Registration{
+			Name: "Demo client of --dev", RedirectURIs: []string{devCallback}, Scope: "read write", Auth: store.AuthEither, NoPKCE: true,
+		}.Client(realm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, now)
+		if err != nil {
+			return info, err
+		}
+		event := store.Event{At: now, Name: store.EventClientCreated, About: c.ID, Actor: "serve --dev", Detail: c.Name}
+		if err := errors.Join(st.CreateClient(ctx, c, event), dir.Poll(ctx)); err != nil {
+			return info, err
+		}
+		info.ClientID, info.ClientSecret = c.ID, string(secret)
+	}
+	info.Issuer = cfg.IssuerID()
+	info.TokenEndpoint = cfg.PublicURL + cfg.BasePath + "/oauth2/access_token?realm=" + realm
+	info.CAFile = filepath.Join(cfg.Data, "dev-ca.pem")
+	info.RedirectURI = devCallback
+	info.AdminSocket = strings.TrimPrefix(cfg.AdminListen(), "unix:")
+	info.Management = "http://" + listeners[1].Addr().String()
+	text, err := json.MarshalIndent(info, "", "  ")
+	if err != nil {
+		return info, err
+	}
+	// In one step, so that a script that waits for the file reads all of it.
+	tmp := devFile(cfg) + ".new"
+	return info, errors.Join(os.WriteFile(tmp, append(text, '\n'), 0o600), os.Rename(tmp, devFile(cfg)))
+}
+
+// printDev prints commands to paste. They fetch their own code: a printed one
+// would die within a minute, while people read.
+func printDev(w io.Writer, cfg config.Config, d devInfo) {
+	self, err := os.Executable()
+	if err != nil || strings.Contains(self, "go-build") {
+		self = "mintage"
+	}
+	fmt.Fprintf(w, `
+Mintage is serving on %s (for trying out; stop it with Ctrl-C).
+
+1. Redeem a code for a pair of tokens (paste into another terminal):
+
+code=$(%[2]s code issue --data %[3]s --client %[4]s --redirect-uri %[5]s --subject alice)
+curl --silent --cacert %[6]s '%[7]s' \
+  --data grant_type=authorization_code --data-urlencode "code=$code" --data redirect_uri=%[5]s \
+  --data client_id=%[4]s --data client_secret=%[8]s | tee %[9]s
+
+2. Refresh: a new access token and a new refresh token:
+
+refresh=$(sed 's/.*"refresh_token":"\([^"]*\)".*/\1/' %[9]s)
+curl --silent --cacert %[6]s '%[7]s' \
+  --data grant_type=refresh_token --data "refresh_token=$refresh" \
+  --data client_id=%[4]s --data client_secret=%[8]s
+
+Scripts find these values in %[10]s
+`, cfg.PublicURL, shellQuote(self), shellQuote(cfg.Data), d.ClientID, d.RedirectURI, shellQuote(d.CAFile), d.TokenEndpoint, d.ClientSecret,
+		shellQuote(filepath.Join(cfg.Data, "tokens.json")), devFile(cfg))
+}
+
+func shellQuote(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+@:", r))
+	}) {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}

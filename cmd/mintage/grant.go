@@ -1,0 +1,246 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func newGrant(s *settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "grant",
+		Short: "List, show and revoke what users have granted",
+	}
+	cmd.AddCommand(newGrantList(s), newGrantShow(s), newGrantRevoke(s))
+	return cmd
+}
+
+// grantView is a grant as it is listed.
+type grantView struct {
+	ID           string     `json:"id"`
+	State        string     `json:"state"`
+	Reason       string     `json:"reason,omitempty"`
+	ClientID     string     `json:"client_id"`
+	Subject      string     `json:"subject"`
+	Scope        string     `json:"scope"`
+	AuthorizedAt *time.Time `json:"authorized_at"`
+	Generation   uint32     `json:"generation"`
+	RotatedAt    *time.Time `json:"rotated_at"`
+	ExpiresAt    *time.Time `json:"expires_at"`
+	DeleteAfter  *time.Time `json:"delete_after"`
+	Cutoff       *time.Time `json:"cutoff,omitempty"`
+	Events       []any      `json:"events,omitempty"`
+}
+
+func (o *office) viewGrant(g grant.Grant, cutoffs []store.Cutoff) grantView {
+	v := grantView{
+		ID: g.ID.String(), State: g.State.String(), Reason: g.Reason.String(), ClientID: g.ClientID, Subject: g.Subject,
+		Scope: string(g.Scope), AuthorizedAt: jsonInstant(g.AuthorizedAt), Generation: g.Generation,
+		RotatedAt: jsonInstant(g.RotatedAt), ExpiresAt: jsonInstant(g.ExpiresAt), DeleteAfter: jsonInstant(g.DeleteAfter),
+	}
+	var cut grant.Instant
+	for _, c := range cutoffs {
+		if c.Realm == g.Realm && (c.Subject == "" || c.Subject == g.Subject) && (c.ClientID == "" || c.ClientID == g.ClientID) {
+			cut = max(cut, c.At)
+		}
+	}
+	switch {
+	case g.State == grant.Revoked:
+	case cut >= g.AuthorizedAt:
+		v.State, v.Cutoff = "cut off", jsonInstant(cut)
+	case o.now >= g.ExpiresAt:
+		v.State = "expired"
+	}
+	return v
+}
+
+func newGrantList(s *settings) *cobra.Command {
+	var subject, client string
+	var limit int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list [--subject S] [--client ID]",
+		Short: "List grants",
+		Args:  exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			ch, err := o.store.Changes(cmd.Context(), 0)
+			if err != nil {
+				return err
+			}
+			list, err := o.store.Grants(cmd.Context(), store.GrantFilter{Realm: realm, Subject: subject, ClientID: client, Limit: limit + 1})
+			if err != nil {
+				return err
+			}
+			more := len(list) > limit
+			list = list[:min(limit, len(list))]
+			views, rows := []grantView{}, [][]string{}
+			for _, g := range list {
+				v := o.viewGrant(g, ch.Cutoffs)
+				views = append(views, v)
+				rows = append(rows, []string{v.ID, v.State, v.ClientID, v.Subject, v.Scope, fmt.Sprint(v.Generation), instant(g.RotatedAt), instant(g.ExpiresAt)})
+			}
+			if more {
+				fmt.Fprintf(cmd.ErrOrStderr(), "mintage: only the first %d are shown; use --subject, --client or --limit\n", limit)
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), views)
+			}
+			return printTable(cmd.OutOrStdout(), "GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows)
+		},
+	}
+	cmd.Flags().StringVar(&subject, "subject", "", "only this subject's")
+	cmd.Flags().StringVar(&client, "client", "", "only this client's")
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newGrantShow(s *settings) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show GRANT",
+		Short: "Show one grant and what is recorded of it",
+		Args:  exactly(1, "one grant id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			g, err := o.grant(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			ch, err := o.store.Changes(cmd.Context(), 0)
+			if err != nil {
+				return err
+			}
+			events, err := o.store.Events(cmd.Context(), g.ID.String(), 100)
+			if err != nil {
+				return err
+			}
+			v := o.viewGrant(g, ch.Cutoffs)
+			var rows [][]string
+			for _, e := range events {
+				v.Events = append(v.Events, struct {
+					At     *time.Time `json:"at"`
+					Name   string     `json:"name"`
+					Actor  string     `json:"actor"`
+					Detail string     `json:"detail"`
+				}{jsonInstant(e.At), string(e.Name), e.Actor, e.Detail})
+				rows = append(rows, []string{instant(e.At), string(e.Name), e.Actor, e.Detail})
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), v)
+			}
+			cut := ""
+			if v.Cutoff != nil {
+				cut = v.Cutoff.Format(time.RFC3339)
+			}
+			if err := printFields(cmd.OutOrStdout(), [][2]string{
+				{"grant", v.ID}, {"state", v.State}, {"reason", v.Reason}, {"cut off at", cut},
+				{"client", v.ClientID}, {"subject", v.Subject}, {"scope", v.Scope},
+				{"authorized", instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
+				{"rotated", instant(g.RotatedAt)}, {"expires", instant(g.ExpiresAt)},
+				{"row kept until", instant(g.DeleteAfter)}, {"key", g.KeyID.String()},
+			}); err != nil || len(rows) == 0 {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
+			return printTable(cmd.OutOrStdout(), "AT|EVENT|ACTOR|DETAIL", rows)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (o *office) grant(cmd *cobra.Command, text string) (grant.Grant, error) {
+	id, err := grant.ParseID(text)
+	if err != nil {
+		return grant.Grant{}, &usageError{err}
+	}
+	g, err := o.store.Grant(cmd.Context(), id)
+	if errors.Is(err, store.ErrNotFound) {
+		return g, hint(fmt.Errorf("there is no grant %s", id), "it never began, or its last token expired and its row was removed")
+	}
+	return g, err
+}
+
+func newGrantRevoke(s *settings) *cobra.Command {
+	var subject, client string
+	cmd := &cobra.Command{
+		Use:   "revoke GRANT | --subject S | --client ID | --subject S --client ID",
+		Short: "End a grant, or all of a subject, of a client, or of the pair",
+		Long: `End a grant, or all of a subject, of a client, or of the pair. One grant ends at
+once. The others end by a cutoff: everything that was authorized until now is
+refused, also codes that were not redeemed yet; the server follows within two
+seconds. Users may authorize anew.`,
+		Example: `  mintage grant revoke 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b
+  mintage grant revoke --subject alice
+  mintage grant revoke --subject alice --client Zx81kQ`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 1) == (subject != "" || client != "") {
+				return &usageError{hint(errors.New("name one grant, or --subject, --client or both"), "see: "+cmd.CommandPath()+" --help")}
+			}
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			if len(args) == 1 {
+				return o.revokeGrant(cmd, args[0])
+			}
+			if client != "" {
+				if _, err := o.client(cmd, client); err != nil {
+					return err
+				}
+			}
+			cut := store.Cutoff{Realm: realm, Subject: subject, ClientID: client, At: o.now}
+			about := client
+			if about == "" {
+				about = subject
+			}
+			detail := fmt.Sprintf("subject %q, client %q", subject, client)
+			if err := o.store.AddCutoff(cmd.Context(), cut, o.event(store.EventCutoff, about, detail)); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", instant(o.now), detail)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&subject, "subject", "", "everything of this subject")
+	cmd.Flags().StringVar(&client, "client", "", "everything of this client")
+	return cmd
+}
+
+func (o *office) revokeGrant(cmd *cobra.Command, text string) error {
+	for {
+		g, err := o.grant(cmd, text)
+		if err != nil {
+			return err
+		}
+		d := g.Revoke(grant.ReasonOperator)
+		if d.Next != g {
+			err = o.store.UpdateGrant(cmd.Context(), d.Next, o.event(store.EventGrantRevoked, g.ID.String(), "by command"))
+			if errors.Is(err, store.ErrConflict) {
+				continue // it was refreshed at this moment
+			}
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "grant %s is revoked\n", g.ID)
+		return nil
+	}
+}

@@ -1,0 +1,82 @@
+// Command mintage is an OAuth 2.0 token service and the commands to run it.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the release build; other builds name their commit.
+var version = ""
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := newRoot().ExecuteContext(ctx); err != nil {
+		printError(os.Stderr, err)
+		var usage *usageError
+		if errors.As(err, &usage) {
+			os.Exit(2)
+		}
+		os.Exit(1)
+	}
+}
+
+// A usageError is a command line that cannot be understood: exit status 2.
+type usageError struct{ error }
+
+func newRoot() *cobra.Command {
+	s := &settings{}
+	root := &cobra.Command{
+		Use:   "mintage",
+		Short: "OAuth 2.0 token service",
+		Long: `Mintage issues OAuth 2.0 tokens: a client system exchanges an authorization
+code for an access token (5 minutes) and a refresh token (31 days), and later
+a refresh token for a new pair.
+
+Try it, with nothing prepared:
+
+  mintage serve --dev
+
+Then, in another terminal, see what there is:
+
+  mintage client list --data mintage-data`,
+		Version:       buildVersion(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetVersionTemplate("mintage {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{hint(err, "see: "+cmd.CommandPath()+" --help")}
+	})
+	s.register(root.PersistentFlags(), "data", "kek-file", "admin-listen")
+	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML); environment variables MINTAGE_* and flags go over it")
+	root.AddCommand(newServe(s), newClient(s), newGrant(s), newCode(s), newBench(s))
+	return root
+}
+
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v, revision, dirty := info.Main.Version, "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			revision = " " + s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = " modified"
+		}
+	}
+	return v + revision + dirty + " " + info.GoVersion
+}

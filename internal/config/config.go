@@ -1,0 +1,223 @@
+// Package config is the one place where a deployment's choices are named,
+// defaulted, read and checked. A value comes from a flag, or else from the
+// environment, or else from the file, or else from Default.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config is what can be configured. The doc tags are the manual: help texts
+// are made from them.
+type Config struct {
+	Data    string `yaml:"data" doc:"data directory: the store, its lock, the key-encryption key, the admin socket"`
+	KEKFile string `yaml:"kek_file" doc:"key-encryption key; default: the systemd credential kek, or else DATA/kek, made at first start"`
+
+	PublicURL string `yaml:"public_url" doc:"address that clients use, such as https://auth.example.com; never taken from a request"`
+	BasePath  string `yaml:"base_path" doc:"path before /oauth2, such as /openam"`
+	Issuer    string `yaml:"issuer" doc:"issuer identifier; default: public_url + base_path + /oauth2/api"`
+
+	Listen         string         `yaml:"listen" doc:"address of the public listener"`
+	TLS            TLS            `yaml:"tls"`
+	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" doc:"networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed"`
+	Management     Management     `yaml:"management"`
+	Admin          Admin          `yaml:"admin"`
+
+	AccessTokenLifetime  Duration `yaml:"access_token_lifetime" doc:"lifetime of access tokens"`
+	RefreshTokenLifetime Duration `yaml:"refresh_token_lifetime" doc:"lifetime of each refresh token, from its issue"`
+	CodeLifetime         Duration `yaml:"code_lifetime" doc:"lifetime of authorization codes"`
+	GrantLifetime        Duration `yaml:"grant_lifetime" doc:"end of a grant after its authorization, however often it is refreshed; 0: none"`
+	RetryWindow          Duration `yaml:"retry_window" doc:"how long a spent refresh token gets the same pair again, while the successor is unused; 0: never"`
+	RetryWindowPublic    Duration `yaml:"retry_window_public" doc:"the same for public clients"`
+	MaxSkew              Duration `yaml:"max_skew" doc:"how far the clocks of nodes may differ; 0 with the embedded store"`
+
+	Errors   Errors   `yaml:"errors"`
+	Compat   Compat   `yaml:"compat"`
+	CORS     CORS     `yaml:"cors"`
+	Throttle Throttle `yaml:"throttle"`
+	Log      Log      `yaml:"log"`
+}
+
+type TLS struct {
+	Cert string `yaml:"cert" doc:"certificate chain, PEM; a changed file is used within a second"`
+	Key  string `yaml:"key" doc:"its private key, PEM"`
+}
+
+type Management struct {
+	Listen string `yaml:"listen" doc:"address of /livez and /readyz; never expose it to the public"`
+}
+
+type Admin struct {
+	Listen    string `yaml:"listen" doc:"address of the admin API: unix:PATH, or HOST:PORT, which needs tls and admin.token_file; default: unix:DATA/admin.sock"`
+	TokenFile string `yaml:"token_file" doc:"file with the bearer token of the admin API, 32 characters or more"`
+}
+
+type Errors struct {
+	BasicAuthStatus int `yaml:"basic_auth_status" doc:"status of a failed Authorization header: 401 (RFC 6749) or 400"`
+}
+
+type Compat struct {
+	QueryParameters              bool `yaml:"query_parameters" doc:"accept a token request's parameters in the URL, as old clients send them"`
+	InvalidRequestForDeadRefresh bool `yaml:"invalid_request_for_dead_refresh" doc:"answer invalid_request for an unknown refresh token, as OpenAM 13 does"`
+}
+
+type CORS struct {
+	Origins []string `yaml:"origins" doc:"origins whose scripts may read the token endpoint's answers"`
+}
+
+type Throttle struct {
+	AddressFailures int `yaml:"address_failures" doc:"failed client authentications in a minute from one address before it is answered 429; 0: no limit"`
+	ClientFailures  int `yaml:"client_failures" doc:"the same for one client from one address"`
+}
+
+type Log struct {
+	Level  string `yaml:"level" doc:"debug (every request), info (refusals, safe retries, changes), warn or error"`
+	Format string `yaml:"format" doc:"json, text, or auto: text on a terminal"`
+}
+
+const day = 24 * time.Hour
+
+// Default is the configuration of the service's specification.
+func Default() Config {
+	return Config{
+		Data:                 "mintage-data",
+		Listen:               "127.0.0.1:8443",
+		Management:           Management{Listen: "127.0.0.1:9000"},
+		AccessTokenLifetime:  Duration(5 * time.Minute),
+		RefreshTokenLifetime: Duration(31 * day),
+		CodeLifetime:         Duration(time.Minute),
+		RetryWindow:          Duration(2 * time.Minute),
+		RetryWindowPublic:    Duration(10 * time.Second),
+		Errors:               Errors{BasicAuthStatus: 401},
+		Throttle:             Throttle{AddressFailures: 600, ClientFailures: 30},
+		Log:                  Log{Level: "info", Format: "auto"},
+	}
+}
+
+// AdminListen is Admin.Listen with its default.
+func (c Config) AdminListen() string {
+	if c.Admin.Listen != "" {
+		return c.Admin.Listen
+	}
+	return "unix:" + filepath.Join(c.Data, "admin.sock")
+}
+
+// IssuerID is Issuer with its default.
+func (c Config) IssuerID() string {
+	if c.Issuer != "" {
+		return c.Issuer
+	}
+	return c.PublicURL + c.BasePath + "/oauth2/api"
+}
+
+// Check completes what has a derived default and refuses what cannot work or
+// is not safe, all faults at once. The --dev server chooses its own public_url
+// and certificate before it calls Check.
+func (c *Config) Check() error {
+	var faults []error
+	bad := func(key, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+	}
+	switch u, err := url.Parse(c.PublicURL); {
+	case c.PublicURL == "":
+		bad("public_url", "missing: set the address that clients use, such as https://auth.example.com (or try it out with: mintage serve --dev)")
+	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
+		bad("public_url", "%q must be https://HOST or https://HOST:PORT and nothing more", c.PublicURL)
+	}
+	if c.BasePath != "" && (!strings.HasPrefix(c.BasePath, "/") || strings.HasSuffix(c.BasePath, "/") || strings.ContainsAny(c.BasePath, "?#%{} ") || strings.Contains(c.BasePath, "//")) {
+		bad("base_path", "%q must be empty or like /openam", c.BasePath)
+	}
+	if u, err := url.Parse(c.IssuerID()); err != nil || u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(c.IssuerID(), "/") {
+		bad("issuer", "%q must be an https URL without query, fragment and trailing slash (RFC 8414 section 2)", c.IssuerID())
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		bad("listen", "%q must be HOST:PORT", c.Listen)
+	}
+	if _, _, err := net.SplitHostPort(c.Management.Listen); err != nil {
+		bad("management.listen", "%q must be HOST:PORT", c.Management.Listen)
+	}
+	switch {
+	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
+		bad("tls", "cert and key belong together: one of them is missing")
+	case c.TLS.Cert == "" && len(c.TrustedProxies) == 0 && !isLoopback(host):
+		bad("tls", "missing: set tls.cert and tls.key; without them mintage listens on loopback only, or behind trusted_proxies")
+	}
+	if !strings.HasPrefix(c.AdminListen(), "unix:") {
+		if _, _, err := net.SplitHostPort(c.Admin.Listen); err != nil {
+			bad("admin.listen", "%q must be unix:PATH or HOST:PORT", c.Admin.Listen)
+		}
+		if c.Admin.TokenFile == "" || c.TLS.Cert == "" {
+			bad("admin.listen", "over TCP it needs admin.token_file and tls.cert; unix:PATH needs neither")
+		}
+	}
+	for _, d := range []struct {
+		key         string
+		value       Duration
+		least, most time.Duration
+	}{
+		{"access_token_lifetime", c.AccessTokenLifetime, time.Minute, day},
+		{"refresh_token_lifetime", c.RefreshTokenLifetime, time.Minute, 3660 * day},
+		{"code_lifetime", c.CodeLifetime, time.Second, 10 * time.Minute},
+		{"grant_lifetime", c.GrantLifetime, 0, 36600 * day},
+		{"retry_window", c.RetryWindow, 0, c.AccessTokenLifetime.Std() - time.Minute},
+		{"retry_window_public", c.RetryWindowPublic, 0, c.AccessTokenLifetime.Std() - time.Minute},
+		{"max_skew", c.MaxSkew, 0, 10 * time.Second},
+	} {
+		if d.value.Std() < d.least || d.value.Std() > d.most {
+			bad(d.key, "%s is outside %s to %s", d.value, Duration(d.least), Duration(d.most))
+		}
+	}
+	if c.AccessTokenLifetime.Std()%time.Second != 0 {
+		bad("access_token_lifetime", "%s is not a whole number of seconds", c.AccessTokenLifetime)
+	}
+	if c.Errors.BasicAuthStatus != 400 && c.Errors.BasicAuthStatus != 401 {
+		bad("errors.basic_auth_status", "%d is neither 401 nor 400", c.Errors.BasicAuthStatus)
+	}
+	for _, o := range c.CORS.Origins {
+		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
+			bad("cors.origins", "%q must be like https://app.example.com", o)
+		}
+	}
+	if c.Throttle.AddressFailures < 0 || c.Throttle.ClientFailures < 0 {
+		bad("throttle", "limits are not negative")
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
+		bad("log.level", "%q is not debug, info, warn or error", c.Log.Level)
+	}
+	if !slices.Contains([]string{"json", "text", "auto"}, c.Log.Format) {
+		bad("log.format", "%q is not json, text or auto", c.Log.Format)
+	}
+	return errors.Join(faults...)
+}
+
+// Departures lists where the configuration leaves the service's specification
+// or switches a compatibility on, for the start-up log.
+func (c Config) Departures() (list []string) {
+	def := Default()
+	note := func(differs bool, format string, args ...any) {
+		if differs {
+			list = append(list, fmt.Sprintf(format, args...))
+		}
+	}
+	note(c.AccessTokenLifetime != def.AccessTokenLifetime, "access_token_lifetime is %s; the specification says %s", c.AccessTokenLifetime, def.AccessTokenLifetime)
+	note(c.RefreshTokenLifetime != def.RefreshTokenLifetime, "refresh_token_lifetime is %s; the specification says %s", c.RefreshTokenLifetime, def.RefreshTokenLifetime)
+	note(c.GrantLifetime != 0, "grant_lifetime ends grants %s after their authorization", c.GrantLifetime)
+	note(c.Errors.BasicAuthStatus == 400, "errors.basic_auth_status is 400; RFC 6749 section 5.2 says 401")
+	note(c.Compat.QueryParameters, "compat.query_parameters accepts secrets in URLs")
+	note(c.Compat.InvalidRequestForDeadRefresh, "compat.invalid_request_for_dead_refresh answers invalid_request where RFC 6749 says invalid_grant")
+	return list
+}
+
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}

@@ -1,0 +1,294 @@
+// Package binary builds the mintage program and runs it for end-to-end tests,
+// as its users would: over TLS, with files in a directory, stopped by signals.
+package binary
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "mintage-e2e-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "mintage")
+	args := []string{"build", "-o", path}
+	if os.Getenv("MINTAGE_E2E_RACE") != "" {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(args, "github.com/mintage/mintage/cmd/mintage")...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Path builds the program once for the test process and returns where it is.
+func Path(t testing.TB) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Soak reports whether the long form of the suite runs (make soak).
+func Soak() bool { return os.Getenv("MINTAGE_SOAK") != "" }
+
+// Scaled is how often something is repeated: the first number in the ordinary
+// suite, the second in the soak.
+func Scaled(ordinary, soak int) int {
+	if Soak() {
+		return soak
+	}
+	return ordinary
+}
+
+// Dev is DIR/dev.json.
+type Dev struct {
+	Issuer        string `json:"issuer"`
+	TokenEndpoint string `json:"token_endpoint"`
+	CAFile        string `json:"ca_file"`
+	ClientID      string `json:"client_id"`
+	ClientSecret  string `json:"client_secret"`
+	RedirectURI   string `json:"redirect_uri"`
+	AdminSocket   string `json:"admin_socket"`
+	Management    string `json:"management"`
+}
+
+// A Server is a running `mintage serve --dev`.
+type Server struct {
+	Dev
+	Dir  string
+	args []string
+	cmd  *exec.Cmd
+	log  *bytes.Buffer
+	done chan error
+}
+
+// Start runs `mintage serve --dev` on a data directory and waits until it is
+// ready. Ports are free ones unless args name others. It is killed at the end
+// of the test.
+func Start(t testing.TB, dir string, args ...string) *Server {
+	t.Helper()
+	s := &Server{Dir: dir, args: args}
+	t.Cleanup(func() { s.Kill() })
+	if err := s.Restart(t); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Restart runs the program again on the same directory, after Kill or Stop.
+// It uses the same port, so that clients find it again.
+func (s *Server) Restart(t testing.TB) error {
+	listen := "127.0.0.1:0"
+	if s.TokenEndpoint != "" {
+		u, err := url.Parse(s.TokenEndpoint)
+		if err != nil {
+			return err
+		}
+		listen = u.Host
+	}
+	args := append([]string{"serve", "--dev", "--data", s.Dir, "--listen", listen, "--management-listen", "127.0.0.1:0"}, s.args...)
+	s.cmd = exec.Command(Path(t), args...)
+	s.log = &bytes.Buffer{}
+	stdout := &waiter{needle: "Scripts find these values", seen: make(chan struct{})}
+	s.cmd.Stdout, s.cmd.Stderr = stdout, s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	s.done = make(chan error, 1)
+	cmd, done := s.cmd, s.done
+	go func() { done <- cmd.Wait() }()
+	select {
+	case <-stdout.seen:
+	case err := <-done:
+		done <- err
+		return fmt.Errorf("serve ended: %v\n%s", err, s.log)
+	case <-time.After(30 * time.Second):
+		s.Kill()
+		return fmt.Errorf("serve is not ready after 30 seconds\n%s", s.log)
+	}
+	text, err := os.ReadFile(filepath.Join(s.Dir, "dev.json"))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, &s.Dev)
+}
+
+// Kill sends SIGKILL and waits for the end.
+func (s *Server) Kill() {
+	if s.cmd != nil && s.cmd.Process != nil {
+		s.cmd.Process.Kill()
+		s.wait()
+	}
+}
+
+// Signal sends a signal.
+func (s *Server) Signal(sig os.Signal) error { return s.cmd.Process.Signal(sig) }
+
+// Stop sends SIGTERM and waits for the end. It returns the exit error.
+func (s *Server) Stop() error {
+	if err := s.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return s.wait()
+}
+
+func (s *Server) wait() error {
+	err := <-s.done
+	s.done <- err
+	return err
+}
+
+// PID is the process id.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Log is what the program has written to standard error. Call it after the
+// end of the program.
+func (s *Server) Log() string { return s.log.String() }
+
+// Transport trusts the server's certificate. Local, if valid, is the address
+// that connections come from: each of 127.0.0.0/8 is a client of its own.
+func (s *Server) Transport(t testing.TB, local string) *http.Transport {
+	t.Helper()
+	pem, err := os.ReadFile(s.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	d := &net.Dialer{Timeout: 10 * time.Second}
+	if local != "" {
+		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(local)}
+	}
+	return &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool},
+		DialContext:     d.DialContext, MaxIdleConnsPerHost: 256,
+	}
+}
+
+// Code issues a code for the demo client, or as args say, by command.
+func (s *Server) Code(t testing.TB, subject string, args ...string) string {
+	t.Helper()
+	all := append([]string{"code", "issue", "--data", s.Dir, "--client", s.ClientID, "--redirect-uri", s.RedirectURI, "--subject", subject}, args...)
+	out, err := exec.Command(Path(t), all...).Output()
+	if err != nil {
+		t.Fatalf("code issue: %v", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// FastCode issues a code for the demo client through the admin socket, for
+// tests that need many.
+func (s *Server) FastCode(ctx context.Context, subject string) (string, error) {
+	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", s.AdminSocket)
+	}, DisableKeepAlives: true}}
+	body, _ := json.Marshal(map[string]string{"client_id": s.ClientID, "redirect_uri": s.RedirectURI, "subject": subject})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/admin/v1/codes", bytes.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Code   string `json:"code"`
+		Detail string `json:"detail"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return "", err
+	}
+	if answer.Code == "" {
+		return "", fmt.Errorf("admin API: %s %s", resp.Status, answer.Detail)
+	}
+	return answer.Code, nil
+}
+
+// ExchangeForm is the body that redeems a code for the demo client.
+func (s *Server) ExchangeForm(code string) url.Values {
+	return url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {s.RedirectURI},
+		"client_id": {s.ClientID}, "client_secret": {s.ClientSecret}}
+}
+
+// RefreshForm is the body that refreshes for the demo client.
+func (s *Server) RefreshForm(token string) url.Values {
+	return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token},
+		"client_id": {s.ClientID}, "client_secret": {s.ClientSecret}}
+}
+
+// An Answer is what the token endpoint said.
+type Answer struct {
+	Status       int
+	Scope        string  `json:"scope"`
+	ExpiresIn    float64 `json:"expires_in"`
+	TokenType    string  `json:"token_type"`
+	RefreshToken string  `json:"refresh_token"`
+	AccessToken  string  `json:"access_token"`
+	Error        string  `json:"error"`
+	Description  string  `json:"error_description"`
+}
+
+// Post sends a form to the token endpoint. The error is the transport's: no
+// whole answer was received.
+func (s *Server) Post(ctx context.Context, client *http.Client, form url.Values) (a Answer, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.TokenEndpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return a, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := client.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+		return a, err
+	}
+	a.Status = resp.StatusCode
+	return a, nil
+}
+
+// A waiter closes seen when needle has been written.
+type waiter struct {
+	needle string
+	mu     sync.Mutex
+	text   strings.Builder
+	seen   chan struct{}
+	found  bool
+}
+
+func (w *waiter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Write(p)
+	if !w.found && strings.Contains(w.text.String(), w.needle) {
+		w.found = true
+		close(w.seen)
+	}
+	return len(p), nil
+}

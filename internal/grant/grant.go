@@ -1,0 +1,295 @@
+// Package grant decides what requests do to a grant. A grant is what one
+// authorization gave to one client; it is one row for its whole life, and its
+// tokens are computed from that row.
+//
+//	(code) --redeem--> active, generation 1 --refresh--> active, generation n+1 --> expired
+//	                       |                        |
+//	                       |                        +-- older generation --> revoked (refresh replayed)
+//	                       +-- code again --> revoked (code replayed)
+//
+// Everything here is a pure function over values, with the time passed in. The
+// package knows nothing of HTTP, SQL, JSON or the clock.
+package grant
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// An ID names a grant: 128 random bits, drawn when its code is issued.
+type ID [16]byte
+
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// ParseID reads what String wrote.
+func ParseID(s string) (id ID, err error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(id) {
+		return id, fmt.Errorf("a grant id is %d hexadecimal digits", 2*len(id))
+	}
+	return ID(b), nil
+}
+
+// A KeyID names a key of the ring. Ids are random and never reused.
+type KeyID uint32
+
+func (k KeyID) String() string { return fmt.Sprintf("%08x", uint32(k)) }
+
+// State tells whether a grant's tokens can be alive. Expiry is not a state: it
+// follows from the instants.
+type State uint8
+
+const (
+	Active  State = 1
+	Revoked State = 2
+)
+
+func (s State) String() string {
+	if s == Revoked {
+		return "revoked"
+	}
+	return "active"
+}
+
+// A Grant is one row of the store. It is comparable; two grants are the same
+// if == says so.
+type Grant struct {
+	ID       ID
+	Realm    string
+	ClientID string
+	Subject  string
+	// Scope is the granted list. It never changes: access tokens name
+	// positions in it, and a narrowed request narrows only its access token.
+	Scope oauth.Scope
+	// AuthorizedAt is when the subject agreed: the code's instant, never that
+	// of the redemption. Cutoffs compare with it.
+	AuthorizedAt Instant
+
+	Generation uint32  // of the present pair; the first is 1
+	Version    int64   // counts changes of any kind; the first is 1
+	RotatedAt  Instant // issue instant of the present refresh token
+	KeyID      KeyID   // key of the present pair
+	ExpiresAt  Instant // of the present refresh token
+	// DeleteAfter is when the row may go: after the last instant at which its
+	// code or one of its tokens could still be presented.
+	DeleteAfter Instant
+	// AccessFloor makes every access token issued at or before it inactive.
+	AccessFloor Instant
+	State       State
+	Reason      Reason
+	// Attempt is a random mark of the last redemption or rotation, by which a
+	// request recognises its own write after a commit of unknown outcome.
+	Attempt uint64
+}
+
+// A Redemption is an authenticated client's request to redeem a code.
+type Redemption struct {
+	Realm       string
+	ClientID    string
+	Allowed     oauth.Scope // what the client is registered for at present
+	RedirectURI string
+	Verifier    string // PKCE; "" if none was sent
+	Cutoff      Instant
+	Attempt     uint64
+	KeyID       KeyID
+}
+
+// A Refresh is an authenticated client's request with a genuine refresh token,
+// of which Generation, IssuedAt and ExpiresAt are what the token says.
+type Refresh struct {
+	Realm      string
+	ClientID   string
+	Allowed    oauth.Scope // what the client is registered for at present
+	Scope      oauth.Scope // asked for; "" asks for all
+	Generation uint32
+	IssuedAt   Instant
+	ExpiresAt  Instant
+	Cutoff     Instant // of the grant's subject and client; zero if none
+	Attempt    uint64
+	KeyID      KeyID
+}
+
+// A Decision is what one request does to a grant. Next must be committed even
+// when the request is refused: a replayed token is refused and also revokes.
+type Decision struct {
+	Next    Grant
+	Refusal Refusal // Allowed if the request succeeds
+	Access  Access  // of the access token to issue; only if allowed
+	// Repeated tells that the client gets the present pair again, because it
+	// lost the answer that first carried it.
+	Repeated bool
+}
+
+// Access is what an access token says beside its grant and generation.
+type Access struct {
+	Scope     oauth.Scope
+	IssuedAt  Instant
+	ExpiresAt Instant
+}
+
+// Redeem decides what the first presentation of c does. The order is that of
+// the token endpoint: whose code it is and whether the request belongs to it
+// before whether it is still good, so that a refusal tells a stranger nothing
+// and costs the owner nothing.
+//
+// An allowed Next is a new grant. Creating it under its id is the single-use
+// gate: if the id is taken, the code was used before and Replay decides.
+func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
+	refuse := func(why Refusal) Decision { return Decision{Refusal: why} }
+	switch {
+	case c.ClientID != r.ClientID || c.Realm != r.Realm:
+		return refuse(OtherClient)
+	case HashRedirectURI(r.RedirectURI) != c.RedirectHash:
+		return refuse(RedirectMismatch) // RFC 6749 section 4.1.3
+	case !c.proves(r.Verifier):
+		return refuse(ProofMismatch)
+	case now >= c.ExpiresAt:
+		return refuse(CodeExpired)
+	case p.cutOff(c.AuthorizedAt, r.Cutoff):
+		return refuse(CutOff)
+	}
+	g := Grant{
+		ID: c.GrantID, Realm: c.Realm, ClientID: c.ClientID, Subject: c.Subject, Scope: c.Scope,
+		AuthorizedAt: c.AuthorizedAt,
+		Generation:   1, Version: 1, State: Active,
+		DeleteAfter: p.deleteAfter(c.ExpiresAt),
+	}
+	return g.issue(r.Attempt, r.KeyID, "", r.Allowed, p, now)
+}
+
+// Replay decides what a code does that was redeemed before: everything that it
+// ever produced ends (RFC 6749 section 4.1.2). The caller has established with
+// Code.Redeem that the request is the owner's.
+func (g Grant) Replay(r Redemption) Decision {
+	if g.ClientID != r.ClientID || g.Realm != r.Realm {
+		return g.refuse(OtherClient)
+	}
+	return g.revoke(CodeReplayed)
+}
+
+// Refresh decides what r does to g.
+//
+// Whether the token belongs to the client comes before whether it is replayed,
+// so that a client cannot end another's grant with a token it found; replay
+// before expiry, so that a fast clock hides no theft; scope last, so that a
+// typo costs nothing and hides nothing.
+func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
+	older := r.Generation < g.Generation
+	switch {
+	case g.ClientID != r.ClientID || g.Realm != r.Realm:
+		return g.refuse(OtherClient)
+	case g.State == Revoked:
+		return g.refuse(GrantRevoked)
+	case p.cutOff(g.AuthorizedAt, r.Cutoff):
+		return g.refuse(CutOff)
+	case r.Generation > g.Generation || !older && r.IssuedAt != g.RotatedAt:
+		// We signed this token, and our row has not heard of it.
+		return g.refuse(Unrecorded(r.ExpiresAt, now))
+	case older && !g.repeats(r, p, now):
+		// RFC 9700 section 4.14.2: thief and client look alike; end both.
+		return g.revoke(RefreshReplayed)
+	case now >= g.ExpiresAt:
+		return g.refuse(GrantExpired)
+	case older || p.NoRotation:
+		// older: Generation would be larger had the successor been used, so
+		// the client is repeating a request whose answer it lost.
+		at := max(g.RotatedAt, g.AccessFloor+1)
+		if !older {
+			at = max(now, at)
+		}
+		return g.answer(at, r.Scope, r.Allowed, p, now, older)
+	case g.Generation == math.MaxUint32:
+		return g.refuse(GrantExpired)
+	default:
+		next := g
+		next.Generation++
+		next.Version++
+		d := next.issue(r.Attempt, r.KeyID, r.Scope, r.Allowed, p, now)
+		if d.Refusal != Allowed {
+			return g.refuse(d.Refusal)
+		}
+		return d
+	}
+}
+
+// Unrecorded is the refusal of a genuine refresh token that is ahead of its
+// row or has none. Rows outlast tokens, so while the token is unexpired, this
+// is our loss and not the client's fault.
+func Unrecorded(expiresAt, now Instant) Refusal {
+	if now >= expiresAt {
+		return GrantExpired
+	}
+	return StoreBehind
+}
+
+// Revoke ends g for a reason that no request gave: an operator's or the
+// subject's wish. Revoking what is revoked changes nothing.
+func (g Grant) Revoke(why Reason) Decision {
+	d := g.revoke(0)
+	if d.Next != g {
+		d.Next.Reason = why
+	}
+	return d
+}
+
+// repeats reports whether r, of an older generation, is a request made again
+// because its answer was lost. Its successor is unused if the row is still one
+// generation ahead.
+func (g Grant) repeats(r Refresh, p Policy, now Instant) bool {
+	if p.RetryWindow <= 0 || r.Generation != g.Generation-1 {
+		return false
+	}
+	return max(0, now.Since(g.RotatedAt)) <= p.RetryWindow+p.MaxSkew
+}
+
+// issue gives g, whose generation is new, its pair.
+func (g Grant) issue(attempt uint64, key KeyID, asked, allowed oauth.Scope, p Policy, now Instant) Decision {
+	at := max(now, g.RotatedAt, g.AccessFloor+1)
+	g.RotatedAt = at
+	g.KeyID = key
+	g.Attempt = attempt
+	g.ExpiresAt = at.Add(p.RefreshLifetime)
+	if end := p.end(g); end != 0 {
+		g.ExpiresAt = min(g.ExpiresAt, end)
+	}
+	// No access token outlives ExpiresAt.
+	g.DeleteAfter = max(g.DeleteAfter, p.deleteAfter(g.ExpiresAt))
+	return g.answer(at, asked, allowed, p, now, false)
+}
+
+// answer lets the client have g's present pair, with an access token issued at
+// the instant at.
+func (g Grant) answer(at Instant, asked, allowed oauth.Scope, p Policy, now Instant, repeated bool) Decision {
+	scope := g.Scope.Common(allowed)
+	if asked != "" {
+		if !scope.Covers(asked) {
+			return g.refuse(ScopeTooWide) // RFC 6749 section 6
+		}
+		bits, _ := g.Scope.Bits(asked)
+		scope = g.Scope.Pick(bits)
+	}
+	if scope == "" {
+		return g.refuse(ScopeTooWide)
+	}
+	access := Access{Scope: scope, IssuedAt: at, ExpiresAt: min(p.accessExpiry(at), g.ExpiresAt)}
+	if p.ExpiresIn(access, now) < 1 {
+		return g.refuse(GrantExpired)
+	}
+	return Decision{Next: g, Access: access, Repeated: repeated}
+}
+
+func (g Grant) refuse(why Refusal) Decision { return Decision{Next: g, Refusal: why} }
+
+// revoke refuses because of why and ends g, unless it has ended before.
+func (g Grant) revoke(why Refusal) Decision {
+	d := g.refuse(why)
+	if g.State != Revoked {
+		d.Next.Version++
+		d.Next.State = Revoked
+		d.Next.Reason = reasonOf[why]
+	}
+	return d
+}

@@ -1,0 +1,51 @@
+package grant
+
+import "time"
+
+// A Policy is what the deployment and the client's registration decide about
+// a grant. All durations are at least a millisecond or zero.
+type Policy struct {
+	AccessLifetime  time.Duration // 5 minutes in the service's specification
+	RefreshLifetime time.Duration // 31 days, from the issue of each refresh token
+	// GrantLifetime ends the grant that long after it was authorized, however
+	// often it is refreshed. Zero: never.
+	GrantLifetime time.Duration
+	// RetryWindow is how long after a rotation the spent token gets the same
+	// pair again, as long as the successor is unused. Zero: never.
+	RetryWindow time.Duration
+	// MaxSkew is how far apart the clocks of nodes may be; zero with one node.
+	MaxSkew time.Duration
+	// NoRotation returns the same refresh token, whose lifetime does not slide.
+	NoRotation bool
+}
+
+// ExpiresIn is the expires_in of an answer given now: the whole seconds that
+// are left of the token, and never more than its lifetime.
+func (p Policy) ExpiresIn(a Access, now Instant) int64 {
+	return min(int64(a.ExpiresAt-now)/1000, int64(p.AccessLifetime/time.Second))
+}
+
+// accessExpiry rounds up to a second, so that a fresh token's expires_in is
+// its whole lifetime.
+func (p Policy) accessExpiry(issuedAt Instant) Instant {
+	return issuedAt.nextSecond().Add(p.AccessLifetime)
+}
+
+// end is the last instant of g under GrantLifetime, or zero.
+func (p Policy) end(g Grant) Instant {
+	if p.GrantLifetime == 0 {
+		return 0
+	}
+	return g.AuthorizedAt.Add(p.GrantLifetime)
+}
+
+// deleteAfter is when a row may go whose last credential expires at expiry.
+func (p Policy) deleteAfter(expiry Instant) Instant {
+	return expiry.Add(2*p.MaxSkew + time.Hour)
+}
+
+// cutOff reports whether something authorized at the given instant falls under
+// a cutoff, taken perhaps on a node whose clock is behind.
+func (p Policy) cutOff(authorizedAt, cutoff Instant) bool {
+	return cutoff != 0 && authorizedAt <= cutoff.Add(p.MaxSkew)
+}

@@ -1,0 +1,66 @@
+package grant
+
+// A Refusal is why a request does not succeed. The list is closed. Clients are
+// told much less (they see one text for all of them); operators see its name
+// in the log.
+type Refusal uint8
+
+const (
+	Allowed          Refusal = iota
+	OtherClient              // issued to another client or realm; never changes anything
+	RedirectMismatch         // not the redirect URI of the code
+	ProofMismatch            // PKCE verifier missing, wrong, or unasked for
+	CodeExpired
+	CodeReplayed // redeemed before; the grant is revoked
+	GrantRevoked
+	CutOff // the subject, the client or the pair was cut off
+	GrantExpired
+	RefreshReplayed // spent before; the grant is revoked
+	StoreBehind     // genuine, but the store has lost its record; not the client's fault
+	ScopeTooWide
+	TokenUnknown // not genuine, or no row is left
+	refusals     // their number
+)
+
+var refusalNames = [refusals]string{
+	"allowed", "other_client", "redirect_mismatch", "proof_mismatch", "code_expired", "code_replayed",
+	"grant_revoked", "cut_off", "grant_expired", "refresh_replayed", "store_behind", "scope_too_wide", "token_unknown",
+}
+
+// String is a stable label for logs and metrics.
+func (r Refusal) String() string {
+	if r < refusals {
+		return refusalNames[r]
+	}
+	return "unknown"
+}
+
+// Foreign reports that a code was refused because the request is not, or does
+// not prove to be, the one that the code was issued for. Such a request must
+// not end the grant.
+func (r Refusal) Foreign() bool {
+	return r == OtherClient || r == RedirectMismatch || r == ProofMismatch
+}
+
+// A Reason is why a grant was revoked.
+type Reason uint8
+
+const (
+	NoReason Reason = iota
+	ReasonCodeReplayed
+	ReasonRefreshReplayed
+	ReasonOperator // an administrator asked for it
+	reasons        // their number
+)
+
+var reasonNames = [reasons]string{"", "code_replayed", "refresh_replayed", "operator"}
+
+// String is a stable label for logs and listings.
+func (r Reason) String() string {
+	if r < reasons {
+		return reasonNames[r]
+	}
+	return "unknown"
+}
+
+var reasonOf = map[Refusal]Reason{CodeReplayed: ReasonCodeReplayed, RefreshReplayed: ReasonRefreshReplayed}

@@ -1,0 +1,268 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	// PollInterval is how often a node asks for changes: another process's
+	// change is in force within two of them.
+	PollInterval = time.Second
+	// staleAfter is when a node that hears nothing stops answering: it might
+	// have missed a cutoff.
+	staleAfter = 5 * time.Second
+	// flushInterval is how often the last uses of secrets are written.
+	flushInterval = time.Minute
+)
+
+// A Directory is a node's memory of clients, cutoffs and keys. Requests read a
+// View without locks; Run keeps it current.
+type Directory struct {
+	store store.Store
+	kek   *keys.KEK
+	log   *slog.Logger
+	clock func() time.Time // monotonic, for the age of the last poll
+
+	mu      sync.Mutex // serializes Poll
+	records []keys.Record
+	uses    map[string]*use // by secret id
+
+	view   atomic.Pointer[View]
+	polled atomic.Int64 // when the last good poll began: nanoseconds since origin
+	origin time.Time
+}
+
+// A View is the directory at one version. It does not change.
+type View struct {
+	Ring    *keys.Ring
+	version int64
+	clients map[string]*registration
+	cutoffs map[cutoffName]grant.Instant
+}
+
+type registration struct {
+	store.Client
+	uses []*use // of Client.Secrets, in their order
+}
+
+// A use is the last use of a secret. written is what the store knows.
+type use struct{ at, written atomic.Int64 }
+
+type cutoffName struct{ realm, subject, client string }
+
+// ErrStale means that the directory has not heard from the store for so long
+// that it may have missed a cutoff.
+var ErrStale = errors.New("no news from the store for more than five seconds")
+
+// OpenDirectory reads the directory. On an empty store, it makes the first
+// keys. It fails if a key does not unwrap. The clock must be monotonic.
+func OpenDirectory(ctx context.Context, st store.Store, kek *keys.KEK, log *slog.Logger, clock func() time.Time) (*Directory, error) {
+	d := &Directory{store: st, kek: kek, log: log, clock: clock, uses: map[string]*use{}, origin: clock()}
+	d.view.Store(&View{clients: map[string]*registration{}, cutoffs: map[cutoffName]grant.Instant{}})
+	err := d.Poll(ctx)
+	if errors.Is(err, errNoKeys) {
+		if err := firstKeys(ctx, st, kek, grant.At(clock())); err != nil {
+			return nil, err
+		}
+		err = d.Poll(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+var errNoKeys = errors.New("the store has no keys yet")
+
+// firstKeys makes one key for each purpose. Another process may do so at the
+// same moment: one of them wins.
+func firstKeys(ctx context.Context, st store.Store, kek *keys.KEK, now grant.Instant) error {
+	var records []keys.Record
+	for _, p := range keys.Purposes {
+		r, err := keys.New(kek, p, now, now)
+		if err != nil {
+			return err
+		}
+		records = append(records, r)
+	}
+	if err := st.AddKeys(ctx, true, records); err != nil && !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	return nil
+}
+
+// Poll brings the view up to date. Call it after a change made through this
+// process, to see it at once.
+func (d *Directory) Poll(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	began := d.clock().Sub(d.origin)
+	old := d.view.Load()
+	ch, err := d.store.Changes(ctx, old.version)
+	if err != nil {
+		return err
+	}
+	if ch.Version != old.version {
+		next, err := d.apply(old, ch)
+		if err != nil {
+			return err
+		}
+		d.view.Store(next)
+	}
+	d.polled.Store(int64(began))
+	return nil
+}
+
+func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
+	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, cutoffs: old.cutoffs}
+	if len(ch.Keys) > 0 {
+		d.records = append(d.records, ch.Keys...)
+		ring, err := keys.Open(d.kek, d.records)
+		if err != nil {
+			return nil, err
+		}
+		v.Ring = ring
+	}
+	if v.Ring == nil {
+		return nil, errNoKeys
+	}
+	if len(ch.Clients) > 0 {
+		v.clients = maps.Clone(old.clients)
+		for _, c := range ch.Clients {
+			r := &registration{Client: c}
+			for _, s := range c.Secrets {
+				u := d.uses[s.ID]
+				if u == nil {
+					u = &use{}
+					d.uses[s.ID] = u
+				}
+				r.uses = append(r.uses, u)
+			}
+			v.clients[c.ID] = r
+		}
+	}
+	if len(ch.Cutoffs) > 0 {
+		v.cutoffs = maps.Clone(old.cutoffs)
+		for _, c := range ch.Cutoffs {
+			v.cutoffs[cutoffName{c.Realm, c.Subject, c.ClientID}] = c.At
+		}
+	}
+	return v, nil
+}
+
+// View is the directory as last heard of, or ErrStale.
+func (d *Directory) View() (*View, error) {
+	if d.clock().Sub(d.origin)-time.Duration(d.polled.Load()) > staleAfter {
+		return nil, ErrStale
+	}
+	return d.view.Load(), nil
+}
+
+// Cutoff is the latest cutoff that applies to a subject's grant to a client,
+// or zero.
+func (v *View) Cutoff(realm, subject, client string) grant.Instant {
+	if len(v.cutoffs) == 0 {
+		return 0
+	}
+	return max(
+		v.cutoffs[cutoffName{realm, subject, ""}],
+		v.cutoffs[cutoffName{realm, "", client}],
+		v.cutoffs[cutoffName{realm, subject, client}],
+	)
+}
+
+// Client finds an enabled client of a realm.
+func (v *View) Client(realm, id string) (*store.Client, bool) {
+	r := v.clients[id]
+	if r == nil || r.Realm != realm || r.State != store.ClientEnabled {
+		return nil, false
+	}
+	return &r.Client, true
+}
+
+// Run polls until ctx ends, and writes the last uses of secrets now and then
+// and at the end.
+func (d *Directory) Run(ctx context.Context) {
+	poll, flush := time.NewTicker(PollInterval), time.NewTicker(flushInterval)
+	defer poll.Stop()
+	defer flush.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			d.flushUses(last)
+			cancel()
+			return
+		case <-flush.C:
+			d.flushUses(ctx)
+		case <-poll.C:
+			try, cancel := context.WithTimeout(ctx, staleAfter)
+			err := d.Poll(try)
+			cancel()
+			if err != nil && ctx.Err() == nil && !failing {
+				d.log.Error("cannot read clients, cutoffs and keys; requests are answered 503 until this ends", "error", err)
+			}
+			if err == nil && failing {
+				d.log.Info("clients, cutoffs and keys are current again")
+			}
+			failing = err != nil
+		}
+	}
+}
+
+// flushUses writes the uses that the store does not know.
+func (d *Directory) flushUses(ctx context.Context) {
+	d.mu.Lock()
+	changed := map[string]grant.Instant{}
+	for id, u := range d.uses {
+		if at := u.at.Load(); at != u.written.Load() {
+			changed[id] = grant.Instant(at)
+		}
+	}
+	d.mu.Unlock()
+	if len(changed) == 0 {
+		return
+	}
+	if err := d.store.NoteSecretUses(ctx, changed); err != nil {
+		d.log.Warn("cannot note the last use of secrets; trying again in a minute", "error", err)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, at := range changed {
+		d.uses[id].written.Store(int64(at))
+	}
+}
+
+// Ready tells why this node must not be sent requests, or nil.
+func (d *Directory) Ready() error {
+	if _, err := d.View(); err != nil {
+		return fmt.Errorf("directory: %w", err)
+	}
+	return nil
+}
+
+// Departures lists clients whose registration leaves the service's
+// specification, for the start-up log.
+func (d *Directory) Departures() (list []string) {
+	for _, c := range d.view.Load().clients {
+		if c.NoRotation && c.State == store.ClientEnabled {
+			list = append(list, fmt.Sprintf("client %s: refresh rotation is off", c.ID))
+		}
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,161 @@
+package issuer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Bounds of a client's registration.
+const (
+	maxClientID     = 64
+	maxClientName   = 100
+	maxRedirectURIs = 20
+	MaxSecrets      = 10
+)
+
+// A Registration is what an administrator says of a new client.
+type Registration struct {
+	ID           string // "" to have one generated
+	Name         string
+	RedirectURIs []string
+	Scope        string
+	GrantTypes   []string // nil for all
+	Auth         store.AuthRule
+	Native       bool
+	NoPKCE       bool
+	NoRotation   bool
+	RetryWindow  *time.Duration // nil for the deployment's
+	// Secret is one that exists already; "" to have one generated, unless the
+	// client is public.
+	Secret oauth.Secret
+}
+
+// Client makes the client, and the secret that was generated for it: its text
+// is to be shown once, and then only the ring can tell it.
+func (r Registration) Client(realm string, ring *keys.Ring, policy grant.Policy, now grant.Instant) (c store.Client, secret oauth.Secret, err error) {
+	if err := r.check(policy); err != nil {
+		return c, "", err
+	}
+	scope, err := oauth.ParseScope(r.Scope)
+	if err != nil {
+		return c, "", &Invalid{"scope", err.Error()}
+	}
+	if scope == "" {
+		return c, "", &Invalid{"scope", "missing: a client needs at least one, because every answer names the scope"}
+	}
+	c = store.Client{
+		ID: r.ID, Realm: realm, Name: r.Name, State: store.ClientEnabled, Auth: r.Auth, Native: r.Native,
+		RequirePKCE: !r.NoPKCE, GrantTypes: r.GrantTypes, RedirectURIs: r.RedirectURIs, Scope: scope,
+		NoRotation: r.NoRotation, CreatedAt: now, UpdatedAt: now, Version: 1, Secrets: []store.Secret{},
+	}
+	if c.ID == "" {
+		c.ID = keys.RandomText(24)
+	}
+	if c.GrantTypes == nil {
+		c.GrantTypes = slices.Clone(store.GrantTypes)
+	}
+	if c.RedirectURIs == nil {
+		c.RedirectURIs = []string{}
+	}
+	if r.RetryWindow != nil {
+		ms := store.Milliseconds(r.RetryWindow.Milliseconds())
+		c.RetryWindow = &ms
+	}
+	switch {
+	case c.Public():
+	case r.Secret != "":
+		c.Secrets = append(c.Secrets, store.Secret{ID: keys.RandomText(12), Slow: keys.HashSlow(r.Secret), CreatedAt: now})
+	default:
+		c, _, secret, err = AddSecret(c, ring, now, 0)
+	}
+	return c, secret, err
+}
+
+func (r Registration) check(policy grant.Policy) error {
+	if len(r.ID) > maxClientID || strings.ContainsFunc(r.ID, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return &Invalid{"id", fmt.Sprintf("at most %d printable ASCII characters without spaces", maxClientID)}
+	}
+	if strings.TrimSpace(r.Name) == "" || len(r.Name) > maxClientName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, isControl) {
+		return &Invalid{"name", fmt.Sprintf("missing or too long: 1 to %d bytes that tell people whose client it is", maxClientName)}
+	}
+	for _, g := range r.GrantTypes {
+		if !slices.Contains(store.GrantTypes, g) {
+			return &Invalid{"grant-types", fmt.Sprintf("%q is none of %s", g, strings.Join(store.GrantTypes, ", "))}
+		}
+	}
+	switch r.Auth {
+	case store.AuthEither, store.AuthPost, store.AuthBasic:
+	case store.AuthNone:
+		if r.Secret != "" {
+			return &Invalid{"secret", "a public client has none"}
+		}
+	default:
+		return &Invalid{"auth-method", fmt.Sprintf("%q is none of post, basic, either, none", string(r.Auth))}
+	}
+	codes := r.GrantTypes == nil || slices.Contains(r.GrantTypes, store.GrantAuthorizationCode)
+	if codes && len(r.RedirectURIs) == 0 {
+		return &Invalid{"redirect-uri", "missing: the code reaches the client through it"}
+	}
+	if len(r.RedirectURIs) > maxRedirectURIs {
+		return &Invalid{"redirect-uri", fmt.Sprintf("at most %d", maxRedirectURIs)}
+	}
+	for _, uri := range r.RedirectURIs {
+		if err := oauth.CheckRedirectURI(uri, r.Native); err != nil {
+			return &Invalid{"redirect-uri", err.Error()}
+		}
+	}
+	if w := r.RetryWindow; w != nil && (*w < 0 || *w > policy.AccessLifetime-time.Minute) {
+		return &Invalid{"retry-window", fmt.Sprintf("0s to %s: a minute less than the access token's lifetime", policy.AccessLifetime-time.Minute)}
+	}
+	if r.Secret != "" && (len(r.Secret) < 8 || len(r.Secret) > 512) {
+		return &Invalid{"secret-stdin", "an existing secret has 8 to 512 bytes"}
+	}
+	return nil
+}
+
+// AddSecret gives c another secret, which expires at the given instant unless
+// that is zero. Its text is to be shown once.
+func AddSecret(c store.Client, ring *keys.Ring, now, expires grant.Instant) (store.Client, store.Secret, oauth.Secret, error) {
+	if c.Public() {
+		return c, store.Secret{}, "", &Invalid{"client", "it is public and has no secret"}
+	}
+	if len(c.Secrets) >= MaxSecrets {
+		return c, store.Secret{}, "", &Invalid{"client", fmt.Sprintf("it has %d secrets already: revoke one first", MaxSecrets)}
+	}
+	if expires != 0 && expires <= now {
+		return c, store.Secret{}, "", &Invalid{"expires", "must be in the future"}
+	}
+	text := keys.NewSecret()
+	s := store.Secret{ID: keys.RandomText(12), Digest: ring.Digest(text), CreatedAt: now, ExpiresAt: expires}
+	c = c.Clone()
+	c.Secrets = append(c.Secrets, s)
+	return c, s, text, nil
+}
+
+// SecretVerdict tells why a secret should not be revoked at now, or "" if it is
+// safe.
+func SecretVerdict(c store.Client, s store.Secret, now grant.Instant) string {
+	live := 0
+	for _, other := range c.Secrets {
+		if !other.Expired(now) {
+			live++
+		}
+	}
+	switch {
+	case s.Expired(now):
+		return ""
+	case live == 1:
+		return "it is the client's only secret"
+	case s.LastUsedAt != 0 && now.Since(s.LastUsedAt) < 24*time.Hour:
+		return fmt.Sprintf("it was used %s ago", now.Since(s.LastUsedAt).Round(time.Second))
+	}
+	return ""
+}

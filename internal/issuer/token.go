@@ -1,0 +1,162 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Tokens is the answer of a token request. The texts are secrets.
+type Tokens struct {
+	Scope        oauth.Scope
+	ExpiresIn    int64 // seconds left of AccessToken
+	RefreshToken string
+	AccessToken  string
+
+	GrantID    grant.ID
+	Generation uint32
+	Repeated   bool // the same pair as before; see grant.Decision
+}
+
+// A CodeRequest is the authorization_code operation of an authenticated client.
+type CodeRequest struct {
+	Code        string
+	RedirectURI string
+	Verifier    string
+	From        string // where the request came from, for the record
+}
+
+// A RefreshRequest is the refresh_token operation of an authenticated client.
+type RefreshRequest struct {
+	RefreshToken string
+	Scope        string
+	From         string // where the request came from, for the record
+}
+
+// Exchange redeems a code (RFC 6749 section 4.1.3). Creating the grant under
+// the id that the code carries is the single-use gate: one caller wins, on any
+// number of nodes, and whoever does not ends the grant.
+func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest) (Tokens, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return Tokens{}, unavailable(err)
+	}
+	code, err := view.Ring.OpenCode(iss.Realm, r.Code)
+	if err != nil {
+		return Tokens{}, &Refused{Why: grant.TokenUnknown}
+	}
+	now := iss.now()
+	req := grant.Redemption{
+		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
+		RedirectURI: r.RedirectURI, Verifier: r.Verifier,
+		Cutoff:  view.Cutoff(iss.Realm, code.Subject, code.ClientID),
+		Attempt: attempt(), KeyID: view.Ring.Current(keys.MAC, now),
+	}
+	d := code.Redeem(req, iss.policy(c), now)
+	refused := &Refused{Why: d.Refusal, GrantID: code.GrantID}
+	if d.Refusal.Foreign() {
+		return Tokens{}, refused
+	}
+	if d.Refusal == grant.Allowed {
+		err := iss.Store.CreateGrant(ctx, d.Next)
+		if err == nil || !errors.Is(err, store.ErrConflict) && iss.settled(ctx, d.Next, err) {
+			return iss.tokens(view, d, now)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return Tokens{}, unavailable(err)
+		}
+	}
+	// The code was redeemed before, or must be refused for its age; then it
+	// still ends the grant that it once made.
+	evidence := "code presented again from " + r.From
+	d, _, err = iss.update(ctx, code.GrantID, evidence, func(g grant.Grant, _ grant.Instant) grant.Decision {
+		return g.Replay(req)
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound) && refused.Why == grant.Allowed:
+		// Taken a moment ago and gone now: expired long enough to be swept.
+		return Tokens{}, &Refused{Why: grant.CodeExpired, GrantID: code.GrantID}
+	case errors.Is(err, store.ErrNotFound):
+		return Tokens{}, refused
+	case err != nil:
+		return Tokens{}, err
+	}
+	return Tokens{}, &Refused{Why: d.Refusal, GrantID: code.GrantID}
+}
+
+// Refresh rotates a refresh token (RFC 6749 section 6), or answers a repeated
+// request with the same pair.
+func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshRequest) (Tokens, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return Tokens{}, unavailable(err)
+	}
+	tok, err := view.Ring.OpenRefresh(iss.Realm, r.RefreshToken)
+	if err != nil {
+		return Tokens{}, &Refused{Why: grant.TokenUnknown}
+	}
+	req := grant.Refresh{
+		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
+		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
+		Attempt: attempt(),
+	}
+	if r.Scope != "" {
+		if req.Scope, err = oauth.ParseScope(r.Scope); err != nil || req.Scope == "" {
+			// Nothing covers it, and the rest is decided first.
+			req.Scope = unparsable
+		}
+	}
+	policy := iss.policy(c)
+	evidence := fmt.Sprintf("generation %d presented from %s", tok.Generation, r.From)
+	d, now, err := iss.update(ctx, tok.GrantID, evidence, func(g grant.Grant, now grant.Instant) grant.Decision {
+		req.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
+		req.KeyID = view.Ring.Current(keys.MAC, now)
+		return g.Refresh(req, policy, now)
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return Tokens{}, &Refused{Why: grant.Unrecorded(tok.ExpiresAt, now), GrantID: tok.GrantID}
+	case err != nil:
+		return Tokens{}, err
+	case d.Refusal != grant.Allowed:
+		return Tokens{}, &Refused{Why: d.Refusal, GrantID: tok.GrantID}
+	}
+	return iss.tokens(view, d, now)
+}
+
+// unparsable is a scope that no grant has: the character is not allowed in one.
+const unparsable oauth.Scope = `"`
+
+// tokens computes the pair of an allowed decision from its row.
+func (iss *Issuer) tokens(view *View, d grant.Decision, now grant.Instant) (Tokens, error) {
+	g := d.Next
+	bits, _ := g.Scope.Bits(d.Access.Scope)
+	refresh, err := view.Ring.SealRefresh(g.KeyID, g.Realm, keys.Token{
+		GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
+	})
+	if err != nil {
+		return Tokens{}, iss.missingKey(g, err)
+	}
+	access, err := view.Ring.SealAccess(g.KeyID, g.Realm, keys.Token{
+		GrantID: g.ID, Generation: g.Generation, IssuedAt: d.Access.IssuedAt, ExpiresAt: d.Access.ExpiresAt, Bits: bits,
+	})
+	if err != nil {
+		return Tokens{}, iss.missingKey(g, err)
+	}
+	return Tokens{
+		Scope: d.Access.Scope, ExpiresIn: iss.Policy.ExpiresIn(d.Access, now),
+		RefreshToken: refresh, AccessToken: access,
+		GrantID: g.ID, Generation: g.Generation, Repeated: d.Repeated,
+	}, nil
+}
+
+// missingKey is the fault of a row whose key this node has not heard of. The
+// key must exist somewhere: the next poll brings it.
+func (iss *Issuer) missingKey(g grant.Grant, err error) error {
+	return unavailable(fmt.Errorf("grant %s needs key %s: %w", g.ID, g.KeyID, err))
+}

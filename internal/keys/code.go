@@ -1,0 +1,140 @@
+package keys
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// MaxCode is the longest text of an authorization code, in characters.
+const MaxCode = 1000
+
+// NonceSize is the length in bytes of the nonce that SealCode takes.
+const NonceSize = 24
+
+// Layout of a code after its prefix, in base64url without padding:
+//
+//	version 1 | key id 4 | nonce 24 | AES-256-GCM of the record, and its tag 16
+//
+// The first half of the nonce selects a key of its own for each code, derived
+// from the sealing key, so that the number of codes under one key has no
+// practical limit; the second half is GCM's nonce. Kind and realm are
+// associated data.
+//
+// The record: flags 1 | grant id 16 | redirect hash 32 | authorized 6 |
+// expires 6 | challenge 32, if flagged | client, subject (length 1) | scope.
+const (
+	codeHead       = 1 + 4 + NonceSize
+	codeTag        = 16
+	flagChallenged = 1
+)
+
+// SealCode is the text of a code. Equal arguments give equal texts; two
+// different codes must never share a nonce. It fails if the text would be
+// longer than MaxCode.
+func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (string, error) {
+	k := r.lookup(id, Seal)
+	if k == nil {
+		return "", ErrUnknownKey
+	}
+	if len(c.ClientID) > 255 || len(c.Subject) > 255 {
+		return "", fmt.Errorf("client id and subject have at most 255 bytes")
+	}
+	head := append(make([]byte, 0, MaxCode), version)
+	head = binary.BigEndian.AppendUint32(head, uint32(id))
+	head = append(head, nonce[:]...)
+
+	flags := byte(0)
+	if c.Challenged {
+		flags |= flagChallenged
+	}
+	rec := append(make([]byte, 0, MaxCode), flags)
+	rec = append(rec, c.GrantID[:]...)
+	rec = append(rec, c.RedirectHash[:]...)
+	rec = appendInstant(rec, c.AuthorizedAt)
+	rec = appendInstant(rec, c.ExpiresAt)
+	if c.Challenged {
+		rec = append(rec, c.Challenge[:]...)
+	}
+	rec = append(append(rec, byte(len(c.ClientID))), c.ClientID...)
+	rec = append(append(rec, byte(len(c.Subject))), c.Subject...)
+	rec = append(rec, c.Scope...)
+
+	if n := len(CodePrefix) + base64.RawURLEncoding.EncodedLen(codeHead+len(rec)+codeTag); n > MaxCode {
+		return "", fmt.Errorf("the code would have %d characters, and %d are allowed: shorten the subject or ask for fewer scopes", n, MaxCode)
+	}
+	sealed := k.codeAEAD(nonce).Seal(head, nonce[NonceSize/2:], rec, codeBinding(c.Realm, head[:5]))
+	return CodePrefix + base64.RawURLEncoding.EncodeToString(sealed), nil
+}
+
+// OpenCode checks and reads a code.
+func (r *Ring) OpenCode(realm, text string) (grant.Code, error) {
+	size := base64.RawURLEncoding.DecodedLen(max(0, len(text)-len(CodePrefix)))
+	if len(text) > MaxCode || size < codeHead+codeTag {
+		return grant.Code{}, ErrNotGenuine
+	}
+	b, ok := decode(make([]byte, size), CodePrefix, text)
+	if !ok || b[0] != version {
+		return grant.Code{}, ErrNotGenuine
+	}
+	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), Seal)
+	if k == nil {
+		return grant.Code{}, ErrNotGenuine
+	}
+	nonce := [NonceSize]byte(b[5:codeHead])
+	rec, err := k.codeAEAD(nonce).Open(nil, nonce[NonceSize/2:], b[codeHead:], codeBinding(realm, b[:5]))
+	if err != nil {
+		return grant.Code{}, ErrNotGenuine
+	}
+	return parseCode(realm, rec)
+}
+
+func parseCode(realm string, rec []byte) (grant.Code, error) {
+	c := grant.Code{Realm: realm}
+	ok := true
+	take := func(n int) []byte {
+		if ok = ok && n <= len(rec); !ok {
+			return make([]byte, n)
+		}
+		part := rec[:n]
+		rec = rec[n:]
+		return part
+	}
+	c.Challenged = take(1)[0]&flagChallenged != 0
+	c.GrantID = grant.ID(take(16))
+	c.RedirectHash = [32]byte(take(32))
+	c.AuthorizedAt = instant(take(6))
+	c.ExpiresAt = instant(take(6))
+	if c.Challenged {
+		c.Challenge = [32]byte(take(32))
+	}
+	c.ClientID = string(take(int(take(1)[0])))
+	c.Subject = string(take(int(take(1)[0])))
+	c.Scope = oauth.Scope(rec)
+	if !ok {
+		return grant.Code{}, ErrNotGenuine
+	}
+	return c, nil
+}
+
+func (k *key) codeAEAD(nonce [NonceSize]byte) cipher.AEAD {
+	derived := k.mac(nil, []byte("mintage/1/code key\x00"), nonce[:NonceSize/2])
+	block, err := aes.NewCipher(derived)
+	if err != nil {
+		panic(err) // only for a key that is not 16, 24 or 32 bytes
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		panic(err) // only for a block size that is not 16
+	}
+	return aead
+}
+
+func codeBinding(realm string, head []byte) []byte {
+	return append(append([]byte(CodePrefix), realm...), head...)
+}

@@ -1,0 +1,105 @@
+package oauth
+
+import (
+	"encoding/base64"
+	"net/url"
+	"strings"
+)
+
+// An AuthMethod is a way in which a client authenticates at the token
+// endpoint, by its registered name (RFC 7591 section 2).
+type AuthMethod string
+
+const (
+	AuthBasic AuthMethod = "client_secret_basic"
+	AuthPost  AuthMethod = "client_secret_post"
+	AuthNone  AuthMethod = "none"
+)
+
+// Credentials are what a request says about its client.
+type Credentials struct {
+	ClientID string
+	Secret   Secret
+	// RawSecret is the Basic password before form decoding. Many programs
+	// forget the encoding that RFC 6749 section 2.3.1 asks for.
+	RawSecret Secret
+	Method    AuthMethod
+	// Header tells that an Authorization header was used, so that a failure
+	// is 401 with a challenge (RFC 6749 section 5.2).
+	Header bool
+}
+
+// ParseCredentials finds the client in a request's Authorization headers and
+// parameters. A header that cannot be used, Basic or not, is ErrClient with
+// Header set; every other defect is 400.
+func ParseCredentials(authorization []string, p Params) (Credentials, error) {
+	c := Credentials{ClientID: p["client_id"], Secret: Secret(p["client_secret"]), Method: AuthNone}
+	if c.Secret != "" {
+		c.Method = AuthPost
+	}
+	assertion, assertionType := p["client_assertion"], p["client_assertion_type"]
+
+	if len(authorization) > 0 {
+		c.Header = true
+		scheme, rest, _ := strings.Cut(authorization[0], " ")
+		if len(authorization) > 1 || !strings.EqualFold(scheme, "Basic") {
+			return c, ErrClient
+		}
+		if c.Secret != "" || assertion != "" {
+			return c, ErrTwoMethods
+		}
+		id, secret, raw, ok := parseBasic(rest)
+		if !ok {
+			return c, ErrClient
+		}
+		if c.ClientID != "" && c.ClientID != id {
+			return c, ErrClientDiffer
+		}
+		return Credentials{ClientID: id, Secret: Secret(secret), RawSecret: Secret(raw), Method: AuthBasic, Header: true}, nil
+	}
+
+	switch {
+	case c.Secret != "" && assertion != "":
+		return c, ErrTwoMethods
+	case (assertion == "") != (assertionType == ""):
+		return c, ErrAssertion // RFC 7521 section 4.2
+	case assertion != "":
+		return c, ErrClient // no client is registered for an assertion
+	case c.ClientID == "":
+		return c, ErrNoClient
+	}
+	return c, nil
+}
+
+// parseBasic decodes the credentials of RFC 7617, each half form-encoded (RFC
+// 6749 section 2.3.1). The standard library's BasicAuth does not undo that.
+func parseBasic(s string) (id, secret, rawSecret string, ok bool) {
+	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	// The decoder skips line breaks, which a header cannot hold; be sure.
+	if err != nil || strings.ContainsAny(s, "\r\n") {
+		return "", "", "", false
+	}
+	rawID, rawSecret, found := strings.Cut(string(b), ":")
+	if !found || !clean(string(b)) {
+		return "", "", "", false
+	}
+	id, err = url.QueryUnescape(rawID)
+	if err != nil || id == "" || !clean(id) {
+		return "", "", "", false
+	}
+	secret, err = url.QueryUnescape(rawSecret)
+	if err != nil || !clean(secret) {
+		return "", "", "", false
+	}
+	if len(id) > maxLength["client_id"] || len(rawSecret) > maxLength["client_secret"]*3 {
+		return "", "", "", false
+	}
+	return id, secret, rawSecret, true
+}
+
+// A Secret does not print itself: not by fmt, not in JSON, not in a log.
+type Secret string
+
+func (Secret) String() string               { return "[secret]" }
+func (Secret) GoString() string             { return "[secret]" }
+func (Secret) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }

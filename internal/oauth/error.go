@@ -1,0 +1,66 @@
+// Package oauth holds the words of the protocol: error codes, form bodies,
+// client credentials, scopes, redirect URIs and PKCE, as strings and their
+// meaning. It keeps no state, does no I/O and knows nothing of grants.
+package oauth
+
+// An ErrorCode is a registered value of the "error" member (RFC 6749 section
+// 5.2). The last two are borrowed from section 4.1.2.1 for answers with a 5xx
+// or 429 status, where section 5.2 has no code.
+type ErrorCode string
+
+const (
+	InvalidRequest         ErrorCode = "invalid_request"
+	InvalidClient          ErrorCode = "invalid_client"
+	InvalidGrant           ErrorCode = "invalid_grant"
+	UnauthorizedClient     ErrorCode = "unauthorized_client"
+	UnsupportedGrantType   ErrorCode = "unsupported_grant_type"
+	InvalidScope           ErrorCode = "invalid_scope"
+	ServerError            ErrorCode = "server_error"
+	TemporarilyUnavailable ErrorCode = "temporarily_unavailable"
+)
+
+// An Error is a defect that a client is told about. Description is a constant:
+// it never echoes input and never tells which of several grant checks failed.
+type Error struct {
+	Code        ErrorCode
+	Description string
+}
+
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Description }
+
+// The defects of a token request, in the order in which they are looked for.
+var (
+	ErrMethod          = &Error{InvalidRequest, "method must be POST"}
+	ErrHTTPS           = &Error{InvalidRequest, "https required"}
+	ErrTooLarge        = &Error{InvalidRequest, "request too large"}
+	ErrIncompleteBody  = &Error{InvalidRequest, "request body incomplete"}
+	ErrTooManyRequests = &Error{TemporarilyUnavailable, "too many requests"}
+	ErrNotFound        = &Error{InvalidRequest, "no such endpoint"}
+
+	ErrContentType     = &Error{InvalidRequest, "content type must be application/x-www-form-urlencoded"}
+	ErrContentEncoding = &Error{InvalidRequest, "content encoding not supported"}
+	ErrMalformedBody   = &Error{InvalidRequest, "malformed request body"}
+	ErrMalformedValue  = &Error{InvalidRequest, "malformed parameter value"}
+
+	ErrRepeated     = &Error{InvalidRequest, "parameter repeated"}
+	ErrQuery        = &Error{InvalidRequest, "parameters belong in the request body"}
+	ErrRealm        = &Error{InvalidRequest, "unknown realm"}
+	ErrTooLong      = &Error{InvalidRequest, "parameter too long"}
+	ErrNoGrantType  = &Error{InvalidRequest, "grant_type missing"}
+	ErrGrantType    = &Error{UnsupportedGrantType, "grant type not supported"}
+	ErrNoCode       = &Error{InvalidRequest, "code missing"}
+	ErrNoRedirect   = &Error{InvalidRequest, "redirect_uri missing"}
+	ErrNoRefresh    = &Error{InvalidRequest, "refresh_token missing"}
+	ErrNoClient     = &Error{InvalidRequest, "client_id missing"}
+	ErrTwoMethods   = &Error{InvalidRequest, "more than one client authentication method"}
+	ErrClientDiffer = &Error{InvalidRequest, "client_id mismatch"}
+	ErrAssertion    = &Error{InvalidRequest, "client assertion malformed"}
+
+	ErrClient           = &Error{InvalidClient, "client authentication failed"}
+	ErrClientGrantType  = &Error{UnauthorizedClient, "grant type not allowed for this client"}
+	ErrGrant            = &Error{InvalidGrant, "grant is invalid"}
+	ErrDeadRefreshToken = &Error{InvalidRequest, "grant is invalid"} // compat.invalid_request_for_dead_refresh
+	ErrScope            = &Error{InvalidScope, "scope not allowed"}
+	ErrUnavailable      = &Error{TemporarilyUnavailable, "try again later"}
+	ErrInternal         = &Error{ServerError, "internal error"}
+)

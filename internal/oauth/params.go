@@ -1,0 +1,176 @@
+package oauth
+
+import (
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of a request's form (CWE-770). A good token request has at most ten
+// parameters; the rest is room for what RFC 6749 section 3.2 lets us ignore.
+const (
+	MaxForm  = 64 << 10 // bytes of body or query
+	maxPairs = 64
+)
+
+// maxLength is the longest accepted value, in bytes, of each parameter that
+// the endpoints know. Its keys are also the names that may not be in the query.
+var maxLength = map[string]int{
+	"grant_type":            255,
+	"code":                  2048,
+	"redirect_uri":          2048,
+	"client_id":             255,
+	"client_secret":         1024,
+	"refresh_token":         2048,
+	"code_verifier":         1024,
+	"scope":                 1024,
+	"state":                 2048,
+	"client_assertion":      8192,
+	"client_assertion_type": 255,
+	"resource":              2048,
+	"username":              255,
+	"password":              1024,
+	"access_token":          8192,
+	"token":                 8192,
+}
+
+// Params are the parameters of one request: those with a value, each once.
+// A parameter sent without a value counts as omitted (RFC 6749 section 3.2).
+type Params map[string]string
+
+// ParseParams reads a form body and the query of the request's URL. With
+// queryAllowed, parameters may also come in the query
+// (compat.query_parameters); otherwise a known one there is ErrQuery.
+//
+// The standard library's parser is not used because it merges body and query,
+// takes the first of duplicates, and keeps the good pairs of a bad body.
+// The realm is returned apart: it belongs to the endpoint's address, so only
+// the query's counts, and two of them are ErrRealm.
+//
+// For ErrRepeated, ErrQuery and ErrRealm, p holds what was sent once.
+func ParseParams(body, rawQuery string, queryAllowed bool) (p Params, realm string, err error) {
+	inBody, err := parsePairs(body)
+	if err != nil {
+		return nil, "", err
+	}
+	inQuery, err := parsePairs(rawQuery)
+	if err != nil {
+		return nil, "", err
+	}
+	p = make(Params, len(inBody))
+	repeated, misplaced, realms := false, false, 0
+	for i, kv := range inBody {
+		if named(inBody[:i], kv.name) && kv.name != "resource" {
+			repeated = true
+			delete(p, kv.name)
+		} else if kv.value != "" {
+			p[kv.name] = kv.value
+		}
+	}
+	for i, kv := range inQuery {
+		_, known := maxLength[kv.name]
+		switch {
+		case named(inBody, kv.name):
+			repeated = true
+			delete(p, kv.name)
+		case kv.name == "realm":
+			realm = kv.value
+			realms++
+		case named(inQuery[:i], kv.name):
+			repeated = true
+			delete(p, kv.name)
+		case known && !queryAllowed:
+			misplaced = true
+		case known && kv.value != "":
+			p[kv.name] = kv.value
+		}
+	}
+	switch {
+	case repeated:
+		return p, "", ErrRepeated
+	case misplaced:
+		return p, "", ErrQuery
+	case realms > 1:
+		return p, "", ErrRealm
+	}
+	return p, realm, nil
+}
+
+// CheckLengths returns ErrTooLong if a known parameter exceeds its maximum.
+func (p Params) CheckLengths() error {
+	for name, value := range p {
+		if most, known := maxLength[name]; known && len(value) > most {
+			return ErrTooLong
+		}
+	}
+	return nil
+}
+
+type pair struct{ name, value string }
+
+// parsePairs splits and decodes application/x-www-form-urlencoded text (RFC
+// 6749 appendix B). Pairs without a name are dropped.
+func parsePairs(s string) ([]pair, error) {
+	if strings.IndexByte(s, ';') >= 0 {
+		return nil, ErrMalformedBody
+	}
+	if s == "" {
+		return nil, nil
+	}
+	pairs := make([]pair, 0, 8)
+	for n := 0; s != ""; n++ {
+		if n == maxPairs {
+			return nil, ErrMalformedBody
+		}
+		var one string
+		one, s, _ = strings.Cut(s, "&")
+		name, value, _ := strings.Cut(one, "=")
+		name, err := unescape(name)
+		if err != nil {
+			return nil, err
+		}
+		if value, err = unescape(value); err != nil {
+			return nil, err
+		}
+		if name != "" {
+			pairs = append(pairs, pair{name, value})
+		}
+	}
+	return pairs, nil
+}
+
+func unescape(s string) (string, error) {
+	s, err := url.QueryUnescape(s)
+	if err != nil {
+		return "", ErrMalformedBody
+	}
+	if !clean(s) {
+		return "", ErrMalformedValue
+	}
+	return s, nil
+}
+
+// clean reports whether s is UTF-8 without control characters or a byte order
+// mark (RFC 6749 appendix A allows no more in any parameter).
+func clean(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < 0x20 || s[i] == 0x7f {
+			return false
+		}
+		if s[i] >= utf8.RuneSelf {
+			return utf8.ValidString(s) && !strings.ContainsRune(s, '\ufeff') && !strings.ContainsFunc(s, isControl)
+		}
+	}
+	return true
+}
+
+func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
+
+func named(pairs []pair, name string) bool {
+	for i := range pairs {
+		if pairs[i].name == name {
+			return true
+		}
+	}
+	return false
+}

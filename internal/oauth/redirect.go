@@ -1,0 +1,94 @@
+package oauth
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// MaxRedirectURI bounds a redirect URI, in bytes.
+const MaxRedirectURI = 2000
+
+// CheckRedirectURI tells why uri cannot be registered, or returns nil. Native
+// clients may also register a loopback address over http (RFC 8252 section
+// 7.3) and a private-use scheme that holds a dot (section 7.1).
+func CheckRedirectURI(uri string, native bool) error {
+	for i := 0; i < len(uri); i++ {
+		if uri[i] <= 0x20 || uri[i] >= 0x7f || strings.IndexByte(`"<>\^{|}*`+"`", uri[i]) >= 0 {
+			return fmt.Errorf("redirect URI holds the character %q: write it percent-encoded; wildcards are not supported", uri[i])
+		}
+	}
+	if len(uri) > MaxRedirectURI {
+		return fmt.Errorf("redirect URI is longer than %d bytes", MaxRedirectURI)
+	}
+	u, err := url.Parse(uri)
+	if err != nil {
+		return errors.New("redirect URI is not a URI")
+	}
+	switch {
+	case !u.IsAbs():
+		return errors.New("redirect URI is not absolute: begin it with https://")
+	case strings.ContainsRune(uri, '#'):
+		return errors.New("redirect URI has a fragment (RFC 6749 section 3.1.2 forbids it)")
+	case u.User != nil:
+		return errors.New("redirect URI holds user information")
+	case u.Scheme == "https":
+		if u.Hostname() == "" {
+			return errors.New("redirect URI has no host")
+		}
+		return nil
+	case u.Scheme == "http":
+		if native && isLoopback(u.Hostname()) {
+			return nil
+		}
+		return errors.New("redirect URI is not https: only a native client may use http, and only on 127.0.0.1 or [::1]")
+	case native && strings.Contains(u.Scheme, "."):
+		return nil
+	}
+	return fmt.Errorf("redirect URI scheme %q is not allowed: https, or for a native client a private-use scheme such as com.example.app", u.Scheme)
+}
+
+// MatchRedirectURI reports whether uri is one of the registered ones, byte for
+// byte (RFC 9700 section 2.1). A native client may use another port of a
+// registered loopback address, and nothing else (RFC 8252 section 7.3).
+func MatchRedirectURI(registered []string, native bool, uri string) bool {
+	for _, r := range registered {
+		if r == uri || native && sameButPort(r, uri) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameButPort works on the bytes themselves: parsing would accept spellings of
+// a host that browsers resolve to somewhere else.
+func sameButPort(registered, uri string) bool {
+	for _, prefix := range []string{"http://127.0.0.1", "http://[::1]"} {
+		if strings.HasPrefix(registered, prefix) && strings.HasPrefix(uri, prefix) {
+			have, ok1 := cutPort(registered[len(prefix):])
+			sent, ok2 := cutPort(uri[len(prefix):])
+			return ok1 && ok2 && have == sent
+		}
+	}
+	return false
+}
+
+// cutPort takes an optional port from the front of the text after a host.
+func cutPort(s string) (rest string, ok bool) {
+	if strings.HasPrefix(s, ":") {
+		end := strings.IndexAny(s, "/?")
+		if end < 0 {
+			end = len(s)
+		}
+		port, err := strconv.ParseUint(s[1:end], 10, 16)
+		if err != nil || port == 0 || s[1] == '0' || s[1] == '+' {
+			return "", false
+		}
+		s = s[end:]
+	}
+	return s, s == "" || s[0] == '/' || s[0] == '?'
+}
+
+func isLoopback(host string) bool { return host == "127.0.0.1" || host == "::1" }

@@ -1,0 +1,95 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// wireError is the one map from what we know to what we tell. Everything that
+// a request check finds is 400; the other statuses are for requests that were
+// not checked, for faults of ours, and for a failed Authorization header.
+func (s *Server) wireError(x *exchange, err error) (status int, told *oauth.Error) {
+	var refused *issuer.Refused
+	switch {
+	case errors.As(err, &told):
+	case errors.As(err, &refused):
+		told = s.wireRefusal(x, refused.Why)
+	case errors.Is(err, issuer.ErrClient):
+		told = oauth.ErrClient
+	case errors.Is(err, issuer.ErrUnavailable), errors.Is(err, store.ErrBusy):
+		told = oauth.ErrUnavailable
+	default:
+		told = oauth.ErrInternal
+	}
+	switch told {
+	case oauth.ErrMethod:
+		return http.StatusMethodNotAllowed, told
+	case oauth.ErrNotFound:
+		return http.StatusNotFound, told
+	case oauth.ErrTooLarge:
+		return http.StatusRequestEntityTooLarge, told
+	case oauth.ErrIncompleteBody:
+		return http.StatusRequestTimeout, told
+	case oauth.ErrTooManyRequests:
+		return http.StatusTooManyRequests, told
+	case oauth.ErrUnavailable:
+		return http.StatusServiceUnavailable, told
+	case oauth.ErrInternal:
+		return http.StatusInternalServerError, told
+	case oauth.ErrClient:
+		if x.header {
+			return s.opt.BasicAuthStatus, told
+		}
+	}
+	return http.StatusBadRequest, told
+}
+
+// wireRefusal tells a client one thing about its grant, whatever is wrong
+// with it: send the user to log in again.
+func (s *Server) wireRefusal(x *exchange, why grant.Refusal) *oauth.Error {
+	switch why {
+	case grant.StoreBehind:
+		return oauth.ErrUnavailable
+	case grant.ScopeTooWide:
+		return oauth.ErrScope
+	case grant.TokenUnknown:
+		if s.opt.InvalidRequestForDeadRefresh && x.grantType == store.GrantRefreshToken {
+			return oauth.ErrDeadRefreshToken
+		}
+	}
+	return oauth.ErrGrant
+}
+
+// errorAnswer is the answer for err, with the headers that its kind needs.
+func (s *Server) errorAnswer(h http.Header, x *exchange, err error) answer {
+	status, told := s.wireError(x, err)
+	a := answer{status: status}
+	switch status {
+	case http.StatusUnauthorized:
+		// RFC 6749 section 5.2: the challenge matches the scheme used.
+		h["Www-Authenticate"] = []string{`Basic realm="` + s.issuer.Realm + `", charset="UTF-8"`}
+	case http.StatusMethodNotAllowed:
+		a.allow = http.MethodPost
+	case http.StatusTooManyRequests:
+		h["Retry-After"] = []string{"60"}
+	case http.StatusServiceUnavailable:
+		// Spread, so that those who were refused together do not return so.
+		h["Retry-After"] = []string{strconv.Itoa(1 + rand.IntN(3))}
+	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout:
+		h["Connection"] = headerClose
+	}
+	a.body, _ = json.Marshal(struct {
+		Error       oauth.ErrorCode `json:"error"`
+		Description string          `json:"error_description"`
+		State       string          `json:"state,omitempty"`
+	}{told.Code, told.Description, x.state})
+	return a
+}

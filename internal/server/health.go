@@ -1,0 +1,45 @@
+package server
+
+import (
+	"net/http"
+	"sync/atomic"
+)
+
+// Health answers the management listener's questions: is the process alive,
+// and should it be sent requests?
+type Health struct {
+	ready    func() error
+	draining atomic.Bool
+}
+
+// NewHealth makes a Health that is ready when ready returns nil.
+func NewHealth(ready func() error) *Health { return &Health{ready: ready} }
+
+// Drain makes the node not ready, for load balancers to notice before it stops.
+func (h *Health) Drain() { h.draining.Store(true) }
+
+// Handler is the route table of the management listener.
+func (h *Health) Handler() http.Handler {
+	mux := http.NewServeMux()
+	// Alive is about the process only: restarting it does not mend a store.
+	alive := func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") }
+	mux.HandleFunc("GET /livez", alive)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if h.draining.Load() {
+			plain(w, http.StatusServiceUnavailable, "stopping\n")
+		} else if err := h.ready(); err != nil {
+			plain(w, http.StatusServiceUnavailable, err.Error()+"\n")
+		} else {
+			plain(w, http.StatusOK, "ok\n")
+		}
+	})
+	return mux
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	w.Write([]byte(text))
+}

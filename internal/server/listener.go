@@ -1,0 +1,109 @@
+package server
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// HTTPServer sets the bounds of a listener: how long headers and bodies may
+// take, how long a connection may idle, how large headers may be.
+func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      20 * time.Second,
+		IdleTimeout:       75 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		// TLS handshakes that fail, and clients that go away: not our faults.
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// TLSConfig offers TLS 1.2 and 1.3 with the cipher suites that BCP 195 (RFC
+// 9325) recommends. The standard library's default also holds CBC suites.
+func TLSConfig(c *Certificate) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		CipherSuites: []uint16{
+			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+		},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current(), nil },
+		NextProtos:     []string{"h2", "http/1.1"},
+	}
+}
+
+// A Certificate is a certificate and its key in two files. New files are used
+// from the next handshake on that comes a second after the last look.
+type Certificate struct {
+	certFile, keyFile string
+	log               *slog.Logger
+
+	mu      sync.Mutex
+	looked  time.Time
+	changed [2]time.Time
+	current *tls.Certificate
+}
+
+// LoadCertificate reads the files; it fails if they do not fit together.
+func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, error) {
+	c := &Certificate{certFile: certFile, keyFile: keyFile, log: log, looked: time.Now()}
+	var err error
+	if c.changed, err = c.times(); err != nil {
+		return nil, err
+	}
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("certificate %s with key %s: %w", certFile, keyFile, err)
+	}
+	c.current = &pair
+	return c, nil
+}
+
+// Current is the certificate to present. Files that cannot be used leave the
+// last good one in service.
+func (c *Certificate) Current() *tls.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.Sub(c.looked) >= time.Second {
+		c.looked = now
+		c.reload()
+	}
+	return c.current
+}
+
+func (c *Certificate) reload() {
+	changed, err := c.times()
+	if err == nil && changed == c.changed {
+		return
+	}
+	var pair tls.Certificate
+	if err == nil {
+		c.changed = changed
+		pair, err = tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	}
+	if err != nil {
+		c.log.Error("cannot load the new certificate; the old one stays in service", "certificate", c.certFile, "error", err)
+		return
+	}
+	c.current = &pair
+	c.log.Info("certificate reloaded", "certificate", c.certFile, "expires", pair.Leaf.NotAfter)
+}
+
+func (c *Certificate) times() (t [2]time.Time, err error) {
+	for i, name := range []string{c.certFile, c.keyFile} {
+		info, err := os.Stat(name)
+		if err != nil {
+			return t, fmt.Errorf("certificate: %w", err)
+		}
+		t[i] = info.ModTime()
+	}
+	return t, nil
+}

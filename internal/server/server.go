@@ -1,0 +1,234 @@
+// Package server speaks HTTP: it parses requests strictly, calls the use
+// cases, and turns what they return into bytes. Handlers return answers; only
+// respond writes them. The package knows nothing of stores and keys.
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// Options are a deployment's choices about the public endpoints.
+type Options struct {
+	BasePath       string // "" or like "/openam"
+	TrustedProxies []netip.Prefix
+	// PlainHTTP says that the listener does not speak TLS: a trusted proxy
+	// does, or requests come from this machine.
+	PlainHTTP bool
+	// BasicAuthStatus is the status for a failed Authorization header: 401,
+	// or 400 for an acceptance test that reads the specification literally.
+	BasicAuthStatus int
+	CORSOrigins     []string
+
+	QueryParameters              bool // compat.query_parameters
+	InvalidRequestForDeadRefresh bool // compat.invalid_request_for_dead_refresh
+
+	// Failed client authentications that one address, and one client from
+	// one address, may make in a minute. Zero: no limit.
+	AddressFailures, ClientFailures int
+}
+
+// requestTime bounds the work on one request, from its last header on.
+const requestTime = 5 * time.Second
+
+// A Server answers the public endpoints of one issuer.
+type Server struct {
+	issuer   *issuer.Issuer
+	opt      Options
+	log      *slog.Logger
+	throttle *throttle
+	handler  http.Handler
+}
+
+// New makes a Server.
+func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
+	s := &Server{issuer: iss, opt: opt, log: log, throttle: newThrottle(opt.AddressFailures, opt.ClientFailures)}
+	mux := http.NewServeMux()
+	realmPath := strings.Trim(iss.Realm, "/")
+	mux.Handle(opt.BasePath+"/oauth2/access_token", s.endpoint(s.token, ""))
+	// The issuer is path-based, because RFC 8414 forbids a query in it, and
+	// some client libraries mangle one in the endpoint.
+	mux.Handle(opt.BasePath+"/oauth2/"+realmPath+"/access_token", s.endpoint(s.token, iss.Realm))
+	mux.Handle(opt.BasePath+"/oauth2/realms/root/realms/"+realmPath+"/access_token", s.endpoint(s.token, iss.Realm))
+	mux.Handle("/", s.endpoint(func(*http.Request, *exchange) (answer, error) { return answer{}, oauth.ErrNotFound }, ""))
+	s.handler = exactPaths(mux, s.endpoint(func(*http.Request, *exchange) (answer, error) { return answer{}, oauth.ErrNotFound }, ""))
+	return s
+}
+
+// Handler is the route table.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// exactPaths sends every spelling of a path but its own to notFound. The mux
+// would redirect some, and make clients send their secrets twice.
+func exactPaths(mux *http.ServeMux, notFound http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawPath != "" || path.Clean(r.URL.Path) != r.URL.Path {
+			notFound.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// An exchange is what is known of one request, for its answer and its log
+// line. Handlers fill it in.
+type exchange struct {
+	id        string
+	address   netip.Addr
+	realm     string // of the path, if it names one
+	state     string // to be echoed, if the request had exactly one good one
+	header    bool   // an Authorization header was used
+	grantType string
+	clientID  string
+	tokens    issuer.Tokens
+}
+
+// An answer is what a handler wants to be sent. The zero status is 200.
+type answer struct {
+	status int
+	body   []byte
+	allow  string // Allow header
+}
+
+type handlerFunc func(*http.Request, *exchange) (answer, error)
+
+// endpoint wraps a handler with what every request needs: an id, a deadline,
+// the answer, the log line, and a net under panics.
+func (s *Server) endpoint(h handlerFunc, realm string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		x := &exchange{id: requestID(), address: s.address(r), realm: realm}
+		ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+		defer cancel()
+		a, err := s.safely(h, r.WithContext(ctx), x)
+		status := s.respond(w, r, x, a, err)
+		s.record(x, r, status, err, time.Since(began))
+	})
+}
+
+// A panicError is a bug, caught.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprint("panic: ", p.value) }
+
+func (s *Server) safely(h handlerFunc, r *http.Request, x *exchange) (a answer, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{v, debug.Stack()}
+		}
+	}()
+	return h(r, x)
+}
+
+// requestID is 64 random bits.
+func requestID() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// Headers that every answer carries, shared so that none is allocated.
+var (
+	headerJSON    = []string{"application/json"}
+	headerNoStore = []string{"no-store"}
+	headerNoCache = []string{"no-cache"} // OpenAM and OAuch expect Pragma; OAuth 2.1 dropped it
+	headerNosniff = []string{"nosniff"}
+	headerClose   = []string{"close"}
+)
+
+// respond writes the answer or the error, and returns the status.
+func (s *Server) respond(w http.ResponseWriter, r *http.Request, x *exchange, a answer, err error) int {
+	h := w.Header()
+	h["Content-Type"] = headerJSON
+	h["Cache-Control"] = headerNoStore
+	h["Pragma"] = headerNoCache
+	h["X-Content-Type-Options"] = headerNosniff
+	h["X-Request-Id"] = []string{x.id}
+	s.cors(h, r)
+	if len(r.TransferEncoding) > 0 {
+		// With a Content-Length beside it, two readers could disagree about
+		// where this request ends (RFC 9112 section 6.1), and net/http hides
+		// that header. Nothing that follows on the connection is read.
+		h["Connection"] = headerClose
+	}
+	if err != nil {
+		a = s.errorAnswer(h, x, err)
+	}
+	if a.allow != "" {
+		h["Allow"] = []string{a.allow}
+	}
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	w.WriteHeader(a.status)
+	if r.Method != http.MethodHead {
+		w.Write(a.body)
+	}
+	return a.status
+}
+
+// record writes the request's log line: faults as errors, refusals for people
+// who search, successes only for those who debug.
+func (s *Server) record(x *exchange, r *http.Request, status int, err error, took time.Duration) {
+	level, message := slog.LevelDebug, "token issued"
+	attrs := make([]slog.Attr, 0, 12)
+	var refused *issuer.Refused
+	var bug *panicError
+	switch {
+	case err == nil && x.tokens.Repeated:
+		// A thief who holds the client's secret looks like this too.
+		level, message = slog.LevelInfo, "token request repeated, same pair answered"
+	case err == nil:
+	case errors.As(err, &bug):
+		level, message = slog.LevelError, "bug"
+		attrs = append(attrs, slog.String("stack", string(bug.stack)))
+	case errors.As(err, &refused):
+		level, message = slog.LevelInfo, "token request refused"
+		attrs = append(attrs, slog.String("reason", refused.Why.String()), slog.String("grant_id", refused.GrantID.String()))
+		if status >= 500 {
+			level, message = slog.LevelError, "a genuine token has no record: the store has lost commits; was an older backup or a replica put in place?"
+		}
+	case status >= 500:
+		level, message = slog.LevelError, "token request failed"
+	default:
+		level, message = slog.LevelInfo, "token request refused"
+	}
+	if !s.log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs = append(attrs,
+		slog.String("request_id", x.id), slog.Int("status", status), slog.String("method", r.Method),
+		slog.String("remote_ip", x.address.String()), slog.String("grant_type", x.grantType),
+		slog.String("client_id", printable(x.clientID)), slog.Float64("ms", float64(took.Microseconds())/1000))
+	if err == nil && x.grantType != "" {
+		attrs = append(attrs, slog.String("grant_id", x.tokens.GrantID.String()), slog.Uint64("generation", uint64(x.tokens.Generation)))
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	s.log.LogAttrs(context.Background(), level, message, attrs...)
+}
+
+// printable keeps what strangers send from filling the log.
+func printable(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "..."
+	}
+	return s
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// A throttle counts failed client authentications (RFC 6749 section 2.3.1
+// demands protection against guessing). Each address, and each client from
+// each address, may fail as often as the limit says, and then once for each
+// share of a minute.
+type throttle struct {
+	addresses, clients failures
+}
+
+type failureKey struct {
+	address netip.Prefix
+	client  string
+}
+
+func newThrottle(perAddress, perClient int) *throttle {
+	return &throttle{addresses: failures{perMinute: perAddress}, clients: failures{perMinute: perClient}}
+}
+
+func (t *throttle) addressBlocked(a netip.Addr) bool {
+	return t.addresses.exhausted(failureKey{network(a), ""})
+}
+
+func (t *throttle) clientBlocked(a netip.Addr, client string) bool {
+	return t.clients.exhausted(failureKey{network(a), client})
+}
+
+func (t *throttle) failed(a netip.Addr, client string) {
+	t.addresses.add(failureKey{network(a), ""})
+	t.clients.add(failureKey{network(a), client})
+}
+
+// network is what one party can hold of the address space: an IPv4 address, or
+// 64 bits of IPv6.
+func network(a netip.Addr) netip.Prefix {
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = 64
+	}
+	p, _ := a.Prefix(bits)
+	return p
+}
+
+// failures holds a bucket for each key that has failed lately. Memory is
+// bounded by keeping two generations of at most maxFailures keys: when the
+// young one is full, the old one is forgotten.
+type failures struct {
+	perMinute  int
+	mu         sync.Mutex
+	young, old map[failureKey]*rate.Limiter
+}
+
+const maxFailures = 20_000
+
+func (f *failures) find(k failureKey) *rate.Limiter {
+	if l := f.young[k]; l != nil {
+		return l
+	}
+	return f.old[k]
+}
+
+func (f *failures) exhausted(k failureKey) bool {
+	if f.perMinute == 0 {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.young) == 0 && len(f.old) == 0 {
+		return false
+	}
+	l := f.find(k)
+	return l != nil && l.Tokens() < 1
+}
+
+func (f *failures) add(k failureKey) {
+	if f.perMinute == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.find(k)
+	if l == nil {
+		l = rate.NewLimiter(rate.Every(time.Minute/time.Duration(f.perMinute)), f.perMinute)
+	}
+	if len(f.young) >= maxFailures || f.young == nil {
+		f.old, f.young = f.young, map[failureKey]*rate.Limiter{}
+	}
+	f.young[k] = l
+	l.Allow()
+}

@@ -1,0 +1,189 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// tokenAnswer is a success, with its members in the order that clients of
+// OpenAM-style deployments know.
+type tokenAnswer struct {
+	Scope        oauth.Scope `json:"scope"`
+	ExpiresIn    int64       `json:"expires_in"`
+	TokenType    string      `json:"token_type"`
+	RefreshToken string      `json:"refresh_token"`
+	AccessToken  string      `json:"access_token"`
+}
+
+// token is the token endpoint. Its phases have a fixed order, cheap before
+// expensive and public before secret, and none before the last consumes
+// anything: transport, form, parameters, grant type, client, permission, grant.
+func (s *Server) token(r *http.Request, x *exchange) (answer, error) {
+	// 1. Transport.
+	if r.Method == http.MethodOptions && s.preflight(r) {
+		return answer{status: http.StatusNoContent}, nil
+	}
+	if r.Method != http.MethodPost {
+		return answer{}, oauth.ErrMethod
+	}
+	if !s.secure(r) {
+		return answer{}, oauth.ErrHTTPS
+	}
+	if s.throttle.addressBlocked(x.address) {
+		return answer{}, oauth.ErrTooManyRequests
+	}
+
+	// 2. Form and parameters.
+	p, err := s.params(r, x)
+	if err != nil {
+		return answer{}, err
+	}
+
+	// 3. Grant type, and what it requires.
+	x.grantType = p["grant_type"]
+	switch {
+	case x.grantType == "":
+		return answer{}, oauth.ErrNoGrantType
+	case x.grantType == store.GrantAuthorizationCode && p["code"] == "":
+		return answer{}, oauth.ErrNoCode
+	case x.grantType == store.GrantAuthorizationCode && p["redirect_uri"] == "":
+		return answer{}, oauth.ErrNoRedirect
+	case x.grantType == store.GrantAuthorizationCode:
+	case x.grantType == store.GrantRefreshToken && p["refresh_token"] == "":
+		return answer{}, oauth.ErrNoRefresh
+	case x.grantType == store.GrantRefreshToken:
+	default:
+		return answer{}, oauth.ErrGrantType
+	}
+
+	// 4. Client.
+	c, err := s.client(r, x, p)
+	if err != nil {
+		return answer{}, err
+	}
+	if !c.MayUse(x.grantType) {
+		return answer{}, oauth.ErrClientGrantType
+	}
+
+	// 5. Grant.
+	from := x.address.String() + ", request " + x.id
+	if x.grantType == store.GrantAuthorizationCode {
+		x.tokens, err = s.issuer.Exchange(r.Context(), c, issuer.CodeRequest{
+			Code: p["code"], RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], From: from,
+		})
+	} else {
+		x.tokens, err = s.issuer.Refresh(r.Context(), c, issuer.RefreshRequest{
+			RefreshToken: p["refresh_token"], Scope: p["scope"], From: from,
+		})
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	body, err := json.Marshal(tokenAnswer{
+		Scope: x.tokens.Scope, ExpiresIn: x.tokens.ExpiresIn, TokenType: "Bearer",
+		RefreshToken: x.tokens.RefreshToken, AccessToken: x.tokens.AccessToken,
+	})
+	return answer{body: body}, err
+}
+
+// params reads the request's parameters and settles its realm.
+func (s *Server) params(r *http.Request, x *exchange) (oauth.Params, error) {
+	if !isForm(r.Header["Content-Type"]) {
+		return nil, oauth.ErrContentType
+	}
+	if len(r.Header["Content-Encoding"]) > 0 {
+		return nil, oauth.ErrContentEncoding
+	}
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	p, realm, err := oauth.ParseParams(body, r.URL.RawQuery, s.opt.QueryParameters)
+	if state := p["state"]; isVisible(state) {
+		x.state = state
+	}
+	if err != nil {
+		return nil, err
+	}
+	if x.realm == "" || realm != "" {
+		// "/api", "%2Fapi" and "api" name the same realm.
+		if "/"+strings.TrimPrefix(realm, "/") != s.issuer.Realm {
+			return nil, oauth.ErrRealm
+		}
+	}
+	return p, p.CheckLengths()
+}
+
+// client authenticates the request's client. Failures count against the
+// client from this address, so that a stranger cannot lock the owner out, and
+// against the address.
+func (s *Server) client(r *http.Request, x *exchange, p oauth.Params) (*store.Client, error) {
+	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
+	x.header, x.clientID = cred.Header, cred.ClientID
+	if err == nil {
+		if s.throttle.clientBlocked(x.address, cred.ClientID) {
+			return nil, oauth.ErrTooManyRequests
+		}
+		var c *store.Client
+		if c, err = s.issuer.Authenticate(r.Context(), cred); err == nil {
+			return c, nil
+		}
+	}
+	if errors.Is(err, issuer.ErrClient) || errors.Is(err, oauth.ErrClient) {
+		s.throttle.failed(x.address, cred.ClientID)
+	}
+	return nil, err
+}
+
+func isForm(contentType []string) bool {
+	const form = "application/x-www-form-urlencoded"
+	if len(contentType) != 1 {
+		return false
+	}
+	if contentType[0] == form {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(contentType[0])
+	charset, given := params["charset"]
+	return err == nil && media == form && (!given || strings.EqualFold(charset, "utf-8"))
+}
+
+// readBody reads at most oauth.MaxForm bytes.
+func readBody(r *http.Request) (string, error) {
+	if r.ContentLength > oauth.MaxForm {
+		return "", oauth.ErrTooLarge
+	}
+	var b strings.Builder
+	b.Grow(int(max(r.ContentLength, 0)))
+	n, err := io.Copy(&b, io.LimitReader(r.Body, oauth.MaxForm+1))
+	var stalled net.Error
+	switch {
+	case n > oauth.MaxForm:
+		return "", oauth.ErrTooLarge
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &stalled) && stalled.Timeout():
+		return "", oauth.ErrIncompleteBody
+	case err != nil:
+		return "", oauth.ErrMalformedBody
+	}
+	return b.String(), nil
+}
+
+// isVisible reports whether s holds only what a state may (RFC 6749 appendix
+// A.5).
+func isVisible(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}

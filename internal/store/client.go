@@ -1,0 +1,106 @@
+package store
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// A ClientState tells whether a client may authenticate.
+type ClientState string
+
+const (
+	ClientEnabled  ClientState = "enabled"
+	ClientDisabled ClientState = "disabled"
+	ClientDeleted  ClientState = "deleted"
+)
+
+// An AuthRule is how a client is registered to authenticate.
+type AuthRule string
+
+const (
+	AuthEither AuthRule = "either" // form or Basic
+	AuthPost   AuthRule = "post"
+	AuthBasic  AuthRule = "basic"
+	AuthNone   AuthRule = "none" // a public client
+)
+
+// Allows reports whether the rule lets a client use the method.
+func (r AuthRule) Allows(m oauth.AuthMethod) bool {
+	switch m {
+	case oauth.AuthPost:
+		return r == AuthPost || r == AuthEither
+	case oauth.AuthBasic:
+		return r == AuthBasic || r == AuthEither
+	case oauth.AuthNone:
+		return r == AuthNone
+	}
+	return false
+}
+
+// The grant types of the token endpoint.
+const (
+	GrantAuthorizationCode = "authorization_code"
+	GrantRefreshToken      = "refresh_token"
+)
+
+// GrantTypes lists those that a client can be registered for.
+var GrantTypes = []string{GrantAuthorizationCode, GrantRefreshToken}
+
+// A Client is a registered client system. It is stored as JSON, so members may
+// be added; a version that does not know one leaves it alone only by not
+// writing the client.
+type Client struct {
+	ID           string        `json:"id"`
+	Realm        string        `json:"realm"`
+	Name         string        `json:"name"`
+	State        ClientState   `json:"state"`
+	Auth         AuthRule      `json:"auth_method"`
+	Native       bool          `json:"native,omitempty"`
+	RequirePKCE  bool          `json:"require_pkce"`
+	GrantTypes   []string      `json:"grant_types"`
+	RedirectURIs []string      `json:"redirect_uris"`
+	Scope        oauth.Scope   `json:"scope"`
+	NoRotation   bool          `json:"no_rotation,omitempty"`
+	RetryWindow  *Milliseconds `json:"retry_window_ms,omitempty"` // nil: the deployment's
+	Secrets      []Secret      `json:"secrets"`
+	CreatedAt    grant.Instant `json:"created_at"`
+	UpdatedAt    grant.Instant `json:"updated_at"`
+	Version      int64         `json:"version"`
+}
+
+// Milliseconds is a duration in its stored form.
+type Milliseconds int64
+
+// Duration converts m.
+func (m Milliseconds) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
+
+// A Secret is one of a client's secrets, in the form in which it is checked.
+// Exactly one of Digest and Slow is set.
+type Secret struct {
+	ID         string        `json:"id"`
+	Digest     []byte        `json:"digest,omitempty"` // generated: keyed SHA-256
+	Slow       string        `json:"slow,omitempty"`   // imported: argon2id, until its first use
+	CreatedAt  grant.Instant `json:"created_at"`
+	ExpiresAt  grant.Instant `json:"expires_at,omitempty"` // zero: never
+	LastUsedAt grant.Instant `json:"-"`                    // kept apart; see NoteSecretUses
+}
+
+// Expired reports whether the secret is past its expiry.
+func (s Secret) Expired(now grant.Instant) bool { return s.ExpiresAt != 0 && now >= s.ExpiresAt }
+
+// Public reports whether the client has no secret by its registration.
+func (c Client) Public() bool { return c.Auth == AuthNone }
+
+// MayUse reports whether the client is registered for the grant type.
+func (c Client) MayUse(grantType string) bool { return slices.Contains(c.GrantTypes, grantType) }
+
+// Clone copies c and its lists, to be changed and written back.
+func (c Client) Clone() Client {
+	c.GrantTypes = slices.Clone(c.GrantTypes)
+	c.RedirectURIs = slices.Clone(c.RedirectURIs)
+	c.Secrets = slices.Clone(c.Secrets)
+	return c
+}

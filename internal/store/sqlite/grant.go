@@ -1,0 +1,197 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	grantList = `id, realm, client, subject, scope, authorized_at, generation, version, rotated_at, key_id,
+		expires_at, delete_after, access_floor, state, reason, attempt`
+	grantColumns = 16
+
+	selectGrantSQL = `SELECT ` + grantList + ` FROM grants WHERE id = ?`
+	insertGrantSQL = `INSERT INTO grants (` + grantList + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO NOTHING`
+	updateGrantSQL = `UPDATE grants SET generation = ?, version = ?, rotated_at = ?, key_id = ?, expires_at = ?,
+		delete_after = ?, access_floor = ?, state = ?, reason = ?, attempt = ?
+		WHERE id = ? AND version = ?`
+	listGrantsSQL = `SELECT ` + grantList + ` FROM grants WHERE id > ?1 AND (?2 = '' OR realm = ?2)
+		AND (?3 = '' OR subject = ?3) AND (?4 = '' OR client = ?4) ORDER BY id LIMIT ?5`
+	// The index leads with the subject; without one, a listing walks the table.
+	listSubjectSQL = `SELECT ` + grantList + ` FROM grants WHERE subject = ?3 AND id > ?1 AND (?2 = '' OR realm = ?2)
+		AND (?4 = '' OR client = ?4) ORDER BY id LIMIT ?5`
+	walkGrantsSQL   = `SELECT id, version, delete_after FROM grants WHERE id > ? ORDER BY id LIMIT ?`
+	deleteGrantSQL  = `DELETE FROM grants WHERE id = ? AND version = ? AND delete_after < ?`
+	deleteEventsSQL = `DELETE FROM events WHERE about = ?`
+)
+
+func updateValues(g grant.Grant) []driver.Value {
+	return []driver.Value{
+		int64(g.Generation), g.Version, int64(g.RotatedAt), int64(g.KeyID), int64(g.ExpiresAt),
+		int64(g.DeleteAfter), int64(g.AccessFloor), int64(g.State), int64(g.Reason), int64(g.Attempt),
+		g.ID[:], g.Version - 1,
+	}
+}
+
+func insertValues(g grant.Grant) []driver.Value {
+	return []driver.Value{
+		g.ID[:], g.Realm, g.ClientID, g.Subject, string(g.Scope), int64(g.AuthorizedAt),
+		int64(g.Generation), g.Version, int64(g.RotatedAt), int64(g.KeyID), int64(g.ExpiresAt),
+		int64(g.DeleteAfter), int64(g.AccessFloor), int64(g.State), int64(g.Reason), int64(g.Attempt),
+	}
+}
+
+// scanGrant reads a row of grantList. The table is STRICT, so the types hold.
+func scanGrant(row []driver.Value) grant.Grant {
+	n := func(i int) int64 { return row[i].(int64) }
+	return grant.Grant{
+		ID: grant.ID(row[0].([]byte)), Realm: row[1].(string), ClientID: row[2].(string), Subject: row[3].(string),
+		Scope: oauth.Scope(row[4].(string)), AuthorizedAt: grant.Instant(n(5)),
+		Generation: uint32(n(6)), Version: n(7), RotatedAt: grant.Instant(n(8)), KeyID: grant.KeyID(n(9)),
+		ExpiresAt: grant.Instant(n(10)), DeleteAfter: grant.Instant(n(11)), AccessFloor: grant.Instant(n(12)),
+		State: grant.State(n(13)), Reason: grant.Reason(n(14)), Attempt: uint64(n(15)),
+	}
+}
+
+// A reader is a connection that reads grants beside the writer.
+type reader struct {
+	conn        *sql.Conn
+	selectGrant *statement
+}
+
+func newReader(ctx context.Context, db *sql.DB) (r *reader, err error) {
+	r = &reader{}
+	if r.conn, err = db.Conn(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := r.conn.ExecContext(ctx, "PRAGMA query_only = ON"); err != nil {
+		return nil, err
+	}
+	r.selectGrant, err = prepare(r.conn, selectGrantSQL, grantColumns)
+	return r, err
+}
+
+func (r *reader) close() {
+	r.selectGrant.close()
+	r.conn.Close()
+}
+
+// Grant implements store.Store.
+func (s *Store) Grant(ctx context.Context, id grant.ID) (g grant.Grant, err error) {
+	var r *reader
+	select {
+	case r = <-s.readers:
+	case <-ctx.Done():
+		return g, fmt.Errorf("%w: %w", store.ErrBusy, ctx.Err())
+	}
+	defer func() { s.readers <- r }()
+	row, err := r.selectGrant.queryRow(id[:])
+	if err != nil {
+		return g, fmt.Errorf("read grant: %w", err)
+	}
+	if row == nil {
+		return g, store.ErrNotFound
+	}
+	return scanGrant(row), nil
+}
+
+// CreateGrant implements store.Store.
+func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) error {
+	return s.writer.do(ctx, &operation{grant: g, create: true})
+}
+
+// UpdateGrant implements store.Store.
+func (s *Store) UpdateGrant(ctx context.Context, g grant.Grant, events ...store.Event) error {
+	return s.writer.do(ctx, &operation{grant: g, events: events})
+}
+
+// Grants implements store.Store.
+func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, err error) {
+	query := listGrantsSQL
+	if f.Subject != "" {
+		query = listSubjectSQL
+	}
+	rows, err := s.db.QueryContext(ctx, query, f.After[:], f.Realm, f.Subject, f.ClientID, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list grants: %w", err)
+	}
+	defer rows.Close()
+	row := make([]driver.Value, grantColumns)
+	to := make([]any, grantColumns)
+	for i := range row {
+		to[i] = &row[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(to...); err != nil {
+			return nil, fmt.Errorf("list grants: %w", err)
+		}
+		list = append(list, scanGrant(row))
+	}
+	return list, rows.Err()
+}
+
+// SweepGrants implements store.Store. Events of a grant go with it.
+func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (next grant.ID, deleted int, err error) {
+	rows, err := s.db.QueryContext(ctx, walkGrantsSQL, after[:], limit)
+	if err != nil {
+		return next, 0, fmt.Errorf("sweep: %w", err)
+	}
+	defer rows.Close()
+	type dead struct {
+		id      grant.ID
+		version int64
+	}
+	var list []dead
+	walked := 0
+	for rows.Next() {
+		var id []byte
+		var version, deleteAfter int64
+		if err := rows.Scan(&id, &version, &deleteAfter); err != nil {
+			return next, 0, fmt.Errorf("sweep: %w", err)
+		}
+		walked++
+		next = grant.ID(id)
+		if grant.Instant(deleteAfter) < now {
+			list = append(list, dead{next, version})
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return next, 0, fmt.Errorf("sweep: %w", err)
+	}
+	if walked < limit {
+		next = grant.ID{}
+	}
+	if len(list) == 0 {
+		return next, 0, nil
+	}
+	err = s.admin(ctx, func(tx *sql.Tx) error {
+		for _, d := range list {
+			res, err := tx.Exec(deleteGrantSQL, d.id[:], d.version, int64(now))
+			if err != nil {
+				return err
+			}
+			n, err := res.RowsAffected()
+			if err != nil {
+				return err
+			}
+			if n == 1 {
+				deleted++
+				if _, err := tx.Exec(deleteEventsSQL, d.id.String()); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return after, 0, fmt.Errorf("sweep: %w", err)
+	}
+	return next, deleted, nil
+}

@@ -1,0 +1,60 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// applicationID marks the file as ours (https://sqlite.org/pragma.html#pragma_application_id).
+const applicationID = 0x4d4e5447 // "MNTG"
+
+// migrate brings the schema to the newest version. Files are applied in the
+// order of their names, each once; the file's number is the schema's version.
+// They are never edited after a release, and there is no way back. It is one
+// transaction: two processes that start at once do it once, and a crash leaves
+// the old version.
+func migrate(ctx context.Context, db *sql.DB) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	var version, app int
+	if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	if err := tx.QueryRow("PRAGMA application_id").Scan(&app); err != nil {
+		return err
+	}
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return err
+	}
+	switch {
+	case version == 0 && app == 0:
+	case app != applicationID:
+		return fmt.Errorf("it is some other program's SQLite file")
+	case version > len(files):
+		return fmt.Errorf("its schema has version %d and this program knows %d: run the version of mintage that wrote it, or a later one", version, len(files))
+	case version == len(files):
+		return nil
+	}
+	for _, f := range files[version:] {
+		text, err := migrations.ReadFile("migrations/" + f.Name())
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+			return fmt.Errorf("migration %s: %w", f.Name(), err)
+		}
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(files))); err != nil {
+		return err
+	}
+	return tx.Commit()
+}

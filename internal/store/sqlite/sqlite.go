@@ -1,0 +1,149 @@
+// Package sqlite keeps the store in one SQLite file: the embedded default, for
+// one node. Writes go through a single goroutine that commits everybody who
+// waits in one transaction, so that one fsync serves them all; reads go beside
+// it. The file is in WAL mode with synchronous=FULL: a write that was answered
+// survives a crash of the process and of the machine.
+//
+// One server runs on a file at a time (see Lock). Other processes, such as the
+// administrator's commands, may read and write beside it.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver named "sqlite"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+// FileName is the store's name in a data directory.
+const FileName = "mintage.db"
+
+const (
+	busyTimeout = 2 * time.Second // how long another process may hold the write lock
+	readers     = 4
+	// After this many pages of log they are moved into the main file.
+	checkpointPages = 4000
+)
+
+// Store is a store.Store on one file.
+type Store struct {
+	db      *sql.DB
+	writer  *writer
+	readers chan *reader
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Create opens the store in a data directory and makes it if it is absent. The
+// directory must exist.
+func Create(ctx context.Context, dir string) (*Store, error) {
+	path := filepath.Join(dir, FileName)
+	// SQLite would create the file readable by all; its log inherits the mode.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	f.Close()
+	return open(ctx, path)
+}
+
+// Open opens the store in a data directory. It returns an error that tells
+// what to do if there is none.
+func Open(ctx context.Context, dir string) (*Store, error) {
+	path := filepath.Join(dir, FileName)
+	if _, err := os.Stat(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("no store at %s: name the data directory with --data, or let `mintage serve` make one there", path)
+		}
+		return nil, explain(path, err)
+	}
+	return open(ctx, path)
+}
+
+func open(ctx context.Context, path string) (_ *Store, err error) {
+	q := url.Values{"_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
+		"journal_mode(WAL)",
+		"synchronous(FULL)",
+		fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages),
+		"cache_size(-2000)", // KiB for each connection
+		"temp_store(MEMORY)",
+		"trusted_schema(OFF)",
+	}, "_txlock": {"immediate"}}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	s := &Store{db: db, readers: make(chan *reader, readers)}
+	defer func() {
+		if err != nil {
+			err = explain(path, errors.Join(err, s.Close()))
+		}
+	}()
+	if err := migrate(ctx, db); err != nil {
+		return nil, err
+	}
+	for range readers {
+		r, err := newReader(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		s.readers <- r
+	}
+	s.writer, err = startWriter(ctx, db)
+	return s, err
+}
+
+// Close lets waiting writes finish, and closes the file.
+func (s *Store) Close() error {
+	if s.writer != nil {
+		s.writer.stop()
+	}
+	for range len(s.readers) {
+		(<-s.readers).close()
+	}
+	return s.db.Close()
+}
+
+// explain says which file a fault concerns and what an operator can do.
+func explain(path string, err error) error {
+	hint := ""
+	var coded interface{ Code() int }
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, errReadOnly):
+		hint = ": the directory and its files must be writable by the user who runs mintage"
+	case errors.Is(err, fs.ErrNotExist):
+		hint = ": the data directory does not exist"
+	case errors.As(err, &coded):
+		switch coded.Code() & 0xff {
+		case codeReadOnly, codeCantOpen:
+			hint = ": the directory and its files must be writable by the user who runs mintage"
+		case codeBusy:
+			hint = ": another process holds its lock; is a backup or a second program using it?"
+		case codeFull:
+			hint = ": the disk is full"
+		case codeCorrupt, codeNotADB:
+			hint = ": the file is damaged or is not a Mintage store; put it aside and restore a backup"
+		}
+	}
+	return fmt.Errorf("open store %s: %w%s", path, err, hint)
+}
+
+// Primary result codes (https://sqlite.org/rescode.html).
+const (
+	codeBusy     = 5
+	codeReadOnly = 8
+	codeFull     = 13
+	codeCorrupt  = 11
+	codeCantOpen = 14
+	codeNotADB   = 26
+)

@@ -1,0 +1,143 @@
+// Package store states what Mintage needs from a database, as one interface
+// whose verbs are the transitions of the domain. Engines store; they decide
+// nothing. Package storetest checks an engine against every promise made here.
+package store
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+)
+
+var (
+	// ErrNotFound means that there is no such row.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict means that the row is not in the state which the write
+	// requires, and that nothing was written.
+	ErrConflict = errors.New("conflict")
+	// ErrBusy means that the engine's queue is full and nothing was written.
+	ErrBusy = errors.New("store is busy")
+)
+
+// Store is a database of grants, clients, keys and cutoffs.
+//
+// Methods are safe for concurrent use, also by several processes. A write is
+// durable once its method returns nil. If it returns an error other than
+// ErrConflict or ErrBusy, it may or may not have happened, and may still
+// happen until the context's deadline. Reads see every write that returned
+// before they were called, whoever made it. Operations that wait at the same
+// moment may be committed together; each has its own outcome.
+type Store interface {
+	// Grant reads one grant, or returns ErrNotFound.
+	Grant(ctx context.Context, id grant.ID) (grant.Grant, error)
+
+	// CreateGrant stores g, whose Version is 1. It returns ErrConflict if the
+	// id is taken. A store that already holds exactly g has done it: that is
+	// success.
+	CreateGrant(ctx context.Context, g grant.Grant) error
+
+	// UpdateGrant replaces version g.Version-1 of the grant with g and records
+	// the events with it, both or neither. It returns ErrConflict if that is
+	// not the stored version. A store that already holds exactly g has done
+	// it: that is success. Id, realm, client, subject, scope and AuthorizedAt
+	// of a stored grant never change.
+	UpdateGrant(ctx context.Context, g grant.Grant, events ...Event) error
+
+	// Grants lists grants in the order of their ids, after an id.
+	Grants(ctx context.Context, f GrantFilter) ([]grant.Grant, error)
+
+	// SweepGrants walks at most limit rows in the order of their ids, after
+	// the given id, and deletes those whose DeleteAfter is before now and that
+	// do not change meanwhile. It returns the id to go on from, which is zero
+	// at the end of the table.
+	SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (next grant.ID, deleted int, err error)
+
+	// Changes reads everything in the directory that changed after version
+	// since; 0 reads all of it.
+	Changes(ctx context.Context, since int64) (Changes, error)
+
+	// Client reads one client, with the last use of its secrets, or returns
+	// ErrNotFound. A deleted client is found: its id never comes back.
+	Client(ctx context.Context, id string) (Client, error)
+
+	// CreateClient stores c, whose Version is 1. It returns ErrConflict if the
+	// id was ever taken.
+	CreateClient(ctx context.Context, c Client, events ...Event) error
+
+	// UpdateClient replaces version c.Version-1 of the client with c, and adds
+	// the cutoffs and events with it, all or nothing. It returns ErrConflict
+	// if that is not the stored version.
+	UpdateClient(ctx context.Context, c Client, cutoffs []Cutoff, events ...Event) error
+
+	// NoteSecretUses records the last use of secrets by their ids. An earlier
+	// instant never replaces a later one. It does not change the directory's
+	// version.
+	NoteSecretUses(ctx context.Context, uses map[string]grant.Instant) error
+
+	// AddCutoff records c, unless a later cutoff of the same name stands.
+	AddCutoff(ctx context.Context, c Cutoff, events ...Event) error
+
+	// AddKeys adds records to the key ring. With first set, it does so only if
+	// the ring is empty, and returns ErrConflict otherwise.
+	AddKeys(ctx context.Context, first bool, records []keys.Record) error
+
+	// Events lists what is recorded of one grant or client, oldest first.
+	Events(ctx context.Context, about string, limit int) ([]Event, error)
+
+	// Close waits for running operations and releases the database.
+	Close() error
+}
+
+// A GrantFilter selects grants. Empty members select all.
+type GrantFilter struct {
+	Realm, Subject, ClientID string
+	After                    grant.ID
+	Limit                    int
+}
+
+// Changes are rows of the directory: what every node holds in memory.
+type Changes struct {
+	Version int64 // of the directory; grows with each change
+	Clients []Client
+	Cutoffs []Cutoff
+	Keys    []keys.Record
+}
+
+// A Cutoff refuses everything that was authorized at or before an instant, for
+// a subject, a client, or one client of one subject. An empty member means
+// any; at least one is given.
+type Cutoff struct {
+	Realm    string
+	Subject  string
+	ClientID string
+	At       grant.Instant
+}
+
+// An Event records a change other than a redemption or a rotation. It holds no
+// secret, no code and no token.
+type Event struct {
+	At    grant.Instant
+	Name  EventName
+	About string // grant id or client id
+	// Actor is who caused it: a client id, or the operator's account.
+	Actor  string
+	Detail string // one line of evidence for people
+}
+
+// An EventName says what happened.
+type EventName string
+
+const (
+	EventCodeReplayed    EventName = "code_replayed"
+	EventRefreshReplayed EventName = "refresh_replayed"
+	EventGrantRevoked    EventName = "grant_revoked"
+	EventCutoff          EventName = "cutoff"
+	EventClientCreated   EventName = "client_created"
+	EventClientChanged   EventName = "client_changed"
+	EventClientDeleted   EventName = "client_deleted"
+	EventSecretAdded     EventName = "secret_added"
+	EventSecretRevoked   EventName = "secret_revoked"
+	EventSecretUpgraded  EventName = "secret_upgraded"
+)
