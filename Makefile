@@ -28,11 +28,12 @@ e2e: ## the built binary, real clients, crashes and faults, the documentation
 
 docs: ## the generated pages
 	go run ./internal/conformance/table
+	go run ./internal/config/page
 
 soak: tools lint ## the long form: takes about an hour
 	CGO_ENABLED=1 go test -race -count 3 ./...
 	./scripts/fuzz 2m
-	MINTAGE_SOAK=1 go test -tags e2e -timeout 2h -v ./internal/e2e/...
+	SOAK=1 go test -tags e2e -timeout 2h -v ./internal/e2e/...
 	go run ./internal/conformance/mutate
 
 include bench.mk

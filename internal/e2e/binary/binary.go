@@ -29,7 +29,7 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	path := filepath.Join(dir, "mintage")
 	args := []string{"build", "-o", path}
-	if os.Getenv("MINTAGE_E2E_RACE") != "" {
+	if os.Getenv("E2E_RACE") != "" {
 		args = append(args, "-race")
 	}
 	cmd := exec.Command("go", append(args, "github.com/mintage/mintage/cmd/mintage")...)
@@ -51,7 +51,7 @@ func Path(t testing.TB) string {
 }
 
 // Soak reports whether the long form of the suite runs (make soak).
-func Soak() bool { return os.Getenv("MINTAGE_SOAK") != "" }
+func Soak() bool { return os.Getenv("SOAK") != "" }
 
 // Scaled is how often something is repeated: the first number in the ordinary
 // suite, the second in the soak.
