@@ -24,6 +24,8 @@ func newClient(s *settings) *cobra.Command {
 		Short: "Register and manage client systems",
 		Long: `Register and manage client systems. The commands work on the store itself,
 also while the server runs, which notices within two seconds.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: onlySubcommands,
 	}
 	cmd.AddCommand(newClientCreate(s), newClientList(s), newClientShow(s),
 		newClientState(s, "disable", store.ClientDisabled, "Refuse a client until it is enabled again", "Its grants stay, and go on when it is enabled."),
@@ -73,6 +75,9 @@ a keyed digest of it is stored.`,
 				std := d.Std()
 				r.RetryWindow = &std
 			}
+			if fromStdin && r.Auth == store.AuthNone {
+				return &issuer.Invalid{Field: "secret-stdin", Message: "a public client has no secret"}
+			}
 			if fromStdin {
 				if r.Secret, err = readSecret(cmd); err != nil {
 					return err
@@ -85,7 +90,7 @@ a keyed digest of it is stored.`,
 			}
 			err = o.store.CreateClient(cmd.Context(), c, o.event(store.EventClientCreated, c.ID, c.Name))
 			if errors.Is(err, store.ErrConflict) {
-				return &issuer.Invalid{Field: "id", Message: "taken; ids never come back, even after deletion"}
+				return hint(fmt.Errorf("the client id %q is taken", c.ID), "choose another with --id; ids never come back, even after deletion")
 			}
 			if err != nil {
 				return err
@@ -168,7 +173,10 @@ func newClientList(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List clients",
-		Args:  exactly(0, "no argument"),
+		Long: `List clients by name, with the scopes that they may be granted, how many
+secrets they have, and when one was last used (written at most once a minute).
+Deleted clients are shown with --all.`,
+		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {
@@ -215,7 +223,10 @@ func newClientShow(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one client",
-		Args:  exactly(1, "one client id"),
+		Long: `Show one client: how it authenticates, what it may be granted, where its codes
+may go, and its secrets by id, never by their text. A value that is left out,
+such as the retry window, is the server's.`,
+		Args: exactly(1, "one client id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {

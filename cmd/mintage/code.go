@@ -14,12 +14,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/config"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/server"
 )
 
 func newCode(s *settings) *cobra.Command {
-	cmd := &cobra.Command{Use: "code", Short: "Issue authorization codes"}
+	cmd := &cobra.Command{
+		Use:   "code",
+		Short: "Issue authorization codes",
+		Long: `Issue authorization codes through the admin API of the running server, as a
+provider's own login portal does after its user has agreed.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: onlySubcommands,
+	}
 	cmd.AddCommand(newCodeIssue(s))
 	return cmd
 }
@@ -37,6 +43,11 @@ login portal does with POST /admin/v1/codes. The code lives a minute.`,
 		Example: `  code=$(mintage code issue --client Zx81kQ --redirect-uri https://billing.example/callback --subject alice --scope "read write")`,
 		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"client", "redirect-uri", "subject"} {
+				if cmd.Flag(name).Value.String() == "" {
+					return &usageError{hint(fmt.Errorf("--%s is missing", name), "see: "+cmd.CommandPath()+" --help")}
+				}
+			}
 			cfg, err := s.load()
 			if err != nil {
 				return err
@@ -106,7 +117,8 @@ func requestCode(ctx context.Context, cfg config.Config, req server.CodeRequest)
 			return answer, fmt.Errorf("admin API: status %s", resp.Status)
 		}
 		if p.Field != "" {
-			return answer, &issuer.Invalid{Field: strings.TrimSuffix(p.Field, "_id"), Message: p.Detail}
+			flag := strings.ReplaceAll(strings.TrimSuffix(p.Field, "_id"), "_", "-")
+			return answer, fmt.Errorf("--%s: %s", flag, p.Detail)
 		}
 		return answer, fmt.Errorf("admin API: %s: %s", p.Title, p.Detail)
 	}

@@ -15,6 +15,11 @@ func newGrant(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "grant",
 		Short: "List, show and revoke what users have granted",
+		Long: `List, show and revoke what users have granted. A grant begins when a client
+redeems a code and lives on with every refresh; whoever revokes it ends all
+its tokens. Tokens themselves are never stored and cannot be shown.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: onlySubcommands,
 	}
 	cmd.AddCommand(newGrantList(s), newGrantShow(s), newGrantRevoke(s))
 	return cmd
@@ -66,7 +71,12 @@ func newGrantList(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--subject S] [--client ID]",
 		Short: "List grants",
-		Args:  exactly(0, "no argument"),
+		Long: `List grants, those of one subject or one client if asked. The state is active,
+revoked, cut off (a revocation of the whole subject or client ended it) or
+expired.`,
+		Example: `  mintage grant list --subject alice
+  mintage grant list --client billing --json`,
+		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {
@@ -110,7 +120,10 @@ func newGrantShow(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show GRANT",
 		Short: "Show one grant and what is recorded of it",
-		Args:  exactly(1, "one grant id"),
+		Long: `Show one grant and what is recorded of it: its state and the reason of a
+revocation, when it was authorized and last rotated, when its tokens end, and
+its events. Redeeming and refreshing leave no event, only the generation.`,
+		Args: exactly(1, "one grant id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {
@@ -188,9 +201,9 @@ seconds. Users may authorize anew.`,
 		Example: `  mintage grant revoke 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b
   mintage grant revoke --subject alice
   mintage grant revoke --subject alice --client Zx81kQ`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (len(args) == 1) == (subject != "" || client != "") {
+			if len(args) > 1 || (len(args) == 1) == (subject != "" || client != "") {
 				return &usageError{hint(errors.New("name one grant, or --subject, --client or both"), "see: "+cmd.CommandPath()+" --help")}
 			}
 			o, err := s.openOffice(cmd.Context())

@@ -4,12 +4,15 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/issuer"
 )
 
 // version is set by the release build; other builds name their commit.
@@ -20,16 +23,40 @@ func main() {
 	defer stop()
 	if err := newRoot().ExecuteContext(ctx); err != nil {
 		printError(os.Stderr, err)
-		var usage *usageError
-		if errors.As(err, &usage) {
-			os.Exit(2)
-		}
-		os.Exit(1)
+		os.Exit(exitStatus(err))
 	}
 }
 
-// A usageError is a command line that cannot be understood: exit status 2.
+// A usageError is a command line that cannot be understood.
 type usageError struct{ error }
+
+// Unwrap keeps the hint of a usage error.
+func (u *usageError) Unwrap() error { return u.error }
+
+// exitStatus is 2 if the command line is wrong, in form or in a value, and 1
+// if what it asks for cannot be done.
+func exitStatus(err error) int {
+	var usage *usageError
+	var invalid *issuer.Invalid
+	if errors.As(err, &usage) || errors.As(err, &invalid) {
+		return 2
+	}
+	return 1
+}
+
+// onlySubcommands is what a command does that has nothing to do itself: alone
+// it shows its help, and an unknown word behind it is a mistake.
+func onlySubcommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	advice := "see: " + cmd.CommandPath() + " --help"
+	cmd.SuggestionsMinimumDistance = 2
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		advice = "did you mean: " + cmd.CommandPath() + " " + like[0]
+	}
+	return &usageError{hint(fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]), advice)}
+}
 
 func newRoot() *cobra.Command {
 	s := &settings{}
@@ -50,6 +77,8 @@ Then, in another terminal, see what there is:
 		Version:       buildVersion(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs,
+		RunE:          onlySubcommands,
 	}
 	root.SetVersionTemplate("mintage {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

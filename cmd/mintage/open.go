@@ -120,5 +120,13 @@ func makeKEK(cfg config.Config) error {
 		return fmt.Errorf("make the key-encryption key: %w", err)
 	}
 	_, err = f.WriteString(keys.NewKEKText())
-	return errors.Join(err, f.Sync(), f.Close())
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("make the key-encryption key: %w", err)
+	}
+	// The file's name must be as durable as the keys that it will wrap.
+	dir, err := os.Open(cfg.Data)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

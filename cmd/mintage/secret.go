@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -20,6 +21,11 @@ func newSecret(s *settings) *cobra.Command {
 		Long: `Add, list and revoke a client's secrets. A client may have several, so that
 one is replaced without an outage: add a new one, give it to the client, watch
 the last use of the old one, and revoke that when it is safe.`,
+		Example: `  mintage client secret add billing
+  mintage client secret list billing
+  mintage client secret revoke billing 3fQ8xYb1Tz0K`,
+		Args: cobra.ArbitraryArgs,
+		RunE: onlySubcommands,
 	}
 	cmd.AddCommand(newSecretAdd(s), newSecretList(s), newSecretRevoke(s))
 	return cmd
@@ -94,9 +100,17 @@ func newSecretAdd(s *settings) *cobra.Command {
 				if err != nil {
 					return &issuer.Invalid{Field: "expires-in", Message: err.Error()}
 				}
+				if d <= 0 {
+					return &issuer.Invalid{Field: "expires-in", Message: "must be longer than " + d.String()}
+				}
 				end = o.now.Add(d.Std())
 			}
 			c, added, text, err := issuer.AddSecret(c, o.ring, o.now, end)
+			var invalid *issuer.Invalid
+			if errors.As(err, &invalid) {
+				// It is about the client's state, not about a flag.
+				return hint(fmt.Errorf("client %q gets no secret: %s", c.ID, invalid.Message), "see: mintage client show "+c.ID)
+			}
 			if err != nil {
 				return err
 			}
@@ -124,7 +138,10 @@ func newSecretList(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list CLIENT",
 		Short: "List a client's secrets, their last use, and which may go",
-		Args:  exactly(1, "one client id"),
+		Long: `List a client's secrets by id, with their last use (written at most once a
+minute) and whether revoking one is safe: it is not the only one, and was not
+used within a day.`,
+		Args: exactly(1, "one client id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {

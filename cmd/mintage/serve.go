@@ -177,7 +177,7 @@ func listen(cfg config.Config, public net.Listener, iss *issuer.Issuer, health *
 	if err != nil {
 		return list, hint(fmt.Errorf("management listener: %w", err), "choose another address with --management-listen")
 	}
-	list = append(list, listener{management, server.HTTPServer(health.Handler(), log)})
+	list = append(list, listener{management, server.HTTPServer(health.Handler(cfg.Management.Pprof), log)})
 
 	admin, token, err := listenAdmin(cfg)
 	if err != nil {

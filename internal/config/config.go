@@ -53,6 +53,7 @@ type TLS struct {
 
 type Management struct {
 	Listen string `yaml:"listen" doc:"address of /livez and /readyz; never expose it to the public"`
+	Pprof  bool   `yaml:"pprof" doc:"serve Go's profiles at /debug/pprof/ there, for those who look for where time and memory go"`
 }
 
 type Admin struct {

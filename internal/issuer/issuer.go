@@ -77,7 +77,7 @@ const maxTries = 16
 // update applies decide to a stored grant. It commits before it refuses, so
 // that a replay's revocation is never lost, and decides again if the grant has
 // changed meanwhile. It returns store.ErrNotFound as it is.
-func (iss *Issuer) update(ctx context.Context, id grant.ID, evidence string, decide func(g grant.Grant, now grant.Instant) grant.Decision) (grant.Decision, grant.Instant, error) {
+func (iss *Issuer) update(ctx context.Context, id grant.ID, evidence func() string, decide func(g grant.Grant, now grant.Instant) grant.Decision) (grant.Decision, grant.Instant, error) {
 	for range maxTries {
 		// Read before the load, so that no decision is made with a time
 		// later than what it knows.
@@ -130,7 +130,7 @@ func (iss *Issuer) settled(ctx context.Context, next grant.Grant, err error) boo
 
 // revocation is the record of a decision that ends a grant, or nothing.
 // Redemptions and rotations record themselves in the row.
-func revocation(g grant.Grant, d grant.Decision, evidence string, now grant.Instant) []store.Event {
+func revocation(g grant.Grant, d grant.Decision, evidence func() string, now grant.Instant) []store.Event {
 	if g.State == d.Next.State {
 		return nil
 	}
@@ -141,7 +141,7 @@ func revocation(g grant.Grant, d grant.Decision, evidence string, now grant.Inst
 	case grant.ReasonRefreshReplayed:
 		name = store.EventRefreshReplayed
 	}
-	return []store.Event{{At: now, Name: name, About: g.ID.String(), Actor: g.ClientID, Detail: evidence}}
+	return []store.Event{{At: now, Name: name, About: g.ID.String(), Actor: g.ClientID, Detail: evidence()}}
 }
 
 // attempt draws the mark of a write. It tells writes apart; it is no secret.

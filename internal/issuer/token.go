@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -28,15 +29,23 @@ type CodeRequest struct {
 	Code        string
 	RedirectURI string
 	Verifier    string
-	From        string // where the request came from, for the record
+	From        Origin
 }
 
 // A RefreshRequest is the refresh_token operation of an authenticated client.
 type RefreshRequest struct {
 	RefreshToken string
 	Scope        string
-	From         string // where the request came from, for the record
+	From         Origin
 }
+
+// An Origin is where a request came from, for the record of what it ended.
+type Origin struct {
+	Address   netip.Addr
+	RequestID string
+}
+
+func (o Origin) String() string { return o.Address.String() + ", request " + o.RequestID }
 
 // Exchange redeems a code (RFC 6749 section 4.1.3). Creating the grant under
 // the id that the code carries is the single-use gate: one caller wins, on any
@@ -73,7 +82,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	}
 	// The code was redeemed before, or must be refused for its age; then it
 	// still ends the grant that it once made.
-	evidence := "code presented again from " + r.From
+	evidence := func() string { return "code presented again from " + r.From.String() }
 	d, _, err = iss.update(ctx, code.GrantID, evidence, func(g grant.Grant, _ grant.Instant) grant.Decision {
 		return g.Replay(req)
 	})
@@ -112,7 +121,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		}
 	}
 	policy := iss.policy(c)
-	evidence := fmt.Sprintf("generation %d presented from %s", tok.Generation, r.From)
+	evidence := func() string { return fmt.Sprintf("generation %d presented from %s", tok.Generation, r.From) }
 	d, now, err := iss.update(ctx, tok.GrantID, evidence, func(g grant.Grant, now grant.Instant) grant.Decision {
 		req.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
 		req.KeyID = view.Ring.Current(keys.MAC, now)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"net/http/pprof"
 	"sync/atomic"
 )
 
@@ -18,9 +19,15 @@ func NewHealth(ready func() error) *Health { return &Health{ready: ready} }
 // Drain makes the node not ready, for load balancers to notice before it stops.
 func (h *Health) Drain() { h.draining.Store(true) }
 
-// Handler is the route table of the management listener.
-func (h *Health) Handler() http.Handler {
+// Handler is the route table of the management listener, with Go's profiles if
+// they are wanted.
+func (h *Health) Handler(profiles bool) http.Handler {
 	mux := http.NewServeMux()
+	if profiles {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
 	// Alive is about the process only: restarting it does not mend a store.
 	alive := func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") }
 	mux.HandleFunc("GET /livez", alive)

@@ -14,11 +14,13 @@ import (
 	"net/netip"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // Options are a deployment's choices about the public endpoints.
@@ -63,9 +65,13 @@ func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
 	// some client libraries mangle one in the endpoint.
 	mux.Handle(opt.BasePath+"/oauth2/"+realmPath+"/access_token", s.endpoint(s.token, iss.Realm))
 	mux.Handle(opt.BasePath+"/oauth2/realms/root/realms/"+realmPath+"/access_token", s.endpoint(s.token, iss.Realm))
-	mux.Handle("/", s.endpoint(func(*http.Request, *exchange) (answer, error) { return answer{}, oauth.ErrNotFound }, ""))
-	s.handler = exactPaths(mux, s.endpoint(func(*http.Request, *exchange) (answer, error) { return answer{}, oauth.ErrNotFound }, ""))
+	mux.Handle("/", s.endpoint(notFound, ""))
+	s.handler = exactPaths(mux, s.endpoint(notFound, ""))
 	return s
+}
+
+func notFound(context.Context, *http.Request, *exchange) (answer, error) {
+	return answer{}, oauth.ErrNotFound
 }
 
 // Handler is the route table.
@@ -103,7 +109,7 @@ type answer struct {
 	allow  string // Allow header
 }
 
-type handlerFunc func(*http.Request, *exchange) (answer, error)
+type handlerFunc func(context.Context, *http.Request, *exchange) (answer, error)
 
 // endpoint wraps a handler with what every request needs: an id, a deadline,
 // the answer, the log line, and a net under panics.
@@ -113,7 +119,7 @@ func (s *Server) endpoint(h handlerFunc, realm string) http.Handler {
 		x := &exchange{id: requestID(), address: s.address(r), realm: realm}
 		ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 		defer cancel()
-		a, err := s.safely(h, r.WithContext(ctx), x)
+		a, err := s.safely(ctx, h, r, x)
 		status := s.respond(w, r, x, a, err)
 		s.record(x, r, status, err, time.Since(began))
 	})
@@ -127,13 +133,13 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprint("panic: ", p.value) }
 
-func (s *Server) safely(h handlerFunc, r *http.Request, x *exchange) (a answer, err error) {
+func (s *Server) safely(ctx context.Context, h handlerFunc, r *http.Request, x *exchange) (a answer, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &panicError{v, debug.Stack()}
 		}
 	}()
-	return h(r, x)
+	return h(ctx, r, x)
 }
 
 // requestID is 64 random bits.
@@ -214,7 +220,7 @@ func (s *Server) record(x *exchange, r *http.Request, status int, err error, too
 	}
 	attrs = append(attrs,
 		slog.String("request_id", x.id), slog.Int("status", status), slog.String("method", r.Method),
-		slog.String("remote_ip", x.address.String()), slog.String("grant_type", x.grantType),
+		slog.String("remote_ip", x.address.String()), slog.String("grant_type", knownGrantType(x.grantType)),
 		slog.String("client_id", printable(x.clientID)), slog.Float64("ms", float64(took.Microseconds())/1000))
 	if err == nil && x.grantType != "" {
 		attrs = append(attrs, slog.String("grant_id", x.tokens.GrantID.String()), slog.Uint64("generation", uint64(x.tokens.Generation)))
@@ -223,6 +229,15 @@ func (s *Server) record(x *exchange, r *http.Request, status int, err error, too
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	s.log.LogAttrs(context.Background(), level, message, attrs...)
+}
+
+// knownGrantType keeps what was mistaken for a grant type out of the log: it
+// may be a secret.
+func knownGrantType(s string) string {
+	if s == "" || slices.Contains(store.GrantTypes, s) {
+		return s
+	}
+	return "unsupported"
 }
 
 // printable keeps what strangers send from filling the log.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -27,7 +28,7 @@ type tokenAnswer struct {
 // token is the token endpoint. Its phases have a fixed order, cheap before
 // expensive and public before secret, and none before the last consumes
 // anything: transport, form, parameters, grant type, client, permission, grant.
-func (s *Server) token(r *http.Request, x *exchange) (answer, error) {
+func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
 	// 1. Transport.
 	if r.Method == http.MethodOptions && s.preflight(r) {
 		return answer{status: http.StatusNoContent}, nil
@@ -66,7 +67,7 @@ func (s *Server) token(r *http.Request, x *exchange) (answer, error) {
 	}
 
 	// 4. Client.
-	c, err := s.client(r, x, p)
+	c, err := s.client(ctx, r, x, p)
 	if err != nil {
 		return answer{}, err
 	}
@@ -75,13 +76,13 @@ func (s *Server) token(r *http.Request, x *exchange) (answer, error) {
 	}
 
 	// 5. Grant.
-	from := x.address.String() + ", request " + x.id
+	from := issuer.Origin{Address: x.address, RequestID: x.id}
 	if x.grantType == store.GrantAuthorizationCode {
-		x.tokens, err = s.issuer.Exchange(r.Context(), c, issuer.CodeRequest{
+		x.tokens, err = s.issuer.Exchange(ctx, c, issuer.CodeRequest{
 			Code: p["code"], RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], From: from,
 		})
 	} else {
-		x.tokens, err = s.issuer.Refresh(r.Context(), c, issuer.RefreshRequest{
+		x.tokens, err = s.issuer.Refresh(ctx, c, issuer.RefreshRequest{
 			RefreshToken: p["refresh_token"], Scope: p["scope"], From: from,
 		})
 	}
@@ -126,7 +127,7 @@ func (s *Server) params(r *http.Request, x *exchange) (oauth.Params, error) {
 // client authenticates the request's client. Failures count against the
 // client from this address, so that a stranger cannot lock the owner out, and
 // against the address.
-func (s *Server) client(r *http.Request, x *exchange, p oauth.Params) (*store.Client, error) {
+func (s *Server) client(ctx context.Context, r *http.Request, x *exchange, p oauth.Params) (*store.Client, error) {
 	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
 	x.header, x.clientID = cred.Header, cred.ClientID
 	if err == nil {
@@ -134,7 +135,7 @@ func (s *Server) client(r *http.Request, x *exchange, p oauth.Params) (*store.Cl
 			return nil, oauth.ErrTooManyRequests
 		}
 		var c *store.Client
-		if c, err = s.issuer.Authenticate(r.Context(), cred); err == nil {
+		if c, err = s.issuer.Authenticate(ctx, cred); err == nil {
 			return c, nil
 		}
 	}

@@ -109,11 +109,10 @@ func (s *Server) Restart(t testing.TB) error {
 		listen = u.Host
 	}
 	args := append([]string{"serve", "--dev", "--data", s.Dir, "--listen", listen, "--management-listen", "127.0.0.1:0"}, s.args...)
-	s.cmd = exec.Command(Path(t), args...)
+	s.cmd = Command(t, args...)
 	s.log = &bytes.Buffer{}
 	stdout := &waiter{needle: "Scripts find these values", seen: make(chan struct{})}
 	s.cmd.Stdout, s.cmd.Stderr = stdout, s.log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
@@ -192,7 +191,7 @@ func (s *Server) Transport(t testing.TB, local string) *http.Transport {
 func (s *Server) Code(t testing.TB, subject string, args ...string) string {
 	t.Helper()
 	all := append([]string{"code", "issue", "--data", s.Dir, "--client", s.ClientID, "--redirect-uri", s.RedirectURI, "--subject", subject}, args...)
-	out, err := exec.Command(Path(t), all...).Output()
+	out, err := Command(t, all...).Output()
 	if err != nil {
 		t.Fatalf("code issue: %v", err)
 	}
