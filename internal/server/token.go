@@ -163,19 +163,24 @@ func readBody(r *http.Request) (string, error) {
 	if r.ContentLength > oauth.MaxForm {
 		return "", oauth.ErrTooLarge
 	}
-	var b strings.Builder
-	b.Grow(int(max(r.ContentLength, 0)))
-	n, err := io.Copy(&b, io.LimitReader(r.Body, oauth.MaxForm+1))
+	var b []byte
+	var err error
+	if r.ContentLength >= 0 {
+		b = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, b)
+	} else {
+		b, err = io.ReadAll(io.LimitReader(r.Body, oauth.MaxForm+1))
+	}
 	var stalled net.Error
 	switch {
-	case n > oauth.MaxForm:
+	case len(b) > oauth.MaxForm:
 		return "", oauth.ErrTooLarge
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &stalled) && stalled.Timeout():
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, &stalled) && stalled.Timeout():
 		return "", oauth.ErrIncompleteBody
 	case err != nil:
 		return "", oauth.ErrMalformedBody
 	}
-	return b.String(), nil
+	return string(b), nil
 }
 
 // isVisible reports whether s holds only what a state may (RFC 6749 appendix

@@ -17,7 +17,8 @@ var (
 	// ErrConflict means that the row is not in the state which the write
 	// requires, and that nothing was written.
 	ErrConflict = errors.New("conflict")
-	// ErrBusy means that the engine's queue is full and nothing was written.
+	// ErrBusy means that nothing was written: too many operations wait, or the
+	// context ended before this one's turn came.
 	ErrBusy = errors.New("store is busy")
 )
 
@@ -83,14 +84,16 @@ type Store interface {
 	// the ring is empty, and returns ErrConflict otherwise.
 	AddKeys(ctx context.Context, first bool, records []keys.Record) error
 
-	// Events lists what is recorded of one grant or client, oldest first.
+	// Events lists what is recorded of one grant or client, oldest first; those
+	// of one instant come in any order. Limit is at least 1.
 	Events(ctx context.Context, about string, limit int) ([]Event, error)
 
-	// Close waits for running operations and releases the database.
+	// Close waits for running operations and releases the database. After it,
+	// every method but Close returns an error.
 	Close() error
 }
 
-// A GrantFilter selects grants. Empty members select all.
+// A GrantFilter selects grants. Empty members select all; Limit is at least 1.
 type GrantFilter struct {
 	Realm, Subject, ClientID string
 	After                    grant.ID

@@ -60,48 +60,6 @@ func scanGrant(row []driver.Value) grant.Grant {
 	}
 }
 
-// A reader is a connection that reads grants beside the writer.
-type reader struct {
-	conn        *sql.Conn
-	selectGrant *statement
-}
-
-func newReader(ctx context.Context, db *sql.DB) (r *reader, err error) {
-	r = &reader{}
-	if r.conn, err = db.Conn(ctx); err != nil {
-		return nil, err
-	}
-	if _, err := r.conn.ExecContext(ctx, "PRAGMA query_only = ON"); err != nil {
-		return nil, err
-	}
-	r.selectGrant, err = prepare(r.conn, selectGrantSQL, grantColumns)
-	return r, err
-}
-
-func (r *reader) close() {
-	r.selectGrant.close()
-	r.conn.Close()
-}
-
-// Grant implements store.Store.
-func (s *Store) Grant(ctx context.Context, id grant.ID) (g grant.Grant, err error) {
-	var r *reader
-	select {
-	case r = <-s.readers:
-	case <-ctx.Done():
-		return g, fmt.Errorf("%w: %w", store.ErrBusy, ctx.Err())
-	}
-	defer func() { s.readers <- r }()
-	row, err := r.selectGrant.queryRow(id[:])
-	if err != nil {
-		return g, fmt.Errorf("read grant: %w", err)
-	}
-	if row == nil {
-		return g, store.ErrNotFound
-	}
-	return scanGrant(row), nil
-}
-
 // CreateGrant implements store.Store.
 func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) error {
 	return s.writer.do(ctx, &operation{grant: g, create: true})

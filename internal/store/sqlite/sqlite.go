@@ -29,7 +29,6 @@ const FileName = "mintage.db"
 
 const (
 	busyTimeout = 2 * time.Second // how long another process may hold the write lock
-	readers     = 4
 	// After this many pages of log they are moved into the main file.
 	checkpointPages = 4000
 )
@@ -38,7 +37,7 @@ const (
 type Store struct {
 	db      *sql.DB
 	writer  *writer
-	readers chan *reader
+	readers *pool
 }
 
 var _ store.Store = (*Store)(nil)
@@ -83,7 +82,7 @@ func open(ctx context.Context, path string) (_ *Store, err error) {
 	if err != nil {
 		return nil, explain(path, err)
 	}
-	s := &Store{db: db, readers: make(chan *reader, readers)}
+	s := &Store{db: db}
 	defer func() {
 		if err != nil {
 			err = explain(path, errors.Join(err, s.Close()))
@@ -92,24 +91,20 @@ func open(ctx context.Context, path string) (_ *Store, err error) {
 	if err := migrate(ctx, db); err != nil {
 		return nil, err
 	}
-	for range readers {
-		r, err := newReader(ctx, db)
-		if err != nil {
-			return nil, err
-		}
-		s.readers <- r
+	if s.readers, err = startReaders(ctx, db); err != nil {
+		return nil, err
 	}
 	s.writer, err = startWriter(ctx, db)
 	return s, err
 }
 
-// Close lets waiting writes finish, and closes the file.
+// Close lets waiting operations finish, and closes the file.
 func (s *Store) Close() error {
 	if s.writer != nil {
 		s.writer.stop()
 	}
-	for range len(s.readers) {
-		(<-s.readers).close()
+	if s.readers != nil {
+		s.readers.stop()
 	}
 	return s.db.Close()
 }

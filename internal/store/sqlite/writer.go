@@ -81,6 +81,9 @@ func startWriter(ctx context.Context, db *sql.DB) (_ *writer, err error) {
 // do queues op and waits for its outcome. If ctx ends first and op has not
 // begun, it never will; if it has begun, its outcome is unknown.
 func (w *writer) do(ctx context.Context, op *operation) error {
+	if ctx.Err() != nil {
+		return errNotBegun
+	}
 	op.result = make(chan struct{})
 	select {
 	case <-w.closed:
@@ -105,13 +108,16 @@ func (w *writer) do(ctx context.Context, op *operation) error {
 		}
 	case <-ctx.Done():
 		if op.state.CompareAndSwap(waiting, abandoned) {
-			return fmt.Errorf("%w: not begun when the request's time was over", store.ErrBusy)
+			return errNotBegun
 		}
 		return fmt.Errorf("write of unknown outcome: %w", ctx.Err())
 	}
 }
 
-var errClosed = errors.New("store is closed")
+var (
+	errClosed   = errors.New("store is closed")
+	errNotBegun = fmt.Errorf("%w: not begun when the request's time was over", store.ErrBusy)
+)
 
 func (w *writer) stop() {
 	w.once.Do(func() { close(w.closed) })

@@ -1,0 +1,205 @@
+package storetest
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+var grantPromises = []promise{
+	{"a grant is read back as it was written, at the extremes of every field", readBack},
+	{"Grant returns ErrNotFound if there is no such row", func(t *testing.T, db Database) {
+		st := open(t, db)
+		if g, err := st.Grant(t.Context(), newID()); !errors.Is(err, store.ErrNotFound) || g != (grant.Grant{}) {
+			t.Errorf("Grant = %+v, %v; want nothing and ErrNotFound", g, err)
+		}
+	}},
+	{"CreateGrant returns ErrConflict if the id is taken, and writes nothing", func(t *testing.T, db Database) {
+		st := open(t, db)
+		g := newGrant(1)
+		create(t, st, g)
+		other := g
+		other.Attempt, other.Subject, other.ExpiresAt = 2, "mallory", g.ExpiresAt+1
+		if err := st.CreateGrant(t.Context(), other); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("CreateGrant of a taken id: %v, want ErrConflict", err)
+		}
+		holds(t, st, g)
+	}},
+	{"CreateGrant returns ErrConflict if the grant differs in its attempt alone", func(t *testing.T, db Database) {
+		st := open(t, db)
+		g := newGrant(1)
+		create(t, st, g)
+		other := g
+		other.Attempt |= 1 << 63
+		if err := st.CreateGrant(t.Context(), other); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("CreateGrant with another attempt: %v, want ErrConflict", err)
+		}
+		holds(t, st, g)
+	}},
+	{"CreateGrant returns ErrConflict for a grant that was updated since", func(t *testing.T, db Database) {
+		st := open(t, db)
+		g := newGrant(1)
+		create(t, st, g)
+		next := rotated(g, 2)
+		update(t, st, next)
+		if err := st.CreateGrant(t.Context(), g); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("CreateGrant again after a rotation: %v, want ErrConflict", err)
+		}
+		holds(t, st, next)
+	}},
+	{"CreateGrant of exactly the stored grant is success", func(t *testing.T, db Database) {
+		st := open(t, db)
+		g := newGrant(1)
+		create(t, st, g, g, g)
+		holds(t, st, g)
+	}},
+	{"UpdateGrant replaces version g.Version-1", func(t *testing.T, db Database) {
+		st := open(t, db)
+		g := newGrant(1)
+		create(t, st, g)
+		for n := range 20 {
+			g = rotated(g, uint64(n))
+			update(t, st, g)
+			holds(t, st, g)
+		}
+	}},
+	{"UpdateGrant returns ErrConflict if that is not the stored version, and writes nothing", wrongVersion},
+	{"UpdateGrant returns ErrConflict if there is no such row, and writes nothing", func(t *testing.T, db Database) {
+		st := open(t, db)
+		g := rotated(newGrant(1), 2)
+		if err := st.UpdateGrant(t.Context(), g, event(g.ID.String(), base, 1)); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("UpdateGrant of nothing: %v, want ErrConflict", err)
+		}
+		if _, err := st.Grant(t.Context(), g.ID); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Grant: %v, want ErrNotFound", err)
+		}
+		if list := recorded(t, st, g.ID.String()); len(list) != 0 {
+			t.Errorf("%d events of an update that did not happen", len(list))
+		}
+	}},
+	{"UpdateGrant of exactly the stored grant is success, and records its events once", func(t *testing.T, db Database) {
+		st := open(t, db)
+		g := newGrant(1)
+		create(t, st, g)
+		next := rotated(g, 2)
+		for range 3 {
+			update(t, st, next, event(g.ID.String(), base, 1))
+		}
+		holds(t, st, next)
+		if list := recorded(t, st, g.ID.String()); len(list) != 1 {
+			t.Errorf("%d events, want 1", len(list))
+		}
+	}},
+	{"id, realm, client, subject, scope and AuthorizedAt of a stored grant never change", func(t *testing.T, db Database) {
+		st := open(t, db)
+		g := newGrant(1)
+		create(t, st, g)
+		next := rotated(g, 2)
+		next.Realm, next.ClientID, next.Subject, next.Scope, next.AuthorizedAt = "/other", "mallory", "eve", "admin", 1
+		// Whether an engine refuses this or takes only what may change is its
+		// own affair; what never changes is not.
+		err := st.UpdateGrant(t.Context(), next)
+		got, readErr := st.Grant(t.Context(), g.ID)
+		if readErr != nil {
+			t.Fatalf("Grant: %v", readErr)
+		}
+		want := g
+		if err == nil {
+			want = rotated(g, 2)
+		}
+		if got != want {
+			t.Errorf("UpdateGrant: %v; then read\n%+v, want\n%+v", err, got, want)
+		}
+	}},
+	{"the events of an update are recorded with it", func(t *testing.T, db Database) {
+		st := open(t, db)
+		g := newGrant(1)
+		create(t, st, g)
+		about := g.ID.String()
+		want := []store.Event{event(about, base+1, 1), event(about, base+2, 2)}
+		update(t, st, rotated(g, 2), want...)
+		sameEvents(t, recorded(t, st, about), want)
+	}},
+}
+
+// extremes holds grants at the bounds of what the rest of the program allows,
+// and one in which all that can be is zero.
+func extremes() []grant.Grant {
+	// Quotes, escapes, marks that combine, both directions, beyond the basic
+	// plane, and 255 bytes: the longest subject.
+	subject := `'"; DROP TABLE grants; -- %_\ ` + "é e\u0301 שלום 日本 😀 "
+	subject += strings.Repeat("x", 255-len(subject))
+	var scopes []string
+	for i := range oauth.MaxScopes {
+		scopes = append(scopes, string([]byte{'a' + byte(i/8), '!' + byte(i%8)*2 + 2}))
+	}
+	const farAway = grant.Instant(1)<<48 - 1 // as far as a token can say
+	most := grant.Grant{
+		ID:    grant.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		Realm: "/" + strings.Repeat("r", 49), ClientID: strings.Repeat("~", 64), Subject: subject,
+		Scope: oauth.Scope(strings.Join(scopes, " ")), AuthorizedAt: farAway,
+		Generation: math.MaxUint32, Version: 1, RotatedAt: farAway, KeyID: math.MaxUint32, ExpiresAt: farAway,
+		DeleteAfter: farAway, AccessFloor: farAway, State: grant.Revoked, Reason: grant.ReasonOperator, Attempt: math.MaxUint64,
+	}
+	topBit := newGrant(1 << 63)
+	topBit.Generation, topBit.KeyID = 1<<31, 1<<31
+	negative := newGrant(1)
+	negative.AuthorizedAt, negative.RotatedAt = -1, math.MinInt64 // a clock before 1970
+	return []grant.Grant{most, topBit, negative, {ID: grant.ID{15: 1}, Version: 1, State: grant.Active}}
+}
+
+func readBack(t *testing.T, db Database) {
+	st := open(t, db)
+	for _, g := range extremes() {
+		create(t, st, g)
+		holds(t, st, g)
+	}
+	// The same again through an update, which writes other columns.
+	for _, g := range extremes() {
+		first := newGrant(5)
+		first.ID[0] = 0x55
+		first.Realm, first.ClientID, first.Subject, first.Scope, first.AuthorizedAt = g.Realm, g.ClientID, g.Subject, g.Scope, g.AuthorizedAt
+		create(t, st, first)
+		g.ID, g.Version = first.ID, 2
+		update(t, st, g)
+		holds(t, st, g)
+	}
+	// Listing reads rows by a way of its own.
+	list, err := st.Grants(t.Context(), store.GrantFilter{Limit: 100})
+	if err != nil {
+		t.Fatalf("Grants: %v", err)
+	}
+	for _, g := range list {
+		holds(t, st, g)
+	}
+	if want := 2 * len(extremes()); len(list) != want {
+		t.Errorf("%d grants listed, want %d", len(list), want)
+	}
+}
+
+func wrongVersion(t *testing.T, db Database) {
+	st := open(t, db)
+	g := newGrant(1)
+	create(t, st, g)
+	g = rotated(g, 2)
+	update(t, st, g)
+	g = rotated(g, 3)
+	update(t, st, g)
+	for _, version := range []int64{math.MinInt64, -1, 0, 1, 2, 3, 5, 6, math.MaxInt64} {
+		other := rotated(g, 99)
+		other.Version = version
+		other.State, other.Reason = grant.Revoked, grant.ReasonOperator
+		if err := st.UpdateGrant(t.Context(), other, event(g.ID.String(), base, 1)); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("UpdateGrant to version %d of a row at version %d: %v, want ErrConflict", version, g.Version, err)
+		}
+	}
+	holds(t, st, g)
+	if list := recorded(t, st, g.ID.String()); len(list) != 0 {
+		t.Errorf("%d events of updates that did not happen", len(list))
+	}
+}
