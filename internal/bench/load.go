@@ -1,0 +1,311 @@
+// Package bench puts load on a token endpoint and measures the answers. Its
+// client is lean, so that on a small machine the server is what is measured:
+// HTTP/1.1 by hand over crypto/tls, and no allocation for a request that
+// succeeds. Every answer is checked.
+package bench
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// An Operation is what each request of a load does.
+type Operation string
+
+const (
+	Refresh Operation = "refresh" // refreshes on connections that stay open
+	Code    Operation = "code"    // redeems a fresh code
+	Connect Operation = "connect" // refreshes, each on a new TLS connection
+)
+
+// Operations lists those that a Load knows.
+var Operations = []Operation{Refresh, Code, Connect}
+
+// A Target is a token endpoint and the client that uses it.
+type Target struct {
+	Endpoint     string // https URL
+	ClientID     string
+	ClientSecret string
+	RedirectURI  string      // for codes
+	TLS          *tls.Config // RootCAs; the rest is filled in
+	// MaxExpiresIn is the largest expires_in that counts as right; zero: 300.
+	MaxExpiresIn int64
+	// FixedBody says that the endpoint gives every request the same body of
+	// this size, so that nothing can be said about the tokens in it: it is the
+	// yardstick of a comparison. Zero for a token endpoint.
+	FixedBody int
+}
+
+// A Load is one run. Exactly one of Chains and Codes is used, by Operation.
+type Load struct {
+	Target      Target
+	Operation   Operation
+	Connections int
+	// The run ends after Duration or Requests, whichever comes first, or when
+	// the codes are used up. Zero means no such bound.
+	Duration time.Duration
+	Requests int64
+
+	Chains []*Chains // one for each connection
+	Codes  []string
+	// Collect keeps the refresh tokens that codes were redeemed for.
+	Collect bool
+	// PID is the server's process, if its use of the machine can be read.
+	PID      int
+	Progress func(Progress) // called each second, if set
+}
+
+// Chains are the refresh tokens of one connection, which it uses in turn. They
+// outlive a run: the next goes on with the tokens that the last one got.
+type Chains struct {
+	tokens [][]byte
+	next   int
+}
+
+// Split deals tokens out to n connections.
+func Split(tokens []string, n int) []*Chains {
+	all := make([]*Chains, n)
+	for i := range all {
+		all[i] = &Chains{}
+	}
+	for i, t := range tokens {
+		c := all[i%n]
+		c.tokens = append(c.tokens, []byte(t))
+	}
+	return all
+}
+
+// Tokens lists them as they are now.
+func (c *Chains) Tokens() []string {
+	list := make([]string, 0, len(c.tokens))
+	for _, t := range c.tokens {
+		list = append(list, string(t))
+	}
+	return list
+}
+
+// Progress is the state of a run.
+type Progress struct {
+	Elapsed time.Duration
+	Done    int64   // right answers
+	Rate    float64 // right answers per second since the last report
+	Errors  int64
+}
+
+// Usage is what a process has used: processor time since its start, and
+// memory now and at most.
+type Usage struct {
+	CPU            time.Duration
+	Resident, Peak int64 // bytes
+}
+
+// A Result is what a run measured.
+type Result struct {
+	Requests int64 // right answers
+	Errors   map[string]int64
+	Elapsed  time.Duration
+	Latency  Histogram // of right answers
+	Tokens   []string  // see Load.Collect
+	Sample   []byte    // body of one right answer
+	// Server is what the server used during the run, CPU as a difference; nil
+	// if it could not be read.
+	Server *Usage
+}
+
+// Throughput is right answers per second.
+func (r *Result) Throughput() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
+
+// CPUPerRequest is the server's processor time for one request, with that of
+// requests which went wrong spread over the others; zero if it is unknown.
+func (r *Result) CPUPerRequest() time.Duration {
+	if r.Server == nil || r.Requests == 0 {
+		return 0
+	}
+	return r.Server.CPU / time.Duration(r.Requests)
+}
+
+// Failed is how many requests went wrong.
+func (r *Result) Failed() (n int64) {
+	for _, k := range r.Errors {
+		n += k
+	}
+	return n
+}
+
+// Kinds lists the kinds of errors, the most frequent first.
+func (r *Result) Kinds() []string {
+	return slices.SortedFunc(maps.Keys(r.Errors), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Errors[b], r.Errors[a]), cmp.Compare(a, b))
+	})
+}
+
+func (l *Load) check() error {
+	switch {
+	case l.Connections < 1:
+		return errors.New("a load needs at least one connection")
+	case l.Operation != Code && len(l.Chains) != l.Connections:
+		return fmt.Errorf("%d connections need as many chains of refresh tokens, not %d", l.Connections, len(l.Chains))
+	case l.Operation == Code && len(l.Codes) == 0:
+		return errors.New("no codes to redeem")
+	case l.Operation != Code && l.Duration == 0 && l.Requests == 0:
+		return errors.New("a load needs an end: a duration or a number of requests")
+	}
+	if l.Operation != Code {
+		for _, c := range l.Chains {
+			if len(c.tokens) == 0 {
+				return fmt.Errorf("fewer refresh tokens than the %d connections: each needs one of its own", l.Connections)
+			}
+		}
+	}
+	return nil
+}
+
+// Run runs the load. Requests that are under way at the end are waited for and
+// count. Connections are opened before the clock starts, except for Connect.
+// The error is for a load that cannot run at all; a Result may be full of
+// errors of single requests.
+func (l Load) Run(ctx context.Context) (*Result, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	r, err := newRun(&l)
+	if err != nil {
+		return nil, err
+	}
+	workers := make([]*worker, l.Connections)
+	var wg sync.WaitGroup
+	failed := make([]error, l.Connections)
+	for i := range workers {
+		workers[i] = r.newWorker(i)
+		if l.Operation != Connect {
+			wg.Go(func() { failed[i] = workers[i].connect(ctx) })
+		}
+	}
+	wg.Wait()
+	defer func() {
+		for _, w := range workers {
+			w.disconnect()
+		}
+	}()
+	for _, err := range failed {
+		if err != nil {
+			return nil, fmt.Errorf("connect to %s: %w", r.addr, err)
+		}
+	}
+
+	before, usageErr := Usage{}, error(nil)
+	if l.PID != 0 {
+		before, usageErr = ReadUsage(l.PID)
+	}
+	r.begin = time.Now()
+	for _, w := range workers {
+		wg.Go(func() { w.work(ctx) })
+	}
+	stopProgress := r.report(workers)
+	wg.Wait()
+	res := &Result{Elapsed: time.Since(r.begin), Errors: map[string]int64{}}
+	stopProgress()
+	if l.PID != 0 && usageErr == nil {
+		if after, err := ReadUsage(l.PID); err == nil {
+			after.CPU -= before.CPU
+			res.Server = &after
+		}
+	}
+	for _, w := range workers {
+		res.Requests += w.done.Load()
+		res.Latency.Merge(&w.latency)
+		res.Tokens = append(res.Tokens, w.tokens...)
+		if res.Sample == nil && w.resp.status == 200 {
+			res.Sample = w.resp.body
+		}
+		for kind, n := range w.errors {
+			res.Errors[kind] += n
+		}
+	}
+	return res, ctx.Err()
+}
+
+// A run is what the workers of one load share.
+type run struct {
+	*Load
+	addr  string
+	tls   *tls.Config
+	head  []byte // of every request, until the value of Content-Length
+	form  []byte // of every body, until the value of the code or refresh token
+	begin time.Time
+	taken atomic.Int64 // requests begun
+}
+
+func newRun(l *Load) (*run, error) {
+	u, err := url.Parse(l.Target.Endpoint)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
+		return nil, fmt.Errorf("token endpoint %q is not an https URL", l.Target.Endpoint)
+	}
+	r := &run{Load: l, addr: u.Host}
+	if u.Port() == "" {
+		r.addr = net.JoinHostPort(u.Hostname(), "443")
+	}
+	r.tls = &tls.Config{}
+	if l.Target.TLS != nil {
+		r.tls = l.Target.TLS.Clone()
+	}
+	r.tls.ServerName = u.Hostname()
+	r.tls.NextProtos = []string{"http/1.1"}
+	r.tls.ClientSessionCache = nil // each connection pays for its own handshake
+	verifyOnce(r.tls)
+	if l.Target.MaxExpiresIn == 0 {
+		l.Target.MaxExpiresIn = 300
+	}
+	r.head = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: mintage-bench\r\nAccept: application/json\r\n"+
+		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: ", u.RequestURI(), u.Host)
+	credentials := "&client_id=" + url.QueryEscape(l.Target.ClientID)
+	if l.Target.ClientSecret != "" {
+		credentials += "&client_secret=" + url.QueryEscape(l.Target.ClientSecret)
+	}
+	if l.Operation == Code {
+		r.form = []byte("grant_type=authorization_code" + credentials + "&redirect_uri=" + url.QueryEscape(l.Target.RedirectURI) + "&code=")
+	} else {
+		r.form = []byte("grant_type=refresh_token" + credentials + "&refresh_token=")
+	}
+	return r, nil
+}
+
+// report calls Progress each second until the returned function is called.
+func (r *run) report(workers []*worker) (stop func()) {
+	if r.Progress == nil {
+		return func() {}
+	}
+	end := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		var last int64
+		then := r.begin
+		for {
+			select {
+			case <-end:
+				return
+			case now := <-tick.C:
+				var done, wrong int64
+				for _, w := range workers {
+					done += w.done.Load()
+					wrong += w.wrong.Load()
+				}
+				r.Progress(Progress{Elapsed: now.Sub(r.begin), Done: done, Rate: float64(done-last) / now.Sub(then).Seconds(), Errors: wrong})
+				last, then = done, now
+			}
+		}
+	})
+	return func() { close(end); wg.Wait() }
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+
+	"github.com/mintage/mintage/internal/server"
+)
+
+// bareGC is the garbage collector's setting that `mintage serve` uses. The
+// yardstick gets it too: what is compared is the work on a request.
+const bareGC = 400
+
+// bare is the yardstick, in a process of its own: a net/http handler that
+// parses the form and writes a fixed JSON body, behind the same listener, TLS
+// settings and timeouts as the real server. It runs until it is killed.
+func bare(certFile, keyFile, bodyFile string) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(bareGC)
+	}
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	body, err := os.ReadFile(bodyFile)
+	if err != nil {
+		return err
+	}
+	certificate, err := server.LoadCertificate(certFile, keyFile, log)
+	if err != nil {
+		return err
+	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseForm(); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(body)
+	})
+	srv := server.HTTPServer(handler, log)
+	srv.TLSConfig = server.TLSConfig(certificate)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	return srv.ServeTLS(l, "", "")
+}

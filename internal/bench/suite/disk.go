@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver named "sqlite"
+
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// sizes is what a store's grants take on disk, in bytes.
+type sizes struct {
+	grants       int64
+	table, index int64 // pages of the table and of its index
+	payload      int64 // what the table's pages hold, without free space in them
+	file         int64
+}
+
+// readSizes reads them from a store that no server uses: its log has been
+// moved into the file (https://www.sqlite.org/dbstat.html).
+func readSizes(ctx context.Context, dir string) (s sizes, err error) {
+	path := filepath.Join(dir, sqlite.FileName)
+	info, err := os.Stat(path)
+	if err != nil {
+		return s, err
+	}
+	s.file = info.Size()
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		return s, err
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM grants`).Scan(&s.grants); err != nil {
+		return s, err
+	}
+	for _, q := range []struct {
+		to     []any
+		object string
+	}{
+		{[]any{&s.table, &s.payload}, "grants"},
+		{[]any{&s.index, new(int64)}, "grants_by_subject"},
+	} {
+		// One row for the whole object, computed within SQLite.
+		row := db.QueryRowContext(ctx, `SELECT pgsize, payload FROM dbstat WHERE name = ? AND aggregate = TRUE`, q.object)
+		if err := row.Scan(q.to...); err != nil {
+			return s, fmt.Errorf("size of %s: %w", q.object, err)
+		}
+	}
+	return s, nil
+}
+
+// probeDisk is the median time of a small write that is forced to disk.
+func probeDisk(dir string) (time.Duration, error) {
+	f, err := os.Create(filepath.Join(dir, "probe"))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var times []time.Duration
+	page := make([]byte, 4096)
+	for range 101 {
+		begin := time.Now()
+		if _, err := f.Write(page); err != nil {
+			return 0, err
+		}
+		if err := f.Sync(); err != nil {
+			return 0, err
+		}
+		times = append(times, time.Since(begin))
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
+}

@@ -1,0 +1,118 @@
+// Command suite is `make bench`: it measures the real server against a bare
+// net/http handler on this machine, in one go, and prints a table. It exits
+// with status 1 if any answer was wrong, not if a figure misses its bar.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	quick       bool
+	rounds      int
+	duration    time.Duration
+	connections int
+	grants      int // of the large store
+	only        []string
+}
+
+// smallGrants is how many grants the small store holds.
+const smallGrants = 1000
+
+func main() {
+	if len(os.Args) == 5 && os.Args[1] == "-bare" {
+		fail(bare(os.Args[2], os.Args[3], os.Args[4]))
+		return
+	}
+	opt := options{}
+	only := ""
+	flag.BoolVar(&opt.quick, "quick", false, "a smoke test: runs of one second, 2 rounds, 50,000 grants instead of 1,000,000")
+	flag.IntVar(&opt.rounds, "rounds", 5, "how often each measurement is repeated, in turn with the others")
+	flag.DurationVar(&opt.duration, "duration", 3*time.Second, "length of each run")
+	flag.IntVar(&opt.connections, "connections", 64, "connections at the same time")
+	flag.IntVar(&opt.grants, "grants", 1_000_000, "grants of the large store")
+	flag.StringVar(&only, "only", "", "measure only these and what they are compared with, such as refresh,code: "+strings.Join(names, ", "))
+	flag.Parse()
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if opt.quick {
+		for name, set := range map[string]func(){
+			"duration": func() { opt.duration = time.Second },
+			"rounds":   func() { opt.rounds = 2 },
+			"grants":   func() { opt.grants = 50_000 },
+		} {
+			if !given[name] {
+				set()
+			}
+		}
+	}
+	if only != "" {
+		opt.only = strings.Split(only, ",")
+	}
+	for _, name := range opt.only {
+		if !slices.Contains(names, name) {
+			fail(fmt.Errorf("-only: %q is none of %s", name, strings.Join(names, ", ")))
+		}
+	}
+	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := measure(ctx, opt)
+	stop()
+	fail(err)
+}
+
+func fail(err error) {
+	if err == nil {
+		return
+	}
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted; everything was cleaned up")
+	}
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	os.Exit(1)
+}
+
+// build makes the program as a release would, but without its version.
+func build(ctx context.Context, dir string) (string, error) {
+	path := filepath.Join(dir, "mintage")
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/mintage/mintage/cmd/mintage").CombinedOutput()
+	if err != nil {
+		return "", errors.Join(ctx.Err(), fmt.Errorf("go build: %w\n%s", err, out))
+	}
+	return path, nil
+}
+
+// note shows progress.
+func note(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// every calls f at an interval until the returned function is called.
+func every(interval time.Duration, f func()) (stop func()) {
+	tick := time.NewTicker(interval)
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+				f()
+			}
+		}
+	}()
+	return func() { tick.Stop(); close(end); <-ended }
+}

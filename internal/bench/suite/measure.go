@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/bench"
+)
+
+// What is measured, in the order of a round.
+const (
+	bareRefresh = "bare"
+	refresh     = "refresh"
+	code        = "code"
+	large       = "large"
+	bareConnect = "bare-connect"
+	connect     = "connect"
+)
+
+var names = []string{bareRefresh, refresh, code, large, bareConnect, connect}
+
+// yardstick is what each measurement is compared with.
+var yardstick = map[string]string{refresh: bareRefresh, code: bareRefresh, large: bareRefresh, connect: bareConnect}
+
+// A suite is the state of one execution.
+type suite struct {
+	options
+	dir     string
+	program string
+	report  report
+
+	small, codes, large *host
+	bare                *host
+	codeRate            float64 // redeemed per second so far; zero at first
+}
+
+// A host is a server process with the tokens that are used on it.
+type host struct {
+	*child
+	data   *dataset
+	chains []*bench.Chains
+}
+
+// measure does everything. On its way out it ends what it started and removes
+// what it wrote, however it ends.
+func measure(ctx context.Context, opt options) (err error) {
+	dir, err := os.MkdirTemp("", "mintage-bench-")
+	if err != nil {
+		return err
+	}
+	s := &suite{options: opt, dir: dir, report: newReport(opt)}
+	defer func() {
+		for _, h := range []*host{s.bare, s.small, s.codes, s.large} {
+			if h != nil {
+				h.kill()
+			}
+		}
+		err = errors.Join(err, os.RemoveAll(dir))
+	}()
+	if s.report.disk, err = probeDisk(dir); err != nil {
+		return err
+	}
+	note("building")
+	if s.program, err = build(ctx, dir); err != nil {
+		return err
+	}
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	note("warming up")
+	for _, name := range s.wanted() {
+		if _, err := s.run(ctx, name, min(time.Second, s.duration)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	rotated := 0
+	if s.large != nil {
+		if rotated, err = s.rotate(ctx, s.grants*7/10); err != nil {
+			return err
+		}
+	}
+	for round := range s.rounds {
+		for _, name := range s.wanted() {
+			r, err := s.run(ctx, name, s.duration)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if name == large {
+				rotated += int(r.Requests)
+			}
+			note("round %d/%d  %-12s %8s/s  %5.1f µs  p50 %s  p99 %s", round+1, s.rounds, name,
+				thousands(r.Throughput()), r.cpu(), milliseconds(r.Latency.Quantile(.5)), milliseconds(r.Latency.Quantile(.99)))
+			s.report.add(name, r)
+		}
+	}
+	if err := s.finish(ctx, rotated); err != nil {
+		return err
+	}
+	s.report.print(os.Stdout)
+	return nil
+}
+
+// wanted lists the measurements of this execution, each after its yardstick.
+func (s *suite) wanted() (list []string) {
+	if len(s.only) == 0 {
+		return names
+	}
+	for _, name := range names {
+		if slices.ContainsFunc(s.only, func(o string) bool {
+			return o == name || yardstick[o] == name || o == large && name == refresh
+		}) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// prepare makes the stores and starts the servers. Each measurement that
+// changes how many grants there are has a store of its own.
+func (s *suite) prepare(ctx context.Context) (err error) {
+	wants := func(name string) bool { return slices.Contains(s.wanted(), name) }
+	if s.small, err = s.host(ctx, "small", smallGrants); err != nil {
+		return err
+	}
+	body, err := s.sample(ctx)
+	if err != nil {
+		return err
+	}
+	bare, err := serveBare(s.small.child, s.small.data, body)
+	if err != nil {
+		return err
+	}
+	s.bare = &host{child: bare, chains: bench.Split(s.small.data.tokens, s.connections)}
+	if wants(code) {
+		if s.codes, err = s.host(ctx, "codes", 0); err != nil {
+			return err
+		}
+	}
+	if wants(large) {
+		s.large, err = s.host(ctx, "large", s.grants)
+	}
+	return err
+}
+
+func (s *suite) host(ctx context.Context, name string, grants int) (*host, error) {
+	note("making a store with %s grants", thousands(float64(grants)))
+	data, err := makeDataset(ctx, filepath.Join(s.dir, name), grants)
+	if err != nil {
+		return nil, err
+	}
+	c, err := serve(ctx, s.program, data)
+	if err != nil {
+		return nil, err
+	}
+	h := &host{child: c, data: data, chains: bench.Split(data.tokens, s.connections)}
+	if name != "small" {
+		data.tokens = nil // the chains hold them
+	}
+	return h, nil
+}
+
+// A measured is a run with what the suite alone can find out.
+type measured struct {
+	*bench.Result
+	commits uint32 // write transactions of the server
+}
+
+// cpu is microseconds of the server's processors for each request.
+func (m measured) cpu() float64 { return float64(m.CPUPerRequest().Nanoseconds()) / 1000 }
+
+// run makes one run. A wrong answer is an error.
+func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured, error) {
+	l := bench.Load{Operation: bench.Refresh, Connections: s.connections, Duration: d}
+	h := s.small
+	switch name {
+	case bareRefresh, bareConnect:
+		h = s.bare
+	case code:
+		h = s.codes
+		l.Operation = bench.Code
+		// A faster run ends with its codes, and is as good.
+		rate := s.codeRate * 1.5
+		if rate == 0 {
+			rate = 40_000
+		}
+		var err error
+		if l.Codes, err = h.data.codes(max(int(rate*d.Seconds()), 1000)); err != nil {
+			return measured{}, err
+		}
+	case large:
+		h = s.large
+	}
+	if name == connect || name == bareConnect {
+		l.Operation = bench.Connect
+	}
+	l.Target, l.Chains, l.PID = h.target, h.chains, h.pid()
+	r, err := h.load(ctx, l)
+	if err == nil && name == code {
+		s.codeRate = r.Throughput()
+	}
+	return r, err
+}
+
+func (h *host) load(ctx context.Context, l bench.Load) (m measured, err error) {
+	var before, after uint32
+	if h.data != nil {
+		if before, err = commits(h.data.dir); err != nil {
+			return m, err
+		}
+	}
+	r, err := l.Run(ctx)
+	if err != nil {
+		return m, err
+	}
+	if n := r.Failed(); n > 0 {
+		var kinds []string
+		for _, kind := range r.Kinds() {
+			kinds = append(kinds, fmt.Sprintf("%d × %s", r.Errors[kind], kind))
+		}
+		return m, fmt.Errorf("%d of %d requests went wrong: %s", n, n+r.Requests, strings.Join(kinds, "; "))
+	}
+	if l.PID != 0 && r.Server == nil {
+		return m, errors.New("the server's processor time cannot be read: this suite needs Linux")
+	}
+	if h.data != nil {
+		if after, err = commits(h.data.dir); err != nil {
+			return m, err
+		}
+	}
+	return measured{r, after - before}, nil
+}
+
+// rotate refreshes grants of the large store n times, not measured.
+func (s *suite) rotate(ctx context.Context, n int) (int, error) {
+	if n <= 0 {
+		return 0, nil
+	}
+	note("rotating %s times on the large store", thousands(float64(n)))
+	l := bench.Load{
+		Operation: bench.Refresh, Connections: s.connections, Requests: int64(n),
+		Target: s.large.target, Chains: s.large.chains, PID: s.large.pid(),
+	}
+	seconds := 0
+	l.Progress = func(p bench.Progress) {
+		if seconds++; seconds%5 == 0 {
+			note("  %s after %.0f s, %s/s", percent(float64(p.Done)/float64(n)), p.Elapsed.Seconds(), thousands(p.Rate))
+		}
+	}
+	r, err := s.large.load(ctx, l)
+	if err != nil {
+		return 0, fmt.Errorf("rotate: %w", err)
+	}
+	return int(r.Requests), nil
+}
+
+// sample is the body of a real answer, for the yardstick to repeat.
+func (s *suite) sample(ctx context.Context) ([]byte, error) {
+	l := bench.Load{
+		Operation: bench.Refresh, Connections: 1, Requests: 1, Target: s.small.target,
+		Chains: s.small.chains[:1],
+	}
+	r, err := s.small.load(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	return r.Sample, nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/bench"
+)
+
+// runOf is a run of one second with a number of requests, each of which took
+// so many microseconds of the server.
+func runOf(requests int64, cpu int64) measured {
+	return measured{&bench.Result{Requests: requests, Elapsed: time.Second,
+		Server: &bench.Usage{CPU: time.Duration(requests*cpu) * time.Microsecond}}, 100}
+}
+
+func TestARatioComparesRunsOfTheSameRound(t *testing.T) {
+	r := newReport(options{})
+	// The machine slows down by half; the ratio stays.
+	for _, n := range []int64{4000, 3000, 2000} {
+		r.add(bareRefresh, runOf(n, 50))
+		r.add(refresh, runOf(n/2, 75))
+	}
+	if got := r.ratio(refresh, bareRefresh, measured.Throughput); got != 0.5 {
+		t.Errorf("throughput ratio %v", got)
+	}
+	if got := r.ratio(refresh, bareRefresh, measured.cpu); got != 1.5 {
+		t.Errorf("processor ratio %v", got)
+	}
+}
+
+func TestAVerdictIsWhatTheFigureSays(t *testing.T) {
+	verdicts := func(refreshes, cpu, codes, many, pages, peak int64) string {
+		r := newReport(options{grants: 1_000_000})
+		r.add(bareRefresh, runOf(1000, 50))
+		r.add(refresh, runOf(refreshes, cpu))
+		r.add(code, runOf(codes, 50))
+		r.add(large, runOf(many, 50))
+		r.sizes = &sizes{grants: 10, table: pages, index: 1, payload: 1, file: 1}
+		r.usage["small"] = bench.Usage{Resident: 1, Peak: peak}
+		r.usage["bare"] = bench.Usage{Resident: 1, Peak: 200e6}
+		var b strings.Builder
+		r.print(&b)
+		var got []string
+		for line := range strings.Lines(b.String()) {
+			for _, v := range []string{"met", "missed"} {
+				if strings.HasSuffix(strings.TrimSpace(line), "| "+v+" |") {
+					got = append(got, v)
+				}
+			}
+		}
+		return strings.Join(got, " ")
+	}
+	// refresh, its processor time, codes, large, bytes, memory
+	if got, want := verdicts(500, 100, 400, 425, 2500, 99_999_999), "met met met met met met"; got != want {
+		t.Errorf("at the bars: %s", got)
+	}
+	if got, want := verdicts(499, 101, 399, 424, 2501, 100_000_000), "missed missed missed missed missed missed"; got != want {
+		t.Errorf("just beyond them: %s", got)
+	}
+	if got, want := verdicts(1000, 50, 399, 850, 2500, 1), "met met missed met met met"; got != want {
+		t.Errorf("one missed: %s", got)
+	}
+}
+
+func TestFiguresAreGroupedForPeople(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 999: "999", 1000: "1,000", 12345.6: "12,346", 1e6: "1,000,000"} {
+		if got := thousands(v); got != want {
+			t.Errorf("%v is %s, want %s", v, got, want)
+		}
+	}
+	if got := median([]float64{9, 1, 5}); got != 5 {
+		t.Errorf("median of three: %v", got)
+	}
+	if got := median([]float64{4, 1, 2, 9}); got != 3 {
+		t.Errorf("median of four: %v", got)
+	}
+}
+
+func TestAMeasurementIsMadeWithWhatItIsComparedWith(t *testing.T) {
+	for only, want := range map[string]string{
+		"":             "bare refresh code large bare-connect connect",
+		"refresh":      "bare refresh",
+		"large":        "bare refresh large",
+		"code,connect": "bare code bare-connect connect",
+	} {
+		s := suite{}
+		if only != "" {
+			s.only = strings.Split(only, ",")
+		}
+		if got := strings.Join(s.wanted(), " "); got != want {
+			t.Errorf("-only %q measures %s", only, got)
+		}
+	}
+}

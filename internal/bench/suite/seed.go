@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	mrand "math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+const (
+	realm    = "/api"
+	callback = "https://client.example/callback"
+	scope    = "a b"
+	day      = 24 * time.Hour
+)
+
+// A dataset is a data directory with a client of its own and grants, made
+// without a server.
+type dataset struct {
+	dir      string
+	clientID string
+	secret   string
+	ring     *keys.Ring
+	tokens   []string // the refresh token of each grant
+}
+
+// makeDataset makes a data directory with n grants, as they would be had they
+// been redeemed at some time in the last twenty days.
+func makeDataset(ctx context.Context, dir string, n int) (_ *dataset, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	text := keys.NewKEKText()
+	if err := os.WriteFile(filepath.Join(dir, "kek"), []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	kek, err := keys.ParseKEK(text)
+	if err != nil {
+		return nil, err
+	}
+	st, err := sqlite.Create(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	directory, err := issuer.OpenDirectory(ctx, st, kek, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		return nil, err
+	}
+	view, err := directory.View()
+	if err != nil {
+		return nil, err
+	}
+	registration := issuer.Registration{Name: "Benchmark", RedirectURIs: []string{callback}, Scope: scope, Auth: store.AuthEither}
+	policy := grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * day}
+	client, secret, err := registration.Client(realm, view.Ring, policy, grant.At(time.Now()))
+	if err != nil {
+		return nil, err
+	}
+	if err := st.CreateClient(ctx, client); err != nil {
+		return nil, err
+	}
+	d := &dataset{dir: dir, clientID: client.ID, secret: string(secret), ring: view.Ring, tokens: make([]string, n)}
+	return d, d.makeGrants(ctx, st, policy)
+}
+
+// makeGrants fills the store, many at once so that they share commits.
+func (d *dataset) makeGrants(ctx context.Context, st store.Store, p grant.Policy) error {
+	var wg sync.WaitGroup
+	var taken, made atomic.Int64
+	failed := make(chan error, 512)
+	for range cap(failed) {
+		wg.Go(func() {
+			for {
+				i := taken.Add(1) - 1
+				if i >= int64(len(d.tokens)) || ctx.Err() != nil {
+					return
+				}
+				var err error
+				if d.tokens[i], err = d.makeGrant(ctx, st, p); err != nil {
+					failed <- err
+					return
+				}
+				made.Add(1)
+			}
+		})
+	}
+	stop := every(5*time.Second, func() {
+		note("  %s of %s grants made", thousands(float64(made.Load())), thousands(float64(len(d.tokens))))
+	})
+	wg.Wait()
+	stop()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("make grants: %w", err)
+	default:
+		return ctx.Err()
+	}
+}
+
+// makeGrant lets the domain decide what the row holds.
+func (d *dataset) makeGrant(ctx context.Context, st store.Store, p grant.Policy) (refreshToken string, err error) {
+	at := grant.At(time.Now().Add(-mrand.N(20 * day)))
+	code := d.newCode(at)
+	key := d.ring.Current(keys.MAC, grant.At(time.Now()))
+	decision := code.Redeem(grant.Redemption{
+		Realm: realm, ClientID: d.clientID, Allowed: scope, RedirectURI: callback, Attempt: mrand.Uint64(), KeyID: key,
+	}, p, at)
+	if decision.Refusal != grant.Allowed {
+		return "", fmt.Errorf("a code for the benchmark is refused: %s", decision.Refusal)
+	}
+	g := decision.Next
+	if err := st.CreateGrant(ctx, g); err != nil {
+		return "", err
+	}
+	return d.ring.SealRefresh(g.KeyID, realm, keys.Token{GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt})
+}
+
+// newCode authorizes a new subject of 36 bytes.
+func (d *dataset) newCode(at grant.Instant) grant.Code {
+	c := grant.Code{
+		Realm: realm, ClientID: d.clientID, Scope: oauth.Scope(scope), RedirectHash: grant.HashRedirectURI(callback),
+		AuthorizedAt: at, ExpiresAt: at.Add(10 * time.Minute),
+	}
+	rand.Read(c.GrantID[:])
+	var s [16]byte
+	rand.Read(s[:])
+	c.Subject = fmt.Sprintf("%x-%x-%x-%x-%x", s[:4], s[4:6], s[6:8], s[8:10], s[10:])
+	return c
+}
+
+// codes seals n codes, which no server has heard of: that is how codes are.
+func (d *dataset) codes(n int) ([]string, error) {
+	now := grant.At(time.Now())
+	key := d.ring.Current(keys.Seal, now)
+	list := make([]string, n)
+	for i := range list {
+		var nonce [keys.NonceSize]byte
+		rand.Read(nonce[:])
+		var err error
+		if list[i], err = d.ring.SealCode(key, d.newCode(now), nonce); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}

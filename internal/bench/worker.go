@@ -1,0 +1,191 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// pause is how long a worker waits when the server is down or says that it has
+// too much to do.
+const pause = 20 * time.Millisecond
+
+// A worker is one connection and what it owns.
+type worker struct {
+	*run
+	conn    *conn
+	chains  *Chains
+	request []byte
+	resp    response
+	answer  answer
+
+	done, wrong atomic.Int64
+	latency     Histogram
+	errors      map[string]int64
+	tokens      []string
+}
+
+func (r *run) newWorker(i int) *worker {
+	w := &worker{run: r, errors: map[string]int64{}}
+	if r.Operation != Code {
+		w.chains = r.Chains[i]
+	}
+	return w
+}
+
+func (w *worker) connect(ctx context.Context) (err error) {
+	w.conn, err = dial(ctx, w.addr, w.tls)
+	return err
+}
+
+func (w *worker) disconnect() {
+	if w.conn != nil {
+		w.conn.close()
+		w.conn = nil
+	}
+}
+
+// work makes requests until the load's end.
+func (w *worker) work(ctx context.Context) {
+	now := w.begin
+	for ctx.Err() == nil && (w.Duration == 0 || now.Sub(w.begin) < w.Duration) {
+		ticket := w.taken.Add(1)
+		if w.Requests != 0 && ticket > w.Requests {
+			return
+		}
+		var sent []byte
+		if w.Operation == Code {
+			if ticket > int64(len(w.Codes)) {
+				return
+			}
+			w.build([]byte(w.Codes[ticket-1]))
+		} else {
+			if len(w.chains.tokens) == 0 {
+				return // every chain was refused
+			}
+			w.chains.next %= len(w.chains.tokens)
+			sent = w.chains.tokens[w.chains.next]
+			w.build(sent)
+		}
+		err := w.exchange(ctx, now, sent)
+		end := time.Now()
+		if err != nil && ctx.Err() != nil {
+			return // the run was interrupted, which is nobody's fault
+		}
+		if err == nil {
+			w.latency.Add(end.Sub(now))
+			w.done.Add(1)
+		} else {
+			w.count(err)
+		}
+		if w.Operation == Code {
+			if err == nil && w.Collect {
+				w.tokens = append(w.tokens, string(w.answer.refresh))
+			}
+		} else {
+			w.goOn(err)
+		}
+		now = end
+		if s := w.resp.status; s == 0 || s == 429 || s >= 500 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+			now = time.Now()
+		}
+	}
+}
+
+// build writes the request that carries a code or a refresh token.
+func (w *worker) build(credential []byte) {
+	if !plain(credential) {
+		credential = []byte(url.QueryEscape(string(credential)))
+	}
+	b := append(w.request[:0], w.head...)
+	b = strconv.AppendInt(b, int64(len(w.form)+len(credential)), 10)
+	b = append(b, "\r\n\r\n"...)
+	b = append(b, w.form...)
+	w.request = append(b, credential...)
+}
+
+// plain reports whether a credential is itself in a form body.
+func plain(b []byte) bool {
+	for _, c := range b {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// exchange makes the request and checks the answer. A connection that failed
+// is closed.
+func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error {
+	w.resp.status = 0
+	w.answer = answer{}
+	if w.conn == nil {
+		if err := w.connect(ctx); err != nil {
+			return transport("connect", err)
+		}
+	}
+	if err := w.conn.exchange(w.request, &w.resp, now); err != nil {
+		w.resp.status = 0
+		w.disconnect()
+		return transport("exchange", err)
+	}
+	if w.resp.close || w.Operation == Connect {
+		w.disconnect()
+	}
+	if err := w.answer.parse(w.resp.body); err != nil && w.resp.status == 200 {
+		return err
+	}
+	if w.Target.FixedBody != 0 {
+		if len(w.resp.body) != w.Target.FixedBody {
+			return errSize
+		}
+		sent = nil
+	}
+	return w.answer.check(&w.resp, sent, w.Target.MaxExpiresIn)
+}
+
+// goOn decides what the chain does after an answer. A refused token is the end
+// of its chain. One without an answer is sent again: a server with a retry
+// window repeats the pair that was lost.
+func (w *worker) goOn(err error) {
+	c := w.chains
+	switch {
+	case w.Target.FixedBody != 0:
+		c.next++
+	case w.resp.status == 200 && len(w.answer.refresh) > 0:
+		c.tokens[c.next] = append(c.tokens[c.next][:0], w.answer.refresh...)
+		c.next++
+	case err != nil && w.resp.status >= 400 && w.resp.status < 500 && w.resp.status != 429:
+		last := len(c.tokens) - 1
+		c.tokens[c.next] = c.tokens[last]
+		c.tokens = c.tokens[:last]
+	}
+}
+
+func (w *worker) count(err error) {
+	w.wrong.Add(1)
+	kind := "other: " + err.Error()
+	var f *fault
+	if errors.As(err, &f) {
+		kind = f.kind
+	}
+	w.errors[kind]++
+}
+
+// transport names a failure without an answer by its cause alone: addresses
+// and ports would make each a kind of its own.
+func transport(step string, err error) error {
+	text := err.Error()
+	if i := strings.LastIndex(text, ": "); i >= 0 {
+		text = text[i+2:]
+	}
+	return &fault{step + ": " + text}
+}
