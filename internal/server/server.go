@@ -5,11 +5,12 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"path"
@@ -18,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -142,10 +144,10 @@ func (s *Server) safely(ctx context.Context, h handlerFunc, r *http.Request, x *
 	return h(ctx, r, x)
 }
 
-// requestID is 64 random bits.
+// requestID is 64 random bits. It names a request and is no secret.
 func requestID() string {
 	var b [8]byte
-	rand.Read(b[:])
+	binary.BigEndian.PutUint64(b[:], rand.Uint64())
 	return hex.EncodeToString(b[:])
 }
 
@@ -192,43 +194,47 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, x *exchange, a 
 // record writes the request's log line: faults as errors, refusals for people
 // who search, successes only for those who debug.
 func (s *Server) record(x *exchange, r *http.Request, status int, err error, took time.Duration) {
-	level, message := slog.LevelDebug, "token issued"
-	attrs := make([]slog.Attr, 0, 12)
+	level, message := severity(x, status, err)
+	if !s.log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("request_id", x.id), slog.Int("status", status), slog.String("method", r.Method),
+		slog.String("remote_ip", x.address.String()), slog.String("grant_type", knownGrantType(x.grantType)),
+		slog.String("client_id", printable(x.clientID)), slog.Float64("ms", float64(took.Microseconds())/1000),
+	}
+	var refused *issuer.Refused
+	var bug *panicError
+	switch {
+	case err == nil && x.tokens.GrantID != (grant.ID{}):
+		attrs = append(attrs, slog.String("grant_id", x.tokens.GrantID.String()), slog.Uint64("generation", uint64(x.tokens.Generation)))
+	case errors.As(err, &refused):
+		attrs = append(attrs, slog.String("reason", refused.Why.String()), slog.String("grant_id", refused.GrantID.String()))
+	case errors.As(err, &bug):
+		attrs = append(attrs, slog.String("error", err.Error()), slog.String("stack", string(bug.stack)))
+	case err != nil:
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	s.log.LogAttrs(context.Background(), level, message, attrs...)
+}
+
+func severity(x *exchange, status int, err error) (slog.Level, string) {
 	var refused *issuer.Refused
 	var bug *panicError
 	switch {
 	case err == nil && x.tokens.Repeated:
 		// A thief who holds the client's secret looks like this too.
-		level, message = slog.LevelInfo, "token request repeated, same pair answered"
+		return slog.LevelInfo, "token request repeated, same pair answered"
 	case err == nil:
+		return slog.LevelDebug, "token issued"
 	case errors.As(err, &bug):
-		level, message = slog.LevelError, "bug"
-		attrs = append(attrs, slog.String("stack", string(bug.stack)))
-	case errors.As(err, &refused):
-		level, message = slog.LevelInfo, "token request refused"
-		attrs = append(attrs, slog.String("reason", refused.Why.String()), slog.String("grant_id", refused.GrantID.String()))
-		if status >= 500 {
-			level, message = slog.LevelError, "a genuine token has no record: the store has lost commits; was an older backup or a replica put in place?"
-		}
+		return slog.LevelError, "bug"
+	case status >= 500 && errors.As(err, &refused):
+		return slog.LevelError, "a genuine token has no record: the store has lost commits; was an older backup or a replica put in place?"
 	case status >= 500:
-		level, message = slog.LevelError, "token request failed"
-	default:
-		level, message = slog.LevelInfo, "token request refused"
+		return slog.LevelError, "token request failed"
 	}
-	if !s.log.Enabled(context.Background(), level) {
-		return
-	}
-	attrs = append(attrs,
-		slog.String("request_id", x.id), slog.Int("status", status), slog.String("method", r.Method),
-		slog.String("remote_ip", x.address.String()), slog.String("grant_type", knownGrantType(x.grantType)),
-		slog.String("client_id", printable(x.clientID)), slog.Float64("ms", float64(took.Microseconds())/1000))
-	if err == nil && x.grantType != "" {
-		attrs = append(attrs, slog.String("grant_id", x.tokens.GrantID.String()), slog.Uint64("generation", uint64(x.tokens.Generation)))
-	}
-	if err != nil {
-		attrs = append(attrs, slog.String("error", err.Error()))
-	}
-	s.log.LogAttrs(context.Background(), level, message, attrs...)
+	return slog.LevelInfo, "token request refused"
 }
 
 // knownGrantType keeps what was mistaken for a grant type out of the log: it
