@@ -321,7 +321,9 @@ func newClientDelete(s *settings) *cobra.Command {
 		Short: "Delete a client and end its grants, for good",
 		Long: `Delete a client and end its grants, for good: its users must agree again to
 whatever takes its place. The id never comes back. To stop a client for a
-while, use: mintage client disable`,
+while, disable it instead.`,
+		Example: `  mintage client disable billing
+  mintage client delete billing --yes`,
 		Args: exactly(1, "one client id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !yes {

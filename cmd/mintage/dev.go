@@ -127,7 +127,7 @@ func devCertificateFits(caFile, certFile string, ip net.IP) bool {
 }
 
 func writePEM(name string, mode os.FileMode, kind string, der []byte) error {
-	return os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
+	return replaceFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
 }
 
 // finishDev makes the demo client, unless dev.json names one that is there,
@@ -165,9 +165,9 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *issu
 	if err != nil {
 		return info, err
 	}
-	// In one step, so that a script that waits for the file reads all of it.
-	tmp := devFile(cfg) + ".new"
-	return info, errors.Join(os.WriteFile(tmp, append(text, '\n'), 0o600), os.Rename(tmp, devFile(cfg)))
+	// In one step, so that a script that waits for the file reads all of it,
+	// and a full disk does not lose the demo client's secret.
+	return info, replaceFile(devFile(cfg), append(text, '\n'), 0o600)
 }
 
 // printDev prints commands to paste. They fetch their own code: a printed one

@@ -112,19 +112,32 @@ func makeKEK(cfg config.Config) error {
 	if _, err := os.Stat(filepath.Join(cfg.Data, sqlite.FileName)); err == nil {
 		return nil // readKEK explains what is missing
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil // there is one, and readKEK explains what is wrong with it
 	}
+	// We hold the data directory's lock: nobody else makes one now.
+	if err := replaceFile(path, []byte(keys.NewKEKText()), 0o600); err != nil {
+		return fmt.Errorf("make the key-encryption key: %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes a file in one step: whatever happens, there is then the
+// whole new one, or what was there before. It is durable, name and content.
+func replaceFile(path string, text []byte, mode fs.FileMode) error {
+	tmp := path + ".new"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
-		return fmt.Errorf("make the key-encryption key: %w", err)
+		return err
 	}
-	_, err = f.WriteString(keys.NewKEKText())
+	_, err = f.Write(text)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("make the key-encryption key: %w", err)
+		return errors.Join(err, os.Remove(tmp))
 	}
-	// The file's name must be as durable as the keys that it will wrap.
-	dir, err := os.Open(cfg.Data)
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}

@@ -168,8 +168,10 @@ func newSecretRevoke(s *settings) *cobra.Command {
 		Use:   "revoke CLIENT SECRET-ID",
 		Short: "Refuse one of a client's secrets from now on",
 		Long: `Refuse one of a client's secrets from now on. One that was used within a day,
-or is the only one, is revoked with --force only. (The last use is written at
-most once a minute.)`,
+or is the only one, is revoked with --force only. The last use is written at
+most once a minute.`,
+		Example: `  mintage client secret list billing
+  mintage client secret revoke billing 3fQ8xYb1Tz0K`,
 		Args: exactly(2, "a client id and a secret id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.openOffice(cmd.Context())

@@ -23,8 +23,10 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// drainTime is how long running requests may take to finish after a stop.
-const drainTime = 10 * time.Second
+// drainTime is how long running requests may take to finish after a stop. A
+// stop takes at most ten seconds: the rest is for what is then to be written,
+// perhaps while another process holds the store's lock.
+const drainTime = 8 * time.Second
 
 func newServe(s *settings) *cobra.Command {
 	var dev bool
@@ -57,6 +59,11 @@ and that over the file.`,
 
 // serve is the wiring of the whole program, from top to bottom.
 func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
+	if !dev {
+		if err := checked(&cfg); err != nil {
+			return err
+		}
+	}
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return hint(fmt.Errorf("data directory: %w", err), "name another with --data, or make it and give it to this user")
 	}
@@ -72,12 +79,14 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 	}
 	defer public.Close()
 	if dev {
+		// It listens first: the port may be any that is free, and becomes
+		// part of the issuer.
 		if err := prepareDev(&cfg, public.Addr()); err != nil {
 			return err
 		}
-	}
-	if err := cfg.Check(); err != nil {
-		return &usageError{fmt.Errorf("configuration:\n%w", err)}
+		if err := checked(&cfg); err != nil {
+			return err
+		}
 	}
 	log := newLogger(os.Stderr, cfg.Log)
 	if os.Getenv("GOGC") == "" {
@@ -143,6 +152,13 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 		printDev(os.Stdout, cfg, demo)
 	}
 	return runAndDrain(ctx, listeners, health, log)
+}
+
+func checked(cfg *config.Config) error {
+	if err := cfg.Check(); err != nil {
+		return &usageError{fmt.Errorf("configuration:\n%w", err)}
+	}
+	return nil
 }
 
 // A listener is an open socket and what answers on it.

@@ -169,8 +169,8 @@ func (c *Config) Check() error {
 		{"refresh_token_lifetime", c.RefreshTokenLifetime, time.Minute, 3660 * day},
 		{"code_lifetime", c.CodeLifetime, time.Second, 10 * time.Minute},
 		{"grant_lifetime", c.GrantLifetime, 0, 36600 * day},
-		{"retry_window", c.RetryWindow, 0, c.AccessTokenLifetime.Std() - time.Minute},
-		{"retry_window_public", c.RetryWindowPublic, 0, c.AccessTokenLifetime.Std() - time.Minute},
+		{"retry_window", c.RetryWindow, 0, max(0, c.AccessTokenLifetime.Std()-time.Minute)},
+		{"retry_window_public", c.RetryWindowPublic, 0, max(0, c.AccessTokenLifetime.Std()-time.Minute)},
 		{"max_skew", c.MaxSkew, 0, 10 * time.Second},
 	} {
 		if d.value.Std() < d.least || d.value.Std() > d.most {

@@ -1,11 +1,14 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +24,7 @@ type Key struct {
 	// Default is the text of the default, "" if there is none.
 	Default string
 	IsBool  bool
+	isList  bool
 	field   []int
 }
 
@@ -39,7 +43,7 @@ func keysOf(t reflect.Type, def reflect.Value, prefix string, path []int) (keys 
 		k := Key{
 			Name: name, Env: "MINTAGE_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_")),
 			Flag: strings.NewReplacer(".", "-", "_", "-").Replace(name),
-			Doc:  f.Tag.Get("doc"), IsBool: f.Type.Kind() == reflect.Bool, field: at,
+			Doc:  f.Tag.Get("doc"), IsBool: f.Type.Kind() == reflect.Bool, isList: f.Type.Kind() == reflect.Slice, field: at,
 		}
 		if v := def.Field(i); !v.IsZero() {
 			k.Default = fmt.Sprint(v.Interface())
@@ -98,12 +102,22 @@ func readFile(c *Config, all []Key, file string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	var doc yaml.Node
-	if err := yaml.Load(text, &doc); err != nil {
+	var doc, more yaml.Node
+	loader, err := yaml.NewLoader(bytes.NewReader(text))
+	if err == nil {
+		err = loader.Load(&doc)
+	}
+	if errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0 {
+		return nil // nothing but comments
+	}
+	if err == nil && !errors.Is(loader.Load(&more), io.EOF) {
+		err = errors.New("more than one document")
+	}
+	if err != nil {
 		return fmt.Errorf("configuration %s: %w", file, err)
 	}
-	if doc.Kind == 0 || len(doc.Content) == 0 {
-		return nil // an empty file
+	if doc.Content[0].Tag == "!!null" {
+		return nil // nothing but "---"
 	}
 	var faults []error
 	seen := map[string]int{}
@@ -116,6 +130,9 @@ func readFile(c *Config, all []Key, file string) error {
 			if all[i].Name == name {
 				found = &all[i]
 			}
+		}
+		if n.Kind == yaml.ScalarNode && n.Tag == "!!null" && (found != nil || isSection(all, name)) {
+			return // nothing is set, as where all that is below is commented out
 		}
 		if found == nil {
 			fault(n.Line, "unknown setting %q%s", name, suggest(name, all, func(k Key) string { return k.Name }))
@@ -131,12 +148,16 @@ func readFile(c *Config, all []Key, file string) error {
 		case yaml.SequenceNode:
 			var list []string
 			for _, item := range n.Content {
+				if !found.isList || item.Kind != yaml.ScalarNode {
+					fault(n.Line, "%s: %s is expected", name, found.form())
+					return
+				}
 				list = append(list, item.Value)
 			}
 			value = strings.Join(list, ",")
 		case yaml.ScalarNode:
 		default:
-			fault(n.Line, "%s: a single value is expected", name)
+			fault(n.Line, "%s: %s is expected", name, found.form())
 			return
 		}
 		if err := found.set(c, value); err != nil {
@@ -144,6 +165,10 @@ func readFile(c *Config, all []Key, file string) error {
 		}
 	})
 	return errors.Join(faults...)
+}
+
+func isSection(all []Key, name string) bool {
+	return slices.ContainsFunc(all, func(k Key) bool { return strings.HasPrefix(k.Name, name+".") })
 }
 
 // walk calls f for every setting below n, with its dotted name.
@@ -161,6 +186,14 @@ func walk(n *yaml.Node, prefix string, f func(name string, n *yaml.Node)) {
 		value.Line = key.Line
 		f(prefix+key.Value, value)
 	}
+}
+
+// form says what may stand in the file.
+func (k Key) form() string {
+	if k.isList {
+		return "a single value, or a list of them,"
+	}
+	return "a single value"
 }
 
 // set parses text into the key's field. Lists are separated by commas.

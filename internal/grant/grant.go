@@ -157,7 +157,11 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 		Generation:   1, Version: 1, State: Active,
 		DeleteAfter: p.deleteAfter(c.ExpiresAt),
 	}
-	return g.issue(r.Attempt, r.KeyID, "", r.Allowed, p, now)
+	d := g.issue(r.Attempt, r.KeyID, "", r.Allowed, p, now)
+	if d.Refusal != Allowed {
+		return refuse(d.Refusal)
+	}
+	return d
 }
 
 // Replay decides what a code does that was redeemed before: everything that it

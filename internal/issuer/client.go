@@ -38,6 +38,12 @@ func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials) (*s
 	}
 	now := iss.now()
 	digest := view.Ring.Digest(cred.Secret)
+	// A secret that was imported is kept as its client spells it, encoded in a
+	// Basic header or not. Generated ones read the same in both ways.
+	raw := digest
+	if cred.RawSecret != "" && cred.RawSecret != cred.Secret {
+		raw = view.Ring.Digest(cred.RawSecret)
+	}
 	c, ok := view.Client(iss.Realm, cred.ClientID)
 	if !ok || !c.Auth.Allows(cred.Method) {
 		return nil, ErrClient
@@ -46,7 +52,7 @@ func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials) (*s
 	for i, s := range c.Secrets {
 		switch {
 		case s.Expired(now):
-		case subtle.ConstantTimeCompare(s.Digest, digest) == 1:
+		case subtle.ConstantTimeCompare(s.Digest, digest)|subtle.ConstantTimeCompare(s.Digest, raw) == 1:
 			view.used(c.ID, i, now)
 			return c, nil
 		case s.Slow != "":

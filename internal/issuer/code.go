@@ -46,12 +46,22 @@ type Invalid struct {
 func (e *Invalid) Error() string { return e.Field + ": " + e.Message }
 
 // IssueCode seals an authorization into a code. Nothing is written.
-func (iss *Issuer) IssueCode(_ context.Context, a Authorization) (IssuedCode, error) {
+func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return IssuedCode{}, unavailable(err)
 	}
 	c, ok := view.Client(iss.Realm, a.ClientID)
+	if !ok {
+		// An administrator may have made or enabled it a moment ago.
+		if err := iss.Directory.Poll(ctx); err != nil {
+			return IssuedCode{}, unavailable(err)
+		}
+		if view, err = iss.Directory.View(); err != nil {
+			return IssuedCode{}, unavailable(err)
+		}
+		c, ok = view.Client(iss.Realm, a.ClientID)
+	}
 	if !ok {
 		return IssuedCode{}, &Invalid{"client_id", "no such client, or it is disabled (see: mintage client list)"}
 	}

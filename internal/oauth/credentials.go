@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/url"
 	"strings"
 )
@@ -29,6 +30,10 @@ type Credentials struct {
 	Header bool
 }
 
+// jwtBearer is the one type of client assertion that the protocol family has a
+// use for here (RFC 7523 section 2.2).
+const jwtBearer = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
 // ParseCredentials finds the client in a request's Authorization headers and
 // parameters. A header that cannot be used, Basic or not, is ErrClient with
 // Header set; every other defect is 400.
@@ -55,13 +60,16 @@ func ParseCredentials(authorization []string, p Params) (Credentials, error) {
 		if c.ClientID != "" && c.ClientID != id {
 			return c, ErrClientDiffer
 		}
+		if assertionType != "" {
+			return c, ErrAssertion
+		}
 		return Credentials{ClientID: id, Secret: Secret(secret), RawSecret: Secret(raw), Method: AuthBasic, Header: true}, nil
 	}
 
 	switch {
 	case c.Secret != "" && assertion != "":
 		return c, ErrTwoMethods
-	case (assertion == "") != (assertionType == ""):
+	case (assertion == "") != (assertionType == ""), assertion != "" && assertionType != jwtBearer:
 		return c, ErrAssertion // RFC 7521 section 4.2
 	case assertion != "":
 		return c, ErrClient // no client is registered for an assertion
@@ -101,5 +109,5 @@ func parseBasic(s string) (id, secret, rawSecret string, ok bool) {
 type Secret string
 
 func (Secret) String() string               { return "[secret]" }
-func (Secret) GoString() string             { return "[secret]" }
+func (Secret) Format(f fmt.State, _ rune)   { f.Write([]byte("[secret]")) } // whatever the verb
 func (Secret) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }

@@ -109,7 +109,7 @@ func (s *Server) params(r *http.Request, x *exchange) (oauth.Params, error) {
 		return nil, err
 	}
 	p, realm, err := oauth.ParseParams(body, r.URL.RawQuery, s.opt.QueryParameters)
-	if state := p["state"]; isVisible(state) {
+	if state := p["state"]; isVisible(state) && (oauth.Params{"state": state}).CheckLengths() == nil {
 		x.state = state
 	}
 	if err != nil {

@@ -1,0 +1,191 @@
+package config_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+)
+
+// deployed is Default with the two settings that every deployment must make.
+func deployed() config.Config {
+	c := config.Default()
+	c.PublicURL = "https://auth.example.com"
+	c.TLS = config.TLS{Cert: "cert.pem", Key: "key.pem"}
+	return c
+}
+
+func TestDefaultIsTheSpecification(t *testing.T) {
+	c := deployed()
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Departures(); len(got) != 0 {
+		t.Errorf("departures %q", got)
+	}
+	if c.AccessTokenLifetime.Std() != 5*time.Minute || c.RefreshTokenLifetime.Std() != 31*24*time.Hour {
+		t.Errorf("lifetimes %s and %s", c.AccessTokenLifetime, c.RefreshTokenLifetime)
+	}
+	if c.IssuerID() != "https://auth.example.com/oauth2/api" || c.AdminListen() != "unix:mintage-data/admin.sock" {
+		t.Errorf("issuer %s, admin %s", c.IssuerID(), c.AdminListen())
+	}
+	c.Issuer, c.Admin.Listen = "https://id.example.com", "127.0.0.1:9"
+	if c.IssuerID() != "https://id.example.com" || c.AdminListen() != "127.0.0.1:9" {
+		t.Errorf("issuer %s, admin %s", c.IssuerID(), c.AdminListen())
+	}
+}
+
+func TestCheck(t *testing.T) {
+	d := func(s string) config.Duration {
+		v, err := config.ParseDuration(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	type C = config.Config
+	for _, tt := range []struct {
+		name string
+		edit func(c *C)
+		want string // beginning of the only fault; "" if it is accepted
+	}{
+		{"no public_url", func(c *C) { c.PublicURL, c.Issuer = "", "https://a.example/x" }, "public_url: missing"},
+		{"public_url over http", func(c *C) { c.PublicURL, c.Issuer = "http://a.example", "https://a.example/x" }, "public_url:"},
+		{"public_url with a path", func(c *C) { c.PublicURL = "https://a.example/x" }, "public_url:"},
+		{"public_url with a slash", func(c *C) { c.PublicURL = "https://a.example/" }, "public_url:"},
+		{"public_url with a query", func(c *C) { c.PublicURL, c.Issuer = "https://a.example?x=y", "https://a.example/x" }, "public_url:"},
+		{"public_url with a user", func(c *C) { c.PublicURL = "https://u@a.example" }, "public_url:"},
+		{"public_url without a host", func(c *C) { c.PublicURL, c.Issuer = "https://", "https://a.example/x" }, "public_url:"},
+		{"public_url with a port", func(c *C) { c.PublicURL = "https://a.example:8443" }, ""},
+		{"base_path", func(c *C) { c.BasePath = "/openam" }, ""},
+		{"base_path of two", func(c *C) { c.BasePath = "/sso/openam" }, ""},
+		{"base_path without a slash", func(c *C) { c.BasePath, c.Issuer = "openam", "https://a.example/x" }, "base_path:"},
+		{"base_path that ends in a slash", func(c *C) { c.BasePath = "/openam/" }, "base_path:"},
+		{"base_path of a slash", func(c *C) { c.BasePath = "/" }, "base_path:"},
+		{"base_path with two slashes", func(c *C) { c.BasePath = "/a//b" }, "base_path:"},
+		{"base_path with a pattern", func(c *C) { c.BasePath, c.Issuer = "/{x}", "https://a.example/x" }, "base_path:"},
+		{"issuer over http", func(c *C) { c.Issuer = "http://a.example" }, "issuer:"},
+		{"issuer with a trailing slash", func(c *C) { c.Issuer = "https://a.example/" }, "issuer:"},
+		{"issuer with a query", func(c *C) { c.Issuer = "https://a.example?x" }, "issuer:"},
+		{"listen without a port", func(c *C) { c.Listen = "127.0.0.1" }, "listen:"},
+		{"listen everywhere", func(c *C) { c.Listen = ":443" }, ""},
+		{"management without a port", func(c *C) { c.Management.Listen = "localhost" }, "management.listen:"},
+		{"certificate without its key", func(c *C) { c.TLS.Key = "" }, "tls:"},
+		{"key without its certificate", func(c *C) { c.TLS.Cert = "" }, "tls:"},
+		{"no certificate on loopback", func(c *C) { c.TLS = config.TLS{} }, ""},
+		{"no certificate on IPv6 loopback", func(c *C) { c.TLS, c.Listen = config.TLS{}, "[::1]:80" }, ""},
+		{"no certificate everywhere", func(c *C) { c.TLS, c.Listen = config.TLS{}, ":80" }, "tls: missing"},
+		{"no certificate on an address", func(c *C) { c.TLS, c.Listen = config.TLS{}, "192.0.2.1:80" }, "tls: missing"},
+		{"no certificate behind a proxy", func(c *C) {
+			c.TLS, c.Listen, c.TrustedProxies = config.TLS{}, ":80", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		}, ""},
+		{"admin on a socket", func(c *C) { c.Admin.Listen = "unix:/run/x" }, ""},
+		{"admin over TCP", func(c *C) { c.Admin = config.Admin{Listen: "127.0.0.1:9", TokenFile: "t"} }, ""},
+		{"admin over TCP without a token", func(c *C) { c.Admin.Listen = "127.0.0.1:9" }, "admin.listen:"},
+		{"admin over TCP without TLS", func(c *C) { c.TLS, c.Admin = config.TLS{}, config.Admin{Listen: "127.0.0.1:9", TokenFile: "t"} }, "admin.listen:"},
+		{"admin without a port", func(c *C) { c.Admin = config.Admin{Listen: "x", TokenFile: "t"} }, "admin.listen:"},
+
+		{"shortest access token", func(c *C) { c.AccessTokenLifetime, c.RetryWindow, c.RetryWindowPublic = d("1m"), 0, 0 }, ""},
+		{"access token too short", func(c *C) { c.AccessTokenLifetime, c.RetryWindow, c.RetryWindowPublic = d("59s"), d("0s"), d("0s") }, "access_token_lifetime:"},
+		{"longest access token", func(c *C) { c.AccessTokenLifetime = d("1d") }, ""},
+		{"access token too long", func(c *C) { c.AccessTokenLifetime = d("24h1s") }, "access_token_lifetime:"},
+		{"access token of half a second", func(c *C) { c.AccessTokenLifetime = d("5m500ms") }, "access_token_lifetime:"},
+		{"refresh token too short", func(c *C) { c.RefreshTokenLifetime = d("59s") }, "refresh_token_lifetime:"},
+		{"refresh token too long", func(c *C) { c.RefreshTokenLifetime = d("3661d") }, "refresh_token_lifetime:"},
+		{"code too short", func(c *C) { c.CodeLifetime = d("999ms") }, "code_lifetime:"},
+		{"longest code", func(c *C) { c.CodeLifetime = d("10m") }, ""},
+		{"code too long", func(c *C) { c.CodeLifetime = d("10m1ms") }, "code_lifetime:"},
+		{"grant lifetime", func(c *C) { c.GrantLifetime = d("365d") }, ""},
+		{"grant lifetime negative", func(c *C) { c.GrantLifetime = -1 }, "grant_lifetime:"},
+		{"longest retry window", func(c *C) { c.RetryWindow = d("4m") }, ""},
+		{"retry window above the access token's lifetime less a minute", func(c *C) { c.RetryWindow = d("4m1ms") }, "retry_window:"},
+		{"no retry window", func(c *C) { c.RetryWindow = 0 }, ""},
+		{"retry window negative", func(c *C) { c.RetryWindow = d("-1s") }, "retry_window:"},
+		{"public retry window too long", func(c *C) { c.RetryWindowPublic = d("4m1ms") }, "retry_window_public:"},
+		{"largest skew", func(c *C) { c.MaxSkew = d("10s") }, ""},
+		{"skew too large", func(c *C) { c.MaxSkew = d("10s1ms") }, "max_skew:"},
+		{"skew negative", func(c *C) { c.MaxSkew = d("-1ms") }, "max_skew:"},
+
+		{"Basic failures answered 400", func(c *C) { c.Errors.BasicAuthStatus = 400 }, ""},
+		{"Basic failures answered 403", func(c *C) { c.Errors.BasicAuthStatus = 403 }, "errors.basic_auth_status:"},
+		{"origin", func(c *C) { c.CORS.Origins = []string{"https://app.example.com:8443"} }, ""},
+		{"origin with a path", func(c *C) { c.CORS.Origins = []string{"https://app.example.com/"} }, "cors.origins:"},
+		{"origin wildcard", func(c *C) { c.CORS.Origins = []string{"*"} }, "cors.origins:"},
+		{"origin null", func(c *C) { c.CORS.Origins = []string{"null"} }, "cors.origins:"},
+		{"negative limit", func(c *C) { c.Throttle.ClientFailures = -1 }, "throttle:"},
+		{"no limit", func(c *C) { c.Throttle = config.Throttle{} }, ""},
+		{"log level", func(c *C) { c.Log.Level = "verbose" }, "log.level:"},
+		{"log format", func(c *C) { c.Log.Format = "xml" }, "log.format:"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := deployed()
+			tt.edit(&c)
+			err := c.Check()
+			switch {
+			case tt.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want) || strings.Contains(err.Error(), "\n")):
+				t.Errorf("%v; want one fault that begins %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestCheckTellsAllFaultsAtOnce(t *testing.T) {
+	c := config.Config{}
+	err := c.Check()
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, key := range []string{"public_url", "listen", "management.listen", "tls", "access_token_lifetime", "errors.basic_auth_status", "log.level", "log.format"} {
+		if !strings.Contains(err.Error(), key+":") {
+			t.Errorf("nothing about %s in\n%v", key, err)
+		}
+	}
+}
+
+func TestDepartures(t *testing.T) {
+	for want, edit := range map[string]func(c *config.Config){
+		"access_token_lifetime is 10m;":           func(c *config.Config) { c.AccessTokenLifetime *= 2 },
+		"refresh_token_lifetime is 62d;":          func(c *config.Config) { c.RefreshTokenLifetime *= 2 },
+		"grant_lifetime ends grants 1d":           func(c *config.Config) { c.GrantLifetime = config.Duration(24 * time.Hour) },
+		"errors.basic_auth_status":                func(c *config.Config) { c.Errors.BasicAuthStatus = 400 },
+		"compat.query_parameters":                 func(c *config.Config) { c.Compat.QueryParameters = true },
+		"compat.invalid_request_for_dead_refresh": func(c *config.Config) { c.Compat.InvalidRequestForDeadRefresh = true },
+	} {
+		c := deployed()
+		edit(&c)
+		if got := c.Departures(); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+			t.Errorf("departures %q, want one that begins %q", got, want)
+		}
+	}
+}
+
+func TestDurationRoundTrip(t *testing.T) {
+	for _, tt := range []struct {
+		d    time.Duration
+		text string
+	}{
+		{0, "0s"}, {time.Millisecond, "1ms"}, {1500 * time.Millisecond, "1.5s"}, {90 * time.Second, "1m30s"}, {2 * time.Minute, "2m"},
+		{12 * time.Hour, "12h"}, {25 * time.Hour, "25h"}, {24 * time.Hour, "1d"}, {31 * 24 * time.Hour, "31d"}, {36600 * 24 * time.Hour, "36600d"},
+	} {
+		if got := config.Duration(tt.d).String(); got != tt.text {
+			t.Errorf("%s is written %q, want %q", tt.d, got, tt.text)
+		}
+		if got, err := config.ParseDuration(tt.text); err != nil || got.Std() != tt.d {
+			t.Errorf("%q is read %s, %v", tt.text, got, err)
+		}
+	}
+	for text, want := range map[string]time.Duration{"744h": 31 * 24 * time.Hour, "120s": 2 * time.Minute, "1h30m": 90 * time.Minute, "0": 0, "0d": 0} {
+		if got, err := config.ParseDuration(text); err != nil || got.Std() != want {
+			t.Errorf("%q is read %s, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "5", "d", "-1d", "1.5d", "100001d", "1d12h", "5 m", "1us", "1.0001ms", "99999999999h", "1w", "five"} {
+		if got, err := config.ParseDuration(text); err == nil || !strings.Contains(err.Error(), "90s, 5m, 12h or 31d") {
+			t.Errorf("%q is read %s, %v", text, got, err)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+//go:build e2e
+
+package docs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+const repository = "../../.."
+
+// runByCI are blocks that the continuous integration runs as its own commands,
+// and that this test, which is one of theirs, cannot. Each must exist, so that
+// the list does not outlive the page.
+var runByCI = map[string][]string{
+	"README.md": {"make test"},
+}
+
+// pages are the files of the documentation, by their path in the repository.
+func pages(t *testing.T) []string {
+	t.Helper()
+	list := []string{"README.md"}
+	err := filepath.WalkDir(filepath.Join(repository, "docs"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".md" {
+			name, _ := filepath.Rel(repository, path)
+			list = append(list, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// runPage pastes the blocks of a page, and returns how many.
+func runPage(t *testing.T, text string, elsewhere []string) (int, error) {
+	list, err := steps(text)
+	if err != nil {
+		return 0, err
+	}
+	for _, other := range elsewhere {
+		if !slices.ContainsFunc(list, func(s step) bool { return strings.TrimSpace(s.text) == other }) {
+			return 0, fmt.Errorf("there is no block %q any more", other)
+		}
+	}
+	var sh *shell
+	ran := 0
+	for _, s := range list {
+		if s.notRun || slices.Contains(elsewhere, strings.TrimSpace(s.text)) {
+			continue
+		}
+		if sh == nil {
+			if sh, err = open(t, repository, strings.Contains(text, "./cmd/mintage")); err != nil {
+				return ran, err
+			}
+		}
+		stdout, stderr, err := sh.paste(s.text)
+		if err != nil {
+			return ran, fmt.Errorf("line %d: %w", s.line, err)
+		}
+		if s.want != nil {
+			if err := compare(s.want, stdout, stderr); err != nil {
+				return ran, fmt.Errorf("line %d: %w", s.want.line, err)
+			}
+		}
+		ran++
+	}
+	return ran, nil
+}
+
+func TestEveryShellBlockOfTheDocumentationWorks(t *testing.T) {
+	for name := range runByCI {
+		if !slices.Contains(pages(t), name) {
+			t.Errorf("%s does not exist any more", name)
+		}
+	}
+	for _, name := range pages(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ran, err := runPage(t, read(t, filepath.Join(repository, name)), runByCI[name])
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			t.Logf("%d blocks", ran)
+			if name == "README.md" && ran == 0 {
+				t.Error("no block was run")
+			}
+		})
+	}
+}
+
+// A block that cannot run here still has to be a command line of this program.
+func TestBlocksThatAreNotRunNameRealCommands(t *testing.T) {
+	for _, name := range pages(t) {
+		list, err := steps(read(t, filepath.Join(repository, name)))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, s := range list {
+			if !s.notRun {
+				continue
+			}
+			for line := range strings.SplitSeq(strings.ReplaceAll(s.text, "\\\n", " "), "\n") {
+				line, _, _ = strings.Cut(line, "#")
+				args, ours := strings.CutPrefix(strings.TrimSpace(line), "mintage ")
+				if !ours {
+					continue
+				}
+				out, err := exec.Command(binary.Path(t), append(strings.Fields(args), "--help")...).CombinedOutput()
+				if err != nil || strings.Contains(string(out), "Available Commands:") {
+					t.Errorf("%s, line %d: %s is not understood: %v\n%s", name, s.line, line, err, out)
+				}
+			}
+		}
+	}
+}
+
+func TestEveryYAMLBlockIsAConfigurationThatIsAccepted(t *testing.T) {
+	found := 0
+	for _, name := range pages(t) {
+		blocks, err := parse(read(t, filepath.Join(repository, name)))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, b := range blocks {
+			if b.language != "yaml" {
+				continue
+			}
+			found++
+			file := filepath.Join(t.TempDir(), "mintage.yaml")
+			if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := config.Load(file, nil, nil)
+			if err == nil {
+				err = cfg.Check()
+			}
+			if err != nil {
+				t.Errorf("%s, line %d: %v", name, b.line, err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no configuration was found")
+	}
+}

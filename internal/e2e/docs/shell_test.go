@@ -1,0 +1,231 @@
+//go:build e2e
+
+package docs
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// A shell is one reader's terminal: blocks are pasted into it one after the
+// other, variables live on, and a command that fails ends it.
+type shell struct {
+	dir    string // the reader's directory
+	notes  string // scripts and outputs
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	status *bufio.Reader
+	pasted int
+	// Where the servers of this page listen, instead of where they do by
+	// default; and the process group of the one that runs.
+	listen, management string
+	server             int
+}
+
+const (
+	blockTime  = 60 * time.Second // a go build among it
+	defaultWeb = "127.0.0.1:8443"
+	defaultOps = "127.0.0.1:9000"
+)
+
+// open starts a shell in a fresh directory, with mintage in its PATH.
+func open(t *testing.T, repository string, needsSource bool) (*shell, error) {
+	sh := &shell{dir: t.TempDir(), notes: t.TempDir()}
+	if needsSource {
+		if err := copySource(repository, sh.dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, address := range []*string{&sh.listen, &sh.management} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		*address = l.Addr().String()
+	}
+	sh.cmd = exec.Command("sh", "-eu")
+	sh.cmd.Dir = sh.dir
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "MINTAGE_") && !strings.HasPrefix(kv, "HOME=") && !strings.HasPrefix(kv, "PATH=") {
+			sh.cmd.Env = append(sh.cmd.Env, kv)
+		}
+	}
+	// The caches of go are below the real home.
+	caches, err := exec.Command("go", "env", "GOCACHE", "GOPATH", "GOMODCACHE").Output()
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(string(caches), "\n")
+	sh.cmd.Env = append(sh.cmd.Env, "GOCACHE="+lines[0], "GOPATH="+lines[1], "GOMODCACHE="+lines[2],
+		"HOME="+sh.notes, "PATH="+filepath.Dir(binary.Path(t))+":"+os.Getenv("PATH"))
+	sh.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if sh.in, err = sh.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	sh.cmd.ExtraFiles = []*os.File{w}
+	sh.status = bufio.NewReader(r)
+	t.Cleanup(func() {
+		sh.stopServer()
+		syscall.Kill(-sh.cmd.Process.Pid, syscall.SIGKILL)
+		sh.cmd.Wait()
+		r.Close()
+	})
+	err = sh.cmd.Start()
+	w.Close()
+	return sh, err
+}
+
+// copySource gives the directory what a clone of the repository has, as far as
+// `go build` needs it.
+func copySource(from, to string) error {
+	for _, name := range []string{"go.mod", "go.sum", "cmd", "internal"} {
+		err := filepath.WalkDir(filepath.Join(from, name), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			target := filepath.Join(to, strings.TrimPrefix(path, from))
+			switch {
+			case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "testdata"):
+				return fs.SkipDir
+			case d.IsDir():
+				return os.MkdirAll(target, 0o755)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(target, text, 0o644)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var serveCommand = regexp.MustCompile(`(?m)^(?:\S*mintage|go run \./cmd/mintage) serve(?: .*)?$`)
+
+// paste runs a block. A server at its end goes on in the background.
+func (sh *shell) paste(text string) (stdout, stderr string, err error) {
+	text = strings.NewReplacer(defaultWeb, sh.listen, "localhost:8443", sh.listen,
+		defaultOps, sh.management, "localhost:9000", sh.management).Replace(text)
+	text = strings.TrimSpace(strings.ReplaceAll(text, "\\\n", " "))
+	sh.pasted++
+	name := filepath.Join(sh.notes, strconv.Itoa(sh.pasted))
+	out, errOut := name+".out", name+".err"
+	serves := serveCommand.FindAllStringIndex(text, -1)
+	if len(serves) > 0 {
+		if len(serves) > 1 || serves[0][1] != len(text) {
+			return "", "", fmt.Errorf("a server must be the last command of its block")
+		}
+		sh.stopServer()
+		// In a process group of its own: `go run` passes no signal on.
+		text = fmt.Sprintf("%s{ export MINTAGE_LISTEN=%s MINTAGE_MANAGEMENT_LISTEN=%s; exec setsid %s\n} >%s.server.out 2>%s.server.err &\necho $! >%s.pid\n",
+			text[:serves[0][0]], sh.listen, sh.management, text[serves[0][0]:], name, name, name)
+	}
+	if err := os.WriteFile(name+".sh", []byte(text+"\n"), 0o600); err != nil {
+		return "", "", err
+	}
+	fmt.Fprintf(sh.in, "{ . %s.sh; } >%s 2>%s </dev/null 3>&-; echo done >&3\n", name, out, errOut)
+	finished := make(chan error, 1)
+	go func() {
+		_, err := sh.status.ReadString('\n')
+		finished <- err
+	}()
+	failed := false
+	select {
+	case err := <-finished:
+		failed = err != nil
+	case <-time.After(blockTime):
+		return "", "", fmt.Errorf("not finished after %s", blockTime)
+	}
+	if len(serves) > 0 && !failed {
+		out, errOut = name+".server.out", name+".server.err"
+		if err := sh.awaitServer(name); err != nil {
+			log, _ := os.ReadFile(errOut)
+			return "", "", fmt.Errorf("%w\n%s", err, log)
+		}
+	}
+	stdout, stderr = sh.read(out), sh.read(errOut)
+	if failed {
+		return "", "", fmt.Errorf("a command failed:\n%s%s", stdout, stderr)
+	}
+	return stdout, stderr, nil
+}
+
+// read is an output with the addresses that the page has.
+func (sh *shell) read(name string) string {
+	text, _ := os.ReadFile(name)
+	return strings.NewReplacer(sh.listen, defaultWeb, sh.management, defaultOps).Replace(string(text))
+}
+
+// awaitServer waits until the server that a block has started is ready.
+func (sh *shell) awaitServer(name string) error {
+	text, err := os.ReadFile(name + ".pid")
+	if err != nil {
+		return err
+	}
+	if sh.server, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(blockTime); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if ended(sh.server) {
+			return fmt.Errorf("the server has ended")
+		}
+		resp, err := http.Get("http://" + sh.management + "/readyz")
+		if err != nil {
+			continue
+		}
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return nil
+		}
+	}
+	return fmt.Errorf("the server is not ready after %s", blockTime)
+}
+
+// ended reports whether a process is gone, or waits only to be noticed.
+func ended(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return err != nil || strings.HasPrefix(rest, "Z")
+}
+
+// stopServer ends the server, as Ctrl-C does.
+func (sh *shell) stopServer() {
+	if sh.server == 0 {
+		return
+	}
+	syscall.Kill(-sh.server, syscall.SIGTERM)
+	for deadline := time.Now().Add(12 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		c, err := net.Dial("tcp", sh.management)
+		if err != nil && ended(sh.server) {
+			break
+		}
+		if err == nil {
+			c.Close()
+		}
+	}
+	syscall.Kill(-sh.server, syscall.SIGKILL)
+	sh.server = 0
+}

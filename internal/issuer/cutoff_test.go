@@ -1,0 +1,121 @@
+package issuer_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// applying are the cutoffs that concern the grants of these tests.
+var applying = map[string]store.Cutoff{
+	"subject":                   {Realm: realm, Subject: subject},
+	"client":                    {Realm: realm, ClientID: clientID},
+	"one client of one subject": {Realm: realm, Subject: subject, ClientID: clientID},
+}
+
+func TestACutoffRefusesWhatWasAuthorizedAtOrBefore(t *testing.T) {
+	for name, cutoff := range applying {
+		for _, skew := range []time.Duration{0, 2 * time.Second} {
+			t.Run(fmt.Sprintf("%s, clocks %s apart", name, skew), func(t *testing.T) {
+				s := newService(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })
+				authorized := s.now()
+				unredeemed, tokens := s.code(), s.login()
+				// A rotation or a redemption later does not launder it.
+				s.clock.Advance(30 * time.Second)
+				tokens = s.must(s.refresh(tokens.RefreshToken))
+				late := s.must(s.exchange(unredeemed))
+				unredeemed = s.codeAuthorizedAt(authorized)
+
+				cutoff.At = authorized.Add(-skew) - 1
+				s.cutOff(cutoff)
+				tokens = s.must(s.refresh(tokens.RefreshToken))
+
+				cutoff.At++
+				s.cutOff(cutoff)
+				s.refused(grant.CutOff)(s.refresh(tokens.RefreshToken))
+				s.refused(grant.CutOff)(s.refresh(late.RefreshToken))
+				s.refused(grant.CutOff)(s.exchange(unredeemed))
+				// It stays refused, and nothing was written for it.
+				s.refused(grant.CutOff)(s.refresh(tokens.RefreshToken))
+				s.refused(grant.CutOff)(s.exchange(unredeemed))
+				s.active(tokens.GrantID, 3)
+			})
+		}
+	}
+}
+
+// codeAuthorizedAt is a code that was issued then, and not redeemed yet.
+func (s *service) codeAuthorizedAt(at grant.Instant) string {
+	s.t.Helper()
+	now := s.clock.Now()
+	s.clock.Advance(at.Time().Sub(now))
+	defer func() { s.clock.Advance(now.Sub(s.clock.Now())) }()
+	return s.code()
+}
+
+func TestConsentIsGivenAfterAnyCutoffThatItMeets(t *testing.T) {
+	for name, cutoff := range applying {
+		for _, skew := range []time.Duration{0, 2 * time.Second} {
+			t.Run(fmt.Sprintf("%s, clocks %s apart", name, skew), func(t *testing.T) {
+				s := newService(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })
+				before := s.login()
+				cutoff.At = s.now()
+				s.cutOff(cutoff)
+				s.refused(grant.CutOff)(s.refresh(before.RefreshToken))
+				// In the same millisecond.
+				tokens := s.login()
+				if at := s.row(tokens.GrantID).AuthorizedAt; at <= cutoff.At.Add(skew) {
+					t.Errorf("authorized at %d, cut off until %d", at, cutoff.At.Add(skew))
+				}
+				s.must(s.refresh(tokens.RefreshToken))
+				s.refused(grant.CutOff)(s.refresh(before.RefreshToken))
+				// The next cutoff ends this one, too.
+				s.clock.Advance(10 * time.Second)
+				cutoff.At = s.now()
+				s.cutOff(cutoff)
+				s.refused(grant.CutOff)(s.refresh(tokens.RefreshToken))
+			})
+		}
+	}
+}
+
+func TestACutoffOfOthersRefusesNothing(t *testing.T) {
+	s := newService(t)
+	tokens := s.login()
+	for _, cutoff := range []store.Cutoff{
+		{Realm: realm, Subject: "bob"}, {Realm: realm, ClientID: "mail"}, {Realm: realm, Subject: clientID}, {Realm: realm, ClientID: subject},
+		{Realm: realm, Subject: subject, ClientID: "mail"}, {Realm: realm, Subject: "bob", ClientID: clientID},
+		{Realm: "/other", Subject: subject}, {Realm: "/other", ClientID: clientID},
+	} {
+		cutoff.At = s.now().Add(time.Hour)
+		s.cutOff(cutoff)
+		tokens = s.must(s.refresh(tokens.RefreshToken))
+	}
+	s.login()
+}
+
+func TestACutoffIsNotAReasonToRevoke(t *testing.T) {
+	// A replay of what was cut off tells nothing new: ownership, then state,
+	// then cutoffs, and only then replay.
+	s := newService(t)
+	first := s.login()
+	second := s.must(s.refresh(first.RefreshToken))
+	s.must(s.refresh(second.RefreshToken))
+	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now()})
+	s.refused(grant.CutOff)(s.refresh(first.RefreshToken))
+	s.active(first.GrantID, 3)
+}
+
+func TestDeletingAClientCutsOffItsGrants(t *testing.T) {
+	s := newService(t)
+	code := s.code()
+	tokens := s.login()
+	c := *s.client(clientID) // of a request that has authenticated already
+	s.administer(clientID, func(c *store.Client) { c.State = store.ClientDeleted }, store.Cutoff{Realm: realm, ClientID: clientID, At: s.now()})
+	s.refused(grant.CutOff)(s.Refresh(t.Context(), &c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+	s.refused(grant.CutOff)(s.Exchange(t.Context(), &c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
+}

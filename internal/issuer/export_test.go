@@ -1,0 +1,17 @@
+package issuer
+
+// SlowChecks is how many slow secret checks may be there at once, running or
+// waiting.
+const SlowChecks = hashersAtOnce + hashersWaiting
+
+// HoldSlowChecks takes the turn to run, so that slow secret checks wait.
+func (iss *Issuer) HoldSlowChecks() (release func()) {
+	iss.hashTurn <- struct{}{}
+	return func() { <-iss.hashTurn }
+}
+
+// SlowChecksThere is how many are there.
+func (iss *Issuer) SlowChecksThere() int { return len(iss.hashing) }
+
+// MaxTries is how often a request decides again.
+const MaxTries = maxTries

@@ -1,0 +1,298 @@
+package issuer_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+func TestTheBudgetOfStoreCalls(t *testing.T) {
+	s := newService(t)
+	spent := func(what string, want map[storetest.Method]int) {
+		t.Helper()
+		calls := s.faulty.Calls()
+		for _, m := range storetest.Methods {
+			if calls[m] != want[m] {
+				t.Errorf("%s: %d calls of %s, want %d", what, calls[m], m, want[m])
+			}
+		}
+	}
+	code := s.code()
+	spent("issuing a code", nil)
+	first := s.must(s.exchange(code))
+	spent("redeeming it", map[storetest.Method]int{storetest.CreateGrant: 1})
+	s.must(s.refresh(first.RefreshToken))
+	spent("a refresh", map[storetest.Method]int{storetest.Grant: 1, storetest.UpdateGrant: 1})
+	s.must(s.refresh(first.RefreshToken))
+	spent("a repeated refresh", map[storetest.Method]int{storetest.Grant: 1})
+	if _, err := s.authenticate(clientID, s.secret); err != nil {
+		t.Error(err)
+	}
+	spent("authentication", nil)
+	s.refused(grant.TokenUnknown)(s.refresh("mintage_rt_made-up"))
+	s.refused(grant.TokenUnknown)(s.exchange("mintage_ac_made-up"))
+	spent("what is not genuine", nil)
+	s.must(s.exchange(s.code()))
+	s.refused(grant.CodeReplayed)(s.exchange(code))
+	spent("a login, and a replay", map[storetest.Method]int{storetest.CreateGrant: 2, storetest.Grant: 1, storetest.UpdateGrant: 1})
+	s.refused(grant.CodeReplayed)(s.exchange(code))
+	spent("a replay of what is revoked", map[storetest.Method]int{storetest.CreateGrant: 1, storetest.Grant: 1})
+}
+
+func TestARepeatedRefreshGetsTheSamePairUntilItsSuccessorIsUsed(t *testing.T) {
+	s := newService(t)
+	first := s.login()
+	second := s.must(s.refresh(first.RefreshToken))
+	s.clock.Advance(90 * time.Second)
+	repeated := s.must(s.refresh(first.RefreshToken))
+	s.samePair(second, repeated)
+	if second.Repeated || !repeated.Repeated {
+		t.Error("the answers do not tell which is the repeated one")
+	}
+	if second.ExpiresIn != 300 || repeated.ExpiresIn != 210 {
+		t.Errorf("expires_in %d, then %d after 90 seconds", second.ExpiresIn, repeated.ExpiresIn)
+	}
+	s.active(first.GrantID, 2)
+	s.must(s.refresh(second.RefreshToken))
+	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+	s.revoked(first.GrantID, grant.ReasonRefreshReplayed, store.EventRefreshReplayed)
+	s.refused(grant.GrantRevoked)(s.refresh(second.RefreshToken))
+}
+
+func TestFiftyConcurrentRefreshesGetOnePair(t *testing.T) {
+	s := newService(t)
+	for range 5 {
+		first := s.login()
+		answers, errs := atOnce(50, func() (issuer.Tokens, error) { return s.refresh(first.RefreshToken) })
+		for i, err := range errs {
+			if err != nil {
+				t.Fatalf("a concurrent refresh: %v", err)
+			}
+			s.samePair(answers[0], answers[i])
+		}
+		s.active(first.GrantID, 2)
+	}
+}
+
+func TestWithoutARetryWindowOneOfFiftyConcurrentRefreshesSucceeds(t *testing.T) {
+	s := newService(t, noRetryWindow)
+	for range 5 {
+		first := s.login()
+		answers, errs := atOnce(50, func() (issuer.Tokens, error) { return s.refresh(first.RefreshToken) })
+		won := s.oneWon(answers, errs)
+		// The others were replays: they end the winner's grant as well.
+		s.revoked(first.GrantID, grant.ReasonRefreshReplayed, store.EventRefreshReplayed)
+		s.refused(grant.GrantRevoked)(s.refresh(won.RefreshToken))
+	}
+}
+
+func TestOneOfManyConcurrentExchangesSucceedsAndItsGrantIsEnded(t *testing.T) {
+	s := newService(t)
+	for range 5 {
+		code := s.code()
+		answers, errs := atOnce(64, func() (issuer.Tokens, error) { return s.exchange(code) })
+		won := s.oneWon(answers, errs)
+		s.revoked(won.GrantID, grant.ReasonCodeReplayed, store.EventCodeReplayed)
+		s.refused(grant.GrantRevoked)(s.refresh(won.RefreshToken))
+	}
+}
+
+func atOnce(n int, f func() (issuer.Tokens, error)) ([]issuer.Tokens, []error) {
+	answers, errs := make([]issuer.Tokens, n), make([]error, n)
+	var begin, done sync.WaitGroup
+	begin.Add(1)
+	for i := range n {
+		done.Go(func() {
+			begin.Wait()
+			answers[i], errs[i] = f()
+		})
+	}
+	begin.Done()
+	done.Wait()
+	return answers, errs
+}
+
+// oneWon is the only answer; all others must be refused.
+func (s *service) oneWon(answers []issuer.Tokens, errs []error) (won issuer.Tokens) {
+	s.t.Helper()
+	wins := 0
+	for i, err := range errs {
+		var refused *issuer.Refused
+		if err == nil {
+			wins++
+			won = answers[i]
+		} else if !errors.As(err, &refused) {
+			s.t.Errorf("a loser: %v, want a refusal", err)
+		}
+	}
+	if wins != 1 {
+		s.t.Fatalf("%d successes, want 1", wins)
+	}
+	return won
+}
+
+func TestACodeWorksOnce(t *testing.T) {
+	for name, later := range map[string]time.Duration{
+		"at once": 0,
+		// An expired code never makes a grant, and still ends the one it made.
+		"after its expiry": time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t)
+			code := s.code()
+			tokens := s.must(s.exchange(code))
+			s.clock.Advance(later)
+			s.refused(grant.CodeReplayed)(s.exchange(code))
+			s.revoked(tokens.GrantID, grant.ReasonCodeReplayed, store.EventCodeReplayed)
+			s.refused(grant.CodeReplayed)(s.exchange(code))
+			s.revoked(tokens.GrantID, grant.ReasonCodeReplayed, store.EventCodeReplayed)
+		})
+	}
+}
+
+func TestACodeThatWasNeverRedeemedExpires(t *testing.T) {
+	s := newService(t)
+	code := s.code()
+	s.clock.Advance(s.CodeLifetime)
+	s.refused(grant.CodeExpired)(s.exchange(code))
+	s.faulty.Calls()
+	s.refused(grant.CodeExpired)(s.exchange(code))
+	if calls := s.faulty.Calls(); calls[storetest.CreateGrant]+calls[storetest.UpdateGrant] != 0 {
+		t.Errorf("an expired code wrote: %v", calls)
+	}
+}
+
+func TestACodeWhoseGrantWasSweptIsExpired(t *testing.T) {
+	s := newService(t)
+	code := s.code()
+	tokens := s.must(s.exchange(code))
+	s.clock.Advance(s.row(tokens.GrantID).DeleteAfter.Time().Add(time.Millisecond).Sub(s.clock.Now()))
+	if _, deleted, err := s.engine.SweepGrants(t.Context(), grant.ID{}, s.now(), 10); err != nil || deleted != 1 {
+		t.Fatalf("swept %d, %v", deleted, err)
+	}
+	s.refused(grant.CodeExpired)(s.exchange(code))
+	s.refused(grant.GrantExpired)(s.refresh(tokens.RefreshToken))
+}
+
+func TestACodeWhoseGrantIsSweptInThisMomentIsExpired(t *testing.T) {
+	s := newService(t)
+	// The id is taken when the code is redeemed, and free when the row is read.
+	s.faulty.Inject(storetest.CreateGrant, 1, storetest.Conflicts)
+	s.refused(grant.CodeExpired)(s.exchange(s.code()))
+}
+
+func TestARequestThatIsNotTheOwnersChangesNothing(t *testing.T) {
+	s := newService(t)
+	s.register(issuer.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither})
+	mail := s.client("mail")
+	spent := s.code()
+	tokens := s.must(s.exchange(spent))
+	second := s.must(s.refresh(tokens.RefreshToken))
+	fresh := s.code()
+	for _, code := range []string{spent, fresh} {
+		s.refused(grant.OtherClient)(s.Exchange(t.Context(), mail, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
+		s.refused(grant.RedirectMismatch)(s.Exchange(t.Context(), s.client(clientID), issuer.CodeRequest{Code: code, RedirectURI: redirectURI + "/"}))
+		s.refused(grant.ProofMismatch)(s.Exchange(t.Context(), s.client(clientID), issuer.CodeRequest{
+			Code: code, RedirectURI: redirectURI, Verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"}))
+	}
+	s.clock.Advance(time.Hour)
+	for _, token := range []string{tokens.RefreshToken, second.RefreshToken} {
+		s.refused(grant.OtherClient)(s.Refresh(t.Context(), mail, issuer.RefreshRequest{RefreshToken: token}))
+	}
+	s.active(tokens.GrantID, 2)
+	s.must(s.refresh(second.RefreshToken))
+}
+
+func TestAGenuineTokenWithoutARecordIsOurLoss(t *testing.T) {
+	s := newService(t)
+	row := s.row(s.login().GrantID)
+	later := row.ExpiresAt.Add(time.Hour)
+	for name, c := range map[string]struct {
+		token keys.Token
+		want  grant.Refusal
+	}{
+		"without a row":                        {keys.Token{GrantID: grant.ID{1}, Generation: 1, IssuedAt: row.RotatedAt, ExpiresAt: later}, grant.StoreBehind},
+		"without a row, expired":               {keys.Token{GrantID: grant.ID{1}, Generation: 1, IssuedAt: row.RotatedAt, ExpiresAt: s.now()}, grant.GrantExpired},
+		"ahead of its row":                     {keys.Token{GrantID: row.ID, Generation: 2, IssuedAt: row.RotatedAt, ExpiresAt: later}, grant.StoreBehind},
+		"ahead of its row, expired":            {keys.Token{GrantID: row.ID, Generation: 2, IssuedAt: row.RotatedAt, ExpiresAt: s.now()}, grant.GrantExpired},
+		"of another history, same generation":  {keys.Token{GrantID: row.ID, Generation: 1, IssuedAt: row.RotatedAt + 1, ExpiresAt: later}, grant.StoreBehind},
+		"of another history, already expired":  {keys.Token{GrantID: row.ID, Generation: 1, IssuedAt: row.RotatedAt - 1, ExpiresAt: s.now() - 1}, grant.GrantExpired},
+		"of the last generation that there is": {keys.Token{GrantID: row.ID, Generation: 1<<32 - 1, IssuedAt: row.RotatedAt, ExpiresAt: later}, grant.StoreBehind},
+	} {
+		text, err := s.view().Ring.SealRefresh(row.KeyID, realm, c.token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) { s.refused(c.want)(s.refresh(text)) })
+	}
+	if s.row(row.ID) != row {
+		t.Error("the row was changed")
+	}
+}
+
+func TestARowOfAKeyThatThisNodeHasNotHeardOfIsUnavailableUntilItHas(t *testing.T) {
+	s := newService(t)
+	first := s.login()
+	key, err := keys.New(s.kek, keys.MAC, s.now(), s.now()+1_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Another node, which has polled, rotates under the new key.
+	next := s.row(first.GrantID)
+	next.Generation, next.Version, next.KeyID, next.Attempt = 2, 2, key.ID, 99
+	if err := s.engine.UpdateGrant(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	s.unavailable(s.refresh(first.RefreshToken))
+	if err := s.engine.AddKeys(t.Context(), false, []keys.Record{key}); err != nil {
+		t.Fatal(err)
+	}
+	s.poll()
+	if tokens := s.must(s.refresh(first.RefreshToken)); !tokens.Repeated || tokens.Generation != 2 {
+		t.Errorf("got generation %d, repeated %t", tokens.Generation, tokens.Repeated)
+	}
+	if s.row(first.GrantID) != next {
+		t.Error("the row was changed")
+	}
+}
+
+func TestScopeFollowsTheGrantAndTheClientsRegistration(t *testing.T) {
+	s := newService(t)
+	tokens := s.login()
+	expect := func(asked, want string) {
+		t.Helper()
+		tokens = s.must(s.refreshScope(tokens.RefreshToken, asked))
+		if string(tokens.Scope) != want {
+			t.Errorf("asked for %q: got %q, want %q", asked, tokens.Scope, want)
+		}
+	}
+	expect("", allScopes)
+	expect("write", "write")
+	expect("", allScopes) // narrowing is for one answer (RFC 6749 section 6)
+	expect("admin read", "read admin")
+
+	s.administer(clientID, func(c *store.Client) { c.Scope = "other write" })
+	expect("", "write")
+	for _, wide := range []string{"read", "read write", "other", "\"", "write \\", " "} {
+		s.refused(grant.ScopeTooWide)(s.refreshScope(tokens.RefreshToken, wide))
+	}
+	s.administer(clientID, func(c *store.Client) { c.Scope = "other" })
+	s.refused(grant.ScopeTooWide)(s.refresh(tokens.RefreshToken))
+	// None of that cost the client its token, and the grant was not narrowed.
+	s.administer(clientID, func(c *store.Client) { c.Scope = allScopes + " more" })
+	expect("", allScopes)
+
+	// A code that was issued before the registration shrank gives no more.
+	code := s.code()
+	s.administer(clientID, func(c *store.Client) { c.Scope = "read" })
+	if tokens := s.must(s.exchange(code)); tokens.Scope != "read" {
+		t.Errorf("a code gave %q, and the client is registered for read", tokens.Scope)
+	}
+}

@@ -1,0 +1,169 @@
+package oauth_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+func TestCheckRedirectURI(t *testing.T) {
+	const (
+		web    = 1 << iota // a web client may register it
+		native             // a native client may
+	)
+	for _, tt := range []struct {
+		uri string
+		may int
+	}{
+		{"https://shop.example/cb", web | native},
+		{"https://shop.example", web | native},
+		{"https://shop.example:8443/cb?dummy1=lorem&dummy2=ipsum", web | native},
+		{"https://xn--shp-rna.example/cb", web | native},
+		{"https://shop.example/%C3%BC", web | native},
+		{"https://[2001:db8::1]/cb", web | native},
+		{"https://127.0.0.1/cb", web | native},
+		{"https://shop.example/" + strings.Repeat("x", oauth.MaxRedirectURI-21), web | native},
+
+		{"http://127.0.0.1/cb", native}, // RFC 8252 section 7.3
+		{"http://127.0.0.1:8080/cb", native},
+		{"http://[::1]/cb", native},
+		{"http://[::1]:8080/cb?x=y", native},
+		{"com.example.app:/cb", native}, // AZ-15, RFC 8252 section 7.1
+		{"com.example.app://cb", native},
+
+		{"http://shop.example/cb", 0}, // AZ-13
+		{"http://localhost/cb", 0},    // RFC 8252 section 8.3
+		{"http://127.0.0.2/cb", 0},
+		{"http://127.1/cb", 0},
+		{"http://0x7f000001/cb", 0},
+		{"http://2130706433/cb", 0},
+		{"http://0.0.0.0/cb", 0},
+		{"http://[::ffff:127.0.0.1]/cb", 0},
+		{"http://[::1%25lo]/cb", 0},
+		{"http://127.0.0.1.evil.example/cb", 0},
+		{"http://127.0.0.1@evil.example/cb", 0},
+		{"http://evil.example#127.0.0.1", 0},
+
+		{"https://shop.example/cb#fragment", 0}, // AZ-12
+		{"https://shop.example/cb#", 0},
+		{"com.example.app:/cb#x", 0},
+
+		{"javascript:alert(1)", 0}, // AZ-14
+		{"data:text/html,x", 0},
+		{"vbscript:x", 0},
+		{"file:///etc/passwd", 0},
+		{"blob:https://shop.example/x", 0},
+		{"about:blank", 0},
+		{"myapp:/cb", 0},
+
+		{"https://user@shop.example/cb", 0},
+		{"https://user:pass@shop.example/cb", 0},
+		{"https://@shop.example/cb", 0},
+		{"https:///cb", 0},
+		{"https:cb", 0},
+		{"https://:443/cb", 0},
+		{"https://", 0},
+		{"//shop.example/cb", 0},
+		{"/cb", 0},
+		{"cb", 0},
+		{"", 0},
+		{"https://*.shop.example/cb", 0},
+		{"https://shop.example/*", 0},
+		{"https://shop.example/a b", 0},
+		{"https://shop.example/\n", 0},
+		{"https://shop.example\\cb", 0},
+		{"https://shöp.example/cb", 0},
+		{"https://shop.example/\x7f", 0},
+		{"https://shop.example/{id}", 0},
+		{"https://shop.example/%zz", 0},
+		{"https://shop.example:port/cb", 0},
+		{"https://shop.example/" + strings.Repeat("x", oauth.MaxRedirectURI-20), 0},
+	} {
+		if err := oauth.CheckRedirectURI(tt.uri, false); (err == nil) != (tt.may&web != 0) {
+			t.Errorf("web client registers %.60q: %v", tt.uri, err)
+		}
+		if err := oauth.CheckRedirectURI(tt.uri, true); (err == nil) != (tt.may&native != 0) {
+			t.Errorf("native client registers %.60q: %v", tt.uri, err)
+		}
+	}
+}
+
+// AZ-03 to AZ-09: byte for byte (RFC 9700 section 2.1), for any kind of client.
+func TestMatchRedirectURIIsByteForByte(t *testing.T) {
+	registered := []string{"https://shop.example/cb", "https://shop.example/q?dummy1=lorem&dummy2=ipsum", "com.example.app:/cb"}
+	for _, native := range []bool{false, true} {
+		for _, uri := range registered {
+			if !oauth.MatchRedirectURI(registered, native, uri) {
+				t.Errorf("native %t: %s is registered and not matched", native, uri)
+			}
+		}
+		for _, uri := range []string{
+			// AZ-03, AZ-04, AZ-06
+			"https://evil.example/cb", "https://shop.example/", "https://shop.example", "https://shop.example/cb/Wrong",
+			"https://shop.example/cbx", "https://shop.example/cb?extra=oauch", "https://shop.example/cb?code=attackercode",
+			"https://shop.example/cb?", "https://shop.example/cb#", "https://shop.example/cb#x",
+			// AZ-05
+			"https://shop.example/q?dummy1=lorem", "https://shop.example/q?dummy2=ipsum&dummy1=lorem",
+			"https://shop.example/q?dummy1=lorem&dummy2=ipsum&", "https://shop.example/q?dummy1=Lorem&dummy2=ipsum",
+			// AZ-07, path confusion
+			"https://shop.example/cb/FAKEPATH", "https://shop.example/cb%2FFAKEPATH", "https://shop.example/cb/..%2F",
+			"https://shop.example/cb/%2e%2e%2F", "https://shop.example/cb/..%252F", "https://shop.example/cb/FAKEPATH/..",
+			"https://shop.example/cb/;/../../", "https://shop.example/cb/%3B/..", "https://shop.example/cb%0A%0D/../..",
+			"https://shop.example/cb/../cb", "https://shop.example/x/../cb", "https://shop.example/./cb", "https://shop.example//cb",
+			"https://shop.example/cb/.", "https://shop.example/cb/..;/", "https://shop.example/cb%00", "https://shop.example/cb%20",
+			"https://shop.example/cb%23", "https://shop.example/cb%3Fx", "https://shop.example/cb;x=y", "https://shop.example/cb\\..\\",
+			"https://shop.example/cb%5C..%5C", "https://shop.example/cb/%2e%2e/cb",
+			// AZ-08, normalisation
+			"https://SHOP.example/cb", "HTTPS://shop.example/cb", "https://shop.example:443/cb", "https://shop.example/cb/",
+			"https://shop.example/%63b", "https://user@shop.example/cb", "https://shop.example./cb", "https://shop.example/c\tb",
+			"https://shop.example/cb\n", " https://shop.example/cb", "https://shop.example/cb ", "https://ѕhop.example/cb",
+			"https://shop%2Eexample/cb", "https:/shop.example/cb", "https:\\\\shop.example\\cb", "http://shop.example/cb",
+			// AZ-09, AZ-15
+			"https://shop.example/Cb", "com.example.app:/cb2", "com.example.app://cb", "COM.example.app:/cb", "",
+		} {
+			if oauth.MatchRedirectURI(registered, native, uri) {
+				t.Errorf("native %t: %q is not registered and matched", native, uri)
+			}
+		}
+	}
+	if oauth.MatchRedirectURI(nil, true, "") || oauth.MatchRedirectURI(nil, true, "http://127.0.0.1/") {
+		t.Error("something matches where nothing is registered")
+	}
+}
+
+// AZ-10, AZ-11: of a loopback address the port may differ, for a native client
+// (RFC 8252 section 7.3), and nothing else.
+func TestMatchRedirectURILoopback(t *testing.T) {
+	registered := []string{"http://127.0.0.1/cb", "http://[::1]:1234/cb?x=y", "https://127.0.0.1/tls"}
+	for _, uri := range []string{
+		"http://127.0.0.1/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:80/cb", "http://127.0.0.1:65535/cb",
+		"http://[::1]:1234/cb?x=y", "http://[::1]/cb?x=y", "http://[::1]:4321/cb?x=y",
+	} {
+		if !oauth.MatchRedirectURI(registered, true, uri) {
+			t.Errorf("native client: %s is not matched", uri)
+		}
+	}
+	for _, uri := range []string{"http://127.0.0.1:1/cb", "http://[::1]/cb?x=y"} {
+		if oauth.MatchRedirectURI(registered, false, uri) {
+			t.Errorf("web client: %s is matched", uri)
+		}
+	}
+	for _, uri := range []string{
+		"http://127.0.0.1:80/other", "http://127.0.0.1:80/cb?x=y", "http://127.0.0.1:80/cb/", "http://127.0.0.1:80/", "http://127.0.0.1:80",
+		"http://127.0.0.1:80/Cb", "http://127.0.0.1:80/cb#", "http://127.0.0.1:80/%63b", "https://127.0.0.1:80/cb", "HTTP://127.0.0.1:80/cb",
+		"https://127.0.0.1:80/tls", "http://localhost:80/cb", "http://localhost/cb", "http://127.0.0.1.evil.example/cb",
+		"http://127.0.0.1.evil.example:80/cb", "http://127.0.0.1@evil.example/cb", "http://127.0.0.1:80@evil.example/cb",
+		"http://127.0.0.1:@evil.example/cb", "http://evil@127.0.0.1:80/cb", "http://127.1:80/cb", "http://0x7f000001:80/cb",
+		"http://2130706433/cb", "http://127.0.0.2:80/cb", "http://0.0.0.0:80/cb", "http://[::1]:80/cb", "http://[0:0:0:0:0:0:0:1]/cb?x=y",
+		"http://[::ffff:127.0.0.1]/cb", "http://127.0.0.1:0/cb", "http://127.0.0.1:65536/cb", "http://127.0.0.1:99999999999999999999/cb",
+		"http://127.0.0.1:abc/cb", "http://127.0.0.1:/cb", "http://127.0.0.1:080/cb", "http://127.0.0.1:00080/cb", "http://127.0.0.1:+80/cb",
+		"http://127.0.0.1:-80/cb", "http://127.0.0.1:8_0/cb", "http://127.0.0.1:80 /cb", "http://127.0.0.1:80:80/cb", "http://127.0.0.1:8０/cb",
+		"http://127.0.0.1:80\\cb", "http://127.0.0.1\\@evil.example/cb", "http://127.0.0.10/cb", "http://127.0.0.1%2F/cb", "http://127.0.0.1",
+		"http://127.0.0.1:80\n/cb", "http://[::1]evil.example/cb?x=y", "http://[::1].evil.example/cb?x=y", "http://[::1]:1234/cb?x=z",
+	} {
+		if oauth.MatchRedirectURI(registered, true, uri) {
+			t.Errorf("native client: %q is matched", uri)
+		}
+	}
+}
