@@ -1,0 +1,236 @@
+// Package internal_test checks how the packages may depend on one another. The
+// arrows are the design: rules without I/O at the bottom, one place that names
+// an engine at the top.
+package internal_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/mintage/mintage/"
+
+// A goFile is one Go file that is not a test.
+type goFile struct {
+	name    string // from the module's root, with slashes
+	pkg     string // package name
+	text    []byte
+	imports []string // those of the module without its path
+}
+
+func (f goFile) dir() string { return path.Dir(f.name) }
+
+// in reports whether f is in a directory or below it.
+func (f goFile) in(dirs ...string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return f.dir() == dir || strings.HasPrefix(f.dir(), dir+"/") })
+}
+
+// goFiles reads every Go file of the module. Files of any build tag count: the
+// imports are read from the text and not from a build.
+func goFiles(t *testing.T) (code, tests []goFile) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := d.Name()
+		if d.IsDir() && name != ".." && (base == "testdata" || base == "node_modules" || base == "vendor" || strings.HasPrefix(base, ".")) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(base, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		f := goFile{name: filepath.ToSlash(name)[len("../"):], pkg: parsed.Name.Name, text: text, imports: importsOf(parsed)}
+		if strings.HasSuffix(base, "_test.go") {
+			tests = append(tests, f)
+		} else {
+			code = append(code, f)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(code) < 40 {
+		t.Fatalf("found %d Go files: this test looks in the wrong place", len(code))
+	}
+	return code, tests
+}
+
+func importsOf(f *ast.File) (list []string) {
+	for _, spec := range f.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			panic(err) // the parser has accepted it
+		}
+		list = append(list, strings.TrimPrefix(p, module))
+	}
+	return list
+}
+
+func isOurs(imported string) bool {
+	return strings.HasPrefix(imported, "internal/") || strings.HasPrefix(imported, "cmd/")
+}
+
+// isStandard goes by the dot that every other module's path has in front.
+func isStandard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !isOurs(imported) && !strings.Contains(first, ".")
+}
+
+// pure is what a package without I/O may use of the standard library.
+var pure = []string{
+	"bytes", "cmp", "crypto/sha256", "crypto/subtle", "encoding/base64", "encoding/binary", "encoding/hex", "errors", "fmt", "iter",
+	"maps", "math", "math/bits", "net/url", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8",
+}
+
+// mayImport lists, for every package below the server, all that it may use of
+// the module and of others; and of the standard library, if standard is set.
+var mayImport = []struct {
+	dir      string
+	others   []string
+	standard []string
+	not      []string
+}{
+	{dir: "internal/oauth", standard: pure},
+	{dir: "internal/grant", standard: pure, others: []string{"internal/oauth"}, not: []string{"net/url"}},
+	{dir: "internal/keys", others: []string{"internal/grant", "internal/oauth", "golang.org/x/crypto/argon2"},
+		not: []string{"net", "net/http", "database/sql", "os", "log/slog", "encoding/json"}},
+	{dir: "internal/config", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql"}},
+	{dir: "internal/store", others: []string{"internal/grant", "internal/keys", "internal/oauth"},
+		not: []string{"net/http", "database/sql", "os"}},
+	{dir: "internal/issuer", others: []string{"internal/grant", "internal/keys", "internal/oauth", "internal/store"},
+		not: []string{"net/http", "database/sql", "os"}},
+	{dir: "internal/server", others: []string{"internal/grant", "internal/issuer", "internal/oauth", "internal/store", "golang.org/x/time/rate"},
+		not: []string{"database/sql"}},
+	{dir: "internal/store/sqlite", others: []string{"internal/grant", "internal/keys", "internal/oauth", "internal/store", "modernc.org/sqlite", "modernc.org/sqlite/lib"},
+		not: []string{"net/http"}},
+}
+
+func TestDependenciesPointDownwards(t *testing.T) {
+	code, _ := goFiles(t)
+	for _, rule := range mayImport {
+		files := 0
+		for _, f := range code {
+			if f.dir() != rule.dir {
+				continue
+			}
+			files++
+			for _, imported := range f.imports {
+				allowed := slices.Contains(rule.others, imported)
+				if isStandard(imported) {
+					allowed = (rule.standard == nil || slices.Contains(rule.standard, imported)) && !slices.Contains(rule.not, imported)
+				}
+				if !allowed {
+					t.Errorf("%s imports %s", f.name, imported)
+				}
+			}
+		}
+		if files == 0 {
+			t.Errorf("no files in %s: the rule about it checks nothing", rule.dir)
+		}
+	}
+}
+
+// onlyIn lists what is confined to a few places.
+var onlyIn = []struct {
+	imported string // and everything below it
+	dirs     []string
+	files    []string
+}{
+	// disk.go measures what the pages of a closed store's file hold.
+	{imported: "database/sql", dirs: []string{"internal/store/sqlite"}, files: []string{"internal/bench/suite/disk.go"}},
+	{imported: "modernc.org", dirs: []string{"internal/store/sqlite"}, files: []string{"internal/bench/suite/disk.go"}},
+	{imported: "net/http", dirs: []string{"internal/server", "cmd", "internal/bench", "internal/e2e"}},
+	{imported: "internal/store/sqlite", dirs: []string{"cmd", "internal/bench/suite", "internal/e2e"}},
+	{imported: "internal/server", dirs: []string{"cmd", "internal/bench", "internal/e2e"}},
+	// listener.go notices changed certificate files.
+	{imported: "os", dirs: []string{"cmd", "internal/config", "internal/store/sqlite", "internal/store/storetest", "internal/bench", "internal/e2e", "internal/conformance"},
+		files: []string{"internal/server/listener.go"}},
+	{imported: "github.com/spf13", dirs: []string{"cmd"}},
+	{imported: "go.yaml.in", dirs: []string{"internal/config"}},
+	{imported: "testing", dirs: []string{"internal/store/storetest", "internal/e2e", "internal/conformance"}},
+	{imported: "unsafe"},
+	{imported: "C"},
+}
+
+func TestWhatIsConfinedToAFewPlaces(t *testing.T) {
+	code, _ := goFiles(t)
+	for _, rule := range onlyIn {
+		for _, f := range code {
+			uses := slices.ContainsFunc(f.imports, func(p string) bool { return p == rule.imported || strings.HasPrefix(p, rule.imported+"/") })
+			if uses && !f.in(rule.dirs...) && !slices.Contains(rule.files, f.name) {
+				t.Errorf("%s imports %s", f.name, rule.imported)
+			}
+		}
+	}
+	for _, f := range code {
+		if f.in("internal/store") && slices.ContainsFunc(f.imports, func(p string) bool { return p == "internal/issuer" || p == "internal/server" }) {
+			t.Errorf("%s: an engine looks upwards", f.name)
+		}
+	}
+}
+
+func TestClockIsReadAtTheTopOnly(t *testing.T) {
+	now := regexp.MustCompile(`\btime\.(Now|Since|Until)\b`)
+	code, _ := goFiles(t)
+	for _, f := range code {
+		if f.in("internal/oauth", "internal/grant", "internal/keys", "internal/issuer", "internal/config") || f.dir() == "internal/store" {
+			if loc := now.FindIndex(f.text); loc != nil {
+				t.Errorf("%s:%d reads the clock", f.name, 1+bytes.Count(f.text[:loc[0]], []byte("\n")))
+			}
+		}
+	}
+}
+
+func TestNamesAndLengths(t *testing.T) {
+	code, tests := goFiles(t)
+	meaningless := []string{"util", "utils", "common", "helper", "helpers", "base", "core", "types", "misc", "shared"}
+	for _, f := range slices.Concat(code, tests) {
+		stem := strings.TrimSuffix(strings.TrimSuffix(path.Base(f.name), ".go"), "_test")
+		for _, name := range []string{f.pkg, path.Base(f.dir()), stem} {
+			if slices.Contains(meaningless, strings.TrimSuffix(name, "_test")) {
+				t.Errorf("%s: %q says nothing about what it knows", f.name, name)
+			}
+		}
+	}
+	for _, f := range code {
+		if n := bytes.Count(f.text, []byte("\n")); n > 450 {
+			t.Errorf("%s has %d lines", f.name, n)
+		}
+	}
+}
+
+func TestNothingIsLeftForLater(t *testing.T) {
+	// Put together here, so that this file does not find itself.
+	banned := regexp.MustCompile(`\b(` + strings.Join([]string{"TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"}, "|") + `)\b`)
+	skipped := regexp.MustCompile(`\bt\.Sk` + `ip`)
+	code, tests := goFiles(t)
+	for _, f := range slices.Concat(code, tests) {
+		for _, found := range []*regexp.Regexp{banned, skipped} {
+			if loc := found.FindIndex(f.text); loc != nil {
+				t.Errorf("%s holds %q", fmt.Sprintf("%s:%d", f.name, 1+bytes.Count(f.text[:loc[0]], []byte("\n"))), f.text[loc[0]:loc[1]])
+			}
+		}
+	}
+}

@@ -1,0 +1,390 @@
+package grant_test
+
+import (
+	"fmt"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// This file is a model of everything around the decisions: two nodes, a store,
+// and those who send requests. Its requests take the steps of a use case in
+// the order in which package issuer takes them; between any two steps of one
+// request, anything else may happen. interleaving_test.go walks all of it.
+
+// The model's policy. The durations are short, because only their order counts.
+func modelPolicy() grant.Policy {
+	return grant.Policy{
+		AccessLifetime: 300e9, RefreshLifetime: 3600e9, RetryWindow: 10e9, MaxSkew: 2e9,
+	}
+}
+
+const (
+	window      = 10 * second
+	skew        = 2 * second
+	codeLife    = 60 * second
+	nodes       = 2
+	slots       = 3 // requests at the same time
+	generations = 8 // more than any scenario reaches
+)
+
+type actor uint8
+
+const (
+	nobody   actor = iota
+	owner          // repeats a request that brought no answer, and only within the window
+	thief          // has the owner's secret, and every token that was ever handed out
+	stranger       // another client, with the owner's code and tokens
+	operator
+)
+
+type phase uint8
+
+const (
+	loading   phase = iota // has read the clock and its node's cutoffs
+	writing                // has decided, and the decision changes the grant
+	resolving              // does not know whether its write happened
+)
+
+// A request is one slot of the world. All of its fields are small, so that
+// millions of worlds fit into memory.
+type request struct {
+	who        actor
+	phase      phase
+	node       uint8
+	generation uint8 // presented; 0 is the code
+	creating   bool  // the write is that of a redemption
+	why        grant.Refusal
+	attempt    uint8
+	at         int32 // the node's clock, as read before the load
+	cutoff     bool  // the node had heard of the cutoff when the request began
+	late       bool  // it began after a revocation had been committed
+	decision   int32 // interned; of phase writing and resolving
+}
+
+// A world is one state of the model. Finished requests leave nothing but what
+// the promises need to be judged by.
+type world struct {
+	now   int32 // true time since t0; node 0 is right
+	ahead int32 // of node 1's clock, which may step between skew and 0
+	row   int32 // interned grant; 0 is none
+	slots [slots]request
+
+	// The owner's knowledge.
+	held, learned uint8 // generation it presents, and the latest it was given
+	sent          bool  // has presented held, at sentAt for the first time
+	sentAt        int32
+	gaveUp        bool // was told that its grant is over
+
+	// What happened so far.
+	pairs       [generations]int32 // interned pair that a generation was answered with
+	codeAnswers uint8
+	created     uint8
+	codesSent   uint8
+	revoked     bool
+	stolen      bool  // the thief has presented something
+	cutAt       int32 // the cutoff, if cutTaken
+	cutTaken    bool
+	heard       [nodes]bool
+
+	// What may still happen.
+	left budget
+}
+
+// A budget bounds a scenario.
+type budget struct {
+	owner, codes, thief, stranger, operator, cutoff, unknown, clock uint8
+	jumps                                                           [2]uint8 // by index of scenario.jumps
+}
+
+// A pair is all that the tokens of an answer depend on.
+type pair struct {
+	token  refreshToken
+	access grant.Access
+}
+
+// rules are the decisions under test. A seeded defect replaces one.
+type rules struct {
+	redeem  func(grant.Code, grant.Redemption, grant.Policy, grant.Instant) grant.Decision
+	replay  func(grant.Grant, grant.Redemption) grant.Decision
+	refresh func(grant.Grant, grant.Refresh, grant.Policy, grant.Instant) grant.Decision
+
+	ignoreVersion bool // the store's update does not compare
+	batchByID     bool // a batch tells both creators of one id that they won
+	refuseFirst   bool // the use case refuses without committing
+	assumeLost    bool // the use case decides again after a write of unknown outcome
+	deleteEarly   bool // the sweep looks at ExpiresAt instead of DeleteAfter
+	forgetCutoff  bool // the use case does not look the cutoff up
+}
+
+func soundRules() rules {
+	return rules{redeem: grant.Code.Redeem, replay: grant.Grant.Replay, refresh: grant.Grant.Refresh}
+}
+
+// A model knows how worlds follow one another.
+type model struct {
+	rules
+	policy    grant.Policy
+	code      grant.Code
+	jumps     []jump
+	grants    *table[grant.Grant]
+	decisions *table[grant.Decision]
+	pairs     *table[pair]
+	seen      map[string]int // outcomes, to show that the walk was not idle
+	broken    string         // the promise that the last world breaks
+}
+
+// A jump lets time pass. A long one needs the deadline of every request.
+type jump struct {
+	by   grant.Instant
+	long bool
+}
+
+func newModel(r rules, jumps []jump) *model {
+	m := &model{
+		rules: r, policy: modelPolicy(), code: aCode(), jumps: jumps, seen: map[string]int{},
+		grants: newTable[grant.Grant](), decisions: newTable[grant.Decision](), pairs: newTable[pair](),
+	}
+	// Issued by the node that is ahead.
+	m.code.AuthorizedAt, m.code.ExpiresAt = t0+skew, t0+skew+codeLife
+	return m
+}
+
+func (m *model) breaks(format string, args ...any) {
+	if m.broken == "" {
+		m.broken = fmt.Sprintf(format, args...)
+	}
+}
+
+func clock(w *world, node uint8) int32 { return w.now + int32(node)*w.ahead }
+
+func (m *model) redemption(w *world, r *request) grant.Redemption {
+	q := grant.Redemption{
+		Realm: m.code.Realm, ClientID: m.code.ClientID, Allowed: m.code.Scope, RedirectURI: redirectURI,
+		Attempt: uint64(r.attempt), KeyID: grant.KeyID(r.node) + 1, Cutoff: m.cutoff(w, r),
+	}
+	if r.who == stranger {
+		q.ClientID = "other"
+	}
+	return q
+}
+
+func (m *model) cutoff(w *world, r *request) grant.Instant {
+	if !r.cutoff || m.forgetCutoff {
+		return 0
+	}
+	return t0 + grant.Instant(w.cutAt)
+}
+
+// begin is the first step of a request. Opening the token's text needs no
+// store, and of a code it tells all that Redeem asks for.
+func (m *model) begin(w *world, i int, who actor, node, generation uint8) {
+	w.slots[i] = request{
+		who: who, node: node, generation: generation, attempt: m.unused(w), at: clock(w, node),
+		cutoff: w.heard[node], late: w.revoked,
+	}
+	r := &w.slots[i]
+	if generation != 0 || who == operator {
+		return
+	}
+	d := m.redeem(m.code, m.redemption(w, r), m.policy, t0+grant.Instant(r.at))
+	r.why = d.Refusal
+	switch {
+	case d.Refusal.Foreign():
+		m.refuse(w, i, d.Refusal)
+	case d.Refusal == grant.Allowed:
+		r.phase, r.creating, r.decision = writing, true, m.decisions.of(d)
+	}
+}
+
+// unused draws an attempt that nothing alive has. Attempts are only compared,
+// so that worlds which differ in nothing but their numbers become one.
+func (m *model) unused(w *world) uint8 {
+	attempt := uint8(1)
+	for {
+		taken := uint64(attempt) == m.grants.values[w.row].Attempt
+		for _, r := range w.slots {
+			taken = taken || r.who != nobody && r.attempt == attempt
+		}
+		if !taken {
+			return attempt
+		}
+		attempt++
+	}
+}
+
+// load reads the row and decides.
+func (m *model) load(w *world, i int) {
+	r := &w.slots[i]
+	g := m.grants.values[w.row]
+	now := t0 + grant.Instant(r.at)
+	if w.row == 0 {
+		switch {
+		case r.who == operator:
+			w.slots[i] = request{}
+		case r.generation != 0:
+			m.refuse(w, i, grant.Unrecorded(m.pairs.values[w.pairs[r.generation]].token.ExpiresAt, now))
+		case r.why == grant.Allowed:
+			m.refuse(w, i, grant.CodeExpired)
+		default:
+			m.refuse(w, i, r.why)
+		}
+		return
+	}
+	var d grant.Decision
+	switch {
+	case r.who == operator:
+		d = g.Revoke(grant.ReasonOperator)
+	case r.generation == 0:
+		d = m.replay(g, m.redemption(w, r))
+	default:
+		tok := m.pairs.values[w.pairs[r.generation]].token
+		q := grant.Refresh{
+			Realm: g.Realm, ClientID: g.ClientID, Allowed: g.Scope, Cutoff: m.cutoff(w, r),
+			Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
+			Attempt: uint64(r.attempt), KeyID: grant.KeyID(r.node) + 1,
+		}
+		if r.who == stranger {
+			q.ClientID = "other"
+		}
+		d = m.refresh(g, q, m.policy, now)
+	}
+	if d.Next == g || m.refuseFirst && d.Refusal != grant.Allowed {
+		m.finish(w, i, d)
+		return
+	}
+	r.phase, r.creating, r.decision = writing, false, m.decisions.of(d)
+}
+
+// apply is what the store does with a write.
+func (m *model) apply(w *world, i int) (done bool) {
+	r := &w.slots[i]
+	d := m.decisions.values[r.decision]
+	switch {
+	case r.creating && w.row != 0:
+		return false
+	case r.creating:
+		if w.created++; w.created > 1 {
+			m.breaks("a code made two grants")
+		}
+	case w.row == 0, !m.ignoreVersion && m.grants.values[w.row].Version != d.Next.Version-1:
+		return false
+	}
+	switch {
+	case r.who == stranger:
+		m.breaks("a foreign client changed the grant")
+	case d.Next.Reason == grant.ReasonRefreshReplayed && !w.stolen:
+		m.breaks("the owner's own repeats revoked its grant")
+	case d.Next.Reason == grant.ReasonCodeReplayed && w.codesSent < 2:
+		m.breaks("a code that was sent once counts as replayed")
+	}
+	w.row = m.grants.of(d.Next)
+	w.revoked = w.revoked || d.Next.State == grant.Revoked
+	return true
+}
+
+// write is a commit whose outcome becomes known.
+func (m *model) write(w *world, i int) { m.told(w, i, m.apply(w, i)) }
+
+// told continues a request that knows what became of its write.
+func (m *model) told(w *world, i int, done bool) {
+	r := &w.slots[i]
+	if done {
+		m.finish(w, i, m.decisions.values[r.decision])
+		return
+	}
+	m.seen["conflict"]++
+	r.phase, r.at = loading, clock(w, r.node)
+}
+
+// resolve finds out what became of a write of unknown outcome.
+func (m *model) resolve(w *world, i int) {
+	r := &w.slots[i]
+	d := m.decisions.values[r.decision]
+	g := m.grants.values[w.row]
+	switch {
+	case m.assumeLost:
+		r.phase, r.at = loading, clock(w, r.node)
+	case d.Next.State == grant.Active && w.row != 0 && g.State == grant.Active && g.Version == d.Next.Version && g.Attempt == d.Next.Attempt:
+		m.seen["unknown outcome found in the store"]++
+		m.finish(w, i, d)
+	default:
+		m.seen["unknown outcome answered 503"]++
+		w.slots[i] = request{}
+	}
+}
+
+func (m *model) finish(w *world, i int, d grant.Decision) {
+	if w.slots[i].who == operator {
+		w.slots[i] = request{}
+		return
+	}
+	if d.Refusal != grant.Allowed {
+		m.refuse(w, i, d.Refusal)
+		return
+	}
+	m.answer(w, i, d)
+}
+
+func (m *model) refuse(w *world, i int, why grant.Refusal) {
+	r := w.slots[i]
+	w.slots[i] = request{}
+	m.seen[why.String()]++
+	replayed := why == grant.RefreshReplayed || why == grant.CodeReplayed
+	switch {
+	case why == grant.StoreBehind:
+		m.breaks("the store is called behind, and has lost nothing")
+	case replayed && w.row != 0 && m.grants.values[w.row].State != grant.Revoked:
+		m.breaks("a replay was refused and its grant lives on")
+	case r.who == owner:
+		w.gaveUp = true
+		innocent := !w.stolen && !w.revoked && !w.cutTaken && w.codesSent < 2
+		if innocent && why != grant.CodeExpired && why != grant.GrantExpired {
+			m.breaks("the owner was refused as %s for nothing that anybody did", why)
+		}
+	}
+}
+
+// answer hands out a pair. Whether the owner receives it is decided by lose.
+func (m *model) answer(w *world, i int, d grant.Decision) {
+	r := w.slots[i]
+	g := d.Next
+	p := m.pairs.of(pair{refreshToken{g.ID, g.Generation, g.RotatedAt, g.ExpiresAt, g.KeyID}, d.Access})
+	if d.Repeated {
+		m.seen["repeated"]++
+	}
+	m.seen["answered"]++
+	if r.generation == 0 {
+		w.codeAnswers++
+	}
+	switch first := w.pairs[g.Generation]; {
+	case r.who == stranger:
+		m.breaks("a foreign client was answered")
+	case r.late:
+		m.breaks("answered a request that began after the revocation")
+	case r.cutoff:
+		m.breaks("answered under a cutoff that the node had heard of")
+	case w.codeAnswers > 1:
+		m.breaks("a code was answered twice")
+	case first != 0 && first != p:
+		m.breaks("generation %d was answered with two pairs:\n%+v\n%+v", g.Generation, m.pairs.values[first], m.pairs.values[p])
+	}
+	w.pairs[g.Generation] = p
+	w.slots[i] = request{}
+	if r.who == owner {
+		w.learned = max(w.learned, uint8(g.Generation))
+	}
+}
+
+// settle lets the owner go on to the latest token that it was given, once
+// nothing of what it sent is under way. Without that patience its own late
+// duplicate could not be told from a theft, and ends the grant.
+func settle(w *world) {
+	for i := range w.slots {
+		if w.slots[i].who == owner {
+			return
+		}
+	}
+	if w.learned > w.held {
+		w.held, w.sent, w.sentAt = w.learned, false, 0
+	}
+}

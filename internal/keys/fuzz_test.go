@@ -1,0 +1,64 @@
+package keys_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/mintage/mintage/internal/keys"
+)
+
+// The ring is the frozen one, so that a finding can be repeated.
+
+func FuzzOpenToken(f *testing.F) {
+	r := frozenRing(f)
+	var sealed []string
+	for _, k := range kinds(f, r) {
+		sealed = append(sealed, k.text)
+		f.Add("/api", k.text)
+		f.Add("", k.text)
+		f.Add("/api", k.prefix)
+		f.Add("/api", k.text[:len(k.text)-1]+"A")
+		f.Add("/api", k.text+"=")
+	}
+	f.Fuzz(func(t *testing.T, realm, text string) {
+		tok, err := r.OpenRefresh(realm, text)
+		if err == nil && (realm != "/api" || !slices.Contains(sealed, text) || tok.Bits != 0) {
+			t.Fatal("a refresh token is accepted that was not sealed")
+		}
+		if err != nil && (err != keys.ErrNotGenuine || tok != keys.Token{}) {
+			t.Fatalf("a refused refresh token says %+v, %v", tok, err)
+		}
+		accessTok, accessErr := r.OpenAccess(realm, text)
+		if accessErr == nil && (realm != "/api" || !slices.Contains(sealed, text)) {
+			t.Fatal("an access token is accepted that was not sealed")
+		}
+		if accessErr != nil && (accessErr != keys.ErrNotGenuine || accessTok != keys.Token{}) {
+			t.Fatalf("a refused access token says %+v, %v", accessTok, accessErr)
+		}
+		if err == nil && accessErr == nil {
+			t.Fatal("one text is of two kinds")
+		}
+	})
+}
+
+func FuzzOpenCode(f *testing.F) {
+	r := frozenRing(f)
+	all := kinds(f, r)
+	sealed := all[2].text
+	for _, k := range all {
+		f.Add("/api", k.text)
+		f.Add("/other", k.text)
+		f.Add("/api", all[2].prefix+k.text[len(k.prefix):])
+	}
+	f.Add("/api", sealed[:60])
+	f.Add("/api", sealed+"AAAA")
+	f.Fuzz(func(t *testing.T, realm, text string) {
+		c, err := r.OpenCode(realm, text)
+		if err == nil && (realm != "/api" || text != sealed || c != theCode()) {
+			t.Fatal("a code is accepted that was not sealed")
+		}
+		if err != nil && err != keys.ErrNotGenuine {
+			t.Fatalf("a refused code: %v", err)
+		}
+	})
+}
