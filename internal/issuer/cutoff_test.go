@@ -18,6 +18,7 @@ var applying = map[string]store.Cutoff{
 }
 
 func TestACutoffRefusesWhatWasAuthorizedAtOrBefore(t *testing.T) {
+	t.Parallel()
 	for name, cutoff := range applying {
 		for _, skew := range []time.Duration{0, 2 * time.Second} {
 			t.Run(fmt.Sprintf("%s, clocks %s apart", name, skew), func(t *testing.T) {
@@ -58,6 +59,7 @@ func (s *service) codeAuthorizedAt(at grant.Instant) string {
 }
 
 func TestConsentIsGivenAfterAnyCutoffThatItMeets(t *testing.T) {
+	t.Parallel()
 	for name, cutoff := range applying {
 		for _, skew := range []time.Duration{0, 2 * time.Second} {
 			t.Run(fmt.Sprintf("%s, clocks %s apart", name, skew), func(t *testing.T) {

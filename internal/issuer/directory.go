@@ -128,12 +128,12 @@ func (d *Directory) Poll(ctx context.Context) error {
 func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, cutoffs: old.cutoffs}
 	if len(ch.Keys) > 0 {
-		d.records = append(d.records, ch.Keys...)
-		ring, err := keys.Open(d.kek, d.records)
+		records := slices.Concat(d.records, ch.Keys)
+		ring, err := keys.Open(d.kek, records)
 		if err != nil {
 			return nil, err
 		}
-		v.Ring = ring
+		d.records, v.Ring = records, ring
 	}
 	if v.Ring == nil {
 		return nil, errNoKeys

@@ -15,3 +15,6 @@ func (iss *Issuer) SlowChecksThere() int { return len(iss.hashing) }
 
 // MaxTries is how often a request decides again.
 const MaxTries = maxTries
+
+// KeyRecords is how many records of keys the directory holds.
+func (d *Directory) KeyRecords() int { return len(d.records) }

@@ -139,6 +139,7 @@ func TestAWriteOfUnknownOutcomeIsNotTakenForAReplay(t *testing.T) {
 }
 
 func TestAReplayIsRevokedBeforeItIsRefusedEvenIfTheStoreFails(t *testing.T) {
+	t.Parallel()
 	type replay func(*service) (id grant.ID, again func() (issuer.Tokens, error))
 	replays := map[string]struct {
 		set     replay

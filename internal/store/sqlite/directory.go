@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,10 +15,16 @@ import (
 
 const insertEventSQL = `INSERT INTO events (id, at, name, about, actor, detail) VALUES (?, ?, ?, ?, ?, ?)`
 
-func eventValues(e store.Event) []driver.Value {
+func newEventID() []byte {
 	id := make([]byte, 16)
 	rand.Read(id)
-	return []driver.Value{id, int64(e.At), string(e.Name), e.About, e.Actor, e.Detail}
+	return id
+}
+
+func bindEvent(s *statement, e store.Event) error {
+	s.bindInt(2, int64(e.At))
+	return errors.Join(s.bindBlob(1, newEventID()), s.bindText(3, string(e.Name)), s.bindText(4, e.About),
+		s.bindText(5, e.Actor), s.bindText(6, e.Detail))
 }
 
 // admin runs f in a transaction of its own on the writer.
@@ -39,11 +44,7 @@ func (s *Store) change(ctx context.Context, events []store.Event, f func(tx *sql
 			return err
 		}
 		for _, e := range events {
-			args := make([]any, 0, 6)
-			for _, v := range eventValues(e) {
-				args = append(args, v)
-			}
-			if _, err := tx.Exec(insertEventSQL, args...); err != nil {
+			if _, err := tx.Exec(insertEventSQL, newEventID(), int64(e.At), string(e.Name), e.About, e.Actor, e.Detail); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	"errors"
 	"fmt"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -14,7 +14,6 @@ import (
 const (
 	grantList = `id, realm, client, subject, scope, authorized_at, generation, version, rotated_at, key_id,
 		expires_at, delete_after, access_floor, state, reason, attempt`
-	grantColumns = 16
 
 	selectGrantSQL = `SELECT ` + grantList + ` FROM grants WHERE id = ?`
 	insertGrantSQL = `INSERT INTO grants (` + grantList + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -32,32 +31,49 @@ const (
 	deleteEventsSQL = `DELETE FROM events WHERE about = ?`
 )
 
-func updateValues(g grant.Grant) []driver.Value {
-	return []driver.Value{
+func bindUpdate(s *statement, g grant.Grant) error {
+	for i, v := range [...]int64{
 		int64(g.Generation), g.Version, int64(g.RotatedAt), int64(g.KeyID), int64(g.ExpiresAt),
 		int64(g.DeleteAfter), int64(g.AccessFloor), int64(g.State), int64(g.Reason), int64(g.Attempt),
-		g.ID[:], g.Version - 1,
+	} {
+		s.bindInt(int32(i+1), v)
 	}
+	s.bindInt(12, g.Version-1)
+	return s.bindBlob(11, g.ID[:])
 }
 
-func insertValues(g grant.Grant) []driver.Value {
-	return []driver.Value{
-		g.ID[:], g.Realm, g.ClientID, g.Subject, string(g.Scope), int64(g.AuthorizedAt),
+func bindInsert(s *statement, g grant.Grant) error {
+	for i, v := range [...]int64{
+		int64(g.AuthorizedAt),
 		int64(g.Generation), g.Version, int64(g.RotatedAt), int64(g.KeyID), int64(g.ExpiresAt),
 		int64(g.DeleteAfter), int64(g.AccessFloor), int64(g.State), int64(g.Reason), int64(g.Attempt),
+	} {
+		s.bindInt(int32(i+6), v)
 	}
+	return errors.Join(s.bindBlob(1, g.ID[:]), s.bindText(2, g.Realm), s.bindText(3, g.ClientID),
+		s.bindText(4, g.Subject), s.bindText(5, string(g.Scope)))
 }
 
-// scanGrant reads a row of grantList. The table is STRICT, so the types hold.
-func scanGrant(row []driver.Value) grant.Grant {
-	n := func(i int) int64 { return row[i].(int64) }
+// find runs selectGrantSQL for one id.
+func find(s *statement, id grant.ID) (g grant.Grant, err error) {
+	defer s.reset()
+	if err := s.bindBlob(1, id[:]); err != nil {
+		return g, err
+	}
+	found, err := s.step()
+	if err != nil {
+		return g, fmt.Errorf("read grant: %w", err)
+	}
+	if !found {
+		return g, store.ErrNotFound
+	}
 	return grant.Grant{
-		ID: grant.ID(row[0].([]byte)), Realm: row[1].(string), ClientID: row[2].(string), Subject: row[3].(string),
-		Scope: oauth.Scope(row[4].(string)), AuthorizedAt: grant.Instant(n(5)),
-		Generation: uint32(n(6)), Version: n(7), RotatedAt: grant.Instant(n(8)), KeyID: grant.KeyID(n(9)),
-		ExpiresAt: grant.Instant(n(10)), DeleteAfter: grant.Instant(n(11)), AccessFloor: grant.Instant(n(12)),
-		State: grant.State(n(13)), Reason: grant.Reason(n(14)), Attempt: uint64(n(15)),
-	}
+		ID: id, Realm: s.string(1), ClientID: s.string(2), Subject: s.string(3),
+		Scope: oauth.Scope(s.string(4)), AuthorizedAt: grant.Instant(s.int(5)),
+		Generation: uint32(s.int(6)), Version: s.int(7), RotatedAt: grant.Instant(s.int(8)), KeyID: grant.KeyID(s.int(9)),
+		ExpiresAt: grant.Instant(s.int(10)), DeleteAfter: grant.Instant(s.int(11)), AccessFloor: grant.Instant(s.int(12)),
+		State: grant.State(s.int(13)), Reason: grant.Reason(s.int(14)), Attempt: uint64(s.int(15)),
+	}, nil
 }
 
 // CreateGrant implements store.Store.
@@ -81,16 +97,16 @@ func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.G
 		return nil, fmt.Errorf("list grants: %w", err)
 	}
 	defer rows.Close()
-	row := make([]driver.Value, grantColumns)
-	to := make([]any, grantColumns)
-	for i := range row {
-		to[i] = &row[i]
-	}
 	for rows.Next() {
-		if err := rows.Scan(to...); err != nil {
+		var g grant.Grant
+		var id []byte
+		var attempt int64
+		if err := rows.Scan(&id, &g.Realm, &g.ClientID, &g.Subject, &g.Scope, &g.AuthorizedAt, &g.Generation, &g.Version,
+			&g.RotatedAt, &g.KeyID, &g.ExpiresAt, &g.DeleteAfter, &g.AccessFloor, &g.State, &g.Reason, &attempt); err != nil {
 			return nil, fmt.Errorf("list grants: %w", err)
 		}
-		list = append(list, scanGrant(row))
+		g.ID, g.Attempt = grant.ID(id), uint64(attempt)
+		list = append(list, g)
 	}
 	return list, rows.Err()
 }

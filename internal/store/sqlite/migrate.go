@@ -24,11 +24,14 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	defer tx.Rollback()
-	var version, app int
+	var version, app, objects int
 	if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
 		return err
 	}
 	if err := tx.QueryRow("PRAGMA application_id").Scan(&app); err != nil {
+		return err
+	}
+	if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema").Scan(&objects); err != nil {
 		return err
 	}
 	files, err := migrations.ReadDir("migrations")
@@ -36,10 +39,10 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	switch {
-	case version == 0 && app == 0:
+	case version == 0 && app == 0 && objects == 0:
 	case app != applicationID:
 		return fmt.Errorf("it is some other program's SQLite file")
-	case version > len(files):
+	case version < 0 || version > len(files):
 		return fmt.Errorf("its schema has version %d and this program knows %d: run the version of mintage that wrote it, or a later one", version, len(files))
 	case version == len(files):
 		return nil

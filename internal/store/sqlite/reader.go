@@ -2,29 +2,30 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
 
-const (
-	readers    = 2
-	readLength = 64 // grants read in one transaction
-)
+// readLength is the number of grants that are read in one transaction.
+const readLength = 64
 
-// A pool of readers reads grants beside the writer. Every commit makes SQLite
-// forget what a reading connection has cached, so those who wait at the same
-// moment are served in one transaction: it locks once, and reads the upper
-// pages of the tree once.
-type pool struct {
-	queue   chan *lookup
-	closed  chan struct{}
-	once    sync.Once
-	running sync.WaitGroup
-	done    chan struct{} // closed when no reader runs
+// A reader reads grants beside the writer. Every commit makes SQLite forget
+// what a reading connection has cached, so those who wait at the same moment
+// are served in one transaction: it locks once, and reads the upper pages of
+// the tree once. One reader is faster than several: more wait for it.
+type reader struct {
+	conn                       *connection
+	selectGrant, begin, commit *statement
+
+	queue  chan *lookup
+	closed chan struct{}
+	done   chan struct{}
+	once   sync.Once
 }
 
 // A lookup is one caller's read.
@@ -35,88 +36,62 @@ type lookup struct {
 	result chan struct{}
 }
 
-type reader struct {
-	conn                       *sql.Conn
-	selectGrant, begin, commit *statement
-}
-
-func startReaders(ctx context.Context, db *sql.DB) (*pool, error) {
-	p := &pool{queue: make(chan *lookup, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
-	for range readers {
-		r, err := newReader(ctx, db)
-		if err != nil {
-			p.stop()
-			return nil, err
-		}
-		p.running.Go(func() {
-			r.run(p)
-			r.close()
-		})
+func newReader(path string) (r *reader, err error) {
+	r = &reader{queue: make(chan *lookup, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
+	if r.conn, err = connect(path, slices.Concat(pragmas, []string{"query_only = ON"})); err != nil {
+		return nil, err
 	}
-	return p, nil
-}
-
-// stop refuses further reads and waits for those that were asked for.
-func (p *pool) stop() {
-	p.once.Do(func() {
-		close(p.closed)
-		p.running.Wait()
-		close(p.done)
-	})
-	<-p.done
-}
-
-func newReader(ctx context.Context, db *sql.DB) (r *reader, err error) {
-	r = &reader{}
 	defer func() {
 		if err != nil {
 			r.close()
 		}
 	}()
-	if r.conn, err = db.Conn(ctx); err != nil {
+	if r.selectGrant, err = r.conn.prepare(selectGrantSQL); err != nil {
 		return nil, err
 	}
-	if _, err := r.conn.ExecContext(ctx, "PRAGMA query_only = ON"); err != nil {
+	if r.begin, err = r.conn.prepare("BEGIN"); err != nil {
 		return nil, err
 	}
-	if r.selectGrant, err = prepare(r.conn, selectGrantSQL, grantColumns); err != nil {
-		return nil, err
-	}
-	if r.begin, err = prepare(r.conn, "BEGIN", 0); err != nil {
-		return nil, err
-	}
-	r.commit, err = prepare(r.conn, "COMMIT", 0)
+	r.commit, err = r.conn.prepare("COMMIT")
 	return r, err
 }
 
-func (r *reader) close() {
-	r.selectGrant.close()
-	r.begin.close()
-	r.commit.close()
-	if r.conn != nil {
-		r.conn.Close()
-	}
+// stop refuses further reads and waits for those that were asked for.
+func (r *reader) stop() {
+	r.once.Do(func() { close(r.closed) })
+	<-r.done
 }
 
-func (r *reader) run(p *pool) {
+func (r *reader) close() {
+	for _, s := range []*statement{r.selectGrant, r.begin, r.commit} {
+		s.close()
+	}
+	r.conn.close()
+}
+
+func (r *reader) run() {
+	defer close(r.done)
+	defer r.close()
 	batch := make([]*lookup, 0, readLength)
 	for {
 		batch = batch[:0]
 		select {
-		case l := <-p.queue:
+		case l := <-r.queue:
 			batch = append(batch, l)
-		case <-p.closed:
+		case <-r.closed:
 			select {
-			case l := <-p.queue:
+			case l := <-r.queue:
 				batch = append(batch, l)
 			default:
 				return
 			}
 		}
+		// Whoever is about to ask may do so now: a larger batch costs less.
+		runtime.Gosched()
 	drain:
 		for len(batch) < cap(batch) {
 			select {
-			case l := <-p.queue:
+			case l := <-r.queue:
 				batch = append(batch, l)
 			default:
 				break drain
@@ -135,7 +110,7 @@ func (r *reader) serve(batch []*lookup) {
 		inOne = err == nil // else each reads for itself
 	}
 	for _, l := range batch {
-		l.grant, l.err = r.read(l.id)
+		l.grant, l.err = find(r.selectGrant, l.id)
 	}
 	if inOne {
 		if _, err := r.commit.exec(); err != nil {
@@ -149,28 +124,17 @@ func (r *reader) serve(batch []*lookup) {
 	}
 }
 
-func (r *reader) read(id grant.ID) (grant.Grant, error) {
-	row, err := r.selectGrant.queryRow(id[:])
-	if err != nil {
-		return grant.Grant{}, fmt.Errorf("read grant: %w", err)
-	}
-	if row == nil {
-		return grant.Grant{}, store.ErrNotFound
-	}
-	return scanGrant(row), nil
-}
-
 // Grant implements store.Store.
 func (s *Store) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
-	p := s.readers
+	r := s.reader
 	select {
-	case <-p.closed:
+	case <-r.closed:
 		return grant.Grant{}, errClosed
 	default:
 	}
 	l := &lookup{id: id, result: make(chan struct{})}
 	select {
-	case p.queue <- l:
+	case r.queue <- l:
 	default:
 		return grant.Grant{}, store.ErrBusy
 	}
@@ -179,8 +143,8 @@ func (s *Store) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
 		return l.grant, l.err
 	case <-ctx.Done():
 		return grant.Grant{}, fmt.Errorf("read grant: %w", ctx.Err())
-	case <-p.done:
-		// The readers have emptied the queue for the last time.
+	case <-r.done:
+		// The reader has emptied the queue for the last time.
 		select {
 		case <-l.result:
 			return l.grant, l.err

@@ -35,9 +35,10 @@ const (
 
 // Store is a store.Store on one file.
 type Store struct {
-	db      *sql.DB
-	writer  *writer
-	readers *pool
+	path   string
+	db     *sql.DB
+	writer *writer
+	reader *reader
 }
 
 var _ store.Store = (*Store)(nil)
@@ -68,21 +69,24 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	return open(ctx, path)
 }
 
+// pragmas are those of every connection. Sizes of caches are in KiB if negative.
+var pragmas = []string{
+	fmt.Sprintf("busy_timeout = %d", busyTimeout.Milliseconds()),
+	"journal_mode = WAL",
+	"synchronous = FULL",
+	fmt.Sprintf("wal_autocheckpoint = %d", checkpointPages),
+	"cache_size = -2000",
+	"temp_store = MEMORY",
+	"trusted_schema = OFF",
+}
+
 func open(ctx context.Context, path string) (_ *Store, err error) {
-	q := url.Values{"_pragma": {
-		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
-		"journal_mode(WAL)",
-		"synchronous(FULL)",
-		fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages),
-		"cache_size(-2000)", // KiB for each connection
-		"temp_store(MEMORY)",
-		"trusted_schema(OFF)",
-	}, "_txlock": {"immediate"}}
+	q := url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	if err != nil {
 		return nil, explain(path, err)
 	}
-	s := &Store{db: db}
+	s := &Store{path: path, db: db}
 	defer func() {
 		if err != nil {
 			err = explain(path, errors.Join(err, s.Close()))
@@ -91,11 +95,19 @@ func open(ctx context.Context, path string) (_ *Store, err error) {
 	if err := migrate(ctx, db); err != nil {
 		return nil, err
 	}
-	if s.readers, err = startReaders(ctx, db); err != nil {
+	r, err := newReader(path)
+	if err != nil {
 		return nil, err
 	}
-	s.writer, err = startWriter(ctx, db)
-	return s, err
+	s.reader = r
+	go r.run()
+	w, err := newWriter(ctx, db, path)
+	if err != nil {
+		return nil, err
+	}
+	s.writer = w
+	go w.run()
+	return s, nil
 }
 
 // Close lets waiting operations finish, and closes the file.
@@ -103,8 +115,8 @@ func (s *Store) Close() error {
 	if s.writer != nil {
 		s.writer.stop()
 	}
-	if s.readers != nil {
-		s.readers.stop()
+	if s.reader != nil {
+		s.reader.stop()
 	}
 	return s.db.Close()
 }
@@ -126,6 +138,8 @@ func explain(path string, err error) error {
 			hint = ": another process holds its lock; is a backup or a second program using it?"
 		case codeFull:
 			hint = ": the disk is full"
+		case codeIOErr:
+			hint = ": the disk is full or broken"
 		case codeCorrupt, codeNotADB:
 			hint = ": the file is damaged or is not a Mintage store; put it aside and restore a backup"
 		}
@@ -137,6 +151,7 @@ func explain(path string, err error) error {
 const (
 	codeBusy     = 5
 	codeReadOnly = 8
+	codeIOErr    = 10
 	codeFull     = 13
 	codeCorrupt  = 11
 	codeCantOpen = 14

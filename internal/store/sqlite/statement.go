@@ -1,87 +1,200 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql"
-	"database/sql/driver"
-	"errors"
-	"io"
+	"fmt"
+	"unsafe"
+
+	"modernc.org/libc"
+	lib "modernc.org/sqlite/lib"
 )
 
-// A statement is a prepared statement used through the driver itself, for the
-// two that every refresh runs. database/sql takes locks and converts values in
-// both directions, which costs a third of such a statement's time. The rest of
-// the engine uses database/sql. A statement belongs to one goroutine at a time.
-type statement struct {
-	stmt interface {
-		driver.Stmt
-		driver.StmtExecContext
-		driver.StmtQueryContext
-	}
-	args []driver.NamedValue
-	row  []driver.Value
+// This file uses SQLite through its C interface, for the statements that every
+// refresh runs. database/sql and the driver below it take locks, copy names
+// and types of columns, and allocate for each value: more work than SQLite
+// itself does for a row that is found by its key. Everything else in the
+// engine uses database/sql. All unsafe code of the project is in this file.
+
+// A connection belongs to one goroutine at a time.
+type connection struct {
+	tls *libc.TLS
+	db  uintptr
 }
 
-// prepare makes a statement on a connection that the caller keeps for itself.
-func prepare(conn *sql.Conn, query string, columns int) (*statement, error) {
-	s := &statement{row: make([]driver.Value, columns)}
-	err := conn.Raw(func(dc any) error {
-		st, err := dc.(driver.Conn).Prepare(query)
-		if err != nil {
-			return err
-		}
-		var ok bool
-		if s.stmt, ok = st.(interface {
-			driver.Stmt
-			driver.StmtExecContext
-			driver.StmtQueryContext
-		}); !ok {
-			return errors.New("the SQLite driver has no context statements")
-		}
-		return nil
-	})
-	return s, err
+// A fault is an error of SQLite, with its code for explain.
+type fault struct {
+	code    int
+	message string
 }
 
-// The background context is deliberate: with one that can end, the driver
-// starts a goroutine for each statement to watch it. The busy timeout bounds
-// the wait for a lock, and nothing else here can take long.
+func (f *fault) Error() string { return fmt.Sprintf("%s (%d)", f.message, f.code) }
 
-func (s *statement) exec(values ...driver.Value) (affected int64, err error) {
-	res, err := s.stmt.ExecContext(context.Background(), s.bind(values))
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
-}
+// Code is the extended result code (https://sqlite.org/rescode.html).
+func (f *fault) Code() int { return f.code }
 
-// queryRow returns the first row, valid until the next call, or nil if there
-// is none.
-func (s *statement) queryRow(values ...driver.Value) ([]driver.Value, error) {
-	rows, err := s.stmt.QueryContext(context.Background(), s.bind(values))
+// connect opens another connection to a file that exists.
+func connect(path string, pragmas []string) (*connection, error) {
+	name, err := libc.CString(path)
 	if err != nil {
 		return nil, err
 	}
-	err = rows.Next(s.row)
-	if cerr := rows.Close(); err == nil {
-		err = cerr
+	c := &connection{tls: libc.NewTLS()}
+	handle := c.tls.Alloc(8)
+	rc := lib.Xsqlite3_open_v2(c.tls, name, handle, lib.SQLITE_OPEN_READWRITE|lib.SQLITE_OPEN_NOMUTEX, 0)
+	c.db = *word(handle)
+	c.tls.Free(8)
+	libc.Xfree(c.tls, name)
+	if rc != lib.SQLITE_OK {
+		err := c.fault()
+		c.close()
+		return nil, err
 	}
-	if errors.Is(err, io.EOF) {
-		return nil, nil
+	for _, p := range pragmas {
+		if err := c.run("PRAGMA " + p); err != nil {
+			c.close()
+			return nil, err
+		}
 	}
-	return s.row, err
+	return c, nil
 }
 
-func (s *statement) bind(values []driver.Value) []driver.NamedValue {
-	s.args = s.args[:0]
-	for i, v := range values {
-		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: v})
+func (c *connection) close() {
+	lib.Xsqlite3_close_v2(c.tls, c.db)
+	c.tls.Close()
+}
+
+func (c *connection) fault() error {
+	return &fault{code: int(lib.Xsqlite3_extended_errcode(c.tls, c.db)), message: libc.GoString(lib.Xsqlite3_errmsg(c.tls, c.db))}
+}
+
+// run executes one statement once.
+func (c *connection) run(query string) error {
+	s, err := c.prepare(query)
+	if err != nil {
+		return err
 	}
-	return s.args
+	defer s.close()
+	_, err = s.exec()
+	return err
+}
+
+// A statement is prepared once and run often, by one goroutine at a time.
+type statement struct {
+	conn *connection
+	stmt uintptr
+	// text is memory of SQLite's side for the parameters that are not numbers.
+	text uintptr
+	used int
+}
+
+// textSize bounds the text and blob parameters of one run, in bytes.
+const textSize = 4096
+
+func (c *connection) prepare(query string) (*statement, error) {
+	sql, err := libc.CString(query)
+	if err != nil {
+		return nil, err
+	}
+	defer libc.Xfree(c.tls, sql)
+	handle := c.tls.Alloc(8)
+	defer c.tls.Free(8)
+	if rc := lib.Xsqlite3_prepare_v2(c.tls, c.db, sql, -1, handle, 0); rc != lib.SQLITE_OK {
+		return nil, c.fault()
+	}
+	s := &statement{conn: c, stmt: *word(handle)}
+	if s.text = libc.Xmalloc(c.tls, textSize); s.text == 0 {
+		s.close()
+		return nil, fmt.Errorf("prepare: out of memory")
+	}
+	return s, nil
 }
 
 func (s *statement) close() {
-	if s != nil && s.stmt != nil {
-		s.stmt.Close()
+	if s == nil {
+		return
+	}
+	lib.Xsqlite3_finalize(s.conn.tls, s.stmt)
+	libc.Xfree(s.conn.tls, s.text)
+}
+
+func (s *statement) bindInt(i int32, v int64) {
+	lib.Xsqlite3_bind_int64(s.conn.tls, s.stmt, i, v)
+}
+
+func (s *statement) bindText(i int32, v string) error {
+	p, err := s.place(len(v))
+	if err == nil {
+		copy(memory(p, len(v)), v)
+		lib.Xsqlite3_bind_text(s.conn.tls, s.stmt, i, p, int32(len(v)), lib.SQLITE_STATIC)
+	}
+	return err
+}
+
+func (s *statement) bindBlob(i int32, v []byte) error {
+	p, err := s.place(len(v))
+	if err == nil {
+		copy(memory(p, len(v)), v)
+		lib.Xsqlite3_bind_blob(s.conn.tls, s.stmt, i, p, int32(len(v)), lib.SQLITE_STATIC)
+	}
+	return err
+}
+
+// place finds n bytes that stay as they are until the next reset.
+func (s *statement) place(n int) (uintptr, error) {
+	if s.used+n > textSize {
+		return 0, fmt.Errorf("parameters of more than %d bytes", textSize)
+	}
+	p := s.text + uintptr(s.used)
+	s.used += n
+	return p, nil
+}
+
+// step runs the statement to its first or next row and reports whether there
+// is one. Columns are valid until the next step or reset.
+func (s *statement) step() (bool, error) {
+	switch rc := lib.Xsqlite3_step(s.conn.tls, s.stmt); rc {
+	case lib.SQLITE_ROW:
+		return true, nil
+	case lib.SQLITE_DONE:
+		return false, nil
+	default:
+		return false, s.conn.fault()
 	}
 }
+
+// reset ends a run, so that the statement holds no lock and can run again.
+func (s *statement) reset() {
+	lib.Xsqlite3_reset(s.conn.tls, s.stmt)
+	s.used = 0
+}
+
+// exec runs a statement that gives no row and returns how many it changed.
+func (s *statement) exec() (changed int, err error) {
+	defer s.reset()
+	if _, err := s.step(); err != nil {
+		return 0, err
+	}
+	return int(lib.Xsqlite3_changes(s.conn.tls, s.conn.db)), nil
+}
+
+func (s *statement) int(i int32) int64 { return lib.Xsqlite3_column_int64(s.conn.tls, s.stmt, i) }
+
+func (s *statement) string(i int32) string {
+	p := lib.Xsqlite3_column_text(s.conn.tls, s.stmt, i)
+	return string(memory(p, int(lib.Xsqlite3_column_bytes(s.conn.tls, s.stmt, i))))
+}
+
+func (s *statement) blob(i int32) []byte {
+	p := lib.Xsqlite3_column_blob(s.conn.tls, s.stmt, i)
+	return memory(p, int(lib.Xsqlite3_column_bytes(s.conn.tls, s.stmt, i)))
+}
+
+// memory is n bytes on SQLite's side, which the garbage collector does not
+// know: they belong to whoever allocated them there.
+func memory(p uintptr, n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), n)
+}
+
+func word(p uintptr) *uintptr { return *(**uintptr)(unsafe.Pointer(&p)) }

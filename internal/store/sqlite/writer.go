@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -17,10 +19,12 @@ const (
 	batchLength = 256  // operations in one transaction
 )
 
-// A writer owns the only connection that writes. It collects the operations
-// that wait and commits them in one transaction (group commit).
+// A writer is the only one in this process that writes. It collects the grants'
+// operations that wait and commits them in one transaction (group commit).
+// What administrators do comes between, on a connection of its own.
 type writer struct {
-	conn   *sql.Conn
+	conn   *connection
+	office *sql.Conn // for what administrators do
 	queue  chan *operation
 	closed chan struct{}
 	done   chan struct{}
@@ -49,33 +53,46 @@ const (
 	abandoned
 )
 
-func startWriter(ctx context.Context, db *sql.DB) (_ *writer, err error) {
-	w := &writer{queue: make(chan *operation, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
-	if w.conn, err = db.Conn(ctx); err != nil {
+func newWriter(ctx context.Context, db *sql.DB, path string) (w *writer, err error) {
+	w = &writer{queue: make(chan *operation, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
+	if w.conn, err = connect(path, slices.Concat(pragmas, []string{"cache_size = -16000"})); err != nil {
 		return nil, err
 	}
-	if _, err := w.conn.ExecContext(ctx, "PRAGMA cache_size = -16000"); err != nil {
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	if w.office, err = db.Conn(ctx); err != nil {
 		return nil, err
 	}
 	for _, p := range []struct {
-		to      **statement
-		query   string
-		columns int
+		to    **statement
+		query string
 	}{
-		{&w.insertGrant, insertGrantSQL, 0},
-		{&w.updateGrant, updateGrantSQL, 0},
-		{&w.selectGrant, selectGrantSQL, grantColumns},
-		{&w.insertEvent, insertEventSQL, 0},
-		{&w.begin, "BEGIN IMMEDIATE", 0},
-		{&w.commit, "COMMIT", 0},
-		{&w.rollback, "ROLLBACK", 0},
+		{&w.insertGrant, insertGrantSQL},
+		{&w.updateGrant, updateGrantSQL},
+		{&w.selectGrant, selectGrantSQL},
+		{&w.insertEvent, insertEventSQL},
+		{&w.begin, "BEGIN IMMEDIATE"},
+		{&w.commit, "COMMIT"},
+		{&w.rollback, "ROLLBACK"},
 	} {
-		if *p.to, err = prepare(w.conn, p.query, p.columns); err != nil {
+		if *p.to, err = w.conn.prepare(p.query); err != nil {
 			return nil, err
 		}
 	}
-	go w.run()
 	return w, nil
+}
+
+func (w *writer) close() {
+	for _, s := range []*statement{w.insertGrant, w.updateGrant, w.selectGrant, w.insertEvent, w.begin, w.commit, w.rollback} {
+		s.close()
+	}
+	w.conn.close()
+	if w.office != nil {
+		w.office.Close()
+	}
 }
 
 // do queues op and waits for its outcome. If ctx ends first and op has not
@@ -125,13 +142,8 @@ func (w *writer) stop() {
 }
 
 func (w *writer) run() {
-	defer func() {
-		for _, s := range []*statement{w.insertGrant, w.updateGrant, w.selectGrant, w.insertEvent, w.begin, w.commit, w.rollback} {
-			s.close()
-		}
-		w.conn.Close()
-		close(w.done)
-	}()
+	defer close(w.done)
+	defer w.close()
 	batch := make([]*operation, 0, batchLength)
 	for {
 		var first *operation
@@ -144,6 +156,8 @@ func (w *writer) run() {
 				return
 			}
 		}
+		// Whoever is about to write may do so now: one fsync serves more.
+		runtime.Gosched()
 		batch = batch[:0]
 		var admin *operation
 		for op := first; op != nil; {
@@ -219,27 +233,32 @@ func (w *writer) commitBatch(batch []*operation) {
 }
 
 func (w *writer) apply(op *operation) error {
-	statement := w.updateGrant
-	values := updateValues(op.grant)
+	statement, bind := w.updateGrant, bindUpdate
 	if op.create {
-		statement, values = w.insertGrant, insertValues(op.grant)
+		statement, bind = w.insertGrant, bindInsert
 	}
-	affected, err := statement.exec(values...)
+	if err := bind(statement, op.grant); err != nil {
+		return fmt.Errorf("write grant: %w", err)
+	}
+	changed, err := statement.exec()
 	if err != nil {
 		return fmt.Errorf("write grant: %w", err)
 	}
-	if affected == 0 {
-		row, err := w.selectGrant.queryRow(op.grant.ID[:])
-		if err != nil {
-			return fmt.Errorf("write grant: %w", err)
-		}
-		if row != nil && scanGrant(row) == op.grant {
+	if changed == 0 {
+		switch have, err := find(w.selectGrant, op.grant.ID); {
+		case err == nil && have == op.grant:
 			return nil
+		case err == nil || errors.Is(err, store.ErrNotFound):
+			return store.ErrConflict
+		default:
+			return err
 		}
-		return store.ErrConflict
 	}
 	for _, e := range op.events {
-		if _, err := w.insertEvent.exec(eventValues(e)...); err != nil {
+		if err := bindEvent(w.insertEvent, e); err != nil {
+			return fmt.Errorf("write event: %w", err)
+		}
+		if _, err := w.insertEvent.exec(); err != nil {
 			return fmt.Errorf("write event: %w", err)
 		}
 	}
@@ -249,7 +268,7 @@ func (w *writer) apply(op *operation) error {
 func (w *writer) runAdmin(f func(*sql.Tx) error) error {
 	// Not the caller's context: if it ended within the transaction, the
 	// connection would be interrupted under the next one's hands.
-	tx, err := w.conn.BeginTx(context.Background(), nil)
+	tx, err := w.office.BeginTx(context.Background(), nil)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,311 @@
+package issuer_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// proven checks that a secret authenticates a client, or does not.
+func (s *service) proven(id string, secret oauth.Secret, want bool) {
+	s.t.Helper()
+	c, err := s.authenticate(id, secret)
+	switch {
+	case want && (err != nil || c == nil || c.ID != id):
+		s.t.Errorf("a good secret of client %s: %v", id, err)
+	case !want && (!errors.Is(err, issuer.ErrClient) || c != nil):
+		s.t.Errorf("a bad secret of client %s: %v, want ErrClient", id, err)
+	}
+}
+
+func TestOnlyAnEnabledClientOfTheRealmAuthenticates(t *testing.T) {
+	s := newService(t)
+	s.proven(clientID, s.secret, true)
+	s.proven(clientID, s.secret+"x", false)
+	s.proven(clientID, s.secret[:len(s.secret)-1], false)
+	s.proven(clientID, "", false)
+	s.proven("Billing", s.secret, false)
+	s.proven("", s.secret, false)
+	for _, state := range []store.ClientState{store.ClientDisabled, store.ClientDeleted} {
+		s.administer(clientID, func(c *store.Client) { c.State = state })
+		s.proven(clientID, s.secret, false)
+		var invalid *issuer.Invalid
+		if _, err := s.IssueCode(t.Context(), authorization()); !errors.As(err, &invalid) || invalid.Field != "client_id" {
+			t.Errorf("a code for a client that is %s: %v", state, err)
+		}
+	}
+	s.administer(clientID, func(c *store.Client) { c.State = store.ClientEnabled })
+	s.proven(clientID, s.secret, true)
+	s.administer(clientID, func(c *store.Client) { c.Realm = "/other" })
+	s.proven(clientID, s.secret, false)
+}
+
+func TestAClientAuthenticatesByItsRegisteredMethodAlone(t *testing.T) {
+	s := newService(t)
+	for rule, allowed := range map[store.AuthRule][]oauth.AuthMethod{
+		store.AuthEither: {oauth.AuthPost, oauth.AuthBasic}, store.AuthPost: {oauth.AuthPost}, store.AuthBasic: {oauth.AuthBasic}, store.AuthNone: {oauth.AuthNone},
+	} {
+		s.administer(clientID, func(c *store.Client) { c.Auth = rule })
+		for _, method := range []oauth.AuthMethod{oauth.AuthPost, oauth.AuthBasic, oauth.AuthNone, "private_key_jwt"} {
+			cred := oauth.Credentials{ClientID: clientID, Secret: s.secret, Method: method}
+			if method == oauth.AuthNone {
+				cred.Secret = ""
+			}
+			_, err := s.Authenticate(t.Context(), cred)
+			want := false
+			for _, m := range allowed {
+				want = want || m == method
+			}
+			if want != (err == nil) || !want && !errors.Is(err, issuer.ErrClient) {
+				t.Errorf("registered for %s, authenticates by %s: %v", rule, method, err)
+			}
+		}
+	}
+}
+
+func TestEachOfSeveralSecretsWorksUntilItsExpiry(t *testing.T) {
+	s := newService(t)
+	c, second, text, err := issuer.AddSecret(s.stored(clientID), s.view().Ring, s.now(), s.now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.administer(clientID, func(have *store.Client) { have.Secrets = c.Secrets })
+	s.proven(clientID, s.secret, true)
+	s.proven(clientID, text, true)
+	s.clock.Advance(time.Hour - time.Millisecond)
+	s.proven(clientID, text, true)
+	s.clock.Advance(time.Millisecond)
+	s.proven(clientID, text, false)
+	s.proven(clientID, s.secret, true)
+	s.administer(clientID, func(c *store.Client) { c.Secrets = []store.Secret{second} })
+	s.proven(clientID, s.secret, false)
+}
+
+// AllocsPerRun would not tell: what costs is the digest. The shortest of many
+// runs is what the processor needs when nothing disturbs it.
+func TestAnUnknownClientCostsTheWorkOfAWrongSecret(t *testing.T) {
+	s := newService(t)
+	work := func(id string) time.Duration {
+		least := time.Hour
+		for range 30 {
+			began := time.Now()
+			for range 300 {
+				if _, err := s.authenticate(id, "a wrong secret of a client"); !errors.Is(err, issuer.ErrClient) {
+					t.Fatal(err)
+				}
+			}
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	wrong, unknown := work(clientID), work("nobody")
+	if unknown < wrong/2 || unknown > wrong*2 {
+		t.Errorf("300 wrong secrets take %s, 300 unknown clients %s", wrong, unknown)
+	}
+}
+
+// imported is a client whose secret somebody else made.
+func (s *service) imported(secret oauth.Secret) {
+	s.t.Helper()
+	s.register(issuer.Registration{ID: "old", Name: "Imported", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, Secret: secret})
+}
+
+// upgraded tells whether the imported secret is in its fast form.
+func (s *service) upgraded() bool {
+	s.t.Helper()
+	secret := s.stored("old").Secrets[0]
+	if (secret.Slow == "") != (len(secret.Digest) > 0) {
+		s.t.Fatal("a secret has both forms or none")
+	}
+	return secret.Slow == ""
+}
+
+// fast checks that the secret authenticates although no slow check can run.
+func (s *service) fast(cred oauth.Credentials) {
+	s.t.Helper()
+	release := s.HoldSlowChecks()
+	defer release()
+	if _, err := s.Authenticate(s.deadline(), cred); err != nil {
+		s.t.Errorf("a secret in its fast form: %v", err)
+	}
+}
+
+func TestAnImportedSecretIsCheckedSlowlyOnceAndFastAfterwards(t *testing.T) {
+	s := newService(t)
+	s.imported("correct horse")
+	s.proven("old", "wrong horse", false)
+	if s.upgraded() {
+		t.Fatal("a wrong secret was kept")
+	}
+	s.proven("old", "correct horse", true)
+	if !s.upgraded() {
+		t.Fatal("the secret is still in its slow form")
+	}
+	s.fast(oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost})
+	s.proven("old", "wrong horse", false)
+	events, err := s.engine.Events(t.Context(), "old", 10)
+	if err != nil || len(events) != 1 || events[0].Name != store.EventSecretUpgraded {
+		t.Errorf("events %+v, %v", events, err)
+	}
+}
+
+// Many programs send Basic credentials without the form encoding of RFC 6749
+// section 2.3.1.
+func TestAnImportedSecretMayBeSpelledRawInABasicHeader(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ registered, decoded, raw oauth.Secret }{
+		"raw":     {"50%25+secret", "50% secret", "50%25+secret"},
+		"encoded": {"50% secret", "50% secret", "50%25+secret"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t)
+			s.imported(c.registered)
+			cred := oauth.Credentials{ClientID: "old", Secret: c.decoded, RawSecret: c.raw, Method: oauth.AuthBasic, Header: true}
+			if _, err := s.Authenticate(t.Context(), cred); err != nil {
+				t.Errorf("the first use: %v", err)
+			}
+			if !s.upgraded() {
+				t.Error("the secret is still in its slow form")
+			}
+			s.fast(cred)
+			s.fast(oauth.Credentials{ClientID: "old", Secret: c.registered, Method: oauth.AuthPost})
+			cred.Secret, cred.RawSecret = "50% Secret", "50%25+Secret"
+			if _, err := s.Authenticate(t.Context(), cred); !errors.Is(err, issuer.ErrClient) {
+				t.Errorf("another secret: %v, want ErrClient", err)
+			}
+		})
+	}
+}
+
+func TestConcurrentFirstUsesOfAnImportedSecretAllSucceedAndUpgradeItOnce(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	s.imported("correct horse")
+	var done sync.WaitGroup
+	for range 8 {
+		done.Go(func() { s.proven("old", "correct horse", true) })
+	}
+	done.Wait()
+	if c := s.stored("old"); !s.upgraded() || c.Version != 2 {
+		t.Errorf("upgraded %t, version %d", s.upgraded(), c.Version)
+	}
+	s.fast(oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost})
+}
+
+func TestAnUpgradeThatFailsIsTriedAgainAtTheNextUse(t *testing.T) {
+	t.Parallel()
+	for _, m := range []storetest.Method{storetest.Client, storetest.UpdateClient} {
+		for name, fault := range map[string]storetest.Fault{"lost": storetest.Lost, "full": storetest.Full} {
+			t.Run(string(m)+" "+name, func(t *testing.T) {
+				s := newService(t)
+				s.imported("correct horse")
+				s.faulty.Inject(m, 1, fault)
+				s.proven("old", "correct horse", true)
+				if s.upgraded() {
+					t.Fatal("upgraded by a write that did not happen")
+				}
+				if s.log.count("cannot keep an imported secret") != 1 {
+					t.Error("the fault was not logged")
+				}
+				s.proven("old", "correct horse", true)
+				if !s.upgraded() {
+					t.Error("the next use did not upgrade it")
+				}
+			})
+		}
+	}
+	t.Run("unanswered", func(t *testing.T) {
+		s := newService(t)
+		s.imported("correct horse")
+		s.faulty.Inject(storetest.UpdateClient, 1, storetest.Unanswered)
+		s.proven("old", "correct horse", true)
+		if !s.upgraded() {
+			t.Error("the write happened")
+		}
+		// Until the next poll, this node does not know; it checks slowly.
+		s.proven("old", "correct horse", true)
+		s.poll()
+		s.fast(oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost})
+		if v := s.stored("old").Version; v != 2 {
+			t.Errorf("version %d, want 2: it was upgraded once", v)
+		}
+	})
+	t.Run("changed meanwhile", func(t *testing.T) {
+		s := newService(t)
+		s.imported("correct horse")
+		s.faulty.Inject(storetest.UpdateClient, 1, storetest.Meanwhile(func() {
+			s.administer("old", func(c *store.Client) { c.Name = "Renamed" })
+		}))
+		s.proven("old", "correct horse", true)
+		if s.upgraded() || s.stored("old").Name != "Renamed" {
+			t.Error("the upgrade went over an administrator's change")
+		}
+		s.proven("old", "correct horse", true)
+		if !s.upgraded() || s.stored("old").Name != "Renamed" {
+			t.Error("the next use did not upgrade it")
+		}
+	})
+}
+
+func TestSlowSecretChecksAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		s.imported("correct horse")
+		release := s.HoldSlowChecks()
+		var waiting sync.WaitGroup
+		for range issuer.SlowChecks {
+			waiting.Go(func() { s.proven("old", "correct horse", true) })
+		}
+		synctest.Wait()
+		if n := s.SlowChecksThere(); n != issuer.SlowChecks {
+			t.Errorf("%d slow checks wait, want %d", n, issuer.SlowChecks)
+		}
+		if _, err := s.authenticate("old", "correct horse"); !errors.Is(err, issuer.ErrUnavailable) || errors.Is(err, issuer.ErrClient) {
+			t.Errorf("one too many: %v, want ErrUnavailable", err)
+		}
+		// Clients with generated secrets do not feel it.
+		s.proven(clientID, s.secret, true)
+		release()
+		waiting.Wait()
+		s.proven("old", "correct horse", true)
+	})
+}
+
+func TestASlowSecretCheckWaitsNoLongerThanItsRequest(t *testing.T) {
+	s := newService(t)
+	s.imported("correct horse")
+	release := s.HoldSlowChecks()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Authenticate(ctx, oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost}); !errors.Is(err, issuer.ErrUnavailable) {
+		t.Errorf("a check that never got its turn: %v, want ErrUnavailable", err)
+	}
+	release()
+	if n := s.SlowChecksThere(); n != 0 {
+		t.Errorf("%d places are still taken", n)
+	}
+}
+
+func TestSecretsOfAnotherStoreProveNothing(t *testing.T) {
+	s, other := newService(t), newService(t)
+	// The same text under another pepper.
+	digest := other.view().Ring.Digest(s.secret)
+	s.administer(clientID, func(c *store.Client) { c.Secrets[0].Digest = digest })
+	s.proven(clientID, s.secret, false)
+	digest = s.view().Ring.Digest(s.secret)
+	s.administer(clientID, func(c *store.Client) { c.Secrets[0].Digest = digest })
+	s.proven(clientID, s.secret, true)
+	if len(keys.NewSecret()) != 43 {
+		t.Error("a generated secret has 43 characters, which are 256 bits")
+	}
+}

@@ -1,0 +1,357 @@
+package issuer_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T) {
+	s := newService(t)
+	code, tokens, c := s.code(), s.login(), s.client(clientID)
+	s.uptime.Advance(5 * time.Second)
+	tokens = s.must(s.refresh(tokens.RefreshToken))
+	s.uptime.Advance(time.Millisecond)
+	s.faulty.Calls()
+
+	s.unavailable(s.Exchange(t.Context(), c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
+	s.unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+	_, authErr := s.authenticate(clientID, s.secret)
+	_, codeErr := s.IssueCode(t.Context(), authorization())
+	for name, err := range map[string]error{"Authenticate": authErr, "IssueCode": codeErr} {
+		if !errors.Is(err, issuer.ErrUnavailable) || !errors.Is(err, issuer.ErrStale) || errors.Is(err, issuer.ErrClient) {
+			t.Errorf("%s: %v, want ErrUnavailable and ErrStale", name, err)
+		}
+	}
+	if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+		t.Errorf("Ready: %v, want ErrStale", err)
+	}
+	if calls := s.faulty.Calls(); len(calls) != 0 {
+		t.Errorf("store calls %v", calls)
+	}
+
+	// A poll that fails is no news.
+	s.faulty.Inject(storetest.Changes, 1, storetest.Lost)
+	if err := s.Directory.Poll(t.Context()); err == nil {
+		t.Error("a poll that failed says nothing")
+	}
+	s.unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+	s.poll()
+	if err := s.Directory.Ready(); err != nil {
+		t.Errorf("Ready: %v", err)
+	}
+	s.must(s.refresh(tokens.RefreshToken))
+	s.must(s.exchange(code))
+}
+
+func TestTheAgeOfThePollIsThatOfItsBeginning(t *testing.T) {
+	s := newService(t)
+	// What was read may have changed since.
+	s.faulty.Inject(storetest.Changes, 1, storetest.Meanwhile(func() { s.uptime.Advance(4 * time.Second) }))
+	s.poll()
+	s.uptime.Advance(time.Second)
+	if err := s.Directory.Ready(); err != nil {
+		t.Errorf("five seconds after the poll began: %v", err)
+	}
+	s.uptime.Advance(time.Millisecond)
+	if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+		t.Errorf("more than five seconds after the poll began: %v, want ErrStale", err)
+	}
+}
+
+func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
+	s := newService(t)
+	tokens := s.login()
+	// Each change is unknown before the poll and known after it.
+	s.proven("mail", "a secret", false)
+	secret := s.register(issuer.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: "read", Auth: store.AuthPost})
+	s.proven("mail", secret, true)
+
+	c := s.stored("mail")
+	c.Version, c.State = 2, store.ClientDisabled
+	if err := s.engine.UpdateClient(t.Context(), c, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.proven("mail", secret, true)
+	s.poll()
+	s.proven("mail", secret, false)
+
+	if err := s.engine.AddCutoff(t.Context(), store.Cutoff{Realm: realm, Subject: subject, At: s.now()}); err != nil {
+		t.Fatal(err)
+	}
+	tokens = s.must(s.refresh(tokens.RefreshToken))
+	s.poll()
+	s.refused(grant.CutOff)(s.refresh(tokens.RefreshToken))
+
+	key, err := keys.New(s.kek, keys.MAC, s.now(), s.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.engine.AddKeys(t.Context(), false, []keys.Record{key}); err != nil {
+		t.Fatal(err)
+	}
+	if s.view().Ring.Has(key.ID) {
+		t.Error("the key was known before the poll")
+	}
+	s.poll()
+	if !s.view().Ring.Has(key.ID) {
+		t.Error("the key is unknown after the poll")
+	}
+}
+
+func TestAViewDoesNotChange(t *testing.T) {
+	s := newService(t)
+	view := s.view()
+	before, _ := view.Client(realm, clientID)
+	s.administer(clientID, func(c *store.Client) { c.State, c.Name = store.ClientDisabled, "Changed" }, store.Cutoff{Realm: realm, ClientID: clientID, At: 1})
+	if c, ok := view.Client(realm, clientID); !ok || c != before || c.Name != "Billing" || view.Cutoff(realm, subject, clientID) != 0 {
+		t.Error("a view changed under its reader")
+	}
+}
+
+func TestACodeForAClientMadeThisMomentNeedsNoWait(t *testing.T) {
+	s := newService(t)
+	c := s.stored(clientID).Clone()
+	c.ID, c.Version = "fresh", 1
+	if err := s.engine.CreateClient(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	a := authorization()
+	a.ClientID = "fresh"
+	if _, err := s.IssueCode(t.Context(), a); err != nil {
+		t.Errorf("IssueCode: %v", err)
+	}
+	a.ClientID = "absent"
+	s.faulty.Inject(storetest.Changes, 1, storetest.Lost)
+	if _, err := s.IssueCode(t.Context(), a); !errors.Is(err, issuer.ErrUnavailable) {
+		t.Errorf("IssueCode without a store: %v, want ErrUnavailable", err)
+	}
+	var invalid *issuer.Invalid
+	if _, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "client_id" {
+		t.Errorf("IssueCode for nobody: %v", err)
+	}
+}
+
+func TestProcessesThatStartAtOnceShareTheFirstKeys(t *testing.T) {
+	engine, err := sqlite.Create(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	kek, err := keys.ParseKEK(keys.NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	directories, errs := make([]*issuer.Directory, 8), make([]error, 8)
+	var done sync.WaitGroup
+	for i := range directories {
+		done.Go(func() {
+			directories[i], errs[i] = issuer.OpenDirectory(t.Context(), engine, kek, slog.New(slog.DiscardHandler), time.Now)
+		})
+	}
+	done.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	var current grant.KeyID
+	for _, d := range directories {
+		view, err := d.View()
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := view.Ring.Current(keys.MAC, grant.At(time.Now()))
+		if current != 0 && id != current {
+			t.Errorf("two nodes use the keys %s and %s", current, id)
+		}
+		current = id
+	}
+	if ch, err := engine.Changes(t.Context(), 0); err != nil || len(ch.Keys) != len(keys.Purposes) {
+		t.Errorf("%d keys, %v; want one for each purpose", len(ch.Keys), err)
+	}
+
+	// With another key-encryption key the store is not opened.
+	stranger, err := keys.ParseKEK(keys.NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := issuer.OpenDirectory(t.Context(), engine, stranger, slog.New(slog.DiscardHandler), time.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
+		t.Errorf("OpenDirectory with another key: %v", err)
+	}
+}
+
+func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
+	s := newService(t)
+	tokens := s.login()
+	stranger, err := keys.ParseKEK(keys.NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := keys.New(stranger, keys.MAC, s.now(), s.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.engine.AddKeys(t.Context(), false, []keys.Record{key}); err != nil {
+		t.Fatal(err)
+	}
+	// A ring with a hole would call good tokens unknown. The last good one
+	// serves until it is too old.
+	before := s.Directory.KeyRecords()
+	for range 5 {
+		if err := s.Directory.Poll(t.Context()); err == nil {
+			t.Fatal("the poll says nothing")
+		}
+	}
+	if n := s.Directory.KeyRecords(); n != before {
+		t.Errorf("%d records are held after polls that failed, %d before", n, before)
+	}
+	s.must(s.refresh(tokens.RefreshToken))
+	s.uptime.Advance(5*time.Second + time.Millisecond)
+	if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+		t.Errorf("Ready: %v, want ErrStale", err)
+	}
+}
+
+// running starts the directory's background work in a bubble of synctest,
+// whose clock is also that of the directory.
+func running(t *testing.T) (s *service, stop func()) {
+	t.Helper()
+	s = newService(t)
+	directory, err := issuer.OpenDirectory(t.Context(), s.faulty, s.kek, s.Log, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Directory = directory
+	s.faulty.Calls()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		directory.Run(ctx)
+		close(ended)
+	}()
+	return s, sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+}
+
+func TestRunPollsEverySecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stop := running(t)
+		defer stop()
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		if n := s.faulty.Calls()[storetest.Changes]; n != 10 {
+			t.Errorf("%d polls in ten seconds", n)
+		}
+		// Another process's change is in force within two seconds.
+		if err := s.engine.AddCutoff(t.Context(), store.Cutoff{Realm: realm, Subject: subject, At: 5}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * issuer.PollInterval)
+		if at := s.view().Cutoff(realm, subject, clientID); at != 5 {
+			t.Errorf("the cutoff is %d after two seconds", at)
+		}
+	})
+}
+
+func TestRunSaysOnceThatTheStoreIsAwayAndOnceThatItIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stop := running(t)
+		defer stop()
+		time.Sleep(1500 * time.Millisecond) // the last good poll is half a second old
+		s.faulty.Inject(storetest.Changes, 8, storetest.Lost)
+		time.Sleep(4 * time.Second)
+		if err := s.Directory.Ready(); err != nil {
+			t.Errorf("within five seconds of the last good poll: %v", err)
+		}
+		time.Sleep(time.Second)
+		if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+			t.Errorf("Ready: %v, want ErrStale", err)
+		}
+		time.Sleep(4 * time.Second)
+		if err := s.Directory.Ready(); err != nil {
+			t.Errorf("after the store came back: %v", err)
+		}
+		if away, back := s.log.count("requests are answered 503"), s.log.count("are current again"); away != 1 || back != 1 {
+			t.Errorf("logged %d and %d times", away, back)
+		}
+	})
+}
+
+func TestAStoreThatHangsDoesNotHoldUpThePollsForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stop := running(t)
+		defer stop()
+		time.Sleep(500 * time.Millisecond)
+		s.faulty.Inject(storetest.Changes, 1, storetest.Hangs)
+		time.Sleep(8 * time.Second)
+		if err := s.Directory.Ready(); err != nil {
+			t.Errorf("Ready: %v", err)
+		}
+	})
+}
+
+func TestLastUsesOfSecretsAreWrittenOnceAMinuteAndAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stop := running(t)
+		defer stop()
+		written := func(want int) {
+			t.Helper()
+			if n := s.faulty.Calls()[storetest.NoteSecretUses]; n != want {
+				t.Errorf("%d writes, want %d", n, want)
+			}
+		}
+		lastUse := func(want grant.Instant) {
+			t.Helper()
+			if at := s.stored(clientID).Secrets[0].LastUsedAt; at != want {
+				t.Errorf("last use %d, want %d", at, want)
+			}
+		}
+		time.Sleep(500 * time.Millisecond)
+		for range 59 {
+			s.clock.Advance(time.Second)
+			s.proven(clientID, s.secret, true)
+			s.proven(clientID, "wrong", false)
+			time.Sleep(time.Second)
+		}
+		written(0)
+		used := s.now()
+		time.Sleep(time.Second)
+		written(1)
+		lastUse(used)
+
+		// Nothing was used, nothing is written.
+		s.clock.Advance(time.Hour)
+		time.Sleep(3 * time.Minute)
+		written(0)
+
+		// A write that fails is tried again a minute later.
+		s.proven(clientID, s.secret, true)
+		s.faulty.Inject(storetest.NoteSecretUses, 1, storetest.Lost)
+		time.Sleep(time.Minute)
+		written(1)
+		lastUse(used)
+		used = s.now()
+		time.Sleep(time.Minute)
+		written(1)
+		lastUse(used)
+
+		// What is not written yet is at the end, though the context is over.
+		s.clock.Advance(time.Minute)
+		s.proven(clientID, s.secret, true)
+		stop()
+		written(1)
+		lastUse(s.now())
+	})
+}

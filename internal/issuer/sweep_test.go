@@ -1,0 +1,156 @@
+package issuer_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// slice is how many rows the sweep walks at once.
+const slice = 500
+
+// sweeping starts the sweep of a table with so many rows, all of which are due
+// but one.
+func sweeping(t *testing.T, rows int, prepare func(*service)) (s *service, kept grant.Grant, stop func()) {
+	t.Helper()
+	s = newService(t)
+	kept = s.row(s.login().GrantID)
+	var filling sync.WaitGroup
+	for n := range rows - 1 {
+		dead := kept
+		dead.ID[0], dead.ID[1], dead.ID[2] = byte(n>>8), byte(n), kept.ID[2]+1
+		dead.DeleteAfter = s.now() - 1
+		filling.Go(func() {
+			if err := s.engine.CreateGrant(t.Context(), dead); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	filling.Wait()
+	s.faulty.Calls()
+	prepare(s)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		s.Sweep(ctx)
+		close(ended)
+	}()
+	return s, kept, func() {
+		cancel()
+		<-ended
+	}
+}
+
+// left counts the rows of the table.
+func (s *service) left() int {
+	s.t.Helper()
+	list, err := s.engine.Grants(s.t.Context(), store.GrantFilter{Limit: 10_000})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(list)
+}
+
+func TestTheSweepWalksInSlicesAndRestsAMinuteAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, kept, stop := sweeping(t, 2*slice+50, func(*service) {})
+		defer stop()
+		for _, step := range []struct {
+			wait  time.Duration
+			calls int
+		}{
+			{time.Millisecond, 1}, {100 * time.Millisecond, 1}, {100 * time.Millisecond, 1}, // three slices
+			{59 * time.Second, 0}, {time.Second, 1}, // and from the beginning
+			{59 * time.Second, 0}, {time.Second, 1},
+		} {
+			time.Sleep(step.wait)
+			synctest.Wait()
+			if n := s.faulty.Calls()[storetest.SweepGrants]; n != step.calls {
+				t.Errorf("%d slices, want %d", n, step.calls)
+			}
+		}
+		if n := s.left(); n != 1 || s.row(kept.ID) != kept {
+			t.Errorf("%d rows are left, want the one that is alive", n)
+		}
+		if n := s.log.count("expired grants removed"); n != 1 {
+			t.Errorf("logged %d times, want once: the later walks removed nothing", n)
+		}
+	})
+}
+
+func TestTheSweepGoesOnAfterAFault(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fault storetest.Fault
+		left  int // after the fault: a slice, if it happened
+	}{
+		"failed and not applied": {storetest.Lost, slice + 50},
+		"failed and applied":     {storetest.Unanswered, 50},
+		"busy":                   {storetest.Full, slice + 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var kept grant.Grant
+				s, kept, stop := sweeping(t, slice+50, func(s *service) { s.faulty.Inject(storetest.SweepGrants, 1, c.fault) })
+				defer stop()
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+				if n := s.left(); n != c.left && n != c.left+1 {
+					t.Errorf("%d rows are left after the fault, want %d", n, c.left)
+				}
+				if s.log.count("cannot remove expired grants") != 1 {
+					t.Error("the fault was not logged")
+				}
+				time.Sleep(58 * time.Second)
+				if n := s.faulty.Calls()[storetest.SweepGrants]; n != 1 {
+					t.Errorf("%d tries within a minute", n)
+				}
+				time.Sleep(3 * time.Second)
+				if n := s.left(); n != 1 || s.row(kept.ID) != kept {
+					t.Errorf("%d rows are left, want the one that is alive", n)
+				}
+			})
+		})
+	}
+}
+
+func TestTheSweepEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]time.Duration{"between slices": 50 * time.Millisecond, "at rest": 30 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, _, stop := sweeping(t, slice+50, func(*service) {})
+				time.Sleep(wait)
+				began := time.Now()
+				stop()
+				if took := time.Since(began); took != 0 {
+					t.Errorf("it ended %s later", took)
+				}
+				if s.log.count("cannot remove") != 0 {
+					t.Error("its end was logged as a fault")
+				}
+			})
+		})
+	}
+	t.Run("within a slice", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, _, stop := sweeping(t, 10, func(s *service) { s.faulty.Inject(storetest.SweepGrants, 1, storetest.Hangs) })
+			time.Sleep(time.Second)
+			stop()
+			if s.log.count("cannot remove") != 0 {
+				t.Error("its end was logged as a fault")
+			}
+			if _, err := s.engine.Grant(t.Context(), grant.ID{}); !errors.Is(err, store.ErrNotFound) {
+				t.Error(err)
+			}
+		})
+	})
+}

@@ -1,0 +1,315 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// queued waits until n operations wait behind the one that holds the writer.
+func queued(t *testing.T, st *sqlite.Store, n int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); st.Waiting() < n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d operations wait, want %d", st.Waiting(), n)
+		}
+	}
+}
+
+// together puts n operations into the queue in their order, behind one that
+// holds the writer, lets go, and returns their outcomes.
+func together(t *testing.T, st *sqlite.Store, n int, do func(n int) error) []error {
+	t.Helper()
+	release, held := st.Hold(t.Context())
+	defer release()
+	errs := make([]error, n)
+	var done sync.WaitGroup
+	for i := range n {
+		done.Go(func() { errs[i] = do(i) })
+		queued(t, st, i+1)
+	}
+	release()
+	done.Wait()
+	if err := <-held; err != nil {
+		t.Fatalf("the operation that held the writer: %v", err)
+	}
+	return errs
+}
+
+func TestThoseWhoWaitAreCommittedTogether(t *testing.T) {
+	t.Parallel()
+	st := create(t, t.TempDir())
+	take := st.Watch(t)
+	for _, c := range []struct{ operations, transactions int }{
+		{1, 1}, {2, 1}, {100, 1}, {sqlite.BatchLength, 1}, {sqlite.BatchLength + 1, 2}, {2*sqlite.BatchLength + 50, 3},
+	} {
+		grants := make([]grant.Grant, c.operations)
+		for i := range grants {
+			grants[i] = newGrant(uint64(i))
+		}
+		take()
+		for _, err := range together(t, st, len(grants), func(n int) error { return st.CreateGrant(t.Context(), grants[n]) }) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		tally := take()
+		if want := map[string]int{"begin": c.transactions, "insert grant": c.operations, "commit": c.transactions}; !maps.Equal(tally.Statements, want) || tally.Rows != c.operations {
+			t.Errorf("%d operations: %v, %d rows; want %v", c.operations, tally.Statements, tally.Rows, want)
+		}
+	}
+}
+
+func TestOperationsOnOneGrantInOneBatchSeeEachOther(t *testing.T) {
+	st := create(t, t.TempDir())
+	take := st.Watch(t)
+	g := newGrant(1)
+	second, third := rotated(g, 2), rotated(rotated(g, 2), 3)
+	late := rotated(g, 4)
+	other := g
+	other.Attempt = 5
+	steps := []struct {
+		do   func() error
+		want error
+	}{
+		{func() error { return st.UpdateGrant(t.Context(), second) }, store.ErrConflict}, // nothing there yet
+		{func() error { return st.CreateGrant(t.Context(), g) }, nil},
+		{func() error { return st.CreateGrant(t.Context(), other) }, store.ErrConflict},
+		{func() error { return st.CreateGrant(t.Context(), g) }, nil}, // exactly the same
+		{func() error { return st.UpdateGrant(t.Context(), second) }, nil},
+		{func() error { return st.UpdateGrant(t.Context(), late) }, store.ErrConflict},
+		{func() error { return st.UpdateGrant(t.Context(), second) }, nil}, // exactly the same
+		{func() error { return st.UpdateGrant(t.Context(), third) }, nil},
+		{func() error { return st.UpdateGrant(t.Context(), second) }, store.ErrConflict},
+		{func() error { return st.CreateGrant(t.Context(), g) }, store.ErrConflict},
+	}
+	take()
+	for n, err := range together(t, st, len(steps), func(n int) error { return steps[n].do() }) {
+		if !errors.Is(err, steps[n].want) {
+			t.Errorf("operation %d: %v, want %v", n, err, steps[n].want)
+		}
+	}
+	if tally := take(); tally.Statements["commit"] != 1 {
+		t.Errorf("%d transactions, want 1", tally.Statements["commit"])
+	}
+	holds(t, st, third)
+}
+
+func TestAnOperationThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
+	for _, how := range []string{"ABORT", "FAIL", "ROLLBACK"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			st := create(t, dir)
+			// The attempt 666 fails in the row itself, an event named "bad" after it.
+			db := raw(t, dir)
+			run(t, db, fmt.Sprintf(`CREATE TRIGGER bad_grant BEFORE UPDATE ON grants WHEN NEW.attempt = 666 BEGIN SELECT RAISE(%s, 'bad grant'); END`, how))
+			run(t, db, fmt.Sprintf(`CREATE TRIGGER bad_event BEFORE INSERT ON events WHEN NEW.name = 'bad' BEGIN SELECT RAISE(%s, 'bad event'); END`, how))
+			grants := make([]grant.Grant, 12)
+			for i := range grants {
+				grants[i] = newGrant(uint64(i))
+				if err := st.CreateGrant(t.Context(), grants[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			next := make([]grant.Grant, len(grants))
+			errs := together(t, st, len(grants), func(n int) error {
+				next[n] = rotated(grants[n], 1000)
+				e := store.Event{At: base, Name: store.EventGrantRevoked, About: grants[n].ID.String()}
+				switch n {
+				case 5:
+					next[n].Attempt = 666
+				case 7:
+					e.Name = "bad"
+				case 9:
+					next[n].Version++ // a loser among them
+				}
+				return st.UpdateGrant(t.Context(), next[n], e)
+			})
+			for n, err := range errs {
+				events, readErr := st.Events(t.Context(), grants[n].ID.String(), 10)
+				if readErr != nil {
+					t.Fatal(readErr)
+				}
+				switch n {
+				case 5, 7:
+					if err == nil || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) {
+						t.Errorf("the one that fails: %v", err)
+					}
+				case 9:
+					if !errors.Is(err, store.ErrConflict) {
+						t.Errorf("the loser: %v, want ErrConflict", err)
+					}
+				default:
+					if err != nil {
+						t.Errorf("a neighbour: %v", err)
+					}
+					holds(t, st, next[n])
+					if len(events) != 1 {
+						t.Errorf("a neighbour has %d events, want 1", len(events))
+					}
+					continue
+				}
+				// Both or neither.
+				holds(t, st, grants[n])
+				if len(events) != 0 {
+					t.Errorf("operation %d did not happen, and left %d events", n, len(events))
+				}
+			}
+		})
+	}
+}
+
+func TestMoreThanTheQueueHoldsAreBusy(t *testing.T) {
+	t.Parallel()
+	st := create(t, t.TempDir())
+	release, held := st.Hold(t.Context())
+	defer release()
+	grants := make([]grant.Grant, sqlite.QueueLength)
+	var done sync.WaitGroup
+	for i := range grants {
+		grants[i] = newGrant(uint64(i))
+		done.Go(func() {
+			if err := st.CreateGrant(t.Context(), grants[i]); err != nil {
+				t.Errorf("one that waits: %v", err)
+			}
+		})
+	}
+	queued(t, st, sqlite.QueueLength)
+	late := newGrant(1)
+	if err := st.CreateGrant(t.Context(), late); !errors.Is(err, store.ErrBusy) {
+		t.Errorf("one too many: %v, want ErrBusy", err)
+	}
+	if _, err := st.Grant(t.Context(), late.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("reads go on beside a full queue: %v, want ErrNotFound", err)
+	}
+	release()
+	done.Wait()
+	if err := <-held; err != nil {
+		t.Error(err)
+	}
+	absent(t, st, late)
+	holds(t, st, grants[0])
+	holds(t, st, grants[len(grants)-1])
+}
+
+func TestAnOperationGivenUpBeforeItsTurnNeverHappens(t *testing.T) {
+	dir := t.TempDir()
+	st, err := sqlite.Create(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release, held := st.Hold(t.Context())
+	given, kept := newGrant(1), newGrant(2)
+	client := store.Client{ID: "billing", Version: 1}
+	ctx, cancel := context.WithCancel(t.Context())
+	givenErr, clientErr, keptErr := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	go func() { givenErr <- st.CreateGrant(ctx, given) }()
+	queued(t, st, 1)
+	go func() { clientErr <- st.CreateClient(ctx, client) }()
+	queued(t, st, 2)
+	go func() { keptErr <- st.CreateGrant(t.Context(), kept) }()
+	queued(t, st, 3)
+	cancel()
+	for _, err := range []error{<-givenErr, <-clientErr} {
+		if !errors.Is(err, store.ErrBusy) {
+			t.Errorf("given up: %v, want ErrBusy", err)
+		}
+	}
+	release()
+	if err := errors.Join(<-keptErr, <-held); err != nil {
+		t.Errorf("the neighbours: %v", err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	st = create(t, dir)
+	absent(t, st, given)
+	holds(t, st, kept)
+	if _, err := st.Client(t.Context(), client.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Client: %v, want ErrNotFound", err)
+	}
+}
+
+func TestAnOperationWhoseTimeEndsWhileItRunsHasAnUnknownOutcome(t *testing.T) {
+	st := create(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	release, held := st.Hold(ctx)
+	defer release()
+	cancel()
+	if err := <-held; err == nil || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrConflict) || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled while it ran: %v", err)
+	}
+	release()
+	// The writer has suffered nothing.
+	g := newGrant(1)
+	if err := st.CreateGrant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, st, g)
+}
+
+func TestCloseLetsWaitingOperationsFinish(t *testing.T) {
+	dir := t.TempDir()
+	st, err := sqlite.Create(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release, held := st.Hold(t.Context())
+	grants := make([]grant.Grant, 2*sqlite.BatchLength)
+	errs := make([]error, len(grants))
+	var waiting sync.WaitGroup
+	for i := range grants {
+		grants[i] = newGrant(uint64(i))
+		waiting.Go(func() { errs[i] = st.CreateGrant(t.Context(), grants[i]) })
+	}
+	queued(t, st, len(grants))
+	closed := make(chan error, 1)
+	go func() { closed <- st.Close() }()
+	<-st.Closing()
+	if err := st.CreateGrant(t.Context(), newGrant(1)); err == nil {
+		t.Error("an operation began after Close")
+	}
+	release()
+	waiting.Wait()
+	if err := errors.Join(<-closed, <-held, errors.Join(errs...)); err != nil {
+		t.Errorf("Close with waiting operations: %v", err)
+	}
+	st = create(t, dir)
+	for _, g := range grants {
+		holds(t, st, g)
+	}
+}
+
+func TestARowThatChangesBetweenTheSweepsWalkAndItsDeletionSurvives(t *testing.T) {
+	st := create(t, t.TempDir())
+	rescued, dead := newGrant(1), newGrant(2)
+	for _, g := range []grant.Grant{rescued, dead} {
+		if err := st.CreateGrant(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// It is rotated, but by a node whose clock is behind: it is still due.
+	now := rescued.DeleteAfter + 1_000_000_000
+	next := rotated(rescued, 3)
+	deleted := 0
+	errs := together(t, st, 2, func(n int) (err error) {
+		if n == 0 {
+			return st.UpdateGrant(t.Context(), next)
+		}
+		_, deleted, err = st.SweepGrants(t.Context(), grant.ID{}, now, 10)
+		return err
+	})
+	if err := errors.Join(errs...); err != nil || deleted != 1 {
+		t.Errorf("the sweep deleted %d, %v; want 1", deleted, err)
+	}
+	holds(t, st, next)
+	absent(t, st, dead)
+}

@@ -1,0 +1,168 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"testing"
+
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+const (
+	QueueLength     = queueLength
+	BatchLength     = batchLength
+	BusyTimeout     = busyTimeout
+	CheckpointPages = checkpointPages
+	ApplicationID   = applicationID
+
+	SelectGrantSQL = selectGrantSQL
+	InsertGrantSQL = insertGrantSQL
+	UpdateGrantSQL = updateGrantSQL
+	DeleteGrantSQL = deleteGrantSQL
+	WalkGrantsSQL  = walkGrantsSQL
+	ListSubjectSQL = listSubjectSQL
+)
+
+// Hold keeps the writer in an operation of ctx until release is called, so
+// that others wait in its queue. The channel tells what became of it.
+func (s *Store) Hold(ctx context.Context) (release func(), outcome <-chan error) {
+	begun, end, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		result <- s.admin(ctx, func(*sql.Tx) error {
+			close(begun)
+			<-end
+			return nil
+		})
+	}()
+	<-begun
+	return sync.OnceFunc(func() { close(end) }), result
+}
+
+// Waiting is the number of operations in the writer's queue.
+func (s *Store) Waiting() int { return len(s.writer.queue) }
+
+// Closing is closed when Close has begun.
+func (s *Store) Closing() <-chan struct{} { return s.writer.closed }
+
+// WithoutReaders is a store whose readers are so busy that they serve nobody,
+// and with whom one caller may wait.
+func WithoutReaders() *Store {
+	return &Store{reader: &reader{queue: make(chan *lookup, 1), closed: make(chan struct{}), done: make(chan struct{})}}
+}
+
+// ReadTogether serves lookups that wait at the same moment by one reader, and
+// counts the runs of its statements.
+func (s *Store) ReadTogether(ids ...grant.ID) (statements map[string]int, list []grant.Grant, err error) {
+	r, err := newReader(s.path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.close()
+	var batch []*lookup
+	for _, id := range ids {
+		batch = append(batch, &lookup{id: id, result: make(chan struct{})})
+	}
+	r.serve(batch)
+	for _, l := range batch {
+		<-l.result
+		list, err = append(list, l.grant), errors.Join(err, l.err)
+	}
+	return counts(map[string]*statement{"select grant": r.selectGrant, "begin": r.begin, "commit": r.commit}), list, err
+}
+
+// EachConnection lets f query every kind of connection: the writer's, a
+// reader's, and some that are opened for administration.
+func (s *Store) EachConnection(ctx context.Context, f func(kind string, query func(text string) string)) error {
+	err := s.admin(ctx, func(tx *sql.Tx) error {
+		f("writer", s.writer.conn.ask)
+		f("administrator's writer", asker(tx.QueryRow))
+		return nil
+	})
+	r, readerErr := newReader(s.path)
+	if readerErr != nil {
+		return readerErr
+	}
+	defer r.close()
+	f("reader", r.conn.ask)
+	for range 3 {
+		conn, openErr := s.db.Conn(ctx)
+		if openErr != nil {
+			return openErr
+		}
+		defer conn.Close()
+		f("administration", asker(func(text string, args ...any) *sql.Row { return conn.QueryRowContext(ctx, text, args...) }))
+	}
+	return err
+}
+
+func asker(query func(text string, args ...any) *sql.Row) func(string) string {
+	return func(text string) string {
+		var value string
+		if err := query(text).Scan(&value); err != nil {
+			return err.Error()
+		}
+		return value
+	}
+}
+
+// ask runs a query of one value.
+func (c *connection) ask(text string) string {
+	st, err := c.prepare(text)
+	if err != nil {
+		return err.Error()
+	}
+	defer st.close()
+	defer st.reset()
+	if _, err := st.step(); err != nil {
+		return err.Error()
+	}
+	return st.string(0)
+}
+
+// A Tally counts what the writer did for grants.
+type Tally struct {
+	Statements map[string]int // runs of the prepared ones, by their names
+	Rows       int            // written
+}
+
+// Watch counts from now on. The function it returns takes what was counted
+// since it was last called.
+func (s *Store) Watch(t testing.TB) (take func() Tally) {
+	written := 0
+	take = func() (tally Tally) {
+		// On the writer's own goroutine, which is the only one that may touch
+		// these.
+		err := s.admin(t.Context(), func(*sql.Tx) error {
+			w := s.writer
+			tally.Statements = counts(map[string]*statement{
+				"insert grant": w.insertGrant, "update grant": w.updateGrant, "select grant in the writer": w.selectGrant,
+				"insert event": w.insertEvent, "begin": w.begin, "commit": w.commit, "rollback": w.rollback,
+			})
+			total := int(lib.Xsqlite3_total_changes(w.conn.tls, w.conn.db))
+			tally.Rows, written = total-written, total
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tally
+	}
+	take()
+	return take
+}
+
+// counts is how often SQLite has begun to run each statement since it was last
+// asked; those that it has not are left out.
+func counts(statements map[string]*statement) map[string]int {
+	list := map[string]int{}
+	for name, st := range statements {
+		if n := int(lib.Xsqlite3_stmt_status(st.conn.tls, st.stmt, lib.SQLITE_STMTSTATUS_RUN, 1)); n > 0 {
+			list[name] = n
+		}
+	}
+	return list
+}

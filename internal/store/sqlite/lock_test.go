@@ -1,0 +1,88 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// lockVariable names the directory that this program, started once more by a
+// test, locks until it is killed.
+const lockVariable = "MINTAGE_TEST_LOCK"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(lockVariable); dir != "" {
+		if _, err := sqlite.Lock(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("locked")
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestASecondServerIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	release, err := sqlite.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Lock(dir); err == nil || !strings.Contains(err.Error(), "another mintage server is running on "+dir) {
+		t.Errorf("a second lock: %v", err)
+	}
+	// An administrator's command works beside the server.
+	create(t, dir)
+	release()
+	release, err = sqlite.Lock(dir)
+	if err != nil {
+		t.Fatalf("after release: %v", err)
+	}
+	release()
+}
+
+func TestTheLockEndsWithItsProcess(t *testing.T) {
+	dir := t.TempDir()
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), lockVariable+"="+dir)
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "locked\n" {
+		t.Fatalf("child: %q, %v", line, err)
+	}
+	if _, err := sqlite.Lock(dir); err == nil {
+		t.Error("the lock of a living process was taken")
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	child.Wait()
+	release, err := sqlite.Lock(dir)
+	if err != nil {
+		t.Fatalf("after its process was killed: %v", err)
+	}
+	release()
+}
+
+func TestLockTellsWhatIsWrongWithTheDirectory(t *testing.T) {
+	if _, err := sqlite.Lock(t.TempDir() + "/absent"); err == nil || !strings.Contains(err.Error(), "the data directory does not exist") {
+		t.Errorf("Lock in no directory: %v", err)
+	}
+}

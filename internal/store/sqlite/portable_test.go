@@ -1,0 +1,225 @@
+package sqlite_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// unportable finds what the engines that a second one must run on do not have,
+// or cannot do for a table that is spread over several nodes: keys that one
+// node counts, checks across tables, code in the database, locks that a
+// statement takes for later ones, and clocks of their own.
+var unportable = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
+	`AUTOINCREMENT`, `SERIAL`, `SEQUENCE`, `NEXTVAL`, `LAST_INSERT_ROWID`, `IDENTITY`,
+	`FOREIGN\s+KEY`, `REFERENCES`, `CASCADE`,
+	`TRIGGER`, `PROCEDURE`, `FUNCTION`, `LISTEN`, `NOTIFY`,
+	`SAVEPOINT`, `RELEASE`, `FOR\s+(UPDATE|SHARE)`, `LOCK\s+TABLE`,
+	`NOW\s*\(`, `CURRENT_(TIMESTAMP|DATE|TIME)`, `(DATE|TIME|DATETIME|JULIANDAY|UNIXEPOCH|STRFTIME|RANDOM|RANDOMBLOB)\s*\(`,
+	`INSERT\s+OR`, `REPLACE\s+INTO`, `UPDATE\s+OR`, `(?:OID|_ROWID_)`, `GLOB`, `INDEXED\s+BY`, `JSON_\w+\s*\(`,
+}, "|") + `)`)
+
+// defects lists what is not portable in a statement.
+func defects(text string) []string {
+	// A table without hidden row numbers is the opposite of using them.
+	text = regexp.MustCompile(`(?i)WITHOUT\s+ROWID`).ReplaceAllString(text, "")
+	list := unportable.FindAllString(text, -1)
+	return append(list, regexp.MustCompile(`(?i)\bROWID\b`).FindAllString(text, -1)...)
+}
+
+func TestTheLintFindsWhatIsNotPortable(t *testing.T) {
+	for _, bad := range []string{
+		"CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT)", "CREATE TABLE a (b INTEGER REFERENCES c (d))",
+		"create table a (b integer, foreign  key (b) references c (d))", "CREATE TRIGGER a AFTER INSERT ON b BEGIN SELECT 1; END",
+		"SAVEPOINT a", "SELECT now()", "INSERT INTO a VALUES (CURRENT_TIMESTAMP)", "SELECT * FROM a WHERE id = ? FOR UPDATE",
+		"UPDATE a SET b = strftime('%s')", "INSERT OR REPLACE INTO a VALUES (1)", "SELECT rowid FROM a", "SELECT unixepoch()",
+	} {
+		if len(defects(bad)) == 0 {
+			t.Errorf("nothing found in %q", bad)
+		}
+	}
+	for _, good := range []string{
+		"CREATE TABLE a (id BLOB NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID", "INSERT INTO a (b) VALUES (?) ON CONFLICT (b) DO NOTHING",
+		"UPDATE a SET b = ? WHERE id = ? AND version = ?", "SELECT rotated_at FROM nowhere",
+	} {
+		if list := defects(good); len(list) != 0 {
+			t.Errorf("found %v in %q", list, good)
+		}
+	}
+}
+
+func TestSQLIsPortable(t *testing.T) {
+	statements := sqlTexts(t)
+	for place, text := range statements {
+		for _, d := range defects(text) {
+			t.Errorf("%s: %q in: %s", place, d, text)
+		}
+	}
+	// The lint sees what it is meant to see.
+	for _, text := range []string{sqlite.SelectGrantSQL, sqlite.InsertGrantSQL, sqlite.UpdateGrantSQL, sqlite.DeleteGrantSQL} {
+		found := false
+		for _, s := range statements {
+			found = found || s == text
+		}
+		if !found {
+			t.Errorf("the lint does not see %s", text)
+		}
+	}
+	if len(statements) < 20 {
+		t.Errorf("the lint sees %d statements only", len(statements))
+	}
+}
+
+// sqlTexts finds every statement in the package's own files and migrations, by
+// its place.
+func sqlTexts(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	migrations, err := filepath.Glob("migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range migrations {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = regexp.MustCompile(`--.*`).ReplaceAllString(string(b), "")
+	}
+	files := token.NewFileSet()
+	packages, err := parser.ParseDir(files, ".", func(info fs.FileInfo) bool { return !strings.HasSuffix(info.Name(), "_test.go") }, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	constants := map[string]ast.Expr{}
+	for _, f := range packages["sqlite"].Files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok {
+				for i, value := range spec.Values {
+					constants[spec.Names[i].Name] = value
+				}
+			}
+			return true
+		})
+	}
+	sql := regexp.MustCompile(`^\s*(?i:SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|PRAGMA|BEGIN|COMMIT|ROLLBACK|REPLACE|WITH|SAVEPOINT|RELEASE|VACUUM)\b`)
+	for _, f := range packages["sqlite"].Files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			e, ok := n.(ast.Expr)
+			if !ok {
+				return true
+			}
+			text, ok := fold(e, constants)
+			if ok && sql.MatchString(text) {
+				texts[files.Position(e.Pos()).String()] = text
+			}
+			return !ok
+		})
+	}
+	return texts
+}
+
+// fold is the value of a constant string expression.
+func fold(e ast.Expr, constants map[string]ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, e.Kind == token.STRING && err == nil
+	case *ast.ParenExpr:
+		return fold(e.X, constants)
+	case *ast.BinaryExpr:
+		x, okX := fold(e.X, constants)
+		y, okY := fold(e.Y, constants)
+		return x + y, e.Op == token.ADD && okX && okY
+	case *ast.Ident:
+		if value := constants[e.Name]; value != nil {
+			return fold(value, constants)
+		}
+	}
+	return "", false
+}
+
+func TestHotStatementsTouchOneTableByItsPrimaryKey(t *testing.T) {
+	dir := t.TempDir()
+	create(t, dir)
+	for text, want := range map[string][]string{
+		sqlite.SelectGrantSQL: {"SEARCH grants USING PRIMARY KEY (id=?)"},
+		sqlite.UpdateGrantSQL: {"SEARCH grants USING PRIMARY KEY (id=?)"},
+		sqlite.DeleteGrantSQL: {"SEARCH grants USING PRIMARY KEY (id=?)"},
+		sqlite.InsertGrantSQL: nil, // it looks for nothing
+		// Not hot, but never a walk of the whole table.
+		sqlite.WalkGrantsSQL:  {"SEARCH grants USING PRIMARY KEY (id>?)"},
+		sqlite.ListSubjectSQL: {"SEARCH grants USING INDEX grants_by_subject (subject=?)", "USE TEMP B-TREE FOR ORDER BY"},
+	} {
+		if got := plan(t, dir, text); !slices.Equal(got, want) {
+			t.Errorf("%s\nplan %q, want %q", text, got, want)
+		}
+		if tables := regexp.MustCompile(`(?i)\b(FROM|INTO|UPDATE|JOIN)\s+(\w+)`).FindAllStringSubmatch(text, -1); len(tables) != 1 || tables[0][2] != "grants" {
+			t.Errorf("%s\ntouches %v", text, tables)
+		}
+	}
+}
+
+func plan(t *testing.T, dir, text string) (lines []string) {
+	t.Helper()
+	args := make([]any, strings.Count(text, "?"))
+	rows, err := raw(t, dir).Query("EXPLAIN QUERY PLAN "+text, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var line string
+		if err := rows.Scan(&id, &parent, &unused, &line); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+func TestNoIndexHoldsAColumnThatARotationChanges(t *testing.T) {
+	dir := t.TempDir()
+	create(t, dir)
+	set, _, _ := strings.Cut(sqlite.UpdateGrantSQL, "WHERE")
+	var changed []string
+	for _, m := range regexp.MustCompile(`(\w+) = \?`).FindAllStringSubmatch(set, -1) {
+		changed = append(changed, m[1])
+	}
+	if !slices.Contains(changed, "generation") || !slices.Contains(changed, "attempt") || len(changed) != 10 {
+		t.Fatalf("the update changes %v", changed)
+	}
+	rows, err := raw(t, dir).Query(`SELECT l.name, i.name FROM pragma_index_list('grants') AS l, pragma_index_info(l.name) AS i`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	indexed := 0
+	for rows.Next() {
+		var index, column string
+		if err := rows.Scan(&index, &column); err != nil {
+			t.Fatal(err)
+		}
+		indexed++
+		if slices.Contains(changed, column) {
+			t.Errorf("index %s holds %s, which every rotation changes", index, column)
+		}
+	}
+	if err := rows.Err(); err != nil || indexed < 3 {
+		t.Errorf("%d columns in indexes seen, %v", indexed, err)
+	}
+}

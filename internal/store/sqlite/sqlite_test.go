@@ -1,0 +1,259 @@
+package sqlite_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+func create(t testing.TB, dir string) *sqlite.Store {
+	t.Helper()
+	st, err := sqlite.Create(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return st
+}
+
+// raw opens the file as any SQLite program would.
+func raw(t testing.TB, dir string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, sqlite.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func run(t testing.TB, db *sql.DB, text string) {
+	t.Helper()
+	if _, err := db.Exec(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const base grant.Instant = 1_700_000_000_000
+
+func newGrant(attempt uint64) grant.Grant {
+	g := grant.Grant{
+		Realm: "/api", ClientID: "Zk3vQ8xYb1Tz0KfW7mNcR2Lp", Subject: "7d0c1a52-93be-4d8f-a6f1-2b7e5c904e13",
+		Scope: "openid profile email offline_access", AuthorizedAt: base,
+		Generation: 1, Version: 1, RotatedAt: base, KeyID: 0xfeedbeef, ExpiresAt: base.Add(31 * 24 * time.Hour),
+		DeleteAfter: base.Add(31*24*time.Hour + time.Hour), State: grant.Active, Attempt: attempt,
+	}
+	rand.Read(g.ID[:])
+	return g
+}
+
+func rotated(g grant.Grant, attempt uint64) grant.Grant {
+	g.Generation++
+	g.Version++
+	g.RotatedAt += 290_000
+	g.ExpiresAt += 290_000
+	g.DeleteAfter += 290_000
+	g.Attempt = attempt
+	return g
+}
+
+func holds(t testing.TB, st *sqlite.Store, g grant.Grant) {
+	t.Helper()
+	if got, err := st.Grant(t.Context(), g.ID); err != nil || got != g {
+		t.Errorf("Grant = %+v, %v; want %+v", got, err, g)
+	}
+}
+
+func absent(t testing.TB, st *sqlite.Store, g grant.Grant) {
+	t.Helper()
+	if _, err := st.Grant(t.Context(), g.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Grant: %v, want ErrNotFound", err)
+	}
+}
+
+func TestEveryConnectionHasTheSettingsThatDurabilityNeeds(t *testing.T) {
+	st := create(t, t.TempDir())
+	seen := map[string]int{}
+	err := st.EachConnection(t.Context(), func(kind string, query func(string) string) {
+		seen[kind]++
+		want := map[string]string{
+			"journal_mode": "wal", "synchronous": "2" /* FULL */, "busy_timeout": "2000", "wal_autocheckpoint": "4000",
+			"cache_size": "-2000", "temp_store": "2" /* MEMORY */, "trusted_schema": "0", "query_only": "0", "locking_mode": "normal",
+		}
+		switch kind {
+		case "writer":
+			want["cache_size"] = "-16000"
+		case "reader":
+			want["query_only"] = "1"
+		}
+		for name, value := range want {
+			if got := query("PRAGMA " + name); got != value {
+				t.Errorf("%s: PRAGMA %s is %s, want %s", kind, name, got, value)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen["writer"] != 1 || seen["reader"] != 1 || seen["administration"] == 0 {
+		t.Errorf("connections seen: %v", seen)
+	}
+}
+
+func TestFilesAreForTheirOwnerAlone(t *testing.T) {
+	dir := t.TempDir()
+	release, err := sqlite.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	st := create(t, dir)
+	if err := st.CreateGrant(t.Context(), newGrant(1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"mintage.db", "mintage.db-wal", "mintage.db-shm", "serve.lock"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+		} else if mode := info.Mode(); mode != 0o600 {
+			t.Errorf("%s has mode %o, want 600", name, mode)
+		}
+	}
+}
+
+func TestAnyDirectoryNameWorks(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a b?c=d#e%41&f;g+h'i\"j")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	st := create(t, dir)
+	g := newGrant(1)
+	if err := st.CreateGrant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(dir, sqlite.FileName))
+	if err != nil || info.Size() == 0 {
+		t.Fatalf("the file is not in the directory that was named: %v", err)
+	}
+	again, err := sqlite.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	holds(t, again, g)
+}
+
+func TestOpenMakesNothing(t *testing.T) {
+	dir := t.TempDir()
+	_, err := sqlite.Open(t.Context(), dir)
+	if err == nil || !strings.Contains(err.Error(), "no store at") || !strings.Contains(err.Error(), "--data") {
+		t.Errorf("Open of an empty directory: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, sqlite.FileName)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Open left a file: %v", err)
+	}
+	_, err = sqlite.Create(t.Context(), filepath.Join(dir, "absent"))
+	if err == nil || !strings.Contains(err.Error(), "the data directory does not exist") {
+		t.Errorf("Create in no directory: %v", err)
+	}
+}
+
+func TestAReadEndsWithItsContextAndIsRefusedWhenTooManyWait(t *testing.T) {
+	st := sqlite.WithoutReaders()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := st.Grant(ctx, grant.ID{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Grant: %v, want context.Canceled", err)
+	}
+	if _, err := st.Grant(t.Context(), grant.ID{}); !errors.Is(err, store.ErrBusy) {
+		t.Errorf("Grant: %v, want ErrBusy", err)
+	}
+}
+
+func TestReadsThatWaitTogetherAreOneTransaction(t *testing.T) {
+	st := create(t, t.TempDir())
+	grants := []grant.Grant{newGrant(1), newGrant(2), newGrant(3)}
+	var ids []grant.ID
+	for _, g := range grants {
+		if err := st.CreateGrant(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, g.ID)
+	}
+	statements, list, err := st.ReadTogether(ids...)
+	if want := map[string]int{"begin": 1, "select grant": 3, "commit": 1}; err != nil || !maps.Equal(statements, want) || !slices.Equal(list, grants) {
+		t.Errorf("three at once: %v, %d grants, %v; want %v", statements, len(list), err, want)
+	}
+	statements, list, err = st.ReadTogether(ids[0])
+	if want := map[string]int{"select grant": 1}; err != nil || !maps.Equal(statements, want) || !slices.Equal(list, grants[:1]) {
+		t.Errorf("one alone: %v, %d grants, %v; want %v", statements, len(list), err, want)
+	}
+	// One that is absent takes nothing from its neighbours.
+	_, list, err = st.ReadTogether(ids[0], grant.ID{1}, ids[2])
+	if !errors.Is(err, store.ErrNotFound) || !slices.Equal(list, []grant.Grant{grants[0], {}, grants[2]}) {
+		t.Errorf("beside one that is absent: %v", err)
+	}
+}
+
+func TestAnotherProcessHoldsTheWriteLock(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := create(t, dir)
+	g := newGrant(1)
+	if err := st.CreateGrant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	other := raw(t, dir)
+	run(t, other, "BEGIN IMMEDIATE")
+
+	// Reads go on. A write waits for the lock, and is not called a conflict:
+	// that would make a replay of it.
+	result := make(chan error, 1)
+	go func() { result <- st.UpdateGrant(t.Context(), rotated(g, 2)) }()
+	holds(t, st, g)
+	if err := <-result; err == nil || errors.Is(err, store.ErrConflict) {
+		t.Errorf("UpdateGrant under another's lock: %v", err)
+	}
+	run(t, other, "ROLLBACK")
+	holds(t, st, g)
+	if err := st.UpdateGrant(t.Context(), rotated(g, 3)); err != nil {
+		t.Errorf("UpdateGrant after the lock: %v", err)
+	}
+}
+
+func TestAStoreThatIsLockedWholeIsNotOpened(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st, err := sqlite.Create(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := raw(t, dir)
+	run(t, other, "PRAGMA locking_mode = EXCLUSIVE")
+	run(t, other, "BEGIN IMMEDIATE")
+	_, err = sqlite.Open(t.Context(), dir)
+	if err == nil || !strings.Contains(err.Error(), "another process holds its lock") {
+		t.Errorf("Open of a locked file: %v", err)
+	}
+}

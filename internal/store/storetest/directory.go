@@ -1,0 +1,270 @@
+package storetest
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+var directoryPromises = []promise{
+	{"Changes reads everything after version 0, and nothing after the version it returned", func(t *testing.T, db Database) {
+		st := open(t, db)
+		a, b := newClient("a"), newClient("b")
+		createClient(t, st, a)
+		createClient(t, st, b)
+		cutoff := store.Cutoff{Realm: "/api", Subject: "alice", At: base}
+		addCutoff(t, st, cutoff)
+		ring := []keys.Record{newKey(1), newKey(1<<32 - 1)}
+		addKeys(t, st, ring)
+		ch := changes(t, st, 0)
+		sameClients(t, ch.Clients, a, b)
+		sameCutoffs(t, ch.Cutoffs, []store.Cutoff{cutoff})
+		sameKeys(t, ch.Keys, ring)
+		nothingNew(t, st, ch.Version)
+	}},
+	{"Changes of an empty store are empty", func(t *testing.T, db Database) {
+		st := open(t, db)
+		ch := changes(t, st, 0)
+		if len(ch.Clients)+len(ch.Cutoffs)+len(ch.Keys) != 0 {
+			t.Errorf("an empty store holds %d clients, %d cutoffs, %d keys", len(ch.Clients), len(ch.Cutoffs), len(ch.Keys))
+		}
+		nothingNew(t, st, ch.Version)
+	}},
+	{"Changes reads what changed after a version, and the version grows with each change", func(t *testing.T, db Database) {
+		st := open(t, db)
+		version := changes(t, st, 0).Version
+		next := func() store.Changes {
+			t.Helper()
+			ch := changes(t, st, version)
+			if ch.Version <= version {
+				t.Errorf("version %d after %d", ch.Version, version)
+			}
+			version = ch.Version
+			nothingNew(t, st, version)
+			return ch
+		}
+		only := func(ch store.Changes, clients, cutoffs, records int) {
+			t.Helper()
+			if len(ch.Clients) != clients || len(ch.Cutoffs) != cutoffs || len(ch.Keys) != records {
+				t.Errorf("%d clients, %d cutoffs, %d keys; want %d, %d, %d",
+					len(ch.Clients), len(ch.Cutoffs), len(ch.Keys), clients, cutoffs, records)
+			}
+		}
+		a, b := newClient("a"), newClient("b")
+		createClient(t, st, a)
+		ch := next()
+		only(ch, 1, 0, 0)
+		sameClients(t, ch.Clients, a)
+		createClient(t, st, b)
+		ch = next()
+		only(ch, 1, 0, 0)
+		sameClients(t, ch.Clients, b)
+		a.Version, a.State = 2, store.ClientDeleted
+		updateClient(t, st, a, nil)
+		ch = next()
+		only(ch, 1, 0, 0)
+		sameClients(t, ch.Clients, a) // deleted, and told: nodes must hear of it
+		addCutoff(t, st, store.Cutoff{Realm: "/api", ClientID: "a", At: base})
+		only(next(), 0, 1, 0)
+		addCutoff(t, st, store.Cutoff{Realm: "/api", ClientID: "a", At: base + 1})
+		only(next(), 0, 1, 0)
+		addKeys(t, st, []keys.Record{newKey(1)})
+		only(next(), 0, 0, 1)
+		only(changes(t, st, 0), 2, 1, 1)
+	}},
+	{"nobody who polls misses a change", followChanges},
+	{"AddCutoff keeps the later instant of one name", func(t *testing.T, db Database) {
+		st := open(t, db)
+		names := []store.Cutoff{
+			{Realm: "/api", Subject: "alice"}, {Realm: "/api", ClientID: "billing"},
+			{Realm: "/api", Subject: "alice", ClientID: "billing"}, {Realm: "/other", Subject: "alice"},
+			{Realm: "/api", Subject: "billing"}, // a subject with a client's name
+		}
+		// The latest instant, in each place of the order in which they come.
+		for _, at := range []grant.Instant{base + 5, base + 4, base + 7, base + 7, base + 1} {
+			for i, c := range names {
+				c.At = at + grant.Instant(i)
+				addCutoff(t, st, c, event(c.Subject+"/"+c.ClientID, at, i))
+			}
+		}
+		for i := range names {
+			names[i].At = base + 7 + grant.Instant(i)
+		}
+		sameCutoffs(t, changes(t, st, 0).Cutoffs, names)
+		if list := recorded(t, st, "alice/billing"); len(list) != 5 {
+			t.Errorf("%d events of 5 cutoffs", len(list))
+		}
+	}},
+	{"of concurrent cutoffs of one name the latest stands", func(t *testing.T, db Database) {
+		st := open(t, db)
+		atOnce(32, func(n int) {
+			if err := st.AddCutoff(t.Context(), store.Cutoff{Realm: "/api", Subject: "alice", At: base + grant.Instant(n*7%32)}); err != nil {
+				t.Errorf("AddCutoff: %v", err)
+			}
+		})
+		sameCutoffs(t, changes(t, st, 0).Cutoffs, []store.Cutoff{{Realm: "/api", Subject: "alice", At: base + 31}})
+	}},
+	{"AddKeys with first set does so only if the ring is empty", func(t *testing.T, db Database) {
+		st, other := open(t, db), open(t, db)
+		rings := make([][]keys.Record, 16)
+		errs := make([]error, len(rings))
+		atOnce(len(rings), func(n int) {
+			rings[n] = []keys.Record{newKey(grant.KeyID(3*n + 1)), newKey(grant.KeyID(3*n + 2)), newKey(grant.KeyID(3*n + 3))}
+			errs[n] = []store.Store{st, other}[n%2].AddKeys(t.Context(), true, rings[n])
+		})
+		won := -1
+		for n, err := range errs {
+			if err == nil && won < 0 {
+				won = n
+			} else if !errors.Is(err, store.ErrConflict) {
+				t.Errorf("AddKeys on a ring that is not empty: %v, want ErrConflict", err)
+			}
+		}
+		if won < 0 {
+			t.Fatal("nobody made the first keys")
+		}
+		sameKeys(t, changes(t, st, 0).Keys, rings[won])
+		later := newKey(1000)
+		addKeys(t, st, []keys.Record{later})
+		sameKeys(t, changes(t, st, 0).Keys, append(rings[won], later))
+	}},
+	{"AddKeys adds all records or none", func(t *testing.T, db Database) {
+		st := open(t, db)
+		addKeys(t, st, []keys.Record{newKey(5)})
+		if err := st.AddKeys(t.Context(), false, []keys.Record{newKey(6), newKey(5)}); err == nil {
+			t.Error("a key's id was taken twice")
+		}
+		sameKeys(t, changes(t, st, 0).Keys, []keys.Record{newKey(5)})
+	}},
+}
+
+// followChanges lets two nodes poll while two others write. Each follower adds
+// up what it hears, and must end with what there is.
+func followChanges(t *testing.T, db Database) {
+	writers := []store.Store{open(t, db), open(t, db)}
+	readers := []store.Store{open(t, db), open(t, db)}
+	const each = 15
+	heard := make([]map[string]int64, len(readers))
+	cutoffs := make([]map[string]grant.Instant, len(readers))
+	since := make([]int64, len(readers))
+	poll := func(n int) {
+		ch, err := readers[n].Changes(t.Context(), since[n])
+		if err != nil {
+			t.Errorf("Changes: %v", err)
+		}
+		if ch.Version < since[n] {
+			t.Errorf("version went from %d back to %d", since[n], ch.Version)
+		}
+		since[n] = ch.Version
+		for _, c := range ch.Clients {
+			heard[n][c.ID] = c.Version
+		}
+		for _, c := range ch.Cutoffs {
+			cutoffs[n][c.Subject] = c.At
+		}
+	}
+	atOnce(len(writers)+len(readers), func(n int) {
+		if n < len(writers) {
+			c := newClient(string(rune('a' + n)))
+			if err := writers[n].CreateClient(t.Context(), c); err != nil {
+				t.Errorf("CreateClient: %v", err)
+			}
+			for i := range each {
+				c.Version++
+				cutoff := store.Cutoff{Realm: "/api", Subject: c.ID, At: base + grant.Instant(i)}
+				if err := writers[n].UpdateClient(t.Context(), c, []store.Cutoff{cutoff}); err != nil {
+					t.Errorf("UpdateClient: %v", err)
+				}
+			}
+			return
+		}
+		n -= len(writers)
+		heard[n], cutoffs[n] = map[string]int64{}, map[string]grant.Instant{}
+		for range 3 * each {
+			poll(n)
+		}
+	})
+	for n := range readers {
+		poll(n)
+		for i := range writers {
+			id := string(rune('a' + i))
+			if heard[n][id] != each+1 || cutoffs[n][id] != base+each-1 {
+				t.Errorf("heard of version %d and cutoff %d of a client at version %d and cutoff %d",
+					heard[n][id], cutoffs[n][id], each+1, base+each-1)
+			}
+		}
+	}
+}
+
+// newKey is a record that no key-encryption key opens: a store only keeps it.
+func newKey(id grant.KeyID) keys.Record {
+	return keys.Record{ID: id, Purpose: keys.MAC, CreatedAt: base, ActiveAt: 1<<48 - 1, Wrapped: []byte{0, 1, 0xff, byte(id)}}
+}
+
+func changes(t *testing.T, st store.Store, since int64) store.Changes {
+	t.Helper()
+	ch, err := st.Changes(t.Context(), since)
+	if err != nil {
+		t.Fatalf("Changes: %v", err)
+	}
+	return ch
+}
+
+func nothingNew(t *testing.T, st store.Store, version int64) {
+	t.Helper()
+	ch := changes(t, st, version)
+	if ch.Version != version || len(ch.Clients)+len(ch.Cutoffs)+len(ch.Keys) != 0 {
+		t.Errorf("after version %d: version %d, %d clients, %d cutoffs, %d keys; want nothing",
+			version, ch.Version, len(ch.Clients), len(ch.Cutoffs), len(ch.Keys))
+	}
+}
+
+func addCutoff(t *testing.T, st store.Store, c store.Cutoff, events ...store.Event) {
+	t.Helper()
+	if err := st.AddCutoff(t.Context(), c, events...); err != nil {
+		t.Fatalf("AddCutoff: %v", err)
+	}
+}
+
+func addKeys(t *testing.T, st store.Store, records []keys.Record) {
+	t.Helper()
+	if err := st.AddKeys(t.Context(), false, records); err != nil {
+		t.Fatalf("AddKeys: %v", err)
+	}
+}
+
+func sameClients(t *testing.T, got []store.Client, want ...store.Client) {
+	t.Helper()
+	slices.SortFunc(got, func(a, b store.Client) int { return cmp.Compare(a.ID, b.ID) })
+	if !slices.EqualFunc(got, want, sameClient) {
+		t.Errorf("clients\n%+v, want\n%+v", got, want)
+	}
+}
+
+func sameCutoffs(t *testing.T, got, want []store.Cutoff) {
+	t.Helper()
+	order := func(a, b store.Cutoff) int {
+		return cmp.Or(cmp.Compare(a.Realm, b.Realm), cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.ClientID, b.ClientID))
+	}
+	got, want = slices.SortedFunc(slices.Values(got), order), slices.SortedFunc(slices.Values(want), order)
+	if !slices.Equal(got, want) {
+		t.Errorf("cutoffs\n%+v, want\n%+v", got, want)
+	}
+}
+
+func sameKeys(t *testing.T, got, want []keys.Record) {
+	t.Helper()
+	order := func(a, b keys.Record) int { return cmp.Compare(a.ID, b.ID) }
+	got, want = slices.SortedFunc(slices.Values(got), order), slices.SortedFunc(slices.Values(want), order)
+	if !slices.EqualFunc(got, want, func(a, b keys.Record) bool {
+		return a.ID == b.ID && a.Purpose == b.Purpose && a.CreatedAt == b.CreatedAt && a.ActiveAt == b.ActiveAt && bytes.Equal(a.Wrapped, b.Wrapped)
+	}) {
+		t.Errorf("keys\n%+v, want\n%+v", got, want)
+	}
+}
