@@ -24,7 +24,7 @@ fuzz: ## each fuzz target for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)
 
 e2e: ## the built binary, real clients, crashes and faults, the documentation
-	go test -tags e2e -timeout 20m ./internal/e2e/...
+	go test -count 1 -tags e2e -timeout 20m ./internal/e2e/...
 
 docs: ## the generated pages
 	go run ./internal/conformance/table
@@ -33,7 +33,7 @@ docs: ## the generated pages
 soak: tools lint ## the long form: takes about an hour
 	CGO_ENABLED=1 go test -race -count 3 ./...
 	./scripts/fuzz 2m
-	SOAK=1 go test -tags e2e -timeout 2h -v ./internal/e2e/...
+	SOAK=1 go test -count 1 -tags e2e -timeout 2h -v ./internal/e2e/...
 	go run ./internal/conformance/mutate
 
 include bench.mk

@@ -68,7 +68,7 @@ func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 }
 
 // Current is the certificate to present. Files that cannot be used leave the
-// last good one in service.
+// last good one in service, and are tried again at the next look.
 func (c *Certificate) Current() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,14 +86,13 @@ func (c *Certificate) reload() {
 	}
 	var pair tls.Certificate
 	if err == nil {
-		c.changed = changed
 		pair, err = tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	}
 	if err != nil {
 		c.log.Error("cannot load the new certificate; the old one stays in service", "certificate", c.certFile, "error", err)
 		return
 	}
-	c.current = &pair
+	c.changed, c.current = changed, &pair
 	c.log.Info("certificate reloaded", "certificate", c.certFile, "expires", pair.Leaf.NotAfter)
 }
 

@@ -23,7 +23,8 @@ import (
 )
 
 var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "mintage-e2e-")
+	removeLeftovers()
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", leftovers, os.Getpid()))
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -164,6 +165,40 @@ func TestAnOperationThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAnOperationThatIsTooLargeFailsAloneAndEveryTime(t *testing.T) {
+	st := create(t, t.TempDir())
+	g, large := newGrant(1), newGrant(2)
+	large.Subject = strings.Repeat("x", 5000)
+	if err := st.CreateGrant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	event := store.Event{At: base, Name: store.EventGrantRevoked, About: g.ID.String()}
+	event.Detail = large.Subject
+	for range 100 {
+		if err := st.CreateGrant(t.Context(), large); err == nil || errors.Is(err, store.ErrConflict) {
+			t.Fatalf("a subject of 5,000 bytes: %v", err)
+		}
+		if err := st.UpdateGrant(t.Context(), rotated(g, 100), event); err == nil || errors.Is(err, store.ErrConflict) {
+			t.Fatalf("a detail of 5,000 bytes: %v", err)
+		}
+	}
+	holds(t, st, g)
+	absent(t, st, large)
+	// What comes after them suffers nothing, however much is left behind.
+	if err := st.CreateGrant(t.Context(), newGrant(3)); err != nil {
+		t.Errorf("a creation after those that failed: %v", err)
+	}
+	g = rotated(g, 4)
+	event.Detail = strings.Repeat("x", 3900)
+	if err := st.UpdateGrant(t.Context(), g, event, event); err != nil {
+		t.Errorf("an update after those that failed: %v", err)
+	}
+	holds(t, st, g)
+	if events, err := st.Events(t.Context(), g.ID.String(), 10); err != nil || len(events) != 2 {
+		t.Errorf("%d events, %v; want 2", len(events), err)
 	}
 }
 

@@ -48,11 +48,15 @@ var _ store.Store = (*Store)(nil)
 func Create(ctx context.Context, dir string) (*Store, error) {
 	path := filepath.Join(dir, FileName)
 	// SQLite would create the file readable by all; its log inherits the mode.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	// One that exists is left alone: to close it here would drop the locks that
+	// this process has on it (https://sqlite.org/howtocorrupt.html section 2.2).
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, explain(path, err)
 	}
-	f.Close()
 	return open(ctx, path)
 }
 
@@ -92,7 +96,7 @@ func open(ctx context.Context, path string) (_ *Store, err error) {
 			err = explain(path, errors.Join(err, s.Close()))
 		}
 	}()
-	if err := migrate(ctx, db); err != nil {
+	if err := migratePatiently(ctx, db); err != nil {
 		return nil, err
 	}
 	r, err := newReader(path)

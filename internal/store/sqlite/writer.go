@@ -238,6 +238,7 @@ func (w *writer) apply(op *operation) error {
 		statement, bind = w.insertGrant, bindInsert
 	}
 	if err := bind(statement, op.grant); err != nil {
+		statement.reset()
 		return fmt.Errorf("write grant: %w", err)
 	}
 	changed, err := statement.exec()
@@ -256,6 +257,7 @@ func (w *writer) apply(op *operation) error {
 	}
 	for _, e := range op.events {
 		if err := bindEvent(w.insertEvent, e); err != nil {
+			w.insertEvent.reset()
 			return fmt.Errorf("write event: %w", err)
 		}
 		if _, err := w.insertEvent.exec(); err != nil {

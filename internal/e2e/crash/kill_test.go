@@ -1,0 +1,189 @@
+//go:build e2e
+
+package crash
+
+import (
+	"context"
+	"database/sql"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+const clients = 16
+
+// TestOP01_KilledServerKeepsItsWord kills the server at random moments of a
+// mixed load: after each restart, what clients were told is still true.
+func TestOP01_KilledServerKeepsItsWord(t *testing.T) {
+	killLoop(t, binary.Scaled(5, 50), habit{twiceCode: 4, twiceRefresh: 15, replay: 3, generations: 12})
+}
+
+// TestTC22_KilledRedemptionSpendsItsCodeOrDoesNothing does nothing but redeem
+// codes. One whose answer was lost is redeemed by the next request or has been
+// spent; there is no token without a spent code.
+func TestTC22_KilledRedemptionSpendsItsCodeOrDoesNothing(t *testing.T) {
+	l := killLoop(t, binary.Scaled(3, 25), habit{generations: 1})
+	if l.lostCodes.Load() == 0 {
+		t.Error("no redemption lost its answer: nothing was tested")
+	}
+}
+
+// TestTR25_KilledRotationIsWholeOrDidNotHappen does nothing but refresh: after
+// a kill either the old token is the newest one or its successor exists, and
+// the client that repeats its request cannot tell.
+func TestTR25_KilledRotationIsWholeOrDidNotHappen(t *testing.T) {
+	l := killLoop(t, binary.Scaled(3, 25), habit{twiceRefresh: 20, generations: 1 << 20})
+	if l.lostRefreshes.Load() == 0 {
+		t.Error("no refresh lost its answer: nothing was tested")
+	}
+	for _, c := range l.finished {
+		if len(c.tokens) < 3 && !c.ended {
+			t.Error("a chain of refreshes stood still")
+		}
+	}
+}
+
+// TestOP01_KilledFirstStartIsStartedAgain kills the server while it makes its
+// data directory: what is half made is no obstacle.
+func TestOP01_KilledFirstStartIsStartedAgain(t *testing.T) {
+	for range binary.Scaled(8, 100) {
+		dir := t.TempDir()
+		killAtStart(t, dir, time.Duration(rand.IntN(70))*time.Millisecond)
+		s := binary.Start(t, dir)
+		a, err := s.Post(t.Context(), &http.Client{Transport: s.Transport(t, "")}, s.ExchangeForm(s.Code(t, "alice")))
+		if err != nil || a.Status != http.StatusOK {
+			t.Fatalf("the first code: %d, %v", a.Status, err)
+		}
+		s.Kill()
+	}
+}
+
+func killAtStart(t *testing.T, dir string, after time.Duration) {
+	t.Helper()
+	cmd := binary.Command(t, "serve", "--dev", "--data", dir, "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(after)
+	cmd.Process.Kill()
+	cmd.Wait()
+}
+
+// killLoop runs clients against a server that is killed again and again, and
+// checks everything that they saw.
+func killLoop(t *testing.T, kills int, h habit) *load {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	dir := t.TempDir()
+	// The longest window there is: a repeat after a restart is inside it.
+	s := binary.Start(t, dir, "--retry-window", "4m", "--code-lifetime", "10m")
+	l := newLoad(t, s, h)
+
+	// Inside t.Context, so that a failed test does not leave them at work.
+	ctx, stop := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	for i := range clients {
+		working.Go(func() {
+			l.work(ctx, &http.Client{Transport: s.Transport(t, "")}, rand.New(rand.NewPCG(seed, uint64(i)+1)))
+		})
+	}
+	defer working.Wait()
+	defer stop()
+
+	verifier := &http.Client{Transport: s.Transport(t, "")}
+	verified := 0
+	for range kills {
+		time.Sleep(time.Duration(150+rng.IntN(500)) * time.Millisecond)
+		s.Kill()
+		l.mu.Lock()
+		recent := l.finished[max(verified, len(l.finished)-60):]
+		verified = len(l.finished)
+		l.mu.Unlock()
+		checkIntegrity(t, dir)
+		if rng.IntN(3) == 0 { // also while it recovers
+			killAtStart(t, dir, time.Duration(rng.IntN(80))*time.Millisecond)
+			checkIntegrity(t, dir)
+		}
+		restart(t, s)
+		// Beside the load: what was answered last before the kill.
+		for _, c := range recent {
+			l.verify(verifier, c)
+		}
+	}
+	stop()
+	working.Wait()
+
+	s.Kill()
+	restart(t, s)
+	for _, c := range l.finished {
+		l.verify(verifier, c)
+	}
+	if err := s.Stop(); err != nil {
+		t.Errorf("the last stop: %v", err)
+	}
+	checkIntegrity(t, dir)
+	for _, word := range []string{`"level":"ERROR"`, "panic", "DATA RACE"} {
+		if strings.Contains(s.Log(), word) {
+			t.Errorf("the log has %s", word)
+		}
+	}
+	l.judge()
+	if l.lostCodes.Load()+l.lostRefreshes.Load() == 0 {
+		t.Error("no answer was lost: the kills met no request")
+	}
+	return l
+}
+
+// restart starts the server again. Its port may be another connection's for a
+// moment, because it was not reserved while nobody listened.
+func restart(t *testing.T, s *binary.Server) {
+	t.Helper()
+	var err error
+	for range 20 {
+		if err = s.Restart(t); err == nil || !strings.Contains(err.Error(), "address already in use") {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkIntegrity looks at a copy of what a dead server has left, so that the
+// server itself meets the files as they were.
+func checkIntegrity(t *testing.T, dir string) {
+	t.Helper()
+	copied := t.TempDir()
+	for _, name := range []string{"mintage.db", "mintage.db-wal"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if os.IsNotExist(err) && strings.HasSuffix(name, "-wal") {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(copied, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(copied, "mintage.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var verdict string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+		t.Errorf("integrity check: %q, %v", verdict, err)
+	}
+}

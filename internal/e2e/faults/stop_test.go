@@ -1,0 +1,155 @@
+//go:build e2e
+
+package faults
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// drain is how long a stop may take, with everything that belongs to it.
+const drain = 10 * time.Second
+
+// A pending request is one that the server has begun to handle and whose body
+// has not arrived.
+type pending struct {
+	conn    *tls.Conn
+	answers *bufio.Reader
+	rest    string
+}
+
+// begin sends a request but for the last bytes of its body.
+func (c *client) begin(form url.Values) *pending {
+	c.t.Helper()
+	u, err := url.Parse(c.TokenEndpoint)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	conn, err := tls.Dial("tcp", u.Host, c.Transport(c.t, "").TLSClientConfig)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	body := form.Encode()
+	half := len(body) / 2
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
+		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", u.RequestURI(), u.Host, len(body))
+	p := &pending{conn, bufio.NewReader(conn), body[half:]}
+	// The handler is running once it asks for the body.
+	if line, err := p.answers.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
+		c.t.Fatalf("%q, %v instead of 100 Continue", line, err)
+	}
+	p.answers.ReadString('\n')
+	fmt.Fprint(conn, body[:half])
+	return p
+}
+
+// finish sends the rest and reads the answer.
+func (p *pending) finish(t *testing.T) *http.Response {
+	t.Helper()
+	fmt.Fprint(p.conn, p.rest)
+	resp, err := http.ReadResponse(p.answers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp
+}
+
+// refusesConnections waits until the public listener is closed.
+func (c *client) refusesConnections() {
+	c.t.Helper()
+	u, err := url.Parse(c.TokenEndpoint)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.DialTimeout("tcp", u.Host, time.Second)
+		if err != nil {
+			return
+		}
+		conn.Close()
+	}
+	c.t.Fatal("new connections are accepted 5 seconds after the signal")
+}
+
+// TestOP03_StopFinishesWhatRuns sends SIGTERM while many requests are at work:
+// each gets its answer, and what it says holds after the next start.
+func TestOP03_StopFinishesWhatRuns(t *testing.T) {
+	t.Parallel()
+	c := start(t, t.TempDir())
+	var running []*pending
+	var tokens []string
+	for range 40 {
+		token := c.session()
+		tokens = append(tokens, token)
+		running = append(running, c.begin(c.RefreshForm(token)))
+	}
+	code := c.code()
+	running = append(running, c.begin(c.ExchangeForm(code)))
+	began := time.Now()
+	if err := c.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.refusesConnections()
+	for _, p := range running {
+		if resp := p.finish(t); resp.StatusCode != http.StatusOK {
+			t.Errorf("a running request was answered %d", resp.StatusCode)
+		}
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("exit: %v", err)
+	}
+	if took := time.Since(began); took > drain/2 {
+		t.Errorf("the stop took %s, though nothing stalled", took)
+	}
+	c.again()
+	for _, token := range tokens {
+		c.must(c.refresh(token), http.StatusOK) // a repeat: same pair again
+	}
+	c.must(c.redeem(code), http.StatusBadRequest) // it was spent
+}
+
+// TestOP03_StalledClientDoesNotHoldTheStop sends SIGTERM while a client has
+// stopped in the middle of its request.
+func TestOP03_StalledClientDoesNotHoldTheStop(t *testing.T) {
+	t.Parallel()
+	c := start(t, t.TempDir())
+	token := c.session()
+	stalled := c.begin(c.RefreshForm(token))
+	began := time.Now()
+	if err := c.Stop(); err != nil {
+		t.Errorf("exit: %v", err)
+	}
+	if took := time.Since(began); took > drain {
+		t.Errorf("the stop took %s, at most %s are promised", took, drain)
+	}
+	stalled.conn.Close()
+	c.again()
+	c.must(c.refresh(token), http.StatusOK)
+}
+
+// TestOP03_IdleConnectionsDoNotHoldTheStop has keep-alive connections.
+func TestOP03_IdleConnectionsDoNotHoldTheStop(t *testing.T) {
+	t.Parallel()
+	c := start(t, t.TempDir())
+	for range 8 {
+		c.must(connect(t, c.Server).redeem(c.code()), http.StatusOK)
+	}
+	began := time.Now()
+	if err := c.Stop(); err != nil {
+		t.Errorf("exit: %v", err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("the stop took %s", took)
+	}
+}
