@@ -1,0 +1,366 @@
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+const (
+	realm    = "/api"
+	endpoint = "/oauth2/access_token?realm=/api"
+	redirect = "https://client.example/cb"
+	// otherRedirect is registered for every client too.
+	otherRedirect = "https://client.example/other?a=1&b=2"
+)
+
+// A deployment is a whole server on a store of its own, with a clock that
+// tests set, reached over TLS.
+type deployment struct {
+	t         *testing.T
+	dir       string
+	address   string
+	store     store.Store // as the server sees it, faults and all
+	sqlite    *sqlite.Store
+	directory *issuer.Directory
+	issuer    *issuer.Issuer
+	log       *lockedBuffer
+	roots     *x509.CertPool
+	plain     bool
+	kept      *http.Client
+	ended     func(func()) // runs something at the end of the test
+	clock     atomic.Int64 // milliseconds since 1970; it stands still
+	a, b      client
+}
+
+// options are what a test can choose about its deployment.
+type options struct {
+	server.Options
+	retryWindow       time.Duration
+	retryWindowPublic time.Duration
+	wrap              func(store.Store) store.Store
+	tune              func(*http.Server)
+	monotonic         func() time.Time // of the directory
+	alone             bool             // not beside other tests
+}
+
+// A client is a registration and its secret.
+type client struct {
+	store.Client
+	secret string
+}
+
+// start runs a deployment until the end of the test. Its clock stands still.
+func start(t *testing.T, choose ...func(*options)) *deployment {
+	t.Helper()
+	def := config.Default()
+	o := options{
+		Options:     server.Options{BasicAuthStatus: def.Errors.BasicAuthStatus},
+		retryWindow: def.RetryWindow.Std(), retryWindowPublic: def.RetryWindowPublic.Std(),
+		monotonic: time.Now,
+	}
+	for _, f := range choose {
+		f(&o)
+	}
+	if !o.alone {
+		t.Parallel()
+	}
+	d := &deployment{t: t, dir: t.TempDir(), log: &lockedBuffer{}, plain: o.PlainHTTP, ended: t.Cleanup}
+	d.clock.Store(time.Now().UnixMilli())
+	log := slog.New(slog.NewJSONHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+
+	var err error
+	if d.sqlite, err = sqlite.Create(t.Context(), d.dir); err != nil {
+		t.Fatal(err)
+	}
+	d.store = d.sqlite
+	if o.wrap != nil {
+		d.store = o.wrap(d.sqlite)
+	}
+	kek, err := keys.ParseKEK(keys.NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.directory, err = issuer.OpenDirectory(t.Context(), d.store, kek, log, o.monotonic); err != nil {
+		t.Fatal(err)
+	}
+	d.issuer = issuer.New(issuer.Issuer{
+		Realm: realm, Store: d.store, Directory: d.directory,
+		Policy: grant.Policy{
+			AccessLifetime: def.AccessTokenLifetime.Std(), RefreshLifetime: def.RefreshTokenLifetime.Std(),
+			RetryWindow: o.retryWindow,
+		},
+		RetryWindowPublic: o.retryWindowPublic, CodeLifetime: def.CodeLifetime.Std(),
+		Now: d.now, Log: log,
+	})
+	background, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { d.directory.Run(background) })
+
+	srv := server.HTTPServer(server.New(d.issuer, o.Options, log).Handler(), log)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.address = listener.Addr().String()
+	if !d.plain {
+		certFile, keyFile, roots := certificate(t)
+		d.roots = roots
+		cert, err := server.LoadCertificate(certFile, keyFile, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.TLSConfig = server.TLSConfig(cert)
+	}
+	if o.tune != nil {
+		o.tune(srv)
+	}
+	running.Go(func() {
+		if d.plain {
+			srv.Serve(listener)
+		} else {
+			srv.ServeTLS(listener, "", "")
+		}
+	})
+	t.Cleanup(func() {
+		srv.Close()
+		stop()
+		running.Wait()
+		if err := d.sqlite.Close(); err != nil {
+			t.Errorf("close store: %v", err)
+		}
+	})
+	d.a = d.client(issuer.Registration{Name: "A"})
+	d.b = d.client(issuer.Registration{Name: "B"})
+	return d
+}
+
+func strict(o *options) { o.retryWindow, o.retryWindowPublic = 0, 0 }
+
+func alone(o *options) { o.alone = true }
+
+// now is the deployment's clock.
+func (d *deployment) now() time.Time {
+	return time.UnixMilli(d.clock.Load())
+}
+
+// step moves the deployment's clock.
+func (d *deployment) step(by time.Duration) { d.clock.Add(by.Milliseconds()) }
+
+// client registers a client, with what the registration leaves open filled in.
+func (d *deployment) client(r issuer.Registration) client {
+	d.t.Helper()
+	if r.Name == "" {
+		r.Name = d.t.Name()
+	}
+	if len(r.Name) > 100 {
+		r.Name = r.Name[:100]
+	}
+	if r.RedirectURIs == nil {
+		r.RedirectURIs = []string{redirect, otherRedirect}
+	}
+	if r.Scope == "" {
+		r.Scope = "a b c"
+	}
+	if r.Auth == "" {
+		r.Auth = store.AuthEither
+	}
+	c, secret, err := r.Client(realm, d.ring(), d.issuer.Policy, grant.At(d.now()))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if r.Secret != "" {
+		secret = r.Secret
+	}
+	if err := d.sqlite.CreateClient(context.Background(), c); err != nil {
+		d.t.Fatal(err)
+	}
+	d.poll()
+	return client{c, string(secret)}
+}
+
+// change writes an altered registration.
+func (d *deployment) change(c client, alter func(*store.Client)) client {
+	d.t.Helper()
+	c.Client = c.Clone()
+	alter(&c.Client)
+	c.Version++
+	if err := d.sqlite.UpdateClient(context.Background(), c.Client, nil); err != nil {
+		d.t.Fatal(err)
+	}
+	d.poll()
+	return c
+}
+
+// cutOff refuses what was authorized for a subject until now.
+func (d *deployment) cutOff(c store.Cutoff) {
+	d.t.Helper()
+	c.Realm, c.At = realm, grant.At(d.now())
+	if err := d.sqlite.AddCutoff(context.Background(), c); err != nil {
+		d.t.Fatal(err)
+	}
+	d.poll()
+}
+
+func (d *deployment) poll() {
+	d.t.Helper()
+	if err := d.directory.Poll(context.Background()); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *deployment) ring() *keys.Ring {
+	d.t.Helper()
+	view, err := d.directory.View()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return view.Ring
+}
+
+// row is a grant as it is stored.
+func (d *deployment) row(id grant.ID) grant.Grant {
+	d.t.Helper()
+	g, err := d.sqlite.Grant(context.Background(), id)
+	if err != nil {
+		d.t.Fatalf("grant %s: %v", id, err)
+	}
+	return g
+}
+
+// code issues one, as a login portal would.
+func (d *deployment) code(c client, choose ...func(*issuer.Authorization)) issuer.IssuedCode {
+	d.t.Helper()
+	a := issuer.Authorization{ClientID: c.ID, RedirectURI: c.RedirectURIs[0], Subject: "alice"}
+	for _, f := range choose {
+		f(&a)
+	}
+	code, err := d.issuer.IssueCode(context.Background(), a)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return code
+}
+
+// A lockedBuffer collects the log.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+var makeCertificate = sync.OnceValues(func() ([2][]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return [2][]byte{}, err
+	}
+	return selfSigned(key, &key.PublicKey)
+})
+
+// selfSigned is a certificate and its key, in PEM.
+func selfSigned(key, public any) (files [2][]byte, err error) {
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "conformance tests"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
+	if err != nil {
+		return files, err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return files, err
+	}
+	files[0] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	files[1] = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	return files, nil
+}
+
+// certificate writes the tests' certificate into files.
+func certificate(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
+	t.Helper()
+	pair, err := makeCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = writePair(t, t.TempDir(), pair)
+	roots = x509.NewCertPool()
+	roots.AppendCertsFromPEM(pair[0])
+	return certFile, keyFile, roots
+}
+
+func writePair(t *testing.T, dir string, pair [2][]byte) (certFile, keyFile string) {
+	t.Helper()
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for i, name := range []string{certFile, keyFile} {
+		if err := os.WriteFile(name, pair[i], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+var lastLocal atomic.Uint32
+
+// local is an address of this machine that nobody else in the test process
+// connects from: failed authentications are counted by address.
+func local() *net.TCPAddr {
+	n := lastLocal.Add(1)
+	return &net.TCPAddr{IP: net.IPv4(127, byte(1+n>>16), byte(n>>8), byte(n))}
+}
+
+// dial opens a connection from an address of its own.
+func (d *deployment) dial(from *net.TCPAddr) net.Conn {
+	d.t.Helper()
+	dialer := &net.Dialer{LocalAddr: from, Timeout: 10 * time.Second}
+	conn, err := dialer.Dial("tcp", d.address)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if d.plain {
+		return conn
+	}
+	secure := tls.Client(conn, &tls.Config{RootCAs: d.roots, ServerName: "127.0.0.1", NextProtos: []string{"http/1.1"}})
+	if err := secure.Handshake(); err != nil {
+		d.t.Fatal(err)
+	}
+	return secure
+}

@@ -1,0 +1,153 @@
+package conformance
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// A Mutation breaks one safety on purpose.
+type Mutation struct {
+	Name string // what is taken out
+	File string // relative to the repository's root
+	Old  string // occurs exactly once
+	New  string
+	Test string // command that must fail, in the manner of a test
+}
+
+// Apply is the broken source.
+func (m Mutation) Apply(source []byte) ([]byte, error) {
+	if n := bytes.Count(source, []byte(m.Old)); n != 1 {
+		return nil, fmt.Errorf("mutation %q: its text occurs %d times in %s", m.Name, n, m.File)
+	}
+	return bytes.Replace(source, []byte(m.Old), []byte(m.New), 1), nil
+}
+
+const here = "go test ./internal/conformance -run "
+
+// Mutations lists what must not be taken out unnoticed.
+var Mutations = []Mutation{
+	{
+		Name: "compare-and-swap of a grant's version", File: "internal/store/sqlite/grant.go",
+		Old:  "attempt = ?\n\t\tWHERE id = ? AND version = ?`",
+		New:  "attempt = ?\n\t\tWHERE id = ? AND ? IS NOT NULL`",
+		Test: here + "TestTR11",
+	},
+	{
+		Name: "single-use gate of codes", File: "internal/store/sqlite/grant.go",
+		Old:  "ON CONFLICT (id) DO NOTHING`",
+		New:  "ON CONFLICT (id) DO UPDATE SET attempt = excluded.attempt`",
+		Test: here + "TestTC19",
+	},
+	{
+		Name: "owner of a refresh token", File: "internal/grant/grant.go",
+		Old:  "case g.ClientID != r.ClientID || g.Realm != r.Realm:\n\t\treturn g.refuse(OtherClient)\n\tcase g.State == Revoked:",
+		New:  "case false:\n\t\treturn g.refuse(OtherClient)\n\tcase g.State == Revoked:",
+		Test: here + "TestTR04",
+	},
+	{
+		Name: "owner of a code", File: "internal/grant/grant.go",
+		Old: "case c.ClientID != r.ClientID || c.Realm != r.Realm:", New: "case false:",
+		Test: here + "TestTC04",
+	},
+	{
+		Name: "replay before expiry", File: "internal/grant/grant.go",
+		Old: "case older && !g.repeats(r, p, now):", New: "case older && now < g.ExpiresAt && !g.repeats(r, p, now):",
+		Test: here + "TestTR06",
+	},
+	{
+		Name: "replay before scope", File: "internal/grant/grant.go",
+		Old: "case older && !g.repeats(r, p, now):", New: `case older && (r.Scope == "" || g.Scope.Covers(r.Scope)) && !g.repeats(r, p, now):`,
+		Test: here + "TestTG43",
+	},
+	{
+		Name: "end of the retry window", File: "internal/grant/grant.go",
+		Old: "if p.RetryWindow <= 0 || r.Generation != g.Generation-1 {", New: "if r.Generation != g.Generation-1 {\n\t\treturn false\n\t}\n\tif p.RetryWindow > 0 {\n\t\treturn true\n\t}\n\tif p.RetryWindow <= 0 {",
+		Test: here + "TestTR13",
+	},
+	{
+		Name: "retry only of the last generation", File: "internal/grant/grant.go",
+		Old: "if p.RetryWindow <= 0 || r.Generation != g.Generation-1 {", New: "if p.RetryWindow <= 0 {",
+		Test: here + "TestTR09",
+	},
+	{
+		Name: "revocation by a replayed code", File: "internal/grant/grant.go",
+		Old: "return g.revoke(CodeReplayed)", New: "return g.refuse(CodeReplayed)",
+		Test: here + "TestTC14",
+	},
+	{
+		Name: "commit before a refusal", File: "internal/issuer/issuer.go",
+		Old: "if d.Next != g {", New: "if d.Next != g && d.Refusal == grant.Allowed {",
+		Test: here + "TestTR06",
+	},
+	{
+		Name: "redirect URI of a code", File: "internal/grant/grant.go",
+		Old: "case HashRedirectURI(r.RedirectURI) != c.RedirectHash:", New: "case false:",
+		Test: here + "TestTC06",
+	},
+	{
+		Name: "PKCE", File: "internal/grant/grant.go",
+		Old: "case !c.proves(r.Verifier):", New: "case false:",
+		Test: here + "TestTC09",
+	},
+	{
+		Name: "verifier without a challenge", File: "internal/grant/code.go",
+		Old: `return verifier == ""`, New: "return true",
+		Test: here + "TestTC11",
+	},
+	{
+		Name: "cutoffs", File: "internal/grant/policy.go",
+		Old: "return cutoff != 0 && authorizedAt <= cutoff.Add(p.MaxSkew)", New: "return false",
+		Test: here + "TestTR26",
+	},
+	{
+		Name: "MAC of tokens", File: "internal/keys/token.go",
+		Old:  "if subtle.ConstantTimeCompare(k.macToken(sum[:0], prefix, realm, b[:size])[:macSize], b[size:]) != 1 {",
+		New:  "if subtle.ConstantTimeCompare(k.macToken(sum[:0], prefix, realm, b[:size])[:macSize], b[size:]) == 2 {",
+		Test: here + "TestTR03",
+	},
+	{
+		Name: "realm in the MAC", File: "internal/keys/token.go",
+		Old: "l = append(l, realm...)", New: `l = append(l, "/api"...)`,
+		Test: here + "TestTG43",
+	},
+	{
+		Name: "kind in the MAC", File: "internal/keys/token.go",
+		Old: "l := append(label[:0], prefix...)", New: "l := append(label[:0], CodePrefix...)",
+		Test: "go test ./internal/keys",
+	},
+	{
+		Name: "state of clients", File: "internal/issuer/directory.go",
+		Old: "if r == nil || r.Realm != realm || r.State != store.ClientEnabled {", New: "if r == nil || r.Realm != realm {",
+		Test: here + "TestCA21",
+	},
+	{
+		Name: "same work for unknown clients", File: "internal/issuer/client.go",
+		Old: "	digest := view.Ring.Digest(cred.Secret)\n", New: "	if _, known := view.Client(iss.Realm, cred.ClientID); !known {\n\t\treturn nil, ErrClient\n\t}\n	digest := view.Ring.Digest(cred.Secret)\n",
+		Test: here + "TestCA26",
+	},
+	{
+		Name: "expiry of secrets", File: "internal/store/client.go",
+		Old: "return s.ExpiresAt != 0 && now >= s.ExpiresAt", New: "return false",
+		Test: here + "TestCA20",
+	},
+	{
+		Name: "parameters in the query", File: "internal/oauth/params.go",
+		Old: "case known && !queryAllowed:", New: "case known && !queryAllowed && false:",
+		Test: here + "TestTG05",
+	},
+	{
+		Name: "end of a chunked connection", File: "internal/server/server.go",
+		Old: "if len(r.TransferEncoding) > 0 {", New: "if len(r.TransferEncoding) > 9 {",
+		Test: here + "TestTL08",
+	},
+	{
+		Name: "cipher suites", File: "internal/server/listener.go",
+		Old: "tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,", New: "tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA,",
+		Test: here + "TestTL03",
+	},
+	{
+		Name: "durable commits", File: "internal/store/sqlite/sqlite.go",
+		Old: `"synchronous = FULL"`, New: `"synchronous = OFF"`,
+		Test: "go test ./internal/store/sqlite -run TestEveryConnectionHasTheSettingsThatDurabilityNeeds",
+	},
+}

@@ -1,0 +1,145 @@
+package conformance_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func TestOP05_AClockThatJumpsAcceptsNothingTwiceAndLosesNothing(t *testing.T) {
+	d := start(t, strict)
+	pair, id := d.tokens(d.a)
+	code := d.code(d.a)
+	for _, jump := range []time.Duration{-time.Hour, time.Hour, time.Second, -time.Second, 24 * time.Hour, -24 * time.Hour} {
+		d.step(jump)
+		before := d.row(id)
+		next := d.alive(d.a, pair.RefreshToken)
+		after := d.row(id)
+		if after.Generation != before.Generation+1 || after.RotatedAt < before.RotatedAt {
+			t.Errorf("after %s: generation %d to %d, instant %d to %d", jump, before.Generation, after.Generation, before.RotatedAt, after.RotatedAt)
+		}
+		if next.RefreshToken == pair.RefreshToken || next.AccessToken == pair.AccessToken {
+			t.Errorf("after %s: a token came back", jump)
+		}
+		pair = next
+	}
+	// The code's minute is over when the clock says so, and began again when it
+	// was put back; its single use does not depend on the clock.
+	d.step(time.Hour)
+	want(t, d.post(d.a.redeem(code.Code)), 400, "invalid_grant")
+	d.step(-time.Hour)
+	made := d.mustIssue(d.post(d.a.redeem(code.Code)))
+	for _, jump := range []time.Duration{-24 * time.Hour, 48 * time.Hour} {
+		d.step(jump)
+		want(t, d.post(d.a.redeem(code.Code)), 400, "invalid_grant")
+	}
+	d.dead(d.a, made.RefreshToken, code.GrantID, grant.ReasonCodeReplayed)
+
+	// A clock far ahead removes only what nobody can present any more.
+	sweep := func() (deleted int) {
+		t.Helper()
+		_, n, err := d.sqlite.SweepGrants(context.Background(), grant.ID{}, grant.At(d.now()), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	spent, last := d.tokens(d.a)
+	d.alive(d.a, spent.RefreshToken)
+	d.step(31 * 24 * time.Hour)
+	if n := sweep(); n != 1 {
+		t.Errorf("%d grants were removed, want the one of the redeemed code", n)
+	}
+	want(t, d.post(d.a.refresh(spent.RefreshToken)), 400, "invalid_grant")
+	if g := d.row(last); g.State != grant.Revoked {
+		t.Errorf("a replay was not recognised: %v", g.State)
+	}
+	d.step(72 * time.Hour)
+	if n := sweep(); n == 0 {
+		t.Error("nothing was removed")
+	}
+}
+
+func TestOP11_AFaultyConfigurationIsRefusedAtStart(t *testing.T) {
+	d := start(t)
+	good := config.Default()
+	good.PublicURL, good.TLS.Cert, good.TLS.Key = "https://auth.example.com", "cert.pem", "key.pem"
+	if c := good; c.Check() != nil {
+		t.Fatalf("the good configuration: %v", c.Check())
+	}
+	for key, spoil := range map[string]func(*config.Config){
+		"public_url":               func(c *config.Config) { c.PublicURL = "http://auth.example.com" },
+		"issuer":                   func(c *config.Config) { c.Issuer = "http://auth.example.com/oauth2/api" },
+		"tls":                      func(c *config.Config) { c.TLS.Key = "" },
+		"listen":                   func(c *config.Config) { c.Listen = "8443" },
+		"retry_window":             func(c *config.Config) { c.RetryWindow = config.Duration(5 * time.Minute) },
+		"access_token_lifetime":    func(c *config.Config) { c.AccessTokenLifetime = config.Duration(90500 * time.Millisecond) },
+		"code_lifetime":            func(c *config.Config) { c.CodeLifetime = config.Duration(time.Hour) },
+		"errors.basic_auth_status": func(c *config.Config) { c.Errors.BasicAuthStatus = 403 },
+		"cors.origins":             func(c *config.Config) { c.CORS.Origins = []string{"*"} },
+		"admin.listen":             func(c *config.Config) { c.Admin.Listen = "0.0.0.0:9443" },
+	} {
+		c := good
+		spoil(&c)
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	open := good
+	open.TLS, open.Listen = config.TLS{}, "0.0.0.0:8443"
+	if err := open.Check(); err == nil {
+		t.Error("plain http on every interface is accepted")
+	}
+
+	// Keys that do not open the store, or are none.
+	log := slog.New(slog.DiscardHandler)
+	other, err := keys.ParseKEK(keys.NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := issuer.OpenDirectory(t.Context(), d.sqlite, other, log, time.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
+		t.Errorf("another key-encryption key: %v", err)
+	}
+	for _, text := range []string{"", "c2hvcnQ=\n", "not base64", strings.Repeat("A", 44)} {
+		if _, err := keys.ParseKEK(text); err == nil || !strings.Contains(err.Error(), "32 bytes in base64") {
+			t.Errorf("a key-encryption key of %d characters: %v", len(text), err)
+		}
+	}
+}
+
+func TestOP19_RegistrationRefusesWhatIsNotSafe(t *testing.T) {
+	d := start(t)
+	refused := func(r issuer.Registration, field string) {
+		t.Helper()
+		r.Name, r.Scope = "x", "a"
+		if r.Auth == "" {
+			r.Auth = store.AuthEither
+		}
+		_, _, err := r.Client(realm, d.ring(), d.issuer.Policy, 1)
+		if invalid, ok := err.(*issuer.Invalid); !ok || invalid.Field != field || invalid.Message == "" {
+			t.Errorf("%v: %v, want a fault of %s", r.RedirectURIs, err, field)
+		}
+	}
+	for _, uri := range []string{
+		"https://*.example/cb", "https://client.example/*", "http://client.example/cb", "https://client.example/cb#f", "/cb", "client.example/cb",
+		"javascript:alert(1)", "data:text/html,x", "https://user@client.example/", "https:///cb", "ftp://client.example/", "com.example.app:/cb",
+		"http://127.0.0.1/cb", "https://client.example/a b", "https://client.example/\n", "",
+	} {
+		refused(issuer.Registration{RedirectURIs: []string{uri}}, "redirect-uri")
+	}
+	refused(issuer.Registration{}, "redirect-uri")
+	refused(issuer.Registration{RedirectURIs: []string{redirect}, GrantTypes: []string{"password"}}, "grant-types")
+	refused(issuer.Registration{RedirectURIs: []string{redirect}, RetryWindow: new(time.Hour)}, "retry-window")
+	refused(issuer.Registration{RedirectURIs: []string{redirect}, Secret: "short"}, "secret-stdin")
+	for _, uri := range []string{"http://localhost/cb", "http://127.0.0.1.evil.example/cb", "http://0x7f000001/cb", "myapp:/cb"} {
+		refused(issuer.Registration{Native: true, RedirectURIs: []string{uri}}, "redirect-uri")
+	}
+}

@@ -1,0 +1,240 @@
+package conformance_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// The token endpoint's errors are one table, in the order in which a request
+// is checked: H transport, F form, P parameters, T grant type, C client, U
+// permission, G grant, S scope, E our own faults. A defect found at one step
+// costs nothing that a later step would have used.
+
+// A row is one defect of an otherwise good request and its exact answer.
+type row struct {
+	step, name string
+	kinds      []string // grant types that the defect can meet; nil for both
+	spoil      func(*flow)
+
+	status      int
+	code        string
+	description string
+	header      []string // beyond those of every answer
+	revokes     grant.Reason
+	// dies says that the grant cannot be used afterwards although the
+	// request changed nothing: its client or the time has ended it.
+	dies bool
+}
+
+// A flow is one good request, before and after it is spoiled.
+type flow struct {
+	*deployment
+	kind   string
+	client client // who sends the request
+	owner  client // whose code and token it carries
+	id     grant.ID
+	code   string
+	tokens tokens // of the same grant, if kind is refresh_token
+	good   url.Values
+	req    *request
+	faulty *faulty
+	// undo takes away what made the request fail, apart from the request.
+	undo func()
+}
+
+const (
+	byCode    = "authorization_code"
+	byRefresh = "refresh_token"
+	challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM" // RFC 7636 appendix B
+	verifier  = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+)
+
+var (
+	onlyCode    = []string{byCode}
+	onlyRefresh = []string{byRefresh}
+	bothKinds   = []string{byCode, byRefresh}
+)
+
+// newFlow prepares a good request of client A.
+func newFlow(d *deployment, f *faulty, kind string) *flow {
+	x := &flow{deployment: d, kind: kind, faulty: f, undo: func() {}}
+	x.use(d.client(issuer.Registration{Name: "owner"}))
+	return x
+}
+
+// use gives the flow to a client, with a code or token of its own. A code is
+// issued without a challenge unless choose says otherwise.
+func (x *flow) use(c client, choose ...func(*issuer.Authorization)) {
+	code := x.deployment.code(c, choose...)
+	x.client, x.owner, x.id, x.code = c, c, code.GrantID, code.Code
+	x.good = c.redeem(code.Code)
+	if x.kind == byRefresh {
+		x.tokens = x.mustIssue(x.post(x.good))
+		x.good = c.refresh(x.tokens.RefreshToken)
+	}
+	x.req = newRequest(x.good)
+}
+
+// set changes the request's form.
+func (x *flow) set(pairs ...string) { x.req.form = with(x.req.form, pairs...) }
+
+// body replaces the request's body.
+func (x *flow) body(s string) { x.req.body = &s }
+
+// commonHeader is what every answer of the endpoint carries. The values of
+// Date and X-Request-Id are compared by form.
+var commonHeader = map[string]string{
+	"Content-Type": "application/json", "Cache-Control": "no-store", "Pragma": "no-cache",
+	"X-Content-Type-Options": "nosniff", "X-Request-Id": `[0-9a-f]{16}`, "Date": ".+ GMT", "Content-Length": "[0-9]+",
+}
+
+// compareHeader fails the test unless the answer has exactly the headers of
+// every answer and those in extra, each once.
+func compareHeader(t *testing.T, a answer, extra ...string) {
+	t.Helper()
+	expect := maps.Clone(commonHeader)
+	for _, line := range extra {
+		name, value, _ := strings.Cut(line, ": ")
+		expect[name] = regexp.QuoteMeta(value)
+		if name == "Retry-After" && value == "N" {
+			expect[name] = "[123]" // spread on purpose
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(expect)) {
+		if len(a.header[name]) != 1 || !regexp.MustCompile("^(?:"+expect[name]+")$").MatchString(a.header[name][0]) {
+			t.Errorf("header %s is %q, want one %s", name, a.header[name], expect[name])
+		}
+	}
+	for name := range a.header {
+		if _, ok := expect[name]; !ok {
+			t.Errorf("header %s: %q must not be there", name, a.header[name])
+		}
+	}
+}
+
+func errorBody(code, description string) string {
+	return fmt.Sprintf(`{"error":%q,"error_description":%q}`, code, description)
+}
+
+func TestTG43_TC30_EveryDefectHasItsExactAnswerAndCostsWhatItMust(t *testing.T) {
+	f := &faulty{}
+	d := start(t, strict, faults(f))
+	for _, r := range table() {
+		kinds := r.kinds
+		if kinds == nil {
+			kinds = bothKinds
+		}
+		for _, kind := range kinds {
+			t.Run(r.step+"/"+r.name+"/"+kind, func(t *testing.T) {
+				d.t = t
+				x := newFlow(d, f, kind)
+				r.spoil(x)
+				a := d.send(x.req)
+				f.heal()
+				if a.status != r.status {
+					t.Errorf("status %d, want %d", a.status, r.status)
+				}
+				body := errorBody(r.code, r.description)
+				if x.req.method == http.MethodHead {
+					body = ""
+					a.header["Content-Length"] = []string{"0"} // RFC 9110 section 8.6: it may be left out
+				}
+				compareHeader(t, a, r.header...)
+				if a.body != body {
+					t.Errorf("got %v, want the body %s", a, body)
+				}
+				x.undo()
+				x.prove(r)
+			})
+		}
+	}
+	d.t = t
+}
+
+// prove uses the code or token of a spoiled request in a good one.
+func (x *flow) prove(r row) {
+	x.t.Helper()
+	switch {
+	case r.revokes == anyReplay:
+		x.dead(x.owner, x.tokens.RefreshToken, x.id, x.replayReason())
+	case r.revokes != grant.NoReason:
+		x.dead(x.owner, x.tokens.RefreshToken, x.id, r.revokes)
+	case r.dies && x.kind == byCode:
+		if _, err := x.sqlite.Grant(x.t.Context(), x.id); err != store.ErrNotFound {
+			x.t.Errorf("the code left a grant behind (error %v)", err)
+		}
+	case r.dies:
+		if g := x.row(x.id); g.State != grant.Active || g.Generation != 1 || g.Version != 1 {
+			x.t.Errorf("the grant was changed: generation %d, version %d, %v", g.Generation, g.Version, g.State)
+		}
+	default:
+		x.mustIssue(x.post(x.good))
+	}
+}
+
+// Answers within a group are the same bytes, so that they tell a stranger
+// nothing about clients, and a client nothing about grants.
+func TestCA02_TC02_AnswersWithinAGroupAreByteIdentical(t *testing.T) {
+	f := &faulty{}
+	d := start(t, strict, faults(f))
+	group := func(r row) string {
+		switch {
+		case r.step == "C2" || r.step == "C3" || r.step == "C4":
+			return "client"
+		case r.step[0] == 'G' && r.step != "G10":
+			return "grant"
+		}
+		return ""
+	}
+	first := map[string]string{}
+	seen := map[string]int{}
+	for _, r := range table() {
+		name := group(r)
+		if name == "" {
+			continue
+		}
+		kinds := r.kinds
+		if kinds == nil {
+			kinds = bothKinds
+		}
+		for _, kind := range kinds {
+			x := newFlow(d, f, kind)
+			r.spoil(x)
+			x.set("state", "held-constant")
+			a := d.send(x.req)
+			f.heal()
+			x.undo()
+			delete(a.header, "Date")
+			delete(a.header, "X-Request-Id")
+			header, err := json.Marshal(a.header)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes := fmt.Sprintf("%d\n%s\n%s", a.status, header, a.body)
+			if first[name] == "" {
+				first[name] = bytes
+			}
+			if bytes != first[name] {
+				t.Errorf("%s %s (%s) differs from its group:\n%s\n%s", r.step, r.name, kind, bytes, first[name])
+			}
+			if a.State != "held-constant" {
+				t.Errorf("%s %s: state %q is not echoed", r.step, r.name, a.State)
+			}
+			seen[name]++
+		}
+	}
+	if seen["client"] < 10 || seen["grant"] < 15 {
+		t.Errorf("the groups have only %v members", seen)
+	}
+}

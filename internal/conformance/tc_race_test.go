@@ -1,0 +1,219 @@
+package conformance_test
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func s256(verifier string) string {
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// atOnce sends one form n times: all but the last byte of each on a connection
+// of its own, and then the last bytes together.
+func (d *deployment) atOnce(n int, form url.Values) []answer {
+	d.t.Helper()
+	text := newRequest(form).text()
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		conns[i] = d.dial(local())
+		defer conns[i].Close()
+		conns[i].SetDeadline(time.Now().Add(30 * time.Second))
+		if _, err := io.WriteString(conns[i], text[:len(text)-1]); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	type outcome struct {
+		answer
+		err error
+	}
+	release, outcomes := make(chan struct{}), make(chan outcome, n)
+	for _, conn := range conns {
+		go func() {
+			<-release
+			_, err := io.WriteString(conn, text[len(text)-1:])
+			var a answer
+			if err == nil {
+				a, err = readAnswer(bufio.NewReader(conn), "POST")
+			}
+			outcomes <- outcome{a, err}
+		}()
+	}
+	close(release)
+	answers := make([]answer, n)
+	for i := range answers {
+		o := <-outcomes
+		if o.err != nil {
+			d.t.Fatal(o.err)
+		}
+		answers[i] = o.answer
+	}
+	return answers
+}
+
+// winners are the successes among answers; the others must be invalid_grant.
+func winners(t *testing.T, answers []answer) (pairs []tokens) {
+	t.Helper()
+	for _, a := range answers {
+		if a.status == 200 {
+			pairs = append(pairs, a.tokens)
+			continue
+		}
+		want(t, a, 400, "invalid_grant")
+	}
+	return pairs
+}
+
+func TestTC19_ConcurrentRedemptionHasOneWinner(t *testing.T) {
+	f := &faulty{}
+	d := start(t, strict, faults(f))
+	for _, n := range []int{2, 8, 64, 100} {
+		for _, forced := range []bool{false, true} {
+			if forced {
+				// All have decided to create the grant before one does.
+				f.setBefore(gather(n, "create"))
+			}
+			code := d.code(d.a)
+			pairs := winners(t, d.atOnce(n, d.a.redeem(code.Code)))
+			f.heal()
+			if len(pairs) != 1 {
+				t.Fatalf("%d winners of %d (forced: %v)", len(pairs), n, forced)
+			}
+			// The losers were replays: what the winner got is dead.
+			d.dead(d.a, pairs[0].RefreshToken, code.GrantID, grant.ReasonCodeReplayed)
+			if g := d.row(code.GrantID); g.Generation != 1 {
+				t.Errorf("generation %d: more than one pair was issued", g.Generation)
+			}
+		}
+	}
+}
+
+// The loser sees the winner's grant before the winner has its answer.
+func TestTC21_ALoserRevokesWhatTheWinnerIsAboutToGet(t *testing.T) {
+	f := &faulty{}
+	d := start(t, strict, faults(f))
+	code := d.code(d.a)
+	created, release := make(chan struct{}), make(chan struct{})
+	f.setAfter(func(op string, _ grant.Grant) error {
+		if op == "create" {
+			close(created)
+			<-release
+		}
+		return nil
+	})
+	client := d.httpClient()
+	type outcome struct {
+		answer
+		err error
+	}
+	winner := make(chan outcome, 1)
+	go func() {
+		a, err := d.postVia(client, d.a.redeem(code.Code))
+		winner <- outcome{a, err}
+	}()
+	<-created
+	want(t, d.post(d.a.redeem(code.Code)), 400, "invalid_grant")
+	close(release)
+	won := <-winner
+	if won.err != nil {
+		t.Fatal(won.err)
+	}
+	f.heal()
+	d.dead(d.a, d.mustIssue(won.answer).RefreshToken, code.GrantID, grant.ReasonCodeReplayed)
+}
+
+// A code is its own proof: whether one is refused can only take longer than a
+// made-up one if the caller owns it. The test counts what each refusal costs
+// the store, which is all that a stopwatch could see.
+func TestTC33_AStrangersCodeNeverReachesTheStore(t *testing.T) {
+	f := &faulty{}
+	d := start(t, strict, faults(f))
+	fresh, spent, expired := d.code(d.a, pkce), d.code(d.a), d.code(d.a)
+	d.mustIssue(d.post(d.a.redeem(spent.Code)))
+	operations := func(form url.Values) int32 {
+		t.Helper()
+		var n atomic.Int32
+		f.setBefore(func(op string, _ grant.Grant) error {
+			if op != "changes" {
+				n.Add(1)
+			}
+			return nil
+		})
+		defer f.heal()
+		want(t, d.post(form), 400, "invalid_grant")
+		return n.Load()
+	}
+	for name, form := range map[string]url.Values{
+		"made up":            d.a.redeem("made-up"),
+		"altered":            d.a.redeem(fresh.Code[:len(fresh.Code)-1] + "A"),
+		"foreign":            d.b.redeem(fresh.Code),
+		"foreign and spent":  d.b.redeem(spent.Code),
+		"another URI":        with(d.a.redeem(fresh.Code), "redirect_uri", otherRedirect, "code_verifier", verifier),
+		"another URI, spent": with(d.a.redeem(spent.Code), "redirect_uri", otherRedirect),
+		"without proof":      d.a.redeem(fresh.Code),
+		"made-up token":      d.a.refresh("made-up"),
+	} {
+		if n := operations(form); n != 0 {
+			t.Errorf("%s: %d operations on the store", name, n)
+		}
+	}
+	d.step(time.Minute)
+	if n := operations(d.a.redeem(expired.Code)); n != 1 {
+		t.Errorf("expired: %d operations on the store, want the one look-up", n)
+	}
+}
+
+// A write that did not happen leaves the code as good as it was.
+func TestTC22_AFailedRedemptionLeavesTheCodeWhole(t *testing.T) {
+	f := &faulty{}
+	d := start(t, strict, faults(f))
+	code := d.code(d.a)
+	for range 3 {
+		f.setBefore(failing("create"))
+		want(t, d.post(d.a.redeem(code.Code)), 503, "temporarily_unavailable")
+		f.setBefore(func(op string, _ grant.Grant) error {
+			if op == "create" {
+				panic("bug")
+			}
+			return nil
+		})
+		want(t, d.post(d.a.redeem(code.Code)), 500, "server_error")
+	}
+	f.heal()
+	if _, err := d.sqlite.Grant(t.Context(), code.GrantID); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("a grant exists without an answer: %v", err)
+	}
+	d.mustIssue(d.post(d.a.redeem(code.Code)))
+	want(t, d.post(d.a.redeem(code.Code)), 400, "invalid_grant")
+}
+
+func TestTC34_TK03_NothingAtRestCanBeReplayed(t *testing.T) {
+	d := start(t)
+	imported := d.client(issuer.Registration{Secret: "an imported secret of somebody"})
+	var secrets []string
+	for i, c := range []client{d.a, imported} {
+		for range 3 {
+			code := d.code(c, pkce, func(a *issuer.Authorization) { a.Subject = fmt.Sprint("subject", i) })
+			first := d.mustIssue(d.post(with(c.redeem(code.Code), "code_verifier", verifier)))
+			second := d.alive(c, first.RefreshToken)
+			secrets = append(secrets, code.Code, first.RefreshToken, first.AccessToken, second.RefreshToken, second.AccessToken)
+		}
+		secrets = append(secrets, c.secret)
+	}
+	secrets = append(secrets, verifier)
+	d.searchFiles(secrets)
+}
