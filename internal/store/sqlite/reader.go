@@ -114,6 +114,8 @@ func (r *reader) serve(batch []*lookup) {
 	}
 	if inOne {
 		if _, err := r.commit.exec(); err != nil {
+			// Left open, it would show later readers the same old state.
+			_ = r.conn.run("ROLLBACK")
 			for _, l := range batch {
 				l.err = fmt.Errorf("read grant: %w", err)
 			}
