@@ -129,7 +129,7 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 	defer running.Wait()
 	defer stopBackground()
 
-	health := server.NewHealth(directory.Ready)
+	health := server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })
 	listeners, err := listen(cfg, public, iss, health, log)
 	if err != nil {
 		return err

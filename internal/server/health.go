@@ -1,20 +1,25 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"net/http/pprof"
 	"sync/atomic"
+	"time"
 )
+
+// readyTime bounds what /readyz finds out.
+const readyTime = 3 * time.Second
 
 // Health answers the management listener's questions: is the process alive,
 // and should it be sent requests?
 type Health struct {
-	ready    func() error
+	ready    func(context.Context) error
 	draining atomic.Bool
 }
 
 // NewHealth makes a Health that is ready when ready returns nil.
-func NewHealth(ready func() error) *Health { return &Health{ready: ready} }
+func NewHealth(ready func(context.Context) error) *Health { return &Health{ready: ready} }
 
 // Drain makes the node not ready, for load balancers to notice before it stops.
 func (h *Health) Drain() { h.draining.Store(true) }
@@ -31,10 +36,12 @@ func (h *Health) Handler(profiles bool) http.Handler {
 	// Alive is about the process only: restarting it does not mend a store.
 	alive := func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") }
 	mux.HandleFunc("GET /livez", alive)
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyTime)
+		defer cancel()
 		if h.draining.Load() {
 			plain(w, http.StatusServiceUnavailable, "stopping\n")
-		} else if err := h.ready(); err != nil {
+		} else if err := h.ready(ctx); err != nil {
 			plain(w, http.StatusServiceUnavailable, err.Error()+"\n")
 		} else {
 			plain(w, http.StatusOK, "ok\n")

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +13,7 @@ import (
 
 func TestLiveIsAboutTheProcessAndReadyAboutItsRequests(t *testing.T) {
 	var fault error
-	health := server.NewHealth(func() error { return fault })
+	health := server.NewHealth(func(context.Context) error { return fault })
 	expect := func(path string, status int, text string) {
 		t.Helper()
 		w := httptest.NewRecorder()
@@ -38,7 +39,7 @@ func TestLiveIsAboutTheProcessAndReadyAboutItsRequests(t *testing.T) {
 }
 
 func TestProfilesAreServedOnRequestOnly(t *testing.T) {
-	health := server.NewHealth(func() error { return nil })
+	health := server.NewHealth(func(context.Context) error { return nil })
 	for _, profiles := range []bool{false, true} {
 		w := httptest.NewRecorder()
 		health.Handler(profiles).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/pprof/goroutine?debug=1", nil))
@@ -51,7 +52,7 @@ func TestProfilesAreServedOnRequestOnly(t *testing.T) {
 func TestHealthAnswersGETAlone(t *testing.T) {
 	for _, path := range []string{"/livez", "/readyz"} {
 		w := httptest.NewRecorder()
-		server.NewHealth(func() error { return nil }).Handler(false).ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
+		server.NewHealth(func(context.Context) error { return nil }).Handler(false).ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
 		if w.Code != http.StatusMethodNotAllowed {
 			t.Errorf("POST %s: %d", path, w.Code)
 		}

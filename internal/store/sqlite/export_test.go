@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -109,18 +111,9 @@ func asker(query func(text string, args ...any) *sql.Row) func(string) string {
 	}
 }
 
-// ask runs a query of one value.
 func (c *connection) ask(text string) string {
-	st, err := c.prepare(text)
-	if err != nil {
-		return err.Error()
-	}
-	defer st.close()
-	defer st.reset()
-	if _, err := st.step(); err != nil {
-		return err.Error()
-	}
-	return st.string(0)
+	value, err := c.value(text)
+	return cmp.Or(value, fmt.Sprint(err))
 }
 
 // A Tally counts what the writer did for grants.

@@ -112,7 +112,7 @@ func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.G
 }
 
 // SweepGrants implements store.Store. Events of a grant go with it.
-func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (next grant.ID, deleted int, err error) {
+func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (next grant.ID, deleted int, _ error) {
 	rows, err := s.db.QueryContext(ctx, walkGrantsSQL, after[:], limit)
 	if err != nil {
 		return next, 0, fmt.Errorf("sweep: %w", err)
@@ -145,6 +145,8 @@ func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Insta
 	if len(list) == 0 {
 		return next, 0, nil
 	}
+	// Its own count: if ctx ends, the transaction may still be running.
+	gone := 0
 	err = s.admin(ctx, func(tx *sql.Tx) error {
 		for _, d := range list {
 			res, err := tx.Exec(deleteGrantSQL, d.id[:], d.version, int64(now))
@@ -156,7 +158,7 @@ func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Insta
 				return err
 			}
 			if n == 1 {
-				deleted++
+				gone++
 				if _, err := tx.Exec(deleteEventsSQL, d.id.String()); err != nil {
 					return err
 				}
@@ -167,5 +169,5 @@ func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Insta
 	if err != nil {
 		return after, 0, fmt.Errorf("sweep: %w", err)
 	}
-	return next, deleted, nil
+	return next, gone, nil
 }

@@ -34,33 +34,23 @@ func migratePatiently(ctx context.Context, db *sql.DB) error {
 // transaction: two processes that start at once do it once, and a crash leaves
 // the old version.
 func migrate(ctx context.Context, db *sql.DB) error {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return err
+	}
+	// Without the write lock, which a busy server seldom leaves: mostly there
+	// is nothing to do.
+	if version, err := schemaVersion(ctx, db, len(files)); err != nil || version == len(files) {
+		return err
+	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
-	var version, app, objects int
-	if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
-		return err
-	}
-	if err := tx.QueryRow("PRAGMA application_id").Scan(&app); err != nil {
-		return err
-	}
-	if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema").Scan(&objects); err != nil {
-		return err
-	}
-	files, err := migrations.ReadDir("migrations")
+	version, err := schemaVersion(ctx, tx, len(files))
 	if err != nil {
 		return err
-	}
-	switch {
-	case version == 0 && app == 0 && objects == 0:
-	case app != applicationID:
-		return fmt.Errorf("it is some other program's SQLite file")
-	case version < 0 || version > len(files):
-		return fmt.Errorf("its schema has version %d and this program knows %d: run the version of mintage that wrote it, or a later one", version, len(files))
-	case version == len(files):
-		return nil
 	}
 	for _, f := range files[version:] {
 		text, err := migrations.ReadFile("migrations/" + f.Name())
@@ -75,4 +65,24 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	return tx.Commit()
+}
+
+// schemaVersion reads the schema's version, 0 for an empty file, and refuses
+// what this program cannot use.
+func schemaVersion(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, newest int) (version int, err error) {
+	var app, objects int
+	if err := db.QueryRowContext(ctx, `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_user_version, pragma_application_id`).Scan(&version, &app, &objects); err != nil {
+		return 0, err
+	}
+	switch {
+	case version == 0 && app == 0 && objects == 0:
+	case app != applicationID:
+		return 0, fmt.Errorf("it is some other program's SQLite file")
+	case version < 0 || version > newest:
+		return 0, fmt.Errorf("its schema has version %d and this program knows %d: run the version of mintage that wrote it, or a later one", version, newest)
+	}
+	return version, nil
 }

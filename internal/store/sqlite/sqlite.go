@@ -28,7 +28,10 @@ import (
 const FileName = "mintage.db"
 
 const (
-	busyTimeout = 2 * time.Second // how long another process may hold the write lock
+	// How long another process may hold the write lock: a server has requests
+	// that wait, and a command has a person.
+	busyTimeout     = 2 * time.Second
+	commandPatience = 10 * time.Second
 	// After this many pages of log they are moved into the main file.
 	checkpointPages = 4000
 )
@@ -57,10 +60,11 @@ func Create(ctx context.Context, dir string) (*Store, error) {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, explain(path, err)
 	}
-	return open(ctx, path)
+	return open(ctx, path, busyTimeout)
 }
 
-// Open opens the store in a data directory. It returns an error that tells
+// Open opens the store in a data directory, for a command beside the server.
+// It returns an error that tells
 // what to do if there is none.
 func Open(ctx context.Context, dir string) (*Store, error) {
 	path := filepath.Join(dir, FileName)
@@ -70,7 +74,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 		}
 		return nil, explain(path, err)
 	}
-	return open(ctx, path)
+	return open(ctx, path, commandPatience)
 }
 
 // pragmas are those of every connection. Sizes of caches are in KiB if negative.
@@ -84,7 +88,7 @@ var pragmas = []string{
 	"trusted_schema = OFF",
 }
 
-func open(ctx context.Context, path string) (_ *Store, err error) {
+func open(ctx context.Context, path string, patience time.Duration) (_ *Store, err error) {
 	q := url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	if err != nil {
@@ -105,7 +109,7 @@ func open(ctx context.Context, path string) (_ *Store, err error) {
 	}
 	s.reader = r
 	go r.run()
-	w, err := newWriter(ctx, db, path)
+	w, err := newWriter(ctx, db, path, patience)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +127,23 @@ func (s *Store) Close() error {
 		s.reader.stop()
 	}
 	return s.db.Close()
+}
+
+// Ready tells why writes fail at present, or nil. After a write has failed, it
+// tries one itself: a node that is sent no requests would never find out that
+// the fault has passed.
+func (s *Store) Ready(ctx context.Context) error {
+	if s.writer.failure.Load() == nil {
+		return nil
+	}
+	err := s.admin(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`UPDATE directory SET version = version WHERE id = 1`)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
 }
 
 // explain says which file a fault concerns and what an operator can do.

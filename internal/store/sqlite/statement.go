@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -54,6 +55,14 @@ func connect(path string, pragmas []string) (*connection, error) {
 			return nil, err
 		}
 	}
+	// SQLite answers a change of the journal that it cannot make with the mode
+	// that stays, and no error.
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} {
+		if have, err := c.value("PRAGMA " + pragma); err != nil || have != want {
+			c.close()
+			return nil, errors.Join(fmt.Errorf("%s is %q and not %q: is the file on a local disk?", pragma, have, want), err)
+		}
+	}
 	return c, nil
 }
 
@@ -75,6 +84,20 @@ func (c *connection) run(query string) error {
 	defer s.close()
 	_, err = s.exec()
 	return err
+}
+
+// value runs a query of one row and returns its first column as text.
+func (c *connection) value(query string) (string, error) {
+	s, err := c.prepare(query)
+	if err != nil {
+		return "", err
+	}
+	defer s.close()
+	defer s.reset()
+	if _, err := s.step(); err != nil {
+		return "", err
+	}
+	return s.string(0), nil
 }
 
 // A statement is prepared once and run often, by one goroutine at a time.
@@ -181,11 +204,6 @@ func (s *statement) int(i int32) int64 { return lib.Xsqlite3_column_int64(s.conn
 func (s *statement) string(i int32) string {
 	p := lib.Xsqlite3_column_text(s.conn.tls, s.stmt, i)
 	return string(memory(p, int(lib.Xsqlite3_column_bytes(s.conn.tls, s.stmt, i))))
-}
-
-func (s *statement) blob(i int32) []byte {
-	p := lib.Xsqlite3_column_blob(s.conn.tls, s.stmt, i)
-	return memory(p, int(lib.Xsqlite3_column_bytes(s.conn.tls, s.stmt, i)))
 }
 
 // memory is n bytes on SQLite's side, which the garbage collector does not

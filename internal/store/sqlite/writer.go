@@ -9,26 +9,30 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
 
 const (
-	queueLength = 4096 // operations that may wait; more are store.ErrBusy
-	batchLength = 256  // operations in one transaction
+	queueLength = 4096             // operations that may wait; more are store.ErrBusy
+	batchLength = 256              // operations in one transaction
+	lockPause   = time.Millisecond // between two tries to take the write lock
 )
 
 // A writer is the only one in this process that writes. It collects the grants'
 // operations that wait and commits them in one transaction (group commit).
 // What administrators do comes between, on a connection of its own.
 type writer struct {
-	conn   *connection
-	office *sql.Conn // for what administrators do
-	queue  chan *operation
-	closed chan struct{}
-	done   chan struct{}
-	once   sync.Once
+	conn     *connection
+	office   *sql.Conn     // for what administrators do
+	patience time.Duration // how long another process may hold the write lock
+	failure  atomic.Pointer[error]
+	queue    chan *operation
+	closed   chan struct{}
+	done     chan struct{}
+	once     sync.Once
 
 	insertGrant, updateGrant, selectGrant *statement
 	insertEvent                           *statement
@@ -53,9 +57,9 @@ const (
 	abandoned
 )
 
-func newWriter(ctx context.Context, db *sql.DB, path string) (w *writer, err error) {
-	w = &writer{queue: make(chan *operation, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
-	if w.conn, err = connect(path, slices.Concat(pragmas, []string{"cache_size = -16000"})); err != nil {
+func newWriter(ctx context.Context, db *sql.DB, path string, patience time.Duration) (w *writer, err error) {
+	w = &writer{patience: patience, queue: make(chan *operation, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
+	if w.conn, err = connect(path, slices.Concat(pragmas, []string{"cache_size = -16000", "busy_timeout = 0"})); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -64,6 +68,9 @@ func newWriter(ctx context.Context, db *sql.DB, path string) (w *writer, err err
 		}
 	}()
 	if w.office, err = db.Conn(ctx); err != nil {
+		return nil, err
+	}
+	if _, err = w.office.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
 		return nil, err
 	}
 	for _, p := range []struct {
@@ -198,11 +205,16 @@ func (op *operation) finish(err error) {
 // neighbours.
 func (w *writer) commitBatch(batch []*operation) {
 	fail := func(err error) {
+		w.failure.Store(&err)
 		for _, op := range batch {
 			op.finish(err)
 		}
 	}
-	if _, err := w.begin.exec(); err != nil {
+	err := w.patiently(func() error {
+		_, err := w.begin.exec()
+		return err
+	})
+	if err != nil {
 		fail(fmt.Errorf("begin: %w", err))
 		return
 	}
@@ -227,9 +239,28 @@ func (w *writer) commitBatch(batch []*operation) {
 		fail(fmt.Errorf("commit: %w", err))
 		return
 	}
+	w.failure.Store(nil)
 	for _, op := range batch {
 		close(op.result)
 	}
+}
+
+// patiently takes the write lock with begin. SQLite's own way to wait for
+// another process sleeps for up to a tenth of a second between two looks, and
+// seldom meets the moments between two commits of a busy server.
+func (w *writer) patiently(begin func() error) error {
+	for waited := time.Duration(0); ; waited += lockPause {
+		err := begin()
+		if !isBusy(err) || waited >= w.patience {
+			return err
+		}
+		time.Sleep(lockPause)
+	}
+}
+
+func isBusy(err error) bool {
+	var coded interface{ Code() int }
+	return errors.As(err, &coded) && coded.Code()&0xff == codeBusy
 }
 
 func (w *writer) apply(op *operation) error {
@@ -270,13 +301,23 @@ func (w *writer) apply(op *operation) error {
 func (w *writer) runAdmin(f func(*sql.Tx) error) error {
 	// Not the caller's context: if it ended within the transaction, the
 	// connection would be interrupted under the next one's hands.
-	tx, err := w.office.BeginTx(context.Background(), nil)
+	var tx *sql.Tx
+	err := w.patiently(func() (err error) {
+		tx, err = w.office.BeginTx(context.Background(), nil)
+		return err
+	})
 	if err != nil {
+		w.failure.Store(&err)
 		return err
 	}
 	defer tx.Rollback()
 	if err := f(tx); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		w.failure.Store(&err)
+		return err
+	}
+	w.failure.Store(nil)
+	return nil
 }
