@@ -140,9 +140,11 @@ func parsePairs(s string) ([]pair, error) {
 }
 
 func unescape(s string) (string, error) {
-	s, err := url.QueryUnescape(s)
-	if err != nil {
-		return "", ErrMalformedBody
+	if strings.IndexByte(s, '%') >= 0 || strings.IndexByte(s, '+') >= 0 {
+		var err error
+		if s, err = url.QueryUnescape(s); err != nil {
+			return "", ErrMalformedBody
+		}
 	}
 	if !clean(s) {
 		return "", ErrMalformedValue

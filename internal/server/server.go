@@ -119,7 +119,9 @@ func (s *Server) endpoint(h handlerFunc, realm string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		x := &exchange{id: requestID(), address: s.address(r), realm: realm}
-		ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+		// Not r's own: a client that goes away does not end what it asked
+		// for. It will ask again.
+		ctx, cancel := context.WithTimeout(context.Background(), requestTime)
 		defer cancel()
 		a, err := s.safely(ctx, h, r, x)
 		status := s.respond(w, r, x, a, err)

@@ -125,8 +125,8 @@ func serve(ctx context.Context, program string, d *dataset) (*child, error) {
 }
 
 // serveBare runs the yardstick with another server's certificate. Every
-// request gets body.
-func serveBare(like *child, d *dataset, body []byte) (*child, error) {
+// request gets body. environ adds to the environment.
+func serveBare(like *child, d *dataset, body []byte, environ ...string) (*child, error) {
 	file := filepath.Join(d.dir, "bare-body.json")
 	if err := os.WriteFile(file, body, 0o600); err != nil {
 		return nil, err
@@ -136,6 +136,7 @@ func serveBare(like *child, d *dataset, body []byte) (*child, error) {
 		return nil, err
 	}
 	cmd := exec.Command(self, "-bare", filepath.Join(d.dir, "dev-cert.pem"), filepath.Join(d.dir, "dev-key.pem"), file)
+	cmd.Env = append(os.Environ(), environ...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

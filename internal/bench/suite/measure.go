@@ -16,6 +16,7 @@ import (
 // What is measured, in the order of a round.
 const (
 	bareRefresh = "bare"
+	bareTuned   = "bare-tuned"
 	refresh     = "refresh"
 	code        = "code"
 	large       = "large"
@@ -23,7 +24,7 @@ const (
 	connect     = "connect"
 )
 
-var names = []string{bareRefresh, refresh, code, large, bareConnect, connect}
+var names = []string{bareRefresh, bareTuned, refresh, code, large, bareConnect, connect}
 
 // yardstick is what each measurement is compared with.
 var yardstick = map[string]string{refresh: bareRefresh, code: bareRefresh, large: bareRefresh, connect: bareConnect}
@@ -36,7 +37,7 @@ type suite struct {
 	report  report
 
 	small, codes, large *host
-	bare                *host
+	bare, tuned         *host
 	codeRate            float64 // redeemed per second so far; zero at first
 }
 
@@ -56,7 +57,7 @@ func measure(ctx context.Context, opt options) (err error) {
 	}
 	s := &suite{options: opt, dir: dir, report: newReport(opt)}
 	defer func() {
-		for _, h := range []*host{s.bare, s.small, s.codes, s.large} {
+		for _, h := range []*host{s.bare, s.tuned, s.small, s.codes, s.large} {
 			if h != nil {
 				h.kill()
 			}
@@ -137,6 +138,11 @@ func (s *suite) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	s.bare = &host{child: bare, chains: bench.Split(s.small.data.tokens, s.connections)}
+	tuned, err := serveBare(s.small.child, s.small.data, body, fmt.Sprintf("GOGC=%d", tunedGC), fmt.Sprintf("GOMAXPROCS=%d", tunedThreads()))
+	if err != nil {
+		return err
+	}
+	s.tuned = &host{child: tuned, chains: bench.Split(s.small.data.tokens, s.connections)}
 	if wants(code) {
 		if s.codes, err = s.host(ctx, "codes", 0); err != nil {
 			return err
@@ -181,6 +187,8 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 	switch name {
 	case bareRefresh, bareConnect:
 		h = s.bare
+	case bareTuned:
+		h = s.tuned
 	case code:
 		h = s.codes
 		l.Operation = bench.Code

@@ -70,6 +70,8 @@ func (r *report) title(name string) string {
 	switch name {
 	case bareRefresh:
 		return "bare `net/http` handler"
+	case bareTuned:
+		return "bare handler with the server's own GOGC and GOMAXPROCS"
 	case refresh:
 		return "refresh, opaque tokens, " + thousands(smallGrants) + " grants"
 	case code:
@@ -148,6 +150,11 @@ func (r *report) bars() (list []bar) {
 	if len(r.runs[refresh]) > 0 {
 		v := r.ratio(refresh, bareRefresh, measured.cpu)
 		list = append(list, bar{"refresh, CPU per request of bare", fmt.Sprintf("%.3f", v), "≤ 2.00", v <= 2})
+	}
+	if len(r.runs[refresh]) > 0 && len(r.runs[bareTuned]) > 0 {
+		list = append(list,
+			bar{what: "the same of the bare handler with the server's settings, throughput", measured: fmt.Sprintf("%.3f", r.ratio(refresh, bareTuned, measured.Throughput))},
+			bar{what: "the same, CPU per request", measured: fmt.Sprintf("%.3f", r.ratio(refresh, bareTuned, measured.cpu))})
 	}
 	atLeast("code exchange, throughput of bare", code, bareRefresh, 0.4)
 	atLeast(thousands(float64(r.grants))+" grants, throughput of "+thousands(smallGrants), large, refresh, 0.85)

@@ -80,7 +80,7 @@ func TestFiguresAreGroupedForPeople(t *testing.T) {
 
 func TestAMeasurementIsMadeWithWhatItIsComparedWith(t *testing.T) {
 	for only, want := range map[string]string{
-		"":             "bare refresh code large bare-connect connect",
+		"":             "bare bare-tuned refresh code large bare-connect connect",
 		"refresh":      "bare refresh",
 		"large":        "bare refresh large",
 		"code,connect": "bare code bare-connect connect",
