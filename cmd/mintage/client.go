@@ -27,7 +27,7 @@ also while the server runs, which notices within two seconds.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: onlySubcommands,
 	}
-	cmd.AddCommand(newClientCreate(s), newClientList(s), newClientShow(s),
+	cmd.AddCommand(newClientCreate(s), newClientList(s), newClientShow(s), newClientUpdate(s),
 		newClientState(s, "disable", store.ClientDisabled, "Refuse a client until it is enabled again", "Its grants stay, and go on when it is enabled."),
 		newClientState(s, "enable", store.ClientEnabled, "Let a disabled client authenticate again", ""),
 		newClientDelete(s), newSecret(s))
@@ -68,12 +68,9 @@ a keyed digest of it is stored.`,
 				r.Auth = store.AuthNone
 			}
 			if window != "" {
-				d, err := config.ParseDuration(window)
-				if err != nil {
-					return &issuer.Invalid{Field: "retry-window", Message: err.Error()}
+				if r.RetryWindow, err = parseRetryWindow(window); err != nil {
+					return err
 				}
-				std := d.Std()
-				r.RetryWindow = &std
 			}
 			if fromStdin && r.Auth == store.AuthNone {
 				return &issuer.Invalid{Field: "secret-stdin", Message: "a public client has no secret"}
@@ -83,8 +80,11 @@ a keyed digest of it is stored.`,
 					return err
 				}
 			}
-			policy := grant.Policy{AccessLifetime: o.cfg.AccessTokenLifetime.Std()}
-			c, secret, err := r.Client(realm, o.ring, policy, o.now)
+			ring, err := o.ring(cmd.Context())
+			if err != nil {
+				return err
+			}
+			c, secret, err := r.Client(realm, ring, o.policy(), o.now)
 			if err != nil {
 				return err
 			}
@@ -124,6 +124,20 @@ a keyed digest of it is stored.`,
 	return cmd
 }
 
+// policy is what bounds a registration.
+func (o *office) policy() grant.Policy {
+	return grant.Policy{AccessLifetime: o.cfg.AccessTokenLifetime.Std()}
+}
+
+func parseRetryWindow(text string) (*time.Duration, error) {
+	d, err := config.ParseDuration(text)
+	if err != nil {
+		return nil, &issuer.Invalid{Field: "retry-window", Message: err.Error()}
+	}
+	std := d.Std()
+	return &std, nil
+}
+
 func readSecret(cmd *cobra.Command) (oauth.Secret, error) {
 	if isTerminal(os.Stdin) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "mintage: type the secret and press enter (it will be visible)")
@@ -152,6 +166,7 @@ type clientView struct {
 	CreatedAt    *time.Time   `json:"created_at"`
 	UpdatedAt    *time.Time   `json:"updated_at"`
 	Secrets      []secretView `json:"secrets"`
+	Events       []eventView  `json:"events,omitempty"`
 }
 
 func viewClient(c store.Client, now grant.Instant) clientView {
@@ -224,8 +239,9 @@ func newClientShow(s *settings) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show one client",
 		Long: `Show one client: how it authenticates, what it may be granted, where its codes
-may go, and its secrets by id, never by their text. A value that is left out,
-such as the retry window, is the server's.`,
+may go, its secrets by id, never by their text, and its last events: what was
+changed, by whom. A value that is left out, such as the retry window, is the
+server's.`,
 		Args: exactly(1, "one client id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.openOffice(cmd.Context())
@@ -238,6 +254,9 @@ such as the retry window, is the server's.`,
 				return err
 			}
 			v := viewClient(c, o.now)
+			if v.Events, err = o.events(cmd.Context(), c.ID); err != nil {
+				return err
+			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), v)
 			}
@@ -252,11 +271,11 @@ such as the retry window, is the server's.`,
 				{"grant types", strings.Join(v.GrantTypes, " ")}, {"redirect uris", strings.Join(v.RedirectURIs, " ")},
 				{"scope", v.Scope}, {"created", instant(c.CreatedAt)}, {"updated", instant(c.UpdatedAt)},
 			})
-			if err != nil || len(c.Secrets) == 0 {
-				return err
+			if err == nil && len(c.Secrets) > 0 {
+				fmt.Fprintln(cmd.OutOrStdout())
+				err = printSecrets(cmd.OutOrStdout(), v.Secrets)
 			}
-			fmt.Fprintln(cmd.OutOrStdout())
-			return printSecrets(cmd.OutOrStdout(), v.Secrets)
+			return errors.Join(err, printEvents(cmd.OutOrStdout(), v.Events))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -3,11 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -33,13 +37,15 @@ provider's own login portal does after its user has agreed.`,
 func newCodeIssue(s *settings) *cobra.Command {
 	var req server.CodeRequest
 	var asJSON, callback bool
+	var caFile string
 	cmd := &cobra.Command{
 		Use:   "issue --client ID --redirect-uri URI --subject SUB",
 		Short: "Issue a code for a user who has agreed",
 		Long: `Issue a code for a user who has agreed, through the admin API of the running
 server, and print it. The callback URL with the code in it goes to standard
 error, or to standard output with --callback. This is what a provider's own
-login portal does with POST /admin/v1/codes. The code lives a minute.`,
+login portal does with POST /admin/v1/codes. The code lives a minute. A server
+whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
 		Example: `  code=$(mintage code issue --client Zx81kQ --redirect-uri https://billing.example/callback --subject alice --scope "read write")`,
 		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,7 +58,11 @@ login portal does with POST /admin/v1/codes. The code lives a minute.`,
 			if err != nil {
 				return err
 			}
-			answer, err := requestCode(cmd.Context(), cfg, req)
+			api, err := openAdminAPI(cfg, caFile)
+			if err != nil {
+				return err
+			}
+			answer, err := api.code(cmd.Context(), req)
 			if err != nil {
 				return err
 			}
@@ -74,41 +84,100 @@ login portal does with POST /admin/v1/codes. The code lives a minute.`,
 	f.StringVar(&req.Subject, "subject", "", "the user, as resource servers will know it (required)")
 	f.StringVar(&req.Scope, "scope", "", "scopes, separated by spaces; default: all of the client's")
 	f.StringVar(&req.Challenge, "code-challenge", "", "S256 code challenge (RFC 7636), if the client uses PKCE")
+	f.StringVar(&caFile, "ca-file", "", "authorities of an admin API over TCP, PEM; default: the system's, and DATA/dev-ca.pem if there is one")
 	f.BoolVar(&callback, "callback", false, "print the callback URL instead of the code")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
+// An adminAPI is how to reach the admin API of the configuration.
+type adminAPI struct {
+	at     string // for people
+	url    string
+	token  string
+	client http.Client
+}
+
+func openAdminAPI(cfg config.Config, caFile string) (*adminAPI, error) {
+	tr := &http.Transport{DisableKeepAlives: true}
+	a := &adminAPI{client: http.Client{Timeout: 10 * time.Second, Transport: tr}}
+	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
+		a.at, a.url = path, "http://admin"
+		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", path)
+		}
+		return a, nil
+	}
+	host, port, err := net.SplitHostPort(cfg.Admin.Listen)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("admin.listen: %q must be unix:PATH or HOST:PORT", cfg.Admin.Listen)}
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost" // it listens on every address of this machine
+	}
+	a.at = net.JoinHostPort(host, port)
+	a.url = "https://" + a.at
+	if cfg.Admin.TokenFile == "" {
+		return nil, &usageError{hint(fmt.Errorf("the admin API at %s needs its token", a.at), "name its file with --admin-token-file")}
+	}
+	if a.token, err = readAdminToken(cfg.Admin.TokenFile); err != nil {
+		return nil, err
+	}
+	roots, err := adminRoots(cfg, caFile)
+	tr.TLSClientConfig = &tls.Config{RootCAs: roots}
+	return a, err
+}
+
+// adminRoots are the authorities of the file, or else those of the system and,
+// if there is one, of the data directory's --dev server.
+func adminRoots(cfg config.Config, caFile string) (*x509.CertPool, error) {
+	roots, file := x509.NewCertPool(), caFile
+	if caFile == "" {
+		file = devCAFile(cfg)
+		if system, err := x509.SystemCertPool(); err == nil {
+			roots = system
+		}
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		if caFile == "" && errors.Is(err, fs.ErrNotExist) {
+			return roots, nil
+		}
+		return nil, fmt.Errorf("certificate authorities: %w", err)
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("certificate authorities: %s holds no certificate in PEM", file)
+	}
+	return roots, nil
+}
+
 // requestCode asks the running server for a code.
 func requestCode(ctx context.Context, cfg config.Config, req server.CodeRequest) (server.CodeAnswer, error) {
-	var answer server.CodeAnswer
-	path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:")
-	if !unix {
-		return answer, hint(errors.New("the admin API of this configuration is not a Unix socket"), "send POST /admin/v1/codes with the admin token, or name a socket with --admin-listen")
+	api, err := openAdminAPI(cfg, "")
+	if err != nil {
+		return server.CodeAnswer{}, err
 	}
+	return api.code(ctx, req)
+}
+
+func (a *adminAPI) code(ctx context.Context, req server.CodeRequest) (server.CodeAnswer, error) {
+	var answer server.CodeAnswer
 	body, err := json.Marshal(req)
 	if err != nil {
 		return answer, err
 	}
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", path)
-		},
-		DisableKeepAlives: true,
-	}}
-	hr, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/admin/v1/codes", bytes.NewReader(body))
+	hr, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/admin/v1/codes", bytes.NewReader(body))
 	if err != nil {
 		return answer, err
 	}
 	hr.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(hr)
+	if a.token != "" {
+		hr.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	resp, err := a.client.Do(hr)
 	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) && op.Op == "dial" {
-			return answer, hint(fmt.Errorf("no server answers on %s: %w", path, op.Err), "start it with `mintage serve`, and give this command the same --data")
-		}
-		return answer, fmt.Errorf("admin API: %w", err)
+		return answer, a.explain(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
@@ -126,4 +195,17 @@ func requestCode(ctx context.Context, cfg config.Config, req server.CodeRequest)
 		return answer, fmt.Errorf("admin API: %w", err)
 	}
 	return answer, nil
+}
+
+func (a *adminAPI) explain(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return hint(fmt.Errorf("no server answers on %s: %w", a.at, op.Err), "start it with `mintage serve`, and give this command the same --data")
+	}
+	err = fmt.Errorf("admin API: %w", err)
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return hint(err, "name its authority with --ca-file, and a host of its certificate with --admin-listen HOST:PORT")
+	}
+	return err
 }

@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
@@ -44,7 +46,10 @@ type devInfo struct {
 
 func devFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev.json") }
 
-// prepareDev fills in the address and the certificate.
+// devActor is who makes the demo client, in its record.
+const devActor = "serve --dev"
+
+// prepareDev fills in the address, and where the certificate will be.
 func prepareDev(cfg *config.Config, addr net.Addr) error {
 	tcp := addr.(*net.TCPAddr)
 	if !tcp.IP.IsLoopback() {
@@ -60,8 +65,83 @@ func prepareDev(cfg *config.Config, addr net.Addr) error {
 	if cfg.TLS.Cert != "" {
 		return nil
 	}
-	cfg.TLS.Cert, cfg.TLS.Key = filepath.Join(dir, "dev-cert.pem"), filepath.Join(dir, "dev-key.pem")
-	return makeDevCertificate(filepath.Join(dir, "dev-ca.pem"), cfg.TLS.Cert, cfg.TLS.Key, tcp.IP)
+	cfg.TLS.Cert, cfg.TLS.Key = devCertificate(*cfg)
+	return nil
+}
+
+func devCertificate(cfg config.Config) (cert, key string) {
+	return filepath.Join(cfg.Data, "dev-cert.pem"), filepath.Join(cfg.Data, "dev-key.pem")
+}
+
+func devCAFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev-ca.pem") }
+
+// makeDevFiles makes the certificate, unless one is configured. It refuses a
+// data directory that is somebody's real one: nothing of --dev may get into it,
+// least of all a client whose secret is in a file.
+func makeDevFiles(ctx context.Context, cfg config.Config, addr net.Addr, st store.Store) error {
+	if _, err := os.Stat(devFile(cfg)); errors.Is(err, fs.ErrNotExist) {
+		id, err := realClient(ctx, st)
+		if err != nil {
+			return err
+		}
+		if id != "" {
+			return hint(fmt.Errorf("%s holds client %q and no dev.json: it is not a directory of --dev", cfg.Data, id),
+				"name another one with --data, or leave out --dev")
+		}
+	}
+	if cert, key := devCertificate(cfg); cfg.TLS.Cert == cert && cfg.TLS.Key == key {
+		return makeDevCertificate(devCAFile(cfg), cert, key, addr.(*net.TCPAddr).IP)
+	}
+	return nil
+}
+
+// realClient is an enabled client that somebody has registered, or "". The demo
+// client is there without dev.json if the first start was cut short.
+func realClient(ctx context.Context, st store.Store) (string, error) {
+	ch, err := st.Changes(ctx, 0)
+	if err != nil {
+		return "", err
+	}
+	for _, c := range ch.Clients {
+		if c.State != store.ClientEnabled {
+			continue
+		}
+		events, err := st.Events(ctx, c.ID, 1)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range events {
+			if e.Name == store.EventClientCreated && e.Actor != devActor {
+				return c.ID, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// warnOfDemo logs that a server without --dev lets in the client of an earlier
+// one with it, whose secret is in a file.
+func warnOfDemo(cfg config.Config, dir *issuer.Directory, log *slog.Logger) {
+	text, err := os.ReadFile(devFile(cfg))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var info devInfo
+	if err == nil {
+		err = json.Unmarshal(text, &info)
+	}
+	if err != nil {
+		log.Warn("cannot tell which client is the demo client of --dev", "file", devFile(cfg), "error", err)
+		return
+	}
+	view, err := dir.View()
+	if err != nil {
+		return // nobody is let in
+	}
+	if _, enabled := view.Client(realm, info.ClientID); enabled {
+		log.Warn("the demo client of --dev is enabled, and its secret is in a file", "client_id", info.ClientID, "file", devFile(cfg),
+			"advice", "mintage client delete "+info.ClientID+" --yes --data "+shellQuote(cfg.Data))
+	}
 }
 
 // makeDevCertificate writes a certificate authority and a certificate of it,
@@ -149,7 +229,7 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *issu
 		if err != nil {
 			return info, err
 		}
-		event := store.Event{At: now, Name: store.EventClientCreated, About: c.ID, Actor: "serve --dev", Detail: c.Name}
+		event := store.Event{At: now, Name: store.EventClientCreated, About: c.ID, Actor: devActor, Detail: c.Name}
 		if err := errors.Join(st.CreateClient(ctx, c, event), dir.Poll(ctx)); err != nil {
 			return info, err
 		}
@@ -157,9 +237,9 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *issu
 	}
 	info.Issuer = cfg.IssuerID()
 	info.TokenEndpoint = cfg.PublicURL + cfg.BasePath + "/oauth2/access_token?realm=" + realm
-	info.CAFile = filepath.Join(cfg.Data, "dev-ca.pem")
+	info.CAFile = devCAFile(cfg)
 	info.RedirectURI = devCallback
-	info.AdminSocket = strings.TrimPrefix(cfg.AdminListen(), "unix:")
+	info.AdminSocket = listeners[2].Addr().String()
 	info.Management = "http://" + listeners[1].Addr().String()
 	text, err := json.MarshalIndent(info, "", "  ")
 	if err != nil {
@@ -182,7 +262,7 @@ Mintage is serving on %s (for trying out; stop it with Ctrl-C).
 
 1. Redeem a code for a pair of tokens (paste into another terminal):
 
-code=$(%[2]s code issue --data %[3]s --client %[4]s --redirect-uri %[5]s --subject alice)
+code=$(%[2]s code issue --data %[3]s%[11]s --client %[4]s --redirect-uri %[5]s --subject alice)
 curl --silent --cacert %[6]s '%[7]s' \
   --data grant_type=authorization_code --data-urlencode "code=$code" --data redirect_uri=%[5]s \
   --data client_id=%[4]s --data client_secret=%[8]s | tee %[9]s
@@ -196,7 +276,25 @@ curl --silent --cacert %[6]s '%[7]s' \
 
 Scripts find these values in %[10]s
 `, cfg.PublicURL, shellQuote(self), shellQuote(cfg.Data), d.ClientID, d.RedirectURI, shellQuote(d.CAFile), d.TokenEndpoint, d.ClientSecret,
-		shellQuote(filepath.Join(cfg.Data, "tokens.json")), devFile(cfg))
+		shellQuote(filepath.Join(cfg.Data, "tokens.json")), devFile(cfg), devAdminFlags(cfg, d))
+}
+
+// devAdminFlags is what code issue must be told, also in another directory, if
+// the admin API is not at its usual place.
+func devAdminFlags(cfg config.Config, d devInfo) string {
+	if cfg.Admin.Listen == "" {
+		return ""
+	}
+	absolute := func(path string) string {
+		if abs, err := filepath.Abs(path); err == nil {
+			return abs
+		}
+		return path
+	}
+	if strings.HasPrefix(cfg.Admin.Listen, "unix:") {
+		return " --admin-listen " + shellQuote("unix:"+absolute(d.AdminSocket))
+	}
+	return " --admin-listen " + shellQuote(d.AdminSocket) + " --admin-token-file " + shellQuote(absolute(cfg.Admin.TokenFile))
 }
 
 func shellQuote(s string) string {

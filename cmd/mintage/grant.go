@@ -27,19 +27,19 @@ its tokens. Tokens themselves are never stored and cannot be shown.`,
 
 // grantView is a grant as it is listed.
 type grantView struct {
-	ID           string     `json:"id"`
-	State        string     `json:"state"`
-	Reason       string     `json:"reason,omitempty"`
-	ClientID     string     `json:"client_id"`
-	Subject      string     `json:"subject"`
-	Scope        string     `json:"scope"`
-	AuthorizedAt *time.Time `json:"authorized_at"`
-	Generation   uint32     `json:"generation"`
-	RotatedAt    *time.Time `json:"rotated_at"`
-	ExpiresAt    *time.Time `json:"expires_at"`
-	DeleteAfter  *time.Time `json:"delete_after"`
-	Cutoff       *time.Time `json:"cutoff,omitempty"`
-	Events       []any      `json:"events,omitempty"`
+	ID           string      `json:"id"`
+	State        string      `json:"state"`
+	Reason       string      `json:"reason,omitempty"`
+	ClientID     string      `json:"client_id"`
+	Subject      string      `json:"subject"`
+	Scope        string      `json:"scope"`
+	AuthorizedAt *time.Time  `json:"authorized_at"`
+	Generation   uint32      `json:"generation"`
+	RotatedAt    *time.Time  `json:"rotated_at"`
+	ExpiresAt    *time.Time  `json:"expires_at"`
+	DeleteAfter  *time.Time  `json:"delete_after"`
+	Cutoff       *time.Time  `json:"cutoff,omitempty"`
+	Events       []eventView `json:"events,omitempty"`
 }
 
 func (o *office) viewGrant(g grant.Grant, cutoffs []store.Cutoff) grantView {
@@ -64,6 +64,11 @@ func (o *office) viewGrant(g grant.Grant, cutoffs []store.Cutoff) grantView {
 	return v
 }
 
+const (
+	maxLimit = 100000 // grants that are listed at once
+	maxCount = 10000  // grants that are counted
+)
+
 func newGrantList(s *settings) *cobra.Command {
 	var subject, client string
 	var limit int
@@ -73,11 +78,15 @@ func newGrantList(s *settings) *cobra.Command {
 		Short: "List grants",
 		Long: `List grants, those of one subject or one client if asked. The state is active,
 revoked, cut off (a revocation of the whole subject or client ended it) or
-expired.`,
+expired. The cutoffs of a subject that is named follow below; those that name a
+client are shown by: mintage client show.`,
 		Example: `  mintage grant list --subject alice
   mintage grant list --client billing --json`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 || limit > maxLimit {
+				return &usageError{fmt.Errorf("--limit: %d is outside 1 to %d", limit, maxLimit)}
+			}
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {
 				return err
@@ -105,7 +114,11 @@ expired.`,
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), views)
 			}
-			return printTable(cmd.OutOrStdout(), "GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows)
+			if err := printTable(cmd.OutOrStdout(), "GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows); err != nil || subject == "" {
+				return err
+			}
+			events, err := o.events(cmd.Context(), aboutSubject(subject))
+			return errors.Join(err, printEvents(cmd.OutOrStdout(), events))
 		},
 	}
 	cmd.Flags().StringVar(&subject, "subject", "", "only this subject's")
@@ -138,20 +151,9 @@ its events. Redeeming and refreshing leave no event, only the generation.`,
 			if err != nil {
 				return err
 			}
-			events, err := o.store.Events(cmd.Context(), g.ID.String(), 100)
-			if err != nil {
-				return err
-			}
 			v := o.viewGrant(g, ch.Cutoffs)
-			var rows [][]string
-			for _, e := range events {
-				v.Events = append(v.Events, struct {
-					At     *time.Time `json:"at"`
-					Name   string     `json:"name"`
-					Actor  string     `json:"actor"`
-					Detail string     `json:"detail"`
-				}{jsonInstant(e.At), string(e.Name), e.Actor, e.Detail})
-				rows = append(rows, []string{instant(e.At), string(e.Name), e.Actor, e.Detail})
+			if v.Events, err = o.events(cmd.Context(), g.ID.String()); err != nil {
+				return err
 			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), v)
@@ -160,17 +162,14 @@ its events. Redeeming and refreshing leave no event, only the generation.`,
 			if v.Cutoff != nil {
 				cut = v.Cutoff.Format(time.RFC3339)
 			}
-			if err := printFields(cmd.OutOrStdout(), [][2]string{
+			err = printFields(cmd.OutOrStdout(), [][2]string{
 				{"grant", v.ID}, {"state", v.State}, {"reason", v.Reason}, {"cut off at", cut},
 				{"client", v.ClientID}, {"subject", v.Subject}, {"scope", v.Scope},
 				{"authorized", instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
 				{"rotated", instant(g.RotatedAt)}, {"expires", instant(g.ExpiresAt)},
 				{"row kept until", instant(g.DeleteAfter)}, {"key", g.KeyID.String()},
-			}); err != nil || len(rows) == 0 {
-				return err
-			}
-			fmt.Fprintln(cmd.OutOrStdout())
-			return printTable(cmd.OutOrStdout(), "AT|EVENT|ACTOR|DETAIL", rows)
+			})
+			return errors.Join(err, printEvents(cmd.OutOrStdout(), v.Events))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -222,19 +221,53 @@ seconds. Users may authorize anew.`,
 			cut := store.Cutoff{Realm: realm, Subject: subject, ClientID: client, At: o.now}
 			about := client
 			if about == "" {
-				about = subject
+				about = aboutSubject(subject)
 			}
 			detail := fmt.Sprintf("subject %q, client %q", subject, client)
 			if err := o.store.AddCutoff(cmd.Context(), cut, o.event(store.EventCutoff, about, detail)); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", instant(o.now), detail)
-			return nil
+			return o.printCovered(cmd, cut)
 		},
 	}
 	cmd.Flags().StringVar(&subject, "subject", "", "everything of this subject")
 	cmd.Flags().StringVar(&client, "client", "", "everything of this client")
 	return cmd
+}
+
+// printCovered tells how many grants of the store a cutoff covers, whatever
+// their state: none is perhaps a name that was mistyped. The cutoff stands
+// already, because counting takes a while.
+func (o *office) printCovered(cmd *cobra.Command, cut store.Cutoff) error {
+	f := store.GrantFilter{Realm: cut.Realm, Subject: cut.Subject, ClientID: cut.ClientID, Limit: 1000}
+	covered := 0
+	for covered < maxCount {
+		page, err := o.store.Grants(cmd.Context(), f)
+		if err != nil {
+			return fmt.Errorf("it is in force, but the grants that it covers cannot be counted: %w", err)
+		}
+		for _, g := range page {
+			if g.AuthorizedAt <= cut.At {
+				covered++
+			}
+		}
+		if len(page) < f.Limit {
+			break
+		}
+		f.After = page[len(page)-1].ID
+	}
+	text := fmt.Sprintf("%d grants", covered)
+	switch {
+	case covered == 0:
+		text = "no grant: is the name right? (it also covers codes that were not redeemed yet)"
+	case covered == 1:
+		text = "1 grant"
+	case covered >= maxCount:
+		text = fmt.Sprintf("%d or more grants", maxCount)
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), "in the store, it covers "+text)
+	return nil
 }
 
 func (o *office) revokeGrant(cmd *cobra.Command, text string) error {

@@ -28,12 +28,13 @@ const realm = "/api"
 type office struct {
 	cfg   config.Config
 	store store.Store
-	ring  *keys.Ring
 	now   grant.Instant
 	actor string
 }
 
 // openOffice opens the store of the configured data directory. Close its store.
+// It needs no key: who has lost one, or does not have it at hand in the middle
+// of an incident, can still look, disable and revoke.
 func (s *settings) openOffice(ctx context.Context) (*office, error) {
 	cfg, err := s.load()
 	if err != nil {
@@ -43,24 +44,24 @@ func (s *settings) openOffice(ctx context.Context) (*office, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &office{cfg: cfg, store: st, now: grant.At(time.Now()), actor: operator()}
-	kek, err := readKEK(cfg)
-	if err == nil {
-		var dir *issuer.Directory
-		if dir, err = issuer.OpenDirectory(ctx, st, kek, slog.New(slog.DiscardHandler), time.Now); err == nil {
-			var view *issuer.View
-			if view, err = dir.View(); err == nil {
-				o.ring = view.Ring
-				return o, nil
-			}
-		}
-	}
-	return nil, errors.Join(err, st.Close())
+	return &office{cfg: cfg, store: st, now: grant.At(time.Now()), actor: operator()}, nil
 }
 
-// event records what the operator does.
-func (o *office) event(name store.EventName, about, detail string) store.Event {
-	return store.Event{At: o.now, Name: name, About: about, Actor: o.actor, Detail: detail}
+// ring opens the key ring, for what makes secrets.
+func (o *office) ring(ctx context.Context) (*keys.Ring, error) {
+	kek, err := readKEK(o.cfg)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := issuer.OpenDirectory(ctx, o.store, kek, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		return nil, err
+	}
+	view, err := dir.View()
+	if err != nil {
+		return nil, err
+	}
+	return view.Ring, nil
 }
 
 func operator() string {
@@ -86,16 +87,22 @@ func kekPath(cfg config.Config) (path string, ours bool) {
 }
 
 func readKEK(cfg config.Config) (*keys.KEK, error) {
-	path, _ := kekPath(cfg)
-	text, err := os.ReadFile(path)
+	path, ours := kekPath(cfg)
+	text, err := readSecretFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hint(fmt.Errorf("the key-encryption key is missing: %w", err),
-			"the store's keys cannot be used without it: put the file back, or name it with --kek-file")
+		advice := "the store's keys cannot be used without it: put the file back, or name it with --kek-file"
+		if dir := os.Getenv("CREDENTIALS_DIRECTORY"); ours && dir != "" {
+			advice += "; systemd has given no credential " + filepath.Join(dir, "kek")
+		} else if ours {
+			// Commands run outside of the service's unit.
+			advice += "; a systemd credential is at /run/credentials/UNIT/kek"
+		}
+		return nil, hint(fmt.Errorf("the key-encryption key is missing: %w", err), advice)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("key-encryption key: %w", err)
 	}
-	kek, err := keys.ParseKEK(string(text))
+	kek, err := keys.ParseKEK(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -112,7 +119,8 @@ func makeKEK(cfg config.Config) error {
 	if _, err := os.Stat(filepath.Join(cfg.Data, sqlite.FileName)); err == nil {
 		return nil // readKEK explains what is missing
 	}
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+	// Also if it is a link that leads nowhere, as to a disk that is not mounted.
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil // there is one, and readKEK explains what is wrong with it
 	}
 	// We hold the data directory's lock: nobody else makes one now.
@@ -120,26 +128,4 @@ func makeKEK(cfg config.Config) error {
 		return fmt.Errorf("make the key-encryption key: %w", err)
 	}
 	return nil
-}
-
-// replaceFile writes a file in one step: whatever happens, there is then the
-// whole new one, or what was there before. It is durable, name and content.
-func replaceFile(path string, text []byte, mode fs.FileMode) error {
-	tmp := path + ".new"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -105,7 +105,11 @@ func newSecretAdd(s *settings) *cobra.Command {
 				}
 				end = o.now.Add(d.Std())
 			}
-			c, added, text, err := issuer.AddSecret(c, o.ring, o.now, end)
+			ring, err := o.ring(cmd.Context())
+			if err != nil {
+				return err
+			}
+			c, added, text, err := issuer.AddSecret(c, ring, o.now, end)
 			var invalid *issuer.Invalid
 			if errors.As(err, &invalid) {
 				// It is about the client's state, not about a flag.

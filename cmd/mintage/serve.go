@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
@@ -67,6 +66,9 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return hint(fmt.Errorf("data directory: %w", err), "name another with --data, or make it and give it to this user")
 	}
+	if err := checkDataDirectory(cfg.Data); err != nil {
+		return err
+	}
 	release, err := sqlite.Lock(cfg.Data)
 	if err != nil {
 		return err
@@ -89,6 +91,11 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 		}
 	}
 	log := newLogger(os.Stderr, cfg.Log)
+	if os.Getenv("GOMAXPROCS") == "" {
+		// One thread waits for the disk most of the time, and the scheduler
+		// notices late that it does not compute.
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
 	if os.Getenv("GOGC") == "" {
 		// The live heap is a few megabytes: collecting it four times less
 		// often costs little memory and saves a tenth of the processor.
@@ -111,6 +118,11 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 	if err != nil {
 		return err
 	}
+	if dev {
+		if err := makeDevFiles(ctx, cfg, public.Addr(), st); err != nil {
+			return err
+		}
+	}
 	iss := issuer.New(issuer.Issuer{
 		Realm: realm, Store: st, Directory: directory,
 		Policy: grant.Policy{
@@ -118,7 +130,7 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 			GrantLifetime: cfg.GrantLifetime.Std(), RetryWindow: cfg.RetryWindow.Std(), MaxSkew: cfg.MaxSkew.Std(),
 		},
 		RetryWindowPublic: cfg.RetryWindowPublic.Std(), CodeLifetime: cfg.CodeLifetime.Std(),
-		Now: time.Now, Log: log,
+		Now: time.Now, Monotonic: time.Now, Log: log,
 	})
 
 	// The work of the background ends before the store is closed.
@@ -140,6 +152,10 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 			return errors.Join(err, closeAll(listeners))
 		}
 	}
+	if !dev {
+		warnOfDemo(cfg, directory, log)
+	}
+	warnOfExposure(cfg, log)
 	for _, d := range cfg.Departures() {
 		log.Warn("departure from the specification", "what", d)
 	}
@@ -204,32 +220,6 @@ func listen(cfg config.Config, public net.Listener, iss *issuer.Issuer, health *
 		adminServer.TLSConfig = server.TLSConfig(certificate)
 	}
 	return append(list, listener{admin, adminServer}), nil
-}
-
-// listenAdmin opens the Unix socket for this user alone, or the TCP address
-// together with its token.
-func listenAdmin(cfg config.Config) (net.Listener, string, error) {
-	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
-		// We hold the data directory's lock: whoever made this socket is gone.
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, "", err
-		}
-		l, err := net.Listen("unix", path)
-		if err != nil {
-			return nil, "", hint(err, "a socket's path has at most 107 characters; choose another with --admin-listen unix:PATH")
-		}
-		return l, "", os.Chmod(path, 0o600)
-	}
-	text, err := os.ReadFile(cfg.Admin.TokenFile)
-	if err != nil {
-		return nil, "", err
-	}
-	token := strings.TrimSpace(string(text))
-	if len(token) < 32 {
-		return nil, "", hint(fmt.Errorf("%s: the admin token has fewer than 32 characters", cfg.Admin.TokenFile), "make one with: openssl rand -hex 32")
-	}
-	l, err := net.Listen("tcp", cfg.Admin.Listen)
-	return l, token, err
 }
 
 func closeAll(list []listener) (err error) {

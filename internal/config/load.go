@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,6 +77,10 @@ func Load(file string, environ []string, flags map[string]string) (Config, error
 	return c, nil
 }
 
+// serviceLink matches what Kubernetes puts into the environment of every pod
+// beside a Service that is called mintage, or mintage-something.
+var serviceLink = regexp.MustCompile(`^MINTAGE_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+
 func readEnv(c *Config, all []Key, environ []string) error {
 	byEnv := map[string]Key{}
 	for _, k := range all {
@@ -87,6 +92,9 @@ func readEnv(c *Config, all []Key, environ []string) error {
 			continue
 		}
 		k, known := byEnv[name]
+		if !known && serviceLink.MatchString(name) {
+			continue
+		}
 		if !known {
 			return fmt.Errorf("environment: unknown setting %s%s", name, suggest(name, all, func(k Key) string { return k.Env }))
 		}

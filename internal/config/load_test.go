@@ -226,3 +226,19 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestKubernetesServiceLinksAreIgnored(t *testing.T) {
+	for _, name := range []string{
+		"MINTAGE_PORT", "MINTAGE_SERVICE_HOST", "MINTAGE_SERVICE_PORT", "MINTAGE_SERVICE_PORT_HTTPS",
+		"MINTAGE_PORT_8443_TCP", "MINTAGE_PORT_8443_TCP_ADDR", "MINTAGE_PORT_8443_TCP_PROTO", "MINTAGE_ADMIN_API_SERVICE_HOST",
+	} {
+		if _, err := config.Load("", []string{name + "=tcp://10.0.0.1:8443"}, nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"MINTAGE_PORTS", "MINTAGE_SERVICE", "MINTAGE_PORT_X_TCP"} {
+		if _, err := config.Load("", []string{name + "=x"}, nil); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}

@@ -207,7 +207,10 @@ func (d *Directory) Run(ctx context.Context) {
 			cancel()
 			return
 		case <-flush.C:
-			d.flushUses(ctx)
+			// Bounded, so that a write that hangs does not stop the polls.
+			try, cancel := context.WithTimeout(ctx, 2*time.Second)
+			d.flushUses(try)
+			cancel()
 		case <-poll.C:
 			try, cancel := context.WithTimeout(ctx, staleAfter)
 			err := d.Poll(try)

@@ -13,6 +13,9 @@ func (iss *Issuer) HoldSlowChecks() (release func()) {
 // SlowChecksThere is how many are there.
 func (iss *Issuer) SlowChecksThere() int { return len(iss.hashing) }
 
+// SweepSettle is how long the sweep waits before it begins.
+const SweepSettle = sweepSettle
+
 // MaxTries is how often a request decides again.
 const MaxTries = maxTries
 

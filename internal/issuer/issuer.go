@@ -27,13 +27,18 @@ type Issuer struct {
 	RetryWindowPublic time.Duration
 	CodeLifetime      time.Duration
 	Now               func() time.Time
-	Log               *slog.Logger
+	// Monotonic is a clock that nobody moves, to see when Now was. Nil: Now.
+	Monotonic func() time.Time
+	Log       *slog.Logger
 
 	hashing, hashTurn chan struct{} // places among the slow secret checks, and the turn to run
 }
 
 // New completes an Issuer.
 func New(iss Issuer) *Issuer {
+	if iss.Monotonic == nil {
+		iss.Monotonic = iss.Now
+	}
 	iss.hashing = make(chan struct{}, hashersAtOnce+hashersWaiting)
 	iss.hashTurn = make(chan struct{}, hashersAtOnce)
 	return &iss
@@ -65,6 +70,9 @@ func (iss *Issuer) policy(c *store.Client) grant.Policy {
 	if c.RetryWindow != nil {
 		p.RetryWindow = c.RetryWindow.Duration()
 	}
+	// A repeated answer must hold a token that still lives, also for a client
+	// that was registered when tokens lived longer.
+	p.RetryWindow = max(0, min(p.RetryWindow, p.AccessLifetime-time.Minute))
 	p.NoRotation = c.NoRotation
 	return p
 }

@@ -41,24 +41,59 @@ type Registration struct {
 // Client makes the client, and the secret that was generated for it: its text
 // is to be shown once, and then only the ring can tell it.
 func (r Registration) Client(realm string, ring *keys.Ring, policy grant.Policy, now grant.Instant) (c store.Client, secret oauth.Secret, err error) {
-	if err := r.check(policy); err != nil {
-		return c, "", err
-	}
-	scope, err := oauth.ParseScope(r.Scope)
-	if err != nil {
-		return c, "", &Invalid{"scope", err.Error()}
-	}
-	if scope == "" {
-		return c, "", &Invalid{"scope", "missing: a client needs at least one, because every answer names the scope"}
-	}
 	c = store.Client{
-		ID: r.ID, Realm: realm, Name: r.Name, State: store.ClientEnabled, Auth: r.Auth, Native: r.Native,
-		RequirePKCE: !r.NoPKCE, GrantTypes: r.GrantTypes, RedirectURIs: r.RedirectURIs, Scope: scope,
-		NoRotation: r.NoRotation, CreatedAt: now, UpdatedAt: now, Version: 1, Secrets: []store.Secret{},
+		ID: r.ID, Realm: realm, State: store.ClientEnabled, CreatedAt: now, UpdatedAt: now, Version: 1, Secrets: []store.Secret{},
 	}
 	if c.ID == "" {
 		c.ID = keys.RandomText(24)
 	}
+	if c, err = r.apply(c, policy); err != nil {
+		return c, "", err
+	}
+	switch {
+	case c.Public():
+	case r.Secret != "":
+		c.Secrets = append(c.Secrets, store.Secret{ID: keys.RandomText(12), Slow: keys.HashSlow(r.Secret), CreatedAt: now})
+	default:
+		c, _, secret, err = AddSecret(c, ring, now, 0)
+	}
+	return c, secret, err
+}
+
+// Registered is what has made c, but for its secrets and the window of retries,
+// which only says what is to be changed.
+func Registered(c store.Client) Registration {
+	c = c.Clone()
+	return Registration{
+		ID: c.ID, Name: c.Name, RedirectURIs: c.RedirectURIs, Scope: string(c.Scope), GrantTypes: c.GrantTypes,
+		Auth: c.Auth, Native: c.Native, NoPKCE: !c.RequirePKCE, NoRotation: c.NoRotation,
+	}
+}
+
+// Change is c as r describes it, by the rules for a new client.
+func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client, error) {
+	// A public client's grants were given to whoever held its id, and a
+	// confidential one's to the holder of a secret.
+	if (r.Auth == store.AuthNone) != c.Public() {
+		return c, &Invalid{"auth-method", "a client does not become public or confidential: register another one"}
+	}
+	return r.apply(c.Clone(), policy)
+}
+
+// apply gives c everything that r says but secrets.
+func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, error) {
+	if err := r.check(policy); err != nil {
+		return c, err
+	}
+	scope, err := oauth.ParseScope(r.Scope)
+	if err != nil {
+		return c, &Invalid{"scope", err.Error()}
+	}
+	if scope == "" {
+		return c, &Invalid{"scope", "missing: a client needs at least one, because every answer names the scope"}
+	}
+	c.Name, c.Auth, c.Native, c.RequirePKCE, c.NoRotation, c.Scope = r.Name, r.Auth, r.Native, !r.NoPKCE, r.NoRotation, scope
+	c.GrantTypes, c.RedirectURIs = r.GrantTypes, r.RedirectURIs
 	if c.GrantTypes == nil {
 		c.GrantTypes = slices.Clone(store.GrantTypes)
 	}
@@ -69,14 +104,7 @@ func (r Registration) Client(realm string, ring *keys.Ring, policy grant.Policy,
 		ms := store.Milliseconds(r.RetryWindow.Milliseconds())
 		c.RetryWindow = &ms
 	}
-	switch {
-	case c.Public():
-	case r.Secret != "":
-		c.Secrets = append(c.Secrets, store.Secret{ID: keys.RandomText(12), Slow: keys.HashSlow(r.Secret), CreatedAt: now})
-	default:
-		c, _, secret, err = AddSecret(c, ring, now, 0)
-	}
-	return c, secret, err
+	return c, nil
 }
 
 func (r Registration) check(policy grant.Policy) error {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -42,6 +44,12 @@ func sweeping(t *testing.T, rows int, prepare func(*service)) (s *service, kept 
 		s.Sweep(ctx)
 		close(ended)
 	}()
+	// It begins when a wrong clock would have been corrected.
+	time.Sleep(issuer.SweepSettle - time.Millisecond)
+	if n := s.faulty.Calls()[storetest.SweepGrants]; n != 0 {
+		t.Errorf("%d slices before it settled", n)
+	}
+	time.Sleep(time.Millisecond)
 	return s, kept, func() {
 		cancel()
 		<-ended
@@ -153,4 +161,39 @@ func TestTheSweepEndsWithItsContext(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestTheSweepKeepsEverythingWhileTheClockIsMoved(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]time.Duration{"forward": 40 * 24 * time.Hour, "back": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var moved atomic.Int64
+				s, kept, stop := sweeping(t, 10, func(s *service) {
+					s.Monotonic = time.Now
+					s.Now = func() time.Time { return time.Now().Add(time.Duration(moved.Load())) }
+				})
+				defer stop()
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+				s.faulty.Calls()
+				moved.Store(int64(by))
+				time.Sleep(time.Hour)
+				if n := s.faulty.Calls()[storetest.SweepGrants]; n > 1 {
+					t.Errorf("%d slices while the clock was moved", n)
+				}
+				if s.row(kept.ID) != kept {
+					t.Error("a live row is gone")
+				}
+				if n := s.log.count("the clock was moved"); n != 1 {
+					t.Errorf("logged %d times", n)
+				}
+				moved.Store(0)
+				time.Sleep(2 * time.Minute)
+				if n := s.faulty.Calls()[storetest.SweepGrants]; n == 0 {
+					t.Error("it does not go on after the clock is back")
+				}
+			})
+		})
+	}
 }

@@ -96,7 +96,12 @@ func parseBasic(s string) (id, secret, rawSecret string, ok bool) {
 		return "", "", "", false
 	}
 	secret, err = url.QueryUnescape(rawSecret)
-	if err != nil || !clean(secret) {
+	if err != nil {
+		// Not encoded at all: an imported secret such as 100%sure, sent by a
+		// program that forgets to. It still has to be this client's.
+		secret = rawSecret
+	}
+	if !clean(secret) {
 		return "", "", "", false
 	}
 	if len(id) > maxLength["client_id"] || len(rawSecret) > maxLength["client_secret"]*3 {

@@ -1,11 +1,14 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,9 +23,25 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      20 * time.Second,
 		IdleTimeout:       75 * time.Second,
 		MaxHeaderBytes:    16 << 10,
-		// TLS handshakes that fail, and clients that go away: not our faults.
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:          stdlog.New(faultLog{log}, "", 0),
 	}
+}
+
+// A faultLog takes what net/http has to say. A TLS handshake that fails is the
+// client's affair; a panic is a bug; the rest, such as too many open files, is
+// for whoever runs the server.
+type faultLog struct{ log *slog.Logger }
+
+func (f faultLog) Write(line []byte) (int, error) {
+	level, text := slog.LevelWarn, strings.TrimSpace(string(line))
+	switch {
+	case strings.Contains(text, "TLS handshake error"):
+		level = slog.LevelDebug
+	case strings.Contains(text, "panic serving"):
+		level = slog.LevelError
+	}
+	f.log.Log(context.Background(), level, "net/http: "+text)
+	return len(line), nil
 }
 
 // TLSConfig offers TLS 1.2 and 1.3 with the cipher suites that BCP 195 (RFC

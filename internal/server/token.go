@@ -42,6 +42,9 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 	if !s.secure(r) {
 		return answer{}, oauth.ErrHTTPS
 	}
+	if r.ContentLength > oauth.MaxForm {
+		return answer{}, oauth.ErrTooLarge
+	}
 	if s.throttle.addressBlocked(x.address) {
 		return answer{}, oauth.ErrTooManyRequests
 	}
@@ -157,11 +160,9 @@ func isForm(contentType []string) bool {
 	return err == nil && media == form && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// readBody reads at most oauth.MaxForm bytes.
+// readBody reads at most oauth.MaxForm bytes, which the caller has compared
+// with a length that is declared.
 func readBody(r *http.Request) (string, error) {
-	if r.ContentLength > oauth.MaxForm {
-		return "", oauth.ErrTooLarge
-	}
 	var b []byte
 	var err error
 	if r.ContentLength >= 0 {

@@ -34,6 +34,10 @@ func mount(t *testing.T, args ...string) string {
 			syscall.Unmount(point, syscall.MNT_DETACH)
 		}
 	})
+	// A tmpfs lets everybody write to it, and a server refuses that.
+	if err := os.Chmod(point, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	return point
 }
 

@@ -42,11 +42,15 @@ func TestOP02_WithoutItsKEKNothingStarts(t *testing.T) {
 	refused := func(phrases ...string) {
 		t.Helper()
 		says(t, binary.StartRefused(t, c.Dir), append(phrases, "mintage: ")...)
-		_, text, err := c.Try(t, "client", "disable", c.ClientID)
+		_, text, err := c.Try(t, "client", "secret", "add", c.ClientID)
 		if err == nil {
-			t.Error("a command changes a client")
+			t.Error("a command makes a secret")
 		}
 		says(t, text, append(phrases, "mintage: ")...)
+		// What an incident needs goes on without it.
+		c.Run(t, "client", "disable", c.ClientID)
+		c.Run(t, "client", "enable", c.ClientID)
+		c.Run(t, "grant", "revoke", "--subject", "mallory")
 	}
 
 	if err := os.Remove(path); err != nil {
@@ -77,7 +81,7 @@ func TestOP02_WithoutItsKEKNothingStarts(t *testing.T) {
 	if err := os.WriteFile(moved, right, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.Run(t, "client", "show", c.ClientID, "--kek-file", moved)
+	c.Run(t, "client", "secret", "add", c.ClientID, "--kek-file", moved)
 	if err := os.Rename(moved, path); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+)
+
+// listenAdmin opens the Unix socket for this user alone, or the TCP address
+// together with its token.
+func listenAdmin(cfg config.Config) (net.Listener, string, error) {
+	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
+		l, err := listenSocket(path)
+		return l, "", err
+	}
+	token, err := readAdminToken(cfg.Admin.TokenFile)
+	if err != nil {
+		return nil, "", err
+	}
+	l, err := net.Listen("tcp", cfg.Admin.Listen)
+	return l, token, err
+}
+
+func readAdminToken(file string) (string, error) {
+	text, err := readSecretFile(file)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(text)
+	if len(token) < 32 {
+		return "", hint(fmt.Errorf("%s: the admin token has fewer than 32 characters", file), "make one with: openssl rand -hex 32")
+	}
+	return token, nil
+}
+
+// A socket is a Unix socket that removes its file when it is closed, and no
+// other file that has come into its place.
+type socket struct {
+	*net.UnixListener
+	path string
+	made fs.FileInfo
+	once sync.Once
+}
+
+func listenSocket(path string) (net.Listener, error) {
+	if path == "" || strings.HasPrefix(path, "@") {
+		// Linux would make it an abstract socket, which everybody may open.
+		return nil, hint(fmt.Errorf("unix:%s names no file", path), "choose another path with --admin-listen unix:PATH")
+	}
+	if err := removeStaleSocket(path); err != nil {
+		return nil, err
+	}
+	// The file's mode is all that keeps others out, so it is right from the
+	// first moment: a chmod after net.Listen would come too late for whoever
+	// connects before it. The umask is the whole process's; files that another
+	// goroutine makes in this moment are at most harder to read.
+	old := syscall.Umask(0o177)
+	l, err := net.Listen("unix", path)
+	syscall.Umask(old)
+	if err != nil {
+		return nil, hint(err, "a socket's path has at most 107 characters; choose another with --admin-listen unix:PATH")
+	}
+	s := &socket{UnixListener: l.(*net.UnixListener), path: path}
+	s.SetUnlinkOnClose(false)
+	if s.made, err = os.Lstat(path); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return s, nil
+}
+
+// removeStaleSocket removes the socket of a server that was killed, and nothing
+// else. The lock of the data directory does not tell: the path may lie outside
+// of it, and be another server's.
+func removeStaleSocket(path string) error {
+	const advice = "choose another path with --admin-listen unix:PATH"
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&fs.ModeSocket == 0 {
+		return hint(fmt.Errorf("%s exists and is not a socket; it was left alone", path), "move it away, or "+advice)
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		conn.Close()
+		return hint(fmt.Errorf("another server answers on %s", path), "stop it first, or "+advice)
+	}
+	// Only this means that nobody listens. A server whose queue is full, or
+	// that is another user's, refuses in other ways.
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return hint(fmt.Errorf("%s may be another server's socket: %w", path, err), "remove it if it is not, or "+advice)
+	}
+	return os.Remove(path)
+}
+
+// Close removes the file before the socket is gone: until then, no other file
+// can have its inode number.
+func (s *socket) Close() (err error) {
+	s.once.Do(func() {
+		if now, e := os.Lstat(s.path); e == nil && os.SameFile(now, s.made) {
+			err = os.Remove(s.path)
+		}
+		err = errors.Join(err, s.UnixListener.Close())
+	})
+	return err
+}

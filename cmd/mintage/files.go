@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// checkDataDirectory refuses a directory in which others can put files: they
+// could exchange the store, the key-encryption key or the admin socket.
+func checkDataDirectory(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return hint(fmt.Errorf("data directory %s: others than its owner can write to it (mode %04o)", dir, info.Mode().Perm()),
+			"run: chmod go-w "+shellQuote(dir)+" (or name a directory inside of it with --data)")
+	}
+	return nil
+}
+
+// readSecretFile reads a key or a token, and refuses one that everybody on the
+// machine can read or replace. A group may read it: systemd and Kubernetes give
+// secrets to a service that way (0440, owned by root); see warnOfExposure.
+func readSecretFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().Perm()&0o006 != 0 {
+		return "", hint(fmt.Errorf("%s: everybody on this machine can read or change it (mode %04o)", path, info.Mode().Perm()),
+			"run: chmod o= "+shellQuote(path)+" (in Kubernetes: defaultMode: 0440)")
+	}
+	text, err := io.ReadAll(f)
+	return string(text), err
+}
+
+// warnOfExposure logs which files more people can use than need to.
+func warnOfExposure(cfg config.Config, log *slog.Logger) {
+	kek, _ := kekPath(cfg)
+	files := []struct {
+		path, class string
+		bits        fs.FileMode
+	}{
+		{filepath.Join(cfg.Data, sqlite.FileName), "others", 0o006},
+		{kek, "group", 0o060},
+	}
+	if !strings.HasPrefix(cfg.AdminListen(), "unix:") {
+		files = append(files, files[1])
+		files[2].path = cfg.Admin.TokenFile
+	}
+	for _, f := range files {
+		if info, err := os.Stat(f.path); err == nil && info.Mode().Perm()&f.bits != 0 {
+			log.Warn("a file is open to more than its owner", "file", f.path, "mode", fmt.Sprintf("%04o", info.Mode().Perm()),
+				"advice", "chmod "+f.class[:1]+"= "+shellQuote(f.path))
+		}
+	}
+}
+
+// replaceFile writes a file in one step: whatever happens, there is then the
+// whole new one, or what was there before. It is durable, name and content.
+func replaceFile(path string, text []byte, mode fs.FileMode) error {
+	tmp := path + ".new"
+	// What a crash has left of an earlier try goes. Anything else under this
+	// name is not ours: it is neither removed nor, as a link, followed.
+	if info, err := os.Lstat(tmp); err == nil && info.Mode().IsRegular() {
+		if err := os.Remove(tmp); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	// Whatever the umask is.
+	err = f.Chmod(mode)
+	if err == nil {
+		_, err = f.Write(text)
+	}
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

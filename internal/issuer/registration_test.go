@@ -1,0 +1,66 @@
+package issuer_test
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func TestAClientIsChangedByTheRulesForANewOne(t *testing.T) {
+	s := newService(t)
+	before := s.stored(clientID)
+	for field, change := range map[string]func(*issuer.Registration){
+		"name":         func(r *issuer.Registration) { r.Name = " " },
+		"scope":        func(r *issuer.Registration) { r.Scope = "" },
+		"redirect-uri": func(r *issuer.Registration) { r.RedirectURIs = nil },
+		"grant-types":  func(r *issuer.Registration) { r.GrantTypes = []string{"password"} },
+		"auth-method":  func(r *issuer.Registration) { r.Auth = store.AuthNone },
+		"retry-window": func(r *issuer.Registration) { w := s.Policy.AccessLifetime; r.RetryWindow = &w },
+	} {
+		r := issuer.Registered(before)
+		change(&r)
+		var invalid *issuer.Invalid
+		if _, err := r.Change(before, s.Policy); !errors.As(err, &invalid) || invalid.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	r := issuer.Registered(before)
+	r.RedirectURIs = append(r.RedirectURIs, "http://plain.example/")
+	if _, err := r.Change(before, s.Policy); err == nil || !strings.Contains(err.Error(), "not https") {
+		t.Errorf("an address that a new client may not have: %v", err)
+	}
+	if !reflect.DeepEqual(before, s.stored(clientID)) {
+		t.Error("a refused change has changed the client")
+	}
+}
+
+func TestAChangeLeavesWhatItDoesNotName(t *testing.T) {
+	s := newService(t)
+	// A window that was good when it was given stays, although today's bound
+	// is lower.
+	wide := store.Milliseconds((time.Hour).Milliseconds())
+	s.administer(clientID, func(c *store.Client) { c.RetryWindow, c.NoRotation, c.RequirePKCE = &wide, true, false })
+	before := s.stored(clientID)
+	same, err := issuer.Registered(before).Change(before, s.Policy)
+	if err != nil || !reflect.DeepEqual(same, before) {
+		t.Errorf("nothing was to be changed: %v\n%+v\n%+v", err, before, same)
+	}
+	r := issuer.Registered(before)
+	r.Name, r.Auth = "Renamed", store.AuthBasic
+	got, err := r.Change(before, s.Policy)
+	want := before
+	want.Name, want.Auth = "Renamed", store.AuthBasic
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v\n%+v\n%+v", err, want, got)
+	}
+	s.administer(clientID, func(c *store.Client) { c.Auth = store.AuthNone })
+	public := s.stored(clientID)
+	if _, err := r.Change(public, s.Policy); err == nil {
+		t.Error("a public client became confidential")
+	}
+}
