@@ -9,7 +9,7 @@ import (
 
 func TestFaultsOfNetHTTPAreLoggedByWhoseTheyAre(t *testing.T) {
 	for line, level := range map[string]string{
-		"http: TLS handshake error from 127.0.0.1:5: EOF\n":                    "DEBUG",
+		"http: TLS handshake error from 127.0.0.1:5: EOF\n":                   "DEBUG",
 		"http: Accept error: accept4: too many open files; retrying in 5ms\n": "WARN",
 		"http: panic serving 127.0.0.1:5: oops\ngoroutine 7\n":                "ERROR",
 	} {
