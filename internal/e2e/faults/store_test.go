@@ -81,9 +81,9 @@ func TestOP02_LockedStoreIs503(t *testing.T) {
 	c.must(c.refresh(other), http.StatusOK)
 }
 
-// TestOP02_LockedStoreAtStartIsRefused starts beside somebody who holds the
-// lock.
-func TestOP02_LockedStoreAtStartIsRefused(t *testing.T) {
+// TestOP02_LockedStoreAtStartIs503 starts beside somebody who holds the lock:
+// there is nothing to write at a start, and readiness tells when a write fails.
+func TestOP02_LockedStoreAtStartIs503(t *testing.T) {
 	c := start(t, t.TempDir())
 	token := c.session()
 	c.stop()
@@ -95,11 +95,25 @@ func TestOP02_LockedStoreAtStartIsRefused(t *testing.T) {
 	if _, err := lock.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	says(t, binary.StartRefused(t, c.Dir), "mintage: ", storeFile(c.Dir), "another process holds its lock")
+	c.again()
+	c.must(c.refresh(token), unavailable)
+	ready := func() int {
+		resp, err := http.Get(c.Management + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if status := ready(); status != unavailable {
+		t.Errorf("/readyz answers %d while no token can be issued", status)
+	}
 	if _, err := lock.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	c.again()
+	if status := ready(); status != http.StatusOK {
+		t.Errorf("/readyz answers %d after the lock has gone", status)
+	}
 	c.must(c.refresh(token), http.StatusOK)
 }
 
