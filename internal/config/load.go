@@ -78,8 +78,11 @@ func Load(file string, environ []string, flags map[string]string) (Config, error
 }
 
 // serviceLink matches what Kubernetes puts into the environment of every pod
-// beside a Service that is called mintage, or mintage-something.
-var serviceLink = regexp.MustCompile(`^MINTAGE_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+// beside a Service that is called mintage, or mintage-something. The value
+// tells such a link from a mistake like MINTAGE_LISTEN_PORT=8443.
+var serviceLink = regexp.MustCompile(`^MINTAGE_([A-Z0-9_]+_)?(` +
+	`SERVICE_HOST=.*|SERVICE_PORT(_[A-Z0-9_]+)?=[0-9]+|` +
+	`PORT(_[0-9]+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://.*|PORT_[0-9]+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=.*)$`)
 
 func readEnv(c *Config, all []Key, environ []string) error {
 	byEnv := map[string]Key{}
@@ -92,7 +95,7 @@ func readEnv(c *Config, all []Key, environ []string) error {
 			continue
 		}
 		k, known := byEnv[name]
-		if !known && serviceLink.MatchString(name) {
+		if !known && serviceLink.MatchString(kv) {
 			continue
 		}
 		if !known {

@@ -228,17 +228,22 @@ func FuzzLoad(f *testing.F) {
 }
 
 func TestKubernetesServiceLinksAreIgnored(t *testing.T) {
-	for _, name := range []string{
-		"MINTAGE_PORT", "MINTAGE_SERVICE_HOST", "MINTAGE_SERVICE_PORT", "MINTAGE_SERVICE_PORT_HTTPS",
-		"MINTAGE_PORT_8443_TCP", "MINTAGE_PORT_8443_TCP_ADDR", "MINTAGE_PORT_8443_TCP_PROTO", "MINTAGE_ADMIN_API_SERVICE_HOST",
+	for _, link := range []string{
+		"MINTAGE_SERVICE_HOST=10.0.0.1", "MINTAGE_SERVICE_HOST=fd00::1", "MINTAGE_SERVICE_PORT=8443", "MINTAGE_SERVICE_PORT_HTTPS=8443",
+		"MINTAGE_PORT=tcp://10.0.0.1:8443", "MINTAGE_PORT_8443_TCP=tcp://10.0.0.1:8443", "MINTAGE_PORT_8443_TCP_PROTO=tcp",
+		"MINTAGE_PORT_8443_TCP_PORT=8443", "MINTAGE_PORT_8443_TCP_ADDR=10.0.0.1", "MINTAGE_PORT=tcp://[fd00::1]:8443",
+		"MINTAGE_ADMIN_API_SERVICE_HOST=10.0.0.1", "MINTAGE_ADMIN_API_PORT_53_UDP=udp://10.0.0.1:53", "MINTAGE_LISTEN_PORT=tcp://10.0.0.1:8443",
 	} {
-		if _, err := config.Load("", []string{name + "=tcp://10.0.0.1:8443"}, nil); err != nil {
-			t.Errorf("%s: %v", name, err)
+		if c, err := config.Load("", []string{link}, nil); err != nil || !reflect.DeepEqual(c, config.Default()) {
+			t.Errorf("%s: %v", link, err)
 		}
 	}
-	for _, name := range []string{"MINTAGE_PORTS", "MINTAGE_SERVICE", "MINTAGE_PORT_X_TCP"} {
-		if _, err := config.Load("", []string{name + "=x"}, nil); err == nil {
-			t.Errorf("%s is accepted", name)
+	for _, mistake := range []string{
+		"MINTAGE_PORTS=tcp://10.0.0.1:8443", "MINTAGE_SERVICE=x", "MINTAGE_PORT_X_TCP=tcp://10.0.0.1:8443", "MINTAGE_PORT=8443",
+		"MINTAGE_LISTEN_PORT=8443", "MINTAGE_LISTEN_PORT=", "MINTAGE_SERVICE_PORT=https", "MINTAGE_HOST=10.0.0.1",
+	} {
+		if _, err := config.Load("", []string{mistake}, nil); err == nil {
+			t.Errorf("%s is accepted", mistake)
 		}
 	}
 }

@@ -62,6 +62,30 @@ func TestCA22_AnAddressThatTriesManyClientsIsThrottled(t *testing.T) {
 	d.mustIssue(d.post(d.a.redeem(d.code(d.a).Code)))
 }
 
+// All clients come from one address if a proxy on this machine is not declared.
+// One of them that guesses must not shut out the rest.
+func TestCA22_BehindAnUndeclaredProxyNobodyIsThrottledForOthers(t *testing.T) {
+	d := start(t, func(o *options) { o.PlainHTTP, o.AddressFailures, o.ClientFailures = true, 20, 10 })
+	proxy := local()
+	send := func(r *request) answer {
+		r.set("X-Forwarded-For", "198.51.100.1")
+		return d.sendFrom(proxy, r)
+	}
+	for i := range 50 {
+		want(t, send(newRequest(with(d.a.redeem("x"), "client_id", fmt.Sprint("client", i)))), 400, "invalid_client")
+	}
+	d.mustIssue(send(newRequest(d.a.redeem(d.code(d.a).Code))))
+	for range 10 {
+		want(t, send(newRequest(with(d.b.redeem("x"), "client_secret", "guess"))), 400, "invalid_client")
+	}
+	if a := send(newRequest(d.b.redeem(d.code(d.b).Code))); a.status != 429 {
+		t.Errorf("a client that is guessed at from there: %v", a)
+	}
+	if n := strings.Count(d.log.String(), "trusted_proxies"); n != 1 {
+		t.Errorf("the proxy is noticed %d times", n)
+	}
+}
+
 func TestCA23_SecretsAreStoredHashedAndNeverShownAgain(t *testing.T) {
 	d := start(t)
 	imported := d.client(issuer.Registration{Secret: "an imported secret of somebody"})

@@ -143,6 +143,35 @@ func TestCA10_CA11_MalformedBasicIs401(t *testing.T) {
 	want(t, d.send(r), 401, "invalid_client")
 }
 
+// What cannot be decoded is the secret as it was registered, or wrong. The id
+// is decoded always, so that a header never means one client by two names.
+func TestCA10_ASecretThatIsNotEncodedProvesItsOwnClientAlone(t *testing.T) {
+	d := start(t)
+	c := d.client(issuer.Registration{Secret: "100%sure-secret"})
+	send := func(c client, header string) answer {
+		t.Helper()
+		r := newRequest(with(c.redeem(d.code(c).Code), "client_id", "", "client_secret", ""))
+		r.set("Authorization", header)
+		return d.send(r)
+	}
+	for range 2 { // the second time against the fast form
+		d.mustIssue(send(c, basicHeader(c.ID, "100%sure-secret")))
+		d.mustIssue(send(c, basicHeader(c.ID, "100%25sure-secret")))
+	}
+	for _, header := range []string{
+		basicHeader(c.ID, "100%sure-secreT"), basicHeader(c.ID, "100%2525sure-secret"), basicHeader(d.b.ID, "100%sure-secret"),
+		basicHeader("%"+c.ID, "100%sure-secret"), basicHeader(c.ID+"%", "100%sure-secret"),
+	} {
+		want(t, send(c, header), 401, "invalid_client")
+	}
+
+	plain := d.client(issuer.Registration{ID: "shopA", Secret: "the secret of shopA"})
+	escaped := d.client(issuer.Registration{ID: "shop%41", Secret: "the secret of shop41"})
+	d.mustIssue(send(plain, basicHeader("shop%41", plain.secret)))
+	d.mustIssue(send(escaped, basicHeader("shop%2541", escaped.secret)))
+	want(t, send(escaped, basicHeader("shop%41", escaped.secret)), 401, "invalid_client")
+}
+
 func TestCA13_CA15_TwoMethodsAreRefused(t *testing.T) {
 	d := start(t)
 	good := d.a.redeem(d.code(d.a).Code)

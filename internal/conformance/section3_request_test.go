@@ -57,6 +57,16 @@ var requestRows = []row{
 		x.body("10001\r\n" + strings.Repeat("a", 64<<10+1) + "\r\n0\r\n\r\n")
 	}),
 
+	tooLarge("as JSON", func(x *flow) {
+		x.req.set("Content-Type", "application/json")
+		x.body(strings.Repeat("a", 64<<10+1))
+	}),
+	tooLarge("compressed, without a content type", func(x *flow) {
+		x.req.set("Content-Type", "")
+		x.req.set("Content-Encoding", "gzip")
+		x.body(strings.Repeat("a", 64<<10+1))
+	}),
+
 	invalid("F1", "no content type", contentType, func(x *flow) { x.req.set("Content-Type", "") }),
 	invalid("F1", "JSON", contentType, func(x *flow) {
 		x.req.set("Content-Type", "application/json")

@@ -58,6 +58,21 @@ func TestTL01_BehindAProxyPlainHTTPIsRefused(t *testing.T) {
 	d.mustIssue(d.send(r))
 }
 
+// A proxy on this machine that nobody declared is heard when it says that a
+// request came in the clear.
+func TestTL01_BehindAnUndeclaredProxyPlainHTTPIsRefused(t *testing.T) {
+	d := start(t, func(o *options) { o.PlainHTTP = true })
+	good := d.a.redeem(d.code(d.a).Code)
+	for _, lines := range [][]string{{"X-Forwarded-Proto: http"}, {"X-Forwarded-Proto: https", "X-Forwarded-Proto: http"}, {"X-Forwarded-Proto: https, http"}} {
+		r := newRequest(good)
+		r.header = append(r.header, lines...)
+		if a := d.send(r); a.status != 400 || a.body != errorBody("invalid_request", "https required") {
+			t.Errorf("%v: %v", lines, a)
+		}
+	}
+	d.mustIssue(d.post(good))
+}
+
 // handshake connects with a client's choices.
 func (d *deployment) handshake(c *tls.Config) (tls.ConnectionState, error) {
 	d.t.Helper()

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +34,7 @@ type Directory struct {
 	log   *slog.Logger
 	clock func() time.Time // monotonic, for the age of the last poll
 
-	mu      sync.Mutex // serializes Poll
+	turn    chan struct{} // one place: whoever holds it may use what follows
 	records []keys.Record
 	uses    map[string]*use // by secret id
 
@@ -69,7 +68,7 @@ var ErrStale = errors.New("no news from the store for more than five seconds")
 // OpenDirectory reads the directory. On an empty store, it makes the first
 // keys. It fails if a key does not unwrap. The clock must be monotonic.
 func OpenDirectory(ctx context.Context, st store.Store, kek *keys.KEK, log *slog.Logger, clock func() time.Time) (*Directory, error) {
-	d := &Directory{store: st, kek: kek, log: log, clock: clock, uses: map[string]*use{}, origin: clock()}
+	d := &Directory{store: st, kek: kek, log: log, clock: clock, turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock()}
 	d.view.Store(&View{clients: map[string]*registration{}, cutoffs: map[cutoffName]grant.Instant{}})
 	err := d.Poll(ctx)
 	if errors.Is(err, errNoKeys) {
@@ -106,8 +105,10 @@ func firstKeys(ctx context.Context, st store.Store, kek *keys.KEK, now grant.Ins
 // Poll brings the view up to date. Call it after a change made through this
 // process, to see it at once.
 func (d *Directory) Poll(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	if err := d.wait(ctx); err != nil {
+		return err
+	}
+	defer d.done()
 	began := d.clock().Sub(d.origin)
 	old := d.view.Load()
 	ch, err := d.store.Changes(ctx, old.version)
@@ -124,6 +125,19 @@ func (d *Directory) Poll(ctx context.Context) error {
 	d.polled.Store(int64(began))
 	return nil
 }
+
+// wait takes the turn, unless ctx ends first: a store that hangs in another
+// caller's poll must not take this one's time as well.
+func (d *Directory) wait(ctx context.Context) error {
+	select {
+	case d.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *Directory) done() { <-d.turn }
 
 func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, cutoffs: old.cutoffs}
@@ -228,25 +242,27 @@ func (d *Directory) Run(ctx context.Context) {
 
 // flushUses writes the uses that the store does not know.
 func (d *Directory) flushUses(ctx context.Context) {
-	d.mu.Lock()
 	changed := map[string]grant.Instant{}
-	for id, u := range d.uses {
-		if at := u.at.Load(); at != u.written.Load() {
-			changed[id] = grant.Instant(at)
+	noted := map[*use]int64{}
+	err := d.wait(ctx)
+	if err == nil {
+		for id, u := range d.uses {
+			if at := u.at.Load(); at != u.written.Load() {
+				changed[id], noted[u] = grant.Instant(at), at
+			}
 		}
+		d.done()
+		if len(changed) == 0 {
+			return
+		}
+		err = d.store.NoteSecretUses(ctx, changed)
 	}
-	d.mu.Unlock()
-	if len(changed) == 0 {
-		return
-	}
-	if err := d.store.NoteSecretUses(ctx, changed); err != nil {
+	if err != nil {
 		d.log.Warn("cannot note the last use of secrets; trying again in a minute", "error", err)
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for id, at := range changed {
-		d.uses[id].written.Store(int64(at))
+	for u, at := range noted {
+		u.written.Store(at)
 	}
 }
 

@@ -355,3 +355,45 @@ func TestLastUsesOfSecretsAreWrittenOnceAMinuteAndAtTheEnd(t *testing.T) {
 		lastUse(s.now())
 	})
 }
+
+func TestAWriteOfLastUsesThatHangsDoesNotStopThePolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stop := running(t)
+		defer stop()
+		s.proven(clientID, s.secret, true)
+		s.faulty.Inject(storetest.NoteSecretUses, 1, storetest.Hangs)
+		for range 70 {
+			time.Sleep(time.Second)
+			if err := s.Directory.Ready(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := s.log.count("cannot note the last use of secrets"); n != 1 {
+			t.Errorf("logged %d times", n)
+		}
+		time.Sleep(time.Minute)
+		if at := s.stored(clientID).Secrets[0].LastUsedAt; at != s.now() {
+			t.Errorf("last use %d, want %d: a minute later it is written", at, s.now())
+		}
+	})
+}
+
+func TestAPollWaitsForAnotherNoLongerThanItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		release := make(chan struct{})
+		s.faulty.Inject(storetest.Changes, 1, storetest.Blocks(release))
+		var first sync.WaitGroup
+		first.Go(func() { s.poll() })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := s.Directory.Poll(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 3*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		close(release)
+		first.Wait()
+		s.poll()
+	})
+}

@@ -1,8 +1,11 @@
 package issuer
 
-// SlowChecks is how many slow secret checks may be there at once, running or
-// waiting.
-const SlowChecks = hashersAtOnce + hashersWaiting
+// How many slow secret checks may be there at once, running or waiting: of all
+// clients, and of one.
+const (
+	SlowChecks      = hashersAtOnce + hashersWaiting
+	SlowChecksOfOne = hashersOfOne
+)
 
 // HoldSlowChecks takes the turn to run, so that slow secret checks wait.
 func (iss *Issuer) HoldSlowChecks() (release func()) {
@@ -11,7 +14,11 @@ func (iss *Issuer) HoldSlowChecks() (release func()) {
 }
 
 // SlowChecksThere is how many are there.
-func (iss *Issuer) SlowChecksThere() int { return len(iss.hashing) }
+func (iss *Issuer) SlowChecksThere() int {
+	iss.hashing.mu.Lock()
+	defer iss.hashing.mu.Unlock()
+	return iss.hashing.all
+}
 
 // SweepSettle is how long the sweep waits before it begins.
 const SweepSettle = sweepSettle

@@ -31,7 +31,8 @@ type Issuer struct {
 	Monotonic func() time.Time
 	Log       *slog.Logger
 
-	hashing, hashTurn chan struct{} // places among the slow secret checks, and the turn to run
+	hashing  *places       // of the slow secret checks
+	hashTurn chan struct{} // the turn of one of them to run
 }
 
 // New completes an Issuer.
@@ -39,7 +40,7 @@ func New(iss Issuer) *Issuer {
 	if iss.Monotonic == nil {
 		iss.Monotonic = iss.Now
 	}
-	iss.hashing = make(chan struct{}, hashersAtOnce+hashersWaiting)
+	iss.hashing = &places{of: map[string]int{}}
 	iss.hashTurn = make(chan struct{}, hashersAtOnce)
 	return &iss
 }

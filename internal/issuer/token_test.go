@@ -66,6 +66,28 @@ func TestARepeatedRefreshGetsTheSamePairUntilItsSuccessorIsUsed(t *testing.T) {
 	s.refused(grant.GrantRevoked)(s.refresh(second.RefreshToken))
 }
 
+// A client keeps the window that it was registered with when the service's
+// tokens lived longer.
+func TestARetryWindowEndsAMinuteBeforeTheAccessToken(t *testing.T) {
+	hour := store.Milliseconds(time.Hour.Milliseconds())
+	for lifetime, window := range map[time.Duration]time.Duration{5 * time.Minute: 4 * time.Minute, 90 * time.Second: 30 * time.Second, time.Minute: 0} {
+		s := newService(t, func(iss *issuer.Issuer) { iss.Policy.AccessLifetime = lifetime })
+		s.administer(clientID, func(c *store.Client) { c.RetryWindow = &hour })
+		first := s.login()
+		second := s.must(s.refresh(first.RefreshToken))
+		if window > 0 {
+			s.clock.Advance(window - time.Millisecond)
+			repeated := s.must(s.refresh(first.RefreshToken))
+			s.samePair(second, repeated)
+			if repeated.ExpiresIn < 60 {
+				t.Errorf("tokens of %s: a repeated one with %d seconds left", lifetime, repeated.ExpiresIn)
+			}
+		}
+		s.clock.Advance(2 * time.Millisecond)
+		s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+	}
+}
+
 func TestFiftyConcurrentRefreshesGetOnePair(t *testing.T) {
 	s := newService(t)
 	for range 5 {

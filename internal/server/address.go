@@ -21,16 +21,55 @@ func (s *Server) address(r *http.Request) netip.Addr {
 	}
 	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
 	for _, hop := range slices.Backward(hops) {
-		next, err := netip.ParseAddr(strings.TrimSpace(hop))
+		next, err := parseHop(strings.TrimSpace(hop))
 		if err != nil {
 			break
 		}
-		addr = next.Unmap()
+		addr = next
 		if !s.trusted(addr) {
 			break
 		}
 	}
 	return addr
+}
+
+// parseHop reads an address, which some proxies write together with a port:
+// 192.0.2.1:80 or [2001:db8::1]:80.
+func parseHop(text string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		var withPort netip.AddrPort
+		withPort, err = netip.ParseAddrPort(text)
+		a = withPort.Addr()
+	}
+	return a.Unmap(), err
+}
+
+// alike reports whether every client may seem to have this address: they do if
+// a proxy on this machine is not declared.
+func (s *Server) alike(a netip.Addr) bool {
+	return s.opt.PlainHTTP && len(s.opt.TrustedProxies) == 0 && a.IsLoopback()
+}
+
+// noticeProxy warns, once, of a proxy on this machine that is not declared:
+// its clients cannot be told apart, and it need not say how they came.
+func (s *Server) noticeProxy(r *http.Request) {
+	if !s.opt.PlainHTTP || len(s.opt.TrustedProxies) > 0 {
+		return
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !s.alike(peer.Addr().Unmap()) {
+		return
+	}
+	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "Forwarded"} {
+		if r.Header[name] != nil {
+			s.undeclared.Do(func() {
+				s.log.Warn("requests come through a proxy that is not declared: name its address in trusted_proxies",
+					"address", peer.Addr().Unmap().String(), "header", name)
+			})
+			return
+		}
+	}
 }
 
 func (s *Server) trusted(a netip.Addr) bool {
@@ -55,12 +94,13 @@ func (s *Server) secure(r *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	if addr := peer.Addr().Unmap(); s.trusted(addr) {
-		proto := r.Header["X-Forwarded-Proto"]
-		return len(proto) == 1 && strings.EqualFold(proto[0], "https")
-	} else {
+	addr, proto := peer.Addr().Unmap(), r.Header["X-Forwarded-Proto"]
+	if !s.trusted(addr) && (!addr.IsLoopback() || proto == nil) {
 		return addr.IsLoopback()
 	}
+	// What a proxy on this machine says of a request is heard even if nobody
+	// declared the proxy: it can make the request less secure, and not more.
+	return len(proto) == 1 && strings.EqualFold(proto[0], "https")
 }
 
 // cors lets scripts of the configured origins read the answer. Credentials of

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"crypto/tls"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +47,10 @@ func TestTheAddressIsThePeersOrWhatDeclaredProxiesSay(t *testing.T) {
 		"IPv4 in IPv6, as a stranger":       {"[::ffff:192.0.2.1]:80", []string{"X-Forwarded-For", "198.51.100.1"}, "192.0.2.1"},
 		"a proxy's address with a zone":     {"[2001:db8::1%eth0]:80", []string{"X-Forwarded-For", "198.51.100.1"}, "2001:db8::1%eth0"},
 		"another header is nobody's word":   {"10.0.0.1:80", []string{"Forwarded", "for=198.51.100.1", "X-Real-Ip", "198.51.100.1"}, "10.0.0.1"},
+		"an address with a port":            {"10.0.0.1:80", []string{"X-Forwarded-For", "198.51.100.1:4711, 10.0.0.2:80"}, "198.51.100.1"},
+		"IPv6 with a port":                  {"10.0.0.1:80", []string{"X-Forwarded-For", "[2001:db9::5]:4711"}, "2001:db9::5"},
+		"IPv4 in IPv6 with a port":          {"10.0.0.1:80", []string{"X-Forwarded-For", "[::ffff:198.51.100.1]:4711"}, "198.51.100.1"},
+		"a port that is none":               {"10.0.0.1:80", []string{"X-Forwarded-For", "198.51.100.1:port"}, "10.0.0.1"},
 		"a Unix socket's peer, which is no": {"@", []string{"X-Forwarded-For", "198.51.100.1"}, "invalid IP"},
 	} {
 		s := &Server{opt: Options{TrustedProxies: proxies}}
@@ -88,6 +95,50 @@ func TestARequestIsSecureOverTLSAlone(t *testing.T) {
 		}
 		if got := s.secure(r); got != c.want {
 			t.Errorf("%s: secure %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+func TestAProxyOnThisMachineThatIsNotDeclared(t *testing.T) {
+	for name, c := range map[string]struct {
+		peer    string
+		headers []string
+		noticed bool
+		secure  bool
+		alike   bool
+	}{
+		"no proxy":                        {"127.0.0.1:80", nil, false, true, true},
+		"an address":                      {"127.0.0.1:80", []string{"X-Forwarded-For", "198.51.100.1"}, true, true, true},
+		"an address, IPv6":                {"[::1]:80", []string{"X-Forwarded-For", "198.51.100.1"}, true, true, true},
+		"an address, mapped":              {"[::ffff:127.0.0.1]:80", []string{"X-Forwarded-For", "198.51.100.1"}, true, true, true},
+		"the header of RFC 7239":          {"127.0.0.1:80", []string{"Forwarded", "for=198.51.100.1"}, true, true, true},
+		"that had TLS":                    {"127.0.0.1:80", []string{"X-Forwarded-Proto", "https"}, true, true, true},
+		"that had none":                   {"127.0.0.1:80", []string{"X-Forwarded-Proto", "http"}, true, false, true},
+		"that tells two things":           {"127.0.0.1:80", []string{"X-Forwarded-Proto", "https", "X-Forwarded-Proto", "http"}, true, false, true},
+		"a stranger who claims to be one": {"192.0.2.1:80", []string{"X-Forwarded-For", "198.51.100.1", "X-Forwarded-Proto", "https"}, false, false, false},
+	} {
+		var log bytes.Buffer
+		s := &Server{opt: Options{PlainHTTP: true}, log: slog.New(slog.NewTextHandler(&log, nil))}
+		r := request(c.peer, c.headers...)
+		s.noticeProxy(r)
+		s.noticeProxy(r)
+		if n := strings.Count(log.String(), "level=WARN"); (n == 1) != c.noticed || n > 1 || c.noticed != strings.Contains(log.String(), "trusted_proxies") {
+			t.Errorf("%s: two requests are logged as %q", name, log.String())
+		}
+		if got := s.secure(r); got != c.secure {
+			t.Errorf("%s: secure %t, want %t", name, got, c.secure)
+		}
+		if got := s.alike(s.address(r)); got != c.alike {
+			t.Errorf("%s: alike %t, want %t", name, got, c.alike)
+		}
+		// With TLS of our own, or a declared proxy, there is nothing to say.
+		log.Reset()
+		for _, opt := range []Options{{}, {PlainHTTP: true, TrustedProxies: proxies}} {
+			quiet := &Server{opt: opt, log: s.log}
+			quiet.noticeProxy(r)
+			if log.Len() != 0 || quiet.alike(home) || quiet.alike(netip.MustParseAddr("127.0.0.1")) {
+				t.Errorf("%s, with %+v: logged %q", name, opt, log.String())
+			}
 		}
 	}
 }

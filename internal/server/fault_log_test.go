@@ -9,9 +9,18 @@ import (
 
 func TestFaultsOfNetHTTPAreLoggedByWhoseTheyAre(t *testing.T) {
 	for line, level := range map[string]string{
-		"http: TLS handshake error from 127.0.0.1:5: EOF\n":                   "DEBUG",
-		"http: Accept error: accept4: too many open files; retrying in 5ms\n": "WARN",
-		"http: panic serving 127.0.0.1:5: oops\ngoroutine 7\n":                "ERROR",
+		"http: TLS handshake error from 127.0.0.1:5: EOF\n":                                               "DEBUG",
+		"http: TLS handshake error from 127.0.0.1:5: http: panic serving you\n":                           "DEBUG",
+		"http: URL query contains semicolon, which is no longer a supported separator\n":                  "DEBUG",
+		"http2: server: error reading preface from client 127.0.0.1:5: bogus greeting\n":                  "DEBUG",
+		"http2: server connection error from 127.0.0.1:5: PROTOCOL_ERROR\n":                               "DEBUG",
+		"http2: server closing client connection: error reading frame\n":                                  "DEBUG",
+		"http2: received GOAWAY [FrameHeader GOAWAY len=8], starting graceful shutdown\n":                 "DEBUG",
+		"timeout waiting for SETTINGS frames from 127.0.0.1:5\n":                                          "DEBUG",
+		"http: Accept error: accept4: too many open files; retrying in 5ms\n":                             "WARN",
+		"http: superfluous response.WriteHeader call from TLS handshake error from (x.go:1)\n":            "WARN",
+		"http: panic serving 127.0.0.1:5: oops\ngoroutine 7\n":                                            "ERROR",
+		"http2: panic serving 127.0.0.1:5: http: TLS handshake error from 127.0.0.1:5\ngoroutine 7 []:\n": "ERROR",
 	} {
 		var text bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))

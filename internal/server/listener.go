@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,17 +28,25 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// A faultLog takes what net/http has to say. A TLS handshake that fails is the
-// client's affair; a panic is a bug; the rest, such as too many open files, is
-// for whoever runs the server.
+// A faultLog takes what net/http has to say, one message at a time. A panic is
+// a bug; what a stranger causes is the stranger's affair, and must not fill the
+// log; the rest, such as too many open files, is for whoever runs the server.
 type faultLog struct{ log *slog.Logger }
+
+// causedByClients begin the messages about what a client sends, or does not.
+var causedByClients = []string{
+	"http: TLS handshake error from", "http: URL query contains semicolon",
+	"http2: server: error reading preface from client", "http2: server connection error from",
+	"http2: server closing client connection", "http2: received GOAWAY",
+	"timeout waiting for SETTINGS frames from", "timeout waiting for PING response",
+}
 
 func (f faultLog) Write(line []byte) (int, error) {
 	level, text := slog.LevelWarn, strings.TrimSpace(string(line))
 	switch {
-	case strings.Contains(text, "TLS handshake error"):
+	case slices.ContainsFunc(causedByClients, func(begin string) bool { return strings.HasPrefix(text, begin) }):
 		level = slog.LevelDebug
-	case strings.Contains(text, "panic serving"):
+	case strings.HasPrefix(text, "http: panic serving"), strings.HasPrefix(text, "http2: panic serving"):
 		level = slog.LevelError
 	}
 	f.log.Log(context.Background(), level, "net/http: "+text)

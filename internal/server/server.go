@@ -17,6 +17,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -55,6 +56,8 @@ type Server struct {
 	log      *slog.Logger
 	throttle *throttle
 	handler  http.Handler
+
+	undeclared sync.Once // to warn of a proxy
 }
 
 // New makes a Server.

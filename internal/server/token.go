@@ -39,13 +39,14 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 	if r.Method != http.MethodPost {
 		return answer{}, oauth.ErrMethod
 	}
+	s.noticeProxy(r)
 	if !s.secure(r) {
 		return answer{}, oauth.ErrHTTPS
 	}
 	if r.ContentLength > oauth.MaxForm {
 		return answer{}, oauth.ErrTooLarge
 	}
-	if s.throttle.addressBlocked(x.address) {
+	if !s.alike(x.address) && s.throttle.addressBlocked(x.address) {
 		return answer{}, oauth.ErrTooManyRequests
 	}
 

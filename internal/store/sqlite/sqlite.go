@@ -32,8 +32,9 @@ const (
 	// that wait, and a command has a person.
 	busyTimeout     = 2 * time.Second
 	commandPatience = 10 * time.Second
-	// After this many pages of log they are moved into the main file.
-	checkpointPages = 4000
+	// After this many pages of log the writer itself moves them into the main
+	// file, if the checkpointer has not kept up.
+	checkpointPages = 16000
 )
 
 // Store is a store.Store on one file.
@@ -80,6 +81,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 // pragmas are those of every connection. Sizes of caches are in KiB if negative.
 var pragmas = []string{
 	fmt.Sprintf("busy_timeout = %d", busyTimeout.Milliseconds()),
+	"page_size = 1024", // of a new file; see decision 5
 	"journal_mode = WAL",
 	"synchronous = FULL",
 	fmt.Sprintf("wal_autocheckpoint = %d", checkpointPages),
@@ -111,6 +113,10 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 	go r.run()
 	w, err := newWriter(ctx, db, path, patience)
 	if err != nil {
+		return nil, err
+	}
+	if w.checkpoint, err = startCheckpointer(path); err != nil {
+		w.close()
 		return nil, err
 	}
 	s.writer = w

@@ -29,10 +29,12 @@ type writer struct {
 	office   *sql.Conn     // for what administrators do
 	patience time.Duration // how long another process may hold the write lock
 	failure  atomic.Pointer[error]
-	queue    chan *operation
-	closed   chan struct{}
-	done     chan struct{}
-	once     sync.Once
+
+	checkpoint *checkpointer
+	queue      chan *operation
+	closed     chan struct{}
+	done       chan struct{}
+	once       sync.Once
 
 	insertGrant, updateGrant, selectGrant *statement
 	insertEvent                           *statement
@@ -151,6 +153,7 @@ func (w *writer) stop() {
 func (w *writer) run() {
 	defer close(w.done)
 	defer w.close()
+	defer w.checkpoint.stop()
 	batch := make([]*operation, 0, batchLength)
 	for {
 		var first *operation
@@ -243,6 +246,7 @@ func (w *writer) commitBatch(batch []*operation) {
 	for _, op := range batch {
 		close(op.result)
 	}
+	w.checkpoint.committed(len(batch))
 }
 
 // patiently takes the write lock with begin. SQLite's own way to wait for

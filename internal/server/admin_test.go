@@ -1,0 +1,163 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+const adminToken = "0123456789abcdef0123456789abcdef"
+
+// An adminAPI is that of an issuer with one client, and what it logs.
+type adminAPI struct {
+	handler http.Handler
+	faulty  *storetest.Faulty
+	log     bytes.Buffer
+}
+
+func newAdminAPI(t *testing.T) *adminAPI {
+	t.Helper()
+	engine, err := sqlite.Create(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	kek, err := keys.ParseKEK(keys.NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &adminAPI{faulty: storetest.NewFaulty(engine)}
+	log := slog.New(slog.NewJSONHandler(&a.log, nil))
+	directory, err := issuer.OpenDirectory(t.Context(), a.faulty, kek, log, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	iss := issuer.New(issuer.Issuer{
+		Realm: "/api", Store: a.faulty, Directory: directory, CodeLifetime: time.Minute, Now: time.Now, Log: log,
+		Policy: grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * 24 * time.Hour},
+	})
+	view, err := directory.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := issuer.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://client.example/cb"}, Scope: "read", Auth: store.AuthEither}
+	c, _, err := r.Client("/api", view.Ring, iss.Policy, grant.At(time.Now()))
+	if err == nil {
+		err = engine.CreateClient(t.Context(), c)
+	}
+	if err == nil {
+		err = directory.Poll(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.handler = server.NewAdmin(iss, adminToken, log).Handler()
+	return a
+}
+
+// A logLine is what these tests read of one.
+type logLine struct {
+	Level     string `json:"level"`
+	Message   string `json:"msg"`
+	RequestID string `json:"request_id"`
+	RemoteIP  string `json:"remote_ip"`
+	Status    int    `json:"status"`
+	GrantID   string `json:"grant_id"`
+	Field     string `json:"field"`
+}
+
+// send returns the answer and the one line that is logged about it.
+func (a *adminAPI) send(t *testing.T, r *http.Request) (*httptest.ResponseRecorder, logLine) {
+	t.Helper()
+	a.log.Reset()
+	r.RemoteAddr = "192.0.2.7:4711"
+	w := httptest.NewRecorder()
+	a.handler.ServeHTTP(w, r)
+	var line logLine
+	if err := json.Unmarshal(a.log.Bytes(), &line); err != nil {
+		t.Fatalf("logged %q: %v", a.log.String(), err)
+	}
+	return w, line
+}
+
+const goodCode = `{"client_id":"billing","redirect_uri":"https://client.example/cb","subject":"alice@example.com"}`
+
+func TestEveryAnswerOfTheAdminAPIHasAnIDThatIsInTheLog(t *testing.T) {
+	a := newAdminAPI(t)
+	for name, c := range map[string]struct {
+		method, path, token, body string
+		status                    int
+		level                     string
+		header                    [2]string
+	}{
+		"a code":          {"POST", "/admin/v1/codes", adminToken, goodCode, 201, "INFO", [2]string{"Content-Type", "application/json"}},
+		"no token":        {"POST", "/admin/v1/codes", "", goodCode, 401, "WARN", [2]string{"Www-Authenticate", "Bearer"}},
+		"another token":   {"POST", "/admin/v1/codes", adminToken + "0", goodCode, 401, "WARN", [2]string{"Www-Authenticate", "Bearer"}},
+		"a stranger":      {"GET", "/", "", "", 401, "WARN", [2]string{"Www-Authenticate", "Bearer"}},
+		"no JSON":         {"POST", "/admin/v1/codes", adminToken, "client_id=billing", 400, "INFO", [2]string{"Content-Type", "application/problem+json"}},
+		"two values":      {"POST", "/admin/v1/codes", adminToken, goodCode + goodCode, 400, "INFO", [2]string{"Content-Type", "application/problem+json"}},
+		"too much":        {"POST", "/admin/v1/codes", adminToken, `{"subject":"` + strings.Repeat("alice@", 4<<10) + `"}`, 400, "INFO", [2]string{}},
+		"another member":  {"POST", "/admin/v1/codes", adminToken, `{"user":"alice@example.com"}`, 400, "INFO", [2]string{}},
+		"another client":  {"POST", "/admin/v1/codes", adminToken, strings.Replace(goodCode, "billing", "mail", 1), 422, "INFO", [2]string{}},
+		"another method":  {"GET", "/admin/v1/codes", adminToken, "", 405, "INFO", [2]string{"Allow", "POST"}},
+		"another path":    {"POST", "/admin/v1/tokens", adminToken, goodCode, 404, "INFO", [2]string{}},
+		"a path to clean": {"POST", "/admin//v1/codes", adminToken, goodCode, 404, "INFO", [2]string{}},
+	} {
+		r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
+		if c.token != "" {
+			r.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		w, line := a.send(t, r)
+		if w.Code != c.status || c.header[0] != "" && w.Header().Get(c.header[0]) != c.header[1] {
+			t.Errorf("%s: %d %v, want %d", name, w.Code, w.Header(), c.status)
+		}
+		if id := w.Header().Get("X-Request-Id"); len(id) != 16 || line.RequestID != id {
+			t.Errorf("%s: id %q, logged as %q", name, id, line.RequestID)
+		}
+		if line.Level != c.level || line.RemoteIP != "192.0.2.7" || c.status >= 400 && line.Status != c.status {
+			t.Errorf("%s: logged as %+v", name, line)
+		}
+		if c.status == 201 && (line.Message != "code issued" || line.GrantID == "") || c.status == 422 && line.Field != "client_id" {
+			t.Errorf("%s: logged as %+v", name, line)
+		}
+		// The subject is a person's, and the code and the token are secrets.
+		var answer server.CodeAnswer
+		json.Unmarshal(w.Body.Bytes(), &answer)
+		for _, text := range []string{"alice", adminToken, answer.Code} {
+			if text != "" && strings.Contains(a.log.String(), text) {
+				t.Errorf("%s: the log holds %.5s...", name, text)
+			}
+		}
+	}
+}
+
+func TestAFaultOfTheStoreIsInTheLogOfTheAdminAPI(t *testing.T) {
+	a := newAdminAPI(t)
+	a.faulty.Inject(storetest.Changes, 1, storetest.Lost)
+	r := httptest.NewRequest("POST", "/admin/v1/codes", strings.NewReader(strings.Replace(goodCode, "billing", "mail", 1)))
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	w, line := a.send(t, r)
+	if w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %v, want 503", w.Code, w.Header())
+	}
+	if line.Level != "ERROR" || line.RequestID != w.Header().Get("X-Request-Id") || !strings.Contains(a.log.String(), storetest.ErrInjected.Error()) {
+		t.Errorf("logged %q", a.log.String())
+	}
+}
