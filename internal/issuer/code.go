@@ -95,7 +95,7 @@ func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, code *gr
 		return &Invalid{"client_id", "the client is not registered for the authorization_code grant"}
 	case !oauth.MatchRedirectURI(c.RedirectURIs, c.Native, a.RedirectURI):
 		return &Invalid{"redirect_uri", "not one of the client's registered redirect URIs, which are compared character by character"}
-	case a.Subject == "" || len(a.Subject) > MaxSubject || !utf8.ValidString(a.Subject) || strings.ContainsFunc(a.Subject, isControl):
+	case a.Subject == "" || len(a.Subject) > MaxSubject || !utf8.ValidString(a.Subject) || strings.ContainsFunc(a.Subject, oauth.IsControl):
 		return &Invalid{"subject", fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", MaxSubject)}
 	case a.Challenge == "" && c.Public():
 		return &Invalid{"code_challenge", "a public client needs one (RFC 9700 section 2.1.1): nothing else ties the code to it"}
@@ -119,8 +119,6 @@ func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, code *gr
 	}
 	return nil
 }
-
-func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
 
 // AppendQuery adds a parameter to a URI and leaves every other byte of it as
 // it is (RFC 6749 section 4.1.2: a registered query is retained).

@@ -111,7 +111,7 @@ func (r Registration) check(policy grant.Policy) error {
 	if len(r.ID) > maxClientID || strings.ContainsFunc(r.ID, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return &Invalid{"id", fmt.Sprintf("at most %d printable ASCII characters without spaces", maxClientID)}
 	}
-	if strings.TrimSpace(r.Name) == "" || len(r.Name) > maxClientName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, isControl) {
+	if strings.TrimSpace(r.Name) == "" || len(r.Name) > maxClientName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, oauth.IsControl) {
 		return &Invalid{"name", fmt.Sprintf("missing or too long: 1 to %d bytes that tell people whose client it is", maxClientName)}
 	}
 	for _, g := range r.GrantTypes {

@@ -160,13 +160,14 @@ func clean(s string) bool {
 			return false
 		}
 		if s[i] >= utf8.RuneSelf {
-			return utf8.ValidString(s) && !strings.ContainsRune(s, '\ufeff') && !strings.ContainsFunc(s, isControl)
+			return utf8.ValidString(s) && !strings.ContainsRune(s, '\ufeff') && !strings.ContainsFunc(s, IsControl)
 		}
 	}
 	return true
 }
 
-func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
+// IsControl reports whether r is a control character, of ASCII or above it.
+func IsControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
 
 func named(pairs []pair, name string) bool {
 	for i := range pairs {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"errors"
 	"fmt"
-	"time"
 )
 
 //go:embed migrations/*.sql
@@ -14,19 +12,6 @@ var migrations embed.FS
 
 // applicationID marks the file as ours (https://sqlite.org/pragma.html#pragma_application_id).
 const applicationID = 0x4d4e5447 // "MNTG"
-
-// migratePatiently is migrate beside other processes that begin with the same
-// empty file. SQLite refuses all but one of them the change to a write-ahead
-// log at once: its busy timeout is not for that.
-func migratePatiently(ctx context.Context, db *sql.DB) error {
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		err := migrate(ctx, db)
-		var coded interface{ Code() int }
-		if !errors.As(err, &coded) || coded.Code()&0xff != codeBusy || time.Since(began) >= busyTimeout {
-			return err
-		}
-	}
-}
 
 // migrate brings the schema to the newest version. Files are applied in the
 // order of their names, each once; the file's number is the schema's version.

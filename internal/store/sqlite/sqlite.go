@@ -102,7 +102,10 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 			err = explain(path, errors.Join(err, s.Close()))
 		}
 	}()
-	if err := migratePatiently(ctx, db); err != nil {
+	// Of processes that begin with the same empty file, SQLite refuses all but
+	// one the change to a write-ahead log at once: its busy timeout is not for
+	// that.
+	if err := patiently(busyTimeout, func() error { return migrate(ctx, db) }); err != nil {
 		return nil, err
 	}
 	r, err := newReader(path)

@@ -213,7 +213,7 @@ func (w *writer) commitBatch(batch []*operation) {
 			op.finish(err)
 		}
 	}
-	err := w.patiently(func() error {
+	err := patiently(w.patience, func() error {
 		_, err := w.begin.exec()
 		return err
 	})
@@ -249,16 +249,15 @@ func (w *writer) commitBatch(batch []*operation) {
 	w.checkpoint.committed(len(batch))
 }
 
-// patiently takes the write lock with begin. SQLite's own way to wait for
-// another process sleeps for up to a tenth of a second between two looks, and
-// seldom meets the moments between two commits of a busy server.
-func (w *writer) patiently(begin func() error) error {
-	for waited := time.Duration(0); ; waited += lockPause {
-		err := begin()
-		if !isBusy(err) || waited >= w.patience {
+// patiently tries again while another process is in the way, for as long as
+// limit. SQLite's own way to wait sleeps for up to a tenth of a second between
+// two looks, and seldom meets the moments between two commits of a busy server.
+func patiently(limit time.Duration, try func() error) error {
+	for began := time.Now(); ; time.Sleep(lockPause) {
+		err := try()
+		if !isBusy(err) || time.Since(began) >= limit {
 			return err
 		}
-		time.Sleep(lockPause)
 	}
 }
 
@@ -306,7 +305,7 @@ func (w *writer) runAdmin(f func(*sql.Tx) error) error {
 	// Not the caller's context: if it ended within the transaction, the
 	// connection would be interrupted under the next one's hands.
 	var tx *sql.Tx
-	err := w.patiently(func() (err error) {
+	err := patiently(w.patience, func() (err error) {
 		tx, err = w.office.BeginTx(context.Background(), nil)
 		return err
 	})
