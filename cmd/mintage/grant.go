@@ -271,22 +271,16 @@ func (o *office) printCovered(cmd *cobra.Command, cut store.Cutoff) error {
 }
 
 func (o *office) revokeGrant(cmd *cobra.Command, text string) error {
-	for {
-		g, err := o.grant(cmd, text)
-		if err != nil {
-			return err
-		}
-		d := g.Revoke(grant.ReasonOperator)
-		if d.Next != g {
-			err = o.store.UpdateGrant(cmd.Context(), d.Next, o.event(store.EventGrantRevoked, g.ID.String(), "by command"))
-			if errors.Is(err, store.ErrConflict) {
-				continue // it was refreshed at this moment
-			}
-		}
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(cmd.OutOrStdout(), "grant %s is revoked\n", g.ID)
-		return nil
+	g, err := o.grant(cmd, text)
+	if err != nil {
+		return err
 	}
+	err = o.store.UpdateGrant(cmd.Context(), g.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
+		return g.Revoke(grant.ReasonOperator).Next, []store.Event{o.event(store.EventGrantRevoked, g.ID.String(), "by command")}
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "grant %s is revoked\n", g.ID)
+	return nil
 }

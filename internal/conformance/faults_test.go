@@ -72,8 +72,8 @@ func (f *faulty) CreateGrant(ctx context.Context, g grant.Grant) error {
 	return f.around("create", g, func() error { return f.Store.CreateGrant(ctx, g) })
 }
 
-func (f *faulty) UpdateGrant(ctx context.Context, g grant.Grant, events ...store.Event) error {
-	return f.around("update", g, func() error { return f.Store.UpdateGrant(ctx, g, events...) })
+func (f *faulty) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
+	return f.around("update", grant.Grant{ID: id}, func() error { return f.Store.UpdateGrant(ctx, id, decide) })
 }
 
 // failing is a hook that fails the named operations.

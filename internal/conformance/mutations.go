@@ -27,15 +27,21 @@ const here = "go test ./internal/conformance -run "
 // Mutations lists what must not be taken out unnoticed.
 var Mutations = []Mutation{
 	{
-		Name: "compare-and-swap of a grant's version", File: "internal/store/sqlite/grant.go",
-		Old:  "attempt = ?\n\t\tWHERE id = ? AND version = ?`",
-		New:  "attempt = ?\n\t\tWHERE id = ? AND ? IS NOT NULL`",
+		Name: "rotation before its answer", File: "internal/store/sqlite/writer.go",
+		Old:  "if next == have {",
+		New:  "if next == have || next.State == grant.Active {",
+		Test: here + "TestTR11",
+	},
+	{
+		Name: "decision on what is stored", File: "internal/store/sqlite/writer.go",
+		Old:  "next, events := op.decided(have)",
+		New:  "if have.Generation > 1 {\n\t\thave.Generation--\n\t}\n\tnext, events := op.decided(have)",
 		Test: here + "TestTR11",
 	},
 	{
 		Name: "single-use gate of codes", File: "internal/store/sqlite/grant.go",
-		Old:  "ON CONFLICT (id) DO NOTHING`",
-		New:  "ON CONFLICT (id) DO UPDATE SET attempt = excluded.attempt`",
+		Old:  "ON CONFLICT (prefix) DO NOTHING`",
+		New:  "ON CONFLICT (prefix) DO UPDATE SET attempt = excluded.attempt`",
 		Test: here + "TestTC19",
 	},
 	{
@@ -75,8 +81,8 @@ var Mutations = []Mutation{
 		Test: here + "TestTC14",
 	},
 	{
-		Name: "commit before a refusal", File: "internal/issuer/issuer.go",
-		Old: "if d.Next != g {", New: "if d.Next != g && d.Refusal == grant.Allowed {",
+		Name: "commit before a refusal", File: "internal/issuer/token.go",
+		Old: "return d.Next, revocation(g, d, evidence, now)", New: "if d.Refusal != grant.Allowed {\n\t\t\treturn g, nil\n\t\t}\n\t\treturn d.Next, revocation(g, d, evidence, now)",
 		Test: here + "TestTR06",
 	},
 	{

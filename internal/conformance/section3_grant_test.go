@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // badGrant is a request whose grant is refused. Clients are told one thing,
@@ -199,7 +200,7 @@ var grantRows = []row{
 		return store.Cutoff{Subject: "subject of " + x.client.ID, ClientID: x.client.ID}
 	}),
 	badGrant("G8", "revoked by an operator", onlyRefresh, func(x *flow) {
-		if err := x.sqlite.UpdateGrant(x.t.Context(), x.row(x.id).Revoke(grant.ReasonOperator).Next); err != nil {
+		if err := storetest.Replace(x.t.Context(), x.sqlite, x.row(x.id).Revoke(grant.ReasonOperator).Next); err != nil {
 			x.t.Fatal(err)
 		}
 	}).revoking(grant.ReasonOperator),

@@ -132,12 +132,10 @@ func unsupported(grantType string) row {
 }
 
 var faultRows = []row{
-	unavailable("the store cannot be read", onlyRefresh, "read"),
 	unavailable("the store cannot be written", onlyCode, "create"),
 	unavailable("the store cannot be written", onlyRefresh, "update"),
 	bug("panic before the write", onlyCode, "create"),
 	bug("panic before the write", onlyRefresh, "update"),
-	bug("panic in the read", onlyRefresh, "read"),
 }
 
 func unavailable(name string, kinds []string, operation string) row {

@@ -23,8 +23,5 @@ func (iss *Issuer) SlowChecksThere() int {
 // SweepSettle is how long the sweep waits before it begins.
 const SweepSettle = sweepSettle
 
-// MaxTries is how often a request decides again.
-const MaxTries = maxTries
-
 // KeyRecords is how many records of keys the directory holds.
 func (d *Directory) KeyRecords() int { return len(d.records) }

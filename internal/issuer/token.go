@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -140,6 +141,69 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 
 // unparsable is a scope that no grant has: the character is not allowed in one.
 const unparsable oauth.Scope = `"`
+
+// update applies decide to a stored grant. It commits before it refuses, so
+// that a replay's revocation is never lost. It returns store.ErrNotFound as it
+// is.
+func (iss *Issuer) update(ctx context.Context, id grant.ID, evidence func() string, decide func(g grant.Grant, now grant.Instant) grant.Decision) (grant.Decision, grant.Instant, error) {
+	var d grant.Decision
+	var now grant.Instant
+	err := iss.Store.UpdateGrant(ctx, id, func(g grant.Grant) (grant.Grant, []store.Event) {
+		now = iss.now()
+		d = decide(g, now)
+		return d.Next, revocation(g, d, evidence, now)
+	})
+	switch {
+	case err == nil:
+		return d, now, nil
+	case errors.Is(err, store.ErrNotFound):
+		return grant.Decision{}, iss.now(), err
+	case ctx.Err() == nil && iss.settled(ctx, d.Next, err):
+		// If the context has ended, d may be changing under our hands.
+		return d, now, nil
+	}
+	return grant.Decision{}, 0, unavailable(err)
+}
+
+// settled finds out whether a write of unknown outcome is in the store. Our
+// own attempt in an active row is our own success. Anything else is left for
+// the client's next request to be decided on: to call it a replay here would
+// end a grant for our own fault.
+func (iss *Issuer) settled(ctx context.Context, next grant.Grant, err error) bool {
+	if errors.Is(err, store.ErrBusy) || next.State != grant.Active {
+		return false
+	}
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		g, err := iss.Store.Grant(ctx, next.ID)
+		if err == nil {
+			return g.State == grant.Active && g.Version == next.Version && g.Attempt == next.Attempt
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(pause):
+		}
+	}
+}
+
+// revocation is the record of a decision that ends a grant, or nothing.
+// Redemptions and rotations record themselves in the row.
+func revocation(g grant.Grant, d grant.Decision, evidence func() string, now grant.Instant) []store.Event {
+	if g.State == d.Next.State {
+		return nil
+	}
+	name := store.EventGrantRevoked
+	switch d.Next.Reason {
+	case grant.ReasonCodeReplayed:
+		name = store.EventCodeReplayed
+	case grant.ReasonRefreshReplayed:
+		name = store.EventRefreshReplayed
+	}
+	return []store.Event{{At: now, Name: name, About: g.ID.String(), Actor: g.ClientID, Detail: evidence()}}
+}
 
 // tokens computes the pair of an allowed decision from its row.
 func (iss *Issuer) tokens(view *View, d grant.Decision, now grant.Instant) (Tokens, error) {

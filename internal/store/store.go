@@ -39,12 +39,17 @@ type Store interface {
 	// success.
 	CreateGrant(ctx context.Context, g grant.Grant) error
 
-	// UpdateGrant replaces version g.Version-1 of the grant with g and records
-	// the events with it, both or neither. It returns ErrConflict if that is
-	// not the stored version. A store that already holds exactly g has done
-	// it: that is success. Id, realm, client, subject, scope and AuthorizedAt
-	// of a stored grant never change.
-	UpdateGrant(ctx context.Context, g grant.Grant, events ...Event) error
+	// UpdateGrant shows the stored grant to decide and stores what it returns,
+	// with the events, both or neither, as if nobody else used the grant
+	// meanwhile. What decide returns has the next version; if it returns the
+	// grant as it was, nothing is written. UpdateGrant returns ErrNotFound, and
+	// does not call decide, if there is no such row.
+	//
+	// Decide may be called again, with what others have made of the grant: its
+	// last call counts. It must be quick, and must not use the store. If
+	// UpdateGrant returns because ctx has ended, decide may still be running.
+	// Id, realm, client, subject, scope and AuthorizedAt never change.
+	UpdateGrant(ctx context.Context, id grant.ID, decide Decide) error
 
 	// Grants lists grants in the order of their ids, after an id.
 	Grants(ctx context.Context, f GrantFilter) ([]grant.Grant, error)
@@ -92,6 +97,9 @@ type Store interface {
 	// every method but Close returns an error.
 	Close() error
 }
+
+// Decide is what a caller makes of a grant, and what is to be recorded of it.
+type Decide = func(g grant.Grant) (next grant.Grant, events []Event)
 
 // A GrantFilter selects grants. Empty members select all; Limit is at least 1.
 type GrantFilter struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // queued waits until n operations wait behind the one that holds the writer.
@@ -81,15 +82,15 @@ func TestOperationsOnOneGrantInOneBatchSeeEachOther(t *testing.T) {
 		do   func() error
 		want error
 	}{
-		{func() error { return st.UpdateGrant(t.Context(), second) }, store.ErrConflict}, // nothing there yet
+		{func() error { return storetest.Replace(t.Context(), st, second) }, store.ErrConflict}, // nothing there yet
 		{func() error { return st.CreateGrant(t.Context(), g) }, nil},
 		{func() error { return st.CreateGrant(t.Context(), other) }, store.ErrConflict},
 		{func() error { return st.CreateGrant(t.Context(), g) }, nil}, // exactly the same
-		{func() error { return st.UpdateGrant(t.Context(), second) }, nil},
-		{func() error { return st.UpdateGrant(t.Context(), late) }, store.ErrConflict},
-		{func() error { return st.UpdateGrant(t.Context(), second) }, nil}, // exactly the same
-		{func() error { return st.UpdateGrant(t.Context(), third) }, nil},
-		{func() error { return st.UpdateGrant(t.Context(), second) }, store.ErrConflict},
+		{func() error { return storetest.Replace(t.Context(), st, second) }, nil},
+		{func() error { return storetest.Replace(t.Context(), st, late) }, store.ErrConflict},
+		{func() error { return storetest.Replace(t.Context(), st, second) }, nil}, // exactly the same
+		{func() error { return storetest.Replace(t.Context(), st, third) }, nil},
+		{func() error { return storetest.Replace(t.Context(), st, second) }, store.ErrConflict},
 		{func() error { return st.CreateGrant(t.Context(), g) }, store.ErrConflict},
 	}
 	take()
@@ -132,7 +133,7 @@ func TestAnOperationThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 				case 9:
 					next[n].Version++ // a loser among them
 				}
-				return st.UpdateGrant(t.Context(), next[n], e)
+				return storetest.Replace(t.Context(), st, next[n], e)
 			})
 			for n, err := range errs {
 				events, readErr := st.Events(t.Context(), grants[n].ID.String(), 10)
@@ -181,7 +182,7 @@ func TestAnOperationThatIsTooLargeFailsAloneAndEveryTime(t *testing.T) {
 		if err := st.CreateGrant(t.Context(), large); err == nil || errors.Is(err, store.ErrConflict) {
 			t.Fatalf("a subject of 5,000 bytes: %v", err)
 		}
-		if err := st.UpdateGrant(t.Context(), rotated(g, 100), event); err == nil || errors.Is(err, store.ErrConflict) {
+		if err := storetest.Replace(t.Context(), st, rotated(g, 100), event); err == nil || errors.Is(err, store.ErrConflict) {
 			t.Fatalf("a detail of 5,000 bytes: %v", err)
 		}
 	}
@@ -193,7 +194,7 @@ func TestAnOperationThatIsTooLargeFailsAloneAndEveryTime(t *testing.T) {
 	}
 	g = rotated(g, 4)
 	event.Detail = strings.Repeat("x", 3900)
-	if err := st.UpdateGrant(t.Context(), g, event, event); err != nil {
+	if err := storetest.Replace(t.Context(), st, g, event, event); err != nil {
 		t.Errorf("an update after those that failed: %v", err)
 	}
 	holds(t, st, g)
@@ -337,7 +338,7 @@ func TestARowThatChangesBetweenTheSweepsWalkAndItsDeletionSurvives(t *testing.T)
 	deleted := 0
 	errs := together(t, st, 2, func(n int) (err error) {
 		if n == 0 {
-			return st.UpdateGrant(t.Context(), next)
+			return storetest.Replace(t.Context(), st, next)
 		}
 		_, deleted, err = st.SweepGrants(t.Context(), grant.ID{}, now, 10)
 		return err

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -15,21 +16,30 @@ const (
 	grantList = `id, realm, client, subject, scope, authorized_at, generation, version, rotated_at, key_id,
 		expires_at, delete_after, access_floor, state, reason, attempt`
 
-	selectGrantSQL = `SELECT ` + grantList + ` FROM grants WHERE id = ?`
-	insertGrantSQL = `INSERT INTO grants (` + grantList + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO NOTHING`
+	selectGrantSQL = `SELECT ` + grantList + ` FROM grants WHERE prefix = ? AND id = ?`
+	insertGrantSQL = `INSERT INTO grants (prefix, ` + grantList + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (prefix) DO NOTHING`
 	updateGrantSQL = `UPDATE grants SET generation = ?, version = ?, rotated_at = ?, key_id = ?, expires_at = ?,
 		delete_after = ?, access_floor = ?, state = ?, reason = ?, attempt = ?
-		WHERE id = ? AND version = ?`
-	listGrantsSQL = `SELECT ` + grantList + ` FROM grants WHERE id > ?1 AND (?2 = '' OR realm = ?2)
-		AND (?3 = '' OR subject = ?3) AND (?4 = '' OR client = ?4) ORDER BY id LIMIT ?5`
-	// The index leads with the subject; without one, a listing walks the table.
-	listSubjectSQL = `SELECT ` + grantList + ` FROM grants WHERE subject = ?3 AND id > ?1 AND (?2 = '' OR realm = ?2)
-		AND (?4 = '' OR client = ?4) ORDER BY id LIMIT ?5`
-	walkGrantsSQL   = `SELECT id, version, delete_after FROM grants WHERE id > ? ORDER BY id LIMIT ?`
-	deleteGrantSQL  = `DELETE FROM grants WHERE id = ? AND version = ? AND delete_after < ?`
+		WHERE prefix = ? AND id = ? AND version = ?`
+	listGrantsSQL = `SELECT ` + grantList + ` FROM grants WHERE prefix >= ?1 AND id > ?2 AND (?3 = '' OR realm = ?3)
+		AND (?4 = '' OR subject = ?4) AND (?5 = '' OR client = ?5) ORDER BY prefix LIMIT ?6`
+	// Without a subject, a listing walks the table.
+	listSubjectSQL = `SELECT ` + grantList + ` FROM grants WHERE subject = ?4 AND prefix >= ?1 AND id > ?2
+		AND (?3 = '' OR realm = ?3) AND (?5 = '' OR client = ?5) ORDER BY prefix LIMIT ?6`
+	walkGrantsSQL   = `SELECT id, version, delete_after FROM grants WHERE prefix >= ? AND id > ? ORDER BY prefix LIMIT ?`
+	deleteGrantSQL  = `DELETE FROM grants WHERE prefix = ? AND id = ? AND version = ? AND delete_after < ?`
 	deleteEventsSQL = `DELETE FROM events WHERE about = ?`
 )
+
+// prefix is the key of a grant's row: the first 64 bits of its id, as a number
+// in the order of the ids. Two ids with one prefix cannot both be stored; that
+// the second, of n others, is refused has a chance of n in 2^64, and costs its
+// user a login.
+func prefix(id grant.ID) int64 { return int64(binary.BigEndian.Uint64(id[:8]) ^ 1<<63) }
+
+// errPrefix is the fault of such a grant.
+var errPrefix = errors.New("another grant's id begins with the same 64 bits")
 
 func bindUpdate(s *statement, g grant.Grant) error {
 	for i, v := range [...]int64{
@@ -38,8 +48,9 @@ func bindUpdate(s *statement, g grant.Grant) error {
 	} {
 		s.bindInt(int32(i+1), v)
 	}
-	s.bindInt(12, g.Version-1)
-	return s.bindBlob(11, g.ID[:])
+	s.bindInt(11, prefix(g.ID))
+	s.bindInt(13, g.Version-1)
+	return s.bindBlob(12, g.ID[:])
 }
 
 func bindInsert(s *statement, g grant.Grant) error {
@@ -48,16 +59,18 @@ func bindInsert(s *statement, g grant.Grant) error {
 		int64(g.Generation), g.Version, int64(g.RotatedAt), int64(g.KeyID), int64(g.ExpiresAt),
 		int64(g.DeleteAfter), int64(g.AccessFloor), int64(g.State), int64(g.Reason), int64(g.Attempt),
 	} {
-		s.bindInt(int32(i+6), v)
+		s.bindInt(int32(i+7), v)
 	}
-	return errors.Join(s.bindBlob(1, g.ID[:]), s.bindText(2, g.Realm), s.bindText(3, g.ClientID),
-		s.bindText(4, g.Subject), s.bindText(5, string(g.Scope)))
+	s.bindInt(1, prefix(g.ID))
+	return errors.Join(s.bindBlob(2, g.ID[:]), s.bindText(3, g.Realm), s.bindText(4, g.ClientID),
+		s.bindText(5, g.Subject), s.bindText(6, string(g.Scope)))
 }
 
 // find runs selectGrantSQL for one id.
 func find(s *statement, id grant.ID) (g grant.Grant, err error) {
 	defer s.reset()
-	if err := s.bindBlob(1, id[:]); err != nil {
+	s.bindInt(1, prefix(id))
+	if err := s.bindBlob(2, id[:]); err != nil {
 		return g, err
 	}
 	found, err := s.step()
@@ -78,12 +91,12 @@ func find(s *statement, id grant.ID) (g grant.Grant, err error) {
 
 // CreateGrant implements store.Store.
 func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) error {
-	return s.writer.do(ctx, &operation{grant: g, create: true})
+	return s.writer.do(ctx, &operation{create: &g})
 }
 
 // UpdateGrant implements store.Store.
-func (s *Store) UpdateGrant(ctx context.Context, g grant.Grant, events ...store.Event) error {
-	return s.writer.do(ctx, &operation{grant: g, events: events})
+func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
+	return s.writer.do(ctx, &operation{id: id, decide: decide})
 }
 
 // Grants implements store.Store.
@@ -92,7 +105,7 @@ func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.G
 	if f.Subject != "" {
 		query = listSubjectSQL
 	}
-	rows, err := s.db.QueryContext(ctx, query, f.After[:], f.Realm, f.Subject, f.ClientID, f.Limit)
+	rows, err := s.db.QueryContext(ctx, query, prefix(f.After), f.After[:], f.Realm, f.Subject, f.ClientID, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list grants: %w", err)
 	}
@@ -113,7 +126,7 @@ func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.G
 
 // SweepGrants implements store.Store. Events of a grant go with it.
 func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (next grant.ID, deleted int, _ error) {
-	rows, err := s.db.QueryContext(ctx, walkGrantsSQL, after[:], limit)
+	rows, err := s.db.QueryContext(ctx, walkGrantsSQL, prefix(after), after[:], limit)
 	if err != nil {
 		return next, 0, fmt.Errorf("sweep: %w", err)
 	}
@@ -149,7 +162,7 @@ func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Insta
 	gone := 0
 	err = s.admin(ctx, func(tx *sql.Tx) error {
 		for _, d := range list {
-			res, err := tx.Exec(deleteGrantSQL, d.id[:], d.version, int64(now))
+			res, err := tx.Exec(deleteGrantSQL, prefix(d.id), d.id[:], d.version, int64(now))
 			if err != nil {
 				return err
 			}

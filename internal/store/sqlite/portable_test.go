@@ -161,13 +161,13 @@ func TestHotStatementsTouchOneTableByItsPrimaryKey(t *testing.T) {
 	dir := t.TempDir()
 	create(t, dir)
 	for text, want := range map[string][]string{
-		sqlite.SelectGrantSQL: {"SEARCH grants USING PRIMARY KEY (id=?)"},
-		sqlite.UpdateGrantSQL: {"SEARCH grants USING PRIMARY KEY (id=?)"},
-		sqlite.DeleteGrantSQL: {"SEARCH grants USING PRIMARY KEY (id=?)"},
+		sqlite.SelectGrantSQL: {"SEARCH grants USING INTEGER PRIMARY KEY (rowid=?)"},
+		sqlite.UpdateGrantSQL: {"SEARCH grants USING INTEGER PRIMARY KEY (rowid=?)"},
+		sqlite.DeleteGrantSQL: {"SEARCH grants USING INTEGER PRIMARY KEY (rowid=?)"},
 		sqlite.InsertGrantSQL: nil, // it looks for nothing
 		// Not hot, but never a walk of the whole table.
-		sqlite.WalkGrantsSQL:  {"SEARCH grants USING PRIMARY KEY (id>?)"},
-		sqlite.ListSubjectSQL: {"SEARCH grants USING INDEX grants_by_subject (subject=?)", "USE TEMP B-TREE FOR ORDER BY"},
+		sqlite.WalkGrantsSQL:  {"SEARCH grants USING INTEGER PRIMARY KEY (rowid>?)"},
+		sqlite.ListSubjectSQL: {"SEARCH grants USING INDEX grants_by_subject (subject=? AND rowid>?)"},
 	} {
 		if got := plan(t, dir, text); !slices.Equal(got, want) {
 			t.Errorf("%s\nplan %q, want %q", text, got, want)
@@ -227,7 +227,7 @@ func TestNoIndexHoldsAColumnThatARotationChanges(t *testing.T) {
 			t.Errorf("index %s holds %s, which every rotation changes", index, column)
 		}
 	}
-	if err := rows.Err(); err != nil || indexed < 3 {
+	if err := rows.Err(); err != nil || indexed < 1 {
 		t.Errorf("%d columns in indexes seen, %v", indexed, err)
 	}
 }

@@ -34,7 +34,7 @@ const (
 	commandPatience = 10 * time.Second
 	// After this many pages of log the writer itself moves them into the main
 	// file, if the checkpointer has not kept up.
-	checkpointPages = 16000
+	checkpointPages = 100_000
 )
 
 // Store is a store.Store on one file.

@@ -17,6 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 func create(t testing.TB, dir string) *sqlite.Store {
@@ -95,12 +96,12 @@ func TestEveryConnectionHasTheSettingsThatDurabilityNeeds(t *testing.T) {
 	err := st.EachConnection(t.Context(), func(kind string, query func(string) string) {
 		seen[kind]++
 		want := map[string]string{
-			"journal_mode": "wal", "synchronous": "2" /* FULL */, "busy_timeout": "2000", "wal_autocheckpoint": "16000",
+			"journal_mode": "wal", "synchronous": "2" /* FULL */, "busy_timeout": "2000", "wal_autocheckpoint": "100000",
 			"cache_size": "-2000", "temp_store": "2" /* MEMORY */, "trusted_schema": "0", "query_only": "0", "locking_mode": "normal",
 		}
 		switch kind {
 		case "writer":
-			want["cache_size"] = "-16000"
+			want["cache_size"] = "-6000"
 			want["busy_timeout"] = "0" // it waits in a way of its own
 		case "administrator's writer":
 			want["busy_timeout"] = "0"
@@ -230,14 +231,14 @@ func TestAnotherProcessHoldsTheWriteLock(t *testing.T) {
 	// Reads go on. A write waits for the lock, and is not called a conflict:
 	// that would make a replay of it.
 	result := make(chan error, 1)
-	go func() { result <- st.UpdateGrant(t.Context(), rotated(g, 2)) }()
+	go func() { result <- storetest.Replace(t.Context(), st, rotated(g, 2)) }()
 	holds(t, st, g)
 	if err := <-result; err == nil || errors.Is(err, store.ErrConflict) {
 		t.Errorf("UpdateGrant under another's lock: %v", err)
 	}
 	run(t, other, "ROLLBACK")
 	holds(t, st, g)
-	if err := st.UpdateGrant(t.Context(), rotated(g, 3)); err != nil {
+	if err := storetest.Replace(t.Context(), st, rotated(g, 3)); err != nil {
 		t.Errorf("UpdateGrant after the lock: %v", err)
 	}
 }
@@ -259,4 +260,27 @@ func TestAStoreThatIsLockedWholeIsNotOpened(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "another process holds its lock") {
 		t.Errorf("Open of a locked file: %v", err)
 	}
+}
+
+func TestTwoIDsThatBeginAlikeAreToldApart(t *testing.T) {
+	st := create(t, t.TempDir())
+	g, twin := newGrant(1), newGrant(2)
+	copy(twin.ID[:8], g.ID[:8])
+	if err := st.CreateGrant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	// It cannot be stored, and is not taken for the other: neither for a
+	// conflict, which would be a replay, nor by any way to name a grant.
+	if err := st.CreateGrant(t.Context(), twin); err == nil || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrBusy) {
+		t.Errorf("CreateGrant: %v", err)
+	}
+	absent(t, st, twin)
+	err := st.UpdateGrant(t.Context(), twin.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
+		t.Error("asked about another grant")
+		return g, nil
+	})
+	if !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("UpdateGrant: %v, want ErrNotFound", err)
+	}
+	holds(t, st, g)
 }

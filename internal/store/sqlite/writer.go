@@ -41,16 +41,17 @@ type writer struct {
 	begin, commit, rollback               *statement
 }
 
-// An operation is one caller's write. Either grant or admin is set.
+// An operation is one caller's write. One of create, decide and admin is set.
 type operation struct {
-	grant  grant.Grant
-	events []store.Event
-	create bool
+	create *grant.Grant
+	id     grant.ID // of the grant that decide is about
+	decide store.Decide
 	admin  func(tx *sql.Tx) error
 
-	state  atomic.Int32 // waiting, running, or abandoned
-	err    error
-	result chan struct{}
+	state    atomic.Int32 // waiting, running, or abandoned
+	err      error
+	panicked any // what decide panicked with
+	result   chan struct{}
 }
 
 const (
@@ -61,7 +62,9 @@ const (
 
 func newWriter(ctx context.Context, db *sql.DB, path string, patience time.Duration) (w *writer, err error) {
 	w = &writer{patience: patience, queue: make(chan *operation, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
-	if w.conn, err = connect(path, slices.Concat(pragmas, []string{"cache_size = -16000", "busy_timeout = 0"})); err != nil {
+	// The cache is for the upper pages of the tree, 3 MB with a million grants:
+	// the lower ones are too many, and are read from the system's memory.
+	if w.conn, err = connect(path, slices.Concat(pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -123,12 +126,12 @@ func (w *writer) do(ctx context.Context, op *operation) error {
 	}
 	select {
 	case <-op.result:
-		return op.err
+		return op.outcome()
 	case <-w.done:
 		// The writer has emptied the queue for the last time.
 		select {
 		case <-op.result:
-			return op.err
+			return op.outcome()
 		default:
 			return errClosed
 		}
@@ -196,6 +199,13 @@ func (w *writer) run() {
 	}
 }
 
+func (op *operation) outcome() error {
+	if op.panicked != nil {
+		panic(op.panicked)
+	}
+	return op.err
+}
+
 func (op *operation) finish(err error) {
 	op.err = err
 	close(op.result)
@@ -223,7 +233,7 @@ func (w *writer) commitBatch(batch []*operation) {
 	}
 	for _, op := range batch {
 		op.err = w.apply(op)
-		if op.err == nil || errors.Is(op.err, store.ErrConflict) {
+		if op.err == nil || errors.Is(op.err, store.ErrConflict) || errors.Is(op.err, store.ErrNotFound) {
 			continue
 		}
 		w.rollback.exec() // fails if SQLite has rolled back by itself
@@ -246,7 +256,7 @@ func (w *writer) commitBatch(batch []*operation) {
 	for _, op := range batch {
 		close(op.result)
 	}
-	w.checkpoint.committed(len(batch))
+	w.checkpoint.committed(w.conn, len(batch))
 }
 
 // patiently tries again while another process is in the way, for as long as
@@ -266,30 +276,31 @@ func isBusy(err error) bool {
 	return errors.As(err, &coded) && coded.Code()&0xff == codeBusy
 }
 
+// apply does op within the transaction.
 func (w *writer) apply(op *operation) error {
-	statement, bind := w.updateGrant, bindUpdate
-	if op.create {
-		statement, bind = w.insertGrant, bindInsert
+	if op.create != nil {
+		return w.createGrant(*op.create)
 	}
-	if err := bind(statement, op.grant); err != nil {
-		statement.reset()
+	have, err := find(w.selectGrant, op.id)
+	if err != nil {
+		return err
+	}
+	next, events := op.decided(have)
+	if next == have {
+		return nil
+	}
+	if err := bindUpdate(w.updateGrant, next); err != nil {
+		w.updateGrant.reset()
 		return fmt.Errorf("write grant: %w", err)
 	}
-	changed, err := statement.exec()
+	changed, err := w.updateGrant.exec()
 	if err != nil {
 		return fmt.Errorf("write grant: %w", err)
 	}
 	if changed == 0 {
-		switch have, err := find(w.selectGrant, op.grant.ID); {
-		case err == nil && have == op.grant:
-			return nil
-		case err == nil || errors.Is(err, store.ErrNotFound):
-			return store.ErrConflict
-		default:
-			return err
-		}
+		return fmt.Errorf("write grant: version %d cannot follow %d", next.Version, have.Version)
 	}
-	for _, e := range op.events {
+	for _, e := range events {
 		if err := bindEvent(w.insertEvent, e); err != nil {
 			w.insertEvent.reset()
 			return fmt.Errorf("write event: %w", err)
@@ -299,6 +310,38 @@ func (w *writer) apply(op *operation) error {
 		}
 	}
 	return nil
+}
+
+func (w *writer) createGrant(g grant.Grant) error {
+	if err := bindInsert(w.insertGrant, g); err != nil {
+		w.insertGrant.reset()
+		return fmt.Errorf("write grant: %w", err)
+	}
+	created, err := w.insertGrant.exec()
+	if err != nil {
+		return fmt.Errorf("write grant: %w", err)
+	}
+	if created == 0 {
+		switch have, err := find(w.selectGrant, g.ID); {
+		case errors.Is(err, store.ErrNotFound):
+			return errPrefix
+		case err != nil:
+			return err
+		case have != g:
+			return store.ErrConflict
+		}
+	}
+	return nil
+}
+
+// decided calls op.decide. Its panic is the caller's, and not the writer's.
+func (op *operation) decided(have grant.Grant) (next grant.Grant, events []store.Event) {
+	defer func() {
+		if op.panicked = recover(); op.panicked != nil {
+			next, events = have, nil
+		}
+	}()
+	return op.decide(have)
 }
 
 func (w *writer) runAdmin(f func(*sql.Tx) error) error {

@@ -161,8 +161,8 @@ func (f *Faulty) CreateGrant(ctx context.Context, g grant.Grant) error {
 	return f.call(ctx, CreateGrant, func() error { return f.store.CreateGrant(ctx, g) })
 }
 
-func (f *Faulty) UpdateGrant(ctx context.Context, g grant.Grant, events ...store.Event) error {
-	return f.call(ctx, UpdateGrant, func() error { return f.store.UpdateGrant(ctx, g, events...) })
+func (f *Faulty) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
+	return f.call(ctx, UpdateGrant, func() error { return f.store.UpdateGrant(ctx, id, decide) })
 }
 
 func (f *Faulty) Grants(ctx context.Context, filter store.GrantFilter) ([]grant.Grant, error) {

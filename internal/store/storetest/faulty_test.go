@@ -105,7 +105,7 @@ func TestEveryMethodCanFailAndAnswersNothingThen(t *testing.T) {
 		storetest.Grant: grantErr, storetest.Grants: grantsErr, storetest.SweepGrants: sweepErr,
 		storetest.Changes: changesErr, storetest.Client: clientErr, storetest.Events: eventsErr,
 		storetest.CreateGrant:    f.CreateGrant(ctx, grant.Grant{}),
-		storetest.UpdateGrant:    f.UpdateGrant(ctx, grant.Grant{}),
+		storetest.UpdateGrant:    f.UpdateGrant(ctx, grant.ID{}, func(g grant.Grant) (grant.Grant, []store.Event) { return g, nil }),
 		storetest.CreateClient:   f.CreateClient(ctx, store.Client{}),
 		storetest.UpdateClient:   f.UpdateClient(ctx, store.Client{}, nil),
 		storetest.NoteSecretUses: f.NoteSecretUses(ctx, nil),

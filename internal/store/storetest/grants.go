@@ -58,42 +58,69 @@ var grantPromises = []promise{
 		create(t, st, g, g, g)
 		holds(t, st, g)
 	}},
-	{"UpdateGrant replaces version g.Version-1", func(t *testing.T, db Database) {
+	{"UpdateGrant stores what decide makes of the stored grant", func(t *testing.T, db Database) {
 		st := open(t, db)
 		g := newGrant(1)
 		create(t, st, g)
 		for n := range 20 {
+			var seen grant.Grant
+			err := st.UpdateGrant(t.Context(), g.ID, func(have grant.Grant) (grant.Grant, []store.Event) {
+				seen = have
+				return rotated(have, uint64(n)), nil
+			})
+			if err != nil || seen != g {
+				t.Fatalf("UpdateGrant: %v, decided on\n%+v, want\n%+v", err, seen, g)
+			}
 			g = rotated(g, uint64(n))
-			update(t, st, g)
 			holds(t, st, g)
 		}
 	}},
-	{"UpdateGrant returns ErrConflict if that is not the stored version, and writes nothing", wrongVersion},
-	{"UpdateGrant returns ErrConflict if there is no such row, and writes nothing", func(t *testing.T, db Database) {
+	{"UpdateGrant returns an error if the version is not the next, and writes nothing", wrongVersion},
+	{"UpdateGrant returns ErrNotFound if there is no such row, and does not ask decide", func(t *testing.T, db Database) {
 		st := open(t, db)
-		g := rotated(newGrant(1), 2)
-		if err := st.UpdateGrant(t.Context(), g, event(g.ID.String(), base, 1)); !errors.Is(err, store.ErrConflict) {
-			t.Errorf("UpdateGrant of nothing: %v, want ErrConflict", err)
+		id := newID()
+		err := st.UpdateGrant(t.Context(), id, func(g grant.Grant) (grant.Grant, []store.Event) {
+			t.Errorf("asked about %+v", g)
+			return g, nil
+		})
+		if !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("UpdateGrant of nothing: %v, want ErrNotFound", err)
 		}
-		if _, err := st.Grant(t.Context(), g.ID); !errors.Is(err, store.ErrNotFound) {
+		if _, err := st.Grant(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Grant: %v, want ErrNotFound", err)
 		}
-		if list := recorded(t, st, g.ID.String()); len(list) != 0 {
-			t.Errorf("%d events of an update that did not happen", len(list))
-		}
 	}},
-	{"UpdateGrant of exactly the stored grant is success, and records its events once", func(t *testing.T, db Database) {
+	{"nothing is written and recorded if decide leaves the grant as it is", func(t *testing.T, db Database) {
 		st := open(t, db)
 		g := newGrant(1)
 		create(t, st, g)
-		next := rotated(g, 2)
 		for range 3 {
-			update(t, st, next, event(g.ID.String(), base, 1))
+			err := st.UpdateGrant(t.Context(), g.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
+				return g, []store.Event{event(g.ID.String(), base, 1)}
+			})
+			if err != nil {
+				t.Errorf("UpdateGrant: %v", err)
+			}
 		}
-		holds(t, st, next)
-		if list := recorded(t, st, g.ID.String()); len(list) != 1 {
-			t.Errorf("%d events, want 1", len(list))
+		holds(t, st, g)
+		if list := recorded(t, st, g.ID.String()); len(list) != 0 {
+			t.Errorf("%d events of an update that changed nothing", len(list))
 		}
+	}},
+	{"a panic of decide is its caller's, and changes nothing", func(t *testing.T, db Database) {
+		st := open(t, db)
+		g := newGrant(1)
+		create(t, st, g)
+		caught := func() (v any) {
+			defer func() { v = recover() }()
+			_ = st.UpdateGrant(t.Context(), g.ID, func(grant.Grant) (grant.Grant, []store.Event) { panic("a fault of the rules") })
+			return nil
+		}()
+		if caught != "a fault of the rules" {
+			t.Errorf("recovered %v", caught)
+		}
+		holds(t, st, g)
+		update(t, st, rotated(g, 2))
 	}},
 	{"id, realm, client, subject, scope and AuthorizedAt of a stored grant never change", func(t *testing.T, db Database) {
 		st := open(t, db)
@@ -103,7 +130,7 @@ var grantPromises = []promise{
 		next.Realm, next.ClientID, next.Subject, next.Scope, next.AuthorizedAt = "/other", "mallory", "eve", "admin", 1
 		// Whether an engine refuses this or takes only what may change is its
 		// own affair; what never changes is not.
-		err := st.UpdateGrant(t.Context(), next)
+		err := Replace(t.Context(), st, next)
 		got, readErr := st.Grant(t.Context(), g.ID)
 		if readErr != nil {
 			t.Fatalf("Grant: %v", readErr)
@@ -191,11 +218,13 @@ func wrongVersion(t *testing.T, db Database) {
 	g = rotated(g, 3)
 	update(t, st, g)
 	for _, version := range []int64{math.MinInt64, -1, 0, 1, 2, 3, 5, 6, math.MaxInt64} {
-		other := rotated(g, 99)
-		other.Version = version
-		other.State, other.Reason = grant.Revoked, grant.ReasonOperator
-		if err := st.UpdateGrant(t.Context(), other, event(g.ID.String(), base, 1)); !errors.Is(err, store.ErrConflict) {
-			t.Errorf("UpdateGrant to version %d of a row at version %d: %v, want ErrConflict", version, g.Version, err)
+		err := st.UpdateGrant(t.Context(), g.ID, func(have grant.Grant) (grant.Grant, []store.Event) {
+			other := rotated(have, 99)
+			other.Version = version
+			return other, []store.Event{event(g.ID.String(), base, 1)}
+		})
+		if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
+			t.Errorf("UpdateGrant to version %d of a row at version %d: %v, want an error", version, g.Version, err)
 		}
 	}
 	holds(t, st, g)

@@ -33,7 +33,7 @@ var handlePromises = []promise{
 			create(t, handles[0], g)
 			oneWins(t, handles[1], 24, func(n int) (grant.Grant, error) {
 				next := rotated(g, uint64(n)+1)
-				return next, handles[n%3].UpdateGrant(t.Context(), next)
+				return next, Replace(t.Context(), handles[n%3], next)
 			})
 		}
 	}},
@@ -72,7 +72,7 @@ var handlePromises = []promise{
 		for range 50 {
 			for name, err := range map[string]error{
 				"CreateGrant":    st.CreateGrant(ended, fresh),
-				"UpdateGrant":    st.UpdateGrant(ended, next, event(g.ID.String(), base, 1)),
+				"UpdateGrant":    Replace(ended, st, next, event(g.ID.String(), base, 1)),
 				"CreateClient":   st.CreateClient(ended, newClient("other")),
 				"UpdateClient":   st.UpdateClient(ended, changed, []store.Cutoff{cutoff}),
 				"AddCutoff":      st.AddCutoff(ended, cutoff),
@@ -137,7 +137,7 @@ func everyMethod(ctx context.Context, st store.Store) map[string]error {
 	return map[string]error{
 		"Grant": grantErr, "Grants": grantsErr, "SweepGrants": sweepErr, "Changes": changesErr, "Client": clientErr, "Events": eventsErr,
 		"CreateGrant":    st.CreateGrant(ctx, newGrant(0)),
-		"UpdateGrant":    st.UpdateGrant(ctx, rotated(newGrant(0), 1)),
+		"UpdateGrant":    Replace(ctx, st, rotated(newGrant(0), 1)),
 		"CreateClient":   st.CreateClient(ctx, newClient("billing")),
 		"UpdateClient":   st.UpdateClient(ctx, newClient("billing"), nil),
 		"NoteSecretUses": st.NoteSecretUses(ctx, map[string]grant.Instant{"a": 1}),

@@ -120,7 +120,7 @@ func recordHistory(t *testing.T, handles []store.Store, workers, operations, ids
 			case creates:
 				out.err = st.CreateGrant(t.Context(), in.grant)
 			case updates:
-				out.err = st.UpdateGrant(t.Context(), in.grant)
+				out.err = Replace(t.Context(), st, in.grant)
 			}
 			end := time.Since(began)
 			if out.err == nil {

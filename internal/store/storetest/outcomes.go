@@ -17,7 +17,7 @@ var outcomePromises = []promise{
 			create(t, st, g)
 			oneWins(t, st, 64, func(n int) (grant.Grant, error) {
 				next := rotated(g, uint64(n)+1)
-				return next, st.UpdateGrant(t.Context(), next)
+				return next, Replace(t.Context(), st, next)
 			})
 		}
 	}},
@@ -43,7 +43,7 @@ var outcomePromises = []promise{
 		})
 		next := rotated(g, 2)
 		atOnce(32, func(int) {
-			if err := st.UpdateGrant(t.Context(), next, event(g.ID.String(), base, 1)); err != nil {
+			if err := Replace(t.Context(), st, next, event(g.ID.String(), base, 1)); err != nil {
 				t.Errorf("UpdateGrant: %v", err)
 			}
 		})
@@ -55,6 +55,25 @@ var outcomePromises = []promise{
 	{"an operation that loses never undoes its neighbours", losersAndNeighbours},
 	{"an update that loses records no event, and one that wins records its own", eventsOfWinners},
 	{"every rotation of a chain of compare-and-swap loops is counted once", countedOnce},
+	{"concurrent decisions on one grant, through several handles, each see the one before", func(t *testing.T, db Database) {
+		handles := []store.Store{open(t, db), open(t, db)}
+		g := newGrant(0)
+		create(t, handles[0], g)
+		const workers, each = 16, 10
+		atOnce(workers, func(n int) {
+			for range each {
+				err := handles[n%2].UpdateGrant(t.Context(), g.ID, func(have grant.Grant) (grant.Grant, []store.Event) {
+					return rotated(have, uint64(n)), nil
+				})
+				if err != nil {
+					t.Errorf("UpdateGrant: %v", err)
+				}
+			}
+		})
+		if got, err := handles[0].Grant(t.Context(), g.ID); err != nil || got.Version != g.Version+workers*each {
+			t.Errorf("version %d, %v; want %d: a decision was lost", got.Version, err, g.Version+workers*each)
+		}
+	}},
 }
 
 // atOnce calls f n times at the same moment and waits for all.
@@ -103,7 +122,7 @@ func createThenUpdate(t *testing.T, db Database) {
 			if n == 0 {
 				created = st.CreateGrant(t.Context(), g)
 			} else {
-				updated = st.UpdateGrant(t.Context(), next)
+				updated = Replace(t.Context(), st, next)
 			}
 		})
 		want := g
@@ -138,7 +157,7 @@ func losersAndNeighbours(t *testing.T, db Database) {
 				other.Attempt = 99
 				err = st.CreateGrant(t.Context(), other)
 			case 1:
-				err = st.UpdateGrant(t.Context(), rotated(stale, 99), event(stale.ID.String(), base, n))
+				err = Replace(t.Context(), st, rotated(stale, 99), event(stale.ID.String(), base, n))
 			default:
 				if err := st.CreateGrant(t.Context(), fresh[n]); err != nil {
 					t.Errorf("CreateGrant beside losers: %v", err)
@@ -169,7 +188,7 @@ func eventsOfWinners(t *testing.T, db Database) {
 		var mu sync.Mutex
 		atOnce(16, func(n int) {
 			e := event(about, base+grant.Instant(round), 100*round+n)
-			err := st.UpdateGrant(t.Context(), rotated(g, uint64(n)), e)
+			err := Replace(t.Context(), st, rotated(g, uint64(n)), e)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -199,7 +218,7 @@ func countedOnce(t *testing.T, db Database) {
 				t.Errorf("Grant: %v", err)
 				return
 			}
-			switch err := st.UpdateGrant(t.Context(), rotated(have, uint64(n*rotations+done)+1)); {
+			switch err := Replace(t.Context(), st, rotated(have, uint64(n*rotations+done)+1)); {
 			case err == nil:
 				done++
 			case !errors.Is(err, store.ErrConflict):

@@ -6,7 +6,9 @@ package storetest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -105,9 +107,27 @@ func create(t *testing.T, st store.Store, list ...grant.Grant) {
 	}
 }
 
+// Replace is a compare-and-swap made of UpdateGrant: it stores g if version
+// g.Version-1 is there, or returns store.ErrConflict. A store that already
+// holds exactly g has done it: that is success.
+func Replace(ctx context.Context, st store.Store, g grant.Grant, events ...store.Event) error {
+	var lost atomic.Bool // decide may outlive a call whose context ends
+	err := st.UpdateGrant(ctx, g.ID, func(have grant.Grant) (grant.Grant, []store.Event) {
+		lost.Store(have != g && have.Version != g.Version-1)
+		if lost.Load() || have == g {
+			return have, nil
+		}
+		return g, events
+	})
+	if errors.Is(err, store.ErrNotFound) || err == nil && lost.Load() {
+		return store.ErrConflict
+	}
+	return err
+}
+
 func update(t *testing.T, st store.Store, g grant.Grant, events ...store.Event) {
 	t.Helper()
-	if err := st.UpdateGrant(t.Context(), g, events...); err != nil {
+	if err := Replace(t.Context(), st, g, events...); err != nil {
 		t.Fatalf("UpdateGrant: %v", err)
 	}
 }

@@ -196,7 +196,7 @@ func rescuedFromTheSweep(t *testing.T, db Database) {
 		for i := n - 2; i < len(dead); i += 6 {
 			next := rotated(dead[i], 1000)
 			next.DeleteAfter = now
-			rescued[i] = st.UpdateGrant(t.Context(), next)
+			rescued[i] = Replace(t.Context(), st, next)
 		}
 	})
 	lost := 0

@@ -1,7 +1,10 @@
--- One row for the whole life of a grant. The primary key is random, so that
--- rows spread evenly; no index holds a column that a rotation changes.
+-- One row for the whole life of a grant. Its key is the first 64 bits of its
+-- random id, as a number in the order of the ids: numbers make a flatter tree
+-- than blobs, and cheaper comparisons. No index holds a column that a rotation
+-- changes.
 CREATE TABLE grants (
-    id            BLOB    NOT NULL PRIMARY KEY,
+    prefix        INTEGER NOT NULL PRIMARY KEY,
+    id            BLOB    NOT NULL,
     realm         TEXT    NOT NULL,
     client        TEXT    NOT NULL,
     subject       TEXT    NOT NULL,
@@ -17,9 +20,9 @@ CREATE TABLE grants (
     state         INTEGER NOT NULL,
     reason        INTEGER NOT NULL,
     attempt       INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
-CREATE INDEX grants_by_subject ON grants (subject, client);
+CREATE INDEX grants_by_subject ON grants (subject);
 
 -- The directory's version: it grows with every change to clients, cutoffs and
 -- keys, and each changed row remembers it.
