@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/mintage/mintage/internal/bench"
@@ -182,6 +183,8 @@ func (m measured) cpu() float64 { return float64(m.CPUPerRequest().Nanoseconds()
 
 // run makes one run. A wrong answer is an error.
 func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured, error) {
+	// What the run before has left to be written is not this one's load.
+	syscall.Sync()
 	l := bench.Load{Operation: bench.Refresh, Connections: s.connections, Duration: d}
 	h := s.small
 	switch name {
