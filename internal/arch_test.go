@@ -114,17 +114,20 @@ var mayImport = []struct {
 }{
 	{dir: "internal/oauth", standard: pure},
 	{dir: "internal/grant", standard: pure, others: []string{"internal/oauth"}, not: []string{"net/url"}},
-	{dir: "internal/keys", others: []string{"internal/grant", "internal/oauth", "golang.org/x/crypto/argon2"},
+	{dir: "internal/keys", others: []string{"internal/grant", "internal/oauth", "github.com/go-jose/go-jose/v4", "golang.org/x/crypto/argon2"},
 		not: []string{"net", "net/http", "database/sql", "os", "log/slog", "encoding/json"}},
 	{dir: "internal/config", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql"}},
 	{dir: "internal/store", others: []string{"internal/grant", "internal/keys", "internal/oauth"},
 		not: []string{"net/http", "database/sql", "os"}},
-	{dir: "internal/issuer", others: []string{"internal/grant", "internal/keys", "internal/oauth", "internal/store"},
+	{dir: "internal/issuer", others: []string{"internal/grant", "internal/keys", "internal/oauth", "internal/store", "github.com/go-jose/go-jose/v4"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/server", others: []string{"internal/grant", "internal/issuer", "internal/oauth", "internal/store", "golang.org/x/time/rate"},
 		not: []string{"database/sql"}},
 	{dir: "internal/store/sqlite", others: []string{"internal/grant", "internal/keys", "internal/oauth", "internal/store", "modernc.org/libc", "modernc.org/sqlite", "modernc.org/sqlite/lib"},
 		not: []string{"net/http"}},
+	// What others import brings nothing of the server with it.
+	{dir: "resource", others: []string{"github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/json"},
+		not: []string{"database/sql", "os", "unsafe"}},
 }
 
 func TestDependenciesPointDownwards(t *testing.T) {
@@ -161,13 +164,14 @@ var onlyIn = []struct {
 	// disk.go measures what the pages of a closed store's file hold.
 	{imported: "database/sql", dirs: []string{"internal/store/sqlite"}, files: []string{"internal/bench/suite/disk.go"}},
 	{imported: "modernc.org", dirs: []string{"internal/store/sqlite"}, files: []string{"internal/bench/suite/disk.go"}},
-	{imported: "net/http", dirs: []string{"internal/server", "cmd", "internal/bench", "internal/e2e"}},
+	{imported: "net/http", dirs: []string{"internal/server", "cmd", "internal/bench", "internal/e2e", "resource"}},
 	{imported: "internal/store/sqlite", dirs: []string{"cmd", "internal/bench/suite", "internal/e2e"}},
 	{imported: "internal/server", dirs: []string{"cmd", "internal/bench", "internal/e2e"}},
 	// listener.go notices changed certificate files.
 	{imported: "os", dirs: []string{"cmd", "internal/config", "internal/store/sqlite", "internal/store/storetest", "internal/bench", "internal/e2e", "internal/conformance"},
 		files: []string{"internal/server/listener.go"}},
 	{imported: "github.com/spf13", dirs: []string{"cmd"}},
+	{imported: "github.com/go-jose", dirs: []string{"internal/keys", "internal/issuer", "cmd", "internal/e2e", "resource"}},
 	{imported: "go.yaml.in", dirs: []string{"internal/config"}},
 	{imported: "testing", dirs: []string{"internal/store/storetest", "internal/e2e", "internal/conformance"}},
 	{imported: "unsafe", files: []string{"internal/store/sqlite/statement.go"}},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -49,6 +51,13 @@ func newClientCreate(s *settings) *cobra.Command {
 		Long: `Register a client and print its id and secret. The secret is shown once: only
 a keyed digest of it is stored.`,
 		Example: `  mintage client create --name "Billing" --redirect-uri https://billing.example/callback --scope "read write"
+
+  # a resource server, which may ask whether an access token is good
+  mintage client create --name "Invoices API" --introspect
+
+  # a client whose access tokens are JWTs for that API
+  mintage client create --name "Shop" --redirect-uri https://shop.example/callback --scope "invoices.read" \
+    --access-token-format jwt --audience https://invoices.example
 
   # credentials that exist already, taken from another server
   printf %s "$OLD_SECRET" | mintage client create --id billing --secret-stdin --name "Billing" \
@@ -120,6 +129,7 @@ a keyed digest of it is stored.`,
 	f.BoolVar(&fromStdin, "secret-stdin", false, "read a secret that exists already from standard input")
 	f.StringVar(&window, "retry-window", "", "how long a spent refresh token gets the same pair again; 0s: never")
 	f.BoolVar(&r.NoRotation, "no-rotation", false, "return the same refresh token, whose lifetime does not slide: a departure from the specification")
+	registerTokens(f, &r)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -163,6 +173,12 @@ type clientView struct {
 	GrantTypes   []string     `json:"grant_types"`
 	RedirectURIs []string     `json:"redirect_uris"`
 	Scope        string       `json:"scope"`
+	TokenFormat  string       `json:"access_token_format"`
+	SigningAlg   string       `json:"signing_alg"`
+	JWTType      string       `json:"jwt_type"`
+	Audience     []string     `json:"audience,omitempty"`
+	Introspect   bool         `json:"introspect"`
+	Limits       []string     `json:"introspect_audience,omitempty"`
 	CreatedAt    *time.Time   `json:"created_at"`
 	UpdatedAt    *time.Time   `json:"updated_at"`
 	Secrets      []secretView `json:"secrets"`
@@ -174,6 +190,8 @@ func viewClient(c store.Client, now grant.Instant) clientView {
 		ID: c.ID, Name: c.Name, State: string(c.State), Auth: string(c.Auth), Native: c.Native,
 		RequirePKCE: c.RequirePKCE, Rotation: !c.NoRotation, GrantTypes: c.GrantTypes,
 		RedirectURIs: c.RedirectURIs, Scope: string(c.Scope),
+		TokenFormat: string(cmp.Or(c.TokenFormat, store.TokenOpaque)), SigningAlg: string(cmp.Or(c.SigningAlg, keys.ES256)),
+		JWTType: cmp.Or(c.JWTType, store.JWTTypes[0]), Audience: c.Audience, Introspect: c.Introspect, Limits: c.IntrospectAudience,
 		CreatedAt: jsonInstant(c.CreatedAt), UpdatedAt: jsonInstant(c.UpdatedAt), Secrets: viewSecrets(c, now),
 	}
 	if c.RetryWindow != nil {
@@ -269,7 +287,8 @@ server's.`,
 				{"native", fmt.Sprint(v.Native)}, {"requires pkce", fmt.Sprint(v.RequirePKCE)},
 				{"refresh rotation", fmt.Sprint(v.Rotation)}, {"retry window", window},
 				{"grant types", strings.Join(v.GrantTypes, " ")}, {"redirect uris", strings.Join(v.RedirectURIs, " ")},
-				{"scope", v.Scope}, {"created", instant(c.CreatedAt)}, {"updated", instant(c.UpdatedAt)},
+				{"scope", v.Scope}, {"access tokens", tokensInWords(v)}, {"audience", strings.Join(v.Audience, " ")},
+				{"introspects", fmt.Sprint(v.Introspect)}, {"only for", strings.Join(v.Limits, " ")}, {"created", instant(c.CreatedAt)}, {"updated", instant(c.UpdatedAt)},
 			})
 			if err == nil && len(c.Secrets) > 0 {
 				fmt.Fprintln(cmd.OutOrStdout())

@@ -53,7 +53,7 @@ func (o *office) ring(ctx context.Context) (*keys.Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := issuer.OpenDirectory(ctx, o.store, kek, slog.New(slog.DiscardHandler), time.Now)
+	dir, err := issuer.OpenDirectory(ctx, o.store, kek, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
 		return nil, err
 	}

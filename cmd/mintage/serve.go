@@ -114,7 +114,7 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	directory, err := issuer.OpenDirectory(ctx, st, kek, log, time.Now)
+	directory, err := issuer.OpenDirectory(ctx, st, kek, keySchedule(cfg), log, time.Now)
 	if err != nil {
 		return err
 	}
@@ -124,13 +124,14 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 		}
 	}
 	iss := issuer.New(issuer.Issuer{
-		Realm: realm, Store: st, Directory: directory,
+		Realm: realm, ID: cfg.IssuerID(), Store: st, Directory: directory,
 		Policy: grant.Policy{
 			AccessLifetime: cfg.AccessTokenLifetime.Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(),
 			GrantLifetime: cfg.GrantLifetime.Std(), RetryWindow: cfg.RetryWindow.Std(), MaxSkew: cfg.MaxSkew.Std(),
 		},
 		RetryWindowPublic: cfg.RetryWindowPublic.Std(), CodeLifetime: cfg.CodeLifetime.Std(),
-		Now: time.Now, Monotonic: time.Now, Log: log,
+		RevocationsMaxAge: cfg.RevocationsMaxAge.Std(),
+		Now:               time.Now, Monotonic: time.Now, Log: log,
 	})
 
 	// The work of the background ends before the store is closed.
@@ -191,9 +192,10 @@ func listen(cfg config.Config, public net.Listener, iss *issuer.Issuer, health *
 		}
 	}()
 	srv := server.HTTPServer(server.New(iss, server.Options{
-		BasePath: cfg.BasePath, TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == "",
+		PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == "",
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
 		QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
+		TokenInfoQuery:  cfg.Compat.TokenInfoQuery,
 		AddressFailures: cfg.Throttle.AddressFailures, ClientFailures: cfg.Throttle.ClientFailures,
 	}, log).Handler(), log)
 	var certificate *server.Certificate

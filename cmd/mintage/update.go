@@ -19,6 +19,7 @@ type clientChange struct {
 	name, scope, auth, window string
 	uris, moreURIs            []string
 	pkce, noPKCE              bool
+	tokens                    issuer.Registration // of it, what registerTokens sets
 }
 
 func newClientUpdate(s *settings) *cobra.Command {
@@ -77,6 +78,7 @@ on their way to a redirect URI that is taken away can still be redeemed.`,
 	f.StringVar(&u.window, "retry-window", "", "how long a spent refresh token gets the same pair again; 0s: never; default: the server's")
 	f.BoolVar(&u.pkce, "pkce", false, "ask for PKCE at the authorization endpoint")
 	f.BoolVar(&u.noPKCE, "no-pkce", false, "do not ask for it, for client systems that cannot")
+	registerTokens(f, &u.tokens)
 	return cmd
 }
 
@@ -113,6 +115,7 @@ func (u clientChange) apply(cmd *cobra.Command, o *office, old store.Client) (st
 			return old, err
 		}
 	}
+	applyTokens(cmd, u.tokens, &r)
 	c, err := r.Change(old, o.policy())
 	if u.window == "default" {
 		c.RetryWindow = nil
@@ -143,6 +146,7 @@ func differences(old, c store.Client) string {
 	note("auth method", string(old.Auth), string(c.Auth))
 	note("retry window", windowText(old), windowText(c))
 	note("requires pkce", fmt.Sprint(old.RequirePKCE), fmt.Sprint(c.RequirePKCE))
+	noteTokens(note, viewClient(old, 0), viewClient(c, 0))
 	return strings.Join(list, "; ")
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,6 +40,11 @@ type Config struct {
 	RetryWindowPublic    Duration `yaml:"retry_window_public" doc:"the same for public clients"`
 	MaxSkew              Duration `yaml:"max_skew" doc:"how far the clocks of nodes may differ; 0 with the embedded store"`
 
+	KeyLifetime       Duration `yaml:"key_lifetime" doc:"how long a key makes tokens, codes and signatures before its follower does"`
+	KeyLead           Duration `yaml:"key_lead" doc:"how long before its use a key is made and published; a backup that is older lacks keys"`
+	JWKSMaxAge        Duration `yaml:"jwks_max_age" doc:"how long verifiers may keep the published keys"`
+	RevocationsMaxAge Duration `yaml:"revocations_max_age" doc:"how long followers may keep the list of revocations"`
+
 	Errors   Errors   `yaml:"errors"`
 	Compat   Compat   `yaml:"compat"`
 	CORS     CORS     `yaml:"cors"`
@@ -68,6 +74,7 @@ type Errors struct {
 type Compat struct {
 	QueryParameters              bool `yaml:"query_parameters" doc:"accept a token request's parameters in the URL, as old clients send them"`
 	InvalidRequestForDeadRefresh bool `yaml:"invalid_request_for_dead_refresh" doc:"answer invalid_request for an unknown refresh token, as OpenAM 13 does"`
+	TokenInfoQuery               bool `yaml:"tokeninfo_query" doc:"accept ?access_token= at tokeninfo, as old resource servers send it"`
 }
 
 type CORS struct {
@@ -97,6 +104,10 @@ func Default() Config {
 		CodeLifetime:         Duration(time.Minute),
 		RetryWindow:          Duration(2 * time.Minute),
 		RetryWindowPublic:    Duration(10 * time.Second),
+		KeyLifetime:          Duration(90 * day),
+		KeyLead:              Duration(7 * day),
+		JWKSMaxAge:           Duration(time.Hour),
+		RevocationsMaxAge:    Duration(5 * time.Second),
 		Errors:               Errors{BasicAuthStatus: 401},
 		Throttle:             Throttle{AddressFailures: 600, ClientFailures: 30},
 		Log:                  Log{Level: "info", Format: "auto"},
@@ -133,11 +144,13 @@ func (c *Config) Check() error {
 	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
 		bad("public_url", "%q must be https://HOST or https://HOST:PORT and nothing more", c.PublicURL)
 	}
-	if c.BasePath != "" && (!strings.HasPrefix(c.BasePath, "/") || strings.HasSuffix(c.BasePath, "/") || strings.ContainsAny(c.BasePath, "?#%{} ") || strings.Contains(c.BasePath, "//")) {
+	if c.BasePath != "" && (!strings.HasPrefix(c.BasePath, "/") || strings.HasSuffix(c.BasePath, "/") || strings.ContainsAny(c.BasePath, "?#%{} ") || path.Clean(c.BasePath) != c.BasePath) {
 		bad("base_path", "%q must be empty or like /openam", c.BasePath)
 	}
 	if u, err := url.Parse(c.IssuerID()); err != nil || u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(c.IssuerID(), "/") {
 		bad("issuer", "%q must be an https URL without query, fragment and trailing slash (RFC 8414 section 2)", c.IssuerID())
+	} else if c.Issuer != "" && (u.Host == "" || u.User != nil || strings.ContainsAny(c.IssuerID(), "?#") || strings.Contains(u.EscapedPath(), "%") || u.Path != "" && path.Clean(u.Path) != u.Path) {
+		bad("issuer", "%q must be https://HOST or https://HOST/PATH with a plain path: its metadata is found by it", c.IssuerID())
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -172,13 +185,29 @@ func (c *Config) Check() error {
 		{"retry_window", c.RetryWindow, 0, max(0, c.AccessTokenLifetime.Std()-time.Minute)},
 		{"retry_window_public", c.RetryWindowPublic, 0, max(0, c.AccessTokenLifetime.Std()-time.Minute)},
 		{"max_skew", c.MaxSkew, 0, 10 * time.Second},
+		{"key_lifetime", c.KeyLifetime, time.Second, 3660 * day},
+		{"jwks_max_age", c.JWKSMaxAge, time.Second, day},
+		{"revocations_max_age", c.RevocationsMaxAge, time.Second, time.Minute},
 	} {
 		if d.value.Std() < d.least || d.value.Std() > d.most {
 			bad(d.key, "%s is outside %s to %s", d.value, Duration(d.least), Duration(d.most))
 		}
 	}
-	if c.AccessTokenLifetime.Std()%time.Second != 0 {
-		bad("access_token_lifetime", "%s is not a whole number of seconds", c.AccessTokenLifetime)
+	for _, d := range []struct {
+		key   string
+		value Duration
+	}{
+		{"access_token_lifetime", c.AccessTokenLifetime}, {"jwks_max_age", c.JWKSMaxAge}, {"revocations_max_age", c.RevocationsMaxAge},
+	} {
+		if d.value.Std()%time.Second != 0 {
+			bad(d.key, "%s is not a whole number of seconds", d.value)
+		}
+	}
+	// The rest of the lead is for the nodes, which hear of a key within seconds.
+	if least := c.JWKSMaxAge.Std() + c.MaxSkew.Std() + 15*time.Second; c.KeyLead.Std() < least {
+		bad("key_lead", "%s is shorter than jwks_max_age + max_skew + 15s: verifiers would meet keys that they cannot know yet", c.KeyLead)
+	} else if c.KeyLifetime >= Duration(time.Second) && c.KeyLead > 10*c.KeyLifetime {
+		bad("key_lead", "%s is longer than ten times key_lifetime: as many keys would wait for their use", c.KeyLead)
 	}
 	if c.Errors.BasicAuthStatus != 400 && c.Errors.BasicAuthStatus != 401 {
 		bad("errors.basic_auth_status", "%d is neither 401 nor 400", c.Errors.BasicAuthStatus)
@@ -215,6 +244,7 @@ func (c Config) Departures() (list []string) {
 	note(c.Errors.BasicAuthStatus == 400, "errors.basic_auth_status is 400; RFC 6749 section 5.2 says 401")
 	note(c.Compat.QueryParameters, "compat.query_parameters accepts secrets in URLs")
 	note(c.Compat.InvalidRequestForDeadRefresh, "compat.invalid_request_for_dead_refresh answers invalid_request where RFC 6749 says invalid_grant")
+	note(c.Compat.TokenInfoQuery, "compat.tokeninfo_query accepts access tokens in URLs")
 	return list
 }
 

@@ -31,12 +31,19 @@ import (
 )
 
 const (
-	realm    = "/api"
-	endpoint = "/oauth2/access_token?realm=/api"
-	redirect = "https://client.example/cb"
+	realm     = "/api"
+	publicURL = "https://auth.example"
+	issuerID  = publicURL + "/oauth2/api"
+	endpoint  = "/oauth2/access_token?realm=/api"
+	redirect  = "https://client.example/cb"
 	// otherRedirect is registered for every client too.
 	otherRedirect = "https://client.example/other?a=1&b=2"
 )
+
+// keySchedule has no RSA, whose keys take long to make, and rotates nothing.
+var keySchedule = keys.Schedule{
+	MaxAge: time.Hour, Retention: time.Hour + 6*time.Minute, Algorithms: []keys.Purpose{keys.ES256, keys.EdDSA},
+}
 
 // A deployment is a whole server on a store of its own, with a clock that
 // tests set, reached over TLS.
@@ -79,7 +86,7 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	t.Helper()
 	def := config.Default()
 	o := options{
-		Options:     server.Options{BasicAuthStatus: def.Errors.BasicAuthStatus},
+		Options:     server.Options{PublicURL: publicURL, BasicAuthStatus: def.Errors.BasicAuthStatus},
 		retryWindow: def.RetryWindow.Std(), retryWindowPublic: def.RetryWindowPublic.Std(),
 		monotonic: time.Now,
 	}
@@ -105,17 +112,18 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.directory, err = issuer.OpenDirectory(t.Context(), d.store, kek, log, o.monotonic); err != nil {
+	if d.directory, err = issuer.OpenDirectory(t.Context(), d.store, kek, keySchedule, log, o.monotonic); err != nil {
 		t.Fatal(err)
 	}
 	d.issuer = issuer.New(issuer.Issuer{
-		Realm: realm, Store: d.store, Directory: d.directory,
+		Realm: realm, ID: issuerID, Store: d.store, Directory: d.directory,
 		Policy: grant.Policy{
 			AccessLifetime: def.AccessTokenLifetime.Std(), RefreshLifetime: def.RefreshTokenLifetime.Std(),
 			RetryWindow: o.retryWindow,
 		},
 		RetryWindowPublic: o.retryWindowPublic, CodeLifetime: def.CodeLifetime.Std(),
-		Now: d.now, Log: log,
+		RevocationsMaxAge: def.RevocationsMaxAge.Std(),
+		Now:               d.now, Log: log,
 	})
 	background, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

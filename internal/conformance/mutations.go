@@ -156,4 +156,106 @@ var Mutations = []Mutation{
 		Old: `"synchronous = FULL"`, New: `"synchronous = OFF"`,
 		Test: "go test ./internal/store/sqlite -run TestEveryConnectionHasTheSettingsThatDurabilityNeeds",
 	},
+	{
+		Name: "owner at revocation of a refresh token", File: "internal/grant/inspect.go",
+		Old:  "if g.ClientID != t.ClientID || g.Realm != t.Realm {\n\t\treturn g.refuse(OtherClient)\n\t}\n\treturn g.Revoke(ReasonClient)",
+		New:  "return g.Revoke(ReasonClient)",
+		Test: here + "TestRV04",
+	},
+	{
+		Name: "owner at revocation of an access token", File: "internal/grant/inspect.go",
+		Old:  "if g.ClientID != t.ClientID || g.Realm != t.Realm {\n\t\treturn g.refuse(OtherClient)\n\t}\n\tif g.State == Revoked ||",
+		New:  "if g.State == Revoked ||",
+		Test: here + "TestRV04",
+	},
+	{
+		Name: "floor of access tokens", File: "internal/grant/inspect.go",
+		Old: "case t.IssuedAt <= g.AccessFloor:", New: "case t.IssuedAt < g.AccessFloor:",
+		Test: here + "TestRV13",
+	},
+	{
+		Name: "floor as far as the present pair", File: "internal/grant/inspect.go",
+		Old: "max(g.AccessFloor, now, t.IssuedAt, g.RotatedAt)", New: "max(g.AccessFloor, now, t.IssuedAt)",
+		Test: "go test ./internal/grant -run TestRevoking",
+	},
+	{
+		Name: "state of the grant at introspection", File: "internal/grant/inspect.go",
+		Old: "case g.State == Revoked:\n\t\treturn GrantRevoked", New: "case false:\n\t\treturn GrantRevoked",
+		Test: here + "TestIN12",
+	},
+	{
+		Name: "cutoffs at introspection", File: "internal/grant/inspect.go",
+		Old: "case p.cutOff(g.AuthorizedAt, t.Cutoff):", New: "case false:",
+		Test: here + "TestOP18",
+	},
+	{
+		Name: "expiry of access tokens", File: "internal/issuer/inspect.go",
+		Old: "if now >= t.ExpiresAt.Add(iss.Policy.MaxSkew) {", New: "t.ExpiresAt = now + 1\n\tif now >= t.ExpiresAt {",
+		Test: here + "TestIN04",
+	},
+	{
+		Name: "a lost record is no dead token", File: "internal/server/introspect.go",
+		Old: "if errors.As(err, &refused) && refused.Why != grant.StoreBehind {", New: "if errors.As(err, &refused) && refused.Why != grant.OtherClient {",
+		Test: here + "TestIN17",
+	},
+	{
+		Name: "state of the client at introspection", File: "internal/issuer/inspect.go",
+		Old: "if why == grant.Allowed && !enabled {", New: "if why == grant.Allowed && !enabled && false {",
+		Test: here + "TestIN12",
+	},
+	{
+		Name: "permission to introspect", File: "internal/issuer/inspect.go",
+		Old: "if !caller.Introspect || !mine {", New: "if !mine {",
+		Test: here + "TestIN03",
+	},
+	{
+		Name: "audience at introspection", File: "internal/issuer/inspect.go",
+		Old: "mine := len(limits) == 0 ||", New: "mine := true ||",
+		Test: here + "TestIN11",
+	},
+	{
+		Name: "public clients at introspection", File: "internal/server/introspect.go",
+		Old: "if c.Public() {", New: "if false {",
+		Test: here + "TestIN02",
+	},
+	{
+		Name: "type of a JWT", File: "internal/issuer/inspect.go",
+		Old: "if !slices.Contains(store.JWTTypes, typ) ||", New: "if (!slices.Contains(store.JWTTypes, typ) && false) ||",
+		Test: here + "TestTK09",
+	},
+	{
+		Name: "issuer of a JWT", File: "internal/issuer/inspect.go",
+		Old: " || c.Issuer != iss.ID {", New: " {",
+		Test: here + "TestTK09",
+	},
+	{
+		Name: "commit before a revocation's answer", File: "internal/issuer/revoke.go",
+		Old: "case err != nil:\n\t\treturn tok.GrantID, err", New: "case err != nil:\n\t\treturn tok.GrantID, nil",
+		Test: here + "TestRV11",
+	},
+	{
+		Name: "a lost record is no revocation", File: "internal/issuer/revoke.go",
+		Old: "why == grant.StoreBehind {", New: "why == grant.StoreBehind && false {",
+		Test: here + "TestRV11",
+	},
+	{
+		Name: "our own write and no other's", File: "internal/issuer/token.go",
+		Old: "return g == next", New: "return g.State == next.State && g.Version == next.Version && g.Attempt == next.Attempt",
+		Test: "go test ./internal/issuer -run TestAnotherNodes",
+	},
+	{
+		Name: "scope at the door", File: "internal/server/bearer.go",
+		Old: "if !t.Scope.Covers(scope) {", New: "if !t.Scope.Covers(scope) && false {",
+		Test: here + "TestTL21",
+	},
+	{
+		Name: "audience at the door", File: "internal/server/bearer.go",
+		Old: `if audience != "" && !slices.Contains(t.Audience, audience) {`, New: `if audience == "-" && !slices.Contains(t.Audience, audience) {`,
+		Test: here + "TestTK09",
+	},
+	{
+		Name: "demands that contradict each other", File: "internal/server/bearer.go",
+		Old: `if audience != "" && audience != h {`, New: `if audience == "-" {`,
+		Test: here + "TestTL21",
+	},
 }

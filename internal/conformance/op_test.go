@@ -12,6 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 func TestOP05_AClockThatJumpsAcceptsNothingTwiceAndLosesNothing(t *testing.T) {
@@ -105,12 +106,69 @@ func TestOP11_AFaultyConfigurationIsRefusedAtStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := issuer.OpenDirectory(t.Context(), d.sqlite, other, log, time.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
+	if _, err := issuer.OpenDirectory(t.Context(), d.sqlite, other, keys.Schedule{}, log, time.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
 		t.Errorf("another key-encryption key: %v", err)
 	}
 	for _, text := range []string{"", "c2hvcnQ=\n", "not base64", strings.Repeat("A", 44)} {
 		if _, err := keys.ParseKEK(text); err == nil || !strings.Contains(err.Error(), "32 bytes in base64") {
 			t.Errorf("a key-encryption key of %d characters: %v", len(text), err)
+		}
+	}
+}
+
+// Whatever an operator ends is ended for whoever asks next, and nothing beside
+// it is.
+func TestOP18_EverythingOfAUserAClientOrAGrantIsEndedOnTheNextCall(t *testing.T) {
+	d := start(t)
+	rs := d.resourceServer()
+	jwt := d.jwtClient()
+	type held struct {
+		client  client
+		subject string
+		tokens  tokens
+		id      grant.ID
+	}
+	login := func(c client, subject string) held {
+		code := d.code(c, func(a *issuer.Authorization) { a.Subject = subject })
+		return held{c, subject, d.mustIssue(d.post(c.redeem(code.Code))), code.GrantID}
+	}
+	for name, r := range map[string]struct {
+		do   func(of held)
+		hits func(h, of held) bool
+	}{
+		"a user":             {func(of held) { d.cutOff(store.Cutoff{Subject: of.subject}) }, func(h, of held) bool { return h.subject == of.subject }},
+		"a client":           {func(of held) { d.cutOff(store.Cutoff{ClientID: of.client.ID}) }, func(h, of held) bool { return h.client.ID == of.client.ID }},
+		"a client of a user": {func(of held) { d.cutOff(store.Cutoff{Subject: of.subject, ClientID: of.client.ID}) }, func(h, of held) bool { return h.subject == of.subject && h.client.ID == of.client.ID }},
+		"a grant": {func(of held) {
+			if err := storetest.Replace(t.Context(), d.sqlite, d.row(of.id).Revoke(grant.ReasonOperator).Next); err != nil {
+				t.Fatal(err)
+			}
+		}, func(h, of held) bool { return h.id == of.id }},
+	} {
+		for target := range 3 {
+			d.step(time.Second) // past the last cutoff
+			var all []held
+			for _, c := range []client{d.a, d.b, jwt} {
+				for _, subject := range []string{name + " alice", name + " bob", name + " alice"} {
+					all = append(all, login(c, subject))
+				}
+			}
+			of := all[4*target]
+			r.do(of)
+			after := login(of.client, of.subject)
+			for i, h := range all {
+				dead := r.hits(h, of)
+				d.wantActive(rs, !dead, h.tokens.AccessToken)
+				d.wantActive(h.client, !dead, h.tokens.RefreshToken)
+				if a := d.verify(h.tokens.AccessToken); (a.status == 401) != dead {
+					t.Errorf("%s: number %d at a resource: %v", name, i, a)
+				}
+				if dead {
+					want(t, d.post(h.client.refresh(h.tokens.RefreshToken)), 400, "invalid_grant")
+				}
+			}
+			// What is agreed to afterwards is good, in the same millisecond too.
+			d.wantActive(rs, true, after.tokens.AccessToken)
 		}
 	}
 }

@@ -15,19 +15,20 @@ type Row struct {
 
 // Areas that bring later rows.
 const (
-	resourceServers = "resource servers"
-	severalNodes    = "several nodes"
-	operation       = "operation"
-	authorization   = "authorization endpoint"
-	proofOfKey      = "DPoP and mutual TLS"
-	jwtClients      = "private_key_jwt and mutual TLS clients"
-	resources       = "resource indicators"
-	secondRealm     = "a second realm"
+	severalNodes   = "several nodes"
+	operation      = "operation"
+	authorization  = "authorization endpoint"
+	proofOfKey     = "DPoP and mutual TLS"
+	jwtClients     = "private_key_jwt and mutual TLS clients"
+	resources      = "resource indicators"
+	secondRealm    = "a second realm"
+	pushedRequests = "pushed authorization requests"
 )
 
 // Rows lists the rules of the token endpoint (TG, TC, TR), of client
-// authentication (CA), of codes and tokens (TK), of TLS and HTTP (TL) and of
-// running the service (OP).
+// authentication (CA), of introspection (IN) and revocation (RV), of codes and
+// tokens (TK), of metadata and keys (MD), of TLS and HTTP (TL) and of running
+// the service (OP).
 var Rows = []Row{
 	{ID: "TG-01", Star: true, Title: "a success is 200 with all five members, expires_in a number, and nothing cached"},
 	{ID: "TG-02", Star: true, Title: "errors of every status are JSON and not cached"},
@@ -89,7 +90,7 @@ var Rows = []Row{
 	{ID: "TC-12", Title: "a malformed verifier is refused even if its hash fits"},
 	{ID: "TC-13", Title: "the vector of RFC 7636 succeeds"},
 	{ID: "TC-14", Star: true, Title: "a code works once"},
-	{ID: "TC-15", Star: true, Title: "replay of a code kills its access tokens", Later: resourceServers},
+	{ID: "TC-15", Star: true, Title: "replay of a code kills its access tokens"},
 	{ID: "TC-16", Star: true, Title: "replay of a code kills its refresh token"},
 	{ID: "TC-17", Star: true, Title: "replay of a code kills every descendant"},
 	{ID: "TC-18", Star: true, Title: "nobody but the owner revokes by replaying a code"},
@@ -118,7 +119,7 @@ var Rows = []Row{
 	{ID: "TR-05", Star: true, Title: "a refresh needs client authentication"},
 	{ID: "TR-06", Star: true, Title: "a spent token is refused (retry window 0)"},
 	{ID: "TR-07", Star: true, Title: "a spent token ends the whole family (retry window 0)"},
-	{ID: "TR-08", Star: true, Title: "a spent token ends the family's access tokens", Later: resourceServers},
+	{ID: "TR-08", Star: true, Title: "a spent token ends the family's access tokens"},
 	{ID: "TR-09", Star: true, Title: "so does a token of many generations ago"},
 	{ID: "TR-10", Star: true, Title: "nobody but the owner revokes by replaying a token"},
 	{ID: "TR-11", Star: true, Title: "of simultaneous refreshes one succeeds (retry window 0)"},
@@ -137,14 +138,14 @@ var Rows = []Row{
 	{ID: "TR-24", Star: true, Title: "a lost answer is repeated with the same pair"},
 	{ID: "TR-25", Star: true, Title: "a crash leaves the old token or the new one"},
 	{ID: "TR-26", Title: "user, consent or client that ended ends the refreshing"},
-	{ID: "TR-27", Star: true, Title: "revocation during a refresh leaves nothing alive", Later: resourceServers},
+	{ID: "TR-27", Star: true, Title: "revocation during a refresh leaves nothing alive"},
 	{ID: "TR-28", Title: "resource with a refresh", Later: resources},
 	{ID: "TR-29", Title: "parameters of the other grant are ignored"},
 	{ID: "TR-30", Title: "a bound public client with another key", Later: proofOfKey},
 	{ID: "TR-31", Star: true, Title: "a bound confidential client with a new key", Later: proofOfKey},
 	{ID: "TR-32", Title: "a sender-constrained refresh without proof", Later: proofOfKey},
 	{ID: "TR-33", Star: true, Title: "characters, length and entropy of refresh tokens"},
-	{ID: "TR-34", Title: "metadata lists the grant type", Later: resourceServers},
+	{ID: "TR-34", Title: "metadata lists the grant type"},
 	{ID: "TR-35", Title: "refresh after key rotation, restart and failover", Later: severalNodes},
 	{ID: "TR-36", Title: "a client that may not refresh any more"},
 
@@ -174,8 +175,45 @@ var Rows = []Row{
 	{ID: "CA-24", Star: true, Title: "issued secrets have 256 bits"},
 	{ID: "CA-25", Title: "strange client ids are neither echoed nor split the log"},
 	{ID: "CA-26", Star: true, Title: "unknown client and wrong secret take the same time"},
-	{ID: "CA-27", Title: "the same rules at the other direct endpoints", Later: resourceServers},
+	{ID: "CA-27", Title: "the same rules at the other direct endpoints"},
 	{ID: "CA-28", Title: "an asymmetric method", Later: jwtClients},
+
+	{ID: "IN-01", Star: true, Title: "only an authenticated client is answered"},
+	{ID: "IN-02", Star: true, Title: "a public client may not ask"},
+	{ID: "IN-03", Star: true, Title: "a living access token is described in full, and not cached"},
+	{ID: "IN-04", Star: true, Title: "any other token is {\"active\":false} and nothing else"},
+	{ID: "IN-05", Title: "token is required once"},
+	{ID: "IN-06", Title: "token_type_hint is not needed"},
+	{ID: "IN-07", Title: "only POST, and no token in the query"},
+	{ID: "IN-08", Title: "only a form"},
+	{ID: "IN-09", Title: "refresh tokens are shown to their owner alone"},
+	{ID: "IN-10", Star: true, Title: "a spent refresh token is active while a repeat would be answered; other kinds never"},
+	{ID: "IN-11", Title: "a resource server sees what is meant for it"},
+	{ID: "IN-12", Star: true, Title: "what has ended is inactive on the next call, on every node"},
+	{ID: "IN-13", Title: "bound tokens say their key", Later: proofOfKey},
+	{ID: "IN-14", Title: "signed answers and phantom tokens"},
+	{ID: "IN-15", Title: "huge and strange tokens cost nothing"},
+	{ID: "IN-16", Title: "scanning: guesses cost no look-up, tokens one and never a write"},
+	{ID: "IN-17", Title: "a store that is down is 503, neither active nor inactive"},
+
+	{ID: "RV-01", Star: true, Title: "a refresh token's revocation ends its grant, access tokens included"},
+	{ID: "RV-02", Star: true, Title: "an access token's revocation ends the access tokens so far"},
+	{ID: "RV-03", Star: true, Title: "unknown, expired and revoked tokens are a success"},
+	{ID: "RV-04", Star: true, Title: "another client's token is invalid_grant and stays alive"},
+	{ID: "RV-05", Star: true, Title: "without authentication nothing is revoked"},
+	{ID: "RV-06", Title: "a public client revokes its own tokens"},
+	{ID: "RV-07", Title: "token is required once"},
+	{ID: "RV-08", Title: "token_type_hint is not needed"},
+	{ID: "RV-09", Title: "a code is unsupported_token_type"},
+	{ID: "RV-10", Title: "only a posted form, no JSONP"},
+	{ID: "RV-11", Star: true, Title: "a failed write is 503, never a success"},
+	{ID: "RV-12", Star: true, Title: "any generation of the refresh token ends the grant"},
+	{ID: "RV-13", Title: "simultaneous revocations and refreshes leave nothing alive"},
+	{ID: "RV-14", Title: "revocation without proof of the key", Later: proofOfKey},
+	{ID: "RV-15", Title: "nothing of the answer is cached"},
+	{ID: "RV-16", Title: "no token in the query"},
+	{ID: "RV-17", Title: "revoked at one node, dead at another"},
+	{ID: "RV-18", Title: "https only"},
 
 	{ID: "TK-01", Star: true, Title: "entropy of every issued value"},
 	{ID: "TK-02", Star: true, Title: "no value repeats"},
@@ -184,12 +222,37 @@ var Rows = []Row{
 	{ID: "TK-05", Title: "codes up to 1,000 characters, tokens up to 255"},
 	{ID: "TK-06", Star: true, Title: "lifetimes of codes, access and refresh tokens"},
 	{ID: "TK-07", Star: true, Title: "no kind is taken for another"},
-	{ID: "TK-08", Star: true, Title: "JWT access tokens", Later: resourceServers},
-	{ID: "TK-09", Star: true, Title: "forged JWT access tokens", Later: resourceServers},
+	{ID: "TK-08", Star: true, Title: "JWT access tokens"},
+	{ID: "TK-09", Star: true, Title: "forged JWT access tokens"},
 	{ID: "TK-10", Title: "client ids are generated and never come back"},
 	{ID: "TK-11", Title: "tokens hold nothing personal"},
 	{ID: "TK-12", Title: "prefixes that scanners know"},
 	{ID: "TK-13", Star: true, Title: "no secret, code or token in any log line"},
+
+	{ID: "MD-01", Star: true, Title: "metadata is JSON and names the issuer byte for byte"},
+	{ID: "MD-02", Star: true, Title: "metadata is before the issuer's path, or after it"},
+	{ID: "MD-03", Star: true, Title: "an issuer is https, without query and fragment"},
+	{ID: "MD-04", Star: true, Title: "no header of a request changes a document"},
+	{ID: "MD-05", Star: true, Title: "methods of authentication are always named, and work"},
+	{ID: "MD-06", Star: true, Title: "grant types are always named, and are those of the token endpoint"},
+	{ID: "MD-07", Title: "the response type is code"},
+	{ID: "MD-08", Star: true, Title: "the code challenge method is S256 alone"},
+	{ID: "MD-09", Star: true, Title: "the issuer is a parameter of the callback, as the document says"},
+	{ID: "MD-10", Title: "introspection and revocation are named with their methods"},
+	{ID: "MD-11", Title: "no member is empty or null"},
+	{ID: "MD-12", Title: "what is named is served, and what is served is named"},
+	{ID: "MD-13", Title: "every member is known and of its type"},
+	{ID: "MD-14", Title: "scopes have the grammar of scopes"},
+	{ID: "MD-15", Title: "signing algorithms of client assertions and DPoP", Later: jwtClients},
+	{ID: "MD-16", Title: "pushed authorization requests", Later: pushedRequests},
+	{ID: "MD-17", Title: "mutual TLS", Later: proofOfKey},
+	{ID: "MD-18", Star: true, Title: "the key set has the public parts of strong keys, with kid, use and alg"},
+	{ID: "MD-19", Star: true, Title: "a key is published before its use and kept after it"},
+	{ID: "MD-20", Title: "no signature names an address for its key"},
+	{ID: "MD-21", Title: "documents may be kept for a while and read by any origin"},
+	{ID: "MD-22", Title: "documents are only read"},
+	{ID: "MD-23", Title: "another issuer's document is not there"},
+	{ID: "MD-24", Title: "no secret key is published"},
 
 	{ID: "TL-01", Star: true, Title: "plain http is refused, never redirected"},
 	{ID: "TL-02", Star: true, Title: "SSL 3.0, TLS 1.0 and 1.1 are refused"},
@@ -210,9 +273,9 @@ var Rows = []Row{
 	{ID: "TL-17", Title: "the Host header decides nothing", Later: operation},
 	{ID: "TL-18", Title: "token answers are never compressed", Later: operation},
 	{ID: "TL-19", Title: "kept connections stay in step after an error", Later: operation},
-	{ID: "TL-20", Title: "a token in the query of a resource", Later: resourceServers},
-	{ID: "TL-21", Title: "challenges of resource servers", Later: resourceServers},
-	{ID: "TL-22", Title: "two tokens at a resource", Later: resourceServers},
+	{ID: "TL-20", Title: "a token in the query of a resource"},
+	{ID: "TL-21", Title: "challenges of resource servers"},
+	{ID: "TL-22", Title: "two tokens at a resource"},
 
 	{ID: "OP-01", Star: true, Title: "kill -9 under load loses nothing and repeats nothing"},
 	{ID: "OP-02", Star: true, Title: "a full disk or a read-only directory is 503, never a false success"},
@@ -233,7 +296,7 @@ var Rows = []Row{
 	}},
 	{ID: "OP-16", Title: "vet, race detector, vulnerability check", Later: operation},
 	{ID: "OP-17", Title: "no leak over days", Later: operation},
-	{ID: "OP-18", Title: "revoke everything of a user, a client, a family", Later: resourceServers},
+	{ID: "OP-18", Title: "revoke everything of a user, a client, a family"},
 	{ID: "OP-19", Title: "registration refuses unsafe redirect URIs", Later: operation},
 	{ID: "OP-20", Title: "nothing crosses realms", Later: secondRealm},
 	{ID: "OP-21", Title: "agreement with a real proxy", Later: operation},

@@ -103,7 +103,10 @@ var areas = []struct{ prefix, title string }{
 	{"TC", "Token endpoint: authorization_code"},
 	{"TR", "Token endpoint: refresh_token"},
 	{"CA", "Client authentication"},
+	{"IN", "Introspection"},
+	{"RV", "Revocation"},
 	{"TK", "Codes and tokens"},
+	{"MD", "Metadata and keys"},
 	{"TL", "TLS and HTTP"},
 	{"OP", "Operation"},
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,13 +25,20 @@ func s256(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// atOnce sends one form n times: all but the last byte of each on a connection
-// of its own, and then the last bytes together.
+// atOnce sends one form n times together.
 func (d *deployment) atOnce(n int, form url.Values) []answer {
 	d.t.Helper()
-	text := newRequest(form).text()
-	conns := make([]net.Conn, n)
-	for i := range conns {
+	return d.together(slices.Repeat([]*request{newRequest(form)}, n)...)
+}
+
+// together sends requests: all but the last byte of each on a connection of its
+// own, and then the last bytes at the same moment.
+func (d *deployment) together(list ...*request) []answer {
+	d.t.Helper()
+	conns, last := make([]net.Conn, len(list)), make([]string, len(list))
+	for i, r := range list {
+		text := r.text()
+		last[i] = text[len(text)-1:]
 		conns[i] = d.dial(local())
 		defer conns[i].Close()
 		conns[i].SetDeadline(time.Now().Add(30 * time.Second))
@@ -37,30 +46,21 @@ func (d *deployment) atOnce(n int, form url.Values) []answer {
 			d.t.Fatal(err)
 		}
 	}
-	type outcome struct {
-		answer
-		err error
-	}
-	release, outcomes := make(chan struct{}), make(chan outcome, n)
-	for _, conn := range conns {
-		go func() {
+	answers, errs := make([]answer, len(list)), make([]error, len(list))
+	var done sync.WaitGroup
+	release := make(chan struct{})
+	for i, conn := range conns {
+		done.Go(func() {
 			<-release
-			_, err := io.WriteString(conn, text[len(text)-1:])
-			var a answer
-			if err == nil {
-				a, err = readAnswer(bufio.NewReader(conn), "POST")
+			if _, errs[i] = io.WriteString(conn, last[i]); errs[i] == nil {
+				answers[i], errs[i] = readAnswer(bufio.NewReader(conn), list[i].method)
 			}
-			outcomes <- outcome{a, err}
-		}()
+		})
 	}
 	close(release)
-	answers := make([]answer, n)
-	for i := range answers {
-		o := <-outcomes
-		if o.err != nil {
-			d.t.Fatal(o.err)
-		}
-		answers[i] = o.answer
+	done.Wait()
+	if err := errors.Join(errs...); err != nil {
+		d.t.Fatal(err)
 	}
 	return answers
 }

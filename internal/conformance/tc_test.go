@@ -163,6 +163,27 @@ func TestTC14_TC16_ACodeWorksOnceAndItsReplayKillsWhatItMade(t *testing.T) {
 	}
 }
 
+func TestTC15_AReplayedCodeKillsItsAccessTokens(t *testing.T) {
+	d := start(t)
+	rs := d.resourceServer()
+	for _, c := range []client{d.a, d.jwtClient()} {
+		for _, later := range []time.Duration{0, time.Second, 2 * time.Minute} {
+			code := d.code(c)
+			first := d.mustIssue(d.post(c.redeem(code.Code)))
+			second := d.alive(c, first.RefreshToken)
+			d.step(later)
+			// Nobody else can do it.
+			want(t, d.post(d.b.redeem(code.Code)), 400, "invalid_grant")
+			d.wantActive(rs, true, first.AccessToken, second.AccessToken)
+			want(t, d.post(c.redeem(code.Code)), 400, "invalid_grant")
+			d.wantActive(rs, false, first.AccessToken, second.AccessToken)
+			if a := d.verify(first.AccessToken); a.status != http.StatusUnauthorized {
+				t.Errorf("at a resource: %v", a)
+			}
+		}
+	}
+}
+
 func TestTC17_AReplayedCodeKillsEveryDescendant(t *testing.T) {
 	d := start(t)
 	code := d.code(d.a)

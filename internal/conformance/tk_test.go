@@ -251,7 +251,7 @@ func TestTK13_NoSecretIsLogged(t *testing.T) {
 		}
 	}
 	log := d.log.String()
-	for _, wanted := range []string{"token issued", "token request refused", "bug", "stack"} {
+	for _, wanted := range []string{"token request answered", "token request refused", "bug", "stack"} {
 		if !strings.Contains(log, wanted) {
 			t.Errorf("the log has no %q: the search searched nothing", wanted)
 		}

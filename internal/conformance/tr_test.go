@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func foreignRing(t *testing.T) *keys.Ring {
 		t.Fatal(err)
 	}
 	var records []keys.Record
-	for _, p := range keys.Purposes {
+	for _, p := range append(slices.Clone(keys.Purposes), keys.ES256) {
 		r, err := keys.New(kek, p, 1, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -137,6 +138,30 @@ func TestTR06_TR07_ASpentTokenRevokesTheFamily(t *testing.T) {
 		d.step(later)
 		want(t, d.post(d.a.refresh(pair.RefreshToken)), 400, "invalid_grant")
 		d.dead(d.a, next.RefreshToken, id, grant.ReasonRefreshReplayed)
+	}
+}
+
+func TestTR08_ASpentTokenEndsTheFamilysAccessTokens(t *testing.T) {
+	d := start(t, strict)
+	rs := d.resourceServer()
+	for _, c := range []client{d.a, d.jwtClient()} {
+		for _, later := range []time.Duration{0, time.Minute} {
+			first, _ := d.tokens(c)
+			second := d.alive(c, first.RefreshToken)
+			third := d.alive(c, second.RefreshToken)
+			all := []string{first.AccessToken, second.AccessToken, third.AccessToken}
+			d.step(later)
+			// Nobody else can do it.
+			want(t, d.post(d.b.refresh(first.RefreshToken)), 400, "invalid_grant")
+			d.wantActive(rs, true, all...)
+			want(t, d.post(c.refresh(first.RefreshToken)), 400, "invalid_grant")
+			d.wantActive(rs, false, all...)
+			for _, token := range all {
+				if a := d.verify(token); a.status != 401 {
+					t.Errorf("at a resource: %v", a)
+				}
+			}
+		}
 	}
 }
 

@@ -237,7 +237,7 @@ func TestRedeemRefusesInOrder(t *testing.T) {
 
 func TestForeignRefusalsAreThoseOfAnotherPartysRequest(t *testing.T) {
 	foreign := map[grant.Refusal]bool{grant.OtherClient: true, grant.RedirectMismatch: true, grant.ProofMismatch: true}
-	for r := range grant.TokenUnknown + 1 {
+	for r := range grant.ClientDisabled + 1 {
 		if r.Foreign() != foreign[r] {
 			t.Errorf("%s.Foreign() = %t", r, r.Foreign())
 		}

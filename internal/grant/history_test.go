@@ -22,7 +22,9 @@ type history struct {
 	rows   map[grant.ID]grant.Grant
 	// handed holds every refresh token that an answer carried or, because the
 	// answer was lost, should have carried. A thief may present any of them.
-	handed  []refreshToken
+	handed []refreshToken
+	// given holds every access token, also those that are dead.
+	given   []accessToken
 	pairs   map[pairName]refreshToken
 	access  map[accessName]grant.Access
 	cutoffs map[string]grant.Instant // by subject
@@ -158,6 +160,12 @@ func (h *history) answered(t *rapid.T, before grant.Grant, d grant.Decision, ask
 	if !slices.Contains(h.handed, tok) {
 		h.handed = append(h.handed, tok)
 	}
+	again := slices.ContainsFunc(h.given, func(x accessToken) bool {
+		return x.ID == g.ID && x.Generation == g.Generation && x.IssuedAt == a.IssuedAt && x.ExpiresAt == a.ExpiresAt
+	})
+	if !again {
+		h.given = append(h.given, accessToken{ID: g.ID, Generation: g.Generation, IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, kept: d.Next == before && !d.Repeated})
+	}
 	if !h.policy.NoRotation {
 		key := accessName{g, asked, allowed}
 		if first, again := h.access[key]; again && first != a {
@@ -242,6 +250,7 @@ func (h *history) refresh(t *rapid.T) {
 
 // lookAround asks what every token that was ever handed out could still do.
 func (h *history) lookAround(t *rapid.T) {
+	h.lookAtAccess(t)
 	rotates := map[grant.ID]int{}
 	for _, tok := range h.handed {
 		g := h.rows[tok.ID]
@@ -301,26 +310,18 @@ func TestRandomHistories(t *testing.T) {
 					h.cutoffs[subject] = max(h.cutoffs[subject], h.now)
 				}
 			},
-			"access floor": func(t *rapid.T) {
-				g := h.rows[rapid.SampledFrom(h.codes[:]).Draw(t, "code").GrantID]
-				if g.Version == 0 || rapid.IntRange(0, 4).Draw(t, "luck") != 0 {
-					return
-				}
-				// As revoking an access token alone sets it, which also counts
-				// as a change.
-				g.AccessFloor = max(g.AccessFloor, h.now, g.RotatedAt)
-				g.Version++
-				h.rows[g.ID] = g
-			},
-			"registration": func(t *rapid.T) { h.policy.NoRotation = rapid.Bool().Draw(t, "no rotation") },
-			"":             h.lookAround,
+			"revoke refresh": h.revokeRefresh,
+			"revoke access":  h.revokeAccess,
+			"registration":   func(t *rapid.T) { h.policy.NoRotation = rapid.Bool().Draw(t, "no rotation") },
+			"":               h.lookAround,
 		})
 	})
 	// Histories in which nothing happens would prove nothing.
 	t.Log(seen)
 	for _, outcome := range []string{
 		"allowed", "repeated", "other_client", "code_replayed", "grant_revoked", "cut_off", "grant_expired",
-		"refresh_replayed", "scope_too_wide",
+		"refresh_replayed", "scope_too_wide", "refresh token revoked", "access token revoked",
+		"inspected: allowed", "inspected: access_revoked", "inspected: grant_revoked", "inspected: cut_off", "inspected: grant_expired",
 	} {
 		if seen[outcome] < 10 {
 			t.Errorf("outcome %s was seen %d times", outcome, seen[outcome])

@@ -7,6 +7,9 @@ import "time"
 // number. Zero means "none".
 type Instant int64
 
+// Never is later than every instant of a grant: the last one of the year 9999.
+const Never Instant = 253402300799999
+
 // At is the instant of t, rounded down to the millisecond.
 func At(t time.Time) Instant { return Instant(t.UnixMilli()) }
 

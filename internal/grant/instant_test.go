@@ -89,17 +89,17 @@ func TestLabelsAreDistinctWordsForLogs(t *testing.T) {
 		}
 		seen[s] = true
 	}
-	for r := range grant.TokenUnknown + 1 {
+	for r := range grant.ClientDisabled + 1 {
 		label(r.String())
 	}
-	if got := (grant.TokenUnknown + 1).String(); got != "unknown" {
+	if got := (grant.ClientDisabled + 1).String(); got != "unknown" {
 		t.Errorf("a refusal outside the list is %q", got)
 	}
 	clear(seen)
-	for _, r := range []grant.Reason{grant.ReasonCodeReplayed, grant.ReasonRefreshReplayed, grant.ReasonOperator} {
+	for _, r := range []grant.Reason{grant.ReasonCodeReplayed, grant.ReasonRefreshReplayed, grant.ReasonOperator, grant.ReasonClient} {
 		label(r.String())
 	}
-	if got := grant.NoReason.String() + (grant.ReasonOperator + 1).String(); got != "unknown" {
+	if got := grant.NoReason.String() + (grant.ReasonClient + 1).String(); got != "unknown" {
 		t.Errorf("no reason, and a reason outside the list: %q", got)
 	}
 	if grant.Active.String() != "active" || grant.Revoked.String() != "revoked" {

@@ -18,13 +18,16 @@ const (
 	RefreshReplayed // spent before; the grant is revoked
 	StoreBehind     // genuine, but the store has lost its record; not the client's fault
 	ScopeTooWide
-	TokenUnknown // not genuine, or no row is left
-	refusals     // their number
+	TokenUnknown   // not genuine, or no row is left
+	AccessRevoked  // an access token from before its like were revoked
+	ClientDisabled // the client may not act at present
+	refusals       // their number
 )
 
 var refusalNames = [refusals]string{
 	"allowed", "other_client", "redirect_mismatch", "proof_mismatch", "code_expired", "code_replayed",
 	"grant_revoked", "cut_off", "grant_expired", "refresh_replayed", "store_behind", "scope_too_wide", "token_unknown",
+	"access_revoked", "client_disabled",
 }
 
 // String is a stable label for logs and metrics.
@@ -50,10 +53,11 @@ const (
 	ReasonCodeReplayed
 	ReasonRefreshReplayed
 	ReasonOperator // an administrator asked for it
+	ReasonClient   // the client asked for it (RFC 7009)
 	reasons        // their number
 )
 
-var reasonNames = [reasons]string{"", "code_replayed", "refresh_replayed", "operator"}
+var reasonNames = [reasons]string{"", "code_replayed", "refresh_replayed", "operator", "client"}
 
 // String is a stable label for logs and listings.
 func (r Reason) String() string {

@@ -83,8 +83,10 @@ func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, 
 	if err != nil {
 		return IssuedCode{}, &Invalid{"scope", err.Error()}
 	}
+	// RFC 9207: a client of several servers learns whose answer it is.
+	callback := AppendQuery(AppendQuery(a.RedirectURI, "code", text), "iss", iss.ID)
 	return IssuedCode{
-		Code: text, CallbackURL: AppendQuery(a.RedirectURI, "code", text), Scope: code.Scope,
+		Code: text, CallbackURL: callback, Scope: code.Scope,
 		ExpiresAt: code.ExpiresAt.Time(), GrantID: code.GrantID,
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,9 @@ const (
 // A Directory is a node's memory of clients, cutoffs and keys. Requests read a
 // View without locks; Run keeps it current.
 type Directory struct {
+	// Schedule is how long keys live. It does not change.
+	Schedule keys.Schedule
+
 	store store.Store
 	kek   *keys.KEK
 	log   *slog.Logger
@@ -66,41 +70,30 @@ type cutoffName struct{ realm, subject, client string }
 var ErrStale = errors.New("no news from the store for more than five seconds")
 
 // OpenDirectory reads the directory. On an empty store, it makes the first
-// keys. It fails if a key does not unwrap. The clock must be monotonic.
-func OpenDirectory(ctx context.Context, st store.Store, kek *keys.KEK, log *slog.Logger, clock func() time.Time) (*Directory, error) {
-	d := &Directory{store: st, kek: kek, log: log, clock: clock, turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock()}
+// keys. It fails if a key does not unwrap. The clock must be monotonic, and
+// also tell the time of day, by which keys are rotated.
+func OpenDirectory(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) (*Directory, error) {
+	d := &Directory{
+		Schedule: s, store: st, kek: kek, log: log, clock: clock,
+		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
+	}
 	d.view.Store(&View{clients: map[string]*registration{}, cutoffs: map[cutoffName]grant.Instant{}})
 	err := d.Poll(ctx)
 	if errors.Is(err, errNoKeys) {
-		if err := firstKeys(ctx, st, kek, grant.At(clock())); err != nil {
-			return nil, err
-		}
-		err = d.Poll(ctx)
+		err = d.firstKeys(ctx)
 	}
 	if err != nil {
 		return nil, err
+	}
+	// A store of an earlier version has no signing keys. If it cannot be
+	// written now, Run tries again.
+	if err := d.rotate(ctx); err != nil {
+		log.Warn("cannot add the keys that are due; trying again", "error", err)
 	}
 	return d, nil
 }
 
 var errNoKeys = errors.New("the store has no keys yet")
-
-// firstKeys makes one key for each purpose. Another process may do so at the
-// same moment: one of them wins.
-func firstKeys(ctx context.Context, st store.Store, kek *keys.KEK, now grant.Instant) error {
-	var records []keys.Record
-	for _, p := range keys.Purposes {
-		r, err := keys.New(kek, p, now, now)
-		if err != nil {
-			return err
-		}
-		records = append(records, r)
-	}
-	if err := st.AddKeys(ctx, true, records); err != nil && !errors.Is(err, store.ErrConflict) {
-		return err
-	}
-	return nil
-}
 
 // Poll brings the view up to date. Call it after a change made through this
 // process, to see it at once.
@@ -206,9 +199,12 @@ func (v *View) Client(realm, id string) (*store.Client, bool) {
 	return &r.Client, true
 }
 
-// Run polls until ctx ends, and writes the last uses of secrets now and then
-// and at the end.
+// Run polls and rotates keys until ctx ends, and writes the last uses of
+// secrets now and then and at the end.
 func (d *Directory) Run(ctx context.Context) {
+	var keeper sync.WaitGroup
+	keeper.Go(func() { d.keepKeys(ctx) })
+	defer keeper.Wait()
 	poll, flush := time.NewTicker(PollInterval), time.NewTicker(flushInterval)
 	defer poll.Stop()
 	defer flush.Stop()

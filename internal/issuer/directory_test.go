@@ -99,9 +99,7 @@ func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.engine.AddKeys(t.Context(), false, []keys.Record{key}); err != nil {
-		t.Fatal(err)
-	}
+	s.addKey(key)
 	if s.view().Ring.Has(key.ID) {
 		t.Error("the key was known before the poll")
 	}
@@ -158,7 +156,7 @@ func TestProcessesThatStartAtOnceShareTheFirstKeys(t *testing.T) {
 	var done sync.WaitGroup
 	for i := range directories {
 		done.Go(func() {
-			directories[i], errs[i] = issuer.OpenDirectory(t.Context(), engine, kek, slog.New(slog.DiscardHandler), time.Now)
+			directories[i], errs[i] = issuer.OpenDirectory(t.Context(), engine, kek, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
 		})
 	}
 	done.Wait()
@@ -186,7 +184,7 @@ func TestProcessesThatStartAtOnceShareTheFirstKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := issuer.OpenDirectory(t.Context(), engine, stranger, slog.New(slog.DiscardHandler), time.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
+	if _, err := issuer.OpenDirectory(t.Context(), engine, stranger, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
 		t.Errorf("OpenDirectory with another key: %v", err)
 	}
 }
@@ -202,9 +200,7 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.engine.AddKeys(t.Context(), false, []keys.Record{key}); err != nil {
-		t.Fatal(err)
-	}
+	s.addKey(key)
 	// A ring with a hole would call good tokens unknown. The last good one
 	// serves until it is too old.
 	before := s.Directory.KeyRecords()
@@ -228,7 +224,7 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 func running(t *testing.T) (s *service, stop func()) {
 	t.Helper()
 	s = newService(t)
-	directory, err := issuer.OpenDirectory(t.Context(), s.faulty, s.kek, s.Log, time.Now)
+	directory, err := issuer.OpenDirectory(t.Context(), s.faulty, s.kek, s.Directory.Schedule, s.Log, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

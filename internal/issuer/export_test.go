@@ -1,5 +1,7 @@
 package issuer
 
+import "context"
+
 // How many slow secret checks may be there at once, running or waiting: of all
 // clients, and of one.
 const (
@@ -25,3 +27,9 @@ const SweepSettle = sweepSettle
 
 // KeyRecords is how many records of keys the directory holds.
 func (d *Directory) KeyRecords() int { return len(d.records) }
+
+// RotateDue adds the keys that are due, as Run does every second.
+func (d *Directory) RotateDue(ctx context.Context) error { return d.rotate(ctx) }
+
+// SetFeedLimit bounds the grants, and the cutoffs, of the list of revocations.
+func (iss *Issuer) SetFeedLimit(n int) { iss.feed.limit = n }

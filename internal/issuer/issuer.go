@@ -17,7 +17,9 @@ import (
 // An Issuer serves one realm. Its fields are set before first use and do not
 // change; its methods are safe for concurrent use.
 type Issuer struct {
-	Realm     string
+	Realm string
+	// ID is the issuer identifier (RFC 8414 section 2): the iss of every JWT.
+	ID        string
 	Store     store.Store
 	Directory *Directory
 	// Policy is the deployment's; RetryWindow in it is for confidential
@@ -25,6 +27,8 @@ type Issuer struct {
 	Policy            grant.Policy
 	RetryWindowPublic time.Duration
 	CodeLifetime      time.Duration
+	// RevocationsMaxAge is how long followers may keep the list of revocations.
+	RevocationsMaxAge time.Duration
 	Now               func() time.Time
 	// Monotonic is a clock that nobody moves, to see when Now was. Nil: Now.
 	Monotonic func() time.Time
@@ -32,6 +36,7 @@ type Issuer struct {
 
 	hashing  *places       // of the slow secret checks
 	hashTurn chan struct{} // the turn of one of them to run
+	feed     *feed
 }
 
 // New completes an Issuer.
@@ -41,6 +46,7 @@ func New(iss Issuer) *Issuer {
 	}
 	iss.hashing = &places{of: map[string]int{}}
 	iss.hashTurn = make(chan struct{}, hashersAtOnce)
+	iss.feed = newFeed()
 	return &iss
 }
 

@@ -18,6 +18,8 @@ const (
 	maxClientID     = 64
 	maxClientName   = 100
 	maxRedirectURIs = 20
+	maxAudiences    = 5
+	maxAudience     = 255
 	MaxSecrets      = 10
 )
 
@@ -33,6 +35,15 @@ type Registration struct {
 	NoPKCE       bool
 	NoRotation   bool
 	RetryWindow  *time.Duration // nil for the deployment's
+	// Access tokens: empty members are the defaults of store.Client.
+	TokenFormat store.TokenFormat
+	SigningAlg  keys.Purpose
+	JWTType     string
+	Audience    []string
+	// Introspect makes it a resource server. One without redirect URIs gets no
+	// grant types unless they are named.
+	Introspect         bool
+	IntrospectAudience []string
 	// Secret is one that exists already; "" to have one generated, unless the
 	// client is public.
 	Secret oauth.Secret
@@ -67,6 +78,8 @@ func Registered(c store.Client) Registration {
 	return Registration{
 		ID: c.ID, Name: c.Name, RedirectURIs: c.RedirectURIs, Scope: string(c.Scope), GrantTypes: c.GrantTypes,
 		Auth: c.Auth, Native: c.Native, NoPKCE: !c.RequirePKCE, NoRotation: c.NoRotation,
+		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience,
+		Introspect: c.Introspect, IntrospectAudience: c.IntrospectAudience,
 	}
 }
 
@@ -82,17 +95,25 @@ func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client,
 
 // apply gives c everything that r says but secrets.
 func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, error) {
+	if r.Introspect && r.GrantTypes == nil && len(r.RedirectURIs) == 0 {
+		r.GrantTypes = []string{}
+	}
 	if err := r.check(policy); err != nil {
+		return c, err
+	}
+	if err := r.checkTokens(); err != nil {
 		return c, err
 	}
 	scope, err := oauth.ParseScope(r.Scope)
 	if err != nil {
 		return c, &Invalid{"scope", err.Error()}
 	}
-	if scope == "" {
+	if scope == "" && (r.GrantTypes == nil || len(r.GrantTypes) > 0) {
 		return c, &Invalid{"scope", "missing: a client needs at least one, because every answer names the scope"}
 	}
 	c.Name, c.Auth, c.Native, c.RequirePKCE, c.NoRotation, c.Scope = r.Name, r.Auth, r.Native, !r.NoPKCE, r.NoRotation, scope
+	c.TokenFormat, c.SigningAlg, c.JWTType, c.Audience = r.TokenFormat, r.SigningAlg, r.JWTType, r.Audience
+	c.Introspect, c.IntrospectAudience = r.Introspect, r.IntrospectAudience
 	c.GrantTypes, c.RedirectURIs = r.GrantTypes, r.RedirectURIs
 	if c.GrantTypes == nil {
 		c.GrantTypes = slices.Clone(store.GrantTypes)
@@ -145,6 +166,39 @@ func (r Registration) check(policy grant.Policy) error {
 	}
 	if r.Secret != "" && (len(r.Secret) < 8 || len(r.Secret) > 512) {
 		return &Invalid{"secret-stdin", "an existing secret has 8 to 512 bytes"}
+	}
+	return nil
+}
+
+// checkTokens checks what r says of access tokens: those that the client gets
+// and those that it may ask about.
+func (r Registration) checkTokens() error {
+	switch r.TokenFormat {
+	case "", store.TokenOpaque, store.TokenJWT:
+	default:
+		return &Invalid{"access-token-format", fmt.Sprintf("%q is neither opaque nor jwt", string(r.TokenFormat))}
+	}
+	if r.SigningAlg != "" && !slices.Contains(keys.SigningAlgorithms, r.SigningAlg) {
+		return &Invalid{"signing-alg", fmt.Sprintf("%q is none of %s", string(r.SigningAlg), "ES256, EdDSA, RS256")}
+	}
+	if r.JWTType != "" && !slices.Contains(store.JWTTypes, r.JWTType) {
+		return &Invalid{"jwt-type", fmt.Sprintf("%q is none of %s", r.JWTType, strings.Join(store.JWTTypes, ", "))}
+	}
+	if r.Introspect && r.Auth == store.AuthNone {
+		return &Invalid{"introspect", "a public client cannot: anybody could ask in its name (RFC 7662 section 2.1)"}
+	}
+	if len(r.IntrospectAudience) > 0 && !r.Introspect {
+		return &Invalid{"introspect-audience", "it limits what --introspect allows, which is not given"}
+	}
+	for field, list := range map[string][]string{"audience": r.Audience, "introspect-audience": r.IntrospectAudience} {
+		if len(list) > maxAudiences {
+			return &Invalid{field, fmt.Sprintf("at most %d", maxAudiences)}
+		}
+		for _, a := range list {
+			if a == "" || len(a) > maxAudience || strings.ContainsFunc(a, func(c rune) bool { return c <= ' ' || c > '~' }) {
+				return &Invalid{field, fmt.Sprintf("%q is not 1 to %d printable ASCII characters without spaces, such as https://api.example.com", a, maxAudience)}
+			}
+		}
 	}
 	return nil
 }

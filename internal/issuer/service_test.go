@@ -29,6 +29,11 @@ const (
 	allScopes   = "read write admin"
 )
 
+// schedule has no RSA, whose keys take long to make, and rotates nothing.
+var schedule = keys.Schedule{
+	MaxAge: time.Hour, Retention: time.Hour + 6*time.Minute, Algorithms: []keys.Purpose{keys.ES256, keys.EdDSA},
+}
+
 // A clock stands still until it is moved.
 type clock struct{ now atomic.Int64 }
 
@@ -67,9 +72,9 @@ func newService(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	}
 	s := &service{t: t, engine: engine, faulty: storetest.NewFaulty(engine), kek: kek, clock: &clock{}, uptime: &clock{}, log: &logText{}}
 	s.clock.Advance(time.Duration(1_700_000_000_123) * time.Millisecond)
-	s.uptime.Advance(time.Hour)
+	s.uptime.Advance(time.Duration(s.clock.now.Load()))
 	log := slog.New(slog.NewTextHandler(s.log, nil))
-	directory, err := issuer.OpenDirectory(t.Context(), s.faulty, kek, log, s.uptime.Now)
+	directory, err := issuer.OpenDirectory(t.Context(), s.faulty, kek, schedule, log, s.uptime.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,6 +175,18 @@ func (s *service) cutOff(c store.Cutoff) {
 		s.t.Fatal(err)
 	}
 	s.poll()
+}
+
+// addKey adds a key in another process.
+func (s *service) addKey(key keys.Record) {
+	s.t.Helper()
+	ch, err := s.engine.Changes(s.t.Context(), 0)
+	if err == nil {
+		err = s.engine.AddKeys(s.t.Context(), ch.Version, []keys.Record{key})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *service) client(id string) *store.Client {

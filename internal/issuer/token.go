@@ -75,7 +75,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	if d.Refusal == grant.Allowed {
 		err := iss.Store.CreateGrant(ctx, d.Next)
 		if err == nil || !errors.Is(err, store.ErrConflict) && iss.settled(ctx, d.Next, err) {
-			return iss.tokens(view, d, now)
+			return iss.tokens(view, c, d, now)
 		}
 		if !errors.Is(err, store.ErrConflict) {
 			return Tokens{}, unavailable(err)
@@ -136,7 +136,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	case d.Refusal != grant.Allowed:
 		return Tokens{}, &Refused{Why: d.Refusal, GrantID: tok.GrantID}
 	}
-	return iss.tokens(view, d, now)
+	return iss.tokens(view, c, d, now)
 }
 
 // unparsable is a scope that no grant has: the character is not allowed in one.
@@ -165,8 +165,8 @@ func (iss *Issuer) update(ctx context.Context, id grant.ID, evidence func() stri
 	return grant.Decision{}, 0, unavailable(err)
 }
 
-// settled finds out whether a write of unknown outcome is in the store. Our
-// own attempt in an active row is our own success. Anything else is left for
+// settled finds out whether a write of unknown outcome is in the store. A row
+// exactly as we wanted it, our own attempt in it, is our own success. Anything else is left for
 // the client's next request to be decided on: to call it a replay here would
 // end a grant for our own fault.
 func (iss *Issuer) settled(ctx context.Context, next grant.Grant, err error) bool {
@@ -176,7 +176,7 @@ func (iss *Issuer) settled(ctx context.Context, next grant.Grant, err error) boo
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		g, err := iss.Store.Grant(ctx, next.ID)
 		if err == nil {
-			return g.State == grant.Active && g.Version == next.Version && g.Attempt == next.Attempt
+			return g == next
 		}
 		if errors.Is(err, store.ErrNotFound) {
 			return false
@@ -189,35 +189,35 @@ func (iss *Issuer) settled(ctx context.Context, next grant.Grant, err error) boo
 	}
 }
 
-// revocation is the record of a decision that ends a grant, or nothing.
-// Redemptions and rotations record themselves in the row.
+// revocation is the record of a decision that ends a grant or its access
+// tokens, or nothing. Redemptions and rotations record themselves in the row.
 func revocation(g grant.Grant, d grant.Decision, evidence func() string, now grant.Instant) []store.Event {
-	if g.State == d.Next.State {
+	var name store.EventName
+	switch {
+	case g.State == d.Next.State && g.AccessFloor == d.Next.AccessFloor:
 		return nil
-	}
-	name := store.EventGrantRevoked
-	switch d.Next.Reason {
-	case grant.ReasonCodeReplayed:
+	case g.State == d.Next.State:
+		name = store.EventAccessRevoked
+	case d.Next.Reason == grant.ReasonCodeReplayed:
 		name = store.EventCodeReplayed
-	case grant.ReasonRefreshReplayed:
+	case d.Next.Reason == grant.ReasonRefreshReplayed:
 		name = store.EventRefreshReplayed
+	default:
+		name = store.EventGrantRevoked
 	}
 	return []store.Event{{At: now, Name: name, About: g.ID.String(), Actor: g.ClientID, Detail: evidence()}}
 }
 
 // tokens computes the pair of an allowed decision from its row.
-func (iss *Issuer) tokens(view *View, d grant.Decision, now grant.Instant) (Tokens, error) {
+func (iss *Issuer) tokens(view *View, c *store.Client, d grant.Decision, now grant.Instant) (Tokens, error) {
 	g := d.Next
-	bits, _ := g.Scope.Bits(d.Access.Scope)
 	refresh, err := view.Ring.SealRefresh(g.KeyID, g.Realm, keys.Token{
 		GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
 	})
 	if err != nil {
 		return Tokens{}, iss.missingKey(g, err)
 	}
-	access, err := view.Ring.SealAccess(g.KeyID, g.Realm, keys.Token{
-		GrantID: g.ID, Generation: g.Generation, IssuedAt: d.Access.IssuedAt, ExpiresAt: d.Access.ExpiresAt, Bits: bits,
-	})
+	access, err := iss.accessToken(view, c, d, now)
 	if err != nil {
 		return Tokens{}, iss.missingKey(g, err)
 	}
@@ -226,6 +226,22 @@ func (iss *Issuer) tokens(view *View, d grant.Decision, now grant.Instant) (Toke
 		RefreshToken: refresh, AccessToken: access,
 		GrantID: g.ID, Generation: g.Generation, Repeated: d.Repeated,
 	}, nil
+}
+
+// accessToken is the text of a decision's access token, in the form that the
+// client is registered for.
+func (iss *Issuer) accessToken(view *View, c *store.Client, d grant.Decision, now grant.Instant) (string, error) {
+	g, a := d.Next, d.Access
+	if c.TokenFormat == store.TokenJWT {
+		return iss.signAccess(view, c, Token{
+			ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope, Audience: iss.audience(c),
+			IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, ID: tokenID(g.ID, g.Generation, a.IssuedAt, g.AuthorizedAt),
+		}, now)
+	}
+	bits, _ := g.Scope.Bits(a.Scope)
+	return view.Ring.SealAccess(g.KeyID, g.Realm, keys.Token{
+		GrantID: g.ID, Generation: g.Generation, IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, Bits: bits,
+	})
 }
 
 // missingKey is the fault of a row whose key this node has not heard of. The

@@ -276,9 +276,7 @@ func TestARowOfAKeyThatThisNodeHasNotHeardOfIsUnavailableUntilItHas(t *testing.T
 		t.Fatal(err)
 	}
 	s.unavailable(s.refresh(first.RefreshToken))
-	if err := s.engine.AddKeys(t.Context(), false, []keys.Record{key}); err != nil {
-		t.Fatal(err)
-	}
+	s.addKey(key)
 	s.poll()
 	if tokens := s.must(s.refresh(first.RefreshToken)); !tokens.Repeated || tokens.Generation != 2 {
 		t.Errorf("got generation %d, repeated %t", tokens.Generation, tokens.Repeated)

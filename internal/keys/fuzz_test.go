@@ -2,6 +2,7 @@ package keys_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mintage/mintage/internal/keys"
@@ -59,6 +60,32 @@ func FuzzOpenCode(f *testing.F) {
 		}
 		if err != nil && err != keys.ErrNotGenuine {
 			t.Fatalf("a refused code: %v", err)
+		}
+	})
+}
+
+func FuzzVerify(f *testing.F) {
+	r := signingRing(f, nil, keys.SigningAlgorithms...)
+	signed := map[string]bool{} // without the signature: one of ECDSA has a twin
+	for _, alg := range keys.SigningAlgorithms {
+		text := sign(f, r, alg)
+		dot := strings.LastIndexByte(text, '.')
+		signed[text[:dot]] = true
+		f.Add(text)
+		f.Add(text[:dot])
+		f.Add(text[:dot+1])
+		f.Add(text + "=")
+		f.Add(text[:dot+20] + text[dot+24:])
+		f.Add("eyJhbGciOiJub25lIn0" + text[strings.IndexByte(text, '.'):])
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		typ, claims, err := r.Verify(text)
+		dot := strings.LastIndexByte(text, '.')
+		if err == nil && (dot < 0 || !signed[text[:dot]] || typ != "at+jwt" || string(claims) != string(benchClaims)) {
+			t.Fatal("a JWT is accepted that was not signed")
+		}
+		if err != nil && (err != keys.ErrNotGenuine || typ != "" || claims != nil) {
+			t.Fatalf("a refused JWT says %q, %d bytes, %v", typ, len(claims), err)
 		}
 	})
 }

@@ -1,7 +1,7 @@
 // Package keys makes and checks everything that proves itself: authorization
-// codes, refresh and access tokens, and the stored form of client secrets. It
-// knows the key ring and the text formats; it does not know what a token may
-// be used for, and it never reads a store.
+// codes, refresh and access tokens, JWTs, and the stored form of client
+// secrets. It knows the key ring, the life of a key and the text formats; it
+// does not know what a token may be used for, and it never reads a store.
 package keys
 
 import (
@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"slices"
 	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -21,13 +22,26 @@ import (
 type Purpose string
 
 const (
-	MAC    Purpose = "mac"    // refresh and access tokens
+	MAC    Purpose = "mac"    // refresh and opaque access tokens
 	Seal   Purpose = "seal"   // authorization codes
 	Pepper Purpose = "pepper" // stored client secrets; never rotates
+
+	// The signing keys, by the name of their algorithm in a JWS (RFC 7518
+	// section 3.1, RFC 8037 section 3.1).
+	ES256 Purpose = "ES256"
+	EdDSA Purpose = "EdDSA"
+	RS256 Purpose = "RS256"
 )
 
-// Purposes lists those that a ring needs to be complete.
+// Purposes lists those that a ring needs to open.
 var Purposes = []Purpose{MAC, Seal, Pepper}
+
+// SigningAlgorithms lists the purposes of signing keys: the only algorithms
+// that a JWT may name. The first one is the default.
+var SigningAlgorithms = []Purpose{ES256, EdDSA, RS256}
+
+// Signs reports whether p is that of a signing key.
+func (p Purpose) Signs() bool { return slices.Contains(SigningAlgorithms, p) }
 
 // A Record is a key as it is stored: wrapped by the key-encryption key. Its
 // instants never change once written.
@@ -41,37 +55,63 @@ type Record struct {
 	Wrapped  []byte
 }
 
-// New makes a key of 256 random bits and wraps it.
-func New(kek *KEK, purpose Purpose, now, activeAt grant.Instant) (Record, error) {
-	var id [4]byte
+// A Draft is a key without instants. An RSA key takes so long to make that its
+// instants are better chosen afterwards.
+type Draft struct {
+	Purpose  Purpose
+	material []byte
+}
+
+// NewDraft makes a private key for a signing purpose, or else 256 random bits.
+func NewDraft(purpose Purpose) (Draft, error) {
+	if purpose.Signs() {
+		material, err := newPrivateKey(purpose)
+		return Draft{purpose, material}, err
+	}
 	material := make([]byte, 32)
-	rand.Read(id[:])
 	rand.Read(material)
+	return Draft{purpose, material}, nil
+}
+
+// Wrap makes d the key that is used from activeAt on.
+func (d Draft) Wrap(kek *KEK, now, activeAt grant.Instant) (Record, error) {
+	var id [4]byte
+	rand.Read(id[:])
 	r := Record{
-		ID: grant.KeyID(binary.BigEndian.Uint32(id[:])), Purpose: purpose,
+		ID: grant.KeyID(binary.BigEndian.Uint32(id[:])), Purpose: d.Purpose,
 		CreatedAt: now, ActiveAt: activeAt,
 	}
 	var err error
-	r.Wrapped, err = kek.wrap(r, material)
+	r.Wrapped, err = kek.wrap(r, d.material)
 	return r, err
+}
+
+// New makes a key and wraps it.
+func New(kek *KEK, purpose Purpose, now, activeAt grant.Instant) (Record, error) {
+	d, err := NewDraft(purpose)
+	if err != nil {
+		return Record{}, err
+	}
+	return d.Wrap(kek, now, activeAt)
 }
 
 // A Ring is an immutable set of keys, safe for concurrent use.
 type Ring struct {
-	byID      map[grant.KeyID]*key
-	byPurpose map[Purpose][]*key
+	Timeline
+	byID map[grant.KeyID]*key
 }
 
 type key struct {
 	Record
 	material []byte
 	macs     sync.Pool // of hash.Hash, keyed with material
+	signer   *signer   // of a signing key
 }
 
 // Open unwraps records into a ring. It fails if one does not unwrap: a ring
 // with a hole would refuse good tokens.
 func Open(kek *KEK, records []Record) (*Ring, error) {
-	r := &Ring{byID: map[grant.KeyID]*key{}, byPurpose: map[Purpose][]*key{}}
+	r := &Ring{Timeline: NewTimeline(records), byID: map[grant.KeyID]*key{}}
 	for _, rec := range records {
 		material, err := kek.unwrap(rec)
 		if err != nil {
@@ -79,11 +119,15 @@ func Open(kek *KEK, records []Record) (*Ring, error) {
 		}
 		k := &key{Record: rec, material: material}
 		k.macs.New = func() any { return hmac.New(sha256.New, material) }
+		if rec.Purpose.Signs() {
+			if k.signer, err = newSigner(rec, material); err != nil {
+				return nil, err
+			}
+		}
 		r.byID[rec.ID] = k
-		r.byPurpose[rec.Purpose] = append(r.byPurpose[rec.Purpose], k)
 	}
 	for _, p := range Purposes {
-		if len(r.byPurpose[p]) == 0 {
+		if len(r.lines[p]) == 0 {
 			return nil, fmt.Errorf("the key ring has no %s key", p)
 		}
 	}
@@ -93,25 +137,17 @@ func Open(kek *KEK, records []Record) (*Ring, error) {
 // Has reports whether the ring holds the key.
 func (r *Ring) Has(id grant.KeyID) bool { return r.byID[id] != nil }
 
-// Current is the key to use for new things at the given instant.
+// Current is the key to use for new things at the given instant. The ring must
+// hold one of the purpose.
 func (r *Ring) Current(p Purpose, now grant.Instant) grant.KeyID { return r.current(p, now).ID }
 
-// current falls back to the key that becomes active first, for a clock that is
-// behind the one which made the ring.
+// current is nil if the ring holds no key of the purpose.
 func (r *Ring) current(p Purpose, now grant.Instant) *key {
-	var best, first *key
-	for _, k := range r.byPurpose[p] {
-		if k.ActiveAt <= now && (best == nil || k.ActiveAt > best.ActiveAt) {
-			best = k
-		}
-		if first == nil || k.ActiveAt < first.ActiveAt {
-			first = k
-		}
+	line := r.lines[p]
+	if len(line) == 0 {
+		return nil
 	}
-	if best == nil {
-		return first
-	}
-	return best
+	return r.byID[line[active(line, now)].ID]
 }
 
 // lookup finds a key of the given purpose; a key never serves two.

@@ -15,6 +15,9 @@ const (
 	UnauthorizedClient     ErrorCode = "unauthorized_client"
 	UnsupportedGrantType   ErrorCode = "unsupported_grant_type"
 	InvalidScope           ErrorCode = "invalid_scope"
+	UnsupportedTokenType   ErrorCode = "unsupported_token_type" // RFC 7009 section 2.2.1
+	InvalidToken           ErrorCode = "invalid_token"          // RFC 6750 section 3.1
+	InsufficientScope      ErrorCode = "insufficient_scope"     // RFC 6750 section 3.1
 	ServerError            ErrorCode = "server_error"
 	TemporarilyUnavailable ErrorCode = "temporarily_unavailable"
 )
@@ -63,4 +66,16 @@ var (
 	ErrScope            = &Error{InvalidScope, "scope not allowed"}
 	ErrUnavailable      = &Error{TemporarilyUnavailable, "try again later"}
 	ErrInternal         = &Error{ServerError, "internal error"}
+)
+
+// The defects of requests about tokens and with them.
+var (
+	ErrNotGet            = &Error{InvalidRequest, "method must be GET"}
+	ErrNoToken           = &Error{InvalidRequest, "token missing"}
+	ErrTokenInQuery      = &Error{InvalidRequest, "access token belongs in the Authorization header"}
+	ErrTokenType         = &Error{UnsupportedTokenType, "token type not supported"}
+	ErrNoBearer          = &Error{} // RFC 6750 section 3.1: no code if nothing was presented
+	ErrBearer            = &Error{InvalidRequest, "malformed bearer token"}
+	ErrInvalidToken      = &Error{InvalidToken, "token is invalid"}
+	ErrInsufficientScope = &Error{InsufficientScope, "token lacks a scope"}
 )

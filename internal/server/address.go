@@ -102,26 +102,3 @@ func (s *Server) secure(r *http.Request) bool {
 	// declared the proxy: it can make the request less secure, and not more.
 	return len(proto) == 1 && strings.EqualFold(proto[0], "https")
 }
-
-// cors lets scripts of the configured origins read the answer. Credentials of
-// the browser are never part of it.
-func (s *Server) cors(h http.Header, r *http.Request) {
-	if len(s.opt.CORSOrigins) == 0 {
-		return
-	}
-	h["Vary"] = []string{"Origin"}
-	if origin := r.Header.Get("Origin"); slices.Contains(s.opt.CORSOrigins, origin) {
-		h["Access-Control-Allow-Origin"] = []string{origin}
-		h["Access-Control-Expose-Headers"] = []string{"WWW-Authenticate, Retry-After, X-Request-Id"}
-		if s.preflight(r) {
-			h["Access-Control-Allow-Methods"] = []string{http.MethodPost}
-			h["Access-Control-Allow-Headers"] = []string{"Authorization, Content-Type"}
-			h["Access-Control-Max-Age"] = []string{"600"}
-		}
-	}
-}
-
-func (s *Server) preflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" &&
-		slices.Contains(s.opt.CORSOrigins, r.Header.Get("Origin"))
-}

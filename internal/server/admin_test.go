@@ -45,7 +45,7 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	}
 	a := &adminAPI{faulty: storetest.NewFaulty(engine)}
 	log := slog.New(slog.NewJSONHandler(&a.log, nil))
-	directory, err := issuer.OpenDirectory(t.Context(), a.faulty, kek, log, time.Now)
+	directory, err := issuer.OpenDirectory(t.Context(), a.faulty, kek, keys.Schedule{}, log, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -30,7 +31,7 @@ func (s *Server) wireError(x *exchange, err error) (status int, told *oauth.Erro
 		told = oauth.ErrInternal
 	}
 	switch told {
-	case oauth.ErrMethod:
+	case oauth.ErrMethod, oauth.ErrNotGet:
 		return http.StatusMethodNotAllowed, told
 	case oauth.ErrNotFound:
 		return http.StatusNotFound, told
@@ -44,6 +45,10 @@ func (s *Server) wireError(x *exchange, err error) (status int, told *oauth.Erro
 		return http.StatusServiceUnavailable, told
 	case oauth.ErrInternal:
 		return http.StatusInternalServerError, told
+	case oauth.ErrNoBearer, oauth.ErrInvalidToken:
+		return http.StatusUnauthorized, told
+	case oauth.ErrInsufficientScope:
+		return http.StatusForbidden, told
 	case oauth.ErrClient:
 		if x.header {
 			return s.opt.BasicAuthStatus, told
@@ -75,9 +80,15 @@ func (s *Server) errorAnswer(h http.Header, x *exchange, err error) answer {
 	switch status {
 	case http.StatusUnauthorized:
 		// RFC 6749 section 5.2: the challenge matches the scheme used.
-		h["Www-Authenticate"] = []string{`Basic realm="` + s.issuer.Realm + `", charset="UTF-8"`}
+		h["Www-Authenticate"] = []string{cmp.Or(x.challenge, `Basic realm="`+s.issuer.Realm+`", charset="UTF-8"`)}
+	case http.StatusForbidden:
+		h["Www-Authenticate"] = []string{x.challenge}
+	case http.StatusBadRequest:
+		if told == oauth.ErrBearer {
+			h["Www-Authenticate"] = []string{x.challenge} // RFC 6750 section 3
+		}
 	case http.StatusMethodNotAllowed:
-		a.allow = http.MethodPost
+		h["Allow"] = []string{x.allow}
 	case http.StatusTooManyRequests:
 		h["Retry-After"] = []string{"60"}
 	case http.StatusServiceUnavailable:
@@ -85,6 +96,9 @@ func (s *Server) errorAnswer(h http.Header, x *exchange, err error) answer {
 		h["Retry-After"] = []string{strconv.Itoa(1 + rand.IntN(3))}
 	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout:
 		h["Connection"] = headerClose
+	}
+	if told.Code == "" {
+		return a
 	}
 	a.body, _ = json.Marshal(struct {
 		Error       oauth.ErrorCode `json:"error"`

@@ -16,6 +16,7 @@ import (
 	"path"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ import (
 
 // Options are a deployment's choices about the public endpoints.
 type Options struct {
+	PublicURL      string // scheme and host that clients use
 	BasePath       string // "" or like "/openam"
 	TrustedProxies []netip.Prefix
 	// PlainHTTP says that the listener does not speak TLS: a trusted proxy
@@ -40,6 +42,7 @@ type Options struct {
 
 	QueryParameters              bool // compat.query_parameters
 	InvalidRequestForDeadRefresh bool // compat.invalid_request_for_dead_refresh
+	TokenInfoQuery               bool // compat.tokeninfo_query
 
 	// Failed client authentications that one address, and one client from
 	// one address, may make in a minute. Zero: no limit.
@@ -57,21 +60,16 @@ type Server struct {
 	throttle *throttle
 	handler  http.Handler
 
+	description []byte // the metadata
+
 	undeclared sync.Once // to warn of a proxy
 }
 
 // New makes a Server.
 func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
 	s := &Server{issuer: iss, opt: opt, log: log, throttle: newThrottle(opt.AddressFailures, opt.ClientFailures)}
-	mux := http.NewServeMux()
-	realmPath := strings.Trim(iss.Realm, "/")
-	mux.Handle(opt.BasePath+"/oauth2/access_token", s.endpoint(s.token, ""))
-	// The issuer is path-based, because RFC 8414 forbids a query in it, and
-	// some client libraries mangle one in the endpoint.
-	mux.Handle(opt.BasePath+"/oauth2/"+realmPath+"/access_token", s.endpoint(s.token, iss.Realm))
-	mux.Handle(opt.BasePath+"/oauth2/realms/root/realms/"+realmPath+"/access_token", s.endpoint(s.token, iss.Realm))
-	mux.Handle("/", s.endpoint(notFound, ""))
-	s.handler = exactPaths(mux, s.endpoint(notFound, ""))
+	s.description = s.describe()
+	s.handler = exactPaths(s.routes(), s.anyPaths(), s.endpoint(route{handle: notFound}))
 	return s
 }
 
@@ -83,50 +81,61 @@ func notFound(context.Context, *http.Request, *exchange) (answer, error) {
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // exactPaths sends every spelling of a path but its own to notFound. The mux
-// would redirect some, and make clients send their secrets twice.
-func exactPaths(mux *http.ServeMux, notFound http.Handler) http.Handler {
+// would redirect some, and make clients send their secrets twice. Below the
+// prefixes of anything, a path is somebody else's, and may be spelt anyhow.
+func exactPaths(mux *http.ServeMux, anything map[string]http.Handler, notFound http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.RawPath != "" || path.Clean(r.URL.Path) != r.URL.Path {
-			notFound.ServeHTTP(w, r)
+		if r.URL.RawPath == "" && path.Clean(r.URL.Path) == r.URL.Path {
+			mux.ServeHTTP(w, r)
 			return
 		}
-		mux.ServeHTTP(w, r)
+		for prefix, h := range anything {
+			if strings.HasPrefix(r.URL.Path, prefix) {
+				h.ServeHTTP(w, r)
+				return
+			}
+		}
+		notFound.ServeHTTP(w, r)
 	})
 }
 
 // An exchange is what is known of one request, for its answer and its log
 // line. Handlers fill it in.
 type exchange struct {
+	route
 	id        string
 	address   netip.Addr
-	realm     string // of the path, if it names one
 	state     string // to be echoed, if the request had exactly one good one
 	header    bool   // an Authorization header was used
+	challenge string // of a 401; "" asks for Basic
 	grantType string
 	clientID  string
 	tokens    issuer.Tokens
+	grantID   grant.ID // of the token that the request was about
+	inactive  error    // why a token is not alive, where the caller is not told
 }
 
-// An answer is what a handler wants to be sent. The zero status is 200.
+// An answer is what a handler wants to be sent. The zero status is 200. Its
+// header takes the place of what every answer carries.
 type answer struct {
 	status int
 	body   []byte
-	allow  string // Allow header
+	header http.Header
 }
 
 type handlerFunc func(context.Context, *http.Request, *exchange) (answer, error)
 
 // endpoint wraps a handler with what every request needs: an id, a deadline,
 // the answer, the log line, and a net under panics.
-func (s *Server) endpoint(h handlerFunc, realm string) http.Handler {
+func (s *Server) endpoint(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		x := &exchange{id: requestID(), address: s.address(r), realm: realm}
+		x := &exchange{route: rt, id: requestID(), address: s.address(r)}
 		// Not r's own: a client that goes away does not end what it asked
 		// for. It will ask again.
 		ctx, cancel := context.WithTimeout(context.Background(), requestTime)
 		defer cancel()
-		a, err := s.safely(ctx, h, r, x)
+		a, err := s.safely(ctx, rt.handle, r, x)
 		status := s.respond(w, r, x, a, err)
 		s.record(x, r, status, err, time.Since(began))
 	})
@@ -146,6 +155,9 @@ func (s *Server) safely(ctx context.Context, h handlerFunc, r *http.Request, x *
 			err = &panicError{v, debug.Stack()}
 		}
 	}()
+	if s.preflight(r, x) {
+		return answer{status: http.StatusNoContent}, nil
+	}
 	return h(ctx, r, x)
 }
 
@@ -173,7 +185,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, x *exchange, a 
 	h["Pragma"] = headerNoCache
 	h["X-Content-Type-Options"] = headerNosniff
 	h["X-Request-Id"] = []string{x.id}
-	s.cors(h, r)
+	s.cors(h, r, x)
 	if len(r.TransferEncoding) > 0 {
 		// With a Content-Length beside it, two readers could disagree about
 		// where this request ends (RFC 9112 section 6.1), and net/http hides
@@ -183,14 +195,17 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, x *exchange, a 
 	if err != nil {
 		a = s.errorAnswer(h, x, err)
 	}
-	if a.allow != "" {
-		h["Allow"] = []string{a.allow}
+	for name, values := range a.header {
+		h[name] = values
 	}
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
+	if len(a.body) > 2048 {
+		h["Content-Length"] = []string{strconv.Itoa(len(a.body))} // net/http counts no more than that
+	}
 	w.WriteHeader(a.status)
-	if r.Method != http.MethodHead {
+	if r.Method != http.MethodHead && len(a.body) > 0 {
 		w.Write(a.body)
 	}
 	return a.status
@@ -211,6 +226,10 @@ func (s *Server) record(x *exchange, r *http.Request, status int, err error, too
 	var refused *issuer.Refused
 	var bug *panicError
 	switch {
+	case x.inactive != nil:
+		attrs = append(attrs, slog.String("reason", x.inactive.Error()), slog.String("grant_id", x.grantID.String()))
+	case err == nil && x.grantID != (grant.ID{}):
+		attrs = append(attrs, slog.String("grant_id", x.grantID.String()))
 	case err == nil && x.tokens.GrantID != (grant.ID{}):
 		attrs = append(attrs, slog.String("grant_id", x.tokens.GrantID.String()), slog.Uint64("generation", uint64(x.tokens.Generation)))
 	case errors.As(err, &refused):
@@ -231,15 +250,15 @@ func severity(x *exchange, status int, err error) (slog.Level, string) {
 		// A thief who holds the client's secret looks like this too.
 		return slog.LevelInfo, "token request repeated, same pair answered"
 	case err == nil:
-		return slog.LevelDebug, "token issued"
+		return slog.LevelDebug, x.name + " answered"
 	case errors.As(err, &bug):
 		return slog.LevelError, "bug"
 	case status >= 500 && errors.As(err, &refused):
 		return slog.LevelError, "a genuine token has no record: the store has lost commits; was an older backup or a replica put in place?"
 	case status >= 500:
-		return slog.LevelError, "token request failed"
+		return slog.LevelError, x.name + " failed"
 	}
-	return slog.LevelInfo, "token request refused"
+	return x.refusals, x.name + " refused"
 }
 
 // knownGrantType keeps what was mistaken for a grant type out of the log: it

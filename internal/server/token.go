@@ -33,25 +33,12 @@ func tokenAnswer(t issuer.Tokens) []byte {
 // anything: transport, form, parameters, grant type, client, permission, grant.
 func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
 	// 1. Transport.
-	if r.Method == http.MethodOptions && s.preflight(r) {
-		return answer{status: http.StatusNoContent}, nil
-	}
-	if r.Method != http.MethodPost {
-		return answer{}, oauth.ErrMethod
-	}
-	s.noticeProxy(r)
-	if !s.secure(r) {
-		return answer{}, oauth.ErrHTTPS
-	}
-	if r.ContentLength > oauth.MaxForm {
-		return answer{}, oauth.ErrTooLarge
-	}
-	if !s.alike(x.address) && s.throttle.addressBlocked(x.address) {
-		return answer{}, oauth.ErrTooManyRequests
+	if err := s.admit(r, x); err != nil {
+		return answer{}, err
 	}
 
 	// 2. Form and parameters.
-	p, err := s.params(r, x)
+	p, err := s.params(r, x, s.opt.QueryParameters)
 	if err != nil {
 		return answer{}, err
 	}
@@ -100,7 +87,7 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 }
 
 // params reads the request's parameters and settles its realm.
-func (s *Server) params(r *http.Request, x *exchange) (oauth.Params, error) {
+func (s *Server) params(r *http.Request, x *exchange, queryAllowed bool) (oauth.Params, error) {
 	if !isForm(r.Header["Content-Type"]) {
 		return nil, oauth.ErrContentType
 	}
@@ -111,7 +98,7 @@ func (s *Server) params(r *http.Request, x *exchange) (oauth.Params, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, realm, err := oauth.ParseParams(body, r.URL.RawQuery, s.opt.QueryParameters)
+	p, realm, err := oauth.ParseParams(body, r.URL.RawQuery, queryAllowed)
 	if state := p["state"]; isVisible(state) && (oauth.Params{"state": state}).CheckLengths() == nil {
 		x.state = state
 	}
@@ -119,8 +106,7 @@ func (s *Server) params(r *http.Request, x *exchange) (oauth.Params, error) {
 		return nil, err
 	}
 	if x.realm == "" || realm != "" {
-		// "/api", "%2Fapi" and "api" name the same realm.
-		if "/"+strings.TrimPrefix(realm, "/") != s.issuer.Realm {
+		if !s.isRealm(realm) {
 			return nil, oauth.ErrRealm
 		}
 	}

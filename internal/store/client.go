@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -65,11 +66,35 @@ type Client struct {
 	Scope        oauth.Scope   `json:"scope"`
 	NoRotation   bool          `json:"no_rotation,omitempty"`
 	RetryWindow  *Milliseconds `json:"retry_window_ms,omitempty"` // nil: the deployment's
-	Secrets      []Secret      `json:"secrets"`
-	CreatedAt    grant.Instant `json:"created_at"`
-	UpdatedAt    grant.Instant `json:"updated_at"`
-	Version      int64         `json:"version"`
+
+	// What its access tokens look like, and whom they are for.
+	TokenFormat TokenFormat  `json:"access_token_format,omitempty"` // "": opaque
+	SigningAlg  keys.Purpose `json:"signing_alg,omitempty"`         // of JWTs; "": ES256
+	JWTType     string       `json:"jwt_type,omitempty"`            // "": at+jwt
+	Audience    []string     `json:"audience,omitempty"`            // none: the issuer
+
+	// Introspect makes it a resource server, which may ask about the access
+	// tokens of every client: those for one of IntrospectAudience, if it is set.
+	Introspect         bool     `json:"introspect,omitempty"`
+	IntrospectAudience []string `json:"introspect_audience,omitempty"`
+
+	Secrets   []Secret      `json:"secrets"`
+	CreatedAt grant.Instant `json:"created_at"`
+	UpdatedAt grant.Instant `json:"updated_at"`
+	Version   int64         `json:"version"`
 }
+
+// A TokenFormat is what an access token looks like to others.
+type TokenFormat string
+
+const (
+	TokenOpaque TokenFormat = "opaque"
+	TokenJWT    TokenFormat = "jwt" // RFC 9068
+)
+
+// JWTTypes are the values of the typ header that a client may ask for: the one
+// of RFC 9068, or the one of resource servers that know no other.
+var JWTTypes = []string{"at+jwt", "JWT"}
 
 // Milliseconds is a duration in its stored form.
 type Milliseconds int64
@@ -101,6 +126,8 @@ func (c Client) MayUse(grantType string) bool { return slices.Contains(c.GrantTy
 func (c Client) Clone() Client {
 	c.GrantTypes = slices.Clone(c.GrantTypes)
 	c.RedirectURIs = slices.Clone(c.RedirectURIs)
+	c.Audience = slices.Clone(c.Audience)
+	c.IntrospectAudience = slices.Clone(c.IntrospectAudience)
 	c.Secrets = slices.Clone(c.Secrets)
 	return c
 }

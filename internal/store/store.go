@@ -85,9 +85,16 @@ type Store interface {
 	// AddCutoff records c, unless a later cutoff of the same name stands.
 	AddCutoff(ctx context.Context, c Cutoff, events ...Event) error
 
-	// AddKeys adds records to the key ring. With first set, it does so only if
-	// the ring is empty, and returns ErrConflict otherwise.
-	AddKeys(ctx context.Context, first bool, records []keys.Record) error
+	// AddKeys adds records to the key ring, and the events with them, all or
+	// nothing, if the directory is still at the given version. Otherwise it
+	// returns ErrConflict: somebody else may have added the same.
+	AddKeys(ctx context.Context, version int64, records []keys.Record, events ...Event) error
+
+	// Revocations lists the grants that were revoked, or whose access tokens
+	// were, at or after an instant, the latest first, as they are by now. It
+	// looks at no more than limit events, which is at least 1: none at or after
+	// the instant that it returns is missing.
+	Revocations(ctx context.Context, since grant.Instant, limit int) (list []Revocation, from grant.Instant, err error)
 
 	// Events lists what is recorded of one grant or client, oldest first; those
 	// of one instant come in any order. Limit is at least 1.
@@ -126,6 +133,14 @@ type Cutoff struct {
 	At       grant.Instant
 }
 
+// A Revocation is how far back the access tokens of a grant are dead: those
+// issued at or before Floor.
+type Revocation struct {
+	GrantID grant.ID
+	Floor   grant.Instant // grant.Never for a revoked grant
+	At      grant.Instant // of the latest event
+}
+
 // An Event records a change other than a redemption or a rotation. It holds no
 // secret, no code and no token.
 type Event struct {
@@ -144,6 +159,8 @@ const (
 	EventCodeReplayed    EventName = "code_replayed"
 	EventRefreshReplayed EventName = "refresh_replayed"
 	EventGrantRevoked    EventName = "grant_revoked"
+	EventAccessRevoked   EventName = "access_revoked" // the access tokens so far
+	EventKeyAdded        EventName = "key_added"
 	EventCutoff          EventName = "cutoff"
 	EventClientCreated   EventName = "client_created"
 	EventClientChanged   EventName = "client_changed"

@@ -208,16 +208,10 @@ func putCutoff(tx *sql.Tx, c store.Cutoff, version int64) error {
 }
 
 // AddKeys implements store.Store.
-func (s *Store) AddKeys(ctx context.Context, first bool, records []keys.Record) error {
-	return s.change(ctx, nil, func(tx *sql.Tx, version int64) error {
-		if first {
-			var n int
-			if err := tx.QueryRow(`SELECT count(*) FROM keys`).Scan(&n); err != nil {
-				return err
-			}
-			if n > 0 {
-				return store.ErrConflict
-			}
+func (s *Store) AddKeys(ctx context.Context, expected int64, records []keys.Record, events ...store.Event) error {
+	return s.change(ctx, events, func(tx *sql.Tx, version int64) error {
+		if version != expected+1 {
+			return store.ErrConflict
 		}
 		for _, r := range records {
 			if _, err := tx.Exec(`INSERT INTO keys (id, purpose, created_at, active_at, wrapped, changed) VALUES (?, ?, ?, ?, ?, ?)`,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -110,36 +111,64 @@ var directoryPromises = []promise{
 		})
 		sameCutoffs(t, changes(t, st, 0).Cutoffs, []store.Cutoff{{Realm: "/api", Subject: "alice", At: base + 31}})
 	}},
-	{"AddKeys with first set does so only if the ring is empty", func(t *testing.T, db Database) {
+	{"of concurrent AddKeys at one version of the directory one does so", func(t *testing.T, db Database) {
 		st, other := open(t, db), open(t, db)
-		rings := make([][]keys.Record, 16)
-		errs := make([]error, len(rings))
+		version := changes(t, st, 0).Version
+		rings, errs := make([][]keys.Record, 16), make([]error, 16)
 		atOnce(len(rings), func(n int) {
 			rings[n] = []keys.Record{newKey(grant.KeyID(3*n + 1)), newKey(grant.KeyID(3*n + 2)), newKey(grant.KeyID(3*n + 3))}
-			errs[n] = []store.Store{st, other}[n%2].AddKeys(t.Context(), true, rings[n])
+			errs[n] = []store.Store{st, other}[n%2].AddKeys(t.Context(), version, rings[n], event(fmt.Sprintf("ring %d", n), base, n))
 		})
 		won := -1
 		for n, err := range errs {
 			if err == nil && won < 0 {
 				won = n
 			} else if !errors.Is(err, store.ErrConflict) {
-				t.Errorf("AddKeys on a ring that is not empty: %v, want ErrConflict", err)
+				t.Errorf("AddKeys at a version that is gone: %v, want ErrConflict", err)
 			}
 		}
 		if won < 0 {
-			t.Fatal("nobody made the first keys")
+			t.Fatal("nobody added keys")
+		}
+		for n := range rings {
+			if list := recorded(t, st, fmt.Sprintf("ring %d", n)); len(list) == 1 != (n == won) {
+				t.Errorf("%d events of the keys of number %d; number %d added them", len(list), n, won)
+			}
 		}
 		sameKeys(t, changes(t, st, 0).Keys, rings[won])
-		later := newKey(1000)
-		addKeys(t, st, []keys.Record{later})
-		sameKeys(t, changes(t, st, 0).Keys, append(rings[won], later))
+	}},
+	{"AddKeys adds nothing after any other change", func(t *testing.T, db Database) {
+		st := open(t, db)
+		version := changes(t, st, 0).Version
+		for n, change := range []func(){
+			func() { createClient(t, st, newClient("a")) },
+			func() { addCutoff(t, st, store.Cutoff{Realm: "/api", Subject: "alice", At: base}) },
+			func() { addKeys(t, st, []keys.Record{newKey(1)}) },
+		} {
+			change()
+			for _, stale := range []int64{version, version - 1, version + 2} {
+				if err := st.AddKeys(t.Context(), stale, []keys.Record{newKey(9)}, event("stale", base, n)); !errors.Is(err, store.ErrConflict) {
+					t.Errorf("AddKeys at version %d after a change: %v, want ErrConflict", stale, err)
+				}
+			}
+			version = changes(t, st, 0).Version
+		}
+		sameKeys(t, changes(t, st, 0).Keys, []keys.Record{newKey(1)})
+		if list := recorded(t, st, "stale"); len(list) != 0 {
+			t.Errorf("%d events of keys that were not added", len(list))
+		}
 	}},
 	{"AddKeys adds all records or none", func(t *testing.T, db Database) {
 		st := open(t, db)
 		addKeys(t, st, []keys.Record{newKey(5)})
-		if err := st.AddKeys(t.Context(), false, []keys.Record{newKey(6), newKey(5)}); err == nil {
+		version := changes(t, st, 0).Version
+		if err := st.AddKeys(t.Context(), version, []keys.Record{newKey(6), newKey(5)}, event("twice", base, 1)); err == nil {
 			t.Error("a key's id was taken twice")
 		}
+		if list := recorded(t, st, "twice"); len(list) != 0 {
+			t.Errorf("%d events of keys that were not added", len(list))
+		}
+		nothingNew(t, st, version)
 		sameKeys(t, changes(t, st, 0).Keys, []keys.Record{newKey(5)})
 	}},
 }
@@ -234,7 +263,7 @@ func addCutoff(t *testing.T, st store.Store, c store.Cutoff, events ...store.Eve
 
 func addKeys(t *testing.T, st store.Store, records []keys.Record) {
 	t.Helper()
-	if err := st.AddKeys(t.Context(), false, records); err != nil {
+	if err := st.AddKeys(t.Context(), changes(t, st, 0).Version, records); err != nil {
 		t.Fatalf("AddKeys: %v", err)
 	}
 }

@@ -43,12 +43,13 @@ const (
 	AddCutoff      Method = "AddCutoff"
 	AddKeys        Method = "AddKeys"
 	Events         Method = "Events"
+	Revocations    Method = "Revocations"
 )
 
 // Methods lists those that can fail.
 var Methods = []Method{
 	Grant, CreateGrant, UpdateGrant, Grants, SweepGrants, Changes, Client,
-	CreateClient, UpdateClient, NoteSecretUses, AddCutoff, AddKeys, Events,
+	CreateClient, UpdateClient, NoteSecretUses, AddCutoff, AddKeys, Events, Revocations,
 }
 
 // A Fault takes the place of one call. Calling do makes the real one.
@@ -205,12 +206,23 @@ func (f *Faulty) AddCutoff(ctx context.Context, c store.Cutoff, events ...store.
 	return f.call(ctx, AddCutoff, func() error { return f.store.AddCutoff(ctx, c, events...) })
 }
 
-func (f *Faulty) AddKeys(ctx context.Context, first bool, records []keys.Record) error {
-	return f.call(ctx, AddKeys, func() error { return f.store.AddKeys(ctx, first, records) })
+func (f *Faulty) AddKeys(ctx context.Context, version int64, records []keys.Record, events ...store.Event) error {
+	return f.call(ctx, AddKeys, func() error { return f.store.AddKeys(ctx, version, records, events...) })
 }
 
 func (f *Faulty) Events(ctx context.Context, about string, limit int) ([]store.Event, error) {
 	return read(f, ctx, Events, func() ([]store.Event, error) { return f.store.Events(ctx, about, limit) })
+}
+
+func (f *Faulty) Revocations(ctx context.Context, since grant.Instant, limit int) (list []store.Revocation, from grant.Instant, err error) {
+	list, err = read(f, ctx, Revocations, func() (list []store.Revocation, err error) {
+		list, from, err = f.store.Revocations(ctx, since, limit)
+		return list, err
+	})
+	if err != nil {
+		from = 0
+	}
+	return list, from, err
 }
 
 // Close never fails on purpose.

@@ -101,23 +101,24 @@ func TestEveryMethodCanFailAndAnswersNothingThen(t *testing.T) {
 	changes, changesErr := f.Changes(ctx, 0)
 	client, clientErr := f.Client(ctx, "a")
 	events, eventsErr := f.Events(ctx, "a", 1)
+	revocations, from, revocationsErr := f.Revocations(ctx, 1, 1)
 	for m, err := range map[storetest.Method]error{
 		storetest.Grant: grantErr, storetest.Grants: grantsErr, storetest.SweepGrants: sweepErr,
-		storetest.Changes: changesErr, storetest.Client: clientErr, storetest.Events: eventsErr,
+		storetest.Changes: changesErr, storetest.Client: clientErr, storetest.Events: eventsErr, storetest.Revocations: revocationsErr,
 		storetest.CreateGrant:    f.CreateGrant(ctx, grant.Grant{}),
 		storetest.UpdateGrant:    f.UpdateGrant(ctx, grant.ID{}, func(g grant.Grant) (grant.Grant, []store.Event) { return g, nil }),
 		storetest.CreateClient:   f.CreateClient(ctx, store.Client{}),
 		storetest.UpdateClient:   f.UpdateClient(ctx, store.Client{}, nil),
 		storetest.NoteSecretUses: f.NoteSecretUses(ctx, nil),
 		storetest.AddCutoff:      f.AddCutoff(ctx, store.Cutoff{}),
-		storetest.AddKeys:        f.AddKeys(ctx, false, nil),
+		storetest.AddKeys:        f.AddKeys(ctx, 1, nil),
 	} {
 		// Also where the store said something else: the answer was lost.
 		if !errors.Is(err, storetest.ErrInjected) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
 			t.Errorf("%s: %v, want ErrInjected alone", m, err)
 		}
 	}
-	if g != (grant.Grant{}) || grants != nil || next != (grant.ID{}) || deleted != 0 || changes.Version != 0 || client.ID != "" || events != nil {
+	if g != (grant.Grant{}) || grants != nil || next != (grant.ID{}) || deleted != 0 || changes.Version != 0 || client.ID != "" || events != nil || revocations != nil || from != 0 {
 		t.Error("a call that failed returned something")
 	}
 	for m, n := range f.Calls() {

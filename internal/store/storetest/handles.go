@@ -76,7 +76,7 @@ var handlePromises = []promise{
 				"CreateClient":   st.CreateClient(ended, newClient("other")),
 				"UpdateClient":   st.UpdateClient(ended, changed, []store.Cutoff{cutoff}),
 				"AddCutoff":      st.AddCutoff(ended, cutoff),
-				"AddKeys":        st.AddKeys(ended, true, []keys.Record{newKey(1)}),
+				"AddKeys":        st.AddKeys(ended, 1, []keys.Record{newKey(1)}),
 				"NoteSecretUses": st.NoteSecretUses(ended, map[string]grant.Instant{c.Secrets[0].ID: base}),
 			} {
 				if !errors.Is(err, store.ErrBusy) {
@@ -134,15 +134,16 @@ func everyMethod(ctx context.Context, st store.Store) map[string]error {
 	_, changesErr := st.Changes(ctx, 0)
 	_, clientErr := st.Client(ctx, "billing")
 	_, eventsErr := st.Events(ctx, "billing", 1)
+	_, _, revocationsErr := st.Revocations(ctx, base, 1)
 	return map[string]error{
-		"Grant": grantErr, "Grants": grantsErr, "SweepGrants": sweepErr, "Changes": changesErr, "Client": clientErr, "Events": eventsErr,
+		"Grant": grantErr, "Grants": grantsErr, "SweepGrants": sweepErr, "Changes": changesErr, "Client": clientErr, "Events": eventsErr, "Revocations": revocationsErr,
 		"CreateGrant":    st.CreateGrant(ctx, newGrant(0)),
 		"UpdateGrant":    Replace(ctx, st, rotated(newGrant(0), 1)),
 		"CreateClient":   st.CreateClient(ctx, newClient("billing")),
 		"UpdateClient":   st.UpdateClient(ctx, newClient("billing"), nil),
 		"NoteSecretUses": st.NoteSecretUses(ctx, map[string]grant.Instant{"a": 1}),
 		"AddCutoff":      st.AddCutoff(ctx, store.Cutoff{Realm: "/api", Subject: "alice", At: base}),
-		"AddKeys":        st.AddKeys(ctx, true, []keys.Record{newKey(1)}),
+		"AddKeys":        st.AddKeys(ctx, 1, []keys.Record{newKey(1)}),
 	}
 }
 

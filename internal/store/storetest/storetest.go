@@ -33,6 +33,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"sweep", sweepPromises},
 		{"clients", clientPromises},
 		{"directory", directoryPromises},
+		{"revocations", revocationPromises},
 		{"handles", handlePromises},
 		{"history", historyPromises},
 	} {

@@ -74,3 +74,5 @@ CREATE TABLE events (
     detail TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX events_by_about ON events (about, at);
+-- For the revocation feed: what happened lately.
+CREATE INDEX events_by_time ON events (at);

@@ -1,0 +1,196 @@
+package conformance_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A success is never claimed for what may not have happened.
+func TestRV11_AFailedRevocationIsNeverASuccess(t *testing.T) {
+	f := &faulty{}
+	d := start(t, faults(f))
+	rs := d.resourceServer()
+	failedAfter := func(op string, _ grant.Grant) error {
+		if op == "update" {
+			return errDown
+		}
+		return nil
+	}
+	for _, c := range []client{d.a, d.jwtClient()} {
+		for kind, pick := range map[string]func(tokens) string{
+			"access":  func(pair tokens) string { return pair.AccessToken },
+			"refresh": func(pair tokens) string { return pair.RefreshToken },
+		} {
+			pair, id := d.tokens(c)
+			failed := func(name string) {
+				t.Helper()
+				a := d.revoke(c, pick(pair))
+				if a.status != http.StatusServiceUnavailable || a.body != errorBody("temporarily_unavailable", "try again later") {
+					t.Errorf("%s, %s: %v", kind, name, a)
+				}
+				compareHeader(t, a, "Retry-After: N")
+			}
+			f.setBefore(failing("update"))
+			failed("a lost write")
+			f.setBefore(func(op string, _ grant.Grant) error {
+				if op == "update" {
+					return store.ErrBusy
+				}
+				return nil
+			})
+			failed("a busy store")
+			f.setBefore(func(op string, _ grant.Grant) error {
+				if op == "update" {
+					return store.ErrNotFound
+				}
+				return nil
+			})
+			failed("a row that is missing")
+			f.setBefore(func(op string, _ grant.Grant) error {
+				if op == "update" {
+					panic("bug")
+				}
+				return nil
+			})
+			want(t, d.revoke(c, pick(pair)), 500, "server_error")
+			f.heal()
+			if g := d.row(id); g.Version != 1 {
+				t.Errorf("%s: a failed write wrote: version %d", kind, g.Version)
+			}
+			d.wantActive(rs, true, pair.AccessToken)
+
+			// Written, but the store's word was lost. Whoever finds out that it
+			// is so may say so; nobody says so otherwise.
+			f.setAfter(failedAfter)
+			a := d.revoke(c, pick(pair))
+			f.heal()
+			if kind == "access" {
+				revoked(t, a)
+			} else {
+				want(t, a, http.StatusServiceUnavailable, "temporarily_unavailable")
+			}
+			d.wantActive(rs, false, pair.AccessToken)
+			// The client asks again, as it was told to.
+			revoked(t, d.revoke(c, pick(pair)))
+			d.wantActive(rs, false, pair.AccessToken)
+		}
+	}
+}
+
+func TestRV13_AHundredRevocationsAtOnceAllSucceed(t *testing.T) {
+	f := &faulty{}
+	d := start(t, faults(f), alone) // beside other tests, a hundred can take longer than a request may
+	rs := d.resourceServer()
+	for n, forced := range map[int]bool{100: false, 16: true} {
+		for kind, pick := range map[string]func(tokens) string{
+			"access":  func(pair tokens) string { return pair.AccessToken },
+			"refresh": func(pair tokens) string { return pair.RefreshToken },
+		} {
+			pair, id := d.tokens(d.a)
+			if forced {
+				// All have come before one is decided on.
+				f.setBefore(gather(n, "update"))
+			}
+			for _, a := range d.together(slices.Repeat([]*request{d.a.about(revokePath, pick(pair))}, n)...) {
+				revoked(t, a)
+			}
+			f.heal()
+			if g := d.row(id); g.Version != 2 {
+				t.Errorf("%s: %d changes, want one", kind, g.Version-1)
+			}
+			events, err := d.sqlite.Events(t.Context(), id.String(), 10)
+			if err != nil || len(events) != 1 {
+				t.Errorf("%s: %d events, %v; want one", kind, len(events), err)
+			}
+			d.wantActive(rs, false, pair.AccessToken)
+			d.wantActive(d.a, kind == "access", pair.RefreshToken)
+		}
+	}
+}
+
+// Whichever is first, after both nothing of the grant is alive: neither what
+// was there before nor what the refresh may have given.
+func TestTR27_RV13_RevocationDuringARefreshLeavesNothingAlive(t *testing.T) {
+	f := &faulty{}
+	for name, choose := range map[string]func(*options){"without a window": strict, "inside the window": func(*options) {}} {
+		t.Run(name, func(t *testing.T) {
+			d := start(t, choose, faults(f), alone)
+			rs := d.resourceServer()
+			first := map[bool]int{}
+			for i := range 24 {
+				c := d.a
+				if i%2 == 1 {
+					c = d.jwtClient()
+				}
+				pair, id := d.tokens(c)
+				refresh, revoke := newRequest(c.refresh(pair.RefreshToken)), c.about(revokePath, pair.RefreshToken)
+				f.setBefore(gather(2, "update"))
+				answers := d.together(refresh, revoke)
+				f.heal()
+				revoked(t, answers[1])
+				refreshed := answers[0].status == http.StatusOK
+				first[refreshed]++
+				if refreshed {
+					d.wantActive(rs, false, answers[0].AccessToken)
+					d.wantActive(c, false, answers[0].RefreshToken)
+					want(t, d.post(c.refresh(answers[0].RefreshToken)), 400, "invalid_grant")
+				} else {
+					want(t, answers[0], 400, "invalid_grant")
+				}
+				d.wantActive(rs, false, pair.AccessToken)
+				d.dead(c, pair.RefreshToken, id, grant.ReasonClient)
+			}
+			t.Logf("the refresh was first %d times, the revocation %d times", first[true], first[false])
+		})
+	}
+}
+
+// Many refreshes run while the user's wish to end everything arrives.
+func TestTR27_RV13_ManyRefreshesDuringARevocation(t *testing.T) {
+	d := start(t)
+	rs := d.resourceServer()
+	for range 3 {
+		pair, id := d.tokens(d.a)
+		list := slices.Repeat([]*request{newRequest(d.a.refresh(pair.RefreshToken))}, 16)
+		list = append(list, d.a.about(revokePath, pair.AccessToken), d.a.about(revokePath, pair.RefreshToken))
+		answers := d.together(list...)
+		revoked(t, answers[16])
+		revoked(t, answers[17])
+		for _, a := range answers[:16] {
+			if a.status == http.StatusOK {
+				d.wantActive(rs, false, a.AccessToken)
+				d.wantActive(d.a, false, a.RefreshToken)
+			} else {
+				want(t, a, 400, "invalid_grant")
+			}
+		}
+		d.dead(d.a, pair.RefreshToken, id, grant.ReasonClient)
+	}
+}
+
+// An access token that is given while its like are revoked is either dead or
+// was given afterwards; the refresh token lives on.
+func TestRV13_RevokingAnAccessTokenDuringARefresh(t *testing.T) {
+	f := &faulty{}
+	d := start(t, faults(f))
+	rs := d.resourceServer()
+	for range 12 {
+		pair, id := d.tokens(d.a)
+		f.setBefore(gather(2, "update"))
+		answers := d.together(newRequest(d.a.refresh(pair.RefreshToken)), d.a.about(revokePath, pair.AccessToken))
+		f.heal()
+		next := d.mustIssue(answers[0])
+		revoked(t, answers[1])
+		d.wantActive(rs, false, pair.AccessToken)
+		tok, err := d.ring().OpenAccess(realm, next.AccessToken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.wantActive(rs, tok.IssuedAt > d.row(id).AccessFloor, next.AccessToken)
+		d.wantActive(rs, true, d.alive(d.a, next.RefreshToken).AccessToken)
+	}
+}

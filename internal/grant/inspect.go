@@ -1,0 +1,64 @@
+package grant
+
+// A Presented token is what a genuine refresh or access token says, and who
+// presents it where that matters.
+type Presented struct {
+	Realm      string
+	ClientID   string // the authenticated client that asks to revoke
+	Generation uint32
+	IssuedAt   Instant
+	ExpiresAt  Instant
+	Cutoff     Instant // of the grant's subject and client; zero if none
+}
+
+// Inspect tells why an access token of g is not alive, or Allowed. It changes
+// nothing: no access token ever causes a write.
+//
+// A token outlives its own expiry by MaxSkew, because the node that issued it
+// may have had a clock that was ahead.
+func (g Grant) Inspect(t Presented, p Policy, now Instant) Refusal {
+	switch {
+	case g.Realm != t.Realm:
+		return OtherClient
+	case now >= t.ExpiresAt.Add(p.MaxSkew):
+		return GrantExpired
+	case g.State == Revoked:
+		return GrantRevoked
+	case p.cutOff(g.AuthorizedAt, t.Cutoff):
+		return CutOff
+	case t.IssuedAt <= g.AccessFloor:
+		return AccessRevoked
+	case t.Generation > g.Generation, t.Generation == g.Generation && t.IssuedAt < g.RotatedAt:
+		// We signed this token, and our row has not heard of it.
+		return StoreBehind
+	}
+	return Allowed
+}
+
+// RevokeRefresh decides what the client's wish to revoke a refresh token does:
+// the whole grant ends (RFC 7009 section 2.1), whichever of its generations the
+// client still holds, spent and expired ones too.
+func (g Grant) RevokeRefresh(t Presented) Decision {
+	if g.ClientID != t.ClientID || g.Realm != t.Realm {
+		return g.refuse(OtherClient)
+	}
+	return g.Revoke(ReasonClient)
+}
+
+// RevokeAccess decides what the client's wish to revoke an access token does:
+// this one ends and so do all that the grant has given so far, because they
+// are told apart by the instant of their issue alone. The refresh token lives
+// on. What is dead already stays as it is.
+func (g Grant) RevokeAccess(t Presented, p Policy, now Instant) Decision {
+	if g.ClientID != t.ClientID || g.Realm != t.Realm {
+		return g.refuse(OtherClient)
+	}
+	if g.State == Revoked || t.IssuedAt <= g.AccessFloor || now >= t.ExpiresAt.Add(p.MaxSkew) {
+		return Decision{Next: g}
+	}
+	next := g
+	next.Version++
+	// A pair of another clock, or of one that was put back, can be later than now.
+	next.AccessFloor = max(g.AccessFloor, now, t.IssuedAt, g.RotatedAt)
+	return Decision{Next: next}
+}

@@ -1,0 +1,159 @@
+package issuer
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	// feedInterval is how often a node makes the list at most.
+	feedInterval = time.Second
+	// feedPeriod is how long an unchanged list keeps its text. It is well below
+	// the 30 seconds by which a list outlives two ages in caches.
+	feedPeriod = 15 * time.Second
+	feedLife   = 30 * time.Second
+	// feedLimit bounds the grants, and the cutoffs, of a list.
+	feedLimit = 20_000
+)
+
+// A feed is the list of revocations as last made.
+type feed struct {
+	limit int
+	turn  chan struct{} // one place: whoever holds it may use what follows
+	made  time.Time     // on the monotonic clock
+	text  string
+	err   error
+}
+
+func newFeed() *feed { return &feed{limit: feedLimit, turn: make(chan struct{}, 1)} }
+
+// revocations are the claims of the list. It is complete for the access tokens
+// issued at or after IssuedAt - Covers; older ones have expired, or else must
+// be refused.
+type revocations struct {
+	Issuer    string                   `json:"iss"`
+	IssuedAt  int64                    `json:"iat"`
+	ExpiresAt int64                    `json:"exp"`
+	Covers    int64                    `json:"covers_ms"`
+	Grants    map[string]grant.Instant `json:"grants"`
+	Cutoffs   map[string]grant.Instant `json:"cutoffs"`
+}
+
+// Revocations is the signed list of what was revoked while an access token of
+// it can be alive, for those who check JWTs without asking. It is at most a
+// second old. Its text depends on its content and the time alone: nodes that
+// know the same publish the same.
+func (iss *Issuer) Revocations(ctx context.Context) (string, error) {
+	f := iss.feed
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return "", unavailable(ctx.Err())
+	}
+	defer func() { <-f.turn }()
+	view, err := iss.Directory.View()
+	if err != nil {
+		return "", unavailable(err)
+	}
+	began := iss.Monotonic()
+	if age := began.Sub(f.made); f.made.IsZero() || age < 0 || age >= feedInterval {
+		f.made = began
+		if f.text, f.err = iss.makeRevocations(ctx, view); f.err != nil {
+			f.err = unavailable(f.err)
+			f.made = iss.Monotonic() // a store that is slow to fail has its second of rest
+		}
+	}
+	return f.text, f.err
+}
+
+func (iss *Issuer) makeRevocations(ctx context.Context, view *View) (string, error) {
+	now, skew := iss.now(), iss.Policy.MaxSkew
+	// The last second is that to which expiry is rounded up.
+	covers := iss.Policy.AccessLifetime + 2*skew + time.Second
+	begin := now - now%grant.Instant(feedPeriod.Milliseconds())
+	since := begin.Add(-covers - skew)
+	list, from, err := iss.Store.Revocations(ctx, since, iss.feed.limit)
+	if err != nil {
+		return "", err
+	}
+	cutoffs := view.cutoffsSince(iss.Realm, since.Add(-staleAfter), skew)
+	if n := iss.feed.limit; len(cutoffs) > n {
+		from = max(from, cutoffs[n].at.Add(staleAfter)+1)
+		cutoffs = cutoffs[:n]
+	}
+
+	c := revocations{Issuer: iss.ID, Grants: map[string]grant.Instant{}, Cutoffs: map[string]grant.Instant{}}
+	newest := begin
+	dated := func(at grant.Instant) {
+		if at <= now { // by a clock that is not ahead of ours
+			newest = max(newest, at)
+		}
+	}
+	for _, r := range list {
+		dated(r.At)
+		c.Grants[blind("mintage/grant", string(r.GrantID[:]))] = r.Floor
+	}
+	for _, cut := range cutoffs {
+		dated(cut.at)
+		key := blind("mintage/cutoff", iss.Realm, cut.name.subject, cut.name.client)
+		c.Cutoffs[key] = max(c.Cutoffs[key], cut.until)
+	}
+	// The newest entry dates the list, so that of two lists the one that knows
+	// more is not the older one.
+	c.IssuedAt = int64(newest) / 1000
+	c.ExpiresAt = c.IssuedAt + int64((2*iss.RevocationsMaxAge+feedLife)/time.Second)
+	// What did not fit was revoked before from, so it concerns no token that was
+	// issued later.
+	c.Covers = min(covers.Milliseconds(), c.IssuedAt*1000-int64(from.Add(skew)))
+	if c.Covers < 1 {
+		return "", fmt.Errorf("more than %d revocations at once: no list can hold them", iss.feed.limit)
+	}
+	claims, err := json.Marshal(c) // in the order of the keys
+	if err != nil {
+		return "", err
+	}
+	return view.Ring.Sign(keys.ES256, "revocations+jwt", claims, now)
+}
+
+// A cutoffEntry is a cutoff as followers are told of it: what was authorized
+// until an instant is dead.
+type cutoffEntry struct {
+	name      cutoffName
+	at, until grant.Instant
+}
+
+// cutoffsSince lists cutoffs and clients that were disabled or deleted, the
+// latest first. Such a client's tokens are dead while it is so; after a while
+// there are none.
+func (v *View) cutoffsSince(realm string, since grant.Instant, skew time.Duration) (list []cutoffEntry) {
+	for name, at := range v.cutoffs {
+		if name.realm == realm && at >= since {
+			list = append(list, cutoffEntry{name, at, at.Add(skew)})
+		}
+	}
+	for id, r := range v.clients {
+		if r.Realm == realm && r.State != store.ClientEnabled && r.UpdatedAt >= since {
+			list = append(list, cutoffEntry{cutoffName{realm, "", id}, r.UpdatedAt, grant.Never})
+		}
+	}
+	slices.SortFunc(list, func(a, b cutoffEntry) int { return cmp.Compare(b.at, a.at) })
+	return list
+}
+
+// blind names something in a list that everybody can read: it confirms a name
+// to those who know it, and tells it to nobody else.
+func blind(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}

@@ -1,0 +1,356 @@
+package issuer_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+const (
+	issuerID  = "https://auth.example.com/oauth2/api"
+	jwtClient = "jwt-billing"
+)
+
+// newFeed is a service with a client of JWT access tokens.
+func newFeed(t *testing.T, change ...func(*issuer.Issuer)) *service {
+	t.Helper()
+	s := newService(t, append([]func(*issuer.Issuer){func(iss *issuer.Issuer) {
+		iss.ID, iss.RevocationsMaxAge = issuerID, 5*time.Second
+	}}, change...)...)
+	s.register(issuer.Registration{
+		ID: jwtClient, Name: "JWT", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, TokenFormat: store.TokenJWT,
+	})
+	return s
+}
+
+// verified reads a JWT by the published keys, as a third party does.
+func (s *service) verified(text string, claims any) (typ string) {
+	s.t.Helper()
+	keys, err := s.PublicKeys()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	signed, err := jose.ParseSigned(text, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	payload, err := signed.Verify(jose.JSONWebKeySet{Keys: keys})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(payload)))
+	if _, isList := claims.(*list); isList {
+		decoder.DisallowUnknownFields()
+	}
+	if err := decoder.Decode(claims); err != nil {
+		s.t.Fatal(err)
+	}
+	typ, _ = signed.Signatures[0].Protected.ExtraHeaders[jose.HeaderType].(string)
+	return typ
+}
+
+func (s *service) listText() string {
+	s.t.Helper()
+	text, err := s.Revocations(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return text
+}
+
+// list is the list as it is a second later, when no copy is left.
+func (s *service) list() (l list) {
+	s.t.Helper()
+	s.clock.Advance(time.Second)
+	if typ := s.verified(s.listText(), &l); typ != "revocations+jwt" {
+		s.t.Errorf("the list's type is %q", typ)
+	}
+	now := s.clock.Now().Unix()
+	if l.Issuer != issuerID || l.IssuedAt > now || l.IssuedAt < now-15 || l.ExpiresAt != l.IssuedAt+40 || l.Grants == nil || l.Cutoffs == nil {
+		s.t.Errorf("iss %q, iat now%+d, exp iat%+d, %d grants, %d cutoffs", l.Issuer, l.IssuedAt-now, l.ExpiresAt-l.IssuedAt, len(l.Grants), len(l.Cutoffs))
+	}
+	return l
+}
+
+func (s *service) loginJWT(who string) issuer.Tokens {
+	s.t.Helper()
+	code, err := s.IssueCode(s.t.Context(), issuer.Authorization{ClientID: jwtClient, RedirectURI: redirectURI, Subject: who})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.must(s.Exchange(s.t.Context(), s.client(jwtClient), issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, From: origin}))
+}
+
+func (s *service) refreshJWT(tokens issuer.Tokens) (issuer.Tokens, error) {
+	return s.Refresh(s.t.Context(), s.client(jwtClient), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin})
+}
+
+// revoke ends what a token of the JWT client stands for.
+func (s *service) revoke(text string) {
+	s.t.Helper()
+	if _, err := s.Revoke(s.t.Context(), s.client(jwtClient), text, origin); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *service) token(text string) (tok jwtToken) {
+	s.t.Helper()
+	s.verified(text, &tok)
+	return tok
+}
+
+func TestFeedListsWhatEndedWithinASecond(t *testing.T) {
+	t.Parallel()
+	s := newFeed(t)
+	end := map[string]func(issuer.Tokens){
+		"revoked":      func(tokens issuer.Tokens) { s.revoke(tokens.RefreshToken) },
+		"access token": func(tokens issuer.Tokens) { s.revoke(tokens.AccessToken) },
+		"replayed": func(tokens issuer.Tokens) {
+			second := s.must(s.refreshJWT(tokens))
+			s.must(s.refreshJWT(second))
+			s.refused(grant.RefreshReplayed)(s.refreshJWT(tokens))
+		},
+	}
+	for name, f := range end {
+		tokens, other := s.loginJWT(subject), s.loginJWT(subject)
+		before := s.list()
+		s.clock.Advance(time.Second)
+		f(tokens)
+		l := s.list()
+		if listed, _ := before.refuses(s.token(tokens.AccessToken)); listed {
+			t.Errorf("%s: listed before", name)
+		}
+		if listed, _ := l.refuses(s.token(tokens.AccessToken)); !listed {
+			t.Errorf("%s: not listed", name)
+		}
+		if listed, _ := l.refuses(s.token(other.AccessToken)); listed {
+			t.Errorf("%s: a token of another grant is listed", name)
+		}
+		floor, want := l.Grants[grantName(tokens.GrantID[:])], int64(253402300799999)
+		if name == "access token" {
+			want = int64(s.row(tokens.GrantID).AccessFloor)
+		}
+		if floor != want {
+			t.Errorf("%s: floor %d, want %d", name, floor, want)
+		}
+		// Or else a follower could take the list that knows less for the newer.
+		if l.IssuedAt <= before.IssuedAt {
+			t.Errorf("%s: the list that knows it is of %d, and the one before of %d", name, l.IssuedAt, before.IssuedAt)
+		}
+		if added := len(l.Grants) - len(before.Grants); added != 1 || len(l.Cutoffs) != 0 {
+			t.Errorf("%s: %d more grants and %d cutoffs, want 1 and none", name, added, len(l.Cutoffs))
+		}
+	}
+}
+
+func TestFeedLeavesATokenAliveThatWasIssuedAfterTheFloor(t *testing.T) {
+	s := newFeed(t)
+	first := s.loginJWT(subject)
+	s.revoke(first.AccessToken)
+	second := s.must(s.refreshJWT(first)) // in the same millisecond
+	l := s.list()
+	if listed, _ := l.refuses(s.token(first.AccessToken)); !listed {
+		t.Error("the revoked token is not listed")
+	}
+	if listed, tooOld := l.refuses(s.token(second.AccessToken)); listed || tooOld {
+		t.Error("its successor is refused")
+	}
+}
+
+func TestFeedListsCutoffsOfTheRealm(t *testing.T) {
+	for _, skew := range []time.Duration{0, 2 * time.Second} {
+		s := newFeed(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })
+		at := s.now()
+		s.cutOff(store.Cutoff{Realm: realm, Subject: "alice", At: at})
+		s.cutOff(store.Cutoff{Realm: realm, ClientID: jwtClient, At: at + 1})
+		s.cutOff(store.Cutoff{Realm: realm, Subject: "bob", ClientID: jwtClient, At: at + 2})
+		s.cutOff(store.Cutoff{Realm: "/other", Subject: "carol", At: at})
+		want := map[string]int64{
+			cutoffName("alice", ""):      int64(at.Add(skew)),
+			cutoffName("", jwtClient):    int64(at.Add(skew)) + 1,
+			cutoffName("bob", jwtClient): int64(at.Add(skew)) + 2,
+		}
+		if l := s.list(); !maps.Equal(l.Cutoffs, want) || len(l.Grants) != 0 {
+			t.Errorf("skew %s: %d cutoffs and %d grants: %v, want %v", skew, len(l.Cutoffs), len(l.Grants), l.Cutoffs, want)
+		}
+	}
+}
+
+func TestFeedListsAClientWhileItIsDisabled(t *testing.T) {
+	s := newFeed(t)
+	tok := s.token(s.loginJWT(subject).AccessToken)
+	set := func(state store.ClientState) list {
+		s.administer(jwtClient, func(c *store.Client) { c.State, c.UpdatedAt = state, s.now() })
+		return s.list()
+	}
+	if listed, _ := set(store.ClientDisabled).refuses(tok); !listed {
+		t.Error("the token of a disabled client is not listed")
+	}
+	if listed, _ := set(store.ClientEnabled).refuses(tok); listed {
+		t.Error("the token of a client that is enabled again is listed")
+	}
+	if listed, _ := set(store.ClientDeleted).refuses(tok); !listed {
+		t.Error("the token of a deleted client is not listed")
+	}
+	s.clock.Advance(6 * time.Minute)
+	if l := s.list(); len(l.Cutoffs) != 0 {
+		t.Error("a client that has had no token for a minute is listed")
+	}
+}
+
+func TestFeedForgetsWhatHasExpired(t *testing.T) {
+	s := newFeed(t)
+	tokens := s.loginJWT(subject)
+	tok := s.token(tokens.AccessToken)
+	s.revoke(tokens.RefreshToken)
+	s.cutOff(store.Cutoff{Realm: realm, Subject: "bob", At: s.now()})
+	for s.now() < grant.Instant(tok.Expires*1000)-1000 {
+		l := s.list()
+		if listed, _ := l.refuses(tok); !listed || len(l.Cutoffs) != 1 {
+			t.Fatalf("%d s before the token expires: listed: %t, %d cutoffs", tok.Expires-s.clock.Now().Unix(), listed, len(l.Cutoffs))
+		}
+	}
+	// One second to which expiry is rounded, one period of the list, and for
+	// cutoffs the time in which another node may not have heard of it.
+	s.clock.Advance(22 * time.Second)
+	if l := s.list(); len(l.Grants)+len(l.Cutoffs) != 0 {
+		t.Errorf("%d grants and %d cutoffs are listed after their tokens have expired", len(l.Grants), len(l.Cutoffs))
+	}
+}
+
+func TestFeedIsMadeAtMostOnceASecond(t *testing.T) {
+	s := newFeed(t)
+	s.faulty.Calls()
+	var asking sync.WaitGroup
+	for range 50 {
+		asking.Go(func() {
+			if _, err := s.Revocations(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	asking.Wait()
+	s.clock.Advance(999 * time.Millisecond)
+	s.listText()
+	if n := s.faulty.Calls()[storetest.Revocations]; n != 1 {
+		t.Errorf("the store was asked %d times in a second", n)
+	}
+	s.clock.Advance(time.Millisecond)
+	s.listText()
+	if n := s.faulty.Calls()[storetest.Revocations]; n != 1 {
+		t.Errorf("the store was asked %d times after a second", n)
+	}
+}
+
+// node is another one on the same store.
+func (s *service) node() *issuer.Issuer {
+	s.t.Helper()
+	directory, err := issuer.OpenDirectory(s.t.Context(), s.engine, s.kek, schedule, s.Log, s.uptime.Now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	other := *s.Issuer
+	other.Store, other.Directory = s.engine, directory
+	return issuer.New(other)
+}
+
+// A node may answer for five seconds without news.
+func TestFeedListsACutoffAsLongAsTheTokensOfANodeThatHadNotHeardOfIt(t *testing.T) {
+	s := newFeed(t)
+	node, tokens := s.node(), s.loginJWT(subject)
+	// So that a period of the list begins in the token's last seconds.
+	s.clock.Advance(27*time.Second - time.Duration(s.now()%15_000)*time.Millisecond)
+	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now()})
+	s.clock.Advance(4900 * time.Millisecond)
+	tokens, err := node.Refresh(t.Context(), s.client(jwtClient), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin})
+	if err != nil {
+		t.Fatalf("the other node knows: %v", err)
+	}
+	tok := s.token(tokens.AccessToken)
+	for s.clock.Now().Unix() < tok.Expires-1 {
+		if listed, _ := s.list().refuses(tok); !listed {
+			t.Fatalf("not listed %d s before it expires", tok.Expires-s.clock.Now().Unix())
+		}
+	}
+}
+
+func TestFeedsTextChangesWithItsContentAndEveryFifteenSeconds(t *testing.T) {
+	s := newFeed(t)
+	node := s.node()
+	s.clock.Advance(15*time.Second - time.Duration(s.now()%15_000)*time.Millisecond)
+	tokens := s.loginJWT(subject)
+	texts := map[string]int{}
+	for second := range 60 {
+		if second == 20 {
+			s.revoke(tokens.RefreshToken)
+		}
+		text := s.listText()
+		texts[text]++
+		if same, err := node.Revocations(t.Context()); err != nil || same != text {
+			t.Errorf("another node has another list: %v", err)
+		}
+		s.clock.Advance(time.Second)
+	}
+	// 0 to 14, 15 to 19, 20 to 29, 30 to 44, 45 to 59.
+	if len(texts) != 5 {
+		t.Errorf("%d texts in a minute with one revocation, want 5: %v", len(texts), texts)
+	}
+}
+
+func TestFeedIsUnavailableRatherThanOld(t *testing.T) {
+	s := newFeed(t)
+	s.listText()
+	s.clock.Advance(time.Second)
+	s.faulty.Inject(storetest.Revocations, 1, storetest.Unanswered)
+	s.faulty.Calls()
+	for range 3 {
+		if text, err := s.Revocations(t.Context()); !errors.Is(err, issuer.ErrUnavailable) || text != "" {
+			t.Errorf("with a store that fails: %v", err)
+		}
+	}
+	if n := s.faulty.Calls()[storetest.Revocations]; n != 1 {
+		t.Errorf("a store that fails was asked %d times in a second", n)
+	}
+	s.clock.Advance(time.Second)
+	s.listText()
+	s.uptime.Advance(6 * time.Second) // without a poll
+	if _, err := s.Revocations(t.Context()); !errors.Is(err, issuer.ErrUnavailable) || !errors.Is(err, issuer.ErrStale) {
+		t.Errorf("by a directory that may have missed a cutoff: %v", err)
+	}
+}
+
+// A caller whose time ends does not wait for a store that hangs for another.
+func TestFeedLetsACallerGo(t *testing.T) {
+	s := newFeed(t)
+	release := make(chan struct{})
+	asked := make(chan struct{})
+	s.faulty.Inject(storetest.Revocations, 1, func(_ context.Context, do func() error) error {
+		close(asked)
+		<-release
+		return do()
+	})
+	var first sync.WaitGroup
+	first.Go(func() {
+		if _, err := s.Revocations(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	<-asked
+	if _, err := s.Revocations(s.deadline()); !errors.Is(err, issuer.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while another's look hangs: %v", err)
+	}
+	close(release)
+	first.Wait()
+}

@@ -1,0 +1,189 @@
+package issuer
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A Token is what a living token says and stands for.
+type Token struct {
+	Refresh   bool // a refresh token; otherwise an access token
+	GrantID   grant.ID
+	ClientID  string
+	Subject   string
+	Scope     oauth.Scope
+	Audience  []string // never empty for an access token
+	IssuedAt  grant.Instant
+	ExpiresAt grant.Instant
+	// ID is the jti of RFC 9068, for tokens that are not JWTs as well.
+	ID string
+	// First tells that it came with a code, and not with a refresh.
+	First bool
+
+	generation   uint32
+	authorizedAt grant.Instant
+}
+
+// Inspect finds out what an access token is worth at this moment: on every
+// node, a revocation is seen at once. A dead token is *Refused; one that the
+// store should know and does not is Refused as StoreBehind.
+func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return Token{}, unavailable(err)
+	}
+	t, err := iss.openAccess(view, text)
+	if err != nil {
+		return Token{}, &Refused{Why: grant.TokenUnknown}
+	}
+	now := iss.now()
+	if now >= t.ExpiresAt.Add(iss.Policy.MaxSkew) {
+		return Token{}, &Refused{Why: grant.GrantExpired, GrantID: t.GrantID} // and the store is not asked
+	}
+	g, err := iss.Store.Grant(ctx, t.GrantID)
+	if errors.Is(err, store.ErrNotFound) {
+		return Token{}, &Refused{Why: grant.Unrecorded(t.ExpiresAt, now), GrantID: t.GrantID}
+	}
+	if err != nil {
+		return Token{}, unavailable(err)
+	}
+	why := g.Inspect(grant.Presented{
+		Realm: iss.Realm, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
+		Cutoff: view.Cutoff(g.Realm, g.Subject, g.ClientID),
+	}, iss.Policy, now)
+	c, enabled := view.Client(g.Realm, g.ClientID)
+	if why == grant.Allowed && !enabled {
+		why = grant.ClientDisabled
+	}
+	if why != grant.Allowed {
+		return Token{}, &Refused{Why: why, GrantID: t.GrantID}
+	}
+	out := Token{
+		GrantID: g.ID, ClientID: g.ClientID, Subject: g.Subject, Scope: t.scope, Audience: t.audience,
+		IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, First: t.Generation == 1,
+		generation: t.Generation, authorizedAt: g.AuthorizedAt,
+	}
+	if !t.jwt {
+		out.Scope, out.Audience = g.Scope.Pick(t.Bits), iss.audience(c)
+	}
+	out.ID = tokenID(g.ID, t.Generation, t.IssuedAt, g.AuthorizedAt)
+	return out, nil
+}
+
+// Introspect answers a resource server or client that asks about a token (RFC
+// 7662). A resource server is told of the access tokens of every client that
+// are meant for it; any client is told of its own tokens, refresh tokens too.
+// Whatever else is Refused looks to the caller like a token that is not.
+func (iss *Issuer) Introspect(ctx context.Context, caller *store.Client, text string) (Token, error) {
+	if strings.HasPrefix(text, keys.RefreshPrefix) {
+		return iss.inspectRefresh(ctx, caller, text)
+	}
+	t, err := iss.Inspect(ctx, text)
+	if err != nil {
+		return Token{}, err
+	}
+	if t.ClientID == caller.ID {
+		return t, nil
+	}
+	limits := caller.IntrospectAudience
+	mine := len(limits) == 0 || slices.ContainsFunc(t.Audience, func(a string) bool { return slices.Contains(limits, a) })
+	if !caller.Introspect || !mine {
+		return Token{}, &Refused{Why: grant.OtherClient, GrantID: t.GrantID}
+	}
+	return t, nil
+}
+
+// inspectRefresh tells the owner what a refresh token is worth: it is alive
+// exactly while the token endpoint would answer it, so that a spent one does
+// not tell a thief when it was spent.
+func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, text string) (Token, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return Token{}, unavailable(err)
+	}
+	tok, err := view.Ring.OpenRefresh(iss.Realm, text)
+	if err != nil {
+		return Token{}, &Refused{Why: grant.TokenUnknown}
+	}
+	refused := func(why grant.Refusal) (Token, error) { return Token{}, &Refused{Why: why, GrantID: tok.GrantID} }
+	now := iss.now()
+	g, err := iss.Store.Grant(ctx, tok.GrantID)
+	if errors.Is(err, store.ErrNotFound) {
+		return refused(grant.Unrecorded(tok.ExpiresAt, now))
+	}
+	if err != nil {
+		return Token{}, unavailable(err)
+	}
+	// What the decision would change is not stored.
+	d := g.Refresh(grant.Refresh{
+		Realm: iss.Realm, ClientID: caller.ID, Allowed: caller.Scope,
+		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
+		Cutoff: view.Cutoff(g.Realm, g.Subject, g.ClientID),
+	}, iss.policy(caller), now)
+	if d.Refusal != grant.Allowed {
+		return refused(d.Refusal)
+	}
+	if !caller.MayUse(store.GrantRefreshToken) {
+		return refused(grant.ClientDisabled)
+	}
+	return Token{
+		Refresh: true, GrantID: g.ID, ClientID: g.ClientID, Subject: g.Subject, Scope: g.Scope.Common(caller.Scope),
+		IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt, generation: tok.Generation, authorizedAt: g.AuthorizedAt,
+	}, nil
+}
+
+// An accessToken is what an access token's text says by itself. A JWT says its
+// scope and audience; an opaque one says positions in its grant's scope.
+type accessToken struct {
+	keys.Token
+	jwt      bool
+	scope    oauth.Scope
+	audience []string
+}
+
+// openAccess checks that a text is an access token of this issuer, of either
+// form, before anything is read from the store.
+func (iss *Issuer) openAccess(view *View, text string) (accessToken, error) {
+	if strings.HasPrefix(text, keys.AccessPrefix) {
+		t, err := view.Ring.OpenAccess(iss.Realm, text)
+		return accessToken{Token: t}, err
+	}
+	typ, payload, err := view.Ring.VerifyAt(text, iss.now(), iss.Directory.Schedule)
+	if err != nil {
+		return accessToken{}, err
+	}
+	var c accessClaims
+	// Other JWTs of this issuer have types of their own (RFC 8725 section 3.11).
+	if !slices.Contains(store.JWTTypes, typ) || json.Unmarshal(payload, &c) != nil || c.Issuer != iss.ID {
+		return accessToken{}, keys.ErrNotGenuine
+	}
+	id, err := base64.RawURLEncoding.Strict().DecodeString(c.ID)
+	if err != nil || len(id) != tokenIDSize {
+		return accessToken{}, keys.ErrNotGenuine
+	}
+	return accessToken{
+		Token: keys.Token{
+			GrantID: grant.ID(id[:16]), Generation: binary.BigEndian.Uint32(id[16:]),
+			IssuedAt: readInstant(id[20:]), ExpiresAt: grant.Instant(c.ExpiresAt) * 1000,
+		},
+		jwt: true, scope: c.Scope, audience: c.Audience,
+	}, nil
+}
+
+// audience is whom a client's access tokens are for.
+func (iss *Issuer) audience(c *store.Client) []string {
+	if len(c.Audience) > 0 {
+		return c.Audience
+	}
+	return []string{iss.ID}
+}

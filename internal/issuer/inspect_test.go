@@ -1,0 +1,294 @@
+package issuer_test
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+const apiID = "invoices-api"
+
+func named(iss *issuer.Issuer) { iss.ID = issuerID }
+
+// newResource is a service with a resource server that may ask about tokens
+// for some audiences, or all.
+func newResource(t *testing.T, audiences ...string) *service {
+	t.Helper()
+	s := newService(t, named)
+	s.register(issuer.Registration{ID: apiID, Name: "Invoices", Introspect: true, IntrospectAudience: audiences, Auth: store.AuthEither})
+	s.faulty.Calls()
+	return s
+}
+
+// format switches the form of the client's access tokens.
+func (s *service) format(f store.TokenFormat) {
+	s.t.Helper()
+	s.administer(clientID, func(c *store.Client) { c.TokenFormat = f })
+	s.faulty.Calls()
+}
+
+// dead checks that a token is refused for one reason, and that nothing of it is
+// told.
+func (s *service) tokenDead(want grant.Refusal) func(issuer.Token, error) {
+	return func(tok issuer.Token, err error) {
+		s.t.Helper()
+		var refused *issuer.Refused
+		if !errors.As(err, &refused) || refused.Why != want || errors.Is(err, issuer.ErrUnavailable) {
+			s.t.Errorf("got %v, want refused: %s", err, want)
+		}
+		if tok.ClientID != "" || tok.Subject != "" || tok.Scope != "" || tok.Audience != nil || tok.ID != "" {
+			s.t.Error("a dead token is described")
+		}
+	}
+}
+
+func (s *service) inspect(text string) (issuer.Token, error) { return s.Inspect(s.t.Context(), text) }
+
+func (s *service) introspect(caller, text string) (issuer.Token, error) {
+	s.t.Helper()
+	return s.Introspect(s.t.Context(), s.client(caller), text)
+}
+
+func TestATokenSaysTheSameInBothForms(t *testing.T) {
+	s := newResource(t)
+	ids := map[string]bool{}
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s.format(format)
+		first := s.login()
+		second := s.must(s.refreshScope(first.RefreshToken, "write"))
+		for text, want := range map[string]issuer.Token{
+			first.AccessToken:  {Scope: allScopes, First: true},
+			second.AccessToken: {Scope: "write"},
+		} {
+			got, err := s.inspect(text)
+			if err != nil {
+				t.Fatalf("%s: %v", format, err)
+			}
+			if got.Refresh || got.GrantID != first.GrantID || got.ClientID != clientID || got.Subject != subject || got.Scope != want.Scope || got.First != want.First {
+				t.Errorf("%s: %+v", format, got)
+			}
+			if len(got.Audience) != 1 || got.Audience[0] != issuerID || ids[got.ID] || len(got.ID) != 43 {
+				t.Errorf("%s: audience %q, id %q", format, got.Audience, got.ID)
+			}
+			ids[got.ID] = true
+			// An opaque token tells milliseconds; a JWT's exp is whole seconds,
+			// to which every expiry is rounded up when it is issued.
+			if got.IssuedAt != s.now() || got.ExpiresAt != 1_700_000_301_000 || s.ExpiresIn(got) != 300 {
+				t.Errorf("%s: issued at %d, expires at %d, in %d", format, got.IssuedAt, got.ExpiresAt, s.ExpiresIn(got))
+			}
+		}
+	}
+}
+
+func TestTheBudgetOfStoreCallsAtIntrospectionAndRevocation(t *testing.T) {
+	s := newResource(t)
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s.format(format)
+		tokens := s.login()
+		s.faulty.Calls()
+		one := func(m storetest.Method) map[storetest.Method]int { return map[storetest.Method]int{m: 1} }
+		spent := func(what string, want map[storetest.Method]int) {
+			t.Helper()
+			calls := s.faulty.Calls()
+			for _, m := range storetest.Methods {
+				if calls[m] != want[m] {
+					t.Errorf("%s, %s: %d calls of %s, want %d", format, what, calls[m], m, want[m])
+				}
+			}
+		}
+		s.inspect(tokens.AccessToken)
+		spent("an access token", one(storetest.Grant))
+		s.introspect(apiID, tokens.AccessToken)
+		spent("one that a resource server asks about", one(storetest.Grant))
+		s.introspect(clientID, tokens.RefreshToken)
+		spent("a refresh token", one(storetest.Grant))
+		s.introspect(apiID, "made-up")
+		s.introspect(clientID, "mintage_rt_made-up")
+		s.inspect("a.b.c")
+		spent("what is not genuine", nil)
+		s.revokeBy(clientID, tokens.AccessToken)
+		spent("revoking an access token", one(storetest.UpdateGrant))
+		s.revokeBy(clientID, tokens.RefreshToken)
+		spent("revoking a refresh token", one(storetest.UpdateGrant))
+		s.revokeBy(clientID, "made-up")
+		s.revokeBy(clientID, "mintage_ac_made-up")
+		spent("revoking what is not genuine", nil)
+		s.clock.Advance(301 * time.Second)
+		s.inspect(tokens.AccessToken)
+		spent("an expired one", nil)
+	}
+}
+
+func TestARefreshTokenIsAliveWhileItWouldBeAnsweredAndAskingChangesNothing(t *testing.T) {
+	s := newResource(t)
+	first := s.login()
+	tok, err := s.introspect(clientID, first.RefreshToken)
+	if err != nil || !tok.Refresh || tok.Scope != allScopes || tok.Audience != nil || tok.ID != "" || tok.ExpiresAt != s.row(first.GrantID).ExpiresAt {
+		t.Errorf("%+v, %v", tok, err)
+	}
+	second := s.must(s.refresh(first.RefreshToken))
+	third := s.must(s.refresh(second.RefreshToken))
+	before := s.row(first.GrantID)
+	s.tokenDead(grant.RefreshReplayed)(s.introspect(clientID, first.RefreshToken))
+	if _, err := s.introspect(clientID, second.RefreshToken); err != nil {
+		t.Errorf("one that would be repeated: %v", err)
+	}
+	s.tokenDead(grant.OtherClient)(s.introspect(apiID, third.RefreshToken))
+	if s.row(first.GrantID) != before {
+		t.Error("asking changed the grant")
+	}
+	s.clock.Advance(2*time.Minute + time.Millisecond)
+	s.tokenDead(grant.RefreshReplayed)(s.introspect(clientID, second.RefreshToken))
+	s.administer(clientID, func(c *store.Client) { c.GrantTypes = []string{store.GrantAuthorizationCode} })
+	s.tokenDead(grant.ClientDisabled)(s.introspect(clientID, third.RefreshToken))
+}
+
+func TestAudiencesLimitAResourceServer(t *testing.T) {
+	const one, two = "https://one.example", "https://two.example"
+	s := newResource(t, one)
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s.format(format)
+		for _, c := range []struct {
+			audience []string
+			seen     bool
+		}{{nil, false}, {[]string{one}, true}, {[]string{two}, false}, {[]string{two, one}, true}} {
+			s.administer(clientID, func(client *store.Client) { client.Audience = c.audience })
+			text := s.login().AccessToken
+			tok, err := s.introspect(apiID, text)
+			if (err == nil) != c.seen {
+				t.Errorf("%s for %q: %v, want it seen: %t", format, c.audience, err, c.seen)
+			}
+			if !c.seen {
+				s.tokenDead(grant.OtherClient)(tok, err)
+			}
+			if _, err := s.introspect(clientID, text); err != nil {
+				t.Errorf("its owner: %v", err)
+			}
+		}
+	}
+	s.administer(apiID, func(c *store.Client) { c.Introspect = false })
+	s.tokenDead(grant.OtherClient)(s.introspect(apiID, s.login().AccessToken))
+}
+
+// another is a node of its own on the same database: only what is stored do
+// the two have in common.
+func (s *service) another() *issuer.Issuer {
+	s.t.Helper()
+	directory, err := issuer.OpenDirectory(s.t.Context(), s.engine, s.kek, schedule, slog.New(slog.DiscardHandler), s.uptime.Now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return issuer.New(issuer.Issuer{
+		Realm: realm, ID: issuerID, Store: s.engine, Directory: directory, Policy: s.Policy,
+		RetryWindowPublic: s.RetryWindowPublic, CodeLifetime: s.CodeLifetime, Now: s.clock.Now, Log: s.Log,
+	})
+}
+
+func TestIN12_RV17_WhatOneNodeEndsIsDeadOnTheNextCallAtAnother(t *testing.T) {
+	s := newResource(t)
+	other := s.another()
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s.format(format)
+		if err := other.Directory.Poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for name, end := range map[string]func(issuer.Tokens, string){
+			"access token revoked":  func(tokens issuer.Tokens, _ string) { s.revokeBy(clientID, tokens.AccessToken) },
+			"refresh token revoked": func(tokens issuer.Tokens, _ string) { s.revokeBy(clientID, tokens.RefreshToken) },
+			"code replayed":         func(_ issuer.Tokens, code string) { s.exchange(code) },
+			"refresh token replayed": func(tokens issuer.Tokens, _ string) {
+				s.must(s.refresh(s.must(s.refresh(tokens.RefreshToken)).RefreshToken))
+				s.refresh(tokens.RefreshToken)
+			},
+		} {
+			code := s.code()
+			tokens := s.must(s.exchange(code))
+			if _, err := other.Inspect(t.Context(), tokens.AccessToken); err != nil {
+				t.Errorf("%s: dead before: %v", name, err)
+			}
+			end(tokens, code)
+			if _, err := other.Inspect(t.Context(), tokens.AccessToken); err == nil {
+				t.Errorf("%s, %s: still alive at the other node", name, format)
+			}
+		}
+		// What is in the directory follows with its poll.
+		for name, cutoff := range applying {
+			s.clock.Advance(time.Second)
+			tokens := s.login()
+			cutoff.At = s.now()
+			s.cutOff(cutoff)
+			s.tokenDead(grant.CutOff)(s.inspect(tokens.AccessToken))
+			if err := other.Directory.Poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := other.Inspect(t.Context(), tokens.AccessToken); err == nil {
+				t.Errorf("cutoff of %s: still alive at the other node", name)
+			}
+			s.clock.Advance(time.Second)
+		}
+	}
+}
+
+func TestInspectingDuringAFault(t *testing.T) {
+	s := newResource(t)
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s.format(format)
+		tokens := s.login()
+		down := func(_ issuer.Token, err error) {
+			t.Helper()
+			var refused *issuer.Refused
+			if !errors.Is(err, issuer.ErrUnavailable) || errors.As(err, &refused) {
+				t.Errorf("got %v, want temporarily unavailable", err)
+			}
+		}
+		for _, fault := range []storetest.Fault{storetest.Lost, storetest.Unanswered, storetest.Full} {
+			s.faulty.Inject(storetest.Grant, 3, fault)
+			down(s.inspect(tokens.AccessToken))
+			down(s.introspect(apiID, tokens.AccessToken))
+			down(s.introspect(clientID, tokens.RefreshToken))
+		}
+		if _, err := s.inspect(tokens.AccessToken); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+		// A row that is gone while its tokens are not is a store that has lost
+		// commits: nobody is told that the tokens are dead.
+		if _, deleted, err := s.engine.SweepGrants(t.Context(), grant.ID{}, 1<<47, 100); err != nil || deleted == 0 {
+			t.Fatalf("swept %d, %v", deleted, err)
+		}
+		s.tokenDead(grant.StoreBehind)(s.inspect(tokens.AccessToken))
+		s.tokenDead(grant.StoreBehind)(s.introspect(clientID, tokens.RefreshToken))
+		s.clock.Advance(301 * time.Second)
+		s.tokenDead(grant.GrantExpired)(s.inspect(tokens.AccessToken))
+	}
+	s.faulty.Inject(storetest.Changes, 10, storetest.Lost)
+	s.uptime.Advance(6 * time.Second)
+	if _, err := s.inspect("made-up"); !errors.Is(err, issuer.ErrUnavailable) {
+		t.Errorf("a node without news: %v", err)
+	}
+}
+
+func TestAnotherRealmsIssuerKnowsNoneOfTheTokens(t *testing.T) {
+	s := newResource(t)
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s.format(format)
+		tokens := s.login()
+		other := s.another()
+		other.Realm, other.ID = "/other", "https://auth.example/oauth2/other"
+		_, err := other.Inspect(t.Context(), tokens.AccessToken)
+		s.tokenDead(grant.TokenUnknown)(issuer.Token{}, err)
+		c := &store.Client{ID: clientID, Realm: "/other", Scope: oauth.Scope(allScopes), GrantTypes: store.GrantTypes}
+		for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
+			if _, err := other.Revoke(t.Context(), c, text, origin); err != nil {
+				t.Errorf("revoking at another realm: %v", err)
+			}
+		}
+		s.active(tokens.GrantID, 1)
+	}
+}

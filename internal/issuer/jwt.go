@@ -1,0 +1,129 @@
+package issuer
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// accessClaims are the claims of a JWT access token: all that RFC 9068 section
+// 2.2 requires, and the scope. Nothing in them names a person but the subject.
+type accessClaims struct {
+	Issuer    string      `json:"iss"`
+	Subject   string      `json:"sub"`
+	Audience  audience    `json:"aud"`
+	ClientID  string      `json:"client_id"`
+	ExpiresAt int64       `json:"exp"`
+	IssuedAt  int64       `json:"iat"`
+	ID        string      `json:"jti"`
+	Scope     oauth.Scope `json:"scope"`
+}
+
+// An audience is one string or a list (RFC 7519 section 4.1.3). One is written
+// as a string, which every verifier understands.
+type audience []string
+
+func (a audience) MarshalJSON() ([]byte, error) {
+	if len(a) == 1 {
+		return json.Marshal(a[0])
+	}
+	return json.Marshal([]string(a))
+}
+
+func (a *audience) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = audience{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
+}
+
+// A token id is grant 16 | generation 4 | issued 6 | authorized 6, in
+// base64url: what introspection needs to find the row, and what a follower of
+// the revocation feed needs to know that the token is dead.
+const tokenIDSize = 16 + 4 + 6 + 6
+
+func tokenID(id grant.ID, generation uint32, issued, authorized grant.Instant) string {
+	b := append(make([]byte, 0, tokenIDSize+2), id[:]...)
+	b = binary.BigEndian.AppendUint32(b, generation)
+	b = appendInstant(b, issued)
+	return base64.RawURLEncoding.EncodeToString(appendInstant(b, authorized))
+}
+
+// Instants take 6 bytes, as in the opaque tokens.
+
+func appendInstant(b []byte, i grant.Instant) []byte {
+	return append(b, byte(i>>40), byte(i>>32), byte(i>>24), byte(i>>16), byte(i>>8), byte(i))
+}
+
+func readInstant(b []byte) grant.Instant {
+	return grant.Instant(binary.BigEndian.Uint16(b))<<32 | grant.Instant(binary.BigEndian.Uint32(b[2:]))
+}
+
+// signAccess is the JWT of an access token, by the key that is active now: a
+// repeated answer has the same claims, and perhaps another signature.
+func (iss *Issuer) signAccess(view *View, c *store.Client, t Token, now grant.Instant) (string, error) {
+	claims, err := json.Marshal(accessClaims{
+		Issuer: iss.ID, Subject: t.Subject, Audience: t.Audience, ClientID: t.ClientID,
+		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, ID: t.ID, Scope: t.Scope,
+	})
+	if err != nil {
+		return "", err
+	}
+	return view.Ring.Sign(cmp.Or(c.SigningAlg, keys.ES256), cmp.Or(c.JWTType, store.JWTTypes[0]), claims, now)
+}
+
+// SignPhantom is a living access token as a JWT: what a gateway passes on in
+// place of the opaque token that came from outside.
+func (iss *Issuer) SignPhantom(t Token) (string, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return "", unavailable(err)
+	}
+	c, ok := view.Client(iss.Realm, t.ClientID)
+	if !ok {
+		return "", unavailable(fmt.Errorf("client %s was disabled a moment ago", t.ClientID))
+	}
+	text, err := iss.signAccess(view, c, t, iss.now())
+	if err != nil {
+		return "", unavailable(err)
+	}
+	return text, nil
+}
+
+// SignIntrospection is the answer to an introspection as a JWT for the one who
+// asked (RFC 9701 section 5), signed by the algorithm that it is registered for.
+func (iss *Issuer) SignIntrospection(caller *store.Client, answer json.RawMessage) (string, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return "", unavailable(err)
+	}
+	now := iss.now()
+	claims, err := json.Marshal(struct {
+		Issuer   string          `json:"iss"`
+		Audience string          `json:"aud"`
+		IssuedAt int64           `json:"iat"`
+		Answer   json.RawMessage `json:"token_introspection"`
+	}{iss.ID, caller.ID, int64(now) / 1000, answer})
+	if err != nil {
+		return "", err
+	}
+	text, err := view.Ring.Sign(cmp.Or(caller.SigningAlg, keys.ES256), "token-introspection+jwt", claims, now)
+	if err != nil {
+		return "", unavailable(err)
+	}
+	return text, nil
+}
+
+// ExpiresIn is what is left of a token, in whole seconds.
+func (iss *Issuer) ExpiresIn(t Token) int64 {
+	return max(0, iss.Policy.ExpiresIn(grant.Access{ExpiresAt: t.ExpiresAt}, iss.now()))
+}

@@ -1,0 +1,275 @@
+package issuer_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// each is what a store holds with n keys of each purpose that rotates.
+func each(n int) map[keys.Purpose]int {
+	return map[keys.Purpose]int{keys.MAC: n, keys.Seal: n, keys.Pepper: 1, keys.ES256: n, keys.EdDSA: n}
+}
+
+func TestAKeyIsAddedOnceHoweverTheStoreFails(t *testing.T) {
+	for name, fault := range map[string]storetest.Fault{
+		"lost": storetest.Lost, "unanswered": storetest.Unanswered, "conflict": storetest.Conflicts, "full": storetest.Full,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newNodes(t, rotating, 1)[0]
+			s.clock.Advance(83 * day)
+			s.poll()
+			s.faulty.Inject(storetest.AddKeys, 1, fault)
+			err := s.Directory.RotateDue(t.Context())
+			if (err == nil) != (name == "conflict") {
+				t.Errorf("%v", err)
+			}
+			s.rotate()
+			s.rotate()
+			s.holds(each(2))
+		})
+	}
+}
+
+func TestANodeThatIsLateAddsNothing(t *testing.T) {
+	nodes := newNodes(t, rotating, 2)
+	a, b := nodes[0], nodes[1]
+	a.clock.Advance(83 * day)
+	a.poll()
+	b.poll()
+	// The other adds the followers between this one's look and its write.
+	a.faulty.Inject(storetest.AddKeys, 1, storetest.Meanwhile(b.rotate))
+	if err := a.Directory.RotateDue(t.Context()); err != nil {
+		t.Error(err)
+	}
+	a.rotate()
+	a.holds(each(2))
+
+	// And while this one makes its keys.
+	a.clock.Advance(90 * day)
+	a.poll()
+	b.poll()
+	a.faulty.Inject(storetest.Changes, 1, storetest.Meanwhile(b.rotate))
+	if err := a.Directory.RotateDue(t.Context()); err != nil {
+		t.Error(err)
+	}
+	a.holds(each(3))
+}
+
+func TestAChangeOfAClientDoesNotKeepKeysFromBeingAdded(t *testing.T) {
+	s := newNodes(t, rotating, 1)[0]
+	s.clock.Advance(83 * day)
+	s.poll()
+	s.faulty.Inject(storetest.AddKeys, 1, storetest.Meanwhile(func() {
+		c := s.stored(clientID)
+		c.Version++
+		if err := s.engine.UpdateClient(t.Context(), c, nil); err != nil {
+			t.Error(err)
+		}
+	}))
+	s.rotate()
+	s.holds(each(1))
+	s.rotate()
+	s.holds(each(2))
+}
+
+func TestAServerStartsThoughTheKeysThatAreDueCannotBeWritten(t *testing.T) {
+	s := newNodes(t, rotating, 1)[0]
+	s.clock.Advance(100 * day)
+	s.faulty.Inject(storetest.AddKeys, 1, storetest.Full)
+	s.open(rotating)
+	if n := s.log.count("cannot add the keys that are due"); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+	s.holds(each(1))
+	s.rotate()
+	s.holds(each(2))
+}
+
+func TestTheKeySetOfANodeWithoutNewsIsNotShown(t *testing.T) {
+	s := newNodes(t, rotating, 1)[0]
+	kid := s.view().Ring.Current(keys.ES256, s.now()).String()
+	if text, found, err := s.PublicPEM(kid); err != nil || !found || !strings.HasPrefix(string(text), "-----BEGIN PUBLIC KEY-----\n") {
+		t.Fatalf("%t, %v", found, err)
+	}
+	s.clock.Advance(5*time.Second + time.Millisecond)
+	if set, err := s.PublicKeys(); !errors.Is(err, issuer.ErrUnavailable) || set != nil {
+		t.Errorf("PublicKeys: %d, %v; want ErrUnavailable", len(set), err)
+	}
+	if text, found, err := s.PublicPEM(kid); !errors.Is(err, issuer.ErrUnavailable) || found || text != nil {
+		t.Errorf("PublicPEM: %t, %v; want ErrUnavailable", found, err)
+	}
+}
+
+func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
+	s := newNodes(t, rotating, 1)[0]
+	rotate := func(r issuer.Rotation) ([]keys.Record, error) {
+		r.Actor = "operator:root"
+		return issuer.RotateKeys(t.Context(), s.faulty, s.kek, rotating, r, s.clock.Now)
+	}
+	// All purposes, each as soon as it may be.
+	added, err := rotate(issuer.Rotation{})
+	if err != nil || len(added) != 4 {
+		t.Fatalf("%d keys, %v", len(added), err)
+	}
+	for _, k := range added {
+		if k.ActiveAt != s.now().Add(rotating.Notice(k.Purpose)) {
+			t.Errorf("the %s key is used %s from now", k.Purpose, k.ActiveAt.Since(s.now()))
+		}
+		events, err := s.engine.Events(t.Context(), k.ID.String(), 10)
+		if err != nil || len(events) != 1 || events[0].Name != store.EventKeyAdded || events[0].Actor != "operator:root" {
+			t.Errorf("events %+v, %v", events, err)
+		}
+	}
+	s.holds(each(2))
+	s.rotate()
+	s.holds(each(2)) // the server sees them, and makes none of its own
+
+	// One purpose, at a time of the operator's.
+	added, err = rotate(issuer.Rotation{Purposes: []keys.Purpose{keys.EdDSA}, In: 5 * day})
+	if err != nil || len(added) != 1 || added[0].Purpose != keys.EdDSA || added[0].ActiveAt != s.now().Add(5*day) {
+		t.Errorf("%+v, %v", added, err)
+	}
+	before := s.added()
+	var invalid *issuer.Invalid
+	for _, r := range []issuer.Rotation{
+		{In: time.Millisecond}, {In: rotating.Notice(keys.ES256) - time.Millisecond},
+		{Purposes: []keys.Purpose{keys.MAC}, In: rotating.Notice(keys.MAC) - time.Millisecond},
+	} {
+		if _, err := rotate(r); !errors.As(err, &invalid) || invalid.Field != "in" || !strings.Contains(invalid.Message, "too soon") {
+			t.Errorf("in %s: %v", r.In, err)
+		}
+	}
+	s.holds(before)
+
+	// Others change the directory meanwhile.
+	s.faulty.Inject(storetest.AddKeys, 3, storetest.Conflicts)
+	if _, err := rotate(issuer.Rotation{Purposes: []keys.Purpose{keys.MAC}}); err != nil {
+		t.Error(err)
+	}
+	s.faulty.Inject(storetest.AddKeys, 1, storetest.Lost)
+	if _, err := rotate(issuer.Rotation{Purposes: []keys.Purpose{keys.MAC}}); !errors.Is(err, storetest.ErrInjected) {
+		t.Error(err)
+	}
+}
+
+func TestARotationUnderAnotherKeyEncryptionKeyAddsNothing(t *testing.T) {
+	s := newNodes(t, rotating, 1)[0]
+	stranger, err := keys.ParseKEK(keys.NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := issuer.RotateKeys(t.Context(), s.engine, stranger, rotating, issuer.Rotation{}, s.clock.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
+		t.Errorf("%v", err)
+	}
+	s.holds(each(1))
+}
+
+// Two nodes whose keys follow each other every few seconds, and verifiers that
+// keep the published set for as long as they may: none of them ever meets a
+// token that it cannot verify.
+func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const maxAge, lifetime = 3 * time.Second, time.Minute
+		sched := keys.Schedule{
+			Lifetime: 4 * time.Second, Lead: 20 * time.Second, MaxAge: maxAge, Retention: lifetime + maxAge + time.Minute,
+			Algorithms: []keys.Purpose{keys.ES256, keys.EdDSA},
+		}
+		nodes := newNodes(t, sched, 2)
+		time.Sleep(time.Until(nodes[0].clock.Now())) // the bubble begins in the year 2000
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for _, s := range nodes {
+			// The clock of the bubble, which Run's own timers go by.
+			s.Now = time.Now
+			d, err := issuer.OpenDirectory(ctx, s.faulty, s.kek, sched, s.Log, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Directory = d
+			running.Go(func() { d.Run(ctx) })
+		}
+		defer running.Wait()
+		defer cancel()
+
+		type token struct {
+			text string
+			at   time.Time
+		}
+		var alive []token
+		var copied struct {
+			keys []jose.JSONWebKey
+			at   time.Time
+		}
+		used := map[grant.KeyID]bool{}
+		for step := range 600 {
+			time.Sleep(250 * time.Millisecond)
+			s, other := nodes[step%2], nodes[1-step%2]
+			view, err := s.Directory.View()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if copied.keys == nil || time.Since(copied.at) >= maxAge {
+				if copied.keys, err = other.PublicKeys(); err != nil {
+					t.Fatal(err)
+				}
+				copied.at = time.Now()
+			}
+			for _, alg := range sched.Algorithms {
+				text, err := view.Ring.Sign(alg, "JWT", []byte("{}"), grant.At(time.Now()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				alive = append(alive, token{text, time.Now()})
+				used[view.Ring.Current(alg, grant.At(time.Now()))] = true
+			}
+			for len(alive) > 0 && time.Since(alive[0].at) > lifetime {
+				alive = alive[1:]
+			}
+			// The newest tokens and the oldest that are alive.
+			for _, tok := range append([]token{alive[0]}, alive[len(alive)-2:]...) {
+				jws, err := jose.ParseSignedCompact(tok.text, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA})
+				if err != nil {
+					t.Fatal(err)
+				}
+				kid := jws.Signatures[0].Protected.KeyID
+				set := jose.JSONWebKeySet{Keys: copied.keys}
+				if found := set.Key(kid); len(found) != 1 {
+					t.Fatalf("step %d: a token of %s ago is of key %s, which a copy of %s ago does not hold", step, time.Since(tok.at), kid, time.Since(copied.at))
+				} else if _, err := jws.Verify(found[0].Key); err != nil {
+					t.Fatal(err)
+				}
+				otherView, err := other.Directory.View()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := otherView.Ring.VerifyAt(tok.text, grant.At(time.Now()), sched); err != nil {
+					t.Fatalf("step %d: the other node refuses a token of %s ago", step, time.Since(tok.at))
+				}
+			}
+		}
+		if len(used) < 2*30 {
+			t.Errorf("only %d keys were used in 150 seconds", len(used))
+		}
+		cancel()
+		running.Wait()
+		for p, n := range nodes[0].added() {
+			// One every four seconds, those that wait, and no second one of any.
+			if most := 150/4 + 7; n > most {
+				t.Errorf("two nodes added %d %s keys, and %d are enough", n, p, most)
+			}
+		}
+	})
+}

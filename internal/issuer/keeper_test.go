@@ -1,0 +1,298 @@
+package issuer_test
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+const day = 24 * time.Hour
+
+// rotating is the default schedule without RSA, whose keys take long to make.
+var rotating = keys.Schedule{
+	Lifetime: 90 * day, Lead: 7 * day, MaxAge: time.Hour, Retention: 66 * time.Minute,
+	Algorithms: []keys.Purpose{keys.ES256, keys.EdDSA},
+}
+
+// newNodes are nodes on one new store. One clock is all that they have.
+func newNodes(t *testing.T, sched keys.Schedule, n int) []*service {
+	t.Helper()
+	first := newService(t)
+	var list []*service
+	for range n {
+		node := *first
+		node.uptime = node.clock
+		node.faulty = storetest.NewFaulty(first.engine)
+		node.log = &logText{}
+		node.open(sched)
+		list = append(list, &node)
+	}
+	return list
+}
+
+// open gives the node the directory of a process that starts now.
+func (s *service) open(sched keys.Schedule) {
+	s.t.Helper()
+	log := slog.New(slog.NewTextHandler(s.log, nil))
+	d, err := issuer.OpenDirectory(s.t.Context(), s.faulty, s.kek, sched, log, s.clock.Now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	iss := *s.Issuer
+	iss.Directory, iss.Store, iss.Log = d, s.faulty, log
+	s.Issuer = issuer.New(iss)
+}
+
+// rotate is what Run does within a second.
+func (s *service) rotate() {
+	s.t.Helper()
+	s.poll()
+	if err := s.Directory.RotateDue(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.poll()
+}
+
+// lives are the keys of a purpose as the node knows them.
+func (s *service) lives(p keys.Purpose) (list []keys.Life) {
+	s.t.Helper()
+	for _, l := range s.view().Ring.Lives(s.now(), s.Directory.Schedule) {
+		if l.Purpose == p {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+func phases(list []keys.Life) string {
+	var text []string
+	for _, l := range list {
+		text = append(text, string(l.Phase))
+	}
+	return strings.Join(text, " ")
+}
+
+func TestKeysAreMadeAheadAndUsedInTime(t *testing.T) {
+	s := newNodes(t, rotating, 1)[0]
+	purposes := rotating.Rotating()
+	check := func(when, signing, others string) {
+		t.Helper()
+		s.rotate()
+		for _, p := range purposes {
+			want := others
+			if p.Signs() {
+				want = signing
+			}
+			if got := phases(s.lives(p)); got != want {
+				t.Errorf("%s: %s keys are %s, want %s", when, p, got, want)
+			}
+		}
+	}
+	check("at first", "active", "active")
+	s.clock.Advance(83*day - time.Millisecond)
+	check("before the lead", "active", "active")
+	s.clock.Advance(time.Millisecond)
+	check("at the lead", "active next", "active next")
+	check("a second later", "active next", "active next")
+	s.clock.Advance(7*day - time.Millisecond)
+	check("before the end", "active next", "active next")
+	s.clock.Advance(time.Millisecond)
+	check("at the end", "retired active", "retired active")
+	s.clock.Advance(67 * time.Minute)
+	check("after the last token", "gone active", "retired active")
+	s.clock.Advance(83 * day)
+	check("at the next lead", "gone active next", "retired active next")
+	if got := phases(s.lives(keys.Pepper)); got != "active" {
+		t.Errorf("peppers are %s", got)
+	}
+	for _, l := range s.lives(keys.ES256)[1:] {
+		events, err := s.engine.Events(t.Context(), l.ID.String(), 10)
+		if err != nil || len(events) != 1 || events[0].Name != store.EventKeyAdded || events[0].Actor != "server" ||
+			events[0].At != l.CreatedAt || !strings.Contains(events[0].Detail, l.ActiveAt.Time().Format(time.RFC3339)) {
+			t.Errorf("key %s has the events %+v, %v", l.ID, events, err)
+		}
+	}
+	if n := s.log.count("key added"); n != 8 {
+		t.Errorf("%d keys are in the log, want 8", n)
+	}
+}
+
+func TestOfNodesThatRotateAtOnceOneAddsTheFollowers(t *testing.T) {
+	nodes := newNodes(t, rotating, 4)
+	for round := range 5 {
+		nodes[0].clock.Advance(83 * day)
+		for _, s := range nodes {
+			s.poll()
+		}
+		errs := make([]error, len(nodes))
+		var all sync.WaitGroup
+		for i, s := range nodes {
+			all.Go(func() { errs[i] = s.Directory.RotateDue(t.Context()) })
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		nodes[0].clock.Advance(7 * day)
+		for i, s := range nodes {
+			s.poll()
+			for _, p := range rotating.Rotating() {
+				if got := len(s.lives(p)); got != round+2 {
+					t.Errorf("round %d, node %d: %d %s keys, want %d", round, i, got, p, round+2)
+				}
+				if s.view().Ring.Current(p, s.now()) != nodes[0].view().Ring.Current(p, s.now()) {
+					t.Errorf("round %d: two nodes use two %s keys", round, p)
+				}
+			}
+		}
+	}
+}
+
+func TestAStoreThatWasOffPastTheEndOfItsKeysPublishesBeforeUse(t *testing.T) {
+	s := newNodes(t, rotating, 1)[0]
+	before := s.view().Ring.Current(keys.ES256, s.now())
+	s.clock.Advance(500 * day)
+	s.open(rotating)
+	list := s.lives(keys.ES256)
+	if len(list) != 2 || list[1].Phase != keys.Next || list[1].ActiveAt != s.now().Add(rotating.Notice(keys.ES256)) {
+		t.Fatalf("after the start: %+v", list)
+	}
+	if now := s.view().Ring.Current(keys.ES256, s.now()); now != before {
+		t.Error("the start uses a key that nobody knows")
+	}
+	set, err := s.PublicKeys()
+	if err != nil || len(set) != 4 || set[0].KeyID != before.String() || set[1].KeyID != list[1].ID.String() {
+		t.Errorf("%d keys are published, %v; want the old and the new one of two algorithms", len(set), err)
+	}
+	s.clock.Advance(rotating.Notice(keys.ES256))
+	s.poll()
+	if now := s.view().Ring.Current(keys.ES256, s.now()); now != list[1].ID {
+		t.Error("the follower is not used when every verifier knows it")
+	}
+}
+
+// A store of a version that signed nothing.
+func TestMissingSigningKeysAreMadeAtTheStartAndUsedAtOnce(t *testing.T) {
+	nodes := newNodes(t, keys.Schedule{}, 1)
+	s := nodes[0]
+	before := s.Directory.KeyRecords()
+	if _, err := s.view().Ring.Sign(keys.RS256, "JWT", []byte("{}"), s.now()); !errors.Is(err, keys.ErrUnknownKey) {
+		t.Fatalf("an RS256 key is there: %v", err)
+	}
+	s.open(keys.Schedule{Algorithms: keys.SigningAlgorithms})
+	text, err := s.view().Ring.Sign(keys.RS256, "JWT", []byte("{}"), s.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.view().Ring.Verify(text); err != nil || s.Directory.KeyRecords() != before+1 {
+		t.Errorf("%v, %d keys after %d", err, s.Directory.KeyRecords(), before)
+	}
+}
+
+func TestARepeatAfterARotationOfTheKeysGivesTheSamePair(t *testing.T) {
+	sched := rotating
+	sched.Lifetime, sched.Lead, sched.MaxAge = 40*time.Second, 20*time.Second, time.Second
+	s := newNodes(t, sched, 1)[0]
+	first := s.login()
+	key := s.view().Ring.Current(keys.MAC, s.now())
+	second := s.must(s.refresh(first.RefreshToken))
+	for range 5 {
+		s.clock.Advance(20 * time.Second)
+		s.rotate()
+		repeat := s.must(s.refresh(first.RefreshToken))
+		if !repeat.Repeated {
+			t.Error("it is no repeat")
+		}
+		s.samePair(second, repeat)
+	}
+	if s.view().Ring.Current(keys.MAC, s.now()) == key {
+		t.Fatal("the key has not changed")
+	}
+	third := s.must(s.refresh(second.RefreshToken))
+	if got := s.row(third.GrantID).KeyID; got == key || got != s.view().Ring.Current(keys.MAC, s.now()) {
+		t.Errorf("the next pair is of key %s", got)
+	}
+	// A spent token of a key that is long retired is still known as a replay.
+	s.clock.Advance(time.Hour)
+	s.rotate()
+	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+}
+
+func TestACodeSealedBeforeARotationIsRedeemedAfterIt(t *testing.T) {
+	sched := rotating
+	sched.Lifetime, sched.Lead, sched.MaxAge = 40*time.Second, 20*time.Second, time.Second
+	s := newNodes(t, sched, 1)[0]
+	code, key := s.code(), s.view().Ring.Current(keys.Seal, s.now())
+	for range 2 {
+		s.clock.Advance(25 * time.Second)
+		s.rotate()
+	}
+	if s.view().Ring.Current(keys.Seal, s.now()) == key {
+		t.Fatal("the key has not changed")
+	}
+	s.must(s.exchange(code))
+}
+
+func TestAJWTVerifiesUntilItsKeyIsGone(t *testing.T) {
+	s := newNodes(t, rotating, 1)[0]
+	s.clock.Advance(89 * day)
+	s.rotate()
+	text, err := s.view().Ring.Sign(keys.ES256, "JWT", []byte("{}"), s.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kid := s.view().Ring.Current(keys.ES256, s.now()).String()
+	check := func(when string, want bool) {
+		t.Helper()
+		s.rotate()
+		_, _, err := s.view().Ring.VerifyAt(text, s.now(), rotating)
+		_, found, pemErr := s.PublicPEM(kid)
+		set, setErr := s.PublicKeys()
+		listed := false
+		for _, k := range set {
+			listed = listed || k.KeyID == kid
+		}
+		if (err == nil) != want || found != want || listed != want || pemErr != nil || setErr != nil {
+			t.Errorf("%s: %v, PEM %t %v, listed %t %v; want %t", when, err, found, pemErr, listed, setErr, want)
+		}
+	}
+	check("active", true)
+	s.clock.Advance(day)
+	check("retired", true)
+	s.clock.Advance(66 * time.Minute)
+	check("at its last moment", true)
+	s.clock.Advance(time.Millisecond)
+	check("gone", false)
+}
+
+// added is how many keys of each purpose the store holds.
+func (s *service) added() map[keys.Purpose]int {
+	s.t.Helper()
+	ch, err := s.engine.Changes(s.t.Context(), 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n := map[keys.Purpose]int{}
+	for _, r := range ch.Keys {
+		n[r.Purpose]++
+	}
+	return n
+}
+
+func (s *service) holds(want map[keys.Purpose]int) {
+	s.t.Helper()
+	if got := s.added(); !maps.Equal(got, want) {
+		s.t.Errorf("the store holds %v, want %v (of %v)", got, want, slices.Sorted(maps.Keys(want)))
+	}
+}

@@ -1,0 +1,60 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Revoke ends what a token of the client stands for (RFC 7009): a refresh
+// token its grant, an access token the access tokens that the grant has given
+// so far. A token that is unknown or dead is no error; that of another client
+// is Refused. When Revoke returns nil, the end is durable.
+func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, from Origin) (grant.ID, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return grant.ID{}, unavailable(err)
+	}
+	if strings.HasPrefix(text, keys.CodePrefix) {
+		return grant.ID{}, oauth.ErrTokenType // it ends by itself within a minute
+	}
+	refresh := strings.HasPrefix(text, keys.RefreshPrefix)
+	var tok keys.Token
+	if refresh {
+		tok, err = view.Ring.OpenRefresh(iss.Realm, text)
+	} else {
+		var a accessToken
+		a, err = iss.openAccess(view, text)
+		tok = a.Token
+	}
+	if err != nil {
+		return grant.ID{}, nil
+	}
+	presented := grant.Presented{
+		Realm: iss.Realm, ClientID: c.ID, Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
+	}
+	evidence := func() string { return "revoked by its client from " + from.String() }
+	d, now, err := iss.update(ctx, tok.GrantID, evidence, func(g grant.Grant, now grant.Instant) grant.Decision {
+		if refresh {
+			return g.RevokeRefresh(presented)
+		}
+		return g.RevokeAccess(presented, iss.Policy, now)
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		if why := grant.Unrecorded(tok.ExpiresAt, now); why == grant.StoreBehind {
+			return tok.GrantID, &Refused{Why: why, GrantID: tok.GrantID}
+		}
+		return tok.GrantID, nil
+	case err != nil:
+		return tok.GrantID, err
+	case d.Refusal != grant.Allowed:
+		return tok.GrantID, &Refused{Why: d.Refusal, GrantID: tok.GrantID}
+	}
+	return tok.GrantID, nil
+}

@@ -1,0 +1,203 @@
+package issuer_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+func (s *service) revokeBy(caller, text string) error {
+	s.t.Helper()
+	_, err := s.Revoke(s.t.Context(), s.client(caller), text, origin)
+	return err
+}
+
+func (s *service) mustRevoke(text string) {
+	s.t.Helper()
+	if err := s.revokeBy(clientID, text); err != nil {
+		s.t.Fatalf("revoking: %v", err)
+	}
+}
+
+func TestRevokingARefreshTokenEndsTheGrantOnce(t *testing.T) {
+	s := newResource(t)
+	first := s.login()
+	second := s.must(s.refresh(first.RefreshToken))
+	for _, text := range []string{first.RefreshToken, second.RefreshToken, second.AccessToken, first.RefreshToken} {
+		s.mustRevoke(text)
+		s.revoked(first.GrantID, grant.ReasonClient, store.EventGrantRevoked)
+	}
+	s.refused(grant.GrantRevoked)(s.refresh(second.RefreshToken))
+	s.tokenDead(grant.GrantRevoked)(s.inspect(second.AccessToken))
+}
+
+func TestRevokingAnAccessTokenIsRecordedAndTheRefreshTokenLivesOn(t *testing.T) {
+	s := newResource(t)
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s.format(format)
+		first := s.login()
+		s.mustRevoke(first.AccessToken)
+		s.mustRevoke(first.AccessToken)
+		s.active(first.GrantID, 1)
+		s.tokenDead(grant.AccessRevoked)(s.inspect(first.AccessToken))
+		events, err := s.engine.Events(t.Context(), first.GrantID.String(), 10)
+		if err != nil || len(events) != 1 || events[0].Name != store.EventAccessRevoked || events[0].Actor != clientID || events[0].At != s.now() {
+			t.Errorf("events %+v, %v", events, err)
+		}
+		second := s.must(s.refresh(first.RefreshToken))
+		if _, err := s.inspect(second.AccessToken); err != nil {
+			t.Errorf("the next access token: %v", err)
+		}
+		// A repeat has a new access token in place of the dead one.
+		s.mustRevoke(second.AccessToken)
+		again := s.must(s.refresh(first.RefreshToken))
+		if again.RefreshToken != second.RefreshToken || again.AccessToken == second.AccessToken {
+			t.Error("another refresh token, or the dead access token")
+		}
+		if _, err := s.inspect(again.AccessToken); err != nil {
+			t.Errorf("the repeated access token: %v", err)
+		}
+	}
+}
+
+func TestAnotherClientsTokenIsNotRevoked(t *testing.T) {
+	s := newResource(t)
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s.format(format)
+		tokens := s.login()
+		before := s.row(tokens.GrantID)
+		for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
+			var refused *issuer.Refused
+			if err := s.revokeBy(apiID, text); !errors.As(err, &refused) || refused.Why != grant.OtherClient {
+				t.Errorf("got %v, want refused: %s", err, grant.OtherClient)
+			}
+		}
+		if s.row(tokens.GrantID) != before {
+			t.Error("the grant was changed")
+		}
+	}
+}
+
+func TestWhatCannotBeRevoked(t *testing.T) {
+	s := newResource(t)
+	code := s.code()
+	for _, text := range []string{code, "mintage_ac_made-up"} {
+		if err := s.revokeBy(clientID, text); err != oauth.ErrTokenType {
+			t.Errorf("a code: %v", err)
+		}
+	}
+	s.must(s.exchange(code))
+	for _, text := range []string{"", "x", "mintage_rt_", "mintage_at_x", "a.b.c", string(s.secret)} {
+		s.mustRevoke(text)
+	}
+}
+
+func TestARevocationIsDurableBeforeItIsAnswered(t *testing.T) {
+	for kind, pick := range map[string]func(issuer.Tokens) string{
+		"access":  func(tokens issuer.Tokens) string { return tokens.AccessToken },
+		"refresh": func(tokens issuer.Tokens) string { return tokens.RefreshToken },
+	} {
+		for name, fault := range map[string]storetest.Fault{"lost": storetest.Lost, "full": storetest.Full} {
+			t.Run(kind+" token, "+name, func(t *testing.T) {
+				s := newResource(t)
+				tokens := s.login()
+				s.faulty.Inject(storetest.UpdateGrant, 1, fault)
+				if err := s.revokeBy(clientID, pick(tokens)); !errors.Is(err, issuer.ErrUnavailable) {
+					t.Errorf("got %v, want temporarily unavailable", err)
+				}
+				if _, err := s.inspect(tokens.AccessToken); err != nil {
+					t.Errorf("dead by a write that did not happen: %v", err)
+				}
+				s.mustRevoke(pick(tokens))
+				if _, err := s.inspect(tokens.AccessToken); err == nil {
+					t.Error("alive")
+				}
+			})
+		}
+	}
+}
+
+// A store that hangs has not written: the request ends with its time.
+func TestARevocationEndsWithItsRequest(t *testing.T) {
+	s := newResource(t)
+	tokens := s.login()
+	for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
+		s.faulty.Inject(storetest.UpdateGrant, 1, storetest.Hangs)
+		if _, err := s.Revoke(s.deadline(), s.client(clientID), text, origin); !errors.Is(err, issuer.ErrUnavailable) {
+			t.Errorf("got %v, want temporarily unavailable", err)
+		}
+	}
+	s.active(tokens.GrantID, 1)
+}
+
+// An undecided store loses the next write after it was decided, and lets
+// somebody else write in its place.
+type undecided struct {
+	store.Store
+	instead func(before grant.Grant)
+}
+
+func (u *undecided) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
+	if u.instead == nil {
+		return u.Store.UpdateGrant(ctx, id, decide)
+	}
+	before, err := u.Store.Grant(ctx, id)
+	if err != nil {
+		return err
+	}
+	decide(before)
+	u.instead(before)
+	u.instead = nil
+	return storetest.ErrInjected
+}
+
+// Two revocations of one row differ in nothing but the floor. That of another
+// node whose clock is behind must not be taken for our own.
+func TestAnotherNodesRevocationIsNotTakenForOurOwn(t *testing.T) {
+	u := &undecided{}
+	s := newService(t, named, func(iss *issuer.Issuer) { u.Store, iss.Store = iss.Store, u })
+	s.administer(clientID, func(c *store.Client) { c.NoRotation = true })
+	first := s.login()
+	s.clock.Advance(time.Second)
+	late := s.must(s.refresh(first.RefreshToken))
+	u.instead = func(before grant.Grant) {
+		lower := before
+		lower.Version++
+		lower.AccessFloor = before.RotatedAt
+		if err := storetest.Replace(t.Context(), s.engine, lower); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.revokeBy(clientID, late.AccessToken); !errors.Is(err, issuer.ErrUnavailable) {
+		t.Errorf("got %v, want temporarily unavailable", err)
+	}
+	if _, err := s.inspect(late.AccessToken); err != nil {
+		t.Fatalf("the other node's revocation reaches too far: %v", err)
+	}
+	s.mustRevoke(late.AccessToken)
+	s.tokenDead(grant.AccessRevoked)(s.inspect(late.AccessToken))
+}
+
+func TestRevokingWhatTheStoreHasLostIsNoSuccess(t *testing.T) {
+	s := newResource(t)
+	tokens := s.login()
+	if _, deleted, err := s.engine.SweepGrants(t.Context(), grant.ID{}, 1<<47, 100); err != nil || deleted != 1 {
+		t.Fatalf("swept %d, %v", deleted, err)
+	}
+	for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
+		var refused *issuer.Refused
+		if err := s.revokeBy(clientID, text); !errors.As(err, &refused) || refused.Why != grant.StoreBehind {
+			t.Errorf("got %v, want refused: %s", err, grant.StoreBehind)
+		}
+	}
+	s.clock.Advance(32 * 24 * time.Hour)
+	s.mustRevoke(tokens.AccessToken)
+	s.mustRevoke(tokens.RefreshToken)
+}

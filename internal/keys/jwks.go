@@ -1,0 +1,49 @@
+package keys
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"slices"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// JWKS is the public part of the signing keys that are next, active or
+// retired (RFC 7517): purpose by purpose, and of each first the active one,
+// for verifiers that look no further.
+func (r *Ring) JWKS(now grant.Instant, s Schedule) []jose.JSONWebKey {
+	list := []jose.JSONWebKey{}
+	for _, p := range SigningAlgorithms {
+		var others []jose.JSONWebKey
+		for i := range r.lines[p] {
+			l := life(r.lines[p], i, now, s)
+			k := jose.JSONWebKey{Key: r.byID[l.ID].signer.public, KeyID: l.ID.String(), Algorithm: string(p), Use: "sig"}
+			switch l.Phase {
+			case Active:
+				list = append(list, k)
+			case Next, Retired:
+				others = append(others, k)
+			}
+		}
+		// The newest first.
+		slices.Reverse(others)
+		list = append(list, others...)
+	}
+	return list
+}
+
+// PublicPEM is one key of JWKS as a PEM "PUBLIC KEY" (RFC 7468 section 13).
+func (r *Ring) PublicPEM(kid string, now grant.Instant, s Schedule) ([]byte, bool) {
+	id, ok := parseKeyID(kid)
+	k := r.byID[id]
+	if !ok || k == nil || k.signer == nil || r.Phase(id, now, s) == Gone {
+		return nil, false
+	}
+	der, err := x509.MarshalPKIXPublicKey(k.signer.public)
+	if err != nil {
+		panic(err) // only for a type that no purpose has
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), true
+}

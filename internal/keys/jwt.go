@@ -1,0 +1,256 @@
+package keys
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// MaxJWT is the longest text that is looked at as a JWT, in characters.
+const MaxJWT = 8 << 10
+
+// A signer is the private key of a signing key, and what every signature of it
+// needs.
+type signer struct {
+	private crypto.Signer
+	public  crypto.PublicKey
+	header  string      // up to the type: {"alg":"ES256","kid":"0f1e2d3c","typ":"
+	size    int         // of a signature, in bytes
+	hash    crypto.Hash // of what is signed; zero for EdDSA, which does that itself
+}
+
+// newPrivateKey is a private key in PKCS #8.
+func newPrivateKey(alg Purpose) ([]byte, error) {
+	var private any
+	var err error
+	switch alg {
+	case ES256:
+		private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case EdDSA:
+		_, private, err = ed25519.GenerateKey(rand.Reader)
+	case RS256:
+		private, err = rsa.GenerateKey(rand.Reader, 2048)
+	default:
+		err = fmt.Errorf("%s is not the name of a signing algorithm", alg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x509.MarshalPKCS8PrivateKey(private)
+}
+
+// newSigner reads what newPrivateKey made. A key of another type than its
+// purpose says is refused: each algorithm has keys of its own.
+func newSigner(rec Record, material []byte) (*signer, error) {
+	private, err := x509.ParsePKCS8PrivateKey(material)
+	if err != nil {
+		return nil, fmt.Errorf("key %s is damaged: %w", rec.ID, err)
+	}
+	s := &signer{header: headerUpToType(rec.Purpose, rec.ID)}
+	switch k := private.(type) {
+	case *ecdsa.PrivateKey:
+		if rec.Purpose == ES256 && k.Curve == elliptic.P256() {
+			s.private, s.size, s.hash = k, 64, crypto.SHA256
+		}
+	case ed25519.PrivateKey:
+		if rec.Purpose == EdDSA {
+			s.private, s.size = k, ed25519.SignatureSize
+		}
+	case *rsa.PrivateKey:
+		if rec.Purpose == RS256 {
+			s.private, s.size, s.hash = k, k.Size(), crypto.SHA256
+		}
+	}
+	if s.private == nil {
+		return nil, fmt.Errorf("key %s is not one for %s", rec.ID, rec.Purpose)
+	}
+	s.public = s.private.Public()
+	return s, nil
+}
+
+// The header of every JWT is written in this one form, and no other is
+// accepted: neither members that ask for another key (jku, jwk, x5u) nor
+// extensions (crit) can occur in it.
+const (
+	headerAlg = `{"alg":"`
+	headerKid = `","kid":"`
+	headerTyp = `","typ":"`
+	headerEnd = `"}`
+)
+
+func headerUpToType(alg Purpose, id grant.KeyID) string {
+	return headerAlg + string(alg) + headerKid + id.String() + headerTyp
+}
+
+// parseHeader is the inverse of headerUpToType and what follows it.
+func parseHeader(h string) (alg Purpose, id grant.KeyID, typ string, ok bool) {
+	h, begins := strings.CutPrefix(h, headerAlg)
+	name, h, hasKid := strings.Cut(h, headerKid)
+	kid, h, hasTyp := strings.Cut(h, headerTyp)
+	typ, ends := strings.CutSuffix(h, headerEnd)
+	if !begins || !hasKid || !hasTyp || !ends || !isType(typ) {
+		return "", 0, "", false
+	}
+	id, ok = parseKeyID(kid)
+	return Purpose(name), id, typ, ok
+}
+
+// parseKeyID is the inverse of KeyID.String.
+func parseKeyID(kid string) (grant.KeyID, bool) {
+	var b [4]byte
+	if len(kid) != 2*len(b) {
+		return 0, false
+	}
+	if _, err := hex.Decode(b[:], []byte(kid)); err != nil {
+		return 0, false
+	}
+	id := grant.KeyID(uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3]))
+	return id, id.String() == kid // one spelling only
+}
+
+// isType reports whether typ is part of a media type (RFC 7515 section 4.1.9),
+// which needs no escapes.
+func isType(typ string) bool {
+	for _, c := range []byte(typ) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '+' && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return typ != "" && len(typ) <= 64
+}
+
+// Sign is the JWT of claims, in JSON, by the algorithm's key that is active at
+// an instant. Equal claims under one key give equal texts.
+func (r *Ring) Sign(alg Purpose, typ string, claims []byte, now grant.Instant) (string, error) {
+	k := r.current(alg, now)
+	if k == nil || k.signer == nil {
+		return "", ErrUnknownKey
+	}
+	if !isType(typ) {
+		return "", fmt.Errorf("%q cannot be the type of a JWT", typ)
+	}
+	s := k.signer
+	var head [len(headerAlg) + len(headerKid) + len(headerTyp) + len(headerEnd) + 5 + 8 + 64]byte
+	header := append(append(append(head[:0], s.header...), typ...), headerEnd...)
+	enc := base64.RawURLEncoding
+	size := enc.EncodedLen(len(header)) + 1 + enc.EncodedLen(len(claims)) + 1 + enc.EncodedLen(s.size)
+	text := enc.AppendEncode(make([]byte, 0, size), header)
+	text = enc.AppendEncode(append(text, '.'), claims)
+	signature, err := s.sign(text)
+	if err != nil {
+		return "", err
+	}
+	text = enc.AppendEncode(append(text, '.'), signature)
+	return string(text), nil
+}
+
+// sign is the signature over text, as RFC 7518 section 3 and RFC 8037 section
+// 3.1 have it. That of ECDSA is deterministic (RFC 6979), like the others.
+func (s *signer) sign(text []byte) ([]byte, error) {
+	if s.hash == 0 {
+		return s.private.Sign(nil, text, s.hash)
+	}
+	digest := sha256.Sum256(text)
+	signature, err := s.private.Sign(nil, digest[:], s.hash)
+	if _, isECDSA := s.public.(*ecdsa.PublicKey); !isECDSA || err != nil {
+		return signature, err
+	}
+	var point struct{ R, S *big.Int }
+	if _, err := asn1.Unmarshal(signature, &point); err != nil {
+		return nil, err
+	}
+	signature = make([]byte, s.size)
+	point.R.FillBytes(signature[:s.size/2])
+	point.S.FillBytes(signature[s.size/2:])
+	return signature, nil
+}
+
+// Verify checks a JWT and returns its type and claims. Any key of the ring
+// verifies what its own algorithm signed. Everything else is ErrNotGenuine.
+// Whether the claims are in force is for the caller to decide.
+func (r *Ring) Verify(text string) (typ string, claims []byte, err error) {
+	typ, claims, k := r.verify(text)
+	if k == nil {
+		return "", nil, ErrNotGenuine
+	}
+	return typ, claims, nil
+}
+
+// VerifyAt is Verify, and refuses keys that are gone at an instant.
+func (r *Ring) VerifyAt(text string, now grant.Instant, s Schedule) (typ string, claims []byte, err error) {
+	typ, claims, k := r.verify(text)
+	if k == nil || r.Phase(k.ID, now, s) == Gone {
+		return "", nil, ErrNotGenuine
+	}
+	return typ, claims, nil
+}
+
+func (r *Ring) verify(text string) (string, []byte, *key) {
+	if len(text) > MaxJWT {
+		return "", nil, nil
+	}
+	signed, signature64, dots := cutLast(text)
+	header64, claims64, more := strings.Cut(signed, ".")
+	header, err1 := decodeSegment(header64)
+	claims, err2 := decodeSegment(claims64)
+	signature, err3 := decodeSegment(signature64)
+	if !dots || !more || err1 != nil || err2 != nil || err3 != nil {
+		return "", nil, nil
+	}
+	alg, id, typ, ok := parseHeader(string(header))
+	if !ok || !alg.Signs() {
+		return "", nil, nil
+	}
+	k := r.lookup(id, alg)
+	if k == nil || !k.signer.verify([]byte(signed), signature) {
+		return "", nil, nil
+	}
+	return typ, claims, k
+}
+
+func cutLast(text string) (before, after string, found bool) {
+	if i := strings.LastIndexByte(text, '.'); i >= 0 {
+		return text[:i], text[i+1:], true
+	}
+	return "", "", false
+}
+
+// decodeSegment accepts one spelling only: no padding, no line breaks, no stray
+// bits.
+func decodeSegment(text string) ([]byte, error) {
+	if strings.ContainsAny(text, "\r\n") { // the decoder skips them
+		return nil, ErrNotGenuine
+	}
+	return base64.RawURLEncoding.Strict().DecodeString(text)
+}
+
+func (s *signer) verify(text, signature []byte) bool {
+	if len(signature) != s.size {
+		return false
+	}
+	switch k := s.public.(type) {
+	case *ecdsa.PublicKey:
+		digest := sha256.Sum256(text)
+		x, y := new(big.Int).SetBytes(signature[:s.size/2]), new(big.Int).SetBytes(signature[s.size/2:])
+		return ecdsa.Verify(k, digest[:], x, y)
+	case ed25519.PublicKey:
+		return ed25519.Verify(k, text, signature)
+	case *rsa.PublicKey:
+		digest := sha256.Sum256(text)
+		return rsa.VerifyPKCS1v15(k, crypto.SHA256, digest[:], signature) == nil
+	}
+	return false
+}

@@ -1,0 +1,181 @@
+package keys
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// A Schedule is how long keys live.
+type Schedule struct {
+	// Lifetime is how long a key is used before its follower. Zero: nothing
+	// rotates by itself.
+	Lifetime time.Duration
+	// Lead is how long before its use a key is made and published.
+	Lead time.Duration
+	// MaxAge is how long verifiers may keep the published set.
+	MaxAge time.Duration
+	// Retention is how long after its last use a signing key may be needed:
+	// the lifetime of what it signed, and the time for which nodes and
+	// verifiers may differ.
+	Retention time.Duration
+	// MaxSkew is how far the clocks of nodes may differ.
+	MaxSkew time.Duration
+	// Algorithms lists the signing purposes of which there is always a key.
+	Algorithms []Purpose
+}
+
+// settle is how long it takes until every node that answers knows a key: the
+// write, at most 2 seconds; then 5, after which a node without news answers
+// nothing; the rest is for answers on their way.
+const settle = 10 * time.Second
+
+// Notice is the least time between the making of a key and its first use. A
+// signing key waits until every verifier's copy of the published set is newer.
+func (s Schedule) Notice(p Purpose) time.Duration {
+	if p.Signs() {
+		return settle + s.MaxSkew + s.MaxAge
+	}
+	return settle + s.MaxSkew
+}
+
+// Rotating lists the purposes whose keys follow each other.
+func (s Schedule) Rotating() []Purpose { return append([]Purpose{MAC, Seal}, s.Algorithms...) }
+
+// A Phase is a part of a key's life. Time alone moves a key on.
+type Phase string
+
+const (
+	Next    Phase = "next"    // published, not used
+	Active  Phase = "active"  // makes what is new
+	Retired Phase = "retired" // checks what it made
+	Gone    Phase = "gone"    // a signing key of which nothing is left to check
+)
+
+// A Timeline is the lives of keys, in order. It does not change.
+type Timeline struct {
+	lines map[Purpose][]Record // of one purpose, in the order of their use
+}
+
+// NewTimeline orders records. It needs no key-encryption key.
+func NewTimeline(records []Record) Timeline {
+	t := Timeline{lines: map[Purpose][]Record{}}
+	for _, r := range records {
+		t.lines[r.Purpose] = append(t.lines[r.Purpose], r)
+	}
+	for _, line := range t.lines {
+		slices.SortFunc(line, func(a, b Record) int {
+			return cmp.Or(cmp.Compare(a.ActiveAt, b.ActiveAt), cmp.Compare(a.ID, b.ID))
+		})
+	}
+	return t
+}
+
+// active is the index of the key in use. It is the first one for a clock that
+// is behind the one which made the ring.
+func active(line []Record, now grant.Instant) int {
+	for i := len(line) - 1; i > 0; i-- {
+		if line[i].ActiveAt <= now {
+			return i
+		}
+	}
+	return 0
+}
+
+// A Life is a key and where it is in its life.
+type Life struct {
+	Record
+	Phase Phase
+	// EndsAt is when the phase ends, or zero if that is not known: a retired
+	// key that is no signing key has no end, because an old token of its must
+	// be recognised for ever.
+	EndsAt grant.Instant
+}
+
+// Lives lists all keys, purpose by purpose, each in the order of their use.
+func (t Timeline) Lives(now grant.Instant, s Schedule) []Life {
+	var list []Life
+	for _, p := range slices.Concat(Purposes, SigningAlgorithms) {
+		for i := range t.lines[p] {
+			list = append(list, life(t.lines[p], i, now, s))
+		}
+	}
+	return list
+}
+
+// Phase is where a key is in its life, or "" if there is no such key.
+func (t Timeline) Phase(id grant.KeyID, now grant.Instant, s Schedule) Phase {
+	for _, line := range t.lines {
+		for i, r := range line {
+			if r.ID == id {
+				return life(line, i, now, s).Phase
+			}
+		}
+	}
+	return ""
+}
+
+func life(line []Record, i int, now grant.Instant, s Schedule) Life {
+	l := Life{Record: line[i]}
+	switch at := active(line, now); {
+	case i > at:
+		l.Phase, l.EndsAt = Next, l.ActiveAt
+	case i == at:
+		l.Phase = Active
+		if i+1 < len(line) {
+			l.EndsAt = line[i+1].ActiveAt
+		}
+	case !l.Purpose.Signs():
+		l.Phase = Retired
+	default:
+		l.Phase, l.EndsAt = Retired, line[i+1].ActiveAt.Add(s.Retention)
+		if now > l.EndsAt {
+			l.Phase, l.EndsAt = Gone, 0
+		}
+	}
+	return l
+}
+
+// A Follower is a key that is to be made.
+type Follower struct {
+	Purpose  Purpose
+	ActiveAt grant.Instant
+}
+
+// Due lists the keys that are to be made now, so that each is followed after
+// Lifetime. It looks at the keys in their order and stops at the first gap:
+// one that is far ahead, planned by an operator or by a clock that was wrong,
+// does not keep the others from being made.
+func (t Timeline) Due(now grant.Instant, s Schedule) []Follower {
+	var due []Follower
+	for _, p := range s.Rotating() {
+		line := t.lines[p]
+		if len(line) == 0 {
+			// The first of its kind: nothing could be published before.
+			due = append(due, Follower{p, now})
+			continue
+		}
+		if s.Lifetime <= 0 {
+			continue
+		}
+		rest := line[active(line, now):]
+		last := rest[0].ActiveAt
+		for rest = rest[1:]; ; {
+			for len(rest) > 0 && rest[0].ActiveAt <= last.Add(s.Lifetime) {
+				last, rest = rest[0].ActiveAt, rest[1:]
+			}
+			if last.Add(s.Lifetime-s.Lead) > now {
+				break
+			}
+			// Published before use, also after a time in which nobody looked.
+			last = max(last.Add(s.Lifetime), now.Add(s.Notice(p)))
+			if len(rest) > 0 && rest[0].ActiveAt <= last {
+				continue
+			}
+			due = append(due, Follower{p, last})
+		}
+	}
+	return due
+}

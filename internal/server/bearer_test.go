@@ -1,0 +1,111 @@
+package server
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+func TestHeaderTextIsVisibleASCIIAndComesBackWhole(t *testing.T) {
+	var every []byte
+	for b := range 256 {
+		every = append(every, byte(b))
+	}
+	for text, want := range map[string]string{
+		"": "", "alice": "alice", "a b": "a%20b", "100%": "100%25", "%41": "%2541", "\u00fc": "%C3%BC", "a\r\nX: y": "a%0D%0AX:%20y",
+		"\x00\x7f\xff": "%00%7F%FF", "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~\"": "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~\"", string(every): "",
+	} {
+		got := headerText(text)
+		if want != "" && got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+		for _, c := range []byte(got) {
+			if c <= 0x20 || c >= 0x7f {
+				t.Errorf("%q holds byte %#x", got, c)
+			}
+		}
+		if back, err := url.PathUnescape(got); err != nil || back != text {
+			t.Errorf("%q comes back as %q, %v", text, back, err)
+		}
+	}
+}
+
+func TestTheBearerSchemeIsKnownInAnyCaseAndByItselfAlone(t *testing.T) {
+	for header, want := range map[string]bool{
+		"Bearer x": true, "bearer x": true, "BEARER x": true, "Bearer": true, "Bearer ": true,
+		"": false, " Bearer x": false, "Bearerx": false, "Bearer\tx": false, "Basic Bearer": false, "x Bearer": false,
+	} {
+		if got := isBearer(header); got != want {
+			t.Errorf("%q: %t", header, got)
+		}
+	}
+}
+
+func TestAChallengeTellsWhatIsMissing(t *testing.T) {
+	s := &Server{issuer: &issuer.Issuer{Realm: "/api"}}
+	for _, c := range []struct {
+		told  *oauth.Error
+		scope oauth.Scope
+		want  string
+	}{
+		{oauth.ErrNoBearer, "", `Bearer realm="/api"`},
+		{oauth.ErrInvalidToken, "", `Bearer realm="/api", error="invalid_token", error_description="token is invalid"`},
+		{oauth.ErrBearer, "", `Bearer realm="/api", error="invalid_request", error_description="malformed bearer token"`},
+		{oauth.ErrInsufficientScope, "a b", `Bearer realm="/api", error="insufficient_scope", error_description="token lacks a scope", scope="a b"`},
+	} {
+		if got := s.challenge(c.told, c.scope); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// What a proxy demands adds up; where two places contradict each other, nobody
+// passes.
+func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
+	s := &Server{issuer: &issuer.Issuer{Realm: "/api"}}
+	for _, c := range []struct {
+		query     string
+		scope     []string
+		audience  []string
+		below     bool
+		wantScope oauth.Scope
+		wantAud   string
+		err       error
+	}{
+		{"", nil, nil, false, "", "", nil},
+		{"scope=a+b&aud=x", nil, nil, false, "a b", "x", nil},
+		{"scope=a%20a%20b", nil, nil, false, "a b", "", nil},
+		{"scope=a", []string{"b c", "a d"}, nil, false, "a b c d", "", nil},
+		{"aud=x", nil, []string{"x", "x"}, false, "", "x", nil},
+		{"", nil, []string{"x"}, false, "", "x", nil},
+		{"realm=api&x=y", []string{""}, nil, false, "", "", nil},
+		{"scope=a&aud=y&realm=/other&a;b", []string{"b"}, []string{"x"}, true, "b", "x", nil},
+
+		{"aud=x", nil, []string{"y"}, false, "", "", oauth.ErrRepeated},
+		{"aud=x", nil, []string{""}, false, "", "", oauth.ErrRepeated},
+		{"", nil, []string{"x", "y"}, false, "", "", oauth.ErrRepeated},
+		{"", nil, []string{"x", ""}, false, "", "", oauth.ErrRepeated},
+		{"scope=a&scope=a", nil, nil, false, "", "", oauth.ErrRepeated},
+		{"scope=%22", nil, nil, false, "", "", oauth.ErrMalformedValue},
+		{"", []string{"\u00fc"}, nil, false, "", "", oauth.ErrMalformedValue},
+		{"", []string{"a", `"`}, nil, true, "", "", oauth.ErrMalformedValue},
+		{"scope=%zz", nil, nil, false, "", "", oauth.ErrMalformedBody},
+		{"realm=/other", nil, nil, false, "", "", oauth.ErrRealm},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/oauth2/verify", nil)
+		r.URL.RawQuery = c.query
+		r.Header["X-Required-Scope"], r.Header["X-Required-Audience"] = c.scope, c.audience
+		x := &exchange{}
+		if x.path = "verify"; c.below {
+			x.path = verifyBelow
+		}
+		scope, audience, err := s.demands(r, x)
+		if scope != c.wantScope || audience != c.wantAud || err != c.err {
+			t.Errorf("%s %q %q: %q, %q, %v; want %q, %q, %v", c.query, c.scope, c.audience, scope, audience, err, c.wantScope, c.wantAud, c.err)
+		}
+	}
+}

@@ -1,0 +1,357 @@
+package server_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+const (
+	publicURL = "https://auth.example.com"
+	issuerID  = publicURL + "/oauth2/api"
+	callback  = "https://client.example/cb"
+)
+
+// A publicSide is what everybody can reach of an issuer whose clock stands
+// still until it is moved.
+type publicSide struct {
+	*server.Server
+	t      *testing.T
+	iss    *issuer.Issuer
+	faulty *storetest.Faulty
+	engine *sqlite.Store
+	kek    *keys.KEK
+	clock  atomic.Int64 // milliseconds since 1970
+	client *store.Client
+	secret oauth.Secret
+}
+
+// newPublicSide has no RSA key, which takes long to make.
+func newPublicSide(t *testing.T, change ...func(*issuer.Issuer, *server.Options)) *publicSide {
+	t.Helper()
+	return newPublicSideOf(t, []keys.Purpose{keys.ES256, keys.EdDSA}, change...)
+}
+
+func newPublicSideOf(t *testing.T, algorithms []keys.Purpose, change ...func(*issuer.Issuer, *server.Options)) *publicSide {
+	t.Helper()
+	engine, err := sqlite.Create(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p := &publicSide{t: t, engine: engine, faulty: storetest.NewFaulty(engine)}
+	p.clock.Store(1_700_000_000_123)
+	if p.kek, err = keys.ParseKEK(keys.NewKEKText()); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	schedule := keys.Schedule{MaxAge: 10 * time.Minute, Retention: 16 * time.Minute, Algorithms: algorithms}
+	directory, err := issuer.OpenDirectory(t.Context(), p.faulty, p.kek, schedule, log, p.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := issuer.Issuer{
+		Realm: "/api", ID: issuerID, Store: p.faulty, Directory: directory,
+		CodeLifetime: time.Minute, RevocationsMaxAge: 5 * time.Second, Now: p.now, Log: log,
+		Policy: grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * 24 * time.Hour},
+	}
+	options := server.Options{PublicURL: publicURL, BasicAuthStatus: 401, AddressFailures: 3}
+	for _, f := range change {
+		f(&settings, &options)
+	}
+	p.iss = issuer.New(settings)
+	view, err := directory.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := issuer.Registration{
+		ID: "billing", Name: "Billing", RedirectURIs: []string{callback}, Scope: "read", Auth: store.AuthEither, TokenFormat: store.TokenJWT,
+	}
+	c, secret, err := r.Client("/api", view.Ring, p.iss.Policy, grant.At(p.now()))
+	if err == nil {
+		err = engine.CreateClient(t.Context(), c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.client, p.secret = &c, secret
+	p.advance(0)
+	p.Server = server.New(p.iss, options, log)
+	return p
+}
+
+func (p *publicSide) now() time.Time { return time.UnixMilli(p.clock.Load()) }
+
+// advance moves the clock, and lets the node hear what is new.
+func (p *publicSide) advance(d time.Duration) {
+	p.t.Helper()
+	p.clock.Add(d.Milliseconds())
+	if err := p.iss.Directory.Poll(p.t.Context()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// do sends a request over TLS. Each header is a line.
+func (p *publicSide) do(method, target string, header ...string) *http.Response {
+	p.t.Helper()
+	return p.send(httptest.NewRequest(method, target, nil), header...)
+}
+
+func (p *publicSide) send(r *http.Request, header ...string) *http.Response {
+	r.TLS = &tls.ConnectionState{}
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+		if name == "Host" {
+			r.Host = value
+		}
+	}
+	w := httptest.NewRecorder()
+	p.Handler().ServeHTTP(w, r)
+	return w.Result()
+}
+
+// get fetches a document that must be there.
+func (p *publicSide) get(target string) (body string, header http.Header) {
+	p.t.Helper()
+	resp := p.do("GET", target)
+	if resp.StatusCode != 200 {
+		p.t.Fatalf("GET %s: %d %s", target, resp.StatusCode, text(p.t, resp))
+	}
+	return text(p.t, resp), resp.Header
+}
+
+func text(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func read[T any](t *testing.T, body string) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// documents are those that are published, each with its type and the seconds
+// for which it may be kept.
+func (p *publicSide) documents() map[string][2]string {
+	p.t.Helper()
+	list, err := p.iss.PublicKeys()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return map[string][2]string{
+		"/oauth2/jwks":                                       {"application/json", "600"},
+		"/oauth2/connect/jwk_uri":                            {"application/json", "600"},
+		"/oauth2/jwks/" + list[0].KeyID + ".pem":             {"application/x-pem-file", "600"},
+		"/oauth2/.well-known/openid-configuration":           {"application/json", "300"},
+		"/.well-known/oauth-authorization-server/oauth2/api": {"application/json", "300"},
+		"/oauth2/revocations":                                {"application/jwt", "5"},
+	}
+}
+
+func TestDocumentsMayBeKeptAndAreReadByAnyScript(t *testing.T) {
+	p := newPublicSide(t, func(_ *issuer.Issuer, o *server.Options) { o.CORSOrigins = []string{"https://app.example"} })
+	for path, want := range p.documents() {
+		for _, method := range []string{"GET", "HEAD"} {
+			resp := p.do(method, path, "Origin: https://elsewhere.example")
+			body := text(t, resp)
+			h := resp.Header
+			if resp.StatusCode != 200 || h.Get("Content-Type") != want[0] || h.Get("Cache-Control") != "public, max-age="+want[1] {
+				t.Errorf("%s %s: %d, %q, %q", method, path, resp.StatusCode, h.Get("Content-Type"), h.Get("Cache-Control"))
+			}
+			if !regexp.MustCompile(`^"[A-Za-z0-9_-]{22}"$`).MatchString(h.Get("Etag")) {
+				t.Errorf("%s %s: ETag %s", method, path, h.Get("Etag"))
+			}
+			if h["Pragma"] != nil || h["Vary"] != nil || h["Set-Cookie"] != nil || h["Access-Control-Allow-Credentials"] != nil {
+				t.Errorf("%s %s: header %v", method, path, h)
+			}
+			if h.Get("Access-Control-Allow-Origin") != "*" || h.Get("X-Content-Type-Options") != "nosniff" || len(h.Get("X-Request-Id")) != 16 {
+				t.Errorf("%s %s: header %v", method, path, h)
+			}
+			whole, _ := p.get(path)
+			if h.Get("Content-Length") != strconv.Itoa(len(whole)) || method == "GET" && body != whole || method == "HEAD" && body != "" {
+				t.Errorf("%s %s: length %s, %d bytes; want %d", method, path, h.Get("Content-Length"), len(body), len(whole))
+			}
+		}
+	}
+}
+
+func TestDocumentsAreNotSentAgainToWhoHasThem(t *testing.T) {
+	p := newPublicSide(t)
+	for path := range p.documents() {
+		_, full := p.get(path)
+		etag := full.Get("Etag")
+		for header, status := range map[string]int{
+			etag: 304, "W/" + etag: 304, `"x", ` + etag: 304, `"x",W/` + etag + `,"y"`: 304, "*": 304,
+			`"x"`: 200, `"` + etag + `"`: 200, strings.Trim(etag, `"`): 200, strings.ToLower(etag) + "x": 200,
+		} {
+			for _, method := range []string{"GET", "HEAD"} {
+				resp := p.do(method, path, "If-None-Match: "+header)
+				if resp.StatusCode != status {
+					t.Errorf("%s %s, If-None-Match %s: %d, want %d", method, path, header, resp.StatusCode, status)
+				}
+				h := resp.Header
+				if h.Get("Etag") != etag || h.Get("Cache-Control") != full.Get("Cache-Control") || h.Get("Access-Control-Allow-Origin") != "*" || h["Pragma"] != nil {
+					t.Errorf("%s %s: %d has other validators: %v", method, path, resp.StatusCode, h)
+				}
+				if body := text(t, resp); status == 304 && (body != "" || h["Content-Type"] != nil || h["Content-Length"] != nil) {
+					t.Errorf("%s %s: 304 with a body of %d bytes: %v", method, path, len(body), h)
+				}
+			}
+		}
+		if resp := p.do("GET", path, `If-None-Match: "x"`, "If-None-Match: "+etag); resp.StatusCode != 304 {
+			t.Errorf("%s: the second of two headers is not read", path)
+		}
+	}
+}
+
+func TestDocumentsAnswerThePreflightOfAnyOrigin(t *testing.T) {
+	p := newPublicSide(t)
+	for path := range p.documents() {
+		resp := p.do("OPTIONS", path, "Origin: https://elsewhere.example", "Access-Control-Request-Method: GET", "Access-Control-Request-Headers: if-none-match")
+		h := resp.Header
+		if resp.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Methods") != "GET, HEAD" || h.Get("Access-Control-Allow-Headers") != "If-None-Match" {
+			t.Errorf("%s: %d %v", path, resp.StatusCode, h)
+		}
+		if resp := p.do("OPTIONS", path, "Origin: https://elsewhere.example"); resp.StatusCode != 405 {
+			t.Errorf("%s: OPTIONS that is no preflight: %d", path, resp.StatusCode)
+		}
+	}
+}
+
+func TestDocumentsKnowOneRealm(t *testing.T) {
+	p := newPublicSide(t)
+	for path := range p.documents() {
+		whole, _ := p.get(path)
+		for _, query := range []string{"?realm=/api", "?realm=%2Fapi", "?realm=api", "?realm=", "?v=3"} {
+			if body, _ := p.get(path + query); body != whole {
+				t.Errorf("%s%s: another document", path, query)
+			}
+		}
+		for _, query := range []string{"?realm=/other", "?realm=/", "?realm=/api&realm=/api"} {
+			resp := p.do("GET", path+query)
+			if body := text(t, resp); resp.StatusCode != 400 || resp.Header.Get("Cache-Control") != "no-store" || strings.Contains(body, "other") {
+				t.Errorf("%s%s: %d %s", path, query, resp.StatusCode, body)
+			}
+		}
+	}
+}
+
+// Whoever guesses secrets is answered 429, and may share an address with many
+// who only want to check tokens.
+func TestDocumentsAreNotKeptFromAnAddressThatGuessesSecrets(t *testing.T) {
+	p := newPublicSide(t)
+	guess := func() int {
+		r := httptest.NewRequest("POST", "/oauth2/introspect", strings.NewReader("token=x&client_id=billing&client_secret=guess"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return p.send(r).StatusCode
+	}
+	for range 10 {
+		guess()
+	}
+	if status := guess(); status != 429 {
+		t.Fatalf("the address is not throttled: %d", status)
+	}
+	for path := range p.documents() {
+		p.get(path)
+	}
+}
+
+func TestDocumentsAreUnavailableRatherThanOld(t *testing.T) {
+	p := newPublicSide(t)
+	paths := p.documents()
+	p.clock.Add(6000) // without news from the store
+	for path := range paths {
+		resp := p.do("GET", path)
+		want := 503
+		if strings.Contains(path, "well-known") {
+			want = 200 // nothing in it can change
+		}
+		if h := resp.Header; resp.StatusCode != want || want == 503 && (h.Get("Retry-After") == "" || h.Get("Cache-Control") != "no-store" || h["Etag"] != nil) {
+			t.Errorf("%s: %d %v, want %d", path, resp.StatusCode, h, want)
+		}
+	}
+	p.advance(0)
+	p.faulty.Inject(storetest.Revocations, 1, func(context.Context, func() error) error { return store.ErrBusy })
+	if resp := p.do("GET", "/oauth2/revocations"); resp.StatusCode != 503 {
+		t.Errorf("the list of a store that is busy: %d", resp.StatusCode)
+	}
+}
+
+func TestDocumentsAreAtEveryFormOfTheirPath(t *testing.T) {
+	p := newPublicSide(t, func(_ *issuer.Issuer, o *server.Options) { o.BasePath = "/openam" })
+	for _, name := range []string{"jwks", "connect/jwk_uri", "revocations", ".well-known/openid-configuration"} {
+		whole, _ := p.get("/openam/oauth2/" + name)
+		for _, form := range []string{"api/", "realms/root/realms/api/"} {
+			if body, _ := p.get("/openam/oauth2/" + form + name); body != whole {
+				t.Errorf("%s%s: another document", form, name)
+			}
+		}
+		for _, path := range []string{"/oauth2/" + name, "/openam/oauth2/other/" + name, "/openam/oauth2/" + name + "/", "/openam/oauth2/realms/root/realms/other/" + name} {
+			if resp := p.do("GET", path); resp.StatusCode != 404 {
+				t.Errorf("%s: %d", path, resp.StatusCode)
+			}
+		}
+	}
+}
+
+func TestDocumentsAreForTLS(t *testing.T) {
+	p := newPublicSide(t, func(_ *issuer.Issuer, o *server.Options) { o.PlainHTTP = true })
+	for path := range p.documents() {
+		r := httptest.NewRequest("GET", path, nil)
+		w := httptest.NewRecorder()
+		p.Handler().ServeHTTP(w, r) // from 192.0.2.1, in plain text
+		if body := w.Body.String(); w.Code != 400 || !strings.Contains(body, "https required") {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
+
+func TestEveryPathIsServedByItsMethods(t *testing.T) {
+	p := newPublicSide(t)
+	paths := p.Paths()
+	if len(paths) < 30 {
+		t.Fatalf("%d paths", len(paths))
+	}
+	for path, methods := range paths {
+		path = strings.NewReplacer("{file}", "x.pem", "{rest...}", "x/y").Replace(path)
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH"} {
+			resp := p.do(method, path)
+			refused := methods != nil && !slices.Contains(methods, method)
+			if refused != (resp.StatusCode == 405) || refused && resp.Header.Get("Allow") != strings.Join(methods, ", ") {
+				t.Errorf("%s %s: %d, Allow %q; its methods are %v", method, path, resp.StatusCode, resp.Header.Get("Allow"), methods)
+			}
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package server_test
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/server"
+)
+
+// unnamed are the endpoints for which metadata has no name, and second names
+// of others.
+var unnamed = map[string]string{
+	"tokeninfo":                        "OpenAM's; its clients know where it is",
+	"verify":                           "for proxies of one's own network",
+	"verify/{rest...}":                 "the same",
+	"jwks/{file}":                      "one key of jwks_uri, in PEM",
+	"token/revoke":                     "OpenAM's name of revocation_endpoint",
+	"connect/jwk_uri":                  "OpenAM's name of jwks_uri",
+	".well-known/openid-configuration": "the document itself",
+}
+
+func TestMD12_TheDocumentNamesWhatIsServedAndAllOfIt(t *testing.T) {
+	for _, base := range []string{"", "/openam"} {
+		p := newPublicSide(t, func(iss *issuer.Issuer, o *server.Options) {
+			o.BasePath, iss.ID = base, publicURL+base+"/oauth2/api"
+		})
+		body, _ := p.get(base + "/oauth2/.well-known/openid-configuration")
+		paths := p.Paths()
+		named := map[string]bool{}
+		for name, value := range read[map[string]any](t, body) {
+			if !strings.HasSuffix(name, "_endpoint") && !strings.HasSuffix(name, "_uri") {
+				continue
+			}
+			address, ours := strings.CutPrefix(value.(string), publicURL)
+			path, query, _ := strings.Cut(address, "?")
+			if _, served := paths[path]; !ours || !served {
+				t.Errorf("%s is %s, which is not served", name, value)
+			}
+			if (query == "realm=/api") != (name == "token_endpoint") {
+				t.Errorf("%s is %s", name, value)
+			}
+			named[strings.TrimPrefix(path, base+"/oauth2/")] = true
+		}
+		forms := []string{base + "/oauth2/realms/root/realms/api/", base + "/oauth2/api/", base + "/oauth2/"}
+		for _, path := range slices.Sorted(maps.Keys(paths)) {
+			if strings.HasPrefix(path, "/.well-known/") {
+				continue
+			}
+			short, ok := path, false
+			for _, form := range forms {
+				if short, ok = strings.CutPrefix(path, form); ok {
+					break
+				}
+			}
+			if !ok || !named[short] && unnamed[short] == "" {
+				t.Errorf("%s is served, and neither named by the document nor listed as having no name", path)
+			}
+			if named[short] && unnamed[short] != "" {
+				t.Errorf("%s is listed as having no name", short)
+			}
+		}
+		for short := range unnamed {
+			if _, served := paths[base+"/oauth2/"+short]; !served {
+				t.Errorf("%s is listed as having no name, and not served", short)
+			}
+		}
+	}
+}
+
+func TestMetadataIsWhereTheIssuersPathSays(t *testing.T) {
+	for id, where := range map[string][]string{
+		"https://auth.example.com/oauth2/api": {
+			"/.well-known/oauth-authorization-server/oauth2/api", "/.well-known/openid-configuration/oauth2/api", "/oauth2/api/.well-known/openid-configuration",
+		},
+		// Another host may pass requests on.
+		"https://login.example.org/tenants/7": {
+			"/.well-known/oauth-authorization-server/tenants/7", "/.well-known/openid-configuration/tenants/7", "/tenants/7/.well-known/openid-configuration",
+		},
+		"https://auth.example.com": {
+			"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration",
+		},
+		"https://auth.example.com/oauth2": {
+			"/.well-known/oauth-authorization-server/oauth2", "/.well-known/openid-configuration/oauth2", "/oauth2/.well-known/openid-configuration",
+		},
+	} {
+		p := newPublicSide(t, func(iss *issuer.Issuer, _ *server.Options) { iss.ID = id })
+		whole, _ := p.get("/oauth2/.well-known/openid-configuration")
+		if got := read[map[string]any](t, whole)["issuer"]; got != id {
+			t.Errorf("issuer %q, want %q", got, id)
+		}
+		for _, path := range where {
+			if body, _ := p.get(path); body != whole {
+				t.Errorf("%s: another document at %s", id, path)
+			}
+		}
+		// And nowhere else before a path.
+		count := 0
+		for path := range p.Paths() {
+			if strings.HasPrefix(path, "/.well-known/") {
+				count++
+			}
+		}
+		if count != 2 {
+			t.Errorf("%s: %d locations before a path, want 2", id, count)
+		}
+	}
+}
+
+func TestMetadataPageShowsTheDocument(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/metadata.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```json\n")
+	example, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("the page has no JSON")
+	}
+	p := newPublicSideOf(t, keys.SigningAlgorithms)
+	body, _ := p.get("/oauth2/.well-known/openid-configuration")
+	if got, want := read[map[string]any](t, body), read[map[string]any](t, example); !reflect.DeepEqual(got, want) {
+		t.Errorf("the document is\n%v\nand the page shows\n%v", got, want)
+	}
+}

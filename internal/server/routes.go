@@ -1,0 +1,129 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// A route is one endpoint: what it is called in the log, which methods it
+// takes, and who answers.
+type route struct {
+	name    string
+	path    string // after {base}/oauth2/ or one of its longer forms
+	methods []string
+	allow   string // methods, as the Allow header lists them
+	handle  handlerFunc
+	realm   string // named by the path, or the only one there is
+	scripts bool   // scripts of the configured origins may read it
+	public  bool   // scripts of every origin may read it, and nobody is kept from it
+	// refusals is the level at which a refusal is logged: where strangers'
+	// dead tokens are everyday, it is debug.
+	refusals slog.Level
+}
+
+// routes is the table of the public endpoints. Each is at {base}/oauth2/,
+// where the query may name the realm, and in two forms whose path names it: the
+// issuer is path-based, because RFC 8414 forbids a query in it, and some client
+// libraries mangle one in the endpoint. Only the token endpoint's first form
+// insists on a realm.
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	for pattern, rt := range s.patterns() {
+		mux.Handle(pattern, s.endpoint(rt))
+	}
+	mux.Handle("/", s.endpoint(route{name: "request", handle: notFound}))
+	return mux
+}
+
+// patterns is every path at which an endpoint is.
+func (s *Server) patterns() map[string]route {
+	all := map[string]route{}
+	realm := strings.Trim(s.issuer.Realm, "/")
+	forms := []string{"", realm + "/", "realms/root/realms/" + realm + "/"}
+	for _, rt := range s.table() {
+		rt.allow = strings.Join(rt.methods, ", ")
+		for i, form := range forms {
+			rt.realm = s.issuer.Realm
+			if i == 0 && rt.path == tokenPath {
+				rt.realm = ""
+			}
+			all[s.opt.BasePath+"/oauth2/"+form+rt.path] = rt
+		}
+		if rt.path == metadataPath {
+			for _, location := range metadataLocations(s.issuer.ID) {
+				all[location] = rt
+			}
+		}
+	}
+	return all
+}
+
+// anyPaths is, by prefix, who answers whatever is below it.
+func (s *Server) anyPaths() map[string]http.Handler {
+	all := map[string]http.Handler{}
+	for pattern, rt := range s.patterns() {
+		if prefix, ok := strings.CutSuffix(pattern, "{rest...}"); ok {
+			all[prefix] = s.endpoint(rt)
+		}
+	}
+	return all
+}
+
+const (
+	tokenPath = "access_token"
+	// verifyBelow is for proxies that append the path of the request that
+	// they ask about (Envoy).
+	verifyBelow = "verify/{rest...}"
+)
+
+// table lists the endpoints by their shortest path.
+func (s *Server) table() []route {
+	post := []string{http.MethodPost}
+	get := []string{http.MethodGet, http.MethodHead}
+	return []route{
+		{name: "token request", path: tokenPath, methods: post, handle: s.token, scripts: true},
+		{name: "introspection", path: "introspect", methods: post, handle: s.introspect},
+		{name: "revocation", path: "revoke", methods: post, handle: s.revoke, scripts: true},
+		{name: "revocation", path: "token/revoke", methods: post, handle: s.revoke, scripts: true},
+		{name: "token info", path: "tokeninfo", methods: get, handle: s.tokenInfo, refusals: slog.LevelDebug},
+		{name: "verification", path: "verify", handle: s.verify, refusals: slog.LevelDebug},
+		{name: "verification", path: verifyBelow, handle: s.verify, refusals: slog.LevelDebug},
+		{name: "keys", path: "jwks", methods: get, handle: s.published(s.keySet), public: true},
+		{name: "keys", path: "connect/jwk_uri", methods: get, handle: s.published(s.keySet), public: true},
+		{name: "keys", path: "jwks/{file}", methods: get, handle: s.published(s.keyFile), public: true},
+		{name: "metadata", path: metadataPath, methods: get, handle: s.published(s.metadata), public: true},
+		{name: "list of revocations", path: "revocations", methods: get, handle: s.published(s.revocations), public: true},
+	}
+}
+
+// admit checks what needs no look at the body: method, transport, length,
+// throttle.
+func (s *Server) admit(r *http.Request, x *exchange) error {
+	if x.methods != nil && !slices.Contains(x.methods, r.Method) {
+		if slices.Contains(x.methods, http.MethodGet) {
+			return oauth.ErrNotGet
+		}
+		return oauth.ErrMethod
+	}
+	s.noticeProxy(r)
+	if !s.secure(r) {
+		return oauth.ErrHTTPS
+	}
+	if r.ContentLength > oauth.MaxForm {
+		return oauth.ErrTooLarge
+	}
+	if !x.public && !s.alike(x.address) && s.throttle.addressBlocked(x.address) {
+		return oauth.ErrTooManyRequests
+	}
+	return nil
+}
+
+// isRealm reports whether a parameter names the realm: "/api", "%2Fapi" and
+// "api" do.
+func (s *Server) isRealm(name string) bool {
+	return "/"+strings.TrimPrefix(name, "/") == s.issuer.Realm
+}
