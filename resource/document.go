@@ -1,0 +1,177 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// staleFor is for how long a document is used after its end, if the server
+	// cannot be reached.
+	staleFor = time.Hour
+	// pause is the least time from one load that failed, or that a stranger's
+	// token has caused, to the next.
+	pause = 5 * time.Second
+)
+
+// A document is what the authorization server publishes and lets others keep:
+// its metadata, its keys. It is loaded when it is first needed, and again in
+// the background during the last quarter of the time for which it may be kept,
+// so that a busy API never waits for it. There is one load at a time.
+type document[T any] struct {
+	name   string
+	load   func(context.Context) (value T, fresh time.Duration, err error)
+	work   *background
+	outage outage
+
+	mu         sync.Mutex
+	value      T
+	have       bool
+	renewAt    time.Time
+	freshUntil time.Time
+	loading    chan struct{} // closed at the end of the load under way; nil if there is none
+	startedAt  time.Time     // of the last load
+	endedAt    time.Time
+	err        error // of the last load that ended
+}
+
+// get is the document, which was loaded no longer ago than it may be kept. If
+// it cannot be loaded again, the old one serves for staleFor.
+func (d *document[T]) get(ctx context.Context) (T, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	due := !d.have || d.err != nil || !now.Before(d.renewAt)
+	if due && (d.err == nil || now.Sub(d.endedAt) >= pause) {
+		d.start(now)
+	}
+	if d.have && now.Before(d.freshUntil) || d.usableStale(now) {
+		return d.value, nil
+	}
+	if err := d.wait(ctx); err != nil {
+		return *new(T), err
+	}
+	if d.err != nil && !d.usableStale(time.Now()) {
+		return *new(T), d.err
+	}
+	return d.value, nil
+}
+
+// newer is the document as loaded because of this call, or else no longer ago
+// than pause. Its error tells that this load failed.
+func (d *document[T]) newer(ctx context.Context) (T, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); now.Sub(d.startedAt) >= pause {
+		d.start(now)
+	}
+	if err := d.wait(ctx); err != nil {
+		return *new(T), err
+	}
+	return d.value, d.err
+}
+
+func (d *document[T]) usableStale(now time.Time) bool {
+	return d.have && d.err != nil && now.Before(d.freshUntil.Add(staleFor))
+}
+
+// start begins a load unless one is under way. The mutex is held.
+func (d *document[T]) start(now time.Time) {
+	if d.loading != nil {
+		return
+	}
+	done := make(chan struct{})
+	d.loading, d.startedAt = done, now
+	d.work.do(func(ctx context.Context) {
+		value, fresh, err := d.load(ctx)
+		d.outage.note(err)
+
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		defer close(done)
+		d.loading, d.endedAt = nil, time.Now()
+		if d.err = nil; err != nil {
+			d.err = unavailable(fmt.Errorf("%s: %w", d.name, err))
+			return
+		}
+		// The age counts from the question, not from the answer.
+		d.value, d.have = value, true
+		d.renewAt, d.freshUntil = now.Add(fresh*3/4), now.Add(fresh)
+	})
+}
+
+// wait returns when no load is under way. The mutex is held before and after,
+// and not in between.
+func (d *document[T]) wait(ctx context.Context) error {
+	loading := d.loading
+	if loading == nil {
+		return nil
+	}
+	d.mu.Unlock()
+	defer d.mu.Lock()
+	select {
+	case <-loading:
+		return nil
+	case <-d.work.ctx.Done():
+		return unavailable(errClosed)
+	case <-ctx.Done():
+		return unavailable(context.Cause(ctx))
+	}
+}
+
+var errClosed = errors.New("the verifier is closed")
+
+// background is the work that no single request waits for.
+type background struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	mu     sync.Mutex // orders do before the Wait of close, or after it
+	group  sync.WaitGroup
+}
+
+func newBackground() *background {
+	b := &background{}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	return b
+}
+
+// do runs f, whose context ends with close. After close, it does not.
+func (b *background) do(f func(context.Context)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ctx.Err() == nil {
+		b.group.Go(func() { f(b.ctx) })
+	}
+}
+
+func (b *background) close() {
+	b.mu.Lock()
+	b.cancel()
+	b.mu.Unlock()
+	b.group.Wait()
+}
+
+// An outage tells the log when something begins to fail, and when it is well
+// again, but not each failure in between.
+type outage struct {
+	what    string
+	log     *slog.Logger
+	failing atomic.Bool
+}
+
+func (o *outage) note(err error) {
+	switch {
+	case errors.Is(err, context.Canceled): // by Close
+	case err != nil:
+		if !o.failing.Swap(true) {
+			o.log.Warn(o.what+" failed", "error", err.Error())
+		}
+	case o.failing.Load() && o.failing.Swap(false):
+		o.log.Info(o.what + " works again")
+	}
+}

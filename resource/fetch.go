@@ -1,0 +1,112 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// requestTimeout bounds each request to the authorization server.
+const requestTimeout = 5 * time.Second
+
+// A reply is an answer of the authorization server, read to its end.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// newClient is the HTTP client that everything is asked with. A redirect would
+// move trust, and with introspection a token, to an address that nobody has
+// named, so none is followed.
+func newClient(given *http.Client) *http.Client {
+	c := &http.Client{}
+	if given != nil {
+		*c = *given
+	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		// Two idle connections, which is the default, make a busy API
+		// open a connection for almost every look-up.
+		own := t.Clone()
+		own.MaxIdleConnsPerHost, own.MaxConnsPerHost = 100, 100
+		c.Transport = own
+	}
+	c.Jar = nil
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c
+}
+
+// fetch sends a request and reads at most limit bytes of the answer.
+func fetch(ctx context.Context, c *http.Client, r *http.Request, limit int64) (reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	resp, err := c.Do(r.WithContext(ctx))
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return reply{}, fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
+	}
+	if int64(len(body)) > limit {
+		return reply{}, fmt.Errorf("%s %s: more than %d bytes", r.Method, r.URL, limit)
+	}
+	return reply{status: resp.StatusCode, header: resp.Header, body: body}, nil
+}
+
+// get fetches a public document.
+func get(ctx context.Context, c *http.Client, address string, limit int64, header http.Header) (reply, error) {
+	r, err := http.NewRequest(http.MethodGet, address, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	r.Header = header
+	got, err := fetch(ctx, c, r, limit)
+	if err != nil {
+		return reply{}, err
+	}
+	if got.status != http.StatusOK && (got.status != http.StatusNotModified || header.Get("If-None-Match") == "") {
+		return reply{}, fmt.Errorf("GET %s: status %d", address, got.status)
+	}
+	return got, nil
+}
+
+// freshness is for how long an answer says that it may be used (RFC 9111
+// section 4.2): max-age, less the time for which caches have held it.
+// otherwise is for an answer that does not say.
+func freshness(h http.Header, otherwise, least, most time.Duration) time.Duration {
+	fresh := otherwise
+	for directive := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {
+		directive = strings.TrimSpace(directive)
+		if directive == "no-store" || directive == "no-cache" {
+			return least
+		}
+		if text, ok := strings.CutPrefix(directive, "max-age="); ok {
+			seconds, err := delta(strings.Trim(text, `"`))
+			if err != nil {
+				return least
+			}
+			fresh = seconds
+		}
+	}
+	if age, err := delta(h.Get("Age")); err == nil {
+		fresh -= age
+	}
+	return min(max(fresh, least), most)
+}
+
+// delta reads a number of seconds. What is too large for the type is a century
+// (RFC 9111 section 1.2.2 asks for "the greatest positive integer").
+func delta(text string) (time.Duration, error) {
+	const century = 100 * 365 * 24 * 60 * 60
+	n, err := strconv.ParseUint(text, 10, 63)
+	if errors.Is(err, strconv.ErrRange) || n > century {
+		return century * time.Second, nil
+	}
+	return time.Duration(n) * time.Second, err
+}

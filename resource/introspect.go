@@ -1,0 +1,88 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4/json"
+)
+
+const maxIntrospection = 64 << 10 // bytes
+
+// introspect asks the server about a token (RFC 7662). Its errors are
+// ErrInvalidToken, if that is the server's answer, or ErrUnavailable.
+func (v *Verifier) introspect(ctx context.Context, token string) (Principal, error) {
+	c, err := v.askAbout(ctx, token)
+	if err != nil {
+		err = unavailable(fmt.Errorf("introspection: %w", err))
+		v.introspection.note(err)
+		return Principal{}, err
+	}
+	v.introspection.note(nil)
+	switch {
+	case !*c.Active:
+		return Principal{}, invalid("not active")
+	case !strings.EqualFold(c.TokenType, "Bearer"):
+		// Refresh tokens have no type; others would need proof of a key.
+		return Principal{}, invalid("not a bearer token")
+	case c.bound():
+		return Principal{}, invalid("bound to a key, and no bearer token")
+	case !slices.Contains(c.Audience, v.cfg.Audience):
+		return Principal{}, invalid("for another audience")
+	}
+	// Whether it has expired is the server's to say, by the server's clock.
+	return c.principal(), nil
+}
+
+// An introspection is the server's answer.
+type introspection struct {
+	Active    *bool  `json:"active"`
+	TokenType string `json:"token_type"`
+	claims
+}
+
+// askAbout fails for every answer that does not say what the token is worth.
+func (v *Verifier) askAbout(ctx context.Context, token string) (c introspection, err error) {
+	m, err := v.metadata.get(ctx)
+	if err != nil {
+		return c, err
+	}
+	if m.Introspection == "" {
+		return c, errors.New("the server's metadata has no introspection_endpoint")
+	}
+	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
+	r, err := http.NewRequest(http.MethodPost, m.Introspection, strings.NewReader(form.Encode()))
+	if err != nil {
+		return c, err
+	}
+	// RFC 6749 section 2.3.1: both are form-encoded before they become Basic
+	// credentials.
+	r.SetBasicAuth(url.QueryEscape(v.cfg.ClientID), url.QueryEscape(v.cfg.ClientSecret))
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	// Nothing is sent for it: it tells net/http that the request may be
+	// repeated if the server has just closed an idle connection.
+	r.Header["Idempotency-Key"] = nil
+
+	got, err := fetch(ctx, v.client, r, maxIntrospection)
+	switch {
+	case err != nil:
+		return c, err
+	case got.status == http.StatusUnauthorized:
+		return c, fmt.Errorf("the server refuses the credentials of client %q", v.cfg.ClientID)
+	case got.status != http.StatusOK:
+		return c, fmt.Errorf("status %d", got.status)
+	case json.Unmarshal(got.body, &c) != nil || c.Active == nil:
+		return c, errors.New("the answer is not what RFC 7662 describes")
+	case *c.Active && (c.Subject == "" || c.ClientID == "" || c.ExpiresAt == 0):
+		return c, errors.New("the answer lacks sub, client_id or exp")
+	case *c.Active && c.Issuer != v.cfg.Issuer && c.Issuer != "":
+		return c, errors.New("the answer names another issuer")
+	}
+	return c, nil
+}

@@ -1,0 +1,110 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/json"
+)
+
+// claims are what is said about a token, by itself (RFC 9068 section 2.2) or by
+// the introspection endpoint (RFC 7662 section 2.2). The decoder takes names in
+// their exact spelling and refuses two of one name.
+type claims struct {
+	Issuer       string          `json:"iss"`
+	Subject      string          `json:"sub"`
+	Audience     audience        `json:"aud"`
+	ClientID     string          `json:"client_id"`
+	ExpiresAt    numericDate     `json:"exp"`
+	IssuedAt     numericDate     `json:"iat"`
+	NotBefore    numericDate     `json:"nbf"`
+	ID           string          `json:"jti"`
+	Scope        string          `json:"scope"`
+	Confirmation json.RawMessage `json:"cnf"`
+}
+
+// bound reports whether the token is good only together with proof of a key
+// (RFC 7800), which a bearer does not bring and which is not checked here.
+func (c *claims) bound() bool { return len(c.Confirmation) > 0 }
+
+func (c *claims) principal() Principal {
+	return Principal{
+		Subject: c.Subject, ClientID: c.ClientID, Scope: strings.Fields(c.Scope), Audience: c.Audience,
+		IssuedAt: c.IssuedAt.time(), ExpiresAt: c.ExpiresAt.time(), TokenID: c.ID,
+	}
+}
+
+// An audience is one string or a list of them (RFC 7519 section 4.1.3).
+type audience []string
+
+func (a *audience) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = audience{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
+}
+
+// A numericDate is an instant in milliseconds since 1970; 0 is none. Its JSON
+// form is a number of seconds (RFC 7519 section 2).
+type numericDate int64
+
+func (d *numericDate) UnmarshalJSON(b []byte) error {
+	const year10000 = 253402300800
+	seconds, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || !(seconds > 0 && seconds < year10000) {
+		return errors.New("not an instant")
+	}
+	*d = numericDate(seconds * 1000)
+	return nil
+}
+
+func (d numericDate) time() time.Time { return time.UnixMilli(int64(d)).UTC() }
+
+// Types of JWT that are access tokens (RFC 9068 section 4).
+var (
+	accessTypes = []string{"at+jwt", "application/at+jwt"}
+	plainTypes  = append([]string{"JWT"}, accessTypes...)
+)
+
+// verifyJWT is Verify for a JWT.
+func (v *Verifier) verifyJWT(ctx context.Context, token string) (Principal, error) {
+	types := accessTypes
+	if v.cfg.AllowPlainJWTType {
+		types = plainTypes
+	}
+	payload, err := v.open(ctx, token, types...)
+	if err != nil {
+		return Principal{}, err
+	}
+	var c claims
+	if json.Unmarshal(payload, &c) != nil {
+		return Principal{}, invalid("malformed claims")
+	}
+	now := time.Now()
+	switch {
+	case c.Issuer != v.cfg.Issuer:
+		return Principal{}, invalid("of another issuer")
+	case !slices.Contains(c.Audience, v.cfg.Audience):
+		return Principal{}, invalid("for another audience")
+	case c.Subject == "" || c.ClientID == "" || c.ID == "" || c.ExpiresAt == 0 || c.IssuedAt == 0:
+		return Principal{}, invalid("without sub, client_id, jti, exp or iat")
+	case !now.Before(c.ExpiresAt.time().Add(v.cfg.Leeway)):
+		return Principal{}, invalid("expired")
+	case now.Before(c.IssuedAt.time().Add(-v.cfg.Leeway)), now.Before(c.NotBefore.time().Add(-v.cfg.Leeway)):
+		return Principal{}, invalid("not valid yet")
+	case c.bound():
+		return Principal{}, invalid("bound to a key, and no bearer token")
+	}
+	if v.revocations != nil {
+		if err := v.revocations.check(ctx, &c); err != nil {
+			return Principal{}, err
+		}
+	}
+	return c.principal(), nil
+}

@@ -1,0 +1,162 @@
+package resource
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json"
+)
+
+const (
+	maxKeySet = 256 << 10 // bytes
+	maxKeys   = 100
+)
+
+// algorithms are those that a signature may have. What a token names is only
+// ever compared with this list and with the key's own (RFC 8725 section 3.1).
+var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256}
+
+// A keySet is a server's public keys for signatures, by their kid.
+type keySet map[string]publicKey
+
+type publicKey struct {
+	algorithm jose.SignatureAlgorithm
+	key       any // as go-jose takes it
+}
+
+func (v *Verifier) loadKeys(ctx context.Context) (keySet, time.Duration, error) {
+	m, err := v.metadata.get(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err := get(ctx, v.client, m.JWKS, maxKeySet, http.Header{"Accept": {"application/json"}})
+	if err != nil {
+		return nil, 0, err
+	}
+	set, err := parseKeySet(r.body)
+	return set, freshness(r.header, 5*time.Minute, time.Second, 24*time.Hour), err
+}
+
+// parseKeySet reads a JWKS. Keys that it does not understand, or that cannot
+// have signed a token, are passed over (RFC 7517 section 5); two keys of one
+// name, or none at all, are somebody's mistake and not a key set.
+func parseKeySet(body []byte) (keySet, error) {
+	var document struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(body, &document); err != nil {
+		return nil, err
+	}
+	if len(document.Keys) > maxKeys {
+		return nil, fmt.Errorf("more than %d keys", maxKeys)
+	}
+	set := keySet{}
+	for _, raw := range document.Keys {
+		var k jose.JSONWebKey
+		if json.Unmarshal(raw, &k) != nil || k.KeyID == "" || k.Use != "" && k.Use != "sig" {
+			continue
+		}
+		algorithm := algorithmOf(k.Key)
+		if algorithm == "" || k.Algorithm != "" && k.Algorithm != string(algorithm) {
+			continue
+		}
+		if _, ok := set[k.KeyID]; ok {
+			return nil, fmt.Errorf("two keys are called %q", k.KeyID)
+		}
+		set[k.KeyID] = publicKey{algorithm, k.Key}
+	}
+	if len(set) == 0 {
+		return nil, errors.New("no key for ES256, EdDSA or RS256")
+	}
+	return set, nil
+}
+
+// algorithmOf is the one algorithm that a public key is used with, if any. The
+// bounds of RSA are what is not weak, and what is not a way to keep us busy.
+func algorithmOf(key any) jose.SignatureAlgorithm {
+	switch k := key.(type) {
+	case *ecdsa.PublicKey:
+		if k.Curve == elliptic.P256() {
+			return jose.ES256
+		}
+	case ed25519.PublicKey:
+		return jose.EdDSA
+	case *rsa.PublicKey:
+		if n := k.N.BitLen(); n >= 2048 && n <= 8192 {
+			return jose.RS256
+		}
+	}
+	return ""
+}
+
+// open checks the signature of a JWT of one of these types by the server's
+// keys, and returns its claims. Its errors are ErrInvalidToken or
+// ErrUnavailable.
+func (v *Verifier) open(ctx context.Context, text string, types ...string) ([]byte, error) {
+	for part := range strings.SplitSeq(text, ".") {
+		// One spelling only: stray bits at the end would not be noticed.
+		if _, err := base64.RawURLEncoding.Strict().DecodeString(part); err != nil {
+			return nil, invalid("not base64url")
+		}
+	}
+	// go-jose's errors quote the token; they go no further.
+	jws, err := jose.ParseSignedCompact(text, algorithms)
+	if err != nil {
+		return nil, invalid("not a JWS with ES256, EdDSA or RS256")
+	}
+	h := jws.Signatures[0].Protected
+	for _, name := range []jose.HeaderKey{"crit", "b64"} {
+		if _, ok := h.ExtraHeaders[name]; ok {
+			return nil, invalid("a header extension that is not understood") // RFC 7515 section 4.1.11
+		}
+	}
+	// The type keeps tokens of one purpose from being used for another (RFC 8725
+	// section 3.11).
+	if typ, _ := h.ExtraHeaders[jose.HeaderType].(string); !slices.Contains(types, typ) {
+		return nil, invalid("not of the type that is expected")
+	}
+	k, err := v.key(ctx, h.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	if h.Algorithm != string(k.algorithm) {
+		return nil, invalid("the key is for another algorithm")
+	}
+	claims, err := jws.Verify(k.key)
+	if err != nil {
+		return nil, invalid("wrong signature")
+	}
+	return claims, nil
+}
+
+// key finds the key that a token names. An unknown one may have been published
+// a moment ago, so the set is loaded again, as often as document.newer allows:
+// strangers can make up names faster than that.
+func (v *Verifier) key(ctx context.Context, id string) (publicKey, error) {
+	set, err := v.keys.get(ctx)
+	if err != nil {
+		return publicKey{}, err
+	}
+	k, ok := set[id]
+	if !ok && id != "" {
+		if set, err = v.keys.newer(ctx); err != nil {
+			return publicKey{}, err
+		}
+		k, ok = set[id]
+	}
+	if !ok {
+		return publicKey{}, invalid("signed by no key of the server")
+	}
+	return k, nil
+}

@@ -1,0 +1,203 @@
+package resource
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/json"
+)
+
+const (
+	maxRevocations = 8 << 20 // bytes: about 100,000 entries
+	// The list is asked for as often as it changes, within these bounds.
+	leastPoll   = time.Second
+	defaultPoll = 5 * time.Second
+	mostPoll    = time.Minute
+	// issuerRealm is the one whose tokens the issuer's list speaks of.
+	issuerRealm = "/api"
+)
+
+// revocations is a list of what was revoked: of grants, with the instant up to
+// which their tokens are dead, and of subjects and clients, with the instant up
+// to which their grants are. It is complete for the tokens issued at or after
+// issuedAt - covers; older ones have expired.
+type revocations struct {
+	issuedAt  time.Time
+	expiresAt time.Time
+	covers    time.Duration
+	grants    map[blind]int64 // milliseconds since 1970
+	cutoffs   map[blind]int64
+	etag      string
+	every     time.Duration // how often it is asked for
+}
+
+func parseRevocations(payload []byte, issuer string, now time.Time, leeway time.Duration) (*revocations, error) {
+	var c struct {
+		Issuer    string           `json:"iss"`
+		IssuedAt  numericDate      `json:"iat"`
+		ExpiresAt numericDate      `json:"exp"`
+		Covers    int64            `json:"covers_ms"`
+		Grants    map[string]int64 `json:"grants"`
+		Cutoffs   map[string]int64 `json:"cutoffs"`
+	}
+	if err := json.Unmarshal(payload, &c); err != nil {
+		return nil, err
+	}
+	const longest = int64(1<<63-1) / int64(time.Millisecond)
+	switch {
+	case c.Issuer != issuer:
+		return nil, errors.New("the list is of another issuer")
+	case c.IssuedAt == 0 || now.Add(leeway).Before(c.IssuedAt.time()):
+		return nil, errors.New("the list is from the future; are the clocks right?")
+	case !now.Before(c.ExpiresAt.time()):
+		return nil, errors.New("the list has ended; are the clocks right?")
+	case c.Covers <= 0 || c.Covers > longest || c.Grants == nil || c.Cutoffs == nil:
+		return nil, errors.New("the list lacks covers_ms, grants or cutoffs")
+	}
+	l := &revocations{
+		issuedAt: c.IssuedAt.time(), expiresAt: c.ExpiresAt.time(), covers: time.Duration(c.Covers) * time.Millisecond,
+		grants: make(map[blind]int64, len(c.Grants)), cutoffs: make(map[blind]int64, len(c.Cutoffs)),
+	}
+	for _, part := range []struct {
+		from map[string]int64
+		to   map[blind]int64
+	}{{c.Grants, l.grants}, {c.Cutoffs, l.cutoffs}} {
+		for text, at := range part.from {
+			key, err := base64.RawURLEncoding.Strict().DecodeString(text)
+			if err != nil || len(key) != len(blind{}) {
+				return nil, errors.New("the list has an entry that is not understood")
+			}
+			part.to[blind(key)] = at
+		}
+	}
+	return l, nil
+}
+
+// revoked reports whether the token is dead, and says why.
+func (l *revocations) revoked(id tokenID, subject, clientID string) (reason string, dead bool) {
+	if floor, ok := l.grants[blindGrant(id.grant)]; ok && id.issuedAt <= floor {
+		return "revoked", true
+	}
+	for _, who := range [][2]string{{subject, ""}, {"", clientID}, {subject, clientID}} {
+		if at, ok := l.cutoffs[blindCutoff(issuerRealm, who[0], who[1])]; ok && id.authorizedAt <= at {
+			return "revoked with all of a subject or client", true
+		}
+	}
+	if time.UnixMilli(id.issuedAt).Before(l.issuedAt.Add(-l.covers)) {
+		// Leeway would let it live on, after its revocation has left the list.
+		return "expired when the list of revocations was made", true
+	}
+	return "", false
+}
+
+// A follower keeps the list of revocations at hand.
+type follower struct {
+	v       *Verifier
+	outage  outage
+	current atomic.Pointer[revocations]
+	tried   chan struct{} // closed when there is a list, or the first try has failed
+}
+
+func newFollower(v *Verifier) *follower {
+	return &follower{v: v, tried: make(chan struct{}), outage: outage{what: "fetching the list of revocations", log: v.cfg.Logger}}
+}
+
+// run fetches the list until the verifier is closed.
+func (f *follower) run(ctx context.Context) {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	failures := 0
+	for first := true; ; first = false {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		wait, err := f.poll(ctx)
+		f.outage.note(err)
+		if err == nil {
+			failures = 0
+		} else {
+			failures++
+			wait = min(time.Duration(failures)*leastPoll, pause)
+		}
+		if first {
+			close(f.tried)
+		}
+		next.Reset(wait)
+	}
+}
+
+// poll fetches the list once, and tells when to do it again.
+func (f *follower) poll(ctx context.Context) (time.Duration, error) {
+	m, err := f.v.metadata.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	header := http.Header{"Accept": {"application/jwt"}}
+	have := f.current.Load()
+	// That a list is unchanged does not move its end. So it is fetched whole
+	// when the next time might be too late.
+	if have != nil && have.etag != "" && time.Now().Add(have.every+pause+requestTimeout).Before(have.expiresAt) {
+		header.Set("If-None-Match", have.etag)
+	}
+	r, err := get(ctx, f.v.client, m.Revocations, maxRevocations, header)
+	if err != nil {
+		return 0, err
+	}
+	wait := freshness(r.header, defaultPoll, leastPoll, mostPoll)
+	if r.status == http.StatusNotModified {
+		return wait, nil
+	}
+	payload, err := f.v.open(ctx, string(r.body), "revocations+jwt")
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", m.Revocations, err)
+	}
+	l, err := parseRevocations(payload, f.v.cfg.Issuer, time.Now(), f.v.cfg.Leeway)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", m.Revocations, err)
+	}
+	l.etag, l.every = r.header.Get("ETag"), wait
+	// Of two nodes or caches, the one that lags must not bring a token back.
+	if have == nil || !l.issuedAt.Before(have.issuedAt) {
+		f.current.Store(l)
+	}
+	return wait, nil
+}
+
+// check refuses a token that the list has, and every token while there is no
+// list that may be used.
+func (f *follower) check(ctx context.Context, c *claims) error {
+	l, err := f.list(ctx)
+	if err != nil {
+		return err
+	}
+	id, ok := parseTokenID(c.ID)
+	if !ok {
+		return invalid("its jti is not one that the list of revocations could name")
+	}
+	if reason, dead := l.revoked(id, c.Subject, c.ClientID); dead {
+		return invalid(reason)
+	}
+	return nil
+}
+
+func (f *follower) list(ctx context.Context) (*revocations, error) {
+	select {
+	case <-f.tried:
+	case <-f.v.work.ctx.Done():
+		return nil, unavailable(errClosed)
+	case <-ctx.Done():
+		return nil, unavailable(context.Cause(ctx))
+	}
+	l := f.current.Load()
+	if l == nil || !time.Now().Before(l.expiresAt.Add(f.v.cfg.StaleRevocations)) {
+		return nil, unavailable(errors.New("there is no list of revocations that has not ended"))
+	}
+	return l, nil
+}

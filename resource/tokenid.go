@@ -1,0 +1,54 @@
+package resource
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+)
+
+// A tokenID is what the jti of a Mintage access token says, in base64url:
+//
+//	grant 16 | generation 4 | issued 6 | authorized 6
+//
+// Instants are milliseconds since 1970. It is part of signed claims, so none of
+// it is a caller's to choose.
+type tokenID struct {
+	grant        [16]byte
+	issuedAt     int64 // of this token
+	authorizedAt int64 // of the grant
+}
+
+const tokenIDSize = 16 + 4 + 6 + 6
+
+func parseTokenID(jti string) (id tokenID, ok bool) {
+	if len(jti) != base64.RawURLEncoding.EncodedLen(tokenIDSize) {
+		return id, false
+	}
+	// The decoder skips line breaks, and then finds too few bytes.
+	b, err := base64.RawURLEncoding.Strict().DecodeString(jti)
+	if err != nil || len(b) != tokenIDSize {
+		return id, false
+	}
+	copy(id.grant[:], b)
+	id.issuedAt, id.authorizedAt = instant(b[20:]), instant(b[26:])
+	return id, true
+}
+
+func instant(b []byte) int64 {
+	return int64(binary.BigEndian.Uint16(b))<<32 | int64(binary.BigEndian.Uint32(b[2:]))
+}
+
+// A blind is how a public list names a grant, a subject or a client: it
+// confirms a name to those who know it and tells it to nobody else.
+type blind [16]byte
+
+func blindGrant(id [16]byte) blind {
+	sum := sha256.Sum256(append([]byte("mintage/grant\x00"), id[:]...))
+	return blind(sum[:16])
+}
+
+// blindCutoff is for a subject, a client, or both; "" stands for any.
+func blindCutoff(realm, subject, clientID string) blind {
+	sum := sha256.Sum256([]byte("mintage/cutoff\x00" + realm + "\x00" + subject + "\x00" + clientID))
+	return blind(sum[:16])
+}

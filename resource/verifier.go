@@ -1,0 +1,131 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// maxToken is the longest token that is looked at, in characters.
+const maxToken = 8192
+
+// A Verifier checks access tokens. Its methods may be called from any number
+// of goroutines. One verifier serves one audience of one issuer; an API has one,
+// for as long as it runs.
+type Verifier struct {
+	cfg           Config
+	client        *http.Client
+	work          *background
+	metadata      *document[metadata]
+	keys          *document[keySet]
+	lookups       *lookups  // nil without ClientID
+	revocations   *follower // nil unless they are followed
+	introspection outage
+}
+
+// New makes a verifier. It asks nothing of the authorization server, which may
+// be down while the API starts; an error is always one of the Config. See
+// [Verifier.Ready].
+func New(cfg Config) (*Verifier, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	v := &Verifier{cfg: cfg, client: newClient(cfg.HTTPClient), work: newBackground()}
+	v.metadata = &document[metadata]{name: "metadata", load: v.loadMetadata, work: v.work}
+	v.metadata.outage = outage{what: "fetching the authorization server's metadata", log: cfg.Logger}
+	v.keys = &document[keySet]{name: "keys", load: v.loadKeys, work: v.work}
+	v.keys.outage = outage{what: "fetching the authorization server's keys", log: cfg.Logger}
+	v.introspection = outage{what: "introspection", log: cfg.Logger}
+	if cfg.ClientID != "" {
+		v.lookups = newLookups(v.introspect, cfg.IntrospectionCache, v.work)
+	}
+	if cfg.FollowRevocations {
+		v.revocations = newFollower(v)
+		v.work.do(v.revocations.run)
+	}
+	return v, nil
+}
+
+// Close ends the work in the background and waits for it. Afterwards, and for
+// requests that wait at that moment, the answer is ErrUnavailable. It may be called
+// more than once.
+func (v *Verifier) Close() {
+	v.work.close()
+	if v.cfg.HTTPClient == nil {
+		v.client.CloseIdleConnections()
+	}
+}
+
+// Verify finds out what an access token is worth: a JWT (RFC 9068) by the
+// server's keys, another token by introspection. It is for those who do not use
+// [Verifier.Require]; token is what stood after "Bearer ".
+//
+// The error wraps ErrInvalidToken if the token is not good here,
+// ErrInsufficientScope if it was not granted every one of scopes, or
+// ErrUnavailable if nothing could be found out, which includes that ctx has
+// ended. A JWT waits for the network only if the server's keys, or the first
+// list of revocations, are not at hand.
+func (v *Verifier) Verify(ctx context.Context, token string, scopes ...string) (Principal, error) {
+	p, err := v.verify(ctx, token)
+	if err != nil {
+		return Principal{}, err
+	}
+	if !p.HasScope(scopes...) {
+		return Principal{}, ErrInsufficientScope
+	}
+	return p.clone(), nil
+}
+
+func (v *Verifier) verify(ctx context.Context, token string) (Principal, error) {
+	switch {
+	case v.work.ctx.Err() != nil:
+		return Principal{}, unavailable(errClosed)
+	case !isToken(token) || len(token) > maxToken:
+		return Principal{}, invalid("too long, or with characters that no token has")
+	case strings.Count(token, ".") == 2: // an opaque token of the server has no dots
+		return v.verifyJWT(ctx, token)
+	case v.lookups == nil:
+		return Principal{}, invalid("not a JWT, and without Config.ClientID no other can be looked up")
+	}
+	return v.lookups.get(ctx, token)
+}
+
+// Ready reports whether tokens can be checked: the server's metadata and keys
+// are at hand or can be fetched, and the list of revocations, if it is
+// followed, has not ended. The error wraps ErrUnavailable and says what is
+// wrong. It suits a readiness probe, and a start that is to find a mistaken
+// Issuer; it does not try the ClientSecret.
+func (v *Verifier) Ready(ctx context.Context) error {
+	if v.work.ctx.Err() != nil {
+		return unavailable(errClosed)
+	}
+	m, err := v.metadata.get(ctx)
+	if err != nil {
+		return err
+	}
+	if v.lookups != nil && m.Introspection == "" {
+		return unavailable(errors.New("the server's metadata has no introspection_endpoint"))
+	}
+	if _, err := v.keys.get(ctx); err != nil {
+		return err
+	}
+	if v.revocations != nil {
+		_, err = v.revocations.list(ctx)
+	}
+	return err
+}
+
+// isToken reports whether s is a b64token, the form that RFC 6750 section 2.1
+// gives to every bearer token.
+func isToken(s string) bool {
+	body := strings.TrimRight(s, "=")
+	for i := range len(body) {
+		switch c := body[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~+/", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return body != ""
+}
