@@ -32,6 +32,7 @@ var (
 	errNoScope     = &fault{"answer: scope missing"}
 	errUnchanged   = &fault{"answer: refresh_token is the one that was sent"}
 	errOtherGrant  = &fault{"answer: the pair belongs to another grant"}
+	errInactive    = &fault{"answer: the token is not active"}
 	errSize        = &fault{"answer: not of the expected size"}
 )
 
@@ -183,11 +184,33 @@ func (a *answer) check(r *response, sent []byte, maxExpiresIn int64) error {
 	if len(a.scope) == 0 {
 		return errNoScope
 	}
-	if of, ok := grantOf(a.access, keys.AccessPrefix); !ok || !bytes.Equal(of, grant) {
+	if of, ok := grantOf(a.access, keys.AccessPrefix); !isJWT(a.access) && (!ok || !bytes.Equal(of, grant)) {
 		return errOtherGrant
 	}
 	if of, ok := grantOf(sent, keys.RefreshPrefix); sent != nil && (!ok || !bytes.Equal(of, grant)) {
 		return errOtherGrant
+	}
+	return nil
+}
+
+// isJWT tells a JWT by its three parts.
+func isJWT(token []byte) bool { return bytes.Count(token, []byte(".")) == 2 }
+
+// aliveJSON checks that an introspection says a token is alive.
+func aliveJSON(r *response) error {
+	if !r.json {
+		return errContentType
+	}
+	if !bytes.HasPrefix(r.body, []byte(`{"active":true,`)) {
+		return errInactive
+	}
+	return nil
+}
+
+// aliveEmpty checks the answer to a proxy, which says all by its status.
+func aliveEmpty(r *response) error {
+	if len(r.body) != 0 {
+		return errSize
 	}
 	return nil
 }

@@ -26,9 +26,14 @@ const (
 	Refresh Operation = "refresh" // refreshes on connections that stay open
 	Code    Operation = "code"    // redeems a fresh code
 	Connect Operation = "connect" // refreshes, each on a new TLS connection
+
+	// Of these, Chains are access tokens, which are sent again and again, and
+	// the Target's endpoint is the one that looks at them.
+	Introspect Operation = "introspect"
+	Verify     Operation = "verify" // as a proxy does, with the token in a header
 )
 
-// Operations lists those that a Load knows.
+// Operations lists those of a token endpoint.
 var Operations = []Operation{Refresh, Code, Connect}
 
 // A Target is a token endpoint and the client that uses it.
@@ -266,16 +271,21 @@ func newRun(l *Load) (*run, error) {
 	if l.Target.MaxExpiresIn == 0 {
 		l.Target.MaxExpiresIn = 300
 	}
-	r.head = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: mintage-bench\r\nAccept: application/json\r\n"+
-		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: ", u.RequestURI(), u.Host)
-	credentials := "&client_id=" + url.QueryEscape(l.Target.ClientID)
+	credentials := "client_id=" + url.QueryEscape(l.Target.ClientID)
 	if l.Target.ClientSecret != "" {
 		credentials += "&client_secret=" + url.QueryEscape(l.Target.ClientSecret)
 	}
-	if l.Operation == Code {
-		r.form = []byte("grant_type=authorization_code" + credentials + "&redirect_uri=" + url.QueryEscape(l.Target.RedirectURI) + "&code=")
-	} else {
-		r.form = []byte("grant_type=refresh_token" + credentials + "&refresh_token=")
+	common := fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: mintage-bench\r\nAccept: application/json\r\n", u.RequestURI(), u.Host)
+	r.head = []byte("POST " + common + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: ")
+	switch l.Operation {
+	case Code:
+		r.form = []byte("grant_type=authorization_code&" + credentials + "&redirect_uri=" + url.QueryEscape(l.Target.RedirectURI) + "&code=")
+	case Introspect:
+		r.form = []byte(credentials + "&token=")
+	case Verify:
+		r.head = []byte("GET " + common + "Authorization: Bearer ")
+	default:
+		r.form = []byte("grant_type=refresh_token&" + credentials + "&refresh_token=")
 	}
 	return r, nil
 }

@@ -100,8 +100,12 @@ func (w *worker) work(ctx context.Context) {
 	}
 }
 
-// build writes the request that carries a code or a refresh token.
+// build writes the request that carries a code or a token.
 func (w *worker) build(credential []byte) {
+	if w.Operation == Verify {
+		w.request = append(append(append(w.request[:0], w.head...), credential...), "\r\n\r\n"...)
+		return
+	}
 	if !plain(credential) {
 		credential = []byte(url.QueryEscape(string(credential)))
 	}
@@ -140,6 +144,14 @@ func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error
 	if w.resp.close || w.Operation == Connect {
 		w.disconnect()
 	}
+	if w.Target.FixedBody == 0 && w.resp.status == 200 {
+		switch w.Operation {
+		case Introspect:
+			return aliveJSON(&w.resp)
+		case Verify:
+			return aliveEmpty(&w.resp)
+		}
+	}
 	if err := w.answer.parse(w.resp.body); err != nil && w.resp.status == 200 {
 		return err
 	}
@@ -158,7 +170,7 @@ func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error
 func (w *worker) goOn(err error) {
 	c := w.chains
 	switch {
-	case w.Target.FixedBody != 0:
+	case w.Target.FixedBody != 0, w.resp.status == 200 && (w.Operation == Introspect || w.Operation == Verify):
 		c.next++
 	case w.resp.status == 200 && len(w.answer.refresh) > 0:
 		c.tokens[c.next] = append(c.tokens[c.next][:0], w.answer.refresh...)

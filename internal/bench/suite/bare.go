@@ -1,6 +1,10 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net"
@@ -20,8 +24,10 @@ func tunedThreads() int { return runtime.GOMAXPROCS(0) + 1 }
 
 // bare is the yardstick, in a process of its own: a net/http handler that
 // parses the form and writes a fixed JSON body, behind the same listener, TLS
-// settings and timeouts as the real server. It runs until it is killed.
-func bare(certFile, keyFile, bodyFile string) error {
+// settings and timeouts as the real server. With signing, it also makes one
+// ES256 signature for each answer, and does nothing with it. It runs until it
+// is killed.
+func bare(certFile, keyFile, bodyFile string, signing bool) error {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	body, err := os.ReadFile(bodyFile)
 	if err != nil {
@@ -31,10 +37,21 @@ func bare(certFile, keyFile, bodyFile string) error {
 	if err != nil {
 		return err
 	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
+		}
+		if signing {
+			sum := sha256.Sum256(body)
+			if _, err := ecdsa.SignASN1(rand.Reader, key, sum[:]); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(body)

@@ -126,7 +126,7 @@ func serve(ctx context.Context, program string, d *dataset) (*child, error) {
 
 // serveBare runs the yardstick with another server's certificate. Every
 // request gets body. environ adds to the environment.
-func serveBare(like *child, d *dataset, body []byte, environ ...string) (*child, error) {
+func serveBare(flag string, like *child, d *dataset, body []byte, environ ...string) (*child, error) {
 	file := filepath.Join(d.dir, "bare-body.json")
 	if err := os.WriteFile(file, body, 0o600); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func serveBare(like *child, d *dataset, body []byte, environ ...string) (*child,
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, "-bare", filepath.Join(d.dir, "dev-cert.pem"), filepath.Join(d.dir, "dev-key.pem"), file)
+	cmd := exec.Command(self, flag, filepath.Join(d.dir, "dev-cert.pem"), filepath.Join(d.dir, "dev-key.pem"), file)
 	cmd.Env = append(os.Environ(), environ...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

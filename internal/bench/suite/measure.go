@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/bench"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // What is measured, in the order of a round.
@@ -21,14 +22,21 @@ const (
 	refresh     = "refresh"
 	code        = "code"
 	large       = "large"
+	introspect  = "introspect"
+	verify      = "verify"
+	bareSigning = "bare-signing"
+	jwt         = "jwt"
 	bareConnect = "bare-connect"
 	connect     = "connect"
 )
 
-var names = []string{bareRefresh, bareTuned, refresh, code, large, bareConnect, connect}
+var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, bareSigning, jwt, code, large, bareConnect, connect}
 
 // yardstick is what each measurement is compared with.
-var yardstick = map[string]string{refresh: bareRefresh, code: bareRefresh, large: bareRefresh, connect: bareConnect}
+var yardstick = map[string]string{
+	refresh: bareRefresh, code: bareRefresh, large: bareRefresh, introspect: bareRefresh, verify: bareRefresh,
+	jwt: bareSigning, connect: bareConnect,
+}
 
 // A suite is the state of one execution.
 type suite struct {
@@ -37,9 +45,9 @@ type suite struct {
 	program string
 	report  report
 
-	small, codes, large *host
-	bare, tuned         *host
-	codeRate            float64 // redeemed per second so far; zero at first
+	small, codes, large, jwts *host
+	bare, tuned, signing      *host
+	codeRate                  float64 // redeemed per second so far; zero at first
 }
 
 // A host is a server process with the tokens that are used on it.
@@ -58,7 +66,7 @@ func measure(ctx context.Context, opt options) (err error) {
 	}
 	s := &suite{options: opt, dir: dir, report: newReport(opt)}
 	defer func() {
-		for _, h := range []*host{s.bare, s.tuned, s.small, s.codes, s.large} {
+		for _, h := range []*host{s.bare, s.tuned, s.signing, s.small, s.codes, s.large, s.jwts} {
 			if h != nil {
 				h.kill()
 			}
@@ -127,37 +135,47 @@ func (s *suite) wanted() (list []string) {
 // changes how many grants there are has a store of its own.
 func (s *suite) prepare(ctx context.Context) (err error) {
 	wants := func(name string) bool { return slices.Contains(s.wanted(), name) }
-	if s.small, err = s.host(ctx, "small", smallGrants); err != nil {
+	if s.small, err = s.host(ctx, "small", smallGrants, ""); err != nil {
 		return err
 	}
 	body, err := s.sample(ctx)
 	if err != nil {
 		return err
 	}
-	bare, err := serveBare(s.small.child, s.small.data, body)
+	bare, err := serveBare(bareFlag, s.small.child, s.small.data, body)
 	if err != nil {
 		return err
 	}
 	s.bare = &host{child: bare, chains: bench.Split(s.small.data.tokens, s.connections)}
-	tuned, err := serveBare(s.small.child, s.small.data, body, fmt.Sprintf("GOGC=%d", tunedGC), fmt.Sprintf("GOMAXPROCS=%d", tunedThreads()))
+	tuned, err := serveBare(bareFlag, s.small.child, s.small.data, body, fmt.Sprintf("GOGC=%d", tunedGC), fmt.Sprintf("GOMAXPROCS=%d", tunedThreads()))
 	if err != nil {
 		return err
 	}
 	s.tuned = &host{child: tuned, chains: bench.Split(s.small.data.tokens, s.connections)}
+	if wants(jwt) {
+		signing, err := serveBare(signingFlag, s.small.child, s.small.data, body)
+		if err != nil {
+			return err
+		}
+		s.signing = &host{child: signing, chains: bench.Split(s.small.data.tokens, s.connections)}
+		if s.jwts, err = s.host(ctx, "jwts", smallGrants, store.TokenJWT); err != nil {
+			return err
+		}
+	}
 	if wants(code) {
-		if s.codes, err = s.host(ctx, "codes", 0); err != nil {
+		if s.codes, err = s.host(ctx, "codes", 0, ""); err != nil {
 			return err
 		}
 	}
 	if wants(large) {
-		s.large, err = s.host(ctx, "large", s.grants)
+		s.large, err = s.host(ctx, "large", s.grants, "")
 	}
 	return err
 }
 
-func (s *suite) host(ctx context.Context, name string, grants int) (*host, error) {
+func (s *suite) host(ctx context.Context, name string, grants int, format store.TokenFormat) (*host, error) {
 	note("making a store with %s grants", thousands(float64(grants)))
-	data, err := makeDataset(ctx, filepath.Join(s.dir, name), grants)
+	data, err := makeDataset(ctx, filepath.Join(s.dir, name), grants, format)
 	if err != nil {
 		return nil, err
 	}
@@ -206,11 +224,24 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 		}
 	case large:
 		h = s.large
+	case bareSigning:
+		h = s.signing
+	case jwt:
+		h = s.jwts
 	}
 	if name == connect || name == bareConnect {
 		l.Operation = bench.Connect
 	}
 	l.Target, l.Chains, l.PID = h.target, h.chains, h.pid()
+	if name == introspect || name == verify {
+		// They live five minutes, so each run has its own.
+		tokens, err := h.data.accessTokens()
+		if err != nil {
+			return measured{}, err
+		}
+		l.Operation, l.Chains = bench.Operation(name), bench.Split(tokens, s.connections)
+		l.Target.Endpoint = strings.Replace(l.Target.Endpoint, "/access_token?", "/"+name+"?", 1)
+	}
 	r, err := h.load(ctx, l)
 	if err == nil && name == code {
 		s.codeRate = r.Throughput()

@@ -49,7 +49,7 @@ func (s *suite) finish(ctx context.Context, rotated int) error {
 		}
 		s.report.usage[name] = u
 	}
-	for _, h := range []*host{s.small, s.codes, s.large} {
+	for _, h := range []*host{s.small, s.codes, s.large, s.jwts} {
 		if h == nil {
 			continue
 		}
@@ -78,6 +78,14 @@ func (r *report) title(name string) string {
 		return "code exchange"
 	case large:
 		return "refresh, opaque tokens, " + thousands(float64(r.grants)) + " grants"
+	case introspect:
+		return "introspection, opaque access token"
+	case verify:
+		return "verification for a proxy, opaque access token"
+	case bareSigning:
+		return "bare handler and one ES256 signature"
+	case jwt:
+		return "refresh, ES256 JWT access token"
 	case bareConnect:
 		return "bare handler, new TLS connection each"
 	}
@@ -155,6 +163,14 @@ func (r *report) bars() (list []bar) {
 		list = append(list,
 			bar{what: "the same of the bare handler with the server's settings, throughput", measured: fmt.Sprintf("%.3f", r.ratio(refresh, bareTuned, measured.Throughput))},
 			bar{what: "the same, CPU per request", measured: fmt.Sprintf("%.3f", r.ratio(refresh, bareTuned, measured.cpu))})
+	}
+	atLeast("introspection, throughput of bare", introspect, bareRefresh, 0.6)
+	atLeast("verification, throughput of bare", verify, bareRefresh, 0.7)
+	if len(r.runs[jwt]) > 0 {
+		v := r.ratio(bareSigning, jwt, measured.Throughput)
+		list = append(list, bar{"refresh with a JWT, cost of bare and one signature (inverse throughput)", fmt.Sprintf("%.3f", v), "≤ 1.50", v <= 1.5})
+		v = r.ratio(jwt, bareSigning, measured.cpu)
+		list = append(list, bar{"the same, CPU per request", fmt.Sprintf("%.3f", v), "≤ 1.50", v <= 1.5})
 	}
 	atLeast("code exchange, throughput of bare", code, bareRefresh, 0.4)
 	atLeast(thousands(float64(r.grants))+" grants, throughput of "+thousands(smallGrants), large, refresh, 0.85)

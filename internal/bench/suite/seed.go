@@ -40,7 +40,7 @@ type dataset struct {
 
 // makeDataset makes a data directory with n grants, as they would be had they
 // been redeemed at some time in the last twenty days.
-func makeDataset(ctx context.Context, dir string, n int) (_ *dataset, err error) {
+func makeDataset(ctx context.Context, dir string, n int, format store.TokenFormat) (_ *dataset, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func makeDataset(ctx context.Context, dir string, n int) (_ *dataset, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	directory, err := issuer.OpenDirectory(ctx, st, kek, slog.New(slog.DiscardHandler), time.Now)
+	directory, err := issuer.OpenDirectory(ctx, st, kek, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func makeDataset(ctx context.Context, dir string, n int) (_ *dataset, err error)
 	if err != nil {
 		return nil, err
 	}
-	registration := issuer.Registration{Name: "Benchmark", RedirectURIs: []string{callback}, Scope: scope, Auth: store.AuthEither}
+	registration := issuer.Registration{Name: "Benchmark", RedirectURIs: []string{callback}, Scope: scope, Auth: store.AuthEither, TokenFormat: format}
 	policy := grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * day}
 	client, secret, err := registration.Client(realm, view.Ring, policy, grant.At(time.Now()))
 	if err != nil {
@@ -128,6 +128,26 @@ func (d *dataset) makeGrant(ctx context.Context, st store.Store, p grant.Policy)
 		return "", err
 	}
 	return d.ring.SealRefresh(g.KeyID, realm, keys.Token{GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt})
+}
+
+// accessTokens makes an access token of each grant, as its first answer would
+// have held one.
+func (d *dataset) accessTokens() ([]string, error) {
+	now := grant.At(time.Now())
+	key := d.ring.Current(keys.MAC, now)
+	list := make([]string, len(d.tokens))
+	for i, text := range d.tokens {
+		t, err := d.ring.OpenRefresh(realm, text)
+		if err == nil {
+			list[i], err = d.ring.SealAccess(key, realm, keys.Token{
+				GrantID: t.GrantID, Generation: 1, IssuedAt: now, ExpiresAt: now.Add(5 * time.Minute), Bits: oauth.Scope(scope).All(),
+			})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // newCode authorizes a new subject of 36 bytes.
