@@ -1,7 +1,7 @@
 .PHONY: bench bench-smoke
 
-bench: ## the server against a bare net/http handler: one table, in about five minutes
+bench: ## the server against a bare net/http handler: one table, in about six minutes
 	go run ./internal/bench/suite
 
-bench-smoke: ## the same in half a minute, for its checks; its figures mean nothing
+bench-smoke: ## the same in a minute, for its checks; its figures mean nothing
 	go run ./internal/bench/suite -quick
