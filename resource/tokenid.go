@@ -39,7 +39,7 @@ func instant(b []byte) int64 {
 }
 
 // A blind is how a public list names a grant, a subject or a client: it
-// confirms a name to those who know it and tells it to nobody else.
+// confirms a name to those who know or guess it.
 type blind [16]byte
 
 func blindGrant(id [16]byte) blind {

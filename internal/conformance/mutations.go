@@ -255,7 +255,7 @@ var Mutations = []Mutation{
 	},
 	{
 		Name: "demands that contradict each other", File: "internal/server/bearer.go",
-		Old: `if audience != "" && audience != h {`, New: `if audience == "-" {`,
+		Old: `case audience != "" && audience != h:`, New: `case audience == "-":`,
 		Test: here + "TestTL21",
 	},
 }

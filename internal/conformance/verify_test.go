@@ -227,6 +227,7 @@ func TestTL21_BelowVerifyThePathAndTheQueryAreTheClients(t *testing.T) {
 		for _, target := range []string{
 			"/any/path", "/any/path/", "/a//b", "/a/./b", "/a/../b", "/../access_token", "/%2e%2e/access_token", "/a%2Fb", "/%C3%BC", "/x?scope=z&aud=z",
 			"/x?id=1&id=2", "/x?a;b", "/x?%zz", "/x?realm=/other", "/x?access_token=y",
+			"/a/?id=1&id=2", "/a/?scope=z", "//a?scope=z", "/a%2Fb?scope=z", "/a/../b?a;b",
 		} {
 			r := ask("GET", prefix+target, bearer(pair.AccessToken), "X-Required-Scope: a")
 			if a := d.send(r); a.status != http.StatusOK || a.header["X-Auth-Client"] == nil {

@@ -152,7 +152,7 @@ func (v *View) cutoffsSince(realm string, since grant.Instant, skew time.Duratio
 }
 
 // blind names something in a list that everybody can read: it confirms a name
-// to those who know it, and tells it to nobody else.
+// to those who know or guess it.
 func blind(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])

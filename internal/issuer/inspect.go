@@ -68,6 +68,10 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	if why != grant.Allowed {
 		return Token{}, &Refused{Why: why, GrantID: t.GrantID}
 	}
+	if t.jwt && (!g.Scope.Covers(t.scope) || t.subject != g.Subject || t.clientID != g.ClientID) {
+		// The signature is good and the grant says otherwise: we did not make it.
+		return Token{}, &Refused{Why: grant.TokenUnknown, GrantID: t.GrantID}
+	}
 	out := Token{
 		GrantID: g.ID, ClientID: g.ClientID, Subject: g.Subject, Scope: t.scope, Audience: t.audience,
 		IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, First: t.Generation == 1,
@@ -149,6 +153,8 @@ type accessToken struct {
 	jwt      bool
 	scope    oauth.Scope
 	audience []string
+
+	subject, clientID string
 }
 
 // openAccess checks that a text is an access token of this issuer, of either
@@ -176,7 +182,7 @@ func (iss *Issuer) openAccess(view *View, text string) (accessToken, error) {
 			GrantID: grant.ID(id[:16]), Generation: binary.BigEndian.Uint32(id[16:]),
 			IssuedAt: readInstant(id[20:]), ExpiresAt: grant.Instant(c.ExpiresAt) * 1000,
 		},
-		jwt: true, scope: c.Scope, audience: c.Audience,
+		jwt: true, scope: c.Scope, audience: c.Audience, subject: c.Subject, clientID: c.ClientID,
 	}, nil
 }
 

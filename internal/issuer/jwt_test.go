@@ -172,6 +172,35 @@ func TestASignedIntrospectionIsForItsCallerAndNoAccessToken(t *testing.T) {
 
 // Whatever else our keys sign, now or later, is no access token, even with the
 // claims of one (RFC 8725 section 3.11).
+// Whoever stole a signing key can make the service's own signatures. A grant's
+// row still bounds what such a token is good for.
+func TestAGenuineSignatureIsBoundedByTheGrant(t *testing.T) {
+	s := newResource(t)
+	s.format(store.TokenJWT)
+	typ, claims := s.claims(s.login().AccessToken)
+	sign := func(name string, value any) string {
+		changed := maps.Clone(claims)
+		changed[name] = value
+		text, err := json.Marshal(changed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jwt, err := s.view().Ring.Sign(keys.ES256, typ, text, s.now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return jwt
+	}
+	if _, err := s.inspect(sign("aud", "https://elsewhere.example")); err != nil {
+		t.Fatalf("a token made by hand: %v", err) // so the others are refused for what they say
+	}
+	for name, value := range map[string]any{
+		"scope": claims["scope"].(string) + " other", "sub": "mallory", "client_id": "another", "iss": "https://elsewhere.example",
+	} {
+		s.tokenDead(grant.TokenUnknown)(s.inspect(sign(name, value)))
+	}
+}
+
 func TestOnlyTheTypesOfAccessTokensAreOnes(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)

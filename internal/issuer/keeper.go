@@ -66,6 +66,10 @@ func (d *Directory) rotate(ctx context.Context) error {
 	if len(due) == 0 {
 		return nil
 	}
+	// An RSA key is much work: not for a store that does not even answer.
+	if err := d.Poll(ctx); err != nil {
+		return err
+	}
 	drafts, err := newDrafts(purposesOf(due))
 	if err != nil {
 		return err

@@ -32,6 +32,7 @@ func (s *Server) bearer(ctx context.Context, r *http.Request, x *exchange) (text
 		return "", t, oauth.ErrNoBearer
 	}
 	_, text, _ = strings.Cut(h[0], " ")
+	text = strings.TrimLeft(text, " ") // RFC 6750 section 2.1: one or more
 	if len(h) > 1 || text == "" || len(text) > maxBearer || strings.ContainsAny(text, " ,") {
 		return "", t, oauth.ErrBearer
 	}
@@ -90,7 +91,9 @@ func (s *Server) verify(ctx context.Context, r *http.Request, x *exchange) (answ
 func (s *Server) demands(r *http.Request, x *exchange) (scope oauth.Scope, audience string, err error) {
 	query := r.URL.RawQuery
 	if x.path == verifyBelow && r.PathValue("rest") != "" {
-		query = "" // it came with the path, and is the client's own
+		// It came with the path, and is the client's own. With nothing but a
+		// slash, it may be a proxy's whose address has one too many.
+		query = ""
 	}
 	p, realm, err := oauth.ParseParams(query, "", false)
 	if err != nil {

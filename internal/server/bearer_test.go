@@ -82,13 +82,16 @@ func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
 		{"scope=a", []string{"b c", "a d"}, nil, false, "a b c d", "", nil},
 		{"aud=x", nil, []string{"x", "x"}, false, "", "x", nil},
 		{"", nil, []string{"x"}, false, "", "x", nil},
-		{"realm=api&x=y", []string{""}, nil, false, "", "", nil},
+		{"realm=api&x=y", nil, nil, false, "", "", nil},
 		{"scope=a&aud=y&realm=/other&a;b", []string{"b"}, []string{"x"}, true, "b", "x", nil},
 
 		{"aud=x", nil, []string{"y"}, false, "", "", oauth.ErrRepeated},
-		{"aud=x", nil, []string{""}, false, "", "", oauth.ErrRepeated},
+		{"aud=x", nil, []string{""}, false, "", "", oauth.ErrMalformedValue},
+		{"aud=", nil, nil, false, "", "", oauth.ErrMalformedValue},
+		{"scope", nil, nil, false, "", "", oauth.ErrMalformedValue},
+		{"scope=a", []string{" "}, nil, false, "", "", oauth.ErrMalformedValue},
 		{"", nil, []string{"x", "y"}, false, "", "", oauth.ErrRepeated},
-		{"", nil, []string{"x", ""}, false, "", "", oauth.ErrRepeated},
+		{"", nil, []string{"x", ""}, false, "", "", oauth.ErrMalformedValue},
 		{"scope=a&scope=a", nil, nil, false, "", "", oauth.ErrRepeated},
 		{"scope=%22", nil, nil, false, "", "", oauth.ErrMalformedValue},
 		{"", []string{"\u00fc"}, nil, false, "", "", oauth.ErrMalformedValue},
@@ -102,6 +105,7 @@ func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
 		x := &exchange{}
 		if x.path = "verify"; c.below {
 			x.path = verifyBelow
+			r.SetPathValue("rest", "a/b")
 		}
 		scope, audience, err := s.demands(r, x)
 		if scope != c.wantScope || audience != c.wantAud || err != c.err {

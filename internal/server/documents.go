@@ -17,6 +17,7 @@ type document struct {
 	media  string
 	body   []byte
 	maxAge time.Duration
+	tag    string // entityTag of body; "" to have it made
 }
 
 // published serves a document to whoever asks, unchanged by anything in the
@@ -37,7 +38,10 @@ func (s *Server) published(load func(context.Context, *http.Request) (document, 
 		if err != nil {
 			return answer{}, err
 		}
-		etag := entityTag(d.body)
+		etag := d.tag
+		if etag == "" {
+			etag = entityTag(d.body)
+		}
 		h := http.Header{
 			"Cache-Control": {"public, max-age=" + strconv.FormatInt(int64(d.maxAge/time.Second), 10)},
 			"Content-Type":  {d.media},

@@ -98,6 +98,7 @@ func (s *Server) errorAnswer(h http.Header, x *exchange, err error) answer {
 		h["Connection"] = headerClose
 	}
 	if told.Code == "" {
+		a.header = http.Header{"Content-Type": nil}
 		return a
 	}
 	a.body, _ = json.Marshal(struct {

@@ -17,7 +17,7 @@ func (s *Server) keySet(context.Context, *http.Request) (document, error) {
 		return document{}, err
 	}
 	body, err := json.Marshal(map[string]any{"keys": list})
-	return document{"application/json", body, s.issuer.Directory.Schedule.MaxAge}, err
+	return document{media: "application/json", body: body, maxAge: s.issuer.Directory.Schedule.MaxAge}, err
 }
 
 // keyFile is one key of the set in PEM, for verifiers that read no JWKS.
@@ -30,5 +30,5 @@ func (s *Server) keyFile(_ context.Context, r *http.Request) (document, error) {
 	if err == nil && !found {
 		err = oauth.ErrNotFound
 	}
-	return document{"application/x-pem-file", text, s.issuer.Directory.Schedule.MaxAge}, err
+	return document{media: "application/x-pem-file", body: text, maxAge: s.issuer.Directory.Schedule.MaxAge}, err
 }

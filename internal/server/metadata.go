@@ -84,5 +84,5 @@ func (s *Server) describe() []byte {
 }
 
 func (s *Server) metadata(context.Context, *http.Request) (document, error) {
-	return document{"application/json", s.description, metadataMaxAge}, nil
+	return document{media: "application/json", body: s.description, maxAge: metadataMaxAge}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -61,6 +62,7 @@ type Server struct {
 	handler  http.Handler
 
 	description []byte // the metadata
+	revoked     atomic.Pointer[publishedList]
 
 	undeclared sync.Once // to warn of a proxy
 }
@@ -90,7 +92,8 @@ func exactPaths(mux *http.ServeMux, anything map[string]http.Handler, notFound h
 			return
 		}
 		for prefix, h := range anything {
-			if strings.HasPrefix(r.URL.Path, prefix) {
+			if rest, below := strings.CutPrefix(r.URL.Path, prefix); below {
+				r.SetPathValue("rest", rest)
 				h.ServeHTTP(w, r)
 				return
 			}

@@ -92,7 +92,7 @@ type Store interface {
 
 	// Revocations lists the grants that were revoked, or whose access tokens
 	// were, at or after an instant, the latest first, as they are by now. It
-	// looks at no more than limit events, which is at least 1: none at or after
+	// lists no more than limit of them, which is at least 1: none at or after
 	// the instant that it returns is missing.
 	Revocations(ctx context.Context, since grant.Instant, limit int) (list []Revocation, from grant.Instant, err error)
 

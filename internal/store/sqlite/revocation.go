@@ -12,8 +12,8 @@ import (
 
 const (
 	// Events tell which grants were revoked lately; their rows tell the rest.
-	revokedSQL = `SELECT about, at FROM events WHERE at >= ? AND name IN ('code_replayed', 'refresh_replayed', 'grant_revoked', 'access_revoked')
-		ORDER BY at DESC LIMIT ?`
+	revokedSQL = `SELECT about, max(at) AS latest FROM events WHERE at >= ? AND name IN ('code_replayed', 'refresh_replayed', 'grant_revoked', 'access_revoked')
+		GROUP BY about ORDER BY latest DESC LIMIT ?`
 	// A parameter for each grant follows.
 	floorsSQL = `SELECT id, state, access_floor FROM grants WHERE prefix IN (?`
 	// floorsAtOnce bounds those of one statement.
@@ -70,7 +70,8 @@ func (s *Store) floors(ctx context.Context, list []store.Revocation) error {
 	return rows.Err()
 }
 
-// revokedSince reads the events, and lists each grant once.
+// revokedSince reads the events. However often a grant's access tokens were
+// revoked, it counts once: nobody fills the list with one grant.
 func (s *Store) revokedSince(ctx context.Context, since grant.Instant, limit int) (list []store.Revocation, from grant.Instant, err error) {
 	rows, err := s.db.QueryContext(ctx, revokedSQL, int64(since), limit+1)
 	if err != nil {
@@ -78,7 +79,6 @@ func (s *Store) revokedSince(ctx context.Context, since grant.Instant, limit int
 	}
 	defer rows.Close()
 	from = since
-	known := map[grant.ID]bool{}
 	for n := 0; rows.Next(); n++ {
 		var about string
 		var event grant.Instant
@@ -93,10 +93,7 @@ func (s *Store) revokedSince(ctx context.Context, since grant.Instant, limit int
 		if err != nil {
 			return nil, 0, err
 		}
-		if !known[id] {
-			known[id] = true
-			list = append(list, store.Revocation{GrantID: id, At: event})
-		}
+		list = append(list, store.Revocation{GrantID: id, At: event})
 	}
 	return list, from, rows.Err()
 }

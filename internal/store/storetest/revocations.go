@@ -58,7 +58,19 @@ var revocationPromises = []promise{
 		}
 		sameRevocations(t, st, base, 10, base, store.Revocation{GrantID: kept.ID, Floor: grant.Never, At: base + 10})
 	}},
-	{"Revocations looks at no more events than it may, and says from when on it knows all", func(t *testing.T, db Database) {
+	{"Revocations counts a grant once, however often its access tokens were revoked", func(t *testing.T, db Database) {
+		st := open(t, db)
+		often, other := newGrant(1), newGrant(2)
+		create(t, st, often, other)
+		end(t, st, other, store.EventGrantRevoked, base+10)
+		for n := range grant.Instant(20) {
+			often = raise(t, st, often, base+20+n, base+20+n)
+		}
+		sameRevocations(t, st, base, 2, base,
+			store.Revocation{GrantID: often.ID, Floor: base + 39, At: base + 39},
+			store.Revocation{GrantID: other.ID, Floor: grant.Never, At: base + 10})
+	}},
+	{"Revocations lists no more grants than it may, and says from when on it knows all", func(t *testing.T, db Database) {
 		st := open(t, db)
 		var newest []store.Revocation
 		for n := range 5 {

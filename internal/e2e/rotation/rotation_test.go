@@ -1,0 +1,221 @@
+//go:build e2e
+
+// Package rotation lets every key of a loaded server rotate every two seconds,
+// and checks that nobody notices.
+package rotation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// A verifier is as lazy as the published keys allow: it keeps them for the
+// whole max-age, and never asks again for a key that it does not know. It
+// meets the signature of an unpublished key as a refusal.
+type verifier struct {
+	*world
+	set     jose.JSONWebKeySet
+	fetched time.Time
+	maxAge  time.Duration
+}
+
+func (v *verifier) verify(ctx context.Context, token string) (kid string, err error) {
+	if time.Since(v.fetched) > v.maxAge {
+		// The age counts from before the request: the set is no newer.
+		began := time.Now()
+		if v.set, v.maxAge, err = v.keys(ctx); err != nil {
+			return "", err
+		}
+		v.fetched = began
+	}
+	signed, err := jose.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil {
+		return "", err
+	}
+	kid = signed.Signatures[0].Header.KeyID
+	known := v.set.Key(kid)
+	if len(known) != 1 {
+		return kid, fmt.Errorf("key %s is not among the %d keys fetched %s ago", kid, len(v.set.Keys), time.Since(v.fetched))
+	}
+	_, err = signed.Verify(known[0])
+	return kid, err
+}
+
+// A world is the server under test and what was seen of its keys.
+type world struct {
+	*binary.Server
+	base   string
+	client *http.Client
+
+	mu     sync.Mutex
+	signed map[string]int // JWTs, by their key
+	tokens int            // that were checked
+}
+
+func (w *world) keys(ctx context.Context) (set jose.JSONWebKeySet, maxAge time.Duration, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.base+"/jwks", nil)
+	if err != nil {
+		return set, 0, err
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return set, 0, err
+	}
+	defer resp.Body.Close()
+	_, age, ok := strings.Cut(resp.Header.Get("Cache-Control"), "max-age=")
+	seconds, err := strconv.Atoi(age)
+	if resp.StatusCode != http.StatusOK || !ok || err != nil {
+		return set, 0, fmt.Errorf("keys: status %d, Cache-Control %q", resp.StatusCode, resp.Header.Get("Cache-Control"))
+	}
+	return set, time.Duration(seconds) * time.Second, json.NewDecoder(resp.Body).Decode(&set)
+}
+
+// active asks the server itself about a token.
+func (w *world) active(ctx context.Context, id, secret, token string) error {
+	form := url.Values{"token": {token}, "client_id": {id}, "client_secret": {secret}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+"/introspect", strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var a struct {
+		Active bool `json:"active"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil || !a.Active {
+		return fmt.Errorf("introspection: status %d, active %t, %v", resp.StatusCode, a.Active, err)
+	}
+	return nil
+}
+
+// chain redeems a code and refreshes until the end, keeping every access token
+// for a while to check it again.
+func (w *world) chain(ctx context.Context, id, secret, code string, pause time.Duration) error {
+	v := &verifier{world: w}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {w.RedirectURI}, "client_id": {id}, "client_secret": {secret}}
+	var kept []string
+	for ctx.Err() == nil {
+		a, err := w.Post(ctx, w.client, form)
+		if err != nil && ctx.Err() != nil {
+			return nil
+		}
+		if err != nil || a.Status != http.StatusOK {
+			return fmt.Errorf("%s: status %d %s, %v", form.Get("grant_type"), a.Status, a.Error, err)
+		}
+		kept = append(kept, a.AccessToken)
+		// The newest, which a key has signed that is perhaps in use for a
+		// moment only, and the oldest, whose key is long retired.
+		for _, token := range []string{kept[len(kept)-1], kept[0]} {
+			if err := w.check(ctx, v, id, secret, token); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+		if len(kept) == 100 {
+			kept = kept[1:]
+		}
+		form = url.Values{"grant_type": {"refresh_token"}, "refresh_token": {a.RefreshToken}, "client_id": {id}, "client_secret": {secret}}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+func (w *world) check(ctx context.Context, v *verifier, id, secret, token string) error {
+	if err := w.active(ctx, id, secret, token); err != nil {
+		return err
+	}
+	kid := "mac"
+	if strings.Count(token, ".") == 2 {
+		var err error
+		if kid, err = v.verify(ctx, token); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.signed[kid]++
+	w.tokens++
+	return nil
+}
+
+// Keys rotate every two seconds. Codes wait over several rotations of the
+// sealing key, refresh tokens over several of the MAC key, and JWTs are checked
+// by verifiers that keep the published keys as long as they may.
+func TestMD19_KeysRotateUnderLoadAndNobodyNotices(t *testing.T) {
+	s := binary.Start(t, t.TempDir(), "--key-lifetime", "2s", "--key-lead", "16s", "--jwks-max-age", "1s")
+	base, _, _ := strings.Cut(s.TokenEndpoint, "/access_token")
+	w := &world{Server: s, base: base, client: &http.Client{Transport: s.Transport(t, "")}, signed: map[string]int{}}
+	s.Run(t, "client", "update", s.ClientID, "--access-token-format", "jwt")
+	var opaque struct {
+		ID     string `json:"client_id"`
+		Secret string `json:"client_secret"`
+	}
+	out := s.Run(t, "client", "create", "--json", "--name", "Opaque", "--redirect-uri", s.RedirectURI, "--scope", "read")
+	if err := json.Unmarshal([]byte(out), &opaque); err != nil {
+		t.Fatal(err)
+	}
+
+	length := time.Duration(binary.Scaled(26, 180)) * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	var wg sync.WaitGroup
+	run := func(id, secret, code string, pause time.Duration) {
+		wg.Go(func() {
+			if err := w.chain(ctx, id, secret, code, pause); err != nil {
+				t.Error(err)
+				cancel()
+			}
+		})
+	}
+	run(opaque.ID, opaque.Secret, s.Code(t, "carol", "--client", opaque.ID), 50*time.Millisecond)
+	run(opaque.ID, opaque.Secret, s.Code(t, "dave", "--client", opaque.ID), 7*time.Second)
+	for i := range 4 {
+		code, err := s.FastCode(ctx, fmt.Sprintf("user-%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// One is refreshed every seven seconds: three keys later.
+		run(s.ClientID, s.ClientSecret, code, []time.Duration{20 * time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 7 * time.Second}[i])
+	}
+	// Codes that are redeemed six seconds after their issue: three keys later.
+	for ctx.Err() == nil {
+		code, err := s.FastCode(ctx, "late")
+		if err != nil && ctx.Err() == nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(6 * time.Second):
+			a, err := s.Post(ctx, w.client, s.ExchangeForm(code))
+			if ctx.Err() == nil && (err != nil || a.Status != http.StatusOK) {
+				t.Errorf("a code of six seconds: status %d %s, %v", a.Status, a.Error, err)
+				cancel()
+			}
+		}
+	}
+	wg.Wait()
+	// The first rotation is eleven seconds after the start, when verifiers can
+	// know of it, and then there is one every two seconds.
+	if keys := len(w.signed) - 1; keys < 4 || w.tokens < 200 {
+		t.Errorf("%d tokens, signed by %d keys: too few to mean anything", w.tokens, keys)
+	}
+	t.Logf("%d tokens of %d signing keys", w.tokens, len(w.signed)-1)
+}
