@@ -20,10 +20,27 @@ const repository = "../../.."
 
 // runByCI are blocks that the continuous integration runs as its own commands,
 // and that this test, which is one of theirs, cannot. Each must exist, so that
-// the list does not outlive the page.
+// the list does not outlive the page. Those of the how-to pages are run, with
+// the proxies that they are about, by the tests in internal/e2e/resource.
 var runByCI = map[string][]string{
-	"README.md": {"make test"},
+	"README.md":                    {"make test"},
+	"docs/how-to/nginx.md":         {askProxy + askWithoutScope},
+	"docs/how-to/caddy.md":         {askProxy + askWithoutScope},
+	"docs/how-to/haproxy.md":       {askProxy + askWithoutScope},
+	"docs/how-to/phantom-token.md": {askProxy},
+	"docs/how-to/spring.md":        {askAsSpring},
 }
+
+const (
+	askProxy = `ask() { curl --silent --output /dev/null --write-out '%{http_code} %header{www-authenticate}\n' "$@" https://api.example.com/reports; }
+ask
+ask --header "Authorization: Bearer forged"
+ask --header "Authorization: Bearer $token"`
+	askWithoutScope = `
+ask --header "Authorization: Bearer $token" --data month=5`
+	askAsSpring = `curl --silent --user "$id:$secret" --data-urlencode "token=$token" https://auth.example.com/oauth2/introspect | jq -r '.active, .sub, .scope'
+curl --silent --user "$id:$secret" --data-urlencode "token=forged" https://auth.example.com/oauth2/introspect`
+)
 
 // pages are the files of the documentation, by their path in the repository.
 func pages(t *testing.T) []string {

@@ -1,0 +1,37 @@
+//go:build e2e
+
+package resource
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// startCaddy runs Debian's Caddy with the site that the page shows. The
+// options before it keep it away from the ports and the administration address
+// of a Caddy that this machine may have.
+func startCaddy(t *testing.T, w *world, mintage string) *front {
+	t.Helper()
+	behind := startAPI(t)
+	address := freeAddress(t)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, _ := w.ca.certify(t, "api.example.com")
+	site := here(t, shown(t, "caddy.md", "/etc/caddy/Caddyfile"),
+		"https://auth.example.com", "https://"+mintage,
+		"127.0.0.1:8080", behind.address,
+		"/etc/ssl/api.example.com.crt", cert, "/etc/ssl/private/api.example.com.key", key)
+	dir := t.TempDir()
+	options := fmt.Sprintf("{\n\tadmin off\n\tauto_https disable_redirects\n\tdefault_bind 127.0.0.1\n\thttps_port %s\n\tskip_install_trust\n}\n", port)
+	cmd := exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", write(t, filepath.Join(dir, "Caddyfile"), options+site))
+	// The authority that has certified Mintage is one of the system's.
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir, "SSL_CERT_FILE="+w.ca.file)
+	serve(t, cmd, address)
+	return newFront(w, "Caddy", address, behind)
+}

@@ -1,0 +1,108 @@
+//go:build e2e
+
+package resource
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const howTo = "../../../docs/how-to"
+
+// A block is a fenced block of a how-to page.
+type block struct {
+	language, text string
+}
+
+func blocks(t *testing.T, page string) (list []block) {
+	t.Helper()
+	var current *block
+	for line := range strings.SplitSeq(string(readFile(t, filepath.Join(howTo, page))), "\n") {
+		language, isFence := strings.CutPrefix(line, "```")
+		switch {
+		case isFence && current == nil:
+			current = &block{language: language}
+		case isFence:
+			list = append(list, *current)
+			current = nil
+		case current != nil:
+			current.text += line + "\n"
+		}
+	}
+	if current != nil {
+		t.Fatalf("%s: a block is not closed", page)
+	}
+	return list
+}
+
+// shown is the file that a page shows: the block whose first line names it.
+func shown(t *testing.T, page, name string) string {
+	t.Helper()
+	for _, b := range blocks(t, page) {
+		if first, _, _ := strings.Cut(b.text, "\n"); strings.HasSuffix(first, " "+name) {
+			return b.text
+		}
+	}
+	t.Fatalf("%s: there is no block that begins with the name %s", page, name)
+	return ""
+}
+
+// here is a page's file on this machine: addresses and places of files are
+// replaced, in pairs, and nothing else. Each must occur.
+func here(t *testing.T, text string, pairs ...string) string {
+	t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(text, pairs[i]) {
+			t.Fatalf("the page's file does not have %q any more", pairs[i])
+		}
+		text = strings.ReplaceAll(text, pairs[i], pairs[i+1])
+	}
+	return text
+}
+
+// runChecks runs the page's commands that check an installation, as they
+// stand there, and compares what they print with what the page promises.
+// connect says where the names of the commands' URLs are on this machine.
+func runChecks(t *testing.T, w *world, page string, token string, connect map[string]string) {
+	t.Helper()
+	home := t.TempDir()
+	rc := fmt.Sprintf("cacert = %q\n", w.ca.file)
+	for name, address := range connect {
+		rc += fmt.Sprintf("connect-to = \"%s:443:%s\"\n", name, address)
+	}
+	write(t, filepath.Join(home, ".curlrc"), rc)
+	list, ran := blocks(t, page), 0
+	for i, b := range list {
+		if b.language != "sh" || !strings.Contains(b.text, "curl ") || i+1 == len(list) || list[i+1].language != "text" {
+			continue
+		}
+		var stderr bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", b.text)
+		cmd.Dir, cmd.Stderr = home, &stderr
+		cmd.Env = append(os.Environ(), "HOME="+home, "CURL_HOME="+home, "token="+token, "id="+w.api.ID, "secret="+w.api.Secret)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s\n%s", page, err, b.text, &stderr)
+		}
+		if strings.TrimSpace(string(out)) != strings.TrimSpace(list[i+1].text) {
+			t.Errorf("%s: the commands\n%s\nprint\n%s\nand the page promises\n%s", page, b.text, out, list[i+1].text)
+		}
+		ran++
+	}
+	if ran == 0 {
+		t.Errorf("%s: no command was run", page)
+	}
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}

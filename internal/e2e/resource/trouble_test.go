@@ -1,0 +1,144 @@
+//go:build e2e
+
+package resource
+
+import (
+	"crypto/tls"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A standIn is in Mintage's place, for what cannot be had of it at will. Its
+// answers have all that a good one has, but for what its mode is about.
+type standIn struct {
+	address string
+	mode    atomic.Value // string
+	mu      sync.Mutex
+	asked   []*http.Request
+}
+
+const (
+	good     = "good"
+	busy     = "503"
+	bug      = "500"
+	moved    = "302"
+	hanging  = "hanging"
+	impostor = "certified by somebody else"
+)
+
+func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.asked = append(s.asked, r)
+	s.mu.Unlock()
+	for name, value := range map[string]string{"X-Auth-Subject": "alice", "X-Auth-Client": "c", "X-Auth-Scope": "read", "X-Auth-Expires": "1", "Content-Type": "application/jwt"} {
+		w.Header().Set(name, value)
+	}
+	switch s.mode.Load() {
+	case busy:
+		w.Header().Set("Retry-After", "2")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case bug:
+		w.WriteHeader(http.StatusInternalServerError)
+	case moved:
+		w.Header().Set("Location", "https://auth.example.com/elsewhere")
+		w.WriteHeader(http.StatusFound)
+	case hanging:
+		select { // longer than a proxy may wait
+		case <-r.Context().Done():
+		case <-time.After(time.Minute):
+		}
+	}
+	if strings.HasSuffix(r.URL.Path, "/introspect") {
+		w.Write([]byte("a.b.c"))
+	}
+}
+
+func startStandIn(t *testing.T, w *world) *standIn {
+	t.Helper()
+	s := &standIn{}
+	s.mode.Store(good)
+	load := func(a *authority) *tls.Config {
+		cert, key, _ := a.certify(t, "auth.example.com")
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &tls.Config{Certificates: []tls.Certificate{pair}}
+	}
+	genuine, fake := load(w.ca), load(newAuthority(t))
+	fake.SessionTicketsDisabled = true // somebody else cannot resume our sessions
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		if s.mode.Load() == impostor {
+			return fake, nil
+		}
+		return genuine, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: s}
+	go server.Serve(listener)
+	t.Cleanup(func() { server.Close() })
+	s.address = listener.Addr().String()
+	return s
+}
+
+// checkTrouble: whatever happens to Mintage, nothing of it is access.
+func checkTrouble(t *testing.T, w *world) {
+	s := startStandIn(t, w)
+	fronts := []*front{startNginx(t, w, s.address), startCaddy(t, w, s.address), startGateway(t, w, s.address)}
+	header := append(bearer("x"), "Cookie", "session=1")
+	for _, f := range fronts {
+		for range 2 { // the second on the connection of the first
+			if o := f.ask(t, "POST", "/reports", "body", header...); o.seen == nil {
+				t.Fatalf("%s: status %d of a good answer", f.name, o.status)
+			}
+		}
+		s.checkAsked(t, f)
+	}
+	// A proxy closes the connection that hangs, so that the impostor is met with
+	// a handshake.
+	for _, mode := range []string{busy, bug, moved, hanging, impostor} {
+		s.mode.Store(mode)
+		for _, f := range fronts {
+			o := f.ask(t, "POST", "/reports", "body", header...)
+			switch {
+			case o.seen != nil || mode != moved && o.status < 500 || o.status < 300:
+				t.Errorf("%s, Mintage is %s: status %d, API reached: %t", f.name, mode, o.status, o.seen != nil)
+			case mode == busy && (o.status != http.StatusServiceUnavailable || o.header.Get("Retry-After") == ""):
+				t.Errorf("%s: status %d, Retry-After %q of a 503", f.name, o.status, o.header.Get("Retry-After"))
+			}
+		}
+	}
+}
+
+// checkAsked is about what a proxy has told Mintage of its client's request:
+// nothing but the token, and over a verified connection that is used again.
+func (s *standIn) checkAsked(t *testing.T, f *front) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	connections := map[string]bool{}
+	for _, r := range s.asked {
+		connections[r.RemoteAddr] = true
+		// Caddy is told its upstream by the address here, and by the name on
+		// the page.
+		if r.Host != s.address && (r.Host != "auth.example.com" || r.TLS.ServerName != r.Host) {
+			t.Errorf("%s asks host %q by the name %q", f.name, r.Host, r.TLS.ServerName)
+		}
+		if r.Header.Get("Cookie") != "" {
+			t.Errorf("%s sends the client's cookies", f.name)
+		}
+		if f.name != "phantom token" && r.ContentLength != 0 {
+			t.Errorf("%s sends a body of %d bytes", f.name, r.ContentLength)
+		}
+	}
+	if len(s.asked) != 2 || len(connections) != 1 {
+		t.Errorf("%s has asked %d times on %d connections", f.name, len(s.asked), len(connections))
+	}
+	s.asked = nil
+}
