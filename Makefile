@@ -10,6 +10,10 @@ build: ## the binary, bin/mintage
 
 test: tools lint unit fuzz e2e bench-smoke ## everything; what CI runs
 
+# The profile (docs/decisions/0009) changes how the compiler arranges code and
+# costs a minute of compiling. "make soak" and "make bench" use it.
+unit fuzz e2e bench-smoke: export GOFLAGS += -pgo=off
+
 tools: ## what the tests need beside Go: installs it where it is missing
 	./scripts/tools
 
