@@ -29,9 +29,6 @@ type Token struct {
 	ID string
 	// First tells that it came with a code, and not with a refresh.
 	First bool
-
-	generation   uint32
-	authorizedAt grant.Instant
 }
 
 // Inspect finds out what an access token is worth at this moment: on every
@@ -75,7 +72,6 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	out := Token{
 		GrantID: g.ID, ClientID: g.ClientID, Subject: g.Subject, Scope: t.scope, Audience: t.audience,
 		IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, First: t.Generation == 1,
-		generation: t.Generation, authorizedAt: g.AuthorizedAt,
 	}
 	if !t.jwt {
 		out.Scope, out.Audience = g.Scope.Pick(t.Bits), iss.audience(c)
@@ -142,7 +138,7 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 	}
 	return Token{
 		Refresh: true, GrantID: g.ID, ClientID: g.ClientID, Subject: g.Subject, Scope: g.Scope.Common(caller.Scope),
-		IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt, generation: tok.Generation, authorizedAt: g.AuthorizedAt,
+		IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
 	}, nil
 }
 
@@ -180,7 +176,7 @@ func (iss *Issuer) openAccess(view *View, text string) (accessToken, error) {
 	return accessToken{
 		Token: keys.Token{
 			GrantID: grant.ID(id[:16]), Generation: binary.BigEndian.Uint32(id[16:]),
-			IssuedAt: readInstant(id[20:]), ExpiresAt: grant.Instant(c.ExpiresAt) * 1000,
+			IssuedAt: grant.ReadInstant(id[20:]), ExpiresAt: grant.Instant(c.ExpiresAt) * 1000,
 		},
 		jwt: true, scope: c.Scope, audience: c.Audience, subject: c.Subject, clientID: c.ClientID,
 	}, nil

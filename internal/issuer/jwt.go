@@ -54,18 +54,8 @@ const tokenIDSize = 16 + 4 + 6 + 6
 func tokenID(id grant.ID, generation uint32, issued, authorized grant.Instant) string {
 	b := append(make([]byte, 0, tokenIDSize+2), id[:]...)
 	b = binary.BigEndian.AppendUint32(b, generation)
-	b = appendInstant(b, issued)
-	return base64.RawURLEncoding.EncodeToString(appendInstant(b, authorized))
-}
-
-// Instants take 6 bytes, as in the opaque tokens.
-
-func appendInstant(b []byte, i grant.Instant) []byte {
-	return append(b, byte(i>>40), byte(i>>32), byte(i>>24), byte(i>>16), byte(i>>8), byte(i))
-}
-
-func readInstant(b []byte) grant.Instant {
-	return grant.Instant(binary.BigEndian.Uint16(b))<<32 | grant.Instant(binary.BigEndian.Uint32(b[2:]))
+	b = issued.Append(b)
+	return base64.RawURLEncoding.EncodeToString(authorized.Append(b))
 }
 
 // signAccess is the JWT of an access token, by the key that is active now: a

@@ -56,8 +56,8 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 	rec := append(make([]byte, 0, MaxCode), flags)
 	rec = append(rec, c.GrantID[:]...)
 	rec = append(rec, c.RedirectHash[:]...)
-	rec = appendInstant(rec, c.AuthorizedAt)
-	rec = appendInstant(rec, c.ExpiresAt)
+	rec = c.AuthorizedAt.Append(rec)
+	rec = c.ExpiresAt.Append(rec)
 	if c.Challenged {
 		rec = append(rec, c.Challenge[:]...)
 	}
@@ -108,8 +108,8 @@ func parseCode(realm string, rec []byte) (grant.Code, error) {
 	c.Challenged = take(1)[0]&flagChallenged != 0
 	c.GrantID = grant.ID(take(16))
 	c.RedirectHash = [32]byte(take(32))
-	c.AuthorizedAt = instant(take(6))
-	c.ExpiresAt = instant(take(6))
+	c.AuthorizedAt = grant.ReadInstant(take(6))
+	c.ExpiresAt = grant.ReadInstant(take(6))
 	if c.Challenged {
 		c.Challenge = [32]byte(take(32))
 	}

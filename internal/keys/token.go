@@ -77,8 +77,8 @@ func (r *Ring) sealToken(prefix string, size int, id grant.KeyID, realm string, 
 	b = binary.BigEndian.AppendUint32(b, uint32(id))
 	b = append(b, t.GrantID[:]...)
 	b = binary.BigEndian.AppendUint32(b, t.Generation)
-	b = appendInstant(b, t.IssuedAt)
-	b = appendInstant(b, t.ExpiresAt)
+	b = t.IssuedAt.Append(b)
+	b = t.ExpiresAt.Append(b)
 	if size == accessSize {
 		b = binary.BigEndian.AppendUint64(b, t.Bits)
 	}
@@ -106,8 +106,8 @@ func (r *Ring) openToken(prefix string, size int, realm, text string) (Token, er
 	t := Token{
 		GrantID:    grant.ID(b[5:21]),
 		Generation: binary.BigEndian.Uint32(b[21:]),
-		IssuedAt:   instant(b[25:]),
-		ExpiresAt:  instant(b[31:]),
+		IssuedAt:   grant.ReadInstant(b[25:]),
+		ExpiresAt:  grant.ReadInstant(b[31:]),
 	}
 	if size == accessSize {
 		t.Bits = binary.BigEndian.Uint64(b[refreshSize:])
@@ -133,15 +133,4 @@ func decode(b []byte, prefix, text string) ([]byte, bool) {
 	// The decoder skips line breaks, and then finds too few bytes.
 	n, err := base64.RawURLEncoding.Strict().Decode(b, []byte(text[len(prefix):]))
 	return b, err == nil && n == len(b)
-}
-
-// Instants take 6 bytes: milliseconds until the year 10889.
-
-func appendInstant(b []byte, i grant.Instant) []byte {
-	return append(b, byte(i>>40), byte(i>>32), byte(i>>24), byte(i>>16), byte(i>>8), byte(i))
-}
-
-func instant(b []byte) grant.Instant {
-	return grant.Instant(b[0])<<40 | grant.Instant(b[1])<<32 | grant.Instant(b[2])<<24 |
-		grant.Instant(b[3])<<16 | grant.Instant(b[4])<<8 | grant.Instant(b[5])
 }

@@ -95,12 +95,9 @@ func (s *Server) demands(r *http.Request, x *exchange) (scope oauth.Scope, audie
 		// slash, it may be a proxy's whose address has one too many.
 		query = ""
 	}
-	p, realm, err := oauth.ParseParams(query, "", false)
+	p, err := s.query(query)
 	if err != nil {
 		return "", "", err
-	}
-	if realm = p["realm"]; realm != "" && !s.isRealm(realm) {
-		return "", "", oauth.ErrRealm
 	}
 	if asked, err := url.ParseQuery(query); err != nil || asked.Has("scope") && p["scope"] == "" || asked.Has("aud") && p["aud"] == "" {
 		return "", "", oauth.ErrMalformedValue // a variable that the proxy has not set
@@ -153,12 +150,9 @@ func (s *Server) tokenInfo(ctx context.Context, r *http.Request, x *exchange) (a
 	if err := s.admit(r, x); err != nil {
 		return answer{}, err
 	}
-	p, _, err := oauth.ParseParams(r.URL.RawQuery, "", false)
+	p, err := s.query(r.URL.RawQuery)
 	if err != nil {
 		return answer{}, err
-	}
-	if realm := p["realm"]; realm != "" && !s.isRealm(realm) {
-		return answer{}, oauth.ErrRealm
 	}
 	inQuery := p["access_token"]
 	var text string

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/mintage/mintage/internal/oauth"
 )
 
 // A document is the same for everybody, and may be kept for a while.
@@ -27,12 +25,8 @@ func (s *Server) published(load func(context.Context, *http.Request) (document, 
 		if err := s.admit(r, x); err != nil {
 			return answer{}, err
 		}
-		p, _, err := oauth.ParseParams(r.URL.RawQuery, "", false)
-		if err != nil {
+		if _, err := s.query(r.URL.RawQuery); err != nil {
 			return answer{}, err
-		}
-		if realm := p["realm"]; realm != "" && !s.isRealm(realm) {
-			return answer{}, oauth.ErrRealm
 		}
 		d, err := load(ctx, r)
 		if err != nil {

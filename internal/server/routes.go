@@ -122,6 +122,19 @@ func (s *Server) admit(r *http.Request, x *exchange) error {
 	return nil
 }
 
+// query reads the parameters of a request that has no form. It may leave the
+// realm out, and must not name another.
+func (s *Server) query(raw string) (oauth.Params, error) {
+	p, _, err := oauth.ParseParams(raw, "", false)
+	if err != nil {
+		return nil, err
+	}
+	if realm := p["realm"]; realm != "" && !s.isRealm(realm) {
+		return nil, oauth.ErrRealm
+	}
+	return p, nil
+}
+
 // isRealm reports whether a parameter names the realm: "/api", "%2Fapi" and
 // "api" do.
 func (s *Server) isRealm(name string) bool {
