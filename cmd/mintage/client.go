@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -125,6 +126,7 @@ a keyed digest of it is stored.`,
 	f.BoolVar(&public, "public", false, "no secret, as for a program on a user's device; its codes need PKCE")
 	f.BoolVar(&r.Native, "native", false, "allow loopback redirects on any port (RFC 8252) and private-use schemes")
 	f.BoolVar(&r.NoPKCE, "no-pkce", false, "do not ask for PKCE at the authorization endpoint, for client systems that cannot")
+	f.BoolVar(&r.FirstParty, "first-party", false, "it is the provider's own: users are not asked for consent")
 	f.StringVar(&r.ID, "id", "", "an id that exists already; default: a generated one")
 	f.BoolVar(&fromStdin, "secret-stdin", false, "read a secret that exists already from standard input")
 	f.StringVar(&window, "retry-window", "", "how long a spent refresh token gets the same pair again; 0s: never")
@@ -149,15 +151,24 @@ func parseRetryWindow(text string) (*time.Duration, error) {
 }
 
 func readSecret(cmd *cobra.Command) (oauth.Secret, error) {
+	line, err := readLine(cmd, "secret")
+	return oauth.Secret(line), err
+}
+
+// readLine reads one line from standard input, which is what people say it is.
+func readLine(cmd *cobra.Command, what string) (string, error) {
 	if isTerminal(os.Stdin) {
-		fmt.Fprintln(cmd.ErrOrStderr(), "mintage: type the secret and press enter (it will be visible)")
+		fmt.Fprintf(cmd.ErrOrStderr(), "mintage: type the %s and press enter (it will be visible)\n", what)
 	}
 	line, err := bufio.NewReaderSize(cmd.InOrStdin(), 4096).ReadString('\n')
 	line = strings.TrimRight(line, "\r\n")
 	if line == "" {
-		return "", fmt.Errorf("no secret on standard input: %w", err)
+		return "", fmt.Errorf("no %s on standard input", what)
 	}
-	return oauth.Secret(line), nil
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read the %s from standard input: %w", what, err)
+	}
+	return line, nil
 }
 
 // clientView is a client as it is listed: nothing in it is secret.
@@ -168,6 +179,7 @@ type clientView struct {
 	Auth         string       `json:"auth_method"`
 	Native       bool         `json:"native"`
 	RequirePKCE  bool         `json:"require_pkce"`
+	FirstParty   bool         `json:"first_party"`
 	Rotation     bool         `json:"refresh_rotation"`
 	RetryWindow  *string      `json:"retry_window"`
 	GrantTypes   []string     `json:"grant_types"`
@@ -188,7 +200,7 @@ type clientView struct {
 func viewClient(c store.Client, now grant.Instant) clientView {
 	v := clientView{
 		ID: c.ID, Name: c.Name, State: string(c.State), Auth: string(c.Auth), Native: c.Native,
-		RequirePKCE: c.RequirePKCE, Rotation: !c.NoRotation, GrantTypes: c.GrantTypes,
+		RequirePKCE: c.RequirePKCE, FirstParty: c.FirstParty, Rotation: !c.NoRotation, GrantTypes: c.GrantTypes,
 		RedirectURIs: c.RedirectURIs, Scope: string(c.Scope),
 		TokenFormat: string(cmp.Or(c.TokenFormat, store.TokenOpaque)), SigningAlg: string(cmp.Or(c.SigningAlg, keys.ES256)),
 		JWTType: cmp.Or(c.JWTType, store.JWTTypes[0]), Audience: c.Audience, Introspect: c.Introspect, Limits: c.IntrospectAudience,
@@ -285,6 +297,7 @@ server's.`,
 			err = printFields(cmd.OutOrStdout(), [][2]string{
 				{"id", v.ID}, {"name", v.Name}, {"state", v.State}, {"auth method", v.Auth},
 				{"native", fmt.Sprint(v.Native)}, {"requires pkce", fmt.Sprint(v.RequirePKCE)},
+				{"first party", fmt.Sprint(v.FirstParty)},
 				{"refresh rotation", fmt.Sprint(v.Rotation)}, {"retry window", window},
 				{"grant types", strings.Join(v.GrantTypes, " ")}, {"redirect uris", strings.Join(v.RedirectURIs, " ")},
 				{"scope", v.Scope}, {"access tokens", tokensInWords(v)}, {"audience", strings.Join(v.Audience, " ")},

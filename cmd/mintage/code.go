@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/server"
 )
 
@@ -37,7 +38,7 @@ provider's own login portal does after its user has agreed.`,
 func newCodeIssue(s *settings) *cobra.Command {
 	var req server.CodeRequest
 	var asJSON, callback bool
-	var caFile string
+	var caFile, claims, authTime string
 	cmd := &cobra.Command{
 		Use:   "issue --client ID --redirect-uri URI --subject SUB",
 		Short: "Issue a code for a user who has agreed",
@@ -53,6 +54,9 @@ whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
 				if cmd.Flag(name).Value.String() == "" {
 					return &usageError{hint(fmt.Errorf("--%s is missing", name), "see: "+cmd.CommandPath()+" --help")}
 				}
+			}
+			if err := setAuthentication(&req, claims, authTime); err != nil {
+				return err
 			}
 			cfg, err := s.load()
 			if err != nil {
@@ -84,10 +88,29 @@ whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
 	f.StringVar(&req.Subject, "subject", "", "the user, as resource servers will know it (required)")
 	f.StringVar(&req.Scope, "scope", "", "scopes, separated by spaces; default: all of the client's")
 	f.StringVar(&req.Challenge, "code-challenge", "", "S256 code challenge (RFC 7636), if the client uses PKCE")
+	f.StringVar(&claims, "claims", "", "what else resource servers are told of the user: a JSON object of at most 128 bytes")
+	f.StringVar(&authTime, "auth-time", "", "when the user was authenticated, like 2026-01-31T12:00:00Z (RFC 3339)")
 	f.StringVar(&caFile, "ca-file", "", "authorities of an admin API over TCP, PEM; default: the system's, and DATA/dev-ca.pem if there is one")
 	f.BoolVar(&callback, "callback", false, "print the callback URL instead of the code")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// setAuthentication adds to req what the flags say of how the user was
+// authenticated.
+func setAuthentication(req *server.CodeRequest, claims, authTime string) error {
+	text, err := issuer.CheckClaims(json.RawMessage(claims))
+	if err != nil {
+		return &usageError{fmt.Errorf("--%w", err)}
+	}
+	req.Claims = json.RawMessage(text)
+	if authTime == "" {
+		return nil
+	}
+	if req.AuthTime, err = time.Parse(time.RFC3339, authTime); err != nil {
+		return &usageError{fmt.Errorf("--auth-time: %q is not a time like 2026-01-31T12:00:00Z", authTime)}
+	}
+	return nil
 }
 
 // An adminAPI is how to reach the admin API of the configuration.

@@ -40,6 +40,9 @@ type devInfo struct {
 	ClientID      string `json:"client_id"`
 	ClientSecret  string `json:"client_secret"`
 	RedirectURI   string `json:"redirect_uri"`
+	Username      string `json:"username,omitempty"` // of the demo user
+	Password      string `json:"password,omitempty"`
+	SignIn        string `json:"sign_in,omitempty"` // where the demo user signs in
 	AdminSocket   string `json:"admin_socket"`
 	Management    string `json:"management"`
 }
@@ -235,6 +238,9 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *issu
 		}
 		info.ClientID, info.ClientSecret = c.ID, string(secret)
 	}
+	if err := makeDevUser(ctx, cfg, st, &info); err != nil {
+		return info, err
+	}
 	info.Issuer = cfg.IssuerID()
 	info.TokenEndpoint = cfg.PublicURL + cfg.BasePath + "/oauth2/access_token?realm=" + realm
 	info.CAFile = devCAFile(cfg)
@@ -274,9 +280,23 @@ curl --silent --cacert %[6]s '%[7]s' \
   --data grant_type=refresh_token --data "refresh_token=$refresh" \
   --data client_id=%[4]s --data client_secret=%[8]s
 
-Scripts find these values in %[10]s
+%[12]sScripts find these values in %[10]s
 `, cfg.PublicURL, shellQuote(self), shellQuote(cfg.Data), d.ClientID, d.RedirectURI, shellQuote(d.CAFile), d.TokenEndpoint, d.ClientSecret,
-		shellQuote(filepath.Join(cfg.Data, "tokens.json")), devFile(cfg), devAdminFlags(cfg, d))
+		shellQuote(filepath.Join(cfg.Data, "tokens.json")), devFile(cfg), devAdminFlags(cfg, d), devSignIn(d))
+}
+
+// devSignIn tells how to sign in as the demo user.
+func devSignIn(d devInfo) string {
+	if d.Password == "" {
+		return ""
+	}
+	return fmt.Sprintf(`3. Sign in as a user, in a browser (which does not know the certificate authority): %s, password %s
+
+%s
+
+It ends at %s, where nobody listens: the code is in the address.
+
+`, d.Username, d.Password, d.SignIn, d.RedirectURI)
 }
 
 // devAdminFlags is what code issue must be told, also in another directory, if

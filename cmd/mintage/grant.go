@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -27,19 +28,21 @@ its tokens. Tokens themselves are never stored and cannot be shown.`,
 
 // grantView is a grant as it is listed.
 type grantView struct {
-	ID           string      `json:"id"`
-	State        string      `json:"state"`
-	Reason       string      `json:"reason,omitempty"`
-	ClientID     string      `json:"client_id"`
-	Subject      string      `json:"subject"`
-	Scope        string      `json:"scope"`
-	AuthorizedAt *time.Time  `json:"authorized_at"`
-	Generation   uint32      `json:"generation"`
-	RotatedAt    *time.Time  `json:"rotated_at"`
-	ExpiresAt    *time.Time  `json:"expires_at"`
-	DeleteAfter  *time.Time  `json:"delete_after"`
-	Cutoff       *time.Time  `json:"cutoff,omitempty"`
-	Events       []eventView `json:"events,omitempty"`
+	ID           string          `json:"id"`
+	State        string          `json:"state"`
+	Reason       string          `json:"reason,omitempty"`
+	ClientID     string          `json:"client_id"`
+	Subject      string          `json:"subject"`
+	Claims       json.RawMessage `json:"claims,omitempty"`
+	Scope        string          `json:"scope"`
+	AuthTime     *time.Time      `json:"auth_time,omitempty"`
+	AuthorizedAt *time.Time      `json:"authorized_at"`
+	Generation   uint32          `json:"generation"`
+	RotatedAt    *time.Time      `json:"rotated_at"`
+	ExpiresAt    *time.Time      `json:"expires_at"`
+	DeleteAfter  *time.Time      `json:"delete_after"`
+	Cutoff       *time.Time      `json:"cutoff,omitempty"`
+	Events       []eventView     `json:"events,omitempty"`
 }
 
 func (o *office) viewGrant(g grant.Grant, cutoffs []store.Cutoff) grantView {
@@ -47,6 +50,7 @@ func (o *office) viewGrant(g grant.Grant, cutoffs []store.Cutoff) grantView {
 		ID: g.ID.String(), State: g.State.String(), Reason: g.Reason.String(), ClientID: g.ClientID, Subject: g.Subject,
 		Scope: string(g.Scope), AuthorizedAt: jsonInstant(g.AuthorizedAt), Generation: g.Generation,
 		RotatedAt: jsonInstant(g.RotatedAt), ExpiresAt: jsonInstant(g.ExpiresAt), DeleteAfter: jsonInstant(g.DeleteAfter),
+		AuthTime: jsonInstant(g.AuthTime), Claims: json.RawMessage(g.Claims),
 	}
 	var cut grant.Instant
 	for _, c := range cutoffs {
@@ -164,8 +168,8 @@ its events. Redeeming and refreshing leave no event, only the generation.`,
 			}
 			err = printFields(cmd.OutOrStdout(), [][2]string{
 				{"grant", v.ID}, {"state", v.State}, {"reason", v.Reason}, {"cut off at", cut},
-				{"client", v.ClientID}, {"subject", v.Subject}, {"scope", v.Scope},
-				{"authorized", instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
+				{"client", v.ClientID}, {"subject", v.Subject}, {"claims", g.Claims}, {"scope", v.Scope},
+				{"authenticated", instant(g.AuthTime)}, {"authorized", instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
 				{"rotated", instant(g.RotatedAt)}, {"expires", instant(g.ExpiresAt)},
 				{"row kept until", instant(g.DeleteAfter)}, {"key", g.KeyID.String()},
 			})

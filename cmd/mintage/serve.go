@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -142,8 +143,12 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 	defer running.Wait()
 	defer stopBackground()
 
+	front, err := newFront(cfg, iss, log)
+	if err != nil {
+		return err
+	}
 	health := server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })
-	listeners, err := listen(cfg, public, iss, health, log)
+	listeners, err := listen(cfg, public, iss, front, health, log)
 	if err != nil {
 		return err
 	}
@@ -185,7 +190,7 @@ type listener struct {
 }
 
 // listen opens the sockets: public, management, admin, in this order.
-func listen(cfg config.Config, public net.Listener, iss *issuer.Issuer, health *server.Health, log *slog.Logger) (list []listener, err error) {
+func listen(cfg config.Config, public net.Listener, iss *issuer.Issuer, front *server.Front, health *server.Health, log *slog.Logger) (list []listener, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, closeAll(list))
@@ -195,8 +200,9 @@ func listen(cfg config.Config, public net.Listener, iss *issuer.Issuer, health *
 		PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == "",
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
 		QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
-		TokenInfoQuery:  cfg.Compat.TokenInfoQuery,
-		AddressFailures: cfg.Throttle.AddressFailures, ClientFailures: cfg.Throttle.ClientFailures,
+		TokenInfoQuery: cfg.Compat.TokenInfoQuery, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch,
+		AddressFailures: cfg.Throttle.AddressFailures, ClientFailures: cfg.Throttle.ClientFailures, Interactions: cfg.Throttle.Interactions,
+		Front: front,
 	}, log).Handler(), log)
 	var certificate *server.Certificate
 	if cfg.TLS.Cert != "" {
@@ -217,7 +223,11 @@ func listen(cfg config.Config, public net.Listener, iss *issuer.Issuer, health *
 	if err != nil {
 		return list, fmt.Errorf("admin listener: %w", err)
 	}
-	adminServer := server.HTTPServer(server.NewAdmin(iss, token, log).Handler(), log)
+	var logins *authorize.Authorizer
+	if cfg.Login.Mode == config.LoginHandoff {
+		logins = front.Authorizer
+	}
+	adminServer := server.HTTPServer(server.NewAdmin(iss, logins, token, log).Handler(), log)
 	if _, unix := admin.Addr().(*net.UnixAddr); !unix {
 		adminServer.TLSConfig = server.TLSConfig(certificate)
 	}

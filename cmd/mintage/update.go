@@ -18,7 +18,7 @@ import (
 type clientChange struct {
 	name, scope, auth, window string
 	uris, moreURIs            []string
-	pkce, noPKCE              bool
+	pkce, noPKCE, firstParty  bool
 	tokens                    issuer.Registration // of it, what registerTokens sets
 }
 
@@ -78,6 +78,7 @@ on their way to a redirect URI that is taken away can still be redeemed.`,
 	f.StringVar(&u.window, "retry-window", "", "how long a spent refresh token gets the same pair again; 0s: never; default: the server's")
 	f.BoolVar(&u.pkce, "pkce", false, "ask for PKCE at the authorization endpoint")
 	f.BoolVar(&u.noPKCE, "no-pkce", false, "do not ask for it, for client systems that cannot")
+	f.BoolVar(&u.firstParty, "first-party", false, "it is the provider's own: users are not asked for consent; --first-party=false: they are")
 	registerTokens(f, &u.tokens)
 	return cmd
 }
@@ -108,6 +109,9 @@ func (u clientChange) apply(cmd *cobra.Command, o *office, old store.Client) (st
 	}
 	if given("no-pkce") {
 		r.NoPKCE = u.noPKCE
+	}
+	if given("first-party") {
+		r.FirstParty = u.firstParty
 	}
 	if given("retry-window") && u.window != "default" {
 		var err error
@@ -146,6 +150,7 @@ func differences(old, c store.Client) string {
 	note("auth method", string(old.Auth), string(c.Auth))
 	note("retry window", windowText(old), windowText(c))
 	note("requires pkce", fmt.Sprint(old.RequirePKCE), fmt.Sprint(c.RequirePKCE))
+	note("first party", fmt.Sprint(old.FirstParty), fmt.Sprint(c.FirstParty))
 	noteTokens(note, viewClient(old, 0), viewClient(c, 0))
 	return strings.Join(list, "; ")
 }

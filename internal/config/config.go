@@ -45,6 +45,11 @@ type Config struct {
 	JWKSMaxAge        Duration `yaml:"jwks_max_age" doc:"how long verifiers may keep the published keys"`
 	RevocationsMaxAge Duration `yaml:"revocations_max_age" doc:"how long followers may keep the list of revocations"`
 
+	Login               Login    `yaml:"login"`
+	Session             Session  `yaml:"session"`
+	InteractionLifetime Duration `yaml:"interaction_lifetime" doc:"how long a user may take over login and consent"`
+	Pages               Pages    `yaml:"pages"`
+
 	Errors   Errors   `yaml:"errors"`
 	Compat   Compat   `yaml:"compat"`
 	CORS     CORS     `yaml:"cors"`
@@ -67,6 +72,40 @@ type Admin struct {
 	TokenFile string `yaml:"token_file" doc:"file with the bearer token of the admin API, 32 characters or more"`
 }
 
+// Ways to know who the user is.
+const (
+	LoginUsers    = "users"
+	LoginHandoff  = "handoff"
+	LoginUpstream = "upstream"
+	LoginOff      = "off"
+)
+
+type Login struct {
+	Mode       string   `yaml:"mode" doc:"who knows the users: users (built in; see mintage user), handoff (a login page of the provider's own), upstream (an OpenID Connect provider) or off (no authorization endpoint)"`
+	HandoffURL string   `yaml:"handoff_url" doc:"address of the provider's own login page, for login.mode handoff"`
+	Upstream   Upstream `yaml:"upstream"`
+}
+
+type Upstream struct {
+	Issuer           string   `yaml:"issuer" doc:"issuer identifier of the OpenID Connect provider, for login.mode upstream"`
+	ClientID         string   `yaml:"client_id" doc:"who this server is there; the redirect URI to register is public_url + base_path + /oauth2/callback"`
+	ClientSecretFile string   `yaml:"client_secret_file" doc:"file with its client secret; empty for a public client"`
+	Scopes           []string `yaml:"scopes" doc:"scopes to ask for beside openid, such as profile or email"`
+	SubjectClaim     string   `yaml:"subject_claim" doc:"claim of the ID token that becomes the subject; email counts only if it is verified"`
+	SubjectPrefix    string   `yaml:"subject_prefix" doc:"put before it, to keep these subjects apart from others"`
+}
+
+type Session struct {
+	Lifetime Duration `yaml:"lifetime" doc:"end of a browser's session after its login"`
+	Idle     Duration `yaml:"idle" doc:"end of a browser's session after its last use"`
+}
+
+type Pages struct {
+	Directory  string `yaml:"directory" doc:"brand of the pages: brand.css, images, and templates that replace the built-in ones"`
+	Locale     string `yaml:"locale" doc:"language of the pages for those who read none that is there: en or ja"`
+	ScopesFile string `yaml:"scopes_file" doc:"what scopes mean, in words (YAML: scope, locale, text)"`
+}
+
 type Errors struct {
 	BasicAuthStatus int `yaml:"basic_auth_status" doc:"status of a failed Authorization header: 401 (RFC 6749) or 400"`
 }
@@ -74,6 +113,7 @@ type Errors struct {
 type Compat struct {
 	QueryParameters              bool `yaml:"query_parameters" doc:"accept a token request's parameters in the URL, as old clients send them"`
 	InvalidRequestForDeadRefresh bool `yaml:"invalid_request_for_dead_refresh" doc:"answer invalid_request for an unknown refresh token, as OpenAM 13 does"`
+	RedirectURIMismatch          bool `yaml:"redirect_uri_mismatch" doc:"name the error of an unregistered redirect URI redirect_uri_mismatch, as OpenAM does"`
 	TokenInfoQuery               bool `yaml:"tokeninfo_query" doc:"accept ?access_token= at tokeninfo, as old resource servers send it"`
 }
 
@@ -84,6 +124,8 @@ type CORS struct {
 type Throttle struct {
 	AddressFailures int `yaml:"address_failures" doc:"failed client authentications in a minute from one address before it is answered 429; 0: no limit"`
 	ClientFailures  int `yaml:"client_failures" doc:"the same for one client from one address"`
+	LoginFailures   int `yaml:"login_failures" doc:"wrong passwords for one account from one network before it has to wait; the other limits of logins go by it"`
+	Interactions    int `yaml:"interactions" doc:"logins and consents that one address may begin in a minute; 0: no limit"`
 }
 
 type Log struct {
@@ -108,8 +150,12 @@ func Default() Config {
 		KeyLead:              Duration(7 * day),
 		JWKSMaxAge:           Duration(time.Hour),
 		RevocationsMaxAge:    Duration(5 * time.Second),
+		Login:                Login{Mode: LoginUsers, Upstream: Upstream{SubjectClaim: "sub"}},
+		Session:              Session{Lifetime: Duration(12 * time.Hour), Idle: Duration(time.Hour)},
+		InteractionLifetime:  Duration(10 * time.Minute),
+		Pages:                Pages{Locale: "en"},
 		Errors:               Errors{BasicAuthStatus: 401},
-		Throttle:             Throttle{AddressFailures: 600, ClientFailures: 30},
+		Throttle:             Throttle{AddressFailures: 600, ClientFailures: 30, LoginFailures: 5, Interactions: 600},
 		Log:                  Log{Level: "info", Format: "auto"},
 	}
 }
@@ -185,6 +231,9 @@ func (c *Config) Check() error {
 		{"retry_window", c.RetryWindow, 0, max(0, c.AccessTokenLifetime.Std()-time.Minute)},
 		{"retry_window_public", c.RetryWindowPublic, 0, max(0, c.AccessTokenLifetime.Std()-time.Minute)},
 		{"max_skew", c.MaxSkew, 0, 10 * time.Second},
+		{"session.lifetime", c.Session.Lifetime, time.Minute, 366 * day},
+		{"session.idle", c.Session.Idle, time.Second, c.Session.Lifetime.Std()},
+		{"interaction_lifetime", c.InteractionLifetime, time.Minute, time.Hour},
 		{"key_lifetime", c.KeyLifetime, time.Second, 3660 * day},
 		{"jwks_max_age", c.JWKSMaxAge, time.Second, day},
 		{"revocations_max_age", c.RevocationsMaxAge, time.Second, time.Minute},
@@ -217,9 +266,13 @@ func (c *Config) Check() error {
 			bad("cors.origins", "%q must be like https://app.example.com", o)
 		}
 	}
-	if c.Throttle.AddressFailures < 0 || c.Throttle.ClientFailures < 0 {
+	if c.Throttle.AddressFailures < 0 || c.Throttle.ClientFailures < 0 || c.Throttle.Interactions < 0 {
 		bad("throttle", "limits are not negative")
 	}
+	if c.Throttle.LoginFailures < 1 {
+		bad("throttle.login_failures", "must be at least 1")
+	}
+	faults = append(faults, c.checkLogin()...)
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		bad("log.level", "%q is not debug, info, warn or error", c.Log.Level)
 	}
@@ -244,6 +297,7 @@ func (c Config) Departures() (list []string) {
 	note(c.Errors.BasicAuthStatus == 400, "errors.basic_auth_status is 400; RFC 6749 section 5.2 says 401")
 	note(c.Compat.QueryParameters, "compat.query_parameters accepts secrets in URLs")
 	note(c.Compat.InvalidRequestForDeadRefresh, "compat.invalid_request_for_dead_refresh answers invalid_request where RFC 6749 says invalid_grant")
+	note(c.Compat.RedirectURIMismatch, "compat.redirect_uri_mismatch shows an error code that RFC 6749 does not know")
 	note(c.Compat.TokenInfoQuery, "compat.tokeninfo_query accepts access tokens in URLs")
 	return list
 }

@@ -113,6 +113,34 @@ func TestCheck(t *testing.T) {
 		{"skew too large", func(c *C) { c.MaxSkew = d("10s1ms") }, "max_skew:"},
 		{"skew negative", func(c *C) { c.MaxSkew = d("-1ms") }, "max_skew:"},
 
+		{"no users", func(c *C) { c.Login.Mode = "off" }, ""},
+		{"unknown login mode", func(c *C) { c.Login.Mode = "ldap" }, "login.mode:"},
+		{"handoff", func(c *C) { c.Login.Mode, c.Login.HandoffURL = "handoff", "https://login.example/start?app=1" }, ""},
+		{"handoff on loopback", func(c *C) { c.Login.Mode, c.Login.HandoffURL = "handoff", "http://127.0.0.1:8090/login" }, ""},
+		{"handoff to nowhere", func(c *C) { c.Login.Mode = "handoff" }, "login.handoff_url: missing"},
+		{"handoff over http", func(c *C) { c.Login.Mode, c.Login.HandoffURL = "handoff", "http://login.example/" }, "login.handoff_url:"},
+		{"handoff with a challenge", func(c *C) { c.Login.Mode, c.Login.HandoffURL = "handoff", "https://login.example/?challenge=1" }, "login.handoff_url:"},
+		{"handoff with a fragment", func(c *C) { c.Login.Mode, c.Login.HandoffURL = "handoff", "https://login.example/#x" }, "login.handoff_url:"},
+		{"upstream", func(c *C) {
+			c.Login.Mode, c.Login.Upstream.Issuer, c.Login.Upstream.ClientID = "upstream", "https://id.example", "x"
+		}, ""},
+		{"upstream without an issuer", func(c *C) { c.Login.Mode, c.Login.Upstream.ClientID = "upstream", "x" }, "login.upstream.issuer: missing"},
+		{"upstream over http", func(c *C) {
+			c.Login.Mode, c.Login.Upstream.Issuer, c.Login.Upstream.ClientID = "upstream", "http://id.example", "x"
+		}, "login.upstream.issuer:"},
+		{"upstream without a client", func(c *C) { c.Login.Mode, c.Login.Upstream.Issuer = "upstream", "https://id.example" }, "login.upstream.client_id: missing"},
+		{"upstream without a subject", func(c *C) {
+			c.Login.Mode, c.Login.Upstream.Issuer, c.Login.Upstream.ClientID = "upstream", "https://id.example", "x"
+			c.Login.Upstream.SubjectClaim = ""
+		}, "login.upstream.subject_claim:"},
+		{"pages in Japanese", func(c *C) { c.Pages.Locale = "ja" }, ""},
+		{"pages in a language that is not there", func(c *C) { c.Pages.Locale = "fr" }, "pages.locale:"},
+		{"session idle for longer than it lives", func(c *C) { c.Session.Lifetime, c.Session.Idle = d("1h"), d("2h") }, "session.idle:"},
+		{"session too short", func(c *C) { c.Session.Lifetime, c.Session.Idle = d("59s"), d("59s") }, "session.lifetime:"},
+		{"interaction too long", func(c *C) { c.InteractionLifetime = d("2h") }, "interaction_lifetime:"},
+		{"logins without a limit", func(c *C) { c.Throttle.LoginFailures = 0 }, "throttle.login_failures:"},
+		{"interactions negative", func(c *C) { c.Throttle.Interactions = -1 }, "throttle:"},
+
 		{"shortest keys", func(c *C) { c.KeyLifetime, c.KeyLead, c.JWKSMaxAge = d("2s"), d("16s"), d("1s") }, ""},
 		{"key lifetime too short", func(c *C) { c.KeyLifetime = 0 }, "key_lifetime:"},
 		{"key lifetime too long", func(c *C) { c.KeyLifetime = d("3661d") }, "key_lifetime:"},
@@ -138,7 +166,7 @@ func TestCheck(t *testing.T) {
 		{"origin wildcard", func(c *C) { c.CORS.Origins = []string{"*"} }, "cors.origins:"},
 		{"origin null", func(c *C) { c.CORS.Origins = []string{"null"} }, "cors.origins:"},
 		{"negative limit", func(c *C) { c.Throttle.ClientFailures = -1 }, "throttle:"},
-		{"no limit", func(c *C) { c.Throttle = config.Throttle{} }, ""},
+		{"no limit", func(c *C) { c.Throttle = config.Throttle{LoginFailures: 1} }, ""},
 		{"log level", func(c *C) { c.Log.Level = "verbose" }, "log.level:"},
 		{"log format", func(c *C) { c.Log.Format = "xml" }, "log.format:"},
 	} {

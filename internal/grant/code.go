@@ -20,6 +20,8 @@ type Code struct {
 	Challenged   bool
 	AuthorizedAt Instant
 	ExpiresAt    Instant
+	AuthTime     Instant // when the subject was authenticated; zero if unknown
+	Claims       string  // a JSON object about the subject, or ""
 }
 
 // HashRedirectURI is the form in which a code carries its redirect URI.

@@ -67,6 +67,11 @@ type Grant struct {
 	// AuthorizedAt is when the subject agreed: the code's instant, never that
 	// of the redemption. Cutoffs compare with it.
 	AuthorizedAt Instant
+	// AuthTime is when the subject was authenticated; zero if that is unknown.
+	AuthTime Instant
+	// Claims is a JSON object in which whoever authenticated the subject says
+	// more about it, or "". It never changes.
+	Claims string
 
 	Generation uint32  // of the present pair; the first is 1
 	Version    int64   // counts changes of any kind; the first is 1
@@ -153,8 +158,8 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 	}
 	g := Grant{
 		ID: c.GrantID, Realm: c.Realm, ClientID: c.ClientID, Subject: c.Subject, Scope: c.Scope,
-		AuthorizedAt: c.AuthorizedAt,
-		Generation:   1, Version: 1, State: Active,
+		AuthorizedAt: c.AuthorizedAt, AuthTime: c.AuthTime, Claims: c.Claims,
+		Generation: 1, Version: 1, State: Active,
 		DeleteAfter: p.deleteAfter(c.ExpiresAt),
 	}
 	d := g.issue(r.Attempt, r.KeyID, "", r.Allowed, p, now)

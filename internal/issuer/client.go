@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
-	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -12,43 +11,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Slow hashes are for imported secrets only, until their first use. Each takes
-// 19 MiB and 25 ms of a core.
+// Slow hashes are for imported secrets only, until their first use.
 const (
 	hashersAtOnce  = 1
 	hashersWaiting = 15
-	// hashersOfOne is how many of them may be for one client: whoever floods
-	// it leaves places for the others.
+	// hashersOfOne is how many of them may be for one client.
 	hashersOfOne = 2
 )
-
-// places counts the slow secret checks that run or wait, by client.
-type places struct {
-	mu  sync.Mutex
-	all int
-	of  map[string]int
-}
-
-// take takes a place, if there is one for the client.
-func (p *places) take(clientID string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.all == hashersAtOnce+hashersWaiting || p.of[clientID] == hashersOfOne {
-		return false
-	}
-	p.all++
-	p.of[clientID]++
-	return true
-}
-
-func (p *places) leave(clientID string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all--
-	if p.of[clientID]--; p.of[clientID] == 0 {
-		delete(p.of, clientID)
-	}
-}
 
 // ErrClient is the one error for a client that does not exist, is disabled or
 // belongs to another realm, and for a wrong credential or method.
@@ -120,30 +89,18 @@ func (v *View) used(clientID string, secret int, now grant.Instant) {
 // the form encoding of RFC 6749 section 2.3.1, which matters only for secrets
 // that we did not make.
 func (iss *Issuer) checkSlow(ctx context.Context, hash string, cred oauth.Credentials) (oauth.Secret, error) {
-	if !iss.hashing.take(cred.ClientID) {
-		return "", unavailable(errors.New("too many slow secret checks wait"))
-	}
-	defer iss.hashing.leave(cred.ClientID)
 	spellings := []oauth.Secret{cred.Secret}
 	if cred.RawSecret != "" && cred.RawSecret != cred.Secret {
 		spellings = append(spellings, cred.RawSecret)
 	}
-	for _, s := range spellings {
-		select {
-		case iss.hashTurn <- struct{}{}:
-		case <-ctx.Done():
-			return "", unavailable(ctx.Err())
-		}
-		ok, err := keys.MatchSlow(hash, s)
-		<-iss.hashTurn
-		if err != nil {
-			return "", err
-		}
-		if ok {
-			return s, nil
-		}
+	i, err := iss.slow.Match(ctx, hash, spellings, keys.Share{Name: cred.ClientID, Most: hashersOfOne})
+	switch {
+	case errors.Is(err, keys.ErrPoolFull) || err != nil && ctx.Err() != nil:
+		return "", unavailable(err)
+	case err != nil || i < 0:
+		return "", err
 	}
-	return "", nil
+	return spellings[i], nil
 }
 
 // upgradeSecret replaces an imported secret's slow hash by the fast form, now

@@ -3,6 +3,7 @@ package issuer
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -18,6 +19,11 @@ import (
 // MaxSubject bounds a subject, in bytes.
 const MaxSubject = 255
 
+// IsSubject reports whether s can name a subject.
+func IsSubject(s string) bool {
+	return s != "" && len(s) <= MaxSubject && utf8.ValidString(s) && !strings.ContainsFunc(s, oauth.IsControl)
+}
+
 // An Authorization is what somebody who knows the user says: the subject agreed
 // that the client may act for it.
 type Authorization struct {
@@ -26,6 +32,10 @@ type Authorization struct {
 	Subject     string
 	Scope       string // "" for all that the client is registered for
 	Challenge   string // S256 code challenge (RFC 7636), or ""
+	// AuthTime is when the subject was authenticated; zero if that is unknown.
+	AuthTime time.Time
+	// Claims is a JSON object with more about the subject; see CheckClaims.
+	Claims json.RawMessage
 }
 
 // An IssuedCode is a code and where it goes. Both texts are secrets.
@@ -36,6 +46,9 @@ type IssuedCode struct {
 	ExpiresAt   time.Time
 	GrantID     grant.ID
 }
+
+// authTimeAhead is how far the clock of whoever authenticates may be ahead.
+const authTimeAhead = time.Minute
 
 // Invalid is the error of an input that cannot be accepted, for people.
 type Invalid struct {
@@ -66,29 +79,13 @@ func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, 
 		return IssuedCode{}, &Invalid{"client_id", "no such client, or it is disabled (see: mintage client list)"}
 	}
 	now := iss.now()
-	code := grant.Code{Realm: iss.Realm, ClientID: c.ID, Subject: a.Subject}
-	if err := iss.checkAuthorization(c, a, &code); err != nil {
-		return IssuedCode{}, err
+	agreed := Agreement{
+		Authorization: a, KeyID: view.Ring.Current(keys.Seal, now),
+		AuthorizedAt: iss.AgreedAt(view, a.Subject, c.ID, now), ExpiresAt: now.Add(iss.CodeLifetime),
 	}
-	rand.Read(code.GrantID[:])
-	// Consent is given after any cutoff that it meets.
-	code.AuthorizedAt = now
-	if cut := view.Cutoff(iss.Realm, a.Subject, c.ID); cut != 0 {
-		code.AuthorizedAt = max(now, cut.Add(iss.Policy.MaxSkew)+1)
-	}
-	code.ExpiresAt = now.Add(iss.CodeLifetime)
-	var nonce [keys.NonceSize]byte
-	rand.Read(nonce[:])
-	text, err := view.Ring.SealCode(view.Ring.Current(keys.Seal, now), code, nonce)
-	if err != nil {
-		return IssuedCode{}, &Invalid{"scope", err.Error()}
-	}
-	// RFC 9207: a client of several servers learns whose answer it is.
-	callback := AppendQuery(AppendQuery(a.RedirectURI, "code", text), "iss", iss.ID)
-	return IssuedCode{
-		Code: text, CallbackURL: callback, Scope: code.Scope,
-		ExpiresAt: code.ExpiresAt.Time(), GrantID: code.GrantID,
-	}, nil
+	rand.Read(agreed.GrantID[:])
+	rand.Read(agreed.Nonce[:])
+	return iss.seal(view, c, agreed)
 }
 
 func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, code *grant.Code) error {
@@ -97,7 +94,7 @@ func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, code *gr
 		return &Invalid{"client_id", "the client is not registered for the authorization_code grant"}
 	case !oauth.MatchRedirectURI(c.RedirectURIs, c.Native, a.RedirectURI):
 		return &Invalid{"redirect_uri", "not one of the client's registered redirect URIs, which are compared character by character"}
-	case a.Subject == "" || len(a.Subject) > MaxSubject || !utf8.ValidString(a.Subject) || strings.ContainsFunc(a.Subject, oauth.IsControl):
+	case !IsSubject(a.Subject):
 		return &Invalid{"subject", fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", MaxSubject)}
 	case a.Challenge == "" && c.Public():
 		return &Invalid{"code_challenge", "a public client needs one (RFC 9700 section 2.1.1): nothing else ties the code to it"}
@@ -120,6 +117,20 @@ func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, code *gr
 		}
 	}
 	return nil
+}
+
+// checkAuthentication is about how the subject was authenticated and what was
+// learned of it then.
+func checkAuthentication(a Authorization, now grant.Instant, code *grant.Code) (err error) {
+	if !a.AuthTime.IsZero() {
+		at := grant.At(a.AuthTime)
+		if at <= 0 || at > now.Add(authTimeAhead) {
+			return &Invalid{"auth_time", "not between 1970 and now"}
+		}
+		code.AuthTime = min(at, now)
+	}
+	code.Claims, err = CheckClaims(a.Claims)
+	return err
 }
 
 // AppendQuery adds a parameter to a URI and leaves every other byte of it as

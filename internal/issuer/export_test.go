@@ -10,17 +10,10 @@ const (
 )
 
 // HoldSlowChecks takes the turn to run, so that slow secret checks wait.
-func (iss *Issuer) HoldSlowChecks() (release func()) {
-	iss.hashTurn <- struct{}{}
-	return func() { <-iss.hashTurn }
-}
+func (iss *Issuer) HoldSlowChecks() (release func()) { return iss.slow.Pause() }
 
 // SlowChecksThere is how many are there.
-func (iss *Issuer) SlowChecksThere() int {
-	iss.hashing.mu.Lock()
-	defer iss.hashing.mu.Unlock()
-	return iss.hashing.all
-}
+func (iss *Issuer) SlowChecksThere() int { return iss.slow.Taken() }
 
 // SweepSettle is how long the sweep waits before it begins.
 const SweepSettle = sweepSettle

@@ -25,6 +25,8 @@ type Token struct {
 	Audience  []string // never empty for an access token
 	IssuedAt  grant.Instant
 	ExpiresAt grant.Instant
+	AuthTime  grant.Instant // when the subject was authenticated; zero if unknown
+	Claims    string        // for AddClaims
 	// ID is the jti of RFC 9068, for tokens that are not JWTs as well.
 	ID string
 	// First tells that it came with a code, and not with a refresh.
@@ -71,7 +73,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	}
 	out := Token{
 		GrantID: g.ID, ClientID: g.ClientID, Subject: g.Subject, Scope: t.scope, Audience: t.audience,
-		IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, First: t.Generation == 1,
+		IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, AuthTime: g.AuthTime, Claims: g.Claims, First: t.Generation == 1,
 	}
 	if !t.jwt {
 		out.Scope, out.Audience = g.Scope.Pick(t.Bits), iss.audience(c)
@@ -138,7 +140,7 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 	}
 	return Token{
 		Refresh: true, GrantID: g.ID, ClientID: g.ClientID, Subject: g.Subject, Scope: g.Scope.Common(caller.Scope),
-		IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
+		IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt, AuthTime: g.AuthTime, Claims: g.Claims,
 	}, nil
 }
 

@@ -43,7 +43,7 @@ func (s *service) tokenDead(want grant.Refusal) func(issuer.Token, error) {
 		if !errors.As(err, &refused) || refused.Why != want || errors.Is(err, issuer.ErrUnavailable) {
 			s.t.Errorf("got %v, want refused: %s", err, want)
 		}
-		if tok.ClientID != "" || tok.Subject != "" || tok.Scope != "" || tok.Audience != nil || tok.ID != "" {
+		if tok.ClientID != "" || tok.Subject != "" || tok.Scope != "" || tok.Audience != nil || tok.ID != "" || tok.Claims != "" || tok.AuthTime != 0 {
 			s.t.Error("a dead token is described")
 		}
 	}

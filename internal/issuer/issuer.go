@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -34,9 +35,8 @@ type Issuer struct {
 	Monotonic func() time.Time
 	Log       *slog.Logger
 
-	hashing  *places       // of the slow secret checks
-	hashTurn chan struct{} // the turn of one of them to run
-	feed     *feed
+	slow *keys.SlowPool // of the checks of imported secrets
+	feed *feed
 }
 
 // New completes an Issuer.
@@ -44,8 +44,7 @@ func New(iss Issuer) *Issuer {
 	if iss.Monotonic == nil {
 		iss.Monotonic = iss.Now
 	}
-	iss.hashing = &places{of: map[string]int{}}
-	iss.hashTurn = make(chan struct{}, hashersAtOnce)
+	iss.slow = keys.NewSlowPool(hashersAtOnce, hashersWaiting)
 	iss.feed = newFeed()
 	return &iss
 }

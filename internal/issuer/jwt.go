@@ -14,7 +14,9 @@ import (
 )
 
 // accessClaims are the claims of a JWT access token: all that RFC 9068 section
-// 2.2 requires, and the scope. Nothing in them names a person but the subject.
+// 2.2 requires, the scope, and when the subject was authenticated (section
+// 2.2.1). Those about the subject are added to them; nothing else names a
+// person.
 type accessClaims struct {
 	Issuer    string      `json:"iss"`
 	Subject   string      `json:"sub"`
@@ -24,6 +26,7 @@ type accessClaims struct {
 	IssuedAt  int64       `json:"iat"`
 	ID        string      `json:"jti"`
 	Scope     oauth.Scope `json:"scope"`
+	AuthTime  int64       `json:"auth_time,omitempty"`
 }
 
 // An audience is one string or a list (RFC 7519 section 4.1.3). One is written
@@ -64,11 +67,12 @@ func (iss *Issuer) signAccess(view *View, c *store.Client, t Token, now grant.In
 	claims, err := json.Marshal(accessClaims{
 		Issuer: iss.ID, Subject: t.Subject, Audience: t.Audience, ClientID: t.ClientID,
 		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, ID: t.ID, Scope: t.Scope,
+		AuthTime: int64(t.AuthTime) / 1000,
 	})
 	if err != nil {
 		return "", err
 	}
-	return view.Ring.Sign(cmp.Or(c.SigningAlg, keys.ES256), cmp.Or(c.JWTType, store.JWTTypes[0]), claims, now)
+	return view.Ring.Sign(cmp.Or(c.SigningAlg, keys.ES256), cmp.Or(c.JWTType, store.JWTTypes[0]), AddClaims(claims, t.Claims), now)
 }
 
 // SignPhantom is a living access token as a JWT: what a gateway passes on in

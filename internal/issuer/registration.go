@@ -33,6 +33,7 @@ type Registration struct {
 	Auth         store.AuthRule
 	Native       bool
 	NoPKCE       bool
+	FirstParty   bool // the provider's own: users are not asked for consent
 	NoRotation   bool
 	RetryWindow  *time.Duration // nil for the deployment's
 	// Access tokens: empty members are the defaults of store.Client.
@@ -77,7 +78,7 @@ func Registered(c store.Client) Registration {
 	c = c.Clone()
 	return Registration{
 		ID: c.ID, Name: c.Name, RedirectURIs: c.RedirectURIs, Scope: string(c.Scope), GrantTypes: c.GrantTypes,
-		Auth: c.Auth, Native: c.Native, NoPKCE: !c.RequirePKCE, NoRotation: c.NoRotation,
+		Auth: c.Auth, Native: c.Native, NoPKCE: !c.RequirePKCE, FirstParty: c.FirstParty, NoRotation: c.NoRotation,
 		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience,
 		Introspect: c.Introspect, IntrospectAudience: c.IntrospectAudience,
 	}
@@ -112,6 +113,7 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 		return c, &Invalid{"scope", "missing: a client needs at least one, because every answer names the scope"}
 	}
 	c.Name, c.Auth, c.Native, c.RequirePKCE, c.NoRotation, c.Scope = r.Name, r.Auth, r.Native, !r.NoPKCE, r.NoRotation, scope
+	c.FirstParty = r.FirstParty
 	c.TokenFormat, c.SigningAlg, c.JWTType, c.Audience = r.TokenFormat, r.SigningAlg, r.JWTType, r.Audience
 	c.Introspect, c.IntrospectAudience = r.Introspect, r.IntrospectAudience
 	c.GrantTypes, c.RedirectURIs = r.GrantTypes, r.RedirectURIs

@@ -236,6 +236,7 @@ func (iss *Issuer) accessToken(view *View, c *store.Client, d grant.Decision, no
 		return iss.signAccess(view, c, Token{
 			ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope, Audience: iss.audience(c),
 			IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, ID: tokenID(g.ID, g.Generation, a.IssuedAt, g.AuthorizedAt),
+			AuthTime: g.AuthTime, Claims: g.Claims,
 		}, now)
 	}
 	bits, _ := g.Scope.Bits(a.Scope)

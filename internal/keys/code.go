@@ -27,11 +27,21 @@ const NonceSize = 24
 // associated data.
 //
 // The record: flags 1 | grant id 16 | redirect hash 32 | authorized 6 |
-// expires 6 | challenge 32, if flagged | client, subject (length 1) | scope.
+// expires 6 | challenge 32, if flagged | authenticated 6, if flagged |
+// claims (length 1), if flagged | client, subject (length 1) | scope.
 const (
-	codeHead       = 1 + 4 + NonceSize
-	codeTag        = 16
-	flagChallenged = 1
+	codeHead     = 1 + 4 + NonceSize
+	codeTag      = 16
+	codeKeyLabel = "mintage/1/code key\x00"
+)
+
+// Flags of a record. What has none is as it was before there were others.
+const (
+	flagChallenged = 1 << iota
+	flagAuthTime
+	flagClaims
+
+	flagsEnd
 )
 
 // SealCode is the text of a code. Equal arguments give equal texts; two
@@ -42,8 +52,8 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 	if k == nil {
 		return "", ErrUnknownKey
 	}
-	if len(c.ClientID) > 255 || len(c.Subject) > 255 {
-		return "", fmt.Errorf("client id and subject have at most 255 bytes")
+	if len(c.ClientID) > 255 || len(c.Subject) > 255 || len(c.Claims) > 255 {
+		return "", fmt.Errorf("client id, subject and claims have at most 255 bytes each")
 	}
 	head := append(make([]byte, 0, MaxCode), version)
 	head = binary.BigEndian.AppendUint32(head, uint32(id))
@@ -53,6 +63,12 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 	if c.Challenged {
 		flags |= flagChallenged
 	}
+	if c.AuthTime != 0 {
+		flags |= flagAuthTime
+	}
+	if c.Claims != "" {
+		flags |= flagClaims
+	}
 	rec := append(make([]byte, 0, MaxCode), flags)
 	rec = append(rec, c.GrantID[:]...)
 	rec = append(rec, c.RedirectHash[:]...)
@@ -61,14 +77,20 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 	if c.Challenged {
 		rec = append(rec, c.Challenge[:]...)
 	}
+	if c.AuthTime != 0 {
+		rec = c.AuthTime.Append(rec)
+	}
+	if c.Claims != "" {
+		rec = append(append(rec, byte(len(c.Claims))), c.Claims...)
+	}
 	rec = append(append(rec, byte(len(c.ClientID))), c.ClientID...)
 	rec = append(append(rec, byte(len(c.Subject))), c.Subject...)
 	rec = append(rec, c.Scope...)
 
 	if n := len(CodePrefix) + base64.RawURLEncoding.EncodedLen(codeHead+len(rec)+codeTag); n > MaxCode {
-		return "", fmt.Errorf("the code would have %d characters, and %d are allowed: shorten the subject or ask for fewer scopes", n, MaxCode)
+		return "", fmt.Errorf("the code would have %d characters, and %d are allowed: shorten the subject or its claims, or ask for fewer scopes", n, MaxCode)
 	}
-	sealed := k.codeAEAD(nonce).Seal(head, nonce[NonceSize/2:], rec, codeBinding(c.Realm, head[:5]))
+	sealed := k.aead(codeKeyLabel, nonce).Seal(head, nonce[NonceSize/2:], rec, codeBinding(c.Realm, head[:5]))
 	return CodePrefix + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
@@ -87,7 +109,7 @@ func (r *Ring) OpenCode(realm, text string) (grant.Code, error) {
 		return grant.Code{}, ErrNotGenuine
 	}
 	nonce := [NonceSize]byte(b[5:codeHead])
-	rec, err := k.codeAEAD(nonce).Open(nil, nonce[NonceSize/2:], b[codeHead:], codeBinding(realm, b[:5]))
+	rec, err := k.aead(codeKeyLabel, nonce).Open(nil, nonce[NonceSize/2:], b[codeHead:], codeBinding(realm, b[:5]))
 	if err != nil {
 		return grant.Code{}, ErrNotGenuine
 	}
@@ -105,7 +127,8 @@ func parseCode(realm string, rec []byte) (grant.Code, error) {
 		rec = rec[n:]
 		return part
 	}
-	c.Challenged = take(1)[0]&flagChallenged != 0
+	flags := take(1)[0]
+	c.Challenged = flags&flagChallenged != 0
 	c.GrantID = grant.ID(take(16))
 	c.RedirectHash = [32]byte(take(32))
 	c.AuthorizedAt = grant.ReadInstant(take(6))
@@ -113,17 +136,24 @@ func parseCode(realm string, rec []byte) (grant.Code, error) {
 	if c.Challenged {
 		c.Challenge = [32]byte(take(32))
 	}
+	if flags&flagAuthTime != 0 {
+		c.AuthTime = grant.ReadInstant(take(6))
+	}
+	if flags&flagClaims != 0 {
+		c.Claims = string(take(int(take(1)[0])))
+	}
 	c.ClientID = string(take(int(take(1)[0])))
 	c.Subject = string(take(int(take(1)[0])))
 	c.Scope = oauth.Scope(rec)
-	if !ok {
+	if !ok || flags >= flagsEnd { // those of a later version
 		return grant.Code{}, ErrNotGenuine
 	}
 	return c, nil
 }
 
-func (k *key) codeAEAD(nonce [NonceSize]byte) cipher.AEAD {
-	derived := k.mac(nil, []byte("mintage/1/code key\x00"), nonce[:NonceSize/2])
+// aead is the cipher of one nonce. The label keeps codes and boxes apart.
+func (k *key) aead(label string, nonce [NonceSize]byte) cipher.AEAD {
+	derived := k.mac(nil, []byte(label), nonce[:NonceSize/2])
 	block, err := aes.NewCipher(derived)
 	if err != nil {
 		panic(err) // only for a key that is not 16, 24 or 32 bytes

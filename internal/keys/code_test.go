@@ -3,6 +3,7 @@ package keys_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,6 +20,13 @@ var frozenSums = map[string]string{
 	"code":          "\x8b\x5c\x5f\xac",
 }
 
+// fullCode has what a code can also say.
+func fullCode() grant.Code {
+	c := theCode()
+	c.AuthTime, c.Claims = frozenAt-5000, `{"tenant":"t1"}`
+	return c
+}
+
 func TestCodeRoundTrip(t *testing.T) {
 	r := newRing(t)
 	id := r.Current(keys.Seal, frozenAt)
@@ -32,7 +40,13 @@ func TestCodeRoundTrip(t *testing.T) {
 	}
 	zeroChallenge := theCode()
 	zeroChallenge.Challenged = true
+	// At most 128 bytes of claims, for a subject as most providers name them.
+	full := longest
+	full.Subject, full.AuthTime, full.Claims = strings.Repeat("s", 160), lastTime, fullCode().Claims+strings.Repeat("x", 128-len(fullCode().Claims))
+	timed, claiming := theCode(), theCode()
+	timed.AuthTime, claiming.Claims = 1, "{}"
 	for name, want := range map[string]grant.Code{
+		"full": full, "everyday with all": fullCode(), "with its time": timed, "with claims": claiming,
 		"plain": theCode(), "challenged": challenged, "challenge of zeros": zeroChallenge, "empty": empty, "longest that is issued": longest,
 	} {
 		text, err := r.SealCode(id, want, nonce)
@@ -77,12 +91,100 @@ func TestCodeThatDoesNotFit(t *testing.T) {
 	for name, edit := range map[string]func(*grant.Code){
 		"client id": func(c *grant.Code) { c.ClientID = strings.Repeat("c", 256) },
 		"subject":   func(c *grant.Code) { c.Subject = strings.Repeat("s", 256) },
+		"claims":    func(c *grant.Code) { c.Claims = strings.Repeat("c", 256) },
 	} {
 		c := theCode()
 		edit(&c)
 		if text, err := r.SealCode(id, c, nonce); err == nil || text != "" {
 			t.Errorf("%s of 256 bytes is sealed", name)
 		}
+	}
+}
+
+// oldRecord is what codes held before they could say how their subject was
+// authenticated, written out by hand.
+func oldRecord(c grant.Code) []byte {
+	rec := []byte{0}
+	if c.Challenged {
+		rec[0] = 1
+	}
+	rec = append(rec, c.GrantID[:]...)
+	rec = append(rec, c.RedirectHash[:]...)
+	for _, at := range []grant.Instant{c.AuthorizedAt, c.ExpiresAt} {
+		var b [8]byte
+		binary.BigEndian.PutUint64(b[:], uint64(at))
+		rec = append(rec, b[2:]...)
+	}
+	if c.Challenged {
+		rec = append(rec, c.Challenge[:]...)
+	}
+	rec = append(rec, byte(len(c.ClientID)))
+	rec = append(rec, c.ClientID...)
+	rec = append(rec, byte(len(c.Subject)))
+	rec = append(rec, c.Subject...)
+	return append(rec, c.Scope...)
+}
+
+func TestCodesOfTheOldLayoutOpenAndAreWrittenAsTheyWere(t *testing.T) {
+	r := frozenRing(t)
+	challenged := theCode()
+	challenged.Challenged, challenged.Challenge = true, [32]byte{9, 31: 9}
+	for _, want := range []grant.Code{theCode(), challenged, {Realm: "/api"}} {
+		old := r.SealRecord(frozenSeal, want.Realm, oldRecord(want), nonce)
+		if got, err := r.OpenCode(want.Realm, old); err != nil || got != want {
+			t.Errorf("read as %+v, %v", got, err)
+		}
+		// Without the new members not a byte is added.
+		if text, err := r.SealCode(frozenSeal, want, nonce); err != nil || text != old {
+			t.Errorf("%d characters, %v; want the %d of the old layout", len(text), err, len(old))
+		}
+	}
+}
+
+func TestRecordsThatAreCutOrOfALaterVersionAreRefused(t *testing.T) {
+	r := frozenRing(t)
+	rec := append([]byte{7}, oldRecord(theCode())[1:61]...)
+	rec = append(rec, bytes.Repeat([]byte{9}, 32)...) // challenge
+	rec = append(rec, 0, 0, 0, 0, 0, 8)               // authenticated
+	rec = append(rec, "\x02{}\x04shop\x05alice"...)
+	want := theCode()
+	want.Challenged, want.Challenge, want.AuthTime = true, [32]byte(bytes.Repeat([]byte{9}, 32)), 8
+	want.Claims, want.Subject, want.Scope = "{}", "alice", ""
+	if got, err := r.OpenCode("/api", r.SealRecord(frozenSeal, "/api", rec, nonce)); err != nil || got != want {
+		t.Errorf("the whole record is read as %+v, %v", got, err)
+	}
+	for n := range rec {
+		if c, err := r.OpenCode("/api", r.SealRecord(frozenSeal, "/api", rec[:n], nonce)); err != keys.ErrNotGenuine || c != (grant.Code{}) {
+			t.Errorf("cut to %d bytes: %+v, %v", n, c, err)
+		}
+	}
+	for _, flag := range []byte{8, 16, 32, 64, 128} {
+		later := append([]byte{rec[0] | flag}, rec[1:]...)
+		if c, err := r.OpenCode("/api", r.SealRecord(frozenSeal, "/api", later, nonce)); err != keys.ErrNotGenuine || c != (grant.Code{}) {
+			t.Errorf("flag %d, which has no meaning yet: %+v, %v", flag, c, err)
+		}
+	}
+}
+
+func TestEveryMemberOfACodeChangesItsText(t *testing.T) {
+	r := frozenRing(t)
+	seen := map[string]bool{}
+	for i, edit := range []func(*grant.Code){
+		func(*grant.Code) {}, func(c *grant.Code) { c.GrantID[0]++ }, func(c *grant.Code) { c.Realm += "x" },
+		func(c *grant.Code) { c.ClientID += "x" }, func(c *grant.Code) { c.Subject += "x" }, func(c *grant.Code) { c.Scope += "x" },
+		func(c *grant.Code) { c.RedirectHash[0]++ }, func(c *grant.Code) { c.Challenged = true },
+		func(c *grant.Code) { c.Challenged, c.Challenge[0] = true, 1 }, func(c *grant.Code) { c.AuthorizedAt++ },
+		func(c *grant.Code) { c.ExpiresAt++ }, func(c *grant.Code) { c.AuthTime++ }, func(c *grant.Code) { c.AuthTime = 0 },
+		func(c *grant.Code) { c.Claims = `{"tenant":"t2"}` }, func(c *grant.Code) { c.Claims = "" },
+		func(c *grant.Code) { c.AuthTime, c.Claims = 0, "" },
+	} {
+		c := fullCode()
+		edit(&c)
+		text, err := r.SealCode(frozenSeal, c, nonce)
+		if err != nil || seen[text] {
+			t.Errorf("edit %d: a text seen before, or %v", i, err)
+		}
+		seen[text] = true
 	}
 }
 
@@ -118,13 +220,17 @@ func TestCodesWithDifferentNoncesShareNothing(t *testing.T) {
 
 // A code tells nothing to whoever reads it in a log or a Referer.
 func TestCodeIsSealed(t *testing.T) {
-	text := kinds(t, newRing(t))[2].text
+	r := newRing(t)
+	text, err := r.SealCode(r.Current(keys.Seal, frozenAt), fullCode(), nonce)
+	if err != nil {
+		t.Fatal(err)
+	}
 	raw, err := base64.RawURLEncoding.DecodeString(text[len(keys.CodePrefix):])
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := theCode()
-	for _, part := range []string{c.ClientID, c.Subject, string(c.Scope), string(c.GrantID[:]), string(c.RedirectHash[:])} {
+	c := fullCode()
+	for _, part := range []string{c.Claims, c.ClientID, c.Subject, string(c.Scope), string(c.GrantID[:]), string(c.RedirectHash[:])} {
 		if bytes.Contains(raw, []byte(part)) {
 			t.Errorf("the code shows %q", part)
 		}

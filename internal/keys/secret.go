@@ -51,14 +51,19 @@ func (r *Ring) Digest(s oauth.Secret) []byte {
 const (
 	argonMemory = 19 << 10 // KiB
 	argonTime   = 2
+	slowSalt    = 16
+	slowSum     = 32
 )
 
 // HashSlow is the stored form of a secret that somebody else made, which may
 // have little entropy: argon2id in PHC text.
 func HashSlow(s oauth.Secret) string {
-	salt := make([]byte, 16)
+	salt := make([]byte, slowSalt)
 	rand.Read(salt)
-	sum := argon2.IDKey([]byte(s), salt, argonTime, argonMemory, 1, 32)
+	return slowText(salt, argon2.IDKey([]byte(s), salt, argonTime, argonMemory, 1, slowSum))
+}
+
+func slowText(salt, sum []byte) string {
 	enc := base64.RawStdEncoding
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=1$%s$%s", argon2.Version, argonMemory, argonTime,
 		enc.EncodeToString(salt), enc.EncodeToString(sum))

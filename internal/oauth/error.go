@@ -20,6 +20,18 @@ const (
 	InsufficientScope      ErrorCode = "insufficient_scope"     // RFC 6750 section 3.1
 	ServerError            ErrorCode = "server_error"
 	TemporarilyUnavailable ErrorCode = "temporarily_unavailable"
+
+	// Of the authorization endpoint (RFC 6749 section 4.1.2.1, RFC 8707
+	// section 2, OpenID Connect Core section 3.1.2.6).
+	AccessDenied             ErrorCode = "access_denied"
+	UnsupportedResponseType  ErrorCode = "unsupported_response_type"
+	InvalidTarget            ErrorCode = "invalid_target"
+	LoginRequired            ErrorCode = "login_required"
+	ConsentRequired          ErrorCode = "consent_required"
+	InteractionRequired      ErrorCode = "interaction_required"
+	AccountSelectionRequired ErrorCode = "account_selection_required"
+	RequestNotSupported      ErrorCode = "request_not_supported"
+	RequestURINotSupported   ErrorCode = "request_uri_not_supported"
 )
 
 // An Error is a defect that a client is told about. Description is a constant:
@@ -78,4 +90,31 @@ var (
 	ErrBearer            = &Error{InvalidRequest, "malformed bearer token"}
 	ErrInvalidToken      = &Error{InvalidToken, "token is invalid"}
 	ErrInsufficientScope = &Error{InsufficientScope, "token lacks a scope"}
+)
+
+// The defects of an authorization request. The first four are never told to
+// the client: nobody knows yet that the redirect URI is its own.
+var (
+	ErrAuthorizationClient   = &Error{InvalidRequest, "client_id missing or repeated"}
+	ErrAuthorizationRedirect = &Error{InvalidRequest, "redirect_uri missing or repeated"}
+	ErrUnknownClient         = &Error{InvalidRequest, "client unknown"}
+	ErrRedirectMismatch      = &Error{InvalidRequest, "redirect_uri not registered"}
+
+	ErrNoResponseType   = &Error{InvalidRequest, "response_type missing"}
+	ErrResponseType     = &Error{UnsupportedResponseType, "response_type must be code"}
+	ErrResponseMode     = &Error{InvalidRequest, "response_mode must be query"}
+	ErrResponseClient   = &Error{UnauthorizedClient, "client may not ask for codes"}
+	ErrNoChallenge      = &Error{InvalidRequest, "code_challenge missing"}
+	ErrChallengeMethod  = &Error{InvalidRequest, "code_challenge_method must be S256"}
+	ErrChallenge        = &Error{InvalidRequest, "code_challenge malformed"}
+	ErrPrompt           = &Error{InvalidRequest, "prompt not supported"}
+	ErrMaxAge           = &Error{InvalidRequest, "max_age malformed"}
+	ErrTarget           = &Error{InvalidTarget, "resource not allowed"}
+	ErrRequestObject    = &Error{RequestNotSupported, "request not supported"}
+	ErrRequestURI       = &Error{RequestURINotSupported, "request_uri not supported"}
+	ErrDenied           = &Error{AccessDenied, "access denied"}
+	ErrLoginRequired    = &Error{LoginRequired, "login required"}
+	ErrConsentRequired  = &Error{ConsentRequired, "consent required"}
+	ErrInteraction      = &Error{InteractionRequired, "interaction required"}
+	ErrAccountSelection = &Error{AccountSelectionRequired, "account selection required"}
 )

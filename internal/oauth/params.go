@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -106,11 +107,25 @@ func (p Params) CheckLengths() error {
 	return nil
 }
 
-type pair struct{ name, value string }
+// A pair is a parameter as it was sent. A foul one holds what no parameter may
+// (RFC 6749 appendix A).
+type pair struct {
+	name, value string
+	foul        bool
+}
 
-// parsePairs splits and decodes application/x-www-form-urlencoded text (RFC
-// 6749 appendix B). Pairs without a name are dropped.
+// parsePairs reads pairs of which none is foul.
 func parsePairs(s string) ([]pair, error) {
+	pairs, err := readPairs(s)
+	if slices.ContainsFunc(pairs, func(kv pair) bool { return kv.foul }) {
+		return nil, ErrMalformedValue
+	}
+	return pairs, err
+}
+
+// readPairs splits and decodes application/x-www-form-urlencoded text (RFC
+// 6749 appendix B). Pairs without a name are dropped.
+func readPairs(s string) ([]pair, error) {
 	if strings.IndexByte(s, ';') >= 0 {
 		return nil, ErrMalformedBody
 	}
@@ -133,21 +148,19 @@ func parsePairs(s string) ([]pair, error) {
 			return nil, err
 		}
 		if name != "" {
-			pairs = append(pairs, pair{name, value})
+			pairs = append(pairs, pair{name, value, !clean(name) || !clean(value)})
 		}
 	}
 	return pairs, nil
 }
 
 func unescape(s string) (string, error) {
-	if strings.IndexByte(s, '%') >= 0 || strings.IndexByte(s, '+') >= 0 {
-		var err error
-		if s, err = url.QueryUnescape(s); err != nil {
-			return "", ErrMalformedBody
-		}
+	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
+		return s, nil
 	}
-	if !clean(s) {
-		return "", ErrMalformedValue
+	s, err := url.QueryUnescape(s)
+	if err != nil {
+		return "", ErrMalformedBody
 	}
 	return s, nil
 }

@@ -11,8 +11,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 
+	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/issuer"
 )
 
@@ -20,31 +20,15 @@ import (
 // permissions say who may call; over TCP, a bearer token does.
 type Admin struct {
 	issuer *issuer.Issuer
+	logins *authorize.Authorizer
 	log    *slog.Logger
 	token  string
 }
 
-// NewAdmin makes an Admin. An empty token asks for none.
-func NewAdmin(iss *issuer.Issuer, token string, log *slog.Logger) *Admin {
-	return &Admin{iss, log, token}
-}
-
-// CodeRequest is the body of POST /admin/v1/codes.
-type CodeRequest struct {
-	ClientID    string `json:"client_id"`
-	RedirectURI string `json:"redirect_uri"`
-	Subject     string `json:"subject"`
-	Scope       string `json:"scope,omitempty"`          // all of the client's if absent
-	Challenge   string `json:"code_challenge,omitempty"` // S256
-}
-
-// CodeAnswer is what it returns.
-type CodeAnswer struct {
-	Code        string    `json:"code"`
-	CallbackURL string    `json:"callback_url"`
-	Scope       string    `json:"scope"`
-	ExpiresAt   time.Time `json:"expires_at"`
-	GrantID     string    `json:"grant_id"`
+// NewAdmin makes an Admin. Logins is nil where users do not log in by way of
+// it: login.mode is not handoff. An empty token asks for none.
+func NewAdmin(iss *issuer.Issuer, logins *authorize.Authorizer, token string, log *slog.Logger) *Admin {
+	return &Admin{iss, logins, log, token}
 }
 
 // A Problem is an error answer of the admin API (RFC 9457).
@@ -54,8 +38,12 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 	Field  string `json:"field,omitempty"` // the member that is wrong
 
-	cause error // for the log alone
+	allow string // of a 405
+	cause error  // for the log alone
 }
+
+// Error is for the log.
+func (p *Problem) Error() string { return p.Title }
 
 // maxAdminBody is far more than a request needs.
 const maxAdminBody = 16 << 10
@@ -64,44 +52,91 @@ const maxAdminBody = 16 << 10
 // There is no mux: it would answer some requests itself.
 func (a *Admin) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := requestID()
-		w.Header().Set("X-Request-Id", id)
+		x := &call{Request: r, id: requestID()}
+		w.Header().Set("X-Request-Id", x.id)
 		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
-		created, problem := a.serve(r, id)
+		status, body, problem := a.serve(x)
 		if problem == nil {
-			a.json(w, http.StatusCreated, "application/json", created)
+			a.json(w, status, "application/json", body)
 			return
 		}
 		switch problem.Status {
 		case http.StatusUnauthorized:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		case http.StatusMethodNotAllowed:
-			w.Header().Set("Allow", http.MethodPost)
+			w.Header().Set("Allow", problem.allow)
 		case http.StatusServiceUnavailable:
 			w.Header().Set("Retry-After", "1")
 		}
 		a.json(w, problem.Status, "application/problem+json", problem)
-		a.record(r, id, problem)
+		a.record(x, problem)
 	})
 }
 
-// serve is the whole API: it returns the body of a 201, or a problem.
-func (a *Admin) serve(r *http.Request, id string) (CodeAnswer, *Problem) {
-	switch {
-	case !a.allowed(r):
-		return CodeAnswer{}, &Problem{Title: "admin token required", Status: http.StatusUnauthorized,
+// A call is one request, and what is known of it for the log.
+type call struct {
+	*http.Request
+	id   string
+	path string // with names in the place of what it names, which may be a secret
+}
+
+// serve is the whole API: it returns the status and the body of a success, or a
+// problem.
+func (a *Admin) serve(x *call) (int, any, *Problem) {
+	x.path = x.URL.Path
+	if !a.allowed(x.Request) {
+		return 0, nil, &Problem{Title: "admin token required", Status: http.StatusUnauthorized,
 			Detail: "send the token of admin.token_file as Authorization: Bearer"}
-	case r.URL.Path != "/admin/v1/codes":
-		return CodeAnswer{}, &Problem{Title: "no such resource", Status: http.StatusNotFound}
-	case r.Method != http.MethodPost:
-		return CodeAnswer{}, &Problem{Title: "method must be POST", Status: http.StatusMethodNotAllowed}
 	}
-	return a.codes(r, id)
+	if x.path == "/admin/v1/codes" {
+		return a.codes(x)
+	}
+	if below, ok := strings.CutPrefix(x.path, "/admin/v1/logins/"); ok {
+		return a.login(x, below)
+	}
+	return 0, nil, noResource()
+}
+
+func noResource() *Problem {
+	return &Problem{Title: "no such resource", Status: http.StatusNotFound}
+}
+
+// methodProblem is nil if the method of x is the one allowed.
+func (x *call) methodProblem(allowed string) *Problem {
+	if x.Method == allowed {
+		return nil
+	}
+	return &Problem{Title: "method must be " + allowed, Status: http.StatusMethodNotAllowed, allow: allowed}
+}
+
+// read decodes the body: one JSON value with no member that v has not.
+func (x *call) read(v any) *Problem {
+	dec := json.NewDecoder(x.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return &Problem{Title: "malformed request", Status: http.StatusBadRequest, Detail: err.Error()}
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return &Problem{Title: "malformed request", Status: http.StatusBadRequest, Detail: "more than one JSON value"}
+	}
+	return nil
+}
+
+// problem is what an error of the use cases means here.
+func problem(err error) *Problem {
+	var invalid *issuer.Invalid
+	switch {
+	case errors.As(err, &invalid):
+		return &Problem{Title: "invalid request", Status: http.StatusUnprocessableEntity, Detail: invalid.Message, Field: invalid.Field}
+	case errors.Is(err, issuer.ErrUnavailable):
+		return &Problem{Title: "try again later", Status: http.StatusServiceUnavailable, Detail: err.Error(), cause: err}
+	}
+	return &Problem{Title: "internal error", Status: http.StatusInternalServerError, cause: err}
 }
 
 // record logs a refusal: of a stranger as a warning, of a mistake for people
 // who search. What the request holds stays out: it names a person.
-func (a *Admin) record(r *http.Request, id string, p *Problem) {
+func (a *Admin) record(x *call, p *Problem) {
 	level, message := slog.LevelInfo, "admin request refused"
 	switch {
 	case p.Status >= 500:
@@ -110,8 +145,8 @@ func (a *Admin) record(r *http.Request, id string, p *Problem) {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
-		slog.String("request_id", id), slog.Int("status", p.Status), slog.String("method", printable(r.Method)),
-		slog.String("path", printable(r.URL.Path)), slog.String("remote_ip", peerAddress(r)), slog.String("reason", p.Title),
+		slog.String("request_id", x.id), slog.Int("status", p.Status), slog.String("method", printable(x.Method)),
+		slog.String("path", printable(x.path)), slog.String("remote_ip", peerAddress(x.Request)), slog.String("reason", p.Title),
 	}
 	if p.Field != "" {
 		attrs = append(attrs, slog.String("field", p.Field))
@@ -140,34 +175,6 @@ func (a *Admin) allowed(r *http.Request) bool {
 	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	have, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(a.token))
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(have[:], want[:]) == 1
-}
-
-func (a *Admin) codes(r *http.Request, id string) (CodeAnswer, *Problem) {
-	var req CodeRequest
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&req); err != nil {
-		return CodeAnswer{}, &Problem{Title: "malformed request", Status: http.StatusBadRequest, Detail: err.Error()}
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return CodeAnswer{}, &Problem{Title: "malformed request", Status: http.StatusBadRequest, Detail: "more than one JSON value"}
-	}
-	code, err := a.issuer.IssueCode(r.Context(), issuer.Authorization(req))
-	var invalid *issuer.Invalid
-	switch {
-	case errors.As(err, &invalid):
-		return CodeAnswer{}, &Problem{Title: "invalid request", Status: http.StatusUnprocessableEntity, Detail: invalid.Message, Field: invalid.Field}
-	case errors.Is(err, issuer.ErrUnavailable):
-		return CodeAnswer{}, &Problem{Title: "try again later", Status: http.StatusServiceUnavailable, Detail: err.Error(), cause: err}
-	case err != nil:
-		return CodeAnswer{}, &Problem{Title: "internal error", Status: http.StatusInternalServerError, cause: err}
-	}
-	a.log.Info("code issued", "request_id", id, "client_id", req.ClientID, "grant_id", code.GrantID.String(),
-		"scope", string(code.Scope), "remote_ip", peerAddress(r))
-	return CodeAnswer{
-		Code: code.Code, CallbackURL: code.CallbackURL, Scope: string(code.Scope),
-		ExpiresAt: code.ExpiresAt, GrantID: code.GrantID.String(),
-	}, nil
 }
 
 func (a *Admin) json(w http.ResponseWriter, status int, contentType string, v any) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -24,6 +25,9 @@ const adminToken = "0123456789abcdef0123456789abcdef"
 // An adminAPI is that of an issuer with one client, and what it logs.
 type adminAPI struct {
 	handler http.Handler
+	iss     *issuer.Issuer
+	logins  *authorize.Authorizer
+	now     time.Time
 	faulty  *storetest.Faulty
 	log     bytes.Buffer
 }
@@ -43,14 +47,14 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &adminAPI{faulty: storetest.NewFaulty(engine)}
+	a := &adminAPI{faulty: storetest.NewFaulty(engine), now: time.Now().Truncate(time.Second)}
 	log := slog.New(slog.NewJSONHandler(&a.log, nil))
 	directory, err := issuer.OpenDirectory(t.Context(), a.faulty, kek, keys.Schedule{}, log, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	iss := issuer.New(issuer.Issuer{
-		Realm: "/api", Store: a.faulty, Directory: directory, CodeLifetime: time.Minute, Now: time.Now, Log: log,
+		Realm: "/api", Store: a.faulty, Directory: directory, CodeLifetime: time.Minute, Now: func() time.Time { return a.now }, Log: log,
 		Policy: grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * 24 * time.Hour},
 	})
 	view, err := directory.View()
@@ -68,7 +72,12 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.handler = server.NewAdmin(iss, adminToken, log).Handler()
+	a.iss = iss
+	a.logins = &authorize.Authorizer{
+		Issuer: iss, InteractionLifetime: 10 * time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
+		ContinueURL: "https://auth.example.com/oauth2/interaction?id=",
+	}
+	a.handler = server.NewAdmin(iss, a.logins, adminToken, log).Handler()
 	return a
 }
 

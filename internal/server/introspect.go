@@ -26,6 +26,7 @@ type introspection struct {
 	Audience  any         `json:"aud,omitempty"`
 	Issuer    string      `json:"iss"`
 	ID        string      `json:"jti,omitempty"`
+	AuthTime  int64       `json:"auth_time,omitempty"`
 }
 
 // inactive is the whole answer about any token that is not alive for the one
@@ -109,7 +110,7 @@ func contentType(media string) http.Header { return http.Header{"Content-Type": 
 func (s *Server) introspection(t issuer.Token) []byte {
 	a := introspection{
 		Active: true, Scope: t.Scope, ClientID: t.ClientID, ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000,
-		Subject: t.Subject, Issuer: s.issuer.ID, ID: t.ID,
+		Subject: t.Subject, Issuer: s.issuer.ID, ID: t.ID, AuthTime: int64(t.AuthTime) / 1000,
 	}
 	switch len(t.Audience) {
 	case 0:
@@ -125,5 +126,5 @@ func (s *Server) introspection(t issuer.Token) []byte {
 	if err != nil {
 		panic(err) // strings and numbers only
 	}
-	return body
+	return issuer.AddClaims(body, t.Claims)
 }

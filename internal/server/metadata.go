@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -40,6 +41,7 @@ func metadataLocations(issuer string) []string {
 // else (grant types, methods of authentication) are always there.
 type metadata struct {
 	Issuer        string `json:"issuer"`
+	Authorization string `json:"authorization_endpoint,omitempty"`
 	Token         string `json:"token_endpoint"`
 	JWKS          string `json:"jwks_uri"`
 	Introspection string `json:"introspection_endpoint"`
@@ -55,6 +57,7 @@ type metadata struct {
 	IntrospectionAuth []string `json:"introspection_endpoint_auth_methods_supported"`
 	RevocationAuth    []string `json:"revocation_endpoint_auth_methods_supported"`
 	IntrospectionAlgs []string `json:"introspection_signing_alg_values_supported,omitempty"` // RFC 9701
+	UILocales         []string `json:"ui_locales_supported,omitempty"`
 }
 
 // describe makes the document. Nothing in it comes from a request.
@@ -75,6 +78,9 @@ func (s *Server) describe() []byte {
 	}
 	for _, alg := range s.issuer.Directory.Schedule.Algorithms {
 		m.IntrospectionAlgs = append(m.IntrospectionAlgs, string(alg))
+	}
+	if s.opt.Front != nil {
+		m.Authorization, m.UILocales = endpoints+"authorize", pages.Locales
 	}
 	body, err := json.Marshal(m)
 	if err != nil {

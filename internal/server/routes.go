@@ -18,6 +18,7 @@ type route struct {
 	allow   string // methods, as the Allow header lists them
 	handle  handlerFunc
 	realm   string // named by the path, or the only one there is
+	page    bool   // people see it: answers are HTML, also those about errors
 	scripts bool   // scripts of the configured origins may read it
 	public  bool   // scripts of every origin may read it, and nobody is kept from it
 	// refusals is the level at which a refusal is logged: where strangers'
@@ -59,6 +60,10 @@ func (s *Server) patterns() map[string]route {
 			}
 		}
 	}
+	for _, rt := range s.accountTable() {
+		rt.allow, rt.realm = strings.Join(rt.methods, ", "), s.issuer.Realm
+		all[s.opt.BasePath+rt.path] = rt
+	}
 	return all
 }
 
@@ -84,7 +89,7 @@ const (
 func (s *Server) table() []route {
 	post := []string{http.MethodPost}
 	get := []string{http.MethodGet, http.MethodHead}
-	return []route{
+	table := []route{
 		{name: "token request", path: tokenPath, methods: post, handle: s.token, scripts: true},
 		{name: "introspection", path: "introspect", methods: post, handle: s.introspect},
 		{name: "revocation", path: "revoke", methods: post, handle: s.revoke, scripts: true},
@@ -97,6 +102,34 @@ func (s *Server) table() []route {
 		{name: "keys", path: "jwks/{file}", methods: get, handle: s.published(s.keyFile), public: true},
 		{name: "metadata", path: metadataPath, methods: get, handle: s.published(s.metadata), public: true},
 		{name: "list of revocations", path: "revocations", methods: get, handle: s.published(s.revocations), public: true},
+	}
+	if s.opt.Front == nil {
+		return table
+	}
+	table = append(table,
+		route{name: "authorization", path: "authorize", methods: form, handle: s.authorize, page: true},
+		route{name: "interaction", path: "interaction", methods: form, handle: s.interaction, page: true},
+	)
+	if s.opt.Front.Upstream != nil {
+		table = append(table, route{name: "upstream login", path: "callback", methods: form[:1], handle: s.callback, page: true})
+	}
+	return table
+}
+
+// form is what a page and its form need. HEAD is not among them: a code is
+// never made for whoever does not read it.
+var form = []string{http.MethodGet, http.MethodPost}
+
+// accountTable lists what a user has apart from any client, by the path after
+// the base. There is one form of it: these addresses are for people.
+func (s *Server) accountTable() []route {
+	if s.opt.Front == nil {
+		return nil
+	}
+	return []route{
+		{name: "connections", path: connectionsPath, methods: form, handle: s.connections, page: true},
+		{name: "logout", path: logoutPath, methods: form, handle: s.logout, page: true},
+		{name: "asset", path: "/account/assets/{file}", methods: []string{http.MethodGet, http.MethodHead}, handle: s.published(s.asset), page: true},
 	}
 }
 

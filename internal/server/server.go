@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
@@ -44,10 +45,16 @@ type Options struct {
 	QueryParameters              bool // compat.query_parameters
 	InvalidRequestForDeadRefresh bool // compat.invalid_request_for_dead_refresh
 	TokenInfoQuery               bool // compat.tokeninfo_query
+	RedirectURIMismatch          bool // compat.redirect_uri_mismatch
 
 	// Failed client authentications that one address, and one client from
 	// one address, may make in a minute. Zero: no limit.
 	AddressFailures, ClientFailures int
+	// Interactions that one address may begin in a minute. Zero: no limit.
+	Interactions int
+
+	// Front is the part that people see; nil if there is none.
+	Front *Front
 }
 
 // requestTime bounds the work on one request, from its last header on.
@@ -61,6 +68,8 @@ type Server struct {
 	throttle *throttle
 	handler  http.Handler
 
+	sameOrigin *http.CrossOriginProtection // of the pages' forms
+
 	description []byte // the metadata
 	revoked     atomic.Pointer[publishedList]
 
@@ -69,7 +78,12 @@ type Server struct {
 
 // New makes a Server.
 func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
-	s := &Server{issuer: iss, opt: opt, log: log, throttle: newThrottle(opt.AddressFailures, opt.ClientFailures)}
+	s := &Server{issuer: iss, opt: opt, log: log, throttle: newThrottle(opt.AddressFailures, opt.ClientFailures, opt.Interactions)}
+	s.sameOrigin = http.NewCrossOriginProtection()
+	// A proxy may have put another Host into the request.
+	if err := s.sameOrigin.AddTrustedOrigin(opt.PublicURL); err != nil && opt.Front != nil {
+		panic(err) // the check of the configuration refuses such an address
+	}
 	s.description = s.describe()
 	s.handler = exactPaths(s.routes(), s.anyPaths(), s.endpoint(route{handle: notFound}))
 	return s
@@ -116,6 +130,10 @@ type exchange struct {
 	tokens    issuer.Tokens
 	grantID   grant.ID // of the token that the request was about
 	inactive  error    // why a token is not alive, where the caller is not told
+
+	locale  string   // of a page
+	client  string   // its client's name, if known
+	cookies []string // to be set
 }
 
 // An answer is what a handler wants to be sent. The zero status is 200. Its
@@ -189,14 +207,23 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, x *exchange, a 
 	h["X-Content-Type-Options"] = headerNosniff
 	h["X-Request-Id"] = []string{x.id}
 	s.cors(h, r, x)
+	if x.page {
+		pageHeaders(h)
+	}
 	if len(r.TransferEncoding) > 0 {
 		// With a Content-Length beside it, two readers could disagree about
 		// where this request ends (RFC 9112 section 6.1), and net/http hides
 		// that header. Nothing that follows on the connection is read.
 		h["Connection"] = headerClose
 	}
-	if err != nil {
+	switch {
+	case err != nil && x.page:
+		a = s.pageAnswer(h, r, x, err)
+	case err != nil:
 		a = s.errorAnswer(h, x, err)
+	}
+	for _, c := range x.cookies {
+		h.Add("Set-Cookie", c)
 	}
 	for name, values := range a.header {
 		h[name] = values
@@ -247,6 +274,7 @@ func (s *Server) record(x *exchange, r *http.Request, status int, err error, too
 
 func severity(x *exchange, status int, err error) (slog.Level, string) {
 	var refused *issuer.Refused
+	var told *authorize.ClientError
 	var bug *panicError
 	switch {
 	case err == nil && x.tokens.Repeated:
@@ -258,7 +286,7 @@ func severity(x *exchange, status int, err error) (slog.Level, string) {
 		return slog.LevelError, "bug"
 	case status >= 500 && errors.As(err, &refused):
 		return slog.LevelError, "a genuine token has no record: the store has lost commits; was an older backup or a replica put in place?"
-	case status >= 500:
+	case status >= 500, errors.As(err, &told) && told.Cause != nil:
 		return slog.LevelError, x.name + " failed"
 	}
 	return x.refusals, x.name + " refused"

@@ -14,6 +14,7 @@ import (
 // share of a minute.
 type throttle struct {
 	addresses, clients failures
+	interactions       failures // begun, not failed
 }
 
 type failureKey struct {
@@ -21,9 +22,20 @@ type failureKey struct {
 	client  string
 }
 
-func newThrottle(perAddress, perClient int) *throttle {
-	return &throttle{addresses: failures{perMinute: perAddress}, clients: failures{perMinute: perClient}}
+func newThrottle(perAddress, perClient, interactions int) *throttle {
+	return &throttle{
+		addresses: failures{perMinute: perAddress}, clients: failures{perMinute: perClient},
+		interactions: failures{perMinute: interactions},
+	}
 }
+
+// mayBegin reports whether an address may begin another interaction.
+func (t *throttle) mayBegin(a netip.Addr) bool {
+	return !t.interactions.exhausted(failureKey{network(a), ""})
+}
+
+// began counts one.
+func (t *throttle) began(a netip.Addr) { t.interactions.add(failureKey{network(a), ""}) }
 
 func (t *throttle) addressBlocked(a netip.Addr) bool {
 	return t.addresses.exhausted(failureKey{network(a), ""})

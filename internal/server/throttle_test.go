@@ -15,7 +15,7 @@ var (
 
 func TestAnAddressMayFailAsOftenAsTheLimitSaysAndThenItsShareOfAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		throttle := newThrottle(6, 0)
+		throttle := newThrottle(6, 0, 0)
 		for n := range 6 {
 			if throttle.addressBlocked(home) {
 				t.Fatalf("blocked after %d failures of 6", n)
@@ -51,7 +51,7 @@ func TestAnAddressMayFailAsOftenAsTheLimitSaysAndThenItsShareOfAMinute(t *testin
 }
 
 func TestAskingIsNoFailure(t *testing.T) {
-	throttle := newThrottle(1, 1)
+	throttle := newThrottle(1, 1, 0)
 	for range 100 {
 		if throttle.addressBlocked(home) || throttle.clientBlocked(home, "billing") {
 			t.Fatal("blocked without a failure")
@@ -60,7 +60,7 @@ func TestAskingIsNoFailure(t *testing.T) {
 }
 
 func TestAStrangerDoesNotLockTheOwnerOut(t *testing.T) {
-	throttle := newThrottle(100, 3)
+	throttle := newThrottle(100, 3, 0)
 	for range 3 {
 		throttle.failed(other, "billing")
 	}
@@ -87,7 +87,7 @@ func TestOnePartyIsOneIPv4AddressOr64BitsOfIPv6(t *testing.T) {
 		{"2001:db8:1:2:3:4:5:6", "2001:db8:1:2:ffff::1", true}, {"2001:db8:1:2::1", "2001:db8:1:3::1", false},
 		{"fe80::1%eth0", "fe80::1%eth1", true}, {"::1", "127.0.0.1", false},
 	} {
-		throttle := newThrottle(1, 1)
+		throttle := newThrottle(1, 1, 0)
 		throttle.failed(netip.MustParseAddr(c.a), "billing")
 		if !throttle.addressBlocked(netip.MustParseAddr(c.a)) {
 			t.Errorf("%s is not blocked itself", c.a)
@@ -102,7 +102,7 @@ func TestOnePartyIsOneIPv4AddressOr64BitsOfIPv6(t *testing.T) {
 }
 
 func TestALimitOfZeroIsNone(t *testing.T) {
-	throttle := newThrottle(0, 0)
+	throttle := newThrottle(0, 0, 0)
 	for range 1000 {
 		throttle.failed(home, "billing")
 	}
@@ -117,7 +117,7 @@ func TestALimitOfZeroIsNone(t *testing.T) {
 func TestAddressesThatFailDoNotFillTheMemoryNorHideThoseThatGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // where no time passes
 		const limit = 50
-		throttle := newThrottle(limit, limit)
+		throttle := newThrottle(limit, limit, 0)
 		for range limit {
 			throttle.failed(home, "billing")
 		}

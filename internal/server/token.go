@@ -88,13 +88,7 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 
 // params reads the request's parameters and settles its realm.
 func (s *Server) params(r *http.Request, x *exchange, queryAllowed bool) (oauth.Params, error) {
-	if !isForm(r.Header["Content-Type"]) {
-		return nil, oauth.ErrContentType
-	}
-	if len(r.Header["Content-Encoding"]) > 0 {
-		return nil, oauth.ErrContentEncoding
-	}
-	body, err := readBody(r)
+	body, err := formBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +139,17 @@ func isForm(contentType []string) bool {
 	media, params, err := mime.ParseMediaType(contentType[0])
 	charset, given := params["charset"]
 	return err == nil && media == form && (!given || strings.EqualFold(charset, "utf-8"))
+}
+
+// formBody is the body of a form, not yet decoded.
+func formBody(r *http.Request) (string, error) {
+	if !isForm(r.Header["Content-Type"]) {
+		return "", oauth.ErrContentType
+	}
+	if len(r.Header["Content-Encoding"]) > 0 {
+		return "", oauth.ErrContentEncoding
+	}
+	return readBody(r)
 }
 
 // readBody reads at most oauth.MaxForm bytes, which the caller has compared

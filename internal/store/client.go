@@ -54,13 +54,15 @@ var GrantTypes = []string{GrantAuthorizationCode, GrantRefreshToken}
 // be added; a version that does not know one leaves it alone only by not
 // writing the client.
 type Client struct {
-	ID           string        `json:"id"`
-	Realm        string        `json:"realm"`
-	Name         string        `json:"name"`
-	State        ClientState   `json:"state"`
-	Auth         AuthRule      `json:"auth_method"`
-	Native       bool          `json:"native,omitempty"`
-	RequirePKCE  bool          `json:"require_pkce"`
+	ID          string      `json:"id"`
+	Realm       string      `json:"realm"`
+	Name        string      `json:"name"`
+	State       ClientState `json:"state"`
+	Auth        AuthRule    `json:"auth_method"`
+	Native      bool        `json:"native,omitempty"`
+	RequirePKCE bool        `json:"require_pkce"`
+	// FirstParty is the provider's own: its users are not asked for consent.
+	FirstParty   bool          `json:"first_party,omitempty"`
 	GrantTypes   []string      `json:"grant_types"`
 	RedirectURIs []string      `json:"redirect_uris"`
 	Scope        oauth.Scope   `json:"scope"`

@@ -22,7 +22,7 @@ var (
 	ErrBusy = errors.New("store is busy")
 )
 
-// Store is a database of grants, clients, keys and cutoffs.
+// Store is a database of grants, clients, keys, cutoffs and documents.
 //
 // Methods are safe for concurrent use, also by several processes. A write is
 // durable once its method returns nil. If it returns an error other than
@@ -48,7 +48,8 @@ type Store interface {
 	// Decide may be called again, with what others have made of the grant: its
 	// last call counts. It must be quick, and must not use the store. If
 	// UpdateGrant returns because ctx has ended, decide may still be running.
-	// Id, realm, client, subject, scope and AuthorizedAt never change.
+	// Id, realm, client, subject, scope, AuthorizedAt, AuthTime and Claims never
+	// change.
 	UpdateGrant(ctx context.Context, id grant.ID, decide Decide) error
 
 	// Grants lists grants in the order of their ids, after an id.
@@ -95,6 +96,29 @@ type Store interface {
 	// lists no more than limit of them, which is at least 1: none at or after
 	// the instant that it returns is missing.
 	Revocations(ctx context.Context, since grant.Instant, limit int) (list []Revocation, from grant.Instant, err error)
+
+	// Document reads one document, or returns ErrNotFound. One that has expired
+	// is found until it is swept.
+	Document(ctx context.Context, key DocumentKey) (Document, error)
+
+	// PutDocument stores d, and the cutoffs and events with it, all or nothing,
+	// if the stored version is d.Version-1; Version 1 requires that there is
+	// none. Otherwise it returns ErrConflict. A store that already holds
+	// exactly d has done it: that is success.
+	PutDocument(ctx context.Context, d Document, cutoffs []Cutoff, events ...Event) error
+
+	// DeleteDocument removes a document, if there is one.
+	DeleteDocument(ctx context.Context, key DocumentKey) error
+
+	// Documents lists the documents of one kind in the order of their keys,
+	// after a key. Limit is at least 1.
+	Documents(ctx context.Context, kind DocumentKind, after DocumentKey, limit int) ([]Document, error)
+
+	// SweepDocuments walks at most limit documents in the order of their keys,
+	// after the given key, and deletes those that expired before now and do
+	// not change meanwhile. It returns the key to go on from, which is zero at
+	// the end of the table.
+	SweepDocuments(ctx context.Context, after DocumentKey, now grant.Instant, limit int) (next DocumentKey, deleted int, err error)
 
 	// Events lists what is recorded of one grant or client, oldest first; those
 	// of one instant come in any order. Limit is at least 1.
@@ -162,10 +186,17 @@ const (
 	EventAccessRevoked   EventName = "access_revoked" // the access tokens so far
 	EventKeyAdded        EventName = "key_added"
 	EventCutoff          EventName = "cutoff"
+	EventDisconnected    EventName = "disconnected" // a client, by the subject
 	EventClientCreated   EventName = "client_created"
 	EventClientChanged   EventName = "client_changed"
 	EventClientDeleted   EventName = "client_deleted"
 	EventSecretAdded     EventName = "secret_added"
 	EventSecretRevoked   EventName = "secret_revoked"
 	EventSecretUpgraded  EventName = "secret_upgraded"
+	EventUserCreated     EventName = "user_created"
+	EventUserDisabled    EventName = "user_disabled"
+	EventUserEnabled     EventName = "user_enabled"
+	EventPasswordChanged EventName = "password_changed"
+	EventTOTPSet         EventName = "totp_set"
+	EventTOTPRemoved     EventName = "totp_removed"
 )

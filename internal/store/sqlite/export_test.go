@@ -12,6 +12,7 @@ import (
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
 )
 
 const (
@@ -27,6 +28,14 @@ const (
 	DeleteGrantSQL = deleteGrantSQL
 	WalkGrantsSQL  = walkGrantsSQL
 	ListSubjectSQL = listSubjectSQL
+
+	SelectDocumentSQL = selectDocumentSQL
+	InsertDocumentSQL = insertDocumentSQL
+	UpdateDocumentSQL = updateDocumentSQL
+	DeleteDocumentSQL = deleteDocumentSQL
+	SweepDocumentSQL  = sweepDocumentSQL
+	WalkDocumentsSQL  = walkDocumentsSQL
+	ListDocumentsSQL  = listDocumentsSQL
 )
 
 // Hold keeps the writer in an operation of ctx until release is called, so
@@ -76,6 +85,20 @@ func (s *Store) ReadTogether(ids ...grant.ID) (statements map[string]int, list [
 	return counts(map[string]*statement{"select grant": r.selectGrant, "begin": r.begin, "commit": r.commit}), list, err
 }
 
+// ReadBoth serves lookups of a grant and of a document that wait at the same
+// moment.
+func (s *Store) ReadBoth(id grant.ID, key store.DocumentKey) (statements map[string]int, g grant.Grant, d store.Document, err error) {
+	r, err := newReader(s.path)
+	if err != nil {
+		return nil, g, d, err
+	}
+	defer r.close()
+	batch := []*lookup{{id: id, result: make(chan struct{})}, {key: &key, result: make(chan struct{})}}
+	r.serve(batch)
+	statements = counts(map[string]*statement{"select grant": r.selectGrant, "select document": r.selectDocument, "begin": r.begin, "commit": r.commit})
+	return statements, batch[0].grant, batch[1].document, errors.Join(batch[0].err, batch[1].err)
+}
+
 // EachConnection lets f query every kind of connection: the writer's, a
 // reader's, and some that are opened for administration.
 func (s *Store) EachConnection(ctx context.Context, f func(kind string, query func(text string) string)) error {
@@ -116,7 +139,7 @@ func (c *connection) ask(text string) string {
 	return cmp.Or(value, fmt.Sprint(err))
 }
 
-// A Tally counts what the writer did for grants.
+// A Tally counts what the writer did for grants and documents.
 type Tally struct {
 	Statements map[string]int // runs of the prepared ones, by their names
 	Rows       int            // written
@@ -134,6 +157,8 @@ func (s *Store) Watch(t testing.TB) (take func() Tally) {
 			tally.Statements = counts(map[string]*statement{
 				"insert grant": w.insertGrant, "update grant": w.updateGrant, "select grant in the writer": w.selectGrant,
 				"insert event": w.insertEvent, "begin": w.begin, "commit": w.commit, "rollback": w.rollback,
+				"insert document": w.documents.insert, "update document": w.documents.update,
+				"select document in the writer": w.documents.find, "delete document": w.documents.remove,
 			})
 			total := int(lib.Xsqlite3_total_changes(w.conn.tls, w.conn.db))
 			tally.Rows, written = total-written, total

@@ -14,10 +14,10 @@ import (
 
 const (
 	grantList = `id, realm, client, subject, scope, authorized_at, generation, version, rotated_at, key_id,
-		expires_at, delete_after, access_floor, state, reason, attempt`
+		expires_at, delete_after, access_floor, state, reason, attempt, auth_time, claims`
 
 	selectGrantSQL = `SELECT ` + grantList + ` FROM grants WHERE prefix = ? AND id = ?`
-	insertGrantSQL = `INSERT INTO grants (prefix, ` + grantList + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	insertGrantSQL = `INSERT INTO grants (prefix, ` + grantList + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (prefix) DO NOTHING`
 	updateGrantSQL = `UPDATE grants SET generation = ?, version = ?, rotated_at = ?, key_id = ?, expires_at = ?,
 		delete_after = ?, access_floor = ?, state = ?, reason = ?, attempt = ?
@@ -57,13 +57,13 @@ func bindInsert(s *statement, g grant.Grant) error {
 	for i, v := range [...]int64{
 		int64(g.AuthorizedAt),
 		int64(g.Generation), g.Version, int64(g.RotatedAt), int64(g.KeyID), int64(g.ExpiresAt),
-		int64(g.DeleteAfter), int64(g.AccessFloor), int64(g.State), int64(g.Reason), int64(g.Attempt),
+		int64(g.DeleteAfter), int64(g.AccessFloor), int64(g.State), int64(g.Reason), int64(g.Attempt), int64(g.AuthTime),
 	} {
 		s.bindInt(int32(i+7), v)
 	}
 	s.bindInt(1, prefix(g.ID))
 	return errors.Join(s.bindBlob(2, g.ID[:]), s.bindText(3, g.Realm), s.bindText(4, g.ClientID),
-		s.bindText(5, g.Subject), s.bindText(6, string(g.Scope)))
+		s.bindText(5, g.Subject), s.bindText(6, string(g.Scope)), s.bindText(19, g.Claims))
 }
 
 // find runs selectGrantSQL for one id.
@@ -86,6 +86,7 @@ func find(s *statement, id grant.ID) (g grant.Grant, err error) {
 		Generation: uint32(s.int(6)), Version: s.int(7), RotatedAt: grant.Instant(s.int(8)), KeyID: grant.KeyID(s.int(9)),
 		ExpiresAt: grant.Instant(s.int(10)), DeleteAfter: grant.Instant(s.int(11)), AccessFloor: grant.Instant(s.int(12)),
 		State: grant.State(s.int(13)), Reason: grant.Reason(s.int(14)), Attempt: uint64(s.int(15)),
+		AuthTime: grant.Instant(s.int(16)), Claims: s.string(17),
 	}, nil
 }
 
@@ -115,7 +116,8 @@ func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.G
 		var id []byte
 		var attempt int64
 		if err := rows.Scan(&id, &g.Realm, &g.ClientID, &g.Subject, &g.Scope, &g.AuthorizedAt, &g.Generation, &g.Version,
-			&g.RotatedAt, &g.KeyID, &g.ExpiresAt, &g.DeleteAfter, &g.AccessFloor, &g.State, &g.Reason, &attempt); err != nil {
+			&g.RotatedAt, &g.KeyID, &g.ExpiresAt, &g.DeleteAfter, &g.AccessFloor, &g.State, &g.Reason, &attempt,
+			&g.AuthTime, &g.Claims); err != nil {
 			return nil, fmt.Errorf("list grants: %w", err)
 		}
 		g.ID, g.Attempt = grant.ID(id), uint64(attempt)

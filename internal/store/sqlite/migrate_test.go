@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"bytes"
 	"database/sql"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 func number(t *testing.T, db *sql.DB, query string) (n int) {
@@ -57,6 +59,47 @@ func TestMigrationFilesAreNumberedWithoutAGap(t *testing.T) {
 			t.Errorf("migrations/%s: the %d. file is named %s*.sql", f.Name(), i+1, want)
 		}
 	}
+}
+
+func TestAFileOfTheFirstVersionIsBroughtForwardWithItsRows(t *testing.T) {
+	dir := t.TempDir()
+	first, err := os.ReadFile("migrations/0001_grants.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := raw(t, dir)
+	run(t, db, "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; BEGIN;"+string(first)+
+		fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 1; COMMIT", sqlite.ApplicationID))
+	g := newGrant(9)
+	if _, err := db.Exec(`INSERT INTO grants (prefix, id, realm, client, subject, scope, authorized_at, generation, version, rotated_at, key_id,
+		expires_at, delete_after, access_floor, state, reason, attempt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		int64(binary.BigEndian.Uint64(g.ID[:8])^1<<63), g.ID[:], g.Realm, g.ClientID, g.Subject, string(g.Scope), int64(g.AuthorizedAt), g.Generation,
+		g.Version, int64(g.RotatedAt), g.KeyID, int64(g.ExpiresAt), int64(g.DeleteAfter), int64(g.AccessFloor), g.State, g.Reason, int64(g.Attempt)); err != nil {
+		t.Fatal(err)
+	}
+	run(t, db, "INSERT INTO cutoffs (realm, subject, client, at, changed) VALUES ('/api', 'alice', '', 7, 1)")
+
+	st := create(t, dir)
+	holds(t, st, g) // with neither a time of authentication nor claims
+	if ch, err := st.Changes(t.Context(), 0); err != nil || len(ch.Cutoffs) != 1 {
+		t.Errorf("%d cutoffs, %v; want 1", len(ch.Cutoffs), err)
+	}
+	g = rotated(g, 10)
+	if err := storetest.Replace(t.Context(), st, g); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, st, g)
+	later := newGrant(11)
+	later.AuthTime, later.Claims = base-1, `{"tenant":"t1"}`
+	if err := st.CreateGrant(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, st, later)
+	d := newDocument(1)
+	if err := st.PutDocument(t.Context(), d, nil); err != nil {
+		t.Fatal(err)
+	}
+	holdsDocument(t, st, d)
 }
 
 func TestProcessesThatStartAtOnceMigrateOnce(t *testing.T) {

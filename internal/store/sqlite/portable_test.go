@@ -65,7 +65,8 @@ func TestSQLIsPortable(t *testing.T) {
 		}
 	}
 	// The lint sees what it is meant to see.
-	for _, text := range []string{sqlite.SelectGrantSQL, sqlite.InsertGrantSQL, sqlite.UpdateGrantSQL, sqlite.DeleteGrantSQL} {
+	for _, text := range []string{sqlite.SelectGrantSQL, sqlite.InsertGrantSQL, sqlite.UpdateGrantSQL, sqlite.DeleteGrantSQL,
+		sqlite.SelectDocumentSQL, sqlite.UpdateDocumentSQL, sqlite.SweepDocumentSQL} {
 		found := false
 		for _, s := range statements {
 			found = found || s == text
@@ -174,6 +175,25 @@ func TestHotStatementsTouchOneTableByItsPrimaryKey(t *testing.T) {
 		}
 		if tables := regexp.MustCompile(`(?i)\b(FROM|INTO|UPDATE|JOIN)\s+(\w+)`).FindAllStringSubmatch(text, -1); len(tables) != 1 || tables[0][2] != "grants" {
 			t.Errorf("%s\ntouches %v", text, tables)
+		}
+	}
+}
+
+func TestDocumentsAreFoundByTheirKeys(t *testing.T) {
+	dir := t.TempDir()
+	create(t, dir)
+	const byKey = "SEARCH documents USING INDEX sqlite_autoindex_documents_1 "
+	for text, want := range map[string][]string{
+		sqlite.SelectDocumentSQL: {byKey + "(id=?)"},
+		sqlite.UpdateDocumentSQL: {byKey + "(id=?)"},
+		sqlite.DeleteDocumentSQL: {byKey + "(id=?)"},
+		sqlite.SweepDocumentSQL:  {byKey + "(id=?)"},
+		sqlite.WalkDocumentsSQL:  {byKey + "(id>?)"},
+		sqlite.ListDocumentsSQL:  {"SEARCH documents USING INDEX documents_by_kind (kind=? AND id>?)"},
+		sqlite.InsertDocumentSQL: nil, // it looks for nothing
+	} {
+		if got := plan(t, dir, text); !slices.Equal(got, want) {
+			t.Errorf("%s\nplan %q, want %q", text, got, want)
 		}
 	}
 }

@@ -11,16 +11,17 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// readLength is the number of grants that are read in one transaction.
+// readLength is the number of rows that are read in one transaction.
 const readLength = 64
 
-// A reader reads grants beside the writer. Every commit makes SQLite forget
+// A reader reads grants and documents beside the writer. Every commit makes SQLite forget
 // what a reading connection has cached, so those who wait at the same moment
 // are served in one transaction: it locks once, and reads the upper pages of
 // the tree once. One reader is faster than several: more wait for it.
 type reader struct {
-	conn                       *connection
-	selectGrant, begin, commit *statement
+	conn                        *connection
+	selectGrant, selectDocument *statement
+	begin, commit               *statement
 
 	queue  chan *lookup
 	closed chan struct{}
@@ -28,12 +29,15 @@ type reader struct {
 	once   sync.Once
 }
 
-// A lookup is one caller's read.
+// A lookup is one caller's read, of the document if there is a key and else of
+// the grant.
 type lookup struct {
-	id     grant.ID
-	grant  grant.Grant
-	err    error
-	result chan struct{}
+	id       grant.ID
+	key      *store.DocumentKey
+	grant    grant.Grant
+	document store.Document
+	err      error
+	result   chan struct{}
 }
 
 func newReader(path string) (r *reader, err error) {
@@ -47,6 +51,9 @@ func newReader(path string) (r *reader, err error) {
 		}
 	}()
 	if r.selectGrant, err = r.conn.prepare(selectGrantSQL); err != nil {
+		return nil, err
+	}
+	if r.selectDocument, err = r.conn.prepare(selectDocumentSQL); err != nil {
 		return nil, err
 	}
 	if r.begin, err = r.conn.prepare("BEGIN"); err != nil {
@@ -63,7 +70,7 @@ func (r *reader) stop() {
 }
 
 func (r *reader) close() {
-	for _, s := range []*statement{r.selectGrant, r.begin, r.commit} {
+	for _, s := range []*statement{r.selectGrant, r.selectDocument, r.begin, r.commit} {
 		s.close()
 	}
 	r.conn.close()
@@ -110,14 +117,18 @@ func (r *reader) serve(batch []*lookup) {
 		inOne = err == nil // else each reads for itself
 	}
 	for _, l := range batch {
-		l.grant, l.err = find(r.selectGrant, l.id)
+		if l.key != nil {
+			l.document, l.err = findDocument(r.selectDocument, *l.key)
+		} else {
+			l.grant, l.err = find(r.selectGrant, l.id)
+		}
 	}
 	if inOne {
 		if _, err := r.commit.exec(); err != nil {
 			// Left open, it would show later readers the same old state.
 			_ = r.conn.run("ROLLBACK")
 			for _, l := range batch {
-				l.err = fmt.Errorf("read grant: %w", err)
+				l.err = fmt.Errorf("read: %w", err)
 			}
 		}
 	}
@@ -126,32 +137,49 @@ func (r *reader) serve(batch []*lookup) {
 	}
 }
 
-// Grant implements store.Store.
-func (s *Store) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
-	r := s.reader
+// look waits for l to be served.
+func (r *reader) look(ctx context.Context, l *lookup) error {
+	l.result = make(chan struct{})
 	select {
 	case <-r.closed:
-		return grant.Grant{}, errClosed
+		return errClosed
 	default:
 	}
-	l := &lookup{id: id, result: make(chan struct{})}
 	select {
 	case r.queue <- l:
 	default:
-		return grant.Grant{}, store.ErrBusy
+		return store.ErrBusy
 	}
 	select {
 	case <-l.result:
-		return l.grant, l.err
+		return l.err
 	case <-ctx.Done():
-		return grant.Grant{}, fmt.Errorf("read grant: %w", ctx.Err())
+		return fmt.Errorf("read: %w", ctx.Err())
 	case <-r.done:
 		// The reader has emptied the queue for the last time.
 		select {
 		case <-l.result:
-			return l.grant, l.err
+			return l.err
 		default:
-			return grant.Grant{}, errClosed
+			return errClosed
 		}
 	}
+}
+
+// Grant implements store.Store.
+func (s *Store) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
+	l := &lookup{id: id}
+	if err := s.reader.look(ctx, l); err != nil {
+		return grant.Grant{}, err
+	}
+	return l.grant, nil
+}
+
+// Document implements store.Store.
+func (s *Store) Document(ctx context.Context, key store.DocumentKey) (store.Document, error) {
+	l := &lookup{key: &key}
+	if err := s.reader.look(ctx, l); err != nil {
+		return store.Document{}, err
+	}
+	return l.document, nil
 }

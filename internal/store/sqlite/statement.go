@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"modernc.org/libc"
@@ -105,14 +106,19 @@ type statement struct {
 	conn *connection
 	stmt uintptr
 	// text is memory of SQLite's side for the parameters that are not numbers.
-	text uintptr
-	used int
+	text       uintptr
+	size, used int
 }
 
 // textSize bounds the text and blob parameters of one run, in bytes.
 const textSize = 4096
 
 func (c *connection) prepare(query string) (*statement, error) {
+	return c.prepareSized(query, textSize)
+}
+
+// prepareSized is prepare for a statement with another bound than textSize.
+func (c *connection) prepareSized(query string, size int) (*statement, error) {
 	sql, err := libc.CString(query)
 	if err != nil {
 		return nil, err
@@ -123,8 +129,8 @@ func (c *connection) prepare(query string) (*statement, error) {
 	if rc := lib.Xsqlite3_prepare_v2(c.tls, c.db, sql, -1, handle, 0); rc != lib.SQLITE_OK {
 		return nil, c.fault()
 	}
-	s := &statement{conn: c, stmt: *word(handle)}
-	if s.text = libc.Xmalloc(c.tls, textSize); s.text == 0 {
+	s := &statement{conn: c, stmt: *word(handle), size: size}
+	if s.text = libc.Xmalloc(c.tls, libc.Tsize_t(size)); s.text == 0 {
 		s.close()
 		return nil, fmt.Errorf("prepare: out of memory")
 	}
@@ -163,8 +169,8 @@ func (s *statement) bindBlob(i int32, v []byte) error {
 
 // place finds n bytes that stay as they are until the next reset.
 func (s *statement) place(n int) (uintptr, error) {
-	if s.used+n > textSize {
-		return 0, fmt.Errorf("parameters of more than %d bytes", textSize)
+	if s.used+n > s.size {
+		return 0, fmt.Errorf("parameters of more than %d bytes", s.size)
 	}
 	p := s.text + uintptr(s.used)
 	s.used += n
@@ -204,6 +210,12 @@ func (s *statement) int(i int32) int64 { return lib.Xsqlite3_column_int64(s.conn
 func (s *statement) string(i int32) string {
 	p := lib.Xsqlite3_column_text(s.conn.tls, s.stmt, i)
 	return string(memory(p, int(lib.Xsqlite3_column_bytes(s.conn.tls, s.stmt, i))))
+}
+
+// blob copies a column: its bytes outlive the run.
+func (s *statement) blob(i int32) []byte {
+	p := lib.Xsqlite3_column_blob(s.conn.tls, s.stmt, i)
+	return slices.Clone(memory(p, int(lib.Xsqlite3_column_bytes(s.conn.tls, s.stmt, i))))
 }
 
 // memory is n bytes on SQLite's side, which the garbage collector does not

@@ -21,8 +21,9 @@ const (
 	lockPause   = time.Millisecond // between two tries to take the write lock
 )
 
-// A writer is the only one in this process that writes. It collects the grants'
-// operations that wait and commits them in one transaction (group commit).
+// A writer is the only one in this process that writes. It collects the
+// operations on grants and documents that wait and commits them in one
+// transaction (group commit).
 // What administrators do comes between, on a connection of its own.
 type writer struct {
 	conn     *connection
@@ -38,14 +39,18 @@ type writer struct {
 
 	insertGrant, updateGrant, selectGrant *statement
 	insertEvent                           *statement
+	documents                             documentStatements
 	begin, commit, rollback               *statement
 }
 
-// An operation is one caller's write. One of create, decide and admin is set.
+// An operation is one caller's write. One of create, decide, put, remove and
+// admin is set.
 type operation struct {
 	create *grant.Grant
 	id     grant.ID // of the grant that decide is about
 	decide store.Decide
+	put    *store.Document
+	remove *store.DocumentKey
 	admin  func(tx *sql.Tx) error
 
 	state    atomic.Int32 // waiting, running, or abandoned
@@ -94,13 +99,15 @@ func newWriter(ctx context.Context, db *sql.DB, path string, patience time.Durat
 			return nil, err
 		}
 	}
-	return w, nil
+	w.documents, err = prepareDocuments(w.conn)
+	return w, err
 }
 
 func (w *writer) close() {
 	for _, s := range []*statement{w.insertGrant, w.updateGrant, w.selectGrant, w.insertEvent, w.begin, w.commit, w.rollback} {
 		s.close()
 	}
+	w.documents.close()
 	w.conn.close()
 	if w.office != nil {
 		w.office.Close()
@@ -212,7 +219,7 @@ func (op *operation) finish(err error) {
 }
 
 // commitBatch applies every operation of the batch in one transaction, and
-// answers none before the commit is durable. Operations on one grant see each
+// answers none before the commit is durable. Operations on one row see each
 // other in the order of the queue. If one fails in another way than losing,
 // each is tried again in a transaction of its own, so that it cannot undo its
 // neighbours.
@@ -278,8 +285,13 @@ func isBusy(err error) bool {
 
 // apply does op within the transaction.
 func (w *writer) apply(op *operation) error {
-	if op.create != nil {
+	switch {
+	case op.create != nil:
 		return w.createGrant(*op.create)
+	case op.put != nil:
+		return w.documents.write(*op.put)
+	case op.remove != nil:
+		return w.documents.erase(*op.remove)
 	}
 	have, err := find(w.selectGrant, op.id)
 	if err != nil {

@@ -44,12 +44,18 @@ const (
 	AddKeys        Method = "AddKeys"
 	Events         Method = "Events"
 	Revocations    Method = "Revocations"
+	Document       Method = "Document"
+	PutDocument    Method = "PutDocument"
+	DeleteDocument Method = "DeleteDocument"
+	Documents      Method = "Documents"
+	SweepDocuments Method = "SweepDocuments"
 )
 
 // Methods lists those that can fail.
 var Methods = []Method{
 	Grant, CreateGrant, UpdateGrant, Grants, SweepGrants, Changes, Client,
 	CreateClient, UpdateClient, NoteSecretUses, AddCutoff, AddKeys, Events, Revocations,
+	Document, PutDocument, DeleteDocument, Documents, SweepDocuments,
 }
 
 // A Fault takes the place of one call. Calling do makes the real one.
@@ -171,9 +177,13 @@ func (f *Faulty) Grants(ctx context.Context, filter store.GrantFilter) ([]grant.
 }
 
 func (f *Faulty) SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (grant.ID, int, error) {
-	deleted := 0
-	next, err := read(f, ctx, SweepGrants, func() (next grant.ID, err error) {
-		next, deleted, err = f.store.SweepGrants(ctx, after, now, limit)
+	return sweep(f, ctx, SweepGrants, func() (grant.ID, int, error) { return f.store.SweepGrants(ctx, after, now, limit) })
+}
+
+// sweep is read for methods that also count what they deleted.
+func sweep[K any](f *Faulty, ctx context.Context, m Method, do func() (K, int, error)) (next K, deleted int, err error) {
+	next, err = read(f, ctx, m, func() (next K, err error) {
+		next, deleted, err = do()
 		return next, err
 	})
 	if err != nil {
@@ -223,6 +233,28 @@ func (f *Faulty) Revocations(ctx context.Context, since grant.Instant, limit int
 		from = 0
 	}
 	return list, from, err
+}
+
+func (f *Faulty) Document(ctx context.Context, key store.DocumentKey) (store.Document, error) {
+	return read(f, ctx, Document, func() (store.Document, error) { return f.store.Document(ctx, key) })
+}
+
+func (f *Faulty) PutDocument(ctx context.Context, d store.Document, cutoffs []store.Cutoff, events ...store.Event) error {
+	return f.call(ctx, PutDocument, func() error { return f.store.PutDocument(ctx, d, cutoffs, events...) })
+}
+
+func (f *Faulty) DeleteDocument(ctx context.Context, key store.DocumentKey) error {
+	return f.call(ctx, DeleteDocument, func() error { return f.store.DeleteDocument(ctx, key) })
+}
+
+func (f *Faulty) Documents(ctx context.Context, kind store.DocumentKind, after store.DocumentKey, limit int) ([]store.Document, error) {
+	return read(f, ctx, Documents, func() ([]store.Document, error) { return f.store.Documents(ctx, kind, after, limit) })
+}
+
+func (f *Faulty) SweepDocuments(ctx context.Context, after store.DocumentKey, now grant.Instant, limit int) (store.DocumentKey, int, error) {
+	return sweep(f, ctx, SweepDocuments, func() (store.DocumentKey, int, error) {
+		return f.store.SweepDocuments(ctx, after, now, limit)
+	})
 }
 
 // Close never fails on purpose.

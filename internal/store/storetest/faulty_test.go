@@ -102,6 +102,9 @@ func TestEveryMethodCanFailAndAnswersNothingThen(t *testing.T) {
 	client, clientErr := f.Client(ctx, "a")
 	events, eventsErr := f.Events(ctx, "a", 1)
 	revocations, from, revocationsErr := f.Revocations(ctx, 1, 1)
+	document, documentErr := f.Document(ctx, store.DocumentKey{})
+	documents, documentsErr := f.Documents(ctx, store.DocumentUser, store.DocumentKey{}, 1)
+	nextKey, deletedDocuments, sweepDocumentsErr := f.SweepDocuments(ctx, store.DocumentKey{}, 1, 1)
 	for m, err := range map[storetest.Method]error{
 		storetest.Grant: grantErr, storetest.Grants: grantsErr, storetest.SweepGrants: sweepErr,
 		storetest.Changes: changesErr, storetest.Client: clientErr, storetest.Events: eventsErr, storetest.Revocations: revocationsErr,
@@ -112,13 +115,17 @@ func TestEveryMethodCanFailAndAnswersNothingThen(t *testing.T) {
 		storetest.NoteSecretUses: f.NoteSecretUses(ctx, nil),
 		storetest.AddCutoff:      f.AddCutoff(ctx, store.Cutoff{}),
 		storetest.AddKeys:        f.AddKeys(ctx, 1, nil),
+		storetest.Document:       documentErr, storetest.Documents: documentsErr, storetest.SweepDocuments: sweepDocumentsErr,
+		storetest.PutDocument:    f.PutDocument(ctx, store.Document{Version: 1}, nil),
+		storetest.DeleteDocument: f.DeleteDocument(ctx, store.DocumentKey{}),
 	} {
 		// Also where the store said something else: the answer was lost.
 		if !errors.Is(err, storetest.ErrInjected) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
 			t.Errorf("%s: %v, want ErrInjected alone", m, err)
 		}
 	}
-	if g != (grant.Grant{}) || grants != nil || next != (grant.ID{}) || deleted != 0 || changes.Version != 0 || client.ID != "" || events != nil || revocations != nil || from != 0 {
+	if g != (grant.Grant{}) || grants != nil || next != (grant.ID{}) || deleted != 0 || changes.Version != 0 || client.ID != "" || events != nil || revocations != nil || from != 0 ||
+		document.Version != 0 || documents != nil || nextKey != (store.DocumentKey{}) || deletedDocuments != 0 {
 		t.Error("a call that failed returned something")
 	}
 	for m, n := range f.Calls() {

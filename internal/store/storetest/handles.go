@@ -69,15 +69,20 @@ var handlePromises = []promise{
 		fresh, next, changed := newGrant(1), rotated(g, 1), c.Clone()
 		changed.Version, changed.Name = 2, "Changed"
 		cutoff := store.Cutoff{Realm: "/api", Subject: "alice", At: base}
+		stored, document := newDocument(1), newDocument(2)
+		putDocument(t, st, stored)
 		for range 50 {
 			for name, err := range map[string]error{
-				"CreateGrant":    st.CreateGrant(ended, fresh),
-				"UpdateGrant":    Replace(ended, st, next, event(g.ID.String(), base, 1)),
-				"CreateClient":   st.CreateClient(ended, newClient("other")),
-				"UpdateClient":   st.UpdateClient(ended, changed, []store.Cutoff{cutoff}),
-				"AddCutoff":      st.AddCutoff(ended, cutoff),
-				"AddKeys":        st.AddKeys(ended, 1, []keys.Record{newKey(1)}),
-				"NoteSecretUses": st.NoteSecretUses(ended, map[string]grant.Instant{c.Secrets[0].ID: base}),
+				"CreateGrant":               st.CreateGrant(ended, fresh),
+				"UpdateGrant":               Replace(ended, st, next, event(g.ID.String(), base, 1)),
+				"CreateClient":              st.CreateClient(ended, newClient("other")),
+				"UpdateClient":              st.UpdateClient(ended, changed, []store.Cutoff{cutoff}),
+				"AddCutoff":                 st.AddCutoff(ended, cutoff),
+				"AddKeys":                   st.AddKeys(ended, 1, []keys.Record{newKey(1)}),
+				"NoteSecretUses":            st.NoteSecretUses(ended, map[string]grant.Instant{c.Secrets[0].ID: base}),
+				"PutDocument":               st.PutDocument(ended, document, nil),
+				"PutDocument with a cutoff": st.PutDocument(ended, document, []store.Cutoff{cutoff}),
+				"DeleteDocument":            st.DeleteDocument(ended, stored.Key),
 			} {
 				if !errors.Is(err, store.ErrBusy) {
 					t.Fatalf("%s: %v, want ErrBusy", name, err)
@@ -87,6 +92,11 @@ var handlePromises = []promise{
 		if _, _, err := st.SweepGrants(ended, grant.ID{}, g.DeleteAfter+1, 10); err == nil {
 			t.Error("SweepGrants went on after its context had ended")
 		}
+		if _, _, err := st.SweepDocuments(ended, store.DocumentKey{}, stored.ExpiresAt+1, 10); err == nil {
+			t.Error("SweepDocuments went on after its context had ended")
+		}
+		holdsDocument(t, st, stored)
+		noDocument(t, st, document.Key)
 		holds(t, st, g)
 		holdsClient(t, st, c)
 		nothingNew(t, st, before)
@@ -135,6 +145,9 @@ func everyMethod(ctx context.Context, st store.Store) map[string]error {
 	_, clientErr := st.Client(ctx, "billing")
 	_, eventsErr := st.Events(ctx, "billing", 1)
 	_, _, revocationsErr := st.Revocations(ctx, base, 1)
+	_, documentErr := st.Document(ctx, newDocument(0).Key)
+	_, documentsErr := st.Documents(ctx, store.DocumentUser, store.DocumentKey{}, 1)
+	_, _, sweepDocumentsErr := st.SweepDocuments(ctx, store.DocumentKey{}, base, 1)
 	return map[string]error{
 		"Grant": grantErr, "Grants": grantsErr, "SweepGrants": sweepErr, "Changes": changesErr, "Client": clientErr, "Events": eventsErr, "Revocations": revocationsErr,
 		"CreateGrant":    st.CreateGrant(ctx, newGrant(0)),
@@ -144,6 +157,10 @@ func everyMethod(ctx context.Context, st store.Store) map[string]error {
 		"NoteSecretUses": st.NoteSecretUses(ctx, map[string]grant.Instant{"a": 1}),
 		"AddCutoff":      st.AddCutoff(ctx, store.Cutoff{Realm: "/api", Subject: "alice", At: base}),
 		"AddKeys":        st.AddKeys(ctx, 1, []keys.Record{newKey(1)}),
+		"Document":       documentErr, "Documents": documentsErr, "SweepDocuments": sweepDocumentsErr,
+		"PutDocument":               st.PutDocument(ctx, newDocument(0), nil),
+		"PutDocument with an event": st.PutDocument(ctx, newDocument(0), nil, event("alice", base, 1)),
+		"DeleteDocument":            st.DeleteDocument(ctx, newDocument(0).Key),
 	}
 }
 

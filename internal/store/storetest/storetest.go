@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -36,6 +37,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"revocations", revocationPromises},
 		{"handles", handlePromises},
 		{"history", historyPromises},
+		{"documents", slices.Concat(documentPromises, documentsTogetherPromises)},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, p := range chapter.promises {
@@ -85,6 +87,7 @@ func newGrant(attempt uint64) grant.Grant {
 		ID: newID(), Realm: "/api", ClientID: "billing", Subject: "alice", Scope: "read write",
 		AuthorizedAt: base, Generation: 1, Version: 1, RotatedAt: base + 1, KeyID: 7,
 		ExpiresAt: base + 1000, DeleteAfter: base + 2000, State: grant.Active, Attempt: attempt,
+		AuthTime: base - 1000, Claims: `{"tenant":"t1"}`,
 	}
 }
 

@@ -1,0 +1,387 @@
+package account
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+func TestTheRightPasswordProvesTheUser(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	u, err := NewUser(Registration{Realm: realm, Username: "Alice", Name: "Alice Cooper", Subject: "u-1", Password: right}, started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.put(u)
+	h.advance(time.Hour)
+	want := Account{Username: "alice", Name: "Alice Cooper", Subject: "u-1", At: h.clock()}
+	for _, typed := range []string{"alice", "ALICE", " Alice "} {
+		if got, err := h.Password(t.Context(), typed, right, Visitor{Address: home}); got != want || err != nil {
+			t.Errorf("%q: %+v, %v, want %+v", typed, got, err, want)
+		}
+	}
+}
+
+func TestAUserWithoutANameIsCalledByTheUsername(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.add("bob")
+	if a, err := h.Password(t.Context(), "bob", right, Visitor{Address: home}); a.Name != "bob" || a.Subject != "s-bob" || err != nil {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// No work tells whether there is such a user: one hash of the same cost is
+// compared, whatever is wrong.
+func TestWhateverIsWrongIsOneErrorAfterOneHashOfTheSameCost(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	u, err := NewUser(Registration{Realm: realm, Username: "alice", Password: right}, started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.put(u)
+	u.Username, u.State, u.Version = "bob", Disabled, 1
+	h.put(u)
+	for i, c := range []struct{ about, username, password string }{
+		{"a wrong password", "alice", wrong},
+		{"an empty password", "alice", ""},
+		{"a password that is too long", "alice", strings.Repeat("x", 1<<20)},
+		{"an unknown user", "mallory", right},
+		{"a disabled user", "bob", right},
+		{"an empty username", "", right},
+		{"an impossible username", "al\x00ice", right},
+		{"a username that is too long", strings.Repeat("alice", 1<<18), right},
+	} {
+		_, err := h.Password(t.Context(), c.username, c.password, Visitor{Address: home})
+		if err != ErrWrong {
+			t.Errorf("%s: %v, want ErrWrong itself", c.about, err)
+		}
+		if got := h.hashed(); !slices.Equal(got, []string{"$argon2id$v=19$m=19456,t=2,p=1"}) {
+			t.Errorf("%s: compared %q", c.about, got)
+		}
+		if i%4 == 3 {
+			h.advance(time.Hour)
+		}
+	}
+	if h.typed > maxPassword {
+		t.Errorf("a password of %d bytes was hashed", h.typed)
+	}
+	if strings.Contains(h.logged(), "mallory") {
+		t.Error("the log repeats what is not a username, and may be a password")
+	}
+}
+
+func TestARightPasswordIsNotCounted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.cheaply()
+	h.add("alice")
+	for range 200 {
+		if err := h.try("alice", right, Visitor{Address: home}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAThrottledAttemptComparesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.cheaply()
+	h.add("alice")
+	for range 5 {
+		h.is("wrong", h.try("alice", wrong, Visitor{Address: home}), "one of five")
+	}
+	h.hashed()
+	h.faulty.Calls()
+	var throttled *Throttled
+	if err := h.try("alice", right, Visitor{Address: home}); !errors.As(err, &throttled) || throttled.RetryAfter != time.Minute {
+		t.Fatalf("%v, want a minute's wait", err)
+	}
+	if n, calls := len(h.hashed()), h.faulty.Calls(); n != 0 || len(calls) != 0 {
+		t.Errorf("%d hashes, calls %v", n, calls)
+	}
+	h.is("right", h.try("alice", right, Visitor{Address: elsewhere}), "from elsewhere")
+	h.advance(throttled.RetryAfter)
+	h.is("right", h.try("alice", right, Visitor{Address: home}), "after the wait")
+	h.is("wrong", h.try("alice", wrong, Visitor{Address: home}), "the one that was forgiven")
+	h.is("throttled", h.try("alice", right, Visitor{Address: home}), "the next")
+}
+
+func TestAttemptsAtTheSameTimeDoNotAllPass(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.cheaply()
+	h.add("alice")
+	var guesses sync.WaitGroup
+	verdicts := make([]string, 40)
+	for i := range verdicts {
+		guesses.Go(func() { verdicts[i] = verdict(h.try("alice", wrong, Visitor{Address: home})) })
+	}
+	guesses.Wait()
+	if n := len(h.hashed()); n != 5 {
+		t.Errorf("%d of 40 guesses were compared, want 5: %q", n, verdicts)
+	}
+}
+
+// Whoever is throttled must not learn from it whether there is such a user.
+func TestUnknownUsersAreThrottledAlike(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.cheaply()
+	h.add("alice")
+	history := func(username string) (list []string) {
+		for n := range 120 {
+			from := Visitor{Address: home}
+			if n%3 > 0 {
+				from.Address = addressOf(n / 7)
+			}
+			list = append(list, verdict(h.try(username, wrong, from)))
+			h.advance(time.Second)
+		}
+		h.advance(24 * time.Hour)
+		return list
+	}
+	known, unknown := history("alice"), history("nobody")
+	if !slices.Equal(known, unknown) {
+		t.Errorf("a user\n%q\nnobody\n%q", known, unknown)
+	}
+	if !slices.Contains(known, "wrong") || !slices.Contains(known, "throttled") {
+		t.Errorf("the history shows nothing: %q", known)
+	}
+}
+
+func TestAKnownBrowserGetsInWhileStrangersAreThrottled(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.cheaply()
+	h.add("alice")
+	cookie, err := h.KnownBrowser("Alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 200 {
+		h.try("alice", wrong, Visitor{Address: addressOf(n)})
+	}
+	h.is("throttled", h.try("alice", right, Visitor{Address: home}), "a stranger")
+	h.is("right", h.try("alice", right, Visitor{Address: home, Known: cookie}), "a known browser")
+	// Also from an address that has used up its own share.
+	for n := range 100 {
+		h.try(strings.Repeat("x", n), wrong, Visitor{Address: home})
+	}
+	h.is("throttled", h.try("bob", right, Visitor{Address: home}), "another user of that address")
+	h.is("right", h.try("alice", right, Visitor{Address: home, Known: cookie}), "a known browser there")
+
+	// It may fail itself, and not for ever.
+	for range 10 {
+		h.is("wrong", h.try("alice", wrong, Visitor{Address: home, Known: cookie}), "a known browser's failure")
+	}
+	h.is("throttled", h.try("alice", right, Visitor{Address: home, Known: cookie}), "its eleventh")
+	h.advance(time.Minute)
+	h.is("right", h.try("alice", right, Visitor{Address: home, Known: cookie}), "a minute later")
+}
+
+func TestAKnownBrowserIsKnownToItsUserOnly(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	cookie, err := h.KnownBrowser("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, _ := h.KnownBrowser("alice"); bytes.Equal(other, cookie) {
+		t.Error("two browsers get the same cookie")
+	}
+	foreign := *h.Users
+	foreign.Realm = "/other"
+	made, err := foreign.KnownBrowser("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strange := newRing(t)
+	foreign = *h.Users
+	foreign.Ring = func() (*keys.Ring, error) { return strange, nil }
+	forged, err := foreign.KnownBrowser("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		about, username string
+		cookie          []byte
+		known           bool
+	}{
+		{"its own", "alice", cookie, true},
+		{"another user's", "bob", cookie, false},
+		{"none", "alice", nil, false},
+		{"an empty one", "alice", []byte{}, false},
+		{"one cut short", "alice", cookie[:len(cookie)-1], false},
+		{"one with more", "alice", append(slices.Clone(cookie), 0), false},
+		{"one with another nonce", "alice", append([]byte{cookie[0] ^ 1}, cookie[1:]...), false},
+		{"one with another mark", "alice", append(slices.Clone(cookie[:len(cookie)-1]), cookie[len(cookie)-1]^1), false},
+		{"another realm's", "alice", made, false},
+		{"another deployment's", "alice", forged, false},
+	} {
+		nonce, err := h.nonce(c.username, c.cookie)
+		if known := nonce != nil; known != c.known || err != nil {
+			t.Errorf("%s: known %t, %v", c.about, known, err)
+		}
+	}
+}
+
+func TestAFaultThatPassesIsNotCounted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.cheaply()
+	h.add("alice")
+	from := Visitor{Address: home}
+	for range 20 {
+		h.faulty.Inject(storetest.Document, 1, storetest.Lost)
+		h.is("unavailable", h.try("alice", wrong, from), "a store that fails")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	resume := h.pool.Pause()
+	for range 20 {
+		if _, err := h.Password(ended, "alice", wrong, from); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrWrong) {
+			t.Errorf("a request that has ended: %v, want ErrUnavailable", err)
+		}
+	}
+	resume()
+	ring := h.Ring
+	h.Ring = func() (*keys.Ring, error) { return nil, errors.New("stale") }
+	_, err := h.KnownBrowser("alice")
+	h.is("unavailable", err, "a cookie without keys")
+	for range 20 {
+		h.is("unavailable", h.try("alice", wrong, Visitor{Address: home, Known: make([]byte, nonceSize+keys.MarkSize)}), "a cookie without keys")
+	}
+	h.is("right", h.try("alice", right, from), "without a cookie, keys are not needed")
+	h.Ring = ring
+	for range 5 {
+		h.is("wrong", h.try("alice", wrong, from), "one of all five")
+	}
+}
+
+func TestADamagedRecordIsNoWrongPassword(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	u := h.add("alice")
+	u = u.changed(started)
+	u.Password = "plain text"
+	h.put(u)
+	err := h.try("alice", "plain text", Visitor{Address: home})
+	if err == nil || errors.Is(err, ErrWrong) || errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "plain") {
+		t.Errorf("a damaged hash: %v", err)
+	}
+	d := document(t, h.stored("alice").changed(started))
+	d.Body = []byte("{")
+	if err := h.faulty.PutDocument(t.Context(), d, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.try("alice", right, Visitor{Address: home}); err == nil || errors.Is(err, ErrWrong) || errors.Is(err, ErrUnavailable) {
+		t.Errorf("a damaged record: %v", err)
+	}
+}
+
+// A flood of guesses takes no place from known browsers, and one network's none
+// from the others.
+func TestPasswordChecksAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.cheaply()
+		h.add("alice")
+		cookie, err := h.KnownBrowser("alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resume := h.pool.Pause()
+		var waiting sync.WaitGroup
+		enter := func(username, want string, v Visitor) {
+			waiting.Go(func() { h.is(want, h.try(username, right, v), "one that waits") })
+			synctest.Wait()
+		}
+		for n := range hashersWaiting + 1 - hashersSpared {
+			enter("nobody"+strings.Repeat("x", n), "wrong", Visitor{Address: addressOf(n / hashersOfOne)})
+			if n == hashersOfOne-1 {
+				h.is("unavailable", h.try("alice", right, Visitor{Address: addressOf(0)}), "one too many for a network")
+			}
+		}
+		h.is("unavailable", h.try("alice", right, Visitor{Address: home}), "one too many for strangers")
+		enter("alice", "right", Visitor{Address: home, Known: cookie})
+		resume()
+		waiting.Wait()
+		h.is("right", h.try("alice", right, Visitor{Address: home}), "after the flood")
+	})
+}
+
+func TestASessionLivesAsLongAsItsUserMayLogIn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	u := h.add("alice")
+	before := h.clock()
+	alive := func(at grant.Instant) error {
+		_, err := h.Alive(t.Context(), "alice", at)
+		return err
+	}
+	if a, err := h.Alive(t.Context(), "Alice", before); err != nil || a != (Account{Username: "alice", Name: "alice", Subject: "s-alice", At: before}) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	_, err := h.Alive(t.Context(), "bob", before)
+	h.is("wrong", err, "a user who never was")
+
+	h.advance(time.Hour)
+	u, err = u.SetPassword("battery staple", h.clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.put(u)
+	h.is("wrong", alive(before), "a session of before the change")
+	h.is("wrong", alive(h.clock()), "a session of the very instant")
+	h.is("right", alive(h.clock()+1), "a session of after it")
+
+	h.advance(time.Hour)
+	u = u.Disable(h.clock())
+	h.put(u)
+	h.is("wrong", alive(h.clock()+1), "a session of a disabled user")
+	u = u.Enable(h.clock() + 5)
+	h.put(u)
+	h.is("wrong", alive(h.clock()), "a session that was ended, after the user was enabled again")
+	h.is("right", alive(h.clock()+1), "a new session")
+
+	h.faulty.Inject(storetest.Document, 1, storetest.Lost)
+	h.is("unavailable", alive(h.clock()+1), "a store that fails")
+}
+
+// The instant is that of the old password's check: the session that begins with
+// it ends with the old password.
+func TestAPasswordThatIsChangedDuringItsCheckBeginsNoSession(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	u := h.add("alice")
+	match := h.match
+	h.match = func(ctx context.Context, phc string, spellings []oauth.Secret, shares ...keys.Share) (int, error) {
+		h.advance(time.Second)
+		changed, err := u.SetPassword("battery staple", h.clock())
+		if err != nil {
+			t.Error(err)
+		}
+		h.put(changed)
+		h.advance(time.Second)
+		return match(ctx, phc, spellings, shares...)
+	}
+	a, err := h.Password(t.Context(), "alice", right, Visitor{Address: home})
+	h.is("right", err, "the old password")
+	_, err = h.Alive(t.Context(), "alice", a.At)
+	h.is("wrong", err, "its session")
+}

@@ -1,0 +1,283 @@
+package account
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// addressOf is the n-th of many networks.
+func addressOf(n int) netip.Addr {
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0a000000+uint32(n))))
+}
+
+func nameOf(n int) store.DocumentKey {
+	return store.DocumentKey(binary.BigEndian.AppendUint32(make([]byte, 28), uint32(n)))
+}
+
+var alice, bob = nameOf(1), nameOf(2)
+
+// fails counts a failure, and reports whether it could happen.
+func (t *throttle) fails(account store.DocumentKey, from netip.Addr, now grant.Instant) bool {
+	_, err := t.take(account, from, nil, now)
+	return err == nil
+}
+
+// wait is how long an attempt would have to wait.
+func (t *throttle) wait(account store.DocumentKey, from netip.Addr, now grant.Instant) time.Duration {
+	giveBack, err := t.take(account, from, nil, now)
+	var throttled *Throttled
+	if errors.As(err, &throttled) {
+		return throttled.RetryAfter
+	}
+	giveBack()
+	return 0
+}
+
+func TestANetworkMayFailAtAnAccountAsOftenAsTheLimitSaysAndThenOnceAnInterval(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		throttle *throttle
+		every    time.Duration
+	}{
+		"passwords": {newPasswordThrottle(5), time.Minute},
+		"codes":     {newCodeThrottle(5), 30 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := started
+			for n := range 5 {
+				if !c.throttle.fails(alice, home, now) {
+					t.Fatalf("throttled after %d failures", n)
+				}
+			}
+			if got := c.throttle.wait(alice, home, now); got != c.every {
+				t.Errorf("after five failures, the wait is %s, want %s", got, c.every)
+			}
+			if c.throttle.wait(bob, home, now) != 0 || c.throttle.wait(alice, elsewhere, now) != 0 {
+				t.Error("another account, or another network, is throttled as well")
+			}
+			now = now.Add(c.every - time.Millisecond)
+			if got := c.throttle.wait(alice, home, now); got != time.Millisecond {
+				t.Errorf("a millisecond before, the wait is %s", got)
+			}
+			now = now.Add(time.Millisecond)
+			if !c.throttle.fails(alice, home, now) || c.throttle.fails(alice, home, now) {
+				t.Error("an interval is not worth one failure")
+			}
+			now = now.Add(5 * c.every)
+			for n := range 6 {
+				if c.throttle.fails(alice, home, now) != (n < 5) {
+					t.Errorf("after a quiet time, failure %d", n)
+				}
+			}
+		})
+	}
+}
+
+func TestAnAddressMayFailAtAllAccountsTogetherSoOften(t *testing.T) {
+	t.Parallel()
+	throttle := newPasswordThrottle(5)
+	for n := range 60 {
+		if !throttle.fails(nameOf(n), home, started) {
+			t.Fatalf("throttled after %d accounts", n)
+		}
+	}
+	if got := throttle.wait(nameOf(99), home, started); got != time.Second {
+		t.Errorf("after sixty accounts, the wait is %s", got)
+	}
+	if throttle.wait(nameOf(99), elsewhere, started) != 0 {
+		t.Error("another address is throttled as well")
+	}
+}
+
+// One party, whatever it does for a day, keeps nobody out of an account.
+func TestOnePartyCannotLockAnAccount(t *testing.T) {
+	t.Parallel()
+	parties := map[string]func(n int) netip.Addr{
+		"an IPv4 address": func(int) netip.Addr { return home },
+		"an IPv4 address, also written as IPv6": func(n int) netip.Addr {
+			if n%2 == 0 {
+				return home
+			}
+			return netip.AddrFrom16(home.As16())
+		},
+		"a machine's network of IPv6": func(n int) netip.Addr {
+			return netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint64([]byte{0x20, 1, 0xd, 0xb8, 0, 1, 0, 2}, uint64(n))))
+		},
+		"a tunnel's network of IPv6": func(n int) netip.Addr {
+			a := [16]byte{0x20, 1, 0xd, 0xb8, 0, 1}
+			binary.BigEndian.PutUint16(a[6:], uint16(n))
+			return netip.AddrFrom16(a)
+		},
+	}
+	for name, address := range parties {
+		for kind, throttle := range map[string]*throttle{"passwords": newPasswordThrottle(5), "codes": newCodeThrottle(5), "passwords, one at a time": newPasswordThrottle(1)} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				failures := 0
+				now := started
+				for n := range 24 * 60 * 6 {
+					if throttle.fails(alice, address(n), now) {
+						failures++
+					}
+					if wait := throttle.wait(alice, elsewhere, now); wait != 0 {
+						t.Fatalf("after %d failures, %s from the start, others wait %s", failures, now.Since(started), wait)
+					}
+					now = now.Add(10 * time.Second)
+				}
+				if most := 5 + 24*60; failures < 5 && kind != "passwords, one at a time" || failures > most {
+					t.Errorf("%d failures in a day, want 5 to %d", failures, most)
+				}
+			})
+		}
+	}
+}
+
+// However many there are, they guess so often together.
+func TestGuessingFromEverywhereIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		throttle *throttle
+		most     int // in a day
+	}{
+		"passwords": {newPasswordThrottle(5), 50 + 24*60*5},
+		"codes":     {newCodeThrottle(5), 20 + 24*4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			guesses := 0
+			now := started
+			for n := range 24 * 60 * 60 {
+				// Somebody else at each second, and everybody again at each hour.
+				if c.throttle.fails(alice, addressOf(n%3600), now) {
+					guesses++
+				}
+				now = now.Add(time.Second)
+			}
+			if guesses > c.most || guesses < c.most*9/10 {
+				t.Errorf("%d guesses in a day, want about %d and no more", guesses, c.most)
+			}
+			if wait := c.throttle.wait(alice, home, now); wait > 15*time.Minute {
+				t.Errorf("a stranger waits %s", wait)
+			}
+		})
+	}
+}
+
+func TestAKnownBrowserCountsForItselfAlone(t *testing.T) {
+	t.Parallel()
+	throttle := newPasswordThrottle(5)
+	mine, yours := []byte("0123456789abcdef"), []byte("0123456789abcdeF")
+	for n := range 10 {
+		if _, err := throttle.take(alice, home, mine, started); err != nil {
+			t.Fatalf("after %d failures: %v", n, err)
+		}
+	}
+	if _, err := throttle.take(alice, elsewhere, mine, started); err == nil {
+		t.Error("it fails without end")
+	}
+	if _, err := throttle.take(alice, home, yours, started); err != nil {
+		t.Errorf("another browser: %v", err)
+	}
+	for n := range 5 {
+		if !throttle.fails(alice, home, started) {
+			t.Fatalf("a stranger of the same address is throttled after %d failures", n)
+		}
+	}
+}
+
+func TestWhatIsGivenBackWasNeverTaken(t *testing.T) {
+	t.Parallel()
+	throttle := newPasswordThrottle(5)
+	for range 4 {
+		throttle.fails(alice, home, started)
+	}
+	var returns []func()
+	for n := range 100 {
+		giveBack, err := throttle.take(alice, home, nil, started)
+		if (err == nil) != (n%10 == 0) {
+			t.Fatalf("attempt %d: %v", n, err)
+		}
+		if err == nil {
+			returns = append(returns, giveBack)
+		}
+		if n%10 == 9 {
+			returns[len(returns)-1]()
+		}
+	}
+	// Two at a time: what one gives back is not the other's.
+	throttle = newPasswordThrottle(5)
+	for range 3 {
+		throttle.fails(alice, home, started)
+	}
+	first, _ := throttle.take(alice, home, nil, started)
+	if !throttle.fails(alice, home, started) || throttle.fails(alice, home, started) {
+		t.Fatal("the fifth failure is not the last")
+	}
+	first()
+	if !throttle.fails(alice, home, started) || throttle.fails(alice, home, started) {
+		t.Error("one was given back, and not one is free")
+	}
+}
+
+func TestNobodyWaitsLongerThanAnIntervalIfTheClockGoesBack(t *testing.T) {
+	t.Parallel()
+	throttle := newPasswordThrottle(5)
+	for range 5 {
+		throttle.fails(alice, home, started)
+	}
+	if wait := throttle.wait(alice, home, started.Add(-24*time.Hour)); wait != time.Minute {
+		t.Errorf("the wait is %s", wait)
+	}
+}
+
+func TestMemoryIsBoundedAndTheLatestFailuresAreKept(t *testing.T) {
+	t.Parallel()
+	throttle := newPasswordThrottle(5)
+	for n := range 3 * maxBuckets {
+		throttle.fails(nameOf(n), addressOf(n), started)
+	}
+	for name, f := range map[string]*failures{"address": &throttle.address, "network": &throttle.network, "account": &throttle.account} {
+		if n := len(f.young) + len(f.old); n > 2*maxBuckets || n < maxBuckets {
+			t.Errorf("%s: %d buckets", name, n)
+		}
+	}
+	// A bucket that is in use outlives many others.
+	for n := range 5 {
+		throttle.fails(alice, home, started)
+		for m := range maxBuckets * 3 / 4 {
+			throttle.fails(nameOf(m), addressOf((n+9)*maxBuckets+m), started)
+		}
+	}
+	if throttle.fails(alice, home, started) {
+		t.Error("failures were forgotten while others were counted")
+	}
+	// Counting again does not turn the generations over.
+	throttle = newPasswordThrottle(5)
+	for n := range maxBuckets {
+		throttle.account.add(uint64(n), started)
+	}
+	throttle.account.add(7, started)
+	if len(throttle.account.old) != 0 {
+		t.Error("a bucket that was there has pushed others out")
+	}
+}
+
+func TestPrefixIsWhatOnePartyHolds(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, a := range []string{"192.0.2.1", "::ffff:192.0.2.1", "2001:db8:1:2:3:4:5:6", "fe80::1%eth0"} {
+		got = append(got, prefix(netip.MustParseAddr(a), 64).String(), prefix(netip.MustParseAddr(a), 48).String())
+	}
+	want := []string{"192.0.2.1/32", "192.0.2.1/32", "192.0.2.1/32", "192.0.2.1/32", "2001:db8:1:2::/64", "2001:db8:1::/48", "fe80::/64", "fe80::/48"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if p := prefix(netip.Addr{}, 64); p.IsValid() {
+		t.Errorf("no address has the prefix %s", p)
+	}
+}

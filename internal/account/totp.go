@@ -1,0 +1,97 @@
+package account
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha1"
+	"crypto/subtle"
+	"encoding/base32"
+	"encoding/binary"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+)
+
+// The second factor is a time-based one-time password (RFC 6238) in the form
+// that every authenticator app knows: SHA-1, six digits, thirty seconds.
+const (
+	totpPeriod = 30 * time.Second
+	totpSecret = 20 // bytes: the length of the hash (RFC 4226 section 4, R6)
+	// totpDrift is how many steps a device's clock may be off, each way
+	// (RFC 6238 section 6).
+	totpDrift = 1
+	totpCodes = 1_000_000 // of six digits
+)
+
+// oneTimeCode is the code of a time step (RFC 4226 section 5.3).
+func oneTimeCode(secret []byte, step int64) string {
+	h := hmac.New(sha1.New, secret)
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(step)))
+	sum := h.Sum(nil)
+	at := sum[len(sum)-1] & 15
+	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[at:])&0x7fffffff%totpCodes)
+}
+
+// stepOf finds the time step that a code belongs to, among those after the last
+// one that was used. Each code is good once (RFC 6238 section 5.2).
+func stepOf(secret []byte, code string, now grant.Instant, last int64) (step int64, ok bool) {
+	current := int64(now) / totpPeriod.Milliseconds()
+	for s := current - totpDrift; s <= current+totpDrift; s++ {
+		if subtle.ConstantTimeCompare([]byte(code), []byte(oneTimeCode(secret, s))) == 1 && s > last {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+// plainCode is a code as it was meant: apps show it in two groups, and a
+// Japanese keyboard may write full-width digits.
+func plainCode(typed string) string {
+	if len(typed) > 64 {
+		return ""
+	}
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == ' ' || c == '\u3000':
+			return -1
+		case '０' <= c && c <= '９':
+			return c - '０' + '0'
+		}
+		return c
+	}, typed)
+}
+
+// SetTOTP gives the user a new second factor, in place of one that there was.
+// The secret is to be shown once, to the user.
+func (u User) SetTOTP(ring *keys.Ring, now grant.Instant) (next User, secret []byte) {
+	secret = make([]byte, totpSecret)
+	rand.Read(secret)
+	u = u.changed(now)
+	u.TOTP = ring.SealBox(u.boxLabel(), secret, now)
+	u.TOTPStep = 0
+	return u, secret
+}
+
+// RemoveTOTP lets the user log in by password alone.
+func (u User) RemoveTOTP(now grant.Instant) User {
+	u = u.changed(now)
+	u.TOTP, u.TOTPStep = nil, 0
+	return u
+}
+
+// boxLabel keeps one user's secret from opening as another's.
+func (u User) boxLabel() string { return "totp/" + u.Username }
+
+// TOTPText is a secret as people type it into an app.
+func TOTPText(secret []byte) string { return base32.StdEncoding.EncodeToString(secret) }
+
+// TOTPURI is a secret as an app reads it from a picture. Issuer is the name of
+// the service, which the app shows.
+func (u User) TOTPURI(issuer string, secret []byte) string {
+	return fmt.Sprintf("otpauth://totp/%s:%s?secret=%s&issuer=%s&algorithm=SHA1&digits=6&period=30",
+		url.PathEscape(issuer), url.PathEscape(u.Username), TOTPText(secret), strings.ReplaceAll(url.QueryEscape(issuer), "+", "%20"))
+}

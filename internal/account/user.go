@@ -1,0 +1,259 @@
+// Package account knows the built-in users: their record, their passwords,
+// their second factor, and how often somebody may guess. It knows nothing of
+// HTTP and SQL.
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Bounds of a user's record.
+const (
+	MaxUsername = 64
+	maxName     = 100
+	maxSubject  = 255
+	// MaxUsers is how many there may be in a realm. A deployment with more
+	// people has a login system of its own.
+	MaxUsers = 10_000
+)
+
+// A State says whether a user may log in.
+type State string
+
+const (
+	Enabled  State = "enabled"
+	Disabled State = "disabled"
+)
+
+// A User is what is stored of one. Methods return a changed copy, of the next
+// version.
+type User struct {
+	Realm    string `json:"realm"`
+	Username string `json:"username"`
+	Name     string `json:"name,omitempty"` // what people call the user
+	Subject  string `json:"subject"`        // what tokens call the user
+	State    State  `json:"state"`
+	Password string `json:"password"` // argon2id, PHC text
+	// TOTP is the secret of the second factor in a box; nil: there is none.
+	TOTP []byte `json:"totp,omitempty"`
+	// TOTPStep is the time step of the last code that was used. No code of it,
+	// or of one before, is good again.
+	TOTPStep int64 `json:"totp_step,omitempty"`
+	// SessionsEnd ends the sessions that were authenticated at or before it.
+	SessionsEnd grant.Instant `json:"sessions_end,omitempty"`
+	CreatedAt   grant.Instant `json:"created_at"`
+	UpdatedAt   grant.Instant `json:"updated_at"` // by an administrator
+	// Attempt tells writes apart: without it, two requests that spend the same
+	// code would store the same document, and both would have done it.
+	Attempt uint64 `json:"attempt"`
+	Version int64  `json:"-"` // of the document
+}
+
+// Invalid means that an administrator asked for something that cannot be.
+type Invalid struct {
+	Field   string // username, name, subject or password
+	Message string
+}
+
+func (e *Invalid) Error() string { return e.Field + ": " + e.Message }
+
+// A Registration is what an administrator says of a new user.
+type Registration struct {
+	Realm    string
+	Username string
+	Name     string
+	Subject  string // "": the username
+	Password string
+}
+
+// NewUser makes an enabled user. It hashes the password, which takes its time.
+func NewUser(r Registration, now grant.Instant) (User, error) {
+	u := User{Realm: r.Realm, Username: Fold(r.Username), Name: r.Name, Subject: r.Subject, State: Enabled, CreatedAt: now}
+	if u.Subject == "" {
+		u.Subject = u.Username
+	}
+	switch {
+	case !validUsername(u.Username):
+		return u, &Invalid{"username", fmt.Sprintf("1 to %d ASCII letters, digits and . _ - @ +; capitals and small letters are the same", MaxUsername)}
+	case len(u.Name) > maxName || !isText(u.Name):
+		return u, &Invalid{"name", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", maxName)}
+	case len(u.Subject) > maxSubject || !isText(u.Subject):
+		return u, &Invalid{"subject", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", maxSubject)}
+	}
+	return u.withPassword(r.Password, now)
+}
+
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, oauth.IsControl) }
+
+// Fold is the form in which usernames are stored and compared: without spaces
+// around, which keyboards of telephones add, and in lower case.
+func Fold(username string) string {
+	return strings.Map(func(c rune) rune {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		return c
+	}, strings.Trim(username, " "))
+}
+
+func validUsername(s string) bool {
+	return s != "" && len(s) <= MaxUsername && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("._-@+", c)
+	})
+}
+
+// SetPassword replaces the password and ends the user's sessions.
+func (u User) SetPassword(password string, now grant.Instant) (User, error) {
+	next, err := u.withPassword(password, now)
+	next.SessionsEnd = now
+	return next, err
+}
+
+func (u User) withPassword(password string, now grant.Instant) (User, error) {
+	if err := checkPassword(password, u.Username); err != nil {
+		return u, err
+	}
+	u = u.changed(now)
+	u.Password = keys.HashSlow(oauth.Secret(password))
+	return u, nil
+}
+
+// Disable ends the user's sessions, and all that the user could begin.
+func (u User) Disable(now grant.Instant) User {
+	u = u.changed(now)
+	u.State, u.SessionsEnd = Disabled, now
+	return u
+}
+
+// Enable lets the user log in again. What Disable has ended stays so.
+func (u User) Enable(now grant.Instant) User {
+	u = u.changed(now)
+	u.State = Enabled
+	return u
+}
+
+// Cutoff ends everything that the user has granted until now.
+func (u User) Cutoff(now grant.Instant) store.Cutoff {
+	return store.Cutoff{Realm: u.Realm, Subject: u.Subject, At: now}
+}
+
+// changed is u as an administrator changes it.
+func (u User) changed(now grant.Instant) User {
+	u = u.next()
+	u.UpdatedAt = now
+	return u
+}
+
+// next is u as it is written next.
+func (u User) next() User {
+	u.Version++
+	u.Attempt = rand.Uint64()
+	return u
+}
+
+// Document is how u is stored.
+func (u User) Document() (store.Document, error) {
+	body, err := json.Marshal(u)
+	return store.Document{Kind: store.DocumentUser, Key: keyOf(u.Realm, u.Username), Version: u.Version, Body: body}, err
+}
+
+// keyOf expects a folded username.
+func keyOf(realm, username string) store.DocumentKey {
+	return store.KeyOf(store.DocumentUser, realm, username)
+}
+
+func read(d store.Document) (User, error) {
+	var u User
+	if err := json.Unmarshal(d.Body, &u); err != nil {
+		return u, fmt.Errorf("a stored user is damaged: %w", err)
+	}
+	u.Version = d.Version
+	return u, nil
+}
+
+// Find reads a user, or returns store.ErrNotFound.
+func Find(ctx context.Context, st store.Store, realm, username string) (User, error) {
+	d, err := st.Document(ctx, keyOf(realm, Fold(username)))
+	if err != nil {
+		return User{}, err
+	}
+	return read(d)
+}
+
+// List reads the users of a realm, by name.
+func List(ctx context.Context, st store.Store, realm string) ([]User, error) {
+	const page = 500
+	var list []User
+	for after := (store.DocumentKey{}); ; {
+		docs, err := st.Documents(ctx, store.DocumentUser, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range docs {
+			u, err := read(d)
+			if err != nil {
+				return nil, err
+			}
+			if u.Realm == realm {
+				list = append(list, u)
+			}
+		}
+		if len(docs) < page {
+			break
+		}
+		after = docs[len(docs)-1].Key
+	}
+	slices.SortFunc(list, func(a, b User) int { return strings.Compare(a.Username, b.Username) })
+	return list, nil
+}
+
+// ErrTaken means that there is a user of that name.
+var ErrTaken = errors.New("the username is taken")
+
+// Create stores a new user. It refuses one whose subject another user has:
+// each could use what the other has granted. (It looks before it writes: of two
+// that are created at the same moment, both may be stored.)
+func Create(ctx context.Context, st store.Store, u User, events ...store.Event) error {
+	list, err := List(ctx, st, u.Realm)
+	if err != nil {
+		return err
+	}
+	for _, other := range list {
+		switch {
+		case other.Username == u.Username:
+			return ErrTaken
+		case other.Subject == u.Subject:
+			return &Invalid{"subject", fmt.Sprintf("%q is the subject of the user %q already", u.Subject, other.Username)}
+		}
+	}
+	if len(list) >= MaxUsers {
+		return fmt.Errorf("there are %d users, and no more are possible", len(list))
+	}
+	err = Put(ctx, st, u, nil, events...)
+	if errors.Is(err, store.ErrConflict) {
+		return ErrTaken
+	}
+	return err
+}
+
+// Put stores a user that was changed once, with the cutoffs and events, or
+// returns store.ErrConflict if somebody else has changed it meanwhile.
+func Put(ctx context.Context, st store.Store, u User, cutoffs []store.Cutoff, events ...store.Event) error {
+	d, err := u.Document()
+	if err != nil {
+		return err
+	}
+	return st.PutDocument(ctx, d, cutoffs, events...)
+}

@@ -1,0 +1,283 @@
+// Package authorize holds the use cases of the authorization endpoint: whose
+// browser it is, what its user is asked and has agreed to, and the code or the
+// error that the client gets. It knows nothing of HTTP, SQL and passwords.
+package authorize
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// An Authorizer serves one realm. Its fields are set before first use and do
+// not change; its methods are safe for concurrent use.
+type Authorizer struct {
+	Issuer *issuer.Issuer
+	// InteractionLifetime is how long a user may take, from the client's
+	// request to the answer.
+	InteractionLifetime time.Duration
+	// SessionLifetime and SessionIdle end a session after its login, and after
+	// its last use.
+	SessionLifetime, SessionIdle time.Duration
+	// ContinueURL is the address of an interaction's page, up to its id.
+	ContinueURL string
+	// Alive tells whether the session of a built-in user, who was authenticated
+	// at an instant, may go on: ErrSignedOut if not. It is nil where others
+	// know the users.
+	Alive func(ctx context.Context, username string, authenticated grant.Instant) error
+
+	pending pending
+}
+
+var (
+	// ErrInteraction means that there is no such interaction in this browser.
+	ErrInteraction = errors.New("no such interaction")
+	// ErrExpired means that the user took too long.
+	ErrExpired = errors.New("interaction expired")
+	// ErrAnswered means that the client has its answer, another one or too
+	// long ago for the same to be given again.
+	ErrAnswered = errors.New("interaction answered before")
+	// ErrSwitched means that somebody else has signed in since.
+	ErrSwitched = errors.New("another user is signed in")
+	// ErrStep means that a form belongs to another step than the present one.
+	ErrStep = errors.New("form of another step")
+	// ErrSignedOut means that a session has ended: the user has to sign in
+	// again.
+	ErrSignedOut = errors.New("session ended")
+	// ErrClientChanged means that the client, or its redirect URI, has gone
+	// since the interaction began.
+	ErrClientChanged = errors.New("client changed")
+	// ErrCrowded means that too many interactions are under way.
+	ErrCrowded = errors.New("too many interactions")
+)
+
+// A ClientError is an error that the client is to hear, at a redirect URI that
+// is its own. If SignedIn is not set, nobody is known to sit at the browser
+// (RFC 9700 section 4.11.2).
+type ClientError struct {
+	Told     *oauth.Error
+	URL      string // the redirect URI with the error
+	Client   *store.Client
+	Request  oauth.AuthorizationRequest
+	SignedIn bool
+	Cause    error // for the log; may be nil
+}
+
+func (e *ClientError) Error() string {
+	if e.Cause != nil {
+		return e.Told.Error() + ": " + e.Cause.Error()
+	}
+	return e.Told.Error()
+}
+
+func (e *ClientError) Unwrap() error { return e.Cause }
+
+// A Visitor is what a browser shows of itself.
+type Visitor struct {
+	Browser string // content of the browser's cookie
+	Session string // content of the session's cookie
+}
+
+// A Stage is where a request of a client, or an interaction, has got to: URL is
+// the answer that goes to the client, or else Interaction is what the user is
+// to be asked.
+type Stage struct {
+	URL         string
+	Interaction *Interaction
+	Client      *store.Client
+	Session     *Session
+	// Of a consent that is to be asked for:
+	Asked    oauth.Scope // all of it
+	Known    oauth.Scope // what of it was agreed to before
+	Remember bool        // whether an answer can be kept
+}
+
+// now is the instant of a decision.
+func (a *Authorizer) now() grant.Instant { return grant.At(a.Issuer.Now()) }
+
+// client verifies who asks, and where the answer goes. Before it has, nobody
+// may be redirected (RFC 6749 section 4.1.2.1).
+func (a *Authorizer) client(view *issuer.View, r oauth.AuthorizationRequest) (*store.Client, error) {
+	c, ok := view.Client(a.Issuer.Realm, r.ClientID)
+	if !ok {
+		return nil, oauth.ErrUnknownClient
+	}
+	if !oauth.MatchRedirectURI(c.RedirectURIs, c.Native, r.RedirectURI) {
+		return c, oauth.ErrRedirectMismatch
+	}
+	return c, nil
+}
+
+// defect is what is wrong with a request of c, or nil.
+func (a *Authorizer) defect(c *store.Client, r oauth.AuthorizationRequest) *oauth.Error {
+	switch {
+	case r.Defect != nil:
+		return r.Defect
+	case !c.MayUse(store.GrantAuthorizationCode):
+		return oauth.ErrResponseClient
+	case r.Challenge == "" && (c.RequirePKCE || c.Public()):
+		return oauth.ErrNoChallenge
+	case !c.Scope.Covers(r.Scope):
+		return oauth.ErrScope
+	}
+	for _, target := range r.Resources {
+		if !a.isAudience(c, target) {
+			return oauth.ErrTarget
+		}
+	}
+	return nil
+}
+
+// isAudience reports whether c's access tokens are for the resource.
+func (a *Authorizer) isAudience(c *store.Client, resource string) bool {
+	if len(c.Audience) == 0 {
+		return resource == a.Issuer.ID
+	}
+	for _, audience := range c.Audience {
+		if audience == resource {
+			return true
+		}
+	}
+	return false
+}
+
+// Authorize decides what becomes of a client's request. A user who is signed in
+// and has agreed before is not asked, and nothing is written.
+//
+// Its errors are oauth.ErrUnknownClient, oauth.ErrRedirectMismatch, a
+// ClientError, or a fault.
+func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest, v Visitor) (Stage, error) {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return Stage{}, unavailable(err)
+	}
+	c, err := a.client(view, r)
+	if err != nil {
+		return Stage{Client: c}, err
+	}
+	st := Stage{Client: c}
+	fail := func(told *oauth.Error, cause error) (Stage, error) {
+		return st, a.clientError(c, r, told, st.Session != nil, cause)
+	}
+	if st.Session, err = a.Session(ctx, v.Session); err != nil {
+		return fail(oauth.ErrUnavailable, err)
+	}
+	if told := a.defect(c, r); told != nil {
+		return fail(told, nil)
+	}
+	st.Asked = wanted(c, r)
+	switch {
+	case st.Session == nil, r.Prompt.Login, a.stale(r, st.Session):
+		if r.Prompt.None {
+			return fail(oauth.ErrLoginRequired, nil)
+		}
+		return a.ask(ctx, st, r, v, StepLogin, st.Session != nil)
+	case r.Prompt.SelectAccount && a.Alive != nil:
+		return a.ask(ctx, st, r, v, StepAccount, false)
+	case r.Prompt.SelectAccount:
+		return a.ask(ctx, st, r, v, StepLogin, false) // whoever knows the users lets them choose
+	}
+	consent, err := a.needsConsent(ctx, view, &st, r)
+	switch {
+	case err != nil:
+		return fail(oauth.ErrUnavailable, err)
+	case consent && r.Prompt.None && unassured(c, r.RedirectURI):
+		return fail(oauth.ErrInteraction, nil)
+	case consent && r.Prompt.None:
+		return fail(oauth.ErrConsentRequired, nil)
+	case consent:
+		return a.ask(ctx, st, r, v, StepConsent, false)
+	}
+	code, err := a.Issuer.IssueCode(ctx, authorization(r, st.Session, st.Asked))
+	if err != nil {
+		return fail(faultTold(err), err)
+	}
+	st.URL = a.callback(r, c, code)
+	return st, nil
+}
+
+// stale reports whether the user has signed in longer ago than the client
+// accepts.
+func (a *Authorizer) stale(r oauth.AuthorizationRequest, s *Session) bool {
+	return r.MaxAge != nil && a.now().Since(s.AuthTime) > time.Duration(*r.MaxAge)*time.Second
+}
+
+// wanted is the scope that is asked for: all that the client is registered for,
+// if it names none.
+func wanted(c *store.Client, r oauth.AuthorizationRequest) oauth.Scope {
+	if r.Scope == "" {
+		return c.Scope
+	}
+	return r.Scope
+}
+
+// ask begins an interaction.
+func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationRequest, v Visitor, step Step, fresh bool) (Stage, error) {
+	it := &Interaction{Request: r, Step: step, Fresh: fresh || r.Prompt.Login}
+	if step == StepConsent {
+		who := st.Session.Identity
+		it.Identity = &who
+	}
+	if err := a.begin(ctx, it, v.Browser); err != nil {
+		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)
+	}
+	st.Interaction = it
+	return st, nil
+}
+
+func authorization(r oauth.AuthorizationRequest, s *Session, scope oauth.Scope) issuer.Authorization {
+	return issuer.Authorization{
+		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: s.Subject, Scope: string(scope), Challenge: r.Challenge,
+		AuthTime: s.AuthTime.Time(), Claims: json.RawMessage(s.Claims),
+	}
+}
+
+// callback is the client's redirect URI with its code and the members that
+// clients of OpenAM-style deployments know.
+func (a *Authorizer) callback(r oauth.AuthorizationRequest, c *store.Client, code issuer.IssuedCode) string {
+	uri := issuer.AppendQuery(r.RedirectURI, "code", code.Code)
+	uri = issuer.AppendQuery(uri, "scope", string(code.Scope))
+	if r.State != nil {
+		uri = issuer.AppendQuery(uri, "state", string(r.State))
+	}
+	// RFC 9207: a client of several servers learns whose answer it is.
+	uri = issuer.AppendQuery(uri, "iss", a.Issuer.ID)
+	return issuer.AppendQuery(uri, "client_id", c.ID)
+}
+
+func (a *Authorizer) clientError(c *store.Client, r oauth.AuthorizationRequest, told *oauth.Error, signedIn bool, cause error) error {
+	uri := issuer.AppendQuery(r.RedirectURI, "error", string(told.Code))
+	uri = issuer.AppendQuery(uri, "error_description", told.Description)
+	if r.State != nil {
+		uri = issuer.AppendQuery(uri, "state", string(r.State))
+	}
+	return &ClientError{
+		Told: told, URL: issuer.AppendQuery(uri, "iss", a.Issuer.ID), Client: c, Request: r, SignedIn: signedIn, Cause: cause,
+	}
+}
+
+// faultTold is what a client hears of a fault.
+func faultTold(err error) *oauth.Error {
+	var invalid *issuer.Invalid
+	switch {
+	case errors.Is(err, issuer.ErrUnavailable):
+		return oauth.ErrUnavailable
+	case errors.As(err, &invalid) && invalid.Field == "scope":
+		return oauth.ErrScope
+	}
+	return oauth.ErrInternal
+}
+
+func unavailable(err error) error {
+	if errors.Is(err, issuer.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", issuer.ErrUnavailable, err)
+}

@@ -1,0 +1,129 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A Connection is a client that can act for a user, or need not ask to.
+type Connection struct {
+	ClientID string
+	Client   *store.Client // nil if it is disabled or deleted
+	Scope    oauth.Scope
+	Since    grant.Instant
+	LastUsed grant.Instant // zero if it has no grant
+}
+
+// maxConnected bounds the grants of one user that are looked at.
+const maxConnected = 1000
+
+// Connections lists what is connected with the user of a session, the latest
+// first.
+func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection, error) {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	cs, err := a.consents(ctx, s.Subject)
+	if err != nil {
+		return nil, err
+	}
+	grants, err := a.Issuer.Store.Grants(ctx, store.GrantFilter{Realm: a.Issuer.Realm, Subject: s.Subject, Limit: maxConnected})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	of := map[string]*Connection{}
+	connection := func(clientID string, since grant.Instant) *Connection {
+		c := of[clientID]
+		if c == nil {
+			c = &Connection{ClientID: clientID, Since: since}
+			c.Client, _ = view.Client(a.Issuer.Realm, clientID)
+			of[clientID] = c
+		}
+		c.Since = min(c.Since, since)
+		return c
+	}
+	now := a.now()
+	for _, g := range grants {
+		if g.State != grant.Active || now >= g.ExpiresAt || g.AuthorizedAt <= view.Cutoff(a.Issuer.Realm, s.Subject, g.ClientID) {
+			continue
+		}
+		c := connection(g.ClientID, g.AuthorizedAt)
+		c.LastUsed = max(c.LastUsed, g.RotatedAt)
+		c.Scope = union(c.Scope, g.Scope)
+	}
+	for clientID := range cs.Of {
+		have, ok := a.living(view, cs, s.Subject, clientID)
+		if ok && (have.Remembered || of[clientID] != nil) {
+			c := connection(clientID, have.At)
+			c.Scope = union(c.Scope, have.Scope)
+		}
+	}
+	var list []Connection
+	for _, c := range of {
+		list = append(list, *c)
+	}
+	slices.SortFunc(list, func(x, y Connection) int {
+		if x.Since != y.Since {
+			return int(y.Since - x.Since)
+		}
+		return strings.Compare(x.ClientID, y.ClientID)
+	})
+	return list, nil
+}
+
+// union is every scope of both, or the first alone where they are too many.
+func union(x, y oauth.Scope) oauth.Scope {
+	both, err := oauth.ParseScope(string(x) + " " + string(y))
+	if err != nil {
+		return x
+	}
+	return both
+}
+
+// Disconnect ends what a client has from the user of a session: its grants, the
+// codes that it has not redeemed, and the consent.
+func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string, from issuer.Origin) error {
+	for range 8 {
+		view, err := a.Issuer.Directory.View()
+		if err != nil {
+			return unavailable(err)
+		}
+		cs, err := a.consents(ctx, s.Subject)
+		if err != nil {
+			return err
+		}
+		delete(cs.Of, clientID)
+		doc, err := cs.document()
+		if err != nil {
+			return err
+		}
+		// It also covers what was agreed to after an earlier cutoff that lies
+		// ahead of this clock.
+		at := a.Issuer.AgreedAt(view, s.Subject, clientID, a.now())
+		err = a.Issuer.Store.PutDocument(ctx, doc, []store.Cutoff{{Realm: a.Issuer.Realm, Subject: s.Subject, ClientID: clientID, At: at}},
+			store.Event{
+				At: a.now(), Name: store.EventDisconnected, About: "subject:" + s.Subject, Actor: "subject:" + s.Subject,
+				Detail: fmt.Sprintf("client %q, from %s", clientID, from),
+			})
+		if errors.Is(err, store.ErrConflict) {
+			continue
+		}
+		if err == nil {
+			err = a.Issuer.Directory.Poll(ctx)
+		}
+		if err != nil {
+			return unavailable(err)
+		}
+		return nil
+	}
+	return unavailable(store.ErrConflict)
+}

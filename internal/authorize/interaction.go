@@ -1,0 +1,217 @@
+package authorize
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A Step is what an interaction asks for next.
+type Step string
+
+const (
+	StepLogin        Step = "login"
+	StepSecondFactor Step = "second_factor"
+	StepAccount      Step = "account" // which user it is to be
+	StepConsent      Step = "consent"
+	StepAnswered     Step = "answered"
+)
+
+// An Interaction is what a user is asked because of one request of a client,
+// or because of the account pages, which have no client. It is stored sealed,
+// and it belongs to the browser that began it.
+type Interaction struct {
+	ID      string                     `json:"-"`
+	Browser [sha256.Size]byte          `json:"browser"`
+	Request oauth.AuthorizationRequest `json:"request"`
+	Step    Step                       `json:"step"`
+	// Fresh says that who is signed in already must sign in again.
+	Fresh     bool          `json:"fresh,omitempty"`
+	CreatedAt grant.Instant `json:"created_at"`
+	ExpiresAt grant.Instant `json:"-"`
+
+	// Username has shown a password at PasswordAt, and owes a second factor.
+	Username   string        `json:"username,omitempty"`
+	PasswordAt grant.Instant `json:"password_at,omitempty"`
+	// Identity is who has signed in.
+	Identity *Identity `json:"identity,omitempty"`
+
+	// Login is what another system said of the user, for the browser to fetch.
+	Login *Login `json:"login,omitempty"`
+	// Upstream is what the answer of another provider is to be compared with,
+	// in a form of its own.
+	Upstream json.RawMessage `json:"upstream,omitempty"`
+
+	Decision *Decision `json:"decision,omitempty"`
+
+	version int64
+}
+
+// OfAccount reports whether it is for the account pages.
+func (it *Interaction) OfAccount() bool { return it.Request.ClientID == "" }
+
+const interactionBox = "interaction"
+
+// newID is 256 random bits as text.
+func newID() string {
+	var b [32]byte
+	rand.Read(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// NewBrowser draws the content of a browser's cookie.
+func NewBrowser() string { return newID() }
+
+// begin stores a new interaction of a browser.
+func (a *Authorizer) begin(ctx context.Context, it *Interaction, browser string) error {
+	now := a.now()
+	if !a.pending.add(now, a.InteractionLifetime.Milliseconds()) {
+		return ErrCrowded
+	}
+	it.ID, it.Browser = newID(), sha256.Sum256([]byte(browser))
+	it.CreatedAt, it.ExpiresAt = now, now.Add(a.InteractionLifetime)
+	return a.put(ctx, it)
+}
+
+// BeginAccount begins the login of somebody who wants to see the account pages.
+func (a *Authorizer) BeginAccount(ctx context.Context, v Visitor) (*Interaction, error) {
+	it := &Interaction{Step: StepLogin}
+	return it, a.begin(ctx, it, v.Browser)
+}
+
+// put stores the next version of it.
+func (a *Authorizer) put(ctx context.Context, it *Interaction) error {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return unavailable(err)
+	}
+	body, err := json.Marshal(it)
+	if err != nil {
+		return err
+	}
+	d := store.Document{
+		Kind: store.DocumentInteraction, Key: a.interactionKey(it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt,
+		Body: view.Ring.SealBox(interactionBox, body, a.now()),
+	}
+	err = a.Issuer.Store.PutDocument(ctx, d, nil)
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		return err
+	case err != nil:
+		return unavailable(err)
+	}
+	it.version++
+	return nil
+}
+
+func (a *Authorizer) interactionKey(id string) store.DocumentKey {
+	return store.KeyOf(store.DocumentInteraction, a.Issuer.Realm, id)
+}
+
+// load finds an interaction, whosever it is.
+func (a *Authorizer) load(ctx context.Context, id string) (*Interaction, error) {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if len(id) != base64.RawURLEncoding.EncodedLen(32) {
+		return nil, ErrInteraction
+	}
+	d, err := a.Issuer.Store.Document(ctx, a.interactionKey(id))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, ErrInteraction
+	case err != nil:
+		return nil, unavailable(err)
+	}
+	body, err := view.Ring.OpenBox(interactionBox, d.Body)
+	if err != nil {
+		return nil, err
+	}
+	it := &Interaction{ID: id, ExpiresAt: d.ExpiresAt, version: d.Version}
+	if err := json.Unmarshal(body, it); err != nil {
+		return nil, err
+	}
+	if a.now() >= it.ExpiresAt {
+		return it, ErrExpired
+	}
+	return it, nil
+}
+
+// Interaction finds an interaction of this browser. Somebody else's is the same
+// as none: whoever learns an id can do nothing with it.
+func (a *Authorizer) Interaction(ctx context.Context, id string, v Visitor) (*Interaction, error) {
+	it, err := a.load(ctx, id)
+	if it == nil {
+		return nil, err
+	}
+	browser := sha256.Sum256([]byte(v.Browser))
+	if v.Browser == "" || subtle.ConstantTimeCompare(browser[:], it.Browser[:]) != 1 {
+		return nil, ErrInteraction
+	}
+	return it, err
+}
+
+// change applies f to it and stores the result, or applies it again to what
+// others have made of it meanwhile. If f changes nothing and returns
+// errUnchanged, nothing is stored.
+func (a *Authorizer) change(ctx context.Context, it *Interaction, f func(*Interaction) error) error {
+	for range 8 {
+		err := f(it)
+		if errors.Is(err, errUnchanged) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err = a.put(ctx, it); !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		now, err := a.load(ctx, it.ID)
+		if err != nil {
+			return err
+		}
+		*it = *now
+	}
+	return unavailable(store.ErrConflict)
+}
+
+var errUnchanged = errors.New("unchanged")
+
+// maxPending bounds the interactions that one node begins within the lifetime
+// of one: each is a row of a kilobyte or more, made for whoever asks.
+const maxPending = 100_000
+
+// pending counts the interactions begun in this stretch of time and the one
+// before.
+type pending struct {
+	mu           sync.Mutex
+	stretch      int64
+	young, older int
+}
+
+func (p *pending) add(now grant.Instant, lifetime int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch stretch := int64(now) / max(1, lifetime); stretch {
+	case p.stretch:
+	case p.stretch + 1:
+		p.stretch, p.older, p.young = stretch, p.young, 0
+	default:
+		p.stretch, p.older, p.young = stretch, 0, 0
+	}
+	if p.young+p.older >= maxPending {
+		return false
+	}
+	p.young++
+	return true
+}

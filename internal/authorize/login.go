@@ -1,0 +1,307 @@
+package authorize
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// PasswordShown notes that a built-in user has shown a password, at an instant,
+// and owes a second factor.
+func (a *Authorizer) PasswordShown(ctx context.Context, it *Interaction, username string, at grant.Instant) error {
+	return a.change(ctx, it, func(it *Interaction) error {
+		if it.Step != StepLogin && it.Step != StepSecondFactor {
+			return ErrStep
+		}
+		it.Step, it.Username, it.PasswordAt = StepSecondFactor, username, at
+		return nil
+	})
+}
+
+// PasswordStands is ErrSignedOut if the password that was shown has been
+// changed since, or its user disabled.
+func (a *Authorizer) PasswordStands(ctx context.Context, it *Interaction) error {
+	return a.Alive(ctx, it.Username, it.PasswordAt)
+}
+
+// Restart goes back to the first step of the login: for another user, or after
+// too many wrong codes.
+func (a *Authorizer) Restart(ctx context.Context, it *Interaction) error {
+	return a.change(ctx, it, func(it *Interaction) error {
+		if it.Decision != nil {
+			return ErrAnswered
+		}
+		it.Step, it.Username, it.Identity, it.Login = StepLogin, "", nil, nil
+		it.Fresh = true
+		return nil
+	})
+}
+
+// SignIn begins a session for who has proved to be who, and moves the
+// interaction on. It returns the session's cookie; the session that the browser
+// had ends.
+func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, v Visitor) (cookie string, err error) {
+	if who.AuthTime == 0 {
+		who.AuthTime = a.now()
+	}
+	if err := a.identify(ctx, it, who); err != nil {
+		return "", err
+	}
+	return a.startSession(ctx, who, v.Session)
+}
+
+// Keep moves an interaction that asks which user it is to be on with the one
+// who is signed in.
+func (a *Authorizer) Keep(ctx context.Context, it *Interaction, v Visitor) error {
+	s, err := a.Session(ctx, v.Session)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return ErrSignedOut
+	}
+	if it.Step != StepAccount {
+		return ErrStep
+	}
+	return a.identify(ctx, it, s.Identity)
+}
+
+func (a *Authorizer) identify(ctx context.Context, it *Interaction, who Identity) error {
+	return a.change(ctx, it, func(it *Interaction) error {
+		if it.Decision != nil {
+			return ErrAnswered
+		}
+		it.Step, it.Identity, it.Username = StepConsent, &who, ""
+		return nil
+	})
+}
+
+// KeepUpstream notes what the answer of another provider is to be compared
+// with.
+func (a *Authorizer) KeepUpstream(ctx context.Context, it *Interaction, pending json.RawMessage) error {
+	return a.change(ctx, it, func(it *Interaction) error {
+		if it.Step != StepLogin {
+			return ErrStep
+		}
+		it.Upstream = pending
+		return nil
+	})
+}
+
+// A Login is what another system has said about an interaction: Identity, or
+// Refused.
+type Login struct {
+	Identity *Identity       `json:"identity,omitempty"`
+	Refused  oauth.ErrorCode `json:"refused,omitempty"`
+	At       grant.Instant   `json:"at"`
+}
+
+// A LoginRequest is what another system must know to log a user in.
+type LoginRequest struct {
+	ClientID     string
+	ClientName   string
+	RedirectHost string // of the redirect URI; its scheme if it has no host
+	Scope        oauth.Scope
+	Prompt       oauth.Prompt
+	MaxAge       *int // seconds
+	LoginHint    string
+	UILocales    string
+	RequestedAt  time.Time
+	ExpiresAt    time.Time
+	// Fresh says that the user must log in now: an older login does not do.
+	Fresh bool
+}
+
+// Login is what is known of a challenge.
+func (a *Authorizer) Login(ctx context.Context, challenge string) (LoginRequest, error) {
+	it, err := a.load(ctx, challenge)
+	if err != nil {
+		return LoginRequest{}, err
+	}
+	if it.Decision != nil {
+		return LoginRequest{}, ErrAnswered
+	}
+	l := LoginRequest{
+		Prompt: it.Request.Prompt, MaxAge: it.Request.MaxAge, LoginHint: it.Request.LoginHint, UILocales: it.Request.UILocales,
+		RequestedAt: it.CreatedAt.Time(), ExpiresAt: it.ExpiresAt.Time(), Fresh: it.Fresh,
+	}
+	if it.OfAccount() {
+		return l, nil
+	}
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return l, unavailable(err)
+	}
+	c, err := a.client(view, it.Request)
+	if err != nil {
+		return l, ErrInteraction
+	}
+	l.ClientID, l.ClientName, l.RedirectHost, l.Scope = c.ID, c.Name, Host(it.Request.RedirectURI), wanted(c, it.Request)
+	return l, nil
+}
+
+// Host is what a user can judge a redirect URI by: its host, or its scheme if
+// it has none.
+func Host(redirectURI string) string {
+	u, err := url.Parse(redirectURI)
+	if err != nil {
+		return ""
+	}
+	if u.Host == "" {
+		return u.Scheme + ":"
+	}
+	return u.Host
+}
+
+// AcceptLogin says who the user of a challenge is. It returns where to send the
+// browser. The address proves that this call was made: whoever sends somebody
+// else his own challenge does not learn it. To say the same again is no error.
+func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Identity) (continueURL string, err error) {
+	if err := checkIdentity(&who); err != nil {
+		return "", err
+	}
+	it, err := a.load(ctx, challenge)
+	if err != nil {
+		return "", err
+	}
+	if err := a.rehearse(it, who); err != nil {
+		return "", err
+	}
+	now := a.now()
+	switch fresh := it.CreatedAt.Add(-time.Minute); {
+	case who.AuthTime > now.Add(time.Minute):
+		return "", &issuer.Invalid{Field: "auth_time", Message: "is in the future"}
+	case who.AuthTime == 0:
+	case it.Fresh && who.AuthTime < fresh:
+		return "", &issuer.Invalid{Field: "auth_time", Message: "the client asks for a login of now: let the user log in again"}
+	case it.Request.MaxAge != nil && who.AuthTime < fresh.Add(-time.Duration(*it.Request.MaxAge)*time.Second):
+		return "", &issuer.Invalid{Field: "auth_time", Message: "is longer ago than the client's max_age: let the user log in again"}
+	}
+	return a.sayLogin(ctx, it, Login{Identity: &who, At: now})
+}
+
+// rehearse makes the code that the identity would give, so that one that does
+// not fit into a code is refused to those who can help it.
+func (a *Authorizer) rehearse(it *Interaction, who Identity) error {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return unavailable(err)
+	}
+	c, err := a.client(view, it.Request)
+	if it.OfAccount() || err != nil {
+		return nil // there will be none
+	}
+	now := a.now()
+	if who.AuthTime == 0 {
+		who.AuthTime = now // as SignIn will have it
+	}
+	_, err = a.Issuer.IssueAgreed(c, issuer.Agreement{
+		Authorization: authorization(it.Request, &Session{Identity: who}, wanted(c, it.Request)),
+		KeyID:         view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetime),
+	})
+	return err
+}
+
+// RejectLogin says that the user of a challenge is not let in, and what the
+// client hears: "" is access_denied.
+func (a *Authorizer) RejectLogin(ctx context.Context, challenge string, code oauth.ErrorCode) (continueURL string, err error) {
+	if code == "" {
+		code = oauth.AccessDenied
+	}
+	if describe(code) == "" {
+		var known []string
+		for _, e := range refusals {
+			known = append(known, string(e.Code))
+		}
+		return "", &issuer.Invalid{Field: "error", Message: "is none of " + strings.Join(known, ", ")}
+	}
+	it, err := a.load(ctx, challenge)
+	if err != nil {
+		return "", err
+	}
+	return a.sayLogin(ctx, it, Login{Refused: code, At: a.now()})
+}
+
+func (a *Authorizer) sayLogin(ctx context.Context, it *Interaction, said Login) (string, error) {
+	err := a.change(ctx, it, func(it *Interaction) error {
+		switch {
+		case it.Login != nil && sameLogin(*it.Login, said):
+			return errUnchanged
+		case it.Login != nil, it.Decision != nil, it.Step != StepLogin:
+			return ErrAnswered
+		}
+		it.Login = &said
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	verifier, err := a.loginVerifier(it)
+	return a.ContinueURL + it.ID + "&verifier=" + verifier, err
+}
+
+func sameLogin(a, b Login) bool {
+	if a.Identity == nil || b.Identity == nil {
+		return a.Identity == b.Identity && a.Refused == b.Refused
+	}
+	return *a.Identity == *b.Identity
+}
+
+// loginVerifier proves to have been told by AcceptLogin or RejectLogin.
+func (a *Authorizer) loginVerifier(it *Interaction) (string, error) {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return "", unavailable(err)
+	}
+	said, err := json.Marshal(it.Login)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(view.Ring.Mark("login of an interaction", []byte(it.ID), said)), nil
+}
+
+// TakeLogin is what another system said of the interaction, for a browser that
+// was sent with the verifier; nil if nothing was said yet, or was taken.
+func (a *Authorizer) TakeLogin(it *Interaction, verifier string) (*Login, error) {
+	if it.Login == nil || it.Step != StepLogin || verifier == "" {
+		return nil, nil
+	}
+	want, err := a.loginVerifier(it)
+	if err != nil {
+		return nil, err
+	}
+	if subtle.ConstantTimeCompare([]byte(verifier), []byte(want)) != 1 {
+		return nil, ErrInteraction
+	}
+	return it.Login, nil
+}
+
+// maxName bounds the name by which a user is greeted, in bytes.
+const maxName = 100
+
+// checkIdentity refuses what cannot be in a token, and brings claims to the form
+// in which they travel.
+func checkIdentity(who *Identity) (err error) {
+	who.Claims, err = issuer.CheckClaims(json.RawMessage(who.Claims))
+	switch {
+	case err != nil:
+		return err
+	case !issuer.IsSubject(who.Subject):
+		return &issuer.Invalid{Field: "subject", Message: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", issuer.MaxSubject)}
+	case len(who.Name) > maxName || !utf8.ValidString(who.Name) || slices.ContainsFunc([]rune(who.Name), oauth.IsControl):
+		return &issuer.Invalid{Field: "name", Message: fmt.Sprintf("at most %d bytes of UTF-8 without control characters", maxName)}
+	}
+	return nil
+}

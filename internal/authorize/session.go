@@ -1,0 +1,174 @@
+package authorize
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// An Identity is who sits at a browser, as somebody says who knows.
+type Identity struct {
+	Subject  string `json:"subject"`
+	Username string `json:"username,omitempty"` // of a built-in user
+	Name     string `json:"name,omitempty"`     // to greet them by
+	// Claims travel into the tokens: a JSON object, or "".
+	Claims   string        `json:"claims,omitempty"`
+	AuthTime grant.Instant `json:"auth_time"`
+}
+
+// A Session is a browser whose user is known.
+type Session struct {
+	Identity
+	Began     grant.Instant `json:"began"`
+	ExpiresAt grant.Instant `json:"-"`
+
+	id   sessionID
+	used grant.Instant // as the cookie says
+}
+
+// A sessionID is 256 random bits. Nothing at rest tells it.
+type sessionID [32]byte
+
+func (id sessionID) key(realm string) store.DocumentKey {
+	return store.KeyOf(store.DocumentSession, realm, string(id[:]))
+}
+
+// A session's cookie is its id, the instant of its last use, and a mark over
+// both. The instant travels with the browser, so that the use of a session
+// writes nothing: an old copy of the cookie is idle for longer, and never
+// shorter.
+const (
+	stampSize  = 6
+	sealSize   = 16
+	cookieSize = 32 + stampSize + sealSize
+	// stampEvery is how old a stamp may be before the browser gets a new one.
+	stampEvery = time.Minute
+)
+
+func sessionCookie(ring *keys.Ring, id sessionID, used grant.Instant) string {
+	b := used.Append(append(make([]byte, 0, cookieSize), id[:]...))
+	b = append(b, ring.Mark("session", b)[:sealSize]...)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func openSessionCookie(ring *keys.Ring, text string) (id sessionID, used grant.Instant, ok bool) {
+	if len(text) != base64.RawURLEncoding.EncodedLen(cookieSize) {
+		return id, 0, false
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return id, 0, false
+	}
+	content, seal := b[:cookieSize-sealSize], b[cookieSize-sealSize:]
+	if subtle.ConstantTimeCompare(ring.Mark("session", content)[:sealSize], seal) != 1 {
+		return id, 0, false
+	}
+	return sessionID(content), grant.ReadInstant(content[32:]), true
+}
+
+// Session finds the living session of a cookie, or nil. It writes nothing.
+func (a *Authorizer) Session(ctx context.Context, cookie string) (*Session, error) {
+	if cookie == "" {
+		return nil, nil
+	}
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	id, used, ok := openSessionCookie(view.Ring, cookie)
+	now := a.now()
+	if !ok || now.Since(used) > a.SessionIdle {
+		return nil, nil
+	}
+	d, err := a.Issuer.Store.Document(ctx, id.key(a.Issuer.Realm))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	s := &Session{id: id, used: used, ExpiresAt: d.ExpiresAt}
+	if err := json.Unmarshal(d.Body, s); err != nil {
+		return nil, err
+	}
+	// What ends everything of a subject ends its sessions as well.
+	if now >= d.ExpiresAt || view.Cutoff(a.Issuer.Realm, s.Subject, "") >= s.Began {
+		return nil, nil
+	}
+	// Who has signed in by a way that the deployment no longer offers is not
+	// signed in.
+	if (s.Username != "") != (a.Alive != nil) {
+		return nil, nil
+	}
+	if a.Alive == nil {
+		return s, nil
+	}
+	err = a.Alive(ctx, s.Username, s.AuthTime)
+	switch {
+	case errors.Is(err, ErrSignedOut):
+		return nil, nil
+	case err != nil:
+		return nil, unavailable(err)
+	}
+	return s, nil
+}
+
+// Refresh is a new cookie for a session whose stamp has aged, or "".
+func (a *Authorizer) Refresh(s *Session) string {
+	now := a.now()
+	view, err := a.Issuer.Directory.View()
+	if s == nil || err != nil || now.Since(s.used) < stampEvery {
+		return ""
+	}
+	return sessionCookie(view.Ring, s.id, now)
+}
+
+// startSession stores a session of its own id for who has signed in, and ends
+// the one that the browser had (CWE-384).
+func (a *Authorizer) startSession(ctx context.Context, who Identity, old string) (cookie string, err error) {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return "", unavailable(err)
+	}
+	now := a.now()
+	s := Session{Identity: who, Began: a.Issuer.AgreedAt(view, who.Subject, "", now)}
+	rand.Read(s.id[:])
+	body, err := json.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	d := store.Document{
+		Kind: store.DocumentSession, Key: s.id.key(a.Issuer.Realm), Version: 1, ExpiresAt: now.Add(a.SessionLifetime), Body: body,
+	}
+	if err := a.Issuer.Store.PutDocument(ctx, d, nil); err != nil {
+		return "", unavailable(err)
+	}
+	if err := a.EndSession(ctx, old); err != nil {
+		return "", err
+	}
+	return sessionCookie(view.Ring, s.id, now), nil
+}
+
+// EndSession ends the session of a cookie, if there is one.
+func (a *Authorizer) EndSession(ctx context.Context, cookie string) error {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return unavailable(err)
+	}
+	id, _, ok := openSessionCookie(view.Ring, cookie)
+	if !ok {
+		return nil
+	}
+	if err := a.Issuer.Store.DeleteDocument(ctx, id.key(a.Issuer.Realm)); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package issuer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// MaxClaims bounds the claims about a subject, in bytes of compact JSON: they
+// travel in codes, and are in every row.
+const MaxClaims = 128
+
+// registered are the members of tokens and answers that claims never replace:
+// those that this server sends, and those by which verifiers decide (RFC 7519
+// section 4.1, RFC 7662 section 2.2, RFC 7800, RFC 8693 section 4, RFC 9396,
+// RFC 9701, and azp of OpenID Connect).
+var registered = []string{
+	"iss", "sub", "aud", "exp", "iat", "nbf", "jti", "client_id", "scope", "token_type", "active", "auth_time",
+	"username", "realm", "grant_id", "grant_type", "access_token", "refresh_token", "expires_in",
+	"cnf", "act", "may_act", "authorization_details", "token_introspection", "azp",
+}
+
+// isRegistered ignores case, as some readers of JSON do.
+func isRegistered(name string) bool {
+	return slices.ContainsFunc(registered, func(r string) bool { return strings.EqualFold(r, name) })
+}
+
+// CheckClaims returns claims about a subject in the form in which codes and
+// grants carry them: compact, and "" for none.
+func CheckClaims(claims json.RawMessage) (string, error) {
+	refuse := func(format string, args ...any) (string, error) {
+		return "", &Invalid{"claims", fmt.Sprintf(format, args...)}
+	}
+	if len(bytes.TrimSpace(claims)) == 0 {
+		return "", nil
+	}
+	var text bytes.Buffer
+	if err := json.Compact(&text, claims); err != nil {
+		return refuse("malformed JSON: %v", err)
+	}
+	if n := text.Len(); n > MaxClaims {
+		return refuse("%d bytes without spaces, and %d are allowed", n, MaxClaims)
+	}
+	var members map[string]json.RawMessage
+	switch s := text.String(); {
+	case s == "null" || s == "{}":
+		return "", nil
+	case s[0] != '{':
+		return refuse("a JSON object is needed")
+	case !utf8.ValidString(s):
+		return refuse("not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text.Bytes()))
+	dec.UseNumber()
+	if err := checkValue(dec); err != nil {
+		return refuse("%v", err)
+	}
+	if err := json.Unmarshal(text.Bytes(), &members); err != nil {
+		return refuse("malformed JSON: %v", err)
+	}
+	for name := range members {
+		if isRegistered(name) {
+			return refuse("%q is not for claims: the server says it, or verifiers decide by it", name)
+		}
+	}
+	return text.String(), nil
+}
+
+// checkValue reads one value of well-formed JSON and refuses what readers would
+// not agree on.
+func checkValue(dec *json.Decoder) error {
+	token, err := dec.Token()
+	if err != nil {
+		return err
+	}
+	switch v := token.(type) {
+	case string:
+		return checkText(v)
+	case json.Number:
+		if _, err := v.Float64(); err != nil {
+			return fmt.Errorf("%s is out of range", v)
+		}
+	case json.Delim:
+		names := map[string]bool{}
+		for dec.More() {
+			if v == '{' {
+				name, err := dec.Token()
+				if err != nil {
+					return err
+				}
+				text, _ := name.(string)
+				if err := checkText(text); err != nil {
+					return err
+				}
+				if text == "" || names[text] {
+					return fmt.Errorf("member %q is empty or there twice", text)
+				}
+				names[text] = true
+			}
+			if err := checkValue(dec); err != nil {
+				return err
+			}
+		}
+		_, err := dec.Token() // its end
+		return err
+	}
+	return nil
+}
+
+// checkText refuses half of a surrogate pair too, which is read as an error.
+func checkText(s string) error {
+	if strings.ContainsFunc(s, func(r rune) bool { return oauth.IsControl(r) || r == utf8.RuneError }) {
+		return fmt.Errorf("%q has a control character, or one that is none", s)
+	}
+	return nil
+}
+
+// AddClaims adds claims that CheckClaims returned to a JSON object with at least
+// one member. Those whose names have been registered since are left out.
+func AddClaims(object []byte, claims string) []byte {
+	if claims == "" {
+		return object
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(claims), &members) != nil {
+		return object
+	}
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return isRegistered(name) })
+	more, err := json.Marshal(members)
+	if err != nil || len(members) == 0 {
+		return object
+	}
+	return slices.Concat(object[:len(object)-1], []byte(","), more[1:])
+}

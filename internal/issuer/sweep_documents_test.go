@@ -1,0 +1,190 @@
+package issuer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// documentSettle is how long the sweep of documents waits before it begins.
+const documentSettle = time.Minute
+
+// document puts one with an expiry into the store.
+func (s *service) document(kind store.DocumentKind, n int, expiresAt grant.Instant) store.DocumentKey {
+	d := store.Document{Kind: kind, Key: store.KeyOf(kind, realm, fmt.Sprint(n)), Version: 1, ExpiresAt: expiresAt, Body: []byte("{}")}
+	if err := s.engine.PutDocument(s.t.Context(), d, nil); err != nil {
+		s.t.Error(err)
+	}
+	return d.Key
+}
+
+// there reports whether the store has a document.
+func (s *service) there(key store.DocumentKey) bool {
+	s.t.Helper()
+	_, err := s.engine.Document(s.t.Context(), key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		s.t.Error(err)
+	}
+	return err == nil
+}
+
+// sweepingDocuments starts the sweep of a table with so many expired sessions,
+// a user, and a session that is alive.
+func sweepingDocuments(t *testing.T, expired int, prepare func(*service)) (s *service, kept []store.DocumentKey, stop func()) {
+	t.Helper()
+	s = newService(t)
+	kept = []store.DocumentKey{s.document(store.DocumentUser, 0, 0), s.document(store.DocumentSession, -1, s.now())}
+	var filling sync.WaitGroup
+	for n := range expired {
+		filling.Go(func() { s.document(store.DocumentSession, n, s.now()-1) })
+	}
+	filling.Wait()
+	s.faulty.Calls()
+	prepare(s)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		s.Sweep(ctx)
+		close(ended)
+	}()
+	return s, kept, func() {
+		cancel()
+		<-ended
+	}
+}
+
+// leftSessions counts those in the table.
+func (s *service) leftSessions() int {
+	s.t.Helper()
+	list, err := s.engine.Documents(s.t.Context(), store.DocumentSession, store.DocumentKey{}, 10_000)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(list)
+}
+
+func TestExpiredSessionsGoAMinuteAfterTheStartAndGrantsAreLeftToSettle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, kept, stop := sweepingDocuments(t, 2*slice+50, func(*service) {})
+		defer stop()
+		for _, step := range []struct {
+			wait  time.Duration
+			calls int
+		}{
+			{documentSettle - time.Millisecond, 0}, {time.Millisecond, 1}, {100 * time.Millisecond, 1}, {100 * time.Millisecond, 1},
+			{59 * time.Second, 0}, {time.Second, 1}, // and from the beginning
+			{59 * time.Second, 0}, {time.Second, 1},
+		} {
+			time.Sleep(step.wait)
+			synctest.Wait()
+			calls := s.faulty.Calls()
+			if n := calls[storetest.SweepDocuments]; n != step.calls {
+				t.Errorf("%d slices, want %d", n, step.calls)
+			}
+			if n := calls[storetest.SweepGrants]; n != 0 {
+				t.Error("grants were swept before there was time to correct the clock")
+			}
+		}
+		if n := s.leftSessions(); n != 1 || !s.there(kept[0]) || !s.there(kept[1]) {
+			t.Errorf("%d sessions are left, want the one that is alive, and the user", n)
+		}
+		if n := s.log.count(fmt.Sprintf("documents=%d", 2*slice+50)); n != 1 {
+			t.Errorf("logged %d times, want once: the later walks removed nothing", n)
+		}
+		time.Sleep(8 * time.Minute)
+		synctest.Wait()
+		if s.faulty.Calls()[storetest.SweepGrants] == 0 {
+			t.Error("grants are never swept")
+		}
+	})
+}
+
+func TestAFaultOfOneSweepDoesNotHoldUpTheOther(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		method storetest.Method
+		text   string
+	}{
+		"documents": {storetest.SweepDocuments, "cannot remove expired documents"},
+		"grants":    {storetest.SweepGrants, "cannot remove expired grants"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, kept, stop := sweepingDocuments(t, 10, func(s *service) { s.faulty.Inject(c.method, 5, storetest.Lost) })
+				defer stop()
+				dead := s.row(s.login().GrantID)
+				dead.ID[0]++
+				dead.DeleteAfter = s.now() - 1
+				if err := s.engine.CreateGrant(t.Context(), dead); err != nil {
+					t.Fatal(err)
+				}
+				gone := func() (grants, documents bool) {
+					_, err := s.engine.Grant(t.Context(), dead.ID)
+					return errors.Is(err, store.ErrNotFound), s.leftSessions() == 1
+				}
+				time.Sleep(4 * time.Minute)
+				synctest.Wait()
+				if grants, documents := gone(); grants || documents == (c.method == storetest.SweepDocuments) {
+					t.Errorf("after four minutes: grants swept %t, documents %t", grants, documents)
+				}
+				time.Sleep(7 * time.Minute)
+				synctest.Wait()
+				if grants, documents := gone(); grants == (c.method == storetest.SweepGrants) || !documents {
+					t.Errorf("after eleven minutes: grants swept %t, documents %t", grants, documents)
+				}
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				if grants, documents := gone(); !grants || !documents || !s.there(kept[0]) || !s.there(kept[1]) {
+					t.Errorf("after the faults: grants swept %t, documents %t", grants, documents)
+				}
+				if n := s.log.count(c.text); n != 5 {
+					t.Errorf("%d faults were logged, want 5", n)
+				}
+			})
+		})
+	}
+}
+
+func TestSessionsAreKeptWhileTheClockIsMoved(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]time.Duration{"forward": 40 * 24 * time.Hour, "back": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var moved atomic.Int64
+				s, kept, stop := sweepingDocuments(t, 1, func(s *service) {
+					s.Monotonic = time.Now
+					s.Now = func() time.Time { return time.Now().Add(time.Duration(moved.Load())) }
+				})
+				defer stop()
+				alive := s.document(store.DocumentSession, 1, grant.At(time.Now().Add(10*time.Hour)))
+				moved.Store(int64(by))
+				time.Sleep(time.Hour)
+				if calls := s.faulty.Calls(); calls[storetest.SweepDocuments]+calls[storetest.SweepGrants] != 0 {
+					t.Errorf("%v while the clock was moved", calls)
+				}
+				if n := s.log.count("the clock was moved"); n != 1 {
+					t.Errorf("logged %d times", n)
+				}
+				moved.Store(0)
+				time.Sleep(2 * time.Minute)
+				calls := s.faulty.Calls()
+				if calls[storetest.SweepDocuments] == 0 || calls[storetest.SweepGrants] == 0 {
+					t.Errorf("%v after the clock is back", calls)
+				}
+				if !s.there(kept[0]) || !s.there(alive) {
+					t.Error("what is alive is gone")
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,64 @@
+package keys
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// Layout of a box: version 1 | key id 4 | nonce 24 | AES-256-GCM of the plain
+// text, and its tag 16. The nonce works as in a code. The label and the head
+// are associated data.
+
+const boxKeyLabel = "mintage/1/box key\x00"
+
+// SealBox seals what the store keeps and nobody else may read, under the
+// sealing key of now. It can be opened for as long as its key verifies. The
+// label says what it is, and for what: a box does not open as another.
+func (r *Ring) SealBox(label string, plain []byte, now grant.Instant) []byte {
+	k := r.current(Seal, now)
+	var nonce [NonceSize]byte
+	rand.Read(nonce[:])
+	head := append(make([]byte, 0, codeHead+len(plain)+codeTag), version)
+	head = binary.BigEndian.AppendUint32(head, uint32(k.ID))
+	head = append(head, nonce[:]...)
+	return k.aead(boxKeyLabel, nonce).Seal(head, nonce[NonceSize/2:], plain, boxBinding(label, head[:5]))
+}
+
+// OpenBox is what was sealed, or ErrNotGenuine.
+func (r *Ring) OpenBox(label string, box []byte) ([]byte, error) {
+	if len(box) < codeHead+codeTag || box[0] != version {
+		return nil, ErrNotGenuine
+	}
+	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(box[1:])), Seal)
+	if k == nil {
+		return nil, ErrNotGenuine
+	}
+	nonce := [NonceSize]byte(box[5:codeHead])
+	plain, err := k.aead(boxKeyLabel, nonce).Open(nil, nonce[NonceSize/2:], box[codeHead:], boxBinding(label, box[:5]))
+	if err != nil {
+		return nil, ErrNotGenuine
+	}
+	return plain, nil
+}
+
+func boxBinding(label string, head []byte) []byte {
+	return append(append([]byte("mintage/1/box\x00"), label...), head...)
+}
+
+// MarkSize is the length in bytes of a mark.
+const MarkSize = 32
+
+// Mark proves that this deployment has written the parts, in this order: a
+// cookie's content, for instance. It is HMAC-SHA-256 under the pepper, which
+// never rotates. Compare marks in constant time.
+func (r *Ring) Mark(label string, parts ...[]byte) []byte {
+	text := append([]byte("mintage/1/mark\x00"), label...)
+	text = append(text, 0)
+	for _, p := range parts {
+		text = binary.BigEndian.AppendUint32(text, uint32(len(p)))
+		text = append(text, p...)
+	}
+	return r.current(Pepper, 0).mac(nil, text)
+}

@@ -1,0 +1,209 @@
+package keys_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"testing"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+)
+
+const boxLabel = "interaction"
+
+// Both were made once by the frozen ring.
+const (
+	frozenBox  = "0142305e7f412d6805f833b1dda4b3113c94b3768f98204220b378bbed4dd9fc32355ffb624198f85e50489c43f4c84deddc0f"
+	frozenMark = "3a312990ab082b6a0aa12adea0fd7039064b65fe893a5628eae719cb7d39d9f0"
+)
+
+func TestBoxRoundTrip(t *testing.T) {
+	r := frozenRing(t)
+	for _, plain := range [][]byte{{}, {0}, []byte("state"), bytes.Repeat([]byte{0xff}, 16<<10)} {
+		box := r.SealBox(boxLabel, plain, frozenAt)
+		got, err := r.OpenBox(boxLabel, box)
+		if err != nil || !bytes.Equal(got, plain) {
+			t.Errorf("%d bytes: %d come out, %v", len(plain), len(got), err)
+		}
+		if len(plain) > 4 && bytes.Contains(box, plain[:5]) {
+			t.Errorf("a box of %d bytes shows what is in it", len(plain))
+		}
+		if again := r.SealBox(boxLabel, plain, frozenAt); bytes.Equal(again, box) {
+			t.Error("the same text sealed twice gives the same box: it tells that both are equal")
+		}
+	}
+}
+
+// A secret of one user must not open as another's, nor a second factor as an
+// interaction.
+func TestBoxOpensOnlyUnderItsLabel(t *testing.T) {
+	r := frozenRing(t)
+	box := r.SealBox("totp/alice", []byte("secret"), frozenAt)
+	for _, label := range []string{"", "totp/", "totp/alic", "totp/alice ", "totp/alice\x01", "totp/bob", "Totp/alice", "totp/alice" + string(box[:5])} {
+		if plain, err := r.OpenBox(label, box); err != keys.ErrNotGenuine || plain != nil {
+			t.Errorf("label %q: %d bytes, %v", label, len(plain), err)
+		}
+	}
+}
+
+func TestBoxTamperedWithIsRefused(t *testing.T) {
+	r := frozenRing(t)
+	box := r.SealBox(boxLabel, []byte("what a user is asked"), frozenAt)
+	for i := range box {
+		spoilt := bytes.Clone(box)
+		spoilt[i] ^= 1
+		if _, err := r.OpenBox(boxLabel, spoilt); err != keys.ErrNotGenuine {
+			t.Errorf("byte %d changed: %v", i, err)
+		}
+	}
+	for n := range box {
+		if _, err := r.OpenBox(boxLabel, box[:n]); err != keys.ErrNotGenuine {
+			t.Errorf("cut to %d bytes: %v", n, err)
+		}
+	}
+	if _, err := r.OpenBox(boxLabel, append(bytes.Clone(box), 0)); err != keys.ErrNotGenuine {
+		t.Errorf("a byte more: %v", err)
+	}
+	if _, err := newRing(t).OpenBox(boxLabel, box); err != keys.ErrNotGenuine {
+		t.Errorf("another deployment's ring: %v", err)
+	}
+}
+
+// What was sealed before a rotation is read after it, for as long as the old
+// key is kept, and not after.
+func TestBoxOfAnOlderKeyOpensAfterRotation(t *testing.T) {
+	kek := parseKEK(t, frozenKEK)
+	fresh := newKey(t, kek, keys.Seal, frozenAt+1000)
+	r, err := keys.Open(kek, append(frozenRecords(), fresh))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := r.SealBox(boxLabel, []byte("before"), frozenAt+999), r.SealBox(boxLabel, []byte("after"), frozenAt+1000)
+	if bytes.Equal(before[1:5], after[1:5]) {
+		t.Fatal("both boxes are under one key")
+	}
+	for want, box := range map[string][]byte{"before": before, "after": after} {
+		if got, err := r.OpenBox(boxLabel, box); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", want, got, err)
+		}
+	}
+	old := frozenRing(t)
+	if got, err := old.OpenBox(boxLabel, before); err != nil || string(got) != "before" {
+		t.Errorf("before the rotation: %q, %v", got, err)
+	}
+	if _, err := old.OpenBox(boxLabel, after); err != keys.ErrNotGenuine {
+		t.Errorf("a key that the ring does not hold: %v", err)
+	}
+}
+
+// A key of another purpose opens nothing, whatever the box claims.
+func TestBoxUnderAKeyOfAnotherPurposeIsRefused(t *testing.T) {
+	r := frozenRing(t)
+	box := r.SealBox(boxLabel, []byte("x"), frozenAt)
+	for _, id := range []grant.KeyID{frozenMAC, frozenPepper, 0} {
+		spoilt := bytes.Clone(box)
+		for i := range 4 {
+			spoilt[1+i] = byte(uint32(id) >> (24 - 8*i))
+		}
+		if _, err := r.OpenBox(boxLabel, spoilt); err != keys.ErrNotGenuine {
+			t.Errorf("key %s: %v", id, err)
+		}
+	}
+}
+
+// A box and a code are under keys of different labels: neither opens as the
+// other, though both begin alike.
+func TestBoxIsNoCode(t *testing.T) {
+	r := frozenRing(t)
+	box := r.SealBox(boxLabel, oldRecord(theCode()), frozenAt)
+	if _, err := r.OpenCode("/api", keys.CodePrefix+base64.RawURLEncoding.EncodeToString(box)); err != keys.ErrNotGenuine {
+		t.Errorf("a box opens as a code: %v", err)
+	}
+}
+
+// What was written once is read for ever: sessions and second factors outlive
+// releases.
+func TestFrozenBoxAndMark(t *testing.T) {
+	r := frozenRing(t)
+	box, err := hex.DecodeString(frozenBox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := r.OpenBox("totp/alice", box); err != nil || string(plain) != "frozen" {
+		t.Errorf("%q, %v", plain, err)
+	}
+	if got := hex.EncodeToString(r.Mark("session", []byte("one"), []byte("two"))); got != frozenMark {
+		t.Errorf("the mark is %s", got)
+	}
+}
+
+func TestMarkTellsPartsAndLabelsApart(t *testing.T) {
+	r := frozenRing(t)
+	b := func(s string) []byte { return []byte(s) }
+	marks := map[string]string{}
+	for name, m := range map[string][]byte{
+		"one part":            r.Mark("l", b("ab")),
+		"two parts":           r.Mark("l", b("a"), b("b")),
+		"an empty part first": r.Mark("l", nil, b("ab")),
+		"an empty part last":  r.Mark("l", b("ab"), nil),
+		"none":                r.Mark("l"),
+		"one empty part":      r.Mark("l", nil),
+		"the other order":     r.Mark("l", b("b"), b("a")),
+		"another label":       r.Mark("m", b("ab")),
+		"no label":            r.Mark("", b("ab")),
+		"label and part run":  r.Mark("la", b("b")),
+		"realm and name":      r.Mark("known browser", b("/api"), b("alice")),
+		"realm runs on":       r.Mark("known browser", b("/apia"), b("lice")),
+		"a length in a part":  r.Mark("l", b("a\x00\x00\x00\x01b")),
+		"another deployment":  newRing(t).Mark("l", b("ab")),
+	} {
+		if len(m) != keys.MarkSize {
+			t.Errorf("%s: a mark of %d bytes", name, len(m))
+		}
+		if other, ok := marks[string(m)]; ok {
+			t.Errorf("%q and %q have one mark", name, other)
+		}
+		marks[string(m)] = name
+	}
+	if !bytes.Equal(r.Mark("l", b("ab")), frozenRing(t).Mark("l", b("ab"))) {
+		t.Error("a mark is not the same twice")
+	}
+}
+
+// A mark does not depend on the keys that rotate: a browser is known for a
+// year.
+func TestMarkOutlivesRotation(t *testing.T) {
+	kek := parseKEK(t, frozenKEK)
+	r, err := keys.Open(kek, append(frozenRecords(), newKey(t, kek, keys.Seal, frozenAt), newKey(t, kek, keys.MAC, frozenAt)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(r.Mark("l", []byte("x")), frozenRing(t).Mark("l", []byte("x"))) {
+		t.Error("another sealing key changes marks")
+	}
+}
+
+// Each process of the fuzzer runs what is before f.Fuzz, so the genuine box is
+// the frozen one.
+func FuzzOpenBox(f *testing.F) {
+	r := frozenRing(f)
+	genuine, err := hex.DecodeString(frozenBox)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("totp/alice", genuine)
+	f.Add(boxLabel, genuine)
+	f.Add("totp/alice", genuine[:len(genuine)-1])
+	f.Add("totp/alice", append(bytes.Clone(genuine), 0))
+	f.Add("", []byte{})
+	f.Fuzz(func(t *testing.T, label string, box []byte) {
+		plain, err := r.OpenBox(label, box)
+		switch {
+		case err == nil && (label != "totp/alice" || !bytes.Equal(box, genuine) || string(plain) != "frozen"):
+			t.Fatal("a box opens that was not sealed so")
+		case err != nil && (err != keys.ErrNotGenuine || plain != nil):
+			t.Fatalf("a refused box says %d bytes, %v", len(plain), err)
+		}
+	})
+}

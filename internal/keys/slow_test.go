@@ -1,0 +1,121 @@
+package keys_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+func TestMatchTellsWhichSpellingHasTheHash(t *testing.T) {
+	t.Parallel()
+	pool := keys.NewSlowPool(1, 0)
+	hash := keys.HashSlow("correct horse")
+	for _, c := range []struct {
+		spellings []oauth.Secret
+		want      int
+	}{
+		{[]oauth.Secret{"correct horse"}, 0},
+		{[]oauth.Secret{"correct+horse", "correct horse"}, 1},
+		{[]oauth.Secret{"Correct horse"}, -1},
+		{nil, -1},
+	} {
+		if got, err := pool.Match(t.Context(), hash, c.spellings, keys.Share{Name: "a", Most: 1}); got != c.want || err != nil {
+			t.Errorf("%q: %d, %v, want %d", c.spellings, got, err, c.want)
+		}
+	}
+	if _, err := pool.Match(t.Context(), "$argon2id$damaged", []oauth.Secret{"correct horse"}, keys.Share{Name: "a", Most: 1}); err == nil || errors.Is(err, keys.ErrPoolFull) {
+		t.Errorf("a damaged hash: %v", err)
+	}
+	if n := pool.Taken(); n != 0 {
+		t.Errorf("%d places are still taken", n)
+	}
+}
+
+func TestADummyCostsAsMuchAndMatchesNothing(t *testing.T) {
+	t.Parallel()
+	cost := func(phc string) string { return phc[:strings.LastIndex(phc[:strings.LastIndex(phc, "$")], "$")] }
+	dummy := keys.DummySlow()
+	if real := keys.HashSlow("secret"); cost(dummy) != cost(real) || len(dummy) != len(real) {
+		t.Errorf("the dummy is of %s, and a hash of %s", cost(dummy), cost(real))
+	}
+	if ok, err := keys.MatchSlow(dummy, ""); ok || err != nil {
+		t.Errorf("the empty secret: %t, %v", ok, err)
+	}
+	if keys.DummySlow() == dummy {
+		t.Error("two dummies are equal")
+	}
+}
+
+func TestAPoolBoundsWhatRunsAndWaitsAndWhatIsForOneName(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := keys.NewSlowPool(1, 4)
+		resume := pool.Pause()
+		var waiting sync.WaitGroup
+		// Cheap, and nobody's.
+		const hash = "$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+		match := func(shares ...keys.Share) error {
+			_, err := pool.Match(t.Context(), hash, []oauth.Secret{"guess"}, shares...)
+			return err
+		}
+		enter := func(shares ...keys.Share) {
+			waiting.Go(func() {
+				if err := match(shares...); err != nil {
+					t.Errorf("%v: %v", shares, err)
+				}
+			})
+			synctest.Wait()
+		}
+		all, a, b := keys.Share{Name: "all", Most: 3}, keys.Share{Name: "a", Most: 2}, keys.Share{Name: "b", Most: 2}
+		enter(all, a)
+		enter(all, a)
+		if err := match(all, a); !errors.Is(err, keys.ErrPoolFull) {
+			t.Errorf("a third for a: %v", err)
+		}
+		enter(all, b)
+		if err := match(all, b); !errors.Is(err, keys.ErrPoolFull) {
+			t.Errorf("a fourth for all: %v", err)
+		}
+		enter(b)
+		if err := match(b); !errors.Is(err, keys.ErrPoolFull) {
+			t.Errorf("a third for b: %v", err)
+		}
+		enter()
+		if err := match(); !errors.Is(err, keys.ErrPoolFull) || pool.Taken() != 5 {
+			t.Errorf("a sixth: %v, with %d places taken", err, pool.Taken())
+		}
+		resume()
+		waiting.Wait()
+		// What was refused has left nothing behind in any share.
+		resume = pool.Pause()
+		for range 2 {
+			enter(b)
+			enter(a)
+		}
+		resume()
+		waiting.Wait()
+		if n := pool.Taken(); n != 0 {
+			t.Errorf("%d places are still taken", n)
+		}
+	})
+}
+
+func TestAMatchThatIsGivenUpLeavesItsPlace(t *testing.T) {
+	t.Parallel()
+	pool := keys.NewSlowPool(1, 1)
+	defer pool.Pause()()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if i, err := pool.Match(ctx, keys.DummySlow(), []oauth.Secret{"x"}); i != -1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d, %v", i, err)
+	}
+	if n := pool.Taken(); n != 0 {
+		t.Errorf("%d places are still taken", n)
+	}
+}

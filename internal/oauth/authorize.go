@@ -1,0 +1,197 @@
+package oauth
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Prompt is what the client asks to be shown (OpenID Connect Core section
+// 3.1.2.1). None excludes the others.
+type Prompt struct {
+	None          bool `json:"none,omitempty"`
+	Login         bool `json:"login,omitempty"`
+	Consent       bool `json:"consent,omitempty"`
+	SelectAccount bool `json:"select_account,omitempty"`
+}
+
+// An AuthorizationRequest is what a client asks of the authorization endpoint
+// (RFC 6749 section 4.1.1).
+type AuthorizationRequest struct {
+	ClientID    string `json:"client_id"`
+	RedirectURI string `json:"redirect_uri"`
+	// State goes back as it came, byte for byte. It is kept as bytes because
+	// JSON would not keep every one of them.
+	State     []byte   `json:"state,omitempty"`
+	Scope     Scope    `json:"scope,omitempty"` // "" for all that the client is registered for
+	Challenge string   `json:"challenge,omitempty"`
+	Prompt    Prompt   `json:"prompt"`
+	MaxAge    *int     `json:"max_age,omitempty"` // seconds since the login
+	LoginHint string   `json:"login_hint,omitempty"`
+	UILocales string   `json:"ui_locales,omitempty"`
+	Resources []string `json:"resources,omitempty"` // RFC 8707
+	// Defect is the first thing that is wrong with the request although client
+	// and redirect URI were sent well: it is for the client to hear, once both
+	// are verified.
+	Defect *Error `json:"-"`
+}
+
+// maxAuthorization is the longest accepted value of each parameter of an
+// authorization request, in bytes. Others are ignored (RFC 6749 section 3.1).
+var maxAuthorization = map[string]int{
+	"client_id": 255, "redirect_uri": 2048, "state": 8192, "scope": 1024,
+	"response_type": 255, "response_mode": 255, "code_challenge": 255, "code_challenge_method": 255,
+	"prompt": 255, "max_age": 20, "login_hint": 255, "ui_locales": 255, "resource": 2048,
+	"request": 1 << 20, "request_uri": 1 << 20, // refused whatever they are
+}
+
+// maxAgeLimit is longer than any session; more would overflow somewhere.
+const maxAgeLimit = 1_000_000_000
+
+// ParseAuthorization reads an authorization request from a form body and the
+// query of its URL. A parameter in both is repeated. The realm is returned
+// apart, as ParseParams does.
+//
+// An error means that client or redirect URI cannot be told, so that nobody may
+// be redirected. Everything else that is wrong is the request's Defect.
+func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm string, err error) {
+	inBody, err := readPairs(body)
+	if err != nil {
+		return r, "", err
+	}
+	inQuery, err := readPairs(rawQuery)
+	if err != nil {
+		return r, "", err
+	}
+	all := slices.Concat(inQuery, inBody)
+	p := Params{}
+	spoilt := map[string]bool{} // foul, repeated or too long: as if it had not been sent
+	for i, kv := range all {
+		most, known := maxAuthorization[kv.name]
+		switch {
+		case kv.name == "realm":
+			if realm != "" || kv.foul {
+				return r, "", ErrRealm
+			}
+			realm = kv.value
+			continue
+		case kv.foul:
+			r.note(ErrMalformedValue)
+		case kv.name == "resource" && len(kv.value) <= most:
+			if kv.value != "" && !slices.Contains(r.Resources, kv.value) {
+				r.Resources = append(r.Resources, kv.value)
+			}
+			continue
+		case named(all[:i], kv.name):
+			r.note(ErrRepeated)
+		case known && len(kv.value) > most:
+			r.note(ErrTooLong)
+		default:
+			if kv.value != "" {
+				p[kv.name] = kv.value
+			}
+			continue
+		}
+		spoilt[kv.name] = true
+	}
+	for name := range spoilt {
+		delete(p, name)
+	}
+	if r.ClientID = p["client_id"]; r.ClientID == "" {
+		return r, realm, ErrAuthorizationClient
+	}
+	if r.RedirectURI = p["redirect_uri"]; r.RedirectURI == "" {
+		return r, realm, ErrAuthorizationRedirect
+	}
+	if state := p["state"]; state != "" {
+		r.State = []byte(state)
+	}
+	r.LoginHint, r.UILocales = p["login_hint"], p["ui_locales"]
+	r.parse(p)
+	return r, realm, nil
+}
+
+// note keeps the first defect.
+func (r *AuthorizationRequest) note(defect *Error) {
+	if r.Defect == nil {
+		r.Defect = defect
+	}
+}
+
+// parse reads what has a form of its own, in the order in which defects are
+// told.
+func (r *AuthorizationRequest) parse(p Params) {
+	switch {
+	case p["request"] != "":
+		r.note(ErrRequestObject)
+	case p["request_uri"] != "":
+		r.note(ErrRequestURI) // and never fetched
+	case p["response_type"] == "":
+		r.note(ErrNoResponseType)
+	case p["response_type"] != "code":
+		r.note(ErrResponseType)
+	case p["response_mode"] != "" && p["response_mode"] != "query":
+		r.note(ErrResponseMode)
+	}
+	r.parsePKCE(p["code_challenge"], p["code_challenge_method"])
+	r.parsePrompt(p["prompt"])
+	if text := p["max_age"]; text != "" {
+		age, err := strconv.ParseUint(text, 10, 63)
+		if err != nil || text[0] == '+' {
+			r.note(ErrMaxAge)
+		}
+		seconds := int(min(age, maxAgeLimit))
+		r.MaxAge = &seconds
+	}
+	var err error
+	if r.Scope, err = ParseScope(p["scope"]); err != nil {
+		r.note(ErrScope)
+	}
+	if slices.ContainsFunc(r.Resources, func(uri string) bool { return !isTarget(uri) }) {
+		r.note(ErrTarget)
+	}
+}
+
+// parsePKCE accepts S256 alone. A challenge without a method would mean plain
+// (RFC 7636 section 4.3), which whoever sees the request can answer.
+func (r *AuthorizationRequest) parsePKCE(challenge, method string) {
+	if challenge == "" && method == "" {
+		return
+	}
+	switch _, ok := ParseChallenge(challenge); {
+	case challenge == "":
+		r.note(ErrNoChallenge)
+	case method != "S256":
+		r.note(ErrChallengeMethod)
+	case !ok:
+		r.note(ErrChallenge)
+	}
+	r.Challenge = challenge
+}
+
+func (r *AuthorizationRequest) parsePrompt(text string) {
+	for word := range strings.FieldsSeq(text) {
+		switch word {
+		case "none":
+			r.Prompt.None = true
+		case "login":
+			r.Prompt.Login = true
+		case "consent":
+			r.Prompt.Consent = true
+		case "select_account":
+			r.Prompt.SelectAccount = true
+		default:
+			r.note(ErrPrompt)
+		}
+	}
+	if r.Prompt.None && r.Prompt != (Prompt{None: true}) {
+		r.note(ErrPrompt)
+	}
+}
+
+// isTarget reports whether uri can name a resource (RFC 8707 section 2).
+func isTarget(uri string) bool {
+	u, err := url.Parse(uri)
+	return err == nil && u.IsAbs() && !strings.Contains(uri, "#")
+}

@@ -1,0 +1,56 @@
+package pages_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/pages"
+)
+
+func TestLocaleIsTheFirstSupportedOfUILocalesThenAcceptLanguageThenTheDefault(t *testing.T) {
+	for _, def := range []string{"en", "ja"} {
+		s := newSet(t, pages.Options{Locale: def})
+		for _, c := range []struct{ ui, accept, want string }{
+			{"", "", def},
+			{"ja", "en", "ja"},
+			{"fr ja en", "en", "ja"},
+			{"JA-jp", "en", "ja"},
+			{"en-GB-oxendict", "ja", "en"},
+			{"fr de", "ja", "ja"},
+			{"fr", "de", def},
+			{"japanese", "", def},
+			{"ja_JP", "", def},
+			{"<script>", `"><script>`, def},
+			{"", "ja", "ja"},
+			{"", "fr-CH, fr;q=0.9, ja;q=0.8, en;q=0.7", "ja"},
+			{"", "en;q=0.5,ja;q=0.9", "ja"},
+			{"", "en;q=0.5, ja-JP ; q=0.9", "ja"},
+			{"", "en;Q=0.9,ja;q=0.5", "en"},
+			{"", "en,ja", "en"},
+			{"", "ja,en", "ja"},
+			{"", "ja;q=0,en;q=0", def},
+			{"", "ja;q=2,en;q=0.1", "en"},
+			{"", "ja;q=x,en;q=0.1", "en"},
+			{"", "ja;q=NaN,en;q=0.1", "en"},
+			{"", "ja;v=1,en;q=0.1", "en"},
+			{"", "*", def},
+			{"", "fr,*;q=0.5", def},
+			{"", ",,;q=,ja", "ja"},
+			{"", strings.Repeat("fr,", 100_000) + "ja", def},
+		} {
+			if got := s.Locale(c.ui, c.accept); got != c.want {
+				t.Errorf("default %s: ui_locales %q, Accept-Language %.60q: %s, want %s", def, c.ui, c.accept, got, c.want)
+			}
+		}
+	}
+}
+
+func TestAnUnknownLocaleIsTheDefault(t *testing.T) {
+	s := newSet(t, pages.Options{Locale: "ja"})
+	if lang := attr(elements(render(t, s, "fr", pages.SignedOut{}), "html")[0], "lang"); lang != "ja" {
+		t.Errorf("lang is %s", lang)
+	}
+	if _, err := pages.New(pages.Options{Locale: "fr"}); err == nil || !strings.Contains(err.Error(), `"fr"`) {
+		t.Errorf("a default without texts: %v", err)
+	}
+}

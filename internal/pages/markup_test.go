@@ -1,0 +1,309 @@
+package pages_test
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/mintage/mintage/internal/pages"
+)
+
+const base = "/auth"
+
+func newSet(t *testing.T, opt pages.Options) *pages.Set {
+	t.Helper()
+	s, err := pages.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func render(t *testing.T, s *pages.Set, locale string, page any) *html.Node {
+	t.Helper()
+	text, err := s.Render(locale, page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := html.Parse(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// elements are all elements of a name, or all if it is empty, in their order.
+func elements(root *html.Node, name string) (list []*html.Node) {
+	for n := range root.Descendants() {
+		if n.Type == html.ElementNode && (name == "" || n.Data == name) {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func attr(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func has(n *html.Node, name string) bool {
+	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == name })
+}
+
+func textOf(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data + " ")
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+func byID(root *html.Node, id string) *html.Node {
+	for _, n := range elements(root, "") {
+		if attr(n, "id") == id {
+			return n
+		}
+	}
+	return nil
+}
+
+// everyPage runs f for each sample in each locale.
+func everyPage(t *testing.T, f func(t *testing.T, locale string, sample pages.Sample, root *html.Node)) {
+	s := newSet(t, pages.Options{BasePath: base})
+	for _, locale := range pages.Locales {
+		for _, sample := range pages.Samples() {
+			t.Run(locale+"/"+sample.Name, func(t *testing.T) { f(t, locale, sample, render(t, s, locale, sample.Page)) })
+		}
+	}
+}
+
+func TestEveryPageIsADocumentThatAScreenReaderUnderstands(t *testing.T) {
+	everyPage(t, func(t *testing.T, locale string, _ pages.Sample, root *html.Node) {
+		if lang := attr(elements(root, "html")[0], "lang"); lang != locale {
+			t.Errorf("lang is %q", lang)
+		}
+		for _, name := range []string{"title", "main", "h1"} {
+			if list := elements(root, name); len(list) != 1 || textOf(list[0]) == "" {
+				t.Errorf("there are %d elements %s, or one is empty", len(list), name)
+			}
+		}
+		seen := map[string]bool{}
+		for _, n := range elements(root, "") {
+			if id := attr(n, "id"); id != "" && seen[id] {
+				t.Errorf("two elements have the id %s", id)
+			} else {
+				seen[id] = true
+			}
+			for _, reference := range []string{"aria-describedby", "aria-labelledby"} {
+				for id := range strings.FieldsSeq(attr(n, reference)) {
+					if target := byID(root, id); target == nil || textOf(target) == "" {
+						t.Errorf("%s of %s points to %s, which says nothing", reference, n.Data, id)
+					}
+				}
+			}
+			switch {
+			case n.Data == "input" && attr(n, "type") != "hidden":
+				if !slices.ContainsFunc(elements(root, "label"), func(l *html.Node) bool { return attr(l, "for") == attr(n, "id") && textOf(l) != "" }) {
+					t.Errorf("the field %s has no label", attr(n, "name"))
+				}
+			case n.Data == "button" || n.Data == "a" || n.Data == "summary":
+				if textOf(n) == "" {
+					t.Errorf("a %s says nothing", n.Data)
+				}
+				if n.Data == "button" && attr(n, "type") != "submit" {
+					t.Error("a button does nothing")
+				}
+			}
+		}
+	})
+}
+
+func TestNoPageHoldsScriptInlineStyleOrWhatIsElsewhere(t *testing.T) {
+	everyPage(t, func(t *testing.T, _ string, sample pages.Sample, root *html.Node) {
+		for _, n := range elements(root, "") {
+			if slices.Contains([]string{"script", "style", "iframe", "object", "embed", "base"}, n.Data) {
+				t.Errorf("there is an element %s", n.Data)
+			}
+			for _, a := range n.Attr {
+				if a.Key == "style" || strings.HasPrefix(a.Key, "on") {
+					t.Errorf("%s has the attribute %s", n.Data, a.Key)
+				}
+				if slices.Contains([]string{"src", "href", "action", "formaction", "srcset"}, a.Key) && !strings.HasPrefix(a.Val, base+"/") {
+					if bounce, ok := sample.Page.(pages.Bounce); !ok || a.Val != bounce.URL {
+						t.Errorf("%s %s is %q", n.Data, a.Key, a.Val)
+					}
+				}
+			}
+			if n.Data == "form" && !strings.EqualFold(attr(n, "method"), "post") {
+				t.Error("a form is not posted")
+			}
+		}
+	})
+}
+
+// What the authorization endpoint reads of each form.
+func TestFormsSendTheirFields(t *testing.T) {
+	s := newSet(t, pages.Options{BasePath: base})
+	for _, c := range []struct {
+		page   any
+		action string
+		sent   []string // name=value of hidden fields and buttons, name of others
+	}{
+		{pages.Login{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=login", "username", "password"}},
+		{pages.Login{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=login", "username", "password", "action=cancel"}},
+		{pages.SecondFactor{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=second_factor", "code", "action=cancel"}},
+		{pages.Account{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=account", "action=continue", "action=switch", "action=cancel"}},
+		{pages.Consent{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=consent", "decision=deny", "decision=allow"}},
+		{pages.Consent{Interaction: "I", Remember: true}, "/oauth2/interaction", []string{"id=I", "step=consent", "remember=yes", "decision=deny", "decision=allow"}},
+		{pages.Connections{Items: []pages.Connection{{ClientID: "C", Client: "x"}}}, "/account/connections", []string{"client_id=C"}},
+		{pages.Logout{}, "/account/logout", nil},
+	} {
+		root := render(t, s, "en", c.page)
+		forms := elements(root, "form")
+		if len(forms) != 1 || attr(forms[0], "action") != base+c.action {
+			t.Fatalf("%T: %d forms, or not sent to %s", c.page, len(forms), c.action)
+		}
+		var sent []string
+		for _, n := range elements(forms[0], "") {
+			if name := attr(n, "name"); name != "" {
+				if attr(n, "value") != "" {
+					name += "=" + attr(n, "value")
+				}
+				sent = append(sent, name)
+			}
+		}
+		if !slices.Equal(sent, c.sent) {
+			t.Errorf("%T sends %q, want %q", c.page, sent, c.sent)
+		}
+	}
+}
+
+func TestFieldsTellBrowsersAndPasswordManagersWhatTheyAre(t *testing.T) {
+	s := newSet(t, pages.Options{})
+	login := render(t, s, "en", pages.Login{Interaction: "I", Username: "alice"})
+	for id, want := range map[string]string{"username": "username", "password": "current-password"} {
+		if got := attr(byID(login, id), "autocomplete"); got != want {
+			t.Errorf("autocomplete of %s is %q", id, got)
+		}
+	}
+	if attr(byID(login, "password"), "type") != "password" || has(byID(login, "password"), "value") || attr(byID(login, "username"), "value") != "alice" {
+		t.Error("the username is not filled in, or the password is shown")
+	}
+	code := byID(render(t, s, "en", pages.SecondFactor{Interaction: "I"}), "code")
+	if attr(code, "autocomplete") != "one-time-code" || attr(code, "inputmode") != "numeric" {
+		t.Error("the field for the code does not say what it is")
+	}
+}
+
+func TestAFailedAttemptIsAnnounced(t *testing.T) {
+	s := newSet(t, pages.Options{})
+	for _, c := range []struct {
+		page   any
+		fields []string // that the error is about
+		focus  string
+		says   string
+	}{
+		{pages.Login{Username: "alice", Wrong: true}, []string{"username", "password"}, "password", "not correct"},
+		{pages.Login{Wrong: true}, []string{"username", "password"}, "username", "not correct"},
+		{pages.Login{Username: "alice", Wrong: true, Throttled: true, RetryMinutes: 5}, []string{"username", "password"}, "password", "wait 5 minutes"},
+		{pages.Login{Throttled: true, RetryMinutes: 1}, []string{"username", "password"}, "username", "wait one minute"},
+		{pages.SecondFactor{Wrong: true}, []string{"code"}, "code", "not correct"},
+		{pages.SecondFactor{Throttled: true}, []string{"code"}, "code", "wait a while"},
+	} {
+		root := render(t, s, "en", c.page)
+		alert := byID(root, "error")
+		if alert == nil || attr(alert, "role") != "alert" || !strings.Contains(textOf(alert), c.says) {
+			t.Fatalf("%+v: no alert that says %q", c.page, c.says)
+		}
+		for _, id := range c.fields {
+			if !slices.Contains(strings.Fields(attr(byID(root, id), "aria-describedby")), "error") {
+				t.Errorf("%+v: the field %s does not lead to the error", c.page, id)
+			}
+		}
+		if title := textOf(elements(root, "title")[0]); !strings.HasPrefix(title, "Error: ") {
+			t.Errorf("%+v: the title is %q", c.page, title)
+		}
+		focus := slices.DeleteFunc(elements(root, "input"), func(n *html.Node) bool { return !has(n, "autofocus") })
+		if len(focus) != 1 || attr(focus[0], "id") != c.focus {
+			t.Errorf("%+v: the focus is not on %s", c.page, c.focus)
+		}
+	}
+	for _, page := range []any{pages.Login{}, pages.SecondFactor{}} {
+		root := render(t, s, "en", page)
+		if byID(root, "error") != nil || strings.HasPrefix(textOf(elements(root, "title")[0]), "Error") {
+			t.Errorf("%T announces an error where there is none", page)
+		}
+	}
+}
+
+func TestConsentSaysWhoAsksWhoAnswersAndForWhat(t *testing.T) {
+	s := newSet(t, pages.Options{Scopes: map[string]map[string]string{"read": {"en": "see your photos"}}})
+	root := render(t, s, "en", pages.Consent{
+		Client: "Printer", Host: "print.example", Name: "Alice", Username: "alice",
+		Scopes: []pages.Scope{{Name: "read"}, {Name: "odd:scope", New: true}, {Name: "read", Text: "own words"}}, Known: []pages.Scope{{Name: "status"}},
+	})
+	text := textOf(elements(root, "main")[0])
+	for _, want := range []string{"Allow Printer to access", "Signed in as Alice (alice)", "see your photos", "odd:scope New", "own words", "already allowed", "status", "sent to print.example"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q: %s", want, text)
+		}
+	}
+	if buttons := elements(root, "button"); len(buttons) != 2 || textOf(buttons[0]) != "Deny" || textOf(buttons[1]) != "Allow" {
+		t.Error("the first button, which the Enter key presses, is not the one that denies")
+	}
+}
+
+func TestDatesAreInTheFormOfTheLocale(t *testing.T) {
+	s := newSet(t, pages.Options{})
+	for _, sample := range pages.Samples() {
+		if sample.Name != "connections" {
+			continue
+		}
+		for locale, want := range map[string]string{"en": "5 March 2025", "ja": "2025年3月5日"} {
+			first := elements(render(t, s, locale, sample.Page), "time")[0]
+			if textOf(first) != want || attr(first, "datetime") != "2025-03-05" {
+				t.Errorf("%s: %s, datetime %s", locale, textOf(first), attr(first, "datetime"))
+			}
+		}
+	}
+}
+
+func TestBounceLinksToTheClientOnly(t *testing.T) {
+	s := newSet(t, pages.Options{})
+	for address, linked := range map[string]bool{
+		"https://print.example/cb?error=x&state=%22": true,
+		"http://127.0.0.1:8000/cb?error=x":           true,
+		"com.example.app:/cb?error=x":                true,
+		"javascript:alert(1)":                        false,
+		"data:text/html,x":                           false,
+		"//evil.example/":                            false,
+		"":                                           false,
+		"vbscript:x":                                 false,
+		"https://print.example/%zz\" onclick=\"":     false,
+	} {
+		links := elements(render(t, s, "en", pages.Bounce{Client: "x", Host: "h", URL: address}), "a")
+		if linked != (len(links) == 1 && attr(links[0], "href") == address) || !linked && len(links) != 0 {
+			t.Errorf("%s: %d links", address, len(links))
+		}
+	}
+}
+
+func TestWhatIsNoPageIsAnError(t *testing.T) {
+	s := newSet(t, pages.Options{})
+	for _, page := range []any{nil, "login", &pages.Login{}, pages.Message{}, pages.Message{Key: "login"}} {
+		if text, err := s.Render("en", page); err == nil {
+			t.Errorf("%s is a page of %d bytes", reflect.TypeOf(page), len(text))
+		}
+	}
+}

@@ -1,0 +1,170 @@
+// Package pages renders what people see of the authorization endpoint: HTML
+// without script, in English and Japanese, that an operator may change by a
+// brand directory.
+//
+// It knows views (Login, Consent, Message, ...) and turns them into bytes. It
+// knows nothing of HTTP, of sessions or of the store.
+package pages
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+//go:embed templates/*.html
+var templates embed.FS
+
+// Options say how the pages look and where they live.
+type Options struct {
+	// Brand holds the operator's files: templates of the same name as ours,
+	// brand.css, and images. Nil: none.
+	Brand fs.FS
+	// BasePath is in front of the paths of forms and assets, "" or "/auth".
+	BasePath string
+	// Locale is for those whose languages are not supported; "" is "en".
+	Locale string
+	// Scopes is what scopes mean: scope, locale, text (ReadScopes).
+	Scopes map[string]map[string]string
+}
+
+// A Set is every page in every locale. It is safe for concurrent use.
+type Set struct {
+	locale  string // the default
+	locales map[string]*localized
+	assets  map[string]asset
+}
+
+// A localized is the pages in one locale.
+type localized struct {
+	locale    string
+	texts     texts
+	templates *template.Template
+}
+
+// New parses everything and renders each page once, so that a mistake in the
+// brand directory is found now, with its file and line.
+func New(opt Options) (*Set, error) {
+	if opt.Locale == "" {
+		opt.Locale = "en"
+	}
+	if !slices.Contains(Locales, opt.Locale) {
+		return nil, fmt.Errorf("the pages have no locale %q: it is one of %s", opt.Locale, strings.Join(Locales, ", "))
+	}
+	brand, err := readBrand(opt.Brand)
+	if err != nil {
+		return nil, err
+	}
+	assets, style := brand.collectAssets()
+	s := &Set{locale: opt.Locale, locales: map[string]*localized{}, assets: assets}
+	for _, locale := range Locales {
+		l, err := newLocalized(locale, opt, brand, assets, style)
+		if err != nil {
+			return nil, err
+		}
+		s.locales[locale] = l
+	}
+	return s, s.rehearse(brand)
+}
+
+func newLocalized(locale string, opt Options, brand brand, assets map[string]asset, style string) (*localized, error) {
+	all, err := readTexts(locale)
+	if err != nil {
+		return nil, err
+	}
+	l := &localized{locale: locale, texts: all}
+	l.templates = template.New("").Funcs(l.functions(opt, assets, style))
+	names, err := fs.Glob(templates, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		text, err := templates.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		name = strings.TrimPrefix(name, "templates/")
+		if own, ok := brand.templates[name]; ok {
+			text = own
+		}
+		if _, err := l.templates.New(name).Parse(string(text)); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// nameOf is the template of a view, and the beginning of its texts' keys.
+func nameOf(page any) string {
+	switch page.(type) {
+	case Login:
+		return "login"
+	case SecondFactor:
+		return "second_factor"
+	case Account:
+		return "account"
+	case Consent:
+		return "consent"
+	case Connections:
+		return "connections"
+	case Logout:
+		return "logout"
+	case SignedOut:
+		return "signed_out"
+	case Bounce:
+		return "bounce"
+	case Message:
+		return "message"
+	}
+	return ""
+}
+
+// title is what the browser's tab says. A form that comes back because of an
+// error says so first, which is what a screen reader reads out.
+func (l *localized) title(page any) string {
+	key, failed := nameOf(page), false
+	switch v := page.(type) {
+	case Login:
+		failed = v.Wrong || v.Throttled
+	case SecondFactor:
+		failed = v.Wrong || v.Throttled
+	case Message:
+		key = string(v.Key)
+	}
+	title := l.texts[key+".title"]
+	if failed {
+		title = strings.ReplaceAll(l.texts["error_title"], "{title}", title)
+	}
+	return title
+}
+
+// Render makes the page of a view: a Login, SecondFactor, Account, Consent,
+// Connections, Logout, SignedOut, Bounce or Message. A locale that is not
+// supported is the default.
+func (s *Set) Render(locale string, page any) ([]byte, error) {
+	l, ok := s.locales[locale]
+	if !ok {
+		l = s.locales[s.locale]
+	}
+	name := nameOf(page)
+	if name == "" {
+		return nil, fmt.Errorf("there is no page for %s", reflect.TypeOf(page))
+	}
+	if m, ok := page.(Message); ok && !slices.Contains(MessageKeys(), m.Key) {
+		return nil, fmt.Errorf("there is no message %q", m.Key)
+	}
+	var content, whole bytes.Buffer
+	if err := l.templates.ExecuteTemplate(&content, name+".html", page); err != nil {
+		return nil, err
+	}
+	err := l.templates.ExecuteTemplate(&whole, "layout.html", struct {
+		Lang, Kind, Title string
+		Content           template.HTML
+	}{l.locale, strings.ReplaceAll(name, "_", "-"), l.title(page), template.HTML(content.String())})
+	return whole.Bytes(), err
+}

@@ -1,0 +1,84 @@
+package pages
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// A Sample is a page in one of its states.
+type Sample struct {
+	Name string
+	Page any
+}
+
+// Samples are all pages in all their states. New renders them, and tests look
+// at them.
+func Samples() []Sample {
+	const id, client, host = "Jx3mEw0PZqk", "Photo Printer", "print.example"
+	day := time.Date(2026, time.March, 5, 9, 30, 0, 0, time.UTC)
+	read, order := Scope{Name: "photos:read"}, Scope{Name: "orders:write"}
+	plain := Scope{Name: "status", Text: "see when you were last here"}
+	fresh := order
+	fresh.New = true
+	list := []Sample{
+		{"login", Login{Interaction: id, Client: client, Host: host, Cancel: true}},
+		{"login-self", Login{Interaction: id}},
+		{"login-hint", Login{Interaction: id, Client: client, Host: host, Username: "alice", Cancel: true}},
+		{"login-wrong", Login{Interaction: id, Client: client, Host: host, Username: "alice", Wrong: true, Cancel: true}},
+		{"login-throttled", Login{Interaction: id, Client: client, Username: "alice", Throttled: true, RetryMinutes: 5, Cancel: true}},
+		{"second-factor", SecondFactor{Interaction: id, Client: client, Cancel: true}},
+		{"second-factor-wrong", SecondFactor{Interaction: id, Client: client, Wrong: true, Cancel: true}},
+		{"second-factor-throttled", SecondFactor{Interaction: id, Throttled: true, RetryMinutes: 1}},
+		{"account", Account{Interaction: id, Client: client, Name: "Alice Example", Username: "alice", Cancel: true}},
+		{"consent", Consent{Interaction: id, Client: client, Host: host, Name: "Alice Example", Username: "alice", Scopes: []Scope{read, order, plain}, Remember: true}},
+		{"consent-more", Consent{Interaction: id, Client: client, Host: host, Name: "Alice Example", Username: "alice", Scopes: []Scope{fresh}, Known: []Scope{read, plain}, Remember: true}},
+		{"consent-again", Consent{Interaction: id, Client: client, Username: "alice", Known: []Scope{read}}},
+		{"consent-nothing", Consent{Interaction: id, Client: client, Host: host, Username: "alice"}},
+		{"connections", Connections{Name: "Alice Example", Username: "alice", Items: []Connection{
+			{ClientID: "Zx81kQ", Client: client, Scopes: []Scope{read, order}, Since: day.AddDate(-1, 0, 0), LastUsed: day},
+			{ClientID: "Ht40aV", Client: "Billing", Scopes: []Scope{plain}, Since: day},
+		}}},
+		{"connections-done", Connections{Name: "Alice Example", Done: client, Items: []Connection{{ClientID: "Ht40aV", Client: "Billing"}}}},
+		{"connections-none", Connections{Username: "alice"}},
+		{"logout", Logout{Name: "Alice Example", Username: "alice"}},
+		{"signed-out", SignedOut{}},
+		{"bounce", Bounce{Client: client, Host: host, URL: "https://print.example/callback?error=invalid_scope&state=1", Code: "invalid_scope", RequestID: "4CKX2RN7"}},
+		{"bounce-unnamed", Bounce{URL: "com.example.app:/callback?error=invalid_request", Code: "invalid_request"}},
+	}
+	for _, key := range MessageKeys() {
+		list = append(list, Sample{"message-" + string(key), Message{Key: key, Client: client, Code: "invalid_request", RequestID: "4CKX2RN7", RetryMinutes: 3}})
+	}
+	return append(list, Sample{"message-bare", Message{Key: Internal}}, Sample{"message-wait", Message{Key: TooMany}})
+}
+
+// fields are what the forms of a page have to send, by the page's name.
+var fields = map[string][]string{
+	"login": {"id", "step", "username", "password"}, "second_factor": {"id", "step", "code"},
+	"account": {"id", "step", "action"}, "consent": {"id", "step", "decision"},
+}
+
+// rehearse renders every sample in every locale, and looks for what a page of
+// the operator's must not lack.
+func (s *Set) rehearse(b brand) error {
+	if err := b.check(s.assets); err != nil {
+		return err
+	}
+	for _, locale := range slices.Sorted(maps.Keys(s.locales)) {
+		for _, sample := range Samples() {
+			page, err := s.Render(locale, sample.Page)
+			if err != nil {
+				return fmt.Errorf("page %s (%s): %w", sample.Name, locale, err)
+			}
+			name := nameOf(sample.Page)
+			for _, field := range fields[name] {
+				if !regexp.MustCompile(`\sname=["']?` + field + `\b`).Match(page) {
+					return fmt.Errorf("%s.html: its form has no field named %q", name, field)
+				}
+			}
+		}
+	}
+	return nil
+}

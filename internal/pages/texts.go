@@ -1,0 +1,160 @@
+package pages
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+//go:embed texts/*.yaml
+var textFiles embed.FS
+
+// texts are what the pages say in one locale, by key.
+type texts map[string]string
+
+func readTexts(locale string) (texts, error) {
+	name := "texts/" + locale + ".yaml"
+	f, err := textFiles.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	root, err := readMapping(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	all := texts{}
+	for _, m := range root {
+		text, err := m.text()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all[m.key] = text
+	}
+	return all, nil
+}
+
+var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
+
+// fill makes HTML of a text and its values, given as name, value, name, value.
+// Each value is isolated (bdi), so that a name in another direction of writing,
+// or one that holds marks of direction, cannot rearrange the words around it.
+func (t texts) fill(key string, values ...any) (template.HTML, error) {
+	text, ok := t[key]
+	if !ok {
+		return "", fmt.Errorf("there is no text %q", key)
+	}
+	byName := map[string]string{}
+	for i := 0; i+1 < len(values); i += 2 {
+		byName[fmt.Sprint(values[i])] = shown(fmt.Sprint(values[i+1]))
+	}
+	var b strings.Builder
+	end, used := 0, 0
+	for _, at := range placeholder.FindAllStringSubmatchIndex(text, -1) {
+		value, ok := byName[text[at[2]:at[3]]]
+		if !ok {
+			return "", fmt.Errorf("text %q needs a value for %s", key, text[at[0]:at[1]])
+		}
+		used++
+		b.WriteString(template.HTMLEscapeString(text[end:at[0]]))
+		b.WriteString("<bdi>" + template.HTMLEscapeString(value) + "</bdi>")
+		end = at[1]
+	}
+	if used < len(byName) || len(values)%2 != 0 {
+		return "", fmt.Errorf("text %q does not use all the values that it is given", key)
+	}
+	b.WriteString(template.HTMLEscapeString(text[end:]))
+	return template.HTML(b.String()), nil
+}
+
+// maxShown bounds, in characters, a value that others have written. The name
+// of a host is never cut: its end is what counts.
+const maxShown = 255
+
+// shown makes a value fit to be read in a line: without control characters and
+// marks of direction, and not too long.
+func shown(s string) string {
+	n := 0
+	cut := false
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == unicode.ReplacementChar {
+			return -1
+		}
+		if n++; n > maxShown {
+			cut = true
+			return -1
+		}
+		return r
+	}, s)
+	if cut {
+		s += "…"
+	}
+	return s
+}
+
+// functions are what templates may call, beside those of html/template.
+func (l *localized) functions(opt Options, assets map[string]asset, style string) template.FuncMap {
+	return template.FuncMap{
+		"text":  l.texts.fill,
+		"shown": shown,
+		"message": func(key MessageKey, part string) (template.HTML, error) {
+			return l.texts.fill(string(key) + "." + part)
+		},
+		"wait": func(prefix string, minutes int) (template.HTML, error) {
+			switch {
+			case minutes <= 0:
+				return l.texts.fill(prefix + ".later")
+			case minutes == 1:
+				return l.texts.fill(prefix + ".one")
+			}
+			return l.texts.fill(prefix+".many", "minutes", strconv.Itoa(minutes))
+		},
+		"meaning": func(s Scope) string {
+			if s.Text != "" {
+				return shown(s.Text)
+			}
+			return meaning(opt.Scopes[s.Name], l.locale, opt.Locale)
+		},
+		"person": func(name, username string) string {
+			switch {
+			case name == "" || name == username:
+				return username
+			case username == "":
+				return name
+			}
+			return name + " (" + username + ")"
+		},
+		"date": func(t time.Time) template.HTML {
+			t = t.UTC()
+			return template.HTML(`<time datetime="` + t.Format(time.DateOnly) + `">` + t.Format(dateForms[l.locale]) + `</time>`)
+		},
+		"path":  func(p string) string { return opt.BasePath + "/" + p },
+		"link":  link,
+		"style": func() string { return opt.BasePath + assetPath + style },
+		"asset": func(name string) (string, error) {
+			if _, ok := assets[name]; !ok {
+				return "", fmt.Errorf("there is no file %q", name)
+			}
+			return opt.BasePath + assetPath + name, nil
+		},
+	}
+}
+
+var dateForms = map[string]string{"en": "2 January 2006", "ja": "2006年1月2日"}
+
+// link is the address of a client, whose redirect URI may have a private-use
+// scheme (RFC 8252 section 7.1), which html/template does not know. Such a
+// scheme has a dot; those that run script or hold a document have none.
+func link(address string) template.URL {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" && !strings.Contains(u.Scheme, ".") {
+		return ""
+	}
+	return template.URL(address)
+}

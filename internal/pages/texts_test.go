@@ -1,0 +1,131 @@
+package pages_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/mintage/mintage/internal/pages"
+)
+
+func texts(t *testing.T, locale string) map[string]string {
+	t.Helper()
+	file, err := os.ReadFile(filepath.Join("texts", locale+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	if err := yaml.Unmarshal(file, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var placeholder = regexp.MustCompile(`\{[^}]*\}`)
+
+func TestEveryLocaleSaysTheSameThings(t *testing.T) {
+	want := texts(t, "en")
+	for _, locale := range pages.Locales {
+		got := texts(t, locale)
+		if a, b := slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)); !slices.Equal(a, b) {
+			t.Errorf("%s: the keys differ from those of en: %s", locale, difference(a, b))
+		}
+		for key, text := range got {
+			a, b := placeholder.FindAllString(want[key], -1), placeholder.FindAllString(text, -1)
+			slices.Sort(a)
+			slices.Sort(b)
+			if !slices.Equal(a, b) {
+				t.Errorf("%s: %s has the placeholders %s, and in en %s", locale, key, b, a)
+			}
+			if text != strings.TrimSpace(text) || text == "" || strings.ContainsAny(text, "<>&") {
+				t.Errorf("%s: %s is %q", locale, key, text)
+			}
+		}
+	}
+}
+
+func difference(a, b []string) string {
+	only := func(a, b []string) []string {
+		return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
+	}
+	return fmt.Sprint(only(a, b), only(b, a))
+}
+
+// A text that was forgotten to be translated is found by its alphabet.
+func TestJapaneseTextsAreJapanese(t *testing.T) {
+	japanese := regexp.MustCompile(`[\p{Hiragana}\p{Katakana}\p{Han}]`)
+	latin := regexp.MustCompile(`[A-Za-z]{2,}`)
+	for key, text := range texts(t, "ja") {
+		if !japanese.MatchString(text) {
+			t.Errorf("%s is %q", key, text)
+		}
+		for _, word := range latin.FindAllString(placeholder.ReplaceAllString(text, ""), -1) {
+			if word != "ID" && word != "Cookie" {
+				t.Errorf("%s holds the word %s", key, word)
+			}
+		}
+	}
+	for key, text := range texts(t, "en") {
+		if japanese.MatchString(text) {
+			t.Errorf("en: %s is %q", key, text)
+		}
+	}
+}
+
+func TestEveryTextIsUsed(t *testing.T) {
+	used := map[string]bool{"error_title": true}
+	for _, name := range []string{"login", "second_factor", "account", "consent", "connections", "logout", "signed_out", "bounce"} {
+		used[name+".title"] = true
+	}
+	for _, key := range pages.MessageKeys() {
+		used[string(key)+".title"], used[string(key)+".what"], used[string(key)+".next"] = true, true, true
+	}
+	// It says instead how long to wait.
+	delete(used, "too_many.next")
+	templates, err := filepath.Glob("templates/*.html")
+	if err != nil || len(templates) < 10 {
+		t.Fatal(len(templates), err)
+	}
+	text, wait := regexp.MustCompile(`\btext "([^"]+)"`), regexp.MustCompile(`\bwait "([^"]+)"`)
+	for _, name := range templates {
+		file, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range text.FindAllStringSubmatch(string(file), -1) {
+			used[m[1]] = true
+		}
+		for _, m := range wait.FindAllStringSubmatch(string(file), -1) {
+			used[m[1]+".later"], used[m[1]+".one"], used[m[1]+".many"] = true, true, true
+		}
+	}
+	if a, b := slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(texts(t, "en"))); !slices.Equal(a, b) {
+		t.Errorf("used and written texts differ: %s", difference(a, b))
+	}
+}
+
+func TestMessagesSayWhatHappenedAndWhatToDo(t *testing.T) {
+	s := newSet(t, pages.Options{})
+	for _, locale := range pages.Locales {
+		all := texts(t, locale)
+		for _, key := range pages.MessageKeys() {
+			main := textOf(elements(render(t, s, locale, pages.Message{Key: key, Code: "the_code", RequestID: "R1", RetryMinutes: 7}), "main")[0])
+			wanted := []string{all[string(key)+".title"], all[string(key)+".what"], all[string(key)+".next"], "the_code", "R1"}
+			if key == pages.TooMany {
+				wanted[2] = "7"
+			}
+			for _, want := range wanted {
+				if want == "" || !strings.Contains(main, want) {
+					t.Errorf("%s, %s does not say %q", locale, key, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package pages
+
+import "time"
+
+// The views below are what Render takes. Their strings may hold anything: they
+// are escaped, and set apart from the text around them. Empty means unknown.
+
+// Login asks for username and password.
+type Login struct {
+	Interaction string // its id
+	Client      string // the client's name; empty when the user came by himself
+	Host        string // of the redirect URI
+	Username    string // what the field holds: login_hint, or what was typed
+	Wrong       bool   // the last attempt failed
+	// Throttled tells that too many attempts failed, and RetryMinutes after how
+	// many minutes another one makes sense (0: not said).
+	Throttled    bool
+	RetryMinutes int
+	Cancel       bool // offer to go back to the client
+}
+
+// SecondFactor asks for the code of the authenticator app.
+type SecondFactor struct {
+	Interaction  string
+	Client       string
+	Wrong        bool
+	Throttled    bool
+	RetryMinutes int
+	Cancel       bool
+}
+
+// Account asks which account to continue with (prompt=select_account).
+type Account struct {
+	Interaction string
+	Client      string
+	Name        string // of who is signed in; Username stands in for it
+	Username    string
+	Cancel      bool
+}
+
+// A Scope is one thing that a client asks for. Text is what it means; a scope
+// without one is looked up in Options.Scopes, and shown by its name if it is
+// not there.
+type Scope struct {
+	Name string
+	Text string
+	New  bool // not agreed to before, while others were
+}
+
+// Consent asks the user to let a client act for him.
+type Consent struct {
+	Interaction string
+	Client      string
+	Host        string // of the redirect URI: who gets the answer
+	Name        string // of who is signed in
+	Username    string
+	Scopes      []Scope // what is asked for
+	Known       []Scope // agreed before, and part of the request again
+	Remember    bool    // offer to remember the choice
+}
+
+// A Connection is a client that may act for the user.
+type Connection struct {
+	ClientID string
+	Client   string
+	Scopes   []Scope
+	Since    time.Time
+	LastUsed time.Time // zero: not known
+}
+
+// Connections lists the clients that may act for the user.
+type Connections struct {
+	Name     string
+	Username string
+	Items    []Connection
+	Done     string // the client that has just been disconnected
+}
+
+// Logout asks whether to sign out.
+type Logout struct {
+	Name     string
+	Username string
+}
+
+// SignedOut tells that the session has ended.
+type SignedOut struct{}
+
+// Bounce shows an error in a client's request to somebody who is not signed
+// in, and lets him decide whether to go to the client with it (RFC 9700
+// section 4.11.2).
+type Bounce struct {
+	Client    string
+	Host      string
+	URL       string // the redirect URI with the error; registered, so verified
+	Code      string // the OAuth error code
+	RequestID string
+}
+
+// Message tells what went wrong and what to do about it.
+type Message struct {
+	Key          MessageKey
+	Client       string // its name, if known
+	Code         string // an error code for the small print
+	RequestID    string // for the small print
+	RetryMinutes int    // of TooMany; 0: not said
+}
+
+// A MessageKey is one of the things that go wrong.
+type MessageKey string
+
+// All messages.
+const (
+	UnknownClient       MessageKey = "unknown_client"       // client_id is missing or not registered
+	BadRedirectURI      MessageKey = "bad_redirect_uri"     // redirect_uri is missing or not registered
+	BadRequest          MessageKey = "bad_request"          // the request cannot be understood
+	InteractionExpired  MessageKey = "interaction_expired"  // took too long
+	InteractionUnknown  MessageKey = "interaction_unknown"  // forged, or another browser's
+	InteractionAnswered MessageKey = "interaction_answered" // done before
+	UserSwitched        MessageKey = "user_switched"        // somebody else signed in meanwhile
+	CrossSite           MessageKey = "cross_site"           // the form was sent by another site
+	ClientChanged       MessageKey = "client_changed"       // the client was changed or removed meanwhile
+	TooMany             MessageKey = "too_many"             // 429
+	Unavailable         MessageKey = "unavailable"          // 503
+	Internal            MessageKey = "internal"             // 500
+	NotFound            MessageKey = "not_found"            // 404
+	Method              MessageKey = "method"               // 405
+	UpstreamFailed      MessageKey = "upstream_failed"      // the provider that signs in users failed
+	Rejected            MessageKey = "rejected"             // the provider did not let the user in
+	CookiesOff          MessageKey = "cookies_off"          // the browser sends no cookies back
+	TooLarge            MessageKey = "too_large"            // 413
+)
+
+// MessageKeys lists them all.
+func MessageKeys() []MessageKey {
+	return []MessageKey{
+		UnknownClient, BadRedirectURI, BadRequest, InteractionExpired, InteractionUnknown, InteractionAnswered,
+		UserSwitched, CrossSite, ClientChanged, TooMany, Unavailable, Internal, NotFound, Method,
+		UpstreamFailed, Rejected, CookiesOff, TooLarge,
+	}
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
+)
+
+// connections shows a user the clients that can act for them, and disconnects
+// one.
+func (s *Server) connections(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
+	s.language(r, x, "")
+	if err := s.admit(r, x); err != nil {
+		return answer{}, err
+	}
+	a, v := s.opt.Front.Authorizer, visitor(r)
+	if r.Method == http.MethodPost {
+		return s.disconnect(ctx, r, x)
+	}
+	p, err := s.query(r.URL.RawQuery)
+	if err != nil {
+		return answer{}, err
+	}
+	session, err := a.Session(ctx, v.Session)
+	if err != nil {
+		return answer{}, err
+	}
+	if session == nil {
+		return s.signInFirst(ctx, x, v)
+	}
+	list, err := a.Connections(ctx, session)
+	if err != nil {
+		return answer{}, err
+	}
+	if stamp := a.Refresh(session); stamp != "" {
+		x.setCookie(sessionCookie, stamp, 0)
+	}
+	view := pages.Connections{Name: session.Name, Username: session.Username, Done: s.clientName(p["done"])}
+	for _, c := range list {
+		item := pages.Connection{ClientID: c.ClientID, Client: cmp.Or(s.clientName(c.ClientID), c.ClientID), Scopes: scopes(c.Scope, false), Since: c.Since.Time()}
+		if c.LastUsed != 0 {
+			item.LastUsed = c.LastUsed.Time()
+		}
+		view.Items = append(view.Items, item)
+	}
+	return s.page(x, http.StatusOK, view)
+}
+
+// clientName is what a registered client is called, or "".
+func (s *Server) clientName(clientID string) string {
+	view, err := s.issuer.Directory.View()
+	if err != nil {
+		return ""
+	}
+	c, ok := view.Client(s.issuer.Realm, clientID)
+	if !ok {
+		return ""
+	}
+	return c.Name
+}
+
+// signInFirst begins a login that comes back to the account pages.
+func (s *Server) signInFirst(ctx context.Context, x *exchange, v authorize.Visitor) (answer, error) {
+	if !s.throttle.mayBegin(x.address) {
+		return answer{}, oauth.ErrTooManyRequests
+	}
+	if v.Browser == "" {
+		v.Browser = authorize.NewBrowser()
+		x.setCookie(browserCookie, v.Browser, 0)
+	}
+	it, err := s.opt.Front.Authorizer.BeginAccount(ctx, v)
+	if err != nil {
+		return answer{}, err
+	}
+	s.throttle.began(x.address)
+	return seeOther(s.interactionURL(it.ID)), nil
+}
+
+func (s *Server) disconnect(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
+	p, err := s.submitted(r)
+	if err != nil {
+		return answer{}, err
+	}
+	a, v := s.opt.Front.Authorizer, visitor(r)
+	session, err := a.Session(ctx, v.Session)
+	if err != nil {
+		return answer{}, err
+	}
+	if session == nil {
+		return s.signInFirst(ctx, x, v)
+	}
+	x.clientID = p["client_id"]
+	if x.clientID == "" {
+		return answer{}, errForm
+	}
+	if err := a.Disconnect(ctx, session, x.clientID, issuer.Origin{Address: x.address, RequestID: x.id}); err != nil {
+		return answer{}, err
+	}
+	return seeOther(s.at(connectionsPath) + "?done=" + url.QueryEscape(x.clientID)), nil
+}
+
+// logout ends the browser's session, after having asked.
+func (s *Server) logout(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
+	s.language(r, x, "")
+	if err := s.admit(r, x); err != nil {
+		return answer{}, err
+	}
+	a, v := s.opt.Front.Authorizer, visitor(r)
+	if r.Method == http.MethodPost {
+		if _, err := s.submitted(r); err != nil {
+			return answer{}, err
+		}
+		if err := a.EndSession(ctx, v.Session); err != nil {
+			return answer{}, err
+		}
+		x.setCookie(sessionCookie, "", 0)
+		return seeOther(s.at(logoutPath)), nil
+	}
+	session, err := a.Session(ctx, v.Session)
+	if err != nil {
+		return answer{}, err
+	}
+	if session == nil {
+		return s.page(x, http.StatusOK, pages.SignedOut{})
+	}
+	return s.page(x, http.StatusOK, pages.Logout{Name: session.Name, Username: session.Username})
+}

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/mintage/mintage/internal/issuer"
+)
+
+// CodeRequest is the body of POST /admin/v1/codes.
+type CodeRequest struct {
+	ClientID    string `json:"client_id"`
+	RedirectURI string `json:"redirect_uri"`
+	Subject     string `json:"subject"`
+	Scope       string `json:"scope,omitempty"`          // all of the client's if absent
+	Challenge   string `json:"code_challenge,omitempty"` // S256
+
+	AuthTime time.Time       `json:"auth_time,omitzero"`
+	Claims   json.RawMessage `json:"claims,omitempty"` // an object
+}
+
+// CodeAnswer is what it returns.
+type CodeAnswer struct {
+	Code        string    `json:"code"`
+	CallbackURL string    `json:"callback_url"`
+	Scope       string    `json:"scope"`
+	ExpiresAt   time.Time `json:"expires_at"`
+	GrantID     string    `json:"grant_id"`
+}
+
+// codes is POST /admin/v1/codes.
+func (a *Admin) codes(x *call) (int, any, *Problem) {
+	if p := x.methodProblem(http.MethodPost); p != nil {
+		return 0, nil, p
+	}
+	var req CodeRequest
+	if p := x.read(&req); p != nil {
+		return 0, nil, p
+	}
+	code, err := a.issuer.IssueCode(x.Context(), issuer.Authorization(req))
+	if err != nil {
+		return 0, nil, problem(err)
+	}
+	a.log.Info("code issued", "request_id", x.id, "client_id", req.ClientID, "grant_id", code.GrantID.String(),
+		"scope", string(code.Scope), "remote_ip", peerAddress(x.Request))
+	return http.StatusCreated, CodeAnswer{
+		Code: code.Code, CallbackURL: code.CallbackURL, Scope: string(code.Scope),
+		ExpiresAt: code.ExpiresAt, GrantID: code.GrantID.String(),
+	}, nil
+}

@@ -1,0 +1,164 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// LoginAnswer is what GET /admin/v1/logins/{challenge} tells about a login that
+// was handed off: who asks for it, and how it has to be.
+type LoginAnswer struct {
+	ClientID     string      `json:"client_id,omitempty"` // absent: the user asks, for the account pages
+	ClientName   string      `json:"client_name,omitempty"`
+	RedirectHost string      `json:"redirect_host,omitempty"`
+	Scope        oauth.Scope `json:"scope,omitempty"`
+	Prompt       []string    `json:"prompt,omitempty"`
+	MaxAge       *int        `json:"max_age,omitempty"` // seconds
+	LoginHint    string      `json:"login_hint,omitempty"`
+	UILocales    string      `json:"ui_locales,omitempty"`
+	// Fresh says that the user must log in now: a session of before does not do.
+	Fresh       bool      `json:"fresh"`
+	RequestedAt time.Time `json:"requested_at"`
+	ExpiresAt   time.Time `json:"expires_at"`
+}
+
+// AcceptRequest is the body of POST /admin/v1/logins/{challenge}/accept.
+type AcceptRequest struct {
+	Subject  string          `json:"subject"`
+	AuthTime time.Time       `json:"auth_time,omitzero"` // now if absent
+	Name     string          `json:"name,omitempty"`     // to greet the user by
+	Claims   json.RawMessage `json:"claims,omitempty"`   // an object
+}
+
+// RejectRequest is the body of POST /admin/v1/logins/{challenge}/reject.
+type RejectRequest struct {
+	Error  oauth.ErrorCode `json:"error,omitempty"`  // access_denied if absent
+	Reason string          `json:"reason,omitempty"` // for the log
+}
+
+// ContinueAnswer is what both return.
+type ContinueAnswer struct {
+	ContinueURL string `json:"continue_url"` // where the browser goes
+}
+
+// maxReason bounds a reason, in bytes.
+const maxReason = 200
+
+// login is everything below /admin/v1/logins/.
+func (a *Admin) login(x *call, below string) (int, any, *Problem) {
+	challenge, verb, named := strings.Cut(below, "/")
+	x.path = "/admin/v1/logins/{challenge}"
+	handle, method := a.loginRequest, http.MethodGet
+	if named {
+		method = http.MethodPost
+		switch verb {
+		case "accept":
+			handle = a.acceptLogin
+		case "reject":
+			handle = a.rejectLogin
+		default:
+			return 0, nil, noResource()
+		}
+		x.path += "/" + verb
+	}
+	if a.logins == nil {
+		return 0, nil, &Problem{Title: "no logins", Status: http.StatusNotFound, Detail: "login.mode is not handoff"}
+	}
+	if p := x.methodProblem(method); p != nil {
+		return 0, nil, p
+	}
+	body, err := handle(x, challenge)
+	if err != nil {
+		return 0, nil, loginProblem(err)
+	}
+	return http.StatusOK, body, nil
+}
+
+func (a *Admin) loginRequest(x *call, challenge string) (any, error) {
+	l, err := a.logins.Login(x.Context(), challenge)
+	if err != nil {
+		return nil, err
+	}
+	return LoginAnswer{
+		ClientID: l.ClientID, ClientName: l.ClientName, RedirectHost: l.RedirectHost, Scope: l.Scope, Prompt: prompts(l.Prompt),
+		MaxAge: l.MaxAge, LoginHint: l.LoginHint, UILocales: l.UILocales, Fresh: l.Fresh, RequestedAt: l.RequestedAt, ExpiresAt: l.ExpiresAt,
+	}, nil
+}
+
+// prompts are the words that the client has sent.
+func prompts(p oauth.Prompt) (list []string) {
+	for _, word := range []struct {
+		sent bool
+		name string
+	}{{p.None, "none"}, {p.Login, "login"}, {p.Consent, "consent"}, {p.SelectAccount, "select_account"}} {
+		if word.sent {
+			list = append(list, word.name)
+		}
+	}
+	return list
+}
+
+func (a *Admin) acceptLogin(x *call, challenge string) (any, error) {
+	var req AcceptRequest
+	if p := x.read(&req); p != nil {
+		return nil, p
+	}
+	who := authorize.Identity{Subject: req.Subject, Name: req.Name, Claims: string(req.Claims)}
+	if !req.AuthTime.IsZero() {
+		if who.AuthTime = grant.At(req.AuthTime); who.AuthTime <= 0 {
+			return nil, &issuer.Invalid{Field: "auth_time", Message: "is before 1970"}
+		}
+	}
+	url, err := a.logins.AcceptLogin(x.Context(), challenge, who)
+	if err != nil {
+		return nil, err
+	}
+	a.log.Info("login accepted", "request_id", x.id, "remote_ip", peerAddress(x.Request))
+	return ContinueAnswer{url}, nil
+}
+
+func (a *Admin) rejectLogin(x *call, challenge string) (any, error) {
+	var req RejectRequest
+	if p := x.read(&req); p != nil {
+		return nil, p
+	}
+	if len(req.Reason) > maxReason || strings.ContainsFunc(req.Reason, oauth.IsControl) {
+		return nil, &issuer.Invalid{Field: "reason", Message: "at most 200 bytes without control characters"}
+	}
+	if req.Error == "" {
+		req.Error = oauth.AccessDenied
+	}
+	url, err := a.logins.RejectLogin(x.Context(), challenge, req.Error)
+	if err != nil {
+		return nil, err
+	}
+	a.log.Info("login rejected", "request_id", x.id, "error", string(req.Error), "reason", req.Reason, "remote_ip", peerAddress(x.Request))
+	return ContinueAnswer{url}, nil
+}
+
+// loginProblem says what whoever has a challenge can do about it.
+func loginProblem(err error) *Problem {
+	var malformed *Problem
+	switch {
+	case errors.As(err, &malformed):
+		return malformed
+	case errors.Is(err, authorize.ErrInteraction):
+		return &Problem{Title: "no such login", Status: http.StatusNotFound,
+			Detail: "the challenge is unknown: pass it on as it came, and let the user start again at the application"}
+	case errors.Is(err, authorize.ErrExpired):
+		return &Problem{Title: "login expired", Status: http.StatusGone,
+			Detail: "the user took too long: let the user start again at the application"}
+	case errors.Is(err, authorize.ErrAnswered):
+		return &Problem{Title: "login answered before", Status: http.StatusConflict,
+			Detail: "something else was said about this login, or it has gone on: let the user start again at the application"}
+	}
+	return problem(err)
+}

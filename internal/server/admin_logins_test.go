@@ -1,0 +1,329 @@
+package server_test
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+const browser = "a browser's cookie"
+
+// wanted is a request of the client billing.
+func wanted() oauth.AuthorizationRequest {
+	return oauth.AuthorizationRequest{ClientID: "billing", RedirectURI: "https://client.example/cb", State: []byte("s1"),
+		Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"} // of RFC 7636 appendix B
+}
+
+// challenge begins a login in a browser.
+func (a *adminAPI) challenge(t *testing.T, r oauth.AuthorizationRequest) string {
+	t.Helper()
+	st, err := a.logins.Authorize(t.Context(), r, authorize.Visitor{Browser: browser})
+	if err != nil || st.Interaction == nil {
+		t.Fatalf("Authorize: %+v, %v", st, err)
+	}
+	return st.Interaction.ID
+}
+
+// ask sends a request about a login and returns the answer, and what was
+// logged.
+func (a *adminAPI) ask(t *testing.T, method, below, body string) (*httptest.ResponseRecorder, string) {
+	t.Helper()
+	a.log.Reset()
+	r := httptest.NewRequest(method, "/admin/v1/logins/"+below, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	w := httptest.NewRecorder()
+	a.handler.ServeHTTP(w, r)
+	return w, a.log.String()
+}
+
+// verifier is that of a continue_url, which has to be the interaction's page.
+func (a *adminAPI) verifier(t *testing.T, w *httptest.ResponseRecorder, challenge string) string {
+	t.Helper()
+	var answer server.ContinueAnswer
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	verifier, ok := strings.CutPrefix(answer.ContinueURL, a.logins.ContinueURL+challenge+"&verifier=")
+	if !ok || len(verifier) < 22 {
+		t.Fatalf("continue_url %.60s...", answer.ContinueURL)
+	}
+	return verifier
+}
+
+// taken is what the browser brings home.
+func (a *adminAPI) taken(t *testing.T, challenge, verifier string) (*authorize.Login, error) {
+	t.Helper()
+	it, err := a.logins.Interaction(t.Context(), challenge, authorize.Visitor{Browser: browser})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.logins.TakeLogin(it, verifier)
+}
+
+func TestALoginThatWasHandedOffTellsWhatItHasToBe(t *testing.T) {
+	t.Parallel()
+	a := newAdminAPI(t)
+	age := 3600
+	full := wanted()
+	full.Scope, full.Prompt, full.MaxAge = "read", oauth.Prompt{Login: true, Consent: true, SelectAccount: true}, &age
+	full.LoginHint, full.UILocales = "alice@example.com", "ja en"
+	for name, c := range map[string]struct {
+		request oauth.AuthorizationRequest
+		want    server.LoginAnswer
+	}{
+		"the least": {wanted(), server.LoginAnswer{}},
+		"all": {full, server.LoginAnswer{Prompt: []string{"login", "consent", "select_account"}, MaxAge: &age,
+			LoginHint: "alice@example.com", UILocales: "ja en", Fresh: true}},
+	} {
+		w, _ := a.ask(t, "GET", a.challenge(t, c.request), "")
+		var got server.LoginAnswer
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || w.Header().Get("Cache-Control") != "no-store" {
+			t.Fatalf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if got.ClientID != "billing" || got.ClientName != "Billing" || got.RedirectHost != "client.example" || got.Scope != "read" {
+			t.Errorf("%s: the client is %+v", name, got)
+		}
+		if !got.RequestedAt.Equal(a.now) || !got.ExpiresAt.Equal(a.now.Add(10*time.Minute)) {
+			t.Errorf("%s: from %s to %s", name, got.RequestedAt, got.ExpiresAt)
+		}
+		if !slices.Equal(got.Prompt, c.want.Prompt) || got.LoginHint != c.want.LoginHint || got.UILocales != c.want.UILocales ||
+			got.Fresh != c.want.Fresh || (got.MaxAge == nil) != (c.want.MaxAge == nil) || got.MaxAge != nil && *got.MaxAge != age {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	// The account pages have no client.
+	it, err := a.logins.BeginAccount(t.Context(), authorize.Visitor{Browser: browser})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, _ := a.ask(t, "GET", it.ID, ""); w.Code != 200 || strings.Contains(w.Body.String(), "client") {
+		t.Errorf("of the account pages: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestWhoHasTheContinueURLBringsHomeWhatTheBackEndSaid(t *testing.T) {
+	t.Parallel()
+	a := newAdminAPI(t)
+	loggedIn := a.now.Add(-30 * time.Second).UTC()
+	accepted := `{"subject":"alice@example.com","name":"Alice","auth_time":"` + loggedIn.Format(time.RFC3339) + `","claims":{"tenant": "t1"}}`
+	c := a.challenge(t, wanted())
+	w, log := a.ask(t, "POST", c+"/accept", accepted)
+	verifier := a.verifier(t, w, c)
+	login, err := a.taken(t, c, verifier)
+	if err != nil || login == nil || login.Identity == nil {
+		t.Fatalf("taken: %+v, %v", login, err)
+	}
+	if who := *login.Identity; who.Subject != "alice@example.com" || who.Name != "Alice" || who.Claims != `{"tenant":"t1"}` || !who.AuthTime.Time().Equal(loggedIn) {
+		t.Errorf("it is %+v", who)
+	}
+	// Who the user is, and what lets one in, is nobody else's affair.
+	for _, text := range []string{"alice", "Alice", "t1", c, verifier} {
+		if strings.Contains(log, text) {
+			t.Errorf("the log holds %.5s...", text)
+		}
+	}
+	if !strings.Contains(log, "login accepted") {
+		t.Errorf("logged %q", log)
+	}
+	for name, other := range map[string]string{"another verifier": verifier[1:] + "A", "the verifier of another login": func() string {
+		c2 := a.challenge(t, wanted())
+		w, _ := a.ask(t, "POST", c2+"/accept", accepted)
+		return a.verifier(t, w, c2)
+	}()} {
+		if login, err := a.taken(t, c, other); !errors.Is(err, authorize.ErrInteraction) || login != nil {
+			t.Errorf("%s: %+v, %v", name, login, err)
+		}
+	}
+	if login, err := a.taken(t, c, ""); login != nil || err != nil {
+		t.Errorf("no verifier: %+v, %v", login, err)
+	}
+
+	for body, want := range map[string]oauth.ErrorCode{
+		`{}`: "access_denied", `{"error":"login_required"}`: "login_required",
+		`{"error":"temporarily_unavailable","reason":"directory away"}`: "temporarily_unavailable",
+	} {
+		c := a.challenge(t, wanted())
+		w, log := a.ask(t, "POST", c+"/reject", body)
+		login, err := a.taken(t, c, a.verifier(t, w, c))
+		if err != nil || login == nil || login.Identity != nil || login.Refused != want {
+			t.Errorf("%s: %+v, %v; want %s", body, login, err, want)
+		}
+		if !strings.Contains(log, `"error":"`+string(want)+`"`) || strings.Contains(body, "reason") != strings.Contains(log, "directory away") || strings.Contains(log, c) {
+			t.Errorf("%s: logged %q", body, log)
+		}
+	}
+}
+
+func TestTheSameMayBeSaidOfALoginAgainAndNothingElse(t *testing.T) {
+	t.Parallel()
+	a := newAdminAPI(t)
+	const alice, bob = `{"subject":"alice","claims":{"tenant":"t1"}}`, `{"subject":"bob"}`
+	c := a.challenge(t, wanted())
+	first, _ := a.ask(t, "POST", c+"/accept", alice)
+	verifier := a.verifier(t, first, c)
+	a.now = a.now.Add(time.Minute)
+	again, _ := a.ask(t, "POST", c+"/accept", `{ "claims": {"tenant" :"t1"}, "subject": "alice" }`)
+	if again.Code != 200 || a.verifier(t, again, c) != verifier {
+		t.Errorf("the same once more: %d %s", again.Code, again.Body)
+	}
+	for name, other := range map[string][2]string{"another user": {"/accept", bob}, "no user": {"/reject", `{}`}} {
+		w, line := a.ask(t, "POST", c+other[0], other[1])
+		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "start again") || strings.Contains(line, c) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	if login, err := a.taken(t, c, verifier); err != nil || login == nil || login.Identity.Subject != "alice" {
+		t.Errorf("what was said first: %+v, %v", login, err)
+	}
+
+	c = a.challenge(t, wanted())
+	first, _ = a.ask(t, "POST", c+"/reject", `{"reason":"twice"}`)
+	if again, _ = a.ask(t, "POST", c+"/reject", `{}`); again.Code != 200 || a.verifier(t, again, c) != a.verifier(t, first, c) {
+		t.Errorf("rejected once more: %d %s", again.Code, again.Body)
+	}
+	if w, _ := a.ask(t, "POST", c+"/accept", alice); w.Code != http.StatusConflict {
+		t.Errorf("accepted after all: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestWhatCannotBeSaidOfALogin(t *testing.T) {
+	t.Parallel()
+	a := newAdminAPI(t)
+	fresh := wanted()
+	fresh.Prompt.Login = true
+	age := 60
+	young := wanted()
+	young.MaxAge = &age
+	hourAgo := a.now.Add(-time.Hour).UTC().Format(time.RFC3339)
+	for name, c := range map[string]struct {
+		of         oauth.AuthorizationRequest
+		verb, body string
+		status     int
+		field      string
+	}{
+		"nobody":                {wanted(), "/accept", `{}`, 422, "subject"},
+		"an empty subject":      {wanted(), "/accept", `{"subject":""}`, 422, "subject"},
+		"a subject too long":    {wanted(), "/accept", `{"subject":"` + strings.Repeat("s", 256) + `"}`, 422, "subject"},
+		"a control character":   {wanted(), "/accept", `{"subject":"a\u0000"}`, 422, "subject"},
+		"a name too long":       {wanted(), "/accept", `{"subject":"alice","name":"` + strings.Repeat("A", 101) + `"}`, 422, "name"},
+		"a registered claim":    {wanted(), "/accept", `{"subject":"alice","claims":{"sub":"bob"}}`, 422, "claims"},
+		"claims of no object":   {wanted(), "/accept", `{"subject":"alice","claims":["t1"]}`, 422, "claims"},
+		"too many claims":       {wanted(), "/accept", `{"subject":"alice","claims":{"t":"` + strings.Repeat("t", 128) + `"}}`, 422, "claims"},
+		"tomorrow":              {wanted(), "/accept", `{"subject":"alice","auth_time":"` + a.now.AddDate(0, 0, 1).UTC().Format(time.RFC3339) + `"}`, 422, "auth_time"},
+		"before all times":      {wanted(), "/accept", `{"subject":"alice","auth_time":"1969-01-01T00:00:00Z"}`, 422, "auth_time"},
+		"seconds":               {wanted(), "/accept", `{"subject":"alice","auth_time":1700000000}`, 400, ""},
+		"an old login":          {fresh, "/accept", `{"subject":"alice","auth_time":"` + hourAgo + `"}`, 422, "auth_time"},
+		"older than max_age":    {young, "/accept", `{"subject":"alice","auth_time":"` + hourAgo + `"}`, 422, "auth_time"},
+		"another member":        {wanted(), "/accept", `{"subject":"alice","user":"alice"}`, 400, ""},
+		"no JSON":               {wanted(), "/accept", `subject=alice`, 400, ""},
+		"nothing":               {wanted(), "/accept", ``, 400, ""},
+		"two values":            {wanted(), "/accept", `{"subject":"alice"}{"subject":"bob"}`, 400, ""},
+		"far too much":          {wanted(), "/accept", `{"subject":"` + strings.Repeat("s", 20<<10) + `"}`, 400, ""},
+		"an error of no kind":   {wanted(), "/reject", `{"error":"because"}`, 422, "error"},
+		"another's error":       {wanted(), "/reject", `{"error":"invalid_client"}`, 422, "error"},
+		"a reason too long":     {wanted(), "/reject", `{"reason":"` + strings.Repeat("r", 201) + `"}`, 422, "reason"},
+		"a reason of two lines": {wanted(), "/reject", `{"reason":"a\nb"}`, 422, "reason"},
+		"a user with a refusal": {wanted(), "/reject", `{"subject":"alice"}`, 400, ""},
+	} {
+		challenge := a.challenge(t, c.of)
+		w, log := a.ask(t, "POST", challenge+c.verb, c.body)
+		var problem server.Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != c.status || problem.Status != c.status || problem.Field != c.field ||
+			w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %s, want %d about %q", name, w.Code, w.Body, c.status, c.field)
+		}
+		var line logLine
+		if err := json.Unmarshal([]byte(log), &line); err != nil || line.Status != c.status || line.Field != c.field || line.RequestID != w.Header().Get("X-Request-Id") {
+			t.Errorf("%s: logged %q", name, log)
+		}
+		if strings.Contains(log, challenge) || strings.Contains(log, "alice") {
+			t.Errorf("%s: the log holds the challenge or the user", name)
+		}
+		// It is still to be answered.
+		if w, _ := a.ask(t, "POST", challenge+"/accept", `{"subject":"alice"}`); w.Code != 200 {
+			t.Errorf("%s: and then %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+func TestALoginThatIsNotToBeHad(t *testing.T) {
+	t.Parallel()
+	a := newAdminAPI(t)
+	c := a.challenge(t, wanted())
+	unknown := strings.Repeat("A", len(c))
+	for name, q := range map[string]struct {
+		method, below string
+		status        int
+		allow         string
+	}{
+		"unknown":             {"GET", unknown, 404, ""},
+		"unknown, to accept":  {"POST", unknown + "/accept", 404, ""},
+		"unknown, to reject":  {"POST", unknown + "/reject", 404, ""},
+		"none":                {"GET", "", 404, ""},
+		"cut off":             {"GET", c[1:], 404, ""},
+		"another verb":        {"POST", c + "/forget", 404, ""},
+		"a verb and a slash":  {"POST", c + "/accept/", 404, ""},
+		"a slash":             {"GET", c + "/", 404, ""},
+		"posted":              {"POST", c, 405, "GET"},
+		"accepted by reading": {"GET", c + "/accept", 405, "POST"},
+		"rejected by reading": {"GET", c + "/reject", 405, "POST"},
+	} {
+		body := `{}`
+		if strings.HasSuffix(q.below, "/accept") {
+			body = `{"subject":"alice"}`
+		}
+		w, log := a.ask(t, q.method, q.below, body)
+		if w.Code != q.status || w.Header().Get("Allow") != q.allow || strings.Contains(log, c[1:]) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	for _, below := range []string{c, c + "/accept", c + "/reject"} {
+		method, body := "POST", `{"subject":"alice"}`
+		switch {
+		case below == c:
+			method = "GET"
+		case strings.HasSuffix(below, "reject"):
+			body = `{}`
+		}
+		a.faulty.Inject(storetest.Document, 1, storetest.Lost)
+		if w, log := a.ask(t, method, below, body); w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(log, `"level":"ERROR"`) {
+			t.Errorf("%s without a store: %d %s", method, w.Code, w.Body)
+		}
+	}
+	a.now = a.now.Add(10 * time.Minute)
+	for _, below := range []string{c, c + "/accept", c + "/reject"} {
+		method, body := "POST", `{"subject":"alice"}`
+		switch {
+		case below == c:
+			method = "GET"
+		case strings.HasSuffix(below, "reject"):
+			body = `{}`
+		}
+		if w, _ := a.ask(t, method, below, body); w.Code != 410 || !strings.Contains(w.Body.String(), "start again") {
+			t.Errorf("%s after its time: %d %s", method, w.Code, w.Body)
+		}
+	}
+}
+
+func TestWithoutHandoffThereAreNoLogins(t *testing.T) {
+	t.Parallel()
+	a := newAdminAPI(t)
+	c := a.challenge(t, wanted())
+	a.handler = server.NewAdmin(a.iss, nil, adminToken, slog.New(slog.NewJSONHandler(&a.log, nil))).Handler()
+	for _, q := range [][2]string{{"GET", c}, {"POST", c + "/accept"}, {"POST", c + "/reject"}} {
+		if w, _ := a.ask(t, q[0], q[1], `{"subject":"alice"}`); w.Code != 404 || !strings.Contains(w.Body.String(), "login.mode") {
+			t.Errorf("%s %s: %d %s", q[0], q[1][len(c):], w.Code, w.Body)
+		}
+	}
+}

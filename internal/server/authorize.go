@@ -1,0 +1,87 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// maxForwarded bounds what a POST to the authorization endpoint may hold, in
+// bytes: it goes on as a query, which headers must have room for.
+const maxForwarded = 12 << 10
+
+// authorize is the authorization endpoint (RFC 6749 section 4.1.1). Its phases:
+// transport, parameters, the client and its redirect URI, what it asks for, the
+// user. Nobody is redirected before the third is done.
+func (s *Server) authorize(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
+	s.language(r, x, "")
+	if err := s.admit(r, x); err != nil {
+		return answer{}, err
+	}
+	body := ""
+	if r.Method == http.MethodPost {
+		var err error
+		if body, err = formBody(r); err != nil {
+			return answer{}, err
+		}
+	}
+	req, realm, err := oauth.ParseAuthorization(body, r.URL.RawQuery)
+	x.clientID = req.ClientID
+	s.language(r, x, req.UILocales)
+	if err != nil {
+		return answer{}, err
+	}
+	if realm != "" && !s.isRealm(realm) {
+		return answer{}, oauth.ErrRealm
+	}
+	if r.Method == http.MethodPost {
+		// Browsers send no cookies with a POST from the client's site. The same
+		// request once more, as GET, has them.
+		query := strings.Trim(r.URL.RawQuery+"&"+visible(body), "&")
+		if len(query) > maxForwarded {
+			return answer{}, oauth.ErrTooLarge
+		}
+		return seeOther(s.opt.PublicURL + r.URL.Path + "?" + query), nil
+	}
+
+	v := visitor(r)
+	if v.Browser == "" {
+		v.Browser = authorize.NewBrowser()
+		x.setCookie(browserCookie, v.Browser, 0)
+	}
+	if !s.throttle.mayBegin(x.address) {
+		return answer{}, oauth.ErrTooManyRequests
+	}
+	st, err := s.opt.Front.Authorizer.Authorize(ctx, req, v)
+	if st.Client != nil {
+		x.client = st.Client.Name
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	if stamp := s.opt.Front.Authorizer.Refresh(st.Session); stamp != "" {
+		x.setCookie(sessionCookie, stamp, 0)
+	}
+	if st.URL != "" {
+		return seeOther(st.URL), nil
+	}
+	s.throttle.began(x.address)
+	return seeOther(s.interactionURL(st.Interaction.ID)), nil
+}
+
+// visible percent-encodes what an address cannot hold as it is.
+func visible(form string) string {
+	var b strings.Builder
+	for i := range len(form) {
+		if c := form[i]; c > ' ' && c < 0x7f {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}

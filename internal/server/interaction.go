@@ -1,0 +1,233 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/upstream"
+)
+
+// interaction is the page on which a user is asked what is asked next: GET
+// shows it, and POST takes the answer.
+func (s *Server) interaction(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
+	s.language(r, x, "")
+	if err := s.admit(r, x); err != nil {
+		return answer{}, err
+	}
+	if r.Method == http.MethodGet {
+		p, err := s.query(r.URL.RawQuery)
+		if err != nil {
+			return answer{}, err
+		}
+		it, err := s.find(ctx, r, x, p["id"])
+		if err != nil {
+			return answer{}, err
+		}
+		a, err := s.showNext(ctx, r, x, it, p["verifier"])
+		return s.orSignIn(ctx, it, a, err)
+	}
+	p, err := s.submitted(r)
+	if err != nil {
+		return answer{}, err
+	}
+	it, err := s.find(ctx, r, x, p["id"])
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := s.take(ctx, r, x, it, p)
+	return s.orSignIn(ctx, it, a, err)
+}
+
+// orSignIn goes back to the login if the session has ended since: by time, in
+// another tab, or by an administrator.
+func (s *Server) orSignIn(ctx context.Context, it *authorize.Interaction, a answer, err error) (answer, error) {
+	if !errors.Is(err, authorize.ErrSignedOut) {
+		return a, err
+	}
+	return seeOther(s.interactionURL(it.ID)), s.opt.Front.Authorizer.Restart(ctx, it)
+}
+
+// submitted is a form of one of our pages.
+func (s *Server) submitted(r *http.Request) (oauth.Params, error) {
+	if err := s.crossSite(r); err != nil {
+		return nil, err
+	}
+	body, err := formBody(r)
+	if err != nil {
+		return nil, err
+	}
+	p, _, err := oauth.ParseParams(body, "", false)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.CheckLengths()
+}
+
+// find finds an interaction of this browser, and learns from it how to speak to
+// its user.
+func (s *Server) find(ctx context.Context, r *http.Request, x *exchange, id string) (*authorize.Interaction, error) {
+	v := visitor(r)
+	it, err := s.opt.Front.Authorizer.Interaction(ctx, id, v)
+	if it != nil {
+		x.clientID = it.Request.ClientID
+		s.language(r, x, it.Request.UILocales)
+	}
+	if err == authorize.ErrInteraction && v.Browser == "" {
+		return nil, errNoCookies
+	}
+	return it, err
+}
+
+// showNext shows what is asked next, or goes to the client if nothing is.
+func (s *Server) showNext(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, verifier string) (answer, error) {
+	a, v := s.opt.Front.Authorizer, visitor(r)
+	login, err := a.TakeLogin(it, verifier)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case login != nil && login.Identity == nil && it.OfAccount():
+		return answer{}, upstream.ErrDenied
+	case login != nil && login.Identity == nil && it.OfAccount():
+		return answer{}, errRejected
+	case login != nil && login.Identity == nil:
+		st, err := a.Deny(ctx, it, v, login.Refused)
+		return s.proceeded(x, st, err)
+	case login != nil:
+		if v.Session, err = s.signIn(ctx, x, it, *login.Identity, v); err != nil {
+			return answer{}, err
+		}
+	}
+	st, err := a.Proceed(ctx, it, v)
+	if err != nil || st.URL != "" {
+		return s.stepped(x, seeOther(s.interactionURL(it.ID)), st, err)
+	}
+	if it.OfAccount() && st.Session != nil {
+		return seeOther(s.at(connectionsPath)), nil
+	}
+	return s.ask(ctx, x, st)
+}
+
+// proceeded is the answer for a stage at which the client hears something.
+func (s *Server) proceeded(x *exchange, st authorize.Stage, err error) (answer, error) {
+	if st.Client != nil {
+		x.client = st.Client.Name
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	if stamp := s.opt.Front.Authorizer.Refresh(st.Session); stamp != "" {
+		x.setCookie(sessionCookie, stamp, 0)
+	}
+	return seeOther(st.URL), nil
+}
+
+// ask is the page of the present step.
+func (s *Server) ask(ctx context.Context, x *exchange, st authorize.Stage) (answer, error) {
+	it := st.Interaction
+	if st.Client != nil {
+		x.client = st.Client.Name
+	}
+	if it.Step == authorize.StepLogin && s.opt.Front.Users == nil {
+		return s.sendToLogin(ctx, it)
+	}
+	return s.form(x, st.Interaction, s.view(x, st), http.StatusOK)
+}
+
+// view is what the present step shows.
+func (s *Server) view(x *exchange, st authorize.Stage) any {
+	it, host := st.Interaction, authorize.Host(st.Interaction.Request.RedirectURI)
+	switch it.Step {
+	case authorize.StepSecondFactor:
+		return pages.SecondFactor{Interaction: it.ID, Client: x.client, Cancel: !it.OfAccount()}
+	case authorize.StepAccount:
+		v := pages.Account{Interaction: it.ID, Client: x.client, Cancel: !it.OfAccount()}
+		if st.Session != nil {
+			v.Name, v.Username = st.Session.Name, st.Session.Username
+		}
+		return v
+	case authorize.StepConsent:
+		c := pages.Consent{
+			Interaction: it.ID, Client: x.client, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
+			Known: scopes(st.Known, false),
+		}
+		for _, name := range st.Asked.Tokens() {
+			if !st.Known.Covers(oauth.Scope(name)) {
+				c.Scopes = append(c.Scopes, pages.Scope{Name: name, New: st.Known != ""})
+			}
+		}
+		return c
+	}
+	return pages.Login{Interaction: it.ID, Client: x.client, Host: host, Username: it.Request.LoginHint, Cancel: !it.OfAccount()}
+}
+
+func scopes(list oauth.Scope, isNew bool) (out []pages.Scope) {
+	for _, name := range list.Tokens() {
+		out = append(out, pages.Scope{Name: name, New: isNew})
+	}
+	return out
+}
+
+// form is a page whose form may end at the client.
+func (s *Server) form(x *exchange, it *authorize.Interaction, view any, status int) (answer, error) {
+	a, err := s.page(x, status, view)
+	a.header = http.Header{"Content-Security-Policy": formPolicy(it.Request.RedirectURI, s.opt.Front.Handoff)}
+	return a, err
+}
+
+// sendToLogin sends the browser to whoever knows the users.
+func (s *Server) sendToLogin(ctx context.Context, it *authorize.Interaction) (answer, error) {
+	if s.opt.Front.Upstream != nil {
+		return s.sendUpstream(ctx, it)
+	}
+	u, err := url.Parse(s.opt.Front.Handoff)
+	if err != nil {
+		return answer{}, err
+	}
+	q := u.Query()
+	q.Set("challenge", it.ID)
+	if it.Request.UILocales != "" {
+		q.Set("ui_locales", it.Request.UILocales)
+	}
+	u.RawQuery = q.Encode()
+	return seeOther(u.String()), nil
+}
+
+// take takes the answer of a page. One for another step than the present comes
+// from the back button, another tab or a second click: the user is shown where
+// things stand.
+func (s *Server) take(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (answer, error) {
+	a, v, step := s.opt.Front.Authorizer, visitor(r), authorize.Step(p["step"])
+	again := seeOther(s.interactionURL(it.ID))
+	switch {
+	case step == authorize.StepConsent && p["decision"] == "allow":
+		st, err := a.Allow(ctx, it, v, p["remember"] == "yes")
+		return s.stepped(x, again, st, err)
+	case step == authorize.StepConsent && p["decision"] == "deny", p["action"] == "cancel":
+		st, err := a.Deny(ctx, it, v, oauth.AccessDenied)
+		return s.stepped(x, again, st, err)
+	case step != it.Step:
+		return again, nil
+	case p["action"] == "switch":
+		return again, a.Restart(ctx, it)
+	case step == authorize.StepAccount && p["action"] == "continue":
+		return again, a.Keep(ctx, it, v)
+	case step == authorize.StepLogin && s.opt.Front.Users != nil:
+		return s.password(ctx, r, x, it, p)
+	case step == authorize.StepSecondFactor && s.opt.Front.Users != nil:
+		return s.secondFactor(ctx, r, x, it, p)
+	}
+	return answer{}, errForm
+}
+
+// stepped is proceeded, but for a form of another step.
+func (s *Server) stepped(x *exchange, again answer, st authorize.Stage, err error) (answer, error) {
+	if err == authorize.ErrStep {
+		return again, nil
+	}
+	return s.proceeded(x, st, err)
+}

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/upstream"
+)
+
+var (
+	// errNoCookies is an interaction in a browser that sends no cookie back.
+	errNoCookies = errors.New("browser sends no cookies")
+	// errForm is a form that none of our pages has made.
+	errForm = errors.New("form of no page")
+	// errRejected is whoever knows the users, and does not let this one in.
+	errRejected = errors.New("login rejected")
+)
+
+// pageProblem is the one map from what we know to what a user is told.
+func (s *Server) pageProblem(err error) (status int, key pages.MessageKey, code oauth.ErrorCode) {
+	var told *oauth.Error
+	switch {
+	case errors.Is(err, errCrossSite):
+		return http.StatusForbidden, pages.CrossSite, ""
+	case errors.Is(err, errNoCookies):
+		return http.StatusBadRequest, pages.CookiesOff, ""
+	case errors.Is(err, authorize.ErrInteraction):
+		return http.StatusForbidden, pages.InteractionUnknown, ""
+	case errors.Is(err, authorize.ErrExpired):
+		return http.StatusGone, pages.InteractionExpired, ""
+	case errors.Is(err, authorize.ErrAnswered):
+		return http.StatusConflict, pages.InteractionAnswered, ""
+	case errors.Is(err, authorize.ErrClientChanged):
+		return http.StatusBadRequest, pages.ClientChanged, ""
+	case errors.Is(err, authorize.ErrSwitched), errors.Is(err, authorize.ErrSignedOut):
+		return http.StatusForbidden, pages.UserSwitched, ""
+	case errors.Is(err, authorize.ErrStep), errors.Is(err, errForm):
+		return http.StatusBadRequest, pages.BadRequest, ""
+	case errors.Is(err, upstream.ErrDenied), errors.Is(err, errRejected):
+		return http.StatusForbidden, pages.Rejected, ""
+	case errors.Is(err, upstream.ErrInvalid), errors.Is(err, upstream.ErrUnavailable):
+		return http.StatusBadGateway, pages.UpstreamFailed, ""
+	case errors.Is(err, authorize.ErrCrowded), errors.Is(err, issuer.ErrUnavailable),
+		errors.Is(err, account.ErrUnavailable), errors.Is(err, store.ErrBusy):
+		return http.StatusServiceUnavailable, pages.Unavailable, oauth.TemporarilyUnavailable
+	case !errors.As(err, &told):
+		return http.StatusInternalServerError, pages.Internal, oauth.ServerError
+	}
+	switch told {
+	case oauth.ErrUnknownClient, oauth.ErrAuthorizationClient:
+		return http.StatusBadRequest, pages.UnknownClient, told.Code
+	case oauth.ErrRedirectMismatch, oauth.ErrAuthorizationRedirect:
+		if s.opt.RedirectURIMismatch && told == oauth.ErrRedirectMismatch {
+			return http.StatusBadRequest, pages.BadRedirectURI, "redirect_uri_mismatch"
+		}
+		return http.StatusBadRequest, pages.BadRedirectURI, told.Code
+	case oauth.ErrMethod, oauth.ErrNotGet:
+		return http.StatusMethodNotAllowed, pages.Method, ""
+	case oauth.ErrNotFound:
+		return http.StatusNotFound, pages.NotFound, ""
+	case oauth.ErrTooLarge:
+		return http.StatusRequestEntityTooLarge, pages.TooLarge, ""
+	case oauth.ErrTooManyRequests:
+		return http.StatusTooManyRequests, pages.TooMany, ""
+	}
+	return http.StatusBadRequest, pages.BadRequest, told.Code
+}
+
+// pageAnswer is the page for err, or the way to the client that is to hear of
+// it.
+func (s *Server) pageAnswer(h http.Header, r *http.Request, x *exchange, err error) answer {
+	var form *formError
+	if errors.As(err, &form) {
+		return form.shown
+	}
+	var view any
+	status := http.StatusBadRequest
+	var toClient *authorize.ClientError
+	switch {
+	case errors.As(err, &toClient) && (toClient.SignedIn || toClient.Request.Prompt.None):
+		return seeOther(toClient.URL)
+	case toClient != nil && toClient.Cause == nil:
+		// Whoever is not signed in may have been sent here to be sent on, with
+		// our good name, to a client that is up to something (RFC 9700 section
+		// 4.11.2). They decide for themselves.
+		view = pages.Bounce{
+			Client: toClient.Client.Name, Host: authorize.Host(toClient.Request.RedirectURI), URL: toClient.URL,
+			Code: string(toClient.Told.Code), RequestID: x.id,
+		}
+	default:
+		var key pages.MessageKey
+		var code oauth.ErrorCode
+		status, key, code = s.pageProblem(err)
+		view = pages.Message{Key: key, Client: x.client, Code: string(code), RequestID: x.id}
+	}
+	switch status {
+	case http.StatusMethodNotAllowed:
+		h["Allow"] = []string{x.allow}
+	case http.StatusTooManyRequests:
+		h["Retry-After"] = []string{"60"}
+	case http.StatusServiceUnavailable:
+		h["Retry-After"] = []string{strconv.Itoa(1 + rand.IntN(3))}
+	case http.StatusRequestEntityTooLarge:
+		h["Connection"] = headerClose
+	}
+	if x.locale == "" {
+		s.language(r, x, "") // the handler had no time to ask
+	}
+	a, fault := s.page(x, status, view)
+	if fault != nil {
+		s.log.Error("cannot render a page", "request_id", x.id, "error", fault)
+	}
+	return a
+}

@@ -1,0 +1,166 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/upstream"
+)
+
+// A formError is a form that is shown again because of what was typed into it.
+type formError struct {
+	shown answer
+	cause error // for the log
+}
+
+func (e *formError) Error() string { return e.cause.Error() }
+func (e *formError) Unwrap() error { return e.cause }
+
+// password takes a username and a password.
+func (s *Server) password(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (answer, error) {
+	again := seeOther(s.interactionURL(it.ID))
+	who, err := s.opt.Front.Users.Password(ctx, p["username"], p["password"], account.Visitor{Address: x.address, Known: known(r)})
+	if err != nil {
+		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
+			return pages.Login{
+				Interaction: it.ID, Client: s.clientName(it.Request.ClientID), Host: authorize.Host(it.Request.RedirectURI), Username: p["username"],
+				Wrong: wrong, Throttled: !wrong, RetryMinutes: minutes, Cancel: !it.OfAccount(),
+			}
+		})
+	}
+	if who.SecondFactor {
+		return again, s.opt.Front.Authorizer.PasswordShown(ctx, it, who.Username, who.At)
+	}
+	return again, s.signInUser(ctx, r, x, it, who)
+}
+
+// secondFactor takes the code of an authenticator app.
+func (s *Server) secondFactor(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (answer, error) {
+	if err := s.opt.Front.Authorizer.PasswordStands(ctx, it); err != nil {
+		return answer{}, err
+	}
+	who, err := s.opt.Front.Users.SecondFactor(ctx, it.Username, p["code"], account.Visitor{Address: x.address, Known: known(r)})
+	if err != nil {
+		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
+			return pages.SecondFactor{
+				Interaction: it.ID, Client: s.clientName(it.Request.ClientID), Wrong: wrong, Throttled: !wrong, RetryMinutes: minutes, Cancel: !it.OfAccount(),
+			}
+		})
+	}
+	return seeOther(s.interactionURL(it.ID)), s.signInUser(ctx, r, x, it, who)
+}
+
+// wrong shows a form again that was not filled in right, or too often.
+func (s *Server) wrong(x *exchange, it *authorize.Interaction, err error, view func(wrong bool, minutes int) any) (answer, error) {
+	var throttled *account.Throttled
+	switch {
+	case errors.As(err, &throttled):
+		a, fault := s.form(x, it, view(false, int(math.Ceil(throttled.RetryAfter.Minutes()))), http.StatusTooManyRequests)
+		if fault != nil {
+			return answer{}, fault
+		}
+		a.header["Retry-After"] = []string{strconv.Itoa(int(math.Ceil(throttled.RetryAfter.Seconds())))}
+		return answer{}, &formError{a, err}
+	case errors.Is(err, account.ErrWrong):
+		a, fault := s.form(x, it, view(true, 0), http.StatusUnprocessableEntity)
+		if fault != nil {
+			return answer{}, fault
+		}
+		return answer{}, &formError{a, err}
+	}
+	return answer{}, err
+}
+
+// signInUser signs in a built-in user, whose browser is known from now on.
+func (s *Server) signInUser(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, who account.Account) error {
+	mark, err := s.opt.Front.Users.KnownBrowser(who.Username)
+	if err != nil {
+		return err
+	}
+	x.setCookie(knownCookie, base64.RawURLEncoding.EncodeToString(mark), knownFor)
+	_, err = s.signIn(ctx, x, it, authorize.Identity{
+		Subject: who.Subject, Username: who.Username, Name: who.Name, AuthTime: who.At,
+	}, visitor(r))
+	return err
+}
+
+// signIn gives the browser a new session, and returns its cookie.
+func (s *Server) signIn(ctx context.Context, x *exchange, it *authorize.Interaction, who authorize.Identity, v authorize.Visitor) (string, error) {
+	cookie, err := s.opt.Front.Authorizer.SignIn(ctx, it, who, v)
+	if err == nil {
+		x.setCookie(sessionCookie, cookie, 0)
+	}
+	return cookie, err
+}
+
+// sendUpstream sends the browser to the OpenID Connect provider.
+func (s *Server) sendUpstream(ctx context.Context, it *authorize.Interaction) (answer, error) {
+	pending, err := s.opt.Front.Upstream.Begin(ctx, upstream.Request{
+		State: it.ID, LoginHint: it.Request.LoginHint, UILocales: it.Request.UILocales, MaxAge: it.Request.MaxAge,
+		ForceLogin: it.Fresh, SelectAccount: it.Request.Prompt.SelectAccount,
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	kept, err := json.Marshal(pending)
+	if err != nil {
+		return answer{}, err
+	}
+	return seeOther(pending.URL), s.opt.Front.Authorizer.KeepUpstream(ctx, it, kept)
+}
+
+// callback takes the answer of the OpenID Connect provider. Its state is the
+// interaction's id, which is worth nothing in another browser (RFC 9700 section
+// 4.7).
+func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
+	s.language(r, x, "")
+	if err := s.admit(r, x); err != nil {
+		return answer{}, err
+	}
+	p, err := s.query(r.URL.RawQuery)
+	if err != nil {
+		return answer{}, err
+	}
+	it, err := s.find(ctx, r, x, p["state"])
+	if err != nil {
+		return answer{}, err
+	}
+	again := seeOther(s.interactionURL(it.ID))
+	if it.Step != authorize.StepLogin || it.Upstream == nil {
+		return again, nil // the back button: the code was used
+	}
+	var pending upstream.Pending
+	if err := json.Unmarshal(it.Upstream, &pending); err != nil {
+		return answer{}, err
+	}
+	who, err := s.opt.Front.Upstream.Finish(ctx, upstream.Answer{Code: p["code"], Error: p["error"], Issuer: p["iss"]}, pending)
+	var refused *upstream.InteractionRequired
+	switch {
+	case err != nil && it.OfAccount():
+		return answer{}, err
+	case errors.Is(err, upstream.ErrDenied):
+		st, err := s.opt.Front.Authorizer.Deny(ctx, it, visitor(r), oauth.AccessDenied)
+		return s.proceeded(x, st, err)
+	case errors.As(err, &refused):
+		st, err := s.opt.Front.Authorizer.Deny(ctx, it, visitor(r), refused.Code)
+		return s.proceeded(x, st, err)
+	case err != nil:
+		return answer{}, err
+	}
+	identity := authorize.Identity{Subject: who.Subject, Name: who.Name}
+	if !who.AuthTime.IsZero() {
+		identity.AuthTime = grant.At(who.AuthTime)
+	}
+	_, err = s.signIn(ctx, x, it, identity, visitor(r))
+	return again, err
+}

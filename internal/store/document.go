@@ -1,0 +1,40 @@
+package store
+
+import (
+	"crypto/sha256"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// A DocumentKind says what a document is.
+type DocumentKind string
+
+const (
+	DocumentUser        DocumentKind = "user"        // a built-in user, by username
+	DocumentSession     DocumentKind = "session"     // a browser's, by its id
+	DocumentInteraction DocumentKind = "interaction" // what is asked of a user, by its id
+	DocumentConsents    DocumentKind = "consents"    // what a subject has agreed to, by subject
+)
+
+// A DocumentKey names a document. It is a digest: keys spread evenly over the
+// table, and the ids of sessions and interactions are nowhere at rest.
+type DocumentKey [sha256.Size]byte
+
+// KeyOf is the key of the document of a kind that has a name in a realm.
+func KeyOf(kind DocumentKind, realm, name string) DocumentKey {
+	return sha256.Sum256([]byte(string(kind) + "\x00" + realm + "\x00" + name))
+}
+
+// MaxDocument bounds a document's body, in bytes.
+const MaxDocument = 16 << 10
+
+// A Document is what the authorization endpoint has to remember: it is found
+// by its key alone, and nothing in an engine looks into its body. Its kind never
+// changes.
+type Document struct {
+	Kind      DocumentKind
+	Key       DocumentKey
+	Version   int64         // counts changes; the first is 1
+	ExpiresAt grant.Instant // may go after it; zero: never
+	Body      []byte
+}

@@ -1,0 +1,161 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// metadata is what the provider says of itself (OIDC Discovery section 3).
+type metadata struct {
+	endpoint    oauth2.Endpoint
+	algorithms  []string
+	namesItself bool // RFC 9207: its answers carry iss
+	keys        oidc.KeySet
+	readAt      time.Time
+}
+
+// keepFor is how long metadata and keys are kept. A key that is unknown is
+// looked for at once; this is for one that was withdrawn.
+const keepFor = time.Hour
+
+// asymmetric are the algorithms that an ID token may be signed with. Not those
+// of the HS family: whoever knows the client's secret could sign. And not none.
+var asymmetric = []string{
+	oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
+	oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
+}
+
+// A discovery is one request for metadata, for all who wait for it.
+type discovery struct {
+	done chan struct{}
+	err  error
+}
+
+// metadata is what was read last, or is read now. Old metadata serve on while
+// new ones cannot be had.
+func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
+	p.mu.Lock()
+	m := p.found
+	if m != nil && p.cfg.Now().Sub(m.readAt) < keepFor {
+		p.mu.Unlock()
+		return m, nil
+	}
+	d := p.searching
+	if d == nil {
+		d = &discovery{done: make(chan struct{})}
+		p.searching = d
+		// Not with ctx: others wait too. The transport bounds it.
+		go p.discover(context.WithoutCancel(ctx), d)
+	}
+	p.mu.Unlock()
+	if m != nil {
+		return m, nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil, unavailable("discovery: %w", ctx.Err())
+	case <-d.done:
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.found, nil
+}
+
+func (p *Provider) discover(ctx context.Context, d *discovery) {
+	m, err := p.read(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.found = m
+	}
+	d.err, p.searching = err, nil
+	close(d.done)
+}
+
+func (p *Provider) read(ctx context.Context) (*metadata, error) {
+	ctx = p.context(ctx)
+	found, err := oidc.NewProvider(ctx, p.cfg.Issuer)
+	if isFault(err) {
+		return nil, unavailable("discovery: %w", err)
+	}
+	if err != nil {
+		return nil, invalid("discovery: %s", short(err))
+	}
+	var more struct {
+		KeySet     string   `json:"jwks_uri"`
+		Algorithms []string `json:"id_token_signing_alg_values_supported"`
+		Methods    []string `json:"token_endpoint_auth_methods_supported"`
+		Iss        bool     `json:"authorization_response_iss_parameter_supported"`
+	}
+	if err := found.Claims(&more); err != nil {
+		return nil, invalid("discovery: %s", short(err))
+	}
+	m := &metadata{endpoint: found.Endpoint(), namesItself: more.Iss, keys: oidc.NewRemoteKeySet(ctx, more.KeySet), readAt: p.cfg.Now()}
+	for name, address := range map[string]string{
+		"authorization_endpoint": m.endpoint.AuthURL, "token_endpoint": m.endpoint.TokenURL, "jwks_uri": more.KeySet,
+	} {
+		if err := p.checkAddress(address); err != nil {
+			return nil, invalid("discovery: %s: %w", name, err)
+		}
+	}
+	m.algorithms = []string{oidc.RS256} // every provider has it (OIDC Discovery section 3)
+	if len(more.Algorithms) > 0 {
+		m.algorithms = slices.DeleteFunc(slices.Clone(asymmetric), func(a string) bool { return !slices.Contains(more.Algorithms, a) })
+	}
+	if len(m.algorithms) == 0 {
+		return nil, invalid("discovery: the provider signs ID tokens only with algorithms that are not accepted here; let it use one of %q", asymmetric)
+	}
+	if m.endpoint.AuthStyle, err = p.authStyle(more.Methods); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// checkAddress refuses an address where the code, the secret or the keys would
+// be less safe than where the issuer is.
+func (p *Provider) checkAddress(address string) error {
+	u, err := url.Parse(address)
+	issuer, _ := url.Parse(p.cfg.Issuer)
+	switch {
+	case address == "":
+		return fmt.Errorf("missing")
+	case err != nil || u.Host == "" || u.Fragment != "" || u.User != nil:
+		return fmt.Errorf("not an absolute URL")
+	case u.Scheme == "https", u.Scheme == "http" && issuer != nil && issuer.Scheme == "http":
+		return nil
+	}
+	return fmt.Errorf("not https")
+}
+
+// authStyle is how we authenticate. It is never found out by trial: the second
+// trial would present the code a second time.
+func (p *Provider) authStyle(methods []string) (oauth2.AuthStyle, error) {
+	switch {
+	case p.cfg.ClientSecret == "":
+		return oauth2.AuthStyleInParams, nil // client_id alone
+	case len(methods) == 0, slices.Contains(methods, "client_secret_basic"):
+		return oauth2.AuthStyleInHeader, nil // the default (OIDC Discovery section 3)
+	case slices.Contains(methods, "client_secret_post"):
+		return oauth2.AuthStyleInParams, nil
+	}
+	return 0, invalid("discovery: the provider takes a client's secret neither by client_secret_basic nor by client_secret_post")
+}
+
+// short keeps a provider from filling the log by way of a library's error.
+func short(err error) string {
+	const most = 300
+	text := err.Error()
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	return text
+}

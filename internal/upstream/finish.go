@@ -1,0 +1,245 @@
+package upstream
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// An Answer is what the browser brings back, beside the state: the parameters
+// code, error and iss, each at most once, "" if absent.
+type Answer struct {
+	Code   string
+	Error  string
+	Issuer string
+}
+
+// An Identity is who the user is.
+type Identity struct {
+	Subject  string    // 1 to MaxSubject bytes of UTF-8 without control characters
+	AuthTime time.Time // when the provider authenticated the user; zero if it does not say
+	Name     string    // to be shown; "" if the provider gives none
+}
+
+// MaxSubject bounds a subject with its prefix, in bytes.
+const MaxSubject = 255
+
+// maxName bounds a name, in bytes. A longer one is left out: it is only shown.
+const maxName = 100
+
+// Finish redeems the code of a login that p began, and returns who the user is.
+func (p *Provider) Finish(ctx context.Context, a Answer, pending Pending) (Identity, error) {
+	m, err := p.metadata(ctx)
+	if err != nil {
+		return Identity{}, err
+	}
+	// RFC 9207 section 2.4, of errors as of codes: an answer from elsewhere
+	// would send this provider's code, and our secret, to another's endpoint.
+	switch {
+	case a.Issuer == "" && m.namesItself:
+		return Identity{}, invalid("the answer has no iss, which this provider always sends (RFC 9207)")
+	case a.Issuer != "" && a.Issuer != p.cfg.Issuer:
+		return Identity{}, invalid("the answer is another issuer's (RFC 9207)")
+	case a.Error != "":
+		return Identity{}, refusal("authorization endpoint", a.Error)
+	case a.Code == "":
+		return Identity{}, invalid("the answer has neither code nor error")
+	}
+	tokens, err := p.oauth2(m).Exchange(p.context(ctx), a.Code, oauth2.VerifierOption(pending.Verifier))
+	if err != nil {
+		return Identity{}, tokenError(err)
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	if raw == "" {
+		return Identity{}, invalid("token endpoint: no id_token")
+	}
+	token, err := p.verify(ctx, m, raw)
+	if err != nil {
+		return Identity{}, err
+	}
+	return p.identity(token, tokens.AccessToken, pending)
+}
+
+// refusal is what an error code of the provider means to us. Its description
+// is left out: it may repeat what was sent.
+func refusal(where, code string) error {
+	switch code {
+	case "access_denied":
+		return ErrDenied
+	case "login_required", "consent_required", "interaction_required", "account_selection_required":
+		return &InteractionRequired{oauth.ErrorCode(code)}
+	case string(oauth.TemporarilyUnavailable), string(oauth.ServerError):
+		return unavailable("%s: %s", where, code)
+	}
+	// The registered codes are of this form; the browser may bring anything.
+	known := len(code) <= 64 && !strings.ContainsFunc(code, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') })
+	if !known {
+		code = "an error of unknown form"
+	}
+	return invalid("%s: %s", where, code)
+}
+
+// tokenError keeps the body of the answer, which may hold tokens, out of the
+// error.
+func tokenError(err error) error {
+	var refused *oauth2.RetrieveError
+	switch {
+	case isFault(err):
+		return unavailable("token endpoint: %w", err)
+	case errors.As(err, &refused) && refused.ErrorCode != "":
+		return refusal(fmt.Sprintf("token endpoint answered %d", refused.Response.StatusCode), refused.ErrorCode)
+	case errors.As(err, &refused):
+		return invalid("token endpoint answered %d and no error of OAuth", refused.Response.StatusCode)
+	case errors.Is(err, errTooLarge):
+		return invalid("token endpoint: %w", errTooLarge)
+	}
+	return invalid("token endpoint: the answer cannot be read")
+}
+
+// notedKeys remembers why a signature could not be checked, which the verifier
+// passes on as text only.
+type notedKeys struct {
+	oidc.KeySet
+	err error
+}
+
+func (k *notedKeys) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
+	payload, err := k.KeySet.VerifySignature(ctx, jwt)
+	k.err = err
+	return payload, err
+}
+
+// verify checks signature, iss, aud and exp.
+func (p *Provider) verify(ctx context.Context, m *metadata, raw string) (*oidc.IDToken, error) {
+	keys := &notedKeys{KeySet: m.keys}
+	verifier := oidc.NewVerifier(p.cfg.Issuer, keys, &oidc.Config{ClientID: p.cfg.ClientID, SupportedSigningAlgs: m.algorithms, Now: p.cfg.Now})
+	token, err := verifier.Verify(ctx, raw)
+	switch {
+	case isFault(keys.err):
+		return nil, unavailable("keys: %w", keys.err)
+	case err != nil:
+		return nil, invalid("id_token: %s", short(err))
+	}
+	return token, nil
+}
+
+// identity checks what the library leaves to its caller, and reads the claims.
+func (p *Provider) identity(token *oidc.IDToken, accessToken string, pending Pending) (Identity, error) {
+	var claims map[string]json.RawMessage
+	if err := token.Claims(&claims); err != nil {
+		return Identity{}, invalid("id_token: %s", short(err))
+	}
+	now := p.cfg.Now()
+	party, err := text(claims, "azp")
+	switch {
+	case err != nil:
+		return Identity{}, err
+	case party != "" && party != p.cfg.ClientID, party == "" && len(token.Audience) > 1:
+		return Identity{}, invalid("id_token: made for another client (azp)")
+	case token.IssuedAt.After(now.Add(leeway)):
+		return Identity{}, invalid("id_token: iat is in the future; compare the clocks")
+	case pending.Nonce == "" || subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(pending.Nonce)) != 1:
+		return Identity{}, invalid("id_token: nonce is not that of this login")
+	}
+	if token.AccessTokenHash != "" {
+		if err := token.VerifyAccessToken(accessToken); err != nil {
+			return Identity{}, invalid("id_token: at_hash does not fit the access token")
+		}
+	}
+	var id Identity
+	if id.AuthTime, err = authTime(claims, now, pending.AuthenticatedAfter); err != nil {
+		return Identity{}, err
+	}
+	if id.Subject, err = p.subject(claims); err != nil {
+		return Identity{}, err
+	}
+	id.Name = name(claims)
+	return id, nil
+}
+
+// authTime is when the user was authenticated. It must be there, and recent,
+// if the login asked for that.
+func authTime(claims map[string]json.RawMessage, now, after time.Time) (time.Time, error) {
+	raw, said := claims["auth_time"]
+	if !said || string(raw) == "null" {
+		if !after.IsZero() {
+			return time.Time{}, invalid("id_token: no auth_time, which max_age and prompt=login require (OIDC Core section 2)")
+		}
+		return time.Time{}, nil
+	}
+	var seconds float64
+	if err := json.Unmarshal(raw, &seconds); err != nil || seconds <= 0 || seconds > 1<<40 {
+		return time.Time{}, invalid("id_token: auth_time is not a time in seconds")
+	}
+	at := time.Unix(int64(seconds), 0)
+	switch {
+	case at.After(now.Add(leeway)):
+		return time.Time{}, invalid("id_token: auth_time is in the future; compare the clocks")
+	case at.Before(after):
+		return time.Time{}, invalid("id_token: auth_time is too long ago: the provider has not made the user log in again")
+	case at.After(now):
+		at = now
+	}
+	return at, nil
+}
+
+// subject reads the claim that names the user.
+func (p *Provider) subject(claims map[string]json.RawMessage) (string, error) {
+	sub, err := text(claims, "sub")
+	if err != nil {
+		return "", err
+	}
+	if sub == "" {
+		return "", invalid("id_token: no sub")
+	}
+	claim := p.cfg.SubjectClaim
+	value, err := text(claims, claim)
+	switch {
+	case err != nil:
+		return "", err
+	case value == "":
+		return "", invalid("id_token: no claim %q, which login.upstream.subject_claim names; ask for the scope that brings it", claim)
+	case claim == "email" && string(claims["email_verified"]) != "true":
+		// Otherwise whoever types another's address at the provider is that other.
+		return "", invalid("id_token: email_verified is not true, and email names the user")
+	case strings.ContainsFunc(value, func(r rune) bool { return oauth.IsControl(r) || r == utf8.RuneError }):
+		// What is no UTF-8 has been replaced: two users would be one.
+		return "", invalid("id_token: claim %q holds control characters, or is not UTF-8", claim)
+	case len(p.cfg.SubjectPrefix)+len(value) > MaxSubject:
+		return "", invalid("id_token: claim %q is too long for a subject of at most %d bytes", claim, MaxSubject)
+	}
+	return p.cfg.SubjectPrefix + value, nil
+}
+
+// text is a claim that has to be a string if it is there: a number, say, could
+// be spelt in several ways.
+func text(claims map[string]json.RawMessage, name string) (string, error) {
+	raw, there := claims[name]
+	if !there || string(raw) == "null" {
+		return "", nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", invalid("id_token: claim %q is not a string", name)
+	}
+	return s, nil
+}
+
+// name is what the user is called, if that can be shown.
+func name(claims map[string]json.RawMessage) string {
+	s, err := text(claims, "name")
+	if err != nil || len(s) > maxName || strings.ContainsFunc(s, oauth.IsControl) {
+		return ""
+	}
+	return strings.TrimSpace(s)
+}

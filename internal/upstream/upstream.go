@@ -1,0 +1,183 @@
+// Package upstream logs users in at an OpenID Connect provider that somebody
+// else runs (login.mode upstream): it sends the browser there, redeems the code
+// that comes back, and believes an ID token only when every check of OpenID
+// Connect Core section 3.1.3.7 holds. It knows nothing of our own clients,
+// sessions and pages; the only thing that leaves it is who the user is.
+package upstream
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// A Config says which provider, and who we are there.
+type Config struct {
+	Issuer       string // the provider's issuer identifier, character by character
+	ClientID     string
+	ClientSecret oauth.Secret // "" for a public client
+	Scopes       []string     // openid is added if absent
+	// SubjectClaim is the claim of the ID token that becomes the subject: "sub"
+	// by default, the only one that a provider promises never to give to
+	// somebody else (OIDC Core section 5.7).
+	SubjectClaim string
+	// SubjectPrefix is put before it, so that subjects of this provider are
+	// not mistaken for those of another.
+	SubjectPrefix string
+	RedirectURL   string
+	// HTTP's transport carries the requests; nil for the default one.
+	// Redirects are never followed.
+	HTTP *http.Client
+	Now  func() time.Time
+}
+
+// A Provider is an OpenID Connect provider. It is safe for concurrent use, and
+// may be made while the provider is down: what it says of itself is read when
+// it is first needed.
+type Provider struct {
+	cfg    Config
+	client *http.Client
+
+	mu        sync.Mutex
+	found     *metadata  // nil until discovery has succeeded once
+	searching *discovery // nil if none is under way
+}
+
+// New makes a Provider.
+func New(cfg Config) *Provider {
+	if cfg.SubjectClaim == "" {
+		cfg.SubjectClaim = "sub"
+	}
+	scopes := []string{oidc.ScopeOpenID}
+	for _, s := range cfg.Scopes {
+		if s != oidc.ScopeOpenID {
+			scopes = append(scopes, s)
+		}
+	}
+	cfg.Scopes = scopes
+	if cfg.Now == nil {
+		panic("upstream: no clock") // a mistake of the wiring
+	}
+	next := http.DefaultTransport
+	if cfg.HTTP != nil && cfg.HTTP.Transport != nil {
+		next = cfg.HTTP.Transport
+	}
+	return &Provider{cfg: cfg, client: &http.Client{
+		Transport: transport{next},
+		// Some redirects repeat the body, which holds the code and the secret.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Errors of Begin and Finish. What they wrap is for the log, and holds neither
+// codes nor tokens.
+var (
+	// ErrDenied: the user, or the provider for the user, said no.
+	ErrDenied = errors.New("denied at the upstream provider")
+	// ErrUnavailable: the provider cannot be reached or cannot answer. The same
+	// login may succeed later, from its beginning: the code is spent.
+	ErrUnavailable = errors.New("upstream provider unavailable")
+	// ErrInvalid: what the provider sent cannot be trusted, or cannot be used.
+	ErrInvalid = errors.New("upstream provider's answer not accepted")
+)
+
+// InteractionRequired is the error of a provider that would have to ask the
+// user something and was told not to (OIDC Core section 3.1.2.6).
+type InteractionRequired struct{ Code oauth.ErrorCode }
+
+func (e *InteractionRequired) Error() string { return "upstream provider answered " + string(e.Code) }
+
+func unavailable(format string, a ...any) error {
+	return fmt.Errorf("%w: %w", ErrUnavailable, fmt.Errorf(format, a...))
+}
+
+func invalid(format string, a ...any) error {
+	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, a...))
+}
+
+// A Request is what is passed on of an authorization request.
+type Request struct {
+	State     string // compared by the caller when the browser is back
+	LoginHint string
+	UILocales string
+	MaxAge    *int // seconds since the user was last authenticated, at most
+	// ForceLogin makes the user log in now. The provider must prove it by
+	// auth_time: the browser's owner can take the wish out of the URL.
+	ForceLogin    bool
+	SelectAccount bool
+}
+
+// Pending is a login that has begun. All but the URL is needed to finish it,
+// and kept where the browser cannot read it.
+type Pending struct {
+	URL      string `json:"-"` // where the browser goes
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"` // PKCE (RFC 7636)
+	// AuthenticatedAfter is the earliest auth_time that will do; zero for any,
+	// and for none.
+	AuthenticatedAfter time.Time `json:"authenticated_after,omitzero"`
+}
+
+// leeway is how far apart the provider's clock and ours may be.
+const leeway = 30 * time.Second
+
+// Begin makes the URL that sends the browser to the provider.
+func (p *Provider) Begin(ctx context.Context, r Request) (Pending, error) {
+	m, err := p.metadata(ctx)
+	if err != nil {
+		return Pending{}, err
+	}
+	pending := Pending{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
+	options := []oauth2.AuthCodeOption{oidc.Nonce(pending.Nonce), oauth2.S256ChallengeOption(pending.Verifier)}
+	add := func(name, value string) {
+		if value != "" {
+			options = append(options, oauth2.SetAuthURLParam(name, value))
+		}
+	}
+	add("login_hint", r.LoginHint)
+	add("ui_locales", r.UILocales)
+	var prompt []string
+	if r.ForceLogin {
+		// A max_age obliges the provider to say auth_time (OIDC Core section
+		// 2), and one of 0 means what prompt=login means.
+		prompt = append(prompt, "login")
+		r.MaxAge = new(int)
+	}
+	if r.SelectAccount {
+		prompt = append(prompt, "select_account")
+	}
+	add("prompt", strings.Join(prompt, " "))
+	if r.MaxAge != nil {
+		add("max_age", strconv.Itoa(*r.MaxAge))
+		// From now on, and not from the end of the login: the user may take
+		// time over what the provider asks after the password.
+		age := time.Duration(min(*r.MaxAge, math.MaxInt32)) * time.Second
+		pending.AuthenticatedAfter = p.cfg.Now().Add(-age - leeway)
+	}
+	pending.URL = p.oauth2(m).AuthCodeURL(r.State, options...)
+	return pending, nil
+}
+
+func (p *Provider) oauth2(m *metadata) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: p.cfg.ClientID, ClientSecret: string(p.cfg.ClientSecret), Endpoint: m.endpoint,
+		RedirectURL: p.cfg.RedirectURL, Scopes: p.cfg.Scopes,
+	}
+}
+
+// context carries the client to the two libraries.
+func (p *Provider) context(ctx context.Context) context.Context {
+	return oidc.ClientContext(ctx, p.client)
+}
