@@ -34,6 +34,7 @@ var (
 	errOtherGrant  = &fault{"answer: the pair belongs to another grant"}
 	errInactive    = &fault{"answer: the token is not active"}
 	errSize        = &fault{"answer: not of the expected size"}
+	errNoCode      = &fault{"answer: no redirect with a code"}
 )
 
 // parse reads a body. Nearly every answer is a flat object of plain strings
@@ -211,6 +212,17 @@ func aliveJSON(r *response) error {
 func aliveEmpty(r *response) error {
 	if len(r.body) != 0 {
 		return errSize
+	}
+	return nil
+}
+
+// codeAt checks that a browser is sent to the client with a code.
+func codeAt(r *response, redirectURI string) error {
+	if r.status != 303 {
+		return &fault{fmt.Sprintf("status %d", r.status)}
+	}
+	if !bytes.HasPrefix(r.location, []byte(redirectURI+"?code="+keys.CodePrefix)) {
+		return errNoCode
 	}
 	return nil
 }

@@ -102,6 +102,8 @@ type response struct {
 	json   bool // Content-Type is application/json
 	close  bool // the server ends the connection after it
 	body   []byte
+	// location is the header of that name, overwritten by the next.
+	location []byte
 }
 
 // maxBody bounds the body of an answer.
@@ -113,7 +115,7 @@ var errMalformed = errors.New("malformed HTTP response")
 // and 304 has a body (RFC 9112 section 6.3); one that ends with the connection
 // is not understood.
 func (r *response) read(in *bufio.Reader) error {
-	*r = response{body: r.body[:0]}
+	*r = response{body: r.body[:0], location: r.location[:0]}
 	line, err := readLine(in)
 	if err != nil {
 		return err
@@ -147,6 +149,8 @@ func (r *response) read(in *bufio.Reader) error {
 		case is(name, "Content-Type"):
 			media, _, _ := bytes.Cut(value, []byte(";"))
 			r.json = is(bytes.TrimSpace(media), "application/json")
+		case is(name, "Location"):
+			r.location = append(r.location, value...)
 		case is(name, "Connection"):
 			r.close = is(value, "close")
 		}

@@ -31,6 +31,11 @@ const (
 	// the Target's endpoint is the one that looks at them.
 	Introspect Operation = "introspect"
 	Verify     Operation = "verify" // as a proxy does, with the token in a header
+
+	// Authorize asks for a code as a browser does whose user is signed in and
+	// has agreed before. Chains are session cookies, and the Target's endpoint
+	// is the request's whole address.
+	Authorize Operation = "authorize"
 )
 
 // Operations lists those of a token endpoint.
@@ -284,6 +289,8 @@ func newRun(l *Load) (*run, error) {
 		r.form = []byte(credentials + "&token=")
 	case Verify:
 		r.head = []byte("GET " + common + "Authorization: Bearer ")
+	case Authorize:
+		r.head = []byte("GET " + common + "Cookie: __Host-mintage_session=")
 	default:
 		r.form = []byte("grant_type=refresh_token&" + credentials + "&refresh_token=")
 	}

@@ -102,7 +102,7 @@ func (w *worker) work(ctx context.Context) {
 
 // build writes the request that carries a code or a token.
 func (w *worker) build(credential []byte) {
-	if w.Operation == Verify {
+	if w.Operation == Verify || w.Operation == Authorize {
 		w.request = append(append(append(w.request[:0], w.head...), credential...), "\r\n\r\n"...)
 		return
 	}
@@ -144,6 +144,9 @@ func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error
 	if w.resp.close || w.Operation == Connect {
 		w.disconnect()
 	}
+	if w.Operation == Authorize {
+		return codeAt(&w.resp, w.Target.RedirectURI)
+	}
 	if w.Target.FixedBody == 0 && w.resp.status == 200 {
 		switch w.Operation {
 		case Introspect:
@@ -170,7 +173,7 @@ func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error
 func (w *worker) goOn(err error) {
 	c := w.chains
 	switch {
-	case w.Target.FixedBody != 0, w.resp.status == 200 && (w.Operation == Introspect || w.Operation == Verify):
+	case w.Target.FixedBody != 0, err == nil && (w.Operation == Introspect || w.Operation == Verify || w.Operation == Authorize):
 		c.next++
 	case w.resp.status == 200 && len(w.answer.refresh) > 0:
 		c.tokens[c.next] = append(c.tokens[c.next][:0], w.answer.refresh...)

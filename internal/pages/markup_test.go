@@ -164,8 +164,8 @@ func TestFormsSendTheirFields(t *testing.T) {
 		{pages.Login{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=login", "username", "password", "action=cancel"}},
 		{pages.SecondFactor{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=second_factor", "code", "action=cancel"}},
 		{pages.Account{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=account", "action=continue", "action=switch", "action=cancel"}},
-		{pages.Consent{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=consent", "decision=deny", "decision=allow"}},
-		{pages.Consent{Interaction: "I", Remember: true}, "/oauth2/interaction", []string{"id=I", "step=consent", "remember=yes", "decision=deny", "decision=allow"}},
+		{pages.Consent{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=consent", "decision=deny", "decision=allow", "action=switch"}},
+		{pages.Consent{Interaction: "I", Remember: true}, "/oauth2/interaction", []string{"id=I", "step=consent", "remember=yes", "decision=deny", "decision=allow", "action=switch"}},
 		{pages.Connections{Items: []pages.Connection{{ClientID: "C", Client: "x"}}}, "/account/connections", []string{"client_id=C"}},
 		{pages.Logout{}, "/account/logout", nil},
 	} {
@@ -259,7 +259,7 @@ func TestConsentSaysWhoAsksWhoAnswersAndForWhat(t *testing.T) {
 			t.Errorf("the page does not say %q: %s", want, text)
 		}
 	}
-	if buttons := elements(root, "button"); len(buttons) != 2 || textOf(buttons[0]) != "Deny" || textOf(buttons[1]) != "Allow" {
+	if buttons := elements(root, "button"); len(buttons) != 3 || textOf(buttons[0]) != "Deny" || textOf(buttons[1]) != "Allow" {
 		t.Error("the first button, which the Enter key presses, is not the one that denies")
 	}
 }

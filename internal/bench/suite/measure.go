@@ -24,17 +24,18 @@ const (
 	large       = "large"
 	introspect  = "introspect"
 	verify      = "verify"
+	authorized  = "authorize"
 	bareSigning = "bare-signing"
 	jwt         = "jwt"
 	bareConnect = "bare-connect"
 	connect     = "connect"
 )
 
-var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, bareSigning, jwt, code, large, bareConnect, connect}
+var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, authorized, bareSigning, jwt, code, large, bareConnect, connect}
 
 // yardstick is what each measurement is compared with.
 var yardstick = map[string]string{
-	refresh: bareRefresh, code: bareRefresh, large: bareRefresh, introspect: bareRefresh, verify: bareRefresh,
+	refresh: bareRefresh, code: bareRefresh, large: bareRefresh, introspect: bareRefresh, verify: bareRefresh, authorized: bareRefresh,
 	jwt: bareSigning, connect: bareConnect,
 }
 
@@ -137,6 +138,12 @@ func (s *suite) prepare(ctx context.Context) (err error) {
 	wants := func(name string) bool { return slices.Contains(s.wanted(), name) }
 	if s.small, err = s.host(ctx, "small", smallGrants, ""); err != nil {
 		return err
+	}
+	if wants(authorized) {
+		note("signing in %s users", thousands(smallGrants))
+		if err := s.small.data.signIn(ctx, smallGrants); err != nil {
+			return err
+		}
 	}
 	body, err := s.sample(ctx)
 	if err != nil {
@@ -241,6 +248,10 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 		}
 		l.Operation, l.Chains = bench.Operation(name), bench.Split(tokens, s.connections)
 		l.Target.Endpoint = strings.Replace(l.Target.Endpoint, "/access_token?", "/"+name+"?", 1)
+	}
+	if name == authorized {
+		l.Operation, l.Chains = bench.Authorize, bench.Split(h.data.sessions, s.connections)
+		l.Target.Endpoint = strings.Replace(l.Target.Endpoint, "/access_token?", "/authorize?", 1) + "&" + h.data.request()
 	}
 	r, err := h.load(ctx, l)
 	if err == nil && name == code {

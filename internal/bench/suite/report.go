@@ -82,6 +82,8 @@ func (r *report) title(name string) string {
 		return "introspection, opaque access token"
 	case verify:
 		return "verification for a proxy, opaque access token"
+	case authorized:
+		return "authorization, signed in and agreed before"
 	case bareSigning:
 		return "bare handler and one ES256 signature"
 	case jwt:

@@ -35,7 +35,9 @@ type dataset struct {
 	clientID string
 	secret   string
 	ring     *keys.Ring
+	kek      *keys.KEK
 	tokens   []string // the refresh token of each grant
+	sessions []string // cookies of users who have agreed
 }
 
 // makeDataset makes a data directory with n grants, as they would be had they
@@ -74,7 +76,7 @@ func makeDataset(ctx context.Context, dir string, n int, format store.TokenForma
 	if err := st.CreateClient(ctx, client); err != nil {
 		return nil, err
 	}
-	d := &dataset{dir: dir, clientID: client.ID, secret: string(secret), ring: view.Ring, tokens: make([]string, n)}
+	d := &dataset{dir: dir, clientID: client.ID, secret: string(secret), ring: view.Ring, kek: kek, tokens: make([]string, n)}
 	return d, d.makeGrants(ctx, st, policy)
 }
 

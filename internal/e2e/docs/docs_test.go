@@ -138,6 +138,7 @@ func TestBlocksThatAreNotRunNameRealCommands(t *testing.T) {
 			}
 			for line := range strings.SplitSeq(strings.ReplaceAll(s.text, "\\\n", " "), "\n") {
 				line, _, _ = strings.Cut(line, "#")
+				line, _, _ = strings.Cut(line, " | ")
 				args, ours := strings.CutPrefix(strings.TrimSpace(line), "mintage ")
 				if !ours {
 					continue

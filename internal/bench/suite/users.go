@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// challenge is of RFC 7636 appendix B.
+const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+
+// request is the query of the authorization request that the users have agreed
+// to.
+func (d *dataset) request() string {
+	return url.Values{
+		"response_type": {"code"}, "client_id": {d.clientID}, "redirect_uri": {callback}, "scope": {scope}, "state": {"af0ifjsldkj"},
+		"code_challenge": {challenge}, "code_challenge_method": {"S256"},
+	}.Encode()
+}
+
+// signIn makes n users, each with a browser that is signed in, and lets them
+// agree to what the client asks for. The use cases do it, beside the server
+// that runs on the store.
+func (d *dataset) signIn(ctx context.Context, n int) (err error) {
+	st, err := sqlite.Open(ctx, d.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	log := slog.New(slog.DiscardHandler)
+	directory, err := issuer.OpenDirectory(ctx, st, d.kek, keys.Schedule{}, log, time.Now)
+	if err != nil {
+		return err
+	}
+	front := &authorize.Authorizer{
+		Issuer: issuer.New(issuer.Issuer{
+			Realm: realm, ID: "https://benchmark.example", Store: st, Directory: directory, CodeLifetime: time.Minute, Now: time.Now, Log: log,
+		}),
+		InteractionLifetime: time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
+		Alive: func(context.Context, string, grant.Instant) error { return nil },
+	}
+	d.sessions = make([]string, n)
+	failed := make([]error, 64)
+	var wg sync.WaitGroup
+	for worker := range failed {
+		wg.Go(func() {
+			for i := worker; i < n && failed[worker] == nil; i += len(failed) {
+				d.sessions[i], failed[worker] = d.signInOne(ctx, st, front, fmt.Sprintf("user-%08d-of-this-benchmark-%08d", i, i))
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+func (d *dataset) signInOne(ctx context.Context, st store.Store, front *authorize.Authorizer, name string) (session string, err error) {
+	now := grant.At(time.Now())
+	user := account.User{Realm: realm, Username: name, Subject: name, State: account.Enabled, CreatedAt: now, UpdatedAt: now, Version: 1}
+	if err := account.Put(ctx, st, user, nil); err != nil {
+		return "", err
+	}
+	v := authorize.Visitor{Browser: authorize.NewBrowser()}
+	request := oauth.AuthorizationRequest{ClientID: d.clientID, RedirectURI: callback, Scope: scope, Challenge: challenge}
+	stage, err := front.Authorize(ctx, request, v)
+	if err != nil {
+		return "", err
+	}
+	if v.Session, err = front.SignIn(ctx, stage.Interaction, authorize.Identity{Subject: name, Username: name}, v); err != nil {
+		return "", err
+	}
+	_, err = front.Allow(ctx, stage.Interaction, v, true)
+	return v.Session, err
+}
