@@ -292,8 +292,11 @@ func (c *client) forget(w http.ResponseWriter, r *http.Request, s *session) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
+// context is that of a token request. It goes on when the browser has gone away,
+// after a second click for example: the code and the refresh token are used up
+// by then, and the new tokens must not be lost.
 func (c *client) context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, oauth2.HTTPClient, c.http)
+	return context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, c.http)
 }
 
 // explain is an error of the token endpoint without the body of the answer.

@@ -56,6 +56,8 @@ var (
 	ErrClientChanged = errors.New("client changed")
 	// ErrCrowded means that too many interactions are under way.
 	ErrCrowded = errors.New("too many interactions")
+	// ErrLimited means that this visitor may begin no interaction now.
+	ErrLimited = errors.New("too many interactions of one address")
 )
 
 // A ClientError is an error that the client is to hear, at a redirect URI that
@@ -83,6 +85,9 @@ func (e *ClientError) Unwrap() error { return e.Cause }
 type Visitor struct {
 	Browser string // content of the browser's cookie
 	Session string // content of the session's cookie
+	// Limited says that no interaction may begin: its address has begun too
+	// many.
+	Limited bool
 }
 
 // A Stage is where a request of a client, or an interaction, has got to: URL is
@@ -225,7 +230,11 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 		who := st.Session.Identity
 		it.Identity = &who
 	}
-	if err := a.begin(ctx, it, v.Browser); err != nil {
+	err := a.begin(ctx, it, v)
+	switch {
+	case errors.Is(err, ErrLimited):
+		return st, err
+	case err != nil:
 		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)
 	}
 	st.Interaction = it

@@ -62,7 +62,7 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 	}
 	for clientID := range cs.Of {
 		have, ok := a.living(view, cs, s.Subject, clientID)
-		if ok && (have.Remembered || of[clientID] != nil) {
+		if ok && (have.Remembered != "" || of[clientID] != nil) {
 			c := connection(clientID, have.At)
 			c.Scope = union(c.Scope, have.Scope)
 		}
@@ -89,6 +89,23 @@ func union(x, y oauth.Scope) oauth.Scope {
 	return both
 }
 
+// connected reports whether a name can be that of a client that has something
+// from the subject. Every node keeps a cutoff in memory: none is made for names
+// that a user has thought up.
+func (a *Authorizer) connected(ctx context.Context, view *issuer.View, cs consents, subject, clientID string) (bool, error) {
+	if _, ok := cs.Of[clientID]; ok {
+		return true, nil
+	}
+	if _, ok := view.Client(a.Issuer.Realm, clientID); ok {
+		return true, nil
+	}
+	grants, err := a.Issuer.Store.Grants(ctx, store.GrantFilter{Realm: a.Issuer.Realm, Subject: subject, ClientID: clientID, Limit: 1})
+	if err != nil {
+		return false, unavailable(err)
+	}
+	return len(grants) > 0, nil
+}
+
 // Disconnect ends what a client has from the user of a session: its grants, the
 // codes that it has not redeemed, and the consent.
 func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string, from issuer.Origin) error {
@@ -99,6 +116,9 @@ func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string
 		}
 		cs, err := a.consents(ctx, s.Subject)
 		if err != nil {
+			return err
+		}
+		if there, err := a.connected(ctx, view, cs, s.Subject, clientID); !there {
 			return err
 		}
 		delete(cs.Of, clientID)

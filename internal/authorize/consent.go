@@ -12,12 +12,12 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Consent is what a subject has agreed to for one client. Remembered says
+// A Consent is what a subject has agreed to for one client. Remembered is what
 // that it need not be asked again; it is shown as known in any case.
 type Consent struct {
 	Scope      oauth.Scope   `json:"scope"`
 	At         grant.Instant `json:"at"`
-	Remembered bool          `json:"remembered,omitempty"`
+	Remembered oauth.Scope   `json:"remembered,omitempty"`
 }
 
 // consents are all of one subject, by client: one document.
@@ -72,14 +72,16 @@ func (a *Authorizer) recordConsent(ctx context.Context, view *issuer.View, subje
 		if err != nil {
 			return err
 		}
-		scope := d.Scope
-		if have, ok := a.living(view, cs, subject, clientID); ok {
-			// All that was agreed to, unless it has grown beyond any request.
-			if both, err := oauth.ParseScope(string(have.Scope) + " " + string(d.Scope)); err == nil {
-				scope = both
-			}
+		have, ok := a.living(view, cs, subject, clientID)
+		if !ok {
+			have = Consent{}
 		}
-		cs.Of[clientID] = Consent{Scope: scope, At: d.AuthorizedAt, Remembered: d.Remember}
+		// Only what was on the page is remembered, or no longer so.
+		remembered := have.Remembered.Without(d.Scope)
+		if d.Remember {
+			remembered = union(d.Scope, have.Remembered)
+		}
+		cs.Of[clientID] = Consent{Scope: union(d.Scope, have.Scope), Remembered: remembered, At: d.AuthorizedAt}
 		doc, err := cs.document()
 		if err != nil {
 			return err
@@ -111,7 +113,7 @@ func (a *Authorizer) needsConsent(ctx context.Context, view *issuer.View, st *St
 		return true, nil
 	}
 	st.Known = st.Asked.Common(have.Scope)
-	return r.Prompt.Consent || !have.Remembered || !st.Remember || !have.Scope.Covers(st.Asked), nil
+	return r.Prompt.Consent || !st.Remember || !have.Remembered.Covers(st.Asked), nil
 }
 
 // unassured reports whether any program of the user's machine could have made

@@ -72,12 +72,15 @@ func newID() string {
 func NewBrowser() string { return newID() }
 
 // begin stores a new interaction of a browser.
-func (a *Authorizer) begin(ctx context.Context, it *Interaction, browser string) error {
+func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor) error {
 	now := a.now()
+	if v.Limited {
+		return ErrLimited
+	}
 	if !a.pending.add(now, a.InteractionLifetime.Milliseconds()) {
 		return ErrCrowded
 	}
-	it.ID, it.Browser = newID(), sha256.Sum256([]byte(browser))
+	it.ID, it.Browser = newID(), sha256.Sum256([]byte(v.Browser))
 	it.CreatedAt, it.ExpiresAt = now, now.Add(a.InteractionLifetime)
 	return a.put(ctx, it)
 }
@@ -85,7 +88,7 @@ func (a *Authorizer) begin(ctx context.Context, it *Interaction, browser string)
 // BeginAccount begins the login of somebody who wants to see the account pages.
 func (a *Authorizer) BeginAccount(ctx context.Context, v Visitor) (*Interaction, error) {
 	it := &Interaction{Step: StepLogin}
-	return it, a.begin(ctx, it, v.Browser)
+	return it, a.begin(ctx, it, v)
 }
 
 // put stores the next version of it.

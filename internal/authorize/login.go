@@ -36,15 +36,15 @@ func (a *Authorizer) PasswordStands(ctx context.Context, it *Interaction) error 
 	return a.Alive(ctx, it.Username, it.PasswordAt)
 }
 
-// Restart goes back to the first step of the login: for another user, or after
-// too many wrong codes.
-func (a *Authorizer) Restart(ctx context.Context, it *Interaction) error {
+// Restart goes back to the first step of the login. With another, it is for
+// another user, and who is signed in elsewhere does not do.
+func (a *Authorizer) Restart(ctx context.Context, it *Interaction, another bool) error {
 	return a.change(ctx, it, func(it *Interaction) error {
 		if it.Decision != nil {
 			return ErrAnswered
 		}
 		it.Step, it.Username, it.Identity, it.Login = StepLogin, "", nil, nil
-		it.Fresh = true
+		it.Fresh = it.Fresh || another
 		return nil
 	})
 }
@@ -55,6 +55,9 @@ func (a *Authorizer) Restart(ctx context.Context, it *Interaction) error {
 func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, v Visitor) (cookie string, err error) {
 	if who.AuthTime == 0 {
 		who.AuthTime = a.now()
+	}
+	if who.Name == "" && who.Username == "" {
+		who.Name = who.Subject // better than nobody: users see whose answer they give
 	}
 	if err := a.identify(ctx, it, who); err != nil {
 		return "", err

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -48,20 +49,22 @@ var keySchedule = keys.Schedule{
 // A deployment is a whole server on a store of its own, with a clock that
 // tests set, reached over TLS.
 type deployment struct {
-	t         *testing.T
-	dir       string
-	address   string
-	store     store.Store // as the server sees it, faults and all
-	sqlite    *sqlite.Store
-	directory *issuer.Directory
-	issuer    *issuer.Issuer
-	log       *lockedBuffer
-	roots     *x509.CertPool
-	plain     bool
-	kept      *http.Client
-	ended     func(func()) // runs something at the end of the test
-	clock     atomic.Int64 // milliseconds since 1970; it stands still
-	a, b      client
+	t          *testing.T
+	dir        string
+	address    string
+	store      store.Store // as the server sees it, faults and all
+	sqlite     *sqlite.Store
+	kek        *keys.KEK
+	directory  *issuer.Directory
+	issuer     *issuer.Issuer
+	authorizer *authorize.Authorizer
+	log        *lockedBuffer
+	roots      *x509.CertPool
+	plain      bool
+	kept       *http.Client
+	ended      func(func()) // runs something at the end of the test
+	clock      atomic.Int64 // milliseconds since 1970; it stands still
+	a, b       client
 }
 
 // options are what a test can choose about its deployment.
@@ -73,6 +76,8 @@ type options struct {
 	tune              func(*http.Server)
 	monotonic         func() time.Time // of the directory
 	alone             bool             // not beside other tests
+	front             bool             // with an authorization endpoint
+	tuneFront         func(*server.Front)
 }
 
 // A client is a registration and its secret.
@@ -108,11 +113,10 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	if o.wrap != nil {
 		d.store = o.wrap(d.sqlite)
 	}
-	kek, err := keys.ParseKEK(keys.NewKEKText())
-	if err != nil {
+	if d.kek, err = keys.ParseKEK(keys.NewKEKText()); err != nil {
 		t.Fatal(err)
 	}
-	if d.directory, err = issuer.OpenDirectory(t.Context(), d.store, kek, keySchedule, log, o.monotonic); err != nil {
+	if d.directory, err = issuer.OpenDirectory(t.Context(), d.store, d.kek, keySchedule, log, o.monotonic); err != nil {
 		t.Fatal(err)
 	}
 	d.issuer = issuer.New(issuer.Issuer{
@@ -125,6 +129,12 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 		RevocationsMaxAge: def.RevocationsMaxAge.Std(),
 		Now:               d.now, Log: log,
 	})
+	if o.front {
+		o.Front = d.newFront()
+		if o.tuneFront != nil {
+			o.tuneFront(o.Front)
+		}
+	}
 	background, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { d.directory.Run(background) })

@@ -103,12 +103,19 @@ func (s Scope) Common(other Scope) Scope {
 	if s == other {
 		return s
 	}
-	var both []string
+	return s.filter(other, true)
+}
+
+// Without lists the tokens of s that are not in other, in the order of s.
+func (s Scope) Without(other Scope) Scope { return s.filter(other, false) }
+
+func (s Scope) filter(other Scope, in bool) Scope {
+	var list []string
 	have := other.Tokens()
 	for _, tok := range s.Tokens() {
-		if slices.Contains(have, tok) {
-			both = append(both, tok)
+		if slices.Contains(have, tok) == in {
+			list = append(list, tok)
 		}
 	}
-	return Scope(strings.Join(both, " "))
+	return Scope(strings.Join(list, " "))
 }

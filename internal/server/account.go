@@ -8,7 +8,6 @@ import (
 
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 )
 
@@ -67,9 +66,7 @@ func (s *Server) clientName(clientID string) string {
 
 // signInFirst begins a login that comes back to the account pages.
 func (s *Server) signInFirst(ctx context.Context, x *exchange, v authorize.Visitor) (answer, error) {
-	if !s.throttle.mayBegin(x.address) {
-		return answer{}, oauth.ErrTooManyRequests
-	}
+	v.Limited = !s.throttle.mayBegin(x.address)
 	if v.Browser == "" {
 		v.Browser = authorize.NewBrowser()
 		x.setCookie(browserCookie, v.Browser, 0)

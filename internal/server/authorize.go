@@ -53,9 +53,7 @@ func (s *Server) authorize(ctx context.Context, r *http.Request, x *exchange) (a
 		v.Browser = authorize.NewBrowser()
 		x.setCookie(browserCookie, v.Browser, 0)
 	}
-	if !s.throttle.mayBegin(x.address) {
-		return answer{}, oauth.ErrTooManyRequests
-	}
+	v.Limited = !s.throttle.mayBegin(x.address)
 	st, err := s.opt.Front.Authorizer.Authorize(ctx, req, v)
 	if st.Client != nil {
 		x.client = st.Client.Name

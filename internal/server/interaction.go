@@ -9,7 +9,6 @@ import (
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
-	"github.com/mintage/mintage/internal/upstream"
 )
 
 // interaction is the page on which a user is asked what is asked next: GET
@@ -49,7 +48,7 @@ func (s *Server) orSignIn(ctx context.Context, it *authorize.Interaction, a answ
 	if !errors.Is(err, authorize.ErrSignedOut) {
 		return a, err
 	}
-	return seeOther(s.interactionURL(it.ID)), s.opt.Front.Authorizer.Restart(ctx, it)
+	return seeOther(s.interactionURL(it.ID)), s.opt.Front.Authorizer.Restart(ctx, it, false)
 }
 
 // submitted is a form of one of our pages.
@@ -90,8 +89,6 @@ func (s *Server) showNext(ctx context.Context, r *http.Request, x *exchange, it 
 	switch {
 	case err != nil:
 		return answer{}, err
-	case login != nil && login.Identity == nil && it.OfAccount():
-		return answer{}, upstream.ErrDenied
 	case login != nil && login.Identity == nil && it.OfAccount():
 		return answer{}, errRejected
 	case login != nil && login.Identity == nil:
@@ -213,7 +210,7 @@ func (s *Server) take(ctx context.Context, r *http.Request, x *exchange, it *aut
 	case step != it.Step:
 		return again, nil
 	case p["action"] == "switch":
-		return again, a.Restart(ctx, it)
+		return again, a.Restart(ctx, it, true)
 	case step == authorize.StepAccount && p["action"] == "continue":
 		return again, a.Keep(ctx, it, v)
 	case step == authorize.StepLogin && s.opt.Front.Users != nil:

@@ -48,6 +48,8 @@ func (s *Server) pageProblem(err error) (status int, key pages.MessageKey, code 
 		return http.StatusForbidden, pages.Rejected, ""
 	case errors.Is(err, upstream.ErrInvalid), errors.Is(err, upstream.ErrUnavailable):
 		return http.StatusBadGateway, pages.UpstreamFailed, ""
+	case errors.Is(err, authorize.ErrLimited):
+		return http.StatusTooManyRequests, pages.TooMany, ""
 	case errors.Is(err, authorize.ErrCrowded), errors.Is(err, issuer.ErrUnavailable),
 		errors.Is(err, account.ErrUnavailable), errors.Is(err, store.ErrBusy):
 		return http.StatusServiceUnavailable, pages.Unavailable, oauth.TemporarilyUnavailable

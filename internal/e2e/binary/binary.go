@@ -29,11 +29,14 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "mintage")
-	args := []string{"build", "-o", path}
+	// As a release is built, whatever the test is built with: with cgo beside
+	// it, the same sources would be compiled once more.
+	args, cgo := []string{"build", "-o", path}, "0"
 	if os.Getenv("E2E_RACE") != "" {
-		args = append(args, "-race")
+		args, cgo = append(args, "-race"), "1"
 	}
 	cmd := exec.Command("go", append(args, "github.com/mintage/mintage/cmd/mintage")...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)

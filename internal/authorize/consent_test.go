@@ -1,0 +1,211 @@
+package authorize
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// record notes a consent, as an allowed interaction does.
+func (h *house) record(subject, clientID string, scope oauth.Scope, remember bool) {
+	h.t.Helper()
+	d := Decision{Allow: true, Scope: scope, Remember: remember, AuthorizedAt: h.now()}
+	if err := h.recordConsent(h.t.Context(), h.view(), subject, clientID, d); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) recorded(subject, clientID string) Consent {
+	h.t.Helper()
+	cs, err := h.consents(h.t.Context(), subject)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return cs.Of[clientID]
+}
+
+func TestConsentsForgetTheOldestWhenFull(t *testing.T) {
+	cs := consents{Of: map[string]Consent{}, version: 6}
+	long := oauth.Scope(strings.Repeat("s", 800))
+	const many = 40
+	for i := range many {
+		cs.Of[fmt.Sprintf("client-%02d", i)] = Consent{Scope: long, At: grant.Instant(1000 + (i*7)%many)}
+	}
+	d, err := cs.document()
+	if err != nil || len(d.Body) > store.MaxDocument || d.Version != 7 || d.Kind != store.DocumentConsents || d.ExpiresAt != 0 {
+		t.Fatalf("%d bytes, version %d, %v", len(d.Body), d.Version, err)
+	}
+	var kept consents
+	if err := json.Unmarshal(d.Body, &kept); err != nil {
+		t.Fatal(err)
+	}
+	if len(kept.Of) < 10 || len(kept.Of) >= many || len(d.Body)+1000 < store.MaxDocument {
+		t.Errorf("%d of %d are kept in %d bytes", len(kept.Of), many, len(d.Body))
+	}
+	for id, c := range kept.Of {
+		if c.At < grant.Instant(1000+many-len(kept.Of)) {
+			t.Errorf("%s of %d is kept, and a later one is not", id, c.At)
+		}
+	}
+}
+
+func TestRecordConsentAddsToWhatWasAgreedTo(t *testing.T) {
+	h := newHouse(t)
+	h.record("alice", "shop", "a", true)
+	h.step(time.Second)
+	h.record("alice", "shop", "b a", true)
+	if c := h.recorded("alice", "shop"); !c.Scope.Covers("a b") || len(c.Scope.Tokens()) != 2 || !c.Remembered.Covers("a b") || c.At != h.now() {
+		t.Errorf("%+v", c)
+	}
+	h.record("alice", "bank", "c", false)
+	h.record("bob", "shop", "c", false)
+	if c := h.recorded("alice", "shop"); !c.Scope.Covers("a b") {
+		t.Errorf("another client's consent changes this one's: %+v", c)
+	}
+	// Agreed to without a tick: shown as known, and asked again.
+	h.record("alice", "shop", "c", false)
+	if c := h.recorded("alice", "shop"); !c.Scope.Covers("a b c") || !c.Remembered.Covers("a b") || c.Remembered.Covers("c") {
+		t.Errorf("%+v", c)
+	}
+	// Without the tick, what was on the page is asked again.
+	h.record("alice", "shop", "a", false)
+	if c := h.recorded("alice", "shop"); !c.Scope.Covers("a b c") || c.Remembered != "b" {
+		t.Errorf("%+v", c)
+	}
+	// With it, nothing is remembered that was not on the page.
+	h.record("alice", "shop", "c", true)
+	if c := h.recorded("alice", "shop"); !c.Scope.Covers("a b c") || !c.Remembered.Covers("b c") || c.Remembered.Covers("a") {
+		t.Errorf("%+v", c)
+	}
+	// What a cutoff has ended is not added to.
+	h.cutOff(store.Cutoff{Subject: "alice", ClientID: "shop"})
+	h.step(time.Second)
+	h.record("alice", "shop", "c", true)
+	if c := h.recorded("alice", "shop"); c.Scope != "c" {
+		t.Errorf("after a cutoff: %+v", c)
+	}
+	// A union that is too long for any request falls back to what was decided.
+	long := oauth.Scope(strings.Repeat("x", 200))
+	h.record("alice", "shop", long, true)
+	h.record("alice", "shop", oauth.Scope(strings.Repeat("y", 200)), true)
+	if c := h.recorded("alice", "shop"); !c.Scope.Covers(oauth.Scope(strings.Repeat("y", 200))) {
+		t.Errorf("the latest consent is lost among %d bytes", len(c.Scope))
+	}
+}
+
+// Two tabs that agree at the same time: both are recorded.
+func TestRecordConsentTogether(t *testing.T) {
+	h := newHouse(t)
+	h.record("alice", "shop", "a", true)
+	h.faulty.Inject(storetest.PutDocument, 1, storetest.Meanwhile(func() {
+		other := &Authorizer{Issuer: h.Issuer}
+		if err := other.recordConsent(t.Context(), h.view(), "alice", "bank", Decision{Scope: "b", AuthorizedAt: h.now()}); err != nil {
+			t.Error(err)
+		}
+	}))
+	h.record("alice", "shop", "c", true)
+	if a, b := h.recorded("alice", "shop"), h.recorded("alice", "bank"); !a.Scope.Covers("a c") || b.Scope != "b" {
+		t.Errorf("shop %+v, bank %+v", a, b)
+	}
+	h.faulty.Inject(storetest.PutDocument, 100, storetest.Conflicts)
+	if err := h.recordConsent(t.Context(), h.view(), "alice", "shop", Decision{Scope: "b"}); err == nil {
+		t.Error("a consent that is never stored is no error")
+	}
+	h.faulty.Heal()
+}
+
+// A consent that cannot be kept costs a question, and not the code.
+func TestAllowGoesOnIfTheConsentCannotBeKept(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	it := h.begin(asking(h.c), v, StepConsent)
+	h.faulty.Inject(storetest.PutDocument, 1, func(_ ctx, do func() error) error {
+		h.faulty.Inject(storetest.PutDocument, 1, storetest.Lost)
+		return do()
+	})
+	if _, err := h.redeem(h.code(h.Allow(t.Context(), it, v, true))); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(h.log.String(), "cannot remember a consent") {
+		t.Error("nobody is told")
+	}
+	h.begin(asking(h.c), v, StepConsent)
+}
+
+func TestConnectionsAndDisconnect(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	bank := h.client(issuer.Registration{ID: "bank", Name: "Bank"})
+	idle := h.client(issuer.Registration{ID: "idle", Name: "Idle"})
+	connect := func(c store.Client, remember bool, want oauth.Scope) string {
+		t.Helper()
+		it := h.begin(asking(c, scope(want)), v, StepConsent)
+		return h.code(h.Allow(t.Context(), it, v, remember))
+	}
+	first, err := h.redeem(connect(h.c, true, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.step(time.Minute)
+	connect(bank, true, "b") // remembered, and nothing redeemed
+	connect(idle, false, "c")
+	h.step(time.Minute)
+	waiting := h.code(h.Authorize(t.Context(), asking(h.c, scope("a")), v))
+	s, err := h.Session(t.Context(), v.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := h.Connections(t.Context(), s)
+	if err != nil || len(list) != 2 || list[0].ClientID != "bank" || list[1].ClientID != "shop" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if c := list[1]; c.Client == nil || c.Scope != "a" || c.Since != started || c.LastUsed == 0 || list[0].LastUsed != 0 || list[0].Scope != "b" {
+		t.Errorf("%+v and %+v", list[0], c)
+	}
+
+	if err := h.Disconnect(t.Context(), s, "shop", issuer.Origin{RequestID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Issuer.Refresh(t.Context(), &h.c, issuer.RefreshRequest{RefreshToken: first.RefreshToken}); err == nil {
+		t.Error("the refresh token of a disconnected client is good")
+	}
+	if _, err := h.redeem(waiting); err == nil {
+		t.Error("a code from before the disconnection is redeemed")
+	}
+	if list, err := h.Connections(t.Context(), s); err != nil || len(list) != 1 || list[0].ClientID != "bank" {
+		t.Errorf("left are %+v, %v", list, err)
+	}
+	it := h.begin(asking(h.c, scope("a")), v, StepConsent)
+	// Connected again at the same instant: it is not ended by what was before.
+	if _, err := h.redeem(h.code(h.Allow(t.Context(), it, v, true))); err != nil {
+		t.Errorf("connected again: %v", err)
+	}
+	events, err := h.engine.Events(t.Context(), "subject:alice", 10)
+	if err != nil || len(events) != 1 || events[0].Name != store.EventDisconnected || !strings.Contains(events[0].Detail, `"shop"`) {
+		t.Errorf("events %+v, %v", events, err)
+	}
+	// Others' are as they were.
+	if _, ok := h.living(h.view(), consents{Of: map[string]Consent{"shop": {At: started}}}, "bob", "shop"); !ok {
+		t.Error("another subject's consent has ended")
+	}
+	// A name that no client has leaves nothing behind.
+	h.faulty.Calls()
+	if err := h.Disconnect(t.Context(), s, "thought up", issuer.Origin{}); err != nil {
+		t.Error(err)
+	}
+	if calls := h.faulty.Calls(); calls[storetest.PutDocument] != 0 {
+		t.Errorf("calls %v", calls)
+	}
+	h.faulty.Inject(storetest.PutDocument, 1, storetest.Lost)
+	if err := h.Disconnect(t.Context(), s, "bank", issuer.Origin{}); err == nil {
+		t.Error("a disconnection that was not stored is no error")
+	}
+}

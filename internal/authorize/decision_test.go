@@ -1,0 +1,322 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// A user who is signed in and has agreed costs two reads and no write.
+func TestAuthorizeWithoutAskingWritesNothing(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	h.record("alice", "shop", "a b c", true)
+	h.faulty.Calls()
+	first := h.code(h.Authorize(t.Context(), asking(h.c), v))
+	calls := h.faulty.Calls()
+	if calls[storetest.Document] != 2 || len(calls) != 1 {
+		t.Errorf("calls %v, want two reads", calls)
+	}
+	// Two requests are two authorizations.
+	if second := h.code(h.Authorize(t.Context(), asking(h.c), v)); second == first {
+		t.Error("two requests have one code")
+	}
+}
+
+func TestAllowGivesOneCode(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	it := h.begin(asking(h.c), v, StepConsent)
+	const clicks = 6
+	stale := make([]*Interaction, clicks) // each request has read it before any decides
+	for i := range stale {
+		stale[i] = h.again(it, v)
+	}
+	var mu sync.Mutex
+	var answers []Stage
+	var faults []error
+	var group sync.WaitGroup
+	for _, it := range stale {
+		group.Go(func() {
+			st, err := h.Allow(t.Context(), it, v, true)
+			mu.Lock()
+			defer mu.Unlock()
+			answers, faults = append(answers, st), append(faults, err)
+		})
+	}
+	group.Wait()
+	codes := map[string]int{}
+	for i := range answers {
+		codes[h.code(answers[i], faults[i])]++
+	}
+	if len(codes) != 1 {
+		t.Fatalf("%d codes", len(codes))
+	}
+	h.step(30 * time.Second)
+	h.faulty.Calls()
+	again := h.code(h.Allow(t.Context(), h.again(it, v), v, true))
+	if calls := h.faulty.Calls(); codes[again] != clicks || calls[storetest.PutDocument] != 0 {
+		t.Errorf("later, the code is the same: %t; calls %v", codes[again] == clicks, calls)
+	}
+	if _, err := h.redeem(again); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Allow(t.Context(), h.again(it, v), v, true); err != ErrAnswered {
+		t.Errorf("after it was redeemed: %v", err)
+	}
+	if _, err := h.Proceed(t.Context(), h.again(it, v), v); err != ErrAnswered {
+		t.Errorf("looked at again: %v", err)
+	}
+}
+
+// The store cannot say whether it has written the decision: the next click
+// finds out, and gives the same code.
+func TestAllowWhoseAnswerIsLost(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	it := h.begin(asking(h.c), v, StepConsent)
+	h.faulty.Inject(storetest.PutDocument, 1, storetest.Unanswered)
+	if _, err := h.Allow(t.Context(), h.again(it, v), v, false); !errors.Is(err, issuer.ErrUnavailable) {
+		t.Fatalf("%v", err)
+	}
+	first := h.code(h.Allow(t.Context(), h.again(it, v), v, false))
+	if second := h.code(h.Allow(t.Context(), h.again(it, v), v, false)); second != first {
+		t.Error("another code")
+	}
+}
+
+// Between the reading of an interaction and the record of its decision,
+// another tab may have changed whose it is.
+func TestAllowOfWhatWasChangedMeanwhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(h *house, it *Interaction) error
+		want      error
+	}{
+		"begun again":       {func(h *house, it *Interaction) error { return h.Restart(h.t.Context(), it, true) }, ErrStep},
+		"another signed in": {func(h *house, it *Interaction) error { return h.identify(h.t.Context(), it, h.identity("bob")) }, ErrSwitched},
+		"denied": {func(h *house, it *Interaction) error {
+			_, err := h.Deny(h.t.Context(), it, h.signedIn("alice"), oauth.AccessDenied)
+			var said *ClientError
+			if errors.As(err, &said) {
+				return nil
+			}
+			return err
+		}, ErrAnswered},
+	} {
+		h := newHouse(t)
+		v := h.signedIn("alice")
+		it := h.begin(asking(h.c), v, StepConsent)
+		stale, other := h.again(it, v), h.again(it, v)
+		if err := c.meanwhile(h, other); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		st, err := h.Allow(t.Context(), stale, v, true)
+		if err != c.want || st.URL != "" {
+			t.Errorf("%s meanwhile: %v, sent on: %t; want %v", name, err, st.URL != "", c.want)
+		}
+		if got := h.recorded("alice", "shop"); got.At != 0 {
+			t.Errorf("%s: a consent is recorded that did not count", name)
+		}
+	}
+}
+
+// A session that has ended means to sign in again; one of another user is
+// somebody else's.
+func TestDecisionsNeedTheUserWhoSignedIn(t *testing.T) {
+	h := newHouse(t)
+	alice, bob := h.signedIn("alice"), h.signedIn("bob")
+	bob.Browser = alice.Browser
+	nobody := Visitor{Browser: alice.Browser}
+	it := h.begin(asking(h.c), alice, StepConsent)
+	for name, do := range map[string]func(v Visitor) error{
+		"allow": func(v Visitor) error { _, err := h.Allow(t.Context(), h.again(it, v), v, true); return err },
+		"deny": func(v Visitor) error {
+			_, err := h.Deny(t.Context(), h.again(it, v), v, oauth.AccessDenied)
+			return err
+		},
+		"look": func(v Visitor) error { _, err := h.Proceed(t.Context(), h.again(it, v), v); return err },
+	} {
+		if err := do(nobody); err != ErrSignedOut {
+			t.Errorf("%s when nobody is signed in: %v", name, err)
+		}
+		if err := do(bob); err != ErrSwitched {
+			t.Errorf("%s when another is: %v", name, err)
+		}
+	}
+	code := h.code(h.Allow(t.Context(), h.again(it, alice), alice, false))
+	if _, err := h.Allow(t.Context(), h.again(it, bob), bob, false); err != ErrSwitched {
+		t.Errorf("the code for another: %v", err)
+	}
+	if _, err := h.redeem(code); err != nil {
+		t.Error(err)
+	}
+	if err := h.Keep(t.Context(), h.begin(asking(h.c), someone(), StepLogin), nobody); err != ErrSignedOut {
+		t.Errorf("to keep nobody: %v", err)
+	}
+}
+
+// A login in another tab is as good as one in this, but not one that is too
+// old for the client, nor where the client asks for a new one.
+func TestProceedWithTheLoginOfAnotherTab(t *testing.T) {
+	h := newHouse(t)
+	for name, c := range map[string]struct {
+		request func(*oauth.AuthorizationRequest)
+		age     time.Duration
+		want    Step
+	}{
+		"plain":               {scope("a"), time.Hour, StepConsent},
+		"prompt=login":        {login, 0, StepLogin},
+		"select_account":      {func(r *oauth.AuthorizationRequest) { r.Prompt.SelectAccount = true }, 0, StepLogin},
+		"max_age, fresh":      {maxAge(60), time.Minute, StepConsent},
+		"max_age, and longer": {maxAge(60), time.Minute + time.Millisecond, StepLogin},
+	} {
+		v := someone()
+		it := h.begin(asking(h.c, c.request), v, StepLogin)
+		who := Identity{Subject: "alice", AuthTime: h.now().Add(-c.age)}
+		var err error
+		if v.Session, err = h.startSession(t.Context(), who, ""); err != nil {
+			t.Fatal(err)
+		}
+		st, err := h.Proceed(t.Context(), h.again(it, v), v)
+		if err != nil || st.Interaction.Step != c.want {
+			t.Errorf("%s: step %s, %v; want %s", name, st.Interaction.Step, err, c.want)
+		}
+	}
+}
+
+// Deny at any step, with the codes that RFC 6749 and OpenID Connect know.
+func TestDenyTellsTheClientOnceAndAgain(t *testing.T) {
+	h := newHouse(t)
+	v := someone()
+	for _, refusal := range refusals {
+		it := h.begin(asking(h.c), v, StepLogin)
+		for range 2 {
+			_, err := h.Deny(t.Context(), h.again(it, v), v, refusal.Code)
+			var client *ClientError
+			if !errors.As(err, &client) || client.Told.Code != refusal.Code || client.Told.Description != refusal.Description || !client.SignedIn {
+				t.Fatalf("%s: %v", refusal.Code, err)
+			}
+		}
+		if _, err := h.Proceed(t.Context(), h.again(it, v), v); told(t, err) != refusal.Code {
+			t.Errorf("looked at again: %v", err)
+		}
+		if err := h.Restart(t.Context(), h.again(it, v), true); err != ErrAnswered {
+			t.Errorf("begun again after the answer: %v", err)
+		}
+		if _, err := h.SignIn(t.Context(), h.again(it, v), h.identity("alice"), v); err != ErrAnswered {
+			t.Errorf("signed in after the answer: %v", err)
+		}
+	}
+}
+
+// A code whose grant a cutoff ends between the consent and its redemption.
+func TestCutoffBetweenConsentAndRedemption(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	it := h.begin(asking(h.c), v, StepConsent)
+	code := h.code(h.Allow(t.Context(), it, v, true))
+	h.cutOff(store.Cutoff{Subject: "alice"})
+	if _, err := h.redeem(code); err == nil {
+		t.Error("a code from before a cutoff is redeemed")
+	}
+	if _, err := h.Allow(t.Context(), h.again(it, v), v, true); err != ErrSignedOut {
+		t.Errorf("once more: %v", err)
+	}
+}
+
+func TestInteractionsAreBounded(t *testing.T) {
+	var p pending
+	lifetime := (10 * time.Minute).Milliseconds()
+	at := grant.Instant(1000 * lifetime)
+	for i := range maxPending {
+		if !p.add(at, lifetime) {
+			t.Fatalf("the %dth is refused", i+1)
+		}
+	}
+	if p.add(at, lifetime) || p.add(at+grant.Instant(lifetime), lifetime) {
+		t.Error("one more than there may be, now or while the first are alive")
+	}
+	if !p.add(at+grant.Instant(2*lifetime), lifetime) {
+		t.Error("refused when all are over")
+	}
+	// A clock that jumps, or a lifetime of nothing, locks nobody out.
+	p.young, p.older = maxPending, maxPending
+	if !p.add(at, lifetime) || !p.add(at+1000*grant.Instant(lifetime), lifetime) || !(&pending{}).add(at, 0) {
+		t.Error("refused after the clock has jumped")
+	}
+
+	h := newHouse(t)
+	h.pending = pending{stretch: int64(h.now()) / lifetime, young: maxPending}
+	_, err := h.Authorize(t.Context(), asking(h.c), someone())
+	var client *ClientError
+	if !errors.As(err, &client) || client.Told != oauth.ErrUnavailable || client.Cause != ErrCrowded {
+		t.Errorf("%v", err)
+	}
+	if _, err := h.BeginAccount(t.Context(), someone()); err != ErrCrowded {
+		t.Errorf("%v", err)
+	}
+}
+
+// What is stored of an interaction opens as no other, and is not readable.
+func TestInteractionIsOfItsBrowserAlone(t *testing.T) {
+	h := newHouse(t)
+	v := someone()
+	it := h.begin(asking(h.c), v, StepLogin)
+	for name, other := range map[string]Visitor{"none": {}, "another": someone(), "part": {Browser: v.Browser[:42]}} {
+		if _, err := h.Interaction(t.Context(), it.ID, other); err != ErrInteraction {
+			t.Errorf("browser %s: %v", name, err)
+		}
+	}
+	h.step(h.InteractionLifetime)
+	if _, err := h.Interaction(t.Context(), it.ID, someone()); err != ErrInteraction {
+		t.Errorf("another browser learns that it has expired: %v", err)
+	}
+	if _, err := h.Interaction(t.Context(), it.ID, v); err != ErrExpired {
+		t.Errorf("%v", err)
+	}
+	h.faulty.Inject(storetest.Document, 1, storetest.Lost)
+	if _, err := h.Interaction(t.Context(), it.ID, v); !errors.Is(err, issuer.ErrUnavailable) {
+		t.Errorf("a store that fails: %v", err)
+	}
+}
+
+func TestFormsOfAnotherStepChangeNothing(t *testing.T) {
+	h := newHouse(t)
+	h.Alive = func(context.Context, string, grant.Instant) error { return nil }
+	v := h.signedIn("alice")
+	atConsent := h.begin(asking(h.c), v, StepConsent)
+	if err := h.PasswordShown(t.Context(), atConsent, "bob", h.now()); err != ErrStep {
+		t.Errorf("a password at the consent: %v", err)
+	}
+	if err := h.Keep(t.Context(), atConsent, v); err != ErrStep {
+		t.Errorf("an account at the consent: %v", err)
+	}
+	if err := h.KeepUpstream(t.Context(), atConsent, nil); err != ErrStep {
+		t.Errorf("an upstream login at the consent: %v", err)
+	}
+	atLogin := h.begin(asking(h.c, login), v, StepLogin)
+	if _, err := h.Allow(t.Context(), atLogin, v, true); err != ErrStep {
+		t.Errorf("a consent at the login: %v", err)
+	}
+	own, err := h.BeginAccount(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Allow(t.Context(), own, v, true); err != ErrStep {
+		t.Errorf("a consent for no client: %v", err)
+	}
+	if _, err := h.Deny(t.Context(), own, v, oauth.AccessDenied); err != ErrStep {
+		t.Errorf("a refusal for no client: %v", err)
+	}
+	if got := h.again(atLogin, v); got.Step != StepLogin || got.Decision != nil {
+		t.Errorf("step %s", got.Step)
+	}
+}

@@ -1,0 +1,253 @@
+package authorize
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+const (
+	realm       = "/api"
+	redirectURI = "https://client.example/cb"
+	started     = grant.Instant(1_700_000_000_123)
+)
+
+// A house is an Authorizer on the real engine, with a clock that stands still
+// and a store that fails on demand. Others know its users, until users is
+// called.
+type house struct {
+	*Authorizer
+	t      *testing.T
+	faulty *storetest.Faulty
+	engine *sqlite.Store
+	clock  time.Time
+	log    bytes.Buffer
+	c      store.Client
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	engine, err := sqlite.Create(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	kek, err := keys.ParseKEK(keys.NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, faulty: storetest.NewFaulty(engine), engine: engine, clock: started.Time()}
+	log := slog.New(slog.NewTextHandler(&h.log, nil))
+	schedule := keys.Schedule{MaxAge: time.Hour, Retention: 2 * time.Hour, Algorithms: []keys.Purpose{keys.ES256}}
+	directory, err := issuer.OpenDirectory(t.Context(), h.faulty, kek, schedule, log, func() time.Time { return started.Time() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Authorizer = &Authorizer{
+		Issuer: issuer.New(issuer.Issuer{
+			Realm: realm, ID: "https://auth.example/oauth2/api", Store: h.faulty, Directory: directory,
+			Policy:       grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 24 * time.Hour},
+			CodeLifetime: time.Minute, Now: func() time.Time { return h.clock }, Log: log,
+		}),
+		InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
+		ContinueURL: "https://auth.example/oauth2/interaction?id=",
+	}
+	h.c = h.client(issuer.Registration{ID: "shop", Name: "Shop"})
+	return h
+}
+
+func (h *house) step(d time.Duration) { h.clock = h.clock.Add(d) }
+
+func (h *house) poll() {
+	h.t.Helper()
+	if err := h.Issuer.Directory.Poll(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) view() *issuer.View {
+	h.t.Helper()
+	view, err := h.Issuer.Directory.View()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return view
+}
+
+func (h *house) client(r issuer.Registration) store.Client {
+	h.t.Helper()
+	r.Auth, r.NoPKCE = store.AuthEither, true
+	if r.Scope == "" {
+		r.Scope = "a b c"
+	}
+	if r.RedirectURIs == nil {
+		r.RedirectURIs = []string{redirectURI}
+	}
+	c, _, err := r.Client(realm, h.view().Ring, h.Issuer.Policy, h.now())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.engine.CreateClient(h.t.Context(), c); err != nil {
+		h.t.Fatal(err)
+	}
+	h.poll()
+	return c
+}
+
+func (h *house) cutOff(c store.Cutoff) {
+	h.t.Helper()
+	c.Realm, c.At = realm, h.now()
+	if err := h.engine.AddCutoff(h.t.Context(), c); err != nil {
+		h.t.Fatal(err)
+	}
+	h.poll()
+}
+
+// asking is a good request of a client.
+func asking(c store.Client, choose ...func(*oauth.AuthorizationRequest)) oauth.AuthorizationRequest {
+	r := oauth.AuthorizationRequest{ClientID: c.ID, RedirectURI: c.RedirectURIs[0], State: []byte("st")}
+	for _, f := range choose {
+		f(&r)
+	}
+	return r
+}
+
+func scope(s oauth.Scope) func(*oauth.AuthorizationRequest) {
+	return func(r *oauth.AuthorizationRequest) { r.Scope = s }
+}
+
+func maxAge(seconds int) func(*oauth.AuthorizationRequest) {
+	return func(r *oauth.AuthorizationRequest) { r.MaxAge = &seconds }
+}
+
+func login(r *oauth.AuthorizationRequest) { r.Prompt.Login = true }
+
+// someone is a browser in which nobody has signed in.
+func someone() Visitor { return Visitor{Browser: NewBrowser()} }
+
+// signedIn is a browser of a subject.
+func (h *house) signedIn(subject string) Visitor {
+	h.t.Helper()
+	v := someone()
+	cookie, err := h.startSession(h.t.Context(), h.identity(subject), "")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	v.Session = cookie
+	return v
+}
+
+func (h *house) identity(subject string) Identity {
+	who := Identity{Subject: subject, AuthTime: h.now()}
+	if h.Alive != nil {
+		who.Username = subject
+	}
+	return who
+}
+
+// begin makes a request that is not answered at once.
+func (h *house) begin(r oauth.AuthorizationRequest, v Visitor, want Step) *Interaction {
+	h.t.Helper()
+	st, err := h.Authorize(h.t.Context(), r, v)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if st.Interaction == nil || st.Interaction.Step != want {
+		h.t.Fatalf("answered %.60q at once, or asked for another step than %s", st.URL, want)
+	}
+	return st.Interaction
+}
+
+// again is an interaction as another request finds it.
+func (h *house) again(it *Interaction, v Visitor) *Interaction {
+	h.t.Helper()
+	found, err := h.Interaction(h.t.Context(), it.ID, v)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return found
+}
+
+// code is the code of a stage that ends at the client.
+func (h *house) code(st Stage, err error) string {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	u, err := url.Parse(st.URL)
+	if err != nil || !strings.HasPrefix(st.URL, redirectURI+"?") || u.Query().Get("code") == "" {
+		h.t.Fatalf("no code: %.60q", st.URL)
+	}
+	return u.Query().Get("code")
+}
+
+// redeem redeems a code of the house's client.
+func (h *house) redeem(code string) (issuer.Tokens, error) {
+	return h.Issuer.Exchange(h.t.Context(), &h.c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI})
+}
+
+// users has built-in users, all of whose sessions may go on but those of the
+// ones listed.
+func (h *house) users(signedOut ...string) {
+	h.Alive = func(_ context.Context, username string, _ grant.Instant) error {
+		for _, name := range signedOut {
+			if name == username {
+				return ErrSignedOut
+			}
+		}
+		return nil
+	}
+}
+
+// told is the error that the client hears.
+func told(t *testing.T, err error) oauth.ErrorCode {
+	t.Helper()
+	var client *ClientError
+	if !errors.As(err, &client) {
+		t.Fatalf("%v is no error for the client", err)
+	}
+	return client.Told.Code
+}
+
+type ctx = context.Context
+
+// fuzzKEK opens the ring of fuzz targets, whose processes have to have the same.
+const fuzzKEK = "M8jJ+nvL8emcy/6Jc4l7Vf52OHJbr51p3ffew/ZN8EY=\n"
+
+func fuzzRing(t testing.TB, kek *keys.KEK) *keys.Ring {
+	t.Helper()
+	record := func(id grant.KeyID, p keys.Purpose, wrapped string) keys.Record {
+		b, err := hex.DecodeString(wrapped)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys.Record{ID: id, Purpose: p, CreatedAt: 1_800_000_000_000, ActiveAt: 1_800_000_000_000, Wrapped: b}
+	}
+	ring, err := keys.Open(kek, []keys.Record{
+		record(0x7d492396, keys.MAC, "013415ac879706182a9ad3f222818f586c004ca4a6707c167107cb541c4203f30e0b13dfa3336a1a139f92a4596a72740660dd40366ff125df47293f17ba6bdb88"),
+		record(0x42305e7f, keys.Seal, "013415ac87982096ccfe529a7694f5a250ed0dbb8fd9d947026bb31e1a8ed1499f23864ad314ee40984c225cefb13e8e72af5178446d605f78f5db18b511c05ca3"),
+		record(0xd0e114fb, keys.Pepper, "013415ac87625179d50cee1207c108b6d47d62076156ce8ead777570f558b6a1d2284080fcdf2b9a770016093702daad96aae1bd55f692c1cc1b8b2ce5084d7d1e"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}

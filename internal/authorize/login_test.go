@@ -1,0 +1,266 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// accept says who the user of an interaction is, and returns the verifier.
+func (h *house) accept(it *Interaction, who Identity) string {
+	h.t.Helper()
+	to, err := h.AcceptLogin(h.t.Context(), it.ID, who)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return h.verifier(it, to)
+}
+
+func (h *house) verifier(it *Interaction, to string) string {
+	h.t.Helper()
+	u, err := url.Parse(to)
+	if err != nil || !strings.HasPrefix(to, h.ContinueURL+it.ID+"&") || len(u.Query().Get("verifier")) != 43 {
+		h.t.Fatalf("sent to %.60s (%v)", to, err)
+	}
+	return u.Query().Get("verifier")
+}
+
+func refusesField(t *testing.T, err error, field string) {
+	t.Helper()
+	var invalid *issuer.Invalid
+	if !errors.As(err, &invalid) || invalid.Field != field {
+		t.Errorf("%v, want a fault of %s", err, field)
+	}
+}
+
+func TestAcceptLoginOnceAndAgain(t *testing.T) {
+	h := newHouse(t)
+	v := someone()
+	it := h.begin(asking(h.c), v, StepLogin)
+	who := Identity{Subject: "alice", Name: "Alice", Claims: ` { "tenant" : "t1" } `}
+	verifier := h.accept(it, who)
+	h.step(time.Minute)
+	if again := h.accept(it, who); again != verifier {
+		t.Error("to say the same again gives another address")
+	}
+	if compact := (Identity{Subject: "alice", Name: "Alice", Claims: `{"tenant":"t1"}`}); h.accept(it, compact) != verifier {
+		t.Error("the same claims in another spelling are another login")
+	}
+	for name, other := range map[string]Identity{
+		"subject": {Subject: "bob", Name: "Alice", Claims: who.Claims}, "name": {Subject: "alice", Claims: who.Claims},
+		"claims": {Subject: "alice", Name: "Alice"}, "auth_time": {Subject: "alice", Name: "Alice", Claims: who.Claims, AuthTime: h.now()},
+	} {
+		if _, err := h.AcceptLogin(t.Context(), it.ID, other); err != ErrAnswered {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+	if _, err := h.RejectLogin(t.Context(), it.ID, ""); err != ErrAnswered {
+		t.Errorf("rejected after it was accepted: %v", err)
+	}
+
+	it = h.begin(asking(h.c), v, StepLogin)
+	if _, err := h.RejectLogin(t.Context(), it.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.RejectLogin(t.Context(), it.ID, oauth.AccessDenied); err != nil {
+		t.Errorf("rejected again: %v", err)
+	}
+	if _, err := h.RejectLogin(t.Context(), it.ID, oauth.LoginRequired); err != ErrAnswered {
+		t.Errorf("rejected otherwise: %v", err)
+	}
+	if _, err := h.AcceptLogin(t.Context(), it.ID, who); err != ErrAnswered {
+		t.Errorf("accepted after it was rejected: %v", err)
+	}
+	_, err := h.RejectLogin(t.Context(), h.begin(asking(h.c), v, StepLogin).ID, "invalid_grant")
+	refusesField(t, err, "error")
+}
+
+// The verifier is what only the back end learns.
+func TestTakeLoginNeedsTheVerifier(t *testing.T) {
+	h := newHouse(t)
+	v := someone()
+	it := h.begin(asking(h.c), v, StepLogin)
+	if l, err := h.TakeLogin(it, strings.Repeat("A", 43)); l != nil || err != nil {
+		t.Errorf("before anything is said: %v, %v", l, err)
+	}
+	verifier := h.accept(it, Identity{Subject: "alice"})
+	it = h.again(it, v)
+	if l, err := h.TakeLogin(it, ""); l != nil || err != nil {
+		t.Errorf("without it, the login is %v, %v; want none, and to be asked again", l, err)
+	}
+	other := h.begin(asking(h.c), v, StepLogin)
+	foreign := h.accept(other, Identity{Subject: "alice"})
+	for name, wrong := range map[string]string{"made up": strings.Repeat("A", 43), "cut": verifier[:42], "longer": verifier + "A", "of another": foreign, "the challenge": it.ID} {
+		if l, err := h.TakeLogin(it, wrong); l != nil || err != ErrInteraction {
+			t.Errorf("%s: %v, %v", name, l, err)
+		}
+	}
+	l, err := h.TakeLogin(it, verifier)
+	if err != nil || l == nil || l.Identity.Subject != "alice" {
+		t.Fatalf("%v, %v", l, err)
+	}
+	// It is for one login: afterwards, and after one begun again, it is worth
+	// nothing.
+	cookie, err := h.SignIn(t.Context(), it, *l.Identity, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Session = cookie
+	it = h.again(it, v)
+	if l, err := h.TakeLogin(it, verifier); l != nil || err != nil {
+		t.Errorf("after the login: %v, %v", l, err)
+	}
+	if err := h.Restart(t.Context(), it, true); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := h.TakeLogin(h.again(it, v), verifier); l != nil || err != nil {
+		t.Errorf("begun again: %v, %v", l, err)
+	}
+	if _, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "bob"}); err != nil {
+		t.Errorf("another login after it was begun again: %v", err)
+	}
+}
+
+func TestAcceptLoginAuthTime(t *testing.T) {
+	h := newHouse(t)
+	v := someone()
+	ago := func(d time.Duration) grant.Instant { return h.now().Add(-d) }
+	for name, c := range map[string]struct {
+		request func(*oauth.AuthorizationRequest)
+		at      grant.Instant
+		ok      bool
+	}{
+		"now by default":        {scope(""), 0, true},
+		"long ago":              {scope(""), ago(1000 * time.Hour), true},
+		"a bit ahead":           {scope(""), ago(-time.Minute), true},
+		"in the future":         {scope(""), ago(-time.Minute - time.Millisecond), false},
+		"prompt=login, now":     {login, 0, true},
+		"prompt=login, skewed":  {login, ago(time.Minute), true},
+		"prompt=login, before":  {login, ago(time.Minute + time.Millisecond), false},
+		"max_age, within":       {maxAge(300), ago(6 * time.Minute), true},
+		"max_age, longer ago":   {maxAge(300), ago(6*time.Minute + time.Millisecond), false},
+		"max_age of zero, now":  {maxAge(0), 0, true},
+		"max_age of zero, long": {maxAge(0), ago(time.Hour), false},
+	} {
+		it := h.begin(asking(h.c, c.request), v, StepLogin)
+		_, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice", AuthTime: c.at})
+		if c.ok != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil {
+			refusesField(t, err, "auth_time")
+		}
+	}
+}
+
+func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
+	h := newHouse(t)
+	v := someone()
+	it := h.begin(asking(h.c), v, StepLogin)
+	for field, who := range map[string]Identity{
+		"claims": {Subject: "alice", Claims: `{"x":"` + strings.Repeat("y", issuer.MaxClaims) + `"}`},
+		"name":   {Subject: "alice", Name: strings.Repeat("n", maxName+1)},
+	} {
+		_, err := h.AcceptLogin(t.Context(), it.ID, who)
+		refusesField(t, err, field)
+	}
+	for _, bad := range []Identity{{Subject: ""}, {Subject: "a\x00b"}, {Subject: "\xff"}, {Subject: strings.Repeat("s", 256)}} {
+		_, err := h.AcceptLogin(t.Context(), it.ID, bad)
+		refusesField(t, err, "subject")
+	}
+	for _, bad := range []Identity{{Subject: "a", Name: "a\nb"}, {Subject: "a", Name: "\xff"}} {
+		_, err := h.AcceptLogin(t.Context(), it.ID, bad)
+		refusesField(t, err, "name")
+	}
+	for _, claims := range []string{`{"sub":"root"}`, `[]`, `{`, `{"a":1,"a":2}`} {
+		_, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice", Claims: claims})
+		refusesField(t, err, "claims")
+	}
+	// Each is short enough by itself, and together they are too long for a
+	// code: whoever can help it hears of it, and not the user.
+	wide := h.client(issuer.Registration{ID: strings.Repeat("w", 64), Name: "Wide", Scope: strings.Repeat("s", 250)})
+	it = h.begin(asking(wide), v, StepLogin)
+	_, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: strings.Repeat("s", 255), Claims: `{"x":"` + strings.Repeat("y", 120) + `"}`})
+	var invalid *issuer.Invalid
+	if !errors.As(err, &invalid) {
+		t.Errorf("what does not fit into a code: %v", err)
+	}
+	if _, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice"}); err != nil {
+		t.Errorf("a login that fits, afterwards: %v", err)
+	}
+}
+
+func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
+	h := newHouse(t)
+	v := someone()
+	it := h.begin(asking(h.c, login, scope("a")), v, StepLogin)
+	l, err := h.Login(t.Context(), it.ID)
+	if err != nil || l.ClientID != "shop" || l.ClientName != "Shop" || l.RedirectHost != "client.example" || l.Scope != "a" || !l.Fresh || !l.Prompt.Login ||
+		l.RequestedAt != h.now().Time() || l.ExpiresAt.Sub(l.RequestedAt) != h.InteractionLifetime {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, challenge := range []string{"", "x", newID(), it.ID + "A"} {
+		_, err1 := h.Login(t.Context(), challenge)
+		_, err2 := h.AcceptLogin(t.Context(), challenge, Identity{Subject: "alice"})
+		_, err3 := h.RejectLogin(t.Context(), challenge, "")
+		if err1 != ErrInteraction || err2 != ErrInteraction || err3 != ErrInteraction {
+			t.Errorf("challenge of %d characters: %v, %v, %v", len(challenge), err1, err2, err3)
+		}
+	}
+	if _, err := h.Deny(t.Context(), h.again(it, v), v, oauth.AccessDenied); told(t, err) != oauth.AccessDenied {
+		t.Error(err)
+	}
+	if _, err := h.Login(t.Context(), it.ID); err != ErrAnswered {
+		t.Errorf("after the user has cancelled: %v", err)
+	}
+	if _, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice"}); err != ErrAnswered {
+		t.Errorf("accepted after the user has cancelled: %v", err)
+	}
+	it = h.begin(asking(h.c), v, StepLogin)
+	h.step(h.InteractionLifetime)
+	if _, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice"}); err != ErrExpired {
+		t.Errorf("too late: %v", err)
+	}
+	gone := h.client(issuer.Registration{ID: "gone", Name: "Gone"})
+	it = h.begin(asking(gone), v, StepLogin)
+	c := gone.Clone()
+	c.State, c.Version = store.ClientDisabled, c.Version+1
+	if err := h.engine.UpdateClient(t.Context(), c, nil); err != nil {
+		t.Fatal(err)
+	}
+	h.poll()
+	if _, err := h.Login(t.Context(), it.ID); err != ErrInteraction {
+		t.Errorf("a client that is gone: %v", err)
+	}
+}
+
+// The password of a built-in user must still be one when the code is typed.
+func TestPasswordStands(t *testing.T) {
+	h := newHouse(t)
+	changed := grant.Instant(0)
+	h.Alive = func(_ context.Context, username string, authenticated grant.Instant) error {
+		if username != "alice" || authenticated <= changed {
+			return ErrSignedOut
+		}
+		return nil
+	}
+	it := h.begin(asking(h.c), someone(), StepLogin)
+	if err := h.PasswordShown(t.Context(), it, "alice", h.now()); err != nil || it.Step != StepSecondFactor {
+		t.Fatalf("step %s, %v", it.Step, err)
+	}
+	if err := h.PasswordStands(t.Context(), it); err != nil {
+		t.Error(err)
+	}
+	changed = h.now()
+	if err := h.PasswordStands(t.Context(), it); err != ErrSignedOut {
+		t.Errorf("changed since: %v", err)
+	}
+}

@@ -1,0 +1,187 @@
+package authorize
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+func (h *house) is(cookie string) string {
+	h.t.Helper()
+	s, err := h.Session(h.t.Context(), cookie)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if s == nil {
+		return ""
+	}
+	return s.Subject
+}
+
+func TestSessionCookieIsRefusedIfItIsNotOurs(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	if h.is(v.Session) != "alice" {
+		t.Fatal("the session is not found")
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(v.Session)
+	if err != nil || len(raw) != cookieSize {
+		t.Fatalf("a cookie of %d bytes, %v", len(raw), err)
+	}
+	for i := range raw {
+		spoilt := bytes.Clone(raw)
+		spoilt[i] ^= 1
+		if h.is(base64.RawURLEncoding.EncodeToString(spoilt)) != "" {
+			t.Errorf("byte %d can be changed", i)
+		}
+	}
+	// Nor in another spelling of the same bytes.
+	for name, text := range map[string]string{
+		"nothing": "", "cut": v.Session[:71], "longer": v.Session + "A", "padded": v.Session[:70] + "==",
+		"base64": strings.NewReplacer("-", "+", "_", "/").Replace(v.Session) + " ", "another deployment's": newHouse(t).signedIn("alice").Session,
+	} {
+		if h.is(text) != "" {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func TestSessionWritesNothing(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	h.faulty.Calls()
+	for range 3 {
+		h.step(2 * time.Minute)
+		s, err := h.Session(t.Context(), v.Session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Session = h.Refresh(s)
+	}
+	if calls := h.faulty.Calls(); calls[storetest.Document] != 3 || len(calls) != 1 {
+		t.Errorf("three uses made the calls %v, want three reads", calls)
+	}
+}
+
+// The stamp travels with the cookie: an old copy is idle for longer.
+func TestSessionIdleTimeGoesByTheStamp(t *testing.T) {
+	h := newHouse(t)
+	old := h.signedIn("alice").Session
+	h.step(stampEvery - time.Millisecond)
+	s, err := h.Session(t.Context(), old)
+	if err != nil || h.Refresh(s) != "" {
+		t.Errorf("a stamp of less than a minute is renewed (%v)", err)
+	}
+	h.step(time.Millisecond)
+	renewed := h.Refresh(s)
+	if renewed == "" || renewed == old {
+		t.Fatal("a stamp of a minute is not renewed")
+	}
+	h.step(h.SessionIdle - stampEvery)
+	if h.is(old) != "alice" {
+		t.Error("a session is idle too early")
+	}
+	h.step(time.Millisecond)
+	if h.is(old) != "" || h.is(renewed) != "alice" {
+		t.Errorf("after the idle time: old %q, renewed %q", h.is(old), h.is(renewed))
+	}
+	if stale, _ := h.Session(t.Context(), old); h.Refresh(stale) != "" {
+		t.Error("no session, and a stamp for it")
+	}
+	for h.clock.Before(started.Time().Add(h.SessionLifetime - 30*time.Minute)) {
+		s, err := h.Session(t.Context(), renewed)
+		if err != nil || s == nil {
+			t.Fatalf("a session in use ended after %v (%v)", h.clock.Sub(started.Time()), err)
+		}
+		renewed = h.Refresh(s)
+		h.step(30 * time.Minute)
+	}
+	h.clock = started.Time().Add(h.SessionLifetime - time.Millisecond)
+	if h.is(renewed) != "alice" {
+		t.Error("a session ends before its time")
+	}
+	h.step(time.Millisecond)
+	if h.is(renewed) != "" {
+		t.Error("the absolute lifetime has no end")
+	}
+}
+
+func TestSessionEndsWithItsSubjectsCutoff(t *testing.T) {
+	h := newHouse(t)
+	alice, bob := h.signedIn("alice"), h.signedIn("bob")
+	h.cutOff(store.Cutoff{Subject: "alice", ClientID: "shop"})
+	if h.is(alice.Session) != "alice" {
+		t.Error("disconnecting one client signs the user out")
+	}
+	h.cutOff(store.Cutoff{Subject: "alice"})
+	if h.is(alice.Session) != "" || h.is(bob.Session) != "bob" {
+		t.Error("a cutoff does not end its subject's sessions, or ends others'")
+	}
+	// At the same millisecond, by a clock that stands: the new session is
+	// after it.
+	if again := h.signedIn("alice"); h.is(again.Session) != "alice" {
+		t.Error("a login right after a cutoff is ended by it")
+	}
+}
+
+func TestSessionIsOfTheWayToSignInThatThereIs(t *testing.T) {
+	h := newHouse(t)
+	other := h.signedIn("alice").Session // somebody else knows the users
+	h.users("disabled")
+	own, gone := h.signedIn("alice").Session, h.signedIn("disabled").Session
+	if h.is(own) != "alice" || h.is(gone) != "" || h.is(other) != "" {
+		t.Errorf("built-in users: own %q, disabled %q, of another system %q", h.is(own), h.is(gone), h.is(other))
+	}
+	h.Alive = nil
+	if h.is(other) != "alice" || h.is(own) != "" {
+		t.Errorf("another system: its own %q, of a built-in user %q", h.is(other), h.is(own))
+	}
+}
+
+func TestSignInEndsTheSessionBefore(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	it := h.begin(asking(h.c, login), v, StepLogin)
+	cookie, err := h.SignIn(t.Context(), it, h.identity("bob"), v)
+	if err != nil || h.is(cookie) != "bob" || h.is(v.Session) != "" {
+		t.Errorf("%v: now %q, before %q", err, h.is(cookie), h.is(v.Session))
+	}
+	if err := h.EndSession(t.Context(), cookie); err != nil || h.is(cookie) != "" {
+		t.Errorf("EndSession: %v, still %q", err, h.is(cookie))
+	}
+	if err := h.EndSession(t.Context(), "nonsense"); err != nil {
+		t.Errorf("no session to end: %v", err)
+	}
+}
+
+// The frozen ring and cookie: the mark is a function of the deployment's pepper
+// alone, and each process of the fuzzer has to have the same.
+func FuzzSessionCookie(f *testing.F) {
+	kek, err := keys.ParseKEK(fuzzKEK)
+	if err != nil {
+		f.Fatal(err)
+	}
+	ring := fuzzRing(f, kek)
+	id := sessionID(bytes.Repeat([]byte{7}, 32))
+	genuine := sessionCookie(ring, id, started)
+	f.Add(genuine)
+	f.Add(genuine[:71])
+	f.Add(genuine + "A")
+	f.Add(strings.Repeat("A", 72))
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		gotID, used, ok := openSessionCookie(ring, text)
+		switch {
+		case ok && (text != genuine || gotID != id || used != started):
+			t.Fatal("a cookie is accepted that was not made")
+		case !ok && (text == genuine || gotID != (sessionID{}) || used != 0):
+			t.Fatal("a refused cookie says something, or a good one is refused")
+		}
+	})
+}

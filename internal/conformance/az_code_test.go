@@ -1,0 +1,130 @@
+package conformance_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// counting gives a deployment a store that counts and can fail.
+func counting(to **storetest.Faulty) func(*options) {
+	return func(o *options) {
+		o.wrap = func(st store.Store) store.Store {
+			*to = storetest.NewFaulty(st)
+			return *to
+		}
+	}
+}
+
+// Both ways to a code bind it alike: the one without a question, and the one of
+// an interaction.
+func TestAZ60_WhatACodeIsBoundTo(t *testing.T) {
+	d, b := signedIn(t)
+	rs := d.resourceServer()
+	loggedIn := d.now()
+	d.step(90 * time.Second)
+	ours := d.ours()
+	for name, get := range map[string]func() (client, string){
+		"at once": func() (client, string) {
+			return ours, b.get(asking(ours, "scope=b a")).granted(t, redirect).Get("code")
+		},
+		"after a question": func() (client, string) {
+			return d.a, b.agree(asking(d.a, "scope=b a", "prompt=consent")).Query().Get("code")
+		},
+	} {
+		c, code := get()
+		good := with(c.redeem(code), "code_verifier", verifier)
+		for _, bad := range [][]string{
+			{"redirect_uri", otherRedirect}, {"redirect_uri", redirect + "/"}, {"code_verifier", ""}, {"code_verifier", challenge},
+			{"code_verifier", verifier[1:] + "x"}, {"client_id", d.b.ID, "client_secret", d.b.secret},
+		} {
+			want(t, d.post(with(good, bad...)), 400, "invalid_grant")
+		}
+		pair := d.mustIssue(d.post(good))
+		m := members(t, d.introspect(rs, pair.AccessToken).body)
+		if m["sub"] != username || m["client_id"] != c.ID || m["scope"] != "b a" || pair.Scope != "b a" || fmt.Sprint(m["auth_time"]) != fmt.Sprint(loggedIn.Unix()) {
+			t.Errorf("%s: a token for %v, client %v, scope %v, auth_time %v (login at %d)", name, m["sub"], m["client_id"], m["scope"], m["auth_time"], loggedIn.Unix())
+		}
+		// Once: its second use ends what came of the first.
+		want(t, d.post(good), 400, "invalid_grant")
+		d.wantActive(rs, false, pair.AccessToken)
+
+		c, in := get()
+		_, out := get()
+		d.step(59_999 * time.Millisecond)
+		d.mustRedeem(c, in)
+		d.step(time.Millisecond)
+		want(t, d.post(with(c.redeem(out), "code_verifier", verifier)), 400, "invalid_grant")
+	}
+}
+
+// A signed-in user who is not asked costs reads only: the more so as nobody
+// need be logged in at the client to cause it.
+func TestAZ60_ACodeAtOnceWritesNothing(t *testing.T) {
+	var counted *storetest.Faulty
+	d, b := signedIn(t, counting(&counted))
+	b.agree(asking(d.a))
+	ours := d.ours()
+	codes := map[string]bool{}
+	for range 3 {
+		for _, c := range []client{d.a, ours} {
+			counted.Calls()
+			codes[b.get(asking(c)).granted(t, redirect).Get("code")] = true
+			b.get(asking(c, "scope=nonsense")).told(t, redirect, "invalid_scope")
+			calls := counted.Calls()
+			delete(calls, storetest.Changes) // the poll's, each second
+			if left := slices.Collect(maps.Keys(calls)); !slices.Equal(left, []storetest.Method{storetest.Document}) || calls[storetest.Document] > 6 {
+				t.Errorf("two answers cost %v", calls)
+			}
+		}
+	}
+	if len(codes) != 6 {
+		t.Errorf("%d codes of 6 requests", len(codes))
+	}
+	// The counter counts.
+	b.get(asking(d.b))
+	if counted.Calls()[storetest.PutDocument] != 1 {
+		t.Error("an interaction is not counted as a write")
+	}
+}
+
+func TestAZ62_AConsentSentAgainGivesTheSameCode(t *testing.T) {
+	d, b := signedIn(t)
+	id := b.follow(b.get(asking(d.a))).field("id")
+	allow := func() sight { return b.post(interactionURL, "id="+id, "step=consent", "decision=allow") }
+	first := allow()
+	code := first.granted(t, redirect).Get("code")
+	d.step(59 * time.Second)
+	for _, again := range []sight{allow(), allow(), b.get(interactionURL + "?id=" + id)} {
+		if again.StatusCode != 303 || again.Header.Get("Location") != first.Header.Get("Location") {
+			t.Errorf("another answer: %d, the same place %t", again.StatusCode, again.Header.Get("Location") == first.Header.Get("Location"))
+		}
+	}
+	// The other button is no answer any more.
+	b.post(interactionURL, "id="+id, "step=consent", "decision=deny").refusedPage(t, 409)
+	d.mustRedeem(d.a, code)
+	// A code that was used would make the client end its own grant.
+	for _, again := range []sight{allow(), b.get(interactionURL + "?id=" + id)} {
+		again.refusedPage(t, 409)
+	}
+	if list := d.grants(); len(list) != 1 || list[0].State != grant.Active {
+		t.Errorf("%d grants of one consent", len(list))
+	}
+
+	late := b.follow(b.get(asking(d.a, "prompt=consent"))).field("id")
+	b.post(interactionURL, "id="+late, "step=consent", "decision=allow").granted(t, redirect)
+	d.step(60 * time.Second)
+	b.post(interactionURL, "id="+late, "step=consent", "decision=allow").refusedPage(t, 409)
+
+	denied := b.follow(b.get(asking(d.a, "prompt=consent"))).field("id")
+	for range 2 {
+		b.post(interactionURL, "id="+denied, "step=consent", "decision=deny").told(t, redirect, "access_denied")
+	}
+	b.post(interactionURL, "id="+denied, "step=consent", "decision=allow").refusedPage(t, 409)
+}

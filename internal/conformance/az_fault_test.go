@@ -1,0 +1,228 @@
+package conformance_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// failAfter lets the next calls of a method pass and then makes one fail.
+func failAfter(f *storetest.Faulty, m storetest.Method, pass int, fault storetest.Fault) {
+	f.Inject(m, pass, storetest.Meanwhile(func() {}))
+	f.Inject(m, 1, fault)
+}
+
+// quiet checks that an answer says nothing of what went wrong inside.
+func quiet(t *testing.T, what string, s sight) {
+	t.Helper()
+	for _, inside := range []string{"injected", "goroutine", "panic", "sqlite", ".go:", "store"} {
+		if strings.Contains(s.body, inside) || strings.Contains(s.Header.Get("Location"), inside) {
+			t.Errorf("%s: the answer says %q", what, inside)
+		}
+	}
+}
+
+// Where the client is verified and the user known, the client hears of it.
+func TestAZ68_AZ37_AStoreThatIsDownIsToldToTheClient(t *testing.T) {
+	var f *storetest.Faulty
+	d, b := signedIn(t, counting(&f))
+	for what, c := range map[string]struct {
+		method storetest.Method
+		pass   int // the session and its user are read first
+		fault  storetest.Fault
+	}{
+		"reading the consents":    {storetest.Document, 2, storetest.Lost},
+		"too many wait":           {storetest.Document, 2, storetest.Full},
+		"storing the interaction": {storetest.PutDocument, 0, storetest.Lost},
+		"answer to a write lost":  {storetest.PutDocument, 0, storetest.Unanswered},
+		"too many writes wait":    {storetest.PutDocument, 0, storetest.Full},
+	} {
+		failAfter(f, c.method, c.pass, c.fault)
+		s := b.get(asking(d.a))
+		if q := s.told(t, redirect+"?", oauth.TemporarilyUnavailable); q.Get("state") != "st" {
+			t.Errorf("%s: state %q", what, q["state"])
+		}
+		quiet(t, what, s)
+		f.Heal()
+	}
+	if s := b.follow(b.get(asking(d.a))); s.field("step") != "consent" {
+		t.Errorf("healed: %d", s.StatusCode)
+	}
+}
+
+// Where nobody knows whether somebody is signed in, they see a page: it is
+// ours, so it says when to try again.
+func TestAZ68_AStoreThatIsDownIsAPage(t *testing.T) {
+	var f *storetest.Faulty
+	d, b := signedIn(t, counting(&f))
+	stranger := d.browser()
+	page := b.follow(b.get(asking(d.a)))
+	id := page.field("id")
+	for what, c := range map[string]struct {
+		method storetest.Method
+		fault  storetest.Fault
+		ask    func() sight
+		status int
+	}{
+		"reading the session":                 {storetest.Document, storetest.Lost, func() sight { return b.get(asking(d.a)) }, 503},
+		"storing a stranger's interaction":    {storetest.PutDocument, storetest.Lost, func() sight { return stranger.get(asking(d.a)) }, 503},
+		"reading the interaction":             {storetest.Document, storetest.Lost, func() sight { return b.get(interactionURL + "?id=" + id) }, 503},
+		"reading it for its answer":           {storetest.Document, storetest.Full, func() sight { return b.decide(page, "allow") }, 503},
+		"storing the decision":                {storetest.PutDocument, storetest.Lost, func() sight { return b.decide(page, "allow") }, 503},
+		"a bug while it is read":              {storetest.Document, storetest.Panics, func() sight { return b.get(interactionURL + "?id=" + id) }, 500},
+		"a bug at the authorization endpoint": {storetest.Document, storetest.Panics, func() sight { return b.get(asking(d.a)) }, 500},
+	} {
+		f.Inject(c.method, 1, c.fault)
+		s := c.ask()
+		s.refusedPage(t, c.status)
+		checkPage(t, what, s)
+		quiet(t, what, s)
+		if c.status == 503 && s.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", what)
+		}
+		f.Heal()
+	}
+	// Nothing was decided meanwhile; the same form works.
+	code := b.decide(page, "allow").granted(t, redirect).Get("code")
+	d.mustRedeem(d.a, code)
+}
+
+// A decision whose commit was lost, or whose answer was, is made once.
+func TestAZ68_AZ62_ADecisionThatMayHaveBeenStoredIsMadeOnce(t *testing.T) {
+	var f *storetest.Faulty
+	d, b := signedIn(t, counting(&f))
+	for what, fault := range map[string]storetest.Fault{"lost": storetest.Lost, "unanswered": storetest.Unanswered} {
+		page := b.follow(b.get(asking(d.a, "prompt=consent")))
+		f.Inject(storetest.PutDocument, 1, fault)
+		b.decide(page, "allow").refusedPage(t, 503)
+		d.step(time.Second)
+		first := b.decide(page, "allow")
+		code := first.granted(t, redirect).Get("code")
+		if again := b.decide(page, "allow"); again.Header.Get("Location") != first.Header.Get("Location") {
+			t.Errorf("%s: two answers", what)
+		}
+		before := len(d.grants())
+		d.mustRedeem(d.a, code)
+		if after := len(d.grants()); after != before+1 {
+			t.Errorf("%s: %d grants more", what, after-before)
+		}
+	}
+	// What cannot be remembered is asked again, and the client is served.
+	page := b.follow(b.get(asking(d.b)))
+	failAfter(f, storetest.PutDocument, 1, storetest.Lost)
+	b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes").granted(t, redirect)
+	f.Heal()
+	b.get(asking(d.b, "prompt=none")).told(t, redirect, "consent_required")
+}
+
+func TestAZ70_ClientAndRedirectURIAreLookedAtAgain(t *testing.T) {
+	d, b := signedIn(t)
+	for what, c := range map[string]struct {
+		alter  func(*store.Client)
+		status int
+		error  oauth.ErrorCode
+	}{
+		"disabled":                    {func(c *store.Client) { c.State = store.ClientDisabled }, 400, ""},
+		"deleted":                     {func(c *store.Client) { c.State = store.ClientDeleted }, 400, ""},
+		"its redirect URI taken away": {func(c *store.Client) { c.RedirectURIs = c.RedirectURIs[1:] }, 400, ""},
+		"its scope narrowed":          {func(c *store.Client) { c.Scope = "a" }, 303, oauth.InvalidScope},
+		"its grant type taken away":   {func(c *store.Client) { c.GrantTypes = []string{store.GrantRefreshToken} }, 303, oauth.UnauthorizedClient},
+	} {
+		victim := d.client(issuer.Registration{Name: what})
+		before := b.follow(b.get(asking(victim, "scope=a b")))
+		decided := b.follow(b.get(asking(victim, "scope=a b", "prompt=consent")))
+		b.decide(decided, "allow").granted(t, redirect)
+		d.change(victim, c.alter)
+		for _, s := range []sight{b.decide(before, "allow"), b.get(interactionURL + "?id=" + before.field("id")), b.decide(decided, "allow")} {
+			if s.StatusCode != c.status {
+				t.Errorf("%s: status %d to %.60q", what, s.StatusCode, s.Header.Get("Location"))
+			}
+			if c.status == 400 {
+				s.refusedPage(t, 400)
+			} else if s.location().Query().Has("code") {
+				t.Errorf("%s: a code", what)
+			}
+		}
+		if c.error != "" {
+			b.decide(before, "allow").told(t, redirect, c.error)
+		}
+		if c.status == 400 {
+			b.decide(before, "deny").refusedPage(t, 400)
+		}
+	}
+	// A user who was disabled, or whose every grant was ended, agrees to nothing.
+	page := b.follow(b.get(asking(d.a)))
+	d.cutOff(store.Cutoff{Subject: username})
+	if s := b.follow(b.decide(page, "allow")); s.field("step") != "login" {
+		t.Errorf("after the cutoff: %d, step %q, to %.60q", s.StatusCode, s.field("step"), s.Header.Get("Location"))
+	}
+}
+
+func TestAZ74_NothingSecretOfAFlowIsLogged(t *testing.T) {
+	var f *storetest.Faulty
+	d, b := visitor(t, counting(&f))
+	const state, wrong, mistaken = "state-5ecret-0123456789", "wr0ng-pass-0123456789", "passw0rd-typed-as-name"
+	request := asking(d.a, "state="+state, "login_hint=hint-5ecret@example.com")
+	login := b.open(request)
+	secrets := []string{state, wrong, mistaken, password, challenge, verifier, d.a.secret, login.field("id"), "hint-5ecret"}
+	b.logIn(login, username, wrong)
+	b.logIn(login, mistaken, wrong)
+	consent := b.logIn(login, username, password).at(t, "consent")
+	secrets = append(secrets, consent.field("id"))
+	at, _ := url.Parse(publicURL)
+	for _, c := range b.Jar.Cookies(at) {
+		secrets = append(secrets, c.Value)
+	}
+	if len(secrets) < 13 {
+		t.Fatalf("only %d secrets: %d cookies", len(secrets), len(b.Jar.Cookies(at)))
+	}
+	code := b.decide(consent, "allow").granted(t, redirect).Get("code")
+	b.decide(consent, "allow").granted(t, redirect)
+	pair := d.mustRedeem(d.a, code)
+	secrets = append(secrets, code, pair.AccessToken, pair.RefreshToken)
+	b.decide(consent, "allow").refusedPage(t, 409)
+	d.post(with(d.a.redeem(code), "code_verifier", verifier))
+
+	// Everything in the wrong place, at every endpoint, in working order and not.
+	for _, fault := range []storetest.Fault{nil, storetest.Lost, storetest.Panics} {
+		for _, secret := range secrets {
+			if fault != nil {
+				f.Inject(storetest.Document, 4, fault)
+				f.Inject(storetest.PutDocument, 2, fault)
+			}
+			escaped := url.QueryEscape(secret)
+			b.get(asking(d.a, "state="+state, "scope="+secret, "prompt="+secret))
+			b.get(asking(d.a, "redirect_uri="+redirect+"?code="+secret))
+			b.get(asking(d.a, "state="+secret) + "&state=" + escaped)
+			b.post(authorizeURL, "state="+secret, "redirect_uri="+secret)
+			b.get(interactionURL + "?id=" + escaped + "&verifier=" + escaped)
+			b.post(interactionURL, "id="+secret, "step="+secret, "username="+secret, "password="+secret, "code="+secret)
+			b.post(interactionURL, "id="+consent.field("id"), "step=consent", "decision="+secret)
+			b.get(publicURL + "/oauth2/callback?code=" + escaped + "&state=" + escaped)
+			b.get(connectionsURL + "?done=" + escaped)
+			b.get(publicURL + "/oauth2/" + escaped + "?code=" + escaped)
+			f.Heal()
+		}
+	}
+	log := d.log.String()
+	for _, wanted := range []string{"authorization answered", "interaction answered", "interaction refused", "authorization refused", "authorization failed", "bug", username} {
+		if !strings.Contains(log, wanted) {
+			t.Errorf("the log has no %q: the search searched nothing", wanted)
+		}
+	}
+	for _, secret := range secrets {
+		if strings.Contains(log, secret) || strings.Contains(log, url.QueryEscape(secret)) {
+			t.Errorf("the log holds a secret of %d characters, beginning with %q", len(secret), secret[:6])
+		}
+	}
+	if g := d.grants(); len(g) != 1 || g[0].State != grant.Revoked {
+		t.Errorf("%d grants; the code that was used twice revokes its own", len(g))
+	}
+}

@@ -1,0 +1,153 @@
+package conformance_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// node is another server of d's deployment: the same store, and a directory, a
+// clock and an address of its own.
+func (d *deployment) node() *deployment {
+	d.t.Helper()
+	n := &deployment{t: d.t, dir: d.dir, log: d.log, store: d.store, sqlite: d.sqlite, kek: d.kek, roots: d.roots, ended: d.ended, a: d.a, b: d.b}
+	n.clock.Store(d.clock.Load())
+	log := slog.New(slog.NewJSONHandler(n.log, nil))
+	var err error
+	if n.directory, err = issuer.OpenDirectory(d.t.Context(), d.store, d.kek, keySchedule, log, time.Now); err != nil {
+		d.t.Fatal(err)
+	}
+	n.issuer = issuer.New(issuer.Issuer{
+		Realm: realm, ID: issuerID, Store: d.store, Directory: n.directory, Policy: d.issuer.Policy,
+		RetryWindowPublic: d.issuer.RetryWindowPublic, CodeLifetime: d.issuer.CodeLifetime, RevocationsMaxAge: d.issuer.RevocationsMaxAge,
+		Now: n.now, Log: log,
+	})
+	background, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { n.directory.Run(background) })
+
+	front := n.newFront()
+	srv := server.HTTPServer(server.New(n.issuer, server.Options{PublicURL: publicURL, BasicAuthStatus: 401, Front: front}, log).Handler(), log)
+	certFile, keyFile, _ := certificate(d.t)
+	cert, err := server.LoadCertificate(certFile, keyFile, log)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	srv.TLSConfig = server.TLSConfig(cert)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	n.address = listener.Addr().String()
+	running.Go(func() { srv.ServeTLS(listener, "", "") })
+	d.t.Cleanup(func() {
+		srv.Close()
+		stop()
+		running.Wait()
+	})
+	return n
+}
+
+// form is a POST of the browser to a page of ours, as text.
+func (b *browser) form(address string, pairs ...string) *request {
+	r := newRequest(pairsOf(pairs))
+	r.target = target(address)
+	at, _ := url.Parse(publicURL)
+	for _, c := range b.Jar.Cookies(at) {
+		r.header = append(r.header, "Cookie: "+c.Name+"="+c.Value)
+	}
+	r.set("Sec-Fetch-Site", "same-origin")
+	return r
+}
+
+// meet holds the first n calls of a method until all have come, so that each
+// has decided on the same state before any of them writes.
+func meet(f *storetest.Faulty, m storetest.Method, n int) {
+	var all sync.WaitGroup
+	all.Add(n)
+	f.Inject(m, n, storetest.Meanwhile(func() {
+		all.Done()
+		all.Wait()
+	}))
+}
+
+// Never two codes from one consent: fifty submissions of one form, at two nodes
+// whose clocks differ, each of which sees the question still open.
+func TestAZ62_OneConsentGivesOneCodeHoweverOftenItIsSent(t *testing.T) {
+	const submissions = 50
+	var faulty *storetest.Faulty
+	d, b := signedIn(t, counting(&faulty))
+	other := d.node()
+	other.step(time.Second)
+	id := b.follow(b.get(asking(d.a))).field("id")
+	forms := func(n int) (list []*request) {
+		for range n {
+			list = append(list, b.form(interactionURL, "id="+id, "step=consent", "decision=allow", "remember=yes"))
+		}
+		return list
+	}
+	meet(faulty, storetest.PutDocument, submissions)
+	var here, there []answer
+	var both sync.WaitGroup
+	both.Go(func() { here = d.together(forms(submissions / 2)...) })
+	both.Go(func() { there = other.together(forms(submissions / 2)...) })
+	both.Wait()
+	places := map[string]int{}
+	for _, a := range append(here, there...) {
+		granted(t, a.status, a.to(), redirect)
+		places[a.to()]++
+	}
+	if len(places) != 1 || len(here)+len(there) != submissions {
+		t.Fatalf("%d submissions gave %d answers", len(here)+len(there), len(places))
+	}
+	first := granted(t, here[0].status, here[0].to(), redirect).Get("code")
+	pair := d.mustRedeem(d.a, first)
+	if list := d.grants(); len(list) != 1 || list[0].State != grant.Active {
+		t.Errorf("%d grants of one consent", len(list))
+	}
+	// Later submissions at either node do not harm it.
+	for _, a := range []answer{d.send(forms(1)[0]), other.send(forms(1)[0])} {
+		a.isRefusedPage(t, "a submission after the code was used", 409)
+	}
+	d.alive(d.a, pair.RefreshToken)
+	// What was agreed to is remembered everywhere.
+	b.get(asking(d.a, "prompt=none")).granted(t, redirect)
+	a := other.knock(b, "GET", target(asking(d.a, "prompt=none")))
+	granted(t, a.status, a.to(), redirect)
+}
+
+// Both buttons at once: one of them counts, and the other is told so.
+func TestAZ62_AllowAndDenyAtOnce(t *testing.T) {
+	var faulty *storetest.Faulty
+	d, b := signedIn(t, counting(&faulty))
+	for range 3 {
+		id := b.follow(b.get(asking(d.a, "prompt=consent"))).field("id")
+		allow := b.form(interactionURL, "id="+id, "step=consent", "decision=allow")
+		deny := b.form(interactionURL, "id="+id, "step=consent", "decision=deny")
+		meet(faulty, storetest.PutDocument, 8)
+		answers := d.together(allow, deny, allow, deny, allow, deny, allow, deny)
+		said := map[string]bool{}
+		for _, a := range answers {
+			switch {
+			case a.status == http.StatusSeeOther && strings.HasPrefix(a.to(), redirect+"?"):
+				said[a.to()] = true
+			case a.status != 409:
+				t.Errorf("status %d to %.60q", a.status, a.to())
+			}
+		}
+		if len(said) != 1 {
+			t.Errorf("%d answers to the client", len(said))
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package conformance_test
+
+import (
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+func TestAZ58_PromptNoneNeverShowsAPage(t *testing.T) {
+	d, b := signedIn(t)
+	c, app := d.ours(), d.native("http://127.0.0.1/cb")
+	stranger := d.browser()
+	for what, ask := range map[string]struct {
+		by    *browser
+		at    string
+		error oauth.ErrorCode
+	}{
+		"not signed in":                   {stranger, asking(c, "prompt=none"), "login_required"},
+		"not signed in, and a defect":     {stranger, asking(c, "prompt=none", "scope=nonsense"), "invalid_scope"},
+		"nothing agreed":                  {b, asking(d.a, "prompt=none"), "consent_required"},
+		"of an app, which asks each time": {b, asking(app, "prompt=none"), "interaction_required"},
+		"with login":                      {b, asking(c, "prompt=none login"), "invalid_request"},
+		"with consent":                    {b, asking(c, "prompt=consent none"), "invalid_request"},
+		"with select_account":             {stranger, asking(c, "prompt=none select_account"), "invalid_request"},
+		"of another kind":                 {b, asking(c, "prompt=create"), "invalid_request"},
+		"in another case":                 {b, asking(c, "prompt=None"), "invalid_request"},
+	} {
+		s := ask.by.get(ask.at)
+		at, _ := url.Parse(ask.at)
+		if q := s.told(t, at.Query().Get("redirect_uri")+"?", ask.error); q.Get("state") != "st" || s.body != "" {
+			t.Errorf("%s: state %q, %d bytes of body", what, q["state"], len(s.body))
+		}
+	}
+	b.get(asking(c, "prompt=none")).granted(t, redirect)
+	b.get(asking(c, "prompt=none", "max_age=0")).granted(t, redirect) // in the instant of the login
+	d.step(11 * time.Second)
+	b.get(asking(c, "prompt=none", "max_age=11")).granted(t, redirect)
+	b.get(asking(c, "prompt=none", "max_age=10")).told(t, redirect, "login_required")
+	for _, age := range []string{"-1", "x", "1.5", "+1", "99999999999999999999"} {
+		b.get(asking(c, "max_age="+age)).told(t, redirect, "invalid_request")
+	}
+}
+
+// Whoever is not signed in was perhaps sent here only to be sent on, with our
+// name, to somebody who has registered a client for that (RFC 9700 section
+// 4.11.2).
+func TestAZ59_StrangersAreAskedBeforeAnErrorTakesThemToAClient(t *testing.T) {
+	d, b := signedIn(t)
+	stranger := d.browser()
+	for _, pairs := range [][]string{
+		{"scope=nonsense"}, {"response_type=token"}, {"response_type"}, {"code_challenge"}, {"resource=x"}, {"prompt=x"}, {"request=x"}, {"response_mode=jwt"},
+	} {
+		address := asking(d.a, pairs...)
+		told := b.get(address)
+		if told.StatusCode != http.StatusSeeOther || told.location().Query().Get("error") == "" {
+			t.Fatalf("%q: a signed-in user is not sent on: %d", pairs, told.StatusCode)
+		}
+		s := stranger.get(address)
+		s.refusedPage(t, 400)
+		checkPage(t, pairs[0], s)
+		// They may go on by themselves, to the same answer.
+		if !strings.Contains(html.UnescapeString(s.body), `href="`+told.Header.Get("Location")+`"`) || strings.Contains(strings.ToLower(s.body), "http-equiv") || s.Header.Get("Refresh") != "" {
+			t.Errorf("%q: no link to the client, or more than a link", pairs)
+		}
+		if strings.Contains(s.body, "<script") || s.field("id") != "" {
+			t.Errorf("%q: script or interaction on the page", pairs)
+		}
+	}
+	// A good request takes them to the login, which is ours.
+	if to := stranger.get(asking(d.a)).Header.Get("Location"); !strings.HasPrefix(to, interactionURL) {
+		t.Errorf("sent to %.60q", to)
+	}
+}
+
+func TestAZ61_TwoTabsDoNotMix(t *testing.T) {
+	d, b := signedIn(t)
+	const otherVerifier = "a-second-verifier-for-the-second-tab-0123456789"
+	one := b.follow(b.get(asking(d.a, "state=one", "scope=a")))
+	two := b.follow(b.get(asking(d.a, "state=two", "scope=b c", "redirect_uri="+otherRedirect, "code_challenge="+s256(otherVerifier))))
+	if one.field("id") == two.field("id") || one.field("id") == "" {
+		t.Fatal("one interaction for two requests")
+	}
+	allow := func(s sight) sight {
+		return b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=allow", "state=three", "scope=a b c", "redirect_uri="+redirect)
+	}
+	second := allow(two).granted(t, otherRedirect)
+	first := allow(one).granted(t, redirect)
+	if first.Get("state") != "one" || second.Get("state") != "two" || first.Get("scope") != "a" || second.Get("scope") != "b c" {
+		t.Errorf("answers %q %q, %q %q", first.Get("state"), first.Get("scope"), second.Get("state"), second.Get("scope"))
+	}
+	want(t, d.post(with(d.a.redeem(second.Get("code")), "redirect_uri", otherRedirect, "code_verifier", verifier)), 400, "invalid_grant")
+	if got := d.mustIssue(d.post(with(d.a.redeem(second.Get("code")), "redirect_uri", otherRedirect, "code_verifier", otherVerifier))); got.Scope != "b c" {
+		t.Errorf("tokens for %q", got.Scope)
+	}
+	if got := d.mustRedeem(d.a, first.Get("code")); got.Scope != "a" {
+		t.Errorf("tokens for %q", got.Scope)
+	}
+}
+
+// Any program of the user's machine can use a native client's id and address
+// (RFC 8252 section 8.6); a web client's address is its own.
+func TestAZ63_TheUserOfANativeClientIsAskedEachTime(t *testing.T) {
+	d, b := signedIn(t)
+	app := d.client(issuer.Registration{
+		Name: "App", RedirectURIs: []string{"http://127.0.0.1/cb", "com.example.app:/cb", "https://app.example/cb"}, Native: true, FirstParty: true, Auth: "none",
+	})
+	for _, uri := range app.RedirectURIs[:2] {
+		for range 2 {
+			s := b.follow(b.get(asking(app, "redirect_uri="+uri)))
+			if s.field("step") != "consent" || strings.Contains(s.body, `name="remember"`) {
+				t.Fatalf("%s: not asked, or offered not to be asked again", uri)
+			}
+			b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=allow", "remember=yes").granted(t, uri)
+		}
+		b.get(asking(app, "redirect_uri="+uri, "prompt=none")).told(t, uri, "interaction_required")
+	}
+	// An address that the system hands to this app alone tells who asks.
+	b.get(asking(app, "redirect_uri=https://app.example/cb")).granted(t, "https://app.example/cb")
+
+	public := d.client(issuer.Registration{Name: "Public", Auth: "none"})
+	s := b.follow(b.get(asking(public)))
+	b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=allow", "remember=yes").granted(t, redirect)
+	b.get(asking(public)).granted(t, redirect)
+	b.get(asking(public, "prompt=consent")).location()
+	if s := b.follow(b.get(asking(public, "prompt=consent"))); s.field("step") != "consent" {
+		t.Error("prompt=consent does not ask")
+	}
+}
+
+func TestAZ64_RequestObjectsAreRefusedAndNothingIsFetched(t *testing.T) {
+	d, b := signedIn(t)
+	var fetched atomic.Int32
+	site := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { fetched.Add(1) }))
+	defer site.Close()
+	c := d.ours()
+	const object = "eyJhbGciOiJub25lIn0.eyJjbGllbnRfaWQiOiJ4In0."
+	for value, code := range map[string]oauth.ErrorCode{
+		"request=" + object: "request_not_supported", "request=x": "request_not_supported",
+		"request_uri=" + site.URL + "/x": "request_uri_not_supported", "request_uri=urn:ietf:params:oauth:request_uri:x": "request_uri_not_supported",
+		"request_uri=file:///etc/passwd": "request_uri_not_supported", "request_uri=http://169.254.169.254/": "request_uri_not_supported",
+	} {
+		b.get(asking(c, value)).told(t, redirect, code)
+		// Nor does what it might hold stand in for parameters.
+		b.get(asking(c, value, "redirect_uri")).refusedPage(t, 400)
+		d.browser().get(asking(c, value)).refusedPage(t, 400)
+	}
+	b.get(asking(c, "request="+strings.Repeat("x", 4000))).told(t, redirect, "request_not_supported")
+	if n := fetched.Load(); n != 0 {
+		t.Errorf("%d requests to the address of request_uri", n)
+	}
+}
+
+func TestAZ20_AZ66_ResourcesAreTheClientsOwn(t *testing.T) {
+	d, b := signedIn(t)
+	c := d.ours(func(r *issuer.Registration) {
+		r.Audience = []string{"https://api.example/v1", "https://other.example/"}
+	})
+	for _, resource := range []string{
+		"/v1", "api.example", "//api.example/v1", "https://api.example/v1#x", "https://api.example/v1#", "https://api.example/v2", "https://api.example/v1/",
+		"https://api.example/V1", "https://API.example/v1", "https://nobody.example/", issuerID, "x:y", "%zz",
+	} {
+		b.get(asking(c, "resource="+resource)).told(t, redirect, "invalid_target")
+		b.get(asking(c, "resource=https://api.example/v1")+"&resource="+url.QueryEscape(resource)).told(t, redirect, "invalid_target")
+	}
+	b.get(asking(c, "resource=https://other.example/")).granted(t, redirect)
+	without := d.ours()
+	b.get(asking(without, "resource="+issuerID)).granted(t, redirect)
+	b.get(asking(without, "resource=https://api.example/v1")).told(t, redirect, "invalid_target")
+}

@@ -1,0 +1,293 @@
+package conformance_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Something happens between two steps of an interaction.
+
+// sessionEndings are the ways in which a session ends without its browser's doing.
+func sessionEndings(d *deployment, b *browser) map[string]func() {
+	return map[string]func(){
+		"signed out in another tab": func() { b.post(logoutURL) },
+		"session cookie lost":       func() { b.setCookie(sessionName, "") },
+		"user disabled":             func() { d.disable(username) },
+		"password changed": func() {
+			now := grant.At(d.now())
+			d.changeUser(username, func(u account.User) account.User {
+				u, err := u.SetPassword("another "+password, now)
+				if err != nil {
+					d.t.Fatal(err)
+				}
+				return u
+			})
+		},
+		"all of the subject revoked": func() { d.cutOff(store.Cutoff{Subject: username}) },
+		"idle":                       func() { d.step(d.authorizer.SessionIdle + time.Millisecond) },
+		"at its absolute end":        func() { d.step(d.authorizer.SessionLifetime) },
+	}
+}
+
+// Whoever is not signed in any more signs in again, and is not told that
+// somebody else has.
+func TestInteractionSessionEndsAtTheConsent(t *testing.T) {
+	for name := range sessionEndings(nil, nil) {
+		t.Run(name, func(t *testing.T) {
+			d, b := signedIn(t, long)
+			d.user("bob", cheaply)
+			d.step(time.Second)
+			end := sessionEndings(d, b)[name]
+			pressed := b.open(asking(d.a)).at(t, "consent")
+			reloaded := b.open(asking(d.a)).at(t, "consent")
+			denied := b.open(asking(d.a)).at(t, "consent")
+			answered := b.open(asking(d.a)).at(t, "consent")
+			b.decide(answered, "allow").code(t, redirect)
+			end()
+			b.follow(b.decide(pressed, "allow")).at(t, "login")
+			b.open(reloaded.address()).at(t, "login")
+			b.follow(b.decide(denied, "deny")).at(t, "login")
+			b.follow(b.decide(answered, "allow")).says(t, http.StatusConflict, pages.InteractionAnswered)
+			// The form from before is for a step that is over.
+			b.follow(b.decide(pressed, "allow")).at(t, "login")
+			consent := b.logIn(pressed, "bob", password).at(t, "consent")
+			b.decide(consent, "allow").code(t, redirect)
+			// The others are of whoever signs in for them.
+			b.logIn(reloaded, "bob", password).at(t, "consent")
+			if n := len(d.grants()); n != 0 {
+				t.Errorf("%d grants, and nothing was redeemed", n)
+			}
+		})
+	}
+}
+
+// long gives users a day for an interaction, so that sessions end first.
+func long(o *options) {
+	o.tuneFront = func(f *server.Front) { f.Authorizer.InteractionLifetime = 24 * time.Hour }
+}
+
+// The same between the request and the login, and where an account is chosen.
+func TestInteractionSessionEndsEarlier(t *testing.T) {
+	for _, name := range []string{"signed out in another tab", "all of the subject revoked", "idle"} {
+		t.Run(name, func(t *testing.T) {
+			d, b := signedIn(t, long)
+			d.step(time.Second)
+			choice := b.open(asking(d.a, "prompt=select_account")).at(t, "account")
+			shown := b.open(asking(d.a, "prompt=select_account")).at(t, "account")
+			sessionEndings(d, b)[name]()
+			b.follow(b.post(interactionURL, "id="+choice.field("id"), "step=account", "action=continue")).at(t, "login")
+			b.open(shown.address()).at(t, "login")
+		})
+	}
+}
+
+// The password that was shown before the second factor must still be one.
+func TestInteractionPasswordChangesBeforeTheSecondFactor(t *testing.T) {
+	for name, end := range map[string]func(d *deployment){
+		"disabled": func(d *deployment) { d.disable("carol") },
+		"changed": func(d *deployment) {
+			now := grant.At(d.now())
+			d.changeUser("carol", func(u account.User) account.User {
+				u.SessionsEnd = now
+				u.Version++
+				return u
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := start(t, withFront)
+			secret := d.userWithCode("carol")
+			b := d.browser()
+			page := b.logIn(b.open(asking(d.a)).at(t, "login"), "carol", password).at(t, "second_factor")
+			d.step(time.Second)
+			end(d)
+			s := b.follow(b.post(interactionURL, "id="+page.field("id"), "step=second_factor", "code="+d.oneTimeCode(secret)))
+			if s.at(t, "login"); b.cookie(sessionName) != "" {
+				t.Error("signed in by a password of before")
+			}
+		})
+	}
+}
+
+// A user who signs out of the account pages and goes back signs in again.
+func TestInteractionOfTheAccountPages(t *testing.T) {
+	d, b := visitor(t)
+	login := b.open(connectionsURL).at(t, "login")
+	if strings.Contains(login.body, "cancel") {
+		t.Error("there is no client to cancel for")
+	}
+	list := b.logIn(login, username, password)
+	if list.title() != "Connected applications" {
+		t.Fatalf("after the login: %q", list.title())
+	}
+	if s := b.open(login.address()); s.title() != "Connected applications" {
+		t.Errorf("back: %q", s.title())
+	}
+	for _, s := range []sight{b.decide(login, "allow"), b.decide(login, "deny"), b.post(interactionURL, "id="+login.field("id"), "action=cancel")} {
+		if s = b.follow(s); s.title() != "Connected applications" {
+			t.Errorf("a consent for no client: %d %q", s.StatusCode, s.title())
+		}
+	}
+	b.post(logoutURL)
+	b.open(login.address()).at(t, "login")
+	if s := b.logIn(login, username, password); s.title() != "Connected applications" {
+		t.Errorf("signed in again: %q", s.title())
+	}
+	d.step(d.authorizer.InteractionLifetime)
+	b.open(login.address()).says(t, http.StatusGone, pages.InteractionExpired)
+}
+
+// The client and its redirect URI are looked at again at each step (RFC 9700
+// section 4.1).
+func TestInteractionClientChanges(t *testing.T) {
+	for name, alter := range map[string]func(*store.Client){
+		"disabled":             func(c *store.Client) { c.State = store.ClientDisabled },
+		"redirect URI removed": func(c *store.Client) { c.RedirectURIs = []string{otherRedirect} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, b := visitor(t)
+			login := b.open(asking(d.a)).at(t, "login")
+			other := d.browser()
+			d.signIn(other, username)
+			consent, answered := other.open(asking(d.a)).at(t, "consent"), other.open(asking(d.a)).at(t, "consent")
+			code := other.decide(answered, "allow").code(t, redirect)
+			before := d.change(d.a, alter)
+			gone := func(s sight) { t.Helper(); s.says(t, http.StatusBadRequest, pages.ClientChanged) }
+			gone(b.open(login.address()))
+			gone(b.logIn(login, username, password))
+			gone(b.post(interactionURL, "id="+login.field("id"), "action=cancel"))
+			gone(other.open(consent.address()))
+			gone(other.decide(consent, "allow"))
+			gone(other.decide(consent, "deny"))
+			gone(other.decide(answered, "allow"))
+			if name == "disabled" {
+				want(t, d.post(d.a.challenged(code)), http.StatusBadRequest, "invalid_client")
+			}
+			// What was not decided can go on when the client is back.
+			d.change(before, func(c *store.Client) { c.State, c.RedirectURIs = store.ClientEnabled, []string{redirect} })
+			other.decide(consent, "allow").code(t, redirect)
+		})
+	}
+}
+
+// A client that loses a scope, or has to use PKCE from now on, hears of it.
+func TestInteractionRequestIsNotGoodAnyMore(t *testing.T) {
+	d, b := signedIn(t)
+	page := b.open(asking(d.a, "scope=a c")).at(t, "consent")
+	d.change(d.a, func(c *store.Client) { c.Scope = "a b" })
+	for _, s := range []sight{b.open(page.address()), b.decide(page, "allow")} {
+		s.told(t, redirect, oauth.InvalidScope)
+	}
+	b.decide(page, "deny").told(t, redirect, oauth.AccessDenied)
+}
+
+func TestInteractionOddForms(t *testing.T) {
+	d, b := visitor(t)
+	d.step(time.Second)
+	login := b.open(asking(d.a)).at(t, "login")
+	id := "id=" + login.field("id")
+	post := func(pairs ...string) sight { t.Helper(); return b.follow(b.post(interactionURL, pairs...)) }
+
+	// Forms of another step lead to the present one.
+	for _, form := range [][]string{
+		{id, "step=consent", "decision=allow"}, {id, "step=second_factor", "code=123456"}, {id, "step=account", "action=continue"},
+		{id, "step=account", "action=switch"}, {id, "step=answered"}, {id, "step=nonsense"}, {id}, {id, "step="},
+		{id, "step=consent"}, {id, "step=consent", "decision=maybe"}, {id, "step=LOGIN", "username=" + username, "password=" + password},
+	} {
+		post(form...).at(t, "login")
+	}
+	// Half a form is a wrong one; nothing else than its fields is looked at.
+	for _, form := range [][]string{
+		{id, "step=login"}, {id, "step=login", "username=" + username}, {id, "step=login", "password=" + password},
+	} {
+		if s := post(form...); s.StatusCode != http.StatusUnprocessableEntity || s.field("step") != "login" {
+			t.Errorf("%v: status %d, %q", form[1:], s.StatusCode, s.title())
+		}
+	}
+	for name, form := range map[string][]string{
+		"id twice":         {id, id, "step=login"},
+		"username twice":   {id, "step=login", "username=a", "username=b", "password=x"},
+		"step twice":       {id, "step=login", "step=consent", "decision=allow"},
+		"username too big": {id, "step=login", "username=" + strings.Repeat("u", 300), "password=x"},
+		"password too big": {id, "step=login", "username=u", "password=" + strings.Repeat("p", 2000)},
+		"code too big":     {id, "step=second_factor", "code=" + strings.Repeat("1", 3000)},
+		"control bytes":    {id, "step=login", "username=a\x00b", "password=x"},
+		"not UTF-8":        {id, "step=login", "username=\xff", "password=x"},
+	} {
+		s := post(form...)
+		if s.says(t, http.StatusBadRequest, pages.BadRequest); t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	post(id, "step=login", "x="+strings.Repeat("y", oauth.MaxForm)).says(t, http.StatusRequestEntityTooLarge, pages.TooLarge)
+	many := []string{id, "step=login"}
+	for i := range 70 {
+		many = append(many, "f"+strings.Repeat("x", i)+"=1")
+	}
+	post(many...).says(t, http.StatusBadRequest, pages.BadRequest)
+	// After all that, and with fields that no form has, one can sign in.
+	post(id, "step=login", "username="+username, "password="+password, "extra=1", "remember=yes", "submit=Sign in", "scope=x").at(t, "consent")
+
+	consent := b.open(login.address()).at(t, "consent")
+	for _, form := range [][]string{{id, "step=consent"}, {id, "step=consent", "decision=maybe"}, {id, "step=consent", "remember=yes"}} {
+		post(form...).says(t, http.StatusBadRequest, pages.BadRequest)
+	}
+	b.decide(consent, "allow").code(t, redirect)
+}
+
+func TestInteractionOddRequests(t *testing.T) {
+	d, b := signedIn(t)
+	page := b.open(asking(d.a)).at(t, "consent")
+	allow := pairsOf([]string{"id=" + page.field("id"), "step=consent", "decision=allow"})
+	// A body is no part of what GET means.
+	for _, address := range []string{interactionURL, page.address()} {
+		s := b.do(http.MethodGet, address, allow)
+		if s.StatusCode == http.StatusSeeOther || s.StatusCode >= 500 {
+			t.Errorf("GET with a body: status %d", s.StatusCode)
+		}
+	}
+	b.get(interactionURL+"?"+allow.Encode()).at(t, "consent")
+	for _, method := range []string{http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodPatch, "BREW"} {
+		for _, address := range []string{page.address(), asking(d.a), connectionsURL, logoutURL} {
+			s := b.do(method, address, nil)
+			if s.StatusCode != http.StatusMethodNotAllowed || s.Header.Get("Allow") != "GET, POST" || s.Header.Get("Location") != "" {
+				t.Errorf("%s %.50s: status %d, Allow %q", method, address, s.StatusCode, s.Header.Get("Allow"))
+			}
+			if method != http.MethodHead {
+				s.says(t, http.StatusMethodNotAllowed, pages.Method)
+			}
+		}
+	}
+	// A form of another kind is none.
+	for _, kind := range []string{"application/json", "multipart/form-data; boundary=x", "text/plain", ""} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, interactionURL, strings.NewReader(allow.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		if kind != "" {
+			r.Header.Set("Content-Type", kind)
+		}
+		res, err := b.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sight{res, string(text)}.says(t, http.StatusBadRequest, pages.BadRequest)
+	}
+	b.decide(page, "allow").code(t, redirect)
+}

@@ -1,0 +1,243 @@
+package conformance_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/argon2"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	sessionName = "__Host-mintage_session"
+	browserName = "__Host-mintage_browser"
+	knownName   = "__Host-mintage_known"
+)
+
+// cheaply has a user's password hashed at a ten thousandth of the cost, for
+// tests that sign in and are about something else.
+func cheaply(u *account.User) {
+	salt := []byte("sixteen bytes ok")
+	enc := base64.RawStdEncoding
+	u.Password = fmt.Sprintf("$argon2id$v=19$m=8,t=1,p=1$%s$%s", enc.EncodeToString(salt), enc.EncodeToString(argon2.IDKey([]byte(password), salt, 1, 8, 1, 32)))
+}
+
+// oneTimeCode is the code of an authenticator app at the deployment's time (RFC
+// 6238, RFC 4226 section 5.3).
+func (d *deployment) oneTimeCode(secret []byte) string {
+	h := hmac.New(sha1.New, secret)
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(d.now().Unix()/30)))
+	sum := h.Sum(nil)
+	at := sum[len(sum)-1] & 15
+	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[at:])&0x7fffffff%1_000_000)
+}
+
+// userWithCode registers a user who has a second factor.
+func (d *deployment) userWithCode(name string) (secret []byte) {
+	d.t.Helper()
+	d.user(name, cheaply, func(u *account.User) {
+		*u, secret = u.SetTOTP(d.ring(), grant.At(d.now()))
+		u.Version = 1
+	})
+	return secret
+}
+
+// changeUser stores what an administrator makes of a user.
+func (d *deployment) changeUser(name string, alter func(account.User) account.User, cutoffs ...store.Cutoff) {
+	d.t.Helper()
+	u, err := account.Find(context.Background(), d.sqlite, realm, name)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if err := account.Put(context.Background(), d.sqlite, alter(u), cutoffs); err != nil {
+		d.t.Fatal(err)
+	}
+	d.poll()
+}
+
+// disable disables a user, as the command does.
+func (d *deployment) disable(name string) {
+	d.t.Helper()
+	now := grant.At(d.now())
+	d.changeUser(name, func(u account.User) account.User { return u.Disable(now) }, store.Cutoff{Realm: realm, Subject: name, At: now})
+}
+
+// visitor is a deployment with a front and a user, and a browser of theirs in
+// which nobody has signed in yet.
+func visitor(t *testing.T, choose ...func(*options)) (*deployment, *browser) {
+	d := start(t, append([]func(*options){withFront}, choose...)...)
+	d.user(username, cheaply)
+	return d, d.browser()
+}
+
+// open goes to an address and on, to the page that the user sees.
+func (b *browser) open(address string) sight { b.t.Helper(); return b.follow(b.get(address)) }
+
+// logIn fills in the login page and goes on to what comes next.
+func (b *browser) logIn(page sight, name, password string) sight {
+	b.t.Helper()
+	return b.follow(b.post(interactionURL, "id="+page.field("id"), "step=login", "username="+name, "password="+password))
+}
+
+// decide presses a button of the consent page.
+func (b *browser) decide(page sight, decision string) sight {
+	b.t.Helper()
+	return b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision="+decision)
+}
+
+// at checks that the page is the one that asks for a step.
+func (s sight) at(t *testing.T, step string) sight {
+	t.Helper()
+	if s.StatusCode != http.StatusOK || s.field("step") != step || s.field("id") == "" {
+		t.Fatalf("status %d, page %q with step %q; want that of %s", s.StatusCode, s.title(), s.field("step"), step)
+	}
+	return s
+}
+
+// code is the code with which the browser is sent to the client.
+func (s sight) code(t *testing.T, redirectURI string) string {
+	t.Helper()
+	to := s.location()
+	code := to.Query().Get("code")
+	if s.StatusCode != http.StatusSeeOther || !strings.HasPrefix(to.String(), redirectURI) || code == "" {
+		t.Fatalf("status %d, page %q, to %.60q; want a code for %s", s.StatusCode, s.title(), to, redirectURI)
+	}
+	return code
+}
+
+// challenged is the form that redeems a code of a request that asking made.
+func (c client) challenged(code string) url.Values {
+	form := c.redeem(code)
+	form.Set("code_verifier", verifier)
+	return form
+}
+
+// heading is what the page says first.
+func (s sight) heading() string {
+	_, after, _ := strings.Cut(s.body, "<h1>")
+	text, _, _ := strings.Cut(after, "</h1>")
+	return html.UnescapeString(text)
+}
+
+// messages are what the pages say has happened, and what they say to do.
+var messages = map[pages.MessageKey][2]string{
+	pages.UnknownClient:       {"This application is not known", "tell its provider about this error"},
+	pages.BadRedirectURI:      {"This request is not safe to answer", "tell its provider about this error"},
+	pages.BadRequest:          {"This request cannot be understood", "Go back to the application and start again"},
+	pages.InteractionExpired:  {"You took too long", "Go back to the application and start again"},
+	pages.InteractionUnknown:  {"This page cannot be used here", "start again, in this browser"},
+	pages.InteractionAnswered: {"This is already done", "If you are not signed in there, start again"},
+	pages.UserSwitched:        {"Another account is signed in now", "start again, with the account that you want to use"},
+	pages.CrossSite:           {"This form came from another site", "start again from there"},
+	pages.ClientChanged:       {"The application has changed", "Go back to the application and start again"},
+	pages.NotFound:            {"This page does not exist", "go back to the application that you came from"},
+	pages.Method:              {"This page cannot be opened this way", "Go back to the application and start again"},
+	pages.CookiesOff:          {"Your browser blocks cookies", "Allow cookies for this site"},
+	pages.TooLarge:            {"This request is too large", "Go back to the application and start again"},
+	pages.TooMany:             {"Too many attempts", "then try again"},
+	pages.Unavailable:         {"Not available right now", "Please try again in a moment"},
+}
+
+// says checks a page that tells what has happened and what to do, and sends
+// nobody anywhere.
+func (s sight) says(t *testing.T, status int, key pages.MessageKey) {
+	t.Helper()
+	s.refusedPage(t, status)
+	want, ok := messages[key]
+	if !ok {
+		t.Fatalf("no text for %s", key)
+	}
+	if s.title() != want[0] || s.heading() != want[0] || !strings.Contains(s.body, want[1]) {
+		t.Errorf("the page is %q, %q; want %q and the advice %q", s.title(), s.heading(), want[0], want[1])
+	}
+	s.hasPageHeaders(t)
+}
+
+// hasPageHeaders checks what every page carries, whatever it tells.
+func (s sight) hasPageHeaders(t *testing.T) {
+	t.Helper()
+	for name, want := range map[string]string{
+		"X-Frame-Options": "DENY", "Referrer-Policy": "same-origin", "X-Content-Type-Options": "nosniff",
+		"Cache-Control": "no-store", "Content-Type": "text/html; charset=utf-8",
+	} {
+		if got := s.Header.Values(name); len(got) != 1 || got[0] != want {
+			t.Errorf("%s (%d) has %s %q, want %q alone", s.title(), s.StatusCode, name, got, want)
+		}
+	}
+	policies := s.Header.Values("Content-Security-Policy")
+	if len(policies) != 1 {
+		t.Fatalf("%d policies", len(policies))
+	}
+	directives := map[string]string{}
+	for d := range strings.SplitSeq(policies[0], ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(d), " ")
+		if _, ok := directives[name]; ok {
+			t.Errorf("%s is there twice, and browsers take the first", name)
+		}
+		directives[name] = value
+	}
+	for name, want := range map[string]string{
+		"default-src": "'none'", "style-src": "'self'", "img-src": "'self'", "frame-ancestors": "'none'", "base-uri": "'none'",
+	} {
+		if directives[name] != want {
+			t.Errorf("%s: the policy has %s %q, want %q", s.title(), name, directives[name], want)
+		}
+	}
+	if !strings.HasPrefix(directives["form-action"], "'self'") || strings.Contains(directives["form-action"], "*") || len(directives) != 6 {
+		t.Errorf("the policy is %q", policies[0])
+	}
+}
+
+// cookie is the content of a cookie that the browser holds, or "".
+func (b *browser) cookie(name string) string {
+	at, _ := url.Parse(publicURL)
+	for _, c := range b.Jar.Cookies(at) {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// setCookie puts a cookie into the browser; one without a value is taken out.
+func (b *browser) setCookie(name, value string) {
+	at, _ := url.Parse(publicURL)
+	c := &http.Cookie{Name: name, Value: value, Path: "/", Secure: true}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	b.Jar.SetCookies(at, []*http.Cookie{c})
+}
+
+// set is the cookie that an answer sets, or nil.
+func (s sight) set(name string) *http.Cookie {
+	for _, c := range s.Cookies() {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// grants are all that there are.
+func (d *deployment) grants() []grant.Grant {
+	d.t.Helper()
+	list, err := d.sqlite.Grants(context.Background(), store.GrantFilter{Realm: realm, Limit: 100})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return list
+}

@@ -1,0 +1,207 @@
+//go:build e2e
+
+package browser
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/mintage/mintage/internal/pages"
+)
+
+// narrow is the width that WCAG 2.2 names (1.4.10): a window of 1280 pixels at
+// four times its size. It includes the 640 that remain at twice the size.
+const (
+	narrow = 320
+	wide   = 1280
+)
+
+// runAxe applies the rules with the given tags, or those with the given names.
+const runAxe = `axe.run(document, {runOnly: %s, resultTypes: ['violations'], preload: false, iframes: false}).then(r => ({
+	passes: r.passes.length,
+	violations: r.violations.map(v => v.id + ': ' + v.help + ': ' + v.nodes.map(n => n.html + ' ' + n.failureSummary).join(' | ')),
+}))`
+
+const (
+	allRules    = `{type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}`
+	colourRules = `{type: 'rule', values: ['color-contrast', 'link-in-text-block']}`
+)
+
+type findings struct {
+	Passes     int      `json:"passes"`
+	Violations []string `json:"violations"`
+}
+
+func do(ctx context.Context, t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func evaluate[T any](ctx context.Context, t *testing.T, expression string) T {
+	t.Helper()
+	result, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func axe(ctx context.Context, t *testing.T, rules string) {
+	t.Helper()
+	found := evaluate[findings](ctx, t, fmt.Sprintf(runAxe, rules))
+	if found.Passes == 0 {
+		t.Error("no rule applied: nothing was examined")
+	}
+	for _, violation := range found.Violations {
+		t.Error(violation)
+	}
+}
+
+// Every page in every state, in both languages, light and dark, wide and
+// narrow: no rule of WCAG 2.2 at level AA is broken that a program can check,
+// nothing has to be scrolled sideways, and the keyboard is enough.
+func TestPagesAreAccessible(t *testing.T) {
+	g := openGallery(t)
+	for _, sample := range samples() {
+		t.Run("en/"+sample.Name, func(t *testing.T) {
+			do(g.tab, t, look("light", wide, 900), chromedp.Navigate(g.address+"/en/"+sample.Name))
+			// A browser moves the focus before it draws.
+			if !evaluate[bool](g.tab, t, `new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))
+				.then(() => document.activeElement === (document.querySelector('[autofocus]') ?? document.body))`) {
+				t.Error("the focus is not where the user goes on")
+			}
+			g.take(t, "en", sample.Name)
+			// Messages are one page with other words.
+			whole := !strings.HasPrefix(sample.Name, "message-") || sample.Name == "message-too_many"
+			if whole {
+				axe(g.tab, t, allRules)
+			}
+			do(g.tab, t, look("light", narrow, 640))
+			noOverflow(g.tab, t)
+			axe(g.tab, t, allRules)
+			if whole {
+				do(g.tab, t, look("dark", narrow, 640))
+				axe(g.tab, t, colourRules)
+				keyboard(g.tab, t)
+			}
+			if _, ok := sample.Page.(pages.Consent); ok {
+				denyIsAsProminent(g.tab, t)
+			}
+		})
+	}
+	// In another language the elements are the same, and the words may not fit.
+	// Written over one another into one document, pages need no new start of
+	// the rules, which is what takes the time.
+	do(g.tab, t, look("dark", narrow, 640), chromedp.Navigate(g.address+"/ja/login"))
+	for _, sample := range samples() {
+		t.Run("ja/"+sample.Name, func(t *testing.T) {
+			g.write(t, "ja", sample.Page)
+			noOverflow(g.tab, t)
+			axe(g.tab, t, allRules)
+			g.take(t, "ja", sample.Name)
+		})
+	}
+	t.Run("a spoiled page is found", func(t *testing.T) { spoil(t, g) })
+}
+
+// denyIsAsProminent: UI-14, nobody is led to agree. Both buttons are beside each
+// other, of one size, filled, and have the same letters.
+func denyIsAsProminent(ctx context.Context, t *testing.T) {
+	t.Helper()
+	buttons := evaluate[[]map[string]string](ctx, t, `['deny', 'allow'].map(id => {
+		const e = document.getElementById(id), box = e.getBoundingClientRect(), style = getComputedStyle(e);
+		return {box: [box.top, Math.round(box.width), Math.round(box.height)].join(), font: [style.fontSize, style.fontWeight, style.borderWidth].join(),
+			fill: style.backgroundColor === 'rgba(0, 0, 0, 0)' ? 'none' : 'filled'};
+	})`)
+	if len(buttons) != 2 || !maps.Equal(buttons[0], buttons[1]) || buttons[0]["fill"] != "filled" {
+		t.Errorf("deny and allow differ: %v", buttons)
+	}
+}
+
+func noOverflow(ctx context.Context, t *testing.T) {
+	t.Helper()
+	beyond := evaluate[[]string](ctx, t, `[...document.querySelectorAll('body, body *')]
+		.filter(e => e.checkVisibility() && !e.closest('.unseen') && e.getBoundingClientRect().right > innerWidth + .5)
+		.map(e => e.tagName + '.' + e.className)`)
+	if len(beyond) > 0 {
+		t.Errorf("wider than the window: %s", strings.Join(beyond, ", "))
+	}
+	if width := evaluate[int](ctx, t, `document.documentElement.scrollWidth`); width > narrow {
+		t.Errorf("the page is %d pixels wide in a window of %d", width, narrow)
+	}
+}
+
+// focused tells which control has the focus, -1 if none, and whether one sees it.
+const focused = `(() => {
+	const e = document.activeElement, style = getComputedStyle(e);
+	return {index: controls.indexOf(e), name: e.tagName + '#' + e.id,
+		visible: e.matches(':focus-visible') && style.outlineStyle === 'solid' && parseFloat(style.outlineWidth) >= 2};
+})()`
+
+type focus struct {
+	Index   int    `json:"index"`
+	Name    string `json:"name"`
+	Visible bool   `json:"visible"`
+}
+
+// keyboard goes through the page with the tab key, once around: every control
+// is reached, in the order in which it is written, and is seen to be reached.
+// It leaves everything unfolded.
+func keyboard(ctx context.Context, t *testing.T) {
+	t.Helper()
+	count := evaluate[int](ctx, t, `document.querySelectorAll('details').forEach(e => e.open = true);
+		var controls = [...document.querySelectorAll('a[href], button, input, summary, select, textarea')]
+			.filter(e => e.type !== 'hidden' && e.checkVisibility());
+		controls.length`)
+	if count == 0 {
+		return
+	}
+	reached := evaluate[focus](ctx, t, focused).Index
+	seen := map[int]bool{}
+	// Twice the end of the page may be in between: its last control, and the
+	// document itself.
+	for range count + 2 {
+		do(ctx, t, chromedp.KeyEvent("\t"))
+		at := evaluate[focus](ctx, t, focused)
+		if at.Index < 0 {
+			continue
+		}
+		if at.Index != (reached+1)%count {
+			t.Errorf("from control %d the tab key leads to %d (%s)", reached, at.Index, at.Name)
+		}
+		if !at.Visible {
+			t.Errorf("%s has the focus, and one does not see it", at.Name)
+		}
+		reached = at.Index
+		seen[at.Index] = true
+	}
+	if len(seen) != count {
+		t.Errorf("the tab key reaches %d of %d controls", len(seen), count)
+	}
+}
+
+// spoil breaks a page in ways that the rules have to find.
+func spoil(t *testing.T, g *gallery) {
+	do(g.tab, t, look("light", narrow, 640))
+	for rule, change := range map[string]string{
+		"label":          `document.querySelector('label').remove()`,
+		"color-contrast": `document.querySelector('h1').style.color = '#ccc'`,
+		"html-has-lang":  `document.documentElement.removeAttribute('lang')`,
+		"target-size":    `document.querySelectorAll('button').forEach(b => {b.style.cssText = 'min-height:0;height:9px;padding:0;font-size:6px'; b.parentNode.style.gap = 0})`,
+	} {
+		g.write(t, "en", pages.Login{Client: "x", Cancel: true})
+		evaluate[bool](g.tab, t, change+`, true`)
+		found := evaluate[findings](g.tab, t, fmt.Sprintf(runAxe, allRules))
+		if !slices.ContainsFunc(found.Violations, func(v string) bool { return strings.HasPrefix(v, rule+":") }) {
+			t.Errorf("%s is not found: %q", rule, found.Violations)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+//go:build e2e
+
+package browser
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// evil serves what an attacker shows people: at /within, somebody else's page
+// within this one, in two ways, and at /form, a form that goes to somebody else.
+func evil(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprint(w, "<!DOCTYPE html><title>Evil</title><p>Win a prize</p>")
+	to := html.EscapeString(r.FormValue("to"))
+	switch r.URL.Path {
+	case "/within":
+		fmt.Fprintf(w, `<iframe src="%[1]s"></iframe><object type="text/html" data="%[1]s"><p id="instead">nothing to show</p></object>`, to)
+	case "/form":
+		fmt.Fprintf(w, `<form method="post" action="%s">`, to)
+		for name, values := range r.URL.Query() {
+			if name != "to" {
+				fmt.Fprintf(w, `<input type="hidden" name="%s" value="%s">`, html.EscapeString(name), html.EscapeString(values[0]))
+			}
+		}
+		fmt.Fprint(w, `<button id="bait">Win</button></form>`)
+	}
+}
+
+// attackers are where evil pages are: another site, and the same site on
+// another port, whose requests Lax cookies go with.
+func attackers(t *testing.T) map[string]string {
+	t.Helper()
+	return map[string]string{
+		"another site":  "https://evil.example:" + serveHTTPS(t, "127.0.0.1:0", http.HandlerFunc(evil)),
+		"the same site": "https://" + mintageHost + ":" + serveHTTPS(t, mintageHost+":0", http.HandlerFunc(evil)),
+	}
+}
+
+// UI-06: no page of another origin shows ours within itself.
+func (w *world) frames(t *testing.T) {
+	t.Parallel()
+	c := w.register(t, "Framed", "https://client.example:1/callback")
+	password := w.user(t, "frank", "Frank")
+	w.waitFor(t, c)
+	harmless := "https://harmless.example:" + serveHTTPS(t, "127.0.0.1:0", http.HandlerFunc(landing)) + "/"
+	b := newWindow(t)
+	b.allowed = true
+	b.open(w.authorizeURL(c, nil))
+	b.signIn("frank", password)
+	consent := b.last(w.origin + "/oauth2/interaction?").String()
+	for who, origin := range attackers(t) {
+		t.Run(who, func(t *testing.T) {
+			defer b.during(t)()
+			b.open(origin + "/within?to=" + url.QueryEscape(harmless))
+			b.wait("a page that may be framed, twice", func() bool { return len(b.framed()) == 2 })
+			if shown := b.framed(); !strings.Contains(shown[0], "code: false") || b.holds("document.querySelector('#instead').checkVisibility()") {
+				t.Fatalf("a page that may be framed shows %q", shown)
+			}
+			for _, ours := range []string{w.authorizeURL(c, nil), consent, w.origin + "/account/connections", w.origin + "/account/logout", w.origin + "/oauth2/authorize"} {
+				before := len(b.broken())
+				b.open(origin + "/within?to=" + url.QueryEscape(ours))
+				b.sees("#instead")
+				b.wait("a refusal, and no frame of "+bare(ours), func() bool { return len(b.broken()) > before && len(b.framed()) == 0 })
+			}
+		})
+	}
+}
+
+// framed is what the pages within the page show: none that the browser has
+// refused to show.
+func (b *tab) framed() (shown []string) {
+	b.t.Helper()
+	all, err := chromedp.Targets(b.ctx)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, info := range all {
+		// A frame of another site has a process of its own.
+		if info.Type != "iframe" || info.BrowserContextID != chromedp.FromContext(b.ctx).BrowserContextID {
+			continue
+		}
+		ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithTargetID(info.TargetID), chromedp.WithDetachOnCancel())
+		// The address of what the browser says itself is its own.
+		text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.protocol === 'chrome-error:' ? '' : document.body.innerText`))
+		cancel()
+		if err == nil && text != "" {
+			shown = append(shown, text)
+		}
+	}
+	// One of the same site has not.
+	for _, child := range call(b, page.GetFrameTree, cdp.Empty{}).FrameTree.ChildFrames {
+		if child.Frame.UnreachableURL == "" && strings.HasPrefix(child.Frame.URL, "http") {
+			shown = append(shown, "a frame at "+bare(child.Frame.URL))
+		}
+	}
+	return shown
+}
+
+// UI-01, UI-02, UI-26: what our own pages have not sent is refused, whoever is
+// signed in, even with an interaction that is really under way.
+func (w *world) forgery(t *testing.T) {
+	t.Parallel()
+	password := w.user(t, "fiona", "Fiona")
+	back := "https://client.example:" + serveHTTPS(t, "127.0.0.1:0", http.HandlerFunc(landing)) + "/callback"
+	connected, asking := w.register(t, "Connected", back), w.register(t, "Asking", back)
+	w.waitFor(t, asking)
+	b := newWindow(t)
+	b.open(w.authorizeURL(connected, nil))
+	b.signIn("fiona", password)
+	b.click("#remember")
+	b.click("#allow")
+	b.reads("code: true")
+	consent, login := b.another(), b.another()
+	consent.open(w.authorizeURL(asking, nil))
+	consent.sees("#allow")
+	login.open(w.authorizeURL(asking, url.Values{"prompt": {"login"}}))
+	login.sees("#password")
+	interaction := func(b *tab) string { return b.last(w.origin + "/oauth2/interaction?").Query().Get("id") }
+	for who, origin := range attackers(t) {
+		for what, form := range map[string]url.Values{
+			"allow":      {"to": {w.origin + "/oauth2/interaction"}, "id": {interaction(consent)}, "step": {"consent"}, "decision": {"allow"}},
+			"deny":       {"to": {w.origin + "/oauth2/interaction"}, "id": {interaction(consent)}, "step": {"consent"}, "decision": {"deny"}},
+			"login":      {"to": {w.origin + "/oauth2/interaction"}, "id": {interaction(login)}, "step": {"login"}, "username": {"fiona"}, "password": {password}},
+			"cancel":     {"to": {w.origin + "/oauth2/interaction"}, "id": {interaction(login)}, "step": {"login"}, "action": {"cancel"}},
+			"disconnect": {"to": {w.origin + "/account/connections"}, "client_id": {connected.ID}},
+			"logout":     {"to": {w.origin + "/account/logout"}},
+		} {
+			t.Run(what+" from "+who, func(t *testing.T) {
+				defer b.during(t)()
+				b.open(origin + "/form?" + form.Encode())
+				b.click("#bait")
+				b.reads("This form came from another site")
+				b.answered(http.StatusForbidden)
+			})
+		}
+	}
+	consent.reload()
+	consent.sees("#allow")
+	login.reload()
+	login.sees("#password")
+	b.open(w.origin + "/account/connections")
+	b.reads("Signed in as Fiona")
+	if list := b.text(".card h2"); list != "Connected" {
+		t.Errorf("what is connected is %q", list)
+	}
+}

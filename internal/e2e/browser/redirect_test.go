@@ -1,0 +1,125 @@
+//go:build e2e
+
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// landing is a client's callback: it tells what it got.
+func landing(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	q := r.FormValue
+	fmt.Fprintf(w, "<!DOCTYPE html><title>Landed</title><p>state: %s<p>error: %s<p>code: %t", q("state"), q("error"), q("code") != "")
+}
+
+// onward is a callback that sends the browser on to another origin, with what
+// it got.
+func onward(to string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, to+"?"+r.URL.RawQuery, http.StatusFound)
+	}
+}
+
+// private is a redirect URI of a program on the user's device (RFC 8252 section
+// 7.1).
+const private = "com.example.app:/callback"
+
+// UI-05: Chromium holds the policy of a page with a form against every redirect
+// that follows the form.
+func (w *world) finalRedirect(t *testing.T) {
+	t.Parallel()
+	password := w.user(t, "rita", "Rita")
+	elsewhere := "https://elsewhere.example:" + serveHTTPS(t, "127.0.0.1:0", http.HandlerFunc(landing)) + "/landing"
+	callback := "https://client.example:" + serveHTTPS(t, "127.0.0.1:0", onward(elsewhere)) + "/callback"
+	v4 := serveHTTP(t, "127.0.0.1:0", http.HandlerFunc(landing)) + "/callback"
+	v6 := serveHTTP(t, "[::1]:0", http.HandlerFunc(landing)) + "/callback"
+	web := w.register(t, "Web", callback)
+	native := w.register(t, "Native", "http://127.0.0.1/callback", "--redirect-uri", "http://[::1]/callback", "--redirect-uri", private,
+		"--native", "--public")
+	at := func(redirect string) client { return client{ID: native.ID, redirect: redirect} }
+	w.waitFor(t, web)
+	w.waitFor(t, at(private))
+
+	b := newWindow(t)
+	b.open(w.authorizeURL(web, nil))
+	b.click("#cancel")
+	b.reads("error: access_denied")
+	b.until("the landing elsewhere", fmt.Sprintf("location.href.startsWith(%q)", elsewhere))
+	b.open(w.authorizeURL(web, nil))
+	b.signIn("rita", password)
+	for _, c := range []struct {
+		name    string
+		client  client
+		landing string
+	}{
+		{"https, and on to another origin", web, elsewhere},
+		{"http on IPv4 loopback", at(v4), v4},
+		{"http on IPv6 loopback", at(v6), v6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer b.during(t)()
+			for button, want := range map[string]string{"#allow": "code: true", "#deny": "error: access_denied"} {
+				b.open(w.authorizeURL(c.client, nil))
+				b.click(button)
+				b.reads(want)
+				b.reads("state: the state")
+				b.until("the landing", fmt.Sprintf("location.href.startsWith(%q)", c.landing))
+			}
+		})
+	}
+	t.Run("private-use scheme", func(t *testing.T) {
+		defer b.during(t)()
+		for button, want := range map[string]string{"#allow": "code", "#deny": "error"} {
+			b.open(w.authorizeURL(at(private), nil))
+			b.visited()
+			b.click(button)
+			// No program of this machine knows the scheme: Chromium asks for it,
+			// and nothing else happens.
+			b.wait("the way to the program", func() bool { return slices.Contains(b.been(), private) })
+			if q := b.last(private).Query(); q.Get("state") != "the state" || q.Get(want) == "" {
+				t.Errorf("the program gets no %s, or not its state", want)
+			}
+		}
+	})
+}
+
+// signIn fills in the page of the login.
+func (b *tab) signIn(username, password string) {
+	b.t.Helper()
+	b.fill("#username", username)
+	b.fill("#password", password)
+	b.click("#submit")
+	b.sees("#allow")
+}
+
+// What stops the redirect must be seen to do so.
+func TestViolationsAreFound(t *testing.T) {
+	t.Parallel()
+	elsewhere := serveHTTP(t, "127.0.0.1:0", http.HandlerFunc(landing)) + "/landing"
+	page := serveHTTP(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			http.Redirect(w, r, r.URL.Query().Get("to"), http.StatusSeeOther)
+			return
+		}
+		w.Header().Set("Content-Security-Policy", policy)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprint(w, `<!DOCTYPE html><form method="post"><button id="send">Send</button></form>`)
+	}))
+	for _, to := range []string{elsewhere, private} {
+		b := newWindow(t)
+		b.allowed = true
+		b.open(page + "/?to=" + to)
+		b.click("#send")
+		b.wait("a violation", func() bool {
+			return slices.ContainsFunc(b.broken(), func(v string) bool { return strings.HasPrefix(v, "form-action stops ") })
+		})
+		if slices.Contains(b.been(), to) {
+			t.Errorf("a redirect to %s is said to be stopped, and is not", to)
+		}
+	}
+}

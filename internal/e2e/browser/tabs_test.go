@@ -1,0 +1,136 @@
+//go:build e2e
+
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// UI-21: the back button leads to no page of the past.
+func (w *world) backButton(t *testing.T) {
+	t.Parallel()
+	password := w.user(t, "beth", "Beth")
+	shop := w.openShop(t, "Back Shop")
+	b := newWindow(t)
+	b.open(shop.origin)
+	b.click("#sign-in")
+	b.signIn("beth", password)
+	b.back()
+	b.sees("#allow") // where things stand, and no form for a password
+	b.click("#allow")
+	b.sees("#refresh")
+	b.back()
+	if b.sees("main"); b.holds("document.querySelector('#allow')") {
+		b.click("#allow") // the browser has kept the page
+	}
+	b.reads("This is already done")
+	b.answered(http.StatusConflict)
+	b.open(shop.origin)
+	b.sees("#refresh")
+	if n := w.grants(t, "beth"); n != 1 {
+		t.Errorf("there are %d grants of one consent", n)
+	}
+}
+
+// AZ-62: who clicks twice has agreed once.
+func (w *world) doubleClick(t *testing.T) {
+	t.Parallel()
+	password := w.user(t, "dora", "Dora")
+	shop := w.openShop(t, "Double Shop")
+	b := newWindow(t)
+	b.open(shop.origin)
+	b.click("#sign-in")
+	b.signIn("dora", password)
+	x, y := b.point("#allow")
+	b.act(chromedp.MouseClickXY(x, y), chromedp.MouseClickXY(x, y, chromedp.ClickCount(2)))
+	// The second answer is the first once more, or says that the first has
+	// been given.
+	b.until("the client, or a page that explains",
+		fmt.Sprintf("location.origin === %q || document.body.innerText.includes('This is already done')", shop.origin))
+	b.open(shop.origin)
+	b.sees("#refresh")
+	b.click("#refresh")
+	b.until("a refresh", "document.querySelector('#renewed')?.innerText === '1'")
+	if n := w.grants(t, "dora"); n != 1 {
+		t.Errorf("there are %d grants of one consent", n)
+	}
+}
+
+// AZ-61: two tabs ask for the same at the same time, and each gets its own
+// answer.
+func (w *world) twoTabs(t *testing.T) {
+	t.Parallel()
+	password := w.user(t, "tina", "Tina")
+	shop := w.openShop(t, "Tab Shop")
+	one := newWindow(t)
+	one.open(shop.origin)
+	two := one.another()
+	two.open(shop.origin)
+	one.click("#sign-in")
+	one.sees("#password")
+	two.click("#sign-in")
+	two.signIn("tina", password)
+	one.reload()
+	one.sees("#allow") // signed in by the other tab
+	one.click("#allow")
+	one.sees("#refresh")
+	two.click("#allow")
+	two.sees("#refresh") // with its own state, which the client checks
+	if n := w.grants(t, "tina"); n != 2 {
+		t.Errorf("there are %d grants of two consents", n)
+	}
+}
+
+// UI-13: what one user is asked, another cannot answer.
+func (w *world) switchedUser(t *testing.T) {
+	t.Parallel()
+	passwords := map[string]string{"uma": w.user(t, "uma", "Uma"), "udo": w.user(t, "udo", "Udo")}
+	c := w.register(t, "Switched", "https://client.example:"+serveHTTPS(t, "127.0.0.1:0", http.HandlerFunc(landing))+"/callback")
+	w.waitFor(t, c)
+	one := newWindow(t)
+	one.open(w.authorizeURL(c, nil))
+	one.signIn("uma", passwords["uma"])
+	two := one.another()
+	two.open(w.authorizeURL(c, url.Values{"prompt": {"login"}}))
+	two.signIn("udo", passwords["udo"])
+	one.click("#allow")
+	one.reads("Another account is signed in now")
+	one.answered(http.StatusForbidden)
+	two.reads("Signed in as Udo")
+	two.click("#allow")
+	two.reads("code: true")
+}
+
+// A browser that takes no cookies is told so, and goes round in no circle.
+func (w *world) cookiesOff(t *testing.T) {
+	t.Parallel()
+	profile := t.TempDir()
+	if err := os.Mkdir(filepath.Join(profile, "Default"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const blocked = `{"profile": {"default_content_setting_values": {"cookies": 2}}}`
+	if err := os.WriteFile(filepath.Join(profile, "Default", "Preferences"), []byte(blocked), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := w.register(t, "Cookieless", "https://client.example:1/callback")
+	w.waitFor(t, c)
+	ctx, err := launch(context.Background(), chromedp.UserDataDir(profile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { chromedp.Cancel(ctx) })
+	b := newTab(t, ctx)
+	for _, address := range []string{w.authorizeURL(c, nil), w.origin + "/account/connections"} {
+		b.open(address)
+		b.reads("Your browser blocks cookies")
+		b.answered(http.StatusBadRequest)
+	}
+}
