@@ -391,7 +391,7 @@ while, disable it instead.`,
 			}
 			c.State = store.ClientDeleted
 			c.Secrets = []store.Secret{}
-			cut := store.Cutoff{Realm: c.Realm, ClientID: c.ID, At: o.now}
+			cut := store.Cutoff{Realm: c.Realm, ClientID: c.ID, At: o.cutoffAt()}
 			if err := o.change(cmd, c, []store.Cutoff{cut}, store.EventClientDeleted, c.Name); err != nil {
 				return err
 			}

@@ -78,7 +78,7 @@ otherwise: do so if somebody else may have known the old password.`,
 			var cutoffs []store.Cutoff
 			detail := "sessions ended"
 			if endGrants {
-				cutoffs, detail = []store.Cutoff{u.Cutoff(o.now)}, "sessions and grants ended"
+				cutoffs, detail = []store.Cutoff{u.Cutoff(o.cutoffAt())}, "sessions and grants ended"
 			}
 			if err := o.putUser(cmd, u, cutoffs, store.EventPasswordChanged, detail); err != nil {
 				return err

@@ -13,7 +13,6 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/config"
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -46,8 +45,8 @@ func newFront(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) (*server.
 		}
 	default:
 		front.Users = newUsers(cfg, iss, log)
-		front.Authorizer.Alive = func(ctx context.Context, username string, authenticated grant.Instant) error {
-			_, err := front.Users.Alive(ctx, username, authenticated)
+		front.Authorizer.Alive = func(ctx context.Context, username string, epoch int64) error {
+			err := front.Users.Alive(ctx, username, epoch)
 			if errors.Is(err, account.ErrWrong) {
 				return authorize.ErrSignedOut
 			}

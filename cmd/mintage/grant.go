@@ -222,7 +222,7 @@ seconds. Users may authorize anew.`,
 					return err
 				}
 			}
-			cut := store.Cutoff{Realm: realm, Subject: subject, ClientID: client, At: o.now}
+			cut := store.Cutoff{Realm: realm, Subject: subject, ClientID: client, At: o.cutoffAt()}
 			about := client
 			if about == "" {
 				about = aboutSubject(subject)
@@ -231,7 +231,7 @@ seconds. Users may authorize anew.`,
 			if err := o.store.AddCutoff(cmd.Context(), cut, o.event(store.EventCutoff, about, detail)); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", instant(o.now), detail)
+			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", instant(cut.At), detail)
 			return o.printCovered(cmd, cut)
 		},
 	}

@@ -47,6 +47,9 @@ func (s *settings) openOffice(ctx context.Context) (*office, error) {
 	return &office{cfg: cfg, store: st, now: grant.At(time.Now()), actor: operator()}, nil
 }
 
+// cutoffAt is the instant of a cutoff that ends everything until now.
+func (o *office) cutoffAt() grant.Instant { return grant.At(time.Now()).Add(issuer.CutoffReach) }
+
 // ring opens the key ring, for what makes secrets.
 func (o *office) ring(ctx context.Context) (*keys.Ring, error) {
 	kek, err := readKEK(o.cfg)

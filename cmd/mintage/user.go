@@ -200,7 +200,7 @@ again, to end what was granted since in another way.`,
 				return err
 			}
 			defer o.store.Close()
-			cut := u.Cutoff(o.now)
+			cut := u.Cutoff(o.cutoffAt())
 			if err := o.putUser(cmd, u.Disable(o.now), []store.Cutoff{cut}, store.EventUserDisabled, "grants ended"); err != nil {
 				return err
 			}

@@ -60,6 +60,8 @@ func New(u Users) *Users {
 
 // A Visitor is where an attempt comes from.
 type Visitor struct {
+	// Address is where it comes from; the zero address if strangers cannot be
+	// told apart by theirs.
 	Address netip.Addr
 	// Known is the content of the cookie that KnownBrowser made for this
 	// browser; nil if it has none.
@@ -74,9 +76,10 @@ type Account struct {
 	// SecondFactor says that the user has one. After Password, it is still to
 	// be asked for.
 	SecondFactor bool
-	// At is when the user was authenticated: no later than the record was read,
-	// so that a change of the password meanwhile ends the session.
-	At grant.Instant
+	At           grant.Instant // when the user was authenticated
+	// Epoch is that of the record that was read: a change of the password
+	// meanwhile ends the session.
+	Epoch int64
 }
 
 // ErrWrong is the one error for a user who does not exist or is disabled, a
@@ -115,7 +118,10 @@ func (u *Users) Password(ctx context.Context, username, password string, v Visit
 	}
 	var shares []keys.Share
 	if nonce == nil {
-		shares = []keys.Share{{Name: "strangers", Most: hashersWaiting + 1 - hashersSpared}, {Name: prefix(v.Address, 64).String(), Most: hashersOfOne}}
+		shares = []keys.Share{{Name: "strangers", Most: hashersWaiting + 1 - hashersSpared}}
+		if v.Address.IsValid() {
+			shares = append(shares, keys.Share{Name: prefix(v.Address, 64).String(), Most: hashersOfOne})
+		}
 	}
 	match, err := u.match(ctx, hash, []oauth.Secret{oauth.Secret(password)}, shares...)
 	switch {
@@ -196,18 +202,18 @@ func (u *Users) spend(ctx context.Context, ring *keys.Ring, name, code string, n
 	return Account{}, unavailable(store.ErrConflict)
 }
 
-// Alive finds the user of a session that was authenticated at an instant. It
-// returns ErrWrong if the user is gone or disabled, or if the session was
-// ended at that instant or later.
-func (u *Users) Alive(ctx context.Context, username string, authenticated grant.Instant) (Account, error) {
+// Alive is nil if the session of a user, which began in an epoch, lives on. It
+// returns ErrWrong if the user is gone or disabled, or if sessions were ended
+// since.
+func (u *Users) Alive(ctx context.Context, username string, epoch int64) error {
 	user, ok, err := u.find(ctx, bounded(username))
 	if err != nil {
-		return Account{}, err
+		return err
 	}
-	if !ok || user.State != Enabled || authenticated <= user.SessionsEnd {
-		return Account{}, ErrWrong
+	if !ok || user.State != Enabled || epoch != user.Epoch {
+		return ErrWrong
 	}
-	return user.account(authenticated), nil
+	return nil
 }
 
 func (u *Users) find(ctx context.Context, name string) (user User, ok bool, err error) {
@@ -223,7 +229,7 @@ func (u *Users) find(ctx context.Context, name string) (user User, ok bool, err 
 }
 
 func (u User) account(at grant.Instant) Account {
-	a := Account{Username: u.Username, Name: u.Name, Subject: u.Subject, SecondFactor: u.TOTP != nil, At: at}
+	a := Account{Username: u.Username, Name: u.Name, Subject: u.Subject, SecondFactor: u.TOTP != nil, At: at, Epoch: u.Epoch}
 	if a.Name == "" {
 		a.Name = u.Username
 	}

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -329,42 +328,34 @@ func TestASessionLivesAsLongAsItsUserMayLogIn(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	u := h.add("alice")
-	before := h.clock()
-	alive := func(at grant.Instant) error {
-		_, err := h.Alive(t.Context(), "alice", at)
-		return err
-	}
-	if a, err := h.Alive(t.Context(), "Alice", before); err != nil || a != (Account{Username: "alice", Name: "alice", Subject: "s-alice", At: before}) {
-		t.Errorf("%+v, %v", a, err)
-	}
-	_, err := h.Alive(t.Context(), "bob", before)
-	h.is("wrong", err, "a user who never was")
+	alive := func(epoch int64) error { return h.Alive(t.Context(), "Alice", epoch) }
+	h.is("right", alive(0), "a session")
+	h.is("wrong", h.Alive(t.Context(), "bob", 0), "a user who never was")
 
 	h.advance(time.Hour)
-	u, err = u.SetPassword("battery staple", h.clock())
+	u, err := u.SetPassword("battery staple", h.clock())
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.put(u)
-	h.is("wrong", alive(before), "a session of before the change")
-	h.is("wrong", alive(h.clock()), "a session of the very instant")
-	h.is("right", alive(h.clock()+1), "a session of after it")
+	h.is("wrong", alive(0), "a session of before the change")
+	h.is("right", alive(1), "a session of after it")
 
 	h.advance(time.Hour)
 	u = u.Disable(h.clock())
 	h.put(u)
-	h.is("wrong", alive(h.clock()+1), "a session of a disabled user")
+	h.is("wrong", alive(2), "a session of a disabled user")
 	u = u.Enable(h.clock() + 5)
 	h.put(u)
-	h.is("wrong", alive(h.clock()), "a session that was ended, after the user was enabled again")
-	h.is("right", alive(h.clock()+1), "a new session")
+	h.is("wrong", alive(1), "a session that was ended, after the user was enabled again")
+	h.is("right", alive(2), "a new session")
 
 	h.faulty.Inject(storetest.Document, 1, storetest.Lost)
-	h.is("unavailable", alive(h.clock()+1), "a store that fails")
+	h.is("unavailable", alive(2), "a store that fails")
 }
 
-// The instant is that of the old password's check: the session that begins with
-// it ends with the old password.
+// The epoch is that of the record whose password was compared: the session that
+// begins with it ends with the old password.
 func TestAPasswordThatIsChangedDuringItsCheckBeginsNoSession(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -382,6 +373,5 @@ func TestAPasswordThatIsChangedDuringItsCheckBeginsNoSession(t *testing.T) {
 	}
 	a, err := h.Password(t.Context(), "alice", right, Visitor{Address: home})
 	h.is("right", err, "the old password")
-	_, err = h.Alive(t.Context(), "alice", a.At)
-	h.is("wrong", err, "its session")
+	h.is("wrong", h.Alive(t.Context(), "alice", a.Epoch), "its session")
 }

@@ -93,11 +93,11 @@ func (t *throttle) take(account store.DocumentKey, from netip.Addr, nonce []byte
 	if nonce != nil {
 		buckets = []bucket{{&t.known, id(whose{account: account, nonce: string(nonce)})}}
 	} else {
-		buckets = []bucket{
-			{&t.address, id(whose{network: prefix(from, 64)})},
-			{&t.network, id(whose{account: account, network: prefix(from, 48)})},
-			{&t.account, id(whose{account: account})},
-		}
+		buckets = []bucket{{&t.account, id(whose{account: account})}}
+	}
+	if nonce == nil && from.IsValid() {
+		buckets = append(buckets, bucket{&t.address, id(whose{network: prefix(from, 64)})},
+			bucket{&t.network, id(whose{account: account, network: prefix(from, 48)})})
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -51,8 +51,11 @@ type User struct {
 	// TOTPStep is the time step of the last code that was used. No code of it,
 	// or of one before, is good again.
 	TOTPStep int64 `json:"totp_step,omitempty"`
-	// SessionsEnd ends the sessions that were authenticated at or before it.
-	SessionsEnd grant.Instant `json:"sessions_end,omitempty"`
+	// Epoch counts what ends every session: a session lives in the epoch in
+	// which it began. Instants would not do: whoever signs in while a change is
+	// being written would outlive it.
+	Epoch       int64         `json:"epoch,omitempty"`
+	SessionsEnd grant.Instant `json:"sessions_end,omitempty"` // when the epoch began, for people
 	CreatedAt   grant.Instant `json:"created_at"`
 	UpdatedAt   grant.Instant `json:"updated_at"` // by an administrator
 	// Attempt tells writes apart: without it, two requests that spend the same
@@ -117,6 +120,7 @@ func validUsername(s string) bool {
 // SetPassword replaces the password and ends the user's sessions.
 func (u User) SetPassword(password string, now grant.Instant) (User, error) {
 	next, err := u.withPassword(password, now)
+	next.Epoch++
 	next.SessionsEnd = now
 	return next, err
 }
@@ -134,6 +138,7 @@ func (u User) withPassword(password string, now grant.Instant) (User, error) {
 func (u User) Disable(now grant.Instant) User {
 	u = u.changed(now)
 	u.State, u.SessionsEnd = Disabled, now
+	u.Epoch++
 	return u
 }
 
@@ -144,9 +149,9 @@ func (u User) Enable(now grant.Instant) User {
 	return u
 }
 
-// Cutoff ends everything that the user has granted until now.
-func (u User) Cutoff(now grant.Instant) store.Cutoff {
-	return store.Cutoff{Realm: u.Realm, Subject: u.Subject, At: now}
+// Cutoff ends everything that the user has granted until an instant.
+func (u User) Cutoff(at grant.Instant) store.Cutoff {
+	return store.Cutoff{Realm: u.Realm, Subject: u.Subject, At: at}
 }
 
 // changed is u as an administrator changes it.

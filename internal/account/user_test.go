@@ -111,6 +111,9 @@ func TestChangesOfAUser(t *testing.T) {
 			t.Errorf("%s: %+v is read back as %+v, %v", name, next, back, err)
 		}
 	}
+	if passed.Epoch != u.Epoch+1 || u.Disable(now).Epoch != u.Epoch+1 || u.Enable(now).Epoch != u.Epoch || factored.Epoch != u.Epoch {
+		t.Error("an epoch ends with the password and with the user's, and with nothing else")
+	}
 	if passed.SessionsEnd != now || passed.Password == u.Password || u.Disable(now).SessionsEnd != now || factored.SessionsEnd != 0 {
 		t.Error("sessions end with the password and with the user's, and with nothing else")
 	}

@@ -28,10 +28,10 @@ type Authorizer struct {
 	SessionLifetime, SessionIdle time.Duration
 	// ContinueURL is the address of an interaction's page, up to its id.
 	ContinueURL string
-	// Alive tells whether the session of a built-in user, who was authenticated
-	// at an instant, may go on: ErrSignedOut if not. It is nil where others
-	// know the users.
-	Alive func(ctx context.Context, username string, authenticated grant.Instant) error
+	// Alive tells whether the session of a built-in user, which began in an
+	// epoch of the user's record, may go on: ErrSignedOut if not. It is nil
+	// where others know the users.
+	Alive func(ctx context.Context, username string, epoch int64) error
 
 	pending pending
 }
@@ -46,6 +46,8 @@ var (
 	ErrAnswered = errors.New("interaction answered before")
 	// ErrSwitched means that somebody else has signed in since.
 	ErrSwitched = errors.New("another user is signed in")
+	// ErrMoved means that the interaction was begun again, as another one.
+	ErrMoved = errors.New("interaction begun again")
 	// ErrStep means that a form belongs to another step than the present one.
 	ErrStep = errors.New("form of another step")
 	// ErrSignedOut means that a session has ended: the user has to sign in
@@ -99,8 +101,7 @@ type Stage struct {
 	Client      *store.Client
 	Session     *Session
 	// Of a consent that is to be asked for:
-	Asked    oauth.Scope // all of it
-	Known    oauth.Scope // what of it was agreed to before
+	Known    oauth.Scope // what of the scope was agreed to before
 	Remember bool        // whether an answer can be kept
 }
 
@@ -177,7 +178,10 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	if told := a.defect(c, r); told != nil {
 		return fail(told, nil)
 	}
-	st.Asked = wanted(c, r)
+	if r.Scope == "" {
+		// Fixed now: what the user is shown is what the client gets.
+		r.Scope = c.Scope
+	}
 	switch {
 	case st.Session == nil, r.Prompt.Login, a.stale(r, st.Session):
 		if r.Prompt.None {
@@ -200,7 +204,7 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	case consent:
 		return a.ask(ctx, st, r, v, StepConsent, false)
 	}
-	code, err := a.Issuer.IssueCode(ctx, authorization(r, st.Session, st.Asked))
+	code, err := a.Issuer.IssueCode(ctx, authorization(r, st.Session))
 	if err != nil {
 		return fail(faultTold(err), err)
 	}
@@ -214,15 +218,6 @@ func (a *Authorizer) stale(r oauth.AuthorizationRequest, s *Session) bool {
 	return r.MaxAge != nil && a.now().Since(s.AuthTime) > time.Duration(*r.MaxAge)*time.Second
 }
 
-// wanted is the scope that is asked for: all that the client is registered for,
-// if it names none.
-func wanted(c *store.Client, r oauth.AuthorizationRequest) oauth.Scope {
-	if r.Scope == "" {
-		return c.Scope
-	}
-	return r.Scope
-}
-
 // ask begins an interaction.
 func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationRequest, v Visitor, step Step, fresh bool) (Stage, error) {
 	it := &Interaction{Request: r, Step: step, Fresh: fresh || r.Prompt.Login}
@@ -230,7 +225,7 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 		who := st.Session.Identity
 		it.Identity = &who
 	}
-	err := a.begin(ctx, it, v)
+	err := a.begin(ctx, it, v, st.Session != nil)
 	switch {
 	case errors.Is(err, ErrLimited):
 		return st, err
@@ -241,10 +236,14 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	return st, nil
 }
 
-func authorization(r oauth.AuthorizationRequest, s *Session, scope oauth.Scope) issuer.Authorization {
+func authorization(r oauth.AuthorizationRequest, s *Session) issuer.Authorization {
+	var authTime time.Time
+	if s.AuthTime != 0 {
+		authTime = s.AuthTime.Time()
+	}
 	return issuer.Authorization{
-		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: s.Subject, Scope: string(scope), Challenge: r.Challenge,
-		AuthTime: s.AuthTime.Time(), Claims: json.RawMessage(s.Claims),
+		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: s.Subject, Scope: string(r.Scope), Challenge: r.Challenge,
+		AuthTime: authTime, Claims: json.RawMessage(s.Claims),
 	}
 }
 

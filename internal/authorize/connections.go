@@ -22,8 +22,11 @@ type Connection struct {
 	LastUsed grant.Instant // zero if it has no grant
 }
 
-// maxConnected bounds the grants of one user that are looked at.
-const maxConnected = 1000
+// Bounds of the grants of one user that are looked at.
+const (
+	grantsPage  = 1000
+	grantsPages = 20
+)
 
 // Connections lists what is connected with the user of a session, the latest
 // first.
@@ -36,9 +39,9 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 	if err != nil {
 		return nil, err
 	}
-	grants, err := a.Issuer.Store.Grants(ctx, store.GrantFilter{Realm: a.Issuer.Realm, Subject: s.Subject, Limit: maxConnected})
+	grants, err := a.livingGrants(ctx, view, s.Subject, "")
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
 	of := map[string]*Connection{}
 	connection := func(clientID string, since grant.Instant) *Connection {
@@ -51,11 +54,7 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 		c.Since = min(c.Since, since)
 		return c
 	}
-	now := a.now()
 	for _, g := range grants {
-		if g.State != grant.Active || now >= g.ExpiresAt || g.AuthorizedAt <= view.Cutoff(a.Issuer.Realm, s.Subject, g.ClientID) {
-			continue
-		}
 		c := connection(g.ClientID, g.AuthorizedAt)
 		c.LastUsed = max(c.LastUsed, g.RotatedAt)
 		c.Scope = union(c.Scope, g.Scope)
@@ -80,6 +79,29 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 	return list, nil
 }
 
+// livingGrants are those of a subject, to one client or to any. Among them are
+// many that are dead: a client may begin a new one at each login.
+func (a *Authorizer) livingGrants(ctx context.Context, view *issuer.View, subject, clientID string) (list []grant.Grant, err error) {
+	f := store.GrantFilter{Realm: a.Issuer.Realm, Subject: subject, ClientID: clientID, Limit: grantsPage}
+	now := a.now()
+	for range grantsPages {
+		page, err := a.Issuer.Store.Grants(ctx, f)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, g := range page {
+			if g.State == grant.Active && now < g.ExpiresAt && g.AuthorizedAt > view.Cutoff(a.Issuer.Realm, subject, g.ClientID) {
+				list = append(list, g)
+			}
+		}
+		if len(page) < f.Limit {
+			break
+		}
+		f.After = page[len(page)-1].ID
+	}
+	return list, nil
+}
+
 // union is every scope of both, or the first alone where they are too many.
 func union(x, y oauth.Scope) oauth.Scope {
 	both, err := oauth.ParseScope(string(x) + " " + string(y))
@@ -89,21 +111,14 @@ func union(x, y oauth.Scope) oauth.Scope {
 	return both
 }
 
-// connected reports whether a name can be that of a client that has something
-// from the subject. Every node keeps a cutoff in memory: none is made for names
-// that a user has thought up.
+// connected reports whether a client has something from the subject. Every node
+// keeps a cutoff in memory: none is made where there is nothing to end.
 func (a *Authorizer) connected(ctx context.Context, view *issuer.View, cs consents, subject, clientID string) (bool, error) {
 	if _, ok := cs.Of[clientID]; ok {
 		return true, nil
 	}
-	if _, ok := view.Client(a.Issuer.Realm, clientID); ok {
-		return true, nil
-	}
-	grants, err := a.Issuer.Store.Grants(ctx, store.GrantFilter{Realm: a.Issuer.Realm, Subject: subject, ClientID: clientID, Limit: 1})
-	if err != nil {
-		return false, unavailable(err)
-	}
-	return len(grants) > 0, nil
+	grants, err := a.livingGrants(ctx, view, subject, clientID)
+	return len(grants) > 0, err
 }
 
 // Disconnect ends what a client has from the user of a session: its grants, the

@@ -66,7 +66,8 @@ func (cs consents) document() (store.Document, error) {
 }
 
 // recordConsent adds what was decided to what the subject has agreed to before.
-func (a *Authorizer) recordConsent(ctx context.Context, view *issuer.View, subject, clientID string, d Decision) error {
+func (a *Authorizer) recordConsent(ctx context.Context, view *issuer.View, subject string, r oauth.AuthorizationRequest, d Decision) error {
+	clientID := r.ClientID
 	for range 8 {
 		cs, err := a.consents(ctx, subject)
 		if err != nil {
@@ -77,11 +78,11 @@ func (a *Authorizer) recordConsent(ctx context.Context, view *issuer.View, subje
 			have = Consent{}
 		}
 		// Only what was on the page is remembered, or no longer so.
-		remembered := have.Remembered.Without(d.Scope)
+		remembered := have.Remembered.Without(r.Scope)
 		if d.Remember {
-			remembered = union(d.Scope, have.Remembered)
+			remembered = union(r.Scope, have.Remembered)
 		}
-		cs.Of[clientID] = Consent{Scope: union(d.Scope, have.Scope), Remembered: remembered, At: d.AuthorizedAt}
+		cs.Of[clientID] = Consent{Scope: union(r.Scope, have.Scope), Remembered: remembered, At: d.AuthorizedAt}
 		doc, err := cs.document()
 		if err != nil {
 			return err
@@ -112,8 +113,8 @@ func (a *Authorizer) needsConsent(ctx context.Context, view *issuer.View, st *St
 	if !ok {
 		return true, nil
 	}
-	st.Known = st.Asked.Common(have.Scope)
-	return r.Prompt.Consent || !st.Remember || !have.Remembered.Covers(st.Asked), nil
+	st.Known = r.Scope.Common(have.Scope)
+	return r.Prompt.Consent || !st.Remember || !have.Remembered.Covers(r.Scope), nil
 }
 
 // unassured reports whether any program of the user's machine could have made

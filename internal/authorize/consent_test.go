@@ -17,8 +17,9 @@ import (
 // record notes a consent, as an allowed interaction does.
 func (h *house) record(subject, clientID string, scope oauth.Scope, remember bool) {
 	h.t.Helper()
-	d := Decision{Allow: true, Scope: scope, Remember: remember, AuthorizedAt: h.now()}
-	if err := h.recordConsent(h.t.Context(), h.view(), subject, clientID, d); err != nil {
+	r := oauth.AuthorizationRequest{ClientID: clientID, Scope: scope}
+	d := Decision{Allow: true, Remember: remember, AuthorizedAt: h.now()}
+	if err := h.recordConsent(h.t.Context(), h.view(), subject, r, d); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -107,7 +108,7 @@ func TestRecordConsentTogether(t *testing.T) {
 	h.record("alice", "shop", "a", true)
 	h.faulty.Inject(storetest.PutDocument, 1, storetest.Meanwhile(func() {
 		other := &Authorizer{Issuer: h.Issuer}
-		if err := other.recordConsent(t.Context(), h.view(), "alice", "bank", Decision{Scope: "b", AuthorizedAt: h.now()}); err != nil {
+		if err := other.recordConsent(t.Context(), h.view(), "alice", oauth.AuthorizationRequest{ClientID: "bank", Scope: "b"}, Decision{AuthorizedAt: h.now()}); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -116,7 +117,7 @@ func TestRecordConsentTogether(t *testing.T) {
 		t.Errorf("shop %+v, bank %+v", a, b)
 	}
 	h.faulty.Inject(storetest.PutDocument, 100, storetest.Conflicts)
-	if err := h.recordConsent(t.Context(), h.view(), "alice", "shop", Decision{Scope: "b"}); err == nil {
+	if err := h.recordConsent(t.Context(), h.view(), "alice", oauth.AuthorizationRequest{ClientID: "shop", Scope: "b"}, Decision{}); err == nil {
 		t.Error("a consent that is never stored is no error")
 	}
 	h.faulty.Heal()

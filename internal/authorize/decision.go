@@ -17,7 +17,6 @@ type Decision struct {
 	Remember bool            `json:"remember,omitempty"`
 	Code     oauth.ErrorCode `json:"code,omitempty"` // for the client, if not allowed
 	// Of what is allowed:
-	Scope        oauth.Scope   `json:"scope,omitempty"`
 	KeyID        grant.KeyID   `json:"key_id,omitempty"`
 	AuthorizedAt grant.Instant `json:"authorized_at,omitempty"`
 	ExpiresAt    grant.Instant `json:"expires_at,omitempty"` // of the code
@@ -36,7 +35,6 @@ func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (vie
 	if st.Client, err = a.client(view, it.Request); err != nil {
 		return view, st, fmt.Errorf("%w: %w", ErrClientChanged, err)
 	}
-	st.Asked = wanted(st.Client, it.Request)
 	return view, st, nil
 }
 
@@ -73,7 +71,7 @@ func (a *Authorizer) Proceed(ctx context.Context, it *Interaction, v Visitor) (S
 	if err != nil || consent {
 		return st, err
 	}
-	return a.decide(ctx, view, st, Decision{Allow: true, Scope: st.Asked}, false)
+	return a.decide(ctx, view, st, Decision{Allow: true}, false)
 }
 
 // sameUser is nil if the one who is asked is the one who has signed in for it
@@ -106,7 +104,7 @@ func (a *Authorizer) Allow(ctx context.Context, it *Interaction, v Visitor, reme
 		return st, a.clientError(st.Client, it.Request, told, true, nil)
 	}
 	remember = remember && !unassured(st.Client, it.Request.RedirectURI)
-	return a.decide(ctx, view, st, Decision{Allow: true, Remember: remember, Scope: st.Asked}, true)
+	return a.decide(ctx, view, st, Decision{Allow: true, Remember: remember}, true)
 }
 
 // Deny is the user's refusal, at any step, or that of whoever knows the user.
@@ -160,7 +158,7 @@ func (a *Authorizer) decide(ctx context.Context, view *issuer.View, st Stage, d 
 	}
 	if asked && d.Allow {
 		// Without it, the user is asked again one day, and that is all.
-		if err := a.recordConsent(ctx, view, it.Identity.Subject, st.Client.ID, d); err != nil {
+		if err := a.recordConsent(ctx, view, it.Identity.Subject, it.Request, d); err != nil {
 			a.Issuer.Log.Warn("cannot remember a consent", "client_id", st.Client.ID, "error", err)
 		}
 	}
@@ -212,7 +210,7 @@ func (a *Authorizer) tell(st Stage) (Stage, error) {
 	}
 	who := &Session{Identity: *it.Identity}
 	code, err := a.Issuer.IssueAgreed(st.Client, issuer.Agreement{
-		Authorization: authorization(it.Request, who, d.Scope),
+		Authorization: authorization(it.Request, who),
 		GrantID:       id, Nonce: nonce, KeyID: d.KeyID, AuthorizedAt: d.AuthorizedAt, ExpiresAt: d.ExpiresAt,
 	})
 	if err != nil {

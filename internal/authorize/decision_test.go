@@ -100,7 +100,10 @@ func TestAllowOfWhatWasChangedMeanwhile(t *testing.T) {
 		meanwhile func(h *house, it *Interaction) error
 		want      error
 	}{
-		"begun again":       {func(h *house, it *Interaction) error { return h.Restart(h.t.Context(), it, true) }, ErrStep},
+		"begun again": {func(h *house, it *Interaction) error {
+			_, err := h.Restart(h.t.Context(), it, someone(), true)
+			return err
+		}, ErrStep},
 		"another signed in": {func(h *house, it *Interaction) error { return h.identify(h.t.Context(), it, h.identity("bob")) }, ErrSwitched},
 		"denied": {func(h *house, it *Interaction) error {
 			_, err := h.Deny(h.t.Context(), it, h.signedIn("alice"), oauth.AccessDenied)
@@ -208,7 +211,7 @@ func TestDenyTellsTheClientOnceAndAgain(t *testing.T) {
 		if _, err := h.Proceed(t.Context(), h.again(it, v), v); told(t, err) != refusal.Code {
 			t.Errorf("looked at again: %v", err)
 		}
-		if err := h.Restart(t.Context(), h.again(it, v), true); err != ErrAnswered {
+		if _, err := h.Restart(t.Context(), h.again(it, v), v, true); err != ErrAnswered {
 			t.Errorf("begun again after the answer: %v", err)
 		}
 		if _, err := h.SignIn(t.Context(), h.again(it, v), h.identity("alice"), v); err != ErrAnswered {
@@ -236,20 +239,24 @@ func TestInteractionsAreBounded(t *testing.T) {
 	var p pending
 	lifetime := (10 * time.Minute).Milliseconds()
 	at := grant.Instant(1000 * lifetime)
+	add := func(at grant.Instant) bool { return p.add(at, lifetime, 1, maxPending) }
 	for i := range maxPending {
-		if !p.add(at, lifetime) {
+		if i == maxPendingGuest && p.add(at, lifetime, 1, maxPendingGuest) {
+			t.Error("strangers take the room of those who are signed in")
+		}
+		if !add(at) {
 			t.Fatalf("the %dth is refused", i+1)
 		}
 	}
-	if p.add(at, lifetime) || p.add(at+grant.Instant(lifetime), lifetime) {
+	if add(at) || add(at+grant.Instant(lifetime)) {
 		t.Error("one more than there may be, now or while the first are alive")
 	}
-	if !p.add(at+grant.Instant(2*lifetime), lifetime) {
+	if !add(at + grant.Instant(2*lifetime)) {
 		t.Error("refused when all are over")
 	}
 	// A clock that jumps, or a lifetime of nothing, locks nobody out.
 	p.young, p.older = maxPending, maxPending
-	if !p.add(at, lifetime) || !p.add(at+1000*grant.Instant(lifetime), lifetime) || !(&pending{}).add(at, 0) {
+	if !add(at) || !add(at+1000*grant.Instant(lifetime)) || !(&pending{}).add(at, 0, 1, 1) {
 		t.Error("refused after the clock has jumped")
 	}
 
@@ -290,10 +297,10 @@ func TestInteractionIsOfItsBrowserAlone(t *testing.T) {
 
 func TestFormsOfAnotherStepChangeNothing(t *testing.T) {
 	h := newHouse(t)
-	h.Alive = func(context.Context, string, grant.Instant) error { return nil }
+	h.Alive = func(context.Context, string, int64) error { return nil }
 	v := h.signedIn("alice")
 	atConsent := h.begin(asking(h.c), v, StepConsent)
-	if err := h.PasswordShown(t.Context(), atConsent, "bob", h.now()); err != ErrStep {
+	if err := h.PasswordShown(t.Context(), atConsent, "bob", 1); err != ErrStep {
 		t.Errorf("a password at the consent: %v", err)
 	}
 	if err := h.Keep(t.Context(), atConsent, v); err != ErrStep {

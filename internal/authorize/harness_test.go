@@ -123,7 +123,7 @@ func (h *house) cutOff(c store.Cutoff) {
 
 // asking is a good request of a client.
 func asking(c store.Client, choose ...func(*oauth.AuthorizationRequest)) oauth.AuthorizationRequest {
-	r := oauth.AuthorizationRequest{ClientID: c.ID, RedirectURI: c.RedirectURIs[0], State: []byte("st")}
+	r := oauth.AuthorizationRequest{ClientID: c.ID, RedirectURI: c.RedirectURIs[0], State: []byte("st"), Scope: c.Scope}
 	for _, f := range choose {
 		f(&r)
 	}
@@ -207,7 +207,7 @@ func (h *house) redeem(code string) (issuer.Tokens, error) {
 // users has built-in users, all of whose sessions may go on but those of the
 // ones listed.
 func (h *house) users(signedOut ...string) {
-	h.Alive = func(_ context.Context, username string, _ grant.Instant) error {
+	h.Alive = func(_ context.Context, username string, _ int64) error {
 		for _, name := range signedOut {
 			if name == username {
 				return ErrSignedOut

@@ -1,6 +1,7 @@
 package authorize
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -24,6 +25,7 @@ const (
 	StepAccount      Step = "account" // which user it is to be
 	StepConsent      Step = "consent"
 	StepAnswered     Step = "answered"
+	StepMoved        Step = "moved" // begun again, as Next
 )
 
 // An Interaction is what a user is asked because of one request of a client,
@@ -31,7 +33,7 @@ const (
 // and it belongs to the browser that began it.
 type Interaction struct {
 	ID      string                     `json:"-"`
-	Browser [sha256.Size]byte          `json:"browser"`
+	Browser []byte                     `json:"browser"` // a digest
 	Request oauth.AuthorizationRequest `json:"request"`
 	Step    Step                       `json:"step"`
 	// Fresh says that who is signed in already must sign in again.
@@ -39,9 +41,9 @@ type Interaction struct {
 	CreatedAt grant.Instant `json:"created_at"`
 	ExpiresAt grant.Instant `json:"-"`
 
-	// Username has shown a password at PasswordAt, and owes a second factor.
-	Username   string        `json:"username,omitempty"`
-	PasswordAt grant.Instant `json:"password_at,omitempty"`
+	// Username has shown a password, in an epoch, and owes a second factor.
+	Username string `json:"username,omitempty"`
+	Epoch    int64  `json:"epoch,omitempty"`
 	// Identity is who has signed in.
 	Identity *Identity `json:"identity,omitempty"`
 
@@ -52,6 +54,8 @@ type Interaction struct {
 	Upstream json.RawMessage `json:"upstream,omitempty"`
 
 	Decision *Decision `json:"decision,omitempty"`
+	// Next is the id of the interaction that took its place.
+	Next string `json:"next,omitempty"`
 
 	version int64
 }
@@ -71,16 +75,23 @@ func newID() string {
 // NewBrowser draws the content of a browser's cookie.
 func NewBrowser() string { return newID() }
 
-// begin stores a new interaction of a browser.
-func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor) error {
+// begin stores a new interaction of a browser, whose user is signed in or not.
+func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor, signedIn bool) error {
 	now := a.now()
 	if v.Limited {
 		return ErrLimited
 	}
-	if !a.pending.add(now, a.InteractionLifetime.Milliseconds()) {
+	most := maxPendingGuest
+	if signedIn {
+		most = maxPending
+	}
+	r := it.Request
+	size := len(r.RedirectURI) + 2*len(r.State) + len(r.Scope) + len(r.LoginHint)
+	if !a.pending.add(now, a.InteractionLifetime.Milliseconds(), 1+size/1024, most) {
 		return ErrCrowded
 	}
-	it.ID, it.Browser = newID(), sha256.Sum256([]byte(v.Browser))
+	browser := sha256.Sum256([]byte(v.Browser))
+	it.ID, it.Browser = newID(), browser[:]
 	it.CreatedAt, it.ExpiresAt = now, now.Add(a.InteractionLifetime)
 	return a.put(ctx, it)
 }
@@ -88,7 +99,7 @@ func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor) erro
 // BeginAccount begins the login of somebody who wants to see the account pages.
 func (a *Authorizer) BeginAccount(ctx context.Context, v Visitor) (*Interaction, error) {
 	it := &Interaction{Step: StepLogin}
-	return it, a.begin(ctx, it, v)
+	return it, a.begin(ctx, it, v, false)
 }
 
 // put stores the next version of it.
@@ -97,13 +108,16 @@ func (a *Authorizer) put(ctx context.Context, it *Interaction) error {
 	if err != nil {
 		return unavailable(err)
 	}
-	body, err := json.Marshal(it)
-	if err != nil {
+	// Without escapes for HTML, which would make long requests too long.
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(it); err != nil {
 		return err
 	}
 	d := store.Document{
 		Kind: store.DocumentInteraction, Key: a.interactionKey(it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt,
-		Body: view.Ring.SealBox(interactionBox, body, a.now()),
+		Body: view.Ring.SealBox(interactionBox, body.Bytes(), a.now()),
 	}
 	err = a.Issuer.Store.PutDocument(ctx, d, nil)
 	switch {
@@ -158,8 +172,11 @@ func (a *Authorizer) Interaction(ctx context.Context, id string, v Visitor) (*In
 		return nil, err
 	}
 	browser := sha256.Sum256([]byte(v.Browser))
-	if v.Browser == "" || subtle.ConstantTimeCompare(browser[:], it.Browser[:]) != 1 {
+	if v.Browser == "" || subtle.ConstantTimeCompare(browser[:], it.Browser) != 1 {
 		return nil, ErrInteraction
+	}
+	if err == nil && it.Step == StepMoved {
+		err = ErrMoved
 	}
 	return it, err
 }
@@ -190,19 +207,23 @@ func (a *Authorizer) change(ctx context.Context, it *Interaction, f func(*Intera
 
 var errUnchanged = errors.New("unchanged")
 
-// maxPending bounds the interactions that one node begins within the lifetime
-// of one: each is a row of a kilobyte or more, made for whoever asks.
-const maxPending = 100_000
+// maxPending bounds, in kilobytes, the interactions that one node begins within
+// the lifetime of one: they are made for whoever asks. The last fifth is for
+// those who are signed in, so that strangers cannot keep them out.
+const (
+	maxPending      = 128 << 10
+	maxPendingGuest = maxPending * 4 / 5
+)
 
-// pending counts the interactions begun in this stretch of time and the one
-// before.
+// pending counts the kilobytes of this stretch of time and of the one before.
 type pending struct {
 	mu           sync.Mutex
 	stretch      int64
 	young, older int
 }
 
-func (p *pending) add(now grant.Instant, lifetime int64) bool {
+// add counts so many kilobytes, if there is room for them.
+func (p *pending) add(now grant.Instant, lifetime int64, kilobytes, most int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch stretch := int64(now) / max(1, lifetime); stretch {
@@ -212,9 +233,9 @@ func (p *pending) add(now grant.Instant, lifetime int64) bool {
 	default:
 		p.stretch, p.older, p.young = stretch, 0, 0
 	}
-	if p.young+p.older >= maxPending {
+	if p.young+p.older+kilobytes > most {
 		return false
 	}
-	p.young++
+	p.young += kilobytes
 	return true
 }

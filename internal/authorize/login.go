@@ -18,14 +18,14 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// PasswordShown notes that a built-in user has shown a password, at an instant,
+// PasswordShown notes that a built-in user has shown the password of an epoch,
 // and owes a second factor.
-func (a *Authorizer) PasswordShown(ctx context.Context, it *Interaction, username string, at grant.Instant) error {
+func (a *Authorizer) PasswordShown(ctx context.Context, it *Interaction, username string, epoch int64) error {
 	return a.change(ctx, it, func(it *Interaction) error {
 		if it.Step != StepLogin && it.Step != StepSecondFactor {
 			return ErrStep
 		}
-		it.Step, it.Username, it.PasswordAt = StepSecondFactor, username, at
+		it.Step, it.Username, it.Epoch = StepSecondFactor, username, epoch
 		return nil
 	})
 }
@@ -33,29 +33,34 @@ func (a *Authorizer) PasswordShown(ctx context.Context, it *Interaction, usernam
 // PasswordStands is ErrSignedOut if the password that was shown has been
 // changed since, or its user disabled.
 func (a *Authorizer) PasswordStands(ctx context.Context, it *Interaction) error {
-	return a.Alive(ctx, it.Username, it.PasswordAt)
+	return a.Alive(ctx, it.Username, it.Epoch)
 }
 
-// Restart goes back to the first step of the login. With another, it is for
+// Restart begins the login again, as another interaction: a page that was shown
+// to one user is never answered by the next (CWE-639). With another, it is for
 // another user, and who is signed in elsewhere does not do.
-func (a *Authorizer) Restart(ctx context.Context, it *Interaction, another bool) error {
-	return a.change(ctx, it, func(it *Interaction) error {
-		if it.Decision != nil {
+func (a *Authorizer) Restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
+	next := &Interaction{Request: it.Request, Step: StepLogin, Fresh: it.Fresh || another}
+	if err := a.begin(ctx, next, v, it.Identity != nil); err != nil {
+		return nil, err
+	}
+	err := a.change(ctx, it, func(it *Interaction) error {
+		switch {
+		case it.Decision != nil:
 			return ErrAnswered
+		case it.Step == StepMoved:
+			return ErrMoved
 		}
-		it.Step, it.Username, it.Identity, it.Login = StepLogin, "", nil, nil
-		it.Fresh = it.Fresh || another
+		it.Step, it.Next = StepMoved, next.ID
 		return nil
 	})
+	return next, err
 }
 
 // SignIn begins a session for who has proved to be who, and moves the
 // interaction on. It returns the session's cookie; the session that the browser
 // had ends.
 func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, v Visitor) (cookie string, err error) {
-	if who.AuthTime == 0 {
-		who.AuthTime = a.now()
-	}
 	if who.Name == "" && who.Username == "" {
 		who.Name = who.Subject // better than nobody: users see whose answer they give
 	}
@@ -151,7 +156,7 @@ func (a *Authorizer) Login(ctx context.Context, challenge string) (LoginRequest,
 	if err != nil {
 		return l, ErrInteraction
 	}
-	l.ClientID, l.ClientName, l.RedirectHost, l.Scope = c.ID, c.Name, Host(it.Request.RedirectURI), wanted(c, it.Request)
+	l.ClientID, l.ClientName, l.RedirectHost, l.Scope = c.ID, c.Name, Host(it.Request.RedirectURI), it.Request.Scope
 	return l, nil
 }
 
@@ -163,7 +168,7 @@ func Host(redirectURI string) string {
 		return ""
 	}
 	if u.Host == "" {
-		return u.Scheme + ":"
+		return u.Scheme
 	}
 	return u.Host
 }
@@ -208,10 +213,10 @@ func (a *Authorizer) rehearse(it *Interaction, who Identity) error {
 	}
 	now := a.now()
 	if who.AuthTime == 0 {
-		who.AuthTime = now // as SignIn will have it
+		who.AuthTime = now // as TakeLogin will have it
 	}
 	_, err = a.Issuer.IssueAgreed(c, issuer.Agreement{
-		Authorization: authorization(it.Request, &Session{Identity: who}, wanted(c, it.Request)),
+		Authorization: authorization(it.Request, &Session{Identity: who}),
 		KeyID:         view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetime),
 	})
 	return err
@@ -288,7 +293,13 @@ func (a *Authorizer) TakeLogin(it *Interaction, verifier string) (*Login, error)
 	if subtle.ConstantTimeCompare([]byte(verifier), []byte(want)) != 1 {
 		return nil, ErrInteraction
 	}
-	return it.Login, nil
+	said := *it.Login
+	if said.Identity != nil && said.Identity.AuthTime == 0 {
+		who := *said.Identity
+		who.AuthTime = said.At // whoever accepts a login has just seen the user
+		said.Identity = &who
+	}
+	return &said, nil
 }
 
 // maxName bounds the name by which a user is greeted, in bytes.

@@ -118,13 +118,20 @@ func TestTakeLoginNeedsTheVerifier(t *testing.T) {
 	if l, err := h.TakeLogin(it, verifier); l != nil || err != nil {
 		t.Errorf("after the login: %v, %v", l, err)
 	}
-	if err := h.Restart(t.Context(), it, true); err != nil {
+	next, err := h.Restart(t.Context(), it, v, true)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := h.TakeLogin(h.again(it, v), verifier); l != nil || err != nil {
+	if l, err := h.TakeLogin(next, verifier); l != nil || err != nil {
 		t.Errorf("begun again: %v, %v", l, err)
 	}
-	if _, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "bob"}); err != nil {
+	if moved, err := h.Interaction(t.Context(), it.ID, v); err != ErrMoved || moved.Next != next.ID {
+		t.Errorf("the one before: %+v, %v", moved, err)
+	}
+	if _, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "bob"}); err != ErrAnswered {
+		t.Errorf("a login for the one before: %v", err)
+	}
+	if _, err := h.AcceptLogin(t.Context(), next.ID, Identity{Subject: "bob"}); err != nil {
 		t.Errorf("another login after it was begun again: %v", err)
 	}
 }
@@ -243,23 +250,24 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 }
 
 // The password of a built-in user must still be one when the code is typed.
+
 func TestPasswordStands(t *testing.T) {
 	h := newHouse(t)
-	changed := grant.Instant(0)
-	h.Alive = func(_ context.Context, username string, authenticated grant.Instant) error {
-		if username != "alice" || authenticated <= changed {
+	present := int64(7)
+	h.Alive = func(_ context.Context, username string, epoch int64) error {
+		if username != "alice" || epoch != present {
 			return ErrSignedOut
 		}
 		return nil
 	}
 	it := h.begin(asking(h.c), someone(), StepLogin)
-	if err := h.PasswordShown(t.Context(), it, "alice", h.now()); err != nil || it.Step != StepSecondFactor {
+	if err := h.PasswordShown(t.Context(), it, "alice", 7); err != nil || it.Step != StepSecondFactor {
 		t.Fatalf("step %s, %v", it.Step, err)
 	}
 	if err := h.PasswordStands(t.Context(), it); err != nil {
 		t.Error(err)
 	}
-	changed = h.now()
+	present++
 	if err := h.PasswordStands(t.Context(), it); err != ErrSignedOut {
 		t.Errorf("changed since: %v", err)
 	}

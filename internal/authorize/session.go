@@ -18,6 +18,7 @@ import (
 type Identity struct {
 	Subject  string `json:"subject"`
 	Username string `json:"username,omitempty"` // of a built-in user
+	Epoch    int64  `json:"epoch,omitempty"`    // of that user's record
 	Name     string `json:"name,omitempty"`     // to greet them by
 	// Claims travel into the tokens: a JSON object, or "".
 	Claims   string        `json:"claims,omitempty"`
@@ -111,7 +112,7 @@ func (a *Authorizer) Session(ctx context.Context, cookie string) (*Session, erro
 	if a.Alive == nil {
 		return s, nil
 	}
-	err = a.Alive(ctx, s.Username, s.AuthTime)
+	err = a.Alive(ctx, s.Username, s.Epoch)
 	switch {
 	case errors.Is(err, ErrSignedOut):
 		return nil, nil

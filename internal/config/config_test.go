@@ -136,7 +136,7 @@ func TestCheck(t *testing.T) {
 		{"pages in Japanese", func(c *C) { c.Pages.Locale = "ja" }, ""},
 		{"pages in a language that is not there", func(c *C) { c.Pages.Locale = "fr" }, "pages.locale:"},
 		{"session idle for longer than it lives", func(c *C) { c.Session.Lifetime, c.Session.Idle = d("1h"), d("2h") }, "session.idle:"},
-		{"session too short", func(c *C) { c.Session.Lifetime, c.Session.Idle = d("59s"), d("59s") }, "session.lifetime:"},
+		{"session too long", func(c *C) { c.Session.Lifetime, c.Session.Idle = d("367d"), d("1h") }, "session.lifetime:"},
 		{"interaction too long", func(c *C) { c.InteractionLifetime = d("2h") }, "interaction_lifetime:"},
 		{"logins without a limit", func(c *C) { c.Throttle.LoginFailures = 0 }, "throttle.login_failures:"},
 		{"interactions negative", func(c *C) { c.Throttle.Interactions = -1 }, "throttle:"},

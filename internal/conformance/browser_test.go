@@ -57,8 +57,8 @@ func (d *deployment) newFront() *server.Front {
 	d.authorizer = &authorize.Authorizer{
 		Issuer: d.issuer, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
 		ContinueURL: interactionURL + "?id=",
-		Alive: func(ctx context.Context, username string, authenticated grant.Instant) error {
-			_, err := users.Alive(ctx, username, authenticated)
+		Alive: func(ctx context.Context, username string, epoch int64) error {
+			err := users.Alive(ctx, username, epoch)
 			if err == account.ErrWrong {
 				return authorize.ErrSignedOut
 			}

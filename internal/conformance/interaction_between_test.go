@@ -54,16 +54,18 @@ func TestInteractionSessionEndsAtTheConsent(t *testing.T) {
 			answered := b.open(asking(d.a)).at(t, "consent")
 			b.decide(answered, "allow").code(t, redirect)
 			end()
-			b.follow(b.decide(pressed, "allow")).at(t, "login")
-			b.open(reloaded.address()).at(t, "login")
+			login := b.follow(b.decide(pressed, "allow")).at(t, "login")
+			loginToo := b.open(reloaded.address()).at(t, "login")
 			b.follow(b.decide(denied, "deny")).at(t, "login")
 			b.follow(b.decide(answered, "allow")).says(t, http.StatusConflict, pages.InteractionAnswered)
 			// The form from before is for a step that is over.
 			b.follow(b.decide(pressed, "allow")).at(t, "login")
-			consent := b.logIn(pressed, "bob", password).at(t, "consent")
+			consent := b.logIn(login, "bob", password).at(t, "consent")
+			// The page of before was another user's: it shows this one's.
+			b.follow(b.decide(pressed, "allow")).at(t, "consent")
 			b.decide(consent, "allow").code(t, redirect)
 			// The others are of whoever signs in for them.
-			b.logIn(reloaded, "bob", password).at(t, "consent")
+			b.logIn(loginToo, "bob", password).at(t, "consent")
 			if n := len(d.grants()); n != 0 {
 				t.Errorf("%d grants, and nothing was redeemed", n)
 			}
@@ -99,6 +101,7 @@ func TestInteractionPasswordChangesBeforeTheSecondFactor(t *testing.T) {
 			now := grant.At(d.now())
 			d.changeUser("carol", func(u account.User) account.User {
 				u.SessionsEnd = now
+				u.Epoch++
 				u.Version++
 				return u
 			})
@@ -139,8 +142,8 @@ func TestInteractionOfTheAccountPages(t *testing.T) {
 		}
 	}
 	b.post(logoutURL)
-	b.open(login.address()).at(t, "login")
-	if s := b.logIn(login, username, password); s.title() != "Connected applications" {
+	again := b.open(login.address()).at(t, "login")
+	if s := b.logIn(again, username, password); s.title() != "Connected applications" {
 		t.Errorf("signed in again: %q", s.title())
 	}
 	d.step(d.authorizer.InteractionLifetime)

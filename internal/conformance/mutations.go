@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // A Mutation breaks one safety on purpose.
@@ -25,7 +26,9 @@ func (m Mutation) Apply(source []byte) ([]byte, error) {
 const here = "go test ./internal/conformance -run "
 
 // Mutations lists what must not be taken out unnoticed.
-var Mutations = []Mutation{
+var Mutations = slices.Concat(tokenMutations, authorizationMutations)
+
+var tokenMutations = []Mutation{
 	{
 		Name: "rotation before its answer", File: "internal/store/sqlite/writer.go",
 		Old:  "if next == have {",

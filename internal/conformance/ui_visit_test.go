@@ -145,7 +145,7 @@ var messages = map[pages.MessageKey][2]string{
 	pages.ClientChanged:       {"The application has changed", "Go back to the application and start again"},
 	pages.NotFound:            {"This page does not exist", "go back to the application that you came from"},
 	pages.Method:              {"This page cannot be opened this way", "Go back to the application and start again"},
-	pages.CookiesOff:          {"Your browser blocks cookies", "Allow cookies for this site"},
+	pages.CookiesOff:          {"This page needs a cookie", "allow cookies for this site"},
 	pages.TooLarge:            {"This request is too large", "Go back to the application and start again"},
 	pages.TooMany:             {"Too many attempts", "then try again"},
 	pages.Unavailable:         {"Not available right now", "Please try again in a moment"},

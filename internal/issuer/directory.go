@@ -23,6 +23,10 @@ const (
 	// staleAfter is when a node that hears nothing stops answering: it might
 	// have missed a cutoff.
 	staleAfter = 5 * time.Second
+	// CutoffReach is how far ahead of its moment a cutoff lies that is made apart
+	// from the servers: it has to be written, and until they have heard of it,
+	// they let subjects agree who are just being shut out.
+	CutoffReach = 2*PollInterval + 5*time.Second
 	// flushInterval is how often the last uses of secrets are written.
 	flushInterval = time.Minute
 )

@@ -195,3 +195,29 @@ func isTarget(uri string) bool {
 	u, err := url.Parse(uri)
 	return err == nil && u.IsAbs() && !strings.Contains(uri, "#")
 }
+
+// ParseCallback reads what another authorization server sends to our own
+// redirect URI (RFC 6749 section 4.1.2, RFC 9207). Whatever else it says, such
+// as a description with line breaks, is ignored.
+func ParseCallback(rawQuery string) (Params, error) {
+	pairs, err := readPairs(rawQuery)
+	if err != nil {
+		return nil, err
+	}
+	p := Params{}
+	for _, kv := range pairs {
+		switch kv.name {
+		case "state", "code", "error", "iss":
+		default:
+			continue
+		}
+		if kv.foul {
+			return nil, ErrMalformedValue
+		}
+		if _, there := p[kv.name]; there {
+			return nil, ErrRepeated
+		}
+		p[kv.name] = kv.value
+	}
+	return p, nil
+}

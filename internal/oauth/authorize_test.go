@@ -2,6 +2,7 @@ package oauth_test
 
 import (
 	"errors"
+	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -242,6 +243,29 @@ func checkSound(t *testing.T, r oauth.AuthorizationRequest, all url.Values) {
 	for _, resource := range r.Resources {
 		if u, err := url.Parse(resource); err != nil || u.Scheme == "" || strings.Contains(resource, "#") || !slices.Contains(all["resource"], resource) {
 			t.Fatalf("resource %q", resource)
+		}
+	}
+}
+
+// What another server adds to its answer is its own affair.
+func TestParseCallback(t *testing.T) {
+	for name, c := range map[string]struct {
+		query string
+		want  oauth.Params
+		err   error
+	}{
+		"a code":                       {"code=c&state=s&iss=https%3A%2F%2Fid.example", oauth.Params{"code": "c", "state": "s", "iss": "https://id.example"}, nil},
+		"an error of several lines":    {"error=access_denied&error_description=no%0d%0aTrace:+1&state=s", oauth.Params{"error": "access_denied", "state": "s"}, nil},
+		"something repeated":           {"code=c&state=s&x=1&x=2&session_state=%00", oauth.Params{"code": "c", "state": "s"}, nil},
+		"two codes":                    {"code=c&code=d&state=s", nil, oauth.ErrRepeated},
+		"two states, one of them foul": {"code=c&state=s&state=%00", nil, oauth.ErrMalformedValue},
+		"a foul code":                  {"code=%00&state=s", nil, oauth.ErrMalformedValue},
+		"a broken escape":              {"code=%zz", nil, oauth.ErrMalformedBody},
+		"a code longer than ours":      {"code=" + strings.Repeat("c", 6000), oauth.Params{"code": strings.Repeat("c", 6000)}, nil},
+	} {
+		p, err := oauth.ParseCallback(c.query)
+		if err != c.err || !maps.Equal(p, c.want) {
+			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
 }

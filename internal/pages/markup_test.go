@@ -162,7 +162,7 @@ func TestFormsSendTheirFields(t *testing.T) {
 	}{
 		{pages.Login{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=login", "username", "password"}},
 		{pages.Login{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=login", "username", "password", "action=cancel"}},
-		{pages.SecondFactor{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=second_factor", "code", "action=cancel"}},
+		{pages.SecondFactor{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=second_factor", "code", "action=switch", "action=cancel"}},
 		{pages.Account{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=account", "action=continue", "action=switch", "action=cancel"}},
 		{pages.Consent{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=consent", "decision=deny", "decision=allow", "action=switch"}},
 		{pages.Consent{Interaction: "I", Remember: true}, "/oauth2/interaction", []string{"id=I", "step=consent", "remember=yes", "decision=deny", "decision=allow", "action=switch"}},

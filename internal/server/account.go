@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/pages"
 )
@@ -14,10 +13,6 @@ import (
 // connections shows a user the clients that can act for them, and disconnects
 // one.
 func (s *Server) connections(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	s.language(r, x, "")
-	if err := s.admit(r, x); err != nil {
-		return answer{}, err
-	}
 	a, v := s.opt.Front.Authorizer, visitor(r)
 	if r.Method == http.MethodPost {
 		return s.disconnect(ctx, r, x)
@@ -31,24 +26,30 @@ func (s *Server) connections(ctx context.Context, r *http.Request, x *exchange) 
 		return answer{}, err
 	}
 	if session == nil {
-		return s.signInFirst(ctx, x, v)
+		return s.signInFirst(ctx, r, x)
 	}
 	list, err := a.Connections(ctx, session)
 	if err != nil {
 		return answer{}, err
 	}
-	if stamp := a.Refresh(session); stamp != "" {
-		x.setCookie(sessionCookie, stamp, 0)
-	}
+	s.stamp(x, session)
 	view := pages.Connections{Name: session.Name, Username: session.Username, Done: s.clientName(p["done"])}
 	for _, c := range list {
-		item := pages.Connection{ClientID: c.ClientID, Client: cmp.Or(s.clientName(c.ClientID), c.ClientID), Scopes: scopes(c.Scope, false), Since: c.Since.Time()}
+		if c.ClientID == p["done"] {
+			view.Done = "" // a link may say so of anybody
+		}
+		item := pages.Connection{ClientID: c.ClientID, Client: cmp.Or(s.clientName(c.ClientID), c.ClientID), Scopes: scopes(c.Scope), Since: c.Since.Time()}
 		if c.LastUsed != 0 {
 			item.LastUsed = c.LastUsed.Time()
 		}
 		view.Items = append(view.Items, item)
 	}
-	return s.page(x, http.StatusOK, view)
+	shown, err := s.page(x, http.StatusOK, view)
+	if login := s.opt.Front.login(); login != "" {
+		// Its forms lead there if the session has ended meanwhile.
+		shown.header = http.Header{"Content-Security-Policy": formPolicy(login)}
+	}
+	return shown, err
 }
 
 // clientName is what a registered client is called, or "".
@@ -65,13 +66,8 @@ func (s *Server) clientName(clientID string) string {
 }
 
 // signInFirst begins a login that comes back to the account pages.
-func (s *Server) signInFirst(ctx context.Context, x *exchange, v authorize.Visitor) (answer, error) {
-	v.Limited = !s.throttle.mayBegin(x.address)
-	if v.Browser == "" {
-		v.Browser = authorize.NewBrowser()
-		x.setCookie(browserCookie, v.Browser, 0)
-	}
-	it, err := s.opt.Front.Authorizer.BeginAccount(ctx, v)
+func (s *Server) signInFirst(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
+	it, err := s.opt.Front.Authorizer.BeginAccount(ctx, s.guest(r, x))
 	if err != nil {
 		return answer{}, err
 	}
@@ -90,7 +86,7 @@ func (s *Server) disconnect(ctx context.Context, r *http.Request, x *exchange) (
 		return answer{}, err
 	}
 	if session == nil {
-		return s.signInFirst(ctx, x, v)
+		return s.signInFirst(ctx, r, x)
 	}
 	x.clientID = p["client_id"]
 	if x.clientID == "" {
@@ -104,10 +100,6 @@ func (s *Server) disconnect(ctx context.Context, r *http.Request, x *exchange) (
 
 // logout ends the browser's session, after having asked.
 func (s *Server) logout(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	s.language(r, x, "")
-	if err := s.admit(r, x); err != nil {
-		return answer{}, err
-	}
 	a, v := s.opt.Front.Authorizer, visitor(r)
 	if r.Method == http.MethodPost {
 		if _, err := s.submitted(r); err != nil {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -18,10 +17,6 @@ const maxForwarded = 12 << 10
 // transport, parameters, the client and its redirect URI, what it asks for, the
 // user. Nobody is redirected before the third is done.
 func (s *Server) authorize(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	s.language(r, x, "")
-	if err := s.admit(r, x); err != nil {
-		return answer{}, err
-	}
 	body := ""
 	if r.Method == http.MethodPost {
 		var err error
@@ -48,22 +43,14 @@ func (s *Server) authorize(ctx context.Context, r *http.Request, x *exchange) (a
 		return seeOther(s.opt.PublicURL + r.URL.Path + "?" + query), nil
 	}
 
-	v := visitor(r)
-	if v.Browser == "" {
-		v.Browser = authorize.NewBrowser()
-		x.setCookie(browserCookie, v.Browser, 0)
-	}
-	v.Limited = !s.throttle.mayBegin(x.address)
-	st, err := s.opt.Front.Authorizer.Authorize(ctx, req, v)
+	st, err := s.opt.Front.Authorizer.Authorize(ctx, req, s.guest(r, x))
 	if st.Client != nil {
 		x.client = st.Client.Name
 	}
 	if err != nil {
 		return answer{}, err
 	}
-	if stamp := s.opt.Front.Authorizer.Refresh(st.Session); stamp != "" {
-		x.setCookie(sessionCookie, stamp, 0)
-	}
+	s.stamp(x, st.Session)
 	if st.URL != "" {
 		return seeOther(st.URL), nil
 	}

@@ -26,6 +26,14 @@ type Front struct {
 	Upstream   *upstream.Provider
 }
 
+// login is where people sign in, "" if it is here.
+func (f *Front) login() string {
+	if f.Upstream != nil {
+		return f.Upstream.Issuer()
+	}
+	return f.Handoff
+}
+
 // Cookies. The prefix keeps them to this host, this scheme and every path
 // (RFC 6265bis section 4.1.3.2). Lax, because users arrive from their client's
 // site.
@@ -50,6 +58,25 @@ func cookie(r *http.Request, name string) string {
 		return ""
 	}
 	return list[0].Value
+}
+
+// guest is the visitor of a request that may begin an interaction: their browser
+// gets a cookie by which to know it again.
+func (s *Server) guest(r *http.Request, x *exchange) authorize.Visitor {
+	v := visitor(r)
+	if v.Browser == "" {
+		v.Browser = authorize.NewBrowser()
+		x.setCookie(browserCookie, v.Browser, 0)
+	}
+	v.Limited = !s.alike(x.address) && !s.throttle.mayBegin(x.address)
+	return v
+}
+
+// stamp notes in its cookie that a session is used.
+func (s *Server) stamp(x *exchange, session *authorize.Session) {
+	if fresh := s.opt.Front.Authorizer.Refresh(session); fresh != "" {
+		x.setCookie(sessionCookie, fresh, 0)
+	}
 }
 
 // known is the cookie of a browser that has signed in before, or nil.
@@ -108,13 +135,13 @@ func policy(formAction string) string {
 	return "default-src 'none'; style-src 'self'; img-src 'self'; form-action " + formAction + "; frame-ancestors 'none'; base-uri 'none'"
 }
 
-// formPolicy is the policy of a page whose form leads to a client. Chromium
-// checks every redirect that follows a form against form-action, and the
-// client's own redirects too: hence every https address, and the one of this
-// client if it is another.
-func formPolicy(redirectURIs ...string) []string {
+// formPolicy is the policy of a page whose form leads to a client, or to a login
+// elsewhere. Chromium checks every redirect that follows a form against
+// form-action, and the client's own redirects too: hence every https address,
+// and the given ones if they are others.
+func formPolicy(addresses ...string) []string {
 	sources := "'self' https:"
-	for _, uri := range redirectURIs {
+	for _, uri := range addresses {
 		u, err := url.Parse(uri)
 		switch {
 		case err != nil || u.Scheme == "" || u.Scheme == "https":

@@ -13,42 +13,45 @@ import (
 
 // interaction is the page on which a user is asked what is asked next: GET
 // shows it, and POST takes the answer.
-func (s *Server) interaction(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	s.language(r, x, "")
-	if err := s.admit(r, x); err != nil {
-		return answer{}, err
-	}
+func (s *Server) interaction(ctx context.Context, r *http.Request, x *exchange) (a answer, err error) {
+	var p oauth.Params
 	if r.Method == http.MethodGet {
-		p, err := s.query(r.URL.RawQuery)
-		if err != nil {
-			return answer{}, err
-		}
-		it, err := s.find(ctx, r, x, p["id"])
-		if err != nil {
-			return answer{}, err
-		}
-		a, err := s.showNext(ctx, r, x, it, p["verifier"])
-		return s.orSignIn(ctx, it, a, err)
+		p, err = s.query(r.URL.RawQuery)
+	} else {
+		p, err = s.submitted(r)
 	}
-	p, err := s.submitted(r)
 	if err != nil {
 		return answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["id"])
-	if err != nil {
-		return answer{}, err
+	switch {
+	case err != nil:
+	case r.Method == http.MethodGet:
+		a, err = s.showNext(ctx, r, x, it, p["verifier"])
+	default:
+		a, err = s.take(ctx, r, x, it, p)
 	}
-	a, err := s.take(ctx, r, x, it, p)
-	return s.orSignIn(ctx, it, a, err)
+	switch {
+	case errors.Is(err, authorize.ErrMoved):
+		return seeOther(s.interactionURL(it.Next)), nil
+	case errors.Is(err, authorize.ErrSignedOut):
+		// By time, in another tab, or by an administrator.
+		return s.restart(ctx, r, x, it, false)
+	}
+	return a, err
 }
 
-// orSignIn goes back to the login if the session has ended since: by time, in
-// another tab, or by an administrator.
-func (s *Server) orSignIn(ctx context.Context, it *authorize.Interaction, a answer, err error) (answer, error) {
-	if !errors.Is(err, authorize.ErrSignedOut) {
-		return a, err
+// restart begins the login again.
+func (s *Server) restart(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, another bool) (answer, error) {
+	next, err := s.opt.Front.Authorizer.Restart(ctx, it, s.guest(r, x), another)
+	switch {
+	case errors.Is(err, authorize.ErrMoved):
+		return seeOther(s.interactionURL(it.Next)), nil
+	case err != nil:
+		return answer{}, err
 	}
-	return seeOther(s.interactionURL(it.ID)), s.opt.Front.Authorizer.Restart(ctx, it, false)
+	s.throttle.began(x.address)
+	return seeOther(s.interactionURL(next.ID)), nil
 }
 
 // submitted is a form of one of our pages.
@@ -101,7 +104,7 @@ func (s *Server) showNext(ctx context.Context, r *http.Request, x *exchange, it 
 	}
 	st, err := a.Proceed(ctx, it, v)
 	if err != nil || st.URL != "" {
-		return s.stepped(x, seeOther(s.interactionURL(it.ID)), st, err)
+		return s.proceeded(x, st, err)
 	}
 	if it.OfAccount() && st.Session != nil {
 		return seeOther(s.at(connectionsPath)), nil
@@ -109,17 +112,20 @@ func (s *Server) showNext(ctx context.Context, r *http.Request, x *exchange, it 
 	return s.ask(ctx, x, st)
 }
 
-// proceeded is the answer for a stage at which the client hears something.
+// proceeded is the answer for a stage at which the client hears something. A form
+// for another step than the present comes from the back button, another tab or
+// a second click: the user is shown where things stand.
 func (s *Server) proceeded(x *exchange, st authorize.Stage, err error) (answer, error) {
 	if st.Client != nil {
 		x.client = st.Client.Name
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, authorize.ErrStep):
+		return seeOther(s.interactionURL(st.Interaction.ID)), nil
+	case err != nil:
 		return answer{}, err
 	}
-	if stamp := s.opt.Front.Authorizer.Refresh(st.Session); stamp != "" {
-		x.setCookie(sessionCookie, stamp, 0)
-	}
+	s.stamp(x, st.Session)
 	return seeOther(st.URL), nil
 }
 
@@ -150,9 +156,9 @@ func (s *Server) view(x *exchange, st authorize.Stage) any {
 	case authorize.StepConsent:
 		c := pages.Consent{
 			Interaction: it.ID, Client: x.client, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
-			Known: scopes(st.Known, false),
+			Known: scopes(st.Known),
 		}
-		for _, name := range st.Asked.Tokens() {
+		for _, name := range it.Request.Scope.Tokens() {
 			if !st.Known.Covers(oauth.Scope(name)) {
 				c.Scopes = append(c.Scopes, pages.Scope{Name: name, New: st.Known != ""})
 			}
@@ -162,9 +168,9 @@ func (s *Server) view(x *exchange, st authorize.Stage) any {
 	return pages.Login{Interaction: it.ID, Client: x.client, Host: host, Username: it.Request.LoginHint, Cancel: !it.OfAccount()}
 }
 
-func scopes(list oauth.Scope, isNew bool) (out []pages.Scope) {
+func scopes(list oauth.Scope) (out []pages.Scope) {
 	for _, name := range list.Tokens() {
-		out = append(out, pages.Scope{Name: name, New: isNew})
+		out = append(out, pages.Scope{Name: name})
 	}
 	return out
 }
@@ -172,7 +178,7 @@ func scopes(list oauth.Scope, isNew bool) (out []pages.Scope) {
 // form is a page whose form may end at the client.
 func (s *Server) form(x *exchange, it *authorize.Interaction, view any, status int) (answer, error) {
 	a, err := s.page(x, status, view)
-	a.header = http.Header{"Content-Security-Policy": formPolicy(it.Request.RedirectURI, s.opt.Front.Handoff)}
+	a.header = http.Header{"Content-Security-Policy": formPolicy(it.Request.RedirectURI, s.opt.Front.login())}
 	return a, err
 }
 
@@ -194,23 +200,21 @@ func (s *Server) sendToLogin(ctx context.Context, it *authorize.Interaction) (an
 	return seeOther(u.String()), nil
 }
 
-// take takes the answer of a page. One for another step than the present comes
-// from the back button, another tab or a second click: the user is shown where
-// things stand.
+// take takes the answer of a page.
 func (s *Server) take(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (answer, error) {
 	a, v, step := s.opt.Front.Authorizer, visitor(r), authorize.Step(p["step"])
 	again := seeOther(s.interactionURL(it.ID))
 	switch {
 	case step == authorize.StepConsent && p["decision"] == "allow":
 		st, err := a.Allow(ctx, it, v, p["remember"] == "yes")
-		return s.stepped(x, again, st, err)
+		return s.proceeded(x, st, err)
 	case step == authorize.StepConsent && p["decision"] == "deny", p["action"] == "cancel":
 		st, err := a.Deny(ctx, it, v, oauth.AccessDenied)
-		return s.stepped(x, again, st, err)
+		return s.proceeded(x, st, err)
 	case step != it.Step:
 		return again, nil
 	case p["action"] == "switch":
-		return again, a.Restart(ctx, it, true)
+		return s.restart(ctx, r, x, it, true)
 	case step == authorize.StepAccount && p["action"] == "continue":
 		return again, a.Keep(ctx, it, v)
 	case step == authorize.StepLogin && s.opt.Front.Users != nil:
@@ -219,12 +223,4 @@ func (s *Server) take(ctx context.Context, r *http.Request, x *exchange, it *aut
 		return s.secondFactor(ctx, r, x, it, p)
 	}
 	return answer{}, errForm
-}
-
-// stepped is proceeded, but for a form of another step.
-func (s *Server) stepped(x *exchange, again answer, st authorize.Stage, err error) (answer, error) {
-	if err == authorize.ErrStep {
-		return again, nil
-	}
-	return s.proceeded(x, st, err)
 }

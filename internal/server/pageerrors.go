@@ -113,9 +113,6 @@ func (s *Server) pageAnswer(h http.Header, r *http.Request, x *exchange, err err
 	case http.StatusRequestEntityTooLarge:
 		h["Connection"] = headerClose
 	}
-	if x.locale == "" {
-		s.language(r, x, "") // the handler had no time to ask
-	}
 	a, fault := s.page(x, status, view)
 	if fault != nil {
 		s.log.Error("cannot render a page", "request_id", x.id, "error", fault)

@@ -179,6 +179,12 @@ func (s *Server) safely(ctx context.Context, h handlerFunc, r *http.Request, x *
 	if s.preflight(r, x) {
 		return answer{status: http.StatusNoContent}, nil
 	}
+	if x.page {
+		s.language(r, x, "")
+		if err := s.admit(r, x); err != nil {
+			return answer{}, err
+		}
+	}
 	return h(ctx, r, x)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"net/netip"
 	"strconv"
 
 	"github.com/mintage/mintage/internal/account"
@@ -29,7 +30,7 @@ func (e *formError) Unwrap() error { return e.cause }
 // password takes a username and a password.
 func (s *Server) password(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (answer, error) {
 	again := seeOther(s.interactionURL(it.ID))
-	who, err := s.opt.Front.Users.Password(ctx, p["username"], p["password"], account.Visitor{Address: x.address, Known: known(r)})
+	who, err := s.opt.Front.Users.Password(ctx, p["username"], p["password"], s.attempt(r, x))
 	if err != nil {
 		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
 			return pages.Login{
@@ -39,7 +40,7 @@ func (s *Server) password(ctx context.Context, r *http.Request, x *exchange, it 
 		})
 	}
 	if who.SecondFactor {
-		return again, s.opt.Front.Authorizer.PasswordShown(ctx, it, who.Username, who.At)
+		return again, s.opt.Front.Authorizer.PasswordShown(ctx, it, who.Username, who.Epoch)
 	}
 	return again, s.signInUser(ctx, r, x, it, who)
 }
@@ -49,7 +50,7 @@ func (s *Server) secondFactor(ctx context.Context, r *http.Request, x *exchange,
 	if err := s.opt.Front.Authorizer.PasswordStands(ctx, it); err != nil {
 		return answer{}, err
 	}
-	who, err := s.opt.Front.Users.SecondFactor(ctx, it.Username, p["code"], account.Visitor{Address: x.address, Known: known(r)})
+	who, err := s.opt.Front.Users.SecondFactor(ctx, it.Username, p["code"], s.attempt(r, x))
 	if err != nil {
 		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
 			return pages.SecondFactor{
@@ -57,7 +58,19 @@ func (s *Server) secondFactor(ctx context.Context, r *http.Request, x *exchange,
 			}
 		})
 	}
+	if who.Epoch != it.Epoch {
+		return answer{}, authorize.ErrSignedOut // the password was changed at this moment
+	}
 	return seeOther(s.interactionURL(it.ID)), s.signInUser(ctx, r, x, it, who)
+}
+
+// attempt is where a password or a code comes from.
+func (s *Server) attempt(r *http.Request, x *exchange) account.Visitor {
+	v := account.Visitor{Address: x.address, Known: known(r)}
+	if s.alike(x.address) {
+		v.Address = netip.Addr{}
+	}
+	return v
 }
 
 // wrong shows a form again that was not filled in right, or too often.
@@ -89,7 +102,7 @@ func (s *Server) signInUser(ctx context.Context, r *http.Request, x *exchange, i
 	}
 	x.setCookie(knownCookie, base64.RawURLEncoding.EncodeToString(mark), knownFor)
 	_, err = s.signIn(ctx, x, it, authorize.Identity{
-		Subject: who.Subject, Username: who.Username, Name: who.Name, AuthTime: who.At,
+		Subject: who.Subject, Username: who.Username, Name: who.Name, AuthTime: who.At, Epoch: who.Epoch,
 	}, visitor(r))
 	return err
 }
@@ -103,8 +116,14 @@ func (s *Server) signIn(ctx context.Context, x *exchange, it *authorize.Interact
 	return cookie, err
 }
 
-// sendUpstream sends the browser to the OpenID Connect provider.
+// sendUpstream sends the browser to the OpenID Connect provider: always with the
+// same request, so that each of two tabs may bring back the answer.
 func (s *Server) sendUpstream(ctx context.Context, it *authorize.Interaction) (answer, error) {
+	var pending upstream.Pending
+	if it.Upstream != nil {
+		err := json.Unmarshal(it.Upstream, &pending)
+		return seeOther(pending.URL), err
+	}
 	pending, err := s.opt.Front.Upstream.Begin(ctx, upstream.Request{
 		State: it.ID, LoginHint: it.Request.LoginHint, UILocales: it.Request.UILocales, MaxAge: it.Request.MaxAge,
 		ForceLogin: it.Fresh, SelectAccount: it.Request.Prompt.SelectAccount,
@@ -123,15 +142,14 @@ func (s *Server) sendUpstream(ctx context.Context, it *authorize.Interaction) (a
 // interaction's id, which is worth nothing in another browser (RFC 9700 section
 // 4.7).
 func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	s.language(r, x, "")
-	if err := s.admit(r, x); err != nil {
-		return answer{}, err
-	}
-	p, err := s.query(r.URL.RawQuery)
+	p, err := oauth.ParseCallback(r.URL.RawQuery)
 	if err != nil {
 		return answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["state"])
+	if errors.Is(err, authorize.ErrMoved) {
+		return seeOther(s.interactionURL(it.Next)), nil
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -139,23 +157,16 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	if it.Step != authorize.StepLogin || it.Upstream == nil {
 		return again, nil // the back button: the code was used
 	}
+	if !s.alike(x.address) && !s.throttle.mayBegin(x.address) {
+		return answer{}, oauth.ErrTooManyRequests
+	}
 	var pending upstream.Pending
 	if err := json.Unmarshal(it.Upstream, &pending); err != nil {
 		return answer{}, err
 	}
 	who, err := s.opt.Front.Upstream.Finish(ctx, upstream.Answer{Code: p["code"], Error: p["error"], Issuer: p["iss"]}, pending)
-	var refused *upstream.InteractionRequired
-	switch {
-	case err != nil && it.OfAccount():
-		return answer{}, err
-	case errors.Is(err, upstream.ErrDenied):
-		st, err := s.opt.Front.Authorizer.Deny(ctx, it, visitor(r), oauth.AccessDenied)
-		return s.proceeded(x, st, err)
-	case errors.As(err, &refused):
-		st, err := s.opt.Front.Authorizer.Deny(ctx, it, visitor(r), refused.Code)
-		return s.proceeded(x, st, err)
-	case err != nil:
-		return answer{}, err
+	if err != nil {
+		return s.refusedUpstream(ctx, r, x, it, err)
 	}
 	identity := authorize.Identity{Subject: who.Subject, Name: who.Name}
 	if !who.AuthTime.IsZero() {
@@ -163,4 +174,24 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	}
 	_, err = s.signIn(ctx, x, it, identity, visitor(r))
 	return again, err
+}
+
+// refusedUpstream is the answer if the provider did not say who the user is. It
+// counts: whoever makes up answers makes us ask the provider about each.
+func (s *Server) refusedUpstream(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, err error) (answer, error) {
+	s.throttle.began(x.address)
+	code := oauth.AccessDenied
+	var refused *upstream.InteractionRequired
+	switch {
+	case errors.As(err, &refused):
+		code = refused.Code
+	case !errors.Is(err, upstream.ErrDenied):
+		// The next try begins anew: this one's code may be spent.
+		return answer{}, errors.Join(err, s.opt.Front.Authorizer.KeepUpstream(ctx, it, nil))
+	}
+	if it.OfAccount() {
+		return answer{}, err
+	}
+	st, err := s.opt.Front.Authorizer.Deny(ctx, it, visitor(r), code)
+	return s.proceeded(x, st, err)
 }

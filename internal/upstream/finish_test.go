@@ -176,7 +176,7 @@ func kept(t *testing.T, pending upstream.Pending) (again upstream.Pending) {
 	if err == nil {
 		err = json.Unmarshal(text, &again)
 	}
-	if err != nil || again.URL != "" {
+	if err != nil || again.URL != pending.URL {
 		t.Fatalf("a pending login is stored as %d bytes: %v", len(text), err)
 	}
 	return again

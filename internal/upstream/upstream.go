@@ -81,6 +81,9 @@ func New(cfg Config) *Provider {
 	}}
 }
 
+// Issuer is the provider's identifier.
+func (p *Provider) Issuer() string { return p.cfg.Issuer }
+
 // Errors of Begin and Finish. What they wrap is for the log, and holds neither
 // codes nor tokens.
 var (
@@ -122,7 +125,7 @@ type Request struct {
 // Pending is a login that has begun. All but the URL is needed to finish it,
 // and kept where the browser cannot read it.
 type Pending struct {
-	URL      string `json:"-"` // where the browser goes
+	URL      string // where the browser goes
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"` // PKCE (RFC 7636)
 	// AuthenticatedAfter is the earliest auth_time that will do; zero for any,

@@ -60,11 +60,20 @@ func TestUpstream(t *testing.T) {
 
 	b.open(shop.origin)
 	b.click("#sign-in")
+	b.sees("#allow") // the session is there
+	b.click("#switch")
+	b.until("the provider's page", "location.origin === '"+issuer+"'")
+	b.fill("input[name=login]", "bettina")
+	b.fill("input[name=password]", "any")
+	b.click("button[type=submit]")
+	b.sees("input[name=prompt][value=consent] ~ button")
+	b.click("button[type=submit]")
+	b.reads("User bettina")
 	b.click("#remember")
 	b.click("#allow")
 	b.sees("#refresh")
 	b.click("#call")
-	b.reads("200 OK\nreports of corp|alice")
+	b.reads("200 OK\nreports of corp|bettina")
 	b.click("#refresh")
 	b.until("a refresh", "document.querySelector('#renewed')?.innerText === '1'")
 

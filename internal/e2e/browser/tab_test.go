@@ -68,19 +68,22 @@ func (b *tab) another() *tab {
 	b.t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	b.t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil { // its life is that of the first context
+		b.t.Fatalf("open a tab: %v", err)
+	}
 	return newTab(b.t, ctx)
 }
 
 func newTab(t *testing.T, ctx context.Context) *tab {
 	t.Helper()
 	b := &tab{t: t, ctx: ctx}
+	b.main = string(call(b, page.GetFrameTree, cdp.Empty{}).FrameTree.Frame.ID)
 	if err := chromedp.Listen(ctx, b.notice); err != nil {
 		t.Fatal(err)
 	}
 	call(b, audits.Enable, cdp.Empty{})
 	// Several tabs have the focus at once: tests share the program.
 	call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
-	b.main = string(call(b, page.GetFrameTree, cdp.Empty{}).FrameTree.Frame.ID)
 	t.Cleanup(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -97,7 +100,7 @@ func (b *tab) notice(event any) {
 	defer b.mu.Unlock()
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
-		if e.Type == network.ResourceTypeDocument && (b.main == "" || string(e.FrameID) == b.main) {
+		if e.Type == network.ResourceTypeDocument && string(e.FrameID) == b.main {
 			b.visits = append(b.visits, e.Request.URL)
 			b.status = 0
 		}
@@ -328,6 +331,15 @@ func (b *tab) withoutScripts() *tab {
 	b.t.Helper()
 	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	return b
+}
+
+// forget removes a cookie of the server, as its end would.
+func (b *tab) forget(origin, name string) {
+	b.t.Helper()
+	call(b, network.DeleteCookies, network.DeleteCookiesParams{Name: name, URL: origin + "/"})
+	if b.cookie(origin, name) {
+		b.t.Fatalf("the cookie %s is still there", name)
+	}
 }
 
 // cookie reports whether the browser has one for the server.

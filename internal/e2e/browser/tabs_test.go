@@ -130,7 +130,7 @@ func (w *world) cookiesOff(t *testing.T) {
 	b := newTab(t, ctx)
 	for _, address := range []string{w.authorizeURL(c, nil), w.origin + "/account/connections"} {
 		b.open(address)
-		b.reads("Your browser blocks cookies")
+		b.reads("This page needs a cookie")
 		b.answered(http.StatusBadRequest)
 	}
 }

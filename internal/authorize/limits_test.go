@@ -1,0 +1,190 @@
+package authorize
+
+import (
+	"crypto/rand"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// A login of which nobody says when it was does not meet a client's max_age.
+func TestALoginOfUnknownTimeIsStale(t *testing.T) {
+	h := newHouse(t)
+	v := someone()
+	it := h.begin(asking(h.c), v, StepLogin)
+	who := h.identity("alice")
+	who.AuthTime = 0
+	cookie, err := h.SignIn(t.Context(), it, who, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Session = cookie
+	age := 1_000_000
+	st, err := h.Authorize(t.Context(), asking(h.c, func(r *oauth.AuthorizationRequest) { r.MaxAge = &age }), v)
+	if err != nil || st.Interaction == nil || st.Interaction.Step != StepLogin || !st.Interaction.Fresh {
+		t.Errorf("%+v, %v", st, err)
+	}
+	// It is good for a client that does not ask, and the tokens do not say it.
+	stage, err := h.Proceed(t.Context(), h.again(it, v), v)
+	if err != nil || stage.Interaction.Step != StepConsent {
+		t.Fatalf("%+v, %v", stage, err)
+	}
+	tokens, err := h.redeem(h.code(h.Allow(t.Context(), h.again(it, v), v, false)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := h.engine.Grant(t.Context(), tokens.GrantID)
+	if err != nil || g.AuthTime != 0 {
+		t.Errorf("authenticated at %d, %v", g.AuthTime, err)
+	}
+}
+
+// What the page shows is what the client gets, also if the client has been
+// registered for more since.
+func TestTheScopeIsFixedWhenTheUserIsAsked(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	st, err := h.Authorize(t.Context(), asking(h.c, scope("")), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wider := h.c.Clone()
+	wider.Scope, wider.Version = "a b c admin", wider.Version+1
+	if err := h.engine.UpdateClient(t.Context(), wider, nil); err != nil {
+		t.Fatal(err)
+	}
+	h.poll()
+	tokens, err := h.redeem(h.code(h.Allow(t.Context(), st.Interaction, v, true)))
+	if err != nil || tokens.Scope != "a b c" {
+		t.Errorf("granted %q, %v", tokens.Scope, err)
+	}
+}
+
+// A page on which one user was asked is not answered by the next, although
+// the same browser has begun the same interaction again.
+func TestAPageIsNotAnsweredByTheNextUser(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	shown := h.begin(asking(h.c), v, StepConsent)
+	next, err := h.Restart(t.Context(), h.again(shown, v), v, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Session, err = h.SignIn(t.Context(), next, h.identity("bob"), v); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Interaction(t.Context(), shown.ID, v); err != ErrMoved {
+		t.Errorf("the page of before: %v", err)
+	}
+	if st, err := h.Allow(t.Context(), shown, v, true); err == nil || st.URL != "" {
+		t.Errorf("answered: %v", err)
+	}
+	if got := h.recorded("bob", "shop"); got.At != 0 {
+		t.Error("a consent of bob's is recorded")
+	}
+	if _, err := h.Restart(t.Context(), shown, v, true); err != ErrMoved {
+		t.Errorf("begun again twice: %v", err)
+	}
+}
+
+// A client may begin a grant at each login: the dead ones hide no living one.
+func TestDeadGrantsHideNoConnection(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range grantsPage/8 + 1 {
+				g := grant.Grant{
+					Realm: realm, ClientID: "shop", Subject: "alice", Scope: "a", AuthorizedAt: h.now(), Generation: 1, Version: 1,
+					RotatedAt: h.now(), ExpiresAt: h.now().Add(time.Hour), DeleteAfter: h.now().Add(time.Hour), State: grant.Revoked,
+				}
+				rand.Read(g.ID[:])
+				if err := h.engine.CreateGrant(t.Context(), g); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	bank := h.client(issuer.Registration{ID: "bank", Name: "Bank"})
+	code := h.code(h.Allow(t.Context(), h.begin(asking(bank, scope("b")), v, StepConsent), v, false))
+	if _, err := h.Issuer.Exchange(t.Context(), &bank, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.Session(t.Context(), v.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := h.Connections(t.Context(), s)
+	if err != nil || len(list) != 1 || list[0].ClientID != "bank" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	// Where there is nothing to end, nothing is written.
+	before := h.view()
+	if err := h.Disconnect(t.Context(), s, "nothing", issuer.Origin{}); err != nil {
+		t.Error(err)
+	}
+	h.poll()
+	if after := h.view(); after != before {
+		t.Error("a cutoff was made for nothing")
+	}
+}
+
+// The longest request that is accepted can be stored, with the longest login.
+func TestTheLongestRequestCanBeStored(t *testing.T) {
+	h := newHouse(t)
+	v := someone()
+	long := func(n int, c byte) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = c
+		}
+		return string(b)
+	}
+	uri := "https://client.example/" + long(oauth.MaxRedirectURI-23, '&')
+	c := h.client(issuer.Registration{ID: long(64, 'c'), Name: "Long", RedirectURIs: []string{uri}})
+	r := asking(c, func(r *oauth.AuthorizationRequest) {
+		r.State, r.LoginHint, r.UILocales = []byte(long(8192, '"')), long(255, '<'), long(255, '&')
+	})
+	it := h.begin(r, v, StepLogin)
+	who := Identity{Subject: long(150, '<'), Name: long(100, '<'), AuthTime: h.now()}
+	if _, err := h.AcceptLogin(t.Context(), it.ID, who); err != nil {
+		t.Fatal(err)
+	}
+	it = h.again(it, v)
+	if err := h.KeepUpstream(t.Context(), it, []byte(`"`+long(600, '<')+`"`)); err != nil {
+		t.Fatal(err)
+	}
+	cookie, err := h.SignIn(t.Context(), it, who, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Session = cookie
+	if st, err := h.Allow(t.Context(), h.again(it, v), v, true); err != nil || !strings.HasPrefix(st.URL, uri+"?code=") {
+		t.Errorf("%.60s, %v", st.URL, err)
+	}
+}
+
+// Whoever may begin nothing now is still served where nothing must be asked.
+func TestALimitedVisitor(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	h.code(h.Allow(t.Context(), h.begin(asking(h.c), v, StepConsent), v, true))
+	v.Limited = true
+	h.code(h.Authorize(t.Context(), asking(h.c), v))
+	h.step(time.Second)
+	v.Session = ""
+	if _, err := h.Authorize(t.Context(), asking(h.c), v); !errors.Is(err, ErrLimited) {
+		t.Errorf("%v", err)
+	}
+	if _, err := h.BeginAccount(t.Context(), v); !errors.Is(err, ErrLimited) {
+		t.Errorf("%v", err)
+	}
+}
