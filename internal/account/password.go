@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 const (
@@ -24,7 +25,7 @@ func checkPassword(password, username string) error {
 	switch {
 	case utf8.RuneCountInString(password) < minPassword || len(password) > maxPassword:
 		return &Invalid{"password", fmt.Sprintf("at least %d characters and at most %d bytes", minPassword, maxPassword)}
-	case !isText(password):
+	case !oauth.IsText(password, maxPassword):
 		return &Invalid{"password", "UTF-8 without control characters"}
 	}
 	simple := strings.ToLower(strings.ReplaceAll(password, " ", ""))

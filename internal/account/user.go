@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -22,8 +21,6 @@ import (
 // Bounds of a user's record.
 const (
 	MaxUsername = 64
-	maxName     = 100
-	maxSubject  = 255
 	// MaxUsers is how many there may be in a realm. A deployment with more
 	// people has a login system of its own.
 	MaxUsers = 10_000
@@ -90,15 +87,13 @@ func NewUser(r Registration, now grant.Instant) (User, error) {
 	switch {
 	case !validUsername(u.Username):
 		return u, &Invalid{"username", fmt.Sprintf("1 to %d ASCII letters, digits and . _ - @ +; capitals and small letters are the same", MaxUsername)}
-	case len(u.Name) > maxName || !isText(u.Name):
-		return u, &Invalid{"name", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", maxName)}
-	case len(u.Subject) > maxSubject || !isText(u.Subject):
-		return u, &Invalid{"subject", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", maxSubject)}
+	case !oauth.IsText(u.Name, oauth.MaxName):
+		return u, &Invalid{"name", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
+	case !oauth.IsSubject(u.Subject):
+		return u, &Invalid{"subject", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
 	}
 	return u.withPassword(r.Password, now)
 }
-
-func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, oauth.IsControl) }
 
 // Fold is the form in which usernames are stored and compared: without spaces
 // around, which keyboards of telephones add, and in lower case.

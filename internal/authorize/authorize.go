@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -134,24 +135,11 @@ func (a *Authorizer) defect(c *store.Client, r oauth.AuthorizationRequest) *oaut
 		return oauth.ErrScope
 	}
 	for _, target := range r.Resources {
-		if !a.isAudience(c, target) {
+		if !slices.Contains(a.Issuer.Audience(c), target) {
 			return oauth.ErrTarget
 		}
 	}
 	return nil
-}
-
-// isAudience reports whether c's access tokens are for the resource.
-func (a *Authorizer) isAudience(c *store.Client, resource string) bool {
-	if len(c.Audience) == 0 {
-		return resource == a.Issuer.ID
-	}
-	for _, audience := range c.Audience {
-		if audience == resource {
-			return true
-		}
-	}
-	return false
 }
 
 // Authorize decides what becomes of a client's request. A user who is signed in

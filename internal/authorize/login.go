@@ -7,10 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -302,9 +300,6 @@ func (a *Authorizer) TakeLogin(it *Interaction, verifier string) (*Login, error)
 	return &said, nil
 }
 
-// maxName bounds the name by which a user is greeted, in bytes.
-const maxName = 100
-
 // checkIdentity refuses what cannot be in a token, and brings claims to the form
 // in which they travel.
 func checkIdentity(who *Identity) (err error) {
@@ -312,10 +307,10 @@ func checkIdentity(who *Identity) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case !issuer.IsSubject(who.Subject):
-		return &issuer.Invalid{Field: "subject", Message: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", issuer.MaxSubject)}
-	case len(who.Name) > maxName || !utf8.ValidString(who.Name) || slices.ContainsFunc([]rune(who.Name), oauth.IsControl):
-		return &issuer.Invalid{Field: "name", Message: fmt.Sprintf("at most %d bytes of UTF-8 without control characters", maxName)}
+	case !oauth.IsSubject(who.Subject):
+		return &issuer.Invalid{Field: "subject", Message: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
+	case !oauth.IsText(who.Name, oauth.MaxName):
+		return &issuer.Invalid{Field: "name", Message: fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
 	}
 	return nil
 }

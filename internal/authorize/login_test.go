@@ -174,7 +174,7 @@ func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
 	it := h.begin(asking(h.c), v, StepLogin)
 	for field, who := range map[string]Identity{
 		"claims": {Subject: "alice", Claims: `{"x":"` + strings.Repeat("y", issuer.MaxClaims) + `"}`},
-		"name":   {Subject: "alice", Name: strings.Repeat("n", maxName+1)},
+		"name":   {Subject: "alice", Name: strings.Repeat("n", oauth.MaxName+1)},
 	} {
 		_, err := h.AcceptLogin(t.Context(), it.ID, who)
 		refusesField(t, err, field)

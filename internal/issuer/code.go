@@ -8,21 +8,12 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// MaxSubject bounds a subject, in bytes.
-const MaxSubject = 255
-
-// IsSubject reports whether s can name a subject.
-func IsSubject(s string) bool {
-	return s != "" && len(s) <= MaxSubject && utf8.ValidString(s) && !strings.ContainsFunc(s, oauth.IsControl)
-}
 
 // An Authorization is what somebody who knows the user says: the subject agreed
 // that the client may act for it.
@@ -94,8 +85,8 @@ func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, code *gr
 		return &Invalid{"client_id", "the client is not registered for the authorization_code grant"}
 	case !oauth.MatchRedirectURI(c.RedirectURIs, c.Native, a.RedirectURI):
 		return &Invalid{"redirect_uri", "not one of the client's registered redirect URIs, which are compared character by character"}
-	case !IsSubject(a.Subject):
-		return &Invalid{"subject", fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", MaxSubject)}
+	case !oauth.IsSubject(a.Subject):
+		return &Invalid{"subject", fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
 	case a.Challenge == "" && c.Public():
 		return &Invalid{"code_challenge", "a public client needs one (RFC 9700 section 2.1.1): nothing else ties the code to it"}
 	}

@@ -76,7 +76,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 		IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, AuthTime: g.AuthTime, Claims: g.Claims, First: t.Generation == 1,
 	}
 	if !t.jwt {
-		out.Scope, out.Audience = g.Scope.Pick(t.Bits), iss.audience(c)
+		out.Scope, out.Audience = g.Scope.Pick(t.Bits), iss.Audience(c)
 	}
 	out.ID = tokenID(g.ID, t.Generation, t.IssuedAt, g.AuthorizedAt)
 	return out, nil
@@ -185,7 +185,7 @@ func (iss *Issuer) openAccess(view *View, text string) (accessToken, error) {
 }
 
 // audience is whom a client's access tokens are for.
-func (iss *Issuer) audience(c *store.Client) []string {
+func (iss *Issuer) Audience(c *store.Client) []string {
 	if len(c.Audience) > 0 {
 		return c.Audience
 	}

@@ -234,7 +234,7 @@ func (iss *Issuer) accessToken(view *View, c *store.Client, d grant.Decision, no
 	g, a := d.Next, d.Access
 	if c.TokenFormat == store.TokenJWT {
 		return iss.signAccess(view, c, Token{
-			ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope, Audience: iss.audience(c),
+			ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope, Audience: iss.Audience(c),
 			IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, ID: tokenID(g.ID, g.Generation, a.IssuedAt, g.AuthorizedAt),
 			AuthTime: g.AuthTime, Claims: g.Claims,
 		}, now)

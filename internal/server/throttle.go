@@ -31,31 +31,31 @@ func newThrottle(perAddress, perClient, interactions int) *throttle {
 
 // mayBegin reports whether an address may begin another interaction.
 func (t *throttle) mayBegin(a netip.Addr) bool {
-	return !t.interactions.exhausted(failureKey{network(a), ""})
+	return !t.interactions.exhausted(failureKey{network(a, 48), ""})
 }
 
 // began counts one.
-func (t *throttle) began(a netip.Addr) { t.interactions.add(failureKey{network(a), ""}) }
+func (t *throttle) began(a netip.Addr) { t.interactions.add(failureKey{network(a, 48), ""}) }
 
 func (t *throttle) addressBlocked(a netip.Addr) bool {
-	return t.addresses.exhausted(failureKey{network(a), ""})
+	return t.addresses.exhausted(failureKey{network(a, 64), ""})
 }
 
 func (t *throttle) clientBlocked(a netip.Addr, client string) bool {
-	return t.clients.exhausted(failureKey{network(a), client})
+	return t.clients.exhausted(failureKey{network(a, 64), client})
 }
 
 func (t *throttle) failed(a netip.Addr, client string) {
-	t.addresses.add(failureKey{network(a), ""})
-	t.clients.add(failureKey{network(a), client})
+	t.addresses.add(failureKey{network(a, 64), ""})
+	t.clients.add(failureKey{network(a, 64), client})
 }
 
 // network is what one party can hold of the address space: an IPv4 address, or
-// 64 bits of IPv6.
-func network(a netip.Addr) netip.Prefix {
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = 64
+// so many bits of IPv6. Who rents one machine has 64 of them, and who asks for
+// it easily has 48.
+func network(a netip.Addr, bits int) netip.Prefix {
+	if !a.Is6() {
+		bits = a.BitLen()
 	}
 	p, _ := a.Prefix(bits)
 	return p

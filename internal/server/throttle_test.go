@@ -136,7 +136,7 @@ func TestAddressesThatFailDoNotFillTheMemoryNorHideThoseThatGoOn(t *testing.T) {
 				t.Errorf("%s: %d and %d buckets are kept, at most %d each", name, len(f.young), len(f.old), maxFailures)
 			}
 		}
-		first := failureKey{network(netip.AddrFrom4([4]byte{10, 0, 0, 0})), ""}
+		first := failureKey{network(netip.AddrFrom4([4]byte{10, 0, 0, 0}), 64), ""}
 		if throttle.addresses.find(first) != nil {
 			t.Error("the first of many is remembered: nothing is forgotten")
 		}

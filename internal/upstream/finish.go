@@ -26,16 +26,10 @@ type Answer struct {
 
 // An Identity is who the user is.
 type Identity struct {
-	Subject  string    // 1 to MaxSubject bytes of UTF-8 without control characters
+	Subject  string    // 1 to oauth.MaxSubject bytes of UTF-8 without control characters
 	AuthTime time.Time // when the provider authenticated the user; zero if it does not say
 	Name     string    // to be shown; "" if the provider gives none
 }
-
-// MaxSubject bounds a subject with its prefix, in bytes.
-const MaxSubject = 255
-
-// maxName bounds a name, in bytes. A longer one is left out: it is only shown.
-const maxName = 100
 
 // Finish redeems the code of a login that p began, and returns who the user is.
 func (p *Provider) Finish(ctx context.Context, a Answer, pending Pending) (Identity, error) {
@@ -215,8 +209,8 @@ func (p *Provider) subject(claims map[string]json.RawMessage) (string, error) {
 	case strings.ContainsFunc(value, func(r rune) bool { return oauth.IsControl(r) || r == utf8.RuneError }):
 		// What is no UTF-8 has been replaced: two users would be one.
 		return "", invalid("id_token: claim %q holds control characters, or is not UTF-8", claim)
-	case len(p.cfg.SubjectPrefix)+len(value) > MaxSubject:
-		return "", invalid("id_token: claim %q is too long for a subject of at most %d bytes", claim, MaxSubject)
+	case len(p.cfg.SubjectPrefix)+len(value) > oauth.MaxSubject:
+		return "", invalid("id_token: claim %q is too long for a subject of at most %d bytes", claim, oauth.MaxSubject)
 	}
 	return p.cfg.SubjectPrefix + value, nil
 }
@@ -238,7 +232,7 @@ func text(claims map[string]json.RawMessage, name string) (string, error) {
 // name is what the user is called, if that can be shown.
 func name(claims map[string]json.RawMessage) string {
 	s, err := text(claims, "name")
-	if err != nil || len(s) > maxName || strings.ContainsFunc(s, oauth.IsControl) {
+	if err != nil || !oauth.IsText(s, oauth.MaxName) {
 		return ""
 	}
 	return strings.TrimSpace(s)

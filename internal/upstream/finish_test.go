@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/upstream"
 )
 
@@ -30,7 +30,7 @@ func TestALoginThatIsInOrderTellsWhoTheUserIs(t *testing.T) {
 		"for two, one asked":      {claims: object{"aud": []string{clientID, "other"}, "azp": clientID}, want: upstream.Identity{Subject: "248289761001"}},
 		"of another claim":        {claims: object{"oid": "ålice"}, config: func(c *upstream.Config) { c.SubjectClaim, c.SubjectPrefix = "oid", "corp:" }, want: upstream.Identity{Subject: "corp:ålice"}},
 		"of a verified address":   {claims: object{"email": "alice@example.com", "email_verified": true}, config: func(c *upstream.Config) { c.SubjectClaim = "email" }, want: upstream.Identity{Subject: "alice@example.com"}},
-		"the longest":             {claims: object{"sub": strings.Repeat("s", upstream.MaxSubject-5)}, config: func(c *upstream.Config) { c.SubjectPrefix = "corp:" }, want: upstream.Identity{Subject: "corp:" + strings.Repeat("s", upstream.MaxSubject-5)}},
+		"the longest":             {claims: object{"sub": strings.Repeat("s", oauth.MaxSubject-5)}, config: func(c *upstream.Config) { c.SubjectPrefix = "corp:" }, want: upstream.Identity{Subject: "corp:" + strings.Repeat("s", oauth.MaxSubject-5)}},
 		"a clock a little ahead":  {claims: object{"iat": p.now.Unix() + 20, "auth_time": p.now.Unix() + 20}, want: upstream.Identity{Subject: "248289761001", AuthTime: p.now}},
 		"a name not to be shown":  {claims: object{"name": "Al\nice"}, want: upstream.Identity{Subject: "248289761001"}},
 		"a name that is too long": {claims: object{"name": strings.Repeat("A", 200)}, want: upstream.Identity{Subject: "248289761001"}},
@@ -102,7 +102,7 @@ func TestAnIDTokenIsBelievedOnlyIfEveryCheckHolds(t *testing.T) {
 		"no sub":                          {claims(object{"sub": nil}), "no sub"},
 		"an empty sub":                    {claims(object{"sub": ""}), "no sub"},
 		"a sub that is a number":          {claims(object{"sub": 7}), "id_token"},
-		"a sub that is too long":          {claims(object{"sub": strings.Repeat("s", upstream.MaxSubject+1)}), "too long"},
+		"a sub that is too long":          {claims(object{"sub": strings.Repeat("s", oauth.MaxSubject+1)}), "too long"},
 		"a sub of control characters":     {claims(object{"sub": "alice\x00"}), "control characters"},
 		"a sub of C1 control characters":  {claims(object{"sub": "alice\u0085"}), "control characters"},
 		"a sub that is not UTF-8": {func() {
@@ -129,7 +129,7 @@ func TestAnIDTokenIsBelievedOnlyIfEveryCheckHolds(t *testing.T) {
 	// The prefix counts.
 	cfg := p.config()
 	cfg.SubjectPrefix = "corp:"
-	p.claims = p.claims.with(object{"sub": strings.Repeat("s", upstream.MaxSubject-4)})
+	p.claims = p.claims.with(object{"sub": strings.Repeat("s", oauth.MaxSubject-4)})
 	if _, err := p.login(upstream.New(cfg), upstream.Request{}); !errors.Is(err, upstream.ErrInvalid) || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("too long with its prefix: %v, want ErrInvalid", err)
 	}
@@ -358,11 +358,5 @@ func TestAnswersOfTheTokenEndpointThatCannotBeUsed(t *testing.T) {
 	}
 	if elsewhere != 0 {
 		t.Error("the code went where the provider redirects")
-	}
-}
-
-func TestASubjectOfHereIsASubjectThere(t *testing.T) {
-	if upstream.MaxSubject != issuer.MaxSubject {
-		t.Errorf("subjects of up to %d bytes, and the issuer takes %d", upstream.MaxSubject, issuer.MaxSubject)
 	}
 }

@@ -1,0 +1,21 @@
+package oauth
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of what people and clients are told of a user, in bytes.
+const (
+	MaxSubject = 255
+	MaxName    = 100 // by which a user is greeted
+)
+
+// IsText reports whether s is UTF-8 without control characters, of at most so
+// many bytes.
+func IsText(s string, most int) bool {
+	return len(s) <= most && utf8.ValidString(s) && !strings.ContainsFunc(s, IsControl)
+}
+
+// IsSubject reports whether s can name a subject.
+func IsSubject(s string) bool { return s != "" && IsText(s, MaxSubject) }
