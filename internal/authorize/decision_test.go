@@ -270,6 +270,12 @@ func TestInteractionsAreBounded(t *testing.T) {
 	if _, err := h.BeginAccount(t.Context(), someone()); err != ErrCrowded {
 		t.Errorf("%v", err)
 	}
+	// Strangers leave room for those who are signed in.
+	h.pending = pending{stretch: int64(h.now()) / lifetime, young: maxPendingGuest}
+	if _, err := h.Authorize(t.Context(), asking(h.c), someone()); !errors.As(err, &client) || client.Cause != ErrCrowded {
+		t.Errorf("a stranger: %v", err)
+	}
+	h.begin(asking(h.c), h.signedIn("alice"), StepConsent)
 }
 
 // What is stored of an interaction opens as no other, and is not readable.

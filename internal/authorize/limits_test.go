@@ -60,6 +60,7 @@ func TestTheScopeIsFixedWhenTheUserIsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.poll()
+	h.c = wider
 	tokens, err := h.redeem(h.code(h.Allow(t.Context(), st.Interaction, v, true)))
 	if err != nil || tokens.Scope != "a b c" {
 		t.Errorf("granted %q, %v", tokens.Scope, err)
