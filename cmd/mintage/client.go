@@ -26,7 +26,7 @@ func newClient(s *settings) *cobra.Command {
 		Use:   "client",
 		Short: "Register and manage client systems",
 		Long: `Register and manage client systems. The commands work on the store itself,
-also while the server runs, which notices within two seconds.`,
+also while the server runs, which is told or notices within two seconds.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: onlySubcommands,
 	}
@@ -341,7 +341,7 @@ func newClientState(s *settings, verb string, state store.ClientState, short, mo
 	return &cobra.Command{
 		Use:   verb + " ID",
 		Short: short,
-		Long:  strings.TrimSpace(short + ". The server follows within two seconds. " + more),
+		Long:  strings.TrimSpace(short + ". The server is told. " + more),
 		Args:  exactly(1, "one client id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.openOffice(cmd.Context())

@@ -190,15 +190,7 @@ func (a *adminAPI) code(ctx context.Context, req server.CodeRequest) (server.Cod
 	if err != nil {
 		return answer, err
 	}
-	hr, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+"/admin/v1/codes", bytes.NewReader(body))
-	if err != nil {
-		return answer, err
-	}
-	hr.Header.Set("Content-Type", "application/json")
-	if a.token != "" {
-		hr.Header.Set("Authorization", "Bearer "+a.token)
-	}
-	resp, err := a.client.Do(hr)
+	resp, err := a.post(ctx, "/admin/v1/codes", bytes.NewReader(body))
 	if err != nil {
 		return answer, a.explain(err)
 	}

@@ -199,8 +199,8 @@ func newGrantRevoke(s *settings) *cobra.Command {
 		Short: "End a grant, or all of a subject, of a client, or of the pair",
 		Long: `End a grant, or all of a subject, of a client, or of the pair. One grant ends at
 once. The others end by a cutoff: everything that was authorized until now is
-refused, also codes that were not redeemed yet; the server follows within two
-seconds. Users may authorize anew.`,
+refused, also codes that were not redeemed yet. The server is told, or follows
+within two seconds. Users may authorize anew.`,
 		Example: `  mintage grant revoke 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b
   mintage grant revoke --subject alice
   mintage grant revoke --subject alice --client Zx81kQ`,

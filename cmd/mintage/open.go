@@ -44,7 +44,7 @@ func (s *settings) openOffice(ctx context.Context) (*office, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &office{cfg: cfg, store: st, now: grant.At(time.Now()), actor: operator()}, nil
+	return &office{cfg: cfg, store: announcing{st, cfg}, now: grant.At(time.Now()), actor: operator()}, nil
 }
 
 // cutoffAt is the instant of a cutoff that ends everything until now.

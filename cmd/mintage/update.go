@@ -28,7 +28,7 @@ func newClientUpdate(s *settings) *cobra.Command {
 		Use:   "update ID [--redirect-uri URI] [--scope \"A B\"]",
 		Short: "Change what a client is registered for",
 		Long: `Change what a client is registered for; what is not named stays. The server
-follows within two seconds. Secrets are a matter of: mintage client secret.
+is told of it. Secrets are a matter of: mintage client secret.
 
 A smaller scope also narrows the tokens of grants that users have given. Codes
 on their way to a redirect URI that is taken away can still be redeemed.`,

@@ -18,7 +18,7 @@ func newUser(s *settings) *cobra.Command {
 		Short: "Create and manage the built-in users",
 		Long: `Create and manage the built-in users, for a deployment without a login system
 of its own. The commands work on the store itself, also while the server runs,
-and are in force at once; what they end for a subject, within two seconds.`,
+and are in force at once.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: onlySubcommands,
 	}
@@ -190,9 +190,9 @@ func newUserDisable(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "disable NAME",
 		Short: "Lock a user out and end everything that the user has granted",
-		Long: `Lock a user out and end everything that the user has granted: sessions at once,
-grants within two seconds, also codes that were not redeemed yet. It can be done
-again, to end what was granted since in another way.`,
+		Long: `Lock a user out and end everything that the user has granted: sessions, grants,
+and codes that were not redeemed yet. It can be done again, to end what was
+granted since in another way.`,
 		Args: exactly(1, "one username"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, u, err := s.openUser(cmd, args[0])

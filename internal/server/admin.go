@@ -91,6 +91,9 @@ func (a *Admin) serve(x *call) (int, any, *Problem) {
 	if x.path == "/admin/v1/codes" {
 		return a.codes(x)
 	}
+	if x.path == "/admin/v1/directory/poll" {
+		return a.poll(x)
+	}
 	if below, ok := strings.CutPrefix(x.path, "/admin/v1/logins/"); ok {
 		return a.login(x, below)
 	}

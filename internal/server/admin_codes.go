@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -27,6 +28,18 @@ type CodeAnswer struct {
 	Scope       string    `json:"scope"`
 	ExpiresAt   time.Time `json:"expires_at"`
 	GrantID     string    `json:"grant_id"`
+}
+
+// poll is POST /admin/v1/directory/poll: a command has changed clients, cutoffs
+// or keys, and does not want to wait until this node looks.
+func (a *Admin) poll(x *call) (int, any, *Problem) {
+	if p := x.methodProblem(http.MethodPost); p != nil {
+		return 0, nil, p
+	}
+	if err := a.issuer.Directory.Poll(x.Context()); err != nil {
+		return 0, nil, problem(fmt.Errorf("%w: %w", issuer.ErrUnavailable, err))
+	}
+	return http.StatusOK, struct{}{}, nil
 }
 
 // codes is POST /admin/v1/codes.
