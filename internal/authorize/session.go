@@ -65,7 +65,7 @@ func openSessionCookie(ring *keys.Ring, text string) (id sessionID, used grant.I
 		return id, 0, false
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
+	if err != nil || len(b) != cookieSize { // the decoder skips line breaks
 		return id, 0, false
 	}
 	content, seal := b[:cookieSize-sealSize], b[cookieSize-sealSize:]
