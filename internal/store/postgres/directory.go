@@ -1,0 +1,253 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	insertEventsSQL = `INSERT INTO events (id, at, name, about, actor, detail)
+		SELECT u.id, u.at, u.name, u.about, u.actor, u.detail
+		FROM unnest($1::bytea[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[]) AS u (id, at, name, about, actor, detail)`
+	noteUsesSQL = `INSERT INTO secret_uses (secret, used_at) SELECT u.secret, u.used_at FROM unnest($1::text[], $2::bigint[]) AS u (secret, used_at)
+		ON CONFLICT (secret) DO UPDATE SET used_at = excluded.used_at WHERE excluded.used_at > secret_uses.used_at`
+	putCutoffSQL = `INSERT INTO cutoffs (realm, subject, client, at, changed) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (realm, subject, client) DO UPDATE SET at = excluded.at, changed = excluded.changed WHERE excluded.at > cutoffs.at`
+	insertKeySQL    = `INSERT INTO keys (id, purpose, created_at, active_at, wrapped, changed) VALUES ($1, $2, $3, $4, $5, $6)`
+	insertClientSQL = `INSERT INTO clients (id, version, changed, doc) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`
+	updateClientSQL = `UPDATE clients SET version = $2, changed = $3, doc = $4 WHERE id = $1 AND version = $5`
+)
+
+func insertEvents(ctx context.Context, q querier, events []store.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	n := len(events)
+	ids, at := make([][]byte, n), make([]int64, n)
+	name, about, actor, detail := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	for i, e := range events {
+		ids[i] = make([]byte, 16)
+		rand.Read(ids[i])
+		at[i], name[i], about[i] = int64(e.At), string(e.Name), e.About
+		actor[i], detail[i] = printable(e.Actor), printable(e.Detail)
+	}
+	none := func(pgx.Rows) error { return nil }
+	if err := each(ctx, q, none, insertEventsSQL, ids, at, name, about, actor, detail); err != nil {
+		return fmt.Errorf("write events: %w", err)
+	}
+	return nil
+}
+
+// printable drops what a text column cannot hold. A line of evidence may quote
+// what a client has sent, and must not keep its grant from being revoked.
+func printable(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
+}
+
+// Changes implements store.Store.
+func (s *Store) Changes(ctx context.Context, since int64) (ch store.Changes, err error) {
+	err = s.reading(ctx, func() error {
+		ch, err = s.changes(ctx, since)
+		return err
+	})
+	if err != nil {
+		return store.Changes{}, fmt.Errorf("read directory: %w", err)
+	}
+	return ch, nil
+}
+
+func (s *Store) changes(ctx context.Context, since int64) (ch store.Changes, err error) {
+	// The poll of every second ends here when nothing has changed.
+	const versionSQL = `SELECT version FROM directory WHERE id = 1`
+	if err := s.pool.QueryRow(ctx, versionSQL).Scan(&ch.Version); err != nil || ch.Version == since {
+		return ch, err
+	}
+	// One snapshot: a row must not slip from before one statement's to after
+	// another's.
+	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return ch, err
+	}
+	defer abort(ctx, tx)
+	if err := tx.QueryRow(ctx, versionSQL).Scan(&ch.Version); err != nil {
+		return ch, err
+	}
+	err = each(ctx, tx, func(rows pgx.Rows) error {
+		var doc []byte
+		var c store.Client
+		if err := rows.Scan(&doc); err != nil {
+			return err
+		}
+		err := json.Unmarshal(doc, &c)
+		ch.Clients = append(ch.Clients, c)
+		return err
+	}, `SELECT doc FROM clients WHERE changed > $1`, since)
+	if err != nil {
+		return ch, err
+	}
+	err = each(ctx, tx, func(rows pgx.Rows) error {
+		var c store.Cutoff
+		err := rows.Scan(&c.Realm, &c.Subject, &c.ClientID, (*int64)(&c.At))
+		ch.Cutoffs = append(ch.Cutoffs, c)
+		return err
+	}, `SELECT realm, subject, client, at FROM cutoffs WHERE changed > $1`, since)
+	if err != nil {
+		return ch, err
+	}
+	err = each(ctx, tx, func(rows pgx.Rows) error {
+		var r keys.Record
+		var id int64
+		err := rows.Scan(&id, (*string)(&r.Purpose), (*int64)(&r.CreatedAt), (*int64)(&r.ActiveAt), &r.Wrapped)
+		r.ID = grant.KeyID(id)
+		ch.Keys = append(ch.Keys, r)
+		return err
+	}, `SELECT id, purpose, created_at, active_at, wrapped FROM keys WHERE changed > $1`, since)
+	return ch, err
+}
+
+// Client implements store.Store.
+func (s *Store) Client(ctx context.Context, id string) (c store.Client, err error) {
+	err = s.reading(ctx, func() error {
+		c, err = s.client(ctx, id)
+		return err
+	})
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		err = fmt.Errorf("read client: %w", err)
+	}
+	return c, err
+}
+
+func (s *Store) client(ctx context.Context, id string) (c store.Client, err error) {
+	var doc []byte
+	err = s.pool.QueryRow(ctx, `SELECT doc FROM clients WHERE id = $1`, id).Scan(&doc)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return c, store.ErrNotFound
+	}
+	if err == nil {
+		err = json.Unmarshal(doc, &c)
+	}
+	if err != nil {
+		return store.Client{}, err
+	}
+	secrets := make([]string, len(c.Secrets))
+	for i := range c.Secrets {
+		secrets[i] = c.Secrets[i].ID
+	}
+	err = each(ctx, s.pool, func(rows pgx.Rows) error {
+		var secret string
+		var at int64
+		if err := rows.Scan(&secret, &at); err != nil {
+			return err
+		}
+		c.Secrets[slices.Index(secrets, secret)].LastUsedAt = grant.Instant(at)
+		return nil
+	}, `SELECT secret, used_at FROM secret_uses WHERE secret = ANY($1::text[])`, secrets)
+	return c, err
+}
+
+// CreateClient implements store.Store.
+func (s *Store) CreateClient(ctx context.Context, c store.Client, events ...store.Event) error {
+	doc, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
+		return one(tx.Exec(ctx, insertClientSQL, c.ID, c.Version, version, string(doc)))
+	})
+}
+
+// UpdateClient implements store.Store.
+func (s *Store) UpdateClient(ctx context.Context, c store.Client, cutoffs []store.Cutoff, events ...store.Event) error {
+	doc, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
+		if err := one(tx.Exec(ctx, updateClientSQL, c.ID, c.Version, version, string(doc), c.Version-1)); err != nil {
+			return err
+		}
+		return putCutoffs(ctx, tx, cutoffs, version)
+	})
+}
+
+// one is store.ErrConflict unless exactly one row was written.
+func one(tag pgconn.CommandTag, err error) error {
+	if err == nil && tag.RowsAffected() != 1 {
+		err = store.ErrConflict
+	}
+	return err
+}
+
+// NoteSecretUses implements store.Store.
+func (s *Store) NoteSecretUses(ctx context.Context, uses map[string]grant.Instant) error {
+	secrets := slices.Sorted(maps.Keys(uses)) // two nodes lock rows in one order
+	at := make([]int64, len(secrets))
+	for i, id := range secrets {
+		at[i] = int64(uses[id])
+	}
+	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, noteUsesSQL, secrets, at)
+		return err
+	})
+}
+
+// AddCutoff implements store.Store.
+func (s *Store) AddCutoff(ctx context.Context, c store.Cutoff, events ...store.Event) error {
+	return s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
+		return putCutoffs(ctx, tx, []store.Cutoff{c}, version)
+	})
+}
+
+func putCutoffs(ctx context.Context, tx pgx.Tx, cutoffs []store.Cutoff, version int64) error {
+	for _, c := range cutoffs {
+		if _, err := tx.Exec(ctx, putCutoffSQL, c.Realm, c.Subject, c.ClientID, int64(c.At), version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddKeys implements store.Store.
+func (s *Store) AddKeys(ctx context.Context, expected int64, records []keys.Record, events ...store.Event) error {
+	return s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
+		if version != expected+1 {
+			return store.ErrConflict
+		}
+		for _, r := range records {
+			if _, err := tx.Exec(ctx, insertKeySQL, int64(r.ID), string(r.Purpose), int64(r.CreatedAt), int64(r.ActiveAt), r.Wrapped, version); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Events implements store.Store.
+func (s *Store) Events(ctx context.Context, about string, limit int) (list []store.Event, err error) {
+	err = s.reading(ctx, func() error {
+		list = nil
+		return each(ctx, s.pool, func(rows pgx.Rows) error {
+			var e store.Event
+			err := rows.Scan((*int64)(&e.At), (*string)(&e.Name), &e.About, &e.Actor, &e.Detail)
+			list = append(list, e)
+			return err
+		}, `SELECT at, name, about, actor, detail FROM events WHERE about = $1 ORDER BY at, id LIMIT $2`, about, limit)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	return list, nil
+}

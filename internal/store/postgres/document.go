@@ -1,0 +1,290 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	selectDocumentsSQL = `SELECT id, kind, version, expires_at, body FROM documents WHERE id = ANY($1::bytea[])`
+	insertDocumentsSQL = `INSERT INTO documents (id, kind, version, expires_at, body)
+		SELECT u.id, u.kind, u.version, u.expires_at, u.body
+		FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[]) AS u (id, kind, version, expires_at, body)
+		ON CONFLICT (id) DO NOTHING RETURNING id`
+	updateDocumentsSQL = `UPDATE documents AS d SET version = u.version, expires_at = u.expires_at, body = u.body
+		FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[]) AS u (id, kind, version, expires_at, body)
+		WHERE d.id = u.id AND d.version = u.version - 1 AND d.kind = u.kind RETURNING d.id`
+	deleteDocumentSQL = `DELETE FROM documents WHERE id = $1`
+	listDocumentsSQL  = `SELECT id, kind, version, expires_at, body FROM documents WHERE kind = $1 AND id > $2 ORDER BY id LIMIT $3`
+	walkDocumentsSQL  = `SELECT id, version, expires_at FROM documents WHERE id > $1 ORDER BY id LIMIT $2`
+	sweepDocumentsSQL = `DELETE FROM documents AS d USING unnest($1::bytea[], $2::bigint[]) AS u (id, version)
+		WHERE d.id = u.id AND d.version = u.version AND d.expires_at <> 0 AND d.expires_at < $3`
+)
+
+func scanDocument(rows pgx.Rows) (d store.Document, err error) {
+	var key []byte
+	if err = rows.Scan(&key, (*string)(&d.Kind), &d.Version, (*int64)(&d.ExpiresAt), &d.Body); err == nil {
+		d.Key = store.DocumentKey(key)
+	}
+	return d, err
+}
+
+func findDocuments(ctx context.Context, q querier, keys [][]byte) (map[store.DocumentKey]store.Document, error) {
+	found := make(map[store.DocumentKey]store.Document, len(keys))
+	err := each(ctx, q, func(rows pgx.Rows) error {
+		d, err := scanDocument(rows)
+		found[d.Key] = d
+		return err
+	}, selectDocumentsSQL, keys)
+	if err != nil {
+		return nil, unwritten(fmt.Errorf("read documents: %w", err))
+	}
+	return found, nil
+}
+
+// A documentRead is one caller's read.
+type documentRead struct {
+	seat
+	id       store.DocumentKey
+	document store.Document
+}
+
+func (r *documentRead) key() store.DocumentKey { return r.id }
+
+// Document implements store.Store.
+func (s *Store) Document(ctx context.Context, key store.DocumentKey) (store.Document, error) {
+	r := &documentRead{id: key}
+	if err := s.documentReads.do(ctx, r); err != nil {
+		return store.Document{}, err
+	}
+	return r.document, nil
+}
+
+func serveDocumentReads(ctx context.Context, conn *pgxpool.Conn, batch []*documentRead) error {
+	keys := make([][]byte, len(batch))
+	for i, r := range batch {
+		keys[i] = r.id[:]
+	}
+	found, err := findDocuments(ctx, conn, keys)
+	if err != nil {
+		return err
+	}
+	for _, r := range batch {
+		d, ok := found[r.id]
+		if !ok {
+			r.settle(store.ErrNotFound)
+			continue
+		}
+		r.document = d
+		r.document.Body = slices.Clone(d.Body) // others may have asked for the same
+		r.settle(nil)
+	}
+	return nil
+}
+
+// A put is one caller's PutDocument.
+type put struct {
+	seat
+	document store.Document
+}
+
+func (p *put) key() store.DocumentKey { return p.document.Key }
+
+// PutDocument implements store.Store.
+func (s *Store) PutDocument(ctx context.Context, d store.Document, cutoffs []store.Cutoff, events ...store.Event) error {
+	switch {
+	case len(d.Body) > store.MaxDocument:
+		return fmt.Errorf("write document: the %s has %d bytes, and %d are allowed", d.Kind, len(d.Body), store.MaxDocument)
+	case d.Version < 1:
+		return fmt.Errorf("write document: there is no version %d", d.Version)
+	}
+	// The write may outlive a call whose context ends. Never nil: that is NULL.
+	d.Body = append([]byte{}, d.Body...)
+	if len(cutoffs) == 0 && len(events) == 0 {
+		return s.puts.do(ctx, &put{document: d})
+	}
+	err := s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
+		lost, err := putDocuments(ctx, tx, []store.Document{d})
+		if err != nil {
+			return err
+		}
+		if len(lost) > 0 {
+			found, err := findDocuments(ctx, tx, [][]byte{d.Key[:]})
+			if err != nil {
+				return err
+			}
+			if have, ok := found[d.Key]; ok && sameDocument(have, d) {
+				return errStored
+			}
+			return store.ErrConflict
+		}
+		return putCutoffs(ctx, tx, cutoffs, version)
+	})
+	if errors.Is(err, errStored) {
+		return nil
+	}
+	return err
+}
+
+// errStored undoes a change that was made before, by the same call.
+var errStored = fmt.Errorf("stored already: %w", store.ErrConflict)
+
+// servePuts writes the documents of a batch: new ones, and new versions.
+func servePuts(ctx context.Context, conn *pgxpool.Conn, batch []*put) error {
+	slices.SortFunc(batch, func(a, b *put) int { return bytes.Compare(a.document.Key[:], b.document.Key[:]) })
+	var fresh, next []store.Document
+	byKey := make(map[store.DocumentKey]*put, len(batch))
+	for _, p := range batch {
+		byKey[p.document.Key] = p
+		if p.document.Version == 1 {
+			fresh = append(fresh, p.document)
+		} else {
+			next = append(next, p.document)
+		}
+	}
+	var lost [][]byte
+	for _, part := range [][]store.Document{fresh, next} {
+		if len(part) == 0 {
+			continue
+		}
+		losers, err := putDocuments(ctx, conn, part)
+		if err == nil {
+			err = confirmed(conn.Conn().PgConn())
+		}
+		if err != nil {
+			return err
+		}
+		for _, d := range part {
+			if !losers[d.Key] {
+				byKey[d.Key].settle(nil)
+			} else {
+				lost = append(lost, d.Key[:])
+			}
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	found, err := findDocuments(ctx, conn, lost)
+	if err != nil {
+		return err
+	}
+	for _, key := range lost {
+		p := byKey[store.DocumentKey(key)]
+		if have, ok := found[p.document.Key]; ok && sameDocument(have, p.document) {
+			p.settle(nil)
+		} else {
+			p.settle(store.ErrConflict)
+		}
+	}
+	return nil
+}
+
+// putDocuments writes documents that are all new, or all are not, and returns
+// those that did not find what their version requires. A batch holds one
+// document of each key, so the key tells whose row was written.
+func putDocuments(ctx context.Context, q querier, list []store.Document) (lost map[store.DocumentKey]bool, err error) {
+	n := len(list)
+	ids, kinds, versions, expiries, bodies := make([][]byte, n), make([]string, n), make([]int64, n), make([]int64, n), make([][]byte, n)
+	lost = make(map[store.DocumentKey]bool, n)
+	for i, d := range list {
+		ids[i], kinds[i], versions[i], expiries[i], bodies[i] = d.Key[:], string(d.Kind), d.Version, int64(d.ExpiresAt), d.Body
+		lost[d.Key] = true
+	}
+	text := updateDocumentsSQL
+	if list[0].Version == 1 {
+		text = insertDocumentsSQL
+	}
+	err = each(ctx, q, func(rows pgx.Rows) error {
+		var key []byte
+		if err := rows.Scan(&key); err != nil {
+			return err
+		}
+		delete(lost, store.DocumentKey(key))
+		return nil
+	}, text, ids, kinds, versions, expiries, bodies)
+	if err != nil {
+		return nil, fmt.Errorf("write documents: %w", err)
+	}
+	return lost, nil
+}
+
+func sameDocument(a, b store.Document) bool {
+	return a.Kind == b.Kind && a.Key == b.Key && a.Version == b.Version && a.ExpiresAt == b.ExpiresAt && bytes.Equal(a.Body, b.Body)
+}
+
+// DeleteDocument implements store.Store.
+func (s *Store) DeleteDocument(ctx context.Context, key store.DocumentKey) error {
+	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, deleteDocumentSQL, key[:])
+		return err
+	})
+}
+
+// Documents implements store.Store.
+func (s *Store) Documents(ctx context.Context, kind store.DocumentKind, after store.DocumentKey, limit int) (list []store.Document, err error) {
+	err = s.reading(ctx, func() error {
+		list = nil
+		return each(ctx, s.pool, func(rows pgx.Rows) error {
+			d, err := scanDocument(rows)
+			list = append(list, d)
+			return err
+		}, listDocumentsSQL, string(kind), after[:], limit)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list documents: %w", err)
+	}
+	return list, nil
+}
+
+// SweepDocuments implements store.Store.
+func (s *Store) SweepDocuments(ctx context.Context, after store.DocumentKey, now grant.Instant, limit int) (next store.DocumentKey, deleted int, err error) {
+	defer func() {
+		if err != nil {
+			next, deleted, err = after, 0, fmt.Errorf("sweep documents: %w", err)
+		}
+	}()
+	var ids [][]byte
+	var versions []int64
+	walked := 0
+	err = s.reading(ctx, func() error {
+		ids, versions, walked = nil, nil, 0
+		return each(ctx, s.pool, func(rows pgx.Rows) error {
+			var key []byte
+			var version, expiresAt int64
+			if err := rows.Scan(&key, &version, &expiresAt); err != nil {
+				return err
+			}
+			walked++
+			next = store.DocumentKey(key)
+			if expiresAt != 0 && grant.Instant(expiresAt) < now {
+				ids, versions = append(ids, key), append(versions, version)
+			}
+			return nil
+		}, walkDocumentsSQL, after[:], limit)
+	})
+	if err != nil {
+		return next, 0, err
+	}
+	if walked < limit {
+		next = store.DocumentKey{}
+	}
+	if len(ids) == 0 {
+		return next, 0, nil
+	}
+	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sweepDocumentsSQL, ids, versions, int64(now))
+		deleted = int(tag.RowsAffected())
+		return err
+	})
+	return next, deleted, err
+}

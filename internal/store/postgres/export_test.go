@@ -1,0 +1,84 @@
+package postgres
+
+const (
+	QueueLength  = queueLength
+	UpdateLength = updateLength
+
+	SelectGrantsSQL = selectGrantsSQL
+	InsertGrantsSQL = insertGrantsSQL
+	UpdateGrantsSQL = updateGrantsSQL
+	DeleteGrantsSQL = deleteGrantsSQL
+	WalkGrantsSQL   = walkGrantsSQL
+	ListSubjectSQL  = listSubjectSQL
+
+	SelectDocumentsSQL = selectDocumentsSQL
+	InsertDocumentsSQL = insertDocumentsSQL
+	UpdateDocumentsSQL = updateDocumentsSQL
+	DeleteDocumentSQL  = deleteDocumentSQL
+	SweepDocumentsSQL  = sweepDocumentsSQL
+	WalkDocumentsSQL   = walkDocumentsSQL
+	ListDocumentsSQL   = listDocumentsSQL
+)
+
+// hold keeps the lanes from starting, so that operations wait in the queue,
+// until release is called.
+func hold[K comparable, M member[K]](b *batcher[K, M]) (release func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy += b.lanes
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.busy -= b.lanes - 1
+		go b.lane()
+	}
+}
+
+func (b *batcher[K, M]) waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue)
+}
+
+// A Kind names operations that travel together.
+type Kind int
+
+const (
+	Updates Kind = iota
+	Creations
+	Puts
+	GrantReads
+)
+
+// Hold keeps the operations of a kind waiting until release is called.
+func (s *Store) Hold(k Kind) (release func()) {
+	switch k {
+	case Updates:
+		return hold(s.updates)
+	case Creations:
+		return hold(s.creations)
+	case Puts:
+		return hold(s.puts)
+	}
+	return hold(s.grantReads)
+}
+
+// Waiting is how many operations of a kind wait.
+func (s *Store) Waiting(k Kind) int {
+	switch k {
+	case Updates:
+		return s.updates.waiting()
+	case Creations:
+		return s.creations.waiting()
+	case Puts:
+		return s.puts.waiting()
+	}
+	return s.grantReads.waiting()
+}
+
+// Closing reports whether Close has begun to refuse operations of a kind.
+func (s *Store) Closing() bool {
+	s.updates.mu.Lock()
+	defer s.updates.mu.Unlock()
+	return s.updates.closed
+}

@@ -1,0 +1,254 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/postgres/pgtest"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// ambiguous fails the test unless err says neither that a write has happened
+// nor that it has not.
+func ambiguous(t *testing.T, err error) {
+	t.Helper()
+	if err == nil || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
+		t.Errorf("%v, want an error of unknown outcome", err)
+	}
+}
+
+// others are the sessions of a database that do something with a statement, or
+// are idle.
+const others = ` FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND `
+
+// ownServer is for tests that break it.
+func ownServer(t *testing.T) *pgtest.Server {
+	t.Helper()
+	s, err := pgtest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestAConnectionLostWithinAStatementLeavesTheOutcomeUnknown(t *testing.T) {
+	t.Parallel()
+	st, database := fresh(t)
+	g := newGrant(1)
+	create(t, st, g)
+	// An update in another session makes ours wait, until it is cut off.
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		server.Run(t, database, `BEGIN; UPDATE grants SET version = version; SELECT pg_sleep(2)`)
+	}()
+	defer func() { <-end }()
+	soon(t, "the other update", func() bool {
+		return server.Run(t, database, `SELECT count(*)`+others+`wait_event = 'PgSleep'`) == "1"
+	})
+	outcome := make(chan error, 1)
+	go func() { outcome <- storetest.Replace(t.Context(), st, rotated(g, 2)) }()
+	soon(t, "our update waiting", func() bool {
+		return server.Run(t, database, `SELECT count(*)`+others+`wait_event_type = 'Lock'`) == "1"
+	})
+	server.Run(t, database, `SELECT pg_terminate_backend(pid)`+others+`wait_event_type = 'Lock'`)
+	ambiguous(t, <-outcome)
+	holds(t, st, g)
+}
+
+func TestIdleConnectionsThatDiedAreReplacedUnnoticed(t *testing.T) {
+	t.Parallel()
+	st, database := fresh(t)
+	g := newGrant(1)
+	create(t, st, g)
+	for n := range 5 {
+		server.Run(t, database, `SELECT pg_terminate_backend(pid)`+others+`true`)
+		next := rotated(g, uint64(n))
+		if err := storetest.Replace(t.Context(), st, next); err != nil {
+			t.Errorf("the first operation after the connections died: %v", err)
+		}
+		g = next
+		holds(t, st, g)
+	}
+}
+
+func TestADatabaseThatBecomesReadOnlyIsBusyUntilItIsWritableAgain(t *testing.T) {
+	t.Parallel()
+	st, database := fresh(t)
+	g := newGrant(1)
+	create(t, st, g)
+	if err := st.Ready(t.Context()); err != nil {
+		t.Errorf("Ready: %v", err)
+	}
+	server.Run(t, database, `ALTER DATABASE `+database+` SET default_transaction_read_only = on`)
+	server.Run(t, database, `SELECT pg_terminate_backend(pid)`+others+`true`)
+	holds(t, st, g) // whoever finds a connection dead, gives up the others
+	for name, err := range map[string]error{
+		"CreateGrant": st.CreateGrant(t.Context(), newGrant(2)),
+		"UpdateGrant": storetest.Replace(t.Context(), st, rotated(g, 2)),
+		"AddCutoff":   st.AddCutoff(t.Context(), store.Cutoff{Realm: "/api", Subject: "alice", At: base}),
+	} {
+		// Certainly not written: nobody needs to find out.
+		if !errors.Is(err, store.ErrBusy) {
+			t.Errorf("%s: %v, want ErrBusy", name, err)
+		}
+	}
+	if err := st.Ready(t.Context()); err == nil {
+		t.Error("Ready although nothing can be written")
+	}
+	holds(t, st, g)
+	server.Run(t, "postgres", `ALTER DATABASE `+database+` RESET default_transaction_read_only`)
+	if err := st.Ready(t.Context()); err != nil {
+		t.Errorf("Ready: %v", err)
+	}
+	if err := storetest.Replace(t.Context(), st, rotated(g, 3)); err != nil {
+		t.Errorf("a write after the fault has passed: %v", err)
+	}
+	if err := st.Ready(t.Context()); err != nil {
+		t.Errorf("Ready: %v", err)
+	}
+}
+
+func TestAServerThatIsGoneIsBusyAtOnceAndServesAgainAfterItsReturn(t *testing.T) {
+	t.Parallel()
+	own := ownServer(t)
+	st := open(t, own.URL(own.Database(t)))
+	g := newGrant(1)
+	create(t, st, g)
+	if err := own.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	// The first one may find out by a connection that breaks under its hands.
+	_ = storetest.Replace(t.Context(), st, rotated(g, 2))
+	began := time.Now()
+	for range 10 {
+		if err := storetest.Replace(t.Context(), st, rotated(g, 2)); !errors.Is(err, store.ErrBusy) {
+			t.Errorf("UpdateGrant without a server: %v, want ErrBusy", err)
+		}
+		if _, err := st.Grant(t.Context(), g.ID); err == nil || errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Grant without a server: %v", err)
+		}
+	}
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("20 refusals took %v", d)
+	}
+	if err := st.Ready(t.Context()); err == nil {
+		t.Error("Ready without a server")
+	}
+	if err := own.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Ready(t.Context()); err != nil {
+		t.Errorf("Ready after the server's return: %v", err)
+	}
+	holds(t, st, g)
+	if err := storetest.Replace(t.Context(), st, rotated(g, 3)); err != nil {
+		t.Errorf("UpdateGrant after the server's return: %v", err)
+	}
+}
+
+// A commit that waits for a standby is not yet there for anybody. It must
+// neither be acknowledged nor shown before the standby has it: if the primary
+// were lost now, so would be the commit.
+func TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown(t *testing.T) {
+	t.Parallel()
+	own := ownServer(t)
+	database := own.Database(t)
+	st, other := open(t, own.URL(database)), open(t, own.URL(database))
+	g, second := newGrant(1), newGrant(2)
+	create(t, st, g, second)
+	standby := func(name string) {
+		t.Helper()
+		own.Run(t, "postgres", `ALTER SYSTEM SET synchronous_standby_names = '`+name+`'`)
+		own.Run(t, "postgres", `SELECT pg_reload_conf()`)
+		soon(t, "the setting", func() bool { return own.Run(t, "postgres", `SHOW synchronous_standby_names`) == name })
+	}
+	waits := func(n string) func() bool {
+		return func() bool {
+			return own.Run(t, database, `SELECT count(*)`+others+`wait_event = 'SyncRep'`) == n
+		}
+	}
+	standby("absent")
+	// Else nothing more could be done there, whatever the outcome of this test.
+	t.Cleanup(func() { standby("") })
+
+	ctx, cancel := context.WithCancel(t.Context())
+	outcome := make(chan error, 1)
+	go func() { outcome <- storetest.Replace(ctx, st, rotated(g, 2)) }()
+	soon(t, "a commit that waits", waits("1"))
+	cancel()
+	ambiguous(t, <-outcome)
+	holds(t, other, g)
+	// Nor does a transaction whose connection is given up become visible.
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() { outcome <- st.AddCutoff(ctx, store.Cutoff{Realm: "/api", Subject: "alice", At: base}) }()
+	soon(t, "another commit that waits", waits("2"))
+	cancel()
+	ambiguous(t, <-outcome)
+	if ch, err := other.Changes(t.Context(), 0); err != nil || len(ch.Cutoffs) != 0 {
+		t.Errorf("%d cutoffs shown, %v", len(ch.Cutoffs), err)
+	}
+	soon(t, "both still waiting", waits("2"))
+
+	// Somebody cancels the wait: the server reports success, with a warning.
+	go func() { outcome <- storetest.Replace(t.Context(), st, rotated(second, 3)) }()
+	soon(t, "a third commit that waits", waits("3"))
+	own.Run(t, database, `SELECT pg_cancel_backend(pid)`+others+`wait_event = 'SyncRep' AND query LIKE 'UPDATE grants%'`)
+	ambiguous(t, <-outcome)
+	holds(t, other, rotated(second, 3))
+
+	standby("")
+	soon(t, "the first commit", func() bool {
+		got, err := other.Grant(t.Context(), g.ID)
+		return err == nil && got == rotated(g, 2)
+	})
+	g = rotated(g, 2)
+	if err := storetest.Replace(t.Context(), st, rotated(g, 4)); err != nil {
+		t.Errorf("a write after the fault has passed: %v", err)
+	}
+}
+
+func TestATransactionThatIsOutrunGoesAgainWithinItsTime(t *testing.T) {
+	t.Parallel()
+	name, url := server.Schema(t)
+	st := open(t, url)
+	// The first three tries of each attempt fail as a distributed engine's do.
+	server.Run(t, "postgres", `
+		CREATE SEQUENCE `+name+`.tried;
+		CREATE FUNCTION `+name+`.outrun() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF NEW.attempt = 1 OR nextval('`+name+`.tried') % 4 <> 0 THEN RAISE EXCEPTION 'again' USING ERRCODE = CASE WHEN NEW.attempt % 2 = 0 THEN '40001' ELSE '40P01' END; END IF;
+			RETURN NEW; END $$;
+		CREATE TRIGGER outrun BEFORE UPDATE ON `+name+`.grants FOR EACH ROW EXECUTE FUNCTION `+name+`.outrun()`)
+	g := newGrant(0)
+	create(t, st, g)
+	for n := range 4 {
+		asked := 0
+		err := st.UpdateGrant(t.Context(), g.ID, func(have grant.Grant) (grant.Grant, []store.Event) {
+			asked++
+			return rotated(have, uint64(n)+2), nil
+		})
+		g = rotated(g, uint64(n)+2)
+		if err != nil || asked != 4 {
+			t.Errorf("UpdateGrant: %v after %d decisions, want 4", err, asked)
+		}
+		holds(t, st, g)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := storetest.Replace(ctx, st, rotated(g, 1)); err == nil || errors.Is(err, store.ErrConflict) {
+		t.Errorf("one that is outrun for ever: %v", err)
+	}
+	if d, ok := ctx.Deadline(); !ok || time.Since(d) > 2*time.Second {
+		t.Errorf("it returned %v after its time", time.Since(d))
+	}
+	holds(t, st, g)
+}

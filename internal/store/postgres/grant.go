@@ -1,0 +1,164 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	grantList = `id, realm, client, subject, scope, authorized_at, generation, version, rotated_at, key_id,
+		expires_at, delete_after, access_floor, state, reason, attempt, auth_time, claims`
+
+	selectGrantsSQL = `SELECT ` + grantList + ` FROM grants WHERE id = ANY($1::bytea[])`
+	listGrantsSQL   = `SELECT ` + grantList + ` FROM grants WHERE id > $1 AND ($2::text = '' OR realm = $2)
+		AND ($3::text = '' OR client = $3) ORDER BY id LIMIT $4`
+	// Without a subject, a listing walks the table.
+	listSubjectSQL = `SELECT ` + grantList + ` FROM grants WHERE subject = $5 AND id > $1 AND ($2::text = '' OR realm = $2)
+		AND ($3::text = '' OR client = $3) ORDER BY id LIMIT $4`
+	walkGrantsSQL   = `SELECT id, version, delete_after FROM grants WHERE id > $1 ORDER BY id LIMIT $2`
+	deleteGrantsSQL = `DELETE FROM grants AS g USING unnest($1::bytea[], $2::bigint[]) AS u (id, version)
+		WHERE g.id = u.id AND g.version = u.version AND g.delete_after < $3 RETURNING g.id`
+	deleteEventsSQL = `DELETE FROM events WHERE about = ANY($1::text[])`
+)
+
+// scanGrant reads a row of grantList.
+func scanGrant(rows pgx.Rows) (g grant.Grant, err error) {
+	var id []byte
+	var generation, key, attempt int64
+	var state, reason int16
+	err = rows.Scan(&id, &g.Realm, &g.ClientID, &g.Subject, (*string)(&g.Scope), (*int64)(&g.AuthorizedAt), &generation, &g.Version,
+		(*int64)(&g.RotatedAt), &key, (*int64)(&g.ExpiresAt), (*int64)(&g.DeleteAfter), (*int64)(&g.AccessFloor), &state, &reason, &attempt,
+		(*int64)(&g.AuthTime), &g.Claims)
+	if err != nil {
+		return g, err
+	}
+	g.ID, g.Generation, g.KeyID, g.Attempt = grant.ID(id), uint32(generation), grant.KeyID(key), uint64(attempt)
+	g.State, g.Reason = grant.State(state), grant.Reason(reason)
+	return g, nil
+}
+
+// each runs a query and shows its rows to f.
+func each(ctx context.Context, q querier, f func(rows pgx.Rows) error, text string, args ...any) error {
+	rows, err := q.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// findGrants reads the grants of some ids in one statement.
+func findGrants(ctx context.Context, q querier, ids [][]byte) (map[grant.ID]grant.Grant, error) {
+	found := make(map[grant.ID]grant.Grant, len(ids))
+	err := each(ctx, q, func(rows pgx.Rows) error {
+		g, err := scanGrant(rows)
+		found[g.ID] = g
+		return err
+	}, selectGrantsSQL, ids)
+	if err != nil {
+		return nil, unwritten(fmt.Errorf("read grants: %w", err))
+	}
+	return found, nil
+}
+
+// A grantRead is one caller's read.
+type grantRead struct {
+	seat
+	id    grant.ID
+	grant grant.Grant
+}
+
+func (r *grantRead) key() grant.ID { return r.id }
+
+// Grant implements store.Store.
+func (s *Store) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
+	r := &grantRead{id: id}
+	if err := s.grantReads.do(ctx, r); err != nil {
+		return grant.Grant{}, err
+	}
+	return r.grant, nil
+}
+
+// Grants implements store.Store.
+func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, err error) {
+	text, args := listGrantsSQL, []any{f.After[:], f.Realm, f.ClientID, f.Limit}
+	if f.Subject != "" {
+		text, args = listSubjectSQL, append(args, f.Subject)
+	}
+	err = s.reading(ctx, func() error {
+		list = nil
+		return each(ctx, s.pool, func(rows pgx.Rows) error {
+			g, err := scanGrant(rows)
+			list = append(list, g)
+			return err
+		}, text, args...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list grants: %w", err)
+	}
+	return list, nil
+}
+
+// SweepGrants implements store.Store. Events of a grant go with it.
+func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (next grant.ID, deleted int, err error) {
+	defer func() {
+		if err != nil {
+			next, deleted, err = after, 0, fmt.Errorf("sweep: %w", err)
+		}
+	}()
+	var ids [][]byte
+	var versions []int64
+	walked := 0
+	err = s.reading(ctx, func() error {
+		ids, versions, walked = nil, nil, 0
+		return each(ctx, s.pool, func(rows pgx.Rows) error {
+			var id []byte
+			var version, deleteAfter int64
+			if err := rows.Scan(&id, &version, &deleteAfter); err != nil {
+				return err
+			}
+			walked++
+			next = grant.ID(id)
+			if grant.Instant(deleteAfter) < now {
+				ids, versions = append(ids, id), append(versions, version)
+			}
+			return nil
+		}, walkGrantsSQL, after[:], limit)
+	})
+	if err != nil {
+		return next, 0, err
+	}
+	if walked < limit {
+		next = grant.ID{}
+	}
+	if len(ids) == 0 {
+		return next, 0, nil
+	}
+	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var gone []string
+		err := each(ctx, tx, func(rows pgx.Rows) error {
+			var id []byte
+			err := rows.Scan(&id)
+			gone = append(gone, grant.ID(id).String())
+			return err
+		}, deleteGrantsSQL, ids, versions, int64(now))
+		if err != nil || len(gone) == 0 {
+			deleted = 0
+			return err
+		}
+		deleted = len(gone)
+		_, err = tx.Exec(ctx, deleteEventsSQL, gone)
+		return err
+	})
+	return next, deleted, err
+}

@@ -1,0 +1,163 @@
+package postgres_test
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mintage/mintage/internal/store/postgres"
+)
+
+// steps reads the migrations, without their comments, in their order.
+func steps(t *testing.T) (names, texts []string) {
+	t.Helper()
+	files, err := os.ReadDir("migrations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile("migrations/" + f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, f.Name())
+		texts = append(texts, strings.TrimSpace(regexp.MustCompile(`--.*`).ReplaceAllString(string(b), "")))
+	}
+	if len(names) == 0 {
+		t.Fatal("no migrations")
+	}
+	return names, texts
+}
+
+func TestMigrationFilesAreNumberedWithoutAGap(t *testing.T) {
+	names, _ := steps(t)
+	for i, name := range names {
+		number, rest, _ := strings.Cut(name, "_")
+		if n, err := strconv.Atoi(number); err != nil || n != i+1 || len(number) != 4 || !strings.HasSuffix(rest, ".sql") {
+			t.Errorf("migrations/%s: the %d. file is named %04d_*.sql", name, i+1, i+1)
+		}
+	}
+}
+
+// Some engines change the schema only one statement at a time, and not within a
+// transaction that does anything else. And a step is done again if its node has
+// died before it could say that it was done.
+func TestEachMigrationIsOneStatementThatAddsAndCanBeDoneTwice(t *testing.T) {
+	adds := regexp.MustCompile(`^(CREATE (TABLE|INDEX|UNIQUE INDEX) IF NOT EXISTS|ALTER TABLE \w+ ADD COLUMN IF NOT EXISTS|ALTER TABLE \w+ SET \(|INSERT INTO .* ON CONFLICT)`)
+	names, texts := steps(t)
+	for i, text := range texts {
+		if strings.Contains(text, ";") || !adds.MatchString(text) {
+			t.Errorf("migrations/%s: %s", names[i], text)
+		}
+	}
+}
+
+func TestAnEmptySchemaIsBroughtToTheNewestVersionAndADeadNodesStepsAreDoneAgain(t *testing.T) {
+	t.Parallel()
+	name, url := server.Schema(t)
+	names, _ := steps(t)
+	version := func() string {
+		return server.Run(t, "postgres", `SELECT version FROM `+name+`.mintage_schema`)
+	}
+	st := open(t, url)
+	g := newGrant(1)
+	create(t, st, g)
+	for _, earlier := range []string{"0", "7", strconv.Itoa(len(names) - 1)} {
+		if v := version(); v != strconv.Itoa(len(names)) {
+			t.Errorf("schema version %s, want %d", v, len(names))
+		}
+		server.Run(t, "postgres", `UPDATE `+name+`.mintage_schema SET version = `+earlier)
+		holds(t, open(t, url), g)
+	}
+	// As if it had died before it could write its row.
+	server.Run(t, "postgres", `DELETE FROM `+name+`.mintage_schema`)
+	holds(t, open(t, url), g)
+	if v := version(); v != strconv.Itoa(len(names)) {
+		t.Errorf("schema version %s, want %d", v, len(names))
+	}
+}
+
+func TestNodesThatStartAtOnceMigrateTogether(t *testing.T) {
+	t.Parallel()
+	for range 3 {
+		name, url := server.Schema(t, "pool_max_conns=4")
+		stores := make([]*postgres.Store, 6)
+		errs := make([]error, len(stores))
+		var done sync.WaitGroup
+		for i := range stores {
+			done.Go(func() { stores[i], errs[i] = postgres.Open(t.Context(), url) })
+		}
+		done.Wait()
+		g := newGrant(1)
+		for i, st := range stores {
+			if errs[i] != nil {
+				t.Fatalf("start %d: %v", i, errs[i])
+			}
+			if i == 0 {
+				create(t, st, g)
+			}
+			holds(t, st, g)
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := server.Run(t, "postgres", `SELECT count(*) FROM `+name+`.directory`); n != "1" {
+			t.Errorf("the directory has %s versions, want 1", n)
+		}
+	}
+}
+
+func TestASchemaOfTheNewestVersionIsOpenedWithoutTheRightToChangeIt(t *testing.T) {
+	t.Parallel()
+	database := server.Database(t)
+	st := open(t, server.URL(database))
+	g := newGrant(1)
+	create(t, st, g)
+	server.Run(t, database, `CREATE ROLE served_`+database+` LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO served_`+database)
+	t.Cleanup(func() { server.Run(t, database, `DROP OWNED BY served_`+database+`; DROP ROLE served_`+database) })
+	limited := open(t, strings.Replace(server.URL(database), "mintage@", "served_"+database+"@", 1))
+	holds(t, limited, g)
+	create(t, limited, newGrant(2))
+}
+
+func TestSchemasOfOthersAreRefusedAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sql  string
+		text string // "" if it is not refused
+	}{
+		"another program's":                      {`CREATE TABLE S.grants (id TEXT)`, "tables of some other program"},
+		"a later version's that needs a program": {`UPDATE S.mintage_schema SET version = 99, needs = 98`, "version 99 and this program knows"},
+		"a later version's that only adds":       {`UPDATE S.mintage_schema SET version = 99`, ""},
+		"another program's with other names":     {`CREATE TABLE S.notes (id TEXT)`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			schema, url := server.Schema(t)
+			if strings.HasPrefix(c.sql, "UPDATE") {
+				open(t, url)
+			}
+			server.Run(t, "postgres", strings.ReplaceAll(c.sql, "S.", schema+"."))
+			tables := `SELECT count(*) FROM information_schema.tables WHERE table_schema = '` + schema + `'`
+			before := server.Run(t, "postgres", tables)
+			st, err := postgres.Open(t.Context(), url)
+			if err == nil {
+				defer st.Close()
+			}
+			if c.text == "" {
+				if err != nil {
+					t.Errorf("refused: %v", err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%v, want a refusal that tells %q", err, c.text)
+			}
+			if after := server.Run(t, "postgres", tables); after != before {
+				t.Errorf("%s tables, were %s", after, before)
+			}
+		})
+	}
+}

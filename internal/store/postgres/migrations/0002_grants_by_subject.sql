@@ -1,0 +1,1 @@
+CREATE INDEX IF NOT EXISTS grants_by_subject ON grants (subject, id)

@@ -1,0 +1,1 @@
+CREATE INDEX IF NOT EXISTS clients_by_change ON clients (changed)

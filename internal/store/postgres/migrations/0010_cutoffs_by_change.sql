@@ -1,0 +1,1 @@
+CREATE INDEX IF NOT EXISTS cutoffs_by_change ON cutoffs (changed)

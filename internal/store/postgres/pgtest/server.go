@@ -1,0 +1,216 @@
+// Package pgtest starts PostgreSQL servers for tests: the one of Debian, as it
+// is configured there, on a port and in a directory of its own.
+package pgtest
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// programs is where Debian keeps what belongs to one version of the server.
+const programs = "/usr/lib/postgresql/15/bin/"
+
+// patience is how long a server may take to start or to stop on a busy machine.
+const patience = 60 * time.Second
+
+// A Server is a running PostgreSQL.
+type Server struct {
+	dir     string
+	port    int
+	account *syscall.Credential // nil: our own
+	args    []string
+	process *exec.Cmd
+	ended   chan error
+}
+
+// Start makes a new cluster and starts a server on it, with further settings
+// such as "max_connections=20". Stop ends it and removes everything.
+func Start(settings ...string) (_ *Server, err error) {
+	if _, err := os.Stat(programs + "initdb"); err != nil {
+		return nil, fmt.Errorf("PostgreSQL 15 is needed, and %sinitdb is not there: run scripts/tools, or apt-get install postgresql-15", programs)
+	}
+	s := &Server{}
+	if s.account, err = unprivileged(); err != nil {
+		return nil, err
+	}
+	// Not a test's own directory: the server's account cannot enter that.
+	if s.dir, err = os.MkdirTemp("", "mintage-postgresql-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(s.dir))
+		}
+	}()
+	if s.account != nil {
+		if err := os.Chown(s.dir, int(s.account.Uid), int(s.account.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	data := filepath.Join(s.dir, "data")
+	// Without its own syncing: no power cut comes before the server runs.
+	if out, err := s.command("initdb", "-D", data, "-U", "mintage", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	if s.port, err = freePort(); err != nil {
+		return nil, err
+	}
+	s.args = []string{"-D", data, "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + s.dir,
+		"-c", "max_connections=300", "-c", "log_min_messages=warning"}
+	for _, setting := range settings {
+		s.args = append(s.args, "-c", setting)
+	}
+	return s, s.launch()
+}
+
+// launch starts the server and waits until it answers.
+func (s *Server) launch() error {
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.process = s.command("postgres", s.args...)
+	s.process.Stdout, s.process.Stderr = log, log
+	// It ends with us, also if we are killed.
+	s.process.SysProcAttr.Pdeathsig = syscall.SIGQUIT
+	if err := s.process.Start(); err != nil {
+		return err
+	}
+	s.ended = make(chan error, 1)
+	go func() { s.ended <- s.process.Wait() }()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if s.command("pg_isready", "-q", "-h", s.dir, "-p", strconv.Itoa(s.port)).Run() == nil {
+			return nil
+		}
+		select {
+		case err := <-s.ended:
+			return fmt.Errorf("the server has ended: %v\n%s", err, s.Log())
+		default:
+		}
+		if time.Now().After(end) {
+			return errors.Join(fmt.Errorf("the server does not answer\n%s", s.Log()), s.Stop())
+		}
+	}
+}
+
+// Stop ends the server and removes its directory.
+func (s *Server) Stop() error {
+	if err := s.process.Process.Signal(syscall.SIGINT); err != nil {
+		return err
+	}
+	select {
+	case err := <-s.ended:
+		return errors.Join(err, os.RemoveAll(s.dir))
+	case <-time.After(patience):
+		return errors.Join(errors.New("the server does not stop"), s.process.Process.Kill())
+	}
+}
+
+// Kill ends the server as a crash would. Restart starts it again.
+func (s *Server) Kill() error {
+	// At once and without a checkpoint, but its children with it.
+	if err := s.process.Process.Signal(syscall.SIGQUIT); err != nil {
+		return err
+	}
+	<-s.ended
+	return nil
+}
+
+// Restart starts a server again that was killed, on the same port.
+func (s *Server) Restart() error { return s.launch() }
+
+// Log is what the server has reported.
+func (s *Server) Log() string {
+	b, err := os.ReadFile(filepath.Join(s.dir, "log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// URL names a database of the server, with parameters such as "a=b".
+func (s *Server) URL(database string, parameters ...string) string {
+	return fmt.Sprintf("postgres://mintage@127.0.0.1:%d/%s?%s", s.port, database, strings.Join(slices.Concat([]string{"sslmode=disable"}, parameters), "&"))
+}
+
+// Database makes an empty database and returns its name. It is dropped at the
+// end of the test.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	name := freshName()
+	s.Run(t, "postgres", `CREATE DATABASE `+name)
+	t.Cleanup(func() { s.Run(t, "postgres", `DROP DATABASE `+name+` WITH (FORCE)`) })
+	return name
+}
+
+// Schema makes an empty schema, which is much cheaper than a database, and
+// returns its name and the URL of a store in it. It goes with the server.
+func (s *Server) Schema(t testing.TB, parameters ...string) (name, url string) {
+	t.Helper()
+	name = freshName()
+	s.Run(t, "postgres", `CREATE SCHEMA `+name)
+	return name, s.URL("postgres", append(parameters, "search_path="+name)...)
+}
+
+func freshName() string { return "test_" + strings.ToLower(rand.Text()) }
+
+// Run has psql run statements in a database and returns what it prints.
+func (s *Server) Run(t testing.TB, database, text string) string {
+	t.Helper()
+	out, err := s.command("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", s.dir, "-p", strconv.Itoa(s.port), "-U", "mintage", "-d", database, "-c", text).CombinedOutput()
+	if err != nil {
+		t.Fatalf("psql: %v\n%s", err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// command is a program of the server, run under its account.
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	c := exec.Command(programs+name, args...)
+	c.Env = append(os.Environ(), "PGCONNECT_TIMEOUT=10", "PGOPTIONS=-c statement_timeout=60s")
+	c.Dir = s.dir
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: s.account}
+	return c
+}
+
+// unprivileged is the account for a server, which refuses to run as root.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, fmt.Errorf("the account of Debian's PostgreSQL is needed: %w", err)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,202 @@
+package postgres_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/store/postgres"
+)
+
+// unportable finds what engines that speak PostgreSQL's dialect do not have, or
+// cannot do for a table that is spread over several nodes: keys that one node
+// counts, checks across tables, code in the database, locks that a statement
+// takes for later ones, and clocks of their own.
+var unportable = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
+	`(SMALL|BIG)?SERIAL\d?`, `SEQUENCE`, `NEXTVAL`, `IDENTITY`, `GENERATED`,
+	`FOREIGN\s+KEY`, `REFERENCES`, `CASCADE`,
+	`TRIGGER`, `PROCEDURE`, `FUNCTION`, `PLPGSQL`, `CALL`, `LISTEN`, `NOTIFY`, `RULE`,
+	`SAVEPOINT`, `RELEASE`, `FOR\s+(NO\s+KEY\s+UPDATE|UPDATE|KEY\s+SHARE|SHARE)`, `SKIP\s+LOCKED`, `NOWAIT`, `LOCK\s+TABLE`, `PG_\w+`, `TRUNCATE`,
+	`NOW`, `CURRENT_(TIMESTAMP|DATE|TIME)`, `(CLOCK|STATEMENT|TRANSACTION)_TIMESTAMP`, `RANDOM`, `GEN_RANDOM_UUID`,
+	`PARTITION`, `INHERITS`, `TABLESPACE`, `TEMP(ORARY)?`, `UNLOGGED`, `MATERIALIZED`, `COLLATE`, `EXTENSION`, `CTID`, `OID`, `XMIN`, `MERGE`,
+	`JSONB?`, `UUID`, `TIMESTAMPTZ?`, `INTEGER`, `INT[248]?`, `NUMERIC`, `DECIMAL`, `REAL`, `DOUBLE`, `VARCHAR`, `CHAR`, `ENUM`, `HSTORE`,
+}, "|") + `)\b`)
+
+// column finds a column's type in a table's definition.
+var column = regexp.MustCompile(`(?m)^\s+[a-z_]+\s+([A-Z]+)\s+NOT NULL`)
+
+var types = []string{"BYTEA", "TEXT", "BIGINT", "BOOLEAN", "SMALLINT"}
+
+// defects lists what is not portable in a statement.
+func defects(text string) []string {
+	list := unportable.FindAllString(text, -1)
+	for _, m := range column.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(types, m[1]) {
+			list = append(list, m[1])
+		}
+	}
+	return list
+}
+
+func TestTheLintFindsWhatIsNotPortable(t *testing.T) {
+	for _, bad := range []string{
+		"CREATE TABLE a (id BIGSERIAL PRIMARY KEY)", "CREATE TABLE a (b BIGINT REFERENCES c (d))", "CREATE TABLE a (b BIGINT GENERATED ALWAYS AS IDENTITY)",
+		"create table a (b bigint, foreign  key (b) references c (d))", "CREATE TRIGGER a AFTER INSERT ON b EXECUTE FUNCTION c()",
+		"SAVEPOINT a", "SELECT now()", "INSERT INTO a VALUES (CURRENT_TIMESTAMP)", "SELECT * FROM a WHERE id = $1 FOR UPDATE",
+		"SELECT * FROM a FOR NO KEY UPDATE SKIP LOCKED", "SELECT pg_advisory_xact_lock(1)", "LISTEN a", "NOTIFY a", "CALL a()", "TRUNCATE a",
+		"CREATE TABLE a (b TEXT) PARTITION BY HASH (b)", `SELECT * FROM a ORDER BY b COLLATE "C"`, "CREATE TEMP TABLE a (b TEXT)", "SELECT nextval('a')",
+		"CREATE TABLE a (\n    b JSONB NOT NULL\n)", "CREATE TABLE a (\n    b TIMESTAMPTZ NOT NULL\n)", "CREATE TABLE a (\n    b FLOAT NOT NULL\n)", "SELECT ctid FROM a",
+	} {
+		if len(defects(bad)) == 0 {
+			t.Errorf("nothing found in %q", bad)
+		}
+	}
+	for _, good := range []string{
+		"CREATE TABLE IF NOT EXISTS a (\n    id BYTEA NOT NULL PRIMARY KEY,\n    at BIGINT NOT NULL\n)", "INSERT INTO a (b) VALUES ($1) ON CONFLICT (b) DO NOTHING",
+		"UPDATE a SET b = $1 WHERE id = $2 AND version = $3 RETURNING id", "SELECT rotated_at FROM nowhere WHERE id = ANY($1::bytea[])",
+	} {
+		if list := defects(good); len(list) != 0 {
+			t.Errorf("found %v in %q", list, good)
+		}
+	}
+}
+
+func TestSQLIsPortable(t *testing.T) {
+	statements := sqlTexts(t)
+	names, texts := steps(t)
+	for i, name := range names {
+		statements[name] = texts[i]
+		if dialect := strings.HasSuffix(name, ".dialect.sql"); dialect != strings.Contains(texts[i], "fillfactor") {
+			t.Errorf("%s: a storage parameter, and nothing else, is a step that an engine may refuse", name)
+		}
+	}
+	for place, text := range statements {
+		for _, d := range defects(text) {
+			t.Errorf("%s: %q in: %s", place, d, text)
+		}
+	}
+	// The lint sees what it is meant to see.
+	for _, text := range []string{postgres.SelectGrantsSQL, postgres.InsertGrantsSQL, postgres.UpdateGrantsSQL, postgres.DeleteGrantsSQL,
+		postgres.SelectDocumentsSQL, postgres.UpdateDocumentsSQL, postgres.SweepDocumentsSQL} {
+		found := false
+		for _, s := range statements {
+			found = found || s == text
+		}
+		if !found {
+			t.Errorf("the lint does not see %s", text)
+		}
+	}
+	if len(statements) < 35+len(names)/2 {
+		t.Errorf("the lint sees %d statements only", len(statements))
+	}
+}
+
+// sqlTexts finds every statement in the package's own files, by its place.
+func sqlTexts(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	positions := token.NewFileSet()
+	var files []*ast.File
+	constants := map[string]ast.Expr{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(positions, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok {
+				for i, value := range spec.Values {
+					constants[spec.Names[i].Name] = value
+				}
+			}
+			return true
+		})
+	}
+	texts := map[string]string{}
+	sql := regexp.MustCompile(`^\s*(?i:SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|SET|BEGIN|COMMIT|ROLLBACK|WITH|SAVEPOINT|LOCK|VACUUM|TRUNCATE|LISTEN|CALL)\b`)
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			e, ok := n.(ast.Expr)
+			if !ok {
+				return true
+			}
+			text, ok := constant(e, constants)
+			if ok && sql.MatchString(text) {
+				texts[positions.Position(e.Pos()).String()] = text
+			}
+			return !ok
+		})
+	}
+	return texts
+}
+
+// constant is the value of a constant string expression.
+func constant(e ast.Expr, constants map[string]ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, e.Kind == token.STRING && err == nil
+	case *ast.BinaryExpr:
+		x, okX := constant(e.X, constants)
+		y, okY := constant(e.Y, constants)
+		return x + y, e.Op == token.ADD && okX && okY
+	case *ast.Ident:
+		if value := constants[e.Name]; value != nil {
+			return constant(value, constants)
+		}
+	}
+	return "", false
+}
+
+func TestHotStatementsTouchOneTable(t *testing.T) {
+	for _, text := range []string{postgres.SelectGrantsSQL, postgres.InsertGrantsSQL, postgres.UpdateGrantsSQL} {
+		touched := regexp.MustCompile(`(?i)\b(?:FROM|INTO|UPDATE|JOIN|USING)\s+(\w+)`).FindAllStringSubmatch(text, -1)
+		tables := map[string]bool{}
+		for _, m := range touched {
+			if m[1] != "unnest" { // the batch itself
+				tables[m[1]] = true
+			}
+		}
+		if len(tables) != 1 || !tables["grants"] {
+			t.Errorf("%s\ntouches %v", text, tables)
+		}
+	}
+}
+
+func TestNoIndexHoldsAColumnThatARotationChanges(t *testing.T) {
+	t.Parallel()
+	name, url := server.Schema(t)
+	open(t, url)
+	set, _, _ := strings.Cut(postgres.UpdateGrantsSQL, "FROM")
+	var changed []string
+	for _, m := range regexp.MustCompile(`(\w+) = u\.`).FindAllStringSubmatch(set, -1) {
+		changed = append(changed, m[1])
+	}
+	if !slices.Contains(changed, "generation") || !slices.Contains(changed, "attempt") || len(changed) != 10 {
+		t.Fatalf("the update changes %v", changed)
+	}
+	indexed := strings.Fields(server.Run(t, "postgres", fmt.Sprintf(`SELECT a.attname FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indexrelid
+		WHERE i.indrelid = '%s.grants'::regclass`, name)))
+	for _, c := range indexed {
+		if slices.Contains(changed, c) {
+			t.Errorf("an index holds %s, which every rotation changes", c)
+		}
+	}
+	if slices.Sort(indexed); !slices.Equal(indexed, []string{"id", "id", "subject"}) {
+		t.Errorf("indexed: %v", indexed)
+	}
+}

@@ -1,0 +1,111 @@
+// Package postgres keeps the store in PostgreSQL, or in an engine that speaks
+// its protocol and dialect: for several nodes, and for high availability. Every
+// operation of a refresh is a single statement on one table by its primary key;
+// those that wait at the same moment travel together as rows of one statement,
+// so that they share a round trip and a commit.
+//
+// A write that was answered is as durable as the server's settings make it:
+// fsync and synchronous_commit on, and synchronous_standby_names set if it has
+// to survive the loss of the primary.
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Sizes of batches, and how many of a kind may be under way. See decision 14.
+const (
+	updateLength, updateLanes     = 128, 2
+	creationLength, creationLanes = 128, 1
+	documentLength, documentLanes = 32, 1
+	readLength, readLanes         = 128, 2
+)
+
+// Store is a store.Store on one database.
+type Store struct {
+	pool *pgxpool.Pool
+	// turn is for changes of the directory: they wait for one another in any
+	// case, and here they do so without holding connections.
+	turn    chan struct{}
+	failure atomic.Pointer[error]
+	closed  atomic.Bool
+
+	updates       *batcher[grant.ID, *update]
+	creations     *batcher[grant.ID, *creation]
+	grantReads    *batcher[grant.ID, *grantRead]
+	puts          *batcher[store.DocumentKey, *put]
+	documentReads *batcher[store.DocumentKey, *documentRead]
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the store that a URL names, and brings its schema to the newest
+// version.
+func Open(ctx context.Context, url string) (*Store, error) {
+	c, err := settings(url)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, c)
+	if err != nil {
+		return nil, explain(err)
+	}
+	s := &Store{pool: pool, turn: make(chan struct{}, 1)}
+	s.updates = newBatcher(s, updateLength, updateLanes, false, serveUpdates)
+	s.creations = newBatcher(s, creationLength, creationLanes, false, serveCreations)
+	s.grantReads = newBatcher(s, readLength, readLanes, true, serveGrantReads)
+	s.puts = newBatcher(s, documentLength, documentLanes, false, servePuts)
+	s.documentReads = newBatcher(s, documentLength, documentLanes, true, serveDocumentReads)
+	if err := migrate(ctx, pool); err != nil {
+		s.Close()
+		return nil, explain(err)
+	}
+	return s, nil
+}
+
+// Close lets waiting operations finish, and closes the connections.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	s.updates.close()
+	s.creations.close()
+	s.puts.close()
+	s.grantReads.close()
+	s.documentReads.close()
+	s.pool.Close() // waits for those who have a connection
+	return nil
+}
+
+// Ready tells why the store fails at present, or nil. After an operation has
+// failed, it tries a write itself: a node that is sent no requests would never
+// find out that the fault has passed.
+func (s *Store) Ready(ctx context.Context) error {
+	if s.failure.Load() == nil {
+		return nil
+	}
+	err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE directory SET version = version WHERE id = 1`)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
+// note remembers how the last attempt to use the database went.
+func (s *Store) note(err error) {
+	switch {
+	case err != nil:
+		s.failure.Store(&err)
+	case s.failure.Load() != nil:
+		s.failure.Store(nil)
+	}
+}

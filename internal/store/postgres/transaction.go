@@ -1,0 +1,127 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+// abortTime bounds a rollback.
+const abortTime = time.Second
+
+// querier is a connection or a transaction on it.
+type querier interface {
+	Query(ctx context.Context, text string, args ...any) (pgx.Rows, error)
+}
+
+// transact runs f in a transaction, again if others were faster. F may run
+// several times; its last run counts.
+func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
+	if ctx.Err() != nil {
+		return errNotBegun
+	}
+	for races, fresh := 0, false; ; {
+		err := s.once(ctx, f)
+		if errors.Is(err, store.ErrConflict) {
+			s.note(nil)
+			return err
+		}
+		switch v := judge(err); {
+		case v == outrun && ctx.Err() == nil:
+			pause(ctx, races)
+			races++
+			continue
+		case v == unsent && !fresh && ctx.Err() == nil && !s.closed.Load():
+			s.pool.Reset()
+			fresh = true
+			continue
+		case v == outrun || v == unsent:
+			err = unwritten(err)
+		}
+		if judge(err) != refused {
+			s.note(err)
+		}
+		return err
+	}
+}
+
+// once runs f in a transaction of its own. An error of the transaction's own
+// kind is returned as it is: the commit may have been lost with the connection.
+func (s *Store) once(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	tx, err := conn.Begin(ctx)
+	if err == nil {
+		err = f(ctx, tx)
+	}
+	if err == nil {
+		if err = tx.Commit(ctx); err == nil {
+			err = confirmed(conn.Conn().PgConn())
+		}
+		return err
+	}
+	if tx != nil {
+		abort(ctx, tx)
+	}
+	if judge(err) == unknown && !errors.Is(err, store.ErrConflict) {
+		return unwritten(err) // it ended before its commit was sent
+	}
+	return err
+}
+
+// abort rolls tx back, unless it was committed. If that fails, the connection
+// ends, and with it the transaction.
+func abort(ctx context.Context, tx pgx.Tx) {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
+	defer cancel()
+	_ = tx.Rollback(last)
+}
+
+// reading runs f, which reads and begins anew each time: again if others were
+// faster, as may happen to a reader where transactions are serializable, and
+// once more if its connection had died.
+func (s *Store) reading(ctx context.Context, f func() error) error {
+	for races, fresh := 0, false; ; {
+		err := f()
+		switch v := judge(err); {
+		case ctx.Err() != nil || s.closed.Load():
+			return err
+		case v == outrun:
+			pause(ctx, races)
+			races++
+		case v == unknown && !fresh && !errors.Is(err, store.ErrNotFound):
+			s.pool.Reset()
+			fresh = true
+		default:
+			return err
+		}
+	}
+}
+
+// change runs f in a transaction that also moves the directory on to a new
+// version, which f puts into the rows that it writes, and records the events.
+func (s *Store) change(ctx context.Context, events []store.Event, f func(ctx context.Context, tx pgx.Tx, version int64) error) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return errNotBegun
+	}
+	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var version int64
+		if err := tx.QueryRow(ctx, `UPDATE directory SET version = version + 1 WHERE id = 1 RETURNING version`).Scan(&version); err != nil {
+			return err
+		}
+		if err := f(ctx, tx, version); err != nil {
+			return err
+		}
+		return insertEvents(ctx, tx, events)
+	})
+}
