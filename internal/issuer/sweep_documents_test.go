@@ -167,6 +167,7 @@ func TestSessionsAreKeptWhileTheClockIsMoved(t *testing.T) {
 				})
 				defer stop()
 				alive := s.document(store.DocumentSession, 1, grant.At(time.Now().Add(10*time.Hour)))
+				synctest.Wait() // the sweep has looked at the clocks
 				moved.Store(int64(by))
 				time.Sleep(time.Hour)
 				if calls := s.faulty.Calls(); calls[storetest.SweepDocuments]+calls[storetest.SweepGrants] != 0 {
