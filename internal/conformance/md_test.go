@@ -250,10 +250,10 @@ func TestMD09_TheCallbackNamesTheIssuerAsTheDocumentSays(t *testing.T) {
 		if strings.Contains(to, "?") {
 			sep = "&"
 		}
-		if want := to + sep + "code=" + code.Code + "&iss=https%3A%2F%2Fauth.example%2Foauth2%2Fapi"; code.CallbackURL != want {
+		if want := to + sep + "code=" + code.Code + "&iss=https%3A%2F%2Fauth.example%2Foauth2%2Fapi"; code.CallbackURL() != want {
 			t.Errorf("the callback to %s is not followed by code and iss alone", to)
 		}
-		u, err := url.Parse(code.CallbackURL)
+		u, err := url.Parse(code.CallbackURL())
 		if err != nil || len(u.Query()["iss"]) != 1 || u.Query().Get("iss") != issuerID {
 			t.Errorf("iss %q: %v", u.Query()["iss"], err)
 		}

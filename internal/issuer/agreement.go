@@ -54,10 +54,8 @@ func (iss *Issuer) seal(view *View, c *store.Client, a Agreement) (IssuedCode, e
 	if err != nil {
 		return IssuedCode{}, &Invalid{"scope", err.Error()}
 	}
-	// RFC 9207: a client of several servers learns whose answer it is.
-	callback := AppendQuery(AppendQuery(a.RedirectURI, "code", text), "iss", iss.ID)
 	return IssuedCode{
-		Code: text, CallbackURL: callback, Scope: code.Scope, ExpiresAt: code.ExpiresAt.Time(), GrantID: code.GrantID,
+		Code: text, Scope: code.Scope, ExpiresAt: code.ExpiresAt.Time(), GrantID: code.GrantID, redirectURI: a.RedirectURI, issuer: iss.ID,
 	}, nil
 }
 

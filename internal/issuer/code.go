@@ -29,13 +29,20 @@ type Authorization struct {
 	Claims json.RawMessage
 }
 
-// An IssuedCode is a code and where it goes. Both texts are secrets.
+// An IssuedCode is a code and where it goes. Its text is a secret.
 type IssuedCode struct {
-	Code        string
-	CallbackURL string
-	Scope       oauth.Scope
-	ExpiresAt   time.Time
-	GrantID     grant.ID
+	Code      string
+	Scope     oauth.Scope
+	ExpiresAt time.Time
+	GrantID   grant.ID
+
+	redirectURI, issuer string
+}
+
+// CallbackURL is the redirect URI with the code, a secret like it. By RFC 9207,
+// a client of several servers learns whose answer it is.
+func (c IssuedCode) CallbackURL() string {
+	return AppendQuery(AppendQuery(c.redirectURI, "code", c.Code), "iss", c.issuer)
 }
 
 // authTimeAhead is how far the clock of whoever authenticates may be ahead.

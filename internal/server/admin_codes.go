@@ -58,7 +58,7 @@ func (a *Admin) codes(x *call) (int, any, *Problem) {
 	a.log.Info("code issued", "request_id", x.id, "client_id", req.ClientID, "grant_id", code.GrantID.String(),
 		"scope", string(code.Scope), "remote_ip", peerAddress(x.Request))
 	return http.StatusCreated, CodeAnswer{
-		Code: code.Code, CallbackURL: code.CallbackURL, Scope: string(code.Scope),
+		Code: code.Code, CallbackURL: code.CallbackURL(), Scope: string(code.Scope),
 		ExpiresAt: code.ExpiresAt, GrantID: code.GrantID.String(),
 	}, nil
 }

@@ -2,17 +2,13 @@ package postgres_test
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/mintage/mintage/internal/store/postgres"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // unportable finds what engines that speak PostgreSQL's dialect do not have, or
@@ -69,7 +65,7 @@ func TestTheLintFindsWhatIsNotPortable(t *testing.T) {
 }
 
 func TestSQLIsPortable(t *testing.T) {
-	statements := sqlTexts(t)
+	statements := storetest.Statements(t, regexp.MustCompile(`^\s*(?i:SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|SET|BEGIN|COMMIT|ROLLBACK|WITH|SAVEPOINT|LOCK|VACUUM|TRUNCATE|LISTEN|CALL)\b`))
 	names, texts := steps(t)
 	for i, name := range names {
 		statements[name] = texts[i]
@@ -96,70 +92,6 @@ func TestSQLIsPortable(t *testing.T) {
 	if len(statements) < 35+len(names)/2 {
 		t.Errorf("the lint sees %d statements only", len(statements))
 	}
-}
-
-// sqlTexts finds every statement in the package's own files, by its place.
-func sqlTexts(t *testing.T) map[string]string {
-	t.Helper()
-	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	positions := token.NewFileSet()
-	var files []*ast.File
-	constants := map[string]ast.Expr{}
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(positions, name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, f)
-		ast.Inspect(f, func(n ast.Node) bool {
-			if spec, ok := n.(*ast.ValueSpec); ok {
-				for i, value := range spec.Values {
-					constants[spec.Names[i].Name] = value
-				}
-			}
-			return true
-		})
-	}
-	texts := map[string]string{}
-	sql := regexp.MustCompile(`^\s*(?i:SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|SET|BEGIN|COMMIT|ROLLBACK|WITH|SAVEPOINT|LOCK|VACUUM|TRUNCATE|LISTEN|CALL)\b`)
-	for _, f := range files {
-		ast.Inspect(f, func(n ast.Node) bool {
-			e, ok := n.(ast.Expr)
-			if !ok {
-				return true
-			}
-			text, ok := constant(e, constants)
-			if ok && sql.MatchString(text) {
-				texts[positions.Position(e.Pos()).String()] = text
-			}
-			return !ok
-		})
-	}
-	return texts
-}
-
-// constant is the value of a constant string expression.
-func constant(e ast.Expr, constants map[string]ast.Expr) (string, bool) {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		text, err := strconv.Unquote(e.Value)
-		return text, e.Kind == token.STRING && err == nil
-	case *ast.BinaryExpr:
-		x, okX := constant(e.X, constants)
-		y, okY := constant(e.Y, constants)
-		return x + y, e.Op == token.ADD && okX && okY
-	case *ast.Ident:
-		if value := constants[e.Name]; value != nil {
-			return constant(value, constants)
-		}
-	}
-	return "", false
 }
 
 func TestHotStatementsTouchOneTable(t *testing.T) {

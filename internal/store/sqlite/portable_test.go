@@ -1,18 +1,16 @@
 package sqlite_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // unportable finds what the engines that a second one must run on do not have,
@@ -96,66 +94,8 @@ func sqlTexts(t *testing.T) map[string]string {
 		}
 		texts[name] = regexp.MustCompile(`--.*`).ReplaceAllString(string(b), "")
 	}
-	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	positions := token.NewFileSet()
-	var files []*ast.File
-	constants := map[string]ast.Expr{}
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(positions, name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, f)
-		ast.Inspect(f, func(n ast.Node) bool {
-			if spec, ok := n.(*ast.ValueSpec); ok {
-				for i, value := range spec.Values {
-					constants[spec.Names[i].Name] = value
-				}
-			}
-			return true
-		})
-	}
-	sql := regexp.MustCompile(`^\s*(?i:SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|PRAGMA|BEGIN|COMMIT|ROLLBACK|REPLACE|WITH|SAVEPOINT|RELEASE|VACUUM)\b`)
-	for _, f := range files {
-		ast.Inspect(f, func(n ast.Node) bool {
-			e, ok := n.(ast.Expr)
-			if !ok {
-				return true
-			}
-			text, ok := fold(e, constants)
-			if ok && sql.MatchString(text) {
-				texts[positions.Position(e.Pos()).String()] = text
-			}
-			return !ok
-		})
-	}
+	maps.Copy(texts, storetest.Statements(t, regexp.MustCompile(`^\s*(?i:SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|PRAGMA|BEGIN|COMMIT|ROLLBACK|REPLACE|WITH|SAVEPOINT|RELEASE|VACUUM)\b`)))
 	return texts
-}
-
-// fold is the value of a constant string expression.
-func fold(e ast.Expr, constants map[string]ast.Expr) (string, bool) {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		text, err := strconv.Unquote(e.Value)
-		return text, e.Kind == token.STRING && err == nil
-	case *ast.ParenExpr:
-		return fold(e.X, constants)
-	case *ast.BinaryExpr:
-		x, okX := fold(e.X, constants)
-		y, okY := fold(e.Y, constants)
-		return x + y, e.Op == token.ADD && okX && okY
-	case *ast.Ident:
-		if value := constants[e.Name]; value != nil {
-			return fold(value, constants)
-		}
-	}
-	return "", false
 }
 
 func TestHotStatementsTouchOneTableByItsPrimaryKey(t *testing.T) {
