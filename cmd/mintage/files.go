@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/mintage/mintage/internal/config"
@@ -60,9 +59,11 @@ func warnOfExposure(cfg config.Config, log *slog.Logger) {
 		{filepath.Join(cfg.Data, sqlite.FileName), "others", 0o006},
 		{kek, "group", 0o060},
 	}
-	if !strings.HasPrefix(cfg.AdminListen(), "unix:") {
-		files = append(files, files[1])
-		files[2].path = cfg.Admin.TokenFile
+	for _, path := range []string{cfg.Admin.TokenFile, cfg.StorePasswordFile} {
+		if path != "" {
+			files = append(files, files[1])
+			files[len(files)-1].path = path
+		}
 	}
 	for _, f := range files {
 		if info, err := os.Stat(f.path); err == nil && info.Mode().Perm()&f.bits != 0 {

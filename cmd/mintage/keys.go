@@ -19,7 +19,7 @@ import (
 // kept for as long as a token can live that it signed at the last moment, on
 // nodes whose clocks differ, for verifiers that load the set later.
 func keySchedule(cfg config.Config) keys.Schedule {
-	maxAge, skew := cfg.JWKSMaxAge.Std(), cfg.MaxSkew.Std()
+	maxAge, skew := cfg.JWKSMaxAge.Std(), cfg.Skew()
 	return keys.Schedule{
 		Lifetime: cfg.KeyLifetime.Std(), Lead: cfg.KeyLead.Std(), MaxAge: maxAge, MaxSkew: skew,
 		Retention:  cfg.AccessTokenLifetime.Std() + maxAge + 2*skew + time.Minute,

@@ -84,7 +84,7 @@ Then, in another terminal, see what there is:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{hint(err, "see: "+cmd.CommandPath()+" --help")}
 	})
-	s.register(root.PersistentFlags(), "data", "kek-file", "admin-listen", "admin-token-file")
+	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file")
 	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML); environment variables MINTAGE_* and flags go over it")
 	root.AddCommand(newServe(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newBench(s))
 	return root

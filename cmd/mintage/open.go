@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/config"
@@ -16,6 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/postgres"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
@@ -32,7 +34,7 @@ type office struct {
 	actor string
 }
 
-// openOffice opens the store of the configured data directory. Close its store.
+// openOffice opens the configured store. Close it.
 // It needs no key: who has lost one, or does not have it at hand in the middle
 // of an incident, can still look, disable and revoke.
 func (s *settings) openOffice(ctx context.Context) (*office, error) {
@@ -40,7 +42,7 @@ func (s *settings) openOffice(ctx context.Context) (*office, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := sqlite.Open(ctx, cfg.Data)
+	st, err := openStore(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +67,47 @@ func (o *office) ring(ctx context.Context) (*keys.Ring, error) {
 		return nil, err
 	}
 	return view.Ring, nil
+}
+
+// openStore opens the configured store for a command, checked for what concerns
+// it.
+func openStore(ctx context.Context, cfg config.Config) (store.Store, error) {
+	if err := cfg.CheckStore(); err != nil {
+		return nil, &usageError{err}
+	}
+	if cfg.Store == config.StoreSQLite {
+		return sqlite.Open(ctx, cfg.Data)
+	}
+	return postgres.Open(ctx, database(cfg))
+}
+
+// A servedStore is a store that also says whether it works.
+type servedStore interface {
+	store.Store
+	Ready(ctx context.Context) error
+}
+
+// createStore opens the configured store for the server, which makes it if it
+// is absent.
+func createStore(ctx context.Context, cfg config.Config) (servedStore, error) {
+	if cfg.Store == config.StoreSQLite {
+		return sqlite.Create(ctx, cfg.Data)
+	}
+	return postgres.Create(ctx, database(cfg))
+}
+
+func database(cfg config.Config) postgres.Database {
+	d := postgres.Database{URL: cfg.Store}
+	if cfg.StorePasswordFile != "" {
+		d.Password = func() (string, error) {
+			text, err := readSecretFile(cfg.StorePasswordFile)
+			if err != nil {
+				return "", fmt.Errorf("store_password_file: %w", err)
+			}
+			return strings.TrimRight(text, "\r\n"), nil
+		}
+	}
+	return d
 }
 
 func operator() string {
@@ -94,6 +137,9 @@ func readKEK(cfg config.Config) (*keys.KEK, error) {
 	text, err := readSecretFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		advice := "the store's keys cannot be used without it: put the file back, or name it with --kek-file"
+		if cfg.Store != config.StoreSQLite {
+			advice = "every node needs the key-encryption key of the one that was first: copy its file, or name it with --kek-file"
+		}
 		if dir := os.Getenv("CREDENTIALS_DIRECTORY"); ours && dir != "" {
 			advice += "; systemd has given no credential " + filepath.Join(dir, "kek")
 		} else if ours {
@@ -112,23 +158,28 @@ func readKEK(cfg config.Config) (*keys.KEK, error) {
 	return kek, nil
 }
 
-// makeKEK writes a new key-encryption key into a data directory that has
-// neither one nor a store.
-func makeKEK(cfg config.Config) error {
+// kekIsAbsent reports whether the key-encryption key is to be made: there is none
+// where this program keeps its own.
+func kekIsAbsent(cfg config.Config) bool {
 	path, ours := kekPath(cfg)
-	if !ours {
-		return nil
+	// A link that leads nowhere, as to a disk that is not mounted, is there.
+	_, err := os.Lstat(path)
+	return ours && errors.Is(err, fs.ErrNotExist)
+}
+
+// makeKEK writes a new key-encryption key into the data directory, unless the
+// store has keys that only the missing one can unwrap.
+func makeKEK(ctx context.Context, cfg config.Config, st store.Store) (*keys.KEK, error) {
+	held, err := st.Changes(ctx, 0)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(cfg.Data, sqlite.FileName)); err == nil {
-		return nil // readKEK explains what is missing
+	if len(held.Keys) == 0 {
+		// We hold the data directory's lock: nobody else makes one now.
+		path, _ := kekPath(cfg)
+		if err := replaceFile(path, []byte(keys.NewKEKText()), 0o600); err != nil {
+			return nil, fmt.Errorf("make the key-encryption key: %w", err)
+		}
 	}
-	// Also if it is a link that leads nowhere, as to a disk that is not mounted.
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return nil // there is one, and readKEK explains what is wrong with it
-	}
-	// We hold the data directory's lock: nobody else makes one now.
-	if err := replaceFile(path, []byte(keys.NewKEKText()), 0o600); err != nil {
-		return fmt.Errorf("make the key-encryption key: %w", err)
-	}
-	return nil
+	return readKEK(cfg)
 }

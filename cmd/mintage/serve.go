@@ -103,18 +103,21 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 		debug.SetGCPercent(400)
 	}
 
-	if err := makeKEK(cfg); err != nil {
-		return err
-	}
+	absent := kekIsAbsent(cfg)
 	kek, err := readKEK(cfg)
-	if err != nil {
+	if err != nil && !absent {
 		return err
 	}
-	st, err := sqlite.Create(ctx, cfg.Data)
+	st, err := createStore(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	if absent {
+		if kek, err = makeKEK(ctx, cfg, st); err != nil {
+			return err
+		}
+	}
 	directory, err := issuer.OpenDirectory(ctx, st, kek, keySchedule(cfg), log, time.Now)
 	if err != nil {
 		return err
@@ -124,11 +127,12 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 			return err
 		}
 	}
+	directory.Name = nodeName()
 	iss := issuer.New(issuer.Issuer{
 		Realm: realm, ID: cfg.IssuerID(), Store: st, Directory: directory,
 		Policy: grant.Policy{
 			AccessLifetime: cfg.AccessTokenLifetime.Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(),
-			GrantLifetime: cfg.GrantLifetime.Std(), RetryWindow: cfg.RetryWindow.Std(), MaxSkew: cfg.MaxSkew.Std(),
+			GrantLifetime: cfg.GrantLifetime.Std(), RetryWindow: cfg.RetryWindow.Std(), MaxSkew: cfg.Skew(),
 		},
 		RetryWindowPublic: cfg.RetryWindowPublic.Std(), CodeLifetime: cfg.CodeLifetime.Std(),
 		RevocationsMaxAge: cfg.RevocationsMaxAge.Std(),
@@ -169,11 +173,20 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 		log.Warn("departure from the specification", "what", c)
 	}
 	log.Info("serving", "version", buildVersion(), "issuer", cfg.IssuerID(), "listen", listeners[0].Addr().String(),
-		"management", listeners[1].Addr().String(), "admin", cfg.AdminListen(), "data", cfg.Data)
+		"management", listeners[1].Addr().String(), "admin", cfg.AdminListen(), "store", cfg.StoreName(), "data", cfg.Data)
 	if dev {
 		printDev(os.Stdout, cfg, demo)
 	}
 	return runAndDrain(ctx, listeners, health, log)
+}
+
+// nodeName is what the other nodes call this one.
+func nodeName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	return fmt.Sprintf("%s, process %d", host, os.Getpid())
 }
 
 func checked(cfg *config.Config) error {

@@ -22,6 +22,9 @@ type Config struct {
 	Data    string `yaml:"data" doc:"data directory: the store, its lock, the key-encryption key, the admin socket"`
 	KEKFile string `yaml:"kek_file" doc:"key-encryption key; default: the systemd credential kek, or else DATA/kek, made at first start"`
 
+	Store             string `yaml:"store" doc:"where grants and clients are: sqlite (in the data directory, for one node) or postgres://USER@HOST:5432/DATABASE, for several"`
+	StorePasswordFile string `yaml:"store_password_file" doc:"file with the password of the database's user; read again for each connection"`
+
 	PublicURL string `yaml:"public_url" doc:"address that clients use, such as https://auth.example.com; never taken from a request"`
 	BasePath  string `yaml:"base_path" doc:"path before /oauth2, such as /openam"`
 	Issuer    string `yaml:"issuer" doc:"issuer identifier; default: public_url + base_path + /oauth2/api"`
@@ -38,7 +41,7 @@ type Config struct {
 	GrantLifetime        Duration `yaml:"grant_lifetime" doc:"end of a grant after its authorization, however often it is refreshed; 0: none"`
 	RetryWindow          Duration `yaml:"retry_window" doc:"how long a spent refresh token gets the same pair again, while the successor is unused; 0: never"`
 	RetryWindowPublic    Duration `yaml:"retry_window_public" doc:"the same for public clients"`
-	MaxSkew              Duration `yaml:"max_skew" doc:"how far the clocks of nodes may differ; 0 with the embedded store"`
+	MaxSkew              Duration `yaml:"max_skew" doc:"how far the clocks of nodes may differ; 0 means 2s with PostgreSQL, and nothing with the embedded store"`
 
 	KeyLifetime       Duration `yaml:"key_lifetime" doc:"how long a key makes tokens, codes and signatures before its follower does"`
 	KeyLead           Duration `yaml:"key_lead" doc:"how long before its use a key is made and published; a backup that is older lacks keys"`
@@ -139,6 +142,7 @@ const day = 24 * time.Hour
 func Default() Config {
 	return Config{
 		Data:                 "mintage-data",
+		Store:                StoreSQLite,
 		Listen:               "127.0.0.1:8443",
 		Management:           Management{Listen: "127.0.0.1:9000"},
 		AccessTokenLifetime:  Duration(5 * time.Minute),
@@ -166,6 +170,14 @@ func (c Config) AdminListen() string {
 		return c.Admin.Listen
 	}
 	return "unix:" + filepath.Join(c.Data, "admin.sock")
+}
+
+// Skew is MaxSkew with its default.
+func (c Config) Skew() time.Duration {
+	if c.MaxSkew == 0 && c.Store != StoreSQLite {
+		return 2 * time.Second
+	}
+	return c.MaxSkew.Std()
 }
 
 // IssuerID is Issuer with its default.
@@ -197,6 +209,9 @@ func (c *Config) Check() error {
 		bad("issuer", "%q must be an https URL without query, fragment and trailing slash (RFC 8414 section 2)", c.IssuerID())
 	} else if c.Issuer != "" && (u.Host == "" || u.User != nil || strings.ContainsAny(c.IssuerID(), "?#") || strings.Contains(u.EscapedPath(), "%") || u.Path != "" && path.Clean(u.Path) != u.Path) {
 		bad("issuer", "%q must be https://HOST or https://HOST/PATH with a plain path: its metadata is found by it", c.IssuerID())
+	}
+	if err := c.CheckStore(); err != nil {
+		faults = append(faults, err)
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -253,7 +268,7 @@ func (c *Config) Check() error {
 		}
 	}
 	// The rest of the lead is for the nodes, which hear of a key within seconds.
-	if least := c.JWKSMaxAge.Std() + c.MaxSkew.Std() + 15*time.Second; c.KeyLead.Std() < least {
+	if least := c.JWKSMaxAge.Std() + c.Skew() + 15*time.Second; c.KeyLead.Std() < least {
 		bad("key_lead", "%s is shorter than jwks_max_age + max_skew + 15s: verifiers would meet keys that they cannot know yet", c.KeyLead)
 	} else if c.KeyLifetime >= Duration(time.Second) && c.KeyLead > 10*c.KeyLifetime {
 		bad("key_lead", "%s is longer than ten times key_lifetime: as many keys would wait for their use", c.KeyLead)

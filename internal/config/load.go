@@ -69,7 +69,11 @@ func Load(file string, environ []string, flags map[string]string) (Config, error
 	}
 	for _, k := range all {
 		if text, given := flags[k.Flag]; given {
-			if err := k.set(&c, text); err != nil {
+			err := k.set(&c, text)
+			if err == nil && k.Name == "store" {
+				err = refusePassword(text)
+			}
+			if err != nil {
 				return c, fmt.Errorf("--%s: %w", k.Flag, err)
 			}
 		}

@@ -36,6 +36,8 @@ const (
 type Directory struct {
 	// Schedule is how long keys live. It does not change.
 	Schedule keys.Schedule
+	// Name is what other nodes call this one in their logs. Set it before Run.
+	Name string
 
 	store store.Store
 	kek   *keys.KEK
@@ -48,7 +50,9 @@ type Directory struct {
 
 	view   atomic.Pointer[View]
 	polled atomic.Int64 // when the last good poll began: nanoseconds since origin
-	origin time.Time
+	// clockFault says why this node's clock keeps it from being ready.
+	clockFault atomic.Pointer[error]
+	origin     time.Time
 }
 
 // A View is the directory at one version. It does not change.
@@ -203,7 +207,7 @@ func (v *View) Client(realm, id string) (*store.Client, bool) {
 	return &r.Client, true
 }
 
-// Run polls and rotates keys until ctx ends, and writes the last uses of
+// Run polls, compares clocks and rotates keys until ctx ends, and writes the last uses of
 // secrets now and then and at the end.
 func (d *Directory) Run(ctx context.Context) {
 	var keeper sync.WaitGroup
@@ -213,6 +217,7 @@ func (d *Directory) Run(ctx context.Context) {
 	defer poll.Stop()
 	defer flush.Stop()
 	failing := false
+	p := newPeers(d.Name, d.clock())
 	for {
 		select {
 		case <-ctx.Done():
@@ -227,7 +232,12 @@ func (d *Directory) Run(ctx context.Context) {
 			cancel()
 		case <-poll.C:
 			try, cancel := context.WithTimeout(ctx, staleAfter)
-			err := d.Poll(try)
+			// A node that does not reach the others is not current, whatever it
+			// can read: its server may have been replaced.
+			err := d.meet(try, p)
+			if err == nil {
+				err = d.Poll(try)
+			}
 			cancel()
 			if err != nil && ctx.Err() == nil && !failing {
 				d.log.Error("cannot read clients, cutoffs and keys; requests are answered 503 until this ends", "error", err)
@@ -270,6 +280,9 @@ func (d *Directory) flushUses(ctx context.Context) {
 func (d *Directory) Ready() error {
 	if _, err := d.View(); err != nil {
 		return fmt.Errorf("directory: %w", err)
+	}
+	if fault := d.clockFault.Load(); fault != nil {
+		return *fault
 	}
 	return nil
 }

@@ -17,8 +17,9 @@ var (
 	// ErrConflict means that the row is not in the state which the write
 	// requires, and that nothing was written.
 	ErrConflict = errors.New("conflict")
-	// ErrBusy means that nothing was written: too many operations wait, or the
-	// context ended before this one's turn came.
+	// ErrBusy means that surely nothing was written: too many operations wait,
+	// the context ended before this one's turn came, or the database could not
+	// be reached.
 	ErrBusy = errors.New("store is busy")
 )
 
@@ -119,6 +120,12 @@ type Store interface {
 	// not change meanwhile. It returns the key to go on from, which is zero at
 	// the end of the table.
 	SweepDocuments(ctx context.Context, after DocumentKey, now grant.Instant, limit int) (next DocumentKey, deleted int, err error)
+
+	// Meet records the time of a node that uses the store, and lists the others
+	// that have done so, also some that have ended. It writes, durably: a node that
+	// has met the others has heard from the primary, and not from a server that
+	// was one. A store that serves one node alone has nothing to do.
+	Meet(ctx context.Context, self Node) (others []Node, err error)
 
 	// Events lists what is recorded of one grant or client, oldest first; those
 	// of one instant come in any order. Limit is at least 1.

@@ -8,13 +8,16 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -78,11 +81,12 @@ type Dev struct {
 	Management    string `json:"management"`
 }
 
-// A Server is a running `mintage serve --dev`.
+// A Server is a running `mintage serve`, with --dev or as another node of one.
 type Server struct {
 	Dev
 	Dir  string
 	args []string
+	peer []string // the flags that make it a node of another one
 	cmd  *exec.Cmd
 	log  *bytes.Buffer
 	done chan error
@@ -101,6 +105,35 @@ func Start(t testing.TB, dir string, args ...string) *Server {
 	return s
 }
 
+// Peer runs another node on the store of s, which must be PostgreSQL: without
+// --dev, with a data directory, a port and an admin socket of its own, and with
+// the certificate, the key-encryption key, the issuer and the demo client of s.
+// Args are those of s, --store among them, and further ones.
+func (s *Server) Peer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	u, err := url.Parse(s.TokenEndpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Server{Dir: t.TempDir(), Dev: s.Dev, args: slices.Concat(s.args, args), peer: []string{
+		"--public-url", "https://" + u.Host, "--kek-file", filepath.Join(s.Dir, "kek"),
+		"--tls-cert", filepath.Join(s.Dir, "dev-cert.pem"), "--tls-key", filepath.Join(s.Dir, "dev-key.pem"),
+	}}
+	n.AdminSocket = filepath.Join(n.Dir, "admin.sock")
+	// The port that the first start finds is kept.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.TokenEndpoint = strings.Replace(s.TokenEndpoint, u.Host, l.Addr().String(), 1)
+	l.Close()
+	t.Cleanup(func() { n.Kill() })
+	if err := n.Restart(t); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // Restart runs the program again on the same directory, after Kill or Stop.
 // It uses the same port, so that clients find it again.
 func (s *Server) Restart(t testing.TB) error {
@@ -112,11 +145,18 @@ func (s *Server) Restart(t testing.TB) error {
 		}
 		listen = u.Host
 	}
-	args := append([]string{"serve", "--dev", "--data", s.Dir, "--listen", listen, "--management-listen", "127.0.0.1:0"}, s.args...)
-	s.cmd = Command(t, args...)
+	args := []string{"serve", "--data", s.Dir, "--listen", listen, "--management-listen", "127.0.0.1:0"}
+	if s.peer == nil {
+		args = append(args, "--dev")
+	}
+	s.cmd = Command(t, slices.Concat(args, s.peer, s.args)...)
 	s.log = &bytes.Buffer{}
-	stdout := &waiter{needle: "Scripts find these values", seen: make(chan struct{})}
-	s.cmd.Stdout, s.cmd.Stderr = stdout, s.log
+	ready := &waiter{needle: "Scripts find these values", seen: make(chan struct{})}
+	s.cmd.Stdout, s.cmd.Stderr = ready, s.log
+	if s.peer != nil {
+		ready.needle = `"msg":"serving"`
+		s.cmd.Stderr = io.MultiWriter(s.log, ready)
+	}
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
@@ -124,7 +164,7 @@ func (s *Server) Restart(t testing.TB) error {
 	cmd, done := s.cmd, s.done
 	go func() { done <- cmd.Wait() }()
 	select {
-	case <-stdout.seen:
+	case <-ready.seen:
 	case err := <-done:
 		done <- err
 		return fmt.Errorf("serve ended: %v\n%s", err, s.log)
@@ -132,11 +172,26 @@ func (s *Server) Restart(t testing.TB) error {
 		s.Kill()
 		return fmt.Errorf("serve is not ready after 30 seconds\n%s", s.log)
 	}
+	if s.peer != nil {
+		return s.readManagement(ready.read())
+	}
 	text, err := os.ReadFile(filepath.Join(s.Dir, "dev.json"))
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(text, &s.Dev)
+}
+
+// readManagement finds the address of the management listener in the log.
+func (s *Server) readManagement(log string) error {
+	for line := range strings.Lines(log) {
+		var entry struct{ Msg, Management string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "serving" {
+			s.Management = "http://" + entry.Management
+			return nil
+		}
+	}
+	return errors.New("the log does not name the management listener")
 }
 
 // Kill sends SIGKILL and waits for the end.
@@ -189,6 +244,14 @@ func (s *Server) Transport(t testing.TB, local string) *http.Transport {
 		TLSClientConfig: &tls.Config{RootCAs: pool},
 		DialContext:     d.DialContext, MaxIdleConnsPerHost: 256,
 	}
+}
+
+// storeFlags tell a command which store the server uses.
+func (s *Server) storeFlags() []string {
+	if i := slices.Index(s.args, "--store"); i >= 0 {
+		return s.args[i : i+2]
+	}
+	return nil
 }
 
 // Code issues a code for the demo client, or as args say, by command.
@@ -247,6 +310,7 @@ func (s *Server) RefreshForm(token string) url.Values {
 // An Answer is what the token endpoint said.
 type Answer struct {
 	Status       int
+	RetryAfter   string  `json:"-"`
 	Scope        string  `json:"scope"`
 	ExpiresIn    float64 `json:"expires_in"`
 	TokenType    string  `json:"token_type"`
@@ -272,7 +336,7 @@ func (s *Server) Post(ctx context.Context, client *http.Client, form url.Values)
 	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
 		return a, err
 	}
-	a.Status = resp.StatusCode
+	a.Status, a.RetryAfter = resp.StatusCode, resp.Header.Get("Retry-After")
 	return a, nil
 }
 
@@ -288,10 +352,20 @@ type waiter struct {
 func (w *waiter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.found {
+		return len(p), nil
+	}
 	w.text.Write(p)
-	if !w.found && strings.Contains(w.text.String(), w.needle) {
+	if strings.Contains(w.text.String(), w.needle) {
 		w.found = true
 		close(w.seen)
 	}
 	return len(p), nil
+}
+
+// read is what was written until the needle was seen.
+func (w *waiter) read() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
 }

@@ -234,7 +234,7 @@ func TestAnOperationGivenUpBeforeItsTurnNeverHappens(t *testing.T) {
 func TestCloseLetsWaitingOperationsFinish(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
-	st, err := postgres.Open(t.Context(), url)
+	st, err := postgres.Create(t.Context(), postgres.Database{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}

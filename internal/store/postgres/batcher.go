@@ -17,7 +17,7 @@ const (
 	queueLength = 4096 // operations of one kind that may wait; more are store.ErrBusy
 	// serveTime bounds the work on one batch. Callers leave earlier, by their
 	// contexts; it frees the lane of a server that hangs.
-	serveTime = 10 * time.Second
+	serveTime = 5 * time.Second
 	// raceTries is how often a batch is outrun before its members go singly.
 	raceTries = 3
 )

@@ -20,8 +20,8 @@ const (
 	// and some for what goes apart.
 	connections = 12
 	// connectTime bounds the attempt to reach one host of the URL, unless the
-	// URL says otherwise.
-	connectTime = 2 * time.Second
+	// URL says otherwise, and to have it confirm a write.
+	connectTime = 3 * time.Second
 )
 
 // keepAlive finds out within ten seconds that a host is gone.
@@ -30,13 +30,13 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interva
 // settings reads a URL. What it leaves open is chosen so that every pooler can
 // stand between: pgbouncer knows no prepared statements before version 1.21 in
 // transaction mode, and refuses settings of a session.
-func settings(text string) (*pgxpool.Config, error) {
-	given, err := url.Parse(text)
+func settings(d Database) (*pgxpool.Config, error) {
+	given, err := url.Parse(d.URL)
 	if err != nil || given.Scheme != "postgres" && given.Scheme != "postgresql" {
 		// Not err itself, which quotes the password.
 		return nil, errors.New("the store's URL must look like postgres://user@host:5432/database")
 	}
-	c, err := pgxpool.ParseConfig(text)
+	c, err := pgxpool.ParseConfig(d.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +51,45 @@ func settings(text string) (*pgxpool.Config, error) {
 		c.ConnConfig.ConnectTimeout = connectTime
 	}
 	c.ConnConfig.OnNotice = noteWarning
-	c.BeforeConnect = func(_ context.Context, cc *pgx.ConnConfig) error {
+	suitable := c.ConnConfig.ValidateConnect // by target_session_attrs
+	c.ConnConfig.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if suitable != nil {
+			if err := suitable(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return confirmPrimary(ctx, conn)
+	}
+	c.BeforeConnect = func(_ context.Context, cc *pgx.ConnConfig) (err error) {
 		cc.DialFunc, cc.AfterConnect = dialer()
-		return nil
+		if d.Password != nil {
+			cc.Password, err = d.Password()
+		}
+		return err
 	}
 	return c, nil
+}
+
+// confirmPrimary has the server of a new connection make a durable write before
+// anything that it says is believed. A standby refuses. A primary that has been
+// replaced, and comes back, waits in vain for a standby to confirm the write. And
+// what a primary shows after a crash, it may have lost to a standby that is about to
+// be promoted, if its clients were not answered: once a later write is confirmed,
+// all of it is. Whoever fails here is passed over for the next host of the URL.
+func confirmPrimary(ctx context.Context, conn *pgconn.PgConn) error {
+	for races := 0; ; races++ {
+		_, err := conn.Exec(ctx, touchSQL).ReadAll()
+		var server *pgconn.PgError
+		switch {
+		case err == nil:
+			return confirmed(conn)
+		case errors.As(err, &server) && server.Code == "42P01": // no such table
+			return nil // the database is empty: there is nothing to believe
+		case judge(err) != outrun || ctx.Err() != nil:
+			return err
+		}
+		pause(ctx, races)
+	}
 }
 
 var errNoCancel = errors.New("statements are not cancelled")
@@ -95,7 +129,7 @@ func explain(err error) error {
 		case "3F000", "42501":
 			hint = ": the user must own the schema, or be allowed to create tables in it"
 		case "25006":
-			hint = ": this server is a standby; name all hosts, and target_session_attrs=read-write"
+			hint = ": this server is a standby; name the primary's host, too"
 		case "53300":
 			hint = ": the server has no connection left; lower pool_max_conns, or use a pooler"
 		}

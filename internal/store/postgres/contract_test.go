@@ -17,7 +17,9 @@ func TestStoreKeepsItsPromises(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Database {
 				_, url := server.Schema(t, parameters...)
-				return func(ctx context.Context) (store.Store, error) { return postgres.Open(ctx, url) }
+				return func(ctx context.Context) (store.Store, error) {
+					return postgres.Create(ctx, postgres.Database{URL: url})
+				}
 			})
 		})
 	}

@@ -32,7 +32,7 @@ const (
 	// In one statement, which sees one state: another node may be creating them.
 	tablesSQL = `SELECT count(CASE WHEN table_name = 'mintage_schema' THEN 1 END), count(*) FROM information_schema.tables
 		WHERE table_schema = current_schema() AND table_name IN
-		('mintage_schema', 'grants', 'directory', 'clients', 'secret_uses', 'cutoffs', 'keys', 'events', 'documents')`
+		('mintage_schema', 'grants', 'directory', 'clients', 'secret_uses', 'cutoffs', 'keys', 'events', 'documents', 'nodes', 'moves')`
 )
 
 // migrate brings the schema to the newest version. Files are applied in the
@@ -66,16 +66,22 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
+// tables counts those that have the names of ours, and the mark that they are.
+func tables(ctx context.Context, pool *pgxpool.Pool) (mark, all int, err error) {
+	err = persist(ctx, func() error { return pool.QueryRow(ctx, tablesSQL).Scan(&mark, &all) })
+	return mark, all, err
+}
+
 // schemaVersion reads the schema's version, makes its row if the schema is
 // empty, and refuses what this program cannot use.
 func schemaVersion(ctx context.Context, pool *pgxpool.Pool, newest int) (version int, err error) {
-	var mark, tables, needs int
-	err = persist(ctx, func() error { return pool.QueryRow(ctx, tablesSQL).Scan(&mark, &tables) })
+	mark, all, err := tables(ctx, pool)
 	if err != nil {
 		return 0, err
 	}
+	var needs int
 	switch {
-	case mark == 0 && tables > 0:
+	case mark == 0 && all > 0:
 		return 0, errors.New("the schema holds tables of some other program: give mintage a database or a schema of its own")
 	case mark == 0:
 		if err := apply(ctx, pool, createVersionSQL); err != nil {

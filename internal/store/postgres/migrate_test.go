@@ -88,7 +88,7 @@ func TestNodesThatStartAtOnceMigrateTogether(t *testing.T) {
 		errs := make([]error, len(stores))
 		var done sync.WaitGroup
 		for i := range stores {
-			done.Go(func() { stores[i], errs[i] = postgres.Open(t.Context(), url) })
+			done.Go(func() { stores[i], errs[i] = postgres.Create(t.Context(), postgres.Database{URL: url}) })
 		}
 		done.Wait()
 		g := newGrant(1)
@@ -142,7 +142,7 @@ func TestSchemasOfOthersAreRefusedAndLeftAlone(t *testing.T) {
 			server.Run(t, "postgres", strings.ReplaceAll(c.sql, "S.", schema+"."))
 			tables := `SELECT count(*) FROM information_schema.tables WHERE table_schema = '` + schema + `'`
 			before := server.Run(t, "postgres", tables)
-			st, err := postgres.Open(t.Context(), url)
+			st, err := postgres.Create(t.Context(), postgres.Database{URL: url})
 			if err == nil {
 				defer st.Close()
 			}

@@ -11,6 +11,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -47,10 +48,37 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the store that a URL names, and brings its schema to the newest
-// version.
-func Open(ctx context.Context, url string) (*Store, error) {
-	c, err := settings(url)
+// A Database is where a store is.
+type Database struct {
+	// URL is postgres://user@host:5432/database, with libpq's parameters and
+	// several hosts if there are standbys.
+	URL string
+	// Password, unless it is nil, is asked for each connection, so that it may
+	// change while the server runs.
+	Password func() (string, error)
+}
+
+// Create opens the store in a database, makes it if the database is empty, and
+// brings its schema to the newest version. Several nodes may do so at once.
+func Create(ctx context.Context, d Database) (*Store, error) { return open(ctx, d, migrate) }
+
+// Open opens the store in a database, for a command beside the servers. It
+// returns an error that tells what to do if there is none.
+func Open(ctx context.Context, d Database) (*Store, error) {
+	return open(ctx, d, func(ctx context.Context, pool *pgxpool.Pool) error {
+		mark, _, err := tables(ctx, pool)
+		if err == nil && mark == 0 {
+			err = errors.New("this database holds no store: check the URL's database and search_path, or let `mintage serve` make one there")
+		}
+		if err != nil {
+			return err
+		}
+		return migrate(ctx, pool)
+	})
+}
+
+func open(ctx context.Context, d Database, prepare func(context.Context, *pgxpool.Pool) error) (*Store, error) {
+	c, err := settings(d)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -64,7 +92,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	s.grantReads = newBatcher(s, readLength, readLanes, true, serveGrantReads)
 	s.puts = newBatcher(s, documentLength, documentLanes, false, servePuts)
 	s.documentReads = newBatcher(s, documentLength, documentLanes, true, serveDocumentReads)
-	if err := migrate(ctx, pool); err != nil {
+	if err := prepare(ctx, pool); err != nil {
 		s.Close()
 		return nil, explain(err)
 	}
@@ -91,7 +119,7 @@ func (s *Store) Ready(ctx context.Context) error {
 		return nil
 	}
 	err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE directory SET version = version WHERE id = 1`)
+		_, err := tx.Exec(ctx, touchSQL)
 		return err
 	})
 	if err != nil {

@@ -239,3 +239,6 @@ func (s *Store) Events(ctx context.Context, about string, limit int) (list []sto
 	}
 	return list, rows.Err()
 }
+
+// Meet implements store.Store. A file serves one node; see Lock.
+func (s *Store) Meet(context.Context, store.Node) ([]store.Node, error) { return nil, nil }

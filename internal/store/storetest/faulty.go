@@ -49,13 +49,14 @@ const (
 	DeleteDocument Method = "DeleteDocument"
 	Documents      Method = "Documents"
 	SweepDocuments Method = "SweepDocuments"
+	Meet           Method = "Meet"
 )
 
 // Methods lists those that can fail.
 var Methods = []Method{
 	Grant, CreateGrant, UpdateGrant, Grants, SweepGrants, Changes, Client,
 	CreateClient, UpdateClient, NoteSecretUses, AddCutoff, AddKeys, Events, Revocations,
-	Document, PutDocument, DeleteDocument, Documents, SweepDocuments,
+	Document, PutDocument, DeleteDocument, Documents, SweepDocuments, Meet,
 }
 
 // A Fault takes the place of one call. Calling do makes the real one.
@@ -255,6 +256,10 @@ func (f *Faulty) SweepDocuments(ctx context.Context, after store.DocumentKey, no
 	return sweep(f, ctx, SweepDocuments, func() (store.DocumentKey, int, error) {
 		return f.store.SweepDocuments(ctx, after, now, limit)
 	})
+}
+
+func (f *Faulty) Meet(ctx context.Context, self store.Node) ([]store.Node, error) {
+	return read(f, ctx, Meet, func() ([]store.Node, error) { return f.store.Meet(ctx, self) })
 }
 
 // Close never fails on purpose.

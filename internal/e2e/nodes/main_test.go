@@ -1,0 +1,44 @@
+//go:build e2e
+
+// Package nodes runs several servers on one PostgreSQL, as a provider does that
+// may not stop.
+package nodes
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+	"github.com/mintage/mintage/internal/store/postgres/pgtest"
+)
+
+var database *pgtest.Server
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	var err error
+	if database, err = pgtest.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := database.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
+	return m.Run()
+}
+
+// start runs some nodes on a store of their own.
+func start(t *testing.T, n int, args ...string) []*binary.Server {
+	t.Helper()
+	_, url := database.Schema(t)
+	nodes := []*binary.Server{binary.Start(t, t.TempDir(), append([]string{"--store", url}, args...)...)}
+	for range n - 1 {
+		nodes = append(nodes, nodes[0].Peer(t))
+	}
+	return nodes
+}
