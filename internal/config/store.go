@@ -30,7 +30,7 @@ func (c *Config) CheckStore() error {
 func postgresURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" {
-		return nil, errors.New("store: it must be sqlite or a URL like postgres://USER@HOST:5432/DATABASE, with %-escapes for special characters")
+		return nil, errors.New("store: it must be sqlite or a URL like postgres://USER@HOST:5432/DATABASE, with a port for each of several hosts, and %-escapes for special characters")
 	}
 	return u, nil
 }

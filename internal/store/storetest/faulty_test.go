@@ -104,6 +104,7 @@ func TestEveryMethodCanFailAndAnswersNothingThen(t *testing.T) {
 	revocations, from, revocationsErr := f.Revocations(ctx, 1, 1)
 	document, documentErr := f.Document(ctx, store.DocumentKey{})
 	documents, documentsErr := f.Documents(ctx, store.DocumentUser, store.DocumentKey{}, 1)
+	nodes, meetErr := f.Meet(ctx, store.Node{})
 	nextKey, deletedDocuments, sweepDocumentsErr := f.SweepDocuments(ctx, store.DocumentKey{}, 1, 1)
 	for m, err := range map[storetest.Method]error{
 		storetest.Grant: grantErr, storetest.Grants: grantsErr, storetest.SweepGrants: sweepErr,
@@ -118,6 +119,7 @@ func TestEveryMethodCanFailAndAnswersNothingThen(t *testing.T) {
 		storetest.Document:       documentErr, storetest.Documents: documentsErr, storetest.SweepDocuments: sweepDocumentsErr,
 		storetest.PutDocument:    f.PutDocument(ctx, store.Document{Version: 1}, nil),
 		storetest.DeleteDocument: f.DeleteDocument(ctx, store.DocumentKey{}),
+		storetest.Meet:           meetErr,
 	} {
 		// Also where the store said something else: the answer was lost.
 		if !errors.Is(err, storetest.ErrInjected) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
@@ -125,7 +127,7 @@ func TestEveryMethodCanFailAndAnswersNothingThen(t *testing.T) {
 		}
 	}
 	if g != (grant.Grant{}) || grants != nil || next != (grant.ID{}) || deleted != 0 || changes.Version != 0 || client.ID != "" || events != nil || revocations != nil || from != 0 ||
-		document.Version != 0 || documents != nil || nextKey != (store.DocumentKey{}) || deletedDocuments != 0 {
+		document.Version != 0 || documents != nil || nextKey != (store.DocumentKey{}) || deletedDocuments != 0 || nodes != nil {
 		t.Error("a call that failed returned something")
 	}
 	for m, n := range f.Calls() {

@@ -1,0 +1,197 @@
+package issuer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// A hall is a store at which several nodes meet.
+type hall struct {
+	store.Store
+	mu    sync.Mutex
+	nodes map[store.NodeID]store.Node
+}
+
+func (h *hall) Meet(_ context.Context, self store.Node) ([]store.Node, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.nodes[self.ID] = self
+	others := maps.Clone(h.nodes)
+	delete(others, self.ID)
+	return slices.Collect(maps.Values(others)), nil
+}
+
+// A member is a node with a clock of its own.
+type member struct {
+	*issuer.Directory
+	ahead atomic.Int64
+	log   *logText
+	stop  func()
+}
+
+// join starts a node whose clock is ahead of the others'.
+func (h *hall) join(t *testing.T, s *service, name string, ahead time.Duration) *member {
+	t.Helper()
+	m := &member{log: &logText{}}
+	m.ahead.Store(int64(ahead))
+	skewed := schedule
+	skewed.MaxSkew = 2 * time.Second
+	var err error
+	m.Directory, err = issuer.OpenDirectory(t.Context(), h, s.kek, skewed, slog.New(slog.NewTextHandler(m.log, nil)),
+		func() time.Time { return time.Now().Add(time.Duration(m.ahead.Load())) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Name = name
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		m.Run(ctx)
+		close(ended)
+	}()
+	m.stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	t.Cleanup(m.stop)
+	return m
+}
+
+// meeting runs f in a bubble of synctest.
+func meeting(t *testing.T, f func(t *testing.T, s *service, h *hall)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		f(t, s, &hall{Store: s.faulty, nodes: map[store.NodeID]store.Node{}})
+	})
+}
+
+// ready fails the test unless exactly these of the nodes are ready.
+func ready(t *testing.T, nodes []*member, want ...bool) {
+	t.Helper()
+	for i, m := range nodes {
+		err := m.Ready()
+		if (err == nil) != want[i] {
+			t.Errorf("node %d (%s): %v, want ready: %t", i, m.Name, err, want[i])
+		}
+		if err != nil && !strings.Contains(err.Error(), "clock") {
+			t.Errorf("node %d: %v is not about its clock", i, err)
+		}
+	}
+}
+
+func TestANodeWhoseClockIsOffIsNotReady(t *testing.T) {
+	for _, off := range []time.Duration{3500 * time.Millisecond, -3500 * time.Millisecond, 48 * time.Hour, -48 * time.Hour} {
+		t.Run(off.String(), func(t *testing.T) {
+			meeting(t, func(t *testing.T, s *service, h *hall) {
+				nodes := []*member{h.join(t, s, "one", 0)}
+				for i, ahead := range []time.Duration{300 * time.Millisecond, off} {
+					time.Sleep(300 * time.Millisecond) // they do not poll at the same moment
+					nodes = append(nodes, h.join(t, s, fmt.Sprint("next ", i), ahead))
+				}
+				time.Sleep(6 * time.Second)
+				ready(t, nodes, true, true, false)
+				if err := nodes[2].Ready(); err != nil && !strings.Contains(err.Error(), "one") && !strings.Contains(err.Error(), "next 0") {
+					t.Errorf("%v does not say against which node", err)
+				}
+				if n := nodes[2].log.count("not ready"); n != 1 {
+					t.Errorf("it said so %d times", n)
+				}
+				if n := nodes[0].log.count("another node's clock is off"); n != 1 {
+					t.Errorf("another node said %d times whose clock is off", n)
+				}
+				nodes[2].ahead.Store(int64(time.Second))
+				time.Sleep(4 * time.Second)
+				ready(t, nodes, true, true, true)
+				if n := nodes[2].log.count("right again"); n != 1 {
+					t.Errorf("it said %d times that it is right", n)
+				}
+			})
+		})
+	}
+}
+
+func TestClocksWithinMaxSkewAreReady(t *testing.T) {
+	meeting(t, func(t *testing.T, s *service, h *hall) {
+		var nodes []*member
+		for i, ahead := range []time.Duration{0, 1900 * time.Millisecond, 500 * time.Millisecond, 1200 * time.Millisecond} {
+			nodes = append(nodes, h.join(t, s, fmt.Sprint(i), ahead))
+			time.Sleep(250 * time.Millisecond)
+		}
+		for range 20 {
+			time.Sleep(700 * time.Millisecond)
+			ready(t, nodes, true, true, true, true)
+		}
+	})
+}
+
+// With as many on both sides nobody knows who is right: service goes on.
+func TestOfTwoNodesWhoseClocksDifferTheOlderServesOn(t *testing.T) {
+	for _, ahead := range []time.Duration{5 * time.Second, -5 * time.Second} {
+		meeting(t, func(t *testing.T, s *service, h *hall) {
+			first := h.join(t, s, "first", 0)
+			time.Sleep(time.Minute)
+			second := h.join(t, s, "second", ahead)
+			time.Sleep(6 * time.Second)
+			ready(t, []*member{first, second}, true, false)
+			// Nobody is compared with a node that has ended.
+			first.stop()
+			time.Sleep(6 * time.Second)
+			ready(t, []*member{second}, true)
+		})
+	}
+}
+
+// A write that waited for a standby makes its node's time look old.
+func TestOneLateMeetingIsNoSuspicion(t *testing.T) {
+	meeting(t, func(t *testing.T, s *service, h *hall) {
+		nodes := []*member{h.join(t, s, "one", 0), h.join(t, s, "two", 0), h.join(t, s, "three", 0)}
+		time.Sleep(3500 * time.Millisecond)
+		for range 3 {
+			h.mu.Lock()
+			for id, n := range h.nodes {
+				n.Clock = n.Clock.Add(-20 * time.Second)
+				h.nodes[id] = n
+			}
+			h.mu.Unlock()
+			time.Sleep(4 * time.Second)
+			ready(t, nodes, true, true, true)
+		}
+	})
+}
+
+// What can be read from a server that was replaced is old: only a node whose
+// write is confirmed is current.
+func TestANodeThatDoesNotMeetTheOthersIsStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stop := running(t)
+		defer stop()
+		time.Sleep(1500 * time.Millisecond)
+		s.faulty.Inject(storetest.Meet, 8, storetest.Lost)
+		time.Sleep(4 * time.Second)
+		if err := s.Directory.Ready(); err != nil {
+			t.Errorf("within five seconds: %v", err)
+		}
+		time.Sleep(time.Second)
+		if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+			t.Errorf("Ready: %v, want ErrStale", err)
+		}
+		time.Sleep(4 * time.Second)
+		if err := s.Directory.Ready(); err != nil {
+			t.Errorf("after it met them again: %v", err)
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/postgres"
+)
+
+func TestNodesMeet(t *testing.T) {
+	t.Parallel()
+	_, url := server.Schema(t)
+	st, other := open(t, url), open(t, url)
+	meet := func(st *postgres.Store, self store.Node, want ...store.Node) {
+		t.Helper()
+		got, err := st.Meet(t.Context(), self)
+		slices.SortFunc(got, func(a, b store.Node) int { return strings.Compare(a.Name, b.Name) })
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("Meet = %+v, %v, want %+v", got, err, want)
+		}
+	}
+	a := store.Node{ID: store.NodeID{1}, Name: "a", Since: base, Clock: base}
+	b := store.Node{ID: store.NodeID{2}, Name: "b", Since: base + 1, Clock: base + 1}
+	meet(st, a)
+	meet(other, b, a)
+	a.Clock += 1000
+	meet(st, a, b)
+	b.Clock += 1200
+	meet(other, b, a)
+	// Whoever starts forgets those that have been silent for an hour, or whose
+	// clock was far ahead of its own.
+	hour := grant.Instant(time.Hour.Milliseconds())
+	far := store.Node{ID: store.NodeID{3}, Name: "far", Since: base + 3*hour, Clock: base + 3*hour}
+	meet(other, far)
+	c := store.Node{ID: store.NodeID{4}, Name: "c", Since: base, Clock: base}
+	meet(st, c)
+}
+
+// Of the hosts of a URL, the one that confirms a write is the primary.
+func TestHostsThatConfirmNoWriteArePassedOver(t *testing.T) {
+	t.Parallel()
+	own := ownServer(t)
+	database := server.Database(t)
+	own.Run(t, "postgres", `CREATE DATABASE `+database)
+	host := func(url string) string { return url[strings.Index(url, "@")+1 : strings.LastIndex(url, "/")] }
+	url := server.URL(database)
+	both := strings.Replace(url, host(url), host(own.URL(database))+","+host(url), 1)
+
+	gone := open(t, strings.Replace(url, host(url), "127.0.0.1:1,"+host(url), 1))
+	there, elsewhere := newGrant(1), newGrant(2)
+	create(t, gone, there)
+	create(t, open(t, own.URL(database)), elsewhere)
+	first := open(t, both)
+	holds(t, first, elsewhere)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Nothing but a write that is not confirmed tells that it was replaced.
+	for setting, value := range map[string]string{"default_transaction_read_only": "on", "synchronous_standby_names": "absent"} {
+		set := func(text, want string) {
+			t.Helper()
+			own.Run(t, "postgres", `ALTER SYSTEM `+text)
+			own.Run(t, "postgres", `SELECT pg_reload_conf()`)
+			soon(t, "the setting", func() bool { return own.Run(t, "postgres", `SHOW `+setting) == want })
+		}
+		before := own.Run(t, "postgres", `SHOW `+setting)
+		set(`SET `+setting+` = '`+value+`'`, value)
+		t.Run(setting, func(t *testing.T) {
+			st, err := postgres.Open(t.Context(), postgres.Database{URL: both})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			holds(t, st, there)
+			if _, err := st.Grant(t.Context(), elsewhere.ID); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("what only the other host has: %v, want ErrNotFound", err)
+			}
+		})
+		set(`RESET `+setting, before)
+	}
+}
+
+func TestAPasswordIsAskedForEachConnection(t *testing.T) {
+	t.Parallel()
+	_, url := server.Schema(t)
+	asked := 0
+	fails := errors.New("no password today")
+	d := postgres.Database{URL: url, Password: func() (string, error) {
+		if asked++; asked > 1 {
+			return "", fails
+		}
+		return "secret", nil
+	}}
+	st, err := postgres.Create(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if asked != 1 {
+		t.Errorf("asked %d times for one connection", asked)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	other, err := postgres.Create(ctx, d)
+	if err == nil {
+		other.Close()
+	}
+	if !errors.Is(err, fails) {
+		t.Errorf("%v, want the reason why there is no password", err)
+	}
+}
+
+func TestOpenMakesNothing(t *testing.T) {
+	t.Parallel()
+	name, url := server.Schema(t)
+	st, err := postgres.Open(t.Context(), postgres.Database{URL: url})
+	if err == nil {
+		st.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "holds no store") {
+		t.Errorf("%v, want that there is none", err)
+	}
+	if n := server.Run(t, "postgres", `SELECT count(*) FROM pg_class WHERE relnamespace = '`+name+`'::regnamespace`); n != "0" {
+		t.Errorf("it made %s objects", n)
+	}
+	open(t, url)
+	if st, err = postgres.Open(t.Context(), postgres.Database{URL: url}); err != nil {
+		t.Fatal(err)
+	}
+	st.Close()
+}
