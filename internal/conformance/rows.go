@@ -17,7 +17,6 @@ type Row struct {
 
 // Areas that bring later rows.
 const (
-	severalNodes   = "several nodes"
 	operation      = "operation"
 	proofOfKey     = "DPoP and mutual TLS"
 	jwtClients     = "private_key_jwt and mutual TLS clients"
@@ -96,7 +95,7 @@ var Rows = slices.Concat(authorizationRows, []Row{
 	{ID: "TC-17", Star: true, Title: "replay of a code kills every descendant"},
 	{ID: "TC-18", Star: true, Title: "nobody but the owner revokes by replaying a code"},
 	{ID: "TC-19", Star: true, Title: "of simultaneous redemptions one succeeds"},
-	{ID: "TC-20", Star: true, Title: "the same over several nodes", Later: severalNodes},
+	{ID: "TC-20", Star: true, Title: "the same over several nodes"},
 	{ID: "TC-21", Star: true, Title: "a loser that sees the winner early leaves nothing half alive"},
 	{ID: "TC-22", Star: true, Title: "a fault while issuing never gives a token without a spent code"},
 	{ID: "TC-23", Title: "client, secret, user or consent that ended before the redemption"},
@@ -124,7 +123,7 @@ var Rows = slices.Concat(authorizationRows, []Row{
 	{ID: "TR-09", Star: true, Title: "so does a token of many generations ago"},
 	{ID: "TR-10", Star: true, Title: "nobody but the owner revokes by replaying a token"},
 	{ID: "TR-11", Star: true, Title: "of simultaneous refreshes one succeeds (retry window 0)"},
-	{ID: "TR-12", Star: true, Title: "the same over several nodes", Later: severalNodes},
+	{ID: "TR-12", Star: true, Title: "the same over several nodes"},
 	{ID: "TR-13", Star: true, Title: "inside the retry window all get the same pair, with one successor"},
 	{ID: "TR-14", Star: true, Title: "without rotation the token stays and is returned"},
 	{ID: "TR-15", Title: "rotation is chosen per client"},
@@ -147,7 +146,7 @@ var Rows = slices.Concat(authorizationRows, []Row{
 	{ID: "TR-32", Title: "a sender-constrained refresh without proof", Later: proofOfKey},
 	{ID: "TR-33", Star: true, Title: "characters, length and entropy of refresh tokens"},
 	{ID: "TR-34", Title: "metadata lists the grant type"},
-	{ID: "TR-35", Title: "refresh after key rotation, restart and failover", Later: severalNodes},
+	{ID: "TR-35", Title: "refresh after key rotation, restart and failover"},
 	{ID: "TR-36", Title: "a client that may not refresh any more"},
 
 	{ID: "CA-01", Star: true, Title: "a wrong secret in the body is 400 without a challenge"},
@@ -281,7 +280,7 @@ var Rows = slices.Concat(authorizationRows, []Row{
 	{ID: "OP-01", Star: true, Title: "kill -9 under load loses nothing and repeats nothing"},
 	{ID: "OP-02", Star: true, Title: "a full disk or a read-only directory is 503, never a false success"},
 	{ID: "OP-03", Star: true, Title: "a graceful stop finishes what runs"},
-	{ID: "OP-04", Star: true, Title: "two nodes read their own writes", Later: severalNodes},
+	{ID: "OP-04", Star: true, Title: "two nodes read their own writes"},
 	{ID: "OP-05", Star: true, Title: "clock jumps accept nothing twice and lose nothing"},
 	{ID: "OP-06", Star: true, Title: "removal keeps replay detection", Later: operation},
 	{ID: "OP-07", Title: "overload sheds load", Later: operation},

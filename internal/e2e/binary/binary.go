@@ -246,12 +246,16 @@ func (s *Server) Transport(t testing.TB, local string) *http.Transport {
 	}
 }
 
-// storeFlags tell a command which store the server uses.
-func (s *Server) storeFlags() []string {
+// commandFlags tell a command which server it is about.
+func (s *Server) commandFlags() []string {
+	flags := []string{"--data", s.Dir}
 	if i := slices.Index(s.args, "--store"); i >= 0 {
-		return s.args[i : i+2]
+		flags = append(flags, s.args[i:i+2]...)
 	}
-	return nil
+	if i := slices.Index(s.peer, "--kek-file"); i >= 0 {
+		flags = append(flags, s.peer[i:i+2]...)
+	}
+	return flags
 }
 
 // Code issues a code for the demo client, or as args say, by command.

@@ -45,7 +45,7 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 // what it wrote.
 func (s *Server) Try(t testing.TB, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	cmd := Command(t, slices.Concat(args, []string{"--data", s.Dir}, s.storeFlags())...)
+	cmd := Command(t, append(args, s.commandFlags()...)...)
 	var out, text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &text
 	err = cmd.Run()

@@ -1,0 +1,93 @@
+//go:build e2e
+
+package nodes
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// A cluster is some nodes, with lines to them in turn and a client for single
+// requests.
+type cluster struct {
+	nodes  []*binary.Server
+	lines  binary.Lines
+	client *http.Client
+}
+
+func open(t *testing.T, n int, args ...string) *cluster {
+	t.Helper()
+	c := &cluster{nodes: start(t, n, args...)}
+	c.lines = binary.Connect(t, 2*n, c.nodes...)
+	c.client = &http.Client{Transport: c.nodes[0].Transport(t, "")}
+	return c
+}
+
+// node is one of them, whatever the number.
+func (c *cluster) node(i int) *binary.Server { return c.nodes[i%len(c.nodes)] }
+
+func (c *cluster) code(t *testing.T, i int) string {
+	t.Helper()
+	code, err := c.node(i).FastCode(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+// post sends one request to a node and demands its status, and invalid_grant
+// with 400.
+func (c *cluster) post(t *testing.T, i int, form url.Values, status int) binary.Answer {
+	t.Helper()
+	a, err := c.node(i).Post(t.Context(), c.client, form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Status != status || status == http.StatusBadRequest && a.Error != "invalid_grant" {
+		t.Fatalf("node %d answers %d %s %q, want %d", i%len(c.nodes), a.Status, a.Error, a.Description, status)
+	}
+	return a
+}
+
+// TestTC20_OneCodeAtAllNodesHasOneWinner sends one code to all nodes at the same
+// moment. The others are replays, so the winner's pair is dead when all is over,
+// on every node.
+func TestTC20_OneCodeAtAllNodesHasOneWinner(t *testing.T) {
+	t.Parallel()
+	c := open(t, 3)
+	for i := range binary.Scaled(100, 1000) {
+		winner := binary.OneWinner(t, c.lines.Together(t, c.nodes[0].ExchangeForm(c.code(t, i))))
+		c.post(t, i+1, c.nodes[0].RefreshForm(winner.RefreshToken), http.StatusBadRequest)
+	}
+}
+
+// TestTR12_OneRefreshTokenAtAllNodesHasOneSuccessor is about the retry window:
+// everybody gets the same pair, on whatever node.
+func TestTR12_OneRefreshTokenAtAllNodesHasOneSuccessor(t *testing.T) {
+	t.Parallel()
+	c := open(t, 3)
+	for i := range binary.Scaled(100, 1000) {
+		first := c.post(t, i, c.nodes[0].ExchangeForm(c.code(t, i)), http.StatusOK)
+		pair := binary.OnePair(t, c.lines.Together(t, c.nodes[0].RefreshForm(first.RefreshToken)))
+		// One successor is alive; once it is used, the old token is a replay.
+		second := c.post(t, i+1, c.nodes[0].RefreshForm(pair.RefreshToken), http.StatusOK)
+		c.post(t, i+2, c.nodes[0].RefreshForm(first.RefreshToken), http.StatusBadRequest)
+		c.post(t, i, c.nodes[0].RefreshForm(second.RefreshToken), http.StatusBadRequest)
+	}
+}
+
+// TestTR12_OneRefreshTokenAtAllNodesWithoutWindowHasOneWinner is the same with
+// retry_window 0: one rotates, the others are replays and revoke the family.
+func TestTR12_OneRefreshTokenAtAllNodesWithoutWindowHasOneWinner(t *testing.T) {
+	t.Parallel()
+	c := open(t, 3, "--retry-window", "0s")
+	for i := range binary.Scaled(100, 1000) {
+		first := c.post(t, i, c.nodes[0].ExchangeForm(c.code(t, i)), http.StatusOK)
+		winner := binary.OneWinner(t, c.lines.Together(t, c.nodes[0].RefreshForm(first.RefreshToken)))
+		c.post(t, i+1, c.nodes[0].RefreshForm(winner.RefreshToken), http.StatusBadRequest)
+		c.post(t, i+2, c.nodes[0].RefreshForm(first.RefreshToken), http.StatusBadRequest)
+	}
+}
