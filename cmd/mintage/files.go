@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/store/postgres"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
@@ -70,6 +71,18 @@ func warnOfExposure(cfg config.Config, log *slog.Logger) {
 			log.Warn("a file is open to more than its owner", "file", f.path, "mode", fmt.Sprintf("%04o", info.Mode().Perm()),
 				"advice", "chmod "+f.class[:1]+"= "+shellQuote(f.path))
 		}
+	}
+}
+
+// warnOfDatabase logs which hosts of the database's URL somebody else could take
+// the place of.
+func warnOfDatabase(cfg config.Config, log *slog.Logger) {
+	if cfg.Store == config.StoreSQLite {
+		return
+	}
+	if hosts, err := postgres.Unverified(database(cfg)); err == nil && len(hosts) > 0 {
+		log.Warn("connections to the database are not verified", "hosts", hosts,
+			"advice", "add sslmode=verify-full and sslrootcert=FILE to the store's URL")
 	}
 }
 

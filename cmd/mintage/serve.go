@@ -166,6 +166,7 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 		warnOfDemo(cfg, directory, log)
 	}
 	warnOfExposure(cfg, log)
+	warnOfDatabase(cfg, log)
 	for _, d := range cfg.Departures() {
 		log.Warn("departure from the specification", "what", d)
 	}

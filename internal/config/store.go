@@ -29,7 +29,7 @@ func (c *Config) CheckStore() error {
 
 func postgresURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" {
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
 		return nil, errors.New("store: it must be sqlite or a URL like postgres://USER@HOST:5432/DATABASE, with a port for each of several hosts, and %-escapes for special characters")
 	}
 	return u, nil
@@ -47,7 +47,11 @@ func (c Config) StoreName() string {
 	if err != nil {
 		return StoreSQLite
 	}
-	return (&url.URL{Scheme: "postgres", Host: u.Host, Path: u.Path}).String()
+	name := url.URL{Scheme: "postgres", Host: u.Host, Path: u.Path}
+	if host := u.Query().Get("host"); host != "" {
+		name.RawQuery = url.Values{"host": {host}}.Encode()
+	}
+	return name.String()
 }
 
 // refusePassword keeps passwords off the command line, which every user of the

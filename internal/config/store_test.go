@@ -9,6 +9,7 @@ import (
 func TestTheStoreIsSQLiteOrAPostgreSQLURL(t *testing.T) {
 	for _, good := range []string{
 		"sqlite", "postgres://mintage@db.example:5432/mintage", "postgresql://mintage:pass%2Fword@db/mintage",
+		"postgres://mintage@/mintage?host=/run/postgresql",
 		"postgres://mintage@one:5432,two:5432/mintage?sslmode=verify-full&target_session_attrs=read-write",
 	} {
 		if err := (&Config{Store: good}).CheckStore(); err != nil {
@@ -48,6 +49,7 @@ func TestAPasswordInAFlagIsRefused(t *testing.T) {
 func TestTheStoresNameHoldsNoSecret(t *testing.T) {
 	for store, want := range map[string]string{
 		"sqlite": "sqlite", "postgres://u:geheim@one:1,two:2/d?password=geheim&sslkey=geheim": "postgres://one:1,two:2/d", "geheim": "sqlite",
+		"postgres://u:geheim@/d?host=/run/postgresql": "postgres:///d?host=%2Frun%2Fpostgresql",
 	} {
 		if got := (Config{Store: store}).StoreName(); got != want {
 			t.Errorf("%s: %s, want %s", store, got, want)
