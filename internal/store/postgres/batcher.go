@@ -18,6 +18,8 @@ const (
 	// serveTime bounds the work on one batch. Callers leave earlier, by their
 	// contexts; it frees the lane of a server that hangs.
 	serveTime = 5 * time.Second
+	// lateAfter is when a batch takes long.
+	lateAfter = 20 * time.Millisecond
 	// raceTries is how often a batch is outrun before its members go singly.
 	raceTries = 3
 )
@@ -76,6 +78,7 @@ type batcher[K comparable, M member[K]] struct {
 	queue    []M
 	underway map[K]struct{}
 	busy     int // lanes
+	late     int // lanes whose batch takes longer than lateAfter
 	closed   bool
 	ended    chan struct{} // closed when the last lane has ended after close
 }
@@ -122,11 +125,19 @@ func (b *batcher[K, M]) enqueue(m M) error {
 		return store.ErrBusy
 	}
 	b.queue = append(b.queue, m)
-	if b.busy < b.lanes {
+	b.open()
+	return nil
+}
+
+// open starts a lane if nobody serves those who wait. Further lanes join where
+// one batch is not enough, and where the others take long: they may wait for a
+// server that hangs, and others need not. With fewer lanes, batches are larger,
+// and each operation costs less.
+func (b *batcher[K, M]) open() {
+	if len(b.queue) > 0 && b.busy < b.lanes && (b.busy <= b.late || len(b.queue) >= b.limit) {
 		b.busy++
 		go b.lane()
 	}
-	return nil
 }
 
 // close refuses further operations and waits for those that were asked for.
@@ -147,22 +158,44 @@ func (b *batcher[K, M]) close() {
 func (b *batcher[K, M]) lane() {
 	s := session{store: b.store}
 	defer s.release()
-	for {
-		err := s.ensure()
-		// Whoever is about to ask may do so now.
-		runtime.Gosched()
-		batch := b.take()
-		if batch == nil {
-			return
+	for b.turn(&s) {
+	}
+}
+
+// turn serves one batch, or reports that nobody waits.
+func (b *batcher[K, M]) turn(s *session) bool {
+	defer b.watch()()
+	err := s.ensure()
+	// Whoever is about to ask may do so now.
+	runtime.Gosched()
+	batch := b.take()
+	if batch == nil {
+		return false
+	}
+	if err != nil {
+		b.fail(batch, err)
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), serveTime)
+		b.carry(ctx, s, batch)
+		cancel()
+	}
+	b.leave(batch)
+	return true
+}
+
+// watch notes that a lane takes long, if it does until stop is called.
+func (b *batcher[K, M]) watch() (stop func()) {
+	count := func(n int) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.late += n
+		b.open()
+	}
+	timer := time.AfterFunc(lateAfter, func() { count(1) })
+	return func() {
+		if !timer.Stop() {
+			count(-1)
 		}
-		if err != nil {
-			b.fail(batch, err)
-		} else {
-			ctx, cancel := context.WithTimeout(context.Background(), serveTime)
-			b.carry(ctx, &s, batch)
-			cancel()
-		}
-		b.leave(batch)
 	}
 }
 
@@ -280,9 +313,9 @@ type session struct {
 	conn  *pgxpool.Conn
 }
 
-// ensure gets a connection if there is none that works.
+// ensure gets a connection if there is none that may be used.
 func (s *session) ensure() error {
-	if s.conn != nil && s.conn.Conn().IsClosed() {
+	if s.conn != nil && (s.conn.Conn().IsClosed() || !s.store.hosts.current(s.conn.Conn().PgConn())) {
 		s.release()
 	}
 	if s.conn != nil {
@@ -295,9 +328,9 @@ func (s *session) ensure() error {
 	return err
 }
 
-// renew gives up every connection of the pool that nobody uses, and this one.
+// renew gives up every connection of the pool, and this one at once.
 func (s *session) renew() {
-	s.store.pool.Reset()
+	s.store.abandon()
 	s.release()
 }
 
@@ -313,6 +346,7 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := s.pool.Acquire(ctx)
 	switch {
 	case err == nil:
+		forgetWarning(conn.Conn().PgConn())
 		return conn, nil
 	case s.closed.Load():
 		return nil, errClosed

@@ -77,6 +77,7 @@ func settings(d Database) (*pgxpool.Config, error) {
 // be promoted, if its clients were not answered: once a later write is confirmed,
 // all of it is. Whoever fails here is passed over for the next host of the URL.
 func confirmPrimary(ctx context.Context, conn *pgconn.PgConn) error {
+	forgetWarning(conn)
 	for races := 0; ; races++ {
 		_, err := conn.Exec(ctx, touchSQL).ReadAll()
 		var server *pgconn.PgError

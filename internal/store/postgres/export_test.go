@@ -3,6 +3,7 @@ package postgres
 const (
 	QueueLength  = queueLength
 	UpdateLength = updateLength
+	Connections  = connections
 
 	SelectGrantsSQL = selectGrantsSQL
 	InsertGrantsSQL = insertGrantsSQL
@@ -82,3 +83,7 @@ func (s *Store) Closing() bool {
 	defer s.updates.mu.Unlock()
 	return s.updates.closed
 }
+
+// Singly lets each update go by itself, at most so many at once. Call it before
+// anything else.
+func (s *Store) Singly(lanes int) { s.updates.limit, s.updates.lanes = 1, lanes }

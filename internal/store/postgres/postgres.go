@@ -32,7 +32,8 @@ const (
 
 // Store is a store.Store on one database.
 type Store struct {
-	pool *pgxpool.Pool
+	pool  *pgxpool.Pool
+	hosts *hosts
 	// turn is for changes of the directory: they wait for one another in any
 	// case, and here they do so without holding connections.
 	turn    chan struct{}
@@ -82,11 +83,13 @@ func open(ctx context.Context, d Database, prepare func(context.Context, *pgxpoo
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	known := &hosts{}
+	known.watch(c)
 	pool, err := pgxpool.NewWithConfig(ctx, c)
 	if err != nil {
 		return nil, explain(err)
 	}
-	s := &Store{pool: pool, turn: make(chan struct{}, 1)}
+	s := &Store{pool: pool, hosts: known, turn: make(chan struct{}, 1)}
 	s.updates = newBatcher(s, updateLength, updateLanes, false, serveUpdates)
 	s.creations = newBatcher(s, creationLength, creationLanes, false, serveCreations)
 	s.grantReads = newBatcher(s, readLength, readLanes, true, serveGrantReads)

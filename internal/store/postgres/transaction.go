@@ -39,7 +39,7 @@ func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx
 			races++
 			continue
 		case v == unsent && !fresh && ctx.Err() == nil && !s.closed.Load():
-			s.pool.Reset()
+			s.abandon()
 			fresh = true
 			continue
 		case v == outrun || v == unsent:
@@ -59,7 +59,13 @@ func (s *Store) once(ctx context.Context, f func(ctx context.Context, tx pgx.Tx)
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer func() {
+		// Who gives up says nothing about the server.
+		if conn.Conn().IsClosed() && !errors.Is(ctx.Err(), context.Canceled) {
+			s.abandon()
+		}
+		conn.Release()
+	}()
 	tx, err := conn.Begin(ctx)
 	if err == nil {
 		err = f(ctx, tx)
@@ -100,7 +106,7 @@ func (s *Store) reading(ctx context.Context, f func() error) error {
 			pause(ctx, races)
 			races++
 		case v == unknown && !fresh && !errors.Is(err, store.ErrNotFound):
-			s.pool.Reset()
+			s.abandon()
 			fresh = true
 		default:
 			return err

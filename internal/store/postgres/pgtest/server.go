@@ -3,9 +3,10 @@
 package pgtest
 
 import (
-	"crypto/rand"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -27,21 +28,35 @@ const patience = 60 * time.Second
 
 // A Server is a running PostgreSQL.
 type Server struct {
-	dir     string
-	port    int
-	account *syscall.Credential // nil: our own
-	args    []string
-	process *exec.Cmd
-	ended   chan error
+	dir      string
+	port     int
+	account  *syscall.Credential // nil: our own
+	settings []string
+	args     []string
+	process  *exec.Cmd
+	ended    chan error
+	killed   bool
 }
 
 // Start makes a new cluster and starts a server on it, with further settings
 // such as "max_connections=20". Stop ends it and removes everything.
-func Start(settings ...string) (_ *Server, err error) {
+func Start(settings ...string) (*Server, error) {
+	return start(settings, func(s *Server) error {
+		// Without its own syncing: no power cut comes before the server runs.
+		out, err := s.command("initdb", "-D", s.data(), "-U", "mintage", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("initdb: %w\n%s", err, out)
+		}
+		return nil
+	})
+}
+
+// start has the data directory filled, and starts a server on it.
+func start(settings []string, fill func(*Server) error) (_ *Server, err error) {
 	if _, err := os.Stat(programs + "initdb"); err != nil {
 		return nil, fmt.Errorf("PostgreSQL 15 is needed, and %sinitdb is not there: run scripts/tools, or apt-get install postgresql-15", programs)
 	}
-	s := &Server{}
+	s := &Server{settings: settings}
 	if s.account, err = unprivileged(); err != nil {
 		return nil, err
 	}
@@ -59,21 +74,22 @@ func Start(settings ...string) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	data := filepath.Join(s.dir, "data")
-	// Without its own syncing: no power cut comes before the server runs.
-	if out, err := s.command("initdb", "-D", data, "-U", "mintage", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	if err := fill(s); err != nil {
+		return nil, err
 	}
 	if s.port, err = freePort(); err != nil {
 		return nil, err
 	}
-	s.args = []string{"-D", data, "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + s.dir,
-		"-c", "max_connections=300", "-c", "log_min_messages=warning"}
+	// Whatever a killed server leaves is in its directory.
+	s.args = []string{"-D", s.data(), "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + s.dir,
+		"-c", "max_connections=300", "-c", "log_min_messages=warning", "-c", "dynamic_shared_memory_type=mmap"}
 	for _, setting := range settings {
 		s.args = append(s.args, "-c", setting)
 	}
 	return s, s.launch()
 }
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // launch starts the server and waits until it answers.
 func (s *Server) launch() error {
@@ -89,7 +105,7 @@ func (s *Server) launch() error {
 	if err := s.process.Start(); err != nil {
 		return err
 	}
-	s.ended = make(chan error, 1)
+	s.ended, s.killed = make(chan error, 1), false
 	go func() { s.ended <- s.process.Wait() }()
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if s.command("pg_isready", "-q", "-h", s.dir, "-p", strconv.Itoa(s.port)).Run() == nil {
@@ -106,8 +122,11 @@ func (s *Server) launch() error {
 	}
 }
 
-// Stop ends the server and removes its directory.
+// Stop ends the server, if it runs, and removes its directory.
 func (s *Server) Stop() error {
+	if s.killed {
+		return errors.Join(s.removeMemory(), os.RemoveAll(s.dir))
+	}
 	if err := s.process.Process.Signal(syscall.SIGINT); err != nil {
 		return err
 	}
@@ -118,19 +137,6 @@ func (s *Server) Stop() error {
 		return errors.Join(errors.New("the server does not stop"), s.process.Process.Kill())
 	}
 }
-
-// Kill ends the server as a crash would. Restart starts it again.
-func (s *Server) Kill() error {
-	// At once and without a checkpoint, but its children with it.
-	if err := s.process.Process.Signal(syscall.SIGQUIT); err != nil {
-		return err
-	}
-	<-s.ended
-	return nil
-}
-
-// Restart starts a server again that was killed, on the same port.
-func (s *Server) Restart() error { return s.launch() }
 
 // Log is what the server has reported.
 func (s *Server) Log() string {
@@ -165,16 +171,24 @@ func (s *Server) Schema(t testing.TB, parameters ...string) (name, url string) {
 	return name, s.URL("postgres", append(parameters, "search_path="+name)...)
 }
 
-func freshName() string { return "test_" + strings.ToLower(rand.Text()) }
+func freshName() string { return "test_" + strings.ToLower(cryptorand.Text()) }
 
 // Run has psql run statements in a database and returns what it prints.
 func (s *Server) Run(t testing.TB, database, text string) string {
 	t.Helper()
+	out, err := s.query(database, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (s *Server) query(database, text string) (string, error) {
 	out, err := s.command("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", s.dir, "-p", strconv.Itoa(s.port), "-U", "mintage", "-d", database, "-c", text).CombinedOutput()
 	if err != nil {
-		t.Fatalf("psql: %v\n%s", err, out)
+		return "", fmt.Errorf("psql: %w\n%s", err, out)
 	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(string(out)), nil
 }
 
 // command is a program of the server, run under its account.
@@ -206,11 +220,14 @@ func unprivileged() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
+// freePort finds a port below those that the system hands out by itself: a
+// server that is started again finds its port free.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	for range 100 {
+		port := 15_000 + rand.IntN(15_000)
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, errors.New("no free port between 15000 and 30000")
 }

@@ -1,0 +1,182 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/postgres"
+	"github.com/mintage/mintage/internal/store/postgres/pgtest"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// silent is a host that accepts connections and never answers, as one whose
+// machine hangs; asked counts them.
+func silent(t *testing.T) (address string, asked *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	asked = &atomic.Int64{}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			t.Cleanup(func() { conn.Close() })
+		}
+	}()
+	return l.Addr().String(), asked
+}
+
+// A pair is two lines to the server, as if it were two: hosts of one URL.
+func pair(t *testing.T) (first, second *pgtest.Proxy, hosts string) {
+	t.Helper()
+	for _, p := range []**pgtest.Proxy{&first, &second} {
+		var err error
+		if *p, err = pgtest.StartProxy(server.Address()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { (*p).Close() })
+	}
+	return first, second, first.Address() + "," + second.Address()
+}
+
+func TestConnectionsBeginWithTheHostThatServedLast(t *testing.T) {
+	t.Parallel()
+	dead, asked := silent(t)
+	first, second, hosts := pair(t)
+	_, url := server.Schema(t, "connect_timeout=1", "target_session_attrs=read-write")
+	st := open(t, strings.Replace(url, server.Address(), dead+","+hosts, 1))
+	if asked.Load() == 0 {
+		t.Error("the first host of the URL was not asked first")
+	}
+	g := newGrant(1)
+	create(t, st, g)
+	known := asked.Load()
+	replace := func() {
+		t.Helper()
+		g = rotated(g, g.Attempt+1)
+		if err := storetest.Replace(t.Context(), st, g); err != nil {
+			t.Errorf("an operation that needs a new connection: %v", err)
+		}
+		holds(t, st, g)
+	}
+	for range 3 {
+		first.Sever()
+		replace()
+	}
+	if n := asked.Load(); n != known {
+		t.Errorf("the host that does not answer was asked %d times more", n-known)
+	}
+	// The one that served last serves no more: all others are asked, in order.
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	replace()
+	if n := asked.Load(); n == known {
+		t.Error("the first host of the URL was not asked again")
+	}
+	known = asked.Load()
+	second.Sever()
+	replace()
+	if n := asked.Load(); n != known {
+		t.Errorf("the host that does not answer was asked %d times more", n-known)
+	}
+}
+
+// occupied has a store make all the connections that it may, each for an
+// operation that waits until release is called.
+func occupied(t *testing.T, st *postgres.Store, database string) (release func()) {
+	t.Helper()
+	server.Run(t, database, `CREATE TABLE enough (row BIGINT)`)
+	locked := make(chan struct{})
+	go func() {
+		defer close(locked)
+		server.Run(t, database, `DO $$ BEGIN
+			LOCK TABLE secret_uses;
+			WHILE NOT EXISTS (SELECT FROM enough) LOOP PERFORM pg_sleep(0.02); END LOOP;
+		END $$`)
+	}()
+	soon(t, "the lock", func() bool {
+		return server.Run(t, database, `SELECT count(*) FROM pg_locks WHERE relation = 'secret_uses'::regclass AND mode = 'AccessExclusiveLock' AND granted`) == "1"
+	})
+	var working sync.WaitGroup
+	for range postgres.Connections {
+		working.Go(func() {
+			if err := st.NoteSecretUses(t.Context(), map[string]grant.Instant{"secret": base}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	soon(t, "operations that wait", func() bool {
+		return server.Run(t, database, `SELECT count(*)`+others+`wait_event_type = 'Lock'`) == fmt.Sprint(postgres.Connections)
+	})
+	return func() {
+		server.Run(t, database, `INSERT INTO enough VALUES (1)`)
+		<-locked
+		working.Wait()
+	}
+}
+
+// Its standby may have taken its place, and what can be read there is out of
+// date: that the nodes have met elsewhere must be news for all connections.
+func TestConnectionsToAnotherHostThanTheLatestAreNotUsed(t *testing.T) {
+	t.Parallel()
+	first, _, hosts := pair(t)
+	database := server.Database(t)
+	st := open(t, strings.Replace(server.URL(database, "connect_timeout=1"), server.Address(), hosts, 1))
+	create(t, st, newGrant(1))
+	first.Target("127.0.0.1:1") // connections stand, and no more can be made
+	occupied(t, st, database)()
+	first.Cut()
+	defer first.Heal() // or else the store would wait for its end
+	var reading sync.WaitGroup
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for range postgres.Connections {
+		reading.Go(func() {
+			if _, err := st.Changes(ctx, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	reading.Wait()
+	if d := time.Since(began); d > 900*time.Millisecond {
+		t.Errorf("it took %v: somebody has asked the first host", d)
+	}
+}
+
+func TestAServerThatHangsCostsOneAttempt(t *testing.T) {
+	t.Parallel()
+	first, _, hosts := pair(t)
+	database := server.Database(t)
+	st := open(t, strings.Replace(server.URL(database, "connect_timeout=1"), server.Address(), hosts, 1))
+	occupied(t, st, database)()
+	first.Cut()
+	defer first.Heal() // or else the store would wait for its end
+	self := store.Node{Name: "a", Since: base, Clock: base + 1}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := st.Meet(ctx, self); err == nil {
+		t.Error("a write was confirmed over a line that is cut")
+	}
+	// However many connections there were, none of them is tried.
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := st.Meet(ctx, self); err != nil {
+		t.Errorf("the next attempt: %v", err)
+	}
+}

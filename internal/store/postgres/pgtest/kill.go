@@ -1,0 +1,151 @@
+package pgtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Kill ends the server as the loss of its machine would: all of its processes
+// in one moment, without a word to a standby or to the disk. Restart starts it
+// again.
+func (s *Server) Kill() error {
+	if s.killed {
+		return nil
+	}
+	// Held first: if one of them saw another die, it would end by itself, and
+	// in an orderly way.
+	list, err := s.hold()
+	if err != nil {
+		return err
+	}
+	// Children first: they are known by their parent.
+	for _, pid := range append(list[1:], list[0]) {
+		if e := syscall.Kill(pid, syscall.SIGKILL); e != nil {
+			err = errors.Join(err, fmt.Errorf("kill process %d: %w", pid, e))
+		}
+	}
+	<-s.ended
+	s.killed = true
+	for end := time.Now().Add(patience); len(living(list)) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("processes %v survive SIGKILL", living(list))
+		}
+	}
+	return err
+}
+
+// Restart starts a server again that was killed, on the same port.
+func (s *Server) Restart() error { return s.launch() }
+
+// Freeze stops all processes of the server where they are: its connections
+// stand, and nothing moves. Thaw lets them go on.
+func (s *Server) Freeze() error {
+	_, err := s.hold()
+	return err
+}
+
+// Thaw ends Freeze.
+func (s *Server) Thaw() error {
+	list, err := s.processes()
+	for _, pid := range list {
+		err = errors.Join(err, syscall.Kill(pid, syscall.SIGCONT))
+	}
+	return err
+}
+
+// hold stops all processes of the server and returns them.
+func (s *Server) hold() ([]int, error) {
+	// The parent first: it makes no more children then.
+	if err := s.process.Process.Signal(syscall.SIGSTOP); err != nil {
+		return nil, err
+	}
+	list, err := s.processes()
+	if err != nil {
+		return nil, err
+	}
+	for _, pid := range list {
+		// One may be gone: its parent, which is stopped, keeps its number taken.
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return nil, fmt.Errorf("stop process %d: %w", pid, err)
+		}
+	}
+	return list, nil
+}
+
+// processes lists the server's, beginning with the parent of all others. Each
+// child is the head of a process group of its own.
+func (s *Server) processes() ([]int, error) {
+	list := []int{s.process.Process.Pid}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range stats {
+		state, parent := readStat(name)
+		if parent != list[0] || state == 'Z' {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, pid)
+	}
+	return list, nil
+}
+
+// living are those of some processes that have not ended. One that has may be
+// waited for by nobody.
+func living(pids []int) (list []int) {
+	for _, pid := range pids {
+		if state, _ := readStat(fmt.Sprintf("/proc/%d/stat", pid)); state != 0 && state != 'Z' {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+// readStat reads a process's state and its parent; 0 if it is gone.
+func readStat(name string) (state byte, parent int) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return 0, 0
+	}
+	// "pid (name) state parent ...", and the name may hold anything.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	parent, err = strconv.Atoi(fields[1])
+	if err != nil {
+		return 0, 0
+	}
+	return fields[0][0], parent
+}
+
+// removeMemory removes the piece of System V shared memory by which a killed
+// server would find out that one of its processes lives. Its number is at the
+// end of a line of the lock file.
+func (s *Server) removeMemory() error {
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(text), "\n")
+	if len(lines) < 7 {
+		return fmt.Errorf("%d lines in postmaster.pid", len(lines))
+	}
+	var key, id uintptr
+	if _, err := fmt.Sscan(lines[6], &key, &id); err != nil {
+		return fmt.Errorf("postmaster.pid: %w", err)
+	}
+	const remove = 0 // IPC_RMID
+	if _, _, e := syscall.Syscall(syscall.SYS_SHMCTL, id, remove, 0); e != 0 {
+		return fmt.Errorf("remove shared memory %d: %w", id, e)
+	}
+	return nil
+}
