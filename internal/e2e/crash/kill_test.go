@@ -1,5 +1,7 @@
 //go:build e2e
 
+// Package crash kills the built server under load, and sends it many requests
+// at one moment.
 package crash
 
 import (
@@ -17,6 +19,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/mintage/mintage/internal/e2e/binary"
+	"github.com/mintage/mintage/internal/e2e/history"
 )
 
 const clients = 16
@@ -24,15 +27,15 @@ const clients = 16
 // TestOP01_KilledServerKeepsItsWord kills the server at random moments of a
 // mixed load: after each restart, what clients were told is still true.
 func TestOP01_KilledServerKeepsItsWord(t *testing.T) {
-	killLoop(t, binary.Scaled(5, 50), habit{twiceCode: 4, twiceRefresh: 15, replay: 3, generations: 12})
+	killLoop(t, binary.Scaled(5, 50), history.Habit{TwiceCode: 4, TwiceRefresh: 15, Replay: 3, Generations: 12})
 }
 
 // TestTC22_KilledRedemptionSpendsItsCodeOrDoesNothing does nothing but redeem
 // codes. One whose answer was lost is redeemed by the next request or has been
 // spent; there is no token without a spent code.
 func TestTC22_KilledRedemptionSpendsItsCodeOrDoesNothing(t *testing.T) {
-	l := killLoop(t, binary.Scaled(3, 25), habit{generations: 1})
-	if l.lostCodes.Load() == 0 {
+	l := killLoop(t, binary.Scaled(3, 25), history.Habit{Generations: 1})
+	if l.LostCodes.Load() == 0 {
 		t.Error("no redemption lost its answer: nothing was tested")
 	}
 }
@@ -41,12 +44,12 @@ func TestTC22_KilledRedemptionSpendsItsCodeOrDoesNothing(t *testing.T) {
 // a kill either the old token is the newest one or its successor exists, and
 // the client that repeats its request cannot tell.
 func TestTR25_KilledRotationIsWholeOrDidNotHappen(t *testing.T) {
-	l := killLoop(t, binary.Scaled(3, 25), habit{twiceRefresh: 20, generations: 1 << 20})
-	if l.lostRefreshes.Load() == 0 {
+	l := killLoop(t, binary.Scaled(3, 25), history.Habit{TwiceRefresh: 20, Generations: 1 << 20})
+	if l.LostRefreshes.Load() == 0 {
 		t.Error("no refresh lost its answer: nothing was tested")
 	}
-	for _, c := range l.finished {
-		if len(c.tokens) < 3 && !c.ended {
+	for _, c := range l.Finished() {
+		if c.Generations() < 3 && !c.Ended() {
 			t.Error("a chain of refreshes stood still")
 		}
 	}
@@ -80,21 +83,22 @@ func killAtStart(t *testing.T, dir string, after time.Duration) {
 
 // killLoop runs clients against a server that is killed again and again, and
 // checks everything that they saw.
-func killLoop(t *testing.T, kills int, h habit) *load {
+func killLoop(t *testing.T, kills int, h history.Habit) *history.Load {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
 	// The longest window there is: a repeat after a restart is inside it.
 	s := binary.Start(t, dir, "--retry-window", "4m", "--code-lifetime", "10m")
-	l := newLoad(t, s, h)
+	l := history.NewLoad(t, h, s)
+	l.Killed = true
 
 	// Inside t.Context, so that a failed test does not leave them at work.
 	ctx, stop := context.WithCancel(t.Context())
 	var working sync.WaitGroup
 	for i := range clients {
 		working.Go(func() {
-			l.work(ctx, &http.Client{Transport: s.Transport(t, "")}, rand.New(rand.NewPCG(seed, uint64(i)+1)))
+			l.Work(ctx, &http.Client{Transport: s.Transport(t, "")}, rand.New(rand.NewPCG(seed, uint64(i)+1)))
 		})
 	}
 	defer working.Wait()
@@ -105,10 +109,9 @@ func killLoop(t *testing.T, kills int, h habit) *load {
 	for range kills {
 		time.Sleep(time.Duration(150+rng.IntN(500)) * time.Millisecond)
 		s.Kill()
-		l.mu.Lock()
-		recent := l.finished[max(verified, len(l.finished)-60):]
-		verified = len(l.finished)
-		l.mu.Unlock()
+		finished := l.Finished()
+		recent := finished[max(verified, len(finished)-60):]
+		verified = len(finished)
 		checkIntegrity(t, dir)
 		if rng.IntN(3) == 0 { // also while it recovers
 			killAtStart(t, dir, time.Duration(rng.IntN(80))*time.Millisecond)
@@ -116,18 +119,14 @@ func killLoop(t *testing.T, kills int, h habit) *load {
 		}
 		restart(t, s)
 		// Beside the load: what was answered last before the kill.
-		for _, c := range recent {
-			l.verify(verifier, c)
-		}
+		l.Verify(verifier, recent)
 	}
 	stop()
 	working.Wait()
 
 	s.Kill()
 	restart(t, s)
-	for _, c := range l.finished {
-		l.verify(verifier, c)
-	}
+	l.Verify(verifier, l.Finished())
 	if err := s.Stop(); err != nil {
 		t.Errorf("the last stop: %v", err)
 	}
@@ -137,8 +136,8 @@ func killLoop(t *testing.T, kills int, h habit) *load {
 			t.Errorf("the log has %s", word)
 		}
 	}
-	l.judge()
-	if l.lostCodes.Load()+l.lostRefreshes.Load() == 0 {
+	l.Judge()
+	if l.LostCodes.Load()+l.LostRefreshes.Load() == 0 {
 		t.Error("no answer was lost: the kills met no request")
 	}
 	return l

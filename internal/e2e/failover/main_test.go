@@ -1,0 +1,25 @@
+//go:build e2e
+
+package failover
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// All at once: these tests wait more than they work. In the long form, one
+	// by one: it measures.
+	at := "4"
+	if binary.Soak() {
+		at = "1"
+	}
+	if err := flag.Set("test.parallel", at); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,156 @@
+//go:build e2e
+
+package failover
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// ignored checks that the old primary, which is back and takes itself for the
+// primary, is believed by nobody, also where no other server answers, if alone
+// is set.
+func (w *world) ignored(alone bool) {
+	w.Helper()
+	before := w.content()
+	// The new one refuses connections for a moment, and they come here.
+	w.new().line.Target("127.0.0.1:1")
+	w.new().line.Sever()
+	w.load.Mark()
+	for end := time.Now().Add(patience); w.old().server.Run(w, "mintage", `SELECT count(*) > 0 FROM pg_stat_activity
+		WHERE wait_event = 'SyncRep' AND backend_type = 'client backend'`) != "t"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.Fatal("no node has tried the old primary: nothing was tested")
+		}
+	}
+	time.Sleep(500 * time.Millisecond)
+	w.unserved()
+	w.new().line.Target(w.new().server.Address())
+	w.load.Mark()
+	w.recovered("beside the old primary", 15*time.Second)
+	if alone {
+		w.refused()
+	}
+	if after := w.content(); after != before {
+		w.Errorf("the old primary has accepted something: %q, before %q", after, before)
+	}
+}
+
+// content is what the old primary shows of its grants.
+func (w *world) content() string {
+	return w.old().server.Run(w, "mintage", `SELECT count(*), sum(version), sum(generation), sum(state) FROM grants`)
+}
+
+// refused cuts the new primary off, so that the old one alone can be reached,
+// and presents what is good: nobody gets an answer about it.
+func (w *world) refused() {
+	w.Helper()
+	const length = 8 * time.Second // five seconds after the last news, nodes stop altogether
+	type good struct {
+		token, access string
+		codes         []string
+	}
+	kept := make([]good, len(w.nodes))
+	for i, n := range w.nodes {
+		// Told to nobody else, and not yet seen by any node.
+		for range 40 {
+			code, err := n.FastCode(w.Context(), "zombie")
+			w.must(err)
+			kept[i].codes = append(kept[i].codes, code)
+		}
+		a, err := n.Post(w.Context(), w.client, n.ExchangeForm(kept[i].codes[0]))
+		if err != nil || a.Status != http.StatusOK {
+			w.Fatalf("a code: %d, %v", a.Status, err)
+		}
+		kept[i].token, kept[i].access, kept[i].codes = a.RefreshToken, a.AccessToken, kept[i].codes[1:]
+	}
+	w.new().line.Cut()
+	w.load.Mark()
+	var asking sync.WaitGroup
+	began := time.Now()
+	for i, n := range w.nodes {
+		asking.Go(func() {
+			for k := 0; time.Since(began) < length && k < len(kept[i].codes); k++ {
+				asking.Go(func() { w.unavailable(n.TokenEndpoint, n.ExchangeForm(kept[i].codes[k])) })
+				asking.Go(func() { w.unavailable(n.TokenEndpoint, n.RefreshForm(kept[i].token)) })
+				for _, token := range []string{kept[i].access, kept[i].token} {
+					asking.Go(func() { w.unavailable(endpoint(n, "introspect"), about(n, token)) })
+				}
+				time.Sleep(250 * time.Millisecond)
+			}
+		})
+	}
+	asking.Wait()
+	w.unserved()
+	w.new().line.Heal()
+	w.load.Mark()
+	w.recovered("in reach again", 15*time.Second)
+	for i, n := range w.nodes {
+		a, err := n.Post(w.Context(), w.client, n.RefreshForm(kept[i].token))
+		if err != nil || a.Status != http.StatusOK {
+			w.Errorf("a token that was refused for want of a database: %d %s, %v", a.Status, a.Error, err)
+		}
+	}
+}
+
+// endpoint is another one than the token endpoint of a node.
+func endpoint(n *binary.Server, name string) string {
+	return strings.Replace(n.TokenEndpoint, "access_token", name, 1)
+}
+
+// about is a form that asks about a token, or revokes it.
+func about(n *binary.Server, token string) url.Values {
+	return url.Values{"token": {token}, "client_id": {n.ClientID}, "client_secret": {n.ClientSecret}}
+}
+
+// An outcome is what a node says to a form.
+type outcome struct {
+	status     int
+	retryAfter string
+	Active     bool   `json:"active"`
+	Error      string `json:"error"`
+}
+
+func (w *world) send(address string, form url.Values) (o outcome, err error) {
+	req, err := http.NewRequestWithContext(context.WithoutCancel(w.Context()), http.MethodPost, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		return o, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return o, err
+	}
+	defer resp.Body.Close()
+	o.status, o.retryAfter = resp.StatusCode, resp.Header.Get("Retry-After")
+	if err := json.NewDecoder(resp.Body).Decode(&o); err != nil && err != io.EOF { // a revocation has no body
+		return o, err
+	}
+	return o, nil
+}
+
+// unavailable sends a form that is to be answered 503, within the time of a
+// request.
+func (w *world) unavailable(address string, form url.Values) {
+	began := time.Now()
+	o, err := w.send(address, form)
+	if err != nil {
+		w.Errorf("where the old primary alone is in reach: %v", err)
+		return
+	}
+	if o.status != http.StatusServiceUnavailable || o.retryAfter == "" || o.Active {
+		w.Errorf("where the old primary alone is in reach, %s answers %+v, want 503", address, o)
+	}
+	// A request may take five seconds.
+	if d := time.Since(began); d > 7*time.Second {
+		w.Errorf("where the old primary alone is in reach, an answer took %v", d)
+	}
+}

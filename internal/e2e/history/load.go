@@ -1,0 +1,304 @@
+package history
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// A Habit is what the clients of a load do, in chances out of a hundred.
+type Habit struct {
+	TwiceCode    int // redeem a code with two requests at once
+	TwiceRefresh int // refresh with two requests at once
+	Replay       int // end the chain by presenting something spent
+	Generations  int // how long a chain gets
+	// Pause is how long a client rests between two requests, on average.
+	Pause time.Duration
+}
+
+// A Load is many clients at work, and everything that they saw.
+type Load struct {
+	Habit Habit
+	// Killed says that nodes are killed. Then a broken connection tells that
+	// its request is over; from a node that lives, it tells nothing.
+	Killed bool
+	// Patience is for how long a client repeats a request, also while nobody
+	// serves.
+	Patience time.Duration
+	// Fault is told of every broken promise.
+	Fault func(format string, args ...any)
+
+	t     *testing.T
+	nodes []binary.Server // where they answer; the programs themselves change
+	start time.Time
+
+	LostCodes, LostRefreshes atomic.Int64 // requests that were sent and not answered
+
+	// stuck tells that a request got no answer at all; then nobody waits.
+	stuck atomic.Bool
+
+	mu       sync.Mutex
+	finished []*Chain
+	mark     int64 // when the present period began
+	period   []Answers
+}
+
+// A Chain is one grant as its client knows it. One goroutine drives it; it may
+// send two requests at once.
+type Chain struct {
+	code   string
+	tokens []string // refresh tokens by generation; the first is of generation 1
+	ended  bool     // a refusal is what the client must expect
+	unsure bool     // whether it has ended depends on a request without answer
+
+	mu      sync.Mutex
+	history []porcupine.Operation
+}
+
+func (c *Chain) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return describe(c.history)
+}
+
+// Generations is how many refresh tokens the client has been given.
+func (c *Chain) Generations() int { return len(c.tokens) }
+
+// Ended reports whether the client expects a refusal.
+func (c *Chain) Ended() bool { return c.ended }
+
+// NewLoad prepares clients of nodes that run.
+func NewLoad(t *testing.T, h Habit, nodes ...*binary.Server) *Load {
+	l := &Load{Habit: h, Patience: 20 * time.Second, Fault: t.Errorf, t: t, start: time.Now(), period: make([]Answers, len(nodes))}
+	for _, n := range nodes {
+		l.nodes = append(l.nodes, binary.Server{Dev: n.Dev, Dir: n.Dir})
+	}
+	return l
+}
+
+func (l *Load) now() int64 { return int64(time.Since(l.start)) }
+
+// send presents something to a node once and records what came of it.
+func (l *Load) send(client *http.Client, node int, c *Chain, in request, form url.Values) (binary.Answer, verdict) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	op := porcupine.Operation{Input: in, Call: l.now()}
+	a, err := l.nodes[node].Post(ctx, client, form)
+	op.Return = l.now()
+	l.note(node, op.Call, a)
+	out := reply{verdict: lost}
+	var network *net.OpError
+	switch {
+	case errors.As(err, &network) && network.Op == "dial":
+		return a, lost // nobody serves at the moment: nothing was sent
+	case err != nil:
+		// The kernel closes a killed process's connections after its last
+		// instruction: what took effect has done so by now.
+		if in.code {
+			l.LostCodes.Add(1)
+		} else {
+			l.LostRefreshes.Add(1)
+		}
+		if ctx.Err() != nil || !l.Killed {
+			op.Return = never
+		}
+	case a.Status == http.StatusOK:
+		sum := sha256.Sum256([]byte(a.RefreshToken + " " + a.AccessToken))
+		out = reply{issued, hex.EncodeToString(sum[:])}
+	case a.Status == http.StatusBadRequest && a.Error == "invalid_grant":
+		out.verdict = refused
+	case a.Status == http.StatusServiceUnavailable:
+		op.Return = never
+		if seconds, err := strconv.Atoi(a.RetryAfter); err != nil || seconds < 1 {
+			l.Fault("answer 503 with Retry-After %q", a.RetryAfter)
+		}
+	default:
+		l.Fault("answer %d %s %q to a good request", a.Status, a.Error, a.Description)
+	}
+	op.Output = out
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.history = append(c.history, op)
+	return a, out.verdict
+}
+
+// ask presents something, once or twice at once, again and again until it is
+// answered. It reports the pair, or that it was refused.
+func (l *Load) ask(client *http.Client, c *Chain, in request, form url.Values, twice bool) (pair binary.Answer, ok bool) {
+	for began := time.Now(); time.Since(began) < l.Patience && !l.stuck.Load(); {
+		// Each time another node, and two at once.
+		node := rand.IntN(len(l.nodes))
+		var other binary.Answer
+		second := lost
+		var both sync.WaitGroup
+		if twice {
+			both.Go(func() { other, second = l.send(client, (node+1)%len(l.nodes), c, in, form) })
+		}
+		a, first := l.send(client, node, c, in, form)
+		both.Wait()
+		switch {
+		case first == issued:
+			return a, true
+		case second == issued:
+			return other, true
+		case first == refused || second == refused:
+			return a, false
+		}
+		pause := 3 * time.Millisecond
+		if a.Status == http.StatusServiceUnavailable {
+			// Sooner than Retry-After asks for, but not in a storm.
+			pause = 50*time.Millisecond + rand.N(150*time.Millisecond)
+		}
+		time.Sleep(pause)
+	}
+	if !l.stuck.Swap(true) {
+		l.Fault("no answer about the grant for %s:\n%s", l.Patience, c)
+	}
+	return pair, false
+}
+
+func (l *Load) refresh(client *http.Client, c *Chain, generation int, twice bool) (binary.Answer, bool) {
+	return l.ask(client, c, request{generation: generation}, l.nodes[0].RefreshForm(c.tokens[generation-1]), twice)
+}
+
+func (l *Load) redeem(client *http.Client, c *Chain, twice bool) (binary.Answer, bool) {
+	return l.ask(client, c, request{code: true}, l.nodes[0].ExchangeForm(c.code), twice)
+}
+
+// Work runs chain after chain until ctx ends; the present one is then left as
+// it is.
+func (l *Load) Work(ctx context.Context, client *http.Client, rng *rand.Rand) {
+	chance := func(percent int) bool { return rng.IntN(100) < percent }
+	for ctx.Err() == nil && !l.stuck.Load() {
+		code, err := l.nodes[rng.IntN(len(l.nodes))].FastCode(ctx, "load")
+		if err != nil { // nobody serves at the moment
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		c := &Chain{code: code}
+		l.run(ctx, client, c, chance)
+		l.mu.Lock()
+		l.finished = append(l.finished, c)
+		l.mu.Unlock()
+	}
+}
+
+func (l *Load) run(ctx context.Context, client *http.Client, c *Chain, chance func(int) bool) {
+	twice := chance(l.Habit.TwiceCode)
+	a, ok := l.redeem(client, c, twice)
+	if !ok || twice {
+		// Two requests with one code end its grant; so does one that is
+		// repeated because its answer was lost. Then the user logs in again.
+		c.ended = true
+		c.unsure = slices.ContainsFunc(c.history, func(op porcupine.Operation) bool { return op.Output.(reply).verdict == lost })
+	}
+	if !ok {
+		return
+	}
+	c.tokens = append(c.tokens, a.RefreshToken)
+	for !c.ended && ctx.Err() == nil && len(c.tokens) < l.Habit.Generations {
+		l.rest()
+		newest := len(c.tokens)
+		if chance(l.Habit.Replay) {
+			c.ended = true
+			if newest >= 3 && chance(50) {
+				l.refresh(client, c, newest-2, false)
+			} else {
+				l.redeem(client, c, false)
+			}
+			break
+		}
+		a, ok := l.refresh(client, c, newest, chance(l.Habit.TwiceRefresh))
+		if !ok {
+			return // the history will say whether this was right
+		}
+		c.tokens = append(c.tokens, a.RefreshToken)
+	}
+}
+
+func (l *Load) rest() {
+	if l.Habit.Pause > 0 {
+		time.Sleep(rand.N(2 * l.Habit.Pause))
+	}
+}
+
+// Finished is what clients have come to an end with so far.
+func (l *Load) Finished() []*Chain {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.finished)
+}
+
+// Verify uses the newest token of each of some chains: it must go on, unless
+// the client has ended the chain.
+func (l *Load) Verify(client *http.Client, chains []*Chain) {
+	each(chains, func(c *Chain) { l.verify(client, c) })
+}
+
+// verifiers is how many verify at once.
+const verifiers = 8
+
+// Replay presents the code of each of some chains once more. What comes of it is
+// for Judge; no chain goes on after this.
+func (l *Load) Replay(client *http.Client, chains []*Chain) {
+	each(chains, func(c *Chain) { l.redeem(client, c, false) })
+}
+
+func each(chains []*Chain, do func(*Chain)) {
+	var working sync.WaitGroup
+	for w := range verifiers {
+		working.Go(func() {
+			for i := w; i < len(chains); i += verifiers {
+				do(chains[i])
+			}
+		})
+	}
+	working.Wait()
+}
+
+func (l *Load) verify(client *http.Client, c *Chain) {
+	if len(c.tokens) == 0 {
+		return
+	}
+	a, ok := l.refresh(client, c, len(c.tokens), false)
+	if l.stuck.Load() {
+		return
+	}
+	if ok == c.ended && !c.unsure {
+		l.Fault("generation %d of a grant: issued %t, ended %t\n%s", len(c.tokens), ok, c.ended, c)
+	}
+	if ok {
+		c.tokens = append(c.tokens, a.RefreshToken)
+	}
+}
+
+// Judge checks the history of every grant, and returns how many are wrong.
+func (l *Load) Judge() (bad int) {
+	requests := 0
+	for _, c := range l.finished {
+		requests += len(c.history)
+		if why := checkHistory(c.history); why != "" {
+			if bad++; bad <= 3 {
+				l.Fault("%s", why)
+			}
+		}
+	}
+	l.t.Logf("%d grants, %d requests; answers lost: %d of codes, %d of refreshes; %d histories are wrong",
+		len(l.finished), requests, l.LostCodes.Load(), l.LostRefreshes.Load(), bad)
+	return bad
+}
