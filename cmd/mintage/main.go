@@ -86,7 +86,7 @@ Then, in another terminal, see what there is:
 	})
 	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file")
 	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML); environment variables MINTAGE_* and flags go over it")
-	root.AddCommand(newServe(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newBench(s))
+	root.AddCommand(newServe(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newMigrateStore(s), newBench(s))
 	return root
 }
 

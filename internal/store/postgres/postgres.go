@@ -61,12 +61,12 @@ type Database struct {
 
 // Create opens the store in a database, makes it if the database is empty, and
 // brings its schema to the newest version. Several nodes may do so at once.
-func Create(ctx context.Context, d Database) (*Store, error) { return open(ctx, d, migrate) }
+func Create(ctx context.Context, d Database) (*Store, error) { return open(ctx, d, staying(migrate)) }
 
 // Open opens the store in a database, for a command beside the servers. It
 // returns an error that tells what to do if there is none.
 func Open(ctx context.Context, d Database) (*Store, error) {
-	return open(ctx, d, func(ctx context.Context, pool *pgxpool.Pool) error {
+	return open(ctx, d, staying(func(ctx context.Context, pool *pgxpool.Pool) error {
 		mark, _, err := tables(ctx, pool)
 		if err == nil && mark == 0 {
 			err = errors.New("this database holds no store: check the URL's database and search_path, or let `mintage serve` make one there")
@@ -75,7 +75,7 @@ func Open(ctx context.Context, d Database) (*Store, error) {
 			return err
 		}
 		return migrate(ctx, pool)
-	})
+	}))
 }
 
 func open(ctx context.Context, d Database, prepare func(context.Context, *pgxpool.Pool) error) (*Store, error) {

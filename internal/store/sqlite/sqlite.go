@@ -108,6 +108,9 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 	if err := patiently(busyTimeout, func() error { return migrate(ctx, db) }); err != nil {
 		return nil, err
 	}
+	if err := patiently(busyTimeout, func() error { return stays(ctx, path, db) }); err != nil {
+		return nil, err
+	}
 	r, err := newReader(path)
 	if err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ const (
 // transaction (group commit).
 // What administrators do comes between, on a connection of its own.
 type writer struct {
+	path     string
 	conn     *connection
 	office   *sql.Conn     // for what administrators do
 	patience time.Duration // how long another process may hold the write lock
@@ -66,7 +67,7 @@ const (
 )
 
 func newWriter(ctx context.Context, db *sql.DB, path string, patience time.Duration) (w *writer, err error) {
-	w = &writer{patience: patience, queue: make(chan *operation, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
+	w = &writer{path: path, patience: patience, queue: make(chan *operation, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
 	// The cache is for the upper pages of the tree, 3 MB with a million grants:
 	// the lower ones are too many, and are read from the system's memory.
 	if w.conn, err = connect(path, slices.Concat(pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
@@ -238,6 +239,11 @@ func (w *writer) commitBatch(batch []*operation) {
 		fail(fmt.Errorf("begin: %w", err))
 		return
 	}
+	if err := w.stays(); err != nil {
+		w.rollback.exec()
+		fail(err)
+		return
+	}
 	for _, op := range batch {
 		op.err = w.apply(op)
 		if op.err == nil || errors.Is(op.err, store.ErrConflict) || errors.Is(op.err, store.ErrNotFound) {
@@ -369,6 +375,11 @@ func (w *writer) runAdmin(f func(*sql.Tx) error) error {
 		return err
 	}
 	defer tx.Rollback()
+	if w.beside() {
+		if err := stays(context.Background(), w.path, tx); err != nil {
+			return err
+		}
+	}
 	if err := f(tx); err != nil {
 		return err
 	}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"cmp"
+	"strings"
+)
+
+// This file is what engines have to agree on so that a store can move from one
+// to another: its tables as rows of plain values, and what a store remembers of
+// a move. Package moving does the rest.
+
+// A ColumnKind says what a column holds.
+type ColumnKind int
+
+const (
+	Number ColumnKind = iota
+	Text
+	Bytes
+	// Evidence is text for people that may quote what strangers have sent. Not
+	// every engine can hold all of it: what is not UTF-8, or is NUL, may be
+	// replaced by U+FFFD.
+	Evidence
+)
+
+// A Column is one of a table's.
+type Column struct {
+	Name string
+	Kind ColumnKind
+}
+
+// A Table is one of those that every engine has. The first Key of its columns
+// are its primary key.
+type Table struct {
+	Name    string
+	Key     int
+	Columns []Column
+}
+
+// A Cell is the value of one column: a number, or else text or bytes.
+type Cell struct {
+	Number int64
+	Text   string
+}
+
+// A Row has a cell for each of its table's columns.
+type Row []Cell
+
+// Tables are all that a store holds, but for the directory's version and what
+// only one engine has.
+var Tables = []Table{
+	{"clients", 1, []Column{{"id", Text}, {"version", Number}, {"changed", Number}, {"doc", Text}}},
+	{"secret_uses", 1, []Column{{"secret", Text}, {"used_at", Number}}},
+	{"cutoffs", 3, []Column{{"realm", Text}, {"subject", Text}, {"client", Text}, {"at", Number}, {"changed", Number}}},
+	{"keys", 1, []Column{{"id", Number}, {"purpose", Text}, {"created_at", Number}, {"active_at", Number}, {"wrapped", Bytes}, {"changed", Number}}},
+	{"documents", 1, []Column{{"id", Bytes}, {"kind", Text}, {"version", Number}, {"expires_at", Number}, {"body", Bytes}}},
+	{"events", 1, []Column{{"id", Bytes}, {"at", Number}, {"name", Text}, {"about", Text}, {"actor", Evidence}, {"detail", Evidence}}},
+	{"grants", 1, []Column{
+		{"id", Bytes}, {"realm", Text}, {"client", Text}, {"subject", Text}, {"scope", Text}, {"authorized_at", Number},
+		{"generation", Number}, {"version", Number}, {"rotated_at", Number}, {"key_id", Number}, {"expires_at", Number},
+		{"delete_after", Number}, {"access_floor", Number}, {"state", Number}, {"reason", Number}, {"attempt", Number},
+		{"auth_time", Number}, {"claims", Text},
+	}},
+}
+
+// CompareKeys orders rows of a table by their keys: numbers by their value, text
+// and bytes byte by byte.
+func CompareKeys(t Table, a, b Row) int {
+	for i := range t.Key {
+		if c := cmp.Or(cmp.Compare(a[i].Number, b[i].Number), strings.Compare(a[i].Text, b[i].Text)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// A MoveState says which side of a move a store is on, and how far it is.
+type MoveState string
+
+const (
+	Leaving  MoveState = "leaving"  // it is being copied
+	Left     MoveState = "left"     // what counts is elsewhere
+	Returned MoveState = "returned" // it was leaving, or had left, and counts again
+	Arriving MoveState = "arriving" // it is a copy that is not complete
+	Arrived  MoveState = "arrived"  // it came from elsewhere, and counts
+	Undone   MoveState = "undone"   // it had arrived, and what counts is where it came from
+)
+
+// A Mark is what a store remembers of a move. The zero Mark is that of a store
+// which has never moved.
+type Mark struct {
+	State MoveState
+	// Random names: of the store that is moved, which it keeps; of this move of
+	// it, drawn anew after an undone one; and of the destination's part in it.
+	// The destination draws Claim, and the source learns it only when it has
+	// left: no other copy can then be opened.
+	Source, Move, Claim string
+	// Elsewhere is the place of the other side, for people.
+	Elsewhere string
+	// How far a destination is: the table, the key of its last row in the
+	// encoding of package moving, and the number of its rows.
+	Table    string
+	Position string
+	Copied   int64
+}
+
+// A Displaced store must not be used: what counts is elsewhere, or not decided.
+type Displaced struct {
+	Mark  Mark
+	Place string // of the store itself
+}
+
+// Displaced tells why a store at a place must not be used, or nil.
+func (m Mark) Displaced(place string) error {
+	switch m.State {
+	case "", Returned, Arrived:
+		return nil
+	}
+	return &Displaced{m, place}
+}
+
+func (d *Displaced) Error() string {
+	switch d.Mark.State {
+	case Leaving:
+		return "it is being moved to " + d.Mark.Elsewhere + ": give the same migrate-store command again to go on, or give it up with: mintage migrate-store --undo --from " + d.Place
+	case Left:
+		return "it has moved to " + d.Mark.Elsewhere + ": name that with --store; how to go back is told by: mintage migrate-store --help"
+	case Arriving:
+		return "the move from " + d.Mark.Elsewhere + " into it is not finished: give the same migrate-store command again"
+	}
+	return "it has been given up for " + d.Mark.Elsewhere + ", where it had come from: serve that, or remove what is here and move it again"
+}

@@ -1,0 +1,113 @@
+package moving
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A step is what a run begins with; those behind it follow.
+type step int
+
+const (
+	begin   step = iota // clear and claim the destination, and mark the source
+	claim               // claim it once more, because it is another one by the same name
+	resume              // go on copying
+	open                // both were compared: let servers use the destination
+	nothing             // all is done
+)
+
+const (
+	elsewhereAdvice = "name an empty database with --to, or a schema of its own (?search_path=NAME)"
+	undoAdvice      = "to go elsewhere instead, first: mintage migrate-store --undo --from "
+)
+
+// plan decides by the marks of both sides where a run begins.
+func plan(there, here store.Mark, empty bool, from, to string) (step, error) {
+	ours := here.Source != "" && here.Source == there.Source
+	same := ours && here.Move == there.Move
+	switch there.State {
+	case "", store.Returned, store.Leaving:
+	case store.Left:
+		if !same || here.Claim != there.Claim {
+			return 0, refuse("name that place with --to, or take the store back with --undo", "%s has moved to %s already, and %s is another place", from, there.Elsewhere, to)
+		}
+		switch here.State {
+		case store.Arriving:
+			return open, nil
+		case store.Arrived:
+			return nothing, nil
+		}
+		return 0, refuse("give that command again, and then move the store into an empty database", "somebody has begun to undo this move: migrate-store --undo")
+	default:
+		return 0, refuse("", "%s is itself the destination of a move (%s)", from, there.State)
+	}
+
+	switch {
+	case here.State == store.Arriving && same && there.State == store.Leaving:
+		return resume, nil
+	case there.State == store.Leaving && there.Elsewhere != to:
+		return 0, refuse(undoAdvice+from, "%s is being moved to %s already, and %s is another place", from, there.Elsewhere, to)
+	case here.State == store.Arriving && !ours:
+		return 0, refuse("finish that move, or name an empty database", "%s holds the half of another store, which is being moved from %s", to, here.Elsewhere)
+	case here.State == store.Arriving, here.State == "" && empty:
+		if there.State == store.Leaving {
+			return claim, nil
+		}
+		return begin, nil
+	}
+	return 0, refuse(elsewhereAdvice, "%s holds a store already, and nothing of it is overwritten", to)
+}
+
+// ErrNoDestination means that Undo has to be told the destination, because
+// servers may be using it.
+var ErrNoDestination = fmt.Errorf("the move was finished, and servers may be using the destination")
+
+// Undo lets servers use the source again, and keeps them from the destination.
+// Gone says that there is no destination any more; otherwise to may be nil if
+// the source has not left. It returns the source's mark as it was, with no
+// State if there was nothing to undo. The caller holds the source's lock.
+func Undo(ctx context.Context, from Source, to Destination, gone bool) (was store.Mark, err error) {
+	there, err := from.Mark(ctx)
+	if err != nil {
+		return was, err
+	}
+	var here store.Mark
+	if to != nil {
+		if here, err = to.Mark(ctx); err != nil {
+			return was, err
+		}
+	}
+	m := &move{from: from, to: to, there: there, here: here}
+	ours := here.Source == there.Source && here.Move == there.Move
+	switch there.State {
+	case "", store.Returned:
+		return was, nil
+	case store.Leaving:
+		// Never so by what this package does; but the source's directory may
+		// have been put back from a backup.
+		if ours && here.State == store.Arrived {
+			return was, refuse("is this directory a backup? The store that counts is in the database", "%s says that the move is finished, and %s does not", to.Name(), from.Name())
+		}
+	case store.Left:
+		switch {
+		case to == nil && !gone:
+			return was, ErrNoDestination
+		case to == nil:
+		case !ours || here.Claim != there.Claim:
+			return was, refuse("name that place with --to", "%s has moved to %s, and %s is another place", from.Name(), there.Elsewhere, to.Name())
+		case here.State == store.Arrived:
+			// First: the other way round, both could be used for a moment.
+			undone := here
+			undone.State = store.Undone
+			if err := m.markDestination(ctx, undone); err != nil {
+				return was, err
+			}
+		}
+	default:
+		return was, refuse("", "%s is itself the destination of a move (%s)", from.Name(), there.State)
+	}
+	was = there
+	return was, m.markSource(ctx, store.Mark{State: store.Returned, Source: there.Source})
+}

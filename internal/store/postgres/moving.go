@@ -1,0 +1,367 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	selectMarkSQL = `SELECT state, source, move, claim, elsewhere, step, position, copied FROM moves WHERE id = 1`
+	insertMarkSQL = `INSERT INTO moves (id, state, source, move, claim, elsewhere, step, position, copied)
+		VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING`
+	updateMarkSQL = `UPDATE moves SET state = $1, source = $2, move = $3, claim = $4, elsewhere = $5, step = $6, position = $7, copied = $8
+		WHERE id = 1 AND state = $9 AND source = $10 AND move = $11 AND claim = $12 AND elsewhere = $13 AND step = $14 AND position = $15 AND copied = $16`
+	directoryVersionSQL = `SELECT version FROM directory WHERE id = 1`
+	raiseVersionSQL     = `UPDATE directory SET version = $1 WHERE id = 1 AND version < $1`
+	// pageLength is the number of rows that are read at once.
+	pageLength = 4000
+)
+
+// staying is prepare for a store that is to be used: it refuses one of which
+// what counts is elsewhere, or is not complete.
+func staying(prepare func(context.Context, *pgxpool.Pool) error) func(context.Context, *pgxpool.Pool) error {
+	return func(ctx context.Context, pool *pgxpool.Pool) error {
+		if err := prepare(ctx, pool); err != nil {
+			return err
+		}
+		mark, err := readMark(ctx, pool)
+		if err != nil {
+			return err
+		}
+		return mark.Displaced(placeOf(pool.Config().ConnConfig))
+	}
+}
+
+// Moving is a store that is the destination of a move. It can be opened when
+// the store itself can not, and has no part in serving.
+type Moving struct {
+	s    *Store
+	name string
+}
+
+// OpenToMove opens a database for a move into it, makes the schema if it is
+// empty, and brings it to the newest version.
+func OpenToMove(ctx context.Context, d Database) (*Moving, error) {
+	s, err := open(ctx, d, migrate)
+	if err != nil {
+		return nil, err
+	}
+	return &Moving{s, placeOf(s.pool.Config().ConnConfig)}, nil
+}
+
+// Close closes the connections.
+func (m *Moving) Close() error { return m.s.Close() }
+
+// Name is the store's place: hosts, database and schema, and no user or
+// password.
+func (m *Moving) Name() string { return m.name }
+
+func placeOf(c *pgx.ConnConfig) string {
+	var hosts []string
+	query := ""
+	add := func(host string, port uint16) {
+		if strings.HasPrefix(host, "/") {
+			query = "host=" + host // the directory of a socket
+			return
+		}
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		if name := host + ":" + strconv.Itoa(int(port)); !slices.Contains(hosts, name) {
+			hosts = append(hosts, name)
+		}
+	}
+	add(c.Host, c.Port)
+	for _, f := range c.Fallbacks { // of which there may be two for a host, with TLS and without
+		add(f.Host, f.Port)
+	}
+	if path := c.RuntimeParams["search_path"]; path != "" {
+		query = strings.TrimPrefix(query+"&search_path="+path, "&")
+	}
+	if query != "" {
+		query = "?" + query
+	}
+	return "postgres://" + strings.Join(hosts, ",") + "/" + c.Database + query
+}
+
+// Mark reads what the store remembers of a move.
+func (m *Moving) Mark(ctx context.Context) (mark store.Mark, err error) {
+	err = m.s.reading(ctx, func() error {
+		mark, err = readMark(ctx, m.s.pool)
+		return err
+	})
+	return mark, err
+}
+
+func readMark(ctx context.Context, q querier) (mark store.Mark, err error) {
+	err = each(ctx, q, func(rows pgx.Rows) error {
+		var position []byte
+		err := rows.Scan((*string)(&mark.State), &mark.Source, &mark.Move, &mark.Claim, &mark.Elsewhere, &mark.Table, &position, &mark.Copied)
+		mark.Position = string(position)
+		return err
+	}, selectMarkSQL)
+	if err != nil {
+		err = fmt.Errorf("read the mark of a move: %w", err)
+	}
+	return mark, err
+}
+
+// SetMark replaces the mark if it is as it was, and otherwise returns
+// store.ErrConflict.
+func (m *Moving) SetMark(ctx context.Context, was, next store.Mark) error {
+	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return setMark(ctx, tx, was, next) })
+}
+
+func setMark(ctx context.Context, tx pgx.Tx, was, next store.Mark) error {
+	values := func(m store.Mark) []any {
+		return []any{string(m.State), m.Source, m.Move, m.Claim, m.Elsewhere, m.Table, []byte(m.Position), m.Copied}
+	}
+	if was == (store.Mark{}) {
+		return one(tx.Exec(ctx, insertMarkSQL, values(next)...))
+	}
+	return one(tx.Exec(ctx, updateMarkSQL, append(values(next), values(was)...)...))
+}
+
+// Claim is SetMark for a store that holds nothing: if it holds anything, it
+// returns store.ErrConflict.
+func (m *Moving) Claim(ctx context.Context, was, next store.Mark) error {
+	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		empty, err := isEmpty(ctx, tx)
+		if err == nil && !empty {
+			err = store.ErrConflict
+		}
+		if err != nil {
+			return err
+		}
+		return setMark(ctx, tx, was, next)
+	})
+}
+
+// Empty reports whether the store holds nothing.
+func (m *Moving) Empty(ctx context.Context) (empty bool, err error) {
+	err = m.s.reading(ctx, func() error {
+		empty, err = isEmpty(ctx, m.s.pool)
+		return err
+	})
+	return empty, err
+}
+
+func isEmpty(ctx context.Context, q querier) (empty bool, err error) {
+	empty = true
+	for _, t := range store.Tables {
+		err := each(ctx, q, func(pgx.Rows) error {
+			empty = false
+			return nil
+		}, `SELECT 1 FROM `+t.Name+` LIMIT 1`)
+		if err != nil {
+			return false, err
+		}
+	}
+	return empty, nil
+}
+
+// Clear removes all rows of a table, if the mark is as given.
+func (m *Moving) Clear(ctx context.Context, t store.Table, mark store.Mark) error {
+	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := setMark(ctx, tx, mark, mark); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `DELETE FROM `+t.Name)
+		return err
+	})
+}
+
+// Append adds rows to a table and replaces the mark, both or neither. It
+// returns store.ErrConflict if the mark is not as it was.
+func (m *Moving) Append(ctx context.Context, t store.Table, rows []store.Row, was, next store.Mark) error {
+	args := make([]any, len(t.Columns))
+	for i, c := range t.Columns {
+		switch c.Kind {
+		case store.Number:
+			args[i] = column(rows, func(r store.Row) int64 { return r[i].Number })
+		case store.Bytes:
+			args[i] = column(rows, func(r store.Row) []byte { return []byte(r[i].Text) })
+		default:
+			args[i] = column(rows, func(r store.Row) string { return r[i].Text })
+		}
+	}
+	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := setMark(ctx, tx, was, next); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, appendSQL(t), args...); err != nil {
+			return fmt.Errorf("write %s: %w", t.Name, err)
+		}
+		return nil
+	})
+}
+
+func column[T any](rows []store.Row, of func(store.Row) T) []T {
+	list := make([]T, len(rows))
+	for i, r := range rows {
+		list[i] = of(r)
+	}
+	return list
+}
+
+func appendSQL(t store.Table) string {
+	var names, values, arrays []string
+	for i, c := range t.Columns {
+		kind := "text"
+		switch c.Kind {
+		case store.Number:
+			kind = "bigint"
+		case store.Bytes:
+			kind = "bytea"
+		}
+		names, values = append(names, c.Name), append(values, "u."+c.Name)
+		arrays = append(arrays, "$"+strconv.Itoa(i+1)+"::"+kind+"[]")
+	}
+	list := strings.Join(names, ", ")
+	return `INSERT INTO ` + t.Name + ` (` + list + `) SELECT ` + strings.Join(values, ", ") +
+		` FROM unnest(` + strings.Join(arrays, ", ") + `) AS u (` + list + `)`
+}
+
+// DirectoryVersion is the present version of the directory.
+func (m *Moving) DirectoryVersion(ctx context.Context) (version int64, err error) {
+	err = m.s.reading(ctx, func() error { return m.s.pool.QueryRow(ctx, directoryVersionSQL).Scan(&version) })
+	return version, err
+}
+
+// RaiseDirectory moves the directory on to a version, unless it is further.
+func (m *Moving) RaiseDirectory(ctx context.Context, version int64) error {
+	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, raiseVersionSQL, version)
+		return err
+	})
+}
+
+// Count counts the rows of a table.
+func (m *Moving) Count(ctx context.Context, t store.Table) (n int64, err error) {
+	err = m.s.reading(ctx, func() error { return m.s.pool.QueryRow(ctx, `SELECT count(*) FROM `+t.Name).Scan(&n) })
+	return n, err
+}
+
+// Nodes lists those that use the store, and those that did lately.
+func (m *Moving) Nodes(ctx context.Context) (list []store.Node, err error) {
+	err = m.s.reading(ctx, func() error {
+		list = nil
+		return each(ctx, m.s.pool, func(rows pgx.Rows) error {
+			var n store.Node
+			var id []byte
+			err := rows.Scan(&id, &n.Name, (*int64)(&n.Since), (*int64)(&n.Clock))
+			if err == nil {
+				n.ID = store.NodeID(id)
+			}
+			list = append(list, n)
+			return err
+		}, listNodesSQL, nodesAtOnce)
+	})
+	return list, err
+}
+
+// rowsSQL reads a table: all of it, or a page in the order of the keys, from
+// the beginning or after a key.
+func rowsSQL(t store.Table, paged, after bool) string {
+	var names []string
+	for _, c := range t.Columns {
+		names = append(names, c.Name)
+	}
+	text := `SELECT ` + strings.Join(names, ", ") + ` FROM ` + t.Name
+	if after {
+		text += ` WHERE ` + names[0] + ` > $1`
+	}
+	if paged {
+		text += ` ORDER BY ` + names[0] + ` LIMIT ` + strconv.Itoa(pageLength)
+	}
+	return text
+}
+
+// Rows shows f the rows of a table in the order of their keys, of which text
+// and bytes are compared byte by byte, after a key if it is not nil.
+func (m *Moving) Rows(ctx context.Context, t store.Table, after store.Row, f func(store.Row) error) error {
+	key := t.Columns[0].Kind
+	// The database may have a language's own order of text. Such tables are
+	// those that every node holds in memory: so can we.
+	if t.Key > 1 || key == store.Text {
+		rows, err := m.page(ctx, t, rowsSQL(t, false, false))
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(rows, func(a, b store.Row) int { return store.CompareKeys(t, a, b) })
+		for _, row := range rows {
+			if after != nil && store.CompareKeys(t, row, after) <= 0 {
+				continue
+			}
+			if err := f(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for {
+		var args []any
+		switch {
+		case after != nil && key == store.Number:
+			args = append(args, after[0].Number)
+		case after != nil:
+			args = append(args, []byte(after[0].Text))
+		}
+		rows, err := m.page(ctx, t, rowsSQL(t, true, after != nil), args...)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if err := f(row); err != nil {
+				return err
+			}
+		}
+		if len(rows) < pageLength {
+			return nil
+		}
+		after = rows[len(rows)-1]
+	}
+}
+
+func (m *Moving) page(ctx context.Context, t store.Table, text string, args ...any) (list []store.Row, err error) {
+	blobs := make([][]byte, len(t.Columns))
+	to := make([]any, len(t.Columns))
+	err = m.s.reading(ctx, func() error {
+		list = nil
+		return each(ctx, m.s.pool, func(rows pgx.Rows) error {
+			row := make(store.Row, len(t.Columns))
+			for i, c := range t.Columns {
+				switch c.Kind {
+				case store.Number:
+					to[i] = &row[i].Number
+				case store.Bytes:
+					to[i] = &blobs[i]
+				default:
+					to[i] = &row[i].Text
+				}
+			}
+			if err := rows.Scan(to...); err != nil {
+				return err
+			}
+			for i, c := range t.Columns {
+				if c.Kind == store.Bytes {
+					row[i].Text = string(blobs[i])
+				}
+			}
+			list = append(list, row)
+			return nil
+		}, text, args...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", t.Name, err)
+	}
+	return list, nil
+}

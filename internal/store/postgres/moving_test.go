@@ -1,0 +1,147 @@
+package postgres_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/postgres"
+)
+
+func toMove(t *testing.T, url string) *postgres.Moving {
+	t.Helper()
+	m, err := postgres.OpenToMove(t.Context(), postgres.Database{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// A column that is added to a table must not be forgotten by a move.
+func TestAMoveKnowsEveryColumn(t *testing.T) {
+	t.Parallel()
+	name, url := server.Schema(t)
+	toMove(t, url)
+	known := []string{"directory.id", "directory.version"} // which a move handles apart
+	for _, table := range store.Tables {
+		for _, c := range table.Columns {
+			known = append(known, table.Name+"."+c.Name)
+		}
+	}
+	have := strings.Fields(server.Run(t, "postgres", `SELECT table_name || '.' || column_name FROM information_schema.columns
+		WHERE table_schema = '`+name+`' AND table_name NOT IN ('mintage_schema', 'moves', 'nodes')`))
+	slices.Sort(known)
+	if slices.Sort(have); !slices.Equal(have, known) {
+		t.Errorf("the schema has\n%v\nand a move knows\n%v", have, known)
+	}
+}
+
+func TestStatementsOfAMoveArePortable(t *testing.T) {
+	for _, table := range store.Tables {
+		for _, text := range postgres.MovingSQL(table) {
+			for _, d := range defects(text) {
+				t.Errorf("%q in: %s", d, text)
+			}
+		}
+	}
+}
+
+func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
+	t.Parallel()
+	_, url := server.Schema(t)
+	m := toMove(t, url)
+	var was store.Mark
+	for _, c := range []struct {
+		state store.MoveState
+		text  string // "" if it is opened
+	}{
+		{store.Arriving, "the move from sqlite:/a into it is not finished: give the same migrate-store command again"},
+		{store.Arrived, ""},
+		{store.Undone, "it has been given up for sqlite:/a"},
+	} {
+		next := store.Mark{State: c.state, Source: "s", Move: "m", Claim: "c", Elsewhere: "sqlite:/a"}
+		if err := m.SetMark(t.Context(), was, next); err != nil {
+			t.Fatal(err)
+		}
+		if have, err := m.Mark(t.Context()); err != nil || have != next {
+			t.Errorf("%+v, %v; want %+v", have, err, next)
+		}
+		if err := m.SetMark(t.Context(), was, next); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("%s, set by somebody who has not seen it: %v", c.state, err)
+		}
+		was = next
+		server, err := postgres.Create(t.Context(), postgres.Database{URL: url})
+		command, commandErr := postgres.Open(t.Context(), postgres.Database{URL: url})
+		for _, st := range []*postgres.Store{server, command} {
+			if st != nil {
+				st.Close()
+			}
+		}
+		for _, err := range []error{err, commandErr} {
+			var displaced *store.Displaced
+			switch {
+			case c.text == "" && err != nil:
+				t.Errorf("%s: %v", c.state, err)
+			case c.text != "" && (!errors.As(err, &displaced) || !strings.Contains(err.Error(), c.text)):
+				t.Errorf("%s: %v, want %q", c.state, err, c.text)
+			}
+		}
+	}
+}
+
+func TestRowsAndTheirMarkAreWrittenTogetherOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	name, url := server.Schema(t)
+	m := toMove(t, url)
+	uses := store.Tables[slices.IndexFunc(store.Tables, func(t store.Table) bool { return t.Name == "secret_uses" })]
+	first := store.Mark{State: store.Arriving, Move: "m", Claim: "c"}
+	if err := m.Claim(t.Context(), store.Mark{}, first); err != nil {
+		t.Fatal(err)
+	}
+	second := first
+	second.Table, second.Position, second.Copied = uses.Name, "\x00\xff", 2
+	rows := []store.Row{{{Text: "a"}, {Number: 1}}, {{Text: "b"}, {Number: -1}}}
+	count := func() string { return server.Run(t, "postgres", `SELECT count(*) FROM `+name+`.secret_uses`) }
+	if err := m.Append(t.Context(), uses, rows, store.Mark{State: store.Arriving, Claim: "another"}, second); !errors.Is(err, store.ErrConflict) || count() != "0" {
+		t.Errorf("behind another mark: %v, %s rows", err, count())
+	}
+	if err := m.Append(t.Context(), uses, rows, first, second); err != nil || count() != "2" {
+		t.Errorf("%v, %s rows", err, count())
+	}
+	third := second
+	third.Copied = 4
+	if err := m.Append(t.Context(), uses, rows, second, third); err == nil || count() != "2" {
+		t.Errorf("rows that are there: %v, %s rows", err, count())
+	}
+	if mark, err := m.Mark(t.Context()); err != nil || mark != second {
+		t.Errorf("%+v, %v; want %+v", mark, err, second)
+	}
+	if err := m.Claim(t.Context(), second, first); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("a claim of what holds rows: %v", err)
+	}
+	if err := m.Clear(t.Context(), uses, first); !errors.Is(err, store.ErrConflict) || count() != "2" {
+		t.Errorf("removed behind another mark: %v, %s rows", err, count())
+	}
+	if err := m.Clear(t.Context(), uses, second); err != nil || count() != "0" {
+		t.Errorf("%v, %s rows", err, count())
+	}
+}
+
+func TestThePlaceOfAStoreTellsNoPassword(t *testing.T) {
+	for url, want := range map[string]string{
+		"postgres://mintage:s3cret@db.example.com/tokens":                                         "postgres://db.example.com:5432/tokens",
+		"postgres://mintage@a:5433,b:5434/tokens?sslmode=disable&password=s3cret":                 "postgres://a:5433,b:5434/tokens",
+		"postgres://mintage@a/tokens?sslmode=prefer&search_path=own":                              "postgres://a:5432/tokens?search_path=own",
+		"postgres://mintage@[::1]:5432/tokens?sslmode=disable":                                    "postgres://[::1]:5432/tokens",
+		"postgres:///tokens?host=/run/postgresql&user=mintage&password=s3cret&port=5432":          "postgres:///tokens?host=/run/postgresql",
+		"postgresql://mintage:s3cret@a:1,b:2/tokens?target_session_attrs=primary&sslmode=disable": "postgres://a:1,b:2/tokens",
+	} {
+		got, err := postgres.PlaceOf(url)
+		if err != nil || got != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	selectMarkSQL = `SELECT state, source, move, claim, elsewhere FROM moves WHERE id = 1`
+	putMarkSQL    = `INSERT INTO moves (id, state, source, move, claim, elsewhere) VALUES (1, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET state = excluded.state, source = excluded.source, move = excluded.move,
+		claim = excluded.claim, elsewhere = excluded.elsewhere`
+	selectVersionSQL = `SELECT version FROM directory WHERE id = 1`
+)
+
+// Moving is a store that is the source of a move. It can be opened when the
+// store itself can not, and has no part in serving.
+type Moving struct {
+	path string
+	db   *sql.DB
+}
+
+// Exists tells what to do if there is no store in a data directory, or nil.
+func Exists(dir string) error {
+	path := filepath.Join(dir, FileName)
+	_, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("no store at %s: name the data directory of the store that is to move", path)
+	case err != nil:
+		return explain(path, err)
+	}
+	return nil
+}
+
+// OpenToMove opens the store in a data directory for a move. The caller holds
+// its Lock.
+func OpenToMove(ctx context.Context, dir string) (*Moving, error) {
+	if err := Exists(dir); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, FileName)
+	q := url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	if err := patiently(commandPatience, func() error { return migrate(ctx, db) }); err != nil {
+		return nil, explain(path, errors.Join(err, db.Close()))
+	}
+	return &Moving{path, db}, nil
+}
+
+// Close closes the file.
+func (m *Moving) Close() error { return m.db.Close() }
+
+// place is how people name a store's directory.
+func place(path string) string { return "sqlite:" + filepath.Dir(path) }
+
+// Name is the store's place.
+func (m *Moving) Name() string { return place(m.path) }
+
+// Mark reads what the store remembers of a move.
+func (m *Moving) Mark(ctx context.Context) (store.Mark, error) {
+	return readMark(m.db.QueryRowContext(ctx, selectMarkSQL))
+}
+
+func readMark(row *sql.Row) (mark store.Mark, err error) {
+	err = row.Scan(&mark.State, &mark.Source, &mark.Move, &mark.Claim, &mark.Elsewhere)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("read the mark of a move: %w", err)
+	}
+	return mark, err
+}
+
+// SetMark replaces the mark if it is as it was, and otherwise returns
+// store.ErrConflict.
+func (m *Moving) SetMark(ctx context.Context, was, next store.Mark) error {
+	var tx *sql.Tx
+	err := patiently(commandPatience, func() (err error) {
+		tx, err = m.db.BeginTx(ctx, nil)
+		return err
+	})
+	if err != nil {
+		return explain(m.path, err)
+	}
+	defer tx.Rollback()
+	have, err := readMark(tx.QueryRow(selectMarkSQL))
+	switch {
+	case err != nil:
+		return err
+	case have != was:
+		return store.ErrConflict
+	}
+	if _, err := tx.Exec(putMarkSQL, string(next.State), next.Source, next.Move, next.Claim, next.Elsewhere); err != nil {
+		return fmt.Errorf("write the mark of a move: %w", err)
+	}
+	return tx.Commit()
+}
+
+// DirectoryVersion is the present version of the directory.
+func (m *Moving) DirectoryVersion(ctx context.Context) (version int64, err error) {
+	err = m.db.QueryRowContext(ctx, selectVersionSQL).Scan(&version)
+	return version, err
+}
+
+// Count counts the rows of a table.
+func (m *Moving) Count(ctx context.Context, t store.Table) (n int64, err error) {
+	err = m.db.QueryRowContext(ctx, countSQL(t)).Scan(&n)
+	return n, err
+}
+
+func countSQL(t store.Table) string { return `SELECT count(*) FROM ` + t.Name }
+
+// rowsSQL reads a table in the order of its keys, from the beginning or after
+// a key. The numbers that grants are keyed by are in the order of the ids.
+func rowsSQL(t store.Table, after bool) string {
+	var names []string
+	for _, c := range t.Columns {
+		names = append(names, c.Name)
+	}
+	order := strings.Join(names[:t.Key], ", ")
+	if t.Name == "grants" {
+		order = "prefix"
+	}
+	text := `SELECT ` + strings.Join(names, ", ") + ` FROM ` + t.Name
+	if after {
+		text += ` WHERE (` + order + `) > (?` + strings.Repeat(", ?", t.Key-1) + `)`
+	}
+	return text + ` ORDER BY ` + order
+}
+
+// Rows shows f the rows of a table in the order of their keys, of which text
+// and bytes are compared byte by byte, after a key if it is not nil.
+func (m *Moving) Rows(ctx context.Context, t store.Table, after store.Row, f func(store.Row) error) error {
+	var args []any
+	for i, cell := range after {
+		switch t.Columns[i].Kind {
+		case store.Number:
+			args = append(args, cell.Number)
+		case store.Bytes:
+			args = append(args, []byte(cell.Text))
+		default:
+			args = append(args, cell.Text)
+		}
+	}
+	if t.Name == "grants" && after != nil {
+		args = []any{prefix(grant.ID([]byte(after[0].Text)))}
+	}
+	rows, err := m.db.QueryContext(ctx, rowsSQL(t, after != nil), args...)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", t.Name, err)
+	}
+	defer rows.Close()
+	to := make([]any, len(t.Columns))
+	for rows.Next() {
+		row := make(store.Row, len(t.Columns))
+		for i, c := range t.Columns {
+			if to[i] = &row[i].Text; c.Kind == store.Number {
+				to[i] = &row[i].Number
+			}
+		}
+		if err := rows.Scan(to...); err != nil {
+			return fmt.Errorf("read %s: %w", t.Name, err)
+		}
+		if err := f(row); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// stays tells why a store must not be used, because what counts is elsewhere or
+// about to be, or nil.
+func stays(ctx context.Context, path string, q interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}) error {
+	mark, err := readMark(q.QueryRowContext(ctx, selectMarkSQL))
+	if err != nil {
+		return err
+	}
+	return mark.Displaced(place(path))
+}
+
+// beside reports whether a server may run on the file meanwhile, and thus not
+// only a server: a move, too, can begin after this store was opened, and what
+// would be written then would be lost. A server has the directory's lock.
+func (w *writer) beside() bool { return w.patience == commandPatience }
+
+// stays is the function of this name within the transaction that has begun.
+func (w *writer) stays() error {
+	if !w.beside() {
+		return nil
+	}
+	s, err := w.conn.prepare(selectMarkSQL)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	defer s.reset()
+	found, err := s.step()
+	if err != nil || !found {
+		return err
+	}
+	mark := store.Mark{State: store.MoveState(s.string(0)), Source: s.string(1), Move: s.string(2), Claim: s.string(3), Elsewhere: s.string(4)}
+	return mark.Displaced(place(w.path))
+}
