@@ -86,7 +86,7 @@ func runPage(t *testing.T, text string, elsewhere []string) (int, error) {
 			continue
 		}
 		if sh == nil {
-			if sh, err = open(t, repository, strings.Contains(text, "./cmd/mintage")); err != nil {
+			if sh, err = open(t, repository, text); err != nil {
 				return ran, err
 			}
 		}

@@ -31,27 +31,38 @@ type shell struct {
 	in     io.WriteCloser
 	status *bufio.Reader
 	pasted int
-	// Where the servers of this page listen, instead of where they do by
-	// default; and the process group of the one that runs.
-	listen, management string
-	server             int
+	first  node
+	second node // beside the first, on the pages that have several
+	// The PostgreSQL of a page that names one, or "".
+	database string
+}
+
+// A node is where a server of a page listens, instead of where the page says; and
+// the process group of the one that runs.
+type node struct {
+	webOnPage, opsOnPage string
+	listen, management   string
+	group                int
 }
 
 const (
-	blockTime  = 60 * time.Second // a go build among it
-	defaultWeb = "127.0.0.1:8443"
-	defaultOps = "127.0.0.1:9000"
+	blockTime      = 60 * time.Second // a go build among it
+	databaseOnPage = "127.0.0.1:5432"
 )
 
 // open starts a shell in a fresh directory, with mintage in its PATH.
-func open(t *testing.T, repository string, needsSource bool) (*shell, error) {
-	sh := &shell{dir: t.TempDir(), notes: t.TempDir()}
-	if needsSource {
+func open(t *testing.T, repository, page string) (*shell, error) {
+	sh := &shell{
+		dir: t.TempDir(), notes: t.TempDir(),
+		first:  node{webOnPage: "127.0.0.1:8443", opsOnPage: "127.0.0.1:9000"},
+		second: node{webOnPage: "127.0.0.1:8444", opsOnPage: "127.0.0.1:9001"},
+	}
+	if strings.Contains(page, "./cmd/mintage") {
 		if err := copySource(repository, sh.dir); err != nil {
 			return nil, err
 		}
 	}
-	for _, address := range []*string{&sh.listen, &sh.management} {
+	for _, address := range []*string{&sh.first.listen, &sh.first.management, &sh.second.listen, &sh.second.management} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
@@ -74,6 +85,13 @@ func open(t *testing.T, repository string, needsSource bool) (*shell, error) {
 	lines := strings.Split(string(caches), "\n")
 	sh.cmd.Env = append(sh.cmd.Env, "GOCACHE="+lines[0], "GOPATH="+lines[1], "GOMODCACHE="+lines[2],
 		"HOME="+sh.notes, "PATH="+filepath.Dir(binary.Path(t))+":"+os.Getenv("PATH"))
+	if strings.Contains(page, databaseOnPage) {
+		if sh.database, err = startDatabase(t); err != nil {
+			return nil, err
+		}
+		host, port, _ := net.SplitHostPort(sh.database)
+		sh.cmd.Env = append(sh.cmd.Env, "PGHOST="+host, "PGPORT="+port, "PGUSER=postgres")
+	}
 	sh.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if sh.in, err = sh.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -85,7 +103,8 @@ func open(t *testing.T, repository string, needsSource bool) (*shell, error) {
 	sh.cmd.ExtraFiles = []*os.File{w}
 	sh.status = bufio.NewReader(r)
 	t.Cleanup(func() {
-		sh.stopServer()
+		sh.first.stop()
+		sh.second.stop()
 		syscall.Kill(-sh.cmd.Process.Pid, syscall.SIGKILL)
 		sh.cmd.Wait()
 		r.Close()
@@ -127,8 +146,11 @@ var serveCommand = regexp.MustCompile(`(?m)^(?:\S*mintage|go run \./cmd/mintage)
 
 // paste runs a block. A server at its end goes on in the background.
 func (sh *shell) paste(text string) (stdout, stderr string, err error) {
-	text = strings.NewReplacer(defaultWeb, sh.listen, "localhost:8443", sh.listen,
-		defaultOps, sh.management, "localhost:9000", sh.management).Replace(text)
+	serving := &sh.first
+	if strings.Contains(text, "--listen "+sh.second.webOnPage) {
+		serving = &sh.second
+	}
+	text = sh.replacer(false).Replace(text)
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\\\n", " "))
 	sh.pasted++
 	name := filepath.Join(sh.notes, strconv.Itoa(sh.pasted))
@@ -138,10 +160,10 @@ func (sh *shell) paste(text string) (stdout, stderr string, err error) {
 		if len(serves) > 1 || serves[0][1] != len(text) {
 			return "", "", fmt.Errorf("a server must be the last command of its block")
 		}
-		sh.stopServer()
+		serving.stop()
 		// In a process group of its own: `go run` passes no signal on.
 		text = fmt.Sprintf("%s{ export MINTAGE_LISTEN=%s MINTAGE_MANAGEMENT_LISTEN=%s; exec setsid %s\n} >%s.server.out 2>%s.server.err &\necho $! >%s.pid\n",
-			text[:serves[0][0]], sh.listen, sh.management, text[serves[0][0]:], name, name, name)
+			text[:serves[0][0]], serving.listen, serving.management, text[serves[0][0]:], name, name, name)
 	}
 	if err := os.WriteFile(name+".sh", []byte(text+"\n"), 0o600); err != nil {
 		return "", "", err
@@ -161,7 +183,7 @@ func (sh *shell) paste(text string) (stdout, stderr string, err error) {
 	}
 	if len(serves) > 0 && !failed {
 		out, errOut = name+".server.out", name+".server.err"
-		if err := sh.awaitServer(name); err != nil {
+		if err := serving.await(name); err != nil {
 			log, _ := os.ReadFile(errOut)
 			return "", "", fmt.Errorf("%w\n%s", err, log)
 		}
@@ -173,26 +195,50 @@ func (sh *shell) paste(text string) (stdout, stderr string, err error) {
 	return stdout, stderr, nil
 }
 
+// replacer puts the addresses that are into the place of those that the page
+// has, or the other way round.
+func (sh *shell) replacer(back bool) *strings.Replacer {
+	pairs := []string{"localhost:8443", sh.first.listen, "localhost:9000", sh.first.management}
+	if back {
+		pairs = nil
+	}
+	add := func(page, real string) {
+		if real == "" {
+			return
+		}
+		if back {
+			page, real = real, page
+		}
+		pairs = append(pairs, page, real)
+	}
+	for _, n := range []node{sh.first, sh.second} {
+		add(n.webOnPage, n.listen)
+		add(n.opsOnPage, n.management)
+	}
+	add(databaseOnPage, sh.database)
+	return strings.NewReplacer(pairs...)
+}
+
 // read is an output with the addresses that the page has.
 func (sh *shell) read(name string) string {
 	text, _ := os.ReadFile(name)
-	return strings.NewReplacer(sh.listen, defaultWeb, sh.management, defaultOps).Replace(string(text))
+	return sh.replacer(true).Replace(string(text))
 }
 
-// awaitServer waits until the server that a block has started is ready.
-func (sh *shell) awaitServer(name string) error {
+// await waits until the server that a block has started is ready.
+func (n *node) await(name string) error {
 	text, err := os.ReadFile(name + ".pid")
 	if err != nil {
 		return err
 	}
-	if sh.server, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
+	if n.group, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(blockTime); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if ended(sh.server) {
+		if ended(n.group) {
 			return fmt.Errorf("the server has ended")
 		}
-		resp, err := http.Get("http://" + sh.management + "/readyz")
+		resp, err := http.Get("http://" + n.management + "/readyz")
 		if err != nil {
 			continue
 		}
@@ -211,21 +257,21 @@ func ended(pid int) bool {
 	return err != nil || strings.HasPrefix(rest, "Z")
 }
 
-// stopServer ends the server, as Ctrl-C does.
-func (sh *shell) stopServer() {
-	if sh.server == 0 {
+// stop ends the server, as Ctrl-C does.
+func (n *node) stop() {
+	if n.group == 0 {
 		return
 	}
-	syscall.Kill(-sh.server, syscall.SIGTERM)
+	syscall.Kill(-n.group, syscall.SIGTERM)
 	for deadline := time.Now().Add(12 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		c, err := net.Dial("tcp", sh.management)
-		if err != nil && ended(sh.server) {
+		c, err := net.Dial("tcp", n.management)
+		if err != nil && ended(n.group) {
 			break
 		}
 		if err == nil {
 			c.Close()
 		}
 	}
-	syscall.Kill(-sh.server, syscall.SIGKILL)
-	sh.server = 0
+	syscall.Kill(-n.group, syscall.SIGKILL)
+	n.group = 0
 }
