@@ -1,7 +1,12 @@
-.PHONY: bench bench-smoke
+.PHONY: bench bench-postgres bench-smoke
 
 bench: ## the server against a bare net/http handler: one table, in about six minutes
 	go run ./internal/bench/suite
 
-bench-smoke: ## the same in a minute, for its checks; its figures mean nothing
+bench-postgres: ## nodes on PostgreSQL against pgbench and the embedded store, in about five minutes
+	go run ./internal/bench/suite -postgres
+	go test -vet=off -run '^$$' -bench Rotations -benchtime 5x ./internal/store/postgres
+
+bench-smoke: ## both in a minute, for their checks; their figures mean nothing
 	go run ./internal/bench/suite -quick
+	go run ./internal/bench/suite -quick -postgres

@@ -65,6 +65,10 @@ type Load struct {
 	// the codes are used up. Zero means no such bound.
 	Duration time.Duration
 	Requests int64
+	// Rate is how many requests are due each second, at equal distances. One
+	// that is late because every connection waits for an answer counts from
+	// when it was due. Zero: each connection makes the next at once.
+	Rate float64
 
 	Chains []*Chains // one for each connection
 	Codes  []string
@@ -169,6 +173,8 @@ func (l *Load) check() error {
 		return errors.New("no codes to redeem")
 	case l.Operation != Code && l.Duration == 0 && l.Requests == 0:
 		return errors.New("a load needs an end: a duration or a number of requests")
+	case l.Rate < 0:
+		return errors.New("a rate cannot be negative")
 	}
 	if l.Operation != Code {
 		for _, c := range l.Chains {

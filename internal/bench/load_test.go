@@ -346,6 +346,7 @@ func TestALoadThatCannotRunSaysWhy(t *testing.T) {
 		"fewer refresh tokens":        {Target: target, Operation: Refresh, Connections: 3, Requests: 1, Chains: Split(tokens, 3)},
 		"as many chains":              {Target: target, Operation: Refresh, Connections: 3, Requests: 1, Chains: Split(tokens, 2)},
 		"no codes":                    {Target: target, Operation: Code, Connections: 1},
+		"cannot be negative":          {Target: target, Operation: Refresh, Connections: 2, Requests: 1, Rate: -1, Chains: Split(tokens, 2)},
 		"not an https URL":            {Target: plain, Operation: Refresh, Connections: 2, Requests: 1, Chains: Split(tokens, 2)},
 		"unknown authority":           {Target: distrusted, Operation: Refresh, Connections: 2, Requests: 1, Chains: Split(tokens, 2)},
 		"not localhost":               {Target: misnamed, Operation: Refresh, Connections: 2, Requests: 1, Chains: Split(tokens, 2)},

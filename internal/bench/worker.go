@@ -57,6 +57,11 @@ func (w *worker) work(ctx context.Context) {
 		if w.Requests != 0 && ticket > w.Requests {
 			return
 		}
+		if w.Rate > 0 {
+			if now = w.await(ctx, ticket); w.Duration != 0 && now.Sub(w.begin) >= w.Duration || ctx.Err() != nil {
+				return
+			}
+		}
 		var sent []byte
 		if w.Operation == Code {
 			if ticket > int64(len(w.Codes)) {
@@ -98,6 +103,21 @@ func (w *worker) work(ctx context.Context) {
 			now = time.Now()
 		}
 	}
+}
+
+// await returns the time at which a request is due, once it is. The time that
+// the system takes to wake this worker up is not the server's.
+func (w *worker) await(ctx context.Context, ticket int64) time.Time {
+	due := w.begin.Add(time.Duration(float64(ticket-1) / w.Rate * float64(time.Second)))
+	wait := time.Until(due)
+	if wait <= 0 || w.Duration != 0 && due.Sub(w.begin) >= w.Duration {
+		return due
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(wait):
+	}
+	return time.Now()
 }
 
 // build writes the request that carries a code or a token.

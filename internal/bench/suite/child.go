@@ -79,10 +79,10 @@ func (c *child) failure(what string) error {
 }
 
 // serve runs the real program on a dataset until it is ready.
-func serve(ctx context.Context, program string, d *dataset) (*child, error) {
+func serve(ctx context.Context, program string, d *dataset, args ...string) (*child, error) {
 	file := filepath.Join(d.dir, "dev.json")
-	c, err := start(exec.Command(program, "serve", "--dev", "--data", d.dir, "--listen", "127.0.0.1:0",
-		"--management-listen", "127.0.0.1:0", "--code-lifetime", "10m"), filepath.Join(d.dir, "serve.log"))
+	c, err := start(exec.Command(program, append([]string{"serve", "--dev", "--data", d.dir, "--listen", "127.0.0.1:0",
+		"--management-listen", "127.0.0.1:0", "--code-lifetime", "10m"}, args...)...), filepath.Join(d.dir, "serve.log"))
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,12 @@ type options struct {
 	connections int
 	grants      int // of the large store
 	only        []string
+	postgres    bool
 }
+
+// postgresGrants is how many grants are on PostgreSQL: enough that it finds each
+// by its key.
+const postgresGrants = 10_000
 
 // smallGrants is how many grants the small store holds.
 const smallGrants = 1000
@@ -43,24 +48,33 @@ func main() {
 	}
 	opt := options{}
 	only := ""
-	flag.BoolVar(&opt.quick, "quick", false, "a smoke test: runs of one second, 2 rounds, 50,000 grants instead of 1,000,000")
+	flag.BoolVar(&opt.quick, "quick", false, "a smoke test: short runs, few rounds, few grants")
 	flag.IntVar(&opt.rounds, "rounds", 5, "how often each measurement is repeated, in turn with the others")
 	flag.DurationVar(&opt.duration, "duration", 3*time.Second, "length of each run")
 	flag.IntVar(&opt.connections, "connections", 64, "connections at the same time")
 	flag.IntVar(&opt.grants, "grants", 1_000_000, "grants of the large store")
 	flag.StringVar(&only, "only", "", "measure only these and what they are compared with, such as refresh,code: "+strings.Join(names, ", "))
+	flag.BoolVar(&opt.postgres, "postgres", false, "measure nodes on a PostgreSQL instead, against pgbench and the embedded store")
 	flag.Parse()
 	given := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	defaults := map[string]func(){}
+	if opt.postgres {
+		defaults["grants"] = func() { opt.grants = postgresGrants }
+	}
 	if opt.quick {
-		for name, set := range map[string]func(){
-			"duration": func() { opt.duration = time.Second },
-			"rounds":   func() { opt.rounds = 2 },
-			"grants":   func() { opt.grants = 50_000 },
-		} {
-			if !given[name] {
-				set()
-			}
+		defaults["duration"] = func() { opt.duration = time.Second }
+		defaults["rounds"] = func() { opt.rounds = 2 }
+		defaults["grants"] = func() { opt.grants = 50_000 }
+	}
+	if opt.quick && opt.postgres {
+		defaults["duration"] = func() { opt.duration = 300 * time.Millisecond }
+		defaults["rounds"] = func() { opt.rounds = 1 }
+		defaults["grants"] = func() { opt.grants = 2000 }
+	}
+	for name, set := range defaults {
+		if !given[name] {
+			set()
 		}
 	}
 	if only != "" {
@@ -71,12 +85,17 @@ func main() {
 			fail(fmt.Errorf("-only: %q is none of %s", name, strings.Join(names, ", ")))
 		}
 	}
-	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections {
+	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections ||
+		opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) {
 		flag.Usage()
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := measure(ctx, opt)
+	do := measure
+	if opt.postgres {
+		do = measurePostgres
+	}
+	err := do(ctx, opt)
 	stop()
 	fail(err)
 }

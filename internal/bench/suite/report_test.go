@@ -11,8 +11,8 @@ import (
 // runOf is a run of one second with a number of requests, each of which took
 // so many microseconds of the server.
 func runOf(requests int64, cpu int64) measured {
-	return measured{&bench.Result{Requests: requests, Elapsed: time.Second,
-		Server: &bench.Usage{CPU: time.Duration(requests*cpu) * time.Microsecond}}, 100}
+	return measured{Result: &bench.Result{Requests: requests, Elapsed: time.Second,
+		Server: &bench.Usage{CPU: time.Duration(requests*cpu) * time.Microsecond}}, commits: 100}
 }
 
 func TestARatioComparesRunsOfTheSameRound(t *testing.T) {

@@ -40,9 +40,14 @@ type dataset struct {
 	sessions []string // cookies of users who have agreed
 }
 
+// An opener makes the store of a data directory.
+type opener func(ctx context.Context, dir string) (store.Store, error)
+
+func embedded(ctx context.Context, dir string) (store.Store, error) { return sqlite.Create(ctx, dir) }
+
 // makeDataset makes a data directory with n grants, as they would be had they
 // been redeemed at some time in the last twenty days.
-func makeDataset(ctx context.Context, dir string, n int, format store.TokenFormat) (_ *dataset, err error) {
+func makeDataset(ctx context.Context, dir string, open opener, n int, format store.TokenFormat) (_ *dataset, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -54,7 +59,7 @@ func makeDataset(ctx context.Context, dir string, n int, format store.TokenForma
 	if err != nil {
 		return nil, err
 	}
-	st, err := sqlite.Create(ctx, dir)
+	st, err := open(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
