@@ -267,6 +267,9 @@ func (c *Config) Check() error {
 			bad(d.key, "%s is not a whole number of seconds", d.value)
 		}
 	}
+	if c.Store != StoreSQLite && c.MaxSkew > 0 && c.MaxSkew < Duration(500*time.Millisecond) {
+		bad("max_skew", "%s is less than 500ms: nodes would take the time of a slow commit for that of a clock", c.MaxSkew)
+	}
 	// The rest of the lead is for the nodes, which hear of a key within seconds.
 	if least := c.JWKSMaxAge.Std() + c.Skew() + 15*time.Second; c.KeyLead.Std() < least {
 		bad("key_lead", "%s is shorter than jwks_max_age + max_skew + 15s: verifiers would meet keys that they cannot know yet", c.KeyLead)

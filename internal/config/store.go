@@ -37,7 +37,7 @@ func postgresURL(text string) (*url.URL, error) {
 
 func hasPassword(u *url.URL) bool {
 	_, given := u.User.Password()
-	return given || u.Query().Has("password")
+	return given || u.Query().Has("password") || u.Query().Has("sslpassword")
 }
 
 // StoreName is Store for people: the hosts and the database, no user, password

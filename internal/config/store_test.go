@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestTheStoreIsSQLiteOrAPostgreSQLURL(t *testing.T) {
 }
 
 func TestAPasswordInAFlagIsRefused(t *testing.T) {
-	for _, store := range []string{"postgres://u:geheim@h/d", "postgres://u@h/d?sslmode=disable&password=geheim"} {
+	for _, store := range []string{"postgres://u:geheim@h/d", "postgres://u@h/d?sslmode=disable&password=geheim", "postgres://u@h/d?sslpassword=geheim"} {
 		_, err := Load("", nil, map[string]string{"store": store})
 		if err == nil || !strings.Contains(err.Error(), "store_password_file") || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("%v, want what to do instead, without the password", err)
@@ -68,6 +69,16 @@ func TestSkewIsForSeveralNodes(t *testing.T) {
 	} {
 		if got := (Config{Store: c.store, MaxSkew: Duration(c.given)}).Skew(); got != c.want {
 			t.Errorf("%s with %s: %s, want %s", c.store, c.given, got, c.want)
+		}
+	}
+}
+
+func TestASkewThatACommitTakesIsRefused(t *testing.T) {
+	for store, refused := range map[string]bool{StoreSQLite: false, "postgres://u@h/d": true} {
+		c := Default()
+		c.Store, c.MaxSkew = store, Duration(100*time.Millisecond)
+		if err := c.Check(); strings.Contains(fmt.Sprint(err), "max_skew") != refused {
+			t.Errorf("%s: %v, want max_skew refused: %t", store, err, refused)
 		}
 	}
 }

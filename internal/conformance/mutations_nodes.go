@@ -21,7 +21,7 @@ var nodeMutations = []Mutation{
 		Test: engine + "TestAConnectionLostWithinAStatementLeavesTheOutcomeUnknown",
 	},
 	{
-		Name: "warnings of a commit", File: "internal/store/postgres/fault.go",
+		Name: "warnings of a commit", File: "internal/store/postgres/confirm.go",
 		Old: "if text, warned := c.CustomData()[warningKey]; warned {", New: "if text, warned := c.CustomData()[warningKey]; warned && false {",
 		Test: engine + "TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown",
 	},
@@ -36,8 +36,8 @@ var nodeMutations = []Mutation{
 		Test: engine + "TestHostsThatConfirmNoWriteArePassedOver",
 	},
 	{
-		Name: "warnings from before a write", File: "internal/store/postgres/connect.go",
-		Old: "	forgetWarning(conn)\n", New: "",
+		Name: "warnings from before a write", File: "internal/store/postgres/confirm.go",
+		Old: "\tforgetWarning(conn)\n", New: "",
 		Test: engine + "TestAServerThatWarnsAtEachConnectionsStartIsUsed",
 	},
 	{

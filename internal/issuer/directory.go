@@ -47,6 +47,7 @@ type Directory struct {
 	turn    chan struct{} // one place: whoever holds it may use what follows
 	records []keys.Record
 	uses    map[string]*use // by secret id
+	peers   *peers          // nil before Run
 
 	view   atomic.Pointer[View]
 	polled atomic.Int64 // when the last good poll began: nanoseconds since origin
@@ -85,7 +86,7 @@ func OpenDirectory(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sc
 		Schedule: s, store: st, kek: kek, log: log, clock: clock,
 		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
 	}
-	d.view.Store(&View{clients: map[string]*registration{}, cutoffs: map[cutoffName]grant.Instant{}})
+	d.view.Store(noView())
 	err := d.Poll(ctx)
 	if errors.Is(err, errNoKeys) {
 		err = d.firstKeys(ctx)
@@ -105,14 +106,29 @@ var errNoKeys = errors.New("the store has no keys yet")
 
 // Poll brings the view up to date. Call it after a change made through this
 // process, to see it at once.
-func (d *Directory) Poll(ctx context.Context) error {
+func (d *Directory) Poll(ctx context.Context) error { return d.poll(ctx, false) }
+
+func (d *Directory) poll(ctx context.Context, tick bool) error {
 	if err := d.wait(ctx); err != nil {
 		return err
 	}
 	defer d.done()
 	began := d.clock().Sub(d.origin)
+	// A node that does not reach the others is not current, whatever it can
+	// read: its server may have been replaced.
+	if d.peers != nil {
+		if err := d.meet(ctx, tick); err != nil {
+			return err
+		}
+	}
 	old := d.view.Load()
 	ch, err := d.store.Changes(ctx, old.version)
+	if err == nil && ch.Version < old.version {
+		// A backup was put back, or a standby promoted that lacked changes.
+		d.log.Error("the store's directory has gone back: reading all of it again", "from", old.version, "to", ch.Version)
+		old, d.records = noView(), nil
+		ch, err = d.store.Changes(ctx, 0)
+	}
 	if err != nil {
 		return err
 	}
@@ -125,6 +141,10 @@ func (d *Directory) Poll(ctx context.Context) error {
 	}
 	d.polled.Store(int64(began))
 	return nil
+}
+
+func noView() *View {
+	return &View{clients: map[string]*registration{}, cutoffs: map[cutoffName]grant.Instant{}}
 }
 
 // wait takes the turn, unless ctx ends first: a store that hangs in another
@@ -217,7 +237,7 @@ func (d *Directory) Run(ctx context.Context) {
 	defer poll.Stop()
 	defer flush.Stop()
 	failing := false
-	p := newPeers(d.Name, d.clock())
+	d.join(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -232,12 +252,7 @@ func (d *Directory) Run(ctx context.Context) {
 			cancel()
 		case <-poll.C:
 			try, cancel := context.WithTimeout(ctx, staleAfter)
-			// A node that does not reach the others is not current, whatever it
-			// can read: its server may have been replaced.
-			err := d.meet(try, p)
-			if err == nil {
-				err = d.Poll(try)
-			}
+			err := d.poll(try, true)
 			cancel()
 			if err != nil && ctx.Err() == nil && !failing {
 				d.log.Error("cannot read clients, cutoffs and keys; requests are answered 503 until this ends", "error", err)

@@ -63,11 +63,13 @@ const addTime = 2 * time.Second
 // rotate adds the keys that are due. The check costs next to nothing.
 func (d *Directory) rotate(ctx context.Context) error {
 	due := d.view.Load().Ring.Due(grant.At(d.clock()), d.Schedule)
-	if len(due) == 0 {
+	if len(due) == 0 || d.clockFault.Load() != nil { // others know better what is due
 		return nil
 	}
 	// An RSA key is much work: not for a store that does not even answer.
-	if err := d.Poll(ctx); err != nil {
+	try, cancelTry := context.WithTimeout(ctx, staleAfter)
+	defer cancelTry()
+	if err := d.Poll(try); err != nil {
 		return err
 	}
 	drafts, err := newDrafts(purposesOf(due))

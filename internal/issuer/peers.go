@@ -14,27 +14,34 @@ import (
 // one alone may be about a write that took long.
 const suspicion = 3
 
-// peers is what a node knows of the other nodes' clocks. Run alone uses it.
+// peers is what a node knows of the other nodes' clocks.
 type peers struct {
 	self     store.Node
-	began    time.Time                      // the last meeting
-	last     map[store.NodeID]grant.Instant // the others' clocks at it
-	outvoted int                            // meetings in a row
-	others   int                            // the same, of meetings that found others' clocks off
+	began    time.Time                // of the last comparison
+	last     map[store.NodeID]bearing // the others at it
+	outvoted int                      // comparisons in a row
+	others   int                      // the same, of those that found others' clocks off
 }
 
-func newPeers(name string, now time.Time) *peers {
-	p := &peers{self: store.Node{Name: name, Since: grant.At(now)}, began: now}
-	rand.Read(p.self.ID[:])
-	return p
+// join has polls meet the other nodes from now on.
+func (d *Directory) join(ctx context.Context) {
+	if d.wait(ctx) == nil {
+		d.peers = &peers{self: store.Node{Name: d.Name}}
+		rand.Read(d.peers.self.ID[:])
+		d.done()
+	}
 }
 
-// meet tells the other nodes this one's time, and compares theirs with it.
-func (d *Directory) meet(ctx context.Context, p *peers) error {
-	began := d.clock()
+// meet tells the other nodes this one's time, and, if it is the meeting of a
+// tick, compares theirs with it: between two ticks every node that runs has met.
+func (d *Directory) meet(ctx context.Context, tick bool) error {
+	p, began := d.peers, d.clock()
 	p.self.Clock = grant.At(began)
+	if p.self.Since == 0 {
+		p.self.Since, p.began = p.self.Clock, began
+	}
 	nodes, err := d.store.Meet(ctx, p.self)
-	if err != nil {
+	if err != nil || !tick {
 		return err
 	}
 	skew := d.Schedule.MaxSkew
@@ -70,36 +77,69 @@ type deviation struct {
 	by   time.Duration
 }
 
-// compare finds the clocks that surely differ from this node's by more than
-// skew, and whether this node is outvoted. Only nodes count that have met since
-// the last meeting: their time is no older than that. Where as many agree with
-// this node as do not, those are right among whom is the node that runs longest,
-// so that one that joins with a wrong clock does not stop the other.
+// A bearing is what is known of another node's clock: it is ahead of this one's
+// by least to most.
+type bearing struct {
+	node        store.Node
+	least, most time.Duration
+	silent      int // comparisons since its last meeting
+}
+
+// apart is how far two clocks surely are apart.
+func (b bearing) apart(o bearing) time.Duration { return max(b.least-o.most, o.least-b.most) }
+
+// A camp is nodes whose clocks agree. Of two camps the larger one counts, and of
+// two as large the one that has been there for longer by its own clock, so that a
+// node which joins with a wrong clock does not stop those that run.
+type camp struct {
+	size int
+	age  time.Duration
+}
+
+func (c camp) outvotes(o camp) bool { return c.size > o.size || c.size == o.size && c.age > o.age }
+
+// compare finds the clock that surely differs most from this node's, and by more
+// than skew, and whether this node is outvoted by nodes that agree with one
+// another. Nodes that have been silent for some comparisons have ended.
 func (p *peers) compare(nodes []store.Node, began, now time.Time, skew time.Duration) (worst deviation, outvoted bool) {
-	type camp struct {
-		size  int
-		since grant.Instant
-	}
-	with, against := camp{1, p.self.Since}, camp{0, grant.Never}
-	last := make(map[store.NodeID]grant.Instant, len(nodes))
+	us := camp{1, p.self.Clock.Since(p.self.Since)}
+	var against []bearing
+	last := make(map[store.NodeID]bearing, len(nodes))
 	for _, n := range nodes {
-		last[n.ID] = n.Clock
-		if before, met := p.last[n.ID]; !met || before == n.Clock {
-			continue
+		b, known := p.last[n.ID]
+		switch {
+		case !known: // nobody knows how old its time is
+			b = bearing{node: n, silent: suspicion}
+		case b.node.Clock == n.Clock:
+			b.silent++
+		default:
+			// It has met since the last comparison: its time is no older than that.
+			least := n.Clock.Since(grant.At(now))
+			b = bearing{node: n, least: least, most: least + now.Sub(p.began)}
 		}
-		// Its clock is now ahead of ours by least to most.
-		least := n.Clock.Since(grant.At(now))
-		most := least + now.Sub(p.began)
-		side := &with
-		if off := max(least, -most); off > skew {
-			side = &against
-			if off > worst.by.Abs() {
-				worst = deviation{n.Name, least}
+		last[n.ID] = b
+		switch {
+		case b.silent >= suspicion:
+		case b.apart(bearing{}) <= skew:
+			us.size++
+			us.age = max(us.age, n.Clock.Since(n.Since))
+		default:
+			against = append(against, b)
+			if b.least.Abs() > worst.by.Abs() {
+				worst = deviation{n.Name, b.least}
 			}
 		}
-		side.size++
-		side.since = min(side.since, n.Since)
+	}
+	for _, b := range against {
+		var them camp
+		for _, o := range against {
+			if b.apart(o) <= skew {
+				them.size++
+				them.age = max(them.age, o.node.Clock.Since(o.node.Since))
+			}
+		}
+		outvoted = outvoted || them.outvotes(us)
 	}
 	p.began, p.last = began, last
-	return worst, against.size > with.size || against.size == with.size && against.since < with.since
+	return worst, outvoted
 }

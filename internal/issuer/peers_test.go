@@ -140,7 +140,7 @@ func TestClocksWithinMaxSkewAreReady(t *testing.T) {
 
 // With as many on both sides nobody knows who is right: service goes on.
 func TestOfTwoNodesWhoseClocksDifferTheOlderServesOn(t *testing.T) {
-	for _, ahead := range []time.Duration{5 * time.Second, -5 * time.Second} {
+	for _, ahead := range []time.Duration{5 * time.Second, -5 * time.Second, 2 * time.Hour, -2 * time.Hour} {
 		meeting(t, func(t *testing.T, s *service, h *hall) {
 			first := h.join(t, s, "first", 0)
 			time.Sleep(time.Minute)
@@ -153,6 +153,32 @@ func TestOfTwoNodesWhoseClocksDifferTheOlderServesOn(t *testing.T) {
 			ready(t, []*member{second}, true)
 		})
 	}
+}
+
+// Nobody is right more than the others: none of them has a majority.
+func TestThreeNodesThatAllDifferServeOnButForTheYoungest(t *testing.T) {
+	meeting(t, func(t *testing.T, s *service, h *hall) {
+		var nodes []*member
+		for i, ahead := range []time.Duration{0, 5 * time.Second, 10 * time.Second} {
+			nodes = append(nodes, h.join(t, s, fmt.Sprint(i), ahead))
+			time.Sleep(1300 * time.Millisecond)
+		}
+		time.Sleep(6 * time.Second)
+		ready(t, nodes, true, false, false)
+	})
+}
+
+// Two and two: whoever runs longest has the right time.
+func TestTwoCampsOfOneSize(t *testing.T) {
+	meeting(t, func(t *testing.T, s *service, h *hall) {
+		var nodes []*member
+		for i, ahead := range []time.Duration{time.Minute, 0, 300 * time.Millisecond, time.Minute} {
+			nodes = append(nodes, h.join(t, s, fmt.Sprint(i), ahead))
+			time.Sleep(1300 * time.Millisecond)
+		}
+		time.Sleep(6 * time.Second)
+		ready(t, nodes, true, false, false, true)
+	})
 }
 
 // A write that waited for a standby makes its node's time look old.
@@ -194,4 +220,91 @@ func TestANodeThatDoesNotMeetTheOthersIsStale(t *testing.T) {
 			t.Errorf("after it met them again: %v", err)
 		}
 	})
+}
+
+// Others poll, too: administrators' changes, and keys that are due.
+func TestNoPollCountsWithoutAMeeting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stop := running(t)
+		defer stop()
+		time.Sleep(1500 * time.Millisecond)
+		s.faulty.Inject(storetest.Meet, 1000, storetest.Lost)
+		for range 20 {
+			time.Sleep(300 * time.Millisecond)
+			if err := s.Directory.Poll(t.Context()); err == nil {
+				t.Fatal("a poll without a meeting")
+			}
+		}
+		if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+			t.Errorf("Ready: %v, want ErrStale", err)
+		}
+	})
+}
+
+// Polls in between find clocks that have not gone on, which says nothing.
+func TestPollsInBetweenDoNotHideAClockThatIsOff(t *testing.T) {
+	meeting(t, func(t *testing.T, s *service, h *hall) {
+		first := h.join(t, s, "first", 0)
+		time.Sleep(1200 * time.Millisecond)
+		second := h.join(t, s, "second", 5*time.Second)
+		for range 30 {
+			time.Sleep(200 * time.Millisecond)
+			if err := second.Poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ready(t, []*member{first, second}, true, false)
+	})
+}
+
+func TestADirectoryThatHasGoneBackIsReadAnew(t *testing.T) {
+	s := newService(t)
+	if err := s.engine.AddCutoff(t.Context(), store.Cutoff{Realm: realm, Subject: subject, At: 5}); err != nil {
+		t.Fatal(err)
+	}
+	// A backup from before the cutoff is put back.
+	now, err := s.engine.Changes(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := &older{Store: s.engine, kept: now.Version - 1}
+	directory, err := issuer.OpenDirectory(t.Context(), older, s.kek, s.Directory.Schedule, s.Log, s.uptime.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older.back = true
+	if err := directory.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	view, err := directory.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := view.Cutoff(realm, subject, clientID); at != 0 {
+		t.Errorf("the cutoff at %d is not in the store any more", at)
+	}
+	if _, there := view.Client(realm, clientID); !there {
+		t.Error("a client that is in the store is lost")
+	}
+	if n := s.log.count("has gone back"); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+}
+
+// An older store is one that loses its latest cutoff.
+type older struct {
+	store.Store
+	kept int64 // the version before it
+	back bool
+}
+
+func (o *older) Changes(ctx context.Context, since int64) (store.Changes, error) {
+	ch, err := o.Store.Changes(ctx, since)
+	if o.back {
+		ch.Version, ch.Cutoffs = o.kept, nil
+		if since >= o.kept {
+			ch = store.Changes{Version: o.kept}
+		}
+	}
+	return ch, err
 }

@@ -16,7 +16,8 @@ import (
 const (
 	sweepSlice = 500
 	sweepPause = 100 * time.Millisecond
-	sweepRest  = time.Minute // after the end of a table, and after a fault
+	sliceTime  = 10 * time.Second // a store that hangs does not end the sweep
+	sweepRest  = time.Minute      // after the end of a table, and after a fault
 	// A machine may start with a wrong clock. No grant is deleted before there
 	// was time to correct it, and nothing after the clock was moved by more than
 	// sweepDrift: a live row that goes takes its tokens with it.
@@ -63,13 +64,20 @@ func (iss *Issuer) Sweep(ctx context.Context) {
 			continue
 		}
 		moved = false
+		// Or it was wrong from the start, and the other nodes' clocks tell.
+		if iss.Directory.clockFault.Load() != nil {
+			next.wait = sweepRest
+			continue
+		}
 		iss.advance(ctx, next)
 	}
 }
 
 // advance sweeps the next slice of a walk.
 func (iss *Issuer) advance(ctx context.Context, w *walk) {
-	deleted, end, err := w.slice(ctx)
+	try, cancel := context.WithTimeout(ctx, sliceTime)
+	deleted, end, err := w.slice(try)
+	cancel()
 	w.total += deleted
 	w.wait = sweepPause
 	switch {

@@ -122,9 +122,10 @@ type Store interface {
 	SweepDocuments(ctx context.Context, after DocumentKey, now grant.Instant, limit int) (next DocumentKey, deleted int, err error)
 
 	// Meet records the time of a node that uses the store, and lists the others
-	// that have done so, also some that have ended. It writes, durably: a node that
+	// that have done so, also some that have ended. In a node's first meeting,
+	// Clock is Since. It writes, durably: a node that
 	// has met the others has heard from the primary, and not from a server that
-	// was one. A store that serves one node alone has nothing to do.
+	// was one. It fails if the store must not be used any more (see Displaced). A store that serves one node alone has nothing to do.
 	Meet(ctx context.Context, self Node) (others []Node, err error)
 
 	// Events lists what is recorded of one grant or client, oldest first; those

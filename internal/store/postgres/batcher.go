@@ -315,14 +315,14 @@ type session struct {
 
 // ensure gets a connection if there is none that may be used.
 func (s *session) ensure() error {
-	if s.conn != nil && (s.conn.Conn().IsClosed() || !s.store.hosts.current(s.conn.Conn().PgConn())) {
+	ctx, cancel := context.WithTimeout(context.Background(), serveTime)
+	defer cancel()
+	if s.conn != nil && !s.store.hosts.usable(ctx, s.conn.Conn().PgConn()) {
 		s.release()
 	}
 	if s.conn != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), serveTime)
-	defer cancel()
 	conn, err := s.store.acquire(ctx)
 	s.conn = conn
 	return err

@@ -56,26 +56,26 @@ func (c *columns) all() []any {
 	return append(c.changing(), c.realm, c.client, c.subject, c.scope, c.authorizedAt, c.authTime, c.claims)
 }
 
-// A mark tells whose write a row is.
-type mark struct {
+// A writing tells whose write a row is.
+type writing struct {
 	id      grant.ID
 	version int64
 	attempt uint64
 }
 
-func markOf(g grant.Grant) mark { return mark{g.ID, g.Version, g.Attempt} }
+func writingOf(g grant.Grant) writing { return writing{g.ID, g.Version, g.Attempt} }
 
-// marks runs a statement that returns id, version and attempt of the rows that
+// writings runs a statement that returns id, version and attempt of the rows that
 // it has written.
-func marks(ctx context.Context, q querier, text string, args ...any) (map[mark]bool, error) {
-	written := map[mark]bool{}
+func writings(ctx context.Context, q querier, text string, args ...any) (map[writing]bool, error) {
+	written := map[writing]bool{}
 	err := each(ctx, q, func(rows pgx.Rows) error {
 		var id []byte
 		var version, attempt int64
 		if err := rows.Scan(&id, &version, &attempt); err != nil {
 			return err
 		}
-		written[mark{grant.ID(id), version, uint64(attempt)}] = true
+		written[writing{grant.ID(id), version, uint64(attempt)}] = true
 		return nil
 	}, text, args...)
 	return written, err

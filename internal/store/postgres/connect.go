@@ -70,29 +70,6 @@ func settings(d Database) (*pgxpool.Config, error) {
 	return c, nil
 }
 
-// confirmPrimary has the server of a new connection make a durable write before
-// anything that it says is believed. A standby refuses. A primary that has been
-// replaced, and comes back, waits in vain for a standby to confirm the write. And
-// what a primary shows after a crash, it may have lost to a standby that is about to
-// be promoted, if its clients were not answered: once a later write is confirmed,
-// all of it is. Whoever fails here is passed over for the next host of the URL.
-func confirmPrimary(ctx context.Context, conn *pgconn.PgConn) error {
-	forgetWarning(conn)
-	for races := 0; ; races++ {
-		_, err := conn.Exec(ctx, touchSQL).ReadAll()
-		var server *pgconn.PgError
-		switch {
-		case err == nil:
-			return confirmed(conn)
-		case errors.As(err, &server) && server.Code == "42P01": // no such table
-			return nil // the database is empty: there is nothing to believe
-		case judge(err) != outrun || ctx.Err() != nil:
-			return err
-		}
-		pause(ctx, races)
-	}
-}
-
 var errNoCancel = errors.New("statements are not cancelled")
 
 // dialer makes the functions of one connection. Once it stands, nothing more is

@@ -19,6 +19,7 @@ import (
 )
 
 const (
+	versionSQL      = `SELECT version FROM directory WHERE id = 1`
 	insertEventsSQL = `INSERT INTO events (id, at, name, about, actor, detail)
 		SELECT u.id, u.at, u.name, u.about, u.actor, u.detail
 		FROM unnest($1::bytea[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[]) AS u (id, at, name, about, actor, detail)`
@@ -71,7 +72,6 @@ func (s *Store) Changes(ctx context.Context, since int64) (ch store.Changes, err
 
 func (s *Store) changes(ctx context.Context, since int64) (ch store.Changes, err error) {
 	// The poll of every second ends here when nothing has changed.
-	const versionSQL = `SELECT version FROM directory WHERE id = 1`
 	if err := s.pool.QueryRow(ctx, versionSQL).Scan(&ch.Version); err != nil || ch.Version == since {
 		return ch, err
 	}

@@ -1,5 +1,7 @@
 package postgres
 
+import "time"
+
 const (
 	QueueLength  = queueLength
 	UpdateLength = updateLength
@@ -87,3 +89,6 @@ func (s *Store) Closing() bool {
 // Singly lets each update go by itself, at most so many at once. Call it before
 // anything else.
 func (s *Store) Singly(lanes int) { s.updates.limit, s.updates.lanes = 1, lanes }
+
+// Trust is how long a connection's server is believed from now on.
+func (s *Store) Trust(d time.Duration) { s.hosts.trust.Store(int64(d)) }

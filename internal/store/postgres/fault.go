@@ -102,13 +102,3 @@ func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 // something else: servers mention at each connection's start that the system has
 // changed the order of text, and engines that they ignore a storage parameter.
 func forgetWarning(c *pgconn.PgConn) { delete(c.CustomData(), warningKey) }
-
-// confirmed is the error of a commit that came with a warning: it would be lost
-// with the primary, and nobody may be told that it is done.
-func confirmed(c *pgconn.PgConn) error {
-	if text, warned := c.CustomData()[warningKey]; warned {
-		forgetWarning(c)
-		return fmt.Errorf("commit of unknown durability: %v", text)
-	}
-	return nil
-}

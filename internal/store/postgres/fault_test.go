@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/postgres"
@@ -161,6 +163,68 @@ func TestAServerThatIsGoneIsBusyAtOnceAndServesAgainAfterItsReturn(t *testing.T)
 	}
 }
 
+// awaitStandby has commits of a server wait for a standby, until the end of the
+// test at most: nothing more could be done there.
+func awaitStandby(t *testing.T, own *pgtest.Server, name string) {
+	t.Helper()
+	own.Run(t, "postgres", `ALTER SYSTEM SET synchronous_standby_names = '`+name+`'`)
+	own.Run(t, "postgres", `SELECT pg_reload_conf()`)
+	soon(t, "the setting", func() bool { return own.Run(t, "postgres", `SHOW synchronous_standby_names`) == name })
+	if name != "" {
+		t.Cleanup(func() { awaitStandby(t, own, "") })
+	}
+}
+
+// A server that was replaced may go on showing what it has, for as long as its
+// connections stand. Whoever reads all the time finds out, too.
+func TestAServerThatConfirmsNothingIsNotReadFrom(t *testing.T) {
+	t.Parallel()
+	own := ownServer(t)
+	st := open(t, own.URL(own.Database(t)))
+	g := newGrant(1)
+	create(t, st, g)
+	st.Trust(300 * time.Millisecond)
+	awaitStandby(t, own, "absent")
+	refused := 0
+	for began := time.Now(); refused < 3; {
+		switch got, err := st.Grant(t.Context(), g.ID); {
+		case errors.Is(err, store.ErrBusy):
+			refused++
+		case err != nil || got != g || refused > 0:
+			t.Fatalf("Grant = %v, %v after %d refusals", got, err, refused)
+		case time.Since(began) > 10*time.Second:
+			t.Fatal("it is read from for ever")
+		}
+	}
+	awaitStandby(t, own, "")
+	holds(t, st, g)
+}
+
+// Somebody leaves a transaction open in which the directory was changed, or the
+// machine stops with one: connections can still be made.
+func TestALockOnTheDirectoryKeepsNobodyFromConnecting(t *testing.T) {
+	t.Parallel()
+	st, database := fresh(t)
+	g := newGrant(1)
+	create(t, st, g)
+	conn, err := pgx.Connect(t.Context(), server.URL(database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if _, err := conn.Exec(t.Context(), `BEGIN; UPDATE directory SET version = version WHERE id = 1`); err != nil {
+		t.Fatal(err)
+	}
+	other := open(t, server.URL(database))
+	holds(t, other, g)
+	if err := storetest.Replace(t.Context(), other, rotated(g, 2)); err != nil {
+		t.Error(err)
+	}
+	if _, err := other.Meet(t.Context(), store.Node{ID: store.NodeID{1}}); err != nil {
+		t.Error(err)
+	}
+}
+
 // A commit that waits for a standby is not yet there for anybody. It must
 // neither be acknowledged nor shown before the standby has it: if the primary
 // were lost now, so would be the commit.
@@ -170,28 +234,24 @@ func TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown(t *testin
 	database := own.Database(t)
 	// Connections from before: while no standby answers, there are no new ones.
 	const idle = 6
+	open(t, own.URL(database)) // so that there is something to confirm
 	url := own.URL(database, fmt.Sprint("pool_min_idle_conns=", idle))
 	st, other := open(t, url), open(t, url)
+	for _, s := range []*postgres.Store{st, other} {
+		s.Trust(time.Hour) // even so
+	}
 	g, second := newGrant(1), newGrant(2)
 	create(t, st, g, second)
 	soon(t, "idle connections", func() bool {
 		n, err := strconv.Atoi(own.Run(t, database, `SELECT count(*)`+others+`state = 'idle'`))
 		return err == nil && n >= 2*idle
 	})
-	standby := func(name string) {
-		t.Helper()
-		own.Run(t, "postgres", `ALTER SYSTEM SET synchronous_standby_names = '`+name+`'`)
-		own.Run(t, "postgres", `SELECT pg_reload_conf()`)
-		soon(t, "the setting", func() bool { return own.Run(t, "postgres", `SHOW synchronous_standby_names`) == name })
-	}
 	waits := func(n string) func() bool {
 		return func() bool {
 			return own.Run(t, database, `SELECT count(*)`+others+`wait_event = 'SyncRep'`) == n
 		}
 	}
-	standby("absent")
-	// Else nothing more could be done there, whatever the outcome of this test.
-	t.Cleanup(func() { standby("") })
+	awaitStandby(t, own, "absent")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	outcome := make(chan error, 1)
@@ -223,7 +283,7 @@ func TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown(t *testin
 	ambiguous(t, <-outcome)
 	holds(t, other, rotated(second, 3))
 
-	standby("")
+	awaitStandby(t, own, "")
 	soon(t, "the first commit", func() bool {
 		got, err := other.Grant(t.Context(), g.ID)
 		return err == nil && got == rotated(g, 2)

@@ -18,6 +18,7 @@ import (
 type hosts struct {
 	last  atomic.Pointer[place]
 	epoch atomic.Int64 // grows when all connections are given up
+	trust atomic.Int64 // in nanoseconds
 }
 
 type place struct {
@@ -44,7 +45,9 @@ func (h *hosts) watch(c *pgxpool.Config) {
 		h.prepare(cc)
 		return nil
 	}
-	c.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) { return h.current(conn.PgConn()), nil }
+	c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) { return h.usable(ctx, conn.PgConn()), nil }
+	// Which is more than a ping, and comes before it.
+	c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 }
 
 // prepare has a connection begin with the host that was confirmed last: another
@@ -88,7 +91,8 @@ func (p place) distance(f *pgconn.FallbackConfig) int {
 	return 1
 }
 
-// current reports whether a connection may be used.
+// current reports whether a connection leads to the server that was confirmed
+// last, and is from after the last fault.
 func (h *hosts) current(conn *pgconn.PgConn) bool {
 	o, _ := conn.CustomData()[originKey].(origin)
 	return o == origin{*h.last.Load(), h.epoch.Load()}

@@ -57,7 +57,7 @@ func TestConnectionsBeginWithTheHostThatServedLast(t *testing.T) {
 	t.Parallel()
 	dead, asked := silent(t)
 	first, second, hosts := pair(t)
-	_, url := server.Schema(t, "connect_timeout=1", "target_session_attrs=read-write")
+	_, url := server.Schema(t, "connect_timeout=2", "target_session_attrs=read-write")
 	st := open(t, strings.Replace(url, server.Address(), dead+","+hosts, 1))
 	if asked.Load() == 0 {
 		t.Error("the first host of the URL was not asked first")
@@ -73,13 +73,20 @@ func TestConnectionsBeginWithTheHostThatServedLast(t *testing.T) {
 		}
 		holds(t, st, g)
 	}
-	for range 3 {
+	const times = 4
+	// An attempt may be under way when the line breaks, and goes on to the next host.
+	spared := func() {
+		t.Helper()
+		if n := asked.Load() - known; n > times/2 {
+			t.Errorf("the host that does not answer was asked %d times in %d new beginnings", n, times)
+		}
+	}
+	for range times {
 		first.Sever()
 		replace()
 	}
-	if n := asked.Load(); n != known {
-		t.Errorf("the host that does not answer was asked %d times more", n-known)
-	}
+	spared()
+	known = asked.Load()
 	// The one that served last serves no more: all others are asked, in order.
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -89,11 +96,11 @@ func TestConnectionsBeginWithTheHostThatServedLast(t *testing.T) {
 		t.Error("the first host of the URL was not asked again")
 	}
 	known = asked.Load()
-	second.Sever()
-	replace()
-	if n := asked.Load(); n != known {
-		t.Errorf("the host that does not answer was asked %d times more", n-known)
+	for range times {
+		second.Sever()
+		replace()
 	}
+	spared()
 }
 
 // occupied has a store make all the connections that it may, each for an
@@ -136,7 +143,7 @@ func TestConnectionsToAnotherHostThanTheLatestAreNotUsed(t *testing.T) {
 	t.Parallel()
 	first, _, hosts := pair(t)
 	database := server.Database(t)
-	st := open(t, strings.Replace(server.URL(database, "connect_timeout=1"), server.Address(), hosts, 1))
+	st := open(t, strings.Replace(server.URL(database, "connect_timeout=5"), server.Address(), hosts, 1))
 	create(t, st, newGrant(1))
 	first.Target("127.0.0.1:1") // connections stand, and no more can be made
 	occupied(t, st, database)()
@@ -144,7 +151,7 @@ func TestConnectionsToAnotherHostThanTheLatestAreNotUsed(t *testing.T) {
 	defer first.Heal() // or else the store would wait for its end
 	var reading sync.WaitGroup
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
 	defer cancel()
 	for range postgres.Connections {
 		reading.Go(func() {
@@ -154,7 +161,7 @@ func TestConnectionsToAnotherHostThanTheLatestAreNotUsed(t *testing.T) {
 		})
 	}
 	reading.Wait()
-	if d := time.Since(began); d > 900*time.Millisecond {
+	if d := time.Since(began); d > 4*time.Second {
 		t.Errorf("it took %v: somebody has asked the first host", d)
 	}
 }

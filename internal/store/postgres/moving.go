@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mintage/mintage/internal/store"
 )
@@ -19,26 +18,10 @@ const (
 		VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING`
 	updateMarkSQL = `UPDATE moves SET state = $1, source = $2, move = $3, claim = $4, elsewhere = $5, step = $6, position = $7, copied = $8
 		WHERE id = 1 AND state = $9 AND source = $10 AND move = $11 AND claim = $12 AND elsewhere = $13 AND step = $14 AND position = $15 AND copied = $16`
-	directoryVersionSQL = `SELECT version FROM directory WHERE id = 1`
-	raiseVersionSQL     = `UPDATE directory SET version = $1 WHERE id = 1 AND version < $1`
+	raiseVersionSQL = `UPDATE directory SET version = $1 WHERE id = 1 AND version < $1`
 	// pageLength is the number of rows that are read at once.
 	pageLength = 4000
 )
-
-// staying is prepare for a store that is to be used: it refuses one of which
-// what counts is elsewhere, or is not complete.
-func staying(prepare func(context.Context, *pgxpool.Pool) error) func(context.Context, *pgxpool.Pool) error {
-	return func(ctx context.Context, pool *pgxpool.Pool) error {
-		if err := prepare(ctx, pool); err != nil {
-			return err
-		}
-		mark, err := readMark(ctx, pool)
-		if err != nil {
-			return err
-		}
-		return mark.Displaced(placeOf(pool.Config().ConnConfig))
-	}
-}
 
 // Moving is a store that is the destination of a move. It can be opened when
 // the store itself can not, and has no part in serving.
@@ -93,12 +76,24 @@ func placeOf(c *pgx.ConnConfig) string {
 }
 
 // Mark reads what the store remembers of a move.
-func (m *Moving) Mark(ctx context.Context) (mark store.Mark, err error) {
-	err = m.s.reading(ctx, func() error {
-		mark, err = readMark(ctx, m.s.pool)
+func (m *Moving) Mark(ctx context.Context) (store.Mark, error) { return m.s.mark(ctx) }
+
+func (s *Store) mark(ctx context.Context) (mark store.Mark, err error) {
+	err = s.reading(ctx, func() error {
+		mark, err = readMark(ctx, s.pool)
 		return err
 	})
 	return mark, err
+}
+
+// stays tells why the store must not be used, because what counts is elsewhere,
+// or is not complete; or nil.
+func (s *Store) stays(ctx context.Context) error {
+	mark, err := s.mark(ctx)
+	if err != nil {
+		return err
+	}
+	return mark.Displaced(placeOf(s.pool.Config().ConnConfig))
 }
 
 func readMark(ctx context.Context, q querier) (mark store.Mark, err error) {
@@ -232,7 +227,7 @@ func appendSQL(t store.Table) string {
 
 // DirectoryVersion is the present version of the directory.
 func (m *Moving) DirectoryVersion(ctx context.Context) (version int64, err error) {
-	err = m.s.reading(ctx, func() error { return m.s.pool.QueryRow(ctx, directoryVersionSQL).Scan(&version) })
+	err = m.s.reading(ctx, func() error { return m.s.pool.QueryRow(ctx, versionSQL).Scan(&version) })
 	return version, err
 }
 
@@ -251,22 +246,7 @@ func (m *Moving) Count(ctx context.Context, t store.Table) (n int64, err error) 
 }
 
 // Nodes lists those that use the store, and those that did lately.
-func (m *Moving) Nodes(ctx context.Context) (list []store.Node, err error) {
-	err = m.s.reading(ctx, func() error {
-		list = nil
-		return each(ctx, m.s.pool, func(rows pgx.Rows) error {
-			var n store.Node
-			var id []byte
-			err := rows.Scan(&id, &n.Name, (*int64)(&n.Since), (*int64)(&n.Clock))
-			if err == nil {
-				n.ID = store.NodeID(id)
-			}
-			list = append(list, n)
-			return err
-		}, listNodesSQL, nodesAtOnce)
-	})
-	return list, err
-}
+func (m *Moving) Nodes(ctx context.Context) ([]store.Node, error) { return m.s.nodes(ctx) }
 
 // rowsSQL reads a table: all of it, or a page in the order of the keys, from
 // the beginning or after a key.

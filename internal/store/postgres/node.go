@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,7 +26,7 @@ const (
 // cannot confirm.
 func (s *Store) Meet(ctx context.Context, self store.Node) (others []store.Node, err error) {
 	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if self.Clock == self.Since {
+		if self.Clock == self.Since { // its first meeting
 			if _, err := tx.Exec(ctx, deleteNodesSQL, int64(self.Clock.Add(-nodeMemory)), int64(self.Clock.Add(nodeMemory))); err != nil {
 				return err
 			}
@@ -34,23 +35,33 @@ func (s *Store) Meet(ctx context.Context, self store.Node) (others []store.Node,
 		return err
 	})
 	if err == nil {
-		err = s.reading(ctx, func() error {
-			others = nil
-			return each(ctx, s.pool, func(rows pgx.Rows) error {
-				var n store.Node
-				var id []byte
-				if err := rows.Scan(&id, &n.Name, (*int64)(&n.Since), (*int64)(&n.Clock)); err != nil {
-					return err
-				}
-				if n.ID = store.NodeID(id); n.ID != self.ID {
-					others = append(others, n)
-				}
-				return nil
-			}, listNodesSQL, nodesAtOnce)
-		})
+		// A server that runs learns here that what counts is elsewhere.
+		err = s.stays(ctx)
+	}
+	var all []store.Node
+	if err == nil {
+		all, err = s.nodes(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("meet other nodes: %w", err)
 	}
-	return others, nil
+	return slices.DeleteFunc(all, func(n store.Node) bool { return n.ID == self.ID }), nil
+}
+
+// nodes lists those that use the store, and those that did lately.
+func (s *Store) nodes(ctx context.Context) (list []store.Node, err error) {
+	err = s.reading(ctx, func() error {
+		list = nil
+		return each(ctx, s.pool, func(rows pgx.Rows) error {
+			var n store.Node
+			var id []byte
+			err := rows.Scan(&id, &n.Name, (*int64)(&n.Since), (*int64)(&n.Clock))
+			if err == nil {
+				n.ID = store.NodeID(id)
+			}
+			list = append(list, n)
+			return err
+		}, listNodesSQL, nodesAtOnce)
+	})
+	return list, err
 }

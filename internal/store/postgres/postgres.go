@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -61,12 +62,12 @@ type Database struct {
 
 // Create opens the store in a database, makes it if the database is empty, and
 // brings its schema to the newest version. Several nodes may do so at once.
-func Create(ctx context.Context, d Database) (*Store, error) { return open(ctx, d, staying(migrate)) }
+func Create(ctx context.Context, d Database) (*Store, error) { return openToUse(ctx, d, migrate) }
 
 // Open opens the store in a database, for a command beside the servers. It
 // returns an error that tells what to do if there is none.
 func Open(ctx context.Context, d Database) (*Store, error) {
-	return open(ctx, d, staying(func(ctx context.Context, pool *pgxpool.Pool) error {
+	return openToUse(ctx, d, func(ctx context.Context, pool *pgxpool.Pool) error {
 		mark, _, err := tables(ctx, pool)
 		if err == nil && mark == 0 {
 			err = errors.New("this database holds no store: check the URL's database and search_path, or let `mintage serve` make one there")
@@ -75,7 +76,20 @@ func Open(ctx context.Context, d Database) (*Store, error) {
 			return err
 		}
 		return migrate(ctx, pool)
-	}))
+	})
+}
+
+// openToUse is open for a store that must not have moved elsewhere.
+func openToUse(ctx context.Context, d Database, prepare func(context.Context, *pgxpool.Pool) error) (*Store, error) {
+	s, err := open(ctx, d, prepare)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.stays(ctx); err != nil {
+		s.Close()
+		return nil, explain(err)
+	}
+	return s, nil
 }
 
 func open(ctx context.Context, d Database, prepare func(context.Context, *pgxpool.Pool) error) (*Store, error) {
@@ -84,6 +98,7 @@ func open(ctx context.Context, d Database, prepare func(context.Context, *pgxpoo
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	known := &hosts{}
+	known.trust.Store(int64(trust))
 	known.watch(c)
 	pool, err := pgxpool.NewWithConfig(ctx, c)
 	if err != nil {
@@ -122,7 +137,7 @@ func (s *Store) Ready(ctx context.Context) error {
 		return nil
 	}
 	err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, touchSQL)
+		_, err := tx.Exec(ctx, fmt.Sprintf(touchSQL, rand.IntN(pulses)))
 		return err
 	})
 	if err != nil {

@@ -150,12 +150,12 @@ func updateGrants(ctx context.Context, q querier, batch []*update) (won []*updat
 	for _, u := range batch {
 		c.add(u.next)
 	}
-	written, err := marks(ctx, q, updateGrantsSQL, c.changing()...)
+	written, err := writings(ctx, q, updateGrantsSQL, c.changing()...)
 	if err != nil {
 		return nil, fmt.Errorf("write grants: %w", err)
 	}
 	for _, u := range batch {
-		if written[markOf(u.next)] {
+		if written[writingOf(u.next)] {
 			won = append(won, u)
 		}
 	}
@@ -181,7 +181,7 @@ func serveCreations(ctx context.Context, conn *pgxpool.Conn, batch []*creation) 
 	for _, n := range batch {
 		c.add(n.grant)
 	}
-	written, err := marks(ctx, conn, insertGrantsSQL, c.all()...)
+	written, err := writings(ctx, conn, insertGrantsSQL, c.all()...)
 	if err == nil {
 		err = confirmed(conn.Conn().PgConn())
 	}
@@ -191,7 +191,7 @@ func serveCreations(ctx context.Context, conn *pgxpool.Conn, batch []*creation) 
 	var taken []*creation
 	var ids [][]byte
 	for _, n := range batch {
-		if written[markOf(n.grant)] {
+		if written[writingOf(n.grant)] {
 			n.settle(nil)
 		} else {
 			taken, ids = append(taken, n), append(ids, n.grant.ID[:])

@@ -13,9 +13,6 @@ import (
 // abortTime bounds a rollback.
 const abortTime = time.Second
 
-// touchSQL is a write that changes nothing.
-const touchSQL = `UPDATE directory SET version = version WHERE id = 1`
-
 // querier is a connection or a transaction on it.
 type querier interface {
 	Query(ctx context.Context, text string, args ...any) (pgx.Rows, error)
