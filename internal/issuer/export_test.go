@@ -26,3 +26,12 @@ func (d *Directory) RotateDue(ctx context.Context) error { return d.rotate(ctx) 
 
 // SetFeedLimit bounds the grants, and the cutoffs, of the list of revocations.
 func (iss *Issuer) SetFeedLimit(n int) { iss.feed.limit = n }
+
+// SetClockFault has the other nodes find this node's clock wrong, or right (nil).
+func (d *Directory) SetClockFault(err error) {
+	if err == nil {
+		d.clockFault.Store(nil)
+		return
+	}
+	d.clockFault.Store(&err)
+}

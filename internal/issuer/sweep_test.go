@@ -130,6 +130,36 @@ func TestTheSweepGoesOnAfterAFault(t *testing.T) {
 	}
 }
 
+func TestTheSweepGoesOnAfterAStoreThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, kept, stop := sweeping(t, 50, func(s *service) { s.faulty.Inject(storetest.SweepGrants, 1, storetest.Hangs) })
+		defer stop()
+		time.Sleep(2 * time.Minute)
+		if n := s.left(); n != 1 || s.row(kept.ID) != kept {
+			t.Errorf("%d rows are left, want the one that is alive", n)
+		}
+	})
+}
+
+// A clock that was wrong from the start has not moved: the other nodes tell.
+func TestTheSweepKeepsEverythingWhileTheClockIsKnownToBeWrong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _, stop := sweeping(t, 50, func(s *service) { s.Directory.SetClockFault(errors.New("off")) })
+		defer stop()
+		time.Sleep(10 * time.Minute)
+		if n := s.left(); n != 50 {
+			t.Errorf("%d rows are left of 50", n)
+		}
+		s.Directory.SetClockFault(nil)
+		time.Sleep(2 * time.Minute)
+		if n := s.left(); n != 1 {
+			t.Errorf("%d rows are left, want the one that is alive", n)
+		}
+	})
+}
+
 func TestTheSweepEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]time.Duration{"between slices": 50 * time.Millisecond, "at rest": 30 * time.Second} {

@@ -135,3 +135,20 @@ func TestOpenMakesNothing(t *testing.T) {
 	}
 	st.Close()
 }
+
+// A move that was undone while a server ran: what it holds counts no more.
+func TestAServerLearnsThatItsStoreHasMoved(t *testing.T) {
+	t.Parallel()
+	name, url := server.Schema(t)
+	st := open(t, url)
+	self := store.Node{ID: store.NodeID{1}, Name: "a", Since: base, Clock: base}
+	if _, err := st.Meet(t.Context(), self); err != nil {
+		t.Fatal(err)
+	}
+	server.Run(t, "postgres", `INSERT INTO `+name+`.moves (id, state, source, move, claim, elsewhere, step, position, copied)
+		VALUES (1, 'undone', 's', 'm', 'c', 'sqlite:/var/lib/mintage', '', '', 0)`)
+	var displaced *store.Displaced
+	if _, err := st.Meet(t.Context(), self); !errors.As(err, &displaced) || !strings.Contains(err.Error(), "sqlite:/var/lib/mintage") {
+		t.Errorf("%v, want where what counts is", err)
+	}
+}
