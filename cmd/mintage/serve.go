@@ -127,7 +127,9 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 			return err
 		}
 	}
-	directory.Name = nodeName()
+	if err := directory.Join(ctx, nodeName()); err != nil {
+		return err
+	}
 	iss := issuer.New(issuer.Issuer{
 		Realm: realm, ID: cfg.IssuerID(), Store: st, Directory: directory,
 		Policy: grant.Policy{

@@ -36,8 +36,6 @@ const (
 type Directory struct {
 	// Schedule is how long keys live. It does not change.
 	Schedule keys.Schedule
-	// Name is what other nodes call this one in their logs. Set it before Run.
-	Name string
 
 	store store.Store
 	kek   *keys.KEK
@@ -47,7 +45,7 @@ type Directory struct {
 	turn    chan struct{} // one place: whoever holds it may use what follows
 	records []keys.Record
 	uses    map[string]*use // by secret id
-	peers   *peers          // nil before Run
+	peers   *peers          // nil before Join
 
 	view   atomic.Pointer[View]
 	polled atomic.Int64 // when the last good poll began: nanoseconds since origin
@@ -237,7 +235,6 @@ func (d *Directory) Run(ctx context.Context) {
 	defer poll.Stop()
 	defer flush.Stop()
 	failing := false
-	d.join(ctx)
 	for {
 		select {
 		case <-ctx.Done():

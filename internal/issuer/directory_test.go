@@ -229,6 +229,9 @@ func running(t *testing.T) (s *service, stop func()) {
 		t.Fatal(err)
 	}
 	s.Directory = directory
+	if err := directory.Join(t.Context(), "this"); err != nil {
+		t.Fatal(err)
+	}
 	s.faulty.Calls()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

@@ -23,13 +23,16 @@ type peers struct {
 	others   int                      // the same, of those that found others' clocks off
 }
 
-// join has polls meet the other nodes from now on.
-func (d *Directory) join(ctx context.Context) {
-	if d.wait(ctx) == nil {
-		d.peers = &peers{self: store.Node{Name: d.Name}}
-		rand.Read(d.peers.self.ID[:])
-		d.done()
+// Join makes this process a node, by a name for people: from now on, polls meet
+// the other nodes. It polls at once, so that they know of it before it serves.
+func (d *Directory) Join(ctx context.Context, name string) error {
+	if err := d.wait(ctx); err != nil {
+		return err
 	}
+	d.peers = &peers{self: store.Node{Name: name}}
+	rand.Read(d.peers.self.ID[:])
+	d.done()
+	return d.poll(ctx, true)
 }
 
 // meet tells the other nodes this one's time, and, if it is the meeting of a

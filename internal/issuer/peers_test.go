@@ -38,6 +38,7 @@ func (h *hall) Meet(_ context.Context, self store.Node) ([]store.Node, error) {
 // A member is a node with a clock of its own.
 type member struct {
 	*issuer.Directory
+	name  string
 	ahead atomic.Int64
 	log   *logText
 	stop  func()
@@ -56,7 +57,10 @@ func (h *hall) join(t *testing.T, s *service, name string, ahead time.Duration) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Name = name
+	if err := m.Join(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	m.name = name
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -85,7 +89,7 @@ func ready(t *testing.T, nodes []*member, want ...bool) {
 	for i, m := range nodes {
 		err := m.Ready()
 		if (err == nil) != want[i] {
-			t.Errorf("node %d (%s): %v, want ready: %t", i, m.Name, err, want[i])
+			t.Errorf("node %d (%s): %v, want ready: %t", i, m.name, err, want[i])
 		}
 		if err != nil && !strings.Contains(err.Error(), "clock") {
 			t.Errorf("node %d: %v is not about its clock", i, err)
