@@ -18,6 +18,8 @@ const (
 	// serveTime bounds the work on one batch. Callers leave earlier, by their
 	// contexts; it frees the lane of a server that hangs.
 	serveTime = 5 * time.Second
+	// gatherTime bounds the wait for those who are about to ask.
+	gatherTime = time.Millisecond
 	// lateAfter is when a batch takes long.
 	lateAfter = 20 * time.Millisecond
 	// raceTries is how often a batch is outrun before its members go singly.
@@ -166,8 +168,7 @@ func (b *batcher[K, M]) lane() {
 func (b *batcher[K, M]) turn(s *session) bool {
 	defer b.watch()()
 	err := s.ensure()
-	// Whoever is about to ask may do so now.
-	runtime.Gosched()
+	b.gather(s)
 	batch := b.take()
 	if batch == nil {
 		return false
@@ -176,11 +177,30 @@ func (b *batcher[K, M]) turn(s *session) bool {
 		b.fail(batch, err)
 	} else {
 		ctx, cancel := context.WithTimeout(context.Background(), serveTime)
+		began := time.Now()
 		b.carry(ctx, s, batch)
+		s.size, s.took = len(batch), time.Since(began)
 		cancel()
 	}
 	b.leave(batch)
 	return true
+}
+
+// gather lets those come who are about to ask. Those of the last batch have just
+// been answered, and the more of them there were, the more are on their way: they
+// travel with those who wait, for a part of the time that the last batch took.
+// After a batch of one nobody is waited for.
+func (b *batcher[K, M]) gather(s *session) {
+	runtime.Gosched()
+	if s.size < 2 {
+		return
+	}
+	b.mu.Lock()
+	n := len(b.queue)
+	b.mu.Unlock()
+	if n < s.size {
+		time.Sleep(min(s.took/4, gatherTime))
+	}
 }
 
 // watch notes that a lane takes long, if it does until stop is called.
@@ -311,6 +331,9 @@ func (b *batcher[K, M]) fail(batch []M, err error) {
 type session struct {
 	store *Store
 	conn  *pgxpool.Conn
+	// The last batch: its members, and how long it took.
+	size int
+	took time.Duration
 }
 
 // ensure gets a connection if there is none that may be used.
