@@ -7,18 +7,12 @@ var nodeMutations = []Mutation{
 	{
 		Name: "compare-and-swap of a batch", File: "internal/store/postgres/rotation.go",
 		Old: "WHERE g.id = u.id AND g.version = u.version - 1\n", New: "WHERE g.id = u.id AND g.version <> u.version - 2\n",
-		Test: engine + "TestStoreKeepsItsPromises/read_committed/grants",
+		Test: engine + "TestStoreKeepsItsPromises/read_committed",
 	},
 	{
 		Name: "one grant at a time in a batch", File: "internal/store/postgres/batcher.go",
 		Old: "b.underway[m.key()] = struct{}{}", New: "_ = m.key()",
 		Test: engine + "TestOperationsOnOneGrantNeverShareABatch",
-	},
-	{
-		Name: "unknown outcomes after FATAL", File: "internal/store/postgres/fault.go",
-		Old:  "func judgeAnswer(e *pgconn.PgError) verdict {\n",
-		New:  "func judgeAnswer(e *pgconn.PgError) verdict {\n\tif e.Code[:2] != \"40\" {\n\t\treturn refused\n\t}\n",
-		Test: engine + "TestAConnectionLostWithinAStatementLeavesTheOutcomeUnknown",
 	},
 	{
 		Name: "warnings of a commit", File: "internal/store/postgres/confirm.go",

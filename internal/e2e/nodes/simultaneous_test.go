@@ -3,6 +3,7 @@
 package nodes
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"testing"
@@ -52,42 +53,55 @@ func (c *cluster) post(t *testing.T, i int, form url.Values, status int) binary.
 	return a
 }
 
+// sizes runs f on clusters of one, two and three nodes, with a number of rounds.
+func sizes(t *testing.T, args []string, f func(t *testing.T, c *cluster, rounds int)) {
+	for n, rounds := range map[int]int{1: binary.Scaled(25, 250), 2: binary.Scaled(25, 250), 3: binary.Scaled(100, 1000)} {
+		t.Run(fmt.Sprint(n, " nodes"), func(t *testing.T) {
+			t.Parallel()
+			f(t, open(t, n, args...), rounds)
+		})
+	}
+}
+
 // TestTC20_OneCodeAtAllNodesHasOneWinner sends one code to all nodes at the same
 // moment. The others are replays, so the winner's pair is dead when all is over,
 // on every node.
 func TestTC20_OneCodeAtAllNodesHasOneWinner(t *testing.T) {
 	t.Parallel()
-	c := open(t, 3)
-	for i := range binary.Scaled(100, 1000) {
-		winner := binary.OneWinner(t, c.lines.Together(t, c.nodes[0].ExchangeForm(c.code(t, i))))
-		c.post(t, i+1, c.nodes[0].RefreshForm(winner.RefreshToken), http.StatusBadRequest)
-	}
+	sizes(t, nil, func(t *testing.T, c *cluster, rounds int) {
+		for i := range rounds {
+			winner := binary.OneWinner(t, c.lines.Together(t, c.nodes[0].ExchangeForm(c.code(t, i))))
+			c.post(t, i+1, c.nodes[0].RefreshForm(winner.RefreshToken), http.StatusBadRequest)
+		}
+	})
 }
 
 // TestTR12_OneRefreshTokenAtAllNodesHasOneSuccessor is about the retry window:
 // everybody gets the same pair, on whatever node.
 func TestTR12_OneRefreshTokenAtAllNodesHasOneSuccessor(t *testing.T) {
 	t.Parallel()
-	c := open(t, 3)
-	for i := range binary.Scaled(100, 1000) {
-		first := c.post(t, i, c.nodes[0].ExchangeForm(c.code(t, i)), http.StatusOK)
-		pair := binary.OnePair(t, c.lines.Together(t, c.nodes[0].RefreshForm(first.RefreshToken)))
-		// One successor is alive; once it is used, the old token is a replay.
-		second := c.post(t, i+1, c.nodes[0].RefreshForm(pair.RefreshToken), http.StatusOK)
-		c.post(t, i+2, c.nodes[0].RefreshForm(first.RefreshToken), http.StatusBadRequest)
-		c.post(t, i, c.nodes[0].RefreshForm(second.RefreshToken), http.StatusBadRequest)
-	}
+	sizes(t, nil, func(t *testing.T, c *cluster, rounds int) {
+		for i := range rounds {
+			first := c.post(t, i, c.nodes[0].ExchangeForm(c.code(t, i)), http.StatusOK)
+			pair := binary.OnePair(t, c.lines.Together(t, c.nodes[0].RefreshForm(first.RefreshToken)))
+			// One successor is alive; once it is used, the old token is a replay.
+			second := c.post(t, i+1, c.nodes[0].RefreshForm(pair.RefreshToken), http.StatusOK)
+			c.post(t, i+2, c.nodes[0].RefreshForm(first.RefreshToken), http.StatusBadRequest)
+			c.post(t, i, c.nodes[0].RefreshForm(second.RefreshToken), http.StatusBadRequest)
+		}
+	})
 }
 
 // TestTR12_OneRefreshTokenAtAllNodesWithoutWindowHasOneWinner is the same with
 // retry_window 0: one rotates, the others are replays and revoke the family.
 func TestTR12_OneRefreshTokenAtAllNodesWithoutWindowHasOneWinner(t *testing.T) {
 	t.Parallel()
-	c := open(t, 3, "--retry-window", "0s")
-	for i := range binary.Scaled(100, 1000) {
-		first := c.post(t, i, c.nodes[0].ExchangeForm(c.code(t, i)), http.StatusOK)
-		winner := binary.OneWinner(t, c.lines.Together(t, c.nodes[0].RefreshForm(first.RefreshToken)))
-		c.post(t, i+1, c.nodes[0].RefreshForm(winner.RefreshToken), http.StatusBadRequest)
-		c.post(t, i+2, c.nodes[0].RefreshForm(first.RefreshToken), http.StatusBadRequest)
-	}
+	sizes(t, []string{"--retry-window", "0s"}, func(t *testing.T, c *cluster, rounds int) {
+		for i := range rounds {
+			first := c.post(t, i, c.nodes[0].ExchangeForm(c.code(t, i)), http.StatusOK)
+			winner := binary.OneWinner(t, c.lines.Together(t, c.nodes[0].RefreshForm(first.RefreshToken)))
+			c.post(t, i+1, c.nodes[0].RefreshForm(winner.RefreshToken), http.StatusBadRequest)
+			c.post(t, i+2, c.nodes[0].RefreshForm(first.RefreshToken), http.StatusBadRequest)
+		}
+	})
 }

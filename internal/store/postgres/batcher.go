@@ -167,7 +167,12 @@ func (b *batcher[K, M]) lane() {
 // turn serves one batch, or reports that nobody waits.
 func (b *batcher[K, M]) turn(s *session) bool {
 	defer b.watch()()
+	began := time.Now()
 	err := s.ensure()
+	if err != nil && time.Since(began) > connectTime/2 {
+		// Others have come meanwhile, and what it met may be over.
+		err = s.ensure()
+	}
 	b.gather(s)
 	batch := b.take()
 	if batch == nil {
