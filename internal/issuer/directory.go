@@ -20,6 +20,9 @@ const (
 	// PollInterval is how often a node asks for changes: another process's
 	// change is in force within two of them.
 	PollInterval = time.Second
+	// meetTime bounds a meeting, so that one over a line that is dead leaves time
+	// for another before the node is stale.
+	meetTime = 2 * PollInterval
 	// staleAfter is when a node that hears nothing stops answering: it might
 	// have missed a cutoff.
 	staleAfter = 5 * time.Second
@@ -115,7 +118,10 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 	// A node that does not reach the others is not current, whatever it can
 	// read: its server may have been replaced.
 	if d.peers != nil {
-		if err := d.meet(ctx, tick); err != nil {
+		try, cancel := context.WithTimeout(ctx, meetTime)
+		err := d.meet(try, tick)
+		cancel()
+		if err != nil {
 			return err
 		}
 	}

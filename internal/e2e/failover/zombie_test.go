@@ -5,6 +5,7 @@ package failover
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -62,14 +63,21 @@ func (w *world) refused() {
 	for i, n := range w.nodes {
 		// Told to nobody else, and not yet seen by any node.
 		for range 40 {
-			code, err := n.FastCode(w.Context(), "zombie")
-			w.must(err)
-			kept[i].codes = append(kept[i].codes, code)
+			w.soon("a code is issued", func() error {
+				code, err := n.FastCode(w.Context(), "zombie")
+				if err == nil {
+					kept[i].codes = append(kept[i].codes, code)
+				}
+				return err
+			})
 		}
-		a, err := n.Post(w.Context(), w.client, n.ExchangeForm(kept[i].codes[0]))
-		if err != nil || a.Status != http.StatusOK {
-			w.Fatalf("a code: %d, %v", a.Status, err)
-		}
+		var a binary.Answer
+		w.soon("a code is redeemed", func() (err error) {
+			if a, err = n.Post(w.Context(), w.client, n.ExchangeForm(kept[i].codes[0])); err == nil && a.Status != http.StatusOK {
+				err = fmt.Errorf("status %d", a.Status)
+			}
+			return err
+		})
 		kept[i].token, kept[i].access, kept[i].codes = a.RefreshToken, a.AccessToken, kept[i].codes[1:]
 	}
 	w.new().line.Cut()
@@ -97,6 +105,20 @@ func (w *world) refused() {
 		a, err := n.Post(w.Context(), w.client, n.RefreshForm(kept[i].token))
 		if err != nil || a.Status != http.StatusOK {
 			w.Errorf("a token that was refused for want of a database: %d %s, %v", a.Status, a.Error, err)
+		}
+	}
+}
+
+// soon does something again for as long as a node may still find dead connections.
+func (w *world) soon(what string, do func() error) {
+	w.Helper()
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		err := do()
+		if err == nil {
+			return
+		}
+		if time.Since(began) > 5*time.Second {
+			w.Fatalf("%s: %v", what, err)
 		}
 	}
 }
