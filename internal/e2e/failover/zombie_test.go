@@ -5,6 +5,7 @@ package failover
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -102,10 +103,16 @@ func (w *world) refused() {
 	w.load.Mark()
 	w.recovered("in reach again", 15*time.Second)
 	for i, n := range w.nodes {
-		a, err := n.Post(w.Context(), w.client, n.RefreshForm(kept[i].token))
-		if err != nil || a.Status != http.StatusOK {
-			w.Errorf("a token that was refused for want of a database: %d %s, %v", a.Status, a.Error, err)
-		}
+		w.soon("a token that was refused for want of a database is good", func() error {
+			a, err := n.Post(w.Context(), w.client, n.RefreshForm(kept[i].token))
+			switch {
+			case err == nil && a.Status == http.StatusServiceUnavailable:
+				err = errors.New(a.Error)
+			case err == nil && a.Status != http.StatusOK:
+				w.Fatalf("a token that was refused for want of a database: %d %s", a.Status, a.Error)
+			}
+			return err
+		})
 	}
 }
 
