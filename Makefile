@@ -32,7 +32,7 @@ fuzz: ## each fuzz target for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)
 
 e2e: ## the built binary, real clients, crashes and faults, the documentation
-	go test -count 1 -vet=off -tags e2e -timeout 20m -p 3 ./internal/e2e/... # they wait more than they compute
+	go test -count 1 -vet=off -tags e2e -timeout 20m ./internal/e2e/...
 
 docs: ## the generated pages
 	go run ./internal/conformance/table

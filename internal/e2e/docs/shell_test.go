@@ -46,7 +46,7 @@ type node struct {
 }
 
 const (
-	blockTime      = 60 * time.Second // a go build among it
+	blockTime      = 3 * time.Minute // a go build among it
 	databaseOnPage = "127.0.0.1:5432"
 )
 
