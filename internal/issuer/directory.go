@@ -231,8 +231,8 @@ func (v *View) Client(realm, id string) (*store.Client, bool) {
 	return &r.Client, true
 }
 
-// Run polls, compares clocks and rotates keys until ctx ends, and writes the last uses of
-// secrets now and then and at the end.
+// Run polls, compares clocks and rotates keys until ctx ends, and writes the
+// last uses of secrets now and then and at the end.
 func (d *Directory) Run(ctx context.Context) {
 	var keeper sync.WaitGroup
 	keeper.Go(func() { d.keepKeys(ctx) })

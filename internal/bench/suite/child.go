@@ -78,6 +78,32 @@ func (c *child) failure(what string) error {
 	return fmt.Errorf("%s %s\n%s", c.cmd.Args[0], what, text[max(0, len(text)-2000):])
 }
 
+// await waits until a server is ready. It is killed if that fails.
+func (c *child) await(ctx context.Context, ready func() (bool, error)) error {
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		done, err := ready()
+		if err == nil && done {
+			return nil
+		}
+		if err != nil {
+			c.kill()
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			c.kill()
+			return ctx.Err()
+		case <-c.done:
+			return c.failure("ended before it was ready")
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			c.kill()
+			return c.failure("is not ready after 30 seconds")
+		}
+	}
+}
+
 // serve runs the real program on a dataset until it is ready.
 func serve(ctx context.Context, program string, d *dataset, args ...string) (*child, error) {
 	file := filepath.Join(d.dir, "dev.json")
@@ -90,27 +116,16 @@ func serve(ctx context.Context, program string, d *dataset, args ...string) (*ch
 		TokenEndpoint string `json:"token_endpoint"`
 		CAFile        string `json:"ca_file"`
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	err = c.await(ctx, func() (bool, error) {
 		// The server writes the file in one step, when it can be reached.
-		if text, err := os.ReadFile(file); err == nil {
-			if err := json.Unmarshal(text, &dev); err != nil {
-				c.kill()
-				return nil, err
-			}
-			break
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return false, nil
 		}
-		select {
-		case <-ctx.Done():
-			c.kill()
-			return nil, ctx.Err()
-		case <-c.done:
-			return nil, c.failure("ended before it was ready")
-		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			c.kill()
-			return nil, c.failure("is not ready after 30 seconds")
-		}
+		return true, json.Unmarshal(text, &dev)
+	})
+	if err != nil {
+		return nil, err
 	}
 	pool, err := readPool(dev.CAFile)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	"github.com/mintage/mintage/internal/bench"
 )
@@ -31,31 +30,17 @@ func peer(ctx context.Context, program, dir string, first *dataset, like bench.T
 	if err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	err = c.await(ctx, func() (bool, error) {
 		text, err := os.ReadFile(c.log)
-		if err != nil {
-			c.kill()
-			return nil, err
-		}
-		if address := listening(text); address != "" {
-			u.Host = address
-			c.target = like
-			c.target.Endpoint = u.String()
-			return c, nil
-		}
-		select {
-		case <-ctx.Done():
-			c.kill()
-			return nil, ctx.Err()
-		case <-c.done:
-			return nil, c.failure("ended before it was ready")
-		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			c.kill()
-			return nil, c.failure("is not ready after 30 seconds")
-		}
+		u.Host = listening(text)
+		return u.Host != "", err
+	})
+	if err != nil {
+		return nil, err
 	}
+	c.target = like
+	c.target.Endpoint = u.String()
+	return c, nil
 }
 
 // listening is the address that a server's log names when it serves, or "".

@@ -5,7 +5,6 @@
 package nodes
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -15,22 +14,7 @@ import (
 
 var database *pgtest.Server
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
-	var err error
-	if database, err = pgtest.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := database.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}()
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &database)) }
 
 // start runs some nodes on a store of their own.
 func start(t *testing.T, n int, args ...string) []*binary.Server {

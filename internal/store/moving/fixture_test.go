@@ -22,23 +22,10 @@ import (
 // server holds every destination, each in a schema of its own.
 var server *pgtest.Server
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
+func TestMain(m *testing.M) {
 	moving.SmallBatches()
-	var err error
 	// No test here ends the server, nor the machine.
-	if server, err = pgtest.Start("fsync=off", "full_page_writes=off"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}()
-	return m.Run()
+	os.Exit(pgtest.Main(m, &server, "fsync=off", "full_page_writes=off"))
 }
 
 // raw opens the file of a store as any program could.

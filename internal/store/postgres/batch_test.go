@@ -31,10 +31,14 @@ func together(t *testing.T, st *postgres.Store, kind postgres.Kind, n int, do fu
 }
 
 // calls counts how often the server has run statements that begin with a text.
-func calls(t *testing.T, database, text string) (n int) {
+func calls(t *testing.T, database, text string) int { return statements(t, database, "calls", text) }
+
+// statements sums up what the server has counted of statements that begin with a
+// text.
+func statements(t *testing.T, database, what, text string) (n int) {
 	t.Helper()
-	out := server.Run(t, "postgres", fmt.Sprintf(`SELECT coalesce(sum(s.calls), 0) FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid
-		WHERE d.datname = '%s' AND s.query LIKE '%s%%'`, database, text))
+	out := server.Run(t, "postgres", fmt.Sprintf(`SELECT coalesce(sum(s.%s), 0) FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid
+		WHERE d.datname = '%s' AND s.query LIKE '%s%%'`, what, database, text))
 	if _, err := fmt.Sscan(out, &n); err != nil {
 		t.Fatalf("%q: %v", out, err)
 	}

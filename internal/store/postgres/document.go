@@ -253,31 +253,11 @@ func (s *Store) SweepDocuments(ctx context.Context, after store.DocumentKey, now
 			next, deleted, err = after, 0, fmt.Errorf("sweep documents: %w", err)
 		}
 	}()
-	var ids [][]byte
-	var versions []int64
-	walked := 0
-	err = s.reading(ctx, func() error {
-		ids, versions, walked = nil, nil, 0
-		return each(ctx, s.pool, func(rows pgx.Rows) error {
-			var key []byte
-			var version, expiresAt int64
-			if err := rows.Scan(&key, &version, &expiresAt); err != nil {
-				return err
-			}
-			walked++
-			next = store.DocumentKey(key)
-			if expiresAt != 0 && grant.Instant(expiresAt) < now {
-				ids, versions = append(ids, key), append(versions, version)
-			}
-			return nil
-		}, walkDocumentsSQL, after[:], limit)
-	})
+	last, ids, versions, err := s.expired(ctx, walkDocumentsSQL, after[:], limit, func(at grant.Instant) bool { return at != 0 && at < now })
 	if err != nil {
 		return next, 0, err
 	}
-	if walked < limit {
-		next = store.DocumentKey{}
-	}
+	copy(next[:], last)
 	if len(ids) == 0 {
 		return next, 0, nil
 	}

@@ -116,31 +116,11 @@ func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Insta
 			next, deleted, err = after, 0, fmt.Errorf("sweep: %w", err)
 		}
 	}()
-	var ids [][]byte
-	var versions []int64
-	walked := 0
-	err = s.reading(ctx, func() error {
-		ids, versions, walked = nil, nil, 0
-		return each(ctx, s.pool, func(rows pgx.Rows) error {
-			var id []byte
-			var version, deleteAfter int64
-			if err := rows.Scan(&id, &version, &deleteAfter); err != nil {
-				return err
-			}
-			walked++
-			next = grant.ID(id)
-			if grant.Instant(deleteAfter) < now {
-				ids, versions = append(ids, id), append(versions, version)
-			}
-			return nil
-		}, walkGrantsSQL, after[:], limit)
-	})
+	last, ids, versions, err := s.expired(ctx, walkGrantsSQL, after[:], limit, func(at grant.Instant) bool { return at < now })
 	if err != nil {
 		return next, 0, err
 	}
-	if walked < limit {
-		next = grant.ID{}
-	}
+	copy(next[:], last)
 	if len(ids) == 0 {
 		return next, 0, nil
 	}

@@ -87,7 +87,7 @@ func TestARefreshIsOneUpdateAndOneReadByThePrimaryKey(t *testing.T) {
 		t.Errorf("%d rows of other tables or indexes were touched", took.others)
 	}
 	for text, want := range map[string]int{"SELECT id, realm": rotations, "UPDATE grants": rotations} {
-		rows := statementRows(t, database, text)
+		rows := statements(t, database, "rows", text)
 		if rows != want {
 			t.Errorf("%s: %d rows, want %d", text, rows, want)
 		}
@@ -115,16 +115,6 @@ func countOf(t *testing.T, database string) (c count) {
 		t.Fatalf("%q: %v", out, err)
 	}
 	return c
-}
-
-func statementRows(t *testing.T, database, text string) (n int) {
-	t.Helper()
-	out := server.Run(t, "postgres", fmt.Sprintf(`SELECT coalesce(sum(s.rows), 0) FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid
-		WHERE d.datname = '%s' AND s.query LIKE '%s%%'`, database, text))
-	if _, err := fmt.Sscan(out, &n); err != nil {
-		t.Fatalf("%q: %v", out, err)
-	}
-	return n
 }
 
 func TestStatementsFindTheirRowsByAnIndex(t *testing.T) {

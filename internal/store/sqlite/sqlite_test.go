@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"io/fs"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
@@ -55,26 +53,7 @@ func run(t testing.TB, db *sql.DB, text string) {
 
 const base grant.Instant = 1_700_000_000_000
 
-func newGrant(attempt uint64) grant.Grant {
-	g := grant.Grant{
-		Realm: "/api", ClientID: "Zk3vQ8xYb1Tz0KfW7mNcR2Lp", Subject: "7d0c1a52-93be-4d8f-a6f1-2b7e5c904e13",
-		Scope: "openid profile email offline_access", AuthorizedAt: base,
-		Generation: 1, Version: 1, RotatedAt: base, KeyID: 0xfeedbeef, ExpiresAt: base.Add(31 * 24 * time.Hour),
-		DeleteAfter: base.Add(31*24*time.Hour + time.Hour), State: grant.Active, Attempt: attempt,
-	}
-	rand.Read(g.ID[:])
-	return g
-}
-
-func rotated(g grant.Grant, attempt uint64) grant.Grant {
-	g.Generation++
-	g.Version++
-	g.RotatedAt += 290_000
-	g.ExpiresAt += 290_000
-	g.DeleteAfter += 290_000
-	g.Attempt = attempt
-	return g
-}
+var newGrant, rotated = storetest.Everyday, storetest.Refreshed
 
 func holds(t testing.TB, st *sqlite.Store, g grant.Grant) {
 	t.Helper()
