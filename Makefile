@@ -24,8 +24,15 @@ tools: ## what the tests need beside Go: installs it where it is missing
 lint:
 	./scripts/lint
 
+# The conformance suite drives the whole server: of its tests, those in which
+# requests meet are run with the race detector here, and all of them in soak.
+MEETING = Concurrent|Parallel|AtOnce|During|Together|Loser|TwoTabs
+conformance := github.com/mintage/mintage/internal/conformance
+
 unit: ## the packages, with the race detector
-	CGO_ENABLED=1 go test -race -vet=off ./...
+	CGO_ENABLED=1 go test -race -vet=off $$(go list ./... | grep -vx $(conformance))
+	CGO_ENABLED=1 go test -race -vet=off -run '$(MEETING)' $(conformance)
+	go test -vet=off $(conformance)
 
 FUZZTIME ?= 5s
 fuzz: ## each fuzz target for FUZZTIME
@@ -37,11 +44,16 @@ e2e: ## the built binary, real clients, crashes and faults, the documentation
 docs: ## the generated pages
 	go run ./internal/conformance/table
 	go run ./internal/config/page
+	go run ./internal/metrics/page
+	go run ./internal/server/apidoc
+	go run ./cmd/mintage reference > cli.md.new && mv cli.md.new docs/reference/cli.md
 
 soak: tools lint ## the long form: takes about an hour
 	SOAK=1 CGO_ENABLED=1 go test -race -count 3 -timeout 1h ./...
 	./scripts/fuzz 4m all
 	SOAK=1 go test -count 1 -tags e2e -timeout 2h -v ./internal/e2e/...
 	go run ./internal/conformance/mutate
+	$(MAKE) chart-test dist-check
 
 include bench.mk
+include dist.mk

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/user"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,19 +16,52 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// listenAdmin opens the Unix socket for this user alone, or the TCP address
-// together with its token.
-func listenAdmin(cfg config.Config) (net.Listener, string, error) {
+// listenAdmin opens the Unix socket, for this user alone or for a group, too; or
+// the TCP address.
+func listenAdmin(cfg config.Config) (net.Listener, error) {
 	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
 		l, err := listenSocket(path)
-		return l, "", err
+		if err != nil || cfg.Admin.Group == "" {
+			return l, err
+		}
+		if err := admit(path, cfg.Admin.Group); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		return l, nil
+	}
+	return net.Listen("tcp", cfg.Admin.Listen)
+}
+
+// adminToken is the token that the admin API asks for; "" on a Unix socket,
+// where the file's permissions say who may call.
+func adminToken(cfg config.Config) (string, error) {
+	if strings.HasPrefix(cfg.AdminListen(), "unix:") {
+		return "", nil
 	}
 	token, err := readAdminToken(cfg.Admin.TokenFile)
 	if err != nil {
-		return nil, "", err
+		return "", fmt.Errorf("admin listener: %w", err)
 	}
-	l, err := net.Listen("tcp", cfg.Admin.Listen)
-	return l, token, err
+	return token, nil
+}
+
+// admit lets the members of a group use the socket at path, which until then was
+// this user's alone.
+func admit(path, group string) error {
+	const advice = "name a group that Mintage's user is a member of with --admin-group, or none"
+	g, err := user.LookupGroup(group)
+	if err != nil {
+		return hint(fmt.Errorf("admin.group: %w", err), advice)
+	}
+	id, err := strconv.Atoi(g.Gid)
+	if err != nil {
+		return fmt.Errorf("admin.group %s: %w", group, err)
+	}
+	// First whose it is, and then what they may: never the other way round.
+	if err := os.Lchown(path, -1, id); err != nil {
+		return hint(fmt.Errorf("admin.group %s: %w", group, err), advice)
+	}
+	return os.Chmod(path, 0o660)
 }
 
 func readAdminToken(file string) (string, error) {

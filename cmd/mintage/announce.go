@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -33,6 +34,10 @@ func (s announcing) UpdateClient(ctx context.Context, c store.Client, cutoffs []
 
 func (s announcing) AddCutoff(ctx context.Context, c store.Cutoff, events ...store.Event) error {
 	return s.announce(ctx, s.Store.AddCutoff(ctx, c, events...))
+}
+
+func (s announcing) AddRestore(ctx context.Context, r grant.Restore, events ...store.Event) error {
+	return s.announce(ctx, s.Store.AddRestore(ctx, r, events...))
 }
 
 func (s announcing) AddKeys(ctx context.Context, version int64, records []keys.Record, events ...store.Event) error {

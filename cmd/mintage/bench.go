@@ -21,6 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/bench"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/show"
 )
 
 // benchFlags is the command line of bench.
@@ -338,7 +339,7 @@ func (b *benchFlags) print(w io.Writer, l bench.Load, r *bench.Result) error {
 		if r.Server != nil {
 			s = &usage{l.PID, cpu, r.Server.Resident, r.Server.Peak}
 		}
-		return printJSON(w, struct {
+		return show.JSON(w, struct {
 			Operation   string             `json:"operation"`
 			Connections int                `json:"connections"`
 			Seconds     float64            `json:"seconds"`
@@ -360,7 +361,7 @@ func (b *benchFlags) print(w io.Writer, l bench.Load, r *bench.Result) error {
 			[2]string{"server CPU", fmt.Sprintf("%.1f µs per request, %.2f processors busy", cpu, s.CPU.Seconds()/r.Elapsed.Seconds())},
 			[2]string{"server memory", fmt.Sprintf("%.0f MB resident, %.0f MB at most so far", float64(s.Resident)/1e6, float64(s.Peak)/1e6)})
 	}
-	return printFields(w, append(fields, [2]string{"errors", faults(r)}))
+	return show.Fields(w, append(fields, [2]string{"errors", faults(r)}))
 }
 
 // faults lists errors by kind, the most frequent first.

@@ -18,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -106,7 +107,7 @@ a keyed digest of it is stored.`,
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), struct {
+				return show.JSON(cmd.OutOrStdout(), struct {
 					ClientID string `json:"client_id"`
 					Secret   string `json:"client_secret,omitempty"`
 				}{c.ID, string(secret)})
@@ -114,7 +115,7 @@ a keyed digest of it is stored.`,
 			if secret != "" {
 				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: keep the secret now: it is not shown again")
 			}
-			return printFields(cmd.OutOrStdout(), [][2]string{{"client_id", c.ID}, {"client_secret", string(secret)}})
+			return show.Fields(cmd.OutOrStdout(), [][2]string{{"client_id", c.ID}, {"client_secret", string(secret)}})
 		},
 	}
 	f := cmd.Flags()
@@ -194,7 +195,7 @@ type clientView struct {
 	CreatedAt    *time.Time   `json:"created_at"`
 	UpdatedAt    *time.Time   `json:"updated_at"`
 	Secrets      []secretView `json:"secrets"`
-	Events       []eventView  `json:"events,omitempty"`
+	Events       []show.Event `json:"events,omitempty"`
 }
 
 func viewClient(c store.Client, now grant.Instant) clientView {
@@ -204,7 +205,7 @@ func viewClient(c store.Client, now grant.Instant) clientView {
 		RedirectURIs: c.RedirectURIs, Scope: string(c.Scope),
 		TokenFormat: string(cmp.Or(c.TokenFormat, store.TokenOpaque)), SigningAlg: string(cmp.Or(c.SigningAlg, keys.ES256)),
 		JWTType: cmp.Or(c.JWTType, store.JWTTypes[0]), Audience: c.Audience, Introspect: c.Introspect, Limits: c.IntrospectAudience,
-		CreatedAt: jsonInstant(c.CreatedAt), UpdatedAt: jsonInstant(c.UpdatedAt), Secrets: viewSecrets(c, now),
+		CreatedAt: show.JSONInstant(c.CreatedAt), UpdatedAt: show.JSONInstant(c.UpdatedAt), Secrets: viewSecrets(c, now),
 	}
 	if c.RetryWindow != nil {
 		text := config.Duration(c.RetryWindow.Duration()).String()
@@ -250,12 +251,12 @@ Deleted clients are shown with --all.`,
 					used = max(used, sec.LastUsedAt)
 				}
 				rows = append(rows, []string{c.ID, c.Name, string(c.State), string(c.Auth), string(c.Scope),
-					fmt.Sprint(len(c.Secrets)), orDash(instant(used))})
+					fmt.Sprint(len(c.Secrets)), show.OrDash(show.Instant(used))})
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), views)
+				return show.JSON(cmd.OutOrStdout(), views)
 			}
-			return printTable(cmd.OutOrStdout(), "ID|NAME|STATE|AUTH|SCOPE|SECRETS|LAST USED", rows)
+			return show.Table(cmd.OutOrStdout(), "ID|NAME|STATE|AUTH|SCOPE|SECRETS|LAST USED", rows)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -288,20 +289,20 @@ server's.`,
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), v)
+				return show.JSON(cmd.OutOrStdout(), v)
 			}
 			window := ""
 			if v.RetryWindow != nil {
 				window = *v.RetryWindow
 			}
-			err = printFields(cmd.OutOrStdout(), [][2]string{
+			err = show.Fields(cmd.OutOrStdout(), [][2]string{
 				{"id", v.ID}, {"name", v.Name}, {"state", v.State}, {"auth method", v.Auth},
 				{"native", fmt.Sprint(v.Native)}, {"requires pkce", fmt.Sprint(v.RequirePKCE)},
 				{"first party", fmt.Sprint(v.FirstParty)},
 				{"refresh rotation", fmt.Sprint(v.Rotation)}, {"retry window", window},
 				{"grant types", strings.Join(v.GrantTypes, " ")}, {"redirect uris", strings.Join(v.RedirectURIs, " ")},
 				{"scope", v.Scope}, {"access tokens", tokensInWords(v)}, {"audience", strings.Join(v.Audience, " ")},
-				{"introspects", fmt.Sprint(v.Introspect)}, {"only for", strings.Join(v.Limits, " ")}, {"created", instant(c.CreatedAt)}, {"updated", instant(c.UpdatedAt)},
+				{"introspects", fmt.Sprint(v.Introspect)}, {"only for", strings.Join(v.Limits, " ")}, {"created", show.Instant(c.CreatedAt)}, {"updated", show.Instant(c.UpdatedAt)},
 			})
 			if err == nil && len(c.Secrets) > 0 {
 				fmt.Fprintln(cmd.OutOrStdout())
@@ -321,7 +322,7 @@ func (o *office) client(cmd *cobra.Command, id string) (store.Client, error) {
 		return c, hint(fmt.Errorf("there is no client %q", id), "see: mintage client list")
 	}
 	if err == nil && c.State == store.ClientDeleted {
-		return c, hint(fmt.Errorf("client %q was deleted on %s", id, instant(c.UpdatedAt)), "see: mintage client list --all")
+		return c, hint(fmt.Errorf("client %q was deleted on %s", id, show.Instant(c.UpdatedAt)), "see: mintage client list --all")
 	}
 	return c, err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/show"
 )
 
 func newCode(s *settings) *cobra.Command {
@@ -72,7 +73,7 @@ whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
 			}
 			switch {
 			case asJSON:
-				return printJSON(cmd.OutOrStdout(), answer)
+				return show.JSON(cmd.OutOrStdout(), answer)
 			case callback:
 				fmt.Fprintln(cmd.OutOrStdout(), answer.CallbackURL)
 			default:
@@ -210,6 +211,30 @@ func (a *adminAPI) code(ctx context.Context, req server.CodeRequest) (server.Cod
 		return answer, fmt.Errorf("admin API: %w", err)
 	}
 	return answer, nil
+}
+
+// call asks a resource of the admin API, and reads its answer into out.
+func (a *adminAPI) call(ctx context.Context, method, path string, out any) error {
+	r, err := http.NewRequestWithContext(ctx, method, a.url+path, nil)
+	if err != nil {
+		return err
+	}
+	if a.token != "" {
+		r.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	resp, err := a.client.Do(r)
+	if err != nil {
+		return a.explain(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		var p server.Problem
+		if json.NewDecoder(resp.Body).Decode(&p) == nil && p.Title != "" {
+			return fmt.Errorf("admin API: %s", p.Title)
+		}
+		return fmt.Errorf("admin API: status %s", resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(out)
 }
 
 func (a *adminAPI) explain(err error) error {

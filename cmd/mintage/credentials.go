@@ -9,6 +9,7 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -33,7 +34,7 @@ func (p *aPassword) get(cmd *cobra.Command) (text string, generated bool, err er
 // printPassword shows a password that was generated, and no other.
 func printPassword(cmd *cobra.Command, asJSON bool, u account.User, password string) error {
 	if asJSON {
-		return printJSON(cmd.OutOrStdout(), struct {
+		return show.JSON(cmd.OutOrStdout(), struct {
 			Username string `json:"username"`
 			Subject  string `json:"subject"`
 			Password string `json:"password,omitempty"`
@@ -42,7 +43,7 @@ func printPassword(cmd *cobra.Command, asJSON bool, u account.User, password str
 	if password != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "mintage: keep the password now: it is not shown again")
 	}
-	return printFields(cmd.OutOrStdout(), [][2]string{{"username", u.Username}, {"subject", u.Subject}, {"password", password}})
+	return show.Fields(cmd.OutOrStdout(), [][2]string{{"username", u.Username}, {"subject", u.Subject}, {"password", password}})
 }
 
 func newUserPassword(s *settings) *cobra.Command {
@@ -135,14 +136,14 @@ picture; stored it is sealed. One that the user had before is replaced.`,
 			}
 			text, uri := account.TOTPText(secret), u.TOTPURI(o.serviceName(), secret)
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), struct {
+				return show.JSON(cmd.OutOrStdout(), struct {
 					Username string `json:"username"`
 					Secret   string `json:"secret"`
 					URI      string `json:"uri"`
 				}{u.Username, text, uri})
 			}
 			fmt.Fprintln(cmd.ErrOrStderr(), "mintage: give the secret to the user now: it is not shown again")
-			return printFields(cmd.OutOrStdout(), [][2]string{{"username", u.Username}, {"secret", text}, {"uri", uri}})
+			return show.Fields(cmd.OutOrStdout(), [][2]string{{"username", u.Username}, {"secret", text}, {"uri", uri}})
 		},
 	}
 	cmd.Flags().BoolVar(&remove, "remove", false, "take the second factor away")

@@ -24,6 +24,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -122,16 +123,21 @@ func realClient(ctx context.Context, st store.Store) (string, error) {
 	return "", nil
 }
 
+// readDevFile reads what an earlier start with --dev has left, if there was one.
+func readDevFile(cfg config.Config) (info devInfo, err error) {
+	text, err := os.ReadFile(devFile(cfg))
+	if err == nil {
+		err = json.Unmarshal(text, &info)
+	}
+	return info, err
+}
+
 // warnOfDemo logs that a server without --dev lets in the client of an earlier
 // one with it, whose secret is in a file.
 func warnOfDemo(cfg config.Config, dir *issuer.Directory, log *slog.Logger) {
-	text, err := os.ReadFile(devFile(cfg))
+	info, err := readDevFile(cfg)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
-	}
-	var info devInfo
-	if err == nil {
-		err = json.Unmarshal(text, &info)
 	}
 	if err != nil {
 		log.Warn("cannot tell which client is the demo client of --dev", "file", devFile(cfg), "error", err)
@@ -143,7 +149,7 @@ func warnOfDemo(cfg config.Config, dir *issuer.Directory, log *slog.Logger) {
 	}
 	if _, enabled := view.Client(realm, info.ClientID); enabled {
 		log.Warn("the demo client of --dev is enabled, and its secret is in a file", "client_id", info.ClientID, "file", devFile(cfg),
-			"advice", "mintage client delete "+info.ClientID+" --yes --data "+shellQuote(cfg.Data))
+			"advice", "mintage client delete "+info.ClientID+" --yes --data "+show.Quote(cfg.Data))
 	}
 }
 
@@ -281,8 +287,8 @@ curl --silent --cacert %[6]s '%[7]s' \
   --data client_id=%[4]s --data client_secret=%[8]s
 
 %[12]sScripts find these values in %[10]s
-`, cfg.PublicURL, shellQuote(self), shellQuote(cfg.Data), d.ClientID, d.RedirectURI, shellQuote(d.CAFile), d.TokenEndpoint, d.ClientSecret,
-		shellQuote(filepath.Join(cfg.Data, "tokens.json")), devFile(cfg), devAdminFlags(cfg, d), devSignIn(d))
+`, cfg.PublicURL, show.Quote(self), show.Quote(cfg.Data), d.ClientID, d.RedirectURI, show.Quote(d.CAFile), d.TokenEndpoint, d.ClientSecret,
+		show.Quote(filepath.Join(cfg.Data, "tokens.json")), devFile(cfg), devAdminFlags(cfg, d), devSignIn(d))
 }
 
 // devSignIn tells how to sign in as the demo user.
@@ -312,16 +318,7 @@ func devAdminFlags(cfg config.Config, d devInfo) string {
 		return path
 	}
 	if strings.HasPrefix(cfg.Admin.Listen, "unix:") {
-		return " --admin-listen " + shellQuote("unix:"+absolute(d.AdminSocket))
+		return " --admin-listen " + show.Quote("unix:"+absolute(d.AdminSocket))
 	}
-	return " --admin-listen " + shellQuote(d.AdminSocket) + " --admin-token-file " + shellQuote(absolute(cfg.Admin.TokenFile))
-}
-
-func shellQuote(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+@:", r))
-	}) {
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-	}
-	return s
+	return " --admin-listen " + show.Quote(d.AdminSocket) + " --admin-token-file " + show.Quote(absolute(cfg.Admin.TokenFile))
 }

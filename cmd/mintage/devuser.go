@@ -32,7 +32,7 @@ func makeDevUser(ctx context.Context, cfg config.Config, st store.Store, info *d
 		if err != nil {
 			return err
 		}
-		event := store.Event{At: now, Name: store.EventUserCreated, About: aboutSubject(user.Subject), Actor: devActor, Detail: user.Username}
+		event := store.Event{At: now, Name: store.EventUserCreated, About: store.AboutSubject(user.Subject), Actor: devActor, Detail: user.Username}
 		if err := account.Create(ctx, st, user, event); err != nil {
 			return err
 		}

@@ -6,16 +6,9 @@ import (
 	"io"
 	"time"
 
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// An eventView is an event as it is shown.
-type eventView struct {
-	At     *time.Time `json:"at"`
-	Name   string     `json:"name"`
-	Actor  string     `json:"actor"`
-	Detail string     `json:"detail"`
-}
 
 // Of what is recorded, the last so many events are shown.
 const (
@@ -28,25 +21,22 @@ func (o *office) event(name store.EventName, about, detail string) store.Event {
 	return store.Event{At: o.now, Name: name, About: about, Actor: o.actor, Detail: detail}
 }
 
-// aboutSubject is what an event is about that names a subject and no client.
-func aboutSubject(subject string) string { return "subject:" + subject }
-
 // events are the last ones about a grant, a client or a subject, oldest first.
-func (o *office) events(ctx context.Context, about string) ([]eventView, error) {
+func (o *office) events(ctx context.Context, about string) ([]show.Event, error) {
 	list, err := o.store.Events(ctx, about, readEvents)
 	if err != nil {
 		return nil, err
 	}
 	list = list[max(0, len(list)-shownEvents):]
-	var views []eventView
+	var views []show.Event
 	for _, e := range list {
-		views = append(views, eventView{jsonInstant(e.At), string(e.Name), e.Actor, e.Detail})
+		views = append(views, show.Event{At: show.JSONInstant(e.At), Name: string(e.Name), Actor: e.Actor, Detail: e.Detail})
 	}
 	return views, nil
 }
 
 // printEvents prints a table below another one, if there is anything in it.
-func printEvents(w io.Writer, list []eventView) error {
+func printEvents(w io.Writer, list []show.Event) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -55,5 +45,5 @@ func printEvents(w io.Writer, list []eventView) error {
 		rows = append(rows, []string{e.At.Format(time.RFC3339), e.Name, e.Actor, e.Detail})
 	}
 	fmt.Fprintln(w)
-	return printTable(w, "AT|EVENT|ACTOR|DETAIL", rows)
+	return show.Table(w, "AT|EVENT|ACTOR|DETAIL", rows)
 }

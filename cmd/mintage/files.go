@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store/postgres"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -24,30 +24,26 @@ func checkDataDirectory(dir string) error {
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return hint(fmt.Errorf("data directory %s: others than its owner can write to it (mode %04o)", dir, info.Mode().Perm()),
-			"run: chmod go-w "+shellQuote(dir)+" (or name a directory inside of it with --data)")
+			"run: chmod go-w "+show.Quote(dir)+" (or name a directory inside of it with --data)")
 	}
 	return nil
 }
 
-// readSecretFile reads a key or a token, and refuses one that everybody on the
-// machine can read or replace. A group may read it: systemd and Kubernetes give
-// secrets to a service that way (0440, owned by root); see warnOfExposure.
+// readSecretFile reads a key or a token, and says what to do about one that
+// everybody can read. A group may read it; see warnOfExposure.
 func readSecretFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
+	text, err := config.ReadSecret(path)
+	return text, withAdvice(err)
+}
+
+// withAdvice adds what to do about a secret that everybody can read, if that is
+// what err is about.
+func withAdvice(err error) error {
+	var exposed *config.Exposed
+	if errors.As(err, &exposed) {
+		return hint(err, "run: chmod o= "+show.Quote(exposed.Path)+" (in Kubernetes: defaultMode: 0440)")
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if info.Mode().Perm()&0o006 != 0 {
-		return "", hint(fmt.Errorf("%s: everybody on this machine can read or change it (mode %04o)", path, info.Mode().Perm()),
-			"run: chmod o= "+shellQuote(path)+" (in Kubernetes: defaultMode: 0440)")
-	}
-	text, err := io.ReadAll(f)
-	return string(text), err
+	return err
 }
 
 // warnOfExposure logs which files more people can use than need to.
@@ -69,7 +65,7 @@ func warnOfExposure(cfg config.Config, log *slog.Logger) {
 	for _, f := range files {
 		if info, err := os.Stat(f.path); err == nil && info.Mode().Perm()&f.bits != 0 {
 			log.Warn("a file is open to more than its owner", "file", f.path, "mode", fmt.Sprintf("%04o", info.Mode().Perm()),
-				"advice", "chmod "+f.class[:1]+"= "+shellQuote(f.path))
+				"advice", "chmod "+f.class[:1]+"= "+show.Quote(f.path))
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -75,7 +75,7 @@ func newUpstream(cfg config.Config) (*upstream.Provider, error) {
 	if u.ClientSecretFile != "" {
 		var err error
 		if secret, err = readSecretFile(u.ClientSecretFile); err != nil {
-			return nil, fmt.Errorf("login.upstream.client_secret_file: %w", err)
+			return nil, &config.Fault{Name: "login.upstream.client_secret_file", Err: err}
 		}
 	}
 	return upstream.New(upstream.Config{
@@ -87,29 +87,32 @@ func newUpstream(cfg config.Config) (*upstream.Provider, error) {
 // newPages reads the brand and the words for scopes.
 func newPages(cfg config.Config) (*pages.Set, error) {
 	opt := pages.Options{BasePath: cfg.BasePath, Locale: cfg.Pages.Locale}
+	var faults []error
+	fault := func(name string, err error) { faults = append(faults, &config.Fault{Name: name, Err: err}) }
 	if cfg.Pages.Directory != "" {
 		info, err := os.Stat(cfg.Pages.Directory)
 		if err == nil && !info.IsDir() {
-			err = fs.ErrInvalid
+			err = fmt.Errorf("%s is not a directory", cfg.Pages.Directory)
 		}
 		if err != nil {
-			return nil, hint(fmt.Errorf("pages.directory: %s: %w", cfg.Pages.Directory, err), "name a directory with brand.css, images or templates, or leave it out")
+			fault("pages.directory", hint(err, "name a directory with brand.css, images or templates, or leave it out"))
 		}
 		opt.Brand = os.DirFS(cfg.Pages.Directory)
 	}
 	if cfg.Pages.ScopesFile != "" {
-		f, err := os.Open(cfg.Pages.ScopesFile)
+		text, err := os.ReadFile(cfg.Pages.ScopesFile)
 		if err != nil {
-			return nil, fmt.Errorf("pages.scopes_file: %w", err)
+			fault("pages.scopes_file", err)
+		} else if opt.Scopes, err = pages.ReadScopes(bytes.NewReader(text)); err != nil {
+			fault("pages.scopes_file", fmt.Errorf("%s: %w", cfg.Pages.ScopesFile, err))
 		}
-		defer f.Close()
-		if opt.Scopes, err = pages.ReadScopes(f); err != nil {
-			return nil, fmt.Errorf("pages.scopes_file %s: %w", cfg.Pages.ScopesFile, err)
-		}
+	}
+	if faults != nil {
+		return nil, errors.Join(faults...)
 	}
 	set, err := pages.New(opt)
 	if err != nil {
-		return nil, fmt.Errorf("pages.directory %s: %w", cfg.Pages.Directory, err)
+		return nil, &config.Fault{Name: "pages.directory", Err: fmt.Errorf("%s: %w", cfg.Pages.Directory, err)}
 	}
 	return set, nil
 }

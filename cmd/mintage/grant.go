@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -24,48 +24,6 @@ its tokens. Tokens themselves are never stored and cannot be shown.`,
 	}
 	cmd.AddCommand(newGrantList(s), newGrantShow(s), newGrantRevoke(s))
 	return cmd
-}
-
-// grantView is a grant as it is listed.
-type grantView struct {
-	ID           string          `json:"id"`
-	State        string          `json:"state"`
-	Reason       string          `json:"reason,omitempty"`
-	ClientID     string          `json:"client_id"`
-	Subject      string          `json:"subject"`
-	Claims       json.RawMessage `json:"claims,omitempty"`
-	Scope        string          `json:"scope"`
-	AuthTime     *time.Time      `json:"auth_time,omitempty"`
-	AuthorizedAt *time.Time      `json:"authorized_at"`
-	Generation   uint32          `json:"generation"`
-	RotatedAt    *time.Time      `json:"rotated_at"`
-	ExpiresAt    *time.Time      `json:"expires_at"`
-	DeleteAfter  *time.Time      `json:"delete_after"`
-	Cutoff       *time.Time      `json:"cutoff,omitempty"`
-	Events       []eventView     `json:"events,omitempty"`
-}
-
-func (o *office) viewGrant(g grant.Grant, cutoffs []store.Cutoff) grantView {
-	v := grantView{
-		ID: g.ID.String(), State: g.State.String(), Reason: g.Reason.String(), ClientID: g.ClientID, Subject: g.Subject,
-		Scope: string(g.Scope), AuthorizedAt: jsonInstant(g.AuthorizedAt), Generation: g.Generation,
-		RotatedAt: jsonInstant(g.RotatedAt), ExpiresAt: jsonInstant(g.ExpiresAt), DeleteAfter: jsonInstant(g.DeleteAfter),
-		AuthTime: jsonInstant(g.AuthTime), Claims: json.RawMessage(g.Claims),
-	}
-	var cut grant.Instant
-	for _, c := range cutoffs {
-		if c.Realm == g.Realm && (c.Subject == "" || c.Subject == g.Subject) && (c.ClientID == "" || c.ClientID == g.ClientID) {
-			cut = max(cut, c.At)
-		}
-	}
-	switch {
-	case g.State == grant.Revoked:
-	case cut >= g.AuthorizedAt:
-		v.State, v.Cutoff = "cut off", jsonInstant(cut)
-	case o.now >= g.ExpiresAt:
-		v.State = "expired"
-	}
-	return v
 }
 
 const (
@@ -106,22 +64,22 @@ client are shown by: mintage client show.`,
 			}
 			more := len(list) > limit
 			list = list[:min(limit, len(list))]
-			views, rows := []grantView{}, [][]string{}
+			views, rows := []show.Grant{}, [][]string{}
 			for _, g := range list {
-				v := o.viewGrant(g, ch.Cutoffs)
+				v := show.GrantAt(g, ch.Cutoffs, o.now)
 				views = append(views, v)
-				rows = append(rows, []string{v.ID, v.State, v.ClientID, v.Subject, v.Scope, fmt.Sprint(v.Generation), instant(g.RotatedAt), instant(g.ExpiresAt)})
+				rows = append(rows, []string{v.ID, v.State, v.ClientID, v.Subject, v.Scope, fmt.Sprint(v.Generation), show.Instant(g.RotatedAt), show.Instant(g.ExpiresAt)})
 			}
 			if more {
 				fmt.Fprintf(cmd.ErrOrStderr(), "mintage: only the first %d are shown; use --subject, --client or --limit\n", limit)
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), views)
+				return show.JSON(cmd.OutOrStdout(), views)
 			}
-			if err := printTable(cmd.OutOrStdout(), "GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows); err != nil || subject == "" {
+			if err := show.Table(cmd.OutOrStdout(), "GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows); err != nil || subject == "" {
 				return err
 			}
-			events, err := o.events(cmd.Context(), aboutSubject(subject))
+			events, err := o.events(cmd.Context(), store.AboutSubject(subject))
 			return errors.Join(err, printEvents(cmd.OutOrStdout(), events))
 		},
 	}
@@ -155,23 +113,23 @@ its events. Redeeming and refreshing leave no event, only the generation.`,
 			if err != nil {
 				return err
 			}
-			v := o.viewGrant(g, ch.Cutoffs)
+			v := show.GrantAt(g, ch.Cutoffs, o.now)
 			if v.Events, err = o.events(cmd.Context(), g.ID.String()); err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), v)
+				return show.JSON(cmd.OutOrStdout(), v)
 			}
 			cut := ""
 			if v.Cutoff != nil {
 				cut = v.Cutoff.Format(time.RFC3339)
 			}
-			err = printFields(cmd.OutOrStdout(), [][2]string{
+			err = show.Fields(cmd.OutOrStdout(), [][2]string{
 				{"grant", v.ID}, {"state", v.State}, {"reason", v.Reason}, {"cut off at", cut},
 				{"client", v.ClientID}, {"subject", v.Subject}, {"claims", g.Claims}, {"scope", v.Scope},
-				{"authenticated", instant(g.AuthTime)}, {"authorized", instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
-				{"rotated", instant(g.RotatedAt)}, {"expires", instant(g.ExpiresAt)},
-				{"row kept until", instant(g.DeleteAfter)}, {"key", g.KeyID.String()},
+				{"authenticated", show.Instant(g.AuthTime)}, {"authorized", show.Instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
+				{"rotated", show.Instant(g.RotatedAt)}, {"expires", show.Instant(g.ExpiresAt)},
+				{"row kept until", show.Instant(g.DeleteAfter)}, {"key", g.KeyID.String()},
 			})
 			return errors.Join(err, printEvents(cmd.OutOrStdout(), v.Events))
 		},
@@ -225,13 +183,13 @@ within two seconds. Users may authorize anew.`,
 			cut := store.Cutoff{Realm: realm, Subject: subject, ClientID: client, At: o.cutoffAt()}
 			about := client
 			if about == "" {
-				about = aboutSubject(subject)
+				about = store.AboutSubject(subject)
 			}
 			detail := fmt.Sprintf("subject %q, client %q", subject, client)
 			if err := o.store.AddCutoff(cmd.Context(), cut, o.event(store.EventCutoff, about, detail)); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", instant(cut.At), detail)
+			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", show.Instant(cut.At), detail)
 			return o.printCovered(cmd, cut)
 		},
 	}

@@ -68,6 +68,10 @@ func TestExamplesAreCommandLinesOfThisProgram(t *testing.T) {
 	visit(newRoot(), func(cmd *cobra.Command) {
 		text := strings.ReplaceAll(cmd.Example, "\\\n", " ")
 		for line := range strings.SplitSeq(text, "\n") {
+			// In a pipe, the name of the service's unit may come before.
+			if i := strings.LastIndex(line, "| mintage "); i >= 0 {
+				line = line[i:]
+			}
 			_, args, found := strings.Cut(line, "mintage ")
 			if !found || strings.HasPrefix(strings.TrimSpace(line), "#") {
 				continue

@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/show"
 )
 
 // keySchedule is how long keys live in a deployment. A retired signing key is
@@ -89,14 +90,14 @@ never rotates. It needs no key-encryption key.`,
 					ends = l.ActiveAt.Add(schedule.Lifetime)
 				}
 				views = append(views, keyView{l.ID.String(), string(l.Purpose), string(l.Phase),
-					jsonInstant(l.CreatedAt), jsonInstant(l.ActiveAt), jsonInstant(ends)})
+					show.JSONInstant(l.CreatedAt), show.JSONInstant(l.ActiveAt), show.JSONInstant(ends)})
 				rows = append(rows, []string{l.ID.String(), string(l.Purpose), string(l.Phase),
-					instant(l.CreatedAt), instant(l.ActiveAt), orDash(instant(ends))})
+					show.Instant(l.CreatedAt), show.Instant(l.ActiveAt), show.OrDash(show.Instant(ends))})
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), views)
+				return show.JSON(cmd.OutOrStdout(), views)
 			}
-			return printTable(cmd.OutOrStdout(), "KEY|PURPOSE|PHASE|CREATED|USED FROM|PHASE ENDS", rows)
+			return show.Table(cmd.OutOrStdout(), "KEY|PURPOSE|PHASE|CREATED|USED FROM|PHASE ENDS", rows)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -150,7 +151,7 @@ Give it the server's configuration, for jwks_max_age and max_skew.`,
 				return err
 			}
 			for _, k := range added {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s will be used from %s\n", k.Purpose, k.ID, instant(k.ActiveAt))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s will be used from %s\n", k.Purpose, k.ID, show.Instant(k.ActiveAt))
 			}
 			return nil
 		},
@@ -215,7 +216,7 @@ copy lacks; one that loads the set from the server needs no copy.`,
 				return hint(errors.New("the store has no signing keys yet"), "the server makes them when it starts")
 			}
 			if format == "jwks" {
-				return printJSON(cmd.OutOrStdout(), set)
+				return show.JSON(cmd.OutOrStdout(), set)
 			}
 			return printPEM(cmd, ring, set.Keys, o.now, schedule)
 		},

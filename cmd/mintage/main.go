@@ -34,8 +34,12 @@ type usageError struct{ error }
 func (u *usageError) Unwrap() error { return u.error }
 
 // exitStatus is 2 if the command line is wrong, in form or in a value, and 1
-// if what it asks for cannot be done.
+// if what it asks for cannot be done, unless the command has statuses of its own.
 func exitStatus(err error) int {
+	var own interface{ ExitStatus() int }
+	if errors.As(err, &own) {
+		return own.ExitStatus()
+	}
 	var usage *usageError
 	var invalid *issuer.Invalid
 	if errors.As(err, &usage) || errors.As(err, &invalid) {
@@ -84,9 +88,10 @@ Then, in another terminal, see what there is:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{hint(err, "see: "+cmd.CommandPath()+" --help")}
 	})
-	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file")
+	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file", "audit-directory")
 	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML); environment variables MINTAGE_* and flags go over it")
-	root.AddCommand(newServe(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newMigrateStore(s), newBench(s))
+	root.AddCommand(newServe(s), newConfig(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newMigrateStore(s), newBackup(s), newRestore(s), newExplain(s), newDoctor(s), newAudit(s), newBench(s), newMan(), newReference())
+	s.complete(root)
 	return root
 }
 

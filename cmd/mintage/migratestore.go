@@ -13,6 +13,7 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/moving"
 	"github.com/mintage/mintage/internal/store/postgres"
@@ -178,7 +179,7 @@ func printMove(w io.Writer, o moving.Outcome, from, to string) error {
 		for _, c := range o.Tables {
 			rows = append(rows, []string{c.Table, fmt.Sprint(c.Source.Rows), fmt.Sprint(c.Copy.Rows), fmt.Sprintf("%x", c.Copy.Digest), "same"})
 		}
-		if err := printTable(w, "TABLE|ROWS|COPIED|SHA-256|", rows); err != nil {
+		if err := show.Table(w, "TABLE|ROWS|COPIED|SHA-256|", rows); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -30,6 +31,7 @@ const realm = "/api"
 type office struct {
 	cfg   config.Config
 	store store.Store
+	trail *audit.Log // closed with the store; nil if there is none
 	now   grant.Instant
 	actor string
 }
@@ -46,7 +48,8 @@ func (s *settings) openOffice(ctx context.Context) (*office, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &office{cfg: cfg, store: announcing{st, cfg}, now: grant.At(time.Now()), actor: operator()}, nil
+	st, trail := openNoting(cfg, st)
+	return &office{cfg: cfg, store: announcing{st, cfg}, trail: trail, now: grant.At(time.Now()), actor: operator()}, nil
 }
 
 // cutoffAt is the instant of a cutoff that ends everything until now.
@@ -81,10 +84,11 @@ func openStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	return postgres.Open(ctx, database(cfg))
 }
 
-// A servedStore is a store that also says whether it works.
+// A servedStore is a store that also says whether it works, and how busy it is.
 type servedStore interface {
 	store.Store
 	Ready(ctx context.Context) error
+	Load() store.Load
 }
 
 // createStore opens the configured store for the server, which makes it if it
@@ -117,17 +121,11 @@ func operator() string {
 	return fmt.Sprintf("operator:uid %d", os.Getuid())
 }
 
-// kekPath is where the key-encryption key is: configured, given by systemd, or
-// in the data directory.
+// kekPath is where the key-encryption key is: where the configuration says, which
+// knows of systemd's credential, or in the data directory.
 func kekPath(cfg config.Config) (path string, ours bool) {
 	if cfg.KEKFile != "" {
 		return cfg.KEKFile, false
-	}
-	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" {
-		path := filepath.Join(dir, "kek")
-		if _, err := os.Stat(path); err == nil {
-			return path, false
-		}
 	}
 	return filepath.Join(cfg.Data, "kek"), true
 }

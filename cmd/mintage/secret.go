@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -46,8 +47,8 @@ type secretView struct {
 func viewSecrets(c store.Client, now grant.Instant) []secretView {
 	list := []secretView{}
 	for _, s := range c.Secrets {
-		v := secretView{ID: s.ID, Stored: "keyed sha-256", CreatedAt: jsonInstant(s.CreatedAt),
-			ExpiresAt: jsonInstant(s.ExpiresAt), LastUsedAt: jsonInstant(s.LastUsedAt), State: "active", Revocation: "safe"}
+		v := secretView{ID: s.ID, Stored: "keyed sha-256", CreatedAt: show.JSONInstant(s.CreatedAt),
+			ExpiresAt: show.JSONInstant(s.ExpiresAt), LastUsedAt: show.JSONInstant(s.LastUsedAt), State: "active", Revocation: "safe"}
 		if s.Slow != "" {
 			v.Stored = "argon2id (imported, not used yet)"
 		}
@@ -73,7 +74,7 @@ func printSecrets(w io.Writer, list []secretView) error {
 	for _, v := range list {
 		rows = append(rows, []string{v.ID, v.State, text(v.CreatedAt), text(v.ExpiresAt), text(v.LastUsedAt), v.Revocation})
 	}
-	return printTable(w, "SECRET|STATE|CREATED|EXPIRES|LAST USED|REVOKING IT", rows)
+	return show.Table(w, "SECRET|STATE|CREATED|EXPIRES|LAST USED|REVOKING IT", rows)
 }
 
 func newSecretAdd(s *settings) *cobra.Command {
@@ -122,14 +123,14 @@ func newSecretAdd(s *settings) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), struct {
+				return show.JSON(cmd.OutOrStdout(), struct {
 					ClientID string `json:"client_id"`
 					SecretID string `json:"secret_id"`
 					Secret   string `json:"client_secret"`
 				}{c.ID, added.ID, string(text)})
 			}
 			fmt.Fprintln(cmd.ErrOrStderr(), "mintage: keep the secret now: it is not shown again")
-			return printFields(cmd.OutOrStdout(), [][2]string{{"secret_id", added.ID}, {"client_secret", string(text)}})
+			return show.Fields(cmd.OutOrStdout(), [][2]string{{"secret_id", added.ID}, {"client_secret", string(text)}})
 		},
 	}
 	cmd.Flags().StringVar(&expires, "expires-in", "", "how long it is valid, such as 90d; default: until it is revoked")
@@ -157,7 +158,7 @@ used within a day.`,
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), viewSecrets(c, o.now))
+				return show.JSON(cmd.OutOrStdout(), viewSecrets(c, o.now))
 			}
 			return printSecrets(cmd.OutOrStdout(), viewSecrets(c, o.now))
 		},

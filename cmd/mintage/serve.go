@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -15,10 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/config"
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -40,16 +37,13 @@ commands to paste.
 
 Every setting can be given in the --config file (tls.cert), in the environment
 (MINTAGE_TLS_CERT) or as a flag (--tls-cert); a flag goes over the environment
-and that over the file.`,
+and that over the file. SIGHUP has a running server read all of it again; see
+also "mintage config".`,
 		Example: `  mintage serve --dev
   mintage serve --config /etc/mintage/mintage.yaml`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := s.load()
-			if err != nil {
-				return err
-			}
-			return serve(cmd.Context(), cfg, dev)
+			return serve(cmd.Context(), source{s.read, dev})
 		},
 	}
 	cmd.Flags().BoolVar(&dev, "dev", false, "try it out on this machine, with nothing prepared")
@@ -57,10 +51,19 @@ and that over the file.`,
 	return cmd
 }
 
-// serve is the wiring of the whole program, from top to bottom.
-func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
+// serve is the order of start and stop, from top to bottom. What lives as long
+// as it does is in node.go, the sockets are in listeners.go.
+func serve(ctx context.Context, from source) (err error) {
+	hangups := onHangup()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	cfg, sources, err := from.read()
+	if err != nil {
+		return unreadable(err)
+	}
+	dev := from.dev
 	if !dev {
-		if err := checked(&cfg); err != nil {
+		if err := checked(&cfg, sources); err != nil {
 			return err
 		}
 	}
@@ -87,11 +90,11 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 		if err := prepareDev(&cfg, public.Addr()); err != nil {
 			return err
 		}
-		if err := checked(&cfg); err != nil {
+		if err := checked(&cfg, sources); err != nil {
 			return err
 		}
 	}
-	log := newLogger(os.Stderr, cfg.Log)
+	log, level := newLogger(os.Stderr, cfg.Log)
 	if os.Getenv("GOMAXPROCS") == "" {
 		// One thread waits for the disk most of the time, and the scheduler
 		// notices late that it does not compute.
@@ -113,6 +116,14 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	numbers := metrics.New(buildVersion(), cfg.Management.MetricsClients)
+	tracer := openTracer(ctx, log)
+	defer closeTracer(tracer)
+	st = traced(counted(st, numbers), tracer, cfg)
+	trail := openTrail(cfg, log)
+	st = trailed(st, trail)
+	anchors := newAnchoring(cfg, trail, st, log)
+	defer anchors.end()
 	if absent {
 		if kek, err = makeKEK(ctx, cfg, st); err != nil {
 			return err
@@ -130,31 +141,24 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 	if err := directory.Join(ctx, nodeName()); err != nil {
 		return err
 	}
-	iss := issuer.New(issuer.Issuer{
-		Realm: realm, ID: cfg.IssuerID(), Store: st, Directory: directory,
-		Policy: grant.Policy{
-			AccessLifetime: cfg.AccessTokenLifetime.Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(),
-			GrantLifetime: cfg.GrantLifetime.Std(), RetryWindow: cfg.RetryWindow.Std(), MaxSkew: cfg.Skew(),
-		},
-		RetryWindowPublic: cfg.RetryWindowPublic.Std(), CodeLifetime: cfg.CodeLifetime.Std(),
-		RevocationsMaxAge: cfg.RevocationsMaxAge.Std(),
-		Now:               time.Now, Monotonic: time.Now, Log: log,
-	})
+	n := &node{log: log, level: level, metrics: numbers, tracer: tracer, trail: trail, store: st, directory: directory,
+		health: server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })}
+	first, err := n.answer(cfg)
+	if err != nil {
+		return err
+	}
+	n.use(cfg, first)
 
 	// The work of the background ends before the store is closed.
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { directory.Run(background) })
-	running.Go(func() { iss.Sweep(background) })
+	running.Go(func() { anchors.run(background) })
+	running.Go(func() { first.issuer.Sweep(background) })
 	defer running.Wait()
 	defer stopBackground()
 
-	front, err := newFront(cfg, iss, log)
-	if err != nil {
-		return err
-	}
-	health := server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })
-	listeners, err := listen(cfg, public, iss, front, health, log)
+	listeners, err := listen(cfg, public, n)
 	if err != nil {
 		return err
 	}
@@ -166,6 +170,7 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 	}
 	if !dev {
 		warnOfDemo(cfg, directory, log)
+		noteIssuer(ctx, cfg, st, log)
 	}
 	warnOfExposure(cfg, log)
 	warnOfDatabase(cfg, log)
@@ -180,7 +185,11 @@ func serve(ctx context.Context, cfg config.Config, dev bool) (err error) {
 	if dev {
 		printDev(os.Stdout, cfg, demo)
 	}
-	return runAndDrain(ctx, listeners, health, log)
+	running.Go(func() {
+		n.reloadOn(background, hangups, func() (config.Config, config.Sources, error) { return from.load(public.Addr()) }, stop)
+	})
+	tell(log, stateReady, "serving "+cfg.IssuerID())
+	return runAndDrain(ctx, listeners, n.health, log)
 }
 
 // nodeName is what the other nodes call this one.
@@ -192,108 +201,11 @@ func nodeName() string {
 	return fmt.Sprintf("%s, process %d", host, os.Getpid())
 }
 
-func checked(cfg *config.Config) error {
-	if err := cfg.Check(); err != nil {
+// checked is an error that names every fault of the configuration, and where it
+// was given.
+func checked(cfg *config.Config, from config.Sources) error {
+	if err := from.Explain(cfg.Check()); err != nil {
 		return &usageError{fmt.Errorf("configuration:\n%w", err)}
 	}
 	return nil
-}
-
-// A listener is an open socket and what answers on it.
-type listener struct {
-	net.Listener
-	server *http.Server
-}
-
-// listen opens the sockets: public, management, admin, in this order.
-func listen(cfg config.Config, public net.Listener, iss *issuer.Issuer, front *server.Front, health *server.Health, log *slog.Logger) (list []listener, err error) {
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, closeAll(list))
-		}
-	}()
-	srv := server.HTTPServer(server.New(iss, server.Options{
-		PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == "",
-		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
-		QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
-		TokenInfoQuery: cfg.Compat.TokenInfoQuery, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch,
-		AddressFailures: cfg.Throttle.AddressFailures, ClientFailures: cfg.Throttle.ClientFailures, Interactions: cfg.Throttle.Interactions,
-		Front: front,
-	}, log).Handler(), log)
-	var certificate *server.Certificate
-	if cfg.TLS.Cert != "" {
-		if certificate, err = server.LoadCertificate(cfg.TLS.Cert, cfg.TLS.Key, log); err != nil {
-			return nil, err
-		}
-		srv.TLSConfig = server.TLSConfig(certificate)
-	}
-	list = append(list, listener{public, srv})
-
-	management, err := net.Listen("tcp", cfg.Management.Listen)
-	if err != nil {
-		return list, hint(fmt.Errorf("management listener: %w", err), "choose another address with --management-listen")
-	}
-	list = append(list, listener{management, server.HTTPServer(health.Handler(cfg.Management.Pprof), log)})
-
-	admin, token, err := listenAdmin(cfg)
-	if err != nil {
-		return list, fmt.Errorf("admin listener: %w", err)
-	}
-	var logins *authorize.Authorizer
-	if cfg.Login.Mode == config.LoginHandoff {
-		logins = front.Authorizer
-	}
-	adminServer := server.HTTPServer(server.NewAdmin(iss, logins, token, log).Handler(), log)
-	if _, unix := admin.Addr().(*net.UnixAddr); !unix {
-		adminServer.TLSConfig = server.TLSConfig(certificate)
-	}
-	return append(list, listener{admin, adminServer}), nil
-}
-
-func closeAll(list []listener) (err error) {
-	for _, l := range list {
-		err = errors.Join(err, l.Close())
-	}
-	return err
-}
-
-// runAndDrain serves until ctx ends or a listener fails, and then lets running
-// requests finish.
-func runAndDrain(ctx context.Context, list []listener, health *server.Health, log *slog.Logger) error {
-	failed := make(chan error, len(list))
-	for _, l := range list {
-		go func() {
-			var err error
-			if l.server.TLSConfig != nil {
-				err = l.server.ServeTLS(l, "", "")
-			} else {
-				err = l.server.Serve(l)
-			}
-			if !errors.Is(err, http.ErrServerClosed) {
-				failed <- fmt.Errorf("listener %s: %w", l.Addr(), err)
-			}
-		}()
-	}
-	var err error
-	select {
-	case err = <-failed:
-	case <-ctx.Done():
-		log.Info("stopping: no new connections, running requests finish", "at_most", drainTime.String())
-	}
-	health.Drain()
-	deadline, cancel := context.WithTimeout(context.Background(), drainTime)
-	defer cancel()
-	var closing sync.WaitGroup
-	for _, l := range list {
-		closing.Go(func() {
-			if l.server.Shutdown(deadline) != nil {
-				l.server.Close()
-			}
-		})
-	}
-	closing.Wait()
-	if err == nil {
-		log.Info("stopped")
-	}
-	return err
 }

@@ -15,14 +15,19 @@ import (
 
 // settings collects what the command line says about the configuration.
 type settings struct {
-	file  string
-	flags []*pflag.Flag
+	file       string
+	flags      []*pflag.Flag
+	everywhere []string // names of flags that every command has
 }
 
-// register adds flags for the named keys, or for all that have none yet.
+// register adds flags for the named keys, which every command has, or else for
+// all others.
 func (s *settings) register(set *pflag.FlagSet, names ...string) {
+	if len(names) > 0 {
+		s.everywhere = names
+	}
 	for _, k := range config.Keys() {
-		if len(names) > 0 && !slices.Contains(names, k.Flag) || slices.ContainsFunc(s.flags, func(f *pflag.Flag) bool { return f.Name == k.Flag }) {
+		if slices.Contains(s.everywhere, k.Flag) != (len(names) > 0) {
 			continue
 		}
 		f := set.VarPF(&textFlag{text: k.Default, isBool: k.IsBool}, k.Flag, "", k.Doc)
@@ -36,17 +41,28 @@ func (s *settings) register(set *pflag.FlagSet, names ...string) {
 
 // load reads the configuration. It is not checked.
 func (s *settings) load() (config.Config, error) {
+	cfg, _, err := s.read()
+	return cfg, unreadable(err)
+}
+
+// unreadable is the error of a command whose configuration cannot be read.
+func unreadable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{withAdvice(err)}
+}
+
+// read reads the configuration, and tells where each setting comes from and all
+// that is wrong with their form. It is not checked.
+func (s *settings) read() (config.Config, config.Sources, error) {
 	given := map[string]string{}
 	for _, f := range s.flags {
 		if f.Changed {
 			given[f.Name] = f.Value.String()
 		}
 	}
-	cfg, err := config.Load(s.file, os.Environ(), given)
-	if err != nil {
-		return cfg, &usageError{err}
-	}
-	return cfg, nil
+	return config.Load(s.file, os.Environ(), given)
 }
 
 // A textFlag keeps a flag's text for config to parse.
@@ -64,16 +80,22 @@ func (f *textFlag) Type() string {
 	return "string"
 }
 
-// newLogger writes to w as the configuration says.
-func newLogger(w io.Writer, c config.Log) *slog.Logger {
-	var level slog.Level
-	// Check has accepted the text.
-	_ = level.UnmarshalText([]byte(c.Level))
+// newLogger writes to w as the configuration says. Its level can be changed.
+func newLogger(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) {
+	level := &slog.LevelVar{}
+	setLevel(level, c)
 	opt := &slog.HandlerOptions{Level: level}
 	if c.Format == "text" || c.Format == "auto" && isTerminal(w) {
-		return slog.New(slog.NewTextHandler(w, opt))
+		return slog.New(slog.NewTextHandler(w, opt)), level
 	}
-	return slog.New(slog.NewJSONHandler(w, opt))
+	return slog.New(slog.NewJSONHandler(w, opt)), level
+}
+
+// setLevel sets the level that the configuration names. Check has accepted it.
+func setLevel(level *slog.LevelVar, c config.Log) {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(c.Level))
+	level.Set(l)
 }
 
 func isTerminal(w io.Writer) bool {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -28,21 +29,21 @@ and are in force at once.`,
 
 // userView is a user as it is listed: nothing in it is secret.
 type userView struct {
-	Username      string      `json:"username"`
-	Name          string      `json:"name"`
-	Subject       string      `json:"subject"`
-	State         string      `json:"state"`
-	SecondFactor  bool        `json:"second_factor"`
-	SessionsEnded *time.Time  `json:"sessions_ended_at"`
-	CreatedAt     *time.Time  `json:"created_at"`
-	UpdatedAt     *time.Time  `json:"updated_at"`
-	Events        []eventView `json:"events,omitempty"`
+	Username      string       `json:"username"`
+	Name          string       `json:"name"`
+	Subject       string       `json:"subject"`
+	State         string       `json:"state"`
+	SecondFactor  bool         `json:"second_factor"`
+	SessionsEnded *time.Time   `json:"sessions_ended_at"`
+	CreatedAt     *time.Time   `json:"created_at"`
+	UpdatedAt     *time.Time   `json:"updated_at"`
+	Events        []show.Event `json:"events,omitempty"`
 }
 
 func viewUser(u account.User) userView {
 	return userView{
 		Username: u.Username, Name: u.Name, Subject: u.Subject, State: string(u.State), SecondFactor: u.TOTP != nil,
-		SessionsEnded: jsonInstant(u.SessionsEnd), CreatedAt: jsonInstant(u.CreatedAt), UpdatedAt: jsonInstant(u.UpdatedAt),
+		SessionsEnded: show.JSONInstant(u.SessionsEnd), CreatedAt: show.JSONInstant(u.CreatedAt), UpdatedAt: show.JSONInstant(u.UpdatedAt),
 	}
 }
 
@@ -131,12 +132,12 @@ func newUserList(s *settings) *cobra.Command {
 			views, rows := []userView{}, [][]string{}
 			for _, u := range list {
 				views = append(views, viewUser(u))
-				rows = append(rows, []string{u.Username, orDash(u.Name), u.Subject, string(u.State), secondFactor(u), instant(u.CreatedAt)})
+				rows = append(rows, []string{u.Username, show.OrDash(u.Name), u.Subject, string(u.State), secondFactor(u), show.Instant(u.CreatedAt)})
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), views)
+				return show.JSON(cmd.OutOrStdout(), views)
 			}
-			return printTable(cmd.OutOrStdout(), "USERNAME|NAME|SUBJECT|STATE|SECOND FACTOR|CREATED", rows)
+			return show.Table(cmd.OutOrStdout(), "USERNAME|NAME|SUBJECT|STATE|SECOND FACTOR|CREATED", rows)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -169,15 +170,15 @@ and what was ended. What the user has granted is shown by: mintage grant list.`,
 				return err
 			}
 			v := viewUser(u)
-			if v.Events, err = o.events(cmd.Context(), aboutSubject(u.Subject)); err != nil {
+			if v.Events, err = o.events(cmd.Context(), store.AboutSubject(u.Subject)); err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), v)
+				return show.JSON(cmd.OutOrStdout(), v)
 			}
-			err = printFields(cmd.OutOrStdout(), [][2]string{
+			err = show.Fields(cmd.OutOrStdout(), [][2]string{
 				{"username", u.Username}, {"name", u.Name}, {"subject", u.Subject}, {"state", string(u.State)}, {"second factor", secondFactor(u)},
-				{"sessions ended", instant(u.SessionsEnd)}, {"created", instant(u.CreatedAt)}, {"updated", instant(u.UpdatedAt)},
+				{"sessions ended", show.Instant(u.SessionsEnd)}, {"created", show.Instant(u.CreatedAt)}, {"updated", show.Instant(u.UpdatedAt)},
 			})
 			return errors.Join(err, printEvents(cmd.OutOrStdout(), v.Events))
 		},
@@ -204,7 +205,7 @@ granted since in another way.`,
 			if err := o.putUser(cmd, u.Disable(o.now), []store.Cutoff{cut}, store.EventUserDisabled, "grants ended"); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "user %s is disabled; everything that subject %q authorized until %s is refused\n", u.Username, u.Subject, instant(cut.At))
+			fmt.Fprintf(cmd.OutOrStdout(), "user %s is disabled; everything that subject %q authorized until %s is refused\n", u.Username, u.Subject, show.Instant(cut.At))
 			return nil
 		},
 	}
@@ -261,7 +262,7 @@ func (o *office) userEvent(name store.EventName, u account.User, detail string) 
 	if detail != "" {
 		text += ": " + detail
 	}
-	return o.event(name, aboutSubject(u.Subject), text)
+	return o.event(name, store.AboutSubject(u.Subject), text)
 }
 
 // putUser stores a changed user.

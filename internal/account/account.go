@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -53,9 +54,18 @@ func New(u Users) *Users {
 	u.pool = keys.NewSlowPool(max(1, runtime.GOMAXPROCS(0)/2), hashersWaiting)
 	u.match = u.pool.Match
 	u.dummy = keys.DummySlow()
-	u.passwords = newPasswordThrottle(u.Failures)
-	u.codes = newCodeThrottle(u.Failures)
+	u.passwords = newThrottle(passwordLimits(u.Failures))
+	u.codes = newThrottle(codeLimits(u.Failures))
 	return &u
+}
+
+// Inherit has u, which is not in use yet, take the place of old: failures that
+// old has counted go on counting, by the Failures of u, and both together check
+// no more passwords at once than one.
+func (u *Users) Inherit(old *Users) {
+	u.pool, u.match, u.dummy, u.passwords, u.codes = old.pool, old.match, old.dummy, old.passwords, old.codes
+	u.passwords.limit(passwordLimits(u.Failures))
+	u.codes.limit(codeLimits(u.Failures))
 }
 
 // A Visitor is where an attempt comes from.
@@ -94,7 +104,8 @@ func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, 
 func (u *Users) now() grant.Instant { return grant.At(u.Now()) }
 
 // Password checks a username and password. It returns ErrWrong, after the same
-// work, whatever is wrong with them; *Throttled, after none; or an error that
+// work, whatever is wrong with them, and with it, for the record alone, the
+// Subject of a user whom there is; *Throttled, after none; or an error that
 // wraps ErrUnavailable.
 func (u *Users) Password(ctx context.Context, username, password string, v Visitor) (Account, error) {
 	now := u.now()
@@ -120,7 +131,7 @@ func (u *Users) Password(ctx context.Context, username, password string, v Visit
 	if nonce == nil {
 		shares = []keys.Share{{Name: "strangers", Most: hashersWaiting + 1 - hashersSpared}}
 		if v.Address.IsValid() {
-			shares = append(shares, keys.Share{Name: prefix(v.Address, 64).String(), Most: hashersOfOne})
+			shares = append(shares, keys.Share{Name: buckets.Network(v.Address, 64).String(), Most: hashersOfOne})
 		}
 	}
 	match, err := u.match(ctx, hash, []oauth.Secret{oauth.Secret(password)}, shares...)
@@ -135,14 +146,14 @@ func (u *Users) Password(ctx context.Context, username, password string, v Visit
 		if ok {
 			u.Log.Info("wrong password, or a disabled user", "username", name, "address", v.Address)
 		}
-		return Account{}, ErrWrong
+		return Account{Subject: user.Subject}, ErrWrong
 	}
 	giveBack()
 	return user.account(now), nil
 }
 
 // SecondFactor checks the one-time code of a user whose password was right. A
-// code is good once. The errors are those of Password.
+// code is good once. The errors are those of Password, the Subject too.
 func (u *Users) SecondFactor(ctx context.Context, username, code string, v Visitor) (Account, error) {
 	now := u.now()
 	name := bounded(username)
@@ -179,7 +190,7 @@ func (u *Users) spend(ctx context.Context, ring *keys.Ring, name, code string, n
 			return Account{}, err
 		}
 		if !ok || user.State != Enabled || user.TOTP == nil {
-			return Account{}, ErrWrong
+			return Account{Subject: user.Subject}, ErrWrong
 		}
 		secret, err := ring.OpenBox(user.boxLabel(), user.TOTP)
 		if err != nil {
@@ -187,7 +198,7 @@ func (u *Users) spend(ctx context.Context, ring *keys.Ring, name, code string, n
 		}
 		step, ok := stepOf(secret, code, now, user.TOTPStep)
 		if !ok {
-			return Account{}, ErrWrong
+			return Account{Subject: user.Subject}, ErrWrong
 		}
 		user = user.next()
 		user.TOTPStep = step

@@ -2,11 +2,11 @@ package account
 
 import (
 	"fmt"
-	"hash/maphash"
 	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -21,12 +21,6 @@ func (t *Throttled) Error() string {
 	return fmt.Sprintf("too many failures: try again in %s", t.RetryAfter)
 }
 
-// A limit forgives one failure in each interval, and bears so many at once.
-type limit struct {
-	burst int
-	every time.Duration
-}
-
 // A throttle counts failures in four ways. Those of a browser that has logged
 // in to the account before count for itself alone: strangers cannot lock it
 // out. Those of all others count for their address, for their network at this
@@ -36,8 +30,6 @@ type limit struct {
 //
 // Whether there is such an account plays no part.
 type throttle struct {
-	seed maphash.Seed
-
 	mu      sync.Mutex
 	address failures
 	network failures
@@ -45,30 +37,49 @@ type throttle struct {
 	known   failures
 }
 
-// newPasswordThrottle lets a network fail n times at an account, and then once
-// a minute. At the account, all strangers together can guess 7,250 times on the
-// first day.
-func newPasswordThrottle(n int) *throttle {
+type failures = buckets.Set[whose]
+
+type limits struct{ address, network, account, known buckets.Limit }
+
+func newThrottle(l limits) *throttle {
 	return &throttle{
-		seed:    maphash.MakeSeed(),
-		address: failures{limit: limit{12 * n, time.Second}},
-		network: failures{limit: limit{n, time.Minute}},
-		account: failures{limit: limit{10 * n, 12 * time.Second}},
-		known:   failures{limit: limit{2 * n, time.Minute}},
+		address: buckets.New[whose](l.address), network: buckets.New[whose](l.network),
+		account: buckets.New[whose](l.account), known: buckets.New[whose](l.known),
 	}
 }
 
-// newCodeThrottle is for one-time codes. Who guesses them knows the password,
-// and three of a million are good at each moment: all the strangers of a year
-// find one with a chance of one in ten.
-func newCodeThrottle(n int) *throttle {
-	return &throttle{
-		seed:    maphash.MakeSeed(),
-		address: failures{limit: limit{12 * n, time.Second}},
-		network: failures{limit: limit{n, 30 * time.Minute}},
-		account: failures{limit: limit{4 * n, 15 * time.Minute}},
-		known:   failures{limit: limit{2 * n, 15 * time.Minute}},
+// passwordLimits let a network fail n times at an account, and then once a
+// minute. At the account, all strangers together can guess 7,250 times on the
+// first day.
+func passwordLimits(n int) limits {
+	return limits{
+		address: buckets.Limit{Burst: 12 * n, Every: time.Second},
+		network: buckets.Limit{Burst: n, Every: time.Minute},
+		account: buckets.Limit{Burst: 10 * n, Every: 12 * time.Second},
+		known:   buckets.Limit{Burst: 2 * n, Every: time.Minute},
 	}
+}
+
+// codeLimits are for one-time codes. Who guesses them knows the password, and
+// three of a million are good at each moment: all the strangers of a year find
+// one with a chance of one in ten.
+func codeLimits(n int) limits {
+	return limits{
+		address: buckets.Limit{Burst: 12 * n, Every: time.Second},
+		network: buckets.Limit{Burst: n, Every: 30 * time.Minute},
+		account: buckets.Limit{Burst: 4 * n, Every: 15 * time.Minute},
+		known:   buckets.Limit{Burst: 2 * n, Every: 15 * time.Minute},
+	}
+}
+
+// limit gives t other limits, and keeps what it has counted.
+func (t *throttle) limit(to limits) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.address.Change(to.address)
+	t.network.Change(to.network)
+	t.account.Change(to.account)
+	t.known.Change(to.known)
 }
 
 // whose names a bucket among those of its kind.
@@ -78,100 +89,43 @@ type whose struct {
 	nonce   string
 }
 
-// A bucket is found by a hash under a seed that nobody knows.
 type bucket struct {
-	of *failures
-	id uint64
+	of  *failures
+	key whose
 }
 
 // take counts a failure before the attempt, so that attempts at the same time
 // do not all pass. An attempt that turns out to be none, or right, gives it
 // back: success is not counted. Nonce is that of a known browser, or nil.
 func (t *throttle) take(account store.DocumentKey, from netip.Addr, nonce []byte, now grant.Instant) (giveBack func(), err error) {
-	id := func(w whose) uint64 { return maphash.Comparable(t.seed, w) }
-	var buckets []bucket
+	var all []bucket
 	if nonce != nil {
-		buckets = []bucket{{&t.known, id(whose{account: account, nonce: string(nonce)})}}
+		all = []bucket{{&t.known, whose{account: account, nonce: string(nonce)}}}
 	} else {
-		buckets = []bucket{{&t.account, id(whose{account: account})}}
+		all = []bucket{{&t.account, whose{account: account}}}
 	}
 	if nonce == nil && from.IsValid() {
-		buckets = append(buckets, bucket{&t.address, id(whose{network: prefix(from, 64)})},
-			bucket{&t.network, id(whose{account: account, network: prefix(from, 48)})})
+		all = append(all, bucket{&t.address, whose{network: buckets.Network(from, 64)}},
+			bucket{&t.network, whose{account: account, network: buckets.Network(from, 48)}})
 	}
+	at := now.Time()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var wait time.Duration
-	for _, b := range buckets {
-		wait = max(wait, b.of.wait(b.id, now))
+	for _, b := range all {
+		wait = max(wait, b.of.Wait(b.key, at))
 	}
 	if wait > 0 {
 		return nil, &Throttled{wait}
 	}
-	for _, b := range buckets {
-		b.of.add(b.id, now)
+	for _, b := range all {
+		b.of.Add(b.key, at)
 	}
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		for _, b := range buckets {
-			b.of.giveBack(b.id)
+		for _, b := range all {
+			b.of.GiveBack(b.key)
 		}
 	}, nil
-}
-
-// prefix is an IPv4 address, or so many bits of IPv6: who rents one machine has
-// 64 bits of them, and who asks for it easily has 48.
-func prefix(a netip.Addr, bits int) netip.Prefix {
-	a = a.Unmap()
-	if a.Is4() {
-		bits = 32
-	}
-	p, _ := a.Prefix(bits)
-	return p
-}
-
-// failures holds, for each bucket that has failures, the instant at which all
-// of them are forgiven. Memory is bounded by two generations: when the young
-// one is full, the old one is forgotten.
-type failures struct {
-	limit
-	young, old map[uint64]grant.Instant
-}
-
-const maxBuckets = 20_000
-
-// forgiven is when the bucket has no failures any more, and no earlier than
-// now. If the clock went back, it is no later than for a bucket that is full:
-// nobody waits longer than an interval.
-func (f *failures) forgiven(id uint64, now grant.Instant) grant.Instant {
-	at, ok := f.young[id]
-	if !ok {
-		at = f.old[id]
-	}
-	return min(max(at, now), now.Add(time.Duration(f.burst)*f.every))
-}
-
-// wait is how long it takes until the bucket bears another failure.
-func (f *failures) wait(id uint64, now grant.Instant) time.Duration {
-	return max(0, f.forgiven(id, now).Since(now)-time.Duration(f.burst-1)*f.every)
-}
-
-func (f *failures) add(id uint64, now grant.Instant) {
-	f.put(id, f.forgiven(id, now).Add(f.every))
-}
-
-func (f *failures) giveBack(id uint64) {
-	if at, ok := f.young[id]; ok {
-		f.young[id] = at.Add(-f.every)
-	} else if at, ok := f.old[id]; ok {
-		f.old[id] = at.Add(-f.every)
-	}
-}
-
-func (f *failures) put(id uint64, at grant.Instant) {
-	if _, ok := f.young[id]; !ok && (f.young == nil || len(f.young) == maxBuckets) {
-		f.old, f.young = f.young, map[uint64]grant.Instant{}
-	}
-	f.young[id] = at
 }

@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -46,8 +46,8 @@ func TestANetworkMayFailAtAnAccountAsOftenAsTheLimitSaysAndThenOnceAnInterval(t 
 		throttle *throttle
 		every    time.Duration
 	}{
-		"passwords": {newPasswordThrottle(5), time.Minute},
-		"codes":     {newCodeThrottle(5), 30 * time.Minute},
+		"passwords": {newThrottle(passwordLimits(5)), time.Minute},
+		"codes":     {newThrottle(codeLimits(5)), 30 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := started
@@ -82,7 +82,7 @@ func TestANetworkMayFailAtAnAccountAsOftenAsTheLimitSaysAndThenOnceAnInterval(t 
 
 func TestAnAddressMayFailAtAllAccountsTogetherSoOften(t *testing.T) {
 	t.Parallel()
-	throttle := newPasswordThrottle(5)
+	throttle := newThrottle(passwordLimits(5))
 	for n := range 60 {
 		if !throttle.fails(nameOf(n), home, started) {
 			t.Fatalf("throttled after %d accounts", n)
@@ -117,7 +117,7 @@ func TestOnePartyCannotLockAnAccount(t *testing.T) {
 		},
 	}
 	for name, address := range parties {
-		for kind, throttle := range map[string]*throttle{"passwords": newPasswordThrottle(5), "codes": newCodeThrottle(5), "passwords, one at a time": newPasswordThrottle(1)} {
+		for kind, throttle := range map[string]*throttle{"passwords": newThrottle(passwordLimits(5)), "codes": newThrottle(codeLimits(5)), "passwords, one at a time": newThrottle(passwordLimits(1))} {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				failures := 0
 				now := started
@@ -145,8 +145,8 @@ func TestGuessingFromEverywhereIsBounded(t *testing.T) {
 		throttle *throttle
 		most     int // in a day
 	}{
-		"passwords": {newPasswordThrottle(5), 50 + 24*60*5},
-		"codes":     {newCodeThrottle(5), 20 + 24*4},
+		"passwords": {newThrottle(passwordLimits(5)), 50 + 24*60*5},
+		"codes":     {newThrottle(codeLimits(5)), 20 + 24*4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			guesses := 0
@@ -170,7 +170,7 @@ func TestGuessingFromEverywhereIsBounded(t *testing.T) {
 
 func TestAKnownBrowserCountsForItselfAlone(t *testing.T) {
 	t.Parallel()
-	throttle := newPasswordThrottle(5)
+	throttle := newThrottle(passwordLimits(5))
 	mine, yours := []byte("0123456789abcdef"), []byte("0123456789abcdeF")
 	for n := range 10 {
 		if _, err := throttle.take(alice, home, mine, started); err != nil {
@@ -192,7 +192,7 @@ func TestAKnownBrowserCountsForItselfAlone(t *testing.T) {
 
 func TestWhatIsGivenBackWasNeverTaken(t *testing.T) {
 	t.Parallel()
-	throttle := newPasswordThrottle(5)
+	throttle := newThrottle(passwordLimits(5))
 	for range 4 {
 		throttle.fails(alice, home, started)
 	}
@@ -210,7 +210,7 @@ func TestWhatIsGivenBackWasNeverTaken(t *testing.T) {
 		}
 	}
 	// Two at a time: what one gives back is not the other's.
-	throttle = newPasswordThrottle(5)
+	throttle = newThrottle(passwordLimits(5))
 	for range 3 {
 		throttle.fails(alice, home, started)
 	}
@@ -226,7 +226,7 @@ func TestWhatIsGivenBackWasNeverTaken(t *testing.T) {
 
 func TestNobodyWaitsLongerThanAnIntervalIfTheClockGoesBack(t *testing.T) {
 	t.Parallel()
-	throttle := newPasswordThrottle(5)
+	throttle := newThrottle(passwordLimits(5))
 	for range 5 {
 		throttle.fails(alice, home, started)
 	}
@@ -237,47 +237,23 @@ func TestNobodyWaitsLongerThanAnIntervalIfTheClockGoesBack(t *testing.T) {
 
 func TestMemoryIsBoundedAndTheLatestFailuresAreKept(t *testing.T) {
 	t.Parallel()
-	throttle := newPasswordThrottle(5)
-	for n := range 3 * maxBuckets {
+	throttle := newThrottle(passwordLimits(5))
+	for n := range 3 * buckets.Most {
 		throttle.fails(nameOf(n), addressOf(n), started)
 	}
 	for name, f := range map[string]*failures{"address": &throttle.address, "network": &throttle.network, "account": &throttle.account} {
-		if n := len(f.young) + len(f.old); n > 2*maxBuckets || n < maxBuckets {
+		if n := f.Len(); n > 2*buckets.Most || n < buckets.Most {
 			t.Errorf("%s: %d buckets", name, n)
 		}
 	}
 	// A bucket that is in use outlives many others.
 	for n := range 5 {
 		throttle.fails(alice, home, started)
-		for m := range maxBuckets * 3 / 4 {
-			throttle.fails(nameOf(m), addressOf((n+9)*maxBuckets+m), started)
+		for m := range buckets.Most * 3 / 4 {
+			throttle.fails(nameOf(m), addressOf((n+9)*buckets.Most+m), started)
 		}
 	}
 	if throttle.fails(alice, home, started) {
 		t.Error("failures were forgotten while others were counted")
-	}
-	// Counting again does not turn the generations over.
-	throttle = newPasswordThrottle(5)
-	for n := range maxBuckets {
-		throttle.account.add(uint64(n), started)
-	}
-	throttle.account.add(7, started)
-	if len(throttle.account.old) != 0 {
-		t.Error("a bucket that was there has pushed others out")
-	}
-}
-
-func TestPrefixIsWhatOnePartyHolds(t *testing.T) {
-	t.Parallel()
-	var got []string
-	for _, a := range []string{"192.0.2.1", "::ffff:192.0.2.1", "2001:db8:1:2:3:4:5:6", "fe80::1%eth0"} {
-		got = append(got, prefix(netip.MustParseAddr(a), 64).String(), prefix(netip.MustParseAddr(a), 48).String())
-	}
-	want := []string{"192.0.2.1/32", "192.0.2.1/32", "192.0.2.1/32", "192.0.2.1/32", "2001:db8:1:2::/64", "2001:db8:1::/48", "fe80::/64", "fe80::/48"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if p := prefix(netip.Addr{}, 64); p.IsValid() {
-		t.Errorf("no address has the prefix %s", p)
 	}
 }

@@ -37,6 +37,15 @@ type Authorizer struct {
 	pending pending
 }
 
+// Inherit has a, which is not in use yet, take the place of old, and go on
+// counting the interactions under way where old has got to. Under another
+// InteractionLifetime it begins anew.
+func (a *Authorizer) Inherit(old *Authorizer) {
+	old.pending.mu.Lock()
+	defer old.pending.mu.Unlock()
+	a.pending.stretch, a.pending.young, a.pending.older = old.pending.stretch, old.pending.young, old.pending.older
+}
+
 var (
 	// ErrInteraction means that there is no such interaction in this browser.
 	ErrInteraction = errors.New("no such interaction")
@@ -98,6 +107,7 @@ type Visitor struct {
 // to be asked.
 type Stage struct {
 	URL         string
+	Issued      grant.ID // of the code in URL, if it was made for this very answer
 	Interaction *Interaction
 	Client      *store.Client
 	Session     *Session
@@ -196,7 +206,7 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	if err != nil {
 		return fail(faultTold(err), err)
 	}
-	st.URL = a.callback(r, c, code)
+	st.URL, st.Issued = a.callback(r, c, code), code.GrantID
 	return st, nil
 }
 

@@ -162,7 +162,10 @@ func (a *Authorizer) decide(ctx context.Context, view *issuer.View, st Stage, d 
 			a.Issuer.Log.Warn("cannot remember a consent", "client_id", st.Client.ID, "error", err)
 		}
 	}
-	return a.tell(st)
+	if st, err = a.tell(st); err == nil && d.Allow {
+		st.Issued, _, err = a.codeParts(it)
+	}
+	return st, err
 }
 
 // answer is the decided answer once more. It is the same as long as its code is

@@ -36,5 +36,5 @@ func ParseDuration(s string) (Duration, error) {
 	} else if d, err := time.ParseDuration(s); err == nil && d%time.Millisecond == 0 {
 		return Duration(d), nil
 	}
-	return 0, fmt.Errorf("%q is not a duration: write it like 90s, 5m, 12h or 31d", s)
+	return 0, fmt.Errorf("%s is not a duration: write it like 90s, 5m, 12h or 31d", quoted(s))
 }

@@ -26,7 +26,7 @@ func TestFlagBeforeEnvironmentBeforeFileBeforeDefault(t *testing.T) {
 	file := "listen: file:1\ndata: file\npublic_url: https://file.example\n"
 	env := []string{"MINTAGE_LISTEN=env:1", "MINTAGE_DATA=env", "OTHER=x", "MINTAGE_BASE_PATH=/a=b"}
 	flags := map[string]string{"listen": "flag:1"}
-	c, err := config.Load(writeFile(t, file), env, flags)
+	c, _, err := config.Load(writeFile(t, file), env, flags)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,16 +34,16 @@ func TestFlagBeforeEnvironmentBeforeFileBeforeDefault(t *testing.T) {
 	if c.Listen != "flag:1" || c.Data != "env" || c.PublicURL != "https://file.example" || c.BasePath != "/a=b" || c.Management != def.Management {
 		t.Errorf("read as %+v", c)
 	}
-	if c, err = config.Load("", nil, nil); err != nil || !reflect.DeepEqual(c, def) {
+	if c, _, err = config.Load("", nil, nil); err != nil || !reflect.DeepEqual(c, def) {
 		t.Errorf("nothing given: %+v, %v; want the defaults", c, err)
 	}
-	if c, err = config.Load("", []string{"MINTAGE_DATA="}, map[string]string{"public-url": ""}); err != nil || c.Data != "" {
+	if c, _, err = config.Load("", []string{"MINTAGE_DATA="}, map[string]string{"public-url": ""}); err != nil || c.Data != "" {
 		t.Errorf("a value given as empty is empty: %q, %v", c.Data, err)
 	}
 }
 
 func TestFileSetsEveryKind(t *testing.T) {
-	c, err := config.Load(writeFile(t, `# comment
+	c, _, err := config.Load(writeFile(t, `# comment
 tls:
   cert: /etc/cert.pem # trailing
   key: "/etc/key.pem"
@@ -77,19 +77,19 @@ throttle: {}
 
 func TestEmptyFileIsTheDefault(t *testing.T) {
 	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "{}\n"} {
-		if c, err := config.Load(writeFile(t, text), nil, nil); err != nil || !reflect.DeepEqual(c, config.Default()) {
+		if c, _, err := config.Load(writeFile(t, text), nil, nil); err != nil || !reflect.DeepEqual(c, config.Default()) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
 
 func TestListsFromOneText(t *testing.T) {
-	c, err := config.Load("", []string{"MINTAGE_CORS_ORIGINS= https://a.example , https://b.example,, "}, map[string]string{"trusted-proxies": "10.0.0.0/8,::1"})
+	c, _, err := config.Load("", []string{"MINTAGE_CORS_ORIGINS= https://a.example , https://b.example,, "}, map[string]string{"trusted-proxies": "10.0.0.0/8,::1"})
 	if err != nil || !slices.Equal(c.CORS.Origins, []string{"https://a.example", "https://b.example"}) || len(c.TrustedProxies) != 2 {
 		t.Errorf("%+v, %v", c, err)
 	}
 	// A later source replaces a list; it does not add to it.
-	c, err = config.Load(writeFile(t, "trusted_proxies: [10.0.0.0/8, 192.0.2.0/24]\n"), []string{"MINTAGE_TRUSTED_PROXIES="}, nil)
+	c, _, err = config.Load(writeFile(t, "trusted_proxies: [10.0.0.0/8, 192.0.2.0/24]\n"), []string{"MINTAGE_TRUSTED_PROXIES="}, nil)
 	if err != nil || len(c.TrustedProxies) != 0 {
 		t.Errorf("%v, %v", c.TrustedProxies, err)
 	}
@@ -120,7 +120,7 @@ func TestFaultsInTheFileNameTheirLine(t *testing.T) {
 		{"two documents", "data: a\n---\ndata: b\n", []string{"more than one document"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := config.Load(writeFile(t, tt.text), nil, nil)
+			_, _, err := config.Load(writeFile(t, tt.text), nil, nil)
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -131,7 +131,7 @@ func TestFaultsInTheFileNameTheirLine(t *testing.T) {
 			}
 		})
 	}
-	if _, err := config.Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil); err == nil {
+	if _, _, err := config.Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil); err == nil {
 		t.Error("a file that is not there is accepted")
 	}
 }
@@ -147,7 +147,7 @@ func TestFaultsInEnvironmentAndFlags(t *testing.T) {
 		{"", map[string]string{"code-lifetime": "x"}, []string{"--code-lifetime", "not a duration"}},
 		{"", map[string]string{"compat-query-parameters": "x"}, []string{"--compat-query-parameters", "neither true nor false"}},
 	} {
-		_, err := config.Load("", []string{tt.env}, tt.flags)
+		_, _, err := config.Load("", []string{tt.env}, tt.flags)
 		if err == nil {
 			t.Errorf("%s %v: accepted", tt.env, tt.flags)
 			continue
@@ -181,12 +181,18 @@ func TestKeysHaveADocAndNamesOfTheirOwn(t *testing.T) {
 		}
 		// What is printed as a default can be given as a value.
 		if k.Default != "" {
-			for _, c := range []func() (config.Config, error){
-				func() (config.Config, error) { return config.Load("", []string{k.Env + "=" + k.Default}, nil) },
-				func() (config.Config, error) { return config.Load("", nil, map[string]string{k.Flag: k.Default}) },
-				func() (config.Config, error) { return config.Load(writeFile(t, k.Name+": "+k.Default+"\n"), nil, nil) },
+			for _, c := range []func() (config.Config, config.Sources, error){
+				func() (config.Config, config.Sources, error) {
+					return config.Load("", []string{k.Env + "=" + k.Default}, nil)
+				},
+				func() (config.Config, config.Sources, error) {
+					return config.Load("", nil, map[string]string{k.Flag: k.Default})
+				},
+				func() (config.Config, config.Sources, error) {
+					return config.Load(writeFile(t, k.Name+": "+k.Default+"\n"), nil, nil)
+				},
 			} {
-				if got, err := c(); err != nil || !reflect.DeepEqual(got, config.Default()) {
+				if got, _, err := c(); err != nil || !reflect.DeepEqual(got, config.Default()) {
 					t.Errorf("%s: default %q given as a value: %v", k.Name, k.Default, err)
 				}
 			}
@@ -195,7 +201,7 @@ func TestKeysHaveADocAndNamesOfTheirOwn(t *testing.T) {
 		if k.IsBool {
 			text = "true"
 		}
-		if _, err := config.Load("", nil, map[string]string{k.Flag: text}); text != "" && err != nil {
+		if _, _, err := config.Load("", nil, map[string]string{k.Flag: text}); text != "" && err != nil {
 			t.Errorf("%s: %v", k.Name, err)
 		}
 	}
@@ -214,7 +220,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := config.Load(writeFile(t, text), nil, nil)
+		c, from, err := config.Load(writeFile(t, text), nil, nil)
 		if err == nil {
 			// Whatever is accepted can also be checked and shown.
 			_ = c.Check()
@@ -222,6 +228,17 @@ func FuzzLoad(f *testing.F) {
 				if line == "" {
 					t.Error("an empty departure")
 				}
+			}
+			var shown strings.Builder
+			if err := config.Show(&shown, c, from, false); err != nil {
+				t.Fatal(err)
+			}
+			again, _, err := config.Load(writeFile(t, shown.String()), nil, nil)
+			if c.CheckStore() != nil {
+				c.Store, again.Store = "", "" // it may hold a password, and is not shown
+			}
+			if err != nil || !reflect.DeepEqual(again, c) && !strings.Contains(shown.String(), "password is not shown") {
+				t.Errorf("shown as\n%s\nwhich is read as %+v, %v; want %+v", &shown, again, err, c)
 			}
 		}
 	})
@@ -234,7 +251,7 @@ func TestKubernetesServiceLinksAreIgnored(t *testing.T) {
 		"MINTAGE_PORT_8443_TCP_PORT=8443", "MINTAGE_PORT_8443_TCP_ADDR=10.0.0.1", "MINTAGE_PORT=tcp://[fd00::1]:8443",
 		"MINTAGE_ADMIN_API_SERVICE_HOST=10.0.0.1", "MINTAGE_ADMIN_API_PORT_53_UDP=udp://10.0.0.1:53", "MINTAGE_LISTEN_PORT=tcp://10.0.0.1:8443",
 	} {
-		if c, err := config.Load("", []string{link}, nil); err != nil || !reflect.DeepEqual(c, config.Default()) {
+		if c, _, err := config.Load("", []string{link}, nil); err != nil || !reflect.DeepEqual(c, config.Default()) {
 			t.Errorf("%s: %v", link, err)
 		}
 	}
@@ -242,7 +259,7 @@ func TestKubernetesServiceLinksAreIgnored(t *testing.T) {
 		"MINTAGE_PORTS=tcp://10.0.0.1:8443", "MINTAGE_SERVICE=x", "MINTAGE_PORT_X_TCP=tcp://10.0.0.1:8443", "MINTAGE_PORT=8443",
 		"MINTAGE_LISTEN_PORT=8443", "MINTAGE_LISTEN_PORT=", "MINTAGE_SERVICE_PORT=https", "MINTAGE_HOST=10.0.0.1",
 	} {
-		if _, err := config.Load("", []string{mistake}, nil); err == nil {
+		if _, _, err := config.Load("", []string{mistake}, nil); err == nil {
 			t.Errorf("%s is accepted", mistake)
 		}
 	}

@@ -13,7 +13,7 @@ const StoreSQLite = "sqlite"
 func (c *Config) CheckStore() error {
 	if c.Store == StoreSQLite {
 		if c.StorePasswordFile != "" {
-			return errors.New("store_password_file: the embedded store has no password; set store to postgres://USER@HOST:5432/DATABASE")
+			return &Fault{Name: "store_password_file", Err: errors.New("the embedded store has no password; set store to postgres://USER@HOST:5432/DATABASE")}
 		}
 		return nil
 	}
@@ -22,7 +22,7 @@ func (c *Config) CheckStore() error {
 		return err
 	}
 	if c.StorePasswordFile != "" && hasPassword(u) {
-		return errors.New("store_password_file: store holds a password as well; leave one of them out")
+		return &Fault{Name: "store_password_file", Err: errors.New("store holds a password as well; leave one of them out")}
 	}
 	return nil
 }
@@ -30,7 +30,7 @@ func (c *Config) CheckStore() error {
 func postgresURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
-		return nil, errors.New("store: it must be sqlite or a URL like postgres://USER@HOST:5432/DATABASE, with a port for each of several hosts, and %-escapes for special characters")
+		return nil, &Fault{Name: "store", Err: errors.New("it must be sqlite or a URL like postgres://USER@HOST:5432/DATABASE, with a port for each of several hosts, and %-escapes for special characters")}
 	}
 	return u, nil
 }

@@ -34,15 +34,15 @@ func TestTheStoreIsSQLiteOrAPostgreSQLURL(t *testing.T) {
 
 func TestAPasswordInAFlagIsRefused(t *testing.T) {
 	for _, store := range []string{"postgres://u:geheim@h/d", "postgres://u@h/d?sslmode=disable&password=geheim", "postgres://u@h/d?sslpassword=geheim"} {
-		_, err := Load("", nil, map[string]string{"store": store})
+		_, _, err := Load("", nil, map[string]string{"store": store})
 		if err == nil || !strings.Contains(err.Error(), "store_password_file") || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("%v, want what to do instead, without the password", err)
 		}
-		if c, err := Load("", []string{"MINTAGE_STORE=" + store}, nil); err != nil || c.Store != store {
+		if c, _, err := Load("", []string{"MINTAGE_STORE=" + store}, nil); err != nil || c.Store != store {
 			t.Errorf("in the environment: %v", err)
 		}
 	}
-	if _, err := Load("", nil, map[string]string{"store": "postgres://u@h/d"}); err != nil {
+	if _, _, err := Load("", nil, map[string]string{"store": "postgres://u@h/d"}); err != nil {
 		t.Error(err)
 	}
 }

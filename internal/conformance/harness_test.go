@@ -65,6 +65,9 @@ type deployment struct {
 	ended      func(func()) // runs something at the end of the test
 	clock      atomic.Int64 // milliseconds since 1970; it stands still
 	a, b       client
+	server     *server.Server
+	// connections is nil if they are not bounded.
+	connections *server.Connections
 }
 
 // options are what a test can choose about its deployment.
@@ -78,6 +81,7 @@ type options struct {
 	alone             bool             // not beside other tests
 	front             bool             // with an authorization endpoint
 	tuneFront         func(*server.Front)
+	connections       *server.ConnectionLimits
 }
 
 // A client is a registration and its secret.
@@ -91,7 +95,8 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	t.Helper()
 	def := config.Default()
 	o := options{
-		Options:     server.Options{PublicURL: publicURL, BasicAuthStatus: def.Errors.BasicAuthStatus},
+		// Races want all of their requests at once, on the smallest machine too.
+		Options:     server.Options{PublicURL: publicURL, BasicAuthStatus: def.Errors.BasicAuthStatus, Load: server.Load{Requests: 1024}},
 		retryWindow: def.RetryWindow.Std(), retryWindowPublic: def.RetryWindowPublic.Std(),
 		monotonic: time.Now,
 	}
@@ -139,7 +144,8 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	var running sync.WaitGroup
 	running.Go(func() { d.directory.Run(background) })
 
-	srv := server.HTTPServer(server.New(d.issuer, o.Options, log).Handler(), log)
+	d.server = server.New(d.issuer, o.Options, log)
+	srv := server.HTTPServer(checkAnswers(t, d.server.Handler(), o.Options), log)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +162,10 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	}
 	if o.tune != nil {
 		o.tune(srv)
+	}
+	if o.connections != nil {
+		d.connections = server.NewConnections(*o.connections, nil, log)
+		listener = d.connections.Bound(listener, srv)
 	}
 	running.Go(func() {
 		if d.plain {

@@ -26,7 +26,7 @@ func (m Mutation) Apply(source []byte) ([]byte, error) {
 const here = "go test ./internal/conformance -run "
 
 // Mutations lists what must not be taken out unnoticed.
-var Mutations = slices.Concat(tokenMutations, authorizationMutations, nodeMutations)
+var Mutations = slices.Concat(tokenMutations, authorizationMutations, nodeMutations, restoreMutations, auditMutations, setupMutations, limitMutations)
 
 var tokenMutations = []Mutation{
 	{
@@ -60,12 +60,12 @@ var tokenMutations = []Mutation{
 	},
 	{
 		Name: "replay before expiry", File: "internal/grant/grant.go",
-		Old: "case older && !g.repeats(r, p, now):", New: "case older && now < g.ExpiresAt && !g.repeats(r, p, now):",
+		Old: "older && !g.repeats(r, p, now):", New: "older && now < g.ExpiresAt && !g.repeats(r, p, now):",
 		Test: here + "TestTR06",
 	},
 	{
 		Name: "replay before scope", File: "internal/grant/grant.go",
-		Old: "case older && !g.repeats(r, p, now):", New: `case older && (r.Scope == "" || g.Scope.Covers(r.Scope)) && !g.repeats(r, p, now):`,
+		Old: "older && !g.repeats(r, p, now):", New: `older && (r.Scope == "" || g.Scope.Covers(r.Scope)) && !g.repeats(r, p, now):`,
 		Test: here + "TestTG43",
 	},
 	{

@@ -1,6 +1,6 @@
 // Package conformance holds the catalogue of protocol rules and the tests named
 // after its rows, over real HTTPS and a real store. Commands beside it write
-// docs/conformance.md (table) and break the program on purpose (mutate).
+// docs/reference/conformance.md (table) and break the program on purpose (mutate).
 package conformance
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // Page is the generated page, relative to the repository's root.
-const Page = "docs/conformance.md"
+const Page = "docs/reference/conformance.md"
 
 // Tests finds the tests of the repository at root: for each row, and for each
 // name in a row's By, the functions that cover it and their files. A test is
@@ -123,7 +123,7 @@ func Write(byRow map[string][]string) string {
 Each row is a rule from the OAuth RFCs, the OpenID Foundation's and OAuch's suites, or from what has gone wrong in other servers. A test is
 named after the rows that it covers. A star marks the rows that matter most; a test fails if one of those in this release has no test.
 
-Beside the rows, two tests walk the whole table of the token endpoint's answers (steps H1 to E2 of [the reference](reference/token-endpoint.md)):
+Beside the rows, two tests walk the whole table of the token endpoint's answers (steps H1 to E2 of [the reference](token-endpoint.md)):
 status, complete header set and exact body of each, then whether the code or token still works; and that answers inside a group are
 byte-identical. They are ` + "`TestTG43_...` and `TestCA02_TC02_...`" + ` in internal/conformance. Steps about PoP keys, assertions and resources wait for those features.
 

@@ -51,7 +51,7 @@ func TestTL01_BehindAProxyPlainHTTPIsRefused(t *testing.T) {
 		if a.status != 400 || a.body != errorBody("invalid_request", "https required") {
 			t.Errorf("%v: %v", lines, a)
 		}
-		compareHeader(t, a)
+		compareHeader(t, a, "-Strict-Transport-Security")
 	}
 	r := newRequest(good)
 	r.set("X-Forwarded-Proto", "https")

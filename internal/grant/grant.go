@@ -98,6 +98,7 @@ type Redemption struct {
 	RedirectURI string
 	Verifier    string // PKCE; "" if none was sent
 	Cutoff      Instant
+	Restore     Restore // the latest; zero if none
 	Attempt     uint64
 	KeyID       KeyID
 }
@@ -113,6 +114,7 @@ type Refresh struct {
 	IssuedAt   Instant
 	ExpiresAt  Instant
 	Cutoff     Instant // of the grant's subject and client; zero if none
+	Restore    Restore // the latest; zero if none
 	Attempt    uint64
 	KeyID      KeyID
 }
@@ -155,6 +157,9 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 		return refuse(CodeExpired)
 	case p.cutOff(c.AuthorizedAt, r.Cutoff):
 		return refuse(CutOff)
+	case r.Restore.explains(c.AuthorizedAt, now):
+		// It may have been redeemed, and the row be among the lost.
+		return refuse(CodeBeforeRestore)
 	}
 	g := Grant{
 		ID: c.GrantID, Realm: c.Realm, ClientID: c.ClientID, Subject: c.Subject, Scope: c.Scope,
@@ -162,7 +167,7 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 		Generation: 1, Version: 1, State: Active,
 		DeleteAfter: p.deleteAfter(c.ExpiresAt),
 	}
-	d := g.issue(r.Attempt, r.KeyID, "", r.Allowed, p, now)
+	d := g.issue(r.Attempt, r.KeyID, "", r.Allowed, p, max(now, r.Restore.At))
 	if d.Refusal != Allowed {
 		return refuse(d.Refusal)
 	}
@@ -185,8 +190,12 @@ func (g Grant) Replay(r Redemption) Decision {
 // so that a client cannot end another's grant with a token it found; replay
 // before expiry, so that a fast clock hides no theft; scope last, so that a
 // typo costs nothing and hides nothing.
+//
+// After a restore, the first token of before that is presented carries the
+// grant on, though its row be behind. Any other one is in another's hands: both
+// end.
 func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
-	older := r.Generation < g.Generation
+	older, ahead := r.Generation < g.Generation, g.ahead(r.Generation, r.IssuedAt)
 	switch {
 	case g.ClientID != r.ClientID || g.Realm != r.Realm:
 		return g.refuse(OtherClient)
@@ -194,14 +203,22 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 		return g.refuse(GrantRevoked)
 	case p.cutOff(g.AuthorizedAt, r.Cutoff):
 		return g.refuse(CutOff)
-	case r.Generation > g.Generation || !older && r.IssuedAt != g.RotatedAt:
+	case ahead && !r.Restore.explains(r.IssuedAt, now):
 		// We signed this token, and our row has not heard of it.
-		return g.refuse(Unrecorded(r.ExpiresAt, now))
-	case older && !g.repeats(r, p, now):
+		return g.refuse(Restore{}.Unrecorded(r.IssuedAt, r.ExpiresAt, now))
+	case ahead && (r.Generation == g.Generation || g.RotatedAt >= r.Restore.At),
+		older && !g.repeats(r, p, now):
 		// RFC 9700 section 4.14.2: thief and client look alike; end both.
 		return g.revoke(RefreshReplayed)
+	}
+	stored := g
+	if ahead {
+		g = g.caughtUp(r, p)
+	}
+	var d Decision
+	switch {
 	case now >= g.ExpiresAt:
-		return g.refuse(GrantExpired)
+		return stored.refuse(GrantExpired)
 	case older || p.NoRotation:
 		// older: Generation would be larger had the successor been used, so
 		// the client is repeating a request whose answer it lost.
@@ -209,29 +226,18 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 		if !older {
 			at = max(now, at)
 		}
-		return g.answer(at, r.Scope, r.Allowed, p, now, older)
+		d = g.answer(at, r.Scope, r.Allowed, p, now, older)
 	case g.Generation == math.MaxUint32:
-		return g.refuse(GrantExpired)
+		return stored.refuse(GrantExpired)
 	default:
-		next := g
-		next.Generation++
-		next.Version++
-		d := next.issue(r.Attempt, r.KeyID, r.Scope, r.Allowed, p, now)
-		if d.Refusal != Allowed {
-			return g.refuse(d.Refusal)
-		}
-		return d
+		g.Generation++
+		g.Version = stored.Version + 1
+		d = g.issue(r.Attempt, r.KeyID, r.Scope, r.Allowed, p, max(now, r.Restore.At))
 	}
-}
-
-// Unrecorded is the refusal of a genuine refresh token that is ahead of its
-// row or has none. Rows outlast tokens, so while the token is unexpired, this
-// is our loss and not the client's fault.
-func Unrecorded(expiresAt, now Instant) Refusal {
-	if now >= expiresAt {
-		return GrantExpired
+	if d.Refusal != Allowed {
+		return stored.refuse(d.Refusal)
 	}
-	return StoreBehind
+	return d
 }
 
 // Revoke ends g for a reason that no request gave: an operator's or the

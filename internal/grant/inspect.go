@@ -9,6 +9,7 @@ type Presented struct {
 	IssuedAt   Instant
 	ExpiresAt  Instant
 	Cutoff     Instant // of the grant's subject and client; zero if none
+	Restore    Restore // the latest; zero if none
 }
 
 // Inspect tells why an access token of g is not alive, or Allowed. It changes
@@ -30,7 +31,9 @@ func (g Grant) Inspect(t Presented, p Policy, now Instant) Refusal {
 		return AccessRevoked
 	case t.Generation > g.Generation, t.Generation == g.Generation && t.IssuedAt < g.RotatedAt:
 		// We signed this token, and our row has not heard of it.
-		return StoreBehind
+		if !t.Restore.explains(t.IssuedAt, now) {
+			return StoreBehind
+		}
 	}
 	return Allowed
 }

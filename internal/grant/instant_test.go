@@ -60,7 +60,7 @@ func TestUnrecordedTokenIsOurLossUntilItExpires(t *testing.T) {
 		now  grant.Instant
 		want grant.Refusal
 	}{{t0 - 1, grant.StoreBehind}, {t0, grant.GrantExpired}, {t0 + 1, grant.GrantExpired}} {
-		if got := grant.Unrecorded(t0, tt.now); got != tt.want {
+		if got := (grant.Restore{}).Unrecorded(t0-day, t0, tt.now); got != tt.want {
 			t.Errorf("%d ms after expiry: %s, want %s", tt.now-t0, got, tt.want)
 		}
 	}
@@ -89,10 +89,10 @@ func TestLabelsAreDistinctWordsForLogs(t *testing.T) {
 		}
 		seen[s] = true
 	}
-	for r := range grant.ClientDisabled + 1 {
+	for r := range grant.CodeBeforeRestore + 1 {
 		label(r.String())
 	}
-	if got := (grant.ClientDisabled + 1).String(); got != "unknown" {
+	if got := (grant.CodeBeforeRestore + 1).String(); got != "unknown" {
 		t.Errorf("a refusal outside the list is %q", got)
 	}
 	clear(seen)

@@ -79,9 +79,58 @@ func TestInterleavingsFindSeededDefects(t *testing.T) {
 				return c.Redeem(q, p, now)
 			}
 		}, "under a cutoff"},
+		{"restore that nobody heard of", func(r *rules) {
+			r.refresh = func(g grant.Grant, q grant.Refresh, p grant.Policy, now grant.Instant) grant.Decision {
+				q.Restore = grant.Restore{}
+				return g.Refresh(q, p, now)
+			}
+		}, "called behind"},
+		{"code that a restore makes new", func(r *rules) {
+			r.redeem = func(c grant.Code, q grant.Redemption, p grant.Policy, now grant.Instant) grant.Decision {
+				q.Restore = grant.Restore{}
+				return c.Redeem(q, p, now)
+			}
+		}, "a code made two grants"},
+		{"restore that carries on whoever comes, also second", func(r *rules) {
+			r.refresh = func(g grant.Grant, q grant.Refresh, p grant.Policy, now grant.Instant) grant.Decision {
+				if q.Restore.At != 0 && g.RotatedAt >= q.Restore.At {
+					was := g.RotatedAt
+					g.RotatedAt = q.Restore.At - 1
+					if d := g.Refresh(q, p, now); q.Generation > g.Generation && d.Refusal == grant.Allowed {
+						return d
+					}
+					g.RotatedAt = was
+				}
+				return g.Refresh(q, p, now)
+			}
+		}, "two tokens of before the restore"},
+		{"restore that takes a token's generation for the token", func(r *rules) {
+			r.refresh = func(g grant.Grant, q grant.Refresh, p grant.Policy, now grant.Instant) grant.Decision {
+				if q.Generation == g.Generation {
+					q.IssuedAt = g.RotatedAt
+				}
+				return g.Refresh(q, p, now)
+			}
+		}, "two tokens of before the restore"},
+		{"rotation that seems older than the restore", func(r *rules) {
+			r.refresh = func(g grant.Grant, q grant.Refresh, p grant.Policy, now grant.Instant) grant.Decision {
+				d := g.Refresh(q, p, now)
+				if early := d.Next.RotatedAt - now; early > 0 && d.Next.RotatedAt == q.Restore.At {
+					d.Next.RotatedAt -= early
+					d.Next.ExpiresAt -= early
+					d.Access.IssuedAt -= early
+					d.Access.ExpiresAt = (d.Access.IssuedAt+second-1)/second*second + 5*minute
+				}
+				return d
+			}
+		}, "two tokens of before the restore"},
+		{"sweep that does not wait for the end of a restore", func(r *rules) { r.sweepAlways = true }, "refused as restored_lost for nothing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, s := range scenarios {
+				if strings.Contains(tt.name, "restore") && !strings.Contains(s.name, "restore") {
+					continue
+				}
 				r := soundRules()
 				tt.seed(&r)
 				m := newModel(r, s.jumps)

@@ -41,7 +41,7 @@ func (r request) less(q request) bool {
 	}
 	pack := func(r request) uint64 {
 		return uint64(r.who)<<56 | uint64(r.attempt)<<48 | uint64(r.phase)<<40 | uint64(r.node)<<32 | uint64(r.generation)<<24 |
-			uint64(r.why)<<16 | flag(r.creating, 1) | flag(r.cutoff, 2) | flag(r.late, 4)
+			uint64(r.why)<<16 | flag(r.creating, 1) | flag(r.cutoff, 2) | flag(r.late, 4) | flag(r.lost, 8)
 	}
 	if a, b := pack(r), pack(q); a != b {
 		return a < b

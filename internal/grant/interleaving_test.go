@@ -61,6 +61,26 @@ var scenarios = []scenario{
 		name: "thief, operator and the sweep", redeemed: true,
 		left: budget{owner: 2, thief: 1, operator: 1, jumps: [2]uint8{1}}, jumps: []jump{pastTokens},
 	},
+	{
+		name: "code and its grant across a restore",
+		left: budget{owner: 3, codes: 2, backup: 1, restore: 1}, jumps: []jump{aSecond},
+	},
+	{
+		name: "owner that loses answers, across a restore", redeemed: true,
+		left: budget{owner: 4, unknown: 1, backup: 1, restore: 1}, jumps: []jump{aSecond},
+	},
+	{
+		name: "owner and thief across a restore", redeemed: true,
+		left: budget{owner: 3, thief: 1, backup: 1, restore: 1}, jumps: []jump{pastWindow},
+	},
+	{
+		name: "stranger and operator across a restore", redeemed: true,
+		left: budget{owner: 2, stranger: 1, operator: 1, backup: 1, restore: 1}, jumps: []jump{aSecond},
+	},
+	{
+		name: "idle rows after a restore", redeemed: true,
+		left: budget{owner: 3, backup: 1, restore: 1, jumps: [2]uint8{3}}, jumps: []jump{almostPast},
+	},
 }
 
 // A step is what led from one world to the next.
@@ -68,6 +88,7 @@ type step struct {
 	verb             string
 	slot, other      int8 // as the world before it has them
 	node, generation uint8
+	lost             bool
 }
 
 type visit = func(s step, w world)
@@ -91,13 +112,13 @@ func (m *model) follow(w world, next visit) {
 }
 
 func (m *model) beginnings(w world, i int, next visit) {
-	begin := func(verb string, who actor, generation uint8, spend func(*world)) {
+	begin := func(verb string, who actor, generation uint8, lost bool, spend func(*world)) {
 		for node := range uint8(nodes) {
 			v := w
 			spend(&v)
-			m.begin(&v, i, who, node, generation)
+			m.begin(&v, i, who, node, generation, lost)
 			settle(&v)
-			next(step{verb: verb, slot: int8(i), node: node, generation: generation}, v)
+			next(step{verb: verb, slot: int8(i), node: node, generation: generation, lost: lost}, v)
 		}
 	}
 	under := 0
@@ -108,7 +129,7 @@ func (m *model) beginnings(w world, i int, next visit) {
 	}
 	canRepeat := !w.sent || grant.Instant(w.now-w.sentAt) <= window
 	if w.left.owner > 0 && !w.gaveUp && under < 2 && w.learned == w.held && (w.held == 0 || canRepeat) && (w.held > 0 || w.left.codes > 0) {
-		begin("owner sends", owner, w.held, func(v *world) {
+		begin("owner sends", owner, w.held, w.heldLost, func(v *world) {
 			v.left.owner--
 			if !v.sent {
 				v.sent, v.sentAt = true, v.now
@@ -120,17 +141,21 @@ func (m *model) beginnings(w world, i int, next visit) {
 		})
 	}
 	for generation := range uint8(generations) {
-		if generation == 0 || w.pairs[generation] != 0 {
-			if w.left.stranger > 0 {
-				begin("stranger sends", stranger, generation, func(v *world) { v.left.stranger-- })
+		for _, lost := range []bool{false, true} {
+			exists := w.pairs[generation] != 0 || generation == 0
+			if lost {
+				exists = w.lost[generation] != 0
 			}
-			if w.left.thief > 0 && generation > 0 {
-				begin("thief sends", thief, generation, func(v *world) { v.left.thief--; v.stolen = true })
+			if exists && w.left.stranger > 0 {
+				begin("stranger sends", stranger, generation, lost, func(v *world) { v.left.stranger-- })
+			}
+			if exists && w.left.thief > 0 && generation > 0 {
+				begin("thief sends", thief, generation, lost, func(v *world) { v.left.thief--; v.stolen = true })
 			}
 		}
 	}
 	if w.left.operator > 0 && w.row != 0 {
-		begin("operator revokes", operator, 0, func(v *world) { v.left.operator-- })
+		begin("operator revokes", operator, 0, false, func(v *world) { v.left.operator-- })
 	}
 }
 
@@ -143,7 +168,7 @@ func (m *model) continuations(w world, i int, next visit) {
 		next(step{verb: verb, slot: int8(i)}, v)
 		if learned != w.learned {
 			// The answer is lost on its way to the owner.
-			v.learned, v.held, v.sent, v.sentAt = w.learned, w.held, w.sent, w.sentAt
+			v.learned, v.held, v.sent, v.sentAt, v.heldLost = w.learned, w.held, w.sent, w.sentAt, w.heldLost
 			settle(&v)
 			next(step{verb: verb + ", answer lost", slot: int8(i)}, v)
 		}
@@ -215,11 +240,23 @@ func (m *model) surroundings(w world, busy bool, next visit) {
 		v.ahead = int32(skew) - w.ahead
 		next(step{verb: "clock steps", node: 1}, v)
 	}
+	if w.left.backup > 0 {
+		v := w
+		v.left.backup--
+		v.backedUp, v.backup = true, w.row
+		next(step{verb: "backup"}, v)
+	}
+	if w.left.restore > 0 && w.backedUp && !busy {
+		v := w
+		v.left.restore--
+		m.putBack(&v)
+		next(step{verb: "restore"}, v)
+	}
 	expiry := m.grants.values[w.row].DeleteAfter
 	if m.deleteEarly {
 		expiry = m.grants.values[w.row].ExpiresAt
 	}
-	if w.row != 0 && expiry < t0+grant.Instant(clock(&w, nodes-1)) {
+	if w.row != 0 && (m.sweepAlways || !m.restore(&w).InForce(t0+grant.Instant(w.now))) && expiry < t0+grant.Instant(clock(&w, nodes-1)) {
 		v := w
 		v.row = 0
 		m.seen["swept"]++
@@ -248,7 +285,7 @@ func (m *model) walk(s scenario) (worlds int, trace string) {
 	}
 	start := world{left: s.left, ahead: int32(skew)}
 	if s.redeemed {
-		m.begin(&start, 0, owner, 0, 0)
+		m.begin(&start, 0, owner, 0, 0, false)
 		m.write(&start, 0)
 		settle(&start)
 	}
@@ -301,6 +338,7 @@ func TestEveryInterleavingKeepsThePromises(t *testing.T) {
 	t.Logf("%d states, outcomes %v", total, seen)
 	for _, outcome := range []string{
 		"answered", "repeated", "conflict", "swept", "unknown outcome found in the store", "unknown outcome answered 503",
+		"fast-forwarded", "restored_lost", "code_before_restore",
 		"other_client", "code_expired", "code_replayed", "grant_revoked", "cut_off", "grant_expired", "refresh_replayed",
 	} {
 		if seen[outcome] == 0 {

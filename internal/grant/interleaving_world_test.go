@@ -52,6 +52,7 @@ type request struct {
 	phase      phase
 	node       uint8
 	generation uint8 // presented; 0 is the code
+	lost       bool  // what is presented was issued after the backup that was put back
 	creating   bool  // the write is that of a redemption
 	why        grant.Refusal
 	attempt    uint8
@@ -86,14 +87,23 @@ type world struct {
 	cutTaken    bool
 	heard       [nodes]bool
 
+	// The backup, and what the store lost when it was put back.
+	backedUp   bool
+	backup     int32 // interned grant
+	restored   bool
+	restoredAt int32
+	lost       [generations]int32 // pairs answered after the backup
+	heldLost   bool               // the owner's token is of those
+	carried    bool               // a token of before the restore has carried the grant on
+
 	// What may still happen.
 	left budget
 }
 
 // A budget bounds a scenario.
 type budget struct {
-	owner, codes, thief, stranger, operator, cutoff, unknown, clock uint8
-	jumps                                                           [2]uint8 // by index of scenario.jumps
+	owner, codes, thief, stranger, operator, cutoff, unknown, clock, backup, restore uint8
+	jumps                                                                            [2]uint8 // by index of scenario.jumps
 }
 
 // A pair is all that the tokens of an answer depend on.
@@ -114,6 +124,7 @@ type rules struct {
 	assumeLost    bool // the use case decides again after a write of unknown outcome
 	deleteEarly   bool // the sweep looks at ExpiresAt instead of DeleteAfter
 	forgetCutoff  bool // the use case does not look the cutoff up
+	sweepAlways   bool // the sweep does not wait for the end of a restore
 }
 
 func soundRules() rules {
@@ -160,12 +171,40 @@ func clock(w *world, node uint8) int32 { return w.now + int32(node)*w.ahead }
 func (m *model) redemption(w *world, r *request) grant.Redemption {
 	q := grant.Redemption{
 		Realm: m.code.Realm, ClientID: m.code.ClientID, Allowed: m.code.Scope, RedirectURI: redirectURI,
-		Attempt: uint64(r.attempt), KeyID: grant.KeyID(r.node) + 1, Cutoff: m.cutoff(w, r),
+		Attempt: uint64(r.attempt), KeyID: grant.KeyID(r.node) + 1, Cutoff: m.cutoff(w, r), Restore: m.restore(w),
 	}
 	if r.who == stranger {
 		q.ClientID = "other"
 	}
 	return q
+}
+
+// restore is what every node knows: none was running when it happened.
+func (m *model) restore(w *world) grant.Restore {
+	if !w.restored {
+		return grant.Restore{}
+	}
+	at := t0 + grant.Instant(w.restoredAt)
+	return grant.Restore{At: at, Until: at + 3600*second}
+}
+
+// presented is the token of a request.
+func (m *model) presented(w *world, r *request) refreshToken {
+	if r.lost {
+		return m.pairs.values[w.lost[r.generation]].token
+	}
+	return m.pairs.values[w.pairs[r.generation]].token
+}
+
+// putBack stops the nodes, puts the backup back, and declares it.
+func (m *model) putBack(w *world) {
+	g := m.grants.values[w.backup]
+	w.restored, w.restoredAt = true, w.now+int32(skew)+1
+	w.row, w.revoked = w.backup, w.backup != 0 && g.State == grant.Revoked
+	for generation := g.Generation + 1; generation < generations; generation++ {
+		w.lost[generation], w.pairs[generation] = w.pairs[generation], 0
+	}
+	w.heldLost = uint32(w.held) > g.Generation
 }
 
 func (m *model) cutoff(w *world, r *request) grant.Instant {
@@ -177,9 +216,9 @@ func (m *model) cutoff(w *world, r *request) grant.Instant {
 
 // begin is the first step of a request. Opening the token's text needs no
 // store, and of a code it tells all that Redeem asks for.
-func (m *model) begin(w *world, i int, who actor, node, generation uint8) {
+func (m *model) begin(w *world, i int, who actor, node, generation uint8, lost bool) {
 	w.slots[i] = request{
-		who: who, node: node, generation: generation, attempt: m.unused(w), at: clock(w, node),
+		who: who, node: node, generation: generation, lost: lost, attempt: m.unused(w), at: clock(w, node),
 		cutoff: w.heard[node], late: w.revoked,
 	}
 	r := &w.slots[i]
@@ -222,7 +261,7 @@ func (m *model) load(w *world, i int) {
 		case r.who == operator:
 			w.slots[i] = request{}
 		case r.generation != 0:
-			m.refuse(w, i, grant.Unrecorded(m.pairs.values[w.pairs[r.generation]].token.ExpiresAt, now))
+			m.refuse(w, i, m.unrecorded(w, r, now))
 		case r.why == grant.Allowed:
 			m.refuse(w, i, grant.CodeExpired)
 		default:
@@ -237,10 +276,10 @@ func (m *model) load(w *world, i int) {
 	case r.generation == 0:
 		d = m.replay(g, m.redemption(w, r))
 	default:
-		tok := m.pairs.values[w.pairs[r.generation]].token
+		tok := m.presented(w, r)
 		q := grant.Refresh{
 			Realm: g.Realm, ClientID: g.ClientID, Allowed: g.Scope, Cutoff: m.cutoff(w, r),
-			Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
+			Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt, Restore: m.restore(w),
 			Attempt: uint64(r.attempt), KeyID: grant.KeyID(r.node) + 1,
 		}
 		if r.who == stranger {
@@ -253,6 +292,11 @@ func (m *model) load(w *world, i int) {
 		return
 	}
 	r.phase, r.creating, r.decision = writing, false, m.decisions.of(d)
+}
+
+func (m *model) unrecorded(w *world, r *request, now grant.Instant) grant.Refusal {
+	tok := m.presented(w, r)
+	return m.restore(w).Unrecorded(tok.IssuedAt, tok.ExpiresAt, now)
 }
 
 // apply is what the store does with a write.
@@ -338,7 +382,8 @@ func (m *model) refuse(w *world, i int, why grant.Refusal) {
 	case r.who == owner:
 		w.gaveUp = true
 		innocent := !w.stolen && !w.revoked && !w.cutTaken && w.codesSent < 2
-		if innocent && why != grant.CodeExpired && why != grant.GrantExpired {
+		gone := w.restored && w.backup == 0 && (why == grant.RestoredLost || why == grant.CodeBeforeRestore)
+		if innocent && why != grant.CodeExpired && why != grant.GrantExpired && !gone {
 			m.breaks("the owner was refused as %s for nothing that anybody did", why)
 		}
 	}
@@ -351,6 +396,15 @@ func (m *model) answer(w *world, i int, d grant.Decision) {
 	p := m.pairs.of(pair{refreshToken{g.ID, g.Generation, g.RotatedAt, g.ExpiresAt, g.KeyID}, d.Access})
 	if d.Repeated {
 		m.seen["repeated"]++
+	}
+	if w.restored && r.generation != 0 && !d.Repeated && m.presented(w, &r).IssuedAt < m.restore(w).At {
+		if w.carried {
+			m.breaks("two tokens of before the restore carry the grant on")
+		}
+		w.carried = true
+		if r.lost {
+			m.seen["fast-forwarded"]++
+		}
 	}
 	m.seen["answered"]++
 	if r.generation == 0 {
@@ -385,6 +439,6 @@ func settle(w *world) {
 		}
 	}
 	if w.learned > w.held {
-		w.held, w.sent, w.sentAt = w.learned, false, 0
+		w.held, w.sent, w.sentAt, w.heldLost = w.learned, false, 0, false
 	}
 }

@@ -21,13 +21,16 @@ const (
 	TokenUnknown   // not genuine, or no row is left
 	AccessRevoked  // an access token from before its like were revoked
 	ClientDisabled // the client may not act at present
-	refusals       // their number
+	// After a restore (see Restore):
+	RestoredLost      // the grant was made after the backup
+	CodeBeforeRestore // the code may have been redeemed after the backup
+	refusals          // their number
 )
 
 var refusalNames = [refusals]string{
 	"allowed", "other_client", "redirect_mismatch", "proof_mismatch", "code_expired", "code_replayed",
 	"grant_revoked", "cut_off", "grant_expired", "refresh_replayed", "store_behind", "scope_too_wide", "token_unknown",
-	"access_revoked", "client_disabled",
+	"access_revoked", "client_disabled", "restored_lost", "code_before_restore",
 }
 
 // String is a stable label for logs and metrics.

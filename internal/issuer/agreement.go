@@ -21,9 +21,10 @@ type Agreement struct {
 }
 
 // AgreedAt is the instant of what a subject agrees to at now: after every
-// cutoff that it meets, so that this cutoff does not end it. The client may be
-// empty.
+// cutoff that it meets, so that this cutoff does not end it, and not before the
+// latest restore. The client may be empty.
 func (iss *Issuer) AgreedAt(view *View, subject, clientID string, now grant.Instant) grant.Instant {
+	now = max(now, view.Restore().At)
 	if cut := view.Cutoff(iss.Realm, subject, clientID); cut != 0 {
 		return max(now, cut.Add(iss.Policy.MaxSkew)+1)
 	}

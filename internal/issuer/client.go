@@ -20,7 +20,8 @@ const (
 )
 
 // ErrClient is the one error for a client that does not exist, is disabled or
-// belongs to another realm, and for a wrong credential or method.
+// belongs to another realm, and for a wrong credential or method. What Authenticate
+// returns is also an AuthFault.
 var ErrClient = errors.New("client authentication failed")
 
 // Authenticate finds the client that the credentials prove. A client that does
@@ -33,7 +34,7 @@ func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials) (*s
 	if cred.Method == oauth.AuthNone {
 		c, ok := view.Client(iss.Realm, cred.ClientID)
 		if !ok || !c.Auth.Allows(cred.Method) {
-			return nil, ErrClient
+			return nil, view.unfit(iss.Realm, cred.ClientID)
 		}
 		return c, nil
 	}
@@ -47,7 +48,7 @@ func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials) (*s
 	}
 	c, ok := view.Client(iss.Realm, cred.ClientID)
 	if !ok || !c.Auth.Allows(cred.Method) {
-		return nil, ErrClient
+		return nil, view.unfit(iss.Realm, cred.ClientID)
 	}
 	slow := -1
 	for i, s := range c.Secrets {
@@ -55,22 +56,24 @@ func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials) (*s
 		case s.Expired(now):
 		case subtle.ConstantTimeCompare(s.Digest, digest)|subtle.ConstantTimeCompare(s.Digest, raw) == 1:
 			view.used(c.ID, i, now)
+			iss.noteOldSecret(ctx, c, i)
 			return c, nil
 		case s.Slow != "":
 			slow = i
 		}
 	}
 	if slow < 0 {
-		return nil, ErrClient
+		return nil, wrong(c, now, digest, raw)
 	}
 	proven, err := iss.checkSlow(ctx, c.Secrets[slow].Slow, cred)
 	if err != nil {
 		return nil, err
 	}
 	if proven == "" {
-		return nil, ErrClient
+		return nil, wrong(c, now, digest, raw)
 	}
 	view.used(c.ID, slow, now)
+	iss.noteOldSecret(ctx, c, slow)
 	iss.upgradeSecret(ctx, c.ID, c.Secrets[slow].ID, view.Ring.Digest(proven), now)
 	return c, nil
 }

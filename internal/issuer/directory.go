@@ -63,6 +63,7 @@ type View struct {
 	version int64
 	clients map[string]*registration
 	cutoffs map[cutoffName]grant.Instant
+	restore grant.Restore
 }
 
 type registration struct {
@@ -129,7 +130,7 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 	ch, err := d.store.Changes(ctx, old.version)
 	if err == nil && ch.Version < old.version {
 		// A backup was put back, or a standby promoted that lacked changes.
-		d.log.Error("the store's directory has gone back: reading all of it again", "from", old.version, "to", ch.Version)
+		d.log.Error("the store's directory has gone back: reading all of it again; if an older copy was put in place, declare it: mintage restore --declare", "from", old.version, "to", ch.Version)
 		old, d.records = noView(), nil
 		ch, err = d.store.Changes(ctx, 0)
 	}
@@ -165,7 +166,7 @@ func (d *Directory) wait(ctx context.Context) error {
 func (d *Directory) done() { <-d.turn }
 
 func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
-	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, cutoffs: old.cutoffs}
+	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, cutoffs: old.cutoffs, restore: old.restore}
 	if len(ch.Keys) > 0 {
 		records := slices.Concat(d.records, ch.Keys)
 		ring, err := keys.Open(d.kek, records)
@@ -198,6 +199,13 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 			v.cutoffs[cutoffName{c.Realm, c.Subject, c.ClientID}] = c.At
 		}
 	}
+	for _, r := range ch.Restores {
+		until := max(v.restore.Until, r.Until)
+		if r.At > v.restore.At {
+			v.restore = r
+		}
+		v.restore.Until = until
+	}
 	return v, nil
 }
 
@@ -221,6 +229,12 @@ func (v *View) Cutoff(realm, subject, client string) grant.Instant {
 		v.cutoffs[cutoffName{realm, subject, client}],
 	)
 }
+
+// Restore is the latest that was declared, or the zero Restore. What an earlier
+// one explains, the later one explains too: it lasts until all of them have
+// ended, because a token of before an earlier one may live longer than those of
+// before the later one.
+func (v *View) Restore() grant.Restore { return v.restore }
 
 // Client finds an enabled client of a realm.
 func (v *View) Client(realm, id string) (*store.Client, bool) {

@@ -51,14 +51,14 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	}
 	g, err := iss.Store.Grant(ctx, t.GrantID)
 	if errors.Is(err, store.ErrNotFound) {
-		return Token{}, &Refused{Why: grant.Unrecorded(t.ExpiresAt, now), GrantID: t.GrantID}
+		return Token{}, &Refused{Why: view.Restore().Unrecorded(t.IssuedAt, t.ExpiresAt, now), GrantID: t.GrantID}
 	}
 	if err != nil {
 		return Token{}, unavailable(err)
 	}
 	why := g.Inspect(grant.Presented{
 		Realm: iss.Realm, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
-		Cutoff: view.Cutoff(g.Realm, g.Subject, g.ClientID),
+		Cutoff: view.Cutoff(g.Realm, g.Subject, g.ClientID), Restore: view.Restore(),
 	}, iss.Policy, now)
 	c, enabled := view.Client(g.Realm, g.ClientID)
 	if why == grant.Allowed && !enabled {
@@ -121,17 +121,12 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 	now := iss.now()
 	g, err := iss.Store.Grant(ctx, tok.GrantID)
 	if errors.Is(err, store.ErrNotFound) {
-		return refused(grant.Unrecorded(tok.ExpiresAt, now))
+		return refused(view.Restore().Unrecorded(tok.IssuedAt, tok.ExpiresAt, now))
 	}
 	if err != nil {
 		return Token{}, unavailable(err)
 	}
-	// What the decision would change is not stored.
-	d := g.Refresh(grant.Refresh{
-		Realm: iss.Realm, ClientID: caller.ID, Allowed: caller.Scope,
-		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
-		Cutoff: view.Cutoff(g.Realm, g.Subject, g.ClientID),
-	}, iss.policy(caller), now)
+	d := iss.foresee(view, caller, tok, g, now)
 	if d.Refusal != grant.Allowed {
 		return refused(d.Refusal)
 	}
@@ -142,6 +137,15 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 		Refresh: true, GrantID: g.ID, ClientID: g.ClientID, Subject: g.Subject, Scope: g.Scope.Common(caller.Scope),
 		IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt, AuthTime: g.AuthTime, Claims: g.Claims,
 	}, nil
+}
+
+// foresee is what a refresh by the client would do to g now. It is not stored.
+func (iss *Issuer) foresee(view *View, c *store.Client, tok keys.Token, g grant.Grant, now grant.Instant) grant.Decision {
+	return g.Refresh(grant.Refresh{
+		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
+		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
+		Cutoff: view.Cutoff(g.Realm, g.Subject, g.ClientID), Restore: view.Restore(),
+	}, iss.policy(c), now)
 }
 
 // An accessToken is what an access token's text says by itself. A JWT says its

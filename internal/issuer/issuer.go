@@ -4,6 +4,7 @@
 package issuer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,6 +35,9 @@ type Issuer struct {
 	// Monotonic is a clock that nobody moves, to see when Now was. Nil: Now.
 	Monotonic func() time.Time
 	Log       *slog.Logger
+	// OldSecretUsed, if it is set, hears of each use of a secret that is not its
+	// client's newest. It must be quick.
+	OldSecretUsed func(ctx context.Context, realm, clientID, secretID string)
 
 	slow *keys.SlowPool // of the checks of imported secrets
 	feed *feed
@@ -48,6 +52,11 @@ func New(iss Issuer) *Issuer {
 	iss.feed = newFeed()
 	return &iss
 }
+
+// Inherit has iss, which is not in use yet, take the place of old under another
+// Policy: both together keep the bounds of one while old finishes what it has
+// begun.
+func (iss *Issuer) Inherit(old *Issuer) { iss.slow, iss.feed = old.slow, old.feed }
 
 // Refused is the error of a request that the rules do not allow. The client is
 // told less than it says.

@@ -163,6 +163,9 @@ func (r Registration) check(policy grant.Policy) error {
 			return &Invalid{"redirect-uri", err.Error()}
 		}
 	}
+	if r.NoRotation && r.Auth == store.AuthNone {
+		return &Invalid{"no-rotation", "a public client's refresh tokens must rotate (RFC 9700 section 4.14.2): leave it out, or give the client a secret"}
+	}
 	if w := r.RetryWindow; w != nil && (*w < 0 || *w > policy.AccessLifetime-time.Minute) {
 		return &Invalid{"retry-window", fmt.Sprintf("0s to %s: a minute less than the access token's lifetime", policy.AccessLifetime-time.Minute)}
 	}

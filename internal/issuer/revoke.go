@@ -47,7 +47,7 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		if why := grant.Unrecorded(tok.ExpiresAt, now); why == grant.StoreBehind {
+		if why := view.Restore().Unrecorded(tok.IssuedAt, tok.ExpiresAt, now); why == grant.StoreBehind {
 			return tok.GrantID, &Refused{Why: why, GrantID: tok.GrantID}
 		}
 		return tok.GrantID, nil

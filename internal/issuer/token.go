@@ -21,8 +21,10 @@ type Tokens struct {
 	AccessToken  string
 
 	GrantID    grant.ID
+	Subject    string
 	Generation uint32
-	Repeated   bool // the same pair as before; see grant.Decision
+	Repeated   bool              // the same pair as before; see grant.Decision
+	Format     store.TokenFormat // of the access token; "": opaque
 }
 
 // A CodeRequest is the authorization_code operation of an authenticated client.
@@ -65,6 +67,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
 		RedirectURI: r.RedirectURI, Verifier: r.Verifier,
 		Cutoff:  view.Cutoff(iss.Realm, code.Subject, code.ClientID),
+		Restore: view.Restore(),
 		Attempt: attempt(), KeyID: view.Ring.Current(keys.MAC, now),
 	}
 	d := code.Redeem(req, iss.policy(c), now)
@@ -113,7 +116,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	req := grant.Refresh{
 		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
 		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
-		Attempt: attempt(),
+		Restore: view.Restore(), Attempt: attempt(),
 	}
 	if r.Scope != "" {
 		if req.Scope, err = oauth.ParseScope(r.Scope); err != nil || req.Scope == "" {
@@ -130,7 +133,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return Tokens{}, &Refused{Why: grant.Unrecorded(tok.ExpiresAt, now), GrantID: tok.GrantID}
+		return Tokens{}, &Refused{Why: view.Restore().Unrecorded(tok.IssuedAt, tok.ExpiresAt, now), GrantID: tok.GrantID}
 	case err != nil:
 		return Tokens{}, err
 	case d.Refusal != grant.Allowed:
@@ -224,7 +227,7 @@ func (iss *Issuer) tokens(view *View, c *store.Client, d grant.Decision, now gra
 	return Tokens{
 		Scope: d.Access.Scope, ExpiresIn: iss.Policy.ExpiresIn(d.Access, now),
 		RefreshToken: refresh, AccessToken: access,
-		GrantID: g.ID, Generation: g.Generation, Repeated: d.Repeated,
+		GrantID: g.ID, Subject: g.Subject, Generation: g.Generation, Repeated: d.Repeated, Format: c.TokenFormat,
 	}, nil
 }
 

@@ -103,16 +103,22 @@ func (r *Ring) openToken(prefix string, size int, realm, text string) (Token, er
 	if subtle.ConstantTimeCompare(k.macToken(sum[:0], prefix, realm, b[:size])[:macSize], b[size:]) != 1 {
 		return Token{}, ErrNotGenuine
 	}
-	t := Token{
+	t := readToken(b)
+	if size == accessSize {
+		t.Bits = binary.BigEndian.Uint64(b[refreshSize:])
+	}
+	return t, nil
+}
+
+// readToken reads what tokens of both kinds have. B has at least refreshSize
+// bytes.
+func readToken(b []byte) Token {
+	return Token{
 		GrantID:    grant.ID(b[5:21]),
 		Generation: binary.BigEndian.Uint32(b[21:]),
 		IssuedAt:   grant.ReadInstant(b[25:]),
 		ExpiresAt:  grant.ReadInstant(b[31:]),
 	}
-	if size == accessSize {
-		t.Bits = binary.BigEndian.Uint64(b[refreshSize:])
-	}
-	return t, nil
 }
 
 // macToken appends the MAC of body under a kind and a realm. The prefix has a

@@ -51,6 +51,7 @@ var (
 	ErrIncompleteBody  = &Error{InvalidRequest, "request body incomplete"}
 	ErrTooManyRequests = &Error{TemporarilyUnavailable, "too many requests"}
 	ErrNotFound        = &Error{InvalidRequest, "no such endpoint"}
+	ErrTargetForm      = &Error{InvalidRequest, "request target must be a path"}
 
 	ErrContentType     = &Error{InvalidRequest, "content type must be application/x-www-form-urlencoded"}
 	ErrContentEncoding = &Error{InvalidRequest, "content encoding not supported"}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/pages"
 )
@@ -19,6 +20,9 @@ func (s *Server) connections(ctx context.Context, r *http.Request, x *exchange) 
 	}
 	p, err := s.query(r.URL.RawQuery)
 	if err != nil {
+		return answer{}, err
+	}
+	if err := s.enter(r, x, newcomers); err != nil {
 		return answer{}, err
 	}
 	session, err := a.Session(ctx, v.Session)
@@ -80,6 +84,9 @@ func (s *Server) disconnect(ctx context.Context, r *http.Request, x *exchange) (
 	if err != nil {
 		return answer{}, err
 	}
+	if err := s.enter(r, x, newcomers); err != nil {
+		return answer{}, err
+	}
 	a, v := s.opt.Front.Authorizer, visitor(r)
 	session, err := a.Session(ctx, v.Session)
 	if err != nil {
@@ -105,11 +112,26 @@ func (s *Server) logout(ctx context.Context, r *http.Request, x *exchange) (answ
 		if _, err := s.submitted(r); err != nil {
 			return answer{}, err
 		}
+		if err := s.enter(r, x, newcomers); err != nil {
+			return answer{}, err
+		}
+		session, err := a.Session(ctx, v.Session)
+		if err != nil {
+			return answer{}, err
+		}
 		if err := a.EndSession(ctx, v.Session); err != nil {
 			return answer{}, err
 		}
+		if session != nil {
+			e := s.about(x, audit.LoggedOut, audit.Success)
+			e.Subject = session.Subject
+			s.opt.Audit.Record(e)
+		}
 		x.setCookie(sessionCookie, "", 0)
 		return seeOther(s.at(logoutPath)), nil
+	}
+	if err := s.enter(r, x, newcomers); err != nil {
+		return answer{}, err
 	}
 	session, err := a.Session(ctx, v.Session)
 	if err != nil {

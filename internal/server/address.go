@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -79,6 +80,26 @@ func (s *Server) trusted(a netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// encrypted reports whether the client certainly used TLS, to us or to a
+// declared proxy.
+func (s *Server) encrypted(r *http.Request) bool {
+	return r.TLS != nil || r.Header["X-Forwarded-Proto"] != nil && len(s.opt.TrustedProxies) > 0 && s.secure(r)
+}
+
+// strictTransport reports whether browsers are to be told that this host is
+// reached by https alone (RFC 6797). It is about every port of the host, so that
+// it would shut other servers of a developer's machine; and an address cannot be
+// told about (section 8.1.1).
+func (o Options) strictTransport() bool {
+	u, err := url.Parse(o.PublicURL)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	_, err = netip.ParseAddr(host)
+	return err != nil && host != "localhost" && !strings.HasSuffix(host, ".localhost")
 }
 
 // secure reports whether the request came over TLS, to us or to a declared

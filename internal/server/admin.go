@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/issuer"
 )
@@ -23,12 +24,18 @@ type Admin struct {
 	logins *authorize.Authorizer
 	log    *slog.Logger
 	token  string
+
+	// Audit is where security events are recorded, set before first use; nil:
+	// nowhere.
+	Audit *audit.Log
+	// Probes are those of the public endpoints, set before first use.
+	Probes *Probes
 }
 
 // NewAdmin makes an Admin. Logins is nil where users do not log in by way of
 // it: login.mode is not handoff. An empty token asks for none.
 func NewAdmin(iss *issuer.Issuer, logins *authorize.Authorizer, token string, log *slog.Logger) *Admin {
-	return &Admin{iss, logins, log, token}
+	return &Admin{issuer: iss, logins: logins, log: log, token: token, Probes: &Probes{}}
 }
 
 // A Problem is an error answer of the admin API (RFC 9457).
@@ -83,33 +90,81 @@ type call struct {
 // serve is the whole API: it returns the status and the body of a success, or a
 // problem.
 func (a *Admin) serve(x *call) (int, any, *Problem) {
-	x.path = x.URL.Path
+	// What names no resource may be anything, a secret too.
+	x.path = "(unknown)"
+	if strings.HasPrefix(x.URL.Path, loginsPath) {
+		x.path = loginsPath + "{challenge}"
+	}
 	if !a.allowed(x.Request) {
+		a.auditRejected(x)
 		return 0, nil, &Problem{Title: "admin token required", Status: http.StatusUnauthorized,
 			Detail: "send the token of admin.token_file as Authorization: Bearer"}
 	}
-	if x.path == "/admin/v1/codes" {
-		return a.codes(x)
-	}
-	if x.path == "/admin/v1/directory/poll" {
-		return a.poll(x)
-	}
-	if below, ok := strings.CutPrefix(x.path, "/admin/v1/logins/"); ok {
-		return a.login(x, below)
+	for _, rt := range a.table() {
+		if below, ok := rt.matches(x.URL.Path); ok {
+			x.path = rt.path
+			return rt.serve(x, below)
+		}
 	}
 	return 0, nil, noResource()
 }
 
-func noResource() *Problem {
-	return &Problem{Title: "no such resource", Status: http.StatusNotFound}
+const loginsPath = "/admin/v1/logins/"
+
+// An adminRoute is one method of one resource. A part of its path in braces
+// stands for any.
+type adminRoute struct {
+	method, path string
+	handle       func(x *call, challenge string) (int, any, *Problem)
+	absent       *Problem // why it is not there in this deployment
 }
 
-// methodProblem is nil if the method of x is the one allowed.
-func (x *call) methodProblem(allowed string) *Problem {
-	if x.Method == allowed {
-		return nil
+// table is the whole API.
+func (a *Admin) table() []adminRoute {
+	var absent *Problem
+	if a.logins == nil {
+		absent = &Problem{Title: "no logins", Status: http.StatusNotFound, Detail: "login.mode is not handoff"}
 	}
-	return &Problem{Title: "method must be " + allowed, Status: http.StatusMethodNotAllowed, allow: allowed}
+	return []adminRoute{
+		{http.MethodPost, "/admin/v1/codes", a.codes, nil},
+		{http.MethodPost, "/admin/v1/directory/poll", a.poll, nil},
+		{http.MethodPost, "/admin/v1/probes", a.announceProbe, nil},
+		{http.MethodGet, "/admin/v1/probes/{probe}", a.probeArrival, nil},
+		{http.MethodGet, loginsPath + "{challenge}", answerLogin(a.loginRequest), absent},
+		{http.MethodPost, loginsPath + "{challenge}/accept", answerLogin(a.acceptLogin), absent},
+		{http.MethodPost, loginsPath + "{challenge}/reject", answerLogin(a.rejectLogin), absent},
+	}
+}
+
+// matches reports whether a path is the route's, and what stands for the part
+// in braces.
+func (rt adminRoute) matches(path string) (challenge string, ok bool) {
+	want, got := strings.Split(rt.path, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return "", false
+	}
+	for i := range want {
+		if strings.HasPrefix(want[i], "{") {
+			challenge = got[i]
+		} else if want[i] != got[i] {
+			return "", false
+		}
+	}
+	return challenge, true
+}
+
+func (rt adminRoute) serve(x *call, challenge string) (int, any, *Problem) {
+	if rt.absent != nil {
+		return 0, nil, rt.absent
+	}
+	if x.Method != rt.method {
+		return 0, nil, &Problem{Title: "method must be " + rt.method, Status: http.StatusMethodNotAllowed, allow: rt.method}
+	}
+	return rt.handle(x, challenge)
+}
+
+func noResource() *Problem {
+	return &Problem{Title: "no such resource", Status: http.StatusNotFound}
 }
 
 // read decodes the body: one JSON value with no member that v has not.

@@ -32,10 +32,7 @@ type CodeAnswer struct {
 
 // poll is POST /admin/v1/directory/poll: a command has changed clients, cutoffs
 // or keys, and does not want to wait until this node looks.
-func (a *Admin) poll(x *call) (int, any, *Problem) {
-	if p := x.methodProblem(http.MethodPost); p != nil {
-		return 0, nil, p
-	}
+func (a *Admin) poll(x *call, _ string) (int, any, *Problem) {
 	if err := a.issuer.Directory.Poll(x.Context()); err != nil {
 		return 0, nil, problem(fmt.Errorf("%w: %w", issuer.ErrUnavailable, err))
 	}
@@ -43,10 +40,7 @@ func (a *Admin) poll(x *call) (int, any, *Problem) {
 }
 
 // codes is POST /admin/v1/codes.
-func (a *Admin) codes(x *call) (int, any, *Problem) {
-	if p := x.methodProblem(http.MethodPost); p != nil {
-		return 0, nil, p
-	}
+func (a *Admin) codes(x *call, _ string) (int, any, *Problem) {
 	var req CodeRequest
 	if p := x.read(&req); p != nil {
 		return 0, nil, p
@@ -55,6 +49,7 @@ func (a *Admin) codes(x *call) (int, any, *Problem) {
 	if err != nil {
 		return 0, nil, problem(err)
 	}
+	a.auditCode(x, req, code)
 	a.log.Info("code issued", "request_id", x.id, "client_id", req.ClientID, "grant_id", code.GrantID.String(),
 		"scope", string(code.Scope), "remote_ip", peerAddress(x.Request))
 	return http.StatusCreated, CodeAnswer{

@@ -52,34 +52,15 @@ type ContinueAnswer struct {
 // maxReason bounds a reason, in bytes.
 const maxReason = 200
 
-// login is everything below /admin/v1/logins/.
-func (a *Admin) login(x *call, below string) (int, any, *Problem) {
-	challenge, verb, named := strings.Cut(below, "/")
-	x.path = "/admin/v1/logins/{challenge}"
-	handle, method := a.loginRequest, http.MethodGet
-	if named {
-		method = http.MethodPost
-		switch verb {
-		case "accept":
-			handle = a.acceptLogin
-		case "reject":
-			handle = a.rejectLogin
-		default:
-			return 0, nil, noResource()
+// answerLogin makes a handler of what is done with a challenge.
+func answerLogin(handle func(x *call, challenge string) (any, error)) func(*call, string) (int, any, *Problem) {
+	return func(x *call, challenge string) (int, any, *Problem) {
+		body, err := handle(x, challenge)
+		if err != nil {
+			return 0, nil, loginProblem(err)
 		}
-		x.path += "/" + verb
+		return http.StatusOK, body, nil
 	}
-	if a.logins == nil {
-		return 0, nil, &Problem{Title: "no logins", Status: http.StatusNotFound, Detail: "login.mode is not handoff"}
-	}
-	if p := x.methodProblem(method); p != nil {
-		return 0, nil, p
-	}
-	body, err := handle(x, challenge)
-	if err != nil {
-		return 0, nil, loginProblem(err)
-	}
-	return http.StatusOK, body, nil
 }
 
 func (a *Admin) loginRequest(x *call, challenge string) (any, error) {

@@ -43,6 +43,9 @@ func (s *Server) authorize(ctx context.Context, r *http.Request, x *exchange) (a
 		return seeOther(s.opt.PublicURL + r.URL.Path + "?" + query), nil
 	}
 
+	if err := s.enter(r, x, newcomers); err != nil {
+		return answer{}, err
+	}
 	st, err := s.opt.Front.Authorizer.Authorize(ctx, req, s.guest(r, x))
 	if st.Client != nil {
 		x.client = st.Client.Name
@@ -50,6 +53,7 @@ func (s *Server) authorize(ctx context.Context, r *http.Request, x *exchange) (a
 	if err != nil {
 		return answer{}, err
 	}
+	s.auditCode(x, st)
 	s.stamp(x, st.Session)
 	if st.URL != "" {
 		return seeOther(st.URL), nil

@@ -36,11 +36,14 @@ func (s *Server) bearer(ctx context.Context, r *http.Request, x *exchange) (text
 	if len(h) > 1 || text == "" || len(text) > maxBearer || strings.ContainsAny(text, " ,") {
 		return "", t, oauth.ErrBearer
 	}
-	return s.alive(ctx, x, text)
+	return s.alive(ctx, r, x, text)
 }
 
 // alive is bearer for a token that was found elsewhere.
-func (s *Server) alive(ctx context.Context, x *exchange, text string) (string, issuer.Token, error) {
+func (s *Server) alive(ctx context.Context, r *http.Request, x *exchange, text string) (string, issuer.Token, error) {
+	if err := s.enter(r, x, checks); err != nil {
+		return "", issuer.Token{}, err
+	}
 	t, err := s.issuer.Inspect(ctx, text)
 	var refused *issuer.Refused
 	if errors.As(err, &refused) && refused.Why != grant.StoreBehind {
@@ -161,7 +164,7 @@ func (s *Server) tokenInfo(ctx context.Context, r *http.Request, x *exchange) (a
 	case inQuery != "" && (!s.opt.TokenInfoQuery || len(r.Header["Authorization"]) > 0):
 		return answer{}, oauth.ErrTokenInQuery
 	case inQuery != "":
-		if text, t, err = s.alive(ctx, x, inQuery); errors.Is(err, oauth.ErrInvalidToken) {
+		if text, t, err = s.alive(ctx, r, x, inQuery); errors.Is(err, oauth.ErrInvalidToken) {
 			x.challenge = s.challenge(oauth.ErrInvalidToken, "")
 		}
 	default:

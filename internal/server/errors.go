@@ -73,6 +73,21 @@ func (s *Server) wireRefusal(x *exchange, why grant.Refusal) *oauth.Error {
 	return oauth.ErrGrant
 }
 
+// retryAfter is the header of that name, for 429 and 503. The latter's is spread,
+// so that those who were refused together do not return so.
+func retryAfter(status int, err error) string {
+	var early *tooMany
+	switch {
+	case status == http.StatusTooManyRequests && errors.As(err, &early):
+		return early.retryAfter()
+	case status == http.StatusTooManyRequests:
+		return "60" // a minute restores the limits of failures
+	case errors.Is(err, errShed):
+		return strconv.Itoa(1 + rand.IntN(shedSpread))
+	}
+	return strconv.Itoa(1 + rand.IntN(3))
+}
+
 // errorAnswer is the answer for err, with the headers that its kind needs.
 func (s *Server) errorAnswer(h http.Header, x *exchange, err error) answer {
 	status, told := s.wireError(x, err)
@@ -89,11 +104,8 @@ func (s *Server) errorAnswer(h http.Header, x *exchange, err error) answer {
 		}
 	case http.StatusMethodNotAllowed:
 		h["Allow"] = []string{x.allow}
-	case http.StatusTooManyRequests:
-		h["Retry-After"] = []string{"60"}
-	case http.StatusServiceUnavailable:
-		// Spread, so that those who were refused together do not return so.
-		h["Retry-After"] = []string{strconv.Itoa(1 + rand.IntN(3))}
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		h["Retry-After"] = []string{retryAfter(status, err)}
 	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout:
 		h["Connection"] = headerClose
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/pprof"
 	"sync/atomic"
@@ -24,10 +25,25 @@ func NewHealth(ready func(context.Context) error) *Health { return &Health{ready
 // Drain makes the node not ready, for load balancers to notice before it stops.
 func (h *Health) Drain() { h.draining.Store(true) }
 
-// Handler is the route table of the management listener, with Go's profiles if
-// they are wanted.
-func (h *Health) Handler(profiles bool) http.Handler {
+// Ready tells why this node must not be sent requests, or nil.
+func (h *Health) Ready(ctx context.Context) error {
+	if h.draining.Load() {
+		return errStopping
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	return h.ready(ctx)
+}
+
+var errStopping = errors.New("stopping")
+
+// Handler is the route table of the management listener, with the metrics unless
+// they are nil, and Go's profiles if they are wanted.
+func (h *Health) Handler(metrics http.Handler, profiles bool) http.Handler {
 	mux := http.NewServeMux()
+	if metrics != nil {
+		mux.Handle("GET /metrics", metrics)
+	}
 	if profiles {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -37,11 +53,7 @@ func (h *Health) Handler(profiles bool) http.Handler {
 	alive := func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") }
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readyTime)
-		defer cancel()
-		if h.draining.Load() {
-			plain(w, http.StatusServiceUnavailable, "stopping\n")
-		} else if err := h.ready(ctx); err != nil {
+		if err := h.Ready(r.Context()); err != nil {
 			plain(w, http.StatusServiceUnavailable, err.Error()+"\n")
 		} else {
 			plain(w, http.StatusOK, "ok\n")

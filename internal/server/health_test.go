@@ -17,7 +17,7 @@ func TestLiveIsAboutTheProcessAndReadyAboutItsRequests(t *testing.T) {
 	expect := func(path string, status int, text string) {
 		t.Helper()
 		w := httptest.NewRecorder()
-		health.Handler(false).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		health.Handler(nil, false).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != status || !strings.Contains(w.Body.String(), text) {
 			t.Errorf("%s: %d %q, want %d %q", path, w.Code, w.Body, status, text)
 		}
@@ -42,7 +42,7 @@ func TestProfilesAreServedOnRequestOnly(t *testing.T) {
 	health := server.NewHealth(func(context.Context) error { return nil })
 	for _, profiles := range []bool{false, true} {
 		w := httptest.NewRecorder()
-		health.Handler(profiles).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/pprof/goroutine?debug=1", nil))
+		health.Handler(nil, profiles).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/pprof/goroutine?debug=1", nil))
 		if served := w.Code == http.StatusOK; served != profiles {
 			t.Errorf("profiles wanted %t: status %d", profiles, w.Code)
 		}
@@ -52,7 +52,7 @@ func TestProfilesAreServedOnRequestOnly(t *testing.T) {
 func TestHealthAnswersGETAlone(t *testing.T) {
 	for _, path := range []string{"/livez", "/readyz"} {
 		w := httptest.NewRecorder()
-		server.NewHealth(func(context.Context) error { return nil }).Handler(false).ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
+		server.NewHealth(func(context.Context) error { return nil }).Handler(nil, false).ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
 		if w.Code != http.StatusMethodNotAllowed {
 			t.Errorf("POST %s: %d", path, w.Code)
 		}

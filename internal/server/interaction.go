@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
@@ -21,6 +22,9 @@ func (s *Server) interaction(ctx context.Context, r *http.Request, x *exchange) 
 		p, err = s.submitted(r)
 	}
 	if err != nil {
+		return answer{}, err
+	}
+	if err := s.enter(r, x, newcomers); err != nil {
 		return answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["id"])
@@ -93,8 +97,12 @@ func (s *Server) showNext(ctx context.Context, r *http.Request, x *exchange, it 
 	case err != nil:
 		return answer{}, err
 	case login != nil && login.Identity == nil && it.OfAccount():
+		s.countLogin(errRejected)
+		s.auditFailedLogin(x, it, "", errRejected)
 		return answer{}, errRejected
 	case login != nil && login.Identity == nil:
+		s.countLogin(errRejected)
+		s.auditFailedLogin(x, it, "", errRejected)
 		st, err := a.Deny(ctx, it, v, login.Refused)
 		return s.proceeded(x, st, err)
 	case login != nil:
@@ -125,6 +133,7 @@ func (s *Server) proceeded(x *exchange, st authorize.Stage, err error) (answer, 
 	case err != nil:
 		return answer{}, err
 	}
+	s.auditCode(x, st)
 	s.stamp(x, st.Session)
 	return seeOther(st.URL), nil
 }
@@ -204,12 +213,19 @@ func (s *Server) sendToLogin(ctx context.Context, it *authorize.Interaction) (an
 func (s *Server) take(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (answer, error) {
 	a, v, step := s.opt.Front.Authorizer, visitor(r), authorize.Step(p["step"])
 	again := seeOther(s.interactionURL(it.ID))
+	answered := it.Decision != nil
 	switch {
 	case step == authorize.StepConsent && p["decision"] == "allow":
 		st, err := a.Allow(ctx, it, v, p["remember"] == "yes")
+		if !answered {
+			s.auditConsent(x, it, audit.ConsentGiven, err)
+		}
 		return s.proceeded(x, st, err)
 	case step == authorize.StepConsent && p["decision"] == "deny", p["action"] == "cancel":
 		st, err := a.Deny(ctx, it, v, oauth.AccessDenied)
+		if !answered {
+			s.auditConsent(x, it, audit.ConsentDenied, err)
+		}
 		return s.proceeded(x, st, err)
 	case step != it.Step:
 		return again, nil

@@ -24,7 +24,14 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      20 * time.Second,
 		IdleTimeout:       75 * time.Second,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          stdlog.New(faultLog{log}, "", 0),
+		// It would answer "OPTIONS *" with 200 in place of the handler.
+		DisableGeneralOptionsHandler: true,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 100, // the least that RFC 9113 section 6.5.2 recommends
+			// A form is small, and so is what one connection may have in flight.
+			MaxReadFrameSize: 16 << 10, MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10,
+		},
+		ErrorLog: stdlog.New(faultLog{log}, "", 0),
 	}
 }
 
@@ -78,6 +85,7 @@ type Certificate struct {
 	looked  time.Time
 	changed [2]time.Time
 	current *tls.Certificate
+	host    string // that clients use, if it is known
 }
 
 // LoadCertificate reads the files; it fails if they do not fit together.
@@ -87,7 +95,7 @@ func LoadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 	if c.changed, err = c.times(); err != nil {
 		return nil, err
 	}
-	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	pair, err := loadPair(certFile, keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("certificate %s with key %s: %w", certFile, keyFile, err)
 	}
@@ -114,7 +122,7 @@ func (c *Certificate) reload() {
 	}
 	var pair tls.Certificate
 	if err == nil {
-		pair, err = tls.LoadX509KeyPair(c.certFile, c.keyFile)
+		pair, err = loadPair(c.certFile, c.keyFile)
 	}
 	if err != nil {
 		c.log.Error("cannot load the new certificate; the old one stays in service", "certificate", c.certFile, "error", err)
@@ -122,6 +130,7 @@ func (c *Certificate) reload() {
 	}
 	c.changed, c.current = changed, &pair
 	c.log.Info("certificate reloaded", "certificate", c.certFile, "expires", pair.Leaf.NotAfter)
+	c.warn()
 }
 
 func (c *Certificate) times() (t [2]time.Time, err error) {

@@ -2,9 +2,7 @@ package server
 
 import (
 	"errors"
-	"math/rand/v2"
 	"net/http"
-	"strconv"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
@@ -50,7 +48,7 @@ func (s *Server) pageProblem(err error) (status int, key pages.MessageKey, code 
 		return http.StatusBadGateway, pages.UpstreamFailed, ""
 	case errors.Is(err, authorize.ErrLimited):
 		return http.StatusTooManyRequests, pages.TooMany, ""
-	case errors.Is(err, authorize.ErrCrowded), errors.Is(err, issuer.ErrUnavailable),
+	case errors.Is(err, errShed), errors.Is(err, authorize.ErrCrowded), errors.Is(err, issuer.ErrUnavailable),
 		errors.Is(err, account.ErrUnavailable), errors.Is(err, store.ErrBusy):
 		return http.StatusServiceUnavailable, pages.Unavailable, oauth.TemporarilyUnavailable
 	case !errors.As(err, &told):
@@ -106,10 +104,8 @@ func (s *Server) pageAnswer(h http.Header, r *http.Request, x *exchange, err err
 	switch status {
 	case http.StatusMethodNotAllowed:
 		h["Allow"] = []string{x.allow}
-	case http.StatusTooManyRequests:
-		h["Retry-After"] = []string{"60"}
-	case http.StatusServiceUnavailable:
-		h["Retry-After"] = []string{strconv.Itoa(1 + rand.IntN(3))}
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		h["Retry-After"] = []string{retryAfter(status, err)}
 	case http.StatusRequestEntityTooLarge:
 		h["Connection"] = headerClose
 	}

@@ -14,7 +14,7 @@ import (
 // token that was revoked, was dead before, or never was: what the client wanted
 // is so. It is sent after the revocation is durable.
 func (s *Server) revoke(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	c, p, err := s.tokenRequest(ctx, r, x)
+	c, p, err := s.tokenRequest(ctx, r, x, holders)
 	if err != nil {
 		return answer{}, err
 	}
@@ -25,8 +25,11 @@ func (s *Server) revoke(ctx context.Context, r *http.Request, x *exchange) (answ
 // tokenRequest reads a request about a token and authenticates its client, in
 // the order of the token endpoint's checks. token_type_hint is not needed: a
 // token tells its kind.
-func (s *Server) tokenRequest(ctx context.Context, r *http.Request, x *exchange) (*store.Client, oauth.Params, error) {
+func (s *Server) tokenRequest(ctx context.Context, r *http.Request, x *exchange, turn class) (*store.Client, oauth.Params, error) {
 	if err := s.admit(r, x); err != nil {
+		return nil, nil, err
+	}
+	if err := s.early(); err != nil {
 		return nil, nil, err
 	}
 	p, err := s.params(r, x, false)
@@ -39,6 +42,9 @@ func (s *Server) tokenRequest(ctx context.Context, r *http.Request, x *exchange)
 	if h := r.Header["Authorization"]; len(h) == 1 && isBearer(h[0]) {
 		// RFC 7662 section 2.3: the challenge matches the scheme used.
 		x.challenge = s.challenge(oauth.ErrInvalidToken, "")
+	}
+	if err := s.enter(r, x, turn); err != nil {
+		return nil, nil, err
 	}
 	c, err := s.client(ctx, r, x, p)
 	return c, p, err

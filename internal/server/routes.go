@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -24,6 +25,7 @@ type route struct {
 	// refusals is the level at which a refusal is logged: where strangers'
 	// dead tokens are everyday, it is debug.
 	refusals slog.Level
+	meter    *metrics.Route // nil if nothing is counted
 }
 
 // routes is the table of the public endpoints. Each is at {base}/oauth2/,
@@ -64,6 +66,10 @@ func (s *Server) patterns() map[string]route {
 		rt.allow, rt.realm = strings.Join(rt.methods, ", "), s.issuer.Realm
 		all[s.opt.BasePath+rt.path] = rt
 	}
+	get := []string{http.MethodGet, http.MethodHead}
+	all[s.opt.BasePath+openapiPath] = route{
+		name: "description", path: openapiPath, methods: get, allow: "GET, HEAD", handle: s.openapi(), realm: s.issuer.Realm, public: true,
+	}
 	return all
 }
 
@@ -79,7 +85,8 @@ func (s *Server) anyPaths() map[string]http.Handler {
 }
 
 const (
-	tokenPath = "access_token"
+	tokenPath         = "access_token"
+	introspectionPath = "introspect"
 	// verifyBelow is for proxies that append the path of the request that
 	// they ask about (Envoy).
 	verifyBelow = "verify/{rest...}"
@@ -91,7 +98,7 @@ func (s *Server) table() []route {
 	get := []string{http.MethodGet, http.MethodHead}
 	table := []route{
 		{name: "token request", path: tokenPath, methods: post, handle: s.token, scripts: true},
-		{name: "introspection", path: "introspect", methods: post, handle: s.introspect},
+		{name: "introspection", path: introspectionPath, methods: post, handle: s.introspect},
 		{name: "revocation", path: "revoke", methods: post, handle: s.revoke, scripts: true},
 		{name: "revocation", path: "token/revoke", methods: post, handle: s.revoke, scripts: true},
 		{name: "token info", path: "tokeninfo", methods: get, handle: s.tokenInfo, refusals: slog.LevelDebug},

@@ -22,11 +22,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/tracing"
 )
 
 // Options are a deployment's choices about the public endpoints.
@@ -47,14 +50,22 @@ type Options struct {
 	TokenInfoQuery               bool // compat.tokeninfo_query
 	RedirectURIMismatch          bool // compat.redirect_uri_mismatch
 
-	// Failed client authentications that one address, and one client from
-	// one address, may make in a minute. Zero: no limit.
-	AddressFailures, ClientFailures int
-	// Interactions that one address may begin in a minute. Zero: no limit.
-	Interactions int
+	ThrottleLimits
+	Load Load
+	// OnShed and OnThrottled, if set, are called with what was turned away, and
+	// with the name of the limit that a request met.
+	OnShed, OnThrottled func(string)
 
+	// Probes are what the admin API announces; nil if there are none.
+	Probes *Probes
 	// Front is the part that people see; nil if there is none.
 	Front *Front
+	// Audit is where security events are recorded; nil: nowhere.
+	Audit *audit.Log
+	// Metrics is where requests are counted; nil: nowhere.
+	Metrics *metrics.Metrics
+	// Tracer is what tells a collector of requests; nil: nothing is told.
+	Tracer *tracing.Tracer
 }
 
 // requestTime bounds the work on one request, from its last header on.
@@ -62,35 +73,66 @@ const requestTime = 5 * time.Second
 
 // A Server answers the public endpoints of one issuer.
 type Server struct {
-	issuer   *issuer.Issuer
-	opt      Options
-	log      *slog.Logger
-	throttle *throttle
-	handler  http.Handler
+	issuer    *issuer.Issuer
+	opt       Options
+	log       *slog.Logger
+	throttle  *throttle
+	admission *admission
+	handler   http.Handler
 
 	sameOrigin *http.CrossOriginProtection // of the pages' forms
+	strict     bool                        // browsers are told to use https alone
 
 	description []byte // the metadata
 	revoked     atomic.Pointer[publishedList]
 
 	undeclared sync.Once // to warn of a proxy
+	told       firsts    // throttled addresses
 }
 
 // New makes a Server.
 func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
-	s := &Server{issuer: iss, opt: opt, log: log, throttle: newThrottle(opt.AddressFailures, opt.ClientFailures, opt.Interactions)}
+	s := &Server{issuer: iss, opt: opt, log: log, throttle: newThrottle(opt.ThrottleLimits, said(opt.OnThrottled))}
+	var overload alarm
+	s.admission = newAdmission(opt.Load, func(what string) {
+		said(opt.OnShed)(what)
+		if n := overload.ring(time.Now()); n > 0 {
+			log.Warn("too much to do: requests are answered 503", "times", n)
+		}
+	})
+	s.strict = opt.strictTransport()
 	s.sameOrigin = http.NewCrossOriginProtection()
 	// A proxy may have put another Host into the request.
 	if err := s.sameOrigin.AddTrustedOrigin(opt.PublicURL); err != nil && opt.Front != nil {
 		panic(err) // the check of the configuration refuses such an address
 	}
 	s.description = s.describe()
-	s.handler = exactPaths(s.routes(), s.anyPaths(), s.endpoint(route{handle: notFound}))
+	s.handler = exactPaths(s.routes(), s.anyPaths(), s.endpoint(route{name: "request", handle: notFound}), s.endpoint(route{name: "request", handle: notPath}))
 	return s
+}
+
+// Inherit has s, which is not in use yet, take the place of old: what old has
+// counted against guessing goes on counting, and the requests that it works on
+// take their places, under the limits of s. Old may finish what it has begun.
+func (s *Server) Inherit(old *Server) {
+	old.throttle.limit(s.opt.ThrottleLimits)
+	old.admission.limit(s.opt.Load)
+	s.throttle, s.admission = old.throttle, old.admission
+}
+
+func said(hook func(string)) func(string) {
+	if hook == nil {
+		return func(string) {}
+	}
+	return hook
 }
 
 func notFound(context.Context, *http.Request, *exchange) (answer, error) {
 	return answer{}, oauth.ErrNotFound
+}
+
+func notPath(context.Context, *http.Request, *exchange) (answer, error) {
+	return answer{}, oauth.ErrTargetForm
 }
 
 // Handler is the route table.
@@ -99,8 +141,12 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // exactPaths sends every spelling of a path but its own to notFound. The mux
 // would redirect some, and make clients send their secrets twice. Below the
 // prefixes of anything, a path is somebody else's, and may be spelt anyhow.
-func exactPaths(mux *http.ServeMux, anything map[string]http.Handler, notFound http.Handler) http.Handler {
+func exactPaths(mux *http.ServeMux, anything map[string]http.Handler, notFound, notPath http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/") {
+			notPath.ServeHTTP(w, r) // of OPTIONS and CONNECT (RFC 9112 section 3.2)
+			return
+		}
 		if r.URL.RawPath == "" && path.Clean(r.URL.Path) == r.URL.Path {
 			mux.ServeHTTP(w, r)
 			return
@@ -121,6 +167,7 @@ func exactPaths(mux *http.ServeMux, anything map[string]http.Handler, notFound h
 type exchange struct {
 	route
 	id        string
+	trace     string // id of the trace; "" if there is none
 	address   netip.Addr
 	state     string // to be echoed, if the request had exactly one good one
 	header    bool   // an Authorization header was used
@@ -130,6 +177,8 @@ type exchange struct {
 	tokens    issuer.Tokens
 	grantID   grant.ID // of the token that the request was about
 	inactive  error    // why a token is not alive, where the caller is not told
+	inside    bool     // it has a place, among those of its class
+	class     class
 
 	locale  string   // of a page
 	client  string   // its client's name, if known
@@ -149,6 +198,7 @@ type handlerFunc func(context.Context, *http.Request, *exchange) (answer, error)
 // endpoint wraps a handler with what every request needs: an id, a deadline,
 // the answer, the log line, and a net under panics.
 func (s *Server) endpoint(rt route) http.Handler {
+	rt.meter = s.opt.Metrics.Route(rt.name)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		x := &exchange{route: rt, id: requestID(), address: s.address(r)}
@@ -156,9 +206,14 @@ func (s *Server) endpoint(rt route) http.Handler {
 		// for. It will ask again.
 		ctx, cancel := context.WithTimeout(context.Background(), requestTime)
 		defer cancel()
-		a, err := s.safely(ctx, rt.handle, r, x)
+		s.noteProbe(r, x)
+		ctx, span := s.opt.Tracer.Request(ctx, r.Header, r.Method, rt.name)
+		x.trace = span.ID()
+		a, err := s.safely(s.originOf(ctx, x), rt.handle, r, x)
 		status := s.respond(w, r, x, a, err)
 		s.record(x, r, status, err, time.Since(began))
+		span.End(status, knownGrantType(x.grantType), x.id)
+		s.audit(x, status, err)
 	})
 }
 
@@ -174,6 +229,9 @@ func (s *Server) safely(ctx context.Context, h handlerFunc, r *http.Request, x *
 	defer func() {
 		if v := recover(); v != nil {
 			err = &panicError{v, debug.Stack()}
+		}
+		if x.inside {
+			s.admission.leave(x.class)
 		}
 	}()
 	if s.preflight(r, x) {
@@ -202,6 +260,7 @@ var (
 	headerNoCache = []string{"no-cache"} // OpenAM and OAuch expect Pragma; OAuth 2.1 dropped it
 	headerNosniff = []string{"nosniff"}
 	headerClose   = []string{"close"}
+	headerStrict  = []string{"max-age=31536000"} // a year; RFC 6797 section 6.1
 )
 
 // respond writes the answer or the error, and returns the status.
@@ -212,6 +271,9 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, x *exchange, a 
 	h["Pragma"] = headerNoCache
 	h["X-Content-Type-Options"] = headerNosniff
 	h["X-Request-Id"] = []string{x.id}
+	if s.strict && s.encrypted(r) {
+		h["Strict-Transport-Security"] = headerStrict
+	}
 	s.cors(h, r, x)
 	if x.page {
 		pageHeaders(h)
@@ -247,17 +309,21 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, x *exchange, a 
 	return a.status
 }
 
-// record writes the request's log line: faults as errors, refusals for people
+// record counts the request and writes its log line: faults as errors, refusals for people
 // who search, successes only for those who debug.
 func (s *Server) record(x *exchange, r *http.Request, status int, err error, took time.Duration) {
+	s.count(x, r, status, err, took)
 	level, message := severity(x, status, err)
 	if !s.log.Enabled(context.Background(), level) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("request_id", x.id), slog.Int("status", status), slog.String("method", r.Method),
-		slog.String("remote_ip", x.address.String()), slog.String("grant_type", knownGrantType(x.grantType)),
-		slog.String("client_id", printable(x.clientID)), slog.Float64("ms", float64(took.Microseconds())/1000),
+		slog.String("request_id", x.id), slog.Int("status", status), slog.String("method", printable(r.Method)),
+		slog.String("remote_ip", x.address.String()), slog.String("realm", s.issuer.Realm), slog.String("grant_type", knownGrantType(x.grantType)),
+		slog.String("client_id", s.known(x.clientID)), slog.Float64("dur_ms", float64(took.Microseconds())/1000),
+	}
+	if x.trace != "" {
+		attrs = append(attrs, slog.String("trace_id", x.trace))
 	}
 	var refused *issuer.Refused
 	var bug *panicError
@@ -269,7 +335,9 @@ func (s *Server) record(x *exchange, r *http.Request, status int, err error, too
 	case err == nil && x.tokens.GrantID != (grant.ID{}):
 		attrs = append(attrs, slog.String("grant_id", x.tokens.GrantID.String()), slog.Uint64("generation", uint64(x.tokens.Generation)))
 	case errors.As(err, &refused):
-		attrs = append(attrs, slog.String("reason", refused.Why.String()), slog.String("grant_id", refused.GrantID.String()))
+		_, told := s.wireError(x, err)
+		attrs = append(attrs, slog.String("error", string(told.Code)), slog.String("reason", refused.Why.String()),
+			slog.String("grant_id", refused.GrantID.String()))
 	case errors.As(err, &bug):
 		attrs = append(attrs, slog.String("error", err.Error()), slog.String("stack", string(bug.stack)))
 	case err != nil:
@@ -288,6 +356,8 @@ func severity(x *exchange, status int, err error) (slog.Level, string) {
 		return slog.LevelInfo, "token request repeated, same pair answered"
 	case err == nil:
 		return slog.LevelDebug, x.name + " answered"
+	case errors.Is(err, errShed):
+		return slog.LevelDebug, x.name + " turned away" // the alarm is for all of them
 	case errors.As(err, &bug):
 		return slog.LevelError, "bug"
 	case status >= 500 && errors.As(err, &refused):

@@ -32,6 +32,8 @@ func (s *Server) password(ctx context.Context, r *http.Request, x *exchange, it 
 	again := seeOther(s.interactionURL(it.ID))
 	who, err := s.opt.Front.Users.Password(ctx, p["username"], p["password"], s.attempt(r, x))
 	if err != nil {
+		s.countLogin(err)
+		s.auditFailedLogin(x, it, who.Subject, err)
 		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
 			return pages.Login{
 				Interaction: it.ID, Client: s.clientName(it.Request.ClientID), Host: authorize.Host(it.Request.RedirectURI), Username: p["username"],
@@ -52,6 +54,8 @@ func (s *Server) secondFactor(ctx context.Context, r *http.Request, x *exchange,
 	}
 	who, err := s.opt.Front.Users.SecondFactor(ctx, it.Username, p["code"], s.attempt(r, x))
 	if err != nil {
+		s.countLogin(err)
+		s.auditFailedLogin(x, it, who.Subject, err)
 		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
 			return pages.SecondFactor{
 				Interaction: it.ID, Client: s.clientName(it.Request.ClientID), Wrong: wrong, Throttled: !wrong, RetryMinutes: minutes, Cancel: !it.OfAccount(),
@@ -110,7 +114,9 @@ func (s *Server) signInUser(ctx context.Context, r *http.Request, x *exchange, i
 // signIn gives the browser a new session, and returns its cookie.
 func (s *Server) signIn(ctx context.Context, x *exchange, it *authorize.Interaction, who authorize.Identity, v authorize.Visitor) (string, error) {
 	cookie, err := s.opt.Front.Authorizer.SignIn(ctx, it, who, v)
+	s.countLogin(err)
 	if err == nil {
+		s.auditLogin(x, it, who)
 		x.setCookie(sessionCookie, cookie, 0)
 	}
 	return cookie, err
@@ -144,6 +150,9 @@ func (s *Server) sendUpstream(ctx context.Context, it *authorize.Interaction) (a
 func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
 	p, err := oauth.ParseCallback(r.URL.RawQuery)
 	if err != nil {
+		return answer{}, err
+	}
+	if err := s.enter(r, x, newcomers); err != nil {
 		return answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["state"])
@@ -180,6 +189,8 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 // counts: whoever makes up answers makes us ask the provider about each.
 func (s *Server) refusedUpstream(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, err error) (answer, error) {
 	s.throttle.began(x.address)
+	s.countLogin(err)
+	s.auditFailedLogin(x, it, "", err)
 	code := oauth.AccessDenied
 	var refused *upstream.InteractionRequired
 	switch {

@@ -1,110 +1,165 @@
 package server
 
 import (
+	"fmt"
+	"math"
 	"net/netip"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
+	"github.com/mintage/mintage/internal/buckets"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
-// A throttle counts failed client authentications (RFC 6749 section 2.3.1
-// demands protection against guessing). Each address, and each client from
-// each address, may fail as often as the limit says, and then once for each
-// share of a minute.
+// A throttled request meets one of these limits.
+type throttled int
+
+const (
+	byAddressFailures throttled = iota
+	byClientFailures
+	byInteractions
+	byAddressRequests
+	byClientRequests
+	throttles
+)
+
+// throttleNames are what metrics and the log call them: the names of their
+// settings.
+var throttleNames = [throttles]string{"address_failures", "client_failures", "interactions", "address_requests", "client_requests"}
+
+// A throttle counts what comes from one address, and what one client does, in
+// a minute: failed authentications (RFC 6749 section 2.3.1 demands protection
+// against guessing), interactions that are begun, and token requests. Each may
+// happen as often as its limit says, and then once for each share of a minute.
+//
+// Failures count for the client from this address, so that a stranger cannot
+// lock the owner out. Requests count for a client once it is authenticated, so
+// that a stranger who knows its name cannot use up its share.
 type throttle struct {
-	addresses, clients failures
-	interactions       failures // begun, not failed
+	mu   sync.Mutex
+	sets [throttles]buckets.Set[party]
+	on   [throttles]atomic.Bool // has a limit
+	met  func(limit string)
 }
 
-type failureKey struct {
-	address netip.Prefix
+type party struct {
+	network netip.Prefix
 	client  string
 }
 
-func newThrottle(perAddress, perClient, interactions int) *throttle {
-	return &throttle{
-		addresses: failures{perMinute: perAddress}, clients: failures{perMinute: perClient},
-		interactions: failures{perMinute: interactions},
+// newThrottle makes a throttle. Met is called with the name of a limit's setting
+// when a request meets it.
+func newThrottle(l ThrottleLimits, met func(limit string)) *throttle {
+	t := &throttle{met: met}
+	t.limit(l)
+	return t
+}
+
+// ThrottleLimits are in a minute. Zero: no limit.
+type ThrottleLimits struct {
+	// Failed client authentications of one address, and of one client from one
+	// address.
+	AddressFailures, ClientFailures int
+	// Interactions that one address may begin.
+	Interactions int
+	// Token requests of one address, and of one client.
+	AddressRequests, ClientRequests int
+}
+
+// limit changes the limits. What has been counted stays, as far as it counts
+// under the new ones.
+func (t *throttle) limit(l ThrottleLimits) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for of, n := range map[throttled]int{
+		byAddressFailures: l.AddressFailures, byClientFailures: l.ClientFailures, byInteractions: l.Interactions,
+		byAddressRequests: l.AddressRequests, byClientRequests: l.ClientRequests,
+	} {
+		t.sets[of].Change(buckets.PerMinute(n))
+		t.on[of].Store(n > 0)
 	}
+}
+
+// wait is how long the party has to wait.
+func (t *throttle) wait(of throttled, who party) time.Duration {
+	if !t.on[of].Load() {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sets[of].Wait(who, time.Now())
+}
+
+func (t *throttle) add(of throttled, who party) {
+	if !t.on[of].Load() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sets[of].Add(who, time.Now())
+}
+
+// blocked is whoever has to wait.
+func (t *throttle) blocked(of throttled, who party) bool {
+	if t.wait(of, who) == 0 {
+		return false
+	}
+	t.met(throttleNames[of])
+	return true
 }
 
 // mayBegin reports whether an address may begin another interaction.
 func (t *throttle) mayBegin(a netip.Addr) bool {
-	return !t.interactions.exhausted(failureKey{network(a, 48), ""})
+	return !t.blocked(byInteractions, party{network: buckets.Network(a, 48)})
 }
 
 // began counts one.
-func (t *throttle) began(a netip.Addr) { t.interactions.add(failureKey{network(a, 48), ""}) }
+func (t *throttle) began(a netip.Addr) { t.add(byInteractions, party{network: buckets.Network(a, 48)}) }
 
 func (t *throttle) addressBlocked(a netip.Addr) bool {
-	return t.addresses.exhausted(failureKey{network(a, 64), ""})
+	return t.blocked(byAddressFailures, party{network: buckets.Network(a, 64)})
 }
 
 func (t *throttle) clientBlocked(a netip.Addr, client string) bool {
-	return t.clients.exhausted(failureKey{network(a, 64), client})
+	return t.blocked(byClientFailures, party{buckets.Network(a, 64), client})
 }
 
 func (t *throttle) failed(a netip.Addr, client string) {
-	t.addresses.add(failureKey{network(a, 64), ""})
-	t.clients.add(failureKey{network(a, 64), client})
+	t.add(byAddressFailures, party{network: buckets.Network(a, 64)})
+	t.add(byClientFailures, party{buckets.Network(a, 64), client})
 }
 
-// network is what one party can hold of the address space: an IPv4 address, or
-// so many bits of IPv6. Who rents one machine has 64 of them, and who asks for
-// it easily has 48.
-func network(a netip.Addr, bits int) netip.Prefix {
-	if !a.Is6() {
-		bits = a.BitLen()
+// request counts a token request of an address, or of a client, unless there
+// were too many. A client that has not proven to be itself is one from each
+// address: anybody can use its name.
+func (t *throttle) request(of throttled, who party) error {
+	if !t.on[of].Load() {
+		return nil
 	}
-	p, _ := a.Prefix(bits)
-	return p
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if wait := t.sets[of].Wait(who, now); wait > 0 {
+		t.met(throttleNames[of])
+		return &tooMany{of, wait}
+	}
+	t.sets[of].Add(who, now)
+	return nil
 }
 
-// failures holds a bucket for each key that has failed lately. Memory is
-// bounded by keeping two generations of at most maxFailures keys: when the
-// young one is full, the old one is forgotten.
-type failures struct {
-	perMinute  int
-	mu         sync.Mutex
-	young, old map[failureKey]*rate.Limiter
+// tooMany is a request that comes too early.
+type tooMany struct {
+	of   throttled
+	wait time.Duration
 }
 
-const maxFailures = 20_000
-
-func (f *failures) find(k failureKey) *rate.Limiter {
-	if l := f.young[k]; l != nil {
-		return l
-	}
-	return f.old[k]
+func (e *tooMany) Error() string {
+	return fmt.Sprintf("throttle.%s: free in %s", throttleNames[e.of], e.wait.Round(time.Millisecond))
 }
 
-func (f *failures) exhausted(k failureKey) bool {
-	if f.perMinute == 0 {
-		return false
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.young) == 0 && len(f.old) == 0 {
-		return false
-	}
-	l := f.find(k)
-	return l != nil && l.Tokens() < 1
-}
+func (e *tooMany) Unwrap() error { return oauth.ErrTooManyRequests }
 
-func (f *failures) add(k failureKey) {
-	if f.perMinute == 0 {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	l := f.find(k)
-	if l == nil {
-		l = rate.NewLimiter(rate.Every(time.Minute/time.Duration(f.perMinute)), f.perMinute)
-	}
-	if len(f.young) >= maxFailures || f.young == nil {
-		f.old, f.young = f.young, map[failureKey]*rate.Limiter{}
-	}
-	f.young[k] = l
-	l.Allow()
-}
+// retryAfter is when one request is free, in seconds.
+func (e *tooMany) retryAfter() string { return strconv.Itoa(int(math.Ceil(e.wait.Seconds()))) }

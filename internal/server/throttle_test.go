@@ -1,11 +1,15 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mintage/mintage/internal/buckets"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 var (
@@ -13,9 +17,14 @@ var (
 	other = netip.MustParseAddr("192.0.2.2")
 )
 
+// failuresOf is a throttle of failures that tells nobody.
+func failuresOf(address, client int) *throttle {
+	return newThrottle(ThrottleLimits{AddressFailures: address, ClientFailures: client}, said(nil))
+}
+
 func TestAnAddressMayFailAsOftenAsTheLimitSaysAndThenItsShareOfAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		throttle := newThrottle(6, 0, 0)
+		throttle := failuresOf(6, 0)
 		for n := range 6 {
 			if throttle.addressBlocked(home) {
 				t.Fatalf("blocked after %d failures of 6", n)
@@ -51,7 +60,7 @@ func TestAnAddressMayFailAsOftenAsTheLimitSaysAndThenItsShareOfAMinute(t *testin
 }
 
 func TestAskingIsNoFailure(t *testing.T) {
-	throttle := newThrottle(1, 1, 0)
+	throttle := failuresOf(1, 1)
 	for range 100 {
 		if throttle.addressBlocked(home) || throttle.clientBlocked(home, "billing") {
 			t.Fatal("blocked without a failure")
@@ -60,7 +69,7 @@ func TestAskingIsNoFailure(t *testing.T) {
 }
 
 func TestAStrangerDoesNotLockTheOwnerOut(t *testing.T) {
-	throttle := newThrottle(100, 3, 0)
+	throttle := failuresOf(100, 3)
 	for range 3 {
 		throttle.failed(other, "billing")
 	}
@@ -87,7 +96,7 @@ func TestOnePartyIsOneIPv4AddressOr64BitsOfIPv6(t *testing.T) {
 		{"2001:db8:1:2:3:4:5:6", "2001:db8:1:2:ffff::1", true}, {"2001:db8:1:2::1", "2001:db8:1:3::1", false},
 		{"fe80::1%eth0", "fe80::1%eth1", true}, {"::1", "127.0.0.1", false},
 	} {
-		throttle := newThrottle(1, 1, 0)
+		throttle := failuresOf(1, 1)
 		throttle.failed(netip.MustParseAddr(c.a), "billing")
 		if !throttle.addressBlocked(netip.MustParseAddr(c.a)) {
 			t.Errorf("%s is not blocked itself", c.a)
@@ -102,28 +111,88 @@ func TestOnePartyIsOneIPv4AddressOr64BitsOfIPv6(t *testing.T) {
 }
 
 func TestALimitOfZeroIsNone(t *testing.T) {
-	throttle := newThrottle(0, 0, 0)
+	throttle := failuresOf(0, 0)
 	for range 1000 {
 		throttle.failed(home, "billing")
+		if throttle.request(byClientRequests, party{client: "billing"}) != nil {
+			t.Fatal("a request is refused without a limit")
+		}
 	}
 	if throttle.addressBlocked(home) || throttle.clientBlocked(home, "billing") {
 		t.Error("blocked without a limit")
 	}
-	if len(throttle.addresses.young)+len(throttle.clients.young) != 0 {
-		t.Error("failures are remembered for nothing")
+	for of := range throttles {
+		if throttle.sets[of].Len() != 0 {
+			t.Errorf("%s: remembered for nothing", throttleNames[of])
+		}
 	}
+}
+
+// A request that comes too early does not count: who waits as long as the answer
+// says is let in, also if they asked often meanwhile.
+func TestARequestBeyondItsLimitIsToldWhenItIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		met := map[string]int{}
+		throttle := newThrottle(ThrottleLimits{AddressRequests: 12, ClientRequests: 6}, func(limit string) { met[limit]++ })
+		billing, mail := party{client: "billing"}, party{client: "mail"}
+		for n := range 6 {
+			if err := throttle.request(byClientRequests, billing); err != nil {
+				t.Fatalf("request %d of 6: %v", n, err)
+			}
+		}
+		for range 100 {
+			err := throttle.request(byClientRequests, billing)
+			var early *tooMany
+			if !errors.Is(err, oauth.ErrTooManyRequests) || !errors.As(err, &early) || early.retryAfter() != "10" {
+				t.Fatalf("the seventh request: %v", err)
+			}
+		}
+		if err := throttle.request(byClientRequests, mail); err != nil {
+			t.Errorf("another client: %v", err)
+		}
+		if err := throttle.request(byAddressRequests, party{network: buckets.Network(home, 64)}); err != nil {
+			t.Errorf("the limit of addresses: %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if err := throttle.request(byClientRequests, billing); err != nil {
+			t.Errorf("after the time that was told: %v", err)
+		}
+		if err := throttle.request(byClientRequests, billing); err == nil {
+			t.Error("a sixth of a minute is worth two requests")
+		}
+		if met["client_requests"] != 101 || len(met) != 1 {
+			t.Errorf("told of %v", met)
+		}
+	})
+}
+
+func TestNewLimitsKeepWhatWasCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		throttle := failuresOf(6, 6)
+		for range 6 {
+			throttle.failed(home, "billing")
+		}
+		throttle.limit(ThrottleLimits{AddressFailures: 600, ClientFailures: 6})
+		if !throttle.addressBlocked(home) || !throttle.clientBlocked(home, "billing") {
+			t.Error("a reload has forgotten who guesses")
+		}
+		throttle.limit(ThrottleLimits{})
+		if throttle.addressBlocked(home) {
+			t.Error("blocked by a limit that is gone")
+		}
+	})
 }
 
 func TestAddressesThatFailDoNotFillTheMemoryNorHideThoseThatGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // where no time passes
 		const limit = 50
-		throttle := newThrottle(limit, limit, 0)
+		throttle := failuresOf(limit, limit)
 		for range limit {
 			throttle.failed(home, "billing")
 		}
-		for n := range 3 * maxFailures {
+		for n := range 3 * buckets.Most {
 			throttle.failed(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), fmt.Sprint("client ", n))
-			if n%(maxFailures/2) == 0 {
+			if n%(buckets.Most/2) == 0 {
 				// One that goes on failing is not forgotten with the others.
 				throttle.failed(home, "billing")
 			}
@@ -131,14 +200,10 @@ func TestAddressesThatFailDoNotFillTheMemoryNorHideThoseThatGoOn(t *testing.T) {
 		if !throttle.addressBlocked(home) || !throttle.clientBlocked(home, "billing") {
 			t.Error("one that goes on failing was forgotten")
 		}
-		for name, f := range map[string]*failures{"addresses": &throttle.addresses, "clients": &throttle.clients} {
-			if len(f.young) > maxFailures || len(f.old) > maxFailures {
-				t.Errorf("%s: %d and %d buckets are kept, at most %d each", name, len(f.young), len(f.old), maxFailures)
+		for of := range throttles {
+			if n := throttle.sets[of].Len(); n > 2*buckets.Most {
+				t.Errorf("%s: %d buckets are kept", throttleNames[of], n)
 			}
-		}
-		first := failureKey{network(netip.AddrFrom4([4]byte{10, 0, 0, 0}), 64), ""}
-		if throttle.addresses.find(first) != nil {
-			t.Error("the first of many is remembered: nothing is forgotten")
 		}
 	})
 }

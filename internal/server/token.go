@@ -36,6 +36,12 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 	if err := s.admit(r, x); err != nil {
 		return answer{}, err
 	}
+	if err := s.fromAddress(x); err != nil {
+		return answer{}, err
+	}
+	if err := s.early(); err != nil {
+		return answer{}, err
+	}
 
 	// 2. Form and parameters.
 	p, err := s.params(r, x, s.opt.QueryParameters)
@@ -60,9 +66,19 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 		return answer{}, oauth.ErrGrantType
 	}
 
-	// 4. Client.
+	// 4. Client, and from here on a place among those that are worked on.
+	turn := holders
+	if x.grantType == store.GrantAuthorizationCode {
+		turn = newcomers
+	}
+	if err := s.enter(r, x, turn); err != nil {
+		return answer{}, err
+	}
 	c, err := s.client(ctx, r, x, p)
 	if err != nil {
+		return answer{}, err
+	}
+	if err := s.ofClient(x, c.ID, c.Public()); err != nil {
 		return answer{}, err
 	}
 	if !c.MayUse(x.grantType) {
@@ -155,6 +171,7 @@ func formBody(r *http.Request) (string, error) {
 // readBody reads at most oauth.MaxForm bytes, which the caller has compared
 // with a length that is declared.
 func readBody(r *http.Request) (string, error) {
+	defer reading(r)()
 	var b []byte
 	var err error
 	if r.ContentLength >= 0 {

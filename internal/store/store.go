@@ -87,6 +87,10 @@ type Store interface {
 	// AddCutoff records c, unless a later cutoff of the same name stands.
 	AddCutoff(ctx context.Context, c Cutoff, events ...Event) error
 
+	// AddRestore records that the store was put back. It returns ErrConflict if
+	// one of that At is recorded.
+	AddRestore(ctx context.Context, r grant.Restore, events ...Event) error
+
 	// AddKeys adds records to the key ring, and the events with them, all or
 	// nothing, if the directory is still at the given version. Otherwise it
 	// returns ErrConflict: somebody else may have added the same.
@@ -149,10 +153,11 @@ type GrantFilter struct {
 
 // Changes are rows of the directory: what every node holds in memory.
 type Changes struct {
-	Version int64 // of the directory; grows with each change
-	Clients []Client
-	Cutoffs []Cutoff
-	Keys    []keys.Record
+	Version  int64 // of the directory; grows with each change
+	Clients  []Client
+	Cutoffs  []Cutoff
+	Keys     []keys.Record
+	Restores []grant.Restore
 }
 
 // A Cutoff refuses everything that was authorized at or before an instant, for
@@ -178,11 +183,14 @@ type Revocation struct {
 type Event struct {
 	At    grant.Instant
 	Name  EventName
-	About string // grant id or client id
+	About string // grant id, client id, or AboutSubject
 	// Actor is who caused it: a client id, or the operator's account.
 	Actor  string
 	Detail string // one line of evidence for people
 }
+
+// AboutSubject is what an event is about that names a subject and no client.
+func AboutSubject(subject string) string { return "subject:" + subject }
 
 // An EventName says what happened.
 type EventName string
@@ -193,6 +201,7 @@ const (
 	EventGrantRevoked    EventName = "grant_revoked"
 	EventAccessRevoked   EventName = "access_revoked" // the access tokens so far
 	EventKeyAdded        EventName = "key_added"
+	EventRestored        EventName = "restored"
 	EventCutoff          EventName = "cutoff"
 	EventDisconnected    EventName = "disconnected" // a client, by the subject
 	EventClientCreated   EventName = "client_created"

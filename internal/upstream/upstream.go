@@ -81,6 +81,17 @@ func New(cfg Config) *Provider {
 	}}
 }
 
+// Inherit has p, which is not in use yet, know what old has read of the same
+// provider: it may be down at this moment.
+func (p *Provider) Inherit(old *Provider) {
+	if p.cfg.Issuer != old.cfg.Issuer {
+		return
+	}
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	p.found = old.found
+}
+
 // Issuer is the provider's identifier.
 func (p *Provider) Issuer() string { return p.cfg.Issuer }
 

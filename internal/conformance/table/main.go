@@ -1,4 +1,4 @@
-// Command table writes docs/conformance.md from the tests of the repository. It
+// Command table writes docs/reference/conformance.md from the tests of the repository. It
 // is run at the root.
 package main
 

@@ -167,10 +167,10 @@ func TestAMoveCanCrashAnywhere(t *testing.T) {
 			w.moved(grants)
 		}
 	}
-	// Source, claim, source, seven tables of which one has two batches, directory,
+	// Source, claim, source, eight tables of which one has two batches, directory,
 	// source, destination.
-	if points != 2*(3+8+3) {
-		t.Errorf("%d crashes, want %d", points, 2*(3+8+3))
+	if points != 2*(3+9+3) {
+		t.Errorf("%d crashes, want %d", points, 2*(3+9+3))
 	}
 }
 
@@ -202,8 +202,8 @@ func TestAnotherMoveAfterAnUndoneOneCanCrashAnywhere(t *testing.T) {
 			}
 		}
 	}
-	if points != 7+1+1+7+3 {
-		t.Errorf("%d crashes, want %d", points, 7+1+1+7+3)
+	if points != 8+1+1+8+3 {
+		t.Errorf("%d crashes, want %d", points, 8+1+1+8+3)
 	}
 }
 

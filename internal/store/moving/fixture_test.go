@@ -71,6 +71,7 @@ func newSource(t testing.TB, grants int) (dir string) {
 	}
 	exec(`INSERT INTO secret_uses VALUES ('s0', 1700000000000), ('S1', ?), ('', 0)`, int64(math.MaxInt64))
 	exec(`INSERT INTO cutoffs VALUES ('/api', 'alice', '', 5, 7), ('/api', '', 'billing', ?, 8), ('/api', 'Älva', 'billing', 1, 9), ('', '', '', 0, 10)`, int64(math.MaxInt64))
+	exec(`INSERT INTO restores VALUES (?, 1, ?, 12)`, int64(1_700_000_000_000), int64(math.MaxInt64))
 	exec(`INSERT INTO keys VALUES (0, 'mac', 1, 1, ?, 3), (?, 'ES256', 2, ?, ?, 41)`, []byte{}, int64(math.MaxUint32), int64(math.MaxInt64), []byte{0, 255, 0})
 	body := make([]byte, store.MaxDocument)
 	rand.Read(body)

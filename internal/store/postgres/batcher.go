@@ -142,6 +142,13 @@ func (b *batcher[K, M]) open() {
 	}
 }
 
+// queued is how many operations wait.
+func (b *batcher[K, M]) queued() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue)
+}
+
 // close refuses further operations and waits for those that were asked for.
 func (b *batcher[K, M]) close() {
 	b.mu.Lock()
@@ -181,6 +188,9 @@ func (b *batcher[K, M]) turn(s *session) bool {
 	if err != nil {
 		b.fail(batch, err)
 	} else {
+		if !b.shared {
+			b.store.batches.Add(len(batch))
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), serveTime)
 		began := time.Now()
 		b.carry(ctx, s, batch)

@@ -27,9 +27,10 @@ const (
 		ON CONFLICT (secret) DO UPDATE SET used_at = excluded.used_at WHERE excluded.used_at > secret_uses.used_at`
 	putCutoffSQL = `INSERT INTO cutoffs (realm, subject, client, at, changed) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (realm, subject, client) DO UPDATE SET at = excluded.at, changed = excluded.changed WHERE excluded.at > cutoffs.at`
-	insertKeySQL    = `INSERT INTO keys (id, purpose, created_at, active_at, wrapped, changed) VALUES ($1, $2, $3, $4, $5, $6)`
-	insertClientSQL = `INSERT INTO clients (id, version, changed, doc) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`
-	updateClientSQL = `UPDATE clients SET version = $2, changed = $3, doc = $4 WHERE id = $1 AND version = $5`
+	insertKeySQL     = `INSERT INTO keys (id, purpose, created_at, active_at, wrapped, changed) VALUES ($1, $2, $3, $4, $5, $6)`
+	insertRestoreSQL = `INSERT INTO restores (at, backup_at, until, changed) VALUES ($1, $2, $3, $4) ON CONFLICT (at) DO NOTHING`
+	insertClientSQL  = `INSERT INTO clients (id, version, changed, doc) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`
+	updateClientSQL  = `UPDATE clients SET version = $2, changed = $3, doc = $4 WHERE id = $1 AND version = $5`
 )
 
 func insertEvents(ctx context.Context, q querier, events []store.Event) error {
@@ -115,6 +116,15 @@ func (s *Store) changes(ctx context.Context, since int64) (ch store.Changes, err
 		ch.Keys = append(ch.Keys, r)
 		return err
 	}, `SELECT id, purpose, created_at, active_at, wrapped FROM keys WHERE changed > $1`, since)
+	if err != nil {
+		return ch, err
+	}
+	err = each(ctx, tx, func(rows pgx.Rows) error {
+		var r grant.Restore
+		err := rows.Scan((*int64)(&r.At), (*int64)(&r.Backup), (*int64)(&r.Until))
+		ch.Restores = append(ch.Restores, r)
+		return err
+	}, `SELECT at, backup_at, until FROM restores WHERE changed > $1`, since)
 	return ch, err
 }
 
@@ -218,6 +228,13 @@ func putCutoffs(ctx context.Context, tx pgx.Tx, cutoffs []store.Cutoff, version 
 		}
 	}
 	return nil
+}
+
+// AddRestore implements store.Store.
+func (s *Store) AddRestore(ctx context.Context, r grant.Restore, events ...store.Event) error {
+	return s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
+		return one(tx.Exec(ctx, insertRestoreSQL, int64(r.At), int64(r.Backup), int64(r.Until), version))
+	})
 }
 
 // AddKeys implements store.Store.

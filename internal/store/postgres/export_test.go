@@ -14,6 +14,9 @@ const (
 	WalkGrantsSQL   = walkGrantsSQL
 	ListSubjectSQL  = listSubjectSQL
 
+	ExamineTableSQL  = examineTableSQL
+	ExamineServerSQL = examineServerSQL
+
 	SelectDocumentsSQL = selectDocumentsSQL
 	InsertDocumentsSQL = insertDocumentsSQL
 	UpdateDocumentsSQL = updateDocumentsSQL
@@ -35,12 +38,6 @@ func hold[K comparable, M member[K]](b *batcher[K, M]) (release func()) {
 		b.busy -= b.lanes - 1
 		go b.lane()
 	}
-}
-
-func (b *batcher[K, M]) waiting() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.queue)
 }
 
 // A Kind names operations that travel together.
@@ -70,13 +67,13 @@ func (s *Store) Hold(k Kind) (release func()) {
 func (s *Store) Waiting(k Kind) int {
 	switch k {
 	case Updates:
-		return s.updates.waiting()
+		return s.updates.queued()
 	case Creations:
-		return s.creations.waiting()
+		return s.creations.queued()
 	case Puts:
-		return s.puts.waiting()
+		return s.puts.queued()
 	}
-	return s.grantReads.waiting()
+	return s.grantReads.queued()
 }
 
 // Closing reports whether Close has begun to refuse operations of a kind.

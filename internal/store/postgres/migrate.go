@@ -32,7 +32,7 @@ const (
 	// In one statement, which sees one state: another node may be creating them.
 	tablesSQL = `SELECT count(CASE WHEN table_name = 'mintage_schema' THEN 1 END), count(*) FROM information_schema.tables
 		WHERE table_schema = current_schema() AND table_name IN
-		('mintage_schema', 'grants', 'directory', 'clients', 'secret_uses', 'cutoffs', 'keys', 'events', 'documents', 'nodes', 'moves', 'pulse')`
+		('mintage_schema', 'grants', 'directory', 'clients', 'secret_uses', 'cutoffs', 'keys', 'events', 'documents', 'nodes', 'moves', 'pulse', 'restores')`
 )
 
 // migrate brings the schema to the newest version. Files are applied in the

@@ -74,6 +74,9 @@ func TestSQLIsPortable(t *testing.T) {
 		}
 	}
 	for place, text := range statements {
+		if text == postgres.ExamineTableSQL || text == postgres.ExamineServerSQL {
+			continue // of PostgreSQL itself: nothing is stored or found by it, and engines may refuse it
+		}
 		for _, d := range defects(text) {
 			t.Errorf("%s: %q in: %s", place, d, text)
 		}

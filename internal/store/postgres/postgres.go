@@ -13,10 +13,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -40,6 +38,7 @@ type Store struct {
 	turn    chan struct{}
 	failure atomic.Pointer[error]
 	closed  atomic.Bool
+	batches store.BatchCounter // of writes
 
 	updates       *batcher[grant.ID, *update]
 	creations     *batcher[grant.ID, *creation]
@@ -136,11 +135,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	if s.failure.Load() == nil {
 		return nil
 	}
-	err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, fmt.Sprintf(touchSQL, rand.IntN(pulses)))
-		return err
-	})
-	if err != nil {
+	if err := s.TryWrite(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil

@@ -99,6 +99,15 @@ func (s *Store) Changes(ctx context.Context, since int64) (ch store.Changes, err
 		ch.Keys = append(ch.Keys, r)
 		return err
 	})
+	if err != nil {
+		return ch, err
+	}
+	err = each(tx, `SELECT at, backup_at, until FROM restores WHERE changed > ?`, since, func(rows *sql.Rows) error {
+		var r grant.Restore
+		err := rows.Scan(&r.At, &r.Backup, &r.Until)
+		ch.Restores = append(ch.Restores, r)
+		return err
+	})
 	return ch, err
 }
 
@@ -205,6 +214,14 @@ func putCutoff(tx *sql.Tx, c store.Cutoff, version int64) error {
 		ON CONFLICT (realm, subject, client) DO UPDATE SET at = excluded.at, changed = excluded.changed WHERE excluded.at > cutoffs.at`,
 		c.Realm, c.Subject, c.ClientID, int64(c.At), version)
 	return err
+}
+
+// AddRestore implements store.Store.
+func (s *Store) AddRestore(ctx context.Context, r grant.Restore, events ...store.Event) error {
+	return s.change(ctx, events, func(tx *sql.Tx, version int64) error {
+		return one(tx.Exec(`INSERT INTO restores (at, backup_at, until, changed) VALUES (?, ?, ?, ?) ON CONFLICT (at) DO NOTHING`,
+			int64(r.At), int64(r.Backup), int64(r.Until), version))
+	})
 }
 
 // AddKeys implements store.Store.

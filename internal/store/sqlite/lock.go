@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 )
 
@@ -12,10 +13,11 @@ var errReadOnly = syscall.EROFS
 
 // Lock takes the right to serve a data directory. A second server is refused:
 // two would each believe their memory of clients and cutoffs to be current,
-// and wait for each other's locks. The lock ends with the process.
+// and wait for each other's locks. The lock ends with the process. The file
+// holds the id of the process, for those who want to send it a signal.
 func Lock(dir string) (release func(), err error) {
 	path := filepath.Join(dir, "serve.lock")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openLock(path)
 	if err != nil {
 		return nil, explain(path, err)
 	}
@@ -26,5 +28,55 @@ func Lock(dir string) (release func(), err error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
+	if err := writePID(f); err != nil {
+		f.Close()
+		return nil, explain(path, err)
+	}
 	return func() { f.Close() }, nil
+}
+
+// openLock opens the lock's file, and makes it if it is absent: by root too, as
+// one that the server's user can open.
+func openLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := giveToOwner(f, filepath.Dir(path)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// giveToOwner gives a file that root has made to the owner of the first that
+// exists: of what the file replaces, or of the directory that it is in. It goes by the
+// open file, so that nobody can have another one given to them.
+func giveToOwner(f *os.File, like ...string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, path := range like {
+		info, err := os.Stat(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if owner, ok := info.Sys().(*syscall.Stat_t); ok {
+			return f.Chown(int(owner.Uid), int(owner.Gid))
+		}
+	}
+	return nil
+}
+
+func writePID(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -84,5 +85,22 @@ func TestTheLockEndsWithItsProcess(t *testing.T) {
 func TestLockTellsWhatIsWrongWithTheDirectory(t *testing.T) {
 	if _, err := sqlite.Lock(t.TempDir() + "/absent"); err == nil || !strings.Contains(err.Error(), "the data directory does not exist") {
 		t.Errorf("Lock in no directory: %v", err)
+	}
+}
+
+func TestTheLockNamesItsProcess(t *testing.T) {
+	dir := t.TempDir()
+	// A longer id of a process before it does not shine through.
+	if err := os.WriteFile(filepath.Join(dir, "serve.lock"), []byte("123456789012\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	release, err := sqlite.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	text, err := os.ReadFile(filepath.Join(dir, "serve.lock"))
+	if want := fmt.Sprintf("%d\n", os.Getpid()); err != nil || string(text) != want {
+		t.Errorf("%q, %v, want %q", text, err, want)
 	}
 }

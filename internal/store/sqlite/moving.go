@@ -50,6 +50,9 @@ func OpenToMove(ctx context.Context, dir string) (*Moving, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, FileName)
+	if err := finished(path); err != nil {
+		return nil, explain(path, err)
+	}
 	q := url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	if err != nil {

@@ -51,6 +51,9 @@ var _ store.Store = (*Store)(nil)
 // directory must exist.
 func Create(ctx context.Context, dir string) (*Store, error) {
 	path := filepath.Join(dir, FileName)
+	if err := finished(path); err != nil {
+		return nil, explain(path, err)
+	}
 	// SQLite would create the file readable by all; its log inherits the mode.
 	// One that exists is left alone: to close it here would drop the locks that
 	// this process has on it (https://sqlite.org/howtocorrupt.html section 2.2).
@@ -75,6 +78,9 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 		}
 		return nil, explain(path, err)
 	}
+	if err := finished(path); err != nil {
+		return nil, explain(path, err)
+	}
 	return open(ctx, path, commandPatience)
 }
 
@@ -95,6 +101,13 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	if err != nil {
 		return nil, explain(path, err)
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	if log, err := stateOf(path + "-wal"); err != nil || before.Size() == 0 && log.size > 0 {
+		return nil, explain(path, errors.Join(errEmptyFile, err))
 	}
 	s := &Store{path: path, db: db}
 	defer func() {
@@ -127,6 +140,11 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 	}
 	s.writer = w
 	go w.run()
+	// From here on, nobody can exchange the file: see fold. Who waited for its
+	// lock while a backup took its place would write to the old one.
+	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
+		return nil, errors.Join(errors.New("a backup took its place at this moment: try again"), err)
+	}
 	return s, nil
 }
 
@@ -148,11 +166,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	if s.writer.failure.Load() == nil {
 		return nil
 	}
-	err := s.admin(ctx, func(tx *sql.Tx) error {
-		_, err := tx.Exec(`UPDATE directory SET version = version WHERE id = 1`)
-		return err
-	})
-	if err != nil {
+	if err := s.TryWrite(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil
@@ -167,6 +181,10 @@ func explain(path string, err error) error {
 		hint = ": the directory and its files must be writable by the user who runs mintage"
 	case errors.Is(err, fs.ErrNotExist):
 		hint = ": the data directory does not exist"
+	case errors.Is(err, errEmptyFile):
+		hint = ": what it held is in its log at most; put both aside and restore a backup"
+	case errors.As(err, &coded) && coded.Code() == codeMoved:
+		hint = ": another file took its place at this moment, as in a restore: try again"
 	case errors.As(err, &coded):
 		switch coded.Code() & 0xff {
 		case codeReadOnly, codeCantOpen:
@@ -193,4 +211,6 @@ const (
 	codeCorrupt  = 11
 	codeCantOpen = 14
 	codeNotADB   = 26
+
+	codeMoved = codeReadOnly | 4<<8 // the file has lost its name; an extended code
 )

@@ -31,6 +31,7 @@ type writer struct {
 	office   *sql.Conn     // for what administrators do
 	patience time.Duration // how long another process may hold the write lock
 	failure  atomic.Pointer[error]
+	batches  store.BatchCounter
 
 	checkpoint *checkpointer
 	queue      chan *operation
@@ -266,6 +267,7 @@ func (w *writer) commitBatch(batch []*operation) {
 		return
 	}
 	w.failure.Store(nil)
+	w.batches.Add(len(batch))
 	for _, op := range batch {
 		close(op.result)
 	}

@@ -79,6 +79,34 @@ var directoryPromises = []promise{
 		only(next(), 0, 0, 1)
 		only(changes(t, st, 0), 2, 1, 1)
 	}},
+	{"a restore is told once, and stands", func(t *testing.T, db Database) {
+		st := open(t, db)
+		version := changes(t, st, 0).Version
+		first := grant.Restore{Backup: base - 7, At: base, Until: base + 1000}
+		later := grant.Restore{Backup: base - 9, At: base + 1, Until: base + 1001}
+		for _, r := range []grant.Restore{later, first} {
+			if err := st.AddRestore(t.Context(), r, event("store", r.At, 0)); err != nil {
+				t.Fatalf("AddRestore: %v", err)
+			}
+			ch := changes(t, st, version)
+			if !slices.Equal(ch.Restores, []grant.Restore{r}) || ch.Version <= version {
+				t.Errorf("version %d after %d, restores %v, want %v", ch.Version, version, ch.Restores, r)
+			}
+			version = ch.Version
+		}
+		another := first
+		another.Until++
+		if err := st.AddRestore(t.Context(), another, event("store", base, 1)); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("a second restore of one instant: %v, want ErrConflict", err)
+		}
+		nothingNew(t, st, version)
+		if ch := changes(t, open(t, db), 0); len(ch.Restores) != 2 || !slices.Contains(ch.Restores, first) || !slices.Contains(ch.Restores, later) {
+			t.Errorf("another process hears of %v", ch.Restores)
+		}
+		if list := recorded(t, st, "store"); len(list) != 2 {
+			t.Errorf("%d events of 2 restores", len(list))
+		}
+	}},
 	{"nobody who polls misses a change", followChanges},
 	{"AddCutoff keeps the later instant of one name", func(t *testing.T, db Database) {
 		st := open(t, db)

@@ -41,6 +41,7 @@ const (
 	UpdateClient   Method = "UpdateClient"
 	NoteSecretUses Method = "NoteSecretUses"
 	AddCutoff      Method = "AddCutoff"
+	AddRestore     Method = "AddRestore"
 	AddKeys        Method = "AddKeys"
 	Events         Method = "Events"
 	Revocations    Method = "Revocations"
@@ -55,7 +56,7 @@ const (
 // Methods lists those that can fail.
 var Methods = []Method{
 	Grant, CreateGrant, UpdateGrant, Grants, SweepGrants, Changes, Client,
-	CreateClient, UpdateClient, NoteSecretUses, AddCutoff, AddKeys, Events, Revocations,
+	CreateClient, UpdateClient, NoteSecretUses, AddCutoff, AddRestore, AddKeys, Events, Revocations,
 	Document, PutDocument, DeleteDocument, Documents, SweepDocuments, Meet,
 }
 
@@ -215,6 +216,10 @@ func (f *Faulty) NoteSecretUses(ctx context.Context, uses map[string]grant.Insta
 
 func (f *Faulty) AddCutoff(ctx context.Context, c store.Cutoff, events ...store.Event) error {
 	return f.call(ctx, AddCutoff, func() error { return f.store.AddCutoff(ctx, c, events...) })
+}
+
+func (f *Faulty) AddRestore(ctx context.Context, r grant.Restore, events ...store.Event) error {
+	return f.call(ctx, AddRestore, func() error { return f.store.AddRestore(ctx, r, events...) })
 }
 
 func (f *Faulty) AddKeys(ctx context.Context, version int64, records []keys.Record, events ...store.Event) error {

@@ -1,0 +1,32 @@
+package account
+
+import "testing"
+
+func TestFailuresCountOnUnderAnotherConfiguration(t *testing.T) {
+	t.Parallel()
+	old := New(Users{Failures: 3})
+	for range 3 {
+		if !old.passwords.fails(alice, home, started) || !old.codes.fails(alice, home, started) {
+			t.Fatal("the first failures are not free")
+		}
+	}
+	same := New(Users{Failures: 3})
+	same.Inherit(old)
+	if same.passwords.wait(alice, home, started) == 0 || same.codes.wait(alice, home, started) == 0 {
+		t.Error("failures are forgotten")
+	}
+	if same.passwords.wait(bob, elsewhere, started) != 0 {
+		t.Error("who has not failed waits")
+	}
+	if same.pool != old.pool {
+		t.Error("both check as many passwords at once as two")
+	}
+	fewer := New(Users{Failures: 1})
+	fewer.Inherit(same)
+	if !fewer.passwords.fails(bob, elsewhere, started) || fewer.passwords.fails(bob, elsewhere, started) {
+		t.Error("the new limit is not in force")
+	}
+	if old.passwords.wait(bob, elsewhere, started) == 0 {
+		t.Error("requests that run on are not counted together with the others")
+	}
+}

@@ -1,0 +1,257 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who holds a token that can be presented again and again does not fill the
+// disk with it, and pushes out no others.
+func TestWhatOneGrantCausesIsBoundedAndCounted(t *testing.T) {
+	w := newWorld(t)
+	const one, other = "0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b", "11111111111111111111111111111111"
+	fast := []Event{
+		{Name: RefreshRepeated, GrantID: one}, {Name: TokenRefused, Outcome: Refused, GrantID: one}, {Name: TokensRefreshed, GrantID: one},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := Open(w.options())
+		for i := range 3000 { // in a minute
+			l.Record(fast[i%3])
+			w.step(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond)
+		}
+		for _, e := range []Event{{Name: RefreshRepeated, GrantID: other}, {Name: "refresh_replayed", GrantID: one}, {Name: CodeRedeemed, GrantID: one}} {
+			l.Record(e)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if n := len(w.read(Filter{GrantID: one, Events: []Name{RefreshRepeated, TokenRefused, TokensRefreshed}})); n < 175 || n > 185 {
+		t.Errorf("%d of one grant are recorded in a minute, want 60 and two a second", n)
+	}
+	if n := len(w.read(Filter{GrantID: other})) + len(w.read(Filter{Events: []Name{"refresh_replayed", CodeRedeemed}})); n != 3 {
+		t.Errorf("%d of 3 others are recorded", n)
+	}
+	gaps := w.read(Filter{Events: []Name{Gap}})
+	if n := len(gaps); n < 20 || n > 62 {
+		t.Errorf("%d gaps are recorded in a minute, want one a second at most", n)
+	}
+	missing := 0
+	for _, g := range gaps {
+		var n int
+		if _, err := fmt.Sscanf(g.Detail, "%d events since", &n); err != nil || !strings.HasSuffix(g.Detail, "left out: more than 2 in a second about one grant, the last about "+one+".") {
+			t.Errorf("%q", g.Detail)
+		}
+		missing += n
+	}
+	if got := len(w.read(Filter{GrantID: one})) - 2 + missing; got != 3000 {
+		t.Errorf("recorded and told of as missing: %d of 3000", got)
+	}
+}
+
+// Below its reserve, the disk is left to the store: what clients do as a matter
+// of course goes first, then what strangers cause, and never what matters.
+func TestALittleSpaceIsKeptForWhatIsOutOfTheOrdinary(t *testing.T) {
+	w := newWorld(t)
+	all := []Event{
+		{Name: TokensRefreshed}, {Name: RefreshRepeated}, {Name: TokenRefused, GrantID: "00"}, {Name: TokenRefused}, {Name: ClientAuthFailed},
+		{Name: LoginSucceeded}, {Name: "refresh_replayed"}, {Name: "grant_revoked"},
+	}
+	const total = 100 << 30 // and so 2 GB are the reserve
+	var free atomic.Uint64
+	o := w.options()
+	o.disk = func(string) (disk, error) { return disk{free.Load(), total}, nil }
+	for i, step := range []struct {
+		free   uint64
+		want   int // the last so many of all
+		logged string
+	}{
+		{10 << 30, 8, ""}, {1900 << 20, 5, "level=ERROR"}, {1800 << 20, 5, ""}, {2100 << 20, 5, ""}, {1000 << 20, 3, "level=ERROR"},
+		{1200 << 20, 3, ""}, {3 << 30, 8, "level=INFO"},
+	} {
+		free.Store(step.free)
+		synctest.Test(t, func(t *testing.T) {
+			w.log.text.Reset()
+			before := len(w.read(Filter{}))
+			l := Open(o)
+			l.short = steps(i)
+			l.Record(Event{Name: ConfigReloaded})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for range 3 {
+				for _, e := range all {
+					l.Record(e)
+				}
+				time.Sleep(2 * time.Second)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			var got []Name
+			for _, e := range w.read(Filter{})[before:] {
+				if e.Event != ConfigReloaded && e.Event != Gap && e.Event != Segment {
+					got = append(got, e.Event)
+				} else if e.Event == Gap && !strings.Contains(e.Detail, fmt.Sprintf("%d events since", len(all)-step.want)) {
+					t.Errorf("%d MiB free: %s", step.free>>20, e.Detail)
+				}
+			}
+			var want []Name
+			for range 3 {
+				for _, e := range all[len(all)-step.want:] {
+					want = append(want, e.Name)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d MiB free: %v, want %v", step.free>>20, got, want)
+			}
+			if n := l.Numbers().Lost; n != uint64(3*(len(all)-step.want)) {
+				t.Errorf("%d MiB free: %d are counted as lost", step.free>>20, n)
+			}
+			if text := w.log.String(); strings.Count(text, "level=") != min(1, len(step.logged)) || !strings.Contains(text, step.logged) {
+				t.Errorf("%d MiB free is logged as %q", step.free>>20, text)
+			}
+		})
+	}
+	w.holds(Check{})
+}
+
+// steps is what the Log of the step before has left out.
+func steps(i int) class { return []class{0, 0, routine, routine, routine, hostile, hostile}[i] }
+
+func TestTheReserveIsAShareOfTheDiskAndNeverMoreThanHalf(t *testing.T) {
+	for total, want := range map[uint64]uint64{12 << 20: 6 << 20, 1 << 30: 512 << 20, 20 << 30: 512 << 20, 100 << 30: 2 << 30, 0: 0} {
+		if got := (disk{0, total}).reserve(); got>>20 != want>>20 {
+			t.Errorf("of %d MiB, %d MiB are the reserve, want %d", total>>20, got>>20, want>>20)
+		}
+	}
+	d, err := diskOf(t.TempDir())
+	if err != nil || d.total == 0 || d.free > d.total {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := diskOf("/there/is/no/such/path"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A server removes the oldest files as soon as there is one too many, and what
+// is left holds.
+func TestTheTrailDoesNotGrowBeyondItsLimit(t *testing.T) {
+	w := newWorld(t)
+	o := w.options()
+	o.Server, o.size, o.MaxSize = true, 20_000, 100_000
+	synctest.Test(t, func(t *testing.T) {
+		l := Open(o)
+		for i := range 200 {
+			for _, e := range logins(10) {
+				l.Record(e)
+			}
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			list, err := segments(w.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total := int64(0)
+			for _, s := range list {
+				if info, err := os.Stat(s.path); err == nil {
+					total += info.Size()
+				}
+			}
+			if total > o.MaxSize {
+				t.Fatalf("after %d records it has %d bytes", 10*i, total)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if !strings.Contains(w.log.String(), "level=WARN msg=\"the audit trail has reached its limit") {
+		t.Errorf("logged: %s", w.log.String())
+	}
+	v := w.holds(Check{})
+	if v.Removed < 1000 || v.Segments < 3 || v.Last.Seq < 2000 || !strings.Contains(fmt.Sprint(v.Notes), "were removed by the limit of its size") {
+		t.Errorf("%+v", v)
+	}
+	removed := w.read(Filter{Events: []Name{Removed}})
+	if len(removed) == 0 || !strings.Contains(removed[0].Detail, "which made the trail larger than its limit; seq") {
+		t.Errorf("%+v", removed)
+	}
+}
+
+// A file that a killed process has left empty or torn holds nothing up.
+func TestSegmentsWithoutARecordAreRemovedWithTheOthers(t *testing.T) {
+	for name, o := range map[string]Options{"age": {Retention: 30 * 24 * time.Hour}, "size": {MaxSize: 1100, size: 900}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.record(logins(2)...)
+			w.replace(2, []byte(`{"seq":`))
+			w.record(logins(2)...)
+			w.step(40 * 24 * time.Hour)
+			w.record(logins(2)...)
+			w.removeOld(o)
+			if list, err := segments(w.dir); err != nil || list[0].number < 3 {
+				t.Errorf("left are %v, %v", list, err)
+			}
+			w.holds(Check{})
+		})
+	}
+}
+
+// removeOld removes as a server with these options does.
+func (w *world) removeOld(with Options) {
+	w.Helper()
+	o := w.options()
+	o.Server, o.Retention, o.MaxSize, o.size = true, with.Retention, with.MaxSize, with.size
+	l := Open(o)
+	k := &writer{Log: l, faulty: map[task]bool{}}
+	if err := errors.Join(k.removeOld(w.clock()), k.dir.close(), l.Close()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// A process that is killed while it removes leaves some of the files that its
+// record names. That is no break, whoever looks before the next one removes
+// them; but what the record does not name must be there.
+func TestARemovalThatWasCutShortIsNoBreak(t *testing.T) {
+	w := newWorld(t)
+	for range 8 {
+		w.record(logins(2)...)
+		w.step(2 * 24 * time.Hour)
+	}
+	kept := map[uint64][]byte{}
+	for n := range uint64(8) {
+		kept[n+1] = w.text(n + 1)
+	}
+	w.removeOld(Options{Retention: 6 * 24 * time.Hour}) // segments 1 to 4
+	if removed := w.read(Filter{Events: []Name{Removed}}); len(removed) != 1 || !strings.HasPrefix(removed[0].Detail, "segments 1 to 4,") {
+		t.Fatalf("%+v", removed)
+	}
+	for n := uint64(4); n > 1; n-- {
+		w.replace(n, kept[n])
+		if v := w.holds(Check{}); v.Removed != 3*(n-1) || len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "removed by retention") {
+			t.Errorf("with segments %d to 4 left: %+v", n, v)
+		}
+	}
+	// What is left of them is verified like all else.
+	w.replace(4, []byte(strings.Replace(string(kept[4]), "alice", "mallo", 1)))
+	var b *Break
+	if _, err := (Check{}).Verify(w.dir); !errors.As(err, &b) {
+		t.Errorf("one of those that are left was changed: %v", err)
+	}
+	for n := uint64(2); n <= 5; n++ {
+		if err := os.Remove(w.path(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := (Check{}).Verify(w.dir); !errors.As(err, &b) {
+		t.Errorf("one more removed than the record names: %v", err)
+	}
+}

@@ -1,0 +1,129 @@
+package audit
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A world is a directory, and Logs that write to it.
+type world struct {
+	*testing.T
+	dir string
+	log logged
+	mu  sync.Mutex
+	now time.Time
+}
+
+// logged is what Logs have logged.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{T: t, dir: filepath.Join(t.TempDir(), "audit"), now: time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)}
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) step(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *world) options() Options {
+	return Options{Directory: w.dir, Node: "a", Routine: true, Now: w.clock, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
+}
+
+// record writes events by a Log of its own, as a command does.
+func (w *world) record(events ...Event) {
+	w.Helper()
+	w.recordAs(w.options(), events...)
+}
+
+func (w *world) recordAs(o Options, events ...Event) {
+	w.Helper()
+	l := Open(o)
+	for _, e := range events {
+		l.Record(e)
+	}
+	if err := l.Close(); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// logins are n different events.
+func logins(n int) (list []Event) {
+	for range n {
+		list = append(list, Event{Name: LoginSucceeded, Subject: "alice", RequestID: "1"})
+	}
+	return list
+}
+
+func (w *world) read(f Filter) (list []Entry) {
+	w.Helper()
+	for e, err := range Read(w.dir, f) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+func (w *world) names() (list []Name) {
+	w.Helper()
+	for _, e := range w.read(Filter{}) {
+		list = append(list, e.Event)
+	}
+	return list
+}
+
+func (w *world) holds(c Check) Verdict {
+	w.Helper()
+	v, err := c.Verify(w.dir)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return v
+}
+
+func (w *world) path(number uint64) string { return segmentPath(w.dir, number) }
+
+func (w *world) text(number uint64) []byte {
+	w.Helper()
+	b, err := os.ReadFile(w.path(number))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return b
+}
+
+func (w *world) replace(number uint64, text []byte) {
+	w.Helper()
+	if err := os.WriteFile(w.path(number), text, 0o600); err != nil {
+		w.Fatal(err)
+	}
+}

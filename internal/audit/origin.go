@@ -1,0 +1,40 @@
+package audit
+
+import (
+	"context"
+	"net/netip"
+)
+
+// An Origin is the request that causes what is done.
+type Origin struct {
+	RequestID string
+	RemoteIP  netip.Addr
+	Actor     string // who makes it, if that is known from the start
+}
+
+type originKey struct{}
+
+// With keeps an origin for what happens under ctx.
+func With(ctx context.Context, o Origin) context.Context {
+	return context.WithValue(ctx, originKey{}, o)
+}
+
+// From is the origin of ctx; zero if it has none.
+func From(ctx context.Context) Origin {
+	o, _ := ctx.Value(originKey{}).(Origin)
+	return o
+}
+
+// Event is e with the origin in it, where e does not say it itself.
+func (o Origin) Event(e Event) Event {
+	if e.RequestID == "" {
+		e.RequestID = o.RequestID
+	}
+	if !e.RemoteIP.IsValid() {
+		e.RemoteIP = o.RemoteIP
+	}
+	if e.Actor == "" {
+		e.Actor = o.Actor
+	}
+	return e
+}

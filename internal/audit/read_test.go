@@ -1,0 +1,140 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAFilterSelects(t *testing.T) {
+	w := newWorld(t)
+	hour := func(n int) time.Time { return w.now.Add(time.Duration(n) * time.Hour) }
+	w.recordAs(w.small(),
+		Event{Name: CodeRedeemed, Time: hour(1), GrantID: "g1", ClientID: "c1", Subject: `a"lice`, RequestID: "r1"},
+		Event{Name: TokensRefreshed, Time: hour(2), GrantID: "g1", ClientID: "c1", Subject: `a"lice`, RequestID: "r2"},
+		Event{Name: TokenRefused, Time: hour(3), GrantID: "g2", ClientID: "c2", Subject: "bob", RequestID: "r3"},
+	)
+	for name, c := range map[string]struct {
+		f    Filter
+		want []string
+	}{
+		"all":          {Filter{}, []string{"", "r1", "r2", "r3"}},
+		"a grant":      {Filter{GrantID: "g1"}, []string{"r1", "r2"}},
+		"a client":     {Filter{ClientID: "c2"}, []string{"r3"}},
+		"a subject":    {Filter{Subject: `a"lice`}, []string{"r1", "r2"}},
+		"a request":    {Filter{RequestID: "r2"}, []string{"r2"}},
+		"two events":   {Filter{Events: []Name{CodeRedeemed, TokenRefused}}, []string{"r1", "r3"}},
+		"since":        {Filter{Since: hour(2)}, []string{"r2", "r3"}},
+		"until":        {Filter{Until: hour(2)}, []string{"", "r1"}},
+		"two of these": {Filter{GrantID: "g1", Since: hour(2)}, []string{"r2"}},
+		// What stands elsewhere in a line is not what is asked for.
+		"another member": {Filter{GrantID: "c1"}, nil},
+	} {
+		var got []string
+		for _, e := range w.read(c.f) {
+			got = append(got, e.RequestID)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Long trails are not read from their beginning for what happened lately.
+func TestSegmentsBeforeAnInstantAreNotRead(t *testing.T) {
+	w := newWorld(t)
+	o := w.options()
+	o.size = 1
+	for range 4 {
+		w.recordAs(o, Event{Name: LoginSucceeded, RequestID: "r"})
+		w.step(time.Hour)
+	}
+	w.replace(1, []byte("not read\n"))
+	if list := w.read(Filter{Since: w.now.Add(-90 * time.Minute), RequestID: "r"}); len(list) != 1 {
+		t.Errorf("%d records", len(list))
+	}
+}
+
+func TestADamagedLineIsToldOfAndPassedOver(t *testing.T) {
+	w := newWorld(t)
+	w.record(logins(1)...)
+	w.replace(1, slices.Concat([]byte("damaged alice\n"), w.text(1)))
+	var damaged *DamagedLine
+	entries := 0
+	for _, err := range Read(w.dir, Filter{Subject: "alice"}) {
+		if err == nil {
+			entries++
+		} else if !errors.As(err, &damaged) || damaged.Line != 1 {
+			t.Error(err)
+		}
+	}
+	if entries != 1 || damaged == nil {
+		t.Errorf("%d entries, %v", entries, damaged)
+	}
+}
+
+func TestATrailIsFollowedIntoItsNextSegments(t *testing.T) {
+	w := newWorld(t)
+	o := w.options()
+	o.size = 1
+	w.recordAs(o, Event{Name: LoginSucceeded, RequestID: "0"})
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	want := []string{"0", "1", "2", "3"}
+	var got []string
+	for e, err := range Follow(ctx, w.dir, Filter{Events: []Name{LoginSucceeded}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, e.RequestID); len(got) == len(want) {
+			break
+		}
+		w.recordAs(o, Event{Name: LoginSucceeded, RequestID: want[len(got)]})
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Whole segments go when all of their lines are old enough. What is left
+// holds, and begins where the record of it says.
+func TestRetentionRemovesWholeSegmentsAndTheRestHolds(t *testing.T) {
+	w := newWorld(t)
+	o := w.options()
+	o.Server, o.Retention = true, 30*24*time.Hour
+	for range 40 {
+		w.record(logins(2)...)
+		w.step(24 * time.Hour)
+	}
+	l := Open(o)
+	k := &writer{Log: l, faulty: map[task]bool{}}
+	if err := k.removeOld(w.clock()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(k.dir.close(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	v := w.holds(Check{})
+	if v.Removed != 27 || v.First.Time.Before(w.now.Add(-32*24*time.Hour)) || len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "removed by retention") {
+		t.Errorf("%+v", v)
+	}
+	if removed := w.read(Filter{Events: []Name{Removed}}); len(removed) != 1 || !strings.HasPrefix(removed[0].Detail, "segments 1 to 9,") {
+		t.Errorf("%+v", removed)
+	}
+	// A record of another removal does not do for a segment more.
+	list, err := segments(w.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(list[0].path); err != nil {
+		t.Fatal(err)
+	}
+	var b *Break
+	if _, err := (Check{}).Verify(w.dir); !errors.As(err, &b) {
+		t.Errorf("one more removed: %v", err)
+	}
+}

@@ -1,0 +1,121 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A Store records the events that go with its writes: once a write has
+// succeeded, and also, as of unknown outcome, if the store did not answer. A
+// write that surely did not happen leaves no record.
+type Store struct {
+	store.Store
+	log *Log
+}
+
+// NewStore wraps a store.
+func NewStore(st store.Store, log *Log) *Store { return &Store{st, log} }
+
+// record records what a write was to do, by what came of it.
+func (s *Store) record(ctx context.Context, err error, about Event, events []store.Event) {
+	if len(events) == 0 || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrNotFound) {
+		return
+	}
+	for _, e := range events {
+		r := about
+		r.Name, r.Time, r.Actor, r.Detail = Name(e.Name), e.At.Time(), e.Actor, e.Detail
+		if subject, ok := strings.CutPrefix(e.About, "subject:"); ok && r.Subject == "" {
+			r.Subject = subject
+		}
+		if e.Name == store.EventCodeReplayed || e.Name == store.EventRefreshReplayed {
+			r.Outcome = Refused // and the grant has ended
+		}
+		if e.Name == store.EventKeyAdded {
+			r.Detail = "key " + e.About + ": " + e.Detail
+		}
+		if err != nil {
+			r.Outcome = Unknown
+		}
+		s.log.Record(From(ctx).Event(r))
+	}
+	s.log.settled()
+}
+
+// UpdateGrant implements store.Store, as do the methods below. What decide has
+// returned last is recorded.
+func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
+	// A call of decide may still be running when UpdateGrant returns because ctx
+	// has ended.
+	var last atomic.Pointer[decided]
+	err := s.Store.UpdateGrant(ctx, id, func(g grant.Grant) (grant.Grant, []store.Event) {
+		next, events := decide(g)
+		if len(events) > 0 && next != g {
+			last.Store(&decided{g, events})
+		} else {
+			last.Store(nil)
+		}
+		return next, events
+	})
+	if d := last.Load(); d != nil {
+		s.record(ctx, err, aboutGrant(d.grant), d.events)
+	}
+	return err
+}
+
+type decided struct {
+	grant  grant.Grant
+	events []store.Event
+}
+
+func aboutGrant(g grant.Grant) Event {
+	return Event{Realm: g.Realm, ClientID: g.ClientID, Subject: g.Subject, GrantID: g.ID.String(), Generation: g.Generation}
+}
+
+func (s *Store) CreateClient(ctx context.Context, c store.Client, events ...store.Event) error {
+	err := s.Store.CreateClient(ctx, c, events...)
+	s.record(ctx, err, Event{Realm: c.Realm, ClientID: c.ID}, events)
+	return err
+}
+
+func (s *Store) UpdateClient(ctx context.Context, c store.Client, cutoffs []store.Cutoff, events ...store.Event) error {
+	err := s.Store.UpdateClient(ctx, c, cutoffs, events...)
+	s.record(ctx, err, Event{Realm: c.Realm, ClientID: c.ID}, events)
+	return err
+}
+
+func (s *Store) AddCutoff(ctx context.Context, c store.Cutoff, events ...store.Event) error {
+	err := s.Store.AddCutoff(ctx, c, events...)
+	s.record(ctx, err, Event{Realm: c.Realm, ClientID: c.ClientID, Subject: c.Subject}, events)
+	return err
+}
+
+func (s *Store) AddKeys(ctx context.Context, version int64, records []keys.Record, events ...store.Event) error {
+	err := s.Store.AddKeys(ctx, version, records, events...)
+	s.record(ctx, err, Event{}, events)
+	return err
+}
+
+func (s *Store) AddRestore(ctx context.Context, r grant.Restore, events ...store.Event) error {
+	err := s.Store.AddRestore(ctx, r, events...)
+	s.record(ctx, err, Event{}, events)
+	return err
+}
+
+func (s *Store) PutDocument(ctx context.Context, d store.Document, cutoffs []store.Cutoff, events ...store.Event) error {
+	err := s.Store.PutDocument(ctx, d, cutoffs, events...)
+	if len(events) == 0 {
+		return err
+	}
+	about := Event{}
+	for _, c := range cutoffs {
+		about.Realm, about.ClientID, about.Subject = c.Realm, c.ClientID, c.Subject
+	}
+	s.record(ctx, err, about, events)
+	return err
+}

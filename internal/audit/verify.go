@@ -1,0 +1,282 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// A Break is where a chain does not hold.
+type Break struct {
+	File string
+	Line int // counts from 1; 0: the file as a whole
+	Why  string
+}
+
+func (b *Break) Error() string {
+	if b.Line == 0 {
+		return fmt.Sprintf("%s: %s", b.File, b.Why)
+	}
+	return fmt.Sprintf("%s, line %d: %s", b.File, b.Line, b.Why)
+}
+
+// ErrNone means that nothing was ever recorded, or that all of it is gone.
+var ErrNone = errors.New("there is no audit trail")
+
+// A Verdict is what is known of a trail that was verified, up to its first
+// break if it has one.
+type Verdict struct {
+	Segments    int
+	Records     uint64
+	First, Last Entry
+	Head        Head
+	// Anchors holds, of the hashes that were asked for, those that were found.
+	Anchors map[Hash]uint64
+	// Notes tell what is no break: lines that a killed process has left, parts
+	// removed by retention, records that are known to be missing.
+	Notes []string
+	// Removed is the seq of the last record that retention has removed.
+	Removed uint64
+}
+
+// A Check is a verification.
+type Check struct {
+	// Anchors are hashes of lines to look for.
+	Anchors []Hash
+	// Progress, if it is not nil, hears of the bytes that were read.
+	Progress func(done, total int64)
+}
+
+// Verify verifies the trail in a directory, beside whoever writes it: that each
+// line holds the hash of the one before, that the numbers have no gap, and that
+// what is missing at the beginning was removed by retention. It returns *Break
+// at the first place where this is not so.
+func (c Check) Verify(dir string) (Verdict, error) {
+	for tries := 0; ; tries++ {
+		list, sizes, err := snapshot(dir)
+		if err != nil {
+			return Verdict{}, err
+		}
+		if len(list) == 0 {
+			return Verdict{}, fmt.Errorf("%w in %s", ErrNone, dir)
+		}
+		v, err := c.verify(list, sizes, false)
+		if errors.Is(err, os.ErrNotExist) && tries < 3 {
+			continue // retention has removed a segment meanwhile, and recorded it
+		}
+		return v, err
+	}
+}
+
+// VerifyFiles verifies segments that follow each other, wherever they are kept.
+// They need not be the first of their trail; a note says so.
+func (c Check) VerifyFiles(paths []string) (Verdict, error) {
+	var list []segment
+	var sizes []int64
+	for i, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return Verdict{}, err
+		}
+		list, sizes = append(list, segment{path, uint64(i + 1)}), append(sizes, info.Size())
+	}
+	return c.verify(list, sizes, true)
+}
+
+// snapshot lists the segments and their sizes at a moment when nobody writes.
+func snapshot(dir string) (list []segment, sizes []int64, err error) {
+	// Without the right to open the lock, a line that is being written looks
+	// like one that was never finished; that is no break.
+	if f, err := os.Open(filepath.Join(dir, lockName)); err == nil {
+		defer f.Close()
+		l := lock{f}
+		if err := l.take(syscall.LOCK_SH); err != nil {
+			return nil, nil, err
+		}
+		defer l.release()
+	}
+	if list, err = segments(dir); err != nil {
+		return nil, nil, err
+	}
+	for _, s := range list {
+		info, err := os.Stat(s.path)
+		if err != nil {
+			return nil, nil, err
+		}
+		sizes = append(sizes, info.Size())
+	}
+	return list, sizes, nil
+}
+
+// A verifier is in the middle of a trail.
+type verifier struct {
+	Check
+	v        Verdict
+	wanted   map[Hash]bool
+	done     int64
+	total    int64
+	torn     int64    // bytes behind the last whole line of the segment before
+	part     bool     // what came before the first line need not be accounted for
+	beganAt  *removal // what must have been removed before the first line
+	removals []removal
+	ends     map[uint64]Hash // of the segments, and of what came before the first
+	segment  segment
+}
+
+func (c Check) verify(list []segment, sizes []int64, part bool) (Verdict, error) {
+	w := &verifier{Check: c, part: part, wanted: map[Hash]bool{}, ends: map[uint64]Hash{}, v: Verdict{Anchors: map[Hash]uint64{}}}
+	for _, h := range c.Anchors {
+		w.wanted[h] = true
+	}
+	for _, n := range sizes {
+		w.total += n
+	}
+	for i, s := range list {
+		if i > 0 && s.number != list[i-1].number+1 {
+			return w.v, &Break{s.path, 0, fmt.Sprintf("segment %d follows segment %d: those between are missing", s.number, list[i-1].number)}
+		}
+		if err := w.read(s, sizes[i]); err != nil {
+			return w.v, err
+		}
+	}
+	return w.v, w.finish()
+}
+
+func (w *verifier) breaks(line int, format string, args ...any) error {
+	return &Break{w.segment.path, line, fmt.Sprintf(format, args...)}
+}
+
+// read verifies one segment, so much of it as there was at the beginning.
+func (w *verifier) read(s segment, size int64) error {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w.segment = s
+	lines := newLines(io.LimitReader(f, size))
+	before := w.done
+	defer func() {
+		if w.v.Records > 0 {
+			w.ends[w.v.Head.Seq] = w.v.Head.Hash
+		}
+	}()
+	for {
+		text, err := lines.next()
+		w.done = before + lines.offset
+		if w.Progress != nil && (lines.number%4096 == 0 || err != nil) {
+			w.Progress(w.done, w.total)
+		}
+		switch {
+		case err == io.EOF && lines.number == 0, errors.Is(err, errUnfinished):
+			w.torn = size - lines.offset
+			w.v.Segments++
+			if w.torn > 0 {
+				w.v.Notes = append(w.v.Notes, fmt.Sprintf("%s ends with %d bytes of a line that was not finished: a process was killed, or the machine lost power", s.path, w.torn))
+			}
+			w.done = before + size
+			return nil
+		case err == io.EOF:
+			w.torn = 0
+			w.v.Segments++
+			return nil
+		case errors.Is(err, errLongLine):
+			return w.breaks(lines.number, "the line is longer than any record")
+		case err != nil:
+			return err
+		}
+		if err := w.line(text, lines.number); err != nil {
+			return err
+		}
+	}
+}
+
+// line verifies the next line of the segment.
+func (w *verifier) line(text []byte, number int) error {
+	e, err := parseLine(text)
+	if err != nil {
+		return w.breaks(number, "the line is %v: it was changed", err)
+	}
+	if number == 1 {
+		if err := w.begins(e); err != nil {
+			return err
+		}
+	}
+	prev, ok := ParseHash(e.Prev)
+	switch {
+	case e.Prev != "" && !ok:
+		return w.breaks(number, "its prev is no hash: the line was changed")
+	case w.v.Records == 0 && (e.Seq == 1) != (e.Prev == ""):
+		return w.breaks(number, "its seq is %d and its prev %q: the line was changed", e.Seq, e.Prev)
+	case w.v.Records == 0:
+		if e.Seq > 1 {
+			w.beganAt = &removal{seq: e.Seq - 1, hash: prev}
+			w.ends[e.Seq-1] = prev
+		}
+		w.v.First = e
+	case e.Seq != w.v.Last.Seq+1:
+		return w.breaks(number, "its seq is %d and follows %d: lines between them were removed, or moved", e.Seq, w.v.Last.Seq)
+	case prev != w.v.Head.Hash:
+		return w.breaks(number, "its prev is not the hash of the line before: that line (seq %d) or this one was changed", w.v.Last.Seq)
+	}
+	hash := hashLine(text)
+	if w.wanted[hash] {
+		w.v.Anchors[hash] = e.Seq
+	}
+	w.v.Records++
+	w.v.Last, w.v.Head.Seq, w.v.Head.Hash = e, e.Seq, hash
+	switch e.Event {
+	case Removed:
+		if r, ok := parseRemoval(e.Detail); ok && r.seq < e.Seq {
+			w.removals = append(w.removals, r)
+		}
+	case Gap:
+		w.v.Notes = append(w.v.Notes, fmt.Sprintf("seq %d, %s: %s", e.Seq, e.Time.Format(time.RFC3339), e.Detail))
+	}
+	return nil
+}
+
+// begins verifies the first line of a segment.
+func (w *verifier) begins(e Entry) error {
+	chain, torn, err := parseSegmentDetail(e)
+	switch {
+	case err != nil:
+		return w.breaks(1, "the first line is %v: lines before it were removed", err)
+	case w.v.Head.Chain == "":
+		w.v.Head.Chain = chain
+	case chain != w.v.Head.Chain:
+		return w.breaks(1, "another chain begins here: %s", e.Detail)
+	case torn != w.torn:
+		return w.breaks(1, "the segment before ends with %d bytes that are no line, and was left with %d: bytes were added or removed", w.torn, torn)
+	}
+	w.torn = 0
+	return nil
+}
+
+// finish verifies what can only be known at the end.
+func (w *verifier) finish() error {
+	if w.beganAt == nil {
+		return nil
+	}
+	for _, r := range w.removals {
+		// Who was killed while it removed segments, oldest first, has left some
+		// that its record names: the trail begins before their end, then. Nothing
+		// hides behind that. The record is part of the chain and vouches for a
+		// removal up to the end of a segment, with its hash; what is missing is
+		// within that, and what is left of it is verified like all else.
+		if end, known := w.ends[r.seq]; known && end == r.hash {
+			w.v.Removed = w.beganAt.seq
+			w.v.Notes = append(w.v.Notes, fmt.Sprintf("the records up to seq %d were removed by %s", w.v.Removed, r.why.by()))
+			return nil
+		}
+	}
+	if w.part {
+		w.v.Notes = append(w.v.Notes, fmt.Sprintf("this begins with seq %d; what came before was not given", w.beganAt.seq+1))
+		return nil
+	}
+	return w.breaks(0, "the trail begins with seq %d, and no record says that what came before was removed by the retention or the limit of its size", w.beganAt.seq+1)
+}

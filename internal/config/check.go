@@ -1,0 +1,153 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxRequests is what may wait in a store at once.
+const maxRequests = 4096
+
+// minAuditSize leaves the audit trail some files: the last is never removed.
+const minAuditSize = 256 * MiB
+
+// Check completes what has a derived default and refuses what cannot work or
+// is not safe, all faults at once: its error joins a Fault for each. The --dev server chooses its own public_url
+// and certificate before it calls Check.
+func (c *Config) Check() error {
+	var faults []error
+	for _, k := range Keys() {
+		if text := k.Text(*c); k.Choices != nil && !slices.Contains(k.Choices, text) {
+			faults = append(faults, &Fault{Name: k.Name, Err: k.noChoice(text)})
+		}
+	}
+	bad := func(key, format string, args ...any) {
+		faults = append(faults, &Fault{Name: key, Err: fmt.Errorf(format, args...)})
+	}
+	switch u, err := url.Parse(c.PublicURL); {
+	case c.PublicURL == "":
+		bad("public_url", "missing: set the address that clients use, such as https://auth.example.com (or try it out with: mintage serve --dev)")
+	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
+		bad("public_url", "%q must be https://HOST or https://HOST:PORT and nothing more", c.PublicURL)
+	}
+	if c.BasePath != "" && (!strings.HasPrefix(c.BasePath, "/") || strings.HasSuffix(c.BasePath, "/") || strings.ContainsAny(c.BasePath, "?#%{} ") || path.Clean(c.BasePath) != c.BasePath) {
+		bad("base_path", "%q must be empty or like /openam", c.BasePath)
+	}
+	if u, err := url.Parse(c.IssuerID()); c.PublicURL == "" && c.Issuer == "" {
+		// That public_url is missing is said above.
+	} else if err != nil || u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(c.IssuerID(), "/") {
+		bad("issuer", "%q must be an https URL without query, fragment and trailing slash (RFC 8414 section 2)", c.IssuerID())
+	} else if c.Issuer != "" && (u.Host == "" || u.User != nil || strings.ContainsAny(c.IssuerID(), "?#") || strings.Contains(u.EscapedPath(), "%") || u.Path != "" && path.Clean(u.Path) != u.Path) {
+		bad("issuer", "%q must be https://HOST or https://HOST/PATH with a plain path: its metadata is found by it", c.IssuerID())
+	}
+	if err := c.CheckStore(); err != nil {
+		faults = append(faults, err)
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		bad("listen", "%q must be HOST:PORT", c.Listen)
+	}
+	if _, _, err := net.SplitHostPort(c.Management.Listen); err != nil {
+		bad("management.listen", "%q must be HOST:PORT", c.Management.Listen)
+	}
+	if c.Management.MetricsClients < 0 || c.Management.MetricsClients > 10_000 {
+		bad("management.metrics_clients", "%d is outside 0 to 10000: each client is some ten series", c.Management.MetricsClients)
+	}
+	switch {
+	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
+		bad("tls", "cert and key belong together: one of them is missing")
+	case c.TLS.Cert == "" && len(c.TrustedProxies) == 0 && !isLoopback(host):
+		bad("tls", "missing: set tls.cert and tls.key; without them mintage listens on loopback only, or behind trusted_proxies")
+	}
+	if !strings.HasPrefix(c.AdminListen(), "unix:") {
+		if _, _, err := net.SplitHostPort(c.Admin.Listen); err != nil {
+			bad("admin.listen", "%q must be unix:PATH or HOST:PORT", c.Admin.Listen)
+		}
+		if c.Admin.Group != "" {
+			bad("admin.group", "is about the socket unix:PATH; over TCP, admin.token_file says who may call")
+		}
+		if c.Admin.TokenFile == "" || c.TLS.Cert == "" {
+			bad("admin.listen", "over TCP it needs admin.token_file and tls.cert; unix:PATH needs neither")
+		}
+	}
+	for _, d := range []struct {
+		key         string
+		value       Duration
+		least, most time.Duration
+	}{
+		{"access_token_lifetime", c.AccessTokenLifetime, time.Minute, day},
+		{"refresh_token_lifetime", c.RefreshTokenLifetime, time.Minute, 3660 * day},
+		{"code_lifetime", c.CodeLifetime, time.Second, 10 * time.Minute},
+		{"grant_lifetime", c.GrantLifetime, 0, 36600 * day},
+		{"retry_window", c.RetryWindow, 0, max(0, c.AccessTokenLifetime.Std()-time.Minute)},
+		{"retry_window_public", c.RetryWindowPublic, 0, max(0, c.AccessTokenLifetime.Std()-time.Minute)},
+		{"max_skew", c.MaxSkew, 0, 10 * time.Second},
+		{"session.lifetime", c.Session.Lifetime, 5 * time.Minute, 366 * day},
+		{"session.idle", c.Session.Idle, 5 * time.Minute, c.Session.Lifetime.Std()},
+		{"interaction_lifetime", c.InteractionLifetime, time.Minute, time.Hour},
+		{"audit.retention", c.Audit.Retention, 0, 36600 * day},
+		{"key_lifetime", c.KeyLifetime, time.Second, 3660 * day},
+		{"jwks_max_age", c.JWKSMaxAge, time.Second, day},
+		{"revocations_max_age", c.RevocationsMaxAge, time.Second, time.Minute},
+	} {
+		if d.value.Std() < d.least || d.value.Std() > d.most {
+			bad(d.key, "%s is outside %s to %s", d.value, Duration(d.least), Duration(d.most))
+		}
+	}
+	if s := c.Audit.MaxSize; s != 0 && s < minAuditSize {
+		bad("audit.max_size", "%s is neither 0, which is no limit, nor %s or more: a file of the trail has up to 64MiB", s, minAuditSize)
+	}
+	for _, d := range []struct {
+		key   string
+		value Duration
+	}{
+		{"access_token_lifetime", c.AccessTokenLifetime}, {"jwks_max_age", c.JWKSMaxAge}, {"revocations_max_age", c.RevocationsMaxAge},
+	} {
+		if d.value.Std()%time.Second != 0 {
+			bad(d.key, "%s is not a whole number of seconds", d.value)
+		}
+	}
+	if c.Store != StoreSQLite && c.MaxSkew > 0 && c.MaxSkew < Duration(500*time.Millisecond) {
+		bad("max_skew", "%s is less than 500ms: nodes would take the time of a slow commit for that of a clock", c.MaxSkew)
+	}
+	// The rest of the lead is for the nodes, which hear of a key within seconds.
+	if least := c.JWKSMaxAge.Std() + c.Skew() + 15*time.Second; c.KeyLead.Std() < least {
+		bad("key_lead", "%s is shorter than jwks_max_age + max_skew + 15s: verifiers would meet keys that they cannot know yet", c.KeyLead)
+	} else if c.KeyLifetime >= Duration(time.Second) && c.KeyLead > 10*c.KeyLifetime {
+		bad("key_lead", "%s is longer than ten times key_lifetime: as many keys would wait for their use", c.KeyLead)
+	}
+	for _, o := range c.CORS.Origins {
+		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
+			bad("cors.origins", "%q must be like https://app.example.com", o)
+		}
+	}
+	if c.Limits.Requests < 0 || c.Limits.Requests > maxRequests {
+		bad("limits.requests", "%d is not 0, which goes by the processors, or up to %d, which is what a store's own queue holds", c.Limits.Requests, maxRequests)
+	}
+	if c.Limits.Waiting < 0 || c.Limits.Connections < 0 || c.Limits.ConnectionsPerAddress < 0 {
+		bad("limits", "numbers are not negative")
+	}
+	if c.Limits.Connections > 0 && c.Limits.ConnectionsPerAddress > c.Limits.Connections {
+		bad("limits.connections_per_address", "%d is more than limits.connections, %d", c.Limits.ConnectionsPerAddress, c.Limits.Connections)
+	}
+	if t := c.Throttle; min(t.AddressFailures, t.ClientFailures, t.Interactions, t.AddressRequests, t.ClientRequests) < 0 {
+		bad("throttle", "limits are not negative")
+	}
+	if c.Throttle.LoginFailures < 1 {
+		bad("throttle.login_failures", "must be at least 1")
+	}
+	faults = append(faults, c.checkLogin()...)
+	return errors.Join(faults...)
+}
+
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}

@@ -1,0 +1,230 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+const (
+	// maxFile is far more than every setting needs.
+	maxFile = 1 << 20
+	// maxFaults is how many faults of a file are told.
+	maxFaults = 50
+)
+
+// readText reads the file, which must be UTF-8 text.
+func readText(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("configuration %s: it is larger than 1 MiB, which no configuration is: is another file meant?", file)
+	}
+	// Some editors put a byte order mark in front.
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if !utf8.Valid(text) {
+		line := 1
+		for rest := text; len(rest) > 0; {
+			r, n := utf8.DecodeRune(rest)
+			if r == utf8.RuneError && n == 1 {
+				break
+			}
+			if r == '\n' {
+				line++
+			}
+			rest = rest[n:]
+		}
+		return nil, fmt.Errorf("configuration %s: line %d: this is not UTF-8 text: save it as UTF-8", file, line)
+	}
+	return text, nil
+}
+
+// parse returns the top of the only document in text, or nil if there is
+// nothing in it.
+func parse(text []byte) (*yaml.Node, error) {
+	var doc, more yaml.Node
+	loader, err := yaml.NewLoader(bytes.NewReader(text))
+	if err == nil {
+		err = loader.Load(&doc)
+	}
+	if errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0 {
+		return nil, nil // nothing but comments
+	}
+	if err == nil && !errors.Is(loader.Load(&more), io.EOF) {
+		err = errors.New("more than one document")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if doc.Content[0].Tag == "!!null" {
+		return nil, nil // nothing but "---"
+	}
+	return doc.Content[0], nil
+}
+
+// inPlainWords says where a text is no YAML, and names the usual cause.
+func inPlainWords(err error, text []byte) error {
+	var at *yaml.LoadError
+	if !errors.As(err, &at) {
+		return err
+	}
+	if at.Mark.Line == 0 {
+		return fmt.Errorf("this is not YAML: %s", at.Message)
+	}
+	lines := bytes.Split(text, []byte("\n"))
+	if line := at.Mark.Line; line <= len(lines) {
+		begin := lines[line-1]
+		begin = begin[:len(begin)-len(bytes.TrimLeft(begin, " \t"))]
+		if bytes.ContainsRune(begin, '\t') {
+			return fmt.Errorf("line %d: indented with a tab, which YAML does not allow: use spaces", line)
+		}
+	}
+	return fmt.Errorf("line %d: this is not YAML: %s", at.Mark.Line, at.Message)
+}
+
+// A fileReader takes the settings of one file.
+type fileReader struct {
+	file   string
+	all    []Key
+	into   *Config
+	from   Sources
+	begun  map[string]int // line of each section
+	faults []error
+}
+
+func readFile(c *Config, all []Key, from Sources, file string) error {
+	text, err := readText(file)
+	if err != nil {
+		return err
+	}
+	top, err := parse(text)
+	if err != nil {
+		return fmt.Errorf("configuration %s: %w", file, inPlainWords(err, text))
+	}
+	r := fileReader{file: file, all: all, into: c, from: from, begun: map[string]int{}}
+	if top != nil {
+		r.walk(top, "")
+	}
+	if more := len(r.faults) - maxFaults; more > 0 {
+		r.faults = append(r.faults[:maxFaults], &Fault{Source: Source{File: file, Line: 1}, Err: fmt.Errorf("%d more faults", more)})
+	}
+	return errors.Join(r.faults...)
+}
+
+func (r *fileReader) fault(name string, line int, format string, args ...any) {
+	r.faults = append(r.faults, &Fault{name, Source{File: r.file, Line: line}, fmt.Errorf(format, args...)})
+}
+
+// walk takes every setting below n. Prefix is the name of n with a dot.
+func (r *fileReader) walk(n *yaml.Node, prefix string) {
+	if n.Kind != yaml.MappingNode {
+		r.take(strings.TrimSuffix(prefix, "."), n)
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		name := prefix + key.Value
+		switch {
+		case key.Kind != yaml.ScalarNode:
+			r.fault("", key.Line, "the name of a setting is expected")
+		case key.Value == "<<":
+			r.fault("", key.Line, "merge keys (<<) are not understood: write the settings themselves")
+		case value.Kind == yaml.MappingNode && !r.isSection(name):
+			r.unknown(name, key.Line, value)
+		case value.Kind == yaml.MappingNode && r.begun[name] != 0:
+			r.fault(name, key.Line, "set before, in line %d", r.begun[name])
+		case value.Kind == yaml.MappingNode:
+			r.begun[name] = key.Line
+			r.walk(value, name+".")
+		default:
+			value.Line = key.Line
+			r.take(name, value)
+		}
+	}
+}
+
+// unknown refuses a section that there is not. What is in it is named, so that
+// people see which.
+func (r *fileReader) unknown(name string, line int, section *yaml.Node) {
+	if len(section.Content) == 0 {
+		if k := r.find(name); k != nil {
+			r.fault(name, line, "%s is expected", k.form())
+		} else {
+			r.fault("", line, "unknown setting %s%s", quoted(name), suggest(name, r.all, nameOf))
+		}
+	}
+	for i := 0; i+1 < len(section.Content); i += 2 {
+		below := name + "." + section.Content[i].Value
+		r.fault("", section.Content[i].Line, "unknown setting %s%s", quoted(below), suggest(below, r.all, nameOf))
+	}
+}
+
+func nameOf(k Key) string { return k.Name }
+
+func (r *fileReader) find(name string) *Key {
+	if i := slices.IndexFunc(r.all, func(k Key) bool { return k.Name == name }); i >= 0 {
+		return &r.all[i]
+	}
+	return nil
+}
+
+func (r *fileReader) isSection(name string) bool {
+	return slices.ContainsFunc(r.all, func(k Key) bool { return strings.HasPrefix(k.Name, name+".") })
+}
+
+// take sets one setting.
+func (r *fileReader) take(name string, n *yaml.Node) {
+	found := r.find(name)
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" && (found != nil || r.isSection(name)) {
+		return // nothing is set, as where all that is below is commented out
+	}
+	if found == nil {
+		if r.isSection(name) {
+			r.fault("", n.Line, "%s is a section: the settings in it are expected, indented below it", name)
+			return
+		}
+		r.fault("", n.Line, "unknown setting %s%s", quoted(name), suggest(name, r.all, nameOf))
+		return
+	}
+	if first, given := r.from[name]; given {
+		r.fault(name, n.Line, "set before, in line %d", first.Line)
+		return
+	}
+	r.from[name] = Source{File: r.file, Line: n.Line}
+	items := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode && found.isList {
+		items = n.Content
+	}
+	var texts []string
+	for _, item := range items {
+		switch {
+		case item.Kind == yaml.AliasNode:
+			r.fault(name, n.Line, "%s is expected, not an alias (*%s)", found.form(), item.Value)
+			return
+		case item.Kind != yaml.ScalarNode:
+			r.fault(name, n.Line, "%s is expected", found.form())
+			return
+		case item.Style&yaml.TaggedStyle != 0 && item.Tag != "!!str":
+			r.fault(name, n.Line, "the tag %s is not understood: leave it out", quoted(item.Tag))
+			return
+		}
+		texts = append(texts, item.Value)
+	}
+	if err := found.set(r.into, strings.Join(texts, ",")); err != nil {
+		r.fault(name, n.Line, "%w", err)
+	}
+}

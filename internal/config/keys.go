@@ -1,0 +1,212 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Key is one setting, under its three names.
+type Key struct {
+	Name string // in the file: tls.cert
+	Env  string // MINTAGE_TLS_CERT
+	Flag string // tls-cert
+	Doc  string
+	// EnvFile names the variable with the path of a file that holds the value;
+	// "" if the value cannot be a secret.
+	EnvFile string
+	// Credential names the systemd credential that is used where nothing else
+	// is given: the value, if it can be a secret, or else the file with it.
+	Credential string
+	// Default is the text of the default, "" if there is none.
+	Default string
+	// Choices are the only values; none if the choice is open.
+	Choices []string
+	IsBool  bool
+	// Reloads says that a new value is taken over by a reload (SIGHUP);
+	// others take a restart.
+	Reloads bool
+	isList  bool
+	kind    reflect.Type
+	field   []int
+}
+
+// Keys lists every setting in the order of Config.
+func Keys() []Key { return keysOf(reflect.TypeFor[Config](), reflect.ValueOf(Default()), "", nil) }
+
+func keysOf(t reflect.Type, def reflect.Value, prefix string, path []int) (keys []Key) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := prefix + f.Tag.Get("yaml")
+		at := append(slices.Clone(path), i)
+		if f.Type.Kind() == reflect.Struct {
+			keys = append(keys, keysOf(f.Type, def.Field(i), name+".", at)...)
+			continue
+		}
+		k := Key{
+			Name: name, Env: "MINTAGE_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_")),
+			Flag: strings.NewReplacer(".", "-", "_", "-").Replace(name), Doc: f.Tag.Get("doc"),
+			Credential: f.Tag.Get("credential"), Reloads: f.Tag.Get("reload") == "yes",
+			IsBool: f.Type.Kind() == reflect.Bool, isList: f.Type.Kind() == reflect.Slice, kind: f.Type, field: at,
+		}
+		if f.Tag.Get("secret") == "yes" {
+			k.EnvFile = k.Env + "_FILE"
+		}
+		if choices := f.Tag.Get("enum"); choices != "" {
+			k.Choices = strings.Split(choices, ",")
+		}
+		if !def.Field(i).IsZero() {
+			k.Default = k.Text(Default())
+		}
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// value is the key's field of c.
+func (k Key) value(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().FieldByIndex(k.field) }
+
+// Text is the key's value as it can be given: a list's items are separated by
+// commas.
+func (k Key) Text(c Config) string {
+	return strings.Join(k.items(&c), ",")
+}
+
+// items are the texts of a list, or the one text of a single value.
+func (k Key) items(c *Config) (items []string) {
+	v := k.value(c)
+	if !k.isList {
+		return []string{fmt.Sprint(v.Interface())}
+	}
+	for i := range v.Len() {
+		items = append(items, fmt.Sprint(v.Index(i).Interface()))
+	}
+	return items
+}
+
+// form says what may stand in the file.
+func (k Key) form() string {
+	if k.isList {
+		return "a single value, or a list of them,"
+	}
+	return "a single value"
+}
+
+// set parses text into the key's field. Lists are separated by commas.
+func (k Key) set(c *Config, text string) error {
+	switch p := k.value(c).Addr().Interface().(type) {
+	case *string:
+		*p = text
+	case *bool:
+		v, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%s is neither true nor false", quoted(text))
+		}
+		*p = v
+	case *int:
+		v, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("%s is not a whole number", quoted(text))
+		}
+		*p = v
+	case *Duration:
+		v, err := ParseDuration(text)
+		if err != nil {
+			return err
+		}
+		*p = v
+	case *Size:
+		v, err := ParseSize(text)
+		if err != nil {
+			return err
+		}
+		*p = v
+	case *[]string:
+		*p = list(text)
+	case *[]netip.Prefix:
+		*p = nil
+		for _, item := range list(text) {
+			v, err := netip.ParsePrefix(item)
+			if a, aerr := netip.ParseAddr(item); aerr == nil {
+				v, err = netip.PrefixFrom(a, a.BitLen()), nil
+			}
+			if err != nil {
+				return fmt.Errorf("%s is not a network such as 10.0.0.0/8", quoted(item))
+			}
+			*p = append(*p, v.Masked())
+		}
+	default:
+		panic("config: no parser for " + k.Name)
+	}
+	return nil
+}
+
+// noChoice is the error of a text that is none of the key's choices.
+func (k Key) noChoice(text string) error {
+	if k.kind.Kind() == reflect.String {
+		text = quoted(text)
+	}
+	last := len(k.Choices) - 1
+	if last == 1 {
+		return fmt.Errorf("%s is neither %s nor %s", text, k.Choices[0], k.Choices[1])
+	}
+	return fmt.Errorf("%s is not %s or %s", text, strings.Join(k.Choices[:last], ", "), k.Choices[last])
+}
+
+// quoted shows a text that somebody has written, however long it is.
+func quoted(text string) string {
+	if len(text) > 80 {
+		return strconv.Quote(text[:80]) + "..."
+	}
+	return strconv.Quote(text)
+}
+
+func list(text string) (items []string) {
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// suggest names the known setting that is most like an unknown one.
+func suggest(name string, all []Key, of func(Key) string) string {
+	if len(name) > 80 {
+		return ""
+	}
+	best, least := "", 1+len(name)/3
+	for _, k := range all {
+		if d := distance(name, of(k)); d < least {
+			best, least = of(k), d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s?)", best)
+}
+
+// distance is the number of characters to insert, delete or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := corner
+			if a[i] != b[j] {
+				cost++
+			}
+			corner = row[j+1]
+			row[j+1] = min(cost, row[j]+1, corner+1)
+		}
+	}
+	return row[len(b)]
+}

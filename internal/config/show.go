@@ -1,0 +1,131 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/url"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Show writes the configuration as a file that can be read again, with where
+// each setting comes from behind it. Passwords are left out. Changed leaves out
+// what has its default.
+func Show(w io.Writer, c Config, from Sources, changed bool) error {
+	top := &yaml.Node{Kind: yaml.MappingNode}
+	sections := map[string]*yaml.Node{"": top}
+	for _, k := range Keys() {
+		if _, given := from[k.Name]; changed && !given {
+			continue
+		}
+		value, comment := k.shown(c)
+		value.LineComment = strings.ReplaceAll(from[k.Name].String()+comment, "\n", " ")
+		within, name := "", k.Name
+		if i := strings.LastIndexByte(k.Name, '.'); i >= 0 {
+			within, name = k.Name[:i], k.Name[i+1:]
+		}
+		section := sectionOf(sections, within)
+		section.Content = append(section.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, value)
+	}
+	if len(top.Content) == 0 {
+		_, err := io.WriteString(w, "{}\n")
+		return err
+	}
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := errors.Join(enc.Encode(top), enc.Close()); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// sectionOf finds the node of a section such as login.upstream, or makes it.
+func sectionOf(sections map[string]*yaml.Node, name string) *yaml.Node {
+	if n := sections[name]; n != nil {
+		return n
+	}
+	within, last := "", name
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		within, last = name[:i], name[i+1:]
+	}
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	parent := sectionOf(sections, within)
+	parent.Content = append(parent.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: last}, n)
+	sections[name] = n
+	return n
+}
+
+// shown is the key's value for a file, and what is to be said about it.
+func (k Key) shown(c Config) (n *yaml.Node, comment string) {
+	if k.isList {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+		for _, item := range k.items(&c) {
+			n.Content = append(n.Content, scalar(item))
+		}
+		return n, ""
+	}
+	text := k.Text(c)
+	if k.EnvFile != "" {
+		text, comment = withoutPassword(text)
+	} else if text == "" || k.kind == durationType && text == "0s" {
+		comment = k.inForce(c)
+	}
+	n = scalar(text)
+	if k.IsBool || k.kind.Kind() == intKind {
+		n.Tag = ""
+	}
+	return n, comment
+}
+
+// scalar is a text; the encoder quotes what would be read as something else.
+func scalar(text string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
+}
+
+// inForce tells what is used for a setting that is empty.
+func (k Key) inForce(c Config) string {
+	value := ""
+	switch k.Name {
+	case "issuer":
+		if c.PublicURL != "" {
+			value = c.IssuerID()
+		}
+	case "admin.listen":
+		value = c.AdminListen()
+	case "max_skew":
+		if c.Skew() != 0 {
+			value = Duration(c.Skew()).String()
+		}
+	}
+	if value == "" {
+		return ""
+	}
+	return ", which means " + value
+}
+
+// withoutPassword is the store for everybody's eyes.
+func withoutPassword(store string) (text, comment string) {
+	if store == StoreSQLite {
+		return store, ""
+	}
+	u, err := postgresURL(store)
+	if err != nil {
+		return "", "; it is not shown: it cannot be used, and may hold a password"
+	}
+	if !hasPassword(u) {
+		return store, ""
+	}
+	shown := *u
+	if u.User != nil {
+		shown.User = url.User(u.User.Username())
+	}
+	query := u.Query()
+	query.Del("password")
+	query.Del("sslpassword")
+	shown.RawQuery = query.Encode()
+	return shown.String(), "; its password is not shown: a file with this needs store_password_file"
+}

@@ -1,0 +1,154 @@
+package conformance_test
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A thousand wrong secrets for one client, from wherever they come, are throttled
+// where they come from; the owner is answered all the while.
+func TestCA22_AThousandWrongSecretsLockNoOwnerOut(t *testing.T) {
+	limits := config.Default().Throttle
+	declared := func(o *options) {
+		o.AddressFailures, o.ClientFailures = limits.AddressFailures, limits.ClientFailures
+		o.PlainHTTP, o.TrustedProxies = true, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	}
+	d := start(t, declared)
+	proxy := local()
+	through := func(address string, r *request) answer {
+		r.header = append(r.header, "X-Forwarded-Proto: https", "X-Forwarded-For: "+address)
+		return d.sendFrom(proxy, r)
+	}
+	pair := through("198.51.100.7", newRequest(d.a.redeem(d.code(d.a).Code))).tokens
+	guess := with(d.a.refresh(pair.RefreshToken), "client_secret", "guess")
+	owner := func(when string) {
+		t.Helper()
+		a := through("198.51.100.7", newRequest(d.a.refresh(pair.RefreshToken)))
+		if a.status != 200 {
+			t.Fatalf("%s, the owner is answered %v", when, a)
+		}
+		pair = a.tokens
+	}
+	statuses := map[int]int{}
+	for n := range 1000 {
+		statuses[through("203.0.113.9", newRequest(guess)).status]++
+		if n%200 == 0 {
+			owner(fmt.Sprintf("after %d guesses through the same proxy", n))
+		}
+	}
+	if n := statuses[400]; n < limits.ClientFailures || n > limits.ClientFailures+30 || statuses[429] != 1000-n {
+		t.Errorf("a thousand guesses from one address: %v", statuses)
+	}
+	// From everywhere, each with a few: nothing is counted for the client alone.
+	for n := range 300 {
+		want(t, through(fmt.Sprintf("203.0.%d.%d", 114+n/250, 1+n%250), newRequest(guess)), 400, "invalid_client")
+	}
+	owner("after guesses from everywhere")
+}
+
+// Whoever guesses an imported secret makes the server hash slowly. That is done
+// for one at a time, and for two that wait at one client: more are told to come
+// back, and others are answered as ever.
+func TestCA22_GuessesOfImportedSecretsMakeBoundedWork(t *testing.T) {
+	d := start(t, func(o *options) { o.AddressFailures, o.ClientFailures = 600, 30 })
+	imported := d.client(issuer.Registration{Secret: "an imported secret of somebody"})
+	pair, _ := d.tokens(d.a)
+	var guessing sync.WaitGroup
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var conns []net.Conn
+	for range 64 {
+		conns = append(conns, d.dial(local()))
+	}
+	for i, conn := range conns {
+		guessing.Go(func() {
+			defer conn.Close()
+			a, err := converse(conn, newRequest(with(imported.redeem("x"), "client_secret", fmt.Sprint("guess ", i))).text(), "POST")
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			}
+			statuses[a.status]++
+		})
+	}
+	began := time.Now()
+	a := d.post(d.a.refresh(pair.RefreshToken))
+	took := time.Since(began)
+	guessing.Wait()
+	if a.status != 200 || took > 2*time.Second {
+		t.Errorf("another client waits for %s beside them, and is answered %v", took, a)
+	}
+	if statuses[400] == 0 || statuses[503] == 0 || statuses[400]+statuses[503] != 64 {
+		t.Errorf("64 guesses at once are answered %v", statuses)
+	}
+	d.mustIssue(d.post(imported.redeem(d.code(imported).Code)))
+}
+
+// Limits of requests are for those who are too many though they are whom they
+// say they are. Retry-After is true; whoever waits so long is let in.
+func TestCA22_RequestsOfAClientAreLimitedOnceItHasProvenToBeOne(t *testing.T) {
+	d := start(t, func(o *options) { o.ClientRequests = 6 })
+	stranger := with(d.a.redeem("x"), "client_secret", "guess")
+	for range 20 {
+		want(t, d.send(newRequest(stranger)), 400, "invalid_client")
+	}
+	pair, _ := d.tokens(d.a) // one
+	for n := range 5 {
+		a := d.send(newRequest(d.a.refresh(pair.RefreshToken)))
+		if a.status != 200 {
+			t.Fatalf("request %d: %v", n+2, a)
+		}
+		pair = a.tokens
+	}
+	a := d.send(newRequest(d.a.refresh(pair.RefreshToken)))
+	if a.status != 429 || a.body != errorBody("temporarily_unavailable", "too many requests") {
+		t.Errorf("the seventh request: %v", a)
+	}
+	if after := a.header["Retry-After"]; len(after) != 1 || after[0] != "10" && after[0] != "9" {
+		t.Errorf("Retry-After %q, want a sixth of a minute", after)
+	}
+	d.mustIssue(d.send(newRequest(d.b.redeem(d.code(d.b).Code))))
+
+	// A public client's name is no proof: an address cannot use it up.
+	public := d.client(issuer.Registration{Auth: store.AuthNone})
+	attacker := local()
+	for n := range 8 {
+		status := d.sendFrom(attacker, newRequest(public.refresh("x"))).status
+		if want := map[bool]int{true: 400, false: 429}[n < 6]; status != want {
+			t.Errorf("request %d in the name of a public client: %d, want %d", n, status, want)
+		}
+	}
+	want(t, d.send(newRequest(public.refresh("x"))), 400, "invalid_grant")
+}
+
+func TestCA22_RequestsOfAnAddressAreLimited(t *testing.T) {
+	d := start(t, func(o *options) { o.AddressRequests = 6 })
+	crowd := local()
+	for n := range 9 {
+		a := d.sendFrom(crowd, newRequest(with(d.a.redeem("x"), "client_id", fmt.Sprint("client ", n))))
+		if want := map[bool]int{true: 400, false: 429}[n < 6]; a.status != want {
+			t.Errorf("request %d: %v", n, a)
+		}
+		if n >= 6 {
+			if after := a.header["Retry-After"]; len(after) != 1 || after[0] != "10" && after[0] != "9" {
+				t.Errorf("Retry-After %q", after)
+			}
+		}
+	}
+	d.mustIssue(d.send(newRequest(d.a.redeem(d.code(d.a).Code))))
+	// Documents and checks are no token requests.
+	r := newRequest(nil)
+	r.method, r.target = "GET", "/oauth2/jwks"
+	if a := d.sendFrom(crowd, r); a.status != 200 {
+		t.Errorf("the keys: %v", a)
+	}
+}

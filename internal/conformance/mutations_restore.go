@@ -1,0 +1,30 @@
+package conformance
+
+// restoreMutations are about a store that was put back to an older state.
+var restoreMutations = []Mutation{
+	{
+		Name: "two holders after a restore", File: "internal/grant/grant.go",
+		Old: "case ahead && (r.Generation == g.Generation || g.RotatedAt >= r.Restore.At),", New: "case ahead && r.Generation == g.Generation,",
+		Test: here + "TestOP13",
+	},
+	{
+		Name: "codes of before a restore", File: "internal/grant/grant.go",
+		Old: "case r.Restore.explains(c.AuthorizedAt, now):", New: "case false:",
+		Test: "go test ./internal/issuer -run TestOP13",
+	},
+	{
+		Name: "checksum of a backup", File: "internal/store/sqlite/backup_digest.go",
+		Old: "have != digest {", New: "have != digest && false {",
+		Test: "go test ./internal/store/sqlite -run TestADamagedBackupIsFound",
+	},
+	{
+		Name: "log of the store that was there", File: "internal/store/sqlite/backup_install.go",
+		Old: `append([]string{"-shm"}, logs...)`, New: `[]string{"-shm"}`,
+		Test: "go test ./internal/store/sqlite -run TestABackupIsInstalledWhereThereIsNoStore",
+	},
+	{
+		Name: "declaration before a store is put back", File: "cmd/mintage/restore_file.go",
+		Old: "if err := copied.Declare(cmd.Context(), now, event); err != nil {", New: "if err := error(nil); err != nil {\n\t\t_ = event",
+		Test: "go test ./cmd/mintage -run TestScripts/backup",
+	},
+}

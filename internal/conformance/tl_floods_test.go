@@ -1,0 +1,377 @@
+package conformance_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/mintage/mintage/internal/server"
+)
+
+// honest refreshes once, on a new connection from an address of its own, and
+// demands an answer in good time, whatever somebody else does.
+func (d *deployment) honest(what string, pair *tokens) {
+	d.t.Helper()
+	began := time.Now()
+	a, err := d.try(newRequest(d.a.refresh(pair.RefreshToken)))
+	if err != nil {
+		// Its connection was pushed out: it comes back, as clients do.
+		a, err = d.try(newRequest(d.a.refresh(pair.RefreshToken)))
+	}
+	if err != nil || a.status != http.StatusOK {
+		d.t.Errorf("%s: an honest client is answered %v, %v", what, a, err)
+		return
+	}
+	*pair = a.tokens
+	if took := time.Since(began); took > 3*time.Second {
+		d.t.Errorf("%s: an honest client had to wait for %s", what, took)
+	}
+}
+
+// try is send where the connection may be lost.
+func (d *deployment) try(r *request) (answer, error) {
+	raw, err := (&net.Dialer{LocalAddr: local(), Timeout: 10 * time.Second}).Dial("tcp", d.address)
+	if err != nil {
+		return answer{}, err
+	}
+	defer raw.Close()
+	conn := tls.Client(raw, &tls.Config{RootCAs: d.roots, ServerName: "127.0.0.1", NextProtos: []string{"http/1.1"}})
+	return converse(conn, r.text(), r.method)
+}
+
+// An h2conn is a connection on which a test writes frames of HTTP/2 itself.
+type h2conn struct {
+	*http2.Framer
+	conn   net.Conn
+	block  bytes.Buffer
+	enc    *hpack.Encoder
+	ended  chan string // why the server has ended the connection
+	mu     sync.Mutex
+	resets map[uint32]http2.ErrCode
+}
+
+// speakH2 opens a connection of HTTP/2 and reads whatever comes.
+func (d *deployment) speakH2(from *net.TCPAddr) *h2conn {
+	d.t.Helper()
+	raw, err := (&net.Dialer{LocalAddr: from, Timeout: 10 * time.Second}).Dial("tcp", d.address)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	conn := tls.Client(raw, &tls.Config{RootCAs: d.roots, ServerName: "127.0.0.1", NextProtos: []string{"h2"}})
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		d.t.Fatal(err)
+	}
+	c := &h2conn{Framer: http2.NewFramer(conn, conn), conn: conn, ended: make(chan string, 1), resets: map[uint32]http2.ErrCode{}}
+	c.enc = hpack.NewEncoder(&c.block)
+	d.ended(func() { conn.Close() })
+	if err := c.WriteSettings(); err != nil {
+		d.t.Fatal(err)
+	}
+	go func() {
+		reason := ""
+		for {
+			f, err := c.ReadFrame()
+			if err != nil {
+				var late net.Error
+				if errors.As(err, &late) && late.Timeout() {
+					close(c.ended) // it is still open
+					return
+				}
+				c.ended <- fmt.Sprint(reason, " ", err)
+				return
+			}
+			switch f := f.(type) {
+			case *http2.GoAwayFrame:
+				reason = f.ErrCode.String()
+			case *http2.RSTStreamFrame:
+				c.mu.Lock()
+				c.resets[f.StreamID] = f.ErrCode
+				c.mu.Unlock()
+			}
+		}
+	}()
+	return c
+}
+
+// request opens a stream, whose body is to come.
+func (c *h2conn) request(stream uint32, end bool, more ...hpack.HeaderField) error {
+	c.block.Reset()
+	for _, f := range append([]hpack.HeaderField{
+		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "x"}, {Name: ":path", Value: endpoint},
+		{Name: "content-type", Value: "application/x-www-form-urlencoded"},
+	}, more...) {
+		c.enc.WriteField(f)
+	}
+	return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block.Bytes(), EndStream: end, EndHeaders: true})
+}
+
+// end is why the server has ended the connection.
+func (c *h2conn) end(t *testing.T, what string) string {
+	t.Helper()
+	reason, ok := <-c.ended
+	if !ok {
+		t.Errorf("%s: the connection stays open", what)
+	}
+	return reason
+}
+
+// CVE-2023-44487: streams that are taken back at once make work that no bound on
+// open streams holds.
+func TestTL11_RapidResetsHoldNobodyUp(t *testing.T) {
+	d := start(t)
+	pair, _ := d.tokens(d.a)
+	c := d.speakH2(local())
+	var err error
+	n := 0
+	for ; n < 100_000 && err == nil; n++ {
+		id := uint32(2*n + 1)
+		if err = c.request(id, true); err == nil {
+			err = c.WriteRSTStream(id, http2.ErrCodeCancel)
+		}
+		if n == 1000 {
+			d.honest("in the midst of resets", &pair)
+		}
+	}
+	// The connection ends as soon as more of them wait than may be open. A server
+	// that is fast enough keeps up with all of them.
+	if err != nil {
+		c.end(t, "rapid resets")
+	}
+	d.honest("after rapid resets", &pair)
+}
+
+// CVE-2023-45288: a header block that never ends.
+func TestTL11_EndlessContinuationsEndTheConnection(t *testing.T) {
+	d := start(t)
+	pair, _ := d.tokens(d.a)
+	c := d.speakH2(local())
+	c.enc.WriteField(hpack.HeaderField{Name: ":method", Value: "POST"})
+	err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.block.Bytes()})
+	sent := 0
+	for err == nil && sent < 64<<20 {
+		c.block.Reset()
+		for c.block.Len() < 15<<10 {
+			c.enc.WriteField(hpack.HeaderField{Name: "x-many", Value: strings.Repeat("y", 100), Sensitive: true})
+		}
+		sent += c.block.Len()
+		err = c.WriteContinuation(1, false, c.block.Bytes())
+	}
+	if err == nil {
+		t.Errorf("%d bytes of headers were taken", sent)
+	}
+	c.end(t, "endless continuations")
+	d.honest("after endless continuations", &pair)
+}
+
+func TestTL11_StreamsAreBoundedByConnectionAndByAddress(t *testing.T) {
+	d := start(t, func(o *options) { o.connections = &server.ConnectionLimits{All: 1000, OfAddress: 150} })
+	pair, _ := d.tokens(d.a)
+	if n := server.HTTPServer(nil, nil).HTTP2.MaxConcurrentStreams; n < 100 || n > 250 {
+		t.Errorf("%d streams of a connection", n)
+	}
+	attacker := &net.TCPAddr{IP: local().IP}
+	// Each stream declares a body that does not come.
+	open := func(n int) *h2conn {
+		c := d.speakH2(attacker)
+		for i := range n {
+			if err := c.request(uint32(2*i+1), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.WritePing(false, [8]byte{}); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := open(120)
+	refused := func(c *h2conn) (n int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, code := range c.resets {
+			if code == http2.ErrCodeRefusedStream {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, "20 of 120 streams are refused", func() bool { return refused(first) == 20 })
+	second := open(100)
+	// Their address has 150 open requests: the connection that was waited for
+	// longest goes, with all of its own.
+	first.end(t, "more streams from the same address")
+	third := open(100)
+	second.end(t, "still more")
+	d.honest("beside streams without bodies", &pair)
+	if n := refused(third); n != 0 {
+		t.Errorf("%d streams of the latest connection are refused", n)
+	}
+	if a, err := (&http.Client{Transport: &http2.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: d.roots, ServerName: "127.0.0.1"},
+	}}).Get("https://" + d.address + "/oauth2/jwks"); err != nil || a.StatusCode != 200 {
+		t.Errorf("another client of HTTP/2: %v", err)
+	} else {
+		a.Body.Close()
+	}
+}
+
+// A connection of HTTP/2 whose requests do not come is waited for, however many
+// of them it has begun.
+func TestTL10_TL11_SlowRequestsOfHTTP2PushThemselvesOut(t *testing.T) {
+	const all = 4
+	d := start(t, func(o *options) { o.connections = &server.ConnectionLimits{All: all} })
+	pair, _ := d.tokens(d.a)
+	for range 3 * all {
+		c := d.speakH2(local())
+		for n := range uint32(3) {
+			if err := c.request(2*n+1, false); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.WriteData(2*n+1, false, []byte("grant_type=")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.honest("beside slow bodies of HTTP/2", &pair)
+	}
+	if n := d.connections.Open(); n > all {
+		t.Errorf("%d connections are open, want at most %d", n, all)
+	}
+}
+
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it is not so: %s", what)
+		}
+	}
+}
+
+func TestTL09_HeadersOfHTTP2AreBounded(t *testing.T) {
+	d := start(t)
+	pair, _ := d.tokens(d.a)
+	for name, fields := range map[string][]hpack.HeaderField{
+		"one of 100 KiB": {{Name: "x-large", Value: strings.Repeat("x", 100<<10), Sensitive: true}},
+		"ten thousand":   nil,
+	} {
+		if fields == nil {
+			for range 10_000 {
+				fields = append(fields, hpack.HeaderField{Name: "x-many", Value: "y"})
+			}
+		}
+		c := d.speakH2(local())
+		c.block.Reset()
+		for _, f := range append([]hpack.HeaderField{
+			{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "x"}, {Name: ":path", Value: endpoint},
+		}, fields...) {
+			c.enc.WriteField(f)
+		}
+		block := c.block.Bytes()
+		err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:min(len(block), 16<<10)], EndStream: true, EndHeaders: len(block) <= 16<<10})
+		for rest := block[min(len(block), 16<<10):]; err == nil && len(rest) > 0; {
+			n := min(len(rest), 16<<10)
+			err = c.WriteContinuation(1, n == len(rest), rest[:n])
+			rest = rest[n:]
+		}
+		c.WritePing(false, [8]byte{})
+		d.honest(name, &pair)
+		c.conn.Close()
+		if reason := <-c.ended; strings.Contains(reason, "200") {
+			t.Errorf("%s: %s", name, reason)
+		}
+	}
+	for line := range strings.Lines(d.log.String()) {
+		if strings.Contains(line, "token request") && strings.Contains(line, "content type") {
+			t.Errorf("a handler has seen the headers: %s", line)
+		}
+	}
+}
+
+// Connections that keep the server waiting, of one address and of many, in every
+// way of waiting. An honest client is answered, because they push each other
+// out.
+func TestTL10_TL11_FloodsOfConnectionsPushThemselvesOut(t *testing.T) {
+	const all, ofAddress, flood = 100, 40, 150
+	d := start(t, func(o *options) { o.connections = &server.ConnectionLimits{All: all, OfAddress: ofAddress} })
+	pair, _ := d.tokens(d.a)
+	whole := newRequest(d.a.refresh("x")).text()
+	for _, many := range []bool{false, true} {
+		one := local()
+		for name, c := range map[string]struct {
+			tls  bool
+			sent string
+		}{
+			"half-open handshakes":   {false, ""},
+			"the begin of a hello":   {false, "\x16\x03\x01\x02\x00\x01"},
+			"handshakes and no more": {true, ""},
+			"headers that stop":      {true, whole[:40]},
+			"bodies that stop":       {true, whole[:len(whole)-1]},
+			"requests and then idle": {true, whole},
+		} {
+			name = fmt.Sprintf("%s, many addresses: %t", name, many)
+			var open []net.Conn
+			most := 0
+			var mu sync.Mutex
+			var opening sync.WaitGroup
+			next := make(chan int)
+			for range 8 {
+				opening.Go(func() {
+					for range next {
+						from := &net.TCPAddr{IP: one.IP}
+						if many {
+							from = local()
+						}
+						conn, err := (&net.Dialer{LocalAddr: from, Timeout: 5 * time.Second}).Dial("tcp", d.address)
+						if err != nil {
+							continue
+						}
+						if c.tls {
+							conn = tls.Client(conn, &tls.Config{RootCAs: d.roots, ServerName: "127.0.0.1", NextProtos: []string{"http/1.1"}})
+						}
+						conn.SetDeadline(time.Now().Add(5 * time.Second))
+						io.WriteString(conn, c.sent)
+						if c.tls && c.sent == "" {
+							conn.(*tls.Conn).Handshake()
+						}
+						mu.Lock()
+						open = append(open, conn)
+						most = max(most, d.connections.Open())
+						mu.Unlock()
+					}
+				})
+			}
+			go func() {
+				defer close(next)
+				for n := range flood {
+					next <- n
+				}
+			}()
+			for n := range 3 {
+				d.honest(fmt.Sprintf("%s, try %d", name, n), &pair)
+			}
+			opening.Wait()
+			d.honest(name+", at its end", &pair)
+			bound := all
+			if !many {
+				bound = ofAddress + 4 // the honest ones
+			}
+			if most > bound || most < bound/2 {
+				t.Errorf("%s: up to %d connections were open, want at most %d", name, most, bound)
+			}
+			for n := range open {
+				open[n].Close()
+			}
+		}
+	}
+}

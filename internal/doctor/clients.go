@@ -1,0 +1,184 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// This file looks at the registrations of clients.
+
+const (
+	idle         = 90 * 24 * time.Hour  // without a use, a client or a secret is perhaps needed no more
+	secretYears  = 365 * 24 * time.Hour // a secret that never expires should have been replaced by then
+	secretNotice = 30 * 24 * time.Hour
+	wideWindow   = 2 * time.Minute // the default of confidential clients
+	wideAtPublic = 30 * time.Second
+	// shownOfKind bounds the lines of one kind.
+	shownOfKind = 20
+)
+
+// bounded keeps a deployment with many clients from getting a line for each.
+func (f *findings) bounded(more string) {
+	kinds := map[string]int{}
+	hidden := 0
+	*f = slices.DeleteFunc(*f, func(x Finding) bool {
+		kinds[x.Advice]++
+		if x.Advice != "" && kinds[x.Advice] > shownOfKind {
+			hidden++
+			return true
+		}
+		return false
+	})
+	if hidden > 0 {
+		f.warn(more, "%d more like these", hidden)
+	}
+}
+
+// clientName is how a client is called in a line.
+func clientName(c store.Client) string { return fmt.Sprintf("client %s (%s)", c.ID, c.Name) }
+
+func (p *Patient) enabled() (list []store.Client) {
+	for _, c := range p.Changes.Clients {
+		if c.State == store.ClientEnabled {
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b store.Client) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
+
+func checkClients(ctx context.Context, p *Patient) (f findings) {
+	list := p.enabled()
+	for _, c := range list {
+		name := clientName(c)
+		if c.Public() && !c.RequirePKCE && c.MayUse(store.GrantAuthorizationCode) {
+			f.fault("mintage client update ID --pkce", "%s is public and does not need PKCE: whoever sees a code can redeem it (RFC 9700 section 2.1.1)", name)
+		} else if !c.RequirePKCE && c.MayUse(store.GrantAuthorizationCode) && len(c.RedirectURIs) > 0 {
+			f.note("%s does not need PKCE at the authorization endpoint", name)
+		}
+		for _, uri := range c.RedirectURIs {
+			if plainRedirect(uri) {
+				f.warn("have the client system use https, and update the registration: mintage client update --help", "%s has the redirect URI %s: codes travel in clear", name, uri)
+			}
+		}
+		window, most := p.Config.RetryWindow.Std(), wideWindow
+		if c.Public() {
+			window, most = p.Config.RetryWindowPublic.Std(), wideAtPublic
+		}
+		if c.RetryWindow != nil {
+			window = c.RetryWindow.Duration()
+		}
+		if window > most {
+			f.warn("mintage client update ID --retry-window DURATION", "%s has a retry window of %s: that long, a thief who has its credentials can share a grant unseen", name, window)
+		}
+		if c.NoRotation {
+			f.warn("register the client anew, without --no-rotation", "%s has refresh rotation off: a stolen refresh token is not noticed", name)
+		}
+		unused, known, err := p.unused(ctx, c)
+		switch {
+		case err != nil:
+			f.unknown("see database", "whether %s is used cannot be read: %v", name, err)
+		case known && unused:
+			f.warn("ask whose it is; if nobody needs it: mintage client disable ID", "%s was never used, and was registered %s ago", name, show.Roughly(p.Now.Since(c.CreatedAt)))
+		}
+	}
+	f.bounded("see: mintage client list")
+	f.unless("%s, none of them weak or forgotten", show.Count(len(list), "enabled client", "enabled clients"))
+	return f
+}
+
+// plainRedirect reports whether codes for a redirect URI leave the machine in
+// clear.
+func plainRedirect(uri string) bool {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
+		return false
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return err != nil || !addr.IsLoopback()
+}
+
+// unused reports whether a client that has been there for long was never used.
+// Of a public one, its grants tell.
+func (p *Patient) unused(ctx context.Context, c store.Client) (unused, known bool, err error) {
+	if p.Now.Since(c.CreatedAt) < idle {
+		return false, true, nil
+	}
+	for _, s := range c.Secrets {
+		if s.LastUsedAt != 0 {
+			return false, true, nil
+		}
+	}
+	if c.Introspect && c.Public() {
+		return false, false, nil
+	}
+	list, err := p.Store.Grants(ctx, store.GrantFilter{Realm: c.Realm, ClientID: c.ID, Limit: 1})
+	return len(list) == 0, true, err
+}
+
+// checkSecrets tells which secrets are about to end, and which can go.
+func checkSecrets(_ context.Context, p *Patient) (f findings) {
+	secrets := 0
+	for _, c := range p.enabled() {
+		for _, s := range c.Secrets {
+			secrets++
+			f.judgeSecret(c, s, p.Now)
+		}
+		if live := liveSecrets(c, p.Now); !c.Public() && live == 0 {
+			f.fault("mintage client secret add ID", "%s has no secret that is in force: it cannot authenticate", clientName(c))
+		}
+	}
+	f.bounded("see: mintage client secret list ID")
+	f.unless("%s, none expiring within %s, none to be removed", show.Count(secrets, "secret", "secrets"), show.Roughly(secretNotice))
+	return f
+}
+
+func liveSecrets(c store.Client, now grant.Instant) (n int) {
+	for _, s := range c.Secrets {
+		if !s.Expired(now) {
+			n++
+		}
+	}
+	return n
+}
+
+const (
+	adviceRevoke  = "mintage client secret revoke CLIENT SECRET"
+	adviceReplace = "mintage client secret add CLIENT, give it to the client, and revoke the old one when it is no longer used"
+)
+
+func (f *findings) judgeSecret(c store.Client, s store.Secret, now grant.Instant) {
+	name := fmt.Sprintf("secret %s of %s", s.ID, clientName(c))
+	used := "never used"
+	if s.LastUsedAt != 0 {
+		used = "last used " + show.Roughly(now.Since(s.LastUsedAt)) + " ago"
+	}
+	verdict := "safe to delete: " + used
+	if why := issuer.SecretVerdict(c, s, now); why != "" {
+		verdict = "not safe to delete: " + why
+	}
+	switch {
+	case s.Expired(now):
+		f.warn(adviceRevoke, "%s expired %s ago; %s", name, show.Roughly(now.Since(s.ExpiresAt)), verdict)
+	case s.ExpiresAt != 0 && s.ExpiresAt.Since(now) < secretNotice:
+		f.warn(adviceReplace, "%s expires in %s; %s", name, show.Roughly(s.ExpiresAt.Since(now)), verdict)
+	case liveSecrets(c, now) > 1 && now.Since(max(s.LastUsedAt, s.CreatedAt)) > secretNotice:
+		f.warn(adviceRevoke, "%s is one of several and was not used for %s; %s", name, show.Roughly(now.Since(max(s.LastUsedAt, s.CreatedAt))), verdict)
+	case s.Slow != "":
+		f.warn("have the client authenticate once: the secret is then kept in its fast form; if nobody uses it, revoke it", "%s was imported and not used since: each check of it costs a slow hash", name)
+	case s.ExpiresAt == 0 && now.Since(s.CreatedAt) > secretYears:
+		f.warn(adviceReplace, "%s never expires and is %s old; %s", name, show.Roughly(now.Since(s.CreatedAt)), verdict)
+	case s.LastUsedAt != 0 && now.Since(s.LastUsedAt) > idle:
+		f.warn("ask whose it is; if nobody needs the client: mintage client disable ID", "%s was not used for %s; %s", name, show.Roughly(now.Since(s.LastUsedAt)), verdict)
+	}
+}

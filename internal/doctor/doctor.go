@@ -1,0 +1,205 @@
+// Package doctor looks for what is wrong with a deployment, and says what to do.
+// Each check is a function of the Patient, which is all that it may look at; it
+// changes nothing, and returns what it has found. A check that could not be made
+// says so, and why: unknown is not ok.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// What a finding means. A check that could not be made is none that is ok.
+const (
+	levelOK      = "ok"
+	levelNote    = "note" // left out, or nothing to check
+	levelUnknown = "unknown"
+	levelWarning = "warning"
+	levelFault   = "fault"
+)
+
+// A Finding is one line of the doctor's.
+type Finding struct {
+	Check  string `json:"check"`
+	Level  string `json:"level"`
+	Text   string `json:"finding"`
+	Advice string `json:"advice,omitempty"`
+}
+
+// findings are those of one check.
+type findings []Finding
+
+func (f *findings) add(level, advice, format string, args ...any) {
+	*f = append(*f, Finding{Level: level, Text: fmt.Sprintf(format, args...), Advice: advice})
+}
+func (f *findings) ok(format string, args ...any)   { f.add(levelOK, "", format, args...) }
+func (f *findings) note(format string, args ...any) { f.add(levelNote, "", format, args...) }
+func (f *findings) unknown(advice, format string, args ...any) {
+	f.add(levelUnknown, advice, format, args...)
+}
+func (f *findings) warn(advice, format string, args ...any) {
+	f.add(levelWarning, advice, format, args...)
+}
+func (f *findings) fault(advice, format string, args ...any) {
+	f.add(levelFault, advice, format, args...)
+}
+
+// unless adds that all is well, unless something was found that is not.
+func (f *findings) unless(format string, args ...any) {
+	for _, x := range *f {
+		if x.Level != levelOK && x.Level != levelNote {
+			return
+		}
+	}
+	f.ok(format, args...)
+}
+
+// A Patient is the deployment that is looked at: what the checks are given.
+type Patient struct {
+	Config config.Config
+	Realm  string
+	Now    grant.Instant
+	Dev    bool // the server runs with --dev
+
+	// The store, or why it cannot be used; what its directory holds, with the
+	// last uses of secrets; and what its engine tells besides: one of the two.
+	Store    store.Store
+	StoreErr error
+	Changes  store.Changes
+	Embedded *Embedded
+	Database *Database
+	// StoreFile is where an embedded store is, whether it opens or not.
+	StoreFile string
+
+	// The key-encryption key, or why it cannot be read; where its file is; and how
+	// the keys that it wraps are to rotate.
+	KEK      *keys.KEK
+	KEKErr   error
+	KEKFile  string
+	Schedule keys.Schedule
+
+	Demo Demo
+
+	// Admin asks a resource of the running server's admin API, and reads its
+	// answer into out.
+	Admin func(ctx context.Context, method, path string, out any) error
+
+	// As a client: an address to connect to instead of where the name leads, and
+	// a file with certificate authorities instead of the system's.
+	Connect, CAFile string
+
+	seen        *publicAnswer // by the check of the public address, for those that follow
+	plainPort   string        // where http:// would be, if not at 80
+	kernelClock func() (synchronised, known bool)
+}
+
+// An Embedded is what the engine tells that keeps the store in a file.
+type Embedded struct {
+	TryWrite   func(context.Context) error
+	Examine    func(context.Context) (store.FileCondition, error)
+	QuickCheck func(context.Context) error // reads all of it
+}
+
+// A Database is what the engine tells that keeps the store in a database server.
+type Database struct {
+	TryWrite   func(context.Context) error
+	Examine    func(context.Context) (store.ServerCondition, error)
+	Nodes      func(context.Context) ([]store.Node, error)
+	Unverified []string // hosts whose place somebody else could take
+}
+
+// A Demo is what a start with --dev has left in the data directory.
+type Demo struct {
+	File     string
+	ClientID string
+	Err      error // why the file cannot be read; fs.ErrNotExist if there is none
+}
+
+// A checkup is one thing that is looked at.
+type checkup struct {
+	name    string
+	network bool // it needs the public address
+	stored  bool // it needs the store
+	limit   time.Duration
+	run     func(context.Context, *Patient) findings
+}
+
+// checkups are in the order of their lines: first what others depend on.
+var checkups = []checkup{
+	{"configuration", false, false, 0, checkConfiguration},
+	{"files", false, false, 0, checkFiles},
+	{"certificate", false, false, 0, checkCertificate},
+	{"listeners", false, false, 0, checkListeners},
+	{"database", false, true, 20 * time.Second, checkDatabase},
+	{"integrity", false, true, 2 * time.Minute, checkIntegrity},
+	{"cleanup", false, true, 20 * time.Second, checkCleanup},
+	{"issuer", false, true, 0, checkIssuer},
+	{"keys", false, true, 0, checkKeys},
+	{"backup", false, false, 0, checkBackup},
+	{"clients", false, true, 0, checkClients},
+	{"secrets", false, true, 0, checkSecrets},
+	{"demo client", false, true, 0, checkDemo},
+	{"audit trail", false, false, 30 * time.Second, checkAudit},
+	{"server", false, false, 0, checkServer},
+	{"public address", true, false, 30 * time.Second, checkPublic},
+	{"clock", false, false, 20 * time.Second, checkClock},
+	{"plain http", true, false, 0, checkPlainHTTP},
+	{"published keys", true, true, 0, checkPublishedKeys},
+	{"proxy", true, false, 30 * time.Second, checkProxy},
+}
+
+// checkTime bounds a check that has no limit of its own.
+const checkTime = 10 * time.Second
+
+// Examine makes every check, one after the other, and tells each finding.
+func (p *Patient) Examine(ctx context.Context, offline bool, tell func(Finding)) (list []Finding) {
+	for _, c := range checkups {
+		var found findings
+		switch {
+		case offline && c.network:
+			found.note("left out: --offline")
+		case c.stored && p.Store == nil && c.name != "database":
+			found.unknown("see database", "could not be checked: the store does not open")
+		default:
+			found = p.check(ctx, c)
+		}
+		for _, f := range found {
+			f.Check = c.name
+			tell(f)
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// check makes one check, within its time.
+func (p *Patient) check(ctx context.Context, c checkup) findings {
+	limit := c.limit
+	if limit == 0 {
+		limit = checkTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	done := make(chan findings, 1)
+	go func() { done <- c.run(ctx, p) }()
+	select {
+	case found := <-done:
+		return found
+	case <-ctx.Done():
+	}
+	// Most of them notice by themselves, and know more.
+	select {
+	case found := <-done:
+		return found
+	case <-time.After(time.Second):
+	}
+	var found findings
+	found.unknown("try again; something that it waits for hangs", "could not be checked: not finished after %s", limit)
+	return found
+}

@@ -1,0 +1,304 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Each check finds its fault, and finds nothing in a deployment that is well.
+func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
+	t.Parallel()
+	use := func(t *testing.T, p *Patient, secret string, age time.Duration) {
+		must(t, p.Store.NoteSecretUses(t.Context(), map[string]grant.Instant{secret: p.Now.Add(-age)}))
+		for i := range p.Changes.Clients {
+			c, err := p.Store.Client(t.Context(), p.Changes.Clients[i].ID)
+			must(t, err)
+			p.Changes.Clients[i] = c
+		}
+	}
+	second := func(t *testing.T, p *Patient, age time.Duration) {
+		p.change(t, func(c *store.Client) {
+			p.old(age)(c)
+			c.Secrets = append(c.Secrets, store.Secret{ID: "newer", Digest: []byte("x"), CreatedAt: p.Now})
+		})
+	}
+	for _, c := range []struct {
+		check, name string
+		harm        func(t *testing.T, p *Patient)
+		level, text string
+	}{
+		{"configuration", "public_url is missing", func(_ *testing.T, p *Patient) { p.Config.PublicURL = "" }, levelFault, "public_url: missing"},
+		{"configuration", "secrets in URLs", func(_ *testing.T, p *Patient) { p.Config.Compat.QueryParameters = true }, levelWarning, "secrets in URLs"},
+		{"configuration", "other lifetimes", func(_ *testing.T, p *Patient) { p.Config.GrantLifetime = config.Duration(day) }, levelNote, "departure"},
+
+		{"files", "no data directory", func(_ *testing.T, p *Patient) { p.Config.Data += "/absent" }, levelFault, "data directory"},
+		{"files", "others may write", func(t *testing.T, p *Patient) { must(t, os.Chmod(p.Config.Data, 0o770)) }, levelFault, "can write to the data directory"},
+		{"files", "others may look", func(t *testing.T, p *Patient) { must(t, os.Chmod(p.Config.Data, 0o755)) }, levelWarning, "can read the data directory"},
+		{"files", "the key is for everybody", func(t *testing.T, p *Patient) { must(t, os.Chmod(p.KEKFile, 0o644)) }, levelFault, "everybody on this machine"},
+		{"files", "the key is for a group", func(t *testing.T, p *Patient) { must(t, os.Chmod(p.KEKFile, 0o640)) }, levelWarning, "more than its owner"},
+		{"files", "the store is for everybody", func(t *testing.T, p *Patient) {
+			must(t, os.Chmod(p.StoreFile, 0o644))
+		}, levelWarning, "more than its owner"},
+		{"files", "the key cannot be seen", func(_ *testing.T, p *Patient) { p.KEKFile += ".absent" }, levelUnknown, "no such file"},
+
+		{"certificate", "expires soon", func(t *testing.T, p *Patient) {
+			p.Config.TLS.Cert, p.Config.TLS.Key, _ = certify(t, "auth.example.com", 20*day)
+		}, levelWarning, "expires on"},
+		{"certificate", "has expired", func(t *testing.T, p *Patient) {
+			p.Config.TLS.Cert, p.Config.TLS.Key, _ = certify(t, "auth.example.com", -hour)
+		}, levelFault, "expired on"},
+		{"certificate", "is for another name", func(t *testing.T, p *Patient) {
+			p.Config.TLS.Cert, p.Config.TLS.Key, _ = certify(t, "other.example.com", 60*day)
+		}, levelWarning, "not for the host"},
+		{"certificate", "the key is another one's", func(t *testing.T, p *Patient) { _, p.Config.TLS.Key, _ = certify(t, "auth.example.com", 60*day) }, levelFault, "private key does not match"},
+		{"certificate", "there is none", func(_ *testing.T, p *Patient) { p.Config.TLS = config.TLS{} }, levelNote, "TLS ends at a proxy"},
+
+		{"listeners", "management for everybody", func(_ *testing.T, p *Patient) { p.Config.Management.Listen = "0.0.0.0:9000" }, levelWarning, "management listener"},
+		{"listeners", "profiles for everybody", func(_ *testing.T, p *Patient) {
+			p.Config.Management = config.Management{Listen: ":9000", Pprof: true}
+		}, levelFault, "Go's profiles"},
+		{"listeners", "admin API for everybody", func(_ *testing.T, p *Patient) { p.Config.Admin.Listen = "192.0.2.1:8444" }, levelWarning, "admin API"},
+		{"listeners", "admin socket for everybody", func(t *testing.T, p *Patient) {
+			must(t, os.WriteFile(filepath.Join(p.Config.Data, "admin.sock"), nil, 0o600))
+			must(t, os.Chmod(filepath.Join(p.Config.Data, "admin.sock"), 0o666))
+		}, levelFault, "admin socket"},
+
+		{"database", "does not open", func(_ *testing.T, p *Patient) { p.Store, p.Embedded, p.StoreErr = nil, nil, os.ErrPermission }, levelFault, "does not open"},
+		{"database", "takes no write", func(t *testing.T, p *Patient) { must(t, p.Store.Close()) }, levelFault, "takes no write"},
+
+		{"cleanup", "rows that should be gone", func(t *testing.T, p *Patient) {
+			g := grant.Grant{ID: grant.ID{1}, Realm: realm, ClientID: "shop", Subject: "alice", Scope: "read", Generation: 1, Version: 1, State: grant.Active,
+				AuthorizedAt: p.Now.Add(-40 * day), RotatedAt: p.Now.Add(-40 * day), ExpiresAt: p.Now.Add(-9 * day), DeleteAfter: p.Now.Add(-8 * day)}
+			must(t, p.Store.CreateGrant(t.Context(), g))
+		}, levelWarning, "of 1 grant that were looked at, 1 ended"},
+		{"cleanup", "a restore in force", func(t *testing.T, p *Patient) {
+			must(t, p.Store.AddRestore(t.Context(), grant.Restore{Backup: p.Now - 2, At: p.Now - 1, Until: p.Now.Add(day)}))
+			p.read(t)
+		}, levelNote, "restore is in force"},
+
+		{"issuer", "another one", func(_ *testing.T, p *Patient) { p.Config.BasePath = "/openam" }, levelFault, "the issuer was https://auth.example.com/oauth2/api and is https://auth.example.com/openam/oauth2/api"},
+		{"issuer", "none is configured", func(_ *testing.T, p *Patient) { p.Config.PublicURL = "" }, levelUnknown, "no issuer is configured"},
+
+		{"keys", "another key-encryption key", func(t *testing.T, p *Patient) {
+			var err error
+			p.KEK, err = keys.ParseKEK(keys.NewKEKText())
+			must(t, err)
+		}, levelFault, "wrong key-encryption key"},
+		{"keys", "no key-encryption key", func(_ *testing.T, p *Patient) { p.KEK, p.KEKErr = nil, errors.New("the key-encryption key is missing") }, levelUnknown, "key-encryption key is missing"},
+		{"keys", "a follower was not made", func(_ *testing.T, p *Patient) { p.Now = p.Now.Add(84 * day) }, levelFault, "a follower of the mac key is due"},
+		{"keys", "made in the future", func(_ *testing.T, p *Patient) { p.Now = p.Now.Add(-hour) }, levelWarning, "was made in the future"},
+		{"keys", "there are none", func(_ *testing.T, p *Patient) { p.Changes.Keys = nil }, levelFault, "has no keys yet"},
+
+		{"backup", "none", func(t *testing.T, p *Patient) { must(t, os.RemoveAll(p.Config.AuditDirectory())) }, levelWarning, "no backup is on record"},
+		{"backup", "an old one", func(_ *testing.T, p *Patient) { p.Now = p.Now.Add(3 * day) }, levelWarning, "the last backup is 3 days old"},
+		{"backup", "one that lacks keys", func(_ *testing.T, p *Patient) { p.Now = p.Now.Add(8 * day) }, levelWarning, "older than key_lead (7d)"},
+		{"backup", "none, with PostgreSQL", func(t *testing.T, p *Patient) {
+			must(t, os.RemoveAll(p.Config.AuditDirectory()))
+			p.Config.Store = "postgres://mintage@db/mintage"
+		}, levelNote, "database's own tools"},
+
+		{"clients", "public without PKCE", func(t *testing.T, p *Patient) {
+			p.change(t, func(c *store.Client) { c.Auth, c.RequirePKCE, c.Secrets = store.AuthNone, false, nil })
+		}, levelFault, "does not need PKCE"},
+		{"clients", "a plain redirect", func(t *testing.T, p *Patient) {
+			p.change(t, func(c *store.Client) { c.RedirectURIs = []string{"http://127.0.0.1/cb", "http://shop.example/cb"} })
+		}, levelWarning, "has the redirect URI http://shop.example/cb"},
+		{"clients", "a wide window", func(t *testing.T, p *Patient) {
+			p.change(t, func(c *store.Client) { wide := store.Milliseconds(180_000); c.RetryWindow = &wide })
+		}, levelWarning, "a retry window of 3m"},
+		{"clients", "no rotation", func(t *testing.T, p *Patient) { p.change(t, func(c *store.Client) { c.NoRotation = true }) }, levelWarning, "rotation off"},
+		{"clients", "never used", func(t *testing.T, p *Patient) { p.change(t, p.old(91*day)) }, levelWarning, "was never used, and was registered 91 days ago"},
+
+		{"secrets", "expired", func(t *testing.T, p *Patient) {
+			second(t, p, day)
+			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(-hour) })
+		}, levelWarning, "expired 60 min ago; safe to delete: never used"},
+		{"secrets", "expires soon, and is in use", func(t *testing.T, p *Patient) {
+			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(3 * day) })
+		}, levelWarning, "expires in 3 days; not safe to delete: it is the client's only secret"},
+		{"secrets", "the old one of two is not used", func(t *testing.T, p *Patient) {
+			second(t, p, 60*day)
+			use(t, p, p.Changes.Clients[0].Secrets[0].ID, 40*day)
+		}, levelWarning, "was not used for 40 days; safe to delete: last used 40 days ago"},
+		{"secrets", "expires soon, and the other one is not used", func(t *testing.T, p *Patient) {
+			second(t, p, 60*day)
+			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(3 * day) })
+			use(t, p, p.Changes.Clients[0].Secrets[0].ID, 2*hour)
+		}, levelWarning, "not safe to delete: it was used 2h0m"},
+		{"secrets", "imported and never used", func(t *testing.T, p *Patient) {
+			p.change(t, func(c *store.Client) { c.Secrets[0].Digest, c.Secrets[0].Slow = nil, "$argon2id$" })
+		}, levelWarning, "was imported and not used since"},
+		{"secrets", "never expires and is old", func(t *testing.T, p *Patient) {
+			p.change(t, p.old(400*day))
+			use(t, p, p.Changes.Clients[0].Secrets[0].ID, hour)
+		}, levelWarning, "never expires and is 400 days old"},
+		{"secrets", "not used for long", func(t *testing.T, p *Patient) {
+			p.change(t, p.old(200*day))
+			use(t, p, p.Changes.Clients[0].Secrets[0].ID, 100*day)
+		}, levelWarning, "was not used for 100 days"},
+		{"secrets", "all have expired", func(t *testing.T, p *Patient) {
+			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(-hour) })
+		}, levelFault, "has no secret that is in force"},
+
+		{"demo client", "enabled", func(_ *testing.T, p *Patient) {
+			p.Demo = Demo{File: "dev.json", ClientID: "shop"}
+		}, levelFault, "the demo client shop of --dev is enabled"},
+		{"demo client", "perhaps enabled", func(_ *testing.T, p *Patient) { p.Demo = Demo{File: "dev.json", Err: io.ErrUnexpectedEOF} }, levelUnknown, "dev.json"},
+
+		{"audit trail", "off", func(_ *testing.T, p *Patient) { p.Config.Audit.Directory = config.AuditOff }, levelWarning, "switched off"},
+		{"audit trail", "absent", func(t *testing.T, p *Patient) { must(t, os.RemoveAll(p.Config.AuditDirectory())) }, levelWarning, "no audit trail"},
+		{"audit trail", "changed", func(t *testing.T, p *Patient) {
+			path := lastOf(t, p)
+			text, err := os.ReadFile(path)
+			must(t, err)
+			must(t, os.WriteFile(path, []byte(strings.Replace(string(text), "audit_segment", "audit_segmenu", 1)), 0o600))
+		}, levelFault, "the audit trail is broken"},
+		{"audit trail", "for everybody", func(t *testing.T, p *Patient) { must(t, os.Chmod(p.Config.AuditDirectory(), 0o755)) }, levelWarning, "can look into the audit trail"},
+
+		{"clock", "not synchronised", func(_ *testing.T, p *Patient) { p.kernelClock = func() (bool, bool) { return false, true } }, levelWarning, "not synchronised"},
+		{"clock", "nobody knows", func(_ *testing.T, p *Patient) { p.kernelClock = func() (bool, bool) { return false, false } }, levelNote, "does not tell"},
+		{"clock", "the public address has another time", func(_ *testing.T, p *Patient) {
+			p.seen = &publicAnswer{date: p.Now.Time().Add(-10 * time.Second), at: p.Now.Time()}
+		}, levelWarning, "differs from this one by -10s"},
+	} {
+		t.Run(c.check+", "+c.name, func(t *testing.T) {
+			t.Parallel()
+			p := healthy(t)
+			i := slices.IndexFunc(checkups, func(x checkup) bool { return x.name == c.check })
+			if i < 0 {
+				t.Fatalf("there is no check %s", c.check)
+			}
+			for _, f := range p.check(t.Context(), checkups[i]) {
+				if f.Level != levelOK && f.Level != levelNote {
+					t.Errorf("before: %+v", f)
+				}
+			}
+			c.harm(t, p)
+			found := p.check(t.Context(), checkups[i])
+			if !slices.ContainsFunc(found, func(f Finding) bool { return f.Level == c.level && strings.Contains(f.Text, c.text) }) {
+				t.Errorf("not found: %s %q in %+v", c.level, c.text, found)
+			}
+			for _, f := range found {
+				if f.Level == levelOK && c.level != levelNote {
+					t.Errorf("it is said to be well: %+v", f)
+				}
+				if f.Level != levelOK && f.Level != levelNote && f.Advice == "" {
+					t.Errorf("nothing to do is said: %+v", f)
+				}
+			}
+		})
+	}
+}
+
+func lastOf(t *testing.T, p *Patient) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(p.Config.AuditDirectory(), "*.jsonl"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no audit trail: %v", err)
+	}
+	return files[len(files)-1]
+}
+
+func TestDoctorFindsADamagedStore(t *testing.T) {
+	t.Parallel()
+	p := healthy(t)
+	if f := checkIntegrity(t.Context(), p); len(f) != 1 || f[0].Level != levelOK {
+		t.Fatalf("a store that is whole: %+v", f)
+	}
+	d := store.Document{Kind: store.DocumentConsents, Key: store.DocumentKey{1}, Version: 1, Body: make([]byte, 10<<10)}
+	must(t, p.Store.PutDocument(t.Context(), d, nil))
+	must(t, p.Store.Close())
+	text, err := os.ReadFile(p.StoreFile)
+	must(t, err)
+	for page := len(text) - 8*1024; page < len(text); page += 1024 {
+		copy(text[page:], "\xff\xff\xff\xff") // the number of the page that goes on
+	}
+	must(t, os.WriteFile(p.StoreFile, text, 0o600))
+	p.open(t)
+	if f := checkIntegrity(t.Context(), p); len(f) != 1 || f[0].Level != levelFault || !strings.Contains(f[0].Text, "damaged") {
+		t.Errorf("a damaged one: %+v", f)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if f := checkIntegrity(ended, p); len(f) != 1 || f[0].Level != levelUnknown {
+		t.Errorf("one that could not be read in time: %+v", f)
+	}
+}
+
+func TestACheckThatHangsIsNoneThatIsOK(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	defer close(release)
+	p := &Patient{}
+	began := time.Now()
+	found := p.check(t.Context(), checkup{name: "hangs", limit: 20 * time.Millisecond, run: func(context.Context, *Patient) findings {
+		<-release
+		return findings{{Level: levelOK}}
+	}})
+	if len(found) != 1 || found[0].Level != levelUnknown || time.Since(began) > 10*time.Second {
+		t.Errorf("after %s: %+v", time.Since(began), found)
+	}
+}
+
+// Without a store, what depends on it is not ok; offline, what is left out is
+// neither.
+func TestWhatCannotBeCheckedIsSaidSo(t *testing.T) {
+	t.Parallel()
+	p := &Patient{Config: config.Default(), StoreErr: os.ErrPermission, kernelClock: func() (bool, bool) { return true, true }, Now: grant.At(time.Now())}
+	p.Config.Data, p.Config.Management.Listen = t.TempDir(), "127.0.0.1:1"
+	level := map[string]string{}
+	for _, f := range p.Examine(t.Context(), true, func(Finding) {}) {
+		level[f.Check] = f.Level
+	}
+	for _, c := range checkups {
+		want := map[bool]string{true: levelUnknown, false: ""}[c.stored && c.name != "database"]
+		if c.network {
+			want = levelNote
+		}
+		if want != "" && level[c.name] != want || level[c.name] == "" {
+			t.Errorf("%s: %q, want %q", c.name, level[c.name], want)
+		}
+	}
+	if level["database"] != levelFault || level["server"] != levelUnknown {
+		t.Errorf("database %q, server %q", level["database"], level["server"])
+	}
+}
+
+func TestTheExitStatusIsThatOfTheWorstFinding(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		levels             []string
+		exit               int
+		verdict, complaint string
+	}{
+		{nil, 0, levelOK, ""},
+		{[]string{levelOK, levelNote}, 0, levelOK, ""},
+		{[]string{levelOK, levelWarning}, 3, levelWarning, "1 warning"},
+		{[]string{levelUnknown, levelUnknown}, 3, levelUnknown, "2 checks could not be made"},
+		{[]string{levelWarning, levelFault, levelUnknown, levelWarning}, 1, levelFault, "1 fault, 2 warnings, 1 check could not be made"},
+	} {
+		var found []Finding
+		for _, l := range c.levels {
+			found = append(found, Finding{Level: l})
+		}
+		r := Conclude(found)
+		if r.Exit != c.exit || r.Verdict != c.verdict || r.Complaint() != c.complaint {
+			t.Errorf("%v: exit status %d, verdict %s, %q", c.levels, r.Exit, r.Verdict, r.Complaint())
+		}
+		if n := r.OK + r.Notes + r.Unknown + r.Warnings + r.Faults; n != len(c.levels) {
+			t.Errorf("%v: %d counted", c.levels, n)
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// This file looks at what is on this machine: configuration, files, sockets, the
+// audit trail.
+
+func checkConfiguration(_ context.Context, p *Patient) (f findings) {
+	cfg := p.Config
+	if err := cfg.Check(); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			f.fault("correct it; see: mintage config check --help, and the reference of the configuration", "%s", line)
+		}
+		return f
+	}
+	if cfg.Compat.QueryParameters || cfg.Compat.TokenInfoQuery {
+		f.warn("switch compat.query_parameters and compat.tokeninfo_query off as soon as no client needs them", "secrets in URLs are accepted, which logs and histories keep")
+	}
+	for _, d := range cfg.Departures() {
+		f.note("departure from the specification: %s", d)
+	}
+	f.unless("accepted, with the issuer %s", cfg.IssuerID())
+	return f
+}
+
+// checkFiles looks at who can read and write the files of the data directory and
+// the secrets that the configuration names.
+func checkFiles(_ context.Context, p *Patient) (f findings) {
+	info, err := os.Stat(p.Config.Data)
+	switch {
+	case err != nil:
+		f.fault("name the server's data directory: --data or --config", "data directory: %v", err)
+		return f
+	case info.Mode().Perm()&0o022 != 0:
+		f.fault("chmod go-w "+show.Quote(p.Config.Data), "others than its owner can write to the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
+	case info.Mode().Perm()&0o055 != 0:
+		f.warn("chmod go= "+show.Quote(p.Config.Data), "others than its owner can read the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
+	}
+	if p.Config.Store == config.StoreSQLite {
+		f.exposed(p.StoreFile, 0, 0o066)
+	}
+	f.exposed(p.KEKFile, 0o006, 0o060)
+	for _, path := range []string{p.Config.Admin.TokenFile, p.Config.StorePasswordFile, p.Config.Login.Upstream.ClientSecretFile, p.Config.TLS.Key} {
+		if path != "" {
+			f.exposed(path, 0o006, 0o020)
+		}
+	}
+	f.unless("the data directory %s and the files with secrets are for their owners alone", p.Config.Data)
+	return f
+}
+
+// exposed looks for permissions that are a fault, or worth a warning.
+func (f *findings) exposed(path string, wrong, doubtful fs.FileMode) {
+	info, err := os.Stat(path)
+	if err != nil {
+		f.unknown("is the path right, and may this user look there?", "%v", err)
+		return
+	}
+	switch mode := info.Mode().Perm(); {
+	case mode&wrong != 0:
+		f.fault("chmod o= "+show.Quote(path), "everybody on this machine can read or change %s (mode %04o)", path, mode)
+	case mode&doubtful != 0:
+		f.warn("chmod go= "+show.Quote(path)+" (or leave it to the group, if only the service is in it)", "%s is open to more than its owner (mode %04o)", path, mode)
+	}
+}
+
+// expiryWarning is how long before its end a certificate should have been
+// replaced.
+const expiryWarning = 21 * 24 * time.Hour
+
+func checkCertificate(_ context.Context, p *Patient) (f findings) {
+	if p.Config.TLS.Cert == "" {
+		f.note("none is configured: TLS ends at a proxy")
+		return f
+	}
+	pair, err := tls.LoadX509KeyPair(p.Config.TLS.Cert, p.Config.TLS.Key)
+	if err != nil {
+		f.fault("put a certificate and its key there, both in PEM", "%s with %s: %v", p.Config.TLS.Cert, p.Config.TLS.Key, err)
+		return f
+	}
+	f.validity(pair.Leaf, p.Now.Time())
+	if u, err := url.Parse(p.Config.PublicURL); err == nil && u.Hostname() != "" {
+		if err := pair.Leaf.VerifyHostname(u.Hostname()); err != nil {
+			f.warn("have a certificate issued for "+u.Hostname()+", unless a proxy in front has its own", "the certificate is not for the host of public_url: %v", err)
+		}
+	}
+	f.unless("%s is good until %s", p.Config.TLS.Cert, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	return f
+}
+
+func (f *findings) validity(c *x509.Certificate, now time.Time) {
+	const advice = "renew it, and find out why that did not happen by itself; a changed file is used within a second"
+	left := c.NotAfter.Sub(now)
+	switch {
+	case now.Before(c.NotBefore):
+		f.fault("set the clock, or wait", "the certificate is not valid before %s", c.NotBefore.UTC().Format(time.RFC3339))
+	case left <= 0:
+		f.fault(advice, "the certificate expired on %s", c.NotAfter.UTC().Format(time.RFC3339))
+	case left < expiryWarning:
+		f.warn(advice, "the certificate expires on %s, in %s", c.NotAfter.UTC().Format(time.RFC3339), show.Roughly(left))
+	}
+}
+
+func checkListeners(_ context.Context, p *Patient) (f findings) {
+	if exposedAddress(p.Config.Management.Listen) {
+		f.warn("management.listen: an address that only your monitoring reaches, such as 127.0.0.1:9000, or a firewall",
+			"the management listener is on %s: whoever reaches it reads metrics and the state of the server", p.Config.Management.Listen)
+		if p.Config.Management.Pprof {
+			f.fault("management.pprof: false, or another management.listen", "Go's profiles are served on %s: they cost processor time, and show what is in memory", p.Config.Management.Listen)
+		}
+	}
+	if path, unix := strings.CutPrefix(p.Config.AdminListen(), "unix:"); !unix {
+		if exposedAddress(p.Config.Admin.Listen) {
+			f.warn("admin.listen: a Unix socket, or an address that only the administrators' network reaches", "the admin API is on %s, behind its token alone", p.Config.Admin.Listen)
+		}
+	} else if info, err := os.Stat(path); err == nil {
+		if mode := info.Mode().Perm(); mode&0o007 != 0 {
+			f.fault("chmod o= "+show.Quote(path), "everybody on this machine can use the admin socket %s (mode %04o)", path, mode)
+		}
+	}
+	if p.Config.TLS.Cert == "" && exposedAddress(p.Config.Listen) {
+		f.note("the public listener %s speaks plain HTTP, for the proxies in trusted_proxies alone", p.Config.Listen)
+	}
+	f.unless("only the public listener %s is open to others", p.Config.Listen)
+	return f
+}
+
+// exposedAddress reports whether others than this machine may reach a listener.
+func exposedAddress(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil || host == "localhost" {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return err != nil || !addr.IsLoopback()
+}
+
+func checkDemo(_ context.Context, p *Patient) (f findings) {
+	switch err := p.Demo.Err; {
+	case p.Dev:
+		f.note("the server runs with --dev")
+		return f
+	case errors.Is(err, fs.ErrNotExist):
+		f.ok("there is none")
+		return f
+	case err != nil:
+		f.unknown("look at it, and delete the client that it names", "%s: %v", p.Demo.File, err)
+		return f
+	}
+	for _, c := range p.Changes.Clients {
+		if c.ID == p.Demo.ClientID && c.State == store.ClientEnabled {
+			f.fault("mintage client delete "+c.ID+" --yes, or serve another data directory", "the demo client %s of --dev is enabled, and its secret is in %s", c.ID, p.Demo.File)
+		}
+	}
+	f.unless("the one of an earlier start with --dev is not enabled")
+	return f
+}
+
+// checkAudit looks whether records can be written, and whether the last file of
+// the trail is whole: mintage audit verify reads all of it.
+func checkAudit(_ context.Context, p *Patient) (f findings) {
+	dir := p.Config.AuditDirectory()
+	if dir == "" {
+		f.warn("audit.directory: leave it out", "the audit trail is switched off: nobody can tell later who did what")
+		return f
+	}
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.warn("has the server been started with this configuration? It makes the directory", "there is no audit trail at %s", dir)
+		return f
+	}
+	if err != nil {
+		f.unknown("run this as the server's user", "%v", err)
+		return f
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		f.warn("chmod go= "+show.Quote(dir), "others than its owner can look into the audit trail %s (mode %04o)", dir, mode)
+	}
+	trial, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		f.fault("run this as the server's user; if that is the one, give it the directory", "the audit trail cannot be written: %v", err)
+	} else {
+		err = errors.Join(trial.Close(), os.Remove(trial.Name()))
+	}
+	files, globErr := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	if globErr != nil || len(files) == 0 {
+		f.unknown("is it the directory of this server?", "there is no file of an audit trail in %s", dir)
+		return f
+	}
+	last := files[len(files)-1] // their names are numbers of one length
+	v, err := audit.Check{}.VerifyFiles([]string{last})
+	var broken *audit.Break
+	switch {
+	case errors.As(err, &broken):
+		f.fault("keep the files as they are, and see: mintage audit verify", "the audit trail is broken: %v", broken)
+	case err != nil:
+		f.unknown("run this as the server's user", "the audit trail cannot be read: %v", err)
+	default:
+		f.unless("%d records in the last file of %s, each chained to the one before (all: mintage audit verify)", v.Records, dir)
+	}
+	return f
+}

@@ -1,0 +1,27 @@
+package doctor
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+)
+
+// A trail has several files after a day, and the last of them is looked at
+// alone.
+func TestATrailOfSeveralFilesIsWell(t *testing.T) {
+	t.Parallel()
+	p := healthy(t)
+	tomorrow := func() time.Time { return time.Now().Add(25 * hour) }
+	trail := audit.Open(audit.Options{Directory: p.Config.AuditDirectory(), Node: "test", Now: tomorrow, Log: slog.New(slog.DiscardHandler)})
+	trail.Record(audit.Event{Name: audit.ServerStarted})
+	must(t, trail.Close())
+	if last := filepath.Base(lastOf(t, p)); last != "00000002.jsonl" {
+		t.Fatalf("the last file is %s", last)
+	}
+	if f := checkAudit(t.Context(), p); len(f) != 1 || f[0].Level != levelOK {
+		t.Errorf("%+v", f)
+	}
+}

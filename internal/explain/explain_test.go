@@ -1,0 +1,95 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+const (
+	refresh = "mintage_rt_AQAAAAAAAAAA-_x"
+	code    = "mintage_ac_AQBBBBBBBBBB"
+	id      = "0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b"
+)
+
+func TestTheOneThingThatWasPastedIsFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, pasted string
+		kind, text   string
+		note         string // part of the only one; "" for none
+	}{
+		{"a token", refresh, askedText, refresh, ""},
+		{"with a line's end", refresh + "\r\n", askedText, refresh, ""},
+		{"quoted", `"` + refresh + `"`, askedText, refresh, "quotes around it"},
+		{"a header", "Authorization: Bearer " + refresh, askedText, refresh, "the word Bearer"},
+		{"broken by a mail", refresh[:12] + "\n  " + refresh[12:], askedText, refresh, "spaces and line breaks"},
+		{"encoded", "abc%2Bdef", askedText, "abc+def", "percent-encoding"},
+		{"an answer", `{"access_token":"mintage_at_x","refresh_token":"` + refresh + `"}`, askedText, refresh, "the member refresh_token"},
+		{"an answer without a token", `{"error":"invalid_grant"}`, askedText, `{"error":"invalid_grant"}`, ""},
+		{"a callback", "https://client.example/cb?code=" + code + "&state=x", askedText, code, "the parameter code"},
+		{"a form", "grant_type=refresh_token&refresh_token=" + refresh, askedText, refresh, "the parameter refresh_token"},
+		{"a fragment", "https://client.example/cb#access_token=" + refresh, askedText, refresh, "the parameter access_token"},
+		{"a grant", strings.ToUpper(id), askedGrant, id, ""},
+		{"a grant like a UUID", "0f3c9a50-c1d2-4e6f-8b7a-6c5d4e3f2a1b", askedGrant, id, ""},
+		{"a request", "5F2B6C0E9A1D4473", askedRequest, "5f2b6c0e9a1d4473", ""},
+		{"a request's header", "X-Request-Id: 5f2b6c0e9a1d4473", askedRequest, "5f2b6c0e9a1d4473", ""},
+		{"anything else", "SomethingElse", askedText, "SomethingElse", ""},
+	} {
+		a := Parse(c.pasted)
+		if a.kind != c.kind || a.Text != c.text {
+			t.Errorf("%s: %s %q", c.name, a.kind, a.Text)
+		}
+		if a.Secret() != (c.kind == askedText) || a.IsRequest() != (c.kind == askedRequest) {
+			t.Errorf("%s: secret %t, request %t", c.name, a.Secret(), a.IsRequest())
+		}
+		if c.note == "" && len(a.notes) > 0 || c.note != "" && (len(a.notes) != 1 || !strings.Contains(a.notes[0], c.note)) {
+			t.Errorf("%s: notes %q", c.name, a.notes)
+		}
+	}
+}
+
+func TestEveryRefusalHasItsWords(t *testing.T) {
+	t.Parallel()
+	for why := grant.Allowed; why.String() != "unknown"; why++ {
+		if w, ok := refusalWords[why]; !ok || w.why == "" || w.next == "" {
+			t.Errorf("%s: why %q, next %q", why, w.why, w.next)
+		}
+		if _, ok := wordsOf(why.String()); !ok {
+			t.Errorf("%s is not found by its name", why)
+		}
+	}
+	if _, ok := wordsOf("unknown"); ok {
+		t.Error("words are found for what is none")
+	}
+}
+
+func TestTheLinesOfARequestAreFoundInALog(t *testing.T) {
+	t.Parallel()
+	text := `2026/11/21 starting
+Nov 21 host mintage[12]: {"msg":"token request refused","request_id":"00000000000000aa","status":400,"reason":"refused: cut_off"}
+{"msg":"another one's","request_id":"00000000000000ab"}
+{"msg":"names it only: 00000000000000aa"}
+{"msg":"cut off","request_id":"00000000000000aa"
+` + strings.Repeat("x", maxLogLine+10) + `{"request_id":"00000000000000aa"}
+{"msg":"last, without an end","request_id":"00000000000000aa"}`
+	log, err := ReadLog(strings.NewReader(text), "00000000000000aa")
+	if err != nil || log.Read != 7 || len(log.Lines) != 2 {
+		t.Fatalf("%+v, %v", log, err)
+	}
+	if first := log.Lines[0]; first.Status != 400 || first.Reason != "refused: cut_off" || log.Lines[1].Message != "last, without an end" {
+		t.Errorf("%+v", log.Lines)
+	}
+	q := requestFacts{log: log}
+	if got := q.refusal(); got != "cut_off" || !q.known() {
+		t.Errorf("refusal %q, known %t", got, q.known())
+	}
+	if _, err := ReadLog(iotest.ErrReader(iotest.ErrTimeout), "00000000000000aa"); err == nil {
+		t.Error("a log that cannot be read is taken for an empty one")
+	}
+	if log, err := ReadLog(strings.NewReader(""), "00000000000000aa"); err != nil || log.Read != 0 {
+		t.Errorf("an empty one: %+v, %v", log, err)
+	}
+}

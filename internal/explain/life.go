@@ -1,0 +1,196 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A lifeEntry is something that happened to a grant, or will.
+type lifeEntry struct {
+	At     *time.Time `json:"at"` // null if it is not known
+	What   string     `json:"what"`
+	Actor  string     `json:"actor,omitempty"`
+	Detail string     `json:"detail,omitempty"`
+}
+
+// shownRefreshes is how many routine refreshes of the audit trail are listed;
+// the others are counted.
+const shownRefreshes = 5
+
+// readEvents is how many events about a client or a subject are looked through.
+const readEvents = 10000
+
+// ending is the event that ended the grant, if it is recorded.
+func (v *Explained) ending() *store.Event {
+	for i, e := range slices.Backward(v.Events) {
+		switch e.Name {
+		case store.EventGrantRevoked, store.EventRefreshReplayed, store.EventCodeReplayed:
+			return &v.Events[i]
+		}
+	}
+	return nil
+}
+
+// completeLife puts together what the row, the events and the audit trail say
+// about the life of the grant.
+func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
+	e := v.Explanation
+	if e == nil || !e.Named {
+		return nil
+	}
+	add := func(at grant.Instant, what, actor, detail string) {
+		v.life = append(v.life, lifeEntry{show.JSONInstant(at), what, actor, detail})
+	}
+	entries := x.trail(v, audit.Filter{GrantID: e.Token.GrantID.String()})
+	redeemed := slices.ContainsFunc(entries, func(a audit.Entry) bool { return a.Event == audit.CodeRedeemed && a.Outcome == audit.Success })
+	if g := e.Grant; g != nil {
+		add(g.AuthorizedAt, "authorized", "", fmt.Sprintf("subject %q agreed that client %q may have the scope %q", g.Subject, g.ClientID, g.Scope))
+		switch {
+		case g.Generation == 1:
+			if !redeemed {
+				add(g.RotatedAt, "code redeemed", g.ClientID, "the first pair; never refreshed since")
+			}
+		default:
+			if !redeemed {
+				v.life = append(v.life, lifeEntry{nil, "code redeemed", g.ClientID, "the first pair; the store does not keep when"})
+			}
+			add(g.RotatedAt, fmt.Sprintf("refreshed %d times in all", g.Generation-1), g.ClientID, fmt.Sprintf("this is the last time: generation %d", g.Generation))
+		}
+		if g.AccessFloor != 0 {
+			add(g.AccessFloor, "access tokens until then ended", "", "")
+		}
+		add(g.ExpiresAt, "refresh token expires", "", "")
+		add(g.DeleteAfter, "row may be removed", "", "")
+	} else if e.Code != nil {
+		add(e.Code.AuthorizedAt, "authorized", "", fmt.Sprintf("subject %q agreed that client %q may have the scope %q", e.Code.Subject, e.Code.ClientID, e.Code.Scope))
+		add(e.Code.ExpiresAt, "code expires", "", "")
+	}
+	for _, event := range e.Events {
+		add(event.At, string(event.Name), event.Actor, event.Detail)
+	}
+	for _, c := range e.Cutoffs {
+		add(c.At, "cut off until then", "", cutoffName(c))
+	}
+	if e.Restore.At != 0 && (e.Grant == nil || e.Grant.AuthorizedAt < e.Restore.At) {
+		add(e.Restore.At, "store restored", "", "from a backup of "+show.Instant(e.Restore.Backup)+"; tokens of before are accepted until "+show.Instant(e.Restore.Until))
+	}
+	if err := x.cutters(ctx, v); err != nil {
+		return err
+	}
+	v.addTrail(entries)
+	slices.SortStableFunc(v.life, func(a, b lifeEntry) int {
+		if a.At == nil || b.At == nil {
+			return 0
+		}
+		return cmp.Compare(a.At.UnixMilli(), b.At.UnixMilli())
+	})
+	return nil
+}
+
+// cutters adds who made the cutoffs, as far as it is recorded.
+func (x *Explainer) cutters(ctx context.Context, v *Explained) error {
+	for _, c := range v.Cutoffs {
+		for _, about := range []string{c.ClientID, store.AboutSubject(c.Subject)} {
+			if about == "" || about == store.AboutSubject("") {
+				continue
+			}
+			events, err := x.Store.Events(ctx, about, readEvents)
+			if err != nil {
+				return err
+			}
+			for _, e := range events {
+				made := e.Name == store.EventCutoff || e.Name == store.EventDisconnected || e.Name == store.EventUserDisabled ||
+					e.Name == store.EventPasswordChanged || e.Name == store.EventClientDeleted
+				// A cutoff lies a little ahead of its making; see issuer.CutoffReach.
+				if made && c.At.Since(e.At).Abs() <= 2*issuer.CutoffReach {
+					v.life = append(v.life, lifeEntry{show.JSONInstant(e.At), string(e.Name), e.Actor, e.Detail})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// addTrail adds what the audit trail knows beyond the store's own events.
+func (v *Explained) addTrail(entries []audit.Entry) {
+	routine := 0
+	for _, a := range slices.Backward(entries) {
+		if v.recorded(a) {
+			continue
+		}
+		if a.Event == audit.TokensRefreshed && a.Outcome == audit.Success {
+			if routine++; routine > shownRefreshes {
+				continue
+			}
+		}
+		v.life = append(v.life, lifeEntry{At: &a.Time, What: string(a.Event) + outcome(a), Actor: cmp.Or(a.Actor, a.ClientID), Detail: trailDetail(a)})
+	}
+	if more := routine - shownRefreshes; more > 0 {
+		v.trail = cmp.Or(v.trail, fmt.Sprintf("%d more refreshes are in the audit trail: mintage audit show --grant %s", more, v.Token.GrantID))
+	}
+}
+
+// recorded reports whether the store has the same event.
+func (v *Explained) recorded(a audit.Entry) bool {
+	return slices.ContainsFunc(v.Events, func(e store.Event) bool {
+		return string(e.Name) == string(a.Event) && a.Time.Sub(e.At.Time()).Abs() < 5*time.Second
+	})
+}
+
+func outcome(a audit.Entry) string {
+	if a.Outcome == audit.Success || a.Outcome == "" {
+		return ""
+	}
+	return " (" + string(a.Outcome) + ")"
+}
+
+// trailDetail is the evidence of an entry in one line.
+func trailDetail(a audit.Entry) string {
+	text := a.Detail
+	add := func(what string) {
+		if text != "" {
+			text += "; "
+		}
+		text += what
+	}
+	if a.Generation != 0 {
+		add(fmt.Sprintf("generation %d", a.Generation))
+	}
+	if a.RemoteIP != "" {
+		add("from " + a.RemoteIP)
+	}
+	if a.RequestID != "" {
+		add("request " + a.RequestID)
+	}
+	if a.Node != "" {
+		add("on " + a.Node)
+	}
+	return text
+}
+
+// trail reads what the audit trail of this machine has. What is wrong with the
+// trail is noted, and does not keep the rest from being told.
+func (x *Explainer) trail(v *Explained, f audit.Filter) (list []audit.Entry) {
+	dir := x.Config.AuditDirectory()
+	if dir == "" {
+		v.trail = "the audit trail is switched off (audit.directory)"
+		return nil
+	}
+	for entry, err := range audit.Read(dir, f) {
+		if err != nil {
+			v.trail = "the audit trail is not complete: " + firstLine(err) + " (see: mintage audit verify)"
+			continue
+		}
+		list = append(list, entry)
+	}
+	return list
+}

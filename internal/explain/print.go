@@ -1,0 +1,288 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/show"
+)
+
+// names of what can be explained.
+var explainedNames = map[issuer.ExplainedAs]string{
+	issuer.AsUnknown: "a text of no known form", issuer.AsRefresh: "a refresh token", issuer.AsAccess: "an access token",
+	issuer.AsJWT: "a JWT", issuer.AsCode: "an authorization code", issuer.AsGrant: "a grant",
+}
+
+// headline is the first sentence.
+func (v *Explained) headline() string {
+	e := v.Explanation
+	name := explainedNames[e.As]
+	switch {
+	case e.As == issuer.AsGrant || e.As == issuer.AsUnknown:
+	case e.Genuine:
+		name += ", genuine"
+		if e.As == issuer.AsJWT {
+			name = "an access token (JWT), genuine"
+		}
+	case !e.Answer.Known:
+		name += " that cannot be checked here"
+	default:
+		name += ", not genuine"
+	}
+	return strings.ToUpper(name[:1]) + name[1:] + "."
+}
+
+var verdictWords = map[string]string{
+	"answered": "It would be answered now", "refused": "It would be refused now", "retry": "The client would be told to try again", "unknown": "What would become of it is not known",
+}
+
+// Print writes the explanation for people.
+func (v *Explained) Print(w io.Writer) error {
+	if v.request != nil {
+		if err := v.printRequest(w); err != nil || v.Explanation == nil {
+			return err
+		}
+		fmt.Fprintf(w, "\nThe grant behind it, as it is now. ")
+	} else {
+		fmt.Fprintf(w, "%s ", v.headline())
+	}
+	e, r := v.Explanation, v.read()
+	head := verdictWords[r.Verdict]
+	if r.Refusal != "" {
+		head += ": " + r.Refusal
+	}
+	fmt.Fprintf(w, "%s.\n\n", head)
+	rows := [][2]string{{"why", r.Why}, {"told", r.Told}, {"next", r.Next}}
+	for _, n := range v.asked.notes {
+		rows = append(rows, [2]string{"pasted", n})
+	}
+	if err := show.Fields(w, rows); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		title string
+		rows  [][2]string
+	}{{"token", v.tokenFields()}, {"code", v.codeFields()}, {"grant", v.grantFields()}} {
+		if err := printPart(w, part.title, part.rows); err != nil {
+			return err
+		}
+	}
+	if len(v.life) > 0 {
+		fmt.Fprintf(w, "\nlife\n")
+		if err := v.printLife(w); err != nil {
+			return err
+		}
+	}
+	if v.trail != "" && e.Named {
+		fmt.Fprintf(w, "\n%s\n", v.trail)
+	}
+	return nil
+}
+
+// printPart prints a titled list, if anything is in it.
+func printPart(w io.Writer, title string, rows [][2]string) error {
+	for _, r := range rows {
+		if r[1] != "" {
+			fmt.Fprintf(w, "\n%s\n", title)
+			for i := range rows {
+				rows[i][0] = "  " + rows[i][0]
+			}
+			return show.Fields(w, rows)
+		}
+	}
+	return nil
+}
+
+func (v *Explained) when(at grant.Instant) string {
+	if at == 0 {
+		return ""
+	}
+	return show.Instant(at) + " (" + show.Ago(v.Now, at) + ")"
+}
+
+func (v *Explained) keyText() string {
+	e := v.Explanation
+	switch {
+	case e.Key != nil:
+		return fmt.Sprintf("%s (%s, %s)", e.Key.ID, e.Key.Purpose, e.Key.Phase)
+	case e.Diagnosis.NamesKey:
+		return e.Diagnosis.KeyID.String() + " (not in this store)"
+	}
+	return ""
+}
+
+// claims begins what a text says that is not proven.
+func (v *Explained) claims(text string) string {
+	if text == "" || v.Genuine {
+		return text
+	}
+	return text + " (as it says; not proven)"
+}
+
+func (v *Explained) tokenFields() [][2]string {
+	e := v.Explanation
+	if e.As == issuer.AsGrant || e.As == issuer.AsCode || e.As == issuer.AsUnknown {
+		return nil
+	}
+	rows := [][2]string{{"key", v.keyText()}}
+	if j := e.JWT; j != nil {
+		rows = append(rows, [2]string{"issuer", v.claims(show.Bounded(j.Issuer))}, [2]string{"type", show.Bounded(j.Type)}, [2]string{"algorithm", show.Bounded(j.Algorithm)},
+			[2]string{"client", v.claims(show.Bounded(j.ClientID))}, [2]string{"subject", v.claims(show.Bounded(j.Subject))}, [2]string{"audience", v.claims(show.Bounded(strings.Join(j.Audience, " ")))})
+	} else if e.Genuine {
+		rows = append(rows, [2]string{"realm", v.by.Issuer.Realm})
+	}
+	if !e.Named {
+		return append(rows, [2]string{"scope", v.claims(show.Bounded(e.Scope))}, [2]string{"expires", v.claims(v.when(e.Token.ExpiresAt))})
+	}
+	generation := fmt.Sprint(e.Token.Generation)
+	if e.Grant != nil {
+		standing := e.Standing()
+		if e.As != issuer.AsRefresh {
+			standing = map[string]string{"present": "of the present pair", "spent": "of an earlier pair", "ahead": "ahead"}[standing]
+		}
+		generation += fmt.Sprintf(", %s: the grant is at %d", standing, e.Grant.Generation)
+	}
+	return append(rows, [2]string{"grant", v.claims(e.Token.GrantID.String())}, [2]string{"generation", v.claims(generation)}, [2]string{"scope", e.Scope},
+		[2]string{"issued", v.claims(v.when(e.Token.IssuedAt))}, [2]string{"expires", v.claims(v.when(e.Token.ExpiresAt))})
+}
+
+func (v *Explained) codeFields() [][2]string {
+	e := v.Explanation
+	if e.As != issuer.AsCode {
+		return nil
+	}
+	rows := [][2]string{{"key", v.keyText()}}
+	c := e.Code
+	if c == nil {
+		return rows
+	}
+	pkce, redirect, redeemed := "no challenge", e.RedirectURI, "no"
+	if c.Challenged {
+		pkce = "S256 challenge"
+	}
+	if redirect == "" {
+		redirect = "none of those that its client has now"
+	}
+	if e.Grant != nil {
+		redeemed = "yes: grant " + c.GrantID.String()
+	}
+	return append(rows, [2]string{"redeemed", redeemed}, [2]string{"client", c.ClientID}, [2]string{"subject", c.Subject}, [2]string{"scope", string(c.Scope)},
+		[2]string{"redirect uri", redirect}, [2]string{"pkce", pkce}, [2]string{"authenticated", show.Instant(c.AuthTime)},
+		[2]string{"issued", v.when(c.AuthorizedAt)}, [2]string{"expires", v.when(c.ExpiresAt)}, [2]string{"would make grant", absentID(e, c)})
+}
+
+func absentID(e *issuer.Explanation, c *grant.Code) string {
+	if e.Grant != nil {
+		return ""
+	}
+	return c.GrantID.String()
+}
+
+func (v *Explained) grantFields() [][2]string {
+	e := v.Explanation
+	g := e.Grant
+	if g == nil {
+		if e.Named && e.Code == nil {
+			return [][2]string{{"id", e.Token.GrantID.String()}, {"row", "there is none in this store"}}
+		}
+		return nil
+	}
+	client := g.ClientID + ", which is not in this store"
+	if e.Client != nil {
+		client = fmt.Sprintf("%s (%s), %s", g.ClientID, e.Client.Name, e.Client.State)
+	}
+	state := g.State.String()
+	if g.State == grant.Revoked {
+		state += ": " + g.Reason.String()
+	}
+	return [][2]string{
+		{"id", g.ID.String()}, {"state", state}, {"client", client}, {"subject", g.Subject}, {"scope", string(g.Scope)}, {"claims", g.Claims},
+		{"authenticated", show.Instant(g.AuthTime)}, {"authorized", v.when(g.AuthorizedAt)}, {"generation", fmt.Sprint(g.Generation)},
+		{"last rotation", v.when(g.RotatedAt)}, {"expires", v.when(g.ExpiresAt)}, {"access ended until", v.when(g.AccessFloor)}, {"row kept until", v.when(g.DeleteAfter)},
+	}
+}
+
+func (v *Explained) printLife(w io.Writer) error {
+	var rows [][]string
+	for _, l := range v.life {
+		at := "?"
+		if l.At != nil {
+			at = l.At.UTC().Format(time.RFC3339)
+		}
+		rows = append(rows, []string{"  " + at, l.What, show.OrDash(l.Actor), show.OrDash(l.Detail)})
+	}
+	return show.Table(w, "  AT|EVENT|ACTOR|DETAIL", rows)
+}
+
+func (v *Explained) printRequest(w io.Writer) error {
+	q := v.request
+	if !q.known() {
+		fmt.Fprintf(w, "A request of which nothing is recorded here.\n\n")
+		why := cmp.Or(v.trail, "it is not in the audit trail "+v.by.Config.AuditDirectory())
+		if dir := v.by.Config.AuditDirectory(); dir != "" && auditMissing(dir) {
+			why = "there is no audit trail at " + dir
+		}
+		if q.log != nil {
+			why += ", and not in the log"
+		}
+		return show.Fields(w, [][2]string{{"why", why}, {"next", v.unknownAdvice()}})
+	}
+	fmt.Fprintf(w, "A request.\n\n")
+	rows := [][2]string{{"request", q.id}}
+	if reason := q.refusal(); reason != "" {
+		if known, ok := wordsOf(reason); ok {
+			rows = append(rows, [2]string{"refused", reason + ": " + known.why}, [2]string{"next", known.next})
+		}
+	}
+	if len(q.others) > 0 {
+		rows = append(rows, [2]string{"other grants", strings.Join(q.others, " ")})
+	}
+	if err := show.Fields(w, rows); err != nil {
+		return err
+	}
+	if len(q.lines()) > 0 {
+		fmt.Fprintf(w, "\nlog\n")
+		var lines [][]string
+		for _, l := range q.lines() {
+			lines = append(lines, []string{"  " + l.Time, l.Level, l.Message, logDetail(l)})
+		}
+		if err := show.Table(w, "  AT|LEVEL|MESSAGE|DETAIL", lines); err != nil {
+			return err
+		}
+	}
+	if len(q.audit) > 0 {
+		fmt.Fprintf(w, "\naudit trail\n")
+		var lines [][]string
+		for _, a := range q.audit {
+			lines = append(lines, []string{"  " + a.Time.UTC().Format(time.RFC3339), string(a.Event) + outcome(a), show.OrDash(cmp.Or(a.Actor, a.ClientID)), show.OrDash(trailDetail(a))})
+		}
+		return show.Table(w, "  AT|EVENT|ACTOR|DETAIL", lines)
+	}
+	return nil
+}
+
+// logDetail is what a log line says besides its message.
+func logDetail(l LogLine) string {
+	var parts []string
+	add := func(name, value string) {
+		if value != "" && value != "0" && value != strings.Repeat("0", 32) {
+			parts = append(parts, name+" "+show.Bounded(value))
+		}
+	}
+	add("status", fmt.Sprint(l.Status))
+	add("reason", l.Reason)
+	add("error", l.Error)
+	add("client", l.ClientID)
+	add("grant type", l.GrantType)
+	add("from", l.RemoteIP)
+	add("grant", l.GrantID)
+	if l.Took > 0 {
+		parts = append(parts, fmt.Sprintf("%.3g ms", l.Took))
+	}
+	return strings.Join(parts, ", ")
+}

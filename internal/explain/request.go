@@ -1,0 +1,166 @@
+package explain
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// requestFacts are what is known of one request.
+type requestFacts struct {
+	id     string
+	audit  []audit.Entry
+	log    *Log     // nil if none was given
+	others []string // further grants that it was about
+}
+
+// A LogLine is a line of the server's log in JSON, as far as it matters here.
+type LogLine struct {
+	Time      string  `json:"time"`
+	Level     string  `json:"level"`
+	Message   string  `json:"msg"`
+	RequestID string  `json:"request_id"`
+	Status    int     `json:"status,omitempty"`
+	Method    string  `json:"method,omitempty"`
+	RemoteIP  string  `json:"remote_ip,omitempty"`
+	GrantType string  `json:"grant_type,omitempty"`
+	ClientID  string  `json:"client_id,omitempty"`
+	Took      float64 `json:"dur_ms,omitempty"`
+	Reason    string  `json:"reason,omitempty"`
+	Error     string  `json:"error,omitempty"`
+	GrantID   string  `json:"grant_id,omitempty"`
+	TraceID   string  `json:"trace_id,omitempty"`
+}
+
+// maxLogLine is more than the server writes into one line, stacks included.
+const maxLogLine = 1 << 20
+
+// A Log is what a log says of a request.
+type Log struct {
+	Lines []LogLine
+	Read  int // how many lines there were in all
+}
+
+// ReadLog finds the lines about a request. Each may have something before its
+// JSON, as syslog and journalctl put it there; lines of others are passed over.
+func ReadLog(r io.Reader, requestID string) (*Log, error) {
+	in := bufio.NewReaderSize(r, 64<<10)
+	needle := []byte(requestID)
+	log := &Log{}
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line) < maxLogLine {
+			line = append(line, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if len(line) > 0 {
+			log.Read++
+		}
+		if i := bytes.IndexByte(line, '{'); i >= 0 && bytes.Contains(line, needle) {
+			var l LogLine
+			if json.Unmarshal(bytes.TrimSpace(line[i:]), &l) == nil && l.RequestID == requestID {
+				log.Lines = append(log.Lines, l)
+			}
+		}
+		line = line[:0]
+		if errors.Is(err, io.EOF) {
+			return log, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// findRequest finds what is recorded of a request, and explains the grant that
+// it was about.
+func (x *Explainer) findRequest(ctx context.Context, v *Explained, log *Log) error {
+	q := &requestFacts{id: v.asked.Text, log: log}
+	v.request = q
+	q.audit = x.trail(v, audit.Filter{RequestID: q.id})
+	var ids []string
+	note := func(id string) {
+		if parsed, err := grant.ParseID(id); err == nil && parsed != (grant.ID{}) && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	for _, a := range q.audit {
+		note(a.GrantID)
+	}
+	for _, l := range q.lines() {
+		note(l.GrantID)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	q.others = ids[1:]
+	id, _ := grant.ParseID(ids[0])
+	e, err := x.Issuer.ExplainGrant(ctx, id)
+	v.Explanation = &e
+	return err
+}
+
+// lines are those of the log.
+func (q *requestFacts) lines() []LogLine {
+	if q.log == nil {
+		return nil
+	}
+	return q.log.Lines
+}
+
+// refusal is the reason that the records of a request name, or "".
+func (q *requestFacts) refusal() string {
+	for _, l := range q.lines() {
+		if reason := strings.TrimPrefix(l.Reason, "refused: "); reason != "" {
+			return reason
+		}
+	}
+	for _, a := range q.audit {
+		if a.Outcome != audit.Success && a.Detail != "" {
+			word, _, _ := strings.Cut(a.Detail, " ")
+			return strings.Trim(word, ":;,")
+		}
+	}
+	return ""
+}
+
+// known reports whether anything was found.
+func (q *requestFacts) known() bool { return len(q.audit)+len(q.lines()) > 0 }
+
+// unknownAdvice tells where else to look for a request.
+func (v *Explained) unknownAdvice() string {
+	advice := "look at the other nodes' audit trails, and at the log: mintage explain " + v.request.id + " --log FILE"
+	if v.request.log != nil {
+		advice = "is it the log of the right server and time?"
+	}
+	return advice + "; the log holds refusals at log.level info and everything at debug"
+}
+
+// auditMissing reports whether the trail of this machine does not exist.
+func auditMissing(dir string) bool {
+	_, err := os.Stat(dir)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// wordsOf finds the words about a refusal by its name.
+func wordsOf(name string) (words, bool) {
+	for why, w := range refusalWords {
+		if why.String() == name {
+			return w, true
+		}
+	}
+	return words{}, false
+}

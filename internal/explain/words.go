@@ -1,0 +1,305 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A reading is what an explanation comes to, in words.
+type reading struct {
+	Verdict string `json:"verdict"` // answered, refused, retry (503) or unknown
+	Refusal string `json:"refusal,omitempty"`
+	Why     string `json:"why"`
+	Told    string `json:"told,omitempty"` // what the client is told
+	Next    string `json:"next"`           // what to do
+}
+
+// words says why a refusal happens and what to do about it.
+type words struct{ why, next string }
+
+// refusalWords are about every refusal. Those that depend on what is known of
+// the grant are completed by read.
+var refusalWords = map[grant.Refusal]words{
+	grant.Allowed:          {"nothing is wrong with it", "nothing; if the client was refused, explain the request id of its answer"},
+	grant.OtherClient:      {"it was issued to another client", "find out how this client came by another's token"},
+	grant.RedirectMismatch: {"the redirect_uri of the request is not the one of the code", "have the client send the redirect_uri that it began with, character by character"},
+	grant.ProofMismatch:    {"the code_verifier is missing, wrong, or unasked for", "have the client send the verifier of the challenge that it began with (RFC 7636), and none if it sent no challenge"},
+	grant.CodeExpired:      {"the code has expired", "send the user through the authorization endpoint again; if it happens often, look for what delays the client, or set code_lifetime"},
+	grant.CodeReplayed: {"the code was redeemed before: a code works once (RFC 6749 section 4.1.2)",
+		"have the client redeem each code once, and never send the user's browser to the callback twice; the user logs in again"},
+	grant.GrantRevoked:    {"the grant was revoked", "send the user through the authorization endpoint again, if the revocation was meant to leave that open"},
+	grant.CutOff:          {"everything authorized until the cutoff was ended: the subject, the client, or the pair", "the user may authorize anew, which makes a new grant"},
+	grant.GrantExpired:    {"it has expired", "send the user through the authorization endpoint again; a client that refreshes in time never gets here"},
+	grant.RefreshReplayed: {"it is a spent refresh token: thief and client look alike, so the grant ends for both (RFC 9700 section 4.14.2)", "look below at who presented what from where; the user logs in again"},
+	grant.StoreBehind: {"it is genuine, and the store has no record of what issued it: the store has lost commits",
+		"was an older backup or a replica put in place? If so, declare it: mintage restore --declare. Until then the client is told to retry, and loses nothing"},
+	grant.ScopeTooWide:   {"the client is no longer registered for any scope of the grant", "register the scope again (mintage client update), or have the user authorize anew"},
+	grant.TokenUnknown:   {"it was not issued here, or was altered on its way", "compare what the client stores with what it received: whole, unchanged, from this server"},
+	grant.AccessRevoked:  {"the access tokens that the grant had given until then were revoked", "have the client refresh: the refresh token lives on"},
+	grant.ClientDisabled: {"its client is disabled, deleted or not registered for this", "if that was not meant: mintage client enable"},
+	grant.RestoredLost: {"the store was put back to a backup, and the grant was made after that backup",
+		"the user logs in again: nothing of that grant is left"},
+	grant.CodeBeforeRestore: {"the store was put back to a backup after the code was issued, and nobody can tell whether it was redeemed", "the user logs in again, which makes a new code"},
+}
+
+// read puts into words what would become of a request with the text now.
+func (v *Explained) read() reading {
+	e := v.Explanation
+	a := e.Answer
+	switch {
+	case !a.Known && v.by.Locked != nil:
+		return reading{Verdict: "unknown", Why: "it cannot be checked: " + firstLine(v.by.Locked), Next: "run this where the server's key-encryption key can be read, or name its file with --kek-file"}
+	case e.As == issuer.AsGrant && e.Grant == nil:
+		return reading{Verdict: "unknown", Why: "there is no grant of this id in the store", Next: "it never began (its code was not redeemed), or its last token has expired and its row was removed; is this the right store? " + v.by.Config.StoreName()}
+	case !a.Known:
+		return reading{Verdict: "unknown", Why: "it cannot be told", Next: "see below"}
+	}
+	w := refusalWords[a.Why]
+	r := reading{Verdict: "answered", Why: w.why, Next: w.next}
+	if a.Client != "" {
+		return v.readClient()
+	}
+	if a.Why == grant.Allowed {
+		v.readAllowed(&r)
+		return r
+	}
+	r.Verdict, r.Refusal, r.Told = "refused", a.Why.String(), v.told(a.Why)
+	if a.Why == grant.StoreBehind {
+		r.Verdict = "retry"
+	}
+	v.detail(&r)
+	if a.Revokes {
+		r.Why += "; presenting it now would end the whole grant"
+	}
+	return r
+}
+
+// readClient is about a client that cannot even ask.
+func (v *Explained) readClient() reading {
+	id, e := v.Explanation.Client.ID, v.Explanation
+	r := reading{Verdict: "refused", Refusal: grant.ClientDisabled.String()}
+	switch e.Answer.Client {
+	case string(store.ClientDisabled):
+		r.Why, r.Next = "client "+id+" is disabled since "+show.Instant(e.Client.UpdatedAt), "if that was not meant: mintage client enable "+id
+		r.Told = "invalid_client (401 after an Authorization header, 400 otherwise)"
+	case string(store.ClientDeleted):
+		r.Why, r.Next = "client "+id+" was deleted on "+show.Instant(e.Client.UpdatedAt), "register a new one: ids never come back"
+		r.Told = "invalid_client (401 after an Authorization header, 400 otherwise)"
+	default:
+		kind := store.GrantRefreshToken
+		if e.As == issuer.AsCode {
+			kind = store.GrantAuthorizationCode
+		}
+		r.Why, r.Next = "client "+id+" is not registered for the "+kind+" grant", "if it should be: mintage client update "+id+" --grant-types authorization_code,refresh_token"
+		r.Told = "400 " + string(oauth.UnauthorizedClient)
+	}
+	if e.As == issuer.AsAccess || e.As == issuer.AsJWT {
+		r.Told = toldOfAccess
+	}
+	if w := e.Answer.Why; w != grant.Allowed && w != grant.ClientDisabled {
+		r.Why += "; besides, " + refusalWords[w].why + " (" + w.String() + ")"
+	}
+	return r
+}
+
+func (v *Explained) readAllowed(r *reading) {
+	e := v.Explanation
+	a := e.Answer
+	switch {
+	case a.Repeats:
+		r.Why = "it is spent, its successor is unused, and the retry window is open until " + show.Instant(a.WindowEnds) + ": the same pair again, as for a client that lost the answer"
+	case a.CatchesUp:
+		r.Why = "it is ahead of its row, which the restore of " + show.Instant(e.Restore.At) + " explains: it would carry the grant on"
+	case e.As == issuer.AsCode:
+		r.Why = "it was not redeemed and is in force until " + show.Instant(e.Code.ExpiresAt)
+		r.Next = "the request must come from client " + e.Code.ClientID + " with redirect_uri " + show.OrDash(e.RedirectURI)
+		if e.Code.Challenged {
+			r.Next += " and the code_verifier of its challenge"
+		} else {
+			r.Next += " and no code_verifier"
+		}
+	case e.As == issuer.AsGrant:
+		r.Why = "the grant is alive: its present refresh token would be answered"
+	}
+}
+
+// detail adds to a refusal what is known of its cause.
+func (v *Explained) detail(r *reading) {
+	e := v.Explanation
+	switch e.Answer.Why {
+	case grant.TokenUnknown:
+		r.Why, r.Next = v.notGenuine(r.Next)
+	case grant.GrantRevoked, grant.CodeReplayed, grant.RefreshReplayed:
+		if g := e.Grant; g != nil && g.State == grant.Revoked {
+			r.Why = "the grant was revoked: " + reasonWords(g.Reason)
+			if end := v.ending(); end != nil {
+				r.Why += fmt.Sprintf(", on %s by %s (%s)", show.Instant(end.At), show.OrDash(end.Actor), show.OrDash(end.Detail))
+			}
+			if g.Reason == grant.ReasonRefreshReplayed {
+				r.Next = replayAdvice
+			}
+		} else if e.Answer.Why == grant.RefreshReplayed {
+			r.Why = v.staleness() + "; " + r.Why
+		}
+	case grant.CutOff:
+		for _, c := range e.Cutoffs {
+			r.Why = "a cutoff of " + cutoffName(c) + " until " + show.Instant(c.At) + " covers it"
+		}
+	case grant.GrantExpired:
+		at := e.Token.ExpiresAt
+		if g := e.Grant; g != nil && e.As == issuer.AsRefresh {
+			at = g.ExpiresAt
+		}
+		r.Why += " on " + show.Instant(at) + ", " + show.Ago(e.Now, at)
+		if e.As == issuer.AsAccess || e.As == issuer.AsJWT {
+			r.Next = "nothing is wrong: access tokens live for " + v.by.Config.AccessTokenLifetime.String() + "; the client refreshes"
+		}
+	case grant.AccessRevoked:
+		r.Why += fmt.Sprintf(" (all that were issued until %s)", show.Instant(e.Grant.AccessFloor))
+	case grant.ClientDisabled:
+		if e.Client == nil {
+			r.Why = "its client is not in this store"
+		}
+	}
+}
+
+// replayAdvice is for a replay that has happened.
+const replayAdvice = "see the events below for the address and the request: is it one client that keeps an old token (several workers, a restored disk, a cache), or somebody else? The user logs in again"
+
+// staleness tells why a spent refresh token is not a safe retry.
+func (v *Explained) staleness() string {
+	e := v.Explanation
+	g := e.Grant
+	switch behind := g.Generation - e.Token.Generation; {
+	case e.Token.Generation >= g.Generation:
+		return "it does not continue what the store knows since the restore"
+	case behind > 1:
+		return fmt.Sprintf("it is generation %d and the grant is at %d: its successor has been used", e.Token.Generation, g.Generation)
+	case e.Answer.WindowEnds == 0:
+		return "its successor exists, and this client has no retry window"
+	}
+	return "its successor exists, and the retry window ended " + show.Ago(e.Now, e.Answer.WindowEnds)
+}
+
+const toldOfAccess = `{"active": false} at introspection, 401 invalid_token at tokeninfo and verify`
+
+// unavailable is HTTP's status for it.
+const unavailable = 503
+
+// told is what the client is told of a refusal.
+func (v *Explained) told(why grant.Refusal) string {
+	e := v.Explanation
+	grantType := store.GrantRefreshToken
+	switch e.As {
+	case issuer.AsAccess, issuer.AsJWT, issuer.AsUnknown:
+		if why != grant.StoreBehind {
+			if e.As == issuer.AsUnknown {
+				return "400 invalid_grant as a code or refresh token, " + toldOfAccess
+			}
+			return toldOfAccess
+		}
+	case issuer.AsCode:
+		grantType = store.GrantAuthorizationCode
+	}
+	status, code := v.by.Told(grantType, why)
+	text := fmt.Sprintf("%d %s", status, code)
+	if status == unavailable {
+		text += " with Retry-After: keep the token and try again"
+	}
+	return text
+}
+
+// notGenuine tells why a text is no token of this server.
+func (v *Explained) notGenuine(next string) (why, advice string) {
+	e := v.Explanation
+	if e.JWT != nil {
+		return jwtWords(e.JWT, e.Diagnosis), next
+	}
+	d := e.Diagnosis
+	switch d.Fault {
+	case keys.Unlike:
+		return fmt.Sprintf("it is none of what this server makes: those begin with %s, %s or %s, or are JWTs", keys.RefreshPrefix, keys.AccessPrefix, keys.CodePrefix),
+			"is it another server's, an id token, or a client secret? An id of a grant has 32 hexadecimal digits, that of a request 16"
+	case keys.WrongCharacters:
+		return fmt.Sprintf("its character %d is %q, which no token has", d.Place, d.Character), "look for what has encoded or quoted it on its way: each token is one word of A-Z a-z 0-9 - _"
+	case keys.WrongLength:
+		if d.Length < d.Least {
+			return fmt.Sprintf("it was cut short: %d characters, and there should be %s", d.Length, lengths(d)), "look for a column, a log or a form field that is too short for it"
+		}
+		return fmt.Sprintf("something was added to it: %d characters, and there should be %s", d.Length, lengths(d)), next
+	case keys.WrongVersion:
+		return "it is of a form that this version does not know, or altered at its beginning", "was it made by a later version? Run that one"
+	case keys.UnknownKey:
+		return fmt.Sprintf("it names key %s, which this store has never had: another deployment's, or of after the backup that this store was restored from, or altered", d.KeyID),
+			"is this the store that issued it? See: mintage keys list"
+	case keys.WrongPurpose:
+		return fmt.Sprintf("it names key %s, which makes other things: it was altered, or made up", d.KeyID), next
+	case keys.WrongSeal:
+		return fmt.Sprintf("it names key %s of this store, and that key has not made it: at least one character was altered, or it was made up", d.KeyID), next
+	}
+	return refusalWords[grant.TokenUnknown].why, next
+}
+
+func lengths(d keys.Diagnosis) string {
+	if d.Least == d.Most {
+		return fmt.Sprint(d.Least)
+	}
+	return fmt.Sprintf("%d to %d", d.Least, d.Most)
+}
+
+func jwtWords(j *issuer.JWTFacts, d keys.Diagnosis) string {
+	switch j.Fault {
+	case issuer.JWTUnreadable:
+		return "its middle part is no JSON: it was cut or altered"
+	case issuer.JWTOtherIssuer:
+		return fmt.Sprintf("it says that %q made it, and this is %q", show.Bounded(j.Issuer), j.ExpectsIssuer)
+	case issuer.JWTUnknownKey:
+		return "it names no key that this store has: another deployment's of the same issuer, of after the backup that this store was restored from, or made up"
+	case issuer.JWTKeyGone:
+		return fmt.Sprintf("key %s, which signed it, was retired so long ago that all it signed has expired", d.KeyID)
+	case issuer.JWTWrongSeal:
+		return fmt.Sprintf("the signature is not by key %s: it was altered, or made up", d.KeyID)
+	case issuer.JWTOtherType:
+		return fmt.Sprintf("it was made here for another use: its type is %q", show.Bounded(j.Type))
+	case issuer.JWTOtherMeaning:
+		return "the signature is good, and the grant says otherwise: this server has not made it with these claims"
+	}
+	return refusalWords[grant.TokenUnknown].why
+}
+
+func reasonWords(r grant.Reason) string {
+	switch r {
+	case grant.ReasonCodeReplayed:
+		return "its code was presented a second time"
+	case grant.ReasonRefreshReplayed:
+		return "a spent refresh token was presented"
+	case grant.ReasonOperator:
+		return "an administrator asked for it"
+	case grant.ReasonClient:
+		return "the client asked for it (RFC 7009)"
+	}
+	return r.String()
+}
+
+func cutoffName(c store.Cutoff) string {
+	var parts []string
+	if c.Subject != "" {
+		parts = append(parts, fmt.Sprintf("subject %q", c.Subject))
+	}
+	if c.ClientID != "" {
+		parts = append(parts, fmt.Sprintf("client %q", c.ClientID))
+	}
+	return strings.Join(parts, " and ")
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}

@@ -1,0 +1,51 @@
+package grant
+
+// A Restore tells that the store was put back to what it was at an earlier
+// instant, so that rows may lack what their grants did since. It explains why a
+// genuine token is ahead of its row, and for how long that may be met. The zero
+// Restore explains nothing.
+type Restore struct {
+	Backup Instant // what the store is a copy of
+	// At is when the store was put back: everything issued since carries this
+	// instant or a later one, and everything before carries an earlier one.
+	At Instant
+	// Until is when the last token of before has expired.
+	Until Instant
+}
+
+// InForce reports whether a token of before the restore can still be met.
+func (r Restore) InForce(now Instant) bool { return r.At != 0 && now < r.Until }
+
+// explains reports whether the restore can have lost the record of what was
+// issued at an instant.
+func (r Restore) explains(issuedAt, now Instant) bool { return r.InForce(now) && issuedAt < r.At }
+
+// Unrecorded is the refusal of a genuine token that has no row. Rows outlast
+// tokens, so while the token is unexpired, this is our loss and not the client's
+// fault; once the loss was declared, it is final: the grant was made after the
+// backup.
+func (r Restore) Unrecorded(issuedAt, expiresAt, now Instant) Refusal {
+	switch {
+	case now >= expiresAt:
+		return GrantExpired
+	case r.explains(issuedAt, now):
+		return RestoredLost
+	}
+	return StoreBehind
+}
+
+// ahead reports whether a genuine token was issued by a rotation that g has not
+// heard of.
+func (g Grant) ahead(generation uint32, issuedAt Instant) bool {
+	return generation > g.Generation || generation == g.Generation && issuedAt != g.RotatedAt
+}
+
+// caughtUp is g as it was when r's token was issued. That the token is genuine
+// proves it.
+func (g Grant) caughtUp(r Refresh, p Policy) Grant {
+	g.Version++
+	g.Attempt = r.Attempt
+	g.Generation, g.RotatedAt, g.ExpiresAt = r.Generation, r.IssuedAt, r.ExpiresAt
+	g.DeleteAfter = max(g.DeleteAfter, p.deleteAfter(g.ExpiresAt))
+	return g
+}

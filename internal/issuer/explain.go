@@ -1,0 +1,328 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// ExplainedAs is what an Explanation is about.
+type ExplainedAs string
+
+const (
+	AsUnknown ExplainedAs = "unknown" // of no form that this server makes
+	AsRefresh ExplainedAs = "refresh_token"
+	AsAccess  ExplainedAs = "access_token"
+	AsJWT     ExplainedAs = "jwt"
+	AsCode    ExplainedAs = "authorization_code"
+	AsGrant   ExplainedAs = "grant"
+)
+
+// An Explanation is all that is known of a token, a code or a grant, and what
+// would become of it now. It holds no secret: of a token, neither the text nor
+// its MAC; of a code, neither the text nor the challenge.
+type Explanation struct {
+	As  ExplainedAs
+	Now grant.Instant
+	// Genuine tells that the text was made here. Otherwise Diagnosis, or JWT,
+	// says why that is not so, and what the text claims is not proven.
+	Genuine   bool
+	Diagnosis keys.Diagnosis
+	JWT       *JWTFacts  // of a JWT
+	Key       *keys.Life // that the text names, if this store has it
+
+	// What the text says. Named tells that it names a grant.
+	Named bool
+	Token keys.Token
+	Scope string // of an access token
+	Code  *grant.Code
+	// RedirectURI is the registered one that the code is for, "" if there is
+	// none any more.
+	RedirectURI string
+
+	Grant   *grant.Grant  // its row, nil if there is none
+	Client  *store.Client // its client as stored, nil if there is none
+	Cutoffs []store.Cutoff
+	Restore grant.Restore // the latest; zero if none
+	Events  []store.Event // of the grant, oldest first
+	Answer  Answer
+}
+
+// An Answer is what would become of a request with the text now. Of a grant, it
+// is about its present refresh token.
+type Answer struct {
+	// Known is false if it cannot be told: the text names nothing, or keys are
+	// locked.
+	Known bool
+	Why   grant.Refusal // Allowed if it would be answered
+	// Repeats tells that a spent refresh token would get the same pair again,
+	// and Revokes that the request would end the grant.
+	Repeats, Revokes bool
+	// Client says why the client could not even ask: its state, or "grant_type".
+	Client string
+	// WindowEnds is until when the token spent last gets the same pair again, as
+	// long as the present one is unused; zero if it never does.
+	WindowEnds grant.Instant
+	// CatchesUp tells that a refresh token which is ahead of its row would carry
+	// the grant on, because of a restore.
+	CatchesUp bool
+}
+
+// explainedEvents bounds the events of one explanation.
+const explainedEvents = 1000
+
+// ReadDirectory is the directory as the store has it now, for a command that
+// changes nothing. Its view goes out of date within seconds. Without a
+// key-encryption key, it opens no token.
+func ReadDirectory(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, clock func() time.Time) (*Directory, error) {
+	d := &Directory{
+		Schedule: s, store: st, kek: kek, log: slog.New(slog.DiscardHandler), clock: clock,
+		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
+	}
+	ch, err := st.Changes(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	empty := noView()
+	if kek == nil {
+		empty.Ring, ch.Keys = keys.LockedRing(ch.Keys), nil
+	}
+	view, err := d.apply(empty, ch)
+	if err != nil {
+		return nil, err
+	}
+	d.view.Store(view)
+	return d, nil
+}
+
+// ExplainToken explains a refresh token, an access token of either form, or a
+// code. It writes nothing.
+func (iss *Issuer) ExplainToken(ctx context.Context, text string) (Explanation, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{As: AsUnknown, Now: iss.now(), Diagnosis: view.Ring.Diagnose(iss.Realm, text)}
+	switch e.Diagnosis.Form {
+	case keys.RefreshForm:
+		e.As = AsRefresh
+	case keys.AccessForm:
+		e.As = AsAccess
+	case keys.CodeForm:
+		e.As = AsCode
+	default:
+		iss.readJWT(view, text, &e)
+	}
+	if e.Diagnosis.NamesKey {
+		if life, known := view.Ring.Life(e.Diagnosis.KeyID, e.Now, iss.Directory.Schedule); known {
+			e.Key = &life
+		}
+	}
+	if e.As != AsJWT {
+		e.Genuine = e.Diagnosis.Form != keys.NoForm && e.Diagnosis.Fault == keys.NoFault
+	}
+	switch {
+	case e.As == AsCode && e.Genuine:
+		code, err := view.Ring.OpenCode(iss.Realm, text)
+		if err != nil {
+			return e, err
+		}
+		e.Code, e.Named = &code, true
+		e.Token.GrantID = code.GrantID
+	case e.Diagnosis.Legible:
+		e.Token, e.Named = e.Diagnosis.Claim, true
+		if t, err := view.Ring.OpenAccess(iss.Realm, text); e.As == AsAccess && err == nil {
+			e.Token = t
+		}
+	}
+	if err := iss.lookUp(ctx, view, &e); err != nil {
+		return e, err
+	}
+	return e, iss.answer(ctx, view, text, &e)
+}
+
+// ExplainGrant explains a grant by its id. It needs no key.
+func (iss *Issuer) ExplainGrant(ctx context.Context, id grant.ID) (Explanation, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{As: AsGrant, Now: iss.now(), Named: true, Genuine: true, Token: keys.Token{GrantID: id}}
+	if err := iss.lookUp(ctx, view, &e); err != nil || e.Grant == nil {
+		return e, err
+	}
+	g := *e.Grant
+	e.Token = keys.Token{GrantID: id, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt}
+	if life, known := view.Ring.Life(g.KeyID, e.Now, iss.Directory.Schedule); known {
+		e.Key = &life
+	}
+	iss.answerRefresh(view, &e)
+	return e, nil
+}
+
+// lookUp reads what the store knows of what e names.
+func (iss *Issuer) lookUp(ctx context.Context, view *View, e *Explanation) error {
+	e.Restore = view.Restore()
+	if !e.Named {
+		return nil
+	}
+	g, err := iss.Store.Grant(ctx, e.Token.GrantID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	clientID, subject, authorized := "", "", grant.Instant(0)
+	if e.Code != nil {
+		clientID, subject, authorized = e.Code.ClientID, e.Code.Subject, e.Code.AuthorizedAt
+	}
+	if err == nil {
+		e.Grant = &g
+		clientID, subject, authorized = g.ClientID, g.Subject, g.AuthorizedAt
+		if e.As == AsAccess && e.Genuine {
+			e.Scope = string(g.Scope.Pick(e.Token.Bits))
+		}
+	}
+	if e.Events, err = iss.Store.Events(ctx, e.Token.GrantID.String(), explainedEvents); err != nil || clientID == "" {
+		return err
+	}
+	c, err := iss.Store.Client(ctx, clientID)
+	switch {
+	case err == nil:
+		c.Secrets = nil // not even their digests are of use here
+		e.Client = &c
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	e.Cutoffs = view.cutoffsOf(iss.Realm, subject, clientID, authorized, iss.Policy.MaxSkew)
+	if e.Code != nil && e.Client != nil {
+		for _, uri := range c.RedirectURIs {
+			if grant.HashRedirectURI(uri) == e.Code.RedirectHash {
+				e.RedirectURI = uri
+			}
+		}
+	}
+	return nil
+}
+
+// cutoffsOf lists the cutoffs that name a subject, a client or the pair and are
+// later than an instant, the earliest first.
+func (v *View) cutoffsOf(realm, subject, client string, authorized grant.Instant, skew time.Duration) (list []store.Cutoff) {
+	for _, name := range []cutoffName{{realm, subject, ""}, {realm, "", client}, {realm, subject, client}} {
+		if at := v.cutoffs[name]; at != 0 && authorized <= at.Add(skew) {
+			list = append(list, store.Cutoff{Realm: realm, Subject: name.subject, ClientID: name.client, At: at})
+		}
+	}
+	slices.SortFunc(list, func(a, b store.Cutoff) int { return int(a.At - b.At) })
+	return list
+}
+
+// answer decides what would become of a genuine text now, as the endpoints do.
+func (iss *Issuer) answer(ctx context.Context, view *View, text string, e *Explanation) error {
+	if !e.Genuine {
+		// The endpoints ask nothing further. A locked key may have made it.
+		if e.Diagnosis.Fault != keys.Locked && (e.JWT == nil || !e.JWT.Locked) {
+			e.Answer = Answer{Known: true, Why: grant.TokenUnknown}
+		}
+		return nil
+	}
+	switch e.As {
+	case AsRefresh:
+		iss.answerRefresh(view, e)
+	case AsCode:
+		iss.answerCode(view, e)
+	case AsAccess, AsJWT:
+		_, err := iss.Inspect(ctx, text)
+		var refused *Refused
+		if err != nil && !errors.As(err, &refused) {
+			return err
+		}
+		e.Answer = Answer{Known: true}
+		if refused != nil {
+			e.Answer.Why = refused.Why
+			if e.JWT != nil && refused.Why == grant.TokenUnknown {
+				e.JWT.Fault = JWTOtherMeaning
+			}
+		}
+		e.Answer.Client = e.clientTrouble("")
+	}
+	return nil
+}
+
+func (iss *Issuer) answerRefresh(view *View, e *Explanation) {
+	a := Answer{Known: true, Client: e.clientTrouble(store.GrantRefreshToken)}
+	switch {
+	case e.Grant == nil:
+		a.Why = e.Restore.Unrecorded(e.Token.IssuedAt, e.Token.ExpiresAt, e.Now)
+	case e.Client == nil:
+		a.Why = grant.ClientDisabled
+	default:
+		g := *e.Grant
+		d := iss.foresee(view, e.Client, e.Token, g, e.Now)
+		a.Why, a.Repeats = d.Refusal, d.Repeated
+		a.Revokes = d.Next.State == grant.Revoked && g.State != grant.Revoked
+		if p := iss.policy(e.Client); p.RetryWindow > 0 {
+			a.WindowEnds = g.RotatedAt.Add(p.RetryWindow + p.MaxSkew)
+		}
+		a.CatchesUp = d.Refusal == grant.Allowed && d.Next.Generation > g.Generation+1
+	}
+	e.Answer = a
+}
+
+// answerCode decides on all but what only the request can show: whether it has
+// the redirect URI and the verifier that the code is for.
+func (iss *Issuer) answerCode(view *View, e *Explanation) {
+	a := Answer{Known: true, Client: e.clientTrouble(store.GrantAuthorizationCode)}
+	if e.Client == nil {
+		a.Why = grant.ClientDisabled
+		e.Answer = a
+		return
+	}
+	r := grant.Redemption{
+		Realm: iss.Realm, ClientID: e.Client.ID, Allowed: e.Client.Scope,
+		Cutoff: view.Cutoff(iss.Realm, e.Code.Subject, e.Code.ClientID), Restore: view.Restore(),
+	}
+	proven := *e.Code
+	proven.RedirectHash, proven.Challenged = grant.HashRedirectURI(""), false
+	a.Why = proven.Redeem(r, iss.policy(e.Client), e.Now).Refusal
+	if e.Grant != nil {
+		d := e.Grant.Replay(r)
+		a.Why, a.Revokes = d.Refusal, d.Next.State == grant.Revoked && e.Grant.State != grant.Revoked
+	}
+	e.Answer = a
+}
+
+// clientTrouble says why the client cannot make a request of a grant type.
+func (e *Explanation) clientTrouble(grantType string) string {
+	switch {
+	case e.Client == nil:
+		return ""
+	case e.Client.State != store.ClientEnabled:
+		return string(e.Client.State)
+	case grantType != "" && !e.Client.MayUse(grantType):
+		return "grant_type"
+	}
+	return ""
+}
+
+// Standing is where a token is in its grant: present, spent (an earlier
+// generation) or ahead (one that the row has not heard of); "" if there is no
+// row, or nothing that has a place in it.
+func (e *Explanation) Standing() string {
+	if e.Grant == nil || !e.Named || e.As == AsCode {
+		return ""
+	}
+	switch g := e.Grant; {
+	case e.Token.Generation < g.Generation:
+		return "spent"
+	case e.Token.Generation > g.Generation,
+		e.As == AsRefresh && e.Token.IssuedAt != g.RotatedAt,
+		e.As != AsRefresh && e.Token.IssuedAt < g.RotatedAt:
+		return "ahead"
+	}
+	return "present"
+}

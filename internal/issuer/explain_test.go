@@ -1,0 +1,400 @@
+package issuer_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func (s *service) explainToken(text string) issuer.Explanation {
+	s.t.Helper()
+	e, err := s.ExplainToken(s.t.Context(), text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	// Whatever a program prints of it, the text is not in there.
+	for _, form := range []string{fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e)} {
+		if strings.Contains(form, text) || strings.Contains(form, text[max(0, len(text)-24):]) {
+			s.t.Error("the explanation holds the text")
+		}
+	}
+	printed, err := json.Marshal(e)
+	if err != nil || strings.Contains(string(printed), text) {
+		s.t.Errorf("the explanation in JSON: %v, or it holds the text", err)
+	}
+	return e
+}
+
+// refusalOf is why a request was refused; Allowed if it was not.
+func refusalOf(t *testing.T, err error) grant.Refusal {
+	t.Helper()
+	var refused *issuer.Refused
+	if err == nil {
+		return grant.Allowed
+	}
+	if !errors.As(err, &refused) {
+		t.Fatalf("neither answered nor refused: %v", err)
+	}
+	return refused.Why
+}
+
+// What explain says of a refresh token is what the token endpoint then does.
+func TestExplainForeseesARefresh(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		make     func(s *service) (token string)
+		want     grant.Refusal
+		standing string
+		repeats  bool
+		revokes  bool
+	}{
+		{"present", func(s *service) string { return s.login().RefreshToken }, grant.Allowed, "present", false, false},
+		{"spent a moment ago", func(s *service) string {
+			first := s.login()
+			s.must(s.refresh(first.RefreshToken))
+			s.clock.Advance(time.Minute)
+			return first.RefreshToken
+		}, grant.Allowed, "spent", true, false},
+		{"spent, after the window", func(s *service) string {
+			first := s.login()
+			s.must(s.refresh(first.RefreshToken))
+			s.clock.Advance(121 * time.Second)
+			return first.RefreshToken
+		}, grant.RefreshReplayed, "spent", false, true},
+		{"spent twice over", func(s *service) string {
+			first := s.login()
+			s.must(s.refresh(s.must(s.refresh(first.RefreshToken)).RefreshToken))
+			return first.RefreshToken
+		}, grant.RefreshReplayed, "spent", false, true},
+		{"of a grant that was replayed", func(s *service) string {
+			first := s.login()
+			second := s.must(s.refresh(s.must(s.refresh(first.RefreshToken)).RefreshToken))
+			s.refresh(first.RefreshToken)
+			return second.RefreshToken
+		}, grant.GrantRevoked, "present", false, false},
+		{"expired", func(s *service) string {
+			first := s.login()
+			s.clock.Advance(31 * day)
+			return first.RefreshToken
+		}, grant.GrantExpired, "present", false, false},
+		{"cut off", func(s *service) string {
+			first := s.login()
+			s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now()})
+			return first.RefreshToken
+		}, grant.CutOff, "present", false, false},
+		{"of a client that lost its scopes", func(s *service) string {
+			first := s.login()
+			s.administer(clientID, func(c *store.Client) { c.Scope = "other" })
+			return first.RefreshToken
+		}, grant.ScopeTooWide, "present", false, false},
+		{"ahead of its row", func(s *service) string {
+			first := s.login()
+			old := s.row(first.GrantID)
+			second := s.must(s.refresh(first.RefreshToken))
+			s.rowAgain(old)
+			return second.RefreshToken
+		}, grant.StoreBehind, "ahead", false, false},
+		{"ahead of its row, after a restore", func(s *service) string {
+			first := s.login()
+			old := s.row(first.GrantID)
+			second := s.must(s.refresh(s.must(s.refresh(first.RefreshToken)).RefreshToken))
+			s.rowAgain(old)
+			s.restored()
+			return second.RefreshToken
+		}, grant.Allowed, "ahead", false, false},
+		{"without a row", func(s *service) string {
+			text, err := s.view().Ring.SealRefresh(s.view().Ring.Current(keys.MAC, s.now()), realm,
+				keys.Token{GrantID: grant.ID{1}, Generation: 1, IssuedAt: s.now(), ExpiresAt: s.now().Add(day)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}, grant.StoreBehind, "", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			token := c.make(s)
+			e := s.explainToken(token)
+			if !e.Genuine || e.As != issuer.AsRefresh || !e.Answer.Known || e.Answer.Why != c.want ||
+				e.Answer.Repeats != c.repeats || e.Answer.Revokes != c.revokes || e.Standing() != c.standing {
+				t.Errorf("explained: genuine %t, %s, standing %q, %+v", e.Genuine, e.As, e.Standing(), e.Answer)
+			}
+			if c.name == "ahead of its row, after a restore" && (!e.Answer.CatchesUp || e.Restore.At == 0) {
+				t.Errorf("the restore is not told: %+v", e.Answer)
+			}
+			// The truth.
+			got, err := s.refresh(token)
+			if why := refusalOf(t, err); why != c.want || got.Repeated != c.repeats {
+				t.Errorf("the token endpoint: %s, repeated %t", why, got.Repeated)
+			}
+			if g := e.Grant; g != nil && c.revokes {
+				if now := s.row(g.ID); g.State != grant.Active || now.State != grant.Revoked {
+					t.Errorf("explain has changed the grant, or the request has not ended it: %s, %s", g.State, now.State)
+				}
+			}
+		})
+	}
+}
+
+// What explain says of a code is what the token endpoint then does with the
+// request that the code is for.
+func TestExplainForeseesARedemption(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		make    func(s *service) (code string)
+		want    grant.Refusal
+		revokes bool
+	}{
+		{"fresh", func(s *service) string { return s.code() }, grant.Allowed, false},
+		{"redeemed", func(s *service) string {
+			code := s.code()
+			s.must(s.exchange(code))
+			return code
+		}, grant.CodeReplayed, true},
+		{"redeemed twice", func(s *service) string {
+			code := s.code()
+			s.must(s.exchange(code))
+			s.exchange(code)
+			return code
+		}, grant.CodeReplayed, false},
+		{"expired", func(s *service) string {
+			code := s.code()
+			s.clock.Advance(time.Minute)
+			return code
+		}, grant.CodeExpired, false},
+		{"cut off", func(s *service) string {
+			code := s.code()
+			s.cutOff(store.Cutoff{Realm: realm, ClientID: clientID, At: s.now()})
+			return code
+		}, grant.CutOff, false},
+		{"of before a restore", func(s *service) string {
+			code := s.code()
+			s.restored()
+			return code
+		}, grant.CodeBeforeRestore, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			code := c.make(s)
+			e := s.explainToken(code)
+			if !e.Genuine || e.As != issuer.AsCode || e.Code == nil || e.RedirectURI != redirectURI || e.Answer.Why != c.want || e.Answer.Revokes != c.revokes {
+				t.Errorf("explained: %+v, %+v", e, e.Answer)
+			}
+			if _, err := s.exchange(code); refusalOf(t, err) != c.want {
+				t.Errorf("the token endpoint: %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestExplainForeseesAnIntrospection(t *testing.T) {
+	t.Parallel()
+	for _, form := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		for _, c := range []struct {
+			name     string
+			do       func(s *service, first issuer.Tokens)
+			want     grant.Refusal
+			standing string
+		}{
+			{"alive", func(*service, issuer.Tokens) {}, grant.Allowed, "present"},
+			{"of an earlier pair", func(s *service, first issuer.Tokens) { s.must(s.refresh(first.RefreshToken)) }, grant.Allowed, "spent"},
+			{"expired", func(s *service, _ issuer.Tokens) { s.clock.Advance(301 * time.Second) }, grant.GrantExpired, "present"},
+			{"revoked with its like", func(s *service, first issuer.Tokens) {
+				if _, err := s.Revoke(t.Context(), s.client(clientID), first.AccessToken, origin); err != nil {
+					t.Fatal(err)
+				}
+			}, grant.AccessRevoked, "present"},
+			{"of a revoked grant", func(s *service, first issuer.Tokens) {
+				if _, err := s.Revoke(t.Context(), s.client(clientID), first.RefreshToken, origin); err != nil {
+					t.Fatal(err)
+				}
+			}, grant.GrantRevoked, "present"},
+			{"of a disabled client", func(s *service, _ issuer.Tokens) {
+				s.administer(clientID, func(c *store.Client) { c.State = store.ClientDisabled })
+			}, grant.ClientDisabled, "present"},
+		} {
+			t.Run(string(form)+" "+c.name, func(t *testing.T) {
+				t.Parallel()
+				s := newService(t, named)
+				s.administer(clientID, func(c *store.Client) { c.TokenFormat = form })
+				first := s.login()
+				c.do(s, first)
+				e := s.explainToken(first.AccessToken)
+				if !e.Genuine || e.Answer.Why != c.want || e.Standing() != c.standing || e.Scope != allScopes || (e.JWT != nil) != (form == store.TokenJWT) {
+					t.Errorf("explained: genuine %t, standing %q, scope %q, %+v", e.Genuine, e.Standing(), e.Scope, e.Answer)
+				}
+				if _, err := s.Inspect(t.Context(), first.AccessToken); refusalOf(t, err) != c.want {
+					t.Errorf("introspection: %v, want %s", err, c.want)
+				}
+			})
+		}
+	}
+}
+
+func TestExplainTellsWhyAClientCannotEvenAsk(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	token := s.login().RefreshToken
+	for want, change := range map[string]func(*store.Client){
+		"disabled": func(c *store.Client) { c.State = store.ClientDisabled },
+		"grant_type": func(c *store.Client) {
+			c.State, c.GrantTypes = store.ClientEnabled, []string{store.GrantAuthorizationCode}
+		},
+	} {
+		s.administer(clientID, change)
+		if e := s.explainToken(token); e.Answer.Client != want || e.Answer.Why != grant.Allowed {
+			t.Errorf("explained: %+v, want trouble with the client: %s", e.Answer, want)
+		}
+		s.administer(clientID, func(c *store.Client) { c.State, c.GrantTypes = store.ClientEnabled, store.GrantTypes })
+	}
+}
+
+func TestExplainTellsHowATextIsNotGenuine(t *testing.T) {
+	t.Parallel()
+	s, other := newService(t, named), newService(t, named)
+	pair, theirs := s.login(), other.login()
+	r, code := pair.RefreshToken, s.code()
+	alter := func(text string, at int) string {
+		with := "A"
+		if text[at] == 'A' {
+			with = "B"
+		}
+		return text[:at] + with + text[at+1:]
+	}
+	for _, c := range []struct {
+		name, text string
+		want       keys.Fault
+		named      bool // it still says which grant it would be of
+	}{
+		{"altered in its MAC", alter(r, len(r)-9), keys.WrongSeal, true},
+		{"altered in its grant", alter(r, 30), keys.WrongSeal, true},
+		{"cut short", r[:len(r)-4], keys.WrongLength, true},
+		{"cut very short", r[:20], keys.WrongLength, false},
+		{"with something added", r + "AAAA", keys.WrongLength, true},
+		{"percent-encoded", r[:40] + "%2D" + r[41:], keys.WrongCharacters, false},
+		{"of another deployment", theirs.RefreshToken, keys.UnknownKey, true},
+		{"an access token of another deployment", theirs.AccessToken, keys.UnknownKey, true},
+		{"a refresh token under the prefix of an access token", keys.AccessPrefix + strings.TrimPrefix(r, keys.RefreshPrefix), keys.WrongLength, true},
+		{"of a later version", keys.RefreshPrefix + "AgAA" + r[len(keys.RefreshPrefix)+4:], keys.WrongVersion, false},
+		{"a code that was altered", alter(code, len(code)-20), keys.WrongSeal, false},
+		{"a code that was cut", code[:60], keys.WrongLength, false},
+		{"something else", "c29tZXRoaW5nIGVsc2UgdGhhdCBpcyBubyB0b2tlbg", keys.Unlike, false},
+	} {
+		e := s.explainToken(c.text)
+		if e.Genuine || e.Diagnosis.Fault != c.want || e.Named != c.named || !e.Answer.Known || e.Answer.Why != grant.TokenUnknown {
+			t.Errorf("%s: genuine %t, fault %q, named %t, %+v", c.name, e.Genuine, e.Diagnosis.Fault, e.Named, e.Answer)
+		}
+		if _, err := s.refresh(c.text); refusalOf(t, err) != grant.TokenUnknown {
+			t.Errorf("%s: the token endpoint: %v", c.name, err)
+		}
+	}
+}
+
+func TestExplainTellsHowAJWTIsNotGenuine(t *testing.T) {
+	t.Parallel()
+	s, other := newService(t, named), newService(t, named)
+	for _, x := range []*service{s, other} {
+		x.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenJWT })
+	}
+	text := s.login().AccessToken
+	parts := strings.Split(text, ".")
+	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(old, new string) string {
+		if !strings.Contains(string(claims), old) {
+			t.Fatalf("no %s in the claims", old)
+		}
+		return parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(claims), old, new, 1))) + "." + parts[2]
+	}
+	sign := func(typ, claims string) string {
+		text, err := s.view().Ring.Sign(keys.ES256, typ, []byte(claims), s.now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for _, c := range []struct {
+		name, text string
+		want       issuer.JWTFault
+	}{
+		{"altered claims", with(subject, "mallory"), issuer.JWTWrongSeal},
+		{"another issuer", with("auth.example", "evil.example"), issuer.JWTOtherIssuer},
+		{"another deployment of the same issuer", other.login().AccessToken, issuer.JWTUnknownKey},
+		{"a list of revocations", sign("revocations+jwt", string(claims)), issuer.JWTOtherType},
+		{"no claims", parts[0] + "." + parts[1][:40] + "." + parts[2], issuer.JWTUnreadable},
+		{"of a subject that the grant does not have", sign("at+jwt", strings.Replace(string(claims), subject, "mallory", 1)), issuer.JWTOtherMeaning},
+	} {
+		e := s.explainToken(c.text)
+		if e.As != issuer.AsJWT || e.JWT == nil || e.JWT.Fault != c.want || e.Answer.Why != grant.TokenUnknown {
+			t.Errorf("%s: %s, %+v, %+v", c.name, e.As, e.JWT, e.Answer)
+		}
+		if _, err := s.Inspect(t.Context(), c.text); refusalOf(t, err) != grant.TokenUnknown {
+			t.Errorf("%s: introspection: %v", c.name, err)
+		}
+	}
+}
+
+// Without the key-encryption key a text is not called false, and what it says is
+// looked up.
+func TestExplainWithoutTheKeyTellsWhatItCan(t *testing.T) {
+	t.Parallel()
+	s := newService(t, named)
+	pair := s.login()
+	s.must(s.refresh(pair.RefreshToken))
+	code := s.code()
+	dir, err := issuer.ReadDirectory(t.Context(), s.engine, nil, schedule, s.clock.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locked := &service{t: t, Issuer: issuer.New(issuer.Issuer{Realm: realm, ID: s.ID, Store: s.engine, Directory: dir, Policy: s.Policy, Now: s.clock.Now})}
+	e := locked.explainToken(pair.RefreshToken)
+	if e.Genuine || e.Answer.Known || e.Diagnosis.Fault != keys.Locked || e.Grant == nil || e.Grant.Generation != 2 || e.Standing() != "spent" {
+		t.Errorf("a refresh token: %+v", e)
+	}
+	if e := locked.explainToken(code); e.Genuine || e.Answer.Known || e.Diagnosis.Fault != keys.Locked || e.Code != nil {
+		t.Errorf("a code: %+v", e)
+	}
+	e, err = locked.ExplainGrant(t.Context(), pair.GrantID)
+	if err != nil || e.Grant == nil || !e.Answer.Known || e.Answer.Why != grant.Allowed {
+		t.Errorf("a grant: %+v, %v", e.Answer, err)
+	}
+	// One that is false all the same is told to be so.
+	if e := locked.explainToken(pair.RefreshToken[:60]); !e.Answer.Known || e.Diagnosis.Fault != keys.WrongLength {
+		t.Errorf("one that was cut: %+v", e)
+	}
+}
+
+func TestExplainedGrantHasItsEventsAndCutoffs(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	first := s.login()
+	s.must(s.refresh(s.must(s.refresh(first.RefreshToken)).RefreshToken))
+	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+	s.cutOff(store.Cutoff{Realm: realm, Subject: "bob", At: s.now()})
+	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, ClientID: clientID, At: s.now()})
+	e, err := s.ExplainGrant(t.Context(), first.GrantID)
+	if err != nil || e.Grant == nil || e.Answer.Why != grant.GrantRevoked || len(e.Events) != 1 || e.Events[0].Name != store.EventRefreshReplayed {
+		t.Fatalf("explained: %+v, %v", e, err)
+	}
+	if len(e.Cutoffs) != 1 || e.Cutoffs[0].Subject != subject || e.Client == nil || e.Client.Name != "Billing" {
+		t.Errorf("cutoffs %+v, client %+v", e.Cutoffs, e.Client)
+	}
+	if e, err := s.ExplainGrant(t.Context(), grant.ID{9}); err != nil || e.Grant != nil || e.Answer.Known {
+		t.Errorf("a grant that is not there: %+v, %v", e, err)
+	}
+}

@@ -1,0 +1,45 @@
+package issuer_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/mintage/mintage/internal/issuer"
+)
+
+func TestTheFirstIssuerIsRememberedUntilAnotherIsAdopted(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	remembered := func(want string) {
+		t.Helper()
+		if got, err := issuer.RememberedIssuer(t.Context(), s.engine, realm); err != nil || got != want {
+			t.Errorf("remembered: %q, %v, want %q", got, err, want)
+		}
+	}
+	remembered("")
+	// Several nodes start at once: one wins, and all agree.
+	got := make([]string, 4)
+	var nodes sync.WaitGroup
+	for i := range got {
+		nodes.Go(func() {
+			var err error
+			if got[i], err = issuer.RememberIssuer(t.Context(), s.engine, realm, []string{"https://a", "https://b"}[i%2]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	nodes.Wait()
+	for _, id := range got {
+		if id != got[0] || id == "" {
+			t.Errorf("nodes do not agree: %q", got)
+		}
+	}
+	remembered(got[0])
+	if id, err := issuer.RememberIssuer(t.Context(), s.engine, realm, "https://c"); err != nil || id != got[0] {
+		t.Errorf("a later start: %q, %v", id, err)
+	}
+	if err := issuer.AdoptIssuer(t.Context(), s.engine, realm, "https://c"); err != nil {
+		t.Fatal(err)
+	}
+	remembered("https://c")
+}

@@ -1,0 +1,175 @@
+package issuer_test
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// rowAgain makes a grant's row what it was once.
+func (s *service) rowAgain(old grant.Grant) {
+	s.t.Helper()
+	err := s.engine.UpdateGrant(s.t.Context(), old.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
+		old.Version = g.Version + 1
+		return old, nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// restored declares a restore that has just happened.
+func (s *service) restored() grant.Restore {
+	s.t.Helper()
+	s.clock.Advance(time.Second)
+	r := grant.Restore{Backup: s.now() - 1000, At: s.now(), Until: s.now().Add(31 * 24 * time.Hour)}
+	if err := s.engine.AddRestore(s.t.Context(), r); err != nil {
+		s.t.Fatal(err)
+	}
+	s.poll()
+	return r
+}
+
+func TestOP13_ARestoreLogsNobodyOutAndAReplayIsStillOne(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	first := s.login()
+	old := s.row(first.GrantID)
+	s.clock.Advance(time.Hour)
+	second := s.must(s.refresh(first.RefreshToken))
+	s.clock.Advance(time.Hour)
+	third := s.must(s.refresh(second.RefreshToken))
+	s.rowAgain(old)
+
+	s.refused(grant.StoreBehind)(s.refresh(third.RefreshToken)) // nobody has said why
+	if _, err := s.Inspect(t.Context(), third.AccessToken); err == nil {
+		t.Error("an access token is alive that the store knows nothing of")
+	}
+	s.restored()
+	if tok, err := s.Inspect(t.Context(), third.AccessToken); err != nil || tok.Subject != subject {
+		t.Errorf("the access token of before: %v", err)
+	}
+	fourth := s.must(s.refresh(third.RefreshToken))
+	if fourth.Generation != 4 {
+		t.Errorf("the grant goes on in generation %d, want 4", fourth.Generation)
+	}
+	if again := s.must(s.refresh(third.RefreshToken)); again.RefreshToken != fourth.RefreshToken || !again.Repeated {
+		t.Error("the same request did not get the same pair")
+	}
+	s.refused(grant.RefreshReplayed)(s.refresh(second.RefreshToken))
+	s.refused(grant.GrantRevoked)(s.refresh(fourth.RefreshToken))
+	if list := s.recorded(first.GrantID); len(list) != 1 || list[0].Name != "refresh_replayed" {
+		t.Errorf("recorded: %v", list)
+	}
+}
+
+func TestOP13_OfTwoHoldersOfTokensOfBeforeTheSecondEndsTheGrant(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	first := s.login()
+	old := s.row(first.GrantID)
+	s.clock.Advance(time.Hour)
+	second := s.must(s.refresh(first.RefreshToken))
+	s.rowAgain(old)
+	s.restored()
+	third := s.must(s.refresh(first.RefreshToken)) // the thief's, say
+	s.refused(grant.RefreshReplayed)(s.refresh(second.RefreshToken))
+	s.refused(grant.GrantRevoked)(s.refresh(third.RefreshToken))
+}
+
+func TestOP13_AGrantOfAfterTheBackupIsLostForGood(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	tokens := s.login()
+	if _, n, err := s.engine.SweepGrants(t.Context(), grant.ID{}, grant.Never, 10); err != nil || n != 1 {
+		t.Fatalf("%d rows removed: %v", n, err)
+	}
+	s.refused(grant.StoreBehind)(s.refresh(tokens.RefreshToken))
+	s.restored()
+	s.refused(grant.RestoredLost)(s.refresh(tokens.RefreshToken))
+	if id, err := s.Revoke(t.Context(), s.client(clientID), tokens.RefreshToken, origin); err != nil {
+		t.Errorf("revoking %s: %v, want success: it has ended", id, err)
+	}
+}
+
+func TestOP13_ACodeOfBeforeTheRestoreIsRefusedAndOneOfAfterIsGood(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	code := s.code()
+	r := s.restored()
+	s.refused(grant.CodeBeforeRestore)(s.exchange(code))
+	s.clock.Advance(-500 * time.Millisecond) // a node whose clock is behind the one that restored
+	tokens := s.must(s.exchange(s.code()))
+	if g := s.row(tokens.GrantID); g.AuthorizedAt < r.At || g.RotatedAt < r.At {
+		t.Errorf("authorized %d ms and issued %d ms after the restore", g.AuthorizedAt-r.At, g.RotatedAt-r.At)
+	}
+}
+
+func TestOP13_TheSweepKeepsEveryGrantUntilTheRestoreIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _, stop := sweeping(t, 50, func(s *service) {
+			r := grant.Restore{Backup: s.now() - 1000, At: s.now(), Until: s.now() + 5}
+			if err := s.engine.AddRestore(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			s.poll()
+		})
+		defer stop()
+		time.Sleep(10 * time.Minute)
+		if n := s.left(); n != 50 {
+			t.Errorf("%d rows are left of 50", n)
+		}
+		s.clock.Advance(5 * time.Millisecond)
+		time.Sleep(2 * time.Minute)
+		if n := s.left(); n != 1 {
+			t.Errorf("%d rows are left, want the one that is alive", n)
+		}
+	})
+}
+
+func TestOP13_ALaterRestoreThatEndsEarlierCutsNoneShort(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	first := s.login()
+	old := s.row(first.GrantID)
+	s.clock.Advance(time.Hour)
+	second := s.must(s.refresh(first.RefreshToken))
+	s.rowAgain(old)
+	earlier := s.restored()
+	// By somebody who has lowered the lifetime of refresh tokens.
+	s.clock.Advance(time.Hour)
+	later := grant.Restore{Backup: earlier.Backup, At: s.now(), Until: s.now().Add(time.Hour)}
+	if err := s.engine.AddRestore(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+	s.poll()
+	want := grant.Restore{Backup: later.Backup, At: later.At, Until: earlier.Until}
+	fresh, err := issuer.OpenDirectory(t.Context(), s.engine, s.kek, schedule, slog.New(slog.DiscardHandler), s.uptime.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]*issuer.Directory{"heard of one after the other": s.Directory, "read both at once": fresh} {
+		if v, err := d.View(); err != nil || v.Restore() != want {
+			t.Errorf("%s: %+v, %v; want %+v", name, v.Restore(), err, want)
+		}
+	}
+	s.clock.Advance(2 * time.Hour)
+	s.poll()
+	s.must(s.refresh(second.RefreshToken))
+}
+
+// recorded are the events of a grant.
+func (s *service) recorded(id grant.ID) []store.Event {
+	s.t.Helper()
+	list, err := s.engine.Events(s.t.Context(), id.String(), 100)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return list
+}

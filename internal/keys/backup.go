@@ -1,0 +1,49 @@
+package keys
+
+import (
+	"encoding/hex"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// Fingerprint names the key-encryption key in backups and errors. It is a hash
+// of which nothing leads back to the key.
+func (k *KEK) Fingerprint() string { return hex.EncodeToString(k.id[:]) }
+
+// WrappedBy is the Fingerprint of the key-encryption key that r needs, or "" if
+// r is stored in a form that this version cannot read.
+func (r Record) WrappedBy() string {
+	if len(r.Wrapped) < 5 || r.Wrapped[0] != 1 {
+		return ""
+	}
+	return hex.EncodeToString(r.Wrapped[1:5])
+}
+
+// CompleteUntil is the first instant at which a key may be in use that a copy of
+// the ring lacks, if the copy was made at an instant and keys have rotated by the
+// schedule alone; zero if nothing rotates.
+func (t Timeline) CompleteUntil(made grant.Instant, s Schedule) grant.Instant {
+	if s.Lifetime <= 0 {
+		return 0
+	}
+	var until grant.Instant
+	for _, p := range s.Rotating() {
+		line := t.lines[p]
+		if len(line) == 0 {
+			return made // it is made with the next start
+		}
+		line = line[active(line, made):]
+		last := line[0].ActiveAt
+		for _, r := range line[1:] {
+			if r.ActiveAt > last.Add(s.Lifetime) {
+				break
+			}
+			last = r.ActiveAt
+		}
+		// After a time in which nobody looked, a key is late.
+		if end := max(last.Add(s.Lifetime), made.Add(s.Notice(p))); until == 0 || end < until {
+			until = end
+		}
+	}
+	return until
+}

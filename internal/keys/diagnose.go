@@ -1,0 +1,158 @@
+package keys
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// A Fault is why a text is not genuine, as far as that can be told without
+// guessing. It is for operators: whoever presents the text is told nothing.
+type Fault string
+
+const (
+	NoFault         Fault = ""
+	Unlike          Fault = "unlike"           // it has none of the forms
+	WrongCharacters Fault = "wrong_characters" // with characters that the form does not have
+	WrongLength     Fault = "wrong_length"     // cut short, or with something added
+	WrongVersion    Fault = "wrong_version"    // of a form that this version does not know
+	UnknownKey      Fault = "unknown_key"      // by a key that this ring has never had
+	WrongPurpose    Fault = "wrong_purpose"    // names a key that makes other things
+	WrongSeal       Fault = "wrong_seal"       // names a key of this ring that has not sealed this
+	Locked          Fault = "locked"           // perhaps genuine: the key cannot be used
+)
+
+// A Form is what a text looks like.
+type Form string
+
+const (
+	NoForm      Form = ""
+	RefreshForm Form = "refresh_token"
+	AccessForm  Form = "access_token"
+	CodeForm    Form = "authorization_code"
+)
+
+// A Diagnosis is what can be told of a text. None of it is proven unless Fault
+// is NoFault.
+type Diagnosis struct {
+	Form  Form
+	Fault Fault
+	// Length is the text's, in characters, and Least and Most those of its form.
+	Length, Least, Most int
+	// Place is where the first wrong character is, from 1, and Character what it
+	// is, for WrongCharacters.
+	Place     int
+	Character rune
+	// KeyID is the key that the text names, if NamesKey.
+	KeyID    grant.KeyID
+	NamesKey bool
+	// Claim is what a refresh or opaque access token says, if Legible.
+	Claim   Token
+	Legible bool
+}
+
+// LockedRing is a ring whose keys stay wrapped: it knows their lives, and opens
+// nothing.
+func LockedRing(records []Record) *Ring {
+	return &Ring{Timeline: NewTimeline(records), byID: map[grant.KeyID]*key{}}
+}
+
+// Diagnose tells what a text is, and why it is not genuine.
+func (r *Ring) Diagnose(realm, text string) Diagnosis {
+	d := Diagnosis{Length: len(text)}
+	var body string
+	for form, prefix := range map[Form]string{RefreshForm: RefreshPrefix, AccessForm: AccessPrefix, CodeForm: CodePrefix} {
+		if rest, ok := strings.CutPrefix(text, prefix); ok {
+			d.Form, body = form, rest
+			size := map[Form]int{RefreshForm: refreshSize + macSize, AccessForm: accessSize + macSize, CodeForm: codeHead + codeTag}[form]
+			d.Least = len(prefix) + base64.RawURLEncoding.EncodedLen(size)
+			d.Most = d.Least
+		}
+	}
+	if d.Form == NoForm {
+		d.Fault = Unlike
+		return d
+	}
+	if d.Form == CodeForm {
+		d.Most = MaxCode
+	}
+	for i, c := range body {
+		if !isBase64URL(c) {
+			d.Fault, d.Place, d.Character = WrongCharacters, len(text)-len(body)+i+1, c
+			return d
+		}
+	}
+	// What is there of a text that was cut short, in whole groups of characters.
+	head, _ := base64.RawURLEncoding.DecodeString(body[:len(body)/4*4])
+	purpose := MAC
+	if d.Form == CodeForm {
+		purpose = Seal
+	}
+	if len(head) >= 5 && head[0] == version {
+		d.KeyID, d.NamesKey = grant.KeyID(binary.BigEndian.Uint32(head[1:])), true
+	}
+	if d.Form != CodeForm && d.NamesKey && len(head) >= refreshSize {
+		d.Claim, d.Legible = readToken(head), true
+	}
+	d.Fault = r.fault(d, realm, text, purpose, head)
+	return d
+}
+
+func (r *Ring) fault(d Diagnosis, realm, text string, purpose Purpose, head []byte) Fault {
+	record, known := r.record(d.KeyID)
+	switch {
+	case len(head) > 0 && head[0] != version:
+		return WrongVersion
+	case d.Length < d.Least || d.Length > d.Most:
+		return WrongLength
+	case !d.NamesKey || !known:
+		return UnknownKey
+	case record.Purpose != purpose:
+		return WrongPurpose
+	case r.byID[d.KeyID] == nil:
+		return Locked
+	}
+	var err error
+	switch d.Form {
+	case RefreshForm:
+		_, err = r.OpenRefresh(realm, text)
+	case AccessForm:
+		_, err = r.OpenAccess(realm, text)
+	default:
+		_, err = r.OpenCode(realm, text)
+	}
+	if err != nil {
+		return WrongSeal
+	}
+	return NoFault
+}
+
+func isBase64URL(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+}
+
+// record finds a key also if it is wrapped.
+func (t Timeline) record(id grant.KeyID) (Record, bool) {
+	for _, line := range t.lines {
+		for _, r := range line {
+			if r.ID == id {
+				return r, true
+			}
+		}
+	}
+	return Record{}, false
+}
+
+// Life is where a key is in its life, if there is such a key.
+func (t Timeline) Life(id grant.KeyID, now grant.Instant, s Schedule) (Life, bool) {
+	for _, line := range t.lines {
+		for i, r := range line {
+			if r.ID == id {
+				return life(line, i, now, s), true
+			}
+		}
+	}
+	return Life{}, false
+}

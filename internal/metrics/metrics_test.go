@@ -1,0 +1,395 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// gather is what a scrape sees: the value of each series, by its name and
+// labels; of a histogram, its count.
+func gather(t *testing.T, m *metrics.Metrics) map[string]float64 {
+	t.Helper()
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, metric := range f.GetMetric() {
+			all[f.GetName()+labels(metric)] = value(metric)
+		}
+	}
+	return all
+}
+
+func labels(m *dto.Metric) string {
+	var list []string
+	for _, l := range m.GetLabel() {
+		list = append(list, l.GetName()+"="+l.GetValue())
+	}
+	if list == nil {
+		return ""
+	}
+	return "{" + strings.Join(list, ",") + "}"
+}
+
+func value(m *dto.Metric) float64 {
+	switch {
+	case m.Counter != nil:
+		return m.GetCounter().GetValue()
+	case m.Gauge != nil:
+		return m.GetGauge().GetValue()
+	}
+	return float64(m.GetHistogram().GetSampleCount())
+}
+
+// grown is what differs between two scrapes, apart from Go's and the process's.
+func grown(before, after map[string]float64) map[string]float64 {
+	diff := map[string]float64{}
+	for name, v := range after {
+		if d := v - before[name]; d != 0 && !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+			diff[name] = d
+		}
+	}
+	return diff
+}
+
+func wantGrown(t *testing.T, m *metrics.Metrics, what string, do func(), want map[string]float64) {
+	t.Helper()
+	before := gather(t, m)
+	do()
+	if got := grown(before, gather(t, m)); !maps.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func TestTheOutcomesOfTokenRequestsAreCountedApart(t *testing.T) {
+	m := metrics.New("v1", 0)
+	const requests = "mintage_token_requests_total"
+	issued := func(of, format string) string {
+		return "mintage_tokens_issued_total{format=" + format + ",type=" + of + "}"
+	}
+	for _, c := range []struct {
+		what string
+		r    metrics.TokenRequest
+		want map[string]float64
+	}{
+		{"a redemption", metrics.TokenRequest{GrantType: "authorization_code", Format: store.TokenJWT, ClientID: "a"}, map[string]float64{
+			requests + "{grant_type=authorization_code,result=ok}": 1, issued("access", "jwt"): 1, issued("refresh", "opaque"): 1,
+		}},
+		{"a refresh", metrics.TokenRequest{GrantType: "refresh_token", ClientID: "a"}, map[string]float64{
+			requests + "{grant_type=refresh_token,result=ok}": 1, issued("access", "opaque"): 1, issued("refresh", "opaque"): 1, "mintage_refreshes_total": 1,
+		}},
+		{"a repeat", metrics.TokenRequest{GrantType: "refresh_token", Repeated: true, ClientID: "a"}, map[string]float64{
+			requests + "{grant_type=refresh_token,result=ok}": 1, "mintage_refresh_repeats_total": 1,
+		}},
+		{"a refusal", metrics.TokenRequest{GrantType: "refresh_token", Error: "invalid_grant"}, map[string]float64{
+			requests + "{grant_type=refresh_token,result=invalid_grant}": 1,
+		}},
+		{"a stranger's grant type", metrics.TokenRequest{GrantType: "s3cret", Error: "unsupported_grant_type"}, map[string]float64{
+			requests + "{grant_type=unsupported,result=unsupported_grant_type}": 1,
+		}},
+		{"no grant type", metrics.TokenRequest{Error: "invalid_request"}, map[string]float64{requests + "{grant_type=none,result=invalid_request}": 1}},
+		{"an unknown code", metrics.TokenRequest{GrantType: "x", Error: "y"}, map[string]float64{requests + "{grant_type=unsupported,result=other}": 1}},
+	} {
+		wantGrown(t, m, c.what, func() { m.TokenRequest(c.r) }, c.want)
+	}
+}
+
+func TestEachEventHasItsCounter(t *testing.T) {
+	m := metrics.New("v1", 0)
+	for name, do := range map[string]func(){
+		"mintage_replays_total{kind=code}":                     func() { m.Replay(metrics.ReplayedCode) },
+		"mintage_replays_total{kind=refresh}":                  func() { m.Replay(metrics.ReplayedRefresh) },
+		"mintage_store_behind_total":                           m.StoreBehind,
+		"mintage_introspections_total{active=true}":            func() { m.Introspection(true) },
+		"mintage_introspections_total{active=false}":           func() { m.Introspection(false) },
+		"mintage_client_auth_failures_total{reason=malformed}": func() { m.ClientAuthFailed(metrics.MalformedCredentials) },
+		"mintage_client_auth_failures_total{reason=other}":     func() { m.ClientAuthFailed("something new") },
+		"mintage_login_attempts_total{result=wrong}":           func() { m.Login(metrics.LoginWrong) },
+		"mintage_throttled_total{limit=login_failures}":        func() { m.Throttled(metrics.LimitLoginFailures) },
+		"mintage_shed_total{what=connections_of_address}":      func() { m.Shed(metrics.ShedConnectionsOfAddress) },
+		"mintage_shed_total{what=other}":                       func() { m.Shed("something new") },
+		"http_server_request_duration_seconds{http_request_method=_OTHER,http_response_status_code=405,http_route=token request}": func() {
+			m.Route("token request").Answered("BREW", 405, time.Millisecond)
+		},
+	} {
+		wantGrown(t, m, name, do, map[string]float64{name: 1})
+	}
+}
+
+func TestANilMetricsCountsNothing(t *testing.T) {
+	var m *metrics.Metrics
+	m.Route("x").Answered("GET", 200, time.Second)
+	m.TokenRequest(metrics.TokenRequest{})
+	m.Replay(metrics.ReplayedCode)
+	m.StoreBehind()
+	m.Introspection(true)
+	m.ClientAuthFailed("x")
+	m.Login(metrics.LoginOK)
+	m.Throttled("x")
+	m.Shed("x")
+}
+
+func TestOnlyTheFirstClientsThatGetTokensHaveLabels(t *testing.T) {
+	m := metrics.New("v1", 2)
+	const name = "mintage_client_token_requests_total"
+	count := func(id, failure string) func() {
+		return func() { m.TokenRequest(metrics.TokenRequest{GrantType: "refresh_token", ClientID: id, Error: failure}) }
+	}
+	of := func(do func()) string {
+		before := gather(t, m)
+		do()
+		for series := range grown(before, gather(t, m)) {
+			if strings.HasPrefix(series, name) {
+				return strings.TrimPrefix(series, name)
+			}
+		}
+		return ""
+	}
+	for i, c := range []struct {
+		do   func()
+		want string
+	}{
+		{count("made up", "invalid_client"), "{client_id=other,result=invalid_client}"},
+		{count("a", ""), "{client_id=a,result=ok}"},
+		{count("a", "invalid_grant"), "{client_id=a,result=invalid_grant}"},
+		{count("b", ""), "{client_id=b,result=ok}"},
+		{count("c", ""), "{client_id=other,result=ok}"},
+		{count("a", ""), "{client_id=a,result=ok}"},
+		{count("a", "odd"), "{client_id=a,result=other}"},
+	} {
+		if got := of(c.do); got != c.want {
+			t.Errorf("%d: got %s, want %s", i, got, c.want)
+		}
+	}
+	for series := range gather(t, metrics.New("v1", 0)) {
+		if strings.HasPrefix(series, name) {
+			t.Errorf("%s, though nobody asked for labels of clients", series)
+		}
+	}
+}
+
+func TestARefreshThatIsCountedAllocatesNothing(t *testing.T) {
+	m := metrics.New("v1", 10)
+	route := m.Route("token request")
+	count := func() {
+		route.Answered("POST", 200, 3*time.Millisecond)
+		m.TokenRequest(metrics.TokenRequest{GrantType: "refresh_token", ClientID: "a"})
+	}
+	count()
+	if n := testing.AllocsPerRun(1000, count); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// A fixedStore answers every operation with err.
+type fixedStore struct {
+	store.Store
+	err    error
+	events []store.Event
+	next   grant.ID
+}
+
+func (s *fixedStore) Grant(context.Context, grant.ID) (grant.Grant, error) {
+	return grant.Grant{}, s.err
+}
+func (s *fixedStore) CreateGrant(context.Context, grant.Grant) error { return s.err }
+func (s *fixedStore) UpdateGrant(_ context.Context, _ grant.ID, decide store.Decide) error {
+	time.Sleep(30 * time.Millisecond)
+	decide(grant.Grant{})
+	return s.err
+}
+
+func (s *fixedStore) SweepGrants(context.Context, grant.ID, grant.Instant, int) (grant.ID, int, error) {
+	return s.next, 7, s.err
+}
+
+func TestStoreOperationsAreTimedAndTheirFaultsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics.New("v1", 0)
+		under := &fixedStore{}
+		st := m.Store(under)
+		duration := func(op string) string { return "mintage_store_operation_duration_seconds{operation=" + op + "}" }
+		update := func(names ...store.EventName) func() {
+			return func() {
+				st.UpdateGrant(t.Context(), grant.ID{}, func(g grant.Grant) (grant.Grant, []store.Event) {
+					var list []store.Event
+					for _, n := range names {
+						list = append(list, store.Event{Name: n})
+					}
+					return g, list
+				})
+			}
+		}
+		for _, c := range []struct {
+			what string
+			err  error
+			do   func()
+			want map[string]float64
+		}{
+			{"a read", nil, func() { st.Grant(t.Context(), grant.ID{}) }, map[string]float64{duration("grant"): 1}},
+			{"a grant that is not", store.ErrNotFound, func() { st.Grant(t.Context(), grant.ID{}) }, map[string]float64{duration("grant"): 1}},
+			{"a lost race", store.ErrConflict, func() { st.CreateGrant(t.Context(), grant.Grant{}) }, map[string]float64{duration("create_grant"): 1}},
+			{"a full queue", fmt.Errorf("%w: queue", store.ErrBusy), func() { st.CreateGrant(t.Context(), grant.Grant{}) },
+				map[string]float64{duration("create_grant"): 1, "mintage_store_faults_total{kind=busy}": 1}},
+			{"a broken disk", errors.New("disk"), func() { st.CreateGrant(t.Context(), grant.Grant{}) },
+				map[string]float64{duration("create_grant"): 1, "mintage_store_faults_total{kind=other}": 1}},
+			{"a rotation", nil, update(), map[string]float64{duration("update_grant"): 1}},
+			{"a replay", nil, update(store.EventRefreshReplayed), map[string]float64{duration("update_grant"): 1, "mintage_revocations_total{by=replay}": 1}},
+			{"a revocation", nil, update(store.EventGrantRevoked), map[string]float64{duration("update_grant"): 1, "mintage_revocations_total{by=client}": 1}},
+			{"one that was not written", errors.New("disk"), update(store.EventGrantRevoked),
+				map[string]float64{duration("update_grant"): 1, "mintage_store_faults_total{kind=other}": 1}},
+		} {
+			under.err = c.err
+			before := gather(t, m)
+			c.do()
+			got := grown(before, gather(t, m))
+			maps.DeleteFunc(got, func(name string, _ float64) bool { return strings.HasPrefix(name, "mintage_sweep_lag") })
+			if !maps.Equal(got, c.want) {
+				t.Errorf("%s: got %v, want %v", c.what, got, c.want)
+			}
+		}
+	})
+}
+
+func TestTheLagOfTheSweepGrowsUntilAWalkIsComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics.New("v1", 0)
+		under := &fixedStore{}
+		st := m.Store(under)
+		lag := func() float64 { return gather(t, m)["mintage_sweep_lag_seconds{table=grants}"] }
+		time.Sleep(time.Hour)
+		if lag() != 3600 {
+			t.Errorf("%v seconds after an hour without a walk", lag())
+		}
+		under.next = grant.ID{1}
+		st.SweepGrants(t.Context(), grant.ID{}, 0, 10)
+		if lag() != 3600 {
+			t.Error("half a walk counts as a whole one")
+		}
+		under.next, under.err = grant.ID{}, errors.New("disk")
+		st.SweepGrants(t.Context(), grant.ID{}, 0, 10)
+		if lag() != 3600 {
+			t.Error("a walk that failed counts as complete")
+		}
+		under.err = nil
+		st.SweepGrants(t.Context(), grant.ID{}, 0, 10)
+		if lag() != 0 {
+			t.Errorf("%v seconds just after a walk", lag())
+		}
+		if n := gather(t, m)["mintage_sweep_removed_total{table=grants}"]; n != 21 {
+			t.Errorf("%v rows removed, want 21", n)
+		}
+	})
+}
+
+func TestTheStateIsReadWhenSomebodyAsks(t *testing.T) {
+	m := metrics.New("v1", 0)
+	if _, there := gather(t, m)["mintage_ready"]; there {
+		t.Error("a state before there is one")
+	}
+	expiry := time.Unix(1_800_000_000, 0)
+	s := metrics.State{
+		Ready: true, DirectoryAge: 1500 * time.Millisecond, KeysDue: 2, Working: 8, Waiting: 9,
+		Keys:         []metrics.Key{{ID: "00000001", Purpose: "mac", Age: time.Hour, Expiry: expiry}, {ID: "00000002", Purpose: "pepper", Age: time.Minute}},
+		Secrets:      []metrics.Secret{{ClientID: "a", ID: "s1", Expiry: expiry, Replaced: true}},
+		Load:         store.Load{Waiting: 3, Batches: store.Batches{Cumulative: [9]uint64{1, 1, 2, 2, 2, 2, 2, 2, 2}, Count: 3, Operations: 400}},
+		AuditWritten: 10, AuditLost: 1,
+	}
+	m.Watch(func() metrics.State { return s })
+	got := gather(t, m)
+	for name, want := range map[string]float64{
+		"mintage_ready": 1, "mintage_clock_fault": 0, "mintage_directory_age_seconds": 1.5, "mintage_keys_due": 2,
+		"mintage_key_age_seconds{kid=00000001,purpose=mac}":                                   3600,
+		"mintage_key_expiry_timestamp_seconds{kid=00000001,purpose=mac}":                      1.8e9,
+		"mintage_client_secret_expiry_timestamp_seconds{client_id=a,replaced=true,secret=s1}": 1.8e9,
+		"mintage_requests{state=working}":                                                     8, "mintage_requests{state=waiting}": 9, "mintage_store_queue_depth": 3, "mintage_store_batch_size": 3,
+		"mintage_audit_written_total": 10, "mintage_audit_lost_total": 1,
+	} {
+		if have, there := got[name]; !there || have != want {
+			t.Errorf("%s is %v (%t), want %v", name, have, there, want)
+		}
+	}
+	for _, name := range []string{
+		"mintage_key_expiry_timestamp_seconds{kid=00000002,purpose=pepper}", "mintage_certificate_expiry_timestamp_seconds", "mintage_restore_until_timestamp_seconds",
+	} {
+		if v, there := got[name]; there {
+			t.Errorf("%s is %v, and nobody knows it", name, v)
+		}
+	}
+	s.Ready, s.ClockFault, s.Certificate, s.RestoreUntil = false, true, expiry, expiry
+	got = gather(t, m)
+	if got["mintage_ready"] != 0 || got["mintage_clock_fault"] != 1 || got["mintage_certificate_expiry_timestamp_seconds"] != 1.8e9 || got["mintage_restore_until_timestamp_seconds"] != 1.8e9 {
+		t.Errorf("after the state has changed: %v", got)
+	}
+}
+
+// everything is a Metrics in which each family has a series.
+func everything() *metrics.Metrics {
+	m := metrics.New("v1", 1)
+	m.Route("token request").Answered("POST", 200, time.Millisecond)
+	m.Store(&fixedStore{})
+	at := time.Unix(1_800_000_000, 0)
+	m.Watch(func() metrics.State {
+		return metrics.State{
+			Keys: []metrics.Key{{Expiry: at}}, Secrets: []metrics.Secret{{Expiry: at}}, Certificate: at, RestoreUntil: at,
+		}
+	})
+	return m
+}
+
+func TestTheReferenceListsWhatIsCountedAndNothingElse(t *testing.T) {
+	gathered, err := everything().Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]*dto.MetricFamily{}
+	for _, f := range gathered {
+		if !strings.HasPrefix(f.GetName(), "go_") && !strings.HasPrefix(f.GetName(), "process_") {
+			have[f.GetName()] = f
+		}
+	}
+	kinds := map[metrics.Kind]dto.MetricType{
+		metrics.Counter: dto.MetricType_COUNTER, metrics.Gauge: dto.MetricType_GAUGE, metrics.Histogram: dto.MetricType_HISTOGRAM,
+	}
+	for _, want := range metrics.Families() {
+		f := have[want.Name]
+		if f == nil {
+			t.Errorf("%s is described, and not there", want.Name)
+			continue
+		}
+		delete(have, want.Name)
+		if f.GetType() != kinds[want.Kind] || f.GetHelp() != want.Help {
+			t.Errorf("%s is a %s %q, and described as a %s %q", want.Name, f.GetType(), f.GetHelp(), want.Kind, want.Help)
+		}
+		var names []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			names = append(names, l.GetName())
+		}
+		if !slices.Equal(names, slices.Sorted(slices.Values(want.Labels))) {
+			t.Errorf("%s has the labels %v, and is described with %v", want.Name, names, want.Labels)
+		}
+	}
+	for name := range have {
+		t.Errorf("%s is not described", name)
+	}
+	for _, l := range metrics.Labels() {
+		if l.Values == "" {
+			t.Errorf("nobody says what the label %s of %s can be", l.Label, l.Family)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+// Command page writes docs/reference/metrics.md from the descriptions of the
+// metrics.
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/mintage/mintage/internal/metrics"
+)
+
+const file = "docs/reference/metrics.md"
+
+func main() {
+	if err := os.WriteFile(file, []byte(page()), 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func page() string {
+	var b strings.Builder
+	b.WriteString(`# Metrics
+
+Made from the program by ` + "`make docs`" + `. The management listener (` + "`management.listen`" + `, by default 127.0.0.1:9000) answers ` + "`GET /metrics`" + ` in the text
+format of Prometheus; the public listener does not. How to scrape, look at and be woken by them is in [monitor](../how-to/monitor.md).
+
+Labels have few values: no path, no address, no user and no token is ever one. Clients' ids are in two metrics alone: of secrets that run
+out, and of token requests if ` + "`management.metrics_clients`" + ` asks for that. Names and labels are kept from release to release; new ones
+may be added.
+
+| metric | type | labels | meaning | when to worry |
+|---|---|---|---|---|
+`)
+	for _, f := range metrics.Families() {
+		labels := ""
+		if len(f.Labels) > 0 {
+			labels = "`" + strings.Join(f.Labels, "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Kind, labels, f.Help, f.Worry)
+	}
+	b.WriteString(`
+Beside these are the metrics of Go (` + "`go_...`" + `) and of the process (` + "`process_...`" + `: memory, processor time, open files). A histogram has the series
+` + "`NAME_bucket`, `NAME_sum` and `NAME_count`" + `.
+
+## Values of labels
+
+| label | values |
+|---|---|
+`)
+	for _, l := range metrics.Labels() {
+		fmt.Fprintf(&b, "| `%s` of `%s` | %s |\n", l.Label, l.Family, l.Values)
+	}
+	return b.String()
+}

@@ -1,0 +1,167 @@
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/mintage/mintage/internal/store"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Route is the durations of one endpoint. To observe one allocates nothing,
+// once a request with its method and status has been there.
+type Route struct {
+	name string
+	of   *prometheus.HistogramVec
+	// known is replaced whole: it is read by every request, and grows by one
+	// entry for each status that an endpoint can have.
+	known atomic.Pointer[map[ending]prometheus.Observer]
+}
+
+type ending struct {
+	method string
+	status int
+}
+
+// Route is what counts an endpoint's requests: the same one for the same name,
+// which is never a path of a request.
+func (m *Metrics) Route(name string) *Route {
+	if m == nil {
+		return nil
+	}
+	m.routesMu.Lock()
+	defer m.routesMu.Unlock()
+	r := m.routes[name]
+	if r == nil {
+		r = &Route{name: name, of: m.durations}
+		r.known.Store(&map[ending]prometheus.Observer{})
+		m.routes[name] = r
+	}
+	return r
+}
+
+// Answered counts a request that was answered after so long.
+func (r *Route) Answered(method string, status int, took time.Duration) {
+	if r == nil {
+		return
+	}
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions:
+	default:
+		method = "_OTHER" // as OpenTelemetry's conventions call a stranger's
+	}
+	e := ending{method, status}
+	for {
+		known := r.known.Load()
+		o := (*known)[e]
+		if o != nil {
+			o.Observe(took.Seconds())
+			return
+		}
+		next := make(map[ending]prometheus.Observer, len(*known)+1)
+		for have, o := range *known {
+			next[have] = o
+		}
+		next[e] = r.of.WithLabelValues(r.name, e.method, strconv.Itoa(e.status))
+		r.known.CompareAndSwap(known, &next) // or somebody else's, which has it or not
+	}
+}
+
+// A TokenRequest is how a request to the token endpoint ended.
+type TokenRequest struct {
+	GrantType string // as the request has it
+	Error     string // the code that the client was told; empty: it got tokens
+	Format    store.TokenFormat
+	Repeated  bool   // the same pair again
+	ClientID  string // as the request has it
+}
+
+// TokenRequest counts a request to the token endpoint.
+func (m *Metrics) TokenRequest(r TokenRequest) {
+	if m == nil {
+		return
+	}
+	grantType, result := r.GrantType, r.Error
+	if grantType == "" {
+		grantType = noGrantType
+	}
+	if result == "" {
+		result = ok
+	}
+	m.tokenRequests.inc(grantType, result)
+	m.clients.count(r.ClientID, result)
+	switch {
+	case r.Error != "":
+		return
+	case r.Repeated:
+		m.repeats.Inc()
+		return
+	case grantType == store.GrantRefreshToken:
+		m.refreshes.Inc()
+	}
+	format := r.Format
+	if format == "" {
+		format = store.TokenOpaque
+	}
+	m.issued.inc("access", string(format))
+	m.issued.inc("refresh", string(store.TokenOpaque))
+}
+
+// Replay counts a code or a refresh token that was presented after its use:
+// ReplayedCode or ReplayedRefresh.
+func (m *Metrics) Replay(kind string) {
+	if m != nil {
+		m.replays.inc(kind, "")
+	}
+}
+
+// StoreBehind counts a genuine token of which the store has no record.
+func (m *Metrics) StoreBehind() {
+	if m != nil {
+		m.behind.Inc()
+	}
+}
+
+// Introspection counts an answered introspection.
+func (m *Metrics) Introspection(alive bool) {
+	if m == nil {
+		return
+	}
+	said := inactive
+	if alive {
+		said = active
+	}
+	m.introspections.inc(said, "")
+}
+
+// ClientAuthFailed counts a client that was not authenticated, for a reason of
+// issuer.AuthFault or because its credentials are malformed.
+func (m *Metrics) ClientAuthFailed(reason string) {
+	if m != nil {
+		m.authFailures.inc(reason, "")
+	}
+}
+
+// Login counts a user's attempt to log in, by one of the results LoginOK...
+func (m *Metrics) Login(result string) {
+	if m != nil {
+		m.logins.inc(result, "")
+	}
+}
+
+// Throttled counts a request that met one of the limits LimitClientFailures...
+func (m *Metrics) Throttled(limit string) {
+	if m != nil {
+		m.throttled.inc(limit, "")
+	}
+}
+
+// Shed counts what was turned away because too much was under way: one of
+// ShedRequests...
+func (m *Metrics) Shed(what string) {
+	if m != nil {
+		m.shed.inc(what, "")
+	}
+}

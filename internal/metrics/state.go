@@ -1,0 +1,115 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A State is what is looked up when somebody gathers the metrics.
+type State struct {
+	Ready        bool
+	DirectoryAge time.Duration
+	ClockFault   bool
+	Keys         []Key // those in use
+	KeysDue      int
+	Secrets      []Secret
+	Certificate  time.Time // end of the public listener's; zero: none
+	RestoreUntil time.Time // zero: no restore is in force
+	// Requests that are worked on, and that wait.
+	Working, Waiting int
+	Load             store.Load
+
+	AuditWritten, AuditLost uint64
+}
+
+const (
+	stateWorking = "working"
+	stateWaiting = "waiting"
+)
+
+// A Key is a key in use.
+type Key struct {
+	ID, Purpose string
+	Age         time.Duration
+	Expiry      time.Time // zero: nobody knows
+}
+
+// A Secret is a client's secret that runs out.
+type Secret struct {
+	ClientID, ID string
+	Expiry       time.Time
+	Replaced     bool // another one outlives it
+}
+
+// Watch has m read the state by calling read, for whoever gathers it.
+func (m *Metrics) Watch(read func() State) { m.state.Store(&read) }
+
+type stateCollector struct{ m *Metrics }
+
+var descriptions = func() map[string]*prometheus.Desc {
+	all := map[string]*prometheus.Desc{}
+	for _, f := range families {
+		all[f.Name] = prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
+	}
+	return all
+}()
+
+// Describe sends nothing: what is collected depends on the state.
+func (stateCollector) Describe(chan<- *prometheus.Desc) {}
+
+func (c stateCollector) Collect(out chan<- prometheus.Metric) {
+	send := func(name string, kind prometheus.ValueType, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(descriptions[name], kind, value, labels...)
+	}
+	gauge := func(name string, value float64, labels ...string) {
+		send(name, prometheus.GaugeValue, value, labels...)
+	}
+	instant := func(name string, at time.Time, labels ...string) {
+		if !at.IsZero() {
+			gauge(name, float64(at.UnixMilli())/1000, labels...)
+		}
+	}
+	if c.m.grantsWalked.at.Load() != nil {
+		gauge(sweepLag, c.m.grantsWalked.lag().Seconds(), tableGrants)
+		gauge(sweepLag, c.m.documentsWalked.lag().Seconds(), tableDocuments)
+	}
+	read := c.m.state.Load()
+	if read == nil {
+		return
+	}
+	s := (*read)()
+	gauge(ready, truth(s.Ready))
+	gauge(directoryAge, s.DirectoryAge.Seconds())
+	gauge(clockFault, truth(s.ClockFault))
+	gauge(keysDue, float64(s.KeysDue))
+	for _, k := range s.Keys {
+		gauge(keyAge, k.Age.Seconds(), k.ID, k.Purpose)
+		instant(keyExpiry, k.Expiry, k.ID, k.Purpose)
+	}
+	for _, secret := range s.Secrets {
+		instant(secretExpiry, secret.Expiry, secret.ClientID, secret.ID, strconv.FormatBool(secret.Replaced))
+	}
+	instant(certificate, s.Certificate)
+	instant(restoreUntil, s.RestoreUntil)
+	gauge(requestsNow, float64(s.Working), stateWorking)
+	gauge(requestsNow, float64(s.Waiting), stateWaiting)
+	gauge(storeQueue, float64(s.Load.Waiting))
+	buckets := map[float64]uint64{}
+	for i, n := range s.Load.Batches.Cumulative {
+		buckets[float64(int(1)<<i)] = n
+	}
+	out <- prometheus.MustNewConstHistogram(descriptions[storeBatch], s.Load.Batches.Count, float64(s.Load.Batches.Operations), buckets)
+	send(auditWritten, prometheus.CounterValue, float64(s.AuditWritten))
+	send(auditLost, prometheus.CounterValue, float64(s.AuditLost))
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// A class of requests is served before or after others when there is more to do
+// than can be done.
+type class int
+
+const (
+	// checks are introspection, verification and token info. They read.
+	checks class = iota
+	// holders refresh a token or revoke one: whoever has one goes on with it.
+	holders
+	// newcomers redeem codes, log in, and look at pages.
+	newcomers
+	classes
+)
+
+const (
+	// requestsOfProcessor fill the batches of a store's commits; more of them at
+	// once would only wait longer for the processor.
+	requestsOfProcessor = 16
+	leastRequests       = 64
+	mostRequests        = 1024
+	// defaultWaiting is as many as there may be connections: a request that
+	// waits costs no more than its connection does, and a client that waits
+	// asks for nothing else meanwhile.
+	defaultWaiting = 4096
+	// patience is how long a request waits for its turn. Together with the work
+	// on it, an answer comes within a second.
+	patience = 500 * time.Millisecond
+	// newcomersTurn says that of so many requests that get their turn after a
+	// wait, one is a newcomer's: they wait longer, but not for ever.
+	newcomersTurn = 8
+)
+
+// What is turned away, as the hook for it is told.
+const (
+	shedRequests = "requests" // too many waited
+	shedLate     = "late"     // it has waited for too long
+)
+
+// An admission bounds how many requests are worked on at once, and how many
+// wait for that. Requests that are only read or written do not count, and
+// neither do documents, which cost less than a refusal.
+type admission struct {
+	mu      sync.Mutex
+	places  int // requests at once
+	waiting int // more that may wait
+	used    [classes]int
+	queues  [classes]line[waiter]
+	turns   uint
+	shed    func(what string)
+}
+
+// Load is how many requests are worked on at once, and how many more may wait.
+// Zero is a default that suits every machine.
+type Load struct{ Requests, Waiting int }
+
+func newAdmission(l Load, shed func(what string)) *admission {
+	a := &admission{shed: shed}
+	a.limit(l)
+	return a
+}
+
+// limit changes the bounds, for requests that come from now on.
+func (a *admission) limit(l Load) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.places, a.waiting = l.Requests, l.Waiting
+	if a.places == 0 {
+		a.places = min(max(leastRequests, requestsOfProcessor*runtime.GOMAXPROCS(0)), mostRequests)
+	}
+	if a.waiting == 0 {
+		a.waiting = defaultWaiting
+	}
+	a.handOn()
+}
+
+// load is how many requests are worked on, and how many wait.
+func (a *admission) load() (working, waiting int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for c := range classes {
+		working += a.used[c]
+		waiting += a.queues[c].n
+	}
+	return working, waiting
+}
+
+// may reports whether there is a place for a request. An eighth of the places
+// is for checks alone, because they can go on when nothing can be written; and
+// newcomers, whose login may be somewhere else and slow, have half of them.
+func (a *admission) may(c class) bool {
+	switch writers := a.used[holders] + a.used[newcomers]; c {
+	case newcomers:
+		return a.used[newcomers] < max(1, a.places/2) && writers < a.places-a.places/8 && writers+a.used[checks] < a.places
+	case holders:
+		return writers < a.places-a.places/8 && writers+a.used[checks] < a.places
+	default:
+		return writers+a.used[checks] < a.places
+	}
+}
+
+// full reports whether a request of no class could even wait.
+func (a *admission) full() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.queues[checks].n+a.queues[holders].n+a.queues[newcomers].n >= a.waiting
+}
+
+// enter takes a place, to be given back by leave, or waits for one. Newcomers
+// may fill half of the queue. An error means that the request is not to be
+// worked on; it is the client's to send again.
+func (a *admission) enter(ctx context.Context, c class) error {
+	a.mu.Lock()
+	if a.queues[c].n == 0 && a.may(c) {
+		a.used[c]++
+		a.mu.Unlock()
+		return nil
+	}
+	all := a.queues[checks].n + a.queues[holders].n + a.queues[newcomers].n
+	if all >= a.waiting || c == newcomers && a.queues[c].n >= (a.waiting+1)/2 {
+		a.mu.Unlock()
+		a.shed(shedRequests)
+		return errShed
+	}
+	w := &waiter{since: time.Now(), turn: make(chan struct{})}
+	w.place.of = w
+	a.queues[c].push(&w.place)
+	a.mu.Unlock()
+
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-w.turn:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done(): // nobody waits for the answer any more
+	}
+	a.mu.Lock()
+	if !w.place.in {
+		a.mu.Unlock()
+		return nil // its turn came at this moment
+	}
+	a.queues[c].remove(&w.place)
+	a.mu.Unlock()
+	a.shed(shedLate)
+	return errShed
+}
+
+// leave gives a place back.
+func (a *admission) leave(c class) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used[c]--
+	a.handOn()
+}
+
+// handOn gives free places to those who wait.
+func (a *admission) handOn() {
+	for {
+		c, ok := a.next()
+		if !ok {
+			return
+		}
+		a.used[c]++
+		a.turns++
+		w := a.queues[c].first
+		a.queues[c].remove(w)
+		close(w.of.turn)
+	}
+}
+
+// next is whose turn it is: of checks and holders, whoever has waited longer,
+// and then newcomers, who also have every eighth turn.
+func (a *admission) next() (best class, ok bool) {
+	for _, c := range [...]class{checks, holders} {
+		w := a.queues[c].first
+		if w != nil && a.may(c) && (!ok || w.of.since.Before(a.queues[best].first.of.since)) {
+			best, ok = c, true
+		}
+	}
+	if (!ok || a.turns%newcomersTurn == newcomersTurn-1) && a.queues[newcomers].n > 0 && a.may(newcomers) {
+		return newcomers, true
+	}
+	return best, ok
+}
+
+// A waiter is a request that waits.
+type waiter struct {
+	since time.Time
+	turn  chan struct{} // closed when it is its turn
+	place link[waiter]
+}
+
+// shedError is a request that was not worked on because there is too much to do.
+type shedError struct{}
+
+func (shedError) Error() string { return "too much to do" }
+func (shedError) Unwrap() error { return oauth.ErrUnavailable }
+
+var errShed error = shedError{}
+
+// shedSpread is the longest Retry-After of a request that was turned away, in
+// seconds: those who were turned away together come back at different times.
+const shedSpread = 8

@@ -1,0 +1,303 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// A rush puts requests before an admission, and notes the order in which they
+// get their turns.
+type rush struct {
+	*admission
+	mu    sync.Mutex
+	turns []string
+	shed  map[string]int
+}
+
+func newRush(l Load) *rush {
+	r := &rush{shed: map[string]int{}}
+	r.admission = newAdmission(l, func(what string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.shed[what]++
+	})
+	return r
+}
+
+// fill takes n places.
+func (r *rush) fill(t *testing.T, c class, n int) {
+	t.Helper()
+	for range n {
+		if err := r.enter(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// come has a request of a class wait, which keeps its place.
+func (r *rush) come(ctx context.Context, c class, name string) {
+	go func() {
+		if r.enter(ctx, c) != nil {
+			name = "not " + name
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.turns = append(r.turns, name)
+	}()
+	synctest.Wait()
+}
+
+// next gives a place of a class back, and returns whose turn it has become.
+func (r *rush) next(c class) string {
+	r.leave(c)
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.turns) == 0 {
+		return "nobody"
+	}
+	name := r.turns[0]
+	r.turns = r.turns[1:]
+	return name
+}
+
+func TestRequestsBeyondThePlacesWaitInTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Load{Requests: 2, Waiting: 10})
+		r.fill(t, holders, 2)
+		for _, name := range []string{"first", "second", "third"} {
+			r.come(t.Context(), holders, name)
+		}
+		if working, waiting := r.load(); working != 2 || waiting != 3 {
+			t.Errorf("%d are worked on and %d wait", working, waiting)
+		}
+		for _, want := range []string{"first", "second", "third", "nobody", "nobody"} {
+			if got := r.next(holders); got != want {
+				t.Errorf("the turn is %s's, want %s's", got, want)
+			}
+		}
+		if working, waiting := r.load(); working != 0 || waiting != 0 {
+			t.Errorf("at the end, %d are worked on and %d wait", working, waiting)
+		}
+	})
+}
+
+func TestARequestThatWouldBeOneTooManyIsTurnedAwayAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Load{Requests: 1, Waiting: 2})
+		r.fill(t, holders, 1)
+		r.come(t.Context(), holders, "first")
+		if r.full() {
+			t.Error("full, with a place to wait")
+		}
+		r.come(t.Context(), checks, "second")
+		if !r.full() {
+			t.Error("not full, with no place to wait")
+		}
+		began := time.Now()
+		for _, c := range []class{checks, holders, newcomers} {
+			err := r.enter(t.Context(), c)
+			if !errors.Is(err, errShed) || !errors.Is(err, oauth.ErrUnavailable) {
+				t.Errorf("class %d: %v", c, err)
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("they were told after %s", took)
+		}
+		if !maps.Equal(r.shed, map[string]int{"requests": 3}) {
+			t.Errorf("turned away: %v", r.shed)
+		}
+		r.next(holders)
+		r.next(holders)
+	})
+}
+
+func TestWhoWaitsLongerThanTheirClientIsNotWorkedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Load{Requests: 1, Waiting: 10})
+		r.fill(t, holders, 1)
+		gone, cancel := context.WithCancel(t.Context())
+		r.come(t.Context(), holders, "late")
+		r.come(gone, holders, "gone")
+		time.Sleep(patience / 2)
+		r.come(t.Context(), holders, "in time")
+		cancel() // the client has hung up
+		synctest.Wait()
+		time.Sleep(patience / 2)
+		synctest.Wait()
+		if working, waiting := r.load(); working != 1 || waiting != 1 {
+			t.Errorf("%d are worked on and %d wait", working, waiting)
+		}
+		if !maps.Equal(r.shed, map[string]int{"late": 2}) {
+			t.Errorf("turned away: %v", r.shed)
+		}
+		if !slices.Equal(r.turns, []string{"not gone", "not late"}) {
+			t.Errorf("%q", r.turns)
+		}
+		r.turns = nil
+		if got := r.next(holders); got != "in time" {
+			t.Errorf("the turn is %s's", got)
+		}
+	})
+}
+
+// Whoever holds a token goes on with it; logins wait, but not for ever.
+func TestHoldersGoBeforeNewcomersWhoHaveEveryEighthTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Load{Requests: 1, Waiting: 100})
+		r.fill(t, holders, 1)
+		for range 20 {
+			r.come(t.Context(), newcomers, "newcomer")
+		}
+		for range 20 {
+			r.come(t.Context(), holders, "holder")
+		}
+		last := holders
+		for n := range 16 {
+			want := "holder"
+			if n%8 == 7 {
+				want = "newcomer"
+			}
+			got := r.next(last)
+			if got != want {
+				t.Errorf("turn %d is a %s's", n, got)
+			}
+			last = holders
+			if got == "newcomer" {
+				last = newcomers
+			}
+		}
+		time.Sleep(patience) // the rest is told to come back
+		synctest.Wait()
+	})
+}
+
+func TestChecksAndHoldersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Load{Requests: 1, Waiting: 100})
+		r.fill(t, holders, 1)
+		for _, w := range []struct {
+			class
+			name string
+		}{{checks, "check 1"}, {holders, "holder 1"}, {checks, "check 2"}, {holders, "holder 2"}} {
+			r.come(t.Context(), w.class, w.name)
+			time.Sleep(time.Millisecond)
+		}
+		last := holders
+		for _, want := range []string{"check 1", "holder 1", "check 2", "holder 2"} {
+			if got := r.next(last); got != want {
+				t.Errorf("the turn is %s's, want %s's", got, want)
+			}
+			last = checks
+			if want[0] == 'h' {
+				last = holders
+			}
+		}
+	})
+}
+
+// A store that does not answer holds the requests that write; a login that is
+// somewhere else holds those of newcomers. The others have places left.
+func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Load{Requests: 64, Waiting: 100})
+		count := func(c class) (n int) {
+			for r.may(c) {
+				r.fill(t, c, 1)
+				n++
+			}
+			return n
+		}
+		for _, c := range []struct {
+			class
+			most int
+		}{{newcomers, 32}, {holders, 24}, {newcomers, 0}, {checks, 8}, {holders, 0}} {
+			if got := count(c.class); got != c.most {
+				t.Errorf("class %d has %d places, want %d", c.class, got, c.most)
+			}
+		}
+		// A class that has used up its share does not keep the others waiting.
+		r = newRush(Load{Requests: 64, Waiting: 100})
+		count(newcomers)
+		r.come(t.Context(), newcomers, "newcomer")
+		r.fill(t, holders, 1)
+		r.fill(t, checks, 1)
+		if r.next(newcomers) != "newcomer" {
+			t.Error("the place of a newcomer is not another's")
+		}
+	})
+}
+
+func TestNewcomersDoNotFillTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Load{Requests: 1, Waiting: 4})
+		r.fill(t, holders, 1)
+		for range 4 {
+			r.come(t.Context(), newcomers, "newcomer")
+		}
+		if _, waiting := r.load(); waiting != 2 {
+			t.Errorf("%d newcomers wait in a queue of 4, want 2", waiting)
+		}
+		r.come(t.Context(), holders, "holder")
+		r.turns = nil
+		if got := r.next(holders); got != "holder" {
+			t.Errorf("the turn is %s's", got)
+		}
+		time.Sleep(patience)
+		synctest.Wait()
+	})
+}
+
+func TestMorePlacesAreGivenToThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Load{Requests: 1, Waiting: 4})
+		r.fill(t, holders, 1)
+		r.come(t.Context(), holders, "first")
+		r.come(t.Context(), holders, "second")
+		r.limit(Load{Requests: 3, Waiting: 4})
+		synctest.Wait()
+		if working, waiting := r.load(); working != 3 || waiting != 0 {
+			t.Errorf("%d are worked on and %d wait", working, waiting)
+		}
+		r.limit(Load{Requests: 1})
+		for range 2 {
+			r.leave(holders)
+		}
+		r.come(t.Context(), holders, "third")
+		if working, waiting := r.load(); working != 1 || waiting != 1 {
+			t.Errorf("with fewer places, %d are worked on and %d wait", working, waiting)
+		}
+		r.leave(holders)
+		synctest.Wait()
+		r.leave(holders)
+	})
+}
+
+func TestWithoutNumbersThereAreBoundsAllTheSame(t *testing.T) {
+	a := newAdmission(Load{}, said(nil))
+	if a.places < leastRequests || a.places > mostRequests || a.waiting != defaultWaiting {
+		t.Errorf("%d places, %d may wait", a.places, a.waiting)
+	}
+}
+
+func TestAnAlarmRingsAtOnceAndThenEveryTenSeconds(t *testing.T) {
+	var a alarm
+	now := time.Unix(1_700_000_000, 0)
+	var rang []int64
+	for n := range 25 {
+		if times := a.ring(now.Add(time.Duration(n) * time.Second)); times > 0 {
+			rang = append(rang, times)
+		}
+	}
+	if len(rang) != 3 || rang[0] != 1 || rang[1] != 10 || rang[2] != 10 {
+		t.Errorf("it rang for %v", rang)
+	}
+}

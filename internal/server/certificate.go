@@ -1,0 +1,111 @@
+package server
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// loadPair reads a certificate and its key, and refuses what clients would, or
+// should: a weak key or signature (RFC 9325 sections 4.4 and 4.5).
+func loadPair(certFile, keyFile string) (tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return pair, err
+	}
+	for i, der := range pair.Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err == nil {
+			err = strong(c)
+		}
+		if err != nil {
+			return pair, fmt.Errorf("certificate %d of the chain: %w", i+1, err)
+		}
+	}
+	return pair, nil
+}
+
+var weakSignatures = []x509.SignatureAlgorithm{
+	x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1,
+}
+
+func strong(c *x509.Certificate) error {
+	switch key := c.PublicKey.(type) {
+	case *rsa.PublicKey:
+		if key.N.BitLen() < 2048 {
+			return fmt.Errorf("its RSA key has %d bits, and 2048 are the least: make another key, and have it certified", key.N.BitLen())
+		}
+	case *ecdsa.PublicKey:
+		if key.Curve.Params().BitSize < 256 {
+			return fmt.Errorf("its key is of the curve %s, and P-256 is the least: make another key, and have it certified", key.Curve.Params().Name)
+		}
+	case ed25519.PublicKey:
+	default:
+		return errors.New("its key is of a kind that clients do not know: use ECDSA (P-256), RSA (2048 bits) or Ed25519")
+	}
+	if slices.Contains(weakSignatures, c.SignatureAlgorithm) && c.CheckSignatureFrom(c) != nil && !slices.Equal(c.RawIssuer, c.RawSubject) {
+		return fmt.Errorf("it is signed with %s, which clients refuse: have it certified again", c.SignatureAlgorithm)
+	}
+	return nil
+}
+
+// soon is when an expiry is worth a warning. Certificates that live for ninety
+// days are renewed a month before their end.
+const soon = 14 * 24 * time.Hour
+
+// doubts are what may be wrong with a certificate, although some clients may
+// take it: each says what to do. Host is the name that clients use, "" if it is
+// not known.
+func doubts(pair *tls.Certificate, host string, now time.Time) (list []string) {
+	leaf := pair.Leaf
+	switch {
+	case now.After(leaf.NotAfter):
+		list = append(list, "the certificate has expired at "+leaf.NotAfter.UTC().Format(time.RFC3339)+": renew it")
+	case now.Before(leaf.NotBefore):
+		list = append(list, "the certificate is good from "+leaf.NotBefore.UTC().Format(time.RFC3339)+" on only: check this machine's clock")
+	case leaf.NotAfter.Sub(now) < soon && leaf.NotAfter.Sub(leaf.NotBefore) > 2*soon:
+		list = append(list, "the certificate expires at "+leaf.NotAfter.UTC().Format(time.RFC3339)+": does its renewal work?")
+	}
+	if host != "" && leaf.VerifyHostname(host) != nil {
+		list = append(list, "the certificate is not for "+host+", the host of public_url: clients that connect directly refuse it")
+	}
+	below := leaf
+	for _, der := range pair.Certificate[1:] {
+		above, err := x509.ParseCertificate(der)
+		if err != nil || below.CheckSignatureFrom(above) != nil {
+			list = append(list, "the chain is out of order: each certificate of tls.cert must have signed the one before it")
+			break
+		}
+		below = above
+	}
+	if len(pair.Certificate) == 1 && !slices.Equal(leaf.RawIssuer, leaf.RawSubject) && leaf.IssuingCertificateURL != nil {
+		// A public authority signs with an intermediate, and says where it is.
+		list = append(list, "tls.cert holds no intermediate certificate: give the whole chain (fullchain.pem), or clients cannot verify it")
+	}
+	return list
+}
+
+// Expect tells which address clients use: from now on, a certificate that is not
+// for its host is a warning in the log, as are other doubts.
+func (c *Certificate) Expect(publicURL string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if u, err := url.Parse(publicURL); err == nil {
+		c.host = u.Hostname()
+	}
+	c.warn()
+}
+
+// warn logs what is doubtful about the certificate in service.
+func (c *Certificate) warn() {
+	for _, doubt := range doubts(c.current, c.host, time.Now()) {
+		c.log.Warn(doubt, "certificate", c.certFile)
+	}
+}

@@ -1,0 +1,194 @@
+package server
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A signer is a certificate and its key.
+type signer struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+func mustKey[K crypto.Signer](t *testing.T, key K, err error) crypto.Signer {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func p256(t *testing.T) crypto.Signer {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	return mustKey(t, key, err)
+}
+
+// issue makes a certificate of a key, by itself if there is no issuer.
+func issue(t *testing.T, key crypto.Signer, by *signer, change ...func(*x509.Certificate)) *signer {
+	t.Helper()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "auth.example.com"}, DNSNames: []string{"auth.example.com"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(60 * 24 * time.Hour),
+	}
+	for _, f := range change {
+		f(template)
+	}
+	parent, with := template, key
+	if by != nil {
+		parent, with = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &signer{cert, key}
+}
+
+func authority(c *x509.Certificate) {
+	c.Subject = pkix.Name{CommonName: "authority"}
+	c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
+}
+
+// store writes the files of a certificate with its chain.
+func storePair(t *testing.T, s *signer, chain ...*signer) (cert, key string) {
+	t.Helper()
+	var text []byte
+	for _, c := range append([]*signer{s}, chain...) {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.cert.Raw})...)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(s.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for name, text := range map[string][]byte{cert: text, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+func TestTL05_WeakKeysAreRefused(t *testing.T) {
+	t.Setenv("GODEBUG", "rsa1024min=0") // the standard library makes none so short otherwise
+	smallRSA, err := rsa.GenerateKey(rand.Reader, 1024)
+	weak := mustKey(t, smallRSA, err)
+	smallCurve, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	small := mustKey(t, smallCurve, err)
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	ed := mustKey(t, edwards, err)
+	root := issue(t, p256(t), nil, authority)
+	for name, c := range map[string]struct {
+		leaf  *signer
+		chain []*signer
+		want  string
+	}{
+		"P-256":                   {issue(t, p256(t), root), []*signer{root}, ""},
+		"Ed25519":                 {issue(t, ed, root), []*signer{root}, ""},
+		"RSA 1024":                {issue(t, weak, root), nil, "its RSA key has 1024 bits, and 2048 are the least"},
+		"P-224":                   {issue(t, small, root), nil, "its key is of the curve P-224, and P-256 is the least"},
+		"RSA 1024 above the leaf": {issue(t, p256(t), nil), []*signer{issue(t, weak, nil, authority)}, "certificate 2 of the chain: its RSA key has 1024 bits"},
+	} {
+		cert, key := storePair(t, c.leaf, c.chain...)
+		_, err := LoadCertificate(cert, key, slog.New(slog.DiscardHandler))
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), cert)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestTL05_DoubtsAboutChainNameAndDatesAreTold(t *testing.T) {
+	root := issue(t, p256(t), nil, authority)
+	other := issue(t, p256(t), nil, authority)
+	now := time.Now()
+	const host = "auth.example.com"
+	for name, c := range map[string]struct {
+		leaf  *signer
+		chain []*signer
+		host  string
+		now   time.Time
+		want  string
+	}{
+		"good":                  {issue(t, p256(t), root), []*signer{root}, host, now, ""},
+		"good, private issuer":  {issue(t, p256(t), root), nil, host, now, ""},
+		"good, of itself":       {issue(t, p256(t), nil), nil, host, now, ""},
+		"good, of short life":   {issue(t, p256(t), root, func(c *x509.Certificate) { c.NotAfter = now.Add(6 * 24 * time.Hour) }), nil, host, now, ""},
+		"name not known":        {issue(t, p256(t), root), nil, "", now, ""},
+		"another name":          {issue(t, p256(t), root), nil, "id.example.com", now, "is not for id.example.com"},
+		"expired":               {issue(t, p256(t), root), nil, host, now.Add(61 * 24 * time.Hour), "has expired"},
+		"not yet good":          {issue(t, p256(t), root), nil, host, now.Add(-2 * time.Hour), "check this machine's clock"},
+		"about to expire":       {issue(t, p256(t), root), nil, host, now.Add(50 * 24 * time.Hour), "does its renewal work?"},
+		"another's chain":       {issue(t, p256(t), root), []*signer{other}, host, now, "the chain is out of order"},
+		"no intermediate there": {issue(t, p256(t), root, func(c *x509.Certificate) { c.IssuingCertificateURL = []string{"http://ca.example/i.der"} }), nil, host, now, "fullchain.pem"},
+	} {
+		cert, key := storePair(t, c.leaf, c.chain...)
+		pair, err := loadPair(cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(doubts(&pair, c.host, c.now), "\n")
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) || strings.Contains(got, "\n") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestTL05_AWeakKeyLeavesTheGoodCertificateInService(t *testing.T) {
+	root := issue(t, p256(t), nil, authority)
+	cert, key := storePair(t, issue(t, p256(t), root), root)
+	var log bytes.Buffer
+	c, err := LoadCertificate(cert, key, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Expect("https://id.example.com:8443")
+	if !strings.Contains(log.String(), "id.example.com, the host of public_url") {
+		t.Errorf("the log has %q", log.String())
+	}
+	good := c.Current()
+	smallCurve, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	weakCert, weakKey := storePair(t, issue(t, mustKey(t, smallCurve, err), root))
+	for from, to := range map[string]string{weakCert: cert, weakKey: key} {
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(to, text, 0o600)
+		}
+		if err == nil {
+			err = os.Chtimes(to, time.Now(), time.Now().Add(time.Minute))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.mu.Lock()
+	c.looked = time.Now().Add(-time.Minute)
+	c.mu.Unlock()
+	if now := c.Current(); now != good || !strings.Contains(log.String(), "the old one stays in service") {
+		t.Errorf("the weak one is used; the log has %q", log.String())
+	}
+	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
+		t.Errorf("the files themselves are at fault: %v", err)
+	}
+}

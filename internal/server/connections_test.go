@@ -1,0 +1,216 @@
+package server
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A told one is a connection whose address is made up.
+type told struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (c *told) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.from)) }
+func (c *told) Close() error         { c.closed = true; return nil }
+
+// A crowded listener takes connections without a network.
+type crowded struct {
+	*Connections
+	shed []string
+	all  map[string]*connection
+	raw  map[string]*told
+}
+
+func newCrowded(l ConnectionLimits) *crowded {
+	c := &crowded{all: map[string]*connection{}, raw: map[string]*told{}}
+	c.Connections = NewConnections(l, func(what string) { c.shed = append(c.shed, what) }, slog.New(slog.DiscardHandler))
+	return c
+}
+
+// come opens a connection under a name and reports whether it has a place.
+func (c *crowded) come(name, from string) bool {
+	raw := &told{from: from}
+	m := c.enter(raw)
+	c.all[name], c.raw[name] = m, raw
+	return m != nil
+}
+
+// isOpen lists those that are.
+func (c *crowded) isOpen() (names []string) {
+	for name, m := range c.all {
+		if m != nil && !m.gone && !c.raw[name].closed {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestTheConnectionThatWaitsLongestForItsClientMakesRoom(t *testing.T) {
+	c := newCrowded(ConnectionLimits{All: 3})
+	for _, name := range []string{"a", "b", "c"} {
+		if !c.come(name, "192.0.2.1:1") {
+			t.Fatalf("%s is refused", name)
+		}
+	}
+	c.set(c.all["a"], false) // it is being answered
+	if !c.come("d", "192.0.2.1:1") || !slices.Equal(c.isOpen(), []string{"a", "c", "d"}) {
+		t.Errorf("open: %v", c.isOpen())
+	}
+	c.set(c.all["a"], true) // answered: now it is the last
+	c.come("e", "192.0.2.1:1")
+	c.come("f", "192.0.2.1:1")
+	if !slices.Equal(c.isOpen(), []string{"a", "e", "f"}) {
+		t.Errorf("open: %v", c.isOpen())
+	}
+	// If all are being answered, the new one goes.
+	for _, name := range c.isOpen() {
+		c.set(c.all[name], false)
+	}
+	if c.come("g", "192.0.2.1:1") || !slices.Equal(c.isOpen(), []string{"a", "e", "f"}) {
+		t.Errorf("open: %v", c.isOpen())
+	}
+	c.all["e"].Close()
+	c.all["e"].Close()
+	if !c.come("h", "192.0.2.1:1") || c.Open() != 3 {
+		t.Errorf("open: %v", c.isOpen())
+	}
+	if !slices.Equal(c.shed, slices.Repeat([]string{"connections"}, 4)) {
+		t.Errorf("told of %q", c.shed)
+	}
+}
+
+func TestAnAddressPushesOutItsOwnConnectionsOnly(t *testing.T) {
+	c := newCrowded(ConnectionLimits{All: 100, OfAddress: 2, Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	c.come("honest", "192.0.2.1:1")
+	for _, name := range []string{"a", "b", "c", "d"} {
+		if !c.come(name, "198.51.100.7:1") {
+			t.Errorf("%s is refused", name)
+		}
+	}
+	// One machine's network of IPv6 is one address.
+	for _, from := range []string{"[2001:db8:1:2::1]:1", "[2001:db8:1:2::2]:1", "[2001:db8:1:2:3::]:1"} {
+		c.come(from, from)
+	}
+	for _, name := range []string{"p", "q", "r"} {
+		c.come(name, "10.0.0.1:1")
+	}
+	want := []string{"[2001:db8:1:2:3::]:1", "[2001:db8:1:2::2]:1", "c", "d", "honest", "p", "q", "r"}
+	if got := c.isOpen(); !slices.Equal(got, want) {
+		t.Errorf("open: %v, want %v", got, want)
+	}
+	if !slices.Equal(c.shed, slices.Repeat([]string{"connections_of_address"}, 3)) {
+		t.Errorf("told of %q", c.shed)
+	}
+	for _, m := range c.all {
+		m.Close()
+	}
+	if len(c.ofAddress) != 0 || c.Open() != 0 || c.Connections.all.waiting.n != 0 {
+		t.Errorf("after all have gone: %d addresses, %d connections, %d that wait", len(c.ofAddress), c.Open(), c.Connections.all.waiting.n)
+	}
+}
+
+func TestALimitOfOneAddressAmongManyKeepsItsCountRight(t *testing.T) {
+	c := newCrowded(ConnectionLimits{All: 100, OfAddress: 1})
+	for range 5 {
+		if !c.come("a", "198.51.100.7:1") {
+			t.Fatal("refused")
+		}
+		if n := len(c.ofAddress); n != 1 || c.Open() != 1 {
+			t.Fatalf("%d addresses, %d connections", n, c.Open())
+		}
+	}
+	c.set(c.all["a"], false)
+	if c.come("b", "198.51.100.7:1") {
+		t.Error("a second one is let in beside one that is being answered")
+	}
+	c.all["a"].Close()
+	if len(c.ofAddress) != 0 {
+		t.Errorf("%d addresses are remembered", len(c.ofAddress))
+	}
+}
+
+func TestAProxyOnThisMachineIsNoAddress(t *testing.T) {
+	for _, proxy := range []bool{false, true} {
+		c := newCrowded(ConnectionLimits{OfAddress: 1, LoopbackIsProxy: proxy})
+		c.come("a", "127.0.0.1:1")
+		c.come("b", "127.0.0.1:2")
+		if n := len(c.isOpen()); (n == 2) != proxy {
+			t.Errorf("a proxy: %t, and %d connections", proxy, n)
+		}
+	}
+}
+
+func TestLimitsOfConnectionsChangeForThoseThatCome(t *testing.T) {
+	c := newCrowded(ConnectionLimits{})
+	for _, name := range []string{"a", "b", "c", "d"} {
+		c.come(name, "192.0.2.1:1")
+	}
+	c.Limit(ConnectionLimits{All: 2})
+	if c.come("e", "192.0.2.1:1"); c.Open() != 4 {
+		t.Errorf("%d are open: one goes for each that comes", c.Open())
+	}
+}
+
+// What the server itself does with a connection moves it in the line: here over
+// real sockets.
+func TestAConnectionWaitsForItsClientExceptWhileItIsAnswered(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answering, read, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	c := NewConnections(ConnectionLimits{}, nil, slog.New(slog.DiscardHandler))
+	srv := HTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		done := reading(r)
+		read <- struct{}{}
+		io.ReadAll(r.Body)
+		done()
+		answering <- struct{}{}
+		<-release
+	}), slog.New(slog.DiscardHandler))
+	var serving sync.WaitGroup
+	bound := c.Bound(l, srv)
+	serving.Go(func() { srv.Serve(bound) })
+	defer serving.Wait()
+	defer srv.Close()
+	waits := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.all.waiting.n
+	}
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for range 2 {
+		io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
+		<-read
+		if waits() != 1 {
+			t.Error("the server does not wait for the rest of the request")
+		}
+		io.WriteString(conn, "b")
+		<-answering
+		if waits() != 0 {
+			t.Error("a request that is worked on counts as one that is waited for")
+		}
+		release <- struct{}{}
+		answer := make([]byte, 512)
+		if n, err := conn.Read(answer); err != nil || !strings.HasPrefix(string(answer[:n]), "HTTP/1.1 200") {
+			t.Fatalf("%q, %v", answer[:n], err)
+		}
+	}
+	if c.Open() != 1 {
+		t.Errorf("%d connections", c.Open())
+	}
+}

@@ -1,0 +1,12 @@
+package server
+
+import "github.com/mintage/mintage/internal/metrics"
+
+// CountLogin counts a login that ended with err.
+func CountLogin(m *metrics.Metrics, err error) {
+	s := &Server{opt: Options{Metrics: m}}
+	s.countLogin(err)
+}
+
+// ErrRejected is whoever knows the users, and does not let one in.
+var ErrRejected = errRejected

@@ -1,0 +1,91 @@
+package server
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+)
+
+// openapiPath is where the description of the public endpoints is, after the
+// base.
+const openapiPath = "/openapi.json"
+
+// openapiSource describes every listener, with the addresses of an example. It
+// is made from docs/reference/openapi.yaml by: go run ./internal/server/apidoc
+//
+//go:embed openapi.json
+var openapiSource []byte
+
+// The example's addresses in openapiSource.
+const (
+	openapiExample    = "https://auth.example.com"
+	openapiIssuerPath = "/oauth2/api"
+)
+
+// describeAPI is the description of what this server has: its own addresses, and
+// nothing that is on another listener or switched off.
+func (s *Server) describeAPI() []byte {
+	var doc map[string]any
+	if err := json.Unmarshal(openapiSource, &doc); err != nil {
+		panic(err) // a test reads it
+	}
+	have := map[string]bool{}
+	for pattern := range s.patterns() {
+		have[strings.ReplaceAll(pattern, "...}", "}")] = true
+	}
+	issuer, err := url.Parse(s.issuer.ID)
+	if err != nil {
+		panic(err) // the check of the configuration refuses it
+	}
+	common := s.atHome(doc["servers"], s.opt.BasePath)
+	doc["servers"] = common
+	paths := map[string]any{}
+	for path, item := range doc["paths"].(map[string]any) {
+		item, servers, base := item.(map[string]any), common, s.opt.BasePath
+		if below, ok := strings.CutSuffix(path, openapiIssuerPath); ok && strings.HasPrefix(path, "/.well-known/") {
+			// These locations follow the issuer, whose path has the base.
+			path, base = below+issuer.Path, ""
+		}
+		if own := item["servers"]; own != nil {
+			servers = s.atHome(own, base)
+			item["servers"] = servers
+		}
+		for _, server := range servers {
+			at, isOurs := strings.CutPrefix(server.(map[string]any)["url"].(string), s.opt.PublicURL)
+			if isOurs && have[at+path] {
+				paths[path] = item
+			}
+		}
+	}
+	doc["paths"] = paths
+	body, err := json.Marshal(doc)
+	if err != nil {
+		panic(err) // it was JSON
+	}
+	return body
+}
+
+// atHome is a list of servers with this deployment's addresses in the place of
+// the example's.
+func (s *Server) atHome(servers any, base string) []any {
+	list := servers.([]any)
+	for _, server := range list {
+		server := server.(map[string]any)
+		if path, ok := strings.CutPrefix(server["url"].(string), openapiExample); ok && (path == "" || path[0] == '/') {
+			server["url"] = s.opt.PublicURL + base + path
+		}
+	}
+	return list
+}
+
+// openapi serves it. It is made when it is first asked for.
+func (s *Server) openapi() handlerFunc {
+	made := sync.OnceValue(s.describeAPI)
+	return s.published(func(context.Context, *http.Request) (document, error) {
+		return document{media: "application/json", body: made(), maxAge: metadataMaxAge}, nil
+	})
+}

@@ -1,0 +1,164 @@
+package server
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/upstream"
+)
+
+// described is a server of which only the route table is used.
+func described(opt Options, issuerID string) *Server {
+	return &Server{issuer: &issuer.Issuer{Realm: "/api", ID: issuerID}, opt: opt}
+}
+
+func everything() *Server {
+	return described(Options{PublicURL: openapiExample, Front: &Front{Upstream: &upstream.Provider{}}}, openapiExample+"/oauth2/api")
+}
+
+func load(t *testing.T, text []byte) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// operations is every method of every address: of a document, by its servers.
+func operations(t *testing.T, doc *openapi3.T) map[string]map[string]bool {
+	t.Helper()
+	all := map[string]map[string]bool{}
+	for path, item := range doc.Paths.Map() {
+		servers := doc.Servers
+		if len(item.Servers) > 0 {
+			servers = item.Servers
+		}
+		for _, s := range servers {
+			at := s.URL + path
+			if all[at] != nil {
+				t.Errorf("%s is there twice", at)
+			}
+			all[at] = map[string]bool{}
+			for method, op := range item.Operations() {
+				if op.Extensions["x-any-method"] != nil {
+					method = "any"
+				}
+				all[at][method] = true
+			}
+		}
+	}
+	return all
+}
+
+// The library holds every example against its schema, too.
+func TestTheDescriptionIsValidOpenAPI(t *testing.T) {
+	for name, text := range map[string][]byte{"the source": openapiSource, "what is served": everything().describeAPI()} {
+		doc := load(t, text)
+		if doc.OpenAPI != "3.1.0" {
+			t.Errorf("%s: version %s", name, doc.OpenAPI)
+		}
+		if err := doc.Validate(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		ids := map[string]bool{}
+		for path, item := range doc.Paths.Map() {
+			for method, op := range item.Operations() {
+				if op.OperationID == "" || ids[op.OperationID] || op.Summary == "" || len(op.Tags) != 1 {
+					t.Errorf("%s: %s %s needs an operationId of its own, a summary and one tag", name, method, path)
+				}
+				ids[op.OperationID] = true
+			}
+		}
+	}
+}
+
+func TestTheDescriptionAndTheRouterAgree(t *testing.T) {
+	got := operations(t, load(t, openapiSource))
+	want := map[string]map[string]bool{}
+	for path, rt := range everything().patterns() {
+		methods := map[string]bool{}
+		for _, m := range rt.methods {
+			methods[m] = true
+		}
+		if rt.methods == nil {
+			methods["any"] = true
+		}
+		want[openapiExample+strings.ReplaceAll(path, "...}", "}")] = methods
+	}
+	for path, methods := range adminAndManagement(t) {
+		want[path] = methods
+	}
+	for at, methods := range want {
+		if !maps.Equal(got[at], methods) {
+			t.Errorf("%s takes %v, and is described with %v", at, methods, got[at])
+		}
+	}
+	for at := range got {
+		if want[at] == nil {
+			t.Errorf("%s is described and does not exist", at)
+		}
+	}
+}
+
+var managementPattern = regexp.MustCompile(`"(GET|POST) (/[^" ]*)"`)
+
+// adminAndManagement is what the other listeners serve: management as its source
+// has it, because a mux cannot be asked.
+func adminAndManagement(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	all := map[string]map[string]bool{}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range managementPattern.FindAllStringSubmatch(string(text), -1) {
+			all["http://127.0.0.1:9000"+m[2]] = map[string]bool{m[1]: true}
+		}
+	}
+	a := NewAdmin(nil, nil, "", nil)
+	for _, rt := range a.table() {
+		for _, server := range []string{"http://admin", "https://auth.example.com:8444"} {
+			if all[server+rt.path] == nil {
+				all[server+rt.path] = map[string]bool{}
+			}
+			all[server+rt.path][rt.method] = true
+		}
+	}
+	if len(all) < 10 {
+		t.Fatalf("only %d addresses were found", len(all))
+	}
+	return all
+}
+
+func TestTheServedDescriptionIsOfThisServer(t *testing.T) {
+	s := described(Options{PublicURL: "https://id.shop.test", BasePath: "/openam"}, "https://id.shop.test/openam/oauth2/api")
+	text := s.describeAPI()
+	got := operations(t, load(t, text))
+	for path := range s.patterns() {
+		if at := s.opt.PublicURL + strings.ReplaceAll(path, "...}", "}"); got[at] == nil {
+			t.Errorf("%s is missing", at)
+		}
+		delete(got, s.opt.PublicURL+strings.ReplaceAll(path, "...}", "}"))
+	}
+	// Pages are switched off, and the other listeners are nobody's business.
+	if len(got) > 0 {
+		t.Errorf("it names %v, which are not there", slices.Sorted(maps.Keys(got)))
+	}
+}

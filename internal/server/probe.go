@@ -1,0 +1,150 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ProbeAgent begins the User-Agent of a probe, which every proxy passes on; the
+// probe's name follows.
+const ProbeAgent = "mintage-doctor/"
+
+const (
+	probeLife = time.Minute
+	maxProbes = 8
+)
+
+// Probes are requests that an administrator sends to the public address, to see
+// how they arrive through what is in between. Only what was announced by the
+// admin API is looked for. The zero value is ready; it is safe for concurrent
+// use.
+type Probes struct {
+	open atomic.Int32 // so that other requests cost nothing
+	mu   sync.Mutex
+	list []*probe // the oldest first
+}
+
+type probe struct {
+	name    string
+	until   time.Time
+	arrival Arrival
+}
+
+// An Arrival is how the last request of a probe has arrived: what a proxy makes
+// of it, and nothing of its content.
+type Arrival struct {
+	Arrived  int    `json:"arrived"` // times; what follows is about the last one
+	Peer     string `json:"peer,omitempty"`
+	Declared bool   `json:"peer_declared"`       // the peer is one of trusted_proxies
+	RemoteIP string `json:"remote_ip,omitempty"` // what the client's address is taken for
+	Secure   bool   `json:"secure"`              // it counts as sent over TLS
+	TLS      bool   `json:"tls"`                 // it came to this server over TLS
+	Protocol string `json:"protocol,omitempty"`
+	Method   string `json:"method,omitempty"`
+	Host     string `json:"host,omitempty"`
+	Path     string `json:"path,omitempty"`
+	// ForwardedFor counts the addresses in X-Forwarded-For, and ForwardedProto
+	// lists the values of X-Forwarded-Proto.
+	ForwardedFor   int      `json:"forwarded_for"`
+	ForwardedProto []string `json:"forwarded_proto"`
+	Forwarded      bool     `json:"forwarded"`     // it has the header of RFC 7239, which is not read
+	Authorization  bool     `json:"authorization"` // the header has arrived
+	ContentType    string   `json:"content_type,omitempty"`
+	RequestID      string   `json:"request_id,omitempty"`
+}
+
+// announce opens a probe and returns its name.
+func (p *Probes) announce(now time.Time) string {
+	var b [16]byte
+	rand.Read(b[:])
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(now)
+	if len(p.list) >= maxProbes {
+		p.list = p.list[1:]
+	}
+	p.list = append(p.list, &probe{name: hex.EncodeToString(b[:]), until: now.Add(probeLife)})
+	p.open.Store(int32(len(p.list)))
+	return p.list[len(p.list)-1].name
+}
+
+// forget drops what is over.
+func (p *Probes) forget(now time.Time) {
+	p.list = slices.DeleteFunc(p.list, func(x *probe) bool { return now.After(x.until) })
+	p.open.Store(int32(len(p.list)))
+}
+
+// arrival is how a probe has arrived so far.
+func (p *Probes) arrival(name string, now time.Time) (Arrival, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(now)
+	for _, x := range p.list {
+		if x.name == name {
+			return x.arrival, true
+		}
+	}
+	return Arrival{}, false
+}
+
+// noteProbe keeps how a request has arrived, if it is an announced probe.
+func (s *Server) noteProbe(r *http.Request, x *exchange) {
+	p := s.opt.Probes
+	if p == nil || p.open.Load() == 0 {
+		return
+	}
+	_, name, ok := strings.Cut(r.UserAgent(), ProbeAgent)
+	if !ok {
+		return
+	}
+	a := Arrival{
+		RemoteIP: x.address.String(), Secure: s.secure(r), TLS: r.TLS != nil, Protocol: r.Proto, Method: r.Method,
+		Host: printable(r.Host), Path: printable(r.URL.Path), Forwarded: r.Header["Forwarded"] != nil,
+		Authorization: r.Header["Authorization"] != nil, ContentType: printable(r.Header.Get("Content-Type")), RequestID: x.id,
+		ForwardedProto: []string{},
+	}
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		addr := peer.Addr().Unmap()
+		a.Peer, a.Declared = addr.String(), s.trusted(addr)
+	}
+	for _, v := range r.Header["X-Forwarded-For"] {
+		a.ForwardedFor += len(strings.Split(v, ","))
+	}
+	for _, v := range r.Header["X-Forwarded-Proto"] {
+		a.ForwardedProto = append(a.ForwardedProto, printable(v))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, x := range p.list {
+		if x.name == strings.TrimSpace(name) {
+			a.Arrived = x.arrival.Arrived + 1
+			x.arrival = a
+		}
+	}
+}
+
+// ProbeAnswer is what POST /admin/v1/probes returns.
+type ProbeAnswer struct {
+	Probe string `json:"probe"`
+}
+
+// announceProbe is POST /admin/v1/probes.
+func (a *Admin) announceProbe(*call, string) (int, any, *Problem) {
+	return http.StatusCreated, ProbeAnswer{a.Probes.announce(a.issuer.Now())}, nil
+}
+
+// probeArrival is GET /admin/v1/probes/{probe}.
+func (a *Admin) probeArrival(_ *call, name string) (int, any, *Problem) {
+	arrival, ok := a.Probes.arrival(name, a.issuer.Now())
+	if !ok {
+		return 0, nil, &Problem{Title: "no such probe", Status: http.StatusNotFound, Detail: "it was not announced to this server, or more than a minute ago"}
+	}
+	return http.StatusOK, arrival, nil
+}

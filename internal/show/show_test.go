@@ -1,0 +1,88 @@
+package show
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func TestWordsForPeople(t *testing.T) {
+	t.Parallel()
+	now := grant.Instant(1_700_000_000_000)
+	for want, got := range map[string]string{
+		"-": OrDash(""), "a": OrDash("a"),
+		"999 ms": Roughly(999 * time.Millisecond), "119 s": Roughly(119 * time.Second), "119 min": Roughly(119 * time.Minute), "47 h": Roughly(47 * time.Hour), "2 days": Roughly(48 * time.Hour),
+		"90 s ago": Ago(now, now.Add(-90*time.Second)), "in 90 s": Ago(now, now.Add(90*time.Second)),
+		"0 keys": Count(0, "key", "keys"), "1 key": Count(1, "key", "keys"), "2 keys": Count(2, "key", "keys"),
+		"1023 B": Bytes(1023), "1.5 KiB": Bytes(1536), "2048.0 TiB": Bytes(2 << 50),
+		"/var/lib/mintage": Quote("/var/lib/mintage"), `'it'\''s $HOME'`: Quote("it's $HOME"),
+		"2023-11-14T22:13:20Z": Instant(now), "": Instant(0),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := Bounded(strings.Repeat("x", 300)); len(got) != 203 || Bounded("x") != "x" {
+		t.Errorf("%d characters are left of 300", len(got))
+	}
+	if JSONInstant(0) != nil || !JSONInstant(now).Equal(now.Time()) {
+		t.Errorf("%v, %v", JSONInstant(0), JSONInstant(now))
+	}
+}
+
+func TestAGrantIsShownAsItStands(t *testing.T) {
+	t.Parallel()
+	now := grant.Instant(1_700_000_000_000)
+	g := grant.Grant{Realm: "/api", ClientID: "shop", Subject: "alice", State: grant.Active, AuthorizedAt: now.Add(-time.Hour), ExpiresAt: now.Add(time.Hour)}
+	cut := func(subject, client string, at time.Duration) []store.Cutoff {
+		return []store.Cutoff{{Realm: "/api", Subject: subject, ClientID: client, At: now.Add(at)}}
+	}
+	for _, c := range []struct {
+		state   string
+		cutoffs []store.Cutoff
+		at      grant.Instant
+		change  func(*grant.Grant)
+	}{
+		{"active", nil, now, func(*grant.Grant) {}},
+		{"expired", nil, g.ExpiresAt, func(*grant.Grant) {}},
+		{"cut off", cut("alice", "", 0), now, func(*grant.Grant) {}},
+		{"cut off", cut("", "shop", -time.Hour), g.ExpiresAt, func(*grant.Grant) {}},
+		{"active", cut("alice", "shop", -2*time.Hour), now, func(*grant.Grant) {}},
+		{"active", cut("bob", "", 0), now, func(*grant.Grant) {}},
+		{"active", cut("alice", "other", 0), now, func(*grant.Grant) {}},
+		{"revoked", cut("alice", "", 0), now, func(g *grant.Grant) { g.State = grant.Revoked }},
+	} {
+		changed := g
+		c.change(&changed)
+		v := GrantAt(changed, c.cutoffs, c.at)
+		if v.State != c.state || (v.Cutoff != nil) != (c.state == "cut off") {
+			t.Errorf("%s with %+v: state %s, cutoff %v", c.state, c.cutoffs, v.State, v.Cutoff)
+		}
+	}
+}
+
+// What was pasted or answered by somebody else is shown, and does not write on
+// the operator's terminal by itself.
+func TestNothingShownSpeaksToTheTerminal(t *testing.T) {
+	t.Parallel()
+	forged := "alice\n\x1b[2Jtold     it is well \u202e\u0000"
+	var table, fields strings.Builder
+	if err := Table(&table, "SUBJECT|X", [][]string{{forged, "ö 請求"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Fields(&fields, [][2]string{{"subject", forged}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, row, _ := strings.Cut(table.String(), "\n"); row != "alice\\n\\x1b[2Jtold     it is well \\u202e\\x00  ö 請求\n" {
+		t.Errorf("table: %q", row)
+	}
+	if strings.Count(fields.String(), "\n") != 1 || strings.ContainsRune(fields.String(), 0x1b) {
+		t.Errorf("fields: %q", fields.String())
+	}
+	if got := Bounded(forged); got != `alice\n\x1b[2Jtold     it is well \u202e\x00` {
+		t.Errorf("bounded: %q", got)
+	}
+}

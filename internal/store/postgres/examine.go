@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+// examined are the settings of a store.ServerCondition.
+var examined = []string{
+	"server_version", "synchronous_commit", "synchronous_standby_names", "fsync", "full_page_writes",
+	"default_transaction_isolation", "transaction_read_only", "autovacuum",
+}
+
+// What only PostgreSQL itself can be asked: engines that speak its dialect may
+// refuse it, and then it is not known.
+const (
+	examineTableSQL = `SELECT COALESCE((SELECT substring(o FROM '\d+')::bigint FROM unnest(c.reloptions) AS o WHERE o LIKE 'fillfactor=%'), 100),
+		COALESCE(s.n_live_tup, -1), COALESCE(s.n_dead_tup, -1)
+		FROM pg_class AS c LEFT JOIN pg_stat_user_tables AS s ON s.relid = c.oid WHERE c.oid = to_regclass('grants')`
+	examineServerSQL = `SELECT pg_is_in_recovery(), COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)`
+)
+
+// Examine asks the server about itself.
+func (s *Store) Examine(ctx context.Context) (store.ServerCondition, error) {
+	c := store.ServerCondition{Settings: map[string]string{}, Fillfactor: -1, Live: -1, Dead: -1}
+	for _, name := range examined {
+		var value string
+		err := s.pool.QueryRow(ctx, "SHOW "+name).Scan(&value)
+		if err != nil && !foreign(err) {
+			return c, fmt.Errorf("ask for %s: %w", name, oneLine{err})
+		}
+		if err == nil {
+			c.Settings[name] = value
+		}
+	}
+	if err := s.pool.QueryRow(ctx, examineTableSQL).Scan(&c.Fillfactor, &c.Live, &c.Dead); err != nil && !foreign(err) {
+		return c, fmt.Errorf("ask about the table of grants: %w", oneLine{err})
+	}
+	if err := s.pool.QueryRow(ctx, examineServerSQL).Scan(&c.Standby, &c.Encrypted); err != nil && !foreign(err) {
+		return c, fmt.Errorf("ask about the server: %w", oneLine{err})
+	}
+	var err error
+	c.Nodes, err = s.Nodes(ctx)
+	return c, err
+}
+
+// Nodes lists the servers that use the store, and those that did lately, with
+// their times.
+func (s *Store) Nodes(ctx context.Context) ([]store.Node, error) { return s.nodes(ctx) }
+
+// TryWrite makes a durable write for its own sake.
+func (s *Store) TryWrite(ctx context.Context) error {
+	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, fmt.Sprintf(touchSQL, rand.IntN(pulses)))
+		return err
+	})
+}

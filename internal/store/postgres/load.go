@@ -1,0 +1,11 @@
+package postgres
+
+import "github.com/mintage/mintage/internal/store"
+
+// Load is how busy the store is.
+func (s *Store) Load() store.Load {
+	return store.Load{
+		Waiting: s.updates.queued() + s.creations.queued() + s.grantReads.queued() + s.puts.queued() + s.documentReads.queued(),
+		Batches: s.batches.Read(),
+	}
+}

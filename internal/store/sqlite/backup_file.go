@@ -1,0 +1,187 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+)
+
+// A BackupFile is a backup that is read. Nothing is written to it.
+type BackupFile struct {
+	File string
+	// Manifest is what the backup says of itself. It is zero for a store's file
+	// that was copied by other means: then only who copied it knows the instant.
+	Manifest Manifest
+	// Size is that of the file in bytes.
+	Size int64
+
+	db     *sql.DB
+	digest string
+}
+
+// OpenBackup opens a backup that Backup has made, or the file of a store that was
+// copied by other means while nothing wrote to it. It reads what it is and no
+// more; see Check.
+func OpenBackup(ctx context.Context, file string) (_ *BackupFile, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("backup %s: %w", file, err)
+		}
+	}()
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return nil, errors.Unwrap(err)
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a file")
+	case info.Size() == 0:
+		return nil, errors.New("it is empty")
+	}
+	for _, end := range logs {
+		if log, err := os.Stat(file + end); err == nil && log.Size() > 0 {
+			return nil, fmt.Errorf("it is a store that somebody uses, or a copy of one: %s%s holds changes that it lacks", file, end)
+		}
+	}
+	db, err := sql.Open("sqlite", fileURL(file, "query_only = ON", "trusted_schema = OFF", "temp_store = MEMORY")+"&mode=ro&immutable=1")
+	if err != nil {
+		return nil, err
+	}
+	b := &BackupFile{File: file, Size: info.Size(), db: db}
+	defer func() {
+		if err != nil {
+			db.Close()
+		}
+	}()
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return nil, err
+	}
+	schema, err := schemaVersion(ctx, db, len(files))
+	if err != nil {
+		return nil, damaged(err)
+	}
+	if schema == 0 {
+		return nil, errors.New("it is an empty database")
+	}
+	var text string
+	var found bool
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'backup'`).Scan(&found); err != nil {
+		return nil, damaged(err)
+	}
+	if !found {
+		b.Manifest.Schema = schema
+		return b, nil
+	}
+	if err := db.QueryRowContext(ctx, `SELECT m.value, s.value FROM backup m, backup s WHERE m.name = 'manifest' AND s.name = 'sha256'`).Scan(&text, &b.digest); err != nil {
+		return nil, damaged(err)
+	}
+	if err := json.Unmarshal([]byte(text), &b.Manifest); err != nil {
+		return nil, damaged(err)
+	}
+	if f := b.Manifest.Format; f < 1 || f > backupFormat {
+		return nil, fmt.Errorf("its form is %d and this program knows %d: run the version of mintage that made it (%s), or a later one", f, backupFormat, b.Manifest.Version)
+	}
+	return b, nil
+}
+
+// logs are what SQLite may keep beside a file: the ends of their names.
+var logs = []string{"-wal", "-journal"}
+
+// damaged says what a fault of SQLite means for a file that nobody writes to.
+func damaged(err error) error {
+	var coded interface{ Code() int }
+	if errors.As(err, &coded) {
+		switch coded.Code() & 0xff {
+		case codeNotADB:
+			return errors.New("it is no backup of a store, or it is damaged")
+		case codeCorrupt, codeIOErr:
+			return fmt.Errorf("it is damaged: %w", err)
+		}
+	}
+	return err
+}
+
+// Close closes the file.
+func (b *BackupFile) Close() error { return b.db.Close() }
+
+// Made reports whether the file is a backup that says what it is.
+func (b *BackupFile) Made() bool { return b.Manifest.Format > 0 }
+
+// Check reads all of the backup and tells what is wrong with it, or nil: its
+// checksum, the structure of the database, the number of rows, and a move that
+// the store was in.
+func (b *BackupFile) Check(ctx context.Context, report func(CopyProgress)) error {
+	report(CopyProgress{Phase: CheckingPages})
+	if b.Made() {
+		if err := checkDigest(b.File, b.digest); err != nil {
+			return fmt.Errorf("backup %s: %w", b.File, err)
+		}
+	}
+	if err := quickCheck(ctx, b.db); err != nil {
+		return fmt.Errorf("backup %s: %w", b.File, damaged(err))
+	}
+	rows, err := countRows(ctx, b.db)
+	if err != nil {
+		return fmt.Errorf("backup %s: %w", b.File, damaged(err))
+	}
+	for table, n := range b.Manifest.Rows {
+		if rows[table] != n {
+			return fmt.Errorf("backup %s: it has %d rows in %s, and says %d", b.File, rows[table], table, n)
+		}
+	}
+	b.Manifest.Rows = rows
+	var moves bool
+	if err := b.db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'moves'`).Scan(&moves); err != nil || !moves {
+		return err
+	}
+	mark, err := readMark(b.db.QueryRowContext(ctx, selectMarkSQL))
+	if err == nil {
+		err = mark.Displaced(place(b.File))
+	}
+	if err != nil {
+		return fmt.Errorf("backup %s: %w", b.File, err)
+	}
+	return nil
+}
+
+// KeyRecords are the keys that it holds, wrapped, in the order of their use.
+func (b *BackupFile) KeyRecords(ctx context.Context) ([]keys.Record, error) {
+	list, err := readKeys(ctx, b.db)
+	if err != nil {
+		return nil, fmt.Errorf("backup %s: %w", b.File, damaged(err))
+	}
+	return list, nil
+}
+
+// Issued is what its grants tell of the refresh tokens that were issued.
+func (b *BackupFile) Issued(ctx context.Context) (i grant.Issued, err error) {
+	if i, err = readIssued(ctx, b.db, "grants"); err != nil {
+		err = fmt.Errorf("backup %s: %w", b.File, damaged(err))
+	}
+	return i, err
+}
+
+func readIssued(ctx context.Context, db *sql.DB, table string) (i grant.Issued, err error) {
+	var longest int64 // milliseconds
+	err = db.QueryRowContext(ctx, `SELECT coalesce(max(rotated_at), 0), coalesce(max(expires_at), 0), coalesce(max(expires_at - rotated_at), 0) FROM `+table).
+		Scan(&i.Latest, &i.LastExpiry, &longest)
+	i.Longest = time.Duration(longest) * time.Millisecond
+	return i, err
+}
+
+// isThere reports whether there is a file, or anything, of a name.
+func isThere(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

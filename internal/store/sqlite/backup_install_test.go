@@ -1,0 +1,450 @@
+package sqlite_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// A house is a data directory with a store that has gone on since its backup.
+type house struct {
+	dir, file  string
+	kept, lost grant.Grant // one that the backup has, and one that it lacks
+	declared   grant.Restore
+	t          *testing.T
+}
+
+func newHouse(t *testing.T) house {
+	t.Helper()
+	h := house{dir: t.TempDir(), file: filepath.Join(t.TempDir(), "backup"), t: t,
+		declared: grant.Restore{Backup: base, At: base + 1, Until: base + 2}}
+	st := create(t, h.dir)
+	h.kept = put(t, st, 1)[0]
+	backup(t, h.dir, h.file)
+	h.lost = put(t, st, 1)[0]
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// twin is another house like h, for a test of its own.
+func (h house) twin(t *testing.T) house {
+	t.Helper()
+	t.Parallel()
+	twin := h
+	twin.t, twin.dir = t, t.TempDir()
+	if err := os.CopyFS(twin.dir, os.DirFS(h.dir)); err != nil {
+		t.Fatal(err)
+	}
+	return twin
+}
+
+func (h house) prepare() *sqlite.Replacement {
+	h.t.Helper()
+	b := openBackup(h.t, h.file)
+	r, err := sqlite.Prepare(h.t.Context(), h.dir, b, ignore)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return r
+}
+
+// restore does all that a command does, up to the step that fails.
+func (h house) restore(onStep func(string) error) (kept []string, err error) {
+	h.t.Helper()
+	r := h.prepare()
+	r.OnStep(onStep)
+	if err := r.Declare(h.t.Context(), h.declared, store.Event{At: base, Name: store.EventRestored, About: "store"}); err != nil {
+		return nil, err
+	}
+	aside, err := sqlite.AsideName(h.dir, base.Time())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return r.Install(h.t.Context(), aside)
+}
+
+func always(string) error { return nil }
+
+// isOld and isNew demand which of the two states a store is in, in all it holds.
+func (h house) isOld(dir string) {
+	h.t.Helper()
+	st := create(h.t, dir)
+	defer st.Close()
+	holds(h.t, st, h.kept)
+	holds(h.t, st, h.lost)
+	if ch, err := st.Changes(h.t.Context(), 0); err != nil || len(ch.Restores) > 0 {
+		h.t.Errorf("restores %v, %v", ch.Restores, err)
+	}
+}
+
+func (h house) isNew() {
+	h.t.Helper()
+	st := create(h.t, h.dir)
+	defer st.Close()
+	holds(h.t, st, h.kept)
+	absent(h.t, st, h.lost)
+	if ch, err := st.Changes(h.t.Context(), 0); err != nil || !slices.Equal(ch.Restores, []grant.Restore{h.declared}) {
+		h.t.Errorf("restores %v, %v", ch.Restores, err)
+	}
+	if tables := tablesOf(h.t, h.dir); slices.Contains(tables, "backup") {
+		h.t.Errorf("the store has the tables %v", tables)
+	}
+}
+
+func tablesOf(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	db := raw(t, dir)
+	defer db.Close() // whoever has it open is in a restore's way
+	rows, err := db.Query(`SELECT name FROM sqlite_schema WHERE type = 'table'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, name)
+	}
+	return list
+}
+
+// keptIsOld opens what was kept as a store of its own.
+func (h house) keptIsOld(kept []string) {
+	h.t.Helper()
+	dir := h.t.TempDir()
+	for _, name := range kept {
+		end := ""
+		if strings.HasSuffix(name, "-wal") {
+			end = "-wal"
+		}
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, sqlite.FileName+end), text, 0o600)
+		}
+		if err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	h.isOld(dir)
+}
+
+func TestABackupTakesThePlaceOfAStoreWhichIsKept(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	kept, err := h.restore(always)
+	if err != nil || len(kept) != 1 || filepath.Base(kept[0]) != "mintage.db.before-20231114T221320Z" {
+		t.Fatalf("%v, %v", kept, err)
+	}
+	h.isNew()
+	h.keptIsOld(kept)
+	// A second one at the same instant keeps what is there now beside it.
+	again, err := h.restore(always)
+	if err != nil || len(again) != 1 || again[0] != kept[0]+"-2" {
+		t.Fatalf("%v, %v", again, err)
+	}
+	h.isNew()
+}
+
+func TestABackupIsInstalledWhereThereIsNoStore(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(filepath.Join(h.dir, sqlite.FileName+end)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	// The log of a store that is gone would be taken for the new one's.
+	gone := t.TempDir()
+	put(t, create(t, gone), 20)
+	log, err := os.ReadFile(filepath.Join(gone, sqlite.FileName+"-wal"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(h.dir, sqlite.FileName+"-wal"), log, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := h.restore(always)
+	if err != nil || len(kept) != 1 || !strings.HasSuffix(kept[0], "Z-wal") {
+		t.Fatalf("%v, %v", kept, err)
+	}
+	h.isNew()
+}
+
+// steps are the names of a whole run's.
+func (h house) steps(t *testing.T) (list []string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(h.dir)); err != nil {
+		t.Fatal(err)
+	}
+	h.dir = dir
+	if _, err := h.restore(func(name string) error { list = append(list, name); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) < 6 {
+		t.Fatalf("only the steps %q", list)
+	}
+	return list
+}
+
+func TestACrashAtAnyStepLeavesOneStoreWholeAndTheSameCommandEndsIt(t *testing.T) {
+	t.Parallel()
+	crash := errors.New("crash")
+	model := newHouse(t)
+	for _, stop := range model.steps(t) {
+		t.Run(stop, func(t *testing.T) {
+			h := model.twin(t)
+			if _, err := h.restore(func(name string) error {
+				if name == stop {
+					return crash
+				}
+				return nil
+			}); !errors.Is(err, crash) {
+				t.Fatal(err)
+			}
+			if stop == "make the switch durable" {
+				h.isNew()
+			} else {
+				h.isOld(h.dir)
+			}
+			kept, err := h.restore(always)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.isNew()
+			if stop != "make the switch durable" {
+				h.keptIsOld(kept)
+			}
+			names, err := filepath.Glob(filepath.Join(h.dir, "*restor*"))
+			if err != nil || len(names) > 0 {
+				t.Errorf("%v is left, %v", names, err)
+			}
+		})
+	}
+}
+
+// damageStore makes a store of which SQLite cannot move the log into the file.
+func damageStore(h house) {
+	h.t.Helper()
+	path := filepath.Join(h.dir, sqlite.FileName)
+	for name, text := range map[string]string{path: "no database at all", path + "-wal": "its log"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+func TestOfADamagedStoreNothingIsLostAndNobodyServesTheHalfOfIt(t *testing.T) {
+	t.Parallel()
+	crash := errors.New("crash")
+	model := newHouse(t)
+	damageStore(model)
+	for _, stop := range append(model.steps(t), "none") {
+		t.Run(stop, func(t *testing.T) {
+			h := model.twin(t)
+			seen := false
+			_, err := h.restore(func(name string) error {
+				if name == stop {
+					seen = true
+					return crash
+				}
+				return nil
+			})
+			if seen != errors.Is(err, crash) || !seen && err != nil {
+				t.Fatal(err)
+			}
+			db, err := os.ReadFile(filepath.Join(h.dir, sqlite.FileName))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, noLog := os.Stat(filepath.Join(h.dir, sqlite.FileName+"-wal"))
+			_, unfinished := os.Stat(filepath.Join(h.dir, sqlite.FileName+".restore-unfinished"))
+			if string(db) == "no database at all" && noLog != nil && unfinished != nil {
+				t.Error("the store has lost its log, and can be served")
+			}
+			if unfinished == nil {
+				for name, try := range map[string]func() (*sqlite.Store, error){
+					"server":  func() (*sqlite.Store, error) { return sqlite.Create(t.Context(), h.dir) },
+					"command": func() (*sqlite.Store, error) { return sqlite.Open(t.Context(), h.dir) },
+				} {
+					if st, err := try(); err == nil || !strings.Contains(err.Error(), "a restore was interrupted: give the same mintage restore command again") {
+						t.Errorf("%s: %v", name, err)
+						st.Close()
+					}
+				}
+			}
+			if seen {
+				if _, err := h.restore(always); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h.isNew()
+			found := map[string]bool{}
+			names, err := filepath.Glob(filepath.Join(h.dir, "*.before-*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				text, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found[string(text)] = true
+			}
+			if !found["no database at all"] || !found["its log"] {
+				t.Errorf("kept is %v", names)
+			}
+		})
+	}
+}
+
+func TestAStoreThatACommandHasOpenIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	st := create(t, h.dir)
+	r := h.prepare()
+	if err := r.Declare(t.Context(), h.declared); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Install(t.Context(), filepath.Join(h.dir, "aside"))
+		done <- err
+	}()
+	// It waits; what the command writes meanwhile is in the old store.
+	late := put(t, st, 1)[0]
+	select {
+	case err := <-done:
+		t.Fatalf("Install did not wait: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	h.isNew()
+	old := t.TempDir()
+	if err := os.Link(filepath.Join(h.dir, "aside"), filepath.Join(old, sqlite.FileName)); err != nil {
+		t.Fatal(err)
+	}
+	kept := create(t, old)
+	holds(t, kept, late)
+}
+
+// A command that opens the store during the switch must not go on with the old
+// file.
+func TestACommandThatComesDuringTheSwitchDoesNotWriteToTheOldStore(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	opened := make(chan error, 1)
+	_, err := h.restore(func(name string) error {
+		if name == "switch" {
+			begun := make(chan struct{})
+			go func() {
+				close(begun)
+				st, err := sqlite.Open(t.Context(), h.dir)
+				if err == nil {
+					// Then it is the new one.
+					if _, e := st.Grant(t.Context(), h.lost.ID); !errors.Is(e, store.ErrNotFound) {
+						err = errors.New("it has the old store")
+					}
+					err = errors.Join(err, st.Close())
+				}
+				opened <- err
+			}()
+			<-begun
+			time.Sleep(50 * time.Millisecond) // it waits for the lock by now
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil && !strings.Contains(err.Error(), "took its place at this moment") {
+		t.Error(err)
+	}
+	h.isNew()
+}
+
+func TestWhatABackupLacksIsTold(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "b")
+	st := create(t, dir)
+	list := put(t, st, 3)
+	alice := store.Document{Kind: store.DocumentUser, Key: store.KeyOf(store.DocumentUser, "/api", "alice"), Version: 1, Body: []byte("then")}
+	old := store.Client{ID: "old", Realm: "/api", State: store.ClientEnabled, Version: 1, Secrets: []store.Secret{{ID: "s1"}}}
+	err := errors.Join(st.PutDocument(t.Context(), alice, nil), st.CreateClient(t.Context(), old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	backup(t, dir, file)
+
+	update := func(g grant.Grant, decide store.Decide) {
+		t.Helper()
+		if err := st.UpdateGrant(t.Context(), g.ID, decide); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(list[0], func(g grant.Grant) (grant.Grant, []store.Event) { return rotated(g, 9), nil })
+	update(list[1], func(g grant.Grant) (grant.Grant, []store.Event) { return g.Revoke(grant.ReasonOperator).Next, nil })
+	made := put(t, st, 2)
+	alice.Version, alice.Body = 2, []byte("now")
+	old.Version, old.State = 2, store.ClientDisabled
+	cut := store.Cutoff{Realm: "/api", Subject: "alice", At: base}
+	session := store.Document{Kind: store.DocumentSession, Key: store.KeyOf(store.DocumentSession, "/api", "x"), Version: 1, ExpiresAt: base}
+	err = errors.Join(st.PutDocument(t.Context(), alice, nil), st.PutDocument(t.Context(), session, nil), st.UpdateClient(t.Context(), old, nil),
+		st.CreateClient(t.Context(), store.Client{ID: "young", Version: 1}), st.AddCutoff(t.Context(), cut))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addKey(t, st, newKEK(t))
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := openBackup(t, file)
+	l, err := b.CompareWith(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Refreshed != 1 || l.Made != int64(len(made)) || len(l.MadeBy) != 1 || l.MadeBy[0] != (sqlite.MadeBy{ClientID: made[0].ClientID, Grants: 2}) {
+		t.Errorf("refreshed %d, made %d by %v", l.Refreshed, l.Made, l.MadeBy)
+	}
+	if l.EndedAll != 1 || len(l.Ended) != 1 || l.Ended[0].ID != list[1].ID || l.Ended[0].Reason != grant.ReasonOperator {
+		t.Errorf("ended %d: %v", l.EndedAll, l.Ended)
+	}
+	if !slices.Equal(l.Cutoffs, []store.Cutoff{cut}) || l.Keys != 1 || l.Sessions != 1 || l.Revived != 0 {
+		t.Errorf("cutoffs %v, keys %d, sessions %d and %d", l.Cutoffs, l.Keys, l.Sessions, l.Revived)
+	}
+	if len(l.Clients) != 2 || l.Clients[0].Was.State != store.ClientEnabled || l.Clients[0].Is.State != store.ClientDisabled ||
+		l.Clients[1].Was != nil || l.Clients[1].Is.ID != "young" {
+		t.Errorf("clients %+v", l.Clients)
+	}
+	if len(l.Users) != 1 || string(l.Users[0].Was) != "then" || string(l.Users[0].Is) != "now" {
+		t.Errorf("users %q", l.Users)
+	}
+	if want := newGrant(1).Issued().And(rotated(list[0], 9).Issued()); l.Issued != want {
+		t.Errorf("issued %+v, want %+v", l.Issued, want)
+	}
+	for _, g := range list[:2] {
+		if has, err := b.HasGrant(t.Context(), g.ID); err != nil || !has {
+			t.Errorf("the backup's grant: %t, %v", has, err)
+		}
+	}
+	if has, err := b.HasGrant(t.Context(), made[0].ID); err != nil || has {
+		t.Errorf("a later grant: %t, %v", has, err)
+	}
+	onlyFiles(t, filepath.Dir(file), "b")
+}

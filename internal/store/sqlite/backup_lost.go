@@ -1,0 +1,169 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// MaxEnded bounds the list of grants that have ended since a backup.
+const MaxEnded = 10_000
+
+// Lost is what a store has and a backup of it lacks: it is lost if the backup
+// takes the store's place.
+type Lost struct {
+	Refreshed int64 // grants of the backup; their clients go on
+	Made      int64 // grants that the backup lacks
+	MadeBy    []MadeBy
+	Ended     []grant.Grant // and are active in the backup; no more than MaxEnded
+	EndedAll  int64
+	Cutoffs   []store.Cutoff
+	Clients   []ClientChange
+	Users     []UserChange
+	Sessions  int64 // of browsers, that the backup lacks
+	Revived   int64 // sessions of the backup that have ended
+	Keys      int64
+	Issued    grant.Issued // what the grants of the store tell
+}
+
+// MadeBy counts the grants of a client.
+type MadeBy struct {
+	ClientID string
+	Grants   int64
+}
+
+// A ClientChange is a client then and now; Was is nil for one that is newer than
+// the backup.
+type ClientChange struct{ Was, Is *store.Client }
+
+// A UserChange is the document of a user then and now; Was is nil for one that is
+// newer than the backup.
+type UserChange struct{ Was, Is []byte }
+
+// CompareWith tells what the store in a data directory has that the backup lacks.
+// It changes nothing about the store, which others may use, or have left with a
+// log; at most, a log that was copied without its index gets one.
+func (b *BackupFile) CompareWith(ctx context.Context, dir string) (l Lost, err error) {
+	path := filepath.Join(dir, FileName)
+	err = readUntouched(ctx, path, func(db *sql.DB) error {
+		l, err = b.compare(ctx, path, db)
+		return err
+	})
+	return l, err
+}
+
+func (b *BackupFile) compare(ctx context.Context, path string, db *sql.DB) (l Lost, err error) {
+	if _, err := db.ExecContext(ctx, `ATTACH ? AS b`, fileURL(b.File)+"&mode=ro&immutable=1"); err != nil {
+		return l, err
+	}
+	text := ""
+	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(state), '') FROM main.moves`).Scan(&text); err == nil && text != "" {
+		mark, err := readMark(db.QueryRowContext(ctx, selectMarkSQL))
+		if err == nil {
+			err = mark.Displaced(place(path))
+		}
+		if err != nil {
+			return l, err
+		}
+	}
+	err = db.QueryRowContext(ctx, `SELECT coalesce(sum(g.prefix IS NULL), 0), coalesce(sum(p.generation > g.generation), 0),
+		coalesce(sum(p.state = ? AND g.state = ?), 0)
+		FROM main.grants p LEFT JOIN b.grants g ON g.prefix = p.prefix AND g.id = p.id`, grant.Revoked, grant.Active).
+		Scan(&l.Made, &l.Refreshed, &l.EndedAll)
+	if err != nil {
+		return l, err
+	}
+	if l.Issued, err = readIssued(ctx, db, "main.grants"); err != nil {
+		return l, err
+	}
+	queries := []struct {
+		text string
+		scan func(*sql.Rows) error
+	}{
+		{`SELECT p.client, count(*) FROM main.grants p LEFT JOIN b.grants g ON g.prefix = p.prefix AND g.id = p.id
+			WHERE g.prefix IS NULL GROUP BY p.client ORDER BY 2 DESC, 1`, func(rows *sql.Rows) error {
+			l.MadeBy = append(l.MadeBy, MadeBy{})
+			by := &l.MadeBy[len(l.MadeBy)-1]
+			return rows.Scan(&by.ClientID, &by.Grants)
+		}},
+		{fmt.Sprintf(`SELECT p.id, p.client, p.subject, p.reason FROM main.grants p JOIN b.grants g ON g.prefix = p.prefix AND g.id = p.id
+			WHERE p.state = %d AND g.state = %d ORDER BY p.prefix LIMIT %d`, grant.Revoked, grant.Active, MaxEnded), func(rows *sql.Rows) error {
+			var id []byte
+			g := grant.Grant{State: grant.Revoked}
+			err := rows.Scan(&id, &g.ClientID, &g.Subject, &g.Reason)
+			if copy(g.ID[:], id) != len(g.ID) {
+				err = errors.Join(err, errors.New("a grant without an id"))
+			}
+			l.Ended = append(l.Ended, g)
+			return err
+		}},
+		{`SELECT p.realm, p.subject, p.client, p.at FROM main.cutoffs p LEFT JOIN b.cutoffs c ON c.realm = p.realm AND c.subject = p.subject AND c.client = p.client
+			WHERE c.at IS NULL OR c.at < p.at ORDER BY p.at`, func(rows *sql.Rows) error {
+			var c store.Cutoff
+			err := rows.Scan(&c.Realm, &c.Subject, &c.ClientID, &c.At)
+			l.Cutoffs = append(l.Cutoffs, c)
+			return err
+		}},
+		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id
+			WHERE c.version IS NULL OR c.version <> p.version ORDER BY p.id`, func(rows *sql.Rows) error {
+			var was sql.NullString
+			var is string
+			if err := rows.Scan(&was, &is); err != nil {
+				return err
+			}
+			change := ClientChange{Is: &store.Client{}}
+			if was.Valid {
+				change.Was = &store.Client{}
+				if err := json.Unmarshal([]byte(was.String), change.Was); err != nil {
+					return err
+				}
+			}
+			l.Clients = append(l.Clients, change)
+			return json.Unmarshal([]byte(is), change.Is)
+		}},
+		{`SELECT d.body, p.body FROM main.documents p LEFT JOIN b.documents d ON d.id = p.id
+			WHERE p.kind = 'user' AND (d.version IS NULL OR d.version <> p.version) ORDER BY p.id`, func(rows *sql.Rows) error {
+			var c UserChange
+			err := rows.Scan(&c.Was, &c.Is)
+			l.Users = append(l.Users, c)
+			return err
+		}},
+		{`SELECT (SELECT count(*) FROM main.documents p WHERE p.kind = 'session' AND p.id NOT IN (SELECT id FROM b.documents)),
+			(SELECT count(*) FROM b.documents d WHERE d.kind = 'session' AND d.id NOT IN (SELECT id FROM main.documents)),
+			(SELECT count(*) FROM main.keys WHERE id NOT IN (SELECT id FROM b.keys))`, func(rows *sql.Rows) error {
+			return rows.Scan(&l.Sessions, &l.Revived, &l.Keys)
+		}},
+	}
+	for _, q := range queries {
+		if err := eachRow(ctx, db, q.text, q.scan); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+func eachRow(ctx context.Context, db *sql.DB, text string, f func(*sql.Rows) error) error {
+	rows, err := db.QueryContext(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// HasGrant reports whether the backup has an active grant of an id.
+func (b *BackupFile) HasGrant(ctx context.Context, id grant.ID) (has bool, err error) {
+	err = b.db.QueryRowContext(ctx, `SELECT count(*) FROM grants WHERE prefix = ? AND id = ? AND state = ?`, prefix(id), id[:], grant.Active).Scan(&has)
+	return has, err
+}

@@ -1,0 +1,101 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// errEmptyFile is of a store's file without a byte. SQLite takes it for a new
+// database and does away with its log, also when it only reads.
+var errEmptyFile = errors.New("the store's file is empty")
+
+// A fileState is what changes of a file when somebody writes to it.
+type fileState struct {
+	info     fs.FileInfo // nil: it is absent
+	size     int64
+	modified time.Time
+}
+
+func stateOf(path string) (s fileState, err error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	return fileState{info, info.Size(), info.ModTime()}, nil
+}
+
+func (s fileState) is(t fileState) bool {
+	if s.info == nil || t.info == nil {
+		return s.info == nil && t.info == nil
+	}
+	return os.SameFile(s.info, t.info) && s.size == t.size && s.modified.Equal(t.modified)
+}
+
+// A footprint is the state of the files that a store consists of. The index of
+// its log is none of them: it is made from the log.
+type footprint struct{ file, log, journal, index fileState }
+
+func footprintOf(path string) (f footprint, err error) {
+	for end, s := range map[string]*fileState{"": &f.file, "-wal": &f.log, "-journal": &f.journal, "-shm": &f.index} {
+		var e error
+		*s, e = stateOf(path + end)
+		err = errors.Join(err, e)
+	}
+	return f, err
+}
+
+// readUntouched lets read query a store, and changes nothing about it. Plainly
+// opened by its last user, a store that has crashed gets its log moved into its
+// file. Others may use the store meanwhile.
+func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) error {
+	for range 5 {
+		before, err := footprintOf(path)
+		if err != nil {
+			return err
+		}
+		if before.file.size == 0 {
+			return fmt.Errorf("%s: %w", path, errEmptyFile)
+		}
+		switch {
+		case before.log.size == 0 && before.journal.size == 0:
+			// To read it as one with a log would make one. What is read is good if
+			// nobody has begun to write.
+			err = readAs(path, "&mode=ro&immutable=1", read)
+			after, e := footprintOf(path)
+			if e != nil {
+				return e
+			}
+			if ctx.Err() == nil && (after.log.size > 0 || after.journal.size > 0 || !after.file.is(before.file)) {
+				continue
+			}
+			return err
+		case before.index.info != nil:
+			err = readAs(path, "&mode=ro&readonly_shm=1", read)
+			var coded interface{ Code() int }
+			if !errors.As(err, &coded) || coded.Code()&0xff != codeReadOnly {
+				return err
+			}
+			// Somebody uses it, and has left no place in the index for one who
+			// takes none; the index is theirs, and changes all the time.
+		}
+		return readAs(path, "&mode=ro", read)
+	}
+	return fmt.Errorf("%s: others write to it again and again", path)
+}
+
+func readAs(path, options string, read func(*sql.DB) error) error {
+	db, err := sql.Open("sqlite", fileURL(path, "busy_timeout = 10000", "trusted_schema = OFF", "temp_store = MEMORY")+options)
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	return errors.Join(read(db), db.Close())
+}

@@ -1,0 +1,141 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// contents are the files of a directory and what is in them.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := map[string]string{}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list[e.Name()] = string(text)
+	}
+	return list
+}
+
+// crash makes a copy of a store in use, as it would be found after a crash.
+func crash(t *testing.T, dir string) string {
+	t.Helper()
+	copied := t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+func TestWhatARestoreWouldCostIsToldWithoutAChangeOnTheDisk(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	st := create(t, h.dir) // in use: what follows is in its log
+	put(t, st, 1)
+	b := openBackup(t, h.file)
+	path := func(dir, end string) string { return filepath.Join(dir, sqlite.FileName+end) }
+	for _, tt := range []struct {
+		name   string
+		change func(dir string) error // of a store that has crashed
+		made   int64                  // of grants that are told; -1: it cannot be read
+		index  bool                   // an index of the log may be made
+	}{
+		{"crashed", func(string) error { return nil }, 2, false},
+		{"crashed, and copied without the index of its log", func(dir string) error { return os.Remove(path(dir, "-shm")) }, 2, true},
+		{"stopped", func(dir string) error {
+			st, err := sqlite.Open(t.Context(), dir)
+			if err != nil {
+				return err
+			}
+			return st.Close()
+		}, 2, false},
+		{"the file is empty, and all is in the log", func(dir string) error { return os.Truncate(path(dir, ""), 0) }, -1, false},
+		{"the file is empty", func(dir string) error {
+			return errors.Join(os.Truncate(path(dir, ""), 0), os.Remove(path(dir, "-wal")), os.Remove(path(dir, "-shm")))
+		}, -1, false},
+		{"the file is damaged", func(dir string) error { return os.WriteFile(path(dir, ""), []byte("no database"), 0o600) }, -1, false},
+		{"a change was begun", func(dir string) error {
+			return os.WriteFile(path(dir, "-journal"), []byte("\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"+strings.Repeat("\xff", 1024)), 0o600)
+		}, -1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := crash(t, h.dir)
+			if err := tt.change(dir); err != nil {
+				t.Fatal(err)
+			}
+			before := contents(t, dir)
+			l, err := b.CompareWith(t.Context(), dir)
+			after := contents(t, dir)
+			if tt.index {
+				delete(after, sqlite.FileName+"-shm")
+			}
+			if !maps.Equal(before, after) {
+				t.Errorf("the files were %v, and are %v", slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
+			}
+			if tt.made >= 0 && (err != nil || l.Made != tt.made) {
+				t.Errorf("%d grants were made, %v; want %d", l.Made, err, tt.made)
+			}
+			if tt.made < 0 && err == nil {
+				t.Errorf("it was read: %+v", l)
+			}
+		})
+	}
+	t.Run("in use", func(t *testing.T) {
+		if l, err := b.CompareWith(t.Context(), h.dir); err != nil || l.Made != 2 {
+			t.Errorf("%d grants were made, %v", l.Made, err)
+		}
+		put(t, st, 1)
+		if l, err := b.CompareWith(t.Context(), h.dir); err != nil || l.Made != 3 {
+			t.Errorf("%d grants were made, %v", l.Made, err)
+		}
+	})
+}
+
+// emptied is a store's log, beside a file that holds nothing.
+func (h house) emptied() (log string) {
+	h.t.Helper()
+	gone := h.t.TempDir()
+	put(h.t, create(h.t, gone), 20)
+	text, err := os.ReadFile(filepath.Join(gone, sqlite.FileName+"-wal"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(h.dir, sqlite.FileName+"-wal"), text, 0o600)
+	}
+	if err := errors.Join(err, os.Truncate(filepath.Join(h.dir, sqlite.FileName), 0)); err != nil {
+		h.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestTheLogOfAnEmptyFileIsKept(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	log := h.emptied()
+	for name, try := range map[string]func(context.Context, string) (*sqlite.Store, error){"server": sqlite.Create, "command": sqlite.Open} {
+		if st, err := try(t.Context(), h.dir); err == nil || !strings.Contains(err.Error(), "put both aside and restore a backup") {
+			t.Errorf("%s: %v", name, err)
+			st.Close()
+		}
+	}
+	kept, err := h.restore(always)
+	if err != nil || len(kept) != 2 {
+		t.Fatalf("kept %v, %v", kept, err)
+	}
+	if text, err := os.ReadFile(kept[1]); err != nil || string(text) != log {
+		t.Errorf("%s has %d bytes of %d, %v", kept[1], len(text), len(log), err)
+	}
+	h.isNew()
+}

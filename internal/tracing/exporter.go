@@ -1,0 +1,158 @@
+package tracing
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"google.golang.org/protobuf/proto"
+
+	collector "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+)
+
+// An exporter sends spans to a collector by OTLP over HTTP. It is here because
+// the one of OpenTelemetry links gRPC, with all its transports, into every
+// program that wants to send a POST request.
+type exporter struct {
+	settings
+	client *http.Client
+	log    *slog.Logger
+
+	// The batcher calls one method at a time.
+	failed time.Time // last said so; zero if the last batch was taken
+}
+
+const (
+	// tries is how often one batch is sent. Meanwhile others wait.
+	tries = 3
+	// sayAgain is how often a collector that is gone is worth a line.
+	sayAgain = 10 * time.Minute
+	// maxAnswer is how much of a collector's answer is read.
+	maxAnswer = 64 << 10
+)
+
+func newExporter(s settings, log *slog.Logger) (*exporter, error) {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = s.tls
+	return &exporter{settings: s, log: log, client: &http.Client{
+		Transport: t, Timeout: s.timeout,
+		// The headers may hold a secret: nobody else gets them.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// ExportSpans sends one batch, or gives it up. It returns nil in any case: its
+// errors are logged here, and the batcher would only log them again.
+func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	body, err := proto.Marshal(request(spans))
+	if err == nil && e.gzip {
+		body, err = compressed(body)
+	}
+	if err == nil {
+		err = e.deliver(ctx, body)
+	}
+	e.say(err, len(spans))
+	return nil
+}
+
+func (e *exporter) say(err error, spans int) {
+	switch {
+	case err == nil && !e.failed.IsZero():
+		e.log.Info("the collector takes traces again")
+		e.failed = time.Time{}
+	case err != nil && time.Since(e.failed) > sayAgain:
+		e.log.Warn("cannot send traces to the collector; they are dropped, and requests go on", "error", err, "spans", spans)
+		e.failed = time.Now()
+	}
+}
+
+// Shutdown has nothing left to send: the batcher has done so.
+func (e *exporter) Shutdown(context.Context) error {
+	e.client.CloseIdleConnections()
+	return nil
+}
+
+// deliver sends a body until it is taken, or refused for good.
+func (e *exporter) deliver(ctx context.Context, body []byte) error {
+	for try := 1; ; try++ {
+		wait, err := e.post(ctx, body)
+		if err == nil || wait < 0 || try == tries {
+			return err
+		}
+		if wait == 0 {
+			wait = time.Second<<(try-1) + rand.N(time.Second)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// post sends a body once. With an error it says how long to wait before the
+// next try: 0 if the collector has not said, less if there is to be none.
+func (e *exporter) post(ctx context.Context, body []byte) (wait time.Duration, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return -1, err
+	}
+	r.Header = e.header.Clone()
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	if e.gzip {
+		r.Header.Set("Content-Encoding", "gzip")
+	}
+	resp, err := e.client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	switch resp.StatusCode {
+	case http.StatusOK:
+		var taken collector.ExportTraceServiceResponse
+		if n := rejected(answer, &taken); n > 0 {
+			return -1, fmt.Errorf("the collector has rejected %d spans: %q", n, taken.GetPartialSuccess().GetErrorMessage())
+		}
+		return 0, nil
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		return time.Duration(max(0, seconds)) * time.Second, fmt.Errorf("the collector answers %s", resp.Status)
+	}
+	return -1, fmt.Errorf("the collector answers %s", resp.Status)
+}
+
+// rejected is how many spans of a batch the collector has not taken.
+func rejected(answer []byte, into *collector.ExportTraceServiceResponse) int64 {
+	if proto.Unmarshal(answer, into) != nil {
+		return 0 // taken, whatever it says
+	}
+	return into.GetPartialSuccess().GetRejectedSpans()
+}
+
+func compressed(b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(b); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return out.Bytes(), err
+}
+
+// quiet has OpenTelemetry, which would write to standard error by itself, say
+// what it has to say in the log.
+func quiet(log *slog.Logger) {
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("tracing", "error", err) }))
+	otel.SetLogger(logr.Discard())
+}

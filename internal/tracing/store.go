@@ -1,0 +1,98 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A Store is a store.Store whose operations are spans, where they are part of a
+// request that is traced.
+type Store struct {
+	store.Store
+	tracer trace.Tracer
+	engine string
+}
+
+// Store has the tracer follow st, an engine by its name. The tracer is not nil.
+func (t *Tracer) Store(st store.Store, engine string) *Store { return &Store{st, t.tracer, engine} }
+
+// begin begins a span below that of the request. There are none of their own:
+// a server polls and sweeps all day.
+func (s *Store) begin(ctx context.Context, operation string) (context.Context, trace.Span) {
+	above := trace.SpanFromContext(ctx)
+	if !above.IsRecording() {
+		return ctx, nil
+	}
+	return s.tracer.Start(ctx, "store "+operation, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("db.system.name", s.engine), attribute.String("db.operation.name", operation)))
+}
+
+func end(span trace.Span, err error) {
+	if span == nil {
+		return
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict):
+		// They are outcomes, and say how it went.
+		span.SetAttributes(attribute.String("mintage.outcome", outcome(err)))
+	default:
+		span.SetStatus(codes.Error, outcome(err))
+	}
+	span.End()
+}
+
+// outcome is a word for an error. Its text stays in the log.
+func outcome(err error) string {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "not_found"
+	case errors.Is(err, store.ErrConflict):
+		return "conflict"
+	case errors.Is(err, store.ErrBusy):
+		return "busy"
+	}
+	return "failed"
+}
+
+func (s *Store) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
+	ctx, span := s.begin(ctx, "grant")
+	g, err := s.Store.Grant(ctx, id)
+	end(span, err)
+	return g, err
+}
+
+func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) error {
+	ctx, span := s.begin(ctx, "create_grant")
+	err := s.Store.CreateGrant(ctx, g)
+	end(span, err)
+	return err
+}
+
+func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
+	ctx, span := s.begin(ctx, "update_grant")
+	err := s.Store.UpdateGrant(ctx, id, decide)
+	end(span, err)
+	return err
+}
+
+func (s *Store) Document(ctx context.Context, key store.DocumentKey) (store.Document, error) {
+	ctx, span := s.begin(ctx, "document")
+	d, err := s.Store.Document(ctx, key)
+	end(span, err)
+	return d, err
+}
+
+func (s *Store) PutDocument(ctx context.Context, d store.Document, cutoffs []store.Cutoff, events ...store.Event) error {
+	ctx, span := s.begin(ctx, "put_document")
+	err := s.Store.PutDocument(ctx, d, cutoffs, events...)
+	end(span, err)
+	return err
+}

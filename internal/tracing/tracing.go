@@ -1,0 +1,109 @@
+// Package tracing tells a collector how requests went, by OpenTelemetry. It is
+// off unless the environment names a collector, and costs nothing then. What it
+// tells holds no token, no secret and no query: names, statuses and times.
+//
+// A collector that is slow or gone holds nothing up: spans wait in a queue of
+// bounded length, and those that find it full are dropped.
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const scope = "github.com/mintage/mintage"
+
+// A Tracer makes spans. Its methods are safe for concurrent use, and on a nil
+// Tracer they do nothing.
+type Tracer struct {
+	tracer   trace.Tracer
+	provider *sdk.TracerProvider
+}
+
+// Open makes a Tracer as the environment says (OTEL_...), or nil if it names no
+// collector. The collector is not asked for anything yet. Close it.
+func Open(ctx context.Context, version string, getenv func(string) string, log *slog.Logger) (*Tracer, error) {
+	s, err := readSettings(getenv)
+	if err != nil || s == nil {
+		return nil, err
+	}
+	e, err := newExporter(*s, log)
+	if err != nil {
+		return nil, err
+	}
+	// What the environment says goes over what is here.
+	about, err := resource.New(ctx, resource.WithHost(),
+		resource.WithAttributes(attribute.String("service.name", "mintage"), attribute.String("service.version", version)),
+		resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	quiet(log)
+	// Sampler, limits and the queue are those of OTEL_TRACES_SAMPLER, OTEL_SPAN_...
+	// and OTEL_BSP_...
+	p := sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(about))
+	return &Tracer{tracer: p.Tracer(scope, trace.WithInstrumentationVersion(version)), provider: p}, nil
+}
+
+// Close sends what waits, until ctx ends, and ends the Tracer.
+func (t *Tracer) Close(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	// The exporter has logged whatever there is to say.
+	_ = t.provider.Shutdown(ctx)
+}
+
+// A Span is the work on one request. The methods of a nil Span do nothing.
+type Span struct{ span trace.Span }
+
+// Request begins the span of a request to a route, in the trace that its
+// traceparent names (W3C Trace Context), if it has one. Store operations with
+// the context that it returns are spans below it.
+func (t *Tracer) Request(ctx context.Context, h http.Header, method, route string) (context.Context, *Span) {
+	if t == nil {
+		return ctx, nil
+	}
+	ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(h))
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions:
+	default:
+		method = "_OTHER"
+	}
+	ctx, span := t.tracer.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(attribute.String("http.route", route), attribute.String("http.request.method", method)))
+	return ctx, &Span{span}
+}
+
+// ID is the id of the trace, in hexadecimal digits; empty without one.
+func (s *Span) ID() string {
+	if s == nil {
+		return ""
+	}
+	return s.span.SpanContext().TraceID().String()
+}
+
+// End ends the span of a request that was answered with a status. GrantType is
+// empty or one of a closed set.
+func (s *Span) End(status int, grantType, requestID string) {
+	if s == nil {
+		return
+	}
+	s.span.SetAttributes(attribute.Int("http.response.status_code", status), attribute.String("mintage.request_id", requestID))
+	if grantType != "" {
+		s.span.SetAttributes(attribute.String("mintage.grant_type", grantType))
+	}
+	if status >= http.StatusInternalServerError {
+		s.span.SetStatus(codes.Error, "")
+	}
+	s.span.End()
+}
