@@ -84,12 +84,21 @@ type Dev struct {
 // A Server is a running `mintage serve`, with --dev or as another node of one.
 type Server struct {
 	Dev
-	Dir  string
-	args []string
-	peer []string // the flags that make it a node of another one
-	cmd  *exec.Cmd
-	log  *bytes.Buffer
-	done chan error
+	Dir string
+	// Program is what Restart runs; "" is what is built from this source.
+	Program string
+	args    []string
+	peer    []string // the flags that make it a node of another one
+	cmd     *exec.Cmd
+	log     *bytes.Buffer
+	done    chan error
+
+	// Leaks are the secrets of the tests, which nothing that is produced may
+	// hold. It is searched for them at the end of the test.
+	Leaks   *Leaks
+	exempt  []string // files
+	logged  []byte   // by runs before the present one
+	metrics []byte
 }
 
 // Start runs `mintage serve --dev` on a data directory and waits until it is
@@ -97,8 +106,14 @@ type Server struct {
 // of the test.
 func Start(t testing.TB, dir string, args ...string) *Server {
 	t.Helper()
-	s := &Server{Dir: dir, args: args}
-	t.Cleanup(func() { s.Kill() })
+	return StartProgram(t, "", dir, args...)
+}
+
+// StartProgram is Start for another mintage, such as an older one.
+func StartProgram(t testing.TB, program, dir string, args ...string) *Server {
+	t.Helper()
+	s := &Server{Dir: dir, Program: program, args: args, Leaks: &Leaks{}}
+	t.Cleanup(func() { s.finish(t) })
 	if err := s.Restart(t); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +130,7 @@ func (s *Server) Peer(t testing.TB, args ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Server{Dir: t.TempDir(), Dev: s.Dev, args: slices.Concat(s.args, args), peer: []string{
+	n := &Server{Dir: t.TempDir(), Program: s.Program, Dev: s.Dev, Leaks: s.Leaks, args: slices.Concat(s.args, args), peer: []string{
 		"--public-url", "https://" + u.Host, "--kek-file", filepath.Join(s.Dir, "kek"),
 		"--tls-cert", filepath.Join(s.Dir, "dev-cert.pem"), "--tls-key", filepath.Join(s.Dir, "dev-key.pem"),
 	}}
@@ -127,7 +142,7 @@ func (s *Server) Peer(t testing.TB, args ...string) *Server {
 	}
 	n.TokenEndpoint = strings.Replace(s.TokenEndpoint, u.Host, l.Addr().String(), 1)
 	l.Close()
-	t.Cleanup(func() { n.Kill() })
+	t.Cleanup(func() { n.finish(t) })
 	if err := n.Restart(t); err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +165,10 @@ func (s *Server) Restart(t testing.TB) error {
 		args = append(args, "--dev")
 	}
 	s.cmd = Command(t, slices.Concat(args, s.peer, s.args)...)
+	if s.Program != "" {
+		s.cmd.Path = s.Program
+	}
+	s.logged = s.Written()
 	s.log = &bytes.Buffer{}
 	ready := &waiter{needle: "Scripts find these values", seen: make(chan struct{})}
 	s.cmd.Stdout, s.cmd.Stderr = ready, s.log
@@ -207,6 +226,7 @@ func (s *Server) Signal(sig os.Signal) error { return s.cmd.Process.Signal(sig) 
 
 // Stop sends SIGTERM and waits for the end. It returns the exit error.
 func (s *Server) Stop() error {
+	s.scrape()
 	if err := s.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -327,6 +347,9 @@ type Answer struct {
 // Post sends a form to the token endpoint. The error is the transport's: no
 // whole answer was received.
 func (s *Server) Post(ctx context.Context, client *http.Client, form url.Values) (a Answer, err error) {
+	if id := form.Get("client_id"); id != s.ClientID {
+		s.Leaks.KnowClient(id, form.Get("client_secret"))
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.TokenEndpoint, strings.NewReader(form.Encode()))
 	if err != nil {
 		return a, err

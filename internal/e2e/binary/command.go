@@ -49,6 +49,7 @@ func (s *Server) Try(t testing.TB, args ...string) (stdout, stderr string, err e
 	var out, text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &text
 	err = cmd.Run()
+	s.searchCommand(t, args, out.Bytes(), text.Bytes())
 	return out.String(), text.String(), err
 }
 

@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/e2e/binary"
@@ -104,6 +106,10 @@ func runPage(t *testing.T, text string, elsewhere []string) (int, error) {
 	return ran, nil
 }
 
+// tutorialTime leaves a reader of a tutorial of five minutes the greater part of
+// them, on a machine that is busy with other tests.
+const tutorialTime = 2 * time.Minute
+
 func TestEveryShellBlockOfTheDocumentationWorks(t *testing.T) {
 	for name := range runByCI {
 		if !slices.Contains(pages(t), name) {
@@ -113,17 +119,24 @@ func TestEveryShellBlockOfTheDocumentationWorks(t *testing.T) {
 	for _, name := range pages(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			began := time.Now()
 			ran, err := runPage(t, read(t, filepath.Join(repository, name)), runByCI[name])
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			t.Logf("%d blocks", ran)
+			if took := time.Since(began); strings.HasPrefix(name, "docs/tutorials/") && took > tutorialTime {
+				t.Errorf("the commands alone took %s: nobody does this tutorial in five minutes", took)
+			}
 			if name == "README.md" && ran == 0 {
 				t.Error("no block was run")
 			}
 		})
 	}
 }
+
+// substitution is what the shell puts in its place.
+var substitution = regexp.MustCompile(`\$\([^()]*\)|"\$\([^()]*\)"`)
 
 // A block that cannot run here still has to be a command line of this program.
 func TestBlocksThatAreNotRunNameRealCommands(t *testing.T) {
@@ -136,7 +149,13 @@ func TestBlocksThatAreNotRunNameRealCommands(t *testing.T) {
 			if !s.notRun {
 				continue
 			}
-			for line := range strings.SplitSeq(strings.ReplaceAll(s.text, "\\\n", " "), "\n") {
+			check := exec.Command("sh", "-n")
+			check.Stdin = strings.NewReader(s.text)
+			if out, err := check.CombinedOutput(); err != nil {
+				t.Errorf("%s, line %d: no shell understands it: %s", name, s.line, out)
+			}
+			text := substitution.ReplaceAllString(strings.ReplaceAll(s.text, "\\\n", " "), "X")
+			for line := range strings.SplitSeq(text, "\n") {
 				line, _, _ = strings.Cut(line, "#")
 				line, _, _ = strings.Cut(line, " | ")
 				args, ours := strings.CutPrefix(strings.TrimSpace(line), "mintage ")
@@ -151,6 +170,55 @@ func TestBlocksThatAreNotRunNameRealCommands(t *testing.T) {
 		}
 	}
 }
+
+// checkedHere are the languages whose blocks the tests of this package run, compare
+// or load; "text" is output and drawings, and mermaid draws.
+var checkedHere = []string{"sh", "text", "json", "yaml", "mermaid"}
+
+// A block in another language is the file of another program: a test that names
+// the page must hand it to that program.
+func TestEveryBlockIsCheckedBySomething(t *testing.T) {
+	named := map[string]bool{}
+	for _, dir := range []string{"internal", "resource", "cmd", "examples"} {
+		err := filepath.WalkDir(filepath.Join(repository, dir), func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && (d.Name() == "node_modules" || path == filepath.Join(repository, "internal/e2e/docs")):
+				return fs.SkipDir
+			case strings.HasSuffix(path, "_test.go"):
+				for _, m := range pageInTest.FindAllStringSubmatch(read(t, path), -1) {
+					named[m[1]] = true
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	others := 0
+	for _, name := range pages(t) {
+		blocks, err := parse(read(t, filepath.Join(repository, name)))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, b := range blocks {
+			if slices.Contains(checkedHere, b.language) {
+				continue
+			}
+			others++
+			if !named[filepath.Base(name)] && !notRunMark.MatchString(b.before) {
+				t.Errorf("%s, line %d: no test looks at this block of language %q; run it, have a test name the page, or mark it *(not run: REASON)*", name, b.line, b.language)
+			}
+		}
+	}
+	if others < 10 {
+		t.Errorf("%d blocks of other languages were found", others)
+	}
+}
+
+var pageInTest = regexp.MustCompile("[\"`/]([a-z-]+\\.md)[\"`]")
 
 func TestEveryYAMLBlockIsAConfigurationThatIsAccepted(t *testing.T) {
 	found := 0
@@ -168,7 +236,7 @@ func TestEveryYAMLBlockIsAConfigurationThatIsAccepted(t *testing.T) {
 			if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			cfg, err := config.Load(file, nil, nil)
+			cfg, _, err := config.Load(file, nil, nil)
 			if err == nil {
 				err = cfg.Check()
 			}

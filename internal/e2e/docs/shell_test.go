@@ -57,7 +57,7 @@ func open(t *testing.T, repository, page string) (*shell, error) {
 		first:  node{webOnPage: "127.0.0.1:8443", opsOnPage: "127.0.0.1:9000"},
 		second: node{webOnPage: "127.0.0.1:8444", opsOnPage: "127.0.0.1:9001"},
 	}
-	if strings.Contains(page, "./cmd/mintage") {
+	if strings.Contains(page, "./cmd/mintage") || strings.Contains(page, "go run ./examples/api") {
 		if err := copySource(repository, sh.dir); err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func open(t *testing.T, repository, page string) (*shell, error) {
 // copySource gives the directory what a clone of the repository has, as far as
 // `go build` needs it.
 func copySource(from, to string) error {
-	for _, name := range []string{"go.mod", "go.sum", "cmd", "internal"} {
+	for _, name := range []string{"go.mod", "go.sum", "cmd", "internal", "examples", "resource"} {
 		err := filepath.WalkDir(filepath.Join(from, name), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err

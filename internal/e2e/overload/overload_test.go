@@ -1,0 +1,191 @@
+//go:build e2e
+
+// Package overload gives the built server four times as much to do as it can.
+//
+// What the figures mean. The capacity is what the server answers to 64 clients
+// who each send the next request as soon as they have an answer: refreshes whose
+// access token is signed with RSA, which is the most that a refresh can cost.
+// Server and generator have a processor each, so that the generator takes nothing
+// from the server. Then requests fall due at equal distances at four times that
+// rate, whatever was answered before. They come over kept connections, as from
+// clients with pools: if each of them waits for an answer, what falls due is not
+// sent, and counts as that. Latency counts from when a request was due.
+//
+// Refusing costs too: a request must be received, decrypted and read before it
+// can be refused. With tokens that are not signed, a refusal costs about half
+// of a refresh, and no server that answers every request at once could do most
+// of its work at four times its capacity. There it is the queue that holds the
+// clients back; see docs/decisions/0018-overload.md.
+package overload
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/bench"
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// The bars. The ordinary suite runs beside other tests, which take the server's
+// processor away for moments: there, goodput is compared for each second that
+// the server has had the processor, and all may be a little worse.
+const (
+	recovery = 5 * time.Second
+	// resident is the most memory that the server may take, in bytes, with up to
+	// a thousand connections.
+	resident = 384 << 20
+)
+
+func bars() (goodput float64, slowest time.Duration) {
+	if binary.Soak() {
+		return 0.8, time.Second
+	}
+	return 0.6, 4 * time.Second
+}
+
+// serverTime is the processor time that the server has used.
+func (w *world) serverTime() time.Duration {
+	w.t.Helper()
+	u, err := bench.ReadUsage(w.server.PID())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return u.CPU
+}
+
+// measured is a run and the server's processor time for it.
+func (w *world) measured(lines []*line, rate float64, length time.Duration) (*tally, time.Duration) {
+	w.t.Helper()
+	before := w.serverTime()
+	t := run(lines, rate, length)
+	return t, w.serverTime() - before
+}
+
+// onlyServedOrTurnedAway demands of every answer that it is one or the other.
+func (w *world) onlyServedOrTurnedAway(what string, r *tally) {
+	w.t.Helper()
+	if len(r.errors) > 0 {
+		w.t.Errorf("%s: %v", what, r.errors)
+	}
+	for k := range r.answers {
+		for status, n := range r.answers[k] {
+			if status != 200 && status != 503 {
+				w.t.Errorf("%s: %d requests of kind %d were answered %d", what, n, k, status)
+			}
+		}
+	}
+	for after, n := range r.retry {
+		if after < 1 || after > 8 {
+			w.t.Errorf("%s: %d were told to come back after %d seconds", what, n, after)
+		}
+	}
+}
+
+func seconds(ordinary, soak int) time.Duration {
+	return time.Duration(binary.Scaled(ordinary, soak)) * time.Second
+}
+
+// TestOP07_FourTimesItsCapacity loads a server whose limits are the default ones.
+// In the ordinary suite, which has fewer connections, the queue is shorter, so
+// that some of what is too much is refused at once all the same.
+func TestOP07_FourTimesItsCapacity(t *testing.T) {
+	s := binary.Start(t, t.TempDir(), "--code-lifetime", "10m", "--limits-waiting", strconv.Itoa(binary.Scaled(256, 0)))
+	w := newWorld(t, s)
+	lines := w.open(refresh, w.makeTokens(binary.Scaled(450, 1000)))
+	// From now on: before, it would only make the preparations longer.
+	s.Run(t, "client", "update", s.ClientID, "--access-token-format", "jwt", "--signing-alg", "RS256")
+	w.apart()
+	capacity := w.recoversFrom(lines)
+	w.servesHoldersFirst(lines[:100], capacity)
+}
+
+// recoversFrom has refreshes fall due at four times the capacity, and then at
+// half of it. It returns the capacity, in requests per second.
+func (w *world) recoversFrom(lines []*line) (capacity float64) {
+	t := w.t
+	t.Helper()
+	few := lines[:64]
+	run(few, 0, time.Second/2)
+	peak, peakTime := w.measured(few, 0, seconds(1, 10))
+	capacity = peak.rate(200)
+	calm, _ := w.measured(lines, capacity/2, seconds(1, 5))
+	t.Logf("peak:  %s", peak)
+	t.Logf("half:  %s", calm)
+
+	over, overTime := w.measured(lines, 4*capacity, seconds(2, 120))
+	t.Logf("four times: %s", over)
+	w.onlyServedOrTurnedAway("four times the capacity", over)
+	share := over.rate(200) / capacity
+	ofTime := float64(over.sum(200)) / overTime.Seconds() / (float64(peak.sum(200)) / peakTime.Seconds())
+	t.Logf("goodput: %.2f of the peak; %.2f for each second of the processor", share, ofTime)
+	if !binary.Soak() {
+		share = ofTime
+	}
+	goodput, slowest := bars()
+	if share < goodput {
+		t.Errorf("goodput is %.2f of the peak, want %.2f", share, goodput)
+	}
+	if p99 := over.all.Quantile(.99); p99 >= slowest {
+		t.Errorf("the 99th percentile of the answers took %s, want less than %s", p99, slowest)
+	}
+	if over.sum(503) == 0 {
+		t.Error("nobody was turned away: this was no overload")
+	}
+	// Those who were turned away together come back apart.
+	for after := 1; after <= 8; after++ {
+		if n := over.retry[after]; n*16 < over.sum(503) || n*5 > over.sum(503) {
+			t.Errorf("%d of %d were told to come back after %d seconds, want about an eighth", n, over.sum(503), after)
+		}
+	}
+
+	began := time.Now()
+	for {
+		r := run(lines, capacity/2, time.Second/2)
+		if normal := max(4*calm.all.Quantile(.99), 100*time.Millisecond); r.sum(503) == 0 && r.all.Quantile(.99) <= normal {
+			t.Logf("as before %s after the load had fallen: %s", time.Since(began).Round(time.Millisecond), r)
+			break
+		}
+		if time.Since(began) > recovery+seconds(10, 0) {
+			t.Fatalf("%s after the load has fallen: %s", time.Since(began), r)
+		}
+	}
+	use, err := bench.ReadUsage(w.server.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("resident memory: %d MB at most", use.Peak>>20)
+	if use.Peak > resident {
+		t.Errorf("the server took %d MB, want at most %d", use.Peak>>20, resident>>20)
+	}
+	return capacity
+}
+
+// servesHoldersFirst redeems codes at three times the capacity, while others
+// refresh at a third of it.
+func (w *world) servesHoldersFirst(holders []*line, capacity float64) {
+	t := w.t
+	t.Helper()
+	length := seconds(2, 20)
+	const clients = 200
+	codes := w.makeCodes(clients + int(2*capacity*length.Seconds()))
+	w.codes = make(chan string, len(codes))
+	for _, c := range codes[clients:] {
+		w.codes <- c
+	}
+	storm := w.open(exchange, codes[:clients])
+	ended := make(chan *tally)
+	go func() { ended <- run(storm, 3*capacity, length) }()
+	held := run(holders, capacity/3, length)
+	stormed := <-ended
+	t.Logf("refreshes: %s", held)
+	t.Logf("codes:     %s", stormed)
+	w.onlyServedOrTurnedAway("refreshes", held)
+	w.onlyServedOrTurnedAway("codes", stormed)
+	if served := float64(held.sum(200)) / float64(held.sum(200)+held.sum(503)); served < 0.95 {
+		t.Errorf("%.3f of the refreshes were served, want nearly all", served)
+	}
+	if served := float64(stormed.sum(200)) / float64(stormed.sum(200)+stormed.sum(503)); served > 0.5 || stormed.sum(200) == 0 {
+		t.Errorf("%.3f of the codes were redeemed, want some, and not most", served)
+	}
+}

@@ -1,0 +1,210 @@
+//go:build e2e
+
+package packaging
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// exposed is what a checker of units still finds, and may: a token service has
+// clients on the network and a database, a socket for a group to which it must
+// give it, and reads /proc/sys/net/core/somaxconn. A line of the unit that goes
+// missing adds to this list.
+var exposed = []string{
+	"SystemCallFilter=~@privileged", "RootDirectory=/RootImage=", "SupplementaryGroups=", "RestrictAddressFamilies=~AF_UNIX",
+	"RestrictAddressFamilies=~AF_(INET|INET6)", "ProcSubset=", "PrivateNetwork=", "PrivateUsers=", "DeviceAllow=", "IPAddressDeny=",
+}
+
+func TestTheUnitLeavesOpenOnlyWhatTheServiceNeeds(t *testing.T) {
+	t.Parallel()
+	unit := filepath.Join(repository, "packaging/systemd/mintage.service")
+	var checks []struct {
+		Name     string
+		Set      *bool
+		Exposure any
+	}
+	if err := json.Unmarshal([]byte(output(t, "systemd-analyze", "security", "--offline=true", "--threshold=15", "--json=short", unit)), &checks); err != nil {
+		t.Fatal(err)
+	}
+	var open []string
+	for _, c := range checks {
+		if c.Set != nil && !*c.Set && c.Exposure != nil {
+			open = append(open, c.Name)
+		}
+	}
+	slices.Sort(open)
+	slices.Sort(exposed)
+	if !slices.Equal(open, exposed) {
+		t.Errorf("open is\n%s\nwant\n%s", strings.Join(open, "\n"), strings.Join(exposed, "\n"))
+	}
+}
+
+const (
+	inMachine = "/root/mintage.deb"
+	settings  = `
+public_url: https://127.0.0.1:8443
+listen: 127.0.0.1:8443
+tls:
+  cert: /etc/mintage/tls.crt
+  key: /etc/mintage/tls.key
+management:
+  listen: 127.0.0.1:9000
+data: /var/lib/mintage
+admin:
+  listen: unix:/run/mintage/admin.sock
+  group: mintage-admin
+`
+	// As a client system, with a code of the login portal: everything that the
+	// service does, and all of its state.
+	round = `
+token() {
+	curl --silent --show-error --fail --cacert /etc/mintage/tls.crt "https://127.0.0.1:8443/oauth2/access_token?realm=/api" \
+		--data-urlencode "client_id=$id" --data-urlencode "client_secret=$secret" --data-urlencode redirect_uri=https://billing.example/callback "$@"
+}
+code=$(runuser -u portal -- curl --silent --fail --unix-socket /run/mintage/admin.sock http://admin/admin/v1/codes \
+	--json "{\"client_id\":\"$id\",\"redirect_uri\":\"https://billing.example/callback\",\"subject\":\"alice\"}" | jq --raw-output .code)
+`
+)
+
+// TestThePackageIsInstalledRunUpgradedAndRemoved is the life of the Debian package
+// on a machine with systemd: the unit's sandbox is the real one.
+func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
+	t.Parallel()
+	deb := filepath.Join(release(t), releasedDebian)
+	m := boot(t)
+	m.put(deb, inMachine, "600")
+
+	// Installed: nothing runs, and what comes next is said.
+	out := m.run("dpkg --force-depends --install " + inMachine)
+	for _, step := range []string{"public_url", "mintage config check", "systemctl enable --now mintage"} {
+		if !strings.Contains(out, step) {
+			t.Errorf("the installation does not say %q:\n%s", step, out)
+		}
+	}
+	m.fails("systemctl is-active mintage")
+	m.run("systemd-analyze verify --man=no mintage.service; test -s /usr/share/man/man1/mintage-serve.1.gz; test -s /usr/share/man/man5/mintage.yaml.5.gz; mintage --version")
+	if got := m.run("stat --format '%U:%G %a' /etc/mintage /etc/mintage/mintage.yaml"); got != "root:mintage 750\nroot:mintage 640\n" {
+		t.Errorf("settings are\n%s", got)
+	}
+	if got := m.run("dpkg --verify mintage"); got != "" {
+		t.Errorf("files differ from the package's: %s", got)
+	}
+	example := m.fails("runuser -u mintage -- mintage config check --config /etc/mintage/mintage.yaml")
+	if !strings.Contains(example, "public_url: missing") || strings.Contains(example, "unknown") {
+		t.Errorf("of the settings as they are installed, only an address and a certificate may be missing:\n%s", example)
+	}
+
+	m.run(`openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=mintage -addext subjectAltName=IP:127.0.0.1 \
+		-keyout /etc/mintage/tls.key -out /etc/mintage/tls.crt 2>/dev/null
+		chgrp mintage /etc/mintage/tls.key; chmod 640 /etc/mintage/tls.key; chmod 644 /etc/mintage/tls.crt
+		useradd --system --groups mintage-admin portal; chmod 755 /etc/mintage`)
+	m.write("/etc/mintage/mintage.yaml", "640", settings)
+	m.run("runuser -u mintage -- mintage config check --config /etc/mintage/mintage.yaml; systemctl enable --now mintage")
+	m.run("curl --silent --fail http://127.0.0.1:9000/readyz")
+	status := m.run("systemctl show mintage --property StatusText,NRestarts,ActiveState")
+	if !strings.Contains(status, "StatusText=serving https://127.0.0.1:8443/oauth2/api") || !strings.Contains(status, "NRestarts=0") {
+		t.Errorf("the service manager knows: %s", status)
+	}
+
+	// What systemd has made of the lines that nothing else here meets.
+	properties := m.run("systemctl show mintage --property Type,Restart,RestartUSec,TimeoutStartUSec,TimeoutStopUSec,LimitNOFILE,StartLimitIntervalUSec,RemoveIPC | sort")
+	if properties != "LimitNOFILE=65536\nRemoveIPC=yes\nRestart=on-failure\nRestartUSec=5s\nStartLimitIntervalUSec=0\nTimeoutStartUSec=10min\nTimeoutStopUSec=30s\nType=notify\n" {
+		t.Errorf("the service is\n%s", properties)
+	}
+
+	client := m.run(`runuser -u mintage -- mintage client create --config /etc/mintage/mintage.yaml --json --name Billing --redirect-uri https://billing.example/callback --scope read`)
+	m.write("/root/client.json", "600", client)
+	m.run(`id=$(jq --raw-output .client_id /root/client.json); secret=$(jq --raw-output .client_secret /root/client.json)` + round + `
+		token --data grant_type=authorization_code --data-urlencode "code=$code" >/root/pair.json
+		token --data grant_type=refresh_token --data-urlencode "refresh_token=$(jq --raw-output .refresh_token /root/pair.json)" >/root/next.json
+		runuser -u mintage -- mintage grant list --config /etc/mintage/mintage.yaml --subject alice | grep --quiet "$id"`)
+	m.fails("runuser -u nobody -- curl --silent --fail --unix-socket /run/mintage/admin.sock http://admin/admin/v1/codes --json '{}'")
+
+	m.sandboxed()
+
+	pid := m.run("systemctl show mintage --property MainPID")
+	m.run("echo 'log: {level: debug}' >>/etc/mintage/mintage.yaml; systemctl reload mintage")
+	m.await("journalctl --no-pager -u mintage | grep -q 'configuration reloaded'")
+	if again := m.run("systemctl show mintage --property MainPID"); again != pid {
+		t.Errorf("a reload has exchanged the process: %s, %s", pid, again)
+	}
+
+	// An upgrade, here to itself: the server goes on as the new program, with
+	// what its operator has set and what it has promised.
+	m.run("dpkg --force-depends --force-confold --install " + inMachine)
+	if again := m.run("systemctl show mintage --property MainPID"); again == pid {
+		t.Error("after an upgrade, the old program still runs")
+	}
+	m.run(`systemctl is-active mintage; grep -q 'level: debug' /etc/mintage/mintage.yaml
+		id=$(jq --raw-output .client_id /root/client.json); secret=$(jq --raw-output .client_secret /root/client.json)` + round + `
+		token --data grant_type=refresh_token --data-urlencode "refresh_token=$(jq --raw-output .refresh_token /root/next.json)" >/root/last.json`)
+
+	// The key-encryption key away from the store.
+	m.run(`mv /var/lib/mintage/kek /etc/mintage/kek; chown root:root /etc/mintage/kek; chmod 600 /etc/mintage/kek
+		mkdir /etc/systemd/system/mintage.service.d; cp /usr/share/doc/mintage/examples/*.conf /etc/systemd/system/mintage.service.d/
+		sed -i 's/^listen:.*/listen: 127.0.0.1:443/' /etc/mintage/mintage.yaml
+		systemctl daemon-reload; systemctl restart mintage; curl --silent --fail http://127.0.0.1:9000/readyz
+		curl --silent --fail --cacert /etc/mintage/tls.crt https://127.0.0.1/oauth2/jwks | grep -q kid`)
+	m.run("systemctl stop mintage; test ! -e /run/mintage")
+	if log := m.run("journalctl --no-pager -u mintage"); strings.Contains(log, `"level":"ERROR"`) || strings.Contains(log, "panic") {
+		t.Errorf("the server's log holds an error:\n%s", log)
+	}
+
+	m.run("systemctl start mintage; dpkg --remove mintage; test -e /var/lib/mintage/mintage.db; test -e /etc/mintage/mintage.yaml")
+	m.fails("pidof mintage")
+	out = m.run("dpkg --purge mintage; test -e /var/lib/mintage/mintage.db; test -e /etc/mintage/kek; test ! -e /etc/mintage/mintage.yaml; test ! -e /etc/systemd/system/multi-user.target.wants/mintage.service; id mintage")
+	if !strings.Contains(out, "left as they are, with the user mintage: /var/lib/mintage /etc/mintage") {
+		t.Errorf("a purge does not say what is left:\n%s", out)
+	}
+	m.run("rm -r /var/lib/mintage /etc/mintage; dpkg --force-depends --install " + inMachine + "; dpkg --purge mintage; test ! -e /etc/mintage")
+	m.fails("id mintage")
+}
+
+// sandboxed looks at the running server's process from outside, and tries within
+// its walls what it may do and what not.
+func (m *machine) sandboxed() {
+	m.t.Helper()
+	status := m.run("cat /proc/$(systemctl show mintage --property MainPID --value)/status")
+	for _, line := range []string{"NoNewPrivs:\t1", "Seccomp:\t2", "CapBnd:\t0000000000000000", "CapEff:\t0000000000000000", "Umask:\t0077"} {
+		if !strings.Contains(status, line+"\n") {
+			m.t.Errorf("the process has no line %q:\n%s", line, status)
+		}
+	}
+	if got := m.run("stat --format %U:%G:%a /var/lib/mintage /run/mintage /run/mintage/admin.sock"); got != "mintage:mintage:700\nmintage:mintage:755\nmintage:mintage-admin:660\n" {
+		m.t.Errorf("its places are\n%s", got)
+	}
+	const inside = "cd /; nsenter --target $(systemctl show mintage --property MainPID --value) --mount "
+	const asItself = inside + "--setuid $(id -u mintage) --setgid $(id -g mintage) "
+	for _, allowed := range []string{
+		asItself + "test -r /etc/mintage/tls.key", asItself + "sh -c 'touch /var/lib/mintage/x; rm /var/lib/mintage/x'",
+		asItself + "test -r /proc/sys/net/core/somaxconn", asItself + "touch /tmp/x", "test -e /dev/loop0", "mkdir -p /home/somebody", "touch /tmp/of-others",
+	} {
+		m.run(allowed)
+	}
+	// Root within the walls may not either.
+	for _, refused := range []string{
+		"touch /usr/x", "touch /etc/mintage/x", "touch /var/x", "touch /root/x", "test -e /dev/loop0", "test -e /tmp/of-others", "test -e /home/somebody",
+		"touch /sys/fs/cgroup/x", "sh -c 'echo 0 >/proc/sys/kernel/panic'",
+	} {
+		m.fails(inside + refused)
+	}
+	m.fails(asItself + "test -e /proc/1")
+}
+
+// await tries again until a script succeeds.
+func (m *machine) await(script string) {
+	m.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if _, _, err := m.try(script); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			m.run(script)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+//go:build e2e
+
+// Package reload tests SIGHUP on the built binary: what can change is in force
+// at once, no request fails for it, and a bad file changes nothing.
+package reload
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+const (
+	before = "retry_window: 2m\nthrottle: {client_failures: 30}\n"
+	// Each is seen from outside, but for the last, which takes a restart.
+	after = "retry_window: 0s\nthrottle: {client_failures: 3}\nlog: {level: debug}\ncors: {origins: [https://app.example]}\njwks_max_age: 2h\n"
+	// One line is wrong, and the others are not.
+	wrong = "cors: {origins: [https://other.example]}\nretry_window: soon\nlisen: x\n"
+)
+
+// A world is a server whose configuration is changed while it works.
+type world struct {
+	*testing.T
+	*binary.Server
+	file   string
+	states *net.UnixConn // where it says what it does, as to systemd
+}
+
+func newWorld(t *testing.T) *world {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "notify")
+	states, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { states.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	w := &world{T: t, file: filepath.Join(dir, "mintage.yaml"), states: states}
+	w.write(before)
+	w.Server = binary.Start(t, t.TempDir(), "--config", w.file)
+	w.await("READY=1")
+	return w
+}
+
+func (w *world) write(text string) {
+	w.Helper()
+	if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// await reads what the server says of itself until it is in a state.
+func (w *world) await(state string) {
+	w.Helper()
+	if err := w.states.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		w.Fatal(err)
+	}
+	message := make([]byte, 4096)
+	for {
+		n, err := w.states.Read(message)
+		if err != nil {
+			w.Fatalf("the server does not say %s: %v", state, err)
+		}
+		if slices.Contains(strings.Split(string(message[:n]), "\n"), state) {
+			return
+		}
+	}
+}
+
+// reload gives the server another file and waits until it has read it.
+func (w *world) reload(text string) {
+	w.Helper()
+	w.write(text)
+	if err := w.Signal(syscall.SIGHUP); err != nil {
+		w.Fatal(err)
+	}
+	w.await("RELOADING=1")
+	w.await("READY=1")
+}
+
+// refresh fails the test if the answer is not a pair.
+func (w *world) refresh(client *http.Client, token string) string {
+	a, err := w.Post(context.Background(), client, w.RefreshForm(token))
+	if err != nil || a.Status != http.StatusOK || a.RefreshToken == "" {
+		w.Errorf("a refresh is answered %d %s %s, %v", a.Status, a.Error, a.Description, err)
+	}
+	return a.RefreshToken
+}
+
+// begin redeems a new code.
+func (w *world) begin(client *http.Client, subject string) string {
+	w.Helper()
+	code, err := w.FastCode(context.Background(), subject)
+	if err != nil {
+		w.Fatalf("the admin API: %v", err)
+	}
+	a, err := w.Post(context.Background(), client, w.ExchangeForm(code))
+	if err != nil || a.Status != http.StatusOK {
+		w.Fatalf("a redemption is answered %d %s, %v", a.Status, a.Error, err)
+	}
+	return a.RefreshToken
+}
+
+// fail authenticates with a wrong secret and returns the status.
+func (w *world) fail(client *http.Client) int {
+	w.Helper()
+	form := w.RefreshForm("x")
+	form.Set("client_secret", "wrong")
+	a, err := w.Post(context.Background(), client, form)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return a.Status
+}
+
+// allows reports whether scripts of an origin may read the token endpoint.
+func (w *world) allows(client *http.Client, origin string) bool {
+	w.Helper()
+	r, err := http.NewRequest(http.MethodOptions, w.TokenEndpoint, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	r.Header.Set("Origin", origin)
+	r.Header.Set("Access-Control-Request-Method", http.MethodPost)
+	resp, err := client.Do(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.Header.Get("Access-Control-Allow-Origin") == origin
+}
+
+// repeats reports whether a spent refresh token gets the same pair again.
+func (w *world) repeats(client *http.Client, subject string) bool {
+	w.Helper()
+	first := w.begin(client, subject)
+	second := w.refresh(client, first)
+	a, err := w.Post(context.Background(), client, w.RefreshForm(first))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return a.Status == http.StatusOK && a.RefreshToken == second
+}
+
+func TestSIGHUPTakesTheConfigurationOverUnderLoad(t *testing.T) {
+	w := newWorld(t)
+	client := &http.Client{Transport: w.Transport(t, "")}
+	stranger := &http.Client{Transport: w.Transport(t, "127.0.0.9")}
+
+	// Refreshes that never stop, on their connections and on new ones.
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	var refreshes atomic.Int64
+	for i := range 4 {
+		token := w.begin(client, fmt.Sprintf("user%d", i))
+		mine := w.Transport(t, "")
+		mine.DisableKeepAlives = i == 0
+		load.Go(func() {
+			for !t.Failed() {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				token = w.refresh(&http.Client{Transport: mine}, token)
+				refreshes.Add(1)
+			}
+		})
+	}
+	halt := sync.OnceFunc(func() { close(stop); load.Wait() })
+	defer halt()
+
+	if w.allows(client, "https://app.example") || !w.repeats(client, "before") {
+		t.Fatal("the first configuration is not in force")
+	}
+	w.reload(after)
+	if !w.allows(client, "https://app.example") {
+		t.Error("cors.origins has not changed")
+	}
+	if w.repeats(client, "after") {
+		t.Error("retry_window has not changed")
+	}
+	for n := range 3 {
+		if status := w.fail(stranger); status == http.StatusTooManyRequests {
+			t.Errorf("failure %d of three is throttled", n+1)
+		}
+	}
+	if status := w.fail(stranger); status != http.StatusTooManyRequests {
+		t.Errorf("after three failures a wrong secret is answered %d: throttle.client_failures has not changed", status)
+	}
+	w.reload(after + "revocations_max_age: 6s\n")
+	if status := w.fail(stranger); status != http.StatusTooManyRequests {
+		t.Errorf("after a reload a wrong secret is answered %d: failures are counted anew", status)
+	}
+
+	w.reload(wrong)
+	if !w.allows(client, "https://app.example") || w.allows(client, "https://other.example") || w.repeats(client, "wrong") {
+		t.Error("a bad file has changed something")
+	}
+
+	for i := range binary.Scaled(10, 200) {
+		w.reload([]string{before, after}[i%2])
+	}
+	n := refreshes.Load()
+	halt()
+	if n < 20 {
+		t.Errorf("only %d refreshes ran meanwhile", n)
+	}
+	if err := w.Stop(); err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+	w.judgeLog()
+}
+
+// judgeLog reads what the server has logged of the reloads.
+func (w *world) judgeLog() {
+	w.Helper()
+	var changed, kept, faults []string
+	reloads, firstDebug := 0, -1
+	for line := range strings.Lines(w.Log()) {
+		var entry struct {
+			Level, Msg                string
+			Changed, Settings, Faults []string
+		}
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			w.Fatalf("%v in %s", err, line)
+		}
+		switch {
+		case entry.Level == "DEBUG" && firstDebug < 0:
+			firstDebug = reloads
+		case entry.Msg == "configuration reloaded":
+			if reloads++; reloads == 1 {
+				changed = entry.Changed
+			}
+		case strings.HasPrefix(entry.Msg, "settings that take a restart") && kept == nil:
+			kept = entry.Settings
+		case strings.HasPrefix(entry.Msg, "the configuration cannot be used"):
+			faults = entry.Faults
+		}
+	}
+	if want := []string{"retry_window", "cors.origins", "throttle.client_failures", "log.level"}; !slices.Equal(changed, want) {
+		w.Errorf("the first reload is said to have changed %q, want %q", changed, want)
+	}
+	if want := []string{"jwks_max_age"}; !slices.Equal(kept, want) {
+		w.Errorf("%q are said to have kept their values, want %q", kept, want)
+	}
+	if len(faults) != 2 || !strings.HasPrefix(faults[0], w.file+":2: retry_window: ") || !strings.HasPrefix(faults[1], w.file+":3: unknown setting") {
+		w.Errorf("the faults of the bad file are given as %q", faults)
+	}
+	// The level changes a moment before the line about it is written.
+	if firstDebug != 0 && firstDebug != 1 {
+		w.Errorf("requests are logged after %d reloads, want after the first", firstDebug)
+	}
+	if reloads != 2+binary.Scaled(10, 200) {
+		w.Errorf("%d reloads are logged", reloads)
+	}
+}

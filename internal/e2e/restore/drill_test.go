@@ -1,0 +1,229 @@
+//go:build e2e
+
+package restore
+
+import (
+	"context"
+	"crypto/rand"
+	mathrand "math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// scene is what a drill prepares before its backup: clients whose fates differ.
+type scene struct {
+	*site
+	crowd      *crowd
+	replayed   *holder // an old token of it is presented later
+	stolen     *holder // a thief holds a token of before the restore, and is first
+	late       *holder // the same, and the thief comes second
+	twin       *holder // the thief's is of the row's own generation
+	revoked    *holder // revoked after the backup
+	revokedID  string
+	shortlived []*holder // made after the backup
+	unredeemed string    // a code of before the restore
+}
+
+func (s *site) newScene(holders int) *scene {
+	s.Helper()
+	c := &scene{site: s, crowd: s.newCrowd(holders)}
+	for _, h := range []**holder{&c.replayed, &c.stolen, &c.late, &c.twin} {
+		*h = &holder{pairs: []binary.Answer{s.redeem(s.code())}}
+		(*h).move(s, 2)
+	}
+	mallory := "mallory" + rand.Text()
+	code, err := s.nodes[0].FastCode(s.Context(), mallory)
+	if err != nil {
+		s.Fatal(err)
+	}
+	c.revoked = &holder{pairs: []binary.Answer{s.redeem(code)}}
+	c.revokedID = s.grantOf(mallory)
+	return c
+}
+
+// move refreshes some times.
+func (h *holder) move(s *site, times int) {
+	s.Helper()
+	for i := range times {
+		h.pairs = append(h.pairs, s.refresh(i, h.newest().RefreshToken))
+	}
+}
+
+// afterBackup is what happens that the backup does not know.
+func (c *scene) afterBackup() {
+	c.Helper()
+	for _, h := range []*holder{c.replayed, c.stolen, c.late, c.twin} {
+		h.move(c.site, 4)
+	}
+	for range 3 {
+		h := &holder{pairs: []binary.Answer{c.redeem(c.code())}}
+		h.move(c.site, 2)
+		c.shortlived = append(c.shortlived, h)
+	}
+	c.nodes[0].Run(c.T, "grant", "revoke", c.revokedID)
+	c.dead(c.revoked.newest().RefreshToken)
+	c.unredeemed = c.code()
+}
+
+// check demands what clients see after the restore was declared.
+func (c *scene) check() {
+	c.Helper()
+	newest := c.crowd.holders[0].newest().AccessToken
+	if status, active := c.introspect(0, newest); status != http.StatusOK || !active {
+		c.Errorf("an access token of before the restore: status %d, active %t", status, active)
+	}
+	c.crowd.goOn()
+	c.refused(c.nodes[0].ExchangeForm(c.unredeemed))
+	for _, h := range c.shortlived {
+		c.dead(h.newest().RefreshToken)
+		if status, active := c.introspect(0, h.newest().AccessToken); status != http.StatusOK || active {
+			c.Errorf("an access token of a grant that is lost: status %d, active %t", status, active)
+		}
+	}
+	// A replay: generation 1 was spent before the backup.
+	c.replayed.move(c.site, 2)
+	c.dead(c.replayed.pairs[0].RefreshToken)
+	c.dead(c.replayed.newest().RefreshToken)
+	// A thief who is first, and one who is second. The backup knows generation 3.
+	taken := c.refresh(0, c.stolen.pairs[4].RefreshToken)
+	c.dead(c.stolen.newest().RefreshToken)
+	c.dead(taken.RefreshToken)
+	c.late.move(c.site, 1)
+	c.dead(c.late.pairs[4].RefreshToken)
+	c.dead(c.late.newest().RefreshToken)
+	taken = c.refresh(0, c.twin.pairs[2].RefreshToken)
+	c.dead(c.twin.pairs[3].RefreshToken)
+	c.dead(taken.RefreshToken)
+}
+
+var again = regexp.MustCompile(`(?m)^  sh (\S+\.again\.sh)$`)
+
+func TestOP13_EveryClientOfAnOlderBackupGoesOnWithoutALogin(t *testing.T) {
+	t.Parallel()
+	server := binary.Start(t, t.TempDir())
+	s := open(t, server)
+	c := s.newScene(binary.Scaled(16, 64))
+	file := filepath.Join(t.TempDir(), "backup.db")
+	for round := range binary.Scaled(2, 10) {
+		if round > 0 {
+			file += "x"
+			c = s.newScene(len(c.crowd.holders))
+		}
+		// The backup is taken while clients work, and they go on.
+		ctx, stop := context.WithCancel(t.Context())
+		wait := c.crowd.work(ctx)
+		time.Sleep(200 * time.Millisecond)
+		says(t, server.Run(t, "backup", file), "key-encryption key", "(fits: ", "holds all keys until")
+		c.afterBackup()
+		server.Kill()
+		if _, text, err := server.Try(t, "restore", file); err == nil || !strings.Contains(text, "add --yes to do it") {
+			t.Fatalf("without --yes: %v\n%s", err, text)
+		}
+		out := server.Run(t, "restore", file, "--yes")
+		says(t, out, "were refreshed since", "3 grants that were made since", "mintage grant revoke "+c.revokedID, "what was there before is kept")
+		found := again.FindStringSubmatch(out)
+		if found == nil {
+			t.Fatalf("no file of commands:\n%s", out)
+		}
+		script(t, found[1])
+		s.start(0)
+		time.Sleep(100 * time.Millisecond)
+		stop()
+		wait()
+		c.dead(c.revoked.newest().RefreshToken)
+		c.check()
+		if c.crowd.lost.Load() == 0 {
+			t.Error("no answer was lost: nothing was at risk")
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	// A backup that has been put back once is put back again, over a store that
+	// went on from it.
+	c.crowd.workFor(200 * time.Millisecond)
+	server.Kill()
+	server.Run(t, "restore", file, "--yes")
+	s.start(0)
+	c.crowd.goOn()
+	if n := strings.Count(server.Run(t, "restore", "--status"), "in force"); n != 1 {
+		t.Errorf("%d restores are in force, want the latest", n)
+	}
+	if strings.Contains(server.Log(), `"level":"ERROR"`) {
+		t.Errorf("the log has errors:\n%s", server.Log())
+	}
+}
+
+func TestOP13_AnUndeclaredRestoreIsOurLossAndIsMendedByItsDeclaration(t *testing.T) {
+	t.Parallel()
+	server := binary.Start(t, t.TempDir())
+	s := open(t, server)
+	c := s.newScene(4)
+	file := filepath.Join(t.TempDir(), "backup.db")
+	server.Run(t, "backup", file)
+	began := time.Now().UTC()
+	c.crowd.workFor(300 * time.Millisecond)
+	c.afterBackup()
+	server.Kill()
+	// As somebody does who has never read how.
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []string{"-wal", "-shm"} {
+		os.Remove(filepath.Join(server.Dir, "mintage.db"+end))
+	}
+	if err := os.WriteFile(filepath.Join(server.Dir, "mintage.db"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.start(0)
+	for _, h := range append(c.crowd.holders, c.shortlived...) {
+		s.post(0, server.RefreshForm(h.newest().RefreshToken), http.StatusServiceUnavailable, "temporarily_unavailable")
+	}
+	server.Run(t, "restore", "--declare", "--backup-time", began.Add(-time.Minute).Format(time.RFC3339))
+	c.check()
+	if err := server.Stop(); err != nil {
+		t.Error(err)
+	}
+	says(t, server.Log(), `"level":"ERROR"`, "restore")
+}
+
+func TestOP13_ARestoreThatIsKilledLeavesOneStoreWhole(t *testing.T) {
+	t.Parallel()
+	server := binary.Start(t, t.TempDir())
+	s := open(t, server)
+	crowd := s.newCrowd(4)
+	file := filepath.Join(t.TempDir(), "backup.db")
+	server.Run(t, "backup", file)
+	crowd.workFor(200 * time.Millisecond)
+	lost := s.redeem(s.code())
+	_, text := command(t, 1, "restore", file, "--data", server.Dir, "--yes")
+	says(t, text, "nothing was done: another mintage server is running", "stop the server")
+	server.Kill()
+	for range binary.Scaled(8, 80) {
+		cmd := binary.Command(t, "restore", file, "--data", server.Dir, "--yes")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Duration(mathrand.IntN(120))*time.Millisecond, func() { cmd.Process.Kill() })
+		cmd.Wait()
+		// Either the store of before, or the backup with its declaration.
+		grants, _ := command(t, 0, "grant", "list", "--data", server.Dir)
+		status, _ := command(t, 0, "restore", "--status", "--data", server.Dir)
+		old, declared := strings.Count(grants, "\n") == 1+5, strings.Contains(status, "in force")
+		if old == declared {
+			t.Fatalf("the store of before: %t; the restore is declared: %t\n%s%s", old, declared, grants, status)
+		}
+	}
+	command(t, 0, "restore", file, "--data", server.Dir, "--yes")
+	s.start(0)
+	crowd.goOn()
+	s.dead(lost.RefreshToken)
+}
