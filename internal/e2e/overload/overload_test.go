@@ -185,7 +185,10 @@ func (w *world) servesHoldersFirst(holders []*line, capacity float64) {
 	if served := float64(held.sum(200)) / float64(held.sum(200)+held.sum(503)); served < 0.95 {
 		t.Errorf("%.3f of the refreshes were served, want nearly all", served)
 	}
-	if served := float64(stormed.sum(200)) / float64(stormed.sum(200)+stormed.sum(503)); served > 0.5 || stormed.sum(200) == 0 {
-		t.Errorf("%.3f of the codes were redeemed, want some, and not most", served)
+	if stormed.sum(200) == 0 {
+		t.Error("no code was redeemed: logins wait for ever")
+	}
+	if quick, slow := held.served.Quantile(.5), stormed.served.Quantile(.5); 2*quick > slow {
+		t.Errorf("half of the refreshes are answered within %s, and of the codes within %s", quick, slow)
 	}
 }
