@@ -1,6 +1,7 @@
 # Targets run go and nothing clever. Tests never need what "make tools" has not
 # installed, and fail without it.
 export CGO_ENABLED ?= 0
+MODULE = github.com/mintage/mintage
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
 .PHONY: build test soak tools lint unit fuzz e2e docs
@@ -24,22 +25,25 @@ tools: ## what the tests need beside Go: installs it where it is missing
 lint:
 	./scripts/lint
 
-# The conformance suite drives the whole server: of its tests, those in which
-# requests meet are run with the race detector here, and all of them in soak.
+# The race detector makes a test several times slower. It finds nothing where
+# nothing runs at once: there, and in suites that drive what is tested with it
+# elsewhere, only tests in which requests meet are run with it; "make soak" runs
+# all with it.
+ALONE = cmd/mintage|examples/.*|internal|internal/(bench|config|conformance|doctor|e2e|explain|grant|oauth|pages|show)(/.*)?|internal/(metrics/page|server/apidoc)|packaging/.*
 MEETING = Concurrent|Parallel|AtOnce|During|Together|Loser|TwoTabs
-conformance := github.com/mintage/mintage/internal/conformance
 
-unit: ## the packages, with the race detector
-	CGO_ENABLED=1 go test -race -vet=off $$(go list ./... | grep -vx $(conformance))
-	CGO_ENABLED=1 go test -race -vet=off -run '$(MEETING)' $(conformance)
-	go test -vet=off $(conformance)
+unit: ## the packages, with the race detector where requests meet
+	CGO_ENABLED=1 go test -race -vet=off $$(go list ./... | grep -vxE '$(MODULE)/($(ALONE))')
+	CGO_ENABLED=1 go test -race -vet=off -run '$(MEETING)' ./internal/conformance
+	go test -vet=off $$(go list ./... | grep -xE '$(MODULE)/($(ALONE))')
 
 FUZZTIME ?= 5s
 fuzz: ## each fuzz target for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)
 
 e2e: ## the built binary, real clients, crashes and faults, the documentation
-	go test -count 1 -vet=off -tags e2e -timeout 20m ./internal/e2e/...
+	go test -count 1 -vet=off -tags e2e ./internal/e2e/overload
+	go test -count 1 -vet=off -tags e2e -timeout 20m -p 4 $$(go list -tags e2e ./internal/e2e/... | grep -v /overload$$)
 
 docs: ## the generated pages
 	go run ./internal/conformance/table
