@@ -41,7 +41,9 @@ FUZZTIME ?= 5s
 fuzz: ## each fuzz target for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)
 
+e2e: export E2E_PROGRAM = $(CURDIR)/bin/e2e/mintage
 e2e: ## the built binary, real clients, crashes and faults, the documentation
+	go build -o bin/e2e/mintage ./cmd/mintage
 	go test -count 1 -vet=off -tags e2e ./internal/e2e/overload
 	go test -count 1 -vet=off -tags e2e -timeout 20m -p 4 $$(go list -tags e2e ./internal/e2e/... | grep -v /overload$$)
 
