@@ -33,9 +33,9 @@ ALONE = cmd/mintage|examples/.*|internal|internal/(bench|config|conformance|doct
 MEETING = Concurrent|Parallel|AtOnce|During|Together|Loser|TwoTabs
 
 unit: ## the packages, with the race detector where requests meet
-	CGO_ENABLED=1 go test -race -vet=off $$(go list ./... | grep -vxE '$(MODULE)/($(ALONE))')
+	CGO_ENABLED=1 go test -race -vet=off -p 3 $$(go list ./... | grep -vxE '$(MODULE)/($(ALONE))')
 	CGO_ENABLED=1 go test -race -vet=off -run '$(MEETING)' ./internal/conformance
-	go test -vet=off $$(go list ./... | grep -xE '$(MODULE)/($(ALONE))')
+	go test -vet=off -p 3 $$(go list ./... | grep -xE '$(MODULE)/($(ALONE))')
 
 FUZZTIME ?= 5s
 fuzz: ## each fuzz target for FUZZTIME

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	e2e "github.com/mintage/mintage/internal/e2e/binary"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -192,7 +193,7 @@ func TestFollowersOfTheFeedAgreeWithIntrospection(t *testing.T) {
 			s.administer(jwtClient, func(c *store.Client) { c.State, c.UpdatedAt = state, s.now() })
 		}
 		dead, alive := 0, 0
-		for range 250 {
+		for range e2e.Scaled(180, 250) {
 			who := people[random.IntN(len(people))]
 			choice := random.IntN(40)
 			if !enabled {

@@ -65,7 +65,7 @@ func main() {
 	if opt.quick {
 		defaults["duration"] = func() { opt.duration = time.Second }
 		defaults["rounds"] = func() { opt.rounds = 2 }
-		defaults["grants"] = func() { opt.grants = 50_000 }
+		defaults["grants"] = func() { opt.grants = 20_000 }
 	}
 	if opt.quick && opt.postgres {
 		defaults["duration"] = func() { opt.duration = 300 * time.Millisecond }
