@@ -125,6 +125,7 @@ func (l *Log) Record(e Event) {
 	case len(l.waiting) >= maxWaiting:
 		why, out = unwritten, true
 	}
+	first := len(l.waiting) == 0
 	if out {
 		l.lost.add(why, &e)
 		l.total++
@@ -132,6 +133,9 @@ func (l *Log) Record(e Event) {
 		l.waiting = append(l.waiting, e)
 	}
 	l.mu.Unlock()
+	if !first && !out {
+		return // the writer knows: to wake it costs more than the event
+	}
 	select {
 	case l.wake <- struct{}{}:
 	default:
