@@ -127,13 +127,14 @@ func (l *Log) Record(e Event) {
 	}
 	first := len(l.waiting) == 0
 	if out {
+		first = !l.lost.any()
 		l.lost.add(why, &e)
 		l.total++
 	} else {
 		l.waiting = append(l.waiting, e)
 	}
 	l.mu.Unlock()
-	if !first && !out {
+	if !first {
 		return // the writer knows: to wake it costs more than the event
 	}
 	select {
@@ -336,6 +337,9 @@ func (w *writer) writeBatch() (more bool, err error) {
 	if gap.any() {
 		w.lost.told(gap, now)
 		w.told = time.Now()
+		if w.lost.any() {
+			w.due(&w.gap, gapEvery)
+		}
 	}
 	rest := copy(w.waiting, w.waiting[n:])
 	clear(w.waiting[rest:])

@@ -14,15 +14,29 @@ type Origin struct {
 
 type originKey struct{}
 
-// With keeps an origin for what happens under ctx.
-func With(ctx context.Context, o Origin) context.Context {
-	return context.WithValue(ctx, originKey{}, o)
+// withOrigin is a context.WithValue that allocates one thing for a request, not
+// three.
+type withOrigin struct {
+	context.Context
+	origin Origin
 }
+
+func (c *withOrigin) Value(key any) any {
+	if key == (originKey{}) {
+		return &c.origin
+	}
+	return c.Context.Value(key)
+}
+
+// With keeps an origin for what happens under ctx.
+func With(ctx context.Context, o Origin) context.Context { return &withOrigin{ctx, o} }
 
 // From is the origin of ctx; zero if it has none.
 func From(ctx context.Context) Origin {
-	o, _ := ctx.Value(originKey{}).(Origin)
-	return o
+	if o, ok := ctx.Value(originKey{}).(*Origin); ok {
+		return *o
+	}
+	return Origin{}
 }
 
 // Event is e with the origin in it, where e does not say it itself.

@@ -138,3 +138,14 @@ func TestRetentionRemovesWholeSegmentsAndTheRestHolds(t *testing.T) {
 		t.Errorf("one more removed: %v", err)
 	}
 }
+
+func TestATimeIsWrittenAsThePackageTimeWouldWriteIt(t *testing.T) {
+	for _, at := range []time.Time{
+		time.Date(2026, 11, 22, 3, 4, 5, 0, time.UTC), time.Date(2026, 1, 2, 23, 59, 59, 999_999_999, time.FixedZone("east", 9*3600)),
+		time.Date(1999, 12, 31, 0, 0, 0, 7_000_000, time.UTC), time.Date(12026, 1, 1, 0, 0, 0, 70_000_000, time.UTC), {},
+	} {
+		if got, want := string(appendTime([]byte("x"), at)), "x"+at.UTC().Format(timeFormat); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -104,7 +104,7 @@ type Ring struct {
 type key struct {
 	Record
 	material []byte
-	macs     sync.Pool // of hash.Hash, keyed with material
+	macs     sync.Pool // of *macState, keyed with material
 	signer   *signer   // of a signing key
 }
 
@@ -118,7 +118,7 @@ func Open(kek *KEK, records []Record) (*Ring, error) {
 			return nil, err
 		}
 		k := &key{Record: rec, material: material}
-		k.macs.New = func() any { return hmac.New(sha256.New, material) }
+		k.macs.New = func() any { return &macState{hash: hmac.New(sha256.New, material)} }
 		if rec.Purpose.Signs() {
 			if k.signer, err = newSigner(rec, material); err != nil {
 				return nil, err
@@ -158,16 +158,28 @@ func (r *Ring) lookup(id grant.KeyID, p Purpose) *key {
 	return nil
 }
 
+// A macState makes one MAC after another. What it hashes and what comes of it
+// goes through memory of its own, so that its callers' stays on their stacks: a
+// request makes five of them.
+type macState struct {
+	hash hash.Hash
+	text []byte
+	sum  [sha256.Size]byte
+}
+
 // mac appends the HMAC-SHA-256 of the parts to dst. The caller makes the
 // concatenation unambiguous.
 func (k *key) mac(dst []byte, parts ...[]byte) []byte {
-	h := k.macs.Get().(hash.Hash)
-	h.Reset()
+	m := k.macs.Get().(*macState)
+	m.text = m.text[:0]
 	for _, p := range parts {
-		h.Write(p)
+		m.text = append(m.text, p...)
 	}
-	dst = h.Sum(dst)
-	k.macs.Put(h)
+	m.hash.Reset()
+	m.hash.Write(m.text)
+	dst = append(dst, m.hash.Sum(m.sum[:0])...)
+	clear(m.text) // it may be a secret
+	k.macs.Put(m)
 	return dst
 }
 

@@ -26,8 +26,8 @@ const (
 const (
 	// requestsOfProcessor fill the batches of a store's commits; more of them at
 	// once would only wait longer for the processor.
-	requestsOfProcessor = 16
-	leastRequests       = 64
+	requestsOfProcessor = 32
+	leastRequests       = 128
 	mostRequests        = 1024
 	// defaultWaiting is as many as there may be connections: a request that
 	// waits costs no more than its connection does, and a client that waits

@@ -53,12 +53,11 @@ const unknownClient = "(unknown)"
 
 // audit records the end of a request.
 func (s *Server) audit(x *exchange, status int, err error) {
-	if s.opt.Audit == nil {
-		return
-	}
-	var refused *issuer.Refused
 	switch {
-	case err == nil && x.tokens.GrantID != (grant.ID{}):
+	case s.opt.Audit == nil:
+	case err != nil:
+		s.auditFault(x, status, err)
+	case x.tokens.GrantID != (grant.ID{}):
 		e := s.about(x, audit.TokensRefreshed, audit.Success)
 		if x.tokens.Repeated {
 			e.Name = audit.RefreshRepeated
@@ -67,7 +66,12 @@ func (s *Server) audit(x *exchange, status int, err error) {
 		}
 		e.GrantID, e.Subject, e.Generation = x.tokens.GrantID.String(), x.tokens.Subject, x.tokens.Generation
 		s.opt.Audit.Record(e)
-	case err == nil:
+	}
+}
+
+func (s *Server) auditFault(x *exchange, status int, err error) {
+	var refused *issuer.Refused
+	switch {
 	case errors.Is(err, issuer.ErrClient), errors.Is(err, oauth.ErrClient):
 		e := s.about(x, audit.ClientAuthFailed, audit.Refused)
 		e.Detail = x.name

@@ -68,9 +68,6 @@ type Options struct {
 	Tracer *tracing.Tracer
 }
 
-// requestTime bounds the work on one request, from its last header on.
-const requestTime = 5 * time.Second
-
 // A Server answers the public endpoints of one issuer.
 type Server struct {
 	issuer    *issuer.Issuer
@@ -78,6 +75,7 @@ type Server struct {
 	log       *slog.Logger
 	throttle  *throttle
 	admission *admission
+	deadlines deadlines
 	handler   http.Handler
 
 	sameOrigin *http.CrossOriginProtection // of the pages' forms
@@ -202,12 +200,8 @@ func (s *Server) endpoint(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		x := &exchange{route: rt, id: requestID(), address: s.address(r)}
-		// Not r's own: a client that goes away does not end what it asked
-		// for. It will ask again.
-		ctx, cancel := context.WithTimeout(context.Background(), requestTime)
-		defer cancel()
 		s.noteProbe(r, x)
-		ctx, span := s.opt.Tracer.Request(ctx, r.Header, r.Method, rt.name)
+		ctx, span := s.opt.Tracer.Request(s.deadlines.of(began), r.Header, r.Method, rt.name)
 		x.trace = span.ID()
 		a, err := s.safely(s.originOf(ctx, x), rt.handle, r, x)
 		status := s.respond(w, r, x, a, err)
@@ -309,8 +303,8 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, x *exchange, a 
 	return a.status
 }
 
-// record counts the request and writes its log line: faults as errors, refusals for people
-// who search, successes only for those who debug.
+// record counts the request and writes its log line: faults as errors, refusals
+// for people who search, successes only for those who debug.
 func (s *Server) record(x *exchange, r *http.Request, status int, err error, took time.Duration) {
 	s.count(x, r, status, err, took)
 	level, message := severity(x, status, err)
@@ -347,15 +341,21 @@ func (s *Server) record(x *exchange, r *http.Request, status int, err error, too
 }
 
 func severity(x *exchange, status int, err error) (slog.Level, string) {
+	switch {
+	case err != nil:
+		return severityOfFault(x, status, err)
+	case x.tokens.Repeated:
+		// A thief who holds the client's secret looks like this too.
+		return slog.LevelInfo, "token request repeated, same pair answered"
+	}
+	return slog.LevelDebug, x.name + " answered"
+}
+
+func severityOfFault(x *exchange, status int, err error) (slog.Level, string) {
 	var refused *issuer.Refused
 	var told *authorize.ClientError
 	var bug *panicError
 	switch {
-	case err == nil && x.tokens.Repeated:
-		// A thief who holds the client's secret looks like this too.
-		return slog.LevelInfo, "token request repeated, same pair answered"
-	case err == nil:
-		return slog.LevelDebug, x.name + " answered"
 	case errors.Is(err, errShed):
 		return slog.LevelDebug, x.name + " turned away" // the alarm is for all of them
 	case errors.As(err, &bug):

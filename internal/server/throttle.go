@@ -89,6 +89,9 @@ func (t *throttle) wait(of throttled, who party) time.Duration {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.sets[of].Len() == 0 {
+		return 0
+	}
 	return t.sets[of].Wait(who, time.Now())
 }
 
