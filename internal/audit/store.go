@@ -30,7 +30,7 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 	for _, e := range events {
 		r := about
 		r.Name, r.Time, r.Actor, r.Detail = Name(e.Name), e.At.Time(), e.Actor, e.Detail
-		if subject, ok := strings.CutPrefix(e.About, "subject:"); ok && r.Subject == "" {
+		if subject, ok := strings.CutPrefix(e.About, store.AboutSubject("")); ok && r.Subject == "" {
 			r.Subject = subject
 		}
 		if e.Name == store.EventCodeReplayed || e.Name == store.EventRefreshReplayed {

@@ -146,7 +146,7 @@ func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string
 		at := a.Issuer.AgreedAt(view, s.Subject, clientID, a.now())
 		err = a.Issuer.Store.PutDocument(ctx, doc, []store.Cutoff{{Realm: a.Issuer.Realm, Subject: s.Subject, ClientID: clientID, At: at}},
 			store.Event{
-				At: a.now(), Name: store.EventDisconnected, About: "subject:" + s.Subject, Actor: "subject:" + s.Subject,
+				At: a.now(), Name: store.EventDisconnected, About: store.AboutSubject(s.Subject), Actor: store.AboutSubject(s.Subject),
 				Detail: fmt.Sprintf("client %q, from %s", clientID, from),
 			})
 		if errors.Is(err, store.ErrConflict) {

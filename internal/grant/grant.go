@@ -195,7 +195,7 @@ func (g Grant) Replay(r Redemption) Decision {
 // grant on, though its row be behind. Any other one is in another's hands: both
 // end.
 func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
-	older, ahead := r.Generation < g.Generation, g.ahead(r.Generation, r.IssuedAt)
+	older, ahead := r.Generation < g.Generation, g.RefreshAhead(r.Generation, r.IssuedAt)
 	switch {
 	case g.ClientID != r.ClientID || g.Realm != r.Realm:
 		return g.refuse(OtherClient)

@@ -29,7 +29,7 @@ func (g Grant) Inspect(t Presented, p Policy, now Instant) Refusal {
 		return CutOff
 	case t.IssuedAt <= g.AccessFloor:
 		return AccessRevoked
-	case t.Generation > g.Generation, t.Generation == g.Generation && t.IssuedAt < g.RotatedAt:
+	case g.AccessAhead(t.Generation, t.IssuedAt):
 		// We signed this token, and our row has not heard of it.
 		if !t.Restore.explains(t.IssuedAt, now) {
 			return StoreBehind

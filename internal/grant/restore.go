@@ -34,10 +34,16 @@ func (r Restore) Unrecorded(issuedAt, expiresAt, now Instant) Refusal {
 	return StoreBehind
 }
 
-// ahead reports whether a genuine token was issued by a rotation that g has not
-// heard of.
-func (g Grant) ahead(generation uint32, issuedAt Instant) bool {
+// RefreshAhead reports whether a genuine refresh token was issued by a rotation
+// that g has not heard of.
+func (g Grant) RefreshAhead(generation uint32, issuedAt Instant) bool {
 	return generation > g.Generation || generation == g.Generation && issuedAt != g.RotatedAt
+}
+
+// AccessAhead reports the same of an access token, of which a repeated answer
+// can carry a later one.
+func (g Grant) AccessAhead(generation uint32, issuedAt Instant) bool {
+	return generation > g.Generation || generation == g.Generation && issuedAt < g.RotatedAt
 }
 
 // caughtUp is g as it was when r's token was issued. That the token is genuine

@@ -316,13 +316,15 @@ func (e *Explanation) Standing() string {
 	if e.Grant == nil || !e.Named || e.As == AsCode {
 		return ""
 	}
-	switch g := e.Grant; {
-	case e.Token.Generation < g.Generation:
-		return "spent"
-	case e.Token.Generation > g.Generation,
-		e.As == AsRefresh && e.Token.IssuedAt != g.RotatedAt,
-		e.As != AsRefresh && e.Token.IssuedAt < g.RotatedAt:
+	ahead := e.Grant.AccessAhead
+	if e.As == AsRefresh {
+		ahead = e.Grant.RefreshAhead
+	}
+	switch {
+	case ahead(e.Token.Generation, e.Token.IssuedAt):
 		return "ahead"
+	case e.Token.Generation < e.Grant.Generation:
+		return "spent"
 	}
 	return "present"
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
 const loginPassword = "correct horse battery"
@@ -20,10 +22,10 @@ const loginPassword = "correct horse battery"
 func TestHandoff(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd := sampleCommand(t, "login", "--listen", freeAddress(t, "127.0.0.3"), "--admin", "unix:"+filepath.Join(dir, "admin.sock"), "--user", "alice")
+	cmd := sampleCommand(t, "login", "--listen", binary.FreeAddress(t, "127.0.0.3"), "--admin", "unix:"+filepath.Join(dir, "admin.sock"), "--user", "alice")
 	cmd.Env = append(cmd.Environ(), "DEMO_PASSWORD="+loginPassword)
 	page, _ := run(t, cmd, "login.handoff_url is ")
-	w := openWorld(t, dir, freeAddress(t, mintageHost), "--login-mode", "handoff", "--login-handoff-url", page)
+	w := openWorld(t, dir, binary.FreeAddress(t, mintageHost), "--login-mode", "handoff", "--login-handoff-url", page)
 	shop := w.openShop(t, "Handoff Shop", "--api", w.startAPI(t))
 	t.Run("the whole story", func(t *testing.T) { w.handoffStory(t, shop, page) })
 	t.Run("a challenge sent to somebody else", func(t *testing.T) { w.sentChallenge(t, shop, page) })

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
 // provider is the directory of a real OpenID Connect provider, which the tests
@@ -20,7 +22,7 @@ const provider = "../upstream/js"
 func TestUpstream(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret of the tests: 100%"
-	address := freeAddress(t, mintageHost)
+	address := binary.FreeAddress(t, mintageHost)
 	configuration, err := json.Marshal(map[string]any{"port": 0, "clients": []map[string]any{
 		{"client_id": "mintage", "client_secret": secret, "redirect_uris": []string{"https://" + address + "/oauth2/callback"}},
 	}})

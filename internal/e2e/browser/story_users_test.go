@@ -3,10 +3,6 @@
 package browser
 
 import (
-	"crypto/hmac"
-	"crypto/sha1"
-	"encoding/base32"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,20 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// totp is the code of an authenticator app (RFC 6238).
-func totp(t *testing.T, secret string, at time.Time) string {
-	t.Helper()
-	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ReplaceAll(secret, " ", ""))
-	if err != nil {
-		t.Fatal("the secret is no base32")
-	}
-	mac := hmac.New(sha1.New, key)
-	binary.Write(mac, binary.BigEndian, at.Unix()/30)
-	sum := mac.Sum(nil)
-	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[sum[19]&15:])&0x7fffffff%1_000_000)
-}
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
 
 const scopeWords = `read:
   en: see your reports
@@ -45,7 +30,7 @@ func openUsersWorld(t *testing.T) *world {
 	if err := os.WriteFile(words, []byte(scopeWords), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return openWorld(t, t.TempDir(), freeAddress(t, mintageHost), "--pages-scopes-file", words)
+	return openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost), "--pages-scopes-file", words)
 }
 
 func TestUsers(t *testing.T) {

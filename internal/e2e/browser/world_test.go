@@ -47,17 +47,6 @@ func openWorld(t *testing.T, dir, address string, args ...string) *world {
 	return w
 }
 
-// freeAddress is one on which a program can be told to listen.
-func freeAddress(t *testing.T, host string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // A client is one that is registered.
 type client struct {
 	ID       string `json:"client_id"`
@@ -278,7 +267,7 @@ type shop struct {
 // openShop registers the sample client and starts it.
 func (w *world) openShop(t *testing.T, name string, args ...string) *shop {
 	t.Helper()
-	address := freeAddress(t, "127.0.0.1")
+	address := binary.FreeAddress(t, "127.0.0.1")
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: address})

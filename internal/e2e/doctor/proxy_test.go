@@ -4,7 +4,6 @@
 package doctor
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,13 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -42,14 +38,6 @@ func write(t *testing.T, name, text string) string {
 	return name
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // certificate is one that signs itself, in one file with its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
@@ -68,69 +56,18 @@ func certificate(t *testing.T) (cert, key string) {
 	return write(t, filepath.Join(dir, "cert.pem"), text("CERTIFICATE", der)), write(t, filepath.Join(dir, "key.pem"), text("PRIVATE KEY", keyDER))
 }
 
-// A process collects what a program writes.
-type process struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.Write(b)
-}
-
-func (p *process) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.String()
-}
-
-// start runs a program until the end of the test, and waits until something
-// listens on an address.
-func start(t *testing.T, cmd *exec.Cmd, address string) {
-	t.Helper()
-	out, done := &process{}, make(chan struct{})
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	check(t, cmd.Start())
-	go func() {
-		cmd.Wait()
-		close(done)
-	}()
-	t.Cleanup(func() {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		<-done
-		if t.Failed() {
-			t.Logf("%s wrote:\n%s", cmd.Path, out)
-		}
-	})
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		select {
-		case <-done:
-			t.Fatalf("%s has ended:\n%s", cmd.Path, out)
-		default:
-		}
-		if c, err := net.Dial("tcp", address); err == nil {
-			c.Close()
-			return
-		}
-	}
-	t.Fatalf("%s does not listen on %s:\n%s", cmd.Path, address, out)
-}
-
 // A deployment is a server without TLS of its own, and its configuration.
 type deployment struct{ listen, config string }
 
 func deploy(t *testing.T, more string) deployment {
 	t.Helper()
 	dir := t.TempDir()
-	d := deployment{listen: freeAddress(t)}
-	management := freeAddress(t)
+	d := deployment{listen: binary.FreeAddress(t, "127.0.0.1")}
+	management := binary.FreeAddress(t, "127.0.0.1")
 	d.config = write(t, filepath.Join(dir, "mintage.yaml"), fmt.Sprintf("public_url: https://%s\nlisten: %s\nmanagement:\n  listen: %s\ndata: %s\n%s",
 		host, d.listen, management, filepath.Join(dir, "data"), more))
 	cmd := binary.Command(t, "serve", "--config", d.config)
-	start(t, cmd, management)
+	binary.Serve(t, cmd, management)
 	return d
 }
 
@@ -168,7 +105,7 @@ func TestDoctorFindsWhatAProxyDoesWrong(t *testing.T) {
 	var sites strings.Builder
 	addresses := make([]string, len(cases))
 	for i, c := range cases {
-		addresses[i] = freeAddress(t)
+		addresses[i] = binary.FreeAddress(t, "127.0.0.1")
 		fmt.Fprintf(&sites, "server {\nlisten %s ssl;\nssl_certificate %s;\nssl_certificate_key %s;\n%s}\n", addresses[i], cert, key, c.location)
 	}
 	config := fmt.Sprintf(`daemon off;
@@ -185,7 +122,7 @@ http {
 	scgi_temp_path %[1]s/scgi;
 %[2]s}
 `, dir, sites.String())
-	start(t, exec.Command("/usr/sbin/nginx", "-e", "stderr", "-p", dir, "-c", write(t, filepath.Join(dir, "nginx.conf"), config)), addresses[len(addresses)-1])
+	binary.Serve(t, exec.Command("/usr/sbin/nginx", "-e", "stderr", "-p", dir, "-c", write(t, filepath.Join(dir, "nginx.conf"), config)), addresses[len(addresses)-1])
 
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

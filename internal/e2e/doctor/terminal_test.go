@@ -40,7 +40,7 @@ func TestExplainDoesNotShowWhatIsPasted(t *testing.T) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
 	check(t, cmd.Start())
 	theirs.Close()
-	shown := &process{}
+	shown := &binary.Output{}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

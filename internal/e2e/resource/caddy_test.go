@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
 // startCaddy runs Debian's Caddy with the site that the page shows. The
@@ -17,7 +19,7 @@ import (
 func startCaddy(t *testing.T, w *world, mintage string) *front {
 	t.Helper()
 	behind := startAPI(t)
-	address := freeAddress(t)
+	address := binary.FreeAddress(t, "127.0.0.1")
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +34,6 @@ func startCaddy(t *testing.T, w *world, mintage string) *front {
 	cmd := exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", write(t, filepath.Join(dir, "Caddyfile"), options+site))
 	// The authority that has certified Mintage is one of the system's.
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir, "SSL_CERT_FILE="+w.ca.file)
-	serve(t, cmd, address)
+	binary.Serve(t, cmd, address)
 	return newFront(w, "Caddy", address, behind)
 }

@@ -28,16 +28,16 @@ type gate struct {
 func gates(t *testing.T, ca *authority, mintage string) []gate {
 	t.Helper()
 	cert, key, both := ca.certify(t, "auth.example.com")
-	nginx := freeAddress(t)
+	nginx := binary.FreeAddress(t, "127.0.0.1")
 	runNginx(t, nginx, "", here(t, shown(t, "proxy.md", "/etc/nginx/conf.d/auth.conf"),
 		"listen 443 ssl", "listen "+nginx+" ssl", "10.0.0.5:8443", mintage, "/etc/ssl/certs/ca-certificates.crt", ca.file,
 		"/etc/ssl/auth.example.com.crt", cert, "/etc/ssl/private/auth.example.com.key", key))
-	haproxy := freeAddress(t)
+	haproxy := binary.FreeAddress(t, "127.0.0.1")
 	around := "global\n\tlog stderr local0 warning\ndefaults\n\tlog global\n\tmode http\n\ttimeout client 50s\n\n"
 	site := here(t, shown(t, "proxy.md", "/etc/haproxy/haproxy.cfg, after Debian's global and defaults"),
 		"bind :443 ", "bind "+haproxy+" ", "10.0.0.5:8443", mintage, "/etc/ssl/certs/ca-certificates.crt", ca.file,
 		"/etc/ssl/private/auth.example.com.pem", both)
-	serve(t, exec.Command("/usr/sbin/haproxy", "-db", "-f", write(t, filepath.Join(t.TempDir(), "haproxy.cfg"), around+site)), haproxy)
+	binary.Serve(t, exec.Command("/usr/sbin/haproxy", "-db", "-f", write(t, filepath.Join(t.TempDir(), "haproxy.cfg"), around+site)), haproxy)
 	return []gate{{"nginx", nginx}, {"HAProxy", haproxy}}
 }
 

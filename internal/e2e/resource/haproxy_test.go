@@ -16,6 +16,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
 const allSlots = 0
@@ -26,7 +28,7 @@ const allSlots = 0
 func startHAProxy(t *testing.T, w *world, slot int) *front {
 	t.Helper()
 	behind := startAPI(t)
-	address := freeAddress(t)
+	address := binary.FreeAddress(t, "127.0.0.1")
 	_, _, both := w.ca.certify(t, "api.example.com")
 	dir := t.TempDir()
 
@@ -57,7 +59,7 @@ func startHAProxy(t *testing.T, w *world, slot int) *front {
 		"/etc/haproxy/mintage/", dir+"/")
 	// What of Debian's matters here.
 	around := "global\n\tlog stderr local0 warning\ndefaults\n\tlog global\n\tmode http\n\ttimeout connect 5s\n\ttimeout client 50s\n\ttimeout server 50s\n\n"
-	serve(t, exec.Command("/usr/sbin/haproxy", "-db", "-f", write(t, filepath.Join(dir, "haproxy.cfg"), around+site)), address)
+	binary.Serve(t, exec.Command("/usr/sbin/haproxy", "-db", "-f", write(t, filepath.Join(dir, "haproxy.cfg"), around+site)), address)
 	f := newFront(w, "HAProxy", address, behind)
 	f.offline = true
 	return f

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
 // host is where the server under test listens.
@@ -25,7 +27,7 @@ func (w *world) host() string {
 func startNginx(t *testing.T, w *world, mintage string) *front {
 	t.Helper()
 	behind := startAPI(t)
-	address := freeAddress(t)
+	address := binary.FreeAddress(t, "127.0.0.1")
 	cert, key, _ := w.ca.certify(t, "api.example.com")
 	site := here(t, shown(t, "nginx.md", "/etc/nginx/conf.d/api.conf"),
 		"listen 443 ssl", "listen "+address+" ssl",
@@ -62,5 +64,5 @@ http {
 	include %[2]s/api.conf;
 }
 `, modules, dir, address)
-	serve(t, exec.Command("/usr/sbin/nginx", "-e", "stderr", "-p", dir, "-c", write(t, filepath.Join(dir, "nginx.conf"), main)), address)
+	binary.Serve(t, exec.Command("/usr/sbin/nginx", "-e", "stderr", "-p", dir, "-c", write(t, filepath.Join(dir, "nginx.conf"), main)), address)
 }

@@ -220,13 +220,13 @@ func (l *libraries) checkOpenIDClient(t *testing.T) {
 // checkNodeAPI runs the program that the page shows.
 func (l *libraries) checkNodeAPI(t *testing.T) {
 	api := resourceServer(t, l.Server)
-	address := freeAddress(t)
+	address := binary.FreeAddress(t, "127.0.0.1")
 	_, port, _ := strings.Cut(address, ":")
 	program := here(t, shown(t, "node-api.md", "api.mjs"), "https://auth.example.com/oauth2/api", l.Issuer, "listen(8080,", "listen("+port+",")
 	// Where the library is.
 	cmd := node(t, l.Server, "--input-type=module", "--eval", program)
 	cmd.Env = append(cmd.Env, "MINTAGE_CLIENT_ID="+api.ID, "MINTAGE_CLIENT_SECRET="+api.Secret)
-	serve(t, cmd, address)
+	binary.Serve(t, cmd, address)
 
 	ask := func(method string, header ...string) (status int, challenge, body string) {
 		t.Helper()

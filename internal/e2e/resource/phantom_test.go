@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
 // startGateway runs Debian's nginx with its JavaScript module and the files
@@ -15,7 +17,7 @@ import (
 func startGateway(t *testing.T, w *world, mintage string) *front {
 	t.Helper()
 	behind := startAPI(t)
-	address := freeAddress(t)
+	address := binary.FreeAddress(t, "127.0.0.1")
 	cert, key, _ := w.ca.certify(t, "api.example.com")
 	dir := t.TempDir()
 	program := write(t, filepath.Join(dir, "phantom.js"), shown(t, "phantom-token.md", "/etc/nginx/phantom.js"))

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
 const (
@@ -66,24 +68,6 @@ func installed(t *testing.T) bool {
 	return true
 }
 
-// A log is what a process writes.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // A process is a running provider.
 type process struct {
 	issuer string
@@ -102,7 +86,7 @@ func start(t *testing.T, port int) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var written log
+	var written binary.Output
 	cmd := exec.Command("node", "provider.mjs")
 	cmd.Dir, cmd.Stdin, cmd.Stderr = "js", bytes.NewReader(configuration), &written
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -1,0 +1,79 @@
+//go:build e2e
+
+package binary
+
+import (
+	"bytes"
+	"net"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// An Output is what a program writes. It is safe for concurrent use.
+type Output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// FreeAddress is an address of a host, such as 127.0.0.1, on which a program can
+// be told to listen.
+func FreeAddress(t testing.TB, host string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Serve starts a program, waits until something listens on the address, and
+// ends the program with the test. What it writes is shown if the test fails. A
+// program that is not installed fails it.
+func Serve(t testing.TB, cmd *exec.Cmd, address string) {
+	t.Helper()
+	out, done := &Output{}, make(chan struct{})
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v (make tools installs what is missing)", err)
+	}
+	go func() {
+		cmd.Wait()
+		close(done)
+	}()
+	t.Cleanup(func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-done
+		if t.Failed() {
+			t.Logf("%s wrote:\n%s", cmd.Path, out)
+		}
+	})
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-done:
+			t.Fatalf("%s has ended:\n%s", cmd.Path, out)
+		default:
+		}
+		if c, err := net.Dial("tcp", address); err == nil {
+			c.Close()
+			return
+		}
+	}
+	t.Fatalf("%s does not listen on %s:\n%s", cmd.Path, address, out)
+}
