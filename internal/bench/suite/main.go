@@ -63,7 +63,7 @@ func main() {
 		defaults["grants"] = func() { opt.grants = postgresGrants }
 	}
 	if opt.quick {
-		defaults["duration"] = func() { opt.duration = time.Second }
+		defaults["duration"] = func() { opt.duration = 400 * time.Millisecond }
 		defaults["rounds"] = func() { opt.rounds = 2 }
 		defaults["grants"] = func() { opt.grants = 20_000 }
 	}
