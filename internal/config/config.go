@@ -140,7 +140,7 @@ type Throttle struct {
 }
 
 type Limits struct {
-	Requests              int `yaml:"requests" reload:"yes" doc:"requests that are worked on at once; 0: about 32 for each processor, at least 128 and at most 1024"`
+	Requests              int `yaml:"requests" reload:"yes" doc:"requests that are worked on at once; 0: about 16 for each processor, at least 64 and at most 1024"`
 	Waiting               int `yaml:"waiting" reload:"yes" doc:"further requests that may wait for their turn, for half a second at most, before they are answered 503; 0: 4096"`
 	Connections           int `yaml:"connections" reload:"yes" doc:"connections at the public listener; when one more comes, the one that has longest kept the server waiting is closed; 0: no limit"`
 	ConnectionsPerAddress int `yaml:"connections_per_address" reload:"yes" doc:"the same for those of one address, if it is not one of trusted_proxies; 0: no limit"`

@@ -20,12 +20,12 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "holders before newcomers", File: "internal/server/admission.go",
-		Old: "if (!ok || a.turns%newcomersTurn == newcomersTurn-1) &&", New: "if",
+		Old: "if !ok || a.turns%newcomersTurn == newcomersTurn-1 {", New: "if true {",
 		Test: limits + "TestHoldersGoBeforeNewcomers",
 	},
 	{
 		Name: "places that are left for checks", File: "internal/server/admission.go",
-		Old: "case holders:\n\t\treturn writers < a.places-a.places/8 &&", New: "case holders:\n\t\treturn",
+		Old: "case c != checks && writers >= a.places-a.places/8:", New: "case c == visitors && writers >= a.places-a.places/8:",
 		Test: limits + "TestOneKindOfRequestLeavesPlaces",
 	},
 	{

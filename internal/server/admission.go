@@ -18,16 +18,18 @@ const (
 	checks class = iota
 	// holders refresh a token or revoke one: whoever has one goes on with it.
 	holders
-	// newcomers redeem codes, log in, and look at pages.
+	// newcomers redeem codes, and visitors log in and look at pages. They are
+	// alike, but that a login may be somewhere else, and slow.
 	newcomers
+	visitors
 	classes
 )
 
 const (
 	// requestsOfProcessor fill the batches of a store's commits; more of them at
 	// once would only wait longer for the processor.
-	requestsOfProcessor = 32
-	leastRequests       = 128
+	requestsOfProcessor = 16
+	leastRequests       = 64
 	mostRequests        = 1024
 	// defaultWaiting is as many as there may be connections: a request that
 	// waits costs no more than its connection does, and a client that waits
@@ -37,7 +39,7 @@ const (
 	// on it, an answer comes within a second.
 	patience = 500 * time.Millisecond
 	// newcomersTurn says that of so many requests that get their turn after a
-	// wait, one is a newcomer's: they wait longer, but not for ever.
+	// wait, one holds no token: they wait longer, but not for ever.
 	newcomersTurn = 8
 )
 
@@ -97,27 +99,36 @@ func (a *admission) load() (working, waiting int) {
 
 // may reports whether there is a place for a request. An eighth of the places
 // is for checks alone, because they can go on when nothing can be written; and
-// newcomers, whose login may be somewhere else and slow, have half of them.
+// visitors have half of them.
 func (a *admission) may(c class) bool {
-	switch writers := a.used[holders] + a.used[newcomers]; c {
-	case newcomers:
-		return a.used[newcomers] < max(1, a.places/2) && writers < a.places-a.places/8 && writers+a.used[checks] < a.places
-	case holders:
-		return writers < a.places-a.places/8 && writers+a.used[checks] < a.places
-	default:
-		return writers+a.used[checks] < a.places
+	writers := a.used[holders] + a.used[newcomers] + a.used[visitors]
+	switch {
+	case writers+a.used[checks] >= a.places:
+		return false
+	case c != checks && writers >= a.places-a.places/8:
+		return false
+	case c == visitors:
+		return a.used[visitors] < max(1, a.places/2)
 	}
+	return true
+}
+
+// queued is how many requests wait, and how many of them hold no token.
+func (a *admission) queued() (all, tokenless int) {
+	tokenless = a.queues[newcomers].n + a.queues[visitors].n
+	return a.queues[checks].n + a.queues[holders].n + tokenless, tokenless
 }
 
 // full reports whether a request of no class could even wait.
 func (a *admission) full() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.queues[checks].n+a.queues[holders].n+a.queues[newcomers].n >= a.waiting
+	all, _ := a.queued()
+	return all >= a.waiting
 }
 
-// enter takes a place, to be given back by leave, or waits for one. Newcomers
-// may fill half of the queue. An error means that the request is not to be
+// enter takes a place, to be given back by leave, or waits for one. Those who
+// hold no token may fill half of the queue. An error means that the request is not to be
 // worked on; it is the client's to send again.
 func (a *admission) enter(ctx context.Context, c class) error {
 	a.mu.Lock()
@@ -126,8 +137,8 @@ func (a *admission) enter(ctx context.Context, c class) error {
 		a.mu.Unlock()
 		return nil
 	}
-	all := a.queues[checks].n + a.queues[holders].n + a.queues[newcomers].n
-	if all >= a.waiting || c == newcomers && a.queues[c].n >= (a.waiting+1)/2 {
+	all, tokenless := a.queued()
+	if all >= a.waiting || c >= newcomers && tokenless >= (a.waiting+1)/2 {
 		a.mu.Unlock()
 		a.shed(shedRequests)
 		return errShed
@@ -180,16 +191,25 @@ func (a *admission) handOn() {
 }
 
 // next is whose turn it is: of checks and holders, whoever has waited longer,
-// and then newcomers, who also have every eighth turn.
+// and then of newcomers and visitors, who also have every eighth turn.
 func (a *admission) next() (best class, ok bool) {
-	for _, c := range [...]class{checks, holders} {
+	best, ok = a.longest(checks, holders)
+	if !ok || a.turns%newcomersTurn == newcomersTurn-1 {
+		if c, some := a.longest(newcomers, visitors); some {
+			return c, true
+		}
+	}
+	return best, ok
+}
+
+// longest is the class among these whose first request has waited longest, of
+// those that there is a place for.
+func (a *admission) longest(these ...class) (best class, ok bool) {
+	for _, c := range these {
 		w := a.queues[c].first
 		if w != nil && a.may(c) && (!ok || w.of.since.Before(a.queues[best].first.of.since)) {
 			best, ok = c, true
 		}
-	}
-	if (!ok || a.turns%newcomersTurn == newcomersTurn-1) && a.queues[newcomers].n > 0 && a.may(newcomers) {
-		return newcomers, true
 	}
 	return best, ok
 }

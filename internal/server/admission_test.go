@@ -150,30 +150,31 @@ func TestWhoWaitsLongerThanTheirClientIsNotWorkedOn(t *testing.T) {
 }
 
 // Whoever holds a token goes on with it; logins wait, but not for ever.
-func TestHoldersGoBeforeNewcomersWhoHaveEveryEighthTurn(t *testing.T) {
+func TestHoldersGoBeforeNewcomersAndVisitorsWhoHaveEveryEighthTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 1, Waiting: 100})
 		r.fill(t, holders, 1)
-		for range 20 {
+		for range 10 {
 			r.come(t.Context(), newcomers, "newcomer")
+			time.Sleep(1)
+			r.come(t.Context(), visitors, "visitor")
+			time.Sleep(1)
 		}
 		for range 20 {
 			r.come(t.Context(), holders, "holder")
 		}
 		last := holders
+		wait := map[string]class{"holder": holders, "newcomer": newcomers, "visitor": visitors}
 		for n := range 16 {
-			want := "holder"
-			if n%8 == 7 {
-				want = "newcomer"
+			want := map[int]string{7: "newcomer", 15: "visitor"}[n]
+			if want == "" {
+				want = "holder"
 			}
 			got := r.next(last)
 			if got != want {
 				t.Errorf("turn %d is a %s's", n, got)
 			}
-			last = holders
-			if got == "newcomer" {
-				last = newcomers
-			}
+			last = wait[got]
 		}
 		time.Sleep(patience) // the rest is told to come back
 		synctest.Wait()
@@ -205,12 +206,12 @@ func TestChecksAndHoldersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 }
 
 // A store that does not answer holds the requests that write; a login that is
-// somewhere else holds those of newcomers. The others have places left.
+// somewhere else holds those of visitors. The others have places left.
 func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 64, Waiting: 100})
-		count := func(c class) (n int) {
-			for r.may(c) {
+		count := func(c class, most int) (n int) {
+			for n < most && r.may(c) {
 				r.fill(t, c, 1)
 				n++
 			}
@@ -218,33 +219,40 @@ func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
 		}
 		for _, c := range []struct {
 			class
-			most int
-		}{{newcomers, 32}, {holders, 24}, {newcomers, 0}, {checks, 8}, {holders, 0}} {
-			if got := count(c.class); got != c.most {
-				t.Errorf("class %d has %d places, want %d", c.class, got, c.most)
+			come, served int
+		}{{visitors, 64, 32}, {newcomers, 4, 4}, {holders, 64, 20}, {visitors, 1, 0}, {newcomers, 1, 0}, {checks, 64, 8}, {holders, 1, 0}} {
+			if got := count(c.class, c.come); got != c.served {
+				t.Errorf("class %d: %d of %d have a place, want %d", c.class, got, c.come, c.served)
 			}
+		}
+		// Who redeems codes waits for nobody else.
+		r = newRush(Load{Requests: 64, Waiting: 100})
+		if got := count(newcomers, 64); got != 56 {
+			t.Errorf("newcomers alone have %d places, want 56", got)
 		}
 		// A class that has used up its share does not keep the others waiting.
 		r = newRush(Load{Requests: 64, Waiting: 100})
-		count(newcomers)
-		r.come(t.Context(), newcomers, "newcomer")
+		count(visitors, 64)
+		r.come(t.Context(), visitors, "visitor")
+		r.fill(t, newcomers, 1)
 		r.fill(t, holders, 1)
 		r.fill(t, checks, 1)
-		if r.next(newcomers) != "newcomer" {
-			t.Error("the place of a newcomer is not another's")
+		if r.next(visitors) != "visitor" {
+			t.Error("the place of a visitor is not another's")
 		}
 	})
 }
 
-func TestNewcomersDoNotFillTheQueue(t *testing.T) {
+func TestWhoHoldsNoTokenDoesNotFillTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 1, Waiting: 4})
 		r.fill(t, holders, 1)
-		for range 4 {
+		for range 2 {
 			r.come(t.Context(), newcomers, "newcomer")
+			r.come(t.Context(), visitors, "visitor")
 		}
 		if _, waiting := r.load(); waiting != 2 {
-			t.Errorf("%d newcomers wait in a queue of 4, want 2", waiting)
+			t.Errorf("%d of them wait in a queue of 4, want 2", waiting)
 		}
 		r.come(t.Context(), holders, "holder")
 		r.turns = nil

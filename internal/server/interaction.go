@@ -24,7 +24,7 @@ func (s *Server) interaction(ctx context.Context, r *http.Request, x *exchange) 
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.enter(r, x, newcomers); err != nil {
+	if err := s.enter(r, x, visitors); err != nil {
 		return answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["id"])

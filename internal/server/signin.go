@@ -152,7 +152,7 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.enter(r, x, newcomers); err != nil {
+	if err := s.enter(r, x, visitors); err != nil {
 		return answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["state"])
