@@ -95,7 +95,7 @@ type Server struct {
 	args    []string
 	peer    []string // the flags that make it a node of another one
 	cmd     *exec.Cmd
-	log     *bytes.Buffer
+	log     *Output
 	done    chan error
 
 	// Leaks are the secrets of the tests, which nothing that is produced may
@@ -174,7 +174,7 @@ func (s *Server) Restart(t testing.TB) error {
 		s.cmd.Path = s.Program
 	}
 	s.logged = s.Written()
-	s.log = &bytes.Buffer{}
+	s.log = &Output{}
 	ready := &waiter{needle: "Scripts find these values", seen: make(chan struct{})}
 	s.cmd.Stdout, s.cmd.Stderr = ready, s.log
 	if s.peer != nil {
@@ -247,9 +247,22 @@ func (s *Server) wait() error {
 // PID is the process id.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Log is what the program has written to standard error. Call it after the
-// end of the program.
+// Log is what the program has written to standard error so far. The line about
+// a request may come after its answer.
 func (s *Server) Log() string { return s.log.String() }
+
+// Logged waits until the program has written a line behind so many bytes of its
+// log, and returns what it has written there.
+func (s *Server) Logged(t testing.TB, behind int) string {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if text := s.Log()[behind:]; strings.HasSuffix(text, "\n") {
+			return text
+		}
+	}
+	t.Fatal("nothing is logged")
+	return ""
+}
 
 // Transport trusts the server's certificate. Local, if valid, is the address
 // that connections come from: each of 127.0.0.0/8 is a client of its own.

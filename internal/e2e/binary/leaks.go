@@ -195,7 +195,7 @@ func (s *Server) leaks() (found []string, err error) {
 func (s *Server) Written() []byte {
 	text := slices.Clone(s.logged)
 	if s.log != nil {
-		text = append(text, s.log.Bytes()...)
+		text = append(text, s.log.String()...)
 	}
 	return text
 }

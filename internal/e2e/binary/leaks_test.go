@@ -1,7 +1,6 @@
 package binary
 
 import (
-	"bytes"
 	"encoding/base64"
 	"os"
 	"path/filepath"
@@ -33,13 +32,19 @@ func planted(l *Leaks) map[string]string {
 	}
 }
 
+func written(text string) *Output {
+	o := &Output{}
+	o.Write([]byte(text))
+	return o
+}
+
 // A search that finds nothing because it looks nowhere would pass every test:
 // each kind of secret is planted in each place, and has to be found there.
 func TestEveryKindOfSecretIsFoundWhereverItIs(t *testing.T) {
 	noise := strings.Repeat(`{"msg":"token request refused","client_id":"billing","prefix":"mintage_rt_","x":"eyJ.eyJ.x"}`+"\n", 500)
 	for kind, text := range planted(&Leaks{}) {
 		for place, plant := range map[string]func(s *Server, text []byte){
-			"the log":  func(s *Server, text []byte) { s.log = bytes.NewBuffer(text) },
+			"the log":  func(s *Server, text []byte) { s.log = written(string(text)) },
 			"of a run": func(s *Server, text []byte) { s.logged = text },
 			"metrics":  func(s *Server, text []byte) { s.metrics = text },
 			"a file": func(s *Server, text []byte) {
@@ -99,7 +104,7 @@ func TestOnlyNamedFilesMayHoldASecret(t *testing.T) {
 // one that must not be found afterwards.
 func TestWhatACommandPrintsIsSearchedOrLearnt(t *testing.T) {
 	secret := strings.Repeat("k7Qz", 10) + "abc"
-	s := &Server{Dir: t.TempDir(), Leaks: &Leaks{}, log: bytes.NewBufferString("secret " + secret)}
+	s := &Server{Dir: t.TempDir(), Leaks: &Leaks{}, log: written("secret " + secret)}
 	if found, _ := s.leaks(); len(found) != 0 {
 		t.Errorf("found before it is known: %q", found)
 	}
