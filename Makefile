@@ -4,7 +4,7 @@ export CGO_ENABLED ?= 0
 MODULE = github.com/mintage/mintage
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build test soak tools lint unit fuzz e2e docs
+.PHONY: build test soak tools lint unit race plain fuzz e2e docs
 
 build: ## the binary, bin/mintage
 	go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/mintage ./cmd/mintage
@@ -17,7 +17,7 @@ test: ## everything; what CI runs
 # takes a minute: there is one way with the race detector and one without.
 # Without the profile (docs/decisions/0009), too: "make soak" and "make bench"
 # use it.
-lint unit fuzz e2e bench-smoke: export GOFLAGS += -pgo=off
+lint unit race plain fuzz e2e bench-smoke: export GOFLAGS += -pgo=off
 
 tools: ## what the tests need beside Go: installs it where it is missing
 	./scripts/tools
@@ -40,9 +40,14 @@ LONG = NothingGrows|FollowersOfTheFeed|CoversEveryToken|ForgetsWhatHasExpired|Up
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 
 unit: ## the packages, with the race detector where requests meet
+	$(MAKE) --jobs 2 race plain # the one waits for PostgreSQL, the other computes
+
+race:
 	CGO_ENABLED=1 go test $(RACE) -vet=off -p 3 -skip '$(LONG)' $$(go list ./... | grep -vxE '$(MODULE)/($(ALONE))')
 	CGO_ENABLED=1 go test $(RACE) -vet=off -run '$(MEETING)' ./internal/conformance ./internal/store/moving
-	go test -vet=off -p 3 $$(go list ./... | grep -xE '$(MODULE)/($(ALONE))')
+
+plain:
+	go test -vet=off -p 2 $$(go list ./... | grep -xE '$(MODULE)/($(ALONE))')
 	go test -vet=off -run '$(LONG)' ./internal/issuer ./internal/store/sqlite ./resource
 
 FUZZTIME ?= 5s
