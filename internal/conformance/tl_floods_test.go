@@ -117,14 +117,20 @@ func (c *h2conn) request(stream uint32, end bool, more ...hpack.HeaderField) err
 	return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.block.Bytes(), EndStream: end, EndHeaders: true})
 }
 
-// end is why the server has ended the connection.
+// end is why the server has ended the connection, at once and not for having
+// waited.
 func (c *h2conn) end(t *testing.T, what string) string {
 	t.Helper()
-	reason, ok := <-c.ended
-	if !ok {
-		t.Errorf("%s: the connection stays open", what)
+	select {
+	case reason, ok := <-c.ended:
+		if !ok {
+			t.Errorf("%s: the connection stays open", what)
+		}
+		return reason
+	case <-time.After(5 * time.Second): // it would end by itself after ten
+		t.Errorf("%s: the connection is not ended for it", what)
+		return ""
 	}
-	return reason
 }
 
 // CVE-2023-44487: streams that are taken back at once make work that no bound on
