@@ -149,10 +149,11 @@ func (d *deployment) native(uris ...string) client {
 
 func TestAZ10_AZ15_ANativeClientsOwnAddresses(t *testing.T) {
 	d, b := signedIn(t)
-	c := d.native("http://127.0.0.1/cb", "http://[::1]:1234/cb?x=y", "com.example.app:/cb")
+	c := d.native("http://127.0.0.1/cb", "http://[::1]:1234/cb?x=y", "com.example.app:/cb", "http://localhost/cb", "http://localhost:3000/fixed")
 	for _, uri := range []string{
 		"http://127.0.0.1/cb", "http://127.0.0.1:51004/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:65535/cb",
 		"http://[::1]:1234/cb?x=y", "http://[::1]/cb?x=y", "http://[::1]:4321/cb?x=y", "com.example.app:/cb",
+		"http://localhost/cb", "http://localhost:5173/cb", "http://localhost:3000/fixed",
 	} {
 		s := b.follow(b.get(asking(c, "redirect_uri="+uri)))
 		q := b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=allow").granted(t, uri)
@@ -169,6 +170,7 @@ func TestAZ10_AZ15_ANativeClientsOwnAddresses(t *testing.T) {
 func TestAZ11_AZ15_NothingButThePortOfALoopbackAddress(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.native("http://127.0.0.1/cb", "https://127.0.0.1/tls", "com.example.app:/cb")
+	local := d.native("http://localhost/cb", "http://localhost:3000/fixed")
 	web := d.change(d.native("http://127.0.0.1/cb"), func(c *store.Client) { c.Native = false })
 	for uri, of := range map[string]client{
 		"http://127.0.0.1:80/other": c, "http://127.0.0.1:80/cb?x=y": c, "http://127.0.0.1:80/cb/": c, "http://127.0.0.1:80": c, "http://127.0.0.1:80/Cb": c,
@@ -182,6 +184,9 @@ func TestAZ11_AZ15_NothingButThePortOfALoopbackAddress(t *testing.T) {
 		// AZ-15
 		"com.example.app:/cb2": c, "com.example.app://cb": c, "com.example.app:80/cb": c, "COM.example.app:/cb": c, "com.example.app2:/cb": c,
 		"http://127.0.0.1:80/cb": web,
+		// RFC 8252 section 8.3
+		"http://localhost:3001/fixed": local, "http://localhost/fixed": local, "http://localhost:80/other": local, "http://[::1]:81/cb": local,
+		"http://localhost.evil.example:80/cb": local, "http://localhost:80@evil.example/cb": local, "https://localhost:80/cb": local,
 	} {
 		a := d.knock(b, "GET", target(asking(of, "redirect_uri="+uri)))
 		a.isRefusedPage(t, uri, 400)
@@ -194,7 +199,7 @@ func TestAZ11_AZ15_NothingButThePortOfALoopbackAddress(t *testing.T) {
 func TestAZ12_AZ13_AZ14_AZ15_UnsafeRedirectURIsCannotBeRegistered(t *testing.T) {
 	d, b := signedIn(t)
 	for _, uri := range []string{
-		redirect + "#", redirect + "#fragment", "http://client.example/cb", "http://localhost/cb", "http://client.example:443/cb",
+		redirect + "#", redirect + "#fragment", "http://client.example/cb", "http://localhost.client.example/cb", "http://client.example:443/cb",
 		"javascript:alert(1)", "JavaScript:alert(1)", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "blob:https://client.example/x",
 		"about:blank", "myapp:/cb", "com.example.app:/cb#x",
 	} {

@@ -77,10 +77,11 @@ func TestUI05_ThePolicyOfAFormAllowsTheRedirectOfThisRequest(t *testing.T) {
 	d, b := signedIn(t)
 	native := d.client(issuer.Registration{
 		Name: "native", Native: true, Auth: store.AuthNone,
-		RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb", "https://app.example/cb"},
+		RedirectURIs: []string{"http://127.0.0.1/cb", "http://localhost/cb", "http://[::1]/cb", "com.example.app:/cb", "https://app.example/cb"},
 	})
 	for uri, sources := range map[string]string{
 		"http://127.0.0.1:4711/cb": "'self' https: http://127.0.0.1:4711",
+		"http://localhost:4711/cb": "'self' https: http://localhost:4711",
 		"http://[::1]:4711/cb":     "'self' https: http:",
 		"com.example.app:/cb":      "'self' https: com.example.app:",
 		"https://app.example/cb":   "'self' https:",

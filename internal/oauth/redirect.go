@@ -13,7 +13,8 @@ const MaxRedirectURI = 2000
 
 // CheckRedirectURI tells why uri cannot be registered, or returns nil. Native
 // clients may also register a loopback address over http (RFC 8252 section
-// 7.3) and a private-use scheme that holds a dot (section 7.1).
+// 7.3), http://localhost (which section 8.3 discourages, and development tools
+// use), and a private-use scheme that holds a dot (section 7.1).
 func CheckRedirectURI(uri string, native bool) error {
 	for i := 0; i < len(uri); i++ {
 		if uri[i] <= 0x20 || uri[i] >= 0x7f || strings.IndexByte(`"<>\^{|}*`+"`", uri[i]) >= 0 {
@@ -40,19 +41,23 @@ func CheckRedirectURI(uri string, native bool) error {
 		}
 		return nil
 	case u.Scheme == "http":
-		if native && isLoopback(u.Hostname()) {
-			return nil
+		switch {
+		case !isLoopback(u.Hostname()):
+			return errors.New("redirect URI is not https: http is for 127.0.0.1, [::1] and localhost alone, with --native")
+		case !native:
+			return errors.New("redirect URI is not https: add --native to use http on this machine, as a program on a user's device or under development does")
 		}
-		return errors.New("redirect URI is not https: only a native client may use http, and only on 127.0.0.1 or [::1]")
+		return nil
 	case native && strings.Contains(u.Scheme, "."):
 		return nil
 	}
-	return fmt.Errorf("redirect URI scheme %q is not allowed: https, or for a native client a private-use scheme such as com.example.app", u.Scheme)
+	return fmt.Errorf("redirect URI scheme %q is not allowed: https, or with --native a private-use scheme such as com.example.app", u.Scheme)
 }
 
 // MatchRedirectURI reports whether uri is one of the registered ones, byte for
 // byte (RFC 9700 section 2.1). A native client may use another port of a
-// registered loopback address, and nothing else (RFC 8252 section 7.3).
+// registered loopback address, and nothing else (RFC 8252 section 7.3). Of
+// localhost, it may use any port if the registered URI names none.
 func MatchRedirectURI(registered []string, native bool, uri string) bool {
 	for _, r := range registered {
 		if r == uri || native && sameButPort(r, uri) {
@@ -72,7 +77,16 @@ func sameButPort(registered, uri string) bool {
 			return ok1 && ok2 && have == sent
 		}
 	}
-	return false
+	// RFC 8252 section 7.3 is about addresses: what localhost resolves to is not
+	// certain (section 8.3), so a port that was registered stays the only one.
+	const localhost = "http://localhost"
+	have, named := strings.CutPrefix(registered, localhost)
+	sent, same := strings.CutPrefix(uri, localhost)
+	if !named || !same || strings.HasPrefix(have, ":") {
+		return false
+	}
+	sent, ok := cutPort(sent)
+	return ok && have == sent
 }
 
 // cutPort takes an optional port from the front of the text after a host.
@@ -91,4 +105,6 @@ func cutPort(s string) (rest string, ok bool) {
 	return s, s == "" || s[0] == '/' || s[0] == '?'
 }
 
-func isLoopback(host string) bool { return host == "127.0.0.1" || host == "::1" }
+func isLoopback(host string) bool {
+	return host == "127.0.0.1" || host == "::1" || host == "localhost"
+}

@@ -29,11 +29,17 @@ func TestCheckRedirectURI(t *testing.T) {
 		{"http://127.0.0.1:8080/cb", native},
 		{"http://[::1]/cb", native},
 		{"http://[::1]:8080/cb?x=y", native},
+		{"http://localhost/cb", native}, // RFC 8252 section 8.3: discouraged, and needed for development
+		{"http://localhost:3000/cb", native},
+		{"https://localhost:3000/cb", web | native},
 		{"com.example.app:/cb", native}, // AZ-15, RFC 8252 section 7.1
 		{"com.example.app://cb", native},
 
 		{"http://shop.example/cb", 0}, // AZ-13
-		{"http://localhost/cb", 0},    // RFC 8252 section 8.3
+		{"http://localhost.evil.example/cb", 0},
+		{"http://localhost./cb", 0},
+		{"http://LOCALHOST/cb", 0},
+		{"http://app.localhost/cb", 0},
 		{"http://127.0.0.2/cb", 0},
 		{"http://127.1/cb", 0},
 		{"http://0x7f000001/cb", 0},
@@ -164,6 +170,39 @@ func TestMatchRedirectURILoopback(t *testing.T) {
 	} {
 		if oauth.MatchRedirectURI(registered, true, uri) {
 			t.Errorf("native client: %q is matched", uri)
+		}
+	}
+}
+
+// Of localhost, any port matches where none is registered (the tools of many
+// developers take the next free one), and one that is registered is exact.
+func TestMatchRedirectURILocalhost(t *testing.T) {
+	registered := []string{"http://localhost/cb", "http://localhost:3000/fixed"}
+	for uri, want := range map[string]bool{
+		"http://localhost/cb": true, "http://localhost:1/cb": true, "http://localhost:5173/cb": true, "http://localhost:65535/cb": true,
+		"http://localhost:3000/fixed": true,
+
+		"http://localhost:3001/fixed": false, "http://localhost/fixed": false, "http://localhost:3000/other": false,
+		"http://localhost:0/cb": false, "http://localhost:65536/cb": false, "http://localhost:080/cb": false, "http://localhost:/cb": false,
+		"http://localhost:80/cb?x=y": false, "http://localhost:80/Cb": false, "https://localhost:80/cb": false, "http://LOCALHOST:80/cb": false,
+		"http://localhost.:80/cb": false, "http://localhost.evil.example/cb": false, "http://localhost:80.evil.example/cb": false,
+		"http://localhost:80@evil.example/cb": false, "http://localhost@evil.example/cb": false, "http://localhostevil.example/cb": false,
+		"http://127.0.0.1:80/cb": false, "http://[::1]:80/cb": false, "http://x@localhost:80/cb": false,
+	} {
+		if got := oauth.MatchRedirectURI(registered, true, uri); got != want {
+			t.Errorf("native client: %q is matched: %t, want %t", uri, got, want)
+		}
+	}
+	if oauth.MatchRedirectURI(registered, false, "http://localhost:80/cb") {
+		t.Error("a web client's localhost is matched with another port")
+	}
+}
+
+// An error that does not name the flag sends a developer to the documentation.
+func TestARefusedLocalRedirectNamesTheFlag(t *testing.T) {
+	for _, uri := range []string{"http://localhost:3000/cb", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb", "http://shop.example/cb"} {
+		if err := oauth.CheckRedirectURI(uri, false); err == nil || !strings.Contains(err.Error(), "--native") {
+			t.Errorf("a web client registers %s: %v, which does not name --native", uri, err)
 		}
 	}
 }
