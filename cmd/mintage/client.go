@@ -54,6 +54,9 @@ func newClientCreate(s *settings) *cobra.Command {
 a keyed digest of it is stored.`,
 		Example: `  mintage client create --name "Billing" --redirect-uri https://billing.example/callback --scope "read write"
 
+  # a web application under development, on any port of this machine
+  mintage client create --name "Shop" --native --redirect-uri http://localhost/callback --scope read
+
   # a resource server, which may ask whether an access token is good
   mintage client create --name "Invoices API" --introspect
 
@@ -106,6 +109,7 @@ a keyed digest of it is stored.`,
 			if err != nil {
 				return err
 			}
+			warnOfConsent(cmd, c)
 			if asJSON {
 				return show.JSON(cmd.OutOrStdout(), struct {
 					ClientID string `json:"client_id"`
@@ -125,7 +129,7 @@ a keyed digest of it is stored.`,
 	f.StringSliceVar(&r.GrantTypes, "grant-types", nil, "authorization_code, refresh_token; default: both")
 	f.StringVar(&auth, "auth-method", string(store.AuthEither), "post, basic, either, or none")
 	f.BoolVar(&public, "public", false, "no secret, as for a program on a user's device; its codes need PKCE")
-	f.BoolVar(&r.Native, "native", false, "allow loopback redirects on any port (RFC 8252) and private-use schemes")
+	f.BoolVar(&r.Native, "native", false, nativeUsage)
 	f.BoolVar(&r.NoPKCE, "no-pkce", false, "do not ask for PKCE at the authorization endpoint, for client systems that cannot")
 	f.BoolVar(&r.FirstParty, "first-party", false, "it is the provider's own: users are not asked for consent")
 	f.StringVar(&r.ID, "id", "", "an id that exists already; default: a generated one")
@@ -135,6 +139,21 @@ a keyed digest of it is stored.`,
 	registerTokens(f, &r)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// nativeUsage describes --native.
+const nativeUsage = "a program on a user's device, or a web application under development: allow http redirects to 127.0.0.1 and [::1] on any port, and to localhost, and private-use schemes (RFC 8252)"
+
+// warnOfConsent warns that --first-party has no effect on redirect URIs that
+// every program of the user's device can use.
+func warnOfConsent(cmd *cobra.Command, c store.Client) {
+	for _, uri := range c.RedirectURIs {
+		if c.Native && c.FirstParty && !strings.HasPrefix(uri, "https:") {
+			fmt.Fprintf(cmd.ErrOrStderr(), "mintage: warning: users are asked for consent although the client is --first-party: any program on their device\n"+
+				"         can use %s (RFC 8252 section 8.6); an https redirect URI avoids it\n", uri)
+			return
+		}
+	}
 }
 
 // policy is what bounds a registration.

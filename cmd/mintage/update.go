@@ -19,6 +19,7 @@ type clientChange struct {
 	name, scope, auth, window string
 	uris, moreURIs            []string
 	pkce, noPKCE, firstParty  bool
+	native                    bool
 	tokens                    issuer.Registration // of it, what registerTokens sets
 }
 
@@ -65,6 +66,7 @@ on their way to a redirect URI that is taken away can still be redeemed.`,
 			if err := o.change(cmd, c, nil, store.EventClientChanged, detail); err != nil {
 				return err
 			}
+			warnOfConsent(cmd, c)
 			fmt.Fprintf(cmd.OutOrStdout(), "client %s is changed: %s\n", c.ID, detail)
 			return nil
 		},
@@ -78,6 +80,7 @@ on their way to a redirect URI that is taken away can still be redeemed.`,
 	f.StringVar(&u.window, "retry-window", "", "how long a spent refresh token gets the same pair again; 0s: never; default: the server's")
 	f.BoolVar(&u.pkce, "pkce", false, "ask for PKCE at the authorization endpoint")
 	f.BoolVar(&u.noPKCE, "no-pkce", false, "do not ask for it, for client systems that cannot")
+	f.BoolVar(&u.native, "native", false, nativeUsage)
 	f.BoolVar(&u.firstParty, "first-party", false, "it is the provider's own: users are not asked for consent; --first-party=false: they are")
 	registerTokens(f, &u.tokens)
 	return cmd
@@ -109,6 +112,9 @@ func (u clientChange) apply(cmd *cobra.Command, o *office, old store.Client) (st
 	}
 	if given("no-pkce") {
 		r.NoPKCE = u.noPKCE
+	}
+	if given("native") {
+		r.Native = u.native
 	}
 	if given("first-party") {
 		r.FirstParty = u.firstParty
@@ -150,6 +156,7 @@ func differences(old, c store.Client) string {
 	note("auth method", string(old.Auth), string(c.Auth))
 	note("retry window", windowText(old), windowText(c))
 	note("requires pkce", fmt.Sprint(old.RequirePKCE), fmt.Sprint(c.RequirePKCE))
+	note("native", fmt.Sprint(old.Native), fmt.Sprint(c.Native))
 	note("first party", fmt.Sprint(old.FirstParty), fmt.Sprint(c.FirstParty))
 	noteTokens(note, viewClient(old, 0), viewClient(c, 0))
 	return strings.Join(list, "; ")
