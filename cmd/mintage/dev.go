@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +37,7 @@ const devCallback = "https://client.example/callback"
 // devInfo is DIR/dev.json, for scripts.
 type devInfo struct {
 	Issuer        string `json:"issuer"`
+	Listen        string `json:"listen"`
 	TokenEndpoint string `json:"token_endpoint"`
 	CAFile        string `json:"ca_file"`
 	ClientID      string `json:"client_id"`
@@ -53,7 +55,8 @@ func devFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev.jso
 // devActor is who makes the demo client, in its record.
 const devActor = "serve --dev"
 
-// prepareDev fills in the address, and where the certificate will be.
+// prepareDev fills in the address, unless public_url is set, and where the
+// certificate will be.
 func prepareDev(cfg *config.Config, addr net.Addr) error {
 	tcp := addr.(*net.TCPAddr)
 	if !tcp.IP.IsLoopback() {
@@ -65,7 +68,9 @@ func prepareDev(cfg *config.Config, addr net.Addr) error {
 		return err
 	}
 	cfg.Data = dir
-	cfg.PublicURL = "https://" + tcp.String()
+	if cfg.PublicURL == "" {
+		cfg.PublicURL = "https://" + tcp.String()
+	}
 	if cfg.TLS.Cert != "" {
 		return nil
 	}
@@ -94,7 +99,11 @@ func makeDevFiles(ctx context.Context, cfg config.Config, addr net.Addr, st stor
 		}
 	}
 	if cert, key := devCertificate(cfg); cfg.TLS.Cert == cert && cfg.TLS.Key == key {
-		return makeDevCertificate(devCAFile(cfg), cert, key, addr.(*net.TCPAddr).IP)
+		u, err := url.Parse(cfg.PublicURL)
+		if err != nil {
+			return err
+		}
+		return makeDevCertificate(devCAFile(cfg), cert, key, addr.(*net.TCPAddr).IP, u.Hostname())
 	}
 	return nil
 }
@@ -153,12 +162,18 @@ func warnOfDemo(cfg config.Config, dir *issuer.Directory, log *slog.Logger) {
 	}
 }
 
-// makeDevCertificate writes a certificate authority and a certificate of it,
-// unless they are there and good for another day. The authority's key is
-// thrown away.
-func makeDevCertificate(caFile, certFile, keyFile string, ip net.IP) error {
-	if devCertificateFits(caFile, certFile, ip) {
+// makeDevCertificate writes a certificate authority and a certificate of it for
+// the address that is listened on and the host of public_url, unless they are
+// there and valid for another day. The authority's key is thrown away.
+func makeDevCertificate(caFile, certFile, keyFile string, ip net.IP, host string) error {
+	if devCertificateFits(caFile, certFile, ip.String(), host) {
 		return nil
+	}
+	names, addresses := []string{"localhost"}, []net.IP{ip, net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	if other := net.ParseIP(host); other != nil {
+		addresses = append(addresses, other)
+	} else if host != "localhost" {
+		names = append(names, host)
 	}
 	now := time.Now()
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -183,7 +198,7 @@ func makeDevCertificate(caFile, certFile, keyFile string, ip net.IP) error {
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Mintage --dev"},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(0, 6, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{ip, net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		DNSNames: names, IPAddresses: addresses,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, cert, ca, key.Public(), caKey)
 	if err != nil {
@@ -200,7 +215,7 @@ func makeDevCertificate(caFile, certFile, keyFile string, ip net.IP) error {
 	)
 }
 
-func devCertificateFits(caFile, certFile string, ip net.IP) bool {
+func devCertificateFits(caFile, certFile, address, host string) bool {
 	read := func(name string) *x509.Certificate {
 		text, _ := os.ReadFile(name)
 		block, _ := pem.Decode(text)
@@ -212,7 +227,7 @@ func devCertificateFits(caFile, certFile string, ip net.IP) bool {
 	}
 	ca, cert := read(caFile), read(certFile)
 	return ca != nil && cert != nil && cert.CheckSignatureFrom(ca) == nil &&
-		time.Until(cert.NotAfter) > 24*time.Hour && cert.VerifyHostname(ip.String()) == nil
+		time.Until(cert.NotAfter) > 24*time.Hour && cert.VerifyHostname(address) == nil && cert.VerifyHostname(host) == nil
 }
 
 func writePEM(name string, mode os.FileMode, kind string, der []byte) error {
@@ -248,6 +263,7 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *issu
 		return info, err
 	}
 	info.Issuer = cfg.IssuerID()
+	info.Listen = listeners[0].Addr().String()
 	info.TokenEndpoint = cfg.PublicURL + cfg.BasePath + "/oauth2/access_token?realm=" + realm
 	info.CAFile = devCAFile(cfg)
 	info.RedirectURI = devCallback
@@ -263,10 +279,11 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *issu
 }
 
 // printDev prints commands to paste. They fetch their own code: a printed one
-// would die within a minute, while people read.
+// would expire within a minute, while people read. They name this very program:
+// under go run it is in no PATH, and exists for as long as the server runs.
 func printDev(w io.Writer, cfg config.Config, d devInfo) {
 	self, err := os.Executable()
-	if err != nil || strings.Contains(self, "go-build") {
+	if err != nil {
 		self = "mintage"
 	}
 	fmt.Fprintf(w, `

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func asDev(cfg config.Config) (config.Config, error) {
 	if err != nil {
 		return cfg, fmt.Errorf("%s: %w", devFile(cfg), err)
 	}
-	cfg.PublicURL, cfg.Listen = "https://"+u.Host, u.Host
+	cfg.PublicURL, cfg.Listen = "https://"+u.Host, cmp.Or(info.Listen, u.Host)
 	cfg.TLS.Cert, cfg.TLS.Key = devCertificate(cfg)
 	if m, err := url.Parse(info.Management); err == nil {
 		cfg.Management.Listen = m.Host
