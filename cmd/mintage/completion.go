@@ -23,7 +23,7 @@ var choices = map[string][]string{
 
 // ofCommand are those of a flag that belongs to one command.
 var ofCommand = map[string]map[string][]string{
-	"mintage keys rotate": {"purpose": {"mac", "seal", "ES256", "EdDSA", "RS256"}},
+	"mintage keys rotate": {"purpose": {"mac", "seal", "audit", "ES256", "EdDSA", "RS256"}},
 	"mintage keys export": {"format": {"jwks", "pem"}},
 }
 

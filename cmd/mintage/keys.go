@@ -113,7 +113,7 @@ func newKeysRotate(s *settings) *cobra.Command {
 		Long: `Make followers of keys now, before they are due: of every key but the pepper, or
 of those with the purposes that are named. The server publishes a follower
 within two seconds and uses it when every verifier can know it: 10 seconds
-(and max_skew) later for the purposes mac and seal, jwks_max_age more for
+(and max_skew) later for the purposes mac, seal and audit, jwks_max_age more for
 signing keys. What the old key made stays good until it expires.
 
 Give it the server's configuration, for jwks_max_age and max_skew.`,
@@ -156,7 +156,7 @@ Give it the server's configuration, for jwks_max_age and max_skew.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "mac, seal, ES256, EdDSA or RS256; repeatable; default: all of these")
+	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "mac, seal, audit, ES256, EdDSA or RS256; repeatable; default: all of these")
 	cmd.Flags().StringVar(&in, "in", "", "when the followers are used, from now on; default: as soon as every verifier can know them")
 	return cmd
 }
@@ -169,7 +169,7 @@ func parsePurposes(names []string, s keys.Schedule) ([]keys.Purpose, error) {
 		case p == keys.Pepper:
 			return nil, &issuer.Invalid{Field: "purpose", Message: "the pepper never rotates: every stored secret depends on it"}
 		case !slices.Contains(s.Rotating(), p):
-			return nil, &issuer.Invalid{Field: "purpose", Message: fmt.Sprintf("%q is not mac, seal, ES256, EdDSA or RS256", name)}
+			return nil, &issuer.Invalid{Field: "purpose", Message: fmt.Sprintf("%q is not mac, seal, audit, ES256, EdDSA or RS256", name)}
 		case !slices.Contains(list, p):
 			list = append(list, p)
 		}

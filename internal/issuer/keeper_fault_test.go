@@ -20,7 +20,7 @@ import (
 
 // each is what a store holds with n keys of each purpose that rotates.
 func each(n int) map[keys.Purpose]int {
-	return map[keys.Purpose]int{keys.MAC: n, keys.Seal: n, keys.Pepper: 1, keys.ES256: n, keys.EdDSA: n}
+	return map[keys.Purpose]int{keys.MAC: n, keys.Seal: n, keys.Audit: n, keys.Pepper: 1, keys.ES256: n, keys.EdDSA: n}
 }
 
 func TestAKeyIsAddedOnceHoweverTheStoreFails(t *testing.T) {
@@ -121,7 +121,7 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 	}
 	// All purposes, each as soon as it may be.
 	added, err := rotate(issuer.Rotation{})
-	if err != nil || len(added) != 4 {
+	if err != nil || len(added) != 5 {
 		t.Fatalf("%d keys, %v", len(added), err)
 	}
 	for _, k := range added {

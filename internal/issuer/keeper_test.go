@@ -123,8 +123,8 @@ func TestKeysAreMadeAheadAndUsedInTime(t *testing.T) {
 			t.Errorf("key %s has the events %+v, %v", l.ID, events, err)
 		}
 	}
-	if n := s.log.count("key added"); n != 8 {
-		t.Errorf("%d keys are in the log, want 8", n)
+	if n := s.log.count("key added"); n != 10 {
+		t.Errorf("%d keys are in the log, want 10", n)
 	}
 }
 

@@ -27,6 +27,8 @@ func TestACopyOfTheRingIsCompleteUntilAKeyIsUsedThatItLacks(t *testing.T) {
 		{"a key planned for later fills no gap", []keys.Record{key(keys.MAC, 1, old), key(keys.MAC, 3, old.Add(2*s.Lifetime)), key(keys.Seal, 2, made)}, s, old.Add(s.Lifetime)},
 		{"a key that is overdue is made at once", []keys.Record{key(keys.MAC, 1, old.Add(-s.Lifetime)), key(keys.Seal, 2, made)}, s, made.Add(s.Notice(keys.MAC))},
 		{"a purpose without a key gets its first at once", []keys.Record{key(keys.MAC, 1, old)}, s, made},
+		{"a store of before the audit log had keys", []keys.Record{key(keys.MAC, 1, made), key(keys.Seal, 2, made)}, s, made.Add(s.Lifetime)},
+		{"the key of the audit log counts", []keys.Record{key(keys.MAC, 1, made), key(keys.Seal, 2, made), key(keys.Audit, 3, old)}, s, old.Add(s.Lifetime)},
 		{"nothing rotates", []keys.Record{key(keys.MAC, 1, old), key(keys.Seal, 2, made)}, keys.Schedule{}, 0},
 	} {
 		if got := keys.NewTimeline(tt.records).CompleteUntil(made, tt.s); got != tt.want {

@@ -25,6 +25,7 @@ const (
 	MAC    Purpose = "mac"    // refresh and opaque access tokens
 	Seal   Purpose = "seal"   // authorization codes
 	Pepper Purpose = "pepper" // stored client secrets; never rotates
+	Audit  Purpose = "audit"  // lines of the audit log
 
 	// The signing keys, by the name of their algorithm in a JWS (RFC 7518
 	// section 3.1, RFC 8037 section 3.1).
@@ -33,7 +34,8 @@ const (
 	RS256 Purpose = "RS256"
 )
 
-// Purposes lists those that a ring needs to open.
+// Purposes lists those that a ring needs to open. A ring of an earlier version
+// holds no Audit key until a server has made one.
 var Purposes = []Purpose{MAC, Seal, Pepper}
 
 // SigningAlgorithms lists the purposes of signing keys: the only algorithms

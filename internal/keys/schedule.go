@@ -42,7 +42,7 @@ func (s Schedule) Notice(p Purpose) time.Duration {
 }
 
 // Rotating lists the purposes whose keys follow each other.
-func (s Schedule) Rotating() []Purpose { return append([]Purpose{MAC, Seal}, s.Algorithms...) }
+func (s Schedule) Rotating() []Purpose { return append([]Purpose{MAC, Seal, Audit}, s.Algorithms...) }
 
 // A Phase is a part of a key's life. Time alone moves a key on.
 type Phase string
@@ -97,7 +97,7 @@ type Life struct {
 // Lives lists all keys, purpose by purpose, each in the order of their use.
 func (t Timeline) Lives(now grant.Instant, s Schedule) []Life {
 	var list []Life
-	for _, p := range slices.Concat(Purposes, SigningAlgorithms) {
+	for _, p := range slices.Concat(Purposes, SigningAlgorithms, []Purpose{Audit}) {
 		for i := range t.lines[p] {
 			list = append(list, life(t.lines[p], i, now, s))
 		}

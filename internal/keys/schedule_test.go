@@ -119,7 +119,7 @@ func TestDue(t *testing.T) {
 		{"the clock is behind every key", []time.Duration{0, 90 * day}, -9999 * day, nil},
 		{"one is used before a late follower could be", []time.Duration{0, 90*day + time.Minute}, 90 * day, nil},
 	} {
-		records := []keys.Record{record(1, keys.Seal, frozenAt.Add(tt.now)), record(2, keys.MAC, frozenAt.Add(tt.now))}
+		records := []keys.Record{record(1, keys.Seal, frozenAt.Add(tt.now)), record(2, keys.MAC, frozenAt.Add(tt.now)), record(3, keys.Audit, frozenAt.Add(tt.now))}
 		for i, d := range tt.there {
 			records = append(records, record(grant.KeyID(10+i), keys.ES256, frozenAt.Add(d)))
 		}
@@ -134,7 +134,7 @@ func TestDue(t *testing.T) {
 }
 
 func TestEveryPurposeRotatesButThePepper(t *testing.T) {
-	all := []keys.Purpose{keys.MAC, keys.Seal, keys.Pepper, keys.ES256, keys.EdDSA, keys.RS256}
+	all := []keys.Purpose{keys.MAC, keys.Seal, keys.Audit, keys.Pepper, keys.ES256, keys.EdDSA, keys.RS256}
 	var records []keys.Record
 	for i, p := range all {
 		records = append(records, record(grant.KeyID(i+1), p, frozenAt))
@@ -144,7 +144,7 @@ func TestEveryPurposeRotatesButThePepper(t *testing.T) {
 	s.MaxSkew = 2 * time.Second
 	// Nobody keeps copies of keys that are not published.
 	soon, later := late+12_000, late.Add(time.Hour)+12_000
-	want := []keys.Follower{{keys.MAC, soon}, {keys.Seal, soon}, {keys.ES256, later}, {keys.EdDSA, later}, {keys.RS256, later}}
+	want := []keys.Follower{{keys.MAC, soon}, {keys.Seal, soon}, {keys.Audit, soon}, {keys.ES256, later}, {keys.EdDSA, later}, {keys.RS256, later}}
 	if got := keys.NewTimeline(records).Due(late, s); !slices.Equal(got, want) {
 		t.Errorf("due are %v, want %v", got, want)
 	}
@@ -154,7 +154,7 @@ func TestEveryPurposeRotatesButThePepper(t *testing.T) {
 	}
 	// The first of its kind is used at once, whatever the lifetime.
 	want = []keys.Follower{{keys.EdDSA, late}, {keys.RS256, late}}
-	if got := keys.NewTimeline(records[:4]).Due(late, s); !slices.Equal(got, want) {
+	if got := keys.NewTimeline(records[:5]).Due(late, s); !slices.Equal(got, want) {
 		t.Errorf("where there are none: %v, want %v", got, want)
 	}
 }
@@ -174,7 +174,7 @@ func TestKeysArePublishedBeforeUseAndKeptAfterIt(t *testing.T) {
 		s.Retention = alive + s.MaxAge + 2*s.MaxSkew + time.Minute
 		published := map[grant.KeyID]grant.Instant{}
 		used := map[grant.KeyID]grant.Instant{} // when something was last signed
-		records := []keys.Record{record(1, keys.MAC, frozenAt), record(2, keys.Seal, frozenAt), record(3, keys.ES256, frozenAt)}
+		records := []keys.Record{record(1, keys.MAC, frozenAt), record(2, keys.Seal, frozenAt), record(3, keys.ES256, frozenAt), record(4, keys.Audit, frozenAt)}
 		now, steady := frozenAt, frozenAt // steady: since when somebody looks every second
 		planned := 0
 		add := func(p keys.Purpose, activeAt grant.Instant) {

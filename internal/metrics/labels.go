@@ -17,7 +17,7 @@ func Labels() (list []Label) {
 		storeDuration: {words(operations)},
 		requestsNow:   {words([]string{stateWorking, stateWaiting})},
 		sweepLag:      {words([]string{tableGrants, tableDocuments})},
-		keyAge:        {"the key's id, as in `mintage keys list`", "`mac`, `seal`, `pepper`, `ES256`, `EdDSA`, `RS256`"},
+		keyAge:        {"the key's id, as in `mintage keys list`", "`mac`, `seal`, `audit`, `pepper`, `ES256`, `EdDSA`, `RS256`"},
 		keyExpiry:     {"as above", "as above"},
 		secretExpiry:  {"the client's id", "the secret's id, as in `mintage client secret list`", "`true`, `false`"},
 		clientRequests: {
