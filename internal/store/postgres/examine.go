@@ -2,8 +2,8 @@ package postgres
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/jackc/pgx/v5"
 
@@ -53,10 +53,37 @@ func (s *Store) Examine(ctx context.Context) (store.ServerCondition, error) {
 // their times.
 func (s *Store) Nodes(ctx context.Context) ([]store.Node, error) { return s.nodes(ctx) }
 
-// TryWrite makes a durable write for its own sake.
+// tryRoom is how many documents of the largest size TryWrite finds room for.
+// Their pages are many more than those that earlier tries have left free.
+const tryRoom = 16
+
+// TryWrite makes a durable write that leaves nothing behind, and that needs room:
+// the tables have to grow for it. A small one fits into a page that is there, and
+// succeeds on a full disk.
 func (s *Store) TryWrite(ctx context.Context) error {
-	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, fmt.Sprintf(touchSQL, rand.IntN(pulses)))
+	keys := make([][]byte, tryRoom)
+	body := make([]byte, store.MaxDocument)
+	cryptorand.Read(body) // the server compresses
+	for i := range keys {
+		key := store.KeyOf("try", "", cryptorand.Text())
+		keys[i] = key[:]
+	}
+	err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		for _, key := range keys {
+			if _, err := tx.Exec(ctx, tryInsertSQL, key, body); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, tryDeleteSQL, keys)
 		return err
 	})
+	if err == nil {
+		s.full.Store(false)
+	}
+	return err
 }
+
+const (
+	tryInsertSQL = `INSERT INTO documents (id, kind, version, expires_at, body) VALUES ($1, 'try', 1, 1, $2)`
+	tryDeleteSQL = `DELETE FROM documents WHERE id = ANY($1::bytea[])`
+)

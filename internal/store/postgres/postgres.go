@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -37,6 +38,7 @@ type Store struct {
 	// case, and here they do so without holding connections.
 	turn    chan struct{}
 	failure atomic.Pointer[error]
+	full    atomic.Bool // a write has failed in the server's disk, and no try has found room since
 	closed  atomic.Bool
 	batches store.BatchCounter // of writes
 
@@ -128,11 +130,12 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Ready tells why the store fails at present, or nil. After an operation has
-// failed, it tries a write itself: a node that is sent no requests would never
-// find out that the fault has passed.
+// Ready returns why the store fails at present, or nil. A server that uses the
+// store makes a write each second (see Meet), so nothing is tried while all goes
+// well. After an operation has failed, Ready makes a write itself: a node that is
+// sent no requests would never find out that the fault has passed.
 func (s *Store) Ready(ctx context.Context) error {
-	if s.failure.Load() == nil {
+	if s.failure.Load() == nil && !s.full.Load() {
 		return nil
 	}
 	if err := s.TryWrite(ctx); err != nil {
@@ -141,12 +144,22 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// note remembers how the last attempt to use the database went.
+// note remembers how the last attempt to use the database went. That a small
+// write succeeds says nothing about a full disk: rows are updated in their pages.
 func (s *Store) note(err error) {
 	switch {
 	case err != nil:
 		s.failure.Store(&err)
+		if diskFailed(err) {
+			s.full.Store(true)
+		}
 	case s.failure.Load() != nil:
 		s.failure.Store(nil)
 	}
+}
+
+// diskFailed reports whether the server could not write its files.
+func diskFailed(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && (server.Code == "53100" || server.Code == "58030") // disk full, I/O error
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -36,14 +35,6 @@ func (s *Store) Examine(ctx context.Context) (c store.FileCondition, err error) 
 	c.Free = int64(fs.Bavail) * fs.Bsize
 	c.Network = networks[fs.Type]
 	return c, nil
-}
-
-// TryWrite makes a durable write that changes nothing.
-func (s *Store) TryWrite(ctx context.Context) error {
-	return s.admin(ctx, func(tx *sql.Tx) error {
-		_, err := tx.Exec(`UPDATE directory SET version = version WHERE id = 1`)
-		return err
-	})
 }
 
 // QuickCheck reads the whole file and returns what is damaged in it. On a large

@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver named "sqlite"
@@ -43,6 +44,8 @@ type Store struct {
 	db     *sql.DB
 	writer *writer
 	reader *reader
+	tried  atomic.Int64 // when Ready last made a write: nanoseconds since opened
+	opened time.Time
 }
 
 var _ store.Store = (*Store)(nil)
@@ -109,7 +112,7 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 	if log, err := stateOf(path + "-wal"); err != nil || before.Size() == 0 && log.size > 0 {
 		return nil, explain(path, errors.Join(errEmptyFile, err))
 	}
-	s := &Store{path: path, db: db}
+	s := &Store{path: path, db: db, opened: time.Now()}
 	defer func() {
 		if err != nil {
 			err = explain(path, errors.Join(err, s.Close()))
@@ -157,19 +160,6 @@ func (s *Store) Close() error {
 		s.reader.stop()
 	}
 	return s.db.Close()
-}
-
-// Ready tells why writes fail at present, or nil. After a write has failed, it
-// tries one itself: a node that is sent no requests would never find out that
-// the fault has passed.
-func (s *Store) Ready(ctx context.Context) error {
-	if s.writer.failure.Load() == nil {
-		return nil
-	}
-	if err := s.TryWrite(ctx); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	return nil
 }
 
 // explain says which file a fault concerns and what an operator can do.

@@ -31,6 +31,7 @@ type writer struct {
 	office   *sql.Conn     // for what administrators do
 	patience time.Duration // how long another process may hold the write lock
 	failure  atomic.Pointer[error]
+	full     atomic.Bool // a write has failed in the disk, and no try has found room since
 	batches  store.BatchCounter
 
 	checkpoint *checkpointer
@@ -45,14 +46,15 @@ type writer struct {
 	begin, commit, rollback               *statement
 }
 
-// An operation is one caller's write. One of create, decide, put, remove and
-// admin is set.
+// An operation is one caller's write. One of create, decide, put, remove, try
+// and admin is set.
 type operation struct {
 	create *grant.Grant
 	id     grant.ID // of the grant that decide is about
 	decide store.Decide
 	put    *store.Document
 	remove *store.DocumentKey
+	try    int // documents that are written and removed, see TryWrite
 	admin  func(tx *sql.Tx) error
 
 	state    atomic.Int32 // waiting, running, or abandoned
@@ -181,11 +183,12 @@ func (w *writer) run() {
 		// Whoever is about to write may do so now: one fsync serves more.
 		runtime.Gosched()
 		batch = batch[:0]
-		var admin *operation
+		var alone *operation
 		for op := first; op != nil; {
 			if op.state.CompareAndSwap(waiting, running) {
-				if op.admin != nil {
-					admin = op
+				// A try that fails must not take others with it.
+				if op.admin != nil || op.try > 0 {
+					alone = op
 					break
 				}
 				batch = append(batch, op)
@@ -202,8 +205,12 @@ func (w *writer) run() {
 		if len(batch) > 0 {
 			w.commitBatch(batch)
 		}
-		if admin != nil {
-			admin.finish(w.runAdmin(admin.admin))
+		switch {
+		case alone == nil:
+		case alone.admin != nil:
+			alone.finish(w.runAdmin(alone.admin))
+		default:
+			w.commitBatch(append(batch[:0], alone))
 		}
 	}
 }
@@ -227,7 +234,7 @@ func (op *operation) finish(err error) {
 // neighbours.
 func (w *writer) commitBatch(batch []*operation) {
 	fail := func(err error) {
-		w.failure.Store(&err)
+		w.failed(err)
 		for _, op := range batch {
 			op.finish(err)
 		}
@@ -252,6 +259,9 @@ func (w *writer) commitBatch(batch []*operation) {
 		}
 		w.rollback.exec() // fails if SQLite has rolled back by itself
 		if len(batch) == 1 {
+			if diskFailed(op.err) {
+				w.failed(op.err)
+			}
 			op.finish(op.err)
 			return
 		}
@@ -300,6 +310,8 @@ func (w *writer) apply(op *operation) error {
 		return w.documents.write(*op.put)
 	case op.remove != nil:
 		return w.documents.erase(*op.remove)
+	case op.try > 0:
+		return w.tryDocuments(op.try)
 	}
 	have, err := find(w.selectGrant, op.id)
 	if err != nil {
@@ -373,7 +385,7 @@ func (w *writer) runAdmin(f func(*sql.Tx) error) error {
 		return err
 	})
 	if err != nil {
-		w.failure.Store(&err)
+		w.failed(err)
 		return err
 	}
 	defer tx.Rollback()
@@ -386,7 +398,7 @@ func (w *writer) runAdmin(f func(*sql.Tx) error) error {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		w.failure.Store(&err)
+		w.failed(err)
 		return err
 	}
 	w.failure.Store(nil)

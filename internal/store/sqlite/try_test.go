@@ -1,0 +1,69 @@
+package sqlite_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// TestReadinessIsFoundByAWriteThatReachesTheLog holds that a store is asked by a
+// write that SQLite makes: one that leaves all values as they are goes nowhere,
+// and succeeds on a full disk.
+func TestReadinessIsFoundByAWriteThatReachesTheLog(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st, err := sqlite.Create(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	log := func() int64 {
+		info, err := os.Stat(filepath.Join(dir, sqlite.FileName+"-wal"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	before := log()
+	if err := st.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ready := log()
+	if ready <= before {
+		t.Error("Ready has written nothing")
+	}
+	if err := st.TryWrite(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if room := log() - ready; room < 16*store.MaxDocument {
+		t.Errorf("TryWrite has found room for %d bytes alone", room)
+	}
+	if list, err := st.Documents(t.Context(), "try", store.DocumentKey{}, 1); err != nil || len(list) > 0 {
+		t.Errorf("left behind: %v, %v", list, err)
+	}
+}
+
+// TestReadyWritesOnceASecond holds that those who ask often do not keep the disk
+// busy.
+func TestReadyWritesOnceASecond(t *testing.T) {
+	t.Parallel()
+	st, err := sqlite.Create(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	const asked = 20
+	began := time.Now()
+	for range asked {
+		if err := st.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, most := st.Load().Batches.Count, 1+uint64(time.Since(began)/time.Second); n > most {
+		t.Errorf("%d writes for %d questions within %s, want at most %d", n, asked, time.Since(began), most)
+	}
+}
