@@ -218,6 +218,30 @@ func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 	}
 }
 
+// RFC 3875 section 4.1.18: to a program that gets headers as variables, these
+// are the headers of verification. A proxy that sends them here, of its client,
+// would pass them on.
+func TestTL21_AHeaderThatAProgramTakesForOursIsRefused(t *testing.T) {
+	d := start(t)
+	pair, _ := d.tokens(d.a)
+	for _, name := range []string{
+		"X_Auth_Subject", "X-Auth_Subject", "x_auth-client", "X.Auth.Scope", "X-AUTH.Expires", "X~Auth~Subject", "X-Auth_Anything",
+		"X_Required_Scope", "X-Required_Audience", "x.required-scope", "X_Required-Scope",
+	} {
+		for _, target := range []string{verifyPath, verifyPath + "/any/path"} {
+			a := d.send(ask("GET", target, bearer(pair.AccessToken), name+": a"))
+			if a.status != http.StatusBadRequest || a.body != errorBody("invalid_request", "ambiguous header name") {
+				t.Errorf("%s: %v", name, a)
+			}
+		}
+	}
+	for _, name := range []string{"X-Auth-Subject", "X_Request_Id", "X-Authentication_Id", "Auth_Subject", "X-Authrequired_Scope"} {
+		if a := d.send(ask("GET", verifyPath, bearer(pair.AccessToken), name+": a")); a.status != http.StatusOK {
+			t.Errorf("%s: %v", name, a)
+		}
+	}
+}
+
 // A proxy that appends the path that it was asked for (Envoy) appends the
 // client's query as well: what is demanded is in headers alone then.
 func TestTL21_BelowVerifyThePathAndTheQueryAreTheClients(t *testing.T) {

@@ -89,6 +89,7 @@ var (
 	ErrTokenType         = &Error{UnsupportedTokenType, "token type not supported"}
 	ErrNoBearer          = &Error{} // RFC 6750 section 3.1: no code if nothing was presented
 	ErrBearer            = &Error{InvalidRequest, "malformed bearer token"}
+	ErrHeaderName        = &Error{InvalidRequest, "ambiguous header name"}
 	ErrInvalidToken      = &Error{InvalidToken, "token is invalid"}
 	ErrInsufficientScope = &Error{InsufficientScope, "token lacks a scope"}
 )

@@ -92,6 +92,11 @@ func (s *Server) verify(ctx context.Context, r *http.Request, x *exchange) (answ
 // demands reads what a token must be good for. A proxy's mistake here must not
 // open the door, so whatever is unclear is refused.
 func (s *Server) demands(r *http.Request, x *exchange) (scope oauth.Scope, audience string, err error) {
+	for name := range r.Header {
+		if isAlias(name) {
+			return "", "", oauth.ErrHeaderName
+		}
+	}
 	query := r.URL.RawQuery
 	if x.path == verifyBelow && r.PathValue("rest") != "" {
 		// It came with the path, and is the client's own. With nothing but a
@@ -127,6 +132,24 @@ func (s *Server) demands(r *http.Request, x *exchange) (scope oauth.Scope, audie
 		audience = h
 	}
 	return wanted, audience, nil
+}
+
+// isAlias reports whether name is a header of verification in another spelling.
+// A program that gets headers as CGI variables (RFC 3875 section 4.1.18) reads
+// X-Auth_Subject and X.Auth.Subject as X-Auth-Subject: if a proxy sends us such a
+// header of its client, the program behind the proxy would get it too.
+func isAlias(name string) bool {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
+	if strings.Trim(name, plain) == "" {
+		return false
+	}
+	name = strings.Map(func(c rune) rune {
+		if strings.ContainsRune(plain, c) {
+			return c
+		}
+		return '-'
+	}, strings.ToLower(name))
+	return strings.HasPrefix(name, "x-auth-") || strings.HasPrefix(name, "x-required-")
 }
 
 // headerText makes any text fit for a header: what is not visible ASCII, and
