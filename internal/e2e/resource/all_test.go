@@ -12,6 +12,7 @@ import (
 // TestResourceServers is one test, because its tokens take a minute to expire:
 // they are issued first, and what expired tokens are worth is asked last.
 func TestResourceServers(t *testing.T) {
+	t.Parallel() // its waiting is others' time
 	w := open(t)
 	early := map[string]string{
 		"opaque": w.pair(t, w.opaque, "read").AccessToken,
@@ -20,7 +21,7 @@ func TestResourceServers(t *testing.T) {
 	expired := time.Now().Add(time.Minute + time.Second)
 	l := openLibraries(t)
 
-	nginx, caddy, haproxy, gateway := startNginx(t, w, w.host()), startCaddy(t, w, w.host()), startHAProxy(t, w, allSlots), startGateway(t, w, w.host())
+	nginx, caddy, haproxy, gateway := startNginx(t, w, w.host(), startAPI(t)), startCaddy(t, w, w.host(), startAPI(t)), startHAProxy(t, w, allSlots, startAPI(t)), startGateway(t, w, w.host())
 	pages := map[*front]string{nginx: "nginx.md", caddy: "caddy.md", haproxy: "haproxy.md", gateway: "phantom-token.md"}
 	for _, f := range []*front{nginx, caddy} {
 		t.Run(f.name, func(t *testing.T) {

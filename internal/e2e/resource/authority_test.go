@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -90,6 +91,17 @@ func (a *authority) write(t *testing.T, name, kind string, der []byte) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// config is that of a server with a certificate for a name.
+func (a *authority) config(t *testing.T, name string) *tls.Config {
+	t.Helper()
+	cert, key, _ := a.certify(t, name)
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
 func (a *authority) pool() *x509.CertPool {

@@ -16,9 +16,8 @@ import (
 // startCaddy runs Debian's Caddy with the site that the page shows. The
 // options before it keep it away from the ports and the administration address
 // of a Caddy that this machine may have.
-func startCaddy(t *testing.T, w *world, mintage string) *front {
+func startCaddy(t *testing.T, w *world, mintage string, behind *api) *front {
 	t.Helper()
-	behind := startAPI(t)
 	address := binary.FreeAddress(t, "127.0.0.1")
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {

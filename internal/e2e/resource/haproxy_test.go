@@ -25,9 +25,8 @@ const allSlots = 0
 // startHAProxy runs Debian's HAProxy with what the page shows, and with the
 // keys that the page's script has fetched: in all four files or in one, with a
 // stranger's in the others.
-func startHAProxy(t *testing.T, w *world, slot int) *front {
+func startHAProxy(t *testing.T, w *world, slot int, behind *api) *front {
 	t.Helper()
-	behind := startAPI(t)
 	address := binary.FreeAddress(t, "127.0.0.1")
 	_, _, both := w.ca.certify(t, "api.example.com")
 	dir := t.TempDir()
@@ -88,7 +87,7 @@ func (f *front) checkOffline(t *testing.T, w *world) {
 func (w *world) checkKeys(t *testing.T) {
 	token := w.pair(t, w.jwt, "read").AccessToken
 	for slot := 1; slot <= 5; slot++ { // there is no fifth
-		f := startHAProxy(t, w, slot)
+		f := startHAProxy(t, w, slot, startAPI(t))
 		o := f.ask(t, "GET", "/reports", "", bearer(token)...)
 		if slot <= 4 {
 			f.wantGood(t, o, w.jwt, "read")

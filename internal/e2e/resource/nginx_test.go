@@ -24,9 +24,8 @@ func (w *world) host() string {
 // startNginx runs Debian's nginx with the site that the page shows. Around it
 // is what Debian's own nginx.conf has, with places below a directory of the
 // test.
-func startNginx(t *testing.T, w *world, mintage string) *front {
+func startNginx(t *testing.T, w *world, mintage string, behind *api) *front {
 	t.Helper()
-	behind := startAPI(t)
 	address := binary.FreeAddress(t, "127.0.0.1")
 	cert, key, _ := w.ca.certify(t, "api.example.com")
 	site := here(t, shown(t, "nginx.md", "/etc/nginx/conf.d/api.conf"),

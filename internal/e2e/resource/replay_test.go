@@ -69,22 +69,47 @@ func wantAnswer(t *testing.T, resp *http.Response, status int, challenge string,
 	}
 }
 
+// traefikStatic and traefikDynamic are what Traefik reads of the page's files.
+type traefikStatic struct {
+	EntryPoints map[string]struct {
+		Address string
+		HTTP    struct {
+			Alias string `yaml:"aliasHeadersStrategy"`
+		}
+	} `yaml:"entryPoints"`
+}
+
+type traefikDynamic struct {
+	HTTP struct {
+		Routers map[string]struct {
+			EntryPoints []string `yaml:"entryPoints"`
+			Middlewares []string
+		}
+		Middlewares map[string]struct {
+			Headers struct {
+				Request map[string]string `yaml:"customRequestHeaders"`
+			}
+			ForwardAuth *struct {
+				Address             string
+				AuthRequestHeaders  []string `yaml:"authRequestHeaders"`
+				AuthResponseHeaders []string `yaml:"authResponseHeaders"`
+			} `yaml:"forwardAuth"`
+		}
+	}
+}
+
+func readTraefik(t *testing.T) (static traefikStatic, page traefikDynamic) {
+	t.Helper()
+	readYAML(t, shown(t, "traefik.md", "/etc/traefik/traefik.yml"), &static)
+	readYAML(t, shown(t, "traefik.md", "/etc/traefik/dynamic/api.yml"), &page)
+	return static, page
+}
+
 // checkTraefik: ForwardAuth sends a GET without a body to the address, with the
 // headers of authRequestHeaders, and what it knows of the request in
 // X-Forwarded-*.
 func (w *world) checkTraefik(t *testing.T) {
-	var page struct {
-		HTTP struct {
-			Middlewares map[string]struct {
-				ForwardAuth *struct {
-					Address             string
-					AuthRequestHeaders  []string `yaml:"authRequestHeaders"`
-					AuthResponseHeaders []string `yaml:"authResponseHeaders"`
-				} `yaml:"forwardAuth"`
-			}
-		}
-	}
-	readYAML(t, shown(t, "traefik.md", "/etc/traefik/dynamic/api.yml"), &page)
+	_, page := readTraefik(t)
 	reading := w.pair(t, w.jwt, "read").AccessToken
 	for _, test := range []struct {
 		middleware, method, token string
@@ -111,27 +136,50 @@ func (w *world) checkTraefik(t *testing.T) {
 	}
 }
 
+// envoyManager and envoyHost are what Envoy reads of the page.
+type envoyManager struct {
+	Options struct {
+		Underscores string `yaml:"headers_with_underscores_action"`
+	} `yaml:"common_http_protocol_options"`
+	Filters []struct {
+		Config struct {
+			FailureModeAllow bool `yaml:"failure_mode_allow"`
+			Allowed          struct {
+				Patterns []struct {
+					Safe struct{ Regex string } `yaml:"safe_regex"`
+				}
+			} `yaml:"allowed_headers"`
+			HTTPService struct {
+				PathPrefix string `yaml:"path_prefix"`
+				Request    struct {
+					Add []struct{ Key, Value string } `yaml:"headers_to_add"`
+				} `yaml:"authorization_request"`
+				Response struct {
+					Upstream struct{ Patterns []struct{ Exact string } } `yaml:"allowed_upstream_headers"`
+				} `yaml:"authorization_response"`
+			} `yaml:"http_service"`
+		} `yaml:"typed_config"`
+	} `yaml:"http_filters"`
+}
+
+type envoyHost struct {
+	Hosts []struct {
+		Remove []string `yaml:"request_headers_to_remove"`
+	} `yaml:"virtual_hosts"`
+}
+
+func readEnvoy(t *testing.T) (page envoyManager, host envoyHost) {
+	t.Helper()
+	readYAML(t, shown(t, "envoy.md", "the HTTP connection manager"), &page)
+	readYAML(t, shown(t, "envoy.md", "the cluster that the filter asks"), &host)
+	return page, host
+}
+
 // checkEnvoy: ext_authz sends the request's method, and its path and query
 // behind path_prefix, with its Host and Authorization, no body, and the headers
 // of headers_to_add.
 func (w *world) checkEnvoy(t *testing.T) {
-	var page struct {
-		Filters []struct {
-			Config struct {
-				FailureModeAllow bool `yaml:"failure_mode_allow"`
-				HTTPService      struct {
-					PathPrefix string `yaml:"path_prefix"`
-					Request    struct {
-						Add []struct{ Key, Value string } `yaml:"headers_to_add"`
-					} `yaml:"authorization_request"`
-					Response struct {
-						Upstream struct{ Patterns []struct{ Exact string } } `yaml:"allowed_upstream_headers"`
-					} `yaml:"authorization_response"`
-				} `yaml:"http_service"`
-			} `yaml:"typed_config"`
-		} `yaml:"http_filters"`
-	}
-	readYAML(t, shown(t, "envoy.md", "http_filters of the HTTP connection manager"), &page)
+	page, _ := readEnvoy(t)
 	service := page.Filters[0].Config.HTTPService
 	if page.Filters[0].Config.FailureModeAllow {
 		t.Error("the page opens the door when Mintage is away")

@@ -61,15 +61,7 @@ func startStandIn(t *testing.T, w *world) *standIn {
 	t.Helper()
 	s := &standIn{}
 	s.mode.Store(good)
-	load := func(a *authority) *tls.Config {
-		cert, key, _ := a.certify(t, "auth.example.com")
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &tls.Config{Certificates: []tls.Certificate{pair}}
-	}
-	genuine, fake := load(w.ca), load(newAuthority(t))
+	genuine, fake := w.ca.config(t, "auth.example.com"), newAuthority(t).config(t, "auth.example.com")
 	fake.SessionTicketsDisabled = true // somebody else cannot resume our sessions
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		if s.mode.Load() == impostor {
@@ -90,7 +82,7 @@ func startStandIn(t *testing.T, w *world) *standIn {
 // checkTrouble: whatever happens to Mintage, nothing of it is access.
 func checkTrouble(t *testing.T, w *world) {
 	s := startStandIn(t, w)
-	fronts := []*front{startNginx(t, w, s.address), startCaddy(t, w, s.address), startGateway(t, w, s.address)}
+	fronts := []*front{startNginx(t, w, s.address, startAPI(t)), startCaddy(t, w, s.address, startAPI(t)), startGateway(t, w, s.address)}
 	header := append(bearer("x"), "Cookie", "session=1")
 	for _, f := range fronts {
 		for range 2 { // the second on the connection of the first

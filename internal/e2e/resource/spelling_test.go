@@ -1,0 +1,244 @@
+//go:build e2e
+
+package resource
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// PHP and WSGI hand a program its request's headers as CGI does (RFC 3875
+// section 4.1.18): in upper case, with "_" for "-". PHP writes "_" for "." too.
+// X-Auth-Subject, X-Auth_Subject and X.AUTH.SUBJECT are one variable there.
+const (
+	phpProgram = `<?php header("Content-Type: application/json"); echo json_encode($_SERVER);
+`
+	wsgiProgram = `import json, sys
+from wsgiref.simple_server import make_server
+def program(environ, start_response):
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps({k: v for k, v in environ.items() if isinstance(v, str)}).encode()]
+make_server("127.0.0.1", int(sys.argv[1]), program).serve_forever()
+`
+)
+
+// startCGI starts a program whose answer is the variables that it gets.
+func startCGI(t *testing.T, language string) *api {
+	t.Helper()
+	address := binary.FreeAddress(t, "127.0.0.1")
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command("php", "-n", "-S", address, write(t, filepath.Join(dir, "program.php"), phpProgram))
+	if language == "WSGI" {
+		cmd = exec.Command("python3", write(t, filepath.Join(dir, "program.py"), wsgiProgram), port)
+	}
+	binary.Serve(t, cmd, address)
+	return &api{address: address}
+}
+
+// spellings lists the names that become the variable of name: with another
+// character in place of each hyphen, in several cases.
+func spellings(name string) (list []string) {
+	words := strings.Split(name, "-")
+	for i, first := range "-_." {
+		for j, second := range "-_." {
+			if i == 0 && j == 0 {
+				continue
+			}
+			s := words[0] + string(first) + words[1] + string(second) + words[2]
+			switch (i + j) % 3 {
+			case 1:
+				s = strings.ToUpper(s)
+			case 2:
+				s = strings.ToLower(s)
+			}
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+const forged = "forged" // the value of each header that a client makes up
+
+// Each proxy is sent the headers that it sets or demands in every other
+// spelling. The program behind it must see what the proxy says, or nothing of
+// the request.
+func TestNoSpellingOfAVerifiedHeaderPassesAProxy(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	token := w.pair(t, w.jwt, "read").AccessToken
+	for _, language := range []string{"PHP", "WSGI"} {
+		behind := startCGI(t, language)
+		for _, f := range []*front{
+			startNginx(t, w, w.host(), behind), startCaddy(t, w, w.host(), behind), startHAProxy(t, w, allSlots, behind), w.playTraefik(t, behind), w.playEnvoy(t, behind),
+		} {
+			t.Run(f.name+" and "+language, func(t *testing.T) {
+				plain := f.ask(t, "GET", "/", "", bearer(token)...)
+				if f.checkVariables(t, "no forged header", plain, w.jwt); plain.status != http.StatusOK {
+					t.Fatalf("status %d", plain.status)
+				}
+				for _, name := range []string{"X-Auth-Subject", "X-Auth-Client", "X-Auth-Scope", "X-Auth-Expires", "X-Required-Scope", "X-Required-Audience"} {
+					for _, s := range append(spellings(name), name) {
+						f.checkVariables(t, s, f.ask(t, "GET", "/", "", append(bearer(token), s, forged)...), w.jwt)
+					}
+				}
+				o := f.ask(t, "GET", "/", "", "X-Auth_Subject", forged)
+				if o.status != http.StatusUnauthorized && o.status != http.StatusBadRequest || strings.Contains(o.body, "REQUEST_METHOD") {
+					t.Errorf("without a token: status %d", o.status)
+				}
+			})
+		}
+	}
+}
+
+// checkVariables checks the variables of a request that reached the program.
+func (f *front) checkVariables(t *testing.T, sent string, o outcome, c client) {
+	t.Helper()
+	if o.status != http.StatusOK {
+		if o.status != http.StatusBadRequest || strings.Contains(o.body, "REQUEST_METHOD") {
+			t.Errorf("%s: status %d %s", sent, o.status, o.body)
+		}
+		return
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(o.body), &got); err != nil {
+		t.Fatalf("%s: %v of %s", sent, err, o.body)
+	}
+	for name, want := range map[string]string{"HTTP_X_AUTH_SUBJECT": "alice", "HTTP_X_AUTH_CLIENT": c.ID, "HTTP_X_AUTH_SCOPE": "read"} {
+		if got[name] != want {
+			t.Errorf("%s: the program reads %s as %q", sent, name, got[name])
+		}
+	}
+	for name, value := range got {
+		if strings.Contains(fmt.Sprint(value), forged) || strings.HasPrefix(name, "HTTP_X_REQUIRED") && value != "" {
+			t.Errorf("%s: the program reads %s as %q", sent, name, value)
+		}
+	}
+}
+
+// play is a proxy that does what another one documents: change does what comes
+// before the question, ask makes the question's header, and passedOn is set from
+// Mintage's answer.
+func (w *world) play(t *testing.T, name string, behind *api, change func(*http.Request) int, ask func(*http.Request) (method, address string, header http.Header), passedOn, hidden []string) *front {
+	t.Helper()
+	next := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: behind.address})
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if status := change(r); status != 0 {
+			rw.WriteHeader(status)
+			return
+		}
+		method, address, header := ask(r)
+		resp, body := w.replay(t, method, address, "", header)
+		if resp.StatusCode != http.StatusOK {
+			rw.WriteHeader(resp.StatusCode)
+			rw.Write([]byte(body))
+			return
+		}
+		for _, name := range passedOn {
+			r.Header[http.CanonicalHeaderKey(name)] = resp.Header.Values(name)
+		}
+		for _, name := range hidden {
+			r.Header.Del(name)
+		}
+		next.ServeHTTP(rw, r)
+	}))
+	s.TLS = w.ca.config(t, "api.example.com")
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return newFront(w, name, s.Listener.Addr().String(), behind)
+}
+
+// unusual is a name with a character that many programs cannot tell from "-".
+var unusual = regexp.MustCompile(`[^A-Za-z0-9-]`)
+
+// playTraefik does what Traefik documents of the options on its page: the entry
+// point's aliasHeadersStrategy, customRequestHeaders with an empty value,
+// ForwardAuth.
+func (w *world) playTraefik(t *testing.T, behind *api) *front {
+	t.Helper()
+	static, page := readTraefik(t)
+	reading := page.HTTP.Routers["reading"]
+	if strategy := static.EntryPoints[reading.EntryPoints[0]].HTTP.Alias; len(reading.EntryPoints) != 1 || strategy != "delete" {
+		t.Errorf("the page's routers are reached by the entry points %q, whose aliasHeadersStrategy is %q", reading.EntryPoints, strategy)
+	}
+	if !slices.Equal(reading.Middlewares, []string{"drop", "may-read", "hide"}) {
+		t.Fatalf("the page's middlewares are %q", reading.Middlewares)
+	}
+	auth := page.HTTP.Middlewares["may-read"].ForwardAuth
+	var hidden []string
+	for name := range page.HTTP.Middlewares["hide"].Headers.Request {
+		hidden = append(hidden, name)
+	}
+	return w.play(t, "Traefik, replayed", behind, func(r *http.Request) int {
+		for name := range r.Header {
+			if unusual.MatchString(name) && static.EntryPoints[reading.EntryPoints[0]].HTTP.Alias == "delete" {
+				delete(r.Header, name)
+			}
+		}
+		for name := range page.HTTP.Middlewares["drop"].Headers.Request {
+			r.Header.Del(name)
+		}
+		return 0
+	}, func(r *http.Request) (string, string, http.Header) {
+		return "GET", auth.Address, only(r.Header, func(name string) bool { return slices.Contains(auth.AuthRequestHeaders, name) })
+	}, auth.AuthResponseHeaders, hidden)
+}
+
+// playEnvoy does what Envoy documents of the options on its page:
+// headers_with_underscores_action, ext_authz and its allowed_headers,
+// request_headers_to_remove.
+func (w *world) playEnvoy(t *testing.T, behind *api) *front {
+	t.Helper()
+	page, host := readEnvoy(t)
+	config := page.Filters[0].Config
+	var allowed []*regexp.Regexp // RE2, and of the whole name
+	for _, p := range config.Allowed.Patterns {
+		allowed = append(allowed, regexp.MustCompile("^(?:"+p.Safe.Regex+")$"))
+	}
+	var passedOn []string
+	for _, p := range config.HTTPService.Response.Upstream.Patterns {
+		passedOn = append(passedOn, p.Exact)
+	}
+	return w.play(t, "Envoy, replayed", behind, func(r *http.Request) int {
+		for name := range r.Header {
+			if strings.Contains(name, "_") && page.Options.Underscores == "REJECT_REQUEST" {
+				return http.StatusBadRequest
+			}
+		}
+		return 0
+	}, func(r *http.Request) (string, string, http.Header) {
+		header := only(r.Header, func(name string) bool {
+			return name == "Authorization" || slices.ContainsFunc(allowed, func(p *regexp.Regexp) bool { return p.MatchString(strings.ToLower(name)) })
+		})
+		for _, h := range config.HTTPService.Request.Add {
+			header.Set(h.Key, h.Value)
+		}
+		return r.Method, config.HTTPService.PathPrefix + r.URL.RequestURI(), header
+	}, passedOn, host.Hosts[0].Remove)
+}
+
+func only(h http.Header, keep func(name string) bool) http.Header {
+	kept := http.Header{}
+	for name, values := range h {
+		if keep(name) {
+			kept[name] = values
+		}
+	}
+	return kept
+}
