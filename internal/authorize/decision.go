@@ -223,8 +223,9 @@ func (a *Authorizer) tell(st Stage) (Stage, error) {
 	return st, nil
 }
 
-// codeParts derives what is random in an interaction's code from its id, which
-// is nowhere at rest, and from what was recorded.
+// codeParts derives what is random in an interaction's code from its id and from
+// what was recorded, by HMAC under a key of the ring. The id is no secret: it is
+// the challenge of a handoff, and stands in URLs.
 func (a *Authorizer) codeParts(it *Interaction) (id grant.ID, nonce [keys.NonceSize]byte, err error) {
 	view, err := a.Issuer.Directory.View()
 	if err != nil {

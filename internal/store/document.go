@@ -19,7 +19,7 @@ const (
 )
 
 // A DocumentKey names a document. It is a digest: keys spread evenly over the
-// table, and the ids of sessions and interactions are nowhere at rest.
+// table, and the ids of sessions and interactions are nowhere in the store but sealed.
 type DocumentKey [sha256.Size]byte
 
 // KeyOf is the key of the document of a kind that has a name in a realm.
