@@ -104,7 +104,8 @@ func newUserTOTP(s *settings) *cobra.Command {
 		Long: `Give a user a second factor, or take it away: six digits that an authenticator
 app shows, besides the password, at every login from now on. The secret is made
 and shown once, as text to type and as an address that the app reads from a
-picture; stored it is sealed. One that the user had before is replaced.`,
+picture; stored it is sealed. One that the user had before is replaced. A new
+one ends the user's sessions, which have not shown it.`,
 		Example: `  mintage user totp alice
   mintage user totp alice --remove
 

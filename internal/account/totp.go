@@ -65,14 +65,17 @@ func plainCode(typed string) string {
 	}, typed)
 }
 
-// SetTOTP gives the user a new second factor, in place of one that there was.
-// The secret is to be shown once, to the user.
+// SetTOTP gives the user a new second factor, in place of one that there was,
+// and ends the user's sessions: they began without it. The secret is to be
+// shown once, to the user.
 func (u User) SetTOTP(ring *keys.Ring, now grant.Instant) (next User, secret []byte) {
 	secret = make([]byte, totpSecret)
 	rand.Read(secret)
 	u = u.changed(now)
 	u.TOTP = ring.SealBox(u.boxLabel(), secret, now)
 	u.TOTPStep = 0
+	u.Epoch++
+	u.SessionsEnd = now
 	return u, secret
 }
 

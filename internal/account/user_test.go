@@ -111,11 +111,12 @@ func TestChangesOfAUser(t *testing.T) {
 			t.Errorf("%s: %+v is read back as %+v, %v", name, next, back, err)
 		}
 	}
-	if passed.Epoch != u.Epoch+1 || u.Disable(now).Epoch != u.Epoch+1 || u.Enable(now).Epoch != u.Epoch || factored.Epoch != u.Epoch {
-		t.Error("an epoch ends with the password and with the user's, and with nothing else")
+	if passed.Epoch != u.Epoch+1 || u.Disable(now).Epoch != u.Epoch+1 || factored.Epoch != u.Epoch+1 ||
+		u.Enable(now).Epoch != u.Epoch || u.RemoveTOTP(now).Epoch != u.Epoch {
+		t.Error("an epoch ends with the password, a new second factor and the user's end, and with nothing else")
 	}
-	if passed.SessionsEnd != now || passed.Password == u.Password || u.Disable(now).SessionsEnd != now || factored.SessionsEnd != 0 {
-		t.Error("sessions end with the password and with the user's, and with nothing else")
+	if passed.SessionsEnd != now || passed.Password == u.Password || u.Disable(now).SessionsEnd != now || factored.SessionsEnd != now || u.RemoveTOTP(now).SessionsEnd != 0 {
+		t.Error("sessions end with the password, a new second factor and the user's end, and with nothing else")
 	}
 	if c := u.Cutoff(now); c != (store.Cutoff{Realm: realm, Subject: "s-alice", At: now}) {
 		t.Errorf("%+v", c)

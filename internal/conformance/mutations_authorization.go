@@ -87,6 +87,12 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestUI25",
 	},
 	{
+		Name: "end of sessions by a new second factor", File: "internal/account/totp.go",
+		Old:  "u.Epoch++",
+		New:  "u.Epoch += 0",
+		Test: here + "TestUI25",
+	},
+	{
 		Name: "cutoff of a session", File: "internal/authorize/session.go",
 		Old:  `view.Cutoff(a.Issuer.Realm, s.Subject, "") >= s.Began`,
 		New:  "false",

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 )
@@ -216,6 +218,33 @@ func TestUI25_SessionsEndByTheServersTime(t *testing.T) {
 		t.Error("the absolute lifetime does not end it")
 	}
 	b.open(asking(d.a)).at(t, "login")
+}
+
+// A session from before a second factor was given, or replaced, has shown none.
+func TestUI25_ANewSecondFactorEndsTheSessions(t *testing.T) {
+	d, b := signedIn(t)
+	var secret []byte
+	give := func(u account.User) (next account.User) {
+		next, secret = u.SetTOTP(d.ring(), grant.At(d.now()))
+		return next
+	}
+	for _, before := range []string{"none", "another"} {
+		old := b.cookie(sessionName)
+		if !d.hasSession(old) {
+			t.Fatal("there is no session to end")
+		}
+		d.changeUser(username, give)
+		if d.hasSession(old) {
+			t.Errorf("with %s before: a session that has not shown the new factor is alive", before)
+		}
+		page := b.logIn(b.open(asking(d.a)).at(t, "login"), username, password).at(t, "second_factor")
+		b.follow(b.post(interactionURL, "id="+page.field("id"), "step=second_factor", "code="+d.oneTimeCode(secret))).at(t, "consent")
+	}
+	// Without the factor, nothing is less than it was.
+	d.changeUser(username, func(u account.User) account.User { return u.RemoveTOTP(grant.At(d.now())) })
+	if !d.hasSession(b.cookie(sessionName)) {
+		t.Error("a session has ended with a factor that was taken away")
+	}
 }
 
 func TestUI25_AClientsMaxAgeIsEnforced(t *testing.T) {
