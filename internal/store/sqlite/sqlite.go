@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -186,7 +187,9 @@ func explain(path string, err error) error {
 		case codeIOErr:
 			hint = ": the disk is full or broken"
 		case codeCorrupt, codeNotADB:
-			hint = ": the file is damaged or is not a Mintage store; put it aside and restore a backup"
+			if !strings.Contains(err.Error(), "restore a backup") {
+				hint = ": the file is damaged or is not a Mintage store; put it aside and restore a backup"
+			}
 		}
 	}
 	return fmt.Errorf("open store %s: %w%s", path, err, hint)

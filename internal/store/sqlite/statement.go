@@ -28,7 +28,14 @@ type fault struct {
 	message string
 }
 
-func (f *fault) Error() string { return fmt.Sprintf("%s (%d)", f.message, f.code) }
+func (f *fault) Error() string {
+	text := fmt.Sprintf("%s (%d)", f.message, f.code)
+	if f.code&0xff == codeCorrupt {
+		// A damaged page lies anywhere, and is found when it is read.
+		text += ": the store's file is damaged; put it aside and restore a backup"
+	}
+	return text
+}
 
 // Code is the extended result code (https://sqlite.org/rescode.html).
 func (f *fault) Code() int { return f.code }
