@@ -116,13 +116,28 @@ func readFile(c *Config, all []Key, from Sources, file string) error {
 		return fmt.Errorf("configuration %s: %w", file, inPlainWords(err, text))
 	}
 	r := fileReader{file: file, all: all, into: c, from: from, begun: map[string]int{}}
-	if top != nil {
+	switch {
+	case top == nil:
+	case top.Kind != yaml.MappingNode:
+		r.fault("", top.Line, "settings are expected, each as NAME: VALUE in a line of its own, not %s", kindName(top))
+	default:
 		r.walk(top, "")
 	}
 	if more := len(r.faults) - maxFaults; more > 0 {
 		r.faults = append(r.faults[:maxFaults], &Fault{Source: Source{File: file, Line: 1}, Err: fmt.Errorf("%d more faults", more)})
 	}
 	return errors.Join(r.faults...)
+}
+
+// kindName is what a node is called that holds no settings.
+func kindName(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	return "a single value"
 }
 
 func (r *fileReader) fault(name string, line int, format string, args ...any) {

@@ -31,6 +31,8 @@ func TestFilesThatAreNotWhatTheyShouldBeAreRefusedWithAReason(t *testing.T) {
 		{"unknown empty section", "lisen: {}\n", []string{`:1: unknown setting "lisen" (did you mean listen?)`}},
 		{"unknown null", "lisen:\n", []string{`:1: unknown setting "lisen"`}},
 		{"section below a value", "errors:\n  basic_auth_status:\n    x: 1\n", []string{`:3: unknown setting "errors.basic_auth_status.x"`}},
+		{"a single value", "hello\n", []string{":1: settings are expected, each as NAME: VALUE", "not a single value"}},
+		{"a list", "# settings\n- listen\n", []string{":2: settings are expected", "not a list"}},
 		{"long name", strings.Repeat("x", 5000) + ": 1\n", []string{`unknown setting "xxx`, `"...`}},
 		{"long value", "retry_window: " + strings.Repeat("x", 5000) + "\n", []string{`is not a duration`}},
 	} {

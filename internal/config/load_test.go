@@ -115,7 +115,7 @@ func TestFaultsInTheFileNameTheirLine(t *testing.T) {
 		{"list of maps", "cors:\n  origins:\n    - a: b\n", []string{":2:", "cors.origins: a single value"}},
 		{"list of lists", "cors:\n  origins: [[a]]\n", []string{":2:", "cors.origins: a single value"}},
 		{"alias", "data: &a x\nlisten: *a\n", []string{":2:", "listen: a single value"}},
-		{"no map", "just text\n", []string{":1:", "unknown setting"}},
+		{"no map", "just text\n", []string{":1:", "settings are expected"}},
 		{"no YAML", "data: [\n", []string{"mintage.yaml"}},
 		{"two documents", "data: a\n---\ndata: b\n", []string{"more than one document"}},
 	} {
