@@ -103,6 +103,9 @@ select, or as many as --limit says. Subjects are personal data.`,
 				seen++
 				return nil
 			}, audit.Read(dir, f))
+			if err == nil {
+				noteEmpty(cmd, seen, "no record is found")
+			}
 			if left := seen - len(last); left > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "mintage: %d earlier records are not shown; use --limit, or --since and --until\n", left)
 			}
@@ -124,8 +127,8 @@ select, or as many as --limit says. Subjects are personal data.`,
 	flags.StringVar(&f.Subject, "subject", "", "only what is about this subject")
 	flags.StringVar(&f.RequestID, "request", "", "only the request with this id")
 	flags.StringArrayVar(&events, "event", nil, "only events of this name; repeatable")
-	flags.StringVar(&since, "since", "", "from then on: 2026-11-21, 2026-11-21T09:30:00Z, or so long ago, such as 90m or 7d")
-	flags.StringVar(&until, "until", "", "before then")
+	flags.StringVar(&since, "since", "", "from then on: 2026-11-21 or 2026-11-21T09:30 (UTC), 2026-11-21T10:30:00+01:00, or so long ago, such as 90m or 7d")
+	flags.StringVar(&until, "until", "", "before then, in the same forms")
 	flags.IntVar(&limit, "limit", 1000, "the last so many; 0: all")
 	flags.BoolVarP(&follow, "follow", "f", false, "go on with what is recorded from now on")
 	flags.BoolVar(&asJSON, "json", false, "print JSON, one record in a line")
@@ -200,7 +203,8 @@ func generationText(e audit.Entry) string {
 	return strconv.FormatUint(uint64(e.Generation), 10)
 }
 
-// parseMoment reads a time, a day, or how long ago; "" is the zero time.
+// parseMoment reads a time, a day, or how long ago; "" is the zero time. Without
+// a zone, it is in UTC, as everything that is shown.
 func parseMoment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -212,7 +216,7 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 	}
 	d, err := config.ParseDuration(text)
 	if err != nil || d < 0 {
-		return time.Time{}, fmt.Errorf("%q is neither a time like 2026-11-21T09:30:00Z, nor a day like 2026-11-21, nor a duration like 90m or 7d", text)
+		return time.Time{}, fmt.Errorf("%q is neither a time like 2026-11-21T09:30:00Z, nor a day (UTC) like 2026-11-21, nor a duration like 90m or 7d", text)
 	}
 	return now.Add(-d.Std()), nil
 }

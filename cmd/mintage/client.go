@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -272,6 +273,7 @@ Deleted clients are shown with --all.`,
 				rows = append(rows, []string{c.ID, c.Name, string(c.State), string(c.Auth), string(c.Scope),
 					fmt.Sprint(len(c.Secrets)), show.OrDash(show.Instant(used))})
 			}
+			noteEmpty(cmd, len(rows), "no client is found")
 			if asJSON {
 				return show.JSON(cmd.OutOrStdout(), views)
 			}
@@ -336,7 +338,11 @@ server's.`,
 
 // client reads a client that has not been deleted.
 func (o *office) client(cmd *cobra.Command, id string) (store.Client, error) {
-	c, err := o.store.Client(cmd.Context(), id)
+	var c store.Client
+	err := store.ErrNotFound // no id is other than UTF-8, which PostgreSQL refuses to look for
+	if utf8.ValidString(id) {
+		c, err = o.store.Client(cmd.Context(), id)
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return c, hint(fmt.Errorf("there is no client %q", id), "see: mintage client list")
 	}

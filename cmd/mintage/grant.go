@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,6 +50,9 @@ client are shown by: mintage client show.`,
 			if limit < 1 || limit > maxLimit {
 				return &usageError{fmt.Errorf("--limit: %d is outside 1 to %d", limit, maxLimit)}
 			}
+			if err := errors.Join(checkText("subject", subject), checkText("client", client)); err != nil {
+				return err
+			}
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {
 				return err
@@ -73,6 +77,7 @@ client are shown by: mintage client show.`,
 			if more {
 				fmt.Fprintf(cmd.ErrOrStderr(), "mintage: only the first %d are shown; use --subject, --client or --limit\n", limit)
 			}
+			noteEmpty(cmd, len(rows), "no grant is found")
 			if asJSON {
 				return show.JSON(cmd.OutOrStdout(), views)
 			}
@@ -167,6 +172,9 @@ within two seconds. Users may authorize anew.`,
 			if len(args) > 1 || (len(args) == 1) == (subject != "" || client != "") {
 				return &usageError{hint(errors.New("name one grant, or --subject, --client or both"), "see: "+cmd.CommandPath()+" --help")}
 			}
+			if err := errors.Join(checkText("subject", subject), checkText("client", client)); err != nil {
+				return err
+			}
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {
 				return err
@@ -185,7 +193,14 @@ within two seconds. Users may authorize anew.`,
 			if about == "" {
 				about = store.AboutSubject(subject)
 			}
-			detail := fmt.Sprintf("subject %q, client %q", subject, client)
+			var of []string
+			if subject != "" {
+				of = append(of, fmt.Sprintf("subject %q", subject))
+			}
+			if client != "" {
+				of = append(of, fmt.Sprintf("client %q", client))
+			}
+			detail := strings.Join(of, ", ")
 			if err := o.store.AddCutoff(cmd.Context(), cut, o.event(store.EventCutoff, about, detail)); err != nil {
 				return err
 			}

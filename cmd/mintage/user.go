@@ -134,6 +134,7 @@ func newUserList(s *settings) *cobra.Command {
 				views = append(views, viewUser(u))
 				rows = append(rows, []string{u.Username, show.OrDash(u.Name), u.Subject, string(u.State), secondFactor(u), show.Instant(u.CreatedAt)})
 			}
+			noteEmpty(cmd, len(rows), "no user is found")
 			if asJSON {
 				return show.JSON(cmd.OutOrStdout(), views)
 			}
@@ -238,7 +239,7 @@ func newUserEnable(s *settings) *cobra.Command {
 func (o *office) user(cmd *cobra.Command, username string) (account.User, error) {
 	u, err := account.Find(cmd.Context(), o.store, realm, username)
 	if errors.Is(err, store.ErrNotFound) {
-		return u, hint(fmt.Errorf("there is no user %q", account.Fold(username)), "see: mintage user list")
+		return u, hint(fmt.Errorf("there is no user %q", username), "see: mintage user list")
 	}
 	return u, err
 }

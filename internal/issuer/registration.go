@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -134,8 +133,11 @@ func (r Registration) check(policy grant.Policy) error {
 	if len(r.ID) > maxClientID || strings.ContainsFunc(r.ID, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return &Invalid{"id", fmt.Sprintf("at most %d printable ASCII characters without spaces", maxClientID)}
 	}
-	if strings.TrimSpace(r.Name) == "" || len(r.Name) > maxClientName || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, oauth.IsControl) {
+	if strings.TrimSpace(r.Name) == "" || len(r.Name) > maxClientName {
 		return &Invalid{"name", fmt.Sprintf("missing or too long: 1 to %d bytes that tell people whose client it is", maxClientName)}
+	}
+	if !oauth.IsText(r.Name, maxClientName) {
+		return &Invalid{"name", fmt.Sprintf("%q is not UTF-8 text without control characters", r.Name)}
 	}
 	for _, g := range r.GrantTypes {
 		if !slices.Contains(store.GrantTypes, g) {
