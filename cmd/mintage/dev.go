@@ -55,6 +55,19 @@ func devFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev.jso
 // devActor is who makes the demo client, in its record.
 const devActor = "serve --dev"
 
+// devAddress is the address of the public listener, which becomes part of the
+// issuer. If any free port will do, the listener is opened to hold the port.
+func devAddress(cfg config.Config) (net.Listener, net.Addr, error) {
+	if tcp, err := net.ResolveTCPAddr("tcp", cfg.Listen); err == nil && tcp.Port != 0 {
+		return nil, tcp, nil
+	}
+	l, err := listenPublic(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, l.Addr(), nil
+}
+
 // prepareDev fills in the address, unless public_url is set, and where the
 // certificate will be.
 func prepareDev(cfg *config.Config, addr net.Addr) error {

@@ -22,7 +22,18 @@ type listener struct {
 	server *http.Server
 }
 
-// listen opens the sockets: public, management, admin, in this order.
+// listenPublic opens the public socket: from then on, the system accepts
+// connections.
+func listenPublic(cfg config.Config) (net.Listener, error) {
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, hint(fmt.Errorf("public listener: %w", err), "choose another address with --listen")
+	}
+	return l, nil
+}
+
+// listen opens the sockets: public, management, admin, in this order in the
+// list. The public one is opened last, unless it is open already.
 func listen(cfg config.Config, public net.Listener, n *node) (list []listener, err error) {
 	defer func() {
 		if err != nil {
@@ -39,8 +50,6 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 		srv.TLSConfig = server.TLSConfig(certificate)
 	}
 	n.watch(certificate)
-	list = append(list, listener{n.connections.Bound(public, srv), srv})
-
 	management, err := net.Listen("tcp", cfg.Management.Listen)
 	if err != nil {
 		return list, hint(fmt.Errorf("management listener: %w", err), "choose another address with --management-listen")
@@ -55,7 +64,13 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 	if _, unix := admin.Addr().(*net.UnixAddr); !unix {
 		adminServer.TLSConfig = server.TLSConfig(certificate)
 	}
-	return append(list, listener{admin, adminServer}), nil
+	list = append(list, listener{admin, adminServer})
+	if public == nil {
+		if public, err = listenPublic(cfg); err != nil {
+			return list, err
+		}
+	}
+	return append([]listener{{n.connections.Bound(public, srv), srv}}, list...), nil
 }
 
 func closeAll(list []listener) (err error) {

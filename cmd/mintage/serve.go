@@ -79,15 +79,18 @@ func serve(ctx context.Context, from source) (err error) {
 	}
 	defer release()
 
-	public, err := net.Listen("tcp", cfg.Listen)
-	if err != nil {
-		return hint(fmt.Errorf("public listener: %w", err), "choose another address with --listen")
-	}
-	defer public.Close()
+	// Connections are accepted when the start has finished, and not before: a
+	// load balancer would send requests that nobody answers yet.
+	var public net.Listener
+	var address net.Addr // of the public listener, with --dev
 	if dev {
-		// It listens first: the port may be any that is free, and becomes
-		// part of the issuer.
-		if err := prepareDev(&cfg, public.Addr()); err != nil {
+		if public, address, err = devAddress(cfg); err != nil {
+			return err
+		}
+		if public != nil {
+			defer public.Close()
+		}
+		if err := prepareDev(&cfg, address); err != nil {
 			return err
 		}
 		if err := checked(&cfg, sources); err != nil {
@@ -95,6 +98,17 @@ func serve(ctx context.Context, from source) (err error) {
 		}
 	}
 	log, level := newLogger(os.Stderr, cfg.Log)
+	started := false
+	defer func() {
+		if err != nil && !started && ctx.Err() != nil {
+			if errors.Is(err, context.Canceled) {
+				log.Info("stopped before the start had finished")
+			} else {
+				log.Info("stopped before the start had finished", "error", err)
+			}
+			err = nil
+		}
+	}()
 	if os.Getenv("GOMAXPROCS") == "" {
 		// One thread waits for the disk most of the time, and the scheduler
 		// notices late that it does not compute.
@@ -134,7 +148,7 @@ func serve(ctx context.Context, from source) (err error) {
 		return err
 	}
 	if dev {
-		if err := makeDevFiles(ctx, cfg, public.Addr(), st); err != nil {
+		if err := makeDevFiles(ctx, cfg, address, st); err != nil {
 			return err
 		}
 	}
@@ -158,16 +172,6 @@ func serve(ctx context.Context, from source) (err error) {
 	defer running.Wait()
 	defer stopBackground()
 
-	listeners, err := listen(cfg, public, n)
-	if err != nil {
-		return err
-	}
-	var demo devInfo
-	if dev {
-		if demo, err = finishDev(ctx, cfg, st, directory, listeners); err != nil {
-			return errors.Join(err, closeAll(listeners))
-		}
-	}
 	if !dev {
 		warnOfDemo(cfg, directory, log)
 		noteIssuer(ctx, cfg, st, log)
@@ -180,15 +184,26 @@ func serve(ctx context.Context, from source) (err error) {
 	for _, c := range directory.Departures() {
 		log.Warn("departure from the specification", "what", c)
 	}
+	listeners, err := listen(cfg, public, n)
+	if err != nil {
+		return err
+	}
+	var demo devInfo
+	if dev {
+		if demo, err = finishDev(ctx, cfg, st, directory, listeners); err != nil {
+			return errors.Join(err, closeAll(listeners))
+		}
+	}
 	log.Info("serving", "version", buildVersion(), "issuer", cfg.IssuerID(), "listen", listeners[0].Addr().String(),
 		"management", listeners[1].Addr().String(), "admin", cfg.AdminListen(), "store", cfg.StoreName(), "data", cfg.Data)
 	if dev {
 		printDev(os.Stdout, cfg, demo)
 	}
 	running.Go(func() {
-		n.reloadOn(background, hangups, func() (config.Config, config.Sources, error) { return from.load(public.Addr()) }, stop)
+		n.reloadOn(background, hangups, func() (config.Config, config.Sources, error) { return from.load(address) }, stop)
 	})
 	tell(log, stateReady, "serving "+cfg.IssuerID())
+	started = true
 	return runAndDrain(ctx, listeners, n.health, log)
 }
 

@@ -13,6 +13,11 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/server -run TestTL05",
 	},
 	{
+		Name: "connections after the start alone", File: "cmd/mintage/serve.go",
+		Old: "	var public net.Listener\n", New: "	public, _ := listenPublic(cfg)\n",
+		Test: "go test ./cmd/mintage -run TestNoConnectionIsAccepted",
+	},
+	{
 		Name: "a header that the description of the API demands", File: "internal/server/server.go",
 		Old: "h[\"X-Request-Id\"] = []string{x.id}", New: "h[\"X-Request-Id\"] = []string{x.id[1:]}",
 		Test: here + "TestTR01",
