@@ -106,7 +106,9 @@ func (d *description) check(r *http.Request, status int, h http.Header, body []b
 		if notPath := !strings.HasPrefix(r.URL.Path, "/"); notPath && status == http.StatusBadRequest {
 			return nil // of OPTIONS and CONNECT
 		}
-		if status != http.StatusNotFound {
+		// People who type the server's address are sent to a page that is described.
+		sent := strings.Contains(r.Header.Get("Accept"), "text/html") && status == http.StatusSeeOther && strings.HasSuffix(h.Get("Location"), "/account/connections")
+		if status != http.StatusNotFound && !sent {
 			return fmt.Errorf("an undescribed path is answered %d", status)
 		}
 		return nil

@@ -26,6 +26,7 @@ func (d *deployment) everyPage(t *testing.T) map[string]sight {
 		"bare request":   b.get(authorizeURL),
 		"bounce":         b.get(asking(d.a, "scope=nothing")),
 		"forged id":      b.open(interactionURL + "?id=" + strings.Repeat("A", 43)),
+		"lost":           b.lost(publicURL + "/nothing"),
 		"not found":      b.get(publicURL + "/account/assets/nothing.css"),
 		"method":         b.do(http.MethodPut, interactionURL, nil),
 	}
@@ -68,6 +69,53 @@ func TestUI04_UI06_EveryPageForbidsScriptsAndFrames(t *testing.T) {
 		if strings.Contains(lower, "target=") {
 			t.Errorf("%s opens another window", name)
 		}
+	}
+}
+
+// lost is what a browser gets at an address that somebody has typed.
+func (b *browser) lost(address string) sight {
+	before := b.header
+	defer func() { b.header = before }()
+	b.header = map[string]string{"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+	return b.get(address)
+}
+
+func TestABrowserWithoutAWayGetsAPageAndAProgramJSON(t *testing.T) {
+	d, b := signedIn(t)
+	for _, path := range []string{"/nothing", "/oauth2/nothing", "/oauth2//authorize", "/account/nothing", "/account/../x"} {
+		if s := b.lost(publicURL + path); s.StatusCode != http.StatusNotFound || s.title() == "" {
+			t.Errorf("a browser at %s: status %d, title %q", path, s.StatusCode, s.title())
+		} else {
+			s.hasPageHeaders(t)
+		}
+	}
+	for _, path := range []string{"", "/", "/account", "/account/"} {
+		if s := b.lost(publicURL + path); s.StatusCode != http.StatusSeeOther || s.location().String() != connectionsURL {
+			t.Errorf("a browser at %q: status %d, sent to %q", path, s.StatusCode, s.Header.Get("Location"))
+		}
+	}
+	for _, accept := range []string{"", "*/*", "application/json", "application/json, text/html-not"} {
+		b.header = map[string]string{"Accept": accept}
+		for _, path := range []string{"/", "/account", "/nothing"} {
+			s := b.get(publicURL + path)
+			if s.StatusCode != http.StatusNotFound || s.body != errorBody("invalid_request", "no such endpoint") || s.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("a program that accepts %q at %s: status %d, %s", accept, path, s.StatusCode, s.body)
+			}
+		}
+	}
+	// The other endpoints of programs are what they were.
+	if s := b.lost(publicURL + endpoint); s.StatusCode != http.StatusMethodNotAllowed || s.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("a browser at the token endpoint: status %d, %s", s.StatusCode, s.Header.Get("Content-Type"))
+	}
+	consent := b.open(asking(d.client(issuer.Registration{Name: "New"}))).at(t, "consent")
+	if !strings.Contains(consent.body, `href="/account/connections"`) {
+		t.Error("the consent page does not lead to where consent is taken back")
+	}
+}
+
+func TestADeploymentWithoutPagesAnswersABrowserJSON(t *testing.T) {
+	if s := start(t).browser().lost(publicURL + "/"); s.StatusCode != http.StatusNotFound || s.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("status %d, %s", s.StatusCode, s.Header.Get("Content-Type"))
 	}
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -38,8 +39,46 @@ func (s *Server) routes() *http.ServeMux {
 	for pattern, rt := range s.patterns() {
 		mux.Handle(pattern, s.endpoint(rt))
 	}
-	mux.Handle("/", s.endpoint(route{name: "request", handle: notFound}))
+	mux.Handle("/", s.elsewhere())
 	return mux
+}
+
+// elsewhere answers where no endpoint is: a program with an error, and a browser,
+// which somebody is in front of, with a page.
+func (s *Server) elsewhere() http.Handler {
+	program := s.endpoint(route{name: "request", handle: notFound})
+	if s.opt.Front == nil {
+		return program
+	}
+	person := s.endpoint(route{name: "request", handle: s.lost, page: true})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if wantsPage(r) {
+			person.ServeHTTP(w, r)
+		} else {
+			program.ServeHTTP(w, r)
+		}
+	})
+}
+
+// lost shows the way to whoever has typed the address of the server alone.
+func (s *Server) lost(_ context.Context, r *http.Request, _ *exchange) (answer, error) {
+	switch strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, s.opt.BasePath), "/") {
+	case "", "/account":
+		return seeOther(s.at(connectionsPath)), nil
+	}
+	return answer{}, oauth.ErrNotFound
+}
+
+// wantsPage reports whether a request names HTML among what it accepts, as every
+// browser does where it shows the answer, and no OAuth client.
+func wantsPage(r *http.Request) bool {
+	for accepted := range strings.SplitSeq(strings.Join(r.Header["Accept"], ","), ",") {
+		media, _, _ := strings.Cut(accepted, ";")
+		if strings.EqualFold(strings.TrimSpace(media), "text/html") {
+			return true
+		}
+	}
+	return false
 }
 
 // patterns is every path at which an endpoint is.

@@ -105,7 +105,7 @@ func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
 		panic(err) // the check of the configuration refuses such an address
 	}
 	s.description = s.describe()
-	s.handler = exactPaths(s.routes(), s.anyPaths(), s.endpoint(route{name: "request", handle: notFound}), s.endpoint(route{name: "request", handle: notPath}))
+	s.handler = exactPaths(s.routes(), s.anyPaths(), s.elsewhere(), s.endpoint(route{name: "request", handle: notPath}))
 	return s
 }
 
@@ -290,8 +290,11 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, x *exchange, a 
 	for name, values := range a.header {
 		h[name] = values
 	}
-	if a.status == 0 {
+	switch a.status {
+	case 0:
 		a.status = http.StatusOK
+	case http.StatusNoContent:
+		delete(h, "Content-Type") // of what is not there
 	}
 	if len(a.body) > 2048 {
 		h["Content-Length"] = []string{strconv.Itoa(len(a.body))} // net/http counts no more than that
