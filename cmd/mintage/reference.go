@@ -73,13 +73,13 @@ done, 2 if the command line or the configuration is wrong. Results are on standa
 // ownFlags are those of a command that are no settings, and whether it has some
 // that are.
 func ownFlags(c *cobra.Command) (own *pflag.FlagSet, settings bool) {
-	isSetting := map[string]bool{}
+	meaning := map[string]string{} // of settings; a client's own flag may have the name of one
 	for _, k := range config.Keys() {
-		isSetting[k.Flag] = true
+		meaning[k.Flag] = k.Doc
 	}
 	own = pflag.NewFlagSet(c.Name(), pflag.ContinueOnError)
 	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if isSetting[f.Name] {
+		if doc, named := meaning[f.Name]; named && f.Usage == doc {
 			settings = true
 		} else {
 			own.AddFlag(f)

@@ -145,6 +145,19 @@ func TestTL09_HeadersAreBounded(t *testing.T) {
 		conn.Close()
 	}
 	d.mustIssue(d.post(d.a.redeem(d.code(d.a).Code)))
+
+	// The bounds that the reference names: what is accepted surely, what HTTP/1.1
+	// accepts beside that, and what it does not.
+	for size, status := range map[int]int{16 << 10: 405, 20_000: 405, 20 << 10: 405, 20<<10 + 1: 431} {
+		conn := d.dial(local())
+		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		begin := "GET " + endpoint + " HTTP/1.1\r\nHost: x\r\nX-Large: "
+		go io.WriteString(conn, begin+strings.Repeat("x", size-len(begin)-len("\r\n\r\n"))+"\r\n\r\n")
+		if a, err := readAnswer(bufio.NewReader(conn), "GET"); err != nil || a.status != status {
+			t.Errorf("headers of %d bytes: %d, %v; want %d", size, a.status, err, status)
+		}
+		conn.Close()
+	}
 }
 
 func TestTL10_TG27_SlowConnectionsAreClosed(t *testing.T) {

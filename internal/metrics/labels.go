@@ -23,7 +23,7 @@ func Labels() (list []Label) {
 		clientRequests: {
 			"the client's id, or `other`", words(append(slices.Clone(results), Other)),
 		},
-		buildInformation: {"what `mintage version` says", "Go's version"},
+		buildInformation: {"what `mintage --version` says", "Go's version"},
 	}
 	for _, t := range m.tables {
 		var values []string
