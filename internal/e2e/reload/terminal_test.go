@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,6 +47,11 @@ func openTerminal(t *testing.T) (window, programs *os.File) {
 
 // A closed window sends the same signal as whoever wants a reload.
 func TestAServerInATerminalReloadsBySIGHUPAndEndsWithItsWindow(t *testing.T) {
+	// Under nohup, tests are started with SIGHUP ignored, which programs would
+	// inherit. A signal that this process handles has its default in them.
+	handled := make(chan os.Signal, 1)
+	signal.Notify(handled, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(handled) })
 	window, programs := openTerminal(t)
 	cmd := binary.Command(t, "serve", "--dev", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = programs, programs, programs
