@@ -166,6 +166,30 @@ func TestIN14_OtherWishesGetJSON(t *testing.T) {
 	}
 }
 
+// A client with opaque tokens, whose revocation is seen at once, must not make
+// JWTs of them: those are good for who does not ask until they expire.
+func TestIN14_WithoutTheRightNobodyGetsAPhantomToken(t *testing.T) {
+	d := start(t)
+	const one, two = "https://one.example", "https://two.example"
+	for name, c := range map[string]client{
+		"without the right":            d.a,
+		"with JWTs anyway":             d.jwtClient(),
+		"a right for another audience": d.client(issuer.Registration{Audience: []string{one}, Introspect: true, IntrospectAudience: []string{two}}),
+		"and an audience, without it":  d.client(issuer.Registration{Audience: []string{one}}),
+	} {
+		pair, _ := d.tokens(c)
+		plain := d.introspect(c, pair.AccessToken)
+		a := d.introspect(c, pair.AccessToken, "Accept: application/jwt")
+		if !strings.HasPrefix(a.body, `{"active":true,`) || exactly(a) != exactly(plain) {
+			t.Errorf("%s: %v", name, a)
+		}
+	}
+	// The right for the token's audience is enough, whosever it is.
+	c := d.client(issuer.Registration{Audience: []string{one}, Introspect: true, IntrospectAudience: []string{one}})
+	pair, _ := d.tokens(c)
+	compareHeader(t, d.introspect(c, pair.AccessToken, "Accept: application/jwt"), "Content-Type: application/jwt")
+}
+
 // A caller whose key is not there is told to come back; nothing is answered
 // unsigned or signed by another algorithm.
 func TestIN14_WithoutTheKeyThereIsNoAnswer(t *testing.T) {

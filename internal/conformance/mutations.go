@@ -140,6 +140,11 @@ var tokenMutations = []Mutation{
 		Test: here + "TestCA20",
 	},
 	{
+		Name: "right to a phantom token", File: "internal/server/introspect.go",
+		Old: "&& t.MayBeAskedBy(c):", New: ":",
+		Test: here + "TestIN14",
+	},
+	{
 		Name: "headers of verification in another spelling", File: "internal/server/bearer.go",
 		Old: "if isAlias(name) {", New: "if isAlias(name) && false {",
 		Test: here + "TestTL21",
@@ -213,12 +218,12 @@ var tokenMutations = []Mutation{
 	},
 	{
 		Name: "permission to introspect", File: "internal/issuer/inspect.go",
-		Old: "if !caller.Introspect || !mine {", New: "if !mine {",
+		Old: "return caller.Introspect && (", New: "return (",
 		Test: here + "TestIN03",
 	},
 	{
 		Name: "audience at introspection", File: "internal/issuer/inspect.go",
-		Old: "mine := len(limits) == 0 ||", New: "mine := true ||",
+		Old: "(len(limits) == 0 || slices", New: "(len(limits) >= 0 || slices",
 		Test: here + "TestIN11",
 	},
 	{

@@ -97,12 +97,16 @@ func (iss *Issuer) Introspect(ctx context.Context, caller *store.Client, text st
 	if t.ClientID == caller.ID {
 		return t, nil
 	}
-	limits := caller.IntrospectAudience
-	mine := len(limits) == 0 || slices.ContainsFunc(t.Audience, func(a string) bool { return slices.Contains(limits, a) })
-	if !caller.Introspect || !mine {
+	if !t.MayBeAskedBy(caller) {
 		return Token{}, &Refused{Why: grant.OtherClient, GrantID: t.GrantID}
 	}
 	return t, nil
+}
+
+// MayBeAskedBy reports whether caller is a resource server that t is meant for.
+func (t Token) MayBeAskedBy(caller *store.Client) bool {
+	limits := caller.IntrospectAudience
+	return caller.Introspect && (len(limits) == 0 || slices.ContainsFunc(t.Audience, func(a string) bool { return slices.Contains(limits, a) }))
 }
 
 // inspectRefresh tells the owner what a refresh token is worth: it is alive

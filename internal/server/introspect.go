@@ -66,7 +66,9 @@ func (s *Server) introspect(ctx context.Context, r *http.Request, x *exchange) (
 		return answer{body: []byte(body), header: contentType(mediaIntrospectionJWT)}, err
 	case dead:
 		return answer{body: inactive}, nil
-	case form == mediaJWT && !t.Refresh:
+	case form == mediaJWT && !t.Refresh && t.MayBeAskedBy(c):
+		// Its own token is no reason: who verifies JWTs without asking would take
+		// the JWT of a client with opaque tokens until it expires, also revoked.
 		body, err := s.issuer.SignPhantom(t)
 		return answer{body: []byte(body), header: contentType(mediaJWT)}, err
 	}
