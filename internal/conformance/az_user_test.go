@@ -170,7 +170,13 @@ func TestAZ20_AZ66_ResourcesAreTheClientsOwn(t *testing.T) {
 		b.get(asking(c, "resource="+resource)).told(t, redirect, "invalid_target")
 		b.get(asking(c, "resource=https://api.example/v1")+"&resource="+url.QueryEscape(resource)).told(t, redirect, "invalid_target")
 	}
-	b.get(asking(c, "resource=https://other.example/")).granted(t, redirect)
+	// As the reference says, the token is for all audiences of the client.
+	pair := d.mustIssue(d.post(c.challenged(b.get(asking(c, "resource=https://other.example/")).code(t, redirect))))
+	for _, audience := range c.Audience {
+		if a := d.verify(pair.AccessToken, "X-Required-Audience: "+audience); a.status != http.StatusOK {
+			t.Errorf("for %s: %v", audience, a)
+		}
+	}
 	without := d.ours()
 	b.get(asking(without, "resource="+issuerID)).granted(t, redirect)
 	b.get(asking(without, "resource=https://api.example/v1")).told(t, redirect, "invalid_target")
