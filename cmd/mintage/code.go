@@ -88,7 +88,7 @@ whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
 	f.StringVar(&req.RedirectURI, "redirect-uri", "", "one of the client's redirect URIs (required)")
 	f.StringVar(&req.Subject, "subject", "", "the user, as resource servers will know it (required)")
 	f.StringVar(&req.Scope, "scope", "", "scopes, separated by spaces; default: all of the client's")
-	f.StringVar(&req.Challenge, "code-challenge", "", "S256 code challenge (RFC 7636), if the client uses PKCE")
+	f.StringVar(&req.Challenge, "code-challenge", "", "S256 code challenge (RFC 7636); required, unless the client is registered with --no-pkce")
 	f.StringVar(&claims, "claims", "", "what else resource servers are told of the user: a JSON object of at most 128 bytes")
 	f.StringVar(&authTime, "auth-time", "", "when the user was authenticated, like 2026-01-31T12:00:00Z (RFC 3339)")
 	f.StringVar(&caFile, "ca-file", "", "authorities of an admin API over TCP, PEM; default: the system's, and DATA/dev-ca.pem if there is one")

@@ -280,14 +280,30 @@ func (d *deployment) row(id grant.ID) grant.Grant {
 	return g
 }
 
-// code issues one, as a login portal would.
+// code issues one without a challenge, also of a client that must use PKCE, as a
+// login portal was once let to.
 func (d *deployment) code(c client, choose ...func(*issuer.Authorization)) issuer.IssuedCode {
 	d.t.Helper()
 	a := issuer.Authorization{ClientID: c.ID, RedirectURI: c.RedirectURIs[0], Subject: "alice"}
 	for _, f := range choose {
 		f(&a)
 	}
-	code, err := d.issuer.IssueCode(context.Background(), a)
+	view, err := d.issuer.Directory.View()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	now := grant.At(d.now())
+	agreed := issuer.Agreement{
+		Authorization: a, KeyID: view.Ring.Current(keys.Seal, now),
+		AuthorizedAt: d.issuer.AgreedAt(view, a.Subject, c.ID, now), ExpiresAt: now.Add(d.issuer.CodeLifetime),
+	}
+	rand.Read(agreed.GrantID[:])
+	rand.Read(agreed.Nonce[:])
+	registered, ok := view.Client(realm, c.ID)
+	if !ok {
+		d.t.Fatalf("client %s is not there, or disabled", c.ID)
+	}
+	code, err := d.issuer.IssueAgreed(registered, agreed)
 	if err != nil {
 		d.t.Fatal(err)
 	}

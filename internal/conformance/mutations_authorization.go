@@ -87,6 +87,12 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestUI25",
 	},
 	{
+		Name: "PKCE of codes that a login portal issues", File: "internal/issuer/code.go",
+		Old:  `if c.RequirePKCE && a.Challenge == "" {`,
+		New:  `if c.RequirePKCE && a.Challenge == "" && false {`,
+		Test: "go test ./internal/issuer -run TestACodeOfAClientThatMustUsePKCE",
+	},
+	{
 		Name: "end of sessions by a new second factor", File: "internal/account/totp.go",
 		Old:  "u.Epoch++",
 		New:  "u.Epoch += 0",

@@ -51,6 +51,25 @@ func TestOnlyAnEnabledClientOfTheRealmAuthenticates(t *testing.T) {
 	s.proven(clientID, s.secret, false)
 }
 
+// A login portal that leaves the challenge of a request out would make a code
+// that anybody with the client's secret redeems, PKCE required or not.
+func TestACodeOfAClientThatMustUsePKCEHasAChallenge(t *testing.T) {
+	s := newService(t)
+	const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+	for _, required := range []bool{true, false} {
+		s.administer(clientID, func(c *store.Client) { c.RequirePKCE = required })
+		a := authorization()
+		var invalid *issuer.Invalid
+		if _, err := s.IssueCode(t.Context(), a); required != (errors.As(err, &invalid) && invalid.Field == "code_challenge") {
+			t.Errorf("required: %t, without a challenge: %v", required, err)
+		}
+		a.Challenge = challenge
+		if _, err := s.IssueCode(t.Context(), a); err != nil {
+			t.Errorf("required: %t, with a challenge: %v", required, err)
+		}
+	}
+}
+
 func TestAClientAuthenticatesByItsRegisteredMethodAlone(t *testing.T) {
 	s := newService(t)
 	for rule, allowed := range map[store.AuthRule][]oauth.AuthMethod{
@@ -123,7 +142,7 @@ func (s *service) imported(secret oauth.Secret) {
 
 func (s *service) importedAs(id string, secret oauth.Secret) {
 	s.t.Helper()
-	s.register(issuer.Registration{ID: id, Name: "Imported", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, Secret: secret})
+	s.register(issuer.Registration{ID: id, Name: "Imported", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, Secret: secret, NoPKCE: true})
 }
 
 // upgraded tells whether the imported secret is in its fast form.

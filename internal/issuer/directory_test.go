@@ -76,7 +76,7 @@ func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
 	tokens := s.login()
 	// Each change is unknown before the poll and known after it.
 	s.proven("mail", "a secret", false)
-	secret := s.register(issuer.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: "read", Auth: store.AuthPost})
+	secret := s.register(issuer.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: "read", Auth: store.AuthPost, NoPKCE: true})
 	s.proven("mail", secret, true)
 
 	c := s.stored("mail")

@@ -89,7 +89,7 @@ func newService(t *testing.T, change ...func(*issuer.Issuer)) *service {
 		f(&settings)
 	}
 	s.Issuer = issuer.New(settings)
-	s.secret = s.register(issuer.Registration{ID: clientID, Name: "Billing", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither})
+	s.secret = s.register(issuer.Registration{ID: clientID, Name: "Billing", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true})
 	s.faulty.Calls()
 	return s
 }

@@ -215,7 +215,7 @@ func TestACodeWhoseGrantIsSweptInThisMomentIsExpired(t *testing.T) {
 
 func TestARequestThatIsNotTheOwnersChangesNothing(t *testing.T) {
 	s := newService(t)
-	s.register(issuer.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither})
+	s.register(issuer.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true})
 	mail := s.client("mail")
 	spent := s.code()
 	tokens := s.must(s.exchange(spent))

@@ -61,7 +61,7 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := issuer.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://client.example/cb"}, Scope: "read", Auth: store.AuthEither}
+	r := issuer.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://client.example/cb"}, Scope: "read", Auth: store.AuthEither, NoPKCE: true}
 	c, _, err := r.Client("/api", view.Ring, iss.Policy, grant.At(time.Now()))
 	if err == nil {
 		err = engine.CreateClient(t.Context(), c)

@@ -89,7 +89,7 @@ func newPublicSideOf(t *testing.T, algorithms []keys.Purpose, change ...func(*is
 		t.Fatal(err)
 	}
 	r := issuer.Registration{
-		ID: "billing", Name: "Billing", RedirectURIs: []string{callback}, Scope: "read", Auth: store.AuthEither, TokenFormat: store.TokenJWT,
+		ID: "billing", Name: "Billing", RedirectURIs: []string{callback}, Scope: "read", Auth: store.AuthEither, TokenFormat: store.TokenJWT, NoPKCE: true, Introspect: true,
 	}
 	c, secret, err := r.Client("/api", view.Ring, p.iss.Policy, grant.At(p.now()))
 	if err == nil {

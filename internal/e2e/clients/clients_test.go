@@ -29,7 +29,7 @@ const redirect = "https://client.example/callback"
 // if there is one.
 func register(t *testing.T, s *binary.Server, existing string, args ...string) registered {
 	t.Helper()
-	all := append([]string{"client", "create", "--data", s.Dir, "--json", "--name", t.Name(), "--redirect-uri", redirect, "--scope", "read write"}, args...)
+	all := append([]string{"client", "create", "--data", s.Dir, "--json", "--name", t.Name(), "--redirect-uri", redirect, "--scope", "read write", "--no-pkce"}, args...)
 	cmd := exec.Command(binary.Path(t), all...)
 	cmd.Stdin = strings.NewReader(existing)
 	out, err := cmd.Output()

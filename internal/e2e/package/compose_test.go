@@ -229,7 +229,7 @@ func TestComposeOfThreeNodesServes(t *testing.T) {
 		awaitReady(t, "http://127.0.0.1:"+management+"/readyz", ended, &log)
 		nodes = append(nodes, cmd)
 		if len(nodes) == 1 { // the others find it when they start
-			if err := json.Unmarshal(command("client", "create", "--json", "--name", "Billing", "--redirect-uri", "https://billing.example/callback", "--scope", "read"), &made); err != nil {
+			if err := json.Unmarshal(command("client", "create", "--json", "--no-pkce", "--name", "Billing", "--redirect-uri", "https://billing.example/callback", "--scope", "read"), &made); err != nil {
 				t.Fatal(err)
 			}
 		}

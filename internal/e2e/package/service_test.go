@@ -117,7 +117,7 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 		t.Errorf("the service is\n%s", properties)
 	}
 
-	client := m.run(`runuser -u mintage -- mintage client create --config /etc/mintage/mintage.yaml --json --name Billing --redirect-uri https://billing.example/callback --scope read`)
+	client := m.run(`runuser -u mintage -- mintage client create --config /etc/mintage/mintage.yaml --json --no-pkce --name Billing --redirect-uri https://billing.example/callback --scope read`)
 	m.write("/root/client.json", "600", client)
 	m.run(`id=$(jq --raw-output .client_id /root/client.json); secret=$(jq --raw-output .client_secret /root/client.json)` + round + `
 		token --data grant_type=authorization_code --data-urlencode "code=$code" >/root/pair.json

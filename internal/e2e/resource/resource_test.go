@@ -63,7 +63,7 @@ func open(t *testing.T) *world {
 
 func register(t *testing.T, s *binary.Server, name string, args ...string) client {
 	t.Helper()
-	return create(t, s, append([]string{"--name", name, "--redirect-uri", redirect, "--scope", "read write"}, args...)...)
+	return create(t, s, append([]string{"--name", name, "--redirect-uri", redirect, "--scope", "read write", "--no-pkce"}, args...)...)
 }
 
 // resourceServer registers an API as the pages do.

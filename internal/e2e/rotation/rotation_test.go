@@ -168,7 +168,7 @@ func TestMD19_KeysRotateUnderLoadAndNobodyNotices(t *testing.T) {
 		ID     string `json:"client_id"`
 		Secret string `json:"client_secret"`
 	}
-	out := s.Run(t, "client", "create", "--json", "--name", "Opaque", "--redirect-uri", s.RedirectURI, "--scope", "read")
+	out := s.Run(t, "client", "create", "--json", "--name", "Opaque", "--no-pkce", "--redirect-uri", s.RedirectURI, "--scope", "read")
 	if err := json.Unmarshal([]byte(out), &opaque); err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func TestTK13_NoSecretIsLeftAnywhere(t *testing.T) {
 // prepare makes a client and a user whose secrets are marked.
 func (w *walk) prepare() {
 	w.Helper()
-	w.runWith(importedSecret, "client", "create", "--id", "imported", "--name", "Imported", "--redirect-uri", redirect, "--scope", "read", "--secret-stdin")
+	w.runWith(importedSecret, "client", "create", "--id", "imported", "--name", "Imported", "--no-pkce", "--redirect-uri", redirect, "--scope", "read", "--secret-stdin")
 	w.runWith(userPassword, "user", "create", "marked", "--password-stdin")
 }
 
