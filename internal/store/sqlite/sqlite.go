@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,8 @@ const (
 	// that wait, and a command has a person.
 	busyTimeout     = 2 * time.Second
 	commandPatience = 10 * time.Second
+	// pageSize is that of a new file, in bytes; see decision 5.
+	pageSize = 1024
 	// After this many pages of log the writer itself moves them into the main
 	// file, if the checkpointer has not kept up.
 	checkpointPages = 100_000
@@ -91,7 +94,6 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 // pragmas are those of every connection. Sizes of caches are in KiB if negative.
 var pragmas = []string{
 	fmt.Sprintf("busy_timeout = %d", busyTimeout.Milliseconds()),
-	"page_size = 1024", // of a new file; see decision 5
 	"journal_mode = WAL",
 	"synchronous = FULL",
 	fmt.Sprintf("wal_autocheckpoint = %d", checkpointPages),
@@ -119,6 +121,11 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 			err = explain(path, errors.Join(err, s.Close()))
 		}
 	}()
+	if before.Size() == 0 {
+		if err := patiently(busyTimeout, func() error { return layOut(path) }); err != nil {
+			return nil, err
+		}
+	}
 	// Of processes that begin with the same empty file, SQLite refuses all but
 	// one the change to a write-ahead log at once: its busy timeout is not for
 	// that.
@@ -150,6 +157,18 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 		return nil, errors.Join(errors.New("a backup took its place at this moment: try again"), err)
 	}
 	return s, nil
+}
+
+// layOut fixes the page size of a new file, which it keeps for good. SQLite
+// ignores a page size that is set after the change to a write-ahead log, and
+// the driver sorts its pragmas: journal_mode would come first.
+func layOut(path string) error {
+	conn, err := connect(path, slices.Concat([]string{fmt.Sprintf("page_size = %d", pageSize)}, pragmas))
+	if err != nil {
+		return err
+	}
+	conn.close()
+	return nil
 }
 
 // Close lets waiting operations finish, and closes the file.
