@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	QueueLength     = queueLength
-	BatchLength     = batchLength
-	BusyTimeout     = busyTimeout
-	CheckpointPages = checkpointPages
-	ApplicationID   = applicationID
+	QueueLength   = queueLength
+	BatchLength   = batchLength
+	BusyTimeout   = busyTimeout
+	LeastLogPages = leastLogPages
+	FrameSize     = pageSize + frameHeader
+	ApplicationID = applicationID
 
 	SelectGrantSQL = selectGrantSQL
 	InsertGrantSQL = insertGrantSQL
@@ -51,6 +52,49 @@ func (s *Store) Hold(ctx context.Context) (release func(), outcome <-chan error)
 	}()
 	<-begun
 	return sync.OnceFunc(func() { close(end) }), result
+}
+
+// LimitLog has the log moved after this many pages, if the main file is not more
+// than twice as large.
+func (s *Store) LimitLog(ctx context.Context, pages int) error {
+	return s.admin(ctx, func(*sql.Tx) error {
+		s.writer.checkpoint.least, s.writer.checkpoint.limit = pages, pages
+		return nil
+	})
+}
+
+// LogLimit is the present limit of the log, in pages.
+func (s *Store) LogLimit(ctx context.Context) (pages int, err error) {
+	err = s.admin(ctx, func(*sql.Tx) error {
+		pages = s.writer.checkpoint.limit
+		return nil
+	})
+	return pages, err
+}
+
+// LogPages is how many pages are in the log.
+func (s *Store) LogPages(ctx context.Context) (pages int, err error) {
+	err = s.admin(ctx, func(*sql.Tx) error {
+		pages, _, err = s.writer.conn.checkpoint(noCheckpoint)
+		return err
+	})
+	return pages, err
+}
+
+// Moves stands in for the checkpointer of a store that nobody uses: each move
+// that begins is sent on due, and committed is what the writer does after a
+// commit, with a limit of the log in pages.
+func (s *Store) Moves(t testing.TB) (due <-chan chan struct{}, committed func(limit int)) {
+	conn, err := connect(s.path, pragmas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.close)
+	c := &checkpointer{due: make(chan chan struct{}, 1)}
+	return c.due, func(limit int) {
+		c.limit, c.least = limit, limit
+		c.committed(conn)
+	}
 }
 
 // Waiting is the number of operations in the writer's queue.

@@ -36,10 +36,8 @@ const (
 	busyTimeout     = 2 * time.Second
 	commandPatience = 10 * time.Second
 	// pageSize is that of a new file, in bytes; see decision 5.
-	pageSize = 1024
-	// After this many pages of log the writer itself moves them into the main
-	// file, if the checkpointer has not kept up.
-	checkpointPages = 100_000
+	pageSize    = 1024
+	frameHeader = 24 // of each page in the log
 )
 
 // Store is a store.Store on one file.
@@ -96,7 +94,7 @@ var pragmas = []string{
 	fmt.Sprintf("busy_timeout = %d", busyTimeout.Milliseconds()),
 	"journal_mode = WAL",
 	"synchronous = FULL",
-	fmt.Sprintf("wal_autocheckpoint = %d", checkpointPages),
+	"wal_autocheckpoint = 0", // see checkpointer
 	"cache_size = -2000",
 	"temp_store = MEMORY",
 	"trusted_schema = OFF",
@@ -145,7 +143,7 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 	if err != nil {
 		return nil, err
 	}
-	if w.checkpoint, err = startCheckpointer(path); err != nil {
+	if w.checkpoint, err = startCheckpointer(path, w.conn); err != nil {
 		w.close()
 		return nil, err
 	}

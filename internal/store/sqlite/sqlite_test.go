@@ -75,7 +75,7 @@ func TestEveryConnectionHasTheSettingsThatDurabilityNeeds(t *testing.T) {
 	err := st.EachConnection(t.Context(), func(kind string, query func(string) string) {
 		seen[kind]++
 		want := map[string]string{
-			"journal_mode": "wal", "synchronous": "2" /* FULL */, "busy_timeout": "2000", "wal_autocheckpoint": "100000", "page_size": "1024",
+			"journal_mode": "wal", "synchronous": "2" /* FULL */, "busy_timeout": "2000", "wal_autocheckpoint": "0", "page_size": "1024",
 			"cache_size": "-2000", "temp_store": "2" /* MEMORY */, "trusted_schema": "0", "query_only": "0", "locking_mode": "normal",
 		}
 		switch kind {

@@ -108,6 +108,26 @@ func (c *connection) value(query string) (string, error) {
 	return s.string(0), nil
 }
 
+// Modes of a checkpoint (https://sqlite.org/c3ref/wal_checkpoint_v2.html).
+const (
+	noCheckpoint         = lib.SQLITE_CHECKPOINT_NOOP
+	passiveCheckpoint    = lib.SQLITE_CHECKPOINT_PASSIVE
+	restartingCheckpoint = lib.SQLITE_CHECKPOINT_RESTART
+)
+
+// checkpoint moves pages from the log into the main file. It returns how many
+// pages the log has, and how many of them have been moved.
+func (c *connection) checkpoint(mode int32) (pages, moved int, err error) {
+	counts := c.tls.Alloc(8)
+	defer c.tls.Free(8)
+	rc := lib.Xsqlite3_wal_checkpoint_v2(c.tls, c.db, 0, mode, counts, counts+4)
+	if rc != lib.SQLITE_OK {
+		return 0, 0, c.fault()
+	}
+	n := *(**[2]int32)(unsafe.Pointer(&counts))
+	return int(n[0]), int(n[1]), nil
+}
+
 // A statement is prepared once and run often, by one goroutine at a time.
 type statement struct {
 	conn *connection

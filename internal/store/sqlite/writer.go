@@ -281,7 +281,7 @@ func (w *writer) commitBatch(batch []*operation) {
 	for _, op := range batch {
 		close(op.result)
 	}
-	w.checkpoint.committed(w.conn, len(batch))
+	w.checkpoint.committed(w.conn)
 }
 
 // patiently tries again while another process is in the way, for as long as
@@ -402,5 +402,6 @@ func (w *writer) runAdmin(f func(*sql.Tx) error) error {
 		return err
 	}
 	w.failure.Store(nil)
+	w.checkpoint.committed(w.conn)
 	return nil
 }
