@@ -62,6 +62,7 @@ func (g Grant) RevokeAccess(t Presented, p Policy, now Instant) Decision {
 	next := g
 	next.Version++
 	// A pair of another clock, or of one that was put back, can be later than now.
-	next.AccessFloor = max(g.AccessFloor, now, t.IssuedAt, g.RotatedAt)
+	// The floor never moves back: t was issued after the present one.
+	next.AccessFloor = max(now, t.IssuedAt, g.RotatedAt)
 	return Decision{Next: next}
 }

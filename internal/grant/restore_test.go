@@ -50,6 +50,10 @@ func TestOP13_AfterARestoreTheFirstTokenOfBeforeCarriesTheGrantOn(t *testing.T) 
 		{"older than the row is a replay, as ever", g, 2, nil, at, grant.RefreshReplayed, revoked(g, grant.ReasonRefreshReplayed)},
 		{"a second holder, ahead of a row that has gone on", since, 9, func(q *grant.Refresh) { q.IssuedAt = putBackAt - hour }, at, grant.RefreshReplayed, revoked(since, grant.ReasonRefreshReplayed)},
 		{"a second holder, of the same generation", since, 4, func(q *grant.Refresh) { q.IssuedAt = putBackAt - hour }, at, grant.RefreshReplayed, revoked(since, grant.ReasonRefreshReplayed)},
+		// After a restore of a store that was restored before, two rotations of
+		// one generation are both older than the later restore.
+		{"a second holder of the row's generation, rotated later", g, 3, func(q *grant.Refresh) { q.IssuedAt = rotated + minute }, at, grant.RefreshReplayed, revoked(g, grant.ReasonRefreshReplayed)},
+		{"a second holder of the row's generation, rotated earlier", g, 3, func(q *grant.Refresh) { q.IssuedAt = rotated - minute }, at, grant.RefreshReplayed, revoked(g, grant.ReasonRefreshReplayed)},
 		{"a second holder who comes after the expiry is caught all the same", since, 9,
 			func(q *grant.Refresh) { q.IssuedAt, q.ExpiresAt = putBackAt-hour, at }, at, grant.RefreshReplayed, revoked(since, grant.ReasonRefreshReplayed)},
 		{"the same request again gets the same pair", since, 3, nil, at, grant.Allowed, since},

@@ -227,6 +227,33 @@ func TestAFullStoreIsNotAskedAgain(t *testing.T) {
 	if calls := s.faulty.Calls(); calls[storetest.Grant] != 0 || calls[storetest.UpdateGrant] != 1 {
 		t.Errorf("calls %v: what was surely not written needs no search", calls)
 	}
+	code := s.code()
+	s.faulty.Inject(storetest.CreateGrant, 1, storetest.Full)
+	s.unavailable(s.exchange(code))
+	if calls := s.faulty.Calls(); calls[storetest.Grant] != 0 || calls[storetest.CreateGrant] != 1 {
+		t.Errorf("calls %v: a grant that was surely not created needs no search", calls)
+	}
+}
+
+// The store may decide still, on another goroutine, when the request's time is
+// over: what it has decided until then must not be read.
+func TestAWriteIsNotSearchedForOnceItsRequestHasEnded(t *testing.T) {
+	s := newService(t)
+	tokens := s.login()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.faulty.Inject(storetest.UpdateGrant, 1, func(_ context.Context, do func() error) error {
+		err := do()
+		cancel()
+		return errors.Join(storetest.ErrInjected, err)
+	})
+	s.faulty.Calls()
+	s.unavailable(s.Refresh(ctx, s.client(clientID), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin}))
+	if calls := s.faulty.Calls(); calls[storetest.Grant] != 0 {
+		t.Errorf("calls %v", calls)
+	}
+	s.active(tokens.GrantID, 2)
+	s.must(s.refresh(tokens.RefreshToken))
 }
 
 func TestAPanicInTheStoreLeavesNoLockBehind(t *testing.T) {

@@ -142,6 +142,43 @@ func atOnce(n int, f func() (issuer.Tokens, error)) ([]issuer.Tokens, []error) {
 }
 
 // oneWon is the only answer; all others must be refused.
+// Whatever else would have it refused, a code that was redeemed before ends what
+// it has produced (RFC 6749 section 4.1.2).
+func TestACodePresentedAgainEndsItsGrantWhateverElseRefusesIt(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]func(*service){
+		"expired":                 func(s *service) { s.clock.Advance(time.Hour) },
+		"under a cutoff":          func(s *service) { s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now()}) },
+		"without scopes left":     func(s *service) { s.administer(clientID, func(c *store.Client) { c.Scope = "mail" }) },
+		"from before a restore":   func(s *service) { s.restored() },
+		"with nothing against it": func(*service) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			code := s.code()
+			tokens := s.must(s.exchange(code))
+			after(s)
+			s.refused(grant.CodeReplayed)(s.exchange(code))
+			s.revoked(tokens.GrantID, grant.ReasonCodeReplayed, store.EventCodeReplayed)
+		})
+	}
+}
+
+func TestARegisteredRetryWindowOfZeroIsStrict(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	none := store.Milliseconds(0)
+	s.administer(clientID, func(c *store.Client) { c.RetryWindow = &none })
+	if s.Policy.RetryWindow == 0 || s.stored(clientID).RetryWindow == nil {
+		t.Fatal("the deployment's window is none either, or the client's is not stored")
+	}
+	first := s.login()
+	s.must(s.refresh(first.RefreshToken))
+	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+	s.revoked(first.GrantID, grant.ReasonRefreshReplayed, store.EventRefreshReplayed)
+}
+
 func (s *service) oneWon(answers []issuer.Tokens, errs []error) (won issuer.Tokens) {
 	s.t.Helper()
 	wins := 0
