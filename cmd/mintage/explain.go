@@ -39,15 +39,17 @@ every process of the machine could read it, and the shell would keep it; ids are
 no secrets. A callback URL, an Authorization header or a whole answer of the token
 endpoint may be pasted as it is. Nothing of it is printed.
 
-A request is found in the audit trail by its X-Request-Id, and in the log (JSON
-lines) that --log names, for which - is standard input.
+A request is found by its X-Request-Id in the audit trail, and in the log (JSON
+lines): the file that the server's standard error goes to, the journal, or the
+file that --log names, for which - is standard input.
 
 Give it the server's configuration. Without the key-encryption key it cannot
 tell whether a token is genuine, and tells the rest.`,
 		Example: `  mintage explain                                    # then paste a token
   mintage explain < token.txt
   mintage explain 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b   # a grant
-  journalctl -u mintage -o cat | mintage explain 5f2b6c0e9a1d4473 --log -`,
+  mintage explain 5f2b6c0e9a1d4473                   # a request
+  docker logs mintage 2>&1 | mintage explain 5f2b6c0e9a1d4473 --log -`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, err := readAsked(cmd, args, logFile)
@@ -64,6 +66,9 @@ tell whether a token is genuine, and tells the rest.`,
 				return err
 			}
 			log, err := readLog(logFile, cmd.InOrStdin(), asked)
+			if err == nil && log == nil && asked.IsRequest() {
+				log, err = findLog(cmd.Context(), o.cfg, asked.Text)
+			}
 			if err != nil {
 				return err
 			}
@@ -77,7 +82,7 @@ tell whether a token is genuine, and tells the rest.`,
 			return v.Print(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&logFile, "log", "", "for a request: file with the server's log in JSON lines, or - for standard input")
+	cmd.Flags().StringVar(&logFile, "log", "", "for a request: file with the server's log in JSON lines, or - for standard input; default: it is looked for")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -175,6 +180,7 @@ func readLog(name string, stdin io.Reader, asked explain.Asked) (*explain.Log, e
 	if err != nil {
 		return nil, fmt.Errorf("log %s: %w", name, err)
 	}
+	log.Name = name
 	if log.Read == 0 {
 		return nil, hint(fmt.Errorf("log %s: there is nothing in it", name), "the server writes its log to standard error; with systemd: journalctl -u mintage -o cat")
 	}

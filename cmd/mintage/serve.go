@@ -98,6 +98,7 @@ func serve(ctx context.Context, from source) (err error) {
 		}
 	}
 	log, level := newLogger(os.Stderr, cfg.Log)
+	log = linkLog(cfg, dev, os.Stderr, log, level)
 	started := false
 	defer func() {
 		if err != nil && !started && ctx.Err() != nil {

@@ -15,6 +15,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 	type requestJSON struct {
 		ID      string        `json:"id"`
 		Refusal string        `json:"refusal,omitempty"`
+		Defect  string        `json:"defect,omitempty"`
 		Audit   []audit.Entry `json:"audit"`
 		Log     []LogLine     `json:"log"`
 	}
@@ -58,7 +59,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		Trail   string       `json:"trail,omitempty"`
 	}{Kind: "request", Notes: v.asked.notes, Life: v.life, Trail: v.trail}
 	if q := v.request; q != nil {
-		out.Request = &requestJSON{q.id, q.refusal(), q.audit, q.lines()}
+		out.Request = &requestJSON{q.id, q.refusal(), q.defect(), q.audit, q.lines()}
 	}
 	e := v.Explanation
 	if e == nil {

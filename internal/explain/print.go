@@ -228,7 +228,7 @@ func (v *Explained) printRequest(w io.Writer) error {
 			why = "there is no audit trail at " + dir
 		}
 		if q.log != nil {
-			why += ", and not in the log"
+			why += ", and not in the log: " + q.log.Name
 		}
 		return show.Fields(w, [][2]string{{"why", why}, {"next", v.unknownAdvice()}})
 	}
@@ -238,6 +238,8 @@ func (v *Explained) printRequest(w io.Writer) error {
 		if known, ok := wordsOf(reason); ok {
 			rows = append(rows, [2]string{"refused", reason + ": " + known.why}, [2]string{"next", known.next})
 		}
+	} else if defect := q.defect(); defect != "" {
+		rows = append(rows, [2]string{"refused", defect}, [2]string{"next", adviceOn(defect)})
 	}
 	if len(q.others) > 0 {
 		rows = append(rows, [2]string{"other grants", strings.Join(q.others, " ")})
@@ -246,7 +248,7 @@ func (v *Explained) printRequest(w io.Writer) error {
 		return err
 	}
 	if len(q.lines()) > 0 {
-		fmt.Fprintf(w, "\nlog\n")
+		fmt.Fprintf(w, "\nlog (%s)\n", q.log.Name)
 		var lines [][]string
 		for _, l := range q.lines() {
 			lines = append(lines, []string{"  " + l.Time, l.Level, l.Message, logDetail(l)})

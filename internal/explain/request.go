@@ -14,6 +14,8 @@ import (
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
 )
 
 // requestFacts are what is known of one request.
@@ -47,6 +49,7 @@ const maxLogLine = 1 << 20
 
 // A Log is what a log says of a request.
 type Log struct {
+	Name  string // where it is, for people
 	Lines []LogLine
 	Read  int // how many lines there were in all
 }
@@ -137,14 +140,45 @@ func (q *requestFacts) refusal() string {
 	return ""
 }
 
+// defect is what the log says was wrong with a request that is about no grant,
+// such as "invalid_request: code_challenge missing", or "".
+func (q *requestFacts) defect() string {
+	for _, l := range q.lines() {
+		if l.Error != "" && l.Reason == "" {
+			return show.Bounded(l.Error)
+		}
+	}
+	return ""
+}
+
+// defectAdvice says what to do about the defects of requests that somebody meets
+// who connects a first client.
+var defectAdvice = map[*oauth.Error]string{
+	oauth.ErrNoChallenge:      "have the client send code_challenge and code_challenge_method=S256 (RFC 7636); an old client with a secret that cannot: mintage client update ID --no-pkce",
+	oauth.ErrChallengeMethod:  "have the client send code_challenge_method=S256 beside its code_challenge",
+	oauth.ErrUnknownClient:    "compare the client_id with: mintage client list",
+	oauth.ErrRedirectMismatch: "have the client send a redirect_uri that is registered, character by character (mintage client show ID), or register it: mintage client update ID --add-redirect-uri URI",
+	oauth.ErrScope:            "have the client ask for scopes that it is registered for (mintage client show ID), or register more: mintage client update ID --scope",
+	oauth.ErrClient:           "compare the client's id, secret and way to authenticate with: mintage client show ID",
+}
+
+func adviceOn(defect string) string {
+	for known, advice := range defectAdvice {
+		if defect == known.Error() {
+			return advice
+		}
+	}
+	return "see docs/reference/errors.md, which names every error and its remedy"
+}
+
 // known reports whether anything was found.
 func (q *requestFacts) known() bool { return len(q.audit)+len(q.lines()) > 0 }
 
 // unknownAdvice tells where else to look for a request.
 func (v *Explained) unknownAdvice() string {
 	advice := "look at the other nodes' audit trails, and at the log: mintage explain " + v.request.id + " --log FILE"
-	if v.request.log != nil {
-		advice = "is it the log of the right server and time?"
+	if log := v.request.log; log != nil {
+		advice = "is it the log of the right server and time? Another one is read with: mintage explain " + v.request.id + " --log FILE"
 	}
 	return advice + "; the log holds refusals at log.level info and everything at debug"
 }

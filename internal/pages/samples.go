@@ -45,11 +45,11 @@ func Samples() []Sample {
 		{"connections-none", Connections{Username: "alice"}},
 		{"logout", Logout{Name: "Alice Example", Username: "alice"}},
 		{"signed-out", SignedOut{}},
-		{"bounce", Bounce{Client: client, Host: host, URL: "https://print.example/callback?error=invalid_scope&state=1", Code: "invalid_scope", RequestID: "4CKX2RN7"}},
+		{"bounce", Bounce{Client: client, Host: host, URL: "https://print.example/callback?error=invalid_scope&state=1", Code: "invalid_scope", Detail: "scope not allowed", RequestID: "4CKX2RN7"}},
 		{"bounce-unnamed", Bounce{URL: "com.example.app:/callback?error=invalid_request", Code: "invalid_request"}},
 	}
 	for _, key := range MessageKeys() {
-		list = append(list, Sample{"message-" + string(key), Message{Key: key, Client: client, Code: "invalid_request", RequestID: "4CKX2RN7", RetryMinutes: 3}})
+		list = append(list, Sample{"message-" + string(key), Message{Key: key, Client: client, Code: "invalid_request", Detail: "redirect_uri not registered", RequestID: "4CKX2RN7", RetryMinutes: 3}})
 	}
 	return append(list, Sample{"message-bare", Message{Key: Internal}}, Sample{"message-wait", Message{Key: TooMany}})
 }

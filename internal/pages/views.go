@@ -93,6 +93,7 @@ type Bounce struct {
 	Host      string
 	URL       string // the redirect URI with the error; registered, so verified
 	Code      string // the OAuth error code
+	Detail    string // its description, for developers; never text of a request
 	RequestID string
 }
 
@@ -101,6 +102,7 @@ type Message struct {
 	Key          MessageKey
 	Client       string // its name, if known
 	Code         string // an error code for the small print
+	Detail       string // its description, for developers; never text of a request
 	RequestID    string // for the small print
 	RetryMinutes int    // of TooMany; 0: not said
 }

@@ -93,13 +93,19 @@ func (s *Server) pageAnswer(h http.Header, r *http.Request, x *exchange, err err
 		// 4.11.2). They decide for themselves.
 		view = pages.Bounce{
 			Client: toClient.Client.Name, Host: authorize.Host(toClient.Request.RedirectURI), URL: toClient.URL,
-			Code: string(toClient.Told.Code), RequestID: x.id,
+			Code: string(toClient.Told.Code), Detail: toClient.Told.Description, RequestID: x.id,
 		}
 	default:
 		var key pages.MessageKey
 		var code oauth.ErrorCode
 		status, key, code = s.pageProblem(err)
-		view = pages.Message{Key: key, Client: x.client, Code: string(code), RequestID: x.id}
+		message := pages.Message{Key: key, Client: x.client, Code: string(code), RequestID: x.id}
+		// Without a code, the message itself says all of it.
+		var told *oauth.Error
+		if code != "" && errors.As(err, &told) {
+			message.Detail = told.Description
+		}
+		view = message
 	}
 	switch status {
 	case http.StatusMethodNotAllowed:

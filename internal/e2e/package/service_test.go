@@ -125,6 +125,11 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 		runuser -u mintage -- mintage grant list --config /etc/mintage/mintage.yaml --subject alice | grep --quiet "$id"`)
 	m.fails("runuser -u nobody -- curl --silent --fail --unix-socket /run/mintage/admin.sock http://admin/admin/v1/codes --json '{}'")
 
+	// A request is found in the journal, which nobody has to name.
+	m.run(`curl --silent --cacert /etc/mintage/tls.crt --output /dev/null --write-out '%header{x-request-id}' \
+		'https://127.0.0.1:8443/oauth2/authorize?client_id=nobody' >/root/request`)
+	m.await(`mintage explain --config /etc/mintage/mintage.yaml "$(cat /root/request)" | grep -q '^log (the journal'`)
+
 	m.sandboxed()
 
 	pid := m.run("systemctl show mintage --property MainPID")
