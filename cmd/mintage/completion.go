@@ -23,6 +23,8 @@ var choices = map[string][]string{
 
 // ofCommand are those of a flag that belongs to one command.
 var ofCommand = map[string]map[string][]string{
+	"mintage client list": {"state": {"enabled", "disabled", "deleted"}},
+	"mintage user list":   {"state": {"enabled", "disabled"}},
 	"mintage keys rotate": {"purpose": {"mac", "seal", "audit", "ES256", "EdDSA", "RS256"}},
 	"mintage keys export": {"format": {"jwks", "pem"}},
 }

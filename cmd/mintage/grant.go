@@ -33,7 +33,7 @@ const (
 )
 
 func newGrantList(s *settings) *cobra.Command {
-	var subject, client string
+	var subject, client, after string
 	var limit int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -47,8 +47,15 @@ client are shown by: mintage client show.`,
   mintage grant list --client billing --json`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 1 || limit > maxLimit {
-				return &usageError{fmt.Errorf("--limit: %d is outside 1 to %d", limit, maxLimit)}
+			if err := checkLimit(limit); err != nil {
+				return err
+			}
+			f := store.GrantFilter{Realm: realm, Subject: subject, ClientID: client, Limit: limit + 1}
+			if after != "" {
+				var err error
+				if f.After, err = grant.ParseID(after); err != nil {
+					return &usageError{fmt.Errorf("--after: %w", err)}
+				}
 			}
 			if err := errors.Join(checkText("subject", subject), checkText("client", client)); err != nil {
 				return err
@@ -62,7 +69,7 @@ client are shown by: mintage client show.`,
 			if err != nil {
 				return err
 			}
-			list, err := o.store.Grants(cmd.Context(), store.GrantFilter{Realm: realm, Subject: subject, ClientID: client, Limit: limit + 1})
+			list, err := o.store.Grants(cmd.Context(), f)
 			if err != nil {
 				return err
 			}
@@ -75,7 +82,7 @@ client are shown by: mintage client show.`,
 				rows = append(rows, []string{v.ID, v.State, v.ClientID, v.Subject, v.Scope, fmt.Sprint(v.Generation), show.Instant(g.RotatedAt), show.Instant(g.ExpiresAt)})
 			}
 			if more {
-				fmt.Fprintf(cmd.ErrOrStderr(), "mintage: only the first %d are shown; use --subject, --client or --limit\n", limit)
+				tellMore(cmd.ErrOrStderr(), limit, "--subject, --client", list[limit-1].ID.String())
 			}
 			noteEmpty(cmd, len(rows), "no grant is found")
 			if asJSON {
@@ -90,7 +97,7 @@ client are shown by: mintage client show.`,
 	}
 	cmd.Flags().StringVar(&subject, "subject", "", "only this subject's")
 	cmd.Flags().StringVar(&client, "client", "", "only this client's")
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	registerPaging(cmd, &limit, &after, "grant")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

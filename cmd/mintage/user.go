@@ -114,18 +114,31 @@ unless another one is given. No two users can have the same.`,
 
 func newUserList(s *settings) *cobra.Command {
 	var asJSON bool
+	var l listing
 	cmd := &cobra.Command{
-		Use:   "list",
+		Use:   "list [--match TEXT] [--state S]",
 		Short: "List users",
 		Long:  `List users by username, with their subject, state, and whether they have a second factor.`,
-		Args:  exactly(0, "no argument"),
+		Example: `  mintage user list --match cooper
+  mintage user list --state disabled --json
+  mintage user list --after alice`,
+		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := l.check(); err != nil {
+				return err
+			}
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer o.store.Close()
 			list, err := account.List(cmd.Context(), o.store, realm)
+			if err != nil {
+				return err
+			}
+			list, err = nextPage(&l, cmd.ErrOrStderr(), list, func(u account.User) string { return u.Username }, func(u account.User) bool {
+				return l.matches(u.Username, u.Name, u.Subject) && (l.state == "" || l.state == string(u.State))
+			})
 			if err != nil {
 				return err
 			}
@@ -141,6 +154,7 @@ func newUserList(s *settings) *cobra.Command {
 			return show.Table(cmd.OutOrStdout(), "USERNAME|NAME|SUBJECT|STATE|SECOND FACTOR|CREATED", rows)
 		},
 	}
+	l.register(cmd, "username, name or subject", "username", string(account.Enabled), string(account.Disabled))
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
