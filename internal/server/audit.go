@@ -101,7 +101,9 @@ func (s *Server) auditRefusal(x *exchange, refused *issuer.Refused) {
 	if refused.GrantID != (grant.ID{}) {
 		e.GrantID = refused.GrantID.String()
 	}
-	e.Detail = refused.Why.String() + ", " + strings.TrimSpace(knownGrantType(x.grantType)+" "+x.name)
+	// A grant is looked at once its type is known to be one, so that this is no
+	// text of a stranger.
+	e.Detail = refused.Why.String() + ", " + strings.TrimSpace(x.grantType+" "+x.name)
 	s.opt.Audit.Record(e)
 }
 
