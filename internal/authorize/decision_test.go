@@ -9,6 +9,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -74,6 +75,52 @@ func TestAllowGivesOneCode(t *testing.T) {
 	}
 	if _, err := h.Proceed(t.Context(), h.again(it, v), v); err != ErrAnswered {
 		t.Errorf("looked at again: %v", err)
+	}
+}
+
+// A second submit gives the code of the first, by the key that the decision
+// names. Today's key would seal another code of the same grant.
+func TestAllowGivesOneCodeAcrossARotationOfTheSealingKey(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	rotation := issuer.Rotation{Purposes: []keys.Purpose{keys.Seal}, Actor: "operator:test"}
+	if _, err := issuer.RotateKeys(t.Context(), h.engine, h.kek, h.Issuer.Directory.Schedule, rotation, func() time.Time { return h.clock }); err != nil {
+		t.Fatal(err)
+	}
+	h.poll()
+	it := h.begin(asking(h.c), v, StepConsent)
+	before := h.view().Ring.Current(keys.Seal, h.now())
+	first := h.code(h.Allow(t.Context(), h.again(it, v), v, true))
+	h.step(h.Issuer.CodeLifetime - time.Second)
+	if h.view().Ring.Current(keys.Seal, h.now()) == before {
+		t.Fatal("the next key is not in use before the code expires")
+	}
+	if again := h.code(h.Allow(t.Context(), h.again(it, v), v, true)); again != first {
+		t.Error("the second submit has another code")
+	}
+}
+
+// A click that was late by one writes nothing but its attempt at the decision:
+// what the user has taken back in between stays so.
+func TestTheSecondClickDoesNotAgreeAgain(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	it := h.begin(asking(h.c), v, StepConsent)
+	late := h.again(it, v) // read before the first click has decided
+	first := h.code(h.Allow(t.Context(), it, v, true))
+	version := func() int64 {
+		d, err := h.engine.Document(t.Context(), store.KeyOf(store.DocumentConsents, realm, "alice"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Version
+	}
+	before := version()
+	if again := h.code(h.Allow(t.Context(), late, v, true)); again != first {
+		t.Error("the second click has another code")
+	}
+	if after := version(); after != before {
+		t.Errorf("the consent is written again: version %d, before %d", after, before)
 	}
 }
 

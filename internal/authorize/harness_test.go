@@ -36,6 +36,7 @@ type house struct {
 	engine *sqlite.Store
 	clock  time.Time
 	log    bytes.Buffer
+	kek    *keys.KEK
 	c      store.Client
 }
 
@@ -54,7 +55,7 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, faulty: storetest.NewFaulty(engine), engine: engine, clock: started.Time()}
+	h := &house{t: t, kek: kek, faulty: storetest.NewFaulty(engine), engine: engine, clock: started.Time()}
 	log := slog.New(slog.NewTextHandler(&h.log, nil))
 	schedule := keys.Schedule{MaxAge: time.Hour, Retention: 2 * time.Hour, Algorithms: []keys.Purpose{keys.ES256}}
 	directory, err := issuer.OpenDirectory(t.Context(), h.faulty, kek, schedule, log, func() time.Time { return started.Time() })

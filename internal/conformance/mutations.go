@@ -140,6 +140,48 @@ var tokenMutations = []Mutation{
 		Test: here + "TestCA20",
 	},
 	{
+		Name: "all of the PKCE hash", File: "internal/oauth/pkce.go",
+		Old: "subtle.ConstantTimeCompare(sum[:], challenge[:])", New: "subtle.ConstantTimeCompare(sum[:16], challenge[:16])",
+		Test: "go test ./internal/oauth -run TestVerifyS256",
+	},
+	{
+		Name: "PKCE in constant time", File: "internal/oauth/pkce.go",
+		Old: "return subtle.ConstantTimeCompare(sum[:], challenge[:]) == 1", New: "_ = subtle.ConstantTimeCompare\n\treturn sum == challenge",
+		Test: "go test ./internal -run TestSecretsAreCompared",
+	},
+	{
+		Name: "MAC of tokens in constant time", File: "internal/keys/token.go",
+		Old:  "if subtle.ConstantTimeCompare(k.macToken(sum[:0], prefix, realm, b[:size])[:macSize], b[size:]) != 1 {",
+		New:  "_ = subtle.ConstantTimeCompare\n\tif string(k.macToken(sum[:0], prefix, realm, b[:size])[:macSize]) != string(b[size:]) {",
+		Test: "go test ./internal -run TestSecretsAreCompared",
+	},
+	{
+		Name: "client secrets in constant time", File: "internal/issuer/client.go",
+		Old:  "case subtle.ConstantTimeCompare(s.Digest, digest)|subtle.ConstantTimeCompare(s.Digest, raw) == 1:",
+		New:  "case subtle.ConstantTimeCompare(nil, nil) == 1 && (string(s.Digest) == string(digest) || string(s.Digest) == string(raw)):",
+		Test: "go test ./internal -run TestSecretsAreCompared",
+	},
+	{
+		Name: "all of a slow hash", File: "internal/keys/secret.go",
+		Old: "subtle.ConstantTimeCompare(got, want)", New: "subtle.ConstantTimeCompare(got[:16], want[:16])",
+		Test: "go test ./internal/keys -run TestMatchSlow",
+	},
+	{
+		Name: "known grant types in the log", File: "internal/server/server.go",
+		Old: `slog.String("grant_type", knownGrantType(x.grantType))`, New: `slog.String("grant_type", x.grantType)`,
+		Test: here + "TestOP08",
+	},
+	{
+		Name: "known clients in the log", File: "internal/server/server.go",
+		Old: `slog.String("client_id", s.known(x.clientID))`, New: `slog.String("client_id", x.clientID)`,
+		Test: here + "TestOP08",
+	},
+	{
+		Name: "known clients in the audit log", File: "internal/server/audit.go",
+		Old: "ClientID: s.known(x.clientID)", New: "ClientID: x.clientID",
+		Test: here + "TestOP08",
+	},
+	{
 		Name: "right to a phantom token", File: "internal/server/introspect.go",
 		Old: "&& t.MayBeAskedBy(c):", New: ":",
 		Test: here + "TestIN14",

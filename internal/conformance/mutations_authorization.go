@@ -87,6 +87,18 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestUI25",
 	},
 	{
+		Name: "sealing key of a second submit", File: "internal/authorize/decision.go",
+		Old:  "	who := &Session{Identity: *it.Identity}\n",
+		New:  "	who := &Session{Identity: *it.Identity}\n	if view, err := a.Issuer.Directory.View(); err == nil {\n		d.KeyID = view.Ring.Current(keys.Seal, a.now())\n	}\n",
+		Test: "go test ./internal/authorize -run TestAllowGivesOneCode",
+	},
+	{
+		Name: "consent of a second click", File: "internal/authorize/decision.go",
+		Old:  "	if !first {",
+		New:  "	if !first && !(asked && d.Allow) {",
+		Test: "go test ./internal/authorize -run TestTheSecondClick",
+	},
+	{
 		Name: "PKCE of codes that a login portal issues", File: "internal/issuer/code.go",
 		Old:  `if c.RequirePKCE && a.Challenge == "" {`,
 		New:  `if c.RequirePKCE && a.Challenge == "" && false {`,

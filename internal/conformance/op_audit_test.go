@@ -3,6 +3,8 @@ package conformance_test
 import (
 	"encoding/json"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -252,6 +254,40 @@ func TestOP08_TextsOfStrangersMakeNoLines(t *testing.T) {
 
 // A write that fails leaves no record of what did not happen, and a trail that
 // cannot be written stops nothing.
+// What is sent as grant type or client id may be a secret in the wrong field.
+func TestOP08_WhatNamesNothingIsNotWrittenDown(t *testing.T) {
+	var tr trail
+	d := start(t, audited(t, &tr))
+	const slip = "hunter2-in-the-wrong-field"
+	pair, _ := d.tokens(d.a)
+	wrongType := d.a.refresh(pair.RefreshToken)
+	wrongType.Set("grant_type", slip)
+	wrongID := d.a.refresh(pair.RefreshToken)
+	wrongID.Set("client_id", slip)
+	both := d.a.redeem("x")
+	both.Set("grant_type", slip)
+	both.Set("client_id", slip)
+	for _, form := range []url.Values{wrongType, wrongID, both} {
+		if a := d.post(form); a.status == http.StatusOK {
+			t.Errorf("answered %v", a)
+		}
+	}
+	want(t, d.post(d.a.refresh("x")), 400, "invalid_grant") // these are written
+	recorded, err := json.Marshal(tr.entries())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := d.log.String()
+	for name, text := range map[string]string{"log": log, "audit log": string(recorded)} {
+		if strings.Contains(text, slip) || !strings.Contains(text, "refresh_token") || !strings.Contains(text, d.a.ID) || !strings.Contains(text, "(unknown)") && name == "log" {
+			t.Errorf("the %s has %q: %t\n%s", name, slip, strings.Contains(text, slip), text)
+		}
+	}
+	if !strings.Contains(log, `unsupported`) {
+		t.Error("the log does not have the request of the unknown grant type")
+	}
+}
+
 func TestOP08_TheTrailSaysNothingThatDidNotHappen(t *testing.T) {
 	var tr trail
 	var faulty *storetest.Faulty

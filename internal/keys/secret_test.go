@@ -2,9 +2,13 @@ package keys_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/argon2"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -98,6 +102,35 @@ func TestHashSlow(t *testing.T) {
 }
 
 // A damaged hash is an error, not a match and not the exhaustion of memory.
+// A prefix of the hash is not the hash.
+func TestMatchSlowComparesTheWholeHash(t *testing.T) {
+	t.Parallel()
+	salt, enc := []byte("0123456789abcdef"), base64.RawStdEncoding
+	sum := argon2.IDKey([]byte("secret"), salt, 1, 8, 1, 32)
+	matches := func(sum []byte) bool {
+		t.Helper()
+		ok, err := keys.MatchSlow("$argon2id$v=19$m=8,t=1,p=1$"+enc.EncodeToString(salt)+"$"+enc.EncodeToString(sum), "secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if !matches(sum) {
+		t.Fatal("the hash itself does not match")
+	}
+	for i := range sum {
+		other := slices.Clone(sum)
+		if other[i] ^= 1; matches(other) {
+			t.Errorf("a hash that differs in byte %d matches", i)
+		}
+	}
+	for _, n := range []int{16, 31} {
+		if matches(sum[:n]) {
+			t.Errorf("the first %d bytes match", n)
+		}
+	}
+}
+
 func TestMatchSlowRefusesDamage(t *testing.T) {
 	phc := keys.HashSlow("x")
 	f := strings.Split(phc, "$")

@@ -25,6 +25,13 @@ func TestVerifyS256(t *testing.T) {
 			t.Errorf("verifier changed at %d is accepted", i)
 		}
 	}
+	for i := range c { // all of the hash counts
+		other := c
+		other[i] ^= 1
+		if oauth.VerifyS256(verifier, other) {
+			t.Errorf("a challenge that differs in byte %d is answered", i)
+		}
+	}
 	for _, bad := range []string{"", challenge, verifier[:42], verifier + "x", strings.ToUpper(verifier), " " + verifier} {
 		if oauth.VerifyS256(bad, c) {
 			t.Errorf("%q is accepted", bad)
