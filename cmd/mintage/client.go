@@ -130,7 +130,7 @@ a keyed digest of it is stored.`,
 	f.StringVar(&auth, "auth-method", string(store.AuthEither), "post, basic, either, or none")
 	f.BoolVar(&public, "public", false, "no secret, as for a program on a user's device; its codes need PKCE")
 	f.BoolVar(&r.Native, "native", false, nativeUsage)
-	f.BoolVar(&r.NoPKCE, "no-pkce", false, "do not ask for PKCE at the authorization endpoint, for client systems that cannot")
+	f.BoolVar(&r.NoPKCE, "no-pkce", false, "do not ask for PKCE, at the authorization endpoint and of login portals, for client systems that cannot")
 	f.BoolVar(&r.FirstParty, "first-party", false, "it is the provider's own: users are not asked for consent")
 	f.StringVar(&r.ID, "id", "", "an id that exists already; default: a generated one")
 	f.BoolVar(&fromStdin, "secret-stdin", false, "read a secret that exists already from standard input")

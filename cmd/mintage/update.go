@@ -78,7 +78,7 @@ on their way to a redirect URI that is taken away can still be redeemed.`,
 	f.StringVar(&u.scope, "scope", "", "scopes that it may be granted, separated by spaces")
 	f.StringVar(&u.auth, "auth-method", "", "post, basic or either")
 	f.StringVar(&u.window, "retry-window", "", "how long a spent refresh token gets the same pair again; 0s: never; default: the server's")
-	f.BoolVar(&u.pkce, "pkce", false, "ask for PKCE at the authorization endpoint")
+	f.BoolVar(&u.pkce, "pkce", false, "ask for PKCE, at the authorization endpoint and of login portals")
 	f.BoolVar(&u.noPKCE, "no-pkce", false, "do not ask for it, for client systems that cannot")
 	f.BoolVar(&u.native, "native", false, nativeUsage)
 	f.BoolVar(&u.firstParty, "first-party", false, "it is the provider's own: users are not asked for consent; --first-party=false: they are")
