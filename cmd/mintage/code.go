@@ -52,8 +52,13 @@ whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
 		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"client", "redirect-uri", "subject"} {
-				if cmd.Flag(name).Value.String() == "" {
+				value := cmd.Flag(name).Value.String()
+				if value == "" {
 					return &usageError{hint(fmt.Errorf("--%s is missing", name), "see: "+cmd.CommandPath()+" --help")}
+				}
+				// JSON would replace the bytes: the code would be another subject's.
+				if err := checkText(name, value); err != nil {
+					return err
 				}
 			}
 			if err := setAuthentication(&req, claims, authTime); err != nil {

@@ -160,6 +160,7 @@ used within a day.`,
 			if asJSON {
 				return show.JSON(cmd.OutOrStdout(), viewSecrets(c, o.now))
 			}
+			noteEmpty(cmd, len(c.Secrets), "the client has no secret")
 			return printSecrets(cmd.OutOrStdout(), viewSecrets(c, o.now))
 		},
 	}
