@@ -100,8 +100,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "PKCE of codes that a login portal issues", File: "internal/issuer/code.go",
-		Old:  `if c.RequirePKCE && a.Challenge == "" {`,
-		New:  `if c.RequirePKCE && a.Challenge == "" && false {`,
+		Old:  `if c.RequirePKCE && !c.Public() && a.Challenge == "" {`,
+		New:  `if c.RequirePKCE && !c.Public() && a.Challenge == "" && false {`,
 		Test: "go test ./internal/issuer -run TestACodeOfAClientThatMustUsePKCE",
 	},
 	{

@@ -76,7 +76,7 @@ func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, 
 	if !ok {
 		return IssuedCode{}, &Invalid{"client_id", "no such client, or it is disabled (see: mintage client list)"}
 	}
-	if c.RequirePKCE && a.Challenge == "" {
+	if c.RequirePKCE && !c.Public() && a.Challenge == "" {
 		// A code without a challenge could be redeemed without a verifier (RFC
 		// 9700 section 2.1.1), whoever left the challenge out.
 		return IssuedCode{}, &Invalid{"code_challenge", "the client must use PKCE: pass on the code_challenge of its request, or register it with --no-pkce"}
