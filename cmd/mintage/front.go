@@ -34,7 +34,8 @@ func newFront(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) (*server.
 		Issuer:              iss,
 		InteractionLifetime: cfg.InteractionLifetime.Std(),
 		SessionLifetime:     cfg.Session.Lifetime.Std(), SessionIdle: cfg.Session.Idle.Std(),
-		ContinueURL: cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id=",
+		ContinueURL:        cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id=",
+		CallbackParameters: cfg.Compat.CallbackParameters,
 	}}
 	switch cfg.Login.Mode {
 	case config.LoginHandoff:

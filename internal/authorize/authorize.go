@@ -29,6 +29,9 @@ type Authorizer struct {
 	SessionLifetime, SessionIdle time.Duration
 	// ContinueURL is the address of an interaction's page, up to its id.
 	ContinueURL string
+	// CallbackParameters adds scope and client_id to the code in the callback,
+	// as clients of OpenAM-style deployments know it (compat.callback_parameters).
+	CallbackParameters bool
 	// Alive tells whether the session of a built-in user, which began in an
 	// epoch of the user's record, may go on: ErrSignedOut if not. It is nil
 	// where others know the users.
@@ -245,17 +248,22 @@ func authorization(r oauth.AuthorizationRequest, s *Session) issuer.Authorizatio
 	}
 }
 
-// callback is the client's redirect URI with its code and the members that
-// clients of OpenAM-style deployments know.
+// callback is the client's redirect URI with the authorization response (RFC
+// 6749 section 4.1.2, RFC 9207), and with OpenAM's members if they are on.
 func (a *Authorizer) callback(r oauth.AuthorizationRequest, c *store.Client, code issuer.IssuedCode) string {
 	uri := issuer.AppendQuery(r.RedirectURI, "code", code.Code)
-	uri = issuer.AppendQuery(uri, "scope", string(code.Scope))
+	if a.CallbackParameters {
+		uri = issuer.AppendQuery(uri, "scope", string(code.Scope))
+	}
 	if r.State != nil {
 		uri = issuer.AppendQuery(uri, "state", string(r.State))
 	}
 	// RFC 9207: a client of several servers learns whose answer it is.
 	uri = issuer.AppendQuery(uri, "iss", a.Issuer.ID)
-	return issuer.AppendQuery(uri, "client_id", c.ID)
+	if a.CallbackParameters {
+		uri = issuer.AppendQuery(uri, "client_id", c.ID)
+	}
+	return uri
 }
 
 func (a *Authorizer) clientError(c *store.Client, r oauth.AuthorizationRequest, told *oauth.Error, signedIn bool, cause error) error {

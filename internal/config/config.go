@@ -120,6 +120,7 @@ type Errors struct {
 }
 
 type Compat struct {
+	CallbackParameters           bool `yaml:"callback_parameters" reload:"yes" doc:"add scope and client_id to the code in the callback, as OpenAM does"`
 	QueryParameters              bool `yaml:"query_parameters" reload:"yes" doc:"accept a token request's parameters in the URL, as old clients send them"`
 	InvalidRequestForDeadRefresh bool `yaml:"invalid_request_for_dead_refresh" reload:"yes" doc:"answer invalid_request for an unknown refresh token, as OpenAM 13 does"`
 	RedirectURIMismatch          bool `yaml:"redirect_uri_mismatch" reload:"yes" doc:"name the error of an unregistered redirect URI redirect_uri_mismatch, as OpenAM does"`
@@ -239,6 +240,7 @@ func (c Config) Departures() (list []string) {
 	note(c.RefreshTokenLifetime != def.RefreshTokenLifetime, "refresh_token_lifetime is %s; the specification says %s", c.RefreshTokenLifetime, def.RefreshTokenLifetime)
 	note(c.GrantLifetime != 0, "grant_lifetime ends grants %s after their authorization", c.GrantLifetime)
 	note(c.Errors.BasicAuthStatus == 400, "errors.basic_auth_status is 400; RFC 6749 section 5.2 says 401")
+	note(c.Compat.CallbackParameters, "compat.callback_parameters adds scope and client_id to the callback, which RFC 6749 does not know there")
 	note(c.Compat.QueryParameters, "compat.query_parameters accepts secrets in URLs")
 	note(c.Compat.InvalidRequestForDeadRefresh, "compat.invalid_request_for_dead_refresh answers invalid_request where RFC 6749 says invalid_grant")
 	note(c.Compat.RedirectURIMismatch, "compat.redirect_uri_mismatch shows an error code that RFC 6749 does not know")

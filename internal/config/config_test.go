@@ -207,6 +207,7 @@ func TestDepartures(t *testing.T) {
 		"refresh_token_lifetime is 62d;":          func(c *config.Config) { c.RefreshTokenLifetime *= 2 },
 		"grant_lifetime ends grants 1d":           func(c *config.Config) { c.GrantLifetime = config.Duration(24 * time.Hour) },
 		"errors.basic_auth_status":                func(c *config.Config) { c.Errors.BasicAuthStatus = 400 },
+		"compat.callback_parameters":              func(c *config.Config) { c.Compat.CallbackParameters = true },
 		"compat.query_parameters":                 func(c *config.Config) { c.Compat.QueryParameters = true },
 		"compat.invalid_request_for_dead_refresh": func(c *config.Config) { c.Compat.InvalidRequestForDeadRefresh = true },
 	} {

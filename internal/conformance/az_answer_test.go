@@ -11,6 +11,7 @@ import (
 
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
 )
 
 // every is one answer of each kind that goes to a client, from a signed-in
@@ -42,12 +43,38 @@ func (d *deployment) every(b *browser, redirectURI string) map[oauth.ErrorCode]s
 // constant is the grammar of an error description (RFC 6749 section 4.1.2.1).
 var constant = regexp.MustCompile(`^[\x20-\x21\x23-\x5B\x5D-\x7E]+$`)
 
+// compat.callback_parameters adds OpenAM's members to a success, and nothing to
+// an error. A repeated submit gets the same address.
+func TestAZ36_CallbackParametersAddScopeAndClientOnlyIfSwitchedOn(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		d, b := signedIn(t, alone, func(o *options) { o.tuneFront = func(f *server.Front) { f.Authorizer.CallbackParameters = on } })
+		s := b.follow(b.get(asking(d.a, "scope=b a")))
+		allow := func() sight {
+			return b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=allow", "remember=yes")
+		}
+		asked := allow()
+		if again := allow(); again.Header.Get("Location") != asked.Header.Get("Location") {
+			t.Errorf("switched on %t: a repeated submit leads elsewhere", on)
+		}
+		for name, s := range map[string]sight{"after consent": asked, "without a page": b.get(asking(d.a, "scope=b a", "prompt=none"))} {
+			q := s.granted(t, redirect)
+			if on && (len(q) != 5 || q.Get("scope") != "b a" || q.Get("client_id") != d.a.ID) || !on && len(q) != 3 {
+				t.Errorf("switched on %t, %s: the callback has %v", on, name, slices.Sorted(maps.Keys(q)))
+			}
+		}
+		q := b.get(asking(d.a, "scope=nonsense")).told(t, redirect, "invalid_scope")
+		if members := slices.Sorted(maps.Keys(q)); !slices.Equal(members, []string{"error", "error_description", "iss", "state"}) {
+			t.Errorf("switched on %t: an error comes with %v", on, members)
+		}
+	}
+}
+
 func TestAZ36_AZ37_AZ38_AZ40_AZ41_AZ46_AZ69_EveryAnswerHasTheIssuerAndTheState(t *testing.T) {
 	d, b := signedIn(t)
 	for code, s := range d.every(b, redirect) {
 		if code == "" {
 			q := s.granted(t, redirect)
-			if members := slices.Sorted(maps.Keys(q)); !slices.Equal(members, []string{"client_id", "code", "iss", "scope", "state"}) || q.Get("state") != "st" {
+			if members := slices.Sorted(maps.Keys(q)); !slices.Equal(members, []string{"code", "iss", "state"}) || q.Get("state") != "st" {
 				t.Errorf("a code comes with %v, state %q", members, q.Get("state"))
 			}
 			continue

@@ -45,7 +45,7 @@ func TestAZ21_AZ57_WhatIsUnknownIsIgnored(t *testing.T) {
 		"extra=foobar", "nonce=" + strings.Repeat("n", 64), "nonce=" + strings.Repeat("n", 384), "display=popup", "acr_values=x", "id_token_hint=x",
 		"claims=%7B%7D", "access_type=offline", "Scope=z", "STATE=z", "redirect_URI=https://evil.example/",
 	} {
-		if q := b.get(asking(c)+"&"+more).granted(t, redirect); len(q) != 5 || q.Get("state") != "st" {
+		if q := b.get(asking(c)+"&"+more).granted(t, redirect); len(q) != 3 || q.Get("state") != "st" {
 			t.Errorf("%s: %d members, state %q", more, len(q), q.Get("state"))
 		}
 	}
@@ -57,8 +57,8 @@ func TestAZ22_AZ29_AZ31_AZ51_AnEmptyValueCountsAsOmitted(t *testing.T) {
 	for _, pairs := range [][]string{{"scope", "state"}, {"scope=", "state="}, {"scope=+", "state="}} {
 		address := strings.ReplaceAll(asking(c, pairs...), "%2B", "+")
 		q := b.get(address).granted(t, redirect)
-		if q.Get("scope") != "a b c" || q.Has("state") {
-			t.Errorf("%q: scope %q, state %q", pairs, q.Get("scope"), q["state"])
+		if q.Has("state") {
+			t.Errorf("%q: state %q", pairs, q["state"])
 		}
 		if got := d.mustRedeem(c, q.Get("code")); got.Scope != "a b c" {
 			t.Errorf("%q: tokens for %q", pairs, got.Scope)
@@ -103,8 +103,8 @@ func TestAZ26_AZ27_AZ28_AZ29_Scopes(t *testing.T) {
 	} {
 		q := b.get(asking(c, "scope="+sent)).granted(t, redirect)
 		tokens := d.mustRedeem(c, q.Get("code"))
-		if q.Get("scope") != granted || tokens.Scope != granted {
-			t.Errorf("%q: %q in the callback, %q with the tokens", sent, q.Get("scope"), tokens.Scope)
+		if tokens.Scope != granted {
+			t.Errorf("%q: %q with the tokens", sent, tokens.Scope)
 		}
 	}
 	// A consent to all covers them in any order.
@@ -239,8 +239,8 @@ func TestAZ48_APostIsTheSameAsAGet(t *testing.T) {
 		t.Fatalf("status %d, Location %.60q, cookies %d", s.StatusCode, s.Header.Get("Location"), len(s.Header["Set-Cookie"]))
 	}
 	q := b.get(s.Header.Get("Location")).granted(t, redirect)
-	if q.Get("state") != "\u00fc +%" || q.Get("scope") != "b a" {
-		t.Errorf("state %q, scope %q", q.Get("state"), q.Get("scope"))
+	if got := d.mustRedeem(c, q.Get("code")); q.Get("state") != "\u00fc +%" || got.Scope != "b a" {
+		t.Errorf("state %q, scope %q", q.Get("state"), got.Scope)
 	}
 	// Half in the query, half in the body.
 	s = b.post(publicURL+"/oauth2/api/authorize?response_type=code&client_id="+c.ID, "redirect_uri="+redirect, "code_challenge="+challenge, "code_challenge_method=S256")

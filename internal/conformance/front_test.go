@@ -16,9 +16,10 @@ import (
 )
 
 // A client system of an OpenAM-style deployment knows nothing of PKCE, and
-// finds code, scope, state, iss and client_id at its callback.
+// finds code, scope, state, iss and client_id at its callback
+// (compat.callback_parameters).
 func TestClientWithoutPKCEWorksEndToEnd(t *testing.T) {
-	d, b := visitor(t)
+	d, b := visitor(t, func(o *options) { o.tuneFront = func(f *server.Front) { f.Authorizer.CallbackParameters = true } })
 	old := d.client(issuer.Registration{Name: "Old", NoPKCE: true, Scope: "read write"})
 	request := asking(old, "code_challenge", "code_challenge_method", "state=af0ifjsldkj", "scope=read write")
 	consent := b.logIn(b.open(request).at(t, "login"), username, password).at(t, "consent")

