@@ -90,7 +90,7 @@ var Rows = slices.Concat(authorizationRows, []Row{
 	{ID: "TC-09", Star: true, Title: "a wrong code_verifier is invalid_grant and consumes nothing"},
 	{ID: "TC-10", Star: true, Title: "the challenge itself is no verifier"},
 	{ID: "TC-11", Star: true, Title: "a verifier for a code without a challenge is refused"},
-	{ID: "TC-12", Title: "a malformed verifier is refused even if its hash fits"},
+	{ID: "TC-12", Choice: true, Title: "a malformed verifier is invalid_request, even if its hash fits"},
 	{ID: "TC-13", Title: "the vector of RFC 7636 succeeds"},
 	{ID: "TC-14", Star: true, Title: "a code works once"},
 	{ID: "TC-15", Star: true, Title: "replay of a code kills its access tokens"},

@@ -120,9 +120,15 @@ var requestRows = []row{
 	invalid("T3", "code empty", "code missing", func(x *flow) { x.req.form["code"] = []string{""} }).only(onlyCode),
 	invalid("T3", "redirect_uri missing", "redirect_uri missing", func(x *flow) { x.set("redirect_uri", "") }).only(onlyCode),
 	invalid("T3", "redirect_uri empty", "redirect_uri missing", func(x *flow) { x.req.form["redirect_uri"] = []string{""} }).only(onlyCode),
+	invalid("T3", "code_verifier too short", malformedVerifier, func(x *flow) { x.set("code_verifier", verifier[:42]) }).only(onlyCode),
+	invalid("T3", "code_verifier too long", malformedVerifier, func(x *flow) { x.set("code_verifier", strings.Repeat("a", 129)) }).only(onlyCode),
+	invalid("T3", "code_verifier padded", malformedVerifier, func(x *flow) { x.set("code_verifier", verifier+"=") }).only(onlyCode),
+	invalid("T3", "code_verifier with an illegal character", malformedVerifier, func(x *flow) { x.set("code_verifier", verifier[:42]+"+") }).only(onlyCode),
 	invalid("T3", "refresh_token missing", "refresh_token missing", func(x *flow) { x.set("refresh_token", "") }).only(onlyRefresh),
 	invalid("T3", "refresh_token empty", "refresh_token missing", func(x *flow) { x.req.form["refresh_token"] = []string{""} }).only(onlyRefresh),
 }
+
+const malformedVerifier = "code_verifier malformed"
 
 func unsupported(grantType string) row {
 	return row{

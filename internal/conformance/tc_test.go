@@ -134,9 +134,15 @@ func TestTC11_AVerifierWithoutAChallengeIsRefused(t *testing.T) {
 
 func TestTC12_AMalformedVerifierIsRefusedEvenIfItsHashFits(t *testing.T) {
 	d := start(t)
+	malformed := errorBody("invalid_request", "code_verifier malformed")
 	for _, bad := range []string{"abc", strings.Repeat("a", 42), strings.Repeat("a", 129), strings.Repeat("a", 42) + "+", strings.Repeat("a", 43) + "=", strings.Repeat("a", 42) + "\u00fc"} {
 		code := d.code(d.a, func(a *issuer.Authorization) { a.Challenge = s256(bad) })
-		want(t, d.post(with(d.a.redeem(code.Code), "code_verifier", bad)), 400, "invalid_grant")
+		form := with(d.a.redeem(code.Code), "code_verifier", bad)
+		for name, form := range map[string]url.Values{"": form, "of nobody": with(form, "client_id", "nobody"), "with a wrong secret": with(form, "client_secret", "wrong")} {
+			if a := d.post(form); a.status != 400 || a.body != malformed {
+				t.Errorf("%d characters %s: %v", len(bad), name, a) // form before client, as the order of checks has it
+			}
+		}
 		if _, err := d.sqlite.Grant(t.Context(), code.GrantID); err != store.ErrNotFound {
 			t.Errorf("the code was consumed: %v", err)
 		}

@@ -67,6 +67,7 @@ var (
 	ErrNoCode       = &Error{InvalidRequest, "code missing"}
 	ErrNoRedirect   = &Error{InvalidRequest, "redirect_uri missing"}
 	ErrNoRefresh    = &Error{InvalidRequest, "refresh_token missing"}
+	ErrVerifier     = &Error{InvalidRequest, "code_verifier malformed"}
 	ErrNoClient     = &Error{InvalidRequest, "client_id missing"}
 	ErrTwoMethods   = &Error{InvalidRequest, "more than one client authentication method"}
 	ErrClientDiffer = &Error{InvalidRequest, "client_id mismatch"}

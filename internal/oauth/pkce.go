@@ -16,19 +16,28 @@ func ParseChallenge(s string) (challenge [sha256.Size]byte, ok bool) {
 	return [sha256.Size]byte(b), true
 }
 
-// VerifyS256 reports whether verifier answers challenge. A verifier of another
-// form than RFC 7636 section 4.1 asks for never does, even if its hash fits.
-func VerifyS256(verifier string, challenge [sha256.Size]byte) bool {
-	if len(verifier) < 43 || len(verifier) > 128 {
+// IsVerifier reports whether s has the form of a code verifier: 43 to 128
+// unreserved characters (RFC 7636 section 4.1).
+func IsVerifier(s string) bool {
+	if len(s) < 43 || len(s) > 128 {
 		return false
 	}
-	for i := 0; i < len(verifier); i++ {
-		c := verifier[i]
+	for i := 0; i < len(s); i++ {
+		c := s[i]
 		unreserved := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 			c == '-' || c == '.' || c == '_' || c == '~'
 		if !unreserved {
 			return false
 		}
+	}
+	return true
+}
+
+// VerifyS256 reports whether verifier answers challenge. A text that is no
+// verifier never does, even if its hash fits.
+func VerifyS256(verifier string, challenge [sha256.Size]byte) bool {
+	if !IsVerifier(verifier) {
+		return false
 	}
 	sum := sha256.Sum256([]byte(verifier))
 	return subtle.ConstantTimeCompare(sum[:], challenge[:]) == 1

@@ -58,6 +58,8 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 		return answer{}, oauth.ErrNoCode
 	case x.grantType == store.GrantAuthorizationCode && p["redirect_uri"] == "":
 		return answer{}, oauth.ErrNoRedirect
+	case x.grantType == store.GrantAuthorizationCode && p["code_verifier"] != "" && !oauth.IsVerifier(p["code_verifier"]):
+		return answer{}, oauth.ErrVerifier // a mistake in the client's program, which invalid_grant would hide
 	case x.grantType == store.GrantAuthorizationCode:
 	case x.grantType == store.GrantRefreshToken && p["refresh_token"] == "":
 		return answer{}, oauth.ErrNoRefresh
