@@ -16,7 +16,7 @@ const infoPath = "/oauth2/tokeninfo"
 // infoBody is the answer about a token, in the order of its members that
 // resource servers of OpenAM-style deployments know.
 func infoBody(c client, token, grantType, scope string, left int) string {
-	return fmt.Sprintf(`{"access_token":%q,"grant_type":%q,"scope":["%s"],"realm":"/api","token_type":"Bearer","expires_in":%d,"client_id":%q}`,
+	return fmt.Sprintf(`{"access_token":%q,"grant_type":%q,"scope":["%s"],"realm":"/api","token_type":"Bearer","expires_in":%d,"client_id":%q,"sub":"alice","subname":"alice"}`,
 		token, grantType, strings.ReplaceAll(scope, " ", `","`), left, c.ID)
 }
 

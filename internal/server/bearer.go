@@ -208,6 +208,11 @@ func (s *Server) tokenInfo(ctx context.Context, r *http.Request, x *exchange) (a
 		TokenType   string   `json:"token_type"`
 		ExpiresIn   int64    `json:"expires_in"`
 		ClientID    string   `json:"client_id"`
-	}{text, grantType, t.Scope.Tokens(), s.issuer.Realm, "Bearer", s.issuer.ExpiresIn(t), t.ClientID})
+		// OpenAM 10 to 16 names no subject, PingAM in these two members. A
+		// program that takes this for OpenID Connect's userinfo reads sub, and
+		// without it lets everybody in under one empty name.
+		Subject     string `json:"sub"`
+		SubjectName string `json:"subname"`
+	}{text, grantType, t.Scope.Tokens(), s.issuer.Realm, "Bearer", s.issuer.ExpiresIn(t), t.ClientID, t.Subject, t.Subject})
 	return answer{body: body}, err
 }
