@@ -72,7 +72,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 		issuer: iss, front: front,
 		server: server.New(iss, server.Options{
 			PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == "",
-			BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
+			BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins, ScopesSupported: cfg.ScopesSupported,
 			QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 			TokenInfoQuery: cfg.Compat.TokenInfoQuery, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch,
 			ThrottleLimits: throttleLimits(cfg), Load: server.Load{Requests: cfg.Limits.Requests, Waiting: cfg.Limits.Waiting},

@@ -123,6 +123,12 @@ func (c *Config) Check() error {
 	} else if c.KeyLifetime >= Duration(time.Second) && c.KeyLead > 10*c.KeyLifetime {
 		bad("key_lead", "%s is longer than ten times key_lifetime: as many keys would wait for their use", c.KeyLead)
 	}
+	for _, name := range c.ScopesSupported {
+		// RFC 6749 section 3.3
+		if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' }) {
+			bad("scopes_supported", "%q is not a scope: write each as an item of the list", name)
+		}
+	}
 	for _, o := range c.CORS.Origins {
 		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
 			bad("cors.origins", "%q must be like https://app.example.com", o)

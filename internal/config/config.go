@@ -29,6 +29,9 @@ type Config struct {
 	PublicURL string `yaml:"public_url" reload:"no" doc:"address that clients use, such as https://auth.example.com; never taken from a request"`
 	BasePath  string `yaml:"base_path" reload:"no" doc:"path before /oauth2, such as /openam"`
 	Issuer    string `yaml:"issuer" reload:"no" doc:"issuer identifier; default: public_url + base_path + /oauth2/api"`
+	// ScopesSupported is for operators whose clients ask for all that metadata
+	// names, or whose scopes are not for everybody.
+	ScopesSupported []string `yaml:"scopes_supported" reload:"yes" doc:"scopes that the metadata name; default: all that clients are registered for"`
 
 	Listen         string         `yaml:"listen" reload:"no" doc:"address of the public listener"`
 	TLS            TLS            `yaml:"tls"`

@@ -165,6 +165,10 @@ func TestCheck(t *testing.T) {
 
 		{"Basic failures answered 400", func(c *C) { c.Errors.BasicAuthStatus = 400 }, ""},
 		{"Basic failures answered 403", func(c *C) { c.Errors.BasicAuthStatus = 403 }, "errors.basic_auth_status:"},
+		{"scopes", func(c *C) { c.ScopesSupported = []string{"read", "https://api.example/x"} }, ""},
+		{"scopes in one text", func(c *C) { c.ScopesSupported = []string{"read write"} }, "scopes_supported:"},
+		{"scope with a quote", func(c *C) { c.ScopesSupported = []string{`"`} }, "scopes_supported:"},
+		{"scope without a name", func(c *C) { c.ScopesSupported = []string{""} }, "scopes_supported:"},
 		{"origin", func(c *C) { c.CORS.Origins = []string{"https://app.example.com:8443"} }, ""},
 		{"origin with a path", func(c *C) { c.CORS.Origins = []string{"https://app.example.com/"} }, "cors.origins:"},
 		{"origin wildcard", func(c *C) { c.CORS.Origins = []string{"*"} }, "cors.origins:"},

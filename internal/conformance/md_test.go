@@ -104,6 +104,8 @@ func TestMD02_MetadataIsBeforeTheIssuersPathOrAfterIt(t *testing.T) {
 	for _, path := range []string{
 		"/.well-known/openid-configuration/oauth2/api", "/oauth2/api/.well-known/openid-configuration",
 		"/oauth2/.well-known/openid-configuration", "/oauth2/.well-known/openid-configuration?realm=/api",
+		// Some clients append RFC 8414's name to the issuer, and some look at the host alone.
+		"/oauth2/api/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration",
 	} {
 		if resp, body := d.fetch("GET", path); resp.StatusCode != 200 || body != want {
 			t.Errorf("%s: %d, and not the same document", path, resp.StatusCode)
@@ -163,6 +165,32 @@ func (d *deployment) asBy(c client, method, path string, form url.Values) answer
 		r.basic(c.ID, c.secret)
 	}
 	return d.send(r)
+}
+
+// Some clients fail without the member. A scope is named as long as an enabled
+// client may ask for it.
+func TestMD14_TheScopesAreThoseThatClientsMayAskFor(t *testing.T) {
+	d := start(t)
+	named := func(want ...string) {
+		t.Helper()
+		if got := list(t, d.metadata(), "scopes_supported"); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	named("a", "b", "c")
+	more := d.client(issuer.Registration{Scope: "b payments.read"})
+	named("a", "b", "c", "payments.read")
+	d.client(issuer.Registration{Scope: "internal", GrantTypes: []string{"refresh_token"}})
+	named("a", "b", "c", "payments.read")
+	more = d.change(more, func(c *store.Client) { c.Scope = "payments.write" })
+	named("a", "b", "c", "payments.write")
+	d.change(more, func(c *store.Client) { c.State = store.ClientDisabled })
+	named("a", "b", "c")
+
+	chosen := start(t, alone, func(o *options) { o.ScopesSupported = []string{"b"} })
+	if got := list(t, chosen.metadata(), "scopes_supported"); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("%q, want what was configured", got)
+	}
 }
 
 func TestMD05_MD10_EveryWayToAuthenticateIsNamedAndWorks(t *testing.T) {
@@ -297,7 +325,7 @@ func TestMD12_EveryEndpointOfTheDocumentIsThere(t *testing.T) {
 	if endpoints < 5 {
 		t.Errorf("%d endpoints", endpoints)
 	}
-	if at := d.at("token_endpoint"); at != endpoint {
+	if at := d.at("token_endpoint"); at != "/oauth2/api/access_token" {
 		t.Errorf("token endpoint at %s", at)
 	}
 }
@@ -306,7 +334,7 @@ func TestMD12_EveryEndpointOfTheDocumentIsThere(t *testing.T) {
 // section 7. One member is ours.
 var types = map[string]string{
 	"issuer": "url", "token_endpoint": "url", "jwks_uri": "url", "introspection_endpoint": "url", "revocation_endpoint": "url", "revocations_uri": "url",
-	"grant_types_supported": "list", "response_types_supported": "list", "response_modes_supported": "list", "code_challenge_methods_supported": "list",
+	"scopes_supported": "list", "grant_types_supported": "list", "response_types_supported": "list", "response_modes_supported": "list", "code_challenge_methods_supported": "list",
 	"token_endpoint_auth_methods_supported": "list", "introspection_endpoint_auth_methods_supported": "list", "revocation_endpoint_auth_methods_supported": "list",
 	"introspection_signing_alg_values_supported": "list", "authorization_response_iss_parameter_supported": "bool",
 }
@@ -322,7 +350,8 @@ func TestMD13_MD14_EveryMemberIsKnownAndOfItsType(t *testing.T) {
 				t.Errorf("%s is %v", name, value)
 			}
 		case "list":
-			if items := list(t, m, name); !slices.Equal(slices.Compact(slices.Sorted(slices.Values(items))), slices.Sorted(slices.Values(items))) {
+			items := list(t, m, name)
+			if !slices.Equal(slices.Compact(slices.Sorted(slices.Values(items))), slices.Sorted(slices.Values(items))) {
 				t.Errorf("%s names something twice: %q", name, items)
 			}
 		case "bool":
@@ -330,7 +359,6 @@ func TestMD13_MD14_EveryMemberIsKnownAndOfItsType(t *testing.T) {
 				t.Errorf("%s is %v", name, value)
 			}
 		default:
-			// Not scopes_supported, either: clients have their own.
 			t.Errorf("%s is not a member that is known", name)
 		}
 	}
@@ -399,8 +427,8 @@ func TestMD22_DocumentsAreOnlyRead(t *testing.T) {
 func TestMD23_AnotherIssuersDocumentIsNotThere(t *testing.T) {
 	d := start(t)
 	for _, path := range []string{
-		"/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server/", "/.well-known/oauth-authorization-server/oauth2/evil-realm",
-		"/.well-known/oauth-authorization-server/oauth2/api/", "/.well-known/openid-configuration", "/oauth2/evil-realm/.well-known/openid-configuration",
+		"/.well-known/oauth-authorization-server/", "/.well-known/oauth-authorization-server/oauth2/evil-realm",
+		"/.well-known/oauth-authorization-server/oauth2/api/", "/.well-known/openid-configuration/", "/oauth2/evil-realm/.well-known/openid-configuration",
 		"/oauth2/realms/root/realms/evil-realm/jwks",
 	} {
 		resp, body := d.fetch("GET", path)

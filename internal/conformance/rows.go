@@ -245,7 +245,7 @@ var Rows = slices.Concat(authorizationRows, []Row{
 	{ID: "MD-11", Title: "no member is empty or null"},
 	{ID: "MD-12", Title: "what is named is served, and what is served is named"},
 	{ID: "MD-13", Title: "every member is known and of its type"},
-	{ID: "MD-14", Title: "scopes have the grammar of scopes"},
+	{ID: "MD-14", Choice: true, Title: "scopes are those that clients may ask for, in the grammar of scopes"},
 	{ID: "MD-15", Title: "signing algorithms of client assertions and DPoP", Later: jwtClients},
 	{ID: "MD-16", Title: "pushed authorization requests", Later: pushedRequests},
 	{ID: "MD-17", Title: "mutual TLS", Later: proofOfKey},

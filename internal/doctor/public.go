@@ -215,9 +215,10 @@ func (f *findings) judgeMetadata(p *Patient, resp *http.Response, body []byte) {
 	if got := fmt.Sprint(m["issuer"]); got != p.Config.IssuerID() {
 		f.fault(elsewhere, "the issuer there is %s, and here %s", show.Bounded(got), p.Config.IssuerID())
 	}
-	for name, at := range map[string]string{"token_endpoint": "access_token?realm=" + p.Realm, "jwks_uri": "jwks", "introspection_endpoint": "introspect", "revocation_endpoint": "revoke"} {
-		if got := fmt.Sprint(m[name]); got != p.endpoint(at) {
-			f.fault(elsewhere, "%s there is %s, and here %s", name, show.Bounded(got), p.endpoint(at))
+	for name, at := range map[string]string{"token_endpoint": "access_token", "jwks_uri": "jwks", "introspection_endpoint": "introspect", "revocation_endpoint": "revoke"} {
+		own := p.endpoint(strings.Trim(p.Realm, "/") + "/" + at)
+		if got := fmt.Sprint(m[name]); got != own {
+			f.fault(elsewhere, "%s there is %s, and here %s", name, show.Bounded(got), own)
 		}
 	}
 	p.seen.jwks, _ = m["jwks_uri"].(string)

@@ -32,8 +32,8 @@ type place struct {
 // metadataOf is what a server with this configuration publishes.
 func metadataOf(p *Patient) map[string]string {
 	return map[string]string{
-		"issuer": p.Config.IssuerID(), "token_endpoint": p.endpoint("access_token?realm=" + p.Realm), "jwks_uri": p.endpoint("jwks"),
-		"introspection_endpoint": p.endpoint("introspect"), "revocation_endpoint": p.endpoint("revoke"),
+		"issuer": p.Config.IssuerID(), "token_endpoint": p.endpoint("api/access_token"), "jwks_uri": p.endpoint("api/jwks"),
+		"introspection_endpoint": p.endpoint("api/introspect"), "revocation_endpoint": p.endpoint("api/revoke"),
 	}
 }
 
@@ -43,7 +43,7 @@ func right(p *Patient) http.HandlerFunc {
 		switch {
 		case strings.Contains(r.URL.Path, ".well-known"):
 			json.NewEncoder(w).Encode(metadataOf(p))
-		case r.URL.Path == "/oauth2/jwks":
+		case r.URL.Path == "/oauth2/api/jwks":
 			var list []map[string]string
 			for _, k := range p.Changes.Keys {
 				if k.Purpose.Signs() {
@@ -87,7 +87,7 @@ func TestThePublicAddressIsLookedAtAsAClientDoes(t *testing.T) {
 		{"another endpoint", func(_ *testing.T, p *Patient, at *place) {
 			at.answer = func(w http.ResponseWriter, r *http.Request) {
 				m := metadataOf(p)
-				m["token_endpoint"] = "https://auth.example.com:8443/oauth2/access_token?realm=/api"
+				m["token_endpoint"] = "https://auth.example.com:8443/oauth2/api/access_token"
 				json.NewEncoder(w).Encode(m)
 			}
 		}, levelFault, "token_endpoint there is https://auth.example.com:8443"},

@@ -64,6 +64,7 @@ type View struct {
 	clients map[string]*registration
 	cutoffs map[cutoffName]grant.Instant
 	restore grant.Restore
+	scopes  func() []string // made once, of clients
 }
 
 type registration struct {
@@ -149,7 +150,7 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 }
 
 func noView() *View {
-	return &View{clients: map[string]*registration{}, cutoffs: map[cutoffName]grant.Instant{}}
+	return &View{clients: map[string]*registration{}, cutoffs: map[cutoffName]grant.Instant{}, scopes: func() []string { return nil }}
 }
 
 // wait takes the turn, unless ctx ends first: a store that hangs in another
@@ -166,7 +167,7 @@ func (d *Directory) wait(ctx context.Context) error {
 func (d *Directory) done() { <-d.turn }
 
 func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
-	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, cutoffs: old.cutoffs, restore: old.restore}
+	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, cutoffs: old.cutoffs, restore: old.restore, scopes: old.scopes}
 	if len(ch.Keys) > 0 {
 		records := slices.Concat(d.records, ch.Keys)
 		ring, err := keys.Open(d.kek, records)
@@ -192,6 +193,7 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 			}
 			v.clients[c.ID] = r
 		}
+		v.scopes = sync.OnceValue(func() []string { return scopesOf(v.clients) })
 	}
 	if len(ch.Cutoffs) > 0 {
 		v.cutoffs = maps.Clone(old.cutoffs)

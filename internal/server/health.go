@@ -45,7 +45,7 @@ func (h *Health) Handler(metrics http.Handler, profiles bool) http.Handler {
 		mux.Handle("GET /metrics", metrics)
 	}
 	if profiles {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/{profile...}", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}

@@ -45,13 +45,17 @@ func (s *Server) describeAPI() []byte {
 	doc["servers"] = common
 	paths := map[string]any{}
 	for path, item := range doc["paths"].(map[string]any) {
-		item, servers, base := item.(map[string]any), common, s.opt.BasePath
-		if below, ok := strings.CutSuffix(path, openapiIssuerPath); ok && strings.HasPrefix(path, "/.well-known/") {
-			// These locations follow the issuer, whose path has the base.
-			path, base = below+issuer.Path, ""
+		item, servers, rootBase := item.(map[string]any), common, s.opt.BasePath
+		if strings.HasPrefix(path, "/.well-known/") {
+			rootBase = "" // at the root, and before the issuer's path, which has the base
+			if below, ok := strings.CutSuffix(path, openapiIssuerPath); ok && issuer.Path == "" {
+				continue // these are the locations at the root
+			} else if ok {
+				path = below + issuer.Path
+			}
 		}
 		if own := item["servers"]; own != nil {
-			servers = s.atHome(own, base)
+			servers = s.atHome(own, rootBase)
 			item["servers"] = servers
 		}
 		for _, server := range servers {
@@ -69,14 +73,17 @@ func (s *Server) describeAPI() []byte {
 	return body
 }
 
-// atHome is a list of servers with this deployment's addresses in the place of
-// the example's.
-func (s *Server) atHome(servers any, base string) []any {
+// atHome returns a list of servers with this deployment's addresses in the place
+// of the example's. The base of the one without a path is rootBase.
+func (s *Server) atHome(servers any, rootBase string) []any {
 	list := servers.([]any)
 	for _, server := range list {
 		server := server.(map[string]any)
-		if path, ok := strings.CutPrefix(server["url"].(string), openapiExample); ok && (path == "" || path[0] == '/') {
-			server["url"] = s.opt.PublicURL + base + path
+		switch path, ok := strings.CutPrefix(server["url"].(string), openapiExample); {
+		case ok && path == "":
+			server["url"] = s.opt.PublicURL + rootBase
+		case ok && path[0] == '/':
+			server["url"] = s.opt.PublicURL + s.opt.BasePath + path
 		}
 	}
 	return list

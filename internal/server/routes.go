@@ -147,6 +147,7 @@ func (s *Server) table() []route {
 		{name: "keys", path: "connect/jwk_uri", methods: get, handle: s.published(s.keySet), public: true},
 		{name: "keys", path: "jwks/{file}", methods: get, handle: s.published(s.keyFile), public: true},
 		{name: "metadata", path: metadataPath, methods: get, handle: s.published(s.metadata), public: true},
+		{name: "metadata", path: serverMetadataPath, methods: get, handle: s.published(s.metadata), public: true},
 		{name: "list of revocations", path: "revocations", methods: get, handle: s.published(s.revocations), public: true},
 	}
 	if s.opt.Front == nil {

@@ -43,7 +43,8 @@ type Options struct {
 	// BasicAuthStatus is the status for a failed Authorization header: 401,
 	// or 400 for an acceptance test that reads the specification literally.
 	BasicAuthStatus int
-	CORSOrigins     []string
+	CORSOrigins     []string // beside those of public clients' redirect URIs
+	ScopesSupported []string // in the metadata; none: all that clients are registered for
 
 	QueryParameters              bool // compat.query_parameters
 	InvalidRequestForDeadRefresh bool // compat.invalid_request_for_dead_refresh
@@ -81,7 +82,7 @@ type Server struct {
 	sameOrigin *http.CrossOriginProtection // of the pages' forms
 	strict     bool                        // browsers are told to use https alone
 
-	description []byte // the metadata
+	description atomic.Pointer[description] // the metadata; nil before the first request
 	revoked     atomic.Pointer[publishedList]
 
 	undeclared sync.Once // to warn of a proxy
@@ -104,7 +105,6 @@ func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
 	if err := s.sameOrigin.AddTrustedOrigin(opt.PublicURL); err != nil && opt.Front != nil {
 		panic(err) // the check of the configuration refuses such an address
 	}
-	s.description = s.describe()
 	s.handler = exactPaths(s.routes(), s.anyPaths(), s.elsewhere(), s.endpoint(route{name: "request", handle: notPath}))
 	return s
 }
