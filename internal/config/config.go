@@ -131,7 +131,7 @@ type Compat struct {
 }
 
 type CORS struct {
-	Origins []string `yaml:"origins" reload:"yes" doc:"origins whose scripts may read the token endpoint's answers"`
+	Origins []string `yaml:"origins" reload:"yes" doc:"further origins whose scripts may read the answers of the token and revocation endpoints; those of public clients' redirect URIs may anyway"`
 }
 
 type Throttle struct {

@@ -99,6 +99,14 @@ var tokenMutations = []Mutation{
 		Test: here + "TestTC09",
 	},
 	{
+		Name: "CORS for the origins of confidential clients", File: "internal/issuer/origins.go",
+		Old: "if !c.Public() || ", New: "if ", Test: here + "TestTG38",
+	},
+	{
+		Name: "CORS for the origins of disabled clients", File: "internal/issuer/origins.go",
+		Old: " || c.State != store.ClientEnabled", New: "", Test: here + "TestTG38",
+	},
+	{
 		Name: "verifier without a challenge", File: "internal/grant/code.go",
 		Old: `return verifier == ""`, New: "return true",
 		Test: here + "TestTC11",

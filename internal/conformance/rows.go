@@ -70,7 +70,7 @@ var Rows = slices.Concat(authorizationRows, []Row{
 	{ID: "TG-35", Star: true, Title: "every defect is exactly 400, a failed Authorization header apart"},
 	{ID: "TG-36", Title: "JSON whatever Accept says"},
 	{ID: "TG-37", Title: "cookies are ignored and never set"},
-	{ID: "TG-38", Title: "CORS for configured origins only, without credentials"},
+	{ID: "TG-38", Title: "CORS for configured origins and those of public clients only, without credentials"},
 	{ID: "TG-39", Title: "HTTP/1.0, 100-continue and HTTP/2 work"},
 	{ID: "TG-40", Star: true, Title: "other spellings of the path are 404, never a redirect"},
 	{ID: "TG-41", Star: true, Choice: true, Title: "a store that is down is 503 with Retry-After, and nothing is lost"},

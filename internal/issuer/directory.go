@@ -62,6 +62,7 @@ type View struct {
 	Ring    *keys.Ring
 	version int64
 	clients map[string]*registration
+	origins map[originName]int // how many URIs of public clients have it
 	cutoffs map[cutoffName]grant.Instant
 	restore grant.Restore
 	scopes  func() []string // made once, of clients
@@ -69,13 +70,16 @@ type View struct {
 
 type registration struct {
 	store.Client
-	uses []*use // of Client.Secrets, in their order
+	uses    []*use       // of Client.Secrets, in their order
+	origins []originName // of a public client's redirect URIs
 }
 
 // A use is the last use of a secret. written is what the store knows.
 type use struct{ at, written atomic.Int64 }
 
 type cutoffName struct{ realm, subject, client string }
+
+type originName struct{ realm, origin string }
 
 // ErrStale means that the directory has not heard from the store for so long
 // that it may have missed a cutoff.
@@ -150,7 +154,7 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 }
 
 func noView() *View {
-	return &View{clients: map[string]*registration{}, cutoffs: map[cutoffName]grant.Instant{}, scopes: func() []string { return nil }}
+	return &View{clients: map[string]*registration{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{}, scopes: func() []string { return nil }}
 }
 
 // wait takes the turn, unless ctx ends first: a store that hangs in another
@@ -167,7 +171,7 @@ func (d *Directory) wait(ctx context.Context) error {
 func (d *Directory) done() { <-d.turn }
 
 func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
-	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, cutoffs: old.cutoffs, restore: old.restore, scopes: old.scopes}
+	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, origins: old.origins, cutoffs: old.cutoffs, restore: old.restore, scopes: old.scopes}
 	if len(ch.Keys) > 0 {
 		records := slices.Concat(d.records, ch.Keys)
 		ring, err := keys.Open(d.kek, records)
@@ -180,9 +184,9 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 		return nil, errNoKeys
 	}
 	if len(ch.Clients) > 0 {
-		v.clients = maps.Clone(old.clients)
+		v.clients, v.origins = maps.Clone(old.clients), maps.Clone(old.origins)
 		for _, c := range ch.Clients {
-			r := &registration{Client: c}
+			r := &registration{Client: c, origins: scriptOrigins(c)}
 			for _, s := range c.Secrets {
 				u := d.uses[s.ID]
 				if u == nil {
@@ -191,6 +195,8 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 				}
 				r.uses = append(r.uses, u)
 			}
+			v.countOrigins(v.clients[c.ID], -1)
+			v.countOrigins(r, 1)
 			v.clients[c.ID] = r
 		}
 		v.scopes = sync.OnceValue(func() []string { return scopesOf(v.clients) })

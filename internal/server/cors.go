@@ -5,24 +5,35 @@ import (
 	"slices"
 )
 
-// cors lets scripts of the configured origins read the answer, and those of
-// any origin what is public. Credentials of the browser are never part of it.
+// headerVaryOrigin is shared so that none is allocated.
+var headerVaryOrigin = []string{"Origin"}
+
+// cors lets scripts read the answer (Fetch standard, CORS protocol): those of any
+// origin what is public, and those of a public client's redirect URIs or of
+// cors.origins the answers of the token and revocation endpoints. Credentials of
+// the browser are never part of it, and these endpoints read no cookie: what a
+// script may read is what its own request has proved.
 func (s *Server) cors(h http.Header, r *http.Request, x *exchange) {
 	if x.public {
 		h["Access-Control-Allow-Origin"] = []string{"*"}
 		h["Access-Control-Expose-Headers"] = []string{"ETag, Retry-After, X-Request-Id"}
 		if s.preflight(r, x) {
 			h["Access-Control-Allow-Methods"] = []string{x.allow}
-			h["Access-Control-Allow-Headers"] = []string{"If-None-Match"}
+			// The wildcard stands for every header but Authorization (Fetch
+			// standard, CORS-preflight fetch). Client libraries send headers of their own.
+			h["Access-Control-Allow-Headers"] = []string{"*, Authorization"}
 			h["Access-Control-Max-Age"] = []string{"600"}
 		}
 		return
 	}
-	if !x.scripts || len(s.opt.CORSOrigins) == 0 {
+	// Nothing that these endpoints answer is stored, so that what goes to others
+	// than scripts need not vary.
+	origin := r.Header.Get("Origin")
+	if !x.scripts || origin == "" && len(s.opt.CORSOrigins) == 0 {
 		return
 	}
-	h["Vary"] = []string{"Origin"}
-	if origin := r.Header.Get("Origin"); slices.Contains(s.opt.CORSOrigins, origin) {
+	h["Vary"] = headerVaryOrigin
+	if s.mayRead(origin) {
 		h["Access-Control-Allow-Origin"] = []string{origin}
 		h["Access-Control-Expose-Headers"] = []string{"WWW-Authenticate, Retry-After, X-Request-Id"}
 		if s.preflight(r, x) {
@@ -33,7 +44,13 @@ func (s *Server) cors(h http.Header, r *http.Request, x *exchange) {
 	}
 }
 
+// mayRead reports whether scripts of an origin may read the answers of the token
+// and revocation endpoints.
+func (s *Server) mayRead(origin string) bool {
+	return origin != "" && (slices.Contains(s.opt.CORSOrigins, origin) || s.issuer.Directory.IsScriptOrigin(s.issuer.Realm, origin))
+}
+
 func (s *Server) preflight(r *http.Request, x *exchange) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" &&
-		(x.public || x.scripts && slices.Contains(s.opt.CORSOrigins, r.Header.Get("Origin")))
+		(x.public || x.scripts && s.mayRead(r.Header.Get("Origin")))
 }

@@ -240,9 +240,9 @@ func TestDocumentsAreNotSentAgainToWhoHasThem(t *testing.T) {
 func TestDocumentsAnswerThePreflightOfAnyOrigin(t *testing.T) {
 	p := newPublicSide(t)
 	for path := range p.documents() {
-		resp := p.do("OPTIONS", path, "Origin: https://elsewhere.example", "Access-Control-Request-Method: GET", "Access-Control-Request-Headers: if-none-match")
+		resp := p.do("OPTIONS", path, "Origin: https://elsewhere.example", "Access-Control-Request-Method: GET", "Access-Control-Request-Headers: authorization, if-none-match, mcp-protocol-version")
 		h := resp.Header
-		if resp.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Methods") != "GET, HEAD" || h.Get("Access-Control-Allow-Headers") != "If-None-Match" {
+		if resp.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Methods") != "GET, HEAD" || h.Get("Access-Control-Allow-Headers") != "*, Authorization" {
 			t.Errorf("%s: %d %v", path, resp.StatusCode, h)
 		}
 		if resp := p.do("OPTIONS", path, "Origin: https://elsewhere.example"); resp.StatusCode != 405 {
