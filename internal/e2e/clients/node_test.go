@@ -5,6 +5,7 @@ package clients
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,10 +81,12 @@ func install(t *testing.T) {
 func installed(t *testing.T) bool {
 	t.Helper()
 	var want struct {
-		Dependencies map[string]string `json:"dependencies"`
+		Dependencies    map[string]string `json:"dependencies"`
+		DevDependencies map[string]string `json:"devDependencies"`
 	}
 	readJSON(t, filepath.Join("js", "package.json"), &want)
-	for _, name := range libraries {
+	maps.Copy(want.Dependencies, want.DevDependencies)
+	for name, version := range want.Dependencies {
 		var got struct {
 			Version string `json:"version"`
 		}
@@ -92,7 +95,7 @@ func installed(t *testing.T) bool {
 			return false
 		}
 		readJSON(t, file, &got)
-		if got.Version != want.Dependencies[name] {
+		if got.Version != version {
 			return false
 		}
 	}
