@@ -46,8 +46,12 @@ func withAdvice(err error) error {
 	return err
 }
 
-// warnOfExposure logs which files more people can use than need to.
+// warnOfExposure logs which files more people can use than need to, and that a
+// lost store would be replaced.
 func warnOfExposure(cfg config.Config, log *slog.Logger) {
+	if cfg.NewStore {
+		log.Warn("new_store is set: if the store is lost, the next start makes an empty one in its place", "advice", "leave new_store out from now on")
+	}
 	kek, _ := kekPath(cfg)
 	files := []struct {
 		path, class string

@@ -92,12 +92,47 @@ type servedStore interface {
 }
 
 // createStore opens the configured store for the server, which makes it if it
-// is absent.
+// is absent and has not been lost.
 func createStore(ctx context.Context, cfg config.Config) (servedStore, error) {
-	if cfg.Store == config.StoreSQLite {
-		return sqlite.Create(ctx, cfg.Data)
+	if cfg.Store != config.StoreSQLite {
+		return postgres.CreateIf(ctx, database(cfg), func() error { return lostStore(cfg) })
 	}
-	return postgres.Create(ctx, database(cfg))
+	absent, err := sqlite.Absent(cfg.Data)
+	if err == nil && absent {
+		err = lostStore(cfg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sqlite.Create(ctx, cfg.Data)
+}
+
+// lostStore returns an error if what is there shows that there was a store before,
+// unless a new one is wanted. A server that made an empty one would log every
+// client and every user out, and say that it serves.
+func lostStore(cfg config.Config) error {
+	if cfg.NewStore {
+		return nil
+	}
+	var found []string
+	kek, _ := kekPath(cfg)
+	if _, err := os.Lstat(kek); err == nil {
+		found = append(found, "a key-encryption key ("+kek+")")
+	}
+	if dir := cfg.AuditDirectory(); dir != "" {
+		if files, err := filepath.Glob(filepath.Join(dir, "*.jsonl")); err == nil && len(files) > 0 {
+			found = append(found, "an audit log ("+dir+")")
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	place, lost := filepath.Join(cfg.Data, sqlite.FileName), "mount its disk, or restore a backup (mintage restore --help)"
+	if cfg.Store != config.StoreSQLite {
+		place, lost = "this database", "check which database and schema the URL names, or restore a backup"
+	}
+	return hint(fmt.Errorf("refuse to make a new store: there is none in %s, but there is %s of one that was used", place, strings.Join(found, " and ")),
+		"if the store is lost: "+lost+"; if this is the first start with a key of your own, or the old store is given up: start once with --new-store")
 }
 
 func database(cfg config.Config) postgres.Database {

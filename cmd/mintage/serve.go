@@ -143,6 +143,9 @@ func serve(ctx context.Context, from source) (err error) {
 		if kek, err = makeKEK(ctx, cfg, st); err != nil {
 			return err
 		}
+		path, _ := kekPath(cfg)
+		log.Warn("made the key-encryption key of this store", "file", path,
+			"advice", "copy it to a safe place, apart from the backups of the store: without it, nobody can use the store or a backup of it")
 	}
 	directory, err := issuer.OpenDirectory(ctx, st, kek, keySchedule(cfg), log, time.Now)
 	if err != nil {

@@ -23,6 +23,8 @@ type Config struct {
 	Data    string `yaml:"data" reload:"no" doc:"data directory: the store, its lock, the key-encryption key, the admin socket"`
 	KEKFile string `yaml:"kek_file" reload:"no" credential:"kek" doc:"key-encryption key; default: DATA/kek, made at first start"`
 
+	NewStore bool `yaml:"new_store" reload:"no" doc:"make a store although the key-encryption key or the audit log of an earlier one is there: for a first start with a key of your own; leave it out afterwards, for a lost store would be replaced"`
+
 	Store             string `yaml:"store" reload:"no" credential:"store" secret:"yes" doc:"where grants and clients are: sqlite (in the data directory, for one node) or postgres://USER@HOST:5432/DATABASE, for several"`
 	StorePasswordFile string `yaml:"store_password_file" reload:"no" credential:"store_password" doc:"file with the password of the database's user; read again for each connection"`
 

@@ -34,6 +34,9 @@ func checkConfiguration(_ context.Context, p *Patient) (f findings) {
 	if cfg.Compat.QueryParameters || cfg.Compat.TokenInfoQuery {
 		f.warn("switch compat.query_parameters and compat.tokeninfo_query off as soon as no client needs them", "secrets in URLs are accepted, which logs and histories keep")
 	}
+	if cfg.NewStore {
+		f.warn("leave new_store out: it is for the first start alone", "a lost store would be replaced by an empty one at the next start (new_store)")
+	}
 	for _, d := range cfg.Departures() {
 		f.note("departure from the specification: %s", d)
 	}

@@ -213,6 +213,9 @@ func TestComposeOfThreeNodesServes(t *testing.T) {
 		cmd.Env = append(os.Environ(), "MINTAGE_LISTEN=127.0.0.1:"+public, "MINTAGE_MANAGEMENT_LISTEN=127.0.0.1:"+management, "MINTAGE_DATA="+data, "MINTAGE_KEK_FILE="+kek,
 			"MINTAGE_STORE="+database.URL("postgres"), "MINTAGE_STORE_PASSWORD_FILE=", "MINTAGE_TRUSTED_PROXIES=127.0.0.1",
 			"MINTAGE_PUBLIC_URL=https://127.0.0.1:"+balancerPort, "MINTAGE_ADMIN_LISTEN=unix:"+filepath.Join(dir, name+".sock"))
+		if len(nodes) == 0 { // as the page says: the key is there before the store
+			cmd.Env = append(cmd.Env, "MINTAGE_NEW_STORE=true")
+		}
 		cmd.Stderr = &log
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {

@@ -63,7 +63,35 @@ type Database struct {
 
 // Create opens the store in a database, makes it if the database is empty, and
 // brings its schema to the newest version. Several nodes may do so at once.
-func Create(ctx context.Context, d Database) (*Store, error) { return openToUse(ctx, d, migrate) }
+func Create(ctx context.Context, d Database) (*Store, error) { return CreateIf(ctx, d, nil) }
+
+// CreateIf is Create, but asks whether to make a store where there is none: an
+// error of absent is returned, and nothing is made.
+func CreateIf(ctx context.Context, d Database, absent func() error) (*Store, error) {
+	return openToUse(ctx, d, func(ctx context.Context, pool *pgxpool.Pool) error {
+		if absent != nil {
+			held, err := holdsKeys(ctx, pool)
+			if err == nil && !held {
+				err = absent()
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return migrate(ctx, pool)
+	})
+}
+
+// holdsKeys reports whether a server has ever used the store of a database: the
+// first one makes keys before it serves, and keys are never removed.
+func holdsKeys(ctx context.Context, pool *pgxpool.Pool) (held bool, err error) {
+	err = persist(ctx, func() error { return pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM keys)`).Scan(&held) })
+	var server *pgconn.PgError
+	if errors.As(err, &server) && server.Code == "42P01" { // no such table
+		return false, nil
+	}
+	return held, err
+}
 
 // Open opens the store in a database, for a command beside the servers. It
 // returns an error that tells what to do if there is none.

@@ -52,6 +52,16 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
+// Absent reports whether Create would make a store in a data directory: there is
+// none, or an empty file that an interrupted start has left.
+func Absent(dir string) (bool, error) {
+	info, err := os.Stat(filepath.Join(dir, FileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return err == nil && info.Size() == 0, err
+}
+
 // Create opens the store in a data directory and makes it if it is absent. The
 // directory must exist.
 func Create(ctx context.Context, dir string) (*Store, error) {

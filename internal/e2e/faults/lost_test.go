@@ -1,0 +1,77 @@
+//go:build e2e
+
+package faults
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// TestALostStoreIsNotReplaced takes the store away and leaves what shows that there
+// was one: an empty one in its place would log every client and every user out.
+func TestALostStoreIsNotReplaced(t *testing.T) {
+	c := start(t, t.TempDir())
+	token := c.session()
+	if log := c.Log(); !strings.Contains(log, "made the key-encryption key") || !strings.Contains(log, filepath.Join(c.Dir, "kek")) || !strings.Contains(log, "copy it to a safe place") {
+		t.Errorf("the first start does not say that it has made a key-encryption key, where, and that it needs a copy:\n%s", log)
+	}
+	c.stop()
+	aside := t.TempDir()
+	files, err := filepath.Glob(storeFile(c.Dir) + "*")
+	if err != nil || files == nil {
+		t.Fatalf("files of the store: %v, %v", files, err)
+	}
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range files {
+		move(file, filepath.Join(aside, filepath.Base(file)))
+	}
+	kek := filepath.Join(c.Dir, "kek")
+	refused := func(found ...string) {
+		t.Helper()
+		says(t, binary.StartRefused(t, c.Dir), append(found, "mintage: refuse to make a new store: there is none in "+storeFile(c.Dir), "restore a backup", "--new-store")...)
+		if _, err := os.Stat(storeFile(c.Dir)); err == nil {
+			t.Error("a new store was made")
+		}
+	}
+	refused("a key-encryption key ("+kek+")", "an audit log ("+filepath.Join(c.Dir, "audit")+")")
+	// The audit log alone, and the key alone.
+	move(kek, filepath.Join(aside, "kek"))
+	refused("an audit log")
+	if _, err := os.Stat(kek); err == nil {
+		t.Error("a new key-encryption key was made")
+	}
+	move(filepath.Join(c.Dir, "audit"), filepath.Join(aside, "audit"))
+	move(filepath.Join(aside, "kek"), kek)
+	refused("a key-encryption key")
+	// A file that was cut to nothing is none.
+	if err := os.WriteFile(storeFile(c.Dir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says(t, binary.StartRefused(t, c.Dir), "refuse to make a new store")
+
+	// Back in its place, it is served as before.
+	for _, file := range files {
+		move(filepath.Join(aside, filepath.Base(file)), file)
+	}
+	c.again()
+	c.must(c.refresh(token), http.StatusOK)
+	c.stop()
+
+	// And those who mean it get a new one.
+	for _, file := range files {
+		os.Remove(file)
+	}
+	fresh := start(t, c.Dir, "--new-store")
+	fresh.session()
+	says(t, fresh.Log(), "new_store is set")
+}
