@@ -55,20 +55,28 @@ func (s announcing) PutDocument(ctx context.Context, d store.Document, cutoffs [
 // announce passes on the outcome of a change, and tells the server of one that
 // was made.
 func (s announcing) announce(ctx context.Context, err error) error {
-	if err != nil {
-		return err
+	if err == nil {
+		pollServer(ctx, s.cfg)
 	}
-	api, unreachable := openAdminAPI(s.cfg, "")
-	if unreachable != nil {
-		return nil
+	return err
+}
+
+// pollServer has the server take changes of the directory, and write the uses of
+// secrets that it holds in memory. It reports whether the server has done so.
+func pollServer(ctx context.Context, cfg config.Config) bool {
+	api, err := openAdminAPI(cfg, "")
+	if err != nil {
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, announceTime)
 	defer cancel()
-	if resp, unheard := api.post(ctx, "/admin/v1/directory/poll", nil); unheard == nil {
-		io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10))
-		resp.Body.Close()
+	resp, err := api.post(ctx, "/admin/v1/directory/poll", nil)
+	if err != nil {
+		return false
 	}
-	return nil
+	defer resp.Body.Close()
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10))
+	return resp.StatusCode == http.StatusOK
 }
 
 // post sends a body, which may be nil, to a resource of the admin API.

@@ -131,6 +131,7 @@ func openPatient(ctx context.Context, cfg config.Config, p *doctor.Patient) erro
 	if err != nil {
 		return err
 	}
+	pollServer(ctx, cfg) // for the last uses of secrets
 	changes, err := st.Changes(ctx, 0)
 	for i := range changes.Clients {
 		if c := &changes.Clients[i]; err == nil && c.State != store.ClientDeleted {

@@ -31,7 +31,8 @@ const realm = "/api"
 type office struct {
 	cfg   config.Config
 	store store.Store
-	trail *audit.Log // closed with the store; nil if there is none
+	trail *audit.Log                                  // closed with the store; nil if there is none
+	nodes func(context.Context) ([]store.Node, error) // that share the store; nil if only one can
 	now   grant.Instant
 	actor string
 }
@@ -48,8 +49,13 @@ func (s *settings) openOffice(ctx context.Context) (*office, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, trail := openNoting(cfg, st)
-	return &office{cfg: cfg, store: announcing{st, cfg}, trail: trail, now: grant.At(time.Now()), actor: operator()}, nil
+	o := &office{cfg: cfg, now: grant.At(time.Now()), actor: operator()}
+	if shared, ok := st.(*postgres.Store); ok {
+		o.nodes = shared.Nodes
+	}
+	st, o.trail = openNoting(cfg, st)
+	o.store = announcing{st, cfg}
+	return o, nil
 }
 
 // cutoffAt is the instant of a cutoff that ends everything until now.

@@ -143,9 +143,9 @@ func newSecretList(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list CLIENT",
 		Short: "List a client's secrets, their last use, and which may go",
-		Long: `List a client's secrets by id, with their last use (written at most once a
-minute) and whether revoking one is safe: it is not the only one, and was not
-used within a day.`,
+		Long: `List a client's secrets by id, with their last use and whether revoking one is
+safe: it is not the only one, and was not used within a day, also not since the
+servers last wrote to the store.`,
 		Args: exactly(1, "one client id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := s.openOffice(cmd.Context())
@@ -153,7 +153,7 @@ used within a day.`,
 				return err
 			}
 			defer o.store.Close()
-			c, err := o.client(cmd, args[0])
+			c, err := o.clientInUse(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -174,8 +174,8 @@ func newSecretRevoke(s *settings) *cobra.Command {
 		Use:   "revoke CLIENT SECRET-ID",
 		Short: "Refuse one of a client's secrets from now on",
 		Long: `Refuse one of a client's secrets from now on. One that was used within a day,
-or is the only one, is revoked with --force only. The last use is written at
-most once a minute.`,
+or is the only one, is revoked with --force only. The running servers are asked for
+uses that they have not written yet.`,
 		Example: `  mintage client secret list billing
   mintage client secret revoke billing 3fQ8xYb1Tz0K`,
 		Args: exactly(2, "a client id and a secret id"),
@@ -185,7 +185,7 @@ most once a minute.`,
 				return err
 			}
 			defer o.store.Close()
-			c, err := o.client(cmd, args[0])
+			c, err := o.clientInUse(cmd, args[0])
 			if err != nil {
 				return err
 			}

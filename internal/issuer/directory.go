@@ -32,6 +32,10 @@ const (
 	CutoffReach = 2*PollInterval + 5*time.Second
 	// flushInterval is how often the last uses of secrets are written.
 	flushInterval = time.Minute
+	// flushAtOnce is how old a recorded use is that is replaced at the next poll.
+	// Whether a secret may be revoked depends on its use within a day: until then,
+	// one that is in use would seem to be none.
+	flushAtOnce = 12 * time.Hour
 )
 
 // A Directory is a node's memory of clients, cutoffs and keys. Requests read a
@@ -48,6 +52,7 @@ type Directory struct {
 	turn    chan struct{} // one place: whoever holds it may use what follows
 	records []keys.Record
 	uses    map[string]*use // by secret id
+	unnoted bool            // the last write of uses has failed
 	peers   *peers          // nil before Join
 
 	view   atomic.Pointer[View]
@@ -121,6 +126,8 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 	}
 	defer d.done()
 	began := d.clock().Sub(d.origin)
+	// Before the meeting, by which commands see that it is done.
+	d.writeUses(ctx, d.unwritten(flushAtOnce))
 	// A node that does not reach the others is not current, whatever it can
 	// read: its server may have been replaced.
 	if d.peers != nil {
@@ -266,15 +273,10 @@ func (d *Directory) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-			d.flushUses(last)
-			cancel()
+			d.FlushUses(context.WithoutCancel(ctx))
 			return
 		case <-flush.C:
-			// Bounded, so that a write that hangs does not stop the polls.
-			try, cancel := context.WithTimeout(ctx, 2*time.Second)
-			d.flushUses(try)
-			cancel()
+			d.FlushUses(ctx)
 		case <-poll.C:
 			try, cancel := context.WithTimeout(ctx, staleAfter)
 			err := d.poll(try, true)
@@ -290,29 +292,45 @@ func (d *Directory) Run(ctx context.Context) {
 	}
 }
 
-// flushUses writes the uses that the store does not know.
-func (d *Directory) flushUses(ctx context.Context) {
-	changed := map[string]grant.Instant{}
-	noted := map[*use]int64{}
-	err := d.wait(ctx)
-	if err == nil {
-		for id, u := range d.uses {
-			if at := u.at.Load(); at != u.written.Load() {
-				changed[id], noted[u] = grant.Instant(at), at
-			}
-		}
+// FlushUses writes the uses of secrets that the store does not know. It takes at
+// most two seconds, so that a write that hangs does not stop the polls.
+func (d *Directory) FlushUses(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if d.wait(ctx) == nil {
+		d.writeUses(ctx, d.unwritten(0))
 		d.done()
-		if len(changed) == 0 {
-			return
-		}
-		err = d.store.NoteSecretUses(ctx, changed)
 	}
-	if err != nil {
-		d.log.Warn("cannot note the last use of secrets; trying again in a minute", "error", err)
+}
+
+// unwritten are the uses that the store does not know, or knows one of that is
+// at least so much older.
+func (d *Directory) unwritten(older time.Duration) map[string]grant.Instant {
+	changed := map[string]grant.Instant{}
+	for id, u := range d.uses {
+		if at, written := u.at.Load(), u.written.Load(); at != written && at-written >= older.Milliseconds() {
+			changed[id] = grant.Instant(at)
+		}
+	}
+	return changed
+}
+
+// writeUses writes uses, and remembers that the store knows them.
+func (d *Directory) writeUses(ctx context.Context, changed map[string]grant.Instant) {
+	if len(changed) == 0 {
 		return
 	}
-	for u, at := range noted {
-		u.written.Store(at)
+	ctx, cancel := context.WithTimeout(ctx, PollInterval)
+	defer cancel()
+	err := d.store.NoteSecretUses(ctx, changed)
+	if err != nil && !d.unnoted {
+		d.log.Warn("cannot note the last use of secrets; trying again", "error", err)
+	}
+	if d.unnoted = err != nil; err != nil {
+		return
+	}
+	for id, at := range changed {
+		d.uses[id].written.Store(int64(at))
 	}
 }
 

@@ -301,7 +301,7 @@ func TestAStoreThatHangsDoesNotHoldUpThePollsForLong(t *testing.T) {
 	})
 }
 
-func TestLastUsesOfSecretsAreWrittenOnceAMinuteAndAtTheEnd(t *testing.T) {
+func TestLastUsesOfSecretsAreWrittenAtOnceThenOnceAMinuteAndAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
@@ -318,7 +318,13 @@ func TestLastUsesOfSecretsAreWrittenOnceAMinuteAndAtTheEnd(t *testing.T) {
 			}
 		}
 		time.Sleep(500 * time.Millisecond)
-		for range 59 {
+		// The first use at once: the secret must not seem unused.
+		s.clock.Advance(time.Second)
+		s.proven(clientID, s.secret, true)
+		time.Sleep(time.Second)
+		written(1)
+		lastUse(s.now())
+		for range 58 {
 			s.clock.Advance(time.Second)
 			s.proven(clientID, s.secret, true)
 			s.proven(clientID, "wrong", false)
@@ -345,6 +351,13 @@ func TestLastUsesOfSecretsAreWrittenOnceAMinuteAndAtTheEnd(t *testing.T) {
 		time.Sleep(time.Minute)
 		written(1)
 		lastUse(used)
+
+		// One after a day at once, whatever was written before.
+		s.clock.Advance(24 * time.Hour)
+		s.proven(clientID, s.secret, true)
+		time.Sleep(time.Second)
+		written(1)
+		lastUse(s.now())
 
 		// What is not written yet is at the end, though the context is over.
 		s.clock.Advance(time.Minute)

@@ -33,6 +33,7 @@ type CodeAnswer struct {
 // poll is POST /admin/v1/directory/poll: a command has changed clients, cutoffs
 // or keys, and does not want to wait until this node looks.
 func (a *Admin) poll(x *call, _ string) (int, any, *Problem) {
+	a.issuer.Directory.FlushUses(x.Context())
 	if err := a.issuer.Directory.Poll(x.Context()); err != nil {
 		return 0, nil, problem(fmt.Errorf("%w: %w", issuer.ErrUnavailable, err))
 	}
