@@ -46,6 +46,7 @@ warnings or unknowns, and 2 if the command line is wrong.`,
   mintage doctor --dev --data mintage-data`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.apart = p.Dev
 			cfg, err := s.load()
 			if err != nil {
 				return err

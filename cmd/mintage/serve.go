@@ -43,6 +43,7 @@ also "mintage config".`,
   mintage serve --config /etc/mintage/mintage.yaml`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.apart = dev
 			return serve(cmd.Context(), source{s.read, dev})
 		},
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -16,6 +18,7 @@ import (
 // settings collects what the command line says about the configuration.
 type settings struct {
 	file       string
+	apart      bool // from the deployment of this machine: the packaged file is not for this command
 	flags      []*pflag.Flag
 	everywhere []string // names of flags that every command has
 }
@@ -62,7 +65,40 @@ func (s *settings) read() (config.Config, config.Sources, error) {
 			given[f.Name] = f.Value.String()
 		}
 	}
-	return config.Load(s.file, os.Environ(), given)
+	if s.file == "" {
+		s.file = s.findFile(given)
+	}
+	cfg, from, err := config.Load(s.file, os.Environ(), given)
+	if s.file == packagedFile && errors.Is(err, fs.ErrPermission) {
+		err = hint(err, "run this as the server's user (sudo -u mintage), or name another deployment with --config, --data or --store")
+	}
+	return cfg, from, err
+}
+
+// packagedFile is a variable for tests.
+var packagedFile = config.PackagedFile
+
+// findFile is the configuration file if --config names none: that of the
+// environment, or else the packaged one, so that an operator's command finds the
+// deployment of the machine. A command that names a data directory or a store is
+// about that one, and the packaged file says nothing about it.
+func (s *settings) findFile(given map[string]string) string {
+	if file := os.Getenv(config.FileEnv); file != "" {
+		return file
+	}
+	for _, k := range config.Keys() {
+		if k.Name != "data" && k.Name != "store" {
+			continue
+		}
+		_, flag := given[k.Flag]
+		if flag || os.Getenv(k.Env) != "" || k.EnvFile != "" && os.Getenv(k.EnvFile) != "" {
+			return ""
+		}
+	}
+	if _, err := os.Stat(packagedFile); s.apart || errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return packagedFile
 }
 
 // A textFlag keeps a flag's text for config to parse.

@@ -10,6 +10,13 @@ import (
 	"strings"
 )
 
+const (
+	// FileEnv is the variable that names the configuration file.
+	FileEnv = "MINTAGE_CONFIG"
+	// PackagedFile is the configuration file of the packages.
+	PackagedFile = "/etc/mintage/mintage.yaml"
+)
+
 // Load reads the file, if one is named, then the environment, then the flags
 // (by Key.Flag), and for what is then not given the credentials of systemd. It
 // also returns where each setting comes from. It does not Check. Its error
@@ -58,7 +65,7 @@ func readEnv(c *Config, all []Key, from Sources, environ []string) error {
 	var faults []error
 	for _, kv := range environ {
 		name, text, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, "MINTAGE_") {
+		if !strings.HasPrefix(name, "MINTAGE_") || name == FileEnv {
 			continue
 		}
 		k, known := byEnv[name]
