@@ -9,13 +9,18 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"time"
 )
 
 // loadPair reads a certificate and its key, and refuses what clients would, or
-// should: a weak key or signature (RFC 9325 sections 4.4 and 4.5).
+// should: a weak key or signature (RFC 9325 sections 4.4 and 4.5). A key that is
+// open to everybody is no secret. A group may read it, as other secrets.
 func loadPair(certFile, keyFile string) (tls.Certificate, error) {
+	if info, err := os.Stat(keyFile); err == nil && info.Mode().Perm()&0o006 != 0 {
+		return tls.Certificate{}, fmt.Errorf("%s: everybody on this machine can read or change the private key (mode %04o): run chmod o= on it (in Kubernetes: defaultMode: 0440)", keyFile, info.Mode().Perm())
+	}
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		return pair, err

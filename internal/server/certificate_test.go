@@ -119,6 +119,21 @@ func TestTL05_WeakKeysAreRefused(t *testing.T) {
 	}
 }
 
+// TestAPrivateKeyThatEverybodyCanReadIsRefused also at a renewal: the old one stays
+// in service.
+func TestAPrivateKeyThatEverybodyCanReadIsRefused(t *testing.T) {
+	cert, key := storePair(t, issue(t, p256(t), nil))
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o440: false, 0o644: true, 0o602: true} {
+		if err := os.Chmod(key, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := loadPair(cert, key)
+		if (err != nil) != refused || err != nil && !strings.Contains(err.Error(), key+": everybody on this machine can read or change the private key") {
+			t.Errorf("mode %04o: %v", mode, err)
+		}
+	}
+}
+
 func TestTL05_DoubtsAboutChainNameAndDatesAreTold(t *testing.T) {
 	root := issue(t, p256(t), nil, authority)
 	other := issue(t, p256(t), nil, authority)
