@@ -56,6 +56,9 @@ restart to change is in its log.`,
 			for _, d := range cfg.Departures() {
 				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: departure from the specification:", d)
 			}
+			if text := cfg.Unheard(); text != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: warning:", text)
+			}
 			fmt.Fprintf(cmd.OutOrStdout(), "the configuration is good; %d settings are given\n", len(from))
 			return nil
 		},

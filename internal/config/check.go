@@ -157,3 +157,22 @@ func isLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
+
+// Unheard says that clients connect to another port than the server listens on,
+// or is "". With a proxy, which trusted_proxies names, that is as it should be; and
+// without one, if the port is forwarded, as for a container.
+func (c Config) Unheard() string {
+	u, err := url.Parse(c.PublicURL)
+	_, port, listenErr := net.SplitHostPort(c.Listen)
+	if err != nil || listenErr != nil || u.Host == "" || len(c.TrustedProxies) > 0 {
+		return ""
+	}
+	clients := u.Port()
+	if clients == "" {
+		clients = "443"
+	}
+	if clients == port {
+		return ""
+	}
+	return fmt.Sprintf("clients connect to port %s of public_url, and the server listens on %s: nobody answers there, unless port %s is forwarded to it", clients, c.Listen, clients)
+}

@@ -142,6 +142,9 @@ func checkListeners(_ context.Context, p *Patient) (f findings) {
 	if p.Config.TLS.Cert == "" && exposedAddress(p.Config.Listen) {
 		f.note("the public listener %s speaks plain HTTP, for the proxies in trusted_proxies alone", p.Config.Listen)
 	}
+	if text := p.Config.Unheard(); text != "" && !p.Dev {
+		f.note("%s", text)
+	}
 	f.unless("only the public listener %s is open to others", p.Config.Listen)
 	return f
 }
