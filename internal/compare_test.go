@@ -40,6 +40,7 @@ var secretWord = regexp.MustCompile(`(?i)(secret|digest|mac|mark|sum|hash|verifi
 var openly = map[string]string{
 	"slices.Equal(c.RawIssuer, c.RawSubject)":           "certificates are public",
 	"slices.Equal(leaf.RawIssuer, leaf.RawSubject)":     "likewise",
+	"slices.Equal(d.scopes, scopes)":                    "the metadata publishes them",
 	"cred.RawSecret != cred.Secret":                     "two readings of one header",
 	"HashRedirectURI(r.RedirectURI) != c.RedirectHash":  "a redirect URI is no secret",
 	"grant.HashRedirectURI(uri) == e.Code.RedirectHash": "nor for an operator who asks why",
