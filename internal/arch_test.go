@@ -114,12 +114,12 @@ var mayImport = []struct {
 }{
 	{dir: "internal/oauth", standard: pure},
 	{dir: "internal/grant", standard: pure, others: []string{"internal/oauth"}, not: []string{"net/url"}},
-	{dir: "internal/keys", others: []string{"internal/grant", "internal/oauth", "github.com/go-jose/go-jose/v4", "golang.org/x/crypto/argon2"},
+	{dir: "internal/keys", others: []string{"internal/buckets", "internal/grant", "internal/oauth", "github.com/go-jose/go-jose/v4", "golang.org/x/crypto/argon2"},
 		not: []string{"net", "net/http", "database/sql", "os", "log/slog", "encoding/json"}},
 	{dir: "internal/config", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql"}},
 	{dir: "internal/store", others: []string{"internal/grant", "internal/keys", "internal/oauth"},
 		not: []string{"net/http", "database/sql", "os"}},
-	{dir: "internal/issuer", others: []string{"internal/grant", "internal/keys", "internal/oauth", "internal/store", "github.com/go-jose/go-jose/v4"},
+	{dir: "internal/issuer", others: []string{"internal/buckets", "internal/grant", "internal/keys", "internal/oauth", "internal/store", "github.com/go-jose/go-jose/v4"},
 		not: []string{"net/http", "database/sql", "os"}},
 	// It asks another provider over HTTP, and is asked by the server alone.
 	{dir: "internal/upstream", others: []string{"internal/oauth", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2"},
@@ -128,7 +128,7 @@ var mayImport = []struct {
 	{dir: "internal/account", others: []string{"internal/buckets", "internal/grant", "internal/keys", "internal/oauth", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
 	// It knows users by what others say of them.
-	{dir: "internal/authorize", others: []string{"internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/store"},
+	{dir: "internal/authorize", others: []string{"internal/buckets", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/pages", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/audit", others: []string{"internal/buckets", "internal/grant", "internal/keys", "internal/store"}, not: []string{"net/http", "database/sql"}},

@@ -23,8 +23,8 @@ func (t *Throttled) Error() string {
 
 // A throttle counts failures in four ways. Those of a browser that has logged
 // in to the account before count for itself alone: strangers cannot lock it
-// out. Those of all others count for their address, for their network at this
-// account, and for the account. A network that may not fail at the account any
+// out. Those of all others count for their address and the networks around it, for
+// their network at this account, and for the account. A network that may not fail at the account any
 // more does not add to the account's failures, and the account's are forgiven
 // faster than any network's: so no one party can use them up.
 //
@@ -53,7 +53,7 @@ func newThrottle(l limits) *throttle {
 // first day.
 func passwordLimits(n int) limits {
 	return limits{
-		address: buckets.Limit{Burst: 12 * n, Every: time.Second},
+		address: buckets.Limit{Burst: 12 * n, Every: time.Second}.Times(buckets.LevelScale),
 		network: buckets.Limit{Burst: n, Every: time.Minute},
 		account: buckets.Limit{Burst: 10 * n, Every: 12 * time.Second},
 		known:   buckets.Limit{Burst: 2 * n, Every: time.Minute},
@@ -65,7 +65,7 @@ func passwordLimits(n int) limits {
 // one with a chance of one in ten.
 func codeLimits(n int) limits {
 	return limits{
-		address: buckets.Limit{Burst: 12 * n, Every: time.Second},
+		address: buckets.Limit{Burst: 12 * n, Every: time.Second}.Times(buckets.LevelScale),
 		network: buckets.Limit{Burst: n, Every: 30 * time.Minute},
 		account: buckets.Limit{Burst: 4 * n, Every: 15 * time.Minute},
 		known:   buckets.Limit{Burst: 2 * n, Every: 15 * time.Minute},
@@ -90,8 +90,9 @@ type whose struct {
 }
 
 type bucket struct {
-	of  *failures
-	key whose
+	of     *failures
+	key    whose
+	weight int
 }
 
 // take counts a failure before the attempt, so that attempts at the same time
@@ -100,32 +101,35 @@ type bucket struct {
 func (t *throttle) take(account store.DocumentKey, from netip.Addr, nonce []byte, now grant.Instant) (giveBack func(), err error) {
 	var all []bucket
 	if nonce != nil {
-		all = []bucket{{&t.known, whose{account: account, nonce: string(nonce)}}}
+		all = []bucket{{&t.known, whose{account: account, nonce: string(nonce)}, 1}}
 	} else {
-		all = []bucket{{&t.account, whose{account: account}}}
+		all = []bucket{{&t.account, whose{account: account}, 1}}
 	}
 	if nonce == nil && from.IsValid() {
-		all = append(all, bucket{&t.address, whose{network: buckets.Network(from, 64)}},
-			bucket{&t.network, whose{account: account, network: buckets.Network(from, 48)}})
+		all = append(all, bucket{&t.network, whose{account: account, network: buckets.Network(from, 48)}, 1})
+		levels, n := buckets.Levels(from)
+		for _, l := range levels[:n] {
+			all = append(all, bucket{&t.address, whose{network: l.Network}, l.Weight})
+		}
 	}
 	at := now.Time()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var wait time.Duration
 	for _, b := range all {
-		wait = max(wait, b.of.Wait(b.key, at))
+		wait = max(wait, b.of.WaitFor(b.key, b.weight, at))
 	}
 	if wait > 0 {
 		return nil, &Throttled{wait}
 	}
 	for _, b := range all {
-		b.of.Add(b.key, at)
+		b.of.AddWeight(b.key, b.weight, at)
 	}
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		for _, b := range all {
-			b.of.GiveBack(b.key)
+			b.of.GiveBack(b.key, b.weight)
 		}
 	}, nil
 }

@@ -17,6 +17,13 @@ func addressOf(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0a000000+uint32(n))))
 }
 
+// ofSite is an address in the n-th /64 of a /48.
+func ofSite(site, n int) netip.Addr {
+	a := [16]byte{0x20, 1, 0xd, 0xb8, 0, byte(site)}
+	binary.BigEndian.PutUint16(a[6:], uint16(n))
+	return netip.AddrFrom16(a)
+}
+
 func nameOf(n int) store.DocumentKey {
 	return store.DocumentKey(binary.BigEndian.AppendUint32(make([]byte, 28), uint32(n)))
 }
@@ -96,6 +103,32 @@ func TestAnAddressMayFailAtAllAccountsTogetherSoOften(t *testing.T) {
 	}
 }
 
+// Whoever has a /56 or a /48 does not have as many failures as that has /64s.
+func TestANetworkOfIPv6MayFailAtAllAccountsTogetherSoOften(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		address func(n int) netip.Addr
+		most    int
+		wait    time.Duration
+	}{
+		"a /56": {func(n int) netip.Addr { return ofSite(0, n%256) }, 120, time.Second / 2},
+		"a /48": {func(n int) netip.Addr { return ofSite(0, n*257) }, 240, time.Second / 4},
+	} {
+		throttle := newThrottle(passwordLimits(5))
+		for n := range c.most {
+			if !throttle.fails(nameOf(n), c.address(n), started) {
+				t.Fatalf("%s is throttled after %d failures, want %d", name, n, c.most)
+			}
+		}
+		if got := throttle.wait(nameOf(999), c.address(999), started); got != c.wait {
+			t.Errorf("%s: after %d failures, the wait is %s, want %s", name, c.most, got, c.wait)
+		}
+		if throttle.wait(nameOf(999), ofSite(1, 999), started) != 0 || throttle.wait(nameOf(999), home, started) != 0 {
+			t.Errorf("%s: others are throttled as well", name)
+		}
+	}
+}
+
 // One party, whatever it does for a day, keeps nobody out of an account.
 func TestOnePartyCannotLockAnAccount(t *testing.T) {
 	t.Parallel()
@@ -110,11 +143,7 @@ func TestOnePartyCannotLockAnAccount(t *testing.T) {
 		"a machine's network of IPv6": func(n int) netip.Addr {
 			return netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint64([]byte{0x20, 1, 0xd, 0xb8, 0, 1, 0, 2}, uint64(n))))
 		},
-		"a tunnel's network of IPv6": func(n int) netip.Addr {
-			a := [16]byte{0x20, 1, 0xd, 0xb8, 0, 1}
-			binary.BigEndian.PutUint16(a[6:], uint16(n))
-			return netip.AddrFrom16(a)
-		},
+		"a tunnel's network of IPv6": func(n int) netip.Addr { return ofSite(1, n) },
 	}
 	for name, address := range parties {
 		for kind, throttle := range map[string]*throttle{"passwords": newThrottle(passwordLimits(5)), "codes": newThrottle(codeLimits(5)), "passwords, one at a time": newThrottle(passwordLimits(1))} {

@@ -4,7 +4,6 @@ package buckets
 
 import (
 	"hash/maphash"
-	"net/netip"
 	"time"
 )
 
@@ -22,6 +21,14 @@ func PerMinute(n int) Limit {
 		return Limit{}
 	}
 	return Limit{Burst: n, Every: max(1, time.Minute/time.Duration(n))}
+}
+
+// Times is a limit that allows n times as much.
+func (l Limit) Times(n int) Limit {
+	if l.Every == 0 {
+		return l
+	}
+	return Limit{Burst: n * l.Burst, Every: max(1, l.Every/time.Duration(n))}
 }
 
 // Most is how many keys a Set remembers at least, and half of how many it
@@ -57,37 +64,45 @@ func (b *Set[K]) Change(l Limit) {
 }
 
 // Wait is how long it takes until key bears another event; zero if it does now.
-func (b *Set[K]) Wait(key K, now time.Time) time.Duration {
+func (b *Set[K]) Wait(key K, now time.Time) time.Duration { return b.WaitFor(key, 1, now) }
+
+// WaitFor is Wait for an event that weighs as much as so many. One that weighs
+// more than the limit bears at once weighs just that.
+func (b *Set[K]) WaitFor(key K, weight int, now time.Time) time.Duration {
 	if b.Len() == 0 {
 		return 0
 	}
 	at := now.UnixNano()
-	return max(0, time.Duration(b.forgiven(b.id(key), at)-at)-time.Duration(b.limit.Burst-1)*b.limit.Every)
+	return max(0, time.Duration(b.forgiven(b.id(key), at)-at)-time.Duration(b.limit.Burst-min(weight, b.limit.Burst))*b.limit.Every)
 }
 
 // Add counts an event.
-func (b *Set[K]) Add(key K, now time.Time) {
+func (b *Set[K]) Add(key K, now time.Time) { b.AddWeight(key, 1, now) }
+
+// AddWeight counts an event that weighs as much as so many.
+func (b *Set[K]) AddWeight(key K, weight int, now time.Time) {
 	if b.limit.Every == 0 {
 		return
 	}
 	id := b.id(key)
-	at := b.forgiven(id, now.UnixNano()) + int64(b.limit.Every)
+	at := b.forgiven(id, now.UnixNano()) + int64(min(weight, b.limit.Burst))*int64(b.limit.Every)
 	if _, ok := b.young[id]; !ok && (b.young == nil || len(b.young) == Most) {
 		b.old, b.young = b.young, map[uint64]int64{}
 	}
 	b.young[id] = at
 }
 
-// GiveBack takes back one event that was counted.
-func (b *Set[K]) GiveBack(key K) {
+// GiveBack takes back an event of a weight that was counted.
+func (b *Set[K]) GiveBack(key K, weight int) {
 	if b.Len() == 0 {
 		return
 	}
 	id := b.id(key)
+	counted := int64(min(weight, b.limit.Burst)) * int64(b.limit.Every)
 	if at, ok := b.young[id]; ok {
-		b.young[id] = at - int64(b.limit.Every)
+		b.young[id] = at - counted
 	} else if at, ok := b.old[id]; ok {
-		b.old[id] = at - int64(b.limit.Every)
+		b.old[id] = at - counted
 	}
 }
 
@@ -107,14 +122,9 @@ func (b *Set[K]) forgiven(id uint64, now int64) int64 {
 	return min(max(at, now), now+int64(b.limit.Burst)*int64(b.limit.Every))
 }
 
-// Network is what one party can hold of the address space: an IPv4 address, or
-// so many bits of IPv6. Who rents one machine has 64 of them, and who asks for
-// it easily has 48.
-func Network(a netip.Addr, bits int) netip.Prefix {
-	a = a.Unmap()
-	if !a.Is6() {
-		bits = a.BitLen()
-	}
-	p, _ := a.Prefix(bits)
-	return p
-}
+// Fair reports whether a party that holds some of what many share may take
+// more: all that it holds may be a part (a third, if part is 3) of what is free,
+// by a dynamic threshold (Choudhury and Hahne, 1998). So n parties, each of which
+// takes all it may, leave (part/(part+1))^n of it: less for each that comes, and
+// something for one more.
+func Fair(held, take, free, part int) bool { return held+take <= (free+part-1)/part }

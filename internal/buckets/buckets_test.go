@@ -1,8 +1,10 @@
 package buckets
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -27,7 +29,7 @@ func TestAKeyBearsAsManyEventsAsItsLimitSaysAndThenOneEachInterval(t *testing.T)
 	if got := s.Wait("a", began.Add(10*time.Second-time.Nanosecond)); got != time.Nanosecond {
 		t.Errorf("a nanosecond before, the wait is %s", got)
 	}
-	s.GiveBack("a")
+	s.GiveBack("a", 1)
 	if s.Wait("a", began) != 0 {
 		t.Error("what was given back still counts")
 	}
@@ -121,6 +123,56 @@ func TestMemoryIsBoundedAndKeysInUseAreKept(t *testing.T) {
 	}
 }
 
+func TestAnEventCountsByItsWeight(t *testing.T) {
+	t.Parallel()
+	s := New[string](PerMinute(6))
+	s.AddWeight("a", 4, began)
+	if wait := s.WaitFor("a", 2, began); wait != 0 {
+		t.Errorf("4 of 6 are counted, and 2 more wait %s", wait)
+	}
+	if wait := s.WaitFor("a", 3, began); wait != 10*time.Second {
+		t.Errorf("4 of 6 are counted, and 3 more wait %s", wait)
+	}
+	// What weighs more than the limit passes where nothing else does.
+	if wait := s.WaitFor("a", 100, began); wait != 40*time.Second {
+		t.Errorf("4 of 6 are counted, and a hundred wait %s", wait)
+	}
+	s.AddWeight("b", 100, began)
+	if wait := s.Wait("b", began); wait != 10*time.Second {
+		t.Errorf("after a hundred at once, the wait is %s", wait)
+	}
+	s.GiveBack("b", 100)
+	s.GiveBack("a", 4)
+	if s.WaitFor("a", 6, began) != 0 || s.WaitFor("b", 6, began) != 0 {
+		t.Error("what was given back still counts")
+	}
+	if got := PerMinute(6).Times(4); got != (Limit{24, 2500 * time.Millisecond}) || (Limit{}).Times(4) != (Limit{}) {
+		t.Errorf("four times six a minute is %v", got)
+	}
+}
+
+// However many take as much as they may, one that comes later finds a share.
+func TestAFairShareLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	const all = 100_000
+	for _, c := range []struct{ part, parties, least int }{{3, 1, all * 3 / 4}, {3, 5, all * 23 / 100}, {8, 1, all * 8 / 9}, {8, 5, all * 55 / 100}, {8, 40, all * 8 / 1000}} {
+		free := all
+		for range c.parties {
+			held := 0
+			for Fair(held, 1, free, c.part) {
+				held++
+				free--
+			}
+		}
+		if free < c.least-1 || !Fair(0, free/c.part, free, c.part) {
+			t.Errorf("%d parties with an %dth each leave %d of %d, want %d", c.parties, c.part, free, all, c.least)
+		}
+	}
+	if !Fair(0, 1, 1, 3) || Fair(0, 1, 0, 3) || Fair(1, 1, 3, 3) {
+		t.Error("the last places are for who has none")
+	}
+}
+
 func TestANetworkIsWhatOnePartyHolds(t *testing.T) {
 	t.Parallel()
 	var got []string
@@ -133,5 +185,27 @@ func TestANetworkIsWhatOnePartyHolds(t *testing.T) {
 	}
 	if p := Network(netip.Addr{}, 64); p.IsValid() {
 		t.Errorf("no address has the network %s", p)
+	}
+}
+
+func TestAnAddressCountsInEachNetworkAroundIt(t *testing.T) {
+	t.Parallel()
+	for a, want := range map[string]string{
+		"192.0.2.1":            "192.0.2.1/32 4; 192.0.2.0/24",
+		"::ffff:192.0.2.1":     "192.0.2.1/32 4; 192.0.2.0/24",
+		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64 4, 2001:db8:1::/56 2, 2001:db8:1::/48 1; 2001:db8:1::/48",
+		"2001:db8:1:fff2::":    "2001:db8:1:fff2::/64 4, 2001:db8:1:ff00::/56 2, 2001:db8:1::/48 1; 2001:db8:1::/48",
+	} {
+		var got []string
+		levels, n := Levels(netip.MustParseAddr(a))
+		for _, l := range levels[:n] {
+			got = append(got, fmt.Sprint(l.Network, " ", l.Weight))
+		}
+		if text := strings.Join(got, ", ") + "; " + Party(netip.MustParseAddr(a)).String(); text != want {
+			t.Errorf("%s: %s, want %s", a, text, want)
+		}
+	}
+	if levels, n := Levels(netip.Addr{}); n != 1 || levels[0].Network.IsValid() || Party(netip.Addr{}).IsValid() {
+		t.Error("no address has a network")
 	}
 }

@@ -1,0 +1,47 @@
+package buckets
+
+import "net/netip"
+
+// Network is an IPv4 address, or so many bits of an IPv6 address.
+func Network(a netip.Addr, bits int) netip.Prefix {
+	a = a.Unmap()
+	if !a.Is6() {
+		bits = a.BitLen()
+	}
+	p, _ := a.Prefix(bits)
+	return p
+}
+
+// Party is the largest network that one party gets without effort: 24 bits of an
+// IPv4 address, 48 of an IPv6 address (RFC 6177). What many share is divided
+// among these.
+func Party(a netip.Addr) netip.Prefix {
+	if a = a.Unmap(); a.Is4() {
+		p, _ := a.Prefix(24)
+		return p
+	}
+	return Network(a, 48)
+}
+
+// A Level is a network around an address, and what an event weighs there.
+type Level struct {
+	Network netip.Prefix
+	Weight  int
+}
+
+// LevelScale is by how much the limit of one address is to be multiplied for the
+// weights of Levels.
+const LevelScale = 4
+
+// Levels are the networks in which an event at an address counts: an IPv4
+// address; or the 64, 56 and 48 bits of IPv6, of which a rented machine, a home
+// and a site have their own (RFC 6177). A /56 may do twice as much as a /64, and
+// a /48 four times.
+func Levels(a netip.Addr) (levels [3]Level, n int) {
+	levels[0] = Level{Network(a, 64), LevelScale}
+	if a = a.Unmap(); !a.Is6() {
+		return levels, 1
+	}
+	levels[1], levels[2] = Level{Network(a, 56), LevelScale / 2}, Level{Network(a, 48), LevelScale / 4}
+	return levels, 3
+}
