@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -151,4 +152,31 @@ func TestCA22_RequestsOfAnAddressAreLimited(t *testing.T) {
 	if a := d.sendFrom(crowd, r); a.status != 200 {
 		t.Errorf("the keys: %v", a)
 	}
+}
+
+// Programs that send the Basic header of a public client, with an empty secret
+// (golang.org/x/oauth2 tries that first), are that client, and guess nothing.
+func TestCA19_AnEmptyBasicSecretIsAPublicClientAndNoFailure(t *testing.T) {
+	d := start(t, func(o *options) { o.AddressFailures, o.ClientFailures = 2, 1 })
+	public := d.client(issuer.Registration{Auth: store.AuthNone})
+	owner := local()
+	basic := func(c client, secret string, form url.Values) answer {
+		r := newRequest(with(form, "client_id", "", "client_secret", ""))
+		r.set("Authorization", basicHeader(c.ID, secret))
+		return d.sendFrom(owner, r)
+	}
+	code := d.code(public, func(a *issuer.Authorization) { a.Challenge = challenge })
+	pair := basic(public, "", public.challenged(code.Code))
+	d.mustIssue(pair)
+	for range 40 {
+		pair = basic(public, "", public.refresh(pair.tokens.RefreshToken))
+		if pair.status != 200 {
+			t.Fatalf("a public client with an empty secret: %v", pair)
+		}
+	}
+	// A secret that is none for a confidential client, and one that is sent for a
+	// public client, are failures as ever.
+	want(t, basic(public, "x", public.refresh(pair.tokens.RefreshToken)), 401, "invalid_client")
+	want(t, basic(public, "", public.refresh(pair.tokens.RefreshToken)), 429, "temporarily_unavailable")
+	want(t, basic(d.a, "", d.a.refresh("x")), 401, "invalid_client")
 }

@@ -63,6 +63,12 @@ func ParseCredentials(authorization []string, p Params) (Credentials, error) {
 		if assertionType != "" {
 			return c, ErrAssertion
 		}
+		if raw == "" {
+			// A public client's, of a program that always sends the header
+			// (golang.org/x/oauth2, oidc-agent): an empty secret is none, in the
+			// header as in the form (RFC 6749 section 2.3.1).
+			return Credentials{ClientID: id, Method: AuthNone, Header: true}, nil
+		}
 		return Credentials{ClientID: id, Secret: Secret(secret), RawSecret: Secret(raw), Method: AuthBasic, Header: true}, nil
 	}
 
