@@ -180,3 +180,22 @@ func TestCA19_AnEmptyBasicSecretIsAPublicClientAndNoFailure(t *testing.T) {
 	want(t, basic(public, "", public.refresh(pair.tokens.RefreshToken)), 429, "temporarily_unavailable")
 	want(t, basic(d.a, "", d.a.refresh("x")), 401, "invalid_client")
 }
+
+// Behind a proxy on this machine that is not declared, all clients have one
+// address: whoever fails there does not use up what its owner needs.
+func TestCA22_AnUndeclaredProxyMakesNoStrangerOfTheOwner(t *testing.T) {
+	d := start(t, func(o *options) {
+		o.PlainHTTP, o.AddressFailures, o.ClientFailures, o.ClientRequests = true, 60, 30, 200
+	})
+	public := d.client(issuer.Registration{Auth: store.AuthNone})
+	pair, _ := d.tokens(d.a)
+	proxy := local()
+	for range 61 {
+		want(t, d.sendFrom(proxy, newRequest(with(d.a.refresh("x"), "client_secret", "guess"))), 400, "invalid_client")
+	}
+	d.mustIssue(d.sendFrom(proxy, newRequest(d.a.refresh(pair.RefreshToken))))
+	// Nor what a public client may ask for, whose name everybody knows.
+	for range 201 {
+		want(t, d.sendFrom(proxy, newRequest(public.refresh("x"))), 400, "invalid_grant")
+	}
+}

@@ -40,10 +40,14 @@ func (s *Server) fromAddress(x *exchange) error {
 }
 
 // ofClient counts a token request of an authenticated client. Whoever knows the
-// name of a public client can be it, so each address is one of its own.
+// name of a public client can be it, so each address is one of its own; where
+// all addresses are one, none counts.
 func (s *Server) ofClient(x *exchange, id string, public bool) error {
 	who := party{client: id}
-	if public {
+	switch {
+	case public && s.alike(x.address):
+		return nil
+	case public:
 		who.network = buckets.Network(x.address, 64)
 	}
 	return s.throttle.request(byClientRequests, who)

@@ -127,12 +127,13 @@ func (s *Server) params(r *http.Request, x *exchange, queryAllowed bool) (oauth.
 
 // client authenticates the request's client. Failures count against the
 // client from this address, so that a stranger cannot lock the owner out, and
-// against the address.
+// against the address; unless all addresses are one.
 func (s *Server) client(ctx context.Context, r *http.Request, x *exchange, p oauth.Params) (*store.Client, error) {
 	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
 	x.header, x.clientID = cred.Header, cred.ClientID
+	counts := !s.alike(x.address)
 	if err == nil {
-		if s.throttle.clientBlocked(x.address, cred.ClientID) {
+		if counts && s.throttle.clientBlocked(x.address, cred.ClientID) {
 			return nil, oauth.ErrTooManyRequests
 		}
 		var c *store.Client
@@ -140,7 +141,7 @@ func (s *Server) client(ctx context.Context, r *http.Request, x *exchange, p oau
 			return c, nil
 		}
 	}
-	if errors.Is(err, issuer.ErrClient) || errors.Is(err, oauth.ErrClient) {
+	if counts && (errors.Is(err, issuer.ErrClient) || errors.Is(err, oauth.ErrClient)) {
 		s.throttle.failed(x.address, cred.ClientID)
 	}
 	return nil, err
