@@ -19,11 +19,11 @@ import (
 )
 
 // Password checks wait for one another, so that logins cannot take the machine
-// from the clients. Strangers leave places for browsers that are known.
+// from the clients. Strangers leave places for browsers that are known, and one
+// network leaves places for the others.
 const (
 	hashersWaiting = 31
 	hashersSpared  = 8 // for known browsers
-	hashersOfOne   = 6 // places of one network
 )
 
 // Users checks who the built-in users are. Its fields are set before first use
@@ -131,7 +131,7 @@ func (u *Users) Password(ctx context.Context, username, password string, v Visit
 	if nonce == nil {
 		shares = []keys.Share{{Name: "strangers", Most: hashersWaiting + 1 - hashersSpared}}
 		if v.Address.IsValid() {
-			shares = append(shares, keys.Share{Name: buckets.Network(v.Address, 64).String(), Most: hashersOfOne})
+			shares = append(shares, keys.Share{Name: buckets.Party(v.Address).String()})
 		}
 	}
 	match, err := u.match(ctx, hash, []oauth.Secret{oauth.Secret(password)}, shares...)

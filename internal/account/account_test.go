@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -292,8 +294,7 @@ func TestADamagedRecordIsNoWrongPassword(t *testing.T) {
 	}
 }
 
-// A flood of guesses takes no place from known browsers, and one network's none
-// from the others.
+// A flood of guesses takes no place from known browsers.
 func TestPasswordChecksAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -311,10 +312,7 @@ func TestPasswordChecksAreBounded(t *testing.T) {
 			synctest.Wait()
 		}
 		for n := range hashersWaiting + 1 - hashersSpared {
-			enter("nobody"+strings.Repeat("x", n), "wrong", Visitor{Address: addressOf(n / hashersOfOne)})
-			if n == hashersOfOne-1 {
-				h.is("unavailable", h.try("alice", right, Visitor{Address: addressOf(0)}), "one too many for a network")
-			}
+			enter("nobody"+strings.Repeat("x", n), "wrong", Visitor{Address: addressOf(256 * n)})
 		}
 		h.is("unavailable", h.try("alice", right, Visitor{Address: home}), "one too many for strangers")
 		enter("alice", "right", Visitor{Address: home, Known: cookie})
@@ -322,6 +320,67 @@ func TestPasswordChecksAreBounded(t *testing.T) {
 		waiting.Wait()
 		h.is("right", h.try("alice", right, Visitor{Address: home}), "after the flood")
 	})
+}
+
+// One network, or five, whatever addresses they use, leave places in the pool for
+// the others, whose password is checked before most of theirs.
+func TestOneNetworkDoesNotFillThePoolOfPasswordChecks(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]func(n int) netip.Addr{
+		"one /48":           func(n int) netip.Addr { return ofSite(0, n) },
+		"one /24":           func(n int) netip.Addr { return addressOf(n % 256) },
+		"five /48":          func(n int) netip.Addr { return ofSite(n%5, n) },
+		"five of IPv4":      func(n int) netip.Addr { return addressOf(256 * (n % 5)) },
+		"five /24, rotated": func(n int) netip.Addr { return addressOf(256*(n%5) + n%256) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t)
+				h.cheaply()
+				h.add("alice")
+				resume := h.pool.Pause()
+				var mu sync.Mutex
+				ended := 0 // of the flood
+				var flood sync.WaitGroup
+				for n := range 40 {
+					flood.Go(func() {
+						err := h.try(fmt.Sprint("nobody", n), wrong, Visitor{Address: address(n)})
+						if !errors.Is(err, ErrWrong) && !errors.Is(err, ErrUnavailable) {
+							t.Error(err)
+						}
+						if errors.Is(err, ErrWrong) {
+							mu.Lock()
+							defer mu.Unlock()
+							ended++
+						}
+					})
+					synctest.Wait()
+				}
+				if ended != 0 {
+					t.Fatalf("%d checks were made in a pool that rests", ended)
+				}
+				var honest sync.WaitGroup
+				for n := range 3 {
+					honest.Go(func() {
+						h.is("right", h.try("alice", right, Visitor{Address: addressOf(1<<16 + 256*n)}), "somebody elsewhere")
+						mu.Lock()
+						defer mu.Unlock()
+						if ended > 5+3 {
+							t.Errorf("somebody elsewhere waits for %d of the flood", ended)
+						}
+					})
+					synctest.Wait()
+				}
+				resume()
+				honest.Wait()
+				flood.Wait()
+				if ended == 0 {
+					t.Error("no check of the flood was made")
+				}
+			})
+		})
+	}
 }
 
 func TestASessionLivesAsLongAsItsUserMayLogIn(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"net/netip"
 
+	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -15,7 +17,8 @@ import (
 const (
 	hashersAtOnce  = 1
 	hashersWaiting = 15
-	// hashersOfOne is how many of them may be for one client.
+	// hashersOfOne is how many of them may be for one client. One network has its
+	// share too, whatever clients it names.
 	hashersOfOne = 2
 )
 
@@ -25,8 +28,9 @@ const (
 var ErrClient = errors.New("client authentication failed")
 
 // Authenticate finds the client that the credentials prove. A client that does
-// not exist costs the same work as a wrong secret.
-func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials) (*store.Client, error) {
+// not exist costs the same work as a wrong secret. From is where they come from,
+// or the zero address if callers cannot be told apart by theirs.
+func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return nil, unavailable(err)
@@ -65,7 +69,7 @@ func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials) (*s
 	if slow < 0 {
 		return nil, wrong(c, now, digest, raw)
 	}
-	proven, err := iss.checkSlow(ctx, c.Secrets[slow].Slow, cred)
+	proven, err := iss.checkSlow(ctx, c.Secrets[slow].Slow, cred, from)
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +95,17 @@ func (v *View) used(clientID string, secret int, now grant.Instant) {
 // spelling that matched, or "". Some programs send Basic credentials without
 // the form encoding of RFC 6749 section 2.3.1, which matters only for secrets
 // that we did not make.
-func (iss *Issuer) checkSlow(ctx context.Context, hash string, cred oauth.Credentials) (oauth.Secret, error) {
+func (iss *Issuer) checkSlow(ctx context.Context, hash string, cred oauth.Credentials, from netip.Addr) (oauth.Secret, error) {
 	spellings := []oauth.Secret{cred.Secret}
 	if cred.RawSecret != "" && cred.RawSecret != cred.Secret {
 		spellings = append(spellings, cred.RawSecret)
 	}
-	i, err := iss.slow.Match(ctx, hash, spellings, keys.Share{Name: cred.ClientID, Most: hashersOfOne})
+	shares := []keys.Share{{Name: cred.ClientID, Most: hashersOfOne}}
+	if from.IsValid() {
+		// In front: the client's share is not what is divided among networks.
+		shares = []keys.Share{{Name: buckets.Party(from).String()}, shares[0]}
+	}
+	i, err := iss.slow.Match(ctx, hash, spellings, shares...)
 	switch {
 	case errors.Is(err, keys.ErrPoolFull) || err != nil && ctx.Err() != nil:
 		return "", unavailable(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,7 +82,7 @@ func TestAClientAuthenticatesByItsRegisteredMethodAlone(t *testing.T) {
 			if method == oauth.AuthNone {
 				cred.Secret = ""
 			}
-			_, err := s.Authenticate(t.Context(), cred)
+			_, err := s.Authenticate(t.Context(), cred, netip.Addr{})
 			want := false
 			for _, m := range allowed {
 				want = want || m == method
@@ -160,7 +161,7 @@ func (s *service) fast(cred oauth.Credentials) {
 	s.t.Helper()
 	release := s.HoldSlowChecks()
 	defer release()
-	if _, err := s.Authenticate(s.deadline(), cred); err != nil {
+	if _, err := s.Authenticate(s.deadline(), cred, netip.Addr{}); err != nil {
 		s.t.Errorf("a secret in its fast form: %v", err)
 	}
 }
@@ -196,7 +197,7 @@ func TestAnImportedSecretMayBeSpelledRawInABasicHeader(t *testing.T) {
 			s := newService(t)
 			s.imported(c.registered)
 			cred := oauth.Credentials{ClientID: "old", Secret: c.decoded, RawSecret: c.raw, Method: oauth.AuthBasic, Header: true}
-			if _, err := s.Authenticate(t.Context(), cred); err != nil {
+			if _, err := s.Authenticate(t.Context(), cred, netip.Addr{}); err != nil {
 				t.Errorf("the first use: %v", err)
 			}
 			if !s.upgraded() {
@@ -205,7 +206,7 @@ func TestAnImportedSecretMayBeSpelledRawInABasicHeader(t *testing.T) {
 			s.fast(cred)
 			s.fast(oauth.Credentials{ClientID: "old", Secret: c.registered, Method: oauth.AuthPost})
 			cred.Secret, cred.RawSecret = "50% Secret", "50%25+Secret"
-			if _, err := s.Authenticate(t.Context(), cred); !errors.Is(err, issuer.ErrClient) {
+			if _, err := s.Authenticate(t.Context(), cred, netip.Addr{}); !errors.Is(err, issuer.ErrClient) {
 				t.Errorf("another secret: %v, want ErrClient", err)
 			}
 		})
@@ -340,13 +341,53 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 	})
 }
 
+// One network, whatever clients it names and whatever addresses it has, leaves
+// places for the owners of imported secrets.
+func TestOneNetworkDoesNotFillThePoolOfSlowSecretChecks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		ids := make([]string, issuer.SlowChecks/issuer.SlowChecksOfOne+1)
+		for i := range ids {
+			ids[i] = fmt.Sprint("old", i)
+			s.importedAs(ids[i], "correct horse")
+		}
+		release := s.HoldSlowChecks()
+		var flood sync.WaitGroup
+		for n, id := range append(ids[1:], ids[1:]...) {
+			flood.Go(func() {
+				cred := oauth.Credentials{ClientID: id, Secret: "a guess", Method: oauth.AuthPost}
+				_, err := s.Authenticate(t.Context(), cred, netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)))
+				if !errors.Is(err, issuer.ErrClient) && !errors.Is(err, issuer.ErrUnavailable) {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		if n := s.SlowChecksThere(); n > issuer.SlowChecks/3 {
+			t.Errorf("one network has %d of %d places", n, issuer.SlowChecks)
+		}
+		for _, id := range ids[:3] {
+			flood.Go(func() {
+				cred := oauth.Credentials{ClientID: id, Secret: "correct horse", Method: oauth.AuthPost}
+				if _, err := s.Authenticate(t.Context(), cred, netip.MustParseAddr("192.0.2.1")); err != nil {
+					t.Errorf("an owner elsewhere: %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		release()
+		flood.Wait()
+	})
+}
+
 func TestASlowSecretCheckWaitsNoLongerThanItsRequest(t *testing.T) {
 	s := newService(t)
 	s.imported("correct horse")
 	release := s.HoldSlowChecks()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Authenticate(ctx, oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost}); !errors.Is(err, issuer.ErrUnavailable) {
+	if _, err := s.Authenticate(ctx, oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost}, netip.Addr{}); !errors.Is(err, issuer.ErrUnavailable) {
 		t.Errorf("a check that never got its turn: %v, want ErrUnavailable", err)
 	}
 	release()

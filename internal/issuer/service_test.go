@@ -314,7 +314,7 @@ func (s *service) active(id grant.ID, generation uint32) {
 }
 
 func (s *service) authenticate(id string, secret oauth.Secret) (*store.Client, error) {
-	return s.Authenticate(s.t.Context(), oauth.Credentials{ClientID: id, Secret: secret, Method: oauth.AuthPost})
+	return s.Authenticate(s.t.Context(), oauth.Credentials{ClientID: id, Secret: secret, Method: oauth.AuthPost}, netip.Addr{})
 }
 
 // deadline is a request's time, short for tests that wait for its end.

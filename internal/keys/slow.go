@@ -4,33 +4,48 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"sync"
 
+	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
 // A SlowPool bounds the slow hashes that run at once, and those that wait. Each
-// takes 19 MiB and 25 ms of a core.
+// takes 19 MiB and 25 ms of a core. Those that wait have their turns in order of
+// arrival, but that a party with several of them goes behind the others' first.
 type SlowPool struct {
-	turn   chan struct{}
-	places int
+	atOnce, places int
 
-	mu    sync.Mutex
-	taken int
-	of    map[string]int // by the name of a share
+	mu       sync.Mutex
+	running  int
+	taken    int
+	of       map[string]int // by the name of a share
+	arrivals int
+	queue    []*slowTurn
+}
+
+// A slowTurn is one that is waited for.
+type slowTurn struct {
+	order int           // the lowest is the next
+	come  chan struct{} // closed when it has come
 }
 
 // NewSlowPool makes a pool in which atOnce hashes run and more of them wait.
 func NewSlowPool(atOnce, waiting int) *SlowPool {
-	return &SlowPool{turn: make(chan struct{}, atOnce), places: atOnce + waiting, of: map[string]int{}}
+	return &SlowPool{atOnce: atOnce, places: atOnce + waiting, of: map[string]int{}}
 }
 
 // A Share is how many of a pool's places may be for one name: whoever floods it
-// leaves places for the others.
+// leaves places for the others. Zero is what is fair to one party
+// (buckets.Fair), of the places that the shares before this one leave free.
 type Share struct {
 	Name string
 	Most int
 }
+
+// ofParty is which part of the free places one party may have.
+const ofParty = 3
 
 // ErrPoolFull means that no place was left in the pool, or in a share of it.
 var ErrPoolFull = errors.New("too many slow hashes wait")
@@ -41,18 +56,17 @@ var ErrPoolFull = errors.New("too many slow hashes wait")
 // place, or ctx ends before a turn comes, it returns ErrPoolFull or the
 // context's error.
 func (p *SlowPool) Match(ctx context.Context, phc string, spellings []oauth.Secret, shares ...Share) (int, error) {
-	if !p.enter(shares) {
+	before, ok := p.enter(shares)
+	if !ok {
 		return -1, ErrPoolFull
 	}
 	defer p.leave(shares)
 	for i, s := range spellings {
-		select {
-		case p.turn <- struct{}{}:
-		case <-ctx.Done():
-			return -1, ctx.Err()
+		if err := p.turn(ctx, before); err != nil {
+			return -1, err
 		}
 		ok, err := MatchSlow(phc, s)
-		<-p.turn
+		p.endTurn()
 		if err != nil {
 			return -1, err
 		}
@@ -63,22 +77,30 @@ func (p *SlowPool) Match(ctx context.Context, phc string, spellings []oauth.Secr
 	return -1, nil
 }
 
-func (p *SlowPool) enter(shares []Share) bool {
+// enter takes a place. Before is how many places the party has already.
+func (p *SlowPool) enter(shares []Share) (before int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.taken == p.places {
-		return false
-	}
+	free := p.places - p.taken
 	for _, s := range shares {
-		if p.of[s.Name] >= s.Most {
-			return false
+		held := p.of[s.Name]
+		switch {
+		case s.Most > 0:
+			free = min(free, s.Most-held)
+		case !buckets.Fair(held, 1, free, ofParty):
+			return 0, false
+		default:
+			before = held
 		}
+	}
+	if free <= 0 {
+		return 0, false
 	}
 	p.taken++
 	for _, s := range shares {
 		p.of[s.Name]++
 	}
-	return true
+	return before, true
 }
 
 func (p *SlowPool) leave(shares []Share) {
@@ -92,6 +114,50 @@ func (p *SlowPool) leave(shares []Share) {
 	}
 }
 
+// turn waits for a turn, to be ended by endTurn. Each place that the party had
+// before lets as many others pass as there are places, and no more: so its turn
+// comes too.
+func (p *SlowPool) turn(ctx context.Context, before int) error {
+	p.mu.Lock()
+	p.arrivals++
+	if p.running < p.atOnce {
+		p.running++
+		p.mu.Unlock()
+		return nil
+	}
+	t := &slowTurn{order: p.arrivals + before*p.places, come: make(chan struct{})}
+	p.queue = append(p.queue, t)
+	p.mu.Unlock()
+	select {
+	case <-t.come:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	i := slices.Index(p.queue, t)
+	if i >= 0 {
+		p.queue = slices.Delete(p.queue, i, i+1)
+	}
+	p.mu.Unlock()
+	if i < 0 {
+		p.endTurn() // it came at this moment
+	}
+	return ctx.Err()
+}
+
+func (p *SlowPool) endTurn() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 {
+		p.running--
+		return
+	}
+	next := slices.MinFunc(p.queue, func(a, b *slowTurn) int { return a.order - b.order })
+	i := slices.Index(p.queue, next)
+	p.queue = slices.Delete(p.queue, i, i+1)
+	close(next.come)
+}
+
 // Taken is how many hashes run or wait.
 func (p *SlowPool) Taken() int {
 	p.mu.Lock()
@@ -101,8 +167,8 @@ func (p *SlowPool) Taken() int {
 
 // Pause takes a turn and no place, until resume is called.
 func (p *SlowPool) Pause() (resume func()) {
-	p.turn <- struct{}{}
-	return func() { <-p.turn }
+	p.turn(context.Background(), 0)
+	return p.endTurn
 }
 
 // DummySlow is a hash that nothing has. To compare with it costs what it costs

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -137,7 +138,11 @@ func (s *Server) client(ctx context.Context, r *http.Request, x *exchange, p oau
 			return nil, oauth.ErrTooManyRequests
 		}
 		var c *store.Client
-		if c, err = s.issuer.Authenticate(ctx, cred); err == nil {
+		from := x.address
+		if !counts {
+			from = netip.Addr{}
+		}
+		if c, err = s.issuer.Authenticate(ctx, cred, from); err == nil {
 			return c, nil
 		}
 	}
