@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"net/netip"
 	"runtime"
 	"sync"
 	"time"
 
+	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -59,7 +61,11 @@ type admission struct {
 	used    [classes]int
 	queues  [classes]line[waiter]
 	turns   uint
-	shed    func(what string)
+	// What visitors of one network have: those that wait for a place, and those
+	// that have one while another provider is asked.
+	waitingOf, slowOf map[netip.Prefix]int
+	slowAll           int
+	shed              func(what string)
 }
 
 // Load is how many requests are worked on at once, and how many more may wait.
@@ -67,7 +73,7 @@ type admission struct {
 type Load struct{ Requests, Waiting int }
 
 func newAdmission(l Load, shed func(what string)) *admission {
-	a := &admission{shed: shed}
+	a := &admission{shed: shed, waitingOf: map[netip.Prefix]int{}, slowOf: map[netip.Prefix]int{}}
 	a.limit(l)
 	return a
 }
@@ -108,10 +114,13 @@ func (a *admission) may(c class) bool {
 	case c != checks && writers >= a.places-a.places/8:
 		return false
 	case c == visitors:
-		return a.used[visitors] < max(1, a.places/2)
+		return a.used[visitors] < a.ofVisitors()
 	}
 	return true
 }
+
+// ofVisitors is how many places visitors may have.
+func (a *admission) ofVisitors() int { return max(1, a.places/2) }
 
 // queued is how many requests wait, and how many of them hold no token.
 func (a *admission) queued() (all, tokenless int) {
@@ -127,10 +136,14 @@ func (a *admission) full() bool {
 	return all >= a.waiting
 }
 
+// ofNetwork is which part of what is free the visitors of one network may have.
+const ofNetwork = 3
+
 // enter takes a place, to be given back by leave, or waits for one. Those who
-// hold no token may fill half of the queue. An error means that the request is not to be
-// worked on; it is the client's to send again.
-func (a *admission) enter(ctx context.Context, c class) error {
+// hold no token may fill half of the queue, and those of one network their share
+// of it, unless it is the zero network. An error means that the request is not to
+// be worked on; it is the client's to send again.
+func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) error {
 	a.mu.Lock()
 	if a.queues[c].n == 0 && a.may(c) {
 		a.used[c]++
@@ -138,14 +151,15 @@ func (a *admission) enter(ctx context.Context, c class) error {
 		return nil
 	}
 	all, tokenless := a.queued()
-	if all >= a.waiting || c >= newcomers && tokenless >= (a.waiting+1)/2 {
+	free := (a.waiting+1)/2 - tokenless
+	if all >= a.waiting || c >= newcomers && free <= 0 || network.IsValid() && !buckets.Fair(a.waitingOf[network], 1, free, ofNetwork) {
 		a.mu.Unlock()
 		a.shed(shedRequests)
 		return errShed
 	}
-	w := &waiter{since: time.Now(), turn: make(chan struct{})}
+	w := &waiter{since: time.Now(), turn: make(chan struct{}), network: network}
 	w.place.of = w
-	a.queues[c].push(&w.place)
+	a.push(c, w)
 	a.mu.Unlock()
 
 	timer := time.NewTimer(patience)
@@ -161,10 +175,54 @@ func (a *admission) enter(ctx context.Context, c class) error {
 		a.mu.Unlock()
 		return nil // its turn came at this moment
 	}
-	a.queues[c].remove(&w.place)
+	a.remove(c, w)
 	a.mu.Unlock()
 	a.shed(shedLate)
 	return errShed
+}
+
+func (a *admission) push(c class, w *waiter) {
+	a.queues[c].push(&w.place)
+	if w.network.IsValid() {
+		a.waitingOf[w.network]++
+	}
+}
+
+func (a *admission) remove(c class, w *waiter) {
+	a.queues[c].remove(&w.place)
+	if w.network.IsValid() {
+		less(a.waitingOf, w.network)
+	}
+}
+
+// less takes one of a network away.
+func less(of map[netip.Prefix]int, network netip.Prefix) {
+	if of[network]--; of[network] <= 0 {
+		delete(of, network)
+	}
+}
+
+// slow notes that a visitor, who has a place, is to wait for another provider,
+// until leave is called: a network may not have more than its share of the
+// visitors' places in that way.
+func (a *admission) slow(network netip.Prefix) (leave func(), err error) {
+	a.mu.Lock()
+	ok := buckets.Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)
+	if ok {
+		a.slowOf[network]++
+		a.slowAll++
+	}
+	a.mu.Unlock()
+	if !ok {
+		a.shed(shedRequests)
+		return nil, errShed
+	}
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		less(a.slowOf, network)
+		a.slowAll--
+	}, nil
 }
 
 // leave gives a place back.
@@ -184,9 +242,9 @@ func (a *admission) handOn() {
 		}
 		a.used[c]++
 		a.turns++
-		w := a.queues[c].first
-		a.queues[c].remove(w)
-		close(w.of.turn)
+		w := a.queues[c].first.of
+		a.remove(c, w)
+		close(w.turn)
 	}
 }
 
@@ -219,6 +277,8 @@ type waiter struct {
 	since time.Time
 	turn  chan struct{} // closed when it is its turn
 	place link[waiter]
+	// network is where a visitor is; the zero prefix if it does not count.
+	network netip.Prefix
 }
 
 // shedError is a request that was not worked on because there is too much to do.

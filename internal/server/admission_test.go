@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -36,7 +37,7 @@ func newRush(l Load) *rush {
 func (r *rush) fill(t *testing.T, c class, n int) {
 	t.Helper()
 	for range n {
-		if err := r.enter(t.Context(), c); err != nil {
+		if err := r.enter(t.Context(), c, netip.Prefix{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +46,7 @@ func (r *rush) fill(t *testing.T, c class, n int) {
 // come has a request of a class wait, which keeps its place.
 func (r *rush) come(ctx context.Context, c class, name string) {
 	go func() {
-		if r.enter(ctx, c) != nil {
+		if r.enter(ctx, c, netip.Prefix{}) != nil {
 			name = "not " + name
 		}
 		r.mu.Lock()
@@ -104,7 +105,7 @@ func TestARequestThatWouldBeOneTooManyIsTurnedAwayAtOnce(t *testing.T) {
 		}
 		began := time.Now()
 		for _, c := range []class{checks, holders, newcomers} {
-			err := r.enter(t.Context(), c)
+			err := r.enter(t.Context(), c, netip.Prefix{})
 			if !errors.Is(err, errShed) || !errors.Is(err, oauth.ErrUnavailable) {
 				t.Errorf("class %d: %v", c, err)
 			}
@@ -262,6 +263,65 @@ func TestWhoHoldsNoTokenDoesNotFillTheQueue(t *testing.T) {
 		time.Sleep(patience)
 		synctest.Wait()
 	})
+}
+
+// Visitors of one network leave room in the queue for those of another, and when
+// they have gone, it is as before.
+func TestOneNetworkDoesNotFillTheQueueOfVisitors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Load{Requests: 1, Waiting: 60})
+		r.fill(t, holders, 1)
+		come := func(network string) {
+			go r.enter(t.Context(), visitors, netip.MustParsePrefix(network))
+			synctest.Wait()
+		}
+		for range 2 {
+			for range 40 {
+				come("2001:db8:1::/48")
+			}
+			if _, waiting := r.load(); waiting != 8 {
+				t.Errorf("%d of one network wait in a queue of 30, want a third of what they leave", waiting)
+			}
+			for range 40 {
+				come("192.0.2.0/24")
+			}
+			if _, waiting := r.load(); waiting != 8+6 {
+				t.Errorf("%d of two networks wait", waiting)
+			}
+			time.Sleep(patience)
+			synctest.Wait()
+			if _, waiting := r.load(); waiting != 0 || len(r.waitingOf) != 0 {
+				t.Errorf("%d wait after all, of %v", waiting, r.waitingOf)
+			}
+		}
+	})
+}
+
+// Whoever makes up answers of another provider, which takes its time to refuse
+// them, leaves places for the visitors of other networks.
+func TestOneNetworkDoesNotHoldThePlacesOfSlowLogins(t *testing.T) {
+	a := newAdmission(Load{Requests: 64, Waiting: 1}, said(nil))
+	one, two := netip.MustParsePrefix("2001:db8:1::/48"), netip.MustParsePrefix("192.0.2.0/24")
+	var ends []func()
+	hold := func(network netip.Prefix) (n int) {
+		for {
+			leave, err := a.slow(network)
+			if err != nil {
+				return n
+			}
+			ends = append(ends, leave)
+			n++
+		}
+	}
+	if got := []int{hold(one), hold(two), hold(one)}; !slices.Equal(got, []int{8, 6, 0}) {
+		t.Errorf("two networks hold %d of 32 places", got)
+	}
+	for _, leave := range ends {
+		leave()
+	}
+	if len(a.slowOf) != 0 || a.slowAll != 0 || hold(two) != 8 {
+		t.Errorf("at the end, %v are held", a.slowOf)
+	}
 }
 
 func TestMorePlacesAreGivenToThoseWhoWait(t *testing.T) {
