@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -46,7 +47,7 @@ type Authorizer struct {
 func (a *Authorizer) Inherit(old *Authorizer) {
 	old.pending.mu.Lock()
 	defer old.pending.mu.Unlock()
-	a.pending.stretch, a.pending.young, a.pending.older = old.pending.stretch, old.pending.young, old.pending.older
+	a.pending.stretch, a.pending.young, a.pending.older = old.pending.stretch, old.pending.young.clone(), old.pending.older.clone()
 }
 
 var (
@@ -100,9 +101,12 @@ func (e *ClientError) Unwrap() error { return e.Cause }
 type Visitor struct {
 	Browser string // content of the browser's cookie
 	Session string // content of the session's cookie
-	// Limited says that no interaction may begin: its address has begun too
-	// many.
-	Limited bool
+	// Network is where the visitor is, to have a share of the interactions of
+	// all; the zero prefix if visitors cannot be told apart by it.
+	Network netip.Prefix
+	// Charge, if set, charges the visitor's address for an interaction of so many
+	// kilobytes. It returns false if the address has begun too much.
+	Charge func(kilobytes int) bool
 }
 
 // A Stage is where a request of a client, or an interaction, has got to: URL is
@@ -221,6 +225,9 @@ func (a *Authorizer) stale(r oauth.AuthorizationRequest, s *Session) bool {
 
 // ask begins an interaction.
 func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationRequest, v Visitor, step Step, fresh bool) (Stage, error) {
+	if st.Session == nil && len(r.State) > MaxGuestState {
+		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
+	}
 	it := &Interaction{Request: r, Step: step, Fresh: fresh || r.Prompt.Login}
 	if step == StepConsent {
 		who := st.Session.Identity

@@ -3,6 +3,7 @@ package authorize
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -286,9 +287,10 @@ func TestInteractionsAreBounded(t *testing.T) {
 	var p pending
 	lifetime := (10 * time.Minute).Milliseconds()
 	at := grant.Instant(1000 * lifetime)
-	add := func(at grant.Instant) bool { return p.add(at, lifetime, 1, maxPending) }
+	nowhere := netip.Prefix{}
+	add := func(at grant.Instant) bool { return p.add(at, lifetime, nowhere, 1, maxPending) == nil }
 	for i := range maxPending {
-		if i == maxPendingGuest && p.add(at, lifetime, 1, maxPendingGuest) {
+		if i == maxPendingGuest && p.add(at, lifetime, nowhere, 1, maxPendingGuest) == nil {
 			t.Error("strangers take the room of those who are signed in")
 		}
 		if !add(at) {
@@ -302,13 +304,13 @@ func TestInteractionsAreBounded(t *testing.T) {
 		t.Error("refused when all are over")
 	}
 	// A clock that jumps, or a lifetime of nothing, locks nobody out.
-	p.young, p.older = maxPending, maxPending
-	if !add(at) || !add(at+1000*grant.Instant(lifetime)) || !(&pending{}).add(at, 0, 1, 1) {
+	p.young, p.older = begun{kilobytes: maxPending}, begun{kilobytes: maxPending}
+	if !add(at) || !add(at+1000*grant.Instant(lifetime)) || (&pending{}).add(at, 0, nowhere, 1, 1) != nil {
 		t.Error("refused after the clock has jumped")
 	}
 
 	h := newHouse(t)
-	h.pending = pending{stretch: int64(h.now()) / lifetime, young: maxPending}
+	h.pending = pending{stretch: int64(h.now()) / lifetime, young: begun{kilobytes: maxPending}}
 	_, err := h.Authorize(t.Context(), asking(h.c), someone())
 	var client *ClientError
 	if !errors.As(err, &client) || client.Told != oauth.ErrUnavailable || client.Cause != ErrCrowded {
@@ -318,7 +320,7 @@ func TestInteractionsAreBounded(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// Strangers leave room for those who are signed in.
-	h.pending = pending{stretch: int64(h.now()) / lifetime, young: maxPendingGuest}
+	h.pending = pending{stretch: int64(h.now()) / lifetime, young: begun{kilobytes: maxPendingGuest}}
 	if _, err := h.Authorize(t.Context(), asking(h.c), someone()); !errors.As(err, &client) || client.Cause != ErrCrowded {
 		t.Errorf("a stranger: %v", err)
 	}

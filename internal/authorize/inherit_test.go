@@ -7,7 +7,7 @@ import (
 
 func TestInteractionsUnderWayCountOnUnderAnotherConfiguration(t *testing.T) {
 	h := newHouse(t)
-	h.pending = pending{stretch: int64(h.now()) / h.InteractionLifetime.Milliseconds(), young: maxPending}
+	h.pending = pending{stretch: int64(h.now()) / h.InteractionLifetime.Milliseconds(), young: begun{kilobytes: maxPending}}
 	next := &Authorizer{
 		Issuer: h.Issuer, InteractionLifetime: h.InteractionLifetime,
 		SessionLifetime: h.SessionLifetime, SessionIdle: h.SessionIdle, ContinueURL: h.ContinueURL,

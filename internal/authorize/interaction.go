@@ -9,8 +9,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
 	"sync"
 
+	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -75,20 +79,33 @@ func newID() string {
 // NewBrowser draws the content of a browser's cookie.
 func NewBrowser() string { return newID() }
 
+// MaxGuestState is how long a state may be, in bytes, that is kept for a user
+// who is not signed in.
+const MaxGuestState = 4096
+
+// weight is how much of the store the request takes, in kilobytes. The state is
+// stored as base64.
+func (it *Interaction) weight() int {
+	r := it.Request
+	size := len(r.RedirectURI) + len(r.State)*4/3 + len(r.Scope) + len(r.LoginHint) + len(r.UILocales)
+	for _, uri := range r.Resources {
+		size += len(uri)
+	}
+	return 1 + size/1024
+}
+
 // begin stores a new interaction of a browser, whose user is signed in or not.
 func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor, signedIn bool) error {
-	now := a.now()
-	if v.Limited {
+	now, weight := a.now(), it.weight()
+	if v.Charge != nil && !v.Charge(weight) {
 		return ErrLimited
 	}
 	most := maxPendingGuest
 	if signedIn {
 		most = maxPending
 	}
-	r := it.Request
-	size := len(r.RedirectURI) + 2*len(r.State) + len(r.Scope) + len(r.LoginHint)
-	if !a.pending.add(now, a.InteractionLifetime.Milliseconds(), 1+size/1024, most) {
-		return ErrCrowded
+	if err := a.pending.add(now, a.InteractionLifetime.Milliseconds(), v.Network, weight, most); err != nil {
+		return err
 	}
 	browser := sha256.Sum256([]byte(v.Browser))
 	it.ID, it.Browser = newID(), browser[:]
@@ -213,29 +230,55 @@ var errUnchanged = errors.New("unchanged")
 const (
 	maxPending      = 128 << 10
 	maxPendingGuest = maxPending * 4 / 5
+	// pendingOfParty is which part of what is free one network may have: enough
+	// for as many ordinary logins as throttle.interactions allows an address.
+	pendingOfParty = 8
 )
 
 // pending counts the kilobytes of this stretch of time and of the one before.
 type pending struct {
 	mu           sync.Mutex
 	stretch      int64
-	young, older int
+	young, older begun
 }
 
-// add counts so many kilobytes, if there is room for them.
-func (p *pending) add(now grant.Instant, lifetime int64, kilobytes, most int) bool {
+// begun is what was begun in a stretch: together, and by each network. Each of
+// these has a kilobyte at least, so that maxPending bounds them too.
+type begun struct {
+	kilobytes int
+	of        map[netip.Prefix]int
+}
+
+func (b begun) clone() begun { return begun{b.kilobytes, maps.Clone(b.of)} }
+
+// errShare is a network that has begun as much as one may of what all share.
+var errShare = fmt.Errorf("%w: its network has its share of all", ErrLimited)
+
+// add counts so many kilobytes for a network, if there is room for them and the
+// network has no more than its share. The zero network has no share.
+func (p *pending) add(now grant.Instant, lifetime int64, network netip.Prefix, kilobytes, most int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch stretch := int64(now) / max(1, lifetime); stretch {
 	case p.stretch:
 	case p.stretch + 1:
-		p.stretch, p.older, p.young = stretch, p.young, 0
+		p.stretch, p.older, p.young = stretch, p.young, begun{}
 	default:
-		p.stretch, p.older, p.young = stretch, 0, 0
+		p.stretch, p.older, p.young = stretch, begun{}, begun{}
 	}
-	if p.young+p.older+kilobytes > most {
-		return false
+	free := most - p.young.kilobytes - p.older.kilobytes
+	switch {
+	case kilobytes > free:
+		return ErrCrowded
+	case network.IsValid() && !buckets.Fair(p.young.of[network]+p.older.of[network], kilobytes, free, pendingOfParty):
+		return errShare
 	}
-	p.young += kilobytes
-	return true
+	p.young.kilobytes += kilobytes
+	if network.IsValid() {
+		if p.young.of == nil {
+			p.young.of = map[netip.Prefix]int{}
+		}
+		p.young.of[network] += kilobytes
+	}
+	return nil
 }

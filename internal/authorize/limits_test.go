@@ -141,7 +141,7 @@ func TestDeadGrantsHideNoConnection(t *testing.T) {
 // The longest request that is accepted can be stored, with the longest login.
 func TestTheLongestRequestCanBeStored(t *testing.T) {
 	h := newHouse(t)
-	v := someone()
+	v := h.signedIn("alice")
 	long := func(n int, c byte) string {
 		b := make([]byte, n)
 		for i := range b {
@@ -153,6 +153,7 @@ func TestTheLongestRequestCanBeStored(t *testing.T) {
 	c := h.client(issuer.Registration{ID: long(64, 'c'), Name: "Long", RedirectURIs: []string{uri}})
 	r := asking(c, func(r *oauth.AuthorizationRequest) {
 		r.State, r.LoginHint, r.UILocales = []byte(long(8192, '"')), long(255, '<'), long(255, '&')
+		r.Prompt.Login = true
 	})
 	it := h.begin(r, v, StepLogin)
 	who := Identity{Subject: long(150, '<'), Name: long(100, '<'), AuthTime: h.now()}
@@ -178,7 +179,7 @@ func TestALimitedVisitor(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
 	h.code(h.Allow(t.Context(), h.begin(asking(h.c), v, StepConsent), v, true))
-	v.Limited = true
+	v.Charge = func(int) bool { return false }
 	h.code(h.Authorize(t.Context(), asking(h.c), v))
 	h.step(time.Second)
 	v.Session = ""

@@ -137,10 +137,10 @@ type CORS struct {
 }
 
 type Throttle struct {
-	AddressFailures int `yaml:"address_failures" reload:"yes" doc:"failed client authentications in a minute from one address before it is answered 429; 0: no limit"`
+	AddressFailures int `yaml:"address_failures" reload:"yes" doc:"failed client authentications in a minute from one address before it is answered 429, twice as many from a /56 of IPv6 and four times from a /48; 0: no limit"`
 	ClientFailures  int `yaml:"client_failures" reload:"yes" doc:"the same for one client from one address"`
 	LoginFailures   int `yaml:"login_failures" reload:"yes" doc:"wrong passwords for one account from one network before it has to wait; the other limits of logins go by it"`
-	Interactions    int `yaml:"interactions" reload:"yes" doc:"logins and consents that one address may begin in a minute; 0: no limit"`
+	Interactions    int `yaml:"interactions" reload:"yes" doc:"logins and consents that one address may begin in a minute, each of which counts once for each kilobyte of its request that is begun; 0: no limit"`
 	AddressRequests int `yaml:"address_requests" reload:"yes" doc:"token requests that one address may make in a minute before it is answered 429; 0: no limit"`
 	ClientRequests  int `yaml:"client_requests" reload:"yes" doc:"the same for one client, wherever it is; a public client counts apart for each address"`
 }

@@ -110,6 +110,7 @@ var (
 	ErrNoChallenge      = &Error{InvalidRequest, "code_challenge missing"}
 	ErrChallengeMethod  = &Error{InvalidRequest, "code_challenge_method must be S256"}
 	ErrChallenge        = &Error{InvalidRequest, "code_challenge malformed"}
+	ErrGuestState       = &Error{InvalidRequest, "state too long: at most 4096 bytes for a user who is not signed in"}
 	ErrPrompt           = &Error{InvalidRequest, "prompt not supported"}
 	ErrMaxAge           = &Error{InvalidRequest, "max_age malformed"}
 	ErrTarget           = &Error{InvalidTarget, "resource not allowed"}

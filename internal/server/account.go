@@ -75,7 +75,6 @@ func (s *Server) signInFirst(ctx context.Context, r *http.Request, x *exchange) 
 	if err != nil {
 		return answer{}, err
 	}
-	s.throttle.began(x.address)
 	return seeOther(s.interactionURL(it.ID)), nil
 }
 

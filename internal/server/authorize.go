@@ -58,7 +58,6 @@ func (s *Server) authorize(ctx context.Context, r *http.Request, x *exchange) (a
 	if st.URL != "" {
 		return seeOther(st.URL), nil
 	}
-	s.throttle.began(x.address)
 	return seeOther(s.interactionURL(st.Interaction.ID)), nil
 }
 

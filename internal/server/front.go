@@ -11,6 +11,7 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/upstream"
@@ -68,7 +69,10 @@ func (s *Server) guest(r *http.Request, x *exchange) authorize.Visitor {
 		v.Browser = authorize.NewBrowser()
 		x.setCookie(browserCookie, v.Browser, 0)
 	}
-	v.Limited = !s.alike(x.address) && !s.throttle.mayBegin(x.address)
+	if !s.alike(x.address) {
+		v.Network = buckets.Party(x.address)
+		v.Charge = func(kilobytes int) bool { return s.throttle.begin(x.address, kilobytes) }
+	}
 	return v
 }
 

@@ -54,7 +54,6 @@ func (s *Server) restart(ctx context.Context, r *http.Request, x *exchange, it *
 	case err != nil:
 		return answer{}, err
 	}
-	s.throttle.began(x.address)
 	return seeOther(s.interactionURL(next.ID)), nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
@@ -166,8 +167,17 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	if it.Step != authorize.StepLogin || it.Upstream == nil {
 		return again, nil // the back button: the code was used
 	}
-	if !s.alike(x.address) && !s.throttle.mayBegin(x.address) {
-		return answer{}, oauth.ErrTooManyRequests
+	if !s.alike(x.address) {
+		// Whoever makes up answers makes us ask the provider about each, and
+		// wait for it.
+		if !s.throttle.begin(x.address, 1) {
+			return answer{}, oauth.ErrTooManyRequests
+		}
+		leave, err := s.admission.slow(buckets.Party(x.address))
+		if err != nil {
+			return answer{}, err
+		}
+		defer leave()
 	}
 	var pending upstream.Pending
 	if err := json.Unmarshal(it.Upstream, &pending); err != nil {
@@ -181,14 +191,15 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	if !who.AuthTime.IsZero() {
 		identity.AuthTime = grant.At(who.AuthTime)
 	}
+	if !s.alike(x.address) {
+		s.throttle.giveBack(x.address) // it was not made up
+	}
 	_, err = s.signIn(ctx, x, it, identity, visitor(r))
 	return again, err
 }
 
-// refusedUpstream is the answer if the provider did not say who the user is. It
-// counts: whoever makes up answers makes us ask the provider about each.
+// refusedUpstream is the answer if the provider did not say who the user is.
 func (s *Server) refusedUpstream(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, err error) (answer, error) {
-	s.throttle.began(x.address)
 	s.countLogin(err)
 	s.auditFailedLogin(x, it, "", err)
 	code := oauth.AccessDenied

@@ -73,65 +73,93 @@ type ThrottleLimits struct {
 func (t *throttle) limit(l ThrottleLimits) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for of, n := range map[throttled]int{
-		byAddressFailures: l.AddressFailures, byClientFailures: l.ClientFailures, byInteractions: l.Interactions,
-		byAddressRequests: l.AddressRequests, byClientRequests: l.ClientRequests,
+	for of, l := range map[throttled]buckets.Limit{
+		byAddressFailures: buckets.PerMinute(l.AddressFailures).Times(buckets.LevelScale), byClientFailures: buckets.PerMinute(l.ClientFailures),
+		byInteractions: buckets.PerMinute(l.Interactions), byAddressRequests: buckets.PerMinute(l.AddressRequests), byClientRequests: buckets.PerMinute(l.ClientRequests),
 	} {
-		t.sets[of].Change(buckets.PerMinute(n))
-		t.on[of].Store(n > 0)
+		t.sets[of].Change(l)
+		t.on[of].Store(l.Every > 0)
 	}
 }
 
-// wait is how long the party has to wait.
-func (t *throttle) wait(of throttled, who party) time.Duration {
+// any reports whether anything counts against a limit.
+func (t *throttle) any(of throttled) bool {
 	if !t.on[of].Load() {
-		return 0
+		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sets[of].Len() == 0 {
-		return 0
-	}
-	return t.sets[of].Wait(who, time.Now())
+	return t.sets[of].Len() > 0
 }
 
-func (t *throttle) add(of throttled, who party) {
+func (t *throttle) add(of throttled, who party, weight int) {
 	if !t.on[of].Load() {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sets[of].Add(who, time.Now())
+	t.sets[of].AddWeight(who, weight, time.Now())
 }
 
-// blocked is whoever has to wait.
-func (t *throttle) blocked(of throttled, who party) bool {
-	if t.wait(of, who) == 0 {
+// blocked reports whether the party has to wait.
+func (t *throttle) blocked(of throttled, who party, weight int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sets[of].WaitFor(who, weight, time.Now()) == 0 {
 		return false
 	}
 	t.met(throttleNames[of])
 	return true
 }
 
-// mayBegin reports whether an address may begin another interaction.
-func (t *throttle) mayBegin(a netip.Addr) bool {
-	return !t.blocked(byInteractions, party{network: buckets.Network(a, 48)})
+// begin counts an interaction of a weight, unless there were too many.
+func (t *throttle) begin(a netip.Addr, weight int) bool {
+	if !t.on[byInteractions].Load() {
+		return true
+	}
+	who, now := party{network: buckets.Network(a, 48)}, time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sets[byInteractions].WaitFor(who, weight, now) > 0 {
+		t.met(throttleNames[byInteractions])
+		return false
+	}
+	t.sets[byInteractions].AddWeight(who, weight, now)
+	return true
 }
 
-// began counts one.
-func (t *throttle) began(a netip.Addr) { t.add(byInteractions, party{network: buckets.Network(a, 48)}) }
+// giveBack takes back an interaction of weight 1 that was counted.
+func (t *throttle) giveBack(a netip.Addr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sets[byInteractions].GiveBack(party{network: buckets.Network(a, 48)}, 1)
+}
 
+// addressBlocked reports whether too many authentications have failed at the
+// address, or in a network around it.
 func (t *throttle) addressBlocked(a netip.Addr) bool {
-	return t.blocked(byAddressFailures, party{network: buckets.Network(a, 64)})
+	if !t.any(byAddressFailures) {
+		return false
+	}
+	levels, n := buckets.Levels(a)
+	for _, l := range levels[:n] {
+		if t.blocked(byAddressFailures, party{network: l.Network}, l.Weight) {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *throttle) clientBlocked(a netip.Addr, client string) bool {
-	return t.blocked(byClientFailures, party{buckets.Network(a, 64), client})
+	return t.any(byClientFailures) && t.blocked(byClientFailures, party{buckets.Network(a, 64), client}, 1)
 }
 
 func (t *throttle) failed(a netip.Addr, client string) {
-	t.add(byAddressFailures, party{network: buckets.Network(a, 64)})
-	t.add(byClientFailures, party{buckets.Network(a, 64), client})
+	levels, n := buckets.Levels(a)
+	for _, l := range levels[:n] {
+		t.add(byAddressFailures, party{network: l.Network}, l.Weight)
+	}
+	t.add(byClientFailures, party{buckets.Network(a, 64), client}, 1)
 }
 
 // request counts a token request of an address, or of a client, unless there

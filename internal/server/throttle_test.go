@@ -59,6 +59,39 @@ func TestAnAddressMayFailAsOftenAsTheLimitSaysAndThenItsShareOfAMinute(t *testin
 	})
 }
 
+// What an address begins counts by its weight, and it is counted as it is looked
+// at: requests at the same moment do not all pass.
+func TestInteractionsCountByTheirWeight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		met := map[string]int{}
+		throttle := newThrottle(ThrottleLimits{Interactions: 60}, func(limit string) { met[limit]++ })
+		begun := 0
+		for n := range 600 { // ten a second
+			if throttle.begin(netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)), 10) {
+				begun += 10
+			}
+			time.Sleep(time.Second / 10)
+		}
+		if begun > 60+60 || begun < 60+50 {
+			t.Errorf("%d kilobytes in the first minute, want 60 at once and 60 more", begun)
+		}
+		if met["interactions"] != 600-begun/10 {
+			t.Errorf("told of %v", met)
+		}
+		if !throttle.begin(home, 1) || !newThrottle(ThrottleLimits{}, said(nil)).begin(home, 1000) {
+			t.Error("another address, or one without a limit, may begin nothing")
+		}
+		for range 59 {
+			throttle.begin(other, 1)
+		}
+		throttle.begin(other, 1)
+		throttle.giveBack(other)
+		if !throttle.begin(other, 1) || throttle.begin(other, 1) {
+			t.Error("one was given back, and not one is free")
+		}
+	})
+}
+
 func TestAskingIsNoFailure(t *testing.T) {
 	throttle := failuresOf(1, 1)
 	for range 100 {
