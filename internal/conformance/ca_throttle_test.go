@@ -199,3 +199,26 @@ func TestCA22_AnUndeclaredProxyMakesNoStrangerOfTheOwner(t *testing.T) {
 		want(t, d.sendFrom(proxy, newRequest(public.refresh("x"))), 400, "invalid_grant")
 	}
 }
+
+// Whoever has a /48 guesses as often as four addresses, not as 65,536.
+func TestCA22_ASiteOfIPv6IsThrottledAsOne(t *testing.T) {
+	d := start(t, func(o *options) {
+		o.AddressFailures, o.PlainHTTP, o.TrustedProxies = 10, true, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	proxy := local()
+	from := func(address string, form url.Values) answer {
+		r := newRequest(form)
+		r.header = append(r.header, "X-Forwarded-Proto: https", "X-Forwarded-For: "+address)
+		return d.sendFrom(proxy, r)
+	}
+	guess := with(d.a.refresh("x"), "client_secret", "guess")
+	statuses := map[int]int{}
+	for n := range 60 {
+		statuses[from(fmt.Sprintf("2001:db8:1:%x::1", n*257), guess).status]++
+	}
+	if n := statuses[400]; n < 40 || n > 45 || n+statuses[429] != 60 {
+		t.Errorf("60 guesses from the /64s of one /48: %v", statuses)
+	}
+	pair := from("2001:db8:2::1", d.a.redeem(d.code(d.a).Code))
+	d.mustIssue(pair)
+}

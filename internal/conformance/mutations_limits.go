@@ -59,6 +59,66 @@ var limitMutations = []Mutation{
 		Test: here + "TestCA22",
 	},
 	{
+		Name: "interactions charged by weight", File: "internal/authorize/interaction.go",
+		Old: "return 1 + size/1024", New: "return 1 + 0*size",
+		Test: "go test ./internal/authorize -run TestAnInteractionIsChargedByItsWeight",
+	},
+	{
+		Name: "a network's share of the interactions", File: "internal/authorize/interaction.go",
+		Old: "case network.IsValid() && !buckets.Fair(", New: "case false && !buckets.Fair(",
+		Test: "go test ./internal/authorize -run TestFiveNetworksDoNotKeepOthers",
+	},
+	{
+		Name: "state of who is not signed in", File: "internal/authorize/authorize.go",
+		Old: "if st.Session == nil && len(r.State) > MaxGuestState {", New: "if false {",
+		Test: "go test ./internal/authorize -run TestAStateIsBounded",
+	},
+	{
+		Name: "weight of an interaction counted at its address", File: "internal/server/throttle.go",
+		Old: "t.sets[byInteractions].AddWeight(who, weight, now)", New: "t.sets[byInteractions].AddWeight(who, 1, now)",
+		Test: limits + "TestInteractionsCountByTheirWeight",
+	},
+	{
+		Name: "wrong passwords counted in the networks around an address", File: "internal/account/throttle.go",
+		Old: "for _, l := range levels[:n] {", New: "for _, l := range levels[:min(n, 1)] {",
+		Test: "go test ./internal/account -run TestANetworkOfIPv6",
+	},
+	{
+		Name: "a network's share of the password checks", File: "internal/keys/slow.go",
+		Old: "case !buckets.Fair(held, 1, free, ofParty):", New: "case free <= 0:",
+		Test: "go test ./internal/account -run TestOneNetworkDoesNotFill",
+	},
+	{
+		Name: "turn of a network that has none before its seconds", File: "internal/keys/slow.go",
+		Old: "order: p.arrivals + before*p.places,", New: "order: p.arrivals + 0*before,",
+		Test: "go test ./internal/account -run TestOneNetworkDoesNotFill",
+	},
+	{
+		Name: "a network's share of the checks of imported secrets", File: "internal/issuer/client.go",
+		Old: "if from.IsValid() {", New: "if false {",
+		Test: "go test ./internal/issuer -run TestOneNetworkDoesNotFill",
+	},
+	{
+		Name: "a network's share of the visitors' queue", File: "internal/server/admission.go",
+		Old: "network.IsValid() && !buckets.Fair(a.waitingOf[network], 1, free, ofNetwork)", New: "false",
+		Test: limits + "TestOneNetworkDoesNotFillTheQueue",
+	},
+	{
+		Name: "a network's share of slow logins", File: "internal/server/admission.go",
+		Old: "ok := buckets.Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)", New: "ok := a.slowAll < a.ofVisitors()",
+		Test: limits + "TestOneNetworkDoesNotHold",
+	},
+	{
+		Name: "failures behind an undeclared proxy", File: "internal/server/token.go",
+		Old: "counts := !s.alike(x.address)", New: "counts := true",
+		Test: here + "TestCA22_AnUndeclaredProxy",
+	},
+	{
+		Name: "an empty Basic secret is none", File: "internal/oauth/credentials.go",
+		Old: `if raw == "" {`, New: "if false {",
+		Test: here + "TestCA19_AnEmptyBasicSecret",
+	},
+	{
 		Name: "strict transport for the machine's own name", File: "internal/server/address.go",
 		Old: `return err != nil && host != "localhost" &&`, New: "return err != nil &&",
 		Test: here + "TestTL06",
