@@ -24,6 +24,42 @@ var limitMutations = []Mutation{
 		Test: limits + "TestHoldersGoBeforeNewcomers",
 	},
 	{
+		Name: "class of a refresh", File: "internal/server/token.go",
+		Old: "turn := holders", New: "turn := newcomers",
+		Test: limits + "TestARequestWaitsInItsClass",
+	},
+	{
+		Name: "class of a code", File: "internal/server/token.go",
+		Old: "turn = newcomers\n", New: "turn = holders\n",
+		Test: limits + "TestARequestWaitsInItsClass",
+	},
+	{
+		Name: "a place before the client is authenticated", File: "internal/server/token.go",
+		Old:  "if err := s.enter(r, x, turn); err != nil {\n\t\treturn answer{}, err\n\t}\n\tc, err := s.client(ctx, r, x, p)\n\tif err != nil {",
+		New:  "c, err := s.client(ctx, r, x, p)\n\tif err == nil {\n\t\terr = s.enter(r, x, turn)\n\t}\n\tif err != nil {",
+		Test: limits + "TestARequestWaitsInItsClass",
+	},
+	{
+		Name: "a full queue noticed before the body is read", File: "internal/server/token.go",
+		Old: "if err := s.early(); err != nil {", New: "if err := error(nil); err != nil {",
+		Test: limits + "TestAFullQueueIsNoticed",
+	},
+	{
+		Name: "a full queue noticed before the body of a request about a token", File: "internal/server/revoke.go",
+		Old: "if err := s.early(); err != nil {", New: "if err := error(nil); err != nil {",
+		Test: limits + "TestAFullQueueIsNoticed",
+	},
+	{
+		Name: "Retry-After rounded up", File: "internal/server/throttle.go",
+		Old: "math.Ceil(wait.Seconds())", New: "math.Floor(wait.Seconds())",
+		Test: limits + "TestRetryAfterIsRounded",
+	},
+	{
+		Name: "Retry-After spread", File: "internal/server/errors.go",
+		Old: "1 + rand.IntN(shedSpread)", New: "shedSpread + 0*rand.IntN(shedSpread)",
+		Test: limits + "TestRetryAfterIsRounded",
+	},
+	{
 		Name: "places that are left for checks", File: "internal/server/admission.go",
 		Old: "case c != checks && writers >= a.places-a.places/8:", New: "case c == visitors && writers >= a.places-a.places/8:",
 		Test: limits + "TestOneKindOfRequestLeavesPlaces",

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
-	"strconv"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
@@ -87,7 +86,7 @@ func (s *Server) wrong(x *exchange, it *authorize.Interaction, err error, view f
 		if fault != nil {
 			return answer{}, fault
 		}
-		a.header["Retry-After"] = []string{strconv.Itoa(int(math.Ceil(throttled.RetryAfter.Seconds())))}
+		a.header["Retry-After"] = []string{inSeconds(throttled.RetryAfter)}
 		return answer{}, &formError{a, err}
 	case errors.Is(err, account.ErrWrong):
 		a, fault := s.form(x, it, view(true, 0), http.StatusUnprocessableEntity)

@@ -193,4 +193,8 @@ func (e *tooMany) Error() string {
 func (e *tooMany) Unwrap() error { return oauth.ErrTooManyRequests }
 
 // retryAfter is when one request is free, in seconds.
-func (e *tooMany) retryAfter() string { return strconv.Itoa(int(math.Ceil(e.wait.Seconds()))) }
+func (e *tooMany) retryAfter() string { return inSeconds(e.wait) }
+
+// inSeconds is a wait as Retry-After says it: never less, so that who waits so
+// long is let in.
+func inSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }

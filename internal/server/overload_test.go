@@ -1,0 +1,151 @@
+package server
+
+import (
+	"encoding/base64"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// busy is a server that has no place left. Nothing behind its queue is there: a
+// request that is worked on all the same fails otherwise than with 503.
+func busy(t *testing.T, waiting int) *Server {
+	t.Helper()
+	iss := &issuer.Issuer{Realm: "/api", ID: "https://auth.example/oauth2/api", Directory: &issuer.Directory{}}
+	s := New(iss, Options{PublicURL: "https://auth.example", PlainHTTP: true, Load: Load{Requests: 1, Waiting: waiting}}, slog.New(slog.DiscardHandler))
+	for c := range classes {
+		s.admission.used[c] = 1
+	}
+	return s
+}
+
+// asked is a request from this machine.
+func asked(path, form string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form))
+	r.RemoteAddr = "127.0.0.1:1"
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return r
+}
+
+const tokenEndpoint = "/oauth2/api/access_token"
+
+// Each request waits among its own, so that those who hold a token go before
+// those who want a first one; and it does so before anything is looked up or
+// compared, its client included.
+func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) {
+	const who = "&client_id=shop&client_secret=guess"
+	for name, c := range map[string]struct {
+		class
+		path, form string
+	}{
+		"refresh":              {holders, tokenEndpoint, "grant_type=refresh_token&refresh_token=x" + who},
+		"refresh, by query":    {holders, "/oauth2/access_token?realm=/api", "grant_type=refresh_token&refresh_token=x" + who},
+		"refresh of no client": {holders, tokenEndpoint, "grant_type=refresh_token&refresh_token=x"},
+		"code":                 {newcomers, tokenEndpoint, "grant_type=authorization_code&code=x&redirect_uri=x" + who},
+		"introspection":        {checks, "/oauth2/api/introspect", "token=x" + who},
+		"revocation":           {holders, "/oauth2/api/revoke", "token=x" + who},
+	} {
+		for _, basic := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := busy(t, 10)
+					r := asked(c.path, c.form)
+					if basic {
+						r.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("%zz")))
+					}
+					w := httptest.NewRecorder()
+					go s.Handler().ServeHTTP(w, r)
+					synctest.Wait()
+					for of := range classes {
+						if n := s.admission.queues[of].n; (n == 1) != (of == c.class) {
+							t.Errorf("%d wait in class %d, want one in class %d", n, of, c.class)
+						}
+					}
+					time.Sleep(patience)
+					synctest.Wait()
+					if w.Code != http.StatusServiceUnavailable {
+						t.Errorf("after its wait: %d %s", w.Code, w.Body)
+					}
+				})
+			})
+		}
+	}
+}
+
+// unread is a body of which nothing comes.
+type unread struct{ read bool }
+
+func (u *unread) Read([]byte) (int, error) {
+	u.read = true
+	return 0, errors.New("read")
+}
+
+// When no request could even wait, the answer is given before the body is read.
+func TestAFullQueueIsNoticedBeforeTheBodyIsRead(t *testing.T) {
+	for _, path := range []string{tokenEndpoint, "/oauth2/api/introspect", "/oauth2/api/revoke"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := busy(t, 1)
+			go s.admission.enter(t.Context(), holders, party{}.network)
+			synctest.Wait()
+			if !s.admission.full() {
+				t.Fatal("the queue is not full")
+			}
+			body := &unread{}
+			r := asked(path, "")
+			r.Body, r.ContentLength = io.NopCloser(body), 10
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, r)
+			if w.Code != http.StatusServiceUnavailable || body.read {
+				t.Errorf("%s: %d, and the body was read: %t", path, w.Code, body.read)
+			}
+			time.Sleep(patience)
+		})
+	}
+}
+
+// Who waits as long as Retry-After says is let in: it is never less than the
+// wait. Those who were turned away together come back apart.
+func TestRetryAfterIsRoundedUpAndSpread(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		time.Nanosecond: "1", time.Second: "1", time.Second + 1: "2", 1500 * time.Millisecond: "2", 59*time.Second + 999*time.Millisecond: "60", time.Minute: "60",
+	} {
+		if got := retryAfter(http.StatusTooManyRequests, &tooMany{wait: wait}); got != want {
+			t.Errorf("a limit that is free in %s: Retry-After %s, want %s", wait, got, want)
+		}
+		if got := inSeconds(wait); got != want {
+			t.Errorf("a password that may be tried in %s: Retry-After %s, want %s", wait, got, want)
+		}
+	}
+	if got := retryAfter(http.StatusTooManyRequests, oauth.ErrTooManyRequests); got != "60" {
+		t.Errorf("a limit of failures: Retry-After %s", got)
+	}
+	for most, err := range map[int]error{shedSpread: errShed, 3: account.ErrUnavailable} {
+		seen := map[int]int{}
+		for range 1000 {
+			n, conv := strconv.Atoi(retryAfter(http.StatusServiceUnavailable, err))
+			if conv != nil {
+				t.Fatal(conv)
+			}
+			seen[n]++
+		}
+		for n := 1; n <= most; n++ {
+			if seen[n]*most < 500 {
+				t.Errorf("%v: %d of 1000 are told to come back after %d of %d seconds", err, seen[n], n, most)
+			}
+		}
+		if len(seen) != most {
+			t.Errorf("%v: Retry-After is %v", err, seen)
+		}
+	}
+}
