@@ -140,6 +140,11 @@ var limitMutations = []Mutation{
 		Test: limits + "TestOneNetworkDoesNotFillTheQueue",
 	},
 	{
+		Name: "order of visitors whose network has none at work", File: "internal/server/admission.go",
+		Old: "time.Now().Add(time.Duration(a.of[network]) * behind)", New: "time.Now().Add(0 * behind)",
+		Test: limits + "TestAVisitorGoesBefore",
+	},
+	{
 		Name: "a network's share of slow logins", File: "internal/server/admission.go",
 		Old: "ok := buckets.Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)", New: "ok := a.slowAll < a.ofVisitors()",
 		Test: limits + "TestOneNetworkDoesNotHold",

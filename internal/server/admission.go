@@ -61,11 +61,11 @@ type admission struct {
 	used    [classes]int
 	queues  [classes]line[waiter]
 	turns   uint
-	// What visitors of one network have: those that wait for a place, and those
-	// that have one while another provider is asked.
-	waitingOf, slowOf map[netip.Prefix]int
-	slowAll           int
-	shed              func(what string)
+	// What visitors of one network have: requests at work or waiting, those of
+	// them that wait, and those that have a place while another provider is asked.
+	of, waitingOf, slowOf map[netip.Prefix]int
+	slowAll               int
+	shed                  func(what string)
 }
 
 // Load is how many requests are worked on at once, and how many more may wait.
@@ -73,7 +73,7 @@ type admission struct {
 type Load struct{ Requests, Waiting int }
 
 func newAdmission(l Load, shed func(what string)) *admission {
-	a := &admission{shed: shed, waitingOf: map[netip.Prefix]int{}, slowOf: map[netip.Prefix]int{}}
+	a := &admission{shed: shed, of: map[netip.Prefix]int{}, waitingOf: map[netip.Prefix]int{}, slowOf: map[netip.Prefix]int{}}
 	a.limit(l)
 	return a
 }
@@ -136,6 +136,10 @@ func (a *admission) full() bool {
 	return all >= a.waiting
 }
 
+// behind is how much later a visitor's request counts as come for each that its
+// network has at work or waiting: those of others go first.
+const behind = patience / 8
+
 // ofNetwork is which part of what is free the visitors of one network may have.
 const ofNetwork = 3
 
@@ -147,6 +151,9 @@ func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) er
 	a.mu.Lock()
 	if a.queues[c].n == 0 && a.may(c) {
 		a.used[c]++
+		if network.IsValid() {
+			a.of[network]++
+		}
 		a.mu.Unlock()
 		return nil
 	}
@@ -157,7 +164,7 @@ func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) er
 		a.shed(shedRequests)
 		return errShed
 	}
-	w := &waiter{since: time.Now(), turn: make(chan struct{}), network: network}
+	w := &waiter{since: time.Now().Add(time.Duration(a.of[network]) * behind), turn: make(chan struct{}), network: network}
 	w.place.of = w
 	a.push(c, w)
 	a.mu.Unlock()
@@ -176,15 +183,24 @@ func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) er
 		return nil // its turn came at this moment
 	}
 	a.remove(c, w)
+	if network.IsValid() {
+		less(a.of, network)
+	}
 	a.mu.Unlock()
 	a.shed(shedLate)
 	return errShed
 }
 
+// push puts w into the queue of its class, behind those that came before it.
 func (a *admission) push(c class, w *waiter) {
-	a.queues[c].push(&w.place)
+	at := a.queues[c].last
+	for at != nil && at.of.since.After(w.since) {
+		at = at.before
+	}
+	a.queues[c].insert(&w.place, at)
 	if w.network.IsValid() {
 		a.waitingOf[w.network]++
+		a.of[w.network]++
 	}
 }
 
@@ -226,10 +242,13 @@ func (a *admission) slow(network netip.Prefix) (leave func(), err error) {
 }
 
 // leave gives a place back.
-func (a *admission) leave(c class) {
+func (a *admission) leave(c class, network netip.Prefix) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.used[c]--
+	if network.IsValid() {
+		less(a.of, network)
+	}
 	a.handOn()
 }
 
@@ -274,7 +293,7 @@ func (a *admission) longest(these ...class) (best class, ok bool) {
 
 // A waiter is a request that waits.
 type waiter struct {
-	since time.Time
+	since time.Time     // when it came, and behind for each request that its network had then
 	turn  chan struct{} // closed when it is its turn
 	place link[waiter]
 	// network is where a visitor is; the zero prefix if it does not count.

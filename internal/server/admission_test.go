@@ -58,7 +58,7 @@ func (r *rush) come(ctx context.Context, c class, name string) {
 
 // next gives a place of a class back, and returns whose turn it has become.
 func (r *rush) next(c class) string {
-	r.leave(c)
+	r.leave(c, netip.Prefix{})
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -290,9 +290,54 @@ func TestOneNetworkDoesNotFillTheQueueOfVisitors(t *testing.T) {
 			}
 			time.Sleep(patience)
 			synctest.Wait()
-			if _, waiting := r.load(); waiting != 0 || len(r.waitingOf) != 0 {
+			if _, waiting := r.load(); waiting != 0 || len(r.waitingOf) != 0 || len(r.of) != 0 {
 				t.Errorf("%d wait after all, of %v", waiting, r.waitingOf)
 			}
+		}
+	})
+}
+
+// A visitor whose network has nothing at work goes before those of a network that
+// has, though they came first; codes that wait with them keep their order.
+func TestAVisitorGoesBeforeThoseOfANetworkThatHasMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Load{Requests: 2, Waiting: 100})
+		flood, other := netip.MustParsePrefix("2001:db8:1::/48"), netip.MustParsePrefix("192.0.2.0/24")
+		if err := r.enter(t.Context(), visitors, flood); err != nil {
+			t.Fatal(err)
+		}
+		come := func(c class, network netip.Prefix, name string) {
+			go func() {
+				if r.enter(t.Context(), c, network) != nil {
+					name = "not " + name
+				}
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.turns = append(r.turns, name)
+			}()
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+		}
+		come(visitors, flood, "flood 1")
+		come(visitors, flood, "flood 2")
+		come(visitors, other, "other")
+		come(visitors, flood, "flood 3")
+		for i, want := range []string{"other", "flood 1", "flood 2", "flood 3"} {
+			network := flood
+			if i == 1 {
+				network = other // whose turn it was
+			}
+			r.leave(visitors, network)
+			synctest.Wait()
+			r.mu.Lock()
+			if len(r.turns) != i+1 || r.turns[i] != want {
+				t.Errorf("turns %q, want %s next", r.turns, want)
+			}
+			r.mu.Unlock()
+		}
+		r.leave(visitors, flood)
+		if len(r.of) != 0 || len(r.waitingOf) != 0 {
+			t.Errorf("at the end, %v and %v are counted", r.of, r.waitingOf)
 		}
 	})
 }
@@ -337,15 +382,15 @@ func TestMorePlacesAreGivenToThoseWhoWait(t *testing.T) {
 		}
 		r.limit(Load{Requests: 1})
 		for range 2 {
-			r.leave(holders)
+			r.leave(holders, netip.Prefix{})
 		}
 		r.come(t.Context(), holders, "third")
 		if working, waiting := r.load(); working != 1 || waiting != 1 {
 			t.Errorf("with fewer places, %d are worked on and %d wait", working, waiting)
 		}
-		r.leave(holders)
+		r.leave(holders, netip.Prefix{})
 		synctest.Wait()
-		r.leave(holders)
+		r.leave(holders, netip.Prefix{})
 	})
 }
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -12,11 +11,10 @@ import (
 // enter takes a place for the work on a request, until its answer is known. It
 // comes after the request was read, so that who sends slowly holds no place.
 func (s *Server) enter(r *http.Request, x *exchange, c class) error {
-	var network netip.Prefix
 	if x.page && !s.alike(x.address) {
-		network = buckets.Party(x.address)
+		x.network = buckets.Party(x.address)
 	}
-	if err := s.admission.enter(r.Context(), c, network); err != nil {
+	if err := s.admission.enter(r.Context(), c, x.network); err != nil {
 		return err
 	}
 	x.inside, x.class = true, c

@@ -14,14 +14,22 @@ type link[T any] struct {
 	before, after *link[T]
 }
 
-func (l *line[T]) push(p *link[T]) {
-	p.before, p.after, p.in = l.last, nil, true
-	if l.last == nil {
+func (l *line[T]) push(p *link[T]) { l.insert(p, l.last) }
+
+// insert puts p behind another, or in front of all if that is nil.
+func (l *line[T]) insert(p, behind *link[T]) {
+	p.before, p.after, p.in = behind, l.first, true
+	if behind == nil {
 		l.first = p
 	} else {
-		l.last.after = p
+		p.after = behind.after
+		behind.after = p
 	}
-	l.last = p
+	if p.after == nil {
+		l.last = p
+	} else {
+		p.after.before = p
+	}
 	l.n++
 }
 

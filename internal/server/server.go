@@ -177,6 +177,7 @@ type exchange struct {
 	inactive  error    // why a token is not alive, where the caller is not told
 	inside    bool     // it has a place, among those of its class
 	class     class
+	network   netip.Prefix // of a visitor who has a place
 
 	locale  string   // of a page
 	client  string   // its client's name, if known
@@ -225,7 +226,7 @@ func (s *Server) safely(ctx context.Context, h handlerFunc, r *http.Request, x *
 			err = &panicError{v, debug.Stack()}
 		}
 		if x.inside {
-			s.admission.leave(x.class)
+			s.admission.leave(x.class, x.network)
 		}
 	}()
 	if s.preflight(r, x) {

@@ -3,6 +3,7 @@
 package floods
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,6 +59,7 @@ type browser struct {
 	http.Client
 	w       *world
 	through string
+	address string // where the server sees it
 }
 
 // browser comes from an address of 127.0.0.0/8, or through the proxy.
@@ -66,7 +68,7 @@ func (w *world) browser(local, through string) *browser {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &browser{w: w, through: through, Client: http.Client{
+	return &browser{w: w, through: through, address: cmp.Or(through, local), Client: http.Client{
 		Transport: w.Transport(w.t, local), Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

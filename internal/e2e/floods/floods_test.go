@@ -105,8 +105,9 @@ func (w *world) elsewhere(ctx context.Context, n int, each time.Duration, from f
 	var slowest time.Duration
 	for ; done < n || ctx.Err() == nil; done++ {
 		began := time.Now()
-		if err := from(done).login(); err != nil {
-			w.t.Errorf("login %d from elsewhere: %v", done+1, err)
+		b := from(done)
+		if err := b.login(); err != nil {
+			w.t.Errorf("login %d from elsewhere, after %s: %v\n%s", done+1, time.Since(began), err, w.saidOf(b))
 		}
 		slowest = max(slowest, time.Since(began))
 		if w.t.Failed() {
@@ -118,6 +119,17 @@ func (w *world) elsewhere(ctx context.Context, n int, each time.Duration, from f
 		}
 	}
 	w.t.Logf("%d of %d logins from elsewhere succeeded, the slowest in %s", done, done, slowest.Round(time.Millisecond))
+}
+
+// saidOf is what the log says of a browser's requests.
+func (w *world) saidOf(b *browser) string {
+	var lines []string
+	for line := range strings.Lines(w.Log()) {
+		if strings.Contains(line, `"remote_ip":"`+b.address+`"`) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 // TestFiveAddressesDoNotCloseTheLogin has five IPv4 addresses, each of another
