@@ -91,7 +91,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "failures counted where they come from", File: "internal/server/throttle.go",
-		Old: "t.add(byClientFailures, party{buckets.Network(a, 64), client})", New: "t.add(byClientFailures, party{client: client})",
+		Old: "t.add(byClientFailures, party{buckets.Network(a, 64), client}, 1)", New: "t.add(byClientFailures, party{client: client}, 1)",
 		Test: here + "TestCA22",
 	},
 	{
