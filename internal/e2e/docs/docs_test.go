@@ -72,6 +72,19 @@ func read(t *testing.T, name string) string {
 
 // runPage pastes the blocks of a page, and returns how many.
 func runPage(t *testing.T, text string, elsewhere []string) (int, error) {
+	var sh *shell
+	return follow(text, elsewhere, func() (*shell, error) {
+		var err error
+		if sh == nil {
+			sh, err = open(t, repository, text)
+		}
+		return sh, err
+	})
+}
+
+// follow pastes the blocks of a page into a shell, which is opened for the first
+// of them, and returns how many.
+func follow(text string, elsewhere []string, shellOf func() (*shell, error)) (int, error) {
 	list, err := steps(text)
 	if err != nil {
 		return 0, err
@@ -81,16 +94,14 @@ func runPage(t *testing.T, text string, elsewhere []string) (int, error) {
 			return 0, fmt.Errorf("there is no block %q any more", other)
 		}
 	}
-	var sh *shell
 	ran := 0
 	for _, s := range list {
 		if s.notRun || slices.Contains(elsewhere, strings.TrimSpace(s.text)) {
 			continue
 		}
-		if sh == nil {
-			if sh, err = open(t, repository, text); err != nil {
-				return ran, err
-			}
+		sh, err := shellOf()
+		if err != nil {
+			return ran, err
 		}
 		stdout, stderr, err := sh.paste(s.text)
 		if err != nil {
@@ -106,6 +117,41 @@ func runPage(t *testing.T, text string, elsewhere []string) (int, error) {
 	return ran, nil
 }
 
+// course are the pages that a beginner reads one after the other, in one clone
+// of the repository.
+var course = []string{"README.md", "docs/tutorials/first-token.md", "docs/tutorials/protect-an-api.md"}
+
+// A beginner goes on in the same terminal, with what the page before has left.
+func TestTheTutorialsCanBeFollowedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	for _, name := range pages(t) {
+		if strings.HasPrefix(name, "docs/tutorials/") && !slices.Contains(course, name) {
+			t.Errorf("%s has no place in the course", name)
+		}
+	}
+	all := ""
+	for _, name := range course {
+		all += read(t, filepath.Join(repository, name))
+	}
+	sh, err := open(t, repository, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range course {
+		text := read(t, filepath.Join(repository, name))
+		if i > 0 && !strings.Contains(text, "stop the server of the page before") {
+			t.Errorf("%s does not say what becomes of the server that runs", name)
+		}
+		ran, err := follow(text, runByCI[name], func() (*shell, error) { return sh, nil })
+		if err != nil {
+			t.Fatalf("%s, after the pages before it: %v", name, err)
+		}
+		if ran == 0 {
+			t.Errorf("%s: no block was run", name)
+		}
+	}
+}
+
 // tutorialTime leaves a reader of a tutorial of five minutes the greater part of
 // them, on a machine that is busy with other tests.
 const tutorialTime = 2 * time.Minute
@@ -117,6 +163,9 @@ func TestEveryShellBlockOfTheDocumentationWorks(t *testing.T) {
 		}
 	}
 	for _, name := range pages(t) {
+		if name == course[0] {
+			continue // nothing comes before it there
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
@@ -127,9 +176,6 @@ func TestEveryShellBlockOfTheDocumentationWorks(t *testing.T) {
 			t.Logf("%d blocks", ran)
 			if took := time.Since(began); strings.HasPrefix(name, "docs/tutorials/") && took > tutorialTime {
 				t.Errorf("the commands alone took %s: nobody does this tutorial in five minutes", took)
-			}
-			if name == "README.md" && ran == 0 {
-				t.Error("no block was run")
 			}
 		})
 	}
