@@ -137,6 +137,7 @@ a keyed digest of it is stored.`,
 	f.StringVar(&window, "retry-window", "", "how long a spent refresh token gets the same pair again; 0s: never")
 	f.BoolVar(&r.NoRotation, "no-rotation", false, "return the same refresh token, whose lifetime does not slide: a departure from the specification")
 	registerTokens(f, &r)
+	groupClientFlags(f)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

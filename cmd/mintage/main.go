@@ -92,6 +92,7 @@ Then, in another terminal, see what there is:
 	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML), over which environment variables MINTAGE_* and flags go; default: $MINTAGE_CONFIG, or else /etc/mintage/mintage.yaml if neither a data directory nor a store is named")
 	root.AddCommand(newServe(s), newConfig(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newMigrateStore(s), newBackup(s), newRestore(s), newExplain(s), newDoctor(s), newAudit(s), newBench(s), newVersion(), newMan(), newReference())
 	s.complete(root)
+	groupFlags(root)
 	return root
 }
 

@@ -115,27 +115,38 @@ func writeHelp(b *strings.Builder, help string) {
 
 func writeFlags(b *strings.Builder, set *pflag.FlagSet) {
 	any := false
-	set.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" || f.Name == "version" {
-			return
-		}
-		if !any {
-			b.WriteString("\n| flag | default | |\n|---|---|---|\n")
-			any = true
-		}
-		name := "--" + f.Name
-		if f.Value.Type() != "bool" {
-			name += " " + cmp.Or(metavariables[f.Value.Type()], "VALUE")
-		}
-		def := f.DefValue
-		if def == "false" || def == "[]" || def == "0" {
-			def = ""
-		}
-		if def != "" {
-			def = "`" + def + "`"
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, def, cell(f.Usage))
-	})
+	for _, g := range groupsOf(set) {
+		titled := g.title == ""
+		g.set.VisitAll(func(f *pflag.Flag) {
+			if f.Name == "help" || f.Name == "version" {
+				return
+			}
+			if !any {
+				b.WriteString("\n| flag | default | |\n|---|---|---|\n")
+				any = true
+			}
+			if !titled {
+				fmt.Fprintf(b, "| **%s** | | |\n", g.title)
+				titled = true
+			}
+			writeFlag(b, f)
+		})
+	}
+}
+
+func writeFlag(b *strings.Builder, f *pflag.Flag) {
+	name := "--" + f.Name
+	if f.Value.Type() != "bool" {
+		name += " " + cmp.Or(metavariables[f.Value.Type()], "VALUE")
+	}
+	def := f.DefValue
+	if def == "false" || def == "[]" || def == "0" {
+		def = ""
+	}
+	if def != "" {
+		def = "`" + def + "`"
+	}
+	fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, def, cell(f.Usage))
 }
 
 // cell is a text that a table can hold.

@@ -38,6 +38,9 @@ func (s *settings) register(set *pflag.FlagSet, names ...string) {
 		if k.IsBool {
 			f.NoOptDefVal = "true"
 		}
+		if len(names) == 0 {
+			group(set, settingGroup(k.Flag), k.Flag)
+		}
 		s.flags = append(s.flags, f)
 	}
 }

@@ -83,6 +83,7 @@ on their way to a redirect URI that is taken away can still be redeemed.`,
 	f.BoolVar(&u.native, "native", false, nativeUsage)
 	f.BoolVar(&u.firstParty, "first-party", false, "it is the provider's own: users are not asked for consent; --first-party=false: they are")
 	registerTokens(f, &u.tokens)
+	groupClientFlags(f)
 	return cmd
 }
 
