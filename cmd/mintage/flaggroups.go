@@ -43,7 +43,7 @@ var settingGroups = []struct {
 	{"Login and pages", []string{"login-", "session-", "interaction-", "pages-"}},
 	{"Addresses and TLS", []string{"public-url", "base-path", "issuer", "listen", "tls-", "trusted-proxies", "management-", "admin-"}},
 	{"Lifetimes", []string{"access-token-lifetime", "refresh-token-lifetime", "code-lifetime", "grant-lifetime", "retry-window", "max-skew"}},
-	{"Answers and compatibility", []string{"errors-", "compat-", "cors-"}},
+	{"Answers and compatibility", []string{"errors-", "compat-", "cors-", "scopes-supported"}},
 	{"Limits", []string{"throttle-", "limits-"}},
 	{"Log and audit", []string{"log-", "audit-"}},
 }
