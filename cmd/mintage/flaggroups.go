@@ -38,7 +38,7 @@ var settingGroups = []struct {
 	title    string
 	prefixes []string
 }{
-	{"Store and files", []string{"data", "store", "kek"}},
+	{"Store and files", []string{"data", "store", "new-store", "kek"}},
 	{"Keys", []string{"key-", "jwks-", "revocations-"}},
 	{"Login and pages", []string{"login-", "session-", "interaction-", "pages-"}},
 	{"Addresses and TLS", []string{"public-url", "base-path", "issuer", "listen", "tls-", "trusted-proxies", "management-", "admin-"}},
