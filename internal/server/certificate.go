@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"time"
 )
@@ -18,8 +17,8 @@ import (
 // should: a weak key or signature (RFC 9325 sections 4.4 and 4.5). A key that is
 // open to everybody is no secret. A group may read it, as other secrets.
 func loadPair(certFile, keyFile string) (tls.Certificate, error) {
-	if info, err := os.Stat(keyFile); err == nil && info.Mode().Perm()&0o006 != 0 {
-		return tls.Certificate{}, fmt.Errorf("%s: everybody on this machine can read or change the private key (mode %04o): run chmod o= on it (in Kubernetes: defaultMode: 0440)", keyFile, info.Mode().Perm())
+	if err := private(keyFile); err != nil {
+		return tls.Certificate{}, err
 	}
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {

@@ -115,6 +115,16 @@ func (c *Certificate) Current() *tls.Certificate {
 	return c.current
 }
 
+// private returns an error if everybody on the machine can read or change a file
+// with a private key. If it is not there, whoever reads it says so.
+func private(keyFile string) error {
+	info, err := os.Stat(keyFile)
+	if err != nil || info.Mode().Perm()&0o006 == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: everybody on this machine can read or change the private key (mode %04o): run chmod o= on it (in Kubernetes: defaultMode: 0440)", keyFile, info.Mode().Perm())
+}
+
 func (c *Certificate) reload() {
 	changed, err := c.times()
 	if err == nil && changed == c.changed {
