@@ -26,7 +26,7 @@ func (m Mutation) Apply(source []byte) ([]byte, error) {
 const here = "go test ./internal/conformance -run "
 
 // Mutations lists what must not be taken out unnoticed.
-var Mutations = slices.Concat(tokenMutations, authorizationMutations, nodeMutations, restoreMutations, auditMutations, setupMutations, limitMutations, grantMutations)
+var Mutations = slices.Concat(tokenMutations, authorizationMutations, nodeMutations, restoreMutations, auditMutations, setupMutations, limitMutations, grantMutations, keyMutations)
 
 var tokenMutations = []Mutation{
 	{
@@ -252,8 +252,8 @@ var tokenMutations = []Mutation{
 		Test: here + "TestOP18",
 	},
 	{
-		Name: "expiry of access tokens", File: "internal/issuer/inspect.go",
-		Old: "if now >= t.ExpiresAt.Add(iss.Policy.MaxSkew) {", New: "t.ExpiresAt = now + 1\n\tif now >= t.ExpiresAt {",
+		Name: "expiry of access tokens", File: "internal/grant/inspect.go",
+		Old: "return now >= t.Maker.expiry(t.ExpiresAt, p.AccessLifetime, p).Add(p.MaxSkew)", New: "return false",
 		Test: here + "TestIN04",
 	},
 	{

@@ -22,6 +22,7 @@ type Code struct {
 	ExpiresAt    Instant
 	AuthTime     Instant // when the subject was authenticated; zero if unknown
 	Claims       string  // a JSON object about the subject, or ""
+	KeyID        KeyID   // that sealed the code; known when it is opened
 }
 
 // HashRedirectURI is the form in which a code carries its redirect URI.

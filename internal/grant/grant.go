@@ -86,7 +86,8 @@ type Grant struct {
 	State       State
 	Reason      Reason
 	// Attempt is a random mark of the last redemption or rotation, by which a
-	// request recognises its own write after a commit of unknown outcome.
+	// request recognises its own write after a commit of unknown outcome. See
+	// MarkAttempt.
 	Attempt uint64
 }
 
@@ -97,6 +98,7 @@ type Redemption struct {
 	Allowed     oauth.Scope // what the client is registered for at present
 	RedirectURI string
 	Verifier    string // PKCE; "" if none was sent
+	Maker       Maker  // of the code
 	Cutoff      Instant
 	Restore     Restore // the latest; zero if none
 	Attempt     uint64
@@ -113,10 +115,14 @@ type Refresh struct {
 	Generation uint32
 	IssuedAt   Instant
 	ExpiresAt  Instant
-	Cutoff     Instant // of the grant's subject and client; zero if none
-	Restore    Restore // the latest; zero if none
-	Attempt    uint64
-	KeyID      KeyID
+	Maker      Maker
+	// SpentByOther tells that the row's last rotation spent a token that another
+	// key than Maker made.
+	SpentByOther bool
+	Cutoff       Instant // of the grant's subject and client; zero if none
+	Restore      Restore // the latest; zero if none
+	Attempt      uint64
+	KeyID        KeyID
 }
 
 // A Decision is what one request does to a grant. Next must be committed even
@@ -153,7 +159,18 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 		return refuse(RedirectMismatch) // RFC 6749 section 4.1.3
 	case !c.proves(r.Verifier):
 		return refuse(ProofMismatch)
-	case now >= c.ExpiresAt:
+	}
+	// AuthorizedAt is after every cutoff and not before the latest restore,
+	// wherever their clocks were.
+	forced := r.Restore.At
+	if r.Cutoff != 0 {
+		forced = max(forced, r.Cutoff.Add(p.MaxSkew)+1)
+	}
+	if why := r.Maker.disowns(c.AuthorizedAt, forced, p, now); why != Allowed {
+		return refuse(why)
+	}
+	switch {
+	case now >= r.Maker.expiry(c.ExpiresAt, p.CodeLifetime, p):
 		return refuse(CodeExpired)
 	case p.cutOff(c.AuthorizedAt, r.Cutoff):
 		return refuse(CutOff)
@@ -196,6 +213,8 @@ func (g Grant) Replay(r Redemption) Decision {
 // end.
 func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	older, ahead := r.Generation < g.Generation, g.RefreshAhead(r.Generation, r.IssuedAt)
+	present := !older && !ahead
+	disowned := r.Maker.disowns(r.IssuedAt, max(g.RotatedAt, r.Restore.At), p, now)
 	switch {
 	case g.ClientID != r.ClientID || g.Realm != r.Realm:
 		return g.refuse(OtherClient)
@@ -203,6 +222,14 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 		return g.refuse(GrantRevoked)
 	case p.cutOff(g.AuthorizedAt, r.Cutoff):
 		return g.refuse(CutOff)
+	case r.Generation == 0:
+		return g.refuse(TokenUnknown)
+	case present && !r.Maker.Withdrawn && r.Maker.Key == g.KeyID:
+		// The row vouches for its own token, whatever the clocks were.
+	case present && !r.Maker.Withdrawn:
+		return g.refuse(KeyRetired) // the row says that another key made it
+	case disowned != Allowed:
+		return g.refuse(disowned)
 	case ahead && !r.Restore.explains(r.IssuedAt, now):
 		// We signed this token, and our row has not heard of it.
 		return g.refuse(Restore{}.Unrecorded(r.IssuedAt, r.ExpiresAt, now))
@@ -257,7 +284,7 @@ func (g Grant) repeats(r Refresh, p Policy, now Instant) bool {
 	if p.RetryWindow <= 0 || r.Generation != g.Generation-1 {
 		return false
 	}
-	return max(0, now.Since(g.RotatedAt)) <= p.RetryWindow+p.MaxSkew
+	return !r.SpentByOther && max(0, now.Since(g.RotatedAt)) <= p.RetryWindow+p.MaxSkew
 }
 
 // issue gives g, whose generation is new, its pair.

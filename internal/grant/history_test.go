@@ -231,7 +231,7 @@ func (h *history) refresh(t *rapid.T) {
 		Realm: "/api", ClientID: rapid.SampledFrom(append(clients, before.ClientID, before.ClientID)).Draw(t, "client"),
 		Allowed:    rapid.SampledFrom(append(scopes[1:], before.Scope, before.Scope)).Draw(t, "allowed"),
 		Scope:      rapid.SampledFrom(append(scopes, "", "")).Draw(t, "scope"),
-		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
+		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt, Maker: grant.Maker{Key: tok.KeyID},
 		Cutoff: h.cutoffs[before.Subject], Attempt: h.attempt,
 		KeyID: rapid.SampledFrom([]grant.KeyID{7, 8}).Draw(t, "key"),
 	}
@@ -256,7 +256,7 @@ func (h *history) lookAround(t *rapid.T) {
 		g := h.rows[tok.ID]
 		r := grant.Refresh{
 			Realm: g.Realm, ClientID: g.ClientID, Allowed: g.Scope, Cutoff: h.cutoffs[g.Subject],
-			Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt, Attempt: 1 << 40, KeyID: 9,
+			Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt, Maker: grant.Maker{Key: tok.KeyID}, Attempt: 1 << 40, KeyID: 9,
 		}
 		d := g.Refresh(r, h.policy, h.now)
 		switch {

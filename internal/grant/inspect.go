@@ -1,5 +1,7 @@
 package grant
 
+import "time"
+
 // A Presented token is what a genuine refresh or access token says, and who
 // presents it where that matters.
 type Presented struct {
@@ -8,20 +10,41 @@ type Presented struct {
 	Generation uint32
 	IssuedAt   Instant
 	ExpiresAt  Instant
+	Maker      Maker
 	Cutoff     Instant // of the grant's subject and client; zero if none
 	Restore    Restore // the latest; zero if none
 }
 
+// Expired reports whether an access token is dead by its own claims. It outlives
+// its expiry by MaxSkew, because the node that issued it may have had a clock
+// that was ahead.
+func (t Presented) Expired(p Policy, now Instant) bool {
+	return now >= t.Maker.expiry(t.ExpiresAt, p.AccessLifetime, p).Add(p.MaxSkew)
+}
+
+// Unrecorded is the refusal of an access token that has no row.
+func (t Presented) Unrecorded(p Policy, now Instant) Refusal {
+	if why := t.disowned(t.Restore.At, p, now); why != Allowed {
+		return why
+	}
+	return t.Restore.Unrecorded(t.IssuedAt, t.Maker.expiry(t.ExpiresAt, p.AccessLifetime, p), now)
+}
+
+// disowned tells why nobody here can have made t, or Allowed.
+func (t Presented) disowned(forced Instant, p Policy, now Instant) Refusal {
+	if t.Generation == 0 || t.ExpiresAt > t.IssuedAt.Add(MaxAccessLifetime+time.Second) {
+		return TokenUnknown
+	}
+	return t.Maker.disowns(t.IssuedAt, forced, p, now)
+}
+
 // Inspect tells why an access token of g is not alive, or Allowed. It changes
 // nothing: no access token ever causes a write.
-//
-// A token outlives its own expiry by MaxSkew, because the node that issued it
-// may have had a clock that was ahead.
 func (g Grant) Inspect(t Presented, p Policy, now Instant) Refusal {
 	switch {
 	case g.Realm != t.Realm:
 		return OtherClient
-	case now >= t.ExpiresAt.Add(p.MaxSkew):
+	case t.Expired(p, now):
 		return GrantExpired
 	case g.State == Revoked:
 		return GrantRevoked
@@ -29,11 +52,13 @@ func (g Grant) Inspect(t Presented, p Policy, now Instant) Refusal {
 		return CutOff
 	case t.IssuedAt <= g.AccessFloor:
 		return AccessRevoked
-	case g.AccessAhead(t.Generation, t.IssuedAt):
+	}
+	if why := t.disowned(g.RotatedAt, p, now); why != Allowed {
+		return why
+	}
+	if g.AccessAhead(t.Generation, t.IssuedAt) && !t.Restore.explains(t.IssuedAt, now) {
 		// We signed this token, and our row has not heard of it.
-		if !t.Restore.explains(t.IssuedAt, now) {
-			return StoreBehind
-		}
+		return StoreBehind
 	}
 	return Allowed
 }
@@ -56,7 +81,7 @@ func (g Grant) RevokeAccess(t Presented, p Policy, now Instant) Decision {
 	if g.ClientID != t.ClientID || g.Realm != t.Realm {
 		return g.refuse(OtherClient)
 	}
-	if g.State == Revoked || t.IssuedAt <= g.AccessFloor || now >= t.ExpiresAt.Add(p.MaxSkew) {
+	if g.State == Revoked || t.IssuedAt <= g.AccessFloor || t.Expired(p, now) || t.disowned(g.RotatedAt, p, now) != Allowed {
 		return Decision{Next: g}
 	}
 	next := g

@@ -26,7 +26,7 @@ func TestInterleavingsFindSeededDefects(t *testing.T) {
 				if q.Generation+1 == g.Generation {
 					return grant.Grant.Refresh(g, grant.Refresh{
 						Realm: q.Realm, ClientID: q.ClientID, Allowed: q.Allowed, Cutoff: q.Cutoff, Attempt: q.Attempt, KeyID: q.KeyID,
-						Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
+						Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt, Maker: grant.Maker{Key: g.KeyID},
 					}, p, now)
 				}
 				return g.Refresh(q, p, now)

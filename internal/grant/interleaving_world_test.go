@@ -279,7 +279,7 @@ func (m *model) load(w *world, i int) {
 		tok := m.presented(w, r)
 		q := grant.Refresh{
 			Realm: g.Realm, ClientID: g.ClientID, Allowed: g.Scope, Cutoff: m.cutoff(w, r),
-			Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt, Restore: m.restore(w),
+			Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt, Maker: grant.Maker{Key: tok.KeyID}, Restore: m.restore(w),
 			Attempt: uint64(r.attempt), KeyID: grant.KeyID(r.node) + 1,
 		}
 		if r.who == stranger {

@@ -6,6 +6,7 @@ import "time"
 // a grant. All durations are at least a millisecond or zero.
 type Policy struct {
 	AccessLifetime  time.Duration // 5 minutes in the service's specification
+	CodeLifetime    time.Duration // a minute by default
 	RefreshLifetime time.Duration // 31 days, from the issue of each refresh token
 	// GrantLifetime ends the grant that long after it was authorized, however
 	// often it is refreshed. Zero: never.

@@ -24,7 +24,7 @@ func presents(g grant.Grant, generation uint32) grant.Refresh {
 	issuedAt := g.RotatedAt + (grant.Instant(generation)-grant.Instant(g.Generation))*hour
 	return grant.Refresh{
 		Realm: g.Realm, ClientID: g.ClientID, Allowed: g.Scope, Generation: generation,
-		IssuedAt: issuedAt, ExpiresAt: issuedAt + 31*day, Attempt: 44, KeyID: 8,
+		IssuedAt: issuedAt, ExpiresAt: issuedAt + 31*day, Maker: grant.Maker{Key: g.KeyID}, Attempt: 44, KeyID: 8,
 	}
 }
 

@@ -24,13 +24,17 @@ const (
 	// After a restore (see Restore):
 	RestoredLost      // the grant was made after the backup
 	CodeBeforeRestore // the code may have been redeemed after the backup
-	refusals          // their number
+	// About the key that made a code or token (see Maker):
+	KeyRetired   // it was not in use at the instant that the text names
+	KeyWithdrawn // an operator has withdrawn it
+	refusals     // their number
 )
 
 var refusalNames = [refusals]string{
 	"allowed", "other_client", "redirect_mismatch", "proof_mismatch", "code_expired", "code_replayed",
 	"grant_revoked", "cut_off", "grant_expired", "refresh_replayed", "store_behind", "scope_too_wide", "token_unknown",
 	"access_revoked", "client_disabled", "restored_lost", "code_before_restore",
+	"key_retired", "key_withdrawn",
 }
 
 // String is a stable label for logs and metrics.
@@ -47,6 +51,10 @@ func (r Refusal) String() string {
 func (r Refusal) Foreign() bool {
 	return r == OtherClient || r == RedirectMismatch || r == ProofMismatch
 }
+
+// Disowned reports that the key cannot have made the text, or is not trusted: it
+// proves nothing, not even a replay.
+func (r Refusal) Disowned() bool { return r == KeyRetired || r == KeyWithdrawn }
 
 // A Reason is why a grant was revoked.
 type Reason uint8

@@ -20,7 +20,7 @@ func (r Restore) InForce(now Instant) bool { return r.At != 0 && now < r.Until }
 // issued at an instant.
 func (r Restore) explains(issuedAt, now Instant) bool { return r.InForce(now) && issuedAt < r.At }
 
-// Unrecorded is the refusal of a genuine token that has no row. Rows outlast
+// Unrecorded is the refusal of an authentic token that has no row. Rows outlast
 // tokens, so while the token is unexpired, this is our loss and not the client's
 // fault; once the loss was declared, it is final: the grant was made after the
 // backup.
@@ -32,6 +32,17 @@ func (r Restore) Unrecorded(issuedAt, expiresAt, now Instant) Refusal {
 		return RestoredLost
 	}
 	return StoreBehind
+}
+
+// Unrecorded is the refusal of a refresh token that has no row.
+func (r Refresh) Unrecorded(p Policy, now Instant) Refusal {
+	if r.Generation == 0 {
+		return TokenUnknown
+	}
+	if why := r.Maker.disowns(r.IssuedAt, r.Restore.At, p, now); why != Allowed {
+		return why
+	}
+	return r.Restore.Unrecorded(r.IssuedAt, r.ExpiresAt, now)
 }
 
 // RefreshAhead reports whether a genuine refresh token was issued by a rotation
@@ -50,8 +61,9 @@ func (g Grant) AccessAhead(generation uint32, issuedAt Instant) bool {
 // proves it.
 func (g Grant) caughtUp(r Refresh, p Policy) Grant {
 	g.Version++
-	g.Attempt = r.Attempt
-	g.Generation, g.RotatedAt, g.ExpiresAt = r.Generation, r.IssuedAt, r.ExpiresAt
+	g.Attempt = MarkAttempt(r.Attempt, 0) // nobody knows what the token's rotation spent
+	g.Generation, g.RotatedAt, g.KeyID = r.Generation, r.IssuedAt, r.Maker.Key
+	g.ExpiresAt = min(r.ExpiresAt, r.Restore.Until) // by then, every token of before has expired
 	g.DeleteAfter = max(g.DeleteAfter, p.deleteAfter(g.ExpiresAt))
 	return g
 }

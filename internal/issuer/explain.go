@@ -158,7 +158,7 @@ func (iss *Issuer) ExplainGrant(ctx context.Context, id grant.ID) (Explanation, 
 		return e, err
 	}
 	g := *e.Grant
-	e.Token = keys.Token{GrantID: id, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt}
+	e.Token = keys.Token{GrantID: id, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt, Key: g.KeyID}
 	if life, known := view.Ring.Life(g.KeyID, e.Now, iss.Directory.Schedule); known {
 		e.Key = &life
 	}

@@ -46,20 +46,22 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 		return Token{}, &Refused{Why: grant.TokenUnknown}
 	}
 	now := iss.now()
-	if now >= t.ExpiresAt.Add(iss.Policy.MaxSkew) {
+	presented := grant.Presented{
+		Realm: iss.Realm, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
+		Maker: view.Ring.Maker(t.Key), Restore: view.Restore(),
+	}
+	if presented.Expired(iss.Policy, now) {
 		return Token{}, &Refused{Why: grant.GrantExpired, GrantID: t.GrantID} // and the store is not asked
 	}
 	g, err := iss.Store.Grant(ctx, t.GrantID)
 	if errors.Is(err, store.ErrNotFound) {
-		return Token{}, &Refused{Why: view.Restore().Unrecorded(t.IssuedAt, t.ExpiresAt, now), GrantID: t.GrantID}
+		return Token{}, &Refused{Why: presented.Unrecorded(iss.Policy, now), GrantID: t.GrantID}
 	}
 	if err != nil {
 		return Token{}, unavailable(err)
 	}
-	why := g.Inspect(grant.Presented{
-		Realm: iss.Realm, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
-		Cutoff: view.Cutoff(g.Realm, g.Subject, g.ClientID), Restore: view.Restore(),
-	}, iss.Policy, now)
+	presented.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
+	why := g.Inspect(presented, iss.Policy, now)
 	c, enabled := view.Client(g.Realm, g.ClientID)
 	if why == grant.Allowed && !enabled {
 		why = grant.ClientDisabled
@@ -125,7 +127,7 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 	now := iss.now()
 	g, err := iss.Store.Grant(ctx, tok.GrantID)
 	if errors.Is(err, store.ErrNotFound) {
-		return refused(view.Restore().Unrecorded(tok.IssuedAt, tok.ExpiresAt, now))
+		return refused(iss.presents(view, caller, tok).Unrecorded(iss.policy(caller), now))
 	}
 	if err != nil {
 		return Token{}, unavailable(err)
@@ -145,11 +147,18 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 
 // foresee is what a refresh by the client would do to g now. It is not stored.
 func (iss *Issuer) foresee(view *View, c *store.Client, tok keys.Token, g grant.Grant, now grant.Instant) grant.Decision {
-	return g.Refresh(grant.Refresh{
+	r := iss.presents(view, c, tok)
+	r.Cutoff, r.SpentByOther = view.Cutoff(g.Realm, g.Subject, g.ClientID), view.Ring.SpentByOther(g, tok.Key)
+	return g.Refresh(r, iss.policy(c), now)
+}
+
+// presents is the client's request with a refresh token.
+func (iss *Issuer) presents(view *View, c *store.Client, tok keys.Token) grant.Refresh {
+	return grant.Refresh{
 		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
 		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
-		Cutoff: view.Cutoff(g.Realm, g.Subject, g.ClientID), Restore: view.Restore(),
-	}, iss.policy(c), now)
+		Maker: view.Ring.Maker(tok.Key), Restore: view.Restore(),
+	}
 }
 
 // An accessToken is what an access token's text says by itself. A JWT says its
@@ -170,7 +179,7 @@ func (iss *Issuer) openAccess(view *View, text string) (accessToken, error) {
 		t, err := view.Ring.OpenAccess(iss.Realm, text)
 		return accessToken{Token: t}, err
 	}
-	typ, payload, err := view.Ring.VerifyAt(text, iss.now(), iss.Directory.Schedule)
+	typ, payload, key, err := view.Ring.VerifyAt(text, iss.now(), iss.Directory.Schedule)
 	if err != nil {
 		return accessToken{}, err
 	}
@@ -186,7 +195,7 @@ func (iss *Issuer) openAccess(view *View, text string) (accessToken, error) {
 	return accessToken{
 		Token: keys.Token{
 			GrantID: grant.ID(id[:16]), Generation: binary.BigEndian.Uint32(id[16:]),
-			IssuedAt: grant.ReadInstant(id[20:]), ExpiresAt: grant.Instant(c.ExpiresAt) * 1000,
+			IssuedAt: grant.ReadInstant(id[20:]), ExpiresAt: grant.Instant(c.ExpiresAt) * 1000, Key: key,
 		},
 		jwt: true, scope: c.Scope, audience: c.Audience, subject: c.Subject, clientID: c.ClientID,
 	}, nil

@@ -88,6 +88,7 @@ func (iss *Issuer) policy(c *store.Client) grant.Policy {
 	// that was registered when tokens lived longer.
 	p.RetryWindow = max(0, min(p.RetryWindow, p.AccessLifetime-time.Minute))
 	p.NoRotation = c.NoRotation
+	p.CodeLifetime = iss.CodeLifetime
 	return p
 }
 

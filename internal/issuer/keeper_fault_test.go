@@ -255,7 +255,7 @@ func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, _, err := otherView.Ring.VerifyAt(tok.text, grant.At(time.Now()), sched); err != nil {
+				if _, _, _, err := otherView.Ring.VerifyAt(tok.text, grant.At(time.Now()), sched); err != nil {
 					t.Fatalf("step %d: the other node refuses a token of %s ago", step, time.Since(tok.at))
 				}
 			}

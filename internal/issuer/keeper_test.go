@@ -256,7 +256,7 @@ func TestAJWTVerifiesUntilItsKeyIsGone(t *testing.T) {
 	check := func(when string, want bool) {
 		t.Helper()
 		s.rotate()
-		_, _, err := s.view().Ring.VerifyAt(text, s.now(), rotating)
+		_, _, _, err := s.view().Ring.VerifyAt(text, s.now(), rotating)
 		_, found, pemErr := s.PublicPEM(kid)
 		set, setErr := s.PublicKeys()
 		listed := false

@@ -37,6 +37,7 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 	}
 	presented := grant.Presented{
 		Realm: iss.Realm, ClientID: c.ID, Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
+		Maker: view.Ring.Maker(tok.Key), Restore: view.Restore(),
 	}
 	evidence := func() string { return "revoked by its client from " + from.String() }
 	d, now, err := iss.update(ctx, tok.GrantID, evidence, func(g grant.Grant, now grant.Instant) grant.Decision {
@@ -47,7 +48,11 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		if why := view.Restore().Unrecorded(tok.IssuedAt, tok.ExpiresAt, now); why == grant.StoreBehind {
+		why := presented.Unrecorded(iss.Policy, now)
+		if refresh {
+			why = iss.presents(view, c, tok).Unrecorded(iss.Policy, now)
+		}
+		if why == grant.StoreBehind {
 			return tok.GrantID, &Refused{Why: why, GrantID: tok.GrantID}
 		}
 		return tok.GrantID, nil

@@ -65,14 +65,14 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	now := iss.now()
 	req := grant.Redemption{
 		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
-		RedirectURI: r.RedirectURI, Verifier: r.Verifier,
+		RedirectURI: r.RedirectURI, Verifier: r.Verifier, Maker: view.Ring.Maker(code.KeyID),
 		Cutoff:  view.Cutoff(iss.Realm, code.Subject, code.ClientID),
 		Restore: view.Restore(),
 		Attempt: attempt(), KeyID: view.Ring.Current(keys.MAC, now),
 	}
 	d := code.Redeem(req, iss.policy(c), now)
 	refused := &Refused{Why: d.Refusal, GrantID: code.GrantID}
-	if d.Refusal.Foreign() {
+	if d.Refusal.Foreign() || d.Refusal.Disowned() {
 		return Tokens{}, refused
 	}
 	if d.Refusal == grant.Allowed {
@@ -116,7 +116,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	req := grant.Refresh{
 		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
 		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
-		Restore: view.Restore(), Attempt: attempt(),
+		Maker: view.Ring.Maker(tok.Key), Restore: view.Restore(), Attempt: grant.MarkAttempt(attempt(), tok.Key),
 	}
 	if r.Scope != "" {
 		if req.Scope, err = oauth.ParseScope(r.Scope); err != nil || req.Scope == "" {
@@ -129,11 +129,12 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	d, now, err := iss.update(ctx, tok.GrantID, evidence, func(g grant.Grant, now grant.Instant) grant.Decision {
 		req.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
 		req.KeyID = view.Ring.Current(keys.MAC, now)
+		req.SpentByOther = view.Ring.SpentByOther(g, tok.Key)
 		return g.Refresh(req, policy, now)
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return Tokens{}, &Refused{Why: view.Restore().Unrecorded(tok.IssuedAt, tok.ExpiresAt, now), GrantID: tok.GrantID}
+		return Tokens{}, &Refused{Why: req.Unrecorded(policy, now), GrantID: tok.GrantID}
 	case err != nil:
 		return Tokens{}, err
 	case d.Refusal != grant.Allowed:
@@ -242,8 +243,14 @@ func (iss *Issuer) accessToken(view *View, c *store.Client, d grant.Decision, no
 			AuthTime: g.AuthTime, Claims: g.Claims,
 		}, now)
 	}
+	// A repeated answer is the same bytes as long as its access token is the
+	// same. Any other token is made by the key of its own instant.
+	key := g.KeyID
+	if !d.Repeated || a.IssuedAt != g.RotatedAt {
+		key = view.Ring.Current(keys.MAC, min(a.IssuedAt, now))
+	}
 	bits, _ := g.Scope.Bits(a.Scope)
-	return view.Ring.SealAccess(g.KeyID, g.Realm, keys.Token{
+	return view.Ring.SealAccess(key, g.Realm, keys.Token{
 		GrantID: g.ID, Generation: g.Generation, IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, Bits: bits,
 	})
 }

@@ -113,7 +113,12 @@ func (r *Ring) OpenCode(realm, text string) (grant.Code, error) {
 	if err != nil {
 		return grant.Code{}, ErrNotGenuine
 	}
-	return parseCode(realm, rec)
+	c, err := parseCode(realm, rec)
+	if err != nil {
+		return grant.Code{}, err
+	}
+	c.KeyID = k.ID
+	return c, nil
 }
 
 func parseCode(realm string, rec []byte) (grant.Code, error) {

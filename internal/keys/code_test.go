@@ -49,6 +49,7 @@ func TestCodeRoundTrip(t *testing.T) {
 		"full": full, "everyday with all": fullCode(), "with its time": timed, "with claims": claiming,
 		"plain": theCode(), "challenged": challenged, "challenge of zeros": zeroChallenge, "empty": empty, "longest that is issued": longest,
 	} {
+		want.KeyID = id
 		text, err := r.SealCode(id, want, nonce)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -73,6 +74,7 @@ func TestCodeThatDoesNotFit(t *testing.T) {
 		c := theCode()
 		c.ClientID, c.Subject, c.Challenged = strings.Repeat("c", 255), strings.Repeat("s", 255), true
 		c.Scope = oauth.Scope(strings.Repeat("x", n))
+		c.KeyID = id
 		text, err := r.SealCode(id, c, nonce)
 		if err == nil {
 			longest = max(longest, len(text))
@@ -130,6 +132,7 @@ func TestCodesOfTheOldLayoutOpenAndAreWrittenAsTheyWere(t *testing.T) {
 	challenged := theCode()
 	challenged.Challenged, challenged.Challenge = true, [32]byte{9, 31: 9}
 	for _, want := range []grant.Code{theCode(), challenged, {Realm: "/api"}} {
+		want.KeyID = frozenSeal
 		old := r.SealRecord(frozenSeal, want.Realm, oldRecord(want), nonce)
 		if got, err := r.OpenCode(want.Realm, old); err != nil || got != want {
 			t.Errorf("read as %+v, %v", got, err)
@@ -149,7 +152,7 @@ func TestRecordsThatAreCutOrOfALaterVersionAreRefused(t *testing.T) {
 	rec = append(rec, "\x02{}\x04shop\x05alice"...)
 	want := theCode()
 	want.Challenged, want.Challenge, want.AuthTime = true, [32]byte(bytes.Repeat([]byte{9}, 32)), 8
-	want.Claims, want.Subject, want.Scope = "{}", "alice", ""
+	want.Claims, want.Subject, want.Scope, want.KeyID = "{}", "alice", "", frozenSeal
 	if got, err := r.OpenCode("/api", r.SealRecord(frozenSeal, "/api", rec, nonce)); err != nil || got != want {
 		t.Errorf("the whole record is read as %+v, %v", got, err)
 	}

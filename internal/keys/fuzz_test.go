@@ -53,6 +53,10 @@ func FuzzOpenCode(f *testing.F) {
 		f.Fatal(err)
 	}
 	genuine := map[string]grant.Code{sealed: theCode(), full: fullCode()}
+	for text, c := range genuine {
+		c.KeyID = frozenSeal
+		genuine[text] = c
+	}
 	f.Add("/api", full)
 	f.Add("/api", full[:len(full)-4])
 	for _, k := range all {

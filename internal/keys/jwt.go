@@ -189,13 +189,13 @@ func (r *Ring) Verify(text string) (typ string, claims []byte, err error) {
 	return typ, claims, nil
 }
 
-// VerifyAt is Verify, and refuses keys that are gone at an instant.
-func (r *Ring) VerifyAt(text string, now grant.Instant, s Schedule) (typ string, claims []byte, err error) {
+// VerifyAt is Verify, refuses keys that are gone at an instant, and names the key.
+func (r *Ring) VerifyAt(text string, now grant.Instant, s Schedule) (typ string, claims []byte, id grant.KeyID, err error) {
 	typ, claims, k := r.verify(text)
 	if k == nil || r.Phase(k.ID, now, s) == Gone {
-		return "", nil, ErrNotGenuine
+		return "", nil, 0, ErrNotGenuine
 	}
-	return typ, claims, nil
+	return typ, claims, k.ID, nil
 }
 
 func (r *Ring) verify(text string) (string, []byte, *key) {

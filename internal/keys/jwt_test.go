@@ -194,7 +194,7 @@ func TestVerifyUntilTheKeyIsGone(t *testing.T) {
 	for now, want := range map[grant.Instant]error{
 		0: nil, frozenAt: nil, frozenAt + 1000: nil, end: nil, end + 1: keys.ErrNotGenuine, end * 2: keys.ErrNotGenuine,
 	} {
-		if _, _, err := r.VerifyAt(text, now, noRotation); err != want {
+		if _, _, _, err := r.VerifyAt(text, now, noRotation); err != want {
 			t.Errorf("at %d: %v, want %v", now, err, want)
 		}
 		// Whether it is in force is another question.

@@ -108,6 +108,7 @@ type key struct {
 	material []byte
 	macs     sync.Pool // of *macState, keyed with material
 	signer   *signer   // of a signing key
+	maker    grant.Maker
 }
 
 // Open unwraps records into a ring. It fails if one does not unwrap: a ring
@@ -119,7 +120,7 @@ func Open(kek *KEK, records []Record) (*Ring, error) {
 		if err != nil {
 			return nil, err
 		}
-		k := &key{Record: rec, material: material}
+		k := &key{Record: rec, material: material, maker: r.Timeline.maker(rec)}
 		k.macs.New = func() any { return &macState{hash: hmac.New(sha256.New, material)} }
 		if rec.Purpose.Signs() {
 			if k.signer, err = newSigner(rec, material); err != nil {
@@ -134,6 +135,22 @@ func Open(kek *KEK, records []Record) (*Ring, error) {
 		}
 	}
 	return r, nil
+}
+
+// Maker is what is known of the key that made something.
+func (r *Ring) Maker(id grant.KeyID) grant.Maker {
+	if k := r.byID[id]; k != nil {
+		return k.maker
+	}
+	rec, _ := r.record(id) // of a ring that is locked
+	return r.maker(rec)
+}
+
+// SpentByOther reports whether a grant's last rotation spent a token that
+// another key than id made.
+func (r *Ring) SpentByOther(g grant.Grant, id grant.KeyID) bool {
+	spent := g.SpentKey()
+	return spent != id && r.lookup(spent, MAC) != nil
 }
 
 // Has reports whether the ring holds the key.

@@ -84,6 +84,16 @@ func active(line []Record, now grant.Instant) int {
 	return 0
 }
 
+// maker is what is known of the things that say that r made them.
+func (t Timeline) maker(r Record) grant.Maker {
+	m := grant.Maker{Key: r.ID}
+	line := t.lines[r.Purpose]
+	if i := slices.IndexFunc(line, func(o Record) bool { return o.ID == r.ID }); i+1 < len(line) {
+		m.Until = line[i+1].ActiveAt.Add(settle)
+	}
+	return m
+}
+
 // A Life is a key and where it is in its life.
 type Life struct {
 	Record

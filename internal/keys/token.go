@@ -28,6 +28,7 @@ type Token struct {
 	IssuedAt   grant.Instant
 	ExpiresAt  grant.Instant
 	Bits       uint64
+	Key        grant.KeyID // that made it; known when it is opened
 }
 
 // Layout of a token after its prefix, in base64url without padding:
@@ -118,6 +119,7 @@ func readToken(b []byte) Token {
 		Generation: binary.BigEndian.Uint32(b[21:]),
 		IssuedAt:   grant.ReadInstant(b[25:]),
 		ExpiresAt:  grant.ReadInstant(b[31:]),
+		Key:        grant.KeyID(binary.BigEndian.Uint32(b[1:])),
 	}
 }
 

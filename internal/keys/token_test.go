@@ -65,6 +65,7 @@ func TestTokenRoundTrip(t *testing.T) {
 		aToken(),
 		{GrantID: grant.ID{0: 0xff, 15: 0xff}, Generation: 1<<32 - 1, IssuedAt: lastTime, ExpiresAt: lastTime, Bits: 1<<64 - 1},
 	} {
+		want.Key = id
 		text, err := r.SealAccess(id, "/api", want)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,362 @@
+package issuer_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// quick rotates keys every hour.
+func quick() keys.Schedule {
+	s := rotating
+	s.Lifetime, s.Lead, s.MaxAge = time.Hour, time.Minute, time.Second
+	s.Retention = 5*time.Minute + s.MaxAge + time.Minute
+	return s
+}
+
+// A thief has copied the store and the key-encryption key before the keys were
+// rotated: ring is what he has.
+type thief struct {
+	s    *service
+	ring *keys.Ring
+	at   grant.Instant // of the copy
+}
+
+func (s *service) copied() thief { return thief{s, s.view().Ring, s.now()} }
+
+// access is an access token by the copied key.
+func (x thief) access(tok keys.Token) string {
+	x.s.t.Helper()
+	text, err := x.ring.SealAccess(x.ring.Current(keys.MAC, x.at), realm, tok)
+	if err != nil {
+		x.s.t.Fatal(err)
+	}
+	return text
+}
+
+func (x thief) refresh(tok keys.Token) string {
+	x.s.t.Helper()
+	text, err := x.ring.SealRefresh(x.ring.Current(keys.MAC, x.at), realm, tok)
+	if err != nil {
+		x.s.t.Fatal(err)
+	}
+	return text
+}
+
+func (x thief) code(authorizedAt, expiresAt grant.Instant) string {
+	x.s.t.Helper()
+	c := grant.Code{
+		Realm: realm, ClientID: clientID, Subject: "admin", Scope: allScopes, RedirectHash: grant.HashRedirectURI(redirectURI),
+		AuthorizedAt: authorizedAt, ExpiresAt: expiresAt,
+	}
+	var nonce [keys.NonceSize]byte
+	rand.Read(c.GrantID[:])
+	rand.Read(nonce[:])
+	text, err := x.ring.SealCode(x.ring.Current(keys.Seal, x.at), c, nonce)
+	if err != nil {
+		x.s.t.Fatal(err)
+	}
+	return text
+}
+
+func TestWhoeverCopiedTheKeysForgesNothingAfterARotation(t *testing.T) {
+	s := newNodes(t, quick(), 1)[0]
+	s.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
+	mine := s.login()
+	x := s.copied()
+	s.clock.Advance(59 * time.Minute)
+	s.rotate()
+	s.clock.Advance(time.Minute + keysSettle)
+	s.rotate()
+	if s.view().Ring.Current(keys.MAC, s.now()) == x.ring.Current(keys.MAC, x.at) {
+		t.Fatal("the keys have not changed")
+	}
+	end := s.lives(keys.MAC)[1].ActiveAt
+	mine = s.must(s.refresh(mine.RefreshToken))
+	now := s.now() + 1
+	s.clock.Advance(time.Millisecond)
+	g := s.row(mine.GrantID)
+
+	forged := func(why grant.Refusal, tok keys.Token) {
+		t.Helper()
+		tok.GrantID, tok.Bits = g.ID, 7
+		s.tokenDead(why)(s.inspect(x.access(tok)))
+	}
+	forged(grant.TokenUnknown, keys.Token{Generation: 0, IssuedAt: end - 1000, ExpiresAt: grant.Never})
+	forged(grant.TokenUnknown, keys.Token{Generation: 1, IssuedAt: end - 1000, ExpiresAt: grant.Never})
+	forged(grant.KeyRetired, keys.Token{Generation: 2, IssuedAt: now, ExpiresAt: now.Add(5 * time.Minute)})
+	forged(grant.KeyRetired, keys.Token{Generation: 1, IssuedAt: now.Add(day), ExpiresAt: now.Add(day + 5*time.Minute)})
+	s.refused(grant.KeyRetired)(s.exchange(x.code(now, now.Add(time.Minute))))
+	s.refused(grant.KeyRetired)(s.exchange(x.code(now.Add(day), grant.Never)))
+	s.refused(grant.KeyRetired)(s.refresh(x.refresh(keys.Token{GrantID: g.ID, Generation: 2, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt})))
+	s.refused(grant.KeyRetired)(s.refresh(x.refresh(keys.Token{GrantID: g.ID, Generation: 1, IssuedAt: now, ExpiresAt: grant.Never})))
+	s.refused(grant.KeyRetired)(s.refresh(x.refresh(keys.Token{GrantID: grant.ID{1}, Generation: 9, IssuedAt: now, ExpiresAt: grant.Never})))
+	s.active(g.ID, 2)
+
+	// What is dated in the key's period dies with the last that it can have made.
+	s.clock.Advance(5*time.Minute + 2*time.Second)
+	s.rotate()
+	forged(grant.GrantExpired, keys.Token{Generation: 1, IssuedAt: end - 1, ExpiresAt: end.Add(day)})
+	s.refused(grant.CodeExpired)(s.exchange(x.code(end-1, grant.Never)))
+
+	// The owner goes on; and a thief who takes the client's next rotation for an
+	// answer that was lost gets no pair: both end.
+	mine = s.must(s.refresh(mine.RefreshToken))
+	s.refused(grant.RefreshReplayed)(s.refresh(x.refresh(keys.Token{GrantID: g.ID, Generation: 2, IssuedAt: end - 1, ExpiresAt: grant.Never})))
+	s.revoked(g.ID, grant.ReasonRefreshReplayed, store.EventRefreshReplayed)
+}
+
+// keysSettle is until when what the key before has made may be dated, after its
+// period.
+const keysSettle = 10 * time.Second
+
+// A JWT by a retired signing key, of which verifiers still hold the public part.
+func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
+	s := newNodes(t, quick(), 1)[0]
+	s.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenJWT })
+	x := s.copied()
+	s.clock.Advance(59 * time.Minute)
+	s.rotate()
+	s.clock.Advance(time.Minute + keysSettle + time.Second)
+	s.rotate()
+	mine := s.login()
+	typ, payload, err := s.view().Ring.Verify(mine.AccessToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.inspect(mine.AccessToken); err != nil {
+		t.Fatal(err)
+	}
+	sign := func(change map[string]any) string {
+		t.Helper()
+		claims := map[string]any{}
+		if err := json.Unmarshal(payload, &claims); err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range change {
+			claims[k] = v
+		}
+		text, err := json.Marshal(claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jwt, err := x.ring.Sign(keys.ES256, typ, text, x.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return jwt
+	}
+	s.tokenDead(grant.KeyRetired)(s.inspect(sign(nil)))
+	s.tokenDead(grant.TokenUnknown)(s.inspect(sign(map[string]any{"exp": 253402300799})))
+	// It is gone later, and is not even read.
+	s.clock.Advance(quick().Retention)
+	s.rotate()
+	e, err := s.ExplainToken(t.Context(), sign(map[string]any{"exp": s.now().Add(time.Hour) / 1000}))
+	if err != nil || e.Genuine || e.JWT == nil || e.JWT.Fault != issuer.JWTKeyGone || e.Answer.Why != grant.TokenUnknown {
+		t.Errorf("a JWT by a key that is gone: genuine %t, %+v, %s, %v", e.Genuine, e.JWT, e.Answer.Why, err)
+	}
+}
+
+// Nothing authentic is refused on either side of a rotation, an answer repeated
+// across it is the same bytes, and tokens that were not refreshed for long are
+// good as ever.
+func TestNothingAuthenticIsRefusedAroundARotation(t *testing.T) {
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s := newNodes(t, quick(), 1)[0]
+		s.administer(clientID, func(c *store.Client) { c.TokenFormat = format })
+		idle, idleCode := s.login(), ""
+		s.clock.Advance(59*time.Minute + 45*time.Second)
+		s.rotate()
+		end := s.lives(keys.MAC)[1].ActiveAt
+		before := s.login()
+		var spent []issuer.Tokens
+		for s.now() < end.Add(30*time.Second) {
+			idleCode = s.code()
+			after := s.must(s.refresh(before.RefreshToken))
+			s.clock.Advance(3 * time.Second)
+			s.poll()
+			again := s.must(s.refresh(before.RefreshToken))
+			if again.RefreshToken != after.RefreshToken || format == store.TokenOpaque && again.AccessToken != after.AccessToken {
+				t.Errorf("%s, %s from the rotation: an answer is repeated with other bytes", format, s.now().Since(end))
+			}
+			for _, text := range []string{before.AccessToken, after.AccessToken, again.AccessToken} {
+				if _, err := s.inspect(text); err != nil {
+					t.Errorf("%s, %s from the rotation: %v", format, s.now().Since(end), err)
+				}
+			}
+			s.must(s.exchange(idleCode))
+			spent = append(spent, before)
+			before = after
+		}
+		if s.row(before.GrantID).KeyID == s.row(idle.GrantID).KeyID {
+			t.Fatal("the keys have not changed")
+		}
+		s.clock.Advance(20 * 24 * time.Hour)
+		s.rotate()
+		s.must(s.refresh(idle.RefreshToken))
+		// A spent token by a retired key is a replay, as ever.
+		s.refused(grant.RefreshReplayed)(s.refresh(spent[0].RefreshToken))
+	}
+}
+
+// A client whose refresh tokens do not rotate holds one by a key that is long
+// retired; its access tokens are by today's.
+func TestAccessTokensWithoutRotationAreByTodaysKey(t *testing.T) {
+	s := newNodes(t, quick(), 1)[0]
+	s.administer(clientID, func(c *store.Client) { c.TokenFormat, c.NoRotation = store.TokenOpaque, true })
+	first := s.login()
+	for range 5 {
+		s.clock.Advance(59 * time.Minute)
+		s.rotate()
+		s.clock.Advance(time.Minute)
+		s.rotate()
+		next := s.must(s.refresh(first.RefreshToken))
+		if next.RefreshToken != first.RefreshToken {
+			t.Fatal("the refresh token rotates")
+		}
+		if _, err := s.inspect(next.AccessToken); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The access floor can lie after a rotation, and the answer that is repeated
+// before it.
+func TestARepeatAboveTheAccessFloorIsByTheKeyOfItsInstant(t *testing.T) {
+	s := newNodes(t, quick(), 1)[0]
+	s.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
+	s.clock.Advance(59 * time.Minute)
+	s.rotate()
+	first := s.login()
+	s.clock.Advance(30 * time.Second)
+	s.poll()
+	second := s.must(s.refresh(first.RefreshToken))
+	s.clock.Advance(30*time.Second + keysSettle + time.Second)
+	s.rotate()
+	if _, err := s.Revoke(t.Context(), s.client(clientID), second.AccessToken, origin); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.Advance(time.Second)
+	third := s.must(s.refresh(first.RefreshToken))
+	if !third.Repeated || third.RefreshToken != second.RefreshToken || third.AccessToken == second.AccessToken {
+		t.Fatalf("repeated %t", third.Repeated)
+	}
+	s.samePair(third, s.must(s.refresh(first.RefreshToken)))
+	if _, err := s.inspect(third.AccessToken); err != nil {
+		t.Error(err)
+	}
+	s.tokenDead(grant.AccessRevoked)(s.inspect(second.AccessToken))
+}
+
+// A clock that was a year ahead has dated rows: their clients go on after it was
+// set right, and through later rotations.
+func TestAGrantThatAWrongClockDatedGoesOnThroughRotations(t *testing.T) {
+	for name, look := range map[string]func(*service){"and made keys": (*service).rotate, "and made none": (*service).poll} {
+		t.Run(name, func(t *testing.T) { wrongClock(t, look) })
+	}
+}
+
+func wrongClock(t *testing.T, look func(*service)) {
+	s := newNodes(t, quick(), 1)[0]
+	s.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
+	s.clock.Advance(20 * 24 * time.Hour)
+	look(s)
+	dated := s.login()
+	s.clock.Advance(-20 * 24 * time.Hour)
+	for range 5 {
+		s.rotate()
+		again := s.must(s.refresh(dated.RefreshToken))
+		s.samePair(again, s.must(s.refresh(dated.RefreshToken)))
+		dated = again
+		if _, err := s.inspect(dated.AccessToken); err != nil {
+			t.Error(err)
+		}
+		s.clock.Advance(59*time.Minute + 50*time.Second)
+		s.rotate()
+		dated = s.must(s.refresh(dated.RefreshToken))
+		s.clock.Advance(10*time.Second + keysSettle + time.Second)
+		s.rotate()
+		if _, err := s.inspect(dated.AccessToken); err != nil {
+			t.Error(err)
+		}
+	}
+	if g := s.row(dated.GrantID); g.RotatedAt <= s.now() {
+		t.Fatal("the row is not dated ahead")
+	}
+}
+
+// Nodes whose clocks differ change keys at different moments, and take each
+// other's codes and tokens all the same.
+func TestNodesWithSkewAcceptEachOthersTokensAroundARotation(t *testing.T) {
+	sched := quick()
+	sched.MaxSkew = 2 * time.Second
+	s := newNodes(t, sched, 1)[0]
+	s.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
+	s.Policy.MaxSkew = sched.MaxSkew
+	behind, late := *s, &clock{}
+	iss := *s.Issuer
+	iss.Now = late.Now
+	behind.Issuer, behind.clock = issuer.New(iss), late
+	s.clock.Advance(59*time.Minute + 40*time.Second)
+	s.rotate()
+	tokens := s.login()
+	end := s.lives(keys.MAC)[1].ActiveAt
+	nodes := []*service{s, &behind}
+	for i := 0; s.now() < end.Add(20*time.Second); i++ {
+		s.clock.Advance(700 * time.Millisecond)
+		s.poll()
+		late.now.Store(s.clock.now.Load() - int64(2*time.Second))
+		one, other := nodes[i%2], nodes[(i+1)%2]
+		next := one.must(one.refresh(tokens.RefreshToken))
+		if got, err := other.inspect(next.AccessToken); err != nil || got.GrantID != tokens.GrantID {
+			t.Errorf("%s from the rotation: %v", s.now().Since(end), err)
+		}
+		other.samePair(next, other.must(other.refresh(tokens.RefreshToken)))
+		other.must(other.exchange(one.code()))
+		tokens = next
+	}
+}
+
+// A cutoff that a command makes lies ahead, and a code of then is dated after it.
+func TestACodeDatedAfterACutoffIsRedeemedAcrossARotation(t *testing.T) {
+	s := newNodes(t, quick(), 1)[0]
+	s.clock.Advance(59*time.Minute + 59*time.Second)
+	s.rotate()
+	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now().Add(issuer.CutoffReach)})
+	code := s.code()
+	s.clock.Advance(30 * time.Second)
+	s.rotate()
+	if len(s.lives(keys.Seal)) < 2 || s.lives(keys.Seal)[1].Phase != keys.Active {
+		t.Fatal("the keys have not changed")
+	}
+	s.must(s.exchange(code))
+}
+
+// A row that a version before has written says nothing of the key that made the
+// spent token: its client's repetition gets the pair.
+func TestARepeatOfARotationByAnEarlierVersionIsAnswered(t *testing.T) {
+	s := newNodes(t, quick(), 1)[0]
+	s.clock.Advance(59*time.Minute + 55*time.Second)
+	s.rotate()
+	first := s.login()
+	s.clock.Advance(10 * time.Second)
+	s.rotate()
+	second := s.must(s.refresh(first.RefreshToken))
+	g := s.row(second.GrantID)
+	if g.SpentKey() == g.KeyID || !s.view().Ring.Has(g.SpentKey()) {
+		t.Fatalf("the row says that %s was spent, and %s made", g.SpentKey(), g.KeyID)
+	}
+	g.Version++
+	g.Attempt = 0x0123_4567_89ab_cdef
+	err := s.engine.UpdateGrant(t.Context(), g.ID, func(grant.Grant) (grant.Grant, []store.Event) { return g, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.samePair(second, s.must(s.refresh(first.RefreshToken)))
+}
