@@ -44,6 +44,10 @@ func (s announcing) AddKeys(ctx context.Context, version int64, records []keys.R
 	return s.announce(ctx, s.Store.AddKeys(ctx, version, records, events...))
 }
 
+func (s announcing) ChangeKeys(ctx context.Context, version int64, changed, added []keys.Record, events ...store.Event) error {
+	return s.announce(ctx, s.Store.ChangeKeys(ctx, version, changed, added, events...))
+}
+
 func (s announcing) PutDocument(ctx context.Context, d store.Document, cutoffs []store.Cutoff, events ...store.Event) error {
 	err := s.Store.PutDocument(ctx, d, cutoffs, events...)
 	if len(cutoffs) == 0 {

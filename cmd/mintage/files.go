@@ -103,6 +103,12 @@ func replaceFile(path string, text []byte, mode fs.FileMode) error {
 	}
 	// Whatever the umask is.
 	err = f.Chmod(mode)
+	// What root replaces for the server stays the server's.
+	if info, absent := os.Lstat(path); absent == nil && info.Mode().IsRegular() && os.Geteuid() == 0 {
+		if s, ok := info.Sys().(*syscall.Stat_t); ok {
+			err = errors.Join(err, f.Chown(int(s.Uid), int(s.Gid)), f.Chmod(mode))
+		}
+	}
 	if err == nil {
 		_, err = f.Write(text)
 	}

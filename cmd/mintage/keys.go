@@ -39,7 +39,7 @@ key-encryption key, which is not in the store.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: onlySubcommands,
 	}
-	cmd.AddCommand(newKeysList(s), newKeysRotate(s), newKeysExport(s))
+	cmd.AddCommand(newKeysList(s), newKeysRotate(s), newKeysWithdraw(s), newKeysExport(s))
 	return cmd
 }
 
@@ -67,7 +67,7 @@ func newKeysList(s *settings) *cobra.Command {
 		Short: "List keys and where they are in their lives",
 		Long: `List keys and where they are in their lives: next (published, not used), active
 (makes what is new), retired (checks what it made), gone (a signing key of which
-nothing is left to check). An active key whose follower is not made yet ends
+nothing is left to check), withdrawn (nothing that it made counts). An active key whose follower is not made yet ends
 when that will be used. Keys for tokens and codes stay retired for ever, so that
 an old token is still recognised; the pepper, which secrets are stored under,
 never rotates. It needs no key-encryption key.`,

@@ -90,7 +90,7 @@ Then, in another terminal, see what there is:
 	})
 	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file", "audit-directory")
 	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML), over which environment variables MINTAGE_* and flags go; default: $MINTAGE_CONFIG, or else /etc/mintage/mintage.yaml if neither a data directory nor a store is named")
-	root.AddCommand(newServe(s), newConfig(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newMigrateStore(s), newBackup(s), newRestore(s), newExplain(s), newDoctor(s), newAudit(s), newBench(s), newVersion(), newMan(), newReference())
+	root.AddCommand(newServe(s), newConfig(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newKEK(s), newMigrateStore(s), newBackup(s), newRestore(s), newExplain(s), newDoctor(s), newAudit(s), newBench(s), newVersion(), newMan(), newReference())
 	s.complete(root)
 	groupFlags(root)
 	return root

@@ -23,7 +23,7 @@ import (
 // lasting are the events that a restore takes back.
 var lasting = []audit.Name{
 	audit.Name(store.EventCodeReplayed), audit.Name(store.EventRefreshReplayed), audit.Name(store.EventGrantRevoked),
-	audit.Name(store.EventCutoff), audit.Name(store.EventDisconnected),
+	audit.Name(store.EventCutoff), audit.Name(store.EventDisconnected), audit.Name(store.EventKeyWithdrawn),
 	audit.Name(store.EventClientCreated), audit.Name(store.EventClientChanged), audit.Name(store.EventClientDeleted),
 	audit.Name(store.EventSecretAdded), audit.Name(store.EventSecretRevoked),
 	audit.Name(store.EventUserCreated), audit.Name(store.EventUserDisabled), audit.Name(store.EventUserEnabled),
@@ -191,6 +191,11 @@ func commandsOfTrail(ctx context.Context, trail []audit.Entry, b *sqlite.BackupF
 		case e.Event == audit.Name(store.EventCutoff), e.Event == audit.Name(store.EventDisconnected):
 			if e.Subject != "" || e.ClientID != "" {
 				list = append(list, command{revokeArgs(e.Subject, e.ClientID), fmt.Sprintf("%s at %s", e.Event, at)})
+			}
+		case e.Event == audit.Name(store.EventKeyWithdrawn):
+			// The detail begins with the key's id.
+			if id, _, ok := strings.Cut(strings.TrimPrefix(e.Detail, "key "), ":"); ok {
+				list = append(list, command{[]string{"keys", "withdraw", id}, "withdrawn at " + at})
 			}
 		case e.Event == audit.Name(store.EventClientDeleted):
 			list = append(list, command{[]string{"client", "delete", e.ClientID, "--yes"}, "deleted at " + at})

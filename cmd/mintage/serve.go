@@ -15,6 +15,7 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store/sqlite"
@@ -152,6 +153,7 @@ func serve(ctx context.Context, from source) (err error) {
 	if err != nil {
 		return err
 	}
+	directory.ReadKEK = func() (*keys.KEK, error) { return readKEK(cfg) }
 	if dev {
 		if err := makeDevFiles(ctx, cfg, address, st); err != nil {
 			return err

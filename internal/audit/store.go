@@ -36,7 +36,7 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 		if e.Name == store.EventCodeReplayed || e.Name == store.EventRefreshReplayed {
 			r.Outcome = Refused // and the grant has ended
 		}
-		if e.Name == store.EventKeyAdded {
+		if e.Name == store.EventKeyAdded || e.Name == store.EventKeyWithdrawn {
 			r.Detail = "key " + e.About + ": " + e.Detail
 		}
 		if err != nil {
@@ -97,6 +97,12 @@ func (s *Store) AddCutoff(ctx context.Context, c store.Cutoff, events ...store.E
 
 func (s *Store) AddKeys(ctx context.Context, version int64, records []keys.Record, events ...store.Event) error {
 	err := s.Store.AddKeys(ctx, version, records, events...)
+	s.record(ctx, err, Event{}, events)
+	return err
+}
+
+func (s *Store) ChangeKeys(ctx context.Context, version int64, changed, added []keys.Record, events ...store.Event) error {
+	err := s.Store.ChangeKeys(ctx, version, changed, added, events...)
 	s.record(ctx, err, Event{}, events)
 	return err
 }

@@ -39,7 +39,7 @@ var refusalWords = map[grant.Refusal]words{
 	grant.GrantExpired:    {"it has expired", "send the user through the authorization endpoint again; a client that refreshes in time never gets here"},
 	grant.RefreshReplayed: {"it is a spent refresh token: thief and client look alike, so the grant ends for both (RFC 9700 section 4.14.2)", "look below at who presented what from where; the user logs in again"},
 	grant.KeyRetired: {"it names an instant at which its key was not in use: somebody else made it, with a copy of that key",
-		"treat the key as stolen: find out who had the store and the key-encryption key"},
+		"treat the key as stolen: mintage keys withdraw, and find out who had the store and the key-encryption key"},
 	grant.KeyWithdrawn: {"an operator has withdrawn the key that made it",
 		"log in again: what the key made is refused for good"},
 	grant.StoreBehind: {"it is genuine, and the store has no record of what issued it: the store has lost commits",
@@ -268,6 +268,8 @@ func jwtWords(j *issuer.JWTFacts, d keys.Diagnosis) string {
 		return "it names no key that this store has: another deployment's of the same issuer, of after the backup that this store was restored from, or made up"
 	case issuer.JWTKeyGone:
 		return fmt.Sprintf("key %s, which signed it, was retired so long ago that all it signed has expired", d.KeyID)
+	case issuer.JWTKeyWithdrawn:
+		return fmt.Sprintf("an operator has withdrawn key %s, which signed it", d.KeyID)
 	case issuer.JWTWrongSeal:
 		return fmt.Sprintf("the signature is not by key %s: it was altered, or made up", d.KeyID)
 	case issuer.JWTOtherType:

@@ -133,6 +133,7 @@ func TestARetiredKeyMakesNoRefreshTokens(t *testing.T) {
 	}{
 		{"the row's own", old, 3, old.RotatedAt, nil, soon, grant.Allowed, false},
 		{"the row's own, by a clock that was wrong", wrong, 3, wrong.RotatedAt, nil, soon, grant.Allowed, false},
+		{"the row's own, by a clock that was wrong, once its instant has come", wrong, 3, wrong.RotatedAt, nil, wrong.RotatedAt + 1, grant.Allowed, false},
 		{"of the row's moment, by the old key", g, 3, g.RotatedAt, nil, soon, grant.KeyRetired, false},
 		{"repeated across the change of keys", first, 2, retiredAt - hour, func(r *grant.Refresh) { r.SpentByOther = false }, soon, grant.Allowed, false},
 		{"made up to look like a repeat", g, 2, retiredAt - hour, nil, soon, grant.RefreshReplayed, true},

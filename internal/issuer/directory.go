@@ -44,8 +44,12 @@ type Directory struct {
 	// Schedule is how long keys live. It does not change.
 	Schedule keys.Schedule
 
+	// ReadKEK, if it is set, reads the key-encryption key again. It is set before
+	// Run, and called when another one wraps the store's keys.
+	ReadKEK func() (*keys.KEK, error)
+
 	store store.Store
-	kek   *keys.KEK
+	kek   atomic.Pointer[keys.KEK]
 	log   *slog.Logger
 	clock func() time.Time // monotonic, for the age of the last poll
 
@@ -60,6 +64,7 @@ type Directory struct {
 	// clockFault says why this node's clock keeps it from being ready.
 	clockFault atomic.Pointer[error]
 	origin     time.Time
+	learned    atomic.Int64 // when learn polled last: nanoseconds since origin
 }
 
 // A View is the directory at one version. It does not change.
@@ -95,9 +100,10 @@ var ErrStale = errors.New("no news from the store for more than five seconds")
 // also tell the time of day, by which keys are rotated.
 func OpenDirectory(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) (*Directory, error) {
 	d := &Directory{
-		Schedule: s, store: st, kek: kek, log: log, clock: clock,
+		Schedule: s, store: st, log: log, clock: clock,
 		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
 	}
+	d.kek.Store(kek)
 	d.view.Store(noView())
 	err := d.Poll(ctx)
 	if errors.Is(err, errNoKeys) {
@@ -180,8 +186,11 @@ func (d *Directory) done() { <-d.turn }
 func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, origins: old.origins, cutoffs: old.cutoffs, restore: old.restore, scopes: old.scopes}
 	if len(ch.Keys) > 0 {
-		records := slices.Concat(d.records, ch.Keys)
-		ring, err := keys.Open(d.kek, records)
+		changed := func(r keys.Record) bool {
+			return slices.ContainsFunc(ch.Keys, func(c keys.Record) bool { return c.ID == r.ID })
+		}
+		records := append(slices.DeleteFunc(slices.Clone(d.records), changed), ch.Keys...)
+		ring, err := d.openRing(records)
 		if err != nil {
 			return nil, err
 		}
@@ -222,6 +231,25 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 		v.restore.Until = until
 	}
 	return v, nil
+}
+
+// openRing unwraps records. Another process may have replaced the key-encryption
+// key, and its file.
+func (d *Directory) openRing(records []keys.Record) (*keys.Ring, error) {
+	ring, err := keys.Open(d.kek.Load(), records)
+	var other *keys.OtherKEK
+	if d.ReadKEK == nil || !errors.As(err, &other) {
+		return ring, err
+	}
+	kek, unread := d.ReadKEK()
+	if unread != nil {
+		return nil, errors.Join(err, unread)
+	}
+	if ring, err = keys.Open(kek, records); err == nil {
+		d.kek.Store(kek)
+		d.log.Info("key-encryption key replaced", "fingerprint", kek.Of(records).Fingerprint())
+	}
+	return ring, err
 }
 
 // View is the directory as last heard of, or ErrStale.

@@ -82,9 +82,10 @@ const explainedEvents = 1000
 // key-encryption key, it opens no token.
 func ReadDirectory(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, clock func() time.Time) (*Directory, error) {
 	d := &Directory{
-		Schedule: s, store: st, kek: kek, log: slog.New(slog.DiscardHandler), clock: clock,
+		Schedule: s, store: st, log: slog.New(slog.DiscardHandler), clock: clock,
 		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
 	}
+	d.kek.Store(kek)
 	ch, err := st.Changes(ctx, 0)
 	if err != nil {
 		return nil, err

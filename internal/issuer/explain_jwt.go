@@ -19,6 +19,7 @@ const (
 	JWTOtherIssuer  JWTFault = "other_issuer"  // says that somebody else made it
 	JWTUnknownKey   JWTFault = "unknown_key"   // by a key that this store does not have
 	JWTKeyGone      JWTFault = "key_gone"      // by a key of which nothing is left to check
+	JWTKeyWithdrawn JWTFault = "key_withdrawn" // by a key that an operator has declared untrusted
 	JWTWrongSeal    JWTFault = "wrong_seal"    // the signature does not fit
 	JWTOtherType    JWTFault = "other_type"    // made here for another use
 	JWTOtherMeaning JWTFault = "other_meaning" // its grant says otherwise
@@ -92,6 +93,8 @@ func (iss *Issuer) readJWT(view *View, text string, e *Explanation) {
 		facts.Locked = true
 	case signed != nil:
 		facts.Fault = JWTWrongSeal
+	case life.Phase == keys.Withdrawn:
+		facts.Fault = JWTKeyWithdrawn
 	case life.Phase == keys.Gone:
 		facts.Fault = JWTKeyGone
 	default:

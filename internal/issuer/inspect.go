@@ -43,6 +43,12 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	}
 	t, err := iss.openAccess(view, text)
 	if err != nil {
+		if fresh := iss.learn(ctx, view, text); fresh != nil {
+			view = fresh
+			t, err = iss.openAccess(view, text)
+		}
+	}
+	if err != nil {
 		return Token{}, &Refused{Why: grant.TokenUnknown}
 	}
 	now := iss.now()
@@ -120,6 +126,12 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 		return Token{}, unavailable(err)
 	}
 	tok, err := view.Ring.OpenRefresh(iss.Realm, text)
+	if err != nil {
+		if fresh := iss.learn(ctx, view, text); fresh != nil {
+			view = fresh
+			tok, err = view.Ring.OpenRefresh(iss.Realm, text)
+		}
+	}
 	if err != nil {
 		return Token{}, &Refused{Why: grant.TokenUnknown}
 	}

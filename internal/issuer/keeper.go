@@ -90,7 +90,7 @@ func (d *Directory) rotate(ctx context.Context) error {
 		if !ok {
 			continue // due since a moment ago: next time
 		}
-		r, err := draft.Wrap(d.kek, now, f.ActiveAt)
+		r, err := draft.Wrap(d.kek.Load().Of(view.Ring.Records()), now, f.ActiveAt)
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (d *Directory) firstKeys(ctx context.Context) error {
 	now := grant.At(d.clock())
 	var records []keys.Record
 	for _, p := range append(d.Schedule.Rotating(), keys.Pepper) {
-		r, err := keys.New(d.kek, p, now, now)
+		r, err := keys.New(d.kek.Load(), p, now, now)
 		if err != nil {
 			return err
 		}
@@ -140,14 +140,17 @@ func (d *Directory) firstKeys(ctx context.Context) error {
 
 // addKeys adds records at a version of the directory, and notes who did it.
 func addKeys(ctx context.Context, st store.Store, version int64, records []keys.Record, actor string, now grant.Instant) error {
-	var events []store.Event
+	return st.AddKeys(ctx, version, records, addedEvents(records, actor, now)...)
+}
+
+func addedEvents(records []keys.Record, actor string, now grant.Instant) (events []store.Event) {
 	for _, r := range records {
 		events = append(events, store.Event{
 			At: now, Name: store.EventKeyAdded, About: r.ID.String(), Actor: actor,
 			Detail: fmt.Sprintf("%s key, used from %s", r.Purpose, r.ActiveAt.Time().Format(time.RFC3339)),
 		})
 	}
-	return st.AddKeys(ctx, version, records, events...)
+	return events
 }
 
 // A Rotation is what an operator asks for.
@@ -187,7 +190,7 @@ func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sched
 		now := grant.At(clock())
 		var records []keys.Record
 		for _, d := range drafts {
-			rec, err := d.Wrap(kek, now, now.Add(max(r.In, s.Notice(d.Purpose))))
+			rec, err := d.Wrap(kek.Of(ch.Keys), now, now.Add(max(r.In, s.Notice(d.Purpose))))
 			if err != nil {
 				cancel()
 				return nil, err

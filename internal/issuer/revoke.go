@@ -23,6 +23,9 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 	if strings.HasPrefix(text, keys.CodePrefix) {
 		return grant.ID{}, oauth.ErrTokenType // it ends by itself within a minute
 	}
+	if fresh := iss.learn(ctx, view, text); fresh != nil {
+		view = fresh
+	}
 	refresh := strings.HasPrefix(text, keys.RefreshPrefix)
 	var tok keys.Token
 	if refresh {

@@ -60,6 +60,12 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	}
 	code, err := view.Ring.OpenCode(iss.Realm, r.Code)
 	if err != nil {
+		if fresh := iss.learn(ctx, view, r.Code); fresh != nil {
+			view = fresh
+			code, err = view.Ring.OpenCode(iss.Realm, r.Code)
+		}
+	}
+	if err != nil {
 		return Tokens{}, &Refused{Why: grant.TokenUnknown}
 	}
 	now := iss.now()
@@ -110,6 +116,12 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		return Tokens{}, unavailable(err)
 	}
 	tok, err := view.Ring.OpenRefresh(iss.Realm, r.RefreshToken)
+	if err != nil {
+		if fresh := iss.learn(ctx, view, r.RefreshToken); fresh != nil {
+			view = fresh
+			tok, err = view.Ring.OpenRefresh(iss.Realm, r.RefreshToken)
+		}
+	}
 	if err != nil {
 		return Tokens{}, &Refused{Why: grant.TokenUnknown}
 	}

@@ -13,7 +13,7 @@ func (k *KEK) Fingerprint() string { return hex.EncodeToString(k.id[:]) }
 // WrappedBy is the Fingerprint of the key-encryption key that r needs, or "" if
 // r is stored in a form that this version cannot read.
 func (r Record) WrappedBy() string {
-	if len(r.Wrapped) < 5 || r.Wrapped[0] != 1 {
+	if len(r.Wrapped) < 5 || r.Wrapped[0] != inUse && r.WithdrawnAt() == 0 {
 		return ""
 	}
 	return hex.EncodeToString(r.Wrapped[1:5])
@@ -28,7 +28,7 @@ func (t Timeline) CompleteUntil(made grant.Instant, s Schedule) grant.Instant {
 	}
 	var until grant.Instant
 	for _, p := range s.Rotating() {
-		line := t.lines[p]
+		line := t.used[p]
 		if len(line) == 0 && p == Audit {
 			continue // of a version before it: no client needs it
 		}

@@ -147,12 +147,9 @@ func (t Timeline) record(id grant.KeyID) (Record, bool) {
 
 // Life is where a key is in its life, if there is such a key.
 func (t Timeline) Life(id grant.KeyID, now grant.Instant, s Schedule) (Life, bool) {
-	for _, line := range t.lines {
-		for i, r := range line {
-			if r.ID == id {
-				return life(line, i, now, s), true
-			}
-		}
+	r, known := t.record(id)
+	if !known {
+		return Life{}, false
 	}
-	return Life{}, false
+	return t.life(r, now, s), true
 }

@@ -17,8 +17,8 @@ func (r *Ring) JWKS(now grant.Instant, s Schedule) []jose.JSONWebKey {
 	list := []jose.JSONWebKey{}
 	for _, p := range SigningAlgorithms {
 		var others []jose.JSONWebKey
-		for i := range r.lines[p] {
-			l := life(r.lines[p], i, now, s)
+		for _, rec := range r.lines[p] {
+			l := r.life(rec, now, s)
 			k := jose.JSONWebKey{Key: r.byID[l.ID].signer.public, KeyID: l.ID.String(), Algorithm: string(p), Use: "sig"}
 			switch l.Phase {
 			case Active:
@@ -38,7 +38,7 @@ func (r *Ring) JWKS(now grant.Instant, s Schedule) []jose.JSONWebKey {
 func (r *Ring) PublicPEM(kid string, now grant.Instant, s Schedule) ([]byte, bool) {
 	id, ok := parseKeyID(kid)
 	k := r.byID[id]
-	if !ok || k == nil || k.signer == nil || r.Phase(id, now, s) == Gone {
+	if !ok || k == nil || k.signer == nil || !r.good(id, now, s) {
 		return nil, false
 	}
 	der, err := x509.MarshalPKIXPublicKey(k.signer.public)

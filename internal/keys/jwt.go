@@ -189,13 +189,19 @@ func (r *Ring) Verify(text string) (typ string, claims []byte, err error) {
 	return typ, claims, nil
 }
 
-// VerifyAt is Verify, refuses keys that are gone at an instant, and names the key.
+// VerifyAt is Verify, refuses keys that are gone or withdrawn, and names the key.
 func (r *Ring) VerifyAt(text string, now grant.Instant, s Schedule) (typ string, claims []byte, id grant.KeyID, err error) {
 	typ, claims, k := r.verify(text)
-	if k == nil || r.Phase(k.ID, now, s) == Gone {
+	if k == nil || !r.good(k.ID, now, s) {
 		return "", nil, 0, ErrNotGenuine
 	}
 	return typ, claims, k.ID, nil
+}
+
+// good reports whether what a signing key has made can count.
+func (r *Ring) good(id grant.KeyID, now grant.Instant, s Schedule) bool {
+	p := r.Phase(id, now, s)
+	return p != Gone && p != Withdrawn
 }
 
 func (r *Ring) verify(text string) (string, []byte, *key) {

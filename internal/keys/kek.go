@@ -9,14 +9,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
 )
 
 // A KEK is the key-encryption key, which wraps every key at rest. It stays
-// outside the store, so that a copy of the store alone is worth nothing.
+// outside the store, so that a copy of the store alone is worth nothing. While
+// one is replaced, it holds the old key and then the new one; see Of.
 type KEK struct {
 	aead cipher.AEAD
 	id   [4]byte // fingerprint, so that a wrong key is named and not guessed at
+	next *KEK    // nil unless a new key is about to take this one's place
 }
 
 // NewKEKText makes a key-encryption key in its text form.
@@ -26,11 +31,30 @@ func NewKEKText() string {
 	return base64.StdEncoding.EncodeToString(b) + "\n"
 }
 
-// ParseKEK reads the text form: 32 bytes in base64, perhaps a line break.
+// ParseKEK reads the text form: 32 bytes in base64, perhaps a line break; and,
+// while the key is replaced, the new one in a second line.
 func ParseKEK(text string) (*KEK, error) {
-	b, err := base64.StdEncoding.Strict().DecodeString(strings.TrimSpace(text))
+	lines := strings.Fields(text)
+	if len(lines) == 0 || len(lines) > 2 {
+		return nil, errKEKForm
+	}
+	var kek *KEK
+	for _, line := range slices.Backward(lines) {
+		k, err := parseKEK(line)
+		if err != nil {
+			return nil, err
+		}
+		k.next, kek = kek, k
+	}
+	return kek, nil
+}
+
+var errKEKForm = errors.New("a key-encryption key is 32 bytes in base64 (make one with: openssl rand -base64 32)")
+
+func parseKEK(line string) (*KEK, error) {
+	b, err := base64.StdEncoding.Strict().DecodeString(line)
 	if err != nil || len(b) != 32 {
-		return nil, errors.New("a key-encryption key is 32 bytes in base64 (make one with: openssl rand -base64 32)")
+		return nil, errKEKForm
 	}
 	block, err := aes.NewCipher(b)
 	if err != nil {
@@ -44,39 +68,108 @@ func ParseKEK(text string) (*KEK, error) {
 	return &KEK{aead: aead, id: [4]byte(sum[:4])}, nil
 }
 
-// Wrapped form: version 1, fingerprint (4), nonce (12), ciphertext and tag.
-// The record's own fields are authenticated with it, so that nobody with
-// access to the store alone can turn one kind of key into another.
+// Next is the key that is about to take k's place, or nil.
+func (k *KEK) Next() *KEK { return k.next }
 
-func (k *KEK) wrap(r Record, material []byte) ([]byte, error) {
-	out := append([]byte{1}, k.id[:]...)
+// Of is the one of k and Next that wraps the records, or k. What is added to
+// them is wrapped by the same: a node may not have the other yet.
+func (k *KEK) Of(records []Record) *KEK {
+	if k.next != nil && len(records) > 0 && records[0].WrappedBy() == k.next.Fingerprint() {
+		return k.next
+	}
+	return k
+}
+
+// The wrapped form of a key in use is: version 1, fingerprint (4), nonce (12),
+// ciphertext and tag. That of a key that was withdrawn has version 2 and, after
+// the fingerprint, the instant (8); earlier versions of the program refuse it.
+// The record's own fields are authenticated with it, so that nobody with access
+// to the store alone can turn one kind of key into another.
+const (
+	inUse     = 1
+	withdrawn = 2
+)
+
+// WithdrawnAt is when the key was declared untrusted, or zero.
+func (r Record) WithdrawnAt() grant.Instant {
+	if len(r.Wrapped) < 13 || r.Wrapped[0] != withdrawn {
+		return 0
+	}
+	return grant.Instant(binary.BigEndian.Uint64(r.Wrapped[5:]))
+}
+
+func (k *KEK) wrap(r Record, material []byte, withdrawnAt grant.Instant) ([]byte, error) {
+	out := append([]byte{inUse}, k.id[:]...)
+	if withdrawnAt != 0 {
+		out[0] = withdrawn
+		out = binary.BigEndian.AppendUint64(out, uint64(withdrawnAt))
+	}
 	nonce := make([]byte, k.aead.NonceSize())
 	rand.Read(nonce)
+	bound := r.binding(out)
 	out = append(out, nonce...)
-	return k.aead.Seal(out, nonce, material, r.binding()), nil
+	return k.aead.Seal(out, nonce, material, bound), nil
+}
+
+// Withdraw is r as a key that was declared untrusted at an instant.
+func (k *KEK) Withdraw(r Record, at grant.Instant) (Record, error) {
+	material, err := k.unwrap(r)
+	if err == nil {
+		r.Wrapped, err = k.wrap(r, material, at)
+	}
+	return r, err
+}
+
+// Rewrap is r, which from or its Next wraps, wrapped by k.
+func (k *KEK) Rewrap(from *KEK, r Record) (Record, error) {
+	material, err := from.unwrap(r)
+	if err == nil {
+		r.Wrapped, err = k.wrap(r, material, r.WithdrawnAt())
+	}
+	return r, err
+}
+
+// OtherKEK is the error of keys that another key-encryption key wraps.
+type OtherKEK struct{ Needs, Given string }
+
+func (e *OtherKEK) Error() string {
+	return fmt.Sprintf("wrong key-encryption key: the store's keys are wrapped by %s, the one given is %s; "+
+		"put back the kek file that belongs to this store (a new one cannot open it)", e.Needs, e.Given)
 }
 
 func (k *KEK) unwrap(r Record) ([]byte, error) {
 	w := r.Wrapped
-	head := 5 + k.aead.NonceSize()
-	if len(w) < head || w[0] != 1 {
+	head := 5
+	if len(w) > 0 && w[0] == withdrawn {
+		head += 8
+	}
+	if len(w) < head+k.aead.NonceSize() || w[0] != inUse && w[0] != withdrawn {
 		return nil, fmt.Errorf("key %s is stored in a form that this version cannot read: run the version that wrote it, or a later one", r.ID)
 	}
-	if [4]byte(w[1:5]) != k.id {
-		return nil, fmt.Errorf("wrong key-encryption key: the store's keys are wrapped by %x, the one given is %x; "+
-			"put back the kek file that belongs to this store (a new one cannot open it)", w[1:5], k.id)
+	by := k
+	for by != nil && [4]byte(w[1:5]) != by.id {
+		by = by.next
 	}
-	material, err := k.aead.Open(nil, w[5:head], w[head:], r.binding())
+	if by == nil {
+		return nil, &OtherKEK{r.WrappedBy(), k.Fingerprint()}
+	}
+	body := head + by.aead.NonceSize()
+	material, err := by.aead.Open(nil, w[head:body], w[body:], r.binding(w[:head]))
 	if err != nil {
 		return nil, fmt.Errorf("key %s is damaged: restore the store from a backup", r.ID)
 	}
 	return material, nil
 }
 
-func (r Record) binding() []byte {
+// binding is what is authenticated with the wrapped form, which begins with head.
+func (r Record) binding(head []byte) []byte {
 	b := []byte("mintage/1/key\x00")
 	b = binary.BigEndian.AppendUint32(b, uint32(r.ID))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.CreatedAt))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.ActiveAt))
-	return append(b, r.Purpose...)
+	b = append(b, r.Purpose...)
+	if head[0] == withdrawn {
+		b = append(append(b, 0), head...)
+	}
+	return b
 }

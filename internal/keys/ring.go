@@ -8,11 +8,13 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -46,7 +48,8 @@ var SigningAlgorithms = []Purpose{ES256, EdDSA, RS256}
 func (p Purpose) Signs() bool { return slices.Contains(SigningAlgorithms, p) }
 
 // A Record is a key as it is stored: wrapped by the key-encryption key. Its
-// instants never change once written.
+// instants never change once written; being withdrawn and the key-encryption key
+// are part of the wrapped form, which does.
 type Record struct {
 	ID        grant.KeyID
 	Purpose   Purpose
@@ -84,7 +87,7 @@ func (d Draft) Wrap(kek *KEK, now, activeAt grant.Instant) (Record, error) {
 		CreatedAt: now, ActiveAt: activeAt,
 	}
 	var err error
-	r.Wrapped, err = kek.wrap(r, d.material)
+	r.Wrapped, err = kek.wrap(r, d.material, 0)
 	return r, err
 }
 
@@ -130,7 +133,7 @@ func Open(kek *KEK, records []Record) (*Ring, error) {
 		r.byID[rec.ID] = k
 	}
 	for _, p := range Purposes {
-		if len(r.lines[p]) == 0 {
+		if len(r.used[p]) == 0 {
 			return nil, fmt.Errorf("the key ring has no %s key", p)
 		}
 	}
@@ -153,6 +156,27 @@ func (r *Ring) SpentByOther(g grant.Grant, id grant.KeyID) bool {
 	return spent != id && r.lookup(spent, MAC) != nil
 }
 
+// NamesUnknownKey reports whether a text of one of our forms names a key that the
+// ring does not hold. It proves nothing.
+func (r *Ring) NamesUnknownKey(text string) bool {
+	for _, prefix := range []string{RefreshPrefix, AccessPrefix, CodePrefix} {
+		if body, ok := strings.CutPrefix(text, prefix); ok {
+			if len(body) < 8 {
+				return false
+			}
+			head, err := base64.RawURLEncoding.DecodeString(body[:8])
+			return err == nil && head[0] == version && !r.Has(grant.KeyID(binary.BigEndian.Uint32(head[1:])))
+		}
+	}
+	header64, _, _ := strings.Cut(text, ".")
+	header, err := decodeSegment(header64)
+	if err != nil {
+		return false
+	}
+	alg, id, _, ok := parseHeader(string(header))
+	return ok && alg.Signs() && !r.Has(id)
+}
+
 // Has reports whether the ring holds the key.
 func (r *Ring) Has(id grant.KeyID) bool { return r.byID[id] != nil }
 
@@ -162,7 +186,7 @@ func (r *Ring) Current(p Purpose, now grant.Instant) grant.KeyID { return r.curr
 
 // current is nil if the ring holds no key of the purpose.
 func (r *Ring) current(p Purpose, now grant.Instant) *key {
-	line := r.lines[p]
+	line := r.used[p]
 	if len(line) == 0 {
 		return nil
 	}

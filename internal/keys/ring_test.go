@@ -129,7 +129,7 @@ func TestDamagedRecordIsRefused(t *testing.T) {
 		}
 	}
 	records := frozenRecords()
-	records[0].Wrapped = append([]byte{2}, whole[1:]...)
+	records[0].Wrapped = append([]byte{3}, whole[1:]...)
 	if _, err := keys.Open(kek, records); err == nil || !strings.Contains(err.Error(), "cannot read") {
 		t.Errorf("a form of a later version: %v", err)
 	}

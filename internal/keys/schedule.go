@@ -52,16 +52,19 @@ const (
 	Active  Phase = "active"  // makes what is new
 	Retired Phase = "retired" // checks what it made
 	Gone    Phase = "gone"    // a signing key of which nothing is left to check
+	// Withdrawn is a key that an operator has declared untrusted.
+	Withdrawn Phase = "withdrawn"
 )
 
 // A Timeline is the lives of keys, in order. It does not change.
 type Timeline struct {
 	lines map[Purpose][]Record // of one purpose, in the order of their use
+	used  map[Purpose][]Record // the same, without keys that were withdrawn before their use
 }
 
 // NewTimeline orders records. It needs no key-encryption key.
 func NewTimeline(records []Record) Timeline {
-	t := Timeline{lines: map[Purpose][]Record{}}
+	t := Timeline{lines: map[Purpose][]Record{}, used: map[Purpose][]Record{}}
 	for _, r := range records {
 		t.lines[r.Purpose] = append(t.lines[r.Purpose], r)
 	}
@@ -70,25 +73,47 @@ func NewTimeline(records []Record) Timeline {
 			return cmp.Or(cmp.Compare(a.ActiveAt, b.ActiveAt), cmp.Compare(a.ID, b.ID))
 		})
 	}
+	for p, line := range t.lines {
+		for _, r := range line {
+			if at := r.WithdrawnAt(); at == 0 || at > r.ActiveAt {
+				t.used[p] = append(t.used[p], r)
+			}
+		}
+	}
 	return t
 }
 
-// active is the index of the key in use. It is the first one for a clock that
-// is behind the one which made the ring.
+// Records lists all keys.
+func (t Timeline) Records() (list []Record) {
+	for _, line := range t.lines {
+		list = append(list, line...)
+	}
+	return list
+}
+
+// active is the index of the key in use, of those that are ever used. It is the
+// first one for a clock that is behind the one which made the ring. A key that was
+// withdrawn is followed at once by the one after it, also for a clock by which
+// that one's instant has not come.
 func active(line []Record, now grant.Instant) int {
+	at := 0
 	for i := len(line) - 1; i > 0; i-- {
 		if line[i].ActiveAt <= now {
-			return i
+			at = i
+			break
 		}
 	}
-	return 0
+	for at+1 < len(line) && line[at].WithdrawnAt() != 0 {
+		at++
+	}
+	return at
 }
 
 // maker is what is known of the things that say that r made them.
 func (t Timeline) maker(r Record) grant.Maker {
-	m := grant.Maker{Key: r.ID}
-	line := t.lines[r.Purpose]
-	if i := slices.IndexFunc(line, func(o Record) bool { return o.ID == r.ID }); i+1 < len(line) {
+	m := grant.Maker{Key: r.ID, Withdrawn: r.WithdrawnAt() != 0}
+	line := t.used[r.Purpose]
+	if i := place(line, r.ID); i >= 0 && i+1 < len(line) {
 		m.Until = line[i+1].ActiveAt.Add(settle)
 	}
 	return m
@@ -108,8 +133,8 @@ type Life struct {
 func (t Timeline) Lives(now grant.Instant, s Schedule) []Life {
 	var list []Life
 	for _, p := range slices.Concat(Purposes, SigningAlgorithms, []Purpose{Audit}) {
-		for i := range t.lines[p] {
-			list = append(list, life(t.lines[p], i, now, s))
+		for _, r := range t.lines[p] {
+			list = append(list, t.life(r, now, s))
 		}
 	}
 	return list
@@ -117,18 +142,23 @@ func (t Timeline) Lives(now grant.Instant, s Schedule) []Life {
 
 // Phase is where a key is in its life, or "" if there is no such key.
 func (t Timeline) Phase(id grant.KeyID, now grant.Instant, s Schedule) Phase {
-	for _, line := range t.lines {
-		for i, r := range line {
-			if r.ID == id {
-				return life(line, i, now, s).Phase
-			}
-		}
-	}
-	return ""
+	l, _ := t.Life(id, now, s)
+	return l.Phase
 }
 
-func life(line []Record, i int, now grant.Instant, s Schedule) Life {
-	l := Life{Record: line[i]}
+// place is the index of a key, or -1.
+func place(line []Record, id grant.KeyID) int {
+	return slices.IndexFunc(line, func(r Record) bool { return r.ID == id })
+}
+
+func (t Timeline) life(r Record, now grant.Instant, s Schedule) Life {
+	l := Life{Record: r}
+	if r.WithdrawnAt() != 0 {
+		l.Phase = Withdrawn
+		return l
+	}
+	line := t.used[r.Purpose]
+	i := place(line, r.ID)
 	switch at := active(line, now); {
 	case i > at:
 		l.Phase, l.EndsAt = Next, l.ActiveAt
@@ -161,7 +191,7 @@ type Follower struct {
 func (t Timeline) Due(now grant.Instant, s Schedule) []Follower {
 	var due []Follower
 	for _, p := range s.Rotating() {
-		line := t.lines[p]
+		line := t.used[p]
 		if len(line) == 0 {
 			// The first of its kind: nothing could be published before.
 			due = append(due, Follower{p, now})

@@ -96,6 +96,10 @@ type Store interface {
 	// returns ErrConflict: somebody else may have added the same.
 	AddKeys(ctx context.Context, version int64, records []keys.Record, events ...Event) error
 
+	// ChangeKeys replaces the wrapped form of changed, which are stored, adds
+	// records as AddKeys does, and the events with them, all or nothing.
+	ChangeKeys(ctx context.Context, version int64, changed, added []keys.Record, events ...Event) error
+
 	// Revocations lists the grants that were revoked, or whose access tokens
 	// were, at or after an instant, the latest first, as they are by now. It
 	// lists no more than limit of them, which is at least 1: none at or after
@@ -201,6 +205,8 @@ const (
 	EventGrantRevoked    EventName = "grant_revoked"
 	EventAccessRevoked   EventName = "access_revoked" // the access tokens so far
 	EventKeyAdded        EventName = "key_added"
+	EventKeyWithdrawn    EventName = "key_withdrawn"
+	EventKEKRotated      EventName = "kek_rotated"
 	EventRestored        EventName = "restored"
 	EventCutoff          EventName = "cutoff"
 	EventDisconnected    EventName = "disconnected" // a client, by the subject

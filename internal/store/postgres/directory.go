@@ -28,6 +28,7 @@ const (
 	putCutoffSQL = `INSERT INTO cutoffs (realm, subject, client, at, changed) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (realm, subject, client) DO UPDATE SET at = excluded.at, changed = excluded.changed WHERE excluded.at > cutoffs.at`
 	insertKeySQL     = `INSERT INTO keys (id, purpose, created_at, active_at, wrapped, changed) VALUES ($1, $2, $3, $4, $5, $6)`
+	updateKeySQL     = `UPDATE keys SET wrapped = $2, changed = $3 WHERE id = $1`
 	insertRestoreSQL = `INSERT INTO restores (at, backup_at, until, changed) VALUES ($1, $2, $3, $4) ON CONFLICT (at) DO NOTHING`
 	insertClientSQL  = `INSERT INTO clients (id, version, changed, doc) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`
 	updateClientSQL  = `UPDATE clients SET version = $2, changed = $3, doc = $4 WHERE id = $1 AND version = $5`
@@ -239,11 +240,21 @@ func (s *Store) AddRestore(ctx context.Context, r grant.Restore, events ...store
 
 // AddKeys implements store.Store.
 func (s *Store) AddKeys(ctx context.Context, expected int64, records []keys.Record, events ...store.Event) error {
+	return s.ChangeKeys(ctx, expected, nil, records, events...)
+}
+
+// ChangeKeys implements store.Store.
+func (s *Store) ChangeKeys(ctx context.Context, expected int64, changed, added []keys.Record, events ...store.Event) error {
 	return s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
 		if version != expected+1 {
 			return store.ErrConflict
 		}
-		for _, r := range records {
+		for _, r := range changed {
+			if err := one(tx.Exec(ctx, updateKeySQL, int64(r.ID), r.Wrapped, version)); err != nil {
+				return err
+			}
+		}
+		for _, r := range added {
 			if _, err := tx.Exec(ctx, insertKeySQL, int64(r.ID), string(r.Purpose), int64(r.CreatedAt), int64(r.ActiveAt), r.Wrapped, version); err != nil {
 				return err
 			}

@@ -226,11 +226,21 @@ func (s *Store) AddRestore(ctx context.Context, r grant.Restore, events ...store
 
 // AddKeys implements store.Store.
 func (s *Store) AddKeys(ctx context.Context, expected int64, records []keys.Record, events ...store.Event) error {
+	return s.ChangeKeys(ctx, expected, nil, records, events...)
+}
+
+// ChangeKeys implements store.Store.
+func (s *Store) ChangeKeys(ctx context.Context, expected int64, changed, added []keys.Record, events ...store.Event) error {
 	return s.change(ctx, events, func(tx *sql.Tx, version int64) error {
 		if version != expected+1 {
 			return store.ErrConflict
 		}
-		for _, r := range records {
+		for _, r := range changed {
+			if err := one(tx.Exec(`UPDATE keys SET wrapped = ?, changed = ? WHERE id = ?`, r.Wrapped, version, r.ID)); err != nil {
+				return err
+			}
+		}
+		for _, r := range added {
 			if _, err := tx.Exec(`INSERT INTO keys (id, purpose, created_at, active_at, wrapped, changed) VALUES (?, ?, ?, ?, ?, ?)`,
 				r.ID, r.Purpose, int64(r.CreatedAt), int64(r.ActiveAt), r.Wrapped, version); err != nil {
 				return err

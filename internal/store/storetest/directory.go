@@ -199,6 +199,38 @@ var directoryPromises = []promise{
 		nothingNew(t, st, version)
 		sameKeys(t, changes(t, st, 0).Keys, []keys.Record{newKey(5)})
 	}},
+	{"ChangeKeys replaces wrapped forms and adds records, all or nothing, at one version", func(t *testing.T, db Database) {
+		st, other := open(t, db), open(t, db)
+		addKeys(t, st, []keys.Record{newKey(5), newKey(6)})
+		version := changes(t, st, 0).Version
+		changed := newKey(5)
+		changed.Wrapped = []byte("wrapped otherwise")
+		for name, c := range map[string]struct {
+			version        int64
+			changed, added []keys.Record
+		}{
+			"at a version that is gone":   {version - 1, []keys.Record{changed}, []keys.Record{newKey(7)}},
+			"of a key that is not there":  {version, []keys.Record{changed, newKey(9)}, []keys.Record{newKey(7)}},
+			"with a record that is there": {version, []keys.Record{changed}, []keys.Record{newKey(7), newKey(6)}},
+		} {
+			if err := st.ChangeKeys(t.Context(), c.version, c.changed, c.added, event("not done", base, 1)); err == nil {
+				t.Errorf("a change %s was made", name)
+			}
+		}
+		nothingNew(t, st, version)
+		if list := recorded(t, st, "not done"); len(list) != 0 {
+			t.Errorf("%d events of changes that were not made", len(list))
+		}
+		if err := st.ChangeKeys(t.Context(), version, []keys.Record{changed}, []keys.Record{newKey(7)}, event("done", base, 1)); err != nil {
+			t.Fatal(err)
+		}
+		// Who polls hears of the changed record and the new one, and of no other.
+		sameKeys(t, changes(t, other, version).Keys, []keys.Record{changed, newKey(7)})
+		sameKeys(t, changes(t, other, 0).Keys, []keys.Record{changed, newKey(6), newKey(7)})
+		if list := recorded(t, st, "done"); len(list) != 1 {
+			t.Errorf("%d events of one change", len(list))
+		}
+	}},
 }
 
 // followChanges lets two nodes poll while two others write. Each follower adds

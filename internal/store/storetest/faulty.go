@@ -43,6 +43,7 @@ const (
 	AddCutoff      Method = "AddCutoff"
 	AddRestore     Method = "AddRestore"
 	AddKeys        Method = "AddKeys"
+	ChangeKeys     Method = "ChangeKeys"
 	Events         Method = "Events"
 	Revocations    Method = "Revocations"
 	Document       Method = "Document"
@@ -56,7 +57,7 @@ const (
 // Methods lists those that can fail.
 var Methods = []Method{
 	Grant, CreateGrant, UpdateGrant, Grants, SweepGrants, Changes, Client,
-	CreateClient, UpdateClient, NoteSecretUses, AddCutoff, AddRestore, AddKeys, Events, Revocations,
+	CreateClient, UpdateClient, NoteSecretUses, AddCutoff, AddRestore, AddKeys, ChangeKeys, Events, Revocations,
 	Document, PutDocument, DeleteDocument, Documents, SweepDocuments, Meet,
 }
 
@@ -220,6 +221,10 @@ func (f *Faulty) AddCutoff(ctx context.Context, c store.Cutoff, events ...store.
 
 func (f *Faulty) AddRestore(ctx context.Context, r grant.Restore, events ...store.Event) error {
 	return f.call(ctx, AddRestore, func() error { return f.store.AddRestore(ctx, r, events...) })
+}
+
+func (f *Faulty) ChangeKeys(ctx context.Context, version int64, changed, added []keys.Record, events ...store.Event) error {
+	return f.call(ctx, ChangeKeys, func() error { return f.store.ChangeKeys(ctx, version, changed, added, events...) })
 }
 
 func (f *Faulty) AddKeys(ctx context.Context, version int64, records []keys.Record, events ...store.Event) error {

@@ -116,6 +116,7 @@ func TestEveryMethodCanFailAndAnswersNothingThen(t *testing.T) {
 		storetest.NoteSecretUses: f.NoteSecretUses(ctx, nil),
 		storetest.AddCutoff:      f.AddCutoff(ctx, store.Cutoff{}),
 		storetest.AddKeys:        f.AddKeys(ctx, 1, nil),
+		storetest.ChangeKeys:     f.ChangeKeys(ctx, 1, nil, nil),
 		storetest.Document:       documentErr, storetest.Documents: documentsErr, storetest.SweepDocuments: sweepDocumentsErr,
 		storetest.PutDocument:    f.PutDocument(ctx, store.Document{Version: 1}, nil),
 		storetest.DeleteDocument: f.DeleteDocument(ctx, store.DocumentKey{}),

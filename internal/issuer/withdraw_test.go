@@ -1,0 +1,280 @@
+package issuer_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+func (s *service) withdraw(w issuer.Withdrawal) issuer.Withdrawn {
+	s.t.Helper()
+	w.Actor = "operator:test"
+	done, err := issuer.WithdrawKeys(s.t.Context(), s.faulty, s.kek, w, s.clock.Now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return done
+}
+
+// One node has heard of a withdrawal, and another one has not yet.
+func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T) {
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		nodes := newNodes(t, quick(), 2)
+		s, late := nodes[0], nodes[1]
+		s.administer(clientID, func(c *store.Client) { c.TokenFormat = format })
+		late.poll()
+		old := s.login()
+		spent := s.login()
+		moved := s.must(s.refresh(spent.RefreshToken))
+		code := s.code()
+		s.clock.Advance(time.Second)
+		s.poll()
+		late.poll()
+		done := s.withdraw(issuer.Withdrawal{Purposes: quick().Rotating()})
+		if len(done.Keys) != len(quick().Rotating()) || len(done.Added) != len(done.Keys) {
+			t.Fatalf("%d keys withdrawn, %d added", len(done.Keys), len(done.Added))
+		}
+		n, err := issuer.CountEnded(t.Context(), s.engine, done.Keys, 5*time.Minute, s.now())
+		if err != nil || n.Grants != 2 || (n.JWTs == 2) != (format == store.TokenJWT) {
+			t.Errorf("%s: it ends %+v, %v; want 2 grants", format, n, err)
+		}
+		s.poll()
+
+		// What the new keys make is taken by the node that has not polled.
+		fresh := s.must(s.exchange(s.code()))
+		late.must(late.refresh(fresh.RefreshToken))
+		if _, err := late.inspect(fresh.AccessToken); err != nil {
+			t.Errorf("%s, on a node that has not polled: %v", format, err)
+		}
+		for _, node := range nodes {
+			for _, token := range []string{old.RefreshToken, moved.RefreshToken, spent.RefreshToken} {
+				node.refused(grant.KeyWithdrawn)(node.refresh(token))
+			}
+			node.refused(grant.KeyWithdrawn)(node.exchange(code))
+			why := grant.KeyWithdrawn
+			if format == store.TokenJWT {
+				why = grant.TokenUnknown
+			}
+			node.tokenDead(why)(node.inspect(old.AccessToken))
+		}
+		// Nothing is written for what proves nothing.
+		s.active(moved.GrantID, 2)
+		for _, r := range done.Keys {
+			events, err := s.engine.Events(t.Context(), r.ID.String(), 10)
+			if err != nil || len(events) != 2 || events[1].Name != store.EventKeyWithdrawn || events[1].Actor != "operator:test" {
+				t.Errorf("key %s has the events %+v, %v", r.ID, events, err)
+			}
+		}
+		// The schedule goes on from the successors.
+		s.clock.Advance(59 * time.Minute)
+		s.rotate()
+		if got := phases(s.lives(keys.MAC)); got != "withdrawn active next" {
+			t.Errorf("an hour later, keys are %s", got)
+		}
+	}
+}
+
+// What a node must not do for everybody who sends a text: ask the store.
+func TestAKeyThatIsUnknownIsAskedForOnceASecond(t *testing.T) {
+	s := newNodes(t, quick(), 1)[0]
+	foreign := newNodes(t, quick(), 1)[0].login()
+	s.clock.Advance(time.Second)
+	s.poll()
+	for range 3 {
+		s.faulty.Calls()
+		for range 10 {
+			s.refused(grant.TokenUnknown)(s.refresh(foreign.RefreshToken))
+		}
+		if n := s.faulty.Calls()[storetest.Changes]; n != 1 {
+			t.Errorf("%d polls in a second", n)
+		}
+		s.clock.Advance(issuer.PollInterval)
+	}
+}
+
+func TestAWithdrawalNamesItsKeys(t *testing.T) {
+	s := newNodes(t, quick(), 1)[0]
+	mac, pepper := s.lives(keys.MAC)[0].ID, s.lives(keys.Pepper)[0].ID
+	before := s.login()
+	for name, w := range map[string]issuer.Withdrawal{"the pepper": {Keys: []grant.KeyID{pepper}}, "no key": {Keys: []grant.KeyID{mac + 1}}} {
+		var invalid *issuer.Invalid
+		if _, err := issuer.WithdrawKeys(t.Context(), s.engine, s.kek, w, s.clock.Now); !errors.As(err, &invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s.clock.Advance(59 * time.Minute)
+	s.rotate()
+	s.clock.Advance(time.Minute)
+	s.rotate()
+	// A key that has retired alone: what today's has made stays.
+	today := s.login()
+	done := s.withdraw(issuer.Withdrawal{Keys: []grant.KeyID{mac}})
+	if len(done.Keys) != 1 || len(done.Added) != 0 {
+		t.Errorf("%d keys withdrawn, %d added", len(done.Keys), len(done.Added))
+	}
+	s.poll()
+	s.refused(grant.KeyWithdrawn)(s.refresh(before.RefreshToken))
+	s.must(s.refresh(today.RefreshToken))
+	var invalid *issuer.Invalid
+	if _, err := issuer.WithdrawKeys(t.Context(), s.engine, s.kek, issuer.Withdrawal{Keys: []grant.KeyID{mac}}, s.clock.Now); !errors.As(err, &invalid) {
+		t.Errorf("withdrawn twice: %v", err)
+	}
+}
+
+// Another change comes between; and the store fails in both ways.
+func TestAWithdrawalIsMadeOnceOrFails(t *testing.T) {
+	for name, fault := range map[string]storetest.Fault{"a conflict": storetest.Conflicts, "lost": storetest.Lost, "not answered": storetest.Unanswered} {
+		s := newNodes(t, quick(), 1)[0]
+		s.clock.Advance(time.Second)
+		s.faulty.Inject(storetest.ChangeKeys, 1, fault)
+		_, err := issuer.WithdrawKeys(t.Context(), s.faulty, s.kek, issuer.Withdrawal{Purposes: []keys.Purpose{keys.MAC}}, s.clock.Now)
+		if (err == nil) != (name == "a conflict") {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.poll()
+		want := map[string]string{"a conflict": "withdrawn active", "lost": "active", "not answered": "withdrawn active"}[name]
+		if got := phases(s.lives(keys.MAC)); got != want {
+			t.Errorf("%s: keys are %s, want %s", name, got, want)
+		}
+		s.login()
+	}
+}
+
+// twoKEKs gives the node a kek file, and makes a new key its second line.
+func (s *service) twoKEKs() (path, old, fresh string, both *keys.KEK) {
+	s.t.Helper()
+	old, fresh = keys.NewKEKText(), keys.NewKEKText()
+	path = filepath.Join(s.t.TempDir(), "kek")
+	s.writeKEK(path, old)
+	// The store's keys are wrapped by that of the harness: by this one first.
+	to, err := keys.ParseKEK(old)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ch, err := s.engine.Changes(s.t.Context(), 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var changed []keys.Record
+	for _, r := range ch.Keys {
+		if r, err = to.Rewrap(s.kek, r); err != nil {
+			s.t.Fatal(err)
+		}
+		changed = append(changed, r)
+	}
+	if err := s.engine.ChangeKeys(s.t.Context(), ch.Version, changed, nil); err != nil {
+		s.t.Fatal(err)
+	}
+	s.kek = to
+	if both, err = keys.ParseKEK(old + fresh); err != nil {
+		s.t.Fatal(err)
+	}
+	return path, old, fresh, both
+}
+
+func (s *service) writeKEK(path, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// reads has the node read a kek file, as a server does.
+func (s *service) reads(path string) {
+	s.t.Helper()
+	s.Directory.ReadKEK = func() (*keys.KEK, error) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		return keys.ParseKEK(string(text))
+	}
+}
+
+// Between any two steps the operator's machine may die, and keys may be due:
+// nodes go on, and the same command goes on.
+func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
+	s := newNodes(t, quick(), 1)[0]
+	path, old, fresh, both := s.twoKEKs()
+	s.open(quick())
+	s.reads(path)
+	tokens := s.login()
+	goesOn := func(step string) {
+		t.Helper()
+		s.clock.Advance(59 * time.Minute)
+		s.rotate() // which adds keys
+		s.clock.Advance(time.Minute)
+		s.rotate()
+		tokens = s.must(s.refresh(tokens.RefreshToken))
+		if t.Failed() {
+			t.Fatal(step)
+		}
+	}
+	goesOn("before")
+	s.writeKEK(path, old+fresh)
+	goesOn("after the new key is in the file")
+	for _, fault := range []storetest.Fault{storetest.Lost, storetest.Conflicts} {
+		s.faulty.Inject(storetest.ChangeKeys, 1, fault)
+	}
+	if _, err := issuer.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err == nil {
+		t.Fatal("a lost write is said to be done")
+	}
+	goesOn("after a write that was lost")
+	if n, err := issuer.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err != nil || n < 10 {
+		t.Fatalf("%d keys, %v", n, err)
+	}
+	goesOn("after the keys are wrapped by the new key")
+	if n, err := issuer.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err != nil || n != 0 {
+		t.Fatalf("again: %d keys, %v", n, err)
+	}
+	s.writeKEK(path, fresh)
+	goesOn("after the old key has left the file")
+	if s.log.count("key-encryption key replaced") != 1 {
+		t.Error("the log does not say that the node has read the new key")
+	}
+	events, err := s.engine.Events(t.Context(), "store", 10)
+	if err != nil || len(events) != 1 || events[0].Name != store.EventKEKRotated {
+		t.Errorf("events %+v, %v", events, err)
+	}
+	// A process that starts now has the new key alone.
+	if s.kek, err = keys.ParseKEK(fresh); err != nil {
+		t.Fatal(err)
+	}
+	s.open(quick())
+	s.must(s.refresh(tokens.RefreshToken))
+}
+
+// A node without the new key answers nothing until it has it.
+func TestANodeWithoutTheNewKeyEncryptionKeyWaitsForIt(t *testing.T) {
+	s := newNodes(t, quick(), 1)[0]
+	path, old, fresh, both := s.twoKEKs()
+	s.open(quick())
+	s.reads(path)
+	tokens, c := s.login(), s.client(clientID)
+	if _, err := issuer.RewrapKeys(t.Context(), s.engine, both, "operator:test", s.clock.Now); err != nil {
+		t.Fatal(err)
+	}
+	var other *keys.OtherKEK
+	if err := s.Directory.Poll(t.Context()); !errors.As(err, &other) || other.Needs != both.Next().Fingerprint() {
+		t.Errorf("a poll without the new key: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Directory.Poll(t.Context()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a poll without the file: %v", err)
+	}
+	s.clock.Advance(6 * time.Second)
+	s.unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin}))
+	s.writeKEK(path, old+fresh)
+	s.poll()
+	s.must(s.refresh(tokens.RefreshToken))
+}
