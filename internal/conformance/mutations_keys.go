@@ -124,4 +124,19 @@ var keyMutations = []Mutation{
 		Old: "if d.ReadKEK == nil || !errors.As(err, &other) {", New: "if d.ReadKEK == nil || errors.As(err, &other) {",
 		Test: "go test ./internal/issuer -run TestRunningNodesFollow",
 	},
+	{
+		Name: "skew in what the feed covers", File: "internal/issuer/feed.go",
+		Old: "covers := iss.Policy.AccessLifetime + 2*skew + time.Second", New: "covers := iss.Policy.AccessLifetime + time.Second",
+		Test: "go test ./internal/issuer -run TestTheListCovers",
+	},
+	{
+		Name: "a key's own algorithm in package resource", File: "resource/keyset.go",
+		Old: "if h.Algorithm != string(k.algorithm) {", New: "if false {",
+		Test: "go test ./resource -run TestATokenNamesTheAlgorithm",
+	},
+	{
+		Name: "further algorithms in package resource", File: "resource/keyset.go",
+		Old: "jose.ES256, jose.EdDSA, jose.RS256}", New: "jose.ES256, jose.EdDSA, jose.RS256, jose.PS256}",
+		Test: "go test ./resource -run TestATokenNamesTheAlgorithm",
+	},
 }

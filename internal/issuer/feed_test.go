@@ -354,3 +354,18 @@ func TestFeedLetsACallerGo(t *testing.T) {
 	close(release)
 	first.Wait()
 }
+
+// A token of a clock that is ahead is issued later, and expires later by another
+// one that is behind: the list must reach back for both.
+func TestTheListCoversTokensByClocksThatDiffer(t *testing.T) {
+	for _, skew := range []time.Duration{0, 2 * time.Second} {
+		s := newFeed(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })
+		tokens := s.loginJWT("alice")
+		s.revoke(tokens.RefreshToken)
+		l := s.list()
+		age := time.Duration(s.clock.Now().UnixMilli()-l.IssuedAt*1000) * time.Millisecond
+		if want := 5*time.Minute + 2*skew + time.Second; l.Covers != want.Milliseconds() || age > 15*time.Second {
+			t.Errorf("skew %s: the list covers %d ms, want %d", skew, l.Covers, want.Milliseconds())
+		}
+	}
+}
