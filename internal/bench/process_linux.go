@@ -50,7 +50,22 @@ func ReadUsage(pid int) (u Usage, err error) {
 			u.Peak = kib << 10
 		}
 	}
+	// Only the process's owner may read this file.
+	disk, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	u.Written = written(disk)
 	return u, nil
+}
+
+// written reads the bytes that a process had the disk store from its
+// /proc/PID/io (proc(5)), or 0.
+func written(io []byte) int64 {
+	for line := range strings.Lines(string(io)) {
+		if text, ok := strings.CutPrefix(line, "write_bytes: "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			return n
+		}
+	}
+	return 0
 }
 
 // SocketOwner is the process that listens on a Unix socket.

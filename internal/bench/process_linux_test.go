@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"net"
 	"os"
 	"path/filepath"
@@ -38,6 +39,13 @@ func TestAProcessCanBeMeasuredAndFoundByItsSocket(t *testing.T) {
 	}
 	if after.CPU <= before.CPU {
 		t.Errorf("processor time stands still at %s", after.CPU)
+	}
+	disk, err := os.ReadFile("/proc/self/io")
+	if err != nil || !bytes.Contains(disk, []byte("\nwrite_bytes: ")) {
+		t.Errorf("/proc/self/io: %q, %v", disk, err)
+	}
+	if n := written([]byte("rchar: 1\nwchar: 2\nwrite_bytes: 40960\ncancelled_write_bytes: 3\n")); n != 40960 {
+		t.Errorf("%d bytes written", n)
 	}
 	if _, err := ReadUsage(0); err == nil {
 		t.Error("process 0 was measured")

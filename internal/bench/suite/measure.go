@@ -92,6 +92,11 @@ func measure(ctx context.Context, opt options) (err error) {
 	}
 	rotated := 0
 	if s.large != nil {
+		before, err := bench.ReadUsage(s.large.pid())
+		if err != nil {
+			return err
+		}
+		s.report.written = -before.Written
 		if rotated, err = s.rotate(ctx, s.grants*7/10); err != nil {
 			return err
 		}
