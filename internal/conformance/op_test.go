@@ -198,7 +198,7 @@ func TestOP19_RegistrationRefusesWhatIsNotSafe(t *testing.T) {
 	refused(issuer.Registration{RedirectURIs: []string{redirect}, RetryWindow: new(time.Hour)}, "retry-window")
 	refused(issuer.Registration{RedirectURIs: []string{redirect}, Secret: "short"}, "secret-stdin")
 	refused(issuer.Registration{RedirectURIs: []string{redirect}, Auth: store.AuthNone, NoRotation: true}, "no-rotation")
-	for _, uri := range []string{"http://localhost/cb", "http://127.0.0.1.evil.example/cb", "http://0x7f000001/cb", "myapp:/cb"} {
+	for _, uri := range []string{"http://localhost.evil.example/cb", "http://127.0.0.1.evil.example/cb", "http://0x7f000001/cb", "myapp:/cb"} {
 		refused(issuer.Registration{Native: true, RedirectURIs: []string{uri}}, "redirect-uri")
 	}
 }
