@@ -62,7 +62,7 @@ func TestAUserWithASecondFactorIsAskedForItsCode(t *testing.T) {
 	}
 	h.advance(time.Minute)
 	a, err = h.SecondFactor(t.Context(), "Alice", h.code(secret, 0), Visitor{Address: home})
-	if want := (Account{Username: "alice", Name: "alice", Subject: "s-alice", SecondFactor: true, At: h.clock()}); a != want || err != nil {
+	if want := (Account{Username: "alice", Name: "alice", Subject: "s-alice", SecondFactor: true, At: h.clock(), Epoch: h.stored("alice").Epoch}); a != want || err != nil {
 		t.Errorf("%+v, %v, want %+v", a, err, want)
 	}
 	h.put(h.stored("alice").RemoveTOTP(h.clock()))
