@@ -2,12 +2,155 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store/sqlite"
 )
+
+// scriptRechain takes the fourth record out of a file of the audit log, and
+// chains the others again under the same or a new name: as somebody does who can
+// write the files and has no key. It leaves the MACs as they are, or out.
+func scriptRechain(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(rechain(ts.MkAbs(args[0]), args[1] == "new", !slices.Contains(args, "without")))
+}
+
+func rechain(path string, anew, macs bool) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	text = nil
+	prev := ""
+	for i, line := range slices.Delete(lines, 3, 4) {
+		var e audit.Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		if anew && i == 0 {
+			e.Detail = "chain 0123456789abcdef"
+		}
+		if e.Seq, e.Prev = uint64(i+1), prev; !macs {
+			e.MAC = ""
+		}
+		if line, err = json.Marshal(e); err != nil {
+			return err
+		}
+		sum := sha256.Sum256(line)
+		prev = hex.EncodeToString(sum[:])
+		text = append(append(text, line...), '\n')
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+// What somebody with a copy of the keys writes about a removal is believed only
+// as far as the store says so, and what a store has lost that was restored.
+func TestARemovalIsBelievedUpToWhatTheStoreSays(t *testing.T) {
+	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	day := 24 * time.Hour
+	for name, c := range map[string]struct {
+		removed  *uint64
+		restores []grant.Restore
+		macs     uint64
+		holds    bool
+	}{
+		"as the store says":                {removed: new(uint64(100)), holds: true},
+		"less than the store says":         {removed: new(uint64(300)), holds: true},
+		"more than the store says":         {removed: new(uint64(99))},
+		"nothing was removed":              {removed: new(uint64(0)), macs: 5},
+		"an anchor of an earlier version":  {holds: true},
+		"the store was restored since":     {removed: new(uint64(50)), restores: []grant.Restore{{At: grant.At(at.Add(day)), Backup: grant.At(at.Add(-day))}}, macs: 5, holds: true},
+		"restored since, and without MACs": {removed: new(uint64(50)), restores: []grant.Restore{{At: grant.At(at.Add(day)), Backup: grant.At(at.Add(-day))}}},
+		"restored from a backup after it":  {removed: new(uint64(50)), restores: []grant.Restore{{At: grant.At(at.Add(2 * day)), Backup: grant.At(at.Add(day))}}, macs: 5},
+		"restored before the removal":      {removed: new(uint64(50)), restores: []grant.Restore{{At: grant.At(at.Add(-day)), Backup: grant.At(at.Add(-2 * day))}}, macs: 5},
+	} {
+		hash := audit.Hash{1}
+		v := &verification{restores: c.restores, anchors: []anchor{{Chain: "c", Node: hostName(), Seq: 120, Hash: hash.String(), Removed: c.removed}},
+			verdict: audit.Verdict{Head: audit.Head{Chain: "c", Seq: 130}, Removed: 100, RemovedAt: at, MACs: c.macs, Anchors: map[audit.Hash]uint64{hash: 120}}}
+		if err := v.judge(nil); (err == nil) != c.holds || err != nil && !strings.Contains(err.Error(), "removed by somebody else") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A store of several nodes knows the trails of all of them: only that of this
+// machine must be here.
+func TestAChainThatTheStoreKnowsMustBeHere(t *testing.T) {
+	for name, c := range map[string]struct {
+		node   string
+		alone  bool
+		absent []string
+		holds  bool
+	}{
+		"of this machine":            {node: hostName()},
+		"of another node":            {node: "elsewhere", holds: true},
+		"of a machine of before":     {node: "elsewhere", alone: true},
+		"moved elsewhere on purpose": {node: hostName(), alone: true, absent: []string{"gone"}, holds: true},
+		"another one was moved":      {node: hostName(), absent: []string{"other"}},
+	} {
+		v := &verification{alone: c.alone, absent: c.absent, anchors: []anchor{{Chain: "gone", Node: c.node, Seq: 12}}, verdict: audit.Verdict{Head: audit.Head{Chain: "c", Seq: 130}}}
+		if err := v.judge(nil); (err == nil) != c.holds || err != nil && !strings.Contains(err.Error(), "the store knows chain gone") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A server that starts on a trail which was written anew does not note its end:
+// what the store knew would be lost.
+func TestAnAnchorIsNotMovedToATrailThatWasWrittenAnew(t *testing.T) {
+	dir := t.TempDir()
+	st, err := sqlite.Create(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	cfg := config.Config{Data: dir, Audit: config.Audit{Directory: filepath.Join(dir, "audit")}}
+	run := func() error {
+		trail := audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		for range 4 {
+			trail.Record(audit.Event{Name: audit.ServerStarted})
+		}
+		if err := trail.Close(); err != nil {
+			t.Fatal(err)
+		}
+		a := newAnchoring(cfg, st, slog.New(slog.DiscardHandler))
+		a.trail = trail
+		return a.write(t.Context(), trail.Head(), 0)
+	}
+	for range 2 {
+		if err := run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := anchors(t.Context(), st)
+	if err != nil || len(before) != 1 || before[0].Seq != 9 || before[0].Removed == nil || *before[0].Removed != 0 {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	if err := rechain(filepath.Join(cfg.AuditDirectory(), "00000001.jsonl"), false, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(); !errors.Is(err, errRewritten) {
+		t.Errorf("the end of the trail is noted: %v", err)
+	}
+	if after, err := anchors(t.Context(), st); err != nil || after[0].Seq != 9 || after[0].Hash != before[0].Hash {
+		t.Errorf("%+v, %v", after, err)
+	}
+}
 
 func TestMomentsAreTimesDaysOrDurations(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,11 +13,14 @@ import (
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
 )
 
 func newAuditVerify(s *settings) *cobra.Command {
-	var heads []string
+	var heads, absent []string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify [FILE...]",
@@ -26,14 +30,22 @@ trail of the data directory, or files of it that follow each other, which may be
 kept elsewhere and need not be the first. It names the first place where the
 chain does not hold, and its exit status is then 1.
 
-The end of a trail is compared with what the server has noted in the store,
-about once a minute, if the store can be opened; and with every --head, a hash
-that mintage audit head has printed before. Without either, lines that were cut
-off the end do not show, nor a trail that was written anew from its beginning.
+If the store can be opened, the trail is compared with what the server has noted
+there, about once a minute: how far it was, and what was removed for its age or
+the trail's size. A trail that the store knows must be there; name one that was
+moved elsewhere on purpose with --absent. With the key-encryption key too, the
+MAC of each line is verified: nobody can write a line without the store's keys,
+only commands leave lines without one that were run without that key. With
+every --head, a hash that mintage audit head has printed before, the trail must
+hold its record. Files that are named are compared with no store.
+
+Without any of these, lines that were cut off the end do not show, nor a trail
+that was written anew from its beginning.
 
 A line that a killed process has not finished is told of, and is no break.`,
 		Example: `  mintage audit verify --data /var/lib/mintage
   mintage audit verify --head 5f0c...
+  mintage audit verify --absent 9f21c07be2a45d10
   mintage audit verify /archive/audit/*.jsonl`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,7 +64,8 @@ A line that a killed process has not finished is told of, and is no break.`,
 				if err != nil {
 					return err
 				}
-				v.readAnchors(cmd.Context(), cfg)
+				v.readStore(cmd.Context(), cfg)
+				v.absent = absent
 				v.verdict, v.err = v.check.Verify(dir)
 			}
 			err := v.judge(heads)
@@ -74,6 +87,7 @@ A line that a killed process has not finished is told of, and is no break.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&heads, "head", nil, "a hash that the trail must hold; repeatable")
+	cmd.Flags().StringArrayVar(&absent, "absent", nil, "a chain that the store knows and that was moved elsewhere on purpose; repeatable")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -84,16 +98,26 @@ type verification struct {
 	verdict  audit.Verdict
 	err      error
 	anchors  []anchor
-	unread   error // why the store's anchors are not known
-	compared bool  // with the store's anchor of this trail
+	restores []grant.Restore
+	alone    bool     // the store has one trail: it serves one machine
+	absent   []string // chains that need not be here
+	unread   error    // why the store's anchors are not known
+	locked   error    // why the keys are not known
+	compared bool     // with the store's anchor of this trail
 	notes    []string
 }
 
-// readAnchors reads what the store knows. The trail can be verified without.
-func (v *verification) readAnchors(ctx context.Context, cfg config.Config) {
+// readStore reads what the store knows. The trail can be verified without.
+func (v *verification) readStore(ctx context.Context, cfg config.Config) {
+	v.alone = cfg.Store == config.StoreSQLite
 	st, err := openStore(ctx, cfg)
 	if err == nil {
-		v.anchors, err = anchors(ctx, st)
+		var ch store.Changes
+		if ch, err = st.Changes(ctx, 0); err == nil {
+			v.restores = ch.Restores
+			v.readKeys(cfg, ch.Keys)
+			v.anchors, err = anchors(ctx, st)
+		}
 		err = errors.Join(err, st.Close())
 	}
 	v.unread = err
@@ -101,6 +125,16 @@ func (v *verification) readAnchors(ctx context.Context, cfg config.Config) {
 		if h, ok := audit.ParseHash(a.Hash); ok {
 			v.check.Anchors = append(v.check.Anchors, h)
 		}
+	}
+}
+
+func (v *verification) readKeys(cfg config.Config, records []keys.Record) {
+	kek, err := readKEK(cfg)
+	if err == nil {
+		v.check.Ring, err = keys.Open(kek, records)
+	}
+	if v.locked = err; err == nil && !v.check.Ring.HasAudit() {
+		v.check.Ring, v.locked = nil, errors.New("the store has no key for them yet: the next start of a server makes it")
 	}
 }
 
@@ -121,9 +155,14 @@ func (v *verification) judge(heads []string) error {
 		h, _ := audit.ParseHash(a.Hash)
 		_, found := v.verdict.Anchors[h]
 		switch {
-		case a.Chain != v.verdict.Head.Chain && a.Node == hostName():
-			v.notes = append(v.notes, fmt.Sprintf("the store knows of another trail of this machine (chain %s, %d records until %s), which is not here", a.Chain, a.Seq, show.Instant(a.At)))
+		case a.Chain != v.verdict.Head.Chain && slices.Contains(v.absent, a.Chain):
+			v.notes = append(v.notes, fmt.Sprintf("chain %s, of %d records until %s, is not here, as --absent says", a.Chain, a.Seq, show.Instant(a.At)))
+		case a.Chain != v.verdict.Head.Chain && (v.alone || a.Node == hostName()):
+			return hint(fmt.Errorf("the audit trail does not hold: the store knows chain %s of %s, of %d records until %s, which is not here: it was removed, or written anew under another name", a.Chain, a.Node, a.Seq, show.Instant(a.At)),
+				"keep the files as they are, and look for its copy; if it was moved elsewhere on purpose, or the store came from another machine: --absent "+a.Chain)
 		case a.Chain != v.verdict.Head.Chain:
+		case a.Removed != nil && v.verdict.Removed > *a.Removed && !v.restoredAfter(v.verdict.RemovedAt):
+			return brokenTrail(fmt.Errorf("the records up to seq %d are not here, and the server has removed those up to seq %d, as the store knows: the others were removed by somebody else", v.verdict.Removed, *a.Removed))
 		case found || a.Seq <= v.verdict.Removed:
 			known = true
 		case a.Seq > v.verdict.Head.Seq:
@@ -133,13 +172,24 @@ func (v *verification) judge(heads []string) error {
 		}
 	}
 	v.compared = known
+	if v.locked != nil {
+		v.notes = append(v.notes, fmt.Sprintf("the macs of its lines were not verified: %v", v.locked))
+	}
 	switch {
 	case v.unread != nil:
-		v.notes = append(v.notes, fmt.Sprintf("its end was not compared with the store: %v", v.unread))
+		v.notes = append(v.notes, fmt.Sprintf("its end, its macs and what was removed were not compared with the store: %v", v.unread))
 	case !known && len(heads) == 0:
 		v.notes = append(v.notes, "its end was compared with nothing: the store knows nothing of this trail yet")
 	}
 	return nil
+}
+
+// restoredAfter reports whether the store lacks what it knew at an instant: it
+// was restored since, from a backup of before. What a line with a MAC says of that
+// time is believed.
+func (v *verification) restoredAfter(t time.Time) bool {
+	at := grant.At(t)
+	return v.verdict.MACs > 0 && slices.ContainsFunc(v.restores, func(r grant.Restore) bool { return r.Backup <= at && at <= r.At })
 }
 
 // brokenTrail says what to do about a trail that does not hold.
@@ -157,9 +207,13 @@ func (v *verification) fields() [][2]string {
 		compared = "with the store"
 	}
 	d := v.verdict
+	macs := ""
+	if d.MACs > 0 {
+		macs = fmt.Sprintf("%d records, each by a key of the store", d.MACs)
+	}
 	return [][2]string{
 		{"chain", d.Head.Chain}, {"segments", fmt.Sprint(d.Segments)}, {"records", fmt.Sprintf("%d (seq %d to %d)", d.Records, d.First.Seq, d.Last.Seq)},
-		{"from", d.First.Time.Format(time.RFC3339)}, {"until", d.Last.Time.Format(time.RFC3339)}, {"end compared", compared}, {"head", d.Head.Hash.String()},
+		{"with a mac", macs}, {"from", d.First.Time.Format(time.RFC3339)}, {"until", d.Last.Time.Format(time.RFC3339)}, {"end compared", compared}, {"head", d.Head.Hash.String()},
 	}
 }
 
@@ -177,6 +231,7 @@ type verdictView struct {
 	Until    *time.Time `json:"until"`
 	Head     string     `json:"head"`
 	Compared bool       `json:"compared_with_store"`
+	MACs     uint64     `json:"macs"`
 	Notes    []string   `json:"notes"`
 }
 
@@ -184,7 +239,7 @@ func (v *verification) view(err error) verdictView {
 	d := v.verdict
 	out := verdictView{
 		Holds: err == nil, Chain: d.Head.Chain, Segments: d.Segments, Records: d.Records, FirstSeq: d.First.Seq, LastSeq: d.Last.Seq,
-		Head: d.Head.Hash.String(), Compared: v.compared, Notes: append([]string{}, v.notes...),
+		Head: d.Head.Hash.String(), Compared: v.compared, MACs: d.MACs, Notes: append([]string{}, v.notes...),
 	}
 	if d.Records > 0 {
 		out.From, out.Until = &d.First.Time, &d.Last.Time

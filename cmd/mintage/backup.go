@@ -102,7 +102,7 @@ func makeBackup(cmd *cobra.Command, s *settings, cfg config.Config, file string,
 	if err != nil {
 		return err
 	}
-	noteAlone(cfg, cmd.ErrOrStderr(), audit.Event{Name: audit.BackupMade, Actor: operator(), Detail: fmt.Sprintf("%s, of %s", v.File, show.Instant(v.at))})
+	noteAlone(cfg, v.records, cmd.ErrOrStderr(), audit.Event{Name: audit.BackupMade, Actor: operator(), Detail: fmt.Sprintf("%s, of %s", v.File, show.Instant(v.at))})
 	if asJSON {
 		err = show.JSON(cmd.OutOrStdout(), v)
 	} else {
@@ -176,6 +176,7 @@ type backupView struct {
 	CompleteUntil *time.Time `json:"complete_until"`
 
 	at, complete grant.Instant
+	records      []keys.Record
 	kekFault     error
 }
 
@@ -200,7 +201,7 @@ func viewBackup(ctx context.Context, cfg config.Config, file string) (v backupVi
 	if err != nil {
 		return v, err
 	}
-	v.complete = keys.NewTimeline(records).CompleteUntil(m.At, keySchedule(cfg))
+	v.records, v.complete = records, keys.NewTimeline(records).CompleteUntil(m.At, keySchedule(cfg))
 	v.CompleteUntil = show.JSONInstant(v.complete)
 	if _, err := os.Stat(v.KEKFile); err != nil {
 		return v, nil
@@ -252,8 +253,8 @@ func printBackup(w io.Writer, v backupView, configuration string) error {
 }
 
 // noteAlone records an event of a command that opens no store.
-func noteAlone(cfg config.Config, stderr io.Writer, e audit.Event) {
-	trail := commandTrail(cfg)
+func noteAlone(cfg config.Config, records []keys.Record, stderr io.Writer, e audit.Event) {
+	trail := commandTrail(cfg, func() ([]keys.Record, error) { return records, nil })
 	trail.Record(e)
 	if err := trail.Close(); err != nil {
 		fmt.Fprintf(stderr, "mintage: it is done, but not in the audit trail: %v\n", err)

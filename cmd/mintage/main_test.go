@@ -45,6 +45,7 @@ func TestScripts(t *testing.T) {
 			"jsonenv":    scriptJSONEnv,
 			"capture":    scriptCapture,
 			"freeport":   scriptFreePort,
+			"rechain":    scriptRechain,
 		},
 	})
 }

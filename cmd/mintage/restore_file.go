@@ -129,7 +129,7 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, progress *copyProgres
 	if err != nil {
 		return hint(err, "nothing is lost: give the same command again")
 	}
-	noteAlone(p.cfg, cmd.ErrOrStderr(), audit.Event{Name: audit.Name(store.EventRestored), Actor: operator(), Detail: event.Detail})
+	noteAlone(p.cfg, p.records, cmd.ErrOrStderr(), audit.Event{Name: audit.Name(store.EventRestored), Actor: operator(), Detail: event.Detail})
 	return printRestored(cmd.OutOrStdout(), now, kept, again)
 }
 

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -137,9 +138,11 @@ func serve(ctx context.Context, from source) (err error) {
 	tracer := openTracer(ctx, log)
 	defer closeTracer(tracer)
 	st = traced(counted(st, numbers), tracer, cfg)
-	trail := openTrail(cfg, log)
+	var opened atomic.Pointer[issuer.Directory]
+	anchors := newAnchoring(cfg, st, log)
+	trail := openTrail(cfg, &opened, anchors, log)
+	anchors.trail = trail
 	st = trailed(st, trail)
-	anchors := newAnchoring(cfg, trail, st, log)
 	defer anchors.end()
 	if absent {
 		if kek, err = makeKEK(ctx, cfg, st); err != nil {
@@ -154,6 +157,7 @@ func serve(ctx context.Context, from source) (err error) {
 		return err
 	}
 	directory.ReadKEK = func() (*keys.KEK, error) { return readKEK(cfg) }
+	opened.Store(directory)
 	if dev {
 		if err := makeDevFiles(ctx, cfg, address, st); err != nil {
 			return err

@@ -8,18 +8,25 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
 // This file joins the audit trail to the server and to the commands.
 
 // openTrail opens the audit trail of the server; nil if there is none.
-func openTrail(cfg config.Config, log *slog.Logger) *audit.Log {
+// The keys of its lines are those of the directory, once that is open; what is
+// removed is noted by anchors.
+func openTrail(cfg config.Config, directory *atomic.Pointer[issuer.Directory], anchors *anchoring, log *slog.Logger) *audit.Log {
 	if cfg.AuditDirectory() == "" {
 		log.Warn("there is no audit trail", "advice", "leave audit.directory out to have one in the data directory")
 		return nil
@@ -27,6 +34,15 @@ func openTrail(cfg config.Config, log *slog.Logger) *audit.Log {
 	trail := audit.Open(audit.Options{
 		Directory: cfg.AuditDirectory(), Owner: cfg.Data, Node: hostName(), Routine: cfg.Audit.Refreshes,
 		Server: true, Retention: cfg.Audit.Retention.Std(), MaxSize: int64(cfg.Audit.MaxSize), Now: time.Now, Log: log,
+		Keys: func() (*keys.Ring, bool) {
+			d := directory.Load()
+			if d == nil {
+				return nil, false
+			}
+			ring := d.Ring()
+			return ring, ring.HasAudit() // the server makes one, now or in the next seconds
+		},
+		OnRemove: anchors.remove,
 	})
 	trail.Record(audit.Event{Name: audit.ServerStarted, Actor: "server", Detail: "version " + buildVersion()})
 	return trail
@@ -56,14 +72,17 @@ func hostName() string {
 	return host
 }
 
-// An anchor says, in the store, how far the trail had got: lines that are cut
-// off its end do not show in the chain.
+// An anchor says, in the store, how far the trail had got and what was removed
+// of it: lines that are cut off its end do not show in the chain.
 type anchor struct {
 	Chain string        `json:"chain"`
 	Node  string        `json:"node"`
 	Seq   uint64        `json:"seq"`
 	Hash  string        `json:"hash"`
 	At    grant.Instant `json:"at"`
+	// Removed is the seq of the last record that the server has removed, for its
+	// age or the trail's size. Anchors of earlier versions do not say.
+	Removed *uint64 `json:"removed,omitempty"`
 }
 
 const (
@@ -75,26 +94,32 @@ const (
 type anchoring struct {
 	trail   *audit.Log
 	store   store.Store
+	dir     string
 	keep    time.Duration // how long anchors of trails stay that have ended; 0: for ever
 	log     *slog.Logger
-	last    audit.Head
+	last    audit.Head // put, by put
 	failing bool
+
+	mu    sync.Mutex // for what follows, and of the anchor in the store
+	chain string     // that was compared with its anchor
 }
 
-func newAnchoring(cfg config.Config, trail *audit.Log, st store.Store, log *slog.Logger) *anchoring {
-	return &anchoring{trail: trail, store: st, keep: cfg.Audit.Retention.Std(), log: log}
+func newAnchoring(cfg config.Config, st store.Store, log *slog.Logger) *anchoring {
+	return &anchoring{store: st, dir: cfg.AuditDirectory(), keep: cfg.Audit.Retention.Std(), log: log}
 }
 
 // run keeps the anchor current until ctx ends.
 func (a *anchoring) run(ctx context.Context) {
-	tick := time.NewTicker(anchorEvery)
+	tick := time.NewTicker(time.Second) // until the first: a trail without an anchor can be exchanged
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			a.put(ctx)
+			if a.put(ctx); a.last != (audit.Head{}) {
+				tick.Reset(anchorEvery)
+			}
 		}
 	}
 }
@@ -116,8 +141,12 @@ func (a *anchoring) put(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, anchorTime)
 	defer cancel()
-	err := a.write(ctx, head)
-	if err != nil && !a.failing {
+	err := a.write(ctx, head, 0)
+	switch {
+	case err == nil || a.failing:
+	case errors.Is(err, errRewritten):
+		a.log.Error("the audit trail is not the one that the store knows; see: mintage audit verify", "error", err)
+	default:
 		a.log.Warn("cannot note in the store how far the audit trail is; trying again", "error", err)
 	}
 	if a.failing = err != nil; !a.failing {
@@ -125,15 +154,41 @@ func (a *anchoring) put(ctx context.Context) {
 	}
 }
 
-func (a *anchoring) write(ctx context.Context, head audit.Head) error {
+// remove notes what is to be removed, before it is.
+func (a *anchoring) remove(last audit.Head) error {
+	ctx, cancel := context.WithTimeout(context.Background(), anchorTime)
+	defer cancel()
+	return a.write(ctx, a.trail.Head(), last.Seq)
+}
+
+var errRewritten = errors.New("a record that the store knows is not there")
+
+// write notes how far the trail is, and that it was removed up to a record, or 0
+// if nothing more was.
+func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	now := grant.At(time.Now())
-	body, err := json.Marshal(anchor{head.Chain, hostName(), head.Seq, head.Hash.String(), now})
-	if err != nil {
-		return err
-	}
 	key := store.KeyOf(store.DocumentAuditHead, realm, head.Chain)
 	d, err := a.store.Document(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	var was anchor
+	if d.Version > 0 {
+		if err := json.Unmarshal(d.Body, &was); err != nil {
+			return fmt.Errorf("how far the audit trail was, in the store: %w", err)
+		}
+	}
+	if err := a.compare(head, &was); err != nil {
+		return err
+	}
+	next := anchor{head.Chain, hostName(), head.Seq, head.Hash.String(), now, was.Removed}
+	if removed > *next.Removed {
+		next.Removed = &removed
+	}
+	body, err := json.Marshal(next)
+	if err != nil {
 		return err
 	}
 	d = store.Document{Kind: store.DocumentAuditHead, Key: key, Version: d.Version + 1, Body: body}
@@ -141,6 +196,30 @@ func (a *anchoring) write(ctx context.Context, head audit.Head) error {
 		d.ExpiresAt = now.Add(a.keep)
 	}
 	return a.store.PutDocument(ctx, d, nil)
+}
+
+// compare looks, once for each chain, whether the trail holds what the server
+// before has noted of it: to note anything else would vouch for a trail that was
+// written anew. Of a trail of which the store does not say what was removed, it
+// believes where it begins: it is of an earlier version, or new.
+func (a *anchoring) compare(head audit.Head, was *anchor) error {
+	if a.chain == head.Chain && was.Removed != nil {
+		return nil
+	}
+	hash, _ := audit.ParseHash(was.Hash)
+	place, err := audit.Find(a.dir, audit.Head{Seq: was.Seq, Hash: hash})
+	if err != nil {
+		return err
+	}
+	if was.Seq >= place.First && !place.Found && was.Chain != "" {
+		return fmt.Errorf("%w: seq %d, of %s", errRewritten, was.Seq, show.Instant(was.At))
+	}
+	if was.Removed == nil {
+		before := max(place.First, 1) - 1
+		was.Removed = &before
+	}
+	a.chain = head.Chain
+	return nil
 }
 
 // anchors are all that the store has.
@@ -174,19 +253,42 @@ type notingStore struct {
 
 // commandTrail opens the audit trail for a command; nil if there is none.
 // Nothing is made before there is something to record.
-func commandTrail(cfg config.Config) *audit.Log {
+// Its lines have MACs if records, those of the key ring, are there and the
+// key-encryption key is at hand.
+func commandTrail(cfg config.Config, records func() ([]keys.Record, error)) *audit.Log {
 	if cfg.AuditDirectory() == "" {
 		return nil
 	}
+	ring := sync.OnceValue(func() *keys.Ring {
+		kek, err := readKEK(cfg)
+		if err != nil {
+			return nil
+		}
+		list, err := records()
+		if err != nil {
+			return nil
+		}
+		ring, err := keys.Open(kek, list)
+		if err != nil {
+			return nil
+		}
+		return ring
+	})
 	return audit.Open(audit.Options{
 		Directory: cfg.AuditDirectory(), Owner: cfg.Data, Node: hostName(), Routine: true, AtOnce: true,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Keys: func() (*keys.Ring, bool) { return ring(), true },
 	})
 }
 
 // openNoting has a command's changes of the store recorded.
 func openNoting(cfg config.Config, st store.Store) (store.Store, *audit.Log) {
-	trail := commandTrail(cfg)
+	trail := commandTrail(cfg, func() ([]keys.Record, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), anchorTime)
+		defer cancel()
+		ch, err := st.Changes(ctx, 0)
+		return ch.Keys, err
+	})
 	if trail == nil {
 		return st, nil
 	}

@@ -1,7 +1,7 @@
 // Package audit keeps the audit trail: one line for each event that matters to
 // security, in files that only grow, each line chained to the one before by its
-// hash. A server and the commands on the same data directory append to one
-// chain.
+// hash, and with a MAC under a key of the ring. A server and the commands on the
+// same data directory append to one chain.
 //
 // Records are written behind the work that they tell of, and never hold it up:
 // a disk that is full stops no login. What could not be written is counted, and
@@ -121,4 +121,8 @@ type Entry struct {
 	// Prev is the SHA-256 of the line before, without its line feed, in
 	// hexadecimal digits; empty in the first line of a trail.
 	Prev string `json:"prev,omitempty"`
+	// MAC is that of the line up to this member, under a key of the ring. Lines
+	// of earlier versions have none, nor have those of commands that were run
+	// without the key-encryption key.
+	MAC string `json:"mac,omitempty"`
 }

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 )
 
 // A world is a directory, and Logs that write to it.
@@ -35,6 +38,47 @@ func (l *logged) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
+}
+
+// theRing is a ring with keys for the audit log that are used from the given
+// instants on, and the rings that came before each.
+func theRing(t testing.TB, activeAt ...time.Time) *keys.Ring {
+	rings := rotated(t, append([]time.Time{{}}, activeAt...)...)
+	return rings[len(rings)-1]
+}
+
+func rotated(t testing.TB, activeAt ...time.Time) (rings []*keys.Ring) {
+	t.Helper()
+	kek, err := keys.ParseKEK(keys.NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []keys.Record
+	add := func(p keys.Purpose, at grant.Instant) {
+		r, err := keys.New(kek, p, at, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, r)
+	}
+	for _, p := range keys.Purposes {
+		add(p, 0)
+	}
+	for _, at := range activeAt {
+		add(keys.Audit, max(0, grant.At(at)))
+		ring, err := keys.Open(kek, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rings = append(rings, ring)
+	}
+	return rings
+}
+
+// by has o's lines made under the keys of a ring.
+func (o Options) by(ring *keys.Ring) Options {
+	o.Keys = func() (*keys.Ring, bool) { return ring, true }
+	return o
 }
 
 func newWorld(t *testing.T) *world {

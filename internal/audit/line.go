@@ -7,6 +7,9 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 )
 
 // Lengths in bytes. A line of a trail is never longer than maxLine, whatever is
@@ -38,10 +41,12 @@ func ParseHash(s string) (h Hash, ok bool) {
 func hashLine(line []byte) Hash { return sha256.Sum256(line) }
 
 // appendLine appends e as the line that follows the one with the hash prev,
-// with its line feed. It writes by hand what encoding/json would also escape,
+// with its line feed, and with its MAC if ring is not nil and holds a key for
+// it. It writes by hand what encoding/json would also escape,
 // and more: nothing in a line moves a terminal's cursor or turns the direction
 // of text (CWE-117).
-func appendLine(b []byte, e *Event, seq uint64, node string, prev Hash) []byte {
+func appendLine(b []byte, e *Event, seq uint64, prev Hash, by *author) []byte {
+	begin := len(b)
 	b = strconv.AppendUint(append(b, `{"seq":`...), seq, 10)
 	b = appendTime(append(b, `,"time":"`...), e.Time)
 	b = appendText(append(b, `","event":`...), string(e.Name), maxText)
@@ -63,11 +68,35 @@ func appendLine(b []byte, e *Event, seq uint64, node string, prev Hash) []byte {
 	}
 	b = appendMember(b, `,"actor":`, e.Actor, maxText)
 	b = appendMember(b, `,"detail":`, e.Detail, maxDetail)
-	b = appendMember(b, `,"node":`, node, maxText)
+	b = appendMember(b, `,"node":`, by.node, maxText)
 	if prev != (Hash{}) {
 		b = append(hex.AppendEncode(append(b, `,"prev":"`...), prev[:]), '"')
 	}
+	if by.ring != nil && by.ring.HasAudit() {
+		body := b[begin:]
+		b = append(by.ring.AppendLineMAC(append(b, macMember...), body, grant.At(by.now)), '"')
+	}
 	return append(b, '}', '\n')
+}
+
+// An author is the process that writes lines. Its ring is nil if it has no
+// key-encryption key.
+type author struct {
+	node string
+	ring *keys.Ring
+	now  time.Time
+}
+
+const macMember = `,"mac":"`
+
+// cutMAC splits a line before its MAC, which is its last member. No text in a
+// line holds macMember: quotes are escaped there.
+func cutMAC(line []byte) (body, mac []byte, ok bool) {
+	at := len(line) - len(`"}`) - keys.LineMACSize
+	if at < len(macMember) || string(line[at-len(macMember):at]) != macMember || string(line[len(line)-len(`"}`):]) != `"}` {
+		return line, nil, false
+	}
+	return line[:at-len(macMember)], line[at : len(line)-len(`"}`)], true
 }
 
 // appendTime appends t as timeFormat has it, which package time does slowly.

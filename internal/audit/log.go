@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/buckets"
+	"github.com/mintage/mintage/internal/keys"
 )
 
 // Options say where a trail is and what goes into it.
@@ -28,8 +29,15 @@ type Options struct {
 	// AtOnce has what a Store records written before its method returns. A
 	// command may be killed at any time afterwards.
 	AtOnce bool
-	Now    func() time.Time
-	Log    *slog.Logger
+	// Keys returns the ring under whose key lines get a MAC; nil if there is none.
+	// As long as it reports that it is not ready, nothing is written before Close.
+	// If Keys is nil, no line has a MAC.
+	Keys func() (ring *keys.Ring, ready bool)
+	// OnRemove, if it is not nil, is called before segments are removed, with the
+	// last line in them. They stay if it fails.
+	OnRemove func(last Head) error
+	Now      func() time.Time
+	Log      *slog.Logger
 
 	size int64                      // of a segment; 64 MiB if zero
 	disk func(string) (disk, error) // diskOf if nil
@@ -279,14 +287,36 @@ func (w *writer) work() {
 	if n := w.dir.tail.segment.number; w.opt.Server && w.opt.MaxSize > 0 && n != w.swept {
 		w.swept, w.sweep = n, w.opt.Now() // each file may be one too many
 	}
-	if now := w.opt.Now(); !w.sweep.IsZero() && !now.Before(w.sweep) {
+	if now := w.opt.Now(); !w.sweep.IsZero() && !now.Before(w.sweep) && !w.early() {
 		w.sweep = now.Add(sweepEvery)
 		w.report(removing, w.removeOld(now))
 	}
 }
 
+// author is this process, as what it writes now says.
+func (w *writer) author() *author {
+	by := &author{node: w.opt.Node, now: w.opt.Now()}
+	if w.opt.Keys != nil {
+		by.ring, _ = w.opt.Keys()
+	}
+	return by
+}
+
+// early reports whether the keys that make MACs are not there yet.
+func (w *writer) early() bool {
+	if w.opt.Keys == nil || w.ending {
+		return false
+	}
+	_, ready := w.opt.Keys()
+	return !ready
+}
+
 // writeWaiting writes all that waits.
 func (w *writer) writeWaiting() {
+	if w.early() {
+		w.due(&w.write, gather)
+		return
+	}
 	w.look()
 	for {
 		more, err := w.writeBatch()
@@ -327,7 +357,7 @@ func (w *writer) writeBatch() (more bool, err error) {
 	if len(w.batch) == 0 {
 		return false, nil
 	}
-	if err := w.dir.write(w.batch, w.opt.Node, w.opt.size, now); err != nil {
+	if err := w.dir.write(w.batch, w.author(), w.opt.size); err != nil {
 		return false, err
 	}
 	w.due(&w.sync, syncAfter)

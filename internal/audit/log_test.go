@@ -140,7 +140,7 @@ func TestAFailedWriteIsTakenBack(t *testing.T) {
 	w.record(logins(1)...)
 	before := w.text(1)
 	d := directory{path: w.dir}
-	if err := d.write(logins(1), "a", segmentSize, w.clock()); err != nil {
+	if err := d.write(logins(1), &author{node: "a", now: w.clock()}, segmentSize); err != nil {
 		t.Fatal(err)
 	}
 	// What the kernel has taken of a line that did not fit.
@@ -154,7 +154,7 @@ func TestAFailedWriteIsTakenBack(t *testing.T) {
 		t.Error("a full disk took a line")
 	}
 	good.Close()
-	if err := d.write(logins(1), "a", segmentSize, w.clock()); err != nil {
+	if err := d.write(logins(1), &author{node: "a", now: w.clock()}, segmentSize); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.close(); err != nil {
@@ -292,7 +292,7 @@ func TestTextsOfStrangersAreEscapedAndBounded(t *testing.T) {
 		"\xff\xfe broken", "日本語", "😀", "\U000e0041tag", strings.Repeat("x", 5000), strings.Repeat("é", 5000), strings.Repeat("\x01", 5000),
 	} {
 		e := Event{Name: LoginFailed, ClientID: text, Subject: text, Detail: text, Actor: text, Realm: text, GrantID: text, RequestID: text}
-		line := appendLine(nil, &e, 1, text, Hash{1})
+		line := appendLine(nil, &e, 1, Hash{1}, &author{node: text})
 		if len(line) > maxLine || strings.Count(string(line), "\n") != 1 {
 			t.Errorf("%.20q makes a line of %d bytes", text, len(line))
 		}
@@ -319,7 +319,7 @@ func TestTextsOfStrangersAreEscapedAndBounded(t *testing.T) {
 func FuzzLine(f *testing.F) {
 	f.Add("a\nb", "\xc3")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		line := appendLine(nil, &Event{Name: LoginFailed, Subject: a, Detail: b}, 7, "n", Hash{})
+		line := appendLine(nil, &Event{Name: LoginFailed, Subject: a, Detail: b}, 7, Hash{}, &author{node: "n"})
 		if !json.Valid(line) || strings.Count(string(line), "\n") != 1 || len(line) > maxLine {
 			t.Fatalf("%q", line)
 		}
@@ -333,12 +333,13 @@ func BenchmarkRecordOfARefresh(b *testing.B) {
 		Name: TokensRefreshed, Time: now, Realm: "/api", ClientID: "YFARLQeaGcHZbmZYuP6E9G26", Subject: "alice@example.com",
 		GrantID: "5bfa17e06daeba431dc63a483b080d18", Generation: 12, RequestID: "8a1b4306b3564cc7", RemoteIP: netip.MustParseAddr("192.0.2.7"),
 	}
+	by := &author{node: "node", ring: theRing(b), now: now}
 	batch := slices.Repeat([]Event{e}, 60) // of ten milliseconds at 6000 a second
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
 		if n%len(batch) == 0 {
-			if err := d.write(batch, "node", segmentSize, now); err != nil {
+			if err := d.write(batch, by, segmentSize); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -58,11 +58,12 @@ func TestTheExampleOfThePageIsALine(t *testing.T) {
 		Name: "refresh_replayed", Outcome: Refused, Time: time.Date(2026, 11, 21, 9, 30, 0, 123e6, time.UTC), Realm: "/api", ClientID: "billing",
 		Subject: "alice", GrantID: "0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b", Generation: 7, RequestID: "5f2b6c0e9a1d4473",
 		RemoteIP: netip.MustParseAddr("192.0.2.7"), Actor: "billing", Detail: "generation 5 presented from 192.0.2.7, request 5f2b6c0e9a1d4473",
-	}, 1042, "auth1", prev)
-	if example != string(want) {
-		t.Errorf("the page has\n%s, and a line is\n%s", example, want)
+	}, 1042, prev, &author{node: "auth1"})
+	body, mac, ok := cutMAC([]byte(strings.TrimSuffix(example, "\n")))
+	if string(body)+"}\n" != string(want) || !ok || !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{32}$`).Match(mac) {
+		t.Errorf("the page has\n%s, and a line is, with a mac,\n%s", example, want)
 	}
-	for _, m := range regexp.MustCompile(`"([a-z_]+)":`).FindAllStringSubmatch(string(want), -1) {
+	for _, m := range regexp.MustCompile(`"([a-z_]+)":`).FindAllStringSubmatch(example, -1) {
 		if !strings.Contains(string(text), "`"+m[1]+"`") {
 			t.Errorf("the page does not explain %s", m[1])
 		}

@@ -23,7 +23,7 @@ func (w *writer) mark() error {
 	if err == nil {
 		e := Event{Name: Gap, Outcome: Failed, Time: w.opt.Now(),
 			Detail: "the server before ended without a stop: what it recorded in its last second may be missing"}
-		if err := w.dir.write([]Event{e}, w.opt.Node, w.opt.size, w.opt.Now()); err != nil {
+		if err := w.dir.write([]Event{e}, w.author(), w.opt.size); err != nil {
 			return err
 		}
 		w.mu.Lock()
@@ -52,6 +52,7 @@ type removal struct {
 	why         excess
 	seq         uint64 // of the last line in them
 	hash        Hash
+	at          time.Time // of its record
 }
 
 // An excess is why segments are removed.
@@ -123,7 +124,7 @@ func (w *writer) removeOld(now time.Time) error {
 	}
 	r.why = why
 	record := Event{Name: Removed, Time: now, Actor: "server", Detail: r.String()}
-	if err := w.dir.write([]Event{record}, w.opt.Node, w.opt.size, now); err != nil {
+	if err := w.dir.write([]Event{record}, w.author(), w.opt.size); err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -131,6 +132,11 @@ func (w *writer) removeOld(now time.Time) error {
 	w.mu.Unlock()
 	if err := w.flush(); err != nil {
 		return err
+	}
+	if w.opt.OnRemove != nil {
+		if err := w.opt.OnRemove(Head{w.dir.tail.chain, r.seq, r.hash}); err != nil {
+			return fmt.Errorf("note in the store what is to be removed: %w", err)
+		}
 	}
 	if err := w.dir.lock.take(syscall.LOCK_EX); err != nil {
 		return err

@@ -238,7 +238,7 @@ func (d *directory) giveToOwner(path string) error {
 
 // seek finds the end of the trail, which another process may have moved on. The
 // lock is held.
-func (d *directory) seek() error {
+func (d *directory) seek() (err error) {
 	if d.file != nil {
 		next := segmentPath(d.path, d.tail.segment.number+1)
 		here, err := os.Stat(d.tail.segment.path)
@@ -247,7 +247,15 @@ func (d *directory) seek() error {
 				return nil
 			}
 		}
+		// Others only append: what this process has written last is where it was.
+		// To go on from anything else would vouch for it.
+		ours := d.tail
 		d.forget()
+		defer func() {
+			if err == nil && d.file != nil && d.tail.damaged == nil && !ours.stands() {
+				d.tail.damaged = fmt.Errorf("record %d, which this process has written, was changed or removed", ours.seq)
+			}
+		}()
 	}
 	list, err := segments(d.path)
 	if err != nil || len(list) == 0 {
@@ -275,6 +283,17 @@ func (d *directory) seek() error {
 	}
 	d.file, d.tail = f, t
 	return nil
+}
+
+// stands reports whether the last line of t is where it was.
+func (t tail) stands() bool {
+	f, err := os.Open(t.segment.path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	line, end, err := lastLine(f, t.size)
+	return err == nil && end == t.size && hashLine(line) == t.hash
 }
 
 func tailOf(s segment) (tail, error) {

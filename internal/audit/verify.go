@@ -6,8 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // A Break is where a chain does not hold.
@@ -39,14 +44,22 @@ type Verdict struct {
 	// Notes tell what is no break: lines that a killed process has left, parts
 	// removed by retention, records that are known to be missing.
 	Notes []string
-	// Removed is the seq of the last record that retention has removed.
-	Removed uint64
+	// Removed is the seq of the last record that retention has removed, and
+	// RemovedAt when it said so.
+	Removed   uint64
+	RemovedAt time.Time
+	// MACs is how many records have a MAC that is right. WithoutMAC are those that
+	// have none behind the first that has one.
+	MACs, WithoutMAC uint64
 }
 
 // A Check is a verification.
 type Check struct {
 	// Anchors are hashes of lines to look for.
 	Anchors []Hash
+	// Ring, if it is not nil, holds the keys that made the MACs of lines. Without
+	// it, they are not looked at.
+	Ring *keys.Ring
 	// Progress, if it is not nil, hears of the bytes that were read.
 	Progress func(done, total int64)
 }
@@ -223,6 +236,9 @@ func (w *verifier) line(text []byte, number int) error {
 	case prev != w.v.Head.Hash:
 		return w.breaks(number, "its prev is not the hash of the line before: that line (seq %d) or this one was changed", w.v.Last.Seq)
 	}
+	if err := w.mac(text, e, number); err != nil {
+		return err
+	}
 	hash := hashLine(text)
 	if w.wanted[hash] {
 		w.v.Anchors[hash] = e.Seq
@@ -232,12 +248,52 @@ func (w *verifier) line(text []byte, number int) error {
 	switch e.Event {
 	case Removed:
 		if r, ok := parseRemoval(e.Detail); ok && r.seq < e.Seq {
+			r.at = e.Time
 			w.removals = append(w.removals, r)
 		}
 	case Gap:
 		w.v.Notes = append(w.v.Notes, fmt.Sprintf("seq %d, %s: %s", e.Seq, e.Time.Format(time.RFC3339), e.Detail))
 	}
 	return nil
+}
+
+// mac verifies that a line was written by somebody who has the key ring. Lines
+// of before the first MAC are of an earlier version. Those behind it that have
+// none are of commands that were run without the key-encryption key: none tells
+// of what only a server does.
+func (w *verifier) mac(text []byte, e Entry, number int) error {
+	body, mac, has := cutMAC(text)
+	switch {
+	case has != (e.MAC != ""):
+		return w.breaks(number, "its mac is not where a mac belongs: the line was changed")
+	case w.Ring == nil:
+		return nil
+	case has:
+		switch err := w.Ring.CheckLineMAC(mac, body, grant.At(e.Time)); {
+		case errors.Is(err, keys.ErrUnknownKey):
+			return w.breaks(number, "its mac is by key %s, which the store does not hold: the line was made up, or the store is another one, or was restored from a backup of before that key", mac[:8])
+		case errors.Is(err, keys.ErrOutOfUse):
+			return w.breaks(number, "its mac is by key %s, which was out of use at %s: somebody has a copy of that key", mac[:8], e.Time.Format(time.RFC3339))
+		case err != nil:
+			return w.breaks(number, "its mac is wrong: the line was changed or made up")
+		}
+		if w.v.MACs == 0 && w.v.Records > 0 {
+			w.v.Notes = append(w.v.Notes, fmt.Sprintf("the records before seq %d have no mac: they are of an earlier version, and whoever could write the files could have made them", e.Seq))
+		}
+		w.v.MACs++
+	case w.v.MACs > 0 && !byCommands(e.Event):
+		return w.breaks(number, "it has no mac, and only servers record %s: the line was made up, or written by an earlier version", e.Event)
+	case w.v.MACs > 0:
+		w.v.WithoutMAC++
+	}
+	return nil
+}
+
+// byCommands reports whether commands record an event, perhaps without the
+// key-encryption key. A server that cannot start because of its key records that
+// it has begun and ended.
+func byCommands(n Name) bool {
+	return slices.Contains(storeNames, store.EventName(n)) || slices.Contains([]Name{BackupMade, ServerStarted, ServerStopped, Segment, Gap}, n)
 }
 
 // begins verifies the first line of a segment.
@@ -259,6 +315,13 @@ func (w *verifier) begins(e Entry) error {
 
 // finish verifies what can only be known at the end.
 func (w *verifier) finish() error {
+	switch {
+	case w.Ring == nil:
+	case w.v.MACs == 0:
+		w.v.Notes = append(w.v.Notes, "no record has a mac: whoever could write the files could have made them")
+	case w.v.WithoutMAC > 0:
+		w.v.Notes = append(w.v.Notes, fmt.Sprintf("%d records have no mac: commands wrote them without the key-encryption key, or whoever could write the files", w.v.WithoutMAC))
+	}
 	if w.beganAt == nil {
 		return nil
 	}
@@ -269,7 +332,7 @@ func (w *verifier) finish() error {
 		// removal up to the end of a segment, with its hash; what is missing is
 		// within that, and what is left of it is verified like all else.
 		if end, known := w.ends[r.seq]; known && end == r.hash {
-			w.v.Removed = w.beganAt.seq
+			w.v.Removed, w.v.RemovedAt = w.beganAt.seq, r.at
 			w.v.Notes = append(w.v.Notes, fmt.Sprintf("the records up to seq %d were removed by %s", w.v.Removed, r.why.by()))
 			return nil
 		}

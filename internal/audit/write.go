@@ -18,7 +18,7 @@ const (
 )
 
 // write appends events to the trail, all or none of them.
-func (d *directory) write(events []Event, node string, size int64, now time.Time) (err error) {
+func (d *directory) write(events []Event, by *author, size int64) (err error) {
 	if err := d.open(); err != nil {
 		return err
 	}
@@ -30,14 +30,14 @@ func (d *directory) write(events []Event, node string, size int64, now time.Time
 		d.forget()
 		return err
 	}
-	if d.full(size, now) {
-		if err := d.begin(node, now); err != nil {
+	if d.full(size, by.now) {
+		if err := d.begin(by); err != nil {
 			return err
 		}
 	}
 	t, text := d.tail, d.text[:0]
 	for i := range events {
-		text = t.follow(text, &events[i], node)
+		text = t.follow(text, &events[i], by)
 	}
 	if cap(text) <= maxKept {
 		d.text = text
@@ -49,9 +49,9 @@ func (d *directory) write(events []Event, node string, size int64, now time.Time
 const maxKept = 256 << 10
 
 // follow appends the line that follows t to text, and moves t on.
-func (t *tail) follow(text []byte, e *Event, node string) []byte {
+func (t *tail) follow(text []byte, e *Event, by *author) []byte {
 	begin := len(text)
-	text = appendLine(text, e, t.seq+1, node, t.hash)
+	text = appendLine(text, e, t.seq+1, t.hash, by)
 	t.seq++
 	t.hash = hashLine(text[begin : len(text)-1])
 	return text
@@ -67,7 +67,7 @@ func (d *directory) full(size int64, now time.Time) bool {
 
 // begin begins a segment. The one before is durable then: it is not opened for
 // writing again.
-func (d *directory) begin(node string, now time.Time) error {
+func (d *directory) begin(by *author) error {
 	t := d.tail
 	detail := segmentDetail{chain: t.chain, torn: t.torn}
 	number := t.segment.number + 1
@@ -96,9 +96,9 @@ func (d *directory) begin(node string, now time.Time) error {
 		return errors.Join(err, f.Close())
 	}
 	d.forget()
-	d.file, d.tail = f, tail{segment: s, seq: t.seq, hash: t.hash, chain: detail.chain, began: stamp(now)}
+	d.file, d.tail = f, tail{segment: s, seq: t.seq, hash: t.hash, chain: detail.chain, began: stamp(by.now)}
 	t = d.tail
-	return d.append(t.follow(nil, &Event{Name: Segment, Time: now, Detail: detail.String()}, node), t)
+	return d.append(t.follow(nil, &Event{Name: Segment, Time: by.now, Detail: detail.String()}, by), t)
 }
 
 // append writes text, whose last line is that of t. What a failed write has

@@ -260,6 +260,10 @@ func (d *Directory) View() (*View, error) {
 	return d.view.Load(), nil
 }
 
+// Ring is the key ring as last heard of, however long ago that was: for what is
+// better done with old keys than not at all.
+func (d *Directory) Ring() *keys.Ring { return d.view.Load().Ring }
+
 // Cutoff is the latest cutoff that applies to a subject's grant to a client,
 // or zero.
 func (v *View) Cutoff(realm, subject, client string) grant.Instant {
