@@ -2,6 +2,7 @@ package audit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -264,6 +265,37 @@ func TestWhatRootMakesBelongsToTheOwnerOfTheData(t *testing.T) {
 	// Nothing says whose it will be: the directory that holds it.
 	o.Directory, o.Owner = filepath.Join(t.TempDir(), "audit"), filepath.Join(o.Owner, "absent")
 	w.recordAs(o, logins(1)...)
+}
+
+// Between the making of a file and the change of its owner, the server's user can
+// exchange it for a link to one of root's.
+func TestWhatHasTakenTheFilesPlaceIsNotGivenAway(t *testing.T) {
+	owner := os.Geteuid()
+	if owner == 0 {
+		owner = 65534
+	}
+	d := directory{owner: t.TempDir()}
+	if err := os.Chown(d.owner, owner, -1); err != nil {
+		t.Fatal(err)
+	}
+	path, ours, roots := filepath.Join(d.owner, "made"), filepath.Join(d.owner, "moved"), filepath.Join(t.TempDir(), "roots")
+	f, err := os.Create(path)
+	if err == nil {
+		defer f.Close()
+		err = errors.Join(os.WriteFile(roots, nil, 0o600), os.Rename(path, ours), os.Link(roots, path), d.giveToOwner(f))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{ours: owner, roots: os.Geteuid()} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Sys().(*syscall.Stat_t).Uid; got != uint32(want) {
+			t.Errorf("%s belongs to %d, want %d", path, got, want)
+		}
+	}
 }
 
 func TestAnOldSecretIsToldOfOnceAnHour(t *testing.T) {

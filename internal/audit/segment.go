@@ -186,7 +186,11 @@ func (d *directory) open() error {
 		return nil
 	}
 	if err := os.Mkdir(d.path, 0o700); err == nil {
-		if err := d.giveToOwner(d.path); err != nil {
+		made, err := os.OpenFile(d.path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.giveToOwner(made), made.Close()); err != nil {
 			return err
 		}
 	} else if !errors.Is(err, os.ErrExist) {
@@ -210,21 +214,22 @@ func (d *directory) create(name string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.giveToOwner(path); err != nil {
+	if err := d.giveToOwner(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
 // giveToOwner gives away what root has made: a command that root runs must not
-// keep the server's user out.
-func (d *directory) giveToOwner(path string) error {
+// keep the server's user out. It goes by the open file: the server's user can put
+// something else in its place, and must not be given that.
+func (d *directory) giveToOwner(f *os.File) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
 	info, err := os.Stat(d.owner)
 	if d.owner == "" || errors.Is(err, os.ErrNotExist) {
-		info, err = os.Stat(filepath.Dir(path))
+		info, err = os.Stat(filepath.Dir(f.Name()))
 	}
 	if err != nil {
 		return err
@@ -233,7 +238,7 @@ func (d *directory) giveToOwner(path string) error {
 	if !ok {
 		return nil
 	}
-	return os.Lchown(path, int(owner.Uid), int(owner.Gid))
+	return f.Chown(int(owner.Uid), int(owner.Gid))
 }
 
 // seek finds the end of the trail, which another process may have moved on. The

@@ -36,11 +36,12 @@ func Lock(dir string) (release func(), err error) {
 }
 
 // openLock opens the lock's file, and makes it if it is absent: by root too, as
-// one that the server's user can open.
+// one that the server's user can open. A link is not followed: that user could have
+// root write into another file.
 func openLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		return os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	}
 	if err != nil {
 		return nil, err

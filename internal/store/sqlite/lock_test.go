@@ -104,3 +104,21 @@ func TestTheLockNamesItsProcess(t *testing.T) {
 		t.Errorf("%q, %v, want %q", text, err, want)
 	}
 }
+
+// Root locks the directory of the server's user, who could have put a link there.
+func TestALockIsNotWrittenThroughALink(t *testing.T) {
+	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "roots")
+	if err := os.WriteFile(other, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(other, filepath.Join(dir, "serve.lock")); err != nil {
+		t.Fatal(err)
+	}
+	if release, err := sqlite.Lock(dir); err == nil {
+		release()
+		t.Error("a link is locked")
+	}
+	if text, err := os.ReadFile(other); err != nil || string(text) != "text" {
+		t.Errorf("the other file holds %q, %v", text, err)
+	}
+}
