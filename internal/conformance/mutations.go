@@ -26,7 +26,7 @@ func (m Mutation) Apply(source []byte) ([]byte, error) {
 const here = "go test ./internal/conformance -run "
 
 // Mutations lists what must not be taken out unnoticed.
-var Mutations = slices.Concat(tokenMutations, authorizationMutations, nodeMutations, restoreMutations, auditMutations, setupMutations, limitMutations, grantMutations, keyMutations)
+var Mutations = slices.Concat(tokenMutations, authorizationMutations, nodeMutations, restoreMutations, auditMutations, setupMutations, limitMutations, grantMutations, keyMutations, storeMutations)
 
 var tokenMutations = []Mutation{
 	{

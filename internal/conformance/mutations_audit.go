@@ -1,9 +1,10 @@
 package conformance
 
 const (
-	inAudit  = "go test ./internal/audit -run "
-	inLeaks  = "go test ./internal/e2e/binary -run "
-	auditLog = "internal/audit/"
+	inAudit   = "go test ./internal/audit -run "
+	inLeaks   = "go test ./internal/e2e/binary -run "
+	inProgram = "go test ./cmd/mintage -run "
+	auditLog  = "internal/audit/"
 )
 
 // auditMutations break what makes the audit trail worth something.
@@ -48,5 +49,35 @@ var auditMutations = []Mutation{
 		Name: "search for secrets in files", File: "internal/e2e/binary/leaks.go",
 		Old: "for _, leak := range l.Search(text) {\n\t\t\tfound = append(found, fmt.Sprintf(\"%s holds %s\", path, leak))", New: "for _, leak := range l.Search(text[:0]) {\n\t\t\tfound = append(found, fmt.Sprintf(\"%s holds %s\", path, leak))",
 		Test: inLeaks + "TestEveryKindOfSecret",
+	},
+	{
+		Name: "MACs of the audit trail", File: auditLog + "verify.go",
+		Old: "case err != nil:\n\t\t\treturn w.breaks(number, \"its mac is wrong", New: "case err != nil && number < 0:\n\t\t\treturn w.breaks(number, \"its mac is wrong",
+		Test: inAudit + "TestATrailThatWasChainedAnew",
+	},
+	{
+		Name: "what only servers record", File: auditLog + "verify.go",
+		Old: "case w.v.MACs > 0 && !byCommands(e.Event):", New: "case false:",
+		Test: inAudit + "TestAForgedRemoval",
+	},
+	{
+		Name: "last line of a writer", File: auditLog + "segment.go",
+		Old: "&& !ours.stands() {", New: "&& ours.seq == 0 {",
+		Test: inAudit + "TestAWriterDoesNotGoOn",
+	},
+	{
+		Name: "removals that the store does not know", File: "cmd/mintage/auditverify.go",
+		Old: "case a.Removed != nil && v.verdict.Removed > *a.Removed &&", New: "case a.Removed != nil && *a.Removed > 1<<60 &&",
+		Test: inProgram + "TestARemovalIsBelieved",
+	},
+	{
+		Name: "chains that the store knows", File: "cmd/mintage/auditverify.go",
+		Old: "(v.alone || a.Node == hostName()):", New: "a.Node == \"\":",
+		Test: inProgram + "TestAChainThatTheStoreKnows",
+	},
+	{
+		Name: "anchor of a trail that was written anew", File: "cmd/mintage/trail.go",
+		Old: "if was.Seq >= place.First && !place.Found", New: "if was.Seq >= place.First && !place.Found && place.First == 0",
+		Test: inProgram + "TestAnAnchorIsNotMoved",
 	},
 }

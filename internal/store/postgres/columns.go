@@ -56,26 +56,17 @@ func (c *columns) all() []any {
 	return append(c.changing(), c.realm, c.client, c.subject, c.scope, c.authorizedAt, c.authTime, c.claims)
 }
 
-// A writing tells whose write a row is.
-type writing struct {
-	id      grant.ID
-	version int64
-	attempt uint64
-}
-
-func writingOf(g grant.Grant) writing { return writing{g.ID, g.Version, g.Attempt} }
-
-// writings runs a statement that returns id, version and attempt of the rows that
-// it has written.
-func writings(ctx context.Context, q querier, text string, args ...any) (map[writing]bool, error) {
-	written := map[writing]bool{}
+// writings runs a statement that returns the ids of the rows that it has written.
+// They tell whose write was done: a batch holds one operation for each id, and a
+// statement returns no row that another one has written.
+func writings(ctx context.Context, q querier, text string, args ...any) (map[grant.ID]bool, error) {
+	written := map[grant.ID]bool{}
 	err := each(ctx, q, func(rows pgx.Rows) error {
 		var id []byte
-		var version, attempt int64
-		if err := rows.Scan(&id, &version, &attempt); err != nil {
+		if err := rows.Scan(&id); err != nil {
 			return err
 		}
-		written[writing{grant.ID(id), version, uint64(attempt)}] = true
+		written[grant.ID(id)] = true
 		return nil
 	}, text, args...)
 	return written, err

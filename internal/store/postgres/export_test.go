@@ -89,3 +89,17 @@ func (s *Store) Singly(lanes int) { s.updates.limit, s.updates.lanes = 1, lanes 
 
 // Trust is how long a connection's server is believed from now on.
 func (s *Store) Trust(d time.Duration) { s.hosts.trust.Store(int64(d)) }
+
+// Judge is what a fault says about a write.
+func Judge(err error) string {
+	return map[verdict]string{fine: "fine", unknown: "unknown", refused: "refused", outrun: "outrun", unsent: "unsent"}[judge(err)]
+}
+
+// SettledTwice is what a caller is answered whose operation has one outcome, and
+// then another.
+func SettledTwice(first, second error) error {
+	s := seat{result: make(chan struct{})}
+	s.settle(first)
+	s.settle(second)
+	return s.err
+}

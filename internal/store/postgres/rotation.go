@@ -23,7 +23,7 @@ const (
 			$9::smallint[], $10::smallint[], $11::bigint[])
 			AS u (id, generation, version, rotated_at, key_id, expires_at, delete_after, access_floor, state, reason, attempt)
 		WHERE g.id = u.id AND g.version = u.version - 1
-		RETURNING g.id, g.version, g.attempt`
+		RETURNING g.id`
 	insertGrantsSQL = `INSERT INTO grants (` + grantList + `)
 		SELECT u.id, u.realm, u.client, u.subject, u.scope, u.authorized_at, u.generation, u.version, u.rotated_at, u.key_id,
 			u.expires_at, u.delete_after, u.access_floor, u.state, u.reason, u.attempt, u.auth_time, u.claims
@@ -32,7 +32,7 @@ const (
 			AS u (id, generation, version, rotated_at, key_id, expires_at, delete_after, access_floor, state, reason, attempt,
 				realm, client, subject, scope, authorized_at, auth_time, claims)
 		ON CONFLICT (id) DO NOTHING
-		RETURNING id, version, attempt`
+		RETURNING id`
 )
 
 // An update is one caller's UpdateGrant.
@@ -155,7 +155,7 @@ func updateGrants(ctx context.Context, q querier, batch []*update) (won []*updat
 		return nil, fmt.Errorf("write grants: %w", err)
 	}
 	for _, u := range batch {
-		if written[writingOf(u.next)] {
+		if written[u.id] {
 			won = append(won, u)
 		}
 	}
@@ -191,7 +191,7 @@ func serveCreations(ctx context.Context, conn *pgxpool.Conn, batch []*creation) 
 	var taken []*creation
 	var ids [][]byte
 	for _, n := range batch {
-		if written[writingOf(n.grant)] {
+		if written[n.grant.ID] {
 			n.settle(nil)
 		} else {
 			taken, ids = append(taken, n), append(ids, n.grant.ID[:])

@@ -50,6 +50,11 @@ func TestTheBudgetOfStatementsAndRows(t *testing.T) {
 	do(storetest.Replace(t.Context(), st, rotated(g, 3)), store.ErrConflict)
 	spent("a rotation that is too late", map[string]int{"begin": 1, "select grant in the writer": 1, "commit": 1}, 0)
 
+	do(st.UpdateGrant(t.Context(), g.ID, func(have grant.Grant) (grant.Grant, []store.Event) {
+		return have, []store.Event{{At: base, Name: store.EventRefreshReplayed, About: g.ID.String()}}
+	}), nil)
+	spent("a decision that changes nothing", map[string]int{"begin": 1, "select grant in the writer": 1, "commit": 1}, 0)
+
 	next.Version++
 	next.State, next.Reason = grant.Revoked, grant.ReasonRefreshReplayed
 	do(storetest.Replace(t.Context(), st, next, store.Event{At: base, Name: store.EventRefreshReplayed, About: g.ID.String()}), nil)

@@ -228,3 +228,13 @@ func counts(statements map[string]*statement) map[string]int {
 	}
 	return list
 }
+
+// CheckReferences has the writer's connections check foreign keys.
+func (s *Store) CheckReferences(t testing.TB) {
+	t.Helper()
+	_, err := s.writer.office.ExecContext(t.Context(), "PRAGMA foreign_keys = ON")
+	// On the writer's own goroutine, which is the only one that may touch this.
+	if err = errors.Join(err, s.admin(t.Context(), func(*sql.Tx) error { return s.writer.conn.run("PRAGMA foreign_keys = ON") })); err != nil {
+		t.Fatal(err)
+	}
+}

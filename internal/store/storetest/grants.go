@@ -226,7 +226,7 @@ func wrongVersion(t *testing.T, db Database) {
 			other.Version = version
 			return other, []store.Event{event(g.ID.String(), base, 1)}
 		})
-		if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
+		if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) {
 			t.Errorf("UpdateGrant to version %d of a row at version %d: %v, want an error", version, g.Version, err)
 		}
 	}

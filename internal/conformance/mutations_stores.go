@@ -1,0 +1,62 @@
+package conformance
+
+const (
+	inSQLite      = "go test ./internal/store/sqlite -run "
+	inPostgres    = "go test ./internal/store/postgres -run "
+	sqliteFiles   = "internal/store/sqlite/"
+	postgresFiles = "internal/store/postgres/"
+)
+
+// storeMutations break what an engine says of a write, and what a sweep removes.
+var storeMutations = []Mutation{
+	{
+		Name: "failed commit answered as success", File: sqliteFiles + "writer.go",
+		Old: "fail(fmt.Errorf(\"commit: %w\", err))", New: "fail(nil)",
+		Test: inSQLite + "TestACommitThatFailed",
+	},
+	{
+		Name: "failed commit said to be unwritten", File: sqliteFiles + "writer.go",
+		Old: "fail(fmt.Errorf(\"commit: %w\", err))", New: "fail(fmt.Errorf(\"commit: %w: %w\", store.ErrBusy, err))",
+		Test: inSQLite + "TestACommitThatFailed",
+	},
+	{
+		Name: "version in SQLite's sweep", File: sqliteFiles + "grant.go",
+		Old: "AND version = ? AND delete_after < ?`", New: "AND version >= ? AND delete_after < ?`",
+		Test: inSQLite + "TestTheSweepLeaves",
+	},
+	{
+		Name: "delete_after in SQLite's sweep", File: sqliteFiles + "grant.go",
+		Old: "AND version = ? AND delete_after < ?`", New: "AND version = ? AND delete_after < ? + 1000000000000`",
+		Test: inSQLite + "TestTheSweepLeaves",
+	},
+	{
+		Name: "partial index of what a rotation changes", File: sqliteFiles + "migrations/0001_grants.sql",
+		Old: "CREATE INDEX grants_by_subject ON grants (subject);", New: "CREATE INDEX grants_by_subject ON grants (subject); CREATE INDEX grants_ended ON grants (subject) WHERE generation > 1;",
+		Test: inSQLite + "TestNoIndexHoldsAColumn",
+	},
+	{
+		Name: "version in PostgreSQL's sweep", File: postgresFiles + "grant.go",
+		Old: "g.version = u.version AND g.delete_after", New: "g.version >= u.version AND g.delete_after",
+		Test: inPostgres + "TestTheSweepLeaves",
+	},
+	{
+		Name: "version of a decision", File: postgresFiles + "rotation.go",
+		Old: "case u.next.Version != have.Version+1 || u.next.ID != u.id:", New: "case u.next.ID != u.id:",
+		Test: inPostgres + "TestStoreKeepsItsPromises/read_committed/grants/version_is_not_the_next",
+	},
+	{
+		Name: "statement whose completion is unknown", File: postgresFiles + "fault.go",
+		Old: "case \"40003\": // statement completion unknown\n\t\treturn unknown", New: "case \"40003\": // statement completion unknown\n\t\treturn refused",
+		Test: inPostgres + "TestOnlyARefusal",
+	},
+	{
+		Name: "FATAL is no refusal", File: postgresFiles + "fault.go",
+		Old: "if e.SeverityUnlocalized != \"ERROR\" {", New: "if e.SeverityUnlocalized == \"never\" {",
+		Test: inPostgres + "TestOnlyARefusal",
+	},
+	{
+		Name: "outcome of a member that is settled", File: postgresFiles + "batcher.go",
+		Old: "if !s.settled {\n\t\ts.settled, s.err = true, err", New: "if s.err = err; !s.settled {\n\t\ts.settled = true",
+		Test: inPostgres + "TestWhoHasAnOutcome",
+	},
+}

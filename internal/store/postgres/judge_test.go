@@ -1,0 +1,113 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/postgres"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// Only an answer that says that the server has undone a write makes it one that
+// has not happened.
+func TestOnlyARefusalSaysThatNothingWasWritten(t *testing.T) {
+	for _, c := range []struct{ code, severity, want string }{
+		{"23505", "ERROR", "refused"}, // unique violation
+		{"22P02", "ERROR", "refused"}, // invalid text
+		{"53100", "ERROR", "refused"}, // disk full
+		{"P0001", "ERROR", "refused"}, // raised by a trigger
+		{"40001", "ERROR", "outrun"},
+		{"40P01", "ERROR", "outrun"},
+		{"25006", "ERROR", "unsent"},  // read-only
+		{"40003", "ERROR", "unknown"}, // statement completion unknown
+		{"23505", "FATAL", "unknown"}, // the session ends: perhaps as it waits for a standby
+		{"P0001", "PANIC", "unknown"},
+		{"53100", "", "unknown"},
+		{"08006", "ERROR", "unknown"},
+		{"57014", "ERROR", "unknown"}, // a cancelled wait for a standby
+		{"57P01", "FATAL", "unknown"},
+		{"58030", "ERROR", "unknown"},
+		{"XX000", "ERROR", "unknown"},
+	} {
+		err := fmt.Errorf("write grants: %w", &pgconn.PgError{Code: c.code, SeverityUnlocalized: c.severity})
+		if got := postgres.Judge(err); got != c.want {
+			t.Errorf("%s %s is %s, want %s", c.severity, c.code, got, c.want)
+		}
+	}
+	for err, want := range map[error]string{
+		nil: "fine", errors.New("read: connection reset"): "unknown", fmt.Errorf("x: %w", store.ErrBusy): "unsent",
+	} {
+		if got := postgres.Judge(err); got != want {
+			t.Errorf("%v is %s, want %s", err, got, want)
+		}
+	}
+}
+
+// What was written before a batch failed is written.
+func TestWhoHasAnOutcomeKeepsItWhenTheBatchFails(t *testing.T) {
+	t.Parallel()
+	if err := postgres.SettledTwice(nil, errors.New("the batch's")); err != nil {
+		t.Errorf("a write that was done is answered with %v", err)
+	}
+	name, url := server.Schema(t)
+	st := open(t, url)
+	plain, recorded := newGrant(1), newGrant(2)
+	create(t, st, plain, recorded)
+	// The plain updates of a batch go before those with events, which fail in a way
+	// that leaves their outcome open.
+	server.Run(t, "postgres", `CREATE FUNCTION `+name+`.fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'fault' USING ERRCODE = '40003'; END $$;
+		CREATE TRIGGER fault BEFORE INSERT ON `+name+`.events FOR EACH ROW EXECUTE FUNCTION `+name+`.fault()`)
+	errs := together(t, st, postgres.Updates, 2, func(n int) error {
+		if n == 0 {
+			return storetest.Replace(t.Context(), st, rotated(plain, 3))
+		}
+		return storetest.Replace(t.Context(), st, rotated(recorded, 3), store.Event{At: base, Name: store.EventGrantRevoked, About: recorded.ID.String()})
+	})
+	if errs[0] != nil {
+		t.Errorf("a write that was done is answered with %v", errs[0])
+	}
+	ambiguous(t, errs[1])
+	holds(t, st, rotated(plain, 3))
+	holds(t, st, recorded)
+}
+
+// A row that changes between the sweep's look and its deletion stays, also if it
+// is still due.
+func TestTheSweepLeavesAGrantThatHasChangedSinceItLooked(t *testing.T) {
+	t.Parallel()
+	st, database := fresh(t)
+	g := newGrant(1)
+	create(t, st, g)
+	conn, err := pgx.Connect(t.Context(), server.URL(database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if _, err := conn.Exec(t.Context(), `BEGIN; UPDATE grants SET version = version + 1, attempt = 7`); err != nil {
+		t.Fatal(err)
+	}
+	deleted, outcome := 0, make(chan error, 1)
+	go func() {
+		_, n, err := st.SweepGrants(t.Context(), grant.ID{}, g.DeleteAfter+1, 10)
+		deleted = n
+		outcome <- err
+	}()
+	soon(t, "the deletion waiting for the update", func() bool {
+		return server.Run(t, database, `SELECT count(*)`+others+`wait_event_type = 'Lock'`) == "1"
+	})
+	if _, err := conn.Exec(t.Context(), `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-outcome; err != nil || deleted != 0 {
+		t.Errorf("%d deleted, %v", deleted, err)
+	}
+	g.Version, g.Attempt = g.Version+1, 7
+	holds(t, st, g)
+}

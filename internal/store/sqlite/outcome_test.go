@@ -1,0 +1,127 @@
+package sqlite_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// On the disk, a commit that failed may be whole or not: it is neither success
+// nor said to be unwritten, for any operation of its batch.
+func TestACommitThatFailedHasAnUnknownOutcome(t *testing.T) {
+	dir := t.TempDir()
+	st := create(t, dir)
+	grants := []grant.Grant{newGrant(1), newGrant(2), newGrant(3)}
+	for _, g := range grants {
+		if err := st.CreateGrant(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A constraint that is checked at the commit.
+	run(t, raw(t, dir), `CREATE TABLE parents (id INTEGER PRIMARY KEY);
+		CREATE TABLE children (parent INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED);
+		CREATE TRIGGER orphan AFTER UPDATE ON grants BEGIN INSERT INTO children VALUES (1); END;
+		CREATE TRIGGER orphaned AFTER INSERT ON cutoffs BEGIN INSERT INTO children VALUES (1); END`)
+	st.CheckReferences(t)
+	unknown := func(what string, err error) {
+		t.Helper()
+		if err == nil || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %v, want an error of unknown outcome", what, err)
+		}
+	}
+	unknown("an operation alone", storetest.Replace(t.Context(), st, rotated(grants[0], 9)))
+	release, held := st.Hold(t.Context())
+	outcomes := make(chan error, len(grants))
+	for i, g := range grants {
+		go func() { outcomes <- storetest.Replace(t.Context(), st, rotated(g, 9)) }()
+		queued(t, st, i+1)
+	}
+	release()
+	if err := <-held; err != nil {
+		t.Fatal(err)
+	}
+	for range grants {
+		unknown("an operation of a batch", <-outcomes)
+	}
+	unknown("an administrator's", st.AddCutoff(t.Context(), store.Cutoff{Realm: "/api", Subject: "alice", At: base}))
+	run(t, raw(t, dir), `DROP TRIGGER orphan; DROP TRIGGER orphaned`)
+	for _, g := range grants {
+		holds(t, st, g)
+		if err := storetest.Replace(t.Context(), st, rotated(g, 10)); err != nil {
+			t.Errorf("a write after the fault has passed: %v", err)
+		}
+	}
+}
+
+// sweepBehind has a sweep look at the table, and then others write before it
+// deletes. It returns how many it has deleted.
+func sweepBehind(t *testing.T, st *sqlite.Store, now grant.Instant, writes ...func() error) int {
+	t.Helper()
+	release, held := st.Hold(t.Context())
+	outcomes := make(chan error, len(writes)+1)
+	for i, write := range writes {
+		go func() { outcomes <- write() }()
+		queued(t, st, i+1)
+	}
+	deleted := 0
+	go func() {
+		_, n, err := st.SweepGrants(t.Context(), grant.ID{}, now, 10)
+		deleted = n
+		outcomes <- err
+	}()
+	queued(t, st, len(writes)+1)
+	release()
+	for range len(writes) + 1 {
+		if err := <-outcomes; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-held; err != nil {
+		t.Error(err)
+	}
+	return deleted
+}
+
+// A row that has changed since the sweep has looked stays, also if it is still
+// due: the next sweep decides on what it is by then.
+func TestTheSweepLeavesAGrantThatHasChangedSinceItLooked(t *testing.T) {
+	st := create(t, t.TempDir())
+	g := newGrant(1)
+	if err := st.CreateGrant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	next := rotated(g, 2)
+	now := max(g.DeleteAfter, next.DeleteAfter) + 1
+	if n := sweepBehind(t, st, now, func() error { return storetest.Replace(t.Context(), st, next) }); n != 0 {
+		t.Errorf("%d deleted", n)
+	}
+	holds(t, st, next)
+}
+
+// A grant that was deleted by another sweep and made again has the version of
+// the old one, and is not due.
+func TestTheSweepLeavesAGrantThatWasMadeAgainSinceItLooked(t *testing.T) {
+	st := create(t, t.TempDir())
+	g := newGrant(1)
+	if err := st.CreateGrant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	now := g.DeleteAfter + 1
+	again := g
+	again.DeleteAfter = now
+	n := sweepBehind(t, st, now, func() error {
+		_, n, err := st.SweepGrants(t.Context(), grant.ID{}, now, 10)
+		if n != 1 {
+			t.Errorf("the first sweep has deleted %d", n)
+		}
+		return err
+	}, func() error { return st.CreateGrant(t.Context(), again) })
+	if n != 0 {
+		t.Errorf("%d deleted", n)
+	}
+	holds(t, st, again)
+}
