@@ -80,4 +80,19 @@ var auditMutations = []Mutation{
 		Old: "if was.Seq >= place.First && !place.Found", New: "if was.Seq >= place.First && !place.Found && place.First == 0",
 		Test: inProgram + "TestAnAnchorIsNotMoved",
 	},
+	{
+		Name: "lost record logged as an alarm", File: "internal/server/server.go",
+		Old: "case status >= 500 && errors.As(err, &refused):\n\t\treturn slog.LevelError,", New: "case status >= 500 && errors.As(err, &refused):\n\t\treturn slog.LevelInfo,",
+		Test: here + "TestOP13_ARecordThatIsLost",
+	},
+	{
+		Name: "lost record counted", File: "internal/server/count.go",
+		Old: "m.StoreBehind()", New: "",
+		Test: here + "TestOP13_ARecordThatIsLost",
+	},
+	{
+		Name: "lost record in the audit trail", File: "internal/server/audit.go",
+		Old: "if refused.Why == grant.StoreBehind {\n\t\te.Outcome = audit.Failed", New: "if refused.Why == grant.StoreBehind {\n\t\te.Outcome = audit.Refused",
+		Test: here + "TestOP13_ARecordThatIsLost",
+	},
 }

@@ -1,0 +1,50 @@
+package conformance_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/metrics"
+)
+
+// A genuine token without a row proves that the store has lost what it had
+// confirmed. Whoever runs it is told in the log, in a metric and in the audit log.
+func TestOP13_ARecordThatIsLostIsLoggedCountedAndRecorded(t *testing.T) {
+	var tr trail
+	m := metrics.New("test", 0)
+	d := start(t, audited(t, &tr), func(o *options) { o.Metrics = m })
+	pair, id := d.tokens(d.a)
+	if _, n, err := d.sqlite.SweepGrants(t.Context(), grant.ID{}, grant.Never, 100); err != nil || n != 1 {
+		t.Fatalf("%d rows were taken away, %v", n, err)
+	}
+	a := d.send(newRequest(d.a.refresh(pair.RefreshToken)))
+	want(t, a, 503, "temporarily_unavailable")
+	if e := sole(t, tr.entries(), audit.TokenRefused, a); e.Outcome != audit.Failed || e.GrantID != id.String() || !strings.HasPrefix(e.Detail, "store_behind, ") {
+		t.Errorf("recorded is %+v", e)
+	}
+	alarms := 0
+	for line := range strings.Lines(d.log.String()) {
+		if strings.Contains(line, `"level":"ERROR","msg":"a genuine token has no record: the store has lost commits`) &&
+			strings.Contains(line, a.header["X-Request-Id"][0]) {
+			alarms++
+		}
+	}
+	if alarms != 1 {
+		t.Errorf("%d alarms in the log:\n%s", alarms, d.log.String())
+	}
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := 0.0
+	for _, f := range families {
+		if f.GetName() == "mintage_store_behind_total" {
+			counted = f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	if counted != 1 {
+		t.Errorf("%v are counted, want 1", counted)
+	}
+}
