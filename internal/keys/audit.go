@@ -66,10 +66,11 @@ func (r *Ring) CheckLineMAC(mac, line []byte, at grant.Instant) error {
 	if err != nil || subtle.ConstantTimeCompare(got, want) != 1 {
 		return ErrNotGenuine
 	}
-	for i, rec := range r.lines[Audit] {
-		if rec.ID == k.ID && i+1 < len(r.lines[Audit]) && at > r.lines[Audit][i+1].ActiveAt.Add(lineGrace) {
-			return ErrOutOfUse
-		}
+	used := r.used[Audit]
+	i := place(used, k.ID)
+	withdrawn := k.WithdrawnAt()
+	if withdrawn != 0 && at > withdrawn.Add(time.Minute) || i >= 0 && i+1 < len(used) && at > used[i+1].ActiveAt.Add(lineGrace) {
+		return ErrOutOfUse
 	}
 	return nil
 }
