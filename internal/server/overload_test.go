@@ -67,11 +67,13 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 					w := httptest.NewRecorder()
 					go s.Handler().ServeHTTP(w, r)
 					synctest.Wait()
+					s.admission.mu.Lock()
 					for of := range classes {
 						if n := s.admission.queues[of].n; (n == 1) != (of == c.class) {
 							t.Errorf("%d wait in class %d, want one in class %d", n, of, c.class)
 						}
 					}
+					s.admission.mu.Unlock()
 					time.Sleep(patience)
 					synctest.Wait()
 					if w.Code != http.StatusServiceUnavailable {
