@@ -116,7 +116,7 @@ func (w *world) wholeStory(t *testing.T) {
 	b.click("#sign-in")
 	b.sees("#refresh")
 	if been := b.visited(); slices.ContainsFunc(been, func(v string) bool { return strings.Contains(v, "/oauth2/interaction") }) ||
-		!slices.Contains(been, w.origin+"/oauth2/authorize") {
+		!slices.Contains(been, w.origin+"/oauth2/api/authorize") {
 		t.Errorf("the way was %s", strings.Join(been, " "))
 	}
 
