@@ -274,6 +274,29 @@ func TestAnOperationGivenUpBeforeItsTurnNeverHappens(t *testing.T) {
 	}
 }
 
+// A request whose time ends while another process holds the lock is answered
+// 503. If its code were redeemed afterwards, the client's next try would be a
+// replay.
+func TestAnOperationGivenUpWhileAnotherProcessHoldsTheLockNeverHappens(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := create(t, dir)
+	other := raw(t, dir)
+	run(t, other, "BEGIN IMMEDIATE")
+	given, kept := newGrant(1), newGrant(2)
+	ctx, cancel := context.WithTimeout(t.Context(), sqlite.BusyTimeout/10)
+	defer cancel()
+	if err := st.CreateGrant(ctx, given); !errors.Is(err, store.ErrBusy) {
+		t.Errorf("given up: %v, want ErrBusy", err)
+	}
+	run(t, other, "ROLLBACK")
+	if err := st.CreateGrant(t.Context(), kept); err != nil {
+		t.Errorf("after the lock: %v", err)
+	}
+	absent(t, st, given)
+	holds(t, st, kept)
+}
+
 func TestAnOperationWhoseTimeEndsWhileItRunsHasAnUnknownOutcome(t *testing.T) {
 	st := create(t, t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())

@@ -185,13 +185,14 @@ func (w *writer) run() {
 		batch = batch[:0]
 		var alone *operation
 		for op := first; op != nil; {
-			if op.state.CompareAndSwap(waiting, running) {
-				// A try that fails must not take others with it.
-				if op.admin != nil || op.try > 0 {
-					alone = op
-					break
-				}
+			switch {
+			case op.admin == nil && op.try == 0:
 				batch = append(batch, op)
+			case op.begins(): // a try that fails must not take others with it
+				alone = op
+			}
+			if alone != nil {
+				break
 			}
 			if len(batch) == cap(batch) {
 				break
@@ -213,6 +214,11 @@ func (w *writer) run() {
 			w.commitBatch(append(batch[:0], alone))
 		}
 	}
+}
+
+// begins reports whether op runs, from here on if its caller still waits.
+func (op *operation) begins() bool {
+	return op.state.CompareAndSwap(waiting, running) || op.state.Load() == running
 }
 
 func (op *operation) outcome() error {
@@ -250,6 +256,13 @@ func (w *writer) commitBatch(batch []*operation) {
 	if err := w.stays(); err != nil {
 		w.rollback.exec()
 		fail(err)
+		return
+	}
+	// Only now: while another process holds the lock, a caller may go away and
+	// be sure that nothing is written.
+	batch = slices.DeleteFunc(batch, func(op *operation) bool { return !op.begins() })
+	if len(batch) == 0 {
+		w.rollback.exec()
 		return
 	}
 	for _, op := range batch {
