@@ -22,7 +22,7 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-const pageSize = 4096
+const pageSize = 1024
 
 func storeFile(dir string) string { return filepath.Join(dir, "mintage.db") }
 

@@ -170,7 +170,7 @@ func (l *libraries) checkOpenIDClient(t *testing.T) {
 					Issuer string `json:"issuer"`
 					Token  string `json:"token_endpoint"`
 				}
-				if r := server.do(t, map[string]string{"op": "metadata"}); json.Unmarshal(r.Value, &metadata) != nil || metadata.Issuer != l.Issuer || metadata.Token != l.TokenEndpoint {
+				if r := server.do(t, map[string]string{"op": "metadata"}); json.Unmarshal(r.Value, &metadata) != nil || metadata.Issuer != l.Issuer || metadata.Token != l.Issuer+"/access_token" {
 					t.Errorf("discovered %+v", metadata)
 				}
 				for name, owner := range map[string]client{"opaque": c, "JWT": jwt} {
