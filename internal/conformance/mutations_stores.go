@@ -59,4 +59,29 @@ var storeMutations = []Mutation{
 		Old: "if !s.settled {\n\t\ts.settled, s.err = true, err", New: "if s.err = err; !s.settled {\n\t\ts.settled = true",
 		Test: inPostgres + "TestWhoHasAnOutcome",
 	},
+	{
+		Name: "a caller that has gone while the lock was held", File: "internal/store/sqlite/writer.go",
+		Old: "return !op.begins() })", New: "return false })",
+		Test: inSQLite + "GivenUpWhileAnotherProcess",
+	},
+	{
+		Name: "page size of a new file", File: "internal/store/sqlite/sqlite.go",
+		Old: "pageSize    = 1024", New: "pageSize    = 4096",
+		Test: inSQLite + "TestANewStoreHasPages",
+	},
+	{
+		Name: "limit of the log", File: "internal/store/sqlite/checkpoint.go",
+		Old: "if pages < c.from+2*c.limit {", New: "if pages < c.from+2*c.limit || true {",
+		Test: inSQLite + "TestTheWriterWaitsForAMove",
+	},
+	{
+		Name: "limit of the log in proportion to the file", File: "internal/store/sqlite/checkpoint.go",
+		Old: "c.limit = max(c.least, pages/2)", New: "c.limit = max(c.least, pages/2000)",
+		Test: inSQLite + "TestTheLogIsHalf",
+	},
+	{
+		Name: "size of a log that was long", File: "internal/store/sqlite/checkpoint.go",
+		Old: "2*c.limit*(pageSize+frameHeader))", New: "-1)",
+		Test: inSQLite + "TestALogThatALongRead",
+	},
 }
