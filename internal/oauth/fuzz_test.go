@@ -97,6 +97,7 @@ func FuzzParseCredentials(f *testing.F) {
 		f.Add(header, "shop", "")
 		f.Add(header, "shop", "s")
 	}
+	f.Add(basic("shop:"), "", "") // no secret: the method none
 	f.Fuzz(func(t *testing.T, header, clientID, secret string) {
 		p := oauth.Params{"client_id": clientID, "client_secret": secret}
 		c, err := oauth.ParseCredentials([]string{header}, p)
@@ -116,7 +117,7 @@ func FuzzParseCredentials(f *testing.F) {
 			t.Fatal("two methods are accepted")
 		case clientID != "" && clientID != c.ClientID:
 			t.Fatalf("header of %q accepted for %q", c.ClientID, clientID)
-		case c.ClientID == "" || c.Method != oauth.AuthBasic || len(c.ClientID) > 255:
+		case c.ClientID == "" || (pass == "") != (c.Method == oauth.AuthNone) || pass != "" && c.Method != oauth.AuthBasic || len(c.ClientID) > 255:
 			t.Fatalf("client %q by %q", c.ClientID, c.Method)
 		case !printable(c.ClientID) || !printable(string(c.Secret)) || !printable(string(c.RawSecret)):
 			t.Fatal("a control character is accepted")
