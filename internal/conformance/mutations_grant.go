@@ -43,4 +43,9 @@ var grantMutations = []Mutation{
 		Old: "case ctx.Err() == nil && iss.settled(ctx, d.Next, err):", New: "case iss.settled(ctx, d.Next, err):",
 		Test: "go test ./internal/issuer -run TestAWriteIsNotSearchedFor",
 	},
+	{
+		Name: "a token of a later generation that is older than its row", File: "internal/grant/grant.go",
+		Old: "case r.Generation > g.Generation && r.IssuedAt < g.RotatedAt && g.RotatedAt < r.Restore.At:", New: "case false:",
+		Test: "go test ./internal/grant -run TestAfterARestoreNothingOlder",
+	},
 }

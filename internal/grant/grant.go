@@ -233,6 +233,9 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	case ahead && !r.Restore.explains(r.IssuedAt, now):
 		// We signed this token, and our row has not heard of it.
 		return g.refuse(Restore{}.Unrecorded(r.IssuedAt, r.ExpiresAt, now))
+	case r.Generation > g.Generation && r.IssuedAt < g.RotatedAt && g.RotatedAt < r.Restore.At:
+		// Instants of a grant never go back: a retired key made this one up.
+		return g.refuse(TokenUnknown)
 	case ahead && (r.Generation == g.Generation || g.RotatedAt >= r.Restore.At),
 		older && !g.repeats(r, p, now):
 		// RFC 9700 section 4.14.2: thief and client look alike; end both.

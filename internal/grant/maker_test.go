@@ -189,3 +189,18 @@ func TestAfterARestoreTheRowNamesTheKeyOfTheTokenThatCarriedItOn(t *testing.T) {
 		t.Errorf("again: %s, %+v", again.Refusal, again.Next)
 	}
 }
+
+// Instants of a grant never go back: what is ahead of a row was issued after it.
+func TestAfterARestoreNothingOlderThanTheRowCarriesTheGrantOn(t *testing.T) {
+	g := third()
+	r := presents(g, 9)
+	r.Restore, r.IssuedAt, r.ExpiresAt, r.Maker = putBack(), g.RotatedAt-1, grant.Never, retired()
+	d := g.Refresh(r, specification(), putBackAt+hour)
+	if d.Refusal != grant.TokenUnknown || d.Next != g {
+		t.Errorf("a token of a later generation and an earlier instant: %s, %+v", d.Refusal, d.Next)
+	}
+	r.IssuedAt = g.RotatedAt
+	if d := g.Refresh(r, specification(), putBackAt+hour); d.Refusal != grant.Allowed {
+		t.Errorf("one that was issued with the row or after it: %s", d.Refusal)
+	}
+}
