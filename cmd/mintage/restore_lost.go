@@ -84,8 +84,11 @@ func userChanges(list []sqlite.UserChange) (changes []userChange, err error) {
 }
 
 // commandsOfStore are those that end again what had ended, in the order in which
-// they do most: whole subjects and clients before single grants.
+// they do most: keys, then whole subjects and clients, then single grants.
 func commandsOfStore(l sqlite.Lost, users []userChange) (list []command) {
+	for _, id := range l.Withdrawn {
+		list = append(list, command{[]string{"keys", "withdraw", id.String()}, "somebody may have a copy of it"})
+	}
 	for _, c := range l.Clients {
 		list = append(list, commandsOfClient(c)...)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -29,7 +30,8 @@ type Lost struct {
 	Sessions  int64 // of browsers, that the backup lacks
 	Revived   int64 // sessions of the backup that have ended
 	Keys      int64
-	Issued    grant.Issued // what the grants of the store tell
+	Withdrawn []grant.KeyID // keys of the backup that were withdrawn since
+	Issued    grant.Issued  // what the grants of the store tell
 }
 
 // MadeBy counts the grants of a client.
@@ -138,6 +140,16 @@ func (b *BackupFile) compare(ctx context.Context, path string, db *sql.DB) (l Lo
 			(SELECT count(*) FROM b.documents d WHERE d.kind = 'session' AND d.id NOT IN (SELECT id FROM main.documents)),
 			(SELECT count(*) FROM main.keys WHERE id NOT IN (SELECT id FROM b.keys))`, func(rows *sql.Rows) error {
 			return rows.Scan(&l.Sessions, &l.Revived, &l.Keys)
+		}},
+		{`SELECT p.id, p.wrapped, k.wrapped FROM main.keys p JOIN b.keys k ON k.id = p.id ORDER BY p.id`, func(rows *sql.Rows) error {
+			var is, was keys.Record
+			if err := rows.Scan(&is.ID, &is.Wrapped, &was.Wrapped); err != nil {
+				return err
+			}
+			if is.WithdrawnAt() != 0 && was.WithdrawnAt() == 0 {
+				l.Withdrawn = append(l.Withdrawn, is.ID)
+			}
+			return nil
 		}},
 	}
 	for _, q := range queries {
