@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,13 +58,24 @@ give the command again. A node without the new key answers 503 until it has it.`
 }
 
 func (o *office) rotateKEK(cmd *cobra.Command) error {
-	kek, err := readKEK(o.cfg)
+	// A link leads to where the file is.
+	path, _ := kekPath(o.cfg)
+	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
 	}
-	// A link leads to where the file is.
-	path, _ := kekPath(o.cfg)
-	if path, err = filepath.EvalSymlinks(path); err != nil {
+	// A second run that had read the file before would write over the first
+	// one's new key, which wraps all others by then.
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("lock %s: %w: is another kek rotate running? Give the command again when it has ended", filepath.Dir(path), err)
+	}
+	kek, err := readKEK(o.cfg)
+	if err != nil {
 		return err
 	}
 	text, err := readSecretFile(path)

@@ -138,7 +138,7 @@ func lostStore(cfg config.Config) error {
 		place, lost = "this database", "check which database and schema the URL names, or restore a backup"
 	}
 	return hint(fmt.Errorf("refuse to make a new store: there is none in %s, but there is %s of one that was used", place, strings.Join(found, " and ")),
-		"if the store is lost: "+lost+"; if this is the first start with a key of your own, or the old store is given up: start once with --new-store")
+		"if the store is lost: "+lost+"; if this is the first start with a key of your own, an earlier first start was cut short, or the old store is given up: start once with --new-store")
 }
 
 func database(cfg config.Config) postgres.Database {
