@@ -141,7 +141,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "order of visitors whose network has none at work", File: "internal/server/admission.go",
-		Old: "time.Now().Add(time.Duration(a.of[network]) * behind)", New: "time.Now().Add(0 * behind)",
+		Old: "now.Add(time.Duration(a.of[network]) * behind)", New: "now.Add(0 * behind)",
 		Test: limits + "TestAVisitorGoesBefore",
 	},
 	{
@@ -163,5 +163,10 @@ var limitMutations = []Mutation{
 		Name: "strict transport for the machine's own name", File: "internal/server/address.go",
 		Old: `return err != nil && host != "localhost" &&`, New: "return err != nil &&",
 		Test: here + "TestTL06",
+	},
+	{
+		Name: "turns of visitors beside codes", File: "internal/server/admission.go",
+		Old: "w.of.came.Before(a.queues[best].first.of.came)", New: "w.of.since.Before(a.queues[best].first.of.since)",
+		Test: "go test ./internal/server -run TestVisitorsOfABusyNetwork",
 	},
 }

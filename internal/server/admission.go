@@ -164,7 +164,8 @@ func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) er
 		a.shed(shedRequests)
 		return errShed
 	}
-	w := &waiter{since: time.Now().Add(time.Duration(a.of[network]) * behind), turn: make(chan struct{}), network: network}
+	now := time.Now()
+	w := &waiter{came: now, since: now.Add(time.Duration(a.of[network]) * behind), turn: make(chan struct{}), network: network}
 	w.place.of = w
 	a.push(c, w)
 	a.mu.Unlock()
@@ -284,7 +285,7 @@ func (a *admission) next() (best class, ok bool) {
 func (a *admission) longest(these ...class) (best class, ok bool) {
 	for _, c := range these {
 		w := a.queues[c].first
-		if w != nil && a.may(c) && (!ok || w.of.since.Before(a.queues[best].first.of.since)) {
+		if w != nil && a.may(c) && (!ok || w.of.came.Before(a.queues[best].first.of.came)) {
 			best, ok = c, true
 		}
 	}
@@ -293,7 +294,8 @@ func (a *admission) longest(these ...class) (best class, ok bool) {
 
 // A waiter is a request that waits.
 type waiter struct {
-	since time.Time     // when it came, and behind for each request that its network had then
+	came  time.Time
+	since time.Time     // when it came, and behind for each request that its network had then: the order within its class
 	turn  chan struct{} // closed when it is its turn
 	place link[waiter]
 	// network is where a visitor is; the zero prefix if it does not count.

@@ -342,6 +342,41 @@ func TestAVisitorGoesBeforeThoseOfANetworkThatHasMany(t *testing.T) {
 	})
 }
 
+// The order among visitors is no concern of codes: a visitor of a network that has
+// many still has its turn by when it came.
+func TestVisitorsOfABusyNetworkHaveTheirTurnBesideCodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Load{Requests: 24, Waiting: 100})
+		busy := netip.MustParsePrefix("192.0.2.0/24")
+		enter := func(c class, network netip.Prefix, name string) {
+			go func() {
+				if r.enter(t.Context(), c, network) == nil && name != "" {
+					r.mu.Lock()
+					r.turns = append(r.turns, name)
+					r.mu.Unlock()
+				}
+			}()
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+		}
+		for range 10 {
+			enter(visitors, busy, "")
+		}
+		for range 11 {
+			enter(newcomers, netip.Prefix{}, "")
+		}
+		enter(visitors, busy, "visitor")
+		enter(newcomers, netip.Prefix{}, "code")
+		r.leave(newcomers, netip.Prefix{})
+		synctest.Wait()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(r.turns) != 1 || r.turns[0] != "visitor" {
+			t.Errorf("turns %q, want the visitor, who came first", r.turns)
+		}
+	})
+}
+
 // Whoever makes up answers of another provider, which takes its time to refuse
 // them, leaves places for the visitors of other networks.
 func TestOneNetworkDoesNotHoldThePlacesOfSlowLogins(t *testing.T) {
