@@ -41,13 +41,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	if err != nil {
 		return Token{}, unavailable(err)
 	}
-	t, err := iss.openAccess(view, text)
-	if err != nil {
-		if fresh := iss.learn(ctx, view, text); fresh != nil {
-			view = fresh
-			t, err = iss.openAccess(view, text)
-		}
-	}
+	t, view, err := open(ctx, iss, view, text, func(v *View) (accessToken, error) { return iss.openAccess(v, text) })
 	if err != nil {
 		return Token{}, &Refused{Why: grant.TokenUnknown}
 	}
@@ -125,13 +119,7 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 	if err != nil {
 		return Token{}, unavailable(err)
 	}
-	tok, err := view.Ring.OpenRefresh(iss.Realm, text)
-	if err != nil {
-		if fresh := iss.learn(ctx, view, text); fresh != nil {
-			view = fresh
-			tok, err = view.Ring.OpenRefresh(iss.Realm, text)
-		}
-	}
+	tok, view, err := open(ctx, iss, view, text, func(v *View) (keys.Token, error) { return v.Ring.OpenRefresh(iss.Realm, text) })
 	if err != nil {
 		return Token{}, &Refused{Why: grant.TokenUnknown}
 	}

@@ -58,13 +58,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	if err != nil {
 		return Tokens{}, unavailable(err)
 	}
-	code, err := view.Ring.OpenCode(iss.Realm, r.Code)
-	if err != nil {
-		if fresh := iss.learn(ctx, view, r.Code); fresh != nil {
-			view = fresh
-			code, err = view.Ring.OpenCode(iss.Realm, r.Code)
-		}
-	}
+	code, view, err := open(ctx, iss, view, r.Code, func(v *View) (grant.Code, error) { return v.Ring.OpenCode(iss.Realm, r.Code) })
 	if err != nil {
 		return Tokens{}, &Refused{Why: grant.TokenUnknown}
 	}
@@ -115,13 +109,9 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	if err != nil {
 		return Tokens{}, unavailable(err)
 	}
-	tok, err := view.Ring.OpenRefresh(iss.Realm, r.RefreshToken)
-	if err != nil {
-		if fresh := iss.learn(ctx, view, r.RefreshToken); fresh != nil {
-			view = fresh
-			tok, err = view.Ring.OpenRefresh(iss.Realm, r.RefreshToken)
-		}
-	}
+	tok, view, err := open(ctx, iss, view, r.RefreshToken, func(v *View) (keys.Token, error) {
+		return v.Ring.OpenRefresh(iss.Realm, r.RefreshToken)
+	})
 	if err != nil {
 		return Tokens{}, &Refused{Why: grant.TokenUnknown}
 	}

@@ -206,3 +206,16 @@ func (iss *Issuer) learn(ctx context.Context, view *View, text string) *View {
 	}
 	return d.view.Load()
 }
+
+// open opens a text by view, and if view lacks the text's key, by a newer one. It
+// returns the view that did.
+func open[T any](ctx context.Context, iss *Issuer, view *View, text string, by func(*View) (T, error)) (T, *View, error) {
+	t, err := by(view)
+	if err != nil {
+		if fresh := iss.learn(ctx, view, text); fresh != nil {
+			view = fresh
+			t, err = by(view)
+		}
+	}
+	return t, view, err
+}
