@@ -69,7 +69,8 @@ func (c *checkpointer) move() {
 	}
 }
 
-// committed is called by the writer after each commit.
+// committed is called by the writer after each commit, when its callers have
+// their outcomes: it may wait for a move.
 func (c *checkpointer) committed(writer *connection) {
 	pages, _, err := writer.checkpoint(noCheckpoint)
 	if err != nil {

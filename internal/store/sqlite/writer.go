@@ -210,6 +210,7 @@ func (w *writer) run() {
 		case alone == nil:
 		case alone.admin != nil:
 			alone.finish(w.runAdmin(alone.admin))
+			w.checkpoint.committed(w.conn)
 		default:
 			w.commitBatch(append(batch[:0], alone))
 		}
@@ -415,6 +416,5 @@ func (w *writer) runAdmin(f func(*sql.Tx) error) error {
 		return err
 	}
 	w.failure.Store(nil)
-	w.checkpoint.committed(w.conn)
 	return nil
 }
