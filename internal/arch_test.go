@@ -101,7 +101,7 @@ func isStandard(imported string) bool {
 // pure is what a package without I/O may use of the standard library.
 var pure = []string{
 	"bytes", "cmp", "crypto/sha256", "crypto/subtle", "encoding/base64", "encoding/binary", "encoding/hex", "errors", "fmt", "iter",
-	"maps", "math", "math/bits", "net/url", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8",
+	"maps", "math", "math/bits", "net/netip", "net/url", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8",
 }
 
 // mayImport lists, for every package below the server, all that it may use of

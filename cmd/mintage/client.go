@@ -77,7 +77,7 @@ a keyed digest of it is stored.`,
 			r.Auth = store.AuthRule(auth)
 			if public {
 				if cmd.Flags().Changed("auth-method") && r.Auth != store.AuthNone {
-					return &issuer.Invalid{Field: "public", Message: "a public client does not authenticate: leave out --auth-method"}
+					return &oauth.Invalid{Field: "public", Message: "a public client does not authenticate: leave out --auth-method"}
 				}
 				r.Auth = store.AuthNone
 			}
@@ -87,7 +87,7 @@ a keyed digest of it is stored.`,
 				}
 			}
 			if fromStdin && r.Auth == store.AuthNone {
-				return &issuer.Invalid{Field: "secret-stdin", Message: "a public client has no secret"}
+				return &oauth.Invalid{Field: "secret-stdin", Message: "a public client has no secret"}
 			}
 			if fromStdin {
 				if r.Secret, err = readSecret(cmd); err != nil {
@@ -165,7 +165,7 @@ func (o *office) policy() grant.Policy {
 func parseRetryWindow(text string) (*time.Duration, error) {
 	d, err := config.ParseDuration(text)
 	if err != nil {
-		return nil, &issuer.Invalid{Field: "retry-window", Message: err.Error()}
+		return nil, &oauth.Invalid{Field: "retry-window", Message: err.Error()}
 	}
 	std := d.Std()
 	return &std, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 )
 
@@ -125,10 +126,10 @@ Give it the server's configuration, for jwks_max_age and max_skew.`,
 			if cmd.Flags().Changed("in") {
 				d, err := config.ParseDuration(in)
 				if err != nil {
-					return &issuer.Invalid{Field: "in", Message: err.Error()}
+					return &oauth.Invalid{Field: "in", Message: err.Error()}
 				}
 				if d <= 0 {
-					return &issuer.Invalid{Field: "in", Message: "must be longer than " + d.String()}
+					return &oauth.Invalid{Field: "in", Message: "must be longer than " + d.String()}
 				}
 				r.In = d.Std()
 			}
@@ -167,9 +168,9 @@ func parsePurposes(names []string, s keys.Schedule) ([]keys.Purpose, error) {
 		p := keys.Purpose(name)
 		switch {
 		case p == keys.Pepper:
-			return nil, &issuer.Invalid{Field: "purpose", Message: "the pepper never rotates: every stored secret depends on it"}
+			return nil, &oauth.Invalid{Field: "purpose", Message: "the pepper never rotates: every stored secret depends on it"}
 		case !slices.Contains(s.Rotating(), p):
-			return nil, &issuer.Invalid{Field: "purpose", Message: fmt.Sprintf("%q is not mac, seal, audit, ES256, EdDSA or RS256", name)}
+			return nil, &oauth.Invalid{Field: "purpose", Message: fmt.Sprintf("%q is not mac, seal, audit, ES256, EdDSA or RS256", name)}
 		case !slices.Contains(list, p):
 			list = append(list, p)
 		}
@@ -191,7 +192,7 @@ copy lacks; one that loads the set from the server needs no copy.`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "jwks" && format != "pem" {
-				return &issuer.Invalid{Field: "format", Message: fmt.Sprintf("%q is not jwks or pem", format)}
+				return &oauth.Invalid{Field: "format", Message: fmt.Sprintf("%q is not jwks or pem", format)}
 			}
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 // version is set by the release build; other builds name their commit.
@@ -41,7 +41,7 @@ func exitStatus(err error) int {
 		return own.ExitStatus()
 	}
 	var usage *usageError
-	var invalid *issuer.Invalid
+	var invalid *oauth.Invalid
 	if errors.As(err, &usage) || errors.As(err, &invalid) {
 		return 2
 	}

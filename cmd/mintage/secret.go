@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -99,10 +100,10 @@ func newSecretAdd(s *settings) *cobra.Command {
 			if expires != "" {
 				d, err := config.ParseDuration(expires)
 				if err != nil {
-					return &issuer.Invalid{Field: "expires-in", Message: err.Error()}
+					return &oauth.Invalid{Field: "expires-in", Message: err.Error()}
 				}
 				if d <= 0 {
-					return &issuer.Invalid{Field: "expires-in", Message: "must be longer than " + d.String()}
+					return &oauth.Invalid{Field: "expires-in", Message: "must be longer than " + d.String()}
 				}
 				end = o.now.Add(d.Std())
 			}
@@ -111,7 +112,7 @@ func newSecretAdd(s *settings) *cobra.Command {
 				return err
 			}
 			c, added, text, err := issuer.AddSecret(c, ring, o.now, end)
-			var invalid *issuer.Invalid
+			var invalid *oauth.Invalid
 			if errors.As(err, &invalid) {
 				// It is about the client's state, not about a flag.
 				return hint(fmt.Errorf("client %q gets no secret: %s", c.ID, invalid.Message), "see: mintage client show "+c.ID)

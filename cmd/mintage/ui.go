@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 // Results go to standard output, as a table for people or as JSON (internal/show);
@@ -49,7 +49,7 @@ func checkText(flag, value string) error {
 }
 
 func printError(w io.Writer, err error) {
-	var invalid *issuer.Invalid
+	var invalid *oauth.Invalid
 	if errors.As(err, &invalid) {
 		err = fmt.Errorf("--%s: %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Message)
 	}

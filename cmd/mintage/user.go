@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/account"
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -57,9 +57,9 @@ func invalidUser(err error) error {
 	case "username":
 		return &usageError{fmt.Errorf("the username is not possible: %s", invalid.Message)}
 	case "password":
-		return &issuer.Invalid{Field: "password-stdin", Message: invalid.Message}
+		return &oauth.Invalid{Field: "password-stdin", Message: invalid.Message}
 	}
-	return &issuer.Invalid{Field: invalid.Field, Message: invalid.Message}
+	return &oauth.Invalid{Field: invalid.Field, Message: invalid.Message}
 }
 
 func newUserCreate(s *settings) *cobra.Command {

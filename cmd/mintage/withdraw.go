@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 )
 
@@ -52,7 +53,7 @@ mintage kek rotate.`,
 			for _, text := range args {
 				id, err := strconv.ParseUint(text, 16, 32)
 				if err != nil || len(text) != 8 {
-					return &issuer.Invalid{Field: "key", Message: fmt.Sprintf("%q is not 8 hexadecimal digits (see: mintage keys list)", text)}
+					return &oauth.Invalid{Field: "key", Message: fmt.Sprintf("%q is not 8 hexadecimal digits (see: mintage keys list)", text)}
 				}
 				w.Keys = append(w.Keys, grant.KeyID(id))
 			}

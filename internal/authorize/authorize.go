@@ -286,9 +286,9 @@ func (a *Authorizer) clientError(c *store.Client, r oauth.AuthorizationRequest, 
 
 // faultTold is what a client hears of a fault.
 func faultTold(err error) *oauth.Error {
-	var invalid *issuer.Invalid
+	var invalid *oauth.Invalid
 	switch {
-	case errors.Is(err, issuer.ErrUnavailable):
+	case errors.Is(err, store.ErrUnavailable):
 		return oauth.ErrUnavailable
 	case errors.As(err, &invalid) && invalid.Field == "scope":
 		return oauth.ErrScope
@@ -297,8 +297,8 @@ func faultTold(err error) *oauth.Error {
 }
 
 func unavailable(err error) error {
-	if errors.Is(err, issuer.ErrUnavailable) {
+	if errors.Is(err, store.ErrUnavailable) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", issuer.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }

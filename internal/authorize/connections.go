@@ -123,7 +123,7 @@ func (a *Authorizer) connected(ctx context.Context, view *issuer.View, cs consen
 
 // Disconnect ends what a client has from the user of a session: its grants, the
 // codes that it has not redeemed, and the consent.
-func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string, from issuer.Origin) error {
+func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string, from grant.Origin) error {
 	for range 8 {
 		view, err := a.Issuer.Directory.View()
 		if err != nil {

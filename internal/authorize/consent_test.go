@@ -172,7 +172,7 @@ func TestConnectionsAndDisconnect(t *testing.T) {
 		t.Errorf("%+v and %+v", list[0], c)
 	}
 
-	if err := h.Disconnect(t.Context(), s, "shop", issuer.Origin{RequestID: "r"}); err != nil {
+	if err := h.Disconnect(t.Context(), s, "shop", grant.Origin{RequestID: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.Issuer.Refresh(t.Context(), &h.c, issuer.RefreshRequest{RefreshToken: first.RefreshToken}); err == nil {
@@ -199,14 +199,14 @@ func TestConnectionsAndDisconnect(t *testing.T) {
 	}
 	// A name that no client has leaves nothing behind.
 	h.faulty.Calls()
-	if err := h.Disconnect(t.Context(), s, "thought up", issuer.Origin{}); err != nil {
+	if err := h.Disconnect(t.Context(), s, "thought up", grant.Origin{}); err != nil {
 		t.Error(err)
 	}
 	if calls := h.faulty.Calls(); calls[storetest.PutDocument] != 0 {
 		t.Errorf("calls %v", calls)
 	}
 	h.faulty.Inject(storetest.PutDocument, 1, storetest.Lost)
-	if err := h.Disconnect(t.Context(), s, "bank", issuer.Origin{}); err == nil {
+	if err := h.Disconnect(t.Context(), s, "bank", grant.Origin{}); err == nil {
 		t.Error("a disconnection that was not stored is no error")
 	}
 }

@@ -132,7 +132,7 @@ func TestAllowWhoseAnswerIsLost(t *testing.T) {
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
 	h.faulty.Inject(storetest.PutDocument, 1, storetest.Unanswered)
-	if _, err := h.Allow(t.Context(), h.again(it, v), v, false); !errors.Is(err, issuer.ErrUnavailable) {
+	if _, err := h.Allow(t.Context(), h.again(it, v), v, false); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("%v", err)
 	}
 	first := h.code(h.Allow(t.Context(), h.again(it, v), v, false))
@@ -345,7 +345,7 @@ func TestInteractionIsOfItsBrowserAlone(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	h.faulty.Inject(storetest.Document, 1, storetest.Lost)
-	if _, err := h.Interaction(t.Context(), it.ID, v); !errors.Is(err, issuer.ErrUnavailable) {
+	if _, err := h.Interaction(t.Context(), it.ID, v); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a store that fails: %v", err)
 	}
 }

@@ -129,7 +129,7 @@ func TestDeadGrantsHideNoConnection(t *testing.T) {
 	}
 	// Where there is nothing to end, nothing is written.
 	before := h.view()
-	if err := h.Disconnect(t.Context(), s, "nothing", issuer.Origin{}); err != nil {
+	if err := h.Disconnect(t.Context(), s, "nothing", grant.Origin{}); err != nil {
 		t.Error(err)
 	}
 	h.poll()

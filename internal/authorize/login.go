@@ -188,12 +188,12 @@ func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Iden
 	now := a.now()
 	switch fresh := it.CreatedAt.Add(-time.Minute); {
 	case who.AuthTime > now.Add(time.Minute):
-		return "", &issuer.Invalid{Field: "auth_time", Message: "is in the future"}
+		return "", &oauth.Invalid{Field: "auth_time", Message: "is in the future"}
 	case who.AuthTime == 0:
 	case it.Fresh && who.AuthTime < fresh:
-		return "", &issuer.Invalid{Field: "auth_time", Message: "the client asks for a login of now: let the user log in again"}
+		return "", &oauth.Invalid{Field: "auth_time", Message: "the client asks for a login of now: let the user log in again"}
 	case it.Request.MaxAge != nil && who.AuthTime < fresh.Add(-time.Duration(*it.Request.MaxAge)*time.Second):
-		return "", &issuer.Invalid{Field: "auth_time", Message: "is longer ago than the client's max_age: let the user log in again"}
+		return "", &oauth.Invalid{Field: "auth_time", Message: "is longer ago than the client's max_age: let the user log in again"}
 	}
 	return a.sayLogin(ctx, it, Login{Identity: &who, At: now})
 }
@@ -231,7 +231,7 @@ func (a *Authorizer) RejectLogin(ctx context.Context, challenge string, code oau
 		for _, e := range refusals {
 			known = append(known, string(e.Code))
 		}
-		return "", &issuer.Invalid{Field: "error", Message: "is none of " + strings.Join(known, ", ")}
+		return "", &oauth.Invalid{Field: "error", Message: "is none of " + strings.Join(known, ", ")}
 	}
 	it, err := a.load(ctx, challenge)
 	if err != nil {
@@ -308,9 +308,9 @@ func checkIdentity(who *Identity) (err error) {
 	case err != nil:
 		return err
 	case !oauth.IsSubject(who.Subject):
-		return &issuer.Invalid{Field: "subject", Message: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
+		return &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
 	case !oauth.IsText(who.Name, oauth.MaxName):
-		return &issuer.Invalid{Field: "name", Message: fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
+		return &oauth.Invalid{Field: "name", Message: fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (h *house) verifier(it *Interaction, to string) string {
 
 func refusesField(t *testing.T, err error, field string) {
 	t.Helper()
-	var invalid *issuer.Invalid
+	var invalid *oauth.Invalid
 	if !errors.As(err, &invalid) || invalid.Field != field {
 		t.Errorf("%v, want a fault of %s", err, field)
 	}
@@ -196,7 +196,7 @@ func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
 	wide := h.client(issuer.Registration{ID: strings.Repeat("w", 64), Name: "Wide", Scope: strings.Repeat("s", 250)})
 	it = h.begin(asking(wide), v, StepLogin)
 	_, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: strings.Repeat("s", 255), Claims: `{"x":"` + strings.Repeat("y", 120) + `"}`})
-	var invalid *issuer.Invalid
+	var invalid *oauth.Invalid
 	if !errors.As(err, &invalid) {
 		t.Errorf("what does not fit into a code: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -130,7 +131,7 @@ func TestIN02_APublicClientMayNotAsk(t *testing.T) {
 	d.wantActive(d.resourceServer(), true, pair.AccessToken)
 	// Nor can one be registered to.
 	_, _, err := issuer.Registration{Name: "x", Auth: store.AuthNone, Introspect: true}.Client(realm, d.ring(), d.issuer.Policy, 1)
-	if invalid, ok := err.(*issuer.Invalid); !ok || invalid.Field != "introspect" {
+	if invalid, ok := err.(*oauth.Invalid); !ok || invalid.Field != "introspect" {
 		t.Errorf("a public resource server: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -182,7 +183,7 @@ func TestOP19_RegistrationRefusesWhatIsNotSafe(t *testing.T) {
 			r.Auth = store.AuthEither
 		}
 		_, _, err := r.Client(realm, d.ring(), d.issuer.Policy, 1)
-		if invalid, ok := err.(*issuer.Invalid); !ok || invalid.Field != field || invalid.Message == "" {
+		if invalid, ok := err.(*oauth.Invalid); !ok || invalid.Field != field || invalid.Message == "" {
 			t.Errorf("%v: %v, want a fault of %s", r.RedirectURIs, err, field)
 		}
 	}

@@ -1,5 +1,7 @@
 package grant
 
+import "net/netip"
+
 // A Refusal is why a request does not succeed. The list is closed. Clients are
 // told much less (they see one text for all of them); operators see its name
 // in the log.
@@ -79,3 +81,20 @@ func (r Reason) String() string {
 }
 
 var reasonOf = map[Refusal]Reason{CodeReplayed: ReasonCodeReplayed, RefreshReplayed: ReasonRefreshReplayed}
+
+// Refused is the error of a request that the rules do not allow. The client is
+// told less than it says.
+type Refused struct {
+	Why     Refusal
+	GrantID ID // zero if unknown
+}
+
+func (r *Refused) Error() string { return "refused: " + r.Why.String() }
+
+// An Origin is where a request came from, for the record of what it ended.
+type Origin struct {
+	Address   netip.Addr
+	RequestID string
+}
+
+func (o Origin) String() string { return o.Address.String() + ", request " + o.RequestID }

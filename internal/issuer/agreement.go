@@ -6,6 +6,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -36,7 +37,7 @@ func (iss *Issuer) AgreedAt(view *View, subject, clientID string, now grant.Inst
 func (iss *Issuer) IssueAgreed(c *store.Client, a Agreement) (IssuedCode, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return IssuedCode{}, unavailable(err)
+		return IssuedCode{}, store.Unavailable(err)
 	}
 	return iss.seal(view, c, a)
 }
@@ -53,7 +54,7 @@ func (iss *Issuer) seal(view *View, c *store.Client, a Agreement) (IssuedCode, e
 	}
 	text, err := view.Ring.SealCode(a.KeyID, code, a.Nonce)
 	if err != nil {
-		return IssuedCode{}, &Invalid{"scope", err.Error()}
+		return IssuedCode{}, &oauth.Invalid{Field: "scope", Message: err.Error()}
 	}
 	return IssuedCode{
 		Code: text, Scope: code.Scope, ExpiresAt: code.ExpiresAt.Time(), GrantID: code.GrantID, redirectURI: a.RedirectURI, issuer: iss.ID,
@@ -69,5 +70,5 @@ func (iss *Issuer) Redeemed(ctx context.Context, id grant.ID) (bool, error) {
 	case errors.Is(err, store.ErrNotFound):
 		return false, nil
 	}
-	return false, unavailable(err)
+	return false, store.Unavailable(err)
 }

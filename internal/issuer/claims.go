@@ -35,7 +35,7 @@ func isRegistered(name string) bool {
 // grants carry them: compact, and "" for none.
 func CheckClaims(claims json.RawMessage) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
-		return "", &Invalid{"claims", fmt.Sprintf(format, args...)}
+		return "", &oauth.Invalid{Field: "claims", Message: fmt.Sprintf(format, args...)}
 	}
 	if len(bytes.TrimSpace(claims)) == 0 {
 		return "", nil

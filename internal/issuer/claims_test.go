@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -42,7 +43,7 @@ func TestClaimsAreKeptCompactAndRefusedWhereReadersWouldNotAgree(t *testing.T) {
 		"a number that no reader holds": `{"a":1e999}`,
 	} {
 		got, err := issuer.CheckClaims(json.RawMessage(claims))
-		var invalid *issuer.Invalid
+		var invalid *oauth.Invalid
 		if !errors.As(err, &invalid) || invalid.Field != "claims" || invalid.Message == "" || got != "" {
 			t.Errorf("%s: %q, %v; want it refused", name, got, err)
 		}
@@ -113,14 +114,14 @@ func TestTheTimeOfAuthenticationIsPastOrCorrectedToNow(t *testing.T) {
 	for _, at := range []time.Time{now.Add(time.Minute + time.Millisecond), now.Add(1e6 * time.Hour), time.UnixMilli(0), time.UnixMilli(-1), time.Time{}.Add(1)} {
 		a := authorization()
 		a.AuthTime = at
-		var invalid *issuer.Invalid
+		var invalid *oauth.Invalid
 		if code, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "auth_time" || code.Code != "" {
 			t.Errorf("authenticated at %s: %v, want it refused", at, err)
 		}
 	}
 	a := authorization()
 	a.Claims = json.RawMessage(`{"sub":"mallory"}`)
-	var invalid *issuer.Invalid
+	var invalid *oauth.Invalid
 	if code, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "claims" || code.Code != "" {
 		t.Errorf("a claim that is not one: %v, want it refused", err)
 	}

@@ -33,7 +33,7 @@ var ErrClient = errors.New("client authentication failed")
 func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, store.Unavailable(err)
 	}
 	if cred.Method == oauth.AuthNone {
 		c, ok := view.Client(iss.Realm, cred.ClientID)
@@ -108,7 +108,7 @@ func (iss *Issuer) checkSlow(ctx context.Context, hash string, cred oauth.Creden
 	i, err := iss.slow.Match(ctx, hash, spellings, shares...)
 	switch {
 	case errors.Is(err, keys.ErrPoolFull) || err != nil && ctx.Err() != nil:
-		return "", unavailable(err)
+		return "", store.Unavailable(err)
 	case err != nil || i < 0:
 		return "", err
 	}

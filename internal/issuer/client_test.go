@@ -41,7 +41,7 @@ func TestOnlyAnEnabledClientOfTheRealmAuthenticates(t *testing.T) {
 	for _, state := range []store.ClientState{store.ClientDisabled, store.ClientDeleted} {
 		s.administer(clientID, func(c *store.Client) { c.State = state })
 		s.proven(clientID, s.secret, false)
-		var invalid *issuer.Invalid
+		var invalid *oauth.Invalid
 		if _, err := s.IssueCode(t.Context(), authorization()); !errors.As(err, &invalid) || invalid.Field != "client_id" {
 			t.Errorf("a code for a client that is %s: %v", state, err)
 		}
@@ -60,7 +60,7 @@ func TestACodeOfAClientThatMustUsePKCEHasAChallenge(t *testing.T) {
 	for _, required := range []bool{true, false} {
 		s.administer(clientID, func(c *store.Client) { c.RequirePKCE = required })
 		a := authorization()
-		var invalid *issuer.Invalid
+		var invalid *oauth.Invalid
 		if _, err := s.IssueCode(t.Context(), a); required != (errors.As(err, &invalid) && invalid.Field == "code_challenge") {
 			t.Errorf("required: %t, without a challenge: %v", required, err)
 		}
@@ -225,7 +225,7 @@ func TestConcurrentFirstUsesOfAnImportedSecretUpgradeItOnce(t *testing.T) {
 			switch {
 			case err == nil:
 				proven.Add(1)
-			case !errors.Is(err, issuer.ErrUnavailable) || errors.Is(err, issuer.ErrClient):
+			case !errors.Is(err, store.ErrUnavailable) || errors.Is(err, issuer.ErrClient):
 				t.Errorf("%v, want success or ErrUnavailable", err)
 			}
 		})
@@ -306,7 +306,7 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 		}
 		full := func(id, what string) {
 			t.Helper()
-			if _, err := s.authenticate(id, "correct horse"); !errors.Is(err, issuer.ErrUnavailable) || errors.Is(err, issuer.ErrClient) {
+			if _, err := s.authenticate(id, "correct horse"); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, issuer.ErrClient) {
 				t.Errorf("%s: %v, want ErrUnavailable", what, err)
 			}
 		}
@@ -358,7 +358,7 @@ func TestOneNetworkDoesNotFillThePoolOfSlowSecretChecks(t *testing.T) {
 			flood.Go(func() {
 				cred := oauth.Credentials{ClientID: id, Secret: "a guess", Method: oauth.AuthPost}
 				_, err := s.Authenticate(t.Context(), cred, netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)))
-				if !errors.Is(err, issuer.ErrClient) && !errors.Is(err, issuer.ErrUnavailable) {
+				if !errors.Is(err, issuer.ErrClient) && !errors.Is(err, store.ErrUnavailable) {
 					t.Error(err)
 				}
 			})
@@ -387,7 +387,7 @@ func TestASlowSecretCheckWaitsNoLongerThanItsRequest(t *testing.T) {
 	release := s.HoldSlowChecks()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Authenticate(ctx, oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost}, netip.Addr{}); !errors.Is(err, issuer.ErrUnavailable) {
+	if _, err := s.Authenticate(ctx, oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost}, netip.Addr{}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a check that never got its turn: %v, want ErrUnavailable", err)
 	}
 	release()

@@ -48,38 +48,30 @@ func (c IssuedCode) CallbackURL() string {
 // authTimeAhead is how far the clock of whoever authenticates may be ahead.
 const authTimeAhead = time.Minute
 
-// Invalid is the error of an input that cannot be accepted, for people.
-type Invalid struct {
-	Field   string // as the caller spells it
-	Message string
-}
-
-func (e *Invalid) Error() string { return e.Field + ": " + e.Message }
-
 // IssueCode seals an authorization into a code. Nothing is written.
 func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return IssuedCode{}, unavailable(err)
+		return IssuedCode{}, store.Unavailable(err)
 	}
 	c, ok := view.Client(iss.Realm, a.ClientID)
 	if !ok {
 		// An administrator may have made or enabled it a moment ago.
 		if err := iss.Directory.Poll(ctx); err != nil {
-			return IssuedCode{}, unavailable(err)
+			return IssuedCode{}, store.Unavailable(err)
 		}
 		if view, err = iss.Directory.View(); err != nil {
-			return IssuedCode{}, unavailable(err)
+			return IssuedCode{}, store.Unavailable(err)
 		}
 		c, ok = view.Client(iss.Realm, a.ClientID)
 	}
 	if !ok {
-		return IssuedCode{}, &Invalid{"client_id", "no such client, or it is disabled (see: mintage client list)"}
+		return IssuedCode{}, &oauth.Invalid{Field: "client_id", Message: "no such client, or it is disabled (see: mintage client list)"}
 	}
 	if c.RequirePKCE && !c.Public() && a.Challenge == "" {
 		// A code without a challenge could be redeemed without a verifier (RFC
 		// 9700 section 2.1.1), whoever left the challenge out.
-		return IssuedCode{}, &Invalid{"code_challenge", "the client must use PKCE: pass on the code_challenge of its request, or register it with --no-pkce"}
+		return IssuedCode{}, &oauth.Invalid{Field: "code_challenge", Message: "the client must use PKCE: pass on the code_challenge of its request, or register it with --no-pkce"}
 	}
 	now := iss.now()
 	agreed := Agreement{
@@ -94,29 +86,29 @@ func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, 
 func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, code *grant.Code) error {
 	switch {
 	case !c.MayUse(store.GrantAuthorizationCode):
-		return &Invalid{"client_id", "the client is not registered for the authorization_code grant"}
+		return &oauth.Invalid{Field: "client_id", Message: "the client is not registered for the authorization_code grant"}
 	case !oauth.MatchRedirectURI(c.RedirectURIs, c.Native, a.RedirectURI):
-		return &Invalid{"redirect_uri", "not one of the client's registered redirect URIs, which are compared character by character"}
+		return &oauth.Invalid{Field: "redirect_uri", Message: "not one of the client's registered redirect URIs, which are compared character by character"}
 	case !oauth.IsSubject(a.Subject):
-		return &Invalid{"subject", fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
+		return &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
 	case a.Challenge == "" && c.Public():
-		return &Invalid{"code_challenge", "a public client needs one (RFC 9700 section 2.1.1): nothing else ties the code to it"}
+		return &oauth.Invalid{Field: "code_challenge", Message: "a public client needs one (RFC 9700 section 2.1.1): nothing else ties the code to it"}
 	}
 	scope, err := oauth.ParseScope(a.Scope)
 	if err != nil {
-		return &Invalid{"scope", err.Error()}
+		return &oauth.Invalid{Field: "scope", Message: err.Error()}
 	}
 	if scope == "" {
 		scope = c.Scope
 	}
 	if !c.Scope.Covers(scope) {
-		return &Invalid{"scope", fmt.Sprintf("the client is registered for %q only", c.Scope)}
+		return &oauth.Invalid{Field: "scope", Message: fmt.Sprintf("the client is registered for %q only", c.Scope)}
 	}
 	code.Scope = scope
 	code.RedirectHash = grant.HashRedirectURI(a.RedirectURI)
 	if a.Challenge != "" {
 		if code.Challenge, code.Challenged = oauth.ParseChallenge(a.Challenge); !code.Challenged {
-			return &Invalid{"code_challenge", "an S256 challenge is 43 characters of base64url without padding (RFC 7636 section 4.2)"}
+			return &oauth.Invalid{Field: "code_challenge", Message: "an S256 challenge is 43 characters of base64url without padding (RFC 7636 section 4.2)"}
 		}
 	}
 	return nil
@@ -128,7 +120,7 @@ func checkAuthentication(a Authorization, now grant.Instant, code *grant.Code) (
 	if !a.AuthTime.IsZero() {
 		at := grant.At(a.AuthTime)
 		if at <= 0 || at > now.Add(authTimeAhead) {
-			return &Invalid{"auth_time", "not between 1970 and now"}
+			return &oauth.Invalid{Field: "auth_time", Message: "not between 1970 and now"}
 		}
 		code.AuthTime = min(at, now)
 	}

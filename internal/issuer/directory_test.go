@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -31,7 +32,7 @@ func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T)
 	_, authErr := s.authenticate(clientID, s.secret)
 	_, codeErr := s.IssueCode(t.Context(), authorization())
 	for name, err := range map[string]error{"Authenticate": authErr, "IssueCode": codeErr} {
-		if !errors.Is(err, issuer.ErrUnavailable) || !errors.Is(err, issuer.ErrStale) || errors.Is(err, issuer.ErrClient) {
+		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, issuer.ErrStale) || errors.Is(err, issuer.ErrClient) {
 			t.Errorf("%s: %v, want ErrUnavailable and ErrStale", name, err)
 		}
 	}
@@ -133,10 +134,10 @@ func TestACodeForAClientMadeThisMomentNeedsNoWait(t *testing.T) {
 	}
 	a.ClientID = "absent"
 	s.faulty.Inject(storetest.Changes, 1, storetest.Lost)
-	if _, err := s.IssueCode(t.Context(), a); !errors.Is(err, issuer.ErrUnavailable) {
+	if _, err := s.IssueCode(t.Context(), a); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("IssueCode without a store: %v, want ErrUnavailable", err)
 	}
-	var invalid *issuer.Invalid
+	var invalid *oauth.Invalid
 	if _, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "client_id" {
 		t.Errorf("IssueCode for nobody: %v", err)
 	}

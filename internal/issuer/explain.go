@@ -238,7 +238,7 @@ func (iss *Issuer) answer(ctx context.Context, view *View, text string, e *Expla
 		iss.answerCode(view, e)
 	case AsAccess, AsJWT:
 		_, err := iss.Inspect(ctx, text)
-		var refused *Refused
+		var refused *grant.Refused
 		if err != nil && !errors.As(err, &refused) {
 			return err
 		}

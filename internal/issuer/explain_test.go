@@ -37,7 +37,7 @@ func (s *service) explainToken(text string) issuer.Explanation {
 // refusalOf is why a request was refused; Allowed if it was not.
 func refusalOf(t *testing.T, err error) grant.Refusal {
 	t.Helper()
-	var refused *issuer.Refused
+	var refused *grant.Refused
 	if err == nil {
 		return grant.Allowed
 	}

@@ -59,18 +59,18 @@ func (iss *Issuer) Revocations(ctx context.Context) (string, error) {
 	select {
 	case f.turn <- struct{}{}:
 	case <-ctx.Done():
-		return "", unavailable(ctx.Err())
+		return "", store.Unavailable(ctx.Err())
 	}
 	defer func() { <-f.turn }()
 	view, err := iss.Directory.View()
 	if err != nil {
-		return "", unavailable(err)
+		return "", store.Unavailable(err)
 	}
 	began := iss.Monotonic()
 	if age := began.Sub(f.made); f.made.IsZero() || age < 0 || age >= feedInterval {
 		f.made = began
 		if f.text, f.err = iss.makeRevocations(ctx, view); f.err != nil {
-			f.err = unavailable(f.err)
+			f.err = store.Unavailable(f.err)
 			f.made = iss.Monotonic() // a store that is slow to fail has its second of rest
 		}
 	}

@@ -171,7 +171,7 @@ func TestFeedThatCannotHoldAMomentIsUnavailable(t *testing.T) {
 	for range 6 {
 		s.revoke(s.loginJWT(subject).RefreshToken)
 	}
-	if _, err := s.Revocations(t.Context()); !errors.Is(err, issuer.ErrUnavailable) {
+	if _, err := s.Revocations(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("six revocations at once: %v", err)
 	}
 	s.clock.Advance(15 * time.Second)

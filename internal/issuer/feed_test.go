@@ -316,7 +316,7 @@ func TestFeedIsUnavailableRatherThanOld(t *testing.T) {
 	s.faulty.Inject(storetest.Revocations, 1, storetest.Unanswered)
 	s.faulty.Calls()
 	for range 3 {
-		if text, err := s.Revocations(t.Context()); !errors.Is(err, issuer.ErrUnavailable) || text != "" {
+		if text, err := s.Revocations(t.Context()); !errors.Is(err, store.ErrUnavailable) || text != "" {
 			t.Errorf("with a store that fails: %v", err)
 		}
 	}
@@ -326,7 +326,7 @@ func TestFeedIsUnavailableRatherThanOld(t *testing.T) {
 	s.clock.Advance(time.Second)
 	s.listText()
 	s.uptime.Advance(6 * time.Second) // without a poll
-	if _, err := s.Revocations(t.Context()); !errors.Is(err, issuer.ErrUnavailable) || !errors.Is(err, issuer.ErrStale) {
+	if _, err := s.Revocations(t.Context()); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, issuer.ErrStale) {
 		t.Errorf("by a directory that may have missed a cutoff: %v", err)
 	}
 }
@@ -348,7 +348,7 @@ func TestFeedLetsACallerGo(t *testing.T) {
 		}
 	})
 	<-asked
-	if _, err := s.Revocations(s.deadline()); !errors.Is(err, issuer.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Revocations(s.deadline()); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while another's look hangs: %v", err)
 	}
 	close(release)

@@ -39,11 +39,11 @@ type Token struct {
 func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return Token{}, unavailable(err)
+		return Token{}, store.Unavailable(err)
 	}
 	t, view, err := open(ctx, iss, view, text, func(v *View) (accessToken, error) { return iss.openAccess(v, text) })
 	if err != nil {
-		return Token{}, &Refused{Why: grant.TokenUnknown}
+		return Token{}, &grant.Refused{Why: grant.TokenUnknown}
 	}
 	now := iss.now()
 	presented := grant.Presented{
@@ -51,14 +51,14 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 		Maker: view.Ring.Maker(t.Key), Restore: view.Restore(),
 	}
 	if presented.Expired(iss.Policy, now) {
-		return Token{}, &Refused{Why: grant.GrantExpired, GrantID: t.GrantID} // and the store is not asked
+		return Token{}, &grant.Refused{Why: grant.GrantExpired, GrantID: t.GrantID} // and the store is not asked
 	}
 	g, err := iss.Store.Grant(ctx, t.GrantID)
 	if errors.Is(err, store.ErrNotFound) {
-		return Token{}, &Refused{Why: presented.Unrecorded(iss.Policy, now), GrantID: t.GrantID}
+		return Token{}, &grant.Refused{Why: presented.Unrecorded(iss.Policy, now), GrantID: t.GrantID}
 	}
 	if err != nil {
-		return Token{}, unavailable(err)
+		return Token{}, store.Unavailable(err)
 	}
 	presented.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
 	why := g.Inspect(presented, iss.Policy, now)
@@ -67,11 +67,11 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 		why = grant.ClientDisabled
 	}
 	if why != grant.Allowed {
-		return Token{}, &Refused{Why: why, GrantID: t.GrantID}
+		return Token{}, &grant.Refused{Why: why, GrantID: t.GrantID}
 	}
 	if t.jwt && (!g.Scope.Covers(t.scope) || t.subject != g.Subject || t.clientID != g.ClientID) {
 		// The signature is good and the grant says otherwise: we did not make it.
-		return Token{}, &Refused{Why: grant.TokenUnknown, GrantID: t.GrantID}
+		return Token{}, &grant.Refused{Why: grant.TokenUnknown, GrantID: t.GrantID}
 	}
 	out := Token{
 		GrantID: g.ID, ClientID: g.ClientID, Subject: g.Subject, Scope: t.scope, Audience: t.audience,
@@ -100,7 +100,7 @@ func (iss *Issuer) Introspect(ctx context.Context, caller *store.Client, text st
 		return t, nil
 	}
 	if !t.MayBeAskedBy(caller) {
-		return Token{}, &Refused{Why: grant.OtherClient, GrantID: t.GrantID}
+		return Token{}, &grant.Refused{Why: grant.OtherClient, GrantID: t.GrantID}
 	}
 	return t, nil
 }
@@ -117,20 +117,20 @@ func (t Token) MayBeAskedBy(caller *store.Client) bool {
 func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, text string) (Token, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return Token{}, unavailable(err)
+		return Token{}, store.Unavailable(err)
 	}
 	tok, view, err := open(ctx, iss, view, text, func(v *View) (keys.Token, error) { return v.Ring.OpenRefresh(iss.Realm, text) })
 	if err != nil {
-		return Token{}, &Refused{Why: grant.TokenUnknown}
+		return Token{}, &grant.Refused{Why: grant.TokenUnknown}
 	}
-	refused := func(why grant.Refusal) (Token, error) { return Token{}, &Refused{Why: why, GrantID: tok.GrantID} }
+	refused := func(why grant.Refusal) (Token, error) { return Token{}, &grant.Refused{Why: why, GrantID: tok.GrantID} }
 	now := iss.now()
 	g, err := iss.Store.Grant(ctx, tok.GrantID)
 	if errors.Is(err, store.ErrNotFound) {
 		return refused(iss.presents(view, caller, tok).Unrecorded(iss.policy(caller), now))
 	}
 	if err != nil {
-		return Token{}, unavailable(err)
+		return Token{}, store.Unavailable(err)
 	}
 	d := iss.foresee(view, caller, tok, g, now)
 	if d.Refusal != grant.Allowed {

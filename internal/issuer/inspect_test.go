@@ -39,8 +39,8 @@ func (s *service) format(f store.TokenFormat) {
 func (s *service) tokenDead(want grant.Refusal) func(issuer.Token, error) {
 	return func(tok issuer.Token, err error) {
 		s.t.Helper()
-		var refused *issuer.Refused
-		if !errors.As(err, &refused) || refused.Why != want || errors.Is(err, issuer.ErrUnavailable) {
+		var refused *grant.Refused
+		if !errors.As(err, &refused) || refused.Why != want || errors.Is(err, store.ErrUnavailable) {
 			s.t.Errorf("got %v, want refused: %s", err, want)
 		}
 		if tok.ClientID != "" || tok.Subject != "" || tok.Scope != "" || tok.Audience != nil || tok.ID != "" || tok.Claims != "" || tok.AuthTime != 0 {
@@ -243,8 +243,8 @@ func TestInspectingDuringAFault(t *testing.T) {
 		tokens := s.login()
 		down := func(_ issuer.Token, err error) {
 			t.Helper()
-			var refused *issuer.Refused
-			if !errors.Is(err, issuer.ErrUnavailable) || errors.As(err, &refused) {
+			var refused *grant.Refused
+			if !errors.Is(err, store.ErrUnavailable) || errors.As(err, &refused) {
 				t.Errorf("got %v, want temporarily unavailable", err)
 			}
 		}
@@ -269,7 +269,7 @@ func TestInspectingDuringAFault(t *testing.T) {
 	}
 	s.faulty.Inject(storetest.Changes, 10, storetest.Lost)
 	s.uptime.Advance(6 * time.Second)
-	if _, err := s.inspect("made-up"); !errors.Is(err, issuer.ErrUnavailable) {
+	if _, err := s.inspect("made-up"); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a node without news: %v", err)
 	}
 }

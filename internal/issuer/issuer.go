@@ -5,8 +5,6 @@ package issuer
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -57,21 +55,6 @@ func New(iss Issuer) *Issuer {
 // Policy: both together keep the bounds of one while old finishes what it has
 // begun.
 func (iss *Issuer) Inherit(old *Issuer) { iss.slow, iss.feed = old.slow, old.feed }
-
-// Refused is the error of a request that the rules do not allow. The client is
-// told less than it says.
-type Refused struct {
-	Why     grant.Refusal
-	GrantID grant.ID // zero if unknown
-}
-
-func (r *Refused) Error() string { return "refused: " + r.Why.String() }
-
-// ErrUnavailable wraps every fault that passes: the same request may succeed
-// later, and the client must keep its tokens.
-var ErrUnavailable = errors.New("temporarily unavailable")
-
-func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
 
 func (iss *Issuer) now() grant.Instant { return grant.At(iss.Now()) }
 

@@ -80,15 +80,15 @@ func (iss *Issuer) signAccess(view *View, c *store.Client, t Token, now grant.In
 func (iss *Issuer) SignPhantom(t Token) (string, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return "", unavailable(err)
+		return "", store.Unavailable(err)
 	}
 	c, ok := view.Client(iss.Realm, t.ClientID)
 	if !ok {
-		return "", unavailable(fmt.Errorf("client %s was disabled a moment ago", t.ClientID))
+		return "", store.Unavailable(fmt.Errorf("client %s was disabled a moment ago", t.ClientID))
 	}
 	text, err := iss.signAccess(view, c, t, iss.now())
 	if err != nil {
-		return "", unavailable(err)
+		return "", store.Unavailable(err)
 	}
 	return text, nil
 }
@@ -98,7 +98,7 @@ func (iss *Issuer) SignPhantom(t Token) (string, error) {
 func (iss *Issuer) SignIntrospection(caller *store.Client, answer json.RawMessage) (string, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return "", unavailable(err)
+		return "", store.Unavailable(err)
 	}
 	now := iss.now()
 	claims, err := json.Marshal(struct {
@@ -112,7 +112,7 @@ func (iss *Issuer) SignIntrospection(caller *store.Client, answer json.RawMessag
 	}
 	text, err := view.Ring.Sign(cmp.Or(caller.SigningAlg, keys.ES256), "token-introspection+jwt", claims, now)
 	if err != nil {
-		return "", unavailable(err)
+		return "", store.Unavailable(err)
 	}
 	return text, nil
 }

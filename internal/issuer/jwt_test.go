@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -273,7 +274,7 @@ func TestAccessTokensOfARegistrationAreChecked(t *testing.T) {
 		r := good
 		c.change(&r)
 		_, _, err := r.Client(realm, s.view().Ring, s.Policy, s.now())
-		if invalid, ok := err.(*issuer.Invalid); !ok || invalid.Field != c.field {
+		if invalid, ok := err.(*oauth.Invalid); !ok || invalid.Field != c.field {
 			t.Errorf("%+v: %v, want a fault of %s", r, err, c.field)
 		}
 	}

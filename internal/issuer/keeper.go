@@ -10,6 +10,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -21,7 +22,7 @@ import (
 func (iss *Issuer) PublicKeys() ([]jose.JSONWebKey, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, store.Unavailable(err)
 	}
 	return view.Ring.JWKS(iss.now(), iss.Directory.Schedule), nil
 }
@@ -30,7 +31,7 @@ func (iss *Issuer) PublicKeys() ([]jose.JSONWebKey, error) {
 func (iss *Issuer) PublicPEM(kid string) (text []byte, found bool, err error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return nil, false, unavailable(err)
+		return nil, false, store.Unavailable(err)
 	}
 	text, found = view.Ring.PublicPEM(kid, iss.now(), iss.Directory.Schedule)
 	return text, found, nil
@@ -170,7 +171,7 @@ func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sched
 	}
 	for _, p := range r.Purposes {
 		if r.In != 0 && r.In < s.Notice(p) {
-			return nil, &Invalid{"in", fmt.Sprintf("%s is too soon: verifiers and other nodes know the %s key only after %s", r.In, p, s.Notice(p))}
+			return nil, &oauth.Invalid{Field: "in", Message: fmt.Sprintf("%s is too soon: verifiers and other nodes know the %s key only after %s", r.In, p, s.Notice(p))}
 		}
 	}
 	drafts, err := newDrafts(r.Purposes)

@@ -14,6 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -105,10 +106,10 @@ func TestTheKeySetOfANodeWithoutNewsIsNotShown(t *testing.T) {
 		t.Fatalf("%t, %v", found, err)
 	}
 	s.clock.Advance(5*time.Second + time.Millisecond)
-	if set, err := s.PublicKeys(); !errors.Is(err, issuer.ErrUnavailable) || set != nil {
+	if set, err := s.PublicKeys(); !errors.Is(err, store.ErrUnavailable) || set != nil {
 		t.Errorf("PublicKeys: %d, %v; want ErrUnavailable", len(set), err)
 	}
-	if text, found, err := s.PublicPEM(kid); !errors.Is(err, issuer.ErrUnavailable) || found || text != nil {
+	if text, found, err := s.PublicPEM(kid); !errors.Is(err, store.ErrUnavailable) || found || text != nil {
 		t.Errorf("PublicPEM: %t, %v; want ErrUnavailable", found, err)
 	}
 }
@@ -143,7 +144,7 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 		t.Errorf("%+v, %v", added, err)
 	}
 	before := s.added()
-	var invalid *issuer.Invalid
+	var invalid *oauth.Invalid
 	for _, r := range []issuer.Rotation{
 		{In: time.Millisecond}, {In: rotating.Notice(keys.ES256) - time.Millisecond},
 		{Purposes: []keys.Purpose{keys.MAC}, In: rotating.Notice(keys.MAC) - time.Millisecond},

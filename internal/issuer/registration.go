@@ -88,7 +88,7 @@ func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client,
 	// A public client's grants were given to whoever held its id, and a
 	// confidential one's to the holder of a secret.
 	if (r.Auth == store.AuthNone) != c.Public() {
-		return c, &Invalid{"auth-method", "a client does not become public or confidential: register another one"}
+		return c, &oauth.Invalid{Field: "auth-method", Message: "a client does not become public or confidential: register another one"}
 	}
 	return r.apply(c.Clone(), policy)
 }
@@ -106,10 +106,10 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 	}
 	scope, err := oauth.ParseScope(r.Scope)
 	if err != nil {
-		return c, &Invalid{"scope", err.Error()}
+		return c, &oauth.Invalid{Field: "scope", Message: err.Error()}
 	}
 	if scope == "" && (r.GrantTypes == nil || len(r.GrantTypes) > 0) {
-		return c, &Invalid{"scope", "missing: a client needs at least one, because every answer names the scope"}
+		return c, &oauth.Invalid{Field: "scope", Message: "missing: a client needs at least one, because every answer names the scope"}
 	}
 	c.Name, c.Auth, c.Native, c.RequirePKCE, c.NoRotation, c.Scope = r.Name, r.Auth, r.Native, !r.NoPKCE, r.NoRotation, scope
 	c.FirstParty = r.FirstParty
@@ -131,48 +131,48 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 
 func (r Registration) check(policy grant.Policy) error {
 	if len(r.ID) > maxClientID || strings.ContainsFunc(r.ID, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return &Invalid{"id", fmt.Sprintf("at most %d printable ASCII characters without spaces", maxClientID)}
+		return &oauth.Invalid{Field: "id", Message: fmt.Sprintf("at most %d printable ASCII characters without spaces", maxClientID)}
 	}
 	if strings.TrimSpace(r.Name) == "" || len(r.Name) > maxClientName {
-		return &Invalid{"name", fmt.Sprintf("missing or too long: 1 to %d bytes that tell people whose client it is", maxClientName)}
+		return &oauth.Invalid{Field: "name", Message: fmt.Sprintf("missing or too long: 1 to %d bytes that tell people whose client it is", maxClientName)}
 	}
 	if !oauth.IsText(r.Name, maxClientName) {
-		return &Invalid{"name", fmt.Sprintf("%q is not UTF-8 text without control characters", r.Name)}
+		return &oauth.Invalid{Field: "name", Message: fmt.Sprintf("%q is not UTF-8 text without control characters", r.Name)}
 	}
 	for _, g := range r.GrantTypes {
 		if !slices.Contains(store.GrantTypes, g) {
-			return &Invalid{"grant-types", fmt.Sprintf("%q is none of %s", g, strings.Join(store.GrantTypes, ", "))}
+			return &oauth.Invalid{Field: "grant-types", Message: fmt.Sprintf("%q is none of %s", g, strings.Join(store.GrantTypes, ", "))}
 		}
 	}
 	switch r.Auth {
 	case store.AuthEither, store.AuthPost, store.AuthBasic:
 	case store.AuthNone:
 		if r.Secret != "" {
-			return &Invalid{"secret", "a public client has none"}
+			return &oauth.Invalid{Field: "secret", Message: "a public client has none"}
 		}
 	default:
-		return &Invalid{"auth-method", fmt.Sprintf("%q is none of post, basic, either, none", string(r.Auth))}
+		return &oauth.Invalid{Field: "auth-method", Message: fmt.Sprintf("%q is none of post, basic, either, none", string(r.Auth))}
 	}
 	codes := r.GrantTypes == nil || slices.Contains(r.GrantTypes, store.GrantAuthorizationCode)
 	if codes && len(r.RedirectURIs) == 0 {
-		return &Invalid{"redirect-uri", "missing: the code reaches the client through it"}
+		return &oauth.Invalid{Field: "redirect-uri", Message: "missing: the code reaches the client through it"}
 	}
 	if len(r.RedirectURIs) > maxRedirectURIs {
-		return &Invalid{"redirect-uri", fmt.Sprintf("at most %d", maxRedirectURIs)}
+		return &oauth.Invalid{Field: "redirect-uri", Message: fmt.Sprintf("at most %d", maxRedirectURIs)}
 	}
 	for _, uri := range r.RedirectURIs {
 		if err := oauth.CheckRedirectURI(uri, r.Native); err != nil {
-			return &Invalid{"redirect-uri", err.Error()}
+			return &oauth.Invalid{Field: "redirect-uri", Message: err.Error()}
 		}
 	}
 	if r.NoRotation && r.Auth == store.AuthNone {
-		return &Invalid{"no-rotation", "a public client's refresh tokens must rotate (RFC 9700 section 4.14.2): leave it out, or give the client a secret"}
+		return &oauth.Invalid{Field: "no-rotation", Message: "a public client's refresh tokens must rotate (RFC 9700 section 4.14.2): leave it out, or give the client a secret"}
 	}
 	if w := r.RetryWindow; w != nil && (*w < 0 || *w > policy.AccessLifetime-time.Minute) {
-		return &Invalid{"retry-window", fmt.Sprintf("0s to %s: a minute less than the access token's lifetime", policy.AccessLifetime-time.Minute)}
+		return &oauth.Invalid{Field: "retry-window", Message: fmt.Sprintf("0s to %s: a minute less than the access token's lifetime", policy.AccessLifetime-time.Minute)}
 	}
 	if r.Secret != "" && (len(r.Secret) < 8 || len(r.Secret) > 512) {
-		return &Invalid{"secret-stdin", "an existing secret has 8 to 512 bytes"}
+		return &oauth.Invalid{Field: "secret-stdin", Message: "an existing secret has 8 to 512 bytes"}
 	}
 	return nil
 }
@@ -183,27 +183,27 @@ func (r Registration) checkTokens() error {
 	switch r.TokenFormat {
 	case "", store.TokenOpaque, store.TokenJWT:
 	default:
-		return &Invalid{"access-token-format", fmt.Sprintf("%q is neither opaque nor jwt", string(r.TokenFormat))}
+		return &oauth.Invalid{Field: "access-token-format", Message: fmt.Sprintf("%q is neither opaque nor jwt", string(r.TokenFormat))}
 	}
 	if r.SigningAlg != "" && !slices.Contains(keys.SigningAlgorithms, r.SigningAlg) {
-		return &Invalid{"signing-alg", fmt.Sprintf("%q is none of %s", string(r.SigningAlg), "ES256, EdDSA, RS256")}
+		return &oauth.Invalid{Field: "signing-alg", Message: fmt.Sprintf("%q is none of %s", string(r.SigningAlg), "ES256, EdDSA, RS256")}
 	}
 	if r.JWTType != "" && !slices.Contains(store.JWTTypes, r.JWTType) {
-		return &Invalid{"jwt-type", fmt.Sprintf("%q is none of %s", r.JWTType, strings.Join(store.JWTTypes, ", "))}
+		return &oauth.Invalid{Field: "jwt-type", Message: fmt.Sprintf("%q is none of %s", r.JWTType, strings.Join(store.JWTTypes, ", "))}
 	}
 	if r.Introspect && r.Auth == store.AuthNone {
-		return &Invalid{"introspect", "a public client cannot: anybody could ask in its name (RFC 7662 section 2.1)"}
+		return &oauth.Invalid{Field: "introspect", Message: "a public client cannot: anybody could ask in its name (RFC 7662 section 2.1)"}
 	}
 	if len(r.IntrospectAudience) > 0 && !r.Introspect {
-		return &Invalid{"introspect-audience", "it limits what --introspect allows, which is not given"}
+		return &oauth.Invalid{Field: "introspect-audience", Message: "it limits what --introspect allows, which is not given"}
 	}
 	for field, list := range map[string][]string{"audience": r.Audience, "introspect-audience": r.IntrospectAudience} {
 		if len(list) > maxAudiences {
-			return &Invalid{field, fmt.Sprintf("at most %d", maxAudiences)}
+			return &oauth.Invalid{Field: field, Message: fmt.Sprintf("at most %d", maxAudiences)}
 		}
 		for _, a := range list {
 			if a == "" || len(a) > maxAudience || strings.ContainsFunc(a, func(c rune) bool { return c <= ' ' || c > '~' }) {
-				return &Invalid{field, fmt.Sprintf("%q is not 1 to %d printable ASCII characters without spaces, such as https://api.example.com", a, maxAudience)}
+				return &oauth.Invalid{Field: field, Message: fmt.Sprintf("%q is not 1 to %d printable ASCII characters without spaces, such as https://api.example.com", a, maxAudience)}
 			}
 		}
 	}
@@ -214,13 +214,13 @@ func (r Registration) checkTokens() error {
 // that is zero. Its text is to be shown once.
 func AddSecret(c store.Client, ring *keys.Ring, now, expires grant.Instant) (store.Client, store.Secret, oauth.Secret, error) {
 	if c.Public() {
-		return c, store.Secret{}, "", &Invalid{"client", "it is public and has no secret"}
+		return c, store.Secret{}, "", &oauth.Invalid{Field: "client", Message: "it is public and has no secret"}
 	}
 	if len(c.Secrets) >= MaxSecrets {
-		return c, store.Secret{}, "", &Invalid{"client", fmt.Sprintf("it has %d secrets already: revoke one first", MaxSecrets)}
+		return c, store.Secret{}, "", &oauth.Invalid{Field: "client", Message: fmt.Sprintf("it has %d secrets already: revoke one first", MaxSecrets)}
 	}
 	if expires != 0 && expires <= now {
-		return c, store.Secret{}, "", &Invalid{"expires", "must be in the future"}
+		return c, store.Secret{}, "", &oauth.Invalid{Field: "expires", Message: "must be in the future"}
 	}
 	text := keys.NewSecret()
 	s := store.Secret{ID: keys.RandomText(12), Digest: ring.Digest(text), CreatedAt: now, ExpiresAt: expires}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -24,7 +25,7 @@ func TestAClientIsChangedByTheRulesForANewOne(t *testing.T) {
 	} {
 		r := issuer.Registered(before)
 		change(&r)
-		var invalid *issuer.Invalid
+		var invalid *oauth.Invalid
 		if _, err := r.Change(before, s.Policy); !errors.As(err, &invalid) || invalid.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -15,10 +15,10 @@ import (
 // token its grant, an access token the access tokens that the grant has given
 // so far. A token that is unknown or dead is no error; that of another client
 // is Refused. When Revoke returns nil, the end is durable.
-func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, from Origin) (grant.ID, error) {
+func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, from grant.Origin) (grant.ID, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return grant.ID{}, unavailable(err)
+		return grant.ID{}, store.Unavailable(err)
 	}
 	if strings.HasPrefix(text, keys.CodePrefix) {
 		return grant.ID{}, oauth.ErrTokenType // it ends by itself within a minute
@@ -56,13 +56,13 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 			why = iss.presents(view, c, tok).Unrecorded(iss.Policy, now)
 		}
 		if why == grant.StoreBehind {
-			return tok.GrantID, &Refused{Why: why, GrantID: tok.GrantID}
+			return tok.GrantID, &grant.Refused{Why: why, GrantID: tok.GrantID}
 		}
 		return tok.GrantID, nil
 	case err != nil:
 		return tok.GrantID, err
 	case d.Refusal != grant.Allowed:
-		return tok.GrantID, &Refused{Why: d.Refusal, GrantID: tok.GrantID}
+		return tok.GrantID, &grant.Refused{Why: d.Refusal, GrantID: tok.GrantID}
 	}
 	return tok.GrantID, nil
 }

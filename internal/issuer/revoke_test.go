@@ -74,7 +74,7 @@ func TestAnotherClientsTokenIsNotRevoked(t *testing.T) {
 		tokens := s.login()
 		before := s.row(tokens.GrantID)
 		for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
-			var refused *issuer.Refused
+			var refused *grant.Refused
 			if err := s.revokeBy(apiID, text); !errors.As(err, &refused) || refused.Why != grant.OtherClient {
 				t.Errorf("got %v, want refused: %s", err, grant.OtherClient)
 			}
@@ -109,7 +109,7 @@ func TestARevocationIsDurableBeforeItIsAnswered(t *testing.T) {
 				s := newResource(t)
 				tokens := s.login()
 				s.faulty.Inject(storetest.UpdateGrant, 1, fault)
-				if err := s.revokeBy(clientID, pick(tokens)); !errors.Is(err, issuer.ErrUnavailable) {
+				if err := s.revokeBy(clientID, pick(tokens)); !errors.Is(err, store.ErrUnavailable) {
 					t.Errorf("got %v, want temporarily unavailable", err)
 				}
 				if _, err := s.inspect(tokens.AccessToken); err != nil {
@@ -130,7 +130,7 @@ func TestARevocationEndsWithItsRequest(t *testing.T) {
 	tokens := s.login()
 	for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
 		s.faulty.Inject(storetest.UpdateGrant, 1, storetest.Hangs)
-		if _, err := s.Revoke(s.deadline(), s.client(clientID), text, origin); !errors.Is(err, issuer.ErrUnavailable) {
+		if _, err := s.Revoke(s.deadline(), s.client(clientID), text, origin); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("got %v, want temporarily unavailable", err)
 		}
 	}
@@ -175,7 +175,7 @@ func TestAnotherNodesRevocationIsNotTakenForOurOwn(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := s.revokeBy(clientID, late.AccessToken); !errors.Is(err, issuer.ErrUnavailable) {
+	if err := s.revokeBy(clientID, late.AccessToken); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("got %v, want temporarily unavailable", err)
 	}
 	if _, err := s.inspect(late.AccessToken); err != nil {
@@ -192,7 +192,7 @@ func TestRevokingWhatTheStoreHasLostIsNoSuccess(t *testing.T) {
 		t.Fatalf("swept %d, %v", deleted, err)
 	}
 	for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
-		var refused *issuer.Refused
+		var refused *grant.Refused
 		if err := s.revokeBy(clientID, text); !errors.As(err, &refused) || refused.Why != grant.StoreBehind {
 			t.Errorf("got %v, want refused: %s", err, grant.StoreBehind)
 		}

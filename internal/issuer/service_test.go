@@ -211,7 +211,7 @@ func authorization() issuer.Authorization {
 	return issuer.Authorization{ClientID: clientID, RedirectURI: redirectURI, Subject: subject}
 }
 
-var origin = issuer.Origin{Address: netip.MustParseAddr("192.0.2.7"), RequestID: "c0ffee"}
+var origin = grant.Origin{Address: netip.MustParseAddr("192.0.2.7"), RequestID: "c0ffee"}
 
 func (s *service) exchange(code string) (issuer.Tokens, error) {
 	s.t.Helper()
@@ -249,8 +249,8 @@ func (s *service) must(tokens issuer.Tokens, err error) issuer.Tokens {
 func (s *service) refused(want grant.Refusal) func(issuer.Tokens, error) {
 	return func(tokens issuer.Tokens, err error) {
 		s.t.Helper()
-		var refused *issuer.Refused
-		if !errors.As(err, &refused) || refused.Why != want || errors.Is(err, issuer.ErrUnavailable) {
+		var refused *grant.Refused
+		if !errors.As(err, &refused) || refused.Why != want || errors.Is(err, store.ErrUnavailable) {
 			s.t.Errorf("got %v, want refused: %s", err, want)
 		}
 		if tokens != (issuer.Tokens{}) {
@@ -263,8 +263,8 @@ func (s *service) refused(want grant.Refusal) func(issuer.Tokens, error) {
 // tokens alive.
 func (s *service) unavailable(tokens issuer.Tokens, err error) {
 	s.t.Helper()
-	var refused *issuer.Refused
-	if !errors.Is(err, issuer.ErrUnavailable) || errors.As(err, &refused) {
+	var refused *grant.Refused
+	if !errors.Is(err, store.ErrUnavailable) || errors.As(err, &refused) {
 		s.t.Errorf("got %v, want temporarily unavailable", err)
 	}
 	if tokens != (issuer.Tokens{}) {

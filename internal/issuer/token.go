@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -32,23 +31,15 @@ type CodeRequest struct {
 	Code        string
 	RedirectURI string
 	Verifier    string
-	From        Origin
+	From        grant.Origin
 }
 
 // A RefreshRequest is the refresh_token operation of an authenticated client.
 type RefreshRequest struct {
 	RefreshToken string
 	Scope        string
-	From         Origin
+	From         grant.Origin
 }
-
-// An Origin is where a request came from, for the record of what it ended.
-type Origin struct {
-	Address   netip.Addr
-	RequestID string
-}
-
-func (o Origin) String() string { return o.Address.String() + ", request " + o.RequestID }
 
 // Exchange redeems a code (RFC 6749 section 4.1.3). Creating the grant under
 // the id that the code carries is the single-use gate: one caller wins, on any
@@ -56,11 +47,11 @@ func (o Origin) String() string { return o.Address.String() + ", request " + o.R
 func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest) (Tokens, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return Tokens{}, unavailable(err)
+		return Tokens{}, store.Unavailable(err)
 	}
 	code, view, err := open(ctx, iss, view, r.Code, func(v *View) (grant.Code, error) { return v.Ring.OpenCode(iss.Realm, r.Code) })
 	if err != nil {
-		return Tokens{}, &Refused{Why: grant.TokenUnknown}
+		return Tokens{}, &grant.Refused{Why: grant.TokenUnknown}
 	}
 	now := iss.now()
 	req := grant.Redemption{
@@ -71,7 +62,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 		Attempt: attempt(), KeyID: view.Ring.Current(keys.MAC, now),
 	}
 	d := code.Redeem(req, iss.policy(c), now)
-	refused := &Refused{Why: d.Refusal, GrantID: code.GrantID}
+	refused := &grant.Refused{Why: d.Refusal, GrantID: code.GrantID}
 	if d.Refusal.Foreign() || d.Refusal.Disowned() {
 		return Tokens{}, refused
 	}
@@ -81,7 +72,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 			return iss.tokens(view, c, d, now)
 		}
 		if !errors.Is(err, store.ErrConflict) {
-			return Tokens{}, unavailable(err)
+			return Tokens{}, store.Unavailable(err)
 		}
 	}
 	// The code was redeemed before, or must be refused for its age; then it
@@ -93,13 +84,13 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && refused.Why == grant.Allowed:
 		// Taken a moment ago and gone now: expired long enough to be swept.
-		return Tokens{}, &Refused{Why: grant.CodeExpired, GrantID: code.GrantID}
+		return Tokens{}, &grant.Refused{Why: grant.CodeExpired, GrantID: code.GrantID}
 	case errors.Is(err, store.ErrNotFound):
 		return Tokens{}, refused
 	case err != nil:
 		return Tokens{}, err
 	}
-	return Tokens{}, &Refused{Why: d.Refusal, GrantID: code.GrantID}
+	return Tokens{}, &grant.Refused{Why: d.Refusal, GrantID: code.GrantID}
 }
 
 // Refresh rotates a refresh token (RFC 6749 section 6), or answers a repeated
@@ -107,13 +98,13 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshRequest) (Tokens, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return Tokens{}, unavailable(err)
+		return Tokens{}, store.Unavailable(err)
 	}
 	tok, view, err := open(ctx, iss, view, r.RefreshToken, func(v *View) (keys.Token, error) {
 		return v.Ring.OpenRefresh(iss.Realm, r.RefreshToken)
 	})
 	if err != nil {
-		return Tokens{}, &Refused{Why: grant.TokenUnknown}
+		return Tokens{}, &grant.Refused{Why: grant.TokenUnknown}
 	}
 	req := grant.Refresh{
 		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
@@ -136,11 +127,11 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return Tokens{}, &Refused{Why: req.Unrecorded(policy, now), GrantID: tok.GrantID}
+		return Tokens{}, &grant.Refused{Why: req.Unrecorded(policy, now), GrantID: tok.GrantID}
 	case err != nil:
 		return Tokens{}, err
 	case d.Refusal != grant.Allowed:
-		return Tokens{}, &Refused{Why: d.Refusal, GrantID: tok.GrantID}
+		return Tokens{}, &grant.Refused{Why: d.Refusal, GrantID: tok.GrantID}
 	}
 	return iss.tokens(view, c, d, now)
 }
@@ -168,7 +159,7 @@ func (iss *Issuer) update(ctx context.Context, id grant.ID, evidence func() stri
 		// If the context has ended, d may be changing under our hands.
 		return d, now, nil
 	}
-	return grant.Decision{}, 0, unavailable(err)
+	return grant.Decision{}, 0, store.Unavailable(err)
 }
 
 // settled finds out whether a write of unknown outcome is in the store. A row
@@ -260,5 +251,5 @@ func (iss *Issuer) accessToken(view *View, c *store.Client, d grant.Decision, no
 // missingKey is the fault of a row whose key this node has not heard of. The
 // key must exist somewhere: the next poll brings it.
 func (iss *Issuer) missingKey(g grant.Grant, err error) error {
-	return unavailable(fmt.Errorf("grant %s needs key %s: %w", g.ID, g.KeyID, err))
+	return store.Unavailable(fmt.Errorf("grant %s needs key %s: %w", g.ID, g.KeyID, err))
 }

@@ -183,7 +183,7 @@ func (s *service) oneWon(answers []issuer.Tokens, errs []error) (won issuer.Toke
 	s.t.Helper()
 	wins := 0
 	for i, err := range errs {
-		var refused *issuer.Refused
+		var refused *grant.Refused
 		if err == nil {
 			wins++
 			won = answers[i]

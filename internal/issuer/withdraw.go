@@ -9,6 +9,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -85,11 +86,11 @@ func (w Withdrawal) Choose(records []keys.Record) (list []keys.Record, err error
 		i := slices.IndexFunc(records, func(r keys.Record) bool { return r.ID == id })
 		switch {
 		case i < 0:
-			return nil, &Invalid{"key", fmt.Sprintf("no key %s (see: mintage keys list)", id)}
+			return nil, &oauth.Invalid{Field: "key", Message: fmt.Sprintf("no key %s (see: mintage keys list)", id)}
 		case records[i].Purpose == keys.Pepper:
-			return nil, &Invalid{"key", fmt.Sprintf("%s is the pepper, which every stored secret depends on: it cannot be withdrawn", id)}
+			return nil, &oauth.Invalid{Field: "key", Message: fmt.Sprintf("%s is the pepper, which every stored secret depends on: it cannot be withdrawn", id)}
 		case records[i].WithdrawnAt() != 0:
-			return nil, &Invalid{"key", fmt.Sprintf("%s was withdrawn before", id)}
+			return nil, &oauth.Invalid{Field: "key", Message: fmt.Sprintf("%s was withdrawn before", id)}
 		}
 	}
 	for _, r := range records {

@@ -10,6 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -105,7 +106,7 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 	mac, pepper := s.lives(keys.MAC)[0].ID, s.lives(keys.Pepper)[0].ID
 	before := s.login()
 	for name, w := range map[string]issuer.Withdrawal{"the pepper": {Keys: []grant.KeyID{pepper}}, "no key": {Keys: []grant.KeyID{mac + 1}}} {
-		var invalid *issuer.Invalid
+		var invalid *oauth.Invalid
 		if _, err := issuer.WithdrawKeys(t.Context(), s.engine, s.kek, w, s.clock.Now); !errors.As(err, &invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -123,7 +124,7 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 	s.poll()
 	s.refused(grant.KeyWithdrawn)(s.refresh(before.RefreshToken))
 	s.must(s.refresh(today.RefreshToken))
-	var invalid *issuer.Invalid
+	var invalid *oauth.Invalid
 	if _, err := issuer.WithdrawKeys(t.Context(), s.engine, s.kek, issuer.Withdrawal{Keys: []grant.KeyID{mac}}, s.clock.Now); !errors.As(err, &invalid) {
 		t.Errorf("withdrawn twice: %v", err)
 	}

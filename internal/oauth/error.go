@@ -122,3 +122,11 @@ var (
 	ErrInteraction      = &Error{InteractionRequired, "interaction required"}
 	ErrAccountSelection = &Error{AccountSelectionRequired, "account selection required"}
 )
+
+// Invalid is the error of an input that cannot be accepted, for people.
+type Invalid struct {
+	Field   string // as the caller spells it
+	Message string
+}
+
+func (e *Invalid) Error() string { return e.Field + ": " + e.Message }

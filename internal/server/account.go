@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/pages"
 )
 
@@ -98,7 +98,7 @@ func (s *Server) disconnect(ctx context.Context, r *http.Request, x *exchange) (
 	if x.clientID == "" {
 		return answer{}, errForm
 	}
-	if err := a.Disconnect(ctx, session, x.clientID, issuer.Origin{Address: x.address, RequestID: x.id}); err != nil {
+	if err := a.Disconnect(ctx, session, x.clientID, grant.Origin{Address: x.address, RequestID: x.id}); err != nil {
 		return answer{}, err
 	}
 	return seeOther(s.at(connectionsPath) + "?done=" + url.QueryEscape(x.clientID)), nil

@@ -15,6 +15,8 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // Admin answers the administrator's listener. On a Unix socket, the file's
@@ -182,11 +184,11 @@ func (x *call) read(v any) *Problem {
 
 // problem is what an error of the use cases means here.
 func problem(err error) *Problem {
-	var invalid *issuer.Invalid
+	var invalid *oauth.Invalid
 	switch {
 	case errors.As(err, &invalid):
 		return &Problem{Title: "invalid request", Status: http.StatusUnprocessableEntity, Detail: invalid.Message, Field: invalid.Field}
-	case errors.Is(err, issuer.ErrUnavailable):
+	case errors.Is(err, store.ErrUnavailable):
 		return &Problem{Title: "try again later", Status: http.StatusServiceUnavailable, Detail: err.Error(), cause: err}
 	}
 	return &Problem{Title: "internal error", Status: http.StatusInternalServerError, cause: err}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // CodeRequest is the body of POST /admin/v1/codes.
@@ -35,7 +36,7 @@ type CodeAnswer struct {
 func (a *Admin) poll(x *call, _ string) (int, any, *Problem) {
 	a.issuer.Directory.FlushUses(x.Context())
 	if err := a.issuer.Directory.Poll(x.Context()); err != nil {
-		return 0, nil, problem(fmt.Errorf("%w: %w", issuer.ErrUnavailable, err))
+		return 0, nil, problem(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	}
 	return http.StatusOK, struct{}{}, nil
 }

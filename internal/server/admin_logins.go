@@ -9,7 +9,6 @@ import (
 
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -95,7 +94,7 @@ func (a *Admin) acceptLogin(x *call, challenge string) (any, error) {
 	who := authorize.Identity{Subject: req.Subject, Name: req.Name, Claims: string(req.Claims)}
 	if !req.AuthTime.IsZero() {
 		if who.AuthTime = grant.At(req.AuthTime); who.AuthTime <= 0 {
-			return nil, &issuer.Invalid{Field: "auth_time", Message: "is before 1970"}
+			return nil, &oauth.Invalid{Field: "auth_time", Message: "is before 1970"}
 		}
 	}
 	url, err := a.logins.AcceptLogin(x.Context(), challenge, who)
@@ -112,7 +111,7 @@ func (a *Admin) rejectLogin(x *call, challenge string) (any, error) {
 		return nil, p
 	}
 	if len(req.Reason) > maxReason || strings.ContainsFunc(req.Reason, oauth.IsControl) {
-		return nil, &issuer.Invalid{Field: "reason", Message: "at most 200 bytes without control characters"}
+		return nil, &oauth.Invalid{Field: "reason", Message: "at most 200 bytes without control characters"}
 	}
 	if req.Error == "" {
 		req.Error = oauth.AccessDenied

@@ -70,7 +70,7 @@ func (s *Server) audit(x *exchange, status int, err error) {
 }
 
 func (s *Server) auditFault(x *exchange, status int, err error) {
-	var refused *issuer.Refused
+	var refused *grant.Refused
 	switch {
 	case errors.Is(err, issuer.ErrClient), errors.Is(err, oauth.ErrClient):
 		e := s.about(x, audit.ClientAuthFailed, audit.Refused)
@@ -90,7 +90,7 @@ func (s *Server) auditFault(x *exchange, status int, err error) {
 	}
 }
 
-func (s *Server) auditRefusal(x *exchange, refused *issuer.Refused) {
+func (s *Server) auditRefusal(x *exchange, refused *grant.Refused) {
 	if x.refusals < 0 {
 		return // the tokens of strangers, at the endpoints of resource servers
 	}

@@ -45,7 +45,7 @@ func (s *Server) alive(ctx context.Context, r *http.Request, x *exchange, text s
 		return "", issuer.Token{}, err
 	}
 	t, err := s.issuer.Inspect(ctx, text)
-	var refused *issuer.Refused
+	var refused *grant.Refused
 	if errors.As(err, &refused) && refused.Why != grant.StoreBehind {
 		x.inactive, x.grantID = err, refused.GrantID
 		return "", t, oauth.ErrInvalidToken

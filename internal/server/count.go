@@ -42,7 +42,7 @@ func (s *Server) count(x *exchange, r *http.Request, status int, err error, took
 // presented it to nobody.
 func (s *Server) countRefusal(x *exchange, err error) {
 	m := s.opt.Metrics
-	var refused *issuer.Refused
+	var refused *grant.Refused
 	var fault issuer.AuthFault
 	switch {
 	case errors.As(err, &refused):

@@ -18,14 +18,14 @@ import (
 // a request check finds is 400; the other statuses are for requests that were
 // not checked, for faults of ours, and for a failed Authorization header.
 func (s *Server) wireError(x *exchange, err error) (status int, told *oauth.Error) {
-	var refused *issuer.Refused
+	var refused *grant.Refused
 	switch {
 	case errors.As(err, &told):
 	case errors.As(err, &refused):
 		told = s.wireRefusal(x, refused.Why)
 	case errors.Is(err, issuer.ErrClient):
 		told = oauth.ErrClient
-	case errors.Is(err, issuer.ErrUnavailable), errors.Is(err, store.ErrBusy):
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
 		told = oauth.ErrUnavailable
 	default:
 		told = oauth.ErrInternal

@@ -45,7 +45,7 @@ func (s *Server) introspect(ctx context.Context, r *http.Request, x *exchange) (
 		return answer{}, issuer.ErrClient // RFC 7662 section 2.1: anybody could ask in its name
 	}
 	t, err := s.issuer.Introspect(ctx, c, p["token"])
-	var refused *issuer.Refused
+	var refused *grant.Refused
 	if errors.As(err, &refused) && refused.Why != grant.StoreBehind {
 		x.inactive, t.GrantID = err, refused.GrantID
 	} else if err != nil {

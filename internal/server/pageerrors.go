@@ -6,7 +6,6 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
@@ -48,7 +47,7 @@ func (s *Server) pageProblem(err error) (status int, key pages.MessageKey, code 
 		return http.StatusBadGateway, pages.UpstreamFailed, ""
 	case errors.Is(err, authorize.ErrLimited):
 		return http.StatusTooManyRequests, pages.TooMany, ""
-	case errors.Is(err, errShed), errors.Is(err, authorize.ErrCrowded), errors.Is(err, issuer.ErrUnavailable),
+	case errors.Is(err, errShed), errors.Is(err, authorize.ErrCrowded), errors.Is(err, store.ErrUnavailable),
 		errors.Is(err, account.ErrUnavailable), errors.Is(err, store.ErrBusy):
 		return http.StatusServiceUnavailable, pages.Unavailable, oauth.TemporarilyUnavailable
 	case !errors.As(err, &told):

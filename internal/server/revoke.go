@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -18,7 +18,7 @@ func (s *Server) revoke(ctx context.Context, r *http.Request, x *exchange) (answ
 	if err != nil {
 		return answer{}, err
 	}
-	x.grantID, err = s.issuer.Revoke(ctx, c, p["token"], issuer.Origin{Address: x.address, RequestID: x.id})
+	x.grantID, err = s.issuer.Revoke(ctx, c, p["token"], grant.Origin{Address: x.address, RequestID: x.id})
 	return answer{body: []byte(`{}`)}, err
 }
 

@@ -323,7 +323,7 @@ func (s *Server) record(x *exchange, r *http.Request, status int, err error, too
 	if x.trace != "" {
 		attrs = append(attrs, slog.String("trace_id", x.trace))
 	}
-	var refused *issuer.Refused
+	var refused *grant.Refused
 	var bug *panicError
 	switch {
 	case x.inactive != nil:
@@ -356,7 +356,7 @@ func severity(x *exchange, status int, err error) (slog.Level, string) {
 }
 
 func severityOfFault(x *exchange, status int, err error) (slog.Level, string) {
-	var refused *issuer.Refused
+	var refused *grant.Refused
 	var told *authorize.ClientError
 	var bug *panicError
 	switch {

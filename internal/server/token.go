@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -89,7 +90,7 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 	}
 
 	// 5. Grant.
-	from := issuer.Origin{Address: x.address, RequestID: x.id}
+	from := grant.Origin{Address: x.address, RequestID: x.id}
 	if x.grantType == store.GrantAuthorizationCode {
 		x.tokens, err = s.issuer.Exchange(ctx, c, issuer.CodeRequest{
 			Code: p["code"], RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], From: from,

@@ -6,6 +6,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -21,7 +22,13 @@ var (
 	// the context ended before this one's turn came, or the database could not
 	// be reached.
 	ErrBusy = errors.New("store is busy")
+	// ErrUnavailable wraps every fault that passes: the same request may succeed
+	// later, and the client must keep its tokens.
+	ErrUnavailable = errors.New("temporarily unavailable")
 )
+
+// Unavailable wraps a fault in ErrUnavailable.
+func Unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
 
 // Store is a database of grants, clients, keys, cutoffs and documents.
 //
