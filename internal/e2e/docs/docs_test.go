@@ -255,7 +255,7 @@ func TestEveryBlockIsCheckedBySomething(t *testing.T) {
 			}
 			others++
 			if !named[filepath.Base(name)] && !notRunMark.MatchString(b.before) {
-				t.Errorf("%s, line %d: no test looks at this block of language %q; run it, have a test name the page, or mark it *(not run: REASON)*", name, b.line, b.language)
+				t.Errorf("%s, line %d: no test looks at this block of language %q; run it, have a test name the page, or mark it <!-- not run: REASON -->", name, b.line, b.language)
 			}
 		}
 	}

@@ -60,7 +60,8 @@ type step struct {
 	want   *block
 }
 
-var notRunMark = regexp.MustCompile(`^(?:\*\(not run: [^)]+\)\*|_\(not run: [^)]+\)_)$`)
+// notRunMark is a comment, which a reader of the page does not see.
+var notRunMark = regexp.MustCompile(`^<!-- not run: [^<>]+ -->$`)
 
 // steps picks the shell blocks of a page. The text or json block behind one is
 // its output, if nothing is between them but blank lines or one line that ends
@@ -84,7 +85,7 @@ func steps(page string) ([]step, error) {
 		case notRunMark.MatchString(b.before):
 			s.notRun = true
 		case strings.Contains(b.before, "not run"):
-			return nil, fmt.Errorf("line %d: the line before must be *(not run: REASON)*, and is %s", b.line, b.before)
+			return nil, fmt.Errorf("line %d: the line before must be <!-- not run: REASON -->, and is %s", b.line, b.before)
 		}
 		if i+1 < len(blocks) && (blocks[i+1].language == "text" || blocks[i+1].language == "json") {
 			next := &blocks[i+1]

@@ -31,7 +31,7 @@ func TestAWrongPageIsFound(t *testing.T) {
 		"json.md":       "line 7: the value .expires_in is 299, and the page promises 300",
 		"member.md":     "the page promises map",
 		"no-json.md":    "line 7: the output is not JSON",
-		"mark.md":       "line 5: the line before must be *(not run: REASON)*",
+		"mark.md":       "line 5: the line before must be <!-- not run: REASON -->",
 		"language.md":   "line 3: a block marked bash is not run; mark it sh",
 		"open.md":       "line 3: the block is not closed",
 		"serve.md":      "line 3: a server must be the last command of its block",
