@@ -25,12 +25,10 @@ const repository = "../../.."
 // the list does not outlive the page. Those of the how-to pages are run, with
 // the proxies that they are about, by the tests in internal/e2e/resource.
 var runByCI = map[string][]string{
-	"README.md":                    {"make test"},
-	"docs/how-to/nginx.md":         {askProxy + askWithoutScope},
-	"docs/how-to/caddy.md":         {askProxy + askWithoutScope},
-	"docs/how-to/haproxy.md":       {askProxy + askWithoutScope},
-	"docs/how-to/phantom-token.md": {askProxy},
-	"docs/how-to/spring.md":        {askAsSpring},
+	"README.md":                        {"make test"},
+	"docs/how-to/verify-at-a-proxy.md": {askProxy + askWithoutScope},
+	"docs/how-to/phantom-token.md":     {askProxy},
+	"docs/how-to/spring.md":            {askAsSpring},
 }
 
 const (

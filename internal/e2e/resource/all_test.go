@@ -22,7 +22,7 @@ func TestResourceServers(t *testing.T) {
 	l := openLibraries(t)
 
 	nginx, caddy, haproxy, gateway := startNginx(t, w, w.host(), startAPI(t)), startCaddy(t, w, w.host(), startAPI(t)), startHAProxy(t, w, allSlots, startAPI(t)), startGateway(t, w, w.host())
-	pages := map[*front]string{nginx: "nginx.md", caddy: "caddy.md", haproxy: "haproxy.md", gateway: "phantom-token.md"}
+	pages := map[*front]string{nginx: proxies, caddy: proxies, haproxy: proxies, gateway: "phantom-token.md"}
 	for _, f := range []*front{nginx, caddy} {
 		t.Run(f.name, func(t *testing.T) {
 			t.Run("opaque", func(t *testing.T) { f.checkTokens(t, w, w.opaque) })
@@ -38,7 +38,7 @@ func TestResourceServers(t *testing.T) {
 	})
 	t.Run("phantom token", func(t *testing.T) { gateway.checkPhantom(t, w) })
 	for f, page := range pages {
-		t.Run("the commands of "+page, func(t *testing.T) {
+		t.Run("the commands of "+page+" at "+f.name, func(t *testing.T) {
 			runChecks(t, w, page, w.pair(t, w.jwt, "read").AccessToken, map[string]string{"api.example.com": f.address})
 		})
 	}

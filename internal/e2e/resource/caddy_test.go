@@ -24,7 +24,7 @@ func startCaddy(t *testing.T, w *world, mintage string, behind *api) *front {
 		t.Fatal(err)
 	}
 	cert, key, _ := w.ca.certify(t, "api.example.com")
-	site := here(t, shown(t, "caddy.md", "/etc/caddy/Caddyfile"),
+	site := here(t, shown(t, proxies, "/etc/caddy/Caddyfile"),
 		"https://auth.example.com", "https://"+mintage,
 		"127.0.0.1:8080", behind.address,
 		"/etc/ssl/api.example.com.crt", cert, "/etc/ssl/private/api.example.com.key", key)

@@ -10,28 +10,12 @@ import (
 	"time"
 )
 
-// What Mintage tells the bearers of refused tokens (RFC 6750 section 3).
+// The challenges for refused tokens, of Mintage and of HAProxy (RFC 6750 section 3).
 const (
 	noToken    = `Bearer realm="/api"`
 	badToken   = `Bearer realm="/api", error="invalid_token", error_description="token is invalid"`
 	narrowText = `Bearer realm="/api", error="insufficient_scope", error_description="token lacks a scope", scope="write"`
 )
-
-// HAProxy refuses by itself, in fewer words.
-
-func (f *front) badToken() string {
-	if f.offline {
-		return `Bearer realm="/api", error="invalid_token"`
-	}
-	return badToken
-}
-
-func (f *front) tooNarrow() string {
-	if f.offline {
-		return `Bearer realm="/api", error="insufficient_scope", scope="write"`
-	}
-	return narrowText
-}
 
 // checkTokens sends a front every kind of token of one client.
 func (f *front) checkTokens(t *testing.T, w *world, c client) {
@@ -60,12 +44,12 @@ func (f *front) checkTokens(t *testing.T, w *world, c client) {
 	})
 	t.Run("a token without the scope is refused", func(t *testing.T) {
 		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
-			f.ask(t, method, "/reports", "", bearer(reading.AccessToken)...).wantRefused(t, http.StatusForbidden, f.tooNarrow())
+			f.ask(t, method, "/reports", "", bearer(reading.AccessToken)...).wantRefused(t, http.StatusForbidden, narrowText)
 		}
 	})
 	t.Run("reading takes its own scope", func(t *testing.T) {
 		writing := w.pair(t, c, "write").AccessToken
-		want := strings.Replace(f.tooNarrow(), `"write"`, `"read"`, 1)
+		want := strings.Replace(narrowText, `"write"`, `"read"`, 1)
 		for _, method := range []string{"GET", "HEAD"} {
 			f.ask(t, method, "/reports", "", bearer(writing)...).wantRefused(t, http.StatusForbidden, want)
 		}
@@ -76,7 +60,7 @@ func (f *front) checkTokens(t *testing.T, w *world, c client) {
 			forged = append(forged, unsigned(both.AccessToken))
 		}
 		for _, token := range forged {
-			f.ask(t, "GET", "/reports", "", bearer(token)...).wantRefused(t, http.StatusUnauthorized, f.badToken())
+			f.ask(t, "GET", "/reports", "", bearer(token)...).wantRefused(t, http.StatusUnauthorized, badToken)
 		}
 	})
 	if f.offline {
@@ -85,12 +69,12 @@ func (f *front) checkTokens(t *testing.T, w *world, c client) {
 	t.Run("a revoked token is refused", func(t *testing.T) {
 		doomed := w.pair(t, c, "read write")
 		w.revoke(t, c, doomed.AccessToken)
-		f.ask(t, "GET", "/reports", "", bearer(doomed.AccessToken)...).wantRefused(t, http.StatusUnauthorized, f.badToken())
+		f.ask(t, "GET", "/reports", "", bearer(doomed.AccessToken)...).wantRefused(t, http.StatusUnauthorized, badToken)
 	})
 	t.Run("a token of a revoked grant is refused", func(t *testing.T) {
 		doomed := w.pair(t, c, "read write")
 		w.revoke(t, c, doomed.RefreshToken)
-		f.ask(t, "GET", "/reports", "", bearer(doomed.AccessToken)...).wantRefused(t, http.StatusUnauthorized, f.badToken())
+		f.ask(t, "GET", "/reports", "", bearer(doomed.AccessToken)...).wantRefused(t, http.StatusUnauthorized, badToken)
 	})
 }
 
@@ -105,7 +89,7 @@ func (f *front) checkHeaders(t *testing.T, w *world) {
 	})
 	t.Run("a token for another API is refused", func(t *testing.T) {
 		for _, c := range w.others {
-			f.ask(t, "GET", "/reports", "", bearer(w.pair(t, c, "read").AccessToken)...).wantRefused(t, http.StatusUnauthorized, f.badToken())
+			f.ask(t, "GET", "/reports", "", bearer(w.pair(t, c, "read").AccessToken)...).wantRefused(t, http.StatusUnauthorized, badToken)
 		}
 	})
 	t.Run("a malformed header is refused", func(t *testing.T) {
@@ -132,7 +116,7 @@ func (f *front) checkHeaders(t *testing.T, w *world) {
 	})
 	t.Run("a client cannot say what is required", func(t *testing.T) {
 		wish := []string{"X-Required-Scope", "read", "x-required-scope", "", "X-Required-Audience", "https://other.example.com"}
-		f.ask(t, "POST", "/reports?scope=read", "", append(wish, bearer(reading.AccessToken)...)...).wantRefused(t, http.StatusForbidden, f.tooNarrow())
+		f.ask(t, "POST", "/reports?scope=read", "", append(wish, bearer(reading.AccessToken)...)...).wantRefused(t, http.StatusForbidden, narrowText)
 		f.wantGood(t, f.ask(t, "GET", "/reports", "", append(wish, bearer(reading.AccessToken)...)...), w.jwt, "read")
 	})
 	// RFC 9110 section 7.6.1: a proxy removes what Connection names.
@@ -141,7 +125,7 @@ func (f *front) checkHeaders(t *testing.T, w *world) {
 			f.wantGood(t, f.ask(t, "GET", "/reports", "", append([]string{"Connection", name}, bearer(reading.AccessToken)...)...), w.jwt, "read")
 		}
 		f.ask(t, "POST", "/reports", "", append([]string{"Connection", "close, x-required-scope, x-required-audience"}, bearer(reading.AccessToken)...)...).
-			wantRefused(t, http.StatusForbidden, f.tooNarrow())
+			wantRefused(t, http.StatusForbidden, narrowText)
 	})
 	t.Run("a client cannot ask in the proxy's place", func(t *testing.T) {
 		for _, path := range []string{"/_verify", "/_introspect"} {

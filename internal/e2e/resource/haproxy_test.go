@@ -31,7 +31,7 @@ func startHAProxy(t *testing.T, w *world, slot int, behind *api) *front {
 	_, _, both := w.ca.certify(t, "api.example.com")
 	dir := t.TempDir()
 
-	script := here(t, shown(t, "haproxy.md", "/usr/local/sbin/mintage-keys"),
+	script := here(t, shown(t, proxies, "/usr/local/sbin/mintage-keys"),
 		"https://auth.example.com/", "https://"+w.host()+"/", "/etc/haproxy/mintage", dir)
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Env = append(os.Environ(), "CURL_CA_BUNDLE="+w.ca.file)
@@ -51,7 +51,7 @@ func startHAProxy(t *testing.T, w *world, slot int, behind *api) *front {
 		}
 	}
 
-	site := here(t, shown(t, "haproxy.md", "/etc/haproxy/haproxy.cfg, after Debian's global and defaults"),
+	site := here(t, shown(t, proxies, "/etc/haproxy/haproxy.cfg, after Debian's global and defaults"),
 		"bind :443 ", "bind "+address+" ",
 		"127.0.0.1:8080", behind.address,
 		"/etc/ssl/private/api.example.com.pem", both,
@@ -67,12 +67,12 @@ func startHAProxy(t *testing.T, w *world, slot int, behind *api) *front {
 // checkOffline is what follows from asking nobody, as the page says.
 func (f *front) checkOffline(t *testing.T, w *world) {
 	t.Run("an opaque token is refused", func(t *testing.T) {
-		f.ask(t, "GET", "/reports", "", bearer(w.pair(t, w.opaque, "read").AccessToken)...).wantRefused(t, http.StatusUnauthorized, f.badToken())
+		f.ask(t, "GET", "/reports", "", bearer(w.pair(t, w.opaque, "read").AccessToken)...).wantRefused(t, http.StatusUnauthorized, badToken)
 	})
 	t.Run("a JWT of the other algorithms is refused", func(t *testing.T) {
 		for _, alg := range []string{"RS256", "EdDSA"} {
 			c := register(t, w.Server, alg, "--access-token-format", "jwt", "--signing-alg", alg, "--audience", audience)
-			f.ask(t, "GET", "/reports", "", bearer(w.pair(t, c, "read").AccessToken)...).wantRefused(t, http.StatusUnauthorized, f.badToken())
+			f.ask(t, "GET", "/reports", "", bearer(w.pair(t, c, "read").AccessToken)...).wantRefused(t, http.StatusUnauthorized, badToken)
 		}
 	})
 	t.Run("a revoked token is let in until it expires", func(t *testing.T) {
@@ -92,7 +92,7 @@ func (w *world) checkKeys(t *testing.T) {
 		if slot <= 4 {
 			f.wantGood(t, o, w.jwt, "read")
 		} else {
-			o.wantRefused(t, http.StatusUnauthorized, f.badToken())
+			o.wantRefused(t, http.StatusUnauthorized, badToken)
 		}
 	}
 }

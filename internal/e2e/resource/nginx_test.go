@@ -28,7 +28,7 @@ func startNginx(t *testing.T, w *world, mintage string, behind *api) *front {
 	t.Helper()
 	address := binary.FreeAddress(t, "127.0.0.1")
 	cert, key, _ := w.ca.certify(t, "api.example.com")
-	site := here(t, shown(t, "nginx.md", "/etc/nginx/conf.d/api.conf"),
+	site := here(t, shown(t, proxies, "/etc/nginx/conf.d/api.conf"),
 		"listen 443 ssl", "listen "+address+" ssl",
 		"server auth.example.com:443;", "server "+mintage+";",
 		"127.0.0.1:8080", behind.address,

@@ -12,7 +12,11 @@ import (
 	"testing"
 )
 
-const howTo = "../../../docs/how-to"
+const (
+	howTo = "../../../docs/how-to"
+	// The page with the configurations of all proxies.
+	proxies = "verify-at-a-proxy.md"
+)
 
 // A block is a fenced block of a how-to page.
 type block struct {

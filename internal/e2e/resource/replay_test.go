@@ -100,8 +100,8 @@ type traefikDynamic struct {
 
 func readTraefik(t *testing.T) (static traefikStatic, page traefikDynamic) {
 	t.Helper()
-	readYAML(t, shown(t, "traefik.md", "/etc/traefik/traefik.yml"), &static)
-	readYAML(t, shown(t, "traefik.md", "/etc/traefik/dynamic/api.yml"), &page)
+	readYAML(t, shown(t, proxies, "/etc/traefik/traefik.yml"), &static)
+	readYAML(t, shown(t, proxies, "/etc/traefik/dynamic/api.yml"), &page)
 	return static, page
 }
 
@@ -170,8 +170,8 @@ type envoyHost struct {
 
 func readEnvoy(t *testing.T) (page envoyManager, host envoyHost) {
 	t.Helper()
-	readYAML(t, shown(t, "envoy.md", "the HTTP connection manager"), &page)
-	readYAML(t, shown(t, "envoy.md", "the cluster that the filter asks"), &host)
+	readYAML(t, shown(t, proxies, "the HTTP connection manager"), &page)
+	readYAML(t, shown(t, proxies, "the cluster of Mintage"), &host)
 	return page, host
 }
 
