@@ -89,7 +89,7 @@ func kekPlace(cfg config.Config) string {
 
 func makeBackup(cmd *cobra.Command, s *settings, cfg config.Config, file string, asJSON bool) error {
 	progress := newCopyProgress(cmd.ErrOrStderr())
-	b := sqlite.Backup{Dir: cfg.Data, File: file, Version: buildVersion(), Now: time.Now, Report: progress.report}
+	b := sqlite.Backup{Dir: cfg.Data, File: file, Version: cmd.Root().Version, Now: time.Now, Report: progress.report}
 	if cfg.PublicURL != "" {
 		b.Issuer = cfg.IssuerID()
 	}

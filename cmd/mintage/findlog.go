@@ -19,17 +19,19 @@ import (
 // This file lets explain find the server's log: the server leaves a link to it
 // in the data directory, and the journal finds lines by the program's name.
 
+// linkedLog is a symbolic link in the data directory to the file that the
+// server's standard error is.
+const linkedLog = "log"
+
 const (
-	// linkedLog is a symbolic link in the data directory to the file that the
-	// server's standard error is.
-	linkedLog = "log"
 	// devLog is the log of a --dev server that writes to a terminal.
 	devLog = "dev-log.jsonl"
 	// maxDevLog bounds it; each start begins it anew.
 	maxDevLog = 64 << 20
-	// journalTime bounds the search in the journal.
-	journalTime = 30 * time.Second
 )
+
+// journalTime bounds the search in the journal.
+const journalTime = 30 * time.Second
 
 // linkLog leaves the link to the log file, and removes one that is not true any
 // more. A --dev server whose log goes to no file gets one, in JSON.

@@ -18,10 +18,14 @@ import (
 // version is set by the release build; other builds name their commit.
 var version = ""
 
-func main() {
+func main() { run(buildVersion()) }
+
+// run is the whole program: it executes the command line of the process and
+// ends it. Version is what the program calls itself.
+func run(version string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := newRoot().ExecuteContext(ctx); err != nil {
+	if err := newRoot(version).ExecuteContext(ctx); err != nil {
 		printError(os.Stderr, err)
 		os.Exit(exitStatus(err))
 	}
@@ -62,7 +66,7 @@ func onlySubcommands(cmd *cobra.Command, args []string) error {
 	return &usageError{hint(fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]), advice)}
 }
 
-func newRoot() *cobra.Command {
+func newRoot(version string) *cobra.Command {
 	s := &settings{}
 	root := &cobra.Command{
 		Use:   "mintage",
@@ -78,7 +82,7 @@ Try it, with nothing prepared:
 Then, in another terminal, see what there is:
 
   mintage client list --data mintage-data`,
-		Version:       buildVersion(),
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
@@ -103,7 +107,7 @@ func newVersion() *cobra.Command {
 		Long:  "Print the version, the commit and the version of Go, as --version does.",
 		Args:  exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "mintage "+buildVersion())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "mintage "+cmd.Root().Version)
 			return err
 		},
 	}

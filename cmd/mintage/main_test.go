@@ -20,7 +20,7 @@ import (
 // in a process of its own, and programs of the system (sh, curl).
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"mintage": main,
+		"mintage": func() { run("test") },
 		"request": request,
 	})
 }

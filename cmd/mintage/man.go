@@ -34,7 +34,7 @@ func newMan() *cobra.Command {
 				}
 				date = time.Unix(seconds, 0).UTC().Format(time.DateOnly)
 			}
-			pages := map[string][]byte{"mintage.yaml.5": settingsPage(date)}
+			pages := map[string][]byte{"mintage.yaml.5": settingsPage(cmd.Root().Version, date)}
 			walk(cmd.Root(), func(c *cobra.Command) {
 				if !c.Hidden && c.Name() != "help" && !under(c, "completion") {
 					pages[pageName(c)+".1"] = commandPage(c, date)
@@ -113,8 +113,8 @@ func plain(line string) string {
 	return line
 }
 
-func (p *page) title(name, section, date string) {
-	fmt.Fprintf(p, ".TH %s %s %q %q %q\n", strings.ToUpper(name), section, date, "mintage "+buildVersion(), "Mintage")
+func (p *page) title(name, section, version, date string) {
+	fmt.Fprintf(p, ".TH %s %s %q %q %q\n", strings.ToUpper(name), section, date, "mintage "+version, "Mintage")
 }
 
 // metavariables stand for the value of a flag, by its type.
@@ -150,7 +150,7 @@ func (p *page) options(title string, set *pflag.FlagSet, skip func(*pflag.Flag) 
 
 func commandPage(c *cobra.Command, date string) []byte {
 	p := &page{}
-	p.title(pageName(c), "1", date)
+	p.title(pageName(c), "1", c.Root().Version, date)
 	p.macro("SH", "NAME")
 	fmt.Fprintf(p, "%s \\- %s\n", escape(pageName(c)), escape(c.Short))
 	p.macro("SH", "SYNOPSIS")
@@ -199,9 +199,9 @@ func commandPage(c *cobra.Command, date string) []byte {
 	return p.Bytes()
 }
 
-func settingsPage(date string) []byte {
+func settingsPage(version, date string) []byte {
 	p := &page{}
-	p.title("mintage.yaml", "5", date)
+	p.title("mintage.yaml", "5", version, date)
 	p.macro("SH", "NAME")
 	p.WriteString("mintage.yaml \\- settings of the OAuth 2.0 token service mintage\n")
 	p.macro("SH", "DESCRIPTION")

@@ -21,7 +21,7 @@ import (
 func TestEveryCommandAndSettingHasItsManualPage(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1795304919")
 	dir := t.TempDir()
-	root := newRoot()
+	root := newRoot("test")
 	root.SetArgs([]string{"man", dir})
 	if err := root.Execute(); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestEveryCommandAndSettingHasItsManualPage(t *testing.T) {
 		}
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "today")
-	root = newRoot()
+	root = newRoot("test")
 	root.SetArgs([]string{"man", dir})
 	if err := root.Execute(); err == nil {
 		t.Error("a date that is none was accepted")
@@ -87,7 +87,7 @@ func TestEveryChoiceThatAShellOffersIsAccepted(t *testing.T) {
 			}
 		}
 	}
-	root := newRoot()
+	root := newRoot("test")
 	for path, flags := range ofCommand {
 		c, _, err := root.Find(strings.Fields(path)[1:])
 		if err != nil || c.CommandPath() != path {

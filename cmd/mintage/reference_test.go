@@ -16,7 +16,7 @@ func TestThePageOfCommandsIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := newRoot()
+	root := newRoot("test")
 	if want := referencePage(root); string(page) != want {
 		t.Error("docs/reference/cli.md is stale: make docs")
 	}
@@ -55,7 +55,7 @@ func TestCommandsThatTheDocumentationAdvisesExist(t *testing.T) {
 		}
 		for _, m := range advised.FindAllStringSubmatch(string(text), -1) {
 			words, _, _ := strings.Cut(m[1], "--")
-			cmd, rest, err := newRoot().Find(strings.Fields(words))
+			cmd, rest, err := newRoot("test").Find(strings.Fields(words))
 			if err != nil || cmd.HasSubCommands() && len(rest) > 0 {
 				t.Errorf("%s: there is no command %q", path, m[0])
 				continue

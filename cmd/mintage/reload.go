@@ -23,6 +23,8 @@ import (
 type source struct {
 	read func() (config.Config, config.Sources, error)
 	dev  bool
+	// version is what the server calls itself.
+	version string
 }
 
 // load reads and checks the configuration of a server that listens on addr.

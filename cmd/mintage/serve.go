@@ -46,7 +46,7 @@ also "mintage config".`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.apart = dev
-			return serve(cmd.Context(), source{s.read, dev})
+			return serve(cmd.Context(), source{s.read, dev, cmd.Root().Version})
 		},
 	}
 	cmd.Flags().BoolVar(&dev, "dev", false, "try it out on this machine, with nothing prepared")
@@ -134,13 +134,13 @@ func serve(ctx context.Context, from source) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	numbers := metrics.New(buildVersion(), cfg.Management.MetricsClients)
-	tracer := openTracer(ctx, log)
+	numbers := metrics.New(from.version, cfg.Management.MetricsClients)
+	tracer := openTracer(ctx, from.version, log)
 	defer closeTracer(tracer)
 	st = traced(counted(st, numbers), tracer, cfg)
 	var opened atomic.Pointer[issuer.Directory]
 	anchors := newAnchoring(cfg, st, log)
-	trail := openTrail(cfg, &opened, anchors, log)
+	trail := openTrail(cfg, from.version, &opened, anchors, log)
 	anchors.trail = trail
 	st = trailed(st, trail)
 	defer anchors.end()
@@ -205,7 +205,7 @@ func serve(ctx context.Context, from source) (err error) {
 			return errors.Join(err, closeAll(listeners))
 		}
 	}
-	log.Info("serving", "version", buildVersion(), "issuer", cfg.IssuerID(), "listen", listeners[0].Addr().String(),
+	log.Info("serving", "version", from.version, "issuer", cfg.IssuerID(), "listen", listeners[0].Addr().String(),
 		"management", listeners[1].Addr().String(), "admin", cfg.AdminListen(), "store", cfg.StoreName(), "data", cfg.Data)
 	if dev {
 		printDev(os.Stdout, cfg, demo)

@@ -16,8 +16,8 @@ const flushTime = time.Second
 
 // openTracer makes a Tracer if the environment names a collector. Whatever is
 // wrong with that must not keep tokens from being issued.
-func openTracer(ctx context.Context, log *slog.Logger) *tracing.Tracer {
-	t, err := tracing.Open(ctx, buildVersion(), os.Getenv, log)
+func openTracer(ctx context.Context, version string, log *slog.Logger) *tracing.Tracer {
+	t, err := tracing.Open(ctx, version, os.Getenv, log)
 	if err != nil {
 		log.Error("the environment asks for traces, and there are none", "error", err)
 	}

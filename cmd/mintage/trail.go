@@ -26,7 +26,7 @@ import (
 // openTrail opens the audit trail of the server; nil if there is none.
 // The keys of its lines are those of the directory, once that is open; what is
 // removed is noted by anchors.
-func openTrail(cfg config.Config, directory *atomic.Pointer[issuer.Directory], anchors *anchoring, log *slog.Logger) *audit.Log {
+func openTrail(cfg config.Config, version string, directory *atomic.Pointer[issuer.Directory], anchors *anchoring, log *slog.Logger) *audit.Log {
 	if cfg.AuditDirectory() == "" {
 		log.Warn("there is no audit trail", "advice", "leave audit.directory out to have one in the data directory")
 		return nil
@@ -44,7 +44,7 @@ func openTrail(cfg config.Config, directory *atomic.Pointer[issuer.Directory], a
 		},
 		OnRemove: anchors.remove,
 	})
-	trail.Record(audit.Event{Name: audit.ServerStarted, Actor: "server", Detail: "version " + buildVersion()})
+	trail.Record(audit.Event{Name: audit.ServerStarted, Actor: "server", Detail: "version " + version})
 	return trail
 }
 
@@ -85,10 +85,11 @@ type anchor struct {
 	Removed *uint64 `json:"removed,omitempty"`
 }
 
-const (
-	anchorEvery = time.Minute
-	anchorTime  = 2 * time.Second
-)
+// anchorEvery is how often the anchor is written.
+const anchorEvery = time.Minute
+
+// anchorTime bounds the reading and the writing of anchors.
+const anchorTime = 2 * time.Second
 
 // An anchoring keeps the anchor of a trail current.
 type anchoring struct {
