@@ -5,10 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,9 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 // scriptRechain takes the fourth record out of a file of the audit log, and
@@ -107,48 +102,6 @@ func TestAChainThatTheStoreKnowsMustBeHere(t *testing.T) {
 		if err := v.judge(nil); (err == nil) != c.holds || err != nil && !strings.Contains(err.Error(), "the store knows chain gone") {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// A server that starts on a trail which was written anew does not note its end:
-// what the store knew would be lost.
-func TestAnAnchorIsNotMovedToATrailThatWasWrittenAnew(t *testing.T) {
-	dir := t.TempDir()
-	st, err := sqlite.Create(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	cfg := config.Config{Data: dir, Audit: config.Audit{Directory: filepath.Join(dir, "audit")}}
-	run := func() error {
-		trail := audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-		for range 4 {
-			trail.Record(audit.Event{Name: audit.ServerStarted})
-		}
-		if err := trail.Close(); err != nil {
-			t.Fatal(err)
-		}
-		a := newAnchoring(cfg, st, slog.New(slog.DiscardHandler))
-		a.trail = trail
-		return a.write(t.Context(), trail.Head(), 0)
-	}
-	for range 2 {
-		if err := run(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before, err := anchors(t.Context(), st)
-	if err != nil || len(before) != 1 || before[0].Seq != 9 || before[0].Removed == nil || *before[0].Removed != 0 {
-		t.Fatalf("%+v, %v", before, err)
-	}
-	if err := rechain(filepath.Join(cfg.AuditDirectory(), "00000001.jsonl"), false, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(); !errors.Is(err, errRewritten) {
-		t.Errorf("the end of the trail is noted: %v", err)
-	}
-	if after, err := anchors(t.Context(), st); err != nil || after[0].Seq != 9 || after[0].Hash != before[0].Hash {
-		t.Errorf("%+v, %v", after, err)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -157,11 +156,6 @@ func warnOfConsent(cmd *cobra.Command, c store.Client) {
 	}
 }
 
-// policy is what bounds a registration.
-func (o *office) policy() grant.Policy {
-	return grant.Policy{AccessLifetime: o.cfg.AccessTokenLifetime.Std()}
-}
-
 func parseRetryWindow(text string) (*time.Duration, error) {
 	d, err := config.ParseDuration(text)
 	if err != nil {
@@ -283,33 +277,6 @@ server's.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-// client reads a client that has not been deleted.
-func (o *office) client(cmd *cobra.Command, id string) (store.Client, error) {
-	var c store.Client
-	err := store.ErrNotFound // no id is other than UTF-8, which PostgreSQL refuses to look for
-	if utf8.ValidString(id) {
-		c, err = o.store.Client(cmd.Context(), id)
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return c, hint(fmt.Errorf("there is no client %q", id), "see: mintage client list")
-	}
-	if err == nil && c.State == store.ClientDeleted {
-		return c, hint(fmt.Errorf("client %q was deleted on %s", id, show.Instant(c.UpdatedAt)), "see: mintage client list --all")
-	}
-	return c, err
-}
-
-// change writes back a client that was read and changed.
-func (o *office) change(cmd *cobra.Command, c store.Client, cutoffs []store.Cutoff, name store.EventName, detail string) error {
-	c.Version++
-	c.UpdatedAt = o.now
-	err := o.store.UpdateClient(cmd.Context(), c, cutoffs, o.event(name, c.ID, detail))
-	if errors.Is(err, store.ErrConflict) {
-		return hint(fmt.Errorf("client %q was changed by somebody else at this moment; nothing was done", c.ID), "look at it and try again: mintage client show "+c.ID)
-	}
-	return err
 }
 
 func newClientState(s *settings, verb string, state store.ClientState, short, more string) *cobra.Command {

@@ -3,16 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/config"
-	"github.com/mintage/mintage/internal/server"
-	"github.com/mintage/mintage/internal/store/postgres"
 )
 
 func newConfig(s *settings) *cobra.Command {
@@ -90,49 +85,6 @@ func everyFault(cfg config.Config, from config.Sources, unread error) error {
 		return nil
 	}
 	return &usageError{errors.New("configuration:\n" + strings.Join(lines, "\n"))}
-}
-
-// fileFaults reads the files that the configuration names.
-func fileFaults(cfg config.Config) (faults []error) {
-	fault := func(name string, err error) {
-		if err != nil {
-			faults = append(faults, &config.Fault{Name: name, Err: err})
-		}
-	}
-	if _, err := os.Stat(cfg.Data); !errors.Is(err, fs.ErrNotExist) {
-		fault("data", checkDataDirectory(cfg.Data))
-	}
-	if cfg.TLS.Cert != "" && cfg.TLS.Key != "" {
-		_, err := server.LoadCertificate(cfg.TLS.Cert, cfg.TLS.Key, slog.New(slog.DiscardHandler))
-		fault("tls", err)
-	}
-	if !kekIsAbsent(cfg) {
-		_, err := readKEK(cfg)
-		fault("kek_file", err)
-	}
-	if cfg.Admin.TokenFile != "" {
-		_, err := readAdminToken(cfg.Admin.TokenFile)
-		fault("admin.token_file", err)
-	}
-	if cfg.StorePasswordFile != "" {
-		_, err := readSecretFile(cfg.StorePasswordFile)
-		fault("store_password_file", err)
-	}
-	if cfg.Store != config.StoreSQLite && cfg.CheckStore() == nil {
-		_, err := postgres.Unverified(database(cfg))
-		fault("store", err)
-	}
-	if cfg.Login.Mode != config.LoginOff {
-		if _, err := newPages(cfg); err != nil {
-			faults = append(faults, err)
-		}
-	}
-	if cfg.Login.Mode == config.LoginUpstream {
-		if _, err := newUpstream(cfg); err != nil {
-			faults = append(faults, err)
-		}
-	}
-	return faults
 }
 
 func newConfigShow(s *settings) *cobra.Command {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -150,12 +149,4 @@ one ends the user's sessions, which have not shown it.`,
 	cmd.Flags().BoolVar(&remove, "remove", false, "take the second factor away")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-// serviceName is what an authenticator app calls us.
-func (o *office) serviceName() string {
-	if u, err := url.Parse(o.cfg.PublicURL); err == nil && u.Hostname() != "" {
-		return u.Hostname()
-	}
-	return "Mintage"
 }

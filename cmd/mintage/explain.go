@@ -5,20 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/explain"
-	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/show"
 )
 
@@ -185,29 +179,6 @@ func readLog(name string, stdin io.Reader, asked explain.Asked) (*explain.Log, e
 		return nil, hint(fmt.Errorf("log %s: there is nothing in it", name), "the server writes its log to standard error; with systemd: journalctl -u mintage -o cat")
 	}
 	return log, nil
-}
-
-// explainer has what is explained from the office's store. Without the
-// key-encryption key it explains what it can.
-func (o *office) explainer(ctx context.Context) (*explain.Explainer, error) {
-	cfg := ofDev(o.cfg)
-	kek, locked := readKEK(cfg)
-	directory, err := issuer.ReadDirectory(ctx, o.store, kek, keySchedule(cfg), time.Now)
-	if err != nil && kek != nil {
-		// Perhaps it is the key of another store.
-		locked = err
-		directory, err = issuer.ReadDirectory(ctx, o.store, nil, keySchedule(cfg), time.Now)
-	}
-	if err != nil {
-		return nil, err
-	}
-	told := server.Options{BasicAuthStatus: cfg.Errors.BasicAuthStatus, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh}
-	return &explain.Explainer{
-		Config: cfg, Issuer: newIssuer(cfg, o.store, directory, slog.New(slog.DiscardHandler)), Store: o.store, Locked: locked,
-		Told: func(grantType string, why grant.Refusal) (int, oauth.ErrorCode) {
-			return server.Told(told, grantType, why)
-		},
-	}, nil
 }
 
 // ofDev is the configuration of a server that runs with --dev, if nothing else

@@ -150,18 +150,6 @@ its events. Redeeming and refreshing leave no event, only the generation.`,
 	return cmd
 }
 
-func (o *office) grant(cmd *cobra.Command, text string) (grant.Grant, error) {
-	id, err := grant.ParseID(text)
-	if err != nil {
-		return grant.Grant{}, &usageError{err}
-	}
-	g, err := o.store.Grant(cmd.Context(), id)
-	if errors.Is(err, store.ErrNotFound) {
-		return g, hint(fmt.Errorf("there is no grant %s", id), "it never began, or its last token expired and its row was removed")
-	}
-	return g, err
-}
-
 func newGrantRevoke(s *settings) *cobra.Command {
 	var subject, client string
 	cmd := &cobra.Command{
@@ -218,53 +206,4 @@ within two seconds. Users may authorize anew.`,
 	cmd.Flags().StringVar(&subject, "subject", "", "everything of this subject")
 	cmd.Flags().StringVar(&client, "client", "", "everything of this client")
 	return cmd
-}
-
-// printCovered tells how many grants of the store a cutoff covers, whatever
-// their state: none is perhaps a name that was mistyped. The cutoff stands
-// already, because counting takes a while.
-func (o *office) printCovered(cmd *cobra.Command, cut store.Cutoff) error {
-	f := store.GrantFilter{Realm: cut.Realm, Subject: cut.Subject, ClientID: cut.ClientID, Limit: 1000}
-	covered := 0
-	for covered < maxCount {
-		page, err := o.store.Grants(cmd.Context(), f)
-		if err != nil {
-			return fmt.Errorf("it is in force, but the grants that it covers cannot be counted: %w", err)
-		}
-		for _, g := range page {
-			if g.AuthorizedAt <= cut.At {
-				covered++
-			}
-		}
-		if len(page) < f.Limit {
-			break
-		}
-		f.After = page[len(page)-1].ID
-	}
-	text := fmt.Sprintf("%d grants", covered)
-	switch {
-	case covered == 0:
-		text = "no grant: is the name right? (it also covers codes that were not redeemed yet)"
-	case covered == 1:
-		text = "1 grant"
-	case covered >= maxCount:
-		text = fmt.Sprintf("%d or more grants", maxCount)
-	}
-	fmt.Fprintln(cmd.OutOrStdout(), "in the store, it covers "+text)
-	return nil
-}
-
-func (o *office) revokeGrant(cmd *cobra.Command, text string) error {
-	g, err := o.grant(cmd, text)
-	if err != nil {
-		return err
-	}
-	err = o.store.UpdateGrant(cmd.Context(), g.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
-		return g.Revoke(grant.ReasonOperator).Next, []store.Event{o.event(store.EventGrantRevoked, g.ID.String(), "by command")}
-	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "grant %s is revoked\n", g.ID)
-	return nil
 }

@@ -17,18 +17,6 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// keySchedule is how long keys live in a deployment. A retired signing key is
-// kept for as long as a token can live that it signed at the last moment, on
-// nodes whose clocks differ, for verifiers that load the set later.
-func keySchedule(cfg config.Config) keys.Schedule {
-	maxAge, skew := cfg.JWKSMaxAge.Std(), cfg.Skew()
-	return keys.Schedule{
-		Lifetime: cfg.KeyLifetime.Std(), Lead: cfg.KeyLead.Std(), MaxAge: maxAge, MaxSkew: skew,
-		Retention:  cfg.AccessTokenLifetime.Std() + maxAge + 2*skew + time.Minute,
-		Algorithms: keys.SigningAlgorithms,
-	}
-}
-
 func newKeys(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
@@ -42,12 +30,6 @@ key-encryption key, which is not in the store.`,
 	}
 	cmd.AddCommand(newKeysList(s), newKeysRotate(s), newKeysWithdraw(s), newKeysExport(s))
 	return cmd
-}
-
-// records are the keys as the store has them.
-func (o *office) records(cmd *cobra.Command) ([]keys.Record, error) {
-	ch, err := o.store.Changes(cmd.Context(), 0)
-	return ch.Keys, err
 }
 
 // keyView is a key as it is listed.

@@ -1,16 +1,10 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
-	"net"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -99,41 +93,5 @@ func TestEveryChoiceThatAShellOffersIsAccepted(t *testing.T) {
 				t.Errorf("%s has no --%s", path, flag)
 			}
 		}
-	}
-}
-
-func TestTheAdminSocketIsForItsGroupToo(t *testing.T) {
-	path := socketPath(t)
-	groups, err := os.Getgroups()
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := user.LookupGroupId(strconv.Itoa(append(groups, os.Getgid())[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := config.Default()
-	cfg.Admin.Listen, cfg.Admin.Group = "unix:"+path, own.Name
-	l, err := listenAdmin(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Lstat(path)
-	if err != nil || info.Mode() != fs.ModeSocket|0o660 || strconv.Itoa(int(info.Sys().(*syscall.Stat_t).Gid)) != own.Gid {
-		t.Errorf("the socket is %v, %v", info.Mode(), err)
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	cfg.Admin.Group = "no-such-group"
-	if _, err := listenAdmin(cfg); err == nil || !strings.Contains(err.Error(), "admin.group") {
-		t.Errorf("a group that does not exist: %v", err)
-	}
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a refused start leaves its socket: %v", err)
-	}
-	if c, err := net.Dial("unix", path); err == nil {
-		c.Close()
-		t.Error("a refused start goes on listening")
 	}
 }

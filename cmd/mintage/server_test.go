@@ -103,7 +103,7 @@ func scriptHalt(ts *testscript.TestScript, neg bool, args []string) {
 		if err != nil {
 			ts.Fatalf("serve ended: %v\n%s", err, ts.ReadFile("serve.err"))
 		}
-	case <-time.After(drainTime + 5*time.Second):
+	case <-time.After(15 * time.Second):
 		ts.Fatalf("serve has not ended")
 	}
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"slices"
 
@@ -49,14 +47,6 @@ func (s *settings) register(set *pflag.FlagSet, names ...string) {
 func (s *settings) load() (config.Config, error) {
 	cfg, _, err := s.read()
 	return cfg, unreadable(err)
-}
-
-// unreadable is the error of a command whose configuration cannot be read.
-func unreadable(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &usageError{withAdvice(err)}
 }
 
 // read reads the configuration, and tells where each setting comes from and all
@@ -117,33 +107,6 @@ func (f *textFlag) Type() string {
 		return "bool"
 	}
 	return "string"
-}
-
-// newLogger writes to w as the configuration says. Its level can be changed.
-func newLogger(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) {
-	level := &slog.LevelVar{}
-	setLevel(level, c)
-	opt := &slog.HandlerOptions{Level: level}
-	if c.Format == "text" || c.Format == "auto" && isTerminal(w) {
-		return slog.New(slog.NewTextHandler(w, opt)), level
-	}
-	return slog.New(slog.NewJSONHandler(w, opt)), level
-}
-
-// setLevel sets the level that the configuration names. Check has accepted it.
-func setLevel(level *slog.LevelVar, c config.Log) {
-	var l slog.Level
-	_ = l.UnmarshalText([]byte(c.Level))
-	level.Set(l)
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // exactly is cobra.ExactArgs with an error that says what is expected.

@@ -20,16 +20,6 @@ import (
 // sqliteCorrupt is the result code of a damaged page (https://sqlite.org/rescode.html).
 const sqliteCorrupt = 11
 
-// A hinted error also says what to do.
-type hinted struct {
-	error
-	hint string
-}
-
-func (h *hinted) Unwrap() error { return h.error }
-
-func hint(err error, what string) error { return &hinted{err, what} }
-
 // noteEmpty says on standard error that a list has nothing in it, which is not
 // the same as one that could not be read.
 func noteEmpty(cmd *cobra.Command, entries int, what string) {

@@ -249,15 +249,6 @@ func newUserEnable(s *settings) *cobra.Command {
 	}
 }
 
-// user reads a user.
-func (o *office) user(cmd *cobra.Command, username string) (account.User, error) {
-	u, err := account.Find(cmd.Context(), o.store, realm, username)
-	if errors.Is(err, store.ErrNotFound) {
-		return u, hint(fmt.Errorf("there is no user %q", username), "see: mintage user list")
-	}
-	return u, err
-}
-
 // openUser opens the store and reads a user from it. Close its store.
 func (s *settings) openUser(cmd *cobra.Command, username string) (*office, account.User, error) {
 	o, err := s.openOffice(cmd.Context())
@@ -269,22 +260,4 @@ func (s *settings) openUser(cmd *cobra.Command, username string) (*office, accou
 		o.store.Close()
 	}
 	return o, u, err
-}
-
-// userEvent records a change of a user, as a matter of the subject.
-func (o *office) userEvent(name store.EventName, u account.User, detail string) store.Event {
-	text := fmt.Sprintf("user %q", u.Username)
-	if detail != "" {
-		text += ": " + detail
-	}
-	return o.event(name, store.AboutSubject(u.Subject), text)
-}
-
-// putUser stores a changed user.
-func (o *office) putUser(cmd *cobra.Command, u account.User, cutoffs []store.Cutoff, name store.EventName, detail string) error {
-	err := account.Put(cmd.Context(), o.store, u, cutoffs, o.userEvent(name, u, detail))
-	if errors.Is(err, store.ErrConflict) {
-		return hint(fmt.Errorf("user %q was changed by somebody else at this moment; nothing was done", u.Username), "look at it and try again: mintage user show "+u.Username)
-	}
-	return err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 )
@@ -94,30 +93,4 @@ mintage kek rotate.`,
 	cmd.Flags().BoolVar(&all, "all", false, "every key of every purpose but the pepper")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what it would end, and do nothing")
 	return cmd
-}
-
-// printEnded tells what the withdrawal of keys ends.
-func (o *office) printEnded(cmd *cobra.Command, records []keys.Record, ends string) error {
-	n, err := issuer.CountEnded(cmd.Context(), o.store, records, o.cfg.AccessTokenLifetime.Std(), o.now)
-	if err != nil {
-		return err
-	}
-	of := map[keys.Purpose]bool{}
-	signs := false
-	for _, r := range records {
-		of[r.Purpose] = true
-		signs = signs || r.Purpose.Signs()
-	}
-	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "it %s:\n", ends)
-	if of[keys.MAC] {
-		fmt.Fprintf(out, "  %d grants: their users log in again\n", n.Grants)
-	}
-	if of[keys.Seal] {
-		fmt.Fprintf(out, "  codes that were issued within the last %s and not redeemed: codes are not stored, so nobody can count them\n", o.cfg.CodeLifetime)
-	}
-	if signs {
-		fmt.Fprintf(out, "  JWTs of %d grants that were issued within the last %s, at introspection; a verifier that keeps the published set accepts them for up to %s\n", n.JWTs, o.cfg.AccessTokenLifetime, o.cfg.JWKSMaxAge)
-	}
-	return nil
 }

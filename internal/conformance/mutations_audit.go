@@ -76,7 +76,7 @@ var auditMutations = []Mutation{
 		Test: inProgram + "TestAChainThatTheStoreKnows",
 	},
 	{
-		Name: "anchor of a trail that was written anew", File: "cmd/mintage/trail.go",
+		Name: "anchor of a trail that was written anew", File: "cmd/mintage/node_audit.go",
 		Old: "if was.Seq >= place.First && !place.Found", New: "if was.Seq >= place.First && !place.Found && place.First == 0",
 		Test: inProgram + "TestAnAnchorIsNotMoved",
 	},

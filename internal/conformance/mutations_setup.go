@@ -13,7 +13,7 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/server -run TestTL05",
 	},
 	{
-		Name: "connections after the start alone", File: "cmd/mintage/serve.go",
+		Name: "connections after the start alone", File: "cmd/mintage/node_start.go",
 		Old: "	var public net.Listener\n", New: "	public, _ := listenPublic(cfg)\n",
 		Test: "go test ./cmd/mintage -run TestNoConnectionIsAccepted",
 	},

@@ -19,9 +19,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -33,24 +35,6 @@ import (
 // used without --dev.
 
 const devCallback = "https://client.example/callback"
-
-// devInfo is DIR/dev.json, for scripts.
-type devInfo struct {
-	Issuer        string `json:"issuer"`
-	Listen        string `json:"listen"`
-	TokenEndpoint string `json:"token_endpoint"`
-	CAFile        string `json:"ca_file"`
-	ClientID      string `json:"client_id"`
-	ClientSecret  string `json:"client_secret"`
-	RedirectURI   string `json:"redirect_uri"`
-	Username      string `json:"username,omitempty"` // of the demo user
-	Password      string `json:"password,omitempty"`
-	SignIn        string `json:"sign_in,omitempty"` // where the demo user signs in
-	AdminSocket   string `json:"admin_socket"`
-	Management    string `json:"management"`
-}
-
-func devFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev.json") }
 
 // devActor is who makes the demo client, in its record.
 const devActor = "serve --dev"
@@ -90,12 +74,6 @@ func prepareDev(cfg *config.Config, addr net.Addr) error {
 	cfg.TLS.Cert, cfg.TLS.Key = devCertificate(*cfg)
 	return nil
 }
-
-func devCertificate(cfg config.Config) (cert, key string) {
-	return filepath.Join(cfg.Data, "dev-cert.pem"), filepath.Join(cfg.Data, "dev-key.pem")
-}
-
-func devCAFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev-ca.pem") }
 
 // makeDevFiles makes the certificate, unless one is configured. It refuses a
 // data directory that is somebody's real one: nothing of --dev may get into it,
@@ -143,15 +121,6 @@ func realClient(ctx context.Context, st store.Store) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// readDevFile reads what an earlier start with --dev has left, if there was one.
-func readDevFile(cfg config.Config) (info devInfo, err error) {
-	text, err := os.ReadFile(devFile(cfg))
-	if err == nil {
-		err = json.Unmarshal(text, &info)
-	}
-	return info, err
 }
 
 // warnOfDemo logs that a server without --dev lets in the client of an earlier
@@ -351,4 +320,40 @@ func devAdminFlags(cfg config.Config, d devInfo) string {
 		return " --admin-listen " + show.Quote("unix:"+absolute(d.AdminSocket))
 	}
 	return " --admin-listen " + show.Quote(d.AdminSocket) + " --admin-token-file " + show.Quote(absolute(cfg.Admin.TokenFile))
+}
+
+// devUsername is the demo user.
+const devUsername = "demo"
+
+// makeDevUser makes the demo user, unless dev.json names one that is there or
+// others know the users.
+func makeDevUser(ctx context.Context, cfg config.Config, st store.Store, info *devInfo) error {
+	if cfg.Login.Mode != config.LoginUsers {
+		info.Username, info.Password, info.SignIn = "", "", ""
+		return nil
+	}
+	_, err := account.Find(ctx, st, realm, devUsername)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		now := grant.At(time.Now())
+		password := account.GeneratePassword()
+		user, err := account.NewUser(account.Registration{Realm: realm, Username: devUsername, Name: "Demo user of --dev", Password: password}, now)
+		if err != nil {
+			return err
+		}
+		event := store.Event{At: now, Name: store.EventUserCreated, About: store.AboutSubject(user.Subject), Actor: devActor, Detail: user.Username}
+		if err := account.Create(ctx, st, user, event); err != nil {
+			return err
+		}
+		info.Username, info.Password = devUsername, password
+		// The hash took as much memory as the server has, by which the
+		// collector would set its pace.
+		runtime.GC()
+	case err != nil:
+		return err
+	}
+	info.SignIn = cfg.PublicURL + cfg.BasePath + "/oauth2/authorize?" + url.Values{
+		"response_type": {"code"}, "client_id": {info.ClientID}, "redirect_uri": {devCallback}, "state": {"demo"},
+	}.Encode()
+	return nil
 }

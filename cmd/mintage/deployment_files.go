@@ -4,16 +4,26 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/show"
-	"github.com/mintage/mintage/internal/store/postgres"
-	"github.com/mintage/mintage/internal/store/sqlite"
 )
+
+func readAdminToken(file string) (string, error) {
+	text, err := readSecretFile(file)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(text)
+	if len(token) < 32 {
+		return "", hint(fmt.Errorf("%s: the admin token has fewer than 32 characters", file), "make one with: openssl rand -hex 32")
+	}
+	return token, nil
+}
 
 // checkDataDirectory refuses a directory in which others can put files: they
 // could exchange the store, the key-encryption key or the admin socket.
@@ -34,56 +44,6 @@ func checkDataDirectory(dir string) error {
 func readSecretFile(path string) (string, error) {
 	text, err := config.ReadSecret(path)
 	return text, withAdvice(err)
-}
-
-// withAdvice adds what to do about a secret that everybody can read, if that is
-// what err is about.
-func withAdvice(err error) error {
-	var exposed *config.Exposed
-	if errors.As(err, &exposed) {
-		return hint(err, "run: chmod o= "+show.Quote(exposed.Path)+" (in Kubernetes: defaultMode: 0440)")
-	}
-	return err
-}
-
-// warnOfExposure logs which files more people can use than need to, and that a
-// lost store would be replaced.
-func warnOfExposure(cfg config.Config, log *slog.Logger) {
-	if cfg.NewStore {
-		log.Warn("new_store is set: if the store is lost, the next start makes an empty one in its place", "advice", "leave new_store out from now on")
-	}
-	kek, _ := kekPath(cfg)
-	files := []struct {
-		path, class string
-		bits        fs.FileMode
-	}{
-		{filepath.Join(cfg.Data, sqlite.FileName), "others", 0o006},
-		{kek, "group", 0o060},
-	}
-	for _, path := range []string{cfg.Admin.TokenFile, cfg.StorePasswordFile} {
-		if path != "" {
-			files = append(files, files[1])
-			files[len(files)-1].path = path
-		}
-	}
-	for _, f := range files {
-		if info, err := os.Stat(f.path); err == nil && info.Mode().Perm()&f.bits != 0 {
-			log.Warn("a file is open to more than its owner", "file", f.path, "mode", fmt.Sprintf("%04o", info.Mode().Perm()),
-				"advice", "chmod "+f.class[:1]+"= "+show.Quote(f.path))
-		}
-	}
-}
-
-// warnOfDatabase logs which hosts of the database's URL somebody else could take
-// the place of.
-func warnOfDatabase(cfg config.Config, log *slog.Logger) {
-	if cfg.Store == config.StoreSQLite {
-		return
-	}
-	if hosts, err := postgres.Unverified(database(cfg)); err == nil && len(hosts) > 0 {
-		log.Warn("connections to the database are not verified", "hosts", hosts,
-			"advice", "add sslmode=verify-full and sslrootcert=FILE to the store's URL")
-	}
 }
 
 // replaceFile writes a file in one step: whatever happens, there is then the

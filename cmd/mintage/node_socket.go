@@ -64,18 +64,6 @@ func admit(path, group string) error {
 	return os.Chmod(path, 0o660)
 }
 
-func readAdminToken(file string) (string, error) {
-	text, err := readSecretFile(file)
-	if err != nil {
-		return "", err
-	}
-	token := strings.TrimSpace(text)
-	if len(token) < 32 {
-		return "", hint(fmt.Errorf("%s: the admin token has fewer than 32 characters", file), "make one with: openssl rand -hex 32")
-	}
-	return token, nil
-}
-
 // A socket is a Unix socket that removes its file when it is closed, and no
 // other file that has come into its place.
 type socket struct {
