@@ -77,7 +77,7 @@ func openAdminAPI(cfg config.Config, caFile string) (*adminAPI, error) {
 	}
 	host, port, err := net.SplitHostPort(cfg.Admin.Listen)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("admin.listen: %q must be unix:PATH or HOST:PORT", cfg.Admin.Listen)}
+		return nil, usage(fmt.Errorf("admin.listen: %q must be unix:PATH or HOST:PORT", cfg.Admin.Listen))
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost" // it listens on every address of this machine
@@ -85,7 +85,7 @@ func openAdminAPI(cfg config.Config, caFile string) (*adminAPI, error) {
 	a.at = net.JoinHostPort(host, port)
 	a.url = "https://" + a.at
 	if cfg.Admin.TokenFile == "" {
-		return nil, &usageError{hint(fmt.Errorf("the admin API at %s needs its token", a.at), "name its file with --admin-token-file")}
+		return nil, usage(hint(fmt.Errorf("the admin API at %s needs its token", a.at), "name its file with --admin-token-file"))
 	}
 	if a.token, err = readAdminToken(cfg.Admin.TokenFile); err != nil {
 		return nil, err

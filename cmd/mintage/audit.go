@@ -67,18 +67,18 @@ select, or as many as --limit says. Subjects are personal data.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			for _, name := range events {
 				if !slices.Contains(audit.Names(), audit.Name(name)) {
-					return &usageError{hint(fmt.Errorf("--event: there is no event %q", name), "events: "+eventNames())}
+					return usage(hint(fmt.Errorf("--event: there is no event %q", name), "events: "+eventNames()))
 				}
 				f.Events = append(f.Events, audit.Name(name))
 			}
 			if f.Since, err = parseMoment(since, time.Now()); err != nil {
-				return &usageError{fmt.Errorf("--since: %w", err)}
+				return usage(fmt.Errorf("--since: %w", err))
 			}
 			if f.Until, err = parseMoment(until, time.Now()); err != nil {
-				return &usageError{fmt.Errorf("--until: %w", err)}
+				return usage(fmt.Errorf("--until: %w", err))
 			}
 			if limit < 0 {
-				return &usageError{errors.New("--limit: not negative; 0 is all")}
+				return usage(errors.New("--limit: not negative; 0 is all"))
 			}
 			dir, _, err := s.trailDirectory()
 			if err != nil {

@@ -53,7 +53,7 @@ A line that a killed process has not finished is told of, and is no break.`,
 			for _, text := range heads {
 				h, ok := audit.ParseHash(text)
 				if !ok {
-					return &usageError{hint(fmt.Errorf("--head: %q is no hash: 64 hexadecimal digits", text), "as printed by: mintage audit head")}
+					return usage(hint(fmt.Errorf("--head: %q is no hash: 64 hexadecimal digits", text), "as printed by: mintage audit head"))
 				}
 				v.check.Anchors = append(v.check.Anchors, h)
 			}

@@ -43,7 +43,7 @@ command tells which.`,
 		Args: exactly(1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "-" {
-				return &usageError{hint(errors.New("a backup is a file that is checked and made durable, and no stream"), "name a file, and copy that")}
+				return usage(hint(errors.New("a backup is a file that is checked and made durable, and no stream"), "name a file, and copy that"))
 			}
 			cfg, err := s.load()
 			if err != nil {
@@ -53,7 +53,7 @@ command tells which.`,
 				return verifyBackup(cmd, cfg, args[0], asJSON)
 			}
 			if err := cfg.CheckStore(); err != nil {
-				return &usageError{err}
+				return usage(err)
 			}
 			if cfg.Store != config.StoreSQLite {
 				return adviseDatabaseBackup(cfg, args[0])

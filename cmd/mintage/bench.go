@@ -81,7 +81,7 @@ and its processors. The exit status is 1 if any request went wrong.`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := b.check(cmd); err != nil {
-				return &usageError{err}
+				return usage(err)
 			}
 			cfg, err := s.load()
 			if err != nil {

@@ -320,7 +320,7 @@ while, disable it instead.`,
 		Args: exactly(1, "one client id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !yes {
-				return &usageError{hint(errors.New("nothing was deleted: this cannot be undone"), "add --yes to do it")}
+				return usage(hint(errors.New("nothing was deleted: this cannot be undone"), "add --yes to do it"))
 			}
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {

@@ -43,7 +43,7 @@ whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
 			for _, name := range []string{"client", "redirect-uri", "subject"} {
 				value := cmd.Flag(name).Value.String()
 				if value == "" {
-					return &usageError{hint(fmt.Errorf("--%s is missing", name), "see: "+cmd.CommandPath()+" --help")}
+					return usage(hint(fmt.Errorf("--%s is missing", name), "see: "+cmd.CommandPath()+" --help"))
 				}
 				// JSON would replace the bytes: the code would be another subject's.
 				if err := checkText(name, value); err != nil {
@@ -96,14 +96,14 @@ whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
 func setAuthentication(req *server.CodeRequest, claims, authTime string) error {
 	text, err := issuer.CheckClaims(json.RawMessage(claims))
 	if err != nil {
-		return &usageError{fmt.Errorf("--%w", err)}
+		return usage(fmt.Errorf("--%w", err))
 	}
 	req.Claims = json.RawMessage(text)
 	if authTime == "" {
 		return nil
 	}
 	if req.AuthTime, err = time.Parse(time.RFC3339, authTime); err != nil {
-		return &usageError{fmt.Errorf("--auth-time: %q is not a time like 2026-01-31T12:00:00Z", authTime)}
+		return usage(fmt.Errorf("--auth-time: %q is not a time like 2026-01-31T12:00:00Z", authTime))
 	}
 	return nil
 }

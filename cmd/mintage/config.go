@@ -84,7 +84,7 @@ func everyFault(cfg config.Config, from config.Sources, unread error) error {
 	if lines == nil {
 		return nil
 	}
-	return &usageError{errors.New("configuration:\n" + strings.Join(lines, "\n"))}
+	return usage(errors.New("configuration:\n" + strings.Join(lines, "\n")))
 }
 
 func newConfigShow(s *settings) *cobra.Command {

@@ -20,6 +20,8 @@ func withAdvice(err error) error {
 // A usageError is a command line that cannot be understood.
 type usageError struct{ error }
 
+func usage(err error) error { return &usageError{err} }
+
 // Unwrap keeps the hint of a usage error.
 func (u *usageError) Unwrap() error { return u.error }
 
@@ -28,7 +30,7 @@ func unreadable(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &usageError{withAdvice(err)}
+	return usage(withAdvice(err))
 }
 
 // A hinted error also says what to do.

@@ -22,7 +22,7 @@ const realm = "/api"
 // it.
 func openStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	if err := cfg.CheckStore(); err != nil {
-		return nil, &usageError{err}
+		return nil, usage(err)
 	}
 	if cfg.Store == config.StoreSQLite {
 		return sqlite.Open(ctx, cfg.Data)

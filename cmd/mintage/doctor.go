@@ -160,7 +160,7 @@ func acceptIssuer(cmd *cobra.Command, p *doctor.Patient) error {
 		return p.StoreErr
 	}
 	if err := p.Config.Check(); err != nil {
-		return &usageError{fmt.Errorf("configuration:\n%w", err)}
+		return usage(fmt.Errorf("configuration:\n%w", err))
 	}
 	if err := issuer.AdoptIssuer(cmd.Context(), p.Store, realm, p.Config.IssuerID()); err != nil {
 		return err

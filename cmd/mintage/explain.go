@@ -94,7 +94,7 @@ func readAsked(cmd *cobra.Command, args []string, logFile string) (explain.Asked
 		return a, nil
 	}
 	if logFile == "-" {
-		return explain.Asked{}, &usageError{hint(errors.New("standard input holds the log: name the request id as an argument"), "see: mintage explain --help")}
+		return explain.Asked{}, usage(hint(errors.New("standard input holds the log: name the request id as an argument"), "see: mintage explain --help"))
 	}
 	var text []byte
 	var err error
@@ -107,9 +107,9 @@ func readAsked(cmd *cobra.Command, args []string, logFile string) (explain.Asked
 	case err != nil:
 		return explain.Asked{}, fmt.Errorf("read standard input: %w", err)
 	case len(text) > maxPasted:
-		return explain.Asked{}, &usageError{fmt.Errorf("standard input holds more than one token, code or id: more than %d bytes", maxPasted)}
+		return explain.Asked{}, usage(fmt.Errorf("standard input holds more than one token, code or id: more than %d bytes", maxPasted))
 	case strings.TrimSpace(string(text)) == "":
-		return explain.Asked{}, &usageError{hint(errors.New("nothing to explain on standard input"), "see: mintage explain --help")}
+		return explain.Asked{}, usage(hint(errors.New("nothing to explain on standard input"), "see: mintage explain --help"))
 	}
 	return explain.Parse(string(text)), nil
 }
@@ -159,7 +159,7 @@ func readLog(name string, stdin io.Reader, asked explain.Asked) (*explain.Log, e
 		return nil, nil
 	}
 	if !asked.IsRequest() {
-		return nil, &usageError{hint(errors.New("--log is for a request id"), "a request id is the 16 hexadecimal digits of an answer's X-Request-Id")}
+		return nil, usage(hint(errors.New("--log is for a request id"), "a request id is the 16 hexadecimal digits of an answer's X-Request-Id"))
 	}
 	in := stdin
 	if name != "-" {

@@ -54,7 +54,7 @@ client are shown by: mintage client show.`,
 			if after != "" {
 				var err error
 				if f.After, err = grant.ParseID(after); err != nil {
-					return &usageError{fmt.Errorf("--after: %w", err)}
+					return usage(fmt.Errorf("--after: %w", err))
 				}
 			}
 			if err := errors.Join(checkText("subject", subject), checkText("client", client)); err != nil {
@@ -165,7 +165,7 @@ within two seconds. Users may authorize anew.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || (len(args) == 1) == (subject != "" || client != "") {
-				return &usageError{hint(errors.New("name one grant, or --subject, --client or both"), "see: "+cmd.CommandPath()+" --help")}
+				return usage(hint(errors.New("name one grant, or --subject, --client or both"), "see: "+cmd.CommandPath()+" --help"))
 			}
 			if err := errors.Join(checkText("subject", subject), checkText("client", client)); err != nil {
 				return err

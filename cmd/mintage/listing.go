@@ -32,14 +32,14 @@ func registerPaging(cmd *cobra.Command, limit *int, after *string, key string) {
 
 func checkLimit(limit int) error {
 	if limit < 1 || limit > maxLimit {
-		return &usageError{fmt.Errorf("--limit: %d is outside 1 to %d", limit, maxLimit)}
+		return usage(fmt.Errorf("--limit: %d is outside 1 to %d", limit, maxLimit))
 	}
 	return nil
 }
 
 func (l *listing) check() error {
 	if l.state != "" && !slices.Contains(l.states, l.state) {
-		return &usageError{fmt.Errorf("--state: %q is none of %s", l.state, strings.Join(l.states, ", "))}
+		return usage(fmt.Errorf("--state: %q is none of %s", l.state, strings.Join(l.states, ", ")))
 	}
 	return checkLimit(l.limit)
 }
@@ -57,7 +57,7 @@ func nextPage[T any](l *listing, w io.Writer, all []T, key func(T) string, selec
 	if l.after != "" {
 		i := slices.IndexFunc(all, func(item T) bool { return key(item) == l.after })
 		if i < 0 {
-			return nil, &usageError{hint(fmt.Errorf("--after: %q is not in the list", l.after), "begin again without --after")}
+			return nil, usage(hint(fmt.Errorf("--after: %q is not in the list", l.after), "begin again without --after"))
 		}
 		all = all[i+1:]
 	}

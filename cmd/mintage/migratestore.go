@@ -50,7 +50,7 @@ are good again.`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("store") {
-				return &usageError{hint(errors.New("--store: this command has a place to move to"), "name it with --to")}
+				return usage(hint(errors.New("--store: this command has a place to move to"), "name it with --to"))
 			}
 			if m.undo {
 				return m.takeBack(cmd)
@@ -79,9 +79,9 @@ func (m *migration) source(cmd *cobra.Command) (_ *sqlite.Moving, end func(), er
 	dir, ok := strings.CutPrefix(m.from, "sqlite:")
 	switch {
 	case m.from == "":
-		return nil, nil, &usageError{hint(errors.New("--from is missing"), "see: mintage migrate-store --help")}
+		return nil, nil, usage(hint(errors.New("--from is missing"), "see: mintage migrate-store --help"))
 	case !ok || dir == "":
-		return nil, nil, &usageError{hint(fmt.Errorf("--from: %q does not look like sqlite:/var/lib/mintage", m.from), "stores move from SQLite to PostgreSQL, and not the other way")}
+		return nil, nil, usage(hint(fmt.Errorf("--from: %q does not look like sqlite:/var/lib/mintage", m.from), "stores move from SQLite to PostgreSQL, and not the other way"))
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, nil, err
@@ -119,10 +119,10 @@ func (m *migration) destination(cmd *cobra.Command) (*postgres.Moving, error) {
 		if about, ok := strings.CutPrefix(text, "store: "); ok {
 			err = errors.New("--to: " + about)
 		}
-		return nil, &usageError{err}
+		return nil, usage(err)
 	}
 	if cfg.Store == config.StoreSQLite {
-		return nil, &usageError{hint(errors.New("--to: stores move to PostgreSQL"), "name it like postgres://USER@HOST:5432/DATABASE")}
+		return nil, usage(hint(errors.New("--to: stores move to PostgreSQL"), "name it like postgres://USER@HOST:5432/DATABASE"))
 	}
 	return postgres.OpenToMove(cmd.Context(), database(cfg))
 }
@@ -130,9 +130,9 @@ func (m *migration) destination(cmd *cobra.Command) (*postgres.Moving, error) {
 func (m *migration) move(cmd *cobra.Command) error {
 	switch {
 	case m.to == "":
-		return &usageError{hint(errors.New("--to is missing"), "see: mintage migrate-store --help")}
+		return usage(hint(errors.New("--to is missing"), "see: mintage migrate-store --help"))
 	case m.gone || m.yes:
-		return &usageError{hint(errors.New("--destination-is-gone and --yes belong to --undo"), "see: mintage migrate-store --help")}
+		return usage(hint(errors.New("--destination-is-gone and --yes belong to --undo"), "see: mintage migrate-store --help"))
 	}
 	from, end, err := m.source(cmd)
 	if err != nil {
@@ -204,10 +204,10 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 	}
 	switch {
 	case m.to != "" && m.gone:
-		return &usageError{hint(errors.New("--to and --destination-is-gone exclude each other"), "see: mintage migrate-store --help")}
+		return usage(hint(errors.New("--to and --destination-is-gone exclude each other"), "see: mintage migrate-store --help"))
 	case mark.State == store.Left && m.to == "" && !m.gone:
-		return &usageError{hint(fmt.Errorf("the move to %s was finished, and servers may be using it", mark.Elsewhere),
-			"name it with --to, so that they are kept from it; or add --destination-is-gone")}
+		return usage(hint(fmt.Errorf("the move to %s was finished, and servers may be using it", mark.Elsewhere),
+			"name it with --to, so that they are kept from it; or add --destination-is-gone"))
 	}
 	var to moving.Destination
 	used := m.gone && mark.State == store.Left
@@ -230,8 +230,8 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 		}
 	}
 	if used && !m.yes {
-		return &usageError{hint(fmt.Errorf("nothing was done: all that has happened in %s since the move would be lost; codes that were redeemed there could be redeemed again, and tokens that were revoked there would be good again", mark.Elsewhere),
-			"add --yes to do it; then revoke again what was revoked there")}
+		return usage(hint(fmt.Errorf("nothing was done: all that has happened in %s since the move would be lost; codes that were redeemed there could be redeemed again, and tokens that were revoked there would be good again", mark.Elsewhere),
+			"add --yes to do it; then revoke again what was revoked there"))
 	}
 	was, err := moving.Undo(cmd.Context(), from, to, m.gone)
 	if err != nil {

@@ -157,7 +157,7 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 	if err := a.compare(head, &was); err != nil {
 		return err
 	}
-	next := anchor{head.Chain, hostName(), head.Seq, head.Hash.String(), now, was.Removed}
+	next := anchor{Chain: head.Chain, Node: hostName(), Seq: head.Seq, Hash: head.Hash.String(), At: now, Removed: was.Removed}
 	if removed > *next.Removed {
 		next.Removed = &removed
 	}

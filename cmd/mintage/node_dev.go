@@ -57,8 +57,8 @@ func devAddress(cfg config.Config) (net.Listener, net.Addr, error) {
 func prepareDev(cfg *config.Config, addr net.Addr) error {
 	tcp := addr.(*net.TCPAddr)
 	if !tcp.IP.IsLoopback() {
-		return &usageError{hint(fmt.Errorf("--dev listens on this machine only, not on %s", tcp),
-			"for other machines, prepare public_url, tls.cert and tls.key, and leave out --dev")}
+		return usage(hint(fmt.Errorf("--dev listens on this machine only, not on %s", tcp),
+			"for other machines, prepare public_url, tls.cert and tls.key, and leave out --dev"))
 	}
 	dir, err := filepath.Abs(cfg.Data)
 	if err != nil {

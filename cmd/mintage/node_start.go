@@ -202,7 +202,7 @@ func nodeName() string {
 // was given.
 func checked(cfg *config.Config, from config.Sources) error {
 	if err := from.Explain(cfg.Check()); err != nil {
-		return &usageError{fmt.Errorf("configuration:\n%w", err)}
+		return usage(fmt.Errorf("configuration:\n%w", err))
 	}
 	return nil
 }

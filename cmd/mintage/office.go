@@ -166,7 +166,7 @@ func (o *office) explainer(ctx context.Context) (*explain.Explainer, error) {
 func (o *office) grant(cmd *cobra.Command, text string) (grant.Grant, error) {
 	id, err := grant.ParseID(text)
 	if err != nil {
-		return grant.Grant{}, &usageError{err}
+		return grant.Grant{}, usage(err)
 	}
 	g, err := o.store.Grant(cmd.Context(), id)
 	if errors.Is(err, store.ErrNotFound) {

@@ -53,15 +53,15 @@ of the store are answered 503.`,
 			see := "see: " + cmd.CommandPath() + " --help"
 			switch {
 			case r.declare && r.status:
-				return &usageError{hint(errors.New("--declare and --status exclude each other"), see)}
+				return usage(hint(errors.New("--declare and --status exclude each other"), see))
 			case (r.declare || r.status) && len(args) > 0:
-				return &usageError{hint(errors.New("--declare and --status are about the store, and take no file"), see)}
+				return usage(hint(errors.New("--declare and --status are about the store, and take no file"), see))
 			case r.status:
 				return r.printStatus(cmd)
 			case r.declare:
 				return r.declareOnly(cmd)
 			case len(args) != 1:
-				return &usageError{hint(fmt.Errorf("expected one backup file, got %d arguments", len(args)), see)}
+				return usage(hint(fmt.Errorf("expected one backup file, got %d arguments", len(args)), see))
 			}
 			return r.putBack(cmd, args[0])
 		},
@@ -78,14 +78,14 @@ of the store are answered 503.`,
 func (r *restoration) backupInstant(now time.Time) (grant.Instant, error) {
 	advice := "the instant at which the backup began, as " + now.UTC().Add(-time.Hour).Format(time.RFC3339) + "; an earlier one does no harm"
 	if r.backupTime == "" {
-		return 0, &usageError{hint(errors.New("--backup-time is missing"), advice)}
+		return 0, usage(hint(errors.New("--backup-time is missing"), advice))
 	}
 	at, err := parseMoment(r.backupTime, now)
 	if err != nil {
-		return 0, &usageError{hint(fmt.Errorf("--backup-time: %w", err), advice)}
+		return 0, usage(hint(fmt.Errorf("--backup-time: %w", err), advice))
 	}
 	if at.After(now) {
-		return 0, &usageError{hint(fmt.Errorf("--backup-time: %s is still to come", at.UTC().Format(time.RFC3339)), advice)}
+		return 0, usage(hint(fmt.Errorf("--backup-time: %s is still to come", at.UTC().Format(time.RFC3339)), advice))
 	}
 	return grant.At(at), nil
 }

@@ -28,7 +28,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 		return err
 	}
 	if err := cfg.CheckStore(); err != nil {
-		return &usageError{err}
+		return usage(err)
 	}
 	if cfg.Store != config.StoreSQLite {
 		return hint(errors.New("nothing was done: the store is a PostgreSQL database, which is put back by its own means"),
@@ -51,7 +51,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 			return err
 		}
 	} else if r.backupTime != "" {
-		return &usageError{hint(errors.New("--backup-time: this backup says itself of which instant it is"), "leave it out")}
+		return usage(hint(errors.New("--backup-time: this backup says itself of which instant it is"), "leave it out"))
 	}
 	if p.at > grant.At(time.Now()) {
 		return hint(fmt.Errorf("the backup is of %s, which is still to come", show.Instant(p.at)), "set this machine's clock")
@@ -82,7 +82,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 		return err
 	}
 	if !r.yes {
-		return &usageError{hint(errors.New("nothing was done: this takes back what happened since the backup"), "add --yes to do it")}
+		return usage(hint(errors.New("nothing was done: this takes back what happened since the backup"), "add --yes to do it"))
 	}
 	return r.install(cmd, p, progress)
 }

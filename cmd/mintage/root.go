@@ -50,7 +50,7 @@ func onlySubcommands(cmd *cobra.Command, args []string) error {
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 		advice = "did you mean: " + cmd.CommandPath() + " " + like[0]
 	}
-	return &usageError{hint(fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]), advice)}
+	return usage(hint(fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]), advice))
 }
 
 func newRoot(version string) *cobra.Command {
@@ -77,7 +77,7 @@ Then, in another terminal, see what there is:
 	}
 	root.SetVersionTemplate("mintage {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{hint(err, "see: "+cmd.CommandPath()+" --help")}
+		return usage(hint(err, "see: "+cmd.CommandPath()+" --help"))
 	})
 	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file", "audit-directory")
 	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML), over which environment variables MINTAGE_* and flags go; default: $MINTAGE_CONFIG, or else /etc/mintage/mintage.yaml if neither a data directory nor a store is named")

@@ -23,7 +23,7 @@ also "mintage config".`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.apart = dev
-			return serve(cmd.Context(), source{s.read, dev, cmd.Root().Version})
+			return serve(cmd.Context(), source{read: s.read, dev: dev, version: cmd.Root().Version})
 		},
 	}
 	cmd.Flags().BoolVar(&dev, "dev", false, "try it out on this machine, with nothing prepared")

@@ -113,7 +113,7 @@ func (f *textFlag) Type() string {
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return &usageError{hint(fmt.Errorf("expected %s, got %d arguments", what, len(args)), "see: "+cmd.CommandPath()+" --help")}
+			return usage(hint(fmt.Errorf("expected %s, got %d arguments", what, len(args)), "see: "+cmd.CommandPath()+" --help"))
 		}
 		return nil
 	}

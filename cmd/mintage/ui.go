@@ -33,7 +33,7 @@ func noteEmpty(cmd *cobra.Command, entries int, what string) {
 // look for it.
 func checkText(flag, value string) error {
 	if !utf8.ValidString(value) {
-		return &usageError{hint(fmt.Errorf("--%s: %q is not UTF-8 text", flag, value), "use a terminal that sends UTF-8; see: locale charmap")}
+		return usage(hint(fmt.Errorf("--%s: %q is not UTF-8 text", flag, value), "use a terminal that sends UTF-8; see: locale charmap"))
 	}
 	return nil
 }

@@ -40,10 +40,10 @@ on their way to a redirect URI that is taken away can still be redeemed.`,
 			asked := false
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { asked = asked || f.Changed })
 			if !asked {
-				return &usageError{hint(errors.New("nothing to change"), "see: "+cmd.CommandPath()+" --help")}
+				return usage(hint(errors.New("nothing to change"), "see: "+cmd.CommandPath()+" --help"))
 			}
 			if given := cmd.Flags().Changed; given("pkce") && given("no-pkce") {
-				return &usageError{errors.New("--pkce and --no-pkce contradict each other")}
+				return usage(errors.New("--pkce and --no-pkce contradict each other"))
 			}
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {

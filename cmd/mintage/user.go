@@ -55,7 +55,7 @@ func invalidUser(err error) error {
 	}
 	switch invalid.Field {
 	case "username":
-		return &usageError{fmt.Errorf("the username is not possible: %s", invalid.Message)}
+		return usage(fmt.Errorf("the username is not possible: %s", invalid.Message))
 	case "password":
 		return &oauth.Invalid{Field: "password-stdin", Message: invalid.Message}
 	}

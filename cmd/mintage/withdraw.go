@@ -35,7 +35,7 @@ mintage kek rotate.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n := len(args) + len(purposes); all == (n > 0) {
-				return &usageError{hint(errors.New("name keys, --purpose or both; or --all"), "see: mintage keys list")}
+				return usage(hint(errors.New("name keys, --purpose or both; or --all"), "see: mintage keys list"))
 			}
 			o, err := s.openOffice(cmd.Context())
 			if err != nil {
