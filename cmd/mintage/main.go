@@ -3,12 +3,14 @@ package main
 
 import (
 	"runtime/debug"
+
+	"github.com/mintage/mintage/internal/cli"
 )
 
 // version is set by the release build; other builds name their commit.
 var version = ""
 
-func main() { run(buildVersion()) }
+func main() { cli.Main(buildVersion()) }
 
 func buildVersion() string {
 	if version != "" {

@@ -3,7 +3,7 @@ package conformance
 const (
 	inAudit   = "go test ./internal/audit -run "
 	inLeaks   = "go test ./internal/e2e/binary -run "
-	inProgram = "go test ./cmd/mintage -run "
+	inProgram = "go test ./internal/cli -run "
 	auditLog  = "internal/audit/"
 )
 
@@ -66,19 +66,19 @@ var auditMutations = []Mutation{
 		Test: inAudit + "TestAWriterDoesNotGoOn",
 	},
 	{
-		Name: "removals that the store does not know", File: "cmd/mintage/auditverify.go",
+		Name: "removals that the store does not know", File: "internal/cli/auditverify.go",
 		Old: "case a.Removed != nil && v.verdict.Removed > *a.Removed &&", New: "case a.Removed != nil && *a.Removed > 1<<60 &&",
 		Test: inProgram + "TestARemovalIsBelieved",
 	},
 	{
-		Name: "chains that the store knows", File: "cmd/mintage/auditverify.go",
-		Old: "(v.alone || a.Node == hostName()):", New: "a.Node == \"\":",
+		Name: "chains that the store knows", File: "internal/cli/auditverify.go",
+		Old: "(v.alone || a.Node == deployment.HostName()):", New: "a.Node == \"\":",
 		Test: inProgram + "TestAChainThatTheStoreKnows",
 	},
 	{
-		Name: "anchor of a trail that was written anew", File: "cmd/mintage/node_audit.go",
+		Name: "anchor of a trail that was written anew", File: "internal/node/audit.go",
 		Old: "if was.Seq >= place.First && !place.Found", New: "if was.Seq >= place.First && !place.Found && place.First == 0",
-		Test: inProgram + "TestAnAnchorIsNotMoved",
+		Test: "go test ./internal/node -run TestAnAnchorIsNotMoved",
 	},
 	{
 		Name: "lost record logged as an alarm", File: "internal/server/server.go",

@@ -23,8 +23,8 @@ var restoreMutations = []Mutation{
 		Test: "go test ./internal/store/sqlite -run TestABackupIsInstalledWhereThereIsNoStore",
 	},
 	{
-		Name: "declaration before a store is put back", File: "cmd/mintage/restore_file.go",
+		Name: "declaration before a store is put back", File: "internal/cli/restore_file.go",
 		Old: "if err := copied.Declare(cmd.Context(), now, event); err != nil {", New: "if err := error(nil); err != nil {\n\t\t_ = event",
-		Test: "go test ./cmd/mintage -run TestScripts/backup",
+		Test: "go test ./internal/cli -run TestScripts/backup",
 	},
 }

@@ -13,9 +13,9 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/server -run TestTL05",
 	},
 	{
-		Name: "connections after the start alone", File: "cmd/mintage/node_start.go",
+		Name: "connections after the start alone", File: "internal/node/serve.go",
 		Old: "	var public net.Listener\n", New: "	public, _ := listenPublic(cfg)\n",
-		Test: "go test ./cmd/mintage -run TestNoConnectionIsAccepted",
+		Test: "go test ./internal/node -run TestNoConnectionIsAccepted",
 	},
 	{
 		Name: "a header that the description of the API demands", File: "internal/server/server.go",

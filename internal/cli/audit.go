@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/show"
+)
+
+func newAudit(s *settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Read and verify the audit trail",
+		Long: `Read and verify the audit trail: one line for each event that matters to
+security, in files of the data directory, each line chained to the one before by
+its hash. These commands only read, with or without a server that runs beside
+them.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: onlySubcommands,
+	}
+	cmd.AddCommand(newAuditShow(s), newAuditVerify(s), newAuditHead(s))
+	return cmd
+}
+
+// trailDirectory is where the configured audit trail is.
+func (s *settings) trailDirectory() (string, config.Config, error) {
+	cfg, err := s.load()
+	if err != nil {
+		return "", cfg, err
+	}
+	if cfg.AuditDirectory() == "" {
+		return "", cfg, deployment.Hint(errors.New("there is no audit trail: audit.directory is off"), "name another directory with --audit-directory")
+	}
+	if _, err := os.ReadDir(cfg.AuditDirectory()); err != nil {
+		return "", cfg, deployment.Hint(fmt.Errorf("audit trail: %w", err), "name the server's --data directory or --config file, and run this as its user")
+	}
+	return cfg.AuditDirectory(), cfg, nil
+}
+
+func newAuditShow(s *settings) *cobra.Command {
+	var f audit.Filter
+	var events []string
+	var since, until string
+	var limit int
+	var follow, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show what was recorded",
+		Long: `Show what was recorded, oldest first: the last 1000 records that the flags
+select, or as many as --limit says. Subjects are personal data.`,
+		Example: `  mintage audit show --since 1h
+  mintage audit show --grant 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b
+  mintage audit show --event refresh_replayed --event code_replayed --since 2026-11-01
+  mintage audit show --follow --json`,
+		Args: exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			for _, name := range events {
+				if !slices.Contains(audit.Names(), audit.Name(name)) {
+					return deployment.Usage(deployment.Hint(fmt.Errorf("--event: there is no event %q", name), "events: "+eventNames()))
+				}
+				f.Events = append(f.Events, audit.Name(name))
+			}
+			if f.Since, err = parseMoment(since, time.Now()); err != nil {
+				return deployment.Usage(fmt.Errorf("--since: %w", err))
+			}
+			if f.Until, err = parseMoment(until, time.Now()); err != nil {
+				return deployment.Usage(fmt.Errorf("--until: %w", err))
+			}
+			if limit < 0 {
+				return deployment.Usage(errors.New("--limit: not negative; 0 is all"))
+			}
+			dir, _, err := s.trailDirectory()
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			print := func(e audit.Entry) error { return printEntry(out, e, asJSON) }
+			if follow {
+				return showTrail(cmd, print, audit.Follow(cmd.Context(), dir, f))
+			}
+			if limit == 0 {
+				return showTrail(cmd, print, audit.Read(dir, f))
+			}
+			last := make([]audit.Entry, 0, limit)
+			seen := 0
+			err = showTrail(cmd, func(e audit.Entry) error {
+				if len(last) < limit {
+					last = append(last, e)
+				} else {
+					last[seen%limit] = e
+				}
+				seen++
+				return nil
+			}, audit.Read(dir, f))
+			if err == nil {
+				noteEmpty(cmd, seen, "no record is found")
+			}
+			if left := seen - len(last); left > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "mintage: %d earlier records are not shown; use --limit, or --since and --until\n", left)
+			}
+			for i := range last {
+				e := last[i]
+				if seen > limit {
+					e = last[(seen+i)%limit]
+				}
+				if err := print(e); err != nil {
+					return err
+				}
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.GrantID, "grant", "", "only what is about this grant")
+	flags.StringVar(&f.ClientID, "client", "", "only what is about this client")
+	flags.StringVar(&f.Subject, "subject", "", "only what is about this subject")
+	flags.StringVar(&f.RequestID, "request", "", "only the request with this id")
+	flags.StringArrayVar(&events, "event", nil, "only events of this name; repeatable")
+	flags.StringVar(&since, "since", "", "from then on: 2026-11-21 or 2026-11-21T09:30 (UTC), 2026-11-21T10:30:00+01:00, or so long ago, such as 90m or 7d")
+	flags.StringVar(&until, "until", "", "before then, in the same forms")
+	flags.IntVar(&limit, "limit", 1000, "the last so many; 0: all")
+	flags.BoolVarP(&follow, "follow", "f", false, "go on with what is recorded from now on")
+	flags.BoolVar(&asJSON, "json", false, "print JSON, one record in a line")
+	return cmd
+}
+
+func eventNames() string {
+	var list []string
+	for _, n := range audit.Names() {
+		list = append(list, string(n))
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// showTrail prints entries. A damaged line is told of and passed over.
+func showTrail(cmd *cobra.Command, print func(audit.Entry) error, entries func(func(audit.Entry, error) bool)) error {
+	damaged := 0
+	for e, err := range entries {
+		var d *audit.DamagedLine
+		switch {
+		case errors.As(err, &d):
+			damaged++
+			if damaged <= 5 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "mintage: %v\n", d)
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		if err := print(e); err != nil {
+			return err
+		}
+	}
+	if damaged > 0 {
+		return deployment.Hint(fmt.Errorf("%d lines of the audit trail are no records", damaged), "see: mintage audit verify")
+	}
+	return nil
+}
+
+// printEntry prints one line. Texts of strangers cannot make it two, nor move
+// the terminal's cursor.
+func printEntry(w io.Writer, e audit.Entry, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(e)
+	}
+	b := append([]byte(e.Time.Format("2006-01-02T15:04:05.000Z07:00")), ' ')
+	b = append(b, fmt.Sprintf("%-18s %-7s", e.Event, e.Outcome)...)
+	for _, m := range [][2]string{
+		{"client", e.ClientID}, {"subject", e.Subject}, {"grant", e.GrantID}, {"generation", generationText(e)}, {"request", e.RequestID},
+		{"ip", e.RemoteIP}, {"actor", e.Actor}, {"node", e.Node}, {"detail", e.Detail},
+	} {
+		if m[1] != "" {
+			b = append(append(append(b, ' '), m[0]...), '=')
+			if strconv.Quote(m[1]) == `"`+m[1]+`"` && !strings.ContainsRune(m[1], ' ') {
+				b = append(b, m[1]...)
+			} else {
+				b = strconv.AppendQuote(b, m[1])
+			}
+		}
+	}
+	_, err := w.Write(append(b, '\n'))
+	return err
+}
+
+func generationText(e audit.Entry) string {
+	if e.Generation == 0 {
+		return ""
+	}
+	return strconv.FormatUint(uint64(e.Generation), 10)
+}
+
+// parseMoment reads a time, a day, or how long ago; "" is the zero time. Without
+// a zone, it is in UTC, as everything that is shown.
+func parseMoment(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	d, err := config.ParseDuration(text)
+	if err != nil || d < 0 {
+		return time.Time{}, fmt.Errorf("%q is neither a time like 2026-11-21T09:30:00Z, nor a day (UTC) like 2026-11-21, nor a duration like 90m or 7d", text)
+	}
+	return now.Add(-d.Std()), nil
+}
+
+func newAuditHead(s *settings) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "head",
+		Short: "Print the hash of the last record",
+		Long: `Print the hash of the last record. Who keeps it elsewhere can prove later, with
+mintage audit verify --head, that nothing was cut off or written anew. The whole
+trail is verified on the way.`,
+		Example: `  mintage audit head >> /mnt/elsewhere/heads.txt`,
+		Args:    exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, _, err := s.trailDirectory()
+			if err != nil {
+				return err
+			}
+			v, err := audit.Check{Progress: trailProgress(cmd)}.Verify(dir)
+			if err != nil {
+				return brokenTrail(err)
+			}
+			if asJSON {
+				return show.JSON(cmd.OutOrStdout(), struct {
+					Chain string    `json:"chain"`
+					Seq   uint64    `json:"seq"`
+					Time  time.Time `json:"time"`
+					Hash  string    `json:"hash"`
+				}{v.Head.Chain, v.Head.Seq, v.Last.Time, v.Head.Hash.String()})
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), v.Head.Hash)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the record's number and time")
+	return cmd
+}
+
+// trailProgress tells of long work on standard error.
+func trailProgress(cmd *cobra.Command) func(done, total int64) {
+	return showBytes(cmd.ErrOrStderr(), time.Now)
+}
+
+func showBytes(w io.Writer, now func() time.Time) func(done, total int64) {
+	began, terminal := now(), deployment.IsTerminal(w)
+	shown, pace := began, logPace
+	if terminal {
+		pace = terminalPace
+	}
+	return func(done, total int64) {
+		at := now()
+		ends := done >= total && shown != began
+		if at.Sub(shown) < pace && !ends {
+			return
+		}
+		shown = at
+		text := fmt.Sprintf("mintage: %d of %d MiB verified", done>>20, total>>20)
+		if took := at.Sub(began); done > 0 && done < total {
+			text += ", " + time.Duration(float64(took)*float64(total-done)/float64(done)).Round(time.Second).String() + " left"
+		}
+		switch {
+		case !terminal:
+			fmt.Fprintln(w, text)
+		case ends:
+			fmt.Fprintf(w, "\r%-60s\n", text)
+		default:
+			fmt.Fprintf(w, "\r%-60s", text)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// scriptRechain takes the fourth record out of a file of the audit log, and
+// chains the others again under the same or a new name: as somebody does who can
+// write the files and has no key. It leaves the MACs as they are, or out.
+func scriptRechain(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(rechain(ts.MkAbs(args[0]), args[1] == "new", !slices.Contains(args, "without")))
+}
+
+func rechain(path string, anew, macs bool) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	text = nil
+	prev := ""
+	for i, line := range slices.Delete(lines, 3, 4) {
+		var e audit.Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		if anew && i == 0 {
+			e.Detail = "chain 0123456789abcdef"
+		}
+		if e.Seq, e.Prev = uint64(i+1), prev; !macs {
+			e.MAC = ""
+		}
+		if line, err = json.Marshal(e); err != nil {
+			return err
+		}
+		sum := sha256.Sum256(line)
+		prev = hex.EncodeToString(sum[:])
+		text = append(append(text, line...), '\n')
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+// What somebody with a copy of the keys writes about a removal is believed only
+// as far as the store says so, and what a store has lost that was restored.
+func TestARemovalIsBelievedUpToWhatTheStoreSays(t *testing.T) {
+	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	day := 24 * time.Hour
+	for name, c := range map[string]struct {
+		removed  *uint64
+		restores []grant.Restore
+		macs     uint64
+		holds    bool
+	}{
+		"as the store says":                {removed: new(uint64(100)), holds: true},
+		"less than the store says":         {removed: new(uint64(300)), holds: true},
+		"more than the store says":         {removed: new(uint64(99))},
+		"nothing was removed":              {removed: new(uint64(0)), macs: 5},
+		"an anchor of an earlier version":  {holds: true},
+		"the store was restored since":     {removed: new(uint64(50)), restores: []grant.Restore{{At: grant.At(at.Add(day)), Backup: grant.At(at.Add(-day))}}, macs: 5, holds: true},
+		"restored since, and without MACs": {removed: new(uint64(50)), restores: []grant.Restore{{At: grant.At(at.Add(day)), Backup: grant.At(at.Add(-day))}}},
+		"restored from a backup after it":  {removed: new(uint64(50)), restores: []grant.Restore{{At: grant.At(at.Add(2 * day)), Backup: grant.At(at.Add(day))}}, macs: 5},
+		"restored before the removal":      {removed: new(uint64(50)), restores: []grant.Restore{{At: grant.At(at.Add(-day)), Backup: grant.At(at.Add(-2 * day))}}, macs: 5},
+	} {
+		hash := audit.Hash{1}
+		v := &verification{restores: c.restores, anchors: []deployment.Anchor{{Chain: "c", Node: deployment.HostName(), Seq: 120, Hash: hash.String(), Removed: c.removed}},
+			verdict: audit.Verdict{Head: audit.Head{Chain: "c", Seq: 130}, Removed: 100, RemovedAt: at, MACs: c.macs, Anchors: map[audit.Hash]uint64{hash: 120}}}
+		if err := v.judge(nil); (err == nil) != c.holds || err != nil && !strings.Contains(err.Error(), "removed by somebody else") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A store of several nodes knows the trails of all of them: only that of this
+// machine must be here.
+func TestAChainThatTheStoreKnowsMustBeHere(t *testing.T) {
+	for name, c := range map[string]struct {
+		node   string
+		alone  bool
+		absent []string
+		holds  bool
+	}{
+		"of this machine":            {node: deployment.HostName()},
+		"of another node":            {node: "elsewhere", holds: true},
+		"of a machine of before":     {node: "elsewhere", alone: true},
+		"moved elsewhere on purpose": {node: deployment.HostName(), alone: true, absent: []string{"gone"}, holds: true},
+		"another one was moved":      {node: deployment.HostName(), absent: []string{"other"}},
+	} {
+		v := &verification{alone: c.alone, absent: c.absent, anchors: []deployment.Anchor{{Chain: "gone", Node: c.node, Seq: 12}}, verdict: audit.Verdict{Head: audit.Head{Chain: "c", Seq: 130}}}
+		if err := v.judge(nil); (err == nil) != c.holds || err != nil && !strings.Contains(err.Error(), "the store knows chain gone") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestMomentsAreTimesDaysOrDurations(t *testing.T) {
+	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"": {}, "2026-11-20": time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), "90m": now.Add(-90 * time.Minute), "7d": now.AddDate(0, 0, -7),
+		"2026-11-20T08:00": time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), "2026-11-20T08:00:00+01:00": time.Date(2026, 11, 20, 7, 0, 0, 0, time.UTC),
+	} {
+		if got, err := parseMoment(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"yesterday", "-1h", "2026-13-01", "5"} {
+		if got, err := parseMoment(text, now); err == nil {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+}
+
+// What a stranger has sent neither breaks a line nor moves the cursor.
+func TestAnEntryIsOneLineOfATerminal(t *testing.T) {
+	var b bytes.Buffer
+	e := audit.Entry{Event: audit.LoginFailed, Outcome: audit.Refused, Subject: "a\nb\x1b[2J", Detail: "two words", ClientID: "plain", Generation: 3}
+	if err := printEntry(&b, e, false); err != nil {
+		t.Fatal(err)
+	}
+	if want := ` login_failed       refused client=plain subject="a\nb\x1b[2J" generation=3 detail="two words"` + "\n"; !strings.HasSuffix(b.String(), want) {
+		t.Errorf("%q", b.String())
+	}
+}
+
+func TestVerifyingALongTrailShowsHowFarItIs(t *testing.T) {
+	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	var b bytes.Buffer
+	show := showBytes(&b, func() time.Time { return now })
+	const total = 100 << 20
+	for done := int64(0); done < total; done += 10 << 20 {
+		show(done, total)
+		now = now.Add(3 * time.Second)
+	}
+	show(total, total)
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 5 || lines[0] != "mintage: 20 of 100 MiB verified, 24s left" || lines[4] != "mintage: 100 of 100 MiB verified" {
+		t.Errorf("%q", lines)
+	}
+	b.Reset()
+	showBytes(&b, func() time.Time { return now })(total, total)
+	if b.Len() > 0 {
+		t.Errorf("short work tells of itself: %q", b.String())
+	}
+}

@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func newAuditVerify(s *settings) *cobra.Command {
+	var heads, absent []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "verify [FILE...]",
+		Short: "Verify that nothing in the audit trail was changed",
+		Long: `Verify that nothing in the audit trail was changed, removed or moved: the whole
+trail of the data directory, or files of it that follow each other, which may be
+kept elsewhere and need not be the first. It names the first place where the
+chain does not hold, and its exit status is then 1.
+
+If the store can be opened, the trail is compared with what the server has noted
+there, about once a minute: how far it was, and what was removed for its age or
+the trail's size. A trail that the store knows must be there; name one that was
+moved elsewhere on purpose with --absent. With the key-encryption key too, the
+MAC of each line is verified: nobody can write a line without the store's keys,
+only commands leave lines without one that were run without that key. With
+every --head, a hash that mintage audit head has printed before, the trail must
+hold its record. Files that are named are compared with no store.
+
+Without any of these, lines that were cut off the end do not show, nor a trail
+that was written anew from its beginning.
+
+A line that a killed process has not finished is told of, and is no break.`,
+		Example: `  mintage audit verify --data /var/lib/mintage
+  mintage audit verify --head 5f0c...
+  mintage audit verify --absent 9f21c07be2a45d10
+  mintage audit verify /archive/audit/*.jsonl`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v := &verification{check: audit.Check{Progress: trailProgress(cmd)}}
+			for _, text := range heads {
+				h, ok := audit.ParseHash(text)
+				if !ok {
+					return deployment.Usage(deployment.Hint(fmt.Errorf("--head: %q is no hash: 64 hexadecimal digits", text), "as printed by: mintage audit head"))
+				}
+				v.check.Anchors = append(v.check.Anchors, h)
+			}
+			if len(args) > 0 {
+				v.verdict, v.err = v.check.VerifyFiles(args)
+			} else {
+				dir, cfg, err := s.trailDirectory()
+				if err != nil {
+					return err
+				}
+				v.readStore(cmd.Context(), cfg)
+				v.absent = absent
+				v.verdict, v.err = v.check.Verify(dir)
+			}
+			err := v.judge(heads)
+			if asJSON {
+				return errors.Join(show.JSON(cmd.OutOrStdout(), v.view(err)), err)
+			}
+			if v.verdict.Records > 0 {
+				if err := show.Fields(cmd.OutOrStdout(), v.fields()); err != nil {
+					return err
+				}
+			}
+			for _, n := range v.notes {
+				fmt.Fprintf(cmd.OutOrStdout(), "note: %s\n", n)
+			}
+			if err == nil {
+				fmt.Fprintln(cmd.OutOrStdout(), "the chain holds")
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringArrayVar(&heads, "head", nil, "a hash that the trail must hold; repeatable")
+	cmd.Flags().StringArrayVar(&absent, "absent", nil, "a chain that the store knows and that was moved elsewhere on purpose; repeatable")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// A verification is what is known of a trail, and of what was noted elsewhere.
+type verification struct {
+	check    audit.Check
+	verdict  audit.Verdict
+	err      error
+	anchors  []deployment.Anchor
+	restores []grant.Restore
+	alone    bool     // the store has one trail: it serves one machine
+	absent   []string // chains that need not be here
+	unread   error    // why the store's anchors are not known
+	locked   error    // why the keys are not known
+	compared bool     // with the store's anchor of this trail
+	notes    []string
+}
+
+// readStore reads what the store knows. The trail can be verified without.
+func (v *verification) readStore(ctx context.Context, cfg config.Config) {
+	v.alone = cfg.Store == config.StoreSQLite
+	st, err := deployment.OpenStore(ctx, cfg)
+	if err == nil {
+		var ch store.Changes
+		if ch, err = st.Changes(ctx, 0); err == nil {
+			v.restores = ch.Restores
+			v.readKeys(cfg, ch.Keys)
+			v.anchors, err = deployment.Anchors(ctx, st)
+		}
+		err = errors.Join(err, st.Close())
+	}
+	v.unread = err
+	for _, a := range v.anchors {
+		if h, ok := audit.ParseHash(a.Hash); ok {
+			v.check.Anchors = append(v.check.Anchors, h)
+		}
+	}
+}
+
+func (v *verification) readKeys(cfg config.Config, records []keys.Record) {
+	kek, err := deployment.ReadKEK(cfg)
+	if err == nil {
+		v.check.Ring, err = keys.Open(kek, records)
+	}
+	if v.locked = err; err == nil && !v.check.Ring.HasAudit() {
+		v.check.Ring, v.locked = nil, errors.New("the store has no key for them yet: the next start of a server makes it")
+	}
+}
+
+// judge is nil if all that is known agrees.
+func (v *verification) judge(heads []string) error {
+	v.notes = v.verdict.Notes
+	if v.err != nil {
+		return brokenTrail(v.err)
+	}
+	for _, text := range heads {
+		h, _ := audit.ParseHash(text)
+		if _, found := v.verdict.Anchors[h]; !found {
+			return brokenTrail(fmt.Errorf("no record has the hash %s of --head: the trail was cut off or written anew, or the record was removed by retention", text))
+		}
+	}
+	known := false
+	for _, a := range v.anchors {
+		h, _ := audit.ParseHash(a.Hash)
+		_, found := v.verdict.Anchors[h]
+		switch {
+		case a.Chain != v.verdict.Head.Chain && slices.Contains(v.absent, a.Chain):
+			v.notes = append(v.notes, fmt.Sprintf("chain %s, of %d records until %s, is not here, as --absent says", a.Chain, a.Seq, show.Instant(a.At)))
+		case a.Chain != v.verdict.Head.Chain && (v.alone || a.Node == deployment.HostName()):
+			return deployment.Hint(fmt.Errorf("the audit trail does not hold: the store knows chain %s of %s, of %d records until %s, which is not here: it was removed, or written anew under another name", a.Chain, a.Node, a.Seq, show.Instant(a.At)),
+				"keep the files as they are, and look for its copy; if it was moved elsewhere on purpose, or the store came from another machine: --absent "+a.Chain)
+		case a.Chain != v.verdict.Head.Chain:
+		case a.Removed != nil && v.verdict.Removed > *a.Removed && !v.restoredAfter(v.verdict.RemovedAt):
+			return brokenTrail(fmt.Errorf("the records up to seq %d are not here, and the server has removed those up to seq %d, as the store knows: the others were removed by somebody else", v.verdict.Removed, *a.Removed))
+		case found || a.Seq <= v.verdict.Removed:
+			known = true
+		case a.Seq > v.verdict.Head.Seq:
+			return brokenTrail(fmt.Errorf("the trail ends with seq %d, and had got to seq %d at %s, as the store knows: its end was cut off", v.verdict.Head.Seq, a.Seq, show.Instant(a.At)))
+		default:
+			return brokenTrail(fmt.Errorf("seq %d is not the record that the store knows by this number, of %s: the trail was written anew", a.Seq, show.Instant(a.At)))
+		}
+	}
+	v.compared = known
+	if v.locked != nil {
+		v.notes = append(v.notes, fmt.Sprintf("the macs of its lines were not verified: %v", v.locked))
+	}
+	switch {
+	case v.unread != nil:
+		v.notes = append(v.notes, fmt.Sprintf("its end, its macs and what was removed were not compared with the store: %v", v.unread))
+	case !known && len(heads) == 0:
+		v.notes = append(v.notes, "its end was compared with nothing: the store knows nothing of this trail yet")
+	}
+	return nil
+}
+
+// restoredAfter reports whether the store lacks what it knew at an instant: it
+// was restored since, from a backup of before. What a line with a MAC says of that
+// time is believed.
+func (v *verification) restoredAfter(t time.Time) bool {
+	at := grant.At(t)
+	return v.verdict.MACs > 0 && slices.ContainsFunc(v.restores, func(r grant.Restore) bool { return r.Backup <= at && at <= r.At })
+}
+
+// brokenTrail says what to do about a trail that does not hold.
+func brokenTrail(err error) error {
+	var b *audit.Break
+	if errors.As(err, &b) || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, audit.ErrNone) {
+		return deployment.Hint(fmt.Errorf("the audit trail does not hold: %w", err), "keep the files as they are, and compare them with a copy that was shipped or backed up; what stands before this place holds")
+	}
+	return err
+}
+
+func (v *verification) fields() [][2]string {
+	compared := ""
+	if v.compared {
+		compared = "with the store"
+	}
+	d := v.verdict
+	macs := ""
+	if d.MACs > 0 {
+		macs = fmt.Sprintf("%d records, each by a key of the store", d.MACs)
+	}
+	return [][2]string{
+		{"chain", d.Head.Chain}, {"segments", fmt.Sprint(d.Segments)}, {"records", fmt.Sprintf("%d (seq %d to %d)", d.Records, d.First.Seq, d.Last.Seq)},
+		{"with a mac", macs}, {"from", d.First.Time.Format(time.RFC3339)}, {"until", d.Last.Time.Format(time.RFC3339)}, {"end compared", compared}, {"head", d.Head.Hash.String()},
+	}
+}
+
+type verdictView struct {
+	Holds    bool       `json:"holds"`
+	Why      string     `json:"why,omitempty"`
+	File     string     `json:"file,omitempty"`
+	Line     int        `json:"line,omitempty"`
+	Chain    string     `json:"chain"`
+	Segments int        `json:"segments"`
+	Records  uint64     `json:"records"`
+	FirstSeq uint64     `json:"first_seq"`
+	LastSeq  uint64     `json:"last_seq"`
+	From     *time.Time `json:"from"`
+	Until    *time.Time `json:"until"`
+	Head     string     `json:"head"`
+	Compared bool       `json:"compared_with_store"`
+	MACs     uint64     `json:"macs"`
+	Notes    []string   `json:"notes"`
+}
+
+func (v *verification) view(err error) verdictView {
+	d := v.verdict
+	out := verdictView{
+		Holds: err == nil, Chain: d.Head.Chain, Segments: d.Segments, Records: d.Records, FirstSeq: d.First.Seq, LastSeq: d.Last.Seq,
+		Head: d.Head.Hash.String(), Compared: v.compared, MACs: d.MACs, Notes: append([]string{}, v.notes...),
+	}
+	if d.Records > 0 {
+		out.From, out.Until = &d.First.Time, &d.Last.Time
+	}
+	if err != nil {
+		out.Why = strings.TrimPrefix(err.Error(), "the audit trail does not hold: ")
+	}
+	var b *audit.Break
+	if errors.As(err, &b) {
+		out.File, out.Line = b.File, b.Line
+	}
+	return out
+}

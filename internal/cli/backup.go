@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+func newBackup(s *settings) *cobra.Command {
+	var verify, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "backup FILE [--verify]",
+		Short: "Copy the store into a file, beside a running server",
+		Long: `Copy the store into a file, of one moment, beside a running server. The server is
+not stopped. The file appears under its name when it is whole, was checked and
+is on the disk; a file that exists is never overwritten. With --verify, nothing
+is copied: FILE is read and checked.
+
+The keys in it are wrapped by the key-encryption key, which is not in it: keep
+that too, in another place. Put a backup back with: mintage restore. A restore
+loses no client, as long as the backup is younger than key_lead; what was made
+and revoked since is lost.
+
+This is for the embedded store. PostgreSQL is backed up by its own means: this
+command tells which.`,
+		Example: `  mintage backup /var/backups/mintage-2026-11-21.db --config /etc/mintage/mintage.yaml
+  mintage backup /var/backups/mintage-2026-11-21.db --verify --config /etc/mintage/mintage.yaml`,
+		Args: exactly(1, "one file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "-" {
+				return deployment.Usage(deployment.Hint(errors.New("a backup is a file that is checked and made durable, and no stream"), "name a file, and copy that"))
+			}
+			cfg, err := s.load()
+			if err != nil {
+				return err
+			}
+			if verify {
+				return verifyBackup(cmd, cfg, args[0], asJSON)
+			}
+			if err := cfg.CheckStore(); err != nil {
+				return deployment.Usage(err)
+			}
+			if cfg.Store != config.StoreSQLite {
+				return adviseDatabaseBackup(cfg, args[0])
+			}
+			return makeBackup(cmd, s, cfg, args[0], asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&verify, "verify", false, "check FILE, and copy nothing")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// adviseDatabaseBackup says how a database is backed up.
+func adviseDatabaseBackup(cfg config.Config, file string) error {
+	return deployment.Hint(errors.New("nothing was done: the store is a PostgreSQL database, which is backed up by its own means"),
+		strings.Join([]string{
+			"one file, beside running servers: pg_dump --format=custom --file=" + show.Quote(file) + " " + show.Quote(cfg.StoreName()),
+			"with the user in PGUSER and the password in a file that PGPASSFILE names (mode 0600), not in the command, which everybody on this machine can read",
+			"every moment: a base backup and the archived write-ahead log (pg_basebackup, archive_command, or your provider's)",
+			"once it was put back: mintage restore --declare --backup-time INSTANT, with the instant at which the backup began",
+			"keep the key-encryption key too, in another place: " + kekPlace(cfg),
+		}, "\n         "))
+}
+
+// kekPlace names the file of the key-encryption key.
+func kekPlace(cfg config.Config) string {
+	path, _ := deployment.KEKPath(cfg)
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
+}
+
+func makeBackup(cmd *cobra.Command, s *settings, cfg config.Config, file string, asJSON bool) error {
+	progress := newCopyProgress(cmd.ErrOrStderr())
+	b := sqlite.Backup{Dir: cfg.Data, File: file, Version: cmd.Root().Version, Now: time.Now, Report: progress.report}
+	if cfg.PublicURL != "" {
+		b.Issuer = cfg.IssuerID()
+	}
+	_, err := b.Make(cmd.Context())
+	progress.end()
+	if err != nil {
+		return adviseBackup(err)
+	}
+	v, err := viewBackup(cmd.Context(), cfg, file)
+	if err != nil {
+		return err
+	}
+	noteAlone(cfg, v.records, cmd.ErrOrStderr(), audit.Event{Name: audit.BackupMade, Actor: deployment.Operator(), Detail: fmt.Sprintf("%s, of %s", v.File, show.Instant(v.at))})
+	if asJSON {
+		err = show.JSON(cmd.OutOrStdout(), v)
+	} else {
+		err = printBackup(cmd.OutOrStdout(), v, s.file)
+	}
+	if v.kekFault != nil {
+		err = errors.Join(err, deployment.Hint(fmt.Errorf("the backup was made, and its keys cannot be used: %w", v.kekFault),
+			"find the key-encryption key with the fingerprint "+v.KEK+": a backup without it is worth nothing"))
+	}
+	return err
+}
+
+func adviseBackup(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return deployment.Hint(errors.New("stopped; there is no backup, and nothing is left of it"), "the server was not touched")
+	}
+	return err
+}
+
+// verifyBackup reads all of a backup.
+func verifyBackup(cmd *cobra.Command, cfg config.Config, file string, asJSON bool) error {
+	progress := newCopyProgress(cmd.ErrOrStderr())
+	b, err := sqlite.OpenBackup(cmd.Context(), file)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	err = b.Check(cmd.Context(), progress.report)
+	progress.end()
+	if err != nil {
+		return deployment.Hint(err, "take another one")
+	}
+	if !b.Made() {
+		return deployment.Hint(fmt.Errorf("%s is whole, but it is a store's file and no backup: it does not say of which instant it is", file),
+			"it can be put back with: mintage restore "+show.Quote(file)+" --backup-time INSTANT")
+	}
+	v, err := viewBackup(cmd.Context(), cfg, file)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = show.JSON(cmd.OutOrStdout(), v)
+	} else {
+		err = printBackup(cmd.OutOrStdout(), v, "")
+	}
+	if v.kekFault != nil {
+		err = errors.Join(err, v.kekFault)
+	}
+	if v.outdated() {
+		err = errors.Join(err, deployment.Hint(fmt.Errorf("it is %s old: since %s, keys may be in use that it lacks, and what they made would be refused", age(v.at), show.Instant(v.complete)),
+			"take another one, at least every "+cfg.KeyLead.String()+" (key_lead)"))
+	}
+	return err
+}
+
+// A backupView is a backup as it is shown.
+type backupView struct {
+	File    string           `json:"file"`
+	Size    int64            `json:"size"`
+	At      *time.Time       `json:"at"`
+	Version string           `json:"version"`
+	Issuer  string           `json:"issuer,omitempty"`
+	Schema  int              `json:"schema"`
+	Rows    map[string]int64 `json:"rows"`
+	Keys    []string         `json:"keys"`
+	KEK     string           `json:"kek"`
+	KEKFile string           `json:"kek_file"`
+	// KEKFits is null if the key-encryption key is not there to be tried.
+	KEKFits *bool `json:"kek_fits"`
+	// CompleteUntil is when a key may first be in use that it lacks.
+	CompleteUntil *time.Time `json:"complete_until"`
+
+	at, complete grant.Instant
+	records      []keys.Record
+	kekFault     error
+}
+
+func (v backupView) outdated() bool { return v.complete != 0 && grant.At(time.Now()) >= v.complete }
+
+// viewBackup reads what a backup says, and tries the key-encryption key on it.
+func viewBackup(ctx context.Context, cfg config.Config, file string) (v backupView, err error) {
+	b, err := sqlite.OpenBackup(ctx, file)
+	if err != nil {
+		return v, err
+	}
+	defer b.Close()
+	m := b.Manifest
+	v = backupView{
+		File: file, Size: b.Size, At: show.JSONInstant(m.At), Version: m.Version, Issuer: m.Issuer, Schema: m.Schema, Rows: m.Rows, Keys: m.Keys,
+		KEK: m.KEK, KEKFile: kekPlace(cfg), at: m.At,
+	}
+	if abs, err := filepath.Abs(file); err == nil {
+		v.File = abs
+	}
+	records, err := b.KeyRecords(ctx)
+	if err != nil {
+		return v, err
+	}
+	v.records, v.complete = records, keys.NewTimeline(records).CompleteUntil(m.At, deployment.KeySchedule(cfg))
+	v.CompleteUntil = show.JSONInstant(v.complete)
+	if _, err := os.Stat(v.KEKFile); err != nil {
+		return v, nil
+	}
+	kek, err := deployment.ReadKEK(cfg)
+	if err == nil {
+		_, err = keys.Open(kek, records)
+	}
+	fits := err == nil
+	v.KEKFits, v.kekFault = &fits, err
+	return v, nil
+}
+
+func age(at grant.Instant) string {
+	return grant.At(time.Now()).Since(at).Round(time.Second).String()
+}
+
+func printBackup(w io.Writer, v backupView, configuration string) error {
+	rows := []string{}
+	for _, table := range []string{"grants", "clients", "documents", "cutoffs", "events"} {
+		rows = append(rows, fmt.Sprintf("%d %s", v.Rows[table], table))
+	}
+	kek := v.KEK
+	switch {
+	case v.KEKFits == nil:
+		kek += " (not tried: it is not at " + v.KEKFile + ")"
+	case *v.KEKFits:
+		kek += " (fits: " + v.KEKFile + ")"
+	default:
+		kek += " (does not fit: " + v.KEKFile + ")"
+	}
+	complete := "for ever: no key rotates"
+	if v.complete != 0 {
+		complete = show.Instant(v.complete)
+	}
+	err := show.Fields(w, [][2]string{
+		{"backup", v.File}, {"size", fmt.Sprintf("%.1f MB", float64(v.Size)/1e6)}, {"of", show.Instant(v.at) + ", " + age(v.at) + " ago"},
+		{"made by", v.Version}, {"issuer", v.Issuer}, {"rows", strings.Join(rows, ", ")},
+		{"keys", strings.Join(slices.Sorted(slices.Values(v.Keys)), " ")}, {"key-encryption key", kek}, {"holds all keys until", complete},
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nKeep beside it, in another place:\n  the key-encryption key %s: %s\n", v.KEK, v.KEKFile)
+	if configuration != "" {
+		fmt.Fprintf(w, "  the configuration: %s\n", configuration)
+	}
+	return nil
+}
+
+// noteAlone records an event of a command that opens no store.
+func noteAlone(cfg config.Config, records []keys.Record, stderr io.Writer, e audit.Event) {
+	trail := deployment.CommandAudit(cfg, func() ([]keys.Record, error) { return records, nil })
+	trail.Record(e)
+	if err := trail.Close(); err != nil {
+		fmt.Fprintf(stderr, "mintage: it is done, but not in the audit trail: %v\n", err)
+	}
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// Main is the whole program: it executes the command line of the process and
+// ends it. Version is what the program calls itself.
+func Main(version string) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := newRoot(version).ExecuteContext(ctx); err != nil {
+		printError(os.Stderr, err)
+		os.Exit(exitStatus(err))
+	}
+}
+
+// exitStatus is 2 if the command line is wrong, in form or in a value, and 1
+// if what it asks for cannot be done, unless the command has statuses of its own.
+func exitStatus(err error) int {
+	var own interface{ ExitStatus() int }
+	if errors.As(err, &own) {
+		return own.ExitStatus()
+	}
+	var invalid *oauth.Invalid
+	var usage *deployment.UsageError
+	if errors.As(err, &usage) || errors.As(err, &invalid) {
+		return 2
+	}
+	return 1
+}
+
+// onlySubcommands is what a command does that has nothing to do itself: alone
+// it shows its help, and an unknown word behind it is a mistake.
+func onlySubcommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	advice := "see: " + cmd.CommandPath() + " --help"
+	cmd.SuggestionsMinimumDistance = 2
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		advice = "did you mean: " + cmd.CommandPath() + " " + like[0]
+	}
+	return deployment.Usage(deployment.Hint(fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]), advice))
+}
+
+func newRoot(version string) *cobra.Command {
+	s := &settings{}
+	root := &cobra.Command{
+		Use:   "mintage",
+		Short: "OAuth 2.0 token service",
+		Long: `Mintage issues OAuth 2.0 tokens: a client system exchanges an authorization
+code for an access token (5 minutes) and a refresh token (31 days), and later
+a refresh token for a new pair.
+
+Try it, with nothing prepared:
+
+  mintage serve --dev
+
+Then, in another terminal, see what there is:
+
+  mintage client list --data mintage-data`,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs,
+		RunE:          onlySubcommands,
+	}
+	root.SetVersionTemplate("mintage {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return deployment.Usage(deployment.Hint(err, "see: "+cmd.CommandPath()+" --help"))
+	})
+	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file", "audit-directory")
+	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML), over which environment variables MINTAGE_* and flags go; default: $MINTAGE_CONFIG, or else /etc/mintage/mintage.yaml if neither a data directory nor a store is named")
+	root.AddCommand(newServe(s), newConfig(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newKEK(s), newMigrateStore(s), newBackup(s), newRestore(s), newExplain(s), newDoctor(s), newAudit(s), newBench(s), newVersion(), newMan(), newReference())
+	s.complete(root)
+	groupFlags(root)
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long:  "Print the version, the commit and the version of Go, as --version does.",
+		Args:  exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "mintage "+cmd.Root().Version)
+			return err
+		},
+	}
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/node"
+)
+
+func newConfig(s *settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check and show the configuration",
+		Long: `Check and show the configuration, as the server would read it: from the file
+named by --config, the environment (MINTAGE_*), flags, and systemd credentials.
+Nothing is started, and nothing is changed.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: onlySubcommands,
+	}
+	check, show := newConfigCheck(s), newConfigShow(s)
+	s.register(check.Flags())
+	s.register(show.Flags())
+	cmd.AddCommand(check, show, newConfigSchema())
+	return cmd
+}
+
+func newConfigCheck(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Tell whether the server can start with the configuration",
+		Long: `Tell whether the server can start with the configuration: every setting is
+checked, and every file that it names is read. All faults are told at once, each
+with its line if it is in the file, and the exit status is then 2.
+
+A running server takes the same configuration over after SIGHUP; what takes a
+restart to change is in its log.`,
+		Example: `  mintage config check --config /etc/mintage/mintage.yaml
+  mintage config check --config /etc/mintage/mintage.yaml && systemctl reload mintage`,
+		Args: exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, from, err := s.read()
+			if _, all := config.Faults(err); !all {
+				return deployment.Unreadable(err)
+			}
+			if err := everyFault(cfg, from, err); err != nil {
+				return err
+			}
+			for _, d := range cfg.Departures() {
+				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: departure from the specification:", d)
+			}
+			if text := cfg.Unheard(); text != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: warning:", text)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "the configuration is good; %d settings are given\n", len(from))
+			return nil
+		},
+	}
+}
+
+// everyFault checks what has been read of the configuration. Unread are the
+// faults of what has not.
+func everyFault(cfg config.Config, from config.Sources, unread error) error {
+	told, _ := config.Faults(unread)
+	var lines []string
+	seen := map[string]bool{}
+	for _, f := range told {
+		seen[f.Name] = f.Name != ""
+		lines = append(lines, f.Error())
+	}
+	found, _ := config.Faults(from.Explain(errors.Join(cfg.Check(), errors.Join(node.CheckFiles(cfg)...))))
+	for _, f := range found {
+		if seen[f.Name] {
+			continue // its value is not the one that was given
+		}
+		lines = append(lines, f.Error())
+		var h *deployment.Hinted
+		if errors.As(f, &h) {
+			lines = append(lines, "         "+h.Hint)
+		}
+	}
+	if lines == nil {
+		return nil
+	}
+	return deployment.Usage(errors.New("configuration:\n" + strings.Join(lines, "\n")))
+}
+
+func newConfigShow(s *settings) *cobra.Command {
+	var changed bool
+	cmd := &cobra.Command{
+		Use:   "show [--changed]",
+		Short: "Show every setting, and where it comes from",
+		Long: `Show every setting, and where it comes from: the file and its line, the
+variable, the flag, the systemd credential, or the default. Passwords are not
+shown. The output is a configuration file; "mintage config check" tells whether
+it is a good one.`,
+		Example: `  mintage config show --config /etc/mintage/mintage.yaml --changed`,
+		Args:    exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, from, err := s.read()
+			if err != nil {
+				return deployment.Unreadable(err)
+			}
+			return config.Show(cmd.OutOrStdout(), cfg, from, changed)
+		},
+	}
+	cmd.Flags().BoolVar(&changed, "changed", false, "leave out what has its default")
+	return cmd
+}
+
+func newConfigSchema() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of the configuration file, for editors",
+		Long: `Print the JSON Schema (draft 2020-12) of the configuration file. An editor that
+knows it completes names, shows what they mean, and marks mistakes. Those with a
+YAML language server find it by the first line of the file, which then is
+"# yaml-language-server: $schema=" and the path of the schema.`,
+		Example: `  mintage config schema >mintage.schema.json`,
+		Args:    exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(config.Schema())
+			return err
+		},
+	}
+}

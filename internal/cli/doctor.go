@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/adminclient"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/doctor"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/postgres"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+func newDoctor(s *settings) *cobra.Command {
+	var p doctor.Patient
+	var offline, asJSON, accept bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find what is wrong with the deployment, and say what to do",
+		Long: `Find what is wrong with the deployment, and say what to do: configuration, files,
+certificate, database, keys, clients and their secrets, backups, audit trail, the
+running server, clocks, and what clients meet at public_url: the certificate, the
+metadata, and what a proxy in between makes of a request, which this server's
+admin API then tells. It changes nothing, and works beside a running server.
+
+Run it with the server's configuration, on its machine, as its user. Each line is
+ok, note (left out, or nothing to check), unknown (could not be checked), warning
+or fault.
+
+The exit status is 0 if all is well, 1 if there is a fault, 3 if there are only
+warnings or unknowns, and 2 if the command line is wrong.`,
+		Example: `  mintage doctor --config /etc/mintage/mintage.yaml
+  mintage doctor --config /etc/mintage/mintage.yaml --offline --json
+  mintage doctor --config /etc/mintage/mintage.yaml --connect 10.0.0.2:443   # the proxy itself, whatever DNS says
+  mintage doctor --dev --data mintage-data`,
+		Args: exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.apart = p.Dev
+			cfg, err := s.load()
+			if err != nil {
+				return err
+			}
+			if p.Dev {
+				if cfg, err = asDev(cfg); err != nil {
+					return err
+				}
+			}
+			fillPatient(cmd.Context(), cfg, &p)
+			if p.Store != nil {
+				defer p.Store.Close()
+			}
+			if accept {
+				return acceptIssuer(cmd, &p)
+			}
+			list := p.Examine(cmd.Context(), offline, func(f doctor.Finding) {
+				if !asJSON {
+					f.Print(cmd.OutOrStdout())
+				}
+			})
+			return conclude(cmd.OutOrStdout(), doctor.Conclude(list), asJSON)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&offline, "offline", false, "leave out what needs the public address")
+	f.BoolVar(&p.Dev, "dev", false, "the server runs with --dev: its address and certificate are those in its data directory")
+	f.StringVar(&p.Connect, "connect", "", "connect to this HOST:PORT instead of where public_url leads, as a machine would that finds it there")
+	f.StringVar(&p.CAFile, "ca-file", "", "certificate authorities that clients trust, PEM; default: the system's")
+	f.BoolVar(&accept, "accept-issuer", false, "have the store remember the configured issuer from now on, and do nothing else")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// asDev completes a configuration as serve --dev does.
+func asDev(cfg config.Config) (config.Config, error) {
+	info, err := deployment.ReadDevFile(cfg)
+	if err != nil {
+		return cfg, deployment.Hint(fmt.Errorf("--dev: %w", err), "name the data directory of a server that runs with --dev: --data")
+	}
+	u, err := url.Parse(info.TokenEndpoint)
+	if err != nil {
+		return cfg, fmt.Errorf("%s: %w", deployment.DevFile(cfg), err)
+	}
+	cfg.PublicURL, cfg.Listen = "https://"+u.Host, cmp.Or(info.Listen, u.Host)
+	cfg.TLS.Cert, cfg.TLS.Key = deployment.DevCertificate(cfg)
+	if m, err := url.Parse(info.Management); err == nil {
+		cfg.Management.Listen = m.Host
+	}
+	return cfg, nil
+}
+
+// fillPatient finds out all that the checks are given besides the flags. Close the
+// store, if it could be opened.
+func fillPatient(ctx context.Context, cfg config.Config, p *doctor.Patient) {
+	p.Config, p.Realm, p.Now, p.Schedule = cfg, deployment.Realm, grant.At(time.Now()), deployment.KeySchedule(cfg)
+	p.StoreErr = openPatient(ctx, cfg, p)
+	p.StoreFile = filepath.Join(cfg.Data, sqlite.FileName)
+	p.KEKFile, _ = deployment.KEKPath(cfg)
+	p.KEK, p.KEKErr = deployment.ReadKEK(cfg)
+	info, err := deployment.ReadDevFile(cfg)
+	p.Demo = doctor.Demo{File: deployment.DevFile(cfg), ClientID: info.ClientID, Err: err}
+	api, unreachable := adminclient.Open(cfg, p.CAFile)
+	p.Admin = func(ctx context.Context, method, path string, out any) error {
+		if unreachable != nil {
+			return unreachable
+		}
+		return api.Call(ctx, method, path, out)
+	}
+	if p.CAFile == "" && p.Dev {
+		p.CAFile = deployment.DevCAFile(cfg)
+	}
+}
+
+// storeTime bounds how long the store may take to open and to be read.
+const storeTime = 20 * time.Second
+
+// openPatient opens the store and reads its directory.
+func openPatient(ctx context.Context, cfg config.Config, p *doctor.Patient) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	st, err := deployment.OpenStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	adminclient.Poll(ctx, cfg) // for the last uses of secrets
+	changes, err := st.Changes(ctx, 0)
+	for i := range changes.Clients {
+		if c := &changes.Clients[i]; err == nil && c.State != store.ClientDeleted {
+			*c, err = st.Client(ctx, c.ID) // with the last use of its secrets
+		}
+	}
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	p.Store, p.Changes = st, changes
+	switch st := st.(type) {
+	case *sqlite.Store:
+		p.Embedded = &doctor.Embedded{TryWrite: st.TryWrite, Examine: st.Examine, QuickCheck: st.QuickCheck}
+	case *postgres.Store:
+		p.Database = &doctor.Database{TryWrite: st.TryWrite, Examine: st.Examine, Nodes: st.Nodes}
+		if hosts, err := postgres.Unverified(deployment.Database(cfg)); err == nil {
+			p.Database.Unverified = hosts
+		}
+	}
+	return nil
+}
+
+func acceptIssuer(cmd *cobra.Command, p *doctor.Patient) error {
+	if p.Store == nil {
+		return p.StoreErr
+	}
+	if err := p.Config.Check(); err != nil {
+		return deployment.Usage(fmt.Errorf("configuration:\n%w", err))
+	}
+	if err := issuer.AdoptIssuer(cmd.Context(), p.Store, deployment.Realm, p.Config.IssuerID()); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "the issuer is %s from now on\n", p.Config.IssuerID())
+	return nil
+}
+
+// A doctorError is the end of a doctor that has found something.
+type doctorError struct{ doctor.Report }
+
+func (d *doctorError) Error() string { return d.Complaint() }
+
+// ExitStatus is for scripts.
+func (d *doctorError) ExitStatus() int { return d.Exit }
+
+// conclude prints the sum, and returns the error that makes the exit status.
+func conclude(w io.Writer, r doctor.Report, asJSON bool) error {
+	if asJSON {
+		if err := show.JSON(w, r); err != nil {
+			return err
+		}
+	}
+	if r.Exit != 0 {
+		return &doctorError{r}
+	}
+	if !asJSON {
+		fmt.Fprintf(w, "\nall is well: %d ok\n", r.OK)
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/explain"
+	"github.com/mintage/mintage/internal/show"
+)
+
+func newExplain(s *settings) *cobra.Command {
+	var logFile string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain [TOKEN | CODE | REQUEST-ID | GRANT-ID]",
+		Short: "Tell all that is known of a token, a code, a request or a grant",
+		Long: `Tell all that is known of a token, a code, a request or a grant: whether it is
+genuine, whether it would be answered now, and if not, exactly why, what the
+client is told, and what to do next; then the whole life of the grant behind it.
+It changes nothing, and works beside a running server.
+
+Without an argument, or with -, it is read from standard input, and from a
+terminal without being shown: paste a token or a code there. On the command line
+every process of the machine could read it, and the shell would keep it; ids are
+no secrets. A callback URL, an Authorization header or a whole answer of the token
+endpoint may be pasted as it is. Nothing of it is printed.
+
+A request is found by its X-Request-Id in the audit trail, and in the log (JSON
+lines): the file that the server's standard error goes to, the journal, or the
+file that --log names, for which - is standard input.
+
+Give it the server's configuration. Without the key-encryption key it cannot
+tell whether a token is genuine, and tells the rest.`,
+		Example: `  mintage explain                                    # then paste a token
+  mintage explain < token.txt
+  mintage explain 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b   # a grant
+  mintage explain 5f2b6c0e9a1d4473                   # a request
+  docker logs mintage 2>&1 | mintage explain 5f2b6c0e9a1d4473 --log -`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			asked, err := readAsked(cmd, args, logFile)
+			if err != nil {
+				return err
+			}
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			x, err := o.explainer(cmd.Context())
+			if err != nil {
+				return err
+			}
+			log, err := readLog(logFile, cmd.InOrStdin(), asked)
+			if err == nil && log == nil && asked.IsRequest() {
+				log, err = findLog(cmd.Context(), o.cfg, asked.Text)
+			}
+			if err != nil {
+				return err
+			}
+			v, err := x.Explain(cmd.Context(), asked, log)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return show.JSON(cmd.OutOrStdout(), v)
+			}
+			return v.Print(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&logFile, "log", "", "for a request: file with the server's log in JSON lines, or - for standard input; default: it is looked for")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// maxPasted is more than any token, with what may be around it.
+const maxPasted = 64 << 10
+
+// readAsked is what is to be explained, from the argument or standard input.
+func readAsked(cmd *cobra.Command, args []string, logFile string) (explain.Asked, error) {
+	if len(args) == 1 && args[0] != "-" {
+		a := explain.Parse(args[0])
+		if a.Secret() {
+			fmt.Fprintln(cmd.ErrOrStderr(), "mintage: a token or code on the command line can be read by every process and stays in the shell's history; next time, paste it into: mintage explain")
+		}
+		return a, nil
+	}
+	if logFile == "-" {
+		return explain.Asked{}, deployment.Usage(deployment.Hint(errors.New("standard input holds the log: name the request id as an argument"), "see: mintage explain --help"))
+	}
+	var text []byte
+	var err error
+	if stdin, ok := cmd.InOrStdin().(*os.File); ok && term.IsTerminal(int(stdin.Fd())) {
+		text, err = readUnseen(cmd.Context(), stdin, cmd.ErrOrStderr())
+	} else {
+		text, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxPasted+1))
+	}
+	switch {
+	case err != nil:
+		return explain.Asked{}, fmt.Errorf("read standard input: %w", err)
+	case len(text) > maxPasted:
+		return explain.Asked{}, deployment.Usage(fmt.Errorf("standard input holds more than one token, code or id: more than %d bytes", maxPasted))
+	case strings.TrimSpace(string(text)) == "":
+		return explain.Asked{}, deployment.Usage(deployment.Hint(errors.New("nothing to explain on standard input"), "see: mintage explain --help"))
+	}
+	return explain.Parse(string(text)), nil
+}
+
+// longestTyped is what a line of the terminal holds: what is longer is cut.
+const longestTyped = 4096
+
+// readUnseen asks for a line on a terminal, which does not show it: not from the
+// moment on at which it asks.
+func readUnseen(ctx context.Context, stdin *os.File, stderr io.Writer) ([]byte, error) {
+	before, err := term.MakeRaw(int(stdin.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	defer term.Restore(int(stdin.Fd()), before)
+	terminal := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{stdin, stderr}, "")
+	type typed struct {
+		line string
+		err  error
+	}
+	done := make(chan typed, 1)
+	go func() {
+		line, err := terminal.ReadPassword("mintage: paste a token, a code or an id, and press enter (not shown): ")
+		done <- typed{line, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case t := <-done:
+		if len(t.line) >= longestTyped {
+			return nil, deployment.Hint(errors.New("longer than a terminal takes in a line"), "put it into a file, and give it that way: mintage explain < FILE")
+		}
+		if errors.Is(t.err, io.EOF) {
+			return []byte(t.line), nil // Ctrl-C or Ctrl-D
+		}
+		return []byte(t.line), t.err
+	}
+}
+
+// readLog finds the lines about a request in the file that --log names; nil if it
+// names none.
+func readLog(name string, stdin io.Reader, asked explain.Asked) (*explain.Log, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if !asked.IsRequest() {
+		return nil, deployment.Usage(deployment.Hint(errors.New("--log is for a request id"), "a request id is the 16 hexadecimal digits of an answer's X-Request-Id"))
+	}
+	in := stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, deployment.Hint(fmt.Errorf("log: %w", err), "name the server's log in JSON lines, or - for standard input")
+		}
+		defer f.Close()
+		in = f
+	}
+	log, err := explain.ReadLog(in, asked.Text)
+	if err != nil {
+		return nil, fmt.Errorf("log %s: %w", name, err)
+	}
+	log.Name = name
+	if log.Read == 0 {
+		return nil, deployment.Hint(fmt.Errorf("log %s: there is nothing in it", name), "the server writes its log to standard error; with systemd: journalctl -u mintage -o cat")
+	}
+	return log, nil
+}
+
+// ofDev is the configuration of a server that runs with --dev, if nothing else
+// says who the issuer is: such a server chooses its address itself.
+func ofDev(cfg config.Config) config.Config {
+	if cfg.PublicURL == "" && cfg.Issuer == "" {
+		if info, err := deployment.ReadDevFile(cfg); err == nil {
+			cfg.Issuer = info.Issuer
+		}
+	}
+	return cfg
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// This file puts the flags of a command into groups, in its help and in the
+// page about all commands.
+
+// groupAnnotation marks a flag with the title of its group.
+const groupAnnotation = "group"
+
+// group puts flags of a command under a title.
+func group(set *pflag.FlagSet, title string, names ...string) {
+	for _, name := range names {
+		if f := set.Lookup(name); f != nil {
+			set.SetAnnotation(f.Name, groupAnnotation, []string{title})
+		}
+	}
+}
+
+// groupClientFlags groups the flags of a client's registration.
+func groupClientFlags(f *pflag.FlagSet) {
+	group(f, "Access tokens", "access-token-format", "signing-alg", "jwt-type", "audience")
+	group(f, "Resource server", "introspect", "introspect-audience")
+	group(f, "Refresh", "retry-window", "no-rotation")
+	group(f, "Authentication", "auth-method", "public", "secret-stdin", "pkce", "no-pkce")
+	group(f, "Client", "id", "name", "scope", "grant-types", "redirect-uri", "add-redirect-uri", "native", "first-party")
+}
+
+// settingGroups are the titles of settings, by what their flags begin with; the
+// first that fits counts.
+var settingGroups = []struct {
+	title    string
+	prefixes []string
+}{
+	{"Store and files", []string{"data", "store", "new-store", "kek"}},
+	{"Keys", []string{"key-", "jwks-", "revocations-"}},
+	{"Login and pages", []string{"login-", "session-", "interaction-", "pages-"}},
+	{"Addresses and TLS", []string{"public-url", "base-path", "issuer", "listen", "tls-", "trusted-proxies", "management-", "admin-"}},
+	{"Lifetimes", []string{"access-token-lifetime", "refresh-token-lifetime", "code-lifetime", "grant-lifetime", "retry-window", "max-skew"}},
+	{"Answers and compatibility", []string{"errors-", "compat-", "cors-", "scopes-supported"}},
+	{"Limits", []string{"throttle-", "limits-"}},
+	{"Log and audit", []string{"log-", "audit-"}},
+}
+
+func settingGroup(flag string) string {
+	for _, g := range settingGroups {
+		if slices.ContainsFunc(g.prefixes, func(prefix string) bool { return strings.HasPrefix(flag, prefix) }) {
+			return g.title
+		}
+	}
+	return "Other settings"
+}
+
+// A flagGroup is some flags of a command; the title may be "".
+type flagGroup struct {
+	title string
+	set   *pflag.FlagSet
+}
+
+// groupsOf are the flags of a set by group: first those without one, then the
+// groups in the order of their titles.
+func groupsOf(set *pflag.FlagSet) (groups []flagGroup) {
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		title := strings.Join(f.Annotations[groupAnnotation], "")
+		i := slices.IndexFunc(groups, func(g flagGroup) bool { return g.title == title })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, flagGroup{title, pflag.NewFlagSet(title, pflag.ContinueOnError)})
+		}
+		groups[i].set.AddFlag(f)
+	})
+	slices.SortFunc(groups, func(a, b flagGroup) int { return strings.Compare(a.title, b.title) })
+	return groups
+}
+
+// flagUsages is what the help of a command says of its flags. Those that every
+// command has are described once, in the help of the program.
+func flagUsages(cmd *cobra.Command) string {
+	var b strings.Builder
+	for _, g := range groupsOf(cmd.LocalFlags()) {
+		title := g.title
+		if title == "" {
+			title = "Flags"
+		}
+		b.WriteString("\n\n" + title + ":\n" + strings.TrimRight(g.set.FlagUsages(), "\n"))
+	}
+	var names []string
+	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	if len(names) > 0 {
+		b.WriteString("\n\nFlags of every command, see " + cmd.Root().Name() + " --help:\n  " + strings.Join(names, " "))
+	}
+	return b.String()
+}
+
+// groupFlags has the help of every command below root show its flags in groups.
+func groupFlags(root *cobra.Command) {
+	cobra.AddTemplateFunc("flagUsages", flagUsages)
+	text := root.UsageTemplate()
+	begin, end := strings.Index(text, "{{if .HasAvailableLocalFlags}}"), strings.Index(text, "{{if .HasHelpSubCommands}}")
+	if begin < 0 || end < begin {
+		panic("the usage template of cobra has changed")
+	}
+	root.SetUsageTemplate(text[:begin] + "{{flagUsages .}}" + text[end:])
+}

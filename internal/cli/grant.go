@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func newGrant(s *settings) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "grant",
+		Short: "List, show and revoke what users have granted",
+		Long: `List, show and revoke what users have granted. A grant begins when a client
+redeems a code and lives on with every refresh; whoever revokes it ends all
+its tokens. Tokens themselves are never stored and cannot be shown.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: onlySubcommands,
+	}
+	cmd.AddCommand(newGrantList(s), newGrantShow(s), newGrantRevoke(s))
+	return cmd
+}
+
+const (
+	maxLimit = 100000 // grants that are listed at once
+	maxCount = 10000  // grants that are counted
+)
+
+func newGrantList(s *settings) *cobra.Command {
+	var subject, client, after string
+	var limit int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list [--subject S] [--client ID]",
+		Short: "List grants",
+		Long: `List grants, those of one subject or one client if asked. The state is active,
+revoked, cut off (a revocation of the whole subject or client ended it) or
+expired. The cutoffs of a subject that is named follow below; those that name a
+client are shown by: mintage client show.`,
+		Example: `  mintage grant list --subject alice
+  mintage grant list --client billing --json`,
+		Args: exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkLimit(limit); err != nil {
+				return err
+			}
+			f := store.GrantFilter{Realm: deployment.Realm, Subject: subject, ClientID: client, Limit: limit + 1}
+			if after != "" {
+				var err error
+				if f.After, err = grant.ParseID(after); err != nil {
+					return deployment.Usage(fmt.Errorf("--after: %w", err))
+				}
+			}
+			if err := errors.Join(checkText("subject", subject), checkText("client", client)); err != nil {
+				return err
+			}
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			ch, err := o.store.Changes(cmd.Context(), 0)
+			if err != nil {
+				return err
+			}
+			list, err := o.store.Grants(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			more := len(list) > limit
+			list = list[:min(limit, len(list))]
+			views, rows := []show.Grant{}, [][]string{}
+			for _, g := range list {
+				v := show.GrantAt(g, ch.Cutoffs, o.now)
+				views = append(views, v)
+				rows = append(rows, []string{v.ID, v.State, v.ClientID, v.Subject, v.Scope, fmt.Sprint(v.Generation), show.Instant(g.RotatedAt), show.Instant(g.ExpiresAt)})
+			}
+			if more {
+				tellMore(cmd.ErrOrStderr(), limit, "--subject, --client", list[limit-1].ID.String())
+			}
+			noteEmpty(cmd, len(rows), "no grant is found")
+			if asJSON {
+				return show.JSON(cmd.OutOrStdout(), views)
+			}
+			if err := show.Table(cmd.OutOrStdout(), "GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows); err != nil || subject == "" {
+				return err
+			}
+			events, err := o.events(cmd.Context(), store.AboutSubject(subject))
+			return errors.Join(err, printEvents(cmd.OutOrStdout(), events))
+		},
+	}
+	cmd.Flags().StringVar(&subject, "subject", "", "only this subject's")
+	cmd.Flags().StringVar(&client, "client", "", "only this client's")
+	registerPaging(cmd, &limit, &after, "grant")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newGrantShow(s *settings) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show GRANT",
+		Short: "Show one grant and what is recorded of it",
+		Long: `Show one grant and what is recorded of it: its state and the reason of a
+revocation, when it was authorized and last rotated, when its tokens end, and
+its events. Redeeming and refreshing leave no event, only the generation.`,
+		Args: exactly(1, "one grant id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			g, err := o.grant(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			ch, err := o.store.Changes(cmd.Context(), 0)
+			if err != nil {
+				return err
+			}
+			v := show.GrantAt(g, ch.Cutoffs, o.now)
+			if v.Events, err = o.events(cmd.Context(), g.ID.String()); err != nil {
+				return err
+			}
+			if asJSON {
+				return show.JSON(cmd.OutOrStdout(), v)
+			}
+			cut := ""
+			if v.Cutoff != nil {
+				cut = v.Cutoff.Format(time.RFC3339)
+			}
+			err = show.Fields(cmd.OutOrStdout(), [][2]string{
+				{"grant", v.ID}, {"state", v.State}, {"reason", v.Reason}, {"cut off at", cut},
+				{"client", v.ClientID}, {"subject", v.Subject}, {"claims", g.Claims}, {"scope", v.Scope},
+				{"authenticated", show.Instant(g.AuthTime)}, {"authorized", show.Instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
+				{"rotated", show.Instant(g.RotatedAt)}, {"expires", show.Instant(g.ExpiresAt)},
+				{"row kept until", show.Instant(g.DeleteAfter)}, {"key", g.KeyID.String()},
+			})
+			return errors.Join(err, printEvents(cmd.OutOrStdout(), v.Events))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newGrantRevoke(s *settings) *cobra.Command {
+	var subject, client string
+	cmd := &cobra.Command{
+		Use:   "revoke GRANT | --subject S | --client ID | --subject S --client ID",
+		Short: "End a grant, or all of a subject, of a client, or of the pair",
+		Long: `End a grant, or all of a subject, of a client, or of the pair. One grant ends at
+once. The others end by a cutoff: everything that was authorized until now is
+refused, also codes that were not redeemed yet. The server is told, or follows
+within two seconds. Users may authorize anew.`,
+		Example: `  mintage grant revoke 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b
+  mintage grant revoke --subject alice
+  mintage grant revoke --subject alice --client Zx81kQ`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 || (len(args) == 1) == (subject != "" || client != "") {
+				return deployment.Usage(deployment.Hint(errors.New("name one grant, or --subject, --client or both"), "see: "+cmd.CommandPath()+" --help"))
+			}
+			if err := errors.Join(checkText("subject", subject), checkText("client", client)); err != nil {
+				return err
+			}
+			o, err := s.openOffice(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.store.Close()
+			if len(args) == 1 {
+				return o.revokeGrant(cmd, args[0])
+			}
+			if client != "" {
+				if _, err := o.client(cmd, client); err != nil {
+					return err
+				}
+			}
+			cut := store.Cutoff{Realm: deployment.Realm, Subject: subject, ClientID: client, At: o.cutoffAt()}
+			about := client
+			if about == "" {
+				about = store.AboutSubject(subject)
+			}
+			var of []string
+			if subject != "" {
+				of = append(of, fmt.Sprintf("subject %q", subject))
+			}
+			if client != "" {
+				of = append(of, fmt.Sprintf("client %q", client))
+			}
+			detail := strings.Join(of, ", ")
+			if err := o.store.AddCutoff(cmd.Context(), cut, o.event(store.EventCutoff, about, detail)); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", show.Instant(cut.At), detail)
+			return o.printCovered(cmd, cut)
+		},
+	}
+	cmd.Flags().StringVar(&subject, "subject", "", "everything of this subject")
+	cmd.Flags().StringVar(&client, "client", "", "everything of this client")
+	return cmd
+}

@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/moving"
+	"github.com/mintage/mintage/internal/store/postgres"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+func newMigrateStore(s *settings) *cobra.Command {
+	m := &migration{settings: s}
+	cmd := &cobra.Command{
+		Use:   "migrate-store --from sqlite:DIR --to postgres://USER@HOST/DATABASE",
+		Short: "Move everything from SQLite to PostgreSQL",
+		Long: `Move everything from the SQLite store of a data directory into an empty
+PostgreSQL database: clients, keys, users, sessions, grants and what is recorded
+of them. Live tokens and codes go on working. Stop the server before: the
+command refuses while one runs, and what it moves from is not served or changed
+from then on.
+
+Rows are copied in batches, then both stores are read again and compared by
+their counts and checksums, and only then may servers use the database. If the
+command is interrupted, give it again: it goes on from where it was.
+
+The database's password comes from --store-password-file, or as libpq takes it:
+PGPASSFILE, ~/.pgpass. The key-encryption key does not move: every server needs
+the same kek file as before.
+
+To take a store back, use --undo. Before the move has finished, that loses
+nothing. Afterwards it also needs --to, so that servers are kept from the
+database first, and --yes: what has happened there since is lost. Codes that
+were redeemed there can be redeemed again, and tokens that were revoked there
+are good again.`,
+		Example: `  mintage migrate-store --from sqlite:/var/lib/mintage \
+      --to postgres://mintage@db.example.com:5432/mintage --store-password-file /etc/mintage/db-password
+  mintage migrate-store --undo --from sqlite:/var/lib/mintage`,
+		Args: exactly(0, "no argument"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("store") {
+				return deployment.Usage(deployment.Hint(errors.New("--store: this command has a place to move to"), "name it with --to"))
+			}
+			if m.undo {
+				return m.takeBack(cmd)
+			}
+			return m.move(cmd)
+		},
+	}
+	cmd.Flags().StringVar(&m.from, "from", "", "where the store is: sqlite: and its data directory")
+	cmd.Flags().StringVar(&m.to, "to", "", "where it goes: the URL of an empty PostgreSQL database, without a password")
+	cmd.Flags().BoolVar(&m.undo, "undo", false, "give up the move, and use the store in --from again")
+	cmd.Flags().BoolVar(&m.gone, "destination-is-gone", false, "with --undo, of a finished move: the database does not exist any more")
+	cmd.Flags().BoolVar(&m.yes, "yes", false, "with --undo, of a finished move: really do it")
+	return cmd
+}
+
+// A migration is one run of migrate-store.
+type migration struct {
+	*settings
+	from, to        string
+	undo, gone, yes bool
+}
+
+// source opens the store that moves. Nobody else serves or moves it until the
+// end.
+func (m *migration) source(cmd *cobra.Command) (_ *sqlite.Moving, end func(), err error) {
+	dir, ok := strings.CutPrefix(m.from, "sqlite:")
+	switch {
+	case m.from == "":
+		return nil, nil, deployment.Usage(deployment.Hint(errors.New("--from is missing"), "see: mintage migrate-store --help"))
+	case !ok || dir == "":
+		return nil, nil, deployment.Usage(deployment.Hint(fmt.Errorf("--from: %q does not look like sqlite:/var/lib/mintage", m.from), "stores move from SQLite to PostgreSQL, and not the other way"))
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, nil, err
+	}
+	if err := sqlite.Exists(dir); err != nil {
+		return nil, nil, err
+	}
+	release, err := sqlite.Lock(dir)
+	if err != nil {
+		return nil, nil, deployment.Hint(err, "for a move: stop the server on it, or wait for the other migrate-store")
+	}
+	from, err := sqlite.OpenToMove(cmd.Context(), dir)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return from, func() {
+		from.Close()
+		release()
+	}, nil
+}
+
+// destination opens the database that --to names, by the rules of --store.
+func (m *migration) destination(cmd *cobra.Command) (*postgres.Moving, error) {
+	if err := cmd.Flags().Set("store", m.to); err != nil {
+		return nil, err
+	}
+	cfg, err := m.load()
+	if err == nil {
+		err = cfg.CheckStore()
+	}
+	if err != nil {
+		// What is said of the store is said of this one.
+		text := strings.TrimPrefix(err.Error(), "--")
+		if about, ok := strings.CutPrefix(text, "store: "); ok {
+			err = errors.New("--to: " + about)
+		}
+		return nil, deployment.Usage(err)
+	}
+	if cfg.Store == config.StoreSQLite {
+		return nil, deployment.Usage(deployment.Hint(errors.New("--to: stores move to PostgreSQL"), "name it like postgres://USER@HOST:5432/DATABASE"))
+	}
+	return postgres.OpenToMove(cmd.Context(), deployment.Database(cfg))
+}
+
+func (m *migration) move(cmd *cobra.Command) error {
+	switch {
+	case m.to == "":
+		return deployment.Usage(deployment.Hint(errors.New("--to is missing"), "see: mintage migrate-store --help"))
+	case m.gone || m.yes:
+		return deployment.Usage(deployment.Hint(errors.New("--destination-is-gone and --yes belong to --undo"), "see: mintage migrate-store --help"))
+	}
+	from, end, err := m.source(cmd)
+	if err != nil {
+		return err
+	}
+	defer end()
+	to, err := m.destination(cmd)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	p := &progress{w: cmd.ErrOrStderr(), terminal: deployment.IsTerminal(cmd.ErrOrStderr()), now: time.Now}
+	outcome, err := moving.Run(cmd.Context(), from, to, p.report)
+	p.end()
+	if err != nil {
+		return adviseMove(cmd.Context(), err, from.Name())
+	}
+	return printMove(cmd.OutOrStdout(), outcome, from.Name(), to.Name())
+}
+
+// adviseMove adds to an error what the operator can do.
+func adviseMove(ctx context.Context, err error, from string) error {
+	undo := "mintage migrate-store --undo --from " + from
+	var refusal *moving.Refusal
+	var differences *moving.Differences
+	switch {
+	case errors.As(err, &refusal):
+		if refusal.Advice != "" {
+			return deployment.Hint(err, refusal.Advice)
+		}
+		return err
+	case errors.As(err, &differences):
+		return deployment.Hint(fmt.Errorf("%w; nothing was lost: the source is as it was, and servers are kept from the copy", err),
+			"somebody has written to the copy, or a disk is at fault. Give up: "+undo+"; then move again, which copies anew")
+	case ctx.Err() != nil:
+		return deployment.Hint(errors.New("stopped; the move is not finished, and neither store can be served"), "the same command goes on from here, and this gives up: "+undo)
+	}
+	return deployment.Hint(fmt.Errorf("the move is not finished: %w", err), "the same command goes on from here; if the store was marked already, this gives up: "+undo)
+}
+
+func printMove(w io.Writer, o moving.Outcome, from, to string) error {
+	if len(o.Tables) > 0 {
+		var rows [][]string
+		for _, c := range o.Tables {
+			rows = append(rows, []string{c.Table, fmt.Sprint(c.Source.Rows), fmt.Sprint(c.Copy.Rows), fmt.Sprintf("%x", c.Copy.Digest), "same"})
+		}
+		if err := show.Table(w, "TABLE|ROWS|COPIED|SHA-256|", rows); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	done := "has moved to"
+	if o.Already {
+		done = "had moved before to"
+	}
+	_, err := fmt.Fprintf(w, "%s %s %s\nServe it with --store and the same key-encryption key (kek), public_url and TLS certificate.\n", from, done, to)
+	return err
+}
+
+func (m *migration) takeBack(cmd *cobra.Command) error {
+	from, end, err := m.source(cmd)
+	if err != nil {
+		return err
+	}
+	defer end()
+	mark, err := from.Mark(cmd.Context())
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.to != "" && m.gone:
+		return deployment.Usage(deployment.Hint(errors.New("--to and --destination-is-gone exclude each other"), "see: mintage migrate-store --help"))
+	case mark.State == store.Left && m.to == "" && !m.gone:
+		return deployment.Usage(deployment.Hint(fmt.Errorf("the move to %s was finished, and servers may be using it", mark.Elsewhere),
+			"name it with --to, so that they are kept from it; or add --destination-is-gone"))
+	}
+	var to moving.Destination
+	used := m.gone && mark.State == store.Left
+	if m.to != "" {
+		opened, err := m.destination(cmd)
+		if err != nil {
+			return err
+		}
+		defer opened.Close()
+		here, err := opened.Mark(cmd.Context())
+		if err != nil {
+			return err
+		}
+		used = here.State == store.Arrived
+		to = opened
+		if used {
+			if err := unused(cmd.Context(), opened); err != nil {
+				return err
+			}
+		}
+	}
+	if used && !m.yes {
+		return deployment.Usage(deployment.Hint(fmt.Errorf("nothing was done: all that has happened in %s since the move would be lost; codes that were redeemed there could be redeemed again, and tokens that were revoked there would be good again", mark.Elsewhere),
+			"add --yes to do it; then revoke again what was revoked there"))
+	}
+	was, err := moving.Undo(cmd.Context(), from, to, m.gone)
+	if err != nil {
+		if refusal := (*moving.Refusal)(nil); errors.As(err, &refusal) {
+			return deployment.Hint(err, refusal.Advice)
+		}
+		return deployment.Hint(err, "give the same command again")
+	}
+	if was.State == "" {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is not being moved, and has not moved: there is nothing to undo\n", from.Name())
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s can be served again; %s can not\n", from.Name(), was.Elsewhere)
+	return err
+}
+
+// meetings is after how long a node that runs has shown itself again.
+const meetings = 3 * time.Second
+
+// unused refuses a database on which servers run: they would go on.
+func unused(ctx context.Context, to *postgres.Moving) error {
+	before, err := to.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(meetings):
+	}
+	after, err := to.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	seen := map[store.NodeID]grant.Instant{}
+	for _, n := range before {
+		seen[n.ID] = n.Clock
+	}
+	for _, n := range after {
+		if seen[n.ID] != n.Clock {
+			return deployment.Hint(fmt.Errorf("a server on %s uses %s", n.Name, to.Name()), "stop all servers first")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A restoration is one run of the command restore.
+type restoration struct {
+	*settings
+	backupTime            string
+	declare, status, json bool
+	yes                   bool
+}
+
+func newRestore(s *settings) *cobra.Command {
+	r := &restoration{settings: s}
+	cmd := &cobra.Command{
+		Use:   "restore FILE --yes | --declare --backup-time INSTANT | --status",
+		Short: "Put a backup back, and let its clients go on",
+		Long: `Put a backup back into the place of the embedded store. Stop the server before:
+the command refuses while one runs. The present store is kept beside it, under a
+name with the time; nothing is removed. Without --yes, it only says what the
+restore would cost, and does nothing.
+
+Clients of the backup go on with the token that they hold now, though the backup
+knows only an older one: for as long as a refresh token lives, a genuine token
+that is ahead of the store is carried on. An old token is still a replay. What
+cannot be brought back is told, with the commands to give again: grants that
+were made since, and everything that was revoked since, which is good again.
+
+A store that was put back by other means (PostgreSQL, a disk's snapshot, a
+standby that was promoted and lacked commits) is declared with --declare and the
+instant of the backup, beside running servers. Until then, tokens that are ahead
+of the store are answered 503.`,
+		Example: `  mintage restore /var/backups/mintage-2026-11-21.db --config /etc/mintage/mintage.yaml
+  mintage restore /var/backups/mintage-2026-11-21.db --config /etc/mintage/mintage.yaml --yes
+  mintage restore --declare --backup-time 2026-11-21T03:00:00Z --config /etc/mintage/mintage.yaml
+  mintage restore --status --config /etc/mintage/mintage.yaml`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			see := "see: " + cmd.CommandPath() + " --help"
+			switch {
+			case r.declare && r.status:
+				return deployment.Usage(deployment.Hint(errors.New("--declare and --status exclude each other"), see))
+			case (r.declare || r.status) && len(args) > 0:
+				return deployment.Usage(deployment.Hint(errors.New("--declare and --status are about the store, and take no file"), see))
+			case r.status:
+				return r.printStatus(cmd)
+			case r.declare:
+				return r.declareOnly(cmd)
+			case len(args) != 1:
+				return deployment.Usage(deployment.Hint(fmt.Errorf("expected one backup file, got %d arguments", len(args)), see))
+			}
+			return r.putBack(cmd, args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "really do it")
+	cmd.Flags().BoolVar(&r.declare, "declare", false, "declare that the store was put back by other means")
+	cmd.Flags().BoolVar(&r.status, "status", false, "print the restores that were declared")
+	cmd.Flags().StringVar(&r.backupTime, "backup-time", "", "instant of the backup, for one that does not say it: 2026-11-21T03:00:00Z, or how long ago: 5h")
+	cmd.Flags().BoolVar(&r.json, "json", false, "with --status: print JSON")
+	return cmd
+}
+
+// backupInstant reads --backup-time.
+func (r *restoration) backupInstant(now time.Time) (grant.Instant, error) {
+	advice := "the instant at which the backup began, as " + now.UTC().Add(-time.Hour).Format(time.RFC3339) + "; an earlier one does no harm"
+	if r.backupTime == "" {
+		return 0, deployment.Usage(deployment.Hint(errors.New("--backup-time is missing"), advice))
+	}
+	at, err := parseMoment(r.backupTime, now)
+	if err != nil {
+		return 0, deployment.Usage(deployment.Hint(fmt.Errorf("--backup-time: %w", err), advice))
+	}
+	if at.After(now) {
+		return 0, deployment.Usage(deployment.Hint(fmt.Errorf("--backup-time: %s is still to come", at.UTC().Format(time.RFC3339)), advice))
+	}
+	return grant.At(at), nil
+}
+
+// behindMost is how far this machine's clock may be behind tokens that were
+// issued elsewhere. Tokens carry the instant of the restore until the clock has
+// reached it, and others who read them bear a minute.
+const behindMost = time.Minute
+
+// declared is a restore at an instant of this machine's clock. All that is known
+// to have been issued was issued before it, and when it ends, the last token of
+// before has expired, whatever the lifetime was that it was issued with.
+func declared(cfg config.Config, backup, now grant.Instant, seen grant.Issued) grant.Restore {
+	at := now.Add(cfg.Skew())
+	if !isBehind(now, seen) {
+		at = max(at, seen.Latest+1)
+	}
+	last := max(at.Add(max(cfg.RefreshTokenLifetime.Std(), seen.Longest)), seen.LastExpiry)
+	return grant.Restore{Backup: backup, At: at, Until: last.Add(cfg.Skew()) + 1}
+}
+
+// isBehind reports whether this machine's clock is too far behind to restore by.
+func isBehind(now grant.Instant, seen grant.Issued) bool { return seen.Latest.Since(now) > behindMost }
+
+// warnOfClock tells what a clock that is behind does to clients.
+func warnOfClock(w io.Writer, now grant.Instant, seen grant.Issued) {
+	if isBehind(now, seen) {
+		fmt.Fprintf(w, "\nThis machine's clock is at %s, and the store has a token of %s. Unless that one\nis wrong, set the clock first: clients with tokens that were issued after the\nrestore, by its clock, are answered 503 until they expire.\n",
+			show.Instant(now), show.Instant(seen.Latest))
+	}
+}
+
+// issuedIn reads all grants of a store: some seconds for each million of them.
+func issuedIn(ctx context.Context, st store.Store, limit int, stderr io.Writer) (seen grant.Issued, err error) {
+	page := store.GrantFilter{Limit: limit}
+	for n, shown := 0, time.Now(); ; {
+		list, err := st.Grants(ctx, page)
+		if err != nil {
+			return seen, err
+		}
+		for _, g := range list {
+			seen = seen.And(g.Issued())
+		}
+		if n += len(list); len(list) < page.Limit {
+			return seen, nil
+		}
+		page.After = list[len(list)-1].ID
+		if now := time.Now(); now.Sub(shown) >= logPace {
+			shown = now
+			fmt.Fprintf(stderr, "mintage: looking for the last token: %d grants read\n", n)
+		}
+	}
+}
+
+// aboutStore is what events are about that concern all of the store.
+const aboutStore = "store"
+
+func (r *restoration) declareOnly(cmd *cobra.Command) error {
+	backup, err := r.backupInstant(time.Now())
+	if err != nil {
+		return err
+	}
+	o, err := r.openOffice(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer o.store.Close()
+	seen, err := issuedIn(cmd.Context(), o.store, 5000, cmd.ErrOrStderr())
+	if err != nil {
+		return fmt.Errorf("nothing was declared: %w", err)
+	}
+	began := grant.At(time.Now())
+	now := declared(o.cfg, backup, began, seen)
+	if err := o.store.AddRestore(cmd.Context(), now, o.event(store.EventRestored, aboutStore, "declared; backup of "+show.Instant(backup))); err != nil {
+		if errors.Is(err, store.ErrConflict) {
+			return deployment.Hint(errors.New("another restore was declared at this very moment"), "see: mintage restore --status")
+		}
+		return err
+	}
+	w := cmd.OutOrStdout()
+	warnOfClock(cmd.ErrOrStderr(), began, seen)
+	fmt.Fprintf(w, "declared: the store is that of %s, %s old\n", show.Instant(backup), age(backup))
+	if err := printInForce(w, now); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, `
+Lost for good is what happened after %s and before the store was put back:
+grants that were made (their users log in again), clients, secrets and users that
+were added or changed. What was revoked or disabled meanwhile is good again: do it
+once more. What it was tells the audit trail:
+  mintage audit show --since %s
+`, show.Instant(backup), show.Instant(backup))
+	return nil
+}
+
+// printInForce tells what a restore that was declared means.
+func printInForce(w io.Writer, now grant.Restore) error {
+	_, err := fmt.Fprintf(w, `in force on every server within two seconds, until %s:
+  a client that is ahead of the store goes on with the token that it holds
+  a token that is older than the store's is a replay, as ever, and ends its grant
+  codes that were issued before %s are refused; their users log in again
+  rows of grants that have expired stay until then
+`, show.Instant(now.Until), now.At.Time().Format("2006-01-02T15:04:05.000Z07:00"))
+	return err
+}
+
+// A restoreView is a restore as it is listed.
+type restoreView struct {
+	At      *time.Time `json:"at"`
+	Backup  *time.Time `json:"backup"`
+	Until   *time.Time `json:"until"`
+	InForce bool       `json:"in_force"`
+}
+
+func (r *restoration) printStatus(cmd *cobra.Command) error {
+	o, err := r.openOffice(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer o.store.Close()
+	ch, err := o.store.Changes(cmd.Context(), 0)
+	if err != nil {
+		return err
+	}
+	views, rows := []restoreView{}, [][]string{}
+	// A later one explains what an earlier one does.
+	var latest, until grant.Instant
+	for _, x := range ch.Restores {
+		latest, until = max(latest, x.At), max(until, x.Until)
+	}
+	for _, x := range ch.Restores {
+		if x.At == latest {
+			x.Until = until // see issuer.View
+		}
+		v := restoreView{show.JSONInstant(x.At), show.JSONInstant(x.Backup), show.JSONInstant(x.Until), x.At == latest && x.InForce(o.now)}
+		views = append(views, v)
+		state := "over"
+		switch {
+		case v.InForce:
+			state = "in force"
+		case x.At != latest:
+			state = "followed by another one"
+		}
+		rows = append(rows, []string{show.Instant(x.At), show.Instant(x.Backup), show.Instant(x.Until), state})
+	}
+	if r.json {
+		return show.JSON(cmd.OutOrStdout(), views)
+	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "no restore was ever declared")
+		return err
+	}
+	return show.Table(cmd.OutOrStdout(), "RESTORED|BACKUP OF|UNTIL|", rows)
+}
+
+// ensureDataDirectory makes the data directory of a machine that is new.
+func ensureDataDirectory(cfg config.Config) error {
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		return deployment.Hint(fmt.Errorf("data directory: %w", err), "name another with --data, or make it and give it to this user")
+	}
+	return deployment.CheckDataDirectory(cfg.Data)
+}

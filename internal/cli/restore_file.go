@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// putBack restores the embedded store from a file.
+func (r *restoration) putBack(cmd *cobra.Command, file string) error {
+	cfg, err := r.load()
+	if err != nil {
+		return err
+	}
+	if err := cfg.CheckStore(); err != nil {
+		return deployment.Usage(err)
+	}
+	if cfg.Store != config.StoreSQLite {
+		return deployment.Hint(errors.New("nothing was done: the store is a PostgreSQL database, which is put back by its own means"),
+			"stop the servers, put it back (pg_restore, or recovery to a point in time), start them, and then: mintage restore --declare --backup-time INSTANT")
+	}
+	progress := newCopyProgress(cmd.ErrOrStderr())
+	defer progress.end()
+	b, err := sqlite.OpenBackup(cmd.Context(), file)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	// Commands that are to be given later name it from anywhere.
+	if cfg.Data, err = filepath.Abs(cfg.Data); err != nil {
+		return err
+	}
+	p := &plan{backup: b, cfg: cfg, at: b.Manifest.At}
+	if !b.Made() {
+		if p.at, err = r.backupInstant(time.Now()); err != nil {
+			return err
+		}
+	} else if r.backupTime != "" {
+		return deployment.Usage(deployment.Hint(errors.New("--backup-time: this backup says itself of which instant it is"), "leave it out"))
+	}
+	if p.at > grant.At(time.Now()) {
+		return deployment.Hint(fmt.Errorf("the backup is of %s, which is still to come", show.Instant(p.at)), "set this machine's clock")
+	}
+	if err := b.Check(cmd.Context(), progress.report); err != nil {
+		return deployment.Hint(fmt.Errorf("nothing was done: %w", err), "use another backup; this one cannot be trusted")
+	}
+	if p.records, err = b.KeyRecords(cmd.Context()); err != nil {
+		return err
+	}
+	if err := fitsKEK(cfg, p.records); err != nil {
+		return err
+	}
+	if r.yes {
+		if err := ensureDataDirectory(cfg); err != nil {
+			return err
+		}
+		release, err := sqlite.Lock(cfg.Data)
+		if err != nil {
+			return deployment.Hint(fmt.Errorf("nothing was done: %w", err), "a restore takes the place of its store: stop the server, and start it again afterwards")
+		}
+		defer release()
+	}
+	if err := p.compare(cmd.Context()); err != nil {
+		return err
+	}
+	if err := p.print(cmd.OutOrStdout(), r.settings); err != nil {
+		return err
+	}
+	if !r.yes {
+		return deployment.Usage(deployment.Hint(errors.New("nothing was done: this takes back what happened since the backup"), "add --yes to do it"))
+	}
+	return r.install(cmd, p, progress)
+}
+
+// fitsKEK tries the key-encryption key on a backup's keys.
+func fitsKEK(cfg config.Config, records []keys.Record) error {
+	kek, err := deployment.ReadKEK(cfg)
+	if err != nil {
+		return fmt.Errorf("nothing was done: %w", err)
+	}
+	if _, err := keys.Open(kek, records); err != nil {
+		needs := "?"
+		for _, r := range records {
+			needs = r.WrappedBy()
+		}
+		return deployment.Hint(fmt.Errorf("nothing was done: the backup's keys cannot be used: %w", err),
+			fmt.Sprintf("name the key-encryption key that was in use at the backup with --kek-file: its fingerprint is %s, and that of %s is %s", needs, kekPlace(cfg), kek.Fingerprint()))
+	}
+	return nil
+}
+
+func (r *restoration) install(cmd *cobra.Command, p *plan, progress *copyProgress) (err error) {
+	dir := p.cfg.Data
+	aside, err := sqlite.AsideName(dir, time.Now())
+	if err != nil {
+		return err
+	}
+	again, err := p.writeAgain(aside+".again.sh", r.settings)
+	if err != nil {
+		return err
+	}
+	copied, err := sqlite.Prepare(cmd.Context(), dir, p.backup, progress.report)
+	progress.end()
+	if err != nil {
+		return deployment.Hint(err, "the store is as it was")
+	}
+	now := declared(p.cfg, p.at, grant.At(time.Now()), p.seen)
+	event := store.Event{At: grant.At(time.Now()), Name: store.EventRestored, About: aboutStore, Actor: deployment.Operator(),
+		Detail: fmt.Sprintf("%s, of %s", p.backup.File, show.Instant(p.at))}
+	if err := copied.Declare(cmd.Context(), now, event); err != nil {
+		return deployment.Hint(errors.Join(err, copied.Discard()), "the store is as it was")
+	}
+	kept, err := copied.Install(cmd.Context(), aside)
+	if err != nil {
+		return deployment.Hint(err, "nothing is lost: give the same command again")
+	}
+	noteAlone(p.cfg, p.records, cmd.ErrOrStderr(), audit.Event{Name: audit.Name(store.EventRestored), Actor: deployment.Operator(), Detail: event.Detail})
+	return printRestored(cmd.OutOrStdout(), now, kept, again)
+}
+
+func printRestored(w io.Writer, now grant.Restore, kept []string, again string) error {
+	fmt.Fprintf(w, "\nrestored: the store is that of %s\n", show.Instant(now.Backup))
+	for _, name := range kept {
+		fmt.Fprintf(w, "what was there before is kept: %s\n", name)
+	}
+	if err := printInForce(w, now); err != nil {
+		return err
+	}
+	next := "Start the server"
+	if again != "" {
+		fmt.Fprintf(w, "\nEnd again what had ended; look at the file first:\n  sh %s\n", show.Quote(again))
+		next = "Then start the server"
+	}
+	_, err := fmt.Fprintf(w, "\n%s.\n", next)
+	return err
+}
+
+// A plan is what a restore would do.
+type plan struct {
+	cfg     config.Config
+	backup  *sqlite.BackupFile
+	at      grant.Instant
+	records []keys.Record
+
+	present    bool // there is a store to be replaced
+	unreadable error
+	lost       sqlite.Lost
+	trail      []audit.Entry // instead, if the store cannot be read
+	trailFault error
+	users      []userChange
+	commands   []command
+	seen       grant.Issued // by the backup and by the present store
+}
+
+// compare finds out what would be lost: from the store that is there, or else
+// from the audit trail.
+func (p *plan) compare(ctx context.Context) (err error) {
+	if p.seen, err = p.backup.Issued(ctx); err != nil {
+		return err
+	}
+	_, err = os.Stat(filepath.Join(p.cfg.Data, sqlite.FileName))
+	p.present = !errors.Is(err, fs.ErrNotExist)
+	if p.present {
+		var displaced *store.Displaced
+		p.lost, err = p.backup.CompareWith(ctx, p.cfg.Data)
+		switch {
+		case errors.As(err, &displaced):
+			return deployment.Hint(fmt.Errorf("nothing was done: the store in %s is not the one that counts: %w", p.cfg.Data, err),
+				"what is served elsewhere is restored there; a backup must not be served beside it")
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			p.seen = p.seen.And(p.lost.Issued)
+			p.users, err = userChanges(p.lost.Users)
+			if err != nil {
+				return err
+			}
+			p.commands = commandsOfStore(p.lost, p.users)
+			return nil
+		}
+		p.unreadable = err
+	}
+	return p.readTrail(ctx)
+}
+
+// readTrail reads what the audit trail tells of the time since the backup.
+func (p *plan) readTrail(ctx context.Context) error {
+	if p.cfg.AuditDirectory() == "" {
+		return nil
+	}
+	for e, err := range audit.Read(p.cfg.AuditDirectory(), audit.Filter{Events: lasting, Since: p.at.Time()}) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			p.trailFault = err
+			continue
+		}
+		if e.Outcome == audit.Success || e.Outcome == audit.Unknown || e.GrantID != "" {
+			p.trail = append(p.trail, e)
+		}
+	}
+	p.commands = commandsOfTrail(ctx, p.trail, p.backup)
+	return nil
+}

@@ -1,0 +1,126 @@
+package deployment
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func HostName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "?"
+	}
+	return host
+}
+
+// An Anchor says, in the store, how far the trail had got and what was removed
+// of it: lines that are cut off its end do not show in the chain.
+type Anchor struct {
+	Chain string        `json:"chain"`
+	Node  string        `json:"node"`
+	Seq   uint64        `json:"seq"`
+	Hash  string        `json:"hash"`
+	At    grant.Instant `json:"at"`
+	// Removed is the seq of the last record that the server has removed, for its
+	// age or the trail's size. Anchors of earlier versions do not say.
+	Removed *uint64 `json:"removed,omitempty"`
+}
+
+// AnchorTime bounds the reading and the writing of anchors.
+const AnchorTime = 2 * time.Second
+
+// Anchors are all that the store has.
+func Anchors(ctx context.Context, st store.Store) (list []Anchor, err error) {
+	var after store.DocumentKey
+	for {
+		page, err := st.Documents(ctx, store.DocumentAuditHead, after, 100)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page {
+			var a Anchor
+			if err := json.Unmarshal(d.Body, &a); err != nil {
+				return nil, fmt.Errorf("how far an audit trail was, in the store: %w", err)
+			}
+			list, after = append(list, a), d.Key
+		}
+		if len(page) == 0 {
+			return list, nil
+		}
+	}
+}
+
+// A notingStore is the store of a command, whose changes are in the audit trail
+// when it is closed.
+type notingStore struct {
+	*audit.Store
+	trail  *audit.Log
+	stderr io.Writer
+}
+
+// CommandAudit opens the audit trail for a command; nil if there is none.
+// Nothing is made before there is something to record.
+// Its lines have MACs if records, those of the key ring, are there and the
+// key-encryption key is at hand.
+func CommandAudit(cfg config.Config, records func() ([]keys.Record, error)) *audit.Log {
+	if cfg.AuditDirectory() == "" {
+		return nil
+	}
+	ring := sync.OnceValue(func() *keys.Ring {
+		kek, err := ReadKEK(cfg)
+		if err != nil {
+			return nil
+		}
+		list, err := records()
+		if err != nil {
+			return nil
+		}
+		ring, err := keys.Open(kek, list)
+		if err != nil {
+			return nil
+		}
+		return ring
+	})
+	return audit.Open(audit.Options{
+		Directory: cfg.AuditDirectory(), Owner: cfg.Data, Node: HostName(), Routine: true, AtOnce: true,
+		Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Keys: func() (*keys.Ring, bool) { return ring(), true },
+	})
+}
+
+// Audited has a command's changes of the store recorded.
+func Audited(cfg config.Config, st store.Store) (store.Store, *audit.Log) {
+	trail := CommandAudit(cfg, func() ([]keys.Record, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), AnchorTime)
+		defer cancel()
+		ch, err := st.Changes(ctx, 0)
+		return ch.Keys, err
+	})
+	if trail == nil {
+		return st, nil
+	}
+	return notingStore{audit.NewStore(st, trail), trail, os.Stderr}, trail
+}
+
+// Close writes the records. What was done is done: if they cannot be written,
+// the operator is told, and the command has not failed.
+func (s notingStore) Close() error {
+	err := s.Store.Close()
+	if missing := s.trail.Close(); missing != nil {
+		fmt.Fprintf(s.stderr, "mintage: it is done, but not in the audit trail: %v\n", missing)
+		fmt.Fprintf(s.stderr, "         name the server's data directory with --data, and run this as its user\n")
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package deployment
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/show"
+)
+
+func ReadAdminToken(file string) (string, error) {
+	text, err := ReadSecretFile(file)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(text)
+	if len(token) < 32 {
+		return "", Hint(fmt.Errorf("%s: the admin token has fewer than 32 characters", file), "make one with: openssl rand -hex 32")
+	}
+	return token, nil
+}
+
+// CheckDataDirectory refuses a directory in which others can put files: they
+// could exchange the store, the key-encryption key or the admin socket.
+func CheckDataDirectory(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return Hint(fmt.Errorf("data directory %s: others than its owner can write to it (mode %04o)", dir, info.Mode().Perm()),
+			"run: chmod go-w "+show.Quote(dir)+" (or name a directory inside of it with --data)")
+	}
+	return nil
+}
+
+// ReadSecretFile reads a key or a token, and says what to do about one that
+// everybody can read. A group may read it; see warnOfExposure.
+func ReadSecretFile(path string) (string, error) {
+	text, err := config.ReadSecret(path)
+	return text, withAdvice(err)
+}
+
+// ReplaceFile writes a file in one step: whatever happens, there is then the
+// whole new one, or what was there before. It is durable, name and content.
+func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
+	tmp := path + ".new"
+	// What a crash has left of an earlier try goes. Anything else under this
+	// name is not ours: it is neither removed nor, as a link, followed.
+	if info, err := os.Lstat(tmp); err == nil && info.Mode().IsRegular() {
+		if err := os.Remove(tmp); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	// Whatever the umask is.
+	err = f.Chmod(mode)
+	// What root replaces for the server stays the server's.
+	if info, absent := os.Lstat(path); absent == nil && info.Mode().IsRegular() && os.Geteuid() == 0 {
+		if s, ok := info.Sys().(*syscall.Stat_t); ok {
+			err = errors.Join(err, f.Chown(int(s.Uid), int(s.Gid)), f.Chmod(mode))
+		}
+	}
+	if err == nil {
+		_, err = f.Write(text)
+	}
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,85 @@
+package deployment
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestReplaceFileFollowsNoLinkAndSetsTheMode(t *testing.T) {
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	dir := t.TempDir()
+	path, target := filepath.Join(dir, "f"), filepath.Join(dir, "target")
+	if err := os.WriteFile(target, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+
+	// A link under the temporary name is somebody's trap, also one that leads
+	// nowhere yet.
+	for _, leads := range []string{target, filepath.Join(dir, "absent")} {
+		if err := os.Symlink(leads, path+".new"); err != nil {
+			t.Fatal(err)
+		}
+		if err := ReplaceFile(path, []byte("secret"), 0o600); err == nil {
+			t.Errorf("a link to %s was accepted", leads)
+		}
+		if err := os.Remove(path + ".new"); err != nil {
+			t.Error(err)
+		}
+	}
+	if read(target) != "kept" {
+		t.Error("the link was followed")
+	}
+
+	// What a crash left is replaced, with its mode.
+	if err := os.WriteFile(path+".new", []byte("half of an earlier and longer one"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []fs.FileMode{0o600, 0o644} {
+		if err := ReplaceFile(path, []byte("new"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != mode || read(path) != "new" {
+			t.Errorf("mode %v, %v, text %q", info.Mode(), err, read(path))
+		}
+	}
+	// A link in the place of the file itself is replaced, and not followed.
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := ReplaceFile(link, []byte("new"), 0o600); err != nil || read(target) != "kept" || read(link) != "new" {
+		t.Errorf("a link as the file: %v", err)
+	}
+}
+
+func TestSecretFilesMustNotBeOpenToEverybody(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, good := range map[fs.FileMode]bool{0o600: true, 0o400: true, 0o440: true, 0o640: true, 0o660: true, 0o604: false, 0o644: false, 0o602: false} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		text, err := ReadSecretFile(path)
+		if good && (err != nil || text != "text") {
+			t.Errorf("mode %04o: %q, %v", mode, text, err)
+		}
+		if !good && (err == nil || text != "" || !strings.Contains(err.Error(), "everybody on this machine")) {
+			t.Errorf("mode %04o: %q, %v", mode, text, err)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// openTrail opens the audit trail of the server; nil if there is none.
+// The keys of its lines are those of the directory, once that is open; what is
+// removed is noted by anchors.
+func openTrail(cfg config.Config, version string, directory *atomic.Pointer[issuer.Directory], anchors *anchoring, log *slog.Logger) *audit.Log {
+	if cfg.AuditDirectory() == "" {
+		log.Warn("there is no audit trail", "advice", "leave audit.directory out to have one in the data directory")
+		return nil
+	}
+	trail := audit.Open(audit.Options{
+		Directory: cfg.AuditDirectory(), Owner: cfg.Data, Node: deployment.HostName(), Routine: cfg.Audit.Refreshes,
+		Server: true, Retention: cfg.Audit.Retention.Std(), MaxSize: int64(cfg.Audit.MaxSize), Now: time.Now, Log: log,
+		Keys: func() (*keys.Ring, bool) {
+			d := directory.Load()
+			if d == nil {
+				return nil, false
+			}
+			ring := d.Ring()
+			return ring, ring.HasAudit() // the server makes one, now or in the next seconds
+		},
+		OnRemove: anchors.remove,
+	})
+	trail.Record(audit.Event{Name: audit.ServerStarted, Actor: "server", Detail: "version " + version})
+	return trail
+}
+
+// A trailedStore is a served store whose changes are in the audit trail.
+type trailedStore struct {
+	*audit.Store
+	served deployment.ServedStore
+}
+
+func trailed(st deployment.ServedStore, trail *audit.Log) deployment.ServedStore {
+	if trail == nil {
+		return st
+	}
+	return trailedStore{audit.NewStore(st, trail), st}
+}
+
+func (s trailedStore) Ready(ctx context.Context) error { return s.served.Ready(ctx) }
+
+func (s trailedStore) Load() store.Load { return s.served.Load() }
+
+// anchorEvery is how often the anchor is written.
+const anchorEvery = time.Minute
+
+// An anchoring keeps the anchor of a trail current.
+type anchoring struct {
+	trail   *audit.Log
+	store   store.Store
+	dir     string
+	keep    time.Duration // how long anchors of trails stay that have ended; 0: for ever
+	log     *slog.Logger
+	last    audit.Head // put, by put
+	failing bool
+
+	mu    sync.Mutex // for what follows, and of the anchor in the store
+	chain string     // that was compared with its anchor
+}
+
+func newAnchoring(cfg config.Config, st store.Store, log *slog.Logger) *anchoring {
+	return &anchoring{store: st, dir: cfg.AuditDirectory(), keep: cfg.Audit.Retention.Std(), log: log}
+}
+
+// run keeps the anchor current until ctx ends.
+func (a *anchoring) run(ctx context.Context) {
+	tick := time.NewTicker(time.Second) // until the first: a trail without an anchor can be exchanged
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if a.put(ctx); a.last != (audit.Head{}) {
+				tick.Reset(anchorEvery)
+			}
+		}
+	}
+}
+
+// end records the stop, closes the trail and anchors its end.
+func (a *anchoring) end() {
+	if a.trail == nil {
+		return
+	}
+	a.trail.Record(audit.Event{Name: audit.ServerStopped, Actor: "server"})
+	a.trail.Close() // it logs what it could not write
+	a.put(context.Background())
+}
+
+func (a *anchoring) put(ctx context.Context) {
+	head := a.trail.Head()
+	if head == a.last {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, deployment.AnchorTime)
+	defer cancel()
+	err := a.write(ctx, head, 0)
+	switch {
+	case err == nil || a.failing:
+	case errors.Is(err, errRewritten):
+		a.log.Error("the audit trail is not the one that the store knows; see: mintage audit verify", "error", err)
+	default:
+		a.log.Warn("cannot note in the store how far the audit trail is; trying again", "error", err)
+	}
+	if a.failing = err != nil; !a.failing {
+		a.last = head
+	}
+}
+
+// remove notes what is to be removed, before it is.
+func (a *anchoring) remove(last audit.Head) error {
+	ctx, cancel := context.WithTimeout(context.Background(), deployment.AnchorTime)
+	defer cancel()
+	return a.write(ctx, a.trail.Head(), last.Seq)
+}
+
+var errRewritten = errors.New("a record that the store knows is not there")
+
+// write notes how far the trail is, and that it was removed up to a record, or 0
+// if nothing more was.
+func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := grant.At(time.Now())
+	key := store.KeyOf(store.DocumentAuditHead, deployment.Realm, head.Chain)
+	d, err := a.store.Document(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	var was deployment.Anchor
+	if d.Version > 0 {
+		if err := json.Unmarshal(d.Body, &was); err != nil {
+			return fmt.Errorf("how far the audit trail was, in the store: %w", err)
+		}
+	}
+	if err := a.compare(head, &was); err != nil {
+		return err
+	}
+	next := deployment.Anchor{Chain: head.Chain, Node: deployment.HostName(), Seq: head.Seq, Hash: head.Hash.String(), At: now, Removed: was.Removed}
+	if removed > *next.Removed {
+		next.Removed = &removed
+	}
+	body, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	d = store.Document{Kind: store.DocumentAuditHead, Key: key, Version: d.Version + 1, Body: body}
+	if a.keep > 0 {
+		d.ExpiresAt = now.Add(a.keep)
+	}
+	return a.store.PutDocument(ctx, d, nil)
+}
+
+// compare looks, once for each chain, whether the trail holds what the server
+// before has noted of it: to note anything else would vouch for a trail that was
+// written anew. Of a trail of which the store does not say what was removed, it
+// believes where it begins: it is of an earlier version, or new.
+func (a *anchoring) compare(head audit.Head, was *deployment.Anchor) error {
+	if a.chain == head.Chain && was.Removed != nil {
+		return nil
+	}
+	hash, _ := audit.ParseHash(was.Hash)
+	place, err := audit.Find(a.dir, audit.Head{Seq: was.Seq, Hash: hash})
+	if err != nil {
+		return err
+	}
+	if was.Seq >= place.First && !place.Found && was.Chain != "" {
+		return fmt.Errorf("%w: seq %d, of %s", errRewritten, was.Seq, show.Instant(was.At))
+	}
+	if was.Removed == nil {
+		before := max(place.First, 1) - 1
+		was.Removed = &before
+	}
+	a.chain = head.Chain
+	return nil
+}

@@ -1,0 +1,84 @@
+package node
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// A server that starts on a trail which was written anew does not note its end:
+// what the store knew would be lost.
+func TestAnAnchorIsNotMovedToATrailThatWasWrittenAnew(t *testing.T) {
+	dir := t.TempDir()
+	st, err := sqlite.Create(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	cfg := config.Config{Data: dir, Audit: config.Audit{Directory: filepath.Join(dir, "audit")}}
+	run := func() error {
+		trail := audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		for range 4 {
+			trail.Record(audit.Event{Name: audit.ServerStarted})
+		}
+		if err := trail.Close(); err != nil {
+			t.Fatal(err)
+		}
+		a := newAnchoring(cfg, st, slog.New(slog.DiscardHandler))
+		a.trail = trail
+		return a.write(t.Context(), trail.Head(), 0)
+	}
+	for range 2 {
+		if err := run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := deployment.Anchors(t.Context(), st)
+	if err != nil || len(before) != 1 || before[0].Seq != 9 || before[0].Removed == nil || *before[0].Removed != 0 {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	rewrite(t, filepath.Join(cfg.AuditDirectory(), "00000001.jsonl"))
+	if err := run(); !errors.Is(err, errRewritten) {
+		t.Errorf("the end of the trail is noted: %v", err)
+	}
+	if after, err := deployment.Anchors(t.Context(), st); err != nil || after[0].Seq != 9 || after[0].Hash != before[0].Hash {
+		t.Errorf("%+v, %v", after, err)
+	}
+}
+
+// rewrite changes the first record of a file and chains the others to it again.
+func rewrite(t *testing.T, path string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []byte
+	prev, actor := "", "somebody else"
+	for line := range bytes.Lines(text) {
+		var e audit.Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		e.Prev, e.Actor, actor = prev, actor+e.Actor, ""
+		if line, err = json.Marshal(e); err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(line)
+		prev, lines = hex.EncodeToString(sum[:]), append(append(lines, line...), '\n')
+	}
+	if err := os.WriteFile(path, lines, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

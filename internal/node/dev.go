@@ -1,0 +1,360 @@
+package node
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// This file is the --dev server: what others prepare, it makes. None of it is
+// used without --dev.
+
+const devCallback = "https://client.example/callback"
+
+// devActor is who makes the demo client, in its record.
+const devActor = "serve --dev"
+
+// devAddress is the address of the public listener, which becomes part of the
+// issuer. If any free port will do, the listener is opened to hold the port.
+func devAddress(cfg config.Config) (net.Listener, net.Addr, error) {
+	if tcp, err := net.ResolveTCPAddr("tcp", cfg.Listen); err == nil && tcp.Port != 0 {
+		return nil, tcp, nil
+	}
+	l, err := listenPublic(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, l.Addr(), nil
+}
+
+// prepareDev fills in the address, unless public_url is set, and where the
+// certificate will be.
+func prepareDev(cfg *config.Config, addr net.Addr) error {
+	tcp := addr.(*net.TCPAddr)
+	if !tcp.IP.IsLoopback() {
+		return deployment.Usage(deployment.Hint(fmt.Errorf("--dev listens on this machine only, not on %s", tcp),
+			"for other machines, prepare public_url, tls.cert and tls.key, and leave out --dev"))
+	}
+	dir, err := filepath.Abs(cfg.Data)
+	if err != nil {
+		return err
+	}
+	cfg.Data = dir
+	if cfg.PublicURL == "" {
+		cfg.PublicURL = "https://" + tcp.String()
+	}
+	if cfg.TLS.Cert != "" {
+		return nil
+	}
+	cfg.TLS.Cert, cfg.TLS.Key = deployment.DevCertificate(*cfg)
+	return nil
+}
+
+// makeDevFiles makes the certificate, unless one is configured. It refuses a
+// data directory that is somebody's real one: nothing of --dev may get into it,
+// least of all a client whose secret is in a file.
+func makeDevFiles(ctx context.Context, cfg config.Config, addr net.Addr, st store.Store) error {
+	if _, err := os.Stat(deployment.DevFile(cfg)); errors.Is(err, fs.ErrNotExist) {
+		id, err := realClient(ctx, st)
+		if err != nil {
+			return err
+		}
+		if id != "" {
+			return deployment.Hint(fmt.Errorf("%s holds client %q and no dev.json: it is not a directory of --dev", cfg.Data, id),
+				"name another one with --data, or leave out --dev")
+		}
+	}
+	if cert, key := deployment.DevCertificate(cfg); cfg.TLS.Cert == cert && cfg.TLS.Key == key {
+		u, err := url.Parse(cfg.PublicURL)
+		if err != nil {
+			return err
+		}
+		return makeDevCertificate(deployment.DevCAFile(cfg), cert, key, addr.(*net.TCPAddr).IP, u.Hostname())
+	}
+	return nil
+}
+
+// realClient is an enabled client that somebody has registered, or "". The demo
+// client is there without dev.json if the first start was cut short.
+func realClient(ctx context.Context, st store.Store) (string, error) {
+	ch, err := st.Changes(ctx, 0)
+	if err != nil {
+		return "", err
+	}
+	for _, c := range ch.Clients {
+		if c.State != store.ClientEnabled {
+			continue
+		}
+		events, err := st.Events(ctx, c.ID, 1)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range events {
+			if e.Name == store.EventClientCreated && e.Actor != devActor {
+				return c.ID, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// warnOfDemo logs that a server without --dev lets in the client of an earlier
+// one with it, whose secret is in a file.
+func warnOfDemo(cfg config.Config, dir *issuer.Directory, log *slog.Logger) {
+	info, err := deployment.ReadDevFile(cfg)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		log.Warn("cannot tell which client is the demo client of --dev", "file", deployment.DevFile(cfg), "error", err)
+		return
+	}
+	view, err := dir.View()
+	if err != nil {
+		return // nobody is let in
+	}
+	if _, enabled := view.Client(deployment.Realm, info.ClientID); enabled {
+		log.Warn("the demo client of --dev is enabled, and its secret is in a file", "client_id", info.ClientID, "file", deployment.DevFile(cfg),
+			"advice", "mintage client delete "+info.ClientID+" --yes --data "+show.Quote(cfg.Data))
+	}
+}
+
+// makeDevCertificate writes a certificate authority and a certificate of it for
+// the address that is listened on and the host of public_url, unless they are
+// there and valid for another day. The authority's key is thrown away.
+func makeDevCertificate(caFile, certFile, keyFile string, ip net.IP, host string) error {
+	if devCertificateFits(caFile, certFile, ip.String(), host) {
+		return nil
+	}
+	names, addresses := []string{"localhost"}, []net.IP{ip, net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	if other := net.ParseIP(host); other != nil {
+		addresses = append(addresses, other)
+	} else if host != "localhost" {
+		names = append(names, host)
+	}
+	now := time.Now()
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	serial := func() *big.Int { n, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); return n }
+	ca := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Mintage --dev authority"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	if err != nil {
+		return err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	cert := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Mintage --dev"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(0, 6, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames: names, IPAddresses: addresses,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, ca, key.Public(), caKey)
+	if err != nil {
+		return err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		writePEM(keyFile, 0o600, "PRIVATE KEY", keyDER),
+		writePEM(certFile, 0o644, "CERTIFICATE", der),
+		writePEM(caFile, 0o644, "CERTIFICATE", caDER),
+	)
+}
+
+func devCertificateFits(caFile, certFile, address, host string) bool {
+	read := func(name string) *x509.Certificate {
+		text, _ := os.ReadFile(name)
+		block, _ := pem.Decode(text)
+		if block == nil {
+			return nil
+		}
+		c, _ := x509.ParseCertificate(block.Bytes)
+		return c
+	}
+	ca, cert := read(caFile), read(certFile)
+	return ca != nil && cert != nil && cert.CheckSignatureFrom(ca) == nil &&
+		time.Until(cert.NotAfter) > 24*time.Hour && cert.VerifyHostname(address) == nil && cert.VerifyHostname(host) == nil
+}
+
+func writePEM(name string, mode os.FileMode, kind string, der []byte) error {
+	return deployment.ReplaceFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
+}
+
+// finishDev makes the demo client, unless dev.json names one that is there,
+// and writes dev.json.
+func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *issuer.Directory, listeners []listener) (deployment.DevInfo, error) {
+	var info deployment.DevInfo
+	if text, err := os.ReadFile(deployment.DevFile(cfg)); err == nil {
+		_ = json.Unmarshal(text, &info) // a damaged file is written anew
+	}
+	view, err := dir.View()
+	if err != nil {
+		return info, err
+	}
+	if _, there := view.Client(deployment.Realm, info.ClientID); !there {
+		now := grant.At(time.Now())
+		c, secret, err := issuer.Registration{
+			Name: "Demo client of --dev", RedirectURIs: []string{devCallback}, Scope: "read write", Auth: store.AuthEither, NoPKCE: true,
+		}.Client(deployment.Realm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, now)
+		if err != nil {
+			return info, err
+		}
+		event := store.Event{At: now, Name: store.EventClientCreated, About: c.ID, Actor: devActor, Detail: c.Name}
+		if err := errors.Join(st.CreateClient(ctx, c, event), dir.Poll(ctx)); err != nil {
+			return info, err
+		}
+		info.ClientID, info.ClientSecret = c.ID, string(secret)
+	}
+	if err := makeDevUser(ctx, cfg, st, &info); err != nil {
+		return info, err
+	}
+	info.Issuer = cfg.IssuerID()
+	info.Listen = listeners[0].Addr().String()
+	info.TokenEndpoint = cfg.PublicURL + cfg.BasePath + "/oauth2/access_token?realm=" + deployment.Realm
+	info.CAFile = deployment.DevCAFile(cfg)
+	info.RedirectURI = devCallback
+	info.AdminSocket = listeners[2].Addr().String()
+	info.Management = "http://" + listeners[1].Addr().String()
+	text, err := json.MarshalIndent(info, "", "  ")
+	if err != nil {
+		return info, err
+	}
+	// In one step, so that a script that waits for the file reads all of it,
+	// and a full disk does not lose the demo client's secret.
+	return info, deployment.ReplaceFile(deployment.DevFile(cfg), append(text, '\n'), 0o600)
+}
+
+// printDev prints commands to paste. They fetch their own code: a printed one
+// would expire within a minute, while people read. They name this very program:
+// under go run it is in no PATH, and exists for as long as the server runs.
+func printDev(w io.Writer, cfg config.Config, d deployment.DevInfo) {
+	self, err := os.Executable()
+	if err != nil {
+		self = "mintage"
+	}
+	fmt.Fprintf(w, `
+Mintage is serving on %s (for trying out; stop it with Ctrl-C).
+
+1. Redeem a code for a pair of tokens (paste into another terminal):
+
+code=$(%[2]s code issue --data %[3]s%[11]s --client %[4]s --redirect-uri %[5]s --subject alice)
+curl --silent --cacert %[6]s '%[7]s' \
+  --data grant_type=authorization_code --data-urlencode "code=$code" --data redirect_uri=%[5]s \
+  --data client_id=%[4]s --data client_secret=%[8]s | tee %[9]s
+
+2. Refresh: a new access token and a new refresh token:
+
+refresh=$(sed 's/.*"refresh_token":"\([^"]*\)".*/\1/' %[9]s)
+curl --silent --cacert %[6]s '%[7]s' \
+  --data grant_type=refresh_token --data "refresh_token=$refresh" \
+  --data client_id=%[4]s --data client_secret=%[8]s
+
+%[12]sScripts find these values in %[10]s
+`, cfg.PublicURL, show.Quote(self), show.Quote(cfg.Data), d.ClientID, d.RedirectURI, show.Quote(d.CAFile), d.TokenEndpoint, d.ClientSecret,
+		show.Quote(filepath.Join(cfg.Data, "tokens.json")), deployment.DevFile(cfg), devAdminFlags(cfg, d), devSignIn(d))
+}
+
+// devSignIn tells how to sign in as the demo user.
+func devSignIn(d deployment.DevInfo) string {
+	if d.Password == "" {
+		return ""
+	}
+	return fmt.Sprintf(`3. Sign in as a user, in a browser (which does not know the certificate authority): %s, password %s
+
+%s
+
+It ends at %s, where nobody listens: the code is in the address.
+
+`, d.Username, d.Password, d.SignIn, d.RedirectURI)
+}
+
+// devAdminFlags is what code issue must be told, also in another directory, if
+// the admin API is not at its usual place.
+func devAdminFlags(cfg config.Config, d deployment.DevInfo) string {
+	if cfg.Admin.Listen == "" {
+		return ""
+	}
+	absolute := func(path string) string {
+		if abs, err := filepath.Abs(path); err == nil {
+			return abs
+		}
+		return path
+	}
+	if strings.HasPrefix(cfg.Admin.Listen, "unix:") {
+		return " --admin-listen " + show.Quote("unix:"+absolute(d.AdminSocket))
+	}
+	return " --admin-listen " + show.Quote(d.AdminSocket) + " --admin-token-file " + show.Quote(absolute(cfg.Admin.TokenFile))
+}
+
+// devUsername is the demo user.
+const devUsername = "demo"
+
+// makeDevUser makes the demo user, unless dev.json names one that is there or
+// others know the users.
+func makeDevUser(ctx context.Context, cfg config.Config, st store.Store, info *deployment.DevInfo) error {
+	if cfg.Login.Mode != config.LoginUsers {
+		info.Username, info.Password, info.SignIn = "", "", ""
+		return nil
+	}
+	_, err := account.Find(ctx, st, deployment.Realm, devUsername)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		now := grant.At(time.Now())
+		password := account.GeneratePassword()
+		user, err := account.NewUser(account.Registration{Realm: deployment.Realm, Username: devUsername, Name: "Demo user of --dev", Password: password}, now)
+		if err != nil {
+			return err
+		}
+		event := store.Event{At: now, Name: store.EventUserCreated, About: store.AboutSubject(user.Subject), Actor: devActor, Detail: user.Username}
+		if err := account.Create(ctx, st, user, event); err != nil {
+			return err
+		}
+		info.Username, info.Password = devUsername, password
+		// The hash took as much memory as the server has, by which the
+		// collector would set its pace.
+		runtime.GC()
+	case err != nil:
+		return err
+	}
+	info.SignIn = cfg.PublicURL + cfg.BasePath + "/oauth2/authorize?" + url.Values{
+		"response_type": {"code"}, "client_id": {info.ClientID}, "redirect_uri": {devCallback}, "state": {"demo"},
+	}.Encode()
+	return nil
+}

@@ -1,0 +1,100 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store/postgres"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// CheckFiles reads the files that the configuration names.
+func CheckFiles(cfg config.Config) (faults []error) {
+	fault := func(name string, err error) {
+		if err != nil {
+			faults = append(faults, &config.Fault{Name: name, Err: err})
+		}
+	}
+	if _, err := os.Stat(cfg.Data); !errors.Is(err, fs.ErrNotExist) {
+		fault("data", deployment.CheckDataDirectory(cfg.Data))
+	}
+	if cfg.TLS.Cert != "" && cfg.TLS.Key != "" {
+		_, err := server.LoadCertificate(cfg.TLS.Cert, cfg.TLS.Key, slog.New(slog.DiscardHandler))
+		fault("tls", err)
+	}
+	if !deployment.KEKIsAbsent(cfg) {
+		_, err := deployment.ReadKEK(cfg)
+		fault("kek_file", err)
+	}
+	if cfg.Admin.TokenFile != "" {
+		_, err := deployment.ReadAdminToken(cfg.Admin.TokenFile)
+		fault("admin.token_file", err)
+	}
+	if cfg.StorePasswordFile != "" {
+		_, err := deployment.ReadSecretFile(cfg.StorePasswordFile)
+		fault("store_password_file", err)
+	}
+	if cfg.Store != config.StoreSQLite && cfg.CheckStore() == nil {
+		_, err := postgres.Unverified(deployment.Database(cfg))
+		fault("store", err)
+	}
+	if cfg.Login.Mode != config.LoginOff {
+		if _, err := newPages(cfg); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if cfg.Login.Mode == config.LoginUpstream {
+		if _, err := newUpstream(cfg); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return faults
+}
+
+// warnOfExposure logs which files more people can use than need to, and that a
+// lost store would be replaced.
+func warnOfExposure(cfg config.Config, log *slog.Logger) {
+	if cfg.NewStore {
+		log.Warn("new_store is set: if the store is lost, the next start makes an empty one in its place", "advice", "leave new_store out from now on")
+	}
+	kek, _ := deployment.KEKPath(cfg)
+	files := []struct {
+		path, class string
+		bits        fs.FileMode
+	}{
+		{filepath.Join(cfg.Data, sqlite.FileName), "others", 0o006},
+		{kek, "group", 0o060},
+	}
+	for _, path := range []string{cfg.Admin.TokenFile, cfg.StorePasswordFile} {
+		if path != "" {
+			files = append(files, files[1])
+			files[len(files)-1].path = path
+		}
+	}
+	for _, f := range files {
+		if info, err := os.Stat(f.path); err == nil && info.Mode().Perm()&f.bits != 0 {
+			log.Warn("a file is open to more than its owner", "file", f.path, "mode", fmt.Sprintf("%04o", info.Mode().Perm()),
+				"advice", "chmod "+f.class[:1]+"= "+show.Quote(f.path))
+		}
+	}
+}
+
+// warnOfDatabase logs which hosts of the database's URL somebody else could take
+// the place of.
+func warnOfDatabase(cfg config.Config, log *slog.Logger) {
+	if cfg.Store == config.StoreSQLite {
+		return
+	}
+	if hosts, err := postgres.Unverified(deployment.Database(cfg)); err == nil && len(hosts) > 0 {
+		log.Warn("connections to the database are not verified", "hosts", hosts,
+			"advice", "add sslmode=verify-full and sslrootcert=FILE to the store's URL")
+	}
+}

@@ -1,0 +1,120 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/upstream"
+)
+
+// newFront wires the part that people see, or nil if the deployment has none.
+func newFront(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) (*server.Front, error) {
+	if cfg.Login.Mode == config.LoginOff {
+		return nil, nil
+	}
+	set, err := newPages(cfg)
+	if err != nil {
+		return nil, err
+	}
+	front := &server.Front{Pages: set, Authorizer: &authorize.Authorizer{
+		Issuer:              iss,
+		InteractionLifetime: cfg.InteractionLifetime.Std(),
+		SessionLifetime:     cfg.Session.Lifetime.Std(), SessionIdle: cfg.Session.Idle.Std(),
+		ContinueURL:        cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id=",
+		CallbackParameters: cfg.Compat.CallbackParameters,
+	}}
+	switch cfg.Login.Mode {
+	case config.LoginHandoff:
+		front.Handoff = cfg.Login.HandoffURL
+	case config.LoginUpstream:
+		if front.Upstream, err = newUpstream(cfg); err != nil {
+			return nil, err
+		}
+	default:
+		front.Users = newUsers(cfg, iss, log)
+		front.Authorizer.Alive = func(ctx context.Context, username string, epoch int64) error {
+			err := front.Users.Alive(ctx, username, epoch)
+			if errors.Is(err, account.ErrWrong) {
+				return authorize.ErrSignedOut
+			}
+			return err
+		}
+	}
+	return front, nil
+}
+
+func newUsers(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) *account.Users {
+	return account.New(account.Users{
+		Realm: deployment.Realm, Store: iss.Store, Now: time.Now, Log: log, Failures: cfg.Throttle.LoginFailures,
+		Ring: func() (*keys.Ring, error) {
+			view, err := iss.Directory.View()
+			if err != nil {
+				return nil, err
+			}
+			return view.Ring, nil
+		},
+	})
+}
+
+func newUpstream(cfg config.Config) (*upstream.Provider, error) {
+	u := cfg.Login.Upstream
+	secret := ""
+	if u.ClientSecretFile != "" {
+		var err error
+		if secret, err = deployment.ReadSecretFile(u.ClientSecretFile); err != nil {
+			return nil, &config.Fault{Name: "login.upstream.client_secret_file", Err: err}
+		}
+	}
+	return upstream.New(upstream.Config{
+		Issuer: u.Issuer, ClientID: u.ClientID, ClientSecret: oauth.Secret(strings.TrimSpace(secret)), Scopes: u.Scopes,
+		SubjectClaim: u.SubjectClaim, SubjectPrefix: u.SubjectPrefix, RedirectURL: cfg.UpstreamRedirectURL(), Now: time.Now,
+	}), nil
+}
+
+// newPages reads the brand and the words for scopes.
+func newPages(cfg config.Config) (*pages.Set, error) {
+	opt := pages.Options{BasePath: cfg.BasePath, Locale: cfg.Pages.Locale}
+	var faults []error
+	fault := func(name string, err error) { faults = append(faults, &config.Fault{Name: name, Err: err}) }
+	if cfg.Pages.Directory != "" {
+		info, err := os.Stat(cfg.Pages.Directory)
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is not a directory", cfg.Pages.Directory)
+		}
+		if err != nil {
+			fault("pages.directory", deployment.Hint(err, "name a directory with brand.css, images or templates, or leave it out"))
+		}
+		opt.Brand = os.DirFS(cfg.Pages.Directory)
+	}
+	if cfg.Pages.ScopesFile != "" {
+		text, err := os.ReadFile(cfg.Pages.ScopesFile)
+		if err != nil {
+			fault("pages.scopes_file", err)
+		} else if opt.Scopes, err = pages.ReadScopes(bytes.NewReader(text)); err != nil {
+			fault("pages.scopes_file", fmt.Errorf("%s: %w", cfg.Pages.ScopesFile, err))
+		}
+	}
+	if faults != nil {
+		return nil, errors.Join(faults...)
+	}
+	set, err := pages.New(opt)
+	if err != nil {
+		return nil, &config.Fault{Name: "pages.directory", Err: fmt.Errorf("%s: %w", cfg.Pages.Directory, err)}
+	}
+	return set, nil
+}

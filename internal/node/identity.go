@@ -1,0 +1,24 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// noteIssuer has the store remember who the issuer is, and logs if that is not
+// who it was: clients and resource servers compare with it.
+func noteIssuer(ctx context.Context, cfg config.Config, st store.Store, log *slog.Logger) {
+	was, err := issuer.RememberIssuer(ctx, st, deployment.Realm, cfg.IssuerID())
+	switch {
+	case err != nil:
+		log.Warn("cannot have the store remember the issuer", "error", err)
+	case was != cfg.IssuerID():
+		log.Error("the issuer has changed: clients and resource servers that know the old one refuse what this server says",
+			"was", was, "is", cfg.IssuerID(), "advice", "put the old issuer (or public_url, base_path) back; if the change is meant: mintage doctor --accept-issuer")
+	}
+}

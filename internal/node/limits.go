@@ -1,0 +1,79 @@
+package node
+
+import (
+	"log/slog"
+	"math"
+	"os"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/server"
+)
+
+// spareFiles is how many files a server opens beside its connections: the
+// store's, its connections to a database, listeners, certificates.
+const spareFiles = 256
+
+func throttleLimits(cfg config.Config) server.ThrottleLimits {
+	t := cfg.Throttle
+	return server.ThrottleLimits{
+		AddressFailures: t.AddressFailures, ClientFailures: t.ClientFailures, Interactions: t.Interactions,
+		AddressRequests: t.AddressRequests, ClientRequests: t.ClientRequests,
+	}
+}
+
+// connectionLimits are those of the configuration, but never more than the
+// system lets the process open: at its limit nothing can be accepted, and
+// neither can the store open its files.
+func connectionLimits(cfg config.Config, log *slog.Logger) server.ConnectionLimits {
+	l := server.ConnectionLimits{
+		All: cfg.Limits.Connections, OfAddress: cfg.Limits.ConnectionsPerAddress, Proxies: cfg.TrustedProxies,
+		LoopbackIsProxy: cfg.TLS.Cert == "" && len(cfg.TrustedProxies) == 0,
+	}
+	// The runtime has raised the soft limit to the hard one.
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return l
+	}
+	most := connectionsWith(files.Cur)
+	if l.All != 0 && l.All <= most || l.All == 0 && most >= config.Default().Limits.Connections {
+		return l
+	}
+	log.Warn("the limit of open files is lower than limits.connections needs, and bounds the connections: raise it (ulimit -n, LimitNOFILE in systemd)",
+		"open_files", files.Cur, "limits.connections", l.All, "connections", most)
+	l.All = most
+	return l
+}
+
+// connectionsWith is how many connections are safe with so many open files.
+func connectionsWith(files uint64) int {
+	const enough = 1 << 20
+	if files >= enough {
+		return enough
+	}
+	return max(int(files)-spareFiles, int(files)/2, 1)
+}
+
+// memoryLimit is from where on garbage is collected more often than is quickest:
+// with thousands of connections, the heap is not the few megabytes that it is
+// otherwise. Each takes a third of its share.
+func memoryLimit(connections int) int64 {
+	if connections == 0 {
+		return math.MaxInt64
+	}
+	return max(512<<20, int64(connections)*128<<10)
+}
+
+// boundConnections has the connections of the public listener go by cfg.
+func (n *node) boundConnections(cfg config.Config) {
+	l := connectionLimits(cfg, n.log)
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit(l.All))
+	}
+	if n.connections == nil {
+		n.connections = server.NewConnections(l, n.metrics.Shed, n.log)
+		return
+	}
+	n.connections.Limit(l)
+}

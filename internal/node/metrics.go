@@ -1,0 +1,80 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// This file is what a node tells of itself at /metrics.
+
+// A countedStore is a servedStore whose operations are counted.
+type countedStore struct {
+	*metrics.Store
+	served deployment.ServedStore
+}
+
+func counted(st deployment.ServedStore, m *metrics.Metrics) deployment.ServedStore {
+	return countedStore{m.Store(st), st}
+}
+
+func (s countedStore) Ready(ctx context.Context) error { return s.served.Ready(ctx) }
+func (s countedStore) Load() store.Load                { return s.served.Load() }
+
+// scrapesAtOnce bounds what a monitoring system that has gone mad costs.
+const scrapesAtOnce = 4
+
+// scrape answers a monitoring system.
+func (n *node) scrape() http.Handler {
+	return promhttp.HandlerFor(n.metrics.Gatherer(), promhttp.HandlerOpts{
+		ErrorLog: scrapeLog{n.log}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapesAtOnce,
+	})
+}
+
+// A scrapeLog takes what promhttp has to say of a metric that is faulty.
+type scrapeLog struct{ log *slog.Logger }
+
+func (s scrapeLog) Println(v ...any) { s.log.Error("cannot gather metrics", "what", v) }
+
+// watch has the metrics tell of the node's state. Certificate is that of the
+// public listener, nil if it has none.
+func (n *node) watch(certificate *server.Certificate) {
+	// A reload hands on what is under way: the first server knows it for good.
+	underWay := n.current.server.UnderWay
+	n.metrics.Watch(func() metrics.State {
+		c, now := n.directory.Condition(), grant.At(time.Now())
+		s := metrics.State{
+			Ready: n.health.Ready(context.Background()) == nil, DirectoryAge: c.Age, ClockFault: c.ClockFault != nil,
+			KeysDue: c.Due, Load: n.store.Load(),
+		}
+		for _, k := range c.Active {
+			key := metrics.Key{ID: k.ID.String(), Purpose: string(k.Purpose), Age: now.Since(k.ActiveAt)}
+			if k.EndsAt != 0 {
+				key.Expiry = k.EndsAt.Time()
+			}
+			s.Keys = append(s.Keys, key)
+		}
+		for _, e := range c.Expiring {
+			s.Secrets = append(s.Secrets, metrics.Secret{ClientID: e.ClientID, ID: e.ID, Expiry: e.ExpiresAt.Time(), Replaced: e.Replaced})
+		}
+		if certificate != nil {
+			s.Certificate = certificate.Current().Leaf.NotAfter
+		}
+		s.Working, s.Waiting = underWay()
+		trail := n.trail.Numbers()
+		s.AuditWritten, s.AuditLost = trail.Written, trail.Lost
+		if c.Restore.InForce(now) {
+			s.RestoreUntil = c.Restore.Until.Time()
+		}
+		return s
+	})
+}

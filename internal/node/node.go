@@ -1,0 +1,137 @@
+package node
+
+import (
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/tracing"
+)
+
+// A node is what lives as long as the process: the store, the directory, the
+// log. What answers is made of it and of the configuration (answer), never
+// changes, and is replaced as a whole by a reload (reload.go).
+type node struct {
+	log       *slog.Logger
+	level     *slog.LevelVar // of log
+	trail     *audit.Log     // nil if there is none
+	store     deployment.ServedStore
+	directory *issuer.Directory
+	health    *server.Health
+	metrics   *metrics.Metrics
+	tracer    *tracing.Tracer // nil if nothing is traced
+
+	public, admin swapped
+	connections   *server.Connections // of the public listener
+	probes        server.Probes
+
+	// Of the start and then of the reloads, which come one after the other:
+	cfg     config.Config // in force
+	current *answering
+}
+
+// An answering is what answers under one configuration.
+type answering struct {
+	issuer *issuer.Issuer
+	front  *server.Front // nil if there is none
+	server *server.Server
+	admin  *server.Admin
+}
+
+// answer makes what answers under cfg. It reads the files that cfg names, and
+// changes nothing that is in use.
+func (n *node) answer(cfg config.Config) (*answering, error) {
+	iss := NewIssuer(cfg, n.store, n.directory, n.log)
+	if n.trail != nil {
+		iss.OldSecretUsed = n.trail.OldSecretUsed
+	}
+	front, err := newFront(cfg, iss, n.log)
+	if err != nil {
+		return nil, err
+	}
+	token, err := adminToken(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var logins *authorize.Authorizer
+	if cfg.Login.Mode == config.LoginHandoff {
+		logins = front.Authorizer
+	}
+	admin := server.NewAdmin(iss, logins, token, n.log)
+	admin.Audit, admin.Probes = n.trail, &n.probes
+	return &answering{
+		issuer: iss, front: front,
+		server: server.New(iss, server.Options{
+			PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == "",
+			BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins, ScopesSupported: cfg.ScopesSupported,
+			QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
+			TokenInfoQuery: cfg.Compat.TokenInfoQuery, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch,
+			ThrottleLimits: throttleLimits(cfg), Load: server.Load{Requests: cfg.Limits.Requests, Waiting: cfg.Limits.Waiting},
+			Front: front, Probes: &n.probes, Audit: n.trail, Metrics: n.metrics, Tracer: n.tracer, OnShed: n.metrics.Shed, OnThrottled: n.metrics.Throttled,
+		}, n.log),
+		admin: admin,
+	}, nil
+}
+
+// NewIssuer decides as cfg says.
+func NewIssuer(cfg config.Config, st store.Store, directory *issuer.Directory, log *slog.Logger) *issuer.Issuer {
+	return issuer.New(issuer.Issuer{
+		Realm: deployment.Realm, ID: cfg.IssuerID(), Store: st, Directory: directory,
+		Policy: grant.Policy{
+			AccessLifetime: cfg.AccessTokenLifetime.Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(),
+			GrantLifetime: cfg.GrantLifetime.Std(), RetryWindow: cfg.RetryWindow.Std(), MaxSkew: cfg.Skew(),
+		},
+		RetryWindowPublic: cfg.RetryWindowPublic.Std(), CodeLifetime: cfg.CodeLifetime.Std(),
+		RevocationsMaxAge: cfg.RevocationsMaxAge.Std(),
+		Now:               time.Now, Monotonic: time.Now, Log: log,
+	})
+}
+
+// inherit has a, which is not in use yet, go on where old has got to. Two things
+// begin anew, and cost little: the bytes of documents that are made once and
+// shared, and the warning of a proxy that is not declared. Failures of logins
+// are forgotten where users were not, or are no longer, built in.
+func (a *answering) inherit(old *answering) {
+	a.issuer.Inherit(old.issuer)
+	a.server.Inherit(old.server)
+	if a.front == nil || old.front == nil {
+		return
+	}
+	a.front.Authorizer.Inherit(old.front.Authorizer)
+	if a.front.Users != nil && old.front.Users != nil {
+		a.front.Users.Inherit(old.front.Users)
+	}
+	if a.front.Upstream != nil && old.front.Upstream != nil {
+		a.front.Upstream.Inherit(old.front.Upstream)
+	}
+}
+
+// use has a answer from the next request on. Requests that run finish with what
+// they began with.
+func (n *node) use(cfg config.Config, a *answering) {
+	if n.current != nil {
+		a.inherit(n.current)
+	}
+	n.cfg, n.current = cfg, a
+	deployment.SetLevel(n.level, cfg.Log)
+	n.boundConnections(cfg)
+	n.public.swap(a.server.Handler())
+	n.admin.swap(a.admin.Handler())
+}
+
+// A swapped handler passes each request to the handler that was put in last.
+type swapped struct{ now atomic.Pointer[http.Handler] }
+
+func (s *swapped) swap(h http.Handler) { s.now.Store(&h) }
+
+func (s *swapped) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.now.Load()).ServeHTTP(w, r) }

@@ -1,0 +1,209 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// drainTime is how long running requests may take to finish after a stop. A
+// stop takes at most ten seconds: the rest is for what is then to be written,
+// perhaps while another process holds the store's lock.
+const drainTime = 8 * time.Second
+
+// Serve is the order of start and stop, from top to bottom. What lives as long
+// as it does is in node.go, the sockets are in listeners.go.
+func Serve(ctx context.Context, from Source) (err error) {
+	hangups := onHangup()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	cfg, sources, err := from.Read()
+	if err != nil {
+		return deployment.Unreadable(err)
+	}
+	dev := from.Dev
+	if !dev {
+		if err := checked(&cfg, sources); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		return deployment.Hint(fmt.Errorf("data directory: %w", err), "name another with --data, or make it and give it to this user")
+	}
+	if err := deployment.CheckDataDirectory(cfg.Data); err != nil {
+		return err
+	}
+	release, err := sqlite.Lock(cfg.Data)
+	if err != nil {
+		return err
+	}
+	defer release()
+
+	// Connections are accepted when the start has finished, and not before: a
+	// load balancer would send requests that nobody answers yet.
+	var public net.Listener
+	var address net.Addr // of the public listener, with --dev
+	if dev {
+		if public, address, err = devAddress(cfg); err != nil {
+			return err
+		}
+		if public != nil {
+			defer public.Close()
+		}
+		if err := prepareDev(&cfg, address); err != nil {
+			return err
+		}
+		if err := checked(&cfg, sources); err != nil {
+			return err
+		}
+	}
+	log, level := deployment.NewLogger(os.Stderr, cfg.Log)
+	log = linkLog(cfg, dev, os.Stderr, log, level)
+	started := false
+	defer func() {
+		if err != nil && !started && ctx.Err() != nil {
+			if errors.Is(err, context.Canceled) {
+				log.Info("stopped before the start had finished")
+			} else {
+				log.Info("stopped before the start had finished", "error", err)
+			}
+			err = nil
+		}
+	}()
+	if os.Getenv("GOMAXPROCS") == "" {
+		// One thread waits for the disk most of the time, and the scheduler
+		// notices late that it does not compute.
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+	if os.Getenv("GOGC") == "" {
+		// The live heap is a few megabytes: collecting it four times less
+		// often costs little memory and saves a tenth of the processor.
+		debug.SetGCPercent(400)
+	}
+
+	absent := deployment.KEKIsAbsent(cfg)
+	kek, err := deployment.ReadKEK(cfg)
+	if err != nil && !absent {
+		return err
+	}
+	st, err := deployment.CreateStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	numbers := metrics.New(from.Version, cfg.Management.MetricsClients)
+	tracer := openTracer(ctx, from.Version, log)
+	defer closeTracer(tracer)
+	st = traced(counted(st, numbers), tracer, cfg)
+	var opened atomic.Pointer[issuer.Directory]
+	anchors := newAnchoring(cfg, st, log)
+	trail := openTrail(cfg, from.Version, &opened, anchors, log)
+	anchors.trail = trail
+	st = trailed(st, trail)
+	defer anchors.end()
+	if absent {
+		if kek, err = deployment.MakeKEK(ctx, cfg, st); err != nil {
+			return err
+		}
+		path, _ := deployment.KEKPath(cfg)
+		log.Warn("made the key-encryption key of this store", "file", path,
+			"advice", "copy it to a safe place, apart from the backups of the store: without it, nobody can use the store or a backup of it")
+	}
+	directory, err := issuer.OpenDirectory(ctx, st, kek, deployment.KeySchedule(cfg), log, time.Now)
+	if err != nil {
+		return err
+	}
+	directory.ReadKEK = func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) }
+	opened.Store(directory)
+	if dev {
+		if err := makeDevFiles(ctx, cfg, address, st); err != nil {
+			return err
+		}
+	}
+	if err := directory.Join(ctx, nodeName()); err != nil {
+		return err
+	}
+	n := &node{log: log, level: level, metrics: numbers, tracer: tracer, trail: trail, store: st, directory: directory,
+		health: server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })}
+	first, err := n.answer(cfg)
+	if err != nil {
+		return err
+	}
+	n.use(cfg, first)
+
+	// The work of the background ends before the store is closed.
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { directory.Run(background) })
+	running.Go(func() { anchors.run(background) })
+	running.Go(func() { first.issuer.Sweep(background) })
+	defer running.Wait()
+	defer stopBackground()
+
+	if !dev {
+		warnOfDemo(cfg, directory, log)
+		noteIssuer(ctx, cfg, st, log)
+	}
+	warnOfExposure(cfg, log)
+	warnOfDatabase(cfg, log)
+	for _, d := range cfg.Departures() {
+		log.Warn("departure from the specification", "what", d)
+	}
+	for _, c := range directory.Departures() {
+		log.Warn("departure from the specification", "what", c)
+	}
+	listeners, err := listen(cfg, public, n)
+	if err != nil {
+		return err
+	}
+	var demo deployment.DevInfo
+	if dev {
+		if demo, err = finishDev(ctx, cfg, st, directory, listeners); err != nil {
+			return errors.Join(err, closeAll(listeners))
+		}
+	}
+	log.Info("serving", "version", from.Version, "issuer", cfg.IssuerID(), "listen", listeners[0].Addr().String(),
+		"management", listeners[1].Addr().String(), "admin", cfg.AdminListen(), "store", cfg.StoreName(), "data", cfg.Data)
+	if dev {
+		printDev(os.Stdout, cfg, demo)
+	}
+	running.Go(func() {
+		n.reloadOn(background, hangups, func() (config.Config, config.Sources, error) { return from.load(address) }, stop)
+	})
+	tell(log, stateReady, "serving "+cfg.IssuerID())
+	started = true
+	return runAndDrain(ctx, listeners, n.health, log)
+}
+
+// nodeName is what the other nodes call this one.
+func nodeName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	return fmt.Sprintf("%s, process %d", host, os.Getpid())
+}
+
+// checked is an error that names every fault of the configuration, and where it
+// was given.
+func checked(cfg *config.Config, from config.Sources) error {
+	if err := from.Explain(cfg.Check()); err != nil {
+		return deployment.Usage(fmt.Errorf("configuration:\n%w", err))
+	}
+	return nil
+}

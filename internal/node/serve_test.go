@@ -1,0 +1,58 @@
+package node
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/mintage/mintage/internal/config"
+)
+
+// A load balancer that finds the port open sends requests. And a start that is
+// stopped has not failed.
+func TestNoConnectionIsAcceptedBeforeTheStartHasFinished(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "2") // serve sets these otherwise, for the whole process
+	t.Setenv("GOGC", "100")
+	database, err := net.Listen("tcp", "127.0.0.1:0") // accepts and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer database.Close()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := free.Addr().String()
+	free.Close()
+
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Serve(ctx, Source{Read: func() (config.Config, config.Sources, error) {
+			return config.Load("", nil, map[string]string{
+				"data": t.TempDir(), "store": "postgres://mintage@" + database.Addr().String() + "/mintage?sslmode=disable",
+				"public-url": "https://auth.example.com", "listen": public, "management-listen": "127.0.0.1:0",
+			})
+		}})
+	}()
+	arrived := make(chan net.Conn, 1)
+	go func() {
+		if conn, err := database.Accept(); err == nil {
+			arrived <- conn
+		}
+	}()
+	select {
+	case err := <-ended:
+		t.Fatalf("the start has ended: %v", err)
+	case conn := <-arrived: // and now it waits for an answer
+		defer conn.Close()
+	}
+	if conn, err := net.Dial("tcp", public); err == nil {
+		conn.Close()
+		t.Error("the public port accepts connections before the start has finished")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("stopped while it started: %v", err)
+	}
+}

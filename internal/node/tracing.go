@@ -1,0 +1,54 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/tracing"
+)
+
+// flushTime bounds the sending of the last spans at a stop.
+const flushTime = time.Second
+
+// openTracer makes a Tracer if the environment names a collector. Whatever is
+// wrong with that must not keep tokens from being issued.
+func openTracer(ctx context.Context, version string, log *slog.Logger) *tracing.Tracer {
+	t, err := tracing.Open(ctx, version, os.Getenv, log)
+	if err != nil {
+		log.Error("the environment asks for traces, and there are none", "error", err)
+	}
+	return t
+}
+
+// closeTracer sends the last spans.
+func closeTracer(t *tracing.Tracer) {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	t.Close(ctx)
+}
+
+// A tracedStore is a servedStore whose operations are spans.
+type tracedStore struct {
+	*tracing.Store
+	served deployment.ServedStore
+}
+
+// traced is st itself if there are no traces.
+func traced(st deployment.ServedStore, t *tracing.Tracer, cfg config.Config) deployment.ServedStore {
+	if t == nil {
+		return st
+	}
+	engine := "sqlite"
+	if cfg.Store != config.StoreSQLite {
+		engine = "postgresql"
+	}
+	return tracedStore{t.Store(st, engine), st}
+}
+
+func (s tracedStore) Ready(ctx context.Context) error { return s.served.Ready(ctx) }
+func (s tracedStore) Load() store.Load                { return s.served.Load() }
