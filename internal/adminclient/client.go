@@ -1,3 +1,4 @@
+// Package adminclient calls the admin API of a running server.
 package adminclient
 
 import (
@@ -21,19 +22,19 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// announceTime is how long a command waits for the server to take a change.
-const announceTime = 2 * time.Second
+// pollTime bounds how long a command waits for the server to take a change.
+const pollTime = 2 * time.Second
 
-// Poll has the server take changes of the directory, and write the uses of
-// secrets that it holds in memory. It reports whether the server has done so.
+// Poll requests that the server reads changes of the directory, and writes the
+// uses of secrets that it holds in memory. It reports whether the server has.
 func Poll(ctx context.Context, cfg config.Config) bool {
 	api, err := Open(cfg, "")
 	if err != nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, announceTime)
+	ctx, cancel := context.WithTimeout(ctx, pollTime)
 	defer cancel()
-	resp, err := api.post(ctx, "/admin/v1/directory/poll", nil)
+	resp, err := api.send(ctx, http.MethodPost, "/admin/v1/directory/poll", nil)
 	if err != nil {
 		return false
 	}
@@ -42,9 +43,9 @@ func Poll(ctx context.Context, cfg config.Config) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// post sends a body, which may be nil, to a resource of the admin API.
-func (a *Client) post(ctx context.Context, path string, body io.Reader) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url+path, body)
+// send sends a request with a JSON body, which may be nil.
+func (a *Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, a.url+path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (a *Client) post(ctx context.Context, path string, body io.Reader) (*http.R
 	return a.client.Do(r)
 }
 
-// An Client is how to reach the admin API of the configuration.
+// A Client calls the admin API that the configuration names.
 type Client struct {
 	at     string // for people
 	url    string
@@ -65,6 +66,8 @@ type Client struct {
 	client http.Client
 }
 
+// Open returns a client. It verifies a server on TCP with the authorities of
+// caFile, or else with those of the system and of the data directory.
 func Open(cfg config.Config, caFile string) (*Client, error) {
 	tr := &http.Transport{DisableKeepAlives: true}
 	a := &Client{client: http.Client{Timeout: 10 * time.Second, Transport: tr}}
@@ -119,7 +122,7 @@ func adminRoots(cfg config.Config, caFile string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// RequestCode asks the running server for a code.
+// RequestCode requests an authorization code from the running server.
 func RequestCode(ctx context.Context, cfg config.Config, req server.CodeRequest) (server.CodeAnswer, error) {
 	api, err := Open(cfg, "")
 	if err != nil {
@@ -128,13 +131,14 @@ func RequestCode(ctx context.Context, cfg config.Config, req server.CodeRequest)
 	return api.Code(ctx, req)
 }
 
+// Code requests an authorization code.
 func (a *Client) Code(ctx context.Context, req server.CodeRequest) (server.CodeAnswer, error) {
 	var answer server.CodeAnswer
 	body, err := json.Marshal(req)
 	if err != nil {
 		return answer, err
 	}
-	resp, err := a.post(ctx, "/admin/v1/codes", bytes.NewReader(body))
+	resp, err := a.send(ctx, http.MethodPost, "/admin/v1/codes", bytes.NewReader(body))
 	if err != nil {
 		return answer, a.explain(err)
 	}
@@ -156,16 +160,9 @@ func (a *Client) Code(ctx context.Context, req server.CodeRequest) (server.CodeA
 	return answer, nil
 }
 
-// Call asks a resource of the admin API, and reads its answer into out.
+// Call sends a request without a body, and decodes the answer into out.
 func (a *Client) Call(ctx context.Context, method, path string, out any) error {
-	r, err := http.NewRequestWithContext(ctx, method, a.url+path, nil)
-	if err != nil {
-		return err
-	}
-	if a.token != "" {
-		r.Header.Set("Authorization", "Bearer "+a.token)
-	}
-	resp, err := a.client.Do(r)
+	resp, err := a.send(ctx, method, path, nil)
 	if err != nil {
 		return a.explain(err)
 	}

@@ -1,3 +1,5 @@
+// Package cli is the command line of Mintage. A command reads flags, calls and
+// prints; the rules are in the packages that it calls.
 package cli
 
 import (

@@ -1,3 +1,5 @@
+// Package deployment opens what a configuration names: the store, the keys and
+// the audit log. Commands and the server share it.
 package deployment
 
 import (
@@ -17,15 +19,16 @@ func withAdvice(err error) error {
 	return err
 }
 
-// A UsageError is a command line that cannot be understood.
+// A UsageError is an error of the command line or of the configuration.
 type UsageError struct{ error }
 
+// Usage returns err as an error of the command line.
 func Usage(err error) error { return &UsageError{err} }
 
-// Unwrap keeps the hint of a usage error.
+// Unwrap returns the error itself, which may have a hint.
 func (u *UsageError) Unwrap() error { return u.error }
 
-// Unreadable is the error of a command whose configuration cannot be read.
+// Unreadable returns the usage error of a configuration that cannot be read.
 func Unreadable(err error) error {
 	if err == nil {
 		return nil
@@ -33,12 +36,14 @@ func Unreadable(err error) error {
 	return Usage(withAdvice(err))
 }
 
-// A Hinted error also says what to do.
+// A Hinted error also says what the operator can do.
 type Hinted struct {
 	error
 	Hint string
 }
 
+// Unwrap returns the error without the hint.
 func (h *Hinted) Unwrap() error { return h.error }
 
+// Hint returns err with what the operator can do.
 func Hint(err error, what string) error { return &Hinted{err, what} }

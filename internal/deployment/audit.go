@@ -17,6 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
+// HostName returns the name of this machine, or "?".
 func HostName() string {
 	host, err := os.Hostname()
 	if err != nil {

@@ -24,12 +24,15 @@ type DevInfo struct {
 	Management    string `json:"management"`
 }
 
+// DevFile returns the path of dev.json, which a --dev server leaves for scripts.
 func DevFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev.json") }
 
+// DevCertificate returns the paths of the certificate and key of a --dev server.
 func DevCertificate(cfg config.Config) (cert, key string) {
 	return filepath.Join(cfg.Data, "dev-cert.pem"), filepath.Join(cfg.Data, "dev-key.pem")
 }
 
+// DevCAFile returns the path of the certificate authority of a --dev server.
 func DevCAFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev-ca.pem") }
 
 // ReadDevFile reads what an earlier start with --dev has left, if there was one.

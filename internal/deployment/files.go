@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
+// ReadAdminToken reads the token that callers of the admin API over TCP present.
 func ReadAdminToken(file string) (string, error) {
 	text, err := ReadSecretFile(file)
 	if err != nil {

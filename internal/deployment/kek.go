@@ -35,6 +35,7 @@ func KEKPath(cfg config.Config) (path string, ours bool) {
 	return filepath.Join(cfg.Data, "kek"), true
 }
 
+// ReadKEK reads the key-encryption key.
 func ReadKEK(cfg config.Config) (*keys.KEK, error) {
 	path, ours := KEKPath(cfg)
 	text, err := ReadSecretFile(path)

@@ -30,6 +30,7 @@ func SetLevel(level *slog.LevelVar, c config.Log) {
 	level.Set(l)
 }
 
+// IsTerminal reports whether w writes to a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -81,6 +81,7 @@ func lostStore(cfg config.Config) error {
 		"if the store is lost: "+lost+"; if this is the first start with a key of your own, an earlier first start was cut short, or the old store is given up: start once with --new-store")
 }
 
+// Database returns how to connect to the configured PostgreSQL database.
 func Database(cfg config.Config) postgres.Database {
 	d := postgres.Database{URL: cfg.Store}
 	if cfg.StorePasswordFile != "" {
@@ -95,6 +96,7 @@ func Database(cfg config.Config) postgres.Database {
 	return d
 }
 
+// Operator returns the name under which changes by this user are recorded.
 func Operator() string {
 	if u, err := user.Current(); err == nil {
 		return "operator:" + u.Username

@@ -1,3 +1,5 @@
+// Package node is a running server: it starts, listens, reloads its
+// configuration, runs background work, and stops.
 package node
 
 import (

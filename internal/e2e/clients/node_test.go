@@ -151,7 +151,7 @@ func TestNodeLibrariesLiveAGrant(t *testing.T) {
 			for _, pkce := range []string{"no pkce", "pkce"} {
 				method, _, _ := strings.Cut(name, ",")
 				if method == "none" && pkce == "no pkce" {
-					continue // no code is issued: cmd/mintage/testdata/code.txtar
+					continue // no code is issued: internal/cli/testdata/code.txtar
 				}
 				t.Run(library+"/"+name+"/"+pkce, func(t *testing.T) {
 					t.Parallel()
