@@ -34,7 +34,7 @@ from then on.
 
 Rows are copied in batches, then both stores are read again and compared by
 their counts and checksums, and only then may servers use the database. If the
-command is interrupted, give it again: it goes on from where it was.
+command is interrupted, give it again: it copies anew.
 
 The database's password comes from --store-password-file, or as libpq takes it:
 PGPASSFILE, ~/.pgpass. The key-encryption key does not move: every server needs
@@ -169,9 +169,9 @@ func adviseMove(ctx context.Context, err error, from string) error {
 		return deployment.Hint(fmt.Errorf("%w; nothing was lost: the source is as it was, and servers are kept from the copy", err),
 			"somebody has written to the copy, or a disk is at fault. Give up: "+undo+"; then move again, which copies anew")
 	case ctx.Err() != nil:
-		return deployment.Hint(errors.New("stopped; the move is not finished, and neither store can be served"), "the same command goes on from here, and this gives up: "+undo)
+		return deployment.Hint(errors.New("stopped; the move is not finished, and neither store can be served"), "the same command copies anew, and this gives up: "+undo)
 	}
-	return deployment.Hint(fmt.Errorf("the move is not finished: %w", err), "the same command goes on from here; if the store was marked already, this gives up: "+undo)
+	return deployment.Hint(fmt.Errorf("the move is not finished: %w", err), "the same command copies anew; if the source cannot be served any more, this gives up: "+undo)
 }
 
 func printMove(w io.Writer, o moving.Outcome, from, to string) error {

@@ -47,7 +47,7 @@ func (p *progress) report(m moving.Progress) {
 	if m.Phase == moving.Clearing {
 		text = fmt.Sprintf("%s %s, from an earlier move", m.Phase, m.Table)
 	}
-	done, took := m.AllDone-m.Before, now.Sub(p.began).Seconds()
+	done, took := m.AllDone, now.Sub(p.began).Seconds()
 	if done > 0 && took > 0 {
 		rate := float64(done) / took
 		text += fmt.Sprintf("; all tables: %d of %d, %.0f rows/s", m.AllDone, m.AllTotal, rate)

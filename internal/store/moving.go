@@ -97,11 +97,6 @@ type Mark struct {
 	Source, Move, Claim string
 	// Elsewhere is the place of the other side, for people.
 	Elsewhere string
-	// How far a destination is: the table, the key of its last row in the
-	// encoding of package moving, and the number of its rows.
-	Table    string
-	Position string
-	Copied   int64
 }
 
 // A Displaced store must not be used: what counts is elsewhere, or not decided.

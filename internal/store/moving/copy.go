@@ -1,10 +1,14 @@
 package moving
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"slices"
+	"hash"
+	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -16,52 +20,41 @@ var batchRows = 1000
 
 const batchBytes = 4 << 20 // documents may be large
 
-// copy brings the rows that are missing. Each batch is one transaction, with
-// the position behind it.
+// copy copies all rows, in batches of one transaction each.
 func (m *move) copy(ctx context.Context) error {
-	totals, err := m.totals(ctx)
+	err := m.tables(ctx, Copying, func(t store.Table, progress func(rows int)) error {
+		var batch []store.Row
+		size := 0
+		send := func() error {
+			if err := m.to.Append(ctx, t, batch, m.here); err != nil {
+				return err
+			}
+			progress(len(batch))
+			batch, size = batch[:0], 0
+			return nil
+		}
+		for row, err := range rows(ctx, m.from, t) {
+			if err != nil {
+				return err
+			}
+			batch = append(batch, row)
+			for _, c := range row {
+				size += len(c.Text)
+			}
+			if len(batch) < batchRows && size < batchBytes {
+				continue
+			}
+			if err := send(); err != nil {
+				return err
+			}
+		}
+		if len(batch) == 0 {
+			return nil
+		}
+		return send()
+	})
 	if err != nil {
 		return err
-	}
-	p := Progress{Phase: Copying, AllTotal: sum(totals)}
-	for i, t := range store.Tables {
-		reached := slices.IndexFunc(store.Tables, func(t store.Table) bool { return t.Name == m.here.Table })
-		p.Table, p.Done, p.Total = t.Name, 0, totals[i]
-		var after store.Row
-		switch {
-		case m.here.Table == "" || i > reached:
-		case i < reached:
-			p.AllDone += totals[i]
-			p.Before = p.AllDone
-			continue
-		default:
-			if after, err = decodeKey(t, m.here.Position); err != nil {
-				return err
-			}
-			p.Done = m.here.Copied
-			p.AllDone += m.here.Copied
-			p.Before = p.AllDone
-		}
-		m.report(p)
-		err := m.batches(ctx, t, after, func(rows []store.Row) error {
-			next := m.here
-			if next.Table != t.Name {
-				next.Table, next.Copied = t.Name, 0
-			}
-			next.Position = string(encode(nil, t.Columns[:t.Key], rows[len(rows)-1]))
-			next.Copied += int64(len(rows))
-			if err := m.to.Append(ctx, t, rows, m.here, next); err != nil {
-				return err
-			}
-			m.here = next
-			p.Done += int64(len(rows))
-			p.AllDone += int64(len(rows))
-			m.report(p)
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("copy %s: %w", t.Name, err)
-		}
 	}
 	version, err := m.from.DirectoryVersion(ctx)
 	if err != nil {
@@ -70,79 +63,57 @@ func (m *move) copy(ctx context.Context) error {
 	return m.to.RaiseDirectory(ctx, version)
 }
 
-func (m *move) totals(ctx context.Context) (list []int64, err error) {
-	for _, t := range store.Tables {
+// tables calls f for each table, with a function that reports its progress.
+func (m *move) tables(ctx context.Context, phase Phase, f func(t store.Table, progress func(rows int)) error) error {
+	p := Progress{Phase: phase}
+	totals := make([]int64, len(store.Tables))
+	for i, t := range store.Tables {
 		n, err := m.from.Count(ctx, t)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		list = append(list, n)
+		totals[i] = n
+		p.AllTotal += n
 	}
-	return list, nil
+	for i, t := range store.Tables {
+		p.Table, p.Done, p.Total = t.Name, 0, totals[i]
+		progress := func(rows int) {
+			p.Done += int64(rows)
+			p.AllDone += int64(rows)
+			m.report(p)
+		}
+		progress(0)
+		if err := f(t, progress); err != nil {
+			return fmt.Errorf("%s %s: %w", phase, t.Name, err)
+		}
+	}
+	return nil
 }
 
-func sum(list []int64) (n int64) {
-	for _, i := range list {
-		n += i
-	}
-	return n
-}
+var errStopped = errors.New("the reader of the rows has stopped")
 
-// batches reads the rows of the source after a key, as the destination can hold
-// them, beside put, which writes them.
-func (m *move) batches(ctx context.Context, t store.Table, after store.Row, put func([]store.Row) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	full := make(chan []store.Row, 2)
-	read := make(chan error, 1)
-	go func() {
-		defer close(full)
-		var batch []store.Row
-		size := 0
-		send := func() error {
-			select {
-			case full <- batch:
-				batch, size = nil, 0
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		err := m.from.Rows(ctx, t, after, func(row store.Row) error {
+// rows yields the rows of a table as every engine can store them. An error is the
+// last value.
+func rows(ctx context.Context, s Source, t store.Table) iter.Seq2[store.Row, error] {
+	return func(yield func(store.Row, error) bool) {
+		err := s.Rows(ctx, t, func(row store.Row) error {
 			if err := portable(t, row); err != nil {
 				return err
 			}
-			batch = append(batch, row)
-			for _, c := range row {
-				size += len(c.Text)
+			if !yield(row, nil) {
+				return errStopped
 			}
-			if len(batch) < batchRows && size < batchBytes {
-				return nil
-			}
-			return send()
+			return nil
 		})
-		if err == nil && len(batch) > 0 {
-			err = send()
-		}
-		read <- err
-	}()
-	for batch := range full {
-		err := ctx.Err()
-		if err == nil {
-			err = put(batch)
-		}
-		if err != nil {
-			cancel()
-			<-read
-			return err
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(nil, err)
 		}
 	}
-	return <-read
 }
 
-// portable makes a row one that every engine can hold: a line of evidence may
-// quote what a client has sent, and the engines that cannot hold all of it
-// replace the same when they record it themselves.
+// portable changes a row to one that every engine can store. A column of evidence
+// may quote what a client has sent; engines that cannot store all of it make the
+// same replacement when they record it.
 func portable(t store.Table, row store.Row) error {
 	for i, c := range t.Columns {
 		switch text := row[i].Text; {
@@ -172,7 +143,116 @@ func describe(t store.Table, row store.Row) string {
 	return text
 }
 
-// encode appends the canonical encoding of cells: a number in eight bytes, text
+// A Sum summarises one table of one side: the number of its rows, and the SHA-256
+// of their canonical encodings in the order of their keys.
+type Sum struct {
+	Rows   int64
+	Digest [sha256.Size]byte
+}
+
+// Checked is the result of the comparison of one table.
+type Checked struct {
+	Table        string
+	Source, Copy Sum
+	// First names the first row that is missing or differs; empty if none does.
+	First string
+}
+
+// Differences is the error of a copy that differs from its source.
+type Differences struct{ Tables []Checked }
+
+func (d *Differences) Error() string {
+	for _, c := range d.Tables {
+		if c.Source != c.Copy {
+			return fmt.Sprintf("the copy differs from its source: %d rows of %s against %d; the first difference is %s", c.Copy.Rows, c.Table, c.Source.Rows, c.First)
+		}
+	}
+	return "the copy differs from its source"
+}
+
+// compare reads all rows of both sides again.
+func (m *move) compare(ctx context.Context) (list []Checked, err error) {
+	version, err := m.from.DirectoryVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	copied, err := m.to.DirectoryVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if copied < version {
+		return nil, fmt.Errorf("the copy's directory has version %d, which is before the source's %d", copied, version)
+	}
+	differ := false
+	err = m.tables(ctx, Comparing, func(t store.Table, progress func(rows int)) error {
+		c, err := m.compareTable(ctx, t, progress)
+		list = append(list, c)
+		differ = differ || c.Source != c.Copy
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if differ {
+		return list, &Differences{list}
+	}
+	return list, nil
+}
+
+// A side reads the rows of a table of one store, and counts and hashes them.
+type side struct {
+	next func() (store.Row, error, bool)
+	hash hash.Hash
+	sum  Sum
+	row  store.Row // nil at the end
+	text []byte    // canonical encoding of row
+}
+
+func (s *side) advance(t store.Table) (err error) {
+	var more bool
+	s.row, err, more = s.next()
+	if err != nil || !more {
+		return err
+	}
+	s.text = encode(s.text[:0], t.Columns, s.row)
+	s.hash.Write(s.text)
+	s.sum.Rows++
+	return nil
+}
+
+func (m *move) compareTable(ctx context.Context, t store.Table, progress func(rows int)) (c Checked, err error) {
+	nextOfSource, stopSource := iter.Pull2(rows(ctx, m.from, t))
+	defer stopSource()
+	nextOfCopy, stopCopy := iter.Pull2(rows(ctx, m.to, t))
+	defer stopCopy()
+	a, b := side{next: nextOfSource, hash: sha256.New()}, side{next: nextOfCopy, hash: sha256.New()}
+	for reported := 0; ; {
+		if err := errors.Join(a.advance(t), b.advance(t)); err != nil {
+			return c, err
+		}
+		end := a.row == nil && b.row == nil
+		if n := int(a.sum.Rows); end || n-reported >= batchRows {
+			progress(n - reported)
+			reported = n
+		}
+		if end {
+			break
+		}
+		if c.First == "" && (a.row == nil || b.row == nil || !bytes.Equal(a.text, b.text)) {
+			first := a.row
+			if a.row == nil || b.row != nil && store.CompareKeys(t, b.row, a.row) < 0 {
+				first = b.row
+			}
+			c.First = describe(t, first)
+		}
+	}
+	a.hash.Sum(a.sum.Digest[:0])
+	b.hash.Sum(b.sum.Digest[:0])
+	c.Table, c.Source, c.Copy = t.Name, a.sum, b.sum
+	return c, nil
+}
+
+// encode appends the canonical encoding of a row: a number in eight bytes, text
 // and bytes behind their length.
 func encode(b []byte, columns []store.Column, row store.Row) []byte {
 	for i, c := range columns {
@@ -184,28 +264,4 @@ func encode(b []byte, columns []store.Column, row store.Row) []byte {
 		b = append(b, row[i].Text...)
 	}
 	return b
-}
-
-// decodeKey reads what encode has made of a row's key.
-func decodeKey(t store.Table, position string) (store.Row, error) {
-	b := []byte(position)
-	row := make(store.Row, t.Key)
-	for i, c := range t.Columns[:t.Key] {
-		if c.Kind == store.Number {
-			if len(b) < 8 {
-				return nil, fmt.Errorf("the position in %s is damaged", t.Name)
-			}
-			row[i].Number, b = int64(binary.BigEndian.Uint64(b)), b[8:]
-			continue
-		}
-		n, used := binary.Uvarint(b)
-		if used <= 0 || n > uint64(len(b)-used) {
-			return nil, fmt.Errorf("the position in %s is damaged", t.Name)
-		}
-		row[i].Text, b = string(b[used:used+int(n)]), b[used+int(n):]
-	}
-	if len(b) > 0 {
-		return nil, fmt.Errorf("the position in %s is damaged", t.Name)
-	}
-	return row, nil
 }

@@ -14,8 +14,8 @@ import (
 
 var errCrash = errors.New("crashed")
 
-// A crash ends a run at one of its writes: before it, or behind it, when nobody
-// is told any more that it has happened.
+// A crash ends a run at one of its writes: before it, or behind it, when its
+// caller does not learn that it happened.
 type crash struct {
 	at     int // the number of the write, from 1
 	behind bool
@@ -65,8 +65,8 @@ func (d crashingDestination) Clear(ctx context.Context, t store.Table, mark stor
 	return d.c.write(func() error { return d.Moving.Clear(ctx, t, mark) })
 }
 
-func (d crashingDestination) Append(ctx context.Context, t store.Table, rows []store.Row, was, next store.Mark) error {
-	return d.c.write(func() error { return d.Moving.Append(ctx, t, rows, was, next) })
+func (d crashingDestination) Append(ctx context.Context, t store.Table, rows []store.Row, mark store.Mark) error {
+	return d.c.write(func() error { return d.Moving.Append(ctx, t, rows, mark) })
 }
 
 func (d crashingDestination) RaiseDirectory(ctx context.Context, version int64) error {
@@ -127,8 +127,8 @@ func (w *trial) moved(grants int) {
 	}
 }
 
-// Whatever write of a move is the last one of a run, the same command goes on,
-// and so does giving up.
+// Whatever write of a move is the last one of a run, the same command
+// finishes the move, and Undo gives it up.
 func TestAMoveCanCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	const grants = 120

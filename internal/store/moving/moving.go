@@ -1,22 +1,23 @@
-// Package moving copies a store from one engine to another, compares the two,
-// and only then lets servers use the copy. At no moment, whatever crashes, can
-// servers use both; and from every moment the same command goes on, or takes
-// the source back.
+// Package moving copies a stopped store from one engine to another, compares
+// source and copy, and then lets servers use the copy. Servers can never use
+// both, whichever step crashes. After a crash, the same command copies anew, and
+// Undo takes the source back.
 //
-// Each side has a mark (store.Mark). Marks change in this order:
+// Each side stores a migration state (store.Mark). The states change in this
+// order:
 //
 //	source           destination
 //	none             none
 //	returned         none          the source has a name
-//	returned         arriving      the destination is claimed, and empty
-//	leaving          arriving      the source does not change any more, and is copied
-//	left             arriving      both were compared
+//	returned         arriving      the destination is claimed and empty
+//	leaving          arriving      the source no longer changes and is copied
+//	left             arriving      source and copy were compared
 //	left             arrived       servers may use the destination
 //
-// To undo takes the source from leaving to returned, or from left: the
-// destination goes first from arrived to undone. A destination can come from
-// arriving to arrived only while the source has left and names its claim, and
-// whoever changes marks holds the source's lock.
+// Undo takes the source from leaving to returned. From left, it first takes the
+// destination from arrived to undone. A destination changes from arriving to
+// arrived only while the source has left and names its claim. Every change of
+// state is made under the source's lock.
 package moving
 
 import (
@@ -29,16 +30,16 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Source is a store that can be moved away.
+// A Source is a store that can be moved to another engine.
 type Source interface {
-	// Name is the store's place, for people. It holds no password.
+	// Name is the store's location, for people. It contains no password.
 	Name() string
 
-	// Mark reads what the store remembers of a move.
+	// Mark reads the migration state.
 	Mark(ctx context.Context) (store.Mark, error)
 
-	// SetMark replaces the mark if it is as it was, and otherwise returns
-	// store.ErrConflict.
+	// SetMark is a compare-and-swap of the migration state. It returns
+	// store.ErrConflict if the present state is not was.
 	SetMark(ctx context.Context, was, next store.Mark) error
 
 	// DirectoryVersion is the present version of the directory.
@@ -47,34 +48,35 @@ type Source interface {
 	// Count counts the rows of a table.
 	Count(ctx context.Context, t store.Table) (int64, error)
 
-	// Rows shows f the rows of a table in the order of store.CompareKeys, after
-	// a key if it is not nil. F may keep them.
-	Rows(ctx context.Context, t store.Table, after store.Row, f func(store.Row) error) error
+	// Rows calls f with each row of a table, in the order of store.CompareKeys.
+	// f may keep the row.
+	Rows(ctx context.Context, t store.Table, f func(store.Row) error) error
 }
 
-// A Destination is a store that another one can move into.
+// A Destination is an empty store that a Source can be copied into.
 type Destination interface {
 	Source
 
-	// Empty reports whether the store holds nothing.
+	// Empty reports whether the store has no rows.
 	Empty(ctx context.Context) (bool, error)
 
-	// Claim is SetMark for a store that holds nothing: if it holds anything, it
-	// returns store.ErrConflict.
+	// Claim is SetMark for an empty store. It returns store.ErrConflict if the
+	// store has any row.
 	Claim(ctx context.Context, was, next store.Mark) error
 
-	// Clear removes all rows of a table, if the mark is as given.
+	// Clear deletes all rows of a table. It returns store.ErrConflict if the
+	// migration state is not mark.
 	Clear(ctx context.Context, t store.Table, mark store.Mark) error
 
-	// Append adds rows to a table and replaces the mark, both or neither. It
-	// returns store.ErrConflict if the mark is not as it was.
-	Append(ctx context.Context, t store.Table, rows []store.Row, was, next store.Mark) error
+	// Append adds rows to a table. It returns store.ErrConflict if the migration
+	// state is not mark.
+	Append(ctx context.Context, t store.Table, rows []store.Row, mark store.Mark) error
 
-	// RaiseDirectory moves the directory on to a version, unless it is further.
+	// RaiseDirectory sets the directory's version, unless it is higher already.
 	RaiseDirectory(ctx context.Context, version int64) error
 }
 
-// A Refusal is a move that must not be made. Nothing was changed.
+// A Refusal is the error of a move that must not be made. Nothing was changed.
 type Refusal struct{ reason, Advice string }
 
 func (r *Refusal) Error() string { return r.reason }
@@ -83,32 +85,31 @@ func refuse(advice, reason string, args ...any) error {
 	return &Refusal{fmt.Sprintf(reason, args...), advice}
 }
 
-// A Phase is what a move is at.
+// A Phase is a phase of a move.
 type Phase string
 
 const (
-	Clearing  Phase = "clear" // what an earlier move has left behind
+	Clearing  Phase = "clear" // remove the rows of an earlier, unfinished copy
 	Copying   Phase = "copy"
 	Comparing Phase = "compare"
 )
 
-// Progress is how far a move is.
+// Progress describes how far a move is.
 type Progress struct {
-	Phase       Phase
-	Table       string
-	Done, Total int64 // rows of the table
-	// Of all tables. Before are those that an earlier run has copied.
-	AllDone, AllTotal, Before int64
+	Phase             Phase
+	Table             string
+	Done, Total       int64 // rows of the table
+	AllDone, AllTotal int64 // rows of all tables
 }
 
-// An Outcome is what Run has done.
+// An Outcome is the result of Run.
 type Outcome struct {
 	Already bool // the move was finished before
 	Tables  []Checked
 }
 
-// Run moves a store, or goes on with a move that was interrupted. Report is
-// called often. The caller holds the source's lock.
+// Run moves a store. A move that was interrupted is copied anew. It calls report
+// after each batch. The caller holds the source's lock.
 func Run(ctx context.Context, from Source, to Destination, report func(Progress)) (o Outcome, err error) {
 	there, err := from.Mark(ctx)
 	if err != nil {
@@ -147,7 +148,7 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 			return o, err
 		}
 	}
-	if next <= resume {
+	if next <= claim {
 		if err := m.copy(ctx); err != nil {
 			return o, err
 		}
@@ -165,11 +166,11 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 	return o, m.markDestination(ctx, arrived)
 }
 
-// A move is one run of it.
+// A move is one run of Run or Undo.
 type move struct {
 	from        Source
 	to          Destination
-	there, here store.Mark // of the source, and of the destination
+	there, here store.Mark // of the source and of the destination
 	report      func(Progress)
 }
 
@@ -189,21 +190,21 @@ func (m *move) markDestination(ctx context.Context, next store.Mark) error {
 	return nil
 }
 
-// arrive claims the destination, and removes before what an earlier move of
-// this source has left there: that one was undone, and servers never used it.
+// arrive claims the destination. It first deletes what an interrupted or undone
+// move of the same source left there: servers never used it.
 func (m *move) arrive(ctx context.Context) error {
 	if m.here.State == store.Arriving {
 		for _, t := range store.Tables {
 			m.report(Progress{Phase: Clearing, Table: t.Name})
 			if err := m.to.Clear(ctx, t, m.here); err != nil {
-				return fmt.Errorf("remove what an earlier move has left behind: %w", err)
+				return fmt.Errorf("delete the rows of an earlier copy: %w", err)
 			}
 		}
 	}
 	next := store.Mark{State: store.Arriving, Source: m.there.Source, Move: cmp.Or(m.there.Move, rand.Text()), Claim: rand.Text(), Elsewhere: m.from.Name()}
 	if err := m.to.Claim(ctx, m.here, next); err != nil {
 		if errors.Is(err, store.ErrConflict) {
-			err = errors.New("somebody else has begun to use it")
+			err = errors.New("another program has begun to use it")
 		}
 		return fmt.Errorf("claim %s: %w", m.to.Name(), err)
 	}

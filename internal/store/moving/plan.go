@@ -7,15 +7,14 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A step is what a run begins with; those behind it follow.
+// A step is the first step of a run; the later steps follow it.
 type step int
 
 const (
-	begin   step = iota // clear and claim the destination, and mark the source
-	claim               // claim it once more, because it is another one by the same name
-	resume              // go on copying
+	begin   step = iota // claim the destination, and set the source to leaving
+	claim               // claim the destination; the source is leaving already
 	open                // both were compared: let servers use the destination
-	nothing             // all is done
+	nothing             // the move is finished
 )
 
 const (
@@ -23,7 +22,7 @@ const (
 	undoAdvice      = "to go elsewhere instead, first: mintage migrate-store --undo --from "
 )
 
-// plan decides by the marks of both sides where a run begins.
+// plan returns the step at which a run begins, by the states of both sides.
 func plan(there, here store.Mark, empty bool, from, to string) (step, error) {
 	ours := here.Source != "" && here.Source == there.Source
 	same := ours && here.Move == there.Move
@@ -39,14 +38,14 @@ func plan(there, here store.Mark, empty bool, from, to string) (step, error) {
 		case store.Arrived:
 			return nothing, nil
 		}
-		return 0, refuse("give that command again, and then move the store into an empty database", "somebody has begun to undo this move: migrate-store --undo")
+		return 0, refuse("give that command again, and then move the store into an empty database", "an undo of this move has begun: migrate-store --undo")
 	default:
 		return 0, refuse("", "%s is itself the destination of a move (%s)", from, there.State)
 	}
 
 	switch {
 	case here.State == store.Arriving && same && there.State == store.Leaving:
-		return resume, nil
+		return claim, nil
 	case there.State == store.Leaving && there.Elsewhere != to:
 		return 0, refuse(undoAdvice+from, "%s is being moved to %s already, and %s is another place", from, there.Elsewhere, to)
 	case here.State == store.Arriving && !ours:
@@ -60,14 +59,14 @@ func plan(there, here store.Mark, empty bool, from, to string) (step, error) {
 	return 0, refuse(elsewhereAdvice, "%s holds a store already, and nothing of it is overwritten", to)
 }
 
-// ErrNoDestination means that Undo has to be told the destination, because
-// servers may be using it.
+// ErrNoDestination means that Undo requires the destination, because servers may
+// be using it.
 var ErrNoDestination = fmt.Errorf("the move was finished, and servers may be using the destination")
 
-// Undo lets servers use the source again, and keeps them from the destination.
-// Gone says that there is no destination any more; otherwise to may be nil if
-// the source has not left. It returns the source's mark as it was, with no
-// State if there was nothing to undo. The caller holds the source's lock.
+// Undo lets servers use the source again and keeps them from the destination.
+// gone means that the destination no longer exists; otherwise to may be nil only
+// if the source has not left. Undo returns the source's previous state, which is
+// empty if there was nothing to undo. The caller holds the source's lock.
 func Undo(ctx context.Context, from Source, to Destination, gone bool) (was store.Mark, err error) {
 	there, err := from.Mark(ctx)
 	if err != nil {
@@ -85,8 +84,8 @@ func Undo(ctx context.Context, from Source, to Destination, gone bool) (was stor
 	case "", store.Returned:
 		return was, nil
 	case store.Leaving:
-		// Never so by what this package does; but the source's directory may
-		// have been put back from a backup.
+		// This package never makes this state, but the source's directory may
+		// have been restored from a backup.
 		if ours && here.State == store.Arrived {
 			return was, refuse("is this directory a backup? The store that counts is in the database", "%s says that the move is finished, and %s does not", to.Name(), from.Name())
 		}
@@ -98,7 +97,7 @@ func Undo(ctx context.Context, from Source, to Destination, gone bool) (was stor
 		case !ours || here.Claim != there.Claim:
 			return was, refuse("name that place with --to", "%s has moved to %s, and %s is another place", from.Name(), there.Elsewhere, to.Name())
 		case here.State == store.Arrived:
-			// First: the other way round, both could be used for a moment.
+			// The destination comes first: otherwise both could be used for an instant.
 			undone := here
 			undone.State = store.Undone
 			if err := m.markDestination(ctx, undone); err != nil {

@@ -37,9 +37,9 @@ func TestWhatARunBeginsWith(t *testing.T) {
 	}{
 		{"empty", store.Mark{}, true, [5]string{"begin", "begin", "claim", "refuse", "refuse"}},
 		{"a store that never moved", store.Mark{}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
-		{"arriving", store.Mark{State: store.Arriving, Source: a, Move: m1, Claim: c1}, false, [5]string{"refuse", "begin", "resume", "resume", "open"}},
-		{"arriving, nothing yet", store.Mark{State: store.Arriving, Source: a, Move: m1, Claim: c1}, true, [5]string{"refuse", "begin", "resume", "resume", "open"}},
-		{"arriving by another claim", store.Mark{State: store.Arriving, Source: a, Move: m1, Claim: c2}, false, [5]string{"refuse", "begin", "resume", "resume", "refuse"}},
+		{"arriving", store.Mark{State: store.Arriving, Source: a, Move: m1, Claim: c1}, false, [5]string{"refuse", "begin", "claim", "claim", "open"}},
+		{"arriving, nothing yet", store.Mark{State: store.Arriving, Source: a, Move: m1, Claim: c1}, true, [5]string{"refuse", "begin", "claim", "claim", "open"}},
+		{"arriving by another claim", store.Mark{State: store.Arriving, Source: a, Move: m1, Claim: c2}, false, [5]string{"refuse", "begin", "claim", "claim", "refuse"}},
 		{"arriving in an earlier move", store.Mark{State: store.Arriving, Source: a, Move: m2, Claim: c2}, false, [5]string{"refuse", "begin", "claim", "refuse", "refuse"}},
 		{"another store, arriving", store.Mark{State: store.Arriving, Source: b, Move: m2, Claim: c2}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
 		{"arrived", store.Mark{State: store.Arrived, Source: a, Move: m1, Claim: c1}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "nothing"}},

@@ -13,11 +13,13 @@ import (
 )
 
 const (
-	selectMarkSQL = `SELECT state, source, move, claim, elsewhere, step, position, copied FROM moves WHERE id = 1`
+	selectMarkSQL = `SELECT state, source, move, claim, elsewhere FROM moves WHERE id = 1`
+	// Earlier versions resumed a copy, and kept its position in step, position and
+	// copied.
 	insertMarkSQL = `INSERT INTO moves (id, state, source, move, claim, elsewhere, step, position, copied)
-		VALUES (1, $1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING`
-	updateMarkSQL = `UPDATE moves SET state = $1, source = $2, move = $3, claim = $4, elsewhere = $5, step = $6, position = $7, copied = $8
-		WHERE id = 1 AND state = $9 AND source = $10 AND move = $11 AND claim = $12 AND elsewhere = $13 AND step = $14 AND position = $15 AND copied = $16`
+		VALUES (1, $1, $2, $3, $4, $5, '', '', 0) ON CONFLICT (id) DO NOTHING`
+	updateMarkSQL = `UPDATE moves SET state = $1, source = $2, move = $3, claim = $4, elsewhere = $5
+		WHERE id = 1 AND state = $6 AND source = $7 AND move = $8 AND claim = $9 AND elsewhere = $10`
 	raiseVersionSQL = `UPDATE directory SET version = $1 WHERE id = 1 AND version < $1`
 	// pageLength is the number of rows that are read at once.
 	pageLength = 4000
@@ -98,10 +100,7 @@ func (s *Store) stays(ctx context.Context) error {
 
 func readMark(ctx context.Context, q querier) (mark store.Mark, err error) {
 	err = each(ctx, q, func(rows pgx.Rows) error {
-		var position []byte
-		err := rows.Scan((*string)(&mark.State), &mark.Source, &mark.Move, &mark.Claim, &mark.Elsewhere, &mark.Table, &position, &mark.Copied)
-		mark.Position = string(position)
-		return err
+		return rows.Scan((*string)(&mark.State), &mark.Source, &mark.Move, &mark.Claim, &mark.Elsewhere)
 	}, selectMarkSQL)
 	if err != nil {
 		err = fmt.Errorf("read the mark of a move: %w", err)
@@ -117,7 +116,7 @@ func (m *Moving) SetMark(ctx context.Context, was, next store.Mark) error {
 
 func setMark(ctx context.Context, tx pgx.Tx, was, next store.Mark) error {
 	values := func(m store.Mark) []any {
-		return []any{string(m.State), m.Source, m.Move, m.Claim, m.Elsewhere, m.Table, []byte(m.Position), m.Copied}
+		return []any{string(m.State), m.Source, m.Move, m.Claim, m.Elsewhere}
 	}
 	if was == (store.Mark{}) {
 		return one(tx.Exec(ctx, insertMarkSQL, values(next)...))
@@ -174,9 +173,9 @@ func (m *Moving) Clear(ctx context.Context, t store.Table, mark store.Mark) erro
 	})
 }
 
-// Append adds rows to a table and replaces the mark, both or neither. It
-// returns store.ErrConflict if the mark is not as it was.
-func (m *Moving) Append(ctx context.Context, t store.Table, rows []store.Row, was, next store.Mark) error {
+// Append adds rows to a table. It returns store.ErrConflict if the migration state
+// is not mark.
+func (m *Moving) Append(ctx context.Context, t store.Table, rows []store.Row, mark store.Mark) error {
 	args := make([]any, len(t.Columns))
 	for i, c := range t.Columns {
 		switch c.Kind {
@@ -189,7 +188,7 @@ func (m *Moving) Append(ctx context.Context, t store.Table, rows []store.Row, wa
 		}
 	}
 	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := setMark(ctx, tx, was, next); err != nil {
+		if err := setMark(ctx, tx, mark, mark); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, appendSQL(t), args...); err != nil {
@@ -265,9 +264,9 @@ func rowsSQL(t store.Table, paged, after bool) string {
 	return text
 }
 
-// Rows shows f the rows of a table in the order of their keys, of which text
-// and bytes are compared byte by byte, after a key if it is not nil.
-func (m *Moving) Rows(ctx context.Context, t store.Table, after store.Row, f func(store.Row) error) error {
+// Rows calls f with each row of a table in the order of the keys, of which text
+// and bytes are compared byte by byte.
+func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) error) error {
 	key := t.Columns[0].Kind
 	// The database may have a language's own order of text. Such tables are
 	// those that every node holds in memory: so can we.
@@ -278,16 +277,13 @@ func (m *Moving) Rows(ctx context.Context, t store.Table, after store.Row, f fun
 		}
 		slices.SortFunc(rows, func(a, b store.Row) int { return store.CompareKeys(t, a, b) })
 		for _, row := range rows {
-			if after != nil && store.CompareKeys(t, row, after) <= 0 {
-				continue
-			}
 			if err := f(row); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	for {
+	for after := store.Row(nil); ; {
 		var args []any
 		switch {
 		case after != nil && key == store.Number:

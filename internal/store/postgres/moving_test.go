@@ -92,40 +92,36 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 	}
 }
 
-func TestRowsAndTheirMarkAreWrittenTogetherOrNotAtAll(t *testing.T) {
+func TestRowsAreWrittenOnlyUnderTheirMigrationState(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)
 	m := toMove(t, url)
 	uses := store.Tables[slices.IndexFunc(store.Tables, func(t store.Table) bool { return t.Name == "secret_uses" })]
-	first := store.Mark{State: store.Arriving, Move: "m", Claim: "c"}
-	if err := m.Claim(t.Context(), store.Mark{}, first); err != nil {
+	mark, other := store.Mark{State: store.Arriving, Move: "m", Claim: "c"}, store.Mark{State: store.Arriving, Claim: "another"}
+	if err := m.Claim(t.Context(), store.Mark{}, mark); err != nil {
 		t.Fatal(err)
 	}
-	second := first
-	second.Table, second.Position, second.Copied = uses.Name, "\x00\xff", 2
 	rows := []store.Row{{{Text: "a"}, {Number: 1}}, {{Text: "b"}, {Number: -1}}}
 	count := func() string { return server.Run(t, "postgres", `SELECT count(*) FROM `+name+`.secret_uses`) }
-	if err := m.Append(t.Context(), uses, rows, store.Mark{State: store.Arriving, Claim: "another"}, second); !errors.Is(err, store.ErrConflict) || count() != "0" {
-		t.Errorf("behind another mark: %v, %s rows", err, count())
+	if err := m.Append(t.Context(), uses, rows, other); !errors.Is(err, store.ErrConflict) || count() != "0" {
+		t.Errorf("under another state: %v, %s rows", err, count())
 	}
-	if err := m.Append(t.Context(), uses, rows, first, second); err != nil || count() != "2" {
+	if err := m.Append(t.Context(), uses, rows, mark); err != nil || count() != "2" {
 		t.Errorf("%v, %s rows", err, count())
 	}
-	third := second
-	third.Copied = 4
-	if err := m.Append(t.Context(), uses, rows, second, third); err == nil || count() != "2" {
-		t.Errorf("rows that are there: %v, %s rows", err, count())
+	if err := m.Append(t.Context(), uses, append([]store.Row{{{Text: "c"}, {Number: 1}}}, rows...), mark); err == nil || count() != "2" {
+		t.Errorf("rows of which some are there: %v, %s rows", err, count())
 	}
-	if mark, err := m.Mark(t.Context()); err != nil || mark != second {
-		t.Errorf("%+v, %v; want %+v", mark, err, second)
+	if have, err := m.Mark(t.Context()); err != nil || have != mark {
+		t.Errorf("%+v, %v; want %+v", have, err, mark)
 	}
-	if err := m.Claim(t.Context(), second, first); !errors.Is(err, store.ErrConflict) {
+	if err := m.Claim(t.Context(), mark, other); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("a claim of what holds rows: %v", err)
 	}
-	if err := m.Clear(t.Context(), uses, first); !errors.Is(err, store.ErrConflict) || count() != "2" {
-		t.Errorf("removed behind another mark: %v, %s rows", err, count())
+	if err := m.Clear(t.Context(), uses, other); !errors.Is(err, store.ErrConflict) || count() != "2" {
+		t.Errorf("removed under another state: %v, %s rows", err, count())
 	}
-	if err := m.Clear(t.Context(), uses, second); err != nil || count() != "0" {
+	if err := m.Clear(t.Context(), uses, mark); err != nil || count() != "0" {
 		t.Errorf("%v, %s rows", err, count())
 	}
 }

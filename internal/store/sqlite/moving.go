@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -128,9 +127,9 @@ func (m *Moving) Count(ctx context.Context, t store.Table) (n int64, err error) 
 
 func countSQL(t store.Table) string { return `SELECT count(*) FROM ` + t.Name }
 
-// rowsSQL reads a table in the order of its keys, from the beginning or after
-// a key. The numbers that grants are keyed by are in the order of the ids.
-func rowsSQL(t store.Table, after bool) string {
+// rowsSQL reads a table in the order of its keys. The numbers that grants are
+// keyed by are in the order of the ids.
+func rowsSQL(t store.Table) string {
 	var names []string
 	for _, c := range t.Columns {
 		names = append(names, c.Name)
@@ -139,31 +138,13 @@ func rowsSQL(t store.Table, after bool) string {
 	if t.Name == "grants" {
 		order = "prefix"
 	}
-	text := `SELECT ` + strings.Join(names, ", ") + ` FROM ` + t.Name
-	if after {
-		text += ` WHERE (` + order + `) > (?` + strings.Repeat(", ?", t.Key-1) + `)`
-	}
-	return text + ` ORDER BY ` + order
+	return `SELECT ` + strings.Join(names, ", ") + ` FROM ` + t.Name + ` ORDER BY ` + order
 }
 
-// Rows shows f the rows of a table in the order of their keys, of which text
-// and bytes are compared byte by byte, after a key if it is not nil.
-func (m *Moving) Rows(ctx context.Context, t store.Table, after store.Row, f func(store.Row) error) error {
-	var args []any
-	for i, cell := range after {
-		switch t.Columns[i].Kind {
-		case store.Number:
-			args = append(args, cell.Number)
-		case store.Bytes:
-			args = append(args, []byte(cell.Text))
-		default:
-			args = append(args, cell.Text)
-		}
-	}
-	if t.Name == "grants" && after != nil {
-		args = []any{prefix(grant.ID([]byte(after[0].Text)))}
-	}
-	rows, err := m.db.QueryContext(ctx, rowsSQL(t, after != nil), args...)
+// Rows calls f with each row of a table in the order of the keys, of which text
+// and bytes are compared byte by byte.
+func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) error) error {
+	rows, err := m.db.QueryContext(ctx, rowsSQL(t))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", t.Name, err)
 	}
