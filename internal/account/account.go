@@ -11,10 +11,10 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -131,7 +131,7 @@ func (u *Users) Password(ctx context.Context, username, password string, v Visit
 	if nonce == nil {
 		shares = []keys.Share{{Name: "strangers", Most: hashersWaiting + 1 - hashersSpared}}
 		if v.Address.IsValid() {
-			shares = append(shares, keys.Share{Name: buckets.Party(v.Address).String()})
+			shares = append(shares, keys.Share{Name: overload.Party(v.Address).String()})
 		}
 	}
 	match, err := u.match(ctx, hash, []oauth.Secret{oauth.Secret(password)}, shares...)

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -37,14 +37,14 @@ type throttle struct {
 	known   failures
 }
 
-type failures = buckets.Set[whose]
+type failures = overload.Set[whose]
 
-type limits struct{ address, network, account, known buckets.Limit }
+type limits struct{ address, network, account, known overload.Limit }
 
 func newThrottle(l limits) *throttle {
 	return &throttle{
-		address: buckets.New[whose](l.address), network: buckets.New[whose](l.network),
-		account: buckets.New[whose](l.account), known: buckets.New[whose](l.known),
+		address: overload.New[whose](l.address), network: overload.New[whose](l.network),
+		account: overload.New[whose](l.account), known: overload.New[whose](l.known),
 	}
 }
 
@@ -53,10 +53,10 @@ func newThrottle(l limits) *throttle {
 // first day.
 func passwordLimits(n int) limits {
 	return limits{
-		address: buckets.Limit{Burst: 12 * n, Every: time.Second}.Times(buckets.LevelScale),
-		network: buckets.Limit{Burst: n, Every: time.Minute},
-		account: buckets.Limit{Burst: 10 * n, Every: 12 * time.Second},
-		known:   buckets.Limit{Burst: 2 * n, Every: time.Minute},
+		address: overload.Limit{Burst: 12 * n, Every: time.Second}.Times(overload.LevelScale),
+		network: overload.Limit{Burst: n, Every: time.Minute},
+		account: overload.Limit{Burst: 10 * n, Every: 12 * time.Second},
+		known:   overload.Limit{Burst: 2 * n, Every: time.Minute},
 	}
 }
 
@@ -65,10 +65,10 @@ func passwordLimits(n int) limits {
 // one with a chance of one in ten.
 func codeLimits(n int) limits {
 	return limits{
-		address: buckets.Limit{Burst: 12 * n, Every: time.Second}.Times(buckets.LevelScale),
-		network: buckets.Limit{Burst: n, Every: 30 * time.Minute},
-		account: buckets.Limit{Burst: 4 * n, Every: 15 * time.Minute},
-		known:   buckets.Limit{Burst: 2 * n, Every: 15 * time.Minute},
+		address: overload.Limit{Burst: 12 * n, Every: time.Second}.Times(overload.LevelScale),
+		network: overload.Limit{Burst: n, Every: 30 * time.Minute},
+		account: overload.Limit{Burst: 4 * n, Every: 15 * time.Minute},
+		known:   overload.Limit{Burst: 2 * n, Every: 15 * time.Minute},
 	}
 }
 
@@ -106,8 +106,8 @@ func (t *throttle) take(account store.DocumentKey, from netip.Addr, nonce []byte
 		all = []bucket{{&t.account, whose{account: account}, 1}}
 	}
 	if nonce == nil && from.IsValid() {
-		all = append(all, bucket{&t.network, whose{account: account, network: buckets.Network(from, 48)}, 1})
-		levels, n := buckets.Levels(from)
+		all = append(all, bucket{&t.network, whose{account: account, network: overload.Network(from, 48)}, 1})
+		levels, n := overload.Levels(from)
 		for _, l := range levels[:n] {
 			all = append(all, bucket{&t.address, whose{network: l.Network}, l.Weight})
 		}

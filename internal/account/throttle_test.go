@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -267,19 +267,19 @@ func TestNobodyWaitsLongerThanAnIntervalIfTheClockGoesBack(t *testing.T) {
 func TestMemoryIsBoundedAndTheLatestFailuresAreKept(t *testing.T) {
 	t.Parallel()
 	throttle := newThrottle(passwordLimits(5))
-	for n := range 3 * buckets.Most {
+	for n := range 3 * overload.Most {
 		throttle.fails(nameOf(n), addressOf(n), started)
 	}
 	for name, f := range map[string]*failures{"address": &throttle.address, "network": &throttle.network, "account": &throttle.account} {
-		if n := f.Len(); n > 2*buckets.Most || n < buckets.Most {
+		if n := f.Len(); n > 2*overload.Most || n < overload.Most {
 			t.Errorf("%s: %d buckets", name, n)
 		}
 	}
 	// A bucket that is in use outlives many others.
 	for n := range 5 {
 		throttle.fails(alice, home, started)
-		for m := range buckets.Most * 3 / 4 {
-			throttle.fails(nameOf(m), addressOf((n+9)*buckets.Most+m), started)
+		for m := range overload.Most * 3 / 4 {
+			throttle.fails(nameOf(m), addressOf((n+9)*overload.Most+m), started)
 		}
 	}
 	if throttle.fails(alice, home, started) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mintage/mintage/internal/buckets"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // Some events can be caused as fast as requests can be sent. Of those that
@@ -18,7 +18,7 @@ const (
 // ofOneGrant is how many of the events that a client causes by one grant are
 // recorded: whoever holds a token that can be presented again and again must
 // not fill the disk with it.
-var ofOneGrant = buckets.Limit{Burst: 60, Every: time.Second / 2}
+var ofOneGrant = overload.Limit{Burst: 60, Every: time.Second / 2}
 
 // A class is of events that are left out before others when there are too many,
 // or the disk has no space for them.
@@ -49,7 +49,7 @@ func classOf(e *Event) class {
 type flood struct {
 	level  float64 // of a bucket of what strangers have caused
 	at     time.Time
-	grants buckets.Set[string]
+	grants overload.Set[string]
 }
 
 // tooMany counts an event and tells whether it must be left out, and why.

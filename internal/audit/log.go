@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // Options say where a trail is and what goes into it.
@@ -108,7 +108,7 @@ func Open(o Options) *Log {
 		o.disk = diskOf
 	}
 	l := &Log{
-		opt: o, dir: directory{path: o.Directory, owner: o.Owner}, flood: flood{grants: buckets.New[string](ofOneGrant)}, seen: map[string]time.Time{},
+		opt: o, dir: directory{path: o.Directory, owner: o.Owner}, flood: flood{grants: overload.New[string](ofOneGrant)}, seen: map[string]time.Time{},
 		wake: make(chan struct{}, 1), settle: make(chan chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go l.run()

@@ -14,9 +14,9 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -270,7 +270,7 @@ func (p *pending) add(now grant.Instant, lifetime int64, network netip.Prefix, k
 	switch {
 	case kilobytes > free:
 		return ErrCrowded
-	case network.IsValid() && !buckets.Fair(p.young.of[network]+p.older.of[network], kilobytes, free, pendingOfParty):
+	case network.IsValid() && !overload.Fair(p.young.of[network]+p.older.of[network], kilobytes, free, pendingOfParty):
 		return errShare
 	}
 	p.young.kilobytes += kilobytes

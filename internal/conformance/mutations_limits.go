@@ -91,7 +91,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "failures counted where they come from", File: "internal/server/throttle.go",
-		Old: "t.add(byClientFailures, party{buckets.Network(a, 64), client}, 1)", New: "t.add(byClientFailures, party{client: client}, 1)",
+		Old: "t.add(byClientFailures, party{overload.Network(a, 64), client}, 1)", New: "t.add(byClientFailures, party{client: client}, 1)",
 		Test: here + "TestCA22",
 	},
 	{
@@ -101,7 +101,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "a network's share of the interactions", File: "internal/authorize/interaction.go",
-		Old: "case network.IsValid() && !buckets.Fair(", New: "case false && !buckets.Fair(",
+		Old: "case network.IsValid() && !overload.Fair(", New: "case false && !overload.Fair(",
 		Test: "go test ./internal/authorize -run TestFiveNetworksDoNotKeepOthers",
 	},
 	{
@@ -121,7 +121,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "a network's share of the password checks", File: "internal/keys/slow.go",
-		Old: "case !buckets.Fair(held, 1, free, ofParty):", New: "case !buckets.Fair(0, 1, free, ofParty):",
+		Old: "case !overload.Fair(held, 1, free, ofParty):", New: "case !overload.Fair(0, 1, free, ofParty):",
 		Test: "go test ./internal/account -run TestOneNetworkDoesNotFill",
 	},
 	{
@@ -136,7 +136,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "a network's share of the visitors' queue", File: "internal/server/admission.go",
-		Old: "network.IsValid() && !buckets.Fair(a.waitingOf[network], 1, free, ofNetwork)", New: "false",
+		Old: "network.IsValid() && !overload.Fair(a.waitingOf[network], 1, free, ofNetwork)", New: "false",
 		Test: limits + "TestOneNetworkDoesNotFillTheQueue",
 	},
 	{
@@ -146,7 +146,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "a network's share of slow logins", File: "internal/server/admission.go",
-		Old: "ok := buckets.Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)", New: "ok := a.slowAll < a.ofVisitors()",
+		Old: "ok := overload.Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)", New: "ok := a.slowAll < a.ofVisitors()",
 		Test: limits + "TestOneNetworkDoesNotHold",
 	},
 	{

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -103,7 +103,7 @@ func (iss *Issuer) checkSlow(ctx context.Context, hash string, cred oauth.Creden
 	shares := []keys.Share{{Name: cred.ClientID, Most: hashersOfOne}}
 	if from.IsValid() {
 		// In front: the client's share is not what is divided among networks.
-		shares = []keys.Share{{Name: buckets.Party(from).String()}, shares[0]}
+		shares = []keys.Share{{Name: overload.Party(from).String()}, shares[0]}
 	}
 	i, err := iss.slow.Match(ctx, hash, spellings, shares...)
 	switch {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // A SlowPool bounds the slow hashes that run at once, and those that wait. Each
@@ -38,7 +38,7 @@ func NewSlowPool(atOnce, waiting int) *SlowPool {
 
 // A Share is how many of a pool's places may be for one name: whoever floods it
 // leaves places for the others. Zero is what is fair to one party
-// (buckets.Fair), of the places that the shares before this one leave free.
+// (overload.Fair), of the places that the shares before this one leave free.
 type Share struct {
 	Name string
 	Most int
@@ -87,7 +87,7 @@ func (p *SlowPool) enter(shares []Share) (before int, ok bool) {
 		switch {
 		case s.Most > 0:
 			free = min(free, s.Most-held)
-		case !buckets.Fair(held, 1, free, ofParty):
+		case !overload.Fair(held, 1, free, ofParty):
 			return 0, false
 		default:
 			before = held

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // A class of requests is served before or after others when there is more to do
@@ -159,7 +159,7 @@ func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) er
 	}
 	all, tokenless := a.queued()
 	free := (a.waiting+1)/2 - tokenless
-	if all >= a.waiting || c >= newcomers && free <= 0 || network.IsValid() && !buckets.Fair(a.waitingOf[network], 1, free, ofNetwork) {
+	if all >= a.waiting || c >= newcomers && free <= 0 || network.IsValid() && !overload.Fair(a.waitingOf[network], 1, free, ofNetwork) {
 		a.mu.Unlock()
 		a.shed(shedRequests)
 		return errShed
@@ -224,7 +224,7 @@ func less(of map[netip.Prefix]int, network netip.Prefix) {
 // visitors' places in that way.
 func (a *admission) slow(network netip.Prefix) (leave func(), err error) {
 	a.mu.Lock()
-	ok := buckets.Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)
+	ok := overload.Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)
 	if ok {
 		a.slowOf[network]++
 		a.slowAll++

@@ -13,10 +13,10 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/authorize"
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/upstream"
 )
@@ -110,7 +110,7 @@ func (s *Server) auditRefusal(x *exchange, refused *grant.Refused) {
 // throttled records that an address is not let in, at most once a minute for
 // each.
 func (s *Server) throttled(x *exchange) {
-	if s.opt.Audit == nil || !s.told.first(buckets.Network(x.address, 64), time.Now()) {
+	if s.opt.Audit == nil || !s.told.first(overload.Network(x.address, 64), time.Now()) {
 		return
 	}
 	e := s.about(x, audit.Throttled, audit.Refused)

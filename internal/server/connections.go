@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mintage/mintage/internal/buckets"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // ConnectionLimits are how many connections may be open at the public listener,
@@ -193,7 +193,7 @@ func peer(address net.Addr) netip.Addr {
 // enter gives a new connection its place, or returns nil.
 func (c *Connections) enter(conn net.Conn) *connection {
 	from := peer(conn.RemoteAddr())
-	m := &connection{Conn: conn, in: c, address: buckets.Network(from, 64)}
+	m := &connection{Conn: conn, in: c, address: overload.Network(from, 64)}
 	m.inAll.of, m.inAddress.of = m, m
 	c.mu.Lock()
 	var pushed *connection

@@ -11,8 +11,8 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/upstream"
 )
@@ -70,7 +70,7 @@ func (s *Server) guest(r *http.Request, x *exchange) authorize.Visitor {
 		x.setCookie(browserCookie, v.Browser, 0)
 	}
 	if !s.alike(x.address) {
-		v.Network = buckets.Party(x.address)
+		v.Network = overload.Party(x.address)
 		v.Charge = func(kilobytes int) bool { return s.throttle.begin(x.address, kilobytes) }
 	}
 	return v

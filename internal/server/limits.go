@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mintage/mintage/internal/buckets"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // enter takes a place for the work on a request, until its answer is known. It
 // comes after the request was read, so that who sends slowly holds no place.
 func (s *Server) enter(r *http.Request, x *exchange, c class) error {
 	if x.page && !s.alike(x.address) {
-		x.network = buckets.Party(x.address)
+		x.network = overload.Party(x.address)
 	}
 	if err := s.admission.enter(r.Context(), c, x.network); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *Server) fromAddress(x *exchange) error {
 	if s.alike(x.address) {
 		return nil
 	}
-	return s.throttle.request(byAddressRequests, party{network: buckets.Network(x.address, 64)})
+	return s.throttle.request(byAddressRequests, party{network: overload.Network(x.address, 64)})
 }
 
 // ofClient counts a token request of an authenticated client. Whoever knows the
@@ -51,7 +51,7 @@ func (s *Server) ofClient(x *exchange, id string, public bool) error {
 	case public && s.alike(x.address):
 		return nil
 	case public:
-		who.network = buckets.Network(x.address, 64)
+		who.network = overload.Network(x.address, 64)
 	}
 	return s.throttle.request(byClientRequests, who)
 }

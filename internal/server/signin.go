@@ -11,9 +11,9 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/upstream"
 )
@@ -172,7 +172,7 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 		if !s.throttle.begin(x.address, 1) {
 			return answer{}, oauth.ErrTooManyRequests
 		}
-		leave, err := s.admission.slow(buckets.Party(x.address))
+		leave, err := s.admission.slow(overload.Party(x.address))
 		if err != nil {
 			return answer{}, err
 		}

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // A throttled request meets one of these limits.
@@ -39,7 +39,7 @@ var throttleNames = [throttles]string{"address_failures", "client_failures", "in
 // that a stranger who knows its name cannot use up its share.
 type throttle struct {
 	mu   sync.Mutex
-	sets [throttles]buckets.Set[party]
+	sets [throttles]overload.Set[party]
 	on   [throttles]atomic.Bool // has a limit
 	met  func(limit string)
 }
@@ -73,9 +73,9 @@ type ThrottleLimits struct {
 func (t *throttle) limit(l ThrottleLimits) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for of, l := range map[throttled]buckets.Limit{
-		byAddressFailures: buckets.PerMinute(l.AddressFailures).Times(buckets.LevelScale), byClientFailures: buckets.PerMinute(l.ClientFailures),
-		byInteractions: buckets.PerMinute(l.Interactions), byAddressRequests: buckets.PerMinute(l.AddressRequests), byClientRequests: buckets.PerMinute(l.ClientRequests),
+	for of, l := range map[throttled]overload.Limit{
+		byAddressFailures: overload.PerMinute(l.AddressFailures).Times(overload.LevelScale), byClientFailures: overload.PerMinute(l.ClientFailures),
+		byInteractions: overload.PerMinute(l.Interactions), byAddressRequests: overload.PerMinute(l.AddressRequests), byClientRequests: overload.PerMinute(l.ClientRequests),
 	} {
 		t.sets[of].Change(l)
 		t.on[of].Store(l.Every > 0)
@@ -117,7 +117,7 @@ func (t *throttle) begin(a netip.Addr, weight int) bool {
 	if !t.on[byInteractions].Load() {
 		return true
 	}
-	who, now := party{network: buckets.Network(a, 48)}, time.Now()
+	who, now := party{network: overload.Network(a, 48)}, time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sets[byInteractions].WaitFor(who, weight, now) > 0 {
@@ -132,7 +132,7 @@ func (t *throttle) begin(a netip.Addr, weight int) bool {
 func (t *throttle) giveBack(a netip.Addr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sets[byInteractions].GiveBack(party{network: buckets.Network(a, 48)}, 1)
+	t.sets[byInteractions].GiveBack(party{network: overload.Network(a, 48)}, 1)
 }
 
 // addressBlocked reports whether too many authentications have failed at the
@@ -141,7 +141,7 @@ func (t *throttle) addressBlocked(a netip.Addr) bool {
 	if !t.any(byAddressFailures) {
 		return false
 	}
-	levels, n := buckets.Levels(a)
+	levels, n := overload.Levels(a)
 	for _, l := range levels[:n] {
 		if t.blocked(byAddressFailures, party{network: l.Network}, l.Weight) {
 			return true
@@ -151,15 +151,15 @@ func (t *throttle) addressBlocked(a netip.Addr) bool {
 }
 
 func (t *throttle) clientBlocked(a netip.Addr, client string) bool {
-	return t.any(byClientFailures) && t.blocked(byClientFailures, party{buckets.Network(a, 64), client}, 1)
+	return t.any(byClientFailures) && t.blocked(byClientFailures, party{overload.Network(a, 64), client}, 1)
 }
 
 func (t *throttle) failed(a netip.Addr, client string) {
-	levels, n := buckets.Levels(a)
+	levels, n := overload.Levels(a)
 	for _, l := range levels[:n] {
 		t.add(byAddressFailures, party{network: l.Network}, l.Weight)
 	}
-	t.add(byClientFailures, party{buckets.Network(a, 64), client}, 1)
+	t.add(byClientFailures, party{overload.Network(a, 64), client}, 1)
 }
 
 // request counts a token request of an address, or of a client, unless there

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mintage/mintage/internal/buckets"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 var (
@@ -183,7 +183,7 @@ func TestARequestBeyondItsLimitIsToldWhenItIsFree(t *testing.T) {
 		if err := throttle.request(byClientRequests, mail); err != nil {
 			t.Errorf("another client: %v", err)
 		}
-		if err := throttle.request(byAddressRequests, party{network: buckets.Network(home, 64)}); err != nil {
+		if err := throttle.request(byAddressRequests, party{network: overload.Network(home, 64)}); err != nil {
 			t.Errorf("the limit of addresses: %v", err)
 		}
 		time.Sleep(10 * time.Second)
@@ -223,9 +223,9 @@ func TestAddressesThatFailDoNotFillTheMemoryNorHideThoseThatGoOn(t *testing.T) {
 		for range limit {
 			throttle.failed(home, "billing")
 		}
-		for n := range 3 * buckets.Most {
+		for n := range 3 * overload.Most {
 			throttle.failed(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), fmt.Sprint("client ", n))
-			if n%(buckets.Most/2) == 0 {
+			if n%(overload.Most/2) == 0 {
 				// One that goes on failing is not forgotten with the others.
 				throttle.failed(home, "billing")
 			}
@@ -234,7 +234,7 @@ func TestAddressesThatFailDoNotFillTheMemoryNorHideThoseThatGoOn(t *testing.T) {
 			t.Error("one that goes on failing was forgotten")
 		}
 		for of := range throttles {
-			if n := throttle.sets[of].Len(); n > 2*buckets.Most {
+			if n := throttle.sets[of].Len(); n > 2*overload.Most {
 				t.Errorf("%s: %d buckets are kept", throttleNames[of], n)
 			}
 		}

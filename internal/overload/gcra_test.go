@@ -1,4 +1,4 @@
-package buckets
+package overload
 
 import (
 	"fmt"

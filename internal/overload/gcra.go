@@ -1,6 +1,6 @@
-// Package buckets counts what must not happen too often, for each of many
+// Package overload counts what must not happen too often, for each of many
 // parties that nobody has chosen, in memory that is bounded.
-package buckets
+package overload
 
 import (
 	"hash/maphash"
