@@ -5,7 +5,7 @@ const limits = "go test ./internal/server -run "
 var limitMutations = []Mutation{
 	{
 		Name: "bound of requests at once", File: "internal/server/admission.go",
-		Old: "if a.queues[c].n == 0 && a.may(c) {", New: "if true {",
+		Old: "if a.queues[c].Len() == 0 && a.may(c) {", New: "if true {",
 		Test: limits + "TestRequestsBeyondThePlaces",
 	},
 	{
@@ -166,7 +166,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "turns of visitors beside codes", File: "internal/server/admission.go",
-		Old: "w.of.came.Before(a.queues[best].first.of.came)", New: "w.of.since.Before(a.queues[best].first.of.since)",
+		Old: "w.came.Before(a.first(best).came)", New: "w.since.Before(a.first(best).since)",
 		Test: "go test ./internal/server -run TestVisitorsOfABusyNetwork",
 	},
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"container/list"
 	"context"
 	"net/netip"
 	"runtime"
@@ -59,7 +60,7 @@ type admission struct {
 	places  int // requests at once
 	waiting int // more that may wait
 	used    [classes]int
-	queues  [classes]line[waiter]
+	queues  [classes]list.List // of *waiter
 	turns   uint
 	// What visitors of one network have: requests at work or waiting, those of
 	// them that wait, and those that have a place while another provider is asked.
@@ -98,7 +99,7 @@ func (a *admission) load() (working, waiting int) {
 	defer a.mu.Unlock()
 	for c := range classes {
 		working += a.used[c]
-		waiting += a.queues[c].n
+		waiting += a.queues[c].Len()
 	}
 	return working, waiting
 }
@@ -124,8 +125,8 @@ func (a *admission) ofVisitors() int { return max(1, a.places/2) }
 
 // queued is how many requests wait, and how many of them hold no token.
 func (a *admission) queued() (all, tokenless int) {
-	tokenless = a.queues[newcomers].n + a.queues[visitors].n
-	return a.queues[checks].n + a.queues[holders].n + tokenless, tokenless
+	tokenless = a.queues[newcomers].Len() + a.queues[visitors].Len()
+	return a.queues[checks].Len() + a.queues[holders].Len() + tokenless, tokenless
 }
 
 // full reports whether a request of no class could even wait.
@@ -149,7 +150,7 @@ const ofNetwork = 3
 // be worked on; it is the client's to send again.
 func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) error {
 	a.mu.Lock()
-	if a.queues[c].n == 0 && a.may(c) {
+	if a.queues[c].Len() == 0 && a.may(c) {
 		a.used[c]++
 		if network.IsValid() {
 			a.of[network]++
@@ -166,7 +167,6 @@ func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) er
 	}
 	now := time.Now()
 	w := &waiter{came: now, since: now.Add(time.Duration(a.of[network]) * behind), turn: make(chan struct{}), network: network}
-	w.place.of = w
 	a.push(c, w)
 	a.mu.Unlock()
 
@@ -179,7 +179,7 @@ func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) er
 	case <-ctx.Done(): // nobody waits for the answer any more
 	}
 	a.mu.Lock()
-	if !w.place.in {
+	if w.place == nil {
 		a.mu.Unlock()
 		return nil // its turn came at this moment
 	}
@@ -194,11 +194,16 @@ func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) er
 
 // push puts w into the queue of its class, behind those that came before it.
 func (a *admission) push(c class, w *waiter) {
-	at := a.queues[c].last
-	for at != nil && at.of.since.After(w.since) {
-		at = at.before
+	queue := &a.queues[c]
+	at := queue.Back()
+	for at != nil && at.Value.(*waiter).since.After(w.since) {
+		at = at.Prev()
 	}
-	a.queues[c].insert(&w.place, at)
+	if at == nil {
+		w.place = queue.PushFront(w)
+	} else {
+		w.place = queue.InsertAfter(w, at)
+	}
 	if w.network.IsValid() {
 		a.waitingOf[w.network]++
 		a.of[w.network]++
@@ -206,7 +211,8 @@ func (a *admission) push(c class, w *waiter) {
 }
 
 func (a *admission) remove(c class, w *waiter) {
-	a.queues[c].remove(&w.place)
+	a.queues[c].Remove(w.place)
+	w.place = nil
 	if w.network.IsValid() {
 		less(a.waitingOf, w.network)
 	}
@@ -262,7 +268,7 @@ func (a *admission) handOn() {
 		}
 		a.used[c]++
 		a.turns++
-		w := a.queues[c].first.of
+		w := a.first(c)
 		a.remove(c, w)
 		close(w.turn)
 	}
@@ -284,12 +290,21 @@ func (a *admission) next() (best class, ok bool) {
 // those that there is a place for.
 func (a *admission) longest(these ...class) (best class, ok bool) {
 	for _, c := range these {
-		w := a.queues[c].first
-		if w != nil && a.may(c) && (!ok || w.of.came.Before(a.queues[best].first.of.came)) {
+		w := a.first(c)
+		if w != nil && a.may(c) && (!ok || w.came.Before(a.first(best).came)) {
 			best, ok = c, true
 		}
 	}
 	return best, ok
+}
+
+// first is the waiter of a class whose turn is next; nil if none waits.
+func (a *admission) first(c class) *waiter {
+	front := a.queues[c].Front()
+	if front == nil {
+		return nil
+	}
+	return front.Value.(*waiter)
 }
 
 // A waiter is a request that waits.
@@ -297,7 +312,7 @@ type waiter struct {
 	came  time.Time
 	since time.Time     // when it came, and behind for each request that its network had then: the order within its class
 	turn  chan struct{} // closed when it is its turn
-	place link[waiter]
+	place *list.Element // in its class's queue; nil once it is out
 	// network is where a visitor is; the zero prefix if it does not count.
 	network netip.Prefix
 }

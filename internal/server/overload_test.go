@@ -69,7 +69,7 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 					synctest.Wait()
 					s.admission.mu.Lock()
 					for of := range classes {
-						if n := s.admission.queues[of].n; (n == 1) != (of == c.class) {
+						if n := s.admission.queues[of].Len(); (n == 1) != (of == c.class) {
 							t.Errorf("%d wait in class %d, want one in class %d", n, of, c.class)
 						}
 					}
