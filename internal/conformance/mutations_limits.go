@@ -41,16 +41,16 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "a full queue noticed before the body is read", File: "internal/server/token.go",
-		Old: "if err := s.early(); err != nil {", New: "if err := error(nil); err != nil {",
+		Old: "if err := s.admission.early(); err != nil {", New: "if err := error(nil); err != nil {",
 		Test: limits + "TestAFullQueueIsNoticed",
 	},
 	{
 		Name: "a full queue noticed before the body of a request about a token", File: "internal/server/revoke.go",
-		Old: "if err := s.early(); err != nil {", New: "if err := error(nil); err != nil {",
+		Old: "if err := s.admission.early(); err != nil {", New: "if err := error(nil); err != nil {",
 		Test: limits + "TestAFullQueueIsNoticed",
 	},
 	{
-		Name: "Retry-After rounded up", File: "internal/server/throttle.go",
+		Name: "Retry-After rounded up", File: "internal/server/errors.go",
 		Old: "math.Ceil(wait.Seconds())", New: "math.Floor(wait.Seconds())",
 		Test: limits + "TestRetryAfterIsRounded",
 	},
@@ -150,8 +150,8 @@ var limitMutations = []Mutation{
 		Test: limits + "TestOneNetworkDoesNotHold",
 	},
 	{
-		Name: "failures behind an undeclared proxy", File: "internal/server/token.go",
-		Old: "counts := !s.alike(x.address)", New: "counts := true",
+		Name: "failures behind an undeclared proxy", File: "internal/server/server.go",
+		Old: "if !s.alike(x.address) {", New: "if true {",
 		Test: here + "TestCA22_AnUndeclaredProxy",
 	},
 	{

@@ -3,12 +3,12 @@ package server
 import (
 	"container/list"
 	"context"
+	"errors"
 	"net/netip"
 	"runtime"
 	"sync"
 	"time"
 
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 )
 
@@ -129,12 +129,24 @@ func (a *admission) queued() (all, tokenless int) {
 	return a.queues[checks].Len() + a.queues[holders].Len() + tokenless, tokenless
 }
 
-// full reports whether a request of no class could even wait.
-func (a *admission) full() bool {
+// early refuses a request that enter would refuse, whatever its class is.
+func (a *admission) early() error {
+	a.mu.Lock()
+	all, _ := a.queued()
+	full := all >= a.waiting
+	a.mu.Unlock()
+	if !full {
+		return nil
+	}
+	a.shed(shedRequests)
+	return errShed
+}
+
+// queuedIn is how many requests of a class wait.
+func (a *admission) queuedIn(c class) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all, _ := a.queued()
-	return all >= a.waiting
+	return a.queues[c].Len()
 }
 
 // behind is how much later a visitor's request counts as come for each that its
@@ -317,14 +329,6 @@ type waiter struct {
 	network netip.Prefix
 }
 
-// shedError is a request that was not worked on because there is too much to do.
-type shedError struct{}
-
-func (shedError) Error() string { return "too much to do" }
-func (shedError) Unwrap() error { return oauth.ErrUnavailable }
-
-var errShed error = shedError{}
-
-// shedSpread is the longest Retry-After of a request that was turned away, in
-// seconds: those who were turned away together come back at different times.
-const shedSpread = 8
+// errShed is the error of a request that is not worked on because there is too
+// much to do.
+var errShed = errors.New("too much to do")

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -25,7 +27,9 @@ func (s *Server) wireError(x *exchange, err error) (status int, told *oauth.Erro
 		told = s.wireRefusal(x, refused.Why)
 	case errors.Is(err, issuer.ErrClient):
 		told = oauth.ErrClient
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
+	case errors.As(err, new(*tooMany)):
+		told = oauth.ErrTooManyRequests
+	case errors.Is(err, errShed), errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
 		told = oauth.ErrUnavailable
 	default:
 		told = oauth.ErrInternal
@@ -79,7 +83,7 @@ func retryAfter(status int, err error) string {
 	var early *tooMany
 	switch {
 	case status == http.StatusTooManyRequests && errors.As(err, &early):
-		return early.retryAfter()
+		return inSeconds(early.wait)
 	case status == http.StatusTooManyRequests:
 		return "60" // a minute restores the limits of failures
 	case errors.Is(err, errShed):
@@ -87,6 +91,14 @@ func retryAfter(status int, err error) string {
 	}
 	return strconv.Itoa(1 + rand.IntN(3))
 }
+
+// shedSpread is the longest Retry-After of a request that was turned away, in
+// seconds: those who were turned away together come back at different times.
+const shedSpread = 8
+
+// inSeconds is a wait as Retry-After says it: never less, so that who waits so
+// long is let in.
+func inSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
 
 // errorAnswer is the answer for err, with the headers that its kind needs.
 func (s *Server) errorAnswer(h http.Header, x *exchange, err error) answer {

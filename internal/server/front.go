@@ -69,9 +69,9 @@ func (s *Server) guest(r *http.Request, x *exchange) authorize.Visitor {
 		v.Browser = authorize.NewBrowser()
 		x.setCookie(browserCookie, v.Browser, 0)
 	}
-	if !s.alike(x.address) {
-		v.Network = overload.Party(x.address)
-		v.Charge = func(kilobytes int) bool { return s.throttle.begin(x.address, kilobytes) }
+	if x.counted.IsValid() {
+		v.Network = overload.Party(x.counted)
+		v.Charge = func(kilobytes int) bool { return s.throttle.begin(x.counted, kilobytes) }
 	}
 	return v
 }

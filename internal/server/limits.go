@@ -11,8 +11,8 @@ import (
 // enter takes a place for the work on a request, until its answer is known. It
 // comes after the request was read, so that who sends slowly holds no place.
 func (s *Server) enter(r *http.Request, x *exchange, c class) error {
-	if x.page && !s.alike(x.address) {
-		x.network = overload.Party(x.address)
+	if x.page {
+		x.network = overload.Party(x.counted)
 	}
 	if err := s.admission.enter(r.Context(), c, x.network); err != nil {
 		return err
@@ -21,39 +21,17 @@ func (s *Server) enter(r *http.Request, x *exchange, c class) error {
 	return nil
 }
 
-// early refuses a request, before its body is read, that would be refused after
-// it.
-func (s *Server) early() error {
-	if s.admission.full() {
-		s.admission.shed(shedRequests)
-		return errShed
-	}
-	return nil
-}
-
 // UnderWay is how many requests are worked on, and how many wait for that.
 func (s *Server) UnderWay() (working, waiting int) { return s.admission.load() }
-
-// fromAddress counts a token request of an address.
-func (s *Server) fromAddress(x *exchange) error {
-	if s.alike(x.address) {
-		return nil
-	}
-	return s.throttle.request(byAddressRequests, party{network: overload.Network(x.address, 64)})
-}
 
 // ofClient counts a token request of an authenticated client. Whoever knows the
 // name of a public client can be it, so each address is one of its own; where
 // all addresses are one, none counts.
 func (s *Server) ofClient(x *exchange, id string, public bool) error {
-	who := party{client: id}
-	switch {
-	case public && s.alike(x.address):
-		return nil
-	case public:
-		who.network = overload.Network(x.address, 64)
+	if public {
+		return s.throttle.requestOfClientFrom(x.counted, id)
 	}
-	return s.throttle.request(byClientRequests, who)
+	return s.throttle.requestOfClient(id)
 }
 
 // An alarm says that something happens, at most every ten seconds, and how

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,8 +25,8 @@ func busy(t *testing.T, waiting int) *Server {
 	t.Helper()
 	iss := &issuer.Issuer{Realm: "/api", ID: "https://auth.example/oauth2/api", Directory: &issuer.Directory{}}
 	s := New(iss, Options{PublicURL: "https://auth.example", PlainHTTP: true, Load: Load{Requests: 1, Waiting: waiting}}, slog.New(slog.DiscardHandler))
-	for c := range classes {
-		s.admission.used[c] = 1
+	if err := s.admission.enter(t.Context(), holders, netip.Prefix{}); err != nil {
+		t.Fatal(err)
 	}
 	return s
 }
@@ -67,13 +68,11 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 					w := httptest.NewRecorder()
 					go s.Handler().ServeHTTP(w, r)
 					synctest.Wait()
-					s.admission.mu.Lock()
 					for of := range classes {
-						if n := s.admission.queues[of].Len(); (n == 1) != (of == c.class) {
+						if n := s.admission.queuedIn(of); (n == 1) != (of == c.class) {
 							t.Errorf("%d wait in class %d, want one in class %d", n, of, c.class)
 						}
 					}
-					s.admission.mu.Unlock()
 					time.Sleep(patience)
 					synctest.Wait()
 					if w.Code != http.StatusServiceUnavailable {
@@ -98,9 +97,9 @@ func TestAFullQueueIsNoticedBeforeTheBodyIsRead(t *testing.T) {
 	for _, path := range []string{tokenEndpoint, "/oauth2/api/introspect", "/oauth2/api/revoke"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := busy(t, 1)
-			go s.admission.enter(t.Context(), holders, party{}.network)
+			go s.admission.enter(t.Context(), holders, netip.Prefix{})
 			synctest.Wait()
-			if !s.admission.full() {
+			if s.admission.early() == nil {
 				t.Fatal("the queue is not full")
 			}
 			body := &unread{}

@@ -29,7 +29,7 @@ func (s *Server) tokenRequest(ctx context.Context, r *http.Request, x *exchange,
 	if err := s.admit(r, x); err != nil {
 		return nil, nil, err
 	}
-	if err := s.early(); err != nil {
+	if err := s.admission.early(); err != nil {
 		return nil, nil, err
 	}
 	p, err := s.params(r, x, false)

@@ -167,9 +167,10 @@ type exchange struct {
 	id        string
 	trace     string // id of the trace; "" if there is none
 	address   netip.Addr
-	state     string // to be echoed, if the request had exactly one good one
-	header    bool   // an Authorization header was used
-	challenge string // of a 401; "" asks for Basic
+	counted   netip.Addr // address, or none if every client may seem to have it
+	state     string     // to be echoed, if the request had exactly one good one
+	header    bool       // an Authorization header was used
+	challenge string     // of a 401; "" asks for Basic
 	grantType string
 	clientID  string
 	tokens    issuer.Tokens
@@ -201,6 +202,9 @@ func (s *Server) endpoint(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		x := &exchange{route: rt, id: requestID(), address: s.address(r)}
+		if !s.alike(x.address) {
+			x.counted = x.address
+		}
 		s.noteProbe(r, x)
 		ctx, span := s.opt.Tracer.Request(s.deadlines.of(began), r.Header, r.Method, rt.name)
 		x.trace = span.ID()

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"net/netip"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
@@ -70,11 +69,7 @@ func (s *Server) secondFactor(ctx context.Context, r *http.Request, x *exchange,
 
 // attempt is where a password or a code comes from.
 func (s *Server) attempt(r *http.Request, x *exchange) account.Visitor {
-	v := account.Visitor{Address: x.address, Known: known(r)}
-	if s.alike(x.address) {
-		v.Address = netip.Addr{}
-	}
-	return v
+	return account.Visitor{Address: x.counted, Known: known(r)}
 }
 
 // wrong shows a form again that was not filled in right, or too often.
@@ -166,13 +161,13 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	if it.Step != authorize.StepLogin || it.Upstream == nil {
 		return again, nil // the back button: the code was used
 	}
-	if !s.alike(x.address) {
+	if x.counted.IsValid() {
 		// Whoever makes up answers makes us ask the provider about each, and
 		// wait for it.
-		if !s.throttle.begin(x.address, 1) {
+		if !s.throttle.begin(x.counted, 1) {
 			return answer{}, oauth.ErrTooManyRequests
 		}
-		leave, err := s.admission.slow(overload.Party(x.address))
+		leave, err := s.admission.slow(overload.Party(x.counted))
 		if err != nil {
 			return answer{}, err
 		}
@@ -190,9 +185,7 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	if !who.AuthTime.IsZero() {
 		identity.AuthTime = grant.At(who.AuthTime)
 	}
-	if !s.alike(x.address) {
-		s.throttle.giveBack(x.address) // it was not made up
-	}
+	s.throttle.giveBack(x.counted) // it was not made up
 	_, err = s.signIn(ctx, x, it, identity, visitor(r))
 	return again, err
 }

@@ -2,14 +2,11 @@ package server
 
 import (
 	"fmt"
-	"math"
 	"net/netip"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 )
 
@@ -34,7 +31,7 @@ var throttleNames = [throttles]string{"address_failures", "client_failures", "in
 // against guessing), interactions that are begun, and token requests. Each may
 // happen as often as its limit says, and then once for each share of a minute.
 //
-// Failures count for the client from this address, so that a stranger cannot
+// The zero address counts nothing. Failures count for the client from this address, so that a stranger cannot
 // lock the owner out. Requests count for a client once it is authenticated, so
 // that a stranger who knows its name cannot use up its share.
 type throttle struct {
@@ -114,7 +111,7 @@ func (t *throttle) blocked(of throttled, who party, weight int) bool {
 
 // begin counts an interaction of a weight, unless there were too many.
 func (t *throttle) begin(a netip.Addr, weight int) bool {
-	if !t.on[byInteractions].Load() {
+	if !a.IsValid() || !t.on[byInteractions].Load() {
 		return true
 	}
 	who, now := party{network: overload.Network(a, 48)}, time.Now()
@@ -130,6 +127,9 @@ func (t *throttle) begin(a netip.Addr, weight int) bool {
 
 // giveBack takes back an interaction of weight 1 that was counted.
 func (t *throttle) giveBack(a netip.Addr) {
+	if !a.IsValid() {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sets[byInteractions].GiveBack(party{network: overload.Network(a, 48)}, 1)
@@ -138,7 +138,7 @@ func (t *throttle) giveBack(a netip.Addr) {
 // addressBlocked reports whether too many authentications have failed at the
 // address, or in a network around it.
 func (t *throttle) addressBlocked(a netip.Addr) bool {
-	if !t.any(byAddressFailures) {
+	if !a.IsValid() || !t.any(byAddressFailures) {
 		return false
 	}
 	levels, n := overload.Levels(a)
@@ -151,10 +151,13 @@ func (t *throttle) addressBlocked(a netip.Addr) bool {
 }
 
 func (t *throttle) clientBlocked(a netip.Addr, client string) bool {
-	return t.any(byClientFailures) && t.blocked(byClientFailures, party{overload.Network(a, 64), client}, 1)
+	return a.IsValid() && t.any(byClientFailures) && t.blocked(byClientFailures, party{overload.Network(a, 64), client}, 1)
 }
 
 func (t *throttle) failed(a netip.Addr, client string) {
+	if !a.IsValid() {
+		return
+	}
 	levels, n := overload.Levels(a)
 	for _, l := range levels[:n] {
 		t.add(byAddressFailures, party{network: l.Network}, l.Weight)
@@ -162,9 +165,30 @@ func (t *throttle) failed(a netip.Addr, client string) {
 	t.add(byClientFailures, party{overload.Network(a, 64), client}, 1)
 }
 
-// request counts a token request of an address, or of a client, unless there
-// were too many. A client that has not proven to be itself is one from each
-// address: anybody can use its name.
+// requestOfAddress counts a token request of an address, unless there were too
+// many.
+func (t *throttle) requestOfAddress(a netip.Addr) error {
+	if !a.IsValid() {
+		return nil
+	}
+	return t.request(byAddressRequests, party{network: overload.Network(a, 64)})
+}
+
+// requestOfClient counts a token request of a client that has authenticated,
+// unless there were too many.
+func (t *throttle) requestOfClient(id string) error {
+	return t.request(byClientRequests, party{client: id})
+}
+
+// requestOfClientFrom is requestOfClient for a client that cannot authenticate:
+// anybody can use its name, so each address is one of its own.
+func (t *throttle) requestOfClientFrom(a netip.Addr, id string) error {
+	if !a.IsValid() {
+		return nil
+	}
+	return t.request(byClientRequests, party{overload.Network(a, 64), id})
+}
+
 func (t *throttle) request(of throttled, who party) error {
 	if !t.on[of].Load() {
 		return nil
@@ -189,12 +213,3 @@ type tooMany struct {
 func (e *tooMany) Error() string {
 	return fmt.Sprintf("throttle.%s: free in %s", throttleNames[e.of], e.wait.Round(time.Millisecond))
 }
-
-func (e *tooMany) Unwrap() error { return oauth.ErrTooManyRequests }
-
-// retryAfter is when one request is free, in seconds.
-func (e *tooMany) retryAfter() string { return inSeconds(e.wait) }
-
-// inSeconds is a wait as Retry-After says it: never less, so that who waits so
-// long is let in.
-func inSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }

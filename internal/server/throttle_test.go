@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 )
 
@@ -147,7 +146,7 @@ func TestALimitOfZeroIsNone(t *testing.T) {
 	throttle := failuresOf(0, 0)
 	for range 1000 {
 		throttle.failed(home, "billing")
-		if throttle.request(byClientRequests, party{client: "billing"}) != nil {
+		if throttle.requestOfClient("billing") != nil {
 			t.Fatal("a request is refused without a limit")
 		}
 	}
@@ -167,30 +166,29 @@ func TestARequestBeyondItsLimitIsToldWhenItIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		met := map[string]int{}
 		throttle := newThrottle(ThrottleLimits{AddressRequests: 12, ClientRequests: 6}, func(limit string) { met[limit]++ })
-		billing, mail := party{client: "billing"}, party{client: "mail"}
 		for n := range 6 {
-			if err := throttle.request(byClientRequests, billing); err != nil {
+			if err := throttle.requestOfClient("billing"); err != nil {
 				t.Fatalf("request %d of 6: %v", n, err)
 			}
 		}
 		for range 100 {
-			err := throttle.request(byClientRequests, billing)
+			err := throttle.requestOfClient("billing")
 			var early *tooMany
-			if !errors.Is(err, oauth.ErrTooManyRequests) || !errors.As(err, &early) || early.retryAfter() != "10" {
+			if !errors.As(err, &early) || early.wait.Round(time.Millisecond) != 10*time.Second {
 				t.Fatalf("the seventh request: %v", err)
 			}
 		}
-		if err := throttle.request(byClientRequests, mail); err != nil {
+		if err := throttle.requestOfClient("mail"); err != nil {
 			t.Errorf("another client: %v", err)
 		}
-		if err := throttle.request(byAddressRequests, party{network: overload.Network(home, 64)}); err != nil {
+		if err := throttle.requestOfAddress(home); err != nil {
 			t.Errorf("the limit of addresses: %v", err)
 		}
 		time.Sleep(10 * time.Second)
-		if err := throttle.request(byClientRequests, billing); err != nil {
+		if err := throttle.requestOfClient("billing"); err != nil {
 			t.Errorf("after the time that was told: %v", err)
 		}
-		if err := throttle.request(byClientRequests, billing); err == nil {
+		if err := throttle.requestOfClient("billing"); err == nil {
 			t.Error("a sixth of a minute is worth two requests")
 		}
 		if met["client_requests"] != 101 || len(met) != 1 {

@@ -7,7 +7,6 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 
@@ -38,10 +37,10 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 	if err := s.admit(r, x); err != nil {
 		return answer{}, err
 	}
-	if err := s.fromAddress(x); err != nil {
+	if err := s.throttle.requestOfAddress(x.counted); err != nil {
 		return answer{}, err
 	}
-	if err := s.early(); err != nil {
+	if err := s.admission.early(); err != nil {
 		return answer{}, err
 	}
 
@@ -129,26 +128,21 @@ func (s *Server) params(r *http.Request, x *exchange, queryAllowed bool) (oauth.
 
 // client authenticates the request's client. Failures count against the
 // client from this address, so that a stranger cannot lock the owner out, and
-// against the address; unless all addresses are one.
+// against the address, unless all addresses are one.
 func (s *Server) client(ctx context.Context, r *http.Request, x *exchange, p oauth.Params) (*store.Client, error) {
 	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
 	x.header, x.clientID = cred.Header, cred.ClientID
-	counts := !s.alike(x.address)
 	if err == nil {
-		if counts && s.throttle.clientBlocked(x.address, cred.ClientID) {
+		if s.throttle.clientBlocked(x.counted, cred.ClientID) {
 			return nil, oauth.ErrTooManyRequests
 		}
 		var c *store.Client
-		from := x.address
-		if !counts {
-			from = netip.Addr{}
-		}
-		if c, err = s.issuer.Authenticate(ctx, cred, from); err == nil {
+		if c, err = s.issuer.Authenticate(ctx, cred, x.counted); err == nil {
 			return c, nil
 		}
 	}
-	if counts && (errors.Is(err, issuer.ErrClient) || errors.Is(err, oauth.ErrClient)) {
-		s.throttle.failed(x.address, cred.ClientID)
+	if errors.Is(err, issuer.ErrClient) || errors.Is(err, oauth.ErrClient) {
+		s.throttle.failed(x.counted, cred.ClientID)
 	}
 	return nil, err
 }
