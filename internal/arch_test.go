@@ -124,7 +124,7 @@ var mayImport = []struct {
 	// It asks another provider over HTTP, and is asked by the server alone.
 	{dir: "internal/upstream", others: []string{"internal/oauth", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2"},
 		not: []string{"database/sql", "os", "log/slog"}},
-	{dir: "internal/overload", standard: []string{"hash/maphash", "net/netip", "time"}},
+	{dir: "internal/overload", standard: []string{"container/list", "context", "errors", "fmt", "hash/maphash", "net/netip", "runtime", "sync", "sync/atomic", "time"}},
 	{dir: "internal/account", others: []string{"internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
 	// It knows users by what others say of them.

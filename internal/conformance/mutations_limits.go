@@ -1,36 +1,39 @@
 package conformance
 
-const limits = "go test ./internal/server -run "
+const (
+	queue  = "go test ./internal/overload -run "
+	limits = "go test ./internal/server -run "
+)
 
 var limitMutations = []Mutation{
 	{
-		Name: "bound of requests at once", File: "internal/server/admission.go",
+		Name: "bound of requests at once", File: "internal/overload/admission.go",
 		Old: "if a.queues[c].Len() == 0 && a.may(c) {", New: "if true {",
-		Test: limits + "TestRequestsBeyondThePlaces",
+		Test: queue + "TestRequestsBeyondThePlaces",
 	},
 	{
-		Name: "bound of requests that wait", File: "internal/server/admission.go",
+		Name: "bound of requests that wait", File: "internal/overload/admission.go",
 		Old: "if all >= a.waiting ||", New: "if all < 0 ||",
-		Test: limits + "TestARequestThatWouldBeOneTooMany",
+		Test: queue + "TestARequestThatWouldBeOneTooMany",
 	},
 	{
-		Name: "patience of a request that waits", File: "internal/server/admission.go",
+		Name: "patience of a request that waits", File: "internal/overload/admission.go",
 		Old: "case <-timer.C:\n", New: "case <-make(chan int):\n",
-		Test: limits + "TestWhoWaitsLonger",
+		Test: queue + "TestWhoWaitsLonger",
 	},
 	{
-		Name: "holders before newcomers", File: "internal/server/admission.go",
+		Name: "holders before newcomers", File: "internal/overload/admission.go",
 		Old: "if !ok || a.turns%newcomersTurn == newcomersTurn-1 {", New: "if true {",
-		Test: limits + "TestHoldersGoBeforeNewcomers",
+		Test: queue + "TestHoldersGoBeforeNewcomers",
 	},
 	{
 		Name: "class of a refresh", File: "internal/server/token.go",
-		Old: "turn := holders", New: "turn := newcomers",
+		Old: "turn := overload.Holders", New: "turn := overload.Newcomers",
 		Test: limits + "TestARequestWaitsInItsClass",
 	},
 	{
 		Name: "class of a code", File: "internal/server/token.go",
-		Old: "turn = newcomers\n", New: "turn = holders\n",
+		Old: "turn = overload.Newcomers\n", New: "turn = overload.Holders\n",
 		Test: limits + "TestARequestWaitsInItsClass",
 	},
 	{
@@ -41,12 +44,12 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "a full queue noticed before the body is read", File: "internal/server/token.go",
-		Old: "if err := s.admission.early(); err != nil {", New: "if err := error(nil); err != nil {",
+		Old: "if err := s.admission.Early(); err != nil {", New: "if err := error(nil); err != nil {",
 		Test: limits + "TestAFullQueueIsNoticed",
 	},
 	{
 		Name: "a full queue noticed before the body of a request about a token", File: "internal/server/revoke.go",
-		Old: "if err := s.admission.early(); err != nil {", New: "if err := error(nil); err != nil {",
+		Old: "if err := s.admission.Early(); err != nil {", New: "if err := error(nil); err != nil {",
 		Test: limits + "TestAFullQueueIsNoticed",
 	},
 	{
@@ -60,9 +63,9 @@ var limitMutations = []Mutation{
 		Test: limits + "TestRetryAfterIsRounded",
 	},
 	{
-		Name: "places that are left for checks", File: "internal/server/admission.go",
-		Old: "case c != checks && writers >= a.places-a.places/8:", New: "case c == visitors && writers >= a.places-a.places/8:",
-		Test: limits + "TestOneKindOfRequestLeavesPlaces",
+		Name: "places that are left for checks", File: "internal/overload/admission.go",
+		Old: "case c != Checks && writers >= a.places-a.places/8:", New: "case c == Visitors && writers >= a.places-a.places/8:",
+		Test: queue + "TestOneKindOfRequestLeavesPlaces",
 	},
 	{
 		Name: "place given back", File: "internal/server/server.go",
@@ -90,8 +93,8 @@ var limitMutations = []Mutation{
 		Test: here + "TestCA22_RequestsOfAClient",
 	},
 	{
-		Name: "failures counted where they come from", File: "internal/server/throttle.go",
-		Old: "t.add(byClientFailures, party{overload.Network(a, 64), client}, 1)", New: "t.add(byClientFailures, party{client: client}, 1)",
+		Name: "failures counted where they come from", File: "internal/overload/throttle.go",
+		Old: "t.add(byClientFailures, party{Network(a, 64), client}, 1)", New: "t.add(byClientFailures, party{client: client}, 1)",
 		Test: here + "TestCA22",
 	},
 	{
@@ -110,9 +113,9 @@ var limitMutations = []Mutation{
 		Test: "go test ./internal/authorize -run TestAStateIsBounded",
 	},
 	{
-		Name: "weight of an interaction counted at its address", File: "internal/server/throttle.go",
+		Name: "weight of an interaction counted at its address", File: "internal/overload/throttle.go",
 		Old: "t.sets[byInteractions].AddWeight(who, weight, now)", New: "t.sets[byInteractions].AddWeight(who, 1, now)",
-		Test: limits + "TestInteractionsCountByTheirWeight",
+		Test: queue + "TestInteractionsCountByTheirWeight",
 	},
 	{
 		Name: "wrong passwords counted in the networks around an address", File: "internal/account/throttle.go",
@@ -135,19 +138,19 @@ var limitMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestOneNetworkDoesNotFill",
 	},
 	{
-		Name: "a network's share of the visitors' queue", File: "internal/server/admission.go",
-		Old: "network.IsValid() && !overload.Fair(a.waitingOf[network], 1, free, ofNetwork)", New: "false",
-		Test: limits + "TestOneNetworkDoesNotFillTheQueue",
+		Name: "a network's share of the visitors' queue", File: "internal/overload/admission.go",
+		Old: "network.IsValid() && !Fair(a.waitingOf[network], 1, free, ofNetwork)", New: "false",
+		Test: queue + "TestOneNetworkDoesNotFillTheQueue",
 	},
 	{
-		Name: "order of visitors whose network has none at work", File: "internal/server/admission.go",
+		Name: "order of visitors whose network has none at work", File: "internal/overload/admission.go",
 		Old: "now.Add(time.Duration(a.of[network]) * behind)", New: "now.Add(0 * behind)",
-		Test: limits + "TestAVisitorGoesBefore",
+		Test: queue + "TestAVisitorGoesBefore",
 	},
 	{
-		Name: "a network's share of slow logins", File: "internal/server/admission.go",
-		Old: "ok := overload.Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)", New: "ok := a.slowAll < a.ofVisitors()",
-		Test: limits + "TestOneNetworkDoesNotHold",
+		Name: "a network's share of slow logins", File: "internal/overload/admission.go",
+		Old: "ok := Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)", New: "ok := a.slowAll < a.ofVisitors()",
+		Test: queue + "TestOneNetworkDoesNotHold",
 	},
 	{
 		Name: "failures behind an undeclared proxy", File: "internal/server/server.go",
@@ -165,8 +168,8 @@ var limitMutations = []Mutation{
 		Test: here + "TestTL06",
 	},
 	{
-		Name: "turns of visitors beside codes", File: "internal/server/admission.go",
+		Name: "turns of visitors beside codes", File: "internal/overload/admission.go",
 		Old: "w.came.Before(a.first(best).came)", New: "w.since.Before(a.first(best).since)",
-		Test: "go test ./internal/server -run TestVisitorsOfABusyNetwork",
+		Test: queue + "TestVisitorsOfABusyNetwork",
 	},
 }

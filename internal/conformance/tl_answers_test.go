@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 const strictTransport = "max-age=31536000"
@@ -264,7 +264,7 @@ func TestTL18_NothingIsCompressed(t *testing.T) {
 // connection. It must never be taken for the next request (RFC 9112 section
 // 9.3).
 func TestTL19_TheBodyOfARefusedRequestIsNoRequest(t *testing.T) {
-	d := start(t, func(o *options) { o.ThrottleLimits = server.ThrottleLimits{AddressRequests: 1_000_000} })
+	d := start(t, func(o *options) { o.ThrottleLimits = overload.ThrottleLimits{AddressRequests: 1_000_000} })
 	hidden := newRequest(d.a.redeem(d.code(d.a).Code)).text()
 	for name, spoil := range map[string]func(*request){
 		"405":              func(r *request) { r.method = "PUT" },

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 )
 
@@ -15,9 +16,9 @@ import (
 // store's, its connections to a database, listeners, certificates.
 const spareFiles = 256
 
-func throttleLimits(cfg config.Config) server.ThrottleLimits {
+func throttleLimits(cfg config.Config) overload.ThrottleLimits {
 	t := cfg.Throttle
-	return server.ThrottleLimits{
+	return overload.ThrottleLimits{
 		AddressFailures: t.AddressFailures, ClientFailures: t.ClientFailures, Interactions: t.Interactions,
 		AddressRequests: t.AddressRequests, ClientRequests: t.ClientRequests,
 	}

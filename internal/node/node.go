@@ -15,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/tracing"
@@ -78,7 +79,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 			BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins, ScopesSupported: cfg.ScopesSupported,
 			QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 			TokenInfoQuery: cfg.Compat.TokenInfoQuery, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch,
-			ThrottleLimits: throttleLimits(cfg), Load: server.Load{Requests: cfg.Limits.Requests, Waiting: cfg.Limits.Waiting},
+			ThrottleLimits: throttleLimits(cfg), Load: overload.Load{Requests: cfg.Limits.Requests, Waiting: cfg.Limits.Waiting},
 			Front: front, Probes: &n.probes, Audit: n.trail, Metrics: n.metrics, Tracer: n.tracer, OnShed: n.metrics.Shed, OnThrottled: n.metrics.Throttled,
 		}, n.log),
 		admin: admin,

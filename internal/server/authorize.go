@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // maxForwarded bounds what a POST to the authorization endpoint may hold, in
@@ -43,7 +44,7 @@ func (s *Server) authorize(ctx context.Context, r *http.Request, x *exchange) (a
 		return seeOther(s.opt.PublicURL + r.URL.Path + "?" + query), nil
 	}
 
-	if err := s.enter(r, x, newcomers); err != nil {
+	if err := s.enter(r, x, overload.Newcomers); err != nil {
 		return answer{}, err
 	}
 	st, err := s.opt.Front.Authorizer.Authorize(ctx, req, s.guest(r, x))

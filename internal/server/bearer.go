@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // maxBearer is the longest access token that is looked at, in characters.
@@ -41,7 +42,7 @@ func (s *Server) bearer(ctx context.Context, r *http.Request, x *exchange) (text
 
 // alive is bearer for a token that was found elsewhere.
 func (s *Server) alive(ctx context.Context, r *http.Request, x *exchange, text string) (string, issuer.Token, error) {
-	if err := s.enter(r, x, checks); err != nil {
+	if err := s.enter(r, x, overload.Checks); err != nil {
 		return "", issuer.Token{}, err
 	}
 	t, err := s.issuer.Inspect(ctx, text)

@@ -88,7 +88,7 @@ func (c *Connections) Bound(l net.Listener, srv *http.Server) net.Listener {
 		if !ok {
 			h := w.Header()
 			h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = headerJSON, headerNoStore, headerNosniff
-			h["Retry-After"] = []string{retryAfter(http.StatusServiceUnavailable, errShed)}
+			h["Retry-After"] = []string{retryAfter(http.StatusServiceUnavailable, overload.ErrShed)}
 			w.WriteHeader(http.StatusServiceUnavailable)
 			io.WriteString(w, `{"error":"temporarily_unavailable","error_description":"try again later"}`)
 			return

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A told one is a connection whose address is made up.
@@ -212,5 +213,19 @@ func TestAConnectionWaitsForItsClientExceptWhileItIsAnswered(t *testing.T) {
 	}
 	if c.Open() != 1 {
 		t.Errorf("%d connections", c.Open())
+	}
+}
+
+func TestAnAlarmRingsAtOnceAndThenEveryTenSeconds(t *testing.T) {
+	var a alarm
+	now := time.Unix(1_700_000_000, 0)
+	var rang []int64
+	for n := range 25 {
+		if times := a.ring(now.Add(time.Duration(n) * time.Second)); times > 0 {
+			rang = append(rang, times)
+		}
+	}
+	if len(rang) != 3 || rang[0] != 1 || rang[1] != 10 || rang[2] != 10 {
+		t.Errorf("it rang for %v", rang)
 	}
 }

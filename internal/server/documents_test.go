@@ -20,6 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
@@ -79,7 +80,7 @@ func newPublicSideOf(t *testing.T, algorithms []keys.Purpose, change ...func(*is
 		CodeLifetime: time.Minute, RevocationsMaxAge: 5 * time.Second, Now: p.now, Log: log,
 		Policy: grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * 24 * time.Hour},
 	}
-	options := server.Options{PublicURL: publicURL, BasicAuthStatus: 401, ThrottleLimits: server.ThrottleLimits{AddressFailures: 3}}
+	options := server.Options{PublicURL: publicURL, BasicAuthStatus: 401, ThrottleLimits: overload.ThrottleLimits{AddressFailures: 3}}
 	for _, f := range change {
 		f(&settings, &options)
 	}

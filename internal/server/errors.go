@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -27,9 +28,9 @@ func (s *Server) wireError(x *exchange, err error) (status int, told *oauth.Erro
 		told = s.wireRefusal(x, refused.Why)
 	case errors.Is(err, issuer.ErrClient):
 		told = oauth.ErrClient
-	case errors.As(err, new(*tooMany)):
+	case errors.As(err, new(*overload.TooMany)):
 		told = oauth.ErrTooManyRequests
-	case errors.Is(err, errShed), errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
+	case errors.Is(err, overload.ErrShed), errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
 		told = oauth.ErrUnavailable
 	default:
 		told = oauth.ErrInternal
@@ -80,13 +81,13 @@ func (s *Server) wireRefusal(x *exchange, why grant.Refusal) *oauth.Error {
 // retryAfter is the header of that name, for 429 and 503. The latter's is spread,
 // so that those who were refused together do not return so.
 func retryAfter(status int, err error) string {
-	var early *tooMany
+	var early *overload.TooMany
 	switch {
 	case status == http.StatusTooManyRequests && errors.As(err, &early):
-		return inSeconds(early.wait)
+		return inSeconds(early.Wait)
 	case status == http.StatusTooManyRequests:
 		return "60" // a minute restores the limits of failures
-	case errors.Is(err, errShed):
+	case errors.Is(err, overload.ErrShed):
 		return strconv.Itoa(1 + rand.IntN(shedSpread))
 	}
 	return strconv.Itoa(1 + rand.IntN(3))

@@ -71,7 +71,7 @@ func (s *Server) guest(r *http.Request, x *exchange) authorize.Visitor {
 	}
 	if x.counted.IsValid() {
 		v.Network = overload.Party(x.counted)
-		v.Charge = func(kilobytes int) bool { return s.throttle.begin(x.counted, kilobytes) }
+		v.Charge = func(kilobytes int) bool { return s.throttle.Begin(x.counted, kilobytes) }
 	}
 	return v
 }

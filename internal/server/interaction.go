@@ -9,6 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
 )
 
@@ -24,7 +25,7 @@ func (s *Server) interaction(ctx context.Context, r *http.Request, x *exchange) 
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.enter(r, x, visitors); err != nil {
+	if err := s.enter(r, x, overload.Visitors); err != nil {
 		return answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["id"])

@@ -12,6 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // introspection is the answer about a living token (RFC 7662 section 2.2).
@@ -37,7 +38,7 @@ var inactive = []byte(`{"active":false}`)
 // JWT, if the caller prefers one: the signed answer of RFC 9701, and the token
 // itself as a JWT, for gateways that keep opaque tokens outside.
 func (s *Server) introspect(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	c, p, err := s.tokenRequest(ctx, r, x, checks)
+	c, p, err := s.tokenRequest(ctx, r, x, overload.Checks)
 	if err != nil {
 		return answer{}, err
 	}

@@ -10,11 +10,11 @@ import (
 
 // enter takes a place for the work on a request, until its answer is known. It
 // comes after the request was read, so that who sends slowly holds no place.
-func (s *Server) enter(r *http.Request, x *exchange, c class) error {
+func (s *Server) enter(r *http.Request, x *exchange, c overload.Class) error {
 	if x.page {
 		x.network = overload.Party(x.counted)
 	}
-	if err := s.admission.enter(r.Context(), c, x.network); err != nil {
+	if err := s.admission.Enter(r.Context(), c, x.network); err != nil {
 		return err
 	}
 	x.inside, x.class = true, c
@@ -22,16 +22,16 @@ func (s *Server) enter(r *http.Request, x *exchange, c class) error {
 }
 
 // UnderWay is how many requests are worked on, and how many wait for that.
-func (s *Server) UnderWay() (working, waiting int) { return s.admission.load() }
+func (s *Server) UnderWay() (working, waiting int) { return s.admission.UnderWay() }
 
 // ofClient counts a token request of an authenticated client. Whoever knows the
 // name of a public client can be it, so each address is one of its own; where
 // all addresses are one, none counts.
 func (s *Server) ofClient(x *exchange, id string, public bool) error {
 	if public {
-		return s.throttle.requestOfClientFrom(x.counted, id)
+		return s.throttle.RequestOfClientFrom(x.counted, id)
 	}
-	return s.throttle.requestOfClient(id)
+	return s.throttle.RequestOfClient(id)
 }
 
 // An alarm says that something happens, at most every ten seconds, and how

@@ -17,6 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 )
 
 // busy is a server that has no place left. Nothing behind its queue is there: a
@@ -24,8 +25,8 @@ import (
 func busy(t *testing.T, waiting int) *Server {
 	t.Helper()
 	iss := &issuer.Issuer{Realm: "/api", ID: "https://auth.example/oauth2/api", Directory: &issuer.Directory{}}
-	s := New(iss, Options{PublicURL: "https://auth.example", PlainHTTP: true, Load: Load{Requests: 1, Waiting: waiting}}, slog.New(slog.DiscardHandler))
-	if err := s.admission.enter(t.Context(), holders, netip.Prefix{}); err != nil {
+	s := New(iss, Options{PublicURL: "https://auth.example", PlainHTTP: true, Load: overload.Load{Requests: 1, Waiting: waiting}}, slog.New(slog.DiscardHandler))
+	if err := s.admission.Enter(t.Context(), overload.Holders, netip.Prefix{}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -47,15 +48,15 @@ const tokenEndpoint = "/oauth2/api/access_token"
 func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) {
 	const who = "&client_id=shop&client_secret=guess"
 	for name, c := range map[string]struct {
-		class
+		overload.Class
 		path, form string
 	}{
-		"refresh":              {holders, tokenEndpoint, "grant_type=refresh_token&refresh_token=x" + who},
-		"refresh, by query":    {holders, "/oauth2/access_token?realm=/api", "grant_type=refresh_token&refresh_token=x" + who},
-		"refresh of no client": {holders, tokenEndpoint, "grant_type=refresh_token&refresh_token=x"},
-		"code":                 {newcomers, tokenEndpoint, "grant_type=authorization_code&code=x&redirect_uri=x" + who},
-		"introspection":        {checks, "/oauth2/api/introspect", "token=x" + who},
-		"revocation":           {holders, "/oauth2/api/revoke", "token=x" + who},
+		"refresh":              {overload.Holders, tokenEndpoint, "grant_type=refresh_token&refresh_token=x" + who},
+		"refresh, by query":    {overload.Holders, "/oauth2/access_token?realm=/api", "grant_type=refresh_token&refresh_token=x" + who},
+		"refresh of no client": {overload.Holders, tokenEndpoint, "grant_type=refresh_token&refresh_token=x"},
+		"code":                 {overload.Newcomers, tokenEndpoint, "grant_type=authorization_code&code=x&redirect_uri=x" + who},
+		"introspection":        {overload.Checks, "/oauth2/api/introspect", "token=x" + who},
+		"revocation":           {overload.Holders, "/oauth2/api/revoke", "token=x" + who},
 	} {
 		for _, basic := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -68,12 +69,12 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 					w := httptest.NewRecorder()
 					go s.Handler().ServeHTTP(w, r)
 					synctest.Wait()
-					for of := range classes {
-						if n := s.admission.queuedIn(of); (n == 1) != (of == c.class) {
-							t.Errorf("%d wait in class %d, want one in class %d", n, of, c.class)
+					for of := range overload.Visitors + 1 {
+						if n := s.admission.QueuedIn(of); (n == 1) != (of == c.Class) {
+							t.Errorf("%d wait in class %d, want one in class %d", n, of, c.Class)
 						}
 					}
-					time.Sleep(patience)
+					time.Sleep(overload.MaxWait)
 					synctest.Wait()
 					if w.Code != http.StatusServiceUnavailable {
 						t.Errorf("after its wait: %d %s", w.Code, w.Body)
@@ -97,9 +98,9 @@ func TestAFullQueueIsNoticedBeforeTheBodyIsRead(t *testing.T) {
 	for _, path := range []string{tokenEndpoint, "/oauth2/api/introspect", "/oauth2/api/revoke"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := busy(t, 1)
-			go s.admission.enter(t.Context(), holders, netip.Prefix{})
+			go s.admission.Enter(t.Context(), overload.Holders, netip.Prefix{})
 			synctest.Wait()
-			if s.admission.early() == nil {
+			if s.admission.Early() == nil {
 				t.Fatal("the queue is not full")
 			}
 			body := &unread{}
@@ -110,7 +111,7 @@ func TestAFullQueueIsNoticedBeforeTheBodyIsRead(t *testing.T) {
 			if w.Code != http.StatusServiceUnavailable || body.read {
 				t.Errorf("%s: %d, and the body was read: %t", path, w.Code, body.read)
 			}
-			time.Sleep(patience)
+			time.Sleep(overload.MaxWait)
 		})
 	}
 }
@@ -121,7 +122,7 @@ func TestRetryAfterIsRoundedUpAndSpread(t *testing.T) {
 	for wait, want := range map[time.Duration]string{
 		time.Nanosecond: "1", time.Second: "1", time.Second + 1: "2", 1500 * time.Millisecond: "2", 59*time.Second + 999*time.Millisecond: "60", time.Minute: "60",
 	} {
-		if got := retryAfter(http.StatusTooManyRequests, &tooMany{wait: wait}); got != want {
+		if got := retryAfter(http.StatusTooManyRequests, &overload.TooMany{Wait: wait}); got != want {
 			t.Errorf("a limit that is free in %s: Retry-After %s, want %s", wait, got, want)
 		}
 		if got := inSeconds(wait); got != want {
@@ -131,7 +132,7 @@ func TestRetryAfterIsRoundedUpAndSpread(t *testing.T) {
 	if got := retryAfter(http.StatusTooManyRequests, oauth.ErrTooManyRequests); got != "60" {
 		t.Errorf("a limit of failures: Retry-After %s", got)
 	}
-	for most, err := range map[int]error{shedSpread: errShed, 3: account.ErrUnavailable} {
+	for most, err := range map[int]error{shedSpread: overload.ErrShed, 3: account.ErrUnavailable} {
 		seen := map[int]int{}
 		for range 1000 {
 			n, conv := strconv.Atoi(retryAfter(http.StatusServiceUnavailable, err))

@@ -7,6 +7,7 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/upstream"
@@ -47,7 +48,7 @@ func (s *Server) pageProblem(err error) (status int, key pages.MessageKey, code 
 		return http.StatusBadGateway, pages.UpstreamFailed, ""
 	case errors.Is(err, authorize.ErrLimited):
 		return http.StatusTooManyRequests, pages.TooMany, ""
-	case errors.Is(err, errShed), errors.Is(err, authorize.ErrCrowded), errors.Is(err, store.ErrUnavailable),
+	case errors.Is(err, overload.ErrShed), errors.Is(err, authorize.ErrCrowded), errors.Is(err, store.ErrUnavailable),
 		errors.Is(err, account.ErrUnavailable), errors.Is(err, store.ErrBusy):
 		return http.StatusServiceUnavailable, pages.Unavailable, oauth.TemporarilyUnavailable
 	case !errors.As(err, &told):

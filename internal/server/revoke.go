@@ -7,6 +7,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -14,7 +15,7 @@ import (
 // token that was revoked, was dead before, or never was: what the client wanted
 // is so. It is sent after the revocation is durable.
 func (s *Server) revoke(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	c, p, err := s.tokenRequest(ctx, r, x, holders)
+	c, p, err := s.tokenRequest(ctx, r, x, overload.Holders)
 	if err != nil {
 		return answer{}, err
 	}
@@ -25,11 +26,11 @@ func (s *Server) revoke(ctx context.Context, r *http.Request, x *exchange) (answ
 // tokenRequest reads a request about a token and authenticates its client, in
 // the order of the token endpoint's checks. token_type_hint is not needed: a
 // token tells its kind.
-func (s *Server) tokenRequest(ctx context.Context, r *http.Request, x *exchange, turn class) (*store.Client, oauth.Params, error) {
+func (s *Server) tokenRequest(ctx context.Context, r *http.Request, x *exchange, turn overload.Class) (*store.Client, oauth.Params, error) {
 	if err := s.admit(r, x); err != nil {
 		return nil, nil, err
 	}
-	if err := s.admission.early(); err != nil {
+	if err := s.admission.Early(); err != nil {
 		return nil, nil, err
 	}
 	p, err := s.params(r, x, false)

@@ -196,7 +196,7 @@ func (s *Server) admit(r *http.Request, x *exchange) error {
 	if r.ContentLength > oauth.MaxForm {
 		return oauth.ErrTooLarge
 	}
-	if !x.public && s.throttle.addressBlocked(x.counted) {
+	if !x.public && s.throttle.AddressBlocked(x.counted) {
 		return oauth.ErrTooManyRequests
 	}
 	return nil

@@ -28,6 +28,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/tracing"
 )
@@ -51,8 +52,8 @@ type Options struct {
 	TokenInfoQuery               bool // compat.tokeninfo_query
 	RedirectURIMismatch          bool // compat.redirect_uri_mismatch
 
-	ThrottleLimits
-	Load Load
+	overload.ThrottleLimits
+	Load overload.Load
 	// OnShed and OnThrottled, if set, are called with what was turned away, and
 	// with the name of the limit that a request met.
 	OnShed, OnThrottled func(string)
@@ -74,8 +75,8 @@ type Server struct {
 	issuer    *issuer.Issuer
 	opt       Options
 	log       *slog.Logger
-	throttle  *throttle
-	admission *admission
+	throttle  *overload.Throttle
+	admission *overload.Admission
 	deadlines deadlines
 	handler   http.Handler
 
@@ -91,11 +92,11 @@ type Server struct {
 
 // New makes a Server.
 func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
-	s := &Server{issuer: iss, opt: opt, log: log, throttle: newThrottle(opt.ThrottleLimits, said(opt.OnThrottled))}
-	var overload alarm
-	s.admission = newAdmission(opt.Load, func(what string) {
+	s := &Server{issuer: iss, opt: opt, log: log, throttle: overload.NewThrottle(opt.ThrottleLimits, said(opt.OnThrottled))}
+	var busy alarm
+	s.admission = overload.NewAdmission(opt.Load, func(what string) {
 		said(opt.OnShed)(what)
-		if n := overload.ring(time.Now()); n > 0 {
+		if n := busy.ring(time.Now()); n > 0 {
 			log.Warn("too much to do: requests are answered 503", "times", n)
 		}
 	})
@@ -113,8 +114,8 @@ func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
 // counted against guessing goes on counting, and the requests that it works on
 // take their places, under the limits of s. Old may finish what it has begun.
 func (s *Server) Inherit(old *Server) {
-	old.throttle.limit(s.opt.ThrottleLimits)
-	old.admission.limit(s.opt.Load)
+	old.throttle.SetLimits(s.opt.ThrottleLimits)
+	old.admission.SetLoad(s.opt.Load)
 	s.throttle, s.admission = old.throttle, old.admission
 }
 
@@ -177,7 +178,7 @@ type exchange struct {
 	grantID   grant.ID // of the token that the request was about
 	inactive  error    // why a token is not alive, where the caller is not told
 	inside    bool     // it has a place, among those of its class
-	class     class
+	class     overload.Class
 	network   netip.Prefix // of a visitor who has a place
 
 	locale  string   // of a page
@@ -230,7 +231,7 @@ func (s *Server) safely(ctx context.Context, h handlerFunc, r *http.Request, x *
 			err = &panicError{v, debug.Stack()}
 		}
 		if x.inside {
-			s.admission.leave(x.class, x.network)
+			s.admission.Leave(x.class, x.network)
 		}
 	}()
 	if s.preflight(r, x) {
@@ -364,7 +365,7 @@ func severityOfFault(x *exchange, status int, err error) (slog.Level, string) {
 	var told *authorize.ClientError
 	var bug *panicError
 	switch {
-	case errors.Is(err, errShed):
+	case errors.Is(err, overload.ErrShed):
 		return slog.LevelDebug, x.name + " turned away" // the alarm is for all of them
 	case errors.As(err, &bug):
 		return slog.LevelError, "bug"

@@ -147,7 +147,7 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.enter(r, x, visitors); err != nil {
+	if err := s.enter(r, x, overload.Visitors); err != nil {
 		return answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["state"])
@@ -164,10 +164,10 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	if x.counted.IsValid() {
 		// Whoever makes up answers makes us ask the provider about each, and
 		// wait for it.
-		if !s.throttle.begin(x.counted, 1) {
+		if !s.throttle.Begin(x.counted, 1) {
 			return answer{}, oauth.ErrTooManyRequests
 		}
-		leave, err := s.admission.slow(overload.Party(x.counted))
+		leave, err := s.admission.Slow(overload.Party(x.counted))
 		if err != nil {
 			return answer{}, err
 		}
@@ -185,7 +185,7 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	if !who.AuthTime.IsZero() {
 		identity.AuthTime = grant.At(who.AuthTime)
 	}
-	s.throttle.giveBack(x.counted) // it was not made up
+	s.throttle.GiveBack(x.counted) // it was not made up
 	_, err = s.signIn(ctx, x, it, identity, visitor(r))
 	return again, err
 }

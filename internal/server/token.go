@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -37,10 +38,10 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 	if err := s.admit(r, x); err != nil {
 		return answer{}, err
 	}
-	if err := s.throttle.requestOfAddress(x.counted); err != nil {
+	if err := s.throttle.RequestOfAddress(x.counted); err != nil {
 		return answer{}, err
 	}
-	if err := s.admission.early(); err != nil {
+	if err := s.admission.Early(); err != nil {
 		return answer{}, err
 	}
 
@@ -70,9 +71,9 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 	}
 
 	// 4. Client, and from here on a place among those that are worked on.
-	turn := holders
+	turn := overload.Holders
 	if x.grantType == store.GrantAuthorizationCode {
-		turn = newcomers
+		turn = overload.Newcomers
 	}
 	if err := s.enter(r, x, turn); err != nil {
 		return answer{}, err
@@ -133,7 +134,7 @@ func (s *Server) client(ctx context.Context, r *http.Request, x *exchange, p oau
 	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
 	x.header, x.clientID = cred.Header, cred.ClientID
 	if err == nil {
-		if s.throttle.clientBlocked(x.counted, cred.ClientID) {
+		if s.throttle.ClientBlocked(x.counted, cred.ClientID) {
 			return nil, oauth.ErrTooManyRequests
 		}
 		var c *store.Client
@@ -142,7 +143,7 @@ func (s *Server) client(ctx context.Context, r *http.Request, x *exchange, p oau
 		}
 	}
 	if errors.Is(err, issuer.ErrClient) || errors.Is(err, oauth.ErrClient) {
-		s.throttle.failed(x.counted, cred.ClientID)
+		s.throttle.Failed(x.counted, cred.ClientID)
 	}
 	return nil, err
 }

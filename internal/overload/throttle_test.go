@@ -1,4 +1,4 @@
-package server
+package overload
 
 import (
 	"errors"
@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/mintage/mintage/internal/overload"
 )
 
 var (
@@ -17,43 +15,43 @@ var (
 )
 
 // failuresOf is a throttle of failures that tells nobody.
-func failuresOf(address, client int) *throttle {
-	return newThrottle(ThrottleLimits{AddressFailures: address, ClientFailures: client}, said(nil))
+func failuresOf(address, client int) *Throttle {
+	return NewThrottle(ThrottleLimits{AddressFailures: address, ClientFailures: client}, func(string) {})
 }
 
 func TestAnAddressMayFailAsOftenAsTheLimitSaysAndThenItsShareOfAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		throttle := failuresOf(6, 0)
 		for n := range 6 {
-			if throttle.addressBlocked(home) {
+			if throttle.AddressBlocked(home) {
 				t.Fatalf("blocked after %d failures of 6", n)
 			}
-			throttle.failed(home, "billing")
+			throttle.Failed(home, "billing")
 		}
-		if !throttle.addressBlocked(home) {
+		if !throttle.AddressBlocked(home) {
 			t.Error("not blocked after 6 failures of 6")
 		}
-		if throttle.addressBlocked(other) {
+		if throttle.AddressBlocked(other) {
 			t.Error("another address is blocked as well")
 		}
 		time.Sleep(10*time.Second - time.Millisecond)
-		if !throttle.addressBlocked(home) {
+		if !throttle.AddressBlocked(home) {
 			t.Error("free before a sixth of a minute")
 		}
 		time.Sleep(2 * time.Millisecond)
-		if throttle.addressBlocked(home) {
+		if throttle.AddressBlocked(home) {
 			t.Error("blocked after a sixth of a minute")
 		}
-		throttle.failed(home, "billing")
-		if !throttle.addressBlocked(home) {
+		throttle.Failed(home, "billing")
+		if !throttle.AddressBlocked(home) {
 			t.Error("free after one more failure")
 		}
 		time.Sleep(time.Minute)
 		for range 6 {
-			if throttle.addressBlocked(home) {
+			if throttle.AddressBlocked(home) {
 				t.Error("a quiet minute does not restore the whole limit")
 			}
-			throttle.failed(home, "billing")
+			throttle.Failed(home, "billing")
 		}
 	})
 }
@@ -63,10 +61,10 @@ func TestAnAddressMayFailAsOftenAsTheLimitSaysAndThenItsShareOfAMinute(t *testin
 func TestInteractionsCountByTheirWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		met := map[string]int{}
-		throttle := newThrottle(ThrottleLimits{Interactions: 60}, func(limit string) { met[limit]++ })
+		throttle := NewThrottle(ThrottleLimits{Interactions: 60}, func(limit string) { met[limit]++ })
 		begun := 0
 		for n := range 600 { // ten a second
-			if throttle.begin(netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)), 10) {
+			if throttle.Begin(netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)), 10) {
 				begun += 10
 			}
 			time.Sleep(time.Second / 10)
@@ -77,15 +75,15 @@ func TestInteractionsCountByTheirWeight(t *testing.T) {
 		if met["interactions"] != 600-begun/10 {
 			t.Errorf("told of %v", met)
 		}
-		if !throttle.begin(home, 1) || !newThrottle(ThrottleLimits{}, said(nil)).begin(home, 1000) {
+		if !throttle.Begin(home, 1) || !NewThrottle(ThrottleLimits{}, func(string) {}).Begin(home, 1000) {
 			t.Error("another address, or one without a limit, may begin nothing")
 		}
 		for range 59 {
-			throttle.begin(other, 1)
+			throttle.Begin(other, 1)
 		}
-		throttle.begin(other, 1)
-		throttle.giveBack(other)
-		if !throttle.begin(other, 1) || throttle.begin(other, 1) {
+		throttle.Begin(other, 1)
+		throttle.GiveBack(other)
+		if !throttle.Begin(other, 1) || throttle.Begin(other, 1) {
 			t.Error("one was given back, and not one is free")
 		}
 	})
@@ -94,7 +92,7 @@ func TestInteractionsCountByTheirWeight(t *testing.T) {
 func TestAskingIsNoFailure(t *testing.T) {
 	throttle := failuresOf(1, 1)
 	for range 100 {
-		if throttle.addressBlocked(home) || throttle.clientBlocked(home, "billing") {
+		if throttle.AddressBlocked(home) || throttle.ClientBlocked(home, "billing") {
 			t.Fatal("blocked without a failure")
 		}
 	}
@@ -103,18 +101,18 @@ func TestAskingIsNoFailure(t *testing.T) {
 func TestAStrangerDoesNotLockTheOwnerOut(t *testing.T) {
 	throttle := failuresOf(100, 3)
 	for range 3 {
-		throttle.failed(other, "billing")
+		throttle.Failed(other, "billing")
 	}
-	if !throttle.clientBlocked(other, "billing") {
+	if !throttle.ClientBlocked(other, "billing") {
 		t.Error("the stranger is not blocked")
 	}
-	if throttle.clientBlocked(home, "billing") {
+	if throttle.ClientBlocked(home, "billing") {
 		t.Error("the owner's address is blocked")
 	}
-	if throttle.clientBlocked(other, "mail") {
+	if throttle.ClientBlocked(other, "mail") {
 		t.Error("another client from the stranger's address is blocked")
 	}
-	if throttle.addressBlocked(other) {
+	if throttle.AddressBlocked(other) {
 		t.Error("the address is blocked by a client's limit")
 	}
 }
@@ -129,14 +127,14 @@ func TestOnePartyIsOneIPv4AddressOr64BitsOfIPv6(t *testing.T) {
 		{"fe80::1%eth0", "fe80::1%eth1", true}, {"::1", "127.0.0.1", false},
 	} {
 		throttle := failuresOf(1, 1)
-		throttle.failed(netip.MustParseAddr(c.a), "billing")
-		if !throttle.addressBlocked(netip.MustParseAddr(c.a)) {
+		throttle.Failed(netip.MustParseAddr(c.a), "billing")
+		if !throttle.AddressBlocked(netip.MustParseAddr(c.a)) {
 			t.Errorf("%s is not blocked itself", c.a)
 		}
-		if got := throttle.addressBlocked(netip.MustParseAddr(c.b)); got != c.same {
+		if got := throttle.AddressBlocked(netip.MustParseAddr(c.b)); got != c.same {
 			t.Errorf("%s failed: %s blocked %t, want %t", c.a, c.b, got, c.same)
 		}
-		if got := throttle.clientBlocked(netip.MustParseAddr(c.b), "billing"); got != c.same {
+		if got := throttle.ClientBlocked(netip.MustParseAddr(c.b), "billing"); got != c.same {
 			t.Errorf("%s failed: client from %s blocked %t, want %t", c.a, c.b, got, c.same)
 		}
 	}
@@ -145,12 +143,12 @@ func TestOnePartyIsOneIPv4AddressOr64BitsOfIPv6(t *testing.T) {
 func TestALimitOfZeroIsNone(t *testing.T) {
 	throttle := failuresOf(0, 0)
 	for range 1000 {
-		throttle.failed(home, "billing")
-		if throttle.requestOfClient("billing") != nil {
+		throttle.Failed(home, "billing")
+		if throttle.RequestOfClient("billing") != nil {
 			t.Fatal("a request is refused without a limit")
 		}
 	}
-	if throttle.addressBlocked(home) || throttle.clientBlocked(home, "billing") {
+	if throttle.AddressBlocked(home) || throttle.ClientBlocked(home, "billing") {
 		t.Error("blocked without a limit")
 	}
 	for of := range throttles {
@@ -165,30 +163,30 @@ func TestALimitOfZeroIsNone(t *testing.T) {
 func TestARequestBeyondItsLimitIsToldWhenItIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		met := map[string]int{}
-		throttle := newThrottle(ThrottleLimits{AddressRequests: 12, ClientRequests: 6}, func(limit string) { met[limit]++ })
+		throttle := NewThrottle(ThrottleLimits{AddressRequests: 12, ClientRequests: 6}, func(limit string) { met[limit]++ })
 		for n := range 6 {
-			if err := throttle.requestOfClient("billing"); err != nil {
+			if err := throttle.RequestOfClient("billing"); err != nil {
 				t.Fatalf("request %d of 6: %v", n, err)
 			}
 		}
 		for range 100 {
-			err := throttle.requestOfClient("billing")
-			var early *tooMany
-			if !errors.As(err, &early) || early.wait.Round(time.Millisecond) != 10*time.Second {
+			err := throttle.RequestOfClient("billing")
+			var early *TooMany
+			if !errors.As(err, &early) || early.Wait.Round(time.Millisecond) != 10*time.Second {
 				t.Fatalf("the seventh request: %v", err)
 			}
 		}
-		if err := throttle.requestOfClient("mail"); err != nil {
+		if err := throttle.RequestOfClient("mail"); err != nil {
 			t.Errorf("another client: %v", err)
 		}
-		if err := throttle.requestOfAddress(home); err != nil {
+		if err := throttle.RequestOfAddress(home); err != nil {
 			t.Errorf("the limit of addresses: %v", err)
 		}
 		time.Sleep(10 * time.Second)
-		if err := throttle.requestOfClient("billing"); err != nil {
+		if err := throttle.RequestOfClient("billing"); err != nil {
 			t.Errorf("after the time that was told: %v", err)
 		}
-		if err := throttle.requestOfClient("billing"); err == nil {
+		if err := throttle.RequestOfClient("billing"); err == nil {
 			t.Error("a sixth of a minute is worth two requests")
 		}
 		if met["client_requests"] != 101 || len(met) != 1 {
@@ -201,14 +199,14 @@ func TestNewLimitsKeepWhatWasCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		throttle := failuresOf(6, 6)
 		for range 6 {
-			throttle.failed(home, "billing")
+			throttle.Failed(home, "billing")
 		}
-		throttle.limit(ThrottleLimits{AddressFailures: 600, ClientFailures: 6})
-		if !throttle.addressBlocked(home) || !throttle.clientBlocked(home, "billing") {
+		throttle.SetLimits(ThrottleLimits{AddressFailures: 600, ClientFailures: 6})
+		if !throttle.AddressBlocked(home) || !throttle.ClientBlocked(home, "billing") {
 			t.Error("a reload has forgotten who guesses")
 		}
-		throttle.limit(ThrottleLimits{})
-		if throttle.addressBlocked(home) {
+		throttle.SetLimits(ThrottleLimits{})
+		if throttle.AddressBlocked(home) {
 			t.Error("blocked by a limit that is gone")
 		}
 	})
@@ -219,20 +217,20 @@ func TestAddressesThatFailDoNotFillTheMemoryNorHideThoseThatGoOn(t *testing.T) {
 		const limit = 50
 		throttle := failuresOf(limit, limit)
 		for range limit {
-			throttle.failed(home, "billing")
+			throttle.Failed(home, "billing")
 		}
-		for n := range 3 * overload.Most {
-			throttle.failed(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), fmt.Sprint("client ", n))
-			if n%(overload.Most/2) == 0 {
+		for n := range 3 * Most {
+			throttle.Failed(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), fmt.Sprint("client ", n))
+			if n%(Most/2) == 0 {
 				// One that goes on failing is not forgotten with the others.
-				throttle.failed(home, "billing")
+				throttle.Failed(home, "billing")
 			}
 		}
-		if !throttle.addressBlocked(home) || !throttle.clientBlocked(home, "billing") {
+		if !throttle.AddressBlocked(home) || !throttle.ClientBlocked(home, "billing") {
 			t.Error("one that goes on failing was forgotten")
 		}
 		for of := range throttles {
-			if n := throttle.sets[of].Len(); n > 2*overload.Most {
+			if n := throttle.sets[of].Len(); n > 2*Most {
 				t.Errorf("%s: %d buckets are kept", throttleNames[of], n)
 			}
 		}

@@ -1,4 +1,4 @@
-package server
+package overload
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // A rush puts requests before an admission, and notes the order in which they
 // get their turns.
 type rush struct {
-	*admission
+	*Admission
 	mu    sync.Mutex
 	turns []string
 	shed  map[string]int
@@ -23,7 +23,7 @@ type rush struct {
 
 func newRush(l Load) *rush {
 	r := &rush{shed: map[string]int{}}
-	r.admission = newAdmission(l, func(what string) {
+	r.Admission = NewAdmission(l, func(what string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.shed[what]++
@@ -32,19 +32,19 @@ func newRush(l Load) *rush {
 }
 
 // fill takes n places.
-func (r *rush) fill(t *testing.T, c class, n int) {
+func (r *rush) fill(t *testing.T, c Class, n int) {
 	t.Helper()
 	for range n {
-		if err := r.enter(t.Context(), c, netip.Prefix{}); err != nil {
+		if err := r.Enter(t.Context(), c, netip.Prefix{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // come has a request of a class wait, which keeps its place.
-func (r *rush) come(ctx context.Context, c class, name string) {
+func (r *rush) come(ctx context.Context, c Class, name string) {
 	go func() {
-		if r.enter(ctx, c, netip.Prefix{}) != nil {
+		if r.Enter(ctx, c, netip.Prefix{}) != nil {
 			name = "not " + name
 		}
 		r.mu.Lock()
@@ -55,8 +55,8 @@ func (r *rush) come(ctx context.Context, c class, name string) {
 }
 
 // next gives a place of a class back, and returns whose turn it has become.
-func (r *rush) next(c class) string {
-	r.leave(c, netip.Prefix{})
+func (r *rush) next(c Class) string {
+	r.Leave(c, netip.Prefix{})
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,19 +71,19 @@ func (r *rush) next(c class) string {
 func TestRequestsBeyondThePlacesWaitInTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 2, Waiting: 10})
-		r.fill(t, holders, 2)
+		r.fill(t, Holders, 2)
 		for _, name := range []string{"first", "second", "third"} {
-			r.come(t.Context(), holders, name)
+			r.come(t.Context(), Holders, name)
 		}
-		if working, waiting := r.load(); working != 2 || waiting != 3 {
+		if working, waiting := r.UnderWay(); working != 2 || waiting != 3 {
 			t.Errorf("%d are worked on and %d wait", working, waiting)
 		}
 		for _, want := range []string{"first", "second", "third", "nobody", "nobody"} {
-			if got := r.next(holders); got != want {
+			if got := r.next(Holders); got != want {
 				t.Errorf("the turn is %s's, want %s's", got, want)
 			}
 		}
-		if working, waiting := r.load(); working != 0 || waiting != 0 {
+		if working, waiting := r.UnderWay(); working != 0 || waiting != 0 {
 			t.Errorf("at the end, %d are worked on and %d wait", working, waiting)
 		}
 	})
@@ -92,19 +92,19 @@ func TestRequestsBeyondThePlacesWaitInTheirOrder(t *testing.T) {
 func TestARequestThatWouldBeOneTooManyIsTurnedAwayAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 1, Waiting: 2})
-		r.fill(t, holders, 1)
-		r.come(t.Context(), holders, "first")
-		if err := r.early(); err != nil {
+		r.fill(t, Holders, 1)
+		r.come(t.Context(), Holders, "first")
+		if err := r.Early(); err != nil {
 			t.Errorf("with a place to wait: %v", err)
 		}
-		r.come(t.Context(), checks, "second")
-		if err := r.early(); !errors.Is(err, errShed) {
+		r.come(t.Context(), Checks, "second")
+		if err := r.Early(); !errors.Is(err, ErrShed) {
 			t.Errorf("with no place to wait: %v", err)
 		}
 		began := time.Now()
-		for _, c := range []class{checks, holders, newcomers} {
-			err := r.enter(t.Context(), c, netip.Prefix{})
-			if !errors.Is(err, errShed) {
+		for _, c := range []Class{Checks, Holders, Newcomers} {
+			err := r.Enter(t.Context(), c, netip.Prefix{})
+			if !errors.Is(err, ErrShed) {
 				t.Errorf("class %d: %v", c, err)
 			}
 		}
@@ -114,25 +114,25 @@ func TestARequestThatWouldBeOneTooManyIsTurnedAwayAtOnce(t *testing.T) {
 		if !maps.Equal(r.shed, map[string]int{"requests": 4}) {
 			t.Errorf("turned away: %v", r.shed)
 		}
-		r.next(holders)
-		r.next(holders)
+		r.next(Holders)
+		r.next(Holders)
 	})
 }
 
 func TestWhoWaitsLongerThanTheirClientIsNotWorkedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 1, Waiting: 10})
-		r.fill(t, holders, 1)
+		r.fill(t, Holders, 1)
 		gone, cancel := context.WithCancel(t.Context())
-		r.come(t.Context(), holders, "late")
-		r.come(gone, holders, "gone")
-		time.Sleep(patience / 2)
-		r.come(t.Context(), holders, "in time")
+		r.come(t.Context(), Holders, "late")
+		r.come(gone, Holders, "gone")
+		time.Sleep(MaxWait / 2)
+		r.come(t.Context(), Holders, "in time")
 		cancel() // the client has hung up
 		synctest.Wait()
-		time.Sleep(patience / 2)
+		time.Sleep(MaxWait / 2)
 		synctest.Wait()
-		if working, waiting := r.load(); working != 1 || waiting != 1 {
+		if working, waiting := r.UnderWay(); working != 1 || waiting != 1 {
 			t.Errorf("%d are worked on and %d wait", working, waiting)
 		}
 		if !maps.Equal(r.shed, map[string]int{"late": 2}) {
@@ -142,7 +142,7 @@ func TestWhoWaitsLongerThanTheirClientIsNotWorkedOn(t *testing.T) {
 			t.Errorf("%q", r.turns)
 		}
 		r.turns = nil
-		if got := r.next(holders); got != "in time" {
+		if got := r.next(Holders); got != "in time" {
 			t.Errorf("the turn is %s's", got)
 		}
 	})
@@ -152,18 +152,18 @@ func TestWhoWaitsLongerThanTheirClientIsNotWorkedOn(t *testing.T) {
 func TestHoldersGoBeforeNewcomersAndVisitorsWhoHaveEveryEighthTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 1, Waiting: 100})
-		r.fill(t, holders, 1)
+		r.fill(t, Holders, 1)
 		for range 10 {
-			r.come(t.Context(), newcomers, "newcomer")
+			r.come(t.Context(), Newcomers, "newcomer")
 			time.Sleep(1)
-			r.come(t.Context(), visitors, "visitor")
+			r.come(t.Context(), Visitors, "visitor")
 			time.Sleep(1)
 		}
 		for range 20 {
-			r.come(t.Context(), holders, "holder")
+			r.come(t.Context(), Holders, "holder")
 		}
-		last := holders
-		wait := map[string]class{"holder": holders, "newcomer": newcomers, "visitor": visitors}
+		last := Holders
+		wait := map[string]Class{"holder": Holders, "newcomer": Newcomers, "visitor": Visitors}
 		for n := range 16 {
 			want := map[int]string{7: "newcomer", 15: "visitor"}[n]
 			if want == "" {
@@ -175,7 +175,7 @@ func TestHoldersGoBeforeNewcomersAndVisitorsWhoHaveEveryEighthTurn(t *testing.T)
 			}
 			last = wait[got]
 		}
-		time.Sleep(patience) // the rest is told to come back
+		time.Sleep(MaxWait) // the rest is told to come back
 		synctest.Wait()
 	})
 }
@@ -183,22 +183,22 @@ func TestHoldersGoBeforeNewcomersAndVisitorsWhoHaveEveryEighthTurn(t *testing.T)
 func TestChecksAndHoldersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 1, Waiting: 100})
-		r.fill(t, holders, 1)
+		r.fill(t, Holders, 1)
 		for _, w := range []struct {
-			class
+			Class
 			name string
-		}{{checks, "check 1"}, {holders, "holder 1"}, {checks, "check 2"}, {holders, "holder 2"}} {
-			r.come(t.Context(), w.class, w.name)
+		}{{Checks, "check 1"}, {Holders, "holder 1"}, {Checks, "check 2"}, {Holders, "holder 2"}} {
+			r.come(t.Context(), w.Class, w.name)
 			time.Sleep(time.Millisecond)
 		}
-		last := holders
+		last := Holders
 		for _, want := range []string{"check 1", "holder 1", "check 2", "holder 2"} {
 			if got := r.next(last); got != want {
 				t.Errorf("the turn is %s's, want %s's", got, want)
 			}
-			last = checks
+			last = Checks
 			if want[0] == 'h' {
-				last = holders
+				last = Holders
 			}
 		}
 	})
@@ -209,7 +209,7 @@ func TestChecksAndHoldersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 64, Waiting: 100})
-		count := func(c class, most int) (n int) {
+		count := func(c Class, most int) (n int) {
 			for n < most && r.may(c) {
 				r.fill(t, c, 1)
 				n++
@@ -217,26 +217,26 @@ func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
 			return n
 		}
 		for _, c := range []struct {
-			class
+			Class
 			come, served int
-		}{{visitors, 64, 32}, {newcomers, 4, 4}, {holders, 64, 20}, {visitors, 1, 0}, {newcomers, 1, 0}, {checks, 64, 8}, {holders, 1, 0}} {
-			if got := count(c.class, c.come); got != c.served {
-				t.Errorf("class %d: %d of %d have a place, want %d", c.class, got, c.come, c.served)
+		}{{Visitors, 64, 32}, {Newcomers, 4, 4}, {Holders, 64, 20}, {Visitors, 1, 0}, {Newcomers, 1, 0}, {Checks, 64, 8}, {Holders, 1, 0}} {
+			if got := count(c.Class, c.come); got != c.served {
+				t.Errorf("class %d: %d of %d have a place, want %d", c.Class, got, c.come, c.served)
 			}
 		}
 		// Who redeems codes waits for nobody else.
 		r = newRush(Load{Requests: 64, Waiting: 100})
-		if got := count(newcomers, 64); got != 56 {
+		if got := count(Newcomers, 64); got != 56 {
 			t.Errorf("newcomers alone have %d places, want 56", got)
 		}
 		// A class that has used up its share does not keep the others waiting.
 		r = newRush(Load{Requests: 64, Waiting: 100})
-		count(visitors, 64)
-		r.come(t.Context(), visitors, "visitor")
-		r.fill(t, newcomers, 1)
-		r.fill(t, holders, 1)
-		r.fill(t, checks, 1)
-		if r.next(visitors) != "visitor" {
+		count(Visitors, 64)
+		r.come(t.Context(), Visitors, "visitor")
+		r.fill(t, Newcomers, 1)
+		r.fill(t, Holders, 1)
+		r.fill(t, Checks, 1)
+		if r.next(Visitors) != "visitor" {
 			t.Error("the place of a visitor is not another's")
 		}
 	})
@@ -245,20 +245,20 @@ func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
 func TestWhoHoldsNoTokenDoesNotFillTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 1, Waiting: 4})
-		r.fill(t, holders, 1)
+		r.fill(t, Holders, 1)
 		for range 2 {
-			r.come(t.Context(), newcomers, "newcomer")
-			r.come(t.Context(), visitors, "visitor")
+			r.come(t.Context(), Newcomers, "newcomer")
+			r.come(t.Context(), Visitors, "visitor")
 		}
-		if _, waiting := r.load(); waiting != 2 {
+		if _, waiting := r.UnderWay(); waiting != 2 {
 			t.Errorf("%d of them wait in a queue of 4, want 2", waiting)
 		}
-		r.come(t.Context(), holders, "holder")
+		r.come(t.Context(), Holders, "holder")
 		r.turns = nil
-		if got := r.next(holders); got != "holder" {
+		if got := r.next(Holders); got != "holder" {
 			t.Errorf("the turn is %s's", got)
 		}
-		time.Sleep(patience)
+		time.Sleep(MaxWait)
 		synctest.Wait()
 	})
 }
@@ -268,27 +268,27 @@ func TestWhoHoldsNoTokenDoesNotFillTheQueue(t *testing.T) {
 func TestOneNetworkDoesNotFillTheQueueOfVisitors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 1, Waiting: 60})
-		r.fill(t, holders, 1)
+		r.fill(t, Holders, 1)
 		come := func(network string) {
-			go r.enter(t.Context(), visitors, netip.MustParsePrefix(network))
+			go r.Enter(t.Context(), Visitors, netip.MustParsePrefix(network))
 			synctest.Wait()
 		}
 		for range 2 {
 			for range 40 {
 				come("2001:db8:1::/48")
 			}
-			if _, waiting := r.load(); waiting != 8 {
+			if _, waiting := r.UnderWay(); waiting != 8 {
 				t.Errorf("%d of one network wait in a queue of 30, want a third of what they leave", waiting)
 			}
 			for range 40 {
 				come("192.0.2.0/24")
 			}
-			if _, waiting := r.load(); waiting != 8+6 {
+			if _, waiting := r.UnderWay(); waiting != 8+6 {
 				t.Errorf("%d of two networks wait", waiting)
 			}
-			time.Sleep(patience)
+			time.Sleep(MaxWait)
 			synctest.Wait()
-			if _, waiting := r.load(); waiting != 0 || len(r.waitingOf) != 0 || len(r.of) != 0 {
+			if _, waiting := r.UnderWay(); waiting != 0 || len(r.waitingOf) != 0 || len(r.of) != 0 {
 				t.Errorf("%d wait after all, of %v", waiting, r.waitingOf)
 			}
 		}
@@ -301,12 +301,12 @@ func TestAVisitorGoesBeforeThoseOfANetworkThatHasMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 2, Waiting: 100})
 		flood, other := netip.MustParsePrefix("2001:db8:1::/48"), netip.MustParsePrefix("192.0.2.0/24")
-		if err := r.enter(t.Context(), visitors, flood); err != nil {
+		if err := r.Enter(t.Context(), Visitors, flood); err != nil {
 			t.Fatal(err)
 		}
-		come := func(c class, network netip.Prefix, name string) {
+		come := func(c Class, network netip.Prefix, name string) {
 			go func() {
-				if r.enter(t.Context(), c, network) != nil {
+				if r.Enter(t.Context(), c, network) != nil {
 					name = "not " + name
 				}
 				r.mu.Lock()
@@ -316,16 +316,16 @@ func TestAVisitorGoesBeforeThoseOfANetworkThatHasMany(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Millisecond)
 		}
-		come(visitors, flood, "flood 1")
-		come(visitors, flood, "flood 2")
-		come(visitors, other, "other")
-		come(visitors, flood, "flood 3")
+		come(Visitors, flood, "flood 1")
+		come(Visitors, flood, "flood 2")
+		come(Visitors, other, "other")
+		come(Visitors, flood, "flood 3")
 		for i, want := range []string{"other", "flood 1", "flood 2", "flood 3"} {
 			network := flood
 			if i == 1 {
 				network = other // whose turn it was
 			}
-			r.leave(visitors, network)
+			r.Leave(Visitors, network)
 			synctest.Wait()
 			r.mu.Lock()
 			if len(r.turns) != i+1 || r.turns[i] != want {
@@ -333,7 +333,7 @@ func TestAVisitorGoesBeforeThoseOfANetworkThatHasMany(t *testing.T) {
 			}
 			r.mu.Unlock()
 		}
-		r.leave(visitors, flood)
+		r.Leave(Visitors, flood)
 		if len(r.of) != 0 || len(r.waitingOf) != 0 {
 			t.Errorf("at the end, %v and %v are counted", r.of, r.waitingOf)
 		}
@@ -346,9 +346,9 @@ func TestVisitorsOfABusyNetworkHaveTheirTurnBesideCodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 24, Waiting: 100})
 		busy := netip.MustParsePrefix("192.0.2.0/24")
-		enter := func(c class, network netip.Prefix, name string) {
+		Enter := func(c Class, network netip.Prefix, name string) {
 			go func() {
-				if r.enter(t.Context(), c, network) == nil && name != "" {
+				if r.Enter(t.Context(), c, network) == nil && name != "" {
 					r.mu.Lock()
 					r.turns = append(r.turns, name)
 					r.mu.Unlock()
@@ -358,14 +358,14 @@ func TestVisitorsOfABusyNetworkHaveTheirTurnBesideCodes(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		for range 10 {
-			enter(visitors, busy, "")
+			Enter(Visitors, busy, "")
 		}
 		for range 11 {
-			enter(newcomers, netip.Prefix{}, "")
+			Enter(Newcomers, netip.Prefix{}, "")
 		}
-		enter(visitors, busy, "visitor")
-		enter(newcomers, netip.Prefix{}, "code")
-		r.leave(newcomers, netip.Prefix{})
+		Enter(Visitors, busy, "visitor")
+		Enter(Newcomers, netip.Prefix{}, "code")
+		r.Leave(Newcomers, netip.Prefix{})
 		synctest.Wait()
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -378,24 +378,24 @@ func TestVisitorsOfABusyNetworkHaveTheirTurnBesideCodes(t *testing.T) {
 // Whoever makes up answers of another provider, which takes its time to refuse
 // them, leaves places for the visitors of other networks.
 func TestOneNetworkDoesNotHoldThePlacesOfSlowLogins(t *testing.T) {
-	a := newAdmission(Load{Requests: 64, Waiting: 1}, said(nil))
+	a := NewAdmission(Load{Requests: 64, Waiting: 1}, func(string) {})
 	one, two := netip.MustParsePrefix("2001:db8:1::/48"), netip.MustParsePrefix("192.0.2.0/24")
 	var ends []func()
 	hold := func(network netip.Prefix) (n int) {
 		for {
-			leave, err := a.slow(network)
+			Leave, err := a.Slow(network)
 			if err != nil {
 				return n
 			}
-			ends = append(ends, leave)
+			ends = append(ends, Leave)
 			n++
 		}
 	}
 	if got := []int{hold(one), hold(two), hold(one)}; !slices.Equal(got, []int{8, 6, 0}) {
 		t.Errorf("two networks hold %d of 32 places", got)
 	}
-	for _, leave := range ends {
-		leave()
+	for _, Leave := range ends {
+		Leave()
 	}
 	if len(a.slowOf) != 0 || a.slowAll != 0 || hold(two) != 8 {
 		t.Errorf("at the end, %v are held", a.slowOf)
@@ -405,45 +405,31 @@ func TestOneNetworkDoesNotHoldThePlacesOfSlowLogins(t *testing.T) {
 func TestMorePlacesAreGivenToThoseWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRush(Load{Requests: 1, Waiting: 4})
-		r.fill(t, holders, 1)
-		r.come(t.Context(), holders, "first")
-		r.come(t.Context(), holders, "second")
-		r.limit(Load{Requests: 3, Waiting: 4})
+		r.fill(t, Holders, 1)
+		r.come(t.Context(), Holders, "first")
+		r.come(t.Context(), Holders, "second")
+		r.SetLoad(Load{Requests: 3, Waiting: 4})
 		synctest.Wait()
-		if working, waiting := r.load(); working != 3 || waiting != 0 {
+		if working, waiting := r.UnderWay(); working != 3 || waiting != 0 {
 			t.Errorf("%d are worked on and %d wait", working, waiting)
 		}
-		r.limit(Load{Requests: 1})
+		r.SetLoad(Load{Requests: 1})
 		for range 2 {
-			r.leave(holders, netip.Prefix{})
+			r.Leave(Holders, netip.Prefix{})
 		}
-		r.come(t.Context(), holders, "third")
-		if working, waiting := r.load(); working != 1 || waiting != 1 {
+		r.come(t.Context(), Holders, "third")
+		if working, waiting := r.UnderWay(); working != 1 || waiting != 1 {
 			t.Errorf("with fewer places, %d are worked on and %d wait", working, waiting)
 		}
-		r.leave(holders, netip.Prefix{})
+		r.Leave(Holders, netip.Prefix{})
 		synctest.Wait()
-		r.leave(holders, netip.Prefix{})
+		r.Leave(Holders, netip.Prefix{})
 	})
 }
 
 func TestWithoutNumbersThereAreBoundsAllTheSame(t *testing.T) {
-	a := newAdmission(Load{}, said(nil))
+	a := NewAdmission(Load{}, func(string) {})
 	if a.places < leastRequests || a.places > mostRequests || a.waiting != defaultWaiting {
 		t.Errorf("%d places, %d may wait", a.places, a.waiting)
-	}
-}
-
-func TestAnAlarmRingsAtOnceAndThenEveryTenSeconds(t *testing.T) {
-	var a alarm
-	now := time.Unix(1_700_000_000, 0)
-	var rang []int64
-	for n := range 25 {
-		if times := a.ring(now.Add(time.Duration(n) * time.Second)); times > 0 {
-			rang = append(rang, times)
-		}
-	}
-	if len(rang) != 3 || rang[0] != 1 || rang[1] != 10 || rang[2] != 10 {
-		t.Errorf("it rang for %v", rang)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package overload
 
 import (
 	"fmt"
@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/mintage/mintage/internal/overload"
 )
 
 // A throttled request meets one of these limits.
@@ -26,7 +24,7 @@ const (
 // settings.
 var throttleNames = [throttles]string{"address_failures", "client_failures", "interactions", "address_requests", "client_requests"}
 
-// A throttle counts what comes from one address, and what one client does, in
+// A Throttle counts what comes from one address, and what one client does, in
 // a minute: failed authentications (RFC 6749 section 2.3.1 demands protection
 // against guessing), interactions that are begun, and token requests. Each may
 // happen as often as its limit says, and then once for each share of a minute.
@@ -34,9 +32,9 @@ var throttleNames = [throttles]string{"address_failures", "client_failures", "in
 // The zero address counts nothing. Failures count for the client from this address, so that a stranger cannot
 // lock the owner out. Requests count for a client once it is authenticated, so
 // that a stranger who knows its name cannot use up its share.
-type throttle struct {
+type Throttle struct {
 	mu   sync.Mutex
-	sets [throttles]overload.Set[party]
+	sets [throttles]Set[party]
 	on   [throttles]atomic.Bool // has a limit
 	met  func(limit string)
 }
@@ -46,11 +44,11 @@ type party struct {
 	client  string
 }
 
-// newThrottle makes a throttle. Met is called with the name of a limit's setting
+// NewThrottle makes a Throttle. Met is called with the name of a limit's setting
 // when a request meets it.
-func newThrottle(l ThrottleLimits, met func(limit string)) *throttle {
-	t := &throttle{met: met}
-	t.limit(l)
+func NewThrottle(l ThrottleLimits, met func(limit string)) *Throttle {
+	t := &Throttle{met: met}
+	t.SetLimits(l)
 	return t
 }
 
@@ -65,14 +63,14 @@ type ThrottleLimits struct {
 	AddressRequests, ClientRequests int
 }
 
-// limit changes the limits. What has been counted stays, as far as it counts
+// SetLimits changes the limits. What has been counted stays, as far as it counts
 // under the new ones.
-func (t *throttle) limit(l ThrottleLimits) {
+func (t *Throttle) SetLimits(l ThrottleLimits) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for of, l := range map[throttled]overload.Limit{
-		byAddressFailures: overload.PerMinute(l.AddressFailures).Times(overload.LevelScale), byClientFailures: overload.PerMinute(l.ClientFailures),
-		byInteractions: overload.PerMinute(l.Interactions), byAddressRequests: overload.PerMinute(l.AddressRequests), byClientRequests: overload.PerMinute(l.ClientRequests),
+	for of, l := range map[throttled]Limit{
+		byAddressFailures: PerMinute(l.AddressFailures).Times(LevelScale), byClientFailures: PerMinute(l.ClientFailures),
+		byInteractions: PerMinute(l.Interactions), byAddressRequests: PerMinute(l.AddressRequests), byClientRequests: PerMinute(l.ClientRequests),
 	} {
 		t.sets[of].Change(l)
 		t.on[of].Store(l.Every > 0)
@@ -80,7 +78,7 @@ func (t *throttle) limit(l ThrottleLimits) {
 }
 
 // any reports whether anything counts against a limit.
-func (t *throttle) any(of throttled) bool {
+func (t *Throttle) any(of throttled) bool {
 	if !t.on[of].Load() {
 		return false
 	}
@@ -89,7 +87,7 @@ func (t *throttle) any(of throttled) bool {
 	return t.sets[of].Len() > 0
 }
 
-func (t *throttle) add(of throttled, who party, weight int) {
+func (t *Throttle) add(of throttled, who party, weight int) {
 	if !t.on[of].Load() {
 		return
 	}
@@ -99,7 +97,7 @@ func (t *throttle) add(of throttled, who party, weight int) {
 }
 
 // blocked reports whether the party has to wait.
-func (t *throttle) blocked(of throttled, who party, weight int) bool {
+func (t *Throttle) blocked(of throttled, who party, weight int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sets[of].WaitFor(who, weight, time.Now()) == 0 {
@@ -109,12 +107,12 @@ func (t *throttle) blocked(of throttled, who party, weight int) bool {
 	return true
 }
 
-// begin counts an interaction of a weight, unless there were too many.
-func (t *throttle) begin(a netip.Addr, weight int) bool {
+// Begin counts an interaction of a weight, unless there were too many.
+func (t *Throttle) Begin(a netip.Addr, weight int) bool {
 	if !a.IsValid() || !t.on[byInteractions].Load() {
 		return true
 	}
-	who, now := party{network: overload.Network(a, 48)}, time.Now()
+	who, now := party{network: Network(a, 48)}, time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sets[byInteractions].WaitFor(who, weight, now) > 0 {
@@ -125,23 +123,23 @@ func (t *throttle) begin(a netip.Addr, weight int) bool {
 	return true
 }
 
-// giveBack takes back an interaction of weight 1 that was counted.
-func (t *throttle) giveBack(a netip.Addr) {
+// GiveBack takes back an interaction of weight 1 that was counted.
+func (t *Throttle) GiveBack(a netip.Addr) {
 	if !a.IsValid() {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sets[byInteractions].GiveBack(party{network: overload.Network(a, 48)}, 1)
+	t.sets[byInteractions].GiveBack(party{network: Network(a, 48)}, 1)
 }
 
-// addressBlocked reports whether too many authentications have failed at the
+// AddressBlocked reports whether too many authentications have failed at the
 // address, or in a network around it.
-func (t *throttle) addressBlocked(a netip.Addr) bool {
+func (t *Throttle) AddressBlocked(a netip.Addr) bool {
 	if !a.IsValid() || !t.any(byAddressFailures) {
 		return false
 	}
-	levels, n := overload.Levels(a)
+	levels, n := Levels(a)
 	for _, l := range levels[:n] {
 		if t.blocked(byAddressFailures, party{network: l.Network}, l.Weight) {
 			return true
@@ -150,46 +148,49 @@ func (t *throttle) addressBlocked(a netip.Addr) bool {
 	return false
 }
 
-func (t *throttle) clientBlocked(a netip.Addr, client string) bool {
-	return a.IsValid() && t.any(byClientFailures) && t.blocked(byClientFailures, party{overload.Network(a, 64), client}, 1)
+// ClientBlocked reports whether too many authentications of the client have
+// failed at the address.
+func (t *Throttle) ClientBlocked(a netip.Addr, client string) bool {
+	return a.IsValid() && t.any(byClientFailures) && t.blocked(byClientFailures, party{Network(a, 64), client}, 1)
 }
 
-func (t *throttle) failed(a netip.Addr, client string) {
+// Failed counts a failed authentication of a client at an address.
+func (t *Throttle) Failed(a netip.Addr, client string) {
 	if !a.IsValid() {
 		return
 	}
-	levels, n := overload.Levels(a)
+	levels, n := Levels(a)
 	for _, l := range levels[:n] {
 		t.add(byAddressFailures, party{network: l.Network}, l.Weight)
 	}
-	t.add(byClientFailures, party{overload.Network(a, 64), client}, 1)
+	t.add(byClientFailures, party{Network(a, 64), client}, 1)
 }
 
-// requestOfAddress counts a token request of an address, unless there were too
+// RequestOfAddress counts a token request of an address, unless there were too
 // many.
-func (t *throttle) requestOfAddress(a netip.Addr) error {
+func (t *Throttle) RequestOfAddress(a netip.Addr) error {
 	if !a.IsValid() {
 		return nil
 	}
-	return t.request(byAddressRequests, party{network: overload.Network(a, 64)})
+	return t.request(byAddressRequests, party{network: Network(a, 64)})
 }
 
-// requestOfClient counts a token request of a client that has authenticated,
+// RequestOfClient counts a token request of a client that has authenticated,
 // unless there were too many.
-func (t *throttle) requestOfClient(id string) error {
+func (t *Throttle) RequestOfClient(id string) error {
 	return t.request(byClientRequests, party{client: id})
 }
 
-// requestOfClientFrom is requestOfClient for a client that cannot authenticate:
+// RequestOfClientFrom is RequestOfClient for a client that cannot authenticate:
 // anybody can use its name, so each address is one of its own.
-func (t *throttle) requestOfClientFrom(a netip.Addr, id string) error {
+func (t *Throttle) RequestOfClientFrom(a netip.Addr, id string) error {
 	if !a.IsValid() {
 		return nil
 	}
-	return t.request(byClientRequests, party{overload.Network(a, 64), id})
+	return t.request(byClientRequests, party{Network(a, 64), id})
 }
 
-func (t *throttle) request(of throttled, who party) error {
+func (t *Throttle) request(of throttled, who party) error {
 	if !t.on[of].Load() {
 		return nil
 	}
@@ -198,18 +199,18 @@ func (t *throttle) request(of throttled, who party) error {
 	now := time.Now()
 	if wait := t.sets[of].Wait(who, now); wait > 0 {
 		t.met(throttleNames[of])
-		return &tooMany{of, wait}
+		return &TooMany{of, wait}
 	}
 	t.sets[of].Add(who, now)
 	return nil
 }
 
-// tooMany is a request that comes too early.
-type tooMany struct {
+// TooMany is a request that comes too early.
+type TooMany struct {
 	of   throttled
-	wait time.Duration
+	Wait time.Duration
 }
 
-func (e *tooMany) Error() string {
-	return fmt.Sprintf("throttle.%s: free in %s", throttleNames[e.of], e.wait.Round(time.Millisecond))
+func (e *TooMany) Error() string {
+	return fmt.Sprintf("throttle.%s: free in %s", throttleNames[e.of], e.Wait.Round(time.Millisecond))
 }

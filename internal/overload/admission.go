@@ -1,4 +1,4 @@
-package server
+package overload
 
 import (
 	"container/list"
@@ -8,23 +8,21 @@ import (
 	"runtime"
 	"sync"
 	"time"
-
-	"github.com/mintage/mintage/internal/overload"
 )
 
-// A class of requests is served before or after others when there is more to do
+// A Class of requests is served before or after others when there is more to do
 // than can be done.
-type class int
+type Class int
 
 const (
-	// checks are introspection, verification and token info. They read.
-	checks class = iota
-	// holders refresh a token or revoke one: whoever has one goes on with it.
-	holders
-	// newcomers redeem codes, and visitors log in and look at pages. They are
+	// Checks are introspection, verification and token info. They read.
+	Checks Class = iota
+	// Holders refresh a token or revoke one: whoever has one goes on with it.
+	Holders
+	// Newcomers redeem codes, and Visitors log in and look at pages. They are
 	// alike, but that a login may be somewhere else, and slow.
-	newcomers
-	visitors
+	Newcomers
+	Visitors
 	classes
 )
 
@@ -38,9 +36,9 @@ const (
 	// waits costs no more than its connection does, and a client that waits
 	// asks for nothing else meanwhile.
 	defaultWaiting = 4096
-	// patience is how long a request waits for its turn. Together with the work
+	// MaxWait is how long a request waits for its turn. Together with the work
 	// on it, an answer comes within a second.
-	patience = 500 * time.Millisecond
+	MaxWait = 500 * time.Millisecond
 	// newcomersTurn says that of so many requests that get their turn after a
 	// wait, one holds no token: they wait longer, but not for ever.
 	newcomersTurn = 8
@@ -52,10 +50,10 @@ const (
 	shedLate     = "late"     // it has waited for too long
 )
 
-// An admission bounds how many requests are worked on at once, and how many
+// An Admission bounds how many requests are worked on at once, and how many
 // wait for that. Requests that are only read or written do not count, and
 // neither do documents, which cost less than a refusal.
-type admission struct {
+type Admission struct {
 	mu      sync.Mutex
 	places  int // requests at once
 	waiting int // more that may wait
@@ -73,14 +71,15 @@ type admission struct {
 // Zero is a default that suits every machine.
 type Load struct{ Requests, Waiting int }
 
-func newAdmission(l Load, shed func(what string)) *admission {
-	a := &admission{shed: shed, of: map[netip.Prefix]int{}, waitingOf: map[netip.Prefix]int{}, slowOf: map[netip.Prefix]int{}}
-	a.limit(l)
+// NewAdmission makes an Admission. Shed is called with what is turned away.
+func NewAdmission(l Load, shed func(what string)) *Admission {
+	a := &Admission{shed: shed, of: map[netip.Prefix]int{}, waitingOf: map[netip.Prefix]int{}, slowOf: map[netip.Prefix]int{}}
+	a.SetLoad(l)
 	return a
 }
 
-// limit changes the bounds, for requests that come from now on.
-func (a *admission) limit(l Load) {
+// SetLoad changes the bounds, for requests that come from now on.
+func (a *Admission) SetLoad(l Load) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.places, a.waiting = l.Requests, l.Waiting
@@ -93,8 +92,8 @@ func (a *admission) limit(l Load) {
 	a.handOn()
 }
 
-// load is how many requests are worked on, and how many wait.
-func (a *admission) load() (working, waiting int) {
+// UnderWay is how many requests are worked on, and how many wait.
+func (a *Admission) UnderWay() (working, waiting int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for c := range classes {
@@ -107,30 +106,30 @@ func (a *admission) load() (working, waiting int) {
 // may reports whether there is a place for a request. An eighth of the places
 // is for checks alone, because they can go on when nothing can be written; and
 // visitors have half of them.
-func (a *admission) may(c class) bool {
-	writers := a.used[holders] + a.used[newcomers] + a.used[visitors]
+func (a *Admission) may(c Class) bool {
+	writers := a.used[Holders] + a.used[Newcomers] + a.used[Visitors]
 	switch {
-	case writers+a.used[checks] >= a.places:
+	case writers+a.used[Checks] >= a.places:
 		return false
-	case c != checks && writers >= a.places-a.places/8:
+	case c != Checks && writers >= a.places-a.places/8:
 		return false
-	case c == visitors:
-		return a.used[visitors] < a.ofVisitors()
+	case c == Visitors:
+		return a.used[Visitors] < a.ofVisitors()
 	}
 	return true
 }
 
 // ofVisitors is how many places visitors may have.
-func (a *admission) ofVisitors() int { return max(1, a.places/2) }
+func (a *Admission) ofVisitors() int { return max(1, a.places/2) }
 
 // queued is how many requests wait, and how many of them hold no token.
-func (a *admission) queued() (all, tokenless int) {
-	tokenless = a.queues[newcomers].Len() + a.queues[visitors].Len()
-	return a.queues[checks].Len() + a.queues[holders].Len() + tokenless, tokenless
+func (a *Admission) queued() (all, tokenless int) {
+	tokenless = a.queues[Newcomers].Len() + a.queues[Visitors].Len()
+	return a.queues[Checks].Len() + a.queues[Holders].Len() + tokenless, tokenless
 }
 
-// early refuses a request that enter would refuse, whatever its class is.
-func (a *admission) early() error {
+// Early refuses a request that Enter would refuse, whatever its class is.
+func (a *Admission) Early() error {
 	a.mu.Lock()
 	all, _ := a.queued()
 	full := all >= a.waiting
@@ -139,11 +138,11 @@ func (a *admission) early() error {
 		return nil
 	}
 	a.shed(shedRequests)
-	return errShed
+	return ErrShed
 }
 
-// queuedIn is how many requests of a class wait.
-func (a *admission) queuedIn(c class) int {
+// QueuedIn is how many requests of a class wait.
+func (a *Admission) QueuedIn(c Class) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.queues[c].Len()
@@ -151,16 +150,16 @@ func (a *admission) queuedIn(c class) int {
 
 // behind is how much later a visitor's request counts as come for each that its
 // network has at work or waiting: those of others go first.
-const behind = patience / 8
+const behind = MaxWait / 8
 
 // ofNetwork is which part of what is free the visitors of one network may have.
 const ofNetwork = 3
 
-// enter takes a place, to be given back by leave, or waits for one. Those who
+// Enter takes a place, to be given back by Leave, or waits for one. Those who
 // hold no token may fill half of the queue, and those of one network their share
 // of it, unless it is the zero network. An error means that the request is not to
 // be worked on; it is the client's to send again.
-func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) error {
+func (a *Admission) Enter(ctx context.Context, c Class, network netip.Prefix) error {
 	a.mu.Lock()
 	if a.queues[c].Len() == 0 && a.may(c) {
 		a.used[c]++
@@ -172,17 +171,17 @@ func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) er
 	}
 	all, tokenless := a.queued()
 	free := (a.waiting+1)/2 - tokenless
-	if all >= a.waiting || c >= newcomers && free <= 0 || network.IsValid() && !overload.Fair(a.waitingOf[network], 1, free, ofNetwork) {
+	if all >= a.waiting || c >= Newcomers && free <= 0 || network.IsValid() && !Fair(a.waitingOf[network], 1, free, ofNetwork) {
 		a.mu.Unlock()
 		a.shed(shedRequests)
-		return errShed
+		return ErrShed
 	}
 	now := time.Now()
 	w := &waiter{came: now, since: now.Add(time.Duration(a.of[network]) * behind), turn: make(chan struct{}), network: network}
 	a.push(c, w)
 	a.mu.Unlock()
 
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(MaxWait)
 	defer timer.Stop()
 	select {
 	case <-w.turn:
@@ -201,11 +200,11 @@ func (a *admission) enter(ctx context.Context, c class, network netip.Prefix) er
 	}
 	a.mu.Unlock()
 	a.shed(shedLate)
-	return errShed
+	return ErrShed
 }
 
 // push puts w into the queue of its class, behind those that came before it.
-func (a *admission) push(c class, w *waiter) {
+func (a *Admission) push(c Class, w *waiter) {
 	queue := &a.queues[c]
 	at := queue.Back()
 	for at != nil && at.Value.(*waiter).since.After(w.since) {
@@ -222,7 +221,7 @@ func (a *admission) push(c class, w *waiter) {
 	}
 }
 
-func (a *admission) remove(c class, w *waiter) {
+func (a *Admission) remove(c Class, w *waiter) {
 	a.queues[c].Remove(w.place)
 	w.place = nil
 	if w.network.IsValid() {
@@ -237,12 +236,12 @@ func less(of map[netip.Prefix]int, network netip.Prefix) {
 	}
 }
 
-// slow notes that a visitor, who has a place, is to wait for another provider,
+// Slow notes that a visitor, who has a place, is to wait for another provider,
 // until leave is called: a network may not have more than its share of the
 // visitors' places in that way.
-func (a *admission) slow(network netip.Prefix) (leave func(), err error) {
+func (a *Admission) Slow(network netip.Prefix) (Leave func(), err error) {
 	a.mu.Lock()
-	ok := overload.Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)
+	ok := Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)
 	if ok {
 		a.slowOf[network]++
 		a.slowAll++
@@ -250,7 +249,7 @@ func (a *admission) slow(network netip.Prefix) (leave func(), err error) {
 	a.mu.Unlock()
 	if !ok {
 		a.shed(shedRequests)
-		return nil, errShed
+		return nil, ErrShed
 	}
 	return func() {
 		a.mu.Lock()
@@ -260,8 +259,8 @@ func (a *admission) slow(network netip.Prefix) (leave func(), err error) {
 	}, nil
 }
 
-// leave gives a place back.
-func (a *admission) leave(c class, network netip.Prefix) {
+// Leave gives a place back.
+func (a *Admission) Leave(c Class, network netip.Prefix) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.used[c]--
@@ -272,7 +271,7 @@ func (a *admission) leave(c class, network netip.Prefix) {
 }
 
 // handOn gives free places to those who wait.
-func (a *admission) handOn() {
+func (a *Admission) handOn() {
 	for {
 		c, ok := a.next()
 		if !ok {
@@ -288,10 +287,10 @@ func (a *admission) handOn() {
 
 // next is whose turn it is: of checks and holders, whoever has waited longer,
 // and then of newcomers and visitors, who also have every eighth turn.
-func (a *admission) next() (best class, ok bool) {
-	best, ok = a.longest(checks, holders)
+func (a *Admission) next() (best Class, ok bool) {
+	best, ok = a.longest(Checks, Holders)
 	if !ok || a.turns%newcomersTurn == newcomersTurn-1 {
-		if c, some := a.longest(newcomers, visitors); some {
+		if c, some := a.longest(Newcomers, Visitors); some {
 			return c, true
 		}
 	}
@@ -300,7 +299,7 @@ func (a *admission) next() (best class, ok bool) {
 
 // longest is the class among these whose first request has waited longest, of
 // those that there is a place for.
-func (a *admission) longest(these ...class) (best class, ok bool) {
+func (a *Admission) longest(these ...Class) (best Class, ok bool) {
 	for _, c := range these {
 		w := a.first(c)
 		if w != nil && a.may(c) && (!ok || w.came.Before(a.first(best).came)) {
@@ -311,7 +310,7 @@ func (a *admission) longest(these ...class) (best class, ok bool) {
 }
 
 // first is the waiter of a class whose turn is next; nil if none waits.
-func (a *admission) first(c class) *waiter {
+func (a *Admission) first(c Class) *waiter {
 	front := a.queues[c].Front()
 	if front == nil {
 		return nil
@@ -329,6 +328,6 @@ type waiter struct {
 	network netip.Prefix
 }
 
-// errShed is the error of a request that is not worked on because there is too
+// ErrShed is the error of a request that is not worked on because there is too
 // much to do.
-var errShed = errors.New("too much to do")
+var ErrShed = errors.New("too much to do")
