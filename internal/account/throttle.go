@@ -37,14 +37,14 @@ type throttle struct {
 	known   failures
 }
 
-type failures = overload.Set[whose]
+type failures = overload.Limiter[whose]
 
 type limits struct{ address, network, account, known overload.Limit }
 
 func newThrottle(l limits) *throttle {
 	return &throttle{
-		address: overload.New[whose](l.address), network: overload.New[whose](l.network),
-		account: overload.New[whose](l.account), known: overload.New[whose](l.known),
+		address: overload.NewLimiter[whose](l.address), network: overload.NewLimiter[whose](l.network),
+		account: overload.NewLimiter[whose](l.account), known: overload.NewLimiter[whose](l.known),
 	}
 }
 

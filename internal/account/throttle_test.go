@@ -267,19 +267,19 @@ func TestNobodyWaitsLongerThanAnIntervalIfTheClockGoesBack(t *testing.T) {
 func TestMemoryIsBoundedAndTheLatestFailuresAreKept(t *testing.T) {
 	t.Parallel()
 	throttle := newThrottle(passwordLimits(5))
-	for n := range 3 * overload.Most {
+	for n := range 3 * overload.MaxKeys {
 		throttle.fails(nameOf(n), addressOf(n), started)
 	}
 	for name, f := range map[string]*failures{"address": &throttle.address, "network": &throttle.network, "account": &throttle.account} {
-		if n := f.Len(); n > 2*overload.Most || n < overload.Most {
+		if n := f.Len(); n > 2*overload.MaxKeys || n < overload.MaxKeys {
 			t.Errorf("%s: %d buckets", name, n)
 		}
 	}
 	// A bucket that is in use outlives many others.
 	for n := range 5 {
 		throttle.fails(alice, home, started)
-		for m := range overload.Most * 3 / 4 {
-			throttle.fails(nameOf(m), addressOf((n+9)*overload.Most+m), started)
+		for m := range overload.MaxKeys * 3 / 4 {
+			throttle.fails(nameOf(m), addressOf((n+9)*overload.MaxKeys+m), started)
 		}
 	}
 	if throttle.fails(alice, home, started) {

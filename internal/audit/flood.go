@@ -49,7 +49,7 @@ func classOf(e *Event) class {
 type flood struct {
 	level  float64 // of a bucket of what strangers have caused
 	at     time.Time
-	grants overload.Set[string]
+	grants overload.Limiter[string]
 }
 
 // tooMany counts an event and tells whether it must be left out, and why.

@@ -108,7 +108,7 @@ func Open(o Options) *Log {
 		o.disk = diskOf
 	}
 	l := &Log{
-		opt: o, dir: directory{path: o.Directory, owner: o.Owner}, flood: flood{grants: overload.New[string](ofOneGrant)}, seen: map[string]time.Time{},
+		opt: o, dir: directory{path: o.Directory, owner: o.Owner}, flood: flood{grants: overload.NewLimiter[string](ofOneGrant)}, seen: map[string]time.Time{},
 		wake: make(chan struct{}, 1), settle: make(chan chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go l.run()

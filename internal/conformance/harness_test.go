@@ -97,7 +97,7 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	def := config.Default()
 	o := options{
 		// Races want all of their requests at once, on the smallest machine too.
-		Options:     server.Options{PublicURL: publicURL, BasicAuthStatus: def.Errors.BasicAuthStatus, Load: overload.Load{Requests: 1024}},
+		Options:     server.Options{PublicURL: publicURL, BasicAuthStatus: def.Errors.BasicAuthStatus, Capacity: overload.Capacity{Requests: 1024}},
 		retryWindow: def.RetryWindow.Std(), retryWindowPublic: def.RetryWindowPublic.Std(),
 		monotonic: time.Now,
 	}

@@ -7,33 +7,33 @@ const (
 
 var limitMutations = []Mutation{
 	{
-		Name: "bound of requests at once", File: "internal/overload/admission.go",
-		Old: "if a.queues[c].Len() == 0 && a.may(c) {", New: "if true {",
+		Name: "limit of requests at once", File: "internal/overload/queue.go",
+		Old: "if q.queues[c].Len() == 0 && q.free(c) {", New: "if true {",
 		Test: queue + "TestRequestsBeyondThePlaces",
 	},
 	{
-		Name: "bound of requests that wait", File: "internal/overload/admission.go",
-		Old: "if all >= a.waiting ||", New: "if all < 0 ||",
+		Name: "limit of queued requests", File: "internal/overload/queue.go",
+		Old: "if all >= q.waiting ||", New: "if all < 0 ||",
 		Test: queue + "TestARequestThatWouldBeOneTooMany",
 	},
 	{
-		Name: "patience of a request that waits", File: "internal/overload/admission.go",
+		Name: "longest wait in the queue", File: "internal/overload/queue.go",
 		Old: "case <-timer.C:\n", New: "case <-make(chan int):\n",
 		Test: queue + "TestWhoWaitsLonger",
 	},
 	{
-		Name: "holders before newcomers", File: "internal/overload/admission.go",
-		Old: "if !ok || a.turns%newcomersTurn == newcomersTurn-1 {", New: "if true {",
+		Name: "holders before newcomers", File: "internal/overload/queue.go",
+		Old: "if !ok || q.turns%lowTurn == lowTurn-1 {", New: "if true {",
 		Test: queue + "TestHoldersGoBeforeNewcomers",
 	},
 	{
 		Name: "class of a refresh", File: "internal/server/token.go",
-		Old: "turn := overload.Holders", New: "turn := overload.Newcomers",
+		Old: "turn := overload.Refresh", New: "turn := overload.Code",
 		Test: limits + "TestARequestWaitsInItsClass",
 	},
 	{
 		Name: "class of a code", File: "internal/server/token.go",
-		Old: "turn = overload.Newcomers\n", New: "turn = overload.Holders\n",
+		Old: "turn = overload.Code\n", New: "turn = overload.Refresh\n",
 		Test: limits + "TestARequestWaitsInItsClass",
 	},
 	{
@@ -44,12 +44,12 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "a full queue noticed before the body is read", File: "internal/server/token.go",
-		Old: "if err := s.admission.Early(); err != nil {", New: "if err := error(nil); err != nil {",
+		Old: "if err := s.queue.Early(); err != nil {", New: "if err := error(nil); err != nil {",
 		Test: limits + "TestAFullQueueIsNoticed",
 	},
 	{
 		Name: "a full queue noticed before the body of a request about a token", File: "internal/server/revoke.go",
-		Old: "if err := s.admission.Early(); err != nil {", New: "if err := error(nil); err != nil {",
+		Old: "if err := s.queue.Early(); err != nil {", New: "if err := error(nil); err != nil {",
 		Test: limits + "TestAFullQueueIsNoticed",
 	},
 	{
@@ -63,8 +63,8 @@ var limitMutations = []Mutation{
 		Test: limits + "TestRetryAfterIsRounded",
 	},
 	{
-		Name: "places that are left for checks", File: "internal/overload/admission.go",
-		Old: "case c != Checks && writers >= a.places-a.places/8:", New: "case c == Visitors && writers >= a.places-a.places/8:",
+		Name: "places that are left for checks", File: "internal/overload/queue.go",
+		Old: "case c != Check && writers >= q.slots-q.slots/8:", New: "case c == Login && writers >= q.slots-q.slots/8:",
 		Test: queue + "TestOneKindOfRequestLeavesPlaces",
 	},
 	{
@@ -94,7 +94,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "failures counted where they come from", File: "internal/overload/throttle.go",
-		Old: "t.add(byClientFailures, party{Network(a, 64), client}, 1)", New: "t.add(byClientFailures, party{client: client}, 1)",
+		Old: "t.add(byClientFailures, key{Network(a, 64), client}, 1)", New: "t.add(byClientFailures, key{client: client}, 1)",
 		Test: here + "TestCA22",
 	},
 	{
@@ -114,7 +114,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "weight of an interaction counted at its address", File: "internal/overload/throttle.go",
-		Old: "t.sets[byInteractions].AddWeight(who, weight, now)", New: "t.sets[byInteractions].AddWeight(who, 1, now)",
+		Old: "t.limiters[byInteractions].AddWeight(who, weight, now)", New: "t.limiters[byInteractions].AddWeight(who, 1, now)",
 		Test: queue + "TestInteractionsCountByTheirWeight",
 	},
 	{
@@ -138,18 +138,18 @@ var limitMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestOneNetworkDoesNotFill",
 	},
 	{
-		Name: "a network's share of the visitors' queue", File: "internal/overload/admission.go",
-		Old: "network.IsValid() && !Fair(a.waitingOf[network], 1, free, ofNetwork)", New: "false",
+		Name: "a network's share of the visitors' queue", File: "internal/overload/queue.go",
+		Old: "of.IsValid() && !Fair(q.networks[of].queued, 1, room, networkShare)", New: "false",
 		Test: queue + "TestOneNetworkDoesNotFillTheQueue",
 	},
 	{
-		Name: "order of visitors whose network has none at work", File: "internal/overload/admission.go",
-		Old: "now.Add(time.Duration(a.of[network]) * behind)", New: "now.Add(0 * behind)",
+		Name: "order of visitors whose network has none at work", File: "internal/overload/queue.go",
+		Old: "now.Add(time.Duration(q.networks[of].present) * penalty)", New: "now.Add(0 * penalty)",
 		Test: queue + "TestAVisitorGoesBefore",
 	},
 	{
-		Name: "a network's share of slow logins", File: "internal/overload/admission.go",
-		Old: "ok := Fair(a.slowOf[network], 1, a.ofVisitors()-a.slowAll, ofNetwork)", New: "ok := a.slowAll < a.ofVisitors()",
+		Name: "a network's share of slow logins", File: "internal/overload/queue.go",
+		Old: "ok := Fair(q.networks[of].slow, 1, q.loginSlots()-q.slow, networkShare)", New: "ok := q.slow < q.loginSlots()",
 		Test: queue + "TestOneNetworkDoesNotHold",
 	},
 	{
@@ -168,8 +168,8 @@ var limitMutations = []Mutation{
 		Test: here + "TestTL06",
 	},
 	{
-		Name: "turns of visitors beside codes", File: "internal/overload/admission.go",
-		Old: "w.came.Before(a.first(best).came)", New: "w.since.Before(a.first(best).since)",
+		Name: "turns of visitors beside codes", File: "internal/overload/queue.go",
+		Old: "w.came.Before(q.first(best).came)", New: "w.since.Before(q.first(best).since)",
 		Test: queue + "TestVisitorsOfABusyNetwork",
 	},
 }

@@ -18,7 +18,7 @@ import (
 // whatever it is, and nothing is consumed by it.
 func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 	f := &faulty{}
-	d := start(t, faults(f), func(o *options) { o.front, o.Load = true, overload.Load{Requests: 1, Waiting: 1} })
+	d := start(t, faults(f), func(o *options) { o.front, o.Capacity = true, overload.Capacity{Requests: 1, Waiting: 1} })
 	pair, _ := d.tokens(d.a)
 	code := d.code(d.a).Code
 	begun, release := make(chan struct{}, 8), make(chan struct{})
@@ -107,7 +107,7 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 // However a request ends, its place is free again.
 func TestOP07_EveryRequestGivesItsPlaceBack(t *testing.T) {
 	f := &faulty{}
-	d := start(t, faults(f), func(o *options) { o.front, o.Load = true, overload.Load{Requests: 1, Waiting: 1} })
+	d := start(t, faults(f), func(o *options) { o.front, o.Capacity = true, overload.Capacity{Requests: 1, Waiting: 1} })
 	pair, _ := d.tokens(d.a)
 	get := func(target string, lines ...string) *request {
 		r := newRequest(nil)

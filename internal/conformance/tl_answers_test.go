@@ -264,7 +264,7 @@ func TestTL18_NothingIsCompressed(t *testing.T) {
 // connection. It must never be taken for the next request (RFC 9112 section
 // 9.3).
 func TestTL19_TheBodyOfARefusedRequestIsNoRequest(t *testing.T) {
-	d := start(t, func(o *options) { o.ThrottleLimits = overload.ThrottleLimits{AddressRequests: 1_000_000} })
+	d := start(t, func(o *options) { o.RateLimits = overload.RateLimits{AddressRequests: 1_000_000} })
 	hidden := newRequest(d.a.redeem(d.code(d.a).Code)).text()
 	for name, spoil := range map[string]func(*request){
 		"405":              func(r *request) { r.method = "PUT" },

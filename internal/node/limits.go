@@ -16,9 +16,9 @@ import (
 // store's, its connections to a database, listeners, certificates.
 const spareFiles = 256
 
-func throttleLimits(cfg config.Config) overload.ThrottleLimits {
+func throttleLimits(cfg config.Config) overload.RateLimits {
 	t := cfg.Throttle
-	return overload.ThrottleLimits{
+	return overload.RateLimits{
 		AddressFailures: t.AddressFailures, ClientFailures: t.ClientFailures, Interactions: t.Interactions,
 		AddressRequests: t.AddressRequests, ClientRequests: t.ClientRequests,
 	}

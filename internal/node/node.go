@@ -79,7 +79,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 			BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins, ScopesSupported: cfg.ScopesSupported,
 			QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 			TokenInfoQuery: cfg.Compat.TokenInfoQuery, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch,
-			ThrottleLimits: throttleLimits(cfg), Load: overload.Load{Requests: cfg.Limits.Requests, Waiting: cfg.Limits.Waiting},
+			RateLimits: throttleLimits(cfg), Capacity: overload.Capacity{Requests: cfg.Limits.Requests, Waiting: cfg.Limits.Waiting},
 			Front: front, Probes: &n.probes, Audit: n.trail, Metrics: n.metrics, Tracer: n.tracer, OnShed: n.metrics.Shed, OnThrottled: n.metrics.Throttled,
 		}, n.log),
 		admin: admin,

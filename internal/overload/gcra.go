@@ -1,5 +1,3 @@
-// Package overload counts what must not happen too often, for each of many
-// parties that nobody has chosen, in memory that is bounded.
 package overload
 
 import (
@@ -7,15 +5,13 @@ import (
 	"time"
 )
 
-// A Limit forgives one event in each interval, and bears so many at once. The
-// zero Limit is none.
+// A Limit allows one event per interval, and a burst. The zero Limit allows all.
 type Limit struct {
 	Burst int
 	Every time.Duration
 }
 
-// PerMinute is the limit that bears n at once, and then one for each share of a
-// minute. Zero is no limit.
+// PerMinute is the limit of n events per minute, with a burst of n. Zero: no limit.
 func PerMinute(n int) Limit {
 	if n <= 0 {
 		return Limit{}
@@ -23,7 +19,7 @@ func PerMinute(n int) Limit {
 	return Limit{Burst: n, Every: max(1, time.Minute/time.Duration(n))}
 }
 
-// Times is a limit that allows n times as much.
+// Times returns a limit n times as high.
 func (l Limit) Times(n int) Limit {
 	if l.Every == 0 {
 		return l
@@ -31,29 +27,31 @@ func (l Limit) Times(n int) Limit {
 	return Limit{Burst: n * l.Burst, Every: max(1, l.Every/time.Duration(n))}
 }
 
-// Most is how many keys a Set remembers at least, and half of how many it
-// remembers at most.
-const Most = 20_000
+// MaxKeys is the number of keys that a Limiter holds at least; it holds at most
+// twice as many.
+const MaxKeys = 20_000
 
-// A Set holds, for each key that has events, the moment at which all of them
-// are forgiven. Memory is bounded by two generations of Most keys: when the
-// young one is full, the old one is forgotten. A key is found by a hash under a
-// seed that nobody knows, and takes 16 bytes whatever it is.
+// Limiter is a GCRA rate limiter with bounded memory, keyed by values that an
+// attacker controls, such as addresses. For each key it holds the theoretical
+// arrival time, at which all of its events are forgiven, in two generations of
+// MaxKeys: when the young one is full, the old one is dropped. Keys are hashed
+// under a random seed and take 16 bytes each.
 //
-// Its methods are not safe for concurrent use. The zero Set has no limit.
-type Set[K comparable] struct {
+// Its methods are not safe for concurrent use. The zero Limiter has no limit.
+type Limiter[K comparable] struct {
 	limit      Limit
 	seed       maphash.Seed
 	young, old map[uint64]int64 // nanoseconds since 1970
 }
 
-// New makes a Set whose keys go by a limit.
-func New[K comparable](l Limit) Set[K] { return Set[K]{limit: l, seed: maphash.MakeSeed()} }
+// NewLimiter returns a Limiter that applies l to each key.
+func NewLimiter[K comparable](l Limit) Limiter[K] {
+	return Limiter[K]{limit: l, seed: maphash.MakeSeed()}
+}
 
-// Change has every key go by another limit from now on. What was counted
-// stays, as far as it counts under the new one: what fills a bucket of a minute
-// fills every bucket of a minute.
-func (b *Set[K]) Change(l Limit) {
+// Change replaces the limit and keeps what was counted: a key that has used up one
+// minute's limit has used up the other.
+func (b *Limiter[K]) Change(l Limit) {
 	b.limit = l
 	if b.seed == (maphash.Seed{}) {
 		b.seed = maphash.MakeSeed()
@@ -63,12 +61,11 @@ func (b *Set[K]) Change(l Limit) {
 	}
 }
 
-// Wait is how long it takes until key bears another event; zero if it does now.
-func (b *Set[K]) Wait(key K, now time.Time) time.Duration { return b.WaitFor(key, 1, now) }
+// Wait is the time until key is allowed another event; zero if it is now.
+func (b *Limiter[K]) Wait(key K, now time.Time) time.Duration { return b.WaitFor(key, 1, now) }
 
-// WaitFor is Wait for an event that weighs as much as so many. One that weighs
-// more than the limit bears at once weighs just that.
-func (b *Set[K]) WaitFor(key K, weight int, now time.Time) time.Duration {
+// WaitFor is Wait for an event that counts weight times, at most as a burst.
+func (b *Limiter[K]) WaitFor(key K, weight int, now time.Time) time.Duration {
 	if b.Len() == 0 {
 		return 0
 	}
@@ -77,23 +74,23 @@ func (b *Set[K]) WaitFor(key K, weight int, now time.Time) time.Duration {
 }
 
 // Add counts an event.
-func (b *Set[K]) Add(key K, now time.Time) { b.AddWeight(key, 1, now) }
+func (b *Limiter[K]) Add(key K, now time.Time) { b.AddWeight(key, 1, now) }
 
-// AddWeight counts an event that weighs as much as so many.
-func (b *Set[K]) AddWeight(key K, weight int, now time.Time) {
+// AddWeight counts an event weight times, at most as a burst.
+func (b *Limiter[K]) AddWeight(key K, weight int, now time.Time) {
 	if b.limit.Every == 0 {
 		return
 	}
 	id := b.id(key)
 	at := b.forgiven(id, now.UnixNano()) + int64(min(weight, b.limit.Burst))*int64(b.limit.Every)
-	if _, ok := b.young[id]; !ok && (b.young == nil || len(b.young) == Most) {
+	if _, ok := b.young[id]; !ok && (b.young == nil || len(b.young) == MaxKeys) {
 		b.old, b.young = b.young, map[uint64]int64{}
 	}
 	b.young[id] = at
 }
 
-// GiveBack takes back an event of a weight that was counted.
-func (b *Set[K]) GiveBack(key K, weight int) {
+// GiveBack uncounts an event of a weight.
+func (b *Limiter[K]) GiveBack(key K, weight int) {
 	if b.Len() == 0 {
 		return
 	}
@@ -106,15 +103,15 @@ func (b *Set[K]) GiveBack(key K, weight int) {
 	}
 }
 
-// Len is how many keys are remembered, at most 2*Most.
-func (b *Set[K]) Len() int { return len(b.young) + len(b.old) }
+// Len is the number of keys held, at most 2*MaxKeys.
+func (b *Limiter[K]) Len() int { return len(b.young) + len(b.old) }
 
-func (b *Set[K]) id(key K) uint64 { return maphash.Comparable(b.seed, key) }
+func (b *Limiter[K]) id(key K) uint64 { return maphash.Comparable(b.seed, key) }
 
 // forgiven is when the key has no events any more, and no earlier than now. If
 // the clock went back, it is no later than for a bucket that is full: nobody
 // waits longer than an interval.
-func (b *Set[K]) forgiven(id uint64, now int64) int64 {
+func (b *Limiter[K]) forgiven(id uint64, now int64) int64 {
 	at, ok := b.young[id]
 	if !ok {
 		at = b.old[id]

@@ -13,7 +13,7 @@ var began = time.UnixMilli(1_700_000_000_000)
 
 func TestAKeyBearsAsManyEventsAsItsLimitSaysAndThenOneEachInterval(t *testing.T) {
 	t.Parallel()
-	s := New[string](PerMinute(6))
+	s := NewLimiter[string](PerMinute(6))
 	for n := range 6 {
 		if wait := s.Wait("a", began); wait != 0 {
 			t.Fatalf("after %d events of 6, the wait is %s", n, wait)
@@ -48,7 +48,7 @@ func TestAKeyBearsAsManyEventsAsItsLimitSaysAndThenOneEachInterval(t *testing.T)
 
 func TestNobodyWaitsLongerThanAnIntervalIfTheClockGoesBack(t *testing.T) {
 	t.Parallel()
-	s := New[int](PerMinute(60))
+	s := NewLimiter[int](PerMinute(60))
 	for range 60 {
 		s.Add(1, began)
 	}
@@ -59,7 +59,7 @@ func TestNobodyWaitsLongerThanAnIntervalIfTheClockGoesBack(t *testing.T) {
 
 func TestNoLimitCountsNothing(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]Set[int]{"zero": {}, "none": New[int](PerMinute(0)), "negative": New[int](PerMinute(-1))} {
+	for name, s := range map[string]Limiter[int]{"zero": {}, "none": NewLimiter[int](PerMinute(0)), "negative": NewLimiter[int](PerMinute(-1))} {
 		for range 1000 {
 			s.Add(1, began)
 		}
@@ -71,7 +71,7 @@ func TestNoLimitCountsNothing(t *testing.T) {
 
 func TestAChangedLimitGoesOnFromWhatWasCounted(t *testing.T) {
 	t.Parallel()
-	s := New[int](PerMinute(60))
+	s := NewLimiter[int](PerMinute(60))
 	for range 60 {
 		s.Add(1, began)
 	}
@@ -96,36 +96,36 @@ func TestAChangedLimitGoesOnFromWhatWasCounted(t *testing.T) {
 
 func TestMemoryIsBoundedAndKeysInUseAreKept(t *testing.T) {
 	t.Parallel()
-	s := New[int](PerMinute(50))
+	s := NewLimiter[int](PerMinute(50))
 	for range 50 {
 		s.Add(-1, began)
 	}
-	for n := range 3 * Most {
+	for n := range 3 * MaxKeys {
 		s.Add(n, began)
-		if n%(Most/2) == 0 {
+		if n%(MaxKeys/2) == 0 {
 			s.Add(-1, began)
 		}
 	}
-	if s.Len() > 2*Most {
+	if s.Len() > 2*MaxKeys {
 		t.Errorf("%d keys are remembered", s.Len())
 	}
 	if s.Wait(-1, began) == 0 {
 		t.Error("one that goes on was forgotten")
 	}
 	// Counting again does not turn the generations over.
-	s = New[int](PerMinute(50))
-	for n := range Most {
+	s = NewLimiter[int](PerMinute(50))
+	for n := range MaxKeys {
 		s.Add(n, began)
 	}
 	s.Add(7, began)
-	if s.Len() != Most {
+	if s.Len() != MaxKeys {
 		t.Error("a key that was there has pushed others out")
 	}
 }
 
 func TestAnEventCountsByItsWeight(t *testing.T) {
 	t.Parallel()
-	s := New[string](PerMinute(6))
+	s := NewLimiter[string](PerMinute(6))
 	s.AddWeight("a", 4, began)
 	if wait := s.WaitFor("a", 2, began); wait != 0 {
 		t.Errorf("4 of 6 are counted, and 2 more wait %s", wait)

@@ -16,7 +16,7 @@ var (
 
 // failuresOf is a throttle of failures that tells nobody.
 func failuresOf(address, client int) *Throttle {
-	return NewThrottle(ThrottleLimits{AddressFailures: address, ClientFailures: client}, func(string) {})
+	return NewThrottle(RateLimits{AddressFailures: address, ClientFailures: client}, func(string) {})
 }
 
 func TestAnAddressMayFailAsOftenAsTheLimitSaysAndThenItsShareOfAMinute(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAnAddressMayFailAsOftenAsTheLimitSaysAndThenItsShareOfAMinute(t *testin
 func TestInteractionsCountByTheirWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		met := map[string]int{}
-		throttle := NewThrottle(ThrottleLimits{Interactions: 60}, func(limit string) { met[limit]++ })
+		throttle := NewThrottle(RateLimits{Interactions: 60}, func(limit string) { met[limit]++ })
 		begun := 0
 		for n := range 600 { // ten a second
 			if throttle.Begin(netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)), 10) {
@@ -75,7 +75,7 @@ func TestInteractionsCountByTheirWeight(t *testing.T) {
 		if met["interactions"] != 600-begun/10 {
 			t.Errorf("told of %v", met)
 		}
-		if !throttle.Begin(home, 1) || !NewThrottle(ThrottleLimits{}, func(string) {}).Begin(home, 1000) {
+		if !throttle.Begin(home, 1) || !NewThrottle(RateLimits{}, func(string) {}).Begin(home, 1000) {
 			t.Error("another address, or one without a limit, may begin nothing")
 		}
 		for range 59 {
@@ -152,7 +152,7 @@ func TestALimitOfZeroIsNone(t *testing.T) {
 		t.Error("blocked without a limit")
 	}
 	for of := range throttles {
-		if throttle.sets[of].Len() != 0 {
+		if throttle.limiters[of].Len() != 0 {
 			t.Errorf("%s: remembered for nothing", throttleNames[of])
 		}
 	}
@@ -163,7 +163,7 @@ func TestALimitOfZeroIsNone(t *testing.T) {
 func TestARequestBeyondItsLimitIsToldWhenItIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		met := map[string]int{}
-		throttle := NewThrottle(ThrottleLimits{AddressRequests: 12, ClientRequests: 6}, func(limit string) { met[limit]++ })
+		throttle := NewThrottle(RateLimits{AddressRequests: 12, ClientRequests: 6}, func(limit string) { met[limit]++ })
 		for n := range 6 {
 			if err := throttle.RequestOfClient("billing"); err != nil {
 				t.Fatalf("request %d of 6: %v", n, err)
@@ -201,11 +201,11 @@ func TestNewLimitsKeepWhatWasCounted(t *testing.T) {
 		for range 6 {
 			throttle.Failed(home, "billing")
 		}
-		throttle.SetLimits(ThrottleLimits{AddressFailures: 600, ClientFailures: 6})
+		throttle.SetLimits(RateLimits{AddressFailures: 600, ClientFailures: 6})
 		if !throttle.AddressBlocked(home) || !throttle.ClientBlocked(home, "billing") {
 			t.Error("a reload has forgotten who guesses")
 		}
-		throttle.SetLimits(ThrottleLimits{})
+		throttle.SetLimits(RateLimits{})
 		if throttle.AddressBlocked(home) {
 			t.Error("blocked by a limit that is gone")
 		}
@@ -219,9 +219,9 @@ func TestAddressesThatFailDoNotFillTheMemoryNorHideThoseThatGoOn(t *testing.T) {
 		for range limit {
 			throttle.Failed(home, "billing")
 		}
-		for n := range 3 * Most {
+		for n := range 3 * MaxKeys {
 			throttle.Failed(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), fmt.Sprint("client ", n))
-			if n%(Most/2) == 0 {
+			if n%(MaxKeys/2) == 0 {
 				// One that goes on failing is not forgotten with the others.
 				throttle.Failed(home, "billing")
 			}
@@ -230,7 +230,7 @@ func TestAddressesThatFailDoNotFillTheMemoryNorHideThoseThatGoOn(t *testing.T) {
 			t.Error("one that goes on failing was forgotten")
 		}
 		for of := range throttles {
-			if n := throttle.sets[of].Len(); n > 2*Most {
+			if n := throttle.limiters[of].Len(); n > 2*MaxKeys {
 				t.Errorf("%s: %d buckets are kept", throttleNames[of], n)
 			}
 		}

@@ -23,7 +23,7 @@ func (s *Server) connections(ctx context.Context, r *http.Request, x *exchange) 
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.enter(r, x, overload.Visitors); err != nil {
+	if err := s.enter(r, x, overload.Login); err != nil {
 		return answer{}, err
 	}
 	session, err := a.Session(ctx, v.Session)
@@ -84,7 +84,7 @@ func (s *Server) disconnect(ctx context.Context, r *http.Request, x *exchange) (
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.enter(r, x, overload.Visitors); err != nil {
+	if err := s.enter(r, x, overload.Login); err != nil {
 		return answer{}, err
 	}
 	a, v := s.opt.Front.Authorizer, visitor(r)
@@ -112,7 +112,7 @@ func (s *Server) logout(ctx context.Context, r *http.Request, x *exchange) (answ
 		if _, err := s.submitted(r); err != nil {
 			return answer{}, err
 		}
-		if err := s.enter(r, x, overload.Visitors); err != nil {
+		if err := s.enter(r, x, overload.Login); err != nil {
 			return answer{}, err
 		}
 		session, err := a.Session(ctx, v.Session)
@@ -130,7 +130,7 @@ func (s *Server) logout(ctx context.Context, r *http.Request, x *exchange) (answ
 		x.setCookie(sessionCookie, "", 0)
 		return seeOther(s.at(logoutPath)), nil
 	}
-	if err := s.enter(r, x, overload.Visitors); err != nil {
+	if err := s.enter(r, x, overload.Login); err != nil {
 		return answer{}, err
 	}
 	session, err := a.Session(ctx, v.Session)

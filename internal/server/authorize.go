@@ -44,7 +44,7 @@ func (s *Server) authorize(ctx context.Context, r *http.Request, x *exchange) (a
 		return seeOther(s.opt.PublicURL + r.URL.Path + "?" + query), nil
 	}
 
-	if err := s.enter(r, x, overload.Newcomers); err != nil {
+	if err := s.enter(r, x, overload.Code); err != nil {
 		return answer{}, err
 	}
 	st, err := s.opt.Front.Authorizer.Authorize(ctx, req, s.guest(r, x))

@@ -42,7 +42,7 @@ func (s *Server) bearer(ctx context.Context, r *http.Request, x *exchange) (text
 
 // alive is bearer for a token that was found elsewhere.
 func (s *Server) alive(ctx context.Context, r *http.Request, x *exchange, text string) (string, issuer.Token, error) {
-	if err := s.enter(r, x, overload.Checks); err != nil {
+	if err := s.enter(r, x, overload.Check); err != nil {
 		return "", issuer.Token{}, err
 	}
 	t, err := s.issuer.Inspect(ctx, text)

@@ -80,7 +80,7 @@ func newPublicSideOf(t *testing.T, algorithms []keys.Purpose, change ...func(*is
 		CodeLifetime: time.Minute, RevocationsMaxAge: 5 * time.Second, Now: p.now, Log: log,
 		Policy: grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * 24 * time.Hour},
 	}
-	options := server.Options{PublicURL: publicURL, BasicAuthStatus: 401, ThrottleLimits: overload.ThrottleLimits{AddressFailures: 3}}
+	options := server.Options{PublicURL: publicURL, BasicAuthStatus: 401, RateLimits: overload.RateLimits{AddressFailures: 3}}
 	for _, f := range change {
 		f(&settings, &options)
 	}

@@ -25,7 +25,7 @@ func (s *Server) interaction(ctx context.Context, r *http.Request, x *exchange) 
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.enter(r, x, overload.Visitors); err != nil {
+	if err := s.enter(r, x, overload.Login); err != nil {
 		return answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["id"])

@@ -38,7 +38,7 @@ var inactive = []byte(`{"active":false}`)
 // JWT, if the caller prefers one: the signed answer of RFC 9701, and the token
 // itself as a JWT, for gateways that keep opaque tokens outside.
 func (s *Server) introspect(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	c, p, err := s.tokenRequest(ctx, r, x, overload.Checks)
+	c, p, err := s.tokenRequest(ctx, r, x, overload.Check)
 	if err != nil {
 		return answer{}, err
 	}

@@ -14,7 +14,7 @@ func (s *Server) enter(r *http.Request, x *exchange, c overload.Class) error {
 	if x.page {
 		x.network = overload.Party(x.counted)
 	}
-	if err := s.admission.Enter(r.Context(), c, x.network); err != nil {
+	if err := s.queue.Enter(r.Context(), c, x.network); err != nil {
 		return err
 	}
 	x.inside, x.class = true, c
@@ -22,7 +22,7 @@ func (s *Server) enter(r *http.Request, x *exchange, c overload.Class) error {
 }
 
 // UnderWay is how many requests are worked on, and how many wait for that.
-func (s *Server) UnderWay() (working, waiting int) { return s.admission.UnderWay() }
+func (s *Server) UnderWay() (working, waiting int) { return s.queue.Load() }
 
 // ofClient counts a token request of an authenticated client. Whoever knows the
 // name of a public client can be it, so each address is one of its own; where

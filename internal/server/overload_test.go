@@ -25,8 +25,8 @@ import (
 func busy(t *testing.T, waiting int) *Server {
 	t.Helper()
 	iss := &issuer.Issuer{Realm: "/api", ID: "https://auth.example/oauth2/api", Directory: &issuer.Directory{}}
-	s := New(iss, Options{PublicURL: "https://auth.example", PlainHTTP: true, Load: overload.Load{Requests: 1, Waiting: waiting}}, slog.New(slog.DiscardHandler))
-	if err := s.admission.Enter(t.Context(), overload.Holders, netip.Prefix{}); err != nil {
+	s := New(iss, Options{PublicURL: "https://auth.example", PlainHTTP: true, Capacity: overload.Capacity{Requests: 1, Waiting: waiting}}, slog.New(slog.DiscardHandler))
+	if err := s.queue.Enter(t.Context(), overload.Refresh, netip.Prefix{}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -51,12 +51,12 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 		overload.Class
 		path, form string
 	}{
-		"refresh":              {overload.Holders, tokenEndpoint, "grant_type=refresh_token&refresh_token=x" + who},
-		"refresh, by query":    {overload.Holders, "/oauth2/access_token?realm=/api", "grant_type=refresh_token&refresh_token=x" + who},
-		"refresh of no client": {overload.Holders, tokenEndpoint, "grant_type=refresh_token&refresh_token=x"},
-		"code":                 {overload.Newcomers, tokenEndpoint, "grant_type=authorization_code&code=x&redirect_uri=x" + who},
-		"introspection":        {overload.Checks, "/oauth2/api/introspect", "token=x" + who},
-		"revocation":           {overload.Holders, "/oauth2/api/revoke", "token=x" + who},
+		"refresh":              {overload.Refresh, tokenEndpoint, "grant_type=refresh_token&refresh_token=x" + who},
+		"refresh, by query":    {overload.Refresh, "/oauth2/access_token?realm=/api", "grant_type=refresh_token&refresh_token=x" + who},
+		"refresh of no client": {overload.Refresh, tokenEndpoint, "grant_type=refresh_token&refresh_token=x"},
+		"code":                 {overload.Code, tokenEndpoint, "grant_type=authorization_code&code=x&redirect_uri=x" + who},
+		"introspection":        {overload.Check, "/oauth2/api/introspect", "token=x" + who},
+		"revocation":           {overload.Refresh, "/oauth2/api/revoke", "token=x" + who},
 	} {
 		for _, basic := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 					w := httptest.NewRecorder()
 					go s.Handler().ServeHTTP(w, r)
 					synctest.Wait()
-					for of := range overload.Visitors + 1 {
-						if n := s.admission.QueuedIn(of); (n == 1) != (of == c.Class) {
+					for of := range overload.Login + 1 {
+						if n := s.queue.Queued(of); (n == 1) != (of == c.Class) {
 							t.Errorf("%d wait in class %d, want one in class %d", n, of, c.Class)
 						}
 					}
@@ -98,9 +98,9 @@ func TestAFullQueueIsNoticedBeforeTheBodyIsRead(t *testing.T) {
 	for _, path := range []string{tokenEndpoint, "/oauth2/api/introspect", "/oauth2/api/revoke"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := busy(t, 1)
-			go s.admission.Enter(t.Context(), overload.Holders, netip.Prefix{})
+			go s.queue.Enter(t.Context(), overload.Refresh, netip.Prefix{})
 			synctest.Wait()
-			if s.admission.Early() == nil {
+			if s.queue.Early() == nil {
 				t.Fatal("the queue is not full")
 			}
 			body := &unread{}

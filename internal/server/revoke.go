@@ -15,7 +15,7 @@ import (
 // token that was revoked, was dead before, or never was: what the client wanted
 // is so. It is sent after the revocation is durable.
 func (s *Server) revoke(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	c, p, err := s.tokenRequest(ctx, r, x, overload.Holders)
+	c, p, err := s.tokenRequest(ctx, r, x, overload.Refresh)
 	if err != nil {
 		return answer{}, err
 	}
@@ -30,7 +30,7 @@ func (s *Server) tokenRequest(ctx context.Context, r *http.Request, x *exchange,
 	if err := s.admit(r, x); err != nil {
 		return nil, nil, err
 	}
-	if err := s.admission.Early(); err != nil {
+	if err := s.queue.Early(); err != nil {
 		return nil, nil, err
 	}
 	p, err := s.params(r, x, false)

@@ -52,8 +52,8 @@ type Options struct {
 	TokenInfoQuery               bool // compat.tokeninfo_query
 	RedirectURIMismatch          bool // compat.redirect_uri_mismatch
 
-	overload.ThrottleLimits
-	Load overload.Load
+	overload.RateLimits
+	overload.Capacity
 	// OnShed and OnThrottled, if set, are called with what was turned away, and
 	// with the name of the limit that a request met.
 	OnShed, OnThrottled func(string)
@@ -76,7 +76,7 @@ type Server struct {
 	opt       Options
 	log       *slog.Logger
 	throttle  *overload.Throttle
-	admission *overload.Admission
+	queue     *overload.Queue
 	deadlines deadlines
 	handler   http.Handler
 
@@ -92,9 +92,9 @@ type Server struct {
 
 // New makes a Server.
 func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
-	s := &Server{issuer: iss, opt: opt, log: log, throttle: overload.NewThrottle(opt.ThrottleLimits, said(opt.OnThrottled))}
+	s := &Server{issuer: iss, opt: opt, log: log, throttle: overload.NewThrottle(opt.RateLimits, said(opt.OnThrottled))}
 	var busy alarm
-	s.admission = overload.NewAdmission(opt.Load, func(what string) {
+	s.queue = overload.NewQueue(opt.Capacity, func(what string) {
 		said(opt.OnShed)(what)
 		if n := busy.ring(time.Now()); n > 0 {
 			log.Warn("too much to do: requests are answered 503", "times", n)
@@ -114,9 +114,9 @@ func New(iss *issuer.Issuer, opt Options, log *slog.Logger) *Server {
 // counted against guessing goes on counting, and the requests that it works on
 // take their places, under the limits of s. Old may finish what it has begun.
 func (s *Server) Inherit(old *Server) {
-	old.throttle.SetLimits(s.opt.ThrottleLimits)
-	old.admission.SetLoad(s.opt.Load)
-	s.throttle, s.admission = old.throttle, old.admission
+	old.throttle.SetLimits(s.opt.RateLimits)
+	old.queue.SetCapacity(s.opt.Capacity)
+	s.throttle, s.queue = old.throttle, old.queue
 }
 
 func said(hook func(string)) func(string) {
@@ -231,7 +231,7 @@ func (s *Server) safely(ctx context.Context, h handlerFunc, r *http.Request, x *
 			err = &panicError{v, debug.Stack()}
 		}
 		if x.inside {
-			s.admission.Leave(x.class, x.network)
+			s.queue.Leave(x.class, x.network)
 		}
 	}()
 	if s.preflight(r, x) {

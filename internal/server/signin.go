@@ -147,7 +147,7 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.enter(r, x, overload.Visitors); err != nil {
+	if err := s.enter(r, x, overload.Login); err != nil {
 		return answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["state"])
@@ -167,7 +167,7 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 		if !s.throttle.Begin(x.counted, 1) {
 			return answer{}, oauth.ErrTooManyRequests
 		}
-		leave, err := s.admission.Slow(overload.Party(x.counted))
+		leave, err := s.queue.Slow(overload.Party(x.counted))
 		if err != nil {
 			return answer{}, err
 		}

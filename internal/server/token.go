@@ -41,7 +41,7 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 	if err := s.throttle.RequestOfAddress(x.counted); err != nil {
 		return answer{}, err
 	}
-	if err := s.admission.Early(); err != nil {
+	if err := s.queue.Early(); err != nil {
 		return answer{}, err
 	}
 
@@ -71,9 +71,9 @@ func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answe
 	}
 
 	// 4. Client, and from here on a place among those that are worked on.
-	turn := overload.Holders
+	turn := overload.Refresh
 	if x.grantType == store.GrantAuthorizationCode {
-		turn = overload.Newcomers
+		turn = overload.Code
 	}
 	if err := s.enter(r, x, turn); err != nil {
 		return answer{}, err

@@ -15,15 +15,15 @@ import (
 // A rush puts requests before an admission, and notes the order in which they
 // get their turns.
 type rush struct {
-	*Admission
+	*Queue
 	mu    sync.Mutex
 	turns []string
 	shed  map[string]int
 }
 
-func newRush(l Load) *rush {
+func newRush(l Capacity) *rush {
 	r := &rush{shed: map[string]int{}}
-	r.Admission = NewAdmission(l, func(what string) {
+	r.Queue = NewQueue(l, func(what string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.shed[what]++
@@ -70,20 +70,20 @@ func (r *rush) next(c Class) string {
 
 func TestRequestsBeyondThePlacesWaitInTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRush(Load{Requests: 2, Waiting: 10})
-		r.fill(t, Holders, 2)
+		r := newRush(Capacity{Requests: 2, Waiting: 10})
+		r.fill(t, Refresh, 2)
 		for _, name := range []string{"first", "second", "third"} {
-			r.come(t.Context(), Holders, name)
+			r.come(t.Context(), Refresh, name)
 		}
-		if working, waiting := r.UnderWay(); working != 2 || waiting != 3 {
+		if working, waiting := r.Load(); working != 2 || waiting != 3 {
 			t.Errorf("%d are worked on and %d wait", working, waiting)
 		}
 		for _, want := range []string{"first", "second", "third", "nobody", "nobody"} {
-			if got := r.next(Holders); got != want {
+			if got := r.next(Refresh); got != want {
 				t.Errorf("the turn is %s's, want %s's", got, want)
 			}
 		}
-		if working, waiting := r.UnderWay(); working != 0 || waiting != 0 {
+		if working, waiting := r.Load(); working != 0 || waiting != 0 {
 			t.Errorf("at the end, %d are worked on and %d wait", working, waiting)
 		}
 	})
@@ -91,18 +91,18 @@ func TestRequestsBeyondThePlacesWaitInTheirOrder(t *testing.T) {
 
 func TestARequestThatWouldBeOneTooManyIsTurnedAwayAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRush(Load{Requests: 1, Waiting: 2})
-		r.fill(t, Holders, 1)
-		r.come(t.Context(), Holders, "first")
+		r := newRush(Capacity{Requests: 1, Waiting: 2})
+		r.fill(t, Refresh, 1)
+		r.come(t.Context(), Refresh, "first")
 		if err := r.Early(); err != nil {
 			t.Errorf("with a place to wait: %v", err)
 		}
-		r.come(t.Context(), Checks, "second")
+		r.come(t.Context(), Check, "second")
 		if err := r.Early(); !errors.Is(err, ErrShed) {
 			t.Errorf("with no place to wait: %v", err)
 		}
 		began := time.Now()
-		for _, c := range []Class{Checks, Holders, Newcomers} {
+		for _, c := range []Class{Check, Refresh, Code} {
 			err := r.Enter(t.Context(), c, netip.Prefix{})
 			if !errors.Is(err, ErrShed) {
 				t.Errorf("class %d: %v", c, err)
@@ -114,25 +114,25 @@ func TestARequestThatWouldBeOneTooManyIsTurnedAwayAtOnce(t *testing.T) {
 		if !maps.Equal(r.shed, map[string]int{"requests": 4}) {
 			t.Errorf("turned away: %v", r.shed)
 		}
-		r.next(Holders)
-		r.next(Holders)
+		r.next(Refresh)
+		r.next(Refresh)
 	})
 }
 
 func TestWhoWaitsLongerThanTheirClientIsNotWorkedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRush(Load{Requests: 1, Waiting: 10})
-		r.fill(t, Holders, 1)
+		r := newRush(Capacity{Requests: 1, Waiting: 10})
+		r.fill(t, Refresh, 1)
 		gone, cancel := context.WithCancel(t.Context())
-		r.come(t.Context(), Holders, "late")
-		r.come(gone, Holders, "gone")
+		r.come(t.Context(), Refresh, "late")
+		r.come(gone, Refresh, "gone")
 		time.Sleep(MaxWait / 2)
-		r.come(t.Context(), Holders, "in time")
+		r.come(t.Context(), Refresh, "in time")
 		cancel() // the client has hung up
 		synctest.Wait()
 		time.Sleep(MaxWait / 2)
 		synctest.Wait()
-		if working, waiting := r.UnderWay(); working != 1 || waiting != 1 {
+		if working, waiting := r.Load(); working != 1 || waiting != 1 {
 			t.Errorf("%d are worked on and %d wait", working, waiting)
 		}
 		if !maps.Equal(r.shed, map[string]int{"late": 2}) {
@@ -142,7 +142,7 @@ func TestWhoWaitsLongerThanTheirClientIsNotWorkedOn(t *testing.T) {
 			t.Errorf("%q", r.turns)
 		}
 		r.turns = nil
-		if got := r.next(Holders); got != "in time" {
+		if got := r.next(Refresh); got != "in time" {
 			t.Errorf("the turn is %s's", got)
 		}
 	})
@@ -151,19 +151,19 @@ func TestWhoWaitsLongerThanTheirClientIsNotWorkedOn(t *testing.T) {
 // Whoever holds a token goes on with it; logins wait, but not for ever.
 func TestHoldersGoBeforeNewcomersAndVisitorsWhoHaveEveryEighthTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRush(Load{Requests: 1, Waiting: 100})
-		r.fill(t, Holders, 1)
+		r := newRush(Capacity{Requests: 1, Waiting: 100})
+		r.fill(t, Refresh, 1)
 		for range 10 {
-			r.come(t.Context(), Newcomers, "newcomer")
+			r.come(t.Context(), Code, "newcomer")
 			time.Sleep(1)
-			r.come(t.Context(), Visitors, "visitor")
+			r.come(t.Context(), Login, "visitor")
 			time.Sleep(1)
 		}
 		for range 20 {
-			r.come(t.Context(), Holders, "holder")
+			r.come(t.Context(), Refresh, "holder")
 		}
-		last := Holders
-		wait := map[string]Class{"holder": Holders, "newcomer": Newcomers, "visitor": Visitors}
+		last := Refresh
+		wait := map[string]Class{"holder": Refresh, "newcomer": Code, "visitor": Login}
 		for n := range 16 {
 			want := map[int]string{7: "newcomer", 15: "visitor"}[n]
 			if want == "" {
@@ -182,23 +182,23 @@ func TestHoldersGoBeforeNewcomersAndVisitorsWhoHaveEveryEighthTurn(t *testing.T)
 
 func TestChecksAndHoldersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRush(Load{Requests: 1, Waiting: 100})
-		r.fill(t, Holders, 1)
+		r := newRush(Capacity{Requests: 1, Waiting: 100})
+		r.fill(t, Refresh, 1)
 		for _, w := range []struct {
 			Class
 			name string
-		}{{Checks, "check 1"}, {Holders, "holder 1"}, {Checks, "check 2"}, {Holders, "holder 2"}} {
+		}{{Check, "check 1"}, {Refresh, "holder 1"}, {Check, "check 2"}, {Refresh, "holder 2"}} {
 			r.come(t.Context(), w.Class, w.name)
 			time.Sleep(time.Millisecond)
 		}
-		last := Holders
+		last := Refresh
 		for _, want := range []string{"check 1", "holder 1", "check 2", "holder 2"} {
 			if got := r.next(last); got != want {
 				t.Errorf("the turn is %s's, want %s's", got, want)
 			}
-			last = Checks
+			last = Check
 			if want[0] == 'h' {
-				last = Holders
+				last = Refresh
 			}
 		}
 	})
@@ -208,9 +208,9 @@ func TestChecksAndHoldersAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 // somewhere else holds those of visitors. The others have places left.
 func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRush(Load{Requests: 64, Waiting: 100})
+		r := newRush(Capacity{Requests: 64, Waiting: 100})
 		count := func(c Class, most int) (n int) {
-			for n < most && r.may(c) {
+			for n < most && r.free(c) {
 				r.fill(t, c, 1)
 				n++
 			}
@@ -219,24 +219,24 @@ func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
 		for _, c := range []struct {
 			Class
 			come, served int
-		}{{Visitors, 64, 32}, {Newcomers, 4, 4}, {Holders, 64, 20}, {Visitors, 1, 0}, {Newcomers, 1, 0}, {Checks, 64, 8}, {Holders, 1, 0}} {
+		}{{Login, 64, 32}, {Code, 4, 4}, {Refresh, 64, 20}, {Login, 1, 0}, {Code, 1, 0}, {Check, 64, 8}, {Refresh, 1, 0}} {
 			if got := count(c.Class, c.come); got != c.served {
 				t.Errorf("class %d: %d of %d have a place, want %d", c.Class, got, c.come, c.served)
 			}
 		}
 		// Who redeems codes waits for nobody else.
-		r = newRush(Load{Requests: 64, Waiting: 100})
-		if got := count(Newcomers, 64); got != 56 {
+		r = newRush(Capacity{Requests: 64, Waiting: 100})
+		if got := count(Code, 64); got != 56 {
 			t.Errorf("newcomers alone have %d places, want 56", got)
 		}
 		// A class that has used up its share does not keep the others waiting.
-		r = newRush(Load{Requests: 64, Waiting: 100})
-		count(Visitors, 64)
-		r.come(t.Context(), Visitors, "visitor")
-		r.fill(t, Newcomers, 1)
-		r.fill(t, Holders, 1)
-		r.fill(t, Checks, 1)
-		if r.next(Visitors) != "visitor" {
+		r = newRush(Capacity{Requests: 64, Waiting: 100})
+		count(Login, 64)
+		r.come(t.Context(), Login, "visitor")
+		r.fill(t, Code, 1)
+		r.fill(t, Refresh, 1)
+		r.fill(t, Check, 1)
+		if r.next(Login) != "visitor" {
 			t.Error("the place of a visitor is not another's")
 		}
 	})
@@ -244,18 +244,18 @@ func TestOneKindOfRequestLeavesPlacesForTheOthers(t *testing.T) {
 
 func TestWhoHoldsNoTokenDoesNotFillTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRush(Load{Requests: 1, Waiting: 4})
-		r.fill(t, Holders, 1)
+		r := newRush(Capacity{Requests: 1, Waiting: 4})
+		r.fill(t, Refresh, 1)
 		for range 2 {
-			r.come(t.Context(), Newcomers, "newcomer")
-			r.come(t.Context(), Visitors, "visitor")
+			r.come(t.Context(), Code, "newcomer")
+			r.come(t.Context(), Login, "visitor")
 		}
-		if _, waiting := r.UnderWay(); waiting != 2 {
+		if _, waiting := r.Load(); waiting != 2 {
 			t.Errorf("%d of them wait in a queue of 4, want 2", waiting)
 		}
-		r.come(t.Context(), Holders, "holder")
+		r.come(t.Context(), Refresh, "holder")
 		r.turns = nil
-		if got := r.next(Holders); got != "holder" {
+		if got := r.next(Refresh); got != "holder" {
 			t.Errorf("the turn is %s's", got)
 		}
 		time.Sleep(MaxWait)
@@ -267,29 +267,29 @@ func TestWhoHoldsNoTokenDoesNotFillTheQueue(t *testing.T) {
 // they have gone, it is as before.
 func TestOneNetworkDoesNotFillTheQueueOfVisitors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRush(Load{Requests: 1, Waiting: 60})
-		r.fill(t, Holders, 1)
+		r := newRush(Capacity{Requests: 1, Waiting: 60})
+		r.fill(t, Refresh, 1)
 		come := func(network string) {
-			go r.Enter(t.Context(), Visitors, netip.MustParsePrefix(network))
+			go r.Enter(t.Context(), Login, netip.MustParsePrefix(network))
 			synctest.Wait()
 		}
 		for range 2 {
 			for range 40 {
 				come("2001:db8:1::/48")
 			}
-			if _, waiting := r.UnderWay(); waiting != 8 {
+			if _, waiting := r.Load(); waiting != 8 {
 				t.Errorf("%d of one network wait in a queue of 30, want a third of what they leave", waiting)
 			}
 			for range 40 {
 				come("192.0.2.0/24")
 			}
-			if _, waiting := r.UnderWay(); waiting != 8+6 {
+			if _, waiting := r.Load(); waiting != 8+6 {
 				t.Errorf("%d of two networks wait", waiting)
 			}
 			time.Sleep(MaxWait)
 			synctest.Wait()
-			if _, waiting := r.UnderWay(); waiting != 0 || len(r.waitingOf) != 0 || len(r.of) != 0 {
-				t.Errorf("%d wait after all, of %v", waiting, r.waitingOf)
+			if _, waiting := r.Load(); waiting != 0 || len(r.networks) != 0 {
+				t.Errorf("%d wait after all, of %v", waiting, r.networks)
 			}
 		}
 	})
@@ -299,9 +299,9 @@ func TestOneNetworkDoesNotFillTheQueueOfVisitors(t *testing.T) {
 // has, though they came first; codes that wait with them keep their order.
 func TestAVisitorGoesBeforeThoseOfANetworkThatHasMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRush(Load{Requests: 2, Waiting: 100})
+		r := newRush(Capacity{Requests: 2, Waiting: 100})
 		flood, other := netip.MustParsePrefix("2001:db8:1::/48"), netip.MustParsePrefix("192.0.2.0/24")
-		if err := r.Enter(t.Context(), Visitors, flood); err != nil {
+		if err := r.Enter(t.Context(), Login, flood); err != nil {
 			t.Fatal(err)
 		}
 		come := func(c Class, network netip.Prefix, name string) {
@@ -316,16 +316,16 @@ func TestAVisitorGoesBeforeThoseOfANetworkThatHasMany(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Millisecond)
 		}
-		come(Visitors, flood, "flood 1")
-		come(Visitors, flood, "flood 2")
-		come(Visitors, other, "other")
-		come(Visitors, flood, "flood 3")
+		come(Login, flood, "flood 1")
+		come(Login, flood, "flood 2")
+		come(Login, other, "other")
+		come(Login, flood, "flood 3")
 		for i, want := range []string{"other", "flood 1", "flood 2", "flood 3"} {
 			network := flood
 			if i == 1 {
 				network = other // whose turn it was
 			}
-			r.Leave(Visitors, network)
+			r.Leave(Login, network)
 			synctest.Wait()
 			r.mu.Lock()
 			if len(r.turns) != i+1 || r.turns[i] != want {
@@ -333,9 +333,9 @@ func TestAVisitorGoesBeforeThoseOfANetworkThatHasMany(t *testing.T) {
 			}
 			r.mu.Unlock()
 		}
-		r.Leave(Visitors, flood)
-		if len(r.of) != 0 || len(r.waitingOf) != 0 {
-			t.Errorf("at the end, %v and %v are counted", r.of, r.waitingOf)
+		r.Leave(Login, flood)
+		if len(r.networks) != 0 {
+			t.Errorf("at the end, %v are counted", r.networks)
 		}
 	})
 }
@@ -344,7 +344,7 @@ func TestAVisitorGoesBeforeThoseOfANetworkThatHasMany(t *testing.T) {
 // many still has its turn by when it came.
 func TestVisitorsOfABusyNetworkHaveTheirTurnBesideCodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRush(Load{Requests: 24, Waiting: 100})
+		r := newRush(Capacity{Requests: 24, Waiting: 100})
 		busy := netip.MustParsePrefix("192.0.2.0/24")
 		Enter := func(c Class, network netip.Prefix, name string) {
 			go func() {
@@ -358,14 +358,14 @@ func TestVisitorsOfABusyNetworkHaveTheirTurnBesideCodes(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		for range 10 {
-			Enter(Visitors, busy, "")
+			Enter(Login, busy, "")
 		}
 		for range 11 {
-			Enter(Newcomers, netip.Prefix{}, "")
+			Enter(Code, netip.Prefix{}, "")
 		}
-		Enter(Visitors, busy, "visitor")
-		Enter(Newcomers, netip.Prefix{}, "code")
-		r.Leave(Newcomers, netip.Prefix{})
+		Enter(Login, busy, "visitor")
+		Enter(Code, netip.Prefix{}, "code")
+		r.Leave(Code, netip.Prefix{})
 		synctest.Wait()
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -378,7 +378,7 @@ func TestVisitorsOfABusyNetworkHaveTheirTurnBesideCodes(t *testing.T) {
 // Whoever makes up answers of another provider, which takes its time to refuse
 // them, leaves places for the visitors of other networks.
 func TestOneNetworkDoesNotHoldThePlacesOfSlowLogins(t *testing.T) {
-	a := NewAdmission(Load{Requests: 64, Waiting: 1}, func(string) {})
+	a := NewQueue(Capacity{Requests: 64, Waiting: 1}, func(string) {})
 	one, two := netip.MustParsePrefix("2001:db8:1::/48"), netip.MustParsePrefix("192.0.2.0/24")
 	var ends []func()
 	hold := func(network netip.Prefix) (n int) {
@@ -397,39 +397,39 @@ func TestOneNetworkDoesNotHoldThePlacesOfSlowLogins(t *testing.T) {
 	for _, Leave := range ends {
 		Leave()
 	}
-	if len(a.slowOf) != 0 || a.slowAll != 0 || hold(two) != 8 {
-		t.Errorf("at the end, %v are held", a.slowOf)
+	if len(a.networks) != 0 || a.slow != 0 || hold(two) != 8 {
+		t.Errorf("at the end, %v are held", a.networks)
 	}
 }
 
 func TestMorePlacesAreGivenToThoseWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRush(Load{Requests: 1, Waiting: 4})
-		r.fill(t, Holders, 1)
-		r.come(t.Context(), Holders, "first")
-		r.come(t.Context(), Holders, "second")
-		r.SetLoad(Load{Requests: 3, Waiting: 4})
+		r := newRush(Capacity{Requests: 1, Waiting: 4})
+		r.fill(t, Refresh, 1)
+		r.come(t.Context(), Refresh, "first")
+		r.come(t.Context(), Refresh, "second")
+		r.SetCapacity(Capacity{Requests: 3, Waiting: 4})
 		synctest.Wait()
-		if working, waiting := r.UnderWay(); working != 3 || waiting != 0 {
+		if working, waiting := r.Load(); working != 3 || waiting != 0 {
 			t.Errorf("%d are worked on and %d wait", working, waiting)
 		}
-		r.SetLoad(Load{Requests: 1})
+		r.SetCapacity(Capacity{Requests: 1})
 		for range 2 {
-			r.Leave(Holders, netip.Prefix{})
+			r.Leave(Refresh, netip.Prefix{})
 		}
-		r.come(t.Context(), Holders, "third")
-		if working, waiting := r.UnderWay(); working != 1 || waiting != 1 {
+		r.come(t.Context(), Refresh, "third")
+		if working, waiting := r.Load(); working != 1 || waiting != 1 {
 			t.Errorf("with fewer places, %d are worked on and %d wait", working, waiting)
 		}
-		r.Leave(Holders, netip.Prefix{})
+		r.Leave(Refresh, netip.Prefix{})
 		synctest.Wait()
-		r.Leave(Holders, netip.Prefix{})
+		r.Leave(Refresh, netip.Prefix{})
 	})
 }
 
 func TestWithoutNumbersThereAreBoundsAllTheSame(t *testing.T) {
-	a := NewAdmission(Load{}, func(string) {})
-	if a.places < leastRequests || a.places > mostRequests || a.waiting != defaultWaiting {
-		t.Errorf("%d places, %d may wait", a.places, a.waiting)
+	a := NewQueue(Capacity{}, func(string) {})
+	if a.slots < minSlots || a.slots > maxSlots || a.waiting != defaultWaiting {
+		t.Errorf("%d slots, %d may be queued", a.slots, a.waiting)
 	}
 }
