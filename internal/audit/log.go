@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,30 +13,30 @@ import (
 	"github.com/mintage/mintage/internal/overload"
 )
 
-// Options say where a trail is and what goes into it.
+// Options configure a Log.
 type Options struct {
 	Directory string
-	Node      string // this machine, for trails that are brought together
-	// Routine records every refresh, and not only what is out of the ordinary.
+	Node      string // this machine, for logs of several nodes that are brought together
+	// Routine also records each refresh.
 	Routine bool
-	// Owner is the directory whose owner is to own what root makes here; if it
-	// is empty or absent, the one in which that is made.
+	// Owner is the directory whose owner receives the files that root creates
+	// here. If it is empty or absent, it is the directory of the file.
 	Owner string
-	// Server removes segments that are older than Retention, or with which all
-	// of them have more than MaxSize bytes, if these are not zero. It notes if
-	// the server before ended without stopping.
+	// Server removes segments that are older than Retention, and the oldest ones
+	// while all segments together exceed MaxSize bytes, unless these are zero. It
+	// records a gap if the previous server was killed.
 	Server    bool
 	Retention time.Duration
 	MaxSize   int64
-	// AtOnce has what a Store records written before its method returns. A
-	// command may be killed at any time afterwards.
+	// AtOnce makes the methods of a Store return after their records are written.
+	// A command may be killed at any time afterwards.
 	AtOnce bool
-	// Keys returns the ring under whose key lines get a MAC; nil if there is none.
-	// As long as it reports that it is not ready, nothing is written before Close.
-	// If Keys is nil, no line has a MAC.
+	// Keys returns the ring whose audit key makes the MACs of lines; nil if there
+	// is none. While it returns ready false, nothing is written before Close. If
+	// Keys is nil, lines have no MAC.
 	Keys func() (ring *keys.Ring, ready bool)
-	// OnRemove, if it is not nil, is called before segments are removed, with the
-	// last line in them. They stay if it fails.
+	// OnRemove, if not nil, is called with the last line of the segments that are
+	// about to be removed. If it fails, they stay.
 	OnRemove func(last Head) error
 	Now      func() time.Time
 	Log      *slog.Logger
@@ -44,78 +46,76 @@ type Options struct {
 }
 
 const (
-	// maxWaiting bounds the events in memory: a disk that hangs takes some
-	// megabytes, and not the machine.
+	// maxWaiting limits the events in memory to some megabytes while the disk
+	// hangs.
 	maxWaiting = 1 << 15
 	maxBatch   = 1 << 12
-	// gather is how long the first event waits for others, so that a busy
-	// server does not write each by itself.
+	// gather is how long the first event waits for others to share its write.
 	gather = 10 * time.Millisecond
-	// syncAfter is how long a record is not durable, at most, on a disk that
-	// works.
+	// syncAfter is the longest time until a record is durable on a working disk.
 	syncAfter  = 500 * time.Millisecond
 	retryAfter = time.Second
-	// gapEvery is how often a gap is recorded: a flood is not to become one of
-	// gaps.
+	// gapEvery limits gap lines: a flood of events must not become one of gaps.
 	gapEvery   = time.Second
 	sweepEvery = time.Hour
 )
 
-// A Log writes a trail. Its methods are safe for concurrent use, and on a nil
-// Log they do nothing.
+// A Log writes an audit log. Its methods are safe for concurrent use, and do
+// nothing on a nil Log.
 type Log struct {
-	opt   Options
-	dir   directory
-	flood flood
+	opt Options
+	dir directory
 
 	mu      sync.Mutex
 	waiting []Event
 	written uint64
 	lost    lost
-	total   uint64 // lost so far
-	short   class  // of space: neither this class is recorded nor those before it
-	head    Head   // durable
+	total   uint64 // lost since the start
+	callers overload.Limiter[string]
+	grants  overload.Limiter[string]
+	short   bool // of disk space: only changes are recorded
+	head    Head // durable
 	seen    map[string]time.Time
 
-	wake   chan struct{} // one place
+	wake   chan struct{} // of capacity 1
 	settle chan chan struct{}
 	stop   chan struct{}
 	done   chan struct{}
-	err    error // of the end
+	err    error // of Close
 	once   sync.Once
 }
 
-// Numbers are those of a Log since its start.
+// Numbers are the counters of a Log since its start.
 type Numbers struct {
 	Written uint64
-	Lost    uint64 // also those left out of a flood, or for lack of space
+	Lost    uint64 // also those that were left out by a limit
 	Waiting int
 }
 
-// A Head is the end of a chain.
+// A Head is the last line of a chain.
 type Head struct {
-	Chain string // random name of the trail
+	Chain string // random name of the chain
 	Seq   uint64
 	Hash  Hash
 }
 
-// Open makes a Log. It touches nothing until something is recorded. Close it.
+// Open returns a Log, which must be closed. It creates no file until something
+// is recorded.
 func Open(o Options) *Log {
-	if o.size == 0 {
-		o.size = segmentSize
-	}
+	o.size = cmp.Or(o.size, segmentSize)
 	if o.disk == nil {
 		o.disk = diskOf
 	}
 	l := &Log{
-		opt: o, dir: directory{path: o.Directory, owner: o.Owner}, flood: flood{grants: overload.NewLimiter[string](ofOneGrant)}, seen: map[string]time.Time{},
+		opt: o, dir: directory{path: o.Directory, owner: o.Owner},
+		callers: overload.NewLimiter[string](callersLimit), grants: overload.NewLimiter[string](grantLimit), seen: map[string]time.Time{},
 		wake: make(chan struct{}, 1), settle: make(chan chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go l.run()
 	return l
 }
 
-// Record hands an event over to be written. It does not wait.
+// Record queues an event to be written. It does not block.
 func (l *Log) Record(e Event) {
 	if l == nil || e.Name == TokensRefreshed && !l.opt.Routine {
 		return
@@ -123,27 +123,27 @@ func (l *Log) Record(e Event) {
 	if e.Time.IsZero() {
 		e.Time = l.opt.Now()
 	}
-	c := classOf(&e)
+	c, why := classOf(&e), reason(-1)
 	l.mu.Lock()
-	why, out := l.flood.tooMany(&e, c)
 	switch {
-	case out:
-	case c <= l.short:
-		why, out = noSpace, true
+	case l.overLimit(&e, c):
+		why = tooMany
+	case c != change && l.short:
+		why = noSpace
 	case len(l.waiting) >= maxWaiting:
-		why, out = unwritten, true
+		why = unwritten
 	}
 	first := len(l.waiting) == 0
-	if out {
+	if why >= 0 {
 		first = !l.lost.any()
-		l.lost.add(why, &e)
+		l.lost.add(why, e.Time)
 		l.total++
 	} else {
 		l.waiting = append(l.waiting, e)
 	}
 	l.mu.Unlock()
 	if !first {
-		return // the writer knows: to wake it costs more than the event
+		return // the writer was woken before: waking it costs more than the event
 	}
 	select {
 	case l.wake <- struct{}{}:
@@ -151,8 +151,29 @@ func (l *Log) Record(e Event) {
 	}
 }
 
-// settled waits, for who wants AtOnce, until what was recorded is written or
-// cannot be. It is durable later.
+// OldSecretUsed records that a client has used a secret that is not its newest,
+// at most once an hour for each secret.
+func (l *Log) OldSecretUsed(ctx context.Context, realm, clientID, secretID string) {
+	if l == nil {
+		return
+	}
+	now := l.opt.Now()
+	l.mu.Lock()
+	last, seen := l.seen[secretID]
+	again := !seen || now.Sub(last) >= time.Hour || now.Before(last)
+	if again {
+		l.seen[secretID] = now // bounded by the number of secrets
+	}
+	l.mu.Unlock()
+	if again {
+		l.Record(From(ctx).Event(Event{
+			Name: OldSecretUsed, Time: now, Realm: realm, ClientID: clientID, Detail: "secret " + secretID + ", which is not the newest",
+		}))
+	}
+}
+
+// settled waits, with AtOnce, until the recorded events are written or have
+// failed. They become durable later.
 func (l *Log) settled() {
 	if l == nil || !l.opt.AtOnce {
 		return
@@ -165,7 +186,7 @@ func (l *Log) settled() {
 	}
 }
 
-// Numbers are how many records were written and lost, and how many wait.
+// Numbers returns the counters.
 func (l *Log) Numbers() Numbers {
 	if l == nil {
 		return Numbers{}
@@ -175,7 +196,7 @@ func (l *Log) Numbers() Numbers {
 	return Numbers{l.written, l.total, len(l.waiting)}
 }
 
-// Head is the last durable line that this Log has written; zero if none is.
+// Head returns the last durable line that this Log has written, or zero.
 func (l *Log) Head() Head {
 	if l == nil {
 		return Head{}
@@ -185,8 +206,8 @@ func (l *Log) Head() Head {
 	return l.head
 }
 
-// Close writes what waits and ends the Log. Its error says what could not be
-// written.
+// Close writes the queued events and ends the Log. It returns an error if some
+// could not be written.
 func (l *Log) Close() error {
 	if l == nil {
 		return nil
@@ -196,104 +217,115 @@ func (l *Log) Close() error {
 	return l.err
 }
 
-// run is the goroutine that writes.
+// run is the writing goroutine.
 func (l *Log) run() {
 	defer close(l.done)
-	w := &writer{Log: l, faulty: map[task]bool{}}
+	w := newWriter(l)
 	if l.opt.Server {
-		w.sweep = l.opt.Now().Add(time.Minute)
+		w.sweep.in(time.Minute)
 	}
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		timer.Reset(w.pause())
+		var settled chan struct{}
 		select {
 		case <-l.stop:
 			l.err = w.end()
 			return
 		case <-l.wake:
-			if !w.faulty[writing] {
-				w.due(&w.write, gather)
+			if !w.write.failed {
+				w.write.in(gather)
 			}
-		case written := <-l.settle:
-			if !w.faulty[writing] {
-				w.write = time.Time{}
-				w.writeWaiting()
+		case settled = <-l.settle:
+			if !w.write.failed {
+				w.write.in(0)
 			}
-			close(written)
 		case <-timer.C:
 		}
 		w.work()
+		if settled != nil {
+			close(settled)
+		}
 	}
 }
 
-// A writer is what the goroutine of a Log knows. Times are zero where nothing
-// is due.
+// A writer is the state of the writing goroutine.
 type writer struct {
 	*Log
-	write, sync, sweep time.Time
-	gap                time.Time // when what is lost can be told of
-	told               time.Time // when it was, last
+	write, sync, sweep task
+	gapAt              time.Time // of the last gap line
 	looked             time.Time // at the disk
-	swept              uint64    // segment that was the last one at the last sweep
-	faulty             map[task]bool
-	opened             bool // by a Server
+	swept              uint64    // last segment at the last sweep
+	opened             bool      // by a Server
 	ending             bool
 	batch              []Event
 }
 
-// A task is one of a writer's, each with faults of its own.
-type task string
+func newWriter(l *Log) *writer {
+	return &writer{Log: l, write: task{name: "write"}, sync: task{name: "make durable"}, sweep: task{name: "remove old segments of"}}
+}
 
-const (
-	writing  task = "write"
-	syncing  task = "make durable"
-	removing task = "remove old segments of"
-)
+// A task is due at a time, or not at all if that is zero.
+type task struct {
+	name   string // for the log: "cannot NAME the audit log"
+	at     time.Time
+	failed bool // at the last try
+}
 
-func (w *writer) due(at *time.Time, in time.Duration) {
-	if at.IsZero() {
-		*at = time.Now().Add(in)
+func (t *task) in(d time.Duration) {
+	if at := time.Now().Add(d); t.at.IsZero() || at.Before(t.at) {
+		t.at = at
 	}
 }
 
-// pause is how long nothing is due.
+// pause is the time until the next task is due.
 func (w *writer) pause() time.Duration {
 	next := time.Hour
-	for _, at := range []time.Time{w.write, w.sync, w.gap} {
-		if !at.IsZero() {
-			next = min(next, time.Until(at))
+	for _, t := range []*task{&w.write, &w.sync, &w.sweep} {
+		if !t.at.IsZero() {
+			next = min(next, time.Until(t.at))
 		}
-	}
-	if !w.sweep.IsZero() {
-		next = min(next, w.sweep.Sub(w.opt.Now()))
 	}
 	return max(0, next)
 }
 
+// work does the tasks that are due.
 func (w *writer) work() {
-	now := time.Now()
-	is := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
-	if is(w.write) || is(w.gap) {
-		w.write, w.gap = time.Time{}, time.Time{}
-		w.writeWaiting()
-	}
-	if is(w.sync) {
-		w.sync = time.Time{}
-		if err := w.flush(); w.report(syncing, err) {
-			w.due(&w.sync, retryAfter)
-		}
-	}
+	w.do(&w.write, retryAfter, w.writeWaiting)
+	w.do(&w.sync, retryAfter, w.flush)
 	if n := w.dir.tail.segment.number; w.opt.Server && w.opt.MaxSize > 0 && n != w.swept {
-		w.swept, w.sweep = n, w.opt.Now() // each file may be one too many
+		w.swept = n // each new file may exceed the limit
+		w.sweep.in(0)
 	}
-	if now := w.opt.Now(); !w.sweep.IsZero() && !now.Before(w.sweep) && !w.early() {
-		w.sweep = now.Add(sweepEvery)
-		w.report(removing, w.removeOld(now))
+	if !w.early() {
+		w.do(&w.sweep, sweepEvery, func() error {
+			w.sweep.in(sweepEvery)
+			return w.removeOld(w.opt.Now())
+		})
 	}
 }
 
-// author is this process, as what it writes now says.
+// do does a task if it is due, and plans another try if it fails. It logs the
+// first of several failures, and their end.
+func (w *writer) do(t *task, retry time.Duration, f func() error) {
+	if t.at.IsZero() || time.Now().Before(t.at) {
+		return
+	}
+	t.at = time.Time{}
+	err := f()
+	switch {
+	case err != nil && !t.failed:
+		w.opt.Log.Error("cannot "+t.name+" the audit log; requests go on, and it is tried again", "directory", w.opt.Directory, "error", err)
+	case err == nil && t.failed:
+		w.opt.Log.Info("the audit log works again", "lost", w.Numbers().Lost)
+	}
+	if t.failed = err != nil; t.failed {
+		t.in(retry)
+	}
+}
+
+// author returns the node and the keys of the lines that are written now.
 func (w *writer) author() *author {
 	by := &author{node: w.opt.Node, now: w.opt.Now()}
 	if w.opt.Keys != nil {
@@ -302,7 +334,7 @@ func (w *writer) author() *author {
 	return by
 }
 
-// early reports whether the keys that make MACs are not there yet.
+// early reports whether the keys that make MACs are not loaded yet.
 func (w *writer) early() bool {
 	if w.opt.Keys == nil || w.ending {
 		return false
@@ -311,64 +343,57 @@ func (w *writer) early() bool {
 	return !ready
 }
 
-// writeWaiting writes all that waits.
-func (w *writer) writeWaiting() {
+// writeWaiting writes all queued events.
+func (w *writer) writeWaiting() error {
 	if w.early() {
-		w.due(&w.write, gather)
-		return
+		w.write.in(gather)
+		return nil
 	}
 	w.look()
 	for {
 		more, err := w.writeBatch()
-		if w.report(writing, err) {
-			w.due(&w.write, retryAfter)
-			return
-		}
-		if !more {
-			return
+		if err != nil || !more {
+			return err
 		}
 	}
 }
 
-// writeBatch writes what waits, or so much of it, behind a record of what was
-// lost before. Events stay in memory until they are written.
+// writeBatch writes queued events, after a gap line if events were lost before.
+// Events stay in memory until they are written.
 func (w *writer) writeBatch() (more bool, err error) {
 	if w.opt.Server && !w.opened {
-		if err := w.mark(); err != nil {
+		if err := w.lockFile(); err != nil {
 			return false, err
 		}
 	}
 	now := w.opt.Now()
 	w.batch = w.batch[:0]
 	w.mu.Lock()
-	n := min(len(w.waiting), maxBatch)
 	gap := w.lost
-	w.mu.Unlock()
-	if wait := gapEvery - time.Since(w.told); gap.any() && wait > 0 && !w.ending {
+	if wait := gapEvery - time.Since(w.gapAt); gap.any() && wait > 0 && !w.ending {
 		gap = lost{}
-		w.due(&w.gap, wait)
+		w.write.in(wait)
 	}
 	if gap.any() {
 		w.batch = append(w.batch, gap.event(now))
 	}
-	w.mu.Lock()
+	n := min(len(w.waiting), maxBatch)
 	w.batch = append(w.batch, w.waiting[:n]...)
 	w.mu.Unlock()
 	if len(w.batch) == 0 {
 		return false, nil
 	}
-	if err := w.dir.write(w.batch, w.author(), w.opt.size); err != nil {
+	if err := w.append(w.batch...); err != nil {
 		return false, err
 	}
-	w.due(&w.sync, syncAfter)
+	w.sync.in(syncAfter)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.written += uint64(len(w.batch))
 	if gap.any() {
-		w.lost.told(gap, now)
-		w.told = time.Now()
+		w.lost.reported(gap, now)
+		w.gapAt = time.Now()
 		if w.lost.any() {
-			w.due(&w.gap, gapEvery)
+			w.write.in(gapEvery)
 		}
 	}
 	rest := copy(w.waiting, w.waiting[n:])
@@ -380,7 +405,18 @@ func (w *writer) writeBatch() (more bool, err error) {
 	return rest > 0, nil
 }
 
-// flush makes durable what was written.
+// append writes events, and counts them.
+func (w *writer) append(events ...Event) error {
+	if err := w.dir.write(events, w.author(), w.opt.size); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.written += uint64(len(events))
+	return nil
+}
+
+// flush makes the written lines durable.
 func (w *writer) flush() error {
 	if w.dir.file == nil {
 		return nil
@@ -394,20 +430,7 @@ func (w *writer) flush() error {
 	return nil
 }
 
-// report logs the first of several faults, and their end. It reports whether
-// err is one.
-func (w *writer) report(what task, err error) bool {
-	switch was := w.faulty[what]; {
-	case err != nil && !was:
-		w.opt.Log.Error("cannot "+string(what)+" the audit trail; requests go on, and trying again", "directory", w.opt.Directory, "error", err)
-	case err == nil && was:
-		w.opt.Log.Info("the audit trail works again", "lost", w.Numbers().Lost)
-	}
-	w.faulty[what] = err != nil
-	return err != nil
-}
-
-// end writes the rest. Then it tells of what cannot be written.
+// end writes the queued events, and reports those that cannot be written.
 func (w *writer) end() error {
 	var err error
 	w.ending = true
@@ -418,13 +441,13 @@ func (w *writer) end() error {
 		err = w.flush()
 	}
 	if err == nil && w.opened {
-		err = w.unmark()
+		err = w.unlockFile()
 	}
 	if n := w.Numbers(); n.Waiting > 0 {
-		err = fmt.Errorf("%d records of the audit trail are lost: %w", n.Waiting, err)
+		err = fmt.Errorf("%d records of the audit log are lost: %w", n.Waiting, err)
 	}
 	if err != nil {
-		w.opt.Log.Error("the audit trail is not complete", "directory", w.opt.Directory, "error", err)
+		w.opt.Log.Error("the audit log is not complete", "directory", w.opt.Directory, "error", err)
 	}
 	return errors.Join(err, w.dir.close())
 }

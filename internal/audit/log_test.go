@@ -96,7 +96,7 @@ func TestWhatIsLostIsCountedLoggedAndRecorded(t *testing.T) {
 		if n := l.Numbers(); n != (Numbers{Lost: 7, Waiting: maxWaiting}) {
 			t.Errorf("while it cannot be written: %+v", n)
 		}
-		if n := strings.Count(w.log.String(), "cannot write the audit trail"); n != 1 {
+		if n := strings.Count(w.log.String(), "cannot write the audit log"); n != 1 {
 			t.Errorf("logged %d times:\n%s", n, w.log.String())
 		}
 		if err := os.Remove(w.dir); err != nil {
@@ -130,7 +130,7 @@ func TestAStopThatCannotWriteSaysSo(t *testing.T) {
 	}
 	l := Open(w.options())
 	l.Record(logins(1)[0])
-	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "1 records of the audit trail are lost") || !strings.Contains(w.log.String(), "not complete") {
+	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "1 records of the audit log are lost") || !strings.Contains(w.log.String(), "not complete") {
 		t.Errorf("closed with %v\n%s", err, w.log.String())
 	}
 }
@@ -231,7 +231,7 @@ func TestAServerThatEndsWithoutAStopIsToldOf(t *testing.T) {
 	if got := w.names(); !slices.Equal(got, []Name{Segment, ServerStarted, ServerStarted}) {
 		t.Errorf("after a stop: %v", got)
 	}
-	if err := os.WriteFile(filepath.Join(w.dir, markName), nil, 0o600); err != nil { // as a kill leaves it
+	if err := os.WriteFile(filepath.Join(w.dir, openName), nil, 0o600); err != nil { // as a kill leaves it
 		t.Fatal(err)
 	}
 	w.recordAs(o, Event{Name: ServerStarted})

@@ -262,7 +262,7 @@ func TestNothingIsRemovedBeforeTheStoreKnows(t *testing.T) {
 		t.Helper()
 		l := Open(o)
 		defer l.Close()
-		wr := &writer{Log: l, faulty: map[task]bool{}}
+		wr := newWriter(l)
 		defer wr.dir.close()
 		if err := wr.removeOld(w.now); !errors.Is(err, fault) {
 			t.Error(err)

@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,27 +29,13 @@ func (f *Filter) match(e *Entry) bool {
 		(f.Since.IsZero() || !e.Time.Before(f.Since)) && (f.Until.IsZero() || e.Time.Before(f.Until))
 }
 
-// mayMatch spares most lines their parsing: what is asked for stands in a line
-// as it is, unless it holds something that is escaped.
+// mayMatch saves parsing most lines: ids of grants and requests are not escaped
+// in a line.
 func (f *Filter) mayMatch(line []byte) bool {
-	for _, text := range []string{f.GrantID, f.ClientID, f.Subject, f.RequestID} {
-		if text != "" && plain(text) && !bytes.Contains(line, []byte(text)) {
-			return false
-		}
-	}
-	return true
+	return bytes.Contains(line, []byte(f.GrantID)) && bytes.Contains(line, []byte(f.RequestID))
 }
 
-func plain(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
-// A DamagedLine is one of a trail that is no record.
+// A DamagedLine is the error of a line that is no record.
 type DamagedLine struct {
 	File string
 	Line int // counts from 1
@@ -58,29 +45,20 @@ type DamagedLine struct {
 func (d *DamagedLine) Error() string { return fmt.Sprintf("%s, line %d: %v", d.File, d.Line, d.Err) }
 func (d *DamagedLine) Unwrap() error { return d.Err }
 
-// Read yields the entries of the trail in a directory that the filter selects,
-// oldest first, also while it is written. It does not verify the chain. A line
-// that is no record is yielded as *DamagedLine, and reading goes on; after any
-// other error it ends. A directory that does not exist holds no entries.
+// Read yields the entries of the audit log in a directory that the filter
+// selects, oldest first. It works while the log is written, and does not verify
+// the chain. A line that is no record is yielded as *DamagedLine; any other error
+// ends the sequence. A directory that does not exist holds no entries.
 func Read(dir string, f Filter) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		files, err := segments(dir)
-		if err != nil {
-			yield(Entry{}, err)
-			return
-		}
-		for _, s := range skip(files, f.Since) {
-			if _, more := readSegment(s, 0, &f, yield); !more {
-				return
-			}
-		}
-	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	return Follow(ended, dir, f)
 }
 
 // followEvery is how often Follow looks for new lines.
 const followEvery = 300 * time.Millisecond
 
-// Follow is Read, and goes on with what is written from then on until ctx ends.
+// Follow is like Read, and then yields new entries until ctx ends.
 func Follow(ctx context.Context, dir string, f Filter) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var number uint64
@@ -115,13 +93,13 @@ func Follow(ctx context.Context, dir string, f Filter) iter.Seq2[Entry, error] {
 	}
 }
 
-// skip leaves out the segments that end before an instant.
+// skip drops the segments that end before an instant.
 func skip(files []segment, since time.Time) []segment {
 	if since.IsZero() {
 		return files
 	}
 	for i := len(files) - 1; i > 0; i-- {
-		// Records of several processes may be out of order by what they wait.
+		// Records of several processes may be out of order by the time they are queued.
 		if first, err := files[i].firstEntry(); err == nil && first.Time.Before(since.Add(-time.Minute)) {
 			return files[i:]
 		}
@@ -129,8 +107,8 @@ func skip(files []segment, since time.Time) []segment {
 	return files
 }
 
-// readSegment yields the entries of a segment from an offset on, and returns
-// the offset behind its last whole line.
+// readSegment yields the entries of a segment after an offset, and returns the
+// offset after its last complete line.
 func readSegment(s segment, from int64, f *Filter, yield func(Entry, error) bool) (end int64, more bool) {
 	file, err := os.Open(s.path)
 	if err == nil {
@@ -138,7 +116,7 @@ func readSegment(s segment, from int64, f *Filter, yield func(Entry, error) bool
 		defer file.Close()
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		return from, true // removed meanwhile: it was older than the retention
+		return from, true // removed by retention meanwhile
 	}
 	if err != nil {
 		yield(Entry{}, err)
@@ -150,7 +128,7 @@ func readSegment(s segment, from int64, f *Filter, yield func(Entry, error) bool
 		end = from + lines.offset
 		switch {
 		case err == io.EOF, errors.Is(err, errUnfinished):
-			return end, true // it is being written, or was when a process was killed
+			return end, true // the line is being written, or its process was killed
 		case err != nil && !errors.Is(err, errLongLine):
 			yield(Entry{}, err)
 			return end, false
@@ -173,7 +151,7 @@ func readSegment(s segment, from int64, f *Filter, yield func(Entry, error) bool
 }
 
 func parseLine(line []byte) (e Entry, err error) {
-	// Members that a later version has added are left alone.
+	// Members of a later version are ignored.
 	if err := json.Unmarshal(line, &e); err != nil {
 		return e, fmt.Errorf("no record: %w", err)
 	}
@@ -197,8 +175,8 @@ type lines struct {
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, 2*maxLine)} }
 
-// next is the next line without its line feed, valid until the next call. What
-// is behind the last line feed is errUnfinished.
+// next returns the next line without its line feed, valid until the next call.
+// Bytes after the last line feed are errUnfinished.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.r.ReadSlice('\n')
 	switch {
@@ -225,4 +203,52 @@ func (l *lines) next() ([]byte, error) {
 		return nil, errLongLine
 	}
 	return nil, err
+}
+
+// A Place says where an audit log begins, and whether it contains a line.
+type Place struct {
+	First uint64 // seq of the first line; 0 if there is none
+	Found bool
+}
+
+// Find looks for the line with the seq and hash of h. It reads only the segment
+// that can contain the line, and verifies nothing.
+func Find(dir string, h Head) (p Place, err error) {
+	list, err := segments(dir)
+	if err != nil {
+		return p, err
+	}
+	var in segment
+	for _, s := range list {
+		first, err := s.firstEntry()
+		if hardlyBegun(err) {
+			continue
+		}
+		if err != nil {
+			return p, err
+		}
+		p.First = cmp.Or(p.First, first.Seq)
+		if first.Seq <= h.Seq {
+			in = s
+		}
+	}
+	if in.number == 0 {
+		return p, nil
+	}
+	f, err := os.Open(in.path)
+	if err != nil {
+		return p, err
+	}
+	defer f.Close()
+	for lines := newLines(f); !p.Found; {
+		line, err := lines.next()
+		switch {
+		case hardlyBegun(err):
+			return p, nil
+		case err != nil && !errors.Is(err, errLongLine):
+			return p, err
+		}
+		p.Found = hashLine(line) == h.Hash
+	}
+	return p, nil
 }

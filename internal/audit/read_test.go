@@ -111,7 +111,7 @@ func TestRetentionRemovesWholeSegmentsAndTheRestHolds(t *testing.T) {
 		w.step(24 * time.Hour)
 	}
 	l := Open(o)
-	k := &writer{Log: l, faulty: map[task]bool{}}
+	k := newWriter(l)
 	if err := k.removeOld(w.clock()); err != nil {
 		t.Fatal(err)
 	}

@@ -149,21 +149,15 @@ type lock struct{ f *os.File }
 
 var errLocked = errors.New("another process holds the audit trail's lock")
 
-// lockTimes is how long a writer waits between its tries to take the lock.
-var lockTimes = []time.Duration{
-	0, time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second,
-}
-
-// take takes the lock, shared for who reads. It does not wait for long: a
-// process that was stopped in the middle holds it.
+// take takes the lock, which readers share. It gives up after some two seconds: a
+// stopped process may hold the lock.
 func (l lock) take(how int) error {
-	for _, pause := range lockTimes {
-		time.Sleep(pause)
+	for pause := time.Millisecond; pause <= 1024*time.Millisecond; pause *= 2 {
 		err := syscall.Flock(int(l.f.Fd()), how|syscall.LOCK_NB)
 		if err == nil || !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return err
 		}
+		time.Sleep(pause)
 	}
 	return errLocked
 }

@@ -333,7 +333,7 @@ func (w *verifier) finish() error {
 		// within that, and what is left of it is verified like all else.
 		if end, known := w.ends[r.seq]; known && end == r.hash {
 			w.v.Removed, w.v.RemovedAt = w.beganAt.seq, r.at
-			w.v.Notes = append(w.v.Notes, fmt.Sprintf("the records up to seq %d were removed by %s", w.v.Removed, r.why.by()))
+			w.v.Notes = append(w.v.Notes, fmt.Sprintf("the records up to seq %d were removed by %s", w.v.Removed, r.by()))
 			return nil
 		}
 	}

@@ -1,0 +1,173 @@
+package audit
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/mintage/mintage/internal/overload"
+)
+
+// Events that can be caused as fast as requests can be sent are rate limited
+// (GCRA). The events over a limit are counted, and a gap line says how many they
+// were.
+var (
+	// callersLimit is for all unauthenticated callers together.
+	callersLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 20}
+	// grantLimit is for each grant: a client in a loop, or the holder of a token
+	// that can be presented again and again, must not fill the disk.
+	grantLimit = overload.Limit{Burst: 60, Every: time.Second / 2}
+)
+
+const floodBurst = 5000
+
+// A class says how an event is limited.
+type class int
+
+const (
+	change  class = iota // changes, logins and all that is rare: never left out
+	routine              // what clients do with each request
+	hostile              // failures that unauthenticated callers can cause
+)
+
+func classOf(e *Event) class {
+	switch e.Name {
+	case ClientAuthFailed, AdminAuthFailed, LoginFailed, Throttled:
+		return hostile
+	case TokenRefused:
+		if e.GrantID == "" {
+			return hostile
+		}
+		return routine // of an authenticated client, about an authentic token
+	case TokensRefreshed, RefreshRepeated:
+		return routine
+	}
+	return change
+}
+
+// overLimit counts an event, and reports whether it must be left out.
+func (l *Log) overLimit(e *Event, c class) bool {
+	set := &l.callers
+	switch {
+	case c == hostile:
+	case c == routine && e.GrantID != "":
+		set = &l.grants
+	default:
+		return false
+	}
+	if set.Wait(e.GrantID, e.Time) > 0 {
+		return true
+	}
+	set.Add(e.GrantID, e.Time)
+	return false
+}
+
+// A reason says why an event is missing in the audit log.
+type reason int
+
+const (
+	unwritten reason = iota // memory is full of events that cannot be written
+	noSpace                 // the disk has little free space
+	tooMany                 // over a rate limit
+	reasons
+)
+
+var reasonTexts = [reasons]string{
+	unwritten: "lost: the audit log could not be written.",
+	noSpace:   "left out: the disk has little free space, which is kept for changes.",
+	tooMany:   "left out: unauthenticated callers caused more than 20 in a second, or one grant more than 2.",
+}
+
+// lost counts the events that the next gap line reports.
+type lost struct {
+	count [reasons]uint64
+	since time.Time
+}
+
+func (l *lost) any() bool { return l.count != [reasons]uint64{} }
+
+func (l *lost) add(why reason, at time.Time) {
+	if !l.any() {
+		l.since = at
+	}
+	l.count[why]++
+}
+
+// reported subtracts what a gap line of that time has reported. More events may
+// have been lost since.
+func (l *lost) reported(of lost, at time.Time) {
+	for why := range l.count {
+		l.count[why] -= of.count[why]
+	}
+	l.since = at
+}
+
+func (l *lost) event(now time.Time) Event {
+	e := Event{Name: Gap, Outcome: Failed, Time: now}
+	for why, n := range l.count {
+		if n == 0 {
+			continue
+		}
+		if e.Detail != "" {
+			e.Detail += " "
+		}
+		e.Detail += fmt.Sprintf("%d events since %s were %s", n, l.since.UTC().Format(timeFormat), reasonTexts[why])
+	}
+	return e
+}
+
+// The audit log is usually on the disk of the store, which needs the space more.
+// Below the reserve, only changes are recorded. The reserve is a share of the
+// disk, at least minReserve, and at most half of the disk.
+const (
+	minReserve   = 512 << 20
+	reserveShare = 50
+	lookEvery    = time.Second
+)
+
+// A disk holds the free and the total bytes of a file system.
+type disk struct{ free, total uint64 }
+
+// diskOf returns the file system of a path.
+func diskOf(path string) (disk, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(path, &fs); err != nil {
+		return disk{}, err
+	}
+	return disk{uint64(fs.Bavail) * uint64(fs.Bsize), uint64(fs.Blocks) * uint64(fs.Bsize)}, nil
+}
+
+func (d disk) reserve() uint64 { return min(max(minReserve, d.total/reserveShare), d.total/2) }
+
+// short reports whether the free space is below the reserve. Once it was, it must
+// exceed the reserve by a quarter (hysteresis).
+func (d disk) short(before bool) bool {
+	if before {
+		return d.free < d.reserve()/4*5
+	}
+	return d.free < d.reserve()
+}
+
+// look measures the free space, at most once a second.
+func (w *writer) look() {
+	now := time.Now()
+	if now.Sub(w.looked) < lookEvery {
+		return
+	}
+	w.looked = now
+	d, err := w.opt.disk(w.opt.Directory)
+	if err != nil {
+		return // writing reports what is wrong with the directory
+	}
+	w.mu.Lock()
+	before := w.short
+	w.short = d.short(before)
+	w.mu.Unlock()
+	about := []any{"directory", w.opt.Directory, "free_bytes", d.free, "reserve_bytes", d.reserve()}
+	switch {
+	case w.short && !before:
+		w.opt.Log.Error("the disk of the audit log has little free space: only changes are recorded; free some space, or lower audit.max_size", about...)
+	case before && !w.short:
+		w.opt.Log.Info("the disk of the audit log has space again: everything is recorded", about...)
+	}
+}
