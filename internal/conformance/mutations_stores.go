@@ -20,12 +20,12 @@ var storeMutations = []Mutation{
 		Test: inSQLite + "TestACommitThatFailed",
 	},
 	{
-		Name: "version in SQLite's sweep", File: sqliteFiles + "grant.go",
+		Name: "version in SQLite's sweep", File: sqliteFiles + "commit.go",
 		Old: "AND version = ? AND delete_after < ?`", New: "AND version >= ? AND delete_after < ?`",
 		Test: inSQLite + "TestTheSweepLeaves",
 	},
 	{
-		Name: "delete_after in SQLite's sweep", File: sqliteFiles + "grant.go",
+		Name: "delete_after in SQLite's sweep", File: sqliteFiles + "commit.go",
 		Old: "AND version = ? AND delete_after < ?`", New: "AND version = ? AND delete_after < ? + 1000000000000`",
 		Test: inSQLite + "TestTheSweepLeaves",
 	},
@@ -35,7 +35,7 @@ var storeMutations = []Mutation{
 		Test: inSQLite + "TestNoIndexHoldsAColumn",
 	},
 	{
-		Name: "version in PostgreSQL's sweep", File: postgresFiles + "grant.go",
+		Name: "version in PostgreSQL's sweep", File: postgresFiles + "sweep.go",
 		Old: "g.version = u.version AND g.delete_after", New: "g.version >= u.version AND g.delete_after",
 		Test: inPostgres + "TestTheSweepLeaves",
 	},

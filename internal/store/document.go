@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"crypto/sha256"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -39,4 +40,9 @@ type Document struct {
 	Version   int64         // counts changes; the first is 1
 	ExpiresAt grant.Instant // may go after it; zero: never
 	Body      []byte
+}
+
+// Equal reports whether two documents are the same in every member.
+func (d Document) Equal(o Document) bool {
+	return d.Kind == o.Kind && d.Key == o.Key && d.Version == o.Version && d.ExpiresAt == o.ExpiresAt && bytes.Equal(d.Body, o.Body)
 }

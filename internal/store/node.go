@@ -10,5 +10,5 @@ type Node struct {
 	ID    NodeID
 	Name  string        // of its machine, for people
 	Since grant.Instant // its start
-	Clock grant.Instant // its time at its latest Meet
+	Clock grant.Instant // its time at its latest heartbeat
 }

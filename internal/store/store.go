@@ -63,6 +63,13 @@ type Store interface {
 	// Grants lists grants in the order of their ids, after an id.
 	Grants(ctx context.Context, f GrantFilter) ([]grant.Grant, error)
 
+	// Sweep scans at most limit rows of a table in the order of their keys, after a
+	// key, and deletes those that are due and do not change meanwhile: grants
+	// whose DeleteAfter, documents whose ExpiresAt is before now. Events of a grant
+	// are deleted with it. It returns the key to continue after, which is "" at the
+	// end of the table, as it is before the beginning.
+	Sweep(ctx context.Context, table SweptTable, after string, now grant.Instant, limit int) (next string, deleted int, err error)
+
 	// SweepGrants walks at most limit rows in the order of their ids, after
 	// the given id, and deletes those whose DeleteAfter is before now and that
 	// do not change meanwhile. It returns the id to go on from, which is zero
@@ -76,6 +83,17 @@ type Store interface {
 	// Client reads one client, with the last use of its secrets, or returns
 	// ErrNotFound. A deleted client is found: its id never comes back.
 	Client(ctx context.Context, id string) (Client, error)
+
+	// Commit stores a change: all of it or, with ErrConflict, nothing, if a version
+	// that it requires is not the one before, a restore of the same instant is
+	// stored, or a key has another record. A store that already holds every
+	// record of such a change exactly has done it: that is success, and no event
+	// is stored again. A later cutoff of the same name is never replaced by an
+	// earlier one, which is no conflict.
+	//
+	// Entries, Cutoffs, Keys and Restores change the directory's version, and
+	// nothing else does. A document's kind never changes.
+	Commit(ctx context.Context, c Change) error
 
 	// CreateClient stores c, whose Version is 1. It returns ErrConflict if the
 	// id was ever taken.
@@ -136,6 +154,19 @@ type Store interface {
 	// the end of the table.
 	SweepDocuments(ctx context.Context, after DocumentKey, now grant.Instant, limit int) (next DocumentKey, deleted int, err error)
 
+	// Heartbeat records the time of a node that uses the store, durably, and lists
+	// the other nodes, also some that have ended. At a node's first one, Clock is
+	// Since. A node whose heartbeat succeeds uses the primary server, and not one
+	// that has been replaced. It fails if the store must not be used any more (see
+	// Displaced). A store that serves one node alone has nothing to do.
+	Heartbeat(ctx context.Context, self Node) (others []Node, err error)
+
+	// Ready returns why the store takes no write at present, or nil.
+	Ready(ctx context.Context) error
+
+	// Load reports how busy the engine is.
+	Load() Load
+
 	// Meet records the time of a node that uses the store, and lists the others
 	// that have done so, also some that have ended. In a node's first meeting,
 	// Clock is Since. It writes, durably: a node that
@@ -154,6 +185,14 @@ type Store interface {
 
 // Decide is what a caller makes of a grant, and what is to be recorded of it.
 type Decide = func(g grant.Grant) (next grant.Grant, events []Event)
+
+// A SweptTable is a table from which Sweep deletes.
+type SweptTable string
+
+const (
+	SweptGrants    SweptTable = "grants"
+	SweptDocuments SweptTable = "documents"
+)
 
 // A GrantFilter selects grants. Empty members select all; Limit is at least 1.
 type GrantFilter struct {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -25,13 +23,6 @@ const (
 		FROM unnest($1::bytea[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[]) AS u (id, at, name, about, actor, detail)`
 	noteUsesSQL = `INSERT INTO secret_uses (secret, used_at) SELECT u.secret, u.used_at FROM unnest($1::text[], $2::bigint[]) AS u (secret, used_at)
 		ON CONFLICT (secret) DO UPDATE SET used_at = excluded.used_at WHERE excluded.used_at > secret_uses.used_at`
-	putCutoffSQL = `INSERT INTO cutoffs (realm, subject, client, at, changed) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (realm, subject, client) DO UPDATE SET at = excluded.at, changed = excluded.changed WHERE excluded.at > cutoffs.at`
-	insertKeySQL     = `INSERT INTO keys (id, purpose, created_at, active_at, wrapped, changed) VALUES ($1, $2, $3, $4, $5, $6)`
-	updateKeySQL     = `UPDATE keys SET wrapped = $2, changed = $3 WHERE id = $1`
-	insertRestoreSQL = `INSERT INTO restores (at, backup_at, until, changed) VALUES ($1, $2, $3, $4) ON CONFLICT (at) DO NOTHING`
-	insertClientSQL  = `INSERT INTO clients (id, version, changed, doc) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`
-	updateClientSQL  = `UPDATE clients SET version = $2, changed = $3, doc = $4 WHERE id = $1 AND version = $5`
 )
 
 func insertEvents(ctx context.Context, q querier, events []store.Event) error {
@@ -88,14 +79,11 @@ func (s *Store) changes(ctx context.Context, since int64) (ch store.Changes, err
 		return ch, err
 	}
 	err = each(ctx, tx, func(rows pgx.Rows) error {
-		var doc []byte
-		var c store.Client
-		if err := rows.Scan(&doc); err != nil {
+		e := store.Entry{Kind: store.EntryClient}
+		if err := rows.Scan(&e.Body); err != nil {
 			return err
 		}
-		err := json.Unmarshal(doc, &c)
-		ch.Clients = append(ch.Clients, c)
-		return err
+		return ch.Add(e)
 	}, `SELECT doc FROM clients WHERE changed > $1`, since)
 	if err != nil {
 		return ch, err
@@ -142,13 +130,13 @@ func (s *Store) Client(ctx context.Context, id string) (c store.Client, err erro
 }
 
 func (s *Store) client(ctx context.Context, id string) (c store.Client, err error) {
-	var doc []byte
-	err = s.pool.QueryRow(ctx, `SELECT doc FROM clients WHERE id = $1`, id).Scan(&doc)
+	e := store.Entry{Kind: store.EntryClient, ID: id}
+	err = s.pool.QueryRow(ctx, `SELECT doc FROM clients WHERE id = $1`, id).Scan(&e.Body)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, store.ErrNotFound
 	}
 	if err == nil {
-		err = json.Unmarshal(doc, &c)
+		c, err = e.Client()
 	}
 	if err != nil {
 		return store.Client{}, err
@@ -169,39 +157,6 @@ func (s *Store) client(ctx context.Context, id string) (c store.Client, err erro
 	return c, err
 }
 
-// CreateClient implements store.Store.
-func (s *Store) CreateClient(ctx context.Context, c store.Client, events ...store.Event) error {
-	doc, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	return s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
-		return one(tx.Exec(ctx, insertClientSQL, c.ID, c.Version, version, string(doc)))
-	})
-}
-
-// UpdateClient implements store.Store.
-func (s *Store) UpdateClient(ctx context.Context, c store.Client, cutoffs []store.Cutoff, events ...store.Event) error {
-	doc, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	return s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
-		if err := one(tx.Exec(ctx, updateClientSQL, c.ID, c.Version, version, string(doc), c.Version-1)); err != nil {
-			return err
-		}
-		return putCutoffs(ctx, tx, cutoffs, version)
-	})
-}
-
-// one is store.ErrConflict unless exactly one row was written.
-func one(tag pgconn.CommandTag, err error) error {
-	if err == nil && tag.RowsAffected() != 1 {
-		err = store.ErrConflict
-	}
-	return err
-}
-
 // NoteSecretUses implements store.Store.
 func (s *Store) NoteSecretUses(ctx context.Context, uses map[string]grant.Instant) error {
 	secrets := slices.Sorted(maps.Keys(uses)) // two nodes lock rows in one order
@@ -212,54 +167,6 @@ func (s *Store) NoteSecretUses(ctx context.Context, uses map[string]grant.Instan
 	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, noteUsesSQL, secrets, at)
 		return err
-	})
-}
-
-// AddCutoff implements store.Store.
-func (s *Store) AddCutoff(ctx context.Context, c store.Cutoff, events ...store.Event) error {
-	return s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
-		return putCutoffs(ctx, tx, []store.Cutoff{c}, version)
-	})
-}
-
-func putCutoffs(ctx context.Context, tx pgx.Tx, cutoffs []store.Cutoff, version int64) error {
-	for _, c := range cutoffs {
-		if _, err := tx.Exec(ctx, putCutoffSQL, c.Realm, c.Subject, c.ClientID, int64(c.At), version); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// AddRestore implements store.Store.
-func (s *Store) AddRestore(ctx context.Context, r grant.Restore, events ...store.Event) error {
-	return s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
-		return one(tx.Exec(ctx, insertRestoreSQL, int64(r.At), int64(r.Backup), int64(r.Until), version))
-	})
-}
-
-// AddKeys implements store.Store.
-func (s *Store) AddKeys(ctx context.Context, expected int64, records []keys.Record, events ...store.Event) error {
-	return s.ChangeKeys(ctx, expected, nil, records, events...)
-}
-
-// ChangeKeys implements store.Store.
-func (s *Store) ChangeKeys(ctx context.Context, expected int64, changed, added []keys.Record, events ...store.Event) error {
-	return s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
-		if version != expected+1 {
-			return store.ErrConflict
-		}
-		for _, r := range changed {
-			if err := one(tx.Exec(ctx, updateKeySQL, int64(r.ID), r.Wrapped, version)); err != nil {
-				return err
-			}
-		}
-		for _, r := range added {
-			if _, err := tx.Exec(ctx, insertKeySQL, int64(r.ID), string(r.Purpose), int64(r.CreatedAt), int64(r.ActiveAt), r.Wrapped, version); err != nil {
-				return err
-			}
-		}
-		return nil
 	})
 }
 

@@ -3,14 +3,12 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -23,11 +21,8 @@ const (
 	updateDocumentsSQL = `UPDATE documents AS d SET version = u.version, expires_at = u.expires_at, body = u.body
 		FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[]) AS u (id, kind, version, expires_at, body)
 		WHERE d.id = u.id AND d.version = u.version - 1 AND d.kind = u.kind RETURNING d.id`
-	deleteDocumentSQL = `DELETE FROM documents WHERE id = $1`
-	listDocumentsSQL  = `SELECT id, kind, version, expires_at, body FROM documents WHERE kind = $1 AND id > $2 ORDER BY id LIMIT $3`
-	walkDocumentsSQL  = `SELECT id, version, expires_at FROM documents WHERE id > $1 ORDER BY id LIMIT $2`
-	sweepDocumentsSQL = `DELETE FROM documents AS d USING unnest($1::bytea[], $2::bigint[]) AS u (id, version)
-		WHERE d.id = u.id AND d.version = u.version AND d.expires_at <> 0 AND d.expires_at < $3`
+	deleteDocumentsSQL = `DELETE FROM documents WHERE id = ANY($1::bytea[])`
+	listDocumentsSQL   = `SELECT id, kind, version, expires_at, body FROM documents WHERE kind = $1 AND id > $2 ORDER BY id LIMIT $3`
 )
 
 func scanDocument(rows pgx.Rows) (d store.Document, err error) {
@@ -91,52 +86,13 @@ func serveDocumentReads(ctx context.Context, conn *pgxpool.Conn, batch []*docume
 	return nil
 }
 
-// A put is one caller's PutDocument.
+// A put is one caller's change of one document.
 type put struct {
 	seat
 	document store.Document
 }
 
 func (p *put) key() store.DocumentKey { return p.document.Key }
-
-// PutDocument implements store.Store.
-func (s *Store) PutDocument(ctx context.Context, d store.Document, cutoffs []store.Cutoff, events ...store.Event) error {
-	switch {
-	case len(d.Body) > store.MaxDocument:
-		return fmt.Errorf("write document: the %s has %d bytes, and %d are allowed", d.Kind, len(d.Body), store.MaxDocument)
-	case d.Version < 1:
-		return fmt.Errorf("write document: there is no version %d", d.Version)
-	}
-	// The write may outlive a call whose context ends. Never nil: that is NULL.
-	d.Body = append([]byte{}, d.Body...)
-	if len(cutoffs) == 0 && len(events) == 0 {
-		return s.puts.do(ctx, &put{document: d})
-	}
-	err := s.change(ctx, events, func(ctx context.Context, tx pgx.Tx, version int64) error {
-		lost, err := putDocuments(ctx, tx, []store.Document{d})
-		if err != nil {
-			return err
-		}
-		if len(lost) > 0 {
-			found, err := findDocuments(ctx, tx, [][]byte{d.Key[:]})
-			if err != nil {
-				return err
-			}
-			if have, ok := found[d.Key]; ok && sameDocument(have, d) {
-				return errStored
-			}
-			return store.ErrConflict
-		}
-		return putCutoffs(ctx, tx, cutoffs, version)
-	})
-	if errors.Is(err, errStored) {
-		return nil
-	}
-	return err
-}
-
-// errStored undoes a change that was made before, by the same call.
-var errStored = fmt.Errorf("stored already: %w", store.ErrConflict)
 
 // servePuts writes the documents of a batch: new ones, and new versions.
 func servePuts(ctx context.Context, conn *pgxpool.Conn, batch []*put) error {
@@ -180,7 +136,7 @@ func servePuts(ctx context.Context, conn *pgxpool.Conn, batch []*put) error {
 	}
 	for _, key := range lost {
 		p := byKey[store.DocumentKey(key)]
-		if have, ok := found[p.document.Key]; ok && sameDocument(have, p.document) {
+		if have, ok := found[p.document.Key]; ok && have.Equal(p.document) {
 			p.settle(nil)
 		} else {
 			p.settle(store.ErrConflict)
@@ -218,18 +174,6 @@ func putDocuments(ctx context.Context, q querier, list []store.Document) (lost m
 	return lost, nil
 }
 
-func sameDocument(a, b store.Document) bool {
-	return a.Kind == b.Kind && a.Key == b.Key && a.Version == b.Version && a.ExpiresAt == b.ExpiresAt && bytes.Equal(a.Body, b.Body)
-}
-
-// DeleteDocument implements store.Store.
-func (s *Store) DeleteDocument(ctx context.Context, key store.DocumentKey) error {
-	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, deleteDocumentSQL, key[:])
-		return err
-	})
-}
-
 // Documents implements store.Store.
 func (s *Store) Documents(ctx context.Context, kind store.DocumentKind, after store.DocumentKey, limit int) (list []store.Document, err error) {
 	err = s.reading(ctx, func() error {
@@ -244,27 +188,4 @@ func (s *Store) Documents(ctx context.Context, kind store.DocumentKind, after st
 		return nil, fmt.Errorf("list documents: %w", err)
 	}
 	return list, nil
-}
-
-// SweepDocuments implements store.Store.
-func (s *Store) SweepDocuments(ctx context.Context, after store.DocumentKey, now grant.Instant, limit int) (next store.DocumentKey, deleted int, err error) {
-	defer func() {
-		if err != nil {
-			next, deleted, err = after, 0, fmt.Errorf("sweep documents: %w", err)
-		}
-	}()
-	last, ids, versions, err := s.expired(ctx, walkDocumentsSQL, after[:], limit, func(at grant.Instant) bool { return at != 0 && at < now })
-	if err != nil {
-		return next, 0, err
-	}
-	copy(next[:], last)
-	if len(ids) == 0 {
-		return next, 0, nil
-	}
-	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, sweepDocumentsSQL, ids, versions, int64(now))
-		deleted = int(tag.RowsAffected())
-		return err
-	})
-	return next, deleted, err
 }

@@ -20,7 +20,7 @@ const (
 	SelectDocumentsSQL = selectDocumentsSQL
 	InsertDocumentsSQL = insertDocumentsSQL
 	UpdateDocumentsSQL = updateDocumentsSQL
-	DeleteDocumentSQL  = deleteDocumentSQL
+	DeleteDocumentsSQL = deleteDocumentsSQL
 	SweepDocumentsSQL  = sweepDocumentsSQL
 	WalkDocumentsSQL   = walkDocumentsSQL
 	ListDocumentsSQL   = listDocumentsSQL

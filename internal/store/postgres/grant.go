@@ -20,10 +20,6 @@ const (
 	// Without a subject, a listing walks the table.
 	listSubjectSQL = `SELECT ` + grantList + ` FROM grants WHERE subject = $5 AND id > $1 AND ($2::text = '' OR realm = $2)
 		AND ($3::text = '' OR client = $3) ORDER BY id LIMIT $4`
-	walkGrantsSQL   = `SELECT id, version, delete_after FROM grants WHERE id > $1 ORDER BY id LIMIT $2`
-	deleteGrantsSQL = `DELETE FROM grants AS g USING unnest($1::bytea[], $2::bigint[]) AS u (id, version)
-		WHERE g.id = u.id AND g.version = u.version AND g.delete_after < $3 RETURNING g.id`
-	deleteEventsSQL = `DELETE FROM events WHERE about = ANY($1::text[])`
 )
 
 // scanGrant reads a row of grantList.
@@ -107,38 +103,4 @@ func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.G
 		return nil, fmt.Errorf("list grants: %w", err)
 	}
 	return list, nil
-}
-
-// SweepGrants implements store.Store. Events of a grant go with it.
-func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (next grant.ID, deleted int, err error) {
-	defer func() {
-		if err != nil {
-			next, deleted, err = after, 0, fmt.Errorf("sweep: %w", err)
-		}
-	}()
-	last, ids, versions, err := s.expired(ctx, walkGrantsSQL, after[:], limit, func(at grant.Instant) bool { return at < now })
-	if err != nil {
-		return next, 0, err
-	}
-	copy(next[:], last)
-	if len(ids) == 0 {
-		return next, 0, nil
-	}
-	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var gone []string
-		err := each(ctx, tx, func(rows pgx.Rows) error {
-			var id []byte
-			err := rows.Scan(&id)
-			gone = append(gone, grant.ID(id).String())
-			return err
-		}, deleteGrantsSQL, ids, versions, int64(now))
-		if err != nil || len(gone) == 0 {
-			deleted = 0
-			return err
-		}
-		deleted = len(gone)
-		_, err = tx.Exec(ctx, deleteEventsSQL, gone)
-		return err
-	})
-	return next, deleted, err
 }

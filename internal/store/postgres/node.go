@@ -22,11 +22,11 @@ const (
 	nodesAtOnce = 1000
 )
 
-// Meet implements store.Store. Its write is what a server that has been replaced
-// cannot confirm.
-func (s *Store) Meet(ctx context.Context, self store.Node) (others []store.Node, err error) {
+// Heartbeat implements store.Store. Its write is what a server that has been
+// replaced cannot confirm.
+func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.Node, err error) {
 	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if self.Clock == self.Since { // its first meeting
+		if self.Clock == self.Since { // its first one
 			if _, err := tx.Exec(ctx, deleteNodesSQL, int64(self.Clock.Add(-nodeMemory)), int64(self.Clock.Add(nodeMemory))); err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ func (s *Store) Meet(ctx context.Context, self store.Node) (others []store.Node,
 		all, err = s.nodes(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("meet other nodes: %w", err)
+		return nil, fmt.Errorf("write heartbeat: %w", err)
 	}
 	return slices.DeleteFunc(all, func(n store.Node) bool { return n.ID == self.ID }), nil
 }

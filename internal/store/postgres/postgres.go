@@ -159,7 +159,7 @@ func (s *Store) Close() error {
 }
 
 // Ready returns why the store fails at present, or nil. A server that uses the
-// store makes a write each second (see Meet), so nothing is tried while all goes
+// store makes a write each second (see Heartbeat), so nothing is tried while all goes
 // well. After an operation has failed, Ready makes a write itself: a node that is
 // sent no requests would never find out that the fault has passed.
 func (s *Store) Ready(ctx context.Context) error {

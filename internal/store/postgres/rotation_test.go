@@ -134,7 +134,7 @@ func TestStatementsFindTheirRowsByAnIndex(t *testing.T) {
 		postgres.ListSubjectSQL:     "grants_by_subject",
 		postgres.SelectDocumentsSQL: "documents_pkey",
 		postgres.UpdateDocumentsSQL: "documents_pkey",
-		postgres.DeleteDocumentSQL:  "documents_pkey",
+		postgres.DeleteDocumentsSQL: "documents_pkey",
 		postgres.SweepDocumentsSQL:  "documents_pkey",
 		postgres.WalkDocumentsSQL:   "documents_pkey",
 		postgres.ListDocumentsSQL:   "documents_by_kind",

@@ -2,36 +2,82 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
 )
 
-// expired walks at most limit rows of a table after a key, by a statement that
-// tells the key, the version and an instant of each. It returns the keys and
-// versions of those that are due, and the key to go on from, which is empty at the
-// end of the table.
-func (s *Store) expired(ctx context.Context, text string, after []byte, limit int, due func(grant.Instant) bool) (next []byte, keys [][]byte, versions []int64, err error) {
-	walked := 0
+const (
+	walkGrantsSQL   = `SELECT id, version, delete_after FROM grants WHERE id > $1 ORDER BY id LIMIT $2`
+	deleteGrantsSQL = `DELETE FROM grants AS g USING unnest($1::bytea[], $2::bigint[]) AS u (id, version)
+		WHERE g.id = u.id AND g.version = u.version AND g.delete_after < $3 RETURNING g.id`
+	deleteEventsSQL = `DELETE FROM events WHERE about = ANY($1::text[])`
+
+	walkDocumentsSQL  = `SELECT id, version, expires_at FROM documents WHERE id > $1 ORDER BY id LIMIT $2`
+	sweepDocumentsSQL = `DELETE FROM documents AS d USING unnest($1::bytea[], $2::bigint[]) AS u (id, version)
+		WHERE d.id = u.id AND d.version = u.version AND d.expires_at <> 0 AND d.expires_at < $3 RETURNING d.id`
+)
+
+// Sweep implements store.Store.
+func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string, now grant.Instant, limit int) (next string, deleted int, err error) {
+	defer func() {
+		if err != nil {
+			next, deleted, err = after, 0, fmt.Errorf("sweep %s: %w", table, err)
+		}
+	}()
+	grants := table == store.SweptGrants
+	scan, remove := walkDocumentsSQL, sweepDocumentsSQL
+	if grants {
+		scan, remove = walkGrantsSQL, deleteGrantsSQL
+	}
+	var ids [][]byte
+	var versions []int64
+	scanned := 0
 	err = s.reading(ctx, func() error {
-		next, keys, versions, walked = nil, nil, nil, 0
+		next, ids, versions, scanned = "", nil, nil, 0
 		return each(ctx, s.pool, func(rows pgx.Rows) error {
-			var key []byte
+			var id []byte
 			var version, at int64
-			if err := rows.Scan(&key, &version, &at); err != nil {
+			if err := rows.Scan(&id, &version, &at); err != nil {
 				return err
 			}
-			walked++
-			next = key
-			if due(grant.Instant(at)) {
-				keys, versions = append(keys, key), append(versions, version)
+			scanned++
+			next = string(id)
+			if grant.Instant(at) < now && (grants || at != 0) {
+				ids, versions = append(ids, id), append(versions, version)
 			}
 			return nil
-		}, text, after, limit)
+		}, scan, []byte(after), limit)
 	})
-	if walked < limit {
-		next = nil
+	if err != nil {
+		return "", 0, err
 	}
-	return next, keys, versions, err
+	if scanned < limit {
+		next = ""
+	}
+	if len(ids) == 0 {
+		return next, 0, nil
+	}
+	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var gone []string
+		err := each(ctx, tx, func(rows pgx.Rows) error {
+			var id []byte
+			err := rows.Scan(&id)
+			if grants && err == nil {
+				id = []byte(grant.ID(id).String())
+			}
+			gone = append(gone, string(id))
+			return err
+		}, remove, ids, versions, int64(now))
+		deleted = len(gone)
+		if err != nil || deleted == 0 || !grants {
+			return err
+		}
+		_, err = tx.Exec(ctx, deleteEventsSQL, gone)
+		return err
+	})
+	return next, deleted, err
 }

@@ -110,24 +110,3 @@ func (s *Store) reading(ctx context.Context, f func() error) error {
 		}
 	}
 }
-
-// change runs f in a transaction that also moves the directory on to a new
-// version, which f puts into the rows that it writes, and records the events.
-func (s *Store) change(ctx context.Context, events []store.Event, f func(ctx context.Context, tx pgx.Tx, version int64) error) error {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return errNotBegun
-	}
-	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var version int64
-		if err := tx.QueryRow(ctx, `UPDATE directory SET version = version + 1 WHERE id = 1 RETURNING version`).Scan(&version); err != nil {
-			return err
-		}
-		if err := f(ctx, tx, version); err != nil {
-			return err
-		}
-		return insertEvents(ctx, tx, events)
-	})
-}

@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -17,8 +15,6 @@ const (
 	updateDocumentSQL = `UPDATE documents SET version = ?, expires_at = ?, body = ? WHERE id = ? AND version = ? AND kind = ?`
 	deleteDocumentSQL = `DELETE FROM documents WHERE id = ?`
 	listDocumentsSQL  = `SELECT id, version, expires_at, body FROM documents WHERE kind = ? AND id > ? ORDER BY id LIMIT ?`
-	walkDocumentsSQL  = `SELECT id, version, expires_at FROM documents WHERE id > ? ORDER BY id LIMIT ?`
-	sweepDocumentSQL  = `DELETE FROM documents WHERE id = ? AND version = ? AND expires_at <> 0 AND expires_at < ?`
 )
 
 // documentSize is for a body, a key and a kind.
@@ -71,8 +67,9 @@ func findDocument(s *statement, key store.DocumentKey) (d store.Document, err er
 	}, nil
 }
 
-// write stores doc in the writer's transaction.
-func (d documentStatements) write(doc store.Document) error {
+// put stores doc in the writer's transaction, or returns store.ErrConflict and
+// stores nothing.
+func (d documentStatements) put(doc store.Document) error {
 	s, bind := d.update, bindDocumentUpdate
 	if doc.Version == 1 {
 		s, bind = d.insert, bindDocumentInsert
@@ -82,22 +79,22 @@ func (d documentStatements) write(doc store.Document) error {
 		return fmt.Errorf("write document: %w", err)
 	}
 	written, err := s.exec()
-	if err != nil {
-		return fmt.Errorf("write document: %w", err)
-	}
-	if written == 1 {
-		return nil
-	}
-	have, err := findDocument(d.find, doc.Key)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return store.ErrConflict
 	case err != nil:
-		return err
-	case !sameDocument(have, doc):
+		return fmt.Errorf("write document: %w", err)
+	case written == 0:
 		return store.ErrConflict
 	}
 	return nil
+}
+
+// fits reports whether put would store doc.
+func (d documentStatements) fits(doc store.Document) (bool, error) {
+	have, err := findDocument(d.find, doc.Key)
+	if errors.Is(err, store.ErrNotFound) {
+		return doc.Version == 1, nil
+	}
+	return have.Kind == doc.Kind && have.Version == doc.Version-1, err
 }
 
 func bindDocumentInsert(s *statement, d store.Document) error {
@@ -125,70 +122,6 @@ func (d documentStatements) erase(key store.DocumentKey) error {
 	return nil
 }
 
-func sameDocument(a, b store.Document) bool {
-	return a.Kind == b.Kind && a.Key == b.Key && a.Version == b.Version && a.ExpiresAt == b.ExpiresAt && bytes.Equal(a.Body, b.Body)
-}
-
-// PutDocument implements store.Store.
-func (s *Store) PutDocument(ctx context.Context, d store.Document, cutoffs []store.Cutoff, events ...store.Event) error {
-	switch {
-	case len(d.Body) > store.MaxDocument:
-		return fmt.Errorf("write document: the %s has %d bytes, and %d are allowed", d.Kind, len(d.Body), store.MaxDocument)
-	case d.Version < 1:
-		return fmt.Errorf("write document: there is no version %d", d.Version)
-	}
-	// The write may outlive a call whose context ends. Never nil: that is NULL.
-	d.Body = append([]byte{}, d.Body...)
-	if len(cutoffs) == 0 && len(events) == 0 {
-		return s.writer.do(ctx, &operation{put: &d})
-	}
-	err := s.change(ctx, events, func(tx *sql.Tx, version int64) error {
-		if err := putDocument(tx, d); err != nil {
-			return err
-		}
-		for _, cut := range cutoffs {
-			if err := putCutoff(tx, cut, version); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if errors.Is(err, errStored) {
-		return nil
-	}
-	return err
-}
-
-// errStored undoes a change that was made before, by the same call.
-var errStored = errors.New("stored already")
-
-func putDocument(tx *sql.Tx, d store.Document) error {
-	var err error
-	if d.Version == 1 {
-		err = one(tx.Exec(insertDocumentSQL, d.Key[:], string(d.Kind), d.Version, int64(d.ExpiresAt), d.Body))
-	} else {
-		err = one(tx.Exec(updateDocumentSQL, d.Version, int64(d.ExpiresAt), d.Body, d.Key[:], d.Version-1, string(d.Kind)))
-	}
-	if !errors.Is(err, store.ErrConflict) {
-		return err
-	}
-	have := store.Document{Key: d.Key}
-	switch readErr := tx.QueryRow(selectDocumentSQL, d.Key[:]).Scan(&have.Kind, &have.Version, &have.ExpiresAt, &have.Body); {
-	case errors.Is(readErr, sql.ErrNoRows):
-		return err
-	case readErr != nil:
-		return readErr
-	case sameDocument(have, d):
-		return errStored
-	}
-	return err
-}
-
-// DeleteDocument implements store.Store.
-func (s *Store) DeleteDocument(ctx context.Context, key store.DocumentKey) error {
-	return s.writer.do(ctx, &operation{remove: &key})
-}
-
 // Documents implements store.Store.
 func (s *Store) Documents(ctx context.Context, kind store.DocumentKind, after store.DocumentKey, limit int) (list []store.Document, err error) {
 	rows, err := s.db.QueryContext(ctx, listDocumentsSQL, string(kind), after[:], limit)
@@ -206,65 +139,4 @@ func (s *Store) Documents(ctx context.Context, kind store.DocumentKind, after st
 		list = append(list, d)
 	}
 	return list, rows.Err()
-}
-
-// SweepDocuments implements store.Store.
-func (s *Store) SweepDocuments(ctx context.Context, after store.DocumentKey, now grant.Instant, limit int) (next store.DocumentKey, deleted int, err error) {
-	defer func() {
-		if err != nil {
-			next, deleted, err = after, 0, fmt.Errorf("sweep documents: %w", err)
-		}
-	}()
-	type dead struct {
-		key     store.DocumentKey
-		version int64
-	}
-	var list []dead
-	rows, err := s.db.QueryContext(ctx, walkDocumentsSQL, after[:], limit)
-	if err != nil {
-		return next, 0, err
-	}
-	defer rows.Close()
-	walked := 0
-	for rows.Next() {
-		var key []byte
-		var version, expiresAt int64
-		if err := rows.Scan(&key, &version, &expiresAt); err != nil {
-			return next, 0, err
-		}
-		walked++
-		next = store.DocumentKey(key)
-		if expiresAt != 0 && grant.Instant(expiresAt) < now {
-			list = append(list, dead{next, version})
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return next, 0, err
-	}
-	if walked < limit {
-		next = store.DocumentKey{}
-	}
-	if len(list) == 0 {
-		return next, 0, nil
-	}
-	// Its own count: if ctx ends, the transaction may still be running.
-	gone := 0
-	err = s.admin(ctx, func(tx *sql.Tx) error {
-		for _, d := range list {
-			res, err := tx.Exec(sweepDocumentSQL, d.key[:], d.version, int64(now))
-			if err != nil {
-				return err
-			}
-			n, err := res.RowsAffected()
-			if err != nil {
-				return err
-			}
-			gone += int(n)
-		}
-		return nil
-	})
-	if err != nil {
-		return next, 0, err
-	}
-	return next, gone, nil
 }

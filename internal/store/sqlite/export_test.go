@@ -39,12 +39,17 @@ const (
 	ListDocumentsSQL  = listDocumentsSQL
 )
 
+// alone runs f on the writer's goroutine, between two batches.
+func (s *Store) alone(ctx context.Context, f func() error) error {
+	return s.writer.do(ctx, &operation{alone: f})
+}
+
 // Hold keeps the writer in an operation of ctx until release is called, so
 // that others wait in its queue. The channel tells what became of it.
 func (s *Store) Hold(ctx context.Context) (release func(), outcome <-chan error) {
 	begun, end, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		result <- s.admin(ctx, func(*sql.Tx) error {
+		result <- s.alone(ctx, func() error {
 			close(begun)
 			<-end
 			return nil
@@ -57,7 +62,7 @@ func (s *Store) Hold(ctx context.Context) (release func(), outcome <-chan error)
 // LimitLog has the log moved after this many pages, if the main file is not more
 // than twice as large.
 func (s *Store) LimitLog(ctx context.Context, pages int) error {
-	return s.admin(ctx, func(*sql.Tx) error {
+	return s.alone(ctx, func() error {
 		s.writer.checkpoint.least, s.writer.checkpoint.limit = pages, pages
 		return nil
 	})
@@ -65,7 +70,7 @@ func (s *Store) LimitLog(ctx context.Context, pages int) error {
 
 // LogLimit is the present limit of the log, in pages.
 func (s *Store) LogLimit(ctx context.Context) (pages int, err error) {
-	err = s.admin(ctx, func(*sql.Tx) error {
+	err = s.alone(ctx, func() error {
 		pages = s.writer.checkpoint.limit
 		return nil
 	})
@@ -74,7 +79,7 @@ func (s *Store) LogLimit(ctx context.Context) (pages int, err error) {
 
 // LogPages is how many pages are in the log.
 func (s *Store) LogPages(ctx context.Context) (pages int, err error) {
-	err = s.admin(ctx, func(*sql.Tx) error {
+	err = s.alone(ctx, func() error {
 		pages, _, err = s.writer.conn.checkpoint(noCheckpoint)
 		return err
 	})
@@ -146,9 +151,8 @@ func (s *Store) ReadBoth(id grant.ID, key store.DocumentKey) (statements map[str
 // EachConnection lets f query every kind of connection: the writer's, a
 // reader's, and some that are opened for administration.
 func (s *Store) EachConnection(ctx context.Context, f func(kind string, query func(text string) string)) error {
-	err := s.admin(ctx, func(tx *sql.Tx) error {
+	err := s.alone(ctx, func() error {
 		f("writer", s.writer.conn.ask)
-		f("administrator's writer", asker(tx.QueryRow))
 		return nil
 	})
 	r, readerErr := newReader(s.path)
@@ -196,7 +200,7 @@ func (s *Store) Watch(t testing.TB) (take func() Tally) {
 	take = func() (tally Tally) {
 		// On the writer's own goroutine, which is the only one that may touch
 		// these.
-		err := s.admin(t.Context(), func(*sql.Tx) error {
+		err := s.alone(t.Context(), func() error {
 			w := s.writer
 			tally.Statements = counts(map[string]*statement{
 				"insert grant": w.insertGrant, "update grant": w.updateGrant, "select grant in the writer": w.selectGrant,
@@ -232,9 +236,8 @@ func counts(statements map[string]*statement) map[string]int {
 // CheckReferences has the writer's connections check foreign keys.
 func (s *Store) CheckReferences(t testing.TB) {
 	t.Helper()
-	_, err := s.writer.office.ExecContext(t.Context(), "PRAGMA foreign_keys = ON")
 	// On the writer's own goroutine, which is the only one that may touch this.
-	if err = errors.Join(err, s.admin(t.Context(), func(*sql.Tx) error { return s.writer.conn.run("PRAGMA foreign_keys = ON") })); err != nil {
+	if err := s.alone(t.Context(), func() error { return s.writer.conn.run("PRAGMA foreign_keys = ON") }); err != nil {
 		t.Fatal(err)
 	}
 }

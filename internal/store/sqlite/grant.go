@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -27,9 +26,6 @@ const (
 	// Without a subject, a listing walks the table.
 	listSubjectSQL = `SELECT ` + grantList + ` FROM grants WHERE subject = ?4 AND prefix >= ?1 AND id > ?2
 		AND (?3 = '' OR realm = ?3) AND (?5 = '' OR client = ?5) ORDER BY prefix LIMIT ?6`
-	walkGrantsSQL   = `SELECT id, version, delete_after FROM grants WHERE prefix >= ? AND id > ? ORDER BY prefix LIMIT ?`
-	deleteGrantSQL  = `DELETE FROM grants WHERE prefix = ? AND id = ? AND version = ? AND delete_after < ?`
-	deleteEventsSQL = `DELETE FROM events WHERE about = ?`
 )
 
 // prefix is the key of a grant's row: the first 64 bits of its id, as a number
@@ -124,65 +120,4 @@ func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.G
 		list = append(list, g)
 	}
 	return list, rows.Err()
-}
-
-// SweepGrants implements store.Store. Events of a grant go with it.
-func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (next grant.ID, deleted int, _ error) {
-	rows, err := s.db.QueryContext(ctx, walkGrantsSQL, prefix(after), after[:], limit)
-	if err != nil {
-		return next, 0, fmt.Errorf("sweep: %w", err)
-	}
-	defer rows.Close()
-	type dead struct {
-		id      grant.ID
-		version int64
-	}
-	var list []dead
-	walked := 0
-	for rows.Next() {
-		var id []byte
-		var version, deleteAfter int64
-		if err := rows.Scan(&id, &version, &deleteAfter); err != nil {
-			return next, 0, fmt.Errorf("sweep: %w", err)
-		}
-		walked++
-		next = grant.ID(id)
-		if grant.Instant(deleteAfter) < now {
-			list = append(list, dead{next, version})
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return next, 0, fmt.Errorf("sweep: %w", err)
-	}
-	if walked < limit {
-		next = grant.ID{}
-	}
-	if len(list) == 0 {
-		return next, 0, nil
-	}
-	// Its own count: if ctx ends, the transaction may still be running.
-	gone := 0
-	err = s.admin(ctx, func(tx *sql.Tx) error {
-		for _, d := range list {
-			res, err := tx.Exec(deleteGrantSQL, prefix(d.id), d.id[:], d.version, int64(now))
-			if err != nil {
-				return err
-			}
-			n, err := res.RowsAffected()
-			if err != nil {
-				return err
-			}
-			if n == 1 {
-				gone++
-				if _, err := tx.Exec(deleteEventsSQL, d.id.String()); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return after, 0, fmt.Errorf("sweep: %w", err)
-	}
-	return next, gone, nil
 }

@@ -149,7 +149,7 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 	}
 	s.reader = r
 	go r.run()
-	w, err := newWriter(ctx, db, path, patience)
+	w, err := newWriter(path, patience)
 	if err != nil {
 		return nil, err
 	}

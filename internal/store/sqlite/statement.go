@@ -85,13 +85,65 @@ func (c *connection) fault() error {
 
 // run executes one statement once.
 func (c *connection) run(query string) error {
-	s, err := c.prepare(query)
+	_, err := c.exec(query)
+	return err
+}
+
+// bound prepares a statement for one run with arguments of type int64, string or
+// []byte.
+func (c *connection) bound(query string, args []any) (s *statement, err error) {
+	size := 1
+	for _, a := range args {
+		switch a := a.(type) {
+		case string:
+			size += len(a)
+		case []byte:
+			size += len(a)
+		}
+	}
+	if s, err = c.prepareSized(query, size); err != nil {
+		return nil, err
+	}
+	for i, a := range args {
+		switch a := a.(type) {
+		case int64:
+			s.bindInt(int32(i+1), a)
+		case string:
+			err = errors.Join(err, s.bindText(int32(i+1), a))
+		case []byte:
+			err = errors.Join(err, s.bindBlob(int32(i+1), a))
+		default:
+			err = fmt.Errorf("argument %d is a %T", i+1, a)
+		}
+	}
 	if err != nil {
-		return err
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// exec executes one statement once and returns how many rows it changed.
+func (c *connection) exec(query string, args ...any) (changed int, err error) {
+	s, err := c.bound(query, args)
+	if err != nil {
+		return 0, err
 	}
 	defer s.close()
-	_, err = s.exec()
-	return err
+	return s.exec()
+}
+
+// number runs a query of one row and returns its first column.
+func (c *connection) number(query string, args ...any) (int64, error) {
+	s, err := c.bound(query, args)
+	if err != nil {
+		return 0, err
+	}
+	defer s.close()
+	if _, err := s.step(); err != nil {
+		return 0, err
+	}
+	return s.int(0), nil
 }
 
 // value runs a query of one row and returns its first column as text.

@@ -44,9 +44,16 @@ func (s *Store) Ready(ctx context.Context) error {
 func (s *Store) TryWrite(ctx context.Context) error { return s.try(ctx, tryRoom) }
 
 func (s *Store) try(ctx context.Context, size int) error {
-	err := s.writer.do(ctx, &operation{try: size})
+	w := s.writer
+	err := w.do(ctx, &operation{alone: func() error {
+		err := w.transact(func() error { return w.tryDocuments(size) })
+		if err == nil {
+			w.batches.Add(1)
+		}
+		return err
+	}})
 	if err == nil && size == tryRoom {
-		s.writer.full.Store(false)
+		w.full.Store(false)
 	}
 	return err
 }
@@ -64,7 +71,7 @@ func (w *writer) tryDocuments(n int) error {
 	rand.Read(body) // a file system may store zeros for nothing
 	for i := range n {
 		d := store.Document{Kind: "try", Key: store.KeyOf("try", "", strconv.Itoa(i)), Version: 1, Body: body}
-		if err := w.documents.write(d); err != nil {
+		if err := w.documents.put(d); err != nil {
 			return err
 		}
 	}

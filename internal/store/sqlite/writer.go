@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"runtime"
@@ -23,12 +22,11 @@ const (
 
 // A writer is the only one in this process that writes. It collects the
 // operations on grants and documents that wait and commits them in one
-// transaction (group commit).
-// What administrators do comes between, on a connection of its own.
+// transaction (group commit). A change of the directory and a sweep come between,
+// in transactions of their own.
 type writer struct {
 	path     string
 	conn     *connection
-	office   *sql.Conn     // for what administrators do
 	patience time.Duration // how long another process may hold the write lock
 	failure  atomic.Pointer[error]
 	full     atomic.Bool // a write has failed in the disk, and no try has found room since
@@ -46,16 +44,14 @@ type writer struct {
 	begin, commit, rollback               *statement
 }
 
-// An operation is one caller's write. One of create, decide, put, remove, try
-// and admin is set.
+// An operation is one caller's write. One of create, decide, change and alone is
+// set.
 type operation struct {
 	create *grant.Grant
 	id     grant.ID // of the grant that decide is about
 	decide store.Decide
-	put    *store.Document
-	remove *store.DocumentKey
-	try    int // documents that are written and removed, see TryWrite
-	admin  func(tx *sql.Tx) error
+	change *store.Change
+	alone  func() error // runs between two batches
 
 	state    atomic.Int32 // waiting, running, or abandoned
 	err      error
@@ -69,7 +65,7 @@ const (
 	abandoned
 )
 
-func newWriter(ctx context.Context, db *sql.DB, path string, patience time.Duration) (w *writer, err error) {
+func newWriter(path string, patience time.Duration) (w *writer, err error) {
 	w = &writer{path: path, patience: patience, queue: make(chan *operation, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
 	// The cache is for the upper pages of the tree, 3 MB with a million grants:
 	// the lower ones are too many, and are read from the system's memory.
@@ -81,12 +77,6 @@ func newWriter(ctx context.Context, db *sql.DB, path string, patience time.Durat
 			w.close()
 		}
 	}()
-	if w.office, err = db.Conn(ctx); err != nil {
-		return nil, err
-	}
-	if _, err = w.office.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
-		return nil, err
-	}
 	for _, p := range []struct {
 		to    **statement
 		query string
@@ -113,9 +103,6 @@ func (w *writer) close() {
 	}
 	w.documents.close()
 	w.conn.close()
-	if w.office != nil {
-		w.office.Close()
-	}
 }
 
 // do queues op and waits for its outcome. If ctx ends first and op has not
@@ -186,9 +173,9 @@ func (w *writer) run() {
 		var alone *operation
 		for op := first; op != nil; {
 			switch {
-			case op.admin == nil && op.try == 0:
+			case op.alone == nil:
 				batch = append(batch, op)
-			case op.begins(): // a try that fails must not take others with it
+			case op.begins():
 				alone = op
 			}
 			if alone != nil {
@@ -206,13 +193,9 @@ func (w *writer) run() {
 		if len(batch) > 0 {
 			w.commitBatch(batch)
 		}
-		switch {
-		case alone == nil:
-		case alone.admin != nil:
-			alone.finish(w.runAdmin(alone.admin))
+		if alone != nil {
+			alone.finish(alone.alone())
 			w.checkpoint.committed(w.conn)
-		default:
-			w.commitBatch(append(batch[:0], alone))
 		}
 	}
 }
@@ -246,16 +229,7 @@ func (w *writer) commitBatch(batch []*operation) {
 			op.finish(err)
 		}
 	}
-	err := patiently(w.patience, func() error {
-		_, err := w.begin.exec()
-		return err
-	})
-	if err != nil {
-		fail(fmt.Errorf("begin: %w", err))
-		return
-	}
-	if err := w.stays(); err != nil {
-		w.rollback.exec()
+	if err := w.lock(); err != nil {
 		fail(err)
 		return
 	}
@@ -298,6 +272,45 @@ func (w *writer) commitBatch(batch []*operation) {
 	w.checkpoint.committed(w.conn)
 }
 
+// lock begins a transaction that holds the write lock.
+func (w *writer) lock() error {
+	err := patiently(w.patience, func() error {
+		_, err := w.begin.exec()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	if err := w.stays(); err != nil {
+		w.rollback.exec()
+		return err
+	}
+	return nil
+}
+
+// transact runs f in a transaction of its own.
+func (w *writer) transact(f func() error) error {
+	if err := w.lock(); err != nil {
+		w.failed(err)
+		return err
+	}
+	if err := f(); err != nil {
+		w.rollback.exec() // fails if SQLite has rolled back by itself
+		if diskFailed(err) {
+			w.failed(err)
+		}
+		return err
+	}
+	if _, err := w.commit.exec(); err != nil {
+		w.rollback.exec()
+		err = fmt.Errorf("commit: %w", err)
+		w.failed(err)
+		return err
+	}
+	w.failure.Store(nil)
+	return nil
+}
+
 // patiently tries again while another process is in the way, for as long as
 // limit. SQLite's own way to wait sleeps for up to a tenth of a second between
 // two looks, and seldom meets the moments between two commits of a busy server.
@@ -320,12 +333,8 @@ func (w *writer) apply(op *operation) error {
 	switch {
 	case op.create != nil:
 		return w.createGrant(*op.create)
-	case op.put != nil:
-		return w.documents.write(*op.put)
-	case op.remove != nil:
-		return w.documents.erase(*op.remove)
-	case op.try > 0:
-		return w.tryDocuments(op.try)
+	case op.change != nil:
+		return w.commitDocuments(op.change)
 	}
 	have, err := find(w.selectGrant, op.id)
 	if err != nil {
@@ -388,33 +397,4 @@ func (op *operation) decided(have grant.Grant) (next grant.Grant, events []store
 		}
 	}()
 	return op.decide(have)
-}
-
-func (w *writer) runAdmin(f func(*sql.Tx) error) error {
-	// Not the caller's context: if it ended within the transaction, the
-	// connection would be interrupted under the next one's hands.
-	var tx *sql.Tx
-	err := patiently(w.patience, func() (err error) {
-		tx, err = w.office.BeginTx(context.Background(), nil)
-		return err
-	})
-	if err != nil {
-		w.failed(err)
-		return err
-	}
-	defer tx.Rollback()
-	if w.beside() {
-		if err := stays(context.Background(), w.path, tx); err != nil {
-			return err
-		}
-	}
-	if err := f(tx); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		w.failed(err)
-		return err
-	}
-	w.failure.Store(nil)
-	return nil
 }

@@ -39,7 +39,7 @@ var clientPromises = []promise{
 			}
 		}
 	}},
-	{"CreateClient returns ErrConflict if the id was ever taken", func(t *testing.T, db Database) {
+	{"Commit of a client's version 1 returns ErrConflict if the id was ever taken", func(t *testing.T, db Database) {
 		st := open(t, db)
 		c := newClient("billing")
 		createClient(t, st, c)
@@ -48,8 +48,8 @@ var clientPromises = []promise{
 			before := changes(t, st, 0).Version
 			other := newClient(c.ID)
 			other.Name = "Somebody else"
-			if err := st.CreateClient(t.Context(), other, event(c.ID, base, 1)); !errors.Is(err, store.ErrConflict) {
-				t.Errorf("CreateClient %s: %v, want ErrConflict", when, err)
+			if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{other.Entry()}, Events: []store.Event{event(c.ID, base, 1)}}); !errors.Is(err, store.ErrConflict) {
+				t.Errorf("Commit %s: %v, want ErrConflict", when, err)
 			}
 			holdsClient(t, st, c)
 			if list := recorded(t, st, c.ID); len(list) != 0 {
@@ -73,7 +73,7 @@ var clientPromises = []promise{
 		atOnce(32, func(n int) {
 			c := newClient("billing")
 			c.Name = fmt.Sprint("Number ", n)
-			err := st.CreateClient(t.Context(), c, event(c.ID, base, n))
+			err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}, Events: []store.Event{event(c.ID, base, n)}})
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -90,7 +90,7 @@ var clientPromises = []promise{
 			t.Errorf("%d events, want the winner's", len(list))
 		}
 	}},
-	{"UpdateClient replaces version c.Version-1, or returns ErrConflict and writes nothing", func(t *testing.T, db Database) {
+	{"Commit of a client replaces the version before, or returns ErrConflict and writes nothing", func(t *testing.T, db Database) {
 		st := open(t, db)
 		c := newClient("billing")
 		createClient(t, st, c)
@@ -103,18 +103,18 @@ var clientPromises = []promise{
 		for _, version := range []int64{0, 1, 3, 4, 6, math.MaxInt64} {
 			other := c.Clone()
 			other.Version, other.Name = version, "Somebody else"
-			if err := st.UpdateClient(t.Context(), other, nil); !errors.Is(err, store.ErrConflict) {
-				t.Errorf("UpdateClient to version %d of version %d: %v, want ErrConflict", version, c.Version, err)
+			if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{other.Entry()}}); !errors.Is(err, store.ErrConflict) {
+				t.Errorf("Commit of version %d of version %d: %v, want ErrConflict", version, c.Version, err)
 			}
 		}
 		holdsClient(t, st, c)
 		absent := newClient("absent")
 		absent.Version = 2
-		if err := st.UpdateClient(t.Context(), absent, nil); !errors.Is(err, store.ErrConflict) {
-			t.Errorf("UpdateClient of nothing: %v, want ErrConflict", err)
+		if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{absent.Entry()}}); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("Commit of version 2 of nothing: %v, want ErrConflict", err)
 		}
 	}},
-	{"UpdateClient adds cutoffs and events with the client, all or nothing", func(t *testing.T, db Database) {
+	{"Commit stores cutoffs and events with the client, all or nothing", func(t *testing.T, db Database) {
 		st := open(t, db)
 		c := newClient("billing")
 		createClient(t, st, c)
@@ -124,8 +124,8 @@ var clientPromises = []promise{
 
 		late := c.Clone()
 		late.Version = 3
-		if err := st.UpdateClient(t.Context(), late, cutoffs, events...); !errors.Is(err, store.ErrConflict) {
-			t.Fatalf("UpdateClient: %v, want ErrConflict", err)
+		if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{late.Entry()}, Cutoffs: cutoffs, Events: events}); !errors.Is(err, store.ErrConflict) {
+			t.Fatalf("Commit: %v, want ErrConflict", err)
 		}
 		if ch := changes(t, st, 0); len(ch.Cutoffs) != 0 || ch.Version != before {
 			t.Errorf("%d cutoffs, version %d after %d, of an update that did not happen", len(ch.Cutoffs), ch.Version, before)
@@ -201,15 +201,15 @@ var clientPromises = []promise{
 
 func createClient(t *testing.T, st store.Store, c store.Client) {
 	t.Helper()
-	if err := st.CreateClient(t.Context(), c); err != nil {
-		t.Fatalf("CreateClient: %v", err)
+	if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
+		t.Fatalf("Commit: %v", err)
 	}
 }
 
 func updateClient(t *testing.T, st store.Store, c store.Client, cutoffs []store.Cutoff, events ...store.Event) {
 	t.Helper()
-	if err := st.UpdateClient(t.Context(), c, cutoffs, events...); err != nil {
-		t.Fatalf("UpdateClient: %v", err)
+	if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}, Cutoffs: cutoffs, Events: events}); err != nil {
+		t.Fatalf("Commit: %v", err)
 	}
 }
 

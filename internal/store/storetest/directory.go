@@ -85,8 +85,8 @@ var directoryPromises = []promise{
 		first := grant.Restore{Backup: base - 7, At: base, Until: base + 1000}
 		later := grant.Restore{Backup: base - 9, At: base + 1, Until: base + 1001}
 		for _, r := range []grant.Restore{later, first} {
-			if err := st.AddRestore(t.Context(), r, event("store", r.At, 0)); err != nil {
-				t.Fatalf("AddRestore: %v", err)
+			if err := st.Commit(t.Context(), store.Change{Restores: []grant.Restore{r}, Events: []store.Event{event("store", r.At, 0)}}); err != nil {
+				t.Fatalf("Commit: %v", err)
 			}
 			ch := changes(t, st, version)
 			if !slices.Equal(ch.Restores, []grant.Restore{r}) || ch.Version <= version {
@@ -96,7 +96,7 @@ var directoryPromises = []promise{
 		}
 		another := first
 		another.Until++
-		if err := st.AddRestore(t.Context(), another, event("store", base, 1)); !errors.Is(err, store.ErrConflict) {
+		if err := st.Commit(t.Context(), store.Change{Restores: []grant.Restore{another}, Events: []store.Event{event("store", base, 1)}}); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("a second restore of one instant: %v, want ErrConflict", err)
 		}
 		nothingNew(t, st, version)
@@ -108,7 +108,7 @@ var directoryPromises = []promise{
 		}
 	}},
 	{"nobody who polls misses a change", followChanges},
-	{"AddCutoff keeps the later instant of one name", func(t *testing.T, db Database) {
+	{"Commit keeps the later instant of one name", func(t *testing.T, db Database) {
 		st := open(t, db)
 		names := []store.Cutoff{
 			{Realm: "/api", Subject: "alice"}, {Realm: "/api", ClientID: "billing"},
@@ -133,26 +133,26 @@ var directoryPromises = []promise{
 	{"of concurrent cutoffs of one name the latest stands", func(t *testing.T, db Database) {
 		st := open(t, db)
 		atOnce(32, func(n int) {
-			if err := st.AddCutoff(t.Context(), store.Cutoff{Realm: "/api", Subject: "alice", At: base + grant.Instant(n*7%32)}); err != nil {
-				t.Errorf("AddCutoff: %v", err)
+			if err := st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base + grant.Instant(n*7%32)}}}); err != nil {
+				t.Errorf("Commit: %v", err)
 			}
 		})
 		sameCutoffs(t, changes(t, st, 0).Cutoffs, []store.Cutoff{{Realm: "/api", Subject: "alice", At: base + 31}})
 	}},
-	{"of concurrent AddKeys at one version of the directory one does so", func(t *testing.T, db Database) {
+	{"of concurrent Commits of keys at one version of the directory one succeeds", func(t *testing.T, db Database) {
 		st, other := open(t, db), open(t, db)
 		version := changes(t, st, 0).Version
 		rings, errs := make([][]keys.Record, 16), make([]error, 16)
 		atOnce(len(rings), func(n int) {
 			rings[n] = []keys.Record{newKey(grant.KeyID(3*n + 1)), newKey(grant.KeyID(3*n + 2)), newKey(grant.KeyID(3*n + 3))}
-			errs[n] = []store.Store{st, other}[n%2].AddKeys(t.Context(), version, rings[n], event(fmt.Sprintf("ring %d", n), base, n))
+			errs[n] = []store.Store{st, other}[n%2].Commit(t.Context(), store.Change{Expect: version, Keys: rings[n], Events: []store.Event{event(fmt.Sprintf("ring %d", n), base, n)}})
 		})
 		won := -1
 		for n, err := range errs {
 			if err == nil && won < 0 {
 				won = n
 			} else if !errors.Is(err, store.ErrConflict) {
-				t.Errorf("AddKeys at a version that is gone: %v, want ErrConflict", err)
+				t.Errorf("Commit of keys at a version that is gone: %v, want ErrConflict", err)
 			}
 		}
 		if won < 0 {
@@ -165,7 +165,7 @@ var directoryPromises = []promise{
 		}
 		sameKeys(t, changes(t, st, 0).Keys, rings[won])
 	}},
-	{"AddKeys adds nothing after any other change", func(t *testing.T, db Database) {
+	{"Commit adds no keys after any other change", func(t *testing.T, db Database) {
 		st := open(t, db)
 		version := changes(t, st, 0).Version
 		for n, change := range []func(){
@@ -175,8 +175,8 @@ var directoryPromises = []promise{
 		} {
 			change()
 			for _, stale := range []int64{version, version - 1, version + 2} {
-				if err := st.AddKeys(t.Context(), stale, []keys.Record{newKey(9)}, event("stale", base, n)); !errors.Is(err, store.ErrConflict) {
-					t.Errorf("AddKeys at version %d after a change: %v, want ErrConflict", stale, err)
+				if err := st.Commit(t.Context(), store.Change{Expect: stale, Keys: []keys.Record{newKey(9)}, Events: []store.Event{event("stale", base, n)}}); !errors.Is(err, store.ErrConflict) {
+					t.Errorf("Commit of keys at version %d after a change: %v, want ErrConflict", stale, err)
 				}
 			}
 			version = changes(t, st, 0).Version
@@ -186,11 +186,11 @@ var directoryPromises = []promise{
 			t.Errorf("%d events of keys that were not added", len(list))
 		}
 	}},
-	{"AddKeys adds all records or none", func(t *testing.T, db Database) {
+	{"Commit adds all keys or none", func(t *testing.T, db Database) {
 		st := open(t, db)
 		addKeys(t, st, []keys.Record{newKey(5)})
 		version := changes(t, st, 0).Version
-		if err := st.AddKeys(t.Context(), version, []keys.Record{newKey(6), newKey(5)}, event("twice", base, 1)); err == nil {
+		if err := st.Commit(t.Context(), store.Change{Expect: version, Keys: []keys.Record{newKey(6), newKey(5)}, Events: []store.Event{event("twice", base, 1)}}); err == nil {
 			t.Error("a key's id was taken twice")
 		}
 		if list := recorded(t, st, "twice"); len(list) != 0 {
@@ -199,21 +199,23 @@ var directoryPromises = []promise{
 		nothingNew(t, st, version)
 		sameKeys(t, changes(t, st, 0).Keys, []keys.Record{newKey(5)})
 	}},
-	{"ChangeKeys replaces wrapped forms and adds records, all or nothing, at one version", func(t *testing.T, db Database) {
+	{"Commit replaces wrapped forms of keys and adds keys, all or nothing, at one version", func(t *testing.T, db Database) {
 		st, other := open(t, db), open(t, db)
 		addKeys(t, st, []keys.Record{newKey(5), newKey(6)})
 		version := changes(t, st, 0).Version
 		changed := newKey(5)
 		changed.Wrapped = []byte("wrapped otherwise")
+		signing := newKey(6)
+		signing.Purpose = keys.ES256
 		for name, c := range map[string]struct {
 			version        int64
 			changed, added []keys.Record
 		}{
 			"at a version that is gone":   {version - 1, []keys.Record{changed}, []keys.Record{newKey(7)}},
-			"of a key that is not there":  {version, []keys.Record{changed, newKey(9)}, []keys.Record{newKey(7)}},
+			"of what a key is for":        {version, []keys.Record{changed, signing}, []keys.Record{newKey(7)}},
 			"with a record that is there": {version, []keys.Record{changed}, []keys.Record{newKey(7), newKey(6)}},
 		} {
-			if err := st.ChangeKeys(t.Context(), c.version, c.changed, c.added, event("not done", base, 1)); err == nil {
+			if err := st.Commit(t.Context(), store.Change{Expect: c.version, Keys: slices.Concat(c.changed, c.added), Events: []store.Event{event("not done", base, 1)}}); err == nil {
 				t.Errorf("a change %s was made", name)
 			}
 		}
@@ -221,7 +223,7 @@ var directoryPromises = []promise{
 		if list := recorded(t, st, "not done"); len(list) != 0 {
 			t.Errorf("%d events of changes that were not made", len(list))
 		}
-		if err := st.ChangeKeys(t.Context(), version, []keys.Record{changed}, []keys.Record{newKey(7)}, event("done", base, 1)); err != nil {
+		if err := st.Commit(t.Context(), store.Change{Expect: version, Keys: []keys.Record{changed, newKey(7)}, Events: []store.Event{event("done", base, 1)}}); err != nil {
 			t.Fatal(err)
 		}
 		// Who polls hears of the changed record and the new one, and of no other.
@@ -261,14 +263,14 @@ func followChanges(t *testing.T, db Database) {
 	atOnce(len(writers)+len(readers), func(n int) {
 		if n < len(writers) {
 			c := newClient(string(rune('a' + n)))
-			if err := writers[n].CreateClient(t.Context(), c); err != nil {
-				t.Errorf("CreateClient: %v", err)
+			if err := writers[n].Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
+				t.Errorf("Commit: %v", err)
 			}
 			for i := range each {
 				c.Version++
 				cutoff := store.Cutoff{Realm: "/api", Subject: c.ID, At: base + grant.Instant(i)}
-				if err := writers[n].UpdateClient(t.Context(), c, []store.Cutoff{cutoff}); err != nil {
-					t.Errorf("UpdateClient: %v", err)
+				if err := writers[n].Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}, Cutoffs: []store.Cutoff{cutoff}}); err != nil {
+					t.Errorf("Commit: %v", err)
 				}
 			}
 			return
@@ -316,15 +318,15 @@ func nothingNew(t *testing.T, st store.Store, version int64) {
 
 func addCutoff(t *testing.T, st store.Store, c store.Cutoff, events ...store.Event) {
 	t.Helper()
-	if err := st.AddCutoff(t.Context(), c, events...); err != nil {
-		t.Fatalf("AddCutoff: %v", err)
+	if err := st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{c}, Events: events}); err != nil {
+		t.Fatalf("Commit: %v", err)
 	}
 }
 
 func addKeys(t *testing.T, st store.Store, records []keys.Record) {
 	t.Helper()
-	if err := st.AddKeys(t.Context(), changes(t, st, 0).Version, records); err != nil {
-		t.Fatalf("AddKeys: %v", err)
+	if err := st.Commit(t.Context(), store.Change{Expect: changes(t, st, 0).Version, Keys: records}); err != nil {
+		t.Fatalf("Commit: %v", err)
 	}
 }
 

@@ -19,7 +19,7 @@ var documentPromises = []promise{
 		noDocument(t, open(t, db), newDocument(1).Key)
 	}},
 	{"a body of more than MaxDocument, or a version below 1, is refused, and nothing is written", documentRefused},
-	{"PutDocument returns ErrConflict unless the stored version is the one before, and writes nothing", func(t *testing.T, db Database) {
+	{"Commit of a document returns ErrConflict unless the stored version is the one before, and writes nothing", func(t *testing.T, db Database) {
 		st := open(t, db)
 		d := newDocument(1)
 		for _, absent := range []int64{2, 3, math.MaxInt64} {
@@ -38,7 +38,7 @@ var documentPromises = []promise{
 		putDocument(t, st, successor(d, 9))
 		holdsDocument(t, st, successor(d, 9))
 	}},
-	{"PutDocument of exactly what is stored is success", func(t *testing.T, db Database) {
+	{"Commit of exactly what is stored is success", func(t *testing.T, db Database) {
 		st := open(t, db)
 		d := newDocument(1)
 		putDocument(t, st, d)
@@ -48,7 +48,7 @@ var documentPromises = []promise{
 		putDocument(t, st, d)
 		holdsDocument(t, st, d)
 	}},
-	{"PutDocument returns ErrConflict if the stored one differs in one member alone", func(t *testing.T, db Database) {
+	{"Commit returns ErrConflict if the stored one differs in one member alone", func(t *testing.T, db Database) {
 		st := open(t, db)
 		for _, d := range []store.Document{newDocument(1), successor(newDocument(1), 2)} {
 			d = written(t, st, d, d.Version)
@@ -75,23 +75,21 @@ var documentPromises = []promise{
 		conflicts(t, st, next)
 		holdsDocument(t, st, d)
 	}},
-	{"PutDocument stores the document, the cutoffs and the events, all or nothing", documentAllOrNothing},
-	{"PutDocument without cutoffs and events does not change the directory's version, and with them it does", func(t *testing.T, db Database) {
+	{"Commit stores the document, the cutoffs and the events, all or nothing", documentAllOrNothing},
+	{"documents and events do not change the directory's version", func(t *testing.T, db Database) {
 		st := open(t, db)
 		before := changes(t, st, 0).Version
 		d := newDocument(1)
 		putDocument(t, st, d)
 		putDocument(t, st, successor(d, 2))
-		if err := st.DeleteDocument(t.Context(), d.Key); err != nil {
-			t.Errorf("DeleteDocument: %v", err)
+		if err := st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{d.Key}}); err != nil {
+			t.Errorf("Commit of a deletion: %v", err)
 		}
 		nothingNew(t, st, before)
-		if err := st.PutDocument(t.Context(), d, nil, event("alice", base, 1)); err != nil {
-			t.Errorf("PutDocument: %v", err)
+		if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Events: []store.Event{event("alice", base, 1)}}); err != nil {
+			t.Errorf("Commit: %v", err)
 		}
-		if after := changes(t, st, before).Version; after <= before {
-			t.Errorf("version %d after an event, was %d", after, before)
-		}
+		nothingNew(t, st, before)
 	}},
 	{"a document that has expired is found until it is swept", func(t *testing.T, db Database) {
 		st := open(t, db)
@@ -108,14 +106,14 @@ var documentPromises = []promise{
 		}
 		noDocument(t, st, d.Key)
 	}},
-	{"DeleteDocument removes one document, whatever its version, and an absent one is no error", func(t *testing.T, db Database) {
+	{"Commit deletes a document, whatever its version, and an absent one is no error", func(t *testing.T, db Database) {
 		st := open(t, db)
 		kept, gone := newDocument(1), newDocument(2)
 		putDocument(t, st, kept)
 		gone = written(t, st, gone, 3)
 		for range 3 {
-			if err := st.DeleteDocument(t.Context(), gone.Key); err != nil {
-				t.Errorf("DeleteDocument: %v", err)
+			if err := st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{gone.Key}}); err != nil {
+				t.Errorf("Commit of a deletion: %v", err)
 			}
 			noDocument(t, st, gone.Key)
 		}
@@ -132,8 +130,8 @@ var documentPromises = []promise{
 		for n, d := range []store.Document{d, listed} {
 			given := d
 			given.Body = slices.Clone(d.Body)
-			if err := st.PutDocument(t.Context(), given, nil, slices.Repeat([]store.Event{event("alice", base, n)}, n)...); err != nil {
-				t.Fatalf("PutDocument: %v", err)
+			if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{given}, Events: slices.Repeat([]store.Event{event("alice", base, n)}, n)}); err != nil {
+				t.Fatalf("Commit: %v", err)
 			}
 			clear(given.Body)
 			got, err := st.Document(t.Context(), d.Key)
@@ -151,8 +149,8 @@ var documentPromises = []promise{
 		}
 		kept, gone := written(t, st, newDocument(1), 3), newDocument(2)
 		putDocument(t, st, gone)
-		if err := errors.Join(st.DeleteDocument(t.Context(), gone.Key), st.Close()); err != nil {
-			t.Fatalf("DeleteDocument, Close: %v", err)
+		if err := errors.Join(st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{gone.Key}}), st.Close()); err != nil {
+			t.Fatalf("Commit, Close: %v", err)
 		}
 		st = open(t, db)
 		holdsDocument(t, st, kept)
@@ -177,8 +175,8 @@ func successor(d store.Document, n int) store.Document {
 
 func putDocument(t *testing.T, st store.Store, d store.Document) {
 	t.Helper()
-	if err := st.PutDocument(t.Context(), d, nil); err != nil {
-		t.Fatalf("PutDocument of version %d: %v", d.Version, err)
+	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
+		t.Fatalf("Commit of version %d: %v", d.Version, err)
 	}
 }
 
@@ -199,11 +197,11 @@ func conflicts(t *testing.T, st store.Store, d store.Document) {
 	t.Helper()
 	cutoff := store.Cutoff{Realm: "/api", Subject: "conflict", At: base}
 	for _, err := range []error{
-		st.PutDocument(t.Context(), d, nil),
-		st.PutDocument(t.Context(), d, []store.Cutoff{cutoff}, event("conflict", base, 1)),
+		st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}),
+		st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Cutoffs: []store.Cutoff{cutoff}, Events: []store.Event{event("conflict", base, 1)}}),
 	} {
 		if !errors.Is(err, store.ErrConflict) {
-			t.Errorf("PutDocument of version %d: %v, want ErrConflict", d.Version, err)
+			t.Errorf("Commit of version %d: %v, want ErrConflict", d.Version, err)
 		}
 	}
 	if list := recorded(t, st, "conflict"); len(list) != 0 {
@@ -216,17 +214,13 @@ func conflicts(t *testing.T, st store.Store, d store.Document) {
 	}
 }
 
-func equalDocuments(a, b store.Document) bool {
-	return a.Kind == b.Kind && a.Key == b.Key && a.Version == b.Version && a.ExpiresAt == b.ExpiresAt && bytes.Equal(a.Body, b.Body)
-}
-
 // holdsDocument fails the test unless the store reads exactly d.
 func holdsDocument(t *testing.T, st store.Store, d store.Document) {
 	t.Helper()
 	got, err := st.Document(t.Context(), d.Key)
 	if err != nil {
 		t.Errorf("Document: %v", err)
-	} else if !equalDocuments(got, d) {
+	} else if !got.Equal(d) {
 		t.Errorf("read %s version %d, expiry %d, %d bytes; wrote %s version %d, expiry %d, %d bytes",
 			got.Kind, got.Version, got.ExpiresAt, len(got.Body), d.Kind, d.Version, d.ExpiresAt, len(d.Body))
 	}
@@ -235,7 +229,7 @@ func holdsDocument(t *testing.T, st store.Store, d store.Document) {
 func noDocument(t *testing.T, st store.Store, key store.DocumentKey) {
 	t.Helper()
 	d, err := st.Document(t.Context(), key)
-	if !errors.Is(err, store.ErrNotFound) || !equalDocuments(d, store.Document{}) {
+	if !errors.Is(err, store.ErrNotFound) || !d.Equal(store.Document{}) {
 		t.Errorf("Document = version %d of a %s, %v; want nothing and ErrNotFound", d.Version, d.Kind, err)
 	}
 }
@@ -254,13 +248,13 @@ func documentReadBack(t *testing.T, db Database) {
 			holdsDocument(t, st, d)
 			// With events, another way leads into the store.
 			d.Version, d.Body, d.ExpiresAt = 2, slices.Concat(body[:len(body)/2], []byte("2")), base
-			if err := st.PutDocument(t.Context(), d, nil, event("alice", base, n)); err != nil {
-				t.Fatalf("PutDocument: %v", err)
+			if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Events: []store.Event{event("alice", base, n)}}); err != nil {
+				t.Fatalf("Commit: %v", err)
 			}
 			holdsDocument(t, st, d)
 			other := store.Document{Kind: kind, Key: store.KeyOf(kind, "/other", fmt.Sprint(n)), Version: 1, Body: body}
-			if err := st.PutDocument(t.Context(), other, nil, event("alice", base, n)); err != nil {
-				t.Fatalf("PutDocument: %v", err)
+			if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{other}, Events: []store.Event{event("alice", base, n)}}); err != nil {
+				t.Fatalf("Commit: %v", err)
 			}
 			holdsDocument(t, st, other)
 			holdsDocument(t, st, d)
@@ -284,11 +278,11 @@ func documentRefused(t *testing.T, db Database) {
 	}
 	for _, d := range list {
 		for _, err := range []error{
-			st.PutDocument(t.Context(), d, nil),
-			st.PutDocument(t.Context(), d, []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}, event("alice", base, 1)),
+			st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}),
+			st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}, Events: []store.Event{event("alice", base, 1)}}),
 		} {
 			if err == nil || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrNotFound) {
-				t.Errorf("PutDocument of version %d, %d bytes: %v, want an error of its own", d.Version, len(d.Body), err)
+				t.Errorf("Commit of version %d, %d bytes: %v, want an error of its own", d.Version, len(d.Body), err)
 			}
 		}
 	}
@@ -307,8 +301,8 @@ func documentAllOrNothing(t *testing.T, db Database) {
 	events := []store.Event{event("subject:alice", base, 1), event("subject:alice", base+1, 2)}
 	for range 3 {
 		// What is there already is done already, and is not recorded twice.
-		if err := st.PutDocument(t.Context(), d, cutoffs, events...); err != nil {
-			t.Fatalf("PutDocument: %v", err)
+		if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Cutoffs: cutoffs, Events: events}); err != nil {
+			t.Fatalf("Commit: %v", err)
 		}
 		holdsDocument(t, st, d)
 		sameCutoffs(t, changes(t, st, 0).Cutoffs, cutoffs)
@@ -325,15 +319,15 @@ func documentAllOrNothing(t *testing.T, db Database) {
 
 	d = successor(d, 2)
 	later := store.Cutoff{Realm: "/api", Subject: "alice", At: base + 9}
-	if err := st.PutDocument(t.Context(), d, []store.Cutoff{later}); err != nil {
-		t.Fatalf("PutDocument: %v", err)
+	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Cutoffs: []store.Cutoff{later}}); err != nil {
+		t.Fatalf("Commit: %v", err)
 	}
 	holdsDocument(t, st, d)
 	sameCutoffs(t, changes(t, st, version).Cutoffs, []store.Cutoff{later})
-	// As with AddCutoff, an earlier one never replaces a later one.
+	// An earlier one never replaces a later one.
 	d = successor(d, 3)
-	if err := st.PutDocument(t.Context(), d, cutoffs[:1]); err != nil {
-		t.Fatalf("PutDocument: %v", err)
+	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Cutoffs: cutoffs[:1]}); err != nil {
+		t.Fatalf("Commit: %v", err)
 	}
 	holdsDocument(t, st, d)
 	sameCutoffs(t, changes(t, st, 0).Cutoffs, []store.Cutoff{later, cutoffs[1]})
@@ -365,7 +359,7 @@ func listedDocuments(t *testing.T, db Database) {
 				}
 				after = page[len(page)-1].Key
 			}
-			if !slices.EqualFunc(got, want, equalDocuments) {
+			if !slices.EqualFunc(got, want, store.Document.Equal) {
 				t.Errorf("%s, %d at once: %d documents, want %d in the order of their keys", kind, limit, len(got), len(want))
 			}
 		}

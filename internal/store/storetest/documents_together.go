@@ -30,8 +30,8 @@ var documentsTogetherPromises = []promise{
 		st := open(t, db)
 		d := newDocument(1)
 		atOnce(32, func(int) {
-			if err := st.PutDocument(t.Context(), d, nil, event("alice", base, 1)); err != nil {
-				t.Errorf("PutDocument: %v", err)
+			if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Events: []store.Event{event("alice", base, 1)}}); err != nil {
+				t.Errorf("Commit: %v", err)
 			}
 		})
 		holdsDocument(t, st, d)
@@ -53,15 +53,15 @@ var documentsTogetherPromises = []promise{
 					t.Errorf("Document: %v", err)
 					return
 				}
-				switch err := st.PutDocument(t.Context(), successor(have, n*each+done), nil); {
+				switch err := st.Commit(t.Context(), store.Change{Documents: []store.Document{successor(have, n*each+done)}}); {
 				case err == nil:
 					done++
 				case !errors.Is(err, store.ErrConflict):
-					t.Errorf("PutDocument: %v", err)
+					t.Errorf("Commit: %v", err)
 					return
 				}
-				if err := st.DeleteDocument(t.Context(), newDocument(0).Key); err != nil {
-					t.Errorf("DeleteDocument: %v", err)
+				if err := st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{newDocument(0).Key}}); err != nil {
+					t.Errorf("Commit of a deletion: %v", err)
 				}
 			}
 		})
@@ -80,23 +80,24 @@ var documentsTogetherPromises = []promise{
 			d = successor(d, n)
 			putDocument(t, b, d)
 			holdsDocument(t, a, d)
-			if err := a.DeleteDocument(t.Context(), d.Key); err != nil {
-				t.Errorf("DeleteDocument: %v", err)
+			if err := a.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{d.Key}}); err != nil {
+				t.Errorf("Commit of a deletion: %v", err)
 			}
 			noDocument(t, b, d.Key)
 		}
 	}},
-	{"SweepDocuments deletes those that expired before now, of every kind, and nothing else", sweptDocuments},
-	{"SweepDocuments walks at most limit documents after a key, in the order of the keys, and says where to go on", walkDocuments},
-	{"SweepDocuments of an empty table deletes nothing and is at its end", func(t *testing.T, db Database) {
+	{"Sweep deletes documents that expired before now, of every kind, and nothing else", sweptDocuments},
+	{"Sweep scans at most limit documents after a key, in the order of the keys, and returns where to continue", walkDocuments},
+	{"Sweep of an empty table of documents deletes nothing and is at its end", func(t *testing.T, db Database) {
 		st := open(t, db)
-		for _, after := range []store.DocumentKey{{}, newDocument(0).Key} {
-			if next, deleted, err := st.SweepDocuments(t.Context(), after, base, 10); err != nil || deleted != 0 || next != (store.DocumentKey{}) {
-				t.Errorf("SweepDocuments = %x, %d, %v; want the end", next, deleted, err)
+		last := newDocument(0).Key
+		for _, after := range []string{"", string(last[:])} {
+			if next, deleted, err := st.Sweep(t.Context(), store.SweptDocuments, after, base, 10); err != nil || deleted != 0 || next != "" {
+				t.Errorf("Sweep = %x, %d, %v; want the end", next, deleted, err)
 			}
 		}
 	}},
-	{"SweepDocuments does not delete a document that changes meanwhile", documentsRescued},
+	{"Sweep does not delete a document that changes meanwhile", documentsRescued},
 }
 
 // oneDocumentWins runs n puts of one version at once, through the handles in
@@ -114,7 +115,7 @@ func oneDocumentWins(t *testing.T, handles []store.Store, d store.Document, n in
 		if i%3 == 0 {
 			events = []store.Event{event("alice", base, i)}
 		}
-		err := handles[i%len(handles)].PutDocument(t.Context(), mine, nil, events...)
+		err := handles[i%len(handles)].Commit(t.Context(), store.Change{Documents: []store.Document{mine}, Events: events})
 		mu.Lock()
 		defer mu.Unlock()
 		if err == nil {
@@ -146,17 +147,17 @@ func documentLosersAndNeighbours(t *testing.T, db Database) {
 			lost.Body = []byte("lost")
 			switch n % 8 {
 			case 0:
-				if err := st.PutDocument(t.Context(), lost, nil); !errors.Is(err, store.ErrConflict) {
+				if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{lost}}); !errors.Is(err, store.ErrConflict) {
 					t.Errorf("loser: %v, want ErrConflict", err)
 				}
 			case 1:
 				lost.Version = 1
-				if err := st.PutDocument(t.Context(), lost, nil, event("alice", base, n)); !errors.Is(err, store.ErrConflict) {
+				if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{lost}, Events: []store.Event{event("alice", base, n)}}); !errors.Is(err, store.ErrConflict) {
 					t.Errorf("loser: %v, want ErrConflict", err)
 				}
 			case 2:
 				fresh[n].Body = make([]byte, store.MaxDocument+1)
-				if err := st.PutDocument(t.Context(), fresh[n], nil); err == nil {
+				if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{fresh[n]}}); err == nil {
 					t.Error("a body that is too large was written")
 				}
 			case 3:
@@ -164,8 +165,8 @@ func documentLosersAndNeighbours(t *testing.T, db Database) {
 					t.Errorf("CreateGrant beside losers: %v", err)
 				}
 			default:
-				if err := st.PutDocument(t.Context(), fresh[n], nil); err != nil {
-					t.Errorf("PutDocument beside losers: %v", err)
+				if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{fresh[n]}}); err != nil {
+					t.Errorf("Commit beside losers: %v", err)
 				}
 			}
 		})
@@ -186,17 +187,17 @@ func documentLosersAndNeighbours(t *testing.T, db Database) {
 // sweepDocuments walks the whole table once.
 func sweepDocuments(t *testing.T, st store.Store, now grant.Instant, limit int) (total int) {
 	t.Helper()
-	var from store.DocumentKey
+	var from string
 	for range 10_000 {
-		next, deleted, err := st.SweepDocuments(t.Context(), from, now, limit)
+		next, deleted, err := st.Sweep(t.Context(), store.SweptDocuments, from, now, limit)
 		if err != nil {
-			t.Fatalf("SweepDocuments: %v", err)
+			t.Fatalf("Sweep: %v", err)
 		}
 		total += deleted
-		if next == (store.DocumentKey{}) {
+		if next == "" {
 			return total
 		}
-		if bytes.Compare(next[:], from[:]) <= 0 {
+		if next <= from {
 			t.Fatalf("the walk went from %x to %x", from, next)
 		}
 		from = next
@@ -235,7 +236,7 @@ func sweptDocuments(t *testing.T, db Database) {
 	}
 	holds(t, st, g) // that is another sweep's
 	if deleted := sweepAll(t, st, now, 100); deleted != 1 {
-		t.Errorf("SweepGrants deleted %d, want 1", deleted)
+		t.Errorf("Sweep of grants deleted %d, want 1", deleted)
 	}
 	if deleted := sweepDocuments(t, st, now, 100); deleted != 0 {
 		t.Errorf("a second sweep deleted %d", deleted)
@@ -258,11 +259,11 @@ func walkDocuments(t *testing.T, db Database) {
 			putDocument(t, st, all[n])
 		}
 		slices.SortFunc(all, func(a, b store.Document) int { return bytes.Compare(a.Key[:], b.Key[:]) })
-		var from store.DocumentKey
+		var from string
 		for walked := 0; ; {
-			next, deleted, err := st.SweepDocuments(t.Context(), from, now, limit)
+			next, deleted, err := st.Sweep(t.Context(), store.SweptDocuments, from, now, limit)
 			if err != nil {
-				t.Fatalf("SweepDocuments: %v", err)
+				t.Fatalf("Sweep: %v", err)
 			}
 			slice := all[walked:min(walked+limit, len(all))]
 			walked += len(slice)
@@ -279,13 +280,13 @@ func walkDocuments(t *testing.T, db Database) {
 			if walked < len(all) {
 				holdsDocument(t, st, all[len(all)-1])
 			}
-			if next == (store.DocumentKey{}) {
+			if next == "" {
 				if walked != len(all) {
 					t.Errorf("limit %d: the walk ended after %d documents of %d", limit, walked, len(all))
 				}
 				break
 			}
-			if len(slice) < limit || next != slice[len(slice)-1].Key {
+			if len(slice) < limit || next != string(slice[len(slice)-1].Key[:]) {
 				t.Fatalf("limit %d: after %d documents the walk goes on from %x", limit, walked, next)
 			}
 			from = next
@@ -317,11 +318,11 @@ func documentsRescued(t *testing.T, db Database) {
 	deleted := 0
 	atOnce(6, func(n int) {
 		if n < 2 {
-			var from store.DocumentKey
+			var from string
 			for range 3 * len(dead) / 10 {
-				next, gone, err := other.SweepDocuments(t.Context(), from, now, 10)
+				next, gone, err := other.Sweep(t.Context(), store.SweptDocuments, from, now, 10)
 				if err != nil {
-					t.Errorf("SweepDocuments: %v", err)
+					t.Errorf("Sweep: %v", err)
 				}
 				from = next
 				mu.Lock()
@@ -331,7 +332,7 @@ func documentsRescued(t *testing.T, db Database) {
 			return
 		}
 		for i := n - 2; i < len(dead); i += 4 {
-			rescued[i] = st.PutDocument(t.Context(), rescue(i), nil)
+			rescued[i] = st.Commit(t.Context(), store.Change{Documents: []store.Document{rescue(i)}})
 		}
 	})
 	lost := 0
@@ -343,7 +344,7 @@ func documentsRescued(t *testing.T, db Database) {
 			lost++
 			noDocument(t, st, dead[i].Key)
 		default:
-			t.Errorf("PutDocument: %v", err)
+			t.Errorf("Commit: %v", err)
 		}
 	}
 	if deleted != lost {

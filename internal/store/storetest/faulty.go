@@ -52,6 +52,10 @@ const (
 	Documents      Method = "Documents"
 	SweepDocuments Method = "SweepDocuments"
 	Meet           Method = "Meet"
+	Commit         Method = "Commit"
+	Sweep          Method = "Sweep"
+	Heartbeat      Method = "Heartbeat"
+	Ready          Method = "Ready"
 )
 
 // Methods lists those that can fail.
@@ -59,6 +63,7 @@ var Methods = []Method{
 	Grant, CreateGrant, UpdateGrant, Grants, SweepGrants, Changes, Client,
 	CreateClient, UpdateClient, NoteSecretUses, AddCutoff, AddRestore, AddKeys, ChangeKeys, Events, Revocations,
 	Document, PutDocument, DeleteDocument, Documents, SweepDocuments, Meet,
+	Commit, Sweep, Heartbeat, Ready,
 }
 
 // A Fault takes the place of one call. Calling do makes the real one.
@@ -271,6 +276,25 @@ func (f *Faulty) SweepDocuments(ctx context.Context, after store.DocumentKey, no
 func (f *Faulty) Meet(ctx context.Context, self store.Node) ([]store.Node, error) {
 	return read(f, ctx, Meet, func() ([]store.Node, error) { return f.store.Meet(ctx, self) })
 }
+
+func (f *Faulty) Commit(ctx context.Context, c store.Change) error {
+	return f.call(ctx, Commit, func() error { return f.store.Commit(ctx, c) })
+}
+
+func (f *Faulty) Sweep(ctx context.Context, table store.SweptTable, after string, now grant.Instant, limit int) (string, int, error) {
+	return sweep(f, ctx, Sweep, func() (string, int, error) { return f.store.Sweep(ctx, table, after, now, limit) })
+}
+
+func (f *Faulty) Heartbeat(ctx context.Context, self store.Node) ([]store.Node, error) {
+	return read(f, ctx, Heartbeat, func() ([]store.Node, error) { return f.store.Heartbeat(ctx, self) })
+}
+
+func (f *Faulty) Ready(ctx context.Context) error {
+	return f.call(ctx, Ready, func() error { return f.store.Ready(ctx) })
+}
+
+// Load never fails.
+func (f *Faulty) Load() store.Load { return f.store.Load() }
 
 // Close never fails on purpose.
 func (f *Faulty) Close() error { return f.store.Close() }

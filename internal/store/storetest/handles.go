@@ -73,27 +73,26 @@ var handlePromises = []promise{
 		putDocument(t, st, stored)
 		for range 50 {
 			for name, err := range map[string]error{
-				"CreateGrant":               st.CreateGrant(ended, fresh),
-				"UpdateGrant":               Replace(ended, st, next, event(g.ID.String(), base, 1)),
-				"CreateClient":              st.CreateClient(ended, newClient("other")),
-				"UpdateClient":              st.UpdateClient(ended, changed, []store.Cutoff{cutoff}),
-				"AddCutoff":                 st.AddCutoff(ended, cutoff),
-				"AddKeys":                   st.AddKeys(ended, 1, []keys.Record{newKey(1)}),
-				"NoteSecretUses":            st.NoteSecretUses(ended, map[string]grant.Instant{c.Secrets[0].ID: base}),
-				"PutDocument":               st.PutDocument(ended, document, nil),
-				"PutDocument with a cutoff": st.PutDocument(ended, document, []store.Cutoff{cutoff}),
-				"DeleteDocument":            st.DeleteDocument(ended, stored.Key),
+				"CreateGrant":                       st.CreateGrant(ended, fresh),
+				"UpdateGrant":                       Replace(ended, st, next, event(g.ID.String(), base, 1)),
+				"Commit of an entry":                st.Commit(ended, store.Change{Entries: []store.Entry{newClient("other").Entry()}}),
+				"Commit of an entry and a cutoff":   st.Commit(ended, store.Change{Entries: []store.Entry{changed.Entry()}, Cutoffs: []store.Cutoff{cutoff}}),
+				"Commit of a cutoff":                st.Commit(ended, store.Change{Cutoffs: []store.Cutoff{cutoff}}),
+				"Commit of a key":                   st.Commit(ended, store.Change{Expect: 1, Keys: []keys.Record{newKey(1)}}),
+				"NoteSecretUses":                    st.NoteSecretUses(ended, map[string]grant.Instant{c.Secrets[0].ID: base}),
+				"Commit of a document":              st.Commit(ended, store.Change{Documents: []store.Document{document}}),
+				"Commit of a document and a cutoff": st.Commit(ended, store.Change{Documents: []store.Document{document}, Cutoffs: []store.Cutoff{cutoff}}),
+				"Commit of a deletion":              st.Commit(ended, store.Change{Delete: []store.DocumentKey{stored.Key}}),
 			} {
 				if !errors.Is(err, store.ErrBusy) {
 					t.Fatalf("%s: %v, want ErrBusy", name, err)
 				}
 			}
 		}
-		if _, _, err := st.SweepGrants(ended, grant.ID{}, g.DeleteAfter+1, 10); err == nil {
-			t.Error("SweepGrants went on after its context had ended")
-		}
-		if _, _, err := st.SweepDocuments(ended, store.DocumentKey{}, stored.ExpiresAt+1, 10); err == nil {
-			t.Error("SweepDocuments went on after its context had ended")
+		for _, table := range []store.SweptTable{store.SweptGrants, store.SweptDocuments} {
+			if _, _, err := st.Sweep(ended, table, "", max(g.DeleteAfter, stored.ExpiresAt)+1, 10); err == nil {
+				t.Errorf("Sweep of %s went on after its context had ended", table)
+			}
 		}
 		holdsDocument(t, st, stored)
 		noDocument(t, st, document.Key)
@@ -140,27 +139,27 @@ var handlePromises = []promise{
 func everyMethod(ctx context.Context, st store.Store) map[string]error {
 	_, grantErr := st.Grant(ctx, newID())
 	_, grantsErr := st.Grants(ctx, store.GrantFilter{Limit: 1})
-	_, _, sweepErr := st.SweepGrants(ctx, grant.ID{}, base, 1)
+	_, _, sweepErr := st.Sweep(ctx, store.SweptGrants, "", base, 1)
 	_, changesErr := st.Changes(ctx, 0)
 	_, clientErr := st.Client(ctx, "billing")
 	_, eventsErr := st.Events(ctx, "billing", 1)
 	_, _, revocationsErr := st.Revocations(ctx, base, 1)
 	_, documentErr := st.Document(ctx, newDocument(0).Key)
 	_, documentsErr := st.Documents(ctx, store.DocumentUser, store.DocumentKey{}, 1)
-	_, _, sweepDocumentsErr := st.SweepDocuments(ctx, store.DocumentKey{}, base, 1)
+	_, _, sweepDocumentsErr := st.Sweep(ctx, store.SweptDocuments, "", base, 1)
 	return map[string]error{
-		"Grant": grantErr, "Grants": grantsErr, "SweepGrants": sweepErr, "Changes": changesErr, "Client": clientErr, "Events": eventsErr, "Revocations": revocationsErr,
-		"CreateGrant":    st.CreateGrant(ctx, newGrant(0)),
-		"UpdateGrant":    Replace(ctx, st, rotated(newGrant(0), 1)),
-		"CreateClient":   st.CreateClient(ctx, newClient("billing")),
-		"UpdateClient":   st.UpdateClient(ctx, newClient("billing"), nil),
-		"NoteSecretUses": st.NoteSecretUses(ctx, map[string]grant.Instant{"a": 1}),
-		"AddCutoff":      st.AddCutoff(ctx, store.Cutoff{Realm: "/api", Subject: "alice", At: base}),
-		"AddKeys":        st.AddKeys(ctx, 1, []keys.Record{newKey(1)}),
-		"Document":       documentErr, "Documents": documentsErr, "SweepDocuments": sweepDocumentsErr,
-		"PutDocument":               st.PutDocument(ctx, newDocument(0), nil),
-		"PutDocument with an event": st.PutDocument(ctx, newDocument(0), nil, event("alice", base, 1)),
-		"DeleteDocument":            st.DeleteDocument(ctx, newDocument(0).Key),
+		"Grant": grantErr, "Grants": grantsErr, "Sweep of grants": sweepErr, "Changes": changesErr, "Client": clientErr, "Events": eventsErr, "Revocations": revocationsErr,
+		"CreateGrant":        st.CreateGrant(ctx, newGrant(0)),
+		"UpdateGrant":        Replace(ctx, st, rotated(newGrant(0), 1)),
+		"Commit of an entry": st.Commit(ctx, store.Change{Entries: []store.Entry{newClient("billing").Entry()}}),
+		"Commit of events":   st.Commit(ctx, store.Change{Events: []store.Event{event("alice", base, 1)}}),
+		"NoteSecretUses":     st.NoteSecretUses(ctx, map[string]grant.Instant{"a": 1}),
+		"Commit of a cutoff": st.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}}),
+		"Commit of a key":    st.Commit(ctx, store.Change{Expect: 1, Keys: []keys.Record{newKey(1)}}),
+		"Document":           documentErr, "Documents": documentsErr, "Sweep of documents": sweepDocumentsErr,
+		"Commit of a document":              st.Commit(ctx, store.Change{Documents: []store.Document{newDocument(0)}}),
+		"Commit of a document and an event": st.Commit(ctx, store.Change{Documents: []store.Document{newDocument(0)}, Events: []store.Event{event("alice", base, 1)}}),
+		"Commit of a deletion":              st.Commit(ctx, store.Change{Delete: []store.DocumentKey{newDocument(0).Key}}),
 	}
 }
 

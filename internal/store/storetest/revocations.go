@@ -40,7 +40,7 @@ var revocationPromises = []promise{
 	}},
 	{"Revocations tells of other events nothing", func(t *testing.T, db Database) {
 		st := open(t, db)
-		if err := st.CreateClient(t.Context(), newClient("a"), store.Event{At: base + 1, Name: store.EventClientCreated, About: "a"}); err != nil {
+		if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{newClient("a").Entry()}, Events: []store.Event{{At: base + 1, Name: store.EventClientCreated, About: "a"}}}); err != nil {
 			t.Fatal(err)
 		}
 		addCutoff(t, st, store.Cutoff{Realm: "/api", Subject: "alice", At: base}, store.Event{At: base + 2, Name: store.EventCutoff, About: "alice"})
@@ -53,8 +53,8 @@ var revocationPromises = []promise{
 		create(t, st, swept, kept)
 		end(t, st, swept, store.EventGrantRevoked, base+10)
 		end(t, st, kept, store.EventGrantRevoked, base+10)
-		if _, deleted, err := st.SweepGrants(t.Context(), grant.ID{}, base+500_000, 10); err != nil || deleted != 1 {
-			t.Fatalf("SweepGrants: %d deleted, %v", deleted, err)
+		if _, deleted, err := st.Sweep(t.Context(), store.SweptGrants, "", base+500_000, 10); err != nil || deleted != 1 {
+			t.Fatalf("Sweep: %d deleted, %v", deleted, err)
 		}
 		sameRevocations(t, st, base, 10, base, store.Revocation{GrantID: kept.ID, Floor: grant.Never, At: base + 10})
 	}},

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,18 +12,20 @@ import (
 	"testing"
 )
 
-// Statements finds every constant text in the files of an engine's package, in
-// whose directory its tests run, that begins as sql says: by its place.
+// Statements finds every constant text in the files of package store and of an
+// engine's package below it, in whose directory its tests run, that begins as sql
+// says: by its place.
 func Statements(t *testing.T, sql *regexp.Regexp) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
-	if err != nil {
+	shared, sharedErr := filepath.Glob("../*.go")
+	if err := errors.Join(err, sharedErr); err != nil {
 		t.Fatal(err)
 	}
 	positions := token.NewFileSet()
 	var files []*ast.File
 	constants := map[string]ast.Expr{}
-	for _, name := range names {
+	for _, name := range append(names, shared...) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}

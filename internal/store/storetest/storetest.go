@@ -34,6 +34,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"sweep", sweepPromises},
 		{"clients", clientPromises},
 		{"directory", directoryPromises},
+		{"commit", commitPromises},
 		{"revocations", revocationPromises},
 		{"handles", handlePromises},
 		{"history", historyPromises},

@@ -12,7 +12,7 @@ import (
 )
 
 var sweepPromises = []promise{
-	{"SweepGrants deletes those whose DeleteAfter is before now, and nothing else", func(t *testing.T, db Database) {
+	{"Sweep deletes grants whose DeleteAfter is before now, and nothing else", func(t *testing.T, db Database) {
 		st := open(t, db)
 		const now = base + 5000
 		kept, gone := map[grant.ID]grant.Grant{}, map[grant.ID]bool{}
@@ -46,16 +46,17 @@ var sweepPromises = []promise{
 			t.Errorf("a second sweep deleted %d", deleted)
 		}
 	}},
-	{"SweepGrants walks at most limit rows after an id, in the order of their ids, and says where to go on", walkInSlices},
-	{"SweepGrants of an empty table deletes nothing and is at its end", func(t *testing.T, db Database) {
+	{"Sweep scans at most limit grants after an id, in the order of their ids, and returns where to continue", walkInSlices},
+	{"Sweep of an empty table of grants deletes nothing and is at its end", func(t *testing.T, db Database) {
 		st := open(t, db)
-		for _, after := range []grant.ID{{}, newID()} {
-			if next, deleted, err := st.SweepGrants(t.Context(), after, base, 10); err != nil || deleted != 0 || next != (grant.ID{}) {
-				t.Errorf("SweepGrants = %v, %d, %v; want the end", next, deleted, err)
+		last := newID()
+		for _, after := range []string{"", string(last[:])} {
+			if next, deleted, err := st.Sweep(t.Context(), store.SweptGrants, after, base, 10); err != nil || deleted != 0 || next != "" {
+				t.Errorf("Sweep = %x, %d, %v; want the end", next, deleted, err)
 			}
 		}
 	}},
-	{"SweepGrants does not delete a grant that changes meanwhile", rescuedFromTheSweep},
+	{"Sweep does not delete a grant that changes meanwhile", rescuedFromTheSweep},
 	{"a grant's id can be taken again once it was swept", func(t *testing.T, db Database) {
 		// The single-use gate rests on this: a row outlives its code.
 		st := open(t, db)
@@ -86,18 +87,18 @@ var sweepPromises = []promise{
 // sweepAll walks the whole table once.
 func sweepAll(t *testing.T, st store.Store, now grant.Instant, limit int) (total int) {
 	t.Helper()
-	var from grant.ID
+	var from string
 	for range 10_000 {
-		next, deleted, err := st.SweepGrants(t.Context(), from, now, limit)
+		next, deleted, err := st.Sweep(t.Context(), store.SweptGrants, from, now, limit)
 		if err != nil {
-			t.Fatalf("SweepGrants: %v", err)
+			t.Fatalf("Sweep: %v", err)
 		}
 		total += deleted
-		if next == (grant.ID{}) {
+		if next == "" {
 			return total
 		}
-		if bytes.Compare(next[:], from[:]) <= 0 {
-			t.Fatalf("the walk went from %s to %s", from, next)
+		if next <= from {
+			t.Fatalf("the scan went from %x to %x", from, next)
 		}
 		from = next
 	}
@@ -118,11 +119,11 @@ func walkInSlices(t *testing.T, db Database) {
 		}
 		create(t, st, all...)
 		slices.SortFunc(all, func(a, b grant.Grant) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-		var from grant.ID
+		var from string
 		for walked := 0; ; {
-			next, deleted, err := st.SweepGrants(t.Context(), from, now, limit)
+			next, deleted, err := st.Sweep(t.Context(), store.SweptGrants, from, now, limit)
 			if err != nil {
-				t.Fatalf("SweepGrants: %v", err)
+				t.Fatalf("Sweep: %v", err)
 			}
 			slice := all[walked:min(walked+limit, len(all))]
 			walked += len(slice)
@@ -141,14 +142,14 @@ func walkInSlices(t *testing.T, db Database) {
 			if deleted != want {
 				t.Errorf("limit %d: %d deleted of this slice, want %d", limit, deleted, want)
 			}
-			if next == (grant.ID{}) {
+			if next == "" {
 				if walked != len(all) {
 					t.Errorf("limit %d: the walk ended after %d rows of %d", limit, walked, len(all))
 				}
 				break
 			}
-			if len(slice) < limit || next != slice[len(slice)-1].ID {
-				t.Fatalf("limit %d: after %d rows the walk goes on from %s", limit, walked, next)
+			if len(slice) < limit || next != string(slice[len(slice)-1].ID[:]) {
+				t.Fatalf("limit %d: after %d rows the scan goes on after %x", limit, walked, next)
 			}
 			from = next
 		}
@@ -180,11 +181,11 @@ func rescuedFromTheSweep(t *testing.T, db Database) {
 	deleted := 0
 	atOnce(8, func(n int) {
 		if n < 2 {
-			var from grant.ID
+			var from string
 			for range 3 * len(dead) / 10 {
-				next, gone, err := other.SweepGrants(t.Context(), from, now, 10)
+				next, gone, err := other.Sweep(t.Context(), store.SweptGrants, from, now, 10)
 				if err != nil {
-					t.Errorf("SweepGrants: %v", err)
+					t.Errorf("Sweep: %v", err)
 				}
 				from = next
 				mu.Lock()

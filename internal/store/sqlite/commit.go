@@ -1,0 +1,193 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Commit implements store.Store. Documents join the batch of those that wait; a
+// change of the directory has a transaction of its own.
+func (s *Store) Commit(ctx context.Context, c store.Change) error {
+	c, err := c.Checked()
+	if err != nil {
+		return err
+	}
+	w := s.writer
+	if c.Expect == 0 && !c.Directory() {
+		return w.do(ctx, &operation{change: &c})
+	}
+	return w.do(ctx, &operation{alone: func() error {
+		err := w.transact(func() error {
+			for _, st := range c.Statements() {
+				if n, err := w.conn.exec(st.Text, st.Args...); err != nil {
+					return fmt.Errorf("write directory: %w", err)
+				} else if st.Must && n != 1 {
+					return store.ErrConflict
+				}
+			}
+			return w.putDocuments(&c)
+		})
+		return w.recognised(&c, err)
+	}})
+}
+
+// commitDocuments stores a change in the transaction of a batch. It checks every
+// version before it writes: the transaction goes on if there is a conflict.
+func (w *writer) commitDocuments(c *store.Change) error {
+	if !c.OneDocument() {
+		for _, d := range c.Documents {
+			if fits, err := w.documents.fits(d); err != nil {
+				return err
+			} else if !fits {
+				return w.recognised(c, store.ErrConflict)
+			}
+		}
+	}
+	return w.recognised(c, w.putDocuments(c))
+}
+
+func (w *writer) putDocuments(c *store.Change) error {
+	for _, d := range c.Documents {
+		if err := w.documents.put(d); err != nil {
+			return err
+		}
+	}
+	for _, key := range c.Delete {
+		if err := w.documents.erase(key); err != nil {
+			return err
+		}
+	}
+	for _, e := range c.Events {
+		if _, err := w.conn.exec(insertEventSQL, newEventID(), int64(e.At), string(e.Name), e.About, e.Actor, e.Detail); err != nil {
+			return fmt.Errorf("write event: %w", err)
+		}
+	}
+	return nil
+}
+
+// recognised is nil instead of a conflict with exactly what c stores.
+func (w *writer) recognised(c *store.Change, conflict error) error {
+	if !errors.Is(conflict, store.ErrConflict) {
+		return conflict
+	}
+	for _, st := range c.Held() {
+		if n, err := w.conn.number(st.Text, st.Args...); err != nil {
+			return fmt.Errorf("read what is stored: %w", err)
+		} else if n != 1 {
+			return conflict
+		}
+	}
+	return nil
+}
+
+// NoteSecretUses implements store.Store.
+func (s *Store) NoteSecretUses(ctx context.Context, uses map[string]grant.Instant) error {
+	return s.writer.do(ctx, &operation{alone: func() error {
+		return s.writer.transact(func() error {
+			for id, at := range uses {
+				if _, err := s.writer.conn.exec(noteUseSQL, id, int64(at)); err != nil {
+					return fmt.Errorf("write use of a secret: %w", err)
+				}
+			}
+			return nil
+		})
+	}})
+}
+
+// A sweep is how rows of a table are found and deleted.
+type sweep struct{ scan, delete string }
+
+var sweeps = map[store.SweptTable]sweep{
+	store.SweptGrants: {walkGrantsSQL, deleteGrantSQL}, store.SweptDocuments: {walkDocumentsSQL, sweepDocumentSQL},
+}
+
+const (
+	noteUseSQL = `INSERT INTO secret_uses (secret, used_at) VALUES (?, ?)
+		ON CONFLICT (secret) DO UPDATE SET used_at = excluded.used_at WHERE excluded.used_at > secret_uses.used_at`
+
+	walkGrantsSQL    = `SELECT id, version, delete_after FROM grants WHERE prefix >= ? AND id > ? ORDER BY prefix LIMIT ?`
+	deleteGrantSQL   = `DELETE FROM grants WHERE prefix = ? AND id = ? AND version = ? AND delete_after < ?`
+	walkDocumentsSQL = `SELECT id, version, expires_at FROM documents WHERE id > ? ORDER BY id LIMIT ?`
+	sweepDocumentSQL = `DELETE FROM documents WHERE id = ? AND version = ? AND expires_at <> 0 AND expires_at < ?`
+	deleteEventsSQL  = `DELETE FROM events WHERE about = ?`
+)
+
+// Sweep implements store.Store.
+func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string, now grant.Instant, limit int) (next string, deleted int, err error) {
+	defer func() {
+		if err != nil {
+			next, deleted, err = after, 0, fmt.Errorf("sweep %s: %w", table, err)
+		}
+	}()
+	sql, grants := sweeps[table], table == store.SweptGrants
+	// key returns the arguments that find a row by its id.
+	key := func(id []byte) []any {
+		if grants {
+			return []any{prefix(grant.ID(id)), id}
+		}
+		return []any{id}
+	}
+	from := make([]byte, len(grant.ID{}))
+	if !grants {
+		from = make([]byte, len(store.DocumentKey{}))
+	}
+	copy(from, after)
+	rows, err := s.db.QueryContext(ctx, sql.scan, append(key(from), limit)...)
+	if err != nil {
+		return "", 0, err
+	}
+	defer rows.Close()
+	var due [][]any
+	scanned := 0
+	for rows.Next() {
+		var id []byte
+		var version, at int64
+		if err := rows.Scan(&id, &version, &at); err != nil {
+			return "", 0, err
+		}
+		scanned++
+		next = string(id)
+		if grant.Instant(at) < now && (grants || at != 0) {
+			due = append(due, append(key(id), version, int64(now)))
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return "", 0, err
+	}
+	if scanned < limit {
+		next = ""
+	}
+	if len(due) == 0 {
+		return next, 0, nil
+	}
+	// Its own count: if ctx ends, the transaction may still be running.
+	gone := 0
+	err = s.writer.do(ctx, &operation{alone: func() error {
+		return s.writer.transact(func() error {
+			for _, row := range due {
+				n, err := s.writer.conn.exec(sql.delete, row...)
+				if err != nil {
+					return err
+				}
+				gone += n
+				if n == 1 && grants {
+					if _, err := s.writer.conn.exec(deleteEventsSQL, grant.ID(row[1].([]byte)).String()); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}})
+	if err != nil {
+		return "", 0, err
+	}
+	return next, gone, nil
+}
+
+// Heartbeat implements store.Store. A file serves one node; see Lock.
+func (s *Store) Heartbeat(context.Context, store.Node) ([]store.Node, error) { return nil, nil }
