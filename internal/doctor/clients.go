@@ -18,8 +18,6 @@ import (
 // This file looks at the registrations of clients.
 
 const (
-	idle         = 90 * 24 * time.Hour  // without a use, a client or a secret is perhaps needed no more
-	secretYears  = 365 * 24 * time.Hour // a secret that never expires should have been replaced by then
 	secretNotice = 30 * 24 * time.Hour
 	wideWindow   = 2 * time.Minute // the default of confidential clients
 	wideAtPublic = 30 * time.Second
@@ -57,7 +55,7 @@ func (p *Patient) enabled() (list []store.Client) {
 	return list
 }
 
-func checkClients(ctx context.Context, p *Patient) (f findings) {
+func checkClients(_ context.Context, p *Patient) (f findings) {
 	list := p.enabled()
 	for _, c := range list {
 		name := clientName(c)
@@ -84,16 +82,9 @@ func checkClients(ctx context.Context, p *Patient) (f findings) {
 		if c.NoRotation {
 			f.warn("register the client anew, without --no-rotation", "%s has refresh rotation off: a stolen refresh token is not noticed", name)
 		}
-		unused, known, err := p.unused(ctx, c)
-		switch {
-		case err != nil:
-			f.unknown("see database", "whether %s is used cannot be read: %v", name, err)
-		case known && unused:
-			f.warn("ask whose it is; if nobody needs it: mintage client disable ID", "%s was never used, and was registered %s ago", name, show.Roughly(p.Now.Since(c.CreatedAt)))
-		}
 	}
 	f.bounded("see: mintage client list")
-	f.unless("%s, none of them weak or forgotten", show.Count(len(list), "enabled client", "enabled clients"))
+	f.unless("%s, none of them weak", show.Count(len(list), "enabled client", "enabled clients"))
 	return f
 }
 
@@ -108,25 +99,8 @@ func plainRedirect(uri string) bool {
 	return err != nil || !addr.IsLoopback()
 }
 
-// unused reports whether a client that has been there for long was never used.
-// Of a public one, its grants tell.
-func (p *Patient) unused(ctx context.Context, c store.Client) (unused, known bool, err error) {
-	if p.Now.Since(c.CreatedAt) < idle {
-		return false, true, nil
-	}
-	for _, s := range c.Secrets {
-		if s.LastUsedAt != 0 {
-			return false, true, nil
-		}
-	}
-	if c.Introspect && c.Public() {
-		return false, false, nil
-	}
-	list, err := p.Store.Grants(ctx, store.GrantFilter{Realm: c.Realm, ClientID: c.ID, Limit: 1})
-	return len(list) == 0, true, err
-}
-
-// checkSecrets tells which secrets are about to end, and which can go.
+// checkSecrets reports secrets that have expired or are about to, and clients
+// without a valid one. Which secrets are unused is in mintage client secret list.
 func checkSecrets(_ context.Context, p *Patient) (f findings) {
 	secrets := 0
 	for _, c := range p.enabled() {
@@ -139,7 +113,7 @@ func checkSecrets(_ context.Context, p *Patient) (f findings) {
 		}
 	}
 	f.bounded("see: mintage client secret list ID")
-	f.unless("%s, none expiring within %s, none to be removed", show.Count(secrets, "secret", "secrets"), show.Roughly(secretNotice))
+	f.unless("%s, none expiring within %s", show.Count(secrets, "secret", "secrets"), show.Roughly(secretNotice))
 	return f
 }
 
@@ -172,13 +146,5 @@ func (f *findings) judgeSecret(c store.Client, s store.Secret, now grant.Instant
 		f.warn(adviceRevoke, "%s expired %s ago; %s", name, show.Roughly(now.Since(s.ExpiresAt)), verdict)
 	case s.ExpiresAt != 0 && s.ExpiresAt.Since(now) < secretNotice:
 		f.warn(adviceReplace, "%s expires in %s; %s", name, show.Roughly(s.ExpiresAt.Since(now)), verdict)
-	case liveSecrets(c, now) > 1 && now.Since(max(s.LastUsedAt, s.CreatedAt)) > secretNotice:
-		f.warn(adviceRevoke, "%s is one of several and was not used for %s; %s", name, show.Roughly(now.Since(max(s.LastUsedAt, s.CreatedAt))), verdict)
-	case s.Slow != "":
-		f.warn("have the client authenticate once: the secret is then kept in its fast form; if nobody uses it, revoke it", "%s was imported and not used since: each check of it costs a slow hash", name)
-	case s.ExpiresAt == 0 && now.Since(s.CreatedAt) > secretYears:
-		f.warn(adviceReplace, "%s never expires and is %s old; %s", name, show.Roughly(now.Since(s.CreatedAt)), verdict)
-	case s.LastUsedAt != 0 && now.Since(s.LastUsedAt) > idle:
-		f.warn("ask whose it is; if nobody needs the client: mintage client disable ID", "%s was not used for %s; %s", name, show.Roughly(now.Since(s.LastUsedAt)), verdict)
 	}
 }

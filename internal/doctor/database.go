@@ -2,12 +2,10 @@ package doctor
 
 import (
 	"context"
-	"crypto/rand"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -136,61 +134,6 @@ func checkIntegrity(ctx context.Context, p *Patient) (f findings) {
 	default:
 		f.fault("stop the server, put the file aside, and restore a backup: mintage restore --help", "the store is damaged: %v", err)
 	}
-	return f
-}
-
-const (
-	// sampleWalks times sampleRows rows are looked at: a share of a large table
-	// from random places, and all of a small one.
-	sampleWalks = 20
-	sampleRows  = 200
-	// overdue is how long after its end a row should be gone for sure: the sweep
-	// walks a million rows in four minutes, and rests for ten after a start.
-	overdue = 2 * time.Hour
-)
-
-// checkCleanup samples the table of grants for rows that the sweep should have
-// removed.
-func checkCleanup(ctx context.Context, p *Patient) (f findings) {
-	seen, late := map[grant.ID]bool{}, 0
-	var oldest grant.Instant
-	look := func(after grant.ID) error {
-		list, err := p.Store.Grants(ctx, store.GrantFilter{After: after, Limit: sampleRows})
-		for _, g := range list {
-			if seen[g.ID] {
-				continue
-			}
-			seen[g.ID] = true
-			if p.Now.Since(g.DeleteAfter) > overdue {
-				late++
-				if oldest == 0 || g.DeleteAfter < oldest {
-					oldest = g.DeleteAfter
-				}
-			}
-		}
-		return err
-	}
-	err := look(grant.ID{})
-	for range sampleWalks {
-		if err == nil && len(seen) >= sampleRows {
-			var id grant.ID
-			rand.Read(id[:])
-			err = look(id)
-		}
-	}
-	if err != nil {
-		f.unknown("see database", "the grants cannot be read: %v", err)
-		return f
-	}
-	if p.restoring() {
-		f.note("a restore is in force, and until it ends no grant is removed (see: mintage restore --status)")
-		return f
-	}
-	if late > 0 {
-		f.warn("is a server running on this store? Its log tells why it does not remove them (a clock that was moved, a store that fails)",
-			"of %s that were looked at, %d ended more than %s ago and are still there, the oldest since %s", show.Count(len(seen), "grant", "grants"), late, show.Roughly(overdue), show.Instant(oldest))
-	}
-	f.unless("of %s that were looked at, none is overdue for removal", show.Count(len(seen), "grant", "grants"))
 	return f
 }
 

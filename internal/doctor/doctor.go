@@ -138,7 +138,6 @@ var checkups = []checkup{
 	{"listeners", false, false, 0, checkListeners},
 	{"database", false, true, 20 * time.Second, checkDatabase},
 	{"integrity", false, true, 2 * time.Minute, checkIntegrity},
-	{"cleanup", false, true, 20 * time.Second, checkCleanup},
 	{"issuer", false, true, 0, checkIssuer},
 	{"keys", false, true, 0, checkKeys},
 	{"backup", false, false, 0, checkBackup},

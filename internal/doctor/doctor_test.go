@@ -78,16 +78,6 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		{"database", "does not open", func(_ *testing.T, p *Patient) { p.Store, p.Embedded, p.StoreErr = nil, nil, os.ErrPermission }, levelFault, "does not open"},
 		{"database", "takes no write", func(t *testing.T, p *Patient) { must(t, p.Store.Close()) }, levelFault, "takes no write"},
 
-		{"cleanup", "rows that should be gone", func(t *testing.T, p *Patient) {
-			g := grant.Grant{ID: grant.ID{1}, Realm: realm, ClientID: "shop", Subject: "alice", Scope: "read", Generation: 1, Version: 1, State: grant.Active,
-				AuthorizedAt: p.Now.Add(-40 * day), RotatedAt: p.Now.Add(-40 * day), ExpiresAt: p.Now.Add(-9 * day), DeleteAfter: p.Now.Add(-8 * day)}
-			must(t, p.Store.CreateGrant(t.Context(), g))
-		}, levelWarning, "of 1 grant that were looked at, 1 ended"},
-		{"cleanup", "a restore in force", func(t *testing.T, p *Patient) {
-			must(t, p.Store.AddRestore(t.Context(), grant.Restore{Backup: p.Now - 2, At: p.Now - 1, Until: p.Now.Add(day)}))
-			p.read(t)
-		}, levelNote, "restore is in force"},
-
 		{"issuer", "another one", func(_ *testing.T, p *Patient) { p.Config.BasePath = "/openam" }, levelFault, "the issuer was https://auth.example.com/oauth2/api and is https://auth.example.com/openam/oauth2/api"},
 		{"issuer", "none is configured", func(_ *testing.T, p *Patient) { p.Config.PublicURL = "" }, levelUnknown, "no issuer is configured"},
 
@@ -119,8 +109,6 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 			p.change(t, func(c *store.Client) { wide := store.Milliseconds(180_000); c.RetryWindow = &wide })
 		}, levelWarning, "a retry window of 3m"},
 		{"clients", "no rotation", func(t *testing.T, p *Patient) { p.change(t, func(c *store.Client) { c.NoRotation = true }) }, levelWarning, "rotation off"},
-		{"clients", "never used", func(t *testing.T, p *Patient) { p.change(t, p.old(91*day)) }, levelWarning, "was never used, and was registered 91 days ago"},
-
 		{"secrets", "expired", func(t *testing.T, p *Patient) {
 			second(t, p, day)
 			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(-hour) })
@@ -128,26 +116,11 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		{"secrets", "expires soon, and is in use", func(t *testing.T, p *Patient) {
 			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(3 * day) })
 		}, levelWarning, "expires in 3 days; not safe to delete: it is the client's only secret"},
-		{"secrets", "the old one of two is not used", func(t *testing.T, p *Patient) {
-			second(t, p, 60*day)
-			use(t, p, p.Changes.Clients[0].Secrets[0].ID, 40*day)
-		}, levelWarning, "was not used for 40 days; safe to delete: last used 40 days ago"},
 		{"secrets", "expires soon, and the other one is not used", func(t *testing.T, p *Patient) {
 			second(t, p, 60*day)
 			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(3 * day) })
 			use(t, p, p.Changes.Clients[0].Secrets[0].ID, 2*hour)
 		}, levelWarning, "not safe to delete: it was used 2h0m"},
-		{"secrets", "imported and never used", func(t *testing.T, p *Patient) {
-			p.change(t, func(c *store.Client) { c.Secrets[0].Digest, c.Secrets[0].Slow = nil, "$argon2id$" })
-		}, levelWarning, "was imported and not used since"},
-		{"secrets", "never expires and is old", func(t *testing.T, p *Patient) {
-			p.change(t, p.old(400*day))
-			use(t, p, p.Changes.Clients[0].Secrets[0].ID, hour)
-		}, levelWarning, "never expires and is 400 days old"},
-		{"secrets", "not used for long", func(t *testing.T, p *Patient) {
-			p.change(t, p.old(200*day))
-			use(t, p, p.Changes.Clients[0].Secrets[0].ID, 100*day)
-		}, levelWarning, "was not used for 100 days"},
 		{"secrets", "all have expired", func(t *testing.T, p *Patient) {
 			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(-hour) })
 		}, levelFault, "has no secret that is in force"},
