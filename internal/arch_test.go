@@ -148,7 +148,10 @@ var mayImport = []struct {
 		"internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/pages", "internal/server", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite", "internal/tracing", "internal/upstream",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
-	{dir: "internal/cli", others: []string{"internal/account", "internal/adminclient", "internal/audit", "internal/bench", "internal/config", "internal/deployment",
+	// The use cases of an operator, whoever calls them.
+	{dir: "internal/admin", others: []string{"internal/account", "internal/grant", "internal/issuer", "internal/keys", "internal/store"},
+		not: []string{"net/http", "database/sql", "os", "log/slog"}},
+	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminclient", "internal/audit", "internal/bench", "internal/config", "internal/deployment",
 		"internal/doctor", "internal/explain", "internal/grant", "internal/issuer", "internal/keys", "internal/node", "internal/oauth", "internal/server",
 		"internal/show", "internal/store", "internal/store/moving", "internal/store/postgres", "internal/store/sqlite",
 		"github.com/go-jose/go-jose/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"}, not: []string{"net/http", "database/sql"}},

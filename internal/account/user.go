@@ -4,6 +4,7 @@
 package account
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -142,6 +143,28 @@ func (u User) Enable(now grant.Instant) User {
 	u = u.changed(now)
 	u.State = Enabled
 	return u
+}
+
+// Superseded is u, which a backup holds, with what the present record of the
+// user has ended: it takes over the password, the second factor and the epoch of
+// sessions. A second factor whose key the ring lacks is not taken over, nor is it
+// taken away: that ends nothing. A nil present changes nothing.
+func (u User) Superseded(present *User, ring *keys.Ring, now grant.Instant) User {
+	if present == nil {
+		return u
+	}
+	next := u
+	next.Password = present.Password
+	if present.Epoch > u.Epoch {
+		next.Epoch, next.SessionsEnd = present.Epoch, present.SessionsEnd
+	}
+	if _, err := ring.OpenBox(u.boxLabel(), present.TOTP); err == nil {
+		next.TOTP, next.TOTPStep = present.TOTP, present.TOTPStep
+	}
+	if next.Password == u.Password && next.Epoch == u.Epoch && bytes.Equal(next.TOTP, u.TOTP) {
+		return u
+	}
+	return next.changed(now)
 }
 
 // Cutoff ends everything that the user has granted until an instant.

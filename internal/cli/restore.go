@@ -22,7 +22,7 @@ type restoration struct {
 	*settings
 	backupTime            string
 	declare, status, json bool
-	yes                   bool
+	yes, undo             bool
 }
 
 func newRestore(s *settings) *cobra.Command {
@@ -37,9 +37,12 @@ restore would cost, and does nothing.
 
 Clients of the backup go on with the token that they hold now, though the backup
 knows only an older one: for as long as a refresh token lives, a genuine token
-that is ahead of the store is carried on. An old token is still a replay. What
-cannot be brought back is told, with the commands to give again: grants that
-were made since, and everything that was revoked since, which is good again.
+that is ahead of the store is carried on. An old token is still a replay.
+
+What was revoked, disabled, deleted or withdrawn since the backup is ended in the
+restored store as well, before it takes its place. To take that back, too, because
+too much was revoked, give --undo-revocations. Grants that were made since are lost.
+If the present store cannot be read, the audit log says what has ended.
 
 A store that was put back by other means (PostgreSQL, a disk's snapshot, a
 standby that was promoted and lacked commits) is declared with --declare and the
@@ -57,6 +60,8 @@ of the store are answered 503.`,
 				return deployment.Usage(deployment.Hint(errors.New("--declare and --status exclude each other"), see))
 			case (r.declare || r.status) && len(args) > 0:
 				return deployment.Usage(deployment.Hint(errors.New("--declare and --status are about the store, and take no file"), see))
+			case (r.declare || r.status) && r.undo:
+				return deployment.Usage(deployment.Hint(errors.New("--undo-revocations is about a backup file"), see))
 			case r.status:
 				return r.printStatus(cmd)
 			case r.declare:
@@ -68,6 +73,7 @@ of the store are answered 503.`,
 		},
 	}
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "really do it")
+	cmd.Flags().BoolVar(&r.undo, "undo-revocations", false, "take back what was revoked, disabled or deleted since the backup")
 	cmd.Flags().BoolVar(&r.declare, "declare", false, "declare that the store was put back by other means")
 	cmd.Flags().BoolVar(&r.status, "status", false, "print the restores that were declared")
 	cmd.Flags().StringVar(&r.backupTime, "backup-time", "", "instant of the backup, for one that does not say it: 2026-11-21T03:00:00Z, or how long ago: 5h")

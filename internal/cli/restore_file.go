@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
@@ -42,11 +43,11 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 		return err
 	}
 	defer b.Close()
-	// Commands that are to be given later name it from anywhere.
+	// What is printed names the files from anywhere.
 	if cfg.Data, err = filepath.Abs(cfg.Data); err != nil {
 		return err
 	}
-	p := &plan{backup: b, cfg: cfg, at: b.Manifest.At}
+	p := &plan{backup: b, cfg: cfg, at: b.Manifest.At, revive: r.undo}
 	if !b.Made() {
 		if p.at, err = r.backupInstant(time.Now()); err != nil {
 			return err
@@ -79,7 +80,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 	if err := p.compare(cmd.Context()); err != nil {
 		return err
 	}
-	if err := p.print(cmd.OutOrStdout(), r.settings); err != nil {
+	if err := p.print(cmd.OutOrStdout()); err != nil {
 		return err
 	}
 	if !r.yes {
@@ -111,7 +112,7 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, progress *copyProgres
 	if err != nil {
 		return err
 	}
-	again, err := p.writeAgain(aside+".again.sh", r.settings)
+	kek, err := deployment.ReadKEK(p.cfg)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,13 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, progress *copyProgres
 	now := declared(p.cfg, p.at, grant.At(time.Now()), p.seen)
 	event := store.Event{At: grant.At(time.Now()), Name: store.EventRestored, About: aboutStore, Actor: deployment.Operator(),
 		Detail: fmt.Sprintf("%s, of %s", p.backup.File, show.Instant(p.at))}
-	if err := copied.Declare(cmd.Context(), now, event); err != nil {
+	merge := func(st store.Store) error {
+		if p.revive {
+			return nil
+		}
+		return p.ended.Merge(cmd.Context(), st, kek, deployment.Operator(), time.Now)
+	}
+	if err := copied.Declare(cmd.Context(), merge, now, event); err != nil {
 		return deployment.Hint(errors.Join(err, copied.Discard()), "the store is as it was")
 	}
 	kept, err := copied.Install(cmd.Context(), aside)
@@ -131,10 +138,10 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, progress *copyProgres
 		return deployment.Hint(err, "nothing is lost: give the same command again")
 	}
 	noteAlone(p.cfg, p.records, cmd.ErrOrStderr(), audit.Event{Name: audit.Name(store.EventRestored), Actor: deployment.Operator(), Detail: event.Detail})
-	return printRestored(cmd.OutOrStdout(), now, kept, again)
+	return printRestored(cmd.OutOrStdout(), now, kept)
 }
 
-func printRestored(w io.Writer, now grant.Restore, kept []string, again string) error {
+func printRestored(w io.Writer, now grant.Restore, kept []string) error {
 	fmt.Fprintf(w, "\nrestored: the store is that of %s\n", show.Instant(now.Backup))
 	for _, name := range kept {
 		fmt.Fprintf(w, "what was there before is kept: %s\n", name)
@@ -142,12 +149,7 @@ func printRestored(w io.Writer, now grant.Restore, kept []string, again string) 
 	if err := printInForce(w, now); err != nil {
 		return err
 	}
-	next := "Start the server"
-	if again != "" {
-		fmt.Fprintf(w, "\nEnd again what had ended; look at the file first:\n  sh %s\n", show.Quote(again))
-		next = "Then start the server"
-	}
-	_, err := fmt.Fprintf(w, "\n%s.\n", next)
+	_, err := fmt.Fprintf(w, "\nStart the server.\n")
 	return err
 }
 
@@ -164,8 +166,12 @@ type plan struct {
 	trail      []audit.Entry // instead, if the store cannot be read
 	trailFault error
 	users      []userChange
-	commands   []command
 	seen       grant.Issued // by the backup and by the present store
+
+	ended       admin.Ended // is ended in the restored store as well, unless revive is set
+	endedGrants int64
+	revive      bool
+	missing     []string // is taken back and does not come again
 }
 
 // compare finds out what would be lost: from the store that is there, or else
@@ -191,7 +197,7 @@ func (p *plan) compare(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			p.commands = commandsOfStore(p.lost, p.users)
+			p.ofStore()
 			return nil
 		}
 		p.unreadable = err
@@ -216,6 +222,5 @@ func (p *plan) readTrail(ctx context.Context) error {
 			p.trail = append(p.trail, e)
 		}
 	}
-	p.commands = commandsOfTrail(ctx, p.trail, p.backup)
-	return nil
+	return p.ofTrail(ctx)
 }

@@ -1,17 +1,22 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
@@ -31,36 +36,6 @@ var lasting = []audit.Name{
 	audit.Name(store.EventPasswordChanged), audit.Name(store.EventTOTPSet), audit.Name(store.EventTOTPRemoved),
 }
 
-// A command is to be given again after a restore, or, if args is nil, what else
-// is to be done.
-type command struct {
-	args []string
-	why  string
-}
-
-// line is the command in a shell. What strangers have written ends no comment.
-func (c command) line(s *settings, data string) string {
-	why := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, c.why)
-	if c.args == nil {
-		return "# " + why
-	}
-	line := "mintage"
-	for _, a := range c.args {
-		line += " " + show.Quote(a)
-	}
-	if s.file != "" {
-		line += " --config " + show.Quote(s.file)
-	} else {
-		line += " --data " + show.Quote(data)
-	}
-	return line + "  # " + why
-}
-
 // A userChange is a built-in user then and now.
 type userChange struct{ was, is *account.User }
 
@@ -77,145 +52,182 @@ func userChanges(list []sqlite.UserChange) (changes []userChange, err error) {
 			}
 		}
 		// A login alone changes the record as well.
-		if u.was == nil || u.was.State != u.is.State || u.was.Password != u.is.Password || u.was.Epoch != u.is.Epoch || (u.was.TOTP == nil) != (u.is.TOTP == nil) {
+		if u.was == nil || u.was.State != u.is.State || u.was.Password != u.is.Password || u.was.Epoch != u.is.Epoch || !bytes.Equal(u.was.TOTP, u.is.TOTP) {
 			changes = append(changes, u)
 		}
 	}
 	return changes, nil
 }
 
-// commandsOfStore are those that end again what had ended, in the order in which
-// they do most: keys, then whole subjects and clients, then single grants.
-func commandsOfStore(l sqlite.Lost, users []userChange) (list []command) {
-	for _, id := range l.Withdrawn {
-		list = append(list, command{[]string{"keys", "withdraw", id.String()}, "somebody may have a copy of it"})
-	}
+// ofStore finds what has ended since the backup in the store that is to be
+// replaced.
+func (p *plan) ofStore() {
+	l := p.lost
+	p.ended = admin.Ended{Realm: deployment.Realm, Keys: l.Withdrawn, Cutoffs: l.Cutoffs, Sessions: l.SignedOut,
+		Grants: func(ctx context.Context, f func(grant.Grant) error) error {
+			return p.backup.EachEnded(ctx, p.cfg.Data, f)
+		}}
+	p.endedGrants = l.Ended
 	for _, c := range l.Clients {
-		list = append(list, commandsOfClient(c)...)
+		p.ofClient(c)
 	}
-	for _, u := range users {
-		list = append(list, commandsOfUser(u)...)
+	for _, u := range p.users {
+		p.ofUser(u)
 	}
-	for _, c := range l.Cutoffs {
-		list = append(list, command{revokeArgs(c.Subject, c.ClientID), "everything was ended at " + show.Instant(c.At)})
-	}
-	for _, g := range l.Ended {
-		list = append(list, command{[]string{"grant", "revoke", g.ID.String()}, fmt.Sprintf("of %q to %q: %s", g.Subject, g.ClientID, g.Reason)})
-	}
-	if rest := l.EndedAll - int64(len(l.Ended)); rest > 0 {
-		list = append(list, command{nil, fmt.Sprintf("and %d more grants; see the audit trail", rest)})
-	}
-	return list
 }
 
-func revokeArgs(subject, client string) []string {
-	args := []string{"grant", "revoke"}
-	if subject != "" {
-		args = append(args, "--subject", subject)
-	}
-	if client != "" {
-		args = append(args, "--client", client)
-	}
-	return args
-}
-
-func commandsOfClient(c sqlite.ClientChange) (list []command) {
+func (p *plan) ofClient(c sqlite.ClientChange) {
 	id := c.Is.ID
 	switch {
 	case c.Was == nil && c.Is.State == store.ClientDeleted:
-		return nil // made and deleted since
+		return // made and deleted since
 	case c.Was == nil:
-		return []command{{nil, fmt.Sprintf("client %s (%q) was registered: register it anew, with --id %s", id, c.Is.Name, id)}}
-	case c.Is.State == store.ClientDeleted:
-		return []command{{[]string{"client", "delete", id, "--yes"}, fmt.Sprintf("%q was deleted", c.Is.Name)}}
-	case c.Was.State != c.Is.State:
-		verb := "enable"
-		if c.Is.State == store.ClientDisabled {
-			verb = "disable"
+		p.miss("client %s (%q) was registered: register it anew, with --id %s", id, c.Is.Name, id)
+		return
+	}
+	end := admin.EndedClient{ID: id}
+	if c.Was.State != c.Is.State {
+		if c.Is.State == store.ClientEnabled {
+			p.miss("client %s was enabled: mintage client enable %s", id, id)
+		} else {
+			end.State = c.Is.State
 		}
-		list = append(list, command{[]string{"client", verb, id}, fmt.Sprintf("%q was %sd", c.Is.Name, verb)})
 	}
 	has := func(secrets []store.Secret, id string) bool {
 		return slices.ContainsFunc(secrets, func(s store.Secret) bool { return s.ID == id })
 	}
 	for _, s := range c.Is.Secrets {
 		if !has(c.Was.Secrets, s.ID) {
-			list = append(list, command{nil, fmt.Sprintf("client %s got the secret %s, which is lost: add one and bring it there", id, s.ID)})
+			p.miss("client %s got the secret %s, which is lost: add one and bring it there", id, s.ID)
 		}
 	}
 	for _, s := range c.Was.Secrets {
-		if !has(c.Is.Secrets, s.ID) {
-			// Refused for the last one of a client, until another one is added.
-			list = append(list, command{[]string{"client", "secret", "revoke", id, s.ID}, fmt.Sprintf("a secret of %q was revoked", c.Is.Name)})
+		if !has(c.Is.Secrets, s.ID) && end.State != store.ClientDeleted {
+			end.Secrets = append(end.Secrets, s.ID)
 		}
+	}
+	if end.State != "" || len(end.Secrets) > 0 {
+		p.ended.Clients = append(p.ended.Clients, end)
 	}
 	was, is := c.Was.Clone(), c.Is.Clone()
 	for _, x := range []*store.Client{&was, &is} {
 		x.Secrets, x.State, x.Version, x.UpdatedAt = nil, "", 0, 0
 	}
-	if !reflect.DeepEqual(was, is) {
-		list = append(list, command{nil, fmt.Sprintf("the registration of client %s was changed on %s: change it again", id, show.Instant(c.Is.UpdatedAt))})
+	if end.State != store.ClientDeleted && !reflect.DeepEqual(was, is) {
+		p.miss("the registration of client %s was changed on %s: change it again", id, show.Instant(c.Is.UpdatedAt))
 	}
-	return list
 }
 
-func commandsOfUser(c userChange) (list []command) {
+func (p *plan) ofUser(c userChange) {
 	name := c.is.Username
 	switch {
 	case c.was == nil:
-		return []command{{nil, fmt.Sprintf("user %s was made: make it anew, with --subject %s", name, c.is.Subject)}}
-	case c.is.State == account.Disabled && c.was.State != account.Disabled:
-		list = append(list, command{[]string{"user", "disable", name}, "it was disabled"})
-	case c.is.State != c.was.State:
-		list = append(list, command{[]string{"user", "enable", name}, "it was enabled"})
+		p.miss("user %s was made: make it anew, with --subject %s", name, c.is.Subject)
+		return
+	case c.is.State == account.Enabled && c.was.State != account.Enabled:
+		p.miss("user %s was enabled: mintage user enable %s", name, name)
 	}
-	if c.was.Password != c.is.Password {
-		list = append(list, command{nil, fmt.Sprintf("the password of user %s was changed, and the old one is good again: mintage user password %s", name, name)})
+	if !bytes.Equal(c.was.TOTP, c.is.TOTP) {
+		p.miss("the second factor of user %s was changed; look whether it works, or: mintage user totp %s", name, name)
 	}
-	if (c.was.TOTP == nil) != (c.is.TOTP == nil) {
-		list = append(list, command{nil, fmt.Sprintf("the second factor of user %s was changed: mintage user totp %s", name, name)})
-	}
-	return list
+	p.ended.Users = append(p.ended.Users, admin.EndedUser{Username: name, Disabled: c.is.State == account.Disabled, Now: c.is})
 }
 
-// commandsOfTrail are commandsOfStore as far as the audit trail knows.
-func commandsOfTrail(ctx context.Context, trail []audit.Entry, b *sqlite.BackupFile) (list []command) {
-	for _, e := range trail {
-		at := e.Time.Format(time.RFC3339)
-		switch {
+// ofTrail finds what has ended since the backup in the audit log, as far as it
+// tells.
+func (p *plan) ofTrail(ctx context.Context) error {
+	p.ended = admin.Ended{Realm: deployment.Realm}
+	var grants []grant.Grant
+	clients, users := map[string]*admin.EndedClient{}, map[string]bool{}
+	client := func(id string) *admin.EndedClient {
+		if clients[id] == nil {
+			clients[id] = &admin.EndedClient{ID: id}
+		}
+		return clients[id]
+	}
+	for _, e := range p.trail {
+		at := grant.At(e.Time)
+		word, rest, _ := strings.Cut(e.Detail, " ")
+		switch name := store.EventName(e.Event); {
 		case e.GrantID != "":
 			id, err := grant.ParseID(e.GrantID)
 			if err != nil {
 				continue
 			}
-			// One that was made since is lost anyway.
-			if has, err := b.HasGrant(ctx, id); err == nil && has {
-				list = append(list, command{[]string{"grant", "revoke", e.GrantID}, fmt.Sprintf("%s at %s", e.Event, at)})
+			has, err := p.backup.HasGrant(ctx, id) // one that was made since is lost anyway
+			if err != nil {
+				return err
 			}
-		case e.Event == audit.Name(store.EventCutoff), e.Event == audit.Name(store.EventDisconnected):
-			if e.Subject != "" || e.ClientID != "" {
-				list = append(list, command{revokeArgs(e.Subject, e.ClientID), fmt.Sprintf("%s at %s", e.Event, at)})
+			if has && !slices.ContainsFunc(grants, func(g grant.Grant) bool { return g.ID == id }) {
+				grants = append(grants, grant.Grant{ID: id, State: grant.Revoked, Reason: reasonOf[name]})
 			}
-		case e.Event == audit.Name(store.EventKeyWithdrawn):
-			// The detail begins with the key's id.
-			if id, _, ok := strings.Cut(strings.TrimPrefix(e.Detail, "key "), ":"); ok {
-				list = append(list, command{[]string{"keys", "withdraw", id}, "withdrawn at " + at})
+		case (name == store.EventCutoff || name == store.EventDisconnected) && e.Subject+e.ClientID != "":
+			p.ended.Cutoffs = append(p.ended.Cutoffs, store.Cutoff{Realm: deployment.Realm, Subject: e.Subject, ClientID: e.ClientID, At: at})
+		case name == store.EventKeyWithdrawn:
+			// The detail is "key ID: PURPOSE key".
+			id, _, _ := strings.Cut(rest, ":")
+			if key, err := strconv.ParseUint(id, 16, 32); err == nil {
+				p.ended.Keys = append(p.ended.Keys, grant.KeyID(key))
 			}
-		case e.Event == audit.Name(store.EventClientDeleted):
-			list = append(list, command{[]string{"client", "delete", e.ClientID, "--yes"}, "deleted at " + at})
+		case name == store.EventClientDeleted:
+			client(e.ClientID).State = store.ClientDeleted
+		case name == store.EventClientChanged && e.Detail == string(store.ClientDisabled):
+			client(e.ClientID).State = store.ClientDisabled
+		case name == store.EventClientChanged && e.Detail == string(store.ClientEnabled):
+			client(e.ClientID).State = ""
+		case name == store.EventSecretRevoked && word == "secret":
+			client(e.ClientID).Secrets = append(client(e.ClientID).Secrets, rest)
+		case name == store.EventUserDisabled:
+			users[e.Subject] = true
+		case name == store.EventUserEnabled:
+			users[e.Subject] = false
 		default:
 			about := strings.TrimSpace(strings.Join([]string{e.ClientID, e.Subject, e.Detail}, " "))
-			list = append(list, command{nil, fmt.Sprintf("%s: %s %s, by %s", at, e.Event, about, e.Actor)})
+			p.miss("%s: %s %s, by %s", e.Time.Format(time.RFC3339), e.Event, about, e.Actor)
 		}
 	}
-	return list
+	for _, id := range slices.Sorted(maps.Keys(clients)) {
+		p.ended.Clients = append(p.ended.Clients, *clients[id])
+	}
+	for _, subject := range slices.Sorted(maps.Keys(users)) {
+		if users[subject] {
+			p.ended.Users = append(p.ended.Users, admin.EndedUser{Subject: subject, Disabled: true})
+		}
+	}
+	p.endedGrants = int64(len(grants))
+	p.ended.Grants = func(_ context.Context, f func(grant.Grant) error) error {
+		for _, g := range grants {
+			if err := f(g); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return nil
 }
 
-// shownCommands is how many are printed; the rest is in the file.
-const shownCommands = 20
+// reasonOf is why a grant has ended, by the event of the audit log; that of an
+// operator or a client is one event.
+var reasonOf = map[store.EventName]grant.Reason{
+	store.EventCodeReplayed: grant.ReasonCodeReplayed, store.EventRefreshReplayed: grant.ReasonRefreshReplayed, store.EventGrantRevoked: grant.ReasonOperator,
+}
+
+// miss notes what a restore takes back and does not bring again. What others have
+// written ends no line.
+func (p *plan) miss(format string, args ...any) {
+	p.missing = append(p.missing, strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, fmt.Sprintf(format, args...)))
+}
+
+// shownLines is how many lines of a list are printed.
+const shownLines = 20
 
 // print tells what the restore costs.
-func (p *plan) print(w io.Writer, s *settings) error {
+func (p *plan) print(w io.Writer) error {
 	m := p.backup.Manifest
 	fmt.Fprintf(w, "Put back %s, of %s (%s ago), into %s\n", p.backup.File, show.Instant(p.at), age(p.at), p.cfg.Data)
 	if p.cfg.PublicURL != "" && m.Issuer != "" && m.Issuer != p.cfg.IssuerID() {
@@ -247,18 +259,69 @@ func (p *plan) print(w io.Writer, s *settings) error {
 			fmt.Fprintf(w, "  the audit trail in %s has %d changes since\n", p.cfg.AuditDirectory(), len(p.trail))
 		}
 	}
-	if len(p.commands) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w, "\nGood again, until you end it once more, or missing:")
-	for i, c := range p.commands {
-		if i == shownCommands {
-			fmt.Fprintf(w, "  ... and %d more, in the file that the restore writes\n", len(p.commands)-i)
-			break
-		}
-		fmt.Fprintln(w, "  "+c.line(s, p.cfg.Data))
-	}
+	p.printEnded(w)
+	printList(w, "Missing afterwards; do it again:", p.missing)
 	return nil
+}
+
+// printEnded lists what is ended in the restored store as well.
+func (p *plan) printEnded(w io.Writer) {
+	title := "Ended since the backup, and ended in the restored store as well:"
+	if p.revive {
+		title = "Ended since the backup, and taken back (--undo-revocations):"
+	}
+	var lines []string
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	for _, id := range p.ended.Keys {
+		add("key %s, withdrawn", id)
+	}
+	for _, c := range p.ended.Clients {
+		if c.State != "" {
+			add("client %s, %s", c.ID, c.State)
+		}
+		for _, id := range c.Secrets {
+			add("secret %s of client %s, revoked", id, c.ID)
+		}
+	}
+	for _, u := range p.ended.Users {
+		switch name := cmp.Or(u.Username, u.Subject); {
+		case u.Disabled:
+			add("user %s, disabled", name)
+		default:
+			add("sessions, password or second factor of user %s, as they were before the last change", name)
+		}
+	}
+	for _, c := range p.ended.Cutoffs {
+		switch {
+		case c.Subject == "":
+			add("everything of client %s until %s", c.ClientID, show.Instant(c.At))
+		case c.ClientID == "":
+			add("everything of subject %q until %s", c.Subject, show.Instant(c.At))
+		default:
+			add("everything of subject %q at client %s until %s", c.Subject, c.ClientID, show.Instant(c.At))
+		}
+	}
+	if p.endedGrants > 0 {
+		add("grants that were revoked: %d", p.endedGrants)
+	}
+	if n := len(p.ended.Sessions); n > 0 {
+		add("sessions of browsers that were signed out: %d", n)
+	}
+	printList(w, title, lines)
+}
+
+func printList(w io.Writer, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n", title)
+	for i, line := range lines {
+		if i == shownLines && len(lines) > shownLines+1 {
+			fmt.Fprintf(w, "  ... and %d more\n", len(lines)-i)
+			return
+		}
+		fmt.Fprintln(w, "  "+line)
+	}
 }
 
 func (p *plan) printLost(w io.Writer) {
@@ -282,9 +345,6 @@ func (p *plan) printLost(w io.Writer) {
 	if l.Sessions > 0 {
 		fmt.Fprintf(w, "  %d sessions of browsers: their users log in again\n", l.Sessions)
 	}
-	if l.Revived > 0 {
-		fmt.Fprintf(w, "  the end of %d sessions of browsers, which are good again until they expire\n", l.Revived)
-	}
 	if l.Keys > 0 {
 		fmt.Fprintf(w, "  %d keys\n", l.Keys)
 	}
@@ -297,20 +357,4 @@ func (p *plan) printKeys(w io.Writer) {
 		fmt.Fprintf(w, "\nThe backup is older than key_lead allows: since %s, keys may have been in use that it lacks.\n"+
 			"What they made is refused as forged: refresh tokens and codes issued since then (their users log in\nagain), and JWTs that they signed.\n", show.Instant(complete))
 	}
-}
-
-// writeAgain writes the commands into a file, before anything is replaced.
-func (p *plan) writeAgain(name string, s *settings) (string, error) {
-	if len(p.commands) == 0 {
-		return "", nil
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "# What was ended between %s and the restore from this backup, to be ended again\n# before the server starts. Look at it first.\n", show.Instant(p.at))
-	for _, c := range p.commands {
-		fmt.Fprintln(&b, c.line(s, p.cfg.Data))
-	}
-	if err := deployment.ReplaceFile(name, []byte(b.String()), 0o600); err != nil {
-		return "", fmt.Errorf("nothing was done: %w", err)
-	}
-	return name, nil
 }

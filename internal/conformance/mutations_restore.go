@@ -24,7 +24,12 @@ var restoreMutations = []Mutation{
 	},
 	{
 		Name: "declaration before a store is put back", File: "internal/cli/restore_file.go",
-		Old: "if err := copied.Declare(cmd.Context(), now, event); err != nil {", New: "if err := error(nil); err != nil {\n\t\t_ = event",
+		Old: "if err := copied.Declare(cmd.Context(), merge, now, event); err != nil {", New: "if err := error(nil); err != nil {\n\t\t_, _ = event, merge",
 		Test: "go test ./internal/cli -run TestScripts/backup",
+	},
+	{
+		Name: "what has ended since a backup", File: "internal/admin/ended.go",
+		Old: "return have.Revoke(since.Reason).Next, []store.Event", New: "return have, []store.Event",
+		Test: "go test ./internal/admin -run TestWhatHasEndedSinceABackupIsEndedInItsCopy",
 	},
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -103,8 +102,6 @@ func (c *scene) check() {
 	c.dead(taken.RefreshToken)
 }
 
-var again = regexp.MustCompile(`(?m)^  sh (\S+\.again\.sh)$`)
-
 func TestOP13_EveryClientOfAnOlderBackupGoesOnWithoutALogin(t *testing.T) {
 	t.Parallel()
 	server := binary.Start(t, t.TempDir())
@@ -127,12 +124,7 @@ func TestOP13_EveryClientOfAnOlderBackupGoesOnWithoutALogin(t *testing.T) {
 			t.Fatalf("without --yes: %v\n%s", err, text)
 		}
 		out := server.Run(t, "restore", file, "--yes")
-		says(t, out, "were refreshed since", "3 grants that were made since", "mintage grant revoke "+c.revokedID, "what was there before is kept")
-		found := again.FindStringSubmatch(out)
-		if found == nil {
-			t.Fatalf("no file of commands:\n%s", out)
-		}
-		script(t, found[1])
+		says(t, out, "were refreshed since", "3 grants that were made since", "grants that were revoked: 1", "what was there before is kept")
 		s.start(0)
 		time.Sleep(100 * time.Millisecond)
 		stop()

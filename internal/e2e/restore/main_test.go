@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -152,16 +150,6 @@ func (s *site) start(node int) {
 	}
 	if err != nil {
 		s.Fatal(err)
-	}
-}
-
-// script runs a file of commands as an operator does.
-func script(t *testing.T, name string) {
-	t.Helper()
-	sh := exec.CommandContext(t.Context(), "sh", "-eu", name)
-	sh.Env = append(os.Environ(), "PATH="+filepath.Dir(binary.Path(t))+":"+os.Getenv("PATH"))
-	if out, err := sh.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", name, err, out)
 	}
 }
 

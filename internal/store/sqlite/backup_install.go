@@ -20,7 +20,8 @@ import (
 //
 //	prepare   the backup is copied beside the store, checked, and brought to the
 //	          newest schema
-//	declare   the restore is recorded in the copy
+//	declare   what has ended since is ended in the copy, and the restore is
+//	          recorded in it
 //	fold      the store's log is moved into its file; nobody else may have it open
 //	keep      the store's file gets a second name
 //	switch    the copy takes the first name
@@ -119,9 +120,9 @@ func (r *Replacement) copy(ctx context.Context, b *BackupFile, report func(CopyP
 // Discard removes what was prepared.
 func (r *Replacement) Discard() error { return removeWithLogs(r.prepared()) }
 
-// Declare records the restore in what was prepared, so that no server ever sees
-// it undeclared.
-func (r *Replacement) Declare(ctx context.Context, declared grant.Restore, events ...store.Event) error {
+// Declare has merge change what was prepared, and then records the restore in it,
+// so that no server ever sees it undeclared.
+func (r *Replacement) Declare(ctx context.Context, merge func(store.Store) error, declared grant.Restore, events ...store.Event) error {
 	if err := r.step("declare"); err != nil {
 		return err
 	}
@@ -129,7 +130,9 @@ func (r *Replacement) Declare(ctx context.Context, declared grant.Restore, event
 	if err != nil {
 		return err
 	}
-	err = s.AddRestore(ctx, declared, events...)
+	if err = merge(s); err == nil {
+		err = s.AddRestore(ctx, declared, events...)
+	}
 	return errors.Join(err, s.Close())
 }
 

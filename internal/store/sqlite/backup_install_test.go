@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -58,12 +59,15 @@ func (h house) prepare() *sqlite.Replacement {
 	return r
 }
 
+// asItIs merges nothing into a copy.
+func asItIs(store.Store) error { return nil }
+
 // restore does all that a command does, up to the step that fails.
 func (h house) restore(onStep func(string) error) (kept []string, err error) {
 	h.t.Helper()
 	r := h.prepare()
 	r.OnStep(onStep)
-	if err := r.Declare(h.t.Context(), h.declared, store.Event{At: base, Name: store.EventRestored, About: "store"}); err != nil {
+	if err := r.Declare(h.t.Context(), asItIs, h.declared, store.Event{At: base, Name: store.EventRestored, About: "store"}); err != nil {
 		return nil, err
 	}
 	aside, err := sqlite.AsideName(h.dir, base.Time())
@@ -315,7 +319,7 @@ func TestAStoreThatACommandHasOpenIsNotReplaced(t *testing.T) {
 	h := newHouse(t)
 	st := create(t, h.dir)
 	r := h.prepare()
-	if err := r.Declare(t.Context(), h.declared); err != nil {
+	if err := r.Declare(t.Context(), asItIs, h.declared); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -386,7 +390,8 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	list := put(t, st, 3)
 	alice := store.Document{Kind: store.DocumentUser, Key: store.KeyOf(store.DocumentUser, "/api", "alice"), Version: 1, Body: []byte("then")}
 	old := store.Client{ID: "old", Realm: "/api", State: store.ClientEnabled, Version: 1, Secrets: []store.Secret{{ID: "s1"}}}
-	err := errors.Join(st.PutDocument(t.Context(), alice, nil), st.CreateClient(t.Context(), old))
+	gone := store.Document{Kind: store.DocumentSession, Key: store.KeyOf(store.DocumentSession, "/api", "gone"), Version: 1, ExpiresAt: base}
+	err := errors.Join(st.PutDocument(t.Context(), alice, nil), st.PutDocument(t.Context(), gone, nil), st.CreateClient(t.Context(), old))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,13 +405,17 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	}
 	update(list[0], func(g grant.Grant) (grant.Grant, []store.Event) { return rotated(g, 9), nil })
 	update(list[1], func(g grant.Grant) (grant.Grant, []store.Event) { return g.Revoke(grant.ReasonOperator).Next, nil })
+	update(list[2], func(g grant.Grant) (grant.Grant, []store.Event) {
+		g.AccessFloor, g.Version = base+7, g.Version+1
+		return g, nil
+	})
 	made := put(t, st, 2)
 	alice.Version, alice.Body = 2, []byte("now")
 	old.Version, old.State = 2, store.ClientDisabled
 	cut := store.Cutoff{Realm: "/api", Subject: "alice", At: base}
 	session := store.Document{Kind: store.DocumentSession, Key: store.KeyOf(store.DocumentSession, "/api", "x"), Version: 1, ExpiresAt: base}
 	err = errors.Join(st.PutDocument(t.Context(), alice, nil), st.PutDocument(t.Context(), session, nil), st.UpdateClient(t.Context(), old, nil),
-		st.CreateClient(t.Context(), store.Client{ID: "young", Version: 1}), st.AddCutoff(t.Context(), cut))
+		st.CreateClient(t.Context(), store.Client{ID: "young", Version: 1}), st.AddCutoff(t.Context(), cut), st.DeleteDocument(t.Context(), gone.Key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,11 +431,21 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	if l.Refreshed != 1 || l.Made != int64(len(made)) || len(l.MadeBy) != 1 || l.MadeBy[0] != (sqlite.MadeBy{ClientID: made[0].ClientID, Grants: 2}) {
 		t.Errorf("refreshed %d, made %d by %v", l.Refreshed, l.Made, l.MadeBy)
 	}
-	if l.EndedAll != 1 || len(l.Ended) != 1 || l.Ended[0].ID != list[1].ID || l.Ended[0].Reason != grant.ReasonOperator {
-		t.Errorf("ended %d: %v", l.EndedAll, l.Ended)
+	if l.Ended != 1 {
+		t.Errorf("%d grants have ended", l.Ended)
 	}
-	if !slices.Equal(l.Cutoffs, []store.Cutoff{cut}) || l.Keys != 1 || l.Sessions != 1 || l.Revived != 0 {
-		t.Errorf("cutoffs %v, keys %d, sessions %d and %d", l.Cutoffs, l.Keys, l.Sessions, l.Revived)
+	var ended []grant.Grant
+	err = b.EachEnded(t.Context(), dir, func(g grant.Grant) error { ended = append(ended, g); return nil })
+	want := []grant.Grant{
+		{ID: list[1].ID, State: grant.Revoked, Reason: grant.ReasonOperator, AccessFloor: list[1].AccessFloor},
+		{ID: list[2].ID, State: grant.Active, AccessFloor: base + 7},
+	}
+	slices.SortFunc(want, func(a, b grant.Grant) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	if err != nil || !slices.Equal(ended, want) {
+		t.Errorf("ended: %v, %v; want %v", ended, err, want)
+	}
+	if !slices.Equal(l.Cutoffs, []store.Cutoff{cut}) || l.Keys != 1 || l.Sessions != 1 || !slices.Equal(l.SignedOut, []store.DocumentKey{gone.Key}) {
+		t.Errorf("cutoffs %v, keys %d, sessions %d and %d", l.Cutoffs, l.Keys, l.Sessions, l.SignedOut)
 	}
 	if len(l.Clients) != 2 || l.Clients[0].Was.State != store.ClientEnabled || l.Clients[0].Is.State != store.ClientDisabled ||
 		l.Clients[1].Was != nil || l.Clients[1].Is.ID != "young" {

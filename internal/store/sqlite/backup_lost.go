@@ -13,22 +13,18 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// MaxEnded bounds the list of grants that have ended since a backup.
-const MaxEnded = 10_000
-
 // Lost is what a store has and a backup of it lacks: it is lost if the backup
 // takes the store's place.
 type Lost struct {
 	Refreshed int64 // grants of the backup; their clients go on
 	Made      int64 // grants that the backup lacks
 	MadeBy    []MadeBy
-	Ended     []grant.Grant // and are active in the backup; no more than MaxEnded
-	EndedAll  int64
+	Ended     int64 // grants that are active in the backup; see EachEnded
 	Cutoffs   []store.Cutoff
 	Clients   []ClientChange
 	Users     []UserChange
-	Sessions  int64 // of browsers, that the backup lacks
-	Revived   int64 // sessions of the backup that have ended
+	Sessions  int64               // of browsers, that the backup lacks
+	SignedOut []store.DocumentKey // sessions of the backup that have ended
 	Keys      int64
 	Withdrawn []grant.KeyID // keys of the backup that were withdrawn since
 	Issued    grant.Issued  // what the grants of the store tell
@@ -60,8 +56,38 @@ func (b *BackupFile) CompareWith(ctx context.Context, dir string) (l Lost, err e
 	return l, err
 }
 
+// EachEnded calls f with each grant of the store in a data directory that has
+// ended, or whose access tokens have, and goes on in the backup. Like
+// CompareWith, it changes nothing. It may call f again with the same grants.
+func (b *BackupFile) EachEnded(ctx context.Context, dir string, f func(grant.Grant) error) error {
+	path := filepath.Join(dir, FileName)
+	return readUntouched(ctx, path, func(db *sql.DB) error {
+		if err := b.attach(ctx, db); err != nil {
+			return err
+		}
+		return eachRow(ctx, db, fmt.Sprintf(`SELECT p.id, p.state, p.reason, p.access_floor
+			FROM main.grants p JOIN b.grants g ON g.prefix = p.prefix AND g.id = p.id
+			WHERE g.state = %d AND (p.state = %d OR p.access_floor > g.access_floor) ORDER BY p.prefix`, grant.Active, grant.Revoked), func(rows *sql.Rows) error {
+			var id []byte
+			var g grant.Grant
+			if err := rows.Scan(&id, &g.State, &g.Reason, &g.AccessFloor); err != nil {
+				return err
+			}
+			if copy(g.ID[:], id) != len(g.ID) {
+				return errors.New("a grant has no id")
+			}
+			return f(g)
+		})
+	})
+}
+
+func (b *BackupFile) attach(ctx context.Context, db *sql.DB) error {
+	_, err := db.ExecContext(ctx, `ATTACH ? AS b`, fileURL(b.File)+"&mode=ro&immutable=1")
+	return err
+}
+
 func (b *BackupFile) compare(ctx context.Context, path string, db *sql.DB) (l Lost, err error) {
-	if _, err := db.ExecContext(ctx, `ATTACH ? AS b`, fileURL(b.File)+"&mode=ro&immutable=1"); err != nil {
+	if err := b.attach(ctx, db); err != nil {
 		return l, err
 	}
 	text := ""
@@ -77,7 +103,7 @@ func (b *BackupFile) compare(ctx context.Context, path string, db *sql.DB) (l Lo
 	err = db.QueryRowContext(ctx, `SELECT coalesce(sum(g.prefix IS NULL), 0), coalesce(sum(p.generation > g.generation), 0),
 		coalesce(sum(p.state = ? AND g.state = ?), 0)
 		FROM main.grants p LEFT JOIN b.grants g ON g.prefix = p.prefix AND g.id = p.id`, grant.Revoked, grant.Active).
-		Scan(&l.Made, &l.Refreshed, &l.EndedAll)
+		Scan(&l.Made, &l.Refreshed, &l.Ended)
 	if err != nil {
 		return l, err
 	}
@@ -93,17 +119,6 @@ func (b *BackupFile) compare(ctx context.Context, path string, db *sql.DB) (l Lo
 			l.MadeBy = append(l.MadeBy, MadeBy{})
 			by := &l.MadeBy[len(l.MadeBy)-1]
 			return rows.Scan(&by.ClientID, &by.Grants)
-		}},
-		{fmt.Sprintf(`SELECT p.id, p.client, p.subject, p.reason FROM main.grants p JOIN b.grants g ON g.prefix = p.prefix AND g.id = p.id
-			WHERE p.state = %d AND g.state = %d ORDER BY p.prefix LIMIT %d`, grant.Revoked, grant.Active, MaxEnded), func(rows *sql.Rows) error {
-			var id []byte
-			g := grant.Grant{State: grant.Revoked}
-			err := rows.Scan(&id, &g.ClientID, &g.Subject, &g.Reason)
-			if copy(g.ID[:], id) != len(g.ID) {
-				err = errors.Join(err, errors.New("a grant without an id"))
-			}
-			l.Ended = append(l.Ended, g)
-			return err
 		}},
 		{`SELECT p.realm, p.subject, p.client, p.at FROM main.cutoffs p LEFT JOIN b.cutoffs c ON c.realm = p.realm AND c.subject = p.subject AND c.client = p.client
 			WHERE c.at IS NULL OR c.at < p.at ORDER BY p.at`, func(rows *sql.Rows) error {
@@ -137,9 +152,19 @@ func (b *BackupFile) compare(ctx context.Context, path string, db *sql.DB) (l Lo
 			return err
 		}},
 		{`SELECT (SELECT count(*) FROM main.documents p WHERE p.kind = 'session' AND p.id NOT IN (SELECT id FROM b.documents)),
-			(SELECT count(*) FROM b.documents d WHERE d.kind = 'session' AND d.id NOT IN (SELECT id FROM main.documents)),
 			(SELECT count(*) FROM main.keys WHERE id NOT IN (SELECT id FROM b.keys))`, func(rows *sql.Rows) error {
-			return rows.Scan(&l.Sessions, &l.Revived, &l.Keys)
+			return rows.Scan(&l.Sessions, &l.Keys)
+		}},
+		{`SELECT id FROM b.documents WHERE kind = 'session' AND id NOT IN (SELECT id FROM main.documents) ORDER BY id`, func(rows *sql.Rows) error {
+			var id []byte
+			err := rows.Scan(&id)
+			if err == nil && len(id) != len(store.DocumentKey{}) {
+				err = errors.New("a session has no key")
+			}
+			if err == nil {
+				l.SignedOut = append(l.SignedOut, store.DocumentKey(id))
+			}
+			return err
 		}},
 		{`SELECT p.id, p.wrapped, k.wrapped FROM main.keys p JOIN b.keys k ON k.id = p.id ORDER BY p.id`, func(rows *sql.Rows) error {
 			var is, was keys.Record

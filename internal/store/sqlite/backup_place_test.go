@@ -146,7 +146,7 @@ func TestARestoreThatFailsLeavesNoSecondNameOfTheStore(t *testing.T) {
 			}
 			return nil
 		})
-		if err := r.Declare(ctx, h.declared, store.Event{At: base, Name: store.EventRestored, About: "store"}); err != nil {
+		if err := r.Declare(ctx, asItIs, h.declared, store.Event{At: base, Name: store.EventRestored, About: "store"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := r.Install(ctx, filepath.Join(h.dir, "mintage.db.before-x")); !errors.Is(err, context.Canceled) {

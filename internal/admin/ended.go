@@ -1,0 +1,243 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// An Ended is what has ended since a backup was made: revoked, disabled, deleted
+// or withdrawn. The backup still holds all of it as if it went on.
+type Ended struct {
+	Realm    string
+	Keys     []grant.KeyID
+	Cutoffs  []store.Cutoff
+	Clients  []EndedClient
+	Users    []EndedUser
+	Sessions []store.DocumentKey
+	// Grants calls a function with each grant that was revoked, or whose access
+	// tokens were; only ID, State, Reason and AccessFloor count. It may call it
+	// twice with the same grant. Nil: there is none.
+	Grants func(context.Context, func(grant.Grant) error) error
+}
+
+// An EndedClient is what has ended of one client.
+type EndedClient struct {
+	ID      string
+	State   store.ClientState // disabled or deleted; "": it goes on
+	Secrets []string          // the ids of those that were revoked
+}
+
+// An EndedUser is what has ended of one built-in user.
+type EndedUser struct {
+	Username string
+	Subject  string // in place of a username that is not known
+	Disabled bool
+	// Now is the user's present record, if it is known: its password and its
+	// second factor end those of the backup.
+	Now *account.User
+}
+
+// Merge ends in st, a copy of the backup that no server uses yet, what has ended
+// since. It may be called again after an error, and skips what the copy does not
+// hold. Events name the actor.
+func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor string, clock func() time.Time) error {
+	now := grant.At(clock())
+	event := func(name store.EventName, about, detail string) store.Event {
+		return store.Event{At: now, Name: name, About: about, Actor: actor, Detail: detail}
+	}
+	if err := e.withdraw(ctx, st, kek, actor, clock); err != nil {
+		return fmt.Errorf("withdraw keys: %w", err)
+	}
+	for _, c := range e.Clients {
+		if err := c.merge(ctx, st, e.Realm, now, event); err != nil {
+			return fmt.Errorf("client %s: %w", c.ID, err)
+		}
+	}
+	ch, err := st.Changes(ctx, 0)
+	if err != nil {
+		return err
+	}
+	ring, err := keys.Open(kek, ch.Keys)
+	if err != nil {
+		return err
+	}
+	for _, u := range e.Users {
+		if err := u.merge(ctx, st, e.Realm, ring, now, event); err != nil {
+			return fmt.Errorf("user %s: %w", cmp.Or(u.Username, u.Subject), err)
+		}
+	}
+	for _, c := range e.Cutoffs {
+		about := c.ClientID
+		if about == "" {
+			about = store.AboutSubject(c.Subject)
+		}
+		if err := st.AddCutoff(ctx, c, event(store.EventCutoff, about, mergedDetail)); err != nil {
+			return fmt.Errorf("cutoff: %w", err)
+		}
+	}
+	for _, key := range e.Sessions {
+		if err := st.DeleteDocument(ctx, key); err != nil {
+			return fmt.Errorf("session: %w", err)
+		}
+	}
+	if e.Grants == nil {
+		return nil
+	}
+	if err := e.mergeGrants(ctx, st, event); err != nil {
+		return fmt.Errorf("grants: %w", err)
+	}
+	return nil
+}
+
+// mergedDetail is the detail of the events that Merge records.
+const mergedDetail = "had ended since the backup"
+
+// withdraw withdraws the keys that the copy holds and does not know as withdrawn.
+func (e Ended) withdraw(ctx context.Context, st store.Store, kek *keys.KEK, actor string, clock func() time.Time) error {
+	ch, err := st.Changes(ctx, 0)
+	if err != nil {
+		return err
+	}
+	var list []grant.KeyID
+	for _, r := range ch.Keys {
+		if slices.Contains(e.Keys, r.ID) && r.WithdrawnAt() == 0 {
+			list = append(list, r.ID)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	_, err = issuer.WithdrawKeys(ctx, st, kek, issuer.Withdrawal{Keys: list, Actor: actor}, clock)
+	return err
+}
+
+type eventOf func(name store.EventName, about, detail string) store.Event
+
+func (e EndedClient) merge(ctx context.Context, st store.Store, realm string, now grant.Instant, event eventOf) error {
+	c, err := st.Client(ctx, e.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var cutoffs []store.Cutoff
+	var events []store.Event
+	switch {
+	case c.State == store.ClientDeleted:
+		return nil
+	case e.State == store.ClientDeleted:
+		c.State, c.Secrets = e.State, []store.Secret{}
+		cutoffs = []store.Cutoff{{Realm: realm, ClientID: c.ID, At: now}}
+		events = []store.Event{event(store.EventClientDeleted, c.ID, mergedDetail)}
+	default:
+		if e.State == store.ClientDisabled && c.State != e.State {
+			c.State = e.State
+			events = append(events, event(store.EventClientChanged, c.ID, string(e.State)))
+		}
+		rest := []store.Secret{}
+		for _, s := range c.Secrets {
+			if slices.Contains(e.Secrets, s.ID) {
+				events = append(events, event(store.EventSecretRevoked, c.ID, "secret "+s.ID))
+			} else {
+				rest = append(rest, s)
+			}
+		}
+		c.Secrets = rest
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	c.Version++
+	c.UpdatedAt = now
+	return st.UpdateClient(ctx, c, cutoffs, events...)
+}
+
+func (e EndedUser) merge(ctx context.Context, st store.Store, realm string, ring *keys.Ring, now grant.Instant, event eventOf) error {
+	u, err := e.find(ctx, st, realm)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	next, name := u.Superseded(e.Now, ring, now), store.EventPasswordChanged
+	if e.Disabled && next.State != account.Disabled {
+		next, name = next.Disable(now), store.EventUserDisabled
+	}
+	if next.Version == u.Version {
+		return nil
+	}
+	next.Version = u.Version + 1
+	doc, err := next.Document()
+	if err != nil {
+		return err
+	}
+	return st.PutDocument(ctx, doc, nil, event(name, store.AboutSubject(u.Subject), mergedDetail))
+}
+
+func (e EndedUser) find(ctx context.Context, st store.Store, realm string) (account.User, error) {
+	if e.Username != "" {
+		return account.Find(ctx, st, realm, e.Username)
+	}
+	list, err := account.List(ctx, st, realm)
+	if i := slices.IndexFunc(list, func(u account.User) bool { return u.Subject == e.Subject }); err == nil && i >= 0 {
+		return list[i], nil
+	}
+	return account.User{}, cmp.Or(err, store.ErrNotFound)
+}
+
+// mergers is how many grants are ended at once: the store commits them together.
+const mergers = 64
+
+func (e Ended) mergeGrants(ctx context.Context, st store.Store, event eventOf) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	list := make(chan grant.Grant)
+	var working sync.WaitGroup
+	for range mergers {
+		working.Go(func() {
+			for g := range list {
+				err := st.UpdateGrant(ctx, g.ID, func(have grant.Grant) (grant.Grant, []store.Event) { return end(have, g, event) })
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
+					cancel(err)
+				}
+			}
+		})
+	}
+	err := e.Grants(ctx, func(g grant.Grant) error {
+		select {
+		case list <- g:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	close(list)
+	working.Wait()
+	return errors.Join(err, context.Cause(ctx))
+}
+
+// end is the grant of a backup, ended as far as it has ended since.
+func end(have, since grant.Grant, event eventOf) (grant.Grant, []store.Event) {
+	switch {
+	case since.State == grant.Revoked && have.State != grant.Revoked:
+		return have.Revoke(since.Reason).Next, []store.Event{event(store.EventGrantRevoked, have.ID.String(), mergedDetail)}
+	case since.AccessFloor > have.AccessFloor:
+		have.AccessFloor = since.AccessFloor
+		have.Version++
+		return have, []store.Event{event(store.EventAccessRevoked, have.ID.String(), mergedDetail)}
+	}
+	return have, nil
+}
