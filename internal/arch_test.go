@@ -145,7 +145,7 @@ var mayImport = []struct {
 		"internal/store/postgres", "internal/store/sqlite"}, not: []string{"net/http", "database/sql"}},
 	{dir: "internal/adminclient", others: []string{"internal/config", "internal/deployment", "internal/server"}, not: []string{"database/sql", "log/slog"}},
 	{dir: "internal/node", others: []string{"internal/account", "internal/audit", "internal/authorize", "internal/config", "internal/deployment", "internal/grant",
-		"internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/pages", "internal/server", "internal/show", "internal/store",
+		"internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite", "internal/tracing", "internal/upstream",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
 	// The use cases of an operator, whoever calls them.
