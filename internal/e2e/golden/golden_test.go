@@ -1,0 +1,127 @@
+//go:build e2e
+
+// Package golden compares everything that a user of the program can see with
+// transcripts: the commands with their output, the endpoints with all headers,
+// the metrics, the log and the audit log. A difference is a defect, or a change
+// that CHANGELOG.md announces; then
+//
+//	go test -tags e2e ./internal/e2e/golden -update
+//
+// writes the transcripts anew. The format is described at script, and what is
+// replaced because it differs from run to run at forms and masks.
+package golden
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/store/postgres/pgtest"
+)
+
+var (
+	update   = flag.Bool("update", false, "write the transcripts of the present program")
+	database *pgtest.Server
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &database)) }
+
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("transcripts: %v, %v", files, err)
+	}
+	for _, file := range files {
+		folder, name := filepath.Base(filepath.Dir(file)), strings.TrimSuffix(filepath.Base(file), ".txt")
+		engines := []string{folder}
+		// What callers see does not depend on the engine: one transcript
+		// holds for both.
+		if folder == "both" {
+			engines = []string{"sqlite", "postgres"}
+		}
+		if *update {
+			engines = engines[:1] // a run without -update compares the second
+		}
+		for _, engine := range engines {
+			t.Run(engine+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				compare(t, engine, file)
+			})
+		}
+	}
+}
+
+func compare(t *testing.T, engine, file string) {
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := newWorld(t, engine).run(string(want))
+	if got == string(want) {
+		return
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("%s differs (- recorded, + now):\n%s\nIf the difference is wanted: a line in CHANGELOG.md, and go test -tags e2e ./internal/e2e/golden -update",
+		file, difference(string(want), got))
+}
+
+// difference lists the lines that differ, each run of them below the step to
+// which it belongs.
+func difference(want, got string) string {
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	var out strings.Builder
+	step, printed := "", ""
+	for len(a) > 0 || len(b) > 0 {
+		if len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+			if isInput(a[0]) && a[0][0] != '#' {
+				step = a[0]
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		if step != printed {
+			fmt.Fprintln(&out, step)
+			printed = step
+		}
+		i, j := resume(a, b)
+		for _, line := range a[:i] {
+			fmt.Fprintln(&out, "-"+line)
+		}
+		for _, line := range b[:j] {
+			fmt.Fprintln(&out, "+"+line)
+		}
+		a, b = a[i:], b[j:]
+		if out.Len() > 20_000 {
+			return out.String() + "..."
+		}
+	}
+	return out.String()
+}
+
+// resume finds the nearest lines at which both texts are equal again.
+func resume(a, b []string) (i, j int) {
+	for n := range len(a) + len(b) {
+		for i := range min(n, len(a)) + 1 {
+			if j := n - i; j <= len(b) && n > 0 && (i < len(a) && j < len(b) && a[i] == b[j] && a[i] != "" || i == len(a) && j == len(b)) {
+				return i, j
+			}
+		}
+	}
+	return len(a), len(b)
+}
+
+// sortedLines sorts lines and removes repeated ones: the order in which
+// background work writes is not the same in each run.
+func sortedLines(lines []string) []string {
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}

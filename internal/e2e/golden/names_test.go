@@ -1,0 +1,174 @@
+//go:build e2e
+
+package golden
+
+import (
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base32"
+	"encoding/binary"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// forms are the values that the program generates. Each distinct one gets a name,
+// such as <client-2>, by which a later input line can use it. What is replaced is
+// the group, here and from then on everywhere.
+var forms = []struct {
+	kind string
+	form *regexp.Regexp
+}{
+	{"code", regexp.MustCompile(`\b(mintage_ac_[A-Za-z0-9_-]{20,})`)},
+	{"refresh", regexp.MustCompile(`\b(mintage_rt_[A-Za-z0-9_-]{20,})`)},
+	{"access", regexp.MustCompile(`\b(mintage_at_[A-Za-z0-9_-]{20,})`)},
+	{"jwt", regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)`)},
+	{"client", regexp.MustCompile(`client(?:_id)?["':=]*\s*"?([A-Za-z0-9]{24})\b`)},
+	{"secret", regexp.MustCompile(`secret["':=]*\s*"?([A-Za-z0-9]{43})\b`)},
+	{"secretid", regexp.MustCompile(`(?:"id": "|secret_id["':=]*\s*"?|"secret":"|secret )([A-Za-z0-9]{12})\b`)},
+	{"secretid", regexp.MustCompile(`(?m)^([A-Za-z0-9]{12})  active`)},
+	{"password", regexp.MustCompile(`password["':=]*\s*"?([A-Za-z0-9]{16})\b`)},
+	{"totp", regexp.MustCompile(`\b([A-Z2-7]{32})\b`)},
+	{"browser", regexp.MustCompile(`mintage_browser=([A-Za-z0-9_-]{43})\b`)},
+	{"session", regexp.MustCompile(`Set-Cookie: __Host-mintage_session=([A-Za-z0-9_-]{20,})`)},
+	{"known", regexp.MustCompile(`Set-Cookie: __Host-mintage_known=([A-Za-z0-9_-]{20,})`)},
+	{"interaction", regexp.MustCompile(`(?:interaction\?id=|name="id" value=")([A-Za-z0-9_-]{40,})`)},
+	{"verifier", regexp.MustCompile(`verifier=([A-Za-z0-9_-]{43})\b`)},
+	{"etag", regexp.MustCompile(`(?i)etag: ("[A-Za-z0-9_-]{22}")`)},
+	{"grant", regexp.MustCompile(`\b([0-9a-f]{32})\b`)},
+	{"key", regexp.MustCompile(`(?:"kid": ?"|kid="|"id": "|key +|beside |kek\.|by |from |to |"fingerprint":"|is now |(?m:^))([0-9a-f]{8})\b`)},
+	{"style", regexp.MustCompile(`/style-([0-9a-f]{16})\.css`)},
+	{"chain", regexp.MustCompile(`chain["':=]*\s*"?([0-9a-f]{16})\b`)},
+}
+
+// masks are values that nobody uses again.
+var masks = []struct {
+	form *regexp.Regexp
+	to   string
+}{
+	{regexp.MustCompile(`"(time|ts)":"[^"]*"`), `"$1":"<time>"`},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[:-]?\d\d[:-]?\d\d(\.\d+)?Z`), "<time>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "<time>"},
+	{regexp.MustCompile(`\b[0-9]{8}T[0-9]{6}Z\b`), "<time>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d\b`), "<date>"},
+	{regexp.MustCompile(`(?m)^(Date|Last-Modified|Expires): [A-Z].*`), "$1: <date>"},
+	{regexp.MustCompile(`"(exp|iat|nbf|auth_time|updated_at)": ?\d{10}\b`), `"$1":<instant>`},
+	// Seconds may pass between the issue of a token and an answer about it.
+	{regexp.MustCompile(`"expires_in":(29[0-9]|300)\b`), `"expires_in":<300>`},
+	// How long ago something was, or how long to wait.
+	{regexp.MustCompile(`\b[0-9.]+ ?(ms|µs|s|min) ago\b`), "<duration> ago"},
+	{regexp.MustCompile(`(again in|\(in) [0-9.]+ ?(ms|s|min)\b`), "$1 <duration>"},
+	{regexp.MustCompile(`Retry-After: \d+`), "Retry-After: <seconds>"},
+	// One transcript holds for both engines.
+	{regexp.MustCompile(`"store":"[^"]*"`), `"store":"<store>"`},
+	{regexp.MustCompile(`\bfrom 127\.0\.0\.1:\d+`), "from <address>"},
+	{regexp.MustCompile(`\b\d+ rows/s`), "<n> rows/s"},
+	{regexp.MustCompile(`\bdur_ms=[0-9.]+`), "dur_ms=<n>"},
+	{regexp.MustCompile(`X-Auth-Expires: \d+`), "X-Auth-Expires: <instant>"},
+	{regexp.MustCompile(`"jti":"[A-Za-z0-9_-]+"`), `"jti":"<jti>"`},
+	{regexp.MustCompile(`"mac":"[^"]*"`), `"mac":"<mac>"`},
+	{regexp.MustCompile(`"seq":\d+`), `"seq":<n>`},
+	{regexp.MustCompile(`"(dur_ms|pid|uptime_s|took_ms|bytes|size)": ?[0-9.]+`), `"$1":<n>`},
+	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "<sha256>"},
+	{regexp.MustCompile(`\b[0-9a-f]{16}\b`), "<request>"},
+	{regexp.MustCompile(`\b[0-9.]+ (KiB|MiB|GiB|TiB)\b`), "<size>"},
+	{regexp.MustCompile(`\b[0-9a-f]{8}\b`), "<key>"},
+	// Parts of the published keys.
+	{regexp.MustCompile(`(?s)(-----BEGIN PUBLIC KEY-----).*?(-----END PUBLIC KEY-----)`), "$1\n<key>\n$2"},
+	{regexp.MustCompile(`"(x|y|n)": ?"[A-Za-z0-9_-]{43,}"`), `"$1":"<key>"`},
+}
+
+// names replaces what differs from run to run, and finds it again by its name.
+type names struct {
+	name, value map[string]string
+	count       map[string]int
+	known       []string // values, the longest first
+}
+
+func newNames() *names {
+	return &names{name: map[string]string{}, value: map[string]string{}, count: map[string]int{}}
+}
+
+// set gives a value a name of its own.
+func (n *names) set(name, value string) {
+	if value == "" || n.name[value] != "" {
+		return
+	}
+	n.value[name] = value
+	for _, v := range []string{value, url.QueryEscape(value), strings.ReplaceAll(url.QueryEscape(value), "+", "%20")} {
+		if n.name[v] == "" {
+			n.name[v] = name
+			n.known = append(n.known, v)
+		}
+	}
+	slices.SortStableFunc(n.known, func(a, b string) int { return len(b) - len(a) })
+}
+
+// hide replaces all that differs in a text.
+func (n *names) hide(text string) string {
+	n.learn(text)
+	return n.replace(text)
+}
+
+// learn gives names to the generated values in a text.
+func (n *names) learn(text string) {
+	for _, f := range forms {
+		for _, match := range f.form.FindAllStringSubmatch(text, -1) {
+			if n.name[match[1]] == "" {
+				n.count[f.kind]++
+				n.set(fmt.Sprintf("<%s-%d>", f.kind, n.count[f.kind]), match[1])
+			}
+		}
+	}
+}
+
+// replace is hide for a text whose order is not the same in each run, such as a
+// log: what has no name yet gets none.
+func (n *names) replace(text string) string {
+	var pairs []string
+	for _, v := range n.known {
+		pairs = append(pairs, v, n.name[v])
+	}
+	text = strings.NewReplacer(pairs...).Replace(text)
+	for _, f := range forms {
+		text = f.form.ReplaceAllStringFunc(text, func(match string) string {
+			return strings.Replace(match, f.form.FindStringSubmatch(match)[1], "<"+f.kind+">", 1)
+		})
+	}
+	for _, m := range masks {
+		text = m.form.ReplaceAllString(text, m.to)
+	}
+	return text
+}
+
+var placeholder = regexp.MustCompile(`<[a-z]+(-\d+)?>`)
+
+// expand puts the values back into an input line.
+func (n *names) expand(t testing.TB, line string) string {
+	t.Helper()
+	return placeholder.ReplaceAllStringFunc(line, func(name string) string {
+		if name == "<otp>" {
+			return n.otp()
+		}
+		value, ok := n.value[name]
+		if !ok {
+			t.Errorf("%s: no output so far contains %s", line, name)
+			return name
+		}
+		return value
+	})
+}
+
+// otp is the present code of the second factor that was made last.
+func (n *names) otp() string {
+	key, _ := base32.StdEncoding.DecodeString(n.value[fmt.Sprintf("<totp-%d>", n.count["totp"])])
+	m := hmac.New(sha1.New, key)
+	binary.Write(m, binary.BigEndian, uint64(time.Now().Unix()/30))
+	sum := m.Sum(nil)
+	at := sum[len(sum)-1] & 15
+	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[at:at+4])&0x7fffffff%1_000_000)
+}

@@ -1,0 +1,118 @@
+//go:build e2e
+
+package golden
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const reference = "../../../docs/reference/"
+
+// notRecorded lists what no transcript contains, with the reason.
+var notRecorded = map[string]string{
+	"GET /debug/pprof/{profile}": "a binary text; its HEAD is recorded",
+	"GET /debug/pprof/profile":   "takes 30 seconds",
+	"GET /debug/pprof/trace":     "takes a second, and is a binary text",
+	"GET /metrics":               "recorded by the step @ metrics, without values",
+	"GET /openapi.json":          "HEAD is recorded; another test compares the text with docs/reference/openapi.yaml",
+	"the event audit_removed":    "recorded once an hour, of files that are a day old",
+}
+
+// Each command, endpoint, metric and event of the reference is in a transcript:
+// what is new is recorded too.
+func TestTranscriptsContainTheReference(t *testing.T) {
+	files, err := filepath.Glob("testdata/*/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	transcripts := all.String()
+	lines := strings.Split(transcripts, "\n")
+	missing := func(what string) {
+		if notRecorded[what] == "" {
+			t.Errorf("no transcript contains %s", what)
+		}
+	}
+
+	commands := regexp.MustCompile(`(?m)^## (mintage .*)$`).FindAllStringSubmatch(read(t, "cli.md"), -1)
+	for _, m := range commands {
+		if !slices.Contains(lines, "$ "+m[1]+" --help") {
+			missing(m[1] + " --help")
+		}
+		run := regexp.MustCompile(`(?m)^[$@] .*` + m[1] + `( |$)`)
+		if !slices.ContainsFunc(lines, func(l string) bool { return run.MatchString(l) && !strings.HasSuffix(l, " --help") }) {
+			missing(m[1])
+		}
+	}
+
+	endpoints, path := 0, ""
+	for line := range strings.Lines(read(t, "openapi.yaml")) {
+		if m := regexp.MustCompile(`^  (/\S*):`).FindStringSubmatch(line); m != nil {
+			path = m[1]
+		} else if strings.HasPrefix(line, "components:") {
+			path = ""
+		}
+		m := regexp.MustCompile(`^    (get|head|post|put|patch|delete|options):`).FindStringSubmatch(line)
+		if m == nil || path == "" {
+			continue
+		}
+		endpoints++
+		method := strings.ToUpper(m[1])
+		if method == "HEAD" {
+			method = "(GET|HEAD)" // the two differ in the body alone; some are recorded
+		}
+		form := regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), `[^ ?]+`)
+		request := regexp.MustCompile(`^> (admin |management )?` + method + ` (/openam)?(/oauth2)?` + form + `(\?.*)?$`)
+		if !slices.ContainsFunc(lines, request.MatchString) {
+			missing(strings.ToUpper(m[1]) + " " + path)
+		}
+	}
+
+	metrics := regexp.MustCompile("(?m)^\\| `((?:mintage|http)_\\w+)` \\|").FindAllStringSubmatch(read(t, "metrics.md"), -1)
+	for _, m := range metrics {
+		if !strings.Contains(transcripts, "# HELP "+m[1]+" ") {
+			missing(m[1])
+		}
+	}
+
+	_, events, _ := strings.Cut(read(t, "events.md"), "\n## Events\n")
+	events, _, _ = strings.Cut(events, "\n## ")
+	names := regexp.MustCompile("`([a-z_]+)`")
+	found := 0
+	for line := range strings.Lines(events) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		for _, m := range names.FindAllStringSubmatch(cells[1], -1) {
+			found++
+			if !strings.Contains(transcripts, `"event":"`+m[1]+`"`) {
+				missing("the event " + m[1])
+			}
+		}
+	}
+	if len(commands) < 35 || endpoints < 30 || len(metrics) < 30 || found < 40 {
+		t.Errorf("%d commands, %d endpoints, %d metrics, %d events: the reference is not read", len(commands), endpoints, len(metrics), found)
+	}
+}
+
+func read(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(reference + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

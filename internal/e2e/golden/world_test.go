@@ -1,0 +1,299 @@
+//go:build e2e
+
+package golden
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// A world is what one script runs in: a directory, a store and at most one
+// server. The directory is the working directory of all programs, so that most
+// paths are relative and do not differ.
+type world struct {
+	t     testing.TB
+	dir   string
+	env   []string
+	names *names
+	step  string
+
+	listen, management string
+	admin              string        // address of the admin API, if a script asks for one
+	states             *net.UnixConn // the service manager's end of NOTIFY_SOCKET
+	server             *exec.Cmd
+	stdout, log        *binary.Output
+}
+
+func newWorld(t testing.TB, engine string) *world {
+	w := &world{t: t, names: newNames()}
+	// Of the same length in each run: some output is wrapped or aligned.
+	w.dir = filepath.Join(os.TempDir(), "golden-"+rand.Text())
+	w.must(os.Mkdir(w.dir, 0o700))
+	t.Cleanup(func() { os.RemoveAll(w.dir) })
+	bin := filepath.Join(w.dir, ".bin")
+	w.must(os.Mkdir(bin, 0o755))
+	w.must(os.Symlink(binary.Path(t), filepath.Join(bin, "mintage")))
+	w.listen, w.management = binary.FreeAddress(t, "127.0.0.1"), binary.FreeAddress(t, "127.0.0.1")
+	w.admin = binary.FreeAddress(t, "127.0.0.1")
+	w.certificate()
+	socket := filepath.Join(w.dir, ".notify")
+	var err error
+	w.states, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	w.must(err)
+	t.Cleanup(func() { w.states.Close() })
+	w.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.dir, "TZ=UTC", "LC_ALL=C", "NOTIFY_SOCKET=" + socket, "GOMAXPROCS=2",
+		"MINTAGE_DATA=data", "MINTAGE_LISTEN=" + w.listen, "MINTAGE_MANAGEMENT_LISTEN=" + w.management,
+		"MINTAGE_PUBLIC_URL=https://" + w.listen, "MINTAGE_TLS_CERT=cert.pem", "MINTAGE_TLS_KEY=key.pem"}
+	if engine == "postgres" {
+		_, url := database.Schema(t)
+		w.env = append(w.env, "MINTAGE_STORE="+url)
+		w.names.set("<database>", url)
+		w.names.set("<database-host>", regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(url))
+		w.names.set("<schema>", regexp.MustCompile(`test_\w+`).FindString(url))
+	}
+	out, err := binary.Command(t, "version").Output()
+	w.must(err)
+	version, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	w.names.set("<version>", strings.TrimPrefix(version, "mintage "))
+	host, err := os.Hostname()
+	w.must(err)
+	who, err := user.Current()
+	w.must(err)
+	w.names.set("<dir>", w.dir)
+	w.names.set("<program>", binary.Path(t))
+	w.names.set("<listen>", w.listen)
+	w.names.set("<management>", w.management)
+	w.names.set("<admin>", w.admin)
+	w.names.set(`"node":"<node>"`, `"node":"`+host+`"`)
+	w.names.set("; on <node>", "; on "+host)
+	w.names.set("operator:<user>", "operator:"+who.Username)
+	t.Cleanup(func() {
+		if w.server != nil {
+			w.server.Process.Kill()
+			w.server.Wait()
+		}
+		if t.Failed() {
+			t.Logf("at the step %s", w.step)
+			if w.log != nil {
+				lines := strings.Split(w.log.String(), "\n")
+				t.Logf("the end of the server's log:\n%s", strings.Join(lines[max(0, len(lines)-10):], "\n"))
+			}
+		}
+	})
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatalf("%s: %v", w.step, err)
+	}
+}
+
+// certificate writes cert.pem and key.pem, for 127.0.0.1 and ten years.
+func (w *world) certificate() {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	w.must(err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "golden"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(10, 0, 0), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	w.must(err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	w.must(err)
+	w.must(os.WriteFile(filepath.Join(w.dir, "cert.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
+	w.must(os.WriteFile(filepath.Join(w.dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+}
+
+func (w *world) start(command string) string {
+	if w.server != nil {
+		w.t.Fatal("a server runs already")
+	}
+	w.server = exec.Command("sh", "-c", "exec "+command)
+	w.server.Dir, w.server.Env = w.dir, w.env
+	w.server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	w.stdout, w.log = &binary.Output{}, &binary.Output{}
+	w.server.Stdout, w.server.Stderr = w.stdout, w.log
+	w.must(w.server.Start())
+	w.await("READY=1")
+	return ""
+}
+
+// await reads what the server reports to the service manager until it contains
+// a state.
+func (w *world) await(state string) {
+	w.t.Helper()
+	w.must(w.states.SetReadDeadline(time.Now().Add(20 * time.Second)))
+	message := make([]byte, 4096)
+	for {
+		n, err := w.states.Read(message)
+		if err != nil {
+			w.t.Fatalf("the server does not report %s: %v", state, err)
+		}
+		if slices.Contains(strings.Split(string(message[:n]), "\n"), state) {
+			return
+		}
+	}
+}
+
+func (w *world) reload() string {
+	w.must(w.server.Process.Signal(syscall.SIGHUP))
+	w.await("RELOADING=1")
+	w.await("READY=1")
+	return ""
+}
+
+func (w *world) stop() string {
+	w.must(w.server.Process.Signal(syscall.SIGTERM))
+	err := w.server.Wait()
+	w.server = nil
+	if err != nil {
+		w.t.Fatalf("the server ended with %v\n%s", err, w.log)
+	}
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSuffix(w.names.replace(w.log.String()), "\n"), "\n"), sporadic.MatchString)
+	return indent("  ", w.names.hide(w.stdout.String())) + indent("! ", strings.Join(sortedLines(lines), "\n"))
+}
+
+// sporadic are log lines that not every run has: a server that is stopped in the
+// moment in which it writes to the store by itself.
+var sporadic = regexp.MustCompile(`how far the audit`)
+
+func (w *world) auditLog() string {
+	text := w.shell("mintage audit show --json --limit 0", w.names.replace)
+	return strings.Join(sortedLines(strings.SplitAfter(text, "\n")), "")
+}
+
+// metrics are the help, the type and the series of each metric of Mintage, and
+// the names of the others, without values.
+func (w *world) metrics() string {
+	resp, err := http.Get("http://" + w.management + "/metrics")
+	w.must(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	w.must(err)
+	bound := regexp.MustCompile(`,?le="[^"]*"|\{le="[^"]*"\}`)
+	var list, series []string
+	for line := range strings.Lines(w.names.replace(string(text)) + "#\n") {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.Contains(line, "go_") || strings.Contains(line, "process_"): // of Go and of the process: not ours
+		case strings.HasPrefix(line, "#"):
+			list = append(append(list, sortedLines(series)...), line)
+			series = nil
+		default:
+			series = append(series, bound.ReplaceAllString(line[:strings.LastIndexByte(line, ' ')], ""))
+		}
+	}
+	return indent("  ", strings.Join(list[:len(list)-1], "\n"))
+}
+
+// jwt prints what a JWT says.
+func (w *world) jwt(token string) string {
+	var out strings.Builder
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		w.t.Errorf("no JWT: %s", token)
+		return ""
+	}
+	for _, part := range parts[:2] {
+		text, err := base64.RawURLEncoding.DecodeString(part)
+		w.must(err)
+		out.WriteString(w.names.hide(string(text)) + "\n")
+	}
+	return indent("  ", out.String())
+}
+
+// request sends the lines of a request, of which the first names the listener
+// if it is not the public one, and returns the answer byte for byte.
+func (w *world) request(lines []string) string {
+	where, method, _ := strings.Cut(lines[0], " ")
+	var conn net.Conn
+	var err error
+	host := w.listen
+	switch where {
+	case "admin":
+		host = "admin"
+		conn, err = net.Dial("unix", filepath.Join(w.dir, "data", "admin.sock"))
+	case "tcpadmin":
+		host = w.admin
+		conn, err = tls.Dial("tcp", w.admin, &tls.Config{InsecureSkipVerify: true})
+	case "management":
+		host = w.management
+		conn, err = net.Dial("tcp", w.management)
+	default:
+		method = lines[0]
+		conn, err = tls.Dial("tcp", w.listen, &tls.Config{InsecureSkipVerify: true})
+	}
+	w.must(err)
+	defer conn.Close()
+	w.must(conn.SetDeadline(time.Now().Add(20 * time.Second)))
+	head, body := lines[1:], ""
+	if i := slices.Index(head, ""); i >= 0 {
+		head, body = head[:i], strings.Join(head[i+1:], "\n")
+	}
+	names := map[string]bool{}
+	for _, line := range head {
+		name, _, _ := strings.Cut(line, ":")
+		names[strings.ToLower(name)] = true
+	}
+	defaults := map[string]string{"Host": host}
+	if body != "" {
+		defaults["Content-Length"] = fmt.Sprint(len(body))
+		defaults["Content-Type"] = "application/x-www-form-urlencoded"
+		if strings.HasPrefix(body, "{") {
+			defaults["Content-Type"] = "application/json"
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(defaults)) {
+		if !names[strings.ToLower(name)] {
+			head = append(head, name+": "+defaults[name])
+		}
+	}
+	_, err = fmt.Fprintf(conn, "%s HTTP/1.1\r\n%s\r\n\r\n%s", method, strings.Join(head, "\r\n"), body)
+	w.must(err)
+	verb, _, _ := strings.Cut(method, " ")
+	return w.answer(conn, &http.Request{Method: verb})
+}
+
+func (w *world) answer(conn net.Conn, r *http.Request) string {
+	var raw bytes.Buffer
+	resp, err := http.ReadResponse(bufio.NewReader(io.TeeReader(conn, &raw)), r)
+	w.must(err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	w.must(err)
+	head, _, _ := strings.Cut(raw.String(), "\r\n\r\n")
+	// The body is compared, and has been read by its length.
+	text := contentLength.ReplaceAllString(strings.ReplaceAll(head, "\r\n", "\n"), "Content-Length: <n>")
+	if len(body) > 0 {
+		text += "\n\n" + string(body)
+	}
+	return indent("  ", w.names.hide(text))
+}
+
+var contentLength = regexp.MustCompile(`(?m)^Content-Length: [1-9]\d*$`)
