@@ -19,11 +19,9 @@ type Options struct {
 	Node      string // this machine, for logs of several nodes that are brought together
 	// Routine also records each refresh.
 	Routine bool
-	// Owner is the directory whose owner receives the files that root creates
-	// here. If it is empty or absent, it is the directory of the file.
+	// Owner is the directory whose owner receives files created by root; default: theirs.
 	Owner string
-	// Server removes segments that are older than Retention, and the oldest ones
-	// while all segments together exceed MaxSize bytes, unless these are zero. It
+	// Server removes segments by age and total size, unless a limit is zero, and
 	// records a gap if the previous server was killed.
 	Server    bool
 	Retention time.Duration
@@ -46,8 +44,7 @@ type Options struct {
 }
 
 const (
-	// maxWaiting limits the events in memory to some megabytes while the disk
-	// hangs.
+	// maxWaiting limits the memory of events while the disk hangs: some megabytes.
 	maxWaiting = 1 << 15
 	maxBatch   = 1 << 12
 	// gather is how long the first event waits for others to share its write.
