@@ -56,7 +56,7 @@ var keyMutations = []Mutation{
 	},
 	{
 		Name: "which key's token a rotation spends", File: "internal/issuer/token.go",
-		Old: "Attempt: grant.MarkAttempt(attempt(), tok.Key),", New: "Attempt: attempt(),",
+		Old: "Attempt: grant.NewAttempt(attempt(), tok.Key),", New: "Attempt: attempt(),",
 		Test: "go test ./internal/issuer -run TestWhoeverCopiedTheKeys",
 	},
 	{

@@ -6,8 +6,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// A Code is what an authorization code says. It is sealed into the code's
-// text, so that issuing one writes nothing.
+// A Code holds the fields of an authorization code. They are sealed into its
+// text, so that issuing a code writes nothing.
 type Code struct {
 	GrantID      ID
 	Realm        string
@@ -22,15 +22,15 @@ type Code struct {
 	ExpiresAt    Instant
 	AuthTime     Instant // when the subject was authenticated; zero if unknown
 	Claims       string  // a JSON object about the subject, or ""
-	KeyID        KeyID   // that sealed the code; known when it is opened
+	KeyID        KeyID   // of the sealing key; set when the code is opened
 }
 
-// HashRedirectURI is the form in which a code carries its redirect URI.
+// HashRedirectURI returns the hash of a redirect URI that a code holds.
 func HashRedirectURI(uri string) [sha256.Size]byte { return sha256.Sum256([]byte(uri)) }
 
-// proves reports whether verifier is what c asks for. A verifier without a
-// challenge is refused: somebody removed the challenge on the way (RFC 9700
-// section 4.8.2).
+// proves reports whether verifier matches c's challenge. A verifier without a
+// challenge does not: an attacker removed the challenge from the authorization
+// request (RFC 9700 section 4.8.2).
 func (c Code) proves(verifier string) bool {
 	if !c.Challenged {
 		return verifier == ""

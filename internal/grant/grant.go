@@ -7,8 +7,8 @@
 //	                       |                        +-- older generation --> revoked (refresh replayed)
 //	                       +-- code again --> revoked (code replayed)
 //
-// Everything here is a pure function over values, with the time passed in. The
-// package knows nothing of HTTP, SQL, JSON or the clock.
+// Every function is pure and takes the time as an argument. The package imports
+// neither HTTP nor SQL nor JSON, and reads no clock.
 package grant
 
 import (
@@ -38,7 +38,7 @@ type KeyID uint32
 
 func (k KeyID) String() string { return fmt.Sprintf("%08x", uint32(k)) }
 
-// State tells whether a grant's tokens can be alive. Expiry is not a state: it
+// A State is whether a grant's tokens can be valid. Expiry is not a state: it
 // follows from the instants.
 type State uint8
 
@@ -69,8 +69,8 @@ type Grant struct {
 	AuthorizedAt Instant
 	// AuthTime is when the subject was authenticated; zero if that is unknown.
 	AuthTime Instant
-	// Claims is a JSON object in which whoever authenticated the subject says
-	// more about it, or "". It never changes.
+	// Claims is a JSON object about the subject, set at authentication, or "".
+	// It never changes.
 	Claims string
 
 	Generation uint32  // of the present pair; the first is 1
@@ -78,16 +78,16 @@ type Grant struct {
 	RotatedAt  Instant // issue instant of the present refresh token
 	KeyID      KeyID   // key of the present pair
 	ExpiresAt  Instant // of the present refresh token
-	// DeleteAfter is when the row may go: after the last instant at which its
-	// code or one of its tokens could still be presented.
+	// DeleteAfter is when the row may be deleted: its code and all of its tokens
+	// have expired by then.
 	DeleteAfter Instant
 	// AccessFloor makes every access token issued at or before it inactive.
 	AccessFloor Instant
 	State       State
 	Reason      Reason
-	// Attempt is a random mark of the last redemption or rotation, by which a
-	// request recognises its own write after a commit of unknown outcome. See
-	// MarkAttempt.
+	// Attempt is the write nonce of the last redemption or rotation. A request
+	// recognises its own write by it after a commit of unknown outcome. See
+	// NewAttempt.
 	Attempt uint64
 }
 
@@ -105,8 +105,8 @@ type Redemption struct {
 	KeyID       KeyID
 }
 
-// A Refresh is an authenticated client's request with a genuine refresh token,
-// of which Generation, IssuedAt and ExpiresAt are what the token says.
+// A Refresh is an authenticated client's request with an authentic refresh
+// token. Generation, IssuedAt and ExpiresAt are the token's.
 type Refresh struct {
 	Realm      string
 	ClientID   string
@@ -116,8 +116,8 @@ type Refresh struct {
 	IssuedAt   Instant
 	ExpiresAt  Instant
 	Maker      Maker
-	// SpentByOther tells that the row's last rotation spent a token that another
-	// key than Maker made.
+	// SpentByOther reports that the row's last rotation spent a token made by
+	// another key than Maker.
 	SpentByOther bool
 	Cutoff       Instant // of the grant's subject and client; zero if none
 	Restore      Restore // the latest; zero if none
@@ -131,25 +131,25 @@ type Decision struct {
 	Next    Grant
 	Refusal Refusal // Allowed if the request succeeds
 	Access  Access  // of the access token to issue; only if allowed
-	// Repeated tells that the client gets the present pair again, because it
-	// lost the answer that first carried it.
+	// Repeated reports that the client gets the present pair again, because it
+	// lost the first response with it.
 	Repeated bool
 }
 
-// Access is what an access token says beside its grant and generation.
+// Access holds an access token's fields beside its grant and generation.
 type Access struct {
 	Scope     oauth.Scope
 	IssuedAt  Instant
 	ExpiresAt Instant
 }
 
-// Redeem decides what the first presentation of c does. The order is that of
-// the token endpoint: whose code it is and whether the request belongs to it
-// before whether it is still good, so that a refusal tells a stranger nothing
-// and costs the owner nothing.
+// Redeem decides the first presentation of c. It checks that the code belongs to
+// the client and the request before it checks that the code is still valid, so
+// that another client learns nothing from a refusal and does not end the grant.
 //
-// An allowed Next is a new grant. Creating it under its id is the single-use
-// gate: if the id is taken, the code was used before and Replay decides.
+// If Redeem allows the request, Next is a new grant. Its creation makes the code
+// single-use: if the grant's id is taken, the code was redeemed before, and the
+// caller calls Replay.
 func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 	refuse := func(why Refusal) Decision { return Decision{Refusal: why} }
 	switch {
@@ -160,8 +160,8 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 	case !c.proves(r.Verifier):
 		return refuse(ProofMismatch)
 	}
-	// AuthorizedAt is after every cutoff and not before the latest restore,
-	// wherever their clocks were.
+	// A new AuthorizedAt is later than every cutoff and the latest restore, even
+	// if those were dated by a clock that was ahead.
 	forced := r.Restore.At
 	if r.Cutoff != 0 {
 		forced = max(forced, r.Cutoff.Add(p.MaxSkew)+1)
@@ -175,7 +175,7 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 	case p.cutOff(c.AuthorizedAt, r.Cutoff):
 		return refuse(CutOff)
 	case r.Restore.explains(c.AuthorizedAt, now):
-		// It may have been redeemed, and the row be among the lost.
+		// It may have been redeemed, and the restore may have lost the row.
 		return refuse(CodeBeforeRestore)
 	}
 	g := Grant{
@@ -191,9 +191,9 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 	return d
 }
 
-// Replay decides what a code does that was redeemed before: everything that it
-// ever produced ends (RFC 6749 section 4.1.2). The caller has established with
-// Code.Redeem that the request is the owner's.
+// Replay decides a request with a code that was redeemed before: it ends the
+// grant and with it every token (RFC 6749 section 4.1.2). The caller has checked
+// with Code.Redeem that the code was issued for this request.
 func (g Grant) Replay(r Redemption) Decision {
 	if g.ClientID != r.ClientID || g.Realm != r.Realm {
 		return g.refuse(OtherClient)
@@ -203,14 +203,14 @@ func (g Grant) Replay(r Redemption) Decision {
 
 // Refresh decides what r does to g.
 //
-// Whether the token belongs to the client comes before whether it is replayed,
-// so that a client cannot end another's grant with a token it found; replay
-// before expiry, so that a fast clock hides no theft; scope last, so that a
-// typo costs nothing and hides nothing.
+// The order of checks matters. Ownership comes before replay, so that a client
+// cannot end another client's grant with a token that it found. Replay comes
+// before expiry, so that a clock that is ahead hides no theft. Scope comes last,
+// so that a wrong scope ends nothing and hides nothing.
 //
-// After a restore, the first token of before that is presented carries the
-// grant on, though its row be behind. Any other one is in another's hands: both
-// end.
+// After a restore, the first token from before it brings the row up to date. A
+// second, different token from before it means that two clients hold the grant:
+// the grant ends.
 func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	older, ahead := r.Generation < g.Generation, g.RefreshAhead(r.Generation, r.IssuedAt)
 	present := !older && !ahead
@@ -225,20 +225,20 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	case r.Generation == 0:
 		return g.refuse(TokenUnknown)
 	case present && !r.Maker.Withdrawn && r.Maker.Key == g.KeyID:
-		// The row vouches for its own token, whatever the clocks were.
+		// The row names the key of its own token: no clock matters.
 	case present && !r.Maker.Withdrawn:
-		return g.refuse(KeyRetired) // the row says that another key made it
+		return g.refuse(KeyRetired) // the row names another key
 	case disowned != Allowed:
 		return g.refuse(disowned)
 	case ahead && !r.Restore.explains(r.IssuedAt, now):
-		// We signed this token, and our row has not heard of it.
+		// The token is authentic, so the store has lost the rotation.
 		return g.refuse(Restore{}.Unrecorded(r.IssuedAt, r.ExpiresAt, now))
 	case r.Generation > g.Generation && r.IssuedAt < g.RotatedAt && g.RotatedAt < r.Restore.At:
-		// Instants of a grant never go back: a retired key made this one up.
+		// Instants of a grant never go back: this token was forged with a retired key.
 		return g.refuse(TokenUnknown)
 	case ahead && (r.Generation == g.Generation || g.RotatedAt >= r.Restore.At),
 		older && !g.repeats(r, p, now):
-		// RFC 9700 section 4.14.2: thief and client look alike; end both.
+		// RFC 9700 section 4.14.2: thief and client cannot be told apart.
 		return g.revoke(RefreshReplayed)
 	}
 	stored := g
@@ -250,8 +250,9 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	case now >= g.ExpiresAt:
 		return stored.refuse(GrantExpired)
 	case older || p.NoRotation:
-		// older: Generation would be larger had the successor been used, so
-		// the client is repeating a request whose answer it lost.
+		// If older: the successor is unused, because its use would have
+		// increased Generation. So the client repeats a request whose response
+		// it lost.
 		at := max(g.RotatedAt, g.AccessFloor+1)
 		if !older {
 			at = max(now, at)
@@ -270,8 +271,8 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	return d
 }
 
-// Revoke ends g for a reason that no request gave: an operator's or the
-// subject's wish. Revoking what is revoked changes nothing.
+// Revoke ends g because an operator, the subject or the client asked for it. It
+// does not change a revoked grant.
 func (g Grant) Revoke(why Reason) Decision {
 	d := g.revoke(0)
 	if d.Next != g {
@@ -280,9 +281,9 @@ func (g Grant) Revoke(why Reason) Decision {
 	return d
 }
 
-// repeats reports whether r, of an older generation, is a request made again
-// because its answer was lost. Its successor is unused if the row is still one
-// generation ahead.
+// repeats reports whether r, of an older generation, is a safe retry: its
+// successor is unused, because the row is only one generation ahead, and the
+// retry window is open.
 func (g Grant) repeats(r Refresh, p Policy, now Instant) bool {
 	if p.RetryWindow <= 0 || r.Generation != g.Generation-1 {
 		return false
@@ -290,7 +291,7 @@ func (g Grant) repeats(r Refresh, p Policy, now Instant) bool {
 	return !r.SpentByOther && max(0, now.Since(g.RotatedAt)) <= p.RetryWindow+p.MaxSkew
 }
 
-// issue gives g, whose generation is new, its pair.
+// issue sets the fields of g's new pair. The caller has set the generation.
 func (g Grant) issue(attempt uint64, key KeyID, asked, allowed oauth.Scope, p Policy, now Instant) Decision {
 	at := max(now, g.RotatedAt, g.AccessFloor+1)
 	g.RotatedAt = at
@@ -305,7 +306,7 @@ func (g Grant) issue(attempt uint64, key KeyID, asked, allowed oauth.Scope, p Po
 	return g.answer(at, asked, allowed, p, now, false)
 }
 
-// answer lets the client have g's present pair, with an access token issued at
+// answer allows a response with g's present pair and an access token issued at
 // the instant at.
 func (g Grant) answer(at Instant, asked, allowed oauth.Scope, p Policy, now Instant, repeated bool) Decision {
 	scope := g.Scope.Common(allowed)
@@ -328,7 +329,7 @@ func (g Grant) answer(at Instant, asked, allowed oauth.Scope, p Policy, now Inst
 
 func (g Grant) refuse(why Refusal) Decision { return Decision{Next: g, Refusal: why} }
 
-// revoke refuses because of why and ends g, unless it has ended before.
+// revoke refuses the request and revokes g, unless g is revoked already.
 func (g Grant) revoke(why Refusal) Decision {
 	d := g.refuse(why)
 	if g.State != Revoked {

@@ -2,8 +2,8 @@ package grant
 
 import "time"
 
-// A Presented token is what a genuine refresh or access token says, and who
-// presents it where that matters.
+// A Presented holds the fields of an authentic refresh or access token, and the
+// client that presents it where that matters.
 type Presented struct {
 	Realm      string
 	ClientID   string // the authenticated client that asks to revoke
@@ -15,14 +15,14 @@ type Presented struct {
 	Restore    Restore // the latest; zero if none
 }
 
-// Expired reports whether an access token is dead by its own claims. It outlives
-// its expiry by MaxSkew, because the node that issued it may have had a clock
-// that was ahead.
+// Expired reports whether an access token has expired by its own fields. It is
+// accepted for MaxSkew longer, because the clock of this node may be ahead of the
+// issuing node's.
 func (t Presented) Expired(p Policy, now Instant) bool {
 	return now >= t.Maker.expiry(t.ExpiresAt, p.AccessLifetime, p).Add(p.MaxSkew)
 }
 
-// Unrecorded is the refusal of an access token that has no row.
+// Unrecorded returns the refusal of an access token without a row.
 func (t Presented) Unrecorded(p Policy, now Instant) Refusal {
 	if why := t.disowned(t.Restore.At, p, now); why != Allowed {
 		return why
@@ -30,7 +30,7 @@ func (t Presented) Unrecorded(p Policy, now Instant) Refusal {
 	return t.Restore.Unrecorded(t.IssuedAt, t.Maker.expiry(t.ExpiresAt, p.AccessLifetime, p), now)
 }
 
-// disowned tells why nobody here can have made t, or Allowed.
+// disowned returns why no node can have made t, or Allowed.
 func (t Presented) disowned(forced Instant, p Policy, now Instant) Refusal {
 	if t.Generation == 0 || t.ExpiresAt > t.IssuedAt.Add(MaxAccessLifetime+time.Second) {
 		return TokenUnknown
@@ -38,8 +38,8 @@ func (t Presented) disowned(forced Instant, p Policy, now Instant) Refusal {
 	return t.Maker.disowns(t.IssuedAt, forced, p, now)
 }
 
-// Inspect tells why an access token of g is not alive, or Allowed. It changes
-// nothing: no access token ever causes a write.
+// Inspect returns why an access token of g is not active, or Allowed. It changes
+// nothing: no access token causes a write.
 func (g Grant) Inspect(t Presented, p Policy, now Instant) Refusal {
 	switch {
 	case g.Realm != t.Realm:
@@ -57,15 +57,15 @@ func (g Grant) Inspect(t Presented, p Policy, now Instant) Refusal {
 		return why
 	}
 	if g.AccessAhead(t.Generation, t.IssuedAt) && !t.Restore.explains(t.IssuedAt, now) {
-		// We signed this token, and our row has not heard of it.
+		// The token is authentic, so the store has lost the rotation.
 		return StoreBehind
 	}
 	return Allowed
 }
 
-// RevokeRefresh decides what the client's wish to revoke a refresh token does:
-// the whole grant ends (RFC 7009 section 2.1), whichever of its generations the
-// client still holds, spent and expired ones too.
+// RevokeRefresh decides the revocation of a refresh token by its client: the
+// whole grant ends (RFC 7009 section 2.1), also if the token is spent or
+// expired.
 func (g Grant) RevokeRefresh(t Presented) Decision {
 	if g.ClientID != t.ClientID || g.Realm != t.Realm {
 		return g.refuse(OtherClient)
@@ -73,10 +73,10 @@ func (g Grant) RevokeRefresh(t Presented) Decision {
 	return g.Revoke(ReasonClient)
 }
 
-// RevokeAccess decides what the client's wish to revoke an access token does:
-// this one ends and so do all that the grant has given so far, because they
-// are told apart by the instant of their issue alone. The refresh token lives
-// on. What is dead already stays as it is.
+// RevokeAccess decides the revocation of an access token by its client: it ends
+// this token and every earlier one of the grant, because only their instants of
+// issue differ. The refresh token stays valid. A token that is inactive already
+// changes nothing.
 func (g Grant) RevokeAccess(t Presented, p Policy, now Instant) Decision {
 	if g.ClientID != t.ClientID || g.Realm != t.Realm {
 		return g.refuse(OtherClient)
@@ -86,8 +86,8 @@ func (g Grant) RevokeAccess(t Presented, p Policy, now Instant) Decision {
 	}
 	next := g
 	next.Version++
-	// A pair of another clock, or of one that was put back, can be later than now.
-	// The floor never moves back: t was issued after the present one.
+	// A pair can be later than now: its clock was ahead, or this one was set back.
+	// The floor never decreases: t was issued after the present floor.
 	next.AccessFloor = max(now, t.IssuedAt, g.RotatedAt)
 	return Decision{Next: next}
 }

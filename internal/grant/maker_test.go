@@ -112,12 +112,12 @@ func TestARetiredKeyMakesNoRefreshTokens(t *testing.T) {
 	g.KeyID = 8 // since retiredAt
 	g.RotatedAt = retiredAt + hour
 	g.ExpiresAt = g.RotatedAt + 31*day
-	g.Attempt = grant.MarkAttempt(0xabcd_0000_0000, 8)
+	g.Attempt = grant.NewAttempt(0xabcd_0000_0000, 8)
 	old := g // not refreshed since
 	old.KeyID, old.RotatedAt = 7, retiredAt-hour
 	first := old // refreshed once since
 	first.KeyID, first.RotatedAt = 8, g.RotatedAt
-	first.Attempt = grant.MarkAttempt(1, 7)
+	first.Attempt = grant.NewAttempt(1, 7)
 	wrong := old // by a clock that was far ahead, and is right again
 	wrong.RotatedAt, wrong.ExpiresAt = retiredAt+100*day, retiredAt+200*day
 	soon := g.RotatedAt + second

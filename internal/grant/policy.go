@@ -2,8 +2,8 @@ package grant
 
 import "time"
 
-// A Policy is what the deployment and the client's registration decide about
-// a grant. All durations are at least a millisecond or zero.
+// A Policy holds the settings of the deployment and of the client's registration
+// that concern a grant. All durations are at least a millisecond, or zero.
 type Policy struct {
 	AccessLifetime  time.Duration // 5 minutes in the service's specification
 	CodeLifetime    time.Duration // a minute by default
@@ -20,8 +20,8 @@ type Policy struct {
 	NoRotation bool
 }
 
-// ExpiresIn is the expires_in of an answer given now: the whole seconds that
-// are left of the token, and never more than its lifetime.
+// ExpiresIn returns the expires_in of a response at now: the remaining lifetime in
+// whole seconds, and at most AccessLifetime.
 func (p Policy) ExpiresIn(a Access, now Instant) int64 {
 	return min(int64(a.ExpiresAt-now)/1000, int64(p.AccessLifetime/time.Second))
 }
@@ -40,13 +40,14 @@ func (p Policy) end(g Grant) Instant {
 	return g.AuthorizedAt.Add(p.GrantLifetime)
 }
 
-// deleteAfter is when a row may go whose last credential expires at expiry.
+// deleteAfter returns when a row may be deleted whose last token or code expires
+// at expiry.
 func (p Policy) deleteAfter(expiry Instant) Instant {
 	return expiry.Add(2*p.MaxSkew + time.Hour)
 }
 
-// cutOff reports whether something authorized at the given instant falls under
-// a cutoff, taken perhaps on a node whose clock is behind.
+// cutOff reports whether a cutoff ends what was authorized at an instant. The
+// clock that dated the cutoff may be behind.
 func (p Policy) cutOff(authorizedAt, cutoff Instant) bool {
 	return cutoff != 0 && authorizedAt <= cutoff.Add(p.MaxSkew)
 }

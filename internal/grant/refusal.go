@@ -2,32 +2,31 @@ package grant
 
 import "net/netip"
 
-// A Refusal is why a request does not succeed. The list is closed. Clients are
-// told much less (they see one text for all of them); operators see its name
-// in the log.
+// A Refusal is why a request fails. The list is closed. All of them are one
+// response to a client; the log has the name.
 type Refusal uint8
 
 const (
 	Allowed          Refusal = iota
 	OtherClient              // issued to another client or realm; never changes anything
 	RedirectMismatch         // not the redirect URI of the code
-	ProofMismatch            // PKCE verifier missing, wrong, or unasked for
+	ProofMismatch            // PKCE verifier missing, wrong, or without a challenge
 	CodeExpired
 	CodeReplayed // redeemed before; the grant is revoked
 	GrantRevoked
 	CutOff // the subject, the client or the pair was cut off
 	GrantExpired
 	RefreshReplayed // spent before; the grant is revoked
-	StoreBehind     // genuine, but the store has lost its record; not the client's fault
+	StoreBehind     // authentic, but the store has lost its record; no fault of the client
 	ScopeTooWide
-	TokenUnknown   // not genuine, or no row is left
-	AccessRevoked  // an access token from before its like were revoked
-	ClientDisabled // the client may not act at present
+	TokenUnknown  // not authentic, or without a row
+	AccessRevoked // issued before the grant's access tokens were revoked
+	ClientDisabled
 	// After a restore (see Restore):
 	RestoredLost      // the grant was made after the backup
 	CodeBeforeRestore // the code may have been redeemed after the backup
 	// About the key that made a code or token (see Maker):
-	KeyRetired   // it was not in use at the instant that the text names
+	KeyRetired   // it was not in use at the token's instant of issue
 	KeyWithdrawn // an operator has withdrawn it
 	refusals     // their number
 )
@@ -47,15 +46,15 @@ func (r Refusal) String() string {
 	return "unknown"
 }
 
-// Foreign reports that a code was refused because the request is not, or does
-// not prove to be, the one that the code was issued for. Such a request must
-// not end the grant.
+// Foreign reports that a code was refused because it was issued for another
+// client or request, or because the proof failed. Such a request must not end the
+// grant.
 func (r Refusal) Foreign() bool {
 	return r == OtherClient || r == RedirectMismatch || r == ProofMismatch
 }
 
-// Disowned reports that the key cannot have made the text, or is not trusted: it
-// proves nothing, not even a replay.
+// Disowned reports that the key cannot have made the token, or is not trusted. The
+// token then proves nothing, not even a replay.
 func (r Refusal) Disowned() bool { return r == KeyRetired || r == KeyWithdrawn }
 
 // A Reason is why a grant was revoked.
@@ -82,8 +81,8 @@ func (r Reason) String() string {
 
 var reasonOf = map[Refusal]Reason{CodeReplayed: ReasonCodeReplayed, RefreshReplayed: ReasonRefreshReplayed}
 
-// Refused is the error of a request that the rules do not allow. The client is
-// told less than it says.
+// Refused is the error of a request that the rules do not allow. The response
+// says less.
 type Refused struct {
 	Why     Refusal
 	GrantID ID // zero if unknown
@@ -91,7 +90,7 @@ type Refused struct {
 
 func (r *Refused) Error() string { return "refused: " + r.Why.String() }
 
-// An Origin is where a request came from, for the record of what it ended.
+// An Origin is where a request came from. Events record it.
 type Origin struct {
 	Address   netip.Addr
 	RequestID string

@@ -1,29 +1,29 @@
 package grant
 
-// A Restore tells that the store was put back to what it was at an earlier
-// instant, so that rows may lack what their grants did since. It explains why a
-// genuine token is ahead of its row, and for how long that may be met. The zero
-// Restore explains nothing.
+// A Restore declares that the store was restored to an earlier state, so that
+// rows may lack rotations since then. It explains why an authentic token is ahead
+// of its row, and until when such tokens exist. The zero Restore explains
+// nothing.
 type Restore struct {
-	Backup Instant // what the store is a copy of
-	// At is when the store was put back: everything issued since carries this
-	// instant or a later one, and everything before carries an earlier one.
+	Backup Instant // when the backup was made
+	// At is when the store was restored: everything issued since is dated At or
+	// later, and everything issued before is dated earlier.
 	At Instant
-	// Until is when the last token of before has expired.
+	// Until is when the last token from before the restore has expired.
 	Until Instant
 }
 
-// InForce reports whether a token of before the restore can still be met.
+// InForce reports whether a token from before the restore can still be valid.
 func (r Restore) InForce(now Instant) bool { return r.At != 0 && now < r.Until }
 
-// explains reports whether the restore can have lost the record of what was
-// issued at an instant.
+// explains reports whether the restore can have lost the record of a token issued
+// at issuedAt.
 func (r Restore) explains(issuedAt, now Instant) bool { return r.InForce(now) && issuedAt < r.At }
 
-// Unrecorded is the refusal of an authentic token that has no row. Rows outlast
-// tokens, so while the token is unexpired, this is our loss and not the client's
-// fault; once the loss was declared, it is final: the grant was made after the
-// backup.
+// Unrecorded returns the refusal of an authentic token without a row. Rows
+// outlive tokens, so if the token has not expired, the store has lost the row:
+// that is no fault of the client. After a declared restore, the refusal is final:
+// the grant was made after the backup.
 func (r Restore) Unrecorded(issuedAt, expiresAt, now Instant) Refusal {
 	switch {
 	case now >= expiresAt:
@@ -34,7 +34,7 @@ func (r Restore) Unrecorded(issuedAt, expiresAt, now Instant) Refusal {
 	return StoreBehind
 }
 
-// Unrecorded is the refusal of a refresh token that has no row.
+// Unrecorded returns the refusal of a refresh token without a row.
 func (r Refresh) Unrecorded(p Policy, now Instant) Refusal {
 	if r.Generation == 0 {
 		return TokenUnknown
@@ -45,23 +45,23 @@ func (r Refresh) Unrecorded(p Policy, now Instant) Refusal {
 	return r.Restore.Unrecorded(r.IssuedAt, r.ExpiresAt, now)
 }
 
-// RefreshAhead reports whether a genuine refresh token was issued by a rotation
-// that g has not heard of.
+// RefreshAhead reports whether an authentic refresh token was issued by a
+// rotation that g does not contain.
 func (g Grant) RefreshAhead(generation uint32, issuedAt Instant) bool {
 	return generation > g.Generation || generation == g.Generation && issuedAt != g.RotatedAt
 }
 
-// AccessAhead reports the same of an access token, of which a repeated answer
-// can carry a later one.
+// AccessAhead reports the same of an access token. A repeated response can carry
+// a later access token than the row's rotation.
 func (g Grant) AccessAhead(generation uint32, issuedAt Instant) bool {
 	return generation > g.Generation || generation == g.Generation && issuedAt < g.RotatedAt
 }
 
-// caughtUp is g as it was when r's token was issued. That the token is genuine
-// proves it.
+// caughtUp returns g as it was when r's token was issued, which the authentic
+// token proves.
 func (g Grant) caughtUp(r Refresh, p Policy) Grant {
 	g.Version++
-	g.Attempt = MarkAttempt(r.Attempt, 0) // nobody knows what the token's rotation spent
+	g.Attempt = NewAttempt(r.Attempt, 0) // the key that the lost rotation spent is unknown
 	g.Generation, g.RotatedAt, g.KeyID = r.Generation, r.IssuedAt, r.Maker.Key
 	g.ExpiresAt = min(r.ExpiresAt, r.Restore.Until) // by then, every token of before has expired
 	g.DeleteAfter = max(g.DeleteAfter, p.deleteAfter(g.ExpiresAt))

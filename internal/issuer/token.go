@@ -109,7 +109,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	req := grant.Refresh{
 		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
 		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
-		Maker: view.Ring.Maker(tok.Key), Restore: view.Restore(), Attempt: grant.MarkAttempt(attempt(), tok.Key),
+		Maker: view.Ring.Maker(tok.Key), Restore: view.Restore(), Attempt: grant.NewAttempt(attempt(), tok.Key),
 	}
 	if r.Scope != "" {
 		if req.Scope, err = oauth.ParseScope(r.Scope); err != nil || req.Scope == "" {
