@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Prompt is what the client asks to be shown (OpenID Connect Core section
+// A Prompt holds the values of the parameter prompt (OpenID Connect Core section
 // 3.1.2.1). None excludes the others.
 type Prompt struct {
 	None          bool `json:"none,omitempty"`
@@ -16,13 +16,13 @@ type Prompt struct {
 	SelectAccount bool `json:"select_account,omitempty"`
 }
 
-// An AuthorizationRequest is what a client asks of the authorization endpoint
-// (RFC 6749 section 4.1.1).
+// An AuthorizationRequest is a client's request to the authorization endpoint (RFC
+// 6749 section 4.1.1).
 type AuthorizationRequest struct {
 	ClientID    string `json:"client_id"`
 	RedirectURI string `json:"redirect_uri"`
-	// State goes back as it came, byte for byte. It is kept as bytes because
-	// JSON would not keep every one of them.
+	// State is returned to the client byte for byte. It is a byte slice because
+	// JSON replaces bytes that are not UTF-8 in a string.
 	State     []byte   `json:"state,omitempty"`
 	Scope     Scope    `json:"scope,omitempty"` // "" for all that the client is registered for
 	Challenge string   `json:"challenge,omitempty"`
@@ -31,9 +31,8 @@ type AuthorizationRequest struct {
 	LoginHint string   `json:"login_hint,omitempty"`
 	UILocales string   `json:"ui_locales,omitempty"`
 	Resources []string `json:"resources,omitempty"` // RFC 8707
-	// Defect is the first thing that is wrong with the request although client
-	// and redirect URI were sent well: it is for the client to hear, once both
-	// are verified.
+	// Defect is the first defect beside those of client and redirect URI. It is
+	// sent to the client once both are verified.
 	Defect *Error `json:"-"`
 }
 
@@ -46,15 +45,16 @@ var maxAuthorization = map[string]int{
 	"request": 1 << 20, "request_uri": 1 << 20, // refused whatever they are
 }
 
-// maxAgeLimit is longer than any session; more would overflow somewhere.
+// maxAgeLimit is longer than any session, in seconds. A larger value would
+// overflow.
 const maxAgeLimit = 1_000_000_000
 
 // ParseAuthorization reads an authorization request from a form body and the
 // query of its URL. A parameter in both is repeated. The realm is returned
 // apart, as ParseParams does.
 //
-// An error means that client or redirect URI cannot be told, so that nobody may
-// be redirected. Everything else that is wrong is the request's Defect.
+// An error means that the client or the redirect URI is unknown, so that the
+// browser must not be redirected. Every other defect is the request's Defect.
 func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm string, err error) {
 	inBody, err := readPairs(body)
 	if err != nil {
@@ -66,7 +66,7 @@ func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm st
 	}
 	all := slices.Concat(inQuery, inBody)
 	p := Params{}
-	spoilt := map[string]bool{} // foul, repeated or too long: as if it had not been sent
+	spoilt := map[string]bool{} // foul, repeated or too long: ignored as if not sent
 	for i, kv := range all {
 		most, known := maxAuthorization[kv.name]
 		switch {
@@ -119,8 +119,8 @@ func (r *AuthorizationRequest) note(defect *Error) {
 	}
 }
 
-// parse reads what has a form of its own, in the order in which defects are
-// told.
+// parse reads the parameters that have a syntax, in the order in which defects are
+// reported.
 func (r *AuthorizationRequest) parse(p Params) {
 	switch {
 	case p["request"] != "":
@@ -153,8 +153,8 @@ func (r *AuthorizationRequest) parse(p Params) {
 	}
 }
 
-// parsePKCE accepts S256 alone. A challenge without a method would mean plain
-// (RFC 7636 section 4.3), which whoever sees the request can answer.
+// parsePKCE accepts only S256. A challenge without a method would mean plain (RFC
+// 7636 section 4.3), whose verifier is in the request.
 func (r *AuthorizationRequest) parsePKCE(challenge, method string) {
 	if challenge == "" && method == "" {
 		return
@@ -196,9 +196,9 @@ func isTarget(uri string) bool {
 	return err == nil && u.IsAbs() && !strings.Contains(uri, "#")
 }
 
-// ParseCallback reads what another authorization server sends to our own
-// redirect URI (RFC 6749 section 4.1.2, RFC 9207). Whatever else it says, such
-// as a description with line breaks, is ignored.
+// ParseCallback reads the response of another authorization server at our own
+// redirect URI (RFC 6749 section 4.1.2, RFC 9207). It ignores other parameters,
+// such as an error description.
 func ParseCallback(rawQuery string) (Params, error) {
 	pairs, err := readPairs(rawQuery)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	AuthNone  AuthMethod = "none"
 )
 
-// Credentials are what a request says about its client.
+// Credentials are the client authentication of a request.
 type Credentials struct {
 	ClientID string
 	Secret   Secret
@@ -25,13 +25,12 @@ type Credentials struct {
 	// forget the encoding that RFC 6749 section 2.3.1 asks for.
 	RawSecret Secret
 	Method    AuthMethod
-	// Header tells that an Authorization header was used, so that a failure
-	// is 401 with a challenge (RFC 6749 section 5.2).
+	// Header reports that the request has an Authorization header, so that a
+	// failure is 401 with a challenge (RFC 6749 section 5.2).
 	Header bool
 }
 
-// jwtBearer is the one type of client assertion that the protocol family has a
-// use for here (RFC 7523 section 2.2).
+// jwtBearer is the only accepted type of client assertion (RFC 7523 section 2.2).
 const jwtBearer = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // ParseCredentials finds the client in a request's Authorization headers and
@@ -64,9 +63,9 @@ func ParseCredentials(authorization []string, p Params) (Credentials, error) {
 			return c, ErrAssertion
 		}
 		if raw == "" {
-			// A public client's, of a program that always sends the header
-			// (golang.org/x/oauth2, oidc-agent): an empty secret is none, in the
-			// header as in the form (RFC 6749 section 2.3.1).
+			// Some programs (golang.org/x/oauth2, oidc-agent) send the header
+			// for public clients as well: an empty secret is none, in the header
+			// as in the form (RFC 6749 section 2.3.1).
 			return Credentials{ClientID: id, Method: AuthNone, Header: true}, nil
 		}
 		return Credentials{ClientID: id, Secret: Secret(secret), RawSecret: Secret(raw), Method: AuthBasic, Header: true}, nil
@@ -103,8 +102,8 @@ func parseBasic(s string) (id, secret, rawSecret string, ok bool) {
 	}
 	secret, err = url.QueryUnescape(rawSecret)
 	if err != nil {
-		// Not encoded at all: an imported secret such as 100%sure, sent by a
-		// program that forgets to. It still has to be this client's.
+		// The program does not encode at all, and the imported secret has a
+		// percent sign (100%sure). It is compared as it is.
 		secret = rawSecret
 	}
 	if !clean(secret) {

@@ -1,6 +1,6 @@
-// Package oauth holds the words of the protocol: error codes, form bodies,
-// client credentials, scopes, redirect URIs and PKCE, as strings and their
-// meaning. It keeps no state, does no I/O and knows nothing of grants.
+// Package oauth parses and compares the strings of the protocol: error codes, form
+// bodies, client credentials, scopes, redirect URIs and PKCE. It keeps no state,
+// does no I/O and does not know grants.
 package oauth
 
 // An ErrorCode is a registered value of the "error" member (RFC 6749 section
@@ -34,8 +34,8 @@ const (
 	RequestURINotSupported   ErrorCode = "request_uri_not_supported"
 )
 
-// An Error is a defect that a client is told about. Description is a constant:
-// it never echoes input and never tells which of several grant checks failed.
+// An Error is a defect that is reported to a client. Description is a constant: it
+// never contains input and never says which of several grant checks failed.
 type Error struct {
 	Code        ErrorCode
 	Description string
@@ -43,7 +43,7 @@ type Error struct {
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Description }
 
-// The defects of a token request, in the order in which they are looked for.
+// The defects of a token request, in the order of the checks.
 var (
 	ErrMethod          = &Error{InvalidRequest, "method must be POST"}
 	ErrHTTPS           = &Error{InvalidRequest, "https required"}

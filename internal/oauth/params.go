@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a request's form (CWE-770). A good token request has at most ten
-// parameters; the rest is room for what RFC 6749 section 3.2 lets us ignore.
+// Limits of a request's form (CWE-770). A valid token request has at most ten
+// parameters; the rest are those that a server ignores by RFC 6749 section 3.2.
 const (
 	MaxForm  = 64 << 10 // bytes of body or query
 	maxPairs = 64

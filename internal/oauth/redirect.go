@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// MaxRedirectURI bounds a redirect URI, in bytes.
+// MaxRedirectURI is the limit of a redirect URI, in bytes.
 const MaxRedirectURI = 2000
 
-// CheckRedirectURI tells why uri cannot be registered, or returns nil. Native
+// CheckRedirectURI returns why uri cannot be registered, or nil. Native
 // clients may also register a loopback address over http (RFC 8252 section
 // 7.3), http://localhost (which section 8.3 discourages, and development tools
 // use), and a private-use scheme that holds a dot (section 7.1).

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Bounds of a scope list. An access token names its part of the grant's list
+// Limits of a scope list. An access token names its part of the grant's list
 // in 64 bits; a code carries the list itself and stays under 1,000 characters.
 const (
 	MaxScopes      = 64

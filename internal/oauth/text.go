@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what people and clients are told of a user, in bytes.
+// Limits of a user's names, in bytes.
 const (
 	MaxSubject = 255
 	MaxName    = 100 // by which a user is greeted
