@@ -37,7 +37,7 @@ const (
 // still until it is moved.
 type publicSide struct {
 	*server.Server
-	t      *testing.T
+	t      testing.TB
 	iss    *issuer.Issuer
 	faulty *storetest.Faulty
 	engine *sqlite.Store
@@ -48,12 +48,12 @@ type publicSide struct {
 }
 
 // newPublicSide has no RSA key, which takes long to make.
-func newPublicSide(t *testing.T, change ...func(*issuer.Issuer, *server.Options)) *publicSide {
+func newPublicSide(t testing.TB, change ...func(*issuer.Issuer, *server.Options)) *publicSide {
 	t.Helper()
 	return newPublicSideOf(t, []keys.Purpose{keys.ES256, keys.EdDSA}, change...)
 }
 
-func newPublicSideOf(t *testing.T, algorithms []keys.Purpose, change ...func(*issuer.Issuer, *server.Options)) *publicSide {
+func newPublicSideOf(t testing.TB, algorithms []keys.Purpose, change ...func(*issuer.Issuer, *server.Options)) *publicSide {
 	t.Helper()
 	engine, err := sqlite.Create(t.Context(), t.TempDir())
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *publicSide) get(target string) (body string, header http.Header) {
 	return text(p.t, resp), resp.Header
 }
 
-func text(t *testing.T, resp *http.Response) string {
+func text(t testing.TB, resp *http.Response) string {
 	t.Helper()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -155,7 +155,7 @@ func text(t *testing.T, resp *http.Response) string {
 	return string(b)
 }
 
-func read[T any](t *testing.T, body string) (v T) {
+func read[T any](t testing.TB, body string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(body), &v); err != nil {
 		t.Fatal(err)
