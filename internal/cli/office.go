@@ -27,7 +27,6 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/node"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -107,12 +106,10 @@ func (o *office) explainer(ctx context.Context) (*explain.Explainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := server.Options{BasicAuthStatus: cfg.Errors.BasicAuthStatus, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh}
+	tokens := server.TokenEndpoints{InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh}
 	return &explain.Explainer{
 		Config: cfg, Issuer: node.NewIssuer(cfg, o.store, directory, slog.New(slog.DiscardHandler)), Store: o.store, Locked: locked,
-		Told: func(grantType string, why grant.Refusal) (int, oauth.ErrorCode) {
-			return server.Told(told, grantType, why)
-		},
+		Told: tokens.Told,
 	}, nil
 }
 

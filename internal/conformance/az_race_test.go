@@ -37,8 +37,8 @@ func (d *deployment) node() *deployment {
 	var running sync.WaitGroup
 	running.Go(func() { n.directory.Run(background) })
 
-	front := n.newFront()
-	srv := server.HTTPServer(server.New(n.issuer, server.Options{PublicURL: publicURL, BasicAuthStatus: 401, Front: front}, log).Handler(), log)
+	o := options{Options: server.Options{Site: server.Site{PublicURL: publicURL}, BasicAuthStatus: 401}, Front: n.newFront()}
+	srv := server.HTTPServer(newServer(n.issuer, &o, log).Handler(), log)
 	certFile, keyFile, _ := certificate(d.t)
 	cert, err := server.LoadCertificate(certFile, keyFile, log)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/http/httptest"
@@ -40,7 +41,7 @@ type describedPath struct {
 // descriptions are made once for each kind of deployment.
 var descriptions sync.Map // of func() (*description, error), by the options that matter
 
-func describe(h http.Handler, o server.Options) (*description, error) {
+func describe(h http.Handler, o options) (*description, error) {
 	key := fmt.Sprint(o.PublicURL, o.BasePath, o.Front != nil, o.Front != nil && o.Front.Upstream != nil)
 	f, _ := descriptions.LoadOrStore(key, sync.OnceValues(func() (*description, error) {
 		r := httptest.NewRequest(http.MethodGet, o.BasePath+"/openapi.json", nil)
@@ -195,7 +196,7 @@ const often = 5
 
 // checkAnswers compares what h answers with the description, until the end of
 // the test.
-func checkAnswers(t *testing.T, h http.Handler, o server.Options) http.Handler {
+func checkAnswers(t *testing.T, h http.Handler, o options) http.Handler {
 	t.Helper()
 	d, err := describe(h, o)
 	if err != nil {
@@ -249,8 +250,8 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 // The comparison is compared itself: each way to depart is found.
 func TestADepartureFromTheDescriptionIsFound(t *testing.T) {
 	d := start(t)
-	h := server.New(d.issuer, server.Options{PublicURL: publicURL}, nil).Handler()
-	about, err := describe(h, server.Options{PublicURL: publicURL})
+	o := options{Options: server.Options{Site: server.Site{PublicURL: publicURL}}}
+	about, err := describe(newServer(d.issuer, &o, slog.New(slog.DiscardHandler)).Handler(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

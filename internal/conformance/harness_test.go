@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -74,6 +75,14 @@ type deployment struct {
 // options are what a test can choose about its deployment.
 type options struct {
 	server.Options
+	overload.Capacity
+	overload.RateLimits
+	server.TokenEndpoints
+	Front               *server.Front // nil: no pages
+	RedirectURIMismatch bool
+	ScopesSupported     []string
+	TokenInfoQuery      bool
+
 	retryWindow       time.Duration
 	retryWindowPublic time.Duration
 	wrap              func(store.Store) store.Store
@@ -97,7 +106,8 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	def := config.Default()
 	o := options{
 		// Races want all of their requests at once, on the smallest machine too.
-		Options:     server.Options{PublicURL: publicURL, BasicAuthStatus: def.Errors.BasicAuthStatus, Capacity: overload.Capacity{Requests: 1024}},
+		Options:     server.Options{Site: server.Site{PublicURL: publicURL}, BasicAuthStatus: def.Errors.BasicAuthStatus},
+		Capacity:    overload.Capacity{Requests: 1024},
 		retryWindow: def.RetryWindow.Std(), retryWindowPublic: def.RetryWindowPublic.Std(),
 		monotonic: time.Now,
 	}
@@ -137,6 +147,7 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	})
 	if o.front {
 		o.Front = d.newFront()
+		o.Front.RedirectURIMismatch = o.RedirectURIMismatch
 		if o.tuneFront != nil {
 			o.tuneFront(o.Front)
 		}
@@ -145,8 +156,8 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	var running sync.WaitGroup
 	running.Go(func() { d.directory.Run(background) })
 
-	d.server = server.New(d.issuer, o.Options, log)
-	srv := server.HTTPServer(checkAnswers(t, d.server.Handler(), o.Options), log)
+	d.server = newServer(d.issuer, &o, log)
+	srv := server.HTTPServer(checkAnswers(t, d.server.Handler(), o), log)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -186,6 +197,21 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	d.a = d.client(issuer.Registration{Name: "A"})
 	d.b = d.client(issuer.Registration{Name: "B"})
 	return d
+}
+
+// newServer mounts the public endpoints.
+func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server {
+	o.Queue = server.NewQueue(o.Capacity, nil, log)
+	o.Throttle = overload.NewThrottle(o.RateLimits, func(string) {})
+	srv := server.New(iss, o.Options, log)
+	o.TokenEndpoints.Issuer = iss
+	resources := &server.ResourceEndpoints{Server: srv, Issuer: iss, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}
+	routes := slices.Concat(o.TokenEndpoints.Routes(), resources.Routes())
+	if o.Front != nil {
+		routes = append(routes, o.Front.Routes(srv)...)
+	}
+	srv.Mount(routes...)
+	return srv
 }
 
 func strict(o *options) { o.retryWindow, o.retryWindowPublic = 0, 0 }

@@ -175,18 +175,18 @@ var tokenMutations = []Mutation{
 		Test: "go test ./internal/keys -run TestMatchSlow",
 	},
 	{
-		Name: "known grant types in the log", File: "internal/server/server.go",
-		Old: `slog.String("grant_type", knownGrantType(x.grantType))`, New: `slog.String("grant_type", x.grantType)`,
+		Name: "known grant types in the log", File: "internal/server/record.go",
+		Old: `slog.String("grant_type", knownGrantType(rec.GrantType))`, New: `slog.String("grant_type", rec.GrantType)`,
 		Test: here + "TestOP08",
 	},
 	{
-		Name: "known clients in the log", File: "internal/server/server.go",
-		Old: `slog.String("client_id", s.known(x.clientID))`, New: `slog.String("client_id", x.clientID)`,
+		Name: "known clients in the log", File: "internal/server/record.go",
+		Old: `slog.String("client_id", s.known(rec.ClientID))`, New: `slog.String("client_id", rec.ClientID)`,
 		Test: here + "TestOP08",
 	},
 	{
-		Name: "known clients in the audit log", File: "internal/server/audit.go",
-		Old: "ClientID: s.known(x.clientID)", New: "ClientID: x.clientID",
+		Name: "known clients in the audit log", File: "internal/server/record.go",
+		Old: "ClientID: s.known(clientID)", New: "ClientID: clientID",
 		Test: here + "TestOP08",
 	},
 	{

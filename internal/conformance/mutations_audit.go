@@ -41,7 +41,7 @@ var auditMutations = []Mutation{
 		Test: inAudit + "TestWhatIsLost",
 	},
 	{
-		Name: "unknown client ids kept out of the records", File: "internal/server/audit.go",
+		Name: "unknown client ids kept out of the records", File: "internal/server/record.go",
 		Old: "if id == \"\" || s.issuer.Knows(id) {", New: "if id != \"\" || s.issuer.Knows(id) {",
 		Test: here + "TestOP08",
 	},
@@ -81,17 +81,17 @@ var auditMutations = []Mutation{
 		Test: "go test ./internal/node -run TestAnAnchorIsNotMoved",
 	},
 	{
-		Name: "lost record logged as an alarm", File: "internal/server/server.go",
+		Name: "lost record logged as an alarm", File: "internal/server/record.go",
 		Old: "case status >= 500 && errors.As(err, &refused):\n\t\treturn slog.LevelError,", New: "case status >= 500 && errors.As(err, &refused):\n\t\treturn slog.LevelInfo,",
 		Test: here + "TestOP13_ARecordThatIsLost",
 	},
 	{
-		Name: "lost record counted", File: "internal/server/count.go",
+		Name: "lost record counted", File: "internal/server/record.go",
 		Old: "m.StoreBehind()", New: "",
 		Test: here + "TestOP13_ARecordThatIsLost",
 	},
 	{
-		Name: "lost record in the audit trail", File: "internal/server/audit.go",
+		Name: "lost record in the audit trail", File: "internal/server/record.go",
 		Old: "if refused.Why == grant.StoreBehind {\n\t\te.Outcome = audit.Failed", New: "if refused.Why == grant.StoreBehind {\n\t\te.Outcome = audit.Refused",
 		Test: here + "TestOP13_ARecordThatIsLost",
 	},

@@ -69,7 +69,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestUI13",
 	},
 	{
-		Name: "forms of other sites", File: "internal/server/front.go",
+		Name: "forms of other sites", File: "internal/server/web.go",
 		Old:  "if s.sameOrigin.Check(r) != nil {",
 		New:  "if false {",
 		Test: here + "TestUI02",
@@ -142,7 +142,7 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "forwarded address of strangers", File: "internal/server/address.go",
-		Old:  "\tif !s.trusted(addr) {\n\t\treturn addr\n\t}\n\thops",
+		Old:  "\tif !p.trusted(addr) {\n\t\treturn addr\n\t}\n\thops",
 		New:  "\thops",
 		Test: here + "TestTL12",
 	},

@@ -28,28 +28,28 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "class of a refresh", File: "internal/server/token.go",
-		Old: "turn := overload.Refresh", New: "turn := overload.Code",
+		Old: "store.GrantRefreshToken: {overload.Refresh,", New: "store.GrantRefreshToken: {overload.Code,",
 		Test: limits + "TestARequestWaitsInItsClass",
 	},
 	{
 		Name: "class of a code", File: "internal/server/token.go",
-		Old: "turn = overload.Code\n", New: "turn = overload.Refresh\n",
+		Old: "store.GrantAuthorizationCode: {overload.Code,", New: "store.GrantAuthorizationCode: {overload.Refresh,",
 		Test: limits + "TestARequestWaitsInItsClass",
 	},
 	{
 		Name: "a place before the client is authenticated", File: "internal/server/token.go",
-		Old:  "if err := s.enter(r, x, turn); err != nil {\n\t\treturn answer{}, err\n\t}\n\tc, err := s.client(ctx, r, x, p)\n\tif err != nil {",
-		New:  "c, err := s.client(ctx, r, x, p)\n\tif err == nil {\n\t\terr = s.enter(r, x, turn)\n\t}\n\tif err != nil {",
+		Old:  "if err = r.Enter(of.class); err != nil {\n\t\treturn a, rec, err\n\t}\n\tc, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n",
+		New:  "c, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n\tif err == nil {\n\t\terr = r.Enter(of.class)\n\t}\n",
 		Test: limits + "TestARequestWaitsInItsClass",
 	},
 	{
 		Name: "a full queue noticed before the body is read", File: "internal/server/token.go",
-		Old: "if err := s.queue.Early(); err != nil {", New: "if err := error(nil); err != nil {",
+		Old: "if err = r.Early(); err != nil {", New: "if err = error(nil); err != nil {",
 		Test: limits + "TestAFullQueueIsNoticed",
 	},
 	{
-		Name: "a full queue noticed before the body of a request about a token", File: "internal/server/revoke.go",
-		Old: "if err := s.queue.Early(); err != nil {", New: "if err := error(nil); err != nil {",
+		Name: "a full queue noticed before the body of a request about a token", File: "internal/server/request.go",
+		Old: "if err = r.Early(); err != nil {", New: "if err = error(nil); err != nil {",
 		Test: limits + "TestAFullQueueIsNoticed",
 	},
 	{
@@ -69,7 +69,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "place given back", File: "internal/server/server.go",
-		Old: "if x.inside {", New: "if false {",
+		Old: "if r.slot {", New: "if false {",
 		Test: here + "TestOP07_EveryRequest",
 	},
 	{
@@ -88,8 +88,8 @@ var limitMutations = []Mutation{
 		Test: here + "TestTL11_Streams",
 	},
 	{
-		Name: "proof before a client's requests are counted", File: "internal/server/token.go",
-		Old: "if err := s.ofClient(x, c.ID, c.Public()); err != nil {", New: "if err := s.ofClient(x, c.ID, false); err != nil {",
+		Name: "proof before a client's requests are counted", File: "internal/server/request.go",
+		Old: "if c.Public() {", New: "if false {",
 		Test: here + "TestCA22_RequestsOfAClient",
 	},
 	{
@@ -154,7 +154,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "failures behind an undeclared proxy", File: "internal/server/server.go",
-		Old: "if !s.alike(x.address) {", New: "if true {",
+		Old: "if !s.alike(r.Address) {", New: "if true {",
 		Test: here + "TestCA22_AnUndeclaredProxy",
 	},
 	{

@@ -19,7 +19,7 @@ var setupMutations = []Mutation{
 	},
 	{
 		Name: "a header that the description of the API demands", File: "internal/server/server.go",
-		Old: "h[\"X-Request-Id\"] = []string{x.id}", New: "h[\"X-Request-Id\"] = []string{x.id[1:]}",
+		Old: "h[\"X-Request-Id\"] = []string{r.ID}", New: "h[\"X-Request-Id\"] = []string{r.ID[1:]}",
 		Test: here + "TestTR01",
 	},
 }

@@ -49,7 +49,7 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 	waiting := send(newRequest(d.a.redeem(code)))
 	defer waiting.Close()
 	eventually(t, "one request waits", func() bool {
-		_, n := d.server.UnderWay()
+		_, n := d.server.Queue.Load()
 		return n == 1
 	})
 	began := time.Now()
@@ -135,7 +135,7 @@ func TestOP07_EveryRequestGivesItsPlaceBack(t *testing.T) {
 		}
 		f.heal()
 	}
-	if working, waiting := d.server.UnderWay(); working != 0 || waiting != 0 {
+	if working, waiting := d.server.Queue.Load(); working != 0 || waiting != 0 {
 		t.Errorf("at the end, %d requests are worked on and %d wait", working, waiting)
 	}
 }

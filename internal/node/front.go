@@ -31,7 +31,7 @@ func newFront(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) (*server.
 	if err != nil {
 		return nil, err
 	}
-	front := &server.Front{Pages: set, Authorizer: &authorize.Authorizer{
+	front := &server.Front{Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, Authorizer: &authorize.Authorizer{
 		Issuer:              iss,
 		InteractionLifetime: cfg.InteractionLifetime.Std(),
 		SessionLifetime:     cfg.Session.Lifetime.Std(), SessionIdle: cfg.Session.Idle.Std(),

@@ -16,6 +16,10 @@ import (
 // store's, its connections to a database, listeners, certificates.
 const spareFiles = 256
 
+func capacity(cfg config.Config) overload.Capacity {
+	return overload.Capacity{Requests: cfg.Limits.Requests, Waiting: cfg.Limits.Waiting}
+}
+
 func throttleLimits(cfg config.Config) overload.RateLimits {
 	t := cfg.Throttle
 	return overload.RateLimits{

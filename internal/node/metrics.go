@@ -48,8 +48,6 @@ func (s scrapeLog) Println(v ...any) { s.log.Error("cannot gather metrics", "wha
 // watch has the metrics tell of the node's state. Certificate is that of the
 // public listener, nil if it has none.
 func (n *node) watch(certificate *server.Certificate) {
-	// A reload hands on what is under way: the first server knows it for good.
-	underWay := n.current.server.UnderWay
 	n.metrics.Watch(func() metrics.State {
 		c, now := n.directory.Condition(), grant.At(time.Now())
 		s := metrics.State{
@@ -69,7 +67,7 @@ func (n *node) watch(certificate *server.Certificate) {
 		if certificate != nil {
 			s.Certificate = certificate.Current().Leaf.NotAfter
 		}
-		s.Working, s.Waiting = underWay()
+		s.Working, s.Waiting = n.queue.Load()
 		trail := n.trail.Numbers()
 		s.AuditWritten, s.AuditLost = trail.Written, trail.Lost
 		if c.Restore.InForce(now) {

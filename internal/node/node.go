@@ -5,6 +5,7 @@ package node
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,8 @@ type node struct {
 
 	public, admin swapped
 	connections   *server.Connections // of the public listener
+	queue         *overload.Queue
+	throttle      *overload.Throttle
 	probes        server.Probes
 
 	// Of the start and then of the reloads, which come one after the other:
@@ -72,18 +75,22 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	}
 	admin := server.NewAdmin(iss, logins, token, n.log)
 	admin.Audit, admin.Probes = n.trail, &n.probes
-	return &answering{
-		issuer: iss, front: front,
-		server: server.New(iss, server.Options{
-			PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == "",
-			BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins, ScopesSupported: cfg.ScopesSupported,
-			QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
-			TokenInfoQuery: cfg.Compat.TokenInfoQuery, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch,
-			RateLimits: throttleLimits(cfg), Capacity: overload.Capacity{Requests: cfg.Limits.Requests, Waiting: cfg.Limits.Waiting},
-			Front: front, Probes: &n.probes, Audit: n.trail, Metrics: n.metrics, Tracer: n.tracer, OnShed: n.metrics.Shed, OnThrottled: n.metrics.Throttled,
-		}, n.log),
-		admin: admin,
-	}, nil
+	srv := server.New(iss, server.Options{
+		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath},
+		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
+		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
+		Queue: n.queue, Throttle: n.throttle, Probes: &n.probes, Audit: n.trail, Metrics: n.metrics, Tracer: n.tracer,
+	}, n.log)
+	tokens := &server.TokenEndpoints{
+		Issuer: iss, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
+	}
+	resources := &server.ResourceEndpoints{Server: srv, Issuer: iss, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
+	routes := slices.Concat(tokens.Routes(), resources.Routes())
+	if front != nil {
+		routes = append(routes, front.Routes(srv)...)
+	}
+	srv.Mount(routes...)
+	return &answering{issuer: iss, front: front, server: srv, admin: admin}, nil
 }
 
 // NewIssuer decides as cfg says.
@@ -106,7 +113,6 @@ func NewIssuer(cfg config.Config, st store.Store, directory *issuer.Directory, l
 // are forgotten where users were not, or are no longer, built in.
 func (a *answering) inherit(old *answering) {
 	a.issuer.Inherit(old.issuer)
-	a.server.Inherit(old.server)
 	if a.front == nil || old.front == nil {
 		return
 	}
@@ -127,6 +133,8 @@ func (n *node) use(cfg config.Config, a *answering) {
 	}
 	n.cfg, n.current = cfg, a
 	deployment.SetLevel(n.level, cfg.Log)
+	n.throttle.SetLimits(throttleLimits(cfg))
+	n.queue.SetCapacity(capacity(cfg))
 	n.boundConnections(cfg)
 	n.public.swap(a.server.Handler())
 	n.admin.swap(a.admin.Handler())

@@ -17,6 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -140,6 +141,8 @@ func Serve(ctx context.Context, from Source) (err error) {
 	}
 	n := &node{log: log, level: level, metrics: numbers, tracer: tracer, trail: trail, store: st, directory: directory,
 		health: server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })}
+	n.queue = server.NewQueue(capacity(cfg), numbers.Shed, log)
+	n.throttle = overload.NewThrottle(throttleLimits(cfg), numbers.Throttled)
 	first, err := n.answer(cfg)
 	if err != nil {
 		return err

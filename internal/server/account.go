@@ -7,35 +7,33 @@ import (
 	"net/url"
 
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
 )
 
 // connections shows a user the clients that can act for them, and disconnects
 // one.
-func (s *Server) connections(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	a, v := s.opt.Front.Authorizer, visitor(r)
+func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
+	a, v := s.Authorizer, visitor(r)
 	if r.Method == http.MethodPost {
 		return s.disconnect(ctx, r, x)
 	}
-	p, err := s.query(r.URL.RawQuery)
+	p, err := x.Query(r.URL.RawQuery)
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
-	if err := s.enter(r, x, overload.Login); err != nil {
-		return answer{}, err
+	if err := x.Enter(x.Route.Class); err != nil {
+		return Answer{}, err
 	}
 	session, err := a.Session(ctx, v.Session)
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
 	if session == nil {
 		return s.signInFirst(ctx, r, x)
 	}
 	list, err := a.Connections(ctx, session)
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
 	s.stamp(x, session)
 	view := pages.Connections{Name: session.Name, Username: session.Username, Done: s.clientName(p["done"])}
@@ -50,15 +48,15 @@ func (s *Server) connections(ctx context.Context, r *http.Request, x *exchange) 
 		view.Items = append(view.Items, item)
 	}
 	shown, err := s.page(x, http.StatusOK, view)
-	if login := s.opt.Front.login(); login != "" {
+	if login := s.login(); login != "" {
 		// Its forms lead there if the session has ended meanwhile.
-		shown.header = http.Header{"Content-Security-Policy": formPolicy(login)}
+		shown.Header = http.Header{"Content-Security-Policy": formPolicy(login)}
 	}
 	return shown, err
 }
 
 // clientName is what a registered client is called, or "".
-func (s *Server) clientName(clientID string) string {
+func (s *web) clientName(clientID string) string {
 	view, err := s.issuer.Directory.View()
 	if err != nil {
 		return ""
@@ -71,71 +69,71 @@ func (s *Server) clientName(clientID string) string {
 }
 
 // signInFirst begins a login that comes back to the account pages.
-func (s *Server) signInFirst(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	it, err := s.opt.Front.Authorizer.BeginAccount(ctx, s.guest(r, x))
+func (s *web) signInFirst(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
+	it, err := s.Authorizer.BeginAccount(ctx, s.guest(r, x))
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
 	return seeOther(s.interactionURL(it.ID)), nil
 }
 
-func (s *Server) disconnect(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	p, err := s.submitted(r)
+func (s *web) disconnect(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
+	p, err := s.submitted(x)
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
-	if err := s.enter(r, x, overload.Login); err != nil {
-		return answer{}, err
+	if err := x.Enter(x.Route.Class); err != nil {
+		return Answer{}, err
 	}
-	a, v := s.opt.Front.Authorizer, visitor(r)
+	a, v := s.Authorizer, visitor(r)
 	session, err := a.Session(ctx, v.Session)
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
 	if session == nil {
 		return s.signInFirst(ctx, r, x)
 	}
-	x.clientID = p["client_id"]
-	if x.clientID == "" {
-		return answer{}, errForm
+	x.ClientID = p["client_id"]
+	if x.ClientID == "" {
+		return Answer{}, errForm
 	}
-	if err := a.Disconnect(ctx, session, x.clientID, grant.Origin{Address: x.address, RequestID: x.id}); err != nil {
-		return answer{}, err
+	if err := a.Disconnect(ctx, session, x.ClientID, x.Origin()); err != nil {
+		return Answer{}, err
 	}
-	return seeOther(s.at(connectionsPath) + "?done=" + url.QueryEscape(x.clientID)), nil
+	return seeOther(s.at(connectionsPath) + "?done=" + url.QueryEscape(x.ClientID)), nil
 }
 
 // logout ends the browser's session, after having asked.
-func (s *Server) logout(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	a, v := s.opt.Front.Authorizer, visitor(r)
+func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
+	a, v := s.Authorizer, visitor(r)
 	if r.Method == http.MethodPost {
-		if _, err := s.submitted(r); err != nil {
-			return answer{}, err
+		if _, err := s.submitted(x); err != nil {
+			return Answer{}, err
 		}
-		if err := s.enter(r, x, overload.Login); err != nil {
-			return answer{}, err
+		if err := x.Enter(x.Route.Class); err != nil {
+			return Answer{}, err
 		}
 		session, err := a.Session(ctx, v.Session)
 		if err != nil {
-			return answer{}, err
+			return Answer{}, err
 		}
 		if err := a.EndSession(ctx, v.Session); err != nil {
-			return answer{}, err
+			return Answer{}, err
 		}
 		if session != nil {
-			e := s.about(x, audit.LoggedOut, audit.Success)
+			e := s.about(x.Request, x.ClientID, audit.LoggedOut, audit.Success)
 			e.Subject = session.Subject
-			s.opt.Audit.Record(e)
+			s.Audit.Record(e)
 		}
 		x.setCookie(sessionCookie, "", 0)
 		return seeOther(s.at(logoutPath)), nil
 	}
-	if err := s.enter(r, x, overload.Login); err != nil {
-		return answer{}, err
+	if err := x.Enter(x.Route.Class); err != nil {
+		return Answer{}, err
 	}
 	session, err := a.Session(ctx, v.Session)
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
 	if session == nil {
 		return s.page(x, http.StatusOK, pages.SignedOut{})

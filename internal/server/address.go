@@ -8,16 +8,24 @@ import (
 	"strings"
 )
 
+// Proxies says how requests reach the listener.
+type Proxies struct {
+	TrustedProxies []netip.Prefix
+	// PlainHTTP says that the listener does not speak TLS: a trusted proxy
+	// does, or requests come from this machine.
+	PlainHTTP bool
+}
+
 // address is where a request comes from: the peer, or, if that is a declared
 // proxy, the last address of X-Forwarded-For that is not one. What a stranger
 // writes into the header is never reached.
-func (s *Server) address(r *http.Request) netip.Addr {
+func (p Proxies) address(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
 	}
 	addr := peer.Addr().Unmap()
-	if !s.trusted(addr) {
+	if !p.trusted(addr) {
 		return addr
 	}
 	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
@@ -27,7 +35,7 @@ func (s *Server) address(r *http.Request) netip.Addr {
 			break
 		}
 		addr = next
-		if !s.trusted(addr) {
+		if !p.trusted(addr) {
 			break
 		}
 	}
@@ -48,14 +56,14 @@ func parseHop(text string) (netip.Addr, error) {
 
 // alike reports whether every client may seem to have this address: they do if
 // a proxy on this machine is not declared.
-func (s *Server) alike(a netip.Addr) bool {
-	return s.opt.PlainHTTP && len(s.opt.TrustedProxies) == 0 && a.IsLoopback()
+func (p Proxies) alike(a netip.Addr) bool {
+	return p.PlainHTTP && len(p.TrustedProxies) == 0 && a.IsLoopback()
 }
 
 // noticeProxy warns, once, of a proxy on this machine that is not declared:
 // its clients cannot be told apart, and it need not say how they came.
 func (s *Server) noticeProxy(r *http.Request) {
-	if !s.opt.PlainHTTP || len(s.opt.TrustedProxies) > 0 {
+	if !s.PlainHTTP || len(s.TrustedProxies) > 0 {
 		return
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -73,9 +81,9 @@ func (s *Server) noticeProxy(r *http.Request) {
 	}
 }
 
-func (s *Server) trusted(a netip.Addr) bool {
-	for _, p := range s.opt.TrustedProxies {
-		if p.Contains(a) {
+func (p Proxies) trusted(a netip.Addr) bool {
+	for _, network := range p.TrustedProxies {
+		if network.Contains(a) {
 			return true
 		}
 	}
@@ -84,16 +92,16 @@ func (s *Server) trusted(a netip.Addr) bool {
 
 // encrypted reports whether the client certainly used TLS, to us or to a
 // declared proxy.
-func (s *Server) encrypted(r *http.Request) bool {
-	return r.TLS != nil || r.Header["X-Forwarded-Proto"] != nil && len(s.opt.TrustedProxies) > 0 && s.secure(r)
+func (p Proxies) encrypted(r *http.Request) bool {
+	return r.TLS != nil || r.Header["X-Forwarded-Proto"] != nil && len(p.TrustedProxies) > 0 && p.secure(r)
 }
 
 // strictTransport reports whether browsers are to be told that this host is
 // reached by https alone (RFC 6797). It is about every port of the host, so that
 // it would shut other servers of a developer's machine; and an address cannot be
 // told about (section 8.1.1).
-func (o Options) strictTransport() bool {
-	u, err := url.Parse(o.PublicURL)
+func (site Site) strictTransport() bool {
+	u, err := url.Parse(site.PublicURL)
 	if err != nil {
 		return false
 	}
@@ -104,11 +112,11 @@ func (o Options) strictTransport() bool {
 
 // secure reports whether the request came over TLS, to us or to a declared
 // proxy. There is never a redirect to https: the secret has already been sent.
-func (s *Server) secure(r *http.Request) bool {
+func (p Proxies) secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
 	}
-	if !s.opt.PlainHTTP {
+	if !p.PlainHTTP {
 		return false
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -116,7 +124,7 @@ func (s *Server) secure(r *http.Request) bool {
 		return false
 	}
 	addr, proto := peer.Addr().Unmap(), r.Header["X-Forwarded-Proto"]
-	if !s.trusted(addr) && (!addr.IsLoopback() || proto == nil) {
+	if !p.trusted(addr) && (!addr.IsLoopback() || proto == nil) {
 		return addr.IsLoopback()
 	}
 	// What a proxy on this machine says of a request is heard even if nobody

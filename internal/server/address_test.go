@@ -53,12 +53,12 @@ func TestTheAddressIsThePeersOrWhatDeclaredProxiesSay(t *testing.T) {
 		"a port that is none":               {"10.0.0.1:80", []string{"X-Forwarded-For", "198.51.100.1:port"}, "10.0.0.1"},
 		"a Unix socket's peer, which is no": {"@", []string{"X-Forwarded-For", "198.51.100.1"}, "invalid IP"},
 	} {
-		s := &Server{opt: Options{TrustedProxies: proxies}}
+		s := Proxies{TrustedProxies: proxies}
 		if got := s.address(request(c.peer, c.headers...)); got.String() != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	s := &Server{}
+	s := Proxies{}
 	if got := s.address(request("10.0.0.1:80", "X-Forwarded-For", "198.51.100.1")); got.String() != "10.0.0.1" {
 		t.Errorf("without declared proxies: %s, want the peer", got)
 	}
@@ -88,7 +88,7 @@ func TestARequestIsSecureOverTLSAlone(t *testing.T) {
 		"a proxy that passes a client's on":  {true, "10.0.0.1:80", []string{"X-Forwarded-Proto", "https, http"}, false, false},
 		"a peer that has no address, a bug?": {true, "@", nil, false, false},
 	} {
-		s := &Server{opt: Options{TrustedProxies: proxies, PlainHTTP: c.plain}}
+		s := Proxies{TrustedProxies: proxies, PlainHTTP: c.plain}
 		r := request(c.peer, c.headers...)
 		if c.tls {
 			r.TLS = &tls.ConnectionState{}
@@ -118,7 +118,7 @@ func TestAProxyOnThisMachineThatIsNotDeclared(t *testing.T) {
 		"a stranger who claims to be one": {"192.0.2.1:80", []string{"X-Forwarded-For", "198.51.100.1", "X-Forwarded-Proto", "https"}, false, false, false},
 	} {
 		var log bytes.Buffer
-		s := &Server{opt: Options{PlainHTTP: true}, log: slog.New(slog.NewTextHandler(&log, nil))}
+		s := &Server{Options: Options{Proxies: Proxies{PlainHTTP: true}}, log: slog.New(slog.NewTextHandler(&log, nil))}
 		r := request(c.peer, c.headers...)
 		s.noticeProxy(r)
 		s.noticeProxy(r)
@@ -133,8 +133,8 @@ func TestAProxyOnThisMachineThatIsNotDeclared(t *testing.T) {
 		}
 		// With TLS of our own, or a declared proxy, there is nothing to say.
 		log.Reset()
-		for _, opt := range []Options{{}, {PlainHTTP: true, TrustedProxies: proxies}} {
-			quiet := &Server{opt: opt, log: s.log}
+		for _, opt := range []Proxies{{}, {PlainHTTP: true, TrustedProxies: proxies}} {
+			quiet := &Server{Options: Options{Proxies: opt}, log: s.log}
 			quiet.noticeProxy(r)
 			if log.Len() != 0 || quiet.alike(netip.MustParseAddr("192.0.2.1")) || quiet.alike(netip.MustParseAddr("127.0.0.1")) {
 				t.Errorf("%s, with %+v: logged %q", name, opt, log.String())

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -61,7 +62,7 @@ const maxAdminBody = 16 << 10
 // There is no mux: it would answer some requests itself.
 func (a *Admin) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &call{Request: r, id: requestID()}
+		x := &call{Request: r, id: RequestID()}
 		w.Header().Set("X-Request-Id", x.id)
 		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
 		status, body, problem := a.serve(x)
@@ -205,8 +206,8 @@ func (a *Admin) record(x *call, p *Problem) {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
-		slog.String("request_id", x.id), slog.Int("status", p.Status), slog.String("method", printable(x.Method)),
-		slog.String("path", printable(x.path)), slog.String("remote_ip", peerAddress(x.Request)), slog.String("reason", p.Title),
+		slog.String("request_id", x.id), slog.Int("status", p.Status), slog.String("method", Printable(x.Method)),
+		slog.String("path", Printable(x.path)), slog.String("remote_ip", peerAddress(x.Request)), slog.String("reason", p.Title),
 	}
 	if p.Field != "" {
 		attrs = append(attrs, slog.String("field", p.Field))
@@ -243,4 +244,21 @@ func (a *Admin) json(w http.ResponseWriter, status int, contentType string, v an
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	json.NewEncoder(w).Encode(v)
+}
+
+// auditRejected records an admin request that came without the token.
+func (a *Admin) auditRejected(x *call) {
+	e := audit.Event{Name: audit.AdminAuthFailed, Outcome: audit.Refused, RequestID: x.id}
+	e.RemoteIP, _ = netip.ParseAddr(peerAddress(x.Request))
+	a.Audit.Record(e)
+}
+
+// auditCode records a code that an operator's program asked for.
+func (a *Admin) auditCode(x *call, req CodeRequest, code issuer.IssuedCode) {
+	e := audit.Event{
+		Name: audit.CodeIssued, Realm: a.issuer.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),
+		RequestID: x.id, Actor: "admin API", Detail: fmt.Sprintf("scope %s", code.Scope),
+	}
+	e.RemoteIP, _ = netip.ParseAddr(peerAddress(x.Request))
+	a.Audit.Record(e)
 }

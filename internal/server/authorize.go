@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/overload"
 )
 
 // maxForwarded bounds what a POST to the authorization endpoint may hold, in
@@ -17,42 +16,42 @@ const maxForwarded = 12 << 10
 // authorize is the authorization endpoint (RFC 6749 section 4.1.1). Its phases:
 // transport, parameters, the client and its redirect URI, what it asks for, the
 // user. Nobody is redirected before the third is done.
-func (s *Server) authorize(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
+func (s *web) authorize(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
 	body := ""
 	if r.Method == http.MethodPost {
 		var err error
-		if body, err = formBody(r); err != nil {
-			return answer{}, err
+		if body, err = x.formBody(); err != nil {
+			return Answer{}, err
 		}
 	}
 	req, realm, err := oauth.ParseAuthorization(body, r.URL.RawQuery)
-	x.clientID = req.ClientID
-	s.language(r, x, req.UILocales)
+	x.ClientID = req.ClientID
+	x.Locale = s.locale(x.Request, req.UILocales)
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
-	if realm != "" && !s.isRealm(realm) {
-		return answer{}, oauth.ErrRealm
+	if realm != "" && !x.isRealm(realm) {
+		return Answer{}, oauth.ErrRealm
 	}
 	if r.Method == http.MethodPost {
 		// Browsers send no cookies with a POST from the client's site. The same
 		// request once more, as GET, has them.
 		query := strings.Trim(r.URL.RawQuery+"&"+visible(body), "&")
 		if len(query) > maxForwarded {
-			return answer{}, oauth.ErrTooLarge
+			return Answer{}, oauth.ErrTooLarge
 		}
-		return seeOther(s.opt.PublicURL + r.URL.Path + "?" + query), nil
+		return seeOther(s.PublicURL + r.URL.Path + "?" + query), nil
 	}
 
-	if err := s.enter(r, x, overload.Code); err != nil {
-		return answer{}, err
+	if err := x.Enter(x.Route.Class); err != nil {
+		return Answer{}, err
 	}
-	st, err := s.opt.Front.Authorizer.Authorize(ctx, req, s.guest(r, x))
+	st, err := s.Authorizer.Authorize(ctx, req, s.guest(r, x))
 	if st.Client != nil {
-		x.client = st.Client.Name
+		x.ClientName = st.Client.Name
 	}
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
 	s.auditCode(x, st)
 	s.stamp(x, st.Session)

@@ -13,98 +13,78 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/overload"
 )
 
-// maxBearer is the longest access token that is looked at, in characters.
-const maxBearer = 8192
-
-// bearer finds the access token of a request (RFC 6750 section 2.1) and what it
-// is worth. Errors have their challenge set.
-func (s *Server) bearer(ctx context.Context, r *http.Request, x *exchange) (text string, t issuer.Token, err error) {
-	defer func() {
-		var told *oauth.Error
-		if errors.As(err, &told) {
-			x.challenge = s.challenge(told, "")
-		}
-	}()
-	h := r.Header["Authorization"]
-	if len(h) == 0 || len(h) == 1 && !isBearer(h[0]) {
-		return "", t, oauth.ErrNoBearer
+// bearer returns the access token of a request and what it allows.
+func (e *ResourceEndpoints) bearer(ctx context.Context, r *Request) (text string, t issuer.Token, rec Record, err error) {
+	if text, err = r.Bearer(); err != nil {
+		return "", t, rec, err
 	}
-	_, text, _ = strings.Cut(h[0], " ")
-	text = strings.TrimLeft(text, " ") // RFC 6750 section 2.1: one or more
-	if len(h) > 1 || text == "" || len(text) > maxBearer || strings.ContainsAny(text, " ,") {
-		return "", t, oauth.ErrBearer
-	}
-	return s.alive(ctx, r, x, text)
+	t, rec, err = e.alive(ctx, r, text)
+	return text, t, rec, err
 }
 
 // alive is bearer for a token that was found elsewhere.
-func (s *Server) alive(ctx context.Context, r *http.Request, x *exchange, text string) (string, issuer.Token, error) {
-	if err := s.enter(r, x, overload.Check); err != nil {
-		return "", issuer.Token{}, err
+func (e *ResourceEndpoints) alive(ctx context.Context, r *Request, text string) (t issuer.Token, rec Record, err error) {
+	if err = r.Enter(r.Route.Class); err != nil {
+		return t, rec, err
 	}
-	t, err := s.issuer.Inspect(ctx, text)
+	t, err = e.Issuer.Inspect(ctx, text)
 	var refused *grant.Refused
 	if errors.As(err, &refused) && refused.Why != grant.StoreBehind {
-		x.inactive, x.grantID = err, refused.GrantID
-		return "", t, oauth.ErrInvalidToken
+		rec.Inactive, rec.GrantID = err, refused.GrantID
+		return t, rec, oauth.ErrInvalidToken
 	}
-	x.grantID = t.GrantID
-	return text, t, err
+	rec.GrantID = t.GrantID
+	return t, rec, err
 }
 
 // verify answers a proxy that asks, before it passes a request on, whether the
-// request's access token is good (nginx auth_request, Traefik ForwardAuth, Caddy
-// forward_auth, Envoy ext_authz). The scope and audience that the proxy demands
+// request's access token is valid (nginx auth_request, Traefik ForwardAuth, Caddy
+// forward_auth, Envoy ext_authz). The scope and audience that the proxy requires
 // are in the query or in headers that it sets itself.
-func (s *Server) verify(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	s.noticeProxy(r)
-	if !s.secure(r) {
-		return answer{}, oauth.ErrHTTPS
+func (e *ResourceEndpoints) verify(ctx context.Context, r *Request) (a Answer, rec Record, err error) {
+	if err = r.Secure(); err != nil {
+		return a, rec, err
 	}
-	scope, audience, err := s.demands(r, x)
+	scope, audience, err := demands(r)
 	if err != nil {
-		return answer{}, err
+		return a, rec, err
 	}
-	_, t, err := s.bearer(ctx, r, x)
+	_, t, rec, err := e.bearer(ctx, r)
 	if err != nil {
-		return answer{}, err
+		return a, rec, err
 	}
 	if audience != "" && !slices.Contains(t.Audience, audience) {
-		// RFC 9068 section 4: a token for somebody else is not valid here.
-		x.challenge = s.challenge(oauth.ErrInvalidToken, "")
-		return answer{}, oauth.ErrInvalidToken
+		return a, rec, oauth.ErrInvalidToken // RFC 9068 section 4: a token for another audience is not valid here
 	}
 	if !t.Scope.Covers(scope) {
-		x.challenge = s.challenge(oauth.ErrInsufficientScope, scope)
-		return answer{}, oauth.ErrInsufficientScope
+		return a, rec, &MissingScope{scope}
 	}
-	return answer{header: http.Header{
+	return Answer{Header: http.Header{
 		"Content-Type":   nil,
 		"X-Auth-Subject": {headerText(t.Subject)},
 		"X-Auth-Client":  {headerText(t.ClientID)},
 		"X-Auth-Scope":   {string(t.Scope)},
 		"X-Auth-Expires": {strconv.FormatInt(int64(t.ExpiresAt)/1000, 10)},
-	}}, nil
+	}}, rec, nil
 }
 
 // demands reads what a token must be good for. A proxy's mistake here must not
 // open the door, so whatever is unclear is refused.
-func (s *Server) demands(r *http.Request, x *exchange) (scope oauth.Scope, audience string, err error) {
+func demands(r *Request) (scope oauth.Scope, audience string, err error) {
 	for name := range r.Header {
 		if isAlias(name) {
 			return "", "", oauth.ErrHeaderName
 		}
 	}
 	query := r.URL.RawQuery
-	if x.path == verifyBelow && r.PathValue("rest") != "" {
+	if r.PathValue("rest") != "" {
 		// It came with the path, and is the client's own. With nothing but a
 		// slash, it may be a proxy's whose address has one too many.
 		query = ""
 	}
-	p, err := s.query(query)
+	p, err := r.Query(query)
 	if err != nil {
 		return "", "", err
 	}
@@ -157,7 +137,7 @@ func isAlias(name string) bool {
 // the percent sign, is percent-encoded.
 func headerText(s string) string {
 	const digits = "0123456789ABCDEF"
-	if isVisible(s) && !strings.ContainsAny(s, " %") {
+	if IsVisible(s) && !strings.ContainsAny(s, " %") {
 		return s
 	}
 	var b strings.Builder
@@ -173,29 +153,26 @@ func headerText(s string) string {
 
 // tokenInfo is what resource servers of OpenAM-style deployments ask: the
 // bearer of an access token is told what it is worth.
-func (s *Server) tokenInfo(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	if err := s.admit(r, x); err != nil {
-		return answer{}, err
+func (e *ResourceEndpoints) tokenInfo(ctx context.Context, r *Request) (a Answer, rec Record, err error) {
+	if err = r.Admit(); err != nil {
+		return a, rec, err
 	}
-	p, err := s.query(r.URL.RawQuery)
+	p, err := r.Query(r.URL.RawQuery)
 	if err != nil {
-		return answer{}, err
+		return a, rec, err
 	}
-	inQuery := p["access_token"]
-	var text string
+	text := p["access_token"]
 	var t issuer.Token
 	switch {
-	case inQuery != "" && (!s.opt.TokenInfoQuery || len(r.Header["Authorization"]) > 0):
-		return answer{}, oauth.ErrTokenInQuery
-	case inQuery != "":
-		if text, t, err = s.alive(ctx, r, x, inQuery); errors.Is(err, oauth.ErrInvalidToken) {
-			x.challenge = s.challenge(oauth.ErrInvalidToken, "")
-		}
+	case text != "" && (!e.TokenInfoQuery || len(r.Header["Authorization"]) > 0):
+		return a, rec, oauth.ErrTokenInQuery
+	case text != "":
+		t, rec, err = e.alive(ctx, r, text)
 	default:
-		text, t, err = s.bearer(ctx, r, x)
+		text, t, rec, err = e.bearer(ctx, r)
 	}
 	if err != nil {
-		return answer{}, err
+		return a, rec, err
 	}
 	grantType := "refresh_token"
 	if t.First {
@@ -214,6 +191,6 @@ func (s *Server) tokenInfo(ctx context.Context, r *http.Request, x *exchange) (a
 		// without it lets everybody in under one empty name.
 		Subject     string `json:"sub"`
 		SubjectName string `json:"subname"`
-	}{text, grantType, t.Scope.Tokens(), s.issuer.Realm, "Bearer", s.issuer.ExpiresIn(t), t.ClientID, t.Subject, t.Subject})
-	return answer{body: body}, err
+	}{text, grantType, t.Scope.Tokens(), e.Issuer.Realm, "Bearer", e.Issuer.ExpiresIn(t), t.ClientID, t.Subject, t.Subject})
+	return Answer{Body: body}, rec, err
 }

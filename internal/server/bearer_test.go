@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -46,7 +45,7 @@ func TestTheBearerSchemeIsKnownInAnyCaseAndByItselfAlone(t *testing.T) {
 }
 
 func TestAChallengeTellsWhatIsMissing(t *testing.T) {
-	s := &Server{issuer: &issuer.Issuer{Realm: "/api"}}
+	s := &Server{Options: Options{Site: Site{Realm: "/api"}}}
 	for _, c := range []struct {
 		told  *oauth.Error
 		scope oauth.Scope
@@ -57,7 +56,7 @@ func TestAChallengeTellsWhatIsMissing(t *testing.T) {
 		{oauth.ErrBearer, "", `Bearer realm="/api", error="invalid_request", error_description="malformed bearer token"`},
 		{oauth.ErrInsufficientScope, "a b", `Bearer realm="/api", error="insufficient_scope", error_description="token lacks a scope", scope="a b"`},
 	} {
-		if got := s.challenge(c.told, c.scope); got != c.want {
+		if got := s.challenge(c.told, &MissingScope{c.scope}); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}
@@ -66,7 +65,7 @@ func TestAChallengeTellsWhatIsMissing(t *testing.T) {
 // What a proxy demands adds up; where two places contradict each other, nobody
 // passes.
 func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
-	s := &Server{issuer: &issuer.Issuer{Realm: "/api"}}
+	s := &Server{Options: Options{Site: Site{Realm: "/api"}}}
 	for _, c := range []struct {
 		query     string
 		scope     []string
@@ -102,12 +101,10 @@ func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/oauth2/verify", nil)
 		r.URL.RawQuery = c.query
 		r.Header["X-Required-Scope"], r.Header["X-Required-Audience"] = c.scope, c.audience
-		x := &exchange{}
-		if x.path = "verify"; c.below {
-			x.path = verifyBelow
+		if c.below {
 			r.SetPathValue("rest", "a/b")
 		}
-		scope, audience, err := s.demands(r, x)
+		scope, audience, err := demands(&Request{Request: r, server: s})
 		if scope != c.wantScope || audience != c.wantAud || err != c.err {
 			t.Errorf("%s %q %q: %q, %q, %v; want %q, %q, %v", c.query, c.scope, c.audience, scope, audience, err, c.wantScope, c.wantAud, c.err)
 		}

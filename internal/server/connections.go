@@ -58,7 +58,10 @@ type Connections struct {
 // NewConnections makes Connections. OnShed, if set, is called with what was
 // closed.
 func NewConnections(l ConnectionLimits, onShed func(what string), log *slog.Logger) *Connections {
-	return &Connections{log: log, shed: said(onShed), limits: l, ofAddress: map[netip.Prefix]*crowd{}, streamsOf: map[netip.Prefix]int{}}
+	if onShed == nil {
+		onShed = func(string) {}
+	}
+	return &Connections{log: log, shed: onShed, limits: l, ofAddress: map[netip.Prefix]*crowd{}, streamsOf: map[netip.Prefix]int{}}
 }
 
 // Limit changes the limits, for connections that come from now on.

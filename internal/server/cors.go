@@ -13,12 +13,12 @@ var headerVaryOrigin = []string{"Origin"}
 // cors.origins the answers of the token and revocation endpoints. Credentials of
 // the browser are never part of it, and these endpoints read no cookie: what a
 // script may read is what its own request has proved.
-func (s *Server) cors(h http.Header, r *http.Request, x *exchange) {
-	if x.public {
+func (s *Server) cors(h http.Header, r *Request) {
+	if r.Route.Public {
 		h["Access-Control-Allow-Origin"] = []string{"*"}
 		h["Access-Control-Expose-Headers"] = []string{"ETag, Retry-After, X-Request-Id"}
-		if s.preflight(r, x) {
-			h["Access-Control-Allow-Methods"] = []string{x.allow}
+		if s.preflight(r) {
+			h["Access-Control-Allow-Methods"] = []string{r.Route.allow}
 			// The wildcard stands for every header but Authorization (Fetch
 			// standard, CORS-preflight fetch). Client libraries send headers of their own.
 			h["Access-Control-Allow-Headers"] = []string{"*, Authorization"}
@@ -29,15 +29,15 @@ func (s *Server) cors(h http.Header, r *http.Request, x *exchange) {
 	// Nothing that these endpoints answer is stored, so that what goes to others
 	// than scripts need not vary.
 	origin := r.Header.Get("Origin")
-	if !x.scripts || origin == "" && len(s.opt.CORSOrigins) == 0 {
+	if !r.Route.Scripts || origin == "" && len(s.CORSOrigins) == 0 {
 		return
 	}
 	h["Vary"] = headerVaryOrigin
 	if s.mayRead(origin) {
 		h["Access-Control-Allow-Origin"] = []string{origin}
 		h["Access-Control-Expose-Headers"] = []string{"WWW-Authenticate, Retry-After, X-Request-Id"}
-		if s.preflight(r, x) {
-			h["Access-Control-Allow-Methods"] = []string{x.allow}
+		if s.preflight(r) {
+			h["Access-Control-Allow-Methods"] = []string{r.Route.allow}
 			h["Access-Control-Allow-Headers"] = []string{"Authorization, Content-Type"}
 			h["Access-Control-Max-Age"] = []string{"600"}
 		}
@@ -47,10 +47,10 @@ func (s *Server) cors(h http.Header, r *http.Request, x *exchange) {
 // mayRead reports whether scripts of an origin may read the answers of the token
 // and revocation endpoints.
 func (s *Server) mayRead(origin string) bool {
-	return origin != "" && (slices.Contains(s.opt.CORSOrigins, origin) || s.issuer.Directory.IsScriptOrigin(s.issuer.Realm, origin))
+	return origin != "" && (slices.Contains(s.CORSOrigins, origin) || s.issuer.Directory.IsScriptOrigin(s.Realm, origin))
 }
 
-func (s *Server) preflight(r *http.Request, x *exchange) bool {
+func (s *Server) preflight(r *Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" &&
-		(x.public || x.scripts && s.mayRead(r.Header.Get("Origin")))
+		(r.Route.Public || r.Route.Scripts && s.mayRead(r.Header.Get("Origin")))
 }

@@ -4,7 +4,7 @@ import "github.com/mintage/mintage/internal/metrics"
 
 // CountLogin counts a login that ended with err.
 func CountLogin(m *metrics.Metrics, err error) {
-	s := &Server{opt: Options{Metrics: m}}
+	s := &web{Server: &Server{Options: Options{Metrics: m}}}
 	s.countLogin(err)
 }
 

@@ -10,49 +10,49 @@ import (
 	"time"
 )
 
-// A document is the same for everybody, and may be kept for a while.
-type document struct {
-	media  string
-	body   []byte
-	maxAge time.Duration
-	tag    string // entityTag of body; "" to have it made
+// Document is the same for every caller, and may be cached for a while.
+type Document struct {
+	Media  string
+	Body   []byte
+	MaxAge time.Duration
+	Tag    string // EntityTag of Body; "" to have it made
 }
 
-// published serves a document to whoever asks, unchanged by anything in the
-// request but a realm that does not exist.
-func (s *Server) published(load func(context.Context, *http.Request) (document, error)) handlerFunc {
-	return func(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-		if err := s.admit(r, x); err != nil {
-			return answer{}, err
+// Published serves a document with conditional requests (RFC 9110 section 13),
+// unchanged by anything in the request but a realm that does not exist.
+func Published(load func(context.Context, *Request) (Document, error)) Handler {
+	return func(ctx context.Context, r *Request) (a Answer, rec Record, err error) {
+		if err = r.Admit(); err != nil {
+			return a, rec, err
 		}
-		if _, err := s.query(r.URL.RawQuery); err != nil {
-			return answer{}, err
+		if _, err = r.Query(r.URL.RawQuery); err != nil {
+			return a, rec, err
 		}
 		d, err := load(ctx, r)
 		if err != nil {
-			return answer{}, err
+			return a, rec, err
 		}
-		etag := d.tag
+		etag := d.Tag
 		if etag == "" {
-			etag = entityTag(d.body)
+			etag = EntityTag(d.Body)
 		}
 		h := http.Header{
-			"Cache-Control": {"public, max-age=" + strconv.FormatInt(int64(d.maxAge/time.Second), 10)},
-			"Content-Type":  {d.media},
+			"Cache-Control": {"public, max-age=" + strconv.FormatInt(int64(d.MaxAge/time.Second), 10)},
+			"Content-Type":  {d.Media},
 			"Etag":          {etag},
 			"Pragma":        nil,
 		}
 		if matches(r.Header["If-None-Match"], etag) {
 			h["Content-Type"] = nil
-			return answer{status: http.StatusNotModified, header: h}, nil
+			return Answer{Status: http.StatusNotModified, Header: h}, rec, nil
 		}
-		h["Content-Length"] = []string{strconv.Itoa(len(d.body))}
-		return answer{body: d.body, header: h}, nil
+		h["Content-Length"] = []string{strconv.Itoa(len(d.Body))}
+		return Answer{Body: d.Body, Header: h}, rec, nil
 	}
 }
 
-// entityTag is equal on every node that sends the same bytes.
-func entityTag(body []byte) string {
+// EntityTag is equal on every node that sends the same bytes.
+func EntityTag(body []byte) string {
 	sum := sha256.Sum256(body)
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }

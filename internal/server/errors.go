@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -17,15 +16,15 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// wireError is the one map from what we know to what we tell. Everything that
-// a request check finds is 400; the other statuses are for requests that were
-// not checked, for faults of ours, and for a failed Authorization header.
-func (s *Server) wireError(x *exchange, err error) (status int, told *oauth.Error) {
+// wireError maps an error to the status and the error of the answer. Everything
+// that a request check finds is 400; the other statuses are for requests that were
+// not checked, for faults of the server, and for a failed Authorization header.
+func (s *Server) wireError(r *Request, err error) (status int, told *oauth.Error) {
 	var refused *grant.Refused
 	switch {
 	case errors.As(err, &told):
 	case errors.As(err, &refused):
-		told = s.wireRefusal(x, refused.Why)
+		told = refusal(refused.Why)
 	case errors.Is(err, issuer.ErrClient):
 		told = oauth.ErrClient
 	case errors.As(err, new(*overload.TooMany)):
@@ -35,47 +34,72 @@ func (s *Server) wireError(x *exchange, err error) (status int, told *oauth.Erro
 	default:
 		told = oauth.ErrInternal
 	}
-	switch told {
-	case oauth.ErrMethod, oauth.ErrNotGet:
-		return http.StatusMethodNotAllowed, told
-	case oauth.ErrNotFound:
-		return http.StatusNotFound, told
-	case oauth.ErrTooLarge:
-		return http.StatusRequestEntityTooLarge, told
-	case oauth.ErrIncompleteBody:
-		return http.StatusRequestTimeout, told
-	case oauth.ErrTooManyRequests:
-		return http.StatusTooManyRequests, told
-	case oauth.ErrUnavailable:
-		return http.StatusServiceUnavailable, told
-	case oauth.ErrInternal:
-		return http.StatusInternalServerError, told
-	case oauth.ErrNoBearer, oauth.ErrInvalidToken:
-		return http.StatusUnauthorized, told
-	case oauth.ErrInsufficientScope:
-		return http.StatusForbidden, told
-	case oauth.ErrClient:
-		if x.header {
-			return s.opt.BasicAuthStatus, told
-		}
+	if told == oauth.ErrClient && len(r.Header["Authorization"]) > 0 {
+		return s.BasicAuthStatus, told
 	}
-	return http.StatusBadRequest, told
+	return statusOf(told), told
 }
 
-// wireRefusal tells a client one thing about its grant, whatever is wrong
-// with it: send the user to log in again.
-func (s *Server) wireRefusal(x *exchange, why grant.Refusal) *oauth.Error {
+func statusOf(told *oauth.Error) int {
+	switch told {
+	case oauth.ErrMethod, oauth.ErrNotGet:
+		return http.StatusMethodNotAllowed
+	case oauth.ErrNotFound:
+		return http.StatusNotFound
+	case oauth.ErrTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case oauth.ErrIncompleteBody:
+		return http.StatusRequestTimeout
+	case oauth.ErrTooManyRequests:
+		return http.StatusTooManyRequests
+	case oauth.ErrUnavailable:
+		return http.StatusServiceUnavailable
+	case oauth.ErrInternal:
+		return http.StatusInternalServerError
+	case oauth.ErrNoBearer, oauth.ErrInvalidToken:
+		return http.StatusUnauthorized
+	case oauth.ErrInsufficientScope:
+		return http.StatusForbidden
+	}
+	return http.StatusBadRequest
+}
+
+// refusal is the error of a refused grant. Whatever is wrong with it, the client
+// does one thing: it sends the user to log in again.
+func refusal(why grant.Refusal) *oauth.Error {
 	switch why {
 	case grant.StoreBehind:
 		return oauth.ErrUnavailable
 	case grant.ScopeTooWide:
 		return oauth.ErrScope
-	case grant.TokenUnknown:
-		if s.opt.InvalidRequestForDeadRefresh && x.grantType == store.GrantRefreshToken {
-			return oauth.ErrDeadRefreshToken
-		}
 	}
 	return oauth.ErrGrant
+}
+
+// Refusal is the status and the error code of the answer about a refused grant.
+func Refusal(why grant.Refusal) (status int, code oauth.ErrorCode) {
+	told := refusal(why)
+	return statusOf(told), told.Code
+}
+
+// MissingScope is the error of an access token that lacks a scope.
+type MissingScope struct{ Scope oauth.Scope }
+
+func (e *MissingScope) Error() string { return oauth.ErrInsufficientScope.Error() }
+func (e *MissingScope) Unwrap() error { return oauth.ErrInsufficientScope }
+
+// challenge is the WWW-Authenticate header of the Bearer scheme (RFC 6750 section
+// 3). Scopes hold no quote and no backslash.
+func (s *Server) challenge(told *oauth.Error, err error) string {
+	c := `Bearer realm="` + s.Realm + `"`
+	if told.Code != "" {
+		c += `, error="` + string(told.Code) + `", error_description="` + told.Description + `"`
+	}
+	var missing *MissingScope
+	if errors.As(err, &missing) && missing.Scope != "" {
+		c += `, scope="` + string(missing.Scope) + `"`
+	}
+	return c
 }
 
 // retryAfter is the header of that name, for 429 and 503. The latter's is spread,
@@ -101,35 +125,47 @@ const shedSpread = 8
 // long is let in.
 func inSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
 
-// errorAnswer is the answer for err, with the headers that its kind needs.
-func (s *Server) errorAnswer(h http.Header, x *exchange, err error) answer {
-	status, told := s.wireError(x, err)
-	a := answer{status: status}
+// oauthError is the answer about an error as RFC 6749 section 5.2 has it, with the
+// headers that its kind needs.
+func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answer {
+	status, told := s.wireError(r, err)
+	switch told {
+	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrBearer:
+		h["Www-Authenticate"] = []string{s.challenge(told, err)}
+	}
+	a := Answer{Status: status}
 	switch status {
 	case http.StatusUnauthorized:
-		// RFC 6749 section 5.2: the challenge matches the scheme used.
-		h["Www-Authenticate"] = []string{cmp.Or(x.challenge, `Basic realm="`+s.issuer.Realm+`", charset="UTF-8"`)}
-	case http.StatusForbidden:
-		h["Www-Authenticate"] = []string{x.challenge}
-	case http.StatusBadRequest:
-		if told == oauth.ErrBearer {
-			h["Www-Authenticate"] = []string{x.challenge} // RFC 6750 section 3
+		switch { // RFC 6749 section 5.2: the challenge matches the scheme used.
+		case told != oauth.ErrClient:
+		case r.bearer:
+			h["Www-Authenticate"] = []string{s.challenge(oauth.ErrInvalidToken, nil)} // RFC 7662 section 2.3
+		default:
+			h["Www-Authenticate"] = []string{`Basic realm="` + s.Realm + `", charset="UTF-8"`}
 		}
+	default:
+		statusHeaders(h, r, status, err)
+	}
+	if told.Code == "" {
+		a.Header = http.Header{"Content-Type": nil}
+		return a
+	}
+	a.Body, _ = json.Marshal(struct {
+		Error       oauth.ErrorCode `json:"error"`
+		Description string          `json:"error_description"`
+		State       string          `json:"state,omitempty"`
+	}{told.Code, told.Description, r.state})
+	return a
+}
+
+// statusHeaders sets the headers that the status of an error requires.
+func statusHeaders(h http.Header, r *Request, status int, err error) {
+	switch status {
 	case http.StatusMethodNotAllowed:
-		h["Allow"] = []string{x.allow}
+		h["Allow"] = []string{r.Route.allow}
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		h["Retry-After"] = []string{retryAfter(status, err)}
 	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout:
 		h["Connection"] = headerClose
 	}
-	if told.Code == "" {
-		a.header = http.Header{"Content-Type": nil}
-		return a
-	}
-	a.body, _ = json.Marshal(struct {
-		Error       oauth.ErrorCode `json:"error"`
-		Description string          `json:"error_description"`
-		State       string          `json:"state,omitempty"`
-	}{told.Code, told.Description, x.state})
-	return a
 }

@@ -9,24 +9,23 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
 )
 
 // interaction is the page on which a user is asked what is asked next: GET
 // shows it, and POST takes the answer.
-func (s *Server) interaction(ctx context.Context, r *http.Request, x *exchange) (a answer, err error) {
+func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a Answer, err error) {
 	var p oauth.Params
 	if r.Method == http.MethodGet {
-		p, err = s.query(r.URL.RawQuery)
+		p, err = x.Query(r.URL.RawQuery)
 	} else {
-		p, err = s.submitted(r)
+		p, err = s.submitted(x)
 	}
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
-	if err := s.enter(r, x, overload.Login); err != nil {
-		return answer{}, err
+	if err := x.Enter(x.Route.Class); err != nil {
+		return Answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["id"])
 	switch {
@@ -47,23 +46,23 @@ func (s *Server) interaction(ctx context.Context, r *http.Request, x *exchange) 
 }
 
 // restart begins the login again.
-func (s *Server) restart(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, another bool) (answer, error) {
-	next, err := s.opt.Front.Authorizer.Restart(ctx, it, s.guest(r, x), another)
+func (s *web) restart(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, another bool) (Answer, error) {
+	next, err := s.Authorizer.Restart(ctx, it, s.guest(r, x), another)
 	switch {
 	case errors.Is(err, authorize.ErrMoved):
 		return seeOther(s.interactionURL(it.Next)), nil
 	case err != nil:
-		return answer{}, err
+		return Answer{}, err
 	}
 	return seeOther(s.interactionURL(next.ID)), nil
 }
 
 // submitted is a form of one of our pages.
-func (s *Server) submitted(r *http.Request) (oauth.Params, error) {
-	if err := s.crossSite(r); err != nil {
+func (s *web) submitted(x *exchange) (oauth.Params, error) {
+	if err := s.crossSite(x.Request.Request); err != nil {
 		return nil, err
 	}
-	body, err := formBody(r)
+	body, err := x.formBody()
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +75,12 @@ func (s *Server) submitted(r *http.Request) (oauth.Params, error) {
 
 // find finds an interaction of this browser, and learns from it how to speak to
 // its user.
-func (s *Server) find(ctx context.Context, r *http.Request, x *exchange, id string) (*authorize.Interaction, error) {
+func (s *web) find(ctx context.Context, r *http.Request, x *exchange, id string) (*authorize.Interaction, error) {
 	v := visitor(r)
-	it, err := s.opt.Front.Authorizer.Interaction(ctx, id, v)
+	it, err := s.Authorizer.Interaction(ctx, id, v)
 	if it != nil {
-		x.clientID = it.Request.ClientID
-		s.language(r, x, it.Request.UILocales)
+		x.ClientID = it.Request.ClientID
+		x.Locale = s.locale(x.Request, it.Request.UILocales)
 	}
 	if err == authorize.ErrInteraction && v.Browser == "" {
 		return nil, errNoCookies
@@ -90,16 +89,16 @@ func (s *Server) find(ctx context.Context, r *http.Request, x *exchange, id stri
 }
 
 // showNext shows what is asked next, or goes to the client if nothing is.
-func (s *Server) showNext(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, verifier string) (answer, error) {
-	a, v := s.opt.Front.Authorizer, visitor(r)
+func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, verifier string) (Answer, error) {
+	a, v := s.Authorizer, visitor(r)
 	login, err := a.TakeLogin(it, verifier)
 	switch {
 	case err != nil:
-		return answer{}, err
+		return Answer{}, err
 	case login != nil && login.Identity == nil && it.OfAccount():
 		s.countLogin(errRejected)
 		s.auditFailedLogin(x, it, "", errRejected)
-		return answer{}, errRejected
+		return Answer{}, errRejected
 	case login != nil && login.Identity == nil:
 		s.countLogin(errRejected)
 		s.auditFailedLogin(x, it, "", errRejected)
@@ -107,7 +106,7 @@ func (s *Server) showNext(ctx context.Context, r *http.Request, x *exchange, it 
 		return s.proceeded(x, st, err)
 	case login != nil:
 		if v.Session, err = s.signIn(ctx, x, it, *login.Identity, v); err != nil {
-			return answer{}, err
+			return Answer{}, err
 		}
 	}
 	st, err := a.Proceed(ctx, it, v)
@@ -123,15 +122,15 @@ func (s *Server) showNext(ctx context.Context, r *http.Request, x *exchange, it 
 // proceeded is the answer for a stage at which the client hears something. A form
 // for another step than the present comes from the back button, another tab or
 // a second click: the user is shown where things stand.
-func (s *Server) proceeded(x *exchange, st authorize.Stage, err error) (answer, error) {
+func (s *web) proceeded(x *exchange, st authorize.Stage, err error) (Answer, error) {
 	if st.Client != nil {
-		x.client = st.Client.Name
+		x.ClientName = st.Client.Name
 	}
 	switch {
 	case errors.Is(err, authorize.ErrStep):
 		return seeOther(s.interactionURL(st.Interaction.ID)), nil
 	case err != nil:
-		return answer{}, err
+		return Answer{}, err
 	}
 	s.auditCode(x, st)
 	s.stamp(x, st.Session)
@@ -139,32 +138,32 @@ func (s *Server) proceeded(x *exchange, st authorize.Stage, err error) (answer, 
 }
 
 // ask is the page of the present step.
-func (s *Server) ask(ctx context.Context, x *exchange, st authorize.Stage) (answer, error) {
+func (s *web) ask(ctx context.Context, x *exchange, st authorize.Stage) (Answer, error) {
 	it := st.Interaction
 	if st.Client != nil {
-		x.client = st.Client.Name
+		x.ClientName = st.Client.Name
 	}
-	if it.Step == authorize.StepLogin && s.opt.Front.Users == nil {
+	if it.Step == authorize.StepLogin && s.Users == nil {
 		return s.sendToLogin(ctx, it)
 	}
 	return s.form(x, st.Interaction, s.view(x, st), http.StatusOK)
 }
 
 // view is what the present step shows.
-func (s *Server) view(x *exchange, st authorize.Stage) any {
+func (s *web) view(x *exchange, st authorize.Stage) any {
 	it, host := st.Interaction, authorize.Host(st.Interaction.Request.RedirectURI)
 	switch it.Step {
 	case authorize.StepSecondFactor:
-		return pages.SecondFactor{Interaction: it.ID, Client: x.client, Cancel: !it.OfAccount()}
+		return pages.SecondFactor{Interaction: it.ID, Client: x.ClientName, Cancel: !it.OfAccount()}
 	case authorize.StepAccount:
-		v := pages.Account{Interaction: it.ID, Client: x.client, Cancel: !it.OfAccount()}
+		v := pages.Account{Interaction: it.ID, Client: x.ClientName, Cancel: !it.OfAccount()}
 		if st.Session != nil {
 			v.Name, v.Username = st.Session.Name, st.Session.Username
 		}
 		return v
 	case authorize.StepConsent:
 		c := pages.Consent{
-			Interaction: it.ID, Client: x.client, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
+			Interaction: it.ID, Client: x.ClientName, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
 			Known: scopes(st.Known),
 		}
 		for _, name := range it.Request.Scope.Tokens() {
@@ -174,7 +173,7 @@ func (s *Server) view(x *exchange, st authorize.Stage) any {
 		}
 		return c
 	}
-	return pages.Login{Interaction: it.ID, Client: x.client, Host: host, Username: it.Request.LoginHint, Cancel: !it.OfAccount()}
+	return pages.Login{Interaction: it.ID, Client: x.ClientName, Host: host, Username: it.Request.LoginHint, Cancel: !it.OfAccount()}
 }
 
 func scopes(list oauth.Scope) (out []pages.Scope) {
@@ -185,20 +184,20 @@ func scopes(list oauth.Scope) (out []pages.Scope) {
 }
 
 // form is a page whose form may end at the client.
-func (s *Server) form(x *exchange, it *authorize.Interaction, view any, status int) (answer, error) {
+func (s *web) form(x *exchange, it *authorize.Interaction, view any, status int) (Answer, error) {
 	a, err := s.page(x, status, view)
-	a.header = http.Header{"Content-Security-Policy": formPolicy(it.Request.RedirectURI, s.opt.Front.login())}
+	a.Header = http.Header{"Content-Security-Policy": formPolicy(it.Request.RedirectURI, s.login())}
 	return a, err
 }
 
 // sendToLogin sends the browser to whoever knows the users.
-func (s *Server) sendToLogin(ctx context.Context, it *authorize.Interaction) (answer, error) {
-	if s.opt.Front.Upstream != nil {
+func (s *web) sendToLogin(ctx context.Context, it *authorize.Interaction) (Answer, error) {
+	if s.Upstream != nil {
 		return s.sendUpstream(ctx, it)
 	}
-	u, err := url.Parse(s.opt.Front.Handoff)
+	u, err := url.Parse(s.Handoff)
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
 	q := u.Query()
 	q.Set("challenge", it.ID)
@@ -210,8 +209,8 @@ func (s *Server) sendToLogin(ctx context.Context, it *authorize.Interaction) (an
 }
 
 // take takes the answer of a page.
-func (s *Server) take(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (answer, error) {
-	a, v, step := s.opt.Front.Authorizer, visitor(r), authorize.Step(p["step"])
+func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (Answer, error) {
+	a, v, step := s.Authorizer, visitor(r), authorize.Step(p["step"])
 	again := seeOther(s.interactionURL(it.ID))
 	answered := it.Decision != nil
 	switch {
@@ -233,10 +232,10 @@ func (s *Server) take(ctx context.Context, r *http.Request, x *exchange, it *aut
 		return s.restart(ctx, r, x, it, true)
 	case step == authorize.StepAccount && p["action"] == "continue":
 		return again, a.Keep(ctx, it, v)
-	case step == authorize.StepLogin && s.opt.Front.Users != nil:
+	case step == authorize.StepLogin && s.Users != nil:
 		return s.password(ctx, r, x, it, p)
-	case step == authorize.StepSecondFactor && s.opt.Front.Users != nil:
+	case step == authorize.StepSecondFactor && s.Users != nil:
 		return s.secondFactor(ctx, r, x, it, p)
 	}
-	return answer{}, errForm
+	return Answer{}, errForm
 }

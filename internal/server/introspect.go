@@ -11,8 +11,8 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/overload"
 )
 
 // introspection is the answer about a living token (RFC 7662 section 2.2).
@@ -37,43 +37,43 @@ var inactive = []byte(`{"active":false}`)
 // introspect is the introspection endpoint. Beside JSON it speaks two forms of
 // JWT, if the caller prefers one: the signed answer of RFC 9701, and the token
 // itself as a JWT, for gateways that keep opaque tokens outside.
-func (s *Server) introspect(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	c, p, err := s.tokenRequest(ctx, r, x, overload.Check)
+func (e *ResourceEndpoints) introspect(ctx context.Context, r *Request) (a Answer, rec Record, err error) {
+	c, p, rec, err := r.AboutToken(ctx)
 	if err != nil {
-		return answer{}, err
+		return a, rec, err
 	}
 	if c.Public() {
-		return answer{}, issuer.ErrClient // RFC 7662 section 2.1: anybody could ask in its name
+		return a, rec, issuer.ErrClient // RFC 7662 section 2.1: anybody could ask in its name
 	}
-	t, err := s.issuer.Introspect(ctx, c, p["token"])
+	t, err := e.Issuer.Introspect(ctx, c, p["token"])
 	var refused *grant.Refused
 	if errors.As(err, &refused) && refused.Why != grant.StoreBehind {
-		x.inactive, t.GrantID = err, refused.GrantID
+		rec.Inactive, t.GrantID = err, refused.GrantID
 	} else if err != nil {
-		return answer{}, err
+		return a, rec, err
 	}
-	dead := x.inactive != nil
-	x.grantID = t.GrantID
+	dead := rec.Inactive != nil
+	rec.GrantID = t.GrantID
 
 	form := preferred(r.Header["Accept"])
 	switch {
 	case form == mediaIntrospectionJWT:
 		var body string
 		if dead {
-			body, err = s.issuer.SignIntrospection(c, inactive)
+			body, err = e.Issuer.SignIntrospection(c, inactive)
 		} else {
-			body, err = s.issuer.SignIntrospection(c, s.introspection(t))
+			body, err = e.Issuer.SignIntrospection(c, e.introspection(t))
 		}
-		return answer{body: []byte(body), header: contentType(mediaIntrospectionJWT)}, err
+		return Answer{Body: []byte(body), Header: contentType(mediaIntrospectionJWT)}, rec, err
 	case dead:
-		return answer{body: inactive}, nil
+		return Answer{Body: inactive}, rec, nil
 	case form == mediaJWT && !t.Refresh && t.MayBeAskedBy(c):
 		// Its own token is no reason: who verifies JWTs without asking would take
 		// the JWT of a client with opaque tokens until it expires, also revoked.
-		body, err := s.issuer.SignPhantom(t)
-		return answer{body: []byte(body), header: contentType(mediaJWT)}, err
+		body, err := e.Issuer.SignPhantom(t)
+		return Answer{Body: []byte(body), Header: contentType(mediaJWT)}, rec, err
 	}
-	return answer{body: s.introspection(t)}, nil
+	return Answer{Body: e.introspection(t)}, rec, nil
 }
 
 const (
@@ -108,12 +108,19 @@ func preferred(accept []string) string {
 	return best
 }
 
+// countIntrospection counts an answer by whether the token was active.
+func countIntrospection(m *metrics.Metrics, o Outcome) {
+	if o.Err == nil {
+		m.Introspection(o.Inactive == nil)
+	}
+}
+
 func contentType(media string) http.Header { return http.Header{"Content-Type": {media}} }
 
-func (s *Server) introspection(t issuer.Token) []byte {
+func (e *ResourceEndpoints) introspection(t issuer.Token) []byte {
 	a := introspection{
 		Active: true, Scope: t.Scope, ClientID: t.ClientID, ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000,
-		Subject: t.Subject, Issuer: s.issuer.ID, ID: t.ID, AuthTime: int64(t.AuthTime) / 1000,
+		Subject: t.Subject, Issuer: e.Issuer.ID, ID: t.ID, AuthTime: int64(t.AuthTime) / 1000,
 	}
 	switch len(t.Audience) {
 	case 0:

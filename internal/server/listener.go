@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -152,4 +153,24 @@ func (c *Certificate) times() (t [2]time.Time, err error) {
 		t[i] = info.ModTime()
 	}
 	return t, nil
+}
+
+// An alarm says that something happens, at most every ten seconds, and how
+// often it did.
+type alarm struct {
+	n    atomic.Int64
+	last atomic.Int64 // nanoseconds since 1970
+}
+
+const alarmEvery = 10 * time.Second
+
+// ring counts, and returns how often it happened since the last time that it
+// returned a number; zero if nothing is to be said now.
+func (a *alarm) ring(now time.Time) int64 {
+	a.n.Add(1)
+	last := a.last.Load()
+	if now.UnixNano()-last < int64(alarmEvery) || !a.last.CompareAndSwap(last, now.UnixNano()) {
+		return 0
+	}
+	return a.n.Swap(0)
 }

@@ -1,18 +1,16 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"net/http"
+	"maps"
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/pages"
-	"github.com/mintage/mintage/internal/store"
 )
 
 // Well-known names of metadata: of OpenID Connect Discovery section 4, and of RFC
@@ -43,79 +41,74 @@ func metadataLocations(issuer string) []string {
 	return list
 }
 
-// metadata describes the server (RFC 8414 section 2). A member that is absent
-// says that there is no such thing. Those whose absence would say something
-// else (grant types, methods of authentication) are always there.
-type metadata struct {
-	Issuer        string `json:"issuer"`
-	Authorization string `json:"authorization_endpoint,omitempty"`
-	Token         string `json:"token_endpoint"`
-	JWKS          string `json:"jwks_uri"`
-	Introspection string `json:"introspection_endpoint"`
-	Revocation    string `json:"revocation_endpoint"`
-	Revocations   string `json:"revocations_uri"` // no registered name
-
-	Scopes            []string `json:"scopes_supported,omitempty"` // some clients fail without it
-	GrantTypes        []string `json:"grant_types_supported"`
-	ResponseTypes     []string `json:"response_types_supported"`
-	ResponseModes     []string `json:"response_modes_supported"`
-	ResponseIssuer    bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207
-	ChallengeMethods  []string `json:"code_challenge_methods_supported"`
-	TokenAuth         []string `json:"token_endpoint_auth_methods_supported"`
-	IntrospectionAuth []string `json:"introspection_endpoint_auth_methods_supported"`
-	RevocationAuth    []string `json:"revocation_endpoint_auth_methods_supported"`
-	IntrospectionAlgs []string `json:"introspection_signing_alg_values_supported,omitempty"` // RFC 9701
-	UILocales         []string `json:"ui_locales_supported,omitempty"`
+// memberOrder is the order in which metadata lists its members (RFC 8414 section
+// 2); further ones follow by name. Each is there because a route adds it, except
+// those of base.
+var memberOrder = []string{
+	"issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "introspection_endpoint", "revocation_endpoint", "revocations_uri",
+	"scopes_supported", "grant_types_supported", "response_types_supported", "response_modes_supported",
+	"authorization_response_iss_parameter_supported", "code_challenge_methods_supported", "token_endpoint_auth_methods_supported",
+	"introspection_endpoint_auth_methods_supported", "revocation_endpoint_auth_methods_supported",
+	"introspection_signing_alg_values_supported", "ui_locales_supported",
 }
 
-// A description is a metadata document and the scopes in it.
+// description is a metadata document and the scopes in it.
 type description struct {
 	scopes []string
 	body   []byte
 }
 
-// describe makes the document. Nothing in it comes from a request. The endpoints
-// are in the form whose path names the realm: RFC 6749 section 3.2 allows a query,
-// and many client libraries drop it.
-func (s *Server) describe(scopes []string) []byte {
-	endpoints := s.opt.PublicURL + s.opt.BasePath + "/oauth2" + s.issuer.Realm + "/"
-	confidential := []string{string(oauth.AuthBasic), string(oauth.AuthPost)}
-	anyClient := []string{string(oauth.AuthBasic), string(oauth.AuthPost), string(oauth.AuthNone)}
-	m := metadata{
-		Issuer:        s.issuer.ID,
-		Token:         endpoints + tokenPath,
-		JWKS:          endpoints + "jwks",
-		Introspection: endpoints + "introspect",
-		Revocation:    endpoints + "revoke",
-		Revocations:   endpoints + "revocations",
-
-		Scopes: scopes, GrantTypes: store.GrantTypes, ResponseTypes: []string{"code"}, ResponseModes: []string{"query"}, ResponseIssuer: true,
-		ChallengeMethods: []string{"S256"}, TokenAuth: anyClient, IntrospectionAuth: confidential, RevocationAuth: anyClient,
+// describe makes the document: the members of all routes, and those that describe
+// codes, whose absence would have another meaning than that there are none. Nothing
+// in it comes from a request.
+func (e *ResourceEndpoints) describe(scopes []string) []byte {
+	members := map[string]any{
+		"issuer": e.Issuer.ID, "response_types_supported": []string{"code"}, "response_modes_supported": []string{"query"},
+		"authorization_response_iss_parameter_supported": true, // RFC 9207
+		"code_challenge_methods_supported":               []string{"S256"},
 	}
-	for _, alg := range s.issuer.Directory.Schedule.Algorithms {
-		m.IntrospectionAlgs = append(m.IntrospectionAlgs, string(alg))
+	if len(scopes) > 0 {
+		members["scopes_supported"] = scopes // some clients fail without it
 	}
-	if s.opt.Front != nil {
-		m.Authorization, m.UILocales = endpoints+"authorize", pages.Locales
+	for _, rt := range e.Server.Routes() {
+		if rt.Member != "" {
+			members[rt.Member] = e.Server.Endpoint(rt.Paths[0])
+		}
+		maps.Copy(members, rt.Metadata)
 	}
-	body, err := json.Marshal(m)
-	if err != nil {
-		panic(err) // strings only
+	names := slices.SortedFunc(maps.Keys(members), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	body := []byte("{")
+	for _, name := range names {
+		value, err := json.Marshal(members[name])
+		if err != nil {
+			panic(err) // strings only
+		}
+		body = append(append(strconv.AppendQuote(body, name), ':'), append(value, ',')...)
 	}
+	body[len(body)-1] = '}'
 	return body
+}
+
+func rank(member string) int {
+	if i := slices.Index(memberOrder, member); i >= 0 {
+		return i
+	}
+	return len(memberOrder)
 }
 
 // metadata serves the document. It is made again when a client with another scope
 // has come or gone.
-func (s *Server) metadata(context.Context, *http.Request) (document, error) {
-	scopes := s.opt.ScopesSupported
+func (e *ResourceEndpoints) metadata(context.Context, *Request) (Document, error) {
+	scopes := e.ScopesSupported
 	if len(scopes) == 0 {
-		scopes = s.issuer.Directory.Scopes()
+		scopes = e.Issuer.Directory.Scopes()
 	}
-	d := s.description.Load()
+	d := e.description.Load()
 	if d == nil || !slices.Equal(d.scopes, scopes) {
-		d = &description{scopes, s.describe(scopes)}
-		s.description.Store(d)
+		d = &description{scopes, e.describe(scopes)}
+		e.description.Store(d)
 	}
-	return document{media: "application/json", body: d.body, maxAge: metadataMaxAge}, nil
+	return Document{Media: "application/json", Body: d.body, MaxAge: metadataMaxAge}, nil
 }

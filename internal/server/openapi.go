@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -28,24 +27,24 @@ const (
 
 // describeAPI is the description of what this server has: its own addresses, and
 // nothing that is on another listener or switched off.
-func (s *Server) describeAPI() []byte {
+func (e *ResourceEndpoints) describeAPI() []byte {
 	var doc map[string]any
 	if err := json.Unmarshal(openapiSource, &doc); err != nil {
 		panic(err) // a test reads it
 	}
 	have := map[string]bool{}
-	for pattern := range s.patterns() {
+	for pattern := range e.Server.Patterns() {
 		have[strings.ReplaceAll(pattern, "...}", "}")] = true
 	}
-	issuer, err := url.Parse(s.issuer.ID)
+	issuer, err := url.Parse(e.Issuer.ID)
 	if err != nil {
 		panic(err) // the check of the configuration refuses it
 	}
-	common := s.atHome(doc["servers"], s.opt.BasePath)
+	common := e.atHome(doc["servers"], e.Server.BasePath)
 	doc["servers"] = common
 	paths := map[string]any{}
 	for path, item := range doc["paths"].(map[string]any) {
-		item, servers, rootBase := item.(map[string]any), common, s.opt.BasePath
+		item, servers, rootBase := item.(map[string]any), common, e.Server.BasePath
 		if strings.HasPrefix(path, "/.well-known/") {
 			rootBase = "" // at the root, and before the issuer's path, which has the base
 			if below, ok := strings.CutSuffix(path, openapiIssuerPath); ok && issuer.Path == "" {
@@ -55,11 +54,11 @@ func (s *Server) describeAPI() []byte {
 			}
 		}
 		if own := item["servers"]; own != nil {
-			servers = s.atHome(own, rootBase)
+			servers = e.atHome(own, rootBase)
 			item["servers"] = servers
 		}
 		for _, server := range servers {
-			at, isOurs := strings.CutPrefix(server.(map[string]any)["url"].(string), s.opt.PublicURL)
+			at, isOurs := strings.CutPrefix(server.(map[string]any)["url"].(string), e.Server.PublicURL)
 			if isOurs && have[at+path] {
 				paths[path] = item
 			}
@@ -75,24 +74,24 @@ func (s *Server) describeAPI() []byte {
 
 // atHome returns a list of servers with this deployment's addresses in the place
 // of the example's. The base of the one without a path is rootBase.
-func (s *Server) atHome(servers any, rootBase string) []any {
+func (e *ResourceEndpoints) atHome(servers any, rootBase string) []any {
 	list := servers.([]any)
 	for _, server := range list {
 		server := server.(map[string]any)
 		switch path, ok := strings.CutPrefix(server["url"].(string), openapiExample); {
 		case ok && path == "":
-			server["url"] = s.opt.PublicURL + rootBase
+			server["url"] = e.Server.PublicURL + rootBase
 		case ok && path[0] == '/':
-			server["url"] = s.opt.PublicURL + s.opt.BasePath + path
+			server["url"] = e.Server.PublicURL + e.Server.BasePath + path
 		}
 	}
 	return list
 }
 
 // openapi serves it. It is made when it is first asked for.
-func (s *Server) openapi() handlerFunc {
-	made := sync.OnceValue(s.describeAPI)
-	return s.published(func(context.Context, *http.Request) (document, error) {
-		return document{media: "application/json", body: made(), maxAge: metadataMaxAge}, nil
+func (e *ResourceEndpoints) openapi() Handler {
+	made := sync.OnceValue(e.describeAPI)
+	return Published(func(context.Context, *Request) (Document, error) {
+		return Document{Media: "application/json", Body: made(), MaxAge: metadataMaxAge}, nil
 	})
 }

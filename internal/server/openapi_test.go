@@ -16,12 +16,19 @@ import (
 )
 
 // described is a server of which only the route table is used.
-func described(opt Options, issuerID string) *Server {
-	return &Server{issuer: &issuer.Issuer{Realm: "/api", ID: issuerID}, opt: opt}
+func described(site Site, issuerID string, front *Front) *ResourceEndpoints {
+	iss := &issuer.Issuer{Realm: "/api", ID: issuerID, Directory: &issuer.Directory{}}
+	e := &ResourceEndpoints{Server: New(iss, Options{Site: site}, nil), Issuer: iss}
+	routes := slices.Concat((&TokenEndpoints{}).Routes(), e.Routes())
+	if front != nil {
+		routes = append(routes, front.Routes(e.Server)...)
+	}
+	e.Server.Mount(routes...)
+	return e
 }
 
-func everything() *Server {
-	return described(Options{PublicURL: openapiExample, Front: &Front{Upstream: &upstream.Provider{}}}, openapiExample+"/oauth2/api")
+func everything() *ResourceEndpoints {
+	return described(Site{PublicURL: openapiExample}, openapiExample+"/oauth2/api", &Front{Upstream: &upstream.Provider{}})
 }
 
 func load(t *testing.T, text []byte) *openapi3.T {
@@ -84,12 +91,12 @@ func TestTheDescriptionIsValidOpenAPI(t *testing.T) {
 func TestTheDescriptionAndTheRouterAgree(t *testing.T) {
 	got := operations(t, load(t, openapiSource))
 	want := map[string]map[string]bool{}
-	for path, rt := range everything().patterns() {
+	for path, rt := range everything().Server.Patterns() {
 		methods := map[string]bool{}
-		for _, m := range rt.methods {
+		for _, m := range rt.Methods {
 			methods[m] = true
 		}
-		if rt.methods == nil {
+		if rt.Methods == nil {
 			methods["any"] = true
 		}
 		want[openapiExample+strings.ReplaceAll(path, "...}", "}")] = methods
@@ -149,19 +156,19 @@ func adminAndManagement(t *testing.T) map[string]map[string]bool {
 
 func TestTheServedDescriptionIsOfThisServer(t *testing.T) {
 	for _, issuerID := range []string{"https://id.shop.test/openam/oauth2/api", "https://id.shop.test"} {
-		servedDescriptionIsOf(t, described(Options{PublicURL: "https://id.shop.test", BasePath: "/openam"}, issuerID))
+		servedDescriptionIsOf(t, described(Site{PublicURL: "https://id.shop.test", BasePath: "/openam"}, issuerID, nil))
 	}
 }
 
-func servedDescriptionIsOf(t *testing.T, s *Server) {
+func servedDescriptionIsOf(t *testing.T, e *ResourceEndpoints) {
 	t.Helper()
-	text := s.describeAPI()
+	s, text := e.Server, e.describeAPI()
 	got := operations(t, load(t, text))
-	for path := range s.patterns() {
-		if at := s.opt.PublicURL + strings.ReplaceAll(path, "...}", "}"); got[at] == nil {
+	for path := range s.Patterns() {
+		if at := s.PublicURL + strings.ReplaceAll(path, "...}", "}"); got[at] == nil {
 			t.Errorf("%s is missing", at)
 		}
-		delete(got, s.opt.PublicURL+strings.ReplaceAll(path, "...}", "}"))
+		delete(got, s.PublicURL+strings.ReplaceAll(path, "...}", "}"))
 	}
 	// Pages are switched off, and the other listeners are nobody's business.
 	if len(got) > 0 {

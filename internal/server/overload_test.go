@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,8 +26,14 @@ import (
 func busy(t *testing.T, waiting int) *Server {
 	t.Helper()
 	iss := &issuer.Issuer{Realm: "/api", ID: "https://auth.example/oauth2/api", Directory: &issuer.Directory{}}
-	s := New(iss, Options{PublicURL: "https://auth.example", PlainHTTP: true, Capacity: overload.Capacity{Requests: 1, Waiting: waiting}}, slog.New(slog.DiscardHandler))
-	if err := s.queue.Enter(t.Context(), overload.Refresh, netip.Prefix{}); err != nil {
+	log := slog.New(slog.DiscardHandler)
+	s := New(iss, Options{
+		Site: Site{PublicURL: "https://auth.example"}, Proxies: Proxies{PlainHTTP: true},
+		Queue: NewQueue(overload.Capacity{Requests: 1, Waiting: waiting}, nil, log), Throttle: overload.NewThrottle(overload.RateLimits{}, nil),
+	}, log)
+	tokens, resources := TokenEndpoints{Issuer: iss}, ResourceEndpoints{Server: s, Issuer: iss}
+	s.Mount(slices.Concat(tokens.Routes(), resources.Routes())...)
+	if err := s.Queue.Enter(t.Context(), overload.Refresh, netip.Prefix{}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -70,7 +77,7 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 					go s.Handler().ServeHTTP(w, r)
 					synctest.Wait()
 					for of := range overload.Login + 1 {
-						if n := s.queue.Queued(of); (n == 1) != (of == c.Class) {
+						if n := s.Queue.Queued(of); (n == 1) != (of == c.Class) {
 							t.Errorf("%d wait in class %d, want one in class %d", n, of, c.Class)
 						}
 					}
@@ -98,9 +105,9 @@ func TestAFullQueueIsNoticedBeforeTheBodyIsRead(t *testing.T) {
 	for _, path := range []string{tokenEndpoint, "/oauth2/api/introspect", "/oauth2/api/revoke"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := busy(t, 1)
-			go s.queue.Enter(t.Context(), overload.Refresh, netip.Prefix{})
+			go s.Queue.Enter(t.Context(), overload.Refresh, netip.Prefix{})
 			synctest.Wait()
-			if s.queue.Early() == nil {
+			if s.Queue.Early() == nil {
 				t.Fatal("the queue is not full")
 			}
 			body := &unread{}

@@ -23,7 +23,7 @@ var (
 )
 
 // pageProblem is the one map from what we know to what a user is told.
-func (s *Server) pageProblem(err error) (status int, key pages.MessageKey, code oauth.ErrorCode) {
+func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oauth.ErrorCode) {
 	var told *oauth.Error
 	switch {
 	case errors.Is(err, errCrossSite):
@@ -58,7 +58,7 @@ func (s *Server) pageProblem(err error) (status int, key pages.MessageKey, code 
 	case oauth.ErrUnknownClient, oauth.ErrAuthorizationClient:
 		return http.StatusBadRequest, pages.UnknownClient, told.Code
 	case oauth.ErrRedirectMismatch, oauth.ErrAuthorizationRedirect:
-		if s.opt.RedirectURIMismatch && told == oauth.ErrRedirectMismatch {
+		if s.RedirectURIMismatch && told == oauth.ErrRedirectMismatch {
 			return http.StatusBadRequest, pages.BadRedirectURI, "redirect_uri_mismatch"
 		}
 		return http.StatusBadRequest, pages.BadRedirectURI, told.Code
@@ -76,7 +76,7 @@ func (s *Server) pageProblem(err error) (status int, key pages.MessageKey, code 
 
 // pageAnswer is the page for err, or the way to the client that is to hear of
 // it.
-func (s *Server) pageAnswer(h http.Header, r *http.Request, x *exchange, err error) answer {
+func (s *web) pageAnswer(h http.Header, r *Request, rec Record, err error) Answer {
 	var form *formError
 	if errors.As(err, &form) {
 		return form.shown
@@ -93,13 +93,13 @@ func (s *Server) pageAnswer(h http.Header, r *http.Request, x *exchange, err err
 		// 4.11.2). They decide for themselves.
 		view = pages.Bounce{
 			Client: toClient.Client.Name, Host: authorize.Host(toClient.Request.RedirectURI), URL: toClient.URL,
-			Code: string(toClient.Told.Code), Detail: toClient.Told.Description, RequestID: x.id,
+			Code: string(toClient.Told.Code), Detail: toClient.Told.Description, RequestID: r.ID,
 		}
 	default:
 		var key pages.MessageKey
 		var code oauth.ErrorCode
 		status, key, code = s.pageProblem(err)
-		message := pages.Message{Key: key, Client: x.client, Code: string(code), RequestID: x.id}
+		message := pages.Message{Key: key, Client: rec.ClientName, Code: string(code), RequestID: r.ID}
 		// Without a code, the message itself says all of it.
 		var told *oauth.Error
 		if code != "" && errors.As(err, &told) {
@@ -107,17 +107,14 @@ func (s *Server) pageAnswer(h http.Header, r *http.Request, x *exchange, err err
 		}
 		view = message
 	}
-	switch status {
-	case http.StatusMethodNotAllowed:
-		h["Allow"] = []string{x.allow}
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		h["Retry-After"] = []string{retryAfter(status, err)}
-	case http.StatusRequestEntityTooLarge:
-		h["Connection"] = headerClose
+	statusHeaders(h, r, status, err)
+	locale := rec.Locale
+	if locale == "" {
+		locale = s.locale(r, "") // of a panic
 	}
-	a, fault := s.page(x, status, view)
+	a, fault := s.render(locale, status, view)
 	if fault != nil {
-		s.log.Error("cannot render a page", "request_id", x.id, "error", fault)
+		s.log.Error("cannot render a page", "request_id", r.ID, "error", fault)
 	}
 	return a
 }

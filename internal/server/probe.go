@@ -95,8 +95,8 @@ func (p *Probes) arrival(name string, now time.Time) (Arrival, bool) {
 }
 
 // noteProbe keeps how a request has arrived, if it is an announced probe.
-func (s *Server) noteProbe(r *http.Request, x *exchange) {
-	p := s.opt.Probes
+func (s *Server) noteProbe(r *Request) {
+	p := s.Probes
 	if p == nil || p.open.Load() == 0 {
 		return
 	}
@@ -105,9 +105,9 @@ func (s *Server) noteProbe(r *http.Request, x *exchange) {
 		return
 	}
 	a := Arrival{
-		RemoteIP: x.address.String(), Secure: s.secure(r), TLS: r.TLS != nil, Protocol: r.Proto, Method: r.Method,
-		Host: printable(r.Host), Path: printable(r.URL.Path), Forwarded: r.Header["Forwarded"] != nil,
-		Authorization: r.Header["Authorization"] != nil, ContentType: printable(r.Header.Get("Content-Type")), RequestID: x.id,
+		RemoteIP: r.Address.String(), Secure: s.secure(r.Request), TLS: r.TLS != nil, Protocol: r.Proto, Method: r.Method,
+		Host: Printable(r.Host), Path: Printable(r.URL.Path), Forwarded: r.Header["Forwarded"] != nil,
+		Authorization: r.Header["Authorization"] != nil, ContentType: Printable(r.Header.Get("Content-Type")), RequestID: r.ID,
 		ForwardedProto: []string{},
 	}
 	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
@@ -118,7 +118,7 @@ func (s *Server) noteProbe(r *http.Request, x *exchange) {
 		a.ForwardedFor += len(strings.Split(v, ","))
 	}
 	for _, v := range r.Header["X-Forwarded-Proto"] {
-		a.ForwardedProto = append(a.ForwardedProto, printable(v))
+		a.ForwardedProto = append(a.ForwardedProto, Printable(v))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 )
 
@@ -21,9 +22,13 @@ func TestAProbeTellsHowItArrivedAndNothingElse(t *testing.T) {
 	admin := server.NewAdmin(a.iss, nil, adminToken, log)
 	admin.Probes = probes
 	a.iss.ID = "https://auth.example.com/oauth2/api"
-	public := server.New(a.iss, server.Options{
-		PublicURL: "https://auth.example.com", PlainHTTP: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}, Probes: probes,
-	}, log).Handler()
+	srv := server.New(a.iss, server.Options{
+		Site:    server.Site{PublicURL: "https://auth.example.com"},
+		Proxies: server.Proxies{PlainHTTP: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}},
+		Queue:   server.NewQueue(overload.Capacity{}, nil, log), Throttle: overload.NewThrottle(overload.RateLimits{}, nil), Probes: probes,
+	}, log)
+	srv.Mount((&server.TokenEndpoints{Issuer: a.iss}).Routes()...)
+	public := srv.Handler()
 
 	ask := func(method, path string, status int, out any) {
 		t.Helper()

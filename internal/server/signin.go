@@ -19,7 +19,7 @@ import (
 
 // A formError is a form that is shown again because of what was typed into it.
 type formError struct {
-	shown answer
+	shown Answer
 	cause error // for the log
 }
 
@@ -27,9 +27,9 @@ func (e *formError) Error() string { return e.cause.Error() }
 func (e *formError) Unwrap() error { return e.cause }
 
 // password takes a username and a password.
-func (s *Server) password(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (answer, error) {
+func (s *web) password(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (Answer, error) {
 	again := seeOther(s.interactionURL(it.ID))
-	who, err := s.opt.Front.Users.Password(ctx, p["username"], p["password"], s.attempt(r, x))
+	who, err := s.Users.Password(ctx, p["username"], p["password"], s.attempt(r, x))
 	if err != nil {
 		s.countLogin(err)
 		s.auditFailedLogin(x, it, who.Subject, err)
@@ -41,17 +41,17 @@ func (s *Server) password(ctx context.Context, r *http.Request, x *exchange, it 
 		})
 	}
 	if who.SecondFactor {
-		return again, s.opt.Front.Authorizer.PasswordShown(ctx, it, who.Username, who.Epoch)
+		return again, s.Authorizer.PasswordShown(ctx, it, who.Username, who.Epoch)
 	}
 	return again, s.signInUser(ctx, r, x, it, who)
 }
 
 // secondFactor takes the code of an authenticator app.
-func (s *Server) secondFactor(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (answer, error) {
-	if err := s.opt.Front.Authorizer.PasswordStands(ctx, it); err != nil {
-		return answer{}, err
+func (s *web) secondFactor(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (Answer, error) {
+	if err := s.Authorizer.PasswordStands(ctx, it); err != nil {
+		return Answer{}, err
 	}
-	who, err := s.opt.Front.Users.SecondFactor(ctx, it.Username, p["code"], s.attempt(r, x))
+	who, err := s.Users.SecondFactor(ctx, it.Username, p["code"], s.attempt(r, x))
 	if err != nil {
 		s.countLogin(err)
 		s.auditFailedLogin(x, it, who.Subject, err)
@@ -62,40 +62,40 @@ func (s *Server) secondFactor(ctx context.Context, r *http.Request, x *exchange,
 		})
 	}
 	if who.Epoch != it.Epoch {
-		return answer{}, authorize.ErrSignedOut // the password was changed at this moment
+		return Answer{}, authorize.ErrSignedOut // the password was changed at this moment
 	}
 	return seeOther(s.interactionURL(it.ID)), s.signInUser(ctx, r, x, it, who)
 }
 
 // attempt is where a password or a code comes from.
-func (s *Server) attempt(r *http.Request, x *exchange) account.Visitor {
-	return account.Visitor{Address: x.counted, Known: known(r)}
+func (s *web) attempt(r *http.Request, x *exchange) account.Visitor {
+	return account.Visitor{Address: x.Counted, Known: known(r)}
 }
 
 // wrong shows a form again that was not filled in right, or too often.
-func (s *Server) wrong(x *exchange, it *authorize.Interaction, err error, view func(wrong bool, minutes int) any) (answer, error) {
+func (s *web) wrong(x *exchange, it *authorize.Interaction, err error, view func(wrong bool, minutes int) any) (Answer, error) {
 	var throttled *account.Throttled
 	switch {
 	case errors.As(err, &throttled):
 		a, fault := s.form(x, it, view(false, int(math.Ceil(throttled.RetryAfter.Minutes()))), http.StatusTooManyRequests)
 		if fault != nil {
-			return answer{}, fault
+			return Answer{}, fault
 		}
-		a.header["Retry-After"] = []string{inSeconds(throttled.RetryAfter)}
-		return answer{}, &formError{a, err}
+		a.Header["Retry-After"] = []string{inSeconds(throttled.RetryAfter)}
+		return Answer{}, &formError{a, err}
 	case errors.Is(err, account.ErrWrong):
 		a, fault := s.form(x, it, view(true, 0), http.StatusUnprocessableEntity)
 		if fault != nil {
-			return answer{}, fault
+			return Answer{}, fault
 		}
-		return answer{}, &formError{a, err}
+		return Answer{}, &formError{a, err}
 	}
-	return answer{}, err
+	return Answer{}, err
 }
 
 // signInUser signs in a built-in user, whose browser is known from now on.
-func (s *Server) signInUser(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, who account.Account) error {
-	mark, err := s.opt.Front.Users.KnownBrowser(who.Username)
+func (s *web) signInUser(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, who account.Account) error {
+	mark, err := s.Users.KnownBrowser(who.Username)
 	if err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func (s *Server) signInUser(ctx context.Context, r *http.Request, x *exchange, i
 }
 
 // signIn gives the browser a new session, and returns its cookie.
-func (s *Server) signIn(ctx context.Context, x *exchange, it *authorize.Interaction, who authorize.Identity, v authorize.Visitor) (string, error) {
-	cookie, err := s.opt.Front.Authorizer.SignIn(ctx, it, who, v)
+func (s *web) signIn(ctx context.Context, x *exchange, it *authorize.Interaction, who authorize.Identity, v authorize.Visitor) (string, error) {
+	cookie, err := s.Authorizer.SignIn(ctx, it, who, v)
 	s.countLogin(err)
 	if err == nil {
 		s.auditLogin(x, it, who)
@@ -119,65 +119,65 @@ func (s *Server) signIn(ctx context.Context, x *exchange, it *authorize.Interact
 
 // sendUpstream sends the browser to the OpenID Connect provider: always with the
 // same request, so that each of two tabs may bring back the answer.
-func (s *Server) sendUpstream(ctx context.Context, it *authorize.Interaction) (answer, error) {
+func (s *web) sendUpstream(ctx context.Context, it *authorize.Interaction) (Answer, error) {
 	var pending upstream.Pending
 	if it.Upstream != nil {
 		err := json.Unmarshal(it.Upstream, &pending)
 		return seeOther(pending.URL), err
 	}
-	pending, err := s.opt.Front.Upstream.Begin(ctx, upstream.Request{
+	pending, err := s.Upstream.Begin(ctx, upstream.Request{
 		State: it.ID, LoginHint: it.Request.LoginHint, UILocales: it.Request.UILocales, MaxAge: it.Request.MaxAge,
 		ForceLogin: it.Fresh, SelectAccount: it.Request.Prompt.SelectAccount,
 	})
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
 	kept, err := json.Marshal(pending)
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
-	return seeOther(pending.URL), s.opt.Front.Authorizer.KeepUpstream(ctx, it, kept)
+	return seeOther(pending.URL), s.Authorizer.KeepUpstream(ctx, it, kept)
 }
 
 // callback takes the answer of the OpenID Connect provider. Its state is the
 // interaction's id, which is worth nothing in another browser (RFC 9700 section
 // 4.7).
-func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
+func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
 	p, err := oauth.ParseCallback(r.URL.RawQuery)
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
-	if err := s.enter(r, x, overload.Login); err != nil {
-		return answer{}, err
+	if err := x.Enter(x.Route.Class); err != nil {
+		return Answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["state"])
 	if errors.Is(err, authorize.ErrMoved) {
 		return seeOther(s.interactionURL(it.Next)), nil
 	}
 	if err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
 	again := seeOther(s.interactionURL(it.ID))
 	if it.Step != authorize.StepLogin || it.Upstream == nil {
 		return again, nil // the back button: the code was used
 	}
-	if x.counted.IsValid() {
+	if x.Counted.IsValid() {
 		// Whoever makes up answers makes us ask the provider about each, and
 		// wait for it.
-		if !s.throttle.Begin(x.counted, 1) {
-			return answer{}, oauth.ErrTooManyRequests
+		if !s.Throttle.Begin(x.Counted, 1) {
+			return Answer{}, oauth.ErrTooManyRequests
 		}
-		leave, err := s.queue.Slow(overload.Party(x.counted))
+		leave, err := s.Queue.Slow(overload.Party(x.Counted))
 		if err != nil {
-			return answer{}, err
+			return Answer{}, err
 		}
 		defer leave()
 	}
 	var pending upstream.Pending
 	if err := json.Unmarshal(it.Upstream, &pending); err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
-	who, err := s.opt.Front.Upstream.Finish(ctx, upstream.Answer{Code: p["code"], Error: p["error"], Issuer: p["iss"]}, pending)
+	who, err := s.Upstream.Finish(ctx, upstream.Answer{Code: p["code"], Error: p["error"], Issuer: p["iss"]}, pending)
 	if err != nil {
 		return s.refusedUpstream(ctx, r, x, it, err)
 	}
@@ -185,13 +185,13 @@ func (s *Server) callback(ctx context.Context, r *http.Request, x *exchange) (an
 	if !who.AuthTime.IsZero() {
 		identity.AuthTime = grant.At(who.AuthTime)
 	}
-	s.throttle.GiveBack(x.counted) // it was not made up
+	s.Throttle.GiveBack(x.Counted) // it was not made up
 	_, err = s.signIn(ctx, x, it, identity, visitor(r))
 	return again, err
 }
 
 // refusedUpstream is the answer if the provider did not say who the user is.
-func (s *Server) refusedUpstream(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, err error) (answer, error) {
+func (s *web) refusedUpstream(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, err error) (Answer, error) {
 	s.countLogin(err)
 	s.auditFailedLogin(x, it, "", err)
 	code := oauth.AccessDenied
@@ -201,11 +201,11 @@ func (s *Server) refusedUpstream(ctx context.Context, r *http.Request, x *exchan
 		code = refused.Code
 	case !errors.Is(err, upstream.ErrDenied):
 		// The next try begins anew: this one's code may be spent.
-		return answer{}, errors.Join(err, s.opt.Front.Authorizer.KeepUpstream(ctx, it, nil))
+		return Answer{}, errors.Join(err, s.Authorizer.KeepUpstream(ctx, it, nil))
 	}
 	if it.OfAccount() {
-		return answer{}, err
+		return Answer{}, err
 	}
-	st, err := s.opt.Front.Authorizer.Deny(ctx, it, visitor(r), code)
+	st, err := s.Authorizer.Deny(ctx, it, visitor(r), code)
 	return s.proceeded(x, st, err)
 }

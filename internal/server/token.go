@@ -3,19 +3,149 @@ package server
 import (
 	"context"
 	"errors"
-	"io"
-	"mime"
-	"net"
+	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
+
+// TokenEndpoints are the endpoints at which clients obtain and end tokens.
+type TokenEndpoints struct {
+	Issuer                       *issuer.Issuer
+	QueryParameters              bool // compat.query_parameters
+	InvalidRequestForDeadRefresh bool // compat.invalid_request_for_dead_refresh
+}
+
+// Routes returns the token and revocation endpoints.
+func (e *TokenEndpoints) Routes() []Route {
+	post := []string{http.MethodPost}
+	anyClient := []string{string(oauth.AuthBasic), string(oauth.AuthPost), string(oauth.AuthNone)}
+	return []Route{
+		{Name: "token request", Paths: []string{"access_token"}, Methods: post, Class: overload.Refresh, Handle: e.token, Count: countToken, Scripts: true, NeedsRealm: true,
+			Member: "token_endpoint", Metadata: map[string]any{"token_endpoint_auth_methods_supported": anyClient, "grant_types_supported": store.GrantTypes}},
+		{Name: "revocation", Paths: []string{"revoke", "token/revoke"}, Methods: post, Class: overload.Refresh, Handle: e.revoke, Scripts: true,
+			Member: "revocation_endpoint", Metadata: map[string]any{"revocation_endpoint_auth_methods_supported": anyClient}},
+	}
+}
+
+// grantType is what the token endpoint does for one grant type. To add a grant
+// type, add a row to grantTypes.
+type grantType struct {
+	class overload.Class
+	check func(oauth.Params) error // whether the parameters that it requires are there
+	grant func(*TokenEndpoints, context.Context, *store.Client, oauth.Params, grant.Origin) (issuer.Tokens, error)
+}
+
+var grantTypes = map[string]grantType{
+	store.GrantRefreshToken: {overload.Refresh, func(p oauth.Params) error {
+		if p["refresh_token"] == "" {
+			return oauth.ErrNoRefresh
+		}
+		return nil
+	}, (*TokenEndpoints).refresh},
+	store.GrantAuthorizationCode: {overload.Code, func(p oauth.Params) error {
+		switch {
+		case p["code"] == "":
+			return oauth.ErrNoCode
+		case p["redirect_uri"] == "":
+			return oauth.ErrNoRedirect
+		case p["code_verifier"] != "" && !oauth.IsVerifier(p["code_verifier"]):
+			return oauth.ErrVerifier // a mistake in the client's program, which invalid_grant would hide
+		}
+		return nil
+	}, (*TokenEndpoints).exchange},
+}
+
+// token is the token endpoint. Its phases have a fixed order, cheap before
+// expensive and public before secret, and none before the last consumes
+// anything.
+func (e *TokenEndpoints) token(ctx context.Context, r *Request) (a Answer, rec Record, err error) {
+	// 1. Transport, the address's limit, and an early look at the queue.
+	if err = r.Admit(); err != nil {
+		return a, rec, err
+	}
+	if err = r.CountAddress(); err != nil {
+		return a, rec, err
+	}
+	if err = r.Early(); err != nil {
+		return a, rec, err
+	}
+
+	// 2. Form and parameters.
+	p, err := r.Form(e.QueryParameters)
+	if err != nil {
+		return a, rec, err
+	}
+
+	// 3. Grant type, and what it requires.
+	rec.GrantType = p["grant_type"]
+	if rec.GrantType == "" {
+		return a, rec, oauth.ErrNoGrantType
+	}
+	of, ok := grantTypes[rec.GrantType]
+	if !ok {
+		return a, rec, oauth.ErrGrantType
+	}
+	if err = of.check(p); err != nil {
+		return a, rec, err
+	}
+
+	// 4. A slot, the client, its limit, and its permission.
+	if err = r.Enter(of.class); err != nil {
+		return a, rec, err
+	}
+	c, id, err := r.Client(ctx, p)
+	rec.ClientID = id
+	if err != nil {
+		return a, rec, err
+	}
+	if err = r.CountClient(c); err != nil {
+		return a, rec, err
+	}
+	if !c.MayUse(rec.GrantType) {
+		return a, rec, oauth.ErrClientGrantType
+	}
+
+	// 5. Grant.
+	rec.Tokens, err = of.grant(e, ctx, c, p, r.Origin())
+	if err != nil {
+		return a, rec, err
+	}
+	return Answer{Body: tokenAnswer(rec.Tokens)}, rec, nil
+}
+
+func (e *TokenEndpoints) exchange(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
+	return e.Issuer.Exchange(ctx, c, issuer.CodeRequest{Code: p["code"], RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], From: from})
+}
+
+func (e *TokenEndpoints) refresh(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
+	t, err := e.Issuer.Refresh(ctx, c, issuer.RefreshRequest{RefreshToken: p["refresh_token"], Scope: p["scope"], From: from})
+	if err != nil && e.dead(store.GrantRefreshToken, refusalOf(err)) {
+		err = fmt.Errorf("%w: %w", oauth.ErrDeadRefreshToken, err)
+	}
+	return t, err
+}
+
+// dead reports whether a refusal is answered invalid_request in place of
+// invalid_grant.
+func (e *TokenEndpoints) dead(grantType string, why grant.Refusal) bool {
+	return e.InvalidRequestForDeadRefresh && grantType == store.GrantRefreshToken && why == grant.TokenUnknown
+}
+
+// Told returns the status and the error code with which a refused request of a
+// grant type is answered.
+func (e *TokenEndpoints) Told(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode) {
+	if e.dead(grantType, why) {
+		return http.StatusBadRequest, oauth.ErrDeadRefreshToken.Code
+	}
+	return Refusal(why)
+}
 
 // tokenAnswer is a success, with its members in the order that clients of
 // OpenAM-style deployments know. Nothing in it needs escaping: scopes exclude
@@ -30,179 +160,40 @@ func tokenAnswer(t issuer.Tokens) []byte {
 	return append(b, `"}`...)
 }
 
-// token is the token endpoint. Its phases have a fixed order, cheap before
-// expensive and public before secret, and none before the last consumes
-// anything: transport, form, parameters, grant type, client, permission, grant.
-func (s *Server) token(ctx context.Context, r *http.Request, x *exchange) (answer, error) {
-	// 1. Transport.
-	if err := s.admit(r, x); err != nil {
-		return answer{}, err
-	}
-	if err := s.throttle.RequestOfAddress(x.counted); err != nil {
-		return answer{}, err
-	}
-	if err := s.queue.Early(); err != nil {
-		return answer{}, err
-	}
-
-	// 2. Form and parameters.
-	p, err := s.params(r, x, s.opt.QueryParameters)
-	if err != nil {
-		return answer{}, err
-	}
-
-	// 3. Grant type, and what it requires.
-	x.grantType = p["grant_type"]
-	switch {
-	case x.grantType == "":
-		return answer{}, oauth.ErrNoGrantType
-	case x.grantType == store.GrantAuthorizationCode && p["code"] == "":
-		return answer{}, oauth.ErrNoCode
-	case x.grantType == store.GrantAuthorizationCode && p["redirect_uri"] == "":
-		return answer{}, oauth.ErrNoRedirect
-	case x.grantType == store.GrantAuthorizationCode && p["code_verifier"] != "" && !oauth.IsVerifier(p["code_verifier"]):
-		return answer{}, oauth.ErrVerifier // a mistake in the client's program, which invalid_grant would hide
-	case x.grantType == store.GrantAuthorizationCode:
-	case x.grantType == store.GrantRefreshToken && p["refresh_token"] == "":
-		return answer{}, oauth.ErrNoRefresh
-	case x.grantType == store.GrantRefreshToken:
-	default:
-		return answer{}, oauth.ErrGrantType
-	}
-
-	// 4. Client, and from here on a place among those that are worked on.
-	turn := overload.Refresh
-	if x.grantType == store.GrantAuthorizationCode {
-		turn = overload.Code
-	}
-	if err := s.enter(r, x, turn); err != nil {
-		return answer{}, err
-	}
-	c, err := s.client(ctx, r, x, p)
-	if err != nil {
-		return answer{}, err
-	}
-	if err := s.ofClient(x, c.ID, c.Public()); err != nil {
-		return answer{}, err
-	}
-	if !c.MayUse(x.grantType) {
-		return answer{}, oauth.ErrClientGrantType
-	}
-
-	// 5. Grant.
-	from := grant.Origin{Address: x.address, RequestID: x.id}
-	if x.grantType == store.GrantAuthorizationCode {
-		x.tokens, err = s.issuer.Exchange(ctx, c, issuer.CodeRequest{
-			Code: p["code"], RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], From: from,
-		})
-	} else {
-		x.tokens, err = s.issuer.Refresh(ctx, c, issuer.RefreshRequest{
-			RefreshToken: p["refresh_token"], Scope: p["scope"], From: from,
-		})
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{body: tokenAnswer(x.tokens)}, nil
-}
-
-// params reads the request's parameters and settles its realm.
-func (s *Server) params(r *http.Request, x *exchange, queryAllowed bool) (oauth.Params, error) {
-	body, err := formBody(r)
-	if err != nil {
-		return nil, err
-	}
-	p, realm, err := oauth.ParseParams(body, r.URL.RawQuery, queryAllowed)
-	if state := p["state"]; isVisible(state) && (oauth.Params{"state": state}).CheckLengths() == nil {
-		x.state = state
-	}
-	if err != nil {
-		return nil, err
-	}
-	if x.realm == "" || realm != "" {
-		if !s.isRealm(realm) {
-			return nil, oauth.ErrRealm
-		}
-	}
-	return p, p.CheckLengths()
-}
-
-// client authenticates the request's client. Failures count against the
-// client from this address, so that a stranger cannot lock the owner out, and
-// against the address, unless all addresses are one.
-func (s *Server) client(ctx context.Context, r *http.Request, x *exchange, p oauth.Params) (*store.Client, error) {
-	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
-	x.header, x.clientID = cred.Header, cred.ClientID
+// refusalOf is why a request was refused; Allowed if its grant was not the reason.
+func refusalOf(err error) grant.Refusal {
 	if err == nil {
-		if s.throttle.ClientBlocked(x.counted, cred.ClientID) {
-			return nil, oauth.ErrTooManyRequests
-		}
-		var c *store.Client
-		if c, err = s.issuer.Authenticate(ctx, cred, x.counted); err == nil {
-			return c, nil
-		}
+		return grant.Allowed
 	}
-	if errors.Is(err, issuer.ErrClient) || errors.Is(err, oauth.ErrClient) {
-		s.throttle.Failed(x.counted, cred.ClientID)
+	var refused *grant.Refused
+	if !errors.As(err, &refused) {
+		return grant.Allowed
 	}
-	return nil, err
+	return refused.Why
 }
 
-func isForm(contentType []string) bool {
-	const form = "application/x-www-form-urlencoded"
-	if len(contentType) != 1 {
-		return false
+// countToken counts a token request, and a replay that ended a grant: only here
+// is a token presented by its client.
+func countToken(m *metrics.Metrics, o Outcome) {
+	switch refusalOf(o.Err) {
+	case grant.RefreshReplayed:
+		m.Replay(metrics.ReplayedRefresh)
+	case grant.CodeReplayed:
+		m.Replay(metrics.ReplayedCode)
 	}
-	if contentType[0] == form {
-		return true
-	}
-	media, params, err := mime.ParseMediaType(contentType[0])
-	charset, given := params["charset"]
-	return err == nil && media == form && (!given || strings.EqualFold(charset, "utf-8"))
+	m.TokenRequest(metrics.TokenRequest{
+		GrantType: o.GrantType, Format: o.Tokens.Format, Repeated: o.Tokens.Repeated, ClientID: o.ClientID, Error: string(o.Code),
+	})
 }
 
-// formBody is the body of a form, not yet decoded.
-func formBody(r *http.Request) (string, error) {
-	if !isForm(r.Header["Content-Type"]) {
-		return "", oauth.ErrContentType
+// revoke is the revocation endpoint (RFC 7009). The answer says the same of a
+// token that was revoked, was dead before, or never was: what the client wanted
+// is so. It is sent after the revocation is durable.
+func (e *TokenEndpoints) revoke(ctx context.Context, r *Request) (Answer, Record, error) {
+	c, p, rec, err := r.AboutToken(ctx)
+	if err != nil {
+		return Answer{}, rec, err
 	}
-	if len(r.Header["Content-Encoding"]) > 0 {
-		return "", oauth.ErrContentEncoding
-	}
-	return readBody(r)
-}
-
-// readBody reads at most oauth.MaxForm bytes, which the caller has compared
-// with a length that is declared.
-func readBody(r *http.Request) (string, error) {
-	defer reading(r)()
-	var b []byte
-	var err error
-	if r.ContentLength >= 0 {
-		b = make([]byte, r.ContentLength)
-		_, err = io.ReadFull(r.Body, b)
-	} else {
-		b, err = io.ReadAll(io.LimitReader(r.Body, oauth.MaxForm+1))
-	}
-	var stalled net.Error
-	switch {
-	case len(b) > oauth.MaxForm:
-		return "", oauth.ErrTooLarge
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, &stalled) && stalled.Timeout():
-		return "", oauth.ErrIncompleteBody
-	case err != nil:
-		return "", oauth.ErrMalformedBody
-	}
-	return string(b), nil
-}
-
-// isVisible reports whether s holds only what a state may (RFC 6749 appendix
-// A.5).
-func isVisible(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < 0x20 || s[i] > 0x7e {
-			return false
-		}
-	}
-	return true
+	rec.GrantID, err = e.Issuer.Revoke(ctx, c, p["token"], r.Origin())
+	return Answer{Body: []byte(`{}`)}, rec, err
 }

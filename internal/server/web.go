@@ -25,6 +25,76 @@ type Front struct {
 	Users      *account.Users
 	Handoff    string // address of the provider's own login page
 	Upstream   *upstream.Provider
+
+	RedirectURIMismatch bool // compat.redirect_uri_mismatch
+}
+
+// web is the pages of a server.
+type web struct {
+	*Server
+	*Front
+	sameOrigin *http.CrossOriginProtection // of the pages' forms
+}
+
+// exchange is what the steps of one page find out about its request.
+type exchange struct {
+	*Request
+	Record
+	cookies []string // to be set
+}
+
+// Routes returns the pages, to be mounted on s.
+func (f *Front) Routes(s *Server) []Route {
+	w := &web{s, f, http.NewCrossOriginProtection()}
+	// A proxy may have put another Host into the request.
+	if err := w.sameOrigin.AddTrustedOrigin(s.PublicURL); err != nil {
+		panic(err) // the check of the configuration refuses such an address
+	}
+	// HEAD is not among the methods of a form: a code is never made for a caller
+	// that does not read it.
+	form := []string{http.MethodGet, http.MethodPost}
+	page := func(name, path string, methods []string, handle pageHandler) Route {
+		return Route{Name: name, Paths: []string{path}, Methods: methods, Class: overload.Login, Handle: w.handler(handle), Error: w.pageAnswer, Page: true}
+	}
+	authorization := page("authorization", "authorize", form, w.authorize)
+	authorization.Class, authorization.Member, authorization.Metadata = overload.Code, "authorization_endpoint", map[string]any{"ui_locales_supported": pages.Locales}
+	asset := page("asset", s.BasePath+"/account/assets/{file}", []string{http.MethodGet, http.MethodHead}, nil)
+	asset.Handle = Published(w.asset)
+	routes := []Route{
+		authorization, page("interaction", "interaction", form, w.interaction),
+		page("connections", s.BasePath+connectionsPath, form, w.connections), page("logout", s.BasePath+logoutPath, form, w.logout),
+		asset, page("request", "/", nil, w.lost),
+	}
+	if f.Upstream != nil {
+		routes = append(routes, page("upstream login", "callback", form[:1], w.callback))
+	}
+	return routes
+}
+
+type pageHandler func(ctx context.Context, r *http.Request, x *exchange) (Answer, error)
+
+// handler makes a Handler of a page's.
+func (s *web) handler(handle pageHandler) Handler {
+	return func(ctx context.Context, r *Request) (Answer, Record, error) {
+		x := &exchange{Request: r}
+		x.Locale = s.locale(r, "")
+		var a Answer
+		err := r.Admit()
+		if err == nil {
+			a, err = handle(ctx, r.Request, x)
+		}
+		a.Cookies = x.cookies
+		return a, x.Record, err
+	}
+}
+
+// lost shows the way to people who have typed the address of the server alone.
+func (s *web) lost(_ context.Context, r *http.Request, _ *exchange) (Answer, error) {
+	switch strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, s.BasePath), "/") {
+	case "", "/account":
+		return seeOther(s.at(connectionsPath)), nil
+	}
+	return Answer{}, oauth.ErrNotFound
 }
 
 // login is where people sign in, "" if it is here.
@@ -63,22 +133,22 @@ func cookie(r *http.Request, name string) string {
 
 // guest is the visitor of a request that may begin an interaction: their browser
 // gets a cookie by which to know it again.
-func (s *Server) guest(r *http.Request, x *exchange) authorize.Visitor {
+func (s *web) guest(r *http.Request, x *exchange) authorize.Visitor {
 	v := visitor(r)
 	if v.Browser == "" {
 		v.Browser = authorize.NewBrowser()
 		x.setCookie(browserCookie, v.Browser, 0)
 	}
-	if x.counted.IsValid() {
-		v.Network = overload.Party(x.counted)
-		v.Charge = func(kilobytes int) bool { return s.throttle.Begin(x.counted, kilobytes) }
+	if x.Counted.IsValid() {
+		v.Network = overload.Party(x.Counted)
+		v.Charge = func(kilobytes int) bool { return s.Throttle.Begin(x.Counted, kilobytes) }
 	}
 	return v
 }
 
 // stamp notes in its cookie that a session is used.
-func (s *Server) stamp(x *exchange, session *authorize.Session) {
-	if fresh := s.opt.Front.Authorizer.Refresh(session); fresh != "" {
+func (s *web) stamp(x *exchange, session *authorize.Session) {
+	if fresh := s.Authorizer.Refresh(session); fresh != "" {
 		x.setCookie(sessionCookie, fresh, 0)
 	}
 }
@@ -107,7 +177,7 @@ var errCrossSite = errors.New("form sent by another site")
 
 // crossSite refuses requests that our own pages did not make (CWE-352). What
 // tells neither where it comes from nor how is no browser of this decade.
-func (s *Server) crossSite(r *http.Request) error {
+func (s *web) crossSite(r *http.Request) error {
 	if r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "" {
 		return errCrossSite
 	}
@@ -161,27 +231,31 @@ func formPolicy(addresses ...string) []string {
 }
 
 // page renders a view in the language of the request.
-func (s *Server) page(x *exchange, status int, view any) (answer, error) {
-	body, err := s.opt.Front.Pages.Render(x.locale, view)
-	return answer{status: status, body: body}, err
+func (s *web) page(x *exchange, status int, view any) (Answer, error) {
+	return s.render(x.Locale, status, view)
 }
 
-// language is the one that the user reads, as the client or the browser says.
-func (s *Server) language(r *http.Request, x *exchange, uiLocales string) {
-	x.locale = s.opt.Front.Pages.Locale(uiLocales, strings.Join(r.Header["Accept-Language"], ","))
+func (s *web) render(locale string, status int, view any) (Answer, error) {
+	body, err := s.Pages.Render(locale, view)
+	return Answer{Status: status, Body: body}, err
+}
+
+// locale is the language of the user, as the client or the browser says.
+func (s *web) locale(r *Request, uiLocales string) string {
+	return s.Pages.Locale(uiLocales, strings.Join(r.Header["Accept-Language"], ","))
 }
 
 // seeOther sends the browser on with GET, also after a POST: no other status
 // makes sure that a password does not go along (RFC 9700 section 4.12).
-func seeOther(to string) answer {
-	return answer{status: http.StatusSeeOther, header: http.Header{"Location": {to}, "Content-Type": nil}}
+func seeOther(to string) Answer {
+	return Answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {to}, "Content-Type": nil}}
 }
 
 // at is the address of a page of ours. It is never made of what a request says
 // of its host.
-func (s *Server) at(path string) string { return s.opt.PublicURL + s.opt.BasePath + path }
+func (s *web) at(path string) string { return s.PublicURL + s.BasePath + path }
 
-func (s *Server) interactionURL(id string) string {
+func (s *web) interactionURL(id string) string {
 	return s.at(interactionPath) + "?id=" + id
 }
 
@@ -192,12 +266,12 @@ const (
 )
 
 // asset is the style sheet or an image of the brand.
-func (s *Server) asset(_ context.Context, r *http.Request) (document, error) {
-	body, media, ok := s.opt.Front.Pages.Asset(r.PathValue("file"))
+func (s *web) asset(_ context.Context, r *Request) (Document, error) {
+	body, media, ok := s.Pages.Asset(r.PathValue("file"))
 	if !ok {
-		return document{}, oauth.ErrNotFound
+		return Document{}, oauth.ErrNotFound
 	}
-	return document{media: media, body: body, maxAge: assetMaxAge}, nil
+	return Document{Media: media, Body: body, MaxAge: assetMaxAge}, nil
 }
 
 // assetMaxAge is how long a changed image of the brand may be the old one. The

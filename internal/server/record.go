@@ -1,0 +1,267 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Record is what a handler reports about a request beside its answer. The log
+// line, the metrics, the audit log and the page about an error are made of it.
+type Record struct {
+	ClientID  string // as the request named it; written down if there is such a client
+	GrantType string // as the request named it; written down if it is one
+	Tokens    issuer.Tokens
+	GrantID   grant.ID // of the token that the request was about
+	Inactive  error    // why that token is not active, where the caller is not told
+
+	Locale     string // of a page
+	ClientName string // on a page; "" if unknown
+}
+
+// Outcome is how a request ended.
+type Outcome struct {
+	Record
+	Status int
+	Err    error           // nil: success
+	Code   oauth.ErrorCode // of Err, as the client is told
+}
+
+// record counts the request and writes its log line: faults as errors, refusals
+// for people who search, successes only for those who debug.
+func (s *Server) record(r *Request, rec Record, status int, err error, took time.Duration) {
+	s.count(r, rec, status, err, took)
+	level, message := severity(r, rec, status, err)
+	if !s.log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("request_id", r.ID), slog.Int("status", status), slog.String("method", Printable(r.Method)),
+		slog.String("remote_ip", r.Address.String()), slog.String("realm", s.Realm), slog.String("grant_type", knownGrantType(rec.GrantType)),
+		slog.String("client_id", s.known(rec.ClientID)), slog.Float64("dur_ms", float64(took.Microseconds())/1000),
+	}
+	if r.trace != "" {
+		attrs = append(attrs, slog.String("trace_id", r.trace))
+	}
+	var refused *grant.Refused
+	var bug *panicError
+	switch {
+	case rec.Inactive != nil:
+		attrs = append(attrs, slog.String("reason", rec.Inactive.Error()), slog.String("grant_id", rec.GrantID.String()))
+	case err == nil && rec.GrantID != (grant.ID{}):
+		attrs = append(attrs, slog.String("grant_id", rec.GrantID.String()))
+	case err == nil && rec.Tokens.GrantID != (grant.ID{}):
+		attrs = append(attrs, slog.String("grant_id", rec.Tokens.GrantID.String()), slog.Uint64("generation", uint64(rec.Tokens.Generation)))
+	case errors.As(err, &refused):
+		_, told := s.wireError(r, err)
+		attrs = append(attrs, slog.String("error", string(told.Code)), slog.String("reason", refused.Why.String()),
+			slog.String("grant_id", refused.GrantID.String()))
+	case errors.As(err, &bug):
+		attrs = append(attrs, slog.String("error", err.Error()), slog.String("stack", string(bug.stack)))
+	case err != nil:
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	s.log.LogAttrs(context.Background(), level, message, attrs...)
+}
+
+func severity(r *Request, rec Record, status int, err error) (slog.Level, string) {
+	switch {
+	case err != nil:
+		return severityOfFault(r, status, err)
+	case rec.Tokens.Repeated:
+		// A thief who holds the client's secret looks like this too.
+		return slog.LevelInfo, "token request repeated, same pair answered"
+	}
+	return slog.LevelDebug, r.Route.Name + " answered"
+}
+
+func severityOfFault(r *Request, status int, err error) (slog.Level, string) {
+	var refused *grant.Refused
+	var told *authorize.ClientError
+	var bug *panicError
+	switch {
+	case errors.Is(err, overload.ErrShed):
+		return slog.LevelDebug, r.Route.Name + " turned away" // the alarm is for all of them
+	case errors.As(err, &bug):
+		return slog.LevelError, "bug"
+	case status >= 500 && errors.As(err, &refused):
+		return slog.LevelError, "a genuine token has no record: the store has lost commits; was an older backup or a replica put in place?"
+	case status >= 500, errors.As(err, &told) && told.Cause != nil:
+		return slog.LevelError, r.Route.Name + " failed"
+	}
+	return r.Route.Refusals, r.Route.Name + " refused"
+}
+
+// knownGrantType keeps what was mistaken for a grant type out of the log: it
+// may be a secret.
+func knownGrantType(s string) string {
+	if s == "" || slices.Contains(store.GrantTypes, s) {
+		return s
+	}
+	return "unsupported"
+}
+
+// Printable bounds what a caller sent and the log holds.
+func Printable(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "..."
+	}
+	return s
+}
+
+// known is a client id as it may be written down. What names no client may be
+// a secret that was put into the wrong field.
+func (s *Server) known(id string) string {
+	if id == "" || s.issuer.Knows(id) {
+		return id
+	}
+	return unknownClient
+}
+
+const unknownClient = "(unknown)"
+
+// count counts the request. A refresh that succeeds allocates nothing here.
+func (s *Server) count(r *Request, rec Record, status int, err error, took time.Duration) {
+	m := s.Metrics
+	if m == nil {
+		return
+	}
+	r.Route.meter.Answered(r.Method, status, took)
+	o := Outcome{Record: rec, Status: status, Err: err}
+	if err != nil {
+		countRefusal(m, err)
+	}
+	if r.Route.Count == nil || !slices.Contains(r.Route.Methods, r.Method) {
+		return
+	}
+	if err != nil {
+		_, told := s.wireError(r, err)
+		o.Code = told.Code
+	}
+	r.Route.Count(m, o)
+}
+
+// countRefusal counts refusals that matter whatever the route.
+func countRefusal(m *metrics.Metrics, err error) {
+	var refused *grant.Refused
+	var fault issuer.AuthFault
+	switch {
+	case errors.As(err, &refused):
+		if refused.Why == grant.StoreBehind {
+			m.StoreBehind()
+		}
+	case errors.As(err, &fault):
+		m.ClientAuthFailed(string(fault))
+	case errors.Is(err, issuer.ErrClient):
+		m.ClientAuthFailed(string(issuer.WrongMethod)) // a public client, where none may ask
+	case errors.Is(err, oauth.ErrClient):
+		m.ClientAuthFailed(metrics.MalformedCredentials)
+	}
+}
+
+// originOf lets what is stored in the course of a request be recorded with it.
+func (s *Server) originOf(ctx context.Context, r *Request) context.Context {
+	if s.Audit == nil {
+		return ctx
+	}
+	return audit.With(ctx, audit.Origin{RequestID: r.ID, RemoteIP: r.Address})
+}
+
+// about is an event of a request.
+func (s *Server) about(r *Request, clientID string, name audit.Name, outcome audit.Outcome) audit.Event {
+	return audit.Event{
+		Name: name, Outcome: outcome, Realm: s.Realm, ClientID: s.known(clientID), RequestID: r.ID, RemoteIP: r.Address,
+	}
+}
+
+// audit records the end of a request: what changes nothing in the store. Changes
+// are recorded where they are stored (package audit).
+func (s *Server) audit(r *Request, rec Record, status int, err error) {
+	switch {
+	case s.Audit == nil:
+	case err != nil:
+		s.auditFault(r, rec, status, err)
+	case rec.Tokens.GrantID != (grant.ID{}):
+		e := s.about(r, rec.ClientID, audit.TokensRefreshed, audit.Success)
+		if rec.Tokens.Repeated {
+			e.Name = audit.RefreshRepeated
+		} else if rec.GrantType == store.GrantAuthorizationCode {
+			e.Name = audit.CodeRedeemed
+		}
+		e.GrantID, e.Subject, e.Generation = rec.Tokens.GrantID.String(), rec.Tokens.Subject, rec.Tokens.Generation
+		s.Audit.Record(e)
+	}
+}
+
+func (s *Server) auditFault(r *Request, rec Record, status int, err error) {
+	var refused *grant.Refused
+	switch {
+	case errors.Is(err, issuer.ErrClient), errors.Is(err, oauth.ErrClient):
+		e := s.about(r, rec.ClientID, audit.ClientAuthFailed, audit.Refused)
+		e.Detail = r.Route.Name
+		var fault issuer.AuthFault
+		if errors.As(err, &fault) {
+			e.Detail += ", " + string(fault)
+		}
+		if rec.ClientID != "" && e.ClientID == unknownClient {
+			e.ClientID = ""
+		}
+		s.Audit.Record(e)
+	case status == http.StatusTooManyRequests:
+		s.auditThrottled(r, rec.ClientID)
+	case errors.As(err, &refused):
+		s.auditRefusal(r, rec, refused)
+	}
+}
+
+func (s *Server) auditRefusal(r *Request, rec Record, refused *grant.Refused) {
+	if r.Route.Refusals < 0 {
+		return // invalid tokens of unauthenticated callers, at the endpoints of resource servers
+	}
+	e := s.about(r, rec.ClientID, audit.TokenRefused, audit.Refused)
+	if refused.Why == grant.StoreBehind {
+		e.Outcome = audit.Failed
+	}
+	if refused.GrantID != (grant.ID{}) {
+		e.GrantID = refused.GrantID.String()
+	}
+	// A grant is looked at once its type is known to be one, so that this is no
+	// text of the caller.
+	e.Detail = refused.Why.String() + ", " + strings.TrimSpace(rec.GrantType+" "+r.Route.Name)
+	s.Audit.Record(e)
+}
+
+// auditThrottled records that an address is refused, at most once a minute for
+// each.
+func (s *Server) auditThrottled(r *Request, clientID string) {
+	if s.Audit == nil || !s.firstThrottled(overload.Network(r.Address, 64), time.Now()) {
+		return
+	}
+	e := s.about(r, clientID, audit.Throttled, audit.Refused)
+	e.Detail = r.Route.Name + "; further ones within a minute are not recorded"
+	s.Audit.Record(e)
+}
+
+func (s *Server) firstThrottled(of netip.Prefix, now time.Time) bool {
+	s.throttled.Lock()
+	defer s.throttled.Unlock()
+	if s.throttled.Wait(of, now) > 0 {
+		return false
+	}
+	s.throttled.Add(of, now)
+	return true
+}

@@ -1,0 +1,268 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Request is a request to a route. Its methods are the checks that endpoints have
+// in common; each endpoint calls them in its own order of phases.
+type Request struct {
+	*http.Request
+	Route   *Route
+	ID      string
+	Address netip.Addr // of the client
+	// Counted is Address for limits: the zero address, for which nothing is
+	// counted, if every client may seem to have it.
+	Counted netip.Addr
+
+	server  *Server
+	trace   string // id of the trace; "" if there is none
+	state   string // to be echoed with an error, if the request had exactly one valid one
+	bearer  bool   // the client used the Bearer scheme, which a challenge has to match
+	slot    bool   // it has a slot of its class
+	class   overload.Class
+	network netip.Prefix // that the slot counts for
+}
+
+// Origin is the request as changes record it.
+func (r *Request) Origin() grant.Origin { return grant.Origin{Address: r.Address, RequestID: r.ID} }
+
+// Admit checks what needs no look at the body: method, transport, length, failures
+// of the address.
+func (r *Request) Admit() error {
+	if methods := r.Route.Methods; methods != nil && !slices.Contains(methods, r.Method) {
+		if slices.Contains(methods, http.MethodGet) {
+			return oauth.ErrNotGet
+		}
+		return oauth.ErrMethod
+	}
+	if err := r.Secure(); err != nil {
+		return err
+	}
+	if r.ContentLength > oauth.MaxForm {
+		return oauth.ErrTooLarge
+	}
+	if !r.Route.Public && r.server.Throttle.AddressBlocked(r.Counted) {
+		return oauth.ErrTooManyRequests
+	}
+	return nil
+}
+
+// Secure refuses a request that did not come over TLS.
+func (r *Request) Secure() error {
+	r.server.noticeProxy(r.Request)
+	if !r.server.secure(r.Request) {
+		return oauth.ErrHTTPS
+	}
+	return nil
+}
+
+// Early sheds the request, before its body is read, if Enter would shed it.
+func (r *Request) Early() error { return r.server.Queue.Early() }
+
+// CountAddress counts the request against the limit of its address.
+func (r *Request) CountAddress() error { return r.server.Throttle.RequestOfAddress(r.Counted) }
+
+// CountClient counts the request against the limit of its authenticated client.
+// Anybody can use the name of a public client, so each address is one of its own.
+func (r *Request) CountClient(c *store.Client) error {
+	if c.Public() {
+		return r.server.Throttle.RequestOfClientFrom(r.Counted, c.ID)
+	}
+	return r.server.Throttle.RequestOfClient(c.ID)
+}
+
+// Enter takes a slot for the work on the request, until its answer is known. Call
+// it after reading the body, so that a slow sender holds no slot.
+func (r *Request) Enter(c overload.Class) error {
+	if r.Route.Page {
+		r.network = overload.Party(r.Counted)
+	}
+	if err := r.server.Queue.Enter(r.Context(), c, r.network); err != nil {
+		return err
+	}
+	r.slot, r.class = true, c
+	return nil
+}
+
+// Form reads the request's parameters, also from the query if queryAllowed, and
+// checks its realm.
+func (r *Request) Form(queryAllowed bool) (oauth.Params, error) {
+	body, err := r.formBody()
+	if err != nil {
+		return nil, err
+	}
+	p, realm, err := oauth.ParseParams(body, r.URL.RawQuery, queryAllowed)
+	if state := p["state"]; IsVisible(state) && (oauth.Params{"state": state}).CheckLengths() == nil {
+		r.state = state
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Route.realm == "" || realm != "" {
+		if !r.isRealm(realm) {
+			return nil, oauth.ErrRealm
+		}
+	}
+	return p, p.CheckLengths()
+}
+
+// Query parses the parameters of a request that has no form. It may leave the
+// realm out, and must not name another.
+func (r *Request) Query(raw string) (oauth.Params, error) {
+	p, _, err := oauth.ParseParams(raw, "", false)
+	if err != nil {
+		return nil, err
+	}
+	if realm := p["realm"]; realm != "" && !r.isRealm(realm) {
+		return nil, oauth.ErrRealm
+	}
+	return p, nil
+}
+
+// isRealm reports whether a parameter names the realm: "/api", "%2Fapi" and
+// "api" do.
+func (r *Request) isRealm(name string) bool {
+	return "/"+strings.TrimPrefix(name, "/") == r.server.Realm
+}
+
+// Client authenticates the request's client and returns the name that it used,
+// also on failure. Failures count against the client from this address, so that
+// another caller cannot lock the client out, and against the address.
+func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
+	throttle := r.server.Throttle
+	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
+	if err == nil {
+		if throttle.ClientBlocked(r.Counted, cred.ClientID) {
+			return nil, cred.ClientID, oauth.ErrTooManyRequests
+		}
+		if c, err = r.server.issuer.Authenticate(ctx, cred, r.Counted); err == nil {
+			return c, cred.ClientID, nil
+		}
+	}
+	if errors.Is(err, issuer.ErrClient) || errors.Is(err, oauth.ErrClient) {
+		throttle.Failed(r.Counted, cred.ClientID)
+	}
+	return nil, cred.ClientID, err
+}
+
+// AboutToken reads a request about the token in parameter token and authenticates
+// its client, in the order of the token endpoint's checks. token_type_hint is not
+// needed: a token names its kind.
+func (r *Request) AboutToken(ctx context.Context) (c *store.Client, p oauth.Params, rec Record, err error) {
+	if err = r.Admit(); err != nil {
+		return nil, nil, rec, err
+	}
+	if err = r.Early(); err != nil {
+		return nil, nil, rec, err
+	}
+	if p, err = r.Form(false); err != nil {
+		return nil, nil, rec, err
+	}
+	if p["token"] == "" {
+		return nil, nil, rec, oauth.ErrNoToken
+	}
+	h := r.Header["Authorization"]
+	r.bearer = len(h) == 1 && isBearer(h[0])
+	if err = r.Enter(r.Route.Class); err != nil {
+		return nil, nil, rec, err
+	}
+	c, rec.ClientID, err = r.Client(ctx, p)
+	return c, p, rec, err
+}
+
+func isForm(contentType []string) bool {
+	const form = "application/x-www-form-urlencoded"
+	if len(contentType) != 1 {
+		return false
+	}
+	if contentType[0] == form {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(contentType[0])
+	charset, given := params["charset"]
+	return err == nil && media == form && (!given || strings.EqualFold(charset, "utf-8"))
+}
+
+// formBody is the body of a form, not yet decoded.
+func (r *Request) formBody() (string, error) {
+	if !isForm(r.Header["Content-Type"]) {
+		return "", oauth.ErrContentType
+	}
+	if len(r.Header["Content-Encoding"]) > 0 {
+		return "", oauth.ErrContentEncoding
+	}
+	return readBody(r.Request)
+}
+
+// readBody reads at most oauth.MaxForm bytes, which the caller has compared
+// with a length that is declared.
+func readBody(r *http.Request) (string, error) {
+	defer reading(r)()
+	var b []byte
+	var err error
+	if r.ContentLength >= 0 {
+		b = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, b)
+	} else {
+		b, err = io.ReadAll(io.LimitReader(r.Body, oauth.MaxForm+1))
+	}
+	var stalled net.Error
+	switch {
+	case len(b) > oauth.MaxForm:
+		return "", oauth.ErrTooLarge
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, &stalled) && stalled.Timeout():
+		return "", oauth.ErrIncompleteBody
+	case err != nil:
+		return "", oauth.ErrMalformedBody
+	}
+	return string(b), nil
+}
+
+// IsVisible reports whether s holds only what a state may (RFC 6749 appendix
+// A.5).
+func IsVisible(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+func isBearer(authorization string) bool {
+	scheme, _, _ := strings.Cut(authorization, " ")
+	return strings.EqualFold(scheme, "Bearer")
+}
+
+// maxBearer is the longest access token that is read, in characters.
+const maxBearer = 8192
+
+// Bearer returns the access token of the Authorization header (RFC 6750 section
+// 2.1).
+func (r *Request) Bearer() (text string, err error) {
+	h := r.Header["Authorization"]
+	if len(h) == 0 || len(h) == 1 && !isBearer(h[0]) {
+		return "", oauth.ErrNoBearer
+	}
+	_, text, _ = strings.Cut(h[0], " ")
+	text = strings.TrimLeft(text, " ") // RFC 6750 section 2.1: one or more
+	if len(h) > 1 || text == "" || len(text) > maxBearer || strings.ContainsAny(text, " ,") {
+		return "", oauth.ErrBearer
+	}
+	return text, nil
+}

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
+)
+
+// ResourceEndpoints are the endpoints for whoever receives tokens: what a token
+// allows, and the documents by which tokens are verified.
+type ResourceEndpoints struct {
+	Server          *Server // on which the routes are mounted
+	Issuer          *issuer.Issuer
+	ScopesSupported []string // in the metadata; none: all that clients are registered for
+	TokenInfoQuery  bool     // compat.tokeninfo_query
+
+	description atomic.Pointer[description]   // the metadata; nil before the first request
+	revoked     atomic.Pointer[publishedList] // nil before the first request
+}
+
+// Routes returns introspection, verification and token info, and the documents.
+func (e *ResourceEndpoints) Routes() []Route {
+	get := []string{http.MethodGet, http.MethodHead}
+	confidential := []string{string(oauth.AuthBasic), string(oauth.AuthPost)}
+	introspection := map[string]any{"introspection_endpoint_auth_methods_supported": confidential}
+	if algorithms := e.Issuer.Directory.Schedule.Algorithms; len(algorithms) > 0 {
+		introspection["introspection_signing_alg_values_supported"] = algorithms // RFC 9701
+	}
+	return []Route{
+		{Name: "introspection", Paths: []string{"introspect"}, Methods: []string{http.MethodPost}, Class: overload.Check, Handle: e.introspect, Count: countIntrospection,
+			Member: "introspection_endpoint", Metadata: introspection},
+		{Name: "token info", Paths: []string{"tokeninfo"}, Methods: get, Class: overload.Check, Handle: e.tokenInfo, Refusals: slog.LevelDebug},
+		// Envoy appends the path of the request that it asks about.
+		{Name: "verification", Paths: []string{"verify", "verify/{rest...}"}, Class: overload.Check, Handle: e.verify, Refusals: slog.LevelDebug},
+		{Name: "keys", Paths: []string{"jwks", "connect/jwk_uri"}, Methods: get, Handle: Published(e.keySet), Public: true, Member: "jwks_uri"},
+		{Name: "keys", Paths: []string{"jwks/{file}"}, Methods: get, Handle: Published(e.keyFile), Public: true},
+		{Name: "metadata", Paths: append(metadataLocations(e.Issuer.ID), metadataPath, serverMetadataPath), Methods: get, Handle: Published(e.metadata), Public: true},
+		{Name: "list of revocations", Paths: []string{"revocations"}, Methods: get, Handle: Published(e.revocations), Public: true, Member: "revocations_uri"},
+		{Name: "description", Paths: []string{e.Server.BasePath + openapiPath}, Methods: get, Handle: e.openapi(), Public: true},
+	}
+}

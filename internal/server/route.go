@@ -1,0 +1,158 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
+)
+
+// Route is one endpoint. To add an endpoint, add a Route.
+type Route struct {
+	Name string // in the log, metrics and traces
+	// Paths without a leading slash are below {base}/oauth2/, where the query may
+	// name the realm, and below the two longer forms whose path names it. Paths
+	// with one are as they are. "/" stands for browsers on paths of no route.
+	Paths   []string
+	Methods []string // nil: any
+	Class   overload.Class
+	// Member is the metadata member (RFC 8414 section 2) that holds the address of
+	// the first path; "" if metadata does not name the route. Metadata holds
+	// further members that the route adds.
+	Member   string
+	Metadata map[string]any
+	Handle   Handler
+	// Error writes the answer about an error. Nil: JSON (RFC 6749 section 5.2).
+	Error ErrorWriter
+	// Count counts the outcomes of requests with a method of the route. It may be
+	// nil; what all routes have in common is counted anyway.
+	Count func(*metrics.Metrics, Outcome)
+	// Refusals is the level at which refusals are logged: debug where invalid
+	// tokens of unauthenticated callers are everyday.
+	Refusals slog.Level
+
+	NeedsRealm bool // the short form of the paths requires the realm parameter
+	Scripts    bool // scripts of the configured origins may read the answers
+	Public     bool // scripts of every origin may; and no limit by address applies
+	Page       bool // people see it; its requests share capacity by network
+
+	allow string         // Methods, as the Allow header lists them
+	realm string         // named by the path, or the only one there is
+	meter *metrics.Route // nil if nothing is counted
+}
+
+// Handler answers a request. It returns a Record also with an error.
+type Handler func(context.Context, *Request) (Answer, Record, error)
+
+// ErrorWriter makes the answer about an error. It may set headers.
+type ErrorWriter func(http.Header, *Request, Record, error) Answer
+
+// Answer is a response to send. The zero Status is 200. Header replaces what every
+// response carries. Cookies are set with an error's answer, too.
+type Answer struct {
+	Status  int
+	Body    []byte
+	Header  http.Header
+	Cookies []string
+}
+
+// Mount sets the routes.
+func (s *Server) Mount(routes ...Route) {
+	s.routes = routes
+	s.patterns = map[string]Route{}
+	realm := strings.Trim(s.Realm, "/")
+	var person http.Handler
+	for _, rt := range routes {
+		rt.allow, rt.realm = strings.Join(rt.Methods, ", "), s.Realm
+		for _, p := range rt.Paths {
+			switch {
+			case p == "/":
+				person = s.endpoint(rt)
+			case p[0] == '/':
+				s.patterns[p] = rt
+			default:
+				below := s.BasePath + "/oauth2/"
+				s.patterns[below+realm+"/"+p], s.patterns[below+"realms/root/realms/"+realm+"/"+p] = rt, rt
+				short := rt
+				if rt.NeedsRealm {
+					short.realm = ""
+				}
+				s.patterns[below+p] = short
+			}
+		}
+	}
+	mux := http.NewServeMux()
+	anything := map[string]http.Handler{} // by prefix
+	for pattern, rt := range s.patterns {
+		h := s.endpoint(rt)
+		mux.Handle(pattern, h)
+		if prefix, ok := strings.CutSuffix(pattern, "{rest...}"); ok {
+			anything[prefix] = h
+		}
+	}
+	refuse := func(err error) http.Handler {
+		return s.endpoint(Route{Name: "request", Handle: func(context.Context, *Request) (Answer, Record, error) { return Answer{}, Record{}, err }})
+	}
+	elsewhere := refuse(oauth.ErrNotFound)
+	if program := elsewhere; person != nil {
+		elsewhere = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if wantsPage(r) {
+				person.ServeHTTP(w, r)
+			} else {
+				program.ServeHTTP(w, r)
+			}
+		})
+	}
+	mux.Handle("/", elsewhere)
+	s.handler = exactPaths(mux, anything, elsewhere, refuse(oauth.ErrTargetForm))
+}
+
+// Routes returns the mounted routes.
+func (s *Server) Routes() []Route { return s.routes }
+
+// Patterns returns the mounted routes by their whole path.
+func (s *Server) Patterns() map[string]Route { return s.patterns }
+
+// Handler serves the mounted routes.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// exactPaths sends every spelling of a path but its own to notFound. The mux
+// would redirect some, and make clients send their secrets twice. Below the
+// prefixes of anything, a path belongs to another server, in any spelling.
+func exactPaths(mux *http.ServeMux, anything map[string]http.Handler, notFound, notPath http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/") {
+			notPath.ServeHTTP(w, r) // of OPTIONS and CONNECT (RFC 9112 section 3.2)
+			return
+		}
+		if r.URL.RawPath == "" && path.Clean(r.URL.Path) == r.URL.Path {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		for prefix, h := range anything {
+			if rest, below := strings.CutPrefix(r.URL.Path, prefix); below {
+				r.SetPathValue("rest", rest)
+				h.ServeHTTP(w, r)
+				return
+			}
+		}
+		notFound.ServeHTTP(w, r)
+	})
+}
+
+// wantsPage reports whether a request accepts HTML by name, as every browser does
+// where it shows the answer, and no OAuth client.
+func wantsPage(r *http.Request) bool {
+	for accepted := range strings.SplitSeq(strings.Join(r.Header["Accept"], ","), ",") {
+		media, _, _ := strings.Cut(accepted, ";")
+		if strings.EqualFold(strings.TrimSpace(media), "text/html") {
+			return true
+		}
+	}
+	return false
+}

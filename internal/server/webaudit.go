@@ -1,0 +1,104 @@
+package server
+
+import (
+	"errors"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/upstream"
+)
+
+// countLogin counts a user's attempt to log in.
+func (s *web) countLogin(err error) {
+	m := s.Metrics
+	if m == nil {
+		return
+	}
+	var throttled *account.Throttled
+	var unwilling *upstream.InteractionRequired
+	switch {
+	case err == nil:
+		m.Login(metrics.LoginOK)
+	case errors.As(err, &throttled):
+		m.Login(metrics.LoginThrottled)
+		m.Throttled(metrics.LimitLoginFailures)
+	case errors.Is(err, account.ErrWrong):
+		m.Login(metrics.LoginWrong)
+	case errors.Is(err, upstream.ErrDenied), errors.Is(err, errRejected), errors.As(err, &unwilling):
+		m.Login(metrics.LoginRejected)
+	default:
+		m.Login(metrics.LoginFailed)
+	}
+}
+
+// auditLogin records who has signed in, by which way.
+func (s *web) auditLogin(x *exchange, it *authorize.Interaction, who authorize.Identity) {
+	e := s.about(x.Request, x.ClientID, audit.LoginSucceeded, audit.Success)
+	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, who.Subject, s.loginWay()
+	s.Audit.Record(e)
+}
+
+// auditFailedLogin records one that failed. The subject is that of a user whom
+// there is, or empty: what was typed as a username may be a password.
+func (s *web) auditFailedLogin(x *exchange, it *authorize.Interaction, subject string, err error) {
+	if s.Audit == nil {
+		return
+	}
+	var limited *account.Throttled
+	if errors.As(err, &limited) {
+		s.auditThrottled(x.Request, x.ClientID)
+		return
+	}
+	e := s.about(x.Request, x.ClientID, audit.LoginFailed, audit.Refused)
+	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, subject, s.loginWay()
+	switch {
+	case s.Users != nil && !errors.Is(err, account.ErrWrong):
+		return // a fault: nothing was compared
+	case errors.Is(err, upstream.ErrUnavailable):
+		e.Outcome = audit.Failed
+	case it.Step == authorize.StepSecondFactor:
+		e.Detail += ", one-time code after the right password"
+	case subject == "" && s.Users != nil:
+		e.Detail += ", no such user"
+	}
+	s.Audit.Record(e)
+}
+
+// loginWay is who knows the users.
+func (s *web) loginWay() string {
+	switch {
+	case s.Users != nil:
+		return "built-in users"
+	case s.Upstream != nil:
+		return "OpenID Connect provider"
+	}
+	return "login page of the provider"
+}
+
+// auditConsent records what a user has answered.
+func (s *web) auditConsent(x *exchange, it *authorize.Interaction, name audit.Name, err error) {
+	// The answer to the client may be an error that says what the user has said.
+	var told *authorize.ClientError
+	if s.Audit == nil || err != nil && (!errors.As(err, &told) || told.Cause != nil) || it.Identity == nil {
+		return
+	}
+	e := s.about(x.Request, x.ClientID, name, audit.Success)
+	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, it.Identity.Subject, "scope "+string(it.Request.Scope)
+	s.Audit.Record(e)
+}
+
+// auditCode records a code that was issued at the authorization endpoint.
+func (s *web) auditCode(x *exchange, st authorize.Stage) {
+	if s.Audit == nil || st.Issued == (grant.ID{}) || st.Client == nil {
+		return
+	}
+	e := s.about(x.Request, x.ClientID, audit.CodeIssued, audit.Success)
+	e.ClientID, e.GrantID = st.Client.ID, st.Issued.String()
+	if st.Session != nil {
+		e.Subject = st.Session.Subject
+	}
+	s.Audit.Record(e)
+}
