@@ -21,20 +21,20 @@ const (
 	LineMACSize = 8 + 1 + 2*lineMAC
 )
 
-// lineLabel keeps these MACs apart from all others.
+// lineLabel separates these MACs from those of other kinds.
 const lineLabel = "mintage/1/audit line\x00"
 
-// lineGrace is how much later than its key's last use a line may be dated: a
-// node that does not reach the store does not learn of a new key, and the clocks
-// of nodes differ.
+// lineGrace is how long after its key's last use a line may be dated: a node that
+// cannot reach the store does not have the new key, and the clocks of nodes
+// differ.
 const lineGrace = time.Hour
 
 // ErrOutOfUse is returned for a MAC by a key that was not in use any more.
 var ErrOutOfUse = errors.New("its key was not in use any more")
 
-// AppendLineMAC appends the MAC of a line of the audit log under the key of now.
-// It appends nothing if the ring holds no key for it: those of before this
-// version do not.
+// AppendLineMAC appends the MAC of a line of the audit log under the key in use at
+// now. It appends nothing if the ring has no such key, as rings of earlier
+// versions do.
 func (r *Ring) AppendLineMAC(dst, line []byte, now grant.Instant) []byte {
 	k := r.current(Audit, now)
 	if k == nil {
@@ -46,9 +46,9 @@ func (r *Ring) AppendLineMAC(dst, line []byte, now grant.Instant) []byte {
 	return hex.AppendEncode(append(hex.AppendEncode(dst, id[:]), '-'), k.mac(sum[:0], []byte(lineLabel), line)[:lineMAC])
 }
 
-// CheckLineMAC returns nil if mac is that of a line, and the line is dated when
-// the key that made it may have been in use. Otherwise it returns ErrUnknownKey,
-// ErrOutOfUse or ErrNotGenuine.
+// CheckLineMAC returns nil if mac is the MAC of line, and its key may have been in
+// use at the line's date. Otherwise it returns ErrUnknownKey, ErrOutOfUse or
+// ErrNotGenuine.
 func (r *Ring) CheckLineMAC(mac, line []byte, at grant.Instant) error {
 	if len(mac) != LineMACSize || mac[8] != '-' {
 		return ErrNotGenuine

@@ -6,12 +6,12 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// Fingerprint names the key-encryption key in backups and errors. It is a hash
-// of which nothing leads back to the key.
+// Fingerprint names the key-encryption key in backups and errors. It is part of a
+// hash of the key and reveals nothing about it.
 func (k *KEK) Fingerprint() string { return hex.EncodeToString(k.id[:]) }
 
-// WrappedBy is the Fingerprint of the key-encryption key that r needs, or "" if
-// r is stored in a form that this version cannot read.
+// WrappedBy returns the Fingerprint of the key-encryption key that wraps r, or ""
+// if this version cannot read r.
 func (r Record) WrappedBy() string {
 	if len(r.Wrapped) < 5 || r.Wrapped[0] != inUse && r.WithdrawnAt() == 0 {
 		return ""
@@ -19,9 +19,9 @@ func (r Record) WrappedBy() string {
 	return hex.EncodeToString(r.Wrapped[1:5])
 }
 
-// CompleteUntil is the first instant at which a key may be in use that a copy of
-// the ring lacks, if the copy was made at an instant and keys have rotated by the
-// schedule alone; zero if nothing rotates.
+// CompleteUntil returns the first instant at which a key may be in use that a copy
+// of the ring lacks. The copy was made at the instant made, and keys rotate by the
+// schedule only. It is zero if no key rotates.
 func (t Timeline) CompleteUntil(made grant.Instant, s Schedule) grant.Instant {
 	if s.Lifetime <= 0 {
 		return 0
@@ -43,7 +43,7 @@ func (t Timeline) CompleteUntil(made grant.Instant, s Schedule) grant.Instant {
 			}
 			last = r.ActiveAt
 		}
-		// After a time in which nobody looked, a key is late.
+		// The key is late if no server ran when it was due.
 		if end := max(last.Add(s.Lifetime), made.Add(s.Notice(p))); until == 0 || end < until {
 			until = end
 		}

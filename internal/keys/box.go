@@ -13,9 +13,9 @@ import (
 
 const boxKeyLabel = "mintage/1/box key\x00"
 
-// SealBox seals what the store keeps and nobody else may read, under the
-// sealing key of now. It can be opened for as long as its key verifies. The
-// label says what it is, and for what: a box does not open as another.
+// SealBox encrypts data that the store holds, under the sealing key in use at now.
+// It can be opened for as long as its key verifies. The label names the kind and
+// the owner: a box does not open under another label.
 func (r *Ring) SealBox(label string, plain []byte, now grant.Instant) []byte {
 	k := r.current(Seal, now)
 	var nonce [NonceSize]byte
@@ -26,7 +26,7 @@ func (r *Ring) SealBox(label string, plain []byte, now grant.Instant) []byte {
 	return k.aead(boxKeyLabel, nonce).Seal(head, nonce[NonceSize/2:], plain, boxBinding(label, head[:5]))
 }
 
-// OpenBox is what was sealed, or ErrNotGenuine.
+// OpenBox decrypts what SealBox has made, or returns ErrNotGenuine.
 func (r *Ring) OpenBox(label string, box []byte) ([]byte, error) {
 	if len(box) < codeHead+codeTag || box[0] != version {
 		return nil, ErrNotGenuine
@@ -47,12 +47,12 @@ func boxBinding(label string, head []byte) []byte {
 	return append(append([]byte("mintage/1/box\x00"), label...), head...)
 }
 
-// MarkSize is the length in bytes of a mark.
+// MarkSize is the length of an HMAC tag in bytes.
 const MarkSize = 32
 
-// Mark proves that this deployment has written the parts, in this order: a
-// cookie's content, for instance. It is HMAC-SHA-256 under the pepper, which
-// never rotates. Compare marks in constant time.
+// Mark returns an HMAC tag, which proves that this deployment has written the
+// parts in this order: the content of a cookie, for example. It is HMAC-SHA-256
+// under the pepper, which never rotates. Compare tags in constant time.
 func (r *Ring) Mark(label string, parts ...[]byte) []byte {
 	text := append([]byte("mintage/1/mark\x00"), label...)
 	text = append(text, 0)

@@ -35,7 +35,7 @@ const (
 	codeKeyLabel = "mintage/1/code key\x00"
 )
 
-// Flags of a record. What has none is as it was before there were others.
+// Flags of a record. A record without flags has the form of the first version.
 const (
 	flagChallenged = 1 << iota
 	flagAuthTime
@@ -44,9 +44,9 @@ const (
 	flagsEnd
 )
 
-// SealCode is the text of a code. Equal arguments give equal texts; two
-// different codes must never share a nonce. It fails if the text would be
-// longer than MaxCode.
+// SealCode returns the text of a code. Equal arguments give equal texts; two
+// different codes must never share a nonce. It fails if the text would be longer
+// than MaxCode.
 func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (string, error) {
 	k := r.lookup(id, Seal)
 	if k == nil {
@@ -94,7 +94,7 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 	return CodePrefix + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// OpenCode checks and reads a code.
+// OpenCode verifies and decodes a code.
 func (r *Ring) OpenCode(realm, text string) (grant.Code, error) {
 	size := base64.RawURLEncoding.DecodedLen(max(0, len(text)-len(CodePrefix)))
 	if len(text) > MaxCode || size < codeHead+codeTag {
@@ -156,7 +156,7 @@ func parseCode(realm string, rec []byte) (grant.Code, error) {
 	return c, nil
 }
 
-// aead is the cipher of one nonce. The label keeps codes and boxes apart.
+// aead returns the cipher of one nonce. The label separates codes and boxes.
 func (k *key) aead(label string, nonce [NonceSize]byte) cipher.AEAD {
 	derived := k.mac(nil, []byte(label), nonce[:NonceSize/2])
 	block, err := aes.NewCipher(derived)

@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// A Fault is why a text is not genuine, as far as that can be told without
-// guessing. It is for operators: whoever presents the text is told nothing.
+// A Fault is why a text is not authentic, as far as the ring can prove it. It is
+// for operators: the response to the text does not contain it.
 type Fault string
 
 const (
@@ -24,7 +24,7 @@ const (
 	Locked          Fault = "locked"           // perhaps genuine: the key cannot be used
 )
 
-// A Form is what a text looks like.
+// A Form is the kind of text that a prefix or a shape announces.
 type Form string
 
 const (
@@ -34,32 +34,32 @@ const (
 	CodeForm    Form = "authorization_code"
 )
 
-// A Diagnosis is what can be told of a text. None of it is proven unless Fault
+// A Diagnosis holds what is known of a text. Nothing in it is proven unless Fault
 // is NoFault.
 type Diagnosis struct {
 	Form  Form
 	Fault Fault
 	// Length is the text's, in characters, and Least and Most those of its form.
 	Length, Least, Most int
-	// Place is where the first wrong character is, from 1, and Character what it
-	// is, for WrongCharacters.
+	// Place is the position of the first wrong character, from 1, and Character
+	// that character, for WrongCharacters.
 	Place     int
 	Character rune
 	// KeyID is the key that the text names, if NamesKey.
 	KeyID    grant.KeyID
 	NamesKey bool
-	// Claim is what a refresh or opaque access token says, if Legible.
+	// Claim holds the fields of a refresh or opaque access token, if Legible.
 	Claim   Token
 	Legible bool
 }
 
-// LockedRing is a ring whose keys stay wrapped: it knows their lives, and opens
-// nothing.
+// LockedRing returns a ring whose keys stay wrapped: it has their timeline and
+// opens nothing.
 func LockedRing(records []Record) *Ring {
 	return &Ring{Timeline: NewTimeline(records), byID: map[grant.KeyID]*key{}}
 }
 
-// Diagnose tells what a text is, and why it is not genuine.
+// Diagnose returns the form of a text, and why it is not authentic.
 func (r *Ring) Diagnose(realm, text string) Diagnosis {
 	d := Diagnosis{Length: len(text)}
 	var body string
@@ -84,7 +84,7 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 			return d
 		}
 	}
-	// What is there of a text that was cut short, in whole groups of characters.
+	// Decode the whole groups of characters of a truncated text.
 	head, _ := base64.RawURLEncoding.DecodeString(body[:len(body)/4*4])
 	purpose := MAC
 	if d.Form == CodeForm {
@@ -133,7 +133,7 @@ func isBase64URL(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
-// record finds a key also if it is wrapped.
+// record finds a key, wrapped or not.
 func (t Timeline) record(id grant.KeyID) (Record, bool) {
 	for _, line := range t.lines {
 		for _, r := range line {
@@ -145,7 +145,7 @@ func (t Timeline) record(id grant.KeyID) (Record, bool) {
 	return Record{}, false
 }
 
-// Life is where a key is in its life, if there is such a key.
+// Life returns the phase of a key, if there is such a key.
 func (t Timeline) Life(id grant.KeyID, now grant.Instant, s Schedule) (Life, bool) {
 	r, known := t.record(id)
 	if !known {

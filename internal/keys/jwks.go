@@ -10,9 +10,9 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// JWKS is the public part of the signing keys that are next, active or
-// retired (RFC 7517): purpose by purpose, and of each first the active one,
-// for verifiers that look no further.
+// JWKS returns the public part of the signing keys that are next, active or
+// retired (RFC 7517), by purpose. The active key of a purpose comes first, for
+// verifiers that use only the first key.
 func (r *Ring) JWKS(now grant.Instant, s Schedule) []jose.JSONWebKey {
 	list := []jose.JSONWebKey{}
 	for _, p := range SigningAlgorithms {
@@ -34,7 +34,7 @@ func (r *Ring) JWKS(now grant.Instant, s Schedule) []jose.JSONWebKey {
 	return list
 }
 
-// PublicPEM is one key of JWKS as a PEM "PUBLIC KEY" (RFC 7468 section 13).
+// PublicPEM returns one key of JWKS as a PEM "PUBLIC KEY" (RFC 7468 section 13).
 func (r *Ring) PublicPEM(kid string, now grant.Instant, s Schedule) ([]byte, bool) {
 	id, ok := parseKeyID(kid)
 	k := r.byID[id]

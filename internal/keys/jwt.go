@@ -19,10 +19,10 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// MaxJWT is the longest text that is looked at as a JWT, in characters.
+// MaxJWT is the longest accepted JWT, in characters.
 const MaxJWT = 8 << 10
 
-// A signer is the private key of a signing key, and what every signature of it
+// A signer is the private key of a signing key, with values that each signature
 // needs.
 type signer struct {
 	private crypto.Signer
@@ -32,7 +32,7 @@ type signer struct {
 	hash    crypto.Hash // of what is signed; zero for EdDSA, which does that itself
 }
 
-// newPrivateKey is a private key in PKCS #8.
+// newPrivateKey generates a private key in PKCS #8.
 func newPrivateKey(alg Purpose) ([]byte, error) {
 	var private any
 	var err error
@@ -52,8 +52,8 @@ func newPrivateKey(alg Purpose) ([]byte, error) {
 	return x509.MarshalPKCS8PrivateKey(private)
 }
 
-// newSigner reads what newPrivateKey made. A key of another type than its
-// purpose says is refused: each algorithm has keys of its own.
+// newSigner decodes what newPrivateKey has made. It refuses a key whose type is not
+// that of its purpose: each algorithm has its own keys.
 func newSigner(rec Record, material []byte) (*signer, error) {
 	private, err := x509.ParsePKCS8PrivateKey(material)
 	if err != nil {
@@ -81,9 +81,8 @@ func newSigner(rec Record, material []byte) (*signer, error) {
 	return s, nil
 }
 
-// The header of every JWT is written in this one form, and no other is
-// accepted: neither members that ask for another key (jku, jwk, x5u) nor
-// extensions (crit) can occur in it.
+// Every JWT has this form of header, and no other is accepted: members that name
+// another key (jku, jwk, x5u) and extensions (crit) cannot occur.
 const (
 	headerAlg = `{"alg":"`
 	headerKid = `","kid":"`
@@ -95,7 +94,7 @@ func headerUpToType(alg Purpose, id grant.KeyID) string {
 	return headerAlg + string(alg) + headerKid + id.String() + headerTyp
 }
 
-// parseHeader is the inverse of headerUpToType and what follows it.
+// parseHeader is the inverse of headerUpToType and the rest of the header.
 func parseHeader(h string) (alg Purpose, id grant.KeyID, typ string, ok bool) {
 	h, begins := strings.CutPrefix(h, headerAlg)
 	name, h, hasKid := strings.Cut(h, headerKid)
@@ -121,8 +120,8 @@ func parseKeyID(kid string) (grant.KeyID, bool) {
 	return id, id.String() == kid // one spelling only
 }
 
-// isType reports whether typ is part of a media type (RFC 7515 section 4.1.9),
-// which needs no escapes.
+// isType reports whether typ can be part of a media type (RFC 7515 section 4.1.9)
+// and needs no JSON escapes.
 func isType(typ string) bool {
 	for _, c := range []byte(typ) {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '+' && c != '-' && c != '.' {
@@ -132,8 +131,8 @@ func isType(typ string) bool {
 	return typ != "" && len(typ) <= 64
 }
 
-// Sign is the JWT of claims, in JSON, by the algorithm's key that is active at
-// an instant. Equal claims under one key give equal texts.
+// Sign returns the JWT of claims, which are JSON, signed by the algorithm's key in
+// use at now. Equal claims under one key give equal texts.
 func (r *Ring) Sign(alg Purpose, typ string, claims []byte, now grant.Instant) (string, error) {
 	k := r.current(alg, now)
 	if k == nil || k.signer == nil {
@@ -157,8 +156,8 @@ func (r *Ring) Sign(alg Purpose, typ string, claims []byte, now grant.Instant) (
 	return string(text), nil
 }
 
-// sign is the signature over text, as RFC 7518 section 3 and RFC 8037 section
-// 3.1 have it. That of ECDSA is deterministic (RFC 6979), like the others.
+// sign returns the signature of text by RFC 7518 section 3 or RFC 8037 section
+// 3.1. ECDSA is deterministic (RFC 6979), as the others are.
 func (s *signer) sign(text []byte) ([]byte, error) {
 	if s.hash == 0 {
 		return s.private.Sign(nil, text, s.hash)
@@ -178,9 +177,9 @@ func (s *signer) sign(text []byte) ([]byte, error) {
 	return signature, nil
 }
 
-// Verify checks a JWT and returns its type and claims. Any key of the ring
-// verifies what its own algorithm signed. Everything else is ErrNotGenuine.
-// Whether the claims are in force is for the caller to decide.
+// Verify verifies a JWT and returns its type and claims. Each key of the ring
+// verifies signatures of its own algorithm only. Every other text is
+// ErrNotGenuine. The caller checks the claims.
 func (r *Ring) Verify(text string) (typ string, claims []byte, err error) {
 	typ, claims, k := r.verify(text)
 	if k == nil {
@@ -189,7 +188,8 @@ func (r *Ring) Verify(text string) (typ string, claims []byte, err error) {
 	return typ, claims, nil
 }
 
-// VerifyAt is Verify, refuses keys that are gone or withdrawn, and names the key.
+// VerifyAt is Verify, but refuses keys that are gone or withdrawn, and returns the
+// key's id.
 func (r *Ring) VerifyAt(text string, now grant.Instant, s Schedule) (typ string, claims []byte, id grant.KeyID, err error) {
 	typ, claims, k := r.verify(text)
 	if k == nil || !r.good(k.ID, now, s) {
@@ -198,7 +198,7 @@ func (r *Ring) VerifyAt(text string, now grant.Instant, s Schedule) (typ string,
 	return typ, claims, k.ID, nil
 }
 
-// good reports whether what a signing key has made can count.
+// good reports whether signatures of a signing key are accepted.
 func (r *Ring) good(id grant.KeyID, now grant.Instant, s Schedule) bool {
 	p := r.Phase(id, now, s)
 	return p != Gone && p != Withdrawn
@@ -234,8 +234,8 @@ func cutLast(text string) (before, after string, found bool) {
 	return "", "", false
 }
 
-// decodeSegment accepts one spelling only: no padding, no line breaks, no stray
-// bits.
+// decodeSegment accepts one spelling only: no padding, no line breaks, no bits
+// beyond the last byte.
 func decodeSegment(text string) ([]byte, error) {
 	if strings.ContainsAny(text, "\r\n") { // the decoder skips them
 		return nil, ErrNotGenuine

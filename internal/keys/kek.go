@@ -15,24 +15,24 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// A KEK is the key-encryption key, which wraps every key at rest. It stays
-// outside the store, so that a copy of the store alone is worth nothing. While
-// one is replaced, it holds the old key and then the new one; see Of.
+// A KEK is the key-encryption key, which wraps every key at rest. It is not in the
+// store, so that a copy of the store alone reveals no key. While it is replaced, it
+// holds the old key and then the new one; see Of.
 type KEK struct {
 	aead cipher.AEAD
 	id   [4]byte // fingerprint, so that a wrong key is named and not guessed at
 	next *KEK    // nil unless a new key is about to take this one's place
 }
 
-// NewKEKText makes a key-encryption key in its text form.
+// NewKEKText generates a key-encryption key in its text form.
 func NewKEKText() string {
 	b := make([]byte, 32)
 	rand.Read(b)
 	return base64.StdEncoding.EncodeToString(b) + "\n"
 }
 
-// ParseKEK reads the text form: 32 bytes in base64, perhaps a line break; and,
-// while the key is replaced, the new one in a second line.
+// ParseKEK decodes the text form: 32 bytes in base64 and an optional line break.
+// While the key is replaced, the second line is the new key.
 func ParseKEK(text string) (*KEK, error) {
 	lines := strings.Fields(text)
 	if len(lines) == 0 || len(lines) > 2 {
@@ -68,11 +68,11 @@ func parseKEK(line string) (*KEK, error) {
 	return &KEK{aead: aead, id: [4]byte(sum[:4])}, nil
 }
 
-// Next is the key that is about to take k's place, or nil.
+// Next returns the key that replaces k, or nil.
 func (k *KEK) Next() *KEK { return k.next }
 
-// Of is the one of k and Next that wraps the records, or k. What is added to
-// them is wrapped by the same: a node may not have the other yet.
+// Of returns the one of k and Next that wraps the records, or k. Wrap new records
+// with the same: other nodes may not have the new key yet.
 func (k *KEK) Of(records []Record) *KEK {
 	if k.next != nil && len(records) > 0 && records[0].WrappedBy() == k.next.Fingerprint() {
 		return k.next
@@ -80,17 +80,17 @@ func (k *KEK) Of(records []Record) *KEK {
 	return k
 }
 
-// The wrapped form of a key in use is: version 1, fingerprint (4), nonce (12),
-// ciphertext and tag. That of a key that was withdrawn has version 2 and, after
-// the fingerprint, the instant (8); earlier versions of the program refuse it.
-// The record's own fields are authenticated with it, so that nobody with access
-// to the store alone can turn one kind of key into another.
+// The wrapped form of a key is: version 1, fingerprint (4), nonce (12), ciphertext
+// and tag. A withdrawn key has version 2 and, after the fingerprint, the instant
+// (8); earlier versions of the program refuse it. The record's fields are
+// associated data, so that an attacker with access to the store cannot turn one
+// kind of key into another.
 const (
 	inUse     = 1
 	withdrawn = 2
 )
 
-// WithdrawnAt is when the key was declared untrusted, or zero.
+// WithdrawnAt returns when the key was declared untrusted, or zero.
 func (r Record) WithdrawnAt() grant.Instant {
 	if len(r.Wrapped) < 13 || r.Wrapped[0] != withdrawn {
 		return 0
@@ -111,7 +111,7 @@ func (k *KEK) wrap(r Record, material []byte, withdrawnAt grant.Instant) ([]byte
 	return k.aead.Seal(out, nonce, material, bound), nil
 }
 
-// Withdraw is r as a key that was declared untrusted at an instant.
+// Withdraw returns r as a key that is untrusted since an instant.
 func (k *KEK) Withdraw(r Record, at grant.Instant) (Record, error) {
 	material, err := k.unwrap(r)
 	if err == nil {
@@ -120,7 +120,7 @@ func (k *KEK) Withdraw(r Record, at grant.Instant) (Record, error) {
 	return r, err
 }
 
-// Rewrap is r, which from or its Next wraps, wrapped by k.
+// Rewrap returns r wrapped by k. From or its Next wraps r.
 func (k *KEK) Rewrap(from *KEK, r Record) (Record, error) {
 	material, err := from.unwrap(r)
 	if err == nil {
@@ -129,7 +129,7 @@ func (k *KEK) Rewrap(from *KEK, r Record) (Record, error) {
 	return r, err
 }
 
-// OtherKEK is the error of keys that another key-encryption key wraps.
+// OtherKEK is the error for keys that another key-encryption key wraps.
 type OtherKEK struct{ Needs, Given string }
 
 func (e *OtherKEK) Error() string {
@@ -161,7 +161,7 @@ func (k *KEK) unwrap(r Record) ([]byte, error) {
 	return material, nil
 }
 
-// binding is what is authenticated with the wrapped form, which begins with head.
+// binding returns the associated data of the wrapped form, which begins with head.
 func (r Record) binding(head []byte) []byte {
 	b := []byte("mintage/1/key\x00")
 	b = binary.BigEndian.AppendUint32(b, uint32(r.ID))

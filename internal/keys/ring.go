@@ -1,7 +1,7 @@
-// Package keys makes and checks everything that proves itself: authorization
-// codes, refresh and access tokens, JWTs, and the stored form of client
-// secrets. It knows the key ring, the life of a key and the text formats; it
-// does not know what a token may be used for, and it never reads a store.
+// Package keys makes and verifies authorization codes, refresh and access tokens,
+// JWTs, and the stored form of client secrets. It holds the key ring, the phases
+// of a key and the text formats. It does not decide what a token may be used for,
+// and does not read the store.
 package keys
 
 import (
@@ -36,38 +36,38 @@ const (
 	RS256 Purpose = "RS256"
 )
 
-// Purposes lists those that a ring needs to open. A ring of an earlier version
-// holds no Audit key until a server has made one.
+// Purposes lists the purposes that every ring must have. A ring of an earlier
+// version has no Audit key until a server has made one.
 var Purposes = []Purpose{MAC, Seal, Pepper}
 
 // SigningAlgorithms lists the purposes of signing keys: the only algorithms
 // that a JWT may name. The first one is the default.
 var SigningAlgorithms = []Purpose{ES256, EdDSA, RS256}
 
-// Signs reports whether p is that of a signing key.
+// Signs reports whether p is the purpose of a signing key.
 func (p Purpose) Signs() bool { return slices.Contains(SigningAlgorithms, p) }
 
-// A Record is a key as it is stored: wrapped by the key-encryption key. Its
-// instants never change once written; being withdrawn and the key-encryption key
-// are part of the wrapped form, which does.
+// A Record is a stored key, wrapped by the key-encryption key. Its instants never
+// change. The wrapped form changes if the key is withdrawn or the key-encryption
+// key is replaced.
 type Record struct {
 	ID        grant.KeyID
 	Purpose   Purpose
 	CreatedAt grant.Instant
-	// ActiveAt is when the key begins to be used for new tokens, until one of
-	// a later ActiveAt takes its place. It verifies at any time.
+	// ActiveAt is when the key is first used for new tokens. It is used until the
+	// next key's ActiveAt.
 	ActiveAt grant.Instant
 	Wrapped  []byte
 }
 
-// A Draft is a key without instants. An RSA key takes so long to make that its
-// instants are better chosen afterwards.
+// A Draft is a key without instants. The generation of an RSA key takes so long
+// that its instants are set afterwards.
 type Draft struct {
 	Purpose  Purpose
 	material []byte
 }
 
-// NewDraft makes a private key for a signing purpose, or else 256 random bits.
+// NewDraft generates a private key for a signing purpose, or else 256 random bits.
 func NewDraft(purpose Purpose) (Draft, error) {
 	if purpose.Signs() {
 		material, err := newPrivateKey(purpose)
@@ -78,7 +78,7 @@ func NewDraft(purpose Purpose) (Draft, error) {
 	return Draft{purpose, material}, nil
 }
 
-// Wrap makes d the key that is used from activeAt on.
+// Wrap returns d as a record that is used from activeAt on.
 func (d Draft) Wrap(kek *KEK, now, activeAt grant.Instant) (Record, error) {
 	var id [4]byte
 	rand.Read(id[:])
@@ -91,7 +91,7 @@ func (d Draft) Wrap(kek *KEK, now, activeAt grant.Instant) (Record, error) {
 	return r, err
 }
 
-// New makes a key and wraps it.
+// New generates and wraps a key.
 func New(kek *KEK, purpose Purpose, now, activeAt grant.Instant) (Record, error) {
 	d, err := NewDraft(purpose)
 	if err != nil {
@@ -114,8 +114,8 @@ type key struct {
 	maker    grant.Maker
 }
 
-// Open unwraps records into a ring. It fails if one does not unwrap: a ring
-// with a hole would refuse good tokens.
+// Open unwraps records into a ring. It fails if it cannot unwrap one of them: an
+// incomplete ring would refuse authentic tokens.
 func Open(kek *KEK, records []Record) (*Ring, error) {
 	r := &Ring{Timeline: NewTimeline(records), byID: map[grant.KeyID]*key{}}
 	for _, rec := range records {
@@ -140,7 +140,7 @@ func Open(kek *KEK, records []Record) (*Ring, error) {
 	return r, nil
 }
 
-// Maker is what is known of the key that made something.
+// Maker returns the period of use of a key.
 func (r *Ring) Maker(id grant.KeyID) grant.Maker {
 	if k := r.byID[id]; k != nil {
 		return k.maker
@@ -156,8 +156,8 @@ func (r *Ring) SpentByOther(g grant.Grant, id grant.KeyID) bool {
 	return spent != id && r.lookup(spent, MAC) != nil
 }
 
-// NamesUnknownKey reports whether a text of one of our forms names a key that the
-// ring does not hold. It proves nothing.
+// NamesUnknownKey reports whether a text in one of our forms names a key that the
+// ring does not hold. The text may be forged.
 func (r *Ring) NamesUnknownKey(text string) bool {
 	for _, prefix := range []string{RefreshPrefix, AccessPrefix, CodePrefix} {
 		if body, ok := strings.CutPrefix(text, prefix); ok {
@@ -180,11 +180,11 @@ func (r *Ring) NamesUnknownKey(text string) bool {
 // Has reports whether the ring holds the key.
 func (r *Ring) Has(id grant.KeyID) bool { return r.byID[id] != nil }
 
-// Current is the key to use for new things at the given instant. The ring must
-// hold one of the purpose.
+// Current returns the key for new tokens at an instant. The ring must hold a key of
+// the purpose.
 func (r *Ring) Current(p Purpose, now grant.Instant) grant.KeyID { return r.current(p, now).ID }
 
-// current is nil if the ring holds no key of the purpose.
+// current returns nil if the ring has no key of the purpose.
 func (r *Ring) current(p Purpose, now grant.Instant) *key {
 	line := r.used[p]
 	if len(line) == 0 {
@@ -193,7 +193,7 @@ func (r *Ring) current(p Purpose, now grant.Instant) *key {
 	return r.byID[line[active(line, now)].ID]
 }
 
-// lookup finds a key of the given purpose; a key never serves two.
+// lookup finds a key of a purpose. No key has two purposes.
 func (r *Ring) lookup(id grant.KeyID, p Purpose) *key {
 	if k := r.byID[id]; k != nil && k.Purpose == p {
 		return k
@@ -201,9 +201,9 @@ func (r *Ring) lookup(id grant.KeyID, p Purpose) *key {
 	return nil
 }
 
-// A macState makes one MAC after another. What it hashes and what comes of it
-// goes through memory of its own, so that its callers' stays on their stacks: a
-// request makes five of them.
+// A macState computes one MAC after another. It copies inputs and outputs through
+// its own buffer, so that those of its callers stay on the stack: a request
+// computes five MACs.
 type macState struct {
 	hash hash.Hash
 	text []byte

@@ -8,32 +8,31 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// A Schedule is how long keys live.
+// A Schedule holds the durations of the phases of keys.
 type Schedule struct {
-	// Lifetime is how long a key is used before its follower. Zero: nothing
-	// rotates by itself.
+	// Lifetime is how long a key is used until its successor is. Zero: no key
+	// rotates by schedule.
 	Lifetime time.Duration
-	// Lead is how long before its use a key is made and published.
+	// Lead is how long before its first use a key is made and published.
 	Lead time.Duration
-	// MaxAge is how long verifiers may keep the published set.
+	// MaxAge is how long verifiers may cache the published set.
 	MaxAge time.Duration
-	// Retention is how long after its last use a signing key may be needed:
-	// the lifetime of what it signed, and the time for which nodes and
-	// verifiers may differ.
+	// Retention is how long after its last use a signing key is published: the
+	// lifetime of its JWTs, and the time by which clocks may differ.
 	Retention time.Duration
-	// MaxSkew is how far the clocks of nodes may differ.
+	// MaxSkew is how much the clocks of nodes may differ.
 	MaxSkew time.Duration
-	// Algorithms lists the signing purposes of which there is always a key.
+	// Algorithms lists the signing purposes that always have a key.
 	Algorithms []Purpose
 }
 
-// settle is how long it takes until every node that answers knows a key: the
-// write, at most 2 seconds; then 5, after which a node without news answers
-// nothing; the rest is for answers on their way.
+// settle is how long it takes until every serving node has a key: the write takes
+// at most 2 seconds, a node that cannot poll stops serving after 5, and the rest is
+// for responses in flight.
 const settle = 10 * time.Second
 
-// Notice is the least time between the making of a key and its first use. A
-// signing key waits until every verifier's copy of the published set is newer.
+// Notice returns the least time between the creation of a key and its first use. A
+// signing key waits until every verifier's cache of the published set has expired.
 func (s Schedule) Notice(p Purpose) time.Duration {
 	if p.Signs() {
 		return settle + s.MaxSkew + s.MaxAge
@@ -41,10 +40,10 @@ func (s Schedule) Notice(p Purpose) time.Duration {
 	return settle + s.MaxSkew
 }
 
-// Rotating lists the purposes whose keys follow each other.
+// Rotating lists the purposes whose keys rotate.
 func (s Schedule) Rotating() []Purpose { return append([]Purpose{MAC, Seal, Audit}, s.Algorithms...) }
 
-// A Phase is a part of a key's life. Time alone moves a key on.
+// A Phase is a part of a key's life. It follows from the time.
 type Phase string
 
 const (
@@ -52,17 +51,17 @@ const (
 	Active  Phase = "active"  // makes what is new
 	Retired Phase = "retired" // checks what it made
 	Gone    Phase = "gone"    // a signing key of which nothing is left to check
-	// Withdrawn is a key that an operator has declared untrusted.
+	// Withdrawn: an operator has declared the key untrusted.
 	Withdrawn Phase = "withdrawn"
 )
 
-// A Timeline is the lives of keys, in order. It does not change.
+// A Timeline holds keys in the order of their use. It is immutable.
 type Timeline struct {
 	lines map[Purpose][]Record // of one purpose, in the order of their use
 	used  map[Purpose][]Record // the same, without keys that were withdrawn before their use
 }
 
-// NewTimeline orders records. It needs no key-encryption key.
+// NewTimeline sorts records. It needs no key-encryption key.
 func NewTimeline(records []Record) Timeline {
 	t := Timeline{lines: map[Purpose][]Record{}, used: map[Purpose][]Record{}}
 	for _, r := range records {
@@ -91,10 +90,9 @@ func (t Timeline) Records() (list []Record) {
 	return list
 }
 
-// active is the index of the key in use, of those that are ever used. It is the
-// first one for a clock that is behind the one which made the ring. A key that was
-// withdrawn is followed at once by the one after it, also for a clock by which
-// that one's instant has not come.
+// active returns the index of the key in use. If the clock is behind the one that
+// dated the first key, it is the first key. The successor of a withdrawn key is in
+// use at once, also if this clock has not reached its instant.
 func active(line []Record, now grant.Instant) int {
 	at := 0
 	for i := len(line) - 1; i > 0; i-- {
@@ -109,7 +107,7 @@ func active(line []Record, now grant.Instant) int {
 	return at
 }
 
-// maker is what is known of the things that say that r made them.
+// maker returns the period of use of r.
 func (t Timeline) maker(r Record) grant.Maker {
 	m := grant.Maker{Key: r.ID, Withdrawn: r.WithdrawnAt() != 0}
 	line := t.used[r.Purpose]
@@ -119,17 +117,16 @@ func (t Timeline) maker(r Record) grant.Maker {
 	return m
 }
 
-// A Life is a key and where it is in its life.
+// A Life is a key and its phase.
 type Life struct {
 	Record
 	Phase Phase
-	// EndsAt is when the phase ends, or zero if that is not known: a retired
-	// key that is no signing key has no end, because an old token of its must
-	// be recognised for ever.
+	// EndsAt is when the phase ends, or zero if it has no end: a retired key that
+	// is no signing key is needed for ever, to recognise old tokens.
 	EndsAt grant.Instant
 }
 
-// Lives lists all keys, purpose by purpose, each in the order of their use.
+// Lives lists all keys by purpose, in the order of their use.
 func (t Timeline) Lives(now grant.Instant, s Schedule) []Life {
 	var list []Life
 	for _, p := range slices.Concat(Purposes, SigningAlgorithms, []Purpose{Audit}) {
@@ -140,13 +137,13 @@ func (t Timeline) Lives(now grant.Instant, s Schedule) []Life {
 	return list
 }
 
-// Phase is where a key is in its life, or "" if there is no such key.
+// Phase returns the phase of a key, or "" if there is no such key.
 func (t Timeline) Phase(id grant.KeyID, now grant.Instant, s Schedule) Phase {
 	l, _ := t.Life(id, now, s)
 	return l.Phase
 }
 
-// place is the index of a key, or -1.
+// place returns the index of a key, or -1.
 func place(line []Record, id grant.KeyID) int {
 	return slices.IndexFunc(line, func(r Record) bool { return r.ID == id })
 }
@@ -178,22 +175,21 @@ func (t Timeline) life(r Record, now grant.Instant, s Schedule) Life {
 	return l
 }
 
-// A Follower is a key that is to be made.
+// A Follower is a successor key that is to be made.
 type Follower struct {
 	Purpose  Purpose
 	ActiveAt grant.Instant
 }
 
-// Due lists the keys that are to be made now, so that each is followed after
-// Lifetime. It looks at the keys in their order and stops at the first gap:
-// one that is far ahead, planned by an operator or by a clock that was wrong,
-// does not keep the others from being made.
+// Due lists the successor keys that are to be made now, so that each key is used
+// for Lifetime. It scans the keys in order and stops at the first gap: a key that
+// an operator or a wrong clock has dated far ahead does not delay the others.
 func (t Timeline) Due(now grant.Instant, s Schedule) []Follower {
 	var due []Follower
 	for _, p := range s.Rotating() {
 		line := t.used[p]
 		if len(line) == 0 {
-			// The first of its kind: nothing could be published before.
+			// The first key of its purpose is used at once.
 			due = append(due, Follower{p, now})
 			continue
 		}
@@ -209,7 +205,7 @@ func (t Timeline) Due(now grant.Instant, s Schedule) []Follower {
 			if last.Add(s.Lifetime-s.Lead) > now {
 				break
 			}
-			// Published before use, also after a time in which nobody looked.
+			// Published before its use, also if no server ran when it was due.
 			last = max(last.Add(s.Lifetime), now.Add(s.Notice(p)))
 			if len(rest) > 0 && rest[0].ActiveAt <= last {
 				continue

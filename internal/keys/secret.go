@@ -16,9 +16,9 @@ import (
 
 const alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// RandomText is n characters drawn evenly from A-Z, a-z and 0-9. Programs
-// disagree about how to escape anything else in a Basic header. Each character
-// is worth 5.95 bits.
+// RandomText returns n characters, each chosen uniformly from A-Z, a-z and 0-9:
+// programs disagree about how to escape others in a Basic header. Each has 5.95
+// bits.
 func RandomText(n int) string {
 	out := make([]byte, 0, n)
 	var b [64]byte
@@ -34,13 +34,12 @@ func RandomText(n int) string {
 	return string(out)
 }
 
-// NewSecret draws a client secret of 256 bits.
+// NewSecret generates a client secret of 256 bits.
 func NewSecret() oauth.Secret { return oauth.Secret(RandomText(43)) }
 
-// Digest is the stored form of a secret that has enough entropy of its own:
-// HMAC-SHA-256 under the ring's pepper, whose id it begins with. Checking it
-// costs about a microsecond; a slow hash would buy nothing against 256 bits.
-// Compare digests in constant time.
+// Digest returns the stored form of a generated secret: the id of the ring's
+// pepper and HMAC-SHA-256 under it. A check takes about a microsecond; against 256
+// bits of entropy, a slow hash adds nothing. Compare digests in constant time.
 func (r *Ring) Digest(s oauth.Secret) []byte {
 	k := r.current(Pepper, 0)
 	out := binary.BigEndian.AppendUint32(nil, uint32(k.ID))
@@ -55,7 +54,7 @@ const (
 	slowSum     = 32
 )
 
-// HashSlow is the stored form of a secret that somebody else made, which may
+// HashSlow returns the stored form of an imported secret or a password, which may
 // have little entropy: argon2id in PHC text.
 func HashSlow(s oauth.Secret) string {
 	salt := make([]byte, slowSalt)
@@ -69,8 +68,8 @@ func slowText(salt, sum []byte) string {
 		enc.EncodeToString(salt), enc.EncodeToString(sum))
 }
 
-// MatchSlow reports whether s has the hash. It costs what HashSlow costs; the
-// caller bounds how many run at once.
+// MatchSlow reports whether s has the hash. It costs as much as HashSlow; the
+// caller limits how many run at once.
 func MatchSlow(phc string, s oauth.Secret) (bool, error) {
 	var v, m, t, p int
 	f := strings.Split(phc, "$")

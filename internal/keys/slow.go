@@ -11,9 +11,9 @@ import (
 	"github.com/mintage/mintage/internal/overload"
 )
 
-// A SlowPool bounds the slow hashes that run at once, and those that wait. Each
-// takes 19 MiB and 25 ms of a core. Those that wait have their turns in order of
-// arrival, but that a party with several of them goes behind the others' first.
+// A SlowPool limits the slow hashes that run at once, and those that wait: each
+// takes 19 MiB and 25 ms of a core. Waiting hashes run in order of arrival, except
+// that the second one of a party waits until the first ones of others have run.
 type SlowPool struct {
 	atOnce, places int
 
@@ -25,36 +25,35 @@ type SlowPool struct {
 	queue    []*slowTurn
 }
 
-// A slowTurn is one that is waited for.
+// A slowTurn is a waiting hash.
 type slowTurn struct {
 	order int           // the lowest is the next
 	come  chan struct{} // closed when it has come
 }
 
-// NewSlowPool makes a pool in which atOnce hashes run and more of them wait.
+// NewSlowPool returns a pool in which atOnce hashes run and waiting more wait.
 func NewSlowPool(atOnce, waiting int) *SlowPool {
 	return &SlowPool{atOnce: atOnce, places: atOnce + waiting, of: map[string]int{}}
 }
 
-// A Share is how many of a pool's places may be for one name: whoever floods it
-// leaves places for the others. Zero is what is fair to one party
-// (overload.Fair), of the places that the shares before this one leave free.
+// A Share limits how many of a pool's slots one name may hold, so that a flood
+// leaves slots for others. Zero stands for the fair share of one party
+// (overload.Fair) of the slots that the shares before this one leave free.
 type Share struct {
 	Name string
 	Most int
 }
 
-// ofParty is which part of the free places one party may have.
+// ofParty is the divisor for the free slots that one party may hold.
 const ofParty = 3
 
-// ErrPoolFull means that no place was left in the pool, or in a share of it.
+// ErrPoolFull means that no slot was free in the pool, or in a share of it.
 var ErrPoolFull = errors.New("too many slow hashes wait")
 
-// Match compares spellings of a secret with a hash that HashSlow made, and
-// returns the index of the first that has it, or -1. It takes one place, which
-// counts for every share, and one turn for each comparison. If there is no
-// place, or ctx ends before a turn comes, it returns ErrPoolFull or the
-// context's error.
+// Match compares spellings of a secret with a hash of HashSlow, and returns the
+// index of the first that matches, or -1. It takes one slot, which counts for every
+// share, and one turn for each comparison. It returns ErrPoolFull if there is no
+// slot, and the context's error if ctx ends before a turn.
 func (p *SlowPool) Match(ctx context.Context, phc string, spellings []oauth.Secret, shares ...Share) (int, error) {
 	before, ok := p.enter(shares)
 	if !ok {
@@ -77,7 +76,7 @@ func (p *SlowPool) Match(ctx context.Context, phc string, spellings []oauth.Secr
 	return -1, nil
 }
 
-// enter takes a place. Before is how many places the party has already.
+// enter takes a slot. Before is how many slots the party holds already.
 func (p *SlowPool) enter(shares []Share) (before int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,9 +113,9 @@ func (p *SlowPool) leave(shares []Share) {
 	}
 }
 
-// turn waits for a turn, to be ended by endTurn. Each place that the party had
-// before lets as many others pass as there are places, and no more: so its turn
-// comes too.
+// turn waits for a turn, which endTurn ends. For each slot that the party held
+// before, as many others pass as the pool has slots, and no more: no party
+// starves.
 func (p *SlowPool) turn(ctx context.Context, before int) error {
 	p.mu.Lock()
 	p.arrivals++
@@ -158,21 +157,21 @@ func (p *SlowPool) endTurn() {
 	close(next.come)
 }
 
-// Taken is how many hashes run or wait.
+// Taken returns how many hashes run or wait.
 func (p *SlowPool) Taken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken
 }
 
-// Pause takes a turn and no place, until resume is called.
+// Pause takes a turn but no slot, until resume is called.
 func (p *SlowPool) Pause() (resume func()) {
 	p.turn(context.Background(), 0)
 	return p.endTurn
 }
 
-// DummySlow is a hash that nothing has. To compare with it costs what it costs
-// to compare with one of HashSlow's.
+// DummySlow returns a hash that no secret has. A comparison with it takes as long
+// as one with a hash of HashSlow.
 func DummySlow() string {
 	var salt [slowSalt]byte
 	var sum [slowSum]byte

@@ -9,9 +9,9 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// Prefixes of what Mintage issues, so that people and secret scanners know it
-// when they see it. Version and kind are also inputs of every MAC and seal:
-// changing a prefix does not turn one kind into another.
+// Prefixes of codes and tokens, by which people and secret scanners recognise
+// them. Version and kind are also inputs of every MAC and seal: a changed prefix
+// does not turn one kind into another.
 const (
 	CodePrefix    = "mintage_ac_"
 	RefreshPrefix = "mintage_rt_"
@@ -20,8 +20,9 @@ const (
 
 const version = 1
 
-// A Token is what a refresh or opaque access token says. Bits is the part of
-// the grant's scope list that an access token is good for; zero otherwise.
+// A Token holds the fields of a refresh or opaque access token. Bits are the
+// positions of an access token's scopes in the grant's list; zero for a refresh
+// token.
 type Token struct {
 	GrantID    grant.ID
 	Generation uint32
@@ -35,35 +36,37 @@ type Token struct {
 //
 //	version 1 | key id 4 | grant id 16 | generation 4 | issued 6 | expires 6 | bits 8 (access only) | MAC 24
 //
-// The MAC covers the kind, the realm and all that comes before it.
+// The MAC covers the kind, the realm and all bytes before it.
 const (
 	refreshSize = 1 + 4 + 16 + 4 + 6 + 6
 	accessSize  = refreshSize + 8
 	macSize     = 24 // 192 bits of HMAC-SHA-256
 )
 
-// ErrNotGenuine is returned for a text that was not issued here: of another
-// kind or realm, altered, or made up.
+// ErrNotGenuine is returned for a text that is not authentic: of another kind or
+// realm, altered, or forged.
 var ErrNotGenuine = errors.New("not genuine")
 
-// SealRefresh is the text of a refresh token. Equal arguments give equal texts.
+// SealRefresh returns the text of a refresh token. Equal arguments give equal
+// texts.
 func (r *Ring) SealRefresh(id grant.KeyID, realm string, t Token) (string, error) {
 	return r.sealToken(RefreshPrefix, refreshSize, id, realm, t)
 }
 
-// SealAccess is the text of an opaque access token. Equal arguments give equal
+// SealAccess returns the text of an opaque access token. Equal arguments give equal
 // texts.
 func (r *Ring) SealAccess(id grant.KeyID, realm string, t Token) (string, error) {
 	return r.sealToken(AccessPrefix, accessSize, id, realm, t)
 }
 
-// OpenRefresh checks and reads a refresh token, in constant time for the MAC.
+// OpenRefresh verifies and decodes a refresh token. The comparison of the MAC takes
+// constant time.
 func (r *Ring) OpenRefresh(realm, text string) (Token, error) {
 	return r.openToken(RefreshPrefix, refreshSize, realm, text)
 }
 
-// OpenAccess checks and reads an opaque access token, in constant time for the
-// MAC.
+// OpenAccess verifies and decodes an opaque access token. The comparison of the MAC
+// takes constant time.
 func (r *Ring) OpenAccess(realm, text string) (Token, error) {
 	return r.openToken(AccessPrefix, accessSize, realm, text)
 }
@@ -111,7 +114,7 @@ func (r *Ring) openToken(prefix string, size int, realm, text string) (Token, er
 	return t, nil
 }
 
-// readToken reads what tokens of both kinds have. B has at least refreshSize
+// readToken decodes the fields of both kinds. The slice has at least refreshSize
 // bytes.
 func readToken(b []byte) Token {
 	return Token{
@@ -123,8 +126,8 @@ func readToken(b []byte) Token {
 	}
 }
 
-// macToken appends the MAC of body under a kind and a realm. The prefix has a
-// fixed length for all kinds and body one for each, so nothing is ambiguous.
+// macToken appends the MAC of body under a kind and a realm. All prefixes have one
+// length, and the bodies of a kind have one, so the concatenation is unambiguous.
 func (k *key) macToken(dst []byte, prefix, realm string, body []byte) []byte {
 	var label [64]byte
 	l := append(label[:0], prefix...)
@@ -132,8 +135,8 @@ func (k *key) macToken(dst []byte, prefix, realm string, body []byte) []byte {
 	return k.mac(dst, l, body)
 }
 
-// decode fills b with what text carries after prefix. It accepts one spelling
-// only: no padding, no line breaks, no stray bits, exactly len(b) bytes.
+// decode decodes text after prefix into b. It accepts one spelling only: no
+// padding, no line breaks, no bits beyond the last byte, exactly len(b) bytes.
 func decode(b []byte, prefix, text string) ([]byte, bool) {
 	if len(text) != len(prefix)+base64.RawURLEncoding.EncodedLen(len(b)) || text[:len(prefix)] != prefix {
 		return nil, false
