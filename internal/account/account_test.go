@@ -15,6 +15,7 @@ import (
 
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
@@ -286,7 +287,7 @@ func TestADamagedRecordIsNoWrongPassword(t *testing.T) {
 	}
 	d := document(t, h.stored("alice").changed(started))
 	d.Body = []byte("{")
-	if err := h.faulty.PutDocument(t.Context(), d, nil); err != nil {
+	if err := h.faulty.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.try("alice", right, Visitor{Address: home}); err == nil || errors.Is(err, ErrWrong) || errors.Is(err, ErrUnavailable) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
@@ -142,7 +143,7 @@ func TestOneOfTwoThatUseACodeAtTheSameTimeWins(t *testing.T) {
 		var reads sync.WaitGroup
 		reads.Add(2)
 		go func() { reads.Wait(); close(read) }()
-		h.faulty.Inject(storetest.PutDocument, 2, storetest.Meanwhile(func() { reads.Done(); <-read }))
+		h.faulty.Inject(storetest.CommitDocument, 2, storetest.Meanwhile(func() { reads.Done(); <-read }))
 		for i := range verdicts {
 			both.Go(func() { verdicts[i] = verdict(h.second("alice", code)) })
 		}
@@ -159,12 +160,12 @@ func TestAnAdministratorsChangeDoesNotSpoilACode(t *testing.T) {
 	h := newHouse(t)
 	u := h.add("alice")
 	secret := h.withFactor("alice")
-	h.faulty.Inject(storetest.PutDocument, 1, storetest.Meanwhile(func() {
+	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
 		changed := h.stored("alice").changed(h.clock())
 		changed.Name = "Alice Cooper"
 		d := document(t, changed)
 		// Beside the fault that is happening.
-		if err := h.faulty.PutDocument(t.Context(), d, nil); err != nil {
+		if err := h.faulty.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -180,9 +181,9 @@ func TestACodeIsNotTakenIfItsUseCannotBeRecorded(t *testing.T) {
 	h.add("alice")
 	secret := h.withFactor("alice")
 	for range 20 {
-		h.faulty.Inject(storetest.PutDocument, 1, storetest.Lost)
+		h.faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
 		h.is("unavailable", h.second("alice", h.code(secret, 0)), "a store that fails")
-		h.faulty.Inject(storetest.PutDocument, 3, storetest.Conflicts)
+		h.faulty.Inject(storetest.CommitDocument, 3, storetest.Conflicts)
 		h.is("unavailable", h.second("alice", h.code(secret, 0)), "a record that changes all the time")
 		h.faulty.Inject(storetest.Document, 1, storetest.Lost)
 		h.is("unavailable", h.second("alice", h.code(secret, 0)), "a store that cannot be read")
@@ -193,7 +194,7 @@ func TestACodeIsNotTakenIfItsUseCannotBeRecorded(t *testing.T) {
 	h.Ring = ring
 	// Nothing of that was counted as a failure.
 	h.is("right", h.second("alice", h.code(secret, 0)), "the code at last")
-	h.faulty.Inject(storetest.PutDocument, 1, storetest.Unanswered)
+	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Unanswered)
 	h.is("unavailable", h.second("alice", h.code(secret, 1)), "a write without an answer")
 	h.is("wrong", h.second("alice", h.code(secret, 1)), "the code that it has spent")
 }

@@ -278,5 +278,5 @@ func Put(ctx context.Context, st store.Store, u User, cutoffs []store.Cutoff, ev
 	if err != nil {
 		return err
 	}
-	return st.PutDocument(ctx, d, cutoffs, events...)
+	return st.Commit(ctx, store.Change{Documents: []store.Document{d}, Cutoffs: cutoffs, Events: events})
 }

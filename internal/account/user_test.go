@@ -161,7 +161,7 @@ func TestTwoUsersHaveNeitherANameNorASubjectInCommon(t *testing.T) {
 		t.Errorf("the same subject: %v", err)
 	}
 	// Somebody else creates the user between the look and the write.
-	h.faulty.Inject(storetest.PutDocument, 1, storetest.Conflicts)
+	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Conflicts)
 	if err := create("carol", "u-3"); !errors.Is(err, ErrTaken) {
 		t.Errorf("at the same moment: %v", err)
 	}

@@ -82,12 +82,12 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 		if about == "" {
 			about = store.AboutSubject(c.Subject)
 		}
-		if err := st.AddCutoff(ctx, c, event(store.EventCutoff, about, mergedDetail)); err != nil {
+		if err := st.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{c}, Events: []store.Event{event(store.EventCutoff, about, mergedDetail)}}); err != nil {
 			return fmt.Errorf("cutoff: %w", err)
 		}
 	}
 	for _, key := range e.Sessions {
-		if err := st.DeleteDocument(ctx, key); err != nil {
+		if err := st.Commit(ctx, store.Change{Delete: []store.DocumentKey{key}}); err != nil {
 			return fmt.Errorf("session: %w", err)
 		}
 	}
@@ -161,7 +161,7 @@ func (e EndedClient) merge(ctx context.Context, st store.Store, realm string, no
 	}
 	c.Version++
 	c.UpdatedAt = now
-	return st.UpdateClient(ctx, c, cutoffs, events...)
+	return st.Commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}, Cutoffs: cutoffs, Events: events})
 }
 
 func (e EndedUser) merge(ctx context.Context, st store.Store, realm string, ring *keys.Ring, now grant.Instant, event eventOf) error {
@@ -184,7 +184,7 @@ func (e EndedUser) merge(ctx context.Context, st store.Store, realm string, ring
 	if err != nil {
 		return err
 	}
-	return st.PutDocument(ctx, doc, nil, event(name, store.AboutSubject(u.Subject), mergedDetail))
+	return st.Commit(ctx, store.Change{Documents: []store.Document{doc}, Events: []store.Event{event(name, store.AboutSubject(u.Subject), mergedDetail)}})
 }
 
 func (e EndedUser) find(ctx context.Context, st store.Store, realm string) (account.User, error) {

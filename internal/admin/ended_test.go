@@ -46,10 +46,10 @@ func aCopy(t *testing.T) (store.Store, *keys.KEK, []grant.Grant) {
 		records = append(records, r)
 	}
 	ch, err := st.Changes(t.Context(), 0)
-	must(t, err, st.AddKeys(t.Context(), ch.Version, records))
+	must(t, err, st.Commit(t.Context(), store.Change{Expect: ch.Version, Keys: records}))
 	secrets := []store.Secret{{ID: "one"}, {ID: "two"}}
 	for _, id := range []string{"deleted", "disabled", "revoked", "kept"} {
-		must(t, st.CreateClient(t.Context(), store.Client{ID: id, Realm: realm, State: store.ClientEnabled, Version: 1, Secrets: slices.Clone(secrets)}))
+		must(t, st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.Client{ID: id, Realm: realm, State: store.ClientEnabled, Version: 1, Secrets: slices.Clone(secrets)}.Entry()}}))
 	}
 	for _, name := range []string{"alice", "bob", "carol"} {
 		u, err := account.NewUser(account.Registration{Realm: realm, Username: name, Subject: "s-" + name, Password: "correct horse battery"}, grant.At(now))
@@ -57,7 +57,7 @@ func aCopy(t *testing.T) (store.Store, *keys.KEK, []grant.Grant) {
 		u.Version = 1
 		d, err := u.Document()
 		must(t, err)
-		must(t, st.PutDocument(t.Context(), d, nil))
+		must(t, st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}))
 	}
 	var grants []grant.Grant
 	for i := range byte(3) {
@@ -75,7 +75,7 @@ func session(name string) store.Document {
 
 func TestWhatHasEndedSinceABackupIsEndedInItsCopy(t *testing.T) {
 	st, kek, grants := aCopy(t)
-	must(t, st.PutDocument(t.Context(), session("out"), nil), st.PutDocument(t.Context(), session("in"), nil))
+	must(t, st.Commit(t.Context(), store.Change{Documents: []store.Document{session("out")}}), st.Commit(t.Context(), store.Change{Documents: []store.Document{session("in")}}))
 	ch, err := st.Changes(t.Context(), 0)
 	must(t, err)
 	withdrawn := ch.Keys[slices.IndexFunc(ch.Keys, func(r keys.Record) bool { return r.Purpose == keys.MAC })].ID

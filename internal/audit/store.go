@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -77,51 +76,22 @@ func aboutGrant(g grant.Grant) Event {
 	return Event{Realm: g.Realm, ClientID: g.ClientID, Subject: g.Subject, GrantID: g.ID.String(), Generation: g.Generation}
 }
 
-func (s *Store) CreateClient(ctx context.Context, c store.Client, events ...store.Event) error {
-	err := s.Store.CreateClient(ctx, c, events...)
-	s.record(ctx, err, Event{Realm: c.Realm, ClientID: c.ID}, events)
-	return err
-}
-
-func (s *Store) UpdateClient(ctx context.Context, c store.Client, cutoffs []store.Cutoff, events ...store.Event) error {
-	err := s.Store.UpdateClient(ctx, c, cutoffs, events...)
-	s.record(ctx, err, Event{Realm: c.Realm, ClientID: c.ID}, events)
-	return err
-}
-
-func (s *Store) AddCutoff(ctx context.Context, c store.Cutoff, events ...store.Event) error {
-	err := s.Store.AddCutoff(ctx, c, events...)
-	s.record(ctx, err, Event{Realm: c.Realm, ClientID: c.ClientID, Subject: c.Subject}, events)
-	return err
-}
-
-func (s *Store) AddKeys(ctx context.Context, version int64, records []keys.Record, events ...store.Event) error {
-	err := s.Store.AddKeys(ctx, version, records, events...)
-	s.record(ctx, err, Event{}, events)
-	return err
-}
-
-func (s *Store) ChangeKeys(ctx context.Context, version int64, changed, added []keys.Record, events ...store.Event) error {
-	err := s.Store.ChangeKeys(ctx, version, changed, added, events...)
-	s.record(ctx, err, Event{}, events)
-	return err
-}
-
-func (s *Store) AddRestore(ctx context.Context, r grant.Restore, events ...store.Event) error {
-	err := s.Store.AddRestore(ctx, r, events...)
-	s.record(ctx, err, Event{}, events)
-	return err
-}
-
-func (s *Store) PutDocument(ctx context.Context, d store.Document, cutoffs []store.Cutoff, events ...store.Event) error {
-	err := s.Store.PutDocument(ctx, d, cutoffs, events...)
-	if len(events) == 0 {
+// Commit records the events of a change with the client that it stores, or else
+// with what its last cutoff names.
+func (s *Store) Commit(ctx context.Context, c store.Change) error {
+	err := s.Store.Commit(ctx, c)
+	if len(c.Events) == 0 {
 		return err
 	}
 	about := Event{}
-	for _, c := range cutoffs {
-		about.Realm, about.ClientID, about.Subject = c.Realm, c.ClientID, c.Subject
+	for _, o := range c.Cutoffs {
+		about.Realm, about.ClientID, about.Subject = o.Realm, o.ClientID, o.Subject
 	}
-	s.record(ctx, err, about, events)
+	for _, e := range c.Entries {
+		if client, decodeErr := e.Client(); decodeErr == nil {
+			about = Event{Realm: client.Realm, ClientID: client.ID}
+		}
+	}
+	s.record(ctx, err, about, c.Events)
 	return err
 }

@@ -87,7 +87,7 @@ func TestAChangeOfACommandIsRecordedBeforeItGoesOn(t *testing.T) {
 	st := audit.NewStore(s.faulty, log)
 	for i := range 5 {
 		id := fmt.Sprint("client", i)
-		if err := st.CreateClient(t.Context(), store.Client{ID: id, Realm: "/api", State: store.ClientEnabled, Version: 1}, event(store.EventClientCreated, id)); err != nil {
+		if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.Client{ID: id, Realm: "/api", State: store.ClientEnabled, Version: 1}.Entry()}, Events: []store.Event{event(store.EventClientCreated, id)}}); err != nil {
 			t.Fatal(err)
 		}
 		n := 0
@@ -104,7 +104,7 @@ func TestAChangeOfACommandIsRecordedBeforeItGoesOn(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.UpdateClient(t.Context(), store.Client{ID: "client0", Realm: "/api", State: store.ClientDisabled, Version: 2}, nil, event(store.EventClientChanged, "client0")); err != nil {
+	if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.Client{ID: "client0", Realm: "/api", State: store.ClientDisabled, Version: 2}.Entry()}, Events: []store.Event{event(store.EventClientChanged, "client0")}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -118,25 +118,24 @@ func TestEveryChangeIsRecordedWithWhomItConcerns(t *testing.T) {
 	changed := client
 	changed.Version = 2
 	steps := []error{
-		s.CreateClient(ctx, client, event(store.EventClientCreated, "billing")),
-		s.UpdateClient(ctx, changed, nil, event(store.EventSecretAdded, "billing")),
+		s.Commit(ctx, store.Change{Entries: []store.Entry{client.Entry()}, Events: []store.Event{event(store.EventClientCreated, "billing")}}),
+		s.Commit(ctx, store.Change{Entries: []store.Entry{changed.Entry()}, Events: []store.Event{event(store.EventSecretAdded, "billing")}}),
 		s.CreateGrant(ctx, g),
 		s.UpdateGrant(ctx, g.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
 			g.Version, g.State, g.Reason = 2, grant.Revoked, grant.ReasonRefreshReplayed
 			return g, []store.Event{event(store.EventRefreshReplayed, g.ID.String())}
 		}),
-		s.AddCutoff(ctx, store.Cutoff{Realm: "/api", Subject: "bob", ClientID: "billing", At: base}, event(store.EventCutoff, "billing")),
-		s.PutDocument(ctx, store.Document{Kind: store.DocumentUser, Key: store.DocumentKey{1}, Version: 1}, nil, event(store.EventUserCreated, "subject:carol")),
-		s.PutDocument(ctx, store.Document{Kind: store.DocumentConsents, Key: store.DocumentKey{2}, Version: 1},
-			[]store.Cutoff{{Realm: "/api", Subject: "dave", ClientID: "billing", At: base}}, event(store.EventDisconnected, "subject:dave")),
+		s.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "bob", ClientID: "billing", At: base}}, Events: []store.Event{event(store.EventCutoff, "billing")}}),
+		s.Commit(ctx, store.Change{Documents: []store.Document{{Kind: store.DocumentUser, Key: store.DocumentKey{1}, Version: 1}}, Events: []store.Event{event(store.EventUserCreated, "subject:carol")}}),
+		s.Commit(ctx, store.Change{Documents: []store.Document{{Kind: store.DocumentConsents, Key: store.DocumentKey{2}, Version: 1}}, Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "dave", ClientID: "billing", At: base}}, Events: []store.Event{event(store.EventDisconnected, "subject:dave")}}),
 	}
 	ch, err := s.Changes(ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	steps = append(steps,
-		s.AddKeys(ctx, ch.Version, []keys.Record{{ID: 7, Purpose: keys.MAC, CreatedAt: base, ActiveAt: base, Wrapped: []byte{1}}}, event(store.EventKeyAdded, "00000007")),
-		s.AddRestore(ctx, grant.Restore{At: base, Backup: base - 1000, Until: base + 1000}, event(store.EventRestored, "store")),
+		s.Commit(ctx, store.Change{Expect: ch.Version, Keys: []keys.Record{{ID: 7, Purpose: keys.MAC, CreatedAt: base, ActiveAt: base, Wrapped: []byte{1}}}, Events: []store.Event{event(store.EventKeyAdded, "00000007")}}),
+		s.Commit(ctx, store.Change{Restores: []grant.Restore{{At: base, Backup: base - 1000, Until: base + 1000}}, Events: []store.Event{event(store.EventRestored, "store")}}),
 	)
 	if err := errors.Join(steps...); err != nil {
 		t.Fatal(err)
@@ -180,13 +179,13 @@ func TestTheRecordIsTrueToWhatCameOfTheWrite(t *testing.T) {
 			if err := s.CreateGrant(t.Context(), g); err != nil {
 				t.Fatal(err)
 			}
-			s.faulty.Inject(storetest.CreateClient, 1, c.fault)
+			s.faulty.Inject(storetest.CommitEntry, 1, c.fault)
 			s.faulty.Inject(storetest.UpdateGrant, 1, func(ctx context.Context, do func() error) error {
 				// The engine has asked for a decision, whatever came of it.
 				do()
 				return c.fault(ctx, func() error { return nil })
 			})
-			failed := s.CreateClient(t.Context(), store.Client{ID: "a", Realm: "/api", Version: 1}, event(store.EventClientCreated, "a"))
+			failed := s.Commit(t.Context(), store.Change{Entries: []store.Entry{store.Client{ID: "a", Realm: "/api", Version: 1}.Entry()}, Events: []store.Event{event(store.EventClientCreated, "a")}})
 			replayed := s.UpdateGrant(t.Context(), g.ID, revoke)
 			if failed == nil || replayed == nil {
 				t.Fatal("nothing failed")

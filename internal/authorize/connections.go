@@ -144,11 +144,10 @@ func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string
 		// It also covers what was agreed to after an earlier cutoff that lies
 		// ahead of this clock.
 		at := a.Issuer.AgreedAt(view, s.Subject, clientID, a.now())
-		err = a.Issuer.Store.PutDocument(ctx, doc, []store.Cutoff{{Realm: a.Issuer.Realm, Subject: s.Subject, ClientID: clientID, At: at}},
-			store.Event{
-				At: a.now(), Name: store.EventDisconnected, About: store.AboutSubject(s.Subject), Actor: store.AboutSubject(s.Subject),
-				Detail: fmt.Sprintf("client %q, from %s", clientID, from),
-			})
+		err = a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{doc}, Cutoffs: []store.Cutoff{{Realm: a.Issuer.Realm, Subject: s.Subject, ClientID: clientID, At: at}}, Events: []store.Event{{
+			At: a.now(), Name: store.EventDisconnected, About: store.AboutSubject(s.Subject), Actor: store.AboutSubject(s.Subject),
+			Detail: fmt.Sprintf("client %q, from %s", clientID, from),
+		}}})
 		if errors.Is(err, store.ErrConflict) {
 			continue
 		}

@@ -87,7 +87,7 @@ func (a *Authorizer) recordConsent(ctx context.Context, view *issuer.View, subje
 		if err != nil {
 			return err
 		}
-		err = a.Issuer.Store.PutDocument(ctx, doc, nil)
+		err = a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{doc}})
 		switch {
 		case err == nil:
 			return nil

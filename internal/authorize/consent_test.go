@@ -106,7 +106,7 @@ func TestRecordConsentAddsToWhatWasAgreedTo(t *testing.T) {
 func TestRecordConsentTogether(t *testing.T) {
 	h := newHouse(t)
 	h.record("alice", "shop", "a", true)
-	h.faulty.Inject(storetest.PutDocument, 1, storetest.Meanwhile(func() {
+	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
 		other := &Authorizer{Issuer: h.Issuer}
 		if err := other.recordConsent(t.Context(), h.view(), "alice", oauth.AuthorizationRequest{ClientID: "bank", Scope: "b"}, Decision{AuthorizedAt: h.now()}); err != nil {
 			t.Error(err)
@@ -116,7 +116,7 @@ func TestRecordConsentTogether(t *testing.T) {
 	if a, b := h.recorded("alice", "shop"), h.recorded("alice", "bank"); !a.Scope.Covers("a c") || b.Scope != "b" {
 		t.Errorf("shop %+v, bank %+v", a, b)
 	}
-	h.faulty.Inject(storetest.PutDocument, 100, storetest.Conflicts)
+	h.faulty.Inject(storetest.CommitDocument, 100, storetest.Conflicts)
 	if err := h.recordConsent(t.Context(), h.view(), "alice", oauth.AuthorizationRequest{ClientID: "shop", Scope: "b"}, Decision{}); err == nil {
 		t.Error("a consent that is never stored is no error")
 	}
@@ -128,8 +128,8 @@ func TestAllowGoesOnIfTheConsentCannotBeKept(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
-	h.faulty.Inject(storetest.PutDocument, 1, func(_ ctx, do func() error) error {
-		h.faulty.Inject(storetest.PutDocument, 1, storetest.Lost)
+	h.faulty.Inject(storetest.CommitDocument, 1, func(_ ctx, do func() error) error {
+		h.faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
 		return do()
 	})
 	if _, err := h.redeem(h.code(h.Allow(t.Context(), it, v, true))); err != nil {
@@ -202,10 +202,10 @@ func TestConnectionsAndDisconnect(t *testing.T) {
 	if err := h.Disconnect(t.Context(), s, "thought up", grant.Origin{}); err != nil {
 		t.Error(err)
 	}
-	if calls := h.faulty.Calls(); calls[storetest.PutDocument] != 0 {
+	if calls := h.faulty.Calls(); calls[storetest.CommitDocument] != 0 {
 		t.Errorf("calls %v", calls)
 	}
-	h.faulty.Inject(storetest.PutDocument, 1, storetest.Lost)
+	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
 	if err := h.Disconnect(t.Context(), s, "bank", grant.Origin{}); err == nil {
 		t.Error("a disconnection that was not stored is no error")
 	}

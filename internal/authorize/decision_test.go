@@ -65,7 +65,7 @@ func TestAllowGivesOneCode(t *testing.T) {
 	h.step(30 * time.Second)
 	h.faulty.Calls()
 	again := h.code(h.Allow(t.Context(), h.again(it, v), v, true))
-	if calls := h.faulty.Calls(); codes[again] != clicks || calls[storetest.PutDocument] != 0 {
+	if calls := h.faulty.Calls(); codes[again] != clicks || calls[storetest.CommitDocument] != 0 {
 		t.Errorf("later, the code is the same: %t; calls %v", codes[again] == clicks, calls)
 	}
 	if _, err := h.redeem(again); err != nil {
@@ -131,7 +131,7 @@ func TestAllowWhoseAnswerIsLost(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
-	h.faulty.Inject(storetest.PutDocument, 1, storetest.Unanswered)
+	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Unanswered)
 	if _, err := h.Allow(t.Context(), h.again(it, v), v, false); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("%v", err)
 	}

@@ -106,7 +106,7 @@ func (h *house) client(r issuer.Registration) store.Client {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if err := h.engine.CreateClient(h.t.Context(), c); err != nil {
+	if err := h.engine.Commit(h.t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
 		h.t.Fatal(err)
 	}
 	h.poll()
@@ -116,7 +116,7 @@ func (h *house) client(r issuer.Registration) store.Client {
 func (h *house) cutOff(c store.Cutoff) {
 	h.t.Helper()
 	c.Realm, c.At = realm, h.now()
-	if err := h.engine.AddCutoff(h.t.Context(), c); err != nil {
+	if err := h.engine.Commit(h.t.Context(), store.Change{Cutoffs: []store.Cutoff{c}}); err != nil {
 		h.t.Fatal(err)
 	}
 	h.poll()

@@ -136,7 +136,7 @@ func (a *Authorizer) put(ctx context.Context, it *Interaction) error {
 		Kind: store.DocumentInteraction, Key: a.interactionKey(it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt,
 		Body: view.Ring.SealBox(interactionBox, body.Bytes(), a.now()),
 	}
-	err = a.Issuer.Store.PutDocument(ctx, d, nil)
+	err = a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{d}})
 	switch {
 	case errors.Is(err, store.ErrConflict):
 		return err

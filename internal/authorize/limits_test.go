@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // A login of which nobody says when it was does not meet a client's max_age.
@@ -56,7 +57,7 @@ func TestTheScopeIsFixedWhenTheUserIsAsked(t *testing.T) {
 	}
 	wider := h.c.Clone()
 	wider.Scope, wider.Version = "a b c admin", wider.Version+1
-	if err := h.engine.UpdateClient(t.Context(), wider, nil); err != nil {
+	if err := h.engine.Commit(t.Context(), store.Change{Entries: []store.Entry{wider.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
 	h.poll()

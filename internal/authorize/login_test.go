@@ -240,7 +240,7 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 	it = h.begin(asking(gone), v, StepLogin)
 	c := gone.Clone()
 	c.State, c.Version = store.ClientDisabled, c.Version+1
-	if err := h.engine.UpdateClient(t.Context(), c, nil); err != nil {
+	if err := h.engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
 	h.poll()

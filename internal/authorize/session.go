@@ -149,7 +149,7 @@ func (a *Authorizer) startSession(ctx context.Context, who Identity, old string)
 	d := store.Document{
 		Kind: store.DocumentSession, Key: s.id.key(a.Issuer.Realm), Version: 1, ExpiresAt: now.Add(a.SessionLifetime), Body: body,
 	}
-	if err := a.Issuer.Store.PutDocument(ctx, d, nil); err != nil {
+	if err := a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
 		return "", unavailable(err)
 	}
 	if err := a.EndSession(ctx, old); err != nil {
@@ -168,7 +168,7 @@ func (a *Authorizer) EndSession(ctx context.Context, cookie string) error {
 	if !ok {
 		return nil
 	}
-	if err := a.Issuer.Store.DeleteDocument(ctx, id.key(a.Issuer.Realm)); err != nil {
+	if err := a.Issuer.Store.Commit(ctx, store.Change{Delete: []store.DocumentKey{id.key(a.Issuer.Realm)}}); err != nil {
 		return unavailable(err)
 	}
 	return nil

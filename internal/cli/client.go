@@ -102,7 +102,7 @@ a keyed digest of it is stored.`,
 			if err != nil {
 				return err
 			}
-			err = o.store.CreateClient(cmd.Context(), c, o.event(store.EventClientCreated, c.ID, c.Name))
+			err = o.store.Commit(cmd.Context(), store.Change{Entries: []store.Entry{c.Entry()}, Events: []store.Event{o.event(store.EventClientCreated, c.ID, c.Name)}})
 			if errors.Is(err, store.ErrConflict) {
 				return deployment.Hint(fmt.Errorf("the client id %q is taken", c.ID), "choose another with --id; ids never come back, even after deletion")
 			}

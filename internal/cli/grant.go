@@ -197,7 +197,7 @@ within two seconds. Users may authorize anew.`,
 				of = append(of, fmt.Sprintf("client %q", client))
 			}
 			detail := strings.Join(of, ", ")
-			if err := o.store.AddCutoff(cmd.Context(), cut, o.event(store.EventCutoff, about, detail)); err != nil {
+			if err := o.store.Commit(cmd.Context(), store.Change{Cutoffs: []store.Cutoff{cut}, Events: []store.Event{o.event(store.EventCutoff, about, detail)}}); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", show.Instant(cut.At), detail)

@@ -58,7 +58,7 @@ func (o *office) client(cmd *cobra.Command, id string) (store.Client, error) {
 func (o *office) change(cmd *cobra.Command, c store.Client, cutoffs []store.Cutoff, name store.EventName, detail string) error {
 	c.Version++
 	c.UpdatedAt = o.now
-	err := o.store.UpdateClient(cmd.Context(), c, cutoffs, o.event(name, c.ID, detail))
+	err := o.store.Commit(cmd.Context(), store.Change{Entries: []store.Entry{c.Entry()}, Cutoffs: cutoffs, Events: []store.Event{o.event(name, c.ID, detail)}})
 	if errors.Is(err, store.ErrConflict) {
 		return deployment.Hint(fmt.Errorf("client %q was changed by somebody else at this moment; nothing was done", c.ID), "look at it and try again: mintage client show "+c.ID)
 	}

@@ -166,7 +166,7 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 	}
 	began := grant.At(time.Now())
 	now := declared(o.cfg, backup, began, seen)
-	if err := o.store.AddRestore(cmd.Context(), now, o.event(store.EventRestored, aboutStore, "declared; backup of "+show.Instant(backup))); err != nil {
+	if err := o.store.Commit(cmd.Context(), store.Change{Restores: []grant.Restore{now}, Events: []store.Event{o.event(store.EventRestored, aboutStore, "declared; backup of "+show.Instant(backup))}}); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			return deployment.Hint(errors.New("another restore was declared at this very moment"), "see: mintage restore --status")
 		}

@@ -89,7 +89,7 @@ func TestAZ60_ACodeAtOnceWritesNothing(t *testing.T) {
 	}
 	// The counter counts.
 	b.get(asking(d.b))
-	if counted.Calls()[storetest.PutDocument] != 1 {
+	if counted.Calls()[storetest.CommitDocument] != 1 {
 		t.Error("an interaction is not counted as a write")
 	}
 }

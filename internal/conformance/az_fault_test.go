@@ -40,9 +40,9 @@ func TestAZ68_AZ37_AStoreThatIsDownIsToldToTheClient(t *testing.T) {
 	}{
 		"reading the consents":    {storetest.Document, 2, storetest.Lost},
 		"too many wait":           {storetest.Document, 2, storetest.Full},
-		"storing the interaction": {storetest.PutDocument, 0, storetest.Lost},
-		"answer to a write lost":  {storetest.PutDocument, 0, storetest.Unanswered},
-		"too many writes wait":    {storetest.PutDocument, 0, storetest.Full},
+		"storing the interaction": {storetest.CommitDocument, 0, storetest.Lost},
+		"answer to a write lost":  {storetest.CommitDocument, 0, storetest.Unanswered},
+		"too many writes wait":    {storetest.CommitDocument, 0, storetest.Full},
 	} {
 		failAfter(f, c.method, c.pass, c.fault)
 		s := b.get(asking(d.a))
@@ -72,10 +72,10 @@ func TestAZ68_AStoreThatIsDownIsAPage(t *testing.T) {
 		status int
 	}{
 		"reading the session":                 {storetest.Document, storetest.Lost, func() sight { return b.get(asking(d.a)) }, 503},
-		"storing a stranger's interaction":    {storetest.PutDocument, storetest.Lost, func() sight { return stranger.get(asking(d.a)) }, 503},
+		"storing a stranger's interaction":    {storetest.CommitDocument, storetest.Lost, func() sight { return stranger.get(asking(d.a)) }, 503},
 		"reading the interaction":             {storetest.Document, storetest.Lost, func() sight { return b.get(interactionURL + "?id=" + id) }, 503},
 		"reading it for its answer":           {storetest.Document, storetest.Full, func() sight { return b.decide(page, "allow") }, 503},
-		"storing the decision":                {storetest.PutDocument, storetest.Lost, func() sight { return b.decide(page, "allow") }, 503},
+		"storing the decision":                {storetest.CommitDocument, storetest.Lost, func() sight { return b.decide(page, "allow") }, 503},
 		"a bug while it is read":              {storetest.Document, storetest.Panics, func() sight { return b.get(interactionURL + "?id=" + id) }, 500},
 		"a bug at the authorization endpoint": {storetest.Document, storetest.Panics, func() sight { return b.get(asking(d.a)) }, 500},
 	} {
@@ -100,7 +100,7 @@ func TestAZ68_AZ62_ADecisionThatMayHaveBeenStoredIsMadeOnce(t *testing.T) {
 	d, b := signedIn(t, counting(&f))
 	for what, fault := range map[string]storetest.Fault{"lost": storetest.Lost, "unanswered": storetest.Unanswered} {
 		page := b.follow(b.get(asking(d.a, "prompt=consent")))
-		f.Inject(storetest.PutDocument, 1, fault)
+		f.Inject(storetest.CommitDocument, 1, fault)
 		b.decide(page, "allow").refusedPage(t, 503)
 		d.step(time.Second)
 		first := b.decide(page, "allow")
@@ -116,7 +116,7 @@ func TestAZ68_AZ62_ADecisionThatMayHaveBeenStoredIsMadeOnce(t *testing.T) {
 	}
 	// What cannot be remembered is asked again, and the client is served.
 	page := b.follow(b.get(asking(d.b)))
-	failAfter(f, storetest.PutDocument, 1, storetest.Lost)
+	failAfter(f, storetest.CommitDocument, 1, storetest.Lost)
 	b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes").granted(t, redirect)
 	f.Heal()
 	b.get(asking(d.b, "prompt=none")).told(t, redirect, "consent_required")
@@ -195,7 +195,7 @@ func TestAZ74_NothingSecretOfAFlowIsLogged(t *testing.T) {
 		for _, secret := range secrets {
 			if fault != nil {
 				f.Inject(storetest.Document, 4, fault)
-				f.Inject(storetest.PutDocument, 2, fault)
+				f.Inject(storetest.CommitDocument, 2, fault)
 			}
 			escaped := url.QueryEscape(secret)
 			b.get(asking(d.a, "state="+state, "scope="+secret, "prompt="+secret))

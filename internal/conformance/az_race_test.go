@@ -97,7 +97,7 @@ func TestAZ62_OneConsentGivesOneCodeHoweverOftenItIsSent(t *testing.T) {
 		}
 		return list
 	}
-	meet(faulty, storetest.PutDocument, submissions)
+	meet(faulty, storetest.CommitDocument, submissions)
 	var here, there []answer
 	var both sync.WaitGroup
 	both.Go(func() { here = d.together(forms(submissions / 2)...) })
@@ -135,7 +135,7 @@ func TestAZ62_AllowAndDenyAtOnce(t *testing.T) {
 		id := b.follow(b.get(asking(d.a, "prompt=consent"))).field("id")
 		allow := b.form(interactionURL, "id="+id, "step=consent", "decision=allow")
 		deny := b.form(interactionURL, "id="+id, "step=consent", "decision=deny")
-		meet(faulty, storetest.PutDocument, 8)
+		meet(faulty, storetest.CommitDocument, 8)
 		answers := d.together(allow, deny, allow, deny, allow, deny, allow, deny)
 		said := map[string]bool{}
 		for _, a := range answers {

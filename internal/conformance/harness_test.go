@@ -251,7 +251,7 @@ func (d *deployment) client(r issuer.Registration) client {
 	if r.Secret != "" {
 		secret = r.Secret
 	}
-	if err := d.sqlite.CreateClient(context.Background(), c); err != nil {
+	if err := d.sqlite.Commit(context.Background(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.poll()
@@ -264,7 +264,7 @@ func (d *deployment) change(c client, alter func(*store.Client)) client {
 	c.Client = c.Clone()
 	alter(&c.Client)
 	c.Version++
-	if err := d.sqlite.UpdateClient(context.Background(), c.Client, nil); err != nil {
+	if err := d.sqlite.Commit(context.Background(), store.Change{Entries: []store.Entry{c.Client.Entry()}}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.poll()
@@ -275,7 +275,7 @@ func (d *deployment) change(c client, alter func(*store.Client)) client {
 func (d *deployment) cutOff(c store.Cutoff) {
 	d.t.Helper()
 	c.Realm, c.At = realm, grant.At(d.now())
-	if err := d.sqlite.AddCutoff(context.Background(), c); err != nil {
+	if err := d.sqlite.Commit(context.Background(), store.Change{Cutoffs: []store.Cutoff{c}}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.poll()

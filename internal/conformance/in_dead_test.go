@@ -60,7 +60,7 @@ func (d *deployment) endings() map[string]func(c client, code issuer.IssuedCode,
 
 func (d *deployment) sweep() {
 	d.t.Helper()
-	if _, _, err := d.sqlite.SweepGrants(d.t.Context(), grant.ID{}, grant.At(d.now()), 1000); err != nil {
+	if _, _, err := d.sqlite.Sweep(d.t.Context(), store.SweptGrants, "", grant.At(d.now()), 1000); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -323,7 +323,7 @@ func TestIN16_AnAccessTokenCostsOneReadAndNeverAWrite(t *testing.T) {
 			counted.Calls()
 			ask()
 			calls := counted.Calls()
-			delete(calls, storetest.Meet)           // the poll's, each second
+			delete(calls, storetest.Heartbeat)      // the poll's, each second
 			delete(calls, storetest.Changes)        // the same
 			delete(calls, storetest.NoteSecretUses) // of the caller's secret, each minute
 			reads := calls[storetest.Grant]
@@ -335,7 +335,7 @@ func TestIN16_AnAccessTokenCostsOneReadAndNeverAWrite(t *testing.T) {
 	}
 	// The replay was only looked at.
 	d.wantActive(d.a, true, spent.AccessToken)
-	if err := errors.Join(counted.AddCutoff(t.Context(), store.Cutoff{Realm: realm, Subject: "x", At: 1})); err != nil || counted.Calls()[storetest.AddCutoff] != 1 {
+	if err := errors.Join(counted.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: "x", At: 1}}})); err != nil || counted.Calls()[storetest.CommitCutoff] != 1 {
 		t.Errorf("the counter does not count: %v", err)
 	}
 }

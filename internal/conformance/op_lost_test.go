@@ -7,6 +7,7 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // A genuine token without a row proves that the store has lost what it had
@@ -16,7 +17,7 @@ func TestOP13_ARecordThatIsLostIsLoggedCountedAndRecorded(t *testing.T) {
 	m := metrics.New("test", 0)
 	d := start(t, audited(t, &tr), func(o *options) { o.Metrics = m })
 	pair, id := d.tokens(d.a)
-	if _, n, err := d.sqlite.SweepGrants(t.Context(), grant.ID{}, grant.Never, 100); err != nil || n != 1 {
+	if _, n, err := d.sqlite.Sweep(t.Context(), store.SweptGrants, "", grant.Never, 100); err != nil || n != 1 {
 		t.Fatalf("%d rows were taken away, %v", n, err)
 	}
 	a := d.send(newRequest(d.a.refresh(pair.RefreshToken)))

@@ -76,7 +76,7 @@ func (d *deployment) declare() {
 	d.t.Helper()
 	d.step(time.Second)
 	at := grant.At(d.now())
-	if err := d.sqlite.AddRestore(d.t.Context(), grant.Restore{Backup: at - 2000, At: at, Until: at.Add(31 * 24 * time.Hour)}); err != nil {
+	if err := d.sqlite.Commit(d.t.Context(), store.Change{Restores: []grant.Restore{{Backup: at - 2000, At: at, Until: at.Add(31 * 24 * time.Hour)}}}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.poll()

@@ -48,7 +48,7 @@ func TestOP05_AClockThatJumpsAcceptsNothingTwiceAndLosesNothing(t *testing.T) {
 	// A clock far ahead removes only what nobody can present any more.
 	sweep := func() (deleted int) {
 		t.Helper()
-		_, n, err := d.sqlite.SweepGrants(context.Background(), grant.ID{}, grant.At(d.now()), 100)
+		_, n, err := d.sqlite.Sweep(context.Background(), store.SweptGrants, "", grant.At(d.now()), 100)
 		if err != nil {
 			t.Fatal(err)
 		}

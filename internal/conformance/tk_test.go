@@ -200,7 +200,7 @@ func TestTK10_GeneratedIdsAreTheServersAndNeverComeBack(t *testing.T) {
 	gone := d.change(d.b, func(c *store.Client) { c.State = store.ClientDeleted })
 	again := gone.Client.Clone()
 	again.Version = 1
-	if err := d.sqlite.CreateClient(t.Context(), again); err != store.ErrConflict {
+	if err := d.sqlite.Commit(t.Context(), store.Change{Entries: []store.Entry{again.Entry()}}); err != store.ErrConflict {
 		t.Errorf("a deleted client's id was given again: %v", err)
 	}
 }

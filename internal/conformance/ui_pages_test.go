@@ -305,7 +305,7 @@ func TestUI23_StateIsKeptOnTheServerAndExpires(t *testing.T) {
 	}
 	b.get(interactionURL+"?id="+first.field("id")).at(t, "login")
 	d.step(d.authorizer.InteractionLifetime + 1e9)
-	if _, deleted, err := d.sqlite.SweepDocuments(t.Context(), store.DocumentKey{}, grant.At(d.now()), 10*many); err != nil || deleted != many+1 {
+	if _, deleted, err := d.sqlite.Sweep(t.Context(), store.SweptDocuments, "", grant.At(d.now()), 10*many); err != nil || deleted != many+1 {
 		t.Errorf("%d interactions are swept, %v; want %d", deleted, err, many+1)
 	}
 	// A browser that sends far too much is told so, and not forgotten.

@@ -30,16 +30,9 @@ func OpenStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	return postgres.Open(ctx, Database(cfg))
 }
 
-// A ServedStore is a store that also says whether it works, and how busy it is.
-type ServedStore interface {
-	store.Store
-	Ready(ctx context.Context) error
-	Load() store.Load
-}
-
 // CreateStore opens the configured store for the server, which makes it if it
 // is absent and has not been lost.
-func CreateStore(ctx context.Context, cfg config.Config) (ServedStore, error) {
+func CreateStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	if cfg.Store != config.StoreSQLite {
 		return postgres.CreateIf(ctx, Database(cfg), func() error { return lostStore(cfg) })
 	}

@@ -191,7 +191,7 @@ func TestDoctorFindsADamagedStore(t *testing.T) {
 		t.Fatalf("a store that is whole: %+v", f)
 	}
 	d := store.Document{Kind: store.DocumentConsents, Key: store.DocumentKey{1}, Version: 1, Body: make([]byte, 10<<10)}
-	must(t, p.Store.PutDocument(t.Context(), d, nil))
+	must(t, p.Store.Commit(t.Context(), store.Change{Documents: []store.Document{d}}))
 	must(t, p.Store.Close())
 	text, err := os.ReadFile(p.StoreFile)
 	must(t, err)

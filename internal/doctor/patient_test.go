@@ -77,7 +77,7 @@ func makeTemplate(dir string) (err error) {
 	c, _, err := issuer.Registration{ID: "shop", Name: "Shop", RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}.
 		Client(realm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, grant.At(time.Now()))
 	if err == nil {
-		err = st.CreateClient(ctx, c)
+		err = st.Commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}})
 	}
 	if err == nil {
 		_, err = issuer.RememberIssuer(ctx, st, realm, cfg.IssuerID())
@@ -212,7 +212,7 @@ func (p *Patient) change(t *testing.T, f func(*store.Client)) {
 	c = c.Clone()
 	f(&c)
 	c.Version++
-	must(t, p.Store.UpdateClient(t.Context(), c, nil))
+	must(t, p.Store.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}))
 	p.read(t)
 }
 

@@ -126,9 +126,9 @@ func (iss *Issuer) upgradeSecret(ctx context.Context, clientID, secretID string,
 				s.Digest, s.Slow = digest, ""
 				c.Version++
 				c.UpdatedAt = now
-				err = iss.Store.UpdateClient(ctx, c, nil, store.Event{
+				err = iss.Store.Commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}, Events: []store.Event{{
 					At: now, Name: store.EventSecretUpgraded, About: c.ID, Actor: c.ID, Detail: "secret " + secretID,
-				})
+				}}})
 			}
 		}
 	}

@@ -242,7 +242,7 @@ func TestConcurrentFirstUsesOfAnImportedSecretUpgradeItOnce(t *testing.T) {
 
 func TestAnUpgradeThatFailsIsTriedAgainAtTheNextUse(t *testing.T) {
 	t.Parallel()
-	for _, m := range []storetest.Method{storetest.Client, storetest.UpdateClient} {
+	for _, m := range []storetest.Method{storetest.Client, storetest.CommitEntry} {
 		for name, fault := range map[string]storetest.Fault{"lost": storetest.Lost, "full": storetest.Full} {
 			t.Run(string(m)+" "+name, func(t *testing.T) {
 				s := newService(t)
@@ -265,7 +265,7 @@ func TestAnUpgradeThatFailsIsTriedAgainAtTheNextUse(t *testing.T) {
 	t.Run("unanswered", func(t *testing.T) {
 		s := newService(t)
 		s.imported("correct horse")
-		s.faulty.Inject(storetest.UpdateClient, 1, storetest.Unanswered)
+		s.faulty.Inject(storetest.CommitEntry, 1, storetest.Unanswered)
 		s.proven("old", "correct horse", true)
 		if !s.upgraded() {
 			t.Error("the write happened")
@@ -281,7 +281,7 @@ func TestAnUpgradeThatFailsIsTriedAgainAtTheNextUse(t *testing.T) {
 	t.Run("changed meanwhile", func(t *testing.T) {
 		s := newService(t)
 		s.imported("correct horse")
-		s.faulty.Inject(storetest.UpdateClient, 1, storetest.Meanwhile(func() {
+		s.faulty.Inject(storetest.CommitEntry, 1, storetest.Meanwhile(func() {
 			s.administer("old", func(c *store.Client) { c.Name = "Renamed" })
 		}))
 		s.proven("old", "correct horse", true)

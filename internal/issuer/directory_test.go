@@ -82,14 +82,14 @@ func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
 
 	c := s.stored("mail")
 	c.Version, c.State = 2, store.ClientDisabled
-	if err := s.engine.UpdateClient(t.Context(), c, nil); err != nil {
+	if err := s.engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
 	s.proven("mail", secret, true)
 	s.poll()
 	s.proven("mail", secret, false)
 
-	if err := s.engine.AddCutoff(t.Context(), store.Cutoff{Realm: realm, Subject: subject, At: s.now()}); err != nil {
+	if err := s.engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: s.now()}}}); err != nil {
 		t.Fatal(err)
 	}
 	tokens = s.must(s.refresh(tokens.RefreshToken))
@@ -124,7 +124,7 @@ func TestACodeForAClientMadeThisMomentNeedsNoWait(t *testing.T) {
 	s := newService(t)
 	c := s.stored(clientID).Clone()
 	c.ID, c.Version = "fresh", 1
-	if err := s.engine.CreateClient(t.Context(), c); err != nil {
+	if err := s.engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
 	a := authorization()
@@ -255,7 +255,7 @@ func TestRunPollsEverySecond(t *testing.T) {
 			t.Errorf("%d polls in ten seconds", n)
 		}
 		// Another process's change is in force within two seconds.
-		if err := s.engine.AddCutoff(t.Context(), store.Cutoff{Realm: realm, Subject: subject, At: 5}); err != nil {
+		if err := s.engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: 5}}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * issuer.PollInterval)

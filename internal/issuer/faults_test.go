@@ -210,7 +210,7 @@ func TestARefreshWhoseGrantIsSweptInThisMoment(t *testing.T) {
 	s := newService(t)
 	tokens := s.login()
 	s.faulty.Inject(storetest.UpdateGrant, 1, storetest.Meanwhile(func() {
-		if _, deleted, err := s.engine.SweepGrants(t.Context(), grant.ID{}, 1<<47, 10); err != nil || deleted != 1 {
+		if _, deleted, err := s.engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 10); err != nil || deleted != 1 {
 			t.Errorf("swept %d, %v", deleted, err)
 		}
 	}))

@@ -61,7 +61,7 @@ func keepIssuer(ctx context.Context, st store.Store, realm, id string, instead b
 		if d.Body, err = json.Marshal(identity{id}); err != nil {
 			return "", err
 		}
-		err = st.PutDocument(ctx, d, nil)
+		err = st.Commit(ctx, store.Change{Documents: []store.Document{d}})
 		if !errors.Is(err, store.ErrConflict) { // else another node was faster
 			return id, err
 		}

@@ -259,7 +259,7 @@ func TestInspectingDuringAFault(t *testing.T) {
 		}
 		// A row that is gone while its tokens are not is a store that has lost
 		// commits: nobody is told that the tokens are dead.
-		if _, deleted, err := s.engine.SweepGrants(t.Context(), grant.ID{}, 1<<47, 100); err != nil || deleted == 0 {
+		if _, deleted, err := s.engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 100); err != nil || deleted == 0 {
 			t.Fatalf("swept %d, %v", deleted, err)
 		}
 		s.tokenDead(grant.StoreBehind)(s.inspect(tokens.AccessToken))

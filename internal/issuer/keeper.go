@@ -141,7 +141,7 @@ func (d *Directory) firstKeys(ctx context.Context) error {
 
 // addKeys adds records at a version of the directory, and notes who did it.
 func addKeys(ctx context.Context, st store.Store, version int64, records []keys.Record, actor string, now grant.Instant) error {
-	return st.AddKeys(ctx, version, records, addedEvents(records, actor, now)...)
+	return st.Commit(ctx, store.Change{Expect: version, Keys: records, Events: addedEvents(records, actor, now)})
 }
 
 func addedEvents(records []keys.Record, actor string, now grant.Instant) (events []store.Event) {

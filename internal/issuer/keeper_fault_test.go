@@ -32,7 +32,7 @@ func TestAKeyIsAddedOnceHoweverTheStoreFails(t *testing.T) {
 			s := newNodes(t, rotating, 1)[0]
 			s.clock.Advance(83 * day)
 			s.poll()
-			s.faulty.Inject(storetest.AddKeys, 1, fault)
+			s.faulty.Inject(storetest.CommitKeys, 1, fault)
 			err := s.Directory.RotateDue(t.Context())
 			if (err == nil) != (name == "conflict") {
 				t.Errorf("%v", err)
@@ -51,7 +51,7 @@ func TestANodeThatIsLateAddsNothing(t *testing.T) {
 	a.poll()
 	b.poll()
 	// The other adds the followers between this one's look and its write.
-	a.faulty.Inject(storetest.AddKeys, 1, storetest.Meanwhile(b.rotate))
+	a.faulty.Inject(storetest.CommitKeys, 1, storetest.Meanwhile(b.rotate))
 	if err := a.Directory.RotateDue(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -73,10 +73,10 @@ func TestAChangeOfAClientDoesNotKeepKeysFromBeingAdded(t *testing.T) {
 	s := newNodes(t, rotating, 1)[0]
 	s.clock.Advance(83 * day)
 	s.poll()
-	s.faulty.Inject(storetest.AddKeys, 1, storetest.Meanwhile(func() {
+	s.faulty.Inject(storetest.CommitKeys, 1, storetest.Meanwhile(func() {
 		c := s.stored(clientID)
 		c.Version++
-		if err := s.engine.UpdateClient(t.Context(), c, nil); err != nil {
+		if err := s.engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -89,7 +89,7 @@ func TestAChangeOfAClientDoesNotKeepKeysFromBeingAdded(t *testing.T) {
 func TestAServerStartsThoughTheKeysThatAreDueCannotBeWritten(t *testing.T) {
 	s := newNodes(t, rotating, 1)[0]
 	s.clock.Advance(100 * day)
-	s.faulty.Inject(storetest.AddKeys, 1, storetest.Full)
+	s.faulty.Inject(storetest.CommitKeys, 1, storetest.Full)
 	s.open(rotating)
 	if n := s.log.count("cannot add the keys that are due"); n != 1 {
 		t.Errorf("logged %d times", n)
@@ -156,11 +156,11 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 	s.holds(before)
 
 	// Others change the directory meanwhile.
-	s.faulty.Inject(storetest.AddKeys, 3, storetest.Conflicts)
+	s.faulty.Inject(storetest.CommitKeys, 3, storetest.Conflicts)
 	if _, err := rotate(issuer.Rotation{Purposes: []keys.Purpose{keys.MAC}}); err != nil {
 		t.Error(err)
 	}
-	s.faulty.Inject(storetest.AddKeys, 1, storetest.Lost)
+	s.faulty.Inject(storetest.CommitKeys, 1, storetest.Lost)
 	if _, err := rotate(issuer.Rotation{Purposes: []keys.Purpose{keys.MAC}}); !errors.Is(err, storetest.ErrInjected) {
 		t.Error(err)
 	}

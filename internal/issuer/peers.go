@@ -43,7 +43,7 @@ func (d *Directory) meet(ctx context.Context, tick bool) error {
 	if p.self.Since == 0 {
 		p.self.Since, p.began = p.self.Clock, began
 	}
-	nodes, err := d.store.Meet(ctx, p.self)
+	nodes, err := d.store.Heartbeat(ctx, p.self)
 	if err != nil || !tick {
 		return err
 	}

@@ -26,7 +26,7 @@ type hall struct {
 	nodes map[store.NodeID]store.Node
 }
 
-func (h *hall) Meet(_ context.Context, self store.Node) ([]store.Node, error) {
+func (h *hall) Heartbeat(_ context.Context, self store.Node) ([]store.Node, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.nodes[self.ID] = self
@@ -210,7 +210,7 @@ func TestANodeThatDoesNotMeetTheOthersIsStale(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
 		time.Sleep(1500 * time.Millisecond)
-		s.faulty.Inject(storetest.Meet, 8, storetest.Lost)
+		s.faulty.Inject(storetest.Heartbeat, 8, storetest.Lost)
 		time.Sleep(4 * time.Second)
 		if err := s.Directory.Ready(); err != nil {
 			t.Errorf("within five seconds: %v", err)
@@ -232,7 +232,7 @@ func TestNoPollCountsWithoutAMeeting(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
 		time.Sleep(1500 * time.Millisecond)
-		s.faulty.Inject(storetest.Meet, 1000, storetest.Lost)
+		s.faulty.Inject(storetest.Heartbeat, 1000, storetest.Lost)
 		for range 20 {
 			time.Sleep(300 * time.Millisecond)
 			if err := s.Directory.Poll(t.Context()); err == nil {
@@ -263,7 +263,7 @@ func TestPollsInBetweenDoNotHideAClockThatIsOff(t *testing.T) {
 
 func TestADirectoryThatHasGoneBackIsReadAnew(t *testing.T) {
 	s := newService(t)
-	if err := s.engine.AddCutoff(t.Context(), store.Cutoff{Realm: realm, Subject: subject, At: 5}); err != nil {
+	if err := s.engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: 5}}}); err != nil {
 		t.Fatal(err)
 	}
 	// A backup from before the cutoff is put back.

@@ -28,7 +28,7 @@ func (s *service) restored() grant.Restore {
 	s.t.Helper()
 	s.clock.Advance(time.Second)
 	r := grant.Restore{Backup: s.now() - 1000, At: s.now(), Until: s.now().Add(31 * 24 * time.Hour)}
-	if err := s.engine.AddRestore(s.t.Context(), r); err != nil {
+	if err := s.engine.Commit(s.t.Context(), store.Change{Restores: []grant.Restore{r}}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.poll()
@@ -86,7 +86,7 @@ func TestOP13_AGrantOfAfterTheBackupIsLostForGood(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	tokens := s.login()
-	if _, n, err := s.engine.SweepGrants(t.Context(), grant.ID{}, grant.Never, 10); err != nil || n != 1 {
+	if _, n, err := s.engine.Sweep(t.Context(), store.SweptGrants, "", grant.Never, 10); err != nil || n != 1 {
 		t.Fatalf("%d rows removed: %v", n, err)
 	}
 	s.refused(grant.StoreBehind)(s.refresh(tokens.RefreshToken))
@@ -115,7 +115,7 @@ func TestOP13_TheSweepKeepsEveryGrantUntilTheRestoreIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, stop := sweeping(t, 50, func(s *service) {
 			r := grant.Restore{Backup: s.now() - 1000, At: s.now(), Until: s.now() + 5}
-			if err := s.engine.AddRestore(t.Context(), r); err != nil {
+			if err := s.engine.Commit(t.Context(), store.Change{Restores: []grant.Restore{r}}); err != nil {
 				t.Fatal(err)
 			}
 			s.poll()
@@ -145,7 +145,7 @@ func TestOP13_ALaterRestoreThatEndsEarlierCutsNoneShort(t *testing.T) {
 	// By somebody who has lowered the lifetime of refresh tokens.
 	s.clock.Advance(time.Hour)
 	later := grant.Restore{Backup: earlier.Backup, At: s.now(), Until: s.now().Add(time.Hour)}
-	if err := s.engine.AddRestore(t.Context(), later); err != nil {
+	if err := s.engine.Commit(t.Context(), store.Change{Restores: []grant.Restore{later}}); err != nil {
 		t.Fatal(err)
 	}
 	s.poll()

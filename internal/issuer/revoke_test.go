@@ -188,7 +188,7 @@ func TestAnotherNodesRevocationIsNotTakenForOurOwn(t *testing.T) {
 func TestRevokingWhatTheStoreHasLostIsNoSuccess(t *testing.T) {
 	s := newResource(t)
 	tokens := s.login()
-	if _, deleted, err := s.engine.SweepGrants(t.Context(), grant.ID{}, 1<<47, 100); err != nil || deleted != 1 {
+	if _, deleted, err := s.engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 100); err != nil || deleted != 1 {
 		t.Fatalf("swept %d, %v", deleted, err)
 	}
 	for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {

@@ -138,7 +138,7 @@ func (s *service) register(r issuer.Registration) oauth.Secret {
 	s.t.Helper()
 	c, secret, err := r.Client(realm, s.view().Ring, s.Policy, s.now())
 	if err == nil {
-		err = s.engine.CreateClient(s.t.Context(), c)
+		err = s.engine.Commit(s.t.Context(), store.Change{Entries: []store.Entry{c.Entry()}})
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -163,7 +163,7 @@ func (s *service) administer(id string, change func(*store.Client), cutoffs ...s
 	c := s.stored(id).Clone()
 	change(&c)
 	c.Version++
-	if err := s.engine.UpdateClient(s.t.Context(), c, cutoffs); err != nil {
+	if err := s.engine.Commit(s.t.Context(), store.Change{Entries: []store.Entry{c.Entry()}, Cutoffs: cutoffs}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.poll()
@@ -171,7 +171,7 @@ func (s *service) administer(id string, change func(*store.Client), cutoffs ...s
 
 func (s *service) cutOff(c store.Cutoff) {
 	s.t.Helper()
-	if err := s.engine.AddCutoff(s.t.Context(), c); err != nil {
+	if err := s.engine.Commit(s.t.Context(), store.Change{Cutoffs: []store.Cutoff{c}}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.poll()
@@ -182,7 +182,7 @@ func (s *service) addKey(key keys.Record) {
 	s.t.Helper()
 	ch, err := s.engine.Changes(s.t.Context(), 0)
 	if err == nil {
-		err = s.engine.AddKeys(s.t.Context(), ch.Version, []keys.Record{key})
+		err = s.engine.Commit(s.t.Context(), store.Change{Expect: ch.Version, Keys: []keys.Record{key}})
 	}
 	if err != nil {
 		s.t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -40,8 +39,8 @@ type walk struct {
 // until ctx ends.
 func (iss *Issuer) Sweep(ctx context.Context) {
 	walks := []*walk{
-		{what: "grants", wait: sweepSettle, slice: iss.grantSlices()},
-		{what: "documents", wait: documentSettle, slice: iss.documentSlices()},
+		{what: "grants", wait: sweepSettle, slice: iss.slices(store.SweptGrants)},
+		{what: "documents", wait: documentSettle, slice: iss.slices(store.SweptDocuments)},
 	}
 	steady := iss.steadiness()
 	moved := false
@@ -93,31 +92,20 @@ func (iss *Issuer) advance(ctx context.Context, w *walk) {
 	}
 }
 
-func (iss *Issuer) grantSlices() func(context.Context) (int, bool, error) {
-	var from grant.ID
+// slices sweeps the next slice of a table in each call.
+func (iss *Issuer) slices(table store.SweptTable) func(context.Context) (int, bool, error) {
+	from := ""
 	return func(ctx context.Context) (int, bool, error) {
 		now := iss.now()
-		if iss.Directory.view.Load().Restore().InForce(now) {
+		if table == store.SweptGrants && iss.Directory.view.Load().Restore().InForce(now) {
 			return 0, true, nil // a row that seems long expired may be that of a living token
 		}
-		next, deleted, err := iss.Store.SweepGrants(ctx, from, now, sweepSlice)
+		next, deleted, err := iss.Store.Sweep(ctx, table, from, now, sweepSlice)
 		if err != nil {
 			return deleted, false, err
 		}
 		from = next
-		return deleted, from == grant.ID{}, nil
-	}
-}
-
-func (iss *Issuer) documentSlices() func(context.Context) (int, bool, error) {
-	var from store.DocumentKey
-	return func(ctx context.Context) (int, bool, error) {
-		next, deleted, err := iss.Store.SweepDocuments(ctx, from, iss.now(), sweepSlice)
-		if err != nil {
-			return deleted, false, err
-		}
-		from = next
-		return deleted, from == store.DocumentKey{}, nil
+		return deleted, from == "", nil
 	}
 }
 

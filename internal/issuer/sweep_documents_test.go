@@ -21,7 +21,7 @@ const documentSettle = time.Minute
 // document puts one with an expiry into the store.
 func (s *service) document(kind store.DocumentKind, n int, expiresAt grant.Instant) store.DocumentKey {
 	d := store.Document{Kind: kind, Key: store.KeyOf(kind, realm, fmt.Sprint(n)), Version: 1, ExpiresAt: expiresAt, Body: []byte("{}")}
-	if err := s.engine.PutDocument(s.t.Context(), d, nil); err != nil {
+	if err := s.engine.Commit(s.t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		s.t.Error(err)
 	}
 	return d.Key

@@ -236,7 +236,7 @@ func TestACodeWhoseGrantWasSweptIsExpired(t *testing.T) {
 	code := s.code()
 	tokens := s.must(s.exchange(code))
 	s.clock.Advance(s.row(tokens.GrantID).DeleteAfter.Time().Add(time.Millisecond).Sub(s.clock.Now()))
-	if _, deleted, err := s.engine.SweepGrants(t.Context(), grant.ID{}, s.now(), 10); err != nil || deleted != 1 {
+	if _, deleted, err := s.engine.Sweep(t.Context(), store.SweptGrants, "", s.now(), 10); err != nil || deleted != 1 {
 		t.Fatalf("swept %d, %v", deleted, err)
 	}
 	s.refused(grant.CodeExpired)(s.exchange(code))

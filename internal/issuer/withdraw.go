@@ -72,7 +72,7 @@ func WithdrawKeys(ctx context.Context, st store.Store, kek *keys.KEK, w Withdraw
 			done.Added = append(done.Added, next)
 		}
 		try, cancel := context.WithTimeout(ctx, addTime)
-		err = st.ChangeKeys(try, ch.Version, done.Keys, done.Added, append(events, addedEvents(done.Added, w.Actor, now)...)...)
+		err = st.Commit(try, store.Change{Expect: ch.Version, Keys: slices.Concat(done.Keys, done.Added), Events: append(events, addedEvents(done.Added, w.Actor, now)...)})
 		cancel()
 		if !errors.Is(err, store.ErrConflict) {
 			return done, err
@@ -173,10 +173,10 @@ func RewrapKeys(ctx context.Context, st store.Store, kek *keys.KEK, actor string
 			changed = append(changed, r)
 		}
 		try, cancel := context.WithTimeout(ctx, addTime)
-		err = st.ChangeKeys(try, ch.Version, changed, nil, store.Event{
+		err = st.Commit(try, store.Change{Expect: ch.Version, Keys: changed, Events: []store.Event{{
 			At: grant.At(clock()), Name: store.EventKEKRotated, About: "store", Actor: actor,
 			Detail: fmt.Sprintf("%d keys, from %s to %s", len(changed), from.Fingerprint(), to.Fingerprint()),
-		})
+		}}})
 		cancel()
 		if !errors.Is(err, store.ErrConflict) {
 			return len(changed), err

@@ -135,7 +135,7 @@ func TestAWithdrawalIsMadeOnceOrFails(t *testing.T) {
 	for name, fault := range map[string]storetest.Fault{"a conflict": storetest.Conflicts, "lost": storetest.Lost, "not answered": storetest.Unanswered} {
 		s := newNodes(t, quick(), 1)[0]
 		s.clock.Advance(time.Second)
-		s.faulty.Inject(storetest.ChangeKeys, 1, fault)
+		s.faulty.Inject(storetest.CommitKeys, 1, fault)
 		_, err := issuer.WithdrawKeys(t.Context(), s.faulty, s.kek, issuer.Withdrawal{Purposes: []keys.Purpose{keys.MAC}}, s.clock.Now)
 		if (err == nil) != (name == "a conflict") {
 			t.Errorf("%s: %v", name, err)
@@ -171,7 +171,7 @@ func (s *service) twoKEKs() (path, old, fresh string, both *keys.KEK) {
 		}
 		changed = append(changed, r)
 	}
-	if err := s.engine.ChangeKeys(s.t.Context(), ch.Version, changed, nil); err != nil {
+	if err := s.engine.Commit(s.t.Context(), store.Change{Expect: ch.Version, Keys: changed}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.kek = to
@@ -223,7 +223,7 @@ func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
 	s.writeKEK(path, old+fresh)
 	goesOn("after the new key is in the file")
 	for _, fault := range []storetest.Fault{storetest.Lost, storetest.Conflicts} {
-		s.faulty.Inject(storetest.ChangeKeys, 1, fault)
+		s.faulty.Inject(storetest.CommitKeys, 1, fault)
 	}
 	if _, err := issuer.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err == nil {
 		t.Fatal("a lost write is said to be done")

@@ -16,7 +16,7 @@ func Labels() (list []Label) {
 		httpDuration:  {"the names of the endpoints, as in the log: `token request`, `introspection`, `authorization` ...; `request` is any other path", "`GET`, `HEAD`, `POST`, `OPTIONS`, `_OTHER`", "the status"},
 		storeDuration: {words(operations)},
 		requestsNow:   {words([]string{stateWorking, stateWaiting})},
-		sweepLag:      {words([]string{tableGrants, tableDocuments})},
+		sweepLag:      {words(sweptTables)},
 		keyAge:        {"the key's id, as in `mintage keys list`", "`mac`, `seal`, `audit`, `pepper`, `ES256`, `EdDSA`, `RS256`"},
 		keyExpiry:     {"as above", "as above"},
 		secretExpiry:  {"the client's id", "the secret's id, as in `mintage client secret list`", "`true`, `false`"},

@@ -44,7 +44,7 @@ type Metrics struct {
 	faults       table
 	sweepRemoved table
 
-	grantsWalked, documentsWalked walked
+	swept [2]walked // of sweptTables
 
 	tables []table // all of them, for those who describe them
 	state  atomic.Pointer[func() State]

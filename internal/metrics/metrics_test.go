@@ -201,7 +201,7 @@ type fixedStore struct {
 	store.Store
 	err    error
 	events []store.Event
-	next   grant.ID
+	next   string
 }
 
 func (s *fixedStore) Grant(context.Context, grant.ID) (grant.Grant, error) {
@@ -214,7 +214,7 @@ func (s *fixedStore) UpdateGrant(_ context.Context, _ grant.ID, decide store.Dec
 	return s.err
 }
 
-func (s *fixedStore) SweepGrants(context.Context, grant.ID, grant.Instant, int) (grant.ID, int, error) {
+func (s *fixedStore) Sweep(context.Context, store.SweptTable, string, grant.Instant, int) (string, int, error) {
 	return s.next, 7, s.err
 }
 
@@ -276,18 +276,18 @@ func TestTheLagOfTheSweepGrowsUntilAWalkIsComplete(t *testing.T) {
 		if lag() != 3600 {
 			t.Errorf("%v seconds after an hour without a walk", lag())
 		}
-		under.next = grant.ID{1}
-		st.SweepGrants(t.Context(), grant.ID{}, 0, 10)
+		under.next = "next"
+		st.Sweep(t.Context(), store.SweptGrants, "", 0, 10)
 		if lag() != 3600 {
 			t.Error("half a walk counts as a whole one")
 		}
-		under.next, under.err = grant.ID{}, errors.New("disk")
-		st.SweepGrants(t.Context(), grant.ID{}, 0, 10)
+		under.next, under.err = "", errors.New("disk")
+		st.Sweep(t.Context(), store.SweptGrants, "", 0, 10)
 		if lag() != 3600 {
 			t.Error("a walk that failed counts as complete")
 		}
 		under.err = nil
-		st.SweepGrants(t.Context(), grant.ID{}, 0, 10)
+		st.Sweep(t.Context(), store.SweptGrants, "", 0, 10)
 		if lag() != 0 {
 			t.Errorf("%v seconds just after a walk", lag())
 		}

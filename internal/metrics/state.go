@@ -73,9 +73,10 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 			gauge(name, float64(at.UnixMilli())/1000, labels...)
 		}
 	}
-	if c.m.grantsWalked.at.Load() != nil {
-		gauge(sweepLag, c.m.grantsWalked.lag().Seconds(), tableGrants)
-		gauge(sweepLag, c.m.documentsWalked.lag().Seconds(), tableDocuments)
+	for i, table := range sweptTables {
+		if w := &c.m.swept[i]; w.at.Load() != nil {
+			gauge(sweepLag, w.lag().Seconds(), table)
+		}
 	}
 	read := c.m.state.Load()
 	if read == nil {

@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,15 +21,13 @@ const (
 	opDocument    = "document"
 	opPutDocument = "put_document"
 	opChanges     = "changes"
-	opMeet        = "meet"
+	opHeartbeat   = "meet"
 )
 
-var operations = []string{opGrant, opCreateGrant, opUpdateGrant, opDocument, opPutDocument, opChanges, opMeet}
+var operations = []string{opGrant, opCreateGrant, opUpdateGrant, opDocument, opPutDocument, opChanges, opHeartbeat}
 
-const (
-	tableGrants    = "grants"
-	tableDocuments = "documents"
-)
+// sweptTables are those of the labels.
+var sweptTables = []string{string(store.SweptGrants), string(store.SweptDocuments)}
 
 func (m *Metrics) addStore() {
 	durations := m.histogram(storeDuration, []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
@@ -37,7 +36,7 @@ func (m *Metrics) addStore() {
 		m.operations[op] = durations.WithLabelValues(op)
 	}
 	m.faults = m.table(storeFaults, set{[]string{"busy"}, Other})
-	m.sweepRemoved = m.table(sweepRemoved, set{values: []string{tableGrants, tableDocuments}})
+	m.sweepRemoved = m.table(sweepRemoved, set{values: sweptTables})
 }
 
 // A Store is a store.Store whose operations are timed and whose faults are
@@ -46,19 +45,19 @@ type Store struct {
 	store.Store
 	m *Metrics
 
-	grant, createGrant, updateGrant, document, putDocument, changes, meet prometheus.Observer
+	grant, createGrant, updateGrant, document, putDocument, changes, heartbeat prometheus.Observer
 }
 
 // Store has m watch st, from now on: the sweep's lag is counted from here.
 func (m *Metrics) Store(st store.Store) *Store {
-	for _, w := range []*walked{&m.grantsWalked, &m.documentsWalked} {
-		w.completed()
+	for i := range m.swept {
+		m.swept[i].completed()
 	}
 	return &Store{
 		Store: st, m: m,
 		grant: m.operations[opGrant], createGrant: m.operations[opCreateGrant], updateGrant: m.operations[opUpdateGrant],
 		document: m.operations[opDocument], putDocument: m.operations[opPutDocument],
-		changes: m.operations[opChanges], meet: m.operations[opMeet],
+		changes: m.operations[opChanges], heartbeat: m.operations[opHeartbeat],
 	}
 }
 
@@ -131,12 +130,16 @@ func (s *Store) Document(ctx context.Context, key store.DocumentKey) (store.Docu
 	return d, err
 }
 
-func (s *Store) PutDocument(ctx context.Context, d store.Document, cutoffs []store.Cutoff, events ...store.Event) error {
+// Commit times a change that stores documents: any other is an administrator's.
+func (s *Store) Commit(ctx context.Context, c store.Change) error {
 	began := time.Now()
-	err := s.Store.PutDocument(ctx, d, cutoffs, events...)
+	err := s.Store.Commit(ctx, c)
+	if len(c.Documents) == 0 {
+		return err
+	}
 	s.done(s.putDocument, began, err)
 	if err == nil {
-		s.ended(events)
+		s.ended(c.Events)
 	}
 	return err
 }
@@ -148,31 +151,21 @@ func (s *Store) Changes(ctx context.Context, since int64) (store.Changes, error)
 	return ch, err
 }
 
-func (s *Store) Meet(ctx context.Context, self store.Node) ([]store.Node, error) {
+func (s *Store) Heartbeat(ctx context.Context, self store.Node) ([]store.Node, error) {
 	began := time.Now()
-	others, err := s.Store.Meet(ctx, self)
-	s.done(s.meet, began, err)
+	others, err := s.Store.Heartbeat(ctx, self)
+	s.done(s.heartbeat, began, err)
 	return others, err
 }
 
-func (s *Store) SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (grant.ID, int, error) {
-	next, deleted, err := s.Store.SweepGrants(ctx, after, now, limit)
-	s.swept(tableGrants, &s.m.grantsWalked, deleted, next == grant.ID{}, err)
-	return next, deleted, err
-}
-
-func (s *Store) SweepDocuments(ctx context.Context, after store.DocumentKey, now grant.Instant, limit int) (store.DocumentKey, int, error) {
-	next, deleted, err := s.Store.SweepDocuments(ctx, after, now, limit)
-	s.swept(tableDocuments, &s.m.documentsWalked, deleted, next == store.DocumentKey{}, err)
-	return next, deleted, err
-}
-
-func (s *Store) swept(table string, w *walked, deleted int, end bool, err error) {
-	s.m.sweepRemoved.add(table, "", float64(deleted))
+func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string, now grant.Instant, limit int) (string, int, error) {
+	next, deleted, err := s.Store.Sweep(ctx, table, after, now, limit)
+	s.m.sweepRemoved.add(string(table), "", float64(deleted))
 	s.fault(err)
-	if err == nil && end {
-		w.completed()
+	if err == nil && next == "" {
+		s.m.swept[slices.Index(sweptTables, string(table))].completed()
 	}
+	return next, deleted, err
 }
 
 // ended counts what ends a grant before its time.

@@ -45,22 +45,13 @@ func openTrail(cfg config.Config, version string, directory *atomic.Pointer[issu
 	return trail
 }
 
-// A trailedStore is a served store whose changes are in the audit trail.
-type trailedStore struct {
-	*audit.Store
-	served deployment.ServedStore
-}
-
-func trailed(st deployment.ServedStore, trail *audit.Log) deployment.ServedStore {
+// trailed is st with its changes in the audit log, if there is one.
+func trailed(st store.Store, trail *audit.Log) store.Store {
 	if trail == nil {
 		return st
 	}
-	return trailedStore{audit.NewStore(st, trail), st}
+	return audit.NewStore(st, trail)
 }
-
-func (s trailedStore) Ready(ctx context.Context) error { return s.served.Ready(ctx) }
-
-func (s trailedStore) Load() store.Load { return s.served.Load() }
 
 // anchorEvery is how often the anchor is written.
 const anchorEvery = time.Minute
@@ -170,7 +161,7 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 	if a.keep > 0 {
 		d.ExpiresAt = now.Add(a.keep)
 	}
-	return a.store.PutDocument(ctx, d, nil)
+	return a.store.Commit(ctx, store.Change{Documents: []store.Document{d}})
 }
 
 // compare looks, once for each chain, whether the trail holds what the server

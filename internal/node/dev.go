@@ -237,7 +237,7 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *issu
 			return info, err
 		}
 		event := store.Event{At: now, Name: store.EventClientCreated, About: c.ID, Actor: devActor, Detail: c.Name}
-		if err := errors.Join(st.CreateClient(ctx, c, event), dir.Poll(ctx)); err != nil {
+		if err := errors.Join(st.Commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}, Events: []store.Event{event}}), dir.Poll(ctx)); err != nil {
 			return info, err
 		}
 		info.ClientID, info.ClientSecret = c.ID, string(secret)

@@ -8,27 +8,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/server"
-	"github.com/mintage/mintage/internal/store"
 )
 
 // This file is what a node tells of itself at /metrics.
-
-// A countedStore is a servedStore whose operations are counted.
-type countedStore struct {
-	*metrics.Store
-	served deployment.ServedStore
-}
-
-func counted(st deployment.ServedStore, m *metrics.Metrics) deployment.ServedStore {
-	return countedStore{m.Store(st), st}
-}
-
-func (s countedStore) Ready(ctx context.Context) error { return s.served.Ready(ctx) }
-func (s countedStore) Load() store.Load                { return s.served.Load() }
 
 // scrapesAtOnce bounds what a monitoring system that has gone mad costs.
 const scrapesAtOnce = 4

@@ -29,7 +29,7 @@ type node struct {
 	log       *slog.Logger
 	level     *slog.LevelVar // of log
 	trail     *audit.Log     // nil if there is none
-	store     deployment.ServedStore
+	store     store.Store
 	directory *issuer.Directory
 	health    *server.Health
 	metrics   *metrics.Metrics

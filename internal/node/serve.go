@@ -110,7 +110,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	numbers := metrics.New(from.Version, cfg.Management.MetricsClients)
 	tracer := openTracer(ctx, from.Version, log)
 	defer closeTracer(tracer)
-	st = traced(counted(st, numbers), tracer, cfg)
+	st = traced(numbers.Store(st), tracer, cfg)
 	var opened atomic.Pointer[issuer.Directory]
 	anchors := newAnchoring(cfg, st, log)
 	trail := openTrail(cfg, from.Version, &opened, anchors, log)

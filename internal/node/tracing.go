@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/config"
-	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/tracing"
 )
@@ -32,14 +31,8 @@ func closeTracer(t *tracing.Tracer) {
 	t.Close(ctx)
 }
 
-// A tracedStore is a servedStore whose operations are spans.
-type tracedStore struct {
-	*tracing.Store
-	served deployment.ServedStore
-}
-
 // traced is st itself if there are no traces.
-func traced(st deployment.ServedStore, t *tracing.Tracer, cfg config.Config) deployment.ServedStore {
+func traced(st store.Store, t *tracing.Tracer, cfg config.Config) store.Store {
 	if t == nil {
 		return st
 	}
@@ -47,8 +40,5 @@ func traced(st deployment.ServedStore, t *tracing.Tracer, cfg config.Config) dep
 	if cfg.Store != config.StoreSQLite {
 		engine = "postgresql"
 	}
-	return tracedStore{t.Store(st, engine), st}
+	return t.Store(st, engine)
 }
-
-func (s tracedStore) Ready(ctx context.Context) error { return s.served.Ready(ctx) }
-func (s tracedStore) Load() store.Load                { return s.served.Load() }

@@ -14,7 +14,7 @@ import (
 func TestAdminAPITakesAChangeAtOnce(t *testing.T) {
 	a := newAdminAPI(t)
 	cut := store.Cutoff{Realm: "/api", Subject: "alice", At: grant.At(a.now)}
-	if err := a.faulty.AddCutoff(t.Context(), cut); err != nil {
+	if err := a.faulty.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{cut}}); err != nil {
 		t.Fatal(err)
 	}
 	inForce := func() bool {

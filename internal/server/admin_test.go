@@ -64,7 +64,7 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	r := issuer.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://client.example/cb"}, Scope: "read", Auth: store.AuthEither, NoPKCE: true}
 	c, _, err := r.Client("/api", view.Ring, iss.Policy, grant.At(time.Now()))
 	if err == nil {
-		err = engine.CreateClient(t.Context(), c)
+		err = engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}})
 	}
 	if err == nil {
 		err = directory.Poll(t.Context())

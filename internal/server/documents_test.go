@@ -97,7 +97,7 @@ func newPublicSideOf(t testing.TB, algorithms []keys.Purpose, change ...func(*is
 	}
 	c, secret, err := r.Client("/api", view.Ring, p.iss.Policy, grant.At(p.now()))
 	if err == nil {
-		err = engine.CreateClient(t.Context(), c)
+		err = engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}})
 	}
 	if err != nil {
 		t.Fatal(err)

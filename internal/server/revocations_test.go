@@ -79,7 +79,7 @@ func TestListOfRevocationsTellsWithinASecond(t *testing.T) {
 		t.Errorf("a follower with the old list is told that nothing has changed: %d", resp.StatusCode)
 	}
 
-	if err := p.engine.AddCutoff(t.Context(), store.Cutoff{Realm: "/api", Subject: "bob", At: 1_700_000_100_000}); err != nil {
+	if err := p.engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "bob", At: 1_700_000_100_000}}}); err != nil {
 		t.Fatal(err)
 	}
 	p.advance(time.Second)

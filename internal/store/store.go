@@ -70,12 +70,6 @@ type Store interface {
 	// end of the table, as it is before the beginning.
 	Sweep(ctx context.Context, table SweptTable, after string, now grant.Instant, limit int) (next string, deleted int, err error)
 
-	// SweepGrants walks at most limit rows in the order of their ids, after
-	// the given id, and deletes those whose DeleteAfter is before now and that
-	// do not change meanwhile. It returns the id to go on from, which is zero
-	// at the end of the table.
-	SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (next grant.ID, deleted int, err error)
-
 	// Changes reads everything in the directory that changed after version
 	// since; 0 reads all of it.
 	Changes(ctx context.Context, since int64) (Changes, error)
@@ -95,35 +89,10 @@ type Store interface {
 	// nothing else does. A document's kind never changes.
 	Commit(ctx context.Context, c Change) error
 
-	// CreateClient stores c, whose Version is 1. It returns ErrConflict if the
-	// id was ever taken.
-	CreateClient(ctx context.Context, c Client, events ...Event) error
-
-	// UpdateClient replaces version c.Version-1 of the client with c, and adds
-	// the cutoffs and events with it, all or nothing. It returns ErrConflict
-	// if that is not the stored version.
-	UpdateClient(ctx context.Context, c Client, cutoffs []Cutoff, events ...Event) error
-
 	// NoteSecretUses records the last use of secrets by their ids. An earlier
 	// instant never replaces a later one. It does not change the directory's
 	// version.
 	NoteSecretUses(ctx context.Context, uses map[string]grant.Instant) error
-
-	// AddCutoff records c, unless a later cutoff of the same name stands.
-	AddCutoff(ctx context.Context, c Cutoff, events ...Event) error
-
-	// AddRestore records that the store was put back. It returns ErrConflict if
-	// one of that At is recorded.
-	AddRestore(ctx context.Context, r grant.Restore, events ...Event) error
-
-	// AddKeys adds records to the key ring, and the events with them, all or
-	// nothing, if the directory is still at the given version. Otherwise it
-	// returns ErrConflict: somebody else may have added the same.
-	AddKeys(ctx context.Context, version int64, records []keys.Record, events ...Event) error
-
-	// ChangeKeys replaces the wrapped form of changed, which are stored, adds
-	// records as AddKeys does, and the events with them, all or nothing.
-	ChangeKeys(ctx context.Context, version int64, changed, added []keys.Record, events ...Event) error
 
 	// Revocations lists the grants that were revoked, or whose access tokens
 	// were, at or after an instant, the latest first, as they are by now. It
@@ -135,24 +104,9 @@ type Store interface {
 	// is found until it is swept.
 	Document(ctx context.Context, key DocumentKey) (Document, error)
 
-	// PutDocument stores d, and the cutoffs and events with it, all or nothing,
-	// if the stored version is d.Version-1; Version 1 requires that there is
-	// none. Otherwise it returns ErrConflict. A store that already holds
-	// exactly d has done it: that is success.
-	PutDocument(ctx context.Context, d Document, cutoffs []Cutoff, events ...Event) error
-
-	// DeleteDocument removes a document, if there is one.
-	DeleteDocument(ctx context.Context, key DocumentKey) error
-
 	// Documents lists the documents of one kind in the order of their keys,
 	// after a key. Limit is at least 1.
 	Documents(ctx context.Context, kind DocumentKind, after DocumentKey, limit int) ([]Document, error)
-
-	// SweepDocuments walks at most limit documents in the order of their keys,
-	// after the given key, and deletes those that expired before now and do
-	// not change meanwhile. It returns the key to go on from, which is zero at
-	// the end of the table.
-	SweepDocuments(ctx context.Context, after DocumentKey, now grant.Instant, limit int) (next DocumentKey, deleted int, err error)
 
 	// Heartbeat records the time of a node that uses the store, durably, and lists
 	// the other nodes, also some that have ended. At a node's first one, Clock is
@@ -166,13 +120,6 @@ type Store interface {
 
 	// Load reports how busy the engine is.
 	Load() Load
-
-	// Meet records the time of a node that uses the store, and lists the others
-	// that have done so, also some that have ended. In a node's first meeting,
-	// Clock is Since. It writes, durably: a node that
-	// has met the others has heard from the primary, and not from a server that
-	// was one. It fails if the store must not be used any more (see Displaced). A store that serves one node alone has nothing to do.
-	Meet(ctx context.Context, self Node) (others []Node, err error)
 
 	// Events lists what is recorded of one grant or client, oldest first; those
 	// of one instant come in any order. Limit is at least 1.

@@ -90,9 +90,14 @@ func (s *Store) Document(ctx context.Context, key store.DocumentKey) (store.Docu
 	return d, err
 }
 
-func (s *Store) PutDocument(ctx context.Context, d store.Document, cutoffs []store.Cutoff, events ...store.Event) error {
+// Commit is a span if the change stores documents: any other is an
+// administrator's.
+func (s *Store) Commit(ctx context.Context, c store.Change) error {
+	if len(c.Documents) == 0 {
+		return s.Store.Commit(ctx, c)
+	}
 	ctx, span := s.begin(ctx, "put_document")
-	err := s.Store.PutDocument(ctx, d, cutoffs, events...)
+	err := s.Store.Commit(ctx, c)
 	end(span, err)
 	return err
 }

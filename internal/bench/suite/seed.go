@@ -78,7 +78,7 @@ func makeDataset(ctx context.Context, dir string, open opener, n int, format sto
 	if err != nil {
 		return nil, err
 	}
-	if err := st.CreateClient(ctx, client); err != nil {
+	if err := st.Commit(ctx, store.Change{Entries: []store.Entry{client.Entry()}}); err != nil {
 		return nil, err
 	}
 	d := &dataset{dir: dir, clientID: client.ID, secret: string(secret), ring: view.Ring, kek: kek, tokens: make([]string, n)}

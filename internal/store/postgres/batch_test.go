@@ -69,7 +69,9 @@ func TestThoseWhoWaitTravelInOneStatement(t *testing.T) {
 			{postgres.Creations, len(grants), func(n int) error { return st.CreateGrant(t.Context(), grants[n]) }, "INSERT INTO grants", c.statements},
 			{postgres.Updates, len(grants), func(n int) error { return storetest.Replace(t.Context(), st, rotated(grants[n], 9)) }, "UPDATE grants", c.statements},
 			{postgres.GrantReads, len(grants), func(n int) error { _, err := st.Grant(t.Context(), grants[n].ID); return err }, "SELECT id, realm", c.statements},
-			{postgres.Puts, len(documents), func(n int) error { return st.PutDocument(t.Context(), documents[n], nil) }, "INSERT INTO documents", 1},
+			{postgres.Puts, len(documents), func(n int) error {
+				return st.Commit(t.Context(), store.Change{Documents: []store.Document{documents[n]}})
+			}, "INSERT INTO documents", 1},
 		} {
 			before := calls(t, database, step.text)
 			if err := errors.Join(together(t, st, step.kind, step.operations, step.do)...); err != nil {

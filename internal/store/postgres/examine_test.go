@@ -10,7 +10,7 @@ func TestExamineTellsWhatTheServerSaysOfItself(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
 	st := open(t, url)
-	if _, err := st.Meet(t.Context(), store.Node{ID: store.NodeID{1}, Name: "a", Since: base, Clock: base}); err != nil {
+	if _, err := st.Heartbeat(t.Context(), store.Node{ID: store.NodeID{1}, Name: "a", Since: base, Clock: base}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := st.Examine(t.Context())

@@ -103,7 +103,7 @@ func TestADatabaseThatBecomesReadOnlyIsBusyUntilItIsWritableAgain(t *testing.T) 
 	for name, err := range map[string]error{
 		"CreateGrant": st.CreateGrant(t.Context(), newGrant(2)),
 		"UpdateGrant": storetest.Replace(t.Context(), st, rotated(g, 2)),
-		"AddCutoff":   st.AddCutoff(t.Context(), store.Cutoff{Realm: "/api", Subject: "alice", At: base}),
+		"a cutoff":    st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}}),
 	} {
 		// Certainly not written: nobody needs to find out.
 		if !errors.Is(err, store.ErrBusy) {
@@ -220,7 +220,7 @@ func TestALockOnTheDirectoryKeepsNobodyFromConnecting(t *testing.T) {
 	if err := storetest.Replace(t.Context(), other, rotated(g, 2)); err != nil {
 		t.Error(err)
 	}
-	if _, err := other.Meet(t.Context(), store.Node{ID: store.NodeID{1}}); err != nil {
+	if _, err := other.Heartbeat(t.Context(), store.Node{ID: store.NodeID{1}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -262,7 +262,9 @@ func TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown(t *testin
 	holds(t, other, g)
 	// Nor does a transaction whose connection is given up become visible.
 	ctx, cancel = context.WithCancel(t.Context())
-	go func() { outcome <- st.AddCutoff(ctx, store.Cutoff{Realm: "/api", Subject: "alice", At: base}) }()
+	go func() {
+		outcome <- st.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}})
+	}()
 	soon(t, "another commit that waits", waits("2"))
 	cancel()
 	ambiguous(t, <-outcome)

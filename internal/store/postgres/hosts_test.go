@@ -177,13 +177,13 @@ func TestAServerThatHangsCostsOneAttempt(t *testing.T) {
 	self := store.Node{Name: "a", Since: base, Clock: base + 1}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if _, err := st.Meet(ctx, self); err == nil {
+	if _, err := st.Heartbeat(ctx, self); err == nil {
 		t.Error("a write was confirmed over a line that is cut")
 	}
 	// However many connections there were, none of them is tried.
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := st.Meet(ctx, self); err != nil {
+	if _, err := st.Heartbeat(ctx, self); err != nil {
 		t.Errorf("the next attempt: %v", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/postgres"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -95,7 +94,7 @@ func TestTheSweepLeavesAGrantThatHasChangedSinceItLooked(t *testing.T) {
 	}
 	deleted, outcome := 0, make(chan error, 1)
 	go func() {
-		_, n, err := st.SweepGrants(t.Context(), grant.ID{}, g.DeleteAfter+1, 10)
+		_, n, err := st.Sweep(t.Context(), store.SweptGrants, "", g.DeleteAfter+1, 10)
 		deleted = n
 		outcome <- err
 	}()

@@ -19,10 +19,10 @@ func TestNodesMeet(t *testing.T) {
 	st, other := open(t, url), open(t, url)
 	meet := func(st *postgres.Store, self store.Node, want ...store.Node) {
 		t.Helper()
-		got, err := st.Meet(t.Context(), self)
+		got, err := st.Heartbeat(t.Context(), self)
 		slices.SortFunc(got, func(a, b store.Node) int { return strings.Compare(a.Name, b.Name) })
 		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("Meet = %+v, %v, want %+v", got, err, want)
+			t.Errorf("Heartbeat = %+v, %v, want %+v", got, err, want)
 		}
 	}
 	a := store.Node{ID: store.NodeID{1}, Name: "a", Since: base, Clock: base}
@@ -142,13 +142,13 @@ func TestAServerLearnsThatItsStoreHasMoved(t *testing.T) {
 	name, url := server.Schema(t)
 	st := open(t, url)
 	self := store.Node{ID: store.NodeID{1}, Name: "a", Since: base, Clock: base}
-	if _, err := st.Meet(t.Context(), self); err != nil {
+	if _, err := st.Heartbeat(t.Context(), self); err != nil {
 		t.Fatal(err)
 	}
 	server.Run(t, "postgres", `INSERT INTO `+name+`.moves (id, state, source, move, claim, elsewhere, step, position, copied)
 		VALUES (1, 'undone', 's', 'm', 'c', 'sqlite:/var/lib/mintage', '', '', 0)`)
 	var displaced *store.Displaced
-	if _, err := st.Meet(t.Context(), self); !errors.As(err, &displaced) || !strings.Contains(err.Error(), "sqlite:/var/lib/mintage") {
+	if _, err := st.Heartbeat(t.Context(), self); !errors.As(err, &displaced) || !strings.Contains(err.Error(), "sqlite:/var/lib/mintage") {
 		t.Errorf("%v, want where what counts is", err)
 	}
 }

@@ -129,7 +129,7 @@ func TestASmallPoolIsEnough(t *testing.T) {
 				err = storetest.Replace(t.Context(), st, rotated(g, 7))
 			}
 			if err == nil {
-				err = st.AddCutoff(t.Context(), store.Cutoff{Realm: "/api", Subject: fmt.Sprint(n), At: base})
+				err = st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: fmt.Sprint(n), At: base}}})
 			}
 			if err == nil {
 				_, err = st.Changes(t.Context(), 0)
@@ -159,7 +159,7 @@ func TestAChangeOfTheDirectoryIsToldOnce(t *testing.T) {
 					return err
 				}
 				record := keys.Record{ID: grant.KeyID(n + 1), Purpose: keys.MAC, CreatedAt: base, ActiveAt: base, Wrapped: []byte{1}}
-				if err := writer.AddKeys(t.Context(), ch.Version, []keys.Record{record}); err != nil {
+				if err := writer.Commit(t.Context(), store.Change{Expect: ch.Version, Keys: []keys.Record{record}}); err != nil {
 					return err
 				}
 			}

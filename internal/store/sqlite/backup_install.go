@@ -131,7 +131,7 @@ func (r *Replacement) Declare(ctx context.Context, merge func(store.Store) error
 		return err
 	}
 	if err = merge(s); err == nil {
-		err = s.AddRestore(ctx, declared, events...)
+		err = s.Commit(ctx, store.Change{Restores: []grant.Restore{declared}, Events: events})
 	}
 	return errors.Join(err, s.Close())
 }

@@ -391,7 +391,7 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	alice := store.Document{Kind: store.DocumentUser, Key: store.KeyOf(store.DocumentUser, "/api", "alice"), Version: 1, Body: []byte("then")}
 	old := store.Client{ID: "old", Realm: "/api", State: store.ClientEnabled, Version: 1, Secrets: []store.Secret{{ID: "s1"}}}
 	gone := store.Document{Kind: store.DocumentSession, Key: store.KeyOf(store.DocumentSession, "/api", "gone"), Version: 1, ExpiresAt: base}
-	err := errors.Join(st.PutDocument(t.Context(), alice, nil), st.PutDocument(t.Context(), gone, nil), st.CreateClient(t.Context(), old))
+	err := errors.Join(st.Commit(t.Context(), store.Change{Documents: []store.Document{alice}}), st.Commit(t.Context(), store.Change{Documents: []store.Document{gone}}), st.Commit(t.Context(), store.Change{Entries: []store.Entry{old.Entry()}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,8 +414,8 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	old.Version, old.State = 2, store.ClientDisabled
 	cut := store.Cutoff{Realm: "/api", Subject: "alice", At: base}
 	session := store.Document{Kind: store.DocumentSession, Key: store.KeyOf(store.DocumentSession, "/api", "x"), Version: 1, ExpiresAt: base}
-	err = errors.Join(st.PutDocument(t.Context(), alice, nil), st.PutDocument(t.Context(), session, nil), st.UpdateClient(t.Context(), old, nil),
-		st.CreateClient(t.Context(), store.Client{ID: "young", Version: 1}), st.AddCutoff(t.Context(), cut), st.DeleteDocument(t.Context(), gone.Key))
+	err = errors.Join(st.Commit(t.Context(), store.Change{Documents: []store.Document{alice}}), st.Commit(t.Context(), store.Change{Documents: []store.Document{session}}), st.Commit(t.Context(), store.Change{Entries: []store.Entry{old.Entry()}}),
+		st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.Client{ID: "young", Version: 1}.Entry()}}), st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{cut}}), st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{gone.Key}}))
 	if err != nil {
 		t.Fatal(err)
 	}

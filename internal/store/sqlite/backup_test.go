@@ -73,7 +73,7 @@ func addKey(t testing.TB, st *sqlite.Store, kek *keys.KEK) keys.Record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := st.AddKeys(t.Context(), ch.Version, []keys.Record{r}); err != nil {
+	if err := st.Commit(t.Context(), store.Change{Expect: ch.Version, Keys: []keys.Record{r}}); err != nil {
 		t.Fatal(err)
 	}
 	return r

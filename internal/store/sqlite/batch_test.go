@@ -249,7 +249,7 @@ func TestAnOperationGivenUpBeforeItsTurnNeverHappens(t *testing.T) {
 	givenErr, clientErr, keptErr := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() { givenErr <- st.CreateGrant(ctx, given) }()
 	queued(t, st, 1)
-	go func() { clientErr <- st.CreateClient(ctx, client) }()
+	go func() { clientErr <- st.Commit(ctx, store.Change{Entries: []store.Entry{client.Entry()}}) }()
 	queued(t, st, 2)
 	go func() { keptErr <- st.CreateGrant(t.Context(), kept) }()
 	queued(t, st, 3)
@@ -363,7 +363,7 @@ func TestARowThatChangesBetweenTheSweepsWalkAndItsDeletionSurvives(t *testing.T)
 		if n == 0 {
 			return storetest.Replace(t.Context(), st, next)
 		}
-		_, deleted, err = st.SweepGrants(t.Context(), grant.ID{}, now, 10)
+		_, deleted, err = st.Sweep(t.Context(), store.SweptGrants, "", now, 10)
 		return err
 	})
 	if err := errors.Join(errs...); err != nil || deleted != 1 {

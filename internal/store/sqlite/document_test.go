@@ -58,18 +58,20 @@ func TestTheBudgetOfADocument(t *testing.T) {
 		statements map[string]int
 		rows       int
 	}{
-		{"a new one", func() error { return st.PutDocument(t.Context(), d, nil) }, nil,
+		{"a new one", func() error { return st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}) }, nil,
 			map[string]int{"begin": 1, "insert document": 1, "commit": 1}, 1},
-		{"the same again", func() error { return st.PutDocument(t.Context(), d, nil) }, nil,
+		{"the same again", func() error { return st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}) }, nil,
 			map[string]int{"begin": 1, "insert document": 1, "commit": 1}, 0},
-		{"another in its place", func() error { return st.PutDocument(t.Context(), other, nil) }, store.ErrConflict,
+		{"another in its place", func() error { return st.Commit(t.Context(), store.Change{Documents: []store.Document{other}}) }, store.ErrConflict,
 			map[string]int{"begin": 1, "insert document": 1, "commit": 1}, 0},
-		{"the next version, as large as can be", func() error { return st.PutDocument(t.Context(), large, nil) }, nil,
+		{"the next version, as large as can be", func() error { return st.Commit(t.Context(), store.Change{Documents: []store.Document{large}}) }, nil,
 			map[string]int{"begin": 1, "update document": 1, "commit": 1}, 1},
-		{"a version too late", func() error { return st.PutDocument(t.Context(), successor(d, 3), nil) }, store.ErrConflict,
+		{"a version too late", func() error {
+			return st.Commit(t.Context(), store.Change{Documents: []store.Document{successor(d, 3)}})
+		}, store.ErrConflict,
 			map[string]int{"begin": 1, "update document": 1, "commit": 1}, 0},
 		{"a read", func() error { _, err := st.Document(t.Context(), d.Key); return err }, nil, nil, 0},
-		{"a deletion", func() error { return st.DeleteDocument(t.Context(), d.Key) }, nil,
+		{"a deletion", func() error { return st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{d.Key}}) }, nil,
 			map[string]int{"begin": 1, "delete document": 1, "commit": 1}, 1},
 	} {
 		if err := c.do(); !errors.Is(err, c.want) {
@@ -92,9 +94,9 @@ func TestOperationsOnOneDocumentInOneBatchSeeEachOther(t *testing.T) {
 	again.Body = []byte("again")
 	g := newGrant(1)
 	put := func(d store.Document) func() error {
-		return func() error { return st.PutDocument(t.Context(), d, nil) }
+		return func() error { return st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}) }
 	}
-	remove := func() error { return st.DeleteDocument(t.Context(), d.Key) }
+	remove := func() error { return st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{d.Key}}) }
 	steps := []struct {
 		do   func() error
 		want error
@@ -143,7 +145,7 @@ func TestADocumentThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 				if i == 7 {
 					list[i].ExpiresAt = 667
 				}
-				if err := st.PutDocument(t.Context(), list[i], nil); err != nil {
+				if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{list[i]}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -157,14 +159,14 @@ func TestADocumentThatFailsDoesNotUndoItsNeighbours(t *testing.T) {
 				case 5:
 					next[n].ExpiresAt = 666
 				case 7:
-					return st.DeleteDocument(t.Context(), list[n].Key)
+					return st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{list[n].Key}})
 				case 8:
-					return st.DeleteDocument(t.Context(), list[n].Key)
+					return st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{list[n].Key}})
 				case 9:
 					fresh.ExpiresAt = 666
-					return st.PutDocument(t.Context(), fresh, nil)
+					return st.Commit(t.Context(), store.Change{Documents: []store.Document{fresh}})
 				}
-				return st.PutDocument(t.Context(), next[n], nil)
+				return st.Commit(t.Context(), store.Change{Documents: []store.Document{next[n]}})
 			})
 			for n, err := range errs {
 				switch n {
@@ -199,7 +201,7 @@ func TestADocumentThatIsTooLargeTellsItsSize(t *testing.T) {
 	st := create(t, t.TempDir())
 	d := newDocument(1)
 	d.Body = make([]byte, store.MaxDocument+1)
-	err := st.PutDocument(t.Context(), d, nil)
+	err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}})
 	if err == nil || !strings.Contains(err.Error(), "session") || !strings.Contains(err.Error(), "16385") || !strings.Contains(err.Error(), "16384") {
 		t.Errorf("%v, want the kind and both sizes", err)
 	}
@@ -207,13 +209,13 @@ func TestADocumentThatIsTooLargeTellsItsSize(t *testing.T) {
 	d = newDocument(2)
 	d.Kind = store.DocumentKind(strings.Repeat("k", 20_000))
 	for range 50 {
-		if err := st.PutDocument(t.Context(), d, nil); err == nil || errors.Is(err, store.ErrConflict) {
+		if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err == nil || errors.Is(err, store.ErrConflict) {
 			t.Fatalf("a kind of 20,000 bytes: %v", err)
 		}
 	}
 	d = newDocument(3)
 	d.Body = make([]byte, store.MaxDocument)
-	if err := st.PutDocument(t.Context(), d, nil); err != nil {
+	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Errorf("after those that failed: %v", err)
 	}
 	holdsDocument(t, st, d)
@@ -222,7 +224,7 @@ func TestADocumentThatIsTooLargeTellsItsSize(t *testing.T) {
 func TestAGrantAndADocumentAreReadInOneTransaction(t *testing.T) {
 	st := create(t, t.TempDir())
 	g, d := newGrant(1), newDocument(1)
-	if err := errors.Join(st.CreateGrant(t.Context(), g), st.PutDocument(t.Context(), d, nil)); err != nil {
+	if err := errors.Join(st.CreateGrant(t.Context(), g), st.Commit(t.Context(), store.Change{Documents: []store.Document{d}})); err != nil {
 		t.Fatal(err)
 	}
 	statements, gotGrant, gotDocument, err := st.ReadBoth(g.ID, d.Key)
@@ -257,7 +259,7 @@ func TestADocumentThatChangesBetweenTheSweepsWalkAndItsDeletionSurvives(t *testi
 	st := create(t, t.TempDir())
 	rescued, reborn, dead := newDocument(1), newDocument(2), newDocument(3)
 	for _, d := range []store.Document{rescued, reborn, dead} {
-		if err := st.PutDocument(t.Context(), d, nil); err != nil {
+		if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,16 +269,16 @@ func TestADocumentThatChangesBetweenTheSweepsWalkAndItsDeletionSurvives(t *testi
 	again := reborn
 	again.ExpiresAt = now
 	steps := []func() error{
-		func() error { return st.PutDocument(t.Context(), next, nil) },
-		func() error { return st.DeleteDocument(t.Context(), reborn.Key) },
-		func() error { return st.PutDocument(t.Context(), again, nil) },
+		func() error { return st.Commit(t.Context(), store.Change{Documents: []store.Document{next}}) },
+		func() error { return st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{reborn.Key}}) },
+		func() error { return st.Commit(t.Context(), store.Change{Documents: []store.Document{again}}) },
 	}
 	deleted := 0
 	errs := together(t, st, 4, func(n int) (err error) {
 		if n < len(steps) {
 			return steps[n]()
 		}
-		_, deleted, err = st.SweepDocuments(t.Context(), store.DocumentKey{}, now, 10)
+		_, deleted, err = st.Sweep(t.Context(), store.SweptDocuments, "", now, 10)
 		return err
 	})
 	if err := errors.Join(errs...); err != nil || deleted != 1 {

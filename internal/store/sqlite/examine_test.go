@@ -43,7 +43,7 @@ func TestQuickCheckFindsADamagedPage(t *testing.T) {
 	}
 	// Its body goes on in pages at the end of the file.
 	d := store.Document{Kind: store.DocumentConsents, Key: store.DocumentKey{1}, Version: 1, Body: make([]byte, 10<<10)}
-	if err := st.PutDocument(t.Context(), d, nil); err != nil {
+	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := st.Close(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -96,7 +97,7 @@ func TestAFileOfTheFirstVersionIsBroughtForwardWithItsRows(t *testing.T) {
 	}
 	holds(t, st, later)
 	d := newDocument(1)
-	if err := st.PutDocument(t.Context(), d, nil); err != nil {
+	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
 	}
 	holdsDocument(t, st, d)

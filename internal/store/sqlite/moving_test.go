@@ -132,10 +132,14 @@ func TestACommandThatWasOpenBeforeAMoveWritesNothingBehindIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	writes := map[string]func() error{
-		"a client": func() error { return st.CreateClient(t.Context(), store.Client{ID: "a", Version: 1}) },
-		"a cutoff": func() error { return st.AddCutoff(t.Context(), store.Cutoff{Realm: "/api", Subject: "alice", At: 1}) },
+		"a client": func() error {
+			return st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.Client{ID: "a", Version: 1}.Entry()}})
+		},
+		"a cutoff": func() error {
+			return st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: 1}}})
+		},
 		"a document": func() error {
-			return st.PutDocument(t.Context(), store.Document{Kind: store.DocumentUser, Version: 1}, nil)
+			return st.Commit(t.Context(), store.Change{Documents: []store.Document{{Kind: store.DocumentUser, Version: 1}}})
 		},
 		"another grant": func() error { return st.CreateGrant(t.Context(), newGrant(2)) },
 		"a revocation": func() error {

@@ -47,7 +47,7 @@ func TestACommitThatFailedHasAnUnknownOutcome(t *testing.T) {
 	for range grants {
 		unknown("an operation of a batch", <-outcomes)
 	}
-	unknown("an administrator's", st.AddCutoff(t.Context(), store.Cutoff{Realm: "/api", Subject: "alice", At: base}))
+	unknown("an administrator's", st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "alice", At: base}}}))
 	run(t, raw(t, dir), `DROP TRIGGER orphan; DROP TRIGGER orphaned`)
 	for _, g := range grants {
 		holds(t, st, g)
@@ -69,7 +69,7 @@ func sweepBehind(t *testing.T, st *sqlite.Store, now grant.Instant, writes ...fu
 	}
 	deleted := 0
 	go func() {
-		_, n, err := st.SweepGrants(t.Context(), grant.ID{}, now, 10)
+		_, n, err := st.Sweep(t.Context(), store.SweptGrants, "", now, 10)
 		deleted = n
 		outcomes <- err
 	}()
@@ -114,7 +114,7 @@ func TestTheSweepLeavesAGrantThatWasMadeAgainSinceItLooked(t *testing.T) {
 	again := g
 	again.DeleteAfter = now
 	n := sweepBehind(t, st, now, func() error {
-		_, n, err := st.SweepGrants(t.Context(), grant.ID{}, now, 10)
+		_, n, err := st.Sweep(t.Context(), store.SweptGrants, "", now, 10)
 		if n != 1 {
 			t.Errorf("the first sweep has deleted %d", n)
 		}

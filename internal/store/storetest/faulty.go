@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -26,7 +25,7 @@ func NewFaulty(st store.Store) *Faulty {
 	return &Faulty{store: st, faults: map[Method][]Fault{}, calls: map[Method]int{}}
 }
 
-// A Method is a method of store.Store, by its name.
+// A Method is a method of store.Store, by its name and what it is about.
 type Method string
 
 const (
@@ -34,36 +33,49 @@ const (
 	CreateGrant    Method = "CreateGrant"
 	UpdateGrant    Method = "UpdateGrant"
 	Grants         Method = "Grants"
-	SweepGrants    Method = "SweepGrants"
 	Changes        Method = "Changes"
 	Client         Method = "Client"
-	CreateClient   Method = "CreateClient"
-	UpdateClient   Method = "UpdateClient"
 	NoteSecretUses Method = "NoteSecretUses"
-	AddCutoff      Method = "AddCutoff"
-	AddRestore     Method = "AddRestore"
-	AddKeys        Method = "AddKeys"
-	ChangeKeys     Method = "ChangeKeys"
 	Events         Method = "Events"
 	Revocations    Method = "Revocations"
 	Document       Method = "Document"
-	PutDocument    Method = "PutDocument"
-	DeleteDocument Method = "DeleteDocument"
 	Documents      Method = "Documents"
-	SweepDocuments Method = "SweepDocuments"
-	Meet           Method = "Meet"
-	Commit         Method = "Commit"
-	Sweep          Method = "Sweep"
 	Heartbeat      Method = "Heartbeat"
 	Ready          Method = "Ready"
+	SweepGrants    Method = "Sweep of grants"
+	SweepDocuments Method = "Sweep of documents"
+	// A change is named by the first of these that it holds.
+	CommitDocument Method = "Commit of a document"
+	CommitEntry    Method = "Commit of an entry"
+	CommitKeys     Method = "Commit of keys"
+	CommitRestore  Method = "Commit of a restore"
+	CommitCutoff   Method = "Commit of a cutoff"
+	CommitDelete   Method = "Commit of a deletion"
+	CommitEvents   Method = "Commit of events"
 )
 
 // Methods lists those that can fail.
 var Methods = []Method{
-	Grant, CreateGrant, UpdateGrant, Grants, SweepGrants, Changes, Client,
-	CreateClient, UpdateClient, NoteSecretUses, AddCutoff, AddRestore, AddKeys, ChangeKeys, Events, Revocations,
-	Document, PutDocument, DeleteDocument, Documents, SweepDocuments, Meet,
-	Commit, Sweep, Heartbeat, Ready,
+	Grant, CreateGrant, UpdateGrant, Grants, Changes, Client, NoteSecretUses, Events, Revocations, Document, Documents, Heartbeat, Ready,
+	SweepGrants, SweepDocuments, CommitDocument, CommitEntry, CommitKeys, CommitRestore, CommitCutoff, CommitDelete, CommitEvents,
+}
+
+func methodOf(c store.Change) Method {
+	switch {
+	case len(c.Documents) > 0:
+		return CommitDocument
+	case len(c.Entries) > 0:
+		return CommitEntry
+	case len(c.Keys) > 0:
+		return CommitKeys
+	case len(c.Restores) > 0:
+		return CommitRestore
+	case len(c.Cutoffs) > 0:
+		return CommitCutoff
+	case len(c.Delete) > 0:
+		return CommitDelete
+	}
+	return CommitEvents
 }
 
 // A Fault takes the place of one call. Calling do makes the real one.
@@ -184,22 +196,6 @@ func (f *Faulty) Grants(ctx context.Context, filter store.GrantFilter) ([]grant.
 	return read(f, ctx, Grants, func() ([]grant.Grant, error) { return f.store.Grants(ctx, filter) })
 }
 
-func (f *Faulty) SweepGrants(ctx context.Context, after grant.ID, now grant.Instant, limit int) (grant.ID, int, error) {
-	return sweep(f, ctx, SweepGrants, func() (grant.ID, int, error) { return f.store.SweepGrants(ctx, after, now, limit) })
-}
-
-// sweep is read for methods that also count what they deleted.
-func sweep[K any](f *Faulty, ctx context.Context, m Method, do func() (K, int, error)) (next K, deleted int, err error) {
-	next, err = read(f, ctx, m, func() (next K, err error) {
-		next, deleted, err = do()
-		return next, err
-	})
-	if err != nil {
-		deleted = 0
-	}
-	return next, deleted, err
-}
-
 func (f *Faulty) Changes(ctx context.Context, since int64) (store.Changes, error) {
 	return read(f, ctx, Changes, func() (store.Changes, error) { return f.store.Changes(ctx, since) })
 }
@@ -208,32 +204,8 @@ func (f *Faulty) Client(ctx context.Context, id string) (store.Client, error) {
 	return read(f, ctx, Client, func() (store.Client, error) { return f.store.Client(ctx, id) })
 }
 
-func (f *Faulty) CreateClient(ctx context.Context, c store.Client, events ...store.Event) error {
-	return f.call(ctx, CreateClient, func() error { return f.store.CreateClient(ctx, c, events...) })
-}
-
-func (f *Faulty) UpdateClient(ctx context.Context, c store.Client, cutoffs []store.Cutoff, events ...store.Event) error {
-	return f.call(ctx, UpdateClient, func() error { return f.store.UpdateClient(ctx, c, cutoffs, events...) })
-}
-
 func (f *Faulty) NoteSecretUses(ctx context.Context, uses map[string]grant.Instant) error {
 	return f.call(ctx, NoteSecretUses, func() error { return f.store.NoteSecretUses(ctx, uses) })
-}
-
-func (f *Faulty) AddCutoff(ctx context.Context, c store.Cutoff, events ...store.Event) error {
-	return f.call(ctx, AddCutoff, func() error { return f.store.AddCutoff(ctx, c, events...) })
-}
-
-func (f *Faulty) AddRestore(ctx context.Context, r grant.Restore, events ...store.Event) error {
-	return f.call(ctx, AddRestore, func() error { return f.store.AddRestore(ctx, r, events...) })
-}
-
-func (f *Faulty) ChangeKeys(ctx context.Context, version int64, changed, added []keys.Record, events ...store.Event) error {
-	return f.call(ctx, ChangeKeys, func() error { return f.store.ChangeKeys(ctx, version, changed, added, events...) })
-}
-
-func (f *Faulty) AddKeys(ctx context.Context, version int64, records []keys.Record, events ...store.Event) error {
-	return f.call(ctx, AddKeys, func() error { return f.store.AddKeys(ctx, version, records, events...) })
 }
 
 func (f *Faulty) Events(ctx context.Context, about string, limit int) ([]store.Event, error) {
@@ -255,34 +227,27 @@ func (f *Faulty) Document(ctx context.Context, key store.DocumentKey) (store.Doc
 	return read(f, ctx, Document, func() (store.Document, error) { return f.store.Document(ctx, key) })
 }
 
-func (f *Faulty) PutDocument(ctx context.Context, d store.Document, cutoffs []store.Cutoff, events ...store.Event) error {
-	return f.call(ctx, PutDocument, func() error { return f.store.PutDocument(ctx, d, cutoffs, events...) })
-}
-
-func (f *Faulty) DeleteDocument(ctx context.Context, key store.DocumentKey) error {
-	return f.call(ctx, DeleteDocument, func() error { return f.store.DeleteDocument(ctx, key) })
-}
-
 func (f *Faulty) Documents(ctx context.Context, kind store.DocumentKind, after store.DocumentKey, limit int) ([]store.Document, error) {
 	return read(f, ctx, Documents, func() ([]store.Document, error) { return f.store.Documents(ctx, kind, after, limit) })
 }
 
-func (f *Faulty) SweepDocuments(ctx context.Context, after store.DocumentKey, now grant.Instant, limit int) (store.DocumentKey, int, error) {
-	return sweep(f, ctx, SweepDocuments, func() (store.DocumentKey, int, error) {
-		return f.store.SweepDocuments(ctx, after, now, limit)
-	})
-}
-
-func (f *Faulty) Meet(ctx context.Context, self store.Node) ([]store.Node, error) {
-	return read(f, ctx, Meet, func() ([]store.Node, error) { return f.store.Meet(ctx, self) })
-}
-
 func (f *Faulty) Commit(ctx context.Context, c store.Change) error {
-	return f.call(ctx, Commit, func() error { return f.store.Commit(ctx, c) })
+	return f.call(ctx, methodOf(c), func() error { return f.store.Commit(ctx, c) })
 }
 
-func (f *Faulty) Sweep(ctx context.Context, table store.SweptTable, after string, now grant.Instant, limit int) (string, int, error) {
-	return sweep(f, ctx, Sweep, func() (string, int, error) { return f.store.Sweep(ctx, table, after, now, limit) })
+func (f *Faulty) Sweep(ctx context.Context, table store.SweptTable, after string, now grant.Instant, limit int) (next string, deleted int, err error) {
+	m := SweepGrants
+	if table == store.SweptDocuments {
+		m = SweepDocuments
+	}
+	next, err = read(f, ctx, m, func() (next string, err error) {
+		next, deleted, err = f.store.Sweep(ctx, table, after, now, limit)
+		return next, err
+	})
+	if err != nil {
+		deleted = 0
+	}
+	return next, deleted, err
 }
 
 func (f *Faulty) Heartbeat(ctx context.Context, self store.Node) ([]store.Node, error) {

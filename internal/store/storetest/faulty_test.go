@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -97,38 +98,39 @@ func TestEveryMethodCanFailAndAnswersNothingThen(t *testing.T) {
 	}
 	g, grantErr := f.Grant(ctx, grant.ID{})
 	grants, grantsErr := f.Grants(ctx, store.GrantFilter{Limit: 1})
-	next, deleted, sweepErr := f.SweepGrants(ctx, grant.ID{}, 1, 1)
+	next, deleted, sweepErr := f.Sweep(ctx, store.SweptGrants, "", 1, 1)
 	changes, changesErr := f.Changes(ctx, 0)
 	client, clientErr := f.Client(ctx, "a")
 	events, eventsErr := f.Events(ctx, "a", 1)
 	revocations, from, revocationsErr := f.Revocations(ctx, 1, 1)
 	document, documentErr := f.Document(ctx, store.DocumentKey{})
 	documents, documentsErr := f.Documents(ctx, store.DocumentUser, store.DocumentKey{}, 1)
-	nodes, meetErr := f.Meet(ctx, store.Node{})
-	nextKey, deletedDocuments, sweepDocumentsErr := f.SweepDocuments(ctx, store.DocumentKey{}, 1, 1)
+	nodes, heartbeatErr := f.Heartbeat(ctx, store.Node{})
+	nextKey, deletedDocuments, sweepDocumentsErr := f.Sweep(ctx, store.SweptDocuments, "", 1, 1)
 	for m, err := range map[storetest.Method]error{
 		storetest.Grant: grantErr, storetest.Grants: grantsErr, storetest.SweepGrants: sweepErr,
 		storetest.Changes: changesErr, storetest.Client: clientErr, storetest.Events: eventsErr, storetest.Revocations: revocationsErr,
 		storetest.CreateGrant:    f.CreateGrant(ctx, grant.Grant{}),
 		storetest.UpdateGrant:    f.UpdateGrant(ctx, grant.ID{}, func(g grant.Grant) (grant.Grant, []store.Event) { return g, nil }),
-		storetest.CreateClient:   f.CreateClient(ctx, store.Client{}),
-		storetest.UpdateClient:   f.UpdateClient(ctx, store.Client{}, nil),
+		storetest.CommitEntry:    f.Commit(ctx, store.Change{Entries: []store.Entry{store.Client{Version: 1}.Entry()}}),
+		storetest.CommitCutoff:   f.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{{}}}),
+		storetest.CommitKeys:     f.Commit(ctx, store.Change{Expect: 1, Keys: []keys.Record{{}}}),
+		storetest.CommitRestore:  f.Commit(ctx, store.Change{Restores: []grant.Restore{{}}}),
+		storetest.CommitDocument: f.Commit(ctx, store.Change{Documents: []store.Document{{Version: 1}}}),
+		storetest.CommitDelete:   f.Commit(ctx, store.Change{Delete: []store.DocumentKey{{}}}),
+		storetest.CommitEvents:   f.Commit(ctx, store.Change{}),
+		storetest.Ready:          f.Ready(ctx),
 		storetest.NoteSecretUses: f.NoteSecretUses(ctx, nil),
-		storetest.AddCutoff:      f.AddCutoff(ctx, store.Cutoff{}),
-		storetest.AddKeys:        f.AddKeys(ctx, 1, nil),
-		storetest.ChangeKeys:     f.ChangeKeys(ctx, 1, nil, nil),
 		storetest.Document:       documentErr, storetest.Documents: documentsErr, storetest.SweepDocuments: sweepDocumentsErr,
-		storetest.PutDocument:    f.PutDocument(ctx, store.Document{Version: 1}, nil),
-		storetest.DeleteDocument: f.DeleteDocument(ctx, store.DocumentKey{}),
-		storetest.Meet:           meetErr,
+		storetest.Heartbeat: heartbeatErr,
 	} {
 		// Also where the store said something else: the answer was lost.
 		if !errors.Is(err, storetest.ErrInjected) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrConflict) {
 			t.Errorf("%s: %v, want ErrInjected alone", m, err)
 		}
 	}
-	if g != (grant.Grant{}) || grants != nil || next != (grant.ID{}) || deleted != 0 || changes.Version != 0 || client.ID != "" || events != nil || revocations != nil || from != 0 ||
-		document.Version != 0 || documents != nil || nextKey != (store.DocumentKey{}) || deletedDocuments != 0 || nodes != nil {
+	if g != (grant.Grant{}) || grants != nil || next != "" || deleted != 0 || changes.Version != 0 || client.ID != "" || events != nil || revocations != nil || from != 0 ||
+		document.Version != 0 || documents != nil || nextKey != "" || deletedDocuments != 0 || nodes != nil {
 		t.Error("a call that failed returned something")
 	}
 	for m, n := range f.Calls() {
