@@ -1,26 +1,25 @@
 package explain
 
 import (
-	"encoding/json"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// What is asked about, as its form tells.
+// Kinds of what is explained, recognised by its form.
 const (
-	askedText    = "text" // a token or a code, or what is taken for one
+	askedText    = "text" // a token or a code, or any other text
 	askedGrant   = "grant"
 	askedRequest = "request"
 )
 
-// An Asked is what somebody wants to know of. The text may be a secret.
+// An Asked is what is to be explained. The text may be a secret.
 type Asked struct {
 	Text string
 	kind string
-	// notes tell what was done to find the token in what was pasted. A client
-	// that sends it with that around it is refused.
+	// notes say how the token was extracted from what was pasted. A client that
+	// sends it with the rest is refused.
 	notes []string
 }
 
@@ -38,11 +37,15 @@ var (
 	uuidForm      = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 )
 
-// pasted are the names under which tokens and codes come in answers, forms and
-// URLs. Of several, the first is meant.
-var pasted = []string{"refresh_token", "code", "access_token", "token"}
+// namedForms match a token or a code in a JSON object, a form or a URL. The first
+// form that matches is used.
+var namedForms = []*regexp.Regexp{named("refresh_token"), named("code"), named("access_token"), named("token")}
 
-// Parse finds the one thing that a person has pasted.
+func named(name string) *regexp.Regexp {
+	return regexp.MustCompile(`(?:^|[?&#"'{,\s])(` + name + `)("\s*:\s*"|=)([^"'&#\s]+)`)
+}
+
+// Parse extracts the token, code or id from a pasted text.
 func Parse(text string) Asked {
 	var a Asked
 	note := func(changed bool, text string) {
@@ -51,18 +54,21 @@ func Parse(text string) Asked {
 		}
 	}
 	text = strings.TrimSpace(text)
-	if strings.HasPrefix(text, "{") {
-		var answer map[string]json.RawMessage
-		if json.Unmarshal([]byte(text), &answer) == nil {
-			for _, name := range pasted {
-				var value string
-				if json.Unmarshal(answer[name], &value) == nil && value != "" {
-					text = value
-					note(true, "it was taken from the member "+name+" of a JSON object")
-					break
-				}
-			}
+	for _, form := range namedForms {
+		m := form.FindStringSubmatch(text)
+		if m == nil {
+			continue
 		}
+		text = m[3]
+		if m[2] == "=" {
+			note(true, "it was taken from the parameter "+m[1])
+			if plain, err := url.QueryUnescape(text); err == nil {
+				text = plain
+			}
+		} else {
+			note(true, "it was taken from the member "+m[1]+" of a JSON object")
+		}
+		break
 	}
 	for {
 		unquoted := strings.TrimSpace(strings.Trim(text, "\"'`<>"))
@@ -74,10 +80,6 @@ func Parse(text string) Asked {
 			break
 		}
 		text = rest
-	}
-	if value, name := parameter(text); value != "" {
-		text = value
-		note(true, "it was taken from the parameter "+name)
 	}
 	if strings.Contains(text, "%") {
 		if plain, err := url.QueryUnescape(text); err == nil {
@@ -97,28 +99,4 @@ func Parse(text string) Asked {
 		a.kind, a.Text = askedRequest, strings.ToLower(text)
 	}
 	return a
-}
-
-// parameter finds a token in a URL or a form.
-func parameter(text string) (value, name string) {
-	query := text
-	if u, err := url.Parse(text); err == nil && u.Scheme != "" {
-		query = u.RawQuery
-		if query == "" {
-			query = u.Fragment
-		}
-	}
-	if !strings.Contains(query, "=") || strings.HasPrefix(query, "mintage_") {
-		return "", ""
-	}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return "", ""
-	}
-	for _, name := range pasted {
-		if v := values.Get(name); v != "" {
-			return v, name
-		}
-	}
-	return "", ""
 }

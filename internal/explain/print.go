@@ -161,7 +161,7 @@ func (v *Explained) codeFields() [][2]string {
 	if c == nil {
 		return rows
 	}
-	pkce, redirect, redeemed := "no challenge", e.RedirectURI, "no"
+	pkce, redirect, redeemed, future := "no challenge", e.RedirectURI, "no", c.GrantID.String()
 	if c.Challenged {
 		pkce = "S256 challenge"
 	}
@@ -169,18 +169,11 @@ func (v *Explained) codeFields() [][2]string {
 		redirect = "none of those that its client has now"
 	}
 	if e.Grant != nil {
-		redeemed = "yes: grant " + c.GrantID.String()
+		redeemed, future = "yes: grant "+future, ""
 	}
 	return append(rows, [2]string{"redeemed", redeemed}, [2]string{"client", c.ClientID}, [2]string{"subject", c.Subject}, [2]string{"scope", string(c.Scope)},
 		[2]string{"redirect uri", redirect}, [2]string{"pkce", pkce}, [2]string{"authenticated", show.Instant(c.AuthTime)},
-		[2]string{"issued", v.when(c.AuthorizedAt)}, [2]string{"expires", v.when(c.ExpiresAt)}, [2]string{"would make grant", absentID(e, c)})
-}
-
-func absentID(e *issuer.Explanation, c *grant.Code) string {
-	if e.Grant != nil {
-		return ""
-	}
-	return c.GrantID.String()
+		[2]string{"issued", v.when(c.AuthorizedAt)}, [2]string{"expires", v.when(c.ExpiresAt)}, [2]string{"would make grant", future})
 }
 
 func (v *Explained) grantFields() [][2]string {
