@@ -18,24 +18,24 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Password checks wait for one another, so that logins cannot take the machine
-// from the clients. Strangers leave places for browsers that are known, and one
-// network leaves places for the others.
+// Limits of concurrent password checks, so that logins leave processor time to
+// token requests. Unknown browsers leave slots to known ones, and one network
+// leaves slots to others.
 const (
 	hashersWaiting = 31
-	hashersSpared  = 8 // for known browsers
+	hashersSpared  = 8 // reserved for known browsers
 )
 
-// Users checks who the built-in users are. Its fields are set before first use
-// and do not change; its methods are safe for concurrent use.
+// Users authenticates built-in users. Its fields are set before first use and do
+// not change; its methods are safe for concurrent use.
 type Users struct {
 	Realm string
 	Store store.Store
 	Ring  func() (*keys.Ring, error)
 	Now   func() time.Time
 	Log   *slog.Logger
-	// Failures is how often one network may fail at one account before it has
-	// to wait; the other limits go by it. Zero means 5.
+	// Failures is how often one network may fail at one account before it must
+	// wait. The other limits derive from it. Zero means 5.
 	Failures int
 
 	dummy     string // what an unknown user's password is compared with
@@ -70,30 +70,30 @@ func (u *Users) Inherit(old *Users) {
 
 // A Visitor is where an attempt comes from.
 type Visitor struct {
-	// Address is where it comes from; the zero address if strangers cannot be
-	// told apart by theirs.
+	// Address is the address of the caller; zero if callers cannot be distinguished
+	// by theirs.
 	Address netip.Addr
-	// Known is the content of the cookie that KnownBrowser made for this
-	// browser; nil if it has none.
+	// Known is the value of the browser's cookie that KnownBrowser made; nil
+	// without one.
 	Known []byte
 }
 
-// An Account is a user who has proven to be one.
+// An Account is an authenticated user.
 type Account struct {
 	Username string
 	Name     string // what people call the user; the username if nothing else
 	Subject  string // what tokens call the user
-	// SecondFactor says that the user has one. After Password, it is still to
-	// be asked for.
+	// SecondFactor says that the user has one. After Password, it is not checked
+	// yet.
 	SecondFactor bool
 	At           grant.Instant // when the user was authenticated
-	// Epoch is that of the record that was read: a change of the password
-	// meanwhile ends the session.
+	// Epoch is the epoch of the record that was read: a later change of the password
+	// ends the session.
 	Epoch int64
 }
 
-// ErrWrong is the one error for a user who does not exist or is disabled, a
-// wrong password or code, and a session that has ended.
+// ErrWrong is the only error for an unknown or disabled user, a wrong password or
+// code, and a session that has ended.
 var ErrWrong = errors.New("wrong username, password or code")
 
 // ErrUnavailable wraps every fault that passes. Nothing was counted.
@@ -103,10 +103,10 @@ func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, 
 
 func (u *Users) now() grant.Instant { return grant.At(u.Now()) }
 
-// Password checks a username and password. It returns ErrWrong, after the same
-// work, whatever is wrong with them, and with it, for the record alone, the
-// Subject of a user whom there is; *Throttled, after none; or an error that
-// wraps ErrUnavailable.
+// Password checks a username and password. For any mistake in them it returns
+// ErrWrong after the same amount of work, and with it, for the audit log only, the
+// Subject of an existing user. It returns *Throttled before any work, or an error
+// that wraps ErrUnavailable.
 func (u *Users) Password(ctx context.Context, username, password string, v Visitor) (Account, error) {
 	now := u.now()
 	name := bounded(username)
@@ -152,8 +152,8 @@ func (u *Users) Password(ctx context.Context, username, password string, v Visit
 	return user.account(now), nil
 }
 
-// SecondFactor checks the one-time code of a user whose password was right. A
-// code is good once. The errors are those of Password, the Subject too.
+// SecondFactor checks the one-time code of a user whose password was correct. A
+// code is valid once. Its errors, and the Subject with them, are those of Password.
 func (u *Users) SecondFactor(ctx context.Context, username, code string, v Visitor) (Account, error) {
 	now := u.now()
 	name := bounded(username)
@@ -180,8 +180,8 @@ func (u *Users) SecondFactor(ctx context.Context, username, code string, v Visit
 	return a, err
 }
 
-// spend records that the code was used. If somebody else changes the user at
-// this moment, it looks again: perhaps it was this very code.
+// spend records that the code was used. If another request changes the user at the
+// same time, it reads again: that request may have used this code.
 func (u *Users) spend(ctx context.Context, ring *keys.Ring, name, code string, now grant.Instant) (Account, error) {
 	const tries = 3
 	for range tries {
@@ -247,7 +247,7 @@ func (u User) account(at grant.Instant) Account {
 	return a
 }
 
-// bounded is a username as it is looked up. One that is too long is nobody's.
+// bounded returns a username for a look-up; an overlong one matches no user.
 func bounded(username string) string {
 	if name := Fold(username); len(name) <= MaxUsername {
 		return name
@@ -260,9 +260,9 @@ const (
 	nonceSize  = 16
 )
 
-// KnownBrowser is what a browser keeps after a user has logged in there. With
-// it, others' failures at the account do not throttle this browser. It lets
-// nobody in.
+// KnownBrowser returns the value of a cookie for a browser in which a user has
+// logged in. Failures of other browsers at the account do not throttle a browser
+// with this cookie. It does not authenticate.
 func (u *Users) KnownBrowser(username string) ([]byte, error) {
 	ring, err := u.Ring()
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 // GeneratePassword draws a password of 95 bits.
 func GeneratePassword() string { return keys.RandomText(16) }
 
-// checkPassword refuses what a guesser tries first. It asks for no mixture of
-// kinds of characters, which makes passwords worse (NIST SP 800-63B, section
+// checkPassword rejects the passwords that are guessed first. It requires no mixture
+// of kinds of characters, which makes passwords worse (NIST SP 800-63B, section
 // 5.1.1.2).
 func checkPassword(password, username string) error {
 	switch {

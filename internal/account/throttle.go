@@ -21,14 +21,15 @@ func (t *Throttled) Error() string {
 	return fmt.Sprintf("too many failures: try again in %s", t.RetryAfter)
 }
 
-// A throttle counts failures in four ways. Those of a browser that has logged
-// in to the account before count for itself alone: strangers cannot lock it
-// out. Those of all others count for their address and the networks around it, for
-// their network at this account, and for the account. A network that may not fail at the account any
-// more does not add to the account's failures, and the account's are forgiven
-// faster than any network's: so no one party can use them up.
+// throttle counts failures (GCRA) under four kinds of keys. Failures of a browser
+// that has logged in to the account before count for that browser only, so that
+// unknown browsers cannot lock it out. All other failures count for their address
+// and the networks around it, for their network at this account, and for the
+// account. A network over its limit at the account no longer adds to the account's
+// failures, and the account's limit recovers faster than any network's: one network
+// cannot use it up.
 //
-// Whether there is such an account plays no part.
+// Whether the account exists makes no difference.
 type throttle struct {
 	mu      sync.Mutex
 	address failures
@@ -48,9 +49,9 @@ func newThrottle(l limits) *throttle {
 	}
 }
 
-// passwordLimits let a network fail n times at an account, and then once a
-// minute. At the account, all strangers together can guess 7,250 times on the
-// first day.
+// passwordLimits allow a network n failures at an account, and then one a minute.
+// All unknown browsers together can guess 7,250 times at an account on the first
+// day.
 func passwordLimits(n int) limits {
 	return limits{
 		address: overload.Limit{Burst: 12 * n, Every: time.Second}.Times(overload.LevelScale),
@@ -60,9 +61,9 @@ func passwordLimits(n int) limits {
 	}
 }
 
-// codeLimits are for one-time codes. Who guesses them knows the password, and
-// three of a million are good at each moment: all the strangers of a year find
-// one with a chance of one in ten.
+// codeLimits are for one-time codes. The guesser has the password, and three of a
+// million codes are valid at any time: all unknown browsers find one with a
+// probability of one in ten within a year.
 func codeLimits(n int) limits {
 	return limits{
 		address: overload.Limit{Burst: 12 * n, Every: time.Second}.Times(overload.LevelScale),
@@ -72,7 +73,7 @@ func codeLimits(n int) limits {
 	}
 }
 
-// limit gives t other limits, and keeps what it has counted.
+// limit changes the limits of t, and keeps its counts.
 func (t *throttle) limit(to limits) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +83,7 @@ func (t *throttle) limit(to limits) {
 	t.known.Change(to.known)
 }
 
-// whose names a bucket among those of its kind.
+// whose is the key of a bucket among those of its kind.
 type whose struct {
 	account store.DocumentKey
 	network netip.Prefix
@@ -95,9 +96,9 @@ type bucket struct {
 	weight int
 }
 
-// take counts a failure before the attempt, so that attempts at the same time
-// do not all pass. An attempt that turns out to be none, or right, gives it
-// back: success is not counted. Nonce is that of a known browser, or nil.
+// take counts a failure before the attempt, so that concurrent attempts do not all
+// pass. An attempt that succeeds, or was none, gives it back: success is not
+// counted. Nonce is that of a known browser, or nil.
 func (t *throttle) take(account store.DocumentKey, from netip.Addr, nonce []byte, now grant.Instant) (giveBack func(), err error) {
 	var all []bucket
 	if nonce != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 )
 
-// The second factor is a time-based one-time password (RFC 6238) in the form
-// that every authenticator app knows: SHA-1, six digits, thirty seconds.
+// The second factor is a time-based one-time password (RFC 6238) as all
+// authenticator apps implement it: SHA-1, six digits, thirty seconds.
 const (
 	totpPeriod = 30 * time.Second
 	totpSecret = 20 // bytes: the length of the hash (RFC 4226 section 4, R6)
@@ -65,9 +65,8 @@ func plainCode(typed string) string {
 	}, typed)
 }
 
-// SetTOTP gives the user a new second factor, in place of one that there was,
-// and ends the user's sessions: they began without it. The secret is to be
-// shown once, to the user.
+// SetTOTP sets or replaces the user's second factor, and ends the sessions, which
+// began without it. The secret is shown to the user once.
 func (u User) SetTOTP(ring *keys.Ring, now grant.Instant) (next User, secret []byte) {
 	secret = make([]byte, totpSecret)
 	rand.Read(secret)

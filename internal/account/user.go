@@ -1,6 +1,5 @@
-// Package account knows the built-in users: their record, their passwords,
-// their second factor, and how often somebody may guess. It knows nothing of
-// HTTP and SQL.
+// Package account holds the built-in users: their records, passwords and second
+// factors, and the limits of guessing. It does not depend on HTTP or SQL.
 package account
 
 import (
@@ -27,7 +26,7 @@ const (
 	MaxUsers = 10_000
 )
 
-// A State says whether a user may log in.
+// A State is whether a user may log in.
 type State string
 
 const (
@@ -35,8 +34,8 @@ const (
 	Disabled State = "disabled"
 )
 
-// A User is what is stored of one. Methods return a changed copy, of the next
-// version.
+// A User is the stored record of a user. Its methods return a changed copy with the
+// next version.
 type User struct {
 	Realm    string `json:"realm"`
 	Username string `json:"username"`
@@ -46,23 +45,23 @@ type User struct {
 	Password string `json:"password"` // argon2id, PHC text
 	// TOTP is the secret of the second factor in a box; nil: there is none.
 	TOTP []byte `json:"totp,omitempty"`
-	// TOTPStep is the time step of the last code that was used. No code of it,
-	// or of one before, is good again.
+	// TOTPStep is the time step of the last code that was used. Its codes, and
+	// earlier ones, are no longer valid.
 	TOTPStep int64 `json:"totp_step,omitempty"`
-	// Epoch counts what ends every session: a session lives in the epoch in
-	// which it began. Instants would not do: whoever signs in while a change is
-	// being written would outlive it.
+	// Epoch is incremented by each change that ends all sessions: a session is valid
+	// in the epoch in which it began. An instant would not do: a login while the
+	// change is being written would survive it.
 	Epoch       int64         `json:"epoch,omitempty"`
 	SessionsEnd grant.Instant `json:"sessions_end,omitempty"` // when the epoch began, for people
 	CreatedAt   grant.Instant `json:"created_at"`
 	UpdatedAt   grant.Instant `json:"updated_at"` // by an administrator
-	// Attempt tells writes apart: without it, two requests that spend the same
-	// code would store the same document, and both would have done it.
+	// Attempt distinguishes writes: without it, two requests that spend the same code
+	// would store equal documents, and both would succeed.
 	Attempt uint64 `json:"attempt"`
 	Version int64  `json:"-"` // of the document
 }
 
-// Invalid means that an administrator asked for something that cannot be.
+// Invalid is the error of a request of an administrator that cannot be fulfilled.
 type Invalid struct {
 	Field   string // username, name, subject or password
 	Message string
@@ -70,7 +69,7 @@ type Invalid struct {
 
 func (e *Invalid) Error() string { return e.Field + ": " + e.Message }
 
-// A Registration is what an administrator says of a new user.
+// A Registration holds the properties of a new user.
 type Registration struct {
 	Realm    string
 	Username string
@@ -242,12 +241,12 @@ func List(ctx context.Context, st store.Store, realm string) ([]User, error) {
 	return list, nil
 }
 
-// ErrTaken means that there is a user of that name.
+// ErrTaken means that the username exists.
 var ErrTaken = errors.New("the username is taken")
 
-// Create stores a new user. It refuses one whose subject another user has:
-// each could use what the other has granted. (It looks before it writes: of two
-// that are created at the same moment, both may be stored.)
+// Create stores a new user. It rejects a subject of another user: each could use
+// the other's grants. (It reads before it writes: two users that are created at the
+// same time may both be stored.)
 func Create(ctx context.Context, st store.Store, u User, events ...store.Event) error {
 	list, err := List(ctx, st, u.Realm)
 	if err != nil {
@@ -271,8 +270,8 @@ func Create(ctx context.Context, st store.Store, u User, events ...store.Event) 
 	return err
 }
 
-// Put stores a user that was changed once, with the cutoffs and events, or
-// returns store.ErrConflict if somebody else has changed it meanwhile.
+// Put stores a user that was changed once, with the cutoffs and events, or returns
+// store.ErrConflict if it was changed since it was read.
 func Put(ctx context.Context, st store.Store, u User, cutoffs []store.Cutoff, events ...store.Event) error {
 	d, err := u.Document()
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package audit keeps the audit trail: one line for each event that matters to
-// security, in files that only grow, each line chained to the one before by its
-// hash, and with a MAC under a key of the ring. A server and the commands on the
-// same data directory append to one chain.
+// Package audit writes the audit log: one line for each security event, in
+// append-only files. Each line contains the hash of the line before, and a MAC
+// under a key of the ring. A server and the commands on its data directory append
+// to one chain.
 //
-// Records are written behind the work that they tell of, and never hold it up:
-// a disk that is full stops no login. What could not be written is counted, and
-// the trail says itself where something is missing.
+// Records are written after the work that they describe, and never delay it: a
+// full disk stops no login. Records that could not be written are counted, and a
+// gap line in the log says how many are missing.
 package audit
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Name says what happened. Names are part of what operators rely on: they are
-// added, and never change their meaning.
+// A Name is the type of an event. Operators rely on names: new ones are added, and
+// none changes its meaning.
 type Name string
 
 // Events that are no change of a store's state. Those that are have the names
 // of store.EventName.
 const (
-	CodeIssued       Name = "code_issued"        // for a user who has agreed, or by an operator
+	CodeIssued       Name = "code_issued"        // for a user who has consented, or by an operator
 	CodeRedeemed     Name = "code_redeemed"      // a client got the first pair of a grant
 	TokensRefreshed  Name = "tokens_refreshed"   // a client got the next pair
 	RefreshRepeated  Name = "refresh_repeated"   // a client got the same pair again
-	TokenRefused     Name = "token_refused"      // a code or token was not good for what was asked
+	TokenRefused     Name = "token_refused"      // a code or token was invalid for the request
 	ClientAuthFailed Name = "client_auth_failed" // no client, or not its secret
 	AdminAuthFailed  Name = "admin_auth_failed"  // a request to the admin API without its token
 	OldSecretUsed    Name = "old_secret_used"    // a secret that is not its client's newest
@@ -42,14 +42,14 @@ const (
 	BackupMade       Name = "backup_made"
 )
 
-// Events of the trail itself.
+// Events of the audit log itself.
 const (
 	Gap     Name = "audit_gap"     // something is missing before this line
 	Segment Name = "audit_segment" // the first line of each file
 	Removed Name = "audit_removed" // files that were older than the retention
 )
 
-// Names lists every event that a trail can hold.
+// Names lists every event that an audit log can contain.
 func Names() []Name {
 	list := []Name{
 		CodeIssued, CodeRedeemed, TokensRefreshed, RefreshRepeated, TokenRefused, ClientAuthFailed, AdminAuthFailed, OldSecretUsed,
@@ -72,7 +72,7 @@ var storeNames = []store.EventName{
 	store.EventPasswordChanged, store.EventTOTPSet, store.EventTOTPRemoved,
 }
 
-// An Outcome says what came of it.
+// An Outcome is the result of what is recorded.
 type Outcome string
 
 const (
@@ -84,9 +84,9 @@ const (
 	Unknown Outcome = "unknown"
 )
 
-// An Event is what is recorded. It holds no secret, no code and no token. Empty
-// members are left out. Texts may come from strangers: they are cut to a
-// bounded length, and escaped.
+// An Event is what is recorded. It contains no secret, no code and no token. Empty
+// members are left out. Texts may come from unauthenticated callers: they are
+// escaped and cut to a limited length.
 type Event struct {
 	Name       Name
 	Outcome    Outcome   // empty: Success
@@ -98,11 +98,11 @@ type Event struct {
 	Generation uint32
 	RequestID  string
 	RemoteIP   netip.Addr
-	Actor      string // who caused it, if it was no client: "operator:root", "subject:alice", "server"
+	Actor      string // who caused it, unless it was a client: "operator:root", "subject:alice", "server"
 	Detail     string // one line of evidence, for people
 }
 
-// An Entry is one line of a trail.
+// An Entry is one line of an audit log.
 type Entry struct {
 	Seq        uint64    `json:"seq"` // counts from 1, without a gap
 	Time       time.Time `json:"time"`
@@ -118,11 +118,11 @@ type Entry struct {
 	Actor      string    `json:"actor,omitempty"`
 	Detail     string    `json:"detail,omitempty"`
 	Node       string    `json:"node,omitempty"` // machine that wrote it
-	// Prev is the SHA-256 of the line before, without its line feed, in
-	// hexadecimal digits; empty in the first line of a trail.
+	// Prev is the SHA-256 of the line before, without its line feed, in hexadecimal
+	// digits. It is empty in the first line of a chain.
 	Prev string `json:"prev,omitempty"`
-	// MAC is that of the line up to this member, under a key of the ring. Lines
-	// of earlier versions have none, nor have those of commands that were run
+	// MAC authenticates the line up to this member, under a key of the ring. Lines of
+	// earlier versions have none, and neither have lines of commands that ran
 	// without the key-encryption key.
 	MAC string `json:"mac,omitempty"`
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 )
 
-// Lengths in bytes. A line of a trail is never longer than maxLine, whatever is
-// in it: each byte of a text takes at most six.
+// Lengths in bytes. No line is longer than maxLine: each byte of a text takes at
+// most six.
 const (
 	maxText   = 320
 	maxDetail = 1024
@@ -113,7 +113,7 @@ func appendMember(b []byte, name, value string, most int) []byte {
 	return appendText(append(b, name...), value, most)
 }
 
-// appendText appends s in quotes, cut after so many bytes.
+// appendText appends s in quotes, cut after most bytes.
 func appendText(b []byte, s string, most int) []byte {
 	b = append(b, '"')
 	cut := len(s) > most

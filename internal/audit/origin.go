@@ -5,11 +5,11 @@ import (
 	"net/netip"
 )
 
-// An Origin is the request that causes what is done.
+// An Origin is the request that causes an event.
 type Origin struct {
 	RequestID string
 	RemoteIP  netip.Addr
-	Actor     string // who makes it, if that is known from the start
+	Actor     string // who sends it, if that is known from the start
 }
 
 type originKey struct{}
@@ -31,7 +31,7 @@ func (c *withOrigin) Value(key any) any {
 // With keeps an origin for what happens under ctx.
 func With(ctx context.Context, o Origin) context.Context { return &withOrigin{ctx, o} }
 
-// From is the origin of ctx; zero if it has none.
+// From returns the origin of ctx, or zero.
 func From(ctx context.Context) Origin {
 	if o, ok := ctx.Value(originKey{}).(*Origin); ok {
 		return *o
@@ -39,7 +39,7 @@ func From(ctx context.Context) Origin {
 	return Origin{}
 }
 
-// Event is e with the origin in it, where e does not say it itself.
+// Event returns e with the origin in the members that e leaves empty.
 func (o Origin) Event(e Event) Event {
 	if e.RequestID == "" {
 		e.RequestID = o.RequestID

@@ -205,7 +205,7 @@ func (l *lines) next() ([]byte, error) {
 	return nil, err
 }
 
-// A Place says where an audit log begins, and whether it contains a line.
+// A Place is the beginning of an audit log, and whether it contains a line.
 type Place struct {
 	First uint64 // seq of the first line; 0 if there is none
 	Found bool

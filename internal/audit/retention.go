@@ -14,8 +14,8 @@ import (
 // openName names the file that exists while a server writes.
 const openName = "open"
 
-// lockFile creates the file that says that a server writes here. If it exists,
-// the previous server was killed, and its last records may be missing.
+// lockFile creates the file that exists while a server writes here. If it exists
+// already, the previous server was killed, and its last records may be missing.
 func (w *writer) lockFile() error {
 	if err := w.dir.open(); err != nil {
 		return err

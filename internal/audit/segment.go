@@ -19,7 +19,7 @@ const (
 	lockName = "lock"
 )
 
-// A segment is one file of a trail. Segments are numbered from 1.
+// A segment is one file of an audit log. Segments are numbered from 1.
 type segment struct {
 	path   string
 	number uint64
@@ -75,12 +75,12 @@ type tail struct {
 	// killed, or the machine lost power, while they were written. Of an empty
 	// segment, they are at the end of the one before.
 	torn int64
-	// Damaged is why nothing can follow what is there.
+	// damaged is the reason why the chain cannot be continued.
 	damaged error
 }
 
-// readTail finds the end of a segment, whose last line may be torn. Its seq is
-// zero if not even the first line is whole.
+// readTail finds the end of a segment, whose last line may be incomplete. Its seq
+// is zero if even the first line is incomplete.
 func readTail(f *os.File, s segment) (t tail, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -114,13 +114,13 @@ func readTail(f *os.File, s segment) (t tail, err error) {
 	return t, nil
 }
 
-// lastLine is the last whole line of so many bytes, and the offset behind its
-// line feed.
+// lastLine returns the last complete line within size bytes, and the offset after
+// its line feed.
 func lastLine(f io.ReaderAt, size int64) (line []byte, end int64, err error) {
 	var text []byte
 	for from := size; ; {
-		// The last line and what was torn after it fit into two steps, unless
-		// the machine has lost power and left a hole.
+		// The last line and an incomplete one after it fit into two steps, unless the
+		// machine has lost power and left a hole.
 		step := min(from, 2*maxLine)
 		from -= step
 		block := make([]byte, step, step+int64(len(text)))
@@ -138,13 +138,13 @@ func lastLine(f io.ReaderAt, size int64) (line []byte, end int64, err error) {
 			return nil, 0, nil
 		}
 		if last < 0 {
-			text = nil // nothing of it is wanted
+			text = nil // it contains no line feed
 		}
 	}
 }
 
-// A lock keeps the processes that write one trail apart. It is a file of its
-// own, because segments change.
+// A lock keeps processes that write one audit log apart. It is a file of its own,
+// because segments change.
 type lock struct{ f *os.File }
 
 var errLocked = errors.New("another process holds the audit trail's lock")
@@ -167,7 +167,7 @@ func (l lock) release() error { return syscall.Flock(int(l.f.Fd()), syscall.LOCK
 // A directory is one in which this process writes.
 type directory struct {
 	path  string
-	owner string // directory whose owner is to own what root makes here
+	owner string // directory whose owner receives what root creates here
 	lock  lock
 	file  *os.File // the last segment
 	tail  tail     // as this process has left it
@@ -235,8 +235,8 @@ func (d *directory) giveToOwner(f *os.File) error {
 	return f.Chown(int(owner.Uid), int(owner.Gid))
 }
 
-// seek finds the end of the trail, which another process may have moved on. The
-// lock is held.
+// seek finds the end of the log, which another process may have moved. The caller
+// holds the lock.
 func (d *directory) seek() (err error) {
 	if d.file != nil {
 		next := segmentPath(d.path, d.tail.segment.number+1)
@@ -304,8 +304,8 @@ func tailOf(s segment) (tail, error) {
 	return readTail(f, s)
 }
 
-// same reports whether the file at the last segment's path is the open one:
-// somebody may have replaced it.
+// same reports whether the file at the last segment's path is the open one: it may
+// have been replaced.
 func (d *directory) same(there os.FileInfo) bool {
 	ours, err := d.file.Stat()
 	return err == nil && os.SameFile(ours, there)

@@ -21,7 +21,7 @@ type Store struct {
 // NewStore wraps a store.
 func NewStore(st store.Store, log *Log) *Store { return &Store{st, log} }
 
-// record records what a write was to do, by what came of it.
+// record records the events of a write, with its outcome.
 func (s *Store) record(ctx context.Context, err error, about Event, events []store.Event) {
 	if len(events) == 0 || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrNotFound) {
 		return

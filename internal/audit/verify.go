@@ -29,23 +29,22 @@ func (b *Break) Error() string {
 	return fmt.Sprintf("%s, line %d: %s", b.File, b.Line, b.Why)
 }
 
-// ErrNone means that nothing was ever recorded, or that all of it is gone.
+// ErrNone means that nothing was ever recorded, or that all of it was removed.
 var ErrNone = errors.New("there is no audit trail")
 
-// A Verdict is what is known of a trail that was verified, up to its first
-// break if it has one.
+// A Verdict describes an audit log that was verified, up to its first break.
 type Verdict struct {
 	Segments    int
 	Records     uint64
 	First, Last Entry
 	Head        Head
-	// Anchors holds, of the hashes that were asked for, those that were found.
+	// Anchors holds those of Check.Anchors that were found, with their seq.
 	Anchors map[Hash]uint64
-	// Notes tell what is no break: lines that a killed process has left, parts
-	// removed by retention, records that are known to be missing.
+	// Notes describe what is no break: incomplete lines of killed processes, parts
+	// that retention removed, records that are counted as missing.
 	Notes []string
-	// Removed is the seq of the last record that retention has removed, and
-	// RemovedAt when it said so.
+	// Removed is the seq of the last record that retention has removed, and RemovedAt
+	// is the time of the record about it.
 	Removed   uint64
 	RemovedAt time.Time
 	// MACs is how many records have a MAC that is right. WithoutMAC are those that
@@ -60,14 +59,14 @@ type Check struct {
 	// Ring, if it is not nil, holds the keys that made the MACs of lines. Without
 	// it, they are not looked at.
 	Ring *keys.Ring
-	// Progress, if it is not nil, hears of the bytes that were read.
+	// Progress, if not nil, is called with the bytes that were read.
 	Progress func(done, total int64)
 }
 
-// Verify verifies the trail in a directory, beside whoever writes it: that each
-// line holds the hash of the one before, that the numbers have no gap, and that
-// what is missing at the beginning was removed by retention. It returns *Break
-// at the first place where this is not so.
+// Verify verifies the audit log in a directory, while others may write it: each
+// line holds the hash of the one before, the numbers have no gap, and what is
+// missing at the beginning was removed by retention. It returns *Break at the
+// first place where this does not hold.
 func (c Check) Verify(dir string) (Verdict, error) {
 	for tries := 0; ; tries++ {
 		list, sizes, err := snapshot(dir)
@@ -85,8 +84,8 @@ func (c Check) Verify(dir string) (Verdict, error) {
 	}
 }
 
-// VerifyFiles verifies segments that follow each other, wherever they are kept.
-// They need not be the first of their trail; a note says so.
+// VerifyFiles verifies segments that follow each other, from any directory. They
+// need not be the first of their log; a note says so.
 func (c Check) VerifyFiles(paths []string) (Verdict, error) {
 	var list []segment
 	var sizes []int64
@@ -100,7 +99,7 @@ func (c Check) VerifyFiles(paths []string) (Verdict, error) {
 	return c.verify(list, sizes, true)
 }
 
-// snapshot lists the segments and their sizes at a moment when nobody writes.
+// snapshot lists the segments and their sizes while no process writes.
 func snapshot(dir string) (list []segment, sizes []int64, err error) {
 	// Without the right to open the lock, a line that is being written looks
 	// like one that was never finished; that is no break.
@@ -125,7 +124,7 @@ func snapshot(dir string) (list []segment, sizes []int64, err error) {
 	return list, sizes, nil
 }
 
-// A verifier is in the middle of a trail.
+// A verifier is the state of a verification.
 type verifier struct {
 	Check
 	v        Verdict
@@ -163,7 +162,7 @@ func (w *verifier) breaks(line int, format string, args ...any) error {
 	return &Break{w.segment.path, line, fmt.Sprintf(format, args...)}
 }
 
-// read verifies one segment, so much of it as there was at the beginning.
+// read verifies one segment, up to its size at the beginning of the verification.
 func (w *verifier) read(s segment, size int64) error {
 	f, err := os.Open(s.path)
 	if err != nil {
@@ -257,10 +256,9 @@ func (w *verifier) line(text []byte, number int) error {
 	return nil
 }
 
-// mac verifies that a line was written by somebody who has the key ring. Lines
-// of before the first MAC are of an earlier version. Those behind it that have
-// none are of commands that were run without the key-encryption key: none tells
-// of what only a server does.
+// mac verifies that the writer of a line had the key ring. Lines before the first
+// MAC are of an earlier version. Later lines without a MAC are of commands that
+// ran without the key-encryption key: they record no event of servers.
 func (w *verifier) mac(text []byte, e Entry, number int) error {
 	body, mac, has := cutMAC(text)
 	switch {
@@ -290,8 +288,8 @@ func (w *verifier) mac(text []byte, e Entry, number int) error {
 }
 
 // byCommands reports whether commands record an event, perhaps without the
-// key-encryption key. A server that cannot start because of its key records that
-// it has begun and ended.
+// key-encryption key. A server that cannot start because of its key records its
+// start and end.
 func byCommands(n Name) bool {
 	return slices.Contains(storeNames, store.EventName(n)) || slices.Contains([]Name{BackupMade, ServerStarted, ServerStopped, Segment, Gap}, n)
 }
@@ -313,7 +311,7 @@ func (w *verifier) begins(e Entry) error {
 	return nil
 }
 
-// finish verifies what can only be known at the end.
+// finish verifies what depends on all lines.
 func (w *verifier) finish() error {
 	switch {
 	case w.Ring == nil:
@@ -326,11 +324,10 @@ func (w *verifier) finish() error {
 		return nil
 	}
 	for _, r := range w.removals {
-		// Who was killed while it removed segments, oldest first, has left some
-		// that its record names: the trail begins before their end, then. Nothing
-		// hides behind that. The record is part of the chain and vouches for a
-		// removal up to the end of a segment, with its hash; what is missing is
-		// within that, and what is left of it is verified like all else.
+		// A process that was killed while it removed segments, oldest first, has left
+		// some that its record names: the log begins before the end of the removal.
+		// Nothing can hide behind that: the record is part of the chain, names the end of
+		// a segment and its hash, and the lines that are left are verified.
 		if end, known := w.ends[r.seq]; known && end == r.hash {
 			w.v.Removed, w.v.RemovedAt = w.beganAt.seq, r.at
 			w.v.Notes = append(w.v.Notes, fmt.Sprintf("the records up to seq %d were removed by %s", w.v.Removed, r.by()))

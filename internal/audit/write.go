@@ -17,7 +17,7 @@ const (
 	segmentAge  = 24 * time.Hour
 )
 
-// write appends events to the trail, all or none of them.
+// write appends all events to the log, or none of them.
 func (d *directory) write(events []Event, by *author, size int64) (err error) {
 	if err := d.open(); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (d *directory) write(events []Event, by *author, size int64) (err error) {
 	return d.append(text, t)
 }
 
-// maxKept bounds what a writer keeps for its next lines, in bytes.
+// maxKept limits the buffer that a writer keeps for its next lines, in bytes.
 const maxKept = 256 << 10
 
 // follow appends the line that follows t to text, and moves t on.
@@ -101,8 +101,8 @@ func (d *directory) begin(by *author) error {
 	return d.append(t.follow(nil, &Event{Name: Segment, Time: by.now, Detail: detail.String()}, by), t)
 }
 
-// append writes text, whose last line is that of t. What a failed write has
-// left is taken back: nobody has seen it.
+// append writes text, whose last line is that of t. It truncates what a failed
+// write has left: no reader has used it.
 func (d *directory) append(text []byte, t tail) error {
 	n, err := d.file.Write(text)
 	if err != nil {
@@ -125,7 +125,7 @@ func syncDirectory(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// A segmentDetail is what the first line of a segment says of the trail.
+// A segmentDetail is the detail of the first line of a segment.
 type segmentDetail struct {
 	chain  string
 	torn   int64  // bytes of an unfinished line at the end of the segment before

@@ -15,12 +15,13 @@ import (
 // maxRequests is what may wait in a store at once.
 const maxRequests = 4096
 
-// minAuditSize leaves the audit trail some files: the last is never removed.
+// minAuditSize leaves room for some files of the audit log: the last is never
+// removed.
 const minAuditSize = 256 * MiB
 
-// Check completes what has a derived default and refuses what cannot work or
-// is not safe, all faults at once: its error joins a Fault for each. The --dev server chooses its own public_url
-// and certificate before it calls Check.
+// Check sets derived defaults, and rejects a configuration that cannot work or is
+// not safe. Its error joins a Fault for each fault. The --dev server sets its own
+// public_url and certificate before it calls Check.
 func (c *Config) Check() error {
 	var faults []error
 	for _, k := range Keys() {
@@ -41,7 +42,7 @@ func (c *Config) Check() error {
 		bad("base_path", "%q must be empty or like /openam", c.BasePath)
 	}
 	if u, err := url.Parse(c.IssuerID()); c.PublicURL == "" && c.Issuer == "" {
-		// That public_url is missing is said above.
+		// A missing public_url is reported above.
 	} else if err != nil || u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(c.IssuerID(), "/") {
 		bad("issuer", "%q must be an https URL without query, fragment and trailing slash (RFC 8414 section 2)", c.IssuerID())
 	} else if c.Issuer != "" && (u.Host == "" || u.User != nil || strings.ContainsAny(c.IssuerID(), "?#") || strings.Contains(u.EscapedPath(), "%") || u.Path != "" && path.Clean(u.Path) != u.Path) {
@@ -117,7 +118,7 @@ func (c *Config) Check() error {
 	if c.Store != StoreSQLite && c.MaxSkew > 0 && c.MaxSkew < Duration(500*time.Millisecond) {
 		bad("max_skew", "%s is less than 500ms: nodes would take the time of a slow commit for that of a clock", c.MaxSkew)
 	}
-	// The rest of the lead is for the nodes, which hear of a key within seconds.
+	// The rest of the lead is for the nodes, which poll keys within seconds.
 	if least := c.JWKSMaxAge.Std() + c.Skew() + 15*time.Second; c.KeyLead.Std() < least {
 		bad("key_lead", "%s is shorter than jwks_max_age + max_skew + 15s: verifiers would meet keys that they cannot know yet", c.KeyLead)
 	} else if c.KeyLifetime >= Duration(time.Second) && c.KeyLead > 10*c.KeyLifetime {
@@ -158,9 +159,9 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// Unheard says that clients connect to another port than the server listens on,
-// or is "". With a proxy, which trusted_proxies names, that is as it should be; and
-// without one, if the port is forwarded, as for a container.
+// Unheard says that clients connect to another port than the server listens on, or
+// is "". That is correct behind a proxy, which trusted_proxies names, and for a
+// forwarded port, as of a container.
 func (c Config) Unheard() string {
 	u, err := url.Parse(c.PublicURL)
 	_, port, listenErr := net.SplitHostPort(c.Listen)

@@ -10,49 +10,49 @@ import (
 	"time"
 )
 
-// Config is what can be configured. Help texts, the reference page and the
-// schema for editors are made from the tags:
+// Config holds all settings. Help texts, the reference page and the schema for
+// editors are generated from the tags:
 //
 //	yaml        its name in the file
-//	reload      whether a reload (SIGHUP) takes a new value over: yes or no
-//	enum        the only values, if the choice is closed
-//	secret      yes if the value itself may hold a secret: it may be in a file
+//	reload      whether a reload (SIGHUP) applies a new value: yes or no
+//	enum        the allowed values, if they are a closed set
+//	secret      yes if the value may contain a secret: it can come from a file
 //	credential  the systemd credential that is used if nothing else is given
-//	doc         what it means
+//	doc         its meaning
 type Config struct {
 	Data    string `yaml:"data" reload:"no" doc:"data directory: the store, its lock, the key-encryption key, the admin socket"`
 	KEKFile string `yaml:"kek_file" reload:"no" credential:"kek" doc:"key-encryption key; default: DATA/kek, made at first start"`
 
-	NewStore bool `yaml:"new_store" reload:"no" doc:"make a store although the key-encryption key or the audit log of an earlier one is there: for a first start with a key of your own; leave it out afterwards, for a lost store would be replaced"`
+	NewStore bool `yaml:"new_store" reload:"no" doc:"create a store although the key-encryption key or the audit log of an earlier one exists: for the first start with your own key; remove it afterwards, otherwise a lost store would be replaced by an empty one"`
 
-	Store             string `yaml:"store" reload:"no" credential:"store" secret:"yes" doc:"where grants and clients are: sqlite (in the data directory, for one node) or postgres://USER@HOST:5432/DATABASE, for several"`
+	Store             string `yaml:"store" reload:"no" credential:"store" secret:"yes" doc:"where grants and clients are stored: sqlite (in the data directory, for one node) or postgres://USER@HOST:5432/DATABASE, for several"`
 	StorePasswordFile string `yaml:"store_password_file" reload:"no" credential:"store_password" doc:"file with the password of the database's user; read again for each connection"`
 
-	PublicURL string `yaml:"public_url" reload:"no" doc:"address that clients use, such as https://auth.example.com; never taken from a request"`
+	PublicURL string `yaml:"public_url" reload:"no" doc:"address that clients use, such as https://auth.example.com; it is never taken from a request"`
 	BasePath  string `yaml:"base_path" reload:"no" doc:"path before /oauth2, such as /openam"`
 	Issuer    string `yaml:"issuer" reload:"no" doc:"issuer identifier; default: public_url + base_path + /oauth2/api"`
-	// ScopesSupported is for operators whose clients ask for all that metadata
-	// names, or whose scopes are not for everybody.
-	ScopesSupported []string `yaml:"scopes_supported" reload:"yes" doc:"scopes that the metadata name; default: all that clients are registered for"`
+	// ScopesSupported is for operators whose clients request every scope that the
+	// metadata names, or whose scopes are not public.
+	ScopesSupported []string `yaml:"scopes_supported" reload:"yes" doc:"scopes that the metadata list; default: all scopes that clients are registered for"`
 
 	Listen         string         `yaml:"listen" reload:"no" doc:"address of the public listener"`
 	TLS            TLS            `yaml:"tls"`
-	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" reload:"yes" doc:"networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed"`
+	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" reload:"yes" doc:"networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted"`
 	Management     Management     `yaml:"management"`
 	Admin          Admin          `yaml:"admin"`
 
 	AccessTokenLifetime  Duration `yaml:"access_token_lifetime" reload:"no" doc:"lifetime of access tokens"`
 	RefreshTokenLifetime Duration `yaml:"refresh_token_lifetime" reload:"yes" doc:"lifetime of each refresh token, from its issue"`
 	CodeLifetime         Duration `yaml:"code_lifetime" reload:"yes" doc:"lifetime of authorization codes"`
-	GrantLifetime        Duration `yaml:"grant_lifetime" reload:"yes" doc:"end of a grant after its authorization, however often it is refreshed; 0: none"`
-	RetryWindow          Duration `yaml:"retry_window" reload:"yes" doc:"how long a spent refresh token gets the same pair again, while the successor is unused; 0: never"`
+	GrantLifetime        Duration `yaml:"grant_lifetime" reload:"yes" doc:"lifetime of a grant from its authorization, even if it is refreshed; 0: unlimited"`
+	RetryWindow          Duration `yaml:"retry_window" reload:"yes" doc:"how long a spent refresh token is answered with the same pair again, while the successor is unused; 0: never"`
 	RetryWindowPublic    Duration `yaml:"retry_window_public" reload:"yes" doc:"the same for public clients"`
 	MaxSkew              Duration `yaml:"max_skew" reload:"no" doc:"how far the clocks of nodes may differ; 0 means 2s with PostgreSQL, and nothing with the embedded store"`
 
-	KeyLifetime       Duration `yaml:"key_lifetime" reload:"no" doc:"how long a key makes tokens, codes and signatures before its follower does"`
-	KeyLead           Duration `yaml:"key_lead" reload:"no" doc:"how long before its use a key is made and published; a backup that is older lacks keys"`
-	JWKSMaxAge        Duration `yaml:"jwks_max_age" reload:"no" doc:"how long verifiers may keep the published keys"`
-	RevocationsMaxAge Duration `yaml:"revocations_max_age" reload:"yes" doc:"how long followers may keep the list of revocations"`
+	KeyLifetime       Duration `yaml:"key_lifetime" reload:"no" doc:"how long a key makes tokens, codes and signatures before its successor key does"`
+	KeyLead           Duration `yaml:"key_lead" reload:"no" doc:"how long before its use a key is created and published; an older backup lacks keys"`
+	JWKSMaxAge        Duration `yaml:"jwks_max_age" reload:"no" doc:"how long verifiers may cache the published keys"`
+	RevocationsMaxAge Duration `yaml:"revocations_max_age" reload:"yes" doc:"how long subscribers may cache the list of revocations"`
 
 	Login               Login    `yaml:"login"`
 	Session             Session  `yaml:"session"`
@@ -76,17 +76,17 @@ type TLS struct {
 type Management struct {
 	Listen string `yaml:"listen" reload:"no" doc:"address of /livez, /readyz and /metrics; never expose it to the public"`
 	// MetricsClients is first of all a bound: each client is some ten series.
-	MetricsClients int  `yaml:"metrics_clients" reload:"no" doc:"count token requests by client: the first so many clients that get tokens have metrics of their own, the rest has one; 0: none has"`
-	Pprof          bool `yaml:"pprof" reload:"no" doc:"serve Go's profiles at /debug/pprof/ there, for those who look for where time and memory go"`
+	MetricsClients int  `yaml:"metrics_clients" reload:"no" doc:"count token requests by client: so many clients, the first to receive tokens, have metrics of their own, and all others share one; 0: off"`
+	Pprof          bool `yaml:"pprof" reload:"no" doc:"serve Go's profiles at /debug/pprof/ there, to find where time and memory are spent"`
 }
 
 type Admin struct {
 	Listen    string `yaml:"listen" reload:"no" doc:"address of the admin API: unix:PATH, or HOST:PORT, which needs tls and admin.token_file; default: unix:DATA/admin.sock"`
-	Group     string `yaml:"group" reload:"no" doc:"group whose members may use the admin socket, and log in as anybody through it; default: Mintage's user alone"`
+	Group     string `yaml:"group" reload:"no" doc:"group whose members may use the admin socket, and log in as any user through it; default: only Mintage's user"`
 	TokenFile string `yaml:"token_file" reload:"yes" credential:"admin_token" doc:"file with the bearer token of the admin API, 32 characters or more"`
 }
 
-// Ways to know who the user is.
+// Values of login.mode: where users authenticate.
 const (
 	LoginUsers    = "users"
 	LoginHandoff  = "handoff"
@@ -95,18 +95,18 @@ const (
 )
 
 type Login struct {
-	Mode       string   `yaml:"mode" reload:"yes" enum:"users,handoff,upstream,off" doc:"who knows the users: users (built in; see mintage user), handoff (a login page of the provider's own), upstream (an OpenID Connect provider) or off (no authorization endpoint)"`
+	Mode       string   `yaml:"mode" reload:"yes" enum:"users,handoff,upstream,off" doc:"where users authenticate: users (built in; see mintage user), handoff (a login page of the provider's own), upstream (an OpenID Connect provider) or off (no authorization endpoint)"`
 	HandoffURL string   `yaml:"handoff_url" reload:"yes" doc:"address of the provider's own login page, for login.mode handoff"`
 	Upstream   Upstream `yaml:"upstream"`
 }
 
 type Upstream struct {
 	Issuer           string   `yaml:"issuer" reload:"yes" doc:"issuer identifier of the OpenID Connect provider, for login.mode upstream"`
-	ClientID         string   `yaml:"client_id" reload:"yes" doc:"who this server is there; the redirect URI to register is public_url + base_path + /oauth2/callback"`
+	ClientID         string   `yaml:"client_id" reload:"yes" doc:"client id of this server at the provider; the redirect URI to register is public_url + base_path + /oauth2/callback"`
 	ClientSecretFile string   `yaml:"client_secret_file" reload:"yes" credential:"upstream_client_secret" doc:"file with its client secret; empty for a public client"`
 	Scopes           []string `yaml:"scopes" reload:"yes" doc:"scopes to ask for beside openid, such as profile or email"`
 	SubjectClaim     string   `yaml:"subject_claim" reload:"yes" doc:"claim of the ID token that becomes the subject; email counts only if it is verified"`
-	SubjectPrefix    string   `yaml:"subject_prefix" reload:"yes" doc:"put before it, to keep these subjects apart from others"`
+	SubjectPrefix    string   `yaml:"subject_prefix" reload:"yes" doc:"prefix of these subjects, to keep them apart from others"`
 }
 
 type Session struct {
@@ -116,8 +116,8 @@ type Session struct {
 
 type Pages struct {
 	Directory  string `yaml:"directory" reload:"yes" doc:"brand of the pages: brand.css, images, and templates that replace the built-in ones"`
-	Locale     string `yaml:"locale" reload:"yes" enum:"en,ja" doc:"language of the pages for those who read none that is there: en or ja"`
-	ScopesFile string `yaml:"scopes_file" reload:"yes" doc:"what scopes mean, in words (YAML: scope, locale, text)"`
+	Locale     string `yaml:"locale" reload:"yes" enum:"en,ja" doc:"language of the pages if none of the user's languages is supported: en or ja"`
+	ScopesFile string `yaml:"scopes_file" reload:"yes" doc:"texts that explain scopes to users (YAML: scope, locale, text)"`
 }
 
 type Errors struct {
@@ -133,30 +133,30 @@ type Compat struct {
 }
 
 type CORS struct {
-	Origins []string `yaml:"origins" reload:"yes" doc:"further origins whose scripts may read the answers of the token and revocation endpoints; those of public clients' redirect URIs may anyway"`
+	Origins []string `yaml:"origins" reload:"yes" doc:"additional origins whose scripts may read the answers of the token and revocation endpoints; origins of public clients' redirect URIs are allowed without it"`
 }
 
 type Throttle struct {
 	AddressFailures int `yaml:"address_failures" reload:"yes" doc:"failed client authentications in a minute from one address before it is answered 429, twice as many from a /56 of IPv6 and four times from a /48; 0: no limit"`
 	ClientFailures  int `yaml:"client_failures" reload:"yes" doc:"the same for one client from one address"`
-	LoginFailures   int `yaml:"login_failures" reload:"yes" doc:"wrong passwords for one account from one network before it has to wait; the other limits of logins go by it"`
-	Interactions    int `yaml:"interactions" reload:"yes" doc:"logins and consents that one address may begin in a minute, each of which counts once for each kilobyte of its request that is begun; 0: no limit"`
+	LoginFailures   int `yaml:"login_failures" reload:"yes" doc:"wrong passwords for one account from one network before it must wait; the other limits of logins derive from it"`
+	Interactions    int `yaml:"interactions" reload:"yes" doc:"logins and consents that one address may begin in a minute, each counted once for every kilobyte of its request or part of one; 0: no limit"`
 	AddressRequests int `yaml:"address_requests" reload:"yes" doc:"token requests that one address may make in a minute before it is answered 429; 0: no limit"`
-	ClientRequests  int `yaml:"client_requests" reload:"yes" doc:"the same for one client, wherever it is; a public client counts apart for each address"`
+	ClientRequests  int `yaml:"client_requests" reload:"yes" doc:"the same for one client, from all addresses; a public client is counted for each address"`
 }
 
 type Limits struct {
-	Requests              int `yaml:"requests" reload:"yes" doc:"requests that are worked on at once; 0: about 16 for each processor, at least 64 and at most 1024"`
-	Waiting               int `yaml:"waiting" reload:"yes" doc:"further requests that may wait for their turn, for half a second at most, before they are answered 503; 0: 4096"`
-	Connections           int `yaml:"connections" reload:"yes" doc:"connections at the public listener; when one more comes, the one that has longest kept the server waiting is closed; 0: no limit"`
-	ConnectionsPerAddress int `yaml:"connections_per_address" reload:"yes" doc:"the same for those of one address, if it is not one of trusted_proxies; 0: no limit"`
+	Requests              int `yaml:"requests" reload:"yes" doc:"requests that are processed at once; 0: about 16 for each processor, at least 64 and at most 1024"`
+	Waiting               int `yaml:"waiting" reload:"yes" doc:"requests that may be queued, for at most half a second; further ones are answered 503; 0: 4096"`
+	Connections           int `yaml:"connections" reload:"yes" doc:"connections at the public listener; for each new one above it, the connection that the server has waited for longest is closed; 0: no limit"`
+	ConnectionsPerAddress int `yaml:"connections_per_address" reload:"yes" doc:"the same for one address, unless it is in trusted_proxies; 0: no limit"`
 }
 
 type Audit struct {
-	Directory string   `yaml:"directory" reload:"no" doc:"directory of the audit trail, or off; default: DATA/audit"`
-	Refreshes bool     `yaml:"refreshes" reload:"no" doc:"record every refresh; false: only what is out of the ordinary"`
-	Retention Duration `yaml:"retention" reload:"no" doc:"how long audit records are kept, before whole files of them are removed; 0: for ever"`
-	MaxSize   Size     `yaml:"max_size" reload:"no" doc:"how large the audit trail becomes, before its oldest files are removed; 0: no limit"`
+	Directory string   `yaml:"directory" reload:"no" doc:"directory of the audit log, or off; default: DATA/audit"`
+	Refreshes bool     `yaml:"refreshes" reload:"no" doc:"record every refresh; false: only repeated, refused and replayed ones"`
+	Retention Duration `yaml:"retention" reload:"no" doc:"how long audit records are kept; whole files are removed; 0: for ever"`
+	MaxSize   Size     `yaml:"max_size" reload:"no" doc:"maximum size of the audit log; its oldest files are removed when it is reached; 0: no limit"`
 }
 
 type Log struct {
@@ -202,10 +202,10 @@ func (c Config) AdminListen() string {
 	return "unix:" + filepath.Join(c.Data, "admin.sock")
 }
 
-// AuditOff is the audit.directory of a deployment without an audit trail.
+// AuditOff is the audit.directory of a deployment without an audit log.
 const AuditOff = "off"
 
-// AuditDirectory is Audit.Directory with its default; "" if there is no trail.
+// AuditDirectory is Audit.Directory with its default; "" without an audit log.
 func (c Config) AuditDirectory() string {
 	switch c.Audit.Directory {
 	case AuditOff:

@@ -16,7 +16,7 @@ import (
 const (
 	// maxFile is far more than every setting needs.
 	maxFile = 1 << 20
-	// maxFaults is how many faults of a file are told.
+	// maxFaults limits the faults of a file that are reported.
 	maxFaults = 50
 )
 
@@ -34,7 +34,7 @@ func readText(file string) ([]byte, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("configuration %s: it is larger than 1 MiB, which no configuration is: is another file meant?", file)
 	}
-	// Some editors put a byte order mark in front.
+	// Some editors write a byte order mark.
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !utf8.Valid(text) {
 		line := 1
@@ -76,7 +76,7 @@ func parse(text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// inPlainWords says where a text is no YAML, and names the usual cause.
+// inPlainWords says where a text is not YAML, and names the usual cause.
 func inPlainWords(err error, text []byte) error {
 	var at *yaml.LoadError
 	if !errors.As(err, &at) {
@@ -129,7 +129,7 @@ func readFile(c *Config, all []Key, from Sources, file string) error {
 	return errors.Join(r.faults...)
 }
 
-// kindName is what a node is called that holds no settings.
+// kindName names the kind of a node that cannot hold settings.
 func kindName(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.SequenceNode:
@@ -144,7 +144,7 @@ func (r *fileReader) fault(name string, line int, format string, args ...any) {
 	r.faults = append(r.faults, &Fault{name, Source{File: r.file, Line: line}, fmt.Errorf(format, args...)})
 }
 
-// walk takes every setting below n. Prefix is the name of n with a dot.
+// walk reads every setting below n. Prefix is the name of n with a dot.
 func (r *fileReader) walk(n *yaml.Node, prefix string) {
 	if n.Kind != yaml.MappingNode {
 		r.take(strings.TrimSuffix(prefix, "."), n)
@@ -172,8 +172,8 @@ func (r *fileReader) walk(n *yaml.Node, prefix string) {
 	}
 }
 
-// unknown refuses a section that there is not. What is in it is named, so that
-// people see which.
+// unknown reports an unknown section. It names the settings in it, so that the
+// section is recognised.
 func (r *fileReader) unknown(name string, line int, section *yaml.Node) {
 	if len(section.Content) == 0 {
 		if k := r.find(name); k != nil {

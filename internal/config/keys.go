@@ -26,8 +26,8 @@ type Key struct {
 	// Choices are the only values; none if the choice is open.
 	Choices []string
 	IsBool  bool
-	// Reloads says that a new value is taken over by a reload (SIGHUP);
-	// others take a restart.
+	// Reloads means that a reload (SIGHUP) applies a new value; other settings
+	// require a restart.
 	Reloads bool
 	isList  bool
 	kind    reflect.Type
@@ -87,7 +87,7 @@ func (k Key) items(c *Config) (items []string) {
 	return items
 }
 
-// form says what may stand in the file.
+// form describes the values that the file accepts.
 func (k Key) form() string {
 	if k.isList {
 		return "a single value, or a list of them,"
@@ -156,7 +156,7 @@ func (k Key) noChoice(text string) error {
 	return fmt.Errorf("%s is not %s or %s", text, strings.Join(k.Choices[:last], ", "), k.Choices[last])
 }
 
-// quoted shows a text that somebody has written, however long it is.
+// quoted quotes user input, and limits its length.
 func quoted(text string) string {
 	if len(text) > 80 {
 		return strconv.Quote(text[:80]) + "..."
@@ -173,7 +173,7 @@ func list(text string) (items []string) {
 	return items
 }
 
-// suggest names the known setting that is most like an unknown one.
+// suggest names the setting with the smallest edit distance to an unknown one.
 func suggest(name string, all []Key, of func(Key) string) string {
 	if len(name) > 80 {
 		return ""

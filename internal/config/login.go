@@ -5,7 +5,7 @@ import (
 	"net/url"
 )
 
-// checkLogin is about who knows the users.
+// checkLogin checks the settings of login.mode.
 func (c *Config) checkLogin() (faults []error) {
 	bad := func(key, format string, args ...any) {
 		faults = append(faults, &Fault{Name: key, Err: fmt.Errorf(format, args...)})
@@ -40,7 +40,7 @@ func (c *Config) checkLogin() (faults []error) {
 // UpstreamRedirectURL is where the OpenID Connect provider sends browsers back.
 func (c *Config) UpstreamRedirectURL() string { return c.PublicURL + c.BasePath + "/oauth2/callback" }
 
-// isSafeURL reports whether nobody between can read what is sent there.
+// isSafeURL reports whether nobody on the network can read what is sent there.
 func isSafeURL(u *url.URL) bool {
 	return u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()))
 }

@@ -2,10 +2,9 @@ package config
 
 import "reflect"
 
-// Reloaded is what a running server makes of another configuration: c, with the
-// values of wanted for the settings that a reload takes over. It names those
-// that have changed, and those that differ and have kept their value because
-// they take a restart.
+// Reloaded returns c with the values of wanted for the settings that a reload
+// applies. changed names those; kept names settings that differ but require a
+// restart.
 func (c Config) Reloaded(wanted Config) (next Config, changed, kept []string) {
 	next = c
 	for _, k := range Keys() {

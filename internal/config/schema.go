@@ -62,7 +62,7 @@ func Schema() []byte {
 	return append(text, '\n')
 }
 
-// section is an object with settings; null where all of them are commented out.
+// section is an object with settings, or null if all of them are commented out.
 func section() *schema {
 	no := false
 	return &schema{Type: []string{"object", "null"}, Properties: map[string]*schema{}, Additional: &no}

@@ -12,8 +12,8 @@ import (
 // maxSecret is far more than any key, token, password or URL.
 const maxSecret = 64 << 10
 
-// An Exposed is the error of a secret that everybody on the machine can read
-// or replace.
+// An Exposed is the error of a secret that every user of the machine can read or
+// replace.
 type Exposed struct {
 	Path string
 	Mode fs.FileMode

@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Show writes the configuration as a file that can be read again, with where
-// each setting comes from behind it. Passwords are left out. Changed leaves out
-// what has its default.
+// Show writes the configuration as a file that Load reads, with the source of each
+// setting in a comment. Passwords are left out. With changed, settings with their
+// default are left out.
 func Show(w io.Writer, c Config, from Sources, changed bool) error {
 	top := &yaml.Node{Kind: yaml.MappingNode}
 	sections := map[string]*yaml.Node{"": top}
@@ -59,7 +59,7 @@ func sectionOf(sections map[string]*yaml.Node, name string) *yaml.Node {
 	return n
 }
 
-// shown is the key's value for a file, and what is to be said about it.
+// shown returns the key's value for a file, and a comment about it.
 func (k Key) shown(c Config) (n *yaml.Node, comment string) {
 	if k.isList {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
@@ -86,7 +86,7 @@ func scalar(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 }
 
-// inForce tells what is used for a setting that is empty.
+// inForce returns the value that is used for an empty setting.
 func (k Key) inForce(c Config) string {
 	value := ""
 	switch k.Name {
@@ -107,7 +107,7 @@ func (k Key) inForce(c Config) string {
 	return ", which means " + value
 }
 
-// withoutPassword is the store for everybody's eyes.
+// withoutPassword returns the store setting without its password.
 func withoutPassword(store string) (text, comment string) {
 	if store == StoreSQLite {
 		return store, ""

@@ -34,9 +34,9 @@ func (s Source) String() string {
 // there have their default.
 type Sources map[string]Source
 
-// A Fault is what is wrong with one setting, or with those of a section.
+// A Fault is what is wrong with one setting or with the settings of a section.
 type Fault struct {
-	Name   string // "" of a setting that there is not
+	Name   string // "" for an unknown setting
 	Source Source
 	Err    error
 }
@@ -59,9 +59,8 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Explain returns err with a place in front of each Fault in it whose setting
-// comes from a file, a variable or a credential. A flag is before everybody's
-// eyes.
+// Explain returns err with the source of each Fault in it whose setting comes from
+// a file, a variable or a credential. A flag is visible on the command line.
 func (from Sources) Explain(err error) error {
 	var faults []error
 	for _, e := range apart(err) {

@@ -14,7 +14,7 @@ import (
 const clockPause = 2500 * time.Millisecond
 
 // checkClock compares this machine's clock with those of the nodes and of the
-// public address, and asks the kernel.
+// public address, and reads the kernel's state of synchronisation.
 func checkClock(ctx context.Context, p *Patient) (f findings) {
 	ask := p.kernelClock
 	if ask == nil {
@@ -58,8 +58,8 @@ func (f *findings) compareNodes(ctx context.Context, nodes func(context.Context)
 	return f.compareClocks(before, after, grant.At(time.Now()), most), err
 }
 
-// compareClocks compares a clock with those of nodes whose times have moved
-// between two looks. The other nodes have ended.
+// compareClocks compares a clock with those of nodes whose heartbeat has changed
+// between two reads. The other nodes have ended.
 func (f *findings) compareClocks(before, after []store.Node, now grant.Instant, most time.Duration) (compared int) {
 	last := map[store.NodeID]grant.Instant{}
 	for _, n := range before {

@@ -78,7 +78,7 @@ func (f *findings) judgeFile(c store.FileCondition) {
 	}
 }
 
-// judgeServer is about a PostgreSQL server. What it does not know is not judged.
+// judgeServer judges the settings of a PostgreSQL server that are known.
 func (f *findings) judgeServer(c store.ServerCondition) {
 	is := func(name, bad string) bool { value, known := c.Settings[name]; return known && value == bad }
 	if c.Standby || is("transaction_read_only", "on") {

@@ -1,7 +1,6 @@
-// Package doctor looks for what is wrong with a deployment, and says what to do.
-// Each check is a function of the Patient, which is all that it may look at; it
-// changes nothing, and returns what it has found. A check that could not be made
-// says so, and why: unknown is not ok.
+// Package doctor finds what is wrong with a deployment, and advises what to do.
+// Each check is a function of the Deployment, reads nothing else, changes nothing,
+// and returns its findings. A check that could not run reports unknown, and why.
 package doctor
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// What a finding means. A check that could not be made is none that is ok.
+// Levels of findings. A check that could not run does not count as passed.
 const (
 	levelOK      = "ok"
 	levelNote    = "note" // left out, or nothing to check
@@ -67,8 +66,8 @@ type Patient struct {
 	Now    grant.Instant
 	Dev    bool // the server runs with --dev
 
-	// The store, or why it cannot be used; what its directory holds, with the
-	// last uses of secrets; and what its engine tells besides: one of the two.
+	// The store, or why it cannot be used; its directory, with the last uses of
+	// secrets; and one of Embedded and Database.
 	Store    store.Store
 	StoreErr error
 	Changes  store.Changes
@@ -77,8 +76,8 @@ type Patient struct {
 	// StoreFile is where an embedded store is, whether it opens or not.
 	StoreFile string
 
-	// The key-encryption key, or why it cannot be read; where its file is; and how
-	// the keys that it wraps are to rotate.
+	// The key-encryption key, or why it cannot be read; the path of its file; and
+	// the schedule of the keys that it wraps.
 	KEK      *keys.KEK
 	KEKErr   error
 	KEKFile  string
@@ -86,7 +85,7 @@ type Patient struct {
 
 	Demo Demo
 
-	// Admin asks a resource of the running server's admin API, and reads its
+	// Admin sends a request to the running server's admin API, and decodes the
 	// answer into out.
 	Admin func(ctx context.Context, method, path string, out any) error
 
@@ -99,22 +98,22 @@ type Patient struct {
 	kernelClock func() (synchronised, known bool)
 }
 
-// An Embedded is what the engine tells that keeps the store in a file.
+// An Embedded is the part of an engine with a file that checks use.
 type Embedded struct {
 	TryWrite   func(context.Context) error
 	Examine    func(context.Context) (store.FileCondition, error)
-	QuickCheck func(context.Context) error // reads all of it
+	QuickCheck func(context.Context) error // reads the whole file
 }
 
-// A Database is what the engine tells that keeps the store in a database server.
+// A Database is the part of an engine with a database server that checks use.
 type Database struct {
 	TryWrite   func(context.Context) error
 	Examine    func(context.Context) (store.ServerCondition, error)
 	Nodes      func(context.Context) ([]store.Node, error)
-	Unverified []string // hosts whose place somebody else could take
+	Unverified []string // hosts whose certificate is not verified
 }
 
-// A Demo is what a start with --dev has left in the data directory.
+// A Demo is what serve --dev has left in the data directory.
 type Demo struct {
 	File     string
 	ClientID string
@@ -156,7 +155,7 @@ var checkups = []checkup{
 // checkTime bounds a check that has no limit of its own.
 const checkTime = 10 * time.Second
 
-// Examine makes every check, one after the other, and tells each finding.
+// Examine runs every check in order, and calls report with each finding.
 func (p *Patient) Examine(ctx context.Context, offline bool, tell func(Finding)) (list []Finding) {
 	for _, c := range checkups {
 		var found findings
@@ -192,7 +191,7 @@ func (p *Patient) check(ctx context.Context, c checkup) findings {
 		return found
 	case <-ctx.Done():
 	}
-	// Most of them notice by themselves, and know more.
+	// Most checks notice the deadline themselves, and report more.
 	select {
 	case found := <-done:
 		return found

@@ -2,7 +2,8 @@ package doctor
 
 import "syscall"
 
-// kernelClock is what the kernel knows of its clock (adjtimex(2)).
+// kernelClock reports whether the kernel considers its clock synchronised
+// (adjtimex(2)).
 func kernelClock() (synchronised, known bool) {
 	const unsynchronised = 5 // TIME_ERROR
 	state, err := syscall.Adjtimex(&syscall.Timex{})

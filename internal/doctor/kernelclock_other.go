@@ -2,5 +2,5 @@
 
 package doctor
 
-// kernelClock is what the kernel knows of its clock.
+// kernelClock reports whether the kernel considers its clock synchronised.
 func kernelClock() (synchronised, known bool) { return false, false }

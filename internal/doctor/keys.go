@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// checkKeys looks whether the key-encryption key opens every key, and whether
-// each that rotates has its follower in time.
+// checkKeys checks whether the key-encryption key opens every key, and whether
+// each rotating key has its successor in time.
 func checkKeys(_ context.Context, p *Patient) (f findings) {
 	records := p.Changes.Keys
 	if len(records) == 0 {

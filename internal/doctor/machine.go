@@ -20,8 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// This file looks at what is on this machine: configuration, files, sockets, the
-// audit trail.
+// This file checks this machine: configuration, files, sockets, the audit log.
 
 func checkConfiguration(_ context.Context, p *Patient) (f findings) {
 	cfg := p.Config
@@ -44,8 +43,8 @@ func checkConfiguration(_ context.Context, p *Patient) (f findings) {
 	return f
 }
 
-// checkFiles looks at who can read and write the files of the data directory and
-// the secrets that the configuration names.
+// checkFiles checks who can read and write the files of the data directory and the
+// secrets that the configuration names.
 func checkFiles(_ context.Context, p *Patient) (f findings) {
 	info, err := os.Stat(p.Config.Data)
 	switch {
@@ -70,7 +69,7 @@ func checkFiles(_ context.Context, p *Patient) (f findings) {
 	return f
 }
 
-// exposed looks for permissions that are a fault, or worth a warning.
+// exposed reports permissions that are a fault, or that deserve a warning.
 func (f *findings) exposed(path string, wrong, doubtful fs.FileMode) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -180,8 +179,8 @@ func checkDemo(_ context.Context, p *Patient) (f findings) {
 	return f
 }
 
-// checkAudit looks whether records can be written, and whether the last file of
-// the trail is whole: mintage audit verify reads all of it.
+// checkAudit checks whether records can be written, and whether the last file of
+// the audit log is whole. mintage audit verify reads all files.
 func checkAudit(_ context.Context, p *Patient) (f findings) {
 	dir := p.Config.AuditDirectory()
 	if dir == "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// This file asks the running server how a request to the public address arrives
-// there: what is in between can be seen in no other way.
+// This file asks the running server how a request to the public address arrives:
+// what proxies change on the way cannot be seen otherwise.
 
 // probes are how many requests are made before it is believed that they go
 // elsewhere: behind one address there may be several nodes.
@@ -36,9 +36,8 @@ type probed struct {
 	contentType string
 }
 
-// checkProxy sends requests to the token endpoint that it refuses before it
-// looks at a client: an unsupported grant type, and no credentials but a header
-// that nobody checks.
+// checkProxy sends token requests that the server refuses before it looks for a
+// client: with an unsupported grant type, and with credentials of no client.
 func checkProxy(ctx context.Context, p *Patient) (f findings) {
 	if p.Config.PublicURL == "" {
 		f.unknown("give doctor the server's configuration, or --dev for a server that runs with --dev", "no public_url is configured")
@@ -111,7 +110,7 @@ func (p *Patient) probe(ctx context.Context, client *http.Client, name string, s
 	return nil
 }
 
-// judgeProbe says what is between made of a request.
+// judgeProbe compares the request that arrived with the one that was sent.
 func (f *findings) judgeProbe(p *Patient, a probed) {
 	f.judgeSecure(a)
 	f.judgeAddress(p, a)
@@ -161,8 +160,8 @@ func (f *findings) judgeSecure(a probed) {
 	}
 }
 
-// judgeAddress is about whose address a request seems to come from: limits of
-// failures go by it, and records.
+// judgeAddress checks the address that a request is attributed to, in limits of
+// failures and in records.
 func (f *findings) judgeAddress(p *Patient, a probed) {
 	const header = "nginx: proxy_set_header X-Forwarded-For $remote_addr;"
 	switch {

@@ -25,7 +25,7 @@ import (
 
 // This file looks at the public address as a client does.
 
-// A publicAnswer is what the public address has said.
+// A publicAnswer is an answer of the public address.
 type publicAnswer struct {
 	date time.Time // of its Date header
 	at   time.Time // when it came
@@ -100,8 +100,8 @@ func get(ctx context.Context, client *http.Client, address string) (*http.Respon
 	return resp, body, err
 }
 
-// checkPublic fetches the metadata as clients do, and compares it with what the
-// configuration says.
+// checkPublic fetches the metadata as clients do, and compares it with the
+// configuration.
 func checkPublic(ctx context.Context, p *Patient) (f findings) {
 	if p.Config.PublicURL == "" {
 		f.unknown("give doctor the server's configuration, or --dev for a server that runs with --dev", "no public_url is configured")
@@ -127,7 +127,7 @@ func checkPublic(ctx context.Context, p *Patient) (f findings) {
 	p.seen.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	f.judgeTLS(ctx, p, resp.TLS)
 	f.judgeMetadata(p, resp, body)
-	// Where clients look that know the issuer alone (RFC 8414 section 3.1).
+	// Clients that know only the issuer look here (RFC 8414 section 3.1).
 	if issuer, err := url.Parse(p.Config.IssuerID()); err == nil {
 		well := "https://" + issuer.Host + "/.well-known/oauth-authorization-server" + issuer.Path
 		resp, found, err := get(ctx, client, well)
@@ -146,7 +146,7 @@ func checkPublic(ctx context.Context, p *Patient) (f findings) {
 	return f
 }
 
-// unreachable says what keeps clients from the public address.
+// unreachable reports why clients cannot use the public address.
 func (f *findings) unreachable(address string, err error) {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -230,8 +230,8 @@ func (f *findings) judgeMetadata(p *Patient, resp *http.Response, body []byte) {
 	p.seen.jwks, _ = m["jwks_uri"].(string)
 }
 
-// checkPlainHTTP looks what a client meets that was given http by mistake. A
-// redirect would make it send its secret in clear, and work, for ever.
+// checkPlainHTTP checks what happens to a client that is configured with http by
+// mistake. A redirect would let it work while it sends its secret in clear.
 func checkPlainHTTP(ctx context.Context, p *Patient) (f findings) {
 	u, err := url.Parse(p.Config.PublicURL)
 	if err != nil || u.Host == "" {

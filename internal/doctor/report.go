@@ -55,8 +55,7 @@ func Conclude(list []Finding) Report {
 	return r
 }
 
-// Complaint is what is not well, in a few words: "1 fault, 2 warnings"; "" if all
-// is well.
+// Complaint summarises what is wrong: "1 fault, 2 warnings"; empty if nothing is.
 func (r Report) Complaint() string {
 	var parts []string
 	add := func(n int, one, more string) {

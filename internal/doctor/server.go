@@ -15,11 +15,12 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// sweepLate is when the sweep has fallen behind: it walks a million rows in four
-// minutes.
+// sweepLate is the age of the last complete sweep that is reported. A sweep scans a
+// million rows in four minutes.
 const sweepLate = 6 * time.Hour
 
-// checkServer asks the running server's management listener.
+// checkServer reads the running server's readiness and metrics from its management
+// listener.
 func checkServer(ctx context.Context, p *Patient) (f findings) {
 	host, port, err := net.SplitHostPort(p.Config.Management.Listen)
 	if err != nil {

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Kinds of what is explained, recognised by its form.
+// Kinds of input, recognised by form.
 const (
 	askedText    = "text" // a token or a code, or any other text
 	askedGrant   = "grant"
 	askedRequest = "request"
 )
 
-// An Asked is what is to be explained. The text may be a secret.
+// An Asked is the input of Explain. Its text may be a secret.
 type Asked struct {
 	Text string
 	kind string
-	// notes say how the token was extracted from what was pasted. A client that
-	// sends it with the rest is refused.
+	// notes say how the token was extracted from the pasted text. A client that
+	// sends the rest with it is refused.
 	notes []string
 }
 

@@ -1,9 +1,9 @@
-// Package explain tells all that is known of a token, a code, a request or a
-// grant, for whoever has to find out why a client was refused: whether it would
-// be answered now, and if not, why, what the client is told and what to do; and
-// then the whole life of the grant behind it. The issuer says what is so; the
-// words, and what the store's events, the audit trail and the log add, are here.
-// Nothing of a token is shown.
+// Package explain explains a token, a code, a request or a grant, for an operator
+// who looks for the reason why a client was refused: whether a request with it
+// would be answered now, and if not, why, what the client is answered, and what to
+// do; and then the history of its grant. The issuer decides; this package adds the
+// words, the store's events, the audit log and the server's log. It shows nothing
+// of a token.
 package explain
 
 import (
@@ -16,32 +16,29 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An Explainer looks into the store and the audit trail, beside a server that
-// may be running on them.
+// An Explainer reads the store and the audit log, also while a server uses them.
 type Explainer struct {
 	Config config.Config
 	Issuer *issuer.Issuer
 	Store  store.Store
-	// Locked says why tokens cannot be checked; nil if they can.
+	// Locked is the reason why tokens cannot be verified, or nil.
 	Locked error
-	// Told is what the token endpoint tells a client whose request of a grant type
-	// is refused.
+	// Told returns the token endpoint's answer to a refused request of a grant type.
 	Told func(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode)
 }
 
-// An Explained is all that is shown of what was asked about.
+// An Explained is a complete explanation.
 type Explained struct {
 	*issuer.Explanation // nil for a request that is about no grant
 	by                  *Explainer
 	asked               Asked
 	request             *requestFacts
 	life                []lifeEntry
-	// trail says why the audit trail could not be read to its end, or "".
+	// trail is the reason why the audit log could not be read to its end, or "".
 	trail string
 }
 
-// Explain finds out all about what is asked. The log is for a request alone; nil
-// if there is none.
+// Explain explains its input. The log is used for a request only, and may be nil.
 func (x *Explainer) Explain(ctx context.Context, a Asked, log *Log) (*Explained, error) {
 	v := &Explained{by: x, asked: a}
 	var e issuer.Explanation

@@ -16,14 +16,14 @@ import (
 
 // A lifeEntry is something that happened to a grant, or will.
 type lifeEntry struct {
-	At     *time.Time `json:"at"` // null if it is not known
+	At     *time.Time `json:"at"` // null if unknown
 	What   string     `json:"what"`
 	Actor  string     `json:"actor,omitempty"`
 	Detail string     `json:"detail,omitempty"`
 }
 
-// shownRefreshes is how many routine refreshes of the audit trail are listed;
-// the others are counted.
+// shownRefreshes is how many routine refreshes of the audit log are listed; the
+// others are counted.
 const shownRefreshes = 5
 
 // readEvents is how many events about a client or a subject are looked through.
@@ -40,8 +40,8 @@ func (v *Explained) ending() *store.Event {
 	return nil
 }
 
-// completeLife puts together what the row, the events and the audit trail say
-// about the life of the grant.
+// completeLife collects the history of the grant from its row, the events and the
+// audit log.
 func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 	e := v.Explanation
 	if e == nil || !e.Named {
@@ -96,7 +96,7 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 	return nil
 }
 
-// cutters adds who made the cutoffs, as far as it is recorded.
+// cutters adds the events that made the cutoffs, if they are recorded.
 func (x *Explainer) cutters(ctx context.Context, v *Explained) error {
 	for _, c := range v.Cutoffs {
 		for _, about := range []string{c.ClientID, store.AboutSubject(c.Subject)} {
@@ -120,7 +120,7 @@ func (x *Explainer) cutters(ctx context.Context, v *Explained) error {
 	return nil
 }
 
-// addTrail adds what the audit trail knows beyond the store's own events.
+// addTrail adds the entries of the audit log that the store's events lack.
 func (v *Explained) addTrail(entries []audit.Entry) {
 	routine := 0
 	for _, a := range slices.Backward(entries) {
@@ -177,8 +177,8 @@ func trailDetail(a audit.Entry) string {
 	return text
 }
 
-// trail reads what the audit trail of this machine has. What is wrong with the
-// trail is noted, and does not keep the rest from being told.
+// trail reads the audit log of this machine. A fault of the log becomes a note, and
+// the explanation goes on.
 func (x *Explainer) trail(v *Explained, f audit.Filter) (list []audit.Entry) {
 	dir := x.Config.AuditDirectory()
 	if dir == "" {

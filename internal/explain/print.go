@@ -116,7 +116,7 @@ func (v *Explained) keyText() string {
 	return ""
 }
 
-// claims begins what a text says that is not proven.
+// claims marks a value of a token that is not authenticated.
 func (v *Explained) claims(text string) string {
 	if text == "" || v.Genuine {
 		return text
@@ -261,7 +261,7 @@ func (v *Explained) printRequest(w io.Writer) error {
 	return nil
 }
 
-// logDetail is what a log line says besides its message.
+// logDetail formats the members of a log line besides its message.
 func logDetail(l LogLine) string {
 	var parts []string
 	add := func(name, value string) {

@@ -18,7 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// requestFacts are what is known of one request.
+// requestFacts holds the records of one request.
 type requestFacts struct {
 	id     string
 	audit  []audit.Entry
@@ -47,7 +47,7 @@ type LogLine struct {
 // maxLogLine is more than the server writes into one line, stacks included.
 const maxLogLine = 1 << 20
 
-// A Log is what a log says of a request.
+// A Log holds the log lines of a request.
 type Log struct {
 	Name  string // where it is, for people
 	Lines []LogLine
@@ -88,8 +88,8 @@ func ReadLog(r io.Reader, requestID string) (*Log, error) {
 	}
 }
 
-// findRequest finds what is recorded of a request, and explains the grant that
-// it was about.
+// findRequest collects the records of a request, and explains the grant that they
+// name.
 func (x *Explainer) findRequest(ctx context.Context, v *Explained, log *Log) error {
 	q := &requestFacts{id: v.asked.Text, log: log}
 	v.request = q
@@ -140,8 +140,8 @@ func (q *requestFacts) refusal() string {
 	return ""
 }
 
-// defect is what the log says was wrong with a request that is about no grant,
-// such as "invalid_request: code_challenge missing", or "".
+// defect returns the error that the log has for a request without a grant, such as
+// "invalid_request: code_challenge missing", or "".
 func (q *requestFacts) defect() string {
 	for _, l := range q.lines() {
 		if l.Error != "" && l.Reason == "" {
@@ -151,8 +151,7 @@ func (q *requestFacts) defect() string {
 	return ""
 }
 
-// defectAdvice says what to do about the defects of requests that somebody meets
-// who connects a first client.
+// defectAdvice is the advice for the usual defects of a first client's requests.
 var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrNoChallenge:      "have the client send code_challenge and code_challenge_method=S256 (RFC 7636); an old client with a secret that cannot: mintage client update ID --no-pkce",
 	oauth.ErrChallengeMethod:  "have the client send code_challenge_method=S256 beside its code_challenge",
@@ -171,10 +170,10 @@ func adviceOn(defect string) string {
 	return "see docs/reference/errors.md, which names every error and its remedy"
 }
 
-// known reports whether anything was found.
+// known reports whether any record was found.
 func (q *requestFacts) known() bool { return len(q.audit)+len(q.lines()) > 0 }
 
-// unknownAdvice tells where else to look for a request.
+// unknownAdvice says where else to look for a request.
 func (v *Explained) unknownAdvice() string {
 	advice := "look at the other nodes' audit trails, and at the log: mintage explain " + v.request.id + " --log FILE"
 	if log := v.request.log; log != nil {
@@ -183,7 +182,7 @@ func (v *Explained) unknownAdvice() string {
 	return advice + "; the log holds refusals at log.level info and everything at debug"
 }
 
-// auditMissing reports whether the trail of this machine does not exist.
+// auditMissing reports whether this machine has no audit log.
 func auditMissing(dir string) bool {
 	_, err := os.Stat(dir)
 	return errors.Is(err, fs.ErrNotExist)

@@ -17,15 +17,15 @@ type reading struct {
 	Verdict string `json:"verdict"` // answered, refused, retry (503) or unknown
 	Refusal string `json:"refusal,omitempty"`
 	Why     string `json:"why"`
-	Told    string `json:"told,omitempty"` // what the client is told
+	Told    string `json:"told,omitempty"` // the answer to the client
 	Next    string `json:"next"`           // what to do
 }
 
-// words says why a refusal happens and what to do about it.
+// words hold the reason of a refusal, and what to do about it.
 type words struct{ why, next string }
 
-// refusalWords are about every refusal. Those that depend on what is known of
-// the grant are completed by read.
+// refusalWords has an entry for every refusal. Those that depend on the grant are
+// completed by read.
 var refusalWords = map[grant.Refusal]words{
 	grant.Allowed:          {"nothing is wrong with it", "nothing; if the client was refused, explain the request id of its answer"},
 	grant.OtherClient:      {"it was issued to another client", "find out how this client came by another's token"},
@@ -85,7 +85,7 @@ func (v *Explained) read() reading {
 	return r
 }
 
-// readClient is about a client that cannot even ask.
+// readClient explains a client that is not allowed to make the request.
 func (v *Explained) readClient() reading {
 	id, e := v.Explanation.Client.ID, v.Explanation
 	r := reading{Verdict: "refused", Refusal: grant.ClientDisabled.String()}
@@ -134,7 +134,7 @@ func (v *Explained) readAllowed(r *reading) {
 	}
 }
 
-// detail adds to a refusal what is known of its cause.
+// detail adds what is known about the cause of a refusal.
 func (v *Explained) detail(r *reading) {
 	e := v.Explanation
 	switch e.Answer.Why {
@@ -177,7 +177,7 @@ func (v *Explained) detail(r *reading) {
 // replayAdvice is for a replay that has happened.
 const replayAdvice = "see the events below for the address and the request: is it one client that keeps an old token (several workers, a restored disk, a cache), or somebody else? The user logs in again"
 
-// staleness tells why a spent refresh token is not a safe retry.
+// staleness says why a spent refresh token is no safe retry.
 func (v *Explained) staleness() string {
 	e := v.Explanation
 	g := e.Grant
@@ -197,7 +197,7 @@ const toldOfAccess = `{"active": false} at introspection, 401 invalid_token at t
 // unavailable is HTTP's status for it.
 const unavailable = 503
 
-// told is what the client is told of a refusal.
+// told returns the answer that a client receives for a refusal.
 func (v *Explained) told(why grant.Refusal) string {
 	e := v.Explanation
 	grantType := store.GrantRefreshToken
@@ -220,7 +220,7 @@ func (v *Explained) told(why grant.Refusal) string {
 	return text
 }
 
-// notGenuine tells why a text is no token of this server.
+// notGenuine says why a text is no authentic token of this server.
 func (v *Explained) notGenuine(next string) (why, advice string) {
 	e := v.Explanation
 	if e.JWT != nil {

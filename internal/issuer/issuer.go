@@ -27,7 +27,7 @@ type Issuer struct {
 	Policy            grant.Policy
 	RetryWindowPublic time.Duration
 	CodeLifetime      time.Duration
-	// RevocationsMaxAge is how long followers may keep the list of revocations.
+	// RevocationsMaxAge is how long subscribers may cache the list of revocations.
 	RevocationsMaxAge time.Duration
 	Now               func() time.Time
 	// Monotonic is a clock that nobody moves, to see when Now was. Nil: Now.

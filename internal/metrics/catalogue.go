@@ -11,15 +11,15 @@ const (
 	Histogram Kind = "histogram"
 )
 
-// A Family is one metric of the reference: what it is called, what its labels
-// say, and when somebody should look. Names and labels are what dashboards and
-// alerts of operators rely on: they are added, and never change their meaning.
+// A Family describes one metric on the reference page: its name, its labels, and
+// when an operator should act. Dashboards and alerts rely on names and labels: new
+// ones are added, and none changes its meaning.
 type Family struct {
 	Name   string
 	Kind   Kind
 	Labels []string
 	Help   string
-	Worry  string // when it deserves attention, for people; empty: it is for looking closer
+	Worry  string // when to act, for people; empty: for analysis only
 }
 
 // Names of the families, each used where it is made.
@@ -62,100 +62,100 @@ const (
 // families is the reference, in the order in which people read it.
 var families = []Family{
 	{httpDuration, Histogram, []string{"http_route", "http_request_method", "http_response_status_code"},
-		"How long requests to the public listener took, by the endpoint's name and never by its path.",
+		"Duration of requests to the public listener, by the name of the endpoint.",
 		"The 99th percentile stays above a second, or more than one answer in a hundred has a 5xx status."},
 
 	{tokenRequests, Counter, []string{"grant_type", "result"},
-		"Requests to the token endpoint; result is ok or the error code that the client was told.",
+		"Requests to the token endpoint; result is ok or the error code of the answer.",
 		"The share of invalid_grant or invalid_client grows: a client lost its tokens or its secret."},
 	{tokensIssued, Counter, []string{"type", "format"},
-		"New tokens; a repeated answer holds none.", ""},
+		"Tokens issued; a repeated answer issues none.", ""},
 	{refreshes, Counter, nil,
-		"Refresh requests that were answered with a new pair.", ""},
+		"Refresh requests answered with a new pair.", ""},
 	{refreshRepeats, Counter, nil,
-		"Refresh requests of clients that had lost their answer, answered with the same pair again.",
-		"More than a few in a hundred of all refreshes: answers get lost on their way, or two parties use one grant."},
+		"Refresh requests answered with the same pair again, because the client lost the first answer.",
+		"More than a few in a hundred of all refreshes: answers are lost, or two parties use one grant."},
 	{replays, Counter, []string{"kind"},
-		"Codes and refresh tokens that were presented again after their use; each ended its grant.",
-		"Ever: each is a thief, or a client that keeps old tokens. The audit trail names the client and where it came from."},
+		"Replayed codes and refresh tokens; each ended its grant.",
+		"Ever: each is a thief, or a client that keeps old tokens. The audit log has the client and its address."},
 	{storeBehind, Counter, nil,
-		"Genuine tokens of which the store has no record, answered 503: commits are lost.",
+		"Authentic tokens that the store has no record of, answered 503: commits were lost.",
 		"Ever: an older copy of the store was put in place, or a replica promoted that lacked commits."},
 	{revocations, Counter, []string{"by"},
-		"Grants, or their access tokens, that ended before their time through this node. Commands write to the store themselves and are not counted.", ""},
+		"Grants, or their access tokens, that were ended early through this node. Commands write to the store directly and are not counted.", ""},
 	{introspections, Counter, []string{"active"},
-		"Introspection requests that were answered, by what was said of the token.", ""},
+		"Introspection requests answered, by the result.", ""},
 	{authFailures, Counter, []string{"reason"},
-		"Requests whose client could not be authenticated; the client is told none of the reasons.",
-		"wrong_secret grows: somebody guesses, or a client was given a wrong secret. expired_secret: a client still uses a secret that has run out."},
+		"Requests whose client could not be authenticated; the answer does not contain the reason.",
+		"wrong_secret grows: an attacker guesses, or a client has a wrong secret. expired_secret: a client still uses an expired secret."},
 	{logins, Counter, []string{"result"},
 		"Attempts of users to log in.",
-		"wrong grows without ok: somebody guesses passwords. failed: who knows the users cannot be reached."},
+		"wrong grows without ok: an attacker guesses passwords. failed: the system that authenticates the users cannot be reached."},
 	{throttled, Counter, []string{"limit"},
-		"Requests that were refused with 429 or made to wait, by the limit that they met.",
-		"It goes on for long: an honest party has met a limit, or somebody guesses."},
+		"Requests that were answered 429 or delayed, by the limit that they exceeded.",
+		"It continues: an honest client exceeds a limit, or an attacker guesses."},
 	{shed, Counter, []string{"what"},
-		"Requests and connections that were turned away because too much was under way.",
-		"It grows: the node is asked for more than it can do."},
+		"Requests and connections that were shed because the node was overloaded.",
+		"It grows: the load exceeds the capacity of the node."},
 	{requestsNow, Gauge, []string{"state"},
-		"Requests that are worked on at this moment, or wait for their turn.",
-		"waiting stays above zero: the node has as much to do as it can."},
+		"Requests that are being processed, or are queued.",
+		"waiting stays above zero: the node is at its capacity."},
 	{clientRequests, Counter, []string{"client_id", "result"},
-		"Token requests by client, if management.metrics_clients is set: the first so many clients that got tokens have their own label, the rest is other.", ""},
+		"Token requests by client, if management.metrics_clients is set: the first clients that received tokens have their own label, up to that number; all others are other.", ""},
 
 	{storeDuration, Histogram, []string{"operation"},
-		"How long the store took for an operation, the wait for its turn included.",
+		"Duration of store operations, including the time in the queue.",
 		"The 99th percentile of update_grant stays above half a second."},
 	{storeFaults, Counter, []string{"kind"},
-		"Operations on the store that failed: busy if surely nothing was written, other if that is not known.",
-		"Ever; each was answered 503 and will be asked again."},
+		"Store operations that failed: busy if certainly nothing was written, other if the outcome is unknown.",
+		"Ever; each was answered 503, and the client will retry."},
 	{storeBatch, Histogram, nil,
-		"Writes that were committed together.", ""},
+		"Writes per group commit.", ""},
 	{storeQueue, Gauge, nil,
-		"Operations that wait for the store at this moment.",
-		"It stays in the thousands: at 4096 more are refused."},
+		"Operations that are queued for the store.",
+		"It stays in the thousands: above 4096, operations are rejected."},
 	{sweepLag, Gauge, []string{"table"},
 		"Time since expired rows were last removed from the whole table, or since the start.",
-		"More than a few hours, unless a restore is in force: nothing is removed then. The table grows."},
+		"More than a few hours: the table grows. While a restore is in force, nothing is removed."},
 	{sweepRemoved, Counter, []string{"table"},
-		"Expired rows that were removed.", ""},
+		"Expired rows removed.", ""},
 
 	{ready, Gauge, nil,
-		"1 if this node should be sent requests, as /readyz says.",
+		"1 if this node is ready for requests, as in /readyz.",
 		"0 for more than a minute."},
 	{directoryAge, Gauge, nil,
-		"Time since this node last heard from its store of clients, cutoffs and keys.",
-		"More than 5: requests are answered 503 until it has news."},
+		"Time since this node last polled clients, cutoffs and keys from its store.",
+		"More than 5: requests are answered 503 until a poll succeeds."},
 	{clockFault, Gauge, nil,
-		"1 if this node's clock is off by what most other nodes say; it is not ready then.",
+		"1 if this node's clock differs from those of most other nodes; the node is not ready then.",
 		"1: set the clock by NTP."},
 	{keyAge, Gauge, []string{"kid", "purpose"},
-		"How long the key in use has been in use.", ""},
+		"Time since the active key became active.", ""},
 	{keyExpiry, Gauge, []string{"kid", "purpose"},
-		"When the key in use is followed by another one.", ""},
+		"When the successor of the active key becomes active.", ""},
 	{keysDue, Gauge, nil,
-		"Keys that should have been made by now, and are not.",
-		"More than 0 for minutes: the server cannot write keys, and the present ones are used for too long."},
+		"Keys that are due and were not created.",
+		"More than 0 for minutes: the server cannot write keys, and the active ones are used for too long."},
 	{secretExpiry, Gauge, []string{"client_id", "secret", "replaced"},
-		"When a client's secret runs out; replaced says whether another one of the client's outlives it. Up to 200 that end next.",
-		"One that is not replaced ends within two weeks: its client cannot get tokens from then on."},
+		"When a client's secret expires; replaced says whether another secret of the client expires later. The next 200 at most.",
+		"One that is not replaced expires within two weeks: its client cannot get tokens afterwards."},
 	{certificate, Gauge, nil,
-		"When the certificate of the public listener runs out, if it speaks TLS.",
-		"Within two weeks, or whatever your renewal leaves."},
+		"When the certificate of the public listener expires, if it uses TLS.",
+		"Within two weeks, or the time that your renewal leaves."},
 	{restoreUntil, Gauge, nil,
-		"Until when the latest declared restore excuses what the store has lost. Only while it does.",
-		"Later than you expect: the removal of expired rows waits for it."},
+		"When the latest declared restore ends, until which lost records are excused. Only while it is in force.",
+		"Later than you expect: expired rows are not removed before."},
 	{auditWritten, Counter, nil,
-		"Records that were written to the audit trail.", ""},
+		"Records written to the audit log.", ""},
 	{auditLost, Counter, nil,
-		"Records that could not be written to the audit trail, which says so itself.",
-		"Ever: the disk is full or slow, and the trail has a gap."},
+		"Records that are missing in the audit log, which counts them in a gap line.",
+		"Ever: the disk is full or slow, or a limit was exceeded."},
 	{buildInformation, Gauge, []string{"version", "go_version"},
-		"1; the labels say what runs.", ""},
+		"1; the labels are the version that runs.", ""},
 }
 
-// Families lists every metric of Mintage's own. Those of Go and of the process
-// (go_..., process_...) come beside them.
+// Families lists Mintage's own metrics. Those of Go and of the process (go_...,
+// process_...) are exported as well.
 func Families() []Family { return slices.Clone(families) }
 
 func family(name string) Family {

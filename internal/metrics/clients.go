@@ -6,9 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// clients counts token requests by client. Only clients that have got tokens
-// have a label of their own: nobody else can make one up. The first so many
-// keep it until the program ends, so that a counter never changes its meaning.
+// clients counts token requests by client. Only clients that have received tokens
+// have a label of their own, so that callers cannot make labels up. The first max
+// clients keep theirs until the process ends: a counter never changes its meaning.
 type clients struct {
 	vec *prometheus.CounterVec
 	max int
@@ -37,7 +37,7 @@ func (c *clients) count(clientID, result string) {
 	}
 	c.mu.RLock()
 	row, known := c.of[clientID]
-	full := len(c.of) > c.max // one of them is for all others
+	full := len(c.of) > c.max // one of them is for all other clients
 	c.mu.RUnlock()
 	if !known && !full && result == ok {
 		row, known = c.admit(clientID)

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// A Label says, for people, which values a label can have.
+// A Label documents the values of a label.
 type Label struct{ Family, Label, Values string }
 
-// Labels lists them in the order of Families. Those of closed sets are what a
-// Metrics counts.
+// Labels lists them in the order of Families. Closed sets are read from a Metrics.
 func Labels() (list []Label) {
 	m := New("", 0)
 	said := map[string][]string{

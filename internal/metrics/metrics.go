@@ -1,8 +1,8 @@
-// Package metrics counts what a server does, for Prometheus. Nothing here is
-// global: a server has one Metrics, and who wants to know gathers it.
+// Package metrics counts what a server does, for Prometheus. It has no global
+// state: a server has one Metrics.
 //
-// Labels have values of closed sets alone, and every counter exists from the
-// start: a rule that looks for growth finds the first event too.
+// Labels have values of closed sets only, and every counter exists from the start:
+// a rule that looks for growth also finds the first event.
 package metrics
 
 import (
@@ -46,11 +46,11 @@ type Metrics struct {
 
 	swept [2]walked // of sweptTables
 
-	tables []table // all of them, for those who describe them
+	tables []table // all tables, for Labels
 	state  atomic.Pointer[func() State]
 }
 
-// Values of labels. Whatever is none of them is counted as Other.
+// Values of labels. Any other value is counted as Other.
 const (
 	Other = "other"
 	ok    = "ok"
@@ -65,7 +65,7 @@ const (
 	byClient, byUser, byReplay = "client", "user", "replay"
 )
 
-// Limits that a request can meet; see Throttled.
+// Limits that can reject a request; see Throttled.
 const (
 	LimitAddressFailures = "address_failures"
 	LimitClientFailures  = "client_failures"
@@ -88,7 +88,7 @@ const (
 	LoginOK        = "ok"
 	LoginWrong     = "wrong"     // password or code of an app
 	LoginThrottled = "throttled" // not looked at
-	LoginRejected  = "rejected"  // by whoever else knows the users
+	LoginRejected  = "rejected"  // by the system that authenticates the users
 	LoginFailed    = "failed"    // by a fault, of ours or of theirs
 )
 
@@ -139,7 +139,7 @@ func New(version string, clients int) *Metrics {
 	return m
 }
 
-// Gatherer reads all of it.
+// Gatherer returns the registry of all metrics.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 func (m *Metrics) counter(name string) prometheus.Counter {

@@ -15,8 +15,8 @@ import (
 type Route struct {
 	name string
 	of   *prometheus.HistogramVec
-	// known is replaced whole: it is read by every request, and grows by one
-	// entry for each status that an endpoint can have.
+	// known is copied on write: every request reads it, and it grows by one entry
+	// for each status of the endpoint.
 	known atomic.Pointer[map[ending]prometheus.Observer]
 }
 
@@ -25,8 +25,8 @@ type ending struct {
 	status int
 }
 
-// Route is what counts an endpoint's requests: the same one for the same name,
-// which is never a path of a request.
+// Route returns the Route of an endpoint's name, which is never a path of a
+// request.
 func (m *Metrics) Route(name string) *Route {
 	if m == nil {
 		return nil
@@ -50,7 +50,7 @@ func (r *Route) Answered(method string, status int, took time.Duration) {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions:
 	default:
-		method = "_OTHER" // as OpenTelemetry's conventions call a stranger's
+		method = "_OTHER" // the value of OpenTelemetry's conventions for unknown methods
 	}
 	e := ending{method, status}
 	for {
@@ -65,14 +65,14 @@ func (r *Route) Answered(method string, status int, took time.Duration) {
 			next[have] = o
 		}
 		next[e] = r.of.WithLabelValues(r.name, e.method, strconv.Itoa(e.status))
-		r.known.CompareAndSwap(known, &next) // or somebody else's, which has it or not
+		r.known.CompareAndSwap(known, &next) // if it fails, another goroutine has stored a map, perhaps with this entry
 	}
 }
 
 // A TokenRequest is how a request to the token endpoint ended.
 type TokenRequest struct {
 	GrantType string // as the request has it
-	Error     string // the code that the client was told; empty: it got tokens
+	Error     string // the error code of the answer; empty: tokens were issued
 	Format    store.TokenFormat
 	Repeated  bool   // the same pair again
 	ClientID  string // as the request has it
@@ -117,7 +117,7 @@ func (m *Metrics) Replay(kind string) {
 	}
 }
 
-// StoreBehind counts a genuine token of which the store has no record.
+// StoreBehind counts an authentic token that the store has no record of.
 func (m *Metrics) StoreBehind() {
 	if m != nil {
 		m.behind.Inc()
@@ -151,14 +151,14 @@ func (m *Metrics) Login(result string) {
 	}
 }
 
-// Throttled counts a request that met one of the limits LimitClientFailures...
+// Throttled counts a request that exceeded one of the limits LimitClientFailures...
 func (m *Metrics) Throttled(limit string) {
 	if m != nil {
 		m.throttled.inc(limit, "")
 	}
 }
 
-// Shed counts what was turned away because too much was under way: one of
+// Shed counts a request or connection that was shed (load shedding): one of
 // ShedRequests...
 func (m *Metrics) Shed(what string) {
 	if m != nil {

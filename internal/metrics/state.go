@@ -9,7 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A State is what is looked up when somebody gathers the metrics.
+// A State holds the values that are read when the metrics are gathered.
 type State struct {
 	Ready        bool
 	DirectoryAge time.Duration
@@ -35,17 +35,17 @@ const (
 type Key struct {
 	ID, Purpose string
 	Age         time.Duration
-	Expiry      time.Time // zero: nobody knows
+	Expiry      time.Time // zero: unknown
 }
 
 // A Secret is a client's secret that runs out.
 type Secret struct {
 	ClientID, ID string
 	Expiry       time.Time
-	Replaced     bool // another one outlives it
+	Replaced     bool // another secret of the client expires later
 }
 
-// Watch has m read the state by calling read, for whoever gathers it.
+// Watch sets the function that returns the state.
 func (m *Metrics) Watch(read func() State) { m.state.Store(&read) }
 
 type stateCollector struct{ m *Metrics }
@@ -58,7 +58,7 @@ var descriptions = func() map[string]*prometheus.Desc {
 	return all
 }()
 
-// Describe sends nothing: what is collected depends on the state.
+// Describe sends nothing: the metrics depend on the state (unchecked collector).
 func (stateCollector) Describe(chan<- *prometheus.Desc) {}
 
 func (c stateCollector) Collect(out chan<- prometheus.Metric) {

@@ -39,8 +39,8 @@ func (m *Metrics) addStore() {
 	m.sweepRemoved = m.table(sweepRemoved, set{values: sweptTables})
 }
 
-// A Store is a store.Store whose operations are timed and whose faults are
-// counted. What an administrator does is neither.
+// A Store is a store.Store that times operations and counts faults, except those
+// of administrators.
 type Store struct {
 	store.Store
 	m *Metrics
@@ -88,7 +88,7 @@ func (s *Store) fault(err error) {
 	case err == nil, errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict):
 	case errors.Is(err, store.ErrBusy):
 		s.m.faults.inc("busy", "")
-	case errors.Is(err, context.Canceled): // a process that ends asks no more
+	case errors.Is(err, context.Canceled): // the process is ending
 	default:
 		s.m.faults.inc(Other, "")
 	}

@@ -44,9 +44,8 @@ type brand struct {
 
 var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// readBrand refuses every file that would have no effect: a name that is
-// misspelled should be found by who misspelled it. Hidden files are not ours;
-// a mounted Kubernetes ConfigMap has some.
+// readBrand rejects every file that would have no effect, such as a misspelled
+// name. It ignores hidden files; a mounted Kubernetes ConfigMap has some.
 func readBrand(dir fs.FS) (brand, error) {
 	b := brand{templates: map[string][]byte{}, images: map[string]asset{}}
 	if dir == nil {
@@ -113,8 +112,8 @@ func templateNames() (names []string) {
 	return names
 }
 
-// collectAssets puts what is the operator's over what is ours. The style
-// sheet's name is new with each content, so that browsers may keep it.
+// collectAssets overlays the built-in files with the operator's. The name of the
+// style sheet depends on its content, so that browsers may cache it.
 func (b brand) collectAssets() (assets map[string]asset, style string) {
 	assets = map[string]asset{"icon.svg": {mustRead("static/icon.svg"), imageTypes[".svg"]}}
 	for name, image := range b.images {
@@ -145,8 +144,8 @@ func (s *Set) Asset(name string) (body []byte, mediaType string, ok bool) {
 	return a.body, a.mediaType, ok
 }
 
-// forbidden is what the content security policy of the pages blocks. Browsers
-// would tell nobody but who opens their console.
+// forbidden matches what the content security policy of the pages blocks. Browsers
+// report that only in their console.
 var forbidden = []struct {
 	found *regexp.Regexp
 	why   string

@@ -24,7 +24,7 @@ func (s *Set) Locale(uiLocales, acceptLanguage string) string {
 	return s.locale
 }
 
-// maxRanges bounds what is read of Accept-Language; no browser sends as many.
+// maxRanges limits how much of Accept-Language is read; no browser sends as many.
 const maxRanges = 50
 
 // accepted is the supported language of the highest quality in an

@@ -1,9 +1,9 @@
-// Package pages renders what people see of the authorization endpoint: HTML
-// without script, in English and Japanese, that an operator may change by a
-// brand directory.
+// Package pages renders the pages of the authorization endpoint: HTML without
+// script, in English and Japanese, which an operator can change with a brand
+// directory.
 //
-// It knows views (Login, Consent, Message, ...) and turns them into bytes. It
-// knows nothing of HTTP, of sessions or of the store.
+// It renders views (Login, Consent, Message, ...) to bytes. It does not depend on
+// HTTP, sessions or the store.
 package pages
 
 import (
@@ -20,16 +20,16 @@ import (
 //go:embed templates/*.html
 var templates embed.FS
 
-// Options say how the pages look and where they live.
+// Options set the appearance and the location of the pages.
 type Options struct {
 	// Brand holds the operator's files: templates of the same name as ours,
 	// brand.css, and images. Nil: none.
 	Brand fs.FS
 	// BasePath is in front of the paths of forms and assets, "" or "/auth".
 	BasePath string
-	// Locale is for those whose languages are not supported; "" is "en".
+	// Locale is used if no language of the user is supported; "" is "en".
 	Locale string
-	// Scopes is what scopes mean: scope, locale, text (ReadScopes).
+	// Scopes holds the texts of scopes by scope and locale (ReadScopes).
 	Scopes map[string]map[string]string
 }
 
@@ -124,8 +124,8 @@ func nameOf(page any) string {
 	return ""
 }
 
-// title is what the browser's tab says. A form that comes back because of an
-// error says so first, which is what a screen reader reads out.
+// title is the title of the page. A form that is shown again because of an error
+// names the error first, for screen readers.
 func (l *localized) title(page any) string {
 	key, failed := nameOf(page), false
 	switch v := page.(type) {

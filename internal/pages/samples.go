@@ -14,8 +14,8 @@ type Sample struct {
 	Page any
 }
 
-// Samples are all pages in all their states. New renders them, and tests look
-// at them.
+// Samples are all pages in all their states. New renders them, and tests check
+// them.
 func Samples() []Sample {
 	const id, client, host = "Jx3mEw0PZqk", "Photo Printer", "print.example"
 	day := time.Date(2026, time.March, 5, 9, 30, 0, 0, time.UTC)
@@ -60,8 +60,8 @@ var fields = map[string][]string{
 	"account": {"id", "step", "action"}, "consent": {"id", "step", "decision"},
 }
 
-// rehearse renders every sample in every locale, and looks for what a page of
-// the operator's must not lack.
+// rehearse renders every sample in every locale, and checks that the operator's
+// pages contain all that they must contain.
 func (s *Set) rehearse(b brand) error {
 	if err := b.check(s.assets); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// ReadScopes reads what scopes mean: a YAML mapping of scope to locale to text.
-// An error tells the line.
+// ReadScopes reads the texts of scopes: a YAML mapping of scope to locale to text.
+// Its errors name the line.
 func ReadScopes(r io.Reader) (map[string]map[string]string, error) {
 	root, err := readMapping(r)
 	if err != nil {
@@ -52,8 +52,8 @@ func ReadScopes(r io.Reader) (map[string]map[string]string, error) {
 	return scopes, nil
 }
 
-// meaning is a scope's text: in the locale of the page, else in the default
-// one, else in any: a text in another language tells more than a bare name.
+// meaning returns a scope's text in the locale of the page, or else in the default
+// locale, or else in any: a text in another language says more than a name.
 func meaning(byLocale map[string]string, locale, def string) string {
 	text := cmp.Or(byLocale[locale], byLocale[def])
 	for _, other := range Locales {

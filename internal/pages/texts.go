@@ -15,7 +15,7 @@ import (
 //go:embed texts/*.yaml
 var textFiles embed.FS
 
-// texts are what the pages say in one locale, by key.
+// texts are the texts of the pages in one locale, by key.
 type texts map[string]string
 
 func readTexts(locale string) (texts, error) {
@@ -42,9 +42,9 @@ func readTexts(locale string) (texts, error) {
 
 var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
 
-// fill makes HTML of a text and its values, given as name, value, name, value.
-// Each value is isolated (bdi), so that a name in another direction of writing,
-// or one that holds marks of direction, cannot rearrange the words around it.
+// fill makes HTML of a text and its values, given as name, value, name, value. Each
+// value is isolated (bdi), so that a name in another writing direction, or one with
+// direction marks, cannot rearrange the words around it.
 func (t texts) fill(key string, values ...any) (template.HTML, error) {
 	text, ok := t[key]
 	if !ok {
@@ -77,8 +77,8 @@ func (t texts) fill(key string, values ...any) (template.HTML, error) {
 // of a host is never cut: its end is what counts.
 const maxShown = 255
 
-// shown makes a value fit to be read in a line: without control characters and
-// marks of direction, and not too long.
+// shown makes a value readable in one line: it removes control characters and
+// direction marks, and limits the length.
 func shown(s string) string {
 	n := 0
 	cut := false
@@ -148,9 +148,9 @@ func (l *localized) functions(opt Options, assets map[string]asset, style string
 
 var dateForms = map[string]string{"en": "2 January 2006", "ja": "2006年1月2日"}
 
-// link is the address of a client, whose redirect URI may have a private-use
-// scheme (RFC 8252 section 7.1), which html/template does not know. Such a
-// scheme has a dot; those that run script or hold a document have none.
+// link returns the address of a client, whose redirect URI may have a private-use
+// scheme (RFC 8252 section 7.1), which html/template rejects. Such a scheme contains
+// a dot; schemes that run script or contain a document do not.
 func link(address string) template.URL {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" && !strings.Contains(u.Scheme, ".") {

@@ -2,24 +2,24 @@ package pages
 
 import "time"
 
-// The views below are what Render takes. Their strings may hold anything: they
-// are escaped, and set apart from the text around them. Empty means unknown.
+// The views below are the arguments of Render. Their strings may contain anything:
+// they are escaped and isolated. Empty means unknown.
 
-// Login asks for username and password.
+// Login is the form for username and password.
 type Login struct {
 	Interaction string // its id
 	Client      string // the client's name; empty when the user came by himself
 	Host        string // of the redirect URI
-	Username    string // what the field holds: login_hint, or what was typed
+	Username    string // value of the field: login_hint, or what was typed
 	Wrong       bool   // the last attempt failed
-	// Throttled tells that too many attempts failed, and RetryMinutes after how
-	// many minutes another one makes sense (0: not said).
+	// Throttled says that too many attempts failed, and RetryMinutes after how many
+	// minutes to try again (0: unknown).
 	Throttled    bool
 	RetryMinutes int
 	Cancel       bool // offer to go back to the client
 }
 
-// SecondFactor asks for the code of the authenticator app.
+// SecondFactor is the form for the code of the authenticator app.
 type SecondFactor struct {
 	Interaction  string
 	Client       string
@@ -29,32 +29,31 @@ type SecondFactor struct {
 	Cancel       bool
 }
 
-// Account asks which account to continue with (prompt=select_account).
+// Account is the choice of the account to continue with (prompt=select_account).
 type Account struct {
 	Interaction string
 	Client      string
-	Name        string // of who is signed in; Username stands in for it
+	Name        string // of the signed-in user; if empty, Username is shown
 	Username    string
 	Cancel      bool
 }
 
-// A Scope is one thing that a client asks for. Text is what it means; a scope
-// without one is looked up in Options.Scopes, and shown by its name if it is
-// not there.
+// A Scope is one scope of a request. Text is its meaning; if empty, it is looked up
+// in Options.Scopes, or else the name is shown.
 type Scope struct {
 	Name string
 	Text string
 	New  bool // not agreed to before, while others were
 }
 
-// Consent asks the user to let a client act for him.
+// Consent is the question whether a client may act for the user.
 type Consent struct {
 	Interaction string
 	Client      string
-	Host        string // of the redirect URI: who gets the answer
-	Name        string // of who is signed in
+	Host        string // of the redirect URI, which receives the answer
+	Name        string // of the signed-in user
 	Username    string
-	Scopes      []Scope // what is asked for
+	Scopes      []Scope // requested scopes
 	Known       []Scope // agreed before, and part of the request again
 	Remember    bool    // offer to remember the choice
 }
@@ -65,7 +64,7 @@ type Connection struct {
 	Client   string
 	Scopes   []Scope
 	Since    time.Time
-	LastUsed time.Time // zero: not known
+	LastUsed time.Time // zero: unknown
 }
 
 // Connections lists the clients that may act for the user.
@@ -76,18 +75,18 @@ type Connections struct {
 	Done     string // the client that has just been disconnected
 }
 
-// Logout asks whether to sign out.
+// Logout is the question whether to sign out.
 type Logout struct {
 	Name     string
 	Username string
 }
 
-// SignedOut tells that the session has ended.
+// SignedOut says that the session has ended.
 type SignedOut struct{}
 
-// Bounce shows an error in a client's request to somebody who is not signed
-// in, and lets him decide whether to go to the client with it (RFC 9700
-// section 4.11.2).
+// Bounce shows an error in a client's request to a user who is not signed in, and
+// leaves it to the user to continue to the client with it (RFC 9700 section
+// 4.11.2).
 type Bounce struct {
 	Client    string
 	Host      string
@@ -97,14 +96,14 @@ type Bounce struct {
 	RequestID string
 }
 
-// Message tells what went wrong and what to do about it.
+// Message says what went wrong and what to do about it.
 type Message struct {
 	Key          MessageKey
 	Client       string // its name, if known
 	Code         string // an error code for the small print
 	Detail       string // its description, for developers; never text of a request
 	RequestID    string // for the small print
-	RetryMinutes int    // of TooMany; 0: not said
+	RetryMinutes int    // of TooMany; 0: unknown
 }
 
 // A MessageKey is one of the things that go wrong.
@@ -118,7 +117,7 @@ const (
 	InteractionExpired  MessageKey = "interaction_expired"  // took too long
 	InteractionUnknown  MessageKey = "interaction_unknown"  // forged, or another browser's
 	InteractionAnswered MessageKey = "interaction_answered" // done before
-	UserSwitched        MessageKey = "user_switched"        // somebody else signed in meanwhile
+	UserSwitched        MessageKey = "user_switched"        // another user signed in meanwhile
 	CrossSite           MessageKey = "cross_site"           // the form was sent by another site
 	ClientChanged       MessageKey = "client_changed"       // the client was changed or removed meanwhile
 	TooMany             MessageKey = "too_many"             // 429
@@ -132,7 +131,7 @@ const (
 	TooLarge            MessageKey = "too_large"            // 413
 )
 
-// MessageKeys lists them all.
+// MessageKeys lists all keys.
 func MessageKeys() []MessageKey {
 	return []MessageKey{
 		UnknownClient, BadRedirectURI, BadRequest, InteractionExpired, InteractionUnknown, InteractionAnswered,

@@ -1,6 +1,6 @@
-// Package show holds the forms in which something is shown to an operator: a
-// table or a list for people, JSON for programs, and the words for an instant, a
-// duration, a size and a number of things. Every command shows them alike.
+// Package show formats output for operators: tables and lists for people, JSON for
+// programs, and instants, durations, sizes and counts in words. Every command uses
+// it.
 package show
 
 import (
@@ -19,7 +19,7 @@ func JSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Table aligns rows under a heading, whose names are divided by "|".
+// Table aligns rows under a heading, whose names are separated by "|".
 func Table(w io.Writer, heading string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.ReplaceAll(heading, "|", "\t"))

@@ -45,8 +45,8 @@ func Quote(s string) string {
 	return s
 }
 
-// Bounded keeps what strangers have written from filling the terminal, and from
-// speaking to it.
+// Bounded limits the length of text of unauthenticated callers, and escapes it for
+// a terminal.
 func Bounded(s string) string {
 	if len(s) > 200 {
 		s = s[:200] + "..."

@@ -20,22 +20,21 @@ import (
 	collector "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 )
 
-// An exporter sends spans to a collector by OTLP over HTTP. It is here because
-// the one of OpenTelemetry links gRPC, with all its transports, into every
-// program that wants to send a POST request.
+// An exporter sends spans to a collector by OTLP over HTTP. OpenTelemetry's own
+// exporter would link gRPC and all its transports.
 type exporter struct {
 	settings
 	client *http.Client
 	log    *slog.Logger
 
 	// The batcher calls one method at a time.
-	failed time.Time // last said so; zero if the last batch was taken
+	failed time.Time // when a failure was last logged; zero if the last batch was accepted
 }
 
 const (
 	// tries is how often one batch is sent. Meanwhile others wait.
 	tries = 3
-	// sayAgain is how often a collector that is gone is worth a line.
+	// sayAgain is how often an unreachable collector is logged.
 	sayAgain = 10 * time.Minute
 	// maxAnswer is how much of a collector's answer is read.
 	maxAnswer = 64 << 10
@@ -46,13 +45,13 @@ func newExporter(s settings, log *slog.Logger) (*exporter, error) {
 	t.TLSClientConfig = s.tls
 	return &exporter{settings: s, log: log, client: &http.Client{
 		Transport: t, Timeout: s.timeout,
-		// The headers may hold a secret: nobody else gets them.
+		// The headers may contain a secret: they are not sent to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// ExportSpans sends one batch, or gives it up. It returns nil in any case: its
-// errors are logged here, and the batcher would only log them again.
+// ExportSpans sends one batch, or drops it. It always returns nil: it logs its
+// errors here, and the batcher would log them again.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	body, err := proto.Marshal(request(spans))
 	if err == nil && e.gzip {
@@ -100,8 +99,8 @@ func (e *exporter) deliver(ctx context.Context, body []byte) error {
 	}
 }
 
-// post sends a body once. With an error it says how long to wait before the
-// next try: 0 if the collector has not said, less if there is to be none.
+// post sends a body once. With an error it returns how long to wait before the
+// next try: 0 if the collector has named no time, negative for no other try.
 func (e *exporter) post(ctx context.Context, body []byte) (wait time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.endpoint, bytes.NewReader(body))
 	if err != nil {
@@ -135,7 +134,7 @@ func (e *exporter) post(ctx context.Context, body []byte) (wait time.Duration, e
 // rejected is how many spans of a batch the collector has not taken.
 func rejected(answer []byte, into *collector.ExportTraceServiceResponse) int64 {
 	if proto.Unmarshal(answer, into) != nil {
-		return 0 // taken, whatever it says
+		return 0 // the status says that it was accepted
 	}
 	return into.GetPartialSuccess().GetRejectedSpans()
 }
@@ -150,8 +149,8 @@ func compressed(b []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// quiet has OpenTelemetry, which would write to standard error by itself, say
-// what it has to say in the log.
+// quiet sends OpenTelemetry's messages, which go to standard error by default, to
+// the log.
 func quiet(log *slog.Logger) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("tracing", "error", err) }))
 	otel.SetLogger(logr.Discard())

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// settings are what the environment says about the collector. Their names are
-// those of the OpenTelemetry specification, which has for each one that is for
-// traces alone and goes over the general one.
+// settings are the collector's settings in the environment. The OpenTelemetry
+// specification defines a general variable for each, and one for traces only, which
+// takes precedence.
 type settings struct {
 	endpoint string
 	header   http.Header // may hold a secret
@@ -32,7 +32,7 @@ const (
 	tracesPath     = "/v1/traces"
 )
 
-// readSettings is nil if there are to be no traces. Its errors name the variable.
+// readSettings returns nil if traces are off. Its errors name the variable.
 func readSettings(getenv func(string) string) (*settings, error) {
 	get := func(name string) (value, from string) {
 		if v := getenv(specific + name); v != "" {

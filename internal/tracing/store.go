@@ -12,8 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Store is a store.Store whose operations are spans, where they are part of a
-// request that is traced.
+// A Store is a store.Store whose operations are spans, if the request is traced.
 type Store struct {
 	store.Store
 	tracer trace.Tracer
@@ -41,7 +40,7 @@ func end(span trace.Span, err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict):
-		// They are outcomes, and say how it went.
+		// These are outcomes, not errors.
 		span.SetAttributes(attribute.String("mintage.outcome", outcome(err)))
 	default:
 		span.SetStatus(codes.Error, outcome(err))

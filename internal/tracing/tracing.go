@@ -1,9 +1,9 @@
-// Package tracing tells a collector how requests went, by OpenTelemetry. It is
-// off unless the environment names a collector, and costs nothing then. What it
-// tells holds no token, no secret and no query: names, statuses and times.
+// Package tracing sends traces of requests to a collector, by OpenTelemetry. It is
+// off, and costs nothing, unless the environment names a collector. Traces contain
+// names, statuses and times: no token, no secret and no query.
 //
-// A collector that is slow or gone holds nothing up: spans wait in a queue of
-// bounded length, and those that find it full are dropped.
+// A slow or unreachable collector delays no request: spans wait in a queue of
+// limited length, and are dropped when it is full.
 package tracing
 
 import (
@@ -29,8 +29,8 @@ type Tracer struct {
 	provider *sdk.TracerProvider
 }
 
-// Open makes a Tracer as the environment says (OTEL_...), or nil if it names no
-// collector. The collector is not asked for anything yet. Close it.
+// Open returns a Tracer that is configured by the environment (OTEL_...), or nil if
+// it names no collector. It does not connect yet. The caller must close it.
 func Open(ctx context.Context, version string, getenv func(string) string, log *slog.Logger) (*Tracer, error) {
 	s, err := readSettings(getenv)
 	if err != nil || s == nil {
@@ -40,7 +40,7 @@ func Open(ctx context.Context, version string, getenv func(string) string, log *
 	if err != nil {
 		return nil, err
 	}
-	// What the environment says goes over what is here.
+	// The environment takes precedence over these attributes.
 	about, err := resource.New(ctx, resource.WithHost(),
 		resource.WithAttributes(attribute.String("service.name", "mintage"), attribute.String("service.version", version)),
 		resource.WithFromEnv())
@@ -59,16 +59,16 @@ func (t *Tracer) Close(ctx context.Context) {
 	if t == nil {
 		return
 	}
-	// The exporter has logged whatever there is to say.
+	// The exporter has logged its errors.
 	_ = t.provider.Shutdown(ctx)
 }
 
 // A Span is the work on one request. The methods of a nil Span do nothing.
 type Span struct{ span trace.Span }
 
-// Request begins the span of a request to a route, in the trace that its
-// traceparent names (W3C Trace Context), if it has one. Store operations with
-// the context that it returns are spans below it.
+// Request starts the span of a request to a route, in the trace of its traceparent
+// (W3C Trace Context), if there is one. Store operations under the returned context
+// are child spans.
 func (t *Tracer) Request(ctx context.Context, h http.Header, method, route string) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil

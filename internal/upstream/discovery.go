@@ -11,7 +11,7 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// metadata is what the provider says of itself (OIDC Discovery section 3).
+// metadata is the provider's metadata document (OIDC Discovery section 3).
 type metadata struct {
 	endpoint    oauth2.Endpoint
 	algorithms  []string
@@ -24,21 +24,21 @@ type metadata struct {
 // looked for at once; this is for one that was withdrawn.
 const keepFor = time.Hour
 
-// asymmetric are the algorithms that an ID token may be signed with. Not those
-// of the HS family: whoever knows the client's secret could sign. And not none.
+// asymmetric lists the accepted signature algorithms of ID tokens. The HS family is
+// not among them: every holder of the client's secret could sign. Neither is none.
 var asymmetric = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
 	oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
 }
 
-// A discovery is one request for metadata, for all who wait for it.
+// A discovery is one request for metadata, shared by all its callers.
 type discovery struct {
 	done chan struct{}
 	err  error
 }
 
-// metadata is what was read last, or is read now. Old metadata serve on while
-// new ones cannot be had.
+// metadata returns the cached metadata, or fetches them. Old metadata are used
+// while new ones cannot be fetched.
 func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
 	p.mu.Lock()
 	m := p.found

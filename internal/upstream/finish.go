@@ -24,14 +24,14 @@ type Answer struct {
 	Issuer string
 }
 
-// An Identity is who the user is.
+// An Identity identifies the user.
 type Identity struct {
 	Subject  string    // 1 to oauth.MaxSubject bytes of UTF-8 without control characters
-	AuthTime time.Time // when the provider authenticated the user; zero if it does not say
+	AuthTime time.Time // when the provider authenticated the user; zero if unknown
 	Name     string    // to be shown; "" if the provider gives none
 }
 
-// Finish redeems the code of a login that p began, and returns who the user is.
+// Finish redeems the code of a login that p began, and returns the user's identity.
 func (p *Provider) Finish(ctx context.Context, a Answer, pending Pending) (Identity, error) {
 	m, err := p.metadata(ctx)
 	if err != nil {
@@ -64,8 +64,8 @@ func (p *Provider) Finish(ctx context.Context, a Answer, pending Pending) (Ident
 	return p.identity(token, tokens.AccessToken, pending)
 }
 
-// refusal is what an error code of the provider means to us. Its description
-// is left out: it may repeat what was sent.
+// refusal translates an error code of the provider. It drops the description, which
+// may repeat what was sent.
 func refusal(where, code string) error {
 	switch code {
 	case "access_denied":
@@ -161,8 +161,8 @@ func (p *Provider) identity(token *oidc.IDToken, accessToken string, pending Pen
 	return id, nil
 }
 
-// authTime is when the user was authenticated. It must be there, and recent,
-// if the login asked for that.
+// authTime returns when the user was authenticated. If the login required it, it
+// must be present and recent.
 func authTime(claims map[string]json.RawMessage, now, after time.Time) (time.Time, error) {
 	raw, said := claims["auth_time"]
 	if !said || string(raw) == "null" {
@@ -204,7 +204,7 @@ func (p *Provider) subject(claims map[string]json.RawMessage) (string, error) {
 	case value == "":
 		return "", invalid("id_token: no claim %q, which login.upstream.subject_claim names; ask for the scope that brings it", claim)
 	case claim == "email" && string(claims["email_verified"]) != "true":
-		// Otherwise whoever types another's address at the provider is that other.
+		// Otherwise a user could enter another user's address at the provider.
 		return "", invalid("id_token: email_verified is not true, and email names the user")
 	case strings.ContainsFunc(value, func(r rune) bool { return oauth.IsControl(r) || r == utf8.RuneError }):
 		// What is no UTF-8 has been replaced: two users would be one.
@@ -215,8 +215,8 @@ func (p *Provider) subject(claims map[string]json.RawMessage) (string, error) {
 	return p.cfg.SubjectPrefix + value, nil
 }
 
-// text is a claim that has to be a string if it is there: a number, say, could
-// be spelt in several ways.
+// text returns a claim that must be a string if it is present: a number, for
+// example, has several spellings.
 func text(claims map[string]json.RawMessage, name string) (string, error) {
 	raw, there := claims[name]
 	if !there || string(raw) == "null" {

@@ -17,15 +17,15 @@ const (
 	maxAnswer = 512 << 10
 )
 
-// A fault is a request that was not answered, or not with anything of use. The
-// libraries wrap it, and it is how their errors are told apart.
+// A fault is a request without a usable answer. The libraries wrap it, so that
+// isFault distinguishes their errors.
 type fault struct{ cause error }
 
 func (f *fault) Error() string { return f.cause.Error() }
 func (f *fault) Unwrap() error { return f.cause }
 
-// isFault reports whether an error of the libraries is about the way to the
-// provider, and not about what it said.
+// isFault reports whether an error of the libraries comes from the connection to
+// the provider, not from its answer.
 func isFault(err error) bool {
 	var f *fault
 	return errors.As(err, &f) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)

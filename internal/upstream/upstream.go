@@ -1,8 +1,7 @@
-// Package upstream logs users in at an OpenID Connect provider that somebody
-// else runs (login.mode upstream): it sends the browser there, redeems the code
-// that comes back, and believes an ID token only when every check of OpenID
-// Connect Core section 3.1.3.7 holds. It knows nothing of our own clients,
-// sessions and pages; the only thing that leaves it is who the user is.
+// Package upstream authenticates users at an OpenID Connect provider (login.mode
+// upstream): it redirects the browser there, redeems the returned code, and accepts
+// an ID token only if every check of OpenID Connect Core section 3.1.3.7 passes. It
+// does not depend on clients, sessions and pages; its result is the user's identity.
 package upstream
 
 import (
@@ -23,15 +22,15 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// A Config says which provider, and who we are there.
+// A Config names the provider, and this server's client there.
 type Config struct {
 	Issuer       string // the provider's issuer identifier, character by character
 	ClientID     string
 	ClientSecret oauth.Secret // "" for a public client
 	Scopes       []string     // openid is added if absent
-	// SubjectClaim is the claim of the ID token that becomes the subject: "sub"
-	// by default, the only one that a provider promises never to give to
-	// somebody else (OIDC Core section 5.7).
+	// SubjectClaim is the claim of the ID token that becomes the subject: "sub" by
+	// default, the only one that a provider never reassigns (OIDC Core section
+	// 5.7).
 	SubjectClaim string
 	// SubjectPrefix is put before it, so that subjects of this provider are
 	// not mistaken for those of another.
@@ -43,9 +42,8 @@ type Config struct {
 	Now  func() time.Time
 }
 
-// A Provider is an OpenID Connect provider. It is safe for concurrent use, and
-// may be made while the provider is down: what it says of itself is read when
-// it is first needed.
+// A Provider is an OpenID Connect provider. It is safe for concurrent use, and can
+// be made while the provider is down: its metadata are fetched on first use.
 type Provider struct {
 	cfg    Config
 	client *http.Client
@@ -81,8 +79,8 @@ func New(cfg Config) *Provider {
 	}}
 }
 
-// Inherit has p, which is not in use yet, know what old has read of the same
-// provider: it may be down at this moment.
+// Inherit copies to p, which is not in use yet, the metadata that old has of the
+// same provider, which may be down now.
 func (p *Provider) Inherit(old *Provider) {
 	if p.cfg.Issuer != old.cfg.Issuer {
 		return
@@ -98,7 +96,7 @@ func (p *Provider) Issuer() string { return p.cfg.Issuer }
 // Errors of Begin and Finish. What they wrap is for the log, and holds neither
 // codes nor tokens.
 var (
-	// ErrDenied: the user, or the provider for the user, said no.
+	// ErrDenied means that the user, or the provider, has denied the login.
 	ErrDenied = errors.New("denied at the upstream provider")
 	// ErrUnavailable: the provider cannot be reached or cannot answer. The same
 	// login may succeed later, from its beginning: the code is spent.
@@ -107,8 +105,8 @@ var (
 	ErrInvalid = errors.New("upstream provider's answer not accepted")
 )
 
-// InteractionRequired is the error of a provider that would have to ask the
-// user something and was told not to (OIDC Core section 3.1.2.6).
+// InteractionRequired is the error of a provider that requires interaction with the
+// user although the request forbids it (OIDC Core section 3.1.2.6).
 type InteractionRequired struct{ Code oauth.ErrorCode }
 
 func (e *InteractionRequired) Error() string { return "upstream provider answered " + string(e.Code) }
@@ -121,7 +119,7 @@ func invalid(format string, a ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, a...))
 }
 
-// A Request is what is passed on of an authorization request.
+// A Request holds the parameters of an authorization request that are forwarded.
 type Request struct {
 	State     string // compared by the caller when the browser is back
 	LoginHint string
@@ -164,8 +162,8 @@ func (p *Provider) Begin(ctx context.Context, r Request) (Pending, error) {
 	add("ui_locales", r.UILocales)
 	var prompt []string
 	if r.ForceLogin {
-		// A max_age obliges the provider to say auth_time (OIDC Core section
-		// 2), and one of 0 means what prompt=login means.
+		// max_age requires the provider to send auth_time (OIDC Core section 2), and
+		// max_age=0 means the same as prompt=login.
 		prompt = append(prompt, "login")
 		r.MaxAge = new(int)
 	}
@@ -175,8 +173,8 @@ func (p *Provider) Begin(ctx context.Context, r Request) (Pending, error) {
 	add("prompt", strings.Join(prompt, " "))
 	if r.MaxAge != nil {
 		add("max_age", strconv.Itoa(*r.MaxAge))
-		// From now on, and not from the end of the login: the user may take
-		// time over what the provider asks after the password.
+		// Measured from now, not from the end of the login: the user may take time over
+		// what the provider asks after the password.
 		age := time.Duration(min(*r.MaxAge, math.MaxInt32)) * time.Second
 		pending.AuthenticatedAfter = p.cfg.Now().Add(-age - leeway)
 	}
