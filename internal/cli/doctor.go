@@ -25,7 +25,7 @@ import (
 )
 
 func newDoctor(s *settings) *cobra.Command {
-	var p doctor.Patient
+	var p doctor.Deployment
 	var offline, asJSON, accept bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -58,7 +58,7 @@ warnings or unknowns, and 2 if the command line is wrong.`,
 					return err
 				}
 			}
-			fillPatient(cmd.Context(), cfg, &p)
+			fillDeployment(cmd.Context(), cfg, &p)
 			if p.Store != nil {
 				defer p.Store.Close()
 			}
@@ -101,11 +101,11 @@ func asDev(cfg config.Config) (config.Config, error) {
 	return cfg, nil
 }
 
-// fillPatient finds out all that the checks are given besides the flags. Close the
+// fillDeployment sets what the checks use besides the flags. The caller closes the
 // store, if it could be opened.
-func fillPatient(ctx context.Context, cfg config.Config, p *doctor.Patient) {
+func fillDeployment(ctx context.Context, cfg config.Config, p *doctor.Deployment) {
 	p.Config, p.Realm, p.Now, p.Schedule = cfg, deployment.Realm, grant.At(time.Now()), deployment.KeySchedule(cfg)
-	p.StoreErr = openPatient(ctx, cfg, p)
+	p.StoreErr = openDeployment(ctx, cfg, p)
 	p.StoreFile = filepath.Join(cfg.Data, sqlite.FileName)
 	p.KEKFile, _ = deployment.KEKPath(cfg)
 	p.KEK, p.KEKErr = deployment.ReadKEK(cfg)
@@ -126,8 +126,8 @@ func fillPatient(ctx context.Context, cfg config.Config, p *doctor.Patient) {
 // storeTime bounds how long the store may take to open and to be read.
 const storeTime = 20 * time.Second
 
-// openPatient opens the store and reads its directory.
-func openPatient(ctx context.Context, cfg config.Config, p *doctor.Patient) error {
+// openDeployment opens the store and reads its directory.
+func openDeployment(ctx context.Context, cfg config.Config, p *doctor.Deployment) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	st, err := deployment.OpenStore(ctx, cfg)
@@ -157,7 +157,7 @@ func openPatient(ctx context.Context, cfg config.Config, p *doctor.Patient) erro
 	return nil
 }
 
-func acceptIssuer(cmd *cobra.Command, p *doctor.Patient) error {
+func acceptIssuer(cmd *cobra.Command, p *doctor.Deployment) error {
 	if p.Store == nil {
 		return p.StoreErr
 	}

@@ -45,7 +45,7 @@ func (f *findings) bounded(more string) {
 // clientName is how a client is called in a line.
 func clientName(c store.Client) string { return fmt.Sprintf("client %s (%s)", c.ID, c.Name) }
 
-func (p *Patient) enabled() (list []store.Client) {
+func (p *Deployment) enabled() (list []store.Client) {
 	for _, c := range p.Changes.Clients {
 		if c.State == store.ClientEnabled {
 			list = append(list, c)
@@ -55,7 +55,7 @@ func (p *Patient) enabled() (list []store.Client) {
 	return list
 }
 
-func checkClients(_ context.Context, p *Patient) (f findings) {
+func checkClients(_ context.Context, p *Deployment) (f findings) {
 	list := p.enabled()
 	for _, c := range list {
 		name := clientName(c)
@@ -101,7 +101,7 @@ func plainRedirect(uri string) bool {
 
 // checkSecrets reports secrets that have expired or are about to, and clients
 // without a valid one. Which secrets are unused is in mintage client secret list.
-func checkSecrets(_ context.Context, p *Patient) (f findings) {
+func checkSecrets(_ context.Context, p *Deployment) (f findings) {
 	secrets := 0
 	for _, c := range p.enabled() {
 		for _, s := range c.Secrets {

@@ -15,7 +15,7 @@ const clockPause = 2500 * time.Millisecond
 
 // checkClock compares this machine's clock with those of the nodes and of the
 // public address, and reads the kernel's state of synchronisation.
-func checkClock(ctx context.Context, p *Patient) (f findings) {
+func checkClock(ctx context.Context, p *Deployment) (f findings) {
 	ask := p.kernelClock
 	if ask == nil {
 		ask = kernelClock

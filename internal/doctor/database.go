@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-func checkDatabase(ctx context.Context, p *Patient) (f findings) {
+func checkDatabase(ctx context.Context, p *Deployment) (f findings) {
 	if p.Store == nil {
 		f.fault("see the reason; the server answers 503 until the store works", "the store does not open: %v", p.StoreErr)
 		return f
@@ -120,7 +120,7 @@ func (f *findings) judgeServer(c store.ServerCondition) {
 }
 
 // checkIntegrity reads the whole file of the embedded store.
-func checkIntegrity(ctx context.Context, p *Patient) (f findings) {
+func checkIntegrity(ctx context.Context, p *Deployment) (f findings) {
 	if p.Embedded == nil {
 		f.note("not for PostgreSQL: see its pg_amcheck and data checksums")
 		return f
@@ -139,12 +139,12 @@ func checkIntegrity(ctx context.Context, p *Patient) (f findings) {
 
 // restoring reports whether a restore is in force: until it ends, no grant is
 // removed.
-func (p *Patient) restoring() bool {
+func (p *Deployment) restoring() bool {
 	return slices.ContainsFunc(p.Changes.Restores, func(r grant.Restore) bool { return r.InForce(p.Now) })
 }
 
 // checkIssuer compares the issuer with the one that the store remembers.
-func checkIssuer(ctx context.Context, p *Patient) (f findings) {
+func checkIssuer(ctx context.Context, p *Deployment) (f findings) {
 	was, err := issuer.RememberedIssuer(ctx, p.Store, p.Realm)
 	is := p.Config.IssuerID()
 	switch {

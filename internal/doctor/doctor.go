@@ -59,8 +59,8 @@ func (f *findings) unless(format string, args ...any) {
 	f.ok(format, args...)
 }
 
-// A Patient is the deployment that is looked at: what the checks are given.
-type Patient struct {
+// A Deployment is the deployment that is looked at: what the checks are given.
+type Deployment struct {
 	Config config.Config
 	Realm  string
 	Now    grant.Instant
@@ -126,7 +126,7 @@ type checkup struct {
 	network bool // it needs the public address
 	stored  bool // it needs the store
 	limit   time.Duration
-	run     func(context.Context, *Patient) findings
+	run     func(context.Context, *Deployment) findings
 }
 
 // checkups are in the order of their lines: first what others depend on.
@@ -156,7 +156,7 @@ var checkups = []checkup{
 const checkTime = 10 * time.Second
 
 // Examine runs every check in order, and calls report with each finding.
-func (p *Patient) Examine(ctx context.Context, offline bool, tell func(Finding)) (list []Finding) {
+func (p *Deployment) Examine(ctx context.Context, offline bool, report func(Finding)) (list []Finding) {
 	for _, c := range checkups {
 		var found findings
 		switch {
@@ -169,7 +169,7 @@ func (p *Patient) Examine(ctx context.Context, offline bool, tell func(Finding))
 		}
 		for _, f := range found {
 			f.Check = c.name
-			tell(f)
+			report(f)
 			list = append(list, f)
 		}
 	}
@@ -177,7 +177,7 @@ func (p *Patient) Examine(ctx context.Context, offline bool, tell func(Finding))
 }
 
 // check makes one check, within its time.
-func (p *Patient) check(ctx context.Context, c checkup) findings {
+func (p *Deployment) check(ctx context.Context, c checkup) findings {
 	limit := c.limit
 	if limit == 0 {
 		limit = checkTime

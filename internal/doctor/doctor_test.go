@@ -20,7 +20,7 @@ import (
 // Each check finds its fault, and finds nothing in a deployment that is well.
 func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 	t.Parallel()
-	use := func(t *testing.T, p *Patient, secret string, age time.Duration) {
+	use := func(t *testing.T, p *Deployment, secret string, age time.Duration) {
 		must(t, p.Store.NoteSecretUses(t.Context(), map[string]grant.Instant{secret: p.Now.Add(-age)}))
 		for i := range p.Changes.Clients {
 			c, err := p.Store.Client(t.Context(), p.Changes.Clients[i].ID)
@@ -28,7 +28,7 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 			p.Changes.Clients[i] = c
 		}
 	}
-	second := func(t *testing.T, p *Patient, age time.Duration) {
+	second := func(t *testing.T, p *Deployment, age time.Duration) {
 		p.change(t, func(c *store.Client) {
 			p.old(age)(c)
 			c.Secrets = append(c.Secrets, store.Secret{ID: "newer", Digest: []byte("x"), CreatedAt: p.Now})
@@ -36,113 +36,115 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 	}
 	for _, c := range []struct {
 		check, name string
-		harm        func(t *testing.T, p *Patient)
+		harm        func(t *testing.T, p *Deployment)
 		level, text string
 	}{
-		{"configuration", "public_url is missing", func(_ *testing.T, p *Patient) { p.Config.PublicURL = "" }, levelFault, "public_url: missing"},
-		{"configuration", "secrets in URLs", func(_ *testing.T, p *Patient) { p.Config.Compat.QueryParameters = true }, levelWarning, "secrets in URLs"},
-		{"configuration", "other lifetimes", func(_ *testing.T, p *Patient) { p.Config.GrantLifetime = config.Duration(day) }, levelNote, "departure"},
+		{"configuration", "public_url is missing", func(_ *testing.T, p *Deployment) { p.Config.PublicURL = "" }, levelFault, "public_url: missing"},
+		{"configuration", "secrets in URLs", func(_ *testing.T, p *Deployment) { p.Config.Compat.QueryParameters = true }, levelWarning, "secrets in URLs"},
+		{"configuration", "other lifetimes", func(_ *testing.T, p *Deployment) { p.Config.GrantLifetime = config.Duration(day) }, levelNote, "departure"},
 
-		{"files", "no data directory", func(_ *testing.T, p *Patient) { p.Config.Data += "/absent" }, levelFault, "data directory"},
-		{"files", "others may write", func(t *testing.T, p *Patient) { must(t, os.Chmod(p.Config.Data, 0o770)) }, levelFault, "can write to the data directory"},
-		{"files", "others may look", func(t *testing.T, p *Patient) { must(t, os.Chmod(p.Config.Data, 0o755)) }, levelWarning, "can read the data directory"},
-		{"files", "the key is for everybody", func(t *testing.T, p *Patient) { must(t, os.Chmod(p.KEKFile, 0o644)) }, levelFault, "everybody on this machine"},
-		{"files", "the key is for a group", func(t *testing.T, p *Patient) { must(t, os.Chmod(p.KEKFile, 0o640)) }, levelWarning, "more than its owner"},
-		{"files", "the store is for everybody", func(t *testing.T, p *Patient) {
+		{"files", "no data directory", func(_ *testing.T, p *Deployment) { p.Config.Data += "/absent" }, levelFault, "data directory"},
+		{"files", "others may write", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.Config.Data, 0o770)) }, levelFault, "can write to the data directory"},
+		{"files", "others may look", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.Config.Data, 0o755)) }, levelWarning, "can read the data directory"},
+		{"files", "the key is for everybody", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.KEKFile, 0o644)) }, levelFault, "everybody on this machine"},
+		{"files", "the key is for a group", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.KEKFile, 0o640)) }, levelWarning, "more than its owner"},
+		{"files", "the store is for everybody", func(t *testing.T, p *Deployment) {
 			must(t, os.Chmod(p.StoreFile, 0o644))
 		}, levelWarning, "more than its owner"},
-		{"files", "the key cannot be seen", func(_ *testing.T, p *Patient) { p.KEKFile += ".absent" }, levelUnknown, "no such file"},
+		{"files", "the key cannot be seen", func(_ *testing.T, p *Deployment) { p.KEKFile += ".absent" }, levelUnknown, "no such file"},
 
-		{"certificate", "expires soon", func(t *testing.T, p *Patient) {
+		{"certificate", "expires soon", func(t *testing.T, p *Deployment) {
 			p.Config.TLS.Cert, p.Config.TLS.Key, _ = certify(t, "auth.example.com", 20*day)
 		}, levelWarning, "expires on"},
-		{"certificate", "has expired", func(t *testing.T, p *Patient) {
+		{"certificate", "has expired", func(t *testing.T, p *Deployment) {
 			p.Config.TLS.Cert, p.Config.TLS.Key, _ = certify(t, "auth.example.com", -hour)
 		}, levelFault, "expired on"},
-		{"certificate", "is for another name", func(t *testing.T, p *Patient) {
+		{"certificate", "is for another name", func(t *testing.T, p *Deployment) {
 			p.Config.TLS.Cert, p.Config.TLS.Key, _ = certify(t, "other.example.com", 60*day)
 		}, levelWarning, "not for the host"},
-		{"certificate", "the key is another one's", func(t *testing.T, p *Patient) { _, p.Config.TLS.Key, _ = certify(t, "auth.example.com", 60*day) }, levelFault, "private key does not match"},
-		{"certificate", "there is none", func(_ *testing.T, p *Patient) { p.Config.TLS = config.TLS{} }, levelNote, "TLS ends at a proxy"},
+		{"certificate", "the key is another one's", func(t *testing.T, p *Deployment) { _, p.Config.TLS.Key, _ = certify(t, "auth.example.com", 60*day) }, levelFault, "private key does not match"},
+		{"certificate", "there is none", func(_ *testing.T, p *Deployment) { p.Config.TLS = config.TLS{} }, levelNote, "TLS ends at a proxy"},
 
-		{"listeners", "management for everybody", func(_ *testing.T, p *Patient) { p.Config.Management.Listen = "0.0.0.0:9000" }, levelWarning, "management listener"},
-		{"listeners", "profiles for everybody", func(_ *testing.T, p *Patient) {
+		{"listeners", "management for everybody", func(_ *testing.T, p *Deployment) { p.Config.Management.Listen = "0.0.0.0:9000" }, levelWarning, "management listener"},
+		{"listeners", "profiles for everybody", func(_ *testing.T, p *Deployment) {
 			p.Config.Management = config.Management{Listen: ":9000", Pprof: true}
 		}, levelFault, "Go's profiles"},
-		{"listeners", "admin API for everybody", func(_ *testing.T, p *Patient) { p.Config.Admin.Listen = "192.0.2.1:8444" }, levelWarning, "admin API"},
-		{"listeners", "admin socket for everybody", func(t *testing.T, p *Patient) {
+		{"listeners", "admin API for everybody", func(_ *testing.T, p *Deployment) { p.Config.Admin.Listen = "192.0.2.1:8444" }, levelWarning, "admin API"},
+		{"listeners", "admin socket for everybody", func(t *testing.T, p *Deployment) {
 			must(t, os.WriteFile(filepath.Join(p.Config.Data, "admin.sock"), nil, 0o600))
 			must(t, os.Chmod(filepath.Join(p.Config.Data, "admin.sock"), 0o666))
 		}, levelFault, "admin socket"},
 
-		{"database", "does not open", func(_ *testing.T, p *Patient) { p.Store, p.Embedded, p.StoreErr = nil, nil, os.ErrPermission }, levelFault, "does not open"},
-		{"database", "takes no write", func(t *testing.T, p *Patient) { must(t, p.Store.Close()) }, levelFault, "takes no write"},
+		{"database", "does not open", func(_ *testing.T, p *Deployment) { p.Store, p.Embedded, p.StoreErr = nil, nil, os.ErrPermission }, levelFault, "does not open"},
+		{"database", "takes no write", func(t *testing.T, p *Deployment) { must(t, p.Store.Close()) }, levelFault, "takes no write"},
 
-		{"issuer", "another one", func(_ *testing.T, p *Patient) { p.Config.BasePath = "/openam" }, levelFault, "the issuer was https://auth.example.com/oauth2/api and is https://auth.example.com/openam/oauth2/api"},
-		{"issuer", "none is configured", func(_ *testing.T, p *Patient) { p.Config.PublicURL = "" }, levelUnknown, "no issuer is configured"},
+		{"issuer", "another one", func(_ *testing.T, p *Deployment) { p.Config.BasePath = "/openam" }, levelFault, "the issuer was https://auth.example.com/oauth2/api and is https://auth.example.com/openam/oauth2/api"},
+		{"issuer", "none is configured", func(_ *testing.T, p *Deployment) { p.Config.PublicURL = "" }, levelUnknown, "no issuer is configured"},
 
-		{"keys", "another key-encryption key", func(t *testing.T, p *Patient) {
+		{"keys", "another key-encryption key", func(t *testing.T, p *Deployment) {
 			var err error
 			p.KEK, err = keys.ParseKEK(keys.NewKEKText())
 			must(t, err)
 		}, levelFault, "wrong key-encryption key"},
-		{"keys", "no key-encryption key", func(_ *testing.T, p *Patient) { p.KEK, p.KEKErr = nil, errors.New("the key-encryption key is missing") }, levelUnknown, "key-encryption key is missing"},
-		{"keys", "a follower was not made", func(_ *testing.T, p *Patient) { p.Now = p.Now.Add(84 * day) }, levelFault, "a follower of the mac key is due"},
-		{"keys", "made in the future", func(_ *testing.T, p *Patient) { p.Now = p.Now.Add(-hour) }, levelWarning, "was made in the future"},
-		{"keys", "there are none", func(_ *testing.T, p *Patient) { p.Changes.Keys = nil }, levelFault, "has no keys yet"},
+		{"keys", "no key-encryption key", func(_ *testing.T, p *Deployment) {
+			p.KEK, p.KEKErr = nil, errors.New("the key-encryption key is missing")
+		}, levelUnknown, "key-encryption key is missing"},
+		{"keys", "a follower was not made", func(_ *testing.T, p *Deployment) { p.Now = p.Now.Add(84 * day) }, levelFault, "a follower of the mac key is due"},
+		{"keys", "made in the future", func(_ *testing.T, p *Deployment) { p.Now = p.Now.Add(-hour) }, levelWarning, "was made in the future"},
+		{"keys", "there are none", func(_ *testing.T, p *Deployment) { p.Changes.Keys = nil }, levelFault, "has no keys yet"},
 
-		{"backup", "none", func(t *testing.T, p *Patient) { must(t, os.RemoveAll(p.Config.AuditDirectory())) }, levelWarning, "no backup is on record"},
-		{"backup", "an old one", func(_ *testing.T, p *Patient) { p.Now = p.Now.Add(3 * day) }, levelWarning, "the last backup is 3 days old"},
-		{"backup", "one that lacks keys", func(_ *testing.T, p *Patient) { p.Now = p.Now.Add(8 * day) }, levelWarning, "older than key_lead (7d)"},
-		{"backup", "none, with PostgreSQL", func(t *testing.T, p *Patient) {
+		{"backup", "none", func(t *testing.T, p *Deployment) { must(t, os.RemoveAll(p.Config.AuditDirectory())) }, levelWarning, "no backup is on record"},
+		{"backup", "an old one", func(_ *testing.T, p *Deployment) { p.Now = p.Now.Add(3 * day) }, levelWarning, "the last backup is 3 days old"},
+		{"backup", "one that lacks keys", func(_ *testing.T, p *Deployment) { p.Now = p.Now.Add(8 * day) }, levelWarning, "older than key_lead (7d)"},
+		{"backup", "none, with PostgreSQL", func(t *testing.T, p *Deployment) {
 			must(t, os.RemoveAll(p.Config.AuditDirectory()))
 			p.Config.Store = "postgres://mintage@db/mintage"
 		}, levelNote, "database's own tools"},
 
-		{"clients", "public without PKCE", func(t *testing.T, p *Patient) {
+		{"clients", "public without PKCE", func(t *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) { c.Auth, c.RequirePKCE, c.Secrets = store.AuthNone, false, nil })
 		}, levelFault, "does not need PKCE"},
-		{"clients", "a plain redirect", func(t *testing.T, p *Patient) {
+		{"clients", "a plain redirect", func(t *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) { c.RedirectURIs = []string{"http://127.0.0.1/cb", "http://shop.example/cb"} })
 		}, levelWarning, "has the redirect URI http://shop.example/cb"},
-		{"clients", "a wide window", func(t *testing.T, p *Patient) {
+		{"clients", "a wide window", func(t *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) { wide := store.Milliseconds(180_000); c.RetryWindow = &wide })
 		}, levelWarning, "a retry window of 3m"},
-		{"clients", "no rotation", func(t *testing.T, p *Patient) { p.change(t, func(c *store.Client) { c.NoRotation = true }) }, levelWarning, "rotation off"},
-		{"secrets", "expired", func(t *testing.T, p *Patient) {
+		{"clients", "no rotation", func(t *testing.T, p *Deployment) { p.change(t, func(c *store.Client) { c.NoRotation = true }) }, levelWarning, "rotation off"},
+		{"secrets", "expired", func(t *testing.T, p *Deployment) {
 			second(t, p, day)
 			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(-hour) })
 		}, levelWarning, "expired 60 min ago; safe to delete: never used"},
-		{"secrets", "expires soon, and is in use", func(t *testing.T, p *Patient) {
+		{"secrets", "expires soon, and is in use", func(t *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(3 * day) })
 		}, levelWarning, "expires in 3 days; not safe to delete: it is the client's only secret"},
-		{"secrets", "expires soon, and the other one is not used", func(t *testing.T, p *Patient) {
+		{"secrets", "expires soon, and the other one is not used", func(t *testing.T, p *Deployment) {
 			second(t, p, 60*day)
 			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(3 * day) })
 			use(t, p, p.Changes.Clients[0].Secrets[0].ID, 2*hour)
 		}, levelWarning, "not safe to delete: it was used 2h0m"},
-		{"secrets", "all have expired", func(t *testing.T, p *Patient) {
+		{"secrets", "all have expired", func(t *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(-hour) })
 		}, levelFault, "has no secret that is in force"},
 
-		{"demo client", "enabled", func(_ *testing.T, p *Patient) {
+		{"demo client", "enabled", func(_ *testing.T, p *Deployment) {
 			p.Demo = Demo{File: "dev.json", ClientID: "shop"}
 		}, levelFault, "the demo client shop of --dev is enabled"},
-		{"demo client", "perhaps enabled", func(_ *testing.T, p *Patient) { p.Demo = Demo{File: "dev.json", Err: io.ErrUnexpectedEOF} }, levelUnknown, "dev.json"},
+		{"demo client", "perhaps enabled", func(_ *testing.T, p *Deployment) { p.Demo = Demo{File: "dev.json", Err: io.ErrUnexpectedEOF} }, levelUnknown, "dev.json"},
 
-		{"audit trail", "off", func(_ *testing.T, p *Patient) { p.Config.Audit.Directory = config.AuditOff }, levelWarning, "switched off"},
-		{"audit trail", "absent", func(t *testing.T, p *Patient) { must(t, os.RemoveAll(p.Config.AuditDirectory())) }, levelWarning, "no audit trail"},
-		{"audit trail", "changed", func(t *testing.T, p *Patient) {
+		{"audit trail", "off", func(_ *testing.T, p *Deployment) { p.Config.Audit.Directory = config.AuditOff }, levelWarning, "switched off"},
+		{"audit trail", "absent", func(t *testing.T, p *Deployment) { must(t, os.RemoveAll(p.Config.AuditDirectory())) }, levelWarning, "no audit trail"},
+		{"audit trail", "changed", func(t *testing.T, p *Deployment) {
 			path := lastOf(t, p)
 			text, err := os.ReadFile(path)
 			must(t, err)
 			must(t, os.WriteFile(path, []byte(strings.Replace(string(text), "audit_segment", "audit_segmenu", 1)), 0o600))
 		}, levelFault, "the audit trail is broken"},
-		{"audit trail", "for everybody", func(t *testing.T, p *Patient) { must(t, os.Chmod(p.Config.AuditDirectory(), 0o755)) }, levelWarning, "can look into the audit trail"},
+		{"audit trail", "for everybody", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.Config.AuditDirectory(), 0o755)) }, levelWarning, "can look into the audit trail"},
 
-		{"clock", "not synchronised", func(_ *testing.T, p *Patient) { p.kernelClock = func() (bool, bool) { return false, true } }, levelWarning, "not synchronised"},
-		{"clock", "nobody knows", func(_ *testing.T, p *Patient) { p.kernelClock = func() (bool, bool) { return false, false } }, levelNote, "does not tell"},
-		{"clock", "the public address has another time", func(_ *testing.T, p *Patient) {
+		{"clock", "not synchronised", func(_ *testing.T, p *Deployment) { p.kernelClock = func() (bool, bool) { return false, true } }, levelWarning, "not synchronised"},
+		{"clock", "nobody knows", func(_ *testing.T, p *Deployment) { p.kernelClock = func() (bool, bool) { return false, false } }, levelNote, "does not tell"},
+		{"clock", "the public address has another time", func(_ *testing.T, p *Deployment) {
 			p.seen = &publicAnswer{date: p.Now.Time().Add(-10 * time.Second), at: p.Now.Time()}
 		}, levelWarning, "differs from this one by -10s"},
 	} {
@@ -175,7 +177,7 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 	}
 }
 
-func lastOf(t *testing.T, p *Patient) string {
+func lastOf(t *testing.T, p *Deployment) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(p.Config.AuditDirectory(), "*.jsonl"))
 	if err != nil || len(files) == 0 {
@@ -214,9 +216,9 @@ func TestACheckThatHangsIsNoneThatIsOK(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	defer close(release)
-	p := &Patient{}
+	p := &Deployment{}
 	began := time.Now()
-	found := p.check(t.Context(), checkup{name: "hangs", limit: 20 * time.Millisecond, run: func(context.Context, *Patient) findings {
+	found := p.check(t.Context(), checkup{name: "hangs", limit: 20 * time.Millisecond, run: func(context.Context, *Deployment) findings {
 		<-release
 		return findings{{Level: levelOK}}
 	}})
@@ -229,7 +231,7 @@ func TestACheckThatHangsIsNoneThatIsOK(t *testing.T) {
 // neither.
 func TestWhatCannotBeCheckedIsSaidSo(t *testing.T) {
 	t.Parallel()
-	p := &Patient{Config: config.Default(), StoreErr: os.ErrPermission, kernelClock: func() (bool, bool) { return true, true }, Now: grant.At(time.Now())}
+	p := &Deployment{Config: config.Default(), StoreErr: os.ErrPermission, kernelClock: func() (bool, bool) { return true, true }, Now: grant.At(time.Now())}
 	p.Config.Data, p.Config.Management.Listen = t.TempDir(), "127.0.0.1:1"
 	level := map[string]string{}
 	for _, f := range p.Examine(t.Context(), true, func(Finding) {}) {

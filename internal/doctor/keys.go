@@ -12,7 +12,7 @@ import (
 
 // checkKeys checks whether the key-encryption key opens every key, and whether
 // each rotating key has its successor in time.
-func checkKeys(_ context.Context, p *Patient) (f findings) {
+func checkKeys(_ context.Context, p *Deployment) (f findings) {
 	records := p.Changes.Keys
 	if len(records) == 0 {
 		f.fault("start the server: it makes them", "the store has no keys yet")
@@ -44,7 +44,7 @@ func checkKeys(_ context.Context, p *Patient) (f findings) {
 
 // checkBackup compares the last backup that is on record with how far ahead keys
 // are made: an older one lacks keys that are in use by now.
-func checkBackup(_ context.Context, p *Patient) (f findings) {
+func checkBackup(_ context.Context, p *Deployment) (f findings) {
 	dir := p.Config.AuditDirectory()
 	var last time.Time
 	if dir != "" {

@@ -22,7 +22,7 @@ import (
 
 // This file checks this machine: configuration, files, sockets, the audit log.
 
-func checkConfiguration(_ context.Context, p *Patient) (f findings) {
+func checkConfiguration(_ context.Context, p *Deployment) (f findings) {
 	cfg := p.Config
 	if err := cfg.Check(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -45,7 +45,7 @@ func checkConfiguration(_ context.Context, p *Patient) (f findings) {
 
 // checkFiles checks who can read and write the files of the data directory and the
 // secrets that the configuration names.
-func checkFiles(_ context.Context, p *Patient) (f findings) {
+func checkFiles(_ context.Context, p *Deployment) (f findings) {
 	info, err := os.Stat(p.Config.Data)
 	switch {
 	case err != nil:
@@ -88,7 +88,7 @@ func (f *findings) exposed(path string, wrong, doubtful fs.FileMode) {
 // replaced.
 const expiryWarning = 21 * 24 * time.Hour
 
-func checkCertificate(_ context.Context, p *Patient) (f findings) {
+func checkCertificate(_ context.Context, p *Deployment) (f findings) {
 	if p.Config.TLS.Cert == "" {
 		f.note("none is configured: TLS ends at a proxy")
 		return f
@@ -121,7 +121,7 @@ func (f *findings) validity(c *x509.Certificate, now time.Time) {
 	}
 }
 
-func checkListeners(_ context.Context, p *Patient) (f findings) {
+func checkListeners(_ context.Context, p *Deployment) (f findings) {
 	if exposedAddress(p.Config.Management.Listen) {
 		f.warn("management.listen: an address that only your monitoring reaches, such as 127.0.0.1:9000, or a firewall",
 			"the management listener is on %s: whoever reaches it reads metrics and the state of the server", p.Config.Management.Listen)
@@ -158,7 +158,7 @@ func exposedAddress(listen string) bool {
 	return err != nil || !addr.IsLoopback()
 }
 
-func checkDemo(_ context.Context, p *Patient) (f findings) {
+func checkDemo(_ context.Context, p *Deployment) (f findings) {
 	switch err := p.Demo.Err; {
 	case p.Dev:
 		f.note("the server runs with --dev")
@@ -181,7 +181,7 @@ func checkDemo(_ context.Context, p *Patient) (f findings) {
 
 // checkAudit checks whether records can be written, and whether the last file of
 // the audit log is whole. mintage audit verify reads all files.
-func checkAudit(_ context.Context, p *Patient) (f findings) {
+func checkAudit(_ context.Context, p *Deployment) (f findings) {
 	dir := p.Config.AuditDirectory()
 	if dir == "" {
 		f.warn("audit.directory: leave it out", "the audit trail is switched off: nobody can tell later who did what")

@@ -38,7 +38,7 @@ type probed struct {
 
 // checkProxy sends token requests that the server refuses before it looks for a
 // client: with an unsupported grant type, and with credentials of no client.
-func checkProxy(ctx context.Context, p *Patient) (f findings) {
+func checkProxy(ctx context.Context, p *Deployment) (f findings) {
 	if p.Config.PublicURL == "" {
 		f.unknown("give doctor the server's configuration, or --dev for a server that runs with --dev", "no public_url is configured")
 		return f
@@ -86,7 +86,7 @@ func via(a probed) string {
 }
 
 // probe makes one request, over a connection of its own.
-func (p *Patient) probe(ctx context.Context, client *http.Client, name string, seen *probed) error {
+func (p *Deployment) probe(ctx context.Context, client *http.Client, name string, seen *probed) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint("access_token")+"?realm="+url.QueryEscape(p.Realm), strings.NewReader("grant_type=mintage-doctor"))
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (p *Patient) probe(ctx context.Context, client *http.Client, name string, s
 }
 
 // judgeProbe compares the request that arrived with the one that was sent.
-func (f *findings) judgeProbe(p *Patient, a probed) {
+func (f *findings) judgeProbe(p *Deployment, a probed) {
 	f.judgeSecure(a)
 	f.judgeAddress(p, a)
 	if u, err := url.Parse(p.Config.PublicURL); err == nil && !sameHost(a.Host, u) {
@@ -162,7 +162,7 @@ func (f *findings) judgeSecure(a probed) {
 
 // judgeAddress checks the address that a request is attributed to, in limits of
 // failures and in records.
-func (f *findings) judgeAddress(p *Patient, a probed) {
+func (f *findings) judgeAddress(p *Deployment, a probed) {
 	const header = "nginx: proxy_set_header X-Forwarded-For $remote_addr;"
 	switch {
 	case !a.Declared && (a.ForwardedFor > 0 || len(a.ForwardedProto) > 0 || a.Forwarded):
@@ -176,7 +176,7 @@ func (f *findings) judgeAddress(p *Patient, a probed) {
 	}
 }
 
-func (p *Patient) trusts(address string) bool {
+func (p *Deployment) trusts(address string) bool {
 	addr, err := netip.ParseAddr(address)
 	return err == nil && slices.ContainsFunc(p.Config.TrustedProxies, func(n netip.Prefix) bool { return n.Contains(addr) })
 }

@@ -39,7 +39,7 @@ const (
 )
 
 // roots are the authorities that clients are taken to trust.
-func (p *Patient) roots() (*x509.CertPool, error) {
+func (p *Deployment) roots() (*x509.CertPool, error) {
 	if p.CAFile == "" {
 		return nil, nil // the system's
 	}
@@ -57,7 +57,7 @@ func (p *Patient) roots() (*x509.CertPool, error) {
 // client makes requests as a client of the deployment does. It follows no
 // redirect, and each request has a connection of its own. Local, if it is not
 // nil, learns the address that this machine has on the last one.
-func (p *Patient) client(local *string) (*http.Client, error) {
+func (p *Deployment) client(local *string) (*http.Client, error) {
 	roots, err := p.roots()
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (p *Patient) client(local *string) (*http.Client, error) {
 }
 
 // endpoint is where an endpoint of the deployment should be.
-func (p *Patient) endpoint(name string) string {
+func (p *Deployment) endpoint(name string) string {
 	return p.Config.PublicURL + p.Config.BasePath + "/oauth2/" + name
 }
 
@@ -102,7 +102,7 @@ func get(ctx context.Context, client *http.Client, address string) (*http.Respon
 
 // checkPublic fetches the metadata as clients do, and compares it with the
 // configuration.
-func checkPublic(ctx context.Context, p *Patient) (f findings) {
+func checkPublic(ctx context.Context, p *Deployment) (f findings) {
 	if p.Config.PublicURL == "" {
 		f.unknown("give doctor the server's configuration, or --dev for a server that runs with --dev", "no public_url is configured")
 		return f
@@ -177,7 +177,7 @@ func cause(err error) string {
 }
 
 // judgeTLS is about the certificate and the versions that are spoken.
-func (f *findings) judgeTLS(ctx context.Context, p *Patient, state *tls.ConnectionState) {
+func (f *findings) judgeTLS(ctx context.Context, p *Deployment, state *tls.ConnectionState) {
 	if state == nil {
 		return
 	}
@@ -207,7 +207,7 @@ func (f *findings) judgeTLS(ctx context.Context, p *Patient, state *tls.Connecti
 }
 
 // judgeMetadata compares the document with the configuration.
-func (f *findings) judgeMetadata(p *Patient, resp *http.Response, body []byte) {
+func (f *findings) judgeMetadata(p *Deployment, resp *http.Response, body []byte) {
 	const elsewhere = "does the address lead to this server, with this configuration? Restart it if the configuration is newer"
 	if resp.StatusCode != http.StatusOK {
 		f.fault("route "+p.Config.BasePath+"/oauth2/ to this server", "the metadata is answered with status %d: another program answers there, or the proxy does", resp.StatusCode)
@@ -232,7 +232,7 @@ func (f *findings) judgeMetadata(p *Patient, resp *http.Response, body []byte) {
 
 // checkPlainHTTP checks what happens to a client that is configured with http by
 // mistake. A redirect would let it work while it sends its secret in clear.
-func checkPlainHTTP(ctx context.Context, p *Patient) (f findings) {
+func checkPlainHTTP(ctx context.Context, p *Deployment) (f findings) {
 	u, err := url.Parse(p.Config.PublicURL)
 	if err != nil || u.Host == "" {
 		f.unknown("give doctor the server's configuration", "no public_url is configured")
@@ -275,7 +275,7 @@ func checkPlainHTTP(ctx context.Context, p *Patient) (f findings) {
 
 // checkPublishedKeys compares the published keys with those of the store: others
 // mean that the address leads to another deployment, or a cache is too old.
-func checkPublishedKeys(ctx context.Context, p *Patient) (f findings) {
+func checkPublishedKeys(ctx context.Context, p *Deployment) (f findings) {
 	if p.seen == nil || p.seen.jwks == "" {
 		f.unknown("see public address", "could not be checked: there is no metadata to find them by")
 		return f

@@ -30,7 +30,7 @@ type place struct {
 }
 
 // metadataOf is what a server with this configuration publishes.
-func metadataOf(p *Patient) map[string]string {
+func metadataOf(p *Deployment) map[string]string {
 	return map[string]string{
 		"issuer": p.Config.IssuerID(), "token_endpoint": p.endpoint("api/access_token"), "jwks_uri": p.endpoint("api/jwks"),
 		"introspection_endpoint": p.endpoint("api/introspect"), "revocation_endpoint": p.endpoint("api/revoke"),
@@ -38,7 +38,7 @@ func metadataOf(p *Patient) map[string]string {
 }
 
 // right answers as a server of the deployment does.
-func right(p *Patient) http.HandlerFunc {
+func right(p *Deployment) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.Contains(r.URL.Path, ".well-known"):
@@ -58,7 +58,7 @@ func right(p *Patient) http.HandlerFunc {
 }
 
 // serve puts something at the public address of p.
-func (p *Patient) serve(t *testing.T, at place) {
+func (p *Deployment) serve(t *testing.T, at place) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(at.answer)
 	pair, err := tls.LoadX509KeyPair(at.cert, at.key)
@@ -74,28 +74,28 @@ func TestThePublicAddressIsLookedAtAsAClientDoes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name        string
-		change      func(t *testing.T, p *Patient, at *place)
+		change      func(t *testing.T, p *Deployment, at *place)
 		level, text string
 	}{
-		{"well", func(*testing.T, *Patient, *place) {}, levelOK, "answers as configured (TLS 1.3"},
-		{"another issuer", func(_ *testing.T, p *Patient, _ *place) { p.Config.Issuer = "https://login.example.com" }, levelWarning, "where clients look that know the issuer"},
-		{"a server with another configuration", func(_ *testing.T, p *Patient, at *place) {
+		{"well", func(*testing.T, *Deployment, *place) {}, levelOK, "answers as configured (TLS 1.3"},
+		{"another issuer", func(_ *testing.T, p *Deployment, _ *place) { p.Config.Issuer = "https://login.example.com" }, levelWarning, "where clients look that know the issuer"},
+		{"a server with another configuration", func(_ *testing.T, p *Deployment, at *place) {
 			other := *p
 			other.Config.PublicURL = "https://old.example.com"
 			at.answer = right(&other)
 		}, levelFault, "the issuer there is https://old.example.com/oauth2/api, and here https://auth.example.com/oauth2/api"},
-		{"another endpoint", func(_ *testing.T, p *Patient, at *place) {
+		{"another endpoint", func(_ *testing.T, p *Deployment, at *place) {
 			at.answer = func(w http.ResponseWriter, r *http.Request) {
 				m := metadataOf(p)
 				m["token_endpoint"] = "https://auth.example.com:8443/oauth2/api/access_token"
 				json.NewEncoder(w).Encode(m)
 			}
 		}, levelFault, "token_endpoint there is https://auth.example.com:8443"},
-		{"another program", func(_ *testing.T, _ *Patient, at *place) { at.answer = http.NotFound }, levelFault, "status 404"},
-		{"a page of the proxy", func(_ *testing.T, _ *Patient, at *place) {
+		{"another program", func(_ *testing.T, _ *Deployment, at *place) { at.answer = http.NotFound }, levelFault, "status 404"},
+		{"a page of the proxy", func(_ *testing.T, _ *Deployment, at *place) {
 			at.answer = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }
 		}, levelFault, "is no JSON"},
-		{"the well-known locations go elsewhere", func(_ *testing.T, p *Patient, at *place) {
+		{"the well-known locations go elsewhere", func(_ *testing.T, p *Deployment, at *place) {
 			at.answer = func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasPrefix(r.URL.Path, "/.well-known/") {
 					http.NotFound(w, r)
@@ -104,16 +104,18 @@ func TestThePublicAddressIsLookedAtAsAClientDoes(t *testing.T) {
 				right(p)(w, r)
 			}
 		}, levelWarning, "status 404"},
-		{"an authority that nobody knows", func(t *testing.T, _ *Patient, at *place) { _, _, at.ca = certify(t, "auth.example.com", day) }, levelFault, "by nobody whom clients trust"},
-		{"a certificate for another name", func(t *testing.T, _ *Patient, at *place) { at.cert, at.key, at.ca = certify(t, "www.example.com", day) }, levelFault, "is for another name"},
-		{"an expired certificate", func(t *testing.T, _ *Patient, at *place) {
+		{"an authority that nobody knows", func(t *testing.T, _ *Deployment, at *place) { _, _, at.ca = certify(t, "auth.example.com", day) }, levelFault, "by nobody whom clients trust"},
+		{"a certificate for another name", func(t *testing.T, _ *Deployment, at *place) {
+			at.cert, at.key, at.ca = certify(t, "www.example.com", day)
+		}, levelFault, "is for another name"},
+		{"an expired certificate", func(t *testing.T, _ *Deployment, at *place) {
 			at.cert, at.key, at.ca = certify(t, "auth.example.com", -day)
 		}, levelFault, "has expired"},
-		{"a certificate that expires soon", func(t *testing.T, _ *Patient, at *place) {
+		{"a certificate that expires soon", func(t *testing.T, _ *Deployment, at *place) {
 			at.cert, at.key, at.ca = certify(t, "auth.example.com", 20*day)
 		}, levelWarning, "the certificate expires on"},
-		{"old versions of TLS", func(_ *testing.T, _ *Patient, at *place) { at.least = tls.VersionTLS10 }, levelWarning, "speaks TLS 1.1, which is broken"},
-		{"no TLS 1.3", func(_ *testing.T, _ *Patient, at *place) { at.most = tls.VersionTLS12 }, levelNote, "does not speak TLS 1.3"},
+		{"old versions of TLS", func(_ *testing.T, _ *Deployment, at *place) { at.least = tls.VersionTLS10 }, levelWarning, "speaks TLS 1.1, which is broken"},
+		{"no TLS 1.3", func(_ *testing.T, _ *Deployment, at *place) { at.most = tls.VersionTLS12 }, levelNote, "does not speak TLS 1.3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -197,7 +199,7 @@ func TestPlainHTTPMustNotServeTheTokenEndpoint(t *testing.T) {
 		}))
 		u, err := url.Parse(s.URL)
 		must(t, err)
-		p := &Patient{Config: healthyConfig(""), Connect: u.Hostname() + ":443", plainPort: u.Port()}
+		p := &Deployment{Config: healthyConfig(""), Connect: u.Hostname() + ":443", plainPort: u.Port()}
 		expect(t, checkPlainHTTP(t.Context(), p), c.level, c.text)
 		s.Close()
 	}
@@ -205,7 +207,7 @@ func TestPlainHTTPMustNotServeTheTokenEndpoint(t *testing.T) {
 	must(t, err)
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
-	p := &Patient{Config: healthyConfig(""), Connect: "127.0.0.1:443", plainPort: port}
+	p := &Deployment{Config: healthyConfig(""), Connect: "127.0.0.1:443", plainPort: port}
 	expect(t, checkPlainHTTP(t.Context(), p), levelOK, "nobody answers")
 }
 
@@ -248,7 +250,7 @@ func TestWhatAProxyMakesOfARequestIsJudged(t *testing.T) {
 		{"a cache in between", func(a *probed) { a.noStore = false }, levelWarning, "without Cache-Control"},
 		{"another X-Request-Id", func(a *probed) { a.requestID = "bb" }, levelWarning, "X-Request-Id does not come back"},
 	} {
-		p := &Patient{Config: healthyConfig("")}
+		p := &Deployment{Config: healthyConfig("")}
 		p.Config.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32"), netip.MustParsePrefix("10.0.0.3/32")}
 		var f findings
 		f.judgeProbe(p, arrived(c.change))
@@ -286,7 +288,7 @@ func TestTheRunningServerIsAskedHowItIs(t *testing.T) {
 				fmt.Fprintln(w, c.ready)
 			}
 		}))
-		p := &Patient{Config: healthyConfig("")}
+		p := &Deployment{Config: healthyConfig("")}
 		p.Config.Management.Listen = s.Listener.Addr().String()
 		expect(t, checkServer(t.Context(), p), c.level, c.text)
 		s.Close()

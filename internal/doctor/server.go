@@ -21,7 +21,7 @@ const sweepLate = 6 * time.Hour
 
 // checkServer reads the running server's readiness and metrics from its management
 // listener.
-func checkServer(ctx context.Context, p *Patient) (f findings) {
+func checkServer(ctx context.Context, p *Deployment) (f findings) {
 	host, port, err := net.SplitHostPort(p.Config.Management.Listen)
 	if err != nil {
 		f.unknown("see configuration", "management.listen: %v", err)
@@ -61,7 +61,7 @@ func checkServer(ctx context.Context, p *Patient) (f findings) {
 }
 
 // metrics are the samples of the deployment's own metrics, by name and labels.
-func (p *Patient) metrics(ctx context.Context, client *http.Client, base string) (map[string]float64, error) {
+func (p *Deployment) metrics(ctx context.Context, client *http.Client, base string) (map[string]float64, error) {
 	resp, body, err := get(ctx, client, base+"/metrics")
 	if err != nil {
 		return nil, err

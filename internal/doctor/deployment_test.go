@@ -101,11 +101,11 @@ func healthyConfig(dir string) config.Config {
 
 // healthy is a deployment in which nothing is wrong, with a certificate and a
 // backup on record.
-func healthy(t *testing.T) *Patient {
+func healthy(t *testing.T) *Deployment {
 	t.Helper()
 	files, err := template()
 	must(t, err)
-	p := &Patient{
+	p := &Deployment{
 		Config: healthyConfig(t.TempDir()), Realm: realm, Now: grant.At(time.Now()), Schedule: schedule, Demo: Demo{Err: fs.ErrNotExist},
 		kernelClock: func() (bool, bool) { return true, true },
 	}
@@ -124,7 +124,7 @@ func healthy(t *testing.T) *Patient {
 }
 
 // open opens the store until the test ends.
-func (p *Patient) open(t *testing.T) {
+func (p *Deployment) open(t *testing.T) {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), p.Config.Data)
 	must(t, err)
@@ -133,7 +133,7 @@ func (p *Patient) open(t *testing.T) {
 }
 
 // read reads the directory again.
-func (p *Patient) read(t *testing.T) {
+func (p *Deployment) read(t *testing.T) {
 	t.Helper()
 	var err error
 	if p.Changes, err = p.Store.Changes(t.Context(), 0); err != nil {
@@ -141,7 +141,7 @@ func (p *Patient) read(t *testing.T) {
 	}
 }
 
-func recordBackup(t *testing.T, p *Patient, age time.Duration) {
+func recordBackup(t *testing.T, p *Deployment, age time.Duration) {
 	t.Helper()
 	trail := audit.Open(audit.Options{Directory: p.Config.AuditDirectory(), Node: "test", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	trail.Record(audit.Event{Name: audit.BackupMade, Time: p.Now.Time().Add(-age), Actor: "operator:test"})
@@ -205,7 +205,7 @@ func must(t *testing.T, err error) {
 }
 
 // change writes a changed client.
-func (p *Patient) change(t *testing.T, f func(*store.Client)) {
+func (p *Deployment) change(t *testing.T, f func(*store.Client)) {
 	t.Helper()
 	c, err := p.Store.Client(t.Context(), "shop")
 	must(t, err)
@@ -217,7 +217,7 @@ func (p *Patient) change(t *testing.T, f func(*store.Client)) {
 }
 
 // old makes the client and its secret so old.
-func (p *Patient) old(age time.Duration) func(*store.Client) {
+func (p *Deployment) old(age time.Duration) func(*store.Client) {
 	return func(c *store.Client) {
 		c.CreatedAt = p.Now.Add(-age)
 		for i := range c.Secrets {
