@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// A Config says whose tokens an API accepts, and how it checks them. Issuer and
-// Audience are required; the zero value of everything else is the careful
-// choice.
+// A Config holds whose tokens an API accepts, and how it verifies them. Issuer and
+// Audience are required. The zero value of every other field is the safe choice.
 type Config struct {
 	// Issuer is the authorization server's issuer identifier, character for
 	// character as the server itself states it, such as
@@ -23,8 +22,8 @@ type Config struct {
 	Issuer string
 
 	// Audience is the identifier of this API, such as https://api.example.com.
-	// A token is accepted only if its aud has it, character for character: a
-	// token that was made for another API, or stolen there, is of no use here.
+	// A token is accepted only if its aud contains it, character for character: a
+	// token for another API, or stolen there, is refused.
 	// Clients that are registered without an audience get tokens for the
 	// issuer; to accept those, set Audience to Issuer. It is also the realm in
 	// challenges.
@@ -35,55 +34,52 @@ type Config struct {
 	// looked up there (RFC 7662). Without them, only JWTs are accepted.
 	ClientID, ClientSecret string
 
-	// IntrospectionCache is for how long a good answer about an opaque token is
-	// used again, at most until the token expires. It is also how long a
-	// revoked token may still be accepted. With 0, the server is asked for each
-	// request, and a token that was revoked before a request came is refused;
-	// 5 to 30 seconds spare a busy API most of these questions. Refusals and
-	// failures are never kept.
+	// IntrospectionCache is how long a positive response for an opaque token is
+	// cached, at most until the token expires. For that long, a revoked token may
+	// still be accepted. With 0, each request is introspected, and a token that
+	// was revoked before the request is refused. With 5 to 30 seconds, a busy API
+	// sends few of these requests. Refusals and failures are never cached.
 	IntrospectionCache time.Duration
 
-	// FollowRevocations makes JWTs that were revoked before they expire be
-	// refused: the server's list of them is fetched in the background, every 5
-	// seconds unless the server says otherwise, until Close. A revocation
-	// is known that long, and 2 seconds, after it was made. Without it, a JWT is
-	// good until it expires, whatever has happened to the grant behind it.
+	// FollowRevocations refuses JWTs that were revoked before they expire. It
+	// fetches the server's list of revocations in the background, every 5 seconds
+	// unless the server sets another interval, until Close. A revocation takes
+	// effect after that interval and 2 seconds more. Without it, a JWT is accepted
+	// until it expires, also if its grant was revoked.
 	FollowRevocations bool
 
-	// StaleRevocations is for how long JWTs are accepted by a list that has
-	// ended (it lasts 24 to 40 seconds by default), if no newer one can be had. With 0,
-	// they are ErrUnavailable from then on: a server that cannot say what it
-	// has revoked may have revoked this. A large value keeps the API up and
-	// gives a thief who can cut the line the rest of the token's life.
+	// StaleRevocations is how long JWTs are accepted by a list that has expired
+	// (after 24 to 40 seconds by default), if no newer one can be fetched. With 0,
+	// JWTs are then ErrUnavailable, because they may have been revoked. With a
+	// large value, the API keeps working, and a thief who can cut the connection
+	// to the server can use a stolen token until it expires.
 	StaleRevocations time.Duration
 
-	// AllowPlainJWTType accepts JWTs of type JWT beside those of type at+jwt,
-	// for clients that are registered for that. Set it only if this
-	// Audience is no client's id, so that no ID token can pass for an access
-	// token.
+	// AllowPlainJWTType also accepts JWTs of type JWT, for clients that are
+	// registered for it. Set it only if Audience is not the id of a client:
+	// otherwise an ID token would be accepted as an access token.
 	AllowPlainJWTType bool
 
-	// Leeway is how far this machine's clock and the server's may differ when
-	// a JWT's instants are looked at: 0 means 5 seconds, a negative value
-	// none. More than a minute is a mistake.
+	// Leeway is how much this machine's clock and the server's may differ in the
+	// checks of a JWT's times: 0 means 5 seconds, a negative value none. More than
+	// a minute is an error.
 	Leeway time.Duration
 
-	// HTTPClient is used for everything that is asked of the authorization
-	// server: set it for a private certificate authority or a proxy. Its
-	// redirect policy and cookies are not used, since nothing is redirected and
-	// no cookies are kept. Every request ends after 5 seconds, or its
-	// Timeout if that is shorter. If nil, one with up to 100 connections is made.
+	// HTTPClient sends all requests to the authorization server. Set it for a
+	// private certificate authority or a proxy. Its redirect policy and cookies
+	// are not used: redirects are not followed. Each request ends after 5 seconds,
+	// or Timeout if that is shorter. If nil, a client with up to 100 connections
+	// is used.
 	HTTPClient *http.Client
 
-	// ErrorHandler writes the status and the body of refusals, if an API's
-	// errors have a form of their own. The challenge (WWW-Authenticate),
-	// Cache-Control and, with 503, Retry-After are set already; err wraps one of this
-	// package's errors, and may be logged. If nil, the body is one line of
-	// text.
+	// ErrorHandler writes the status and the body of a refusal in the API's own
+	// form. WWW-Authenticate, Cache-Control and, with 503, Retry-After are set
+	// before the call. The error wraps one of this package's errors and may be
+	// logged. If nil, the body is one line of text.
 	ErrorHandler func(w http.ResponseWriter, r *http.Request, status int, err error)
 
-	// Logger is told, in one line each, when the authorization server begins to
-	// fail and when it is well again. If nil, it is slog.Default.
+	// Logger receives a line when the authorization server begins to fail, and one
+	// when it works again. If nil, it is slog.Default.
 	Logger *slog.Logger
 }
 
@@ -92,14 +88,14 @@ const (
 	maxLeeway     = time.Minute
 )
 
-// check completes c with defaults, and finds what cannot be meant.
+// check sets defaults, and returns an error for values that contradict each other.
 func (c *Config) check() error {
 	if err := checkURL(c.Issuer); err != nil {
 		return fmt.Errorf("resource: Issuer: %w", err)
 	}
 	if strings.ContainsAny(c.Issuer, "?#") || strings.HasSuffix(c.Issuer, "/") {
-		// RFC 8414 section 2 excludes the first two; of the last, nothing
-		// would say that the server spells it so.
+		// RFC 8414 section 2 excludes the first two. A slash at the end is
+		// usually a mistake, and the comparison is exact.
 		return errors.New("resource: Issuer: no query, fragment or slash at its end")
 	}
 	switch {
@@ -128,8 +124,8 @@ func (c *Config) check() error {
 	return nil
 }
 
-// checkURL accepts addresses to which secrets may be sent, and from which keys
-// may come: https ones, and http ones that do not leave the machine.
+// checkURL accepts addresses that may receive secrets and provide keys: https
+// addresses, and http addresses of this machine.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -146,8 +142,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// quotable reports whether s can stand in a quoted string of a challenge as it
-// is.
+// quotable reports whether s needs no escape in a quoted string of a challenge.
 func quotable(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {

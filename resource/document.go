@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// staleFor is for how long a document is used after its end, if the server
+	// staleFor is how long a document is used after it has expired, if the server
 	// cannot be reached.
 	staleFor = time.Hour
-	// pause is the least time from one load that failed, or that a stranger's
-	// token has caused, to the next.
+	// pause is the least time between a load that failed, or that a token with an
+	// unknown key has caused, and the next one.
 	pause = 5 * time.Second
 )
 
-// A document is what the authorization server publishes and lets others keep:
-// its metadata, its keys. It is loaded when it is first needed, and again in
-// the background during the last quarter of the time for which it may be kept,
-// so that a busy API never waits for it. There is one load at a time.
+// A document is a published document of the authorization server that may be
+// cached: its metadata, its keys. It is loaded when it is first needed, and again in
+// the background during the last quarter of its lifetime, so that a busy API never
+// waits for it. There is one load at a time.
 type document[T any] struct {
 	name   string
 	load   func(context.Context) (value T, fresh time.Duration, err error)
@@ -40,8 +40,8 @@ type document[T any] struct {
 	err        error // of the last load that ended
 }
 
-// get is the document, which was loaded no longer ago than it may be kept. If
-// it cannot be loaded again, the old one serves for staleFor.
+// get returns the document, loaded again if it has expired. If that fails, it
+// returns the expired one for staleFor.
 func (d *document[T]) get(ctx context.Context) (T, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,8 +62,8 @@ func (d *document[T]) get(ctx context.Context) (T, error) {
 	return d.value, nil
 }
 
-// newer is the document as loaded because of this call, or else no longer ago
-// than pause. Its error tells that this load failed.
+// newer loads the document again, unless it was loaded less than pause ago. Its
+// error is that of this load.
 func (d *document[T]) newer(ctx context.Context) (T, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,14 +99,13 @@ func (d *document[T]) start(now time.Time) {
 			d.err = unavailable(fmt.Errorf("%s: %w", d.name, err))
 			return
 		}
-		// The age counts from the question, not from the answer.
+		// The age counts from the request, not from the response.
 		d.value, d.have = value, true
 		d.renewAt, d.freshUntil = now.Add(fresh*3/4), now.Add(fresh)
 	})
 }
 
-// wait returns when no load is under way. The mutex is held before and after,
-// and not in between.
+// wait returns when no load is under way. It releases the mutex while it waits.
 func (d *document[T]) wait(ctx context.Context) error {
 	loading := d.loading
 	if loading == nil {
@@ -126,7 +125,7 @@ func (d *document[T]) wait(ctx context.Context) error {
 
 var errClosed = errors.New("the verifier is closed")
 
-// background is the work that no single request waits for.
+// background is work that no request waits for.
 type background struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -140,7 +139,7 @@ func newBackground() *background {
 	return b
 }
 
-// do runs f, whose context ends with close. After close, it does not.
+// do runs f, whose context ends with close. After close, it does nothing.
 func (b *background) do(f func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,8 +155,7 @@ func (b *background) close() {
 	b.group.Wait()
 }
 
-// An outage tells the log when something begins to fail, and when it is well
-// again, but not each failure in between.
+// An outage logs the first failure of several, and when the failures end.
 type outage struct {
 	what    string
 	log     *slog.Logger

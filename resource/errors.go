@@ -5,25 +5,24 @@ import (
 	"fmt"
 )
 
-// What can be wrong with a request. The errors of this package wrap exactly one
-// of them; the rest of their text is for a log, and holds nothing of a token.
+// The defects of a request. Each error of this package wraps exactly one of them.
+// The rest of its text is for a log, and contains no part of a token.
 var (
 	// ErrNoToken is for a request without a bearer token: 401, and a challenge
 	// that names no error (RFC 6750 section 3.1).
 	ErrNoToken = errors.New("no bearer token")
-	// ErrInvalidRequest is for an Authorization header that is malformed, or
-	// there more than once: 400, error="invalid_request".
+	// ErrInvalidRequest is for a malformed or repeated Authorization header: 400,
+	// error="invalid_request".
 	ErrInvalidRequest = errors.New("malformed authorization")
-	// ErrInvalidToken is for a token that is not good here: forged, expired,
-	// revoked, for another audience: 401, error="invalid_token".
+	// ErrInvalidToken is for a token that is forged, expired, revoked or for
+	// another audience: 401, error="invalid_token".
 	ErrInvalidToken = errors.New("invalid token")
-	// ErrInsufficientScope is for a good token that lacks a scope: 403,
+	// ErrInsufficientScope is for a valid token that lacks a scope: 403,
 	// error="insufficient_scope".
 	ErrInsufficientScope = errors.New("insufficient scope")
-	// ErrUnavailable is for a token about which nothing could be found out,
-	// because the authorization server did not answer, or not as it should:
-	// 503 with Retry-After. It says nothing about the token, so no client is
-	// sent to log in again for a fault that is not its own.
+	// ErrUnavailable is for a token that cannot be verified now, because the
+	// authorization server did not respond, or failed: 503 with Retry-After. The
+	// token may be valid, so the client must not log in again.
 	ErrUnavailable = errors.New("token cannot be checked now")
 )
 

@@ -11,26 +11,25 @@ import (
 	"time"
 )
 
-// requestTimeout bounds each request to the authorization server.
+// requestTimeout is the timeout of each request to the authorization server.
 const requestTimeout = 5 * time.Second
 
-// A reply is an answer of the authorization server, read to its end.
+// A reply is a complete response of the authorization server.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// newClient is the HTTP client that everything is asked with. A redirect would
-// move trust, and with introspection a token, to an address that nobody has
-// named, so none is followed.
+// newClient returns the HTTP client for all requests. It follows no redirects: one
+// would send a token, or trust, to an address that is not configured.
 func newClient(given *http.Client) *http.Client {
 	c := &http.Client{}
 	if given != nil {
 		*c = *given
 	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
-		// Two idle connections, which is the default, make a busy API
-		// open a connection for almost every look-up.
+		// With the default of two idle connections, a busy API opens a
+		// connection for almost every introspection.
 		own := t.Clone()
 		own.MaxIdleConnsPerHost, own.MaxConnsPerHost = 100, 100
 		c.Transport = own
@@ -40,7 +39,7 @@ func newClient(given *http.Client) *http.Client {
 	return c
 }
 
-// fetch sends a request and reads at most limit bytes of the answer.
+// fetch sends a request and reads at most limit bytes of the response.
 func fetch(ctx context.Context, c *http.Client, r *http.Request, limit int64) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -76,9 +75,8 @@ func get(ctx context.Context, c *http.Client, address string, limit int64, heade
 	return got, nil
 }
 
-// freshness is for how long an answer says that it may be used (RFC 9111
-// section 4.2): max-age, less the time for which caches have held it.
-// otherwise is for an answer that does not say.
+// freshness returns how long a response may be cached (RFC 9111 section 4.2):
+// max-age less the age in other caches, or otherwise without a max-age.
 func freshness(h http.Header, otherwise, least, most time.Duration) time.Duration {
 	fresh := otherwise
 	for directive := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {
@@ -100,8 +98,8 @@ func freshness(h http.Header, otherwise, least, most time.Duration) time.Duratio
 	return min(max(fresh, least), most)
 }
 
-// delta reads a number of seconds. What is too large for the type is a century
-// (RFC 9111 section 1.2.2 asks for "the greatest positive integer").
+// delta parses a number of seconds. If it overflows, it is a century (RFC 9111
+// section 1.2.2: "the greatest positive integer").
 func delta(text string) (time.Duration, error) {
 	const century = 100 * 365 * 24 * 60 * 60
 	n, err := strconv.ParseUint(text, 10, 63)

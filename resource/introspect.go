@@ -14,8 +14,8 @@ import (
 
 const maxIntrospection = 64 << 10 // bytes
 
-// introspect asks the server about a token (RFC 7662). Its errors are
-// ErrInvalidToken, if that is the server's answer, or ErrUnavailable.
+// introspect introspects a token (RFC 7662). Its errors are ErrInvalidToken, if the
+// server says so, and ErrUnavailable.
 func (v *Verifier) introspect(ctx context.Context, token string) (Principal, error) {
 	c, err := v.askAbout(ctx, token)
 	if err != nil {
@@ -28,25 +28,26 @@ func (v *Verifier) introspect(ctx context.Context, token string) (Principal, err
 	case !*c.Active:
 		return Principal{}, invalid("not active")
 	case !strings.EqualFold(c.TokenType, "Bearer"):
-		// Refresh tokens have no type; others would need proof of a key.
+		// Refresh tokens have no type. Other types need proof of a key.
 		return Principal{}, invalid("not a bearer token")
 	case c.bound():
 		return Principal{}, invalid("bound to a key, and no bearer token")
 	case !slices.Contains(c.Audience, v.cfg.Audience):
 		return Principal{}, invalid("for another audience")
 	}
-	// Whether it has expired is the server's to say, by the server's clock.
+	// The server has checked the expiry by its own clock.
 	return c.principal(), nil
 }
 
-// An introspection is the server's answer.
+// An introspection is the server's response.
 type introspection struct {
 	Active    *bool  `json:"active"`
 	TokenType string `json:"token_type"`
 	claims
 }
 
-// askAbout fails for every answer that does not say what the token is worth.
+// askAbout sends the request. It fails for every response that does not say whether
+// the token is active.
 func (v *Verifier) askAbout(ctx context.Context, token string) (c introspection, err error) {
 	m, err := v.metadata.get(ctx)
 	if err != nil {
@@ -60,13 +61,12 @@ func (v *Verifier) askAbout(ctx context.Context, token string) (c introspection,
 	if err != nil {
 		return c, err
 	}
-	// RFC 6749 section 2.3.1: both are form-encoded before they become Basic
-	// credentials.
+	// RFC 6749 section 2.3.1: both are form-encoded for Basic.
 	r.SetBasicAuth(url.QueryEscape(v.cfg.ClientID), url.QueryEscape(v.cfg.ClientSecret))
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	// Nothing is sent for it: it tells net/http that the request may be
-	// repeated if the server has just closed an idle connection.
+	// An empty value sends no header. It lets net/http repeat the request if the
+	// server has just closed an idle connection.
 	r.Header["Idempotency-Key"] = nil
 
 	got, err := fetch(ctx, v.client, r, maxIntrospection)

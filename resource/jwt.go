@@ -11,9 +11,9 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// claims are what is said about a token, by itself (RFC 9068 section 2.2) or by
-// the introspection endpoint (RFC 7662 section 2.2). The decoder takes names in
-// their exact spelling and refuses two of one name.
+// claims are the claims of a JWT (RFC 9068 section 2.2) or of an introspection
+// response (RFC 7662 section 2.2). The decoder compares names exactly and refuses
+// duplicates.
 type claims struct {
 	Issuer       string          `json:"iss"`
 	Subject      string          `json:"sub"`
@@ -27,8 +27,8 @@ type claims struct {
 	Confirmation json.RawMessage `json:"cnf"`
 }
 
-// bound reports whether the token is good only together with proof of a key
-// (RFC 7800), which a bearer does not bring and which is not checked here.
+// bound reports whether the token requires proof of a key (RFC 7800), which this
+// package does not verify.
 func (c *claims) bound() bool { return len(c.Confirmation) > 0 }
 
 func (c *claims) principal() Principal {
@@ -50,8 +50,8 @@ func (a *audience) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(a))
 }
 
-// A numericDate is an instant in milliseconds since 1970; 0 is none. Its JSON
-// form is a number of seconds (RFC 7519 section 2).
+// A numericDate is a time in milliseconds since 1970; 0 is none. In JSON it is a
+// number of seconds (RFC 7519 section 2).
 type numericDate int64
 
 func (d *numericDate) UnmarshalJSON(b []byte) error {

@@ -23,11 +23,11 @@ const (
 	maxKeys   = 100
 )
 
-// algorithms are those that a signature may have. What a token names is only
-// ever compared with this list and with the key's own (RFC 8725 section 3.1).
+// algorithms are the accepted signature algorithms. The algorithm that a token names
+// is only compared with this list and with the key's own (RFC 8725 section 3.1).
 var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256}
 
-// A keySet is a server's public keys for signatures, by their kid.
+// A keySet holds a server's public signature keys by their kid.
 type keySet map[string]publicKey
 
 type publicKey struct {
@@ -48,9 +48,9 @@ func (v *Verifier) loadKeys(ctx context.Context) (keySet, time.Duration, error) 
 	return set, freshness(r.header, 5*time.Minute, time.Second, 24*time.Hour), err
 }
 
-// parseKeySet reads a JWKS. Keys that it does not understand, or that cannot
-// have signed a token, are passed over (RFC 7517 section 5); two keys of one
-// name, or none at all, are somebody's mistake and not a key set.
+// parseKeySet decodes a JWKS. It ignores keys of unknown types and keys that cannot
+// sign tokens (RFC 7517 section 5). It fails if two keys have one kid, or if no key
+// is left.
 func parseKeySet(body []byte) (keySet, error) {
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -82,8 +82,8 @@ func parseKeySet(body []byte) (keySet, error) {
 	return set, nil
 }
 
-// algorithmOf is the one algorithm that a public key is used with, if any. The
-// bounds of RSA are what is not weak, and what is not a way to keep us busy.
+// algorithmOf returns the one algorithm of a public key, if any. An RSA key must
+// not be too short to be safe, nor so long that verification is slow.
 func algorithmOf(key any) jose.SignatureAlgorithm {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:
@@ -100,17 +100,16 @@ func algorithmOf(key any) jose.SignatureAlgorithm {
 	return ""
 }
 
-// open checks the signature of a JWT of one of these types by the server's
-// keys, and returns its claims. Its errors are ErrInvalidToken or
-// ErrUnavailable.
+// open verifies the signature of a JWT of one of these types by the server's keys,
+// and returns its claims. Its errors are ErrInvalidToken and ErrUnavailable.
 func (v *Verifier) open(ctx context.Context, text string, types ...string) ([]byte, error) {
 	for part := range strings.SplitSeq(text, ".") {
-		// One spelling only: stray bits at the end would not be noticed.
+		// Accept one spelling only: go-jose ignores bits beyond the last byte.
 		if _, err := base64.RawURLEncoding.Strict().DecodeString(part); err != nil {
 			return nil, invalid("not base64url")
 		}
 	}
-	// go-jose's errors quote the token; they go no further.
+	// go-jose's errors quote the token, so they are not returned.
 	jws, err := jose.ParseSignedCompact(text, algorithms)
 	if err != nil {
 		return nil, invalid("not a JWS with ES256, EdDSA or RS256")
@@ -140,9 +139,9 @@ func (v *Verifier) open(ctx context.Context, text string, types ...string) ([]by
 	return claims, nil
 }
 
-// key finds the key that a token names. An unknown one may have been published
-// a moment ago, so the set is loaded again, as often as document.newer allows:
-// strangers can make up names faster than that.
+// key finds the key that a token names. An unknown key may be new, so the set is
+// loaded again, at most as often as document.newer allows: unauthenticated callers
+// can invent names.
 func (v *Verifier) key(ctx context.Context, id string) (publicKey, error) {
 	set, err := v.keys.get(ctx)
 	if err != nil {

@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	// maxLookups is how many tokens are looked up at one time. More would
-	// only wait for the same server.
+	// maxLookups is how many tokens are introspected at a time. More would only
+	// wait for the same server.
 	maxLookups = 1000
-	// maxCached is how many answers are kept, a few hundred bytes each.
+	// maxCached is how many responses are cached, of a few hundred bytes each.
 	maxCached = 10_000
 )
 
-// A fingerprint stands for a token, so that memory holds no token that could
-// be used.
+// A fingerprint is the hash of a token, so that the cache holds no usable token.
 type fingerprint [sha256.Size]byte
 
-// lookups shares answers about opaque tokens between requests: those of the
-// last moments, if keep allows, and those that are on their way.
+// lookups shares introspections of opaque tokens between requests: the cached
+// responses, if keep is set, and those under way.
 type lookups struct {
 	ask  func(ctx context.Context, token string) (Principal, error)
 	keep time.Duration
@@ -34,8 +33,7 @@ type lookups struct {
 	oldest *list.List // of answer, in the order in which they came
 }
 
-// A line is a look-up under way, and the one that follows it, if somebody
-// waits for that.
+// A line is a look-up under way, and the next one, if a request waits for it.
 type line struct{ running, next *lookup }
 
 type lookup struct {
@@ -79,10 +77,10 @@ func (l *lookups) get(ctx context.Context, token string) (Principal, error) {
 	}
 }
 
-// join finds the look-up that answers for a request, and begins it if it is
-// the first. If answers may not be kept, one that was sent before the request
-// came will not do, since the token may have been revoked in between: the
-// requests that come while it is under way share the next. The mutex is held.
+// join returns the look-up for a request, and begins it if it is the first. Without
+// a cache, a look-up that was sent before the request arrived does not count, since
+// the token may have been revoked in between: requests that arrive while it is
+// under way share the next one. The mutex is held.
 func (l *lookups) join(key fingerprint, token string) (*lookup, error) {
 	at := l.lines[key]
 	switch {
@@ -103,8 +101,8 @@ func (l *lookups) join(key fingerprint, token string) (*lookup, error) {
 
 func newLookup() *lookup { return &lookup{done: make(chan struct{})} }
 
-// run answers a line until nobody waits in it. A request that has gone takes
-// nothing from the others.
+// run serves a line until no request waits in it. A request that was cancelled does
+// not cancel the look-up of others.
 func (l *lookups) run(ctx context.Context, key fingerprint, token string, at *line) {
 	for {
 		asked := time.Now() // the answer may be as old as the question
@@ -129,9 +127,9 @@ func (l *lookups) run(ctx context.Context, key fingerprint, token string, at *li
 	}
 }
 
-// put keeps an answer, and drops those that came first: the expired ones, and
-// one more if there is no room. Only good answers come here, so that tokens
-// that strangers make up displace none. The mutex is held.
+// put caches a response, and drops the oldest ones: the expired ones, and one more
+// if the cache is full. Only positive responses are cached, so that invented tokens
+// displace none. The mutex is held.
 func (l *lookups) put(a answer) {
 	if e := l.cached[a.token]; e != nil {
 		l.drop(e)

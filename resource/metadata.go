@@ -13,14 +13,13 @@ import (
 
 const maxMetadata = 64 << 10 // bytes
 
-// metadata is what is used of a server's description of itself (RFC 8414
-// section 2).
+// metadata holds the used members of a server's metadata (RFC 8414 section 2).
 type metadata struct {
 	Issuer        string `json:"issuer"`
 	JWKS          string `json:"jwks_uri"`
 	Introspection string `json:"introspection_endpoint"`
-	// Revocations is the list that FollowRevocations follows: an addition of
-	// Mintage's, at {issuer}/revocations if it is not named.
+	// Revocations is the address of the list for FollowRevocations: an extension of
+	// Mintage, at {issuer}/revocations if it is absent.
 	Revocations string `json:"revocations_uri"`
 }
 
@@ -50,8 +49,8 @@ func (v *Verifier) loadMetadata(ctx context.Context) (m metadata, fresh time.Dur
 	return m, freshness(r.header, 5*time.Minute, time.Second, 24*time.Hour), nil
 }
 
-// wellKnown is where an issuer's metadata is: the well-known part comes before
-// the issuer's path (RFC 8414 section 3.1).
+// wellKnown returns the address of an issuer's metadata: the well-known part comes
+// before the issuer's path (RFC 8414 section 3.1).
 func wellKnown(issuer string) string {
 	u, err := url.Parse(issuer)
 	if err != nil {

@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// Require is middleware that lets requests pass whose access token is good and
-// was granted every one of scopes; without scopes, any good token will do.
-// Handlers behind it find out who asks with [FromContext].
+// Require returns middleware that passes a request if its access token is valid and
+// has all of scopes. Without scopes, every valid token passes. Handlers get the
+// subject and the client with [FromContext].
 //
-// The token is taken from the Authorization header (RFC 6750 section 2.1) and
-// from nowhere else: URLs and bodies end up in logs. Other requests are
-// answered as RFC 6750 section 3 says, and never reach the handler: 401 without
-// a token or with one that is not good, 403 for a missing scope, 400 for a
-// malformed header, 503 while nothing can be found out. Nothing of the token is
-// repeated in the answer.
+// The token is read from the Authorization header only (RFC 6750 section 2.1): URLs
+// and bodies end up in logs. Other requests do not reach the handler. The response
+// follows RFC 6750 section 3: 401 without a token or with an invalid one, 403 for a
+// missing scope, 400 for a malformed header, 503 if the token cannot be verified
+// now. It contains no part of the token.
 //
-// Middleware for cross-origin requests belongs outside of it: preflights carry
-// no token. It panics if a scope is not one that RFC 6749 section 3.3 allows.
+// Put middleware for cross-origin requests outside of it, because preflights have
+// no token. Require panics if RFC 6749 section 3.3 does not allow a scope.
 func (v *Verifier) Require(scopes ...string) func(http.Handler) http.Handler {
 	for _, s := range scopes {
 		if s == "" || !quotable(s) || strings.Contains(s, " ") {
@@ -45,8 +44,8 @@ func (v *Verifier) Require(scopes ...string) func(http.Handler) http.Handler {
 	}
 }
 
-// bearerToken is the token of a request. Whatever is not clearly one token is
-// refused, since two readers might see two different ones.
+// bearerToken returns the token of a request. It refuses an ambiguous header, which
+// another parser could read differently.
 func bearerToken(h http.Header) (string, error) {
 	all := h["Authorization"]
 	if len(all) > 1 {
@@ -88,7 +87,7 @@ func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request, err error, sco
 	default:
 		status, text = http.StatusServiceUnavailable, "the access token cannot be checked now"
 		challenge = ""
-		// Spread, so that those who were refused together do not return so.
+		// Random, so that requests refused together do not return together.
 		w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(3)))
 	}
 	if challenge != "" {

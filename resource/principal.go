@@ -6,24 +6,23 @@ import (
 	"time"
 )
 
-// A Principal is on whose behalf, and through which client, a request is made:
-// what a verified access token says.
+// A Principal holds the verified fields of a request's access token: the user and
+// the client.
 type Principal struct {
-	// Subject is the user who has agreed (sub), as the authorization server
-	// names them.
+	// Subject is the authorization server's name of the user (sub).
 	Subject string
 	// ClientID is the client that holds the token (client_id).
 	ClientID string
-	// Scope lists what the user has agreed to, in the token's order.
+	// Scope lists the granted scopes, in the token's order.
 	Scope []string
 	// Audience lists the APIs that the token is for (aud). Config.Audience is
 	// one of them.
 	Audience []string
-	// IssuedAt and ExpiresAt are the token's (iat, exp), to the second and in
-	// UTC. Long work for a request should not outlive ExpiresAt.
+	// IssuedAt and ExpiresAt are the token's (iat, exp), to the second and in UTC.
+	// Long work for a request should end before ExpiresAt.
 	IssuedAt, ExpiresAt time.Time
-	// TokenID names the token (jti) without being of any use to a thief: it is
-	// what an audit log should hold. Safe retries of a refresh repeat it.
+	// TokenID names the token (jti). Log it in place of the token: it is of no use
+	// to a thief. Safe retries of a refresh have the same one.
 	TokenID string
 }
 
@@ -37,7 +36,7 @@ func (p Principal) HasScope(scopes ...string) bool {
 	return true
 }
 
-// clone keeps callers, who may change what they are given, out of the cache.
+// clone returns a deep copy, so that callers cannot change the cache.
 func (p Principal) clone() Principal {
 	p.Scope = slices.Clone(p.Scope)
 	p.Audience = slices.Clone(p.Audience)
@@ -46,14 +45,14 @@ func (p Principal) clone() Principal {
 
 type principalKey struct{}
 
-// FromContext is the principal that [Verifier.Require] has put into a request's
-// context. It reports false behind no such middleware.
+// FromContext returns the principal that [Verifier.Require] has put into a request's
+// context. It reports false without that middleware.
 func FromContext(ctx context.Context) (Principal, bool) {
 	p, ok := ctx.Value(principalKey{}).(Principal)
 	return p, ok
 }
 
-// NewContext is ctx with a principal, for middleware of your own around
+// NewContext returns ctx with a principal. It is for your own middleware around
 // [Verifier.Verify], and for tests of handlers.
 func NewContext(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)

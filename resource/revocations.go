@@ -14,18 +14,18 @@ import (
 
 const (
 	maxRevocations = 8 << 20 // bytes: about 100,000 entries
-	// The list is asked for as often as it changes, within these bounds.
+	// The list is fetched as often as it changes, within these limits.
 	leastPoll   = time.Second
 	defaultPoll = 5 * time.Second
 	mostPoll    = time.Minute
-	// issuerRealm is the one whose tokens the issuer's list speaks of.
+	// issuerRealm is the realm of the tokens in the issuer's list.
 	issuerRealm = "/api"
 )
 
-// revocations is a list of what was revoked: of grants, with the instant up to
-// which their tokens are dead, and of subjects and clients, with the instant up
-// to which their grants are. It is complete for the tokens issued at or after
-// issuedAt - covers; older ones have expired.
+// revocations is a list of revocations: of grants, with the instant up to which
+// their tokens are revoked, and of subjects and clients, with the instant up to
+// which their grants are. It is complete for tokens issued at or after issuedAt -
+// covers; older ones have expired.
 type revocations struct {
 	issuedAt  time.Time
 	expiresAt time.Time
@@ -78,7 +78,7 @@ func parseRevocations(payload []byte, issuer string, now time.Time, leeway time.
 	return l, nil
 }
 
-// revoked reports whether the token is dead, and says why.
+// revoked reports whether the token is revoked, and why.
 func (l *revocations) revoked(id tokenID, subject, clientID string) (reason string, dead bool) {
 	if floor, ok := l.grants[blindGrant(id.grant)]; ok && id.issuedAt <= floor {
 		return "revoked", true
@@ -89,13 +89,13 @@ func (l *revocations) revoked(id tokenID, subject, clientID string) (reason stri
 		}
 	}
 	if time.UnixMilli(id.issuedAt).Before(l.issuedAt.Add(-l.covers)) {
-		// Leeway would let it live on, after its revocation has left the list.
+		// Leeway would accept it after its revocation has left the list.
 		return "expired when the list of revocations was made", true
 	}
 	return "", false
 }
 
-// A follower keeps the list of revocations at hand.
+// A follower holds the current list of revocations.
 type follower struct {
 	v       *Verifier
 	outage  outage
@@ -133,7 +133,7 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// poll fetches the list once, and tells when to do it again.
+// poll fetches the list once, and returns the time until the next poll.
 func (f *follower) poll(ctx context.Context) (time.Duration, error) {
 	m, err := f.v.metadata.get(ctx)
 	if err != nil {
@@ -141,8 +141,8 @@ func (f *follower) poll(ctx context.Context) (time.Duration, error) {
 	}
 	header := http.Header{"Accept": {"application/jwt"}}
 	have := f.current.Load()
-	// That a list is unchanged does not move its end. So it is fetched whole
-	// when the next time might be too late.
+	// A response that the list is unchanged does not extend it. Fetch it whole if
+	// it could expire before the next poll.
 	if have != nil && have.etag != "" && time.Now().Add(have.every+pause+requestTimeout).Before(have.expiresAt) {
 		header.Set("If-None-Match", have.etag)
 	}
@@ -163,15 +163,15 @@ func (f *follower) poll(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("%s: %w", m.Revocations, err)
 	}
 	l.etag, l.every = r.header.Get("ETag"), wait
-	// Of two nodes or caches, the one that lags must not bring a token back.
+	// An older list of another node or cache must not make a token valid again.
 	if have == nil || !l.issuedAt.Before(have.issuedAt) {
 		f.current.Store(l)
 	}
 	return wait, nil
 }
 
-// check refuses a token that the list has, and every token while there is no
-// list that may be used.
+// check refuses a token that is in the list, and every token while there is no valid
+// list.
 func (f *follower) check(ctx context.Context, c *claims) error {
 	l, err := f.list(ctx)
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"encoding/binary"
 )
 
-// A tokenID is what the jti of a Mintage access token says, in base64url:
+// A tokenID holds the fields of the jti of a Mintage access token, in base64url:
 //
 //	grant 16 | generation 4 | issued 6 | authorized 6
 //
-// Instants are milliseconds since 1970. It is part of signed claims, so none of
-// it is a caller's to choose.
+// Instants are milliseconds since 1970. The jti is a signed claim, so a caller cannot
+// choose it.
 type tokenID struct {
 	grant        [16]byte
 	issuedAt     int64 // of this token
@@ -38,8 +38,8 @@ func instant(b []byte) int64 {
 	return int64(binary.BigEndian.Uint16(b))<<32 | int64(binary.BigEndian.Uint32(b[2:]))
 }
 
-// A blind is how a public list names a grant, a subject or a client: it
-// confirms a name to those who know or guess it.
+// A blind is the name of a grant, a subject or a client in a public list. It reveals
+// the name only to readers that know or guess it.
 type blind [16]byte
 
 func blindGrant(id [16]byte) blind {

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// maxToken is the longest token that is looked at, in characters.
+// maxToken is the longest accepted token, in characters.
 const maxToken = 8192
 
-// A Verifier checks access tokens. Its methods may be called from any number
-// of goroutines. One verifier serves one audience of one issuer; an API has one,
-// for as long as it runs.
+// A Verifier verifies access tokens for one audience of one issuer. An API has one
+// Verifier for as long as it runs. Its methods are safe for concurrent use.
 type Verifier struct {
 	cfg           Config
 	client        *http.Client
@@ -24,8 +23,8 @@ type Verifier struct {
 	introspection outage
 }
 
-// New makes a verifier. It asks nothing of the authorization server, which may
-// be down while the API starts; an error is always one of the Config. See
+// New returns a verifier. It sends no request, so the authorization server may be
+// down while the API starts. Its errors concern only the Config. See
 // [Verifier.Ready].
 func New(cfg Config) (*Verifier, error) {
 	if err := cfg.check(); err != nil {
@@ -47,9 +46,8 @@ func New(cfg Config) (*Verifier, error) {
 	return v, nil
 }
 
-// Close ends the work in the background and waits for it. Afterwards, and for
-// requests that wait at that moment, the answer is ErrUnavailable. It may be called
-// more than once.
+// Close ends the work in the background and waits for it. Requests that wait, and
+// all later ones, are ErrUnavailable. It may be called more than once.
 func (v *Verifier) Close() {
 	v.work.close()
 	if v.cfg.HTTPClient == nil {
@@ -57,15 +55,14 @@ func (v *Verifier) Close() {
 	}
 }
 
-// Verify finds out what an access token is worth: a JWT (RFC 9068) by the
-// server's keys, another token by introspection. It is for those who do not use
-// [Verifier.Require]; token is what stood after "Bearer ".
+// Verify verifies an access token: a JWT (RFC 9068) by the server's keys, any other
+// token by introspection. Token is the text after "Bearer ". Use it where
+// [Verifier.Require] does not fit.
 //
-// The error wraps ErrInvalidToken if the token is not good here,
-// ErrInsufficientScope if it was not granted every one of scopes, or
-// ErrUnavailable if nothing could be found out, which includes that ctx has
-// ended. A JWT waits for the network only if the server's keys, or the first
-// list of revocations, are not at hand.
+// The error wraps ErrInvalidToken if the token is not valid, ErrInsufficientScope if
+// it lacks one of scopes, and ErrUnavailable if it cannot be verified now or ctx has
+// ended. A JWT needs the network only while the server's keys, or the first list of
+// revocations, are not cached.
 func (v *Verifier) Verify(ctx context.Context, token string, scopes ...string) (Principal, error) {
 	p, err := v.verify(ctx, token)
 	if err != nil {
@@ -91,11 +88,11 @@ func (v *Verifier) verify(ctx context.Context, token string) (Principal, error) 
 	return v.lookups.get(ctx, token)
 }
 
-// Ready reports whether tokens can be checked: the server's metadata and keys
-// are at hand or can be fetched, and the list of revocations, if it is
-// followed, has not ended. The error wraps ErrUnavailable and says what is
-// wrong. It suits a readiness probe, and a start that is to find a mistaken
-// Issuer; it does not try the ClientSecret.
+// Ready reports whether tokens can be verified: the server's metadata and keys are
+// cached or can be fetched, and the list of revocations, with FollowRevocations, has
+// not expired. The error wraps ErrUnavailable and says what is wrong. Use it for a
+// readiness probe, or at the start to detect a wrong Issuer. It does not try the
+// ClientSecret.
 func (v *Verifier) Ready(ctx context.Context) error {
 	if v.work.ctx.Err() != nil {
 		return unavailable(errClosed)
@@ -116,8 +113,8 @@ func (v *Verifier) Ready(ctx context.Context) error {
 	return err
 }
 
-// isToken reports whether s is a b64token, the form that RFC 6750 section 2.1
-// gives to every bearer token.
+// isToken reports whether s is a b64token, the syntax of a bearer token (RFC 6750
+// section 2.1).
 func isToken(s string) bool {
 	body := strings.TrimRight(s, "=")
 	for i := range len(body) {
