@@ -71,19 +71,23 @@ func (r Registration) Client(realm string, ring *keys.Ring, policy grant.Policy,
 	return c, secret, err
 }
 
-// Registered is what has made c, but for its secrets and the window of retries,
-// which only says what is to be changed.
+// Registered returns the registration of c, without its secrets.
 func Registered(c store.Client) Registration {
 	c = c.Clone()
-	return Registration{
+	r := Registration{
 		ID: c.ID, Name: c.Name, RedirectURIs: c.RedirectURIs, Scope: string(c.Scope), GrantTypes: c.GrantTypes,
 		Auth: c.Auth, Native: c.Native, NoPKCE: !c.RequirePKCE, FirstParty: c.FirstParty, NoRotation: c.NoRotation,
 		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience,
 		Introspect: c.Introspect, IntrospectAudience: c.IntrospectAudience,
 	}
+	if c.RetryWindow != nil {
+		d := c.RetryWindow.Duration()
+		r.RetryWindow = &d
+	}
+	return r
 }
 
-// Change is c as r describes it, by the rules for a new client.
+// Change returns c as r describes it, by the rules for a new client.
 func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client, error) {
 	// A public client's grants were given to whoever held its id, and a
 	// confidential one's to the holder of a secret.
@@ -93,121 +97,50 @@ func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client,
 	return r.apply(c.Clone(), policy)
 }
 
-// apply gives c everything that r says but secrets.
+// apply checks r and gives c everything that it says but secrets.
 func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, error) {
-	if r.Introspect && r.GrantTypes == nil && len(r.RedirectURIs) == 0 {
-		r.GrantTypes = []string{}
+	if r.GrantTypes == nil {
+		r.GrantTypes = slices.Clone(store.GrantTypes)
+		if r.Introspect && len(r.RedirectURIs) == 0 {
+			r.GrantTypes = []string{}
+		}
 	}
-	if err := r.check(policy); err != nil {
-		return c, err
+	if len(r.ID) > maxClientID || strings.ContainsFunc(r.ID, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return c, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("at most %d printable ASCII characters without spaces", maxClientID)}
 	}
-	if err := r.checkTokens(); err != nil {
-		return c, err
+	for _, s := range Settings {
+		if s.check == nil {
+			continue
+		}
+		if err := s.check(&r); err != nil {
+			return c, &oauth.Invalid{Field: s.Flag, Message: err.Error()}
+		}
 	}
-	scope, err := oauth.ParseScope(r.Scope)
-	if err != nil {
-		return c, &oauth.Invalid{Field: "scope", Message: err.Error()}
-	}
-	if scope == "" && (r.GrantTypes == nil || len(r.GrantTypes) > 0) {
-		return c, &oauth.Invalid{Field: "scope", Message: "missing: a client needs at least one, because every answer names the scope"}
-	}
-	c.Name, c.Auth, c.Native, c.RequirePKCE, c.NoRotation, c.Scope = r.Name, r.Auth, r.Native, !r.NoPKCE, r.NoRotation, scope
-	c.FirstParty = r.FirstParty
-	c.TokenFormat, c.SigningAlg, c.JWTType, c.Audience = r.TokenFormat, r.SigningAlg, r.JWTType, r.Audience
-	c.Introspect, c.IntrospectAudience = r.Introspect, r.IntrospectAudience
-	c.GrantTypes, c.RedirectURIs = r.GrantTypes, r.RedirectURIs
-	if c.GrantTypes == nil {
-		c.GrantTypes = slices.Clone(store.GrantTypes)
-	}
-	if c.RedirectURIs == nil {
-		c.RedirectURIs = []string{}
-	}
-	if r.RetryWindow != nil {
+	switch longest := policy.AccessLifetime - time.Minute; {
+	case r.Secret != "" && r.Auth == store.AuthNone:
+		return c, &oauth.Invalid{Field: "secret", Message: "a public client has none"}
+	case r.Secret != "" && (len(r.Secret) < 8 || len(r.Secret) > 512):
+		return c, &oauth.Invalid{Field: "secret-stdin", Message: "an existing secret has 8 to 512 bytes"}
+	case r.RetryWindow == nil:
+		c.RetryWindow = nil
+	case c.RetryWindow != nil && c.RetryWindow.Duration() == *r.RetryWindow:
+		// It was right when it was given, and stays if the bound is lower now.
+	case *r.RetryWindow < 0 || *r.RetryWindow > longest:
+		return c, &oauth.Invalid{Field: "retry-window", Message: fmt.Sprintf("0s to %s: a minute less than the access token's lifetime", longest)}
+	default:
 		ms := store.Milliseconds(r.RetryWindow.Milliseconds())
 		c.RetryWindow = &ms
 	}
-	return c, nil
-}
-
-func (r Registration) check(policy grant.Policy) error {
-	if len(r.ID) > maxClientID || strings.ContainsFunc(r.ID, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return &oauth.Invalid{Field: "id", Message: fmt.Sprintf("at most %d printable ASCII characters without spaces", maxClientID)}
+	c.Name, c.Auth, c.Native, c.RequirePKCE, c.FirstParty, c.NoRotation = r.Name, r.Auth, r.Native, !r.NoPKCE, r.FirstParty, r.NoRotation
+	c.GrantTypes, c.RedirectURIs = r.GrantTypes, r.RedirectURIs
+	c.TokenFormat, c.SigningAlg, c.JWTType, c.Audience = r.TokenFormat, r.SigningAlg, r.JWTType, r.Audience
+	c.Introspect, c.IntrospectAudience = r.Introspect, r.IntrospectAudience
+	if c.RedirectURIs == nil {
+		c.RedirectURIs = []string{}
 	}
-	if strings.TrimSpace(r.Name) == "" || len(r.Name) > maxClientName {
-		return &oauth.Invalid{Field: "name", Message: fmt.Sprintf("missing or too long: 1 to %d bytes that tell people whose client it is", maxClientName)}
-	}
-	if !oauth.IsText(r.Name, maxClientName) {
-		return &oauth.Invalid{Field: "name", Message: fmt.Sprintf("%q is not UTF-8 text without control characters", r.Name)}
-	}
-	for _, g := range r.GrantTypes {
-		if !slices.Contains(store.GrantTypes, g) {
-			return &oauth.Invalid{Field: "grant-types", Message: fmt.Sprintf("%q is none of %s", g, strings.Join(store.GrantTypes, ", "))}
-		}
-	}
-	switch r.Auth {
-	case store.AuthEither, store.AuthPost, store.AuthBasic:
-	case store.AuthNone:
-		if r.Secret != "" {
-			return &oauth.Invalid{Field: "secret", Message: "a public client has none"}
-		}
-	default:
-		return &oauth.Invalid{Field: "auth-method", Message: fmt.Sprintf("%q is none of post, basic, either, none", string(r.Auth))}
-	}
-	codes := r.GrantTypes == nil || slices.Contains(r.GrantTypes, store.GrantAuthorizationCode)
-	if codes && len(r.RedirectURIs) == 0 {
-		return &oauth.Invalid{Field: "redirect-uri", Message: "missing: the code reaches the client through it"}
-	}
-	if len(r.RedirectURIs) > maxRedirectURIs {
-		return &oauth.Invalid{Field: "redirect-uri", Message: fmt.Sprintf("at most %d", maxRedirectURIs)}
-	}
-	for _, uri := range r.RedirectURIs {
-		if err := oauth.CheckRedirectURI(uri, r.Native); err != nil {
-			return &oauth.Invalid{Field: "redirect-uri", Message: err.Error()}
-		}
-	}
-	if r.NoRotation && r.Auth == store.AuthNone {
-		return &oauth.Invalid{Field: "no-rotation", Message: "a public client's refresh tokens must rotate (RFC 9700 section 4.14.2): leave it out, or give the client a secret"}
-	}
-	if w := r.RetryWindow; w != nil && (*w < 0 || *w > policy.AccessLifetime-time.Minute) {
-		return &oauth.Invalid{Field: "retry-window", Message: fmt.Sprintf("0s to %s: a minute less than the access token's lifetime", policy.AccessLifetime-time.Minute)}
-	}
-	if r.Secret != "" && (len(r.Secret) < 8 || len(r.Secret) > 512) {
-		return &oauth.Invalid{Field: "secret-stdin", Message: "an existing secret has 8 to 512 bytes"}
-	}
-	return nil
-}
-
-// checkTokens checks what r says of access tokens: those that the client gets
-// and those that it may ask about.
-func (r Registration) checkTokens() error {
-	switch r.TokenFormat {
-	case "", store.TokenOpaque, store.TokenJWT:
-	default:
-		return &oauth.Invalid{Field: "access-token-format", Message: fmt.Sprintf("%q is neither opaque nor jwt", string(r.TokenFormat))}
-	}
-	if r.SigningAlg != "" && !slices.Contains(keys.SigningAlgorithms, r.SigningAlg) {
-		return &oauth.Invalid{Field: "signing-alg", Message: fmt.Sprintf("%q is none of %s", string(r.SigningAlg), "ES256, EdDSA, RS256")}
-	}
-	if r.JWTType != "" && !slices.Contains(store.JWTTypes, r.JWTType) {
-		return &oauth.Invalid{Field: "jwt-type", Message: fmt.Sprintf("%q is none of %s", r.JWTType, strings.Join(store.JWTTypes, ", "))}
-	}
-	if r.Introspect && r.Auth == store.AuthNone {
-		return &oauth.Invalid{Field: "introspect", Message: "a public client cannot: anybody could ask in its name (RFC 7662 section 2.1)"}
-	}
-	if len(r.IntrospectAudience) > 0 && !r.Introspect {
-		return &oauth.Invalid{Field: "introspect-audience", Message: "it limits what --introspect allows, which is not given"}
-	}
-	for field, list := range map[string][]string{"audience": r.Audience, "introspect-audience": r.IntrospectAudience} {
-		if len(list) > maxAudiences {
-			return &oauth.Invalid{Field: field, Message: fmt.Sprintf("at most %d", maxAudiences)}
-		}
-		for _, a := range list {
-			if a == "" || len(a) > maxAudience || strings.ContainsFunc(a, func(c rune) bool { return c <= ' ' || c > '~' }) {
-				return &oauth.Invalid{Field: field, Message: fmt.Sprintf("%q is not 1 to %d printable ASCII characters without spaces, such as https://api.example.com", a, maxAudience)}
-			}
-		}
-	}
-	return nil
+	var err error
+	c.Scope, err = oauth.ParseScope(r.Scope)
+	return c, err
 }
 
 // AddSecret gives c another secret, which expires at the given instant unless

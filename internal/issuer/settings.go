@@ -1,0 +1,240 @@
+package issuer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A Setting is one field of a client's registration: its flag, its JSON member,
+// its place in what people see, and its check.
+type Setting struct {
+	Name     string // for people; "" if the text of another setting includes it
+	Change   string // in a list of changes, if it is not Name
+	Member   string // of JSON
+	Flag     string
+	Group    string // title over the flag
+	Help     string // of the flag
+	Update   string // help of the flag of an update, if it is not Help
+	Fixed    bool   // no flag changes it after the registration
+	Inverse  bool   // the member is true if the field is false
+	Optional bool   // an empty list has no member
+	Default  string // what an empty text means
+
+	// Field returns a pointer to the field: *string, *bool, *[]string or
+	// **time.Duration.
+	Field func(*Registration) any
+	check func(*Registration) error
+	// Text returns the setting for people, if that is not the value itself.
+	Text func(*Registration) string
+}
+
+// Settings are all fields of a registration that people choose, in the order in
+// which they are shown and checked.
+var Settings = []Setting{
+	{
+		Name: "name", Member: "name", Flag: "name", Group: "Client", Help: "what people call it (required)", Update: "what people call it",
+		Field: func(r *Registration) any { return &r.Name },
+		check: func(r *Registration) error {
+			if strings.TrimSpace(r.Name) == "" || len(r.Name) > maxClientName {
+				return fmt.Errorf("missing or too long: 1 to %d bytes that tell people whose client it is", maxClientName)
+			}
+			if !oauth.IsText(r.Name, maxClientName) {
+				return fmt.Errorf("%q is not UTF-8 text without control characters", r.Name)
+			}
+			return nil
+		},
+	},
+	{
+		Name: "auth method", Member: "auth_method", Flag: "auth-method", Group: "Authentication", Help: "post, basic, either, or none", Update: "post, basic or either",
+		Field: func(r *Registration) any { return (*string)(&r.Auth) },
+		check: func(r *Registration) error {
+			return oneOf(r.Auth, store.AuthPost, store.AuthBasic, store.AuthEither, store.AuthNone)
+		},
+	},
+	{
+		Name: "native", Member: "native", Flag: "native", Group: "Client",
+		Help:  "a program on a user's device, or a web application under development: allow http redirects to 127.0.0.1 and [::1] on any port, and to localhost, and private-use schemes (RFC 8252)",
+		Field: func(r *Registration) any { return &r.Native },
+	},
+	{
+		Name: "requires pkce", Member: "require_pkce", Inverse: true, Flag: "no-pkce", Group: "Authentication",
+		Help:   "do not ask for PKCE, at the authorization endpoint and of login portals, for client systems that cannot",
+		Update: "do not ask for it, for client systems that cannot",
+		Field:  func(r *Registration) any { return &r.NoPKCE },
+	},
+	{
+		Name: "first party", Member: "first_party", Flag: "first-party", Group: "Client",
+		Help:   "it is the provider's own: users are not asked for consent",
+		Update: "it is the provider's own: users are not asked for consent; --first-party=false: they are",
+		Field:  func(r *Registration) any { return &r.FirstParty },
+	},
+	{
+		Name: "refresh rotation", Member: "refresh_rotation", Inverse: true, Flag: "no-rotation", Group: "Refresh", Fixed: true,
+		Help:  "return the same refresh token, whose lifetime does not slide: a departure from the specification",
+		Field: func(r *Registration) any { return &r.NoRotation },
+		check: func(r *Registration) error {
+			if r.NoRotation && r.Auth == store.AuthNone {
+				return fmt.Errorf("a public client's refresh tokens must rotate (RFC 9700 section 4.14.2): leave it out, or give the client a secret")
+			}
+			return nil
+		},
+	},
+	{
+		// Its bound depends on the deployment: see apply.
+		Name: "retry window", Member: "retry_window", Flag: "retry-window", Group: "Refresh",
+		Help:   "how long a spent refresh token gets the same pair again; 0s: never",
+		Update: "how long a spent refresh token gets the same pair again; 0s: never; default: the server's",
+		Field:  func(r *Registration) any { return &r.RetryWindow },
+	},
+	{
+		Name: "grant types", Member: "grant_types", Flag: "grant-types", Group: "Client", Fixed: true, Help: "authorization_code, refresh_token; default: both",
+		Field: func(r *Registration) any { return &r.GrantTypes },
+		check: func(r *Registration) error { return eachOf(r.GrantTypes, store.GrantTypes) },
+	},
+	{
+		Name: "redirect uris", Change: "redirect uri", Member: "redirect_uris", Flag: "redirect-uri", Group: "Client",
+		Help:   "callback to which codes may go, compared character by character; repeatable",
+		Update: "callback to which codes may go, instead of all that there were; repeatable",
+		Field:  func(r *Registration) any { return &r.RedirectURIs },
+		check: func(r *Registration) error {
+			if slices.Contains(r.GrantTypes, store.GrantAuthorizationCode) && len(r.RedirectURIs) == 0 {
+				return fmt.Errorf("missing: the code reaches the client through it")
+			}
+			if len(r.RedirectURIs) > maxRedirectURIs {
+				return fmt.Errorf("at most %d", maxRedirectURIs)
+			}
+			for _, uri := range r.RedirectURIs {
+				if err := oauth.CheckRedirectURI(uri, r.Native); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	},
+	{
+		Name: "scope", Member: "scope", Flag: "scope", Group: "Client",
+		Help: "scopes that it may be granted, separated by spaces (required)", Update: "scopes that it may be granted, separated by spaces",
+		Field: func(r *Registration) any { return &r.Scope },
+		check: func(r *Registration) error {
+			scope, err := oauth.ParseScope(r.Scope)
+			if err == nil && scope == "" && len(r.GrantTypes) > 0 {
+				err = fmt.Errorf("missing: a client needs at least one, because every answer names the scope")
+			}
+			return err
+		},
+	},
+	{
+		Name: "access tokens", Member: "access_token_format", Flag: "access-token-format", Group: "Access tokens", Default: string(store.TokenOpaque),
+		Help:  "opaque (default), or jwt: RFC 9068",
+		Field: func(r *Registration) any { return (*string)(&r.TokenFormat) },
+		check: func(r *Registration) error {
+			if r.TokenFormat != "" && r.TokenFormat != store.TokenOpaque && r.TokenFormat != store.TokenJWT {
+				return fmt.Errorf("%q is neither opaque nor jwt", string(r.TokenFormat))
+			}
+			return nil
+		},
+		Text: func(r *Registration) string {
+			if r.TokenFormat != store.TokenJWT {
+				return string(store.TokenOpaque)
+			}
+			return fmt.Sprintf("%s, %s, typ %s", r.TokenFormat, cmp.Or(r.SigningAlg, keys.ES256), cmp.Or(r.JWTType, store.JWTTypes[0]))
+		},
+	},
+	{
+		Member: "signing_alg", Flag: "signing-alg", Group: "Access tokens", Default: string(keys.ES256),
+		Help:  "what signs its JWTs: ES256 (default), EdDSA or RS256",
+		Field: func(r *Registration) any { return (*string)(&r.SigningAlg) },
+		check: func(r *Registration) error { return oneOf(cmp.Or(r.SigningAlg, keys.ES256), keys.SigningAlgorithms...) },
+	},
+	{
+		Member: "jwt_type", Flag: "jwt-type", Group: "Access tokens", Default: store.JWTTypes[0],
+		Help:  "typ of its JWT access tokens: at+jwt (default), or JWT for resource servers that know no other",
+		Field: func(r *Registration) any { return &r.JWTType },
+		check: func(r *Registration) error { return oneOf(cmp.Or(r.JWTType, store.JWTTypes[0]), store.JWTTypes...) },
+	},
+	{
+		Name: "audience", Member: "audience", Optional: true, Flag: "audience", Group: "Access tokens",
+		Help:  "whom its access tokens are for; default: the issuer; repeatable",
+		Field: func(r *Registration) any { return &r.Audience },
+		check: func(r *Registration) error { return checkAudience(r.Audience) },
+	},
+	{
+		Name: "introspects", Member: "introspect", Flag: "introspect", Group: "Resource server",
+		Help:  "it is a resource server: it may ask about the access tokens of every client",
+		Field: func(r *Registration) any { return &r.Introspect },
+		check: func(r *Registration) error {
+			if r.Introspect && r.Auth == store.AuthNone {
+				return fmt.Errorf("a public client cannot: anybody could ask in its name (RFC 7662 section 2.1)")
+			}
+			return nil
+		},
+	},
+	{
+		Name: "only for", Change: "introspects only for", Member: "introspect_audience", Optional: true, Flag: "introspect-audience", Group: "Resource server",
+		Help:  "only about those for this audience; repeatable",
+		Field: func(r *Registration) any { return &r.IntrospectAudience },
+		check: func(r *Registration) error {
+			if len(r.IntrospectAudience) > 0 && !r.Introspect {
+				return fmt.Errorf("it limits what --introspect allows, which is not given")
+			}
+			return checkAudience(r.IntrospectAudience)
+		},
+	},
+}
+
+func oneOf[T ~string](value T, values ...T) error {
+	if slices.Contains(values, value) {
+		return nil
+	}
+	var names []string
+	for _, v := range values {
+		names = append(names, string(v))
+	}
+	return fmt.Errorf("%q is none of %s", string(value), strings.Join(names, ", "))
+}
+
+func eachOf(list, values []string) error {
+	for _, v := range list {
+		if err := oneOf(v, values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkAudience(list []string) error {
+	if len(list) > maxAudiences {
+		return fmt.Errorf("at most %d", maxAudiences)
+	}
+	for _, a := range list {
+		if a == "" || len(a) > maxAudience || strings.ContainsFunc(a, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return fmt.Errorf("%q is not 1 to %d printable ASCII characters without spaces, such as https://api.example.com", a, maxAudience)
+		}
+	}
+	return nil
+}
+
+// Value returns the setting of r: a string, a boolean, a list of strings, a
+// duration, or nil for what is left to the deployment.
+func (s Setting) Value(r *Registration) any {
+	switch p := s.Field(r).(type) {
+	case *string:
+		return cmp.Or(*p, s.Default)
+	case *bool:
+		return *p != s.Inverse
+	case *[]string:
+		return *p
+	case **time.Duration:
+		if *p != nil {
+			return **p
+		}
+	}
+	return nil
+}
