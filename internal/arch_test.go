@@ -145,14 +145,14 @@ var mayImport = []importRule{
 	// What a configuration names is opened in one place, for commands and server.
 	{dir: "internal/deployment", others: []string{"internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite"}, not: []string{"net/http", "database/sql"}},
+	// The use cases of an operator, whoever calls them. The store is open already.
+	{dir: "internal/admin", others: []string{"internal/account", "internal/config", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/show",
+		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/config", "internal/deployment", "internal/server"}, not: []string{"database/sql", "log/slog"}},
 	{dir: "internal/node", others: []string{"internal/account", "internal/audit", "internal/authorize", "internal/config", "internal/deployment", "internal/grant",
 		"internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite", "internal/tracing", "internal/upstream",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
-	// The use cases of an operator, whoever calls them.
-	{dir: "internal/admin", others: []string{"internal/account", "internal/grant", "internal/issuer", "internal/keys", "internal/store"},
-		not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminclient", "internal/audit", "internal/bench", "internal/config", "internal/deployment",
 		"internal/doctor", "internal/explain", "internal/grant", "internal/issuer", "internal/keys", "internal/node", "internal/oauth", "internal/server",
 		"internal/show", "internal/store", "internal/store/moving", "internal/store/postgres", "internal/store/sqlite",
@@ -220,7 +220,7 @@ var onlyIn = []struct {
 	{imported: "internal/server", dirs: []string{"internal/adminclient", "internal/node", "internal/cli", "internal/doctor", "internal/bench", "internal/e2e"}},
 	{imported: "internal/doctor", dirs: []string{"internal/cli"}},
 	{imported: "internal/explain", dirs: []string{"internal/cli"}},
-	{imported: "internal/show", dirs: []string{"internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain"}},
+	{imported: "internal/show", dirs: []string{"internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain"}},
 	// listener.go notices changed certificate files, certificate.go keys that
 	// everybody may read, and request.go whether there is an audit log.
 	{imported: "os", dirs: []string{"internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "internal/bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing"},

@@ -7,16 +7,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -39,14 +41,8 @@ also while the server runs, which is told or notices within two seconds.`,
 }
 
 func newClientCreate(s *settings) *cobra.Command {
-	var (
-		r         issuer.Registration
-		auth      string
-		public    bool
-		fromStdin bool
-		window    string
-		asJSON    bool
-	)
+	f := registrationFlags{Registration: issuer.Registration{Auth: store.AuthEither}}
+	var public, fromStdin, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "create --name NAME --redirect-uri URI --scope \"A B\"",
 		Short: "Register a client and print its id and secret",
@@ -68,21 +64,17 @@ a keyed digest of it is stored.`,
   printf %s "$OLD_SECRET" | mintage client create --id billing --secret-stdin --name "Billing" \
     --redirect-uri https://billing.example/callback --scope read`,
 		Args: exactly(0, "no argument"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := s.openOffice(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer o.store.Close()
-			r.Auth = store.AuthRule(auth)
+		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
+			r := f.Registration
 			if public {
 				if cmd.Flags().Changed("auth-method") && r.Auth != store.AuthNone {
 					return &oauth.Invalid{Field: "public", Message: "a public client does not authenticate: leave out --auth-method"}
 				}
 				r.Auth = store.AuthNone
 			}
-			if window != "" {
-				if r.RetryWindow, err = parseRetryWindow(window); err != nil {
+			var err error
+			if f.window != "" {
+				if r.RetryWindow, err = parseRetryWindow(f.window); err != nil {
 					return err
 				}
 			}
@@ -90,22 +82,13 @@ a keyed digest of it is stored.`,
 				return &oauth.Invalid{Field: "secret-stdin", Message: "a public client has no secret"}
 			}
 			if fromStdin {
-				if r.Secret, err = readSecret(cmd); err != nil {
+				line, err := readLine(cmd, "secret")
+				if err != nil {
 					return err
 				}
+				r.Secret = oauth.Secret(line)
 			}
-			ring, err := o.ring(cmd.Context())
-			if err != nil {
-				return err
-			}
-			c, secret, err := r.Client(deployment.Realm, ring, o.policy(), o.now)
-			if err != nil {
-				return err
-			}
-			err = o.store.Commit(cmd.Context(), store.Change{Entries: []store.Entry{c.Entry()}, Events: []store.Event{o.event(store.EventClientCreated, c.ID, c.Name)}})
-			if errors.Is(err, store.ErrConflict) {
-				return deployment.Hint(fmt.Errorf("the client id %q is taken", c.ID), "choose another with --id; ids never come back, even after deletion")
-			}
+			c, secret, err := a.CreateClient(cmd.Context(), r)
 			if err != nil {
 				return err
 			}
@@ -120,30 +103,76 @@ a keyed digest of it is stored.`,
 				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: keep the secret now: it is not shown again")
 			}
 			return show.Fields(cmd.OutOrStdout(), [][2]string{{"client_id", c.ID}, {"client_secret", string(secret)}})
-		},
+		}),
 	}
-	f := cmd.Flags()
-	f.StringVar(&r.Name, "name", "", "what people call it (required)")
-	f.StringArrayVar(&r.RedirectURIs, "redirect-uri", nil, "callback to which codes may go, compared character by character; repeatable")
-	f.StringVar(&r.Scope, "scope", "", "scopes that it may be granted, separated by spaces (required)")
-	f.StringSliceVar(&r.GrantTypes, "grant-types", nil, "authorization_code, refresh_token; default: both")
-	f.StringVar(&auth, "auth-method", string(store.AuthEither), "post, basic, either, or none")
-	f.BoolVar(&public, "public", false, "no secret, as for a program on a user's device; its codes need PKCE")
-	f.BoolVar(&r.Native, "native", false, nativeUsage)
-	f.BoolVar(&r.NoPKCE, "no-pkce", false, "do not ask for PKCE, at the authorization endpoint and of login portals, for client systems that cannot")
-	f.BoolVar(&r.FirstParty, "first-party", false, "it is the provider's own: users are not asked for consent")
-	f.StringVar(&r.ID, "id", "", "an id that exists already; default: a generated one")
-	f.BoolVar(&fromStdin, "secret-stdin", false, "read a secret that exists already from standard input")
-	f.StringVar(&window, "retry-window", "", "how long a spent refresh token gets the same pair again; 0s: never")
-	f.BoolVar(&r.NoRotation, "no-rotation", false, "return the same refresh token, whose lifetime does not slide: a departure from the specification")
-	registerTokens(f, &r)
-	groupClientFlags(f)
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.register(cmd.Flags(), false)
+	cmd.Flags().BoolVar(&public, "public", false, "no secret, as for a program on a user's device; its codes need PKCE")
+	cmd.Flags().StringVar(&f.ID, "id", "", "an id that exists already; default: a generated one")
+	cmd.Flags().BoolVar(&fromStdin, "secret-stdin", false, "read a secret that exists already from standard input")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	group(cmd.Flags(), "Authentication", "public", "secret-stdin")
+	group(cmd.Flags(), "Client", "id")
 	return cmd
 }
 
-// nativeUsage describes --native.
-const nativeUsage = "a program on a user's device, or a web application under development: allow http redirects to 127.0.0.1 and [::1] on any port, and to localhost, and private-use schemes (RFC 8252)"
+// registrationFlags are the flags of a client's settings.
+type registrationFlags struct {
+	issuer.Registration
+	window string // of retries, as it was given
+}
+
+// register adds a flag for each setting, or for each that can be changed.
+func (g *registrationFlags) register(f *pflag.FlagSet, update bool) {
+	for _, s := range issuer.Settings {
+		help := s.Help
+		if update {
+			if s.Fixed {
+				continue
+			}
+			help = cmp.Or(s.Update, help)
+		}
+		switch p := s.Field(&g.Registration).(type) {
+		case *string:
+			f.StringVar(p, s.Flag, *p, help)
+		case *bool:
+			f.BoolVar(p, s.Flag, false, help)
+		case *[]string:
+			if s.Each {
+				f.StringArrayVar(p, s.Flag, nil, help)
+			} else {
+				f.StringSliceVar(p, s.Flag, nil, help)
+			}
+		case **time.Duration:
+			f.StringVar(&g.window, s.Flag, "", help)
+		}
+		group(f, s.Group, s.Flag)
+	}
+}
+
+// apply changes the settings of r whose flags were given.
+func (g *registrationFlags) apply(f *pflag.FlagSet, r *issuer.Registration) (err error) {
+	for _, s := range issuer.Settings {
+		if !f.Changed(s.Flag) {
+			continue
+		}
+		switch to := s.Field(r).(type) {
+		case *string:
+			*to = *s.Field(&g.Registration).(*string)
+		case *bool:
+			*to = *s.Field(&g.Registration).(*bool)
+		case *[]string:
+			// Without what --audience "" gives, which empties it.
+			*to = slices.DeleteFunc(slices.Clone(*s.Field(&g.Registration).(*[]string)), func(text string) bool { return text == "" && !s.Each })
+		case **time.Duration:
+			if *to = nil; g.window != "default" {
+				if *to, err = parseRetryWindow(g.window); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
 
 // warnOfConsent warns that --first-party has no effect on redirect URIs that
 // every program of the user's device can use.
@@ -166,11 +195,6 @@ func parseRetryWindow(text string) (*time.Duration, error) {
 	return &std, nil
 }
 
-func readSecret(cmd *cobra.Command) (oauth.Secret, error) {
-	line, err := readLine(cmd, "secret")
-	return oauth.Secret(line), err
-}
-
 // readLine reads one line from standard input, which is what people say it is.
 func readLine(cmd *cobra.Command, what string) (string, error) {
 	if deployment.IsTerminal(os.Stdin) {
@@ -187,46 +211,48 @@ func readLine(cmd *cobra.Command, what string) (string, error) {
 	return line, nil
 }
 
-// clientView is a client as it is listed: nothing in it is secret.
-type clientView struct {
-	ID           string       `json:"id"`
-	Name         string       `json:"name"`
-	State        string       `json:"state"`
-	Auth         string       `json:"auth_method"`
-	Native       bool         `json:"native"`
-	RequirePKCE  bool         `json:"require_pkce"`
-	FirstParty   bool         `json:"first_party"`
-	Rotation     bool         `json:"refresh_rotation"`
-	RetryWindow  *string      `json:"retry_window"`
-	GrantTypes   []string     `json:"grant_types"`
-	RedirectURIs []string     `json:"redirect_uris"`
-	Scope        string       `json:"scope"`
-	TokenFormat  string       `json:"access_token_format"`
-	SigningAlg   string       `json:"signing_alg"`
-	JWTType      string       `json:"jwt_type"`
-	Audience     []string     `json:"audience,omitempty"`
-	Introspect   bool         `json:"introspect"`
-	Limits       []string     `json:"introspect_audience,omitempty"`
-	CreatedAt    *time.Time   `json:"created_at"`
-	UpdatedAt    *time.Time   `json:"updated_at"`
-	Secrets      []secretView `json:"secrets"`
-	Events       []show.Event `json:"events,omitempty"`
-}
-
-func viewClient(c store.Client, now grant.Instant) clientView {
-	v := clientView{
-		ID: c.ID, Name: c.Name, State: string(c.State), Auth: string(c.Auth), Native: c.Native,
-		RequirePKCE: c.RequirePKCE, FirstParty: c.FirstParty, Rotation: !c.NoRotation, GrantTypes: c.GrantTypes,
-		RedirectURIs: c.RedirectURIs, Scope: string(c.Scope),
-		TokenFormat: string(cmp.Or(c.TokenFormat, store.TokenOpaque)), SigningAlg: string(cmp.Or(c.SigningAlg, keys.ES256)),
-		JWTType: cmp.Or(c.JWTType, store.JWTTypes[0]), Audience: c.Audience, Introspect: c.Introspect, Limits: c.IntrospectAudience,
-		CreatedAt: show.JSONInstant(c.CreatedAt), UpdatedAt: show.JSONInstant(c.UpdatedAt), Secrets: viewSecrets(c, now),
+func newClientList(s *settings) *cobra.Command {
+	var asJSON, all bool
+	var l listing
+	cmd := &cobra.Command{
+		Use:   "list [--match TEXT] [--state S]",
+		Short: "List clients",
+		Long: `List clients by name, with the scopes that they may be granted, how many
+secrets they have, and when one was last used (written at most once a minute).
+Deleted clients are shown with --all, or with --state deleted.`,
+		Example: `  mintage client list --match billing
+  mintage client list --state disabled --json
+  mintage client list --after Zx81kQ`,
+		Args: exactly(0, "no argument"),
+		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
+			list, more, err := a.Clients(cmd.Context(), l.Page, all)
+			if err != nil {
+				return err
+			}
+			views, rows := []admin.ClientView{}, [][]string{}
+			for _, c := range list {
+				views = append(views, admin.ViewClient(c, a.now))
+				var used grant.Instant
+				for _, sec := range c.Secrets {
+					used = max(used, sec.LastUsedAt)
+				}
+				rows = append(rows, []string{c.ID, c.Name, string(c.State), string(c.Auth), string(c.Scope),
+					fmt.Sprint(len(c.Secrets)), show.OrDash(show.Instant(used))})
+			}
+			if more {
+				l.noteMore(cmd.ErrOrStderr(), list[len(list)-1].ID)
+			}
+			noteEmpty(cmd, len(rows), "no client is found")
+			if asJSON {
+				return show.JSON(cmd.OutOrStdout(), views)
+			}
+			return show.Table(cmd.OutOrStdout(), "ID|NAME|STATE|AUTH|SCOPE|SECRETS|LAST USED", rows)
+		}),
 	}
-	if c.RetryWindow != nil {
-		text := config.Duration(c.RetryWindow.Duration()).String()
-		v.RetryWindow = &text
-	}
-	return v
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&all, "all", false, "deleted clients too")
+	l.register(cmd, "id or name", "client id", admin.ClientStates)
+	return cmd
 }
 
 func newClientShow(s *settings) *cobra.Command {
@@ -239,44 +265,86 @@ may go, its secrets by id, never by their text, and its last events: what was
 changed, by whom. A value that is left out, such as the retry window, is the
 server's.`,
 		Args: exactly(1, "one client id"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := s.openOffice(cmd.Context())
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			c, err := a.Client(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			defer o.store.Close()
-			c, err := o.client(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			v := viewClient(c, o.now)
-			if v.Events, err = o.events(cmd.Context(), c.ID); err != nil {
+			v := admin.ViewClient(c, a.now)
+			if v.Events, err = a.Events(cmd.Context(), c.ID); err != nil {
 				return err
 			}
 			if asJSON {
 				return show.JSON(cmd.OutOrStdout(), v)
 			}
-			window := ""
-			if v.RetryWindow != nil {
-				window = *v.RetryWindow
-			}
-			err = show.Fields(cmd.OutOrStdout(), [][2]string{
-				{"id", v.ID}, {"name", v.Name}, {"state", v.State}, {"auth method", v.Auth},
-				{"native", fmt.Sprint(v.Native)}, {"requires pkce", fmt.Sprint(v.RequirePKCE)},
-				{"first party", fmt.Sprint(v.FirstParty)},
-				{"refresh rotation", fmt.Sprint(v.Rotation)}, {"retry window", window},
-				{"grant types", strings.Join(v.GrantTypes, " ")}, {"redirect uris", strings.Join(v.RedirectURIs, " ")},
-				{"scope", v.Scope}, {"access tokens", tokensInWords(v)}, {"audience", strings.Join(v.Audience, " ")},
-				{"introspects", fmt.Sprint(v.Introspect)}, {"only for", strings.Join(v.Limits, " ")}, {"created", show.Instant(c.CreatedAt)}, {"updated", show.Instant(c.UpdatedAt)},
-			})
-			if err == nil && len(c.Secrets) > 0 {
+			err = show.Fields(cmd.OutOrStdout(), v.Fields())
+			if err == nil && len(v.Secrets) > 0 {
 				fmt.Fprintln(cmd.OutOrStdout())
 				err = printSecrets(cmd.OutOrStdout(), v.Secrets)
 			}
 			return errors.Join(err, printEvents(cmd.OutOrStdout(), v.Events))
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newClientUpdate(s *settings) *cobra.Command {
+	var f registrationFlags
+	var more []string
+	var pkce bool
+	cmd := &cobra.Command{
+		Use:   "update ID [--redirect-uri URI] [--scope \"A B\"]",
+		Short: "Change what a client is registered for",
+		Long: `Change what a client is registered for; what is not named stays. The server
+is told of it. Secrets are a matter of: mintage client secret.
+
+A smaller scope also narrows the tokens of grants that users have given. Codes
+on their way to a redirect URI that is taken away can still be redeemed.`,
+		Example: `  mintage client update billing --redirect-uri https://billing.example/new/callback
+  mintage client update billing --add-redirect-uri https://billing2.example/callback --scope "read write"`,
+		Args: exactly(1, "one client id"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			asked := false
+			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { asked = asked || f.Changed })
+			if !asked {
+				return deployment.Usage(deployment.Hint(errors.New("nothing to change"), "see: "+cmd.CommandPath()+" --help"))
+			}
+			if given := cmd.Flags().Changed; given("pkce") && given("no-pkce") {
+				return deployment.Usage(errors.New("--pkce and --no-pkce contradict each other"))
+			}
+			return nil
+		},
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			c, changes, err := a.UpdateClient(cmd.Context(), args[0], "", func(r *issuer.Registration) error {
+				err := f.apply(cmd.Flags(), r)
+				for _, uri := range more {
+					if !slices.Contains(r.RedirectURIs, uri) {
+						r.RedirectURIs = append(r.RedirectURIs, uri)
+					}
+				}
+				if cmd.Flags().Changed("pkce") {
+					r.NoPKCE = !pkce
+				}
+				return err
+			})
+			switch {
+			case err != nil:
+				return err
+			case changes == "":
+				fmt.Fprintf(cmd.OutOrStdout(), "client %s is like that already\n", c.ID)
+				return nil
+			}
+			warnOfConsent(cmd, c)
+			fmt.Fprintf(cmd.OutOrStdout(), "client %s is changed: %s\n", c.ID, changes)
+			return nil
+		}),
+	}
+	f.register(cmd.Flags(), true)
+	cmd.Flags().StringArrayVar(&more, "add-redirect-uri", nil, "another callback beside those; repeatable")
+	cmd.Flags().BoolVar(&pkce, "pkce", false, "ask for PKCE, at the authorization endpoint and of login portals")
+	group(cmd.Flags(), "Client", "add-redirect-uri")
+	group(cmd.Flags(), "Authentication", "pkce")
 	return cmd
 }
 
@@ -286,25 +354,13 @@ func newClientState(s *settings, verb string, state store.ClientState, short, mo
 		Short: short,
 		Long:  strings.TrimSpace(short + ". The server is told. " + more),
 		Args:  exactly(1, "one client id"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := s.openOffice(cmd.Context())
-			if err != nil {
-				return err
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			c, err := a.SetClientState(cmd.Context(), args[0], "", state)
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "client %s is %s\n", c.ID, state)
 			}
-			defer o.store.Close()
-			c, err := o.client(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			if c.State != state {
-				c.State = state
-				if err := o.change(cmd, c, nil, store.EventClientChanged, string(state)); err != nil {
-					return err
-				}
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "client %s is %s\n", c.ID, state)
-			return nil
-		},
+			return err
+		}),
 	}
 }
 
@@ -319,28 +375,19 @@ while, disable it instead.`,
 		Example: `  mintage client disable billing
   mintage client delete billing --yes`,
 		Args: exactly(1, "one client id"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if !yes {
 				return deployment.Usage(deployment.Hint(errors.New("nothing was deleted: this cannot be undone"), "add --yes to do it"))
 			}
-			o, err := s.openOffice(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer o.store.Close()
-			c, err := o.client(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			c.State = store.ClientDeleted
-			c.Secrets = []store.Secret{}
-			cut := store.Cutoff{Realm: c.Realm, ClientID: c.ID, At: o.cutoffAt()}
-			if err := o.change(cmd, c, []store.Cutoff{cut}, store.EventClientDeleted, c.Name); err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "client %s is deleted\n", c.ID)
 			return nil
 		},
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			c, err := a.DeleteClient(cmd.Context(), args[0], "")
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "client %s is deleted\n", c.ID)
+			}
+			return err
+		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "really do it")
 	return cmd

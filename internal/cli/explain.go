@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -14,6 +16,9 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/explain"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/node"
+	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/show"
 )
 
@@ -51,18 +56,18 @@ tell whether a token is genuine, and tells the rest.`,
 			if err != nil {
 				return err
 			}
-			o, err := s.openOffice(cmd.Context())
+			a, err := s.open(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer o.store.Close()
-			x, err := o.explainer(cmd.Context())
+			defer a.Close()
+			x, err := a.explainer(cmd.Context())
 			if err != nil {
 				return err
 			}
 			log, err := readLog(logFile, cmd.InOrStdin(), asked)
 			if err == nil && log == nil && asked.IsRequest() {
-				log, err = findLog(cmd.Context(), o.cfg, asked.Text)
+				log, err = findLog(cmd.Context(), a.cfg, asked.Text)
 			}
 			if err != nil {
 				return err
@@ -191,4 +196,25 @@ func ofDev(cfg config.Config) config.Config {
 		}
 	}
 	return cfg
+}
+
+// explainer explains from the store of the session, without the key-encryption key
+// what it can.
+func (a *session) explainer(ctx context.Context) (*explain.Explainer, error) {
+	cfg := ofDev(a.cfg)
+	kek, locked := deployment.ReadKEK(cfg)
+	directory, err := issuer.ReadDirectory(ctx, a.Store, kek, deployment.KeySchedule(cfg), time.Now)
+	if err != nil && kek != nil {
+		// Perhaps it is the key of another store.
+		locked = err
+		directory, err = issuer.ReadDirectory(ctx, a.Store, nil, deployment.KeySchedule(cfg), time.Now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	tokens := server.TokenEndpoints{InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh}
+	return &explain.Explainer{
+		Config: cfg, Issuer: node.NewIssuer(cfg, a.Store, directory, slog.New(slog.DiscardHandler)), Store: a.Store, Locked: locked,
+		Told: tokens.Told,
+	}, nil
 }

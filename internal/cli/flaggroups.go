@@ -23,15 +23,6 @@ func group(set *pflag.FlagSet, title string, names ...string) {
 	}
 }
 
-// groupClientFlags groups the flags of a client's registration.
-func groupClientFlags(f *pflag.FlagSet) {
-	group(f, "Access tokens", "access-token-format", "signing-alg", "jwt-type", "audience")
-	group(f, "Resource server", "introspect", "introspect-audience")
-	group(f, "Refresh", "retry-window", "no-rotation")
-	group(f, "Authentication", "auth-method", "public", "secret-stdin", "pkce", "no-pkce")
-	group(f, "Client", "id", "name", "scope", "grant-types", "redirect-uri", "add-redirect-uri", "native", "first-party")
-}
-
 // settingGroups are the titles of settings, by what their flags begin with; the
 // first that fits counts.
 var settingGroups = []struct {

@@ -3,11 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/show"
@@ -28,12 +28,8 @@ its tokens. Tokens themselves are never stored and cannot be shown.`,
 	return cmd
 }
 
-const (
-	maxLimit = 100000 // grants that are listed at once
-	maxCount = 10000  // grants that are counted
-)
-
 func newGrantList(s *settings) *cobra.Command {
+	var f store.GrantFilter
 	var subject, client, after string
 	var limit int
 	var asJSON bool
@@ -47,43 +43,32 @@ client are shown by: mintage client show.`,
 		Example: `  mintage grant list --subject alice
   mintage grant list --client billing --json`,
 		Args: exactly(0, "no argument"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkLimit(limit); err != nil {
+		PreRunE: func(*cobra.Command, []string) error {
+			if err := (admin.Page{Limit: limit}).Check(); err != nil {
 				return err
 			}
-			f := store.GrantFilter{Realm: deployment.Realm, Subject: subject, ClientID: client, Limit: limit + 1}
+			f = store.GrantFilter{Subject: subject, ClientID: client, Limit: limit}
 			if after != "" {
 				var err error
 				if f.After, err = grant.ParseID(after); err != nil {
 					return deployment.Usage(fmt.Errorf("--after: %w", err))
 				}
 			}
-			if err := errors.Join(checkText("subject", subject), checkText("client", client)); err != nil {
-				return err
-			}
-			o, err := s.openOffice(cmd.Context())
+			return errors.Join(checkText("subject", subject), checkText("client", client))
+		},
+		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
+			list, cutoffs, more, err := a.Grants(cmd.Context(), f)
 			if err != nil {
 				return err
 			}
-			defer o.store.Close()
-			ch, err := o.store.Changes(cmd.Context(), 0)
-			if err != nil {
-				return err
-			}
-			list, err := o.store.Grants(cmd.Context(), f)
-			if err != nil {
-				return err
-			}
-			more := len(list) > limit
-			list = list[:min(limit, len(list))]
 			views, rows := []show.Grant{}, [][]string{}
 			for _, g := range list {
-				v := show.GrantAt(g, ch.Cutoffs, o.now)
+				v := show.GrantAt(g, cutoffs, a.now)
 				views = append(views, v)
 				rows = append(rows, []string{v.ID, v.State, v.ClientID, v.Subject, v.Scope, fmt.Sprint(v.Generation), show.Instant(g.RotatedAt), show.Instant(g.ExpiresAt)})
 			}
 			if more {
-				tellMore(cmd.ErrOrStderr(), limit, "--subject, --client", list[limit-1].ID.String())
+				noteMore(cmd.ErrOrStderr(), limit, "--subject, --client", list[limit-1].ID.String())
 			}
 			noteEmpty(cmd, len(rows), "no grant is found")
 			if asJSON {
@@ -92,9 +77,9 @@ client are shown by: mintage client show.`,
 			if err := show.Table(cmd.OutOrStdout(), "GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows); err != nil || subject == "" {
 				return err
 			}
-			events, err := o.events(cmd.Context(), store.AboutSubject(subject))
+			events, err := a.Events(cmd.Context(), store.AboutSubject(subject))
 			return errors.Join(err, printEvents(cmd.OutOrStdout(), events))
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&subject, "subject", "", "only this subject's")
 	cmd.Flags().StringVar(&client, "client", "", "only this client's")
@@ -112,22 +97,17 @@ func newGrantShow(s *settings) *cobra.Command {
 revocation, when it was authorized and last rotated, when its tokens end, and
 its events. Redeeming and refreshing leave no event, only the generation.`,
 		Args: exactly(1, "one grant id"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := s.openOffice(cmd.Context())
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			id, err := grant.ParseID(args[0])
+			if err != nil {
+				return deployment.Usage(err)
+			}
+			g, cutoffs, err := a.Grant(cmd.Context(), id)
 			if err != nil {
 				return err
 			}
-			defer o.store.Close()
-			g, err := o.grant(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			ch, err := o.store.Changes(cmd.Context(), 0)
-			if err != nil {
-				return err
-			}
-			v := show.GrantAt(g, ch.Cutoffs, o.now)
-			if v.Events, err = o.events(cmd.Context(), g.ID.String()); err != nil {
+			v := show.GrantAt(g, cutoffs, a.now)
+			if v.Events, err = a.Events(cmd.Context(), g.ID.String()); err != nil {
 				return err
 			}
 			if asJSON {
@@ -145,7 +125,7 @@ its events. Redeeming and refreshing leave no event, only the generation.`,
 				{"row kept until", show.Instant(g.DeleteAfter)}, {"key", g.KeyID.String()},
 			})
 			return errors.Join(err, printEvents(cmd.OutOrStdout(), v.Events))
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -164,45 +144,46 @@ within two seconds. Users may authorize anew.`,
   mintage grant revoke --subject alice
   mintage grant revoke --subject alice --client Zx81kQ`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || (len(args) == 1) == (subject != "" || client != "") {
 				return deployment.Usage(deployment.Hint(errors.New("name one grant, or --subject, --client or both"), "see: "+cmd.CommandPath()+" --help"))
 			}
-			if err := errors.Join(checkText("subject", subject), checkText("client", client)); err != nil {
-				return err
+			return errors.Join(checkText("subject", subject), checkText("client", client))
+		},
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			if len(args) == 1 {
+				id, err := grant.ParseID(args[0])
+				if err != nil {
+					return deployment.Usage(err)
+				}
+				if err := a.RevokeGrant(cmd.Context(), id); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "grant %s is revoked\n", id)
+				return nil
 			}
-			o, err := s.openOffice(cmd.Context())
+			cut, of, err := a.CutOff(cmd.Context(), subject, client)
 			if err != nil {
 				return err
 			}
-			defer o.store.Close()
-			if len(args) == 1 {
-				return o.revokeGrant(cmd, args[0])
+			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", show.Instant(cut.At), of)
+			// The cutoff stands already, because counting takes a while.
+			covered, err := a.Covered(cmd.Context(), cut)
+			if err != nil {
+				return fmt.Errorf("it is in force, but the grants that it covers cannot be counted: %w", err)
 			}
-			if client != "" {
-				if _, err := o.client(cmd, client); err != nil {
-					return err
-				}
+			text := fmt.Sprintf("%d grants", covered)
+			switch {
+			case covered == 0:
+				text = "no grant: is the name right? (it also covers codes that were not redeemed yet)"
+			case covered == 1:
+				text = "1 grant"
+			case covered >= admin.MaxCovered:
+				text = fmt.Sprintf("%d or more grants", admin.MaxCovered)
 			}
-			cut := store.Cutoff{Realm: deployment.Realm, Subject: subject, ClientID: client, At: o.cutoffAt()}
-			about := client
-			if about == "" {
-				about = store.AboutSubject(subject)
-			}
-			var of []string
-			if subject != "" {
-				of = append(of, fmt.Sprintf("subject %q", subject))
-			}
-			if client != "" {
-				of = append(of, fmt.Sprintf("client %q", client))
-			}
-			detail := strings.Join(of, ", ")
-			if err := o.store.Commit(cmd.Context(), store.Change{Cutoffs: []store.Cutoff{cut}, Events: []store.Event{o.event(store.EventCutoff, about, detail)}}); err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", show.Instant(cut.At), detail)
-			return o.printCovered(cmd, cut)
-		},
+			fmt.Fprintln(cmd.OutOrStdout(), "in the store, it covers "+text)
+			return nil
+		}),
 	}
 	cmd.Flags().StringVar(&subject, "subject", "", "everything of this subject")
 	cmd.Flags().StringVar(&client, "client", "", "everything of this client")

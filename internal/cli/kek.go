@@ -1,7 +1,18 @@
 package cli
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
 	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/show"
 )
 
 func newKEK(s *settings) *cobra.Command {
@@ -34,13 +45,80 @@ three steps, and after a crash the same command goes on:
 With PostgreSQL, it ends after the first step: copy the file to every node, and
 give the command again. A node without the new key answers 503 until it has it.`,
 		Args: exactly(0, "no argument"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := s.openOffice(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer o.store.Close()
-			return o.rotateKEK(cmd)
-		},
+		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error { return a.rotateKEK(cmd) }),
 	}
+}
+
+func (a *session) rotateKEK(cmd *cobra.Command) error {
+	// A link leads to where the file is.
+	path, _ := deployment.KEKPath(a.cfg)
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	// A second run that had read the file before would write over the first
+	// one's new key, which wraps all others by then.
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("lock %s: %w: is another kek rotate running? Give the command again when it has ended", filepath.Dir(path), err)
+	}
+	kek, err := deployment.ReadKEK(a.cfg)
+	if err != nil {
+		return err
+	}
+	text, err := deployment.ReadSecretFile(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	mode := info.Mode().Perm()
+	lines := strings.Fields(text)
+	records, err := a.KeyRecords(cmd.Context())
+	if err != nil {
+		return err
+	}
+	// Otherwise the new key would be lost with the mistake.
+	if _, err := keys.Open(kek, records); err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if kek.Next() == nil {
+		lines = append(lines, strings.TrimSpace(keys.NewKEKText()))
+		if err := deployment.ReplaceFile(path, []byte(strings.Join(lines, "\n")+"\n"), mode); err != nil {
+			return deployment.Hint(fmt.Errorf("write the new key-encryption key: %w", err),
+				"write it yourself, as a second line of "+show.Quote(path)+" (openssl rand -base64 32), and give the command again")
+		}
+		if kek, err = deployment.ReadKEK(a.cfg); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "key-encryption key %s was added to %s, beside %s\n", kek.Next().Fingerprint(), path, kek.Fingerprint())
+		if a.cfg.Store != config.StoreSQLite {
+			fmt.Fprintln(out, "copy the file to every node, then give the same command again")
+			return nil
+		}
+	}
+	n, err := a.RewrapKeys(cmd.Context(), kek)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d keys were wrapped by %s\n", n, kek.Next().Fingerprint())
+	old := path + "." + kek.Fingerprint()
+	err = deployment.ReplaceFile(old, []byte(lines[0]+"\n"), mode)
+	if err == nil {
+		err = deployment.ReplaceFile(path, []byte(lines[1]+"\n"), mode)
+	}
+	if err != nil {
+		return deployment.Hint(fmt.Errorf("the keys are wrapped by the new key-encryption key, but the old one cannot be put aside: %w", err),
+			"keep the first line of "+show.Quote(path)+" for older backups, and remove it there")
+	}
+	fmt.Fprintf(out, "%s is now %s; backups of before need %s\n", path, kek.Next().Fingerprint(), old)
+	fmt.Fprintln(out, "copy both to a safe place, make a backup, and on other nodes remove the first line of the file")
+	return nil
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -12,7 +11,6 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
@@ -33,17 +31,6 @@ key-encryption key, which is not in the store.`,
 	return cmd
 }
 
-// keyView is a key as it is listed.
-type keyView struct {
-	ID        string     `json:"id"`
-	Purpose   string     `json:"purpose"`
-	Phase     string     `json:"phase"`
-	CreatedAt *time.Time `json:"created_at"`
-	ActiveAt  *time.Time `json:"active_at"`
-	// EndsAt is when the phase ends, null if it does not.
-	EndsAt *time.Time `json:"ends_at"`
-}
-
 func newKeysList(s *settings) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -56,33 +43,25 @@ when that will be used. Keys for tokens and codes stay retired for ever, so that
 an old token is still recognised; the pepper, which secrets are stored under,
 never rotates. It needs no key-encryption key.`,
 		Args: exactly(0, "no argument"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := s.openOffice(cmd.Context())
+		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
+			views, err := a.Keys(cmd.Context())
 			if err != nil {
 				return err
-			}
-			defer o.store.Close()
-			records, err := o.records(cmd)
-			if err != nil {
-				return err
-			}
-			schedule := deployment.KeySchedule(o.cfg)
-			views, rows := []keyView{}, [][]string{}
-			for _, l := range keys.NewTimeline(records).Lives(o.now, schedule) {
-				ends := l.EndsAt
-				if l.Phase == keys.Active && ends == 0 && slices.Contains(schedule.Rotating(), l.Purpose) {
-					ends = l.ActiveAt.Add(schedule.Lifetime)
-				}
-				views = append(views, keyView{l.ID.String(), string(l.Purpose), string(l.Phase),
-					show.JSONInstant(l.CreatedAt), show.JSONInstant(l.ActiveAt), show.JSONInstant(ends)})
-				rows = append(rows, []string{l.ID.String(), string(l.Purpose), string(l.Phase),
-					show.Instant(l.CreatedAt), show.Instant(l.ActiveAt), show.OrDash(show.Instant(ends))})
 			}
 			if asJSON {
 				return show.JSON(cmd.OutOrStdout(), views)
 			}
+			text := func(t *time.Time) string { return t.Format(time.RFC3339) }
+			rows := [][]string{}
+			for _, v := range views {
+				ends := "-"
+				if v.EndsAt != nil {
+					ends = text(v.EndsAt)
+				}
+				rows = append(rows, []string{v.ID, v.Purpose, v.Phase, text(v.CreatedAt), text(v.ActiveAt), ends})
+			}
 			return show.Table(cmd.OutOrStdout(), "KEY|PURPOSE|PHASE|CREATED|USED FROM|PHASE ENDS", rows)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -104,33 +83,18 @@ Give it the server's configuration, for jwks_max_age and max_skew.`,
 		Example: `  mintage keys rotate --config /etc/mintage/mintage.yaml
   mintage keys rotate --purpose ES256 --in 24h --config /etc/mintage/mintage.yaml`,
 		Args: exactly(0, "no argument"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := issuer.Rotation{}
+		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
+			var d config.Duration
 			if cmd.Flags().Changed("in") {
-				d, err := config.ParseDuration(in)
-				if err != nil {
+				var err error
+				if d, err = config.ParseDuration(in); err != nil {
 					return &oauth.Invalid{Field: "in", Message: err.Error()}
 				}
 				if d <= 0 {
 					return &oauth.Invalid{Field: "in", Message: "must be longer than " + d.String()}
 				}
-				r.In = d.Std()
 			}
-			o, err := s.openOffice(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer o.store.Close()
-			schedule := deployment.KeySchedule(o.cfg)
-			if r.Purposes, err = parsePurposes(purposes, schedule); err != nil {
-				return err
-			}
-			kek, err := deployment.ReadKEK(o.cfg)
-			if err != nil {
-				return err
-			}
-			r.Actor = o.actor
-			added, err := issuer.RotateKeys(cmd.Context(), o.store, kek, schedule, r, time.Now)
+			added, err := a.RotateKeys(cmd.Context(), purposes, d.Std())
 			if err != nil {
 				return err
 			}
@@ -138,27 +102,11 @@ Give it the server's configuration, for jwks_max_age and max_skew.`,
 				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s will be used from %s\n", k.Purpose, k.ID, show.Instant(k.ActiveAt))
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "mac, seal, audit, ES256, EdDSA or RS256; repeatable; default: all of these")
 	cmd.Flags().StringVar(&in, "in", "", "when the followers are used, from now on; default: as soon as every verifier can know them")
 	return cmd
-}
-
-func parsePurposes(names []string, s keys.Schedule) ([]keys.Purpose, error) {
-	var list []keys.Purpose
-	for _, name := range names {
-		p := keys.Purpose(name)
-		switch {
-		case p == keys.Pepper:
-			return nil, &oauth.Invalid{Field: "purpose", Message: "the pepper never rotates: every stored secret depends on it"}
-		case !slices.Contains(s.Rotating(), p):
-			return nil, &oauth.Invalid{Field: "purpose", Message: fmt.Sprintf("%q is not mac, seal, audit, ES256, EdDSA or RS256", name)}
-		case !slices.Contains(list, p):
-			list = append(list, p)
-		}
-	}
-	return list, nil
 }
 
 func newKeysExport(s *settings) *cobra.Command {
@@ -177,18 +125,17 @@ copy lacks; one that loads the set from the server needs no copy.`,
 			if format != "jwks" && format != "pem" {
 				return &oauth.Invalid{Field: "format", Message: fmt.Sprintf("%q is not jwks or pem", format)}
 			}
-			o, err := s.openOffice(cmd.Context())
+			a, err := s.open(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer o.store.Close()
-			ring, err := o.ring(cmd.Context())
+			defer a.Close()
+			ring, err := a.Ring(cmd.Context())
 			if err != nil {
 				return err
 			}
-			schedule := deployment.KeySchedule(o.cfg)
 			set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
-			for _, k := range ring.JWKS(o.now, schedule) {
+			for _, k := range ring.JWKS(a.now, a.Schedule) {
 				if id == "" || k.KeyID == id {
 					set.Keys = append(set.Keys, k)
 				}
@@ -202,7 +149,7 @@ copy lacks; one that loads the set from the server needs no copy.`,
 			if format == "jwks" {
 				return show.JSON(cmd.OutOrStdout(), set)
 			}
-			return printPEM(cmd, ring, set.Keys, o.now, schedule)
+			return printPEM(cmd, ring, set.Keys, a.now, a.Schedule)
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "jwks", "jwks or pem")
@@ -217,6 +164,97 @@ func printPEM(cmd *cobra.Command, ring *keys.Ring, list []jose.JSONWebKey, now g
 		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s key %s\n%s", k.Algorithm, k.KeyID, text); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func newKeysWithdraw(s *settings) *cobra.Command {
+	var purposes []string
+	var all, dry bool
+	cmd := &cobra.Command{
+		Use:   "withdraw KEY... | --purpose P | --all",
+		Short: "Declare keys untrusted, now: for an emergency",
+		Long: `Declare keys untrusted, now: somebody else has a copy of them. Nothing that they
+made counts any more: refresh tokens, access tokens, codes and JWTs by them are
+refused, and a signing key leaves the published set. A key in use has a successor
+in the same moment, which is used at once. The server is told, or follows within
+two seconds; nothing takes a withdrawal back.
+
+Users whose grants end log in again. With --dry-run, nothing is done but to count
+them. If the key-encryption key was copied as well, replace it first, with:
+mintage kek rotate.`,
+		Example: `  mintage keys withdraw --all --dry-run --config /etc/mintage/mintage.yaml
+  mintage keys withdraw --purpose mac --purpose seal --config /etc/mintage/mintage.yaml
+  mintage keys withdraw 0f1e2d3c --config /etc/mintage/mintage.yaml`,
+		Args: cobra.ArbitraryArgs,
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if n := len(args) + len(purposes); all == (n > 0) {
+				return deployment.Usage(deployment.Hint(errors.New("name keys, --purpose or both; or --all"), "see: mintage keys list"))
+			}
+			return nil
+		},
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			w, err := a.Withdrawal(args, purposes, all)
+			if err != nil {
+				return err
+			}
+			if dry {
+				records, err := a.KeyRecords(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if records, err = w.Choose(records); err != nil {
+					return err
+				}
+				for _, k := range records {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s key %s would be withdrawn\n", k.Purpose, k.ID)
+				}
+				return a.printEnded(cmd, records, "would end")
+			}
+			done, err := a.WithdrawKeys(cmd.Context(), w)
+			if err != nil {
+				return err
+			}
+			for _, k := range done.Keys {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s is withdrawn since %s\n", k.Purpose, k.ID, show.Instant(k.WithdrawnAt()))
+			}
+			for _, k := range done.Added {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s is used at once\n", k.Purpose, k.ID)
+			}
+			if err := a.printEnded(cmd, done.Keys, "ends"); err != nil {
+				return fmt.Errorf("the keys are withdrawn, but what that ends cannot be counted: %w", err)
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "every key of a purpose, retired and next ones too: mac, seal, audit, ES256, EdDSA or RS256; repeatable")
+	cmd.Flags().BoolVar(&all, "all", false, "every key of every purpose but the pepper")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what it would end, and do nothing")
+	return cmd
+}
+
+// printEnded says what the withdrawal of keys ends.
+func (a *session) printEnded(cmd *cobra.Command, records []keys.Record, ends string) error {
+	n, err := a.EndedBy(cmd.Context(), records)
+	if err != nil {
+		return err
+	}
+	of := map[keys.Purpose]bool{}
+	signs := false
+	for _, r := range records {
+		of[r.Purpose] = true
+		signs = signs || r.Purpose.Signs()
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "it %s:\n", ends)
+	if of[keys.MAC] {
+		fmt.Fprintf(out, "  %d grants: their users log in again\n", n.Grants)
+	}
+	if of[keys.Seal] {
+		fmt.Fprintf(out, "  codes that were issued within the last %s and not redeemed: codes are not stored, so nobody can count them\n", a.cfg.CodeLifetime)
+	}
+	if signs {
+		fmt.Fprintf(out, "  JWTs of %d grants that were issued within the last %s, at introspection; a verifier that keeps the published set accepts them for up to %s\n", n.JWTs, a.cfg.AccessTokenLifetime, a.cfg.JWKSMaxAge)
 	}
 	return nil
 }

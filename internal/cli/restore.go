@@ -147,26 +147,23 @@ func issuedIn(ctx context.Context, st store.Store, limit int, stderr io.Writer) 
 	}
 }
 
-// aboutStore is what events are about that concern all of the store.
-const aboutStore = "store"
-
 func (r *restoration) declareOnly(cmd *cobra.Command) error {
 	backup, err := r.backupInstant(time.Now())
 	if err != nil {
 		return err
 	}
-	o, err := r.openOffice(cmd.Context())
+	a, err := r.open(cmd.Context())
 	if err != nil {
 		return err
 	}
-	defer o.store.Close()
-	seen, err := issuedIn(cmd.Context(), o.store, 5000, cmd.ErrOrStderr())
+	defer a.Close()
+	seen, err := issuedIn(cmd.Context(), a.Store, 5000, cmd.ErrOrStderr())
 	if err != nil {
 		return fmt.Errorf("nothing was declared: %w", err)
 	}
 	began := grant.At(time.Now())
-	now := declared(o.cfg, backup, began, seen)
-	if err := o.store.Commit(cmd.Context(), store.Change{Restores: []grant.Restore{now}, Events: []store.Event{o.event(store.EventRestored, aboutStore, "declared; backup of "+show.Instant(backup))}}); err != nil {
+	now := declared(a.cfg, backup, began, seen)
+	if err := a.DeclareRestore(cmd.Context(), now, "declared; backup of "+show.Instant(backup)); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			return deployment.Hint(errors.New("another restore was declared at this very moment"), "see: mintage restore --status")
 		}
@@ -208,12 +205,12 @@ type restoreView struct {
 }
 
 func (r *restoration) printStatus(cmd *cobra.Command) error {
-	o, err := r.openOffice(cmd.Context())
+	a, err := r.open(cmd.Context())
 	if err != nil {
 		return err
 	}
-	defer o.store.Close()
-	ch, err := o.store.Changes(cmd.Context(), 0)
+	defer a.Close()
+	ch, err := a.Store.Changes(cmd.Context(), 0)
 	if err != nil {
 		return err
 	}
@@ -227,7 +224,7 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 		if x.At == latest {
 			x.Until = until // see issuer.View
 		}
-		v := restoreView{show.JSONInstant(x.At), show.JSONInstant(x.Backup), show.JSONInstant(x.Until), x.At == latest && x.InForce(o.now)}
+		v := restoreView{show.JSONInstant(x.At), show.JSONInstant(x.Backup), show.JSONInstant(x.Until), x.At == latest && x.InForce(a.now)}
 		views = append(views, v)
 		state := "over"
 		switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/oauth"
 )
@@ -43,6 +44,13 @@ func printError(w io.Writer, err error) {
 	var invalid *oauth.Invalid
 	if errors.As(err, &invalid) {
 		err = fmt.Errorf("--%s: %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Message)
+		if invalid.Field == "after" {
+			err = deployment.Hint(err, "begin again without --after")
+		}
+	}
+	var failed *admin.Error
+	if errors.As(err, &failed) {
+		err = deployment.Hint(err, adviceFor(failed))
 	}
 	text := err.Error()
 	if errors.Is(err, context.Canceled) {

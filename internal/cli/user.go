@@ -3,11 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"time"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
@@ -28,26 +29,6 @@ and are in force at once.`,
 	return cmd
 }
 
-// userView is a user as it is listed: nothing in it is secret.
-type userView struct {
-	Username      string       `json:"username"`
-	Name          string       `json:"name"`
-	Subject       string       `json:"subject"`
-	State         string       `json:"state"`
-	SecondFactor  bool         `json:"second_factor"`
-	SessionsEnded *time.Time   `json:"sessions_ended_at"`
-	CreatedAt     *time.Time   `json:"created_at"`
-	UpdatedAt     *time.Time   `json:"updated_at"`
-	Events        []show.Event `json:"events,omitempty"`
-}
-
-func viewUser(u account.User) userView {
-	return userView{
-		Username: u.Username, Name: u.Name, Subject: u.Subject, State: string(u.State), SecondFactor: u.TOTP != nil,
-		SessionsEnded: show.JSONInstant(u.SessionsEnd), CreatedAt: show.JSONInstant(u.CreatedAt), UpdatedAt: show.JSONInstant(u.UpdatedAt),
-	}
-}
-
 // invalidUser names the flag that is wrong.
 func invalidUser(err error) error {
 	var invalid *account.Invalid
@@ -63,9 +44,25 @@ func invalidUser(err error) error {
 	return &oauth.Invalid{Field: invalid.Field, Message: invalid.Message}
 }
 
+// passwordFlag reads a password from standard input, never from an argument,
+// which every process of the machine could read.
+type passwordFlag struct{ stdin bool }
+
+func (p *passwordFlag) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&p.stdin, "password-stdin", false, "read the password from standard input, one line, instead of generating one")
+}
+
+// read returns "" if a password is to be generated.
+func (p *passwordFlag) read(cmd *cobra.Command) (string, error) {
+	if !p.stdin {
+		return "", nil
+	}
+	return readLine(cmd, "password")
+}
+
 func newUserCreate(s *settings) *cobra.Command {
 	var r account.Registration
-	var p aPassword
+	var p passwordFlag
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "create NAME [--name \"FULL NAME\"] [--subject S] [--password-stdin]",
@@ -78,33 +75,17 @@ unless another one is given. No two users can have the same.`,
 		Example: `  mintage user create alice --name "Alice Cooper"
   printf %s "$PASSWORD" | mintage user create bob --subject u-1002 --password-stdin`,
 		Args: exactly(1, "one username"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := s.openOffice(cmd.Context())
-			if err != nil {
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) (err error) {
+			if r.Password, err = p.read(cmd); err != nil {
 				return err
 			}
-			defer o.store.Close()
-			password, generated, err := p.get(cmd)
-			if err != nil {
-				return err
-			}
-			r.Realm, r.Username, r.Password = deployment.Realm, args[0], password
-			u, err := account.NewUser(r, o.now)
+			r.Username = args[0]
+			u, generated, err := a.CreateUser(cmd.Context(), r)
 			if err != nil {
 				return invalidUser(err)
 			}
-			err = account.Create(cmd.Context(), o.store, u, o.userEvent(store.EventUserCreated, u, ""))
-			if errors.Is(err, account.ErrTaken) {
-				return deployment.Hint(fmt.Errorf("there is a user %q already", u.Username), "see: mintage user show "+u.Username)
-			}
-			if err != nil {
-				return invalidUser(err)
-			}
-			if !generated {
-				password = ""
-			}
-			return printPassword(cmd, asJSON, u, password)
-		},
+			return printPassword(cmd, asJSON, u, generated)
+		}),
 	}
 	cmd.Flags().StringVar(&r.Name, "name", "", "what people call the user, shown on pages")
 	cmd.Flags().StringVar(&r.Subject, "subject", "", "what tokens call the user; default: the username")
@@ -124,38 +105,27 @@ func newUserList(s *settings) *cobra.Command {
   mintage user list --state disabled --json
   mintage user list --after alice`,
 		Args: exactly(0, "no argument"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := l.check(); err != nil {
-				return err
-			}
-			o, err := s.openOffice(cmd.Context())
+		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
+			list, more, err := a.Users(cmd.Context(), l.Page)
 			if err != nil {
 				return err
 			}
-			defer o.store.Close()
-			list, err := account.List(cmd.Context(), o.store, deployment.Realm)
-			if err != nil {
-				return err
-			}
-			list, err = nextPage(&l, cmd.ErrOrStderr(), list, func(u account.User) string { return u.Username }, func(u account.User) bool {
-				return l.matches(u.Username, u.Name, u.Subject) && (l.state == "" || l.state == string(u.State))
-			})
-			if err != nil {
-				return err
-			}
-			views, rows := []userView{}, [][]string{}
+			views, rows := []admin.UserView{}, [][]string{}
 			for _, u := range list {
-				views = append(views, viewUser(u))
+				views = append(views, admin.ViewUser(u))
 				rows = append(rows, []string{u.Username, show.OrDash(u.Name), u.Subject, string(u.State), secondFactor(u), show.Instant(u.CreatedAt)})
+			}
+			if more {
+				l.noteMore(cmd.ErrOrStderr(), list[len(list)-1].Username)
 			}
 			noteEmpty(cmd, len(rows), "no user is found")
 			if asJSON {
 				return show.JSON(cmd.OutOrStdout(), views)
 			}
 			return show.Table(cmd.OutOrStdout(), "USERNAME|NAME|SUBJECT|STATE|SECOND FACTOR|CREATED", rows)
-		},
+		}),
 	}
-	l.register(cmd, "username, name or subject", "username", string(account.Enabled), string(account.Disabled))
+	l.register(cmd, "username, name or subject", "username", admin.UserStates)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -175,18 +145,13 @@ func newUserShow(s *settings) *cobra.Command {
 		Long: `Show one user and what is recorded of the subject: what was changed, by whom,
 and what was ended. What the user has granted is shown by: mintage grant list.`,
 		Args: exactly(1, "one username"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := s.openOffice(cmd.Context())
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			u, err := a.User(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			defer o.store.Close()
-			u, err := o.user(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			v := viewUser(u)
-			if v.Events, err = o.events(cmd.Context(), store.AboutSubject(u.Subject)); err != nil {
+			v := admin.ViewUser(u)
+			if v.Events, err = a.Events(cmd.Context(), store.AboutSubject(u.Subject)); err != nil {
 				return err
 			}
 			if asJSON {
@@ -197,7 +162,7 @@ and what was ended. What the user has granted is shown by: mintage grant list.`,
 				{"sessions ended", show.Instant(u.SessionsEnd)}, {"created", show.Instant(u.CreatedAt)}, {"updated", show.Instant(u.UpdatedAt)},
 			})
 			return errors.Join(err, printEvents(cmd.OutOrStdout(), v.Events))
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -211,19 +176,13 @@ func newUserDisable(s *settings) *cobra.Command {
 and codes that were not redeemed yet. It can be done again, to end what was
 granted since in another way.`,
 		Args: exactly(1, "one username"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, u, err := s.openUser(cmd, args[0])
-			if err != nil {
-				return err
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			u, cut, err := a.DisableUser(cmd.Context(), args[0])
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "user %s is disabled; everything that subject %q authorized until %s is refused\n", u.Username, u.Subject, show.Instant(cut.At))
 			}
-			defer o.store.Close()
-			cut := u.Cutoff(o.cutoffAt())
-			if err := o.putUser(cmd, u.Disable(o.now), []store.Cutoff{cut}, store.EventUserDisabled, "grants ended"); err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "user %s is disabled; everything that subject %q authorized until %s is refused\n", u.Username, u.Subject, show.Instant(cut.At))
-			return nil
-		},
+			return err
+		}),
 	}
 }
 
@@ -233,32 +192,115 @@ func newUserEnable(s *settings) *cobra.Command {
 		Short: "Let a disabled user log in again",
 		Long:  "Let a disabled user log in again. Sessions and grants that were ended stay so: the user logs in, and agrees, anew.",
 		Args:  exactly(1, "one username"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, u, err := s.openUser(cmd, args[0])
-			if err != nil {
-				return err
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			u, err := a.EnableUser(cmd.Context(), args[0])
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "user %s is enabled\n", u.Username)
 			}
-			defer o.store.Close()
-			if u.State != account.Enabled {
-				if err := o.putUser(cmd, u.Enable(o.now), nil, store.EventUserEnabled, ""); err != nil {
-					return err
-				}
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "user %s is enabled\n", u.Username)
-			return nil
-		},
+			return err
+		}),
 	}
 }
 
-// openUser opens the store and reads a user from it. Close its store.
-func (s *settings) openUser(cmd *cobra.Command, username string) (*office, account.User, error) {
-	o, err := s.openOffice(cmd.Context())
-	if err != nil {
-		return nil, account.User{}, err
+// printPassword shows a password that was generated, and no other.
+func printPassword(cmd *cobra.Command, asJSON bool, u account.User, password string) error {
+	if asJSON {
+		return show.JSON(cmd.OutOrStdout(), struct {
+			Username string `json:"username"`
+			Subject  string `json:"subject"`
+			Password string `json:"password,omitempty"`
+		}{u.Username, u.Subject, password})
 	}
-	u, err := o.user(cmd, username)
-	if err != nil {
-		o.store.Close()
+	if password != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "mintage: keep the password now: it is not shown again")
 	}
-	return o, u, err
+	return show.Fields(cmd.OutOrStdout(), [][2]string{{"username", u.Username}, {"subject", u.Subject}, {"password", password}})
+}
+
+func newUserPassword(s *settings) *cobra.Command {
+	var p passwordFlag
+	var endGrants, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "password NAME [--password-stdin] [--end-grants]",
+		Short: "Give a user another password and end the user's sessions",
+		Long: `Give a user another password and end the user's sessions. The password is
+generated and shown once, unless one is given on standard input.
+
+What the user has granted to client systems goes on, unless --end-grants says
+otherwise: do so if somebody else may have known the old password.`,
+		Example: `  mintage user password alice
+  printf %s "$PASSWORD" | mintage user password alice --password-stdin --end-grants`,
+		Args: exactly(1, "one username"),
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			if _, err := a.User(cmd.Context(), args[0]); err != nil {
+				return err // before somebody types a password
+			}
+			password, err := p.read(cmd)
+			if err != nil {
+				return err
+			}
+			u, generated, err := a.SetPassword(cmd.Context(), args[0], password, endGrants)
+			if err != nil {
+				return invalidUser(err)
+			}
+			return printPassword(cmd, asJSON, u, generated)
+		}),
+	}
+	p.register(cmd)
+	cmd.Flags().BoolVar(&endGrants, "end-grants", false, "also end everything that the user has granted until now")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newUserTOTP(s *settings) *cobra.Command {
+	var remove, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "totp NAME [--remove]",
+		Short: "Give a user a second factor, or take it away",
+		Long: `Give a user a second factor, or take it away: six digits that an authenticator
+app shows, besides the password, at every login from now on. The secret is made
+and shown once, as text to type and as an address that the app reads from a
+picture; stored it is sealed. One that the user had before is replaced. A new
+one ends the user's sessions, which have not shown it.`,
+		Example: `  mintage user totp alice
+  mintage user totp alice --remove
+
+  # as a picture in the terminal
+  mintage user totp alice --json | jq -r .uri | qrencode -t ansiutf8`,
+		Args: exactly(1, "one username"),
+		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+			if remove {
+				u, err := a.RemoveTOTP(cmd.Context(), args[0])
+				if err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "user %s has no second factor\n", u.Username)
+				}
+				return err
+			}
+			u, secret, err := a.SetTOTP(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			text, uri := account.TOTPText(secret), u.TOTPURI(a.serviceName(), secret)
+			if asJSON {
+				return show.JSON(cmd.OutOrStdout(), struct {
+					Username string `json:"username"`
+					Secret   string `json:"secret"`
+					URI      string `json:"uri"`
+				}{u.Username, text, uri})
+			}
+			fmt.Fprintln(cmd.ErrOrStderr(), "mintage: give the secret to the user now: it is not shown again")
+			return show.Fields(cmd.OutOrStdout(), [][2]string{{"username", u.Username}, {"secret", text}, {"uri", uri}})
+		}),
+	}
+	cmd.Flags().BoolVar(&remove, "remove", false, "take the second factor away")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// serviceName is what an authenticator app calls this service.
+func (a *session) serviceName() string {
+	if u, err := url.Parse(a.cfg.PublicURL); err == nil && u.Hostname() != "" {
+		return u.Hostname()
+	}
+	return "Mintage"
 }

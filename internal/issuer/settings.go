@@ -25,6 +25,7 @@ type Setting struct {
 	Fixed    bool   // no flag changes it after the registration
 	Inverse  bool   // the member is true if the field is false
 	Optional bool   // an empty list has no member
+	Each     bool   // changes of a list name each item
 	Default  string // what an empty text means
 
 	// Field returns a pointer to the field: *string, *bool, *[]string or
@@ -99,7 +100,7 @@ var Settings = []Setting{
 		check: func(r *Registration) error { return eachOf(r.GrantTypes, store.GrantTypes) },
 	},
 	{
-		Name: "redirect uris", Change: "redirect uri", Member: "redirect_uris", Flag: "redirect-uri", Group: "Client",
+		Name: "redirect uris", Change: "redirect uri", Member: "redirect_uris", Each: true, Flag: "redirect-uri", Group: "Client",
 		Help:   "callback to which codes may go, compared character by character; repeatable",
 		Update: "callback to which codes may go, instead of all that there were; repeatable",
 		Field:  func(r *Registration) any { return &r.RedirectURIs },

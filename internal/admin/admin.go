@@ -1,0 +1,158 @@
+// Package admin holds what an operator can do with clients, secrets, users, keys,
+// cutoffs and grants. The command line and the admin API call the same
+// functions, which record the same events.
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// An Admin changes and reads the store for one operator. Keys are opened only to
+// make secrets and keys: an operator without the key-encryption key can still
+// look, disable and revoke.
+type Admin struct {
+	Store    store.Store
+	Realm    string
+	Actor    string // in events
+	Policy   grant.Policy
+	Schedule keys.Schedule
+	Now      func() time.Time
+	KEK      func() (*keys.KEK, error)
+	Ring     func(context.Context) (*keys.Ring, error)
+	// Changed is called after a change of the directory, so that a running server
+	// reads it at once.
+	Changed func(context.Context)
+	// Settle waits until the running servers have written the uses of secrets that
+	// they hold in memory.
+	Settle func(context.Context)
+}
+
+// A Code says how a use case failed.
+type Code string
+
+const (
+	NotFound Code = "not found"
+	Deleted  Code = "deleted"
+	Taken    Code = "taken"
+	Changed  Code = "changed" // by somebody else since it was read
+	Full     Code = "full"    // the client cannot have another secret
+	InUse    Code = "in use"
+)
+
+// An Error says that nothing was done, to what, and why.
+type Error struct {
+	Code     Code
+	Kind, ID string // of what it is about, such as client
+	Message  string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func (a *Admin) now() grant.Instant { return grant.At(a.Now()) }
+
+// cutoffAt returns the instant of a cutoff that ends everything until now, on
+// every node.
+func (a *Admin) cutoffAt() grant.Instant { return a.now().Add(issuer.CutoffReach) }
+
+func (a *Admin) event(at grant.Instant, name store.EventName, about, detail string) store.Event {
+	return store.Event{At: at, Name: name, About: about, Actor: a.Actor, Detail: detail}
+}
+
+// commit stores a change with its event, and calls the hook if the change is one
+// of the directory.
+func (a *Admin) commit(ctx context.Context, c store.Change, e store.Event) error {
+	c.Events = []store.Event{e}
+	err := a.Store.Commit(ctx, c)
+	if !c.Directory() {
+		return err
+	}
+	return a.announce(ctx, err)
+}
+
+// announce calls the hook after a change of the directory that was made.
+func (a *Admin) announce(ctx context.Context, err error) error {
+	if err == nil && a.Changed != nil {
+		a.Changed(ctx)
+	}
+	return err
+}
+
+// Of what is recorded, the last so many events are shown.
+const (
+	shownEvents = 100
+	readEvents  = 10000
+)
+
+// Events returns the last events about a grant, a client or a subject, oldest
+// first.
+func (a *Admin) Events(ctx context.Context, about string) (views []show.Event, err error) {
+	list, err := a.Store.Events(ctx, about, readEvents)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list[max(0, len(list)-shownEvents):] {
+		views = append(views, show.Event{At: show.JSONInstant(e.At), Name: string(e.Name), Actor: e.Actor, Detail: e.Detail})
+	}
+	return views, nil
+}
+
+// A Page selects a part of a sorted list (keyset pagination).
+type Page struct {
+	Match string // contained in one of the names, in any case
+	State string
+	After string // key of the last item of the page before
+	Limit int
+}
+
+// MaxLimit is the largest page.
+const MaxLimit = 100000
+
+// Check checks the page of a list whose items have one of the states.
+func (p Page) Check(states ...string) error {
+	if p.State != "" && !slices.Contains(states, p.State) {
+		return &oauth.Invalid{Field: "state", Message: fmt.Sprintf("%q is none of %s", p.State, strings.Join(states, ", "))}
+	}
+	if p.Limit < 1 || p.Limit > MaxLimit {
+		return &oauth.Invalid{Field: "limit", Message: fmt.Sprintf("%d is outside 1 to %d", p.Limit, MaxLimit)}
+	}
+	return nil
+}
+
+func (p Page) matches(texts ...string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(strings.ToLower(text), strings.ToLower(p.Match))
+	})
+}
+
+// pick returns the page of a sorted list, and whether more follows. The item with
+// the key p.After need not be selected, but must be in the list.
+func pick[T any](p Page, all []T, key func(T) string, selected func(T) bool) (shown []T, more bool, err error) {
+	if p.After != "" {
+		i := slices.IndexFunc(all, func(item T) bool { return key(item) == p.After })
+		if i < 0 {
+			return nil, false, &oauth.Invalid{Field: "after", Message: fmt.Sprintf("%q is not in the list", p.After)}
+		}
+		all = all[i+1:]
+	}
+	for _, item := range all {
+		switch {
+		case !selected(item):
+		case len(shown) == p.Limit:
+			return shown, true, nil
+		default:
+			shown = append(shown, item)
+		}
+	}
+	return shown, false, nil
+}

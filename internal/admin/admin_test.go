@@ -1,0 +1,175 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// newAdmin returns an Admin on a new store with keys, and how often its hook was
+// called.
+func newAdmin(t *testing.T) (a *admin.Admin, changes *int) {
+	t.Helper()
+	st, err := sqlite.Create(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	kek, err := keys.ParseKEK(keys.NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	now := func() time.Time { at = at.Add(time.Millisecond); return at }
+	schedule := keys.Schedule{Lifetime: 30 * 24 * time.Hour, Lead: 24 * time.Hour, MaxAge: time.Hour, Retention: time.Hour, Algorithms: keys.SigningAlgorithms}
+	dir, err := issuer.OpenDirectory(t.Context(), st, kek, schedule, slog.New(slog.DiscardHandler), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes = new(int)
+	return &admin.Admin{
+		Store: st, Realm: "/api", Actor: "operator:test", Now: now, Policy: grant.Policy{AccessLifetime: 5 * time.Minute}, Schedule: schedule,
+		KEK:  func() (*keys.KEK, error) { return kek, nil },
+		Ring: func(context.Context) (*keys.Ring, error) { return dir.Ring(), nil }, Changed: func(context.Context) { *changes++ },
+	}, changes
+}
+
+func billing() issuer.Registration {
+	return issuer.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://billing.example/callback"}, Scope: "read", Auth: store.AuthEither, Secret: "an imported secret"}
+}
+
+func codeOf(err error) admin.Code {
+	var e *admin.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// The server reads a change of the directory at once; users and single grants
+// are not in it.
+func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
+	a, changes := newAdmin(t)
+	ctx := t.Context()
+	var secret string
+	for _, step := range []struct {
+		name string
+		want int
+		do   func() error
+	}{
+		{"create a client", 1, func() error { _, _, err := a.CreateClient(ctx, billing()); return err }},
+		{"create it again", 0, func() error {
+			if _, _, err := a.CreateClient(ctx, billing()); codeOf(err) != admin.Taken {
+				return errors.New("the id was not taken")
+			}
+			return nil
+		}},
+		{"update to the same", 0, func() error {
+			_, changes, err := a.UpdateClient(ctx, "billing", "", func(r *issuer.Registration) error { return nil })
+			if changes != "" {
+				return errors.New("changed: " + changes)
+			}
+			return err
+		}},
+		{"update", 1, func() error {
+			_, _, err := a.UpdateClient(ctx, "billing", "", func(r *issuer.Registration) error { r.Name = "Invoices"; return nil })
+			return err
+		}},
+		{"add a secret", 1, func() (err error) { secret, _, err = a.AddSecret(ctx, "billing", time.Hour); return err }},
+		{"revoke it", 1, func() error { return a.RevokeSecret(ctx, "billing", secret, false) }},
+		{"disable", 1, func() error { _, err := a.SetClientState(ctx, "billing", "", store.ClientDisabled); return err }},
+		{"disable again", 0, func() error { _, err := a.SetClientState(ctx, "billing", "", store.ClientDisabled); return err }},
+		{"cut off a subject", 1, func() error { _, _, err := a.CutOff(ctx, "alice", ""); return err }},
+		{"rotate a key", 1, func() error { _, err := a.RotateKeys(ctx, []string{"mac"}, 0); return err }},
+		{"create a user", 0, func() error { _, _, err := a.CreateUser(ctx, account.Registration{Username: "alice"}); return err }},
+		{"enable it", 0, func() error { _, err := a.EnableUser(ctx, "alice"); return err }},
+		{"set a password", 0, func() error { _, _, err := a.SetPassword(ctx, "alice", "", false); return err }},
+		{"end the grants", 1, func() error { _, _, err := a.SetPassword(ctx, "alice", "", true); return err }},
+		{"disable the user", 1, func() error { _, _, err := a.DisableUser(ctx, "alice"); return err }},
+		{"delete the client", 1, func() error { _, err := a.DeleteClient(ctx, "billing", ""); return err }},
+	} {
+		*changes = 0
+		if err := step.do(); err != nil || *changes != step.want {
+			t.Errorf("%s: %v, the hook was called %d times, want %d", step.name, err, *changes, step.want)
+		}
+	}
+	if _, err := a.Client(ctx, "billing"); codeOf(err) != admin.Deleted {
+		t.Errorf("a deleted client: %v", err)
+	}
+	events, err := a.Events(ctx, "billing")
+	var names []string
+	for _, e := range events {
+		names = append(names, e.Name)
+	}
+	want := []string{"client_created", "client_changed", "secret_added", "secret_revoked", "client_changed", "client_deleted"}
+	if err != nil || !slices.Equal(names, want) {
+		t.Errorf("events %v, %v, want %v", names, err, want)
+	}
+}
+
+// A tool that applies a registration sends the ETag of what it has read. The first
+// use of an imported secret writes the row anew, and changes no registration.
+func TestAnETagIsMadeOfTheRegistration(t *testing.T) {
+	a, _ := newAdmin(t)
+	c, _, err := a.CreateClient(t.Context(), billing())
+	if err != nil {
+		t.Fatal(err)
+	}
+	etag := admin.ClientETag(c)
+	ring, _ := a.Ring(t.Context())
+	used := c.Clone()
+	used.Secrets[0].Slow, used.Secrets[0].Digest = "", ring.Digest(oauth.Secret("an imported secret"))
+	used.Version++
+	if err := a.Store.Commit(t.Context(), store.Change{Entries: []store.Entry{used.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	rename := func(name string) func(*issuer.Registration) error {
+		return func(r *issuer.Registration) error { r.Name = name; return nil }
+	}
+	c, _, err = a.UpdateClient(t.Context(), "billing", etag, rename("Invoices"))
+	if err != nil || c.Name != "Invoices" || admin.ClientETag(c) == etag {
+		t.Errorf("after the first use of its secret: %v, %s", err, c.Name)
+	}
+	if _, _, err = a.UpdateClient(t.Context(), "billing", etag, rename("Bills")); codeOf(err) != admin.Changed {
+		t.Errorf("with the ETag of before a change: %v", err)
+	}
+	if _, err := a.DeleteClient(t.Context(), "billing", etag); codeOf(err) != admin.Changed {
+		t.Errorf("deleted with the ETag of before a change: %v", err)
+	}
+}
+
+func TestWithoutTheKeyEncryptionKeyAnOperatorCanLookDisableAndRevoke(t *testing.T) {
+	a, _ := newAdmin(t)
+	if _, _, err := a.CreateClient(t.Context(), billing()); err != nil {
+		t.Fatal(err)
+	}
+	second, _, err := a.AddSecret(t.Context(), "billing", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := errors.New("the key is lost")
+	a.KEK = func() (*keys.KEK, error) { return nil, lost }
+	a.Ring = func(context.Context) (*keys.Ring, error) { return nil, lost }
+	if _, _, err := a.AddSecret(t.Context(), "billing", 0); !errors.Is(err, lost) {
+		t.Errorf("a secret was made: %v", err)
+	}
+	_, _, listed := a.Clients(t.Context(), admin.Page{Limit: 10}, false)
+	_, keyed := a.Keys(t.Context())
+	_, disabled := a.SetClientState(t.Context(), "billing", "", store.ClientDisabled)
+	_, _, cut := a.CutOff(t.Context(), "", "billing")
+	if err := errors.Join(listed, keyed, disabled, cut, a.RevokeSecret(t.Context(), "billing", second, true)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,209 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// CreateClient registers a client and returns it with the secret that was
+// generated for it, if one was.
+func (a *Admin) CreateClient(ctx context.Context, r issuer.Registration) (store.Client, oauth.Secret, error) {
+	ring, err := a.Ring(ctx)
+	if err != nil {
+		return store.Client{}, "", err
+	}
+	now := a.now()
+	c, secret, err := r.Client(a.Realm, ring, a.Policy, now)
+	if err != nil {
+		return c, "", err
+	}
+	err = a.commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}}, a.event(now, store.EventClientCreated, c.ID, c.Name))
+	if errors.Is(err, store.ErrConflict) {
+		err = &Error{Taken, "client", c.ID, fmt.Sprintf("the client id %q is taken", c.ID)}
+	}
+	return c, secret, err
+}
+
+// Client returns a client that has not been deleted.
+func (a *Admin) Client(ctx context.Context, id string) (c store.Client, err error) {
+	err = store.ErrNotFound // no id is other than UTF-8, which PostgreSQL refuses to look for
+	if utf8.ValidString(id) {
+		c, err = a.Store.Client(ctx, id)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return c, &Error{NotFound, "client", id, fmt.Sprintf("there is no client %q", id)}
+	}
+	if err == nil && c.State == store.ClientDeleted {
+		return c, &Error{Deleted, "client", id, fmt.Sprintf("client %q was deleted on %s", id, show.Instant(c.UpdatedAt))}
+	}
+	return c, err
+}
+
+// ClientStates are the states that a client can have.
+var ClientStates = []string{string(store.ClientEnabled), string(store.ClientDisabled), string(store.ClientDeleted)}
+
+// Clients returns clients sorted by name, with the last uses of their secrets,
+// and whether more follow. Deleted ones are among them only if the page's state
+// says so, or all is true.
+func (a *Admin) Clients(ctx context.Context, p Page, all bool) (list []store.Client, more bool, err error) {
+	if err := p.Check(ClientStates...); err != nil {
+		return nil, false, err
+	}
+	ch, err := a.Store.Changes(ctx, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	slices.SortFunc(ch.Clients, func(a, b store.Client) int {
+		return strings.Compare(strings.ToLower(a.Name)+a.ID, strings.ToLower(b.Name)+b.ID)
+	})
+	list, more, err = pick(p, ch.Clients, func(c store.Client) string { return c.ID }, func(c store.Client) bool {
+		return p.matches(c.ID, c.Name) && (p.State == string(c.State) || p.State == "" && (all || c.State != store.ClientDeleted))
+	})
+	for i := range list {
+		if err == nil {
+			list[i], err = a.Store.Client(ctx, list[i].ID)
+		}
+	}
+	return list, more, err
+}
+
+// UpdateClient changes the registration of a client and says what has changed, ""
+// if nothing had to. With an ETag, the client must still be as it was.
+func (a *Admin) UpdateClient(ctx context.Context, id, etag string, change func(*issuer.Registration) error) (c store.Client, changes string, err error) {
+	c, err = a.change(ctx, id, etag, func(old store.Client, now grant.Instant) (store.Client, record, error) {
+		r := issuer.Registered(old)
+		if err := change(&r); err != nil {
+			return old, record{}, err
+		}
+		c, err := r.Change(old, a.Policy)
+		changes = differences(issuer.Registered(old), issuer.Registered(c))
+		return c, record{name: store.EventClientChanged, detail: changes, none: changes == ""}, err
+	})
+	return c, changes, err
+}
+
+// SetClientState enables or disables a client.
+func (a *Admin) SetClientState(ctx context.Context, id, etag string, state store.ClientState) (store.Client, error) {
+	return a.change(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
+		same := c.State == state
+		c.State = state
+		return c, record{name: store.EventClientChanged, detail: string(state), none: same}, nil
+	})
+}
+
+// DeleteClient deletes a client for good and ends its grants.
+func (a *Admin) DeleteClient(ctx context.Context, id, etag string) (store.Client, error) {
+	return a.change(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
+		c.State, c.Secrets = store.ClientDeleted, []store.Secret{}
+		cut := store.Cutoff{Realm: c.Realm, ClientID: c.ID, At: a.cutoffAt()}
+		return c, record{name: store.EventClientDeleted, detail: c.Name, cutoffs: []store.Cutoff{cut}}, nil
+	})
+}
+
+// A record says how a change of a client is recorded.
+type record struct {
+	name    store.EventName
+	detail  string
+	cutoffs []store.Cutoff
+	none    bool // nothing has to be written
+}
+
+// change reads a client, changes it and writes it back. With an ETag, the client
+// must be as it was when that was made.
+func (a *Admin) change(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
+	c, err := a.Client(ctx, id)
+	if err != nil {
+		return c, err
+	}
+	if etag != "" && etag != ClientETag(c) {
+		return c, changed("client", id)
+	}
+	now := a.now()
+	next, how, err := apply(c, now)
+	if err != nil || how.none {
+		return next, err
+	}
+	next.Version++
+	next.UpdatedAt = now
+	err = a.commit(ctx, store.Change{Entries: []store.Entry{next.Entry()}, Cutoffs: how.cutoffs}, a.event(now, how.name, id, how.detail))
+	if errors.Is(err, store.ErrConflict) {
+		err = changed("client", id)
+	}
+	return next, err
+}
+
+func changed(kind, id string) error {
+	return &Error{Changed, kind, id, fmt.Sprintf("%s %q was changed by somebody else at this moment; nothing was done", kind, id)}
+}
+
+// AddSecret gives a client another secret, which expires after a duration unless
+// that is zero, and returns its id and its text.
+func (a *Admin) AddSecret(ctx context.Context, clientID string, expires time.Duration) (id string, text oauth.Secret, err error) {
+	if _, err := a.Client(ctx, clientID); err != nil {
+		return "", "", err
+	}
+	ring, err := a.Ring(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	_, err = a.change(ctx, clientID, "", func(c store.Client, now grant.Instant) (store.Client, record, error) {
+		var end grant.Instant
+		if expires != 0 {
+			end = now.Add(expires)
+		}
+		var added store.Secret
+		var err error
+		c, added, text, err = issuer.AddSecret(c, ring, now, end)
+		if invalid := (*oauth.Invalid)(nil); errors.As(err, &invalid) {
+			err = &Error{Full, "client", clientID, fmt.Sprintf("client %q gets no secret: %s", clientID, invalid.Message)}
+		}
+		id = added.ID
+		return c, record{name: store.EventSecretAdded, detail: "secret " + id}, err
+	})
+	return id, text, err
+}
+
+// ClientInUse returns a client with the last uses of its secrets, also those that
+// running servers hold in memory. They write a use that matters for the verdict
+// at their next poll; only a secret that seems safe to revoke is worth the wait.
+func (a *Admin) ClientInUse(ctx context.Context, id string) (store.Client, error) {
+	c, err := a.Client(ctx, id)
+	now := a.now()
+	if err != nil || a.Settle == nil || !slices.ContainsFunc(c.Secrets, func(s store.Secret) bool { return issuer.SecretVerdict(c, s, now) == "" }) {
+		return c, err
+	}
+	a.Settle(ctx)
+	return a.Client(ctx, id)
+}
+
+// RevokeSecret takes a secret from a client. One that is in use, or the only one,
+// is revoked only by force.
+func (a *Admin) RevokeSecret(ctx context.Context, clientID, id string, force bool) error {
+	if _, err := a.ClientInUse(ctx, clientID); err != nil {
+		return err
+	}
+	_, err := a.change(ctx, clientID, "", func(c store.Client, now grant.Instant) (store.Client, record, error) {
+		i := slices.IndexFunc(c.Secrets, func(s store.Secret) bool { return s.ID == id })
+		if i < 0 {
+			return c, record{}, &Error{NotFound, "secret", clientID, fmt.Sprintf("client %q has no secret %q", clientID, id)}
+		}
+		if why := issuer.SecretVerdict(c, c.Secrets[i], now); why != "" && !force {
+			return c, record{}, &Error{InUse, "secret", id, fmt.Sprintf("secret %s was not revoked: %s", id, why)}
+		}
+		c = c.Clone()
+		c.Secrets = slices.Delete(c.Secrets, i, i+1)
+		return c, record{name: store.EventSecretRevoked, detail: "secret " + id}, nil
+	})
+	return err
+}

@@ -1,0 +1,106 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Grants returns grants in the order of their ids, all cutoffs, and whether more
+// grants follow.
+func (a *Admin) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, cutoffs []store.Cutoff, more bool, err error) {
+	if err := (Page{Limit: f.Limit}).Check(); err != nil {
+		return nil, nil, false, err
+	}
+	ch, err := a.Store.Changes(ctx, 0)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	limit := f.Limit
+	f.Realm, f.Limit = a.Realm, limit+1
+	list, err = a.Store.Grants(ctx, f)
+	return list[:min(limit, len(list))], ch.Cutoffs, len(list) > limit, err
+}
+
+// Grant returns a grant and all cutoffs.
+func (a *Admin) Grant(ctx context.Context, id grant.ID) (g grant.Grant, cutoffs []store.Cutoff, err error) {
+	g, err = a.Store.Grant(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return g, nil, &Error{NotFound, "grant", id.String(), fmt.Sprintf("there is no grant %s", id)}
+	}
+	if err != nil {
+		return g, nil, err
+	}
+	ch, err := a.Store.Changes(ctx, 0)
+	return g, ch.Cutoffs, err
+}
+
+// RevokeGrant ends a grant.
+func (a *Admin) RevokeGrant(ctx context.Context, id grant.ID) error {
+	now := a.now()
+	err := a.Store.UpdateGrant(ctx, id, func(g grant.Grant) (grant.Grant, []store.Event) {
+		return g.Revoke(grant.ReasonOperator).Next, []store.Event{a.event(now, store.EventGrantRevoked, id.String(), "by command")}
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = &Error{NotFound, "grant", id.String(), fmt.Sprintf("there is no grant %s", id)}
+	}
+	return err
+}
+
+// CutOff ends everything that was authorized until now by a subject, for a client,
+// or by the subject for the client, and says for whom.
+func (a *Admin) CutOff(ctx context.Context, subject, client string) (cut store.Cutoff, of string, err error) {
+	var list []string
+	about := client
+	if subject != "" {
+		list = append(list, fmt.Sprintf("subject %q", subject))
+	}
+	if client != "" {
+		if _, err := a.Client(ctx, client); err != nil {
+			return cut, "", err
+		}
+		list = append(list, fmt.Sprintf("client %q", client))
+	} else {
+		about = store.AboutSubject(subject)
+	}
+	of = strings.Join(list, ", ")
+	cut = store.Cutoff{Realm: a.Realm, Subject: subject, ClientID: client, At: a.cutoffAt()}
+	return cut, of, a.commit(ctx, store.Change{Cutoffs: []store.Cutoff{cut}}, a.event(a.now(), store.EventCutoff, about, of))
+}
+
+// MaxCovered bounds what Covered counts.
+const MaxCovered = 10000
+
+// Covered counts the grants that a cutoff covers, whatever their state is: none is
+// perhaps a name that was mistyped.
+func (a *Admin) Covered(ctx context.Context, cut store.Cutoff) (covered int, err error) {
+	f := store.GrantFilter{Realm: cut.Realm, Subject: cut.Subject, ClientID: cut.ClientID, Limit: 1000}
+	for covered < MaxCovered {
+		page, err := a.Store.Grants(ctx, f)
+		if err != nil {
+			return covered, err
+		}
+		for _, g := range page {
+			if g.AuthorizedAt <= cut.At {
+				covered++
+			}
+		}
+		if len(page) < f.Limit {
+			break
+		}
+		f.After = page[len(page)-1].ID
+	}
+	return covered, nil
+}
+
+// AboutStore is what events are about that concern all of the store.
+const AboutStore = "store"
+
+// DeclareRestore declares that the store was restored from a backup.
+func (a *Admin) DeclareRestore(ctx context.Context, r grant.Restore, detail string) error {
+	return a.commit(ctx, store.Change{Restores: []grant.Restore{r}}, a.event(a.now(), store.EventRestored, AboutStore, detail))
+}

@@ -1,0 +1,122 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
+)
+
+// A KeyView is a key as people and programs see it.
+type KeyView struct {
+	ID        string     `json:"id"`
+	Purpose   string     `json:"purpose"`
+	Phase     string     `json:"phase"`
+	CreatedAt *time.Time `json:"created_at"`
+	ActiveAt  *time.Time `json:"active_at"`
+	// EndsAt is when the phase ends, null if it does not.
+	EndsAt *time.Time `json:"ends_at"`
+}
+
+// Keys returns all keys. An active key without a successor ends when that is due.
+func (a *Admin) Keys(ctx context.Context) ([]KeyView, error) {
+	records, err := a.KeyRecords(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []KeyView{}
+	for _, l := range keys.NewTimeline(records).Lives(a.now(), a.Schedule) {
+		ends := l.EndsAt
+		if l.Phase == keys.Active && ends == 0 && slices.Contains(a.Schedule.Rotating(), l.Purpose) {
+			ends = l.ActiveAt.Add(a.Schedule.Lifetime)
+		}
+		list = append(list, KeyView{l.ID.String(), string(l.Purpose), string(l.Phase),
+			show.JSONInstant(l.CreatedAt), show.JSONInstant(l.ActiveAt), show.JSONInstant(ends)})
+	}
+	return list, nil
+}
+
+// KeyRecords returns the keys as the store has them.
+func (a *Admin) KeyRecords(ctx context.Context) ([]keys.Record, error) {
+	ch, err := a.Store.Changes(ctx, 0)
+	return ch.Keys, err
+}
+
+// RotateKeys makes successors of the keys with the purposes, or of all. They are
+// used after in, or if that is zero as soon as every verifier can know them.
+func (a *Admin) RotateKeys(ctx context.Context, purposes []string, in time.Duration) ([]keys.Record, error) {
+	list, err := a.purposes(purposes)
+	if err != nil {
+		return nil, err
+	}
+	kek, err := a.KEK()
+	if err != nil {
+		return nil, err
+	}
+	added, err := issuer.RotateKeys(ctx, a.Store, kek, a.Schedule, issuer.Rotation{Purposes: list, In: in, Actor: a.Actor}, a.Now)
+	return added, a.announce(ctx, err)
+}
+
+// RewrapKeys wraps all keys by the next key-encryption key, and returns how many
+// there are.
+func (a *Admin) RewrapKeys(ctx context.Context, kek *keys.KEK) (int, error) {
+	n, err := issuer.RewrapKeys(ctx, a.Store, kek, a.Actor, a.Now)
+	return n, a.announce(ctx, err)
+}
+
+func (a *Admin) purposes(names []string) (list []keys.Purpose, err error) {
+	for _, name := range names {
+		p := keys.Purpose(name)
+		switch {
+		case p == keys.Pepper:
+			return nil, &oauth.Invalid{Field: "purpose", Message: "the pepper never rotates: every stored secret depends on it"}
+		case !slices.Contains(a.Schedule.Rotating(), p):
+			return nil, &oauth.Invalid{Field: "purpose", Message: fmt.Sprintf("%q is not mac, seal, audit, ES256, EdDSA or RS256", name)}
+		case !slices.Contains(list, p):
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
+// Withdrawal returns what withdraws the named keys and those of the purposes, or
+// all keys that rotate.
+func (a *Admin) Withdrawal(ids, purposes []string, all bool) (w issuer.Withdrawal, err error) {
+	w.Actor = a.Actor
+	if w.Purposes, err = a.purposes(purposes); err != nil {
+		return w, err
+	}
+	if all {
+		w.Purposes = a.Schedule.Rotating()
+	}
+	for _, text := range ids {
+		id, err := strconv.ParseUint(text, 16, 32)
+		if err != nil || len(text) != 8 {
+			return w, &oauth.Invalid{Field: "key", Message: fmt.Sprintf("%q is not 8 hexadecimal digits (see: mintage keys list)", text)}
+		}
+		w.Keys = append(w.Keys, grant.KeyID(id))
+	}
+	return w, nil
+}
+
+// WithdrawKeys declares keys untrusted, now.
+func (a *Admin) WithdrawKeys(ctx context.Context, w issuer.Withdrawal) (issuer.Withdrawn, error) {
+	kek, err := a.KEK()
+	if err != nil {
+		return issuer.Withdrawn{}, err
+	}
+	done, err := issuer.WithdrawKeys(ctx, a.Store, kek, w, a.Now)
+	return done, a.announce(ctx, err)
+}
+
+// EndedBy counts what the withdrawal of keys ends, or would end.
+func (a *Admin) EndedBy(ctx context.Context, records []keys.Record) (issuer.Ended, error) {
+	return issuer.CountEnded(ctx, a.Store, records, a.Policy.AccessLifetime, a.now())
+}

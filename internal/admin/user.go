@@ -1,0 +1,171 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A UserView is a user as people and programs see it, without anything secret.
+type UserView struct {
+	Username      string       `json:"username"`
+	Name          string       `json:"name"`
+	Subject       string       `json:"subject"`
+	State         string       `json:"state"`
+	SecondFactor  bool         `json:"second_factor"`
+	SessionsEnded *time.Time   `json:"sessions_ended_at"`
+	CreatedAt     *time.Time   `json:"created_at"`
+	UpdatedAt     *time.Time   `json:"updated_at"`
+	Events        []show.Event `json:"events,omitempty"`
+}
+
+// ViewUser returns the view of a user.
+func ViewUser(u account.User) UserView {
+	return UserView{
+		Username: u.Username, Name: u.Name, Subject: u.Subject, State: string(u.State), SecondFactor: u.TOTP != nil,
+		SessionsEnded: show.JSONInstant(u.SessionsEnd), CreatedAt: show.JSONInstant(u.CreatedAt), UpdatedAt: show.JSONInstant(u.UpdatedAt),
+	}
+}
+
+// CreateUser creates a user and returns it with its password, if one had to be
+// generated.
+func (a *Admin) CreateUser(ctx context.Context, r account.Registration) (u account.User, generated string, err error) {
+	if r.Password == "" {
+		generated = account.GeneratePassword()
+		r.Password = generated
+	}
+	r.Realm = a.Realm
+	now := a.now()
+	if u, err = account.NewUser(r, now); err != nil {
+		return u, "", err
+	}
+	err = account.Create(ctx, a.Store, u, a.userEvent(now, store.EventUserCreated, u, ""))
+	if errors.Is(err, account.ErrTaken) {
+		err = &Error{Taken, "user", u.Username, fmt.Sprintf("there is a user %q already", u.Username)}
+	}
+	return u, generated, err
+}
+
+// User returns a user.
+func (a *Admin) User(ctx context.Context, username string) (account.User, error) {
+	u, err := account.Find(ctx, a.Store, a.Realm, username)
+	if errors.Is(err, store.ErrNotFound) {
+		err = &Error{NotFound, "user", username, fmt.Sprintf("there is no user %q", username)}
+	}
+	return u, err
+}
+
+// UserStates are the states that a user can have.
+var UserStates = []string{string(account.Enabled), string(account.Disabled)}
+
+// Users returns users sorted by username, and whether more follow.
+func (a *Admin) Users(ctx context.Context, p Page) ([]account.User, bool, error) {
+	if err := p.Check(UserStates...); err != nil {
+		return nil, false, err
+	}
+	list, err := account.List(ctx, a.Store, a.Realm)
+	if err != nil {
+		return nil, false, err
+	}
+	return pick(p, list, func(u account.User) string { return u.Username }, func(u account.User) bool {
+		return p.matches(u.Username, u.Name, u.Subject) && (p.State == "" || p.State == string(u.State))
+	})
+}
+
+// DisableUser locks a user out and ends everything that the user has granted. It
+// can be repeated.
+func (a *Admin) DisableUser(ctx context.Context, username string) (u account.User, cut store.Cutoff, err error) {
+	u, err = a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+		cut = u.Cutoff(a.cutoffAt())
+		return u.Disable(now), record{name: store.EventUserDisabled, detail: "grants ended", cutoffs: []store.Cutoff{cut}}, nil
+	})
+	return u, cut, err
+}
+
+// EnableUser lets a disabled user log in again.
+func (a *Admin) EnableUser(ctx context.Context, username string) (account.User, error) {
+	return a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+		return u.Enable(now), record{name: store.EventUserEnabled, none: u.State == account.Enabled}, nil
+	})
+}
+
+// SetPassword gives a user another password, "" for a generated one, which is
+// returned. It ends the user's sessions and, if endGrants is set, everything
+// that the user has granted.
+func (a *Admin) SetPassword(ctx context.Context, username, password string, endGrants bool) (u account.User, generated string, err error) {
+	if password == "" {
+		generated = account.GeneratePassword()
+		password = generated
+	}
+	u, err = a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+		next, err := u.SetPassword(password, now)
+		how := record{name: store.EventPasswordChanged, detail: "sessions ended"}
+		if endGrants {
+			how.detail, how.cutoffs = "sessions and grants ended", []store.Cutoff{u.Cutoff(a.cutoffAt())}
+		}
+		return next, how, err
+	})
+	return u, generated, err
+}
+
+// SetTOTP gives a user a new second factor and returns its secret.
+func (a *Admin) SetTOTP(ctx context.Context, username string) (u account.User, secret []byte, err error) {
+	if _, err := a.User(ctx, username); err != nil {
+		return u, nil, err
+	}
+	ring, err := a.Ring(ctx)
+	if err != nil {
+		return u, nil, err
+	}
+	u, err = a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+		u, secret = u.SetTOTP(ring, now)
+		return u, record{name: store.EventTOTPSet}, nil
+	})
+	return u, secret, err
+}
+
+// RemoveTOTP takes a user's second factor away.
+func (a *Admin) RemoveTOTP(ctx context.Context, username string) (account.User, error) {
+	return a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+		return u.RemoveTOTP(now), record{name: store.EventTOTPRemoved, none: u.TOTP == nil}, nil
+	})
+}
+
+// changeUser reads a user, changes it and writes it back.
+func (a *Admin) changeUser(ctx context.Context, username string, apply func(u account.User, now grant.Instant) (account.User, record, error)) (account.User, error) {
+	u, err := a.User(ctx, username)
+	if err != nil {
+		return u, err
+	}
+	now := a.now()
+	next, how, err := apply(u, now)
+	switch {
+	case err != nil:
+		return next, err
+	case how.none:
+		return u, nil
+	}
+	err = account.Put(ctx, a.Store, next, how.cutoffs, a.userEvent(now, how.name, next, how.detail))
+	if errors.Is(err, store.ErrConflict) {
+		return next, changed("user", username)
+	}
+	if len(how.cutoffs) > 0 { // the directory does not hold users
+		err = a.announce(ctx, err)
+	}
+	return next, err
+}
+
+// userEvent records a change of a user as an event about the subject.
+func (a *Admin) userEvent(at grant.Instant, name store.EventName, u account.User, detail string) store.Event {
+	text := fmt.Sprintf("user %q", u.Username)
+	if detail != "" {
+		text += ": " + detail
+	}
+	return a.event(at, name, store.AboutSubject(u.Subject), text)
+}

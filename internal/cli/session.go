@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminclient"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/postgres"
+)
+
+// A session is the store opened for one command, beside a server that may be
+// running on it.
+type session struct {
+	admin.Admin
+	cfg   config.Config
+	nodes func(context.Context) ([]store.Node, error) // that share the store; nil if only one can
+	now   grant.Instant                               // when the session began
+}
+
+// open opens the configured store. Close it. No key is read: an operator who has
+// lost one, or does not have it at hand in the middle of an incident, can still
+// look, disable and revoke.
+func (s *settings) open(ctx context.Context) (*session, error) {
+	cfg, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	st, err := deployment.OpenStore(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	a := &session{cfg: cfg, now: grant.At(time.Now())}
+	if shared, ok := st.(*postgres.Store); ok {
+		a.nodes = shared.Nodes
+	}
+	st, _ = deployment.Audited(cfg, st)
+	a.Admin = admin.Admin{
+		Store: st, Realm: deployment.Realm, Actor: deployment.Operator(), Now: time.Now,
+		Policy: grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, Schedule: deployment.KeySchedule(cfg),
+		KEK:     func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
+		Ring:    a.ring,
+		Changed: func(ctx context.Context) { adminclient.Poll(ctx, cfg) },
+		Settle:  a.settle,
+	}
+	return a, nil
+}
+
+// Close closes the store and writes the audit log.
+func (a *session) Close() { a.Store.Close() }
+
+// with returns what a command does that works on the store.
+func (s *settings) with(run func(cmd *cobra.Command, a *session, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a, err := s.open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer a.Close()
+		return run(cmd, a, args)
+	}
+}
+
+// ring opens the key ring.
+func (a *session) ring(ctx context.Context) (*keys.Ring, error) {
+	kek, err := a.KEK()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := issuer.OpenDirectory(ctx, a.Store, kek, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		return nil, err
+	}
+	view, err := dir.View()
+	if err != nil {
+		return nil, err
+	}
+	return view.Ring, nil
+}
+
+const (
+	// settleTime bounds the wait for what servers have not written yet. A node
+	// that does not reach the store for so long answers no request.
+	settleTime = 6 * time.Second
+	// lately is when a node may still be running whose last heartbeat is that old,
+	// by another machine's clock.
+	lately = 30 * time.Second
+)
+
+// settle waits until the running servers have written the uses of secrets.
+func (a *session) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	reached := adminclient.Poll(ctx, a.cfg)
+	switch {
+	case a.nodes != nil:
+		a.awaitNodes(ctx)
+	case !reached && serverRuns(a.cfg.Data):
+		pause(ctx, 2*issuer.PollInterval)
+	}
+}
+
+// awaitNodes waits until every node that runs has sent two heartbeats from now on:
+// it writes uses before each of them, and the first may have been under way.
+func (a *session) awaitNodes(ctx context.Context) {
+	last, beats := map[store.NodeID]grant.Instant{}, map[store.NodeID]int{}
+	for first := true; ; first = false {
+		nodes, err := a.nodes(ctx)
+		if err != nil {
+			return // the next read of the store reports it
+		}
+		waiting := false
+		for _, n := range nodes {
+			switch at, known := last[n.ID]; {
+			case first && a.now.Since(n.Clock).Abs() > lately: // it has ended
+			case first:
+				waiting = true
+				last[n.ID] = n.Clock
+			case known && n.Clock != at:
+				last[n.ID] = n.Clock
+				beats[n.ID]++
+				fallthrough
+			case known:
+				waiting = waiting || beats[n.ID] < 2
+			}
+		}
+		if !waiting || !pause(ctx, issuer.PollInterval/10) {
+			return
+		}
+	}
+}
+
+// pause waits, and reports whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// serverRuns reports whether a server seems to run on a data directory: its lock
+// file names a process that there is.
+func serverRuns(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, "serve.lock"))
+	if err != nil {
+		return false
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	return err == nil && pid > 0 && syscall.Kill(pid, 0) != syscall.ESRCH
+}
+
+// adviceFor says what the operator can do about a use case that did nothing.
+func adviceFor(e *admin.Error) string {
+	switch e.Code {
+	case admin.NotFound:
+		switch e.Kind {
+		case "grant":
+			return "it never began, or its last token expired and its row was removed"
+		case "secret":
+			return "see: mintage client secret list " + e.ID
+		}
+		return fmt.Sprintf("see: mintage %s list", e.Kind)
+	case admin.Deleted:
+		return "see: mintage client list --all"
+	case admin.Taken:
+		if e.Kind == "client" {
+			return "choose another with --id; ids never come back, even after deletion"
+		}
+	case admin.Changed:
+		return fmt.Sprintf("look at it and try again: mintage %s show %s", e.Kind, e.ID)
+	case admin.InUse:
+		return "add --force to do it all the same"
+	}
+	return fmt.Sprintf("see: mintage %s show %s", e.Kind, e.ID)
+}
