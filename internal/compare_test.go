@@ -12,7 +12,7 @@ import (
 
 // comparing are the packages that compare secrets with what callers present.
 var comparing = []string{
-	"internal/keys", "internal/oauth", "internal/grant", "internal/issuer", "internal/authorize", "internal/account", "internal/upstream", "internal/server",
+	"internal/keys", "internal/oauth", "internal/grant", "internal/issuer", "internal/authorize", "internal/account", "internal/upstream", "internal/server", "internal/server/admin",
 }
 
 // inConstantTime lists how often each function compares in constant time. A
@@ -29,7 +29,7 @@ var inConstantTime = map[string]int{
 	"internal/authorize/login.go TakeLogin":           1, // the verifier of a handoff
 	"internal/account/totp.go stepOf":                 1, // one-time codes
 	"internal/account/account.go nonce":               1, // the cookie of a known browser
-	"internal/server/admin.go allowed":                1, // the token of the admin API
+	"internal/server/admin/admin.go allowed":          1, // the token of the admin API
 	"internal/upstream/finish.go identity":            1, // the nonce of an upstream login
 }
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
-	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/admin"
 )
 
 // pollTime bounds how long a command waits for the server to take a change.
@@ -123,17 +123,17 @@ func adminRoots(cfg config.Config, caFile string) (*x509.CertPool, error) {
 }
 
 // RequestCode requests an authorization code from the running server.
-func RequestCode(ctx context.Context, cfg config.Config, req server.CodeRequest) (server.CodeAnswer, error) {
+func RequestCode(ctx context.Context, cfg config.Config, req admin.CodeRequest) (admin.CodeAnswer, error) {
 	api, err := Open(cfg, "")
 	if err != nil {
-		return server.CodeAnswer{}, err
+		return admin.CodeAnswer{}, err
 	}
 	return api.Code(ctx, req)
 }
 
 // Code requests an authorization code.
-func (a *Client) Code(ctx context.Context, req server.CodeRequest) (server.CodeAnswer, error) {
-	var answer server.CodeAnswer
+func (a *Client) Code(ctx context.Context, req admin.CodeRequest) (admin.CodeAnswer, error) {
+	var answer admin.CodeAnswer
 	body, err := json.Marshal(req)
 	if err != nil {
 		return answer, err
@@ -144,7 +144,7 @@ func (a *Client) Code(ctx context.Context, req server.CodeRequest) (server.CodeA
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
-		var p server.Problem
+		var p admin.Problem
 		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
 			return answer, fmt.Errorf("admin API: status %s", resp.Status)
 		}
@@ -168,7 +168,7 @@ func (a *Client) Call(ctx context.Context, method, path string, out any) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
-		var p server.Problem
+		var p admin.Problem
 		if json.NewDecoder(resp.Body).Decode(&p) == nil && p.Title != "" {
 			return fmt.Errorf("admin API: %s", p.Title)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/mintage/mintage/internal/bench"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
-	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/show"
 )
 
@@ -202,7 +202,7 @@ func (b *benchFlags) prepareDev(ctx context.Context, errOut io.Writer, cfg confi
 	if l.Operation == bench.Code {
 		n = b.requests
 	}
-	codes, err := issueCodes(ctx, errOut, cfg, server.CodeRequest{ClientID: dev.ClientID, RedirectURI: dev.RedirectURI, Subject: "mintage-bench"}, n)
+	codes, err := issueCodes(ctx, errOut, cfg, admin.CodeRequest{ClientID: dev.ClientID, RedirectURI: dev.RedirectURI, Subject: "mintage-bench"}, n)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (b *benchFlags) prepareDev(ctx context.Context, errOut io.Writer, cfg confi
 
 // issueCodes gets n codes through the admin socket. It stops early when half
 // of the first one's life is over, because all of them are still to be used.
-func issueCodes(ctx context.Context, errOut io.Writer, cfg config.Config, req server.CodeRequest, n int64) ([]string, error) {
+func issueCodes(ctx context.Context, errOut io.Writer, cfg config.Config, req admin.CodeRequest, n int64) ([]string, error) {
 	first, err := adminclient.RequestCode(ctx, cfg, req)
 	if err != nil {
 		return nil, err

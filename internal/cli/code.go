@@ -10,7 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/show"
 )
 
@@ -28,7 +28,7 @@ provider's own login portal does after its user has agreed.`,
 }
 
 func newCodeIssue(s *settings) *cobra.Command {
-	var req server.CodeRequest
+	var req admin.CodeRequest
 	var asJSON, callback bool
 	var caFile, claims, authTime string
 	cmd := &cobra.Command{
@@ -95,7 +95,7 @@ whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
 
 // setAuthentication adds to req what the flags say of how the user was
 // authenticated.
-func setAuthentication(req *server.CodeRequest, claims, authTime string) error {
+func setAuthentication(req *admin.CodeRequest, claims, authTime string) error {
 	text, err := issuer.CheckClaims(json.RawMessage(claims))
 	if err != nil {
 		return deployment.Usage(fmt.Errorf("--%w", err))

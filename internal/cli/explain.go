@@ -18,7 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/explain"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/node"
-	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/show"
 )
 
@@ -212,7 +212,7 @@ func (a *session) explainer(ctx context.Context) (*explain.Explainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens := server.TokenEndpoints{InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh}
+	tokens := token.Endpoints{InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh}
 	return &explain.Explainer{
 		Config: cfg, Issuer: node.NewIssuer(cfg, a.Store, directory, slog.New(slog.DiscardHandler)), Store: a.Store, Locked: locked,
 		Told: tokens.Told,

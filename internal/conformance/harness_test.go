@@ -29,6 +29,8 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/resource"
+	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -77,7 +79,7 @@ type options struct {
 	server.Options
 	overload.Capacity
 	overload.RateLimits
-	server.TokenEndpoints
+	token.Endpoints
 	Front               *server.Front // nil: no pages
 	RedirectURIMismatch bool
 	ScopesSupported     []string
@@ -204,9 +206,9 @@ func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server 
 	o.Queue = server.NewQueue(o.Capacity, nil, log)
 	o.Throttle = overload.NewThrottle(o.RateLimits, func(string) {})
 	srv := server.New(iss, o.Options, log)
-	o.TokenEndpoints.Issuer = iss
-	resources := &server.ResourceEndpoints{Server: srv, Issuer: iss, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}
-	routes := slices.Concat(o.TokenEndpoints.Routes(), resources.Routes())
+	o.Endpoints.Issuer = iss
+	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}
+	routes := slices.Concat(o.Endpoints.Routes(), resources.Routes())
 	if o.Front != nil {
 		routes = append(routes, o.Front.Routes(srv)...)
 	}

@@ -190,12 +190,12 @@ var tokenMutations = []Mutation{
 		Test: here + "TestOP08",
 	},
 	{
-		Name: "right to a phantom token", File: "internal/server/introspect.go",
+		Name: "right to a phantom token", File: "internal/server/resource/introspect.go",
 		Old: "&& t.MayBeAskedBy(c):", New: ":",
 		Test: here + "TestIN14",
 	},
 	{
-		Name: "headers of verification in another spelling", File: "internal/server/bearer.go",
+		Name: "headers of verification in another spelling", File: "internal/server/resource/bearer.go",
 		Old: "if isAlias(name) {", New: "if isAlias(name) && false {",
 		Test: here + "TestTL21",
 	},
@@ -257,7 +257,7 @@ var tokenMutations = []Mutation{
 		Test: here + "TestIN04",
 	},
 	{
-		Name: "a lost record is no dead token", File: "internal/server/introspect.go",
+		Name: "a lost record is no dead token", File: "internal/server/resource/introspect.go",
 		Old: "if errors.As(err, &refused) && refused.Why != grant.StoreBehind {", New: "if errors.As(err, &refused) && refused.Why != grant.OtherClient {",
 		Test: here + "TestIN17",
 	},
@@ -277,7 +277,7 @@ var tokenMutations = []Mutation{
 		Test: here + "TestIN11",
 	},
 	{
-		Name: "public clients at introspection", File: "internal/server/introspect.go",
+		Name: "public clients at introspection", File: "internal/server/resource/introspect.go",
 		Old: "if c.Public() {", New: "if false {",
 		Test: here + "TestIN02",
 	},
@@ -307,17 +307,17 @@ var tokenMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestAnotherNodes",
 	},
 	{
-		Name: "scope at the door", File: "internal/server/bearer.go",
+		Name: "scope at the door", File: "internal/server/resource/bearer.go",
 		Old: "if !t.Scope.Covers(scope) {", New: "if !t.Scope.Covers(scope) && false {",
 		Test: here + "TestTL21",
 	},
 	{
-		Name: "audience at the door", File: "internal/server/bearer.go",
+		Name: "audience at the door", File: "internal/server/resource/bearer.go",
 		Old: `if audience != "" && !slices.Contains(t.Audience, audience) {`, New: `if audience == "-" && !slices.Contains(t.Audience, audience) {`,
 		Test: here + "TestTK09",
 	},
 	{
-		Name: "demands that contradict each other", File: "internal/server/bearer.go",
+		Name: "demands that contradict each other", File: "internal/server/resource/bearer.go",
 		Old: `case audience != "" && audience != h:`, New: `case audience == "-":`,
 		Test: here + "TestTL21",
 	},

@@ -1,8 +1,9 @@
 package conformance
 
 const (
-	queue  = "go test ./internal/overload -run "
-	limits = "go test ./internal/server -run "
+	queue   = "go test ./internal/overload -run "
+	limits  = "go test ./internal/server -run "
+	atToken = "go test ./internal/server/token -run "
 )
 
 var limitMutations = []Mutation{
@@ -27,30 +28,30 @@ var limitMutations = []Mutation{
 		Test: queue + "TestHoldersGoBeforeNewcomers",
 	},
 	{
-		Name: "class of a refresh", File: "internal/server/token.go",
+		Name: "class of a refresh", File: "internal/server/token/token.go",
 		Old: "store.GrantRefreshToken: {overload.Refresh,", New: "store.GrantRefreshToken: {overload.Code,",
-		Test: limits + "TestARequestWaitsInItsClass",
+		Test: atToken + "TestARequestWaitsInItsClass",
 	},
 	{
-		Name: "class of a code", File: "internal/server/token.go",
+		Name: "class of a code", File: "internal/server/token/token.go",
 		Old: "store.GrantAuthorizationCode: {overload.Code,", New: "store.GrantAuthorizationCode: {overload.Refresh,",
-		Test: limits + "TestARequestWaitsInItsClass",
+		Test: atToken + "TestARequestWaitsInItsClass",
 	},
 	{
-		Name: "a place before the client is authenticated", File: "internal/server/token.go",
+		Name: "a place before the client is authenticated", File: "internal/server/token/token.go",
 		Old:  "if err = r.Enter(of.class); err != nil {\n\t\treturn a, rec, err\n\t}\n\tc, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n",
 		New:  "c, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n\tif err == nil {\n\t\terr = r.Enter(of.class)\n\t}\n",
-		Test: limits + "TestARequestWaitsInItsClass",
+		Test: atToken + "TestARequestWaitsInItsClass",
 	},
 	{
-		Name: "a full queue noticed before the body is read", File: "internal/server/token.go",
+		Name: "a full queue noticed before the body is read", File: "internal/server/token/token.go",
 		Old: "if err = r.Early(); err != nil {", New: "if err = error(nil); err != nil {",
-		Test: limits + "TestAFullQueueIsNoticed",
+		Test: atToken + "TestAFullQueueIsNoticed",
 	},
 	{
 		Name: "a full queue noticed before the body of a request about a token", File: "internal/server/request.go",
 		Old: "if err = r.Early(); err != nil {", New: "if err = error(nil); err != nil {",
-		Test: limits + "TestAFullQueueIsNoticed",
+		Test: atToken + "TestAFullQueueIsNoticed",
 	},
 	{
 		Name: "Retry-After rounded up", File: "internal/server/errors.go",

@@ -18,6 +18,9 @@ import (
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/admin"
+	"github.com/mintage/mintage/internal/server/resource"
+	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/tracing"
 )
@@ -51,7 +54,7 @@ type answering struct {
 	issuer *issuer.Issuer
 	front  *server.Front // nil if there is none
 	server *server.Server
-	admin  *server.Admin
+	admin  *admin.Admin
 }
 
 // answer makes what answers under cfg. It reads the files that cfg names, and
@@ -65,7 +68,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	if err != nil {
 		return nil, err
 	}
-	token, err := adminToken(cfg)
+	secret, err := adminToken(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -73,24 +76,24 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	if cfg.Login.Mode == config.LoginHandoff {
 		logins = front.Authorizer
 	}
-	admin := server.NewAdmin(iss, logins, token, n.log)
-	admin.Audit, admin.Probes = n.trail, &n.probes
+	adminAPI := admin.NewAdmin(iss, logins, secret, n.log)
+	adminAPI.Audit, adminAPI.Probes = n.trail, &n.probes
 	srv := server.New(iss, server.Options{
 		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
 		Queue: n.queue, Throttle: n.throttle, Probes: &n.probes, Audit: n.trail, Metrics: n.metrics, Tracer: n.tracer,
 	}, n.log)
-	tokens := &server.TokenEndpoints{
+	tokens := &token.Endpoints{
 		Issuer: iss, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 	}
-	resources := &server.ResourceEndpoints{Server: srv, Issuer: iss, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
+	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
 	routes := slices.Concat(tokens.Routes(), resources.Routes())
 	if front != nil {
 		routes = append(routes, front.Routes(srv)...)
 	}
 	srv.Mount(routes...)
-	return &answering{issuer: iss, front: front, server: srv, admin: admin}, nil
+	return &answering{issuer: iss, front: front, server: srv, admin: adminAPI}, nil
 }
 
 // NewIssuer decides as cfg says.

@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -60,8 +59,8 @@ type Arrival struct {
 	RequestID      string   `json:"request_id,omitempty"`
 }
 
-// announce opens a probe and returns its name.
-func (p *Probes) announce(now time.Time) string {
+// Announce opens a probe and returns its name.
+func (p *Probes) Announce(now time.Time) string {
 	var b [16]byte
 	rand.Read(b[:])
 	p.mu.Lock()
@@ -81,8 +80,8 @@ func (p *Probes) forget(now time.Time) {
 	p.open.Store(int32(len(p.list)))
 }
 
-// arrival is how a probe has arrived so far.
-func (p *Probes) arrival(name string, now time.Time) (Arrival, bool) {
+// Arrival is how a probe has arrived so far.
+func (p *Probes) Arrival(name string, now time.Time) (Arrival, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forget(now)
@@ -128,23 +127,4 @@ func (s *Server) noteProbe(r *Request) {
 			x.arrival = a
 		}
 	}
-}
-
-// ProbeAnswer is what POST /admin/v1/probes returns.
-type ProbeAnswer struct {
-	Probe string `json:"probe"`
-}
-
-// announceProbe is POST /admin/v1/probes.
-func (a *Admin) announceProbe(*call, string) (int, any, *Problem) {
-	return http.StatusCreated, ProbeAnswer{a.Probes.announce(a.issuer.Now())}, nil
-}
-
-// probeArrival is GET /admin/v1/probes/{probe}.
-func (a *Admin) probeArrival(_ *call, name string) (int, any, *Problem) {
-	arrival, ok := a.Probes.arrival(name, a.issuer.Now())
-	if !ok {
-		return 0, nil, &Problem{Title: "no such probe", Status: http.StatusNotFound, Detail: "it was not announced to this server, or more than a minute ago"}
-	}
-	return http.StatusOK, arrival, nil
 }

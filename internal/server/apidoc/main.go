@@ -10,7 +10,7 @@ import (
 
 const (
 	source   = "docs/reference/openapi.yaml"
-	document = "internal/server/openapi.json"
+	document = "internal/server/resource/openapi.json"
 	page     = "docs/reference/http-api.md"
 )
 

@@ -1,4 +1,4 @@
-package server_test
+package admin_test
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
@@ -50,7 +50,7 @@ func (a *adminAPI) ask(t *testing.T, method, below, body string) (*httptest.Resp
 // verifier is that of a continue_url, which has to be the interaction's page.
 func (a *adminAPI) verifier(t *testing.T, w *httptest.ResponseRecorder, challenge string) string {
 	t.Helper()
-	var answer server.ContinueAnswer
+	var answer admin.ContinueAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
@@ -80,14 +80,14 @@ func TestALoginThatWasHandedOffTellsWhatItHasToBe(t *testing.T) {
 	full.LoginHint, full.UILocales = "alice@example.com", "ja en"
 	for name, c := range map[string]struct {
 		request oauth.AuthorizationRequest
-		want    server.LoginAnswer
+		want    admin.LoginAnswer
 	}{
-		"the least": {wanted(), server.LoginAnswer{}},
-		"all": {full, server.LoginAnswer{Prompt: []string{"login", "consent", "select_account"}, MaxAge: &age,
+		"the least": {wanted(), admin.LoginAnswer{}},
+		"all": {full, admin.LoginAnswer{Prompt: []string{"login", "consent", "select_account"}, MaxAge: &age,
 			LoginHint: "alice@example.com", UILocales: "ja en", Fresh: true}},
 	} {
 		w, _ := a.ask(t, "GET", a.challenge(t, c.request), "")
-		var got server.LoginAnswer
+		var got admin.LoginAnswer
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || w.Header().Get("Cache-Control") != "no-store" {
 			t.Fatalf("%s: %d %s", name, w.Code, w.Body)
 		}
@@ -238,7 +238,7 @@ func TestWhatCannotBeSaidOfALogin(t *testing.T) {
 	} {
 		challenge := a.challenge(t, c.of)
 		w, log := a.ask(t, "POST", challenge+c.verb, c.body)
-		var problem server.Problem
+		var problem admin.Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != c.status || problem.Status != c.status || problem.Field != c.field ||
 			w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %s, want %d about %q", name, w.Code, w.Body, c.status, c.field)
@@ -320,7 +320,7 @@ func TestWithoutHandoffThereAreNoLogins(t *testing.T) {
 	t.Parallel()
 	a := newAdminAPI(t)
 	c := a.challenge(t, wanted())
-	a.handler = server.NewAdmin(a.iss, nil, adminToken, slog.New(slog.NewJSONHandler(&a.log, nil))).Handler()
+	a.handler = admin.NewAdmin(a.iss, nil, adminToken, slog.New(slog.NewJSONHandler(&a.log, nil))).Handler()
 	for _, q := range [][2]string{{"GET", c}, {"POST", c + "/accept"}, {"POST", c + "/reject"}} {
 		if w, _ := a.ask(t, q[0], q[1], `{"subject":"alice"}`); w.Code != 404 || !strings.Contains(w.Body.String(), "login.mode") {
 			t.Errorf("%s %s: %d %s", q[0], q[1][len(c):], w.Code, w.Body)

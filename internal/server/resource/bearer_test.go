@@ -1,12 +1,16 @@
-package server
+package resource
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"testing"
 
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
 )
 
 func TestHeaderTextIsVisibleASCIIAndComesBackWhole(t *testing.T) {
@@ -33,39 +37,17 @@ func TestHeaderTextIsVisibleASCIIAndComesBackWhole(t *testing.T) {
 	}
 }
 
-func TestTheBearerSchemeIsKnownInAnyCaseAndByItselfAlone(t *testing.T) {
-	for header, want := range map[string]bool{
-		"Bearer x": true, "bearer x": true, "BEARER x": true, "Bearer": true, "Bearer ": true,
-		"": false, " Bearer x": false, "Bearerx": false, "Bearer\tx": false, "Basic Bearer": false, "x Bearer": false,
-	} {
-		if got := isBearer(header); got != want {
-			t.Errorf("%q: %t", header, got)
-		}
-	}
-}
-
-func TestAChallengeTellsWhatIsMissing(t *testing.T) {
-	s := &Server{Options: Options{Site: Site{Realm: "/api"}}}
-	for _, c := range []struct {
-		told  *oauth.Error
-		scope oauth.Scope
-		want  string
-	}{
-		{oauth.ErrNoBearer, "", `Bearer realm="/api"`},
-		{oauth.ErrInvalidToken, "", `Bearer realm="/api", error="invalid_token", error_description="token is invalid"`},
-		{oauth.ErrBearer, "", `Bearer realm="/api", error="invalid_request", error_description="malformed bearer token"`},
-		{oauth.ErrInsufficientScope, "a b", `Bearer realm="/api", error="insufficient_scope", error_description="token lacks a scope", scope="a b"`},
-	} {
-		if got := s.challenge(c.told, &MissingScope{c.scope}); got != c.want {
-			t.Errorf("got  %s\nwant %s", got, c.want)
-		}
-	}
-}
-
 // What a proxy demands adds up; where two places contradict each other, nobody
 // passes.
 func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
-	s := &Server{Options: Options{Site: Site{Realm: "/api"}}}
+	var scope oauth.Scope
+	var audience string
+	var err error
+	s := server.New(&issuer.Issuer{Realm: "/api"}, server.Options{}, slog.New(slog.DiscardHandler))
+	s.Mount(server.Route{Paths: []string{"verify", "verify/{rest...}"}, Handle: func(_ context.Context, r *server.Request) (server.Answer, server.Record, error) {
+		scope, audience, err = demands(r)
+		return server.Answer{}, server.Record{}, err
+	}})
 	for _, c := range []struct {
 		query     string
 		scope     []string
@@ -102,9 +84,9 @@ func TestDemandsAddUpAndAreNeverGuessed(t *testing.T) {
 		r.URL.RawQuery = c.query
 		r.Header["X-Required-Scope"], r.Header["X-Required-Audience"] = c.scope, c.audience
 		if c.below {
-			r.SetPathValue("rest", "a/b")
+			r.URL.Path += "/a/b"
 		}
-		scope, audience, err := demands(&Request{Request: r, server: s})
+		s.Handler().ServeHTTP(httptest.NewRecorder(), r)
 		if scope != c.wantScope || audience != c.wantAud || err != c.err {
 			t.Errorf("%s %q %q: %q, %q, %v; want %q, %q, %v", c.query, c.scope, c.audience, scope, audience, err, c.wantScope, c.wantAud, c.err)
 		}

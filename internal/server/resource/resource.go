@@ -1,4 +1,6 @@
-package server
+// Package resource is the endpoints for whoever receives tokens: what a token
+// allows, and the documents by which tokens are verified.
+package resource
 
 import (
 	"log/slog"
@@ -8,12 +10,13 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/server"
 )
 
-// ResourceEndpoints are the endpoints for whoever receives tokens: what a token
+// Endpoints are the endpoints for whoever receives tokens: what a token
 // allows, and the documents by which tokens are verified.
-type ResourceEndpoints struct {
-	Server          *Server // on which the routes are mounted
+type Endpoints struct {
+	Server          *server.Server // on which the routes are mounted
 	Issuer          *issuer.Issuer
 	ScopesSupported []string // in the metadata; none: all that clients are registered for
 	TokenInfoQuery  bool     // compat.tokeninfo_query
@@ -23,23 +26,23 @@ type ResourceEndpoints struct {
 }
 
 // Routes returns introspection, verification and token info, and the documents.
-func (e *ResourceEndpoints) Routes() []Route {
+func (e *Endpoints) Routes() []server.Route {
 	get := []string{http.MethodGet, http.MethodHead}
 	confidential := []string{string(oauth.AuthBasic), string(oauth.AuthPost)}
 	introspection := map[string]any{"introspection_endpoint_auth_methods_supported": confidential}
 	if algorithms := e.Issuer.Directory.Schedule.Algorithms; len(algorithms) > 0 {
 		introspection["introspection_signing_alg_values_supported"] = algorithms // RFC 9701
 	}
-	return []Route{
+	return []server.Route{
 		{Name: "introspection", Paths: []string{"introspect"}, Methods: []string{http.MethodPost}, Class: overload.Check, Handle: e.introspect, Count: countIntrospection,
 			Member: "introspection_endpoint", Metadata: introspection},
 		{Name: "token info", Paths: []string{"tokeninfo"}, Methods: get, Class: overload.Check, Handle: e.tokenInfo, Refusals: slog.LevelDebug},
 		// Envoy appends the path of the request that it asks about.
 		{Name: "verification", Paths: []string{"verify", "verify/{rest...}"}, Class: overload.Check, Handle: e.verify, Refusals: slog.LevelDebug},
-		{Name: "keys", Paths: []string{"jwks", "connect/jwk_uri"}, Methods: get, Handle: Published(e.keySet), Public: true, Member: "jwks_uri"},
-		{Name: "keys", Paths: []string{"jwks/{file}"}, Methods: get, Handle: Published(e.keyFile), Public: true},
-		{Name: "metadata", Paths: append(metadataLocations(e.Issuer.ID), metadataPath, serverMetadataPath), Methods: get, Handle: Published(e.metadata), Public: true},
-		{Name: "list of revocations", Paths: []string{"revocations"}, Methods: get, Handle: Published(e.revocations), Public: true, Member: "revocations_uri"},
+		{Name: "keys", Paths: []string{"jwks", "connect/jwk_uri"}, Methods: get, Handle: server.Published(e.keySet), Public: true, Member: "jwks_uri"},
+		{Name: "keys", Paths: []string{"jwks/{file}"}, Methods: get, Handle: server.Published(e.keyFile), Public: true},
+		{Name: "metadata", Paths: append(metadataLocations(e.Issuer.ID), metadataPath, serverMetadataPath), Methods: get, Handle: server.Published(e.metadata), Public: true},
+		{Name: "list of revocations", Paths: []string{"revocations"}, Methods: get, Handle: server.Published(e.revocations), Public: true, Member: "revocations_uri"},
 		{Name: "description", Paths: []string{e.Server.BasePath + openapiPath}, Methods: get, Handle: e.openapi(), Public: true},
 	}
 }

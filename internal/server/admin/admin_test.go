@@ -1,4 +1,4 @@
-package server_test
+package admin_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -77,7 +77,7 @@ func newAdminAPI(t *testing.T) *adminAPI {
 		Issuer: iss, InteractionLifetime: 10 * time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
 		ContinueURL: "https://auth.example.com/oauth2/interaction?id=",
 	}
-	a.handler = server.NewAdmin(iss, a.logins, adminToken, log).Handler()
+	a.handler = admin.NewAdmin(iss, a.logins, adminToken, log).Handler()
 	return a
 }
 
@@ -147,7 +147,7 @@ func TestEveryAnswerOfTheAdminAPIHasAnIDThatIsInTheLog(t *testing.T) {
 			t.Errorf("%s: logged as %+v", name, line)
 		}
 		// The subject is a person's, and the code and the token are secrets.
-		var answer server.CodeAnswer
+		var answer admin.CodeAnswer
 		json.Unmarshal(w.Body.Bytes(), &answer)
 		for _, text := range []string{"alice", adminToken, answer.Code} {
 			if text != "" && strings.Contains(a.log.String(), text) {

@@ -1,4 +1,4 @@
-package server_test
+package resource_test
 
 import (
 	"maps"
@@ -113,7 +113,7 @@ func TestMetadataIsWhereTheIssuersPathSays(t *testing.T) {
 }
 
 func TestMetadataPageShowsTheDocument(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/metadata.md")
+	page, err := os.ReadFile("../../../docs/reference/metadata.md")
 	if err != nil {
 		t.Fatal(err)
 	}

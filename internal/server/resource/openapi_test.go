@@ -1,4 +1,4 @@
-package server
+package resource
 
 import (
 	"maps"
@@ -12,14 +12,17 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/admin"
+	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/upstream"
 )
 
 // described is a server of which only the route table is used.
-func described(site Site, issuerID string, front *Front) *ResourceEndpoints {
+func described(site server.Site, issuerID string, front *server.Front) *Endpoints {
 	iss := &issuer.Issuer{Realm: "/api", ID: issuerID, Directory: &issuer.Directory{}}
-	e := &ResourceEndpoints{Server: New(iss, Options{Site: site}, nil), Issuer: iss}
-	routes := slices.Concat((&TokenEndpoints{}).Routes(), e.Routes())
+	e := &Endpoints{Server: server.New(iss, server.Options{Site: site}, nil), Issuer: iss}
+	routes := slices.Concat((&token.Endpoints{}).Routes(), e.Routes())
 	if front != nil {
 		routes = append(routes, front.Routes(e.Server)...)
 	}
@@ -27,8 +30,8 @@ func described(site Site, issuerID string, front *Front) *ResourceEndpoints {
 	return e
 }
 
-func everything() *ResourceEndpoints {
-	return described(Site{PublicURL: openapiExample}, openapiExample+"/oauth2/api", &Front{Upstream: &upstream.Provider{}})
+func everything() *Endpoints {
+	return described(server.Site{PublicURL: openapiExample}, openapiExample+"/oauth2/api", &server.Front{Upstream: &upstream.Provider{}})
 }
 
 func load(t *testing.T, text []byte) *openapi3.T {
@@ -123,7 +126,7 @@ var managementPattern = regexp.MustCompile(`"(GET|POST) (/[^" ]*)"`)
 func adminAndManagement(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	all := map[string]map[string]bool{}
-	files, err := filepath.Glob("*.go")
+	files, err := filepath.Glob("../*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,13 +142,13 @@ func adminAndManagement(t *testing.T) map[string]map[string]bool {
 			all["http://127.0.0.1:9000"+strings.ReplaceAll(m[2], "...}", "}")] = map[string]bool{m[1]: true}
 		}
 	}
-	a := NewAdmin(nil, nil, "", nil)
-	for _, rt := range a.table() {
-		for _, server := range []string{"http://admin", "https://auth.example.com:8444"} {
-			if all[server+rt.path] == nil {
-				all[server+rt.path] = map[string]bool{}
+	a := admin.NewAdmin(nil, nil, "", nil)
+	for _, rt := range a.Routes() {
+		for _, at := range []string{"http://admin", "https://auth.example.com:8444"} {
+			if all[at+rt.Path] == nil {
+				all[at+rt.Path] = map[string]bool{}
 			}
-			all[server+rt.path][rt.method] = true
+			all[at+rt.Path][rt.Method] = true
 		}
 	}
 	if len(all) < 10 {
@@ -156,11 +159,11 @@ func adminAndManagement(t *testing.T) map[string]map[string]bool {
 
 func TestTheServedDescriptionIsOfThisServer(t *testing.T) {
 	for _, issuerID := range []string{"https://id.shop.test/openam/oauth2/api", "https://id.shop.test"} {
-		servedDescriptionIsOf(t, described(Site{PublicURL: "https://id.shop.test", BasePath: "/openam"}, issuerID, nil))
+		servedDescriptionIsOf(t, described(server.Site{PublicURL: "https://id.shop.test", BasePath: "/openam"}, issuerID, nil))
 	}
 }
 
-func servedDescriptionIsOf(t *testing.T, e *ResourceEndpoints) {
+func servedDescriptionIsOf(t *testing.T, e *Endpoints) {
 	t.Helper()
 	s, text := e.Server, e.describeAPI()
 	got := operations(t, load(t, text))

@@ -1,4 +1,5 @@
-package server
+// Package admin is the HTTP API for administrators, on a listener of its own.
+package admin
 
 import (
 	"context"
@@ -17,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -32,13 +34,13 @@ type Admin struct {
 	// nowhere.
 	Audit *audit.Log
 	// Probes are those of the public endpoints, set before first use.
-	Probes *Probes
+	Probes *server.Probes
 }
 
 // NewAdmin makes an Admin. Logins is nil where users do not log in by way of
 // it: login.mode is not handoff. An empty token asks for none.
 func NewAdmin(iss *issuer.Issuer, logins *authorize.Authorizer, token string, log *slog.Logger) *Admin {
-	return &Admin{issuer: iss, logins: logins, log: log, token: token, Probes: &Probes{}}
+	return &Admin{issuer: iss, logins: logins, log: log, token: token, Probes: &server.Probes{}}
 }
 
 // A Problem is an error answer of the admin API (RFC 9457).
@@ -62,7 +64,7 @@ const maxAdminBody = 16 << 10
 // There is no mux: it would answer some requests itself.
 func (a *Admin) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &call{Request: r, id: RequestID()}
+		x := &call{Request: r, id: server.RequestID()}
 		w.Header().Set("X-Request-Id", x.id)
 		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
 		status, body, problem := a.serve(x)
@@ -103,9 +105,9 @@ func (a *Admin) serve(x *call) (int, any, *Problem) {
 		return 0, nil, &Problem{Title: "admin token required", Status: http.StatusUnauthorized,
 			Detail: "send the token of admin.token_file as Authorization: Bearer"}
 	}
-	for _, rt := range a.table() {
+	for _, rt := range a.Routes() {
 		if below, ok := rt.matches(x.URL.Path); ok {
-			x.path = rt.path
+			x.path = rt.Path
 			return rt.serve(x, below)
 		}
 	}
@@ -114,21 +116,21 @@ func (a *Admin) serve(x *call) (int, any, *Problem) {
 
 const loginsPath = "/admin/v1/logins/"
 
-// An adminRoute is one method of one resource. A part of its path in braces
+// Route is one method of one resource. A part of its path in braces
 // stands for any.
-type adminRoute struct {
-	method, path string
+type Route struct {
+	Method, Path string
 	handle       func(x *call, challenge string) (int, any, *Problem)
 	absent       *Problem // why it is not there in this deployment
 }
 
-// table is the whole API.
-func (a *Admin) table() []adminRoute {
+// Routes is the whole API.
+func (a *Admin) Routes() []Route {
 	var absent *Problem
 	if a.logins == nil {
 		absent = &Problem{Title: "no logins", Status: http.StatusNotFound, Detail: "login.mode is not handoff"}
 	}
-	return []adminRoute{
+	return []Route{
 		{http.MethodPost, "/admin/v1/codes", a.codes, nil},
 		{http.MethodPost, "/admin/v1/directory/poll", a.poll, nil},
 		{http.MethodPost, "/admin/v1/probes", a.announceProbe, nil},
@@ -141,8 +143,8 @@ func (a *Admin) table() []adminRoute {
 
 // matches reports whether a path is the route's, and what stands for the part
 // in braces.
-func (rt adminRoute) matches(path string) (challenge string, ok bool) {
-	want, got := strings.Split(rt.path, "/"), strings.Split(path, "/")
+func (rt Route) matches(path string) (challenge string, ok bool) {
+	want, got := strings.Split(rt.Path, "/"), strings.Split(path, "/")
 	if len(want) != len(got) {
 		return "", false
 	}
@@ -156,12 +158,12 @@ func (rt adminRoute) matches(path string) (challenge string, ok bool) {
 	return challenge, true
 }
 
-func (rt adminRoute) serve(x *call, challenge string) (int, any, *Problem) {
+func (rt Route) serve(x *call, challenge string) (int, any, *Problem) {
 	if rt.absent != nil {
 		return 0, nil, rt.absent
 	}
-	if x.Method != rt.method {
-		return 0, nil, &Problem{Title: "method must be " + rt.method, Status: http.StatusMethodNotAllowed, allow: rt.method}
+	if x.Method != rt.Method {
+		return 0, nil, &Problem{Title: "method must be " + rt.Method, Status: http.StatusMethodNotAllowed, allow: rt.Method}
 	}
 	return rt.handle(x, challenge)
 }
@@ -206,8 +208,8 @@ func (a *Admin) record(x *call, p *Problem) {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
-		slog.String("request_id", x.id), slog.Int("status", p.Status), slog.String("method", Printable(x.Method)),
-		slog.String("path", Printable(x.path)), slog.String("remote_ip", peerAddress(x.Request)), slog.String("reason", p.Title),
+		slog.String("request_id", x.id), slog.Int("status", p.Status), slog.String("method", server.Printable(x.Method)),
+		slog.String("path", server.Printable(x.path)), slog.String("remote_ip", peerAddress(x.Request)), slog.String("reason", p.Title),
 	}
 	if p.Field != "" {
 		attrs = append(attrs, slog.String("field", p.Field))

@@ -1,4 +1,4 @@
-package server
+package resource
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
 )
 
 // introspection is the answer about a living token (RFC 7662 section 2.2).
@@ -37,7 +38,7 @@ var inactive = []byte(`{"active":false}`)
 // introspect is the introspection endpoint. Beside JSON it speaks two forms of
 // JWT, if the caller prefers one: the signed answer of RFC 9701, and the token
 // itself as a JWT, for gateways that keep opaque tokens outside.
-func (e *ResourceEndpoints) introspect(ctx context.Context, r *Request) (a Answer, rec Record, err error) {
+func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
 	c, p, rec, err := r.AboutToken(ctx)
 	if err != nil {
 		return a, rec, err
@@ -64,16 +65,16 @@ func (e *ResourceEndpoints) introspect(ctx context.Context, r *Request) (a Answe
 		} else {
 			body, err = e.Issuer.SignIntrospection(c, e.introspection(t))
 		}
-		return Answer{Body: []byte(body), Header: contentType(mediaIntrospectionJWT)}, rec, err
+		return server.Answer{Body: []byte(body), Header: contentType(mediaIntrospectionJWT)}, rec, err
 	case dead:
-		return Answer{Body: inactive}, rec, nil
+		return server.Answer{Body: inactive}, rec, nil
 	case form == mediaJWT && !t.Refresh && t.MayBeAskedBy(c):
 		// Its own token is no reason: who verifies JWTs without asking would take
 		// the JWT of a client with opaque tokens until it expires, also revoked.
 		body, err := e.Issuer.SignPhantom(t)
-		return Answer{Body: []byte(body), Header: contentType(mediaJWT)}, rec, err
+		return server.Answer{Body: []byte(body), Header: contentType(mediaJWT)}, rec, err
 	}
-	return Answer{Body: e.introspection(t)}, rec, nil
+	return server.Answer{Body: e.introspection(t)}, rec, nil
 }
 
 const (
@@ -109,7 +110,7 @@ func preferred(accept []string) string {
 }
 
 // countIntrospection counts an answer by whether the token was active.
-func countIntrospection(m *metrics.Metrics, o Outcome) {
+func countIntrospection(m *metrics.Metrics, o server.Outcome) {
 	if o.Err == nil {
 		m.Introspection(o.Inactive == nil)
 	}
@@ -117,7 +118,7 @@ func countIntrospection(m *metrics.Metrics, o Outcome) {
 
 func contentType(media string) http.Header { return http.Header{"Content-Type": {media}} }
 
-func (e *ResourceEndpoints) introspection(t issuer.Token) []byte {
+func (e *Endpoints) introspection(t issuer.Token) []byte {
 	a := introspection{
 		Active: true, Scope: t.Scope, ClientID: t.ClientID, ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000,
 		Subject: t.Subject, Issuer: e.Issuer.ID, ID: t.ID, AuthTime: int64(t.AuthTime) / 1000,

@@ -1,4 +1,4 @@
-package server
+package admin
 
 import (
 	"encoding/json"
@@ -58,4 +58,23 @@ func (a *Admin) codes(x *call, _ string) (int, any, *Problem) {
 		Code: code.Code, CallbackURL: code.CallbackURL(), Scope: string(code.Scope),
 		ExpiresAt: code.ExpiresAt, GrantID: code.GrantID.String(),
 	}, nil
+}
+
+// ProbeAnswer is what POST /admin/v1/probes returns.
+type ProbeAnswer struct {
+	Probe string `json:"probe"`
+}
+
+// announceProbe is POST /admin/v1/probes.
+func (a *Admin) announceProbe(*call, string) (int, any, *Problem) {
+	return http.StatusCreated, ProbeAnswer{a.Probes.Announce(a.issuer.Now())}, nil
+}
+
+// probeArrival is GET /admin/v1/probes/{probe}.
+func (a *Admin) probeArrival(_ *call, name string) (int, any, *Problem) {
+	arrival, ok := a.Probes.Arrival(name, a.issuer.Now())
+	if !ok {
+		return 0, nil, &Problem{Title: "no such probe", Status: http.StatusNotFound, Detail: "it was not announced to this server, or more than a minute ago"}
+	}
+	return http.StatusOK, arrival, nil
 }

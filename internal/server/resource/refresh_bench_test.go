@@ -1,4 +1,4 @@
-package server_test
+package resource_test
 
 import (
 	"crypto/tls"

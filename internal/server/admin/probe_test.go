@@ -1,4 +1,4 @@
-package server_test
+package admin_test
 
 import (
 	"encoding/json"
@@ -13,21 +13,23 @@ import (
 
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/admin"
+	"github.com/mintage/mintage/internal/server/token"
 )
 
 func TestAProbeTellsHowItArrivedAndNothingElse(t *testing.T) {
 	a := newAdminAPI(t)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	probes := &server.Probes{}
-	admin := server.NewAdmin(a.iss, nil, adminToken, log)
-	admin.Probes = probes
+	api := admin.NewAdmin(a.iss, nil, adminToken, log)
+	api.Probes = probes
 	a.iss.ID = "https://auth.example.com/oauth2/api"
 	srv := server.New(a.iss, server.Options{
 		Site:    server.Site{PublicURL: "https://auth.example.com"},
 		Proxies: server.Proxies{PlainHTTP: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}},
 		Queue:   server.NewQueue(overload.Capacity{}, nil, log), Throttle: overload.NewThrottle(overload.RateLimits{}, nil), Probes: probes,
 	}, log)
-	srv.Mount((&server.TokenEndpoints{Issuer: a.iss}).Routes()...)
+	srv.Mount((&token.Endpoints{Issuer: a.iss}).Routes()...)
 	public := srv.Handler()
 
 	ask := func(method, path string, status int, out any) {
@@ -35,7 +37,7 @@ func TestAProbeTellsHowItArrivedAndNothingElse(t *testing.T) {
 		r := httptest.NewRequest(method, path, nil)
 		r.Header.Set("Authorization", "Bearer "+adminToken)
 		w := httptest.NewRecorder()
-		admin.Handler().ServeHTTP(w, r)
+		api.Handler().ServeHTTP(w, r)
 		if w.Code != status {
 			t.Fatalf("%s %s: %d %s, want %d", method, path, w.Code, w.Body, status)
 		}
@@ -62,7 +64,7 @@ func TestAProbeTellsHowItArrivedAndNothingElse(t *testing.T) {
 	}
 
 	send(server.ProbeAgent + "0123") // nobody has announced it
-	var announced server.ProbeAnswer
+	var announced admin.ProbeAnswer
 	ask(http.MethodPost, "/admin/v1/probes", http.StatusCreated, &announced)
 	at := "/admin/v1/probes/" + announced.Probe
 	send("curl/8.0")

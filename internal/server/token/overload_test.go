@@ -1,4 +1,4 @@
-package server
+package token_test
 
 import (
 	"encoding/base64"
@@ -9,29 +9,29 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/resource"
+	"github.com/mintage/mintage/internal/server/token"
 )
 
 // busy is a server that has no place left. Nothing behind its queue is there: a
 // request that is worked on all the same fails otherwise than with 503.
-func busy(t *testing.T, waiting int) *Server {
+func busy(t *testing.T, waiting int) *server.Server {
 	t.Helper()
 	iss := &issuer.Issuer{Realm: "/api", ID: "https://auth.example/oauth2/api", Directory: &issuer.Directory{}}
 	log := slog.New(slog.DiscardHandler)
-	s := New(iss, Options{
-		Site: Site{PublicURL: "https://auth.example"}, Proxies: Proxies{PlainHTTP: true},
-		Queue: NewQueue(overload.Capacity{Requests: 1, Waiting: waiting}, nil, log), Throttle: overload.NewThrottle(overload.RateLimits{}, nil),
+	s := server.New(iss, server.Options{
+		Site: server.Site{PublicURL: "https://auth.example"}, Proxies: server.Proxies{PlainHTTP: true},
+		Queue: server.NewQueue(overload.Capacity{Requests: 1, Waiting: waiting}, nil, log), Throttle: overload.NewThrottle(overload.RateLimits{}, nil),
 	}, log)
-	tokens, resources := TokenEndpoints{Issuer: iss}, ResourceEndpoints{Server: s, Issuer: iss}
+	tokens, resources := token.Endpoints{Issuer: iss}, resource.Endpoints{Server: s, Issuer: iss}
 	s.Mount(slices.Concat(tokens.Routes(), resources.Routes())...)
 	if err := s.Queue.Enter(t.Context(), overload.Refresh, netip.Prefix{}); err != nil {
 		t.Fatal(err)
@@ -120,41 +120,5 @@ func TestAFullQueueIsNoticedBeforeTheBodyIsRead(t *testing.T) {
 			}
 			time.Sleep(overload.MaxWait)
 		})
-	}
-}
-
-// Who waits as long as Retry-After says is let in: it is never less than the
-// wait. Those who were turned away together come back apart.
-func TestRetryAfterIsRoundedUpAndSpread(t *testing.T) {
-	for wait, want := range map[time.Duration]string{
-		time.Nanosecond: "1", time.Second: "1", time.Second + 1: "2", 1500 * time.Millisecond: "2", 59*time.Second + 999*time.Millisecond: "60", time.Minute: "60",
-	} {
-		if got := retryAfter(http.StatusTooManyRequests, &overload.TooMany{Wait: wait}); got != want {
-			t.Errorf("a limit that is free in %s: Retry-After %s, want %s", wait, got, want)
-		}
-		if got := inSeconds(wait); got != want {
-			t.Errorf("a password that may be tried in %s: Retry-After %s, want %s", wait, got, want)
-		}
-	}
-	if got := retryAfter(http.StatusTooManyRequests, oauth.ErrTooManyRequests); got != "60" {
-		t.Errorf("a limit of failures: Retry-After %s", got)
-	}
-	for most, err := range map[int]error{shedSpread: overload.ErrShed, 3: account.ErrUnavailable} {
-		seen := map[int]int{}
-		for range 1000 {
-			n, conv := strconv.Atoi(retryAfter(http.StatusServiceUnavailable, err))
-			if conv != nil {
-				t.Fatal(conv)
-			}
-			seen[n]++
-		}
-		for n := 1; n <= most; n++ {
-			if seen[n]*most < 500 {
-				t.Errorf("%v: %d of 1000 are told to come back after %d of %d seconds", err, seen[n], n, most)
-			}
-		}
-		if len(seen) != most {
-			t.Errorf("%v: Retry-After is %v", err, seen)
-		}
 	}
 }

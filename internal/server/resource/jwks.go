@@ -1,4 +1,4 @@
-package server
+package resource
 
 import (
 	"context"
@@ -6,28 +6,29 @@ import (
 	"strings"
 
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
 )
 
 // keySet is the JWKS (RFC 7517 section 5). A key is in it before its first use
 // for longer than anybody may keep the set.
-func (e *ResourceEndpoints) keySet(context.Context, *Request) (Document, error) {
+func (e *Endpoints) keySet(context.Context, *server.Request) (server.Document, error) {
 	list, err := e.Issuer.PublicKeys()
 	if err != nil {
-		return Document{}, err
+		return server.Document{}, err
 	}
 	body, err := json.Marshal(map[string]any{"keys": list})
-	return Document{Media: "application/json", Body: body, MaxAge: e.Issuer.Directory.Schedule.MaxAge}, err
+	return server.Document{Media: "application/json", Body: body, MaxAge: e.Issuer.Directory.Schedule.MaxAge}, err
 }
 
 // keyFile is one key of the set in PEM, for verifiers that read no JWKS.
-func (e *ResourceEndpoints) keyFile(_ context.Context, r *Request) (Document, error) {
+func (e *Endpoints) keyFile(_ context.Context, r *server.Request) (server.Document, error) {
 	kid, isPEM := strings.CutSuffix(r.PathValue("file"), ".pem")
 	if !isPEM {
-		return Document{}, oauth.ErrNotFound
+		return server.Document{}, oauth.ErrNotFound
 	}
 	text, found, err := e.Issuer.PublicPEM(kid)
 	if err == nil && !found {
 		err = oauth.ErrNotFound
 	}
-	return Document{Media: "application/x-pem-file", Body: text, MaxAge: e.Issuer.Directory.Schedule.MaxAge}, err
+	return server.Document{Media: "application/x-pem-file", Body: text, MaxAge: e.Issuer.Directory.Schedule.MaxAge}, err
 }

@@ -1,4 +1,4 @@
-package server
+package resource
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+
+	"github.com/mintage/mintage/internal/server"
 )
 
 // openapiPath is where the description of the public endpoints is, after the
@@ -27,7 +29,7 @@ const (
 
 // describeAPI is the description of what this server has: its own addresses, and
 // nothing that is on another listener or switched off.
-func (e *ResourceEndpoints) describeAPI() []byte {
+func (e *Endpoints) describeAPI() []byte {
 	var doc map[string]any
 	if err := json.Unmarshal(openapiSource, &doc); err != nil {
 		panic(err) // a test reads it
@@ -74,7 +76,7 @@ func (e *ResourceEndpoints) describeAPI() []byte {
 
 // atHome returns a list of servers with this deployment's addresses in the place
 // of the example's. The base of the one without a path is rootBase.
-func (e *ResourceEndpoints) atHome(servers any, rootBase string) []any {
+func (e *Endpoints) atHome(servers any, rootBase string) []any {
 	list := servers.([]any)
 	for _, server := range list {
 		server := server.(map[string]any)
@@ -89,9 +91,9 @@ func (e *ResourceEndpoints) atHome(servers any, rootBase string) []any {
 }
 
 // openapi serves it. It is made when it is first asked for.
-func (e *ResourceEndpoints) openapi() Handler {
+func (e *Endpoints) openapi() server.Handler {
 	made := sync.OnceValue(e.describeAPI)
-	return Published(func(context.Context, *Request) (Document, error) {
-		return Document{Media: "application/json", Body: made(), MaxAge: metadataMaxAge}, nil
+	return server.Published(func(context.Context, *server.Request) (server.Document, error) {
+		return server.Document{Media: "application/json", Body: made(), MaxAge: metadataMaxAge}, nil
 	})
 }

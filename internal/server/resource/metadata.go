@@ -1,4 +1,4 @@
-package server
+package resource
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mintage/mintage/internal/server"
 )
 
 // Well-known names of metadata: of OpenID Connect Discovery section 4, and of RFC
@@ -61,7 +63,7 @@ type description struct {
 // describe makes the document: the members of all routes, and those that describe
 // codes, whose absence would have another meaning than that there are none. Nothing
 // in it comes from a request.
-func (e *ResourceEndpoints) describe(scopes []string) []byte {
+func (e *Endpoints) describe(scopes []string) []byte {
 	members := map[string]any{
 		"issuer": e.Issuer.ID, "response_types_supported": []string{"code"}, "response_modes_supported": []string{"query"},
 		"authorization_response_iss_parameter_supported": true, // RFC 9207
@@ -100,7 +102,7 @@ func rank(member string) int {
 
 // metadata serves the document. It is made again when a client with another scope
 // has come or gone.
-func (e *ResourceEndpoints) metadata(context.Context, *Request) (Document, error) {
+func (e *Endpoints) metadata(context.Context, *server.Request) (server.Document, error) {
 	scopes := e.ScopesSupported
 	if len(scopes) == 0 {
 		scopes = e.Issuer.Directory.Scopes()
@@ -110,5 +112,5 @@ func (e *ResourceEndpoints) metadata(context.Context, *Request) (Document, error
 		d = &description{scopes, e.describe(scopes)}
 		e.description.Store(d)
 	}
-	return Document{Media: "application/json", Body: d.body, MaxAge: metadataMaxAge}, nil
+	return server.Document{Media: "application/json", Body: d.body, MaxAge: metadataMaxAge}, nil
 }

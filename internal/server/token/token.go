@@ -1,4 +1,5 @@
-package server
+// Package token is the endpoints at which clients obtain and end tokens.
+package token
 
 import (
 	"context"
@@ -12,21 +13,22 @@ import (
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
 )
 
-// TokenEndpoints are the endpoints at which clients obtain and end tokens.
-type TokenEndpoints struct {
+// Endpoints are the endpoints at which clients obtain and end tokens.
+type Endpoints struct {
 	Issuer                       *issuer.Issuer
 	QueryParameters              bool // compat.query_parameters
 	InvalidRequestForDeadRefresh bool // compat.invalid_request_for_dead_refresh
 }
 
 // Routes returns the token and revocation endpoints.
-func (e *TokenEndpoints) Routes() []Route {
+func (e *Endpoints) Routes() []server.Route {
 	post := []string{http.MethodPost}
 	anyClient := []string{string(oauth.AuthBasic), string(oauth.AuthPost), string(oauth.AuthNone)}
-	return []Route{
+	return []server.Route{
 		{Name: "token request", Paths: []string{"access_token"}, Methods: post, Class: overload.Refresh, Handle: e.token, Count: countToken, Scripts: true, NeedsRealm: true,
 			Member: "token_endpoint", Metadata: map[string]any{"token_endpoint_auth_methods_supported": anyClient, "grant_types_supported": store.GrantTypes}},
 		{Name: "revocation", Paths: []string{"revoke", "token/revoke"}, Methods: post, Class: overload.Refresh, Handle: e.revoke, Scripts: true,
@@ -39,7 +41,7 @@ func (e *TokenEndpoints) Routes() []Route {
 type grantType struct {
 	class overload.Class
 	check func(oauth.Params) error // whether the parameters that it requires are there
-	grant func(*TokenEndpoints, context.Context, *store.Client, oauth.Params, grant.Origin) (issuer.Tokens, error)
+	grant func(*Endpoints, context.Context, *store.Client, oauth.Params, grant.Origin) (issuer.Tokens, error)
 }
 
 var grantTypes = map[string]grantType{
@@ -48,7 +50,7 @@ var grantTypes = map[string]grantType{
 			return oauth.ErrNoRefresh
 		}
 		return nil
-	}, (*TokenEndpoints).refresh},
+	}, (*Endpoints).refresh},
 	store.GrantAuthorizationCode: {overload.Code, func(p oauth.Params) error {
 		switch {
 		case p["code"] == "":
@@ -59,13 +61,13 @@ var grantTypes = map[string]grantType{
 			return oauth.ErrVerifier // a mistake in the client's program, which invalid_grant would hide
 		}
 		return nil
-	}, (*TokenEndpoints).exchange},
+	}, (*Endpoints).exchange},
 }
 
 // token is the token endpoint. Its phases have a fixed order, cheap before
 // expensive and public before secret, and none before the last consumes
 // anything.
-func (e *TokenEndpoints) token(ctx context.Context, r *Request) (a Answer, rec Record, err error) {
+func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
 	// 1. Transport, the address's limit, and an early look at the queue.
 	if err = r.Admit(); err != nil {
 		return a, rec, err
@@ -117,14 +119,14 @@ func (e *TokenEndpoints) token(ctx context.Context, r *Request) (a Answer, rec R
 	if err != nil {
 		return a, rec, err
 	}
-	return Answer{Body: tokenAnswer(rec.Tokens)}, rec, nil
+	return server.Answer{Body: tokenAnswer(rec.Tokens)}, rec, nil
 }
 
-func (e *TokenEndpoints) exchange(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
+func (e *Endpoints) exchange(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
 	return e.Issuer.Exchange(ctx, c, issuer.CodeRequest{Code: p["code"], RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], From: from})
 }
 
-func (e *TokenEndpoints) refresh(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
+func (e *Endpoints) refresh(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
 	t, err := e.Issuer.Refresh(ctx, c, issuer.RefreshRequest{RefreshToken: p["refresh_token"], Scope: p["scope"], From: from})
 	if err != nil && e.dead(store.GrantRefreshToken, refusalOf(err)) {
 		err = fmt.Errorf("%w: %w", oauth.ErrDeadRefreshToken, err)
@@ -134,17 +136,17 @@ func (e *TokenEndpoints) refresh(ctx context.Context, c *store.Client, p oauth.P
 
 // dead reports whether a refusal is answered invalid_request in place of
 // invalid_grant.
-func (e *TokenEndpoints) dead(grantType string, why grant.Refusal) bool {
+func (e *Endpoints) dead(grantType string, why grant.Refusal) bool {
 	return e.InvalidRequestForDeadRefresh && grantType == store.GrantRefreshToken && why == grant.TokenUnknown
 }
 
 // Told returns the status and the error code with which a refused request of a
 // grant type is answered.
-func (e *TokenEndpoints) Told(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode) {
+func (e *Endpoints) Told(grantType string, why grant.Refusal) (status int, code oauth.ErrorCode) {
 	if e.dead(grantType, why) {
 		return http.StatusBadRequest, oauth.ErrDeadRefreshToken.Code
 	}
-	return Refusal(why)
+	return server.Refusal(why)
 }
 
 // tokenAnswer is a success, with its members in the order that clients of
@@ -174,7 +176,7 @@ func refusalOf(err error) grant.Refusal {
 
 // countToken counts a token request, and a replay that ended a grant: only here
 // is a token presented by its client.
-func countToken(m *metrics.Metrics, o Outcome) {
+func countToken(m *metrics.Metrics, o server.Outcome) {
 	switch refusalOf(o.Err) {
 	case grant.RefreshReplayed:
 		m.Replay(metrics.ReplayedRefresh)
@@ -189,11 +191,11 @@ func countToken(m *metrics.Metrics, o Outcome) {
 // revoke is the revocation endpoint (RFC 7009). The answer says the same of a
 // token that was revoked, was dead before, or never was: what the client wanted
 // is so. It is sent after the revocation is durable.
-func (e *TokenEndpoints) revoke(ctx context.Context, r *Request) (Answer, Record, error) {
+func (e *Endpoints) revoke(ctx context.Context, r *server.Request) (server.Answer, server.Record, error) {
 	c, p, rec, err := r.AboutToken(ctx)
 	if err != nil {
-		return Answer{}, rec, err
+		return server.Answer{}, rec, err
 	}
 	rec.GrantID, err = e.Issuer.Revoke(ctx, c, p["token"], r.Origin())
-	return Answer{Body: []byte(`{}`)}, rec, err
+	return server.Answer{Body: []byte(`{}`)}, rec, err
 }

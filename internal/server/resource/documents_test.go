@@ -1,4 +1,4 @@
-package server_test
+package resource_test
 
 import (
 	"context"
@@ -22,6 +22,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/resource"
+	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -105,7 +107,7 @@ func newPublicSideOf(t testing.TB, algorithms []keys.Purpose, change ...func(*is
 	p.client, p.secret = &c, secret
 	p.advance(0)
 	p.Server = server.New(p.iss, options, log)
-	tokens, resources := server.TokenEndpoints{Issuer: p.iss}, server.ResourceEndpoints{Server: p.Server, Issuer: p.iss}
+	tokens, resources := token.Endpoints{Issuer: p.iss}, resource.Endpoints{Server: p.Server, Issuer: p.iss}
 	p.Mount(slices.Concat(tokens.Routes(), resources.Routes())...)
 	return p
 }

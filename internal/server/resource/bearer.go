@@ -1,4 +1,4 @@
-package server
+package resource
 
 import (
 	"context"
@@ -13,10 +13,11 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
 )
 
 // bearer returns the access token of a request and what it allows.
-func (e *ResourceEndpoints) bearer(ctx context.Context, r *Request) (text string, t issuer.Token, rec Record, err error) {
+func (e *Endpoints) bearer(ctx context.Context, r *server.Request) (text string, t issuer.Token, rec server.Record, err error) {
 	if text, err = r.Bearer(); err != nil {
 		return "", t, rec, err
 	}
@@ -25,7 +26,7 @@ func (e *ResourceEndpoints) bearer(ctx context.Context, r *Request) (text string
 }
 
 // alive is bearer for a token that was found elsewhere.
-func (e *ResourceEndpoints) alive(ctx context.Context, r *Request, text string) (t issuer.Token, rec Record, err error) {
+func (e *Endpoints) alive(ctx context.Context, r *server.Request, text string) (t issuer.Token, rec server.Record, err error) {
 	if err = r.Enter(r.Route.Class); err != nil {
 		return t, rec, err
 	}
@@ -43,7 +44,7 @@ func (e *ResourceEndpoints) alive(ctx context.Context, r *Request, text string) 
 // request's access token is valid (nginx auth_request, Traefik ForwardAuth, Caddy
 // forward_auth, Envoy ext_authz). The scope and audience that the proxy requires
 // are in the query or in headers that it sets itself.
-func (e *ResourceEndpoints) verify(ctx context.Context, r *Request) (a Answer, rec Record, err error) {
+func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
 	if err = r.Secure(); err != nil {
 		return a, rec, err
 	}
@@ -59,9 +60,9 @@ func (e *ResourceEndpoints) verify(ctx context.Context, r *Request) (a Answer, r
 		return a, rec, oauth.ErrInvalidToken // RFC 9068 section 4: a token for another audience is not valid here
 	}
 	if !t.Scope.Covers(scope) {
-		return a, rec, &MissingScope{scope}
+		return a, rec, &server.MissingScope{Scope: scope}
 	}
-	return Answer{Header: http.Header{
+	return server.Answer{Header: http.Header{
 		"Content-Type":   nil,
 		"X-Auth-Subject": {headerText(t.Subject)},
 		"X-Auth-Client":  {headerText(t.ClientID)},
@@ -72,7 +73,7 @@ func (e *ResourceEndpoints) verify(ctx context.Context, r *Request) (a Answer, r
 
 // demands reads what a token must be good for. A proxy's mistake here must not
 // open the door, so whatever is unclear is refused.
-func demands(r *Request) (scope oauth.Scope, audience string, err error) {
+func demands(r *server.Request) (scope oauth.Scope, audience string, err error) {
 	for name := range r.Header {
 		if isAlias(name) {
 			return "", "", oauth.ErrHeaderName
@@ -137,7 +138,7 @@ func isAlias(name string) bool {
 // the percent sign, is percent-encoded.
 func headerText(s string) string {
 	const digits = "0123456789ABCDEF"
-	if IsVisible(s) && !strings.ContainsAny(s, " %") {
+	if server.IsVisible(s) && !strings.ContainsAny(s, " %") {
 		return s
 	}
 	var b strings.Builder
@@ -153,7 +154,7 @@ func headerText(s string) string {
 
 // tokenInfo is what resource servers of OpenAM-style deployments ask: the
 // bearer of an access token is told what it is worth.
-func (e *ResourceEndpoints) tokenInfo(ctx context.Context, r *Request) (a Answer, rec Record, err error) {
+func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
 	if err = r.Admit(); err != nil {
 		return a, rec, err
 	}
@@ -192,5 +193,5 @@ func (e *ResourceEndpoints) tokenInfo(ctx context.Context, r *Request) (a Answer
 		Subject     string `json:"sub"`
 		SubjectName string `json:"subname"`
 	}{text, grantType, t.Scope.Tokens(), e.Issuer.Realm, "Bearer", e.Issuer.ExpiresIn(t), t.ClientID, t.Subject, t.Subject})
-	return Answer{Body: body}, rec, err
+	return server.Answer{Body: body}, rec, err
 }
