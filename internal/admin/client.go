@@ -19,6 +19,10 @@ import (
 // CreateClient registers a client and returns it with the secret that was
 // generated for it, if one was.
 func (a *Admin) CreateClient(ctx context.Context, r issuer.Registration) (store.Client, oauth.Secret, error) {
+	return a.create(ctx, r, store.ClientEnabled)
+}
+
+func (a *Admin) create(ctx context.Context, r issuer.Registration, state store.ClientState) (store.Client, oauth.Secret, error) {
 	ring, err := a.Ring(ctx)
 	if err != nil {
 		return store.Client{}, "", err
@@ -28,6 +32,7 @@ func (a *Admin) CreateClient(ctx context.Context, r issuer.Registration) (store.
 	if err != nil {
 		return c, "", err
 	}
+	c.State = state
 	err = a.commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}}, a.event(now, store.EventClientCreated, c.ID, c.Name))
 	if errors.Is(err, store.ErrConflict) {
 		err = &Error{Taken, "client", c.ID, fmt.Sprintf("the client id %q is taken", c.ID)}

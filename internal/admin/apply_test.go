@@ -1,0 +1,100 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func document(t *testing.T, text string) (d admin.ClientDocument) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+const invoices = `{"name": "Invoices", "redirect_uris": ["https://invoices.example/cb?a=1&b=2"], "scope": "read write", "require_pkce": false,
+	"retry_window": "30s", "access_token_format": "jwt", "audience": ["https://api.example"], "client_secret": "an imported secret"}`
+
+// A tool applies what it has in a file again and again.
+func TestTheSameClientAppliedTwiceIsWrittenOnce(t *testing.T) {
+	a, changes := newAdmin(t)
+	c, secret, created, err := a.ApplyClient(t.Context(), "invoices", "", document(t, invoices))
+	if err != nil || !created || secret != "" || c.RequirePKCE || c.TokenFormat != store.TokenJWT || c.RetryWindow.Duration().Seconds() != 30 {
+		t.Fatalf("%+v, %q, %t, %v", c, secret, created, err)
+	}
+	again := func(what string) {
+		t.Helper()
+		*changes = 0
+		next, secret, created, err := a.ApplyClient(t.Context(), "invoices", admin.ClientETag(c), document(t, invoices))
+		if err != nil || created || secret != "" || *changes != 0 || admin.ClientETag(next) != admin.ClientETag(c) {
+			t.Errorf("%s: %d changes, created: %t, %v", what, *changes, created, err)
+		}
+	}
+	again("before the first use of its secret")
+	ring, _ := a.Ring(t.Context())
+	used := c.Clone()
+	used.Secrets[0].Slow, used.Secrets[0].Digest = "", ring.Digest("an imported secret")
+	used.Version++
+	if err := a.Store.Commit(t.Context(), store.Change{Entries: []store.Entry{used.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	again("after it")
+
+	// What was read can be sent back.
+	text, err := json.Marshal(admin.ViewClient(used, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	*changes = 0
+	if _, _, _, err := a.ApplyClient(t.Context(), "invoices", "", document(t, string(text))); err != nil || *changes != 0 {
+		t.Errorf("the client as it was read: %d changes, %v", *changes, err)
+	}
+	next, _, _, err := a.ApplyClient(t.Context(), "invoices", admin.ClientETag(c), document(t, strings.Replace(invoices, "{", `{"state": "disabled", `, 1)))
+	if err != nil || next.State != store.ClientDisabled || *changes != 1 {
+		t.Errorf("disabled: %s, %d changes, %v", next.State, *changes, err)
+	}
+	if _, _, _, err := a.ApplyClient(t.Context(), "invoices", admin.ClientETag(c), document(t, invoices)); codeOf(err) != admin.Changed {
+		t.Errorf("with the ETag of before: %v", err)
+	}
+	if _, _, _, err := a.ApplyClient(t.Context(), "other", admin.ClientETag(c), document(t, invoices)); codeOf(err) != admin.NotFound {
+		t.Errorf("a client that must be there: %v", err)
+	}
+}
+
+func TestWhatCannotBeAppliedIsNamed(t *testing.T) {
+	a, _ := newAdmin(t)
+	if _, _, _, err := a.ApplyClient(t.Context(), "invoices", "", document(t, invoices)); err != nil {
+		t.Fatal(err)
+	}
+	for text, field := range map[string]string{
+		`{"name": "x", "colour": "red"}`:                              "colour",
+		`{"name": 7}`:                                                 "name",
+		`{"name": null}`:                                              "name",
+		`{"require_pkce": null}`:                                      "require_pkce",
+		`{"name": "x", "name": "y"}`:                                  "name",
+		`{"state": "deleted"}`:                                        "state",
+		`{"retry_window": "soon"}`:                                    "retry_window",
+		strings.Replace(invoices, "an imported", "another", 1):        "client_secret",
+		strings.Replace(invoices, "{", `{"id": "billing", `, 1):       "id",
+		strings.Replace(invoices, `"name": "Invoices",`, "", 1):       "name",
+		strings.Replace(invoices, "https://inv", "http://inv", 1):     "redirect-uri",
+		strings.Replace(invoices, "{", `{"auth_method": "none", `, 1): "auth-method",
+	} {
+		var d admin.ClientDocument
+		err := json.Unmarshal([]byte(text), &d)
+		if err == nil {
+			_, _, _, err = a.ApplyClient(t.Context(), "invoices", "", d)
+		}
+		var invalid *oauth.Invalid
+		if !errors.As(err, &invalid) || invalid.Field != field {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
