@@ -40,7 +40,7 @@ type Metrics struct {
 	throttled, shed table
 	clients         *clients // nil if there are no labels of clients
 
-	operations   map[string]prometheus.Observer
+	operations   []prometheus.Observer // by operation
 	faults       table
 	sweepRemoved table
 

@@ -7,33 +7,33 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Operations that are timed: those of requests, and the poll.
+// An operation of the store that is timed: those of requests, and the poll.
+type operation int
+
 const (
-	opGrant       = "grant"
-	opCreateGrant = "create_grant"
-	opUpdateGrant = "update_grant"
-	opDocument    = "document"
-	opPutDocument = "put_document"
-	opChanges     = "changes"
-	opHeartbeat   = "meet"
+	opGrant operation = iota
+	opCreateGrant
+	opUpdateGrant
+	opDocument
+	opPutDocument
+	opChanges
+	opHeartbeat
 )
 
-var operations = []string{opGrant, opCreateGrant, opUpdateGrant, opDocument, opPutDocument, opChanges, opHeartbeat}
+// operations are the values of the label, by operation.
+var operations = []string{"grant", "create_grant", "update_grant", "document", "put_document", "changes", "meet"}
 
 // sweptTables are those of the labels.
 var sweptTables = []string{string(store.SweptGrants), string(store.SweptDocuments)}
 
 func (m *Metrics) addStore() {
 	durations := m.histogram(storeDuration, []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
-	m.operations = map[string]prometheus.Observer{}
 	for _, op := range operations {
-		m.operations[op] = durations.WithLabelValues(op)
+		m.operations = append(m.operations, durations.WithLabelValues(op))
 	}
 	m.faults = m.table(storeFaults, set{[]string{"busy"}, Other})
 	m.sweepRemoved = m.table(sweepRemoved, set{values: sweptTables})
@@ -44,21 +44,14 @@ func (m *Metrics) addStore() {
 type Store struct {
 	store.Store
 	m *Metrics
-
-	grant, createGrant, updateGrant, document, putDocument, changes, heartbeat prometheus.Observer
 }
 
-// Store has m watch st, from now on: the sweep's lag is counted from here.
+// Store returns st with metrics. The sweep's lag counts from here.
 func (m *Metrics) Store(st store.Store) *Store {
 	for i := range m.swept {
 		m.swept[i].completed()
 	}
-	return &Store{
-		Store: st, m: m,
-		grant: m.operations[opGrant], createGrant: m.operations[opCreateGrant], updateGrant: m.operations[opUpdateGrant],
-		document: m.operations[opDocument], putDocument: m.operations[opPutDocument],
-		changes: m.operations[opChanges], heartbeat: m.operations[opHeartbeat],
-	}
+	return &Store{st, m}
 }
 
 // A walked is when a table was last swept to its end.
@@ -77,10 +70,10 @@ func (w *walked) lag() time.Duration {
 	return 0
 }
 
-// done notes how an operation went.
-func (s *Store) done(o prometheus.Observer, began time.Time, err error) {
-	o.Observe(time.Since(began).Seconds())
-	s.fault(err)
+// done times an operation and counts its fault. It is deferred.
+func (s *Store) done(op operation, began time.Time, err *error) {
+	s.m.operations[op].Observe(time.Since(began).Seconds())
+	s.fault(*err)
 }
 
 func (s *Store) fault(err error) {
@@ -94,68 +87,55 @@ func (s *Store) fault(err error) {
 	}
 }
 
-func (s *Store) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
-	began := time.Now()
-	g, err := s.Store.Grant(ctx, id)
-	s.done(s.grant, began, err)
-	return g, err
+func (s *Store) Grant(ctx context.Context, id grant.ID) (g grant.Grant, err error) {
+	defer s.done(opGrant, time.Now(), &err)
+	return s.Store.Grant(ctx, id)
 }
 
-func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) error {
-	began := time.Now()
-	err := s.Store.CreateGrant(ctx, g)
-	s.done(s.createGrant, began, err)
-	return err
+func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) (err error) {
+	defer s.done(opCreateGrant, time.Now(), &err)
+	return s.Store.CreateGrant(ctx, g)
 }
 
-func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
-	began := time.Now()
+func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) (err error) {
+	defer s.done(opUpdateGrant, time.Now(), &err)
 	var events []store.Event
-	err := s.Store.UpdateGrant(ctx, id, func(g grant.Grant) (next grant.Grant, list []store.Event) {
+	err = s.Store.UpdateGrant(ctx, id, func(g grant.Grant) (next grant.Grant, list []store.Event) {
 		next, list = decide(g)
 		events = list
 		return next, list
 	})
-	s.done(s.updateGrant, began, err)
-	if err == nil { // otherwise it may be running still
+	if err == nil { // otherwise decide may still be running
 		s.ended(events)
 	}
 	return err
 }
 
-func (s *Store) Document(ctx context.Context, key store.DocumentKey) (store.Document, error) {
-	began := time.Now()
-	d, err := s.Store.Document(ctx, key)
-	s.done(s.document, began, err)
-	return d, err
+func (s *Store) Document(ctx context.Context, key store.DocumentKey) (d store.Document, err error) {
+	defer s.done(opDocument, time.Now(), &err)
+	return s.Store.Document(ctx, key)
 }
 
 // Commit times a change that stores documents: any other is an administrator's.
-func (s *Store) Commit(ctx context.Context, c store.Change) error {
-	began := time.Now()
-	err := s.Store.Commit(ctx, c)
+func (s *Store) Commit(ctx context.Context, c store.Change) (err error) {
 	if len(c.Documents) == 0 {
-		return err
+		return s.Store.Commit(ctx, c)
 	}
-	s.done(s.putDocument, began, err)
-	if err == nil {
+	defer s.done(opPutDocument, time.Now(), &err)
+	if err = s.Store.Commit(ctx, c); err == nil {
 		s.ended(c.Events)
 	}
 	return err
 }
 
-func (s *Store) Changes(ctx context.Context, since int64) (store.Changes, error) {
-	began := time.Now()
-	ch, err := s.Store.Changes(ctx, since)
-	s.done(s.changes, began, err)
-	return ch, err
+func (s *Store) Changes(ctx context.Context, since int64) (ch store.Changes, err error) {
+	defer s.done(opChanges, time.Now(), &err)
+	return s.Store.Changes(ctx, since)
 }
 
-func (s *Store) Heartbeat(ctx context.Context, self store.Node) ([]store.Node, error) {
-	began := time.Now()
-	others, err := s.Store.Heartbeat(ctx, self)
-	s.done(s.heartbeat, began, err)
-	return others, err
+func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.Node, err error) {
+	defer s.done(opHeartbeat, time.Now(), &err)
+	return s.Store.Heartbeat(ctx, self)
 }
 
 func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string, now grant.Instant, limit int) (string, int, error) {
@@ -168,7 +148,7 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 	return next, deleted, err
 }
 
-// ended counts what ends a grant before its time.
+// ended counts the events that end a grant early.
 func (s *Store) ended(events []store.Event) {
 	for _, e := range events {
 		switch e.Name {

@@ -33,10 +33,12 @@ func (s *Store) begin(ctx context.Context, operation string) (context.Context, t
 		trace.WithAttributes(attribute.String("db.system.name", s.engine), attribute.String("db.operation.name", operation)))
 }
 
-func end(span trace.Span, err error) {
+// end ends a span with the result of its operation. It is deferred.
+func end(span trace.Span, result *error) {
 	if span == nil {
 		return
 	}
+	err := *result
 	switch {
 	case err == nil:
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict):
@@ -61,42 +63,37 @@ func outcome(err error) string {
 	return "failed"
 }
 
-func (s *Store) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
+func (s *Store) Grant(ctx context.Context, id grant.ID) (g grant.Grant, err error) {
 	ctx, span := s.begin(ctx, "grant")
-	g, err := s.Store.Grant(ctx, id)
-	end(span, err)
-	return g, err
+	defer end(span, &err)
+	return s.Store.Grant(ctx, id)
 }
 
-func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) error {
+func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) (err error) {
 	ctx, span := s.begin(ctx, "create_grant")
-	err := s.Store.CreateGrant(ctx, g)
-	end(span, err)
-	return err
+	defer end(span, &err)
+	return s.Store.CreateGrant(ctx, g)
 }
 
-func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
+func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) (err error) {
 	ctx, span := s.begin(ctx, "update_grant")
-	err := s.Store.UpdateGrant(ctx, id, decide)
-	end(span, err)
-	return err
+	defer end(span, &err)
+	return s.Store.UpdateGrant(ctx, id, decide)
 }
 
-func (s *Store) Document(ctx context.Context, key store.DocumentKey) (store.Document, error) {
+func (s *Store) Document(ctx context.Context, key store.DocumentKey) (d store.Document, err error) {
 	ctx, span := s.begin(ctx, "document")
-	d, err := s.Store.Document(ctx, key)
-	end(span, err)
-	return d, err
+	defer end(span, &err)
+	return s.Store.Document(ctx, key)
 }
 
 // Commit is a span if the change stores documents: any other is an
 // administrator's.
-func (s *Store) Commit(ctx context.Context, c store.Change) error {
+func (s *Store) Commit(ctx context.Context, c store.Change) (err error) {
 	if len(c.Documents) == 0 {
 		return s.Store.Commit(ctx, c)
 	}
 	ctx, span := s.begin(ctx, "put_document")
-	err := s.Store.Commit(ctx, c)
-	end(span, err)
-	return err
+	defer end(span, &err)
+	return s.Store.Commit(ctx, c)
 }
