@@ -124,7 +124,7 @@ var mayImport = []importRule{
 	{dir: "internal/issuer", others: []string{"internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/store", "github.com/go-jose/go-jose/v4"},
 		not: []string{"net/http", "database/sql", "os"}},
 	// It asks another provider over HTTP, and is asked by the server alone.
-	{dir: "internal/upstream", others: []string{"internal/oauth", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2"},
+	{dir: "internal/upstream", others: []string{"internal/oauth", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2", "golang.org/x/sync/singleflight"},
 		not: []string{"database/sql", "os", "log/slog"}},
 	{dir: "internal/overload", standard: []string{"container/list", "context", "errors", "fmt", "hash/maphash", "net/netip", "runtime", "sync", "sync/atomic", "time"}},
 	{dir: "internal/account", others: []string{"internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/store"},

@@ -31,54 +31,30 @@ var asymmetric = []string{
 	oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
 }
 
-// A discovery is one request for metadata, shared by all its callers.
-type discovery struct {
-	done chan struct{}
-	err  error
-}
-
-// metadata returns the cached metadata, or fetches them. Old metadata are used
-// while new ones cannot be fetched.
+// metadata returns the cached metadata, or fetches them, once for all callers that
+// wait. Old metadata are used while new ones are fetched.
 func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
-	p.mu.Lock()
-	m := p.found
+	m := p.found.Load()
 	if m != nil && p.cfg.Now().Sub(m.readAt) < keepFor {
-		p.mu.Unlock()
 		return m, nil
 	}
-	d := p.searching
-	if d == nil {
-		d = &discovery{done: make(chan struct{})}
-		p.searching = d
-		// Not with ctx: others wait too. The transport bounds it.
-		go p.discover(context.WithoutCancel(ctx), d)
-	}
-	p.mu.Unlock()
+	fetched := p.searching.DoChan("", func() (any, error) {
+		// Not under ctx: others wait, too. The transport limits the time.
+		next, err := p.read(context.WithoutCancel(ctx))
+		if err == nil {
+			p.found.Store(next)
+		}
+		return next, err
+	})
 	if m != nil {
 		return m, nil
 	}
 	select {
 	case <-ctx.Done():
 		return nil, unavailable("discovery: %w", ctx.Err())
-	case <-d.done:
+	case r := <-fetched:
+		return r.Val.(*metadata), r.Err
 	}
-	if d.err != nil {
-		return nil, d.err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.found, nil
-}
-
-func (p *Provider) discover(ctx context.Context, d *discovery) {
-	m, err := p.read(ctx)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil {
-		p.found = m
-	}
-	d.err, p.searching = err, nil
-	close(d.done)
 }
 
 func (p *Provider) read(ctx context.Context) (*metadata, error) {

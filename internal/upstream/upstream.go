@@ -13,11 +13,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/mintage/mintage/internal/oauth"
 )
@@ -48,9 +49,8 @@ type Provider struct {
 	cfg    Config
 	client *http.Client
 
-	mu        sync.Mutex
-	found     *metadata  // nil until discovery has succeeded once
-	searching *discovery // nil if none is under way
+	found     atomic.Pointer[metadata] // nil until discovery has succeeded once
+	searching singleflight.Group
 }
 
 // New makes a Provider.
@@ -82,12 +82,9 @@ func New(cfg Config) *Provider {
 // Inherit copies to p, which is not in use yet, the metadata that old has of the
 // same provider, which may be down now.
 func (p *Provider) Inherit(old *Provider) {
-	if p.cfg.Issuer != old.cfg.Issuer {
-		return
+	if p.cfg.Issuer == old.cfg.Issuer {
+		p.found.Store(old.found.Load())
 	}
-	old.mu.Lock()
-	defer old.mu.Unlock()
-	p.found = old.found
 }
 
 // Issuer is the provider's identifier.
