@@ -4,47 +4,47 @@ package conformance
 // whose outcome is not known.
 var grantMutations = []Mutation{
 	{
-		Name: "end of a grant by a code under a cutoff", File: "internal/grant/refusal.go",
+		Name: "end of a grant by a code under a cutoff", In: "Refusal.Foreign",
 		Old: "r == ProofMismatch\n", New: "r == ProofMismatch || r == CutOff\n",
 		Test: "go test ./internal/issuer -run TestACodePresentedAgain",
 	},
 	{
-		Name: "end of a grant by a code without scopes left", File: "internal/grant/refusal.go",
+		Name: "end of a grant by a code without scopes left", In: "Refusal.Foreign",
 		Old: "r == ProofMismatch\n", New: "r == ProofMismatch || r == ScopeTooWide\n",
 		Test: "go test ./internal/issuer -run TestACodePresentedAgain",
 	},
 	{
-		Name: "end of a grant by a code from before a restore", File: "internal/grant/refusal.go",
+		Name: "end of a grant by a code from before a restore", In: "Refusal.Foreign",
 		Old: "r == ProofMismatch\n", New: "r == ProofMismatch || r == CodeBeforeRestore\n",
 		Test: "go test ./internal/issuer -run TestACodePresentedAgain",
 	},
 	{
-		Name: "end of a grant by an expired code", File: "internal/grant/refusal.go",
+		Name: "end of a grant by an expired code", In: "Refusal.Foreign",
 		Old: "r == ProofMismatch\n", New: "r == ProofMismatch || r == CodeExpired\n",
 		Test: "go test ./internal/issuer -run TestACodePresentedAgain",
 	},
 	{
-		Name: "instant of the row's own generation after a restore", File: "internal/grant/grant.go",
+		Name: "instant of the row's own generation after a restore", In: "Grant.Refresh",
 		Old: "(r.Generation == g.Generation || g.RotatedAt >= r.Restore.At),", New: "(g.RotatedAt >= r.Restore.At),",
 		Test: "go test ./internal/grant -run TestOP13",
 	},
 	{
-		Name: "a registered retry window of zero", File: "internal/issuer/issuer.go",
+		Name: "a registered retry window of zero", In: "Issuer.policy",
 		Old: "if c.RetryWindow != nil {", New: "if c.RetryWindow != nil && *c.RetryWindow > 0 {",
 		Test: "go test ./internal/issuer -run TestARegisteredRetryWindow",
 	},
 	{
-		Name: "no search for what a busy store has not written", File: "internal/issuer/token.go",
+		Name: "no search for what a busy store has not written", In: "Issuer.settled",
 		Old: "if errors.Is(err, store.ErrBusy) || next.State != grant.Active {", New: "if next.State != grant.Active {",
 		Test: "go test ./internal/issuer -run TestAFullStore",
 	},
 	{
-		Name: "no look at a decision after its request", File: "internal/issuer/token.go",
+		Name: "no look at a decision after its request", In: "Issuer.update",
 		Old: "case ctx.Err() == nil && iss.settled(ctx, d.Next, err):", New: "case iss.settled(ctx, d.Next, err):",
 		Test: "go test ./internal/issuer -run TestAWriteIsNotSearchedFor",
 	},
 	{
-		Name: "a token of a later generation that is older than its row", File: "internal/grant/grant.go",
+		Name: "a token of a later generation that is older than its row", In: "Grant.Refresh",
 		Old: "case r.Generation > g.Generation && r.IssuedAt < g.RotatedAt && g.RotatedAt < r.Restore.At:", New: "case false:",
 		Test: "go test ./internal/grant -run TestAfterARestoreNothingOlder",
 	},

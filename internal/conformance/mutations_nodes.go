@@ -5,62 +5,62 @@ const engine = "go test ./internal/store/postgres -run "
 // nodeMutations are about several nodes on one database.
 var nodeMutations = []Mutation{
 	{
-		Name: "compare-and-swap of a batch", File: "internal/store/postgres/rotation.go",
+		Name: "compare-and-swap of a batch", In: "updateGrantsSQL",
 		Old: "WHERE g.id = u.id AND g.version = u.version - 1\n", New: "WHERE g.id = u.id AND g.version <> u.version - 2\n",
 		Test: engine + "TestStoreKeepsItsPromises/read_committed",
 	},
 	{
-		Name: "one grant at a time in a batch", File: "internal/store/postgres/batcher.go",
+		Name: "one grant at a time in a batch", In: "batcher.take",
 		Old: "b.underway[m.key()] = struct{}{}", New: "_ = m.key()",
 		Test: engine + "TestOperationsOnOneGrantNeverShareABatch",
 	},
 	{
-		Name: "warnings of a commit", File: "internal/store/postgres/confirm.go",
+		Name: "warnings of a commit", In: "confirmed",
 		Old: "if text, warned := c.CustomData()[warningKey]; warned {", New: "if text, warned := c.CustomData()[warningKey]; warned && false {",
 		Test: engine + "TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown",
 	},
 	{
-		Name: "no cancelling of statements", File: "internal/store/postgres/connect.go",
+		Name: "no cancelling of statements", In: "dialer",
 		Old: "stands.Store(true)", New: "stands.Store(false)",
 		Test: engine + "TestACommitThatNoStandbyHasConfirmedIsNeitherAcknowledgedNorShown",
 	},
 	{
-		Name: "confirmation of a new connection", File: "internal/store/postgres/connect.go",
+		Name: "confirmation of a new connection", In: "settings",
 		Old: "return confirmPrimary(ctx, conn)", New: "return nil",
 		Test: engine + "TestHostsThatConfirmNoWriteArePassedOver",
 	},
 	{
-		Name: "warnings from before a write", File: "internal/store/postgres/confirm.go",
+		Name: "warnings from before a write", In: "confirmPrimary",
 		Old: "\tforgetWarning(conn)\n", New: "",
 		Test: engine + "TestAServerThatWarnsAtEachConnectionsStartIsUsed",
 	},
 	{
-		Name: "confirmation of a connection that stands", File: "internal/store/postgres/confirm.go",
+		Name: "confirmation of a connection that stands", In: "hosts.usable",
 		Old: "noted && time.Since(at) <", New: "noted || time.Since(at) <",
 		Test: engine + "TestAServerThatConfirmsNothingIsNotReadFrom",
 	},
 	{
-		Name: "connections to another host", File: "internal/store/postgres/hosts.go",
+		Name: "connections to another host", In: "hosts.current",
 		Old: "return o == origin{*h.last.Load(), h.epoch.Load()}", New: "return o.epoch == h.epoch.Load()",
 		Test: engine + "TestConnectionsToAnotherHostThanTheLatestAreNotUsed",
 	},
 	{
-		Name: "a store that has moved", File: "internal/store/postgres/node.go",
+		Name: "a store that has moved", In: "Store.Heartbeat",
 		Old: "err = s.stays(ctx)", New: "_ = s.stays(ctx)",
 		Test: engine + "TestAServerLearnsThatItsStoreHasMoved",
 	},
 	{
-		Name: "meeting before a poll counts", File: "internal/issuer/directory.go",
+		Name: "meeting before a poll counts", In: "Directory.poll",
 		Old: "err := d.meet(try, tick)", New: "err := error(nil)\n\t\t_ = d.meet(try, tick)",
 		Test: "go test ./internal/issuer -run TestANodeThatDoesNotMeetTheOthersIsStale",
 	},
 	{
-		Name: "clocks that are off", File: "internal/issuer/peers.go",
+		Name: "clocks that are off", In: "peers.compare",
 		Old: "case b.apart(bearing{}) <= skew:", New: "case b.apart(bearing{}) <= skew || true:",
 		Test: "go test ./internal/issuer -run TestANodeWhoseClockIsOffIsNotReady",
 	},
 	{
-		Name: "clocks behind", File: "internal/issuer/peers.go",
+		Name: "clocks behind", In: "bearing.apart",
 		Old: "max(b.least-o.most, o.least-b.most)", New: "max(b.least-o.most, 0)",
 		Test: "go test ./internal/issuer -run TestANodeWhoseClockIsOffIsNotReady",
 	},

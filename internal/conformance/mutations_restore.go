@@ -3,32 +3,32 @@ package conformance
 // restoreMutations are about a store that was put back to an older state.
 var restoreMutations = []Mutation{
 	{
-		Name: "two holders after a restore", File: "internal/grant/grant.go",
+		Name: "two holders after a restore", In: "Grant.Refresh",
 		Old: "case ahead && (r.Generation == g.Generation || g.RotatedAt >= r.Restore.At),", New: "case ahead && r.Generation == g.Generation,",
 		Test: here + "TestOP13",
 	},
 	{
-		Name: "codes of before a restore", File: "internal/grant/grant.go",
+		Name: "codes of before a restore", In: "Code.Redeem",
 		Old: "case r.Restore.explains(c.AuthorizedAt, now):", New: "case false:",
 		Test: "go test ./internal/issuer -run TestOP13",
 	},
 	{
-		Name: "checksum of a backup", File: "internal/store/sqlite/backup_digest.go",
+		Name: "checksum of a backup", In: "checkDigest",
 		Old: "have != digest {", New: "have != digest && false {",
 		Test: "go test ./internal/store/sqlite -run TestADamagedBackupIsFound",
 	},
 	{
-		Name: "log of the store that was there", File: "internal/store/sqlite/backup_install.go",
+		Name: "log of the store that was there", In: "Replacement.replaceFiles",
 		Old: `append([]string{"-shm"}, logs...)`, New: `[]string{"-shm"}`,
 		Test: "go test ./internal/store/sqlite -run TestABackupIsInstalledWhereThereIsNoStore",
 	},
 	{
-		Name: "declaration before a store is put back", File: "internal/cli/restore_file.go",
+		Name: "declaration before a store is put back", In: "restoration.install",
 		Old: "if err := copied.Declare(cmd.Context(), merge, now, event); err != nil {", New: "if err := error(nil); err != nil {\n\t\t_, _ = event, merge",
 		Test: "go test ./internal/cli -run TestScripts/backup",
 	},
 	{
-		Name: "what has ended since a backup", File: "internal/admin/ended.go",
+		Name: "what has ended since a backup", In: "end",
 		Old: "return have.Revoke(since.Reason).Next, []store.Event", New: "return have, []store.Event",
 		Test: "go test ./internal/admin -run TestWhatHasEndedSinceABackupIsEndedInItsCopy",
 	},

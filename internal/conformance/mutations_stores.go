@@ -1,86 +1,84 @@
 package conformance
 
 const (
-	inSQLite      = "go test ./internal/store/sqlite -run "
-	inPostgres    = "go test ./internal/store/postgres -run "
-	sqliteFiles   = "internal/store/sqlite/"
-	postgresFiles = "internal/store/postgres/"
+	inSQLite   = "go test ./internal/store/sqlite -run "
+	inPostgres = "go test ./internal/store/postgres -run "
 )
 
 // storeMutations break what an engine says of a write, and what a sweep removes.
 var storeMutations = []Mutation{
 	{
-		Name: "failed commit answered as success", File: sqliteFiles + "writer.go",
+		Name: "failed commit answered as success", In: "writer.commitBatch",
 		Old: "fail(fmt.Errorf(\"commit: %w\", err))", New: "fail(nil)",
 		Test: inSQLite + "TestACommitThatFailed",
 	},
 	{
-		Name: "failed commit said to be unwritten", File: sqliteFiles + "writer.go",
+		Name: "failed commit said to be unwritten", In: "writer.commitBatch",
 		Old: "fail(fmt.Errorf(\"commit: %w\", err))", New: "fail(fmt.Errorf(\"commit: %w: %w\", store.ErrBusy, err))",
 		Test: inSQLite + "TestACommitThatFailed",
 	},
 	{
-		Name: "version in SQLite's sweep", File: sqliteFiles + "commit.go",
+		Name: "version in SQLite's sweep", In: "deleteGrantSQL",
 		Old: "AND version = ? AND delete_after < ?`", New: "AND version >= ? AND delete_after < ?`",
 		Test: inSQLite + "TestTheSweepLeaves",
 	},
 	{
-		Name: "delete_after in SQLite's sweep", File: sqliteFiles + "commit.go",
+		Name: "delete_after in SQLite's sweep", In: "deleteGrantSQL",
 		Old: "AND version = ? AND delete_after < ?`", New: "AND version = ? AND delete_after < ? + 1000000000000`",
 		Test: inSQLite + "TestTheSweepLeaves",
 	},
 	{
-		Name: "partial index of what a rotation changes", File: sqliteFiles + "migrations/0001_grants.sql",
+		Name: "partial index of what a rotation changes", In: "internal/store/sqlite/migrations/0001_grants.sql",
 		Old: "CREATE INDEX grants_by_subject ON grants (subject);", New: "CREATE INDEX grants_by_subject ON grants (subject); CREATE INDEX grants_ended ON grants (subject) WHERE generation > 1;",
 		Test: inSQLite + "TestNoIndexHoldsAColumn",
 	},
 	{
-		Name: "version in PostgreSQL's sweep", File: postgresFiles + "sweep.go",
+		Name: "version in PostgreSQL's sweep", In: "deleteGrantsSQL",
 		Old: "g.version = u.version AND g.delete_after", New: "g.version >= u.version AND g.delete_after",
 		Test: inPostgres + "TestTheSweepLeaves",
 	},
 	{
-		Name: "version of a decision", File: postgresFiles + "rotation.go",
+		Name: "version of a decision", In: "serveUpdates",
 		Old: "case u.next.Version != have.Version+1 || u.next.ID != u.id:", New: "case u.next.ID != u.id:",
 		Test: inPostgres + "TestStoreKeepsItsPromises/read_committed/grants/version_is_not_the_next",
 	},
 	{
-		Name: "statement whose completion is unknown", File: postgresFiles + "fault.go",
+		Name: "statement whose completion is unknown", In: "judgeAnswer",
 		Old: "case \"40003\": // statement completion unknown\n\t\treturn unknown", New: "case \"40003\": // statement completion unknown\n\t\treturn refused",
 		Test: inPostgres + "TestOnlyARefusal",
 	},
 	{
-		Name: "FATAL is no refusal", File: postgresFiles + "fault.go",
+		Name: "FATAL is no refusal", In: "judgeAnswer",
 		Old: "if e.SeverityUnlocalized != \"ERROR\" {", New: "if e.SeverityUnlocalized == \"never\" {",
 		Test: inPostgres + "TestOnlyARefusal",
 	},
 	{
-		Name: "outcome of a member that is settled", File: postgresFiles + "batcher.go",
+		Name: "outcome of a member that is settled", In: "seat.settle",
 		Old: "if !s.settled {\n\t\ts.settled, s.err = true, err", New: "if s.err = err; !s.settled {\n\t\ts.settled = true",
 		Test: inPostgres + "TestWhoHasAnOutcome",
 	},
 	{
-		Name: "a caller that has gone while the lock was held", File: "internal/store/sqlite/writer.go",
+		Name: "a caller that has gone while the lock was held", In: "writer.commitBatch",
 		Old: "return !op.begins() })", New: "return false })",
 		Test: inSQLite + "GivenUpWhileAnotherProcess",
 	},
 	{
-		Name: "page size of a new file", File: "internal/store/sqlite/sqlite.go",
+		Name: "page size of a new file", In: "pageSize",
 		Old: "pageSize    = 1024", New: "pageSize    = 4096",
 		Test: inSQLite + "TestANewStoreHasPages",
 	},
 	{
-		Name: "limit of the log", File: "internal/store/sqlite/checkpoint.go",
+		Name: "limit of the log", In: "checkpointer.committed",
 		Old: "if pages < c.from+2*c.limit {", New: "if pages < c.from+2*c.limit || true {",
 		Test: inSQLite + "TestTheWriterWaitsForAMove",
 	},
 	{
-		Name: "limit of the log in proportion to the file", File: "internal/store/sqlite/checkpoint.go",
+		Name: "limit of the log in proportion to the file", In: "checkpointer.setLimit",
 		Old: "c.limit = max(c.least, pages/2)", New: "c.limit = max(c.least, pages/2000)",
 		Test: inSQLite + "TestTheLogIsHalf",
 	},
 	{
-		Name: "size of a log that was long", File: "internal/store/sqlite/checkpoint.go",
+		Name: "size of a log that was long", In: "checkpointer.setLimit",
 		Old: "2*c.limit*(pageSize+frameHeader))", New: "-1)",
 		Test: inSQLite + "TestALogThatALongRead",
 	},

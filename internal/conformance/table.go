@@ -169,11 +169,11 @@ byte-identical. They are ` + "`TestTG43_...` and `TestCA02_TC02_...`" + ` in int
 A safety test that cannot fail protects nothing. Each of these changes breaks the program on purpose and must turn its test red;
 ` + "`go run ./internal/conformance/mutate`" + ` (part of ` + "`make soak`" + `) applies them one by one to a copy of the tree.
 
-| change | file | must fail |
+| change | in | must fail |
 | --- | --- | --- |
 `)
 	for _, m := range Mutations {
-		fmt.Fprintf(&b, "| %s | %s | `%s` |\n", m.Name, m.File, m.Test)
+		fmt.Fprintf(&b, "| %s | %s | `%s` |\n", m.Name, m.In, m.Test)
 	}
 	return b.String()
 }

@@ -31,6 +31,10 @@ func run(names []string) error {
 	if err := copyTree(dir, "."); err != nil {
 		return err
 	}
+	declarations, err := conformance.Declarations(dir)
+	if err != nil {
+		return err
+	}
 	survived := 0
 	sound := map[string]bool{}
 	for _, m := range conformance.Mutations {
@@ -44,7 +48,7 @@ func run(names []string) error {
 			}
 			sound[m.Test] = true
 		}
-		verdict, err := try(dir, m)
+		verdict, err := try(dir, declarations, m)
 		if err != nil {
 			return err
 		}
@@ -60,13 +64,13 @@ func run(names []string) error {
 }
 
 // try applies one mutation, runs its test, and puts the source back.
-func try(dir string, m conformance.Mutation) (verdict string, err error) {
-	path := filepath.Join(dir, m.File)
-	source, err := os.ReadFile(path)
+func try(dir string, declarations map[string][]conformance.Declaration, m conformance.Mutation) (verdict string, err error) {
+	file, broken, err := m.Apply(dir, declarations)
 	if err != nil {
 		return "", err
 	}
-	broken, err := m.Apply(source)
+	path := filepath.Join(dir, file)
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
 	}
