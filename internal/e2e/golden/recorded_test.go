@@ -82,7 +82,7 @@ func TestTranscriptsContainTheReference(t *testing.T) {
 
 	metrics := regexp.MustCompile("(?m)^\\| `((?:mintage|http)_\\w+)` \\|").FindAllStringSubmatch(read(t, "metrics.md"), -1)
 	for _, m := range metrics {
-		if !strings.Contains(transcripts, "# HELP "+m[1]+" ") {
+		if !strings.Contains(transcripts, "# TYPE "+m[1]+" ") {
 			missing(m[1])
 		}
 	}

@@ -27,7 +27,7 @@ import (
 //	@ stop                      stops it and prints its standard output and log
 //	@ kill                      kills it
 //	@ audit                     prints the audit log
-//	@ metrics                   prints the metrics without their values
+//	@ metrics [help]            prints the metrics without their values, and their help
 //	@ jwt <jwt-1>               prints header and claims of a JWT
 //
 // Output lines are indented: "  " and standard output, or the answer to a
@@ -91,7 +91,7 @@ func (w *world) do(step []string) string {
 	case "audit":
 		return w.auditLog()
 	case "metrics":
-		return w.metrics()
+		return w.metrics(rest == "help")
 	case "jwt":
 		return w.jwt(rest)
 	}

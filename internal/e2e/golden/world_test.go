@@ -188,9 +188,9 @@ func (w *world) auditLog() string {
 	return strings.Join(sortedLines(strings.SplitAfter(text, "\n")), "")
 }
 
-// metrics are the help, the type and the series of each metric of Mintage, and
-// the names of the others, without values.
-func (w *world) metrics() string {
+// metrics are the type and the series of each metric of Mintage without values,
+// and its help where it is asked for.
+func (w *world) metrics(help bool) string {
 	resp, err := http.Get("http://" + w.management + "/metrics")
 	w.must(err)
 	defer resp.Body.Close()
@@ -202,6 +202,7 @@ func (w *world) metrics() string {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
 		case strings.Contains(line, "go_") || strings.Contains(line, "process_"): // of Go and of the process: not ours
+		case strings.HasPrefix(line, "# HELP") && !help:
 		case strings.HasPrefix(line, "#"):
 			list = append(append(list, sortedLines(series)...), line)
 			series = nil
