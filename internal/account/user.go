@@ -219,7 +219,7 @@ func List(ctx context.Context, st store.Store, realm string) ([]User, error) {
 	const page = 500
 	var list []User
 	for after := (store.DocumentKey{}); ; {
-		docs, err := st.Documents(ctx, store.DocumentUser, after, page)
+		docs, err := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentUser, After: after, Limit: page})
 		if err != nil {
 			return nil, err
 		}

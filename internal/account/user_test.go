@@ -222,9 +222,9 @@ type crowd struct {
 	docs []store.Document
 }
 
-func (c crowd) Documents(_ context.Context, _ store.DocumentKind, after store.DocumentKey, limit int) ([]store.Document, error) {
-	at := slices.IndexFunc(c.docs, func(d store.Document) bool { return d.Key == after }) + 1
-	return c.docs[at:min(at+limit, len(c.docs))], nil
+func (c crowd) Documents(_ context.Context, f store.DocumentFilter) ([]store.Document, error) {
+	at := slices.IndexFunc(c.docs, func(d store.Document) bool { return d.Key == f.After }) + 1
+	return c.docs[at:min(at+f.Limit, len(c.docs))], nil
 }
 
 func TestThereIsALimitOfUsers(t *testing.T) {

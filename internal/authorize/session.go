@@ -147,7 +147,8 @@ func (a *Authorizer) startSession(ctx context.Context, who Identity, old string)
 		return "", err
 	}
 	d := store.Document{
-		Kind: store.DocumentSession, Key: s.id.key(a.Issuer.Realm), Version: 1, ExpiresAt: now.Add(a.SessionLifetime), Body: body,
+		Kind: store.DocumentSession, Key: s.id.key(a.Issuer.Realm), Version: 1, ExpiresAt: now.Add(a.SessionLifetime),
+		Owner: store.OwnerOf(a.Issuer.Realm, who.Subject), Body: body,
 	}
 	if err := a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
 		return "", unavailable(err)

@@ -46,7 +46,7 @@ const AnchorTime = 2 * time.Second
 func Anchors(ctx context.Context, st store.Store) (list []Anchor, err error) {
 	var after store.DocumentKey
 	for {
-		page, err := st.Documents(ctx, store.DocumentAuditHead, after, 100)
+		page, err := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentAuditHead, After: after, Limit: 100})
 		if err != nil {
 			return nil, err
 		}

@@ -65,7 +65,7 @@ func sweepingDocuments(t *testing.T, expired int, prepare func(*service)) (s *se
 // leftSessions counts those in the table.
 func (s *service) leftSessions() int {
 	s.t.Helper()
-	list, err := s.engine.Documents(s.t.Context(), store.DocumentSession, store.DocumentKey{}, 10_000)
+	list, err := s.engine.Documents(s.t.Context(), store.DocumentFilter{Kind: store.DocumentSession, Limit: 10_000})
 	if err != nil {
 		s.t.Fatal(err)
 	}

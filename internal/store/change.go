@@ -85,11 +85,11 @@ func (c Change) Statements() (list []Statement) {
 	}
 	for _, e := range c.Entries {
 		if e.Version == 1 {
-			list = append(list, Statement{`INSERT INTO clients (id, version, doc, changed) VALUES ($1, $2, $3, ` + version + `) ON CONFLICT (id) DO NOTHING`,
-				[]any{e.ID, e.Version, string(e.Body)}, true})
+			list = append(list, Statement{`INSERT INTO clients (id, kind, version, doc, changed) VALUES ($1, $2, $3, $4, ` + version + `) ON CONFLICT (id) DO NOTHING`,
+				[]any{e.row(), string(e.Kind), e.Version, string(e.Body)}, true})
 		} else {
 			list = append(list, Statement{`UPDATE clients SET version = $1, doc = $2, changed = ` + version + ` WHERE id = $3 AND version = $4`,
-				[]any{e.Version, string(e.Body), e.ID, e.Version - 1}, true})
+				[]any{e.Version, string(e.Body), e.row(), e.Version - 1}, true})
 		}
 	}
 	for _, k := range c.Keys {
@@ -114,11 +114,11 @@ func (c Change) Statements() (list []Statement) {
 // work by them.
 func (c Change) Held() (list []Statement) {
 	for _, e := range c.Entries {
-		list = append(list, Statement{Text: `SELECT count(*) FROM clients WHERE id = $1 AND version = $2 AND doc = $3`, Args: []any{e.ID, e.Version, string(e.Body)}})
+		list = append(list, Statement{Text: `SELECT count(*) FROM clients WHERE id = $1 AND version = $2 AND doc = $3`, Args: []any{e.row(), e.Version, string(e.Body)}})
 	}
 	for _, d := range c.Documents {
-		list = append(list, Statement{Text: `SELECT count(*) FROM documents WHERE id = $1 AND kind = $2 AND version = $3 AND expires_at = $4 AND body = $5`,
-			Args: []any{d.Key[:], string(d.Kind), d.Version, int64(d.ExpiresAt), d.Body}})
+		list = append(list, Statement{Text: `SELECT count(*) FROM documents WHERE id = $1 AND kind = $2 AND version = $3 AND expires_at = $4 AND owner = $5 AND body = $6`,
+			Args: []any{d.Key[:], string(d.Kind), d.Version, int64(d.ExpiresAt), d.Owner.Bytes(), d.Body}})
 	}
 	for _, key := range c.Delete {
 		list = append(list, Statement{Text: `SELECT 1 - count(*) FROM documents WHERE id = $1`, Args: []any{key[:]}})
@@ -153,6 +153,15 @@ type Entry struct {
 	ID      string
 	Version int64  // counts changes; the first is 1
 	Body    []byte // JSON
+}
+
+// row returns the key of e in its table, which had clients alone at first: they
+// have their ids for keys, in which there is no space.
+func (e Entry) row() string {
+	if e.Kind == EntryClient {
+		return e.ID
+	}
+	return string(e.Kind) + " " + e.ID
 }
 
 // Entry returns the row of c.

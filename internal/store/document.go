@@ -28,21 +28,46 @@ func KeyOf(kind DocumentKind, realm, name string) DocumentKey {
 	return sha256.Sum256([]byte(string(kind) + "\x00" + realm + "\x00" + name))
 }
 
+// An Owner is the subject to which a document belongs, as a digest. The zero Owner
+// is nobody.
+type Owner [sha256.Size]byte
+
+// OwnerOf returns the Owner of the documents of a subject in a realm.
+func OwnerOf(realm, subject string) Owner { return sha256.Sum256([]byte(realm + "\x00" + subject)) }
+
+// Bytes returns the stored form of o, which is empty for nobody.
+func (o Owner) Bytes() []byte {
+	if o == (Owner{}) {
+		return []byte{}
+	}
+	return o[:]
+}
+
 // MaxDocument bounds a document's body, in bytes.
 const MaxDocument = 16 << 10
 
 // A Document is what the authorization endpoint has to remember: it is found
-// by its key alone, and nothing in an engine looks into its body. Its kind never
+// by its key or by its owner, and nothing in an engine looks into its body. Its kind never
 // changes.
 type Document struct {
 	Kind      DocumentKind
 	Key       DocumentKey
 	Version   int64         // counts changes; the first is 1
 	ExpiresAt grant.Instant // may go after it; zero: never
+	Owner     Owner
 	Body      []byte
+}
+
+// A DocumentFilter selects documents of one kind, and of one owner unless that is
+// zero. Limit is at least 1.
+type DocumentFilter struct {
+	Kind  DocumentKind
+	Owner Owner
+	After DocumentKey
+	Limit int
 }
 
 // Equal reports whether two documents are the same in every member.
 func (d Document) Equal(o Document) bool {
-	return d.Kind == o.Kind && d.Key == o.Key && d.Version == o.Version && d.ExpiresAt == o.ExpiresAt && bytes.Equal(d.Body, o.Body)
+	return d.Kind == o.Kind && d.Key == o.Key && d.Version == o.Version && d.ExpiresAt == o.ExpiresAt && d.Owner == o.Owner && bytes.Equal(d.Body, o.Body)
 }

@@ -48,12 +48,12 @@ type Row []Cell
 // Tables are all that a store holds, but for the directory's version and what
 // only one engine has.
 var Tables = []Table{
-	{"clients", 1, []Column{{"id", Text}, {"version", Number}, {"changed", Number}, {"doc", Text}}},
+	{"clients", 1, []Column{{"id", Text}, {"kind", Text}, {"version", Number}, {"changed", Number}, {"doc", Text}}},
 	{"secret_uses", 1, []Column{{"secret", Text}, {"used_at", Number}}},
 	{"cutoffs", 3, []Column{{"realm", Text}, {"subject", Text}, {"client", Text}, {"at", Number}, {"changed", Number}}},
 	{"keys", 1, []Column{{"id", Number}, {"purpose", Text}, {"created_at", Number}, {"active_at", Number}, {"wrapped", Bytes}, {"changed", Number}}},
 	{"restores", 1, []Column{{"at", Number}, {"backup_at", Number}, {"until", Number}, {"changed", Number}}},
-	{"documents", 1, []Column{{"id", Bytes}, {"kind", Text}, {"version", Number}, {"expires_at", Number}, {"body", Bytes}}},
+	{"documents", 1, []Column{{"id", Bytes}, {"kind", Text}, {"version", Number}, {"expires_at", Number}, {"owner", Bytes}, {"body", Bytes}}},
 	{"events", 1, []Column{{"id", Bytes}, {"at", Number}, {"name", Text}, {"about", Text}, {"actor", Evidence}, {"detail", Evidence}}},
 	{"grants", 1, []Column{
 		{"id", Bytes}, {"realm", Text}, {"client", Text}, {"subject", Text}, {"scope", Text}, {"authorized_at", Number},

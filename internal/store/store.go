@@ -104,9 +104,8 @@ type Store interface {
 	// is found until it is swept.
 	Document(ctx context.Context, key DocumentKey) (Document, error)
 
-	// Documents lists the documents of one kind in the order of their keys,
-	// after a key. Limit is at least 1.
-	Documents(ctx context.Context, kind DocumentKind, after DocumentKey, limit int) ([]Document, error)
+	// Documents lists documents in the order of their keys, after a key.
+	Documents(ctx context.Context, f DocumentFilter) ([]Document, error)
 
 	// Heartbeat records the time of a node that uses the store, durably, and lists
 	// the other nodes, also some that have ended. At a node's first one, Clock is

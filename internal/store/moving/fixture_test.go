@@ -67,8 +67,9 @@ func newSource(t testing.TB, grants int) (dir string) {
 	for i, c := range []struct{ id, state, name string }{
 		{"billing", "enabled", "Billing"}, {"Zeta", "disabled", "NUL \\u0000 in JSON"}, {"alpha-1", "deleted", ""}, {"alpha1", "deleted", "請求書"}, {"_", "enabled", "\\\""},
 	} {
-		exec(`INSERT INTO clients VALUES (?, ?, ?, ?)`, c.id, i+1, i+2, fmt.Sprintf(`{"id":%q,"state":%q,"name":"%s","version":%d,"secrets":[{"id":"s%d","digest":"AAE="}]}`, c.id, c.state, c.name, i+1, i))
+		exec(`INSERT INTO clients (id, version, changed, doc) VALUES (?, ?, ?, ?)`, c.id, i+1, i+2, fmt.Sprintf(`{"id":%q,"state":%q,"name":"%s","version":%d,"secrets":[{"id":"s%d","digest":"AAE="}]}`, c.id, c.state, c.name, i+1, i))
 	}
+	exec(`INSERT INTO clients (id, kind, version, changed, doc) VALUES ('later billing', 'later', 1, 7, '["of a later version"]')`)
 	exec(`INSERT INTO secret_uses VALUES ('s0', 1700000000000), ('S1', ?), ('', 0)`, int64(math.MaxInt64))
 	exec(`INSERT INTO cutoffs VALUES ('/api', 'alice', '', 5, 7), ('/api', '', 'billing', ?, 8), ('/api', 'Älva', 'billing', 1, 9), ('', '', '', 0, 10)`, int64(math.MaxInt64))
 	exec(`INSERT INTO restores VALUES (?, 1, ?, 12)`, int64(1_700_000_000_000), int64(math.MaxInt64))
@@ -77,10 +78,11 @@ func newSource(t testing.TB, grants int) (dir string) {
 	rand.Read(body)
 	for i, kind := range []store.DocumentKind{store.DocumentUser, store.DocumentSession, store.DocumentInteraction, store.DocumentConsents} {
 		key := store.KeyOf(kind, "/api", "x")
-		exec(`INSERT INTO documents VALUES (?, ?, ?, ?, ?)`, key[:], string(kind), i+1, int64(i), body[:len(body)*i/3])
+		exec(`INSERT INTO documents (id, kind, version, expires_at, body) VALUES (?, ?, ?, ?, ?)`, key[:], string(kind), i+1, int64(i), body[:len(body)*i/3])
 	}
 	key := store.KeyOf(store.DocumentSession, "/api", "y")
-	exec(`INSERT INTO documents VALUES (?, 'session', ?, ?, ?)`, key[:], int64(math.MaxInt64), int64(math.MaxInt64), []byte("\x00\xff{}"))
+	owner := store.OwnerOf("/api", "y")
+	exec(`INSERT INTO documents (id, kind, version, expires_at, owner, body) VALUES (?, 'session', ?, ?, ?, ?)`, key[:], int64(math.MaxInt64), int64(math.MaxInt64), owner[:], []byte("\x00\xff{}"))
 	for i, detail := range []string{"", "by command", "a NUL\x00 within", "no UTF-8 \xff\xfe\xf0", "replaced \ufffd before", "日本語", strings.Repeat("long ", 3000)} {
 		id := [16]byte{byte(i), byte(37 * i)}
 		exec(`INSERT INTO events VALUES (?, ?, 'grant_revoked', 'billing', ?, ?)`, id[:], i, detail[:min(len(detail), 9)], detail)

@@ -64,7 +64,7 @@ func read(t *testing.T, st store.Store) (c contents) {
 		c.Clients = append(c.Clients, client)
 	}
 	for _, kind := range []store.DocumentKind{store.DocumentUser, store.DocumentSession, store.DocumentInteraction, store.DocumentConsents} {
-		list, err := st.Documents(t.Context(), kind, store.DocumentKey{}, 100)
+		list, err := st.Documents(t.Context(), store.DocumentFilter{Kind: kind, Limit: 100})
 		check(err)
 		for i := range list {
 			list[i].Body = append([]byte{}, list[i].Body...)

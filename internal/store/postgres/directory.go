@@ -79,12 +79,12 @@ func (s *Store) changes(ctx context.Context, since int64) (ch store.Changes, err
 		return ch, err
 	}
 	err = each(ctx, tx, func(rows pgx.Rows) error {
-		e := store.Entry{Kind: store.EntryClient}
-		if err := rows.Scan(&e.Body); err != nil {
+		var e store.Entry
+		if err := rows.Scan((*string)(&e.Kind), &e.Body); err != nil {
 			return err
 		}
 		return ch.Add(e)
-	}, `SELECT doc FROM clients WHERE changed > $1`, since)
+	}, `SELECT kind, doc FROM clients WHERE changed > $1`, since)
 	if err != nil {
 		return ch, err
 	}
@@ -131,7 +131,7 @@ func (s *Store) Client(ctx context.Context, id string) (c store.Client, err erro
 
 func (s *Store) client(ctx context.Context, id string) (c store.Client, err error) {
 	e := store.Entry{Kind: store.EntryClient, ID: id}
-	err = s.pool.QueryRow(ctx, `SELECT doc FROM clients WHERE id = $1`, id).Scan(&e.Body)
+	err = s.pool.QueryRow(ctx, `SELECT doc FROM clients WHERE id = $1 AND kind = 'client'`, id).Scan(&e.Body)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, store.ErrNotFound
 	}

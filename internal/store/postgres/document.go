@@ -13,22 +13,25 @@ import (
 )
 
 const (
-	selectDocumentsSQL = `SELECT id, kind, version, expires_at, body FROM documents WHERE id = ANY($1::bytea[])`
-	insertDocumentsSQL = `INSERT INTO documents (id, kind, version, expires_at, body)
-		SELECT u.id, u.kind, u.version, u.expires_at, u.body
-		FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[]) AS u (id, kind, version, expires_at, body)
+	selectDocumentsSQL = `SELECT id, kind, version, expires_at, owner, body FROM documents WHERE id = ANY($1::bytea[])`
+	insertDocumentsSQL = `INSERT INTO documents (id, kind, version, expires_at, owner, body)
+		SELECT u.id, u.kind, u.version, u.expires_at, u.owner, u.body
+		FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[]) AS u (id, kind, version, expires_at, owner, body)
 		ON CONFLICT (id) DO NOTHING RETURNING id`
-	updateDocumentsSQL = `UPDATE documents AS d SET version = u.version, expires_at = u.expires_at, body = u.body
-		FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[]) AS u (id, kind, version, expires_at, body)
+	updateDocumentsSQL = `UPDATE documents AS d SET version = u.version, expires_at = u.expires_at, owner = u.owner, body = u.body
+		FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[]) AS u (id, kind, version, expires_at, owner, body)
 		WHERE d.id = u.id AND d.version = u.version - 1 AND d.kind = u.kind RETURNING d.id`
 	deleteDocumentsSQL = `DELETE FROM documents WHERE id = ANY($1::bytea[])`
-	listDocumentsSQL   = `SELECT id, kind, version, expires_at, body FROM documents WHERE kind = $1 AND id > $2 ORDER BY id LIMIT $3`
+	listDocumentsSQL   = `SELECT id, kind, version, expires_at, owner, body FROM documents WHERE kind = $1 AND id > $2 ORDER BY id LIMIT $3`
+	listOwnerSQL       = `SELECT id, kind, version, expires_at, owner, body FROM documents
+		WHERE owner <> '' AND owner = $4 AND kind = $1 AND id > $2 ORDER BY id LIMIT $3`
 )
 
 func scanDocument(rows pgx.Rows) (d store.Document, err error) {
-	var key []byte
-	if err = rows.Scan(&key, (*string)(&d.Kind), &d.Version, (*int64)(&d.ExpiresAt), &d.Body); err == nil {
+	var key, owner []byte
+	if err = rows.Scan(&key, (*string)(&d.Kind), &d.Version, (*int64)(&d.ExpiresAt), &owner, &d.Body); err == nil {
 		d.Key = store.DocumentKey(key)
+		copy(d.Owner[:], owner)
 	}
 	return d, err
 }
@@ -150,10 +153,10 @@ func servePuts(ctx context.Context, conn *pgxpool.Conn, batch []*put) error {
 // document of each key, so the key tells whose row was written.
 func putDocuments(ctx context.Context, q querier, list []store.Document) (lost map[store.DocumentKey]bool, err error) {
 	n := len(list)
-	ids, kinds, versions, expiries, bodies := make([][]byte, n), make([]string, n), make([]int64, n), make([]int64, n), make([][]byte, n)
+	ids, kinds, versions, expiries, owners, bodies := make([][]byte, n), make([]string, n), make([]int64, n), make([]int64, n), make([][]byte, n), make([][]byte, n)
 	lost = make(map[store.DocumentKey]bool, n)
 	for i, d := range list {
-		ids[i], kinds[i], versions[i], expiries[i], bodies[i] = d.Key[:], string(d.Kind), d.Version, int64(d.ExpiresAt), d.Body
+		ids[i], kinds[i], versions[i], expiries[i], owners[i], bodies[i] = d.Key[:], string(d.Kind), d.Version, int64(d.ExpiresAt), d.Owner.Bytes(), d.Body
 		lost[d.Key] = true
 	}
 	text := updateDocumentsSQL
@@ -167,7 +170,7 @@ func putDocuments(ctx context.Context, q querier, list []store.Document) (lost m
 		}
 		delete(lost, store.DocumentKey(key))
 		return nil
-	}, text, ids, kinds, versions, expiries, bodies)
+	}, text, ids, kinds, versions, expiries, owners, bodies)
 	if err != nil {
 		return nil, fmt.Errorf("write documents: %w", err)
 	}
@@ -175,14 +178,18 @@ func putDocuments(ctx context.Context, q querier, list []store.Document) (lost m
 }
 
 // Documents implements store.Store.
-func (s *Store) Documents(ctx context.Context, kind store.DocumentKind, after store.DocumentKey, limit int) (list []store.Document, err error) {
+func (s *Store) Documents(ctx context.Context, f store.DocumentFilter) (list []store.Document, err error) {
+	text, args := listDocumentsSQL, []any{string(f.Kind), f.After[:], f.Limit}
+	if f.Owner != (store.Owner{}) {
+		text, args = listOwnerSQL, append(args, f.Owner[:])
+	}
 	err = s.reading(ctx, func() error {
 		list = nil
 		return each(ctx, s.pool, func(rows pgx.Rows) error {
 			d, err := scanDocument(rows)
 			list = append(list, d)
 			return err
-		}, listDocumentsSQL, string(kind), after[:], limit)
+		}, text, args...)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list documents: %w", err)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/postgres"
 )
 
@@ -159,5 +160,33 @@ func TestSchemasOfOthersAreRefusedAndLeftAlone(t *testing.T) {
 				t.Errorf("%s tables, were %s", after, before)
 			}
 		})
+	}
+}
+
+// A node of the version before works on beside this one: it neither reads nor
+// writes the columns that this version has added.
+func TestAnOlderNodesStatementsWorkOnTheNewestSchema(t *testing.T) {
+	t.Parallel()
+	name, url := server.Schema(t)
+	st := open(t, url)
+	client := store.Client{ID: "billing", Realm: "/api", State: store.ClientEnabled, Version: 1}
+	d := store.Document{Kind: store.DocumentSession, Key: store.DocumentKey{1}, Version: 1, Owner: store.OwnerOf("/api", "alice"), Body: []byte("a")}
+	if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
+		t.Fatal(err)
+	}
+	server.Run(t, "postgres", `UPDATE `+name+`.directory SET version = version + 1`)
+	server.Run(t, "postgres", `INSERT INTO `+name+`.clients (id, version, changed, doc) VALUES ('billing', 1, 2, '`+string(client.Entry().Body)+`') ON CONFLICT (id) DO NOTHING`)
+	server.Run(t, "postgres", `INSERT INTO `+name+`.documents (id, kind, version, expires_at, body) VALUES ('\x02', 'session', 1, 7, 'b') ON CONFLICT (id) DO NOTHING`)
+	server.Run(t, "postgres", `UPDATE `+name+`.documents SET version = 2, expires_at = 9, body = 'c' WHERE version = 1 AND expires_at = 0`)
+	if ch, err := st.Changes(t.Context(), 0); err != nil || len(ch.Clients) != 1 || ch.Clients[0].ID != "billing" {
+		t.Errorf("clients %+v, %v", ch.Clients, err)
+	}
+	client.Version = 2
+	if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{client.Entry()}}); err != nil {
+		t.Error(err)
+	}
+	d.Version, d.ExpiresAt, d.Body = 2, 9, []byte("c")
+	if got, err := st.Document(t.Context(), d.Key); err != nil || !got.Equal(d) {
+		t.Errorf("an older node has made a document %+v, %v", got, err)
 	}
 }

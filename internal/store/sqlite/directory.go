@@ -45,9 +45,9 @@ func (s *Store) Changes(ctx context.Context, since int64) (ch store.Changes, err
 	if err := tx.QueryRow(`SELECT version FROM directory WHERE id = 1`).Scan(&ch.Version); err != nil {
 		return ch, err
 	}
-	err = each(tx, `SELECT doc FROM clients WHERE changed > ?`, since, func(rows *sql.Rows) error {
-		e := store.Entry{Kind: store.EntryClient}
-		if err := rows.Scan(&e.Body); err != nil {
+	err = each(tx, `SELECT kind, doc FROM clients WHERE changed > ?`, since, func(rows *sql.Rows) error {
+		var e store.Entry
+		if err := rows.Scan(&e.Kind, &e.Body); err != nil {
 			return err
 		}
 		return ch.Add(e)
@@ -99,7 +99,7 @@ func each(tx *sql.Tx, query string, arg any, f func(*sql.Rows) error) error {
 // Client implements store.Store.
 func (s *Store) Client(ctx context.Context, id string) (c store.Client, err error) {
 	e := store.Entry{Kind: store.EntryClient, ID: id}
-	err = s.db.QueryRowContext(ctx, `SELECT doc FROM clients WHERE id = ?`, id).Scan(&e.Body)
+	err = s.db.QueryRowContext(ctx, `SELECT doc FROM clients WHERE id = ? AND kind = 'client'`, id).Scan(&e.Body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, store.ErrNotFound
 	}

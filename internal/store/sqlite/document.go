@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	selectDocumentSQL = `SELECT kind, version, expires_at, body FROM documents WHERE id = ?`
-	insertDocumentSQL = `INSERT INTO documents (id, kind, version, expires_at, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
-	updateDocumentSQL = `UPDATE documents SET version = ?, expires_at = ?, body = ? WHERE id = ? AND version = ? AND kind = ?`
+	selectDocumentSQL = `SELECT kind, version, expires_at, owner, body FROM documents WHERE id = ?`
+	insertDocumentSQL = `INSERT INTO documents (id, kind, version, expires_at, owner, body) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+	updateDocumentSQL = `UPDATE documents SET version = ?, expires_at = ?, owner = ?, body = ? WHERE id = ? AND version = ? AND kind = ?`
 	deleteDocumentSQL = `DELETE FROM documents WHERE id = ?`
-	listDocumentsSQL  = `SELECT id, version, expires_at, body FROM documents WHERE kind = ? AND id > ? ORDER BY id LIMIT ?`
+	listDocumentsSQL  = `SELECT id, version, expires_at, owner, body FROM documents WHERE kind = ? AND id > ? ORDER BY id LIMIT ?`
+	listOwnerSQL      = `SELECT id, version, expires_at, owner, body FROM documents WHERE owner <> x'' AND owner = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?`
 )
 
-// documentSize is for a body, a key and a kind.
+// documentSize is for a body, a key, an owner and a kind.
 const documentSize = store.MaxDocument + 256
 
 // documentStatements are the writer's for documents.
@@ -62,9 +63,11 @@ func findDocument(s *statement, key store.DocumentKey) (d store.Document, err er
 	if !found {
 		return d, store.ErrNotFound
 	}
-	return store.Document{
-		Kind: store.DocumentKind(s.string(0)), Key: key, Version: s.int(1), ExpiresAt: grant.Instant(s.int(2)), Body: s.blob(3),
-	}, nil
+	d = store.Document{
+		Kind: store.DocumentKind(s.string(0)), Key: key, Version: s.int(1), ExpiresAt: grant.Instant(s.int(2)), Body: s.blob(4),
+	}
+	copy(d.Owner[:], s.blob(3))
+	return d, nil
 }
 
 // put stores doc in the writer's transaction, or returns store.ErrConflict and
@@ -100,14 +103,14 @@ func (d documentStatements) fits(doc store.Document) (bool, error) {
 func bindDocumentInsert(s *statement, d store.Document) error {
 	s.bindInt(3, d.Version)
 	s.bindInt(4, int64(d.ExpiresAt))
-	return errors.Join(s.bindBlob(1, d.Key[:]), s.bindText(2, string(d.Kind)), s.bindBlob(5, d.Body))
+	return errors.Join(s.bindBlob(1, d.Key[:]), s.bindText(2, string(d.Kind)), s.bindBlob(5, d.Owner.Bytes()), s.bindBlob(6, d.Body))
 }
 
 func bindDocumentUpdate(s *statement, d store.Document) error {
 	s.bindInt(1, d.Version)
 	s.bindInt(2, int64(d.ExpiresAt))
-	s.bindInt(5, d.Version-1)
-	return errors.Join(s.bindBlob(3, d.Body), s.bindBlob(4, d.Key[:]), s.bindText(6, string(d.Kind)))
+	s.bindInt(6, d.Version-1)
+	return errors.Join(s.bindBlob(3, d.Owner.Bytes()), s.bindBlob(4, d.Body), s.bindBlob(5, d.Key[:]), s.bindText(7, string(d.Kind)))
 }
 
 // erase removes a document in the writer's transaction.
@@ -123,19 +126,24 @@ func (d documentStatements) erase(key store.DocumentKey) error {
 }
 
 // Documents implements store.Store.
-func (s *Store) Documents(ctx context.Context, kind store.DocumentKind, after store.DocumentKey, limit int) (list []store.Document, err error) {
-	rows, err := s.db.QueryContext(ctx, listDocumentsSQL, string(kind), after[:], limit)
+func (s *Store) Documents(ctx context.Context, f store.DocumentFilter) (list []store.Document, err error) {
+	query, args := listDocumentsSQL, []any{string(f.Kind), f.After[:], f.Limit}
+	if f.Owner != (store.Owner{}) {
+		query, args = listOwnerSQL, append([]any{f.Owner[:]}, args...)
+	}
+	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list documents: %w", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var key []byte
-		d := store.Document{Kind: kind}
-		if err := rows.Scan(&key, &d.Version, &d.ExpiresAt, &d.Body); err != nil {
+		var key, owner []byte
+		d := store.Document{Kind: f.Kind}
+		if err := rows.Scan(&key, &d.Version, &d.ExpiresAt, &owner, &d.Body); err != nil {
 			return nil, fmt.Errorf("list documents: %w", err)
 		}
 		d.Key = store.DocumentKey(key)
+		copy(d.Owner[:], owner)
 		list = append(list, d)
 	}
 	return list, rows.Err()

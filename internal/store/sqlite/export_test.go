@@ -37,6 +37,7 @@ const (
 	SweepDocumentSQL  = sweepDocumentSQL
 	WalkDocumentsSQL  = walkDocumentsSQL
 	ListDocumentsSQL  = listDocumentsSQL
+	ListOwnerSQL      = listOwnerSQL
 )
 
 // alone runs f on the writer's goroutine, between two batches.

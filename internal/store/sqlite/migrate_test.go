@@ -79,11 +79,19 @@ func TestAFileOfTheFirstVersionIsBroughtForwardWithItsRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, db, "INSERT INTO cutoffs (realm, subject, client, at, changed) VALUES ('/api', 'alice', '', 7, 1)")
+	client := store.Client{ID: "billing", Realm: "/api", State: store.ClientEnabled, Version: 1}
+	if _, err := db.Exec(`INSERT INTO clients (id, version, changed, doc) VALUES ('billing', 1, 1, ?)`, string(client.Entry().Body)); err != nil {
+		t.Fatal(err)
+	}
 
 	st := create(t, dir)
 	holds(t, st, g) // with neither a time of authentication nor claims
-	if ch, err := st.Changes(t.Context(), 0); err != nil || len(ch.Cutoffs) != 1 {
-		t.Errorf("%d cutoffs, %v; want 1", len(ch.Cutoffs), err)
+	if ch, err := st.Changes(t.Context(), 0); err != nil || len(ch.Cutoffs) != 1 || len(ch.Clients) != 1 {
+		t.Errorf("%d cutoffs, %d clients, %v; want one of each", len(ch.Cutoffs), len(ch.Clients), err)
+	}
+	client.Version = 2
+	if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{client.Entry()}}); err != nil {
+		t.Errorf("change a client of the first version: %v", err)
 	}
 	g = rotated(g, 10)
 	if err := storetest.Replace(t.Context(), st, g); err != nil {

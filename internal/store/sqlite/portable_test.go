@@ -130,6 +130,7 @@ func TestDocumentsAreFoundByTheirKeys(t *testing.T) {
 		sqlite.SweepDocumentSQL:  {byKey + "(id=?)"},
 		sqlite.WalkDocumentsSQL:  {byKey + "(id>?)"},
 		sqlite.ListDocumentsSQL:  {"SEARCH documents USING INDEX documents_by_kind (kind=? AND id>?)"},
+		sqlite.ListOwnerSQL:      {"SEARCH documents USING INDEX documents_by_owner (owner=? AND id>?)"},
 		sqlite.InsertDocumentSQL: nil, // it looks for nothing
 	} {
 		if got := plan(t, dir, text); !slices.Equal(got, want) {

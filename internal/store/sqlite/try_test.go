@@ -42,7 +42,7 @@ func TestReadinessIsFoundByAWriteThatReachesTheLog(t *testing.T) {
 	if room := log() - ready; room < 16*store.MaxDocument {
 		t.Errorf("TryWrite has found room for %d bytes alone", room)
 	}
-	if list, err := st.Documents(t.Context(), "try", store.DocumentKey{}, 1); err != nil || len(list) > 0 {
+	if list, err := st.Documents(t.Context(), store.DocumentFilter{Kind: "try", Limit: 1}); err != nil || len(list) > 0 {
 		t.Errorf("left behind: %v, %v", list, err)
 	}
 }

@@ -187,6 +187,34 @@ var commitPromises = []promise{
 			noDocument(t, st, d.Key)
 		}
 	}},
+	{"an entry of a kind that this version does not know is stored, and left alone", func(t *testing.T, db Database) {
+		st := open(t, db)
+		client := newClient("billing")
+		createClient(t, st, client)
+		version := changes(t, st, 0).Version
+		e := store.Entry{Kind: "later", ID: client.ID, Version: 1, Body: []byte(`["not a client"]`)}
+		for range 2 {
+			commit(t, st, store.Change{Entries: []store.Entry{e}, Events: []store.Event{event("later", base, 1)}})
+			if ch := changes(t, st, version); ch.Version != version+1 || len(ch.Clients) != 0 {
+				t.Errorf("version %d after %d, %d clients", ch.Version, version, len(ch.Clients))
+			}
+		}
+		if list := recorded(t, st, "later"); len(list) != 1 {
+			t.Errorf("%d events, want 1", len(list))
+		}
+		holdsClient(t, st, client)
+		if _, err := st.Client(t.Context(), "later "+client.ID); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Client: %v, want ErrNotFound", err)
+		}
+		other := e
+		other.Body = []byte(`{}`)
+		if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{other}}); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("Commit: %v, want ErrConflict", err)
+		}
+		other.Version = 2
+		commit(t, st, store.Change{Entries: []store.Entry{other}})
+		sameClients(t, changes(t, st, 0).Clients, client)
+	}},
 	{"keys require the directory's version", func(t *testing.T, db Database) {
 		st := open(t, db)
 		if err := st.Commit(t.Context(), store.Change{Keys: []keys.Record{newKey(1)}}); !errors.Is(err, store.ErrConflict) {

@@ -58,6 +58,8 @@ var documentPromises = []promise{
 				func(d *store.Document) { d.ExpiresAt = 0 },
 				func(d *store.Document) { d.Body = append(slices.Clone(d.Body), 0) },
 				func(d *store.Document) { d.Body = nil },
+				func(d *store.Document) { d.Owner[0]++ },
+				func(d *store.Document) { d.Owner = store.Owner{} },
 			} {
 				other := d
 				edit(&other)
@@ -124,6 +126,7 @@ var documentPromises = []promise{
 		holdsDocument(t, st, gone)
 	}},
 	{"Documents lists one kind in the order of the keys, after a key, at most limit", listedDocuments},
+	{"Documents lists those of one owner and kind, which a later version may have got", ownedDocuments},
 	{"the store keeps no hold of a body that it was given or gave", func(t *testing.T, db Database) {
 		st := open(t, db)
 		d, listed := newDocument(1), newDocument(2)
@@ -160,7 +163,7 @@ var documentPromises = []promise{
 
 // newDocument is an everyday session, told apart by its body.
 func newDocument(n int) store.Document {
-	d := store.Document{Kind: store.DocumentSession, Version: 1, ExpiresAt: base + 1000, Body: fmt.Appendf(nil, `{"number":%d}`, n)}
+	d := store.Document{Kind: store.DocumentSession, Version: 1, ExpiresAt: base + 1000, Owner: store.OwnerOf("/api", fmt.Sprint(n)), Body: fmt.Appendf(nil, `{"number":%d}`, n)}
 	rand.Read(d.Key[:])
 	return d
 }
@@ -246,6 +249,7 @@ func documentReadBack(t *testing.T, db Database) {
 			d.ExpiresAt = []grant.Instant{0, 1, base, grant.Never, math.MaxInt64, -1}[n]
 			putDocument(t, st, d)
 			holdsDocument(t, st, d)
+			d.Owner = store.Owner{byte(n)} // nobody for the first
 			// With events, another way leads into the store.
 			d.Version, d.Body, d.ExpiresAt = 2, slices.Concat(body[:len(body)/2], []byte("2")), base
 			if err := st.Commit(t.Context(), store.Change{Documents: []store.Document{d}, Events: []store.Event{event("alice", base, n)}}); err != nil {
@@ -350,7 +354,7 @@ func listedDocuments(t *testing.T, db Database) {
 			var after store.DocumentKey
 			var got []store.Document
 			for {
-				page, err := st.Documents(t.Context(), kind, after, limit)
+				page, err := st.Documents(t.Context(), store.DocumentFilter{Kind: kind, After: after, Limit: limit})
 				if err != nil || len(page) > limit {
 					t.Fatalf("Documents: %d of at most %d, %v", len(page), limit, err)
 				}
@@ -364,7 +368,48 @@ func listedDocuments(t *testing.T, db Database) {
 			}
 		}
 	}
-	if list, err := st.Documents(t.Context(), store.DocumentInteraction, store.DocumentKey{}, 10); err != nil || len(list) != 0 {
+	if list, err := st.Documents(t.Context(), store.DocumentFilter{Kind: store.DocumentInteraction, Limit: 10}); err != nil || len(list) != 0 {
 		t.Errorf("a kind of which there is none: %d, %v", len(list), err)
+	}
+}
+
+func ownedDocuments(t *testing.T, db Database) {
+	st := open(t, db)
+	alice, bob := store.OwnerOf("/api", "alice"), store.OwnerOf("/api", "bob")
+	if alice == bob || alice == store.OwnerOf("/other", "alice") {
+		t.Error("two subjects are one owner")
+	}
+	var want []store.Document
+	for n := range 12 {
+		d := newDocument(n)
+		d.Kind = []store.DocumentKind{store.DocumentSession, store.DocumentConsents}[n%2]
+		d.Owner = []store.Owner{alice, {}, bob}[n%3]
+		putDocument(t, st, d)
+		if n == 4 { // nobody's at first
+			d = successor(d, n)
+			d.Owner = alice
+			putDocument(t, st, d)
+		}
+		if d.Owner == alice && d.Kind == store.DocumentSession {
+			want = append(want, d)
+		}
+	}
+	slices.SortFunc(want, func(a, b store.Document) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	for _, limit := range []int{1, 2, 10} {
+		var got []store.Document
+		f := store.DocumentFilter{Kind: store.DocumentSession, Owner: alice, Limit: limit}
+		for {
+			page, err := st.Documents(t.Context(), f)
+			if err != nil || len(page) > limit {
+				t.Fatalf("Documents: %d of at most %d, %v", len(page), limit, err)
+			}
+			if got = append(got, page...); len(page) < limit {
+				break
+			}
+			f.After = page[len(page)-1].Key
+		}
+		if !slices.EqualFunc(got, want, store.Document.Equal) {
+			t.Errorf("%d at once: %d documents of an owner, want %d in the order of their keys", limit, len(got), len(want))
+		}
 	}
 }

@@ -227,8 +227,8 @@ func (f *Faulty) Document(ctx context.Context, key store.DocumentKey) (store.Doc
 	return read(f, ctx, Document, func() (store.Document, error) { return f.store.Document(ctx, key) })
 }
 
-func (f *Faulty) Documents(ctx context.Context, kind store.DocumentKind, after store.DocumentKey, limit int) ([]store.Document, error) {
-	return read(f, ctx, Documents, func() ([]store.Document, error) { return f.store.Documents(ctx, kind, after, limit) })
+func (f *Faulty) Documents(ctx context.Context, filter store.DocumentFilter) ([]store.Document, error) {
+	return read(f, ctx, Documents, func() ([]store.Document, error) { return f.store.Documents(ctx, filter) })
 }
 
 func (f *Faulty) Commit(ctx context.Context, c store.Change) error {

@@ -104,7 +104,7 @@ func TestEveryMethodCanFailAndAnswersNothingThen(t *testing.T) {
 	events, eventsErr := f.Events(ctx, "a", 1)
 	revocations, from, revocationsErr := f.Revocations(ctx, 1, 1)
 	document, documentErr := f.Document(ctx, store.DocumentKey{})
-	documents, documentsErr := f.Documents(ctx, store.DocumentUser, store.DocumentKey{}, 1)
+	documents, documentsErr := f.Documents(ctx, store.DocumentFilter{Kind: store.DocumentUser, Limit: 1})
 	nodes, heartbeatErr := f.Heartbeat(ctx, store.Node{})
 	nextKey, deletedDocuments, sweepDocumentsErr := f.Sweep(ctx, store.SweptDocuments, "", 1, 1)
 	for m, err := range map[storetest.Method]error{

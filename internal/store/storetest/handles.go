@@ -145,7 +145,7 @@ func everyMethod(ctx context.Context, st store.Store) map[string]error {
 	_, eventsErr := st.Events(ctx, "billing", 1)
 	_, _, revocationsErr := st.Revocations(ctx, base, 1)
 	_, documentErr := st.Document(ctx, newDocument(0).Key)
-	_, documentsErr := st.Documents(ctx, store.DocumentUser, store.DocumentKey{}, 1)
+	_, documentsErr := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentUser, Limit: 1})
 	_, _, sweepDocumentsErr := st.Sweep(ctx, store.SweptDocuments, "", base, 1)
 	return map[string]error{
 		"Grant": grantErr, "Grants": grantsErr, "Sweep of grants": sweepErr, "Changes": changesErr, "Client": clientErr, "Events": eventsErr, "Revocations": revocationsErr,
