@@ -22,15 +22,15 @@ func page() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-Made from the program by ` + "`make docs`" + `. How to use it is in [how-to/configure.md](../how-to/configure.md).
+` + "`make docs`" + ` generates this page from the program. How to use the settings is in [configure](../how-to/configure.md).
 
-Each setting can be given in the YAML file named by ` + "`--config`" + `, where dots nest, in the environment, and as a flag of
-` + "`mintage serve`" + `. A flag goes over the environment and that over the file. Unknown settings are errors, and so are names that are
-given twice. Durations are written like 90s, 5m, 12h or 31d, and
-sizes like 512MiB or 10GiB; lists are YAML sequences, or separated by commas. YAML's aliases, merge keys and
-tags are not understood. ` + "`mintage config schema`" + ` prints the JSON Schema of the file.
+Give a setting in the YAML file that ` + "`--config`" + ` names, where dots nest, in the environment, or as a flag of
+` + "`mintage serve`" + `. A flag overrides the environment, and the environment overrides the file. Unknown settings are errors, and
+so are settings that are given twice. Durations are written like 90s, 5m, 12h or 31d, and sizes like 512MiB or 10GiB. Lists are YAML
+sequences, or separated by commas. YAML's aliases, merge keys and tags are not supported. ` + "`mintage config schema`" + ` prints the
+JSON Schema of the file.
 
-**Reload** says whether ` + "`SIGHUP`" + ` takes a new value over. What takes a restart to change keeps its value until then, and the log names it.
+**Reload** says whether ` + "`SIGHUP`" + ` applies a new value. A setting that needs a restart keeps its value until then, and the log names it.
 
 | setting | environment | flag | default | reload | meaning |
 |---|---|---|---|---|---|
@@ -50,12 +50,12 @@ tags are not understood. ` + "`mintage config schema`" + ` prints the JSON Schem
 ## Secrets
 
 No secret needs to be in the file, and none may be in a flag, which everybody on the machine can read. A setting whose name ends in
-` + "`_file`" + ` names a file with the secret. A setting that may hold one itself can also be the content of a file that a variable names.
-Space around it does not count; setting both variables is an error. Where neither file, environment nor flag gives a setting, the systemd
-credential of this name is used, if the service has it ([systemd.exec](https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html#Credentials),
+` + "`_file`" + ` names a file with the secret. For a setting that may contain a secret itself, a variable can name a file with the value.
+Surrounding space is ignored; setting both variables is an error. If neither file, environment nor flag gives a setting, the server uses
+the systemd credential of this name, if the service has it ([systemd.exec](https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html#Credentials),
 ` + "`LoadCredential=`" + `).
 
-Files with secrets must not be open to everybody: the server does not start then. ` + "`SIGHUP`" + ` reads those again whose setting can be reloaded.
+The server refuses to start if everybody can read a file with secrets. ` + "`SIGHUP`" + ` reads the files again whose setting can be reloaded.
 
 | setting | variable with a file | systemd credential |
 |---|---|---|

@@ -23,12 +23,12 @@ func page() string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
-Made from the program by ` + "`make docs`" + `. The management listener (` + "`management.listen`" + `, by default 127.0.0.1:9000) answers ` + "`GET /metrics`" + ` in the text
-format of Prometheus; the public listener does not. How to scrape, look at and be woken by them is in [monitor](../how-to/monitor.md).
+` + "`make docs`" + ` generates this page from the program. The management listener (` + "`management.listen`" + `, by default
+127.0.0.1:9000) serves ` + "`GET /metrics`" + ` in the text format of Prometheus; the public listener does not. [Monitor](../how-to/monitor.md)
+says how to scrape the metrics, and has the dashboard and the alerts.
 
-Labels have few values: no path, no address, no user and no token is ever one. Clients' ids are in two metrics alone: of secrets that run
-out, and of token requests if ` + "`management.metrics_clients`" + ` asks for that. Names and labels are kept from release to release; new ones
-may be added.
+Labels have few values, and never a path, an address, a user or a token. Two metrics have clients' ids: the expiry of secrets, and token
+requests if ` + "`management.metrics_clients`" + ` is set. Names and labels stay the same from release to release; new ones may be added.
 
 | metric | type | labels | meaning | when to worry |
 |---|---|---|---|---|
@@ -41,7 +41,7 @@ may be added.
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Kind, labels, f.Help, f.Worry)
 	}
 	b.WriteString(`
-Beside these are the metrics of Go (` + "`go_...`" + `) and of the process (` + "`process_...`" + `: memory, processor time, open files). A histogram has the series
+The server also exports the metrics of Go (` + "`go_...`" + `) and of the process (` + "`process_...`" + `: memory, CPU time, open files). A histogram has the series
 ` + "`NAME_bucket`, `NAME_sum` and `NAME_count`" + `.
 
 ## Values of labels
