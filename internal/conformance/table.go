@@ -80,6 +80,9 @@ func Missing(byRow map[string][]string) (faults []string) {
 	known := map[string]bool{}
 	for _, r := range Rows {
 		known[r.ID] = true
+		if r.Source == "" {
+			faults = append(faults, r.ID+" names no source")
+		}
 		if r.Star && r.Later == "" && len(byRow[r.ID]) == 0 {
 			faults = append(faults, r.ID+" has no test: "+r.Title)
 		}
@@ -142,7 +145,7 @@ byte-identical. They are ` + "`TestTG43_...` and `TestCA02_TC02_...`" + ` in int
 	}
 	fmt.Fprintf(&b, "%d of %d rows have tests; of the starred rows of this release, %d of %d.\n", covered, len(Rows), starred, stars)
 	for _, area := range areas {
-		fmt.Fprintf(&b, "\n## %s\n\n| row | rule | covered by |\n| --- | --- | --- |\n", area.title)
+		fmt.Fprintf(&b, "\n## %s\n\n| row | rule | source | covered by |\n| --- | --- | --- | --- |\n", area.title)
 		for _, r := range Rows {
 			if !strings.HasPrefix(r.ID, area.prefix) {
 				continue
@@ -160,7 +163,7 @@ byte-identical. They are ` + "`TestTG43_...` and `TestCA02_TC02_...`" + ` in int
 			case status == "":
 				status = "not yet"
 			}
-			fmt.Fprintf(&b, "| %s%s | %s | %s |\n", r.ID, star, r.Title, status)
+			fmt.Fprintf(&b, "| %s%s | %s | %s | %s |\n", r.ID, star, r.Title, r.Source, status)
 		}
 	}
 	b.WriteString(`
