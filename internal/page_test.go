@@ -1,0 +1,96 @@
+package internal_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The architecture page lists every package of the product and no other, and its
+// arrows are imports.
+func TestArchPage(t *testing.T) {
+	text, err := os.ReadFile("../docs/explanation/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Packages\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	listed := map[string]bool{}
+	for line := range strings.Lines(section) {
+		if strings.HasPrefix(line, "| `") {
+			for _, m := range regexp.MustCompile("`([a-z/]+)`").FindAllStringSubmatch(strings.Split(line, "|")[1], -1) {
+				listed[m[1]] = true
+			}
+		}
+	}
+	code, _ := goFiles(t)
+	imports := map[string][]string{}
+	for _, f := range code {
+		if !f.in(notProduct...) {
+			name := strings.TrimPrefix(f.dir(), "internal/")
+			imports[name] = append(imports[name], f.imports...)
+		}
+	}
+	delete(imports, "cmd/mintage")
+	for name := range imports {
+		if !listed[name] {
+			t.Errorf("the table does not list %s", name)
+		}
+	}
+	for name := range listed {
+		if imports[name] == nil {
+			t.Errorf("the table lists %s, which does not exist", name)
+		}
+	}
+
+	arrows := 0
+	for line := range strings.Lines(section) {
+		if !strings.HasPrefix(line, "    ") {
+			continue
+		}
+		parts := regexp.MustCompile(`-+>`).Split(line, -1)
+		for i, right := range parts[1:] {
+			left := strings.TrimRight(parts[i], " ")
+			if strings.HasSuffix(left, "|") || strings.HasSuffix(left, "+") {
+				continue // the arrow comes from another line
+			}
+			for _, from := range packageNames(left) {
+				for _, to := range packageNames(right) {
+					arrows++
+					if !reaches(imports, from, to) {
+						t.Errorf("the page has an arrow from %s to %s, and no import is there", from, to)
+					}
+				}
+			}
+		}
+	}
+	if arrows < 10 {
+		t.Errorf("found %d arrows: this test looks in the wrong place", arrows)
+	}
+}
+
+func packageNames(text string) []string {
+	return regexp.MustCompile(`[a-z]+(/[a-z]+)?`).FindAllString(text, -1)
+}
+
+// reaches reports whether a package imports another, directly or by way of
+// others.
+func reaches(imports map[string][]string, from, to string) bool {
+	seen, queue := map[string]bool{}, []string{from}
+	for len(queue) > 0 {
+		next := queue[0]
+		queue = queue[1:]
+		for _, p := range imports[next] {
+			name, ours := strings.CutPrefix(p, "internal/")
+			if name == to {
+				return true
+			}
+			if ours && !seen[name] {
+				seen[name] = true
+				queue = append(queue, name)
+			}
+		}
+	}
+	return false
+}
