@@ -111,6 +111,12 @@ type Outcome struct {
 // Run moves a store. A move that was interrupted is copied anew. It calls report
 // after each batch. The caller holds the source's lock.
 func Run(ctx context.Context, from Source, to Destination, report func(Progress)) (o Outcome, err error) {
+	defer func() {
+		// An engine may say that it is busy when the copy was interrupted.
+		if stopped := ctx.Err(); err != nil && stopped != nil && !errors.Is(err, stopped) {
+			err = fmt.Errorf("%w: %w", stopped, err)
+		}
+	}()
 	there, err := from.Mark(ctx)
 	if err != nil {
 		return o, err
