@@ -29,7 +29,7 @@ lint:
 # nothing runs at once: there, and in suites that drive what is tested with it
 # elsewhere, only tests in which requests meet are run with it; "make soak" runs
 # all with it.
-ALONE = cmd/mintage|examples/.*|internal|internal/(adminclient|bench|cli|config|conformance|deployment|doctor|e2e|explain|grant|node|oauth|pages|show|store/moving)(/.*)?|internal/(metrics/page|server/apidoc)|packaging/.*
+ALONE = bench(/.*)?|cmd/mintage|examples/.*|internal|internal/(adminclient|cli|config|conformance|deployment|doctor|e2e|explain|grant|node|oauth|pages|show|store/moving)(/.*)?|internal/(metrics/page|server/apidoc)|packaging/.*
 MEETING = Concurrent|Parallel|AtOnce|During|Together|Loser|TwoTabs|EverythingMoves
 # These are long, and one after the other. What is at once in some of them is so
 # in others, which are short.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/bench"
 	"github.com/mintage/mintage/internal/adminclient"
-	"github.com/mintage/mintage/internal/bench"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/server/admin"

@@ -23,7 +23,7 @@ const Page = "docs/reference/conformance.md"
 // named after one row or several: TestTC19_..., TestTC14_TC16_...
 func Tests(root string) (byRow map[string][]string, err error) {
 	byRow = map[string][]string{}
-	for _, dir := range []string{"internal", "cmd"} {
+	for _, dir := range []string{"bench", "internal", "cmd"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 				return err

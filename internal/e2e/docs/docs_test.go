@@ -223,7 +223,7 @@ var checkedHere = []string{"sh", "text", "json", "yaml", "mermaid"}
 // the page must hand it to that program.
 func TestEveryBlockIsCheckedBySomething(t *testing.T) {
 	named := map[string]bool{}
-	for _, dir := range []string{"internal", "resource", "cmd", "examples"} {
+	for _, dir := range []string{"bench", "internal", "resource", "cmd", "examples"} {
 		err := filepath.WalkDir(filepath.Join(repository, dir), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:

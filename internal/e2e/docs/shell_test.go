@@ -117,7 +117,7 @@ func open(t *testing.T, repository, page string) (*shell, error) {
 // copySource gives the directory what a clone of the repository has, as far as
 // `go build` needs it.
 func copySource(from, to string) error {
-	for _, name := range []string{"go.mod", "go.sum", "cmd", "internal", "examples", "resource"} {
+	for _, name := range []string{"go.mod", "go.sum", "bench", "cmd", "internal", "examples", "resource"} {
 		err := filepath.WalkDir(filepath.Join(from, name), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err

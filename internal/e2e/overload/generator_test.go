@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/bench"
+	"github.com/mintage/mintage/bench"
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/bench"
+	"github.com/mintage/mintage/bench"
 )
 
 func TestAVerdictOnPostgreSQLIsWhatTheFigureSays(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mintage/mintage/internal/bench"
+	"github.com/mintage/mintage/bench"
 )
 
 // What is measured on PostgreSQL, beside the runs of pgbench.

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mintage/mintage/internal/bench"
+	"github.com/mintage/mintage/bench"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 

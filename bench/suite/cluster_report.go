@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mintage/mintage/internal/bench"
+	"github.com/mintage/mintage/bench"
 )
 
 // A clusterReport is a report of runs on PostgreSQL.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mintage/mintage/internal/bench"
+	"github.com/mintage/mintage/bench"
 )
 
 // A report collects the runs and turns them into tables.

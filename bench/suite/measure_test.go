@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mintage/mintage/internal/bench"
+	"github.com/mintage/mintage/bench"
 )
 
 func TestAWrongAnswerFailsTheSuite(t *testing.T) {

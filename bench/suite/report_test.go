@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/bench"
+	"github.com/mintage/mintage/bench"
 )
 
 // runOf is a run of one second with a number of requests, each of which took
