@@ -143,7 +143,7 @@ var mayImport = []importRule{
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/server/resource", others: []string{"internal/grant", "internal/issuer", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
 		not: []string{"database/sql", "os"}},
-	{dir: "internal/server/admin", others: []string{"internal/audit", "internal/authorize", "internal/grant", "internal/issuer", "internal/oauth", "internal/server", "internal/store"},
+	{dir: "internal/server/admin", others: []string{"internal/admin", "internal/audit", "internal/authorize", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/server", "internal/store"},
 		not: []string{"database/sql", "os"}},
 	// They look, and change nothing. How a request arrived, the server tells.
 	{dir: "internal/doctor", others: []string{"internal/audit", "internal/config", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth",

@@ -131,7 +131,7 @@ func (a *Admin) change(ctx context.Context, id, etag string, apply func(c store.
 	if err != nil {
 		return c, err
 	}
-	if etag != "" && etag != ClientETag(c) {
+	if etag != "" && etag != "*" && etag != ClientETag(c) {
 		return c, changed("client", id)
 	}
 	now := a.now()

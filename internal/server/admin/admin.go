@@ -105,11 +105,24 @@ func (a *Admin) serve(x *call) (int, any, *Problem) {
 		return 0, nil, &Problem{Title: "admin token required", Status: http.StatusUnauthorized,
 			Detail: "send the token of admin.token_file as Authorization: Bearer"}
 	}
+	var methods []string
 	for _, rt := range a.Routes() {
-		if below, ok := rt.matches(x.URL.Path); ok {
+		below, ok := rt.matches(x.URL.Path)
+		switch {
+		case !ok:
+			continue
+		case rt.absent != nil:
 			x.path = rt.Path
-			return rt.serve(x, below)
+			return 0, nil, rt.absent
+		case x.Method == rt.Method:
+			x.path = rt.Path
+			return rt.handle(x, below)
 		}
+		x.path = rt.Path
+		methods = append(methods, rt.Method)
+	}
+	if methods != nil {
+		return 0, nil, &Problem{Title: "method must be " + strings.Join(methods, " or "), Status: http.StatusMethodNotAllowed, allow: strings.Join(methods, ", ")}
 	}
 	return 0, nil, noResource()
 }
@@ -131,6 +144,11 @@ func (a *Admin) Routes() []Route {
 		absent = &Problem{Title: "no logins", Status: http.StatusNotFound, Detail: "login.mode is not handoff"}
 	}
 	return []Route{
+		{http.MethodGet, clientsPath, a.listClients, nil},
+		{http.MethodPost, clientsPath, a.createClient, nil},
+		{http.MethodGet, clientsPath + "/{client}", a.showClient, nil},
+		{http.MethodPut, clientsPath + "/{client}", a.applyClient, nil},
+		{http.MethodDelete, clientsPath + "/{client}", a.deleteClient, nil},
 		{http.MethodPost, "/admin/v1/codes", a.codes, nil},
 		{http.MethodPost, "/admin/v1/directory/poll", a.poll, nil},
 		{http.MethodPost, "/admin/v1/probes", a.announceProbe, nil},
@@ -158,16 +176,6 @@ func (rt Route) matches(path string) (challenge string, ok bool) {
 	return challenge, true
 }
 
-func (rt Route) serve(x *call, challenge string) (int, any, *Problem) {
-	if rt.absent != nil {
-		return 0, nil, rt.absent
-	}
-	if x.Method != rt.Method {
-		return 0, nil, &Problem{Title: "method must be " + rt.Method, Status: http.StatusMethodNotAllowed, allow: rt.Method}
-	}
-	return rt.handle(x, challenge)
-}
-
 func noResource() *Problem {
 	return &Problem{Title: "no such resource", Status: http.StatusNotFound}
 }
@@ -176,7 +184,9 @@ func noResource() *Problem {
 func (x *call) read(v any) *Problem {
 	dec := json.NewDecoder(x.Body)
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
+	if err := dec.Decode(v); errors.As(err, new(*oauth.Invalid)) {
+		return problem(err)
+	} else if err != nil {
 		return &Problem{Title: "malformed request", Status: http.StatusBadRequest, Detail: err.Error()}
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
@@ -241,9 +251,22 @@ func (a *Admin) allowed(r *http.Request) bool {
 }
 
 func (a *Admin) json(w http.ResponseWriter, status int, contentType string, v any) {
-	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if t, ok := v.(tagged); ok {
+		v = t.body
+		if t.etag != "" {
+			w.Header().Set("ETag", `"`+t.etag+`"`)
+		}
+		if t.location != "" {
+			w.Header().Set("Location", t.location)
+		}
+		if v == nil {
+			w.WriteHeader(status)
+			return
+		}
+	}
+	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
 	json.NewEncoder(w).Encode(v)
 }

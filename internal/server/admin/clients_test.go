@@ -1,0 +1,125 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// do sends a request about clients.
+func (a *adminAPI) do(t *testing.T, method, path, body string, header ...string) (*httptest.ResponseRecorder, map[string]any) {
+	t.Helper()
+	r := httptest.NewRequest(method, "/admin/v1/clients"+path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	a.handler.ServeHTTP(w, r)
+	var answer map[string]any
+	if w.Body.Len() > 0 {
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+			t.Fatalf("%s %s: %v in %q", method, path, err, w.Body)
+		}
+	}
+	return w, answer
+}
+
+const invoices = `{"name":"Invoices","redirect_uris":["https://invoices.example/cb"],"scope":"read","client_secret":"an imported secret"}`
+
+func TestAClientIsAppliedReadAndDeleted(t *testing.T) {
+	a := newAdminAPI(t)
+	w, made := a.do(t, http.MethodPut, "/invoices", invoices)
+	etag := w.Header().Get("ETag")
+	if w.Code != http.StatusCreated || made["client_id"] != "invoices" || made["client_secret"] != nil || len(etag) < 10 || w.Header().Get("Location") != "/admin/v1/clients/invoices" {
+		t.Fatalf("%d %v %v", w.Code, w.Header(), made)
+	}
+	// The node knows it at once.
+	view, err := a.iss.Directory.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, known := view.Client("/api", "invoices"); !known {
+		t.Error("the directory was not polled")
+	}
+	w, again := a.do(t, http.MethodPut, "/invoices", invoices, "If-Match", etag)
+	if w.Code != http.StatusOK || w.Header().Get("ETag") != etag || again["updated_at"] != made["client"].(map[string]any)["updated_at"] {
+		t.Errorf("the same again: %d %v", w.Code, again)
+	}
+	w, shown := a.do(t, http.MethodGet, "/invoices", "")
+	if w.Code != http.StatusOK || w.Header().Get("ETag") != etag || shown["name"] != "Invoices" || strings.Contains(w.Body.String(), "imported secret") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w, _ := a.do(t, http.MethodPut, "/invoices", strings.Replace(invoices, "Invoices", "Bills", 1), "If-Match", etag); w.Code != http.StatusOK || w.Header().Get("ETag") == etag {
+		t.Errorf("changed: %d %v", w.Code, w.Header())
+	}
+	for _, method := range []string{http.MethodPut, http.MethodDelete} {
+		if w, p := a.do(t, method, "/invoices", invoices, "If-Match", etag); w.Code != http.StatusPreconditionFailed || p["title"] != "the client has changed" {
+			t.Errorf("%s with an old ETag: %d %v", method, w.Code, p)
+		}
+	}
+	if w, _ := a.do(t, http.MethodDelete, "/invoices", "", "If-Match", "*"); w.Code != http.StatusNoContent || w.Body.Len() > 0 {
+		t.Errorf("deleted: %d %s", w.Code, w.Body)
+	}
+	if w, _ := a.do(t, http.MethodGet, "/invoices", ""); w.Code != http.StatusNotFound {
+		t.Errorf("a deleted client: %d", w.Code)
+	}
+	if w, _ := a.do(t, http.MethodPut, "/invoices", invoices); w.Code != http.StatusConflict {
+		t.Errorf("its id again: %d", w.Code)
+	}
+}
+
+func TestClientsAreListedInPages(t *testing.T) {
+	a := newAdminAPI(t)
+	for _, id := range []string{"a", "b"} {
+		if w, made := a.do(t, http.MethodPost, "", `{"id":"`+id+`","name":"Shop `+id+`","redirect_uris":["https://shop.example/cb"],"scope":"read"}`); w.Code != http.StatusCreated || made["client_secret"] == "" {
+			t.Fatalf("%d %v", w.Code, made)
+		}
+	}
+	var seen []string
+	for next := ""; ; {
+		w, page := a.do(t, http.MethodGet, "?limit=1&match=shop&after="+next, "")
+		if w.Code != http.StatusOK || len(page["clients"].([]any)) != 1 {
+			t.Fatalf("%d %v", w.Code, page)
+		}
+		seen = append(seen, page["clients"].([]any)[0].(map[string]any)["id"].(string))
+		if next, _ = page["next"].(string); next == "" {
+			break
+		}
+	}
+	if strings.Join(seen, " ") != "a b" {
+		t.Errorf("clients %v", seen)
+	}
+}
+
+func TestWhatIsWrongWithAClientIsAProblem(t *testing.T) {
+	a := newAdminAPI(t)
+	for name, c := range map[string]struct {
+		method, path, body string
+		status             int
+		field              string
+	}{
+		"no object":        {http.MethodPut, "/x", `[]`, 400, ""},
+		"two values":       {http.MethodPut, "/x", `{"name":"x"} {}`, 400, ""},
+		"unknown member":   {http.MethodPut, "/x", `{"colour":"red"}`, 422, "colour"},
+		"a wrong address":  {http.MethodPut, "/x", strings.Replace(invoices, "https", "http", 1), 422, "redirect_uris"},
+		"a short secret":   {http.MethodPut, "/x", strings.Replace(invoices, "an imported secret", "short", 1), 422, "client_secret"},
+		"another id":       {http.MethodPut, "/x", `{"id":"y"}`, 422, "id"},
+		"a taken id":       {http.MethodPost, "", strings.Replace(invoices, "{", `{"id":"billing",`, 1), 409, ""},
+		"no such client":   {http.MethodGet, "/x", "", 404, ""},
+		"a large page":     {http.MethodGet, "?limit=100000", "", 422, "limit"},
+		"an unknown state": {http.MethodGet, "?state=lost", "", 422, "state"},
+		"another method":   {http.MethodPatch, "/x", "", 405, ""},
+	} {
+		w, p := a.do(t, c.method, c.path, c.body)
+		field, _ := p["field"].(string)
+		if w.Code != c.status || field != c.field || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %v", name, w.Code, p)
+		}
+		if c.status == 405 && w.Header().Get("Allow") != "GET, PUT, DELETE" {
+			t.Errorf("Allow: %s", w.Header().Get("Allow"))
+		}
+	}
+}
