@@ -275,10 +275,7 @@ func showBytes(w io.Writer, now func() time.Time) func(done, total int64) {
 			return
 		}
 		shown = at
-		text := fmt.Sprintf("mintage: %d of %d MiB verified", done>>20, total>>20)
-		if took := at.Sub(began); done > 0 && done < total {
-			text += ", " + time.Duration(float64(took)*float64(total-done)/float64(done)).Round(time.Second).String() + " left"
-		}
+		text := fmt.Sprintf("mintage: %d of %d MiB verified", done>>20, total>>20) + timeLeft(at.Sub(began), done, total)
 		switch {
 		case !terminal:
 			fmt.Fprintln(w, text)

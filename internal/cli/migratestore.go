@@ -145,7 +145,7 @@ func (m *migration) move(cmd *cobra.Command) error {
 		return err
 	}
 	defer to.Close()
-	p := &progress{w: cmd.ErrOrStderr(), terminal: deployment.IsTerminal(cmd.ErrOrStderr()), now: time.Now}
+	p := &progress{progressLine: newProgressLine(cmd.ErrOrStderr())}
 	outcome, err := moving.Run(cmd.Context(), from, to, p.report)
 	p.end()
 	if err != nil {
