@@ -24,24 +24,23 @@ type ConnectionLimits struct {
 	LoopbackIsProxy bool
 }
 
-// Why a connection is closed, as the hook for it is told.
+// Reasons of closing a connection, as the hook receives them.
 const (
 	shedConnections          = "connections"
 	shedConnectionsOfAddress = "connections_of_address"
 )
 
-// Connections bounds the connections of a listener. When one too many comes, the
-// one on which the server has waited longest for its client is closed: for a
-// handshake, for a request, or for the rest of one. So a flood of connections
-// that say nothing, or say it slowly, pushes itself out; an honest client has
-// its answer long before its turn, or comes back on a new connection. Only if
-// all of them are being answered, the new one is closed.
+// Connections limits the connections of a listener. A connection over the limit
+// replaces the one on which the server has waited longest for its client: for a
+// handshake, a request, or the rest of one. A flood of silent or slow connections
+// thus evicts itself, while an honest client has its answer long before its turn,
+// or reconnects. Only if all connections are being answered, the new one is closed.
 //
-// The requests of HTTP/2, which come many at a time on one connection, are
-// bounded by the same numbers and by the same rule: the server waits for the
-// client of a connection as long as none of its requests is being answered, and
-// when there is one request too many, the connection goes that has requests and
-// was waited for longest. Methods are safe for concurrent use.
+// The requests of HTTP/2, of which one connection brings many, have the same limits
+// and the same rule: the server waits for the client of a connection while it
+// answers none of its requests, and a request over the limit evicts the connection
+// with requests that was waited for longest. Its methods are safe for concurrent
+// use.
 type Connections struct {
 	log  *slog.Logger
 	shed func(what string)
@@ -49,19 +48,19 @@ type Connections struct {
 
 	mu        sync.Mutex
 	limits    ConnectionLimits
-	all       crowd
-	ofAddress map[netip.Prefix]*crowd
+	all       group
+	ofAddress map[netip.Prefix]*group
 	streams   int
 	streamsOf map[netip.Prefix]int
 }
 
-// NewConnections makes Connections. OnShed, if set, is called with what was
-// closed.
+// NewConnections returns Connections that call onShed, unless it is nil, with the
+// reason for each connection that they close.
 func NewConnections(l ConnectionLimits, onShed func(what string), log *slog.Logger) *Connections {
 	if onShed == nil {
 		onShed = func(string) {}
 	}
-	return &Connections{log: log, shed: onShed, limits: l, ofAddress: map[netip.Prefix]*crowd{}, streamsOf: map[netip.Prefix]int{}}
+	return &Connections{log: log, shed: onShed, limits: l, ofAddress: map[netip.Prefix]*group{}, streamsOf: map[netip.Prefix]int{}}
 }
 
 // Limit changes the limits, for connections that come from now on.
@@ -71,15 +70,14 @@ func (c *Connections) Limit(l ConnectionLimits) {
 	c.limits = l
 }
 
-// Open is how many connections there are.
+// Open returns the number of connections.
 func (c *Connections) Open() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.all.n
 }
 
-// Bound has the connections of l, which srv serves, bounded. Call it before
-// srv serves.
+// Bound limits the connections of l, which srv serves. Call it before srv serves.
 func (c *Connections) Bound(l net.Listener, srv *http.Server) net.Listener {
 	handler := srv.Handler
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +110,7 @@ func (c *Connections) Bound(l net.Listener, srv *http.Server) net.Listener {
 
 type connectionKey struct{}
 
-// member is what a connection of net/http is to us.
+// member is the connection that net/http knows as conn.
 func member(conn net.Conn) *connection {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -126,7 +124,7 @@ type boundListener struct {
 	connections *Connections
 }
 
-// Accept returns the next connection that has a place.
+// Accept returns the next connection that is not over a limit.
 func (l *boundListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -140,34 +138,34 @@ func (l *boundListener) Accept() (net.Conn, error) {
 	}
 }
 
-// A connection is one that is open.
+// connection is an open connection.
 type connection struct {
 	net.Conn
 	in      *Connections
 	address netip.Prefix
-	counted *crowd // of its address; nil for a proxy
+	counted *group // of its address; nil for a proxy
 	gone    bool
 	// Requests of HTTP/2, and those of them that were read.
 	streams, answering int
-	// Its places among those that wait for their clients.
-	inAll, inAddress link[connection]
+	// Its places among the connections whose clients the server waits for.
+	inAll, inAddress link
 }
 
-// Close gives the place back.
+// Close closes the connection and uncounts it.
 func (m *connection) Close() error {
 	m.in.leave(m)
 	return m.Conn.Close()
 }
 
-// A crowd counts connections, and knows which of them wait for their clients,
-// the longest first.
-type crowd struct {
+// group counts connections and lists those whose clients the server waits for, the
+// longest first.
+type group struct {
 	n       int
-	waiting line[connection]
+	waiting queue
 }
 
 // longest is the one that has waited longest for its client, or nil.
-func (c *crowd) longest() *connection {
+func (c *group) longest() *connection {
 	if c.waiting.first == nil {
 		return nil
 	}
@@ -193,7 +191,7 @@ func peer(address net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// enter gives a new connection its place, or returns nil.
+// enter counts a new connection, or returns nil if it is over a limit.
 func (c *Connections) enter(conn net.Conn) *connection {
 	from := peer(conn.RemoteAddr())
 	m := &connection{Conn: conn, in: c, address: overload.Network(from, 64)}
@@ -204,7 +202,7 @@ func (c *Connections) enter(conn net.Conn) *connection {
 	if !c.exempt(from) {
 		m.counted = c.ofAddress[m.address]
 		if m.counted == nil {
-			m.counted = &crowd{}
+			m.counted = &group{}
 		}
 		if c.limits.OfAddress > 0 && m.counted.n >= c.limits.OfAddress {
 			what = shedConnectionsOfAddress
@@ -282,7 +280,7 @@ func (c *Connections) remove(m *connection) {
 	}
 }
 
-// wait puts m behind all that wait.
+// wait notes that the server begins to wait for m's client.
 func (c *Connections) wait(m *connection) {
 	c.all.waiting.push(&m.inAll)
 	if m.counted != nil {
@@ -312,54 +310,127 @@ func reading(r *http.Request) (done func()) {
 	return func() { m.in.answering(m, 1) }
 }
 
-// A line is of those who wait, whoever came first in front. Anybody can leave it
-// from within. The zero line is empty.
-type line[T any] struct {
-	first, last *link[T]
-	n           int
+// answering counts the requests of a connection of HTTP/2 that are being
+// answered.
+func (c *Connections) answering(m *connection, change int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered(m, change)
 }
 
-// A link is a place in one line.
-type link[T any] struct {
-	of            *T
-	in            bool
-	before, after *link[T]
-}
-
-func (l *line[T]) push(p *link[T]) { l.insert(p, l.last) }
-
-// insert puts p behind another, or in front of all if that is nil.
-func (l *line[T]) insert(p, behind *link[T]) {
-	p.before, p.after, p.in = behind, l.first, true
-	if behind == nil {
-		l.first = p
-	} else {
-		p.after = behind.after
-		behind.after = p
-	}
-	if p.after == nil {
-		l.last = p
-	} else {
-		p.after.before = p
-	}
-	l.n++
-}
-
-// remove takes a place out of the line, if it is in it.
-func (l *line[T]) remove(p *link[T]) {
-	if !p.in {
+func (c *Connections) answered(m *connection, change int) {
+	if m.gone {
 		return
 	}
-	if p.before == nil {
-		l.first = p.after
-	} else {
-		p.before.after = p.after
+	m.answering += change
+	c.stopWaiting(m)
+	if m.answering == 0 {
+		c.wait(m)
 	}
-	if p.after == nil {
-		l.last = p.before
-	} else {
-		p.after.before = p.before
+}
+
+// stream counts a request of HTTP/2 until leave is called.
+func (c *Connections) stream(r *http.Request) (leave func(), ok bool) {
+	m, _ := r.Context().Value(connectionKey{}).(*connection)
+	if m == nil {
+		return func() {}, true
 	}
-	p.before, p.after, p.in = nil, nil, false
-	l.n--
+	c.mu.Lock()
+	var pushed *connection
+	what := shedConnectionsOfAddress
+	full := m.counted != nil && c.limits.OfAddress > 0 && c.streamsOf[m.address] >= c.limits.OfAddress
+	if full {
+		pushed = m.counted.longestWithRequests()
+	} else if full = c.limits.All > 0 && c.streams >= c.limits.All; full {
+		what, pushed = shedConnections, c.all.longestWithRequests()
+	}
+	if pushed != nil {
+		c.remove(pushed)
+	}
+	ok = !m.gone && (!full || pushed != nil)
+	if ok {
+		c.countStreams(m, 1)
+		c.answered(m, 1)
+	}
+	c.mu.Unlock()
+	if full {
+		c.note(what)
+	}
+	if pushed != nil {
+		pushed.Conn.Close()
+	}
+	if !ok {
+		return nil, false
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if m.gone {
+			return // and is not counted any more
+		}
+		c.countStreams(m, -1)
+		c.answered(m, -1)
+	}, true
+}
+
+// longestWithRequests is the one with requests that has waited longest for its
+// client, or nil. It is looked for only when there are too many requests.
+func (c *group) longestWithRequests() *connection {
+	for l := c.waiting.first; l != nil; l = l.after {
+		if l.of.streams > 0 {
+			return l.of
+		}
+	}
+	return nil
+}
+
+func (c *Connections) countStreams(m *connection, change int) {
+	m.streams += change
+	c.streams += change
+	if m.counted == nil || change == 0 {
+		return
+	}
+	if c.streamsOf[m.address] += change; c.streamsOf[m.address] == 0 {
+		delete(c.streamsOf, m.address)
+	}
+}
+
+// queue is a linked list of connections, the one that was added first in front.
+// The zero queue is empty.
+type queue struct{ first, last *link }
+
+// link is the place of a connection in one queue. It is part of the connection,
+// which changes its place twice for each request: container/list would allocate.
+type link struct {
+	of            *connection
+	in            bool
+	before, after *link
+}
+
+func (q *queue) push(l *link) {
+	l.before, l.after, l.in = q.last, nil, true
+	if q.last == nil {
+		q.first = l
+	} else {
+		q.last.after = l
+	}
+	q.last = l
+}
+
+// remove takes l out of the queue, if it is in it.
+func (q *queue) remove(l *link) {
+	if !l.in {
+		return
+	}
+	if l.before == nil {
+		q.first = l.after
+	} else {
+		l.before.after = l.after
+	}
+	if l.after == nil {
+		q.last = l.before
+	} else {
+		l.after.before = l.before
+	}
+	l.before, l.after, l.in = nil, nil, false
 }

@@ -115,8 +115,8 @@ func TestAnAddressPushesOutItsOwnConnectionsOnly(t *testing.T) {
 	for _, m := range c.all {
 		m.Close()
 	}
-	if len(c.ofAddress) != 0 || c.Open() != 0 || c.Connections.all.waiting.n != 0 {
-		t.Errorf("after all have gone: %d addresses, %d connections, %d that wait", len(c.ofAddress), c.Open(), c.Connections.all.waiting.n)
+	if len(c.ofAddress) != 0 || c.Open() != 0 || c.Connections.all.waiting.len() != 0 {
+		t.Errorf("after all have gone: %d addresses, %d connections, %d that wait", len(c.ofAddress), c.Open(), c.Connections.all.waiting.len())
 	}
 }
 
@@ -187,7 +187,7 @@ func TestAConnectionWaitsForItsClientExceptWhileItIsAnswered(t *testing.T) {
 	waits := func() int {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.all.waiting.n
+		return c.all.waiting.len()
 	}
 	conn, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -228,4 +228,12 @@ func TestAnAlarmRingsAtOnceAndThenEveryTenSeconds(t *testing.T) {
 	if len(rang) != 3 || rang[0] != 1 || rang[1] != 10 || rang[2] != 10 {
 		t.Errorf("it rang for %v", rang)
 	}
+}
+
+// len counts the connections in the queue.
+func (q *queue) len() (n int) {
+	for l := q.first; l != nil; l = l.after {
+		n++
+	}
+	return n
 }
