@@ -23,7 +23,7 @@ var limitMutations = []Mutation{
 		Test: queue + "TestWhoWaitsLonger",
 	},
 	{
-		Name: "holders before newcomers", In: "Queue.next",
+		Name: "refreshes before codes", In: "Queue.next",
 		Old: "if !ok || q.turns%lowTurn == lowTurn-1 {", New: "if true {",
 		Test: queue + "TestHoldersGoBeforeNewcomers",
 	},

@@ -17,8 +17,8 @@ type Proxies struct {
 }
 
 // address is where a request comes from: the peer, or, if that is a declared
-// proxy, the last address of X-Forwarded-For that is not one. What a stranger
-// writes into the header is never reached.
+// proxy, the last address of X-Forwarded-For that is not one. What another
+// caller writes into the header is never read.
 func (p Proxies) address(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -61,7 +61,7 @@ func (p Proxies) alike(a netip.Addr) bool {
 }
 
 // noticeProxy warns, once, of a proxy on this machine that is not declared:
-// its clients cannot be told apart, and it need not say how they came.
+// its clients share one address, and it need not say how they came.
 func (s *Server) noticeProxy(r *http.Request) {
 	if !s.PlainHTTP || len(s.TrustedProxies) > 0 {
 		return
@@ -96,8 +96,8 @@ func (p Proxies) encrypted(r *http.Request) bool {
 	return r.TLS != nil || r.Header["X-Forwarded-Proto"] != nil && len(p.TrustedProxies) > 0 && p.secure(r)
 }
 
-// strictTransport reports whether browsers are to be told that this host is
-// reached by https alone (RFC 6797). It is about every port of the host, so that
+// strictTransport reports whether answers tell browsers to use https alone for
+// this host (RFC 6797). It is about every port of the host, so that
 // it would shut other servers of a developer's machine; and an address cannot be
 // told about (section 8.1.1).
 func (site Site) strictTransport() bool {

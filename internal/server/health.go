@@ -25,7 +25,7 @@ func NewHealth(ready func(context.Context) error) *Health { return &Health{ready
 // Drain makes the node not ready, for load balancers to notice before it stops.
 func (h *Health) Drain() { h.draining.Store(true) }
 
-// Ready tells why this node must not be sent requests, or nil.
+// Ready returns the reason why this node must not be sent requests, or nil.
 func (h *Health) Ready(ctx context.Context) error {
 	if h.draining.Load() {
 		return errStopping

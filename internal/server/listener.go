@@ -37,8 +37,8 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 }
 
 // A faultLog takes what net/http has to say, one message at a time. A panic is
-// a bug; what a stranger causes is the stranger's affair, and must not fill the
-// log; the rest, such as too many open files, is for whoever runs the server.
+// a bug; what callers cause must not fill the log; the rest, such as too many open
+// files, is for the operator.
 type faultLog struct{ log *slog.Logger }
 
 // causedByClients begin the messages about what a client sends, or does not.
@@ -117,7 +117,7 @@ func (c *Certificate) Current() *tls.Certificate {
 }
 
 // private returns an error if everybody on the machine can read or change a file
-// with a private key. If it is not there, whoever reads it says so.
+// with a private key. A file that is missing is reported by its reader.
 func private(keyFile string) error {
 	info, err := os.Stat(keyFile)
 	if err != nil || info.Mode().Perm()&0o006 == 0 {

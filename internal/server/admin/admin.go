@@ -207,8 +207,8 @@ func problem(err error) *Problem {
 	return &Problem{Title: "internal error", Status: http.StatusInternalServerError, cause: err}
 }
 
-// record logs a refusal: of a stranger as a warning, of a mistake for people
-// who search. What the request holds stays out: it names a person.
+// record logs a refusal: a missing token as a warning, a mistake for people who
+// search. What the request holds stays out: it names a person.
 func (a *Admin) record(x *call, p *Problem) {
 	level, message := slog.LevelInfo, "admin request refused"
 	switch {

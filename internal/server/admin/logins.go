@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// LoginAnswer is what GET /admin/v1/logins/{challenge} tells about a login that
+// LoginAnswer is the answer of GET /admin/v1/logins/{challenge} about a login that
 // was handed off: who asks for it, and how it has to be.
 type LoginAnswer struct {
 	ClientID     string      `json:"client_id,omitempty"` // absent: the user asks, for the account pages
@@ -124,7 +124,7 @@ func (a *Admin) rejectLogin(x *call, challenge string) (any, error) {
 	return ContinueAnswer{url}, nil
 }
 
-// loginProblem says what whoever has a challenge can do about it.
+// loginProblem is the answer about an error of a challenge, and what to do.
 func loginProblem(err error) *Problem {
 	var malformed *Problem
 	switch {

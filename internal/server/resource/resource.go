@@ -1,5 +1,5 @@
-// Package resource is the endpoints for whoever receives tokens: what a token
-// allows, and the documents by which tokens are verified.
+// Package resource is the endpoints of resource servers and verifiers: what a
+// token allows, and the documents by which tokens are verified.
 package resource
 
 import (
@@ -13,8 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// Endpoints are the endpoints for whoever receives tokens: what a token
-// allows, and the documents by which tokens are verified.
+// Endpoints are the endpoints of resource servers and verifiers.
 type Endpoints struct {
 	Server          *server.Server // on which the routes are mounted
 	Issuer          *issuer.Issuer

@@ -152,8 +152,8 @@ func headerText(s string) string {
 	return b.String()
 }
 
-// tokenInfo is what resource servers of OpenAM-style deployments ask: the
-// bearer of an access token is told what it is worth.
+// tokenInfo answers resource servers of OpenAM-style deployments: what the access
+// token in their request allows.
 func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
 	if err = r.Admit(); err != nil {
 		return a, rec, err
