@@ -71,9 +71,9 @@ type tail struct {
 	began   time.Time // of the segment
 	seq     uint64    // of the last line
 	hash    Hash      // of the last line
-	// Torn is how many bytes are behind the last whole line: a process was
-	// killed, or the machine lost power, while they were written. Of an empty
-	// segment, they are at the end of the one before.
+	// torn is the number of bytes after the last complete line: a process was
+	// killed, or the machine lost power, during a write. For an empty segment, they
+	// are at the end of the one before.
 	torn int64
 	// damaged is the reason why the chain cannot be continued.
 	damaged error
