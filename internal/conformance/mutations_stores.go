@@ -18,6 +18,26 @@ var storeMutations = []Mutation{
 		Test: inSQLite + "TestACommitThatFailed",
 	},
 	{
+		Name: "versions of a change before it is written in a batch", In: "writer.commitDocuments",
+		Old: "} else if !fits {", New: "} else if !fits && false {",
+		Test: inSQLite + "TestStoreKeepsItsPromises/commit",
+	},
+	{
+		Name: "own work after an unknown outcome in SQLite", In: "writer.recognised",
+		Old: "if !errors.Is(conflict, store.ErrConflict) {", New: "if !errors.Is(conflict, store.ErrConflict) || true {",
+		Test: inSQLite + "TestStoreKeepsItsPromises/commit",
+	},
+	{
+		Name: "own work after an unknown outcome in PostgreSQL", In: "internal/store/postgres/commit.go",
+		Old: "return s.recognised(ctx, c, err)", New: "return err",
+		Test: inPostgres + "TestStoreKeepsItsPromises/read_committed/commit",
+	},
+	{
+		Name: "every record of a change that is held", In: "Change.Held",
+		Old: "wrapped = $5`, Args: keyArgs(k)})", New: "(wrapped = $5 OR 1 = 1)`, Args: keyArgs(k)})",
+		Test: inSQLite + "TestStoreKeepsItsPromises/commit",
+	},
+	{
 		Name: "version in SQLite's sweep", In: "deleteGrantSQL",
 		Old: "AND version = ? AND delete_after < ?`", New: "AND version >= ? AND delete_after < ?`",
 		Test: inSQLite + "TestTheSweepLeaves",

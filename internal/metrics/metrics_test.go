@@ -208,6 +208,7 @@ func (s *fixedStore) Grant(context.Context, grant.ID) (grant.Grant, error) {
 	return grant.Grant{}, s.err
 }
 func (s *fixedStore) CreateGrant(context.Context, grant.Grant) error { return s.err }
+func (s *fixedStore) Commit(context.Context, store.Change) error     { return s.err }
 func (s *fixedStore) UpdateGrant(_ context.Context, _ grant.ID, decide store.Decide) error {
 	time.Sleep(30 * time.Millisecond)
 	decide(grant.Grant{})
@@ -248,6 +249,12 @@ func TestStoreOperationsAreTimedAndTheirFaultsCounted(t *testing.T) {
 				map[string]float64{duration("create_grant"): 1, "mintage_store_faults_total{kind=busy}": 1}},
 			{"a broken disk", errors.New("disk"), func() { st.CreateGrant(t.Context(), grant.Grant{}) },
 				map[string]float64{duration("create_grant"): 1, "mintage_store_faults_total{kind=other}": 1}},
+			{"two documents", nil, func() {
+				st.Commit(t.Context(), store.Change{Documents: make([]store.Document, 2), Cutoffs: make([]store.Cutoff, 1), Events: []store.Event{{Name: store.EventDisconnected}}})
+			}, map[string]float64{duration("put_document"): 1, "mintage_revocations_total{by=user}": 1}},
+			{"an administrator's change", errors.New("disk"), func() {
+				st.Commit(t.Context(), store.Change{Entries: make([]store.Entry, 1), Cutoffs: make([]store.Cutoff, 1), Delete: make([]store.DocumentKey, 1)})
+			}, map[string]float64{}},
 			{"a rotation", nil, update(), map[string]float64{duration("update_grant"): 1}},
 			{"a replay", nil, update(store.EventRefreshReplayed), map[string]float64{duration("update_grant"): 1, "mintage_revocations_total{by=replay}": 1}},
 			{"a revocation", nil, update(store.EventGrantRevoked), map[string]float64{duration("update_grant"): 1, "mintage_revocations_total{by=client}": 1}},

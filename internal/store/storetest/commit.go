@@ -121,6 +121,32 @@ var commitPromises = []promise{
 		commit(t, st, store.Change{Cutoffs: c.Cutoffs})
 		commit(t, st, c) // by now it is all there
 	}},
+	{"a change that differs in one record from what is stored is a conflict", func(t *testing.T, db Database) {
+		st := open(t, db)
+		expect := changes(t, st, 0).Version
+		commit(t, st, whole(expect, 1))
+		there := newDocument(1)
+		putDocument(t, st, there)
+		for name, edit := range map[string]func(c *store.Change){
+			"an entry":             func(c *store.Change) { c.Entries[1] = other(c.Entries[1]) },
+			"a document's body":    func(c *store.Change) { c.Documents[1].Body = []byte("other") },
+			"a document's expiry":  func(c *store.Change) { c.Documents[1].ExpiresAt++ },
+			"a document's owner":   func(c *store.Change) { c.Documents[1].Owner[0]++ },
+			"a deletion":           func(c *store.Change) { c.Delete = append(c.Delete, there.Key) },
+			"a later cutoff":       func(c *store.Change) { c.Cutoffs[0].At++ },
+			"a key's wrapped form": func(c *store.Change) { c.Keys[1].Wrapped = []byte("other") },
+			"a key's purpose":      func(c *store.Change) { c.Keys[1].Purpose = keys.ES256 },
+			"a restore":            func(c *store.Change) { c.Restores[0].Until++ },
+		} {
+			c := whole(expect, 1)
+			edit(&c)
+			if err := st.Commit(t.Context(), c); !errors.Is(err, store.ErrConflict) {
+				t.Errorf("another %s: %v, want ErrConflict", name, err)
+			}
+		}
+		nothingNew(t, st, expect+1)
+		holdsChange(t, st, whole(expect, 1))
+	}},
 	{"several documents are stored and deleted together, or none, beside others that wait", documentsWhole},
 	{"changes of the same documents in different orders have one winner, through several handles", func(t *testing.T, db Database) {
 		handles := []store.Store{open(t, db), open(t, db)}
