@@ -29,7 +29,7 @@ var forms = []struct {
 	{"jwt", regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)`)},
 	{"client", regexp.MustCompile(`client(?:_id)?["':=]*\s*"?([A-Za-z0-9]{24})\b`)},
 	{"secret", regexp.MustCompile(`secret["':=]*\s*"?([A-Za-z0-9]{43})\b`)},
-	{"secretid", regexp.MustCompile(`(?:"id": "|secret_id["':=]*\s*"?|"secret":"|secret )([A-Za-z0-9]{12})\b`)},
+	{"secretid", regexp.MustCompile(`(?:"id": ?"|secret_id["':=]*\s*"?|"secret":"|secret )([A-Za-z0-9]{12})\b`)},
 	{"secretid", regexp.MustCompile(`(?m)^([A-Za-z0-9]{12})  active`)},
 	{"password", regexp.MustCompile(`password["':=]*\s*"?([A-Za-z0-9]{16})\b`)},
 	{"totp", regexp.MustCompile(`\b([A-Z2-7]{32})\b`)},
