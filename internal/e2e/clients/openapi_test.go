@@ -39,7 +39,7 @@ func TestALinterFindsNoErrorInTheDescriptionOfTheAPI(t *testing.T) {
 	if err := os.WriteFile(served, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, file := range map[string]string{"the source": "../../../server/openapi.json", "what is served": served} {
+	for name, file := range map[string]string{"the source": "../../../server/resource/openapi.json", "what is served": served} {
 		cmd := exec.CommandContext(t.Context(), filepath.Join("node_modules", ".bin", "redocly"), "lint", "--format=json", "--max-problems=1000", file)
 		cmd.Dir, cmd.Env = "js", append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true")
 		out, err := cmd.Output() // fails if there is an error
