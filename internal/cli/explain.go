@@ -203,18 +203,18 @@ func ofDev(cfg config.Config) config.Config {
 func (a *session) explainer(ctx context.Context) (*explain.Explainer, error) {
 	cfg := ofDev(a.cfg)
 	kek, locked := deployment.ReadKEK(cfg)
-	directory, err := issuer.ReadDirectory(ctx, a.Store, kek, deployment.KeySchedule(cfg), time.Now)
+	known, err := issuer.ReadDirectory(ctx, a.Store, kek, deployment.KeySchedule(cfg), time.Now)
 	if err != nil && kek != nil {
 		// Perhaps it is the key of another store.
 		locked = err
-		directory, err = issuer.ReadDirectory(ctx, a.Store, nil, deployment.KeySchedule(cfg), time.Now)
+		known, err = issuer.ReadDirectory(ctx, a.Store, nil, deployment.KeySchedule(cfg), time.Now)
 	}
 	if err != nil {
 		return nil, err
 	}
 	tokens := token.Endpoints{InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh}
 	return &explain.Explainer{
-		Config: cfg, Issuer: node.NewIssuer(cfg, a.Store, directory, slog.New(slog.DiscardHandler)), Store: a.Store, Locked: locked,
+		Config: cfg, Issuer: node.NewIssuer(cfg, a.Store, known, slog.New(slog.DiscardHandler)), Store: a.Store, Locked: locked,
 		Told: tokens.Told,
 	}, nil
 }

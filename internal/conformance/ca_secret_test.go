@@ -162,7 +162,7 @@ func TestCA26_UnknownClientsAndWrongSecretsTakeTheSameTime(t *testing.T) {
 		for k := range cases {
 			k = (k + i) % len(cases)
 			began := time.Now()
-			_, err := d.issuer.Authenticate(t.Context(), cases[k], netip.Addr{})
+			_, err := d.clients.Authenticate(t.Context(), cases[k], netip.Addr{})
 			samples[k] = append(samples[k], time.Since(began))
 			if (err == nil) != (k == 2) || err != nil && !errors.Is(err, issuer.ErrClient) {
 				t.Fatalf("case %d: %v", k, err)

@@ -61,6 +61,7 @@ type deployment struct {
 	kek        *keys.KEK
 	directory  *issuer.Directory
 	issuer     *issuer.Issuer
+	clients    *issuer.Authenticator
 	authorizer *authorize.Authorizer
 	log        *lockedBuffer
 	roots      *x509.CertPool
@@ -159,6 +160,7 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	running.Go(func() { d.directory.Run(background) })
 
 	d.server = newServer(d.issuer, &o, log)
+	d.clients = o.Clients
 	srv := server.HTTPServer(checkAnswers(t, d.server.Handler(), o), log)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -205,6 +207,7 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server {
 	o.Queue = server.NewQueue(o.Capacity, nil, log)
 	o.Throttle = overload.NewThrottle(o.RateLimits, func(string) {})
+	o.Clients = &issuer.Authenticator{Realm: iss.Realm, Store: iss.Store, Directory: iss.Directory, Now: iss.Now, Log: log, Slow: issuer.NewSlowPool()}
 	srv := server.New(iss, o.Options, log)
 	o.Endpoints.Issuer = iss
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}

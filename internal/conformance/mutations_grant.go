@@ -29,7 +29,7 @@ var grantMutations = []Mutation{
 		Test: "go test ./internal/grant -run TestOP13",
 	},
 	{
-		Name: "a registered retry window of zero", In: "Issuer.policy",
+		Name: "a registered retry window of zero", In: "Issuer.PolicyOf",
 		Old: "if c.RetryWindow != nil {", New: "if c.RetryWindow != nil && *c.RetryWindow > 0 {",
 		Test: "go test ./internal/issuer -run TestARegisteredRetryWindow",
 	},

@@ -105,12 +105,12 @@ var keyMutations = []Mutation{
 		Test: "go test ./internal/keys -run TestAWithdrawalCannotBeAltered",
 	},
 	{
-		Name: "a successor key before this node has polled", In: "Issuer.learn",
+		Name: "a successor key before this node has polled", In: "Directory.Learn",
 		Old: "if !view.Ring.NamesUnknownKey(text) {", New: "if view.Ring.NamesUnknownKey(text) || true {",
 		Test: "go test ./internal/issuer -run TestAWithdrawalEndsWhatTheKeysMade",
 	},
 	{
-		Name: "polls for keys that strangers name", In: "Issuer.learn",
+		Name: "polls for keys that strangers name", In: "Directory.Learn",
 		Old: "if last != 0 && now-last < int64(PollInterval) || !d.learned", New: "if !d.learned",
 		Test: "go test ./internal/issuer -run TestAKeyThatIsUnknown",
 	},

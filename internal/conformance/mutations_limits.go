@@ -134,7 +134,7 @@ var limitMutations = []Mutation{
 		Test: "go test ./internal/account -run TestOneNetworkDoesNotFill",
 	},
 	{
-		Name: "a network's share of the checks of imported secrets", In: "Issuer.checkSlow",
+		Name: "a network's share of the checks of imported secrets", In: "Authenticator.checkSlow",
 		Old: "if from.IsValid() {", New: "if false {",
 		Test: "go test ./internal/issuer -run TestOneNetworkDoesNotFill",
 	},

@@ -332,7 +332,7 @@ func TestOP08_ATrailThatCannotBeWrittenStopsNoRequest(t *testing.T) {
 func TestOP08_TheUseOfAnOldSecretIsRecordedOnceAnHour(t *testing.T) {
 	var tr trail
 	d := start(t, audited(t, &tr))
-	d.issuer.OldSecretUsed = tr.log.OldSecretUsed
+	d.clients.OldSecretUsed = tr.log.OldSecretUsed
 	d.step(time.Second)
 	var text string
 	d.change(d.a, func(c *store.Client) {

@@ -66,11 +66,11 @@ func makeTemplate(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	directory, err := issuer.OpenDirectory(ctx, st, kek, schedule, slog.New(slog.DiscardHandler), time.Now)
+	known, err := issuer.OpenDirectory(ctx, st, kek, schedule, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
 		return err
 	}
-	view, err := directory.View()
+	view, err := known.View()
 	if err != nil {
 		return err
 	}

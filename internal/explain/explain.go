@@ -51,9 +51,9 @@ func (x *Explainer) Explain(ctx context.Context, a Asked, log *Log) (*Explained,
 		return v, x.completeLife(ctx, v)
 	case askedGrant:
 		id, _ := grant.ParseID(a.Text)
-		e, err = x.Issuer.ExplainGrant(ctx, id)
+		e, err = issuer.ExplainGrant(ctx, x.Issuer, id)
 	default:
-		e, err = x.Issuer.ExplainToken(ctx, a.Text)
+		e, err = issuer.ExplainToken(ctx, x.Issuer, a.Text)
 	}
 	if err != nil {
 		return nil, err

@@ -25,12 +25,12 @@ func (f AuthFault) Error() string { return ErrClient.Error() + ": " + string(f) 
 func (f AuthFault) Is(target error) bool { return target == ErrClient }
 
 // unfit is why a client may not authenticate, whatever its secret.
-func (v *View) unfit(realm, id string) error {
-	r := v.clients[id]
+func unfit(v *View, realm, id string) error {
+	c, known := v.Registered(realm, id)
 	switch {
-	case r == nil || r.Realm != realm:
+	case !known:
 		return UnknownClient
-	case r.State != store.ClientEnabled:
+	case c.State != store.ClientEnabled:
 		return ClientInactive
 	}
 	return WrongMethod

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"log/slog"
 	"net/netip"
+	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -15,11 +17,11 @@ import (
 
 // Slow hashes are for imported secrets only, until their first use.
 const (
-	hashersAtOnce  = 1
-	hashersWaiting = 15
-	// hashersOfOne is how many of them may be for one client. One network has its
-	// share too, whatever clients it names.
-	hashersOfOne = 2
+	// SlowChecks is how many may be there at once: one runs, the others wait.
+	SlowChecks = 16
+	// SlowChecksOfOne is how many of them may be for one client. One network has
+	// its share too, whatever clients it names.
+	SlowChecksOfOne = 2
 )
 
 // ErrClient is the one error for a client that does not exist, is disabled or
@@ -27,22 +29,39 @@ const (
 // returns is also an AuthFault.
 var ErrClient = errors.New("client authentication failed")
 
+// An Authenticator finds out which client of a realm makes a request. It lasts as
+// long as the process, so that the bounds of one hold under every configuration.
+type Authenticator struct {
+	Realm     string
+	Store     store.Store
+	Directory *Directory
+	Now       func() time.Time
+	Log       *slog.Logger
+	// OldSecretUsed, if it is set, hears of each use of a secret that is not its
+	// client's newest. It must be quick.
+	OldSecretUsed func(ctx context.Context, realm, clientID, secretID string)
+	Slow          *keys.SlowPool // made by NewSlowPool
+}
+
+// NewSlowPool bounds the checks of imported secrets.
+func NewSlowPool() *keys.SlowPool { return keys.NewSlowPool(1, SlowChecks-1) }
+
 // Authenticate finds the client that the credentials prove. A client that does
 // not exist costs the same work as a wrong secret. From is where they come from,
 // or the zero address if callers cannot be told apart by theirs.
-func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
-	view, err := iss.Directory.View()
+func (a *Authenticator) Authenticate(ctx context.Context, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
+	view, err := a.Directory.View()
 	if err != nil {
 		return nil, store.Unavailable(err)
 	}
 	if cred.Method == oauth.AuthNone {
-		c, ok := view.Client(iss.Realm, cred.ClientID)
+		c, ok := view.Client(a.Realm, cred.ClientID)
 		if !ok || !c.Auth.Allows(cred.Method) {
-			return nil, view.unfit(iss.Realm, cred.ClientID)
+			return nil, unfit(view, a.Realm, cred.ClientID)
 		}
 		return c, nil
 	}
-	now := iss.now()
+	now := grant.At(a.Now())
 	digest := view.Ring.Digest(cred.Secret)
 	// A secret that was imported is kept as its client spells it, encoded in a
 	// Basic header or not. Generated ones read the same in both ways.
@@ -50,17 +69,17 @@ func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials, fro
 	if cred.RawSecret != "" && cred.RawSecret != cred.Secret {
 		raw = view.Ring.Digest(cred.RawSecret)
 	}
-	c, ok := view.Client(iss.Realm, cred.ClientID)
+	c, ok := view.Client(a.Realm, cred.ClientID)
 	if !ok || !c.Auth.Allows(cred.Method) {
-		return nil, view.unfit(iss.Realm, cred.ClientID)
+		return nil, unfit(view, a.Realm, cred.ClientID)
 	}
 	slow := -1
 	for i, s := range c.Secrets {
 		switch {
 		case s.Expired(now):
 		case subtle.ConstantTimeCompare(s.Digest, digest)|subtle.ConstantTimeCompare(s.Digest, raw) == 1:
-			view.used(c.ID, i, now)
-			iss.noteOldSecret(ctx, c, i)
+			view.NoteUse(c.ID, i, now)
+			a.noteOldSecret(ctx, c, i)
 			return c, nil
 		case s.Slow != "":
 			slow = i
@@ -69,43 +88,34 @@ func (iss *Issuer) Authenticate(ctx context.Context, cred oauth.Credentials, fro
 	if slow < 0 {
 		return nil, wrong(c, now, digest, raw)
 	}
-	proven, err := iss.checkSlow(ctx, c.Secrets[slow].Slow, cred, from)
+	proven, err := a.checkSlow(ctx, c.Secrets[slow].Slow, cred, from)
 	if err != nil {
 		return nil, err
 	}
 	if proven == "" {
 		return nil, wrong(c, now, digest, raw)
 	}
-	view.used(c.ID, slow, now)
-	iss.noteOldSecret(ctx, c, slow)
-	iss.upgradeSecret(ctx, c.ID, c.Secrets[slow].ID, view.Ring.Digest(proven), now)
+	view.NoteUse(c.ID, slow, now)
+	a.noteOldSecret(ctx, c, slow)
+	a.upgradeSecret(ctx, c.ID, c.Secrets[slow].ID, view.Ring.Digest(proven), now)
 	return c, nil
-}
-
-// used notes the use of a client's secret, in memory.
-func (v *View) used(clientID string, secret int, now grant.Instant) {
-	u := v.clients[clientID].uses[secret]
-	// A second is fine enough for people, and spares the cache line.
-	if last := u.at.Load(); int64(now)-last >= 1000 {
-		u.at.CompareAndSwap(last, int64(now))
-	}
 }
 
 // checkSlow compares the credentials with an imported secret and returns the
 // spelling that matched, or "". Some programs send Basic credentials without
 // the form encoding of RFC 6749 section 2.3.1, which matters only for secrets
 // that we did not make.
-func (iss *Issuer) checkSlow(ctx context.Context, hash string, cred oauth.Credentials, from netip.Addr) (oauth.Secret, error) {
+func (a *Authenticator) checkSlow(ctx context.Context, hash string, cred oauth.Credentials, from netip.Addr) (oauth.Secret, error) {
 	spellings := []oauth.Secret{cred.Secret}
 	if cred.RawSecret != "" && cred.RawSecret != cred.Secret {
 		spellings = append(spellings, cred.RawSecret)
 	}
-	shares := []keys.Share{{Name: cred.ClientID, Most: hashersOfOne}}
+	shares := []keys.Share{{Name: cred.ClientID, Most: SlowChecksOfOne}}
 	if from.IsValid() {
 		// In front: the client's share is not what is divided among networks.
 		shares = []keys.Share{{Name: overload.Party(from).String()}, shares[0]}
 	}
-	i, err := iss.slow.Match(ctx, hash, spellings, shares...)
+	i, err := a.Slow.Match(ctx, hash, spellings, shares...)
 	switch {
 	case errors.Is(err, keys.ErrPoolFull) || err != nil && ctx.Err() != nil:
 		return "", store.Unavailable(err)
@@ -117,8 +127,8 @@ func (iss *Issuer) checkSlow(ctx context.Context, hash string, cred oauth.Creden
 
 // upgradeSecret replaces an imported secret's slow hash by the fast form, now
 // that the secret is known. If it fails, the next use does it.
-func (iss *Issuer) upgradeSecret(ctx context.Context, clientID, secretID string, digest []byte, now grant.Instant) {
-	c, err := iss.Store.Client(ctx, clientID)
+func (a *Authenticator) upgradeSecret(ctx context.Context, clientID, secretID string, digest []byte, now grant.Instant) {
+	c, err := a.Store.Client(ctx, clientID)
 	if err == nil {
 		c = c.Clone()
 		for i := range c.Secrets {
@@ -126,16 +136,31 @@ func (iss *Issuer) upgradeSecret(ctx context.Context, clientID, secretID string,
 				s.Digest, s.Slow = digest, ""
 				c.Version++
 				c.UpdatedAt = now
-				err = iss.Store.Commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}, Events: []store.Event{{
+				err = a.Store.Commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}, Events: []store.Event{{
 					At: now, Name: store.EventSecretUpgraded, About: c.ID, Actor: c.ID, Detail: "secret " + secretID,
 				}}})
 			}
 		}
 	}
 	if err == nil {
-		err = iss.Directory.Poll(ctx)
+		err = a.Directory.Poll(ctx)
 	}
 	if err != nil && !errors.Is(err, store.ErrConflict) {
-		iss.Log.Warn("cannot keep an imported secret in its fast form; the next use tries again", "client_id", clientID, "error", err)
+		a.Log.Warn("cannot keep an imported secret in its fast form; the next use tries again", "client_id", clientID, "error", err)
+	}
+}
+
+// noteOldSecret tells of a use of a secret, by its index, that is not the newest
+// of its client: whoever uses it has not taken over the newer one yet, or has
+// no right to.
+func (a *Authenticator) noteOldSecret(ctx context.Context, c *store.Client, i int) {
+	if a.OldSecretUsed == nil {
+		return
+	}
+	for _, s := range c.Secrets {
+		if s.CreatedAt > c.Secrets[i].CreatedAt {
+			a.OldSecretUsed(ctx, c.Realm, c.ID, c.Secrets[i].ID)
+			return
+		}
 	}
 }

@@ -82,7 +82,7 @@ func TestAClientAuthenticatesByItsRegisteredMethodAlone(t *testing.T) {
 			if method == oauth.AuthNone {
 				cred.Secret = ""
 			}
-			_, err := s.Authenticate(t.Context(), cred, netip.Addr{})
+			_, err := s.clients.Authenticate(t.Context(), cred, netip.Addr{})
 			want := false
 			for _, m := range allowed {
 				want = want || m == method
@@ -159,9 +159,9 @@ func (s *service) upgraded() bool {
 // fast checks that the secret authenticates although no slow check can run.
 func (s *service) fast(cred oauth.Credentials) {
 	s.t.Helper()
-	release := s.HoldSlowChecks()
+	release := s.clients.Slow.Pause()
 	defer release()
-	if _, err := s.Authenticate(s.deadline(), cred, netip.Addr{}); err != nil {
+	if _, err := s.clients.Authenticate(s.deadline(), cred, netip.Addr{}); err != nil {
 		s.t.Errorf("a secret in its fast form: %v", err)
 	}
 }
@@ -197,7 +197,7 @@ func TestAnImportedSecretMayBeSpelledRawInABasicHeader(t *testing.T) {
 			s := newService(t)
 			s.imported(c.registered)
 			cred := oauth.Credentials{ClientID: "old", Secret: c.decoded, RawSecret: c.raw, Method: oauth.AuthBasic, Header: true}
-			if _, err := s.Authenticate(t.Context(), cred, netip.Addr{}); err != nil {
+			if _, err := s.clients.Authenticate(t.Context(), cred, netip.Addr{}); err != nil {
 				t.Errorf("the first use: %v", err)
 			}
 			if !s.upgraded() {
@@ -206,7 +206,7 @@ func TestAnImportedSecretMayBeSpelledRawInABasicHeader(t *testing.T) {
 			s.fast(cred)
 			s.fast(oauth.Credentials{ClientID: "old", Secret: c.registered, Method: oauth.AuthPost})
 			cred.Secret, cred.RawSecret = "50% Secret", "50%25+Secret"
-			if _, err := s.Authenticate(t.Context(), cred, netip.Addr{}); !errors.Is(err, issuer.ErrClient) {
+			if _, err := s.clients.Authenticate(t.Context(), cred, netip.Addr{}); !errors.Is(err, issuer.ErrClient) {
 				t.Errorf("another secret: %v, want ErrClient", err)
 			}
 		})
@@ -310,7 +310,7 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 				t.Errorf("%s: %v, want ErrUnavailable", what, err)
 			}
 		}
-		release := s.HoldSlowChecks()
+		release := s.clients.Slow.Pause()
 		var waiting sync.WaitGroup
 		last := len(ids) - 1
 		for n, id := range ids[:last] {
@@ -320,11 +320,11 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 			}
 			synctest.Wait()
 			full(id, "one too many for a client")
-			if there := s.SlowChecksThere(); there != (n+1)*issuer.SlowChecksOfOne {
+			if there := s.clients.Slow.Taken(); there != (n+1)*issuer.SlowChecksOfOne {
 				t.Errorf("%d slow checks wait for %d clients", there, n+1)
 			}
 		}
-		if n := s.SlowChecksThere(); n != issuer.SlowChecks {
+		if n := s.clients.Slow.Taken(); n != issuer.SlowChecks {
 			t.Errorf("%d slow checks wait, want %d", n, issuer.SlowChecks)
 		}
 		full(ids[last], "one too many")
@@ -332,7 +332,7 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 		s.proven(clientID, s.secret, true)
 		release()
 		waiting.Wait()
-		if n := s.SlowChecksThere(); n != 0 {
+		if n := s.clients.Slow.Taken(); n != 0 {
 			t.Errorf("%d places are still taken", n)
 		}
 		for _, id := range ids {
@@ -352,25 +352,25 @@ func TestOneNetworkDoesNotFillThePoolOfSlowSecretChecks(t *testing.T) {
 			ids[i] = fmt.Sprint("old", i)
 			s.importedAs(ids[i], "correct horse")
 		}
-		release := s.HoldSlowChecks()
+		release := s.clients.Slow.Pause()
 		var flood sync.WaitGroup
 		for n, id := range append(ids[1:], ids[1:]...) {
 			flood.Go(func() {
 				cred := oauth.Credentials{ClientID: id, Secret: "a guess", Method: oauth.AuthPost}
-				_, err := s.Authenticate(t.Context(), cred, netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)))
+				_, err := s.clients.Authenticate(t.Context(), cred, netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)))
 				if !errors.Is(err, issuer.ErrClient) && !errors.Is(err, store.ErrUnavailable) {
 					t.Error(err)
 				}
 			})
 			synctest.Wait()
 		}
-		if n := s.SlowChecksThere(); n > issuer.SlowChecks/3 {
+		if n := s.clients.Slow.Taken(); n > issuer.SlowChecks/3 {
 			t.Errorf("one network has %d of %d places", n, issuer.SlowChecks)
 		}
 		for _, id := range ids[:3] {
 			flood.Go(func() {
 				cred := oauth.Credentials{ClientID: id, Secret: "correct horse", Method: oauth.AuthPost}
-				if _, err := s.Authenticate(t.Context(), cred, netip.MustParseAddr("192.0.2.1")); err != nil {
+				if _, err := s.clients.Authenticate(t.Context(), cred, netip.MustParseAddr("192.0.2.1")); err != nil {
 					t.Errorf("an owner elsewhere: %v", err)
 				}
 			})
@@ -384,14 +384,14 @@ func TestOneNetworkDoesNotFillThePoolOfSlowSecretChecks(t *testing.T) {
 func TestASlowSecretCheckWaitsNoLongerThanItsRequest(t *testing.T) {
 	s := newService(t)
 	s.imported("correct horse")
-	release := s.HoldSlowChecks()
+	release := s.clients.Slow.Pause()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Authenticate(ctx, oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost}, netip.Addr{}); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.clients.Authenticate(ctx, oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost}, netip.Addr{}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a check that never got its turn: %v, want ErrUnavailable", err)
 	}
 	release()
-	if n := s.SlowChecksThere(); n != 0 {
+	if n := s.clients.Slow.Taken(); n != 0 {
 		t.Errorf("%d places are still taken", n)
 	}
 }

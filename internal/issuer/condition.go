@@ -40,10 +40,8 @@ func (d *Directory) Condition() Condition {
 	view, now := d.view.Load(), grant.At(clock)
 	c := Condition{
 		Age: clock.Sub(d.origin) - time.Duration(d.polled.Load()), Restore: view.Restore(),
-		Due: len(view.Ring.Due(now, d.Schedule)), Expiring: view.expiring(now),
-	}
-	if fault := d.clockFault.Load(); fault != nil {
-		c.ClockFault = *fault
+		ClockFault: d.ClockFault(),
+		Due:        len(view.Ring.Due(now, d.Schedule)), Expiring: view.expiring(now),
 	}
 	for _, l := range view.Ring.Lives(now, d.Schedule) {
 		if l.Phase != keys.Active {

@@ -19,7 +19,7 @@ func TestAnOperatorLearnsWhyAClientWasNotAuthenticated(t *testing.T) {
 	s := newService(t)
 	check := func(id string, secret oauth.Secret, method oauth.AuthMethod, want issuer.AuthFault) {
 		t.Helper()
-		_, err := s.Authenticate(t.Context(), oauth.Credentials{Method: method, ClientID: id, Secret: secret, RawSecret: secret}, netip.Addr{})
+		_, err := s.clients.Authenticate(t.Context(), oauth.Credentials{Method: method, ClientID: id, Secret: secret, RawSecret: secret}, netip.Addr{})
 		var fault issuer.AuthFault
 		if !errors.Is(err, issuer.ErrClient) || !errors.As(err, &fault) || fault != want {
 			t.Errorf("got %v, want %s", err, want)

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -23,19 +22,13 @@ const (
 	// meetTime bounds a meeting, so that one over a line that is dead leaves time
 	// for another before the node is stale.
 	meetTime = 2 * PollInterval
-	// staleAfter is when a node that hears nothing stops answering: it might
+	// StaleAfter is when a node that hears nothing stops answering: it might
 	// have missed a cutoff.
-	staleAfter = 5 * time.Second
+	StaleAfter = 5 * time.Second
 	// CutoffReach is how far ahead of its moment a cutoff lies that is made apart
 	// from the servers: it has to be written, and until they have heard of it,
 	// they let subjects agree who are just being shut out.
 	CutoffReach = 2*PollInterval + 5*time.Second
-	// flushInterval is how often the last uses of secrets are written.
-	flushInterval = time.Minute
-	// flushAtOnce is how old a recorded use is that is replaced at the next poll.
-	// Whether a secret may be revoked depends on its use within a day: until then,
-	// one that is in use would seem to be none.
-	flushAtOnce = 12 * time.Hour
 )
 
 // A Directory is a node's memory of clients, cutoffs and keys. Requests read a
@@ -64,32 +57,8 @@ type Directory struct {
 	// clockFault says why this node's clock keeps it from being ready.
 	clockFault atomic.Pointer[error]
 	origin     time.Time
-	learned    atomic.Int64 // when learn polled last: nanoseconds since origin
+	learned    atomic.Int64 // when Learn polled last: nanoseconds since origin
 }
-
-// A View is the directory at one version. It does not change.
-type View struct {
-	Ring    *keys.Ring
-	version int64
-	clients map[string]*registration
-	origins map[originName]int // how many URIs of public clients have it
-	cutoffs map[cutoffName]grant.Instant
-	restore grant.Restore
-	scopes  func() []string // made once, of clients
-}
-
-type registration struct {
-	store.Client
-	uses    []*use       // of Client.Secrets, in their order
-	origins []originName // of a public client's redirect URIs
-}
-
-// A use is the last use of a secret. written is what the store knows.
-type use struct{ at, written atomic.Int64 }
-
-type cutoffName struct{ realm, subject, client string }
-
-type originName struct{ realm, origin string }
 
 // ErrStale means that the directory has not heard from the store for so long
 // that it may have missed a cutoff.
@@ -114,9 +83,34 @@ func OpenDirectory(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sc
 	}
 	// A store of an earlier version has no signing keys. If it cannot be
 	// written now, Run tries again.
-	if err := d.rotate(ctx); err != nil {
+	if err := d.RotateDue(ctx); err != nil {
 		log.Warn("cannot add the keys that are due; trying again", "error", err)
 	}
+	return d, nil
+}
+
+// ReadDirectory is the directory as the store has it now, for a command that
+// changes nothing. Its view goes out of date within seconds. Without a
+// key-encryption key, it opens no token.
+func ReadDirectory(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, clock func() time.Time) (*Directory, error) {
+	d := &Directory{
+		Schedule: s, store: st, log: slog.New(slog.DiscardHandler), clock: clock,
+		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
+	}
+	d.kek.Store(kek)
+	ch, err := st.Changes(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	empty := noView()
+	if kek == nil {
+		empty.Ring, ch.Keys = keys.LockedRing(ch.Keys), nil
+	}
+	view, err := d.apply(empty, ch)
+	if err != nil {
+		return nil, err
+	}
+	d.view.Store(view)
 	return d, nil
 }
 
@@ -164,10 +158,6 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 	}
 	d.polled.Store(int64(began))
 	return nil
-}
-
-func noView() *View {
-	return &View{clients: map[string]*registration{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{}, scopes: func() []string { return nil }}
 }
 
 // wait takes the turn, unless ctx ends first: a store that hangs in another
@@ -254,7 +244,7 @@ func (d *Directory) openRing(records []keys.Record) (*keys.Ring, error) {
 
 // View is the directory as last heard of, or ErrStale.
 func (d *Directory) View() (*View, error) {
-	if d.clock().Sub(d.origin)-time.Duration(d.polled.Load()) > staleAfter {
+	if d.clock().Sub(d.origin)-time.Duration(d.polled.Load()) > StaleAfter {
 		return nil, ErrStale
 	}
 	return d.view.Load(), nil
@@ -264,32 +254,46 @@ func (d *Directory) View() (*View, error) {
 // better done with old keys than not at all.
 func (d *Directory) Ring() *keys.Ring { return d.view.Load().Ring }
 
-// Cutoff is the latest cutoff that applies to a subject's grant to a client,
-// or zero.
-func (v *View) Cutoff(realm, subject, client string) grant.Instant {
-	if len(v.cutoffs) == 0 {
-		return 0
-	}
-	return max(
-		v.cutoffs[cutoffName{realm, subject, ""}],
-		v.cutoffs[cutoffName{realm, "", client}],
-		v.cutoffs[cutoffName{realm, subject, client}],
-	)
+// Latest is the view as last heard of, however long ago that was: for what is
+// better done with an old one than not at all.
+func (d *Directory) Latest() *View { return d.view.Load() }
+
+// Knows reports whether id is that of a client, in whatever state. What is sent
+// as one and is none may be anything: a secret in the wrong field.
+func (d *Directory) Knows(realm, id string) bool {
+	_, known := d.view.Load().Registered(realm, id)
+	return known
 }
 
-// Restore is the latest that was declared, or the zero Restore. What an earlier
-// one explains, the later one explains too: it lasts until all of them have
-// ended, because a token of before an earlier one may live longer than those of
-// before the later one.
-func (v *View) Restore() grant.Restore { return v.restore }
-
-// Client finds an enabled client of a realm.
-func (v *View) Client(realm, id string) (*store.Client, bool) {
-	r := v.clients[id]
-	if r == nil || r.Realm != realm || r.State != store.ClientEnabled {
-		return nil, false
+// ClockFault says why this node's clock keeps it from being ready, or is nil.
+func (d *Directory) ClockFault() error {
+	if fault := d.clockFault.Load(); fault != nil {
+		return *fault
 	}
-	return &r.Client, true
+	return nil
+}
+
+// Learn is a newer view, if a text names a key that view lacks: the key that takes
+// the place of one that was withdrawn is used by other nodes before this one has
+// polled. It polls at most once a second, because anybody can send such a text.
+// It is nil if there is nothing new.
+func (d *Directory) Learn(ctx context.Context, view *View, text string) *View {
+	if !view.Ring.NamesUnknownKey(text) {
+		return nil
+	}
+	if fresh := d.view.Load(); fresh != view {
+		return fresh // another request has polled
+	}
+	now, last := int64(d.clock().Sub(d.origin)), d.learned.Load()
+	if last != 0 && now-last < int64(PollInterval) || !d.learned.CompareAndSwap(last, max(now, 1)) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, meetTime)
+	defer cancel()
+	if err := d.Poll(ctx); err != nil {
+		return nil
+	}
+	return d.view.Load()
 }
 
 // Run polls, compares clocks and rotates keys until ctx ends, and writes the
@@ -310,7 +314,7 @@ func (d *Directory) Run(ctx context.Context) {
 		case <-flush.C:
 			d.FlushUses(ctx)
 		case <-poll.C:
-			try, cancel := context.WithTimeout(ctx, staleAfter)
+			try, cancel := context.WithTimeout(ctx, StaleAfter)
 			err := d.poll(try, true)
 			cancel()
 			if err != nil && ctx.Err() == nil && !failing {
@@ -324,57 +328,12 @@ func (d *Directory) Run(ctx context.Context) {
 	}
 }
 
-// FlushUses writes the uses of secrets that the store does not know. It takes at
-// most two seconds, so that a write that hangs does not stop the polls.
-func (d *Directory) FlushUses(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if d.wait(ctx) == nil {
-		d.writeUses(ctx, d.unwritten(0))
-		d.done()
-	}
-}
-
-// unwritten are the uses that the store does not know, or knows one of that is
-// at least so much older.
-func (d *Directory) unwritten(older time.Duration) map[string]grant.Instant {
-	changed := map[string]grant.Instant{}
-	for id, u := range d.uses {
-		if at, written := u.at.Load(), u.written.Load(); at != written && at-written >= older.Milliseconds() {
-			changed[id] = grant.Instant(at)
-		}
-	}
-	return changed
-}
-
-// writeUses writes uses, and remembers that the store knows them.
-func (d *Directory) writeUses(ctx context.Context, changed map[string]grant.Instant) {
-	if len(changed) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, PollInterval)
-	defer cancel()
-	err := d.store.NoteSecretUses(ctx, changed)
-	if err != nil && !d.unnoted {
-		d.log.Warn("cannot note the last use of secrets; trying again", "error", err)
-	}
-	if d.unnoted = err != nil; err != nil {
-		return
-	}
-	for id, at := range changed {
-		d.uses[id].written.Store(int64(at))
-	}
-}
-
 // Ready tells why this node must not be sent requests, or nil.
 func (d *Directory) Ready() error {
 	if _, err := d.View(); err != nil {
 		return fmt.Errorf("directory: %w", err)
 	}
-	if fault := d.clockFault.Load(); fault != nil {
-		return *fault
-	}
-	return nil
+	return d.ClockFault()
 }
 
 // Departures lists clients whose registration leaves the service's

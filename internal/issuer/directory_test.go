@@ -204,13 +204,13 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 	s.addKey(key)
 	// A ring with a hole would call good tokens unknown. The last good one
 	// serves until it is too old.
-	before := s.Directory.KeyRecords()
+	before := len(s.Directory.Latest().Ring.Records())
 	for range 5 {
 		if err := s.Directory.Poll(t.Context()); err == nil {
 			t.Fatal("the poll says nothing")
 		}
 	}
-	if n := s.Directory.KeyRecords(); n != before {
+	if n := len(s.Directory.Latest().Ring.Records()); n != before {
 		t.Errorf("%d records are held after polls that failed, %d before", n, before)
 	}
 	s.must(s.refresh(tokens.RefreshToken))
@@ -229,7 +229,7 @@ func running(t *testing.T) (s *service, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Directory = directory
+	s.use(directory)
 	if err := directory.Join(t.Context(), "this"); err != nil {
 		t.Fatal(err)
 	}

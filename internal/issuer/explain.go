@@ -3,7 +3,6 @@ package issuer
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -77,39 +76,14 @@ type Answer struct {
 // explainedEvents bounds the events of one explanation.
 const explainedEvents = 1000
 
-// ReadDirectory is the directory as the store has it now, for a command that
-// changes nothing. Its view goes out of date within seconds. Without a
-// key-encryption key, it opens no token.
-func ReadDirectory(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, clock func() time.Time) (*Directory, error) {
-	d := &Directory{
-		Schedule: s, store: st, log: slog.New(slog.DiscardHandler), clock: clock,
-		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
-	}
-	d.kek.Store(kek)
-	ch, err := st.Changes(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	empty := noView()
-	if kek == nil {
-		empty.Ring, ch.Keys = keys.LockedRing(ch.Keys), nil
-	}
-	view, err := d.apply(empty, ch)
-	if err != nil {
-		return nil, err
-	}
-	d.view.Store(view)
-	return d, nil
-}
-
 // ExplainToken explains a refresh token, an access token of either form, or a
 // code. It writes nothing.
-func (iss *Issuer) ExplainToken(ctx context.Context, text string) (Explanation, error) {
+func ExplainToken(ctx context.Context, iss *Issuer, text string) (Explanation, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{As: AsUnknown, Now: iss.now(), Diagnosis: view.Ring.Diagnose(iss.Realm, text)}
+	e := Explanation{As: AsUnknown, Now: grant.At(iss.Now()), Diagnosis: view.Ring.Diagnose(iss.Realm, text)}
 	switch e.Diagnosis.Form {
 	case keys.RefreshForm:
 		e.As = AsRefresh
@@ -118,7 +92,7 @@ func (iss *Issuer) ExplainToken(ctx context.Context, text string) (Explanation, 
 	case keys.CodeForm:
 		e.As = AsCode
 	default:
-		iss.readJWT(view, text, &e)
+		readJWT(iss, view, text, &e)
 	}
 	if e.Diagnosis.NamesKey {
 		if life, known := view.Ring.Life(e.Diagnosis.KeyID, e.Now, iss.Directory.Schedule); known {
@@ -142,20 +116,20 @@ func (iss *Issuer) ExplainToken(ctx context.Context, text string) (Explanation, 
 			e.Token = t
 		}
 	}
-	if err := iss.lookUp(ctx, view, &e); err != nil {
+	if err := lookUp(ctx, iss, view, &e); err != nil {
 		return e, err
 	}
-	return e, iss.answer(ctx, view, text, &e)
+	return e, answer(ctx, iss, view, text, &e)
 }
 
 // ExplainGrant explains a grant by its id. It needs no key.
-func (iss *Issuer) ExplainGrant(ctx context.Context, id grant.ID) (Explanation, error) {
+func ExplainGrant(ctx context.Context, iss *Issuer, id grant.ID) (Explanation, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{As: AsGrant, Now: iss.now(), Named: true, Genuine: true, Token: keys.Token{GrantID: id}}
-	if err := iss.lookUp(ctx, view, &e); err != nil || e.Grant == nil {
+	e := Explanation{As: AsGrant, Now: grant.At(iss.Now()), Named: true, Genuine: true, Token: keys.Token{GrantID: id}}
+	if err := lookUp(ctx, iss, view, &e); err != nil || e.Grant == nil {
 		return e, err
 	}
 	g := *e.Grant
@@ -163,12 +137,12 @@ func (iss *Issuer) ExplainGrant(ctx context.Context, id grant.ID) (Explanation, 
 	if life, known := view.Ring.Life(g.KeyID, e.Now, iss.Directory.Schedule); known {
 		e.Key = &life
 	}
-	iss.answerRefresh(view, &e)
+	answerRefresh(iss, view, &e)
 	return e, nil
 }
 
 // lookUp reads what the store knows of what e names.
-func (iss *Issuer) lookUp(ctx context.Context, view *View, e *Explanation) error {
+func lookUp(ctx context.Context, iss *Issuer, view *View, e *Explanation) error {
 	e.Restore = view.Restore()
 	if !e.Named {
 		return nil
@@ -199,7 +173,7 @@ func (iss *Issuer) lookUp(ctx context.Context, view *View, e *Explanation) error
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}
-	e.Cutoffs = view.cutoffsOf(iss.Realm, subject, clientID, authorized, iss.Policy.MaxSkew)
+	e.Cutoffs = cutoffsOf(view, iss.Realm, subject, clientID, authorized, iss.Policy.MaxSkew)
 	if e.Code != nil && e.Client != nil {
 		for _, uri := range c.RedirectURIs {
 			if grant.HashRedirectURI(uri) == e.Code.RedirectHash {
@@ -212,18 +186,14 @@ func (iss *Issuer) lookUp(ctx context.Context, view *View, e *Explanation) error
 
 // cutoffsOf lists the cutoffs that name a subject, a client or the pair and are
 // later than an instant, the earliest first.
-func (v *View) cutoffsOf(realm, subject, client string, authorized grant.Instant, skew time.Duration) (list []store.Cutoff) {
-	for _, name := range []cutoffName{{realm, subject, ""}, {realm, "", client}, {realm, subject, client}} {
-		if at := v.cutoffs[name]; at != 0 && authorized <= at.Add(skew) {
-			list = append(list, store.Cutoff{Realm: realm, Subject: name.subject, ClientID: name.client, At: at})
-		}
-	}
+func cutoffsOf(v *View, realm, subject, client string, authorized grant.Instant, skew time.Duration) []store.Cutoff {
+	list := slices.DeleteFunc(v.CutoffsOf(realm, subject, client), func(c store.Cutoff) bool { return authorized > c.At.Add(skew) })
 	slices.SortFunc(list, func(a, b store.Cutoff) int { return int(a.At - b.At) })
 	return list
 }
 
 // answer decides what would become of a genuine text now, as the endpoints do.
-func (iss *Issuer) answer(ctx context.Context, view *View, text string, e *Explanation) error {
+func answer(ctx context.Context, iss *Issuer, view *View, text string, e *Explanation) error {
 	if !e.Genuine {
 		// The endpoints ask nothing further. A locked key may have made it.
 		if e.Diagnosis.Fault != keys.Locked && (e.JWT == nil || !e.JWT.Locked) {
@@ -233,9 +203,9 @@ func (iss *Issuer) answer(ctx context.Context, view *View, text string, e *Expla
 	}
 	switch e.As {
 	case AsRefresh:
-		iss.answerRefresh(view, e)
+		answerRefresh(iss, view, e)
 	case AsCode:
-		iss.answerCode(view, e)
+		answerCode(iss, view, e)
 	case AsAccess, AsJWT:
 		_, err := iss.Inspect(ctx, text)
 		var refused *grant.Refused
@@ -254,7 +224,7 @@ func (iss *Issuer) answer(ctx context.Context, view *View, text string, e *Expla
 	return nil
 }
 
-func (iss *Issuer) answerRefresh(view *View, e *Explanation) {
+func answerRefresh(iss *Issuer, view *View, e *Explanation) {
 	a := Answer{Known: true, Client: e.clientTrouble(store.GrantRefreshToken)}
 	switch {
 	case e.Grant == nil:
@@ -263,10 +233,10 @@ func (iss *Issuer) answerRefresh(view *View, e *Explanation) {
 		a.Why = grant.ClientDisabled
 	default:
 		g := *e.Grant
-		d := iss.foresee(view, e.Client, e.Token, g, e.Now)
+		d := iss.Foresee(view, e.Client, e.Token, g, e.Now)
 		a.Why, a.Repeats = d.Refusal, d.Repeated
 		a.Revokes = d.Next.State == grant.Revoked && g.State != grant.Revoked
-		if p := iss.policy(e.Client); p.RetryWindow > 0 {
+		if p := iss.PolicyOf(e.Client); p.RetryWindow > 0 {
 			a.WindowEnds = g.RotatedAt.Add(p.RetryWindow + p.MaxSkew)
 		}
 		a.CatchesUp = d.Refusal == grant.Allowed && d.Next.Generation > g.Generation+1
@@ -276,7 +246,7 @@ func (iss *Issuer) answerRefresh(view *View, e *Explanation) {
 
 // answerCode decides on all but what only the request can show: whether it has
 // the redirect URI and the verifier that the code is for.
-func (iss *Issuer) answerCode(view *View, e *Explanation) {
+func answerCode(iss *Issuer, view *View, e *Explanation) {
 	a := Answer{Known: true, Client: e.clientTrouble(store.GrantAuthorizationCode)}
 	if e.Client == nil {
 		a.Why = grant.ClientDisabled
@@ -289,7 +259,7 @@ func (iss *Issuer) answerCode(view *View, e *Explanation) {
 	}
 	proven := *e.Code
 	proven.RedirectHash, proven.Challenged = grant.HashRedirectURI(""), false
-	a.Why = proven.Redeem(r, iss.policy(e.Client), e.Now).Refusal
+	a.Why = proven.Redeem(r, iss.PolicyOf(e.Client), e.Now).Refusal
 	if e.Grant != nil {
 		d := e.Grant.Replay(r)
 		a.Why, a.Revokes = d.Refusal, d.Next.State == grant.Revoked && e.Grant.State != grant.Revoked

@@ -40,7 +40,7 @@ type JWTFacts struct {
 }
 
 // readJWT reads a text that may be a JWT.
-func (iss *Issuer) readJWT(view *View, text string, e *Explanation) {
+func readJWT(iss *Issuer, view *View, text string, e *Explanation) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || len(text) > keys.MaxJWT {
 		return
@@ -65,7 +65,7 @@ func (iss *Issuer) readJWT(view *View, text string, e *Explanation) {
 		e.Diagnosis.KeyID = grant.KeyID(uint32(id[0])<<24 | uint32(id[1])<<16 | uint32(id[2])<<8 | uint32(id[3]))
 		e.Diagnosis.NamesKey = true
 	}
-	var c accessClaims
+	var c AccessClaims
 	if decode(parts[1], &c) != nil {
 		facts.Fault = JWTUnreadable
 		return
@@ -73,17 +73,14 @@ func (iss *Issuer) readJWT(view *View, text string, e *Explanation) {
 	facts.Issuer, facts.ClientID, facts.Subject, facts.Audience = c.Issuer, c.ClientID, c.Subject, c.Audience
 	e.Scope = string(c.Scope)
 	e.Token.ExpiresAt, e.Token.IssuedAt = grant.Instant(c.ExpiresAt)*1000, grant.Instant(c.IssuedAt)*1000
-	if id, err := base64.RawURLEncoding.Strict().DecodeString(c.ID); err == nil && len(id) == tokenIDSize && c.Issuer == iss.ID {
+	if id, ok := ParseTokenID(c.ID); ok && c.Issuer == iss.ID {
 		e.Named = true
-		e.Token.GrantID = grant.ID(id[:16])
-		e.Token.Generation = uint32(id[16])<<24 | uint32(id[17])<<16 | uint32(id[18])<<8 | uint32(id[19])
-		e.Token.IssuedAt = grant.ReadInstant(id[20:])
+		e.Token.GrantID, e.Token.Generation, e.Token.IssuedAt = id.GrantID, id.Generation, id.IssuedAt
 	}
 	life, known := view.Ring.Life(e.Diagnosis.KeyID, e.Now, iss.Directory.Schedule)
 	_, _, signed := view.Ring.Verify(text)
-	_, opened := iss.openAccess(view, text)
 	switch {
-	case opened == nil:
+	case iss.IsAccessToken(view, text):
 		e.Genuine = true
 	case c.Issuer != iss.ID:
 		facts.Fault = JWTOtherIssuer

@@ -17,7 +17,7 @@ import (
 
 func (s *service) explainToken(text string) issuer.Explanation {
 	s.t.Helper()
-	e, err := s.ExplainToken(s.t.Context(), text)
+	e, err := issuer.ExplainToken(s.t.Context(), s.Issuer, text)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func TestExplainWithoutTheKeyTellsWhatItCan(t *testing.T) {
 	if e := locked.explainToken(code); e.Genuine || e.Answer.Known || e.Diagnosis.Fault != keys.Locked || e.Code != nil {
 		t.Errorf("a code: %+v", e)
 	}
-	e, err = locked.ExplainGrant(t.Context(), pair.GrantID)
+	e, err = issuer.ExplainGrant(t.Context(), locked.Issuer, pair.GrantID)
 	if err != nil || e.Grant == nil || !e.Answer.Known || e.Answer.Why != grant.Allowed {
 		t.Errorf("a grant: %+v, %v", e.Answer, err)
 	}
@@ -387,14 +387,14 @@ func TestExplainedGrantHasItsEventsAndCutoffs(t *testing.T) {
 	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
 	s.cutOff(store.Cutoff{Realm: realm, Subject: "bob", At: s.now()})
 	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, ClientID: clientID, At: s.now()})
-	e, err := s.ExplainGrant(t.Context(), first.GrantID)
+	e, err := issuer.ExplainGrant(t.Context(), s.Issuer, first.GrantID)
 	if err != nil || e.Grant == nil || e.Answer.Why != grant.GrantRevoked || len(e.Events) != 1 || e.Events[0].Name != store.EventRefreshReplayed {
 		t.Fatalf("explained: %+v, %v", e, err)
 	}
 	if len(e.Cutoffs) != 1 || e.Cutoffs[0].Subject != subject || e.Client == nil || e.Client.Name != "Billing" {
 		t.Errorf("cutoffs %+v, client %+v", e.Cutoffs, e.Client)
 	}
-	if e, err := s.ExplainGrant(t.Context(), grant.ID{9}); err != nil || e.Grant != nil || e.Answer.Known {
+	if e, err := issuer.ExplainGrant(t.Context(), s.Issuer, grant.ID{9}); err != nil || e.Grant != nil || e.Answer.Known {
 		t.Errorf("a grant that is not there: %+v, %v", e, err)
 	}
 }

@@ -87,9 +87,9 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *View) (string, err
 	if err != nil {
 		return "", err
 	}
-	cutoffs := view.cutoffsSince(iss.Realm, since.Add(-staleAfter), skew)
+	cutoffs := cutoffsSince(view, iss.Realm, since.Add(-StaleAfter), skew)
 	if n := iss.feed.limit; len(cutoffs) > n {
-		from = max(from, cutoffs[n].at.Add(staleAfter)+1)
+		from = max(from, cutoffs[n].At.Add(StaleAfter)+1)
 		cutoffs = cutoffs[:n]
 	}
 
@@ -105,8 +105,8 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *View) (string, err
 		c.Grants[blind("mintage/grant", string(r.GrantID[:]))] = r.Floor
 	}
 	for _, cut := range cutoffs {
-		dated(cut.at)
-		key := blind("mintage/cutoff", iss.Realm, cut.name.subject, cut.name.client)
+		dated(cut.At)
+		key := blind("mintage/cutoff", iss.Realm, cut.Subject, cut.ClientID)
 		c.Cutoffs[key] = max(c.Cutoffs[key], cut.until)
 	}
 	// The newest entry dates the list, so that of two lists the one that knows
@@ -129,25 +129,25 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *View) (string, err
 // A cutoffEntry is a cutoff as followers are told of it: what was authorized
 // until an instant is dead.
 type cutoffEntry struct {
-	name      cutoffName
-	at, until grant.Instant
+	store.Cutoff
+	until grant.Instant
 }
 
 // cutoffsSince lists cutoffs and clients that were disabled or deleted, the
 // latest first. Such a client's tokens are dead while it is so; after a while
 // there are none.
-func (v *View) cutoffsSince(realm string, since grant.Instant, skew time.Duration) (list []cutoffEntry) {
-	for name, at := range v.cutoffs {
-		if name.realm == realm && at >= since {
-			list = append(list, cutoffEntry{name, at, at.Add(skew)})
+func cutoffsSince(v *View, realm string, since grant.Instant, skew time.Duration) (list []cutoffEntry) {
+	for c := range v.Cutoffs(realm) {
+		if c.At >= since {
+			list = append(list, cutoffEntry{c, c.At.Add(skew)})
 		}
 	}
-	for id, r := range v.clients {
-		if r.Realm == realm && r.State != store.ClientEnabled && r.UpdatedAt >= since {
-			list = append(list, cutoffEntry{cutoffName{realm, "", id}, r.UpdatedAt, grant.Never})
+	for c := range v.Clients(realm) {
+		if c.State != store.ClientEnabled && c.UpdatedAt >= since {
+			list = append(list, cutoffEntry{store.Cutoff{ClientID: c.ID, At: c.UpdatedAt}, grant.Never})
 		}
 	}
-	slices.SortFunc(list, func(a, b cutoffEntry) int { return cmp.Compare(b.at, a.at) })
+	slices.SortFunc(list, func(a, b cutoffEntry) int { return cmp.Compare(b.At, a.At) })
 	return list
 }
 

@@ -157,7 +157,7 @@ func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 	// It is gone later, and is not even read.
 	s.clock.Advance(quick().Retention)
 	s.rotate()
-	e, err := s.ExplainToken(t.Context(), sign(map[string]any{"exp": s.now().Add(time.Hour) / 1000}))
+	e, err := issuer.ExplainToken(t.Context(), s.Issuer, sign(map[string]any{"exp": s.now().Add(time.Hour) / 1000}))
 	if err != nil || e.Genuine || e.JWT == nil || e.JWT.Fault != issuer.JWTKeyGone || e.Answer.Why != grant.TokenUnknown {
 		t.Errorf("a JWT by a key that is gone: genuine %t, %+v, %s, %v", e.Genuine, e.JWT, e.Answer.Why, err)
 	}

@@ -5,9 +5,6 @@ import "testing"
 func TestTwoConfigurationsKeepTheBoundsOfOne(t *testing.T) {
 	old, next := New(Issuer{}), New(Issuer{})
 	next.Inherit(old)
-	if next.slow != old.slow {
-		t.Error("both check as many imported secrets at once as two")
-	}
 	if next.feed != old.feed {
 		t.Error("the list of revocations is made twice a second")
 	}

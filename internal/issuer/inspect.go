@@ -2,8 +2,6 @@ package issuer
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -127,12 +125,12 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 	now := iss.now()
 	g, err := iss.Store.Grant(ctx, tok.GrantID)
 	if errors.Is(err, store.ErrNotFound) {
-		return refused(iss.presents(view, caller, tok).Unrecorded(iss.policy(caller), now))
+		return refused(iss.presents(view, caller, tok).Unrecorded(iss.PolicyOf(caller), now))
 	}
 	if err != nil {
 		return Token{}, store.Unavailable(err)
 	}
-	d := iss.foresee(view, caller, tok, g, now)
+	d := iss.Foresee(view, caller, tok, g, now)
 	if d.Refusal != grant.Allowed {
 		return refused(d.Refusal)
 	}
@@ -145,11 +143,11 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 	}, nil
 }
 
-// foresee is what a refresh by the client would do to g now. It is not stored.
-func (iss *Issuer) foresee(view *View, c *store.Client, tok keys.Token, g grant.Grant, now grant.Instant) grant.Decision {
+// Foresee is what a refresh by the client would do to g now. It is not stored.
+func (iss *Issuer) Foresee(view *View, c *store.Client, tok keys.Token, g grant.Grant, now grant.Instant) grant.Decision {
 	r := iss.presents(view, c, tok)
 	r.Cutoff, r.SpentByOther = view.Cutoff(g.Realm, g.Subject, g.ClientID), view.Ring.SpentByOther(g, tok.Key)
-	return g.Refresh(r, iss.policy(c), now)
+	return g.Refresh(r, iss.PolicyOf(c), now)
 }
 
 // presents is the client's request with a refresh token.
@@ -183,25 +181,31 @@ func (iss *Issuer) openAccess(view *View, text string) (accessToken, error) {
 	if err != nil {
 		return accessToken{}, err
 	}
-	var c accessClaims
+	var c AccessClaims
 	// Other JWTs of this issuer have types of their own (RFC 8725 section 3.11).
 	if !slices.Contains(store.JWTTypes, typ) || json.Unmarshal(payload, &c) != nil || c.Issuer != iss.ID {
 		return accessToken{}, keys.ErrNotGenuine
 	}
-	id, err := base64.RawURLEncoding.Strict().DecodeString(c.ID)
-	if err != nil || len(id) != tokenIDSize {
+	id, ok := ParseTokenID(c.ID)
+	if !ok {
 		return accessToken{}, keys.ErrNotGenuine
 	}
 	return accessToken{
 		Token: keys.Token{
-			GrantID: grant.ID(id[:16]), Generation: binary.BigEndian.Uint32(id[16:]),
-			IssuedAt: grant.ReadInstant(id[20:]), ExpiresAt: grant.Instant(c.ExpiresAt) * 1000, Key: key,
+			GrantID: id.GrantID, Generation: id.Generation, IssuedAt: id.IssuedAt, ExpiresAt: grant.Instant(c.ExpiresAt) * 1000, Key: key,
 		},
 		jwt: true, scope: c.Scope, audience: c.Audience, subject: c.Subject, clientID: c.ClientID,
 	}, nil
 }
 
-// audience is whom a client's access tokens are for.
+// IsAccessToken reports whether a text is an access token of this issuer, alive
+// or not.
+func (iss *Issuer) IsAccessToken(view *View, text string) bool {
+	_, err := iss.openAccess(view, text)
+	return err == nil
+}
+
+// Audience is whom a client's access tokens are for.
 func (iss *Issuer) Audience(c *store.Client) []string {
 	if len(c.Audience) > 0 {
 		return c.Audience

@@ -1,16 +1,14 @@
-// Package issuer holds the use cases: authenticate a client, issue a code,
-// redeem it, refresh. It loads, lets package grant decide, commits, and only
+// Package issuer holds the use cases of tokens: issue a code, redeem it, refresh,
+// inspect, revoke. It loads, lets package grant decide, commits, and only
 // then answers or refuses. It knows nothing of HTTP and SQL.
 package issuer
 
 import (
-	"context"
 	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -33,12 +31,7 @@ type Issuer struct {
 	// Monotonic is a clock that nobody moves, to see when Now was. Nil: Now.
 	Monotonic func() time.Time
 	Log       *slog.Logger
-	// OldSecretUsed, if it is set, hears of each use of a secret that is not its
-	// client's newest. It must be quick.
-	OldSecretUsed func(ctx context.Context, realm, clientID, secretID string)
-
-	slow *keys.SlowPool // of the checks of imported secrets
-	feed *feed
+	feed      *feed
 }
 
 // New completes an Issuer.
@@ -46,7 +39,6 @@ func New(iss Issuer) *Issuer {
 	if iss.Monotonic == nil {
 		iss.Monotonic = iss.Now
 	}
-	iss.slow = keys.NewSlowPool(hashersAtOnce, hashersWaiting)
 	iss.feed = newFeed()
 	return &iss
 }
@@ -54,12 +46,12 @@ func New(iss Issuer) *Issuer {
 // Inherit has iss, which is not in use yet, take the place of old under another
 // Policy: both together keep the bounds of one while old finishes what it has
 // begun.
-func (iss *Issuer) Inherit(old *Issuer) { iss.slow, iss.feed = old.slow, old.feed }
+func (iss *Issuer) Inherit(old *Issuer) { iss.feed = old.feed }
 
 func (iss *Issuer) now() grant.Instant { return grant.At(iss.Now()) }
 
-// policy is what applies to one client.
-func (iss *Issuer) policy(c *store.Client) grant.Policy {
+// PolicyOf is what applies to one client.
+func (iss *Issuer) PolicyOf(c *store.Client) grant.Policy {
 	p := iss.Policy
 	if c.Public() {
 		p.RetryWindow = iss.RetryWindowPublic

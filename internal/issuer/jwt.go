@@ -7,17 +7,18 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
-// accessClaims are the claims of a JWT access token: all that RFC 9068 section
+// AccessClaims are the claims of a JWT access token: all that RFC 9068 section
 // 2.2 requires, the scope, and when the subject was authenticated (section
 // 2.2.1). Those about the subject are added to them; nothing else names a
 // person.
-type accessClaims struct {
+type AccessClaims struct {
 	Issuer    string      `json:"iss"`
 	Subject   string      `json:"sub"`
 	Audience  audience    `json:"aud"`
@@ -61,10 +62,26 @@ func tokenID(id grant.ID, generation uint32, issued, authorized grant.Instant) s
 	return base64.RawURLEncoding.EncodeToString(authorized.Append(b))
 }
 
+// A TokenID is what the jti of an access token names.
+type TokenID struct {
+	GrantID    grant.ID
+	Generation uint32
+	IssuedAt   grant.Instant
+}
+
+// ParseTokenID reads the jti of an access token of this server.
+func ParseTokenID(text string) (TokenID, bool) {
+	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(id) != tokenIDSize {
+		return TokenID{}, false
+	}
+	return TokenID{grant.ID(id[:16]), binary.BigEndian.Uint32(id[16:]), grant.ReadInstant(id[20:])}, true
+}
+
 // signAccess is the JWT of an access token, by the key that is active now: a
 // repeated answer has the same claims, and perhaps another signature.
 func (iss *Issuer) signAccess(view *View, c *store.Client, t Token, now grant.Instant) (string, error) {
-	claims, err := json.Marshal(accessClaims{
+	claims, err := json.Marshal(AccessClaims{
 		Issuer: iss.ID, Subject: t.Subject, Audience: t.Audience, ClientID: t.ClientID,
 		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, ID: t.ID, Scope: t.Scope,
 		AuthTime: int64(t.AuthTime) / 1000,
@@ -120,4 +137,23 @@ func (iss *Issuer) SignIntrospection(caller *store.Client, answer json.RawMessag
 // ExpiresIn is what is left of a token, in whole seconds.
 func (iss *Issuer) ExpiresIn(t Token) int64 {
 	return max(0, iss.Policy.ExpiresIn(grant.Access{ExpiresAt: t.ExpiresAt}, iss.now()))
+}
+
+// PublicKeys is the public set of signing keys, for all who verify JWTs.
+func (iss *Issuer) PublicKeys() ([]jose.JSONWebKey, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return nil, store.Unavailable(err)
+	}
+	return view.Ring.JWKS(iss.now(), iss.Directory.Schedule), nil
+}
+
+// PublicPEM is one key of PublicKeys by its kid, if it is among them.
+func (iss *Issuer) PublicPEM(kid string) (text []byte, found bool, err error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return nil, false, store.Unavailable(err)
+	}
+	text, found = view.Ring.PublicPEM(kid, iss.now(), iss.Directory.Schedule)
+	return text, found, nil
 }

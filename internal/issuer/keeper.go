@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -17,25 +15,6 @@ import (
 // Keys are rotated by whatever node notices that one is due. Nobody leads: a
 // key is added at the version of the directory at which it was missing, so of
 // several nodes that notice at once one adds it, and the others see it.
-
-// PublicKeys is the public set of signing keys, for all who verify JWTs.
-func (iss *Issuer) PublicKeys() ([]jose.JSONWebKey, error) {
-	view, err := iss.Directory.View()
-	if err != nil {
-		return nil, store.Unavailable(err)
-	}
-	return view.Ring.JWKS(iss.now(), iss.Directory.Schedule), nil
-}
-
-// PublicPEM is one key of PublicKeys by its kid, if it is among them.
-func (iss *Issuer) PublicPEM(kid string) (text []byte, found bool, err error) {
-	view, err := iss.Directory.View()
-	if err != nil {
-		return nil, false, store.Unavailable(err)
-	}
-	text, found = view.Ring.PublicPEM(kid, iss.now(), iss.Directory.Schedule)
-	return text, found, nil
-}
 
 // keepKeys adds keys in time until ctx ends. It runs beside the polls: an RSA
 // key takes long to make.
@@ -48,7 +27,7 @@ func (d *Directory) keepKeys(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			err := d.rotate(ctx)
+			err := d.RotateDue(ctx)
 			if err != nil && ctx.Err() == nil && !failing {
 				d.log.Error("cannot add the keys that are due; trying again every second", "error", err)
 			}
@@ -61,14 +40,14 @@ func (d *Directory) keepKeys(ctx context.Context) {
 // part of keys.Schedule.Notice.
 const addTime = 2 * time.Second
 
-// rotate adds the keys that are due. The check costs next to nothing.
-func (d *Directory) rotate(ctx context.Context) error {
+// RotateDue adds the keys that are due, as Run does every second. The check costs next to nothing.
+func (d *Directory) RotateDue(ctx context.Context) error {
 	due := d.view.Load().Ring.Due(grant.At(d.clock()), d.Schedule)
-	if len(due) == 0 || d.clockFault.Load() != nil { // others know better what is due
+	if len(due) == 0 || d.ClockFault() != nil { // others know better what is due
 		return nil
 	}
 	// An RSA key is much work: not for a store that does not even answer.
-	try, cancelTry := context.WithTimeout(ctx, staleAfter)
+	try, cancelTry := context.WithTimeout(ctx, StaleAfter)
 	defer cancelTry()
 	if err := d.Poll(try); err != nil {
 		return err

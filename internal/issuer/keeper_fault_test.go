@@ -199,7 +199,7 @@ func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Directory = d
+			s.use(d)
 			running.Go(func() { d.Run(ctx) })
 		}
 		defer running.Wait()

@@ -50,8 +50,9 @@ func (s *service) open(sched keys.Schedule) {
 		s.t.Fatal(err)
 	}
 	iss := *s.Issuer
-	iss.Directory, iss.Store, iss.Log = d, s.faulty, log
+	iss.Store, iss.Log = s.faulty, log
 	s.Issuer = issuer.New(iss)
+	s.use(d)
 }
 
 // rotate is what Run does within a second.
@@ -186,7 +187,7 @@ func TestAStoreThatWasOffPastTheEndOfItsKeysPublishesBeforeUse(t *testing.T) {
 func TestMissingSigningKeysAreMadeAtTheStartAndUsedAtOnce(t *testing.T) {
 	nodes := newNodes(t, keys.Schedule{}, 1)
 	s := nodes[0]
-	before := s.Directory.KeyRecords()
+	before := len(s.Directory.Latest().Ring.Records())
 	if _, err := s.view().Ring.Sign(keys.RS256, "JWT", []byte("{}"), s.now()); !errors.Is(err, keys.ErrUnknownKey) {
 		t.Fatalf("an RS256 key is there: %v", err)
 	}
@@ -195,8 +196,8 @@ func TestMissingSigningKeysAreMadeAtTheStartAndUsedAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.view().Ring.Verify(text); err != nil || s.Directory.KeyRecords() != before+1 {
-		t.Errorf("%v, %d keys after %d", err, s.Directory.KeyRecords(), before)
+	if _, _, err := s.view().Ring.Verify(text); err != nil || len(s.Directory.Latest().Ring.Records()) != before+1 {
+		t.Errorf("%v, %d keys after %d", err, len(s.Directory.Latest().Ring.Records()), before)
 	}
 }
 

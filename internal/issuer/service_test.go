@@ -45,14 +45,17 @@ func (c *clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
 // a store that fails on demand.
 type service struct {
 	*issuer.Issuer
-	t      *testing.T
-	faulty *storetest.Faulty
-	engine *sqlite.Store // the same store without faults, as another process sees it
-	kek    *keys.KEK
-	clock  *clock // of what is decided
-	uptime *clock // monotonic, for the age of the directory
-	secret oauth.Secret
-	log    *logText
+	clients *issuer.Authenticator
+	t       *testing.T
+	faulty  *storetest.Faulty
+	engine  *sqlite.Store // the same store without faults, as another process sees it
+	kek     *keys.KEK
+	clock   *clock // of what is decided
+	uptime  *clock // monotonic, for the age of the directory
+	secret  oauth.Secret
+	log     *logText
+
+	clockOff *atomic.Bool // by the other nodes' clocks
 }
 
 func newService(t *testing.T, change ...func(*issuer.Issuer)) *service {
@@ -70,7 +73,7 @@ func newService(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &service{t: t, engine: engine, faulty: storetest.NewFaulty(engine), kek: kek, clock: &clock{}, uptime: &clock{}, log: &logText{}}
+	s := &service{t: t, engine: engine, faulty: storetest.NewFaulty(engine), kek: kek, clock: &clock{}, uptime: &clock{}, log: &logText{}, clockOff: &atomic.Bool{}}
 	s.clock.Advance(time.Duration(1_700_000_000_123) * time.Millisecond)
 	s.uptime.Advance(time.Duration(s.clock.now.Load()))
 	log := slog.New(slog.NewTextHandler(s.log, nil))
@@ -89,6 +92,7 @@ func newService(t *testing.T, change ...func(*issuer.Issuer)) *service {
 		f(&settings)
 	}
 	s.Issuer = issuer.New(settings)
+	s.use(s.Directory)
 	s.secret = s.register(issuer.Registration{ID: clientID, Name: "Billing", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true})
 	s.faulty.Calls()
 	return s
@@ -113,6 +117,26 @@ func (l *logText) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), text)
+}
+
+// use has the service use another directory.
+func (s *service) use(d *issuer.Directory) {
+	s.Directory = d
+	s.clients = &issuer.Authenticator{Realm: realm, Store: s.Store, Directory: d, Now: s.Now, Log: s.Issuer.Log, Slow: issuer.NewSlowPool()}
+}
+
+// sweeper sweeps the service's store, as a node does.
+func (s *service) sweeper() *issuer.Sweeper {
+	return &issuer.Sweeper{
+		Store: s.Store, Restore: func() grant.Restore { return s.Directory.Latest().Restore() },
+		ClockFault: func() error {
+			if s.clockOff.Load() {
+				return errors.New("off")
+			}
+			return nil
+		},
+		Now: s.Now, Monotonic: s.Monotonic, Log: s.Issuer.Log,
+	}
 }
 
 func (s *service) now() grant.Instant { return grant.At(s.clock.Now()) }
@@ -314,7 +338,7 @@ func (s *service) active(id grant.ID, generation uint32) {
 }
 
 func (s *service) authenticate(id string, secret oauth.Secret) (*store.Client, error) {
-	return s.Authenticate(s.t.Context(), oauth.Credentials{ClientID: id, Secret: secret, Method: oauth.AuthPost}, netip.Addr{})
+	return s.clients.Authenticate(s.t.Context(), oauth.Credentials{ClientID: id, Secret: secret, Method: oauth.AuthPost}, netip.Addr{})
 }
 
 // deadline is a request's time, short for tests that wait for its end.

@@ -3,9 +3,11 @@ package issuer
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -20,12 +22,25 @@ const (
 	// A machine may start with a wrong clock. No grant is deleted before there
 	// was time to correct it, and nothing after the clock was moved by more than
 	// sweepDrift: a live row that goes takes its tokens with it.
-	sweepSettle = 10 * time.Minute
-	sweepDrift  = time.Minute
+	Settle     = 10 * time.Minute
+	sweepDrift = time.Minute
 	// A session that goes costs its user a login. Those of a server that is
 	// started again and again must go at some time.
 	documentSettle = time.Minute
 )
+
+// A Sweeper deletes what nothing can name any more.
+type Sweeper struct {
+	Store store.Store
+	// ClockFault says why this node's clock is off, by the other nodes' clocks.
+	ClockFault func() error
+	// Restore is the latest restore of the store.
+	Restore func() grant.Restore
+	Now     func() time.Time
+	// Monotonic is a clock that nobody moves, to see when Now was.
+	Monotonic func() time.Time
+	Log       *slog.Logger
+}
 
 // A walk is the sweep of one table.
 type walk struct {
@@ -35,14 +50,14 @@ type walk struct {
 	total int                                                          // deleted since the table's beginning
 }
 
-// Sweep deletes grants whose tokens have all expired, and expired documents,
+// Run deletes grants whose tokens have all expired, and expired documents,
 // until ctx ends.
-func (iss *Issuer) Sweep(ctx context.Context) {
+func (s *Sweeper) Run(ctx context.Context) {
 	walks := []*walk{
-		{what: "grants", wait: sweepSettle, slice: iss.slices(store.SweptGrants)},
-		{what: "documents", wait: documentSettle, slice: iss.slices(store.SweptDocuments)},
+		{what: "grants", wait: Settle, slice: s.slices(store.SweptGrants)},
+		{what: "documents", wait: documentSettle, slice: s.slices(store.SweptDocuments)},
 	}
-	steady := iss.steadiness()
+	steady := s.steadiness()
 	moved := false
 	for ctx.Err() == nil {
 		next := slices.MinFunc(walks, func(a, b *walk) int { return cmp.Compare(a.wait, b.wait) })
@@ -57,23 +72,23 @@ func (iss *Issuer) Sweep(ctx context.Context) {
 		}
 		if drift := steady(); drift.Abs() > sweepDrift {
 			if !moved {
-				iss.Log.Error("the clock was moved: expired grants are kept until it is back, or the server is started again with the right time", "by", drift.String())
+				s.Log.Error("the clock was moved: expired grants are kept until it is back, or the server is started again with the right time", "by", drift.String())
 			}
 			moved, next.wait = true, sweepRest
 			continue
 		}
 		moved = false
 		// Or it was wrong from the start, and the other nodes' clocks tell.
-		if iss.Directory.clockFault.Load() != nil {
+		if s.ClockFault() != nil {
 			next.wait = sweepRest
 			continue
 		}
-		iss.advance(ctx, next)
+		s.advance(ctx, next)
 	}
 }
 
 // advance sweeps the next slice of a walk.
-func (iss *Issuer) advance(ctx context.Context, w *walk) {
+func (s *Sweeper) advance(ctx context.Context, w *walk) {
 	try, cancel := context.WithTimeout(ctx, sliceTime)
 	deleted, end, err := w.slice(try)
 	cancel()
@@ -82,25 +97,25 @@ func (iss *Issuer) advance(ctx context.Context, w *walk) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		iss.Log.Warn("cannot remove expired "+w.what+"; trying again in a minute", "error", err)
+		s.Log.Warn("cannot remove expired "+w.what+"; trying again in a minute", "error", err)
 		w.wait = sweepRest
 	case end:
 		if w.total > 0 {
-			iss.Log.Info("expired "+w.what+" removed", w.what, w.total)
+			s.Log.Info("expired "+w.what+" removed", w.what, w.total)
 		}
 		w.total, w.wait = 0, sweepRest
 	}
 }
 
 // slices sweeps the next slice of a table in each call.
-func (iss *Issuer) slices(table store.SweptTable) func(context.Context) (int, bool, error) {
+func (s *Sweeper) slices(table store.SweptTable) func(context.Context) (int, bool, error) {
 	from := ""
 	return func(ctx context.Context) (int, bool, error) {
-		now := iss.now()
-		if table == store.SweptGrants && iss.Directory.view.Load().Restore().InForce(now) {
+		now := grant.At(s.Now())
+		if table == store.SweptGrants && s.Restore().InForce(now) {
 			return 0, true, nil // a row that seems long expired may be that of a living token
 		}
-		next, deleted, err := iss.Store.Sweep(ctx, table, from, now, sweepSlice)
+		next, deleted, err := s.Store.Sweep(ctx, table, from, now, sweepSlice)
 		if err != nil {
 			return deleted, false, err
 		}
@@ -111,7 +126,7 @@ func (iss *Issuer) slices(table store.SweptTable) func(context.Context) (int, bo
 
 // steadiness returns a function that tells by how much the clock was moved
 // since: forward if positive.
-func (iss *Issuer) steadiness() func() time.Duration {
-	wall, steady := iss.Now().Round(0), iss.Monotonic()
-	return func() time.Duration { return iss.Now().Round(0).Sub(wall) - iss.Monotonic().Sub(steady) }
+func (s *Sweeper) steadiness() func() time.Duration {
+	wall, steady := s.Now().Round(0), s.Monotonic()
+	return func() time.Duration { return s.Now().Round(0).Sub(wall) - s.Monotonic().Sub(steady) }
 }

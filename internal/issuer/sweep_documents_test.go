@@ -53,7 +53,7 @@ func sweepingDocuments(t *testing.T, expired int, prepare func(*service)) (s *se
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
-		s.Sweep(ctx)
+		s.sweeper().Run(ctx)
 		close(ended)
 	}()
 	return s, kept, func() {

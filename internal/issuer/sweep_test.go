@@ -41,11 +41,11 @@ func sweeping(t *testing.T, rows int, prepare func(*service)) (s *service, kept 
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
-		s.Sweep(ctx)
+		s.sweeper().Run(ctx)
 		close(ended)
 	}()
 	// It begins when a wrong clock would have been corrected.
-	time.Sleep(issuer.SweepSettle - time.Millisecond)
+	time.Sleep(issuer.Settle - time.Millisecond)
 	if n := s.faulty.Calls()[storetest.SweepGrants]; n != 0 {
 		t.Errorf("%d slices before it settled", n)
 	}
@@ -146,13 +146,13 @@ func TestTheSweepGoesOnAfterAStoreThatHangs(t *testing.T) {
 func TestTheSweepKeepsEverythingWhileTheClockIsKnownToBeWrong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, _, stop := sweeping(t, 50, func(s *service) { s.Directory.SetClockFault(errors.New("off")) })
+		s, _, stop := sweeping(t, 50, func(s *service) { s.clockOff.Store(true) })
 		defer stop()
 		time.Sleep(10 * time.Minute)
 		if n := s.left(); n != 50 {
 			t.Errorf("%d rows are left of 50", n)
 		}
-		s.Directory.SetClockFault(nil)
+		s.clockOff.Store(false)
 		time.Sleep(2 * time.Minute)
 		if n := s.left(); n != 1 {
 			t.Errorf("%d rows are left, want the one that is alive", n)

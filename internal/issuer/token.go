@@ -61,7 +61,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 		Restore: view.Restore(),
 		Attempt: attempt(), KeyID: view.Ring.Current(keys.MAC, now),
 	}
-	d := code.Redeem(req, iss.policy(c), now)
+	d := code.Redeem(req, iss.PolicyOf(c), now)
 	refused := &grant.Refused{Why: d.Refusal, GrantID: code.GrantID}
 	if d.Refusal.Foreign() || d.Refusal.Disowned() {
 		return Tokens{}, refused
@@ -117,7 +117,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 			req.Scope = unparsable
 		}
 	}
-	policy := iss.policy(c)
+	policy := iss.PolicyOf(c)
 	evidence := func() string { return fmt.Sprintf("generation %d presented from %s", tok.Generation, r.From) }
 	d, now, err := iss.update(ctx, tok.GrantID, evidence, func(g grant.Grant, now grant.Instant) grant.Decision {
 		req.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
@@ -252,4 +252,17 @@ func (iss *Issuer) accessToken(view *View, c *store.Client, d grant.Decision, no
 // key must exist somewhere: the next poll brings it.
 func (iss *Issuer) missingKey(g grant.Grant, err error) error {
 	return store.Unavailable(fmt.Errorf("grant %s needs key %s: %w", g.ID, g.KeyID, err))
+}
+
+// open opens a text by view, and if view lacks the text's key, by a newer one. It
+// returns the view that did.
+func open[T any](ctx context.Context, iss *Issuer, view *View, text string, by func(*View) (T, error)) (T, *View, error) {
+	t, err := by(view)
+	if err != nil {
+		if fresh := iss.Directory.Learn(ctx, view, text); fresh != nil {
+			view = fresh
+			t, err = by(view)
+		}
+	}
+	return t, view, err
 }

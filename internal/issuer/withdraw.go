@@ -27,7 +27,7 @@ type Withdrawn struct{ Keys, Added []keys.Record }
 // WithdrawKeys declares keys untrusted, now. Nodes see it with their next poll.
 // A purpose whose key in use is withdrawn has a new one in the same transaction,
 // which is used at once: no verifier knows it yet, and no node that has not
-// polled (see learn).
+// polled (see Directory.Learn).
 func WithdrawKeys(ctx context.Context, st store.Store, kek *keys.KEK, w Withdrawal, clock func() time.Time) (Withdrawn, error) {
 	drafts := drafts{}
 	for {
@@ -182,41 +182,4 @@ func RewrapKeys(ctx context.Context, st store.Store, kek *keys.KEK, actor string
 			return len(changed), err
 		}
 	}
-}
-
-// learn is a newer view, if a text names a key that view lacks: the key that takes
-// the place of one that was withdrawn is used by other nodes before this one has
-// polled. It polls at most once a second, because anybody can send such a text.
-// It is nil if there is nothing new.
-func (iss *Issuer) learn(ctx context.Context, view *View, text string) *View {
-	d := iss.Directory
-	if !view.Ring.NamesUnknownKey(text) {
-		return nil
-	}
-	if fresh := d.view.Load(); fresh != view {
-		return fresh // another request has polled
-	}
-	now, last := int64(d.clock().Sub(d.origin)), d.learned.Load()
-	if last != 0 && now-last < int64(PollInterval) || !d.learned.CompareAndSwap(last, max(now, 1)) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, meetTime)
-	defer cancel()
-	if err := d.Poll(ctx); err != nil {
-		return nil
-	}
-	return d.view.Load()
-}
-
-// open opens a text by view, and if view lacks the text's key, by a newer one. It
-// returns the view that did.
-func open[T any](ctx context.Context, iss *Issuer, view *View, text string, by func(*View) (T, error)) (T, *View, error) {
-	t, err := by(view)
-	if err != nil {
-		if fresh := iss.learn(ctx, view, text); fresh != nil {
-			view = fresh
-			t, err = by(view)
-		}
-	}
-	return t, view, err
 }

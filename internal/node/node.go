@@ -34,6 +34,7 @@ type node struct {
 	trail     *audit.Log     // nil if there is none
 	store     store.Store
 	directory *issuer.Directory
+	clients   *issuer.Authenticator
 	health    *server.Health
 	metrics   *metrics.Metrics
 	tracer    *tracing.Tracer // nil if nothing is traced
@@ -61,9 +62,6 @@ type answering struct {
 // changes nothing that is in use.
 func (n *node) answer(cfg config.Config) (*answering, error) {
 	iss := NewIssuer(cfg, n.store, n.directory, n.log)
-	if n.trail != nil {
-		iss.OldSecretUsed = n.trail.OldSecretUsed
-	}
 	front, err := newFront(cfg, iss, n.log)
 	if err != nil {
 		return nil, err
@@ -82,7 +80,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
-		Queue: n.queue, Throttle: n.throttle, Probes: &n.probes, Audit: n.trail, Metrics: n.metrics, Tracer: n.tracer,
+		Clients: n.clients, Queue: n.queue, Throttle: n.throttle, Probes: &n.probes, Audit: n.trail, Metrics: n.metrics, Tracer: n.tracer,
 	}, n.log)
 	tokens := &token.Endpoints{
 		Issuer: iss, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/metrics"
@@ -143,6 +144,10 @@ func Serve(ctx context.Context, from Source) (err error) {
 		health: server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })}
 	n.queue = server.NewQueue(capacity(cfg), numbers.Shed, log)
 	n.throttle = overload.NewThrottle(throttleLimits(cfg), numbers.Throttled)
+	n.clients = &issuer.Authenticator{Realm: deployment.Realm, Store: st, Directory: directory, Now: time.Now, Log: log, Slow: issuer.NewSlowPool()}
+	if trail != nil {
+		n.clients.OldSecretUsed = trail.OldSecretUsed
+	}
 	first, err := n.answer(cfg)
 	if err != nil {
 		return err
@@ -154,7 +159,11 @@ func Serve(ctx context.Context, from Source) (err error) {
 	var running sync.WaitGroup
 	running.Go(func() { directory.Run(background) })
 	running.Go(func() { anchors.run(background) })
-	running.Go(func() { first.issuer.Sweep(background) })
+	sweeper := &issuer.Sweeper{
+		Store: st, ClockFault: directory.ClockFault, Restore: func() grant.Restore { return directory.Latest().Restore() },
+		Now: time.Now, Monotonic: time.Now, Log: log,
+	}
+	running.Go(func() { sweeper.Run(background) })
 	defer running.Wait()
 	defer stopBackground()
 

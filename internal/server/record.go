@@ -126,7 +126,7 @@ func Printable(s string) string {
 // known is a client id as it may be written down. What names no client may be
 // a secret that was put into the wrong field.
 func (s *Server) known(id string) string {
-	if id == "" || s.issuer.Knows(id) {
+	if id == "" || s.issuer.Directory.Knows(s.issuer.Realm, id) {
 		return id
 	}
 	return unknownClient

@@ -150,7 +150,7 @@ func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, 
 		if throttle.ClientBlocked(r.Counted, cred.ClientID) {
 			return nil, cred.ClientID, oauth.ErrTooManyRequests
 		}
-		if c, err = r.server.issuer.Authenticate(ctx, cred, r.Counted); err == nil {
+		if c, err = r.server.Clients.Authenticate(ctx, cred, r.Counted); err == nil {
 			return c, cred.ClientID, nil
 		}
 	}

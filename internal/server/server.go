@@ -38,6 +38,7 @@ type Options struct {
 	Queue    *overload.Queue
 	Throttle *overload.Throttle
 
+	Clients *issuer.Authenticator
 	Probes  *Probes          // nil: there are none
 	Audit   *audit.Log       // nil: nothing is recorded
 	Metrics *metrics.Metrics // nil: nothing is counted

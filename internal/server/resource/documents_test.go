@@ -90,6 +90,7 @@ func newPublicSideOf(t testing.TB, algorithms []keys.Purpose, change ...func(*is
 		f(&settings, &options)
 	}
 	p.iss = issuer.New(settings)
+	options.Clients = &issuer.Authenticator{Realm: settings.Realm, Store: settings.Store, Directory: directory, Now: settings.Now, Log: log, Slow: issuer.NewSlowPool()}
 	view, err := directory.View()
 	if err != nil {
 		t.Fatal(err)

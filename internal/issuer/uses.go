@@ -1,0 +1,72 @@
+package issuer
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+const (
+	// flushInterval is how often the last uses of secrets are written.
+	flushInterval = time.Minute
+	// flushAtOnce is how old a recorded use is that is replaced at the next poll.
+	// Whether a secret may be revoked depends on its use within a day: until then,
+	// one that is in use would seem to be none.
+	flushAtOnce = 12 * time.Hour
+)
+
+// A use is the last use of a secret. written is what the store knows.
+type use struct{ at, written atomic.Int64 }
+
+// NoteUse notes the use of a client's secret, by its index, in memory.
+func (v *View) NoteUse(clientID string, secret int, now grant.Instant) {
+	u := v.clients[clientID].uses[secret]
+	// A second is fine enough for people, and spares the cache line.
+	if last := u.at.Load(); int64(now)-last >= 1000 {
+		u.at.CompareAndSwap(last, int64(now))
+	}
+}
+
+// FlushUses writes the uses of secrets that the store does not know. It takes at
+// most two seconds, so that a write that hangs does not stop the polls.
+func (d *Directory) FlushUses(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if d.wait(ctx) == nil {
+		d.writeUses(ctx, d.unwritten(0))
+		d.done()
+	}
+}
+
+// unwritten are the uses that the store does not know, or knows one of that is
+// at least so much older.
+func (d *Directory) unwritten(older time.Duration) map[string]grant.Instant {
+	changed := map[string]grant.Instant{}
+	for id, u := range d.uses {
+		if at, written := u.at.Load(), u.written.Load(); at != written && at-written >= older.Milliseconds() {
+			changed[id] = grant.Instant(at)
+		}
+	}
+	return changed
+}
+
+// writeUses writes uses, and remembers that the store knows them.
+func (d *Directory) writeUses(ctx context.Context, changed map[string]grant.Instant) {
+	if len(changed) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, PollInterval)
+	defer cancel()
+	err := d.store.NoteSecretUses(ctx, changed)
+	if err != nil && !d.unnoted {
+		d.log.Warn("cannot note the last use of secrets; trying again", "error", err)
+	}
+	if d.unnoted = err != nil; err != nil {
+		return
+	}
+	for id, at := range changed {
+		d.uses[id].written.Store(int64(at))
+	}
+}
