@@ -17,7 +17,7 @@ func TestAZ01_AnUnknownClientIsAPageAndSaysNothing(t *testing.T) {
 	unknown := disabled
 	unknown.ID = "X" + disabled.ID[1:]
 	var bodies []string
-	for _, c := range []client{unknown, disabled} {
+	for _, c := range []oauthClient{unknown, disabled} {
 		for _, visitor := range []*browser{b, d.browser()} {
 			// With the cookies of earlier visits and without.
 			s := visitor.get(asking(c))
@@ -142,7 +142,7 @@ func TestAZ03_ACompatibleNameForAMismatch(t *testing.T) {
 }
 
 // native registers a native client, which is public.
-func (d *deployment) native(uris ...string) client {
+func (d *deployment) native(uris ...string) oauthClient {
 	d.t.Helper()
 	return d.client(issuer.Registration{Name: "App", RedirectURIs: uris, Native: true, Auth: store.AuthNone})
 }
@@ -172,7 +172,7 @@ func TestAZ11_AZ15_NothingButThePortOfALoopbackAddress(t *testing.T) {
 	c := d.native("http://127.0.0.1/cb", "https://127.0.0.1/tls", "com.example.app:/cb")
 	local := d.native("http://localhost/cb", "http://localhost:3000/fixed")
 	web := d.change(d.native("http://127.0.0.1/cb"), func(c *store.Client) { c.Native = false })
-	for uri, of := range map[string]client{
+	for uri, of := range map[string]oauthClient{
 		"http://127.0.0.1:80/other": c, "http://127.0.0.1:80/cb?x=y": c, "http://127.0.0.1:80/cb/": c, "http://127.0.0.1:80": c, "http://127.0.0.1:80/Cb": c,
 		"https://127.0.0.1:80/cb": c, "https://127.0.0.1:80/tls": c, "http://localhost/cb": c, "http://localhost:80/cb": c, "http://[::1]:80/cb": c,
 		"http://127.0.0.1.evil.example/cb": c, "http://127.0.0.1:80.evil.example/cb": c, "http://127.0.0.1@evil.example/cb": c,

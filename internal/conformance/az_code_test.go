@@ -30,11 +30,11 @@ func TestAZ60_WhatACodeIsBoundTo(t *testing.T) {
 	loggedIn := d.now()
 	d.step(90 * time.Second)
 	ours := d.ours()
-	for name, get := range map[string]func() (client, string){
-		"at once": func() (client, string) {
+	for name, get := range map[string]func() (oauthClient, string){
+		"at once": func() (oauthClient, string) {
 			return ours, b.get(asking(ours, "scope=b a")).granted(t, redirect).Get("code")
 		},
-		"after a question": func() (client, string) {
+		"after a question": func() (oauthClient, string) {
 			return d.a, b.agree(asking(d.a, "scope=b a", "prompt=consent")).Query().Get("code")
 		},
 	} {
@@ -73,7 +73,7 @@ func TestAZ60_ACodeAtOnceWritesNothing(t *testing.T) {
 	ours := d.ours()
 	codes := map[string]bool{}
 	for range 3 {
-		for _, c := range []client{d.a, ours} {
+		for _, c := range []oauthClient{d.a, ours} {
 			counted.Calls()
 			codes[b.get(asking(c)).granted(t, redirect).Get("code")] = true
 			b.get(asking(c, "scope=nonsense")).told(t, redirect, "invalid_scope")

@@ -11,7 +11,7 @@ import (
 
 // ours registers a client of the provider itself, whose users are not asked:
 // its answer follows on the request.
-func (d *deployment) ours(choose ...func(*issuer.Registration)) client {
+func (d *deployment) ours(choose ...func(*issuer.Registration)) oauthClient {
 	d.t.Helper()
 	r := issuer.Registration{Name: "Ours", FirstParty: true}
 	for _, f := range choose {
@@ -78,7 +78,7 @@ func granted(t *testing.T, status int, to, redirectURI string) url.Values {
 }
 
 // mustRedeem redeems the code of a request that asking has made.
-func (d *deployment) mustRedeem(c client, code string) tokens {
+func (d *deployment) mustRedeem(c oauthClient, code string) tokens {
 	d.t.Helper()
 	return d.mustIssue(d.post(with(c.redeem(code), "code_verifier", verifier)))
 }

@@ -186,7 +186,7 @@ func (b *browser) follow(s sight) sight {
 
 // asking is an authorization request of c for the redirect URI, with PKCE.
 // Each pair replaces or adds a parameter; one without "=" takes it away.
-func asking(c client, pairs ...string) string {
+func asking(c oauthClient, pairs ...string) string {
 	q := url.Values{
 		"response_type": {"code"}, "client_id": {c.ID}, "redirect_uri": {c.RedirectURIs[0]}, "state": {"st"},
 		"code_challenge": {challenge}, "code_challenge_method": {"S256"},

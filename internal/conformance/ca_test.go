@@ -148,7 +148,7 @@ func TestCA10_CA11_MalformedBasicIs401(t *testing.T) {
 func TestCA10_ASecretThatIsNotEncodedProvesItsOwnClientAlone(t *testing.T) {
 	d := start(t)
 	c := d.client(issuer.Registration{Secret: "100%sure-secret"})
-	send := func(c client, header string) answer {
+	send := func(c oauthClient, header string) answer {
 		t.Helper()
 		r := newRequest(with(c.redeem(d.code(c).Code), "client_id", "", "client_secret", ""))
 		r.set("Authorization", header)

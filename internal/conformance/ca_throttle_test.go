@@ -160,7 +160,7 @@ func TestCA19_AnEmptyBasicSecretIsAPublicClientAndNoFailure(t *testing.T) {
 	d := start(t, func(o *options) { o.AddressFailures, o.ClientFailures = 2, 1 })
 	public := d.client(issuer.Registration{Auth: store.AuthNone})
 	owner := local()
-	basic := func(c client, secret string, form url.Values) answer {
+	basic := func(c oauthClient, secret string, form url.Values) answer {
 		r := newRequest(with(form, "client_id", "", "client_secret", ""))
 		r.set("Authorization", basicHeader(c.ID, secret))
 		return d.sendFrom(owner, r)

@@ -220,16 +220,16 @@ func (d *deployment) postVia(c *http.Client, form url.Values) (a answer, err err
 }
 
 // redeem is the form that redeems a code for the client.
-func (c client) redeem(code string) url.Values {
+func (c oauthClient) redeem(code string) url.Values {
 	return c.identify(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {c.RedirectURIs[0]}})
 }
 
 // refresh is the form that refreshes for the client.
-func (c client) refresh(token string) url.Values {
+func (c oauthClient) refresh(token string) url.Values {
 	return c.identify(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
 }
 
-func (c client) identify(form url.Values) url.Values {
+func (c oauthClient) identify(form url.Values) url.Values {
 	form.Set("client_id", c.ID)
 	if c.secret != "" {
 		form.Set("client_secret", c.secret)
@@ -250,7 +250,7 @@ func with(form url.Values, pairs ...string) url.Values {
 }
 
 // tokens redeems a fresh code.
-func (d *deployment) tokens(c client) (tokens, grant.ID) {
+func (d *deployment) tokens(c oauthClient) (tokens, grant.ID) {
 	d.t.Helper()
 	code := d.code(c)
 	return d.mustIssue(d.post(c.redeem(code.Code))), code.GrantID
@@ -275,7 +275,7 @@ func want(t *testing.T, a answer, status int, code string) {
 
 // dead proves that a grant has ended: its refresh token is refused and its row
 // says so.
-func (d *deployment) dead(c client, refreshToken string, id grant.ID, why grant.Reason) {
+func (d *deployment) dead(c oauthClient, refreshToken string, id grant.ID, why grant.Reason) {
 	d.t.Helper()
 	want(d.t, d.post(c.refresh(refreshToken)), http.StatusBadRequest, "invalid_grant")
 	if g := d.row(id); g.State != grant.Revoked || g.Reason != why {
@@ -284,7 +284,7 @@ func (d *deployment) dead(c client, refreshToken string, id grant.ID, why grant.
 }
 
 // alive proves that a refresh token still works.
-func (d *deployment) alive(c client, refreshToken string) tokens {
+func (d *deployment) alive(c oauthClient, refreshToken string) tokens {
 	d.t.Helper()
 	return d.mustIssue(d.post(c.refresh(refreshToken)))
 }

@@ -69,7 +69,7 @@ type deployment struct {
 	kept       *http.Client
 	ended      func(func()) // runs something at the end of the test
 	clock      atomic.Int64 // milliseconds since 1970; it stands still
-	a, b       client
+	a, b       oauthClient
 	server     *server.Server
 	// connections is nil if they are not bounded.
 	connections *server.Connections
@@ -97,8 +97,8 @@ type options struct {
 	connections       *server.ConnectionLimits
 }
 
-// A client is a registration and its secret.
-type client struct {
+// An oauthClient is a registration and its secret.
+type oauthClient struct {
 	store.Client
 	secret string
 }
@@ -232,7 +232,7 @@ func (d *deployment) now() time.Time {
 func (d *deployment) step(by time.Duration) { d.clock.Add(by.Milliseconds()) }
 
 // client registers a client, with what the registration leaves open filled in.
-func (d *deployment) client(r issuer.Registration) client {
+func (d *deployment) client(r issuer.Registration) oauthClient {
 	d.t.Helper()
 	if r.Name == "" {
 		r.Name = d.t.Name()
@@ -260,11 +260,11 @@ func (d *deployment) client(r issuer.Registration) client {
 		d.t.Fatal(err)
 	}
 	d.poll()
-	return client{c, string(secret)}
+	return oauthClient{c, string(secret)}
 }
 
 // change writes an altered registration.
-func (d *deployment) change(c client, alter func(*store.Client)) client {
+func (d *deployment) change(c oauthClient, alter func(*store.Client)) oauthClient {
 	d.t.Helper()
 	c.Client = c.Clone()
 	alter(&c.Client)
@@ -314,7 +314,7 @@ func (d *deployment) row(id grant.ID) grant.Grant {
 
 // code issues one without a challenge, also of a client that must use PKCE, as a
 // login portal was once let to.
-func (d *deployment) code(c client, choose ...func(*issuer.Authorization)) issuer.IssuedCode {
+func (d *deployment) code(c oauthClient, choose ...func(*issuer.Authorization)) issuer.IssuedCode {
 	d.t.Helper()
 	a := issuer.Authorization{ClientID: c.ID, RedirectURI: c.RedirectURIs[0], Subject: "alice"}
 	for _, f := range choose {

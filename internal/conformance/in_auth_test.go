@@ -27,7 +27,7 @@ type badCaller struct {
 // badCallers are the defects of client authentication, for a client with a
 // secret. Those that only the endpoints about tokens answer in this way come
 // last.
-func badCallers(c, other client) []badCaller {
+func badCallers(c, other oauthClient) []badCaller {
 	failed := errorBody("invalid_client", "client authentication failed")
 	header := func(value string) func(*request) {
 		return func(r *request) {

@@ -28,33 +28,33 @@ func exactly(a answer) string {
 
 // endings are the ways in which an access token dies that was alive, by what
 // does it to a fresh grant of c.
-func (d *deployment) endings() map[string]func(c client, code issuer.IssuedCode, pair tokens) {
-	cut := func(choose func(client) store.Cutoff) func(client, issuer.IssuedCode, tokens) {
-		return func(c client, _ issuer.IssuedCode, _ tokens) { d.cutOff(choose(c)) }
+func (d *deployment) endings() map[string]func(c oauthClient, code issuer.IssuedCode, pair tokens) {
+	cut := func(choose func(oauthClient) store.Cutoff) func(oauthClient, issuer.IssuedCode, tokens) {
+		return func(c oauthClient, _ issuer.IssuedCode, _ tokens) { d.cutOff(choose(c)) }
 	}
-	state := func(s store.ClientState) func(client, issuer.IssuedCode, tokens) {
-		return func(c client, _ issuer.IssuedCode, _ tokens) { d.change(c, func(c *store.Client) { c.State = s }) }
+	state := func(s store.ClientState) func(oauthClient, issuer.IssuedCode, tokens) {
+		return func(c oauthClient, _ issuer.IssuedCode, _ tokens) { d.change(c, func(c *store.Client) { c.State = s }) }
 	}
-	return map[string]func(client, issuer.IssuedCode, tokens){
-		"access token revoked":  func(c client, _ issuer.IssuedCode, pair tokens) { d.revoke(c, pair.AccessToken) },
-		"refresh token revoked": func(c client, _ issuer.IssuedCode, pair tokens) { d.revoke(c, pair.RefreshToken) },
-		"code replayed":         func(c client, code issuer.IssuedCode, _ tokens) { d.post(c.redeem(code.Code)) },
-		"refresh token replayed": func(c client, _ issuer.IssuedCode, pair tokens) {
+	return map[string]func(oauthClient, issuer.IssuedCode, tokens){
+		"access token revoked":  func(c oauthClient, _ issuer.IssuedCode, pair tokens) { d.revoke(c, pair.AccessToken) },
+		"refresh token revoked": func(c oauthClient, _ issuer.IssuedCode, pair tokens) { d.revoke(c, pair.RefreshToken) },
+		"code replayed":         func(c oauthClient, code issuer.IssuedCode, _ tokens) { d.post(c.redeem(code.Code)) },
+		"refresh token replayed": func(c oauthClient, _ issuer.IssuedCode, pair tokens) {
 			d.alive(c, d.alive(c, pair.RefreshToken).RefreshToken)
 			d.post(c.refresh(pair.RefreshToken))
 		},
-		"revoked by an operator": func(_ client, code issuer.IssuedCode, _ tokens) {
+		"revoked by an operator": func(_ oauthClient, code issuer.IssuedCode, _ tokens) {
 			if err := storetest.Replace(d.t.Context(), d.sqlite, d.row(code.GrantID).Revoke(grant.ReasonOperator).Next); err != nil {
 				d.t.Fatal(err)
 			}
 		},
-		"subject cut off":          cut(func(c client) store.Cutoff { return store.Cutoff{Subject: c.ID + "'s user"} }),
-		"client cut off":           cut(func(c client) store.Cutoff { return store.Cutoff{ClientID: c.ID} }),
-		"both cut off":             cut(func(c client) store.Cutoff { return store.Cutoff{ClientID: c.ID, Subject: c.ID + "'s user"} }),
+		"subject cut off":          cut(func(c oauthClient) store.Cutoff { return store.Cutoff{Subject: c.ID + "'s user"} }),
+		"client cut off":           cut(func(c oauthClient) store.Cutoff { return store.Cutoff{ClientID: c.ID} }),
+		"both cut off":             cut(func(c oauthClient) store.Cutoff { return store.Cutoff{ClientID: c.ID, Subject: c.ID + "'s user"} }),
 		"client disabled":          state(store.ClientDisabled),
 		"client deleted":           state(store.ClientDeleted),
-		"expired":                  func(client, issuer.IssuedCode, tokens) { d.step(301 * time.Second) },
-		"expired, its row is gone": func(client, issuer.IssuedCode, tokens) { d.step(32 * 24 * time.Hour); d.sweep() },
+		"expired":                  func(oauthClient, issuer.IssuedCode, tokens) { d.step(301 * time.Second) },
+		"expired, its row is gone": func(oauthClient, issuer.IssuedCode, tokens) { d.step(32 * 24 * time.Hour); d.sweep() },
 	}
 }
 
@@ -135,7 +135,7 @@ func TestIN04_WhatWasNeverIssuedHasTheSameAnswer(t *testing.T) {
 func TestIN04_AnAlteredTokenIsInactive(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
-	for _, c := range []client{d.a, d.jwtClient()} {
+	for _, c := range []oauthClient{d.a, d.jwtClient()} {
 		pair, _ := d.tokens(c)
 		text := pair.AccessToken
 		for i := range text {
@@ -158,7 +158,7 @@ func TestIN04_TK06_AnAccessTokenExpires(t *testing.T) {
 			d := start(t)
 			rs := d.resourceServer()
 			d.issuer.Policy.MaxSkew = skew
-			for _, c := range []client{d.a, d.jwtClient()} {
+			for _, c := range []oauthClient{d.a, d.jwtClient()} {
 				d.step(333 * time.Millisecond)
 				pair, id := d.tokens(c)
 				end := d.expiry(id)*1000 + skew.Milliseconds()
@@ -224,7 +224,7 @@ func TestIN17_AStoreThatIsDownIsNoAnswer(t *testing.T) {
 	rs := d.resourceServer()
 	pair, id := d.tokens(d.a)
 	jwt, _ := d.tokens(d.jwtClient())
-	down := func(c client, token string, lines ...string) {
+	down := func(c oauthClient, token string, lines ...string) {
 		t.Helper()
 		a := d.introspect(c, token, lines...)
 		if a.status != http.StatusServiceUnavailable || a.body != errorBody("temporarily_unavailable", "try again later") {

@@ -63,7 +63,7 @@ func TestIN14_TheAnswerAsAJWTIsSignedForTheOneWhoAsks(t *testing.T) {
 	opaque, _ := d.tokens(d.a)
 	jwt, _ := d.tokens(d.jwtClient("https://one.example", "https://two.example"))
 	for _, c := range []struct {
-		caller client
+		caller oauthClient
 		alg    string
 		token  string
 	}{
@@ -102,7 +102,7 @@ func TestIN14_TheAnswerAsAJWTIsSignedForTheOneWhoAsks(t *testing.T) {
 func TestIN14_ThePhantomTokenSaysWhatTheOpaqueOneStandsFor(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
-	for _, c := range []client{
+	for _, c := range []oauthClient{
 		d.a, d.jwtClient(), d.client(issuer.Registration{Audience: []string{"https://one.example", "https://two.example"}, SigningAlg: keys.EdDSA, JWTType: "JWT"}),
 	} {
 		pair, _ := d.tokens(c)
@@ -171,7 +171,7 @@ func TestIN14_OtherWishesGetJSON(t *testing.T) {
 func TestIN14_WithoutTheRightNobodyGetsAPhantomToken(t *testing.T) {
 	d := start(t)
 	const one, two = "https://one.example", "https://two.example"
-	for name, c := range map[string]client{
+	for name, c := range map[string]oauthClient{
 		"without the right":            d.a,
 		"with JWTs anyway":             d.jwtClient(),
 		"a right for another audience": d.client(issuer.Registration{Audience: []string{one}, Introspect: true, IntrospectAudience: []string{two}}),

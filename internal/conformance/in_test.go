@@ -24,33 +24,33 @@ const (
 )
 
 // about is a good request about a token.
-func (c client) about(path, token string) *request {
+func (c oauthClient) about(path, token string) *request {
 	r := newRequest(c.identify(url.Values{"token": {token}}))
 	r.target = path
 	return r
 }
 
-func (d *deployment) introspect(c client, token string, lines ...string) answer {
+func (d *deployment) introspect(c oauthClient, token string, lines ...string) answer {
 	d.t.Helper()
 	r := c.about(introspectPath, token)
 	r.header = append(r.header, lines...)
 	return d.send(r)
 }
 
-func (d *deployment) revoke(c client, token string) answer {
+func (d *deployment) revoke(c oauthClient, token string) answer {
 	d.t.Helper()
 	return d.send(c.about(revokePath, token))
 }
 
 // resourceServer registers one that may ask about every client's tokens, or
 // those for some audiences.
-func (d *deployment) resourceServer(audiences ...string) client {
+func (d *deployment) resourceServer(audiences ...string) oauthClient {
 	d.t.Helper()
 	return d.client(issuer.Registration{Name: "API", Introspect: true, IntrospectAudience: audiences})
 }
 
 // jwtClient registers a client whose access tokens are JWTs.
-func (d *deployment) jwtClient(audiences ...string) client {
+func (d *deployment) jwtClient(audiences ...string) oauthClient {
 	d.t.Helper()
 	return d.client(issuer.Registration{Name: "JWT", TokenFormat: store.TokenJWT, Audience: audiences})
 }
@@ -77,7 +77,7 @@ func marshal(t *testing.T, v any) string {
 }
 
 // wantActive fails the test unless each token is as alive as is said.
-func (d *deployment) wantActive(c client, active bool, list ...string) {
+func (d *deployment) wantActive(c oauthClient, active bool, list ...string) {
 	d.t.Helper()
 	for _, token := range list {
 		a := d.introspect(c, token)
@@ -90,7 +90,7 @@ func (d *deployment) wantActive(c client, active bool, list ...string) {
 func TestIN03_ALivingAccessTokenIsDescribedInFull(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
-	for name, c := range map[string]client{
+	for name, c := range map[string]oauthClient{
 		"opaque": d.client(issuer.Registration{}), "for an audience": d.client(issuer.Registration{Audience: []string{"https://one.example"}}),
 		"for two": d.client(issuer.Registration{Audience: []string{"https://one.example", "https://two.example"}}),
 		"JWT":     d.jwtClient(), "JWT for two": d.jwtClient("https://one.example", "https://two.example"),
@@ -184,7 +184,7 @@ func TestIN09_OnlyTheOwnerMayAskAboutARefreshToken(t *testing.T) {
 	d := start(t)
 	pair, id := d.tokens(d.a)
 	g := d.row(id)
-	for name, c := range map[string]client{"a resource server": d.resourceServer(), "another client": d.b} {
+	for name, c := range map[string]oauthClient{"a resource server": d.resourceServer(), "another client": d.b} {
 		if a := d.introspect(c, pair.RefreshToken); a.body != inactive {
 			t.Errorf("%s: %v", name, a)
 		}
@@ -298,7 +298,7 @@ func TestIN11_AResourceServerSeesOnlyWhatIsMeantForIt(t *testing.T) {
 }
 
 // scopeOf is the scope that an access token is introspected with.
-func (d *deployment) scopeOf(c client, token string) oauth.Scope {
+func (d *deployment) scopeOf(c oauthClient, token string) oauth.Scope {
 	d.t.Helper()
 	scope, _ := members(d.t, d.introspect(c, token).body)["scope"].(string)
 	return oauth.Scope(scope)
@@ -309,7 +309,7 @@ func (d *deployment) scopeOf(c client, token string) oauth.Scope {
 func TestIN03_AnAccessTokenKeepsItsScope(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
-	for _, c := range []client{d.a, d.jwtClient()} {
+	for _, c := range []oauthClient{d.a, d.jwtClient()} {
 		pair, _ := d.tokens(c)
 		c = d.change(c, func(c *store.Client) { c.Scope = "c" })
 		if got := d.scopeOf(rs, pair.AccessToken); got != "a b c" {

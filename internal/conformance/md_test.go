@@ -157,7 +157,7 @@ func TestMD04_NothingInADocumentComesFromTheRequest(t *testing.T) {
 }
 
 // asBy is a request about a token by one of the ways to authenticate.
-func (d *deployment) asBy(c client, method, path string, form url.Values) answer {
+func (d *deployment) asBy(c oauthClient, method, path string, form url.Values) answer {
 	d.t.Helper()
 	r := newRequest(c.identify(maps.Clone(form)))
 	r.target = path
@@ -196,7 +196,7 @@ func TestMD14_TheScopesAreThoseThatClientsMayAskFor(t *testing.T) {
 func TestMD05_MD10_EveryWayToAuthenticateIsNamedAndWorks(t *testing.T) {
 	d := start(t)
 	m := d.metadata()
-	byMethod := map[string]client{
+	byMethod := map[string]oauthClient{
 		"client_secret_basic": d.client(issuer.Registration{Auth: store.AuthBasic}),
 		"client_secret_post":  d.client(issuer.Registration{Auth: store.AuthPost}),
 		"none":                d.client(issuer.Registration{Auth: store.AuthNone, NoPKCE: true}),
@@ -229,7 +229,7 @@ func TestMD05_MD10_EveryWayToAuthenticateIsNamedAndWorks(t *testing.T) {
 }
 
 // challengedCode is a code that needs the verifier.
-func (d *deployment) challengedCode(c client) string {
+func (d *deployment) challengedCode(c oauthClient) string {
 	d.t.Helper()
 	return d.code(c, func(a *issuer.Authorization) { a.Challenge = challenge }).Code
 }

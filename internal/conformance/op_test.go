@@ -124,12 +124,12 @@ func TestOP18_EverythingOfAUserAClientOrAGrantIsEndedOnTheNextCall(t *testing.T)
 	rs := d.resourceServer()
 	jwt := d.jwtClient()
 	type held struct {
-		client  client
+		client  oauthClient
 		subject string
 		tokens  tokens
 		id      grant.ID
 	}
-	login := func(c client, subject string) held {
+	login := func(c oauthClient, subject string) held {
 		code := d.code(c, func(a *issuer.Authorization) { a.Subject = subject })
 		return held{c, subject, d.mustIssue(d.post(c.redeem(code.Code))), code.GrantID}
 	}
@@ -149,7 +149,7 @@ func TestOP18_EverythingOfAUserAClientOrAGrantIsEndedOnTheNextCall(t *testing.T)
 		for target := range 3 {
 			d.step(time.Second) // past the last cutoff
 			var all []held
-			for _, c := range []client{d.a, d.b, jwt} {
+			for _, c := range []oauthClient{d.a, d.b, jwt} {
 				for _, subject := range []string{name + " alice", name + " bob", name + " alice"} {
 					all = append(all, login(c, subject))
 				}

@@ -20,7 +20,7 @@ func TestRV11_AFailedRevocationIsNeverASuccess(t *testing.T) {
 		}
 		return nil
 	}
-	for _, c := range []client{d.a, d.jwtClient()} {
+	for _, c := range []oauthClient{d.a, d.jwtClient()} {
 		for kind, pick := range map[string]func(tokens) string{
 			"access":  func(pair tokens) string { return pair.AccessToken },
 			"refresh": func(pair tokens) string { return pair.RefreshToken },

@@ -28,7 +28,7 @@ func revoked(t *testing.T, a answer) {
 func TestRV01_RV15_RevokingARefreshTokenEndsTheGrant(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
-	for _, c := range []client{d.a, d.jwtClient()} {
+	for _, c := range []oauthClient{d.a, d.jwtClient()} {
 		first, id := d.tokens(c)
 		second := d.alive(c, first.RefreshToken)
 		bystander, _ := d.tokens(c)
@@ -48,7 +48,7 @@ func TestRV01_RV15_RevokingARefreshTokenEndsTheGrant(t *testing.T) {
 func TestRV02_RevokingAnAccessTokenEndsTheAccessTokensSoFar(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
-	for _, c := range []client{d.a, d.jwtClient()} {
+	for _, c := range []oauthClient{d.a, d.jwtClient()} {
 		first, id := d.tokens(c)
 		second := d.alive(c, first.RefreshToken)
 		bystander, _ := d.tokens(c)
@@ -84,7 +84,7 @@ func TestRV03_ADeadTokenIsRevokedAlready(t *testing.T) {
 	good := d.revoke(d.a, pair.AccessToken)
 	revoked(t, good)
 	version := d.row(id).Version
-	same := func(name string, c client, token string) {
+	same := func(name string, c oauthClient, token string) {
 		t.Helper()
 		if a := d.revoke(c, token); exactly(a) != exactly(good) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, exactly(a), exactly(good))
@@ -120,10 +120,10 @@ func TestRV03_ADeadTokenIsRevokedAlready(t *testing.T) {
 func TestRV04_AnotherClientsTokenIsRefusedAndStaysAlive(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
-	for _, owner := range []client{d.b, d.jwtClient()} {
+	for _, owner := range []oauthClient{d.b, d.jwtClient()} {
 		first, id := d.tokens(owner)
 		second := d.alive(owner, first.RefreshToken)
-		for name, c := range map[string]client{"another client": d.a, "a resource server": rs} {
+		for name, c := range map[string]oauthClient{"another client": d.a, "a resource server": rs} {
 			for _, token := range []string{second.AccessToken, second.RefreshToken, first.AccessToken, first.RefreshToken} {
 				a := d.revoke(c, token)
 				if a.status != http.StatusBadRequest || a.body != errorBody("invalid_grant", "grant is invalid") {
@@ -232,7 +232,7 @@ func TestRV08_TheHintIsNotNeeded(t *testing.T) {
 func TestRV09_ACodeCannotBeRevoked(t *testing.T) {
 	d := start(t)
 	code := d.code(d.a)
-	for _, c := range []client{d.a, d.b} {
+	for _, c := range []oauthClient{d.a, d.b} {
 		for _, token := range []string{code.Code, keys.CodePrefix + "made-up"} {
 			a := d.revoke(c, token)
 			if a.status != http.StatusBadRequest || a.body != errorBody("unsupported_token_type", "token type not supported") {

@@ -172,7 +172,7 @@ func pin(x *flow, rule store.AuthRule) {
 }
 
 // addSecret gives a client one more secret.
-func (d *deployment) addSecret(c client, lifetime time.Duration) string {
+func (d *deployment) addSecret(c oauthClient, lifetime time.Duration) string {
 	d.t.Helper()
 	now := grant.At(d.now())
 	_, added, text, err := issuer.AddSecret(c.Client, d.ring(), now, now.Add(lifetime))

@@ -41,8 +41,8 @@ type row struct {
 type flow struct {
 	*deployment
 	kind   string
-	client client // who sends the request
-	owner  client // whose code and token it carries
+	client oauthClient // who sends the request
+	owner  oauthClient // whose code and token it carries
 	id     grant.ID
 	code   string
 	tokens tokens // of the same grant, if kind is refresh_token
@@ -75,7 +75,7 @@ func newFlow(d *deployment, f *faulty, kind string) *flow {
 
 // use gives the flow to a client, with a code or token of its own. A code is
 // issued without a challenge unless choose says otherwise.
-func (x *flow) use(c client, choose ...func(*issuer.Authorization)) {
+func (x *flow) use(c oauthClient, choose ...func(*issuer.Authorization)) {
 	code := x.deployment.code(c, choose...)
 	x.client, x.owner, x.id, x.code = c, c, code.GrantID, code.Code
 	x.good = c.redeem(code.Code)

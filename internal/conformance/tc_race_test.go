@@ -205,7 +205,7 @@ func TestTC34_TK03_NothingAtRestCanBeReplayed(t *testing.T) {
 	d := start(t)
 	imported := d.client(issuer.Registration{Secret: "an imported secret of somebody"})
 	var secrets []string
-	for i, c := range []client{d.a, imported} {
+	for i, c := range []oauthClient{d.a, imported} {
 		for range 3 {
 			code := d.code(c, pkce, func(a *issuer.Authorization) { a.Subject = fmt.Sprint("subject", i) })
 			first := d.mustIssue(d.post(with(c.redeem(code.Code), "code_verifier", verifier)))

@@ -172,7 +172,7 @@ func TestTC14_TC16_ACodeWorksOnceAndItsReplayKillsWhatItMade(t *testing.T) {
 func TestTC15_AReplayedCodeKillsItsAccessTokens(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
-	for _, c := range []client{d.a, d.jwtClient()} {
+	for _, c := range []oauthClient{d.a, d.jwtClient()} {
 		for _, later := range []time.Duration{0, time.Second, 2 * time.Minute} {
 			code := d.code(c)
 			first := d.mustIssue(d.post(c.redeem(code.Code)))

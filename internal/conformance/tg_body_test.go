@@ -194,7 +194,7 @@ func TestTG45_ParallelRequestsDoNotMix(t *testing.T) {
 		id   string
 		form url.Values
 	}
-	clients := make([]client, 10)
+	clients := make([]oauthClient, 10)
 	for i := range clients {
 		clients[i] = d.client(issuer.Registration{Name: fmt.Sprint("client ", i)})
 	}

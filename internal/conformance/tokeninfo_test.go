@@ -15,7 +15,7 @@ const infoPath = "/oauth2/tokeninfo"
 
 // infoBody is the answer about a token, in the order of its members that
 // resource servers of OpenAM-style deployments know.
-func infoBody(c client, token, grantType, scope string, left int) string {
+func infoBody(c oauthClient, token, grantType, scope string, left int) string {
 	return fmt.Sprintf(`{"access_token":%q,"grant_type":%q,"scope":["%s"],"realm":"/api","token_type":"Bearer","expires_in":%d,"client_id":%q,"sub":"alice","subname":"alice"}`,
 		token, grantType, strings.ReplaceAll(scope, " ", `","`), left, c.ID)
 }
@@ -23,7 +23,7 @@ func infoBody(c client, token, grantType, scope string, left int) string {
 func TestTL21_TokenInfoTellsTheBearerWhatTheTokenIsWorth(t *testing.T) {
 	d := start(t)
 	d.step(time.Second - time.Duration(d.now().UnixMilli()%1000)*time.Millisecond) // a whole second
-	for _, c := range []client{d.a, d.jwtClient()} {
+	for _, c := range []oauthClient{d.a, d.jwtClient()} {
 		pair, _ := d.tokens(c)
 		a := d.tokenInfo(pair.AccessToken)
 		compareHeader(t, a)
@@ -101,7 +101,7 @@ func TestTL20_TokenInfoReadsTheQueryOnlyIfToldTo(t *testing.T) {
 	}
 
 	on := start(t, alone, func(o *options) { o.TokenInfoQuery = true })
-	for _, c := range []client{on.a, on.jwtClient()} {
+	for _, c := range []oauthClient{on.a, on.jwtClient()} {
 		pair, _ := on.tokens(c)
 		inHeader := on.tokenInfo(pair.AccessToken)
 		a := on.sendInfo(ask("GET", inQuery(pair.AccessToken)+"&realm=/api"))

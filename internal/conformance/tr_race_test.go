@@ -66,7 +66,7 @@ func TestTR13_ConcurrentRefreshInsideTheWindowGivesOnePair(t *testing.T) {
 func TestTR13_TheWindowEndsByTime(t *testing.T) {
 	d := start(t)
 	for _, c := range []struct {
-		client client
+		client oauthClient
 		window time.Duration
 	}{
 		{d.a, 2 * time.Minute},

@@ -144,7 +144,7 @@ func TestTR06_TR07_ASpentTokenRevokesTheFamily(t *testing.T) {
 func TestTR08_ASpentTokenEndsTheFamilysAccessTokens(t *testing.T) {
 	d := start(t, strict)
 	rs := d.resourceServer()
-	for _, c := range []client{d.a, d.jwtClient()} {
+	for _, c := range []oauthClient{d.a, d.jwtClient()} {
 		for _, later := range []time.Duration{0, time.Minute} {
 			first, _ := d.tokens(c)
 			second := d.alive(c, first.RefreshToken)

@@ -119,7 +119,7 @@ func (s sight) code(t *testing.T, redirectURI string) string {
 }
 
 // challenged is the form that redeems a code of a request that asking made.
-func (c client) challenged(code string) url.Values {
+func (c oauthClient) challenged(code string) url.Values {
 	form := c.redeem(code)
 	form.Set("code_verifier", verifier)
 	return form

@@ -66,7 +66,7 @@ func (d *deployment) expiry(id grant.ID) int64 {
 
 func TestTL21_AGoodTokenPassesWithWhatItSays(t *testing.T) {
 	d := start(t)
-	for _, c := range []client{d.a, d.jwtClient()} {
+	for _, c := range []oauthClient{d.a, d.jwtClient()} {
 		pair, id := d.tokens(c)
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"} {
 			for _, target := range []string{
