@@ -12,7 +12,7 @@ import (
 
 // comparing are the packages that compare secrets with what callers present.
 var comparing = []string{
-	"internal/keys", "internal/oauth", "internal/grant", "internal/issuer", "internal/authorize", "internal/account", "internal/upstream", "internal/server", "internal/server/admin",
+	"internal/keys", "internal/oauth", "internal/grant", "internal/directory", "internal/client", "internal/issuer", "internal/explain", "internal/authorize", "internal/account", "internal/upstream", "internal/server", "internal/server/admin",
 }
 
 // inConstantTime lists how often each function compares in constant time. A
@@ -22,8 +22,8 @@ var inConstantTime = map[string]int{
 	"internal/keys/token.go openToken":                1, // the MAC of tokens
 	"internal/keys/secret.go MatchSlow":               1, // imported client secrets, passwords
 	"internal/keys/audit.go CheckLineMAC":             1, // lines of the audit log
-	"internal/issuer/client.go Authenticate":          2, // client secrets
-	"internal/issuer/authfault.go wrong":              2, // expired ones
+	"internal/client/authenticate.go Authenticate":    2, // client secrets
+	"internal/client/authenticate.go wrong":                  2, // expired ones
 	"internal/authorize/interaction.go Interaction":   1, // a browser's cookie
 	"internal/authorize/session.go openSessionCookie": 1,
 	"internal/authorize/login.go TakeLogin":           1, // the verifier of a handoff
@@ -44,6 +44,7 @@ var openly = map[string]string{
 	"cred.RawSecret != cred.Secret":                     "two readings of one header",
 	"HashRedirectURI(r.RedirectURI) != c.RedirectHash":  "a redirect URI is no secret",
 	"grant.HashRedirectURI(uri) == e.Code.RedirectHash": "nor for an operator who asks why",
+	"string(e.Name) == string(a.Event)":                 "names of events",
 	"bytes.Equal(next.TOTP, u.TOTP)":                    "two stored records of one user; nobody sends either",
 	"next.Password == u.Password":                       "likewise, of hashes",
 }

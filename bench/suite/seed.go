@@ -13,8 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -64,7 +65,7 @@ func makeDataset(ctx context.Context, dir string, open opener, n int, format sto
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	directory, err := issuer.OpenDirectory(ctx, st, kek, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
+	directory, err := directory.Open(ctx, st, kek, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func makeDataset(ctx context.Context, dir string, open opener, n int, format sto
 	if err != nil {
 		return nil, err
 	}
-	registration := issuer.Registration{Name: "Benchmark", RedirectURIs: []string{callback}, Scope: scope, Auth: store.AuthEither, TokenFormat: format}
+	registration := client.Registration{Name: "Benchmark", RedirectURIs: []string{callback}, Scope: scope, Auth: store.AuthEither, TokenFormat: format}
 	policy := grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * day}
 	client, secret, err := registration.Client(realm, view.Ring, policy, grant.At(time.Now()))
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -41,7 +42,7 @@ func (d *dataset) signIn(ctx context.Context, n int) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	log := slog.New(slog.DiscardHandler)
-	directory, err := issuer.OpenDirectory(ctx, st, d.kek, keys.Schedule{}, log, time.Now)
+	directory, err := directory.Open(ctx, st, d.kek, keys.Schedule{}, log, time.Now)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
@@ -63,7 +63,7 @@ func (a *Admin) now() grant.Instant { return grant.At(a.Now()) }
 
 // cutoffAt returns the instant of a cutoff that ends everything until now, on
 // every node.
-func (a *Admin) cutoffAt() grant.Instant { return a.now().Add(issuer.CutoffReach) }
+func (a *Admin) cutoffAt() grant.Instant { return a.now().Add(directory.CutoffReach) }
 
 func (a *Admin) event(at grant.Instant, name store.EventName, about, detail string) store.Event {
 	return store.Event{At: at, Name: name, About: about, Actor: a.Actor, Detail: detail}

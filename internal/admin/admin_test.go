@@ -10,8 +10,9 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -34,7 +35,7 @@ func newAdmin(t *testing.T) (a *admin.Admin, changes *int) {
 	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	now := func() time.Time { at = at.Add(time.Millisecond); return at }
 	schedule := keys.Schedule{Lifetime: 30 * 24 * time.Hour, Lead: 24 * time.Hour, MaxAge: time.Hour, Retention: time.Hour, Algorithms: keys.SigningAlgorithms}
-	dir, err := issuer.OpenDirectory(t.Context(), st, kek, schedule, slog.New(slog.DiscardHandler), now)
+	dir, err := directory.Open(t.Context(), st, kek, schedule, slog.New(slog.DiscardHandler), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +47,8 @@ func newAdmin(t *testing.T) (a *admin.Admin, changes *int) {
 	}, changes
 }
 
-func billing() issuer.Registration {
-	return issuer.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://billing.example/callback"}, Scope: "read", Auth: store.AuthEither, Secret: "an imported secret"}
+func billing() client.Registration {
+	return client.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://billing.example/callback"}, Scope: "read", Auth: store.AuthEither, Secret: "an imported secret"}
 }
 
 func codeOf(err error) admin.Code {
@@ -77,14 +78,14 @@ func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
 			return nil
 		}},
 		{"update to the same", 0, func() error {
-			_, changes, err := a.UpdateClient(ctx, "billing", "", func(r *issuer.Registration) error { return nil })
+			_, changes, err := a.UpdateClient(ctx, "billing", "", func(r *client.Registration) error { return nil })
 			if changes != "" {
 				return errors.New("changed: " + changes)
 			}
 			return err
 		}},
 		{"update", 1, func() error {
-			_, _, err := a.UpdateClient(ctx, "billing", "", func(r *issuer.Registration) error { r.Name = "Invoices"; return nil })
+			_, _, err := a.UpdateClient(ctx, "billing", "", func(r *client.Registration) error { r.Name = "Invoices"; return nil })
 			return err
 		}},
 		{"add a secret", 1, func() (err error) { secret, _, err = a.AddSecret(ctx, "billing", time.Hour); return err }},
@@ -135,8 +136,8 @@ func TestAnETagIsMadeOfTheRegistration(t *testing.T) {
 	if err := a.Store.Commit(t.Context(), store.Change{Entries: []store.Entry{used.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
-	rename := func(name string) func(*issuer.Registration) error {
-		return func(r *issuer.Registration) error { r.Name = name; return nil }
+	rename := func(name string) func(*client.Registration) error {
+		return func(r *client.Registration) error { r.Name = name; return nil }
 	}
 	c, _, err = a.UpdateClient(t.Context(), "billing", etag, rename("Invoices"))
 	if err != nil || c.Name != "Invoices" || admin.ClientETag(c) == etag {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -23,14 +23,14 @@ import (
 // with client_secret a secret that exists already. What it leaves out has its
 // default.
 type ClientDocument struct {
-	issuer.Registration
+	client.Registration
 	State store.ClientState
 }
 
 // UnmarshalJSON reads the members. Those that callers cannot set are read over, so
 // that a client can be sent back as it was received; unknown ones are refused.
 func (d *ClientDocument) UnmarshalJSON(text []byte) error {
-	*d = ClientDocument{issuer.Registration{Auth: store.AuthEither}, store.ClientEnabled}
+	*d = ClientDocument{client.Registration{Auth: store.AuthEither}, store.ClientEnabled}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return errors.New("not a JSON object")
@@ -75,11 +75,11 @@ func (d *ClientDocument) set(name string, raw json.RawMessage) error {
 		}
 		return nil
 	}
-	i := slices.IndexFunc(issuer.Settings, func(s issuer.Setting) bool { return s.Member == name })
+	i := slices.IndexFunc(client.Settings, func(s client.Setting) bool { return s.Member == name })
 	if i < 0 {
 		return errors.New("is not a setting of clients")
 	}
-	s := issuer.Settings[i]
+	s := client.Settings[i]
 	if _, ok := s.Field(&d.Registration).(**time.Duration); !ok && string(raw) == "null" {
 		return errors.New("is null")
 	}
@@ -134,7 +134,7 @@ func (a *Admin) ApplyClient(ctx context.Context, id, etag string, d ClientDocume
 	c, err = a.change(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
 		next, err := d.Change(c, a.Policy)
 		next.State = d.State
-		detail := differences(issuer.Registered(c), issuer.Registered(next))
+		detail := differences(client.Registered(c), client.Registered(next))
 		switch {
 		case c.State == d.State:
 		case detail == "":

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -18,11 +18,11 @@ import (
 
 // CreateClient registers a client and returns it with the secret that was
 // generated for it, if one was.
-func (a *Admin) CreateClient(ctx context.Context, r issuer.Registration) (store.Client, oauth.Secret, error) {
+func (a *Admin) CreateClient(ctx context.Context, r client.Registration) (store.Client, oauth.Secret, error) {
 	return a.create(ctx, r, store.ClientEnabled)
 }
 
-func (a *Admin) create(ctx context.Context, r issuer.Registration, state store.ClientState) (store.Client, oauth.Secret, error) {
+func (a *Admin) create(ctx context.Context, r client.Registration, state store.ClientState) (store.Client, oauth.Secret, error) {
 	ring, err := a.Ring(ctx)
 	if err != nil {
 		return store.Client{}, "", err
@@ -85,14 +85,14 @@ func (a *Admin) Clients(ctx context.Context, p Page, all bool) (list []store.Cli
 
 // UpdateClient changes the registration of a client and says what has changed, ""
 // if nothing had to. With an ETag, the client must still be as it was.
-func (a *Admin) UpdateClient(ctx context.Context, id, etag string, change func(*issuer.Registration) error) (c store.Client, changes string, err error) {
+func (a *Admin) UpdateClient(ctx context.Context, id, etag string, change func(*client.Registration) error) (c store.Client, changes string, err error) {
 	c, err = a.change(ctx, id, etag, func(old store.Client, now grant.Instant) (store.Client, record, error) {
-		r := issuer.Registered(old)
+		r := client.Registered(old)
 		if err := change(&r); err != nil {
 			return old, record{}, err
 		}
 		c, err := r.Change(old, a.Policy)
-		changes = differences(issuer.Registered(old), issuer.Registered(c))
+		changes = differences(client.Registered(old), client.Registered(c))
 		return c, record{name: store.EventClientChanged, detail: changes, none: changes == ""}, err
 	})
 	return c, changes, err
@@ -169,7 +169,7 @@ func (a *Admin) AddSecret(ctx context.Context, clientID string, expires time.Dur
 		}
 		var added store.Secret
 		var err error
-		c, added, text, err = issuer.AddSecret(c, ring, now, end)
+		c, added, text, err = client.AddSecret(c, ring, now, end)
 		if invalid := (*oauth.Invalid)(nil); errors.As(err, &invalid) {
 			err = &Error{Full, "client", clientID, fmt.Sprintf("client %q gets no secret: %s", clientID, invalid.Message)}
 		}
@@ -185,7 +185,7 @@ func (a *Admin) AddSecret(ctx context.Context, clientID string, expires time.Dur
 func (a *Admin) ClientInUse(ctx context.Context, id string) (store.Client, error) {
 	c, err := a.Client(ctx, id)
 	now := a.now()
-	if err != nil || a.Settle == nil || !slices.ContainsFunc(c.Secrets, func(s store.Secret) bool { return issuer.SecretVerdict(c, s, now) == "" }) {
+	if err != nil || a.Settle == nil || !slices.ContainsFunc(c.Secrets, func(s store.Secret) bool { return client.SecretVerdict(c, s, now) == "" }) {
 		return c, err
 	}
 	a.Settle(ctx)
@@ -203,7 +203,7 @@ func (a *Admin) RevokeSecret(ctx context.Context, clientID, id string, force boo
 		if i < 0 {
 			return c, record{}, &Error{NotFound, "secret", clientID, fmt.Sprintf("client %q has no secret %q", clientID, id)}
 		}
-		if why := issuer.SecretVerdict(c, c.Secrets[i], now); why != "" && !force {
+		if why := client.SecretVerdict(c, c.Secrets[i], now); why != "" && !force {
 			return c, record{}, &Error{InUse, "secret", id, fmt.Sprintf("secret %s was not revoked: %s", id, why)}
 		}
 		c = c.Clone()

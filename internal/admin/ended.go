@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -118,7 +118,7 @@ func (e Ended) withdraw(ctx context.Context, st store.Store, kek *keys.KEK, acto
 	if len(list) == 0 {
 		return nil
 	}
-	_, err = issuer.WithdrawKeys(ctx, st, kek, issuer.Withdrawal{Keys: list, Actor: actor}, clock)
+	_, err = directory.WithdrawKeys(ctx, st, kek, directory.Withdrawal{Keys: list, Actor: actor}, clock)
 	return err
 }
 

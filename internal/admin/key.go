@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
@@ -60,14 +60,14 @@ func (a *Admin) RotateKeys(ctx context.Context, purposes []string, in time.Durat
 	if err != nil {
 		return nil, err
 	}
-	added, err := issuer.RotateKeys(ctx, a.Store, kek, a.Schedule, issuer.Rotation{Purposes: list, In: in, Actor: a.Actor}, a.Now)
+	added, err := directory.RotateKeys(ctx, a.Store, kek, a.Schedule, directory.Rotation{Purposes: list, In: in, Actor: a.Actor}, a.Now)
 	return added, a.announce(ctx, err)
 }
 
 // RewrapKeys wraps all keys by the next key-encryption key, and returns how many
 // there are.
 func (a *Admin) RewrapKeys(ctx context.Context, kek *keys.KEK) (int, error) {
-	n, err := issuer.RewrapKeys(ctx, a.Store, kek, a.Actor, a.Now)
+	n, err := directory.RewrapKeys(ctx, a.Store, kek, a.Actor, a.Now)
 	return n, a.announce(ctx, err)
 }
 
@@ -88,7 +88,7 @@ func (a *Admin) purposes(names []string) (list []keys.Purpose, err error) {
 
 // Withdrawal returns what withdraws the named keys and those of the purposes, or
 // all keys that rotate.
-func (a *Admin) Withdrawal(ids, purposes []string, all bool) (w issuer.Withdrawal, err error) {
+func (a *Admin) Withdrawal(ids, purposes []string, all bool) (w directory.Withdrawal, err error) {
 	w.Actor = a.Actor
 	if w.Purposes, err = a.purposes(purposes); err != nil {
 		return w, err
@@ -107,16 +107,16 @@ func (a *Admin) Withdrawal(ids, purposes []string, all bool) (w issuer.Withdrawa
 }
 
 // WithdrawKeys declares keys untrusted, now.
-func (a *Admin) WithdrawKeys(ctx context.Context, w issuer.Withdrawal) (issuer.Withdrawn, error) {
+func (a *Admin) WithdrawKeys(ctx context.Context, w directory.Withdrawal) (directory.Withdrawn, error) {
 	kek, err := a.KEK()
 	if err != nil {
-		return issuer.Withdrawn{}, err
+		return directory.Withdrawn{}, err
 	}
-	done, err := issuer.WithdrawKeys(ctx, a.Store, kek, w, a.Now)
+	done, err := directory.WithdrawKeys(ctx, a.Store, kek, w, a.Now)
 	return done, a.announce(ctx, err)
 }
 
 // EndedBy counts what the withdrawal of keys ends, or would end.
-func (a *Admin) EndedBy(ctx context.Context, records []keys.Record) (issuer.Ended, error) {
-	return issuer.CountEnded(ctx, a.Store, records, a.Policy.AccessLifetime, a.now())
+func (a *Admin) EndedBy(ctx context.Context, records []keys.Record) (directory.Ended, error) {
+	return directory.CountEnded(ctx, a.Store, records, a.Policy.AccessLifetime, a.now())
 }

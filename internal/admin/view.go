@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -26,9 +26,9 @@ type member struct {
 // registered returns the members of a client's registration: its id, its settings,
 // and behind the name its state.
 func registered(c store.Client) []member {
-	r := issuer.Registered(c)
+	r := client.Registered(c)
 	list := []member{{"id", c.ID}}
-	for _, s := range issuer.Settings {
+	for _, s := range client.Settings {
 		v := s.Value(&r)
 		if d, ok := v.(time.Duration); ok {
 			v = config.Duration(d).String()
@@ -97,9 +97,9 @@ func (v ClientView) MarshalJSON() ([]byte, error) {
 
 // Fields returns names and values for people.
 func (v ClientView) Fields() [][2]string {
-	r := issuer.Registered(v.Client)
+	r := client.Registered(v.Client)
 	list := [][2]string{{"id", v.ID}}
-	for _, s := range issuer.Settings {
+	for _, s := range client.Settings {
 		if s.Name == "" {
 			continue
 		}
@@ -111,7 +111,7 @@ func (v ClientView) Fields() [][2]string {
 }
 
 // settingText returns a setting for people, "" for what is left to the deployment.
-func settingText(s issuer.Setting, r *issuer.Registration) string {
+func settingText(s client.Setting, r *client.Registration) string {
 	if s.Text != nil {
 		return s.Text(r)
 	}
@@ -132,15 +132,15 @@ func settingText(s issuer.Setting, r *issuer.Registration) string {
 var changedFirst = []string{"name", "redirect_uris", "scope", "auth_method", "retry_window", "require_pkce"}
 
 // differences says in one line what has changed between two registrations.
-func differences(old, next issuer.Registration) string {
-	rank := func(s issuer.Setting) int {
+func differences(old, next client.Registration) string {
+	rank := func(s client.Setting) int {
 		if i := slices.Index(changedFirst, s.Member); i >= 0 {
 			return i
 		}
 		return len(changedFirst)
 	}
 	var list []string
-	for _, s := range slices.SortedStableFunc(slices.Values(issuer.Settings), func(a, b issuer.Setting) int { return rank(a) - rank(b) }) {
+	for _, s := range slices.SortedStableFunc(slices.Values(client.Settings), func(a, b client.Setting) int { return rank(a) - rank(b) }) {
 		name := s.Name
 		if s.Change != "" {
 			name = s.Change
@@ -153,7 +153,7 @@ func differences(old, next issuer.Registration) string {
 			list = append(append(list, missing(name+" added ", after, before)...), missing(name+" removed ", before, after)...)
 			continue
 		}
-		text := func(r *issuer.Registration) string {
+		text := func(r *client.Registration) string {
 			if s.Value(r) == nil {
 				return "default"
 			}
@@ -200,7 +200,7 @@ func ViewSecrets(c store.Client, now grant.Instant) []SecretView {
 		if s.Expired(now) {
 			v.State = "expired"
 		}
-		if why := issuer.SecretVerdict(c, s, now); why != "" {
+		if why := client.SecretVerdict(c, s, now); why != "" {
 			v.Revocation = why
 		}
 		list = append(list, v)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
@@ -128,7 +129,7 @@ func (a *Authorizer) now() grant.Instant { return grant.At(a.Issuer.Now()) }
 
 // client verifies who asks, and where the answer goes. Before it has, nobody
 // may be redirected (RFC 6749 section 4.1.2.1).
-func (a *Authorizer) client(view *issuer.View, r oauth.AuthorizationRequest) (*store.Client, error) {
+func (a *Authorizer) client(view *directory.View, r oauth.AuthorizationRequest) (*store.Client, error) {
 	c, ok := view.Client(a.Issuer.Realm, r.ClientID)
 	if !ok {
 		return nil, oauth.ErrUnknownClient

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -81,7 +81,7 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 
 // livingGrants are those of a subject, to one client or to any. Among them are
 // many that are dead: a client may begin a new one at each login.
-func (a *Authorizer) livingGrants(ctx context.Context, view *issuer.View, subject, clientID string) (list []grant.Grant, err error) {
+func (a *Authorizer) livingGrants(ctx context.Context, view *directory.View, subject, clientID string) (list []grant.Grant, err error) {
 	f := store.GrantFilter{Realm: a.Issuer.Realm, Subject: subject, ClientID: clientID, Limit: grantsPage}
 	now := a.now()
 	for range grantsPages {
@@ -113,7 +113,7 @@ func union(x, y oauth.Scope) oauth.Scope {
 
 // connected reports whether a client has something from the subject. Every node
 // keeps a cutoff in memory: none is made where there is nothing to end.
-func (a *Authorizer) connected(ctx context.Context, view *issuer.View, cs consents, subject, clientID string) (bool, error) {
+func (a *Authorizer) connected(ctx context.Context, view *directory.View, cs consents, subject, clientID string) (bool, error) {
 	if _, ok := cs.Of[clientID]; ok {
 		return true, nil
 	}

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -42,7 +42,7 @@ func (a *Authorizer) consents(ctx context.Context, subject string) (consents, er
 }
 
 // living is the consent to c that no cutoff has ended since.
-func (a *Authorizer) living(view *issuer.View, cs consents, subject, clientID string) (Consent, bool) {
+func (a *Authorizer) living(view *directory.View, cs consents, subject, clientID string) (Consent, bool) {
 	have, ok := cs.Of[clientID]
 	return have, ok && have.At > view.Cutoff(a.Issuer.Realm, subject, clientID)
 }
@@ -66,7 +66,7 @@ func (cs consents) document() (store.Document, error) {
 }
 
 // recordConsent adds what was decided to what the subject has agreed to before.
-func (a *Authorizer) recordConsent(ctx context.Context, view *issuer.View, subject string, r oauth.AuthorizationRequest, d Decision) error {
+func (a *Authorizer) recordConsent(ctx context.Context, view *directory.View, subject string, r oauth.AuthorizationRequest, d Decision) error {
 	clientID := r.ClientID
 	for range 8 {
 		cs, err := a.consents(ctx, subject)
@@ -100,7 +100,7 @@ func (a *Authorizer) recordConsent(ctx context.Context, view *issuer.View, subje
 
 // needsConsent reports whether the signed-in user must be asked, and notes in
 // st what is known.
-func (a *Authorizer) needsConsent(ctx context.Context, view *issuer.View, st *Stage, r oauth.AuthorizationRequest) (bool, error) {
+func (a *Authorizer) needsConsent(ctx context.Context, view *directory.View, st *Stage, r oauth.AuthorizationRequest) (bool, error) {
 	st.Remember = !unassured(st.Client, r.RedirectURI)
 	if st.Client.FirstParty && !r.Prompt.Consent && st.Remember {
 		return false, nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
@@ -144,8 +145,8 @@ func TestAllowGoesOnIfTheConsentCannotBeKept(t *testing.T) {
 func TestConnectionsAndDisconnect(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
-	bank := h.client(issuer.Registration{ID: "bank", Name: "Bank"})
-	idle := h.client(issuer.Registration{ID: "idle", Name: "Idle"})
+	bank := h.client(client.Registration{ID: "bank", Name: "Bank"})
+	idle := h.client(client.Registration{ID: "idle", Name: "Idle"})
 	connect := func(c store.Client, remember bool, want oauth.Scope) string {
 		t.Helper()
 		it := h.begin(asking(c, scope(want)), v, StepConsent)

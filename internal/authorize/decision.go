@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -24,7 +25,7 @@ type Decision struct {
 
 // visit is what every request about an interaction begins with. The client and
 // its redirect URI may have changed since (RFC 9700 section 4.1).
-func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (view *issuer.View, st Stage, err error) {
+func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (view *directory.View, st Stage, err error) {
 	st.Interaction = it
 	if view, err = a.Issuer.Directory.View(); err != nil {
 		return nil, st, unavailable(err)
@@ -128,7 +129,7 @@ func (a *Authorizer) Deny(ctx context.Context, it *Interaction, v Visitor, code 
 
 // decide records d, unless another decision stands, and answers the client.
 // Asked says that it is the user's own.
-func (a *Authorizer) decide(ctx context.Context, view *issuer.View, st Stage, d Decision, asked bool) (Stage, error) {
+func (a *Authorizer) decide(ctx context.Context, view *directory.View, st Stage, d Decision, asked bool) (Stage, error) {
 	it, who := st.Interaction, st.Interaction.Identity
 	if d.Allow {
 		now := a.now()

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -84,8 +84,8 @@ func TestAllowGivesOneCode(t *testing.T) {
 func TestAllowGivesOneCodeAcrossARotationOfTheSealingKey(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
-	rotation := issuer.Rotation{Purposes: []keys.Purpose{keys.Seal}, Actor: "operator:test"}
-	if _, err := issuer.RotateKeys(t.Context(), h.engine, h.kek, h.Issuer.Directory.Schedule, rotation, func() time.Time { return h.clock }); err != nil {
+	rotation := directory.Rotation{Purposes: []keys.Purpose{keys.Seal}, Actor: "operator:test"}
+	if _, err := directory.RotateKeys(t.Context(), h.engine, h.kek, h.Issuer.Directory.Schedule, rotation, func() time.Time { return h.clock }); err != nil {
 		t.Fatal(err)
 	}
 	h.poll()

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -58,7 +60,7 @@ func newHouse(t *testing.T) *house {
 	h := &house{t: t, kek: kek, faulty: storetest.NewFaulty(engine), engine: engine, clock: started.Time()}
 	log := slog.New(slog.NewTextHandler(&h.log, nil))
 	schedule := keys.Schedule{MaxAge: time.Hour, Retention: 2 * time.Hour, Algorithms: []keys.Purpose{keys.ES256}}
-	directory, err := issuer.OpenDirectory(t.Context(), h.faulty, kek, schedule, log, func() time.Time { return started.Time() })
+	directory, err := directory.Open(t.Context(), h.faulty, kek, schedule, log, func() time.Time { return started.Time() })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func newHouse(t *testing.T) *house {
 		InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
 		ContinueURL: "https://auth.example/oauth2/interaction?id=",
 	}
-	h.c = h.client(issuer.Registration{ID: "shop", Name: "Shop"})
+	h.c = h.client(client.Registration{ID: "shop", Name: "Shop"})
 	return h
 }
 
@@ -84,7 +86,7 @@ func (h *house) poll() {
 	}
 }
 
-func (h *house) view() *issuer.View {
+func (h *house) view() *directory.View {
 	h.t.Helper()
 	view, err := h.Issuer.Directory.View()
 	if err != nil {
@@ -93,7 +95,7 @@ func (h *house) view() *issuer.View {
 	return view
 }
 
-func (h *house) client(r issuer.Registration) store.Client {
+func (h *house) client(r client.Registration) store.Client {
 	h.t.Helper()
 	r.Auth, r.NoPKCE = store.AuthEither, true
 	if r.Scope == "" {

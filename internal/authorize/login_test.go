@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
@@ -193,7 +194,7 @@ func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
 	}
 	// Each is short enough by itself, and together they are too long for a
 	// code: whoever can help it hears of it, and not the user.
-	wide := h.client(issuer.Registration{ID: strings.Repeat("w", 64), Name: "Wide", Scope: strings.Repeat("s", 250)})
+	wide := h.client(client.Registration{ID: strings.Repeat("w", 64), Name: "Wide", Scope: strings.Repeat("s", 250)})
 	it = h.begin(asking(wide), v, StepLogin)
 	_, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: strings.Repeat("s", 255), Claims: `{"x":"` + strings.Repeat("y", 120) + `"}`})
 	var invalid *oauth.Invalid
@@ -236,7 +237,7 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 	if _, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice"}); err != ErrExpired {
 		t.Errorf("too late: %v", err)
 	}
-	gone := h.client(issuer.Registration{ID: "gone", Name: "Gone"})
+	gone := h.client(client.Registration{ID: "gone", Name: "Gone"})
 	it = h.begin(asking(gone), v, StepLogin)
 	c := gone.Clone()
 	c.State, c.Version = store.ClientDisabled, c.Version+1

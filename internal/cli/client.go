@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -41,7 +41,7 @@ also while the server runs, which is told or notices within two seconds.`,
 }
 
 func newClientCreate(s *settings) *cobra.Command {
-	f := registrationFlags{Registration: issuer.Registration{Auth: store.AuthEither}}
+	f := registrationFlags{Registration: client.Registration{Auth: store.AuthEither}}
 	var public, fromStdin, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "create --name NAME --redirect-uri URI --scope \"A B\"",
@@ -117,13 +117,13 @@ a keyed digest of it is stored.`,
 
 // registrationFlags are the flags of a client's settings.
 type registrationFlags struct {
-	issuer.Registration
+	client.Registration
 	window string // of retries, as it was given
 }
 
 // register adds a flag for each setting, or for each that can be changed.
 func (g *registrationFlags) register(f *pflag.FlagSet, update bool) {
-	for _, s := range issuer.Settings {
+	for _, s := range client.Settings {
 		help := s.Help
 		if update {
 			if s.Fixed {
@@ -150,8 +150,8 @@ func (g *registrationFlags) register(f *pflag.FlagSet, update bool) {
 }
 
 // apply changes the settings of r whose flags were given.
-func (g *registrationFlags) apply(f *pflag.FlagSet, r *issuer.Registration) (err error) {
-	for _, s := range issuer.Settings {
+func (g *registrationFlags) apply(f *pflag.FlagSet, r *client.Registration) (err error) {
+	for _, s := range client.Settings {
 		if !f.Changed(s.Flag) {
 			continue
 		}
@@ -316,7 +316,7 @@ on their way to a redirect URI that is taken away can still be redeemed.`,
 			return nil
 		},
 		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			c, changes, err := a.UpdateClient(cmd.Context(), args[0], "", func(r *issuer.Registration) error {
+			c, changes, err := a.UpdateClient(cmd.Context(), args[0], "", func(r *client.Registration) error {
 				err := f.apply(cmd.Flags(), r)
 				for _, uri := range more {
 					if !slices.Contains(r.RedirectURIs, uri) {

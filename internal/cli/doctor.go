@@ -15,9 +15,9 @@ import (
 	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/doctor"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/postgres"
@@ -164,7 +164,7 @@ func acceptIssuer(cmd *cobra.Command, p *doctor.Deployment) error {
 	if err := p.Config.Check(); err != nil {
 		return deployment.Usage(fmt.Errorf("configuration:\n%w", err))
 	}
-	if err := issuer.AdoptIssuer(cmd.Context(), p.Store, deployment.Realm, p.Config.IssuerID()); err != nil {
+	if err := directory.AdoptIssuer(cmd.Context(), p.Store, deployment.Realm, p.Config.IssuerID()); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "the issuer is %s from now on\n", p.Config.IssuerID())

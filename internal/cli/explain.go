@@ -15,8 +15,8 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/explain"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/node"
 	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/show"
@@ -203,11 +203,11 @@ func ofDev(cfg config.Config) config.Config {
 func (a *session) explainer(ctx context.Context) (*explain.Explainer, error) {
 	cfg := ofDev(a.cfg)
 	kek, locked := deployment.ReadKEK(cfg)
-	known, err := issuer.ReadDirectory(ctx, a.Store, kek, deployment.KeySchedule(cfg), time.Now)
+	known, err := directory.Read(ctx, a.Store, kek, deployment.KeySchedule(cfg), time.Now)
 	if err != nil && kek != nil {
 		// Perhaps it is the key of another store.
 		locked = err
-		known, err = issuer.ReadDirectory(ctx, a.Store, nil, deployment.KeySchedule(cfg), time.Now)
+		known, err = directory.Read(ctx, a.Store, nil, deployment.KeySchedule(cfg), time.Now)
 	}
 	if err != nil {
 		return nil, err

@@ -222,7 +222,7 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 	}
 	for _, x := range ch.Restores {
 		if x.At == latest {
-			x.Until = until // see issuer.View
+			x.Until = until // see directory.View
 		}
 		v := restoreView{show.JSONInstant(x.At), show.JSONInstant(x.Backup), show.JSONInstant(x.Until), x.At == latest && x.InForce(a.now)}
 		views = append(views, v)

@@ -17,8 +17,8 @@ import (
 	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/postgres"
@@ -82,7 +82,7 @@ func (a *session) ring(ctx context.Context) (*keys.Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := issuer.OpenDirectory(ctx, a.Store, kek, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
+	dir, err := directory.Open(ctx, a.Store, kek, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (a *session) settle(ctx context.Context) {
 	case a.nodes != nil:
 		a.awaitNodes(ctx)
 	case !reached && serverRuns(a.cfg.Data):
-		pause(ctx, 2*issuer.PollInterval)
+		pause(ctx, 2*directory.PollInterval)
 	}
 }
 
@@ -139,7 +139,7 @@ func (a *session) awaitNodes(ctx context.Context) {
 				waiting = waiting || beats[n.ID] < 2
 			}
 		}
-		if !waiting || !pause(ctx, issuer.PollInterval/10) {
+		if !waiting || !pause(ctx, directory.PollInterval/10) {
 			return
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
 )
@@ -18,9 +18,9 @@ import (
 // browser.
 func (d *deployment) every(b *browser, redirectURI string) map[oauth.ErrorCode]sight {
 	d.t.Helper()
-	ours := d.ours(func(r *issuer.Registration) { r.RedirectURIs = []string{redirectURI} })
-	asked := d.client(issuer.Registration{Name: "Asked", RedirectURIs: []string{redirectURI}})
-	silent := d.client(issuer.Registration{Name: "Silent", RedirectURIs: []string{redirectURI}, GrantTypes: []string{"refresh_token"}})
+	ours := d.ours(func(r *client.Registration) { r.RedirectURIs = []string{redirectURI} })
+	asked := d.client(client.Registration{Name: "Asked", RedirectURIs: []string{redirectURI}})
+	silent := d.client(client.Registration{Name: "Silent", RedirectURIs: []string{redirectURI}, GrantTypes: []string{"refresh_token"}})
 	deny := func(pairs ...string) sight {
 		s := b.follow(b.get(asking(asked, pairs...)))
 		return b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=deny")

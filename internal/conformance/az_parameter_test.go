@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
 func TestAZ19_AZ20_NoParameterIsSentTwice(t *testing.T) {
 	d, b := signedIn(t)
-	c := d.ours(func(r *issuer.Registration) { r.Audience = []string{"https://one.example/", "https://two.example/"} })
+	c := d.ours(func(r *client.Registration) { r.Audience = []string{"https://one.example/", "https://two.example/"} })
 	good := asking(c, "scope=a", "nonce=n", "extra=e")
 	at, _ := url.Parse(good)
 	for name, values := range at.Query() {
@@ -86,7 +86,7 @@ func TestAZ23_AZ24_AZ25_OnlyCodesAreGivenAndNotToEveryClient(t *testing.T) {
 			t.Errorf("%q: members %d, state %q", text, len(q), q.Get("state"))
 		}
 	}
-	other := d.ours(func(r *issuer.Registration) { r.GrantTypes = []string{store.GrantRefreshToken} })
+	other := d.ours(func(r *client.Registration) { r.GrantTypes = []string{store.GrantRefreshToken} })
 	b.get(asking(other)).told(t, redirect, "unauthorized_client")
 }
 

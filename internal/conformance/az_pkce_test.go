@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -12,7 +12,7 @@ import (
 // and none is ever ignored, also where a client may do without.
 func TestAZ51_AZ52_AZ53_AZ54_AZ55_AZ56_Challenges(t *testing.T) {
 	d, b := signedIn(t)
-	for _, c := range []oauthClient{d.ours(), d.ours(func(r *issuer.Registration) { r.NoPKCE = true })} {
+	for _, c := range []oauthClient{d.ours(), d.ours(func(r *client.Registration) { r.NoPKCE = true })} {
 		for _, pairs := range [][]string{
 			// AZ-52
 			{"code_challenge_method"}, {"code_challenge_method="},
@@ -40,12 +40,12 @@ func TestAZ51_AZ52_AZ53_AZ54_AZ55_AZ56_Challenges(t *testing.T) {
 func TestAZ51_OnlyARegisteredExceptionDoesWithoutAChallenge(t *testing.T) {
 	d, b := signedIn(t)
 	none := []string{"code_challenge", "code_challenge_method"}
-	public := d.ours(func(r *issuer.Registration) { r.Auth = store.AuthNone })
+	public := d.ours(func(r *client.Registration) { r.Auth = store.AuthNone })
 	forced := d.change(public, func(c *store.Client) { c.RequirePKCE = false })
 	for _, c := range []oauthClient{d.ours(), public, forced} {
 		b.get(asking(c, none...)).told(t, redirect, "invalid_request")
 	}
-	c := d.ours(func(r *issuer.Registration) { r.NoPKCE = true })
+	c := d.ours(func(r *client.Registration) { r.NoPKCE = true })
 	q := b.get(asking(c, none...)).granted(t, redirect)
 	want(t, d.post(with(c.redeem(q.Get("code")), "code_verifier", verifier)), 400, "invalid_grant")
 	d.mustIssue(d.post(c.redeem(q.Get("code"))))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/server"
@@ -25,7 +26,7 @@ func (d *deployment) node() *deployment {
 	n.clock.Store(d.clock.Load())
 	log := slog.New(slog.NewJSONHandler(n.log, nil))
 	var err error
-	if n.directory, err = issuer.OpenDirectory(d.t.Context(), d.store, d.kek, keySchedule, log, time.Now); err != nil {
+	if n.directory, err = directory.Open(d.t.Context(), d.store, d.kek, keySchedule, log, time.Now); err != nil {
 		d.t.Fatal(err)
 	}
 	n.issuer = issuer.New(issuer.Issuer{

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 )
 
 // ours registers a client of the provider itself, whose users are not asked:
 // its answer follows on the request.
-func (d *deployment) ours(choose ...func(*issuer.Registration)) oauthClient {
+func (d *deployment) ours(choose ...func(*client.Registration)) oauthClient {
 	d.t.Helper()
-	r := issuer.Registration{Name: "Ours", FirstParty: true}
+	r := client.Registration{Name: "Ours", FirstParty: true}
 	for _, f := range choose {
 		f(&r)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -109,7 +109,7 @@ func TestAZ61_TwoTabsDoNotMix(t *testing.T) {
 // (RFC 8252 section 8.6); a web client's address is its own.
 func TestAZ63_TheUserOfANativeClientIsAskedEachTime(t *testing.T) {
 	d, b := signedIn(t)
-	app := d.client(issuer.Registration{
+	app := d.client(client.Registration{
 		Name: "App", RedirectURIs: []string{"http://127.0.0.1/cb", "com.example.app:/cb", "https://app.example/cb"}, Native: true, FirstParty: true, Auth: "none",
 	})
 	for _, uri := range app.RedirectURIs[:2] {
@@ -125,7 +125,7 @@ func TestAZ63_TheUserOfANativeClientIsAskedEachTime(t *testing.T) {
 	// An address that the system hands to this app alone tells who asks.
 	b.get(asking(app, "redirect_uri=https://app.example/cb")).granted(t, "https://app.example/cb")
 
-	public := d.client(issuer.Registration{Name: "Public", Auth: "none"})
+	public := d.client(client.Registration{Name: "Public", Auth: "none"})
 	s := b.follow(b.get(asking(public)))
 	b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=allow", "remember=yes").granted(t, redirect)
 	b.get(asking(public)).granted(t, redirect)
@@ -160,7 +160,7 @@ func TestAZ64_RequestObjectsAreRefusedAndNothingIsFetched(t *testing.T) {
 
 func TestAZ20_AZ66_ResourcesAreTheClientsOwn(t *testing.T) {
 	d, b := signedIn(t)
-	c := d.ours(func(r *issuer.Registration) {
+	c := d.ours(func(r *client.Registration) {
 		r.Audience = []string{"https://api.example/v1", "https://other.example/"}
 	})
 	for _, resource := range []string{

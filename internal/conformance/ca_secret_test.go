@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -87,7 +87,7 @@ func TestCA22_BehindAnUndeclaredProxyNobodyIsThrottledForOthers(t *testing.T) {
 
 func TestCA23_SecretsAreStoredHashedAndNeverShownAgain(t *testing.T) {
 	d := start(t)
-	imported := d.client(issuer.Registration{Secret: "an imported secret of somebody"})
+	imported := d.client(client.Registration{Secret: "an imported secret of somebody"})
 	if s := imported.Secrets[0]; s.Digest != nil || !strings.HasPrefix(s.Slow, "$argon2id$") {
 		t.Error("an imported secret is not under a slow hash")
 	}
@@ -112,7 +112,7 @@ func TestCA24_IssuedSecretsHave256Bits(t *testing.T) {
 	d := start(t)
 	seen := map[string]bool{}
 	for range 200 {
-		_, _, text, err := issuer.AddSecret(d.a.Client, d.ring(), grant.At(d.now()), 0)
+		_, _, text, err := client.AddSecret(d.a.Client, d.ring(), grant.At(d.now()), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestCA26_UnknownClientsAndWrongSecretsTakeTheSameTime(t *testing.T) {
 			began := time.Now()
 			_, err := d.clients.Authenticate(t.Context(), cases[k], netip.Addr{})
 			samples[k] = append(samples[k], time.Since(began))
-			if (err == nil) != (k == 2) || err != nil && !errors.Is(err, issuer.ErrClient) {
+			if (err == nil) != (k == 2) || err != nil && !errors.Is(err, client.ErrClient) {
 				t.Fatalf("case %d: %v", k, err)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -100,7 +100,7 @@ func TestCA08_TheStatusOfAFailedHeaderCanBe400(t *testing.T) {
 func TestCA09_BasicCredentialsAreFormEncoded(t *testing.T) {
 	d := start(t)
 	for _, secret := range []string{"p:ss%word+/\u00fc&=", "plain-but-long", "with space"} {
-		c := d.client(issuer.Registration{ID: "id:%+/&=" + base64.RawURLEncoding.EncodeToString([]byte(secret))[:8], Secret: oauth.Secret(secret)})
+		c := d.client(client.Registration{ID: "id:%+/&=" + base64.RawURLEncoding.EncodeToString([]byte(secret))[:8], Secret: oauth.Secret(secret)})
 		for range 2 { // the second time against the fast form
 			r := newRequest(c.redeem(d.code(c).Code))
 			r.basic(c.ID, secret)
@@ -114,7 +114,7 @@ func TestCA09_BasicCredentialsAreFormEncoded(t *testing.T) {
 		}
 	}
 	// A raw colon in the secret is not a separator.
-	c := d.client(issuer.Registration{Secret: "half:and:half"})
+	c := d.client(client.Registration{Secret: "half:and:half"})
 	r := newRequest(with(c.redeem(d.code(c).Code), "client_id", "", "client_secret", ""))
 	r.set("Authorization", basicHeader(c.ID, "half:and:half"))
 	d.mustIssue(d.send(r))
@@ -147,7 +147,7 @@ func TestCA10_CA11_MalformedBasicIs401(t *testing.T) {
 // is decoded always, so that a header never means one client by two names.
 func TestCA10_ASecretThatIsNotEncodedProvesItsOwnClientAlone(t *testing.T) {
 	d := start(t)
-	c := d.client(issuer.Registration{Secret: "100%sure-secret"})
+	c := d.client(client.Registration{Secret: "100%sure-secret"})
 	send := func(c oauthClient, header string) answer {
 		t.Helper()
 		r := newRequest(with(c.redeem(d.code(c).Code), "client_id", "", "client_secret", ""))
@@ -165,8 +165,8 @@ func TestCA10_ASecretThatIsNotEncodedProvesItsOwnClientAlone(t *testing.T) {
 		want(t, send(c, header), 401, "invalid_client")
 	}
 
-	plain := d.client(issuer.Registration{ID: "shopA", Secret: "the secret of shopA"})
-	escaped := d.client(issuer.Registration{ID: "shop%41", Secret: "the secret of shop41"})
+	plain := d.client(client.Registration{ID: "shopA", Secret: "the secret of shopA"})
+	escaped := d.client(client.Registration{ID: "shop%41", Secret: "the secret of shop41"})
 	d.mustIssue(send(plain, basicHeader("shop%41", plain.secret)))
 	d.mustIssue(send(escaped, basicHeader("shop%2541", escaped.secret)))
 	want(t, send(escaped, basicHeader("shop%41", escaped.secret)), 401, "invalid_client")
@@ -236,7 +236,7 @@ func TestCA18_CA19_TheMethodIsTheRegisteredOne(t *testing.T) {
 	for rule, good := range map[store.AuthRule][3]bool{ // by form, by Basic, without
 		store.AuthEither: {true, true, false}, store.AuthPost: {true, false, false}, store.AuthBasic: {false, true, false}, store.AuthNone: {false, false, true},
 	} {
-		c := d.client(issuer.Registration{Auth: rule})
+		c := d.client(client.Registration{Auth: rule})
 		secret := c.secret
 		if secret == "" {
 			secret = d.a.secret
@@ -285,7 +285,7 @@ func TestCA21_ADisabledOrForeignClientIsAnUnknownOne(t *testing.T) {
 		"deleted":  func(c *store.Client) { c.State = store.ClientDeleted },
 		"foreign":  func(c *store.Client) { c.Realm = "/other" },
 	} {
-		c := d.client(issuer.Registration{})
+		c := d.client(client.Registration{})
 		c = d.change(c, alter)
 		if a := d.post(c.redeem("x")); a.status != 400 || a.body != unknown {
 			t.Errorf("%s: %v", name, a)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
@@ -60,7 +61,7 @@ func TestCA22_AThousandWrongSecretsLockNoOwnerOut(t *testing.T) {
 // back, and others are answered as ever.
 func TestCA22_GuessesOfImportedSecretsMakeBoundedWork(t *testing.T) {
 	d := start(t, func(o *options) { o.AddressFailures, o.ClientFailures = 600, 30 })
-	imported := d.client(issuer.Registration{Secret: "an imported secret of somebody"})
+	imported := d.client(client.Registration{Secret: "an imported secret of somebody"})
 	pair, _ := d.tokens(d.a)
 	var guessing sync.WaitGroup
 	var mu sync.Mutex
@@ -120,7 +121,7 @@ func TestCA22_RequestsOfAClientAreLimitedOnceItHasProvenToBeOne(t *testing.T) {
 	d.mustIssue(d.send(newRequest(d.b.redeem(d.code(d.b).Code))))
 
 	// A public client's name is no proof: an address cannot use it up.
-	public := d.client(issuer.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Auth: store.AuthNone})
 	attacker := local()
 	for n := range 8 {
 		status := d.sendFrom(attacker, newRequest(public.refresh("x"))).status
@@ -158,7 +159,7 @@ func TestCA22_RequestsOfAnAddressAreLimited(t *testing.T) {
 // (golang.org/x/oauth2 tries that first), are that client, and guess nothing.
 func TestCA19_AnEmptyBasicSecretIsAPublicClientAndNoFailure(t *testing.T) {
 	d := start(t, func(o *options) { o.AddressFailures, o.ClientFailures = 2, 1 })
-	public := d.client(issuer.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Auth: store.AuthNone})
 	owner := local()
 	basic := func(c oauthClient, secret string, form url.Values) answer {
 		r := newRequest(with(form, "client_id", "", "client_secret", ""))
@@ -187,7 +188,7 @@ func TestCA22_AnUndeclaredProxyMakesNoStrangerOfTheOwner(t *testing.T) {
 	d := start(t, func(o *options) {
 		o.PlainHTTP, o.AddressFailures, o.ClientFailures, o.ClientRequests = true, 60, 30, 200
 	})
-	public := d.client(issuer.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Auth: store.AuthNone})
 	pair, _ := d.tokens(d.a)
 	proxy := local()
 	for range 61 {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/authorize"
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
@@ -20,7 +20,7 @@ import (
 // (compat.callback_parameters).
 func TestClientWithoutPKCEWorksEndToEnd(t *testing.T) {
 	d, b := visitor(t, func(o *options) { o.tuneFront = func(f *server.Front) { f.Authorizer.CallbackParameters = true } })
-	old := d.client(issuer.Registration{Name: "Old", NoPKCE: true, Scope: "read write"})
+	old := d.client(client.Registration{Name: "Old", NoPKCE: true, Scope: "read write"})
 	request := asking(old, "code_challenge", "code_challenge_method", "state=af0ifjsldkj", "scope=read write")
 	consent := b.logIn(b.open(request).at(t, "login"), username, password).at(t, "consent")
 	s := b.decide(consent, "allow")
@@ -49,7 +49,7 @@ func TestClientWithoutPKCEWorksEndToEnd(t *testing.T) {
 
 func TestFirstPartyClientIsNotAskedFor(t *testing.T) {
 	d, b := visitor(t)
-	own := d.client(issuer.Registration{Name: "Own", FirstParty: true})
+	own := d.client(client.Registration{Name: "Own", FirstParty: true})
 	s := b.logIn(b.open(asking(own)).at(t, "login"), username, password)
 	d.mustIssue(d.post(own.challenged(s.code(t, redirect))))
 	b.get(asking(own)).code(t, redirect) // signed in: no page at all
@@ -62,7 +62,7 @@ func TestFirstPartyClientIsNotAskedFor(t *testing.T) {
 // (RFC 8252 section 8.6): neither a remembered consent nor first-party counts.
 func TestNativeClientIsAlwaysAskedFor(t *testing.T) {
 	d, b := signedIn(t)
-	native := d.client(issuer.Registration{
+	native := d.client(client.Registration{
 		Name: "Native", Native: true, FirstParty: true, Auth: store.AuthNone,
 		RedirectURIs: []string{"http://127.0.0.1/cb", "com.example.app:/cb", "https://app.example/cb"},
 	})

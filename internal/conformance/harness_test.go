@@ -23,7 +23,9 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -59,9 +61,9 @@ type deployment struct {
 	store      store.Store // as the server sees it, faults and all
 	sqlite     *sqlite.Store
 	kek        *keys.KEK
-	directory  *issuer.Directory
+	directory  *directory.Directory
 	issuer     *issuer.Issuer
-	clients    *issuer.Authenticator
+	clients    *client.Authenticator
 	authorizer *authorize.Authorizer
 	log        *lockedBuffer
 	roots      *x509.CertPool
@@ -135,7 +137,7 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	if d.kek, err = keys.ParseKEK(keys.NewKEKText()); err != nil {
 		t.Fatal(err)
 	}
-	if d.directory, err = issuer.OpenDirectory(t.Context(), d.store, d.kek, keySchedule, log, o.monotonic); err != nil {
+	if d.directory, err = directory.Open(t.Context(), d.store, d.kek, keySchedule, log, o.monotonic); err != nil {
 		t.Fatal(err)
 	}
 	d.issuer = issuer.New(issuer.Issuer{
@@ -198,8 +200,8 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 			t.Errorf("close store: %v", err)
 		}
 	})
-	d.a = d.client(issuer.Registration{Name: "A"})
-	d.b = d.client(issuer.Registration{Name: "B"})
+	d.a = d.client(client.Registration{Name: "A"})
+	d.b = d.client(client.Registration{Name: "B"})
 	return d
 }
 
@@ -207,7 +209,7 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server {
 	o.Queue = server.NewQueue(o.Capacity, nil, log)
 	o.Throttle = overload.NewThrottle(o.RateLimits, func(string) {})
-	o.Clients = &issuer.Authenticator{Realm: iss.Realm, Store: iss.Store, Directory: iss.Directory, Now: iss.Now, Log: log, Slow: issuer.NewSlowPool()}
+	o.Clients = &client.Authenticator{Realm: iss.Realm, Store: iss.Store, Directory: iss.Directory, Now: iss.Now, Log: log, Slow: client.NewSlowPool()}
 	srv := server.New(iss, o.Options, log)
 	o.Endpoints.Issuer = iss
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}
@@ -232,7 +234,7 @@ func (d *deployment) now() time.Time {
 func (d *deployment) step(by time.Duration) { d.clock.Add(by.Milliseconds()) }
 
 // client registers a client, with what the registration leaves open filled in.
-func (d *deployment) client(r issuer.Registration) oauthClient {
+func (d *deployment) client(r client.Registration) oauthClient {
 	d.t.Helper()
 	if r.Name == "" {
 		r.Name = d.t.Name()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -83,7 +84,7 @@ func TestIN04_IN12_EveryDeadTokenHasTheSameAnswerOnTheNextCall(t *testing.T) {
 	}
 	for name, end := range d.endings() {
 		for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
-			c := d.client(issuer.Registration{TokenFormat: format})
+			c := d.client(client.Registration{TokenFormat: format})
 			code := d.code(c, func(a *issuer.Authorization) { a.Subject = c.ID + "'s user" })
 			pair := d.mustIssue(d.post(c.redeem(code.Code)))
 			bystander, _ := d.tokens(d.a)

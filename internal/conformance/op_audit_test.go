@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -117,7 +118,7 @@ func TestOP08_WhoWhatAndWhenOfEveryBadEndIsRecorded(t *testing.T) {
 	if revoked.status != 200 {
 		t.Fatal(revoked)
 	}
-	if _, err := issuer.RotateKeys(t.Context(), d.store, d.kek, keySchedule, issuer.Rotation{Purposes: []keys.Purpose{keys.MAC}, Actor: "operator:root"}, d.now); err != nil {
+	if _, err := directory.RotateKeys(t.Context(), d.store, d.kek, keySchedule, directory.Rotation{Purposes: []keys.Purpose{keys.MAC}, Actor: "operator:root"}, d.now); err != nil {
 		t.Fatal(err)
 	}
 
@@ -336,7 +337,7 @@ func TestOP08_TheUseOfAnOldSecretIsRecordedOnceAnHour(t *testing.T) {
 	d.step(time.Second)
 	var text string
 	d.change(d.a, func(c *store.Client) {
-		next, _, secret, err := issuer.AddSecret(*c, d.ring(), grant.At(d.now()), 0)
+		next, _, secret, err := client.AddSecret(*c, d.ring(), grant.At(d.now()), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

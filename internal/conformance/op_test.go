@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -107,7 +109,7 @@ func TestOP11_AFaultyConfigurationIsRefusedAtStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := issuer.OpenDirectory(t.Context(), d.sqlite, other, keys.Schedule{}, log, time.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
+	if _, err := directory.Open(t.Context(), d.sqlite, other, keys.Schedule{}, log, time.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
 		t.Errorf("another key-encryption key: %v", err)
 	}
 	for _, text := range []string{"", "c2hvcnQ=\n", "not base64", strings.Repeat("A", 44)} {
@@ -176,7 +178,7 @@ func TestOP18_EverythingOfAUserAClientOrAGrantIsEndedOnTheNextCall(t *testing.T)
 
 func TestOP19_RegistrationRefusesWhatIsNotSafe(t *testing.T) {
 	d := start(t)
-	refused := func(r issuer.Registration, field string) {
+	refused := func(r client.Registration, field string) {
 		t.Helper()
 		r.Name, r.Scope = "x", "a"
 		if r.Auth == "" {
@@ -192,14 +194,14 @@ func TestOP19_RegistrationRefusesWhatIsNotSafe(t *testing.T) {
 		"javascript:alert(1)", "data:text/html,x", "https://user@client.example/", "https:///cb", "ftp://client.example/", "com.example.app:/cb",
 		"http://127.0.0.1/cb", "https://client.example/a b", "https://client.example/\n", "",
 	} {
-		refused(issuer.Registration{RedirectURIs: []string{uri}}, "redirect-uri")
+		refused(client.Registration{RedirectURIs: []string{uri}}, "redirect-uri")
 	}
-	refused(issuer.Registration{}, "redirect-uri")
-	refused(issuer.Registration{RedirectURIs: []string{redirect}, GrantTypes: []string{"password"}}, "grant-types")
-	refused(issuer.Registration{RedirectURIs: []string{redirect}, RetryWindow: new(time.Hour)}, "retry-window")
-	refused(issuer.Registration{RedirectURIs: []string{redirect}, Secret: "short"}, "secret-stdin")
-	refused(issuer.Registration{RedirectURIs: []string{redirect}, Auth: store.AuthNone, NoRotation: true}, "no-rotation")
+	refused(client.Registration{}, "redirect-uri")
+	refused(client.Registration{RedirectURIs: []string{redirect}, GrantTypes: []string{"password"}}, "grant-types")
+	refused(client.Registration{RedirectURIs: []string{redirect}, RetryWindow: new(time.Hour)}, "retry-window")
+	refused(client.Registration{RedirectURIs: []string{redirect}, Secret: "short"}, "secret-stdin")
+	refused(client.Registration{RedirectURIs: []string{redirect}, Auth: store.AuthNone, NoRotation: true}, "no-rotation")
 	for _, uri := range []string{"http://localhost.evil.example/cb", "http://127.0.0.1.evil.example/cb", "http://0x7f000001/cb", "myapp:/cb"} {
-		refused(issuer.Registration{Native: true, RedirectURIs: []string{uri}}, "redirect-uri")
+		refused(client.Registration{Native: true, RedirectURIs: []string{uri}}, "redirect-uri")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -171,7 +171,7 @@ func TestRV05_WithoutAuthenticationNothingIsRevoked(t *testing.T) {
 func TestRV06_APublicClientRevokesItsOwnTokens(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
-	public := d.client(issuer.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Auth: store.AuthNone})
 	issue := func() (tokens, grant.ID) {
 		code := d.code(public, pkce)
 		return d.mustIssue(d.post(with(public.redeem(code.Code), "code_verifier", verifier))), code.GrantID

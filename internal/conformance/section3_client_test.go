@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -56,12 +56,12 @@ var clientRows = []row{
 		x.undo = func() { x.change(off, func(c *store.Client) { c.State = store.ClientEnabled }) }
 	}),
 	badForm("C3", "deleted", func(x *flow) {
-		gone := x.deployment.client(issuer.Registration{})
+		gone := x.deployment.client(client.Registration{})
 		x.change(gone, func(c *store.Client) { c.State = store.ClientDeleted })
 		x.set("client_id", gone.ID, "client_secret", gone.secret)
 	}),
 	badForm("C3", "other realm", func(x *flow) {
-		other := x.deployment.client(issuer.Registration{})
+		other := x.deployment.client(client.Registration{})
 		x.change(other, func(c *store.Client) { c.Realm = "/other" })
 		x.set("client_id", other.ID, "client_secret", other.secret)
 	}),
@@ -75,7 +75,7 @@ var clientRows = []row{
 		x.undo = func() { x.step(-time.Minute) }
 	}),
 	badForm("C4", "public client with a secret", func(x *flow) {
-		public := x.deployment.client(issuer.Registration{Auth: store.AuthNone})
+		public := x.deployment.client(client.Registration{Auth: store.AuthNone})
 		x.set("client_id", public.ID)
 	}),
 
@@ -175,7 +175,7 @@ func pin(x *flow, rule store.AuthRule) {
 func (d *deployment) addSecret(c oauthClient, lifetime time.Duration) string {
 	d.t.Helper()
 	now := grant.At(d.now())
-	_, added, text, err := issuer.AddSecret(c.Client, d.ring(), now, now.Add(lifetime))
+	_, added, text, err := client.AddSecret(c.Client, d.ring(), now, now.Add(lifetime))
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
@@ -69,7 +70,7 @@ var (
 // newFlow prepares a good request of client A.
 func newFlow(d *deployment, f *faulty, kind string) *flow {
 	x := &flow{deployment: d, kind: kind, faulty: f, undo: func() {}}
-	x.use(d.client(issuer.Registration{Name: "owner"}))
+	x.use(d.client(client.Registration{Name: "owner"}))
 	return x
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
@@ -203,7 +204,7 @@ func TestTC22_AFailedRedemptionLeavesTheCodeWhole(t *testing.T) {
 
 func TestTC34_TK03_NothingAtRestCanBeReplayed(t *testing.T) {
 	d := start(t)
-	imported := d.client(issuer.Registration{Secret: "an imported secret of somebody"})
+	imported := d.client(client.Registration{Secret: "an imported secret of somebody"})
 	var secrets []string
 	for i, c := range []oauthClient{d.a, imported} {
 		for range 3 {

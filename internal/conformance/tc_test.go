@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
@@ -87,7 +88,7 @@ func TestTC06_TC07_TheRedirectURIMustBeTheSameBytes(t *testing.T) {
 	d.mustIssue(d.post(good))
 
 	// A native client's port is free at authorization, and fixed then.
-	native := d.client(issuer.Registration{Native: true, Auth: store.AuthNone, RedirectURIs: []string{"http://127.0.0.1/cb"}})
+	native := d.client(client.Registration{Native: true, Auth: store.AuthNone, RedirectURIs: []string{"http://127.0.0.1/cb"}})
 	code = d.code(native, pkce, func(a *issuer.Authorization) { a.RedirectURI = "http://127.0.0.1:49152/cb" }).Code
 	good = with(native.redeem(code), "redirect_uri", "http://127.0.0.1:49152/cb", "code_verifier", verifier)
 	want(t, d.post(with(good, "redirect_uri", "http://127.0.0.1/cb")), 400, "invalid_grant")
@@ -218,7 +219,7 @@ func TestTC18_OnlyTheOwnerCanRevokeByReplay(t *testing.T) {
 	pair = d.alive(d.a, pair.RefreshToken)
 
 	// A public client's code is replayed by whoever knows its verifier.
-	public := d.client(issuer.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Auth: store.AuthNone})
 	spent := d.code(public, pkce)
 	proven := with(public.redeem(spent.Code), "code_verifier", verifier)
 	own := d.mustIssue(d.post(proven))
@@ -232,14 +233,14 @@ func TestTC18_OnlyTheOwnerCanRevokeByReplay(t *testing.T) {
 
 func TestTC23_WhatEndsBetweenCodeAndRedemptionCounts(t *testing.T) {
 	d := start(t)
-	disabled := d.client(issuer.Registration{})
+	disabled := d.client(client.Registration{})
 	code := d.code(disabled).Code
 	disabled = d.change(disabled, func(c *store.Client) { c.State = store.ClientDisabled })
 	want(t, d.post(disabled.redeem(code)), 400, "invalid_client")
 	disabled = d.change(disabled, func(c *store.Client) { c.State = store.ClientEnabled })
 	d.mustIssue(d.post(disabled.redeem(code)))
 
-	rotated := d.client(issuer.Registration{})
+	rotated := d.client(client.Registration{})
 	code = d.code(rotated).Code
 	d.change(rotated, func(c *store.Client) { c.Secrets = nil })
 	want(t, d.post(rotated.redeem(code)), 400, "invalid_client")
@@ -329,7 +330,7 @@ func TestTC30_FailedAuthenticationDoesNotSpendTheCode(t *testing.T) {
 
 func TestTC32_APublicClientNamesItself(t *testing.T) {
 	d := start(t)
-	public := d.client(issuer.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Auth: store.AuthNone})
 	good := with(public.redeem(d.code(public, pkce).Code), "code_verifier", verifier)
 	want(t, d.post(with(good, "client_id", "")), 400, "invalid_request")
 	d.mustIssue(d.post(good))

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -310,7 +310,7 @@ func TestTG42_AClientThatGoesAwayLeavesAConsistentGrant(t *testing.T) {
 // body if that fails.
 func TestTG43_TheCodeSurvivesAProbeOfTheAuthenticationMethod(t *testing.T) {
 	d := start(t)
-	c := d.client(issuer.Registration{Auth: store.AuthPost})
+	c := d.client(client.Registration{Auth: store.AuthPost})
 	code := d.code(c, pkce).Code
 	good := with(c.redeem(code), "code_verifier", verifier)
 	probe := newRequest(good)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -124,7 +125,7 @@ func TestTG23_TG24_TG25_MalformedTextIsRefusedWhole(t *testing.T) {
 func TestTG26_FormsAreDecodedOnce(t *testing.T) {
 	d := start(t)
 	const secret = "p+q r%2Bs%"
-	c := d.client(issuer.Registration{Secret: secret})
+	c := d.client(client.Registration{Secret: secret})
 	body := func(encoded string) *request {
 		text := with(c.redeem(d.code(c).Code), "client_secret", "").Encode() + "&client_secret=" + encoded
 		r := newRequest(nil)
@@ -196,7 +197,7 @@ func TestTG45_ParallelRequestsDoNotMix(t *testing.T) {
 	}
 	clients := make([]oauthClient, 10)
 	for i := range clients {
-		clients[i] = d.client(issuer.Registration{Name: fmt.Sprint("client ", i)})
+		clients[i] = d.client(client.Registration{Name: fmt.Sprint("client ", i)})
 	}
 	var valid []one
 	for i := range n {
@@ -256,7 +257,7 @@ func TestTG37_CookiesAreIgnored(t *testing.T) {
 func TestTG38_CORSIsForConfiguredOriginsWithoutCredentials(t *testing.T) {
 	const origin = "https://spa.example"
 	d := start(t, func(o *options) { o.CORSOrigins = []string{origin} })
-	public := d.client(issuer.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Auth: store.AuthNone})
 	code := d.code(public, pkce).Code
 	good := with(public.redeem(code), "code_verifier", verifier)
 	shared := []string{"Vary: Origin", "Access-Control-Allow-Origin: " + origin, "Access-Control-Expose-Headers: WWW-Authenticate, Retry-After, X-Request-Id"}

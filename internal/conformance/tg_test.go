@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -333,7 +334,7 @@ func TestTG18_CompressedBodiesAreNeverInflated(t *testing.T) {
 
 func TestTG31_TR36_AGrantTypeThatTheClientLacksIsUnauthorized(t *testing.T) {
 	d := start(t)
-	c := d.client(issuer.Registration{GrantTypes: []string{store.GrantAuthorizationCode}})
+	c := d.client(client.Registration{GrantTypes: []string{store.GrantAuthorizationCode}})
 	pair, _ := d.tokens(c)
 	want(t, d.post(c.refresh(pair.RefreshToken)), 400, "unauthorized_client")
 	r := newRequest(c.refresh(pair.RefreshToken))

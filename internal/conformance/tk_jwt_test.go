@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -20,16 +21,16 @@ import (
 func TestTK08_AJWTAccessTokenHasEveryClaimOfRFC9068(t *testing.T) {
 	d := start(t)
 	for _, c := range []struct {
-		r         issuer.Registration
+		r         client.Registration
 		alg, typ  string
 		aud       any
 		wantScope string
 	}{
-		{issuer.Registration{}, "ES256", "at+jwt", issuerID, "a b c"},
-		{issuer.Registration{JWTType: "at+jwt", SigningAlg: keys.ES256}, "ES256", "at+jwt", issuerID, "a b c"},
-		{issuer.Registration{JWTType: "JWT", SigningAlg: keys.EdDSA, Scope: "only"}, "EdDSA", "JWT", issuerID, "only"},
-		{issuer.Registration{Audience: []string{"https://one.example"}}, "ES256", "at+jwt", "https://one.example", "a b c"},
-		{issuer.Registration{Audience: []string{"https://one.example", "two"}}, "ES256", "at+jwt", []any{"https://one.example", "two"}, "a b c"},
+		{client.Registration{}, "ES256", "at+jwt", issuerID, "a b c"},
+		{client.Registration{JWTType: "at+jwt", SigningAlg: keys.ES256}, "ES256", "at+jwt", issuerID, "a b c"},
+		{client.Registration{JWTType: "JWT", SigningAlg: keys.EdDSA, Scope: "only"}, "EdDSA", "JWT", issuerID, "only"},
+		{client.Registration{Audience: []string{"https://one.example"}}, "ES256", "at+jwt", "https://one.example", "a b c"},
+		{client.Registration{Audience: []string{"https://one.example", "two"}}, "ES256", "at+jwt", []any{"https://one.example", "two"}, "a b c"},
 	} {
 		c.r.TokenFormat = store.TokenJWT
 		client := d.client(c.r)
@@ -76,7 +77,7 @@ func TestTK08_TR13_ARepeatedAnswerHasTheSameJWT(t *testing.T) {
 // The longest claims that can be registered still make a token that fits.
 func TestTK08_TK05_TheLongestJWTIsUnderFourKiB(t *testing.T) {
 	d := start(t)
-	r := issuer.Registration{ID: strings.Repeat("i", 64), TokenFormat: store.TokenJWT, Scope: strings.Repeat("s", 256)}
+	r := client.Registration{ID: strings.Repeat("i", 64), TokenFormat: store.TokenJWT, Scope: strings.Repeat("s", 256)}
 	for i := range 5 {
 		r.Audience = append(r.Audience, strings.Repeat(string(rune('a'+i)), 255))
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/e2e/binary"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -117,7 +118,7 @@ func TestTK05_TheLongestCodeAndTokensFit(t *testing.T) {
 		scopes = append(scopes, string(rune('A'+i%26))+string(rune('a'+i/26)))
 	}
 	scope := strings.Join(scopes, " ")
-	long := issuer.Registration{ID: strings.Repeat("i", 64), Scope: scope, RedirectURIs: []string{"https://client.example/" + strings.Repeat("p", 1900)}}
+	long := client.Registration{ID: strings.Repeat("i", 64), Scope: scope, RedirectURIs: []string{"https://client.example/" + strings.Repeat("p", 1900)}}
 	c := d.client(long)
 	code := d.code(c, pkce, func(a *issuer.Authorization) { a.Subject = strings.Repeat("s", 255) }).Code
 	pair := d.mustIssue(d.post(with(c.redeem(code), "code_verifier", verifier)))
@@ -191,7 +192,7 @@ func TestTK10_GeneratedIdsAreTheServersAndNeverComeBack(t *testing.T) {
 	d := start(t)
 	seen := map[string]bool{}
 	for range 20 {
-		c := d.client(issuer.Registration{})
+		c := d.client(client.Registration{})
 		if len(c.ID) != 24 || seen[c.ID] {
 			t.Errorf("id %q", c.ID)
 		}

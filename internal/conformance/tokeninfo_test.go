@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 )
 
 const infoPath = "/oauth2/tokeninfo"
@@ -137,7 +137,7 @@ func TestTL20_TokenInfoReadsTheQueryOnlyIfToldTo(t *testing.T) {
 // The address is counted by failures elsewhere; here too it waits.
 func TestTL21_TokenInfoIsThrottledWithTheTokenEndpoint(t *testing.T) {
 	d := start(t, func(o *options) { o.AddressFailures = 2 })
-	pair, _ := d.tokens(d.client(issuer.Registration{}))
+	pair, _ := d.tokens(d.client(client.Registration{}))
 	from := local()
 	for range 2 {
 		r := d.a.about(introspectPath, "x")

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -70,8 +70,8 @@ func TestTR13_TheWindowEndsByTime(t *testing.T) {
 		window time.Duration
 	}{
 		{d.a, 2 * time.Minute},
-		{d.client(issuer.Registration{Auth: store.AuthNone}), 10 * time.Second},
-		{d.client(issuer.Registration{RetryWindow: new(time.Minute)}), time.Minute},
+		{d.client(client.Registration{Auth: store.AuthNone}), 10 * time.Second},
+		{d.client(client.Registration{RetryWindow: new(time.Minute)}), time.Minute},
 	} {
 		issue := func() (tokens, grant.ID) {
 			code := d.code(c.client, pkce)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -200,7 +201,7 @@ func TestTR10_OnlyTheOwnerCanRevokeByReplay(t *testing.T) {
 
 func TestTR14_TR15_WithoutRotationTheTokenStays(t *testing.T) {
 	d := start(t, strict)
-	c := d.client(issuer.Registration{NoRotation: true})
+	c := d.client(client.Registration{NoRotation: true})
 	pair, id := d.tokens(c)
 	end := d.row(id)
 	for range 3 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 )
@@ -86,7 +86,7 @@ func TestUI03_OurOwnFormWorksWithAnOriginOfNull(t *testing.T) {
 func TestUI12_FieldsThatAFormDoesNotHaveChangeNothing(t *testing.T) {
 	d, b := signedIn(t)
 	d.user("bob", cheaply)
-	narrow := d.client(issuer.Registration{Name: "narrow", Scope: "a b"})
+	narrow := d.client(client.Registration{Name: "narrow", Scope: "a b"})
 	page := b.open(asking(narrow, "scope=a")).at(t, "consent")
 	s := b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow",
 		"scope=a b c", "client_id="+d.b.ID, "redirect_uri="+otherRedirect, "username=bob", "subject=bob", "state=other",

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -107,7 +107,7 @@ func TestABrowserWithoutAWayGetsAPageAndAProgramJSON(t *testing.T) {
 	if s := b.lost(publicURL + endpoint); s.StatusCode != http.StatusMethodNotAllowed || s.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("a browser at the token endpoint: status %d, %s", s.StatusCode, s.Header.Get("Content-Type"))
 	}
-	consent := b.open(asking(d.client(issuer.Registration{Name: "New"}))).at(t, "consent")
+	consent := b.open(asking(d.client(client.Registration{Name: "New"}))).at(t, "consent")
 	if !strings.Contains(consent.body, `href="/account/connections"`) {
 		t.Error("the consent page does not lead to where consent is taken back")
 	}
@@ -123,7 +123,7 @@ func TestADeploymentWithoutPagesAnswersABrowserJSON(t *testing.T) {
 // form.
 func TestUI05_ThePolicyOfAFormAllowsTheRedirectOfThisRequest(t *testing.T) {
 	d, b := signedIn(t)
-	native := d.client(issuer.Registration{
+	native := d.client(client.Registration{
 		Name: "native", Native: true, Auth: store.AuthNone,
 		RedirectURIs: []string{"http://127.0.0.1/cb", "http://localhost/cb", "http://[::1]/cb", "com.example.app:/cb", "https://app.example/cb"},
 	})
@@ -149,7 +149,7 @@ func TestUI07_WhatOthersHaveWrittenIsEscaped(t *testing.T) {
 	const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>'`
 	d := start(t, withFront)
 	d.user(username, cheaply, func(u *account.User) { u.Name = evil })
-	c := d.client(issuer.Registration{Name: evil, Scope: "a <script>"})
+	c := d.client(client.Registration{Name: evil, Scope: "a <script>"})
 	b := d.browser()
 	seen := map[string]sight{
 		"login":        b.open(asking(c, "login_hint="+evil, "ui_locales="+evil, "state="+evil, "scope=<script>")),

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
@@ -147,7 +148,7 @@ func TestTL21_AMissingOrDeadTokenHasItsChallenge(t *testing.T) {
 func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 	d := start(t)
 	const one, two = "https://one.example", "https://two.example"
-	c := d.client(issuer.Registration{Audience: []string{one, two}})
+	c := d.client(client.Registration{Audience: []string{one, two}})
 	all, id := d.tokens(c)
 	narrow := d.mustIssue(d.post(with(c.refresh(all.RefreshToken), "scope", "b")))
 	lacks := func(scope string) []string {
@@ -333,7 +334,7 @@ func TestIN12_EveryEndingClosesTheDoorAtOnce(t *testing.T) {
 	d := start(t)
 	for name, end := range d.endings() {
 		for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
-			c := d.client(issuer.Registration{TokenFormat: format})
+			c := d.client(client.Registration{TokenFormat: format})
 			code := d.code(c, func(a *issuer.Authorization) { a.Subject = c.ID + "'s user" })
 			pair := d.mustIssue(d.post(c.redeem(code.Code)))
 			before := d.verify(pair.AccessToken)

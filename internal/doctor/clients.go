@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -138,7 +138,7 @@ func (f *findings) judgeSecret(c store.Client, s store.Secret, now grant.Instant
 		used = "last used " + show.Roughly(now.Since(s.LastUsedAt)) + " ago"
 	}
 	verdict := "safe to delete: " + used
-	if why := issuer.SecretVerdict(c, s, now); why != "" {
+	if why := client.SecretVerdict(c, s, now); why != "" {
 		verdict = "not safe to delete: " + why
 	}
 	switch {

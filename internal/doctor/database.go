@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -145,7 +145,7 @@ func (p *Deployment) restoring() bool {
 
 // checkIssuer compares the issuer with the one that the store remembers.
 func checkIssuer(ctx context.Context, p *Deployment) (f findings) {
-	was, err := issuer.RememberedIssuer(ctx, p.Store, p.Realm)
+	was, err := directory.RememberedIssuer(ctx, p.Store, p.Realm)
 	is := p.Config.IssuerID()
 	switch {
 	case err != nil:

@@ -20,9 +20,10 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
@@ -66,7 +67,7 @@ func makeTemplate(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	known, err := issuer.OpenDirectory(ctx, st, kek, schedule, slog.New(slog.DiscardHandler), time.Now)
+	known, err := directory.Open(ctx, st, kek, schedule, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
 		return err
 	}
@@ -74,13 +75,13 @@ func makeTemplate(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	c, _, err := issuer.Registration{ID: "shop", Name: "Shop", RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}.
+	c, _, err := client.Registration{ID: "shop", Name: "Shop", RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}.
 		Client(realm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, grant.At(time.Now()))
 	if err == nil {
 		err = st.Commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}})
 	}
 	if err == nil {
-		_, err = issuer.RememberIssuer(ctx, st, realm, cfg.IssuerID())
+		_, err = directory.RememberIssuer(ctx, st, realm, cfg.IssuerID())
 	}
 	return err
 }

@@ -29,11 +29,11 @@ type Explainer struct {
 
 // An Explained is a complete explanation.
 type Explained struct {
-	*issuer.Explanation // nil for a request that is about no grant
-	by                  *Explainer
-	asked               Asked
-	request             *requestFacts
-	life                []lifeEntry
+	*Explanation // nil for a request that is about no grant
+	by           *Explainer
+	asked        Asked
+	request      *requestFacts
+	life         []lifeEntry
 	// trail is the reason why the audit log could not be read to its end, or "".
 	trail string
 }
@@ -41,7 +41,7 @@ type Explained struct {
 // Explain explains its input. The log is used for a request only, and may be nil.
 func (x *Explainer) Explain(ctx context.Context, a Asked, log *Log) (*Explained, error) {
 	v := &Explained{by: x, asked: a}
-	var e issuer.Explanation
+	var e Explanation
 	var err error
 	switch a.kind {
 	case askedRequest:
@@ -51,9 +51,9 @@ func (x *Explainer) Explain(ctx context.Context, a Asked, log *Log) (*Explained,
 		return v, x.completeLife(ctx, v)
 	case askedGrant:
 		id, _ := grant.ParseID(a.Text)
-		e, err = issuer.ExplainGrant(ctx, x.Issuer, id)
+		e, err = ExplainGrant(ctx, x.Issuer, id)
 	default:
-		e, err = issuer.ExplainToken(ctx, x.Issuer, a.Text)
+		e, err = ExplainToken(ctx, x.Issuer, a.Text)
 	}
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -70,10 +69,10 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 	}
 	r := v.read()
 	out.Now = &r
-	if e.As != issuer.AsGrant && (e.Answer.Known || e.Genuine) {
+	if e.As != AsGrant && (e.Answer.Known || e.Genuine) {
 		out.Genuine = &e.Genuine
 	}
-	if e.As != issuer.AsGrant && e.As != issuer.AsCode {
+	if e.As != AsGrant && e.As != AsCode {
 		t := &tokenJSON{Key: v.keyText(), Fault: string(e.Diagnosis.Fault), Standing: e.Standing(), Scope: e.Scope,
 			IssuedAt: show.JSONInstant(e.Token.IssuedAt), ExpiresAt: show.JSONInstant(e.Token.ExpiresAt), Generation: e.Token.Generation}
 		if e.Named {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -111,7 +111,7 @@ func (x *Explainer) cutters(ctx context.Context, v *Explained) error {
 				made := e.Name == store.EventCutoff || e.Name == store.EventDisconnected || e.Name == store.EventUserDisabled ||
 					e.Name == store.EventPasswordChanged || e.Name == store.EventClientDeleted
 				// A cutoff lies a little ahead of its making; see issuer.CutoffReach.
-				if made && c.At.Since(e.At).Abs() <= 2*issuer.CutoffReach {
+				if made && c.At.Since(e.At).Abs() <= 2*directory.CutoffReach {
 					v.life = append(v.life, lifeEntry{show.JSONInstant(e.At), string(e.Name), e.Actor, e.Detail})
 				}
 			}

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/show"
 )
 
 // names of what can be explained.
-var explainedNames = map[issuer.ExplainedAs]string{
-	issuer.AsUnknown: "a text of no known form", issuer.AsRefresh: "a refresh token", issuer.AsAccess: "an access token",
-	issuer.AsJWT: "a JWT", issuer.AsCode: "an authorization code", issuer.AsGrant: "a grant",
+var explainedNames = map[ExplainedAs]string{
+	AsUnknown: "a text of no known form", AsRefresh: "a refresh token", AsAccess: "an access token",
+	AsJWT: "a JWT", AsCode: "an authorization code", AsGrant: "a grant",
 }
 
 // headline is the first sentence.
@@ -23,10 +22,10 @@ func (v *Explained) headline() string {
 	e := v.Explanation
 	name := explainedNames[e.As]
 	switch {
-	case e.As == issuer.AsGrant || e.As == issuer.AsUnknown:
+	case e.As == AsGrant || e.As == AsUnknown:
 	case e.Genuine:
 		name += ", genuine"
-		if e.As == issuer.AsJWT {
+		if e.As == AsJWT {
 			name = "an access token (JWT), genuine"
 		}
 	case !e.Answer.Known:
@@ -126,7 +125,7 @@ func (v *Explained) claims(text string) string {
 
 func (v *Explained) tokenFields() [][2]string {
 	e := v.Explanation
-	if e.As == issuer.AsGrant || e.As == issuer.AsCode || e.As == issuer.AsUnknown {
+	if e.As == AsGrant || e.As == AsCode || e.As == AsUnknown {
 		return nil
 	}
 	rows := [][2]string{{"key", v.keyText()}}
@@ -142,7 +141,7 @@ func (v *Explained) tokenFields() [][2]string {
 	generation := fmt.Sprint(e.Token.Generation)
 	if e.Grant != nil {
 		standing := e.Standing()
-		if e.As != issuer.AsRefresh {
+		if e.As != AsRefresh {
 			standing = map[string]string{"present": "of the present pair", "spent": "of an earlier pair", "ahead": "ahead"}[standing]
 		}
 		generation += fmt.Sprintf(", %s: the grant is at %d", standing, e.Grant.Generation)
@@ -153,7 +152,7 @@ func (v *Explained) tokenFields() [][2]string {
 
 func (v *Explained) codeFields() [][2]string {
 	e := v.Explanation
-	if e.As != issuer.AsCode {
+	if e.As != AsCode {
 		return nil
 	}
 	rows := [][2]string{{"key", v.keyText()}}

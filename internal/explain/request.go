@@ -14,7 +14,6 @@ import (
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 )
@@ -112,7 +111,7 @@ func (x *Explainer) findRequest(ctx context.Context, v *Explained, log *Log) err
 	}
 	q.others = ids[1:]
 	id, _ := grant.ParseID(ids[0])
-	e, err := issuer.ExplainGrant(ctx, x.Issuer, id)
+	e, err := ExplainGrant(ctx, x.Issuer, id)
 	v.Explanation = &e
 	return err
 }

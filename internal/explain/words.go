@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
@@ -60,7 +59,7 @@ func (v *Explained) read() reading {
 	switch {
 	case !a.Known && v.by.Locked != nil:
 		return reading{Verdict: "unknown", Why: "it cannot be checked: " + firstLine(v.by.Locked), Next: "run this where the server's key-encryption key can be read, or name its file with --kek-file"}
-	case e.As == issuer.AsGrant && e.Grant == nil:
+	case e.As == AsGrant && e.Grant == nil:
 		return reading{Verdict: "unknown", Why: "there is no grant of this id in the store", Next: "it never began (its code was not redeemed), or its last token has expired and its row was removed; is this the right store? " + v.by.Config.StoreName()}
 	case !a.Known:
 		return reading{Verdict: "unknown", Why: "it cannot be told", Next: "see below"}
@@ -98,13 +97,13 @@ func (v *Explained) readClient() reading {
 		r.Told = "invalid_client (401 after an Authorization header, 400 otherwise)"
 	default:
 		kind := store.GrantRefreshToken
-		if e.As == issuer.AsCode {
+		if e.As == AsCode {
 			kind = store.GrantAuthorizationCode
 		}
 		r.Why, r.Next = "client "+id+" is not registered for the "+kind+" grant", "if it should be: mintage client update "+id+" --grant-types authorization_code,refresh_token"
 		r.Told = "400 " + string(oauth.UnauthorizedClient)
 	}
-	if e.As == issuer.AsAccess || e.As == issuer.AsJWT {
+	if e.As == AsAccess || e.As == AsJWT {
 		r.Told = toldOfAccess
 	}
 	if w := e.Answer.Why; w != grant.Allowed && w != grant.ClientDisabled {
@@ -121,7 +120,7 @@ func (v *Explained) readAllowed(r *reading) {
 		r.Why = "it is spent, its successor is unused, and the retry window is open until " + show.Instant(a.WindowEnds) + ": the same pair again, as for a client that lost the answer"
 	case a.CatchesUp:
 		r.Why = "it is ahead of its row, which the restore of " + show.Instant(e.Restore.At) + " explains: it would carry the grant on"
-	case e.As == issuer.AsCode:
+	case e.As == AsCode:
 		r.Why = "it was not redeemed and is in force until " + show.Instant(e.Code.ExpiresAt)
 		r.Next = "the request must come from client " + e.Code.ClientID + " with redirect_uri " + show.OrDash(e.RedirectURI)
 		if e.Code.Challenged {
@@ -129,7 +128,7 @@ func (v *Explained) readAllowed(r *reading) {
 		} else {
 			r.Next += " and no code_verifier"
 		}
-	case e.As == issuer.AsGrant:
+	case e.As == AsGrant:
 		r.Why = "the grant is alive: its present refresh token would be answered"
 	}
 }
@@ -158,11 +157,11 @@ func (v *Explained) detail(r *reading) {
 		}
 	case grant.GrantExpired:
 		at := e.Token.ExpiresAt
-		if g := e.Grant; g != nil && e.As == issuer.AsRefresh {
+		if g := e.Grant; g != nil && e.As == AsRefresh {
 			at = g.ExpiresAt
 		}
 		r.Why += " on " + show.Instant(at) + ", " + show.Ago(e.Now, at)
-		if e.As == issuer.AsAccess || e.As == issuer.AsJWT {
+		if e.As == AsAccess || e.As == AsJWT {
 			r.Next = "nothing is wrong: access tokens live for " + v.by.Config.AccessTokenLifetime.String() + "; the client refreshes"
 		}
 	case grant.AccessRevoked:
@@ -202,14 +201,14 @@ func (v *Explained) told(why grant.Refusal) string {
 	e := v.Explanation
 	grantType := store.GrantRefreshToken
 	switch e.As {
-	case issuer.AsAccess, issuer.AsJWT, issuer.AsUnknown:
+	case AsAccess, AsJWT, AsUnknown:
 		if why != grant.StoreBehind {
-			if e.As == issuer.AsUnknown {
+			if e.As == AsUnknown {
 				return "400 invalid_grant as a code or refresh token, " + toldOfAccess
 			}
 			return toldOfAccess
 		}
-	case issuer.AsCode:
+	case AsCode:
 		grantType = store.GrantAuthorizationCode
 	}
 	status, code := v.by.Told(grantType, why)
@@ -258,23 +257,23 @@ func lengths(d keys.Diagnosis) string {
 	return fmt.Sprintf("%d to %d", d.Least, d.Most)
 }
 
-func jwtWords(j *issuer.JWTFacts, d keys.Diagnosis) string {
+func jwtWords(j *JWTFacts, d keys.Diagnosis) string {
 	switch j.Fault {
-	case issuer.JWTUnreadable:
+	case JWTUnreadable:
 		return "its middle part is no JSON: it was cut or altered"
-	case issuer.JWTOtherIssuer:
+	case JWTOtherIssuer:
 		return fmt.Sprintf("it says that %q made it, and this is %q", show.Bounded(j.Issuer), j.ExpectsIssuer)
-	case issuer.JWTUnknownKey:
+	case JWTUnknownKey:
 		return "it names no key that this store has: another deployment's of the same issuer, of after the backup that this store was restored from, or made up"
-	case issuer.JWTKeyGone:
+	case JWTKeyGone:
 		return fmt.Sprintf("key %s, which signed it, was retired so long ago that all it signed has expired", d.KeyID)
-	case issuer.JWTKeyWithdrawn:
+	case JWTKeyWithdrawn:
 		return fmt.Sprintf("an operator has withdrawn key %s, which signed it", d.KeyID)
-	case issuer.JWTWrongSeal:
+	case JWTWrongSeal:
 		return fmt.Sprintf("the signature is not by key %s: it was altered, or made up", d.KeyID)
-	case issuer.JWTOtherType:
+	case JWTOtherType:
 		return fmt.Sprintf("it was made here for another use: its type is %q", show.Bounded(j.Type))
-	case issuer.JWTOtherMeaning:
+	case JWTOtherMeaning:
 		return "the signature is good, and the grant says otherwise: this server has not made it with these claims"
 	}
 	return refusalWords[grant.TokenUnknown].why

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -25,7 +25,7 @@ func (s *service) proven(id string, secret oauth.Secret, want bool) {
 	switch {
 	case want && (err != nil || c == nil || c.ID != id):
 		s.t.Errorf("a good secret of client %s: %v", id, err)
-	case !want && (!errors.Is(err, issuer.ErrClient) || c != nil):
+	case !want && (!errors.Is(err, client.ErrClient) || c != nil):
 		s.t.Errorf("a bad secret of client %s: %v, want ErrClient", id, err)
 	}
 }
@@ -87,7 +87,7 @@ func TestAClientAuthenticatesByItsRegisteredMethodAlone(t *testing.T) {
 			for _, m := range allowed {
 				want = want || m == method
 			}
-			if want != (err == nil) || !want && !errors.Is(err, issuer.ErrClient) {
+			if want != (err == nil) || !want && !errors.Is(err, client.ErrClient) {
 				t.Errorf("registered for %s, authenticates by %s: %v", rule, method, err)
 			}
 		}
@@ -96,7 +96,7 @@ func TestAClientAuthenticatesByItsRegisteredMethodAlone(t *testing.T) {
 
 func TestEachOfSeveralSecretsWorksUntilItsExpiry(t *testing.T) {
 	s := newService(t)
-	c, second, text, err := issuer.AddSecret(s.stored(clientID), s.view().Ring, s.now(), s.now().Add(time.Hour))
+	c, second, text, err := client.AddSecret(s.stored(clientID), s.view().Ring, s.now(), s.now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestAnUnknownClientCostsTheWorkOfAWrongSecret(t *testing.T) {
 	work := func(id string) time.Duration {
 		began := time.Now()
 		for range 200 {
-			if _, err := s.authenticate(id, "a wrong secret of a client"); !errors.Is(err, issuer.ErrClient) {
+			if _, err := s.authenticate(id, "a wrong secret of a client"); !errors.Is(err, client.ErrClient) {
 				t.Fatal(err)
 			}
 		}
@@ -143,7 +143,7 @@ func (s *service) imported(secret oauth.Secret) {
 
 func (s *service) importedAs(id string, secret oauth.Secret) {
 	s.t.Helper()
-	s.register(issuer.Registration{ID: id, Name: "Imported", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, Secret: secret, NoPKCE: true})
+	s.register(client.Registration{ID: id, Name: "Imported", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, Secret: secret, NoPKCE: true})
 }
 
 // upgraded tells whether the imported secret is in its fast form.
@@ -206,7 +206,7 @@ func TestAnImportedSecretMayBeSpelledRawInABasicHeader(t *testing.T) {
 			s.fast(cred)
 			s.fast(oauth.Credentials{ClientID: "old", Secret: c.registered, Method: oauth.AuthPost})
 			cred.Secret, cred.RawSecret = "50% Secret", "50%25+Secret"
-			if _, err := s.clients.Authenticate(t.Context(), cred, netip.Addr{}); !errors.Is(err, issuer.ErrClient) {
+			if _, err := s.clients.Authenticate(t.Context(), cred, netip.Addr{}); !errors.Is(err, client.ErrClient) {
 				t.Errorf("another secret: %v, want ErrClient", err)
 			}
 		})
@@ -225,14 +225,14 @@ func TestConcurrentFirstUsesOfAnImportedSecretUpgradeItOnce(t *testing.T) {
 			switch {
 			case err == nil:
 				proven.Add(1)
-			case !errors.Is(err, store.ErrUnavailable) || errors.Is(err, issuer.ErrClient):
+			case !errors.Is(err, store.ErrUnavailable) || errors.Is(err, client.ErrClient):
 				t.Errorf("%v, want success or ErrUnavailable", err)
 			}
 		})
 	}
 	done.Wait()
-	if n := proven.Load(); n < issuer.SlowChecksOfOne {
-		t.Errorf("%d of 8 succeeded, want at least %d", n, issuer.SlowChecksOfOne)
+	if n := proven.Load(); n < client.SlowChecksOfOne {
+		t.Errorf("%d of 8 succeeded, want at least %d", n, client.SlowChecksOfOne)
 	}
 	if c := s.stored("old"); !s.upgraded() || c.Version != 2 {
 		t.Errorf("upgraded %t, version %d", s.upgraded(), c.Version)
@@ -299,14 +299,14 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
-		ids := make([]string, issuer.SlowChecks/issuer.SlowChecksOfOne+1)
+		ids := make([]string, client.SlowChecks/client.SlowChecksOfOne+1)
 		for i := range ids {
 			ids[i] = fmt.Sprint("old", i)
 			s.importedAs(ids[i], "correct horse")
 		}
 		full := func(id, what string) {
 			t.Helper()
-			if _, err := s.authenticate(id, "correct horse"); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, issuer.ErrClient) {
+			if _, err := s.authenticate(id, "correct horse"); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, client.ErrClient) {
 				t.Errorf("%s: %v, want ErrUnavailable", what, err)
 			}
 		}
@@ -315,17 +315,17 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 		last := len(ids) - 1
 		for n, id := range ids[:last] {
 			// A stranger's guesses for one client take the place of no other.
-			for range issuer.SlowChecksOfOne {
+			for range client.SlowChecksOfOne {
 				waiting.Go(func() { s.proven(id, "a guess", false) })
 			}
 			synctest.Wait()
 			full(id, "one too many for a client")
-			if there := s.clients.Slow.Taken(); there != (n+1)*issuer.SlowChecksOfOne {
+			if there := s.clients.Slow.Taken(); there != (n+1)*client.SlowChecksOfOne {
 				t.Errorf("%d slow checks wait for %d clients", there, n+1)
 			}
 		}
-		if n := s.clients.Slow.Taken(); n != issuer.SlowChecks {
-			t.Errorf("%d slow checks wait, want %d", n, issuer.SlowChecks)
+		if n := s.clients.Slow.Taken(); n != client.SlowChecks {
+			t.Errorf("%d slow checks wait, want %d", n, client.SlowChecks)
 		}
 		full(ids[last], "one too many")
 		// Clients with generated secrets do not feel it.
@@ -347,7 +347,7 @@ func TestOneNetworkDoesNotFillThePoolOfSlowSecretChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
-		ids := make([]string, issuer.SlowChecks/issuer.SlowChecksOfOne+1)
+		ids := make([]string, client.SlowChecks/client.SlowChecksOfOne+1)
 		for i := range ids {
 			ids[i] = fmt.Sprint("old", i)
 			s.importedAs(ids[i], "correct horse")
@@ -358,14 +358,14 @@ func TestOneNetworkDoesNotFillThePoolOfSlowSecretChecks(t *testing.T) {
 			flood.Go(func() {
 				cred := oauth.Credentials{ClientID: id, Secret: "a guess", Method: oauth.AuthPost}
 				_, err := s.clients.Authenticate(t.Context(), cred, netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)))
-				if !errors.Is(err, issuer.ErrClient) && !errors.Is(err, store.ErrUnavailable) {
+				if !errors.Is(err, client.ErrClient) && !errors.Is(err, store.ErrUnavailable) {
 					t.Error(err)
 				}
 			})
 			synctest.Wait()
 		}
-		if n := s.clients.Slow.Taken(); n > issuer.SlowChecks/3 {
-			t.Errorf("one network has %d of %d places", n, issuer.SlowChecks)
+		if n := s.clients.Slow.Taken(); n > client.SlowChecks/3 {
+			t.Errorf("one network has %d of %d places", n, client.SlowChecks)
 		}
 		for _, id := range ids[:3] {
 			flood.Go(func() {

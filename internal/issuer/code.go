@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -136,4 +138,67 @@ func AppendQuery(uri, name, value string) string {
 		sep = "&"
 	}
 	return uri + sep + url.QueryEscape(name) + "=" + url.QueryEscape(value)
+}
+
+// An Agreement is an authorization whose code is decided to the last byte, so
+// that it can be given again without another one coming into the world.
+type Agreement struct {
+	Authorization
+	GrantID      grant.ID
+	Nonce        [keys.NonceSize]byte
+	KeyID        grant.KeyID
+	AuthorizedAt grant.Instant
+	ExpiresAt    grant.Instant
+}
+
+// AgreedAt is the instant of what a subject agrees to at now: after every
+// cutoff that it meets, so that this cutoff does not end it, and not before the
+// latest restore. The client may be empty.
+func (iss *Issuer) AgreedAt(view *directory.View, subject, clientID string, now grant.Instant) grant.Instant {
+	now = max(now, view.Restore().At)
+	if cut := view.Cutoff(iss.Realm, subject, clientID); cut != 0 {
+		return max(now, cut.Add(iss.Policy.MaxSkew)+1)
+	}
+	return now
+}
+
+// IssueAgreed seals an agreement into its code: always the same one. Nothing is
+// written.
+func (iss *Issuer) IssueAgreed(c *store.Client, a Agreement) (IssuedCode, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return IssuedCode{}, store.Unavailable(err)
+	}
+	return iss.seal(view, c, a)
+}
+
+func (iss *Issuer) seal(view *directory.View, c *store.Client, a Agreement) (IssuedCode, error) {
+	code := grant.Code{
+		GrantID: a.GrantID, Realm: iss.Realm, ClientID: c.ID, Subject: a.Subject, AuthorizedAt: a.AuthorizedAt, ExpiresAt: a.ExpiresAt,
+	}
+	if err := iss.checkAuthorization(c, a.Authorization, &code); err != nil {
+		return IssuedCode{}, err
+	}
+	if err := checkAuthentication(a.Authorization, a.AuthorizedAt, &code); err != nil {
+		return IssuedCode{}, err
+	}
+	text, err := view.Ring.SealCode(a.KeyID, code, a.Nonce)
+	if err != nil {
+		return IssuedCode{}, &oauth.Invalid{Field: "scope", Message: err.Error()}
+	}
+	return IssuedCode{
+		Code: text, Scope: code.Scope, ExpiresAt: code.ExpiresAt.Time(), GrantID: code.GrantID, redirectURI: a.RedirectURI, issuer: iss.ID,
+	}, nil
+}
+
+// Redeemed reports whether the code of a grant id was redeemed.
+func (iss *Issuer) Redeemed(ctx context.Context, id grant.ID) (bool, error) {
+	_, err := iss.Store.Grant(ctx, id)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, store.ErrNotFound):
+		return false, nil
+	}
+	return false, store.Unavailable(err)
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -17,27 +17,27 @@ import (
 
 func TestAnOperatorLearnsWhyAClientWasNotAuthenticated(t *testing.T) {
 	s := newService(t)
-	check := func(id string, secret oauth.Secret, method oauth.AuthMethod, want issuer.AuthFault) {
+	check := func(id string, secret oauth.Secret, method oauth.AuthMethod, want client.AuthFault) {
 		t.Helper()
 		_, err := s.clients.Authenticate(t.Context(), oauth.Credentials{Method: method, ClientID: id, Secret: secret, RawSecret: secret}, netip.Addr{})
-		var fault issuer.AuthFault
-		if !errors.Is(err, issuer.ErrClient) || !errors.As(err, &fault) || fault != want {
+		var fault client.AuthFault
+		if !errors.Is(err, client.ErrClient) || !errors.As(err, &fault) || fault != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	check("nobody", s.secret, oauth.AuthPost, issuer.UnknownClient)
-	check("nobody", "", oauth.AuthNone, issuer.UnknownClient)
-	check(clientID, s.secret+"x", oauth.AuthPost, issuer.WrongSecret)
-	check(clientID, "", oauth.AuthNone, issuer.WrongMethod)
+	check("nobody", s.secret, oauth.AuthPost, client.UnknownClient)
+	check("nobody", "", oauth.AuthNone, client.UnknownClient)
+	check(clientID, s.secret+"x", oauth.AuthPost, client.WrongSecret)
+	check(clientID, "", oauth.AuthNone, client.WrongMethod)
 	s.administer(clientID, func(c *store.Client) { c.Auth = store.AuthBasic })
-	check(clientID, s.secret, oauth.AuthPost, issuer.WrongMethod)
+	check(clientID, s.secret, oauth.AuthPost, client.WrongMethod)
 	s.administer(clientID, func(c *store.Client) { c.Secrets[0].ExpiresAt = grant.At(s.clock.Now()) })
-	check(clientID, s.secret, oauth.AuthBasic, issuer.ExpiredSecret)
-	check(clientID, s.secret+"x", oauth.AuthBasic, issuer.WrongSecret)
+	check(clientID, s.secret, oauth.AuthBasic, client.ExpiredSecret)
+	check(clientID, s.secret+"x", oauth.AuthBasic, client.WrongSecret)
 	s.administer(clientID, func(c *store.Client) { c.State = store.ClientDisabled })
-	check(clientID, s.secret, oauth.AuthBasic, issuer.ClientInactive)
+	check(clientID, s.secret, oauth.AuthBasic, client.ClientInactive)
 	s.administer(clientID, func(c *store.Client) { c.State, c.Realm = store.ClientEnabled, "/other" })
-	check(clientID, s.secret, oauth.AuthBasic, issuer.UnknownClient)
+	check(clientID, s.secret, oauth.AuthBasic, client.UnknownClient)
 }
 
 func TestTheConditionListsSecretsThatRunOutTheNextFirst(t *testing.T) {
@@ -50,7 +50,7 @@ func TestTheConditionListsSecretsThatRunOutTheNextFirst(t *testing.T) {
 	for id, ends := range map[string][]time.Duration{
 		"rotating": {3 * day, 0}, "soon": {day, 5 * day}, "gone": {-day}, "long-gone": {-8 * day}, "forever": {0},
 	} {
-		s.register(issuer.Registration{ID: id, Name: id, RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither})
+		s.register(client.Registration{ID: id, Name: id, RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither})
 		s.administer(id, func(c *store.Client) {
 			first := c.Secrets[0]
 			c.Secrets = nil

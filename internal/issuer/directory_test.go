@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -32,11 +34,11 @@ func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T)
 	_, authErr := s.authenticate(clientID, s.secret)
 	_, codeErr := s.IssueCode(t.Context(), authorization())
 	for name, err := range map[string]error{"Authenticate": authErr, "IssueCode": codeErr} {
-		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, issuer.ErrStale) || errors.Is(err, issuer.ErrClient) {
+		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, directory.ErrStale) || errors.Is(err, client.ErrClient) {
 			t.Errorf("%s: %v, want ErrUnavailable and ErrStale", name, err)
 		}
 	}
-	if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+	if err := s.Directory.Ready(); !errors.Is(err, directory.ErrStale) {
 		t.Errorf("Ready: %v, want ErrStale", err)
 	}
 	if calls := s.faulty.Calls(); len(calls) != 0 {
@@ -67,7 +69,7 @@ func TestTheAgeOfThePollIsThatOfItsBeginning(t *testing.T) {
 		t.Errorf("five seconds after the poll began: %v", err)
 	}
 	s.uptime.Advance(time.Millisecond)
-	if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+	if err := s.Directory.Ready(); !errors.Is(err, directory.ErrStale) {
 		t.Errorf("more than five seconds after the poll began: %v, want ErrStale", err)
 	}
 }
@@ -77,7 +79,7 @@ func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
 	tokens := s.login()
 	// Each change is unknown before the poll and known after it.
 	s.proven("mail", "a secret", false)
-	secret := s.register(issuer.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: "read", Auth: store.AuthPost, NoPKCE: true})
+	secret := s.register(client.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: "read", Auth: store.AuthPost, NoPKCE: true})
 	s.proven("mail", secret, true)
 
 	c := s.stored("mail")
@@ -153,11 +155,11 @@ func TestProcessesThatStartAtOnceShareTheFirstKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	directories, errs := make([]*issuer.Directory, 8), make([]error, 8)
+	directories, errs := make([]*directory.Directory, 8), make([]error, 8)
 	var done sync.WaitGroup
 	for i := range directories {
 		done.Go(func() {
-			directories[i], errs[i] = issuer.OpenDirectory(t.Context(), engine, kek, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
+			directories[i], errs[i] = directory.Open(t.Context(), engine, kek, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
 		})
 	}
 	done.Wait()
@@ -185,8 +187,8 @@ func TestProcessesThatStartAtOnceShareTheFirstKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := issuer.OpenDirectory(t.Context(), engine, stranger, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
-		t.Errorf("OpenDirectory with another key: %v", err)
+	if _, err := directory.Open(t.Context(), engine, stranger, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
+		t.Errorf("Open with another key: %v", err)
 	}
 }
 
@@ -215,7 +217,7 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 	}
 	s.must(s.refresh(tokens.RefreshToken))
 	s.uptime.Advance(5*time.Second + time.Millisecond)
-	if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+	if err := s.Directory.Ready(); !errors.Is(err, directory.ErrStale) {
 		t.Errorf("Ready: %v, want ErrStale", err)
 	}
 }
@@ -225,7 +227,7 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 func running(t *testing.T) (s *service, stop func()) {
 	t.Helper()
 	s = newService(t)
-	directory, err := issuer.OpenDirectory(t.Context(), s.faulty, s.kek, s.Directory.Schedule, s.Log, time.Now)
+	directory, err := directory.Open(t.Context(), s.faulty, s.kek, s.Directory.Schedule, s.Log, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +260,7 @@ func TestRunPollsEverySecond(t *testing.T) {
 		if err := s.engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: 5}}}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * issuer.PollInterval)
+		time.Sleep(2 * directory.PollInterval)
 		if at := s.view().Cutoff(realm, subject, clientID); at != 5 {
 			t.Errorf("the cutoff is %d after two seconds", at)
 		}
@@ -276,7 +278,7 @@ func TestRunSaysOnceThatTheStoreIsAwayAndOnceThatItIsBack(t *testing.T) {
 			t.Errorf("within five seconds of the last good poll: %v", err)
 		}
 		time.Sleep(time.Second)
-		if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+		if err := s.Directory.Ready(); !errors.Is(err, directory.ErrStale) {
 			t.Errorf("Ready: %v, want ErrStale", err)
 		}
 		time.Sleep(4 * time.Second)

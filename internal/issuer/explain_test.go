@@ -9,15 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/explain"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
 
-func (s *service) explainToken(text string) issuer.Explanation {
+func (s *service) explainToken(text string) explain.Explanation {
 	s.t.Helper()
-	e, err := issuer.ExplainToken(s.t.Context(), s.Issuer, text)
+	e, err := explain.ExplainToken(s.t.Context(), s.Issuer, text)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -126,7 +128,7 @@ func TestExplainForeseesARefresh(t *testing.T) {
 			s := newService(t)
 			token := c.make(s)
 			e := s.explainToken(token)
-			if !e.Genuine || e.As != issuer.AsRefresh || !e.Answer.Known || e.Answer.Why != c.want ||
+			if !e.Genuine || e.As != explain.AsRefresh || !e.Answer.Known || e.Answer.Why != c.want ||
 				e.Answer.Repeats != c.repeats || e.Answer.Revokes != c.revokes || e.Standing() != c.standing {
 				t.Errorf("explained: genuine %t, %s, standing %q, %+v", e.Genuine, e.As, e.Standing(), e.Answer)
 			}
@@ -190,7 +192,7 @@ func TestExplainForeseesARedemption(t *testing.T) {
 			s := newService(t)
 			code := c.make(s)
 			e := s.explainToken(code)
-			if !e.Genuine || e.As != issuer.AsCode || e.Code == nil || e.RedirectURI != redirectURI || e.Answer.Why != c.want || e.Answer.Revokes != c.revokes {
+			if !e.Genuine || e.As != explain.AsCode || e.Code == nil || e.RedirectURI != redirectURI || e.Answer.Why != c.want || e.Answer.Revokes != c.revokes {
 				t.Errorf("explained: %+v, %+v", e, e.Answer)
 			}
 			if _, err := s.exchange(code); refusalOf(t, err) != c.want {
@@ -330,17 +332,17 @@ func TestExplainTellsHowAJWTIsNotGenuine(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, text string
-		want       issuer.JWTFault
+		want       explain.JWTFault
 	}{
-		{"altered claims", with(subject, "mallory"), issuer.JWTWrongSeal},
-		{"another issuer", with("auth.example", "evil.example"), issuer.JWTOtherIssuer},
-		{"another deployment of the same issuer", other.login().AccessToken, issuer.JWTUnknownKey},
-		{"a list of revocations", sign("revocations+jwt", string(claims)), issuer.JWTOtherType},
-		{"no claims", parts[0] + "." + parts[1][:40] + "." + parts[2], issuer.JWTUnreadable},
-		{"of a subject that the grant does not have", sign("at+jwt", strings.Replace(string(claims), subject, "mallory", 1)), issuer.JWTOtherMeaning},
+		{"altered claims", with(subject, "mallory"), explain.JWTWrongSeal},
+		{"another issuer", with("auth.example", "evil.example"), explain.JWTOtherIssuer},
+		{"another deployment of the same issuer", other.login().AccessToken, explain.JWTUnknownKey},
+		{"a list of revocations", sign("revocations+jwt", string(claims)), explain.JWTOtherType},
+		{"no claims", parts[0] + "." + parts[1][:40] + "." + parts[2], explain.JWTUnreadable},
+		{"of a subject that the grant does not have", sign("at+jwt", strings.Replace(string(claims), subject, "mallory", 1)), explain.JWTOtherMeaning},
 	} {
 		e := s.explainToken(c.text)
-		if e.As != issuer.AsJWT || e.JWT == nil || e.JWT.Fault != c.want || e.Answer.Why != grant.TokenUnknown {
+		if e.As != explain.AsJWT || e.JWT == nil || e.JWT.Fault != c.want || e.Answer.Why != grant.TokenUnknown {
 			t.Errorf("%s: %s, %+v, %+v", c.name, e.As, e.JWT, e.Answer)
 		}
 		if _, err := s.Inspect(t.Context(), c.text); refusalOf(t, err) != grant.TokenUnknown {
@@ -357,7 +359,7 @@ func TestExplainWithoutTheKeyTellsWhatItCan(t *testing.T) {
 	pair := s.login()
 	s.must(s.refresh(pair.RefreshToken))
 	code := s.code()
-	dir, err := issuer.ReadDirectory(t.Context(), s.engine, nil, schedule, s.clock.Now)
+	dir, err := directory.Read(t.Context(), s.engine, nil, schedule, s.clock.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +371,7 @@ func TestExplainWithoutTheKeyTellsWhatItCan(t *testing.T) {
 	if e := locked.explainToken(code); e.Genuine || e.Answer.Known || e.Diagnosis.Fault != keys.Locked || e.Code != nil {
 		t.Errorf("a code: %+v", e)
 	}
-	e, err = issuer.ExplainGrant(t.Context(), locked.Issuer, pair.GrantID)
+	e, err = explain.ExplainGrant(t.Context(), locked.Issuer, pair.GrantID)
 	if err != nil || e.Grant == nil || !e.Answer.Known || e.Answer.Why != grant.Allowed {
 		t.Errorf("a grant: %+v, %v", e.Answer, err)
 	}
@@ -387,14 +389,14 @@ func TestExplainedGrantHasItsEventsAndCutoffs(t *testing.T) {
 	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
 	s.cutOff(store.Cutoff{Realm: realm, Subject: "bob", At: s.now()})
 	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, ClientID: clientID, At: s.now()})
-	e, err := issuer.ExplainGrant(t.Context(), s.Issuer, first.GrantID)
+	e, err := explain.ExplainGrant(t.Context(), s.Issuer, first.GrantID)
 	if err != nil || e.Grant == nil || e.Answer.Why != grant.GrantRevoked || len(e.Events) != 1 || e.Events[0].Name != store.EventRefreshReplayed {
 		t.Fatalf("explained: %+v, %v", e, err)
 	}
 	if len(e.Cutoffs) != 1 || e.Cutoffs[0].Subject != subject || e.Client == nil || e.Client.Name != "Billing" {
 		t.Errorf("cutoffs %+v, client %+v", e.Cutoffs, e.Client)
 	}
-	if e, err := issuer.ExplainGrant(t.Context(), s.Issuer, grant.ID{9}); err != nil || e.Grant != nil || e.Answer.Known {
+	if e, err := explain.ExplainGrant(t.Context(), s.Issuer, grant.ID{9}); err != nil || e.Grant != nil || e.Answer.Known {
 		t.Errorf("a grant that is not there: %+v, %v", e, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
@@ -77,7 +78,7 @@ func (iss *Issuer) Revocations(ctx context.Context) (string, error) {
 	return f.text, f.err
 }
 
-func (iss *Issuer) makeRevocations(ctx context.Context, view *View) (string, error) {
+func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (string, error) {
 	now, skew := iss.now(), iss.Policy.MaxSkew
 	// The last second is that to which expiry is rounded up.
 	covers := iss.Policy.AccessLifetime + 2*skew + time.Second
@@ -87,9 +88,9 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *View) (string, err
 	if err != nil {
 		return "", err
 	}
-	cutoffs := cutoffsSince(view, iss.Realm, since.Add(-StaleAfter), skew)
+	cutoffs := cutoffsSince(view, iss.Realm, since.Add(-directory.StaleAfter), skew)
 	if n := iss.feed.limit; len(cutoffs) > n {
-		from = max(from, cutoffs[n].At.Add(StaleAfter)+1)
+		from = max(from, cutoffs[n].At.Add(directory.StaleAfter)+1)
 		cutoffs = cutoffs[:n]
 	}
 
@@ -136,7 +137,7 @@ type cutoffEntry struct {
 // cutoffsSince lists cutoffs and clients that were disabled or deleted, the
 // latest first. Such a client's tokens are dead while it is so; after a while
 // there are none.
-func cutoffsSince(v *View, realm string, since grant.Instant, skew time.Duration) (list []cutoffEntry) {
+func cutoffsSince(v *directory.View, realm string, since grant.Instant, skew time.Duration) (list []cutoffEntry) {
 	for c := range v.Cutoffs(realm) {
 		if c.At >= since {
 			list = append(list, cutoffEntry{c, c.At.Add(skew)})

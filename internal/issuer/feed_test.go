@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
@@ -29,7 +31,7 @@ func newFeed(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	s := newService(t, append([]func(*issuer.Issuer){func(iss *issuer.Issuer) {
 		iss.ID, iss.RevocationsMaxAge = issuerID, 5*time.Second
 	}}, change...)...)
-	s.register(issuer.Registration{
+	s.register(client.Registration{
 		ID: jwtClient, Name: "JWT", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, TokenFormat: store.TokenJWT, NoPKCE: true,
 	})
 	return s
@@ -257,7 +259,7 @@ func TestFeedIsMadeAtMostOnceASecond(t *testing.T) {
 // node is another one on the same store.
 func (s *service) node() *issuer.Issuer {
 	s.t.Helper()
-	directory, err := issuer.OpenDirectory(s.t.Context(), s.engine, s.kek, schedule, s.Log, s.uptime.Now)
+	directory, err := directory.Open(s.t.Context(), s.engine, s.kek, schedule, s.Log, s.uptime.Now)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -326,7 +328,7 @@ func TestFeedIsUnavailableRatherThanOld(t *testing.T) {
 	s.clock.Advance(time.Second)
 	s.listText()
 	s.uptime.Advance(6 * time.Second) // without a poll
-	if _, err := s.Revocations(t.Context()); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, issuer.ErrStale) {
+	if _, err := s.Revocations(t.Context()); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, directory.ErrStale) {
 		t.Errorf("by a directory that may have missed a cutoff: %v", err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/explain"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -157,8 +159,8 @@ func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 	// It is gone later, and is not even read.
 	s.clock.Advance(quick().Retention)
 	s.rotate()
-	e, err := issuer.ExplainToken(t.Context(), s.Issuer, sign(map[string]any{"exp": s.now().Add(time.Hour) / 1000}))
-	if err != nil || e.Genuine || e.JWT == nil || e.JWT.Fault != issuer.JWTKeyGone || e.Answer.Why != grant.TokenUnknown {
+	e, err := explain.ExplainToken(t.Context(), s.Issuer, sign(map[string]any{"exp": s.now().Add(time.Hour) / 1000}))
+	if err != nil || e.Genuine || e.JWT == nil || e.JWT.Fault != explain.JWTKeyGone || e.Answer.Why != grant.TokenUnknown {
 		t.Errorf("a JWT by a key that is gone: genuine %t, %+v, %s, %v", e.Genuine, e.JWT, e.Answer.Why, err)
 	}
 }
@@ -328,7 +330,7 @@ func TestACodeDatedAfterACutoffIsRedeemedAcrossARotation(t *testing.T) {
 	s := newNodes(t, quick(), 1)[0]
 	s.clock.Advance(59*time.Minute + 59*time.Second)
 	s.rotate()
-	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now().Add(issuer.CutoffReach)})
+	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now().Add(directory.CutoffReach)})
 	code := s.code()
 	s.clock.Advance(30 * time.Second)
 	s.rotate()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -39,7 +40,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	if err != nil {
 		return Token{}, store.Unavailable(err)
 	}
-	t, view, err := open(ctx, iss, view, text, func(v *View) (accessToken, error) { return iss.openAccess(v, text) })
+	t, view, err := open(ctx, iss, view, text, func(v *directory.View) (accessToken, error) { return iss.openAccess(v, text) })
 	if err != nil {
 		return Token{}, &grant.Refused{Why: grant.TokenUnknown}
 	}
@@ -117,7 +118,7 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 	if err != nil {
 		return Token{}, store.Unavailable(err)
 	}
-	tok, view, err := open(ctx, iss, view, text, func(v *View) (keys.Token, error) { return v.Ring.OpenRefresh(iss.Realm, text) })
+	tok, view, err := open(ctx, iss, view, text, func(v *directory.View) (keys.Token, error) { return v.Ring.OpenRefresh(iss.Realm, text) })
 	if err != nil {
 		return Token{}, &grant.Refused{Why: grant.TokenUnknown}
 	}
@@ -144,14 +145,14 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 }
 
 // Foresee is what a refresh by the client would do to g now. It is not stored.
-func (iss *Issuer) Foresee(view *View, c *store.Client, tok keys.Token, g grant.Grant, now grant.Instant) grant.Decision {
+func (iss *Issuer) Foresee(view *directory.View, c *store.Client, tok keys.Token, g grant.Grant, now grant.Instant) grant.Decision {
 	r := iss.presents(view, c, tok)
 	r.Cutoff, r.SpentByOther = view.Cutoff(g.Realm, g.Subject, g.ClientID), view.Ring.SpentByOther(g, tok.Key)
 	return g.Refresh(r, iss.PolicyOf(c), now)
 }
 
 // presents is the client's request with a refresh token.
-func (iss *Issuer) presents(view *View, c *store.Client, tok keys.Token) grant.Refresh {
+func (iss *Issuer) presents(view *directory.View, c *store.Client, tok keys.Token) grant.Refresh {
 	return grant.Refresh{
 		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
 		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
@@ -172,7 +173,7 @@ type accessToken struct {
 
 // openAccess checks that a text is an access token of this issuer, of either
 // form, before anything is read from the store.
-func (iss *Issuer) openAccess(view *View, text string) (accessToken, error) {
+func (iss *Issuer) openAccess(view *directory.View, text string) (accessToken, error) {
 	if strings.HasPrefix(text, keys.AccessPrefix) {
 		t, err := view.Ring.OpenAccess(iss.Realm, text)
 		return accessToken{Token: t}, err
@@ -200,7 +201,7 @@ func (iss *Issuer) openAccess(view *View, text string) (accessToken, error) {
 
 // IsAccessToken reports whether a text is an access token of this issuer, alive
 // or not.
-func (iss *Issuer) IsAccessToken(view *View, text string) bool {
+func (iss *Issuer) IsAccessToken(view *directory.View, text string) bool {
 	_, err := iss.openAccess(view, text)
 	return err == nil
 }

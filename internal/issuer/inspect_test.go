@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
@@ -22,7 +24,7 @@ func named(iss *issuer.Issuer) { iss.ID = issuerID }
 func newResource(t *testing.T, audiences ...string) *service {
 	t.Helper()
 	s := newService(t, named)
-	s.register(issuer.Registration{ID: apiID, Name: "Invoices", Introspect: true, IntrospectAudience: audiences, Auth: store.AuthEither})
+	s.register(client.Registration{ID: apiID, Name: "Invoices", Introspect: true, IntrospectAudience: audiences, Auth: store.AuthEither})
 	s.faulty.Calls()
 	return s
 }
@@ -181,7 +183,7 @@ func TestAudiencesLimitAResourceServer(t *testing.T) {
 // the two have in common.
 func (s *service) another() *issuer.Issuer {
 	s.t.Helper()
-	directory, err := issuer.OpenDirectory(s.t.Context(), s.engine, s.kek, schedule, slog.New(slog.DiscardHandler), s.uptime.Now)
+	directory, err := directory.Open(s.t.Context(), s.engine, s.kek, schedule, slog.New(slog.DiscardHandler), s.uptime.Now)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -19,7 +20,7 @@ type Issuer struct {
 	// ID is the issuer identifier (RFC 8414 section 2): the iss of every JWT.
 	ID        string
 	Store     store.Store
-	Directory *Directory
+	Directory *directory.Directory
 	// Policy is the deployment's; RetryWindow in it is for confidential
 	// clients. A client's registration may change both.
 	Policy            grant.Policy

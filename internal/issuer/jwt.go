@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -80,7 +81,7 @@ func ParseTokenID(text string) (TokenID, bool) {
 
 // signAccess is the JWT of an access token, by the key that is active now: a
 // repeated answer has the same claims, and perhaps another signature.
-func (iss *Issuer) signAccess(view *View, c *store.Client, t Token, now grant.Instant) (string, error) {
+func (iss *Issuer) signAccess(view *directory.View, c *store.Client, t Token, now grant.Instant) (string, error) {
 	claims, err := json.Marshal(AccessClaims{
 		Issuer: iss.ID, Subject: t.Subject, Audience: t.Audience, ClientID: t.ClientID,
 		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, ID: t.ID, Scope: t.Scope,

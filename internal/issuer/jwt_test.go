@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -249,27 +249,27 @@ func TestOnlyTheTypesOfAccessTokensAreOnes(t *testing.T) {
 func TestAccessTokensOfARegistrationAreChecked(t *testing.T) {
 	s := newService(t)
 	long := strings.Repeat("a", 256)
-	good := issuer.Registration{Name: "x", Scope: "a", RedirectURIs: []string{redirectURI}, Auth: store.AuthEither}
+	good := client.Registration{Name: "x", Scope: "a", RedirectURIs: []string{redirectURI}, Auth: store.AuthEither}
 	for _, c := range []struct {
 		field  string
-		change func(*issuer.Registration)
+		change func(*client.Registration)
 	}{
-		{"access-token-format", func(r *issuer.Registration) { r.TokenFormat = "saml" }},
-		{"access-token-format", func(r *issuer.Registration) { r.TokenFormat = "JWT" }},
-		{"signing-alg", func(r *issuer.Registration) { r.SigningAlg = "none" }},
-		{"signing-alg", func(r *issuer.Registration) { r.SigningAlg = "HS256" }},
-		{"signing-alg", func(r *issuer.Registration) { r.SigningAlg = keys.MAC }},
-		{"jwt-type", func(r *issuer.Registration) { r.JWTType = "revocations+jwt" }},
-		{"audience", func(r *issuer.Registration) { r.Audience = []string{""} }},
-		{"audience", func(r *issuer.Registration) { r.Audience = []string{"a b"} }},
-		{"audience", func(r *issuer.Registration) { r.Audience = []string{"\u00fc"} }},
-		{"audience", func(r *issuer.Registration) { r.Audience = []string{long} }},
-		{"audience", func(r *issuer.Registration) { r.Audience = slices.Repeat([]string{"a"}, 6) }},
-		{"introspect", func(r *issuer.Registration) { r.Introspect, r.Auth = true, store.AuthNone }},
-		{"introspect-audience", func(r *issuer.Registration) { r.IntrospectAudience = []string{"a"} }},
-		{"introspect-audience", func(r *issuer.Registration) { r.Introspect, r.IntrospectAudience = true, []string{"a\n"} }},
-		{"scope", func(r *issuer.Registration) { r.Introspect, r.Scope = true, "" }},
-		{"redirect-uri", func(r *issuer.Registration) { r.RedirectURIs = nil }},
+		{"access-token-format", func(r *client.Registration) { r.TokenFormat = "saml" }},
+		{"access-token-format", func(r *client.Registration) { r.TokenFormat = "JWT" }},
+		{"signing-alg", func(r *client.Registration) { r.SigningAlg = "none" }},
+		{"signing-alg", func(r *client.Registration) { r.SigningAlg = "HS256" }},
+		{"signing-alg", func(r *client.Registration) { r.SigningAlg = keys.MAC }},
+		{"jwt-type", func(r *client.Registration) { r.JWTType = "revocations+jwt" }},
+		{"audience", func(r *client.Registration) { r.Audience = []string{""} }},
+		{"audience", func(r *client.Registration) { r.Audience = []string{"a b"} }},
+		{"audience", func(r *client.Registration) { r.Audience = []string{"\u00fc"} }},
+		{"audience", func(r *client.Registration) { r.Audience = []string{long} }},
+		{"audience", func(r *client.Registration) { r.Audience = slices.Repeat([]string{"a"}, 6) }},
+		{"introspect", func(r *client.Registration) { r.Introspect, r.Auth = true, store.AuthNone }},
+		{"introspect-audience", func(r *client.Registration) { r.IntrospectAudience = []string{"a"} }},
+		{"introspect-audience", func(r *client.Registration) { r.Introspect, r.IntrospectAudience = true, []string{"a\n"} }},
+		{"scope", func(r *client.Registration) { r.Introspect, r.Scope = true, "" }},
+		{"redirect-uri", func(r *client.Registration) { r.RedirectURIs = nil }},
 	} {
 		r := good
 		c.change(&r)
@@ -280,12 +280,12 @@ func TestAccessTokensOfARegistrationAreChecked(t *testing.T) {
 	}
 	// A resource server needs neither callbacks nor scopes, and can do nothing
 	// but ask.
-	c, secret, err := issuer.Registration{Name: "x", Introspect: true, Auth: store.AuthEither}.Client(realm, s.view().Ring, s.Policy, s.now())
+	c, secret, err := client.Registration{Name: "x", Introspect: true, Auth: store.AuthEither}.Client(realm, s.view().Ring, s.Policy, s.now())
 	if err != nil || secret == "" || !c.Introspect || len(c.GrantTypes) != 0 || c.MayUse(store.GrantAuthorizationCode) {
 		t.Errorf("a resource server: %+v, %v", c, err)
 	}
 	// What is registered is what describes it, also for a resource server.
-	again, err := issuer.Registered(c).Change(c, s.Policy)
+	again, err := client.Registered(c).Change(c, s.Policy)
 	if err != nil || len(again.GrantTypes) != 0 || !again.Introspect {
 		t.Errorf("unchanged: %+v, %v", again, err)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -116,12 +116,12 @@ func TestTheKeySetOfANodeWithoutNewsIsNotShown(t *testing.T) {
 
 func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 	s := newNodes(t, rotating, 1)[0]
-	rotate := func(r issuer.Rotation) ([]keys.Record, error) {
+	rotate := func(r directory.Rotation) ([]keys.Record, error) {
 		r.Actor = "operator:root"
-		return issuer.RotateKeys(t.Context(), s.faulty, s.kek, rotating, r, s.clock.Now)
+		return directory.RotateKeys(t.Context(), s.faulty, s.kek, rotating, r, s.clock.Now)
 	}
 	// All purposes, each as soon as it may be.
-	added, err := rotate(issuer.Rotation{})
+	added, err := rotate(directory.Rotation{})
 	if err != nil || len(added) != 5 {
 		t.Fatalf("%d keys, %v", len(added), err)
 	}
@@ -139,13 +139,13 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 	s.holds(each(2)) // the server sees them, and makes none of its own
 
 	// One purpose, at a time of the operator's.
-	added, err = rotate(issuer.Rotation{Purposes: []keys.Purpose{keys.EdDSA}, In: 5 * day})
+	added, err = rotate(directory.Rotation{Purposes: []keys.Purpose{keys.EdDSA}, In: 5 * day})
 	if err != nil || len(added) != 1 || added[0].Purpose != keys.EdDSA || added[0].ActiveAt != s.now().Add(5*day) {
 		t.Errorf("%+v, %v", added, err)
 	}
 	before := s.added()
 	var invalid *oauth.Invalid
-	for _, r := range []issuer.Rotation{
+	for _, r := range []directory.Rotation{
 		{In: time.Millisecond}, {In: rotating.Notice(keys.ES256) - time.Millisecond},
 		{Purposes: []keys.Purpose{keys.MAC}, In: rotating.Notice(keys.MAC) - time.Millisecond},
 	} {
@@ -157,11 +157,11 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 
 	// Others change the directory meanwhile.
 	s.faulty.Inject(storetest.CommitKeys, 3, storetest.Conflicts)
-	if _, err := rotate(issuer.Rotation{Purposes: []keys.Purpose{keys.MAC}}); err != nil {
+	if _, err := rotate(directory.Rotation{Purposes: []keys.Purpose{keys.MAC}}); err != nil {
 		t.Error(err)
 	}
 	s.faulty.Inject(storetest.CommitKeys, 1, storetest.Lost)
-	if _, err := rotate(issuer.Rotation{Purposes: []keys.Purpose{keys.MAC}}); !errors.Is(err, storetest.ErrInjected) {
+	if _, err := rotate(directory.Rotation{Purposes: []keys.Purpose{keys.MAC}}); !errors.Is(err, storetest.ErrInjected) {
 		t.Error(err)
 	}
 }
@@ -172,7 +172,7 @@ func TestARotationUnderAnotherKeyEncryptionKeyAddsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := issuer.RotateKeys(t.Context(), s.engine, stranger, rotating, issuer.Rotation{}, s.clock.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
+	if _, err := directory.RotateKeys(t.Context(), s.engine, stranger, rotating, directory.Rotation{}, s.clock.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
 		t.Errorf("%v", err)
 	}
 	s.holds(each(1))
@@ -195,7 +195,7 @@ func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
 		for _, s := range nodes {
 			// The clock of the bubble, which Run's own timers go by.
 			s.Now = time.Now
-			d, err := issuer.OpenDirectory(ctx, s.faulty, s.kek, sched, s.Log, time.Now)
+			d, err := directory.Open(ctx, s.faulty, s.kek, sched, s.Log, time.Now)
 			if err != nil {
 				t.Fatal(err)
 			}

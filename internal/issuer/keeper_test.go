@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -45,7 +46,7 @@ func newNodes(t *testing.T, sched keys.Schedule, n int) []*service {
 func (s *service) open(sched keys.Schedule) {
 	s.t.Helper()
 	log := slog.New(slog.NewTextHandler(s.log, nil))
-	d, err := issuer.OpenDirectory(s.t.Context(), s.faulty, s.kek, sched, log, s.clock.Now)
+	d, err := directory.Open(s.t.Context(), s.faulty, s.kek, sched, log, s.clock.Now)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -37,7 +37,7 @@ func (h *hall) Heartbeat(_ context.Context, self store.Node) ([]store.Node, erro
 
 // A member is a node with a clock of its own.
 type member struct {
-	*issuer.Directory
+	*directory.Directory
 	name  string
 	ahead atomic.Int64
 	log   *logText
@@ -52,7 +52,7 @@ func (h *hall) join(t *testing.T, s *service, name string, ahead time.Duration) 
 	skewed := schedule
 	skewed.MaxSkew = 2 * time.Second
 	var err error
-	m.Directory, err = issuer.OpenDirectory(t.Context(), h, s.kek, skewed, slog.New(slog.NewTextHandler(m.log, nil)),
+	m.Directory, err = directory.Open(t.Context(), h, s.kek, skewed, slog.New(slog.NewTextHandler(m.log, nil)),
 		func() time.Time { return time.Now().Add(time.Duration(m.ahead.Load())) })
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestANodeThatDoesNotMeetTheOthersIsStale(t *testing.T) {
 			t.Errorf("within five seconds: %v", err)
 		}
 		time.Sleep(time.Second)
-		if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+		if err := s.Directory.Ready(); !errors.Is(err, directory.ErrStale) {
 			t.Errorf("Ready: %v, want ErrStale", err)
 		}
 		time.Sleep(4 * time.Second)
@@ -239,7 +239,7 @@ func TestNoPollCountsWithoutAMeeting(t *testing.T) {
 				t.Fatal("a poll without a meeting")
 			}
 		}
-		if err := s.Directory.Ready(); !errors.Is(err, issuer.ErrStale) {
+		if err := s.Directory.Ready(); !errors.Is(err, directory.ErrStale) {
 			t.Errorf("Ready: %v, want ErrStale", err)
 		}
 	})
@@ -272,7 +272,7 @@ func TestADirectoryThatHasGoneBackIsReadAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	older := &older{Store: s.engine, kept: now.Version - 1}
-	directory, err := issuer.OpenDirectory(t.Context(), older, s.kek, s.Directory.Schedule, s.Log, s.uptime.Now)
+	directory, err := directory.Open(t.Context(), older, s.kek, s.Directory.Schedule, s.Log, s.uptime.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

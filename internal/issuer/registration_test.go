@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -15,22 +15,22 @@ import (
 func TestAClientIsChangedByTheRulesForANewOne(t *testing.T) {
 	s := newService(t)
 	before := s.stored(clientID)
-	for field, change := range map[string]func(*issuer.Registration){
-		"name":         func(r *issuer.Registration) { r.Name = " " },
-		"scope":        func(r *issuer.Registration) { r.Scope = "" },
-		"redirect-uri": func(r *issuer.Registration) { r.RedirectURIs = nil },
-		"grant-types":  func(r *issuer.Registration) { r.GrantTypes = []string{"password"} },
-		"auth-method":  func(r *issuer.Registration) { r.Auth = store.AuthNone },
-		"retry-window": func(r *issuer.Registration) { w := s.Policy.AccessLifetime; r.RetryWindow = &w },
+	for field, change := range map[string]func(*client.Registration){
+		"name":         func(r *client.Registration) { r.Name = " " },
+		"scope":        func(r *client.Registration) { r.Scope = "" },
+		"redirect-uri": func(r *client.Registration) { r.RedirectURIs = nil },
+		"grant-types":  func(r *client.Registration) { r.GrantTypes = []string{"password"} },
+		"auth-method":  func(r *client.Registration) { r.Auth = store.AuthNone },
+		"retry-window": func(r *client.Registration) { w := s.Policy.AccessLifetime; r.RetryWindow = &w },
 	} {
-		r := issuer.Registered(before)
+		r := client.Registered(before)
 		change(&r)
 		var invalid *oauth.Invalid
 		if _, err := r.Change(before, s.Policy); !errors.As(err, &invalid) || invalid.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	r := issuer.Registered(before)
+	r := client.Registered(before)
 	r.RedirectURIs = append(r.RedirectURIs, "http://plain.example/")
 	if _, err := r.Change(before, s.Policy); err == nil || !strings.Contains(err.Error(), "not https") {
 		t.Errorf("an address that a new client may not have: %v", err)
@@ -47,11 +47,11 @@ func TestAChangeLeavesWhatItDoesNotName(t *testing.T) {
 	wide := store.Milliseconds((time.Hour).Milliseconds())
 	s.administer(clientID, func(c *store.Client) { c.RetryWindow, c.NoRotation, c.RequirePKCE = &wide, true, false })
 	before := s.stored(clientID)
-	same, err := issuer.Registered(before).Change(before, s.Policy)
+	same, err := client.Registered(before).Change(before, s.Policy)
 	if err != nil || !reflect.DeepEqual(same, before) {
 		t.Errorf("nothing was to be changed: %v\n%+v\n%+v", err, before, same)
 	}
-	r := issuer.Registered(before)
+	r := client.Registered(before)
 	r.Name, r.Auth = "Renamed", store.AuthBasic
 	got, err := r.Change(before, s.Policy)
 	want := before

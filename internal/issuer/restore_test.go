@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -150,11 +150,11 @@ func TestOP13_ALaterRestoreThatEndsEarlierCutsNoneShort(t *testing.T) {
 	}
 	s.poll()
 	want := grant.Restore{Backup: later.Backup, At: later.At, Until: earlier.Until}
-	fresh, err := issuer.OpenDirectory(t.Context(), s.engine, s.kek, schedule, slog.New(slog.DiscardHandler), s.uptime.Now)
+	fresh, err := directory.Open(t.Context(), s.engine, s.kek, schedule, slog.New(slog.DiscardHandler), s.uptime.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, d := range map[string]*issuer.Directory{"heard of one after the other": s.Directory, "read both at once": fresh} {
+	for name, d := range map[string]*directory.Directory{"heard of one after the other": s.Directory, "read both at once": fresh} {
 		if v, err := d.View(); err != nil || v.Restore() != want {
 			t.Errorf("%s: %+v, %v; want %+v", name, v.Restore(), err, want)
 		}

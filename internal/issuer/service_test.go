@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -19,6 +21,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/sweep"
 )
 
 const (
@@ -45,7 +48,7 @@ func (c *clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
 // a store that fails on demand.
 type service struct {
 	*issuer.Issuer
-	clients *issuer.Authenticator
+	clients *client.Authenticator
 	t       *testing.T
 	faulty  *storetest.Faulty
 	engine  *sqlite.Store // the same store without faults, as another process sees it
@@ -77,7 +80,7 @@ func newService(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	s.clock.Advance(time.Duration(1_700_000_000_123) * time.Millisecond)
 	s.uptime.Advance(time.Duration(s.clock.now.Load()))
 	log := slog.New(slog.NewTextHandler(s.log, nil))
-	directory, err := issuer.OpenDirectory(t.Context(), s.faulty, kek, schedule, log, s.uptime.Now)
+	directory, err := directory.Open(t.Context(), s.faulty, kek, schedule, log, s.uptime.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +96,7 @@ func newService(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	}
 	s.Issuer = issuer.New(settings)
 	s.use(s.Directory)
-	s.secret = s.register(issuer.Registration{ID: clientID, Name: "Billing", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true})
+	s.secret = s.register(client.Registration{ID: clientID, Name: "Billing", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true})
 	s.faulty.Calls()
 	return s
 }
@@ -120,14 +123,14 @@ func (l *logText) count(text string) int {
 }
 
 // use has the service use another directory.
-func (s *service) use(d *issuer.Directory) {
+func (s *service) use(d *directory.Directory) {
 	s.Directory = d
-	s.clients = &issuer.Authenticator{Realm: realm, Store: s.Store, Directory: d, Now: s.Now, Log: s.Issuer.Log, Slow: issuer.NewSlowPool()}
+	s.clients = &client.Authenticator{Realm: realm, Store: s.Store, Directory: d, Now: s.Now, Log: s.Issuer.Log, Slow: client.NewSlowPool()}
 }
 
 // sweeper sweeps the service's store, as a node does.
-func (s *service) sweeper() *issuer.Sweeper {
-	return &issuer.Sweeper{
+func (s *service) sweeper() *sweep.Sweeper {
+	return &sweep.Sweeper{
 		Store: s.Store, Restore: func() grant.Restore { return s.Directory.Latest().Restore() },
 		ClockFault: func() error {
 			if s.clockOff.Load() {
@@ -141,7 +144,7 @@ func (s *service) sweeper() *issuer.Sweeper {
 
 func (s *service) now() grant.Instant { return grant.At(s.clock.Now()) }
 
-func (s *service) view() *issuer.View {
+func (s *service) view() *directory.View {
 	s.t.Helper()
 	view, err := s.Directory.View()
 	if err != nil {
@@ -158,7 +161,7 @@ func (s *service) poll() {
 }
 
 // register makes a client as an administrator does, and returns its secret.
-func (s *service) register(r issuer.Registration) oauth.Secret {
+func (s *service) register(r client.Registration) oauth.Secret {
 	s.t.Helper()
 	c, secret, err := r.Client(realm, s.view().Ring, s.Policy, s.now())
 	if err == nil {

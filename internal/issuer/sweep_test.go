@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/sweep"
 )
 
 // slice is how many rows the sweep walks at once.
@@ -45,7 +45,7 @@ func sweeping(t *testing.T, rows int, prepare func(*service)) (s *service, kept 
 		close(ended)
 	}()
 	// It begins when a wrong clock would have been corrected.
-	time.Sleep(issuer.Settle - time.Millisecond)
+	time.Sleep(sweep.Settle - time.Millisecond)
 	if n := s.faulty.Calls()[storetest.SweepGrants]; n != 0 {
 		t.Errorf("%d slices before it settled", n)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -49,7 +50,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	code, view, err := open(ctx, iss, view, r.Code, func(v *View) (grant.Code, error) { return v.Ring.OpenCode(iss.Realm, r.Code) })
+	code, view, err := open(ctx, iss, view, r.Code, func(v *directory.View) (grant.Code, error) { return v.Ring.OpenCode(iss.Realm, r.Code) })
 	if err != nil {
 		return Tokens{}, &grant.Refused{Why: grant.TokenUnknown}
 	}
@@ -100,7 +101,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	tok, view, err := open(ctx, iss, view, r.RefreshToken, func(v *View) (keys.Token, error) {
+	tok, view, err := open(ctx, iss, view, r.RefreshToken, func(v *directory.View) (keys.Token, error) {
 		return v.Ring.OpenRefresh(iss.Realm, r.RefreshToken)
 	})
 	if err != nil {
@@ -206,7 +207,7 @@ func revocation(g grant.Grant, d grant.Decision, evidence func() string, now gra
 }
 
 // tokens computes the pair of an allowed decision from its row.
-func (iss *Issuer) tokens(view *View, c *store.Client, d grant.Decision, now grant.Instant) (Tokens, error) {
+func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decision, now grant.Instant) (Tokens, error) {
 	g := d.Next
 	refresh, err := view.Ring.SealRefresh(g.KeyID, g.Realm, keys.Token{
 		GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
@@ -227,7 +228,7 @@ func (iss *Issuer) tokens(view *View, c *store.Client, d grant.Decision, now gra
 
 // accessToken is the text of a decision's access token, in the form that the
 // client is registered for.
-func (iss *Issuer) accessToken(view *View, c *store.Client, d grant.Decision, now grant.Instant) (string, error) {
+func (iss *Issuer) accessToken(view *directory.View, c *store.Client, d grant.Decision, now grant.Instant) (string, error) {
 	g, a := d.Next, d.Access
 	if c.TokenFormat == store.TokenJWT {
 		return iss.signAccess(view, c, Token{
@@ -256,7 +257,7 @@ func (iss *Issuer) missingKey(g grant.Grant, err error) error {
 
 // open opens a text by view, and if view lacks the text's key, by a newer one. It
 // returns the view that did.
-func open[T any](ctx context.Context, iss *Issuer, view *View, text string, by func(*View) (T, error)) (T, *View, error) {
+func open[T any](ctx context.Context, iss *Issuer, view *directory.View, text string, by func(*directory.View) (T, error)) (T, *directory.View, error) {
 	t, err := by(view)
 	if err != nil {
 		if fresh := iss.Directory.Learn(ctx, view, text); fresh != nil {

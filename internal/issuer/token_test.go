@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -252,7 +253,7 @@ func TestACodeWhoseGrantIsSweptInThisMomentIsExpired(t *testing.T) {
 
 func TestARequestThatIsNotTheOwnersChangesNothing(t *testing.T) {
 	s := newService(t)
-	s.register(issuer.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true})
+	s.register(client.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true})
 	mail := s.client("mail")
 	spent := s.code()
 	tokens := s.must(s.exchange(spent))

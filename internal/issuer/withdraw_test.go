@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -15,10 +16,10 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-func (s *service) withdraw(w issuer.Withdrawal) issuer.Withdrawn {
+func (s *service) withdraw(w directory.Withdrawal) directory.Withdrawn {
 	s.t.Helper()
 	w.Actor = "operator:test"
-	done, err := issuer.WithdrawKeys(s.t.Context(), s.faulty, s.kek, w, s.clock.Now)
+	done, err := directory.WithdrawKeys(s.t.Context(), s.faulty, s.kek, w, s.clock.Now)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -39,11 +40,11 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 		s.clock.Advance(time.Second)
 		s.poll()
 		late.poll()
-		done := s.withdraw(issuer.Withdrawal{Purposes: quick().Rotating()})
+		done := s.withdraw(directory.Withdrawal{Purposes: quick().Rotating()})
 		if len(done.Keys) != len(quick().Rotating()) || len(done.Added) != len(done.Keys) {
 			t.Fatalf("%d keys withdrawn, %d added", len(done.Keys), len(done.Added))
 		}
-		n, err := issuer.CountEnded(t.Context(), s.engine, done.Keys, 5*time.Minute, s.now())
+		n, err := directory.CountEnded(t.Context(), s.engine, done.Keys, 5*time.Minute, s.now())
 		if err != nil || n.Grants != 2 || (n.JWTs == 2) != (format == store.TokenJWT) {
 			t.Errorf("%s: it ends %+v, %v; want 2 grants", format, n, err)
 		}
@@ -97,7 +98,7 @@ func TestAKeyThatIsUnknownIsAskedForOnceASecond(t *testing.T) {
 		if n := s.faulty.Calls()[storetest.Changes]; n != 1 {
 			t.Errorf("%d polls in a second", n)
 		}
-		s.clock.Advance(issuer.PollInterval)
+		s.clock.Advance(directory.PollInterval)
 	}
 }
 
@@ -105,9 +106,9 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 	s := newNodes(t, quick(), 1)[0]
 	mac, pepper := s.lives(keys.MAC)[0].ID, s.lives(keys.Pepper)[0].ID
 	before := s.login()
-	for name, w := range map[string]issuer.Withdrawal{"the pepper": {Keys: []grant.KeyID{pepper}}, "no key": {Keys: []grant.KeyID{mac + 1}}} {
+	for name, w := range map[string]directory.Withdrawal{"the pepper": {Keys: []grant.KeyID{pepper}}, "no key": {Keys: []grant.KeyID{mac + 1}}} {
 		var invalid *oauth.Invalid
-		if _, err := issuer.WithdrawKeys(t.Context(), s.engine, s.kek, w, s.clock.Now); !errors.As(err, &invalid) {
+		if _, err := directory.WithdrawKeys(t.Context(), s.engine, s.kek, w, s.clock.Now); !errors.As(err, &invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -117,7 +118,7 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 	s.rotate()
 	// A key that has retired alone: what today's has made stays.
 	today := s.login()
-	done := s.withdraw(issuer.Withdrawal{Keys: []grant.KeyID{mac}})
+	done := s.withdraw(directory.Withdrawal{Keys: []grant.KeyID{mac}})
 	if len(done.Keys) != 1 || len(done.Added) != 0 {
 		t.Errorf("%d keys withdrawn, %d added", len(done.Keys), len(done.Added))
 	}
@@ -125,7 +126,7 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 	s.refused(grant.KeyWithdrawn)(s.refresh(before.RefreshToken))
 	s.must(s.refresh(today.RefreshToken))
 	var invalid *oauth.Invalid
-	if _, err := issuer.WithdrawKeys(t.Context(), s.engine, s.kek, issuer.Withdrawal{Keys: []grant.KeyID{mac}}, s.clock.Now); !errors.As(err, &invalid) {
+	if _, err := directory.WithdrawKeys(t.Context(), s.engine, s.kek, directory.Withdrawal{Keys: []grant.KeyID{mac}}, s.clock.Now); !errors.As(err, &invalid) {
 		t.Errorf("withdrawn twice: %v", err)
 	}
 }
@@ -136,7 +137,7 @@ func TestAWithdrawalIsMadeOnceOrFails(t *testing.T) {
 		s := newNodes(t, quick(), 1)[0]
 		s.clock.Advance(time.Second)
 		s.faulty.Inject(storetest.CommitKeys, 1, fault)
-		_, err := issuer.WithdrawKeys(t.Context(), s.faulty, s.kek, issuer.Withdrawal{Purposes: []keys.Purpose{keys.MAC}}, s.clock.Now)
+		_, err := directory.WithdrawKeys(t.Context(), s.faulty, s.kek, directory.Withdrawal{Purposes: []keys.Purpose{keys.MAC}}, s.clock.Now)
 		if (err == nil) != (name == "a conflict") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -225,15 +226,15 @@ func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
 	for _, fault := range []storetest.Fault{storetest.Lost, storetest.Conflicts} {
 		s.faulty.Inject(storetest.CommitKeys, 1, fault)
 	}
-	if _, err := issuer.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err == nil {
+	if _, err := directory.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err == nil {
 		t.Fatal("a lost write is said to be done")
 	}
 	goesOn("after a write that was lost")
-	if n, err := issuer.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err != nil || n < 10 {
+	if n, err := directory.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err != nil || n < 10 {
 		t.Fatalf("%d keys, %v", n, err)
 	}
 	goesOn("after the keys are wrapped by the new key")
-	if n, err := issuer.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err != nil || n != 0 {
+	if n, err := directory.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err != nil || n != 0 {
 		t.Fatalf("again: %d keys, %v", n, err)
 	}
 	s.writeKEK(path, fresh)
@@ -260,7 +261,7 @@ func TestANodeWithoutTheNewKeyEncryptionKeyWaitsForIt(t *testing.T) {
 	s.open(quick())
 	s.reads(path)
 	tokens, c := s.login(), s.client(clientID)
-	if _, err := issuer.RewrapKeys(t.Context(), s.engine, both, "operator:test", s.clock.Now); err != nil {
+	if _, err := directory.RewrapKeys(t.Context(), s.engine, both, "operator:test", s.clock.Now); err != nil {
 		t.Fatal(err)
 	}
 	var other *keys.OtherKEK

@@ -13,8 +13,8 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -23,7 +23,7 @@ import (
 // openTrail opens the audit trail of the server; nil if there is none.
 // The keys of its lines are those of the directory, once that is open; what is
 // removed is noted by anchors.
-func openTrail(cfg config.Config, version string, directory *atomic.Pointer[issuer.Directory], anchors *anchoring, log *slog.Logger) *audit.Log {
+func openTrail(cfg config.Config, version string, directory *atomic.Pointer[directory.Directory], anchors *anchoring, log *slog.Logger) *audit.Log {
 	if cfg.AuditDirectory() == "" {
 		log.Warn("there is no audit trail", "advice", "leave audit.directory out to have one in the data directory")
 		return nil

@@ -24,10 +24,11 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -126,7 +127,7 @@ func realClient(ctx context.Context, st store.Store) (string, error) {
 
 // warnOfDemo logs that a server without --dev lets in the client of an earlier
 // one with it, whose secret is in a file.
-func warnOfDemo(cfg config.Config, dir *issuer.Directory, log *slog.Logger) {
+func warnOfDemo(cfg config.Config, dir *directory.Directory, log *slog.Logger) {
 	info, err := deployment.ReadDevFile(cfg)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -219,7 +220,7 @@ func writePEM(name string, mode os.FileMode, kind string, der []byte) error {
 
 // finishDev makes the demo client, unless dev.json names one that is there,
 // and writes dev.json.
-func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *issuer.Directory, listeners []listener) (deployment.DevInfo, error) {
+func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *directory.Directory, listeners []listener) (deployment.DevInfo, error) {
 	var info deployment.DevInfo
 	if text, err := os.ReadFile(deployment.DevFile(cfg)); err == nil {
 		_ = json.Unmarshal(text, &info) // a damaged file is written anew
@@ -230,7 +231,7 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *issu
 	}
 	if _, there := view.Client(deployment.Realm, info.ClientID); !there {
 		now := grant.At(time.Now())
-		c, secret, err := issuer.Registration{
+		c, secret, err := client.Registration{
 			Name: "Demo client of --dev", RedirectURIs: []string{devCallback}, Scope: "read write", Auth: store.AuthEither, NoPKCE: true,
 		}.Client(deployment.Realm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, now)
 		if err != nil {

@@ -6,14 +6,14 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/store"
 )
 
 // noteIssuer has the store remember who the issuer is, and logs if that is not
 // who it was: clients and resource servers compare with it.
 func noteIssuer(ctx context.Context, cfg config.Config, st store.Store, log *slog.Logger) {
-	was, err := issuer.RememberIssuer(ctx, st, deployment.Realm, cfg.IssuerID())
+	was, err := directory.RememberIssuer(ctx, st, deployment.Realm, cfg.IssuerID())
 	switch {
 	case err != nil:
 		log.Warn("cannot have the store remember the issuer", "error", err)

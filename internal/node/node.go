@@ -11,8 +11,10 @@ import (
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/metrics"
@@ -33,8 +35,8 @@ type node struct {
 	level     *slog.LevelVar // of log
 	trail     *audit.Log     // nil if there is none
 	store     store.Store
-	directory *issuer.Directory
-	clients   *issuer.Authenticator
+	directory *directory.Directory
+	clients   *client.Authenticator
 	health    *server.Health
 	metrics   *metrics.Metrics
 	tracer    *tracing.Tracer // nil if nothing is traced
@@ -95,7 +97,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 }
 
 // NewIssuer decides as cfg says.
-func NewIssuer(cfg config.Config, st store.Store, directory *issuer.Directory, log *slog.Logger) *issuer.Issuer {
+func NewIssuer(cfg config.Config, st store.Store, directory *directory.Directory, log *slog.Logger) *issuer.Issuer {
 	return issuer.New(issuer.Issuer{
 		Realm: deployment.Realm, ID: cfg.IssuerID(), Store: st, Directory: directory,
 		Policy: grant.Policy{

@@ -12,15 +12,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/sweep"
 )
 
 // drainTime is how long running requests may take to finish after a stop. A
@@ -112,7 +114,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	tracer := openTracer(ctx, from.Version, log)
 	defer closeTracer(tracer)
 	st = traced(numbers.Store(st), tracer, cfg)
-	var opened atomic.Pointer[issuer.Directory]
+	var opened atomic.Pointer[directory.Directory]
 	anchors := newAnchoring(cfg, st, log)
 	trail := openTrail(cfg, from.Version, &opened, anchors, log)
 	anchors.trail = trail
@@ -126,7 +128,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 		log.Warn("made the key-encryption key of this store", "file", path,
 			"advice", "copy it to a safe place, apart from the backups of the store: without it, nobody can use the store or a backup of it")
 	}
-	directory, err := issuer.OpenDirectory(ctx, st, kek, deployment.KeySchedule(cfg), log, time.Now)
+	directory, err := directory.Open(ctx, st, kek, deployment.KeySchedule(cfg), log, time.Now)
 	if err != nil {
 		return err
 	}
@@ -144,7 +146,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 		health: server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })}
 	n.queue = server.NewQueue(capacity(cfg), numbers.Shed, log)
 	n.throttle = overload.NewThrottle(throttleLimits(cfg), numbers.Throttled)
-	n.clients = &issuer.Authenticator{Realm: deployment.Realm, Store: st, Directory: directory, Now: time.Now, Log: log, Slow: issuer.NewSlowPool()}
+	n.clients = &client.Authenticator{Realm: deployment.Realm, Store: st, Directory: directory, Now: time.Now, Log: log, Slow: client.NewSlowPool()}
 	if trail != nil {
 		n.clients.OldSecretUsed = trail.OldSecretUsed
 	}
@@ -159,7 +161,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	var running sync.WaitGroup
 	running.Go(func() { directory.Run(background) })
 	running.Go(func() { anchors.run(background) })
-	sweeper := &issuer.Sweeper{
+	sweeper := &sweep.Sweeper{
 		Store: st, ClockFault: directory.ClockFault, Restore: func() grant.Restore { return directory.Latest().Restore() },
 		Now: time.Now, Monotonic: time.Now, Log: log,
 	}

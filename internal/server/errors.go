@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
@@ -25,7 +25,7 @@ func (s *Server) wireError(r *Request, err error) (status int, told *oauth.Error
 	case errors.As(err, &told):
 	case errors.As(err, &refused):
 		told = refusal(refused.Why)
-	case errors.Is(err, issuer.ErrClient):
+	case errors.Is(err, client.ErrClient):
 		told = oauth.ErrClient
 	case errors.As(err, new(*overload.TooMany)):
 		told = oauth.ErrTooManyRequests

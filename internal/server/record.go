@@ -12,6 +12,7 @@ import (
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/metrics"
@@ -158,7 +159,7 @@ func (s *Server) count(r *Request, rec Record, status int, err error, took time.
 // countRefusal counts refusals that matter whatever the route.
 func countRefusal(m *metrics.Metrics, err error) {
 	var refused *grant.Refused
-	var fault issuer.AuthFault
+	var fault client.AuthFault
 	switch {
 	case errors.As(err, &refused):
 		if refused.Why == grant.StoreBehind {
@@ -166,8 +167,8 @@ func countRefusal(m *metrics.Metrics, err error) {
 		}
 	case errors.As(err, &fault):
 		m.ClientAuthFailed(string(fault))
-	case errors.Is(err, issuer.ErrClient):
-		m.ClientAuthFailed(string(issuer.WrongMethod)) // a public client, where none may ask
+	case errors.Is(err, client.ErrClient):
+		m.ClientAuthFailed(string(client.WrongMethod)) // a public client, where none may ask
 	case errors.Is(err, oauth.ErrClient):
 		m.ClientAuthFailed(metrics.MalformedCredentials)
 	}
@@ -210,10 +211,10 @@ func (s *Server) audit(r *Request, rec Record, status int, err error) {
 func (s *Server) auditFault(r *Request, rec Record, status int, err error) {
 	var refused *grant.Refused
 	switch {
-	case errors.Is(err, issuer.ErrClient), errors.Is(err, oauth.ErrClient):
+	case errors.Is(err, client.ErrClient), errors.Is(err, oauth.ErrClient):
 		e := s.about(r, rec.ClientID, audit.ClientAuthFailed, audit.Refused)
 		e.Detail = r.Route.Name
-		var fault issuer.AuthFault
+		var fault client.AuthFault
 		if errors.As(err, &fault) {
 			e.Detail += ", " + string(fault)
 		}

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
@@ -154,7 +154,7 @@ func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, 
 			return c, cred.ClientID, nil
 		}
 	}
-	if errors.Is(err, issuer.ErrClient) || errors.Is(err, oauth.ErrClient) {
+	if errors.Is(err, client.ErrClient) || errors.Is(err, oauth.ErrClient) {
 		throttle.Failed(r.Counted, cred.ClientID)
 	}
 	return nil, cred.ClientID, err

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
@@ -38,7 +39,7 @@ type Options struct {
 	Queue    *overload.Queue
 	Throttle *overload.Throttle
 
-	Clients *issuer.Authenticator
+	Clients *client.Authenticator
 	Probes  *Probes          // nil: there are none
 	Audit   *audit.Log       // nil: nothing is recorded
 	Metrics *metrics.Metrics // nil: nothing is counted

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -49,7 +51,7 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	}
 	a := &adminAPI{faulty: storetest.NewFaulty(engine), now: time.Now().Truncate(time.Second)}
 	log := slog.New(slog.NewJSONHandler(&a.log, nil))
-	directory, err := issuer.OpenDirectory(t.Context(), a.faulty, kek, keys.Schedule{}, log, time.Now)
+	directory, err := directory.Open(t.Context(), a.faulty, kek, keys.Schedule{}, log, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,7 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := issuer.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://client.example/cb"}, Scope: "read", Auth: store.AuthEither, NoPKCE: true}
+	r := client.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://client.example/cb"}, Scope: "read", Auth: store.AuthEither, NoPKCE: true}
 	c, _, err := r.Client("/api", view.Ring, iss.Policy, grant.At(time.Now()))
 	if err == nil {
 		err = engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}})

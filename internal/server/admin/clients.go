@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -160,8 +160,8 @@ func clientProblem(x *call, err error) *Problem {
 	}
 	p := problem(err)
 	// Settings are named by their flags below.
-	if i := slices.IndexFunc(issuer.Settings, func(s issuer.Setting) bool { return s.Flag == p.Field }); i >= 0 {
-		p.Field = issuer.Settings[i].Member
+	if i := slices.IndexFunc(client.Settings, func(s client.Setting) bool { return s.Flag == p.Field }); i >= 0 {
+		p.Field = client.Settings[i].Member
 	} else if strings.HasPrefix(p.Field, "secret") {
 		p.Field = "client_secret"
 	}

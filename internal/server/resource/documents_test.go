@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -73,7 +75,7 @@ func newPublicSideOf(t testing.TB, algorithms []keys.Purpose, change ...func(*is
 	}
 	log := slog.New(slog.DiscardHandler)
 	schedule := keys.Schedule{MaxAge: 10 * time.Minute, Retention: 16 * time.Minute, Algorithms: algorithms}
-	directory, err := issuer.OpenDirectory(t.Context(), p.faulty, p.kek, schedule, log, p.now)
+	directory, err := directory.Open(t.Context(), p.faulty, p.kek, schedule, log, p.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +92,12 @@ func newPublicSideOf(t testing.TB, algorithms []keys.Purpose, change ...func(*is
 		f(&settings, &options)
 	}
 	p.iss = issuer.New(settings)
-	options.Clients = &issuer.Authenticator{Realm: settings.Realm, Store: settings.Store, Directory: directory, Now: settings.Now, Log: log, Slow: issuer.NewSlowPool()}
+	options.Clients = &client.Authenticator{Realm: settings.Realm, Store: settings.Store, Directory: directory, Now: settings.Now, Log: log, Slow: client.NewSlowPool()}
 	view, err := directory.View()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := issuer.Registration{
+	r := client.Registration{
 		ID: "billing", Name: "Billing", RedirectURIs: []string{callback}, Scope: "read", Auth: store.AuthEither, TokenFormat: store.TokenJWT, NoPKCE: true, Introspect: true,
 	}
 	c, secret, err := r.Client("/api", view.Ring, p.iss.Policy, grant.At(p.now()))

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/metrics"
@@ -44,7 +45,7 @@ func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server
 		return a, rec, err
 	}
 	if c.Public() {
-		return a, rec, issuer.ErrClient // RFC 7662 section 2.1: anybody could ask in its name
+		return a, rec, client.ErrClient // RFC 7662 section 2.1: anybody could ask in its name
 	}
 	t, err := e.Issuer.Introspect(ctx, c, p["token"])
 	var refused *grant.Refused

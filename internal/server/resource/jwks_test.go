@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/keys"
 )
 
@@ -97,7 +97,7 @@ func TestMD19_AKeyIsPublishedBeforeItsUseAndKeptAfterIt(t *testing.T) {
 	old := p.signedBy()
 	before := kids(p.keySet())
 
-	records, err := issuer.RotateKeys(t.Context(), p.engine, p.kek, schedule, issuer.Rotation{Purposes: []keys.Purpose{keys.ES256}}, p.now)
+	records, err := directory.RotateKeys(t.Context(), p.engine, p.kek, schedule, directory.Rotation{Purposes: []keys.Purpose{keys.ES256}}, p.now)
 	if err != nil {
 		t.Fatal(err)
 	}

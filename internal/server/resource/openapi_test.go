@@ -11,6 +11,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/server/admin"
@@ -20,7 +21,7 @@ import (
 
 // described is a server of which only the route table is used.
 func described(site server.Site, issuerID string, front *server.Front) *Endpoints {
-	iss := &issuer.Issuer{Realm: "/api", ID: issuerID, Directory: &issuer.Directory{}}
+	iss := &issuer.Issuer{Realm: "/api", ID: issuerID, Directory: &directory.Directory{}}
 	e := &Endpoints{Server: server.New(iss, server.Options{Site: site}, nil), Issuer: iss}
 	routes := slices.Concat((&token.Endpoints{}).Routes(), e.Routes())
 	if front != nil {

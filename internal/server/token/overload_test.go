@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
@@ -25,7 +26,7 @@ import (
 // request that is worked on all the same fails otherwise than with 503.
 func busy(t *testing.T, waiting int) *server.Server {
 	t.Helper()
-	iss := &issuer.Issuer{Realm: "/api", ID: "https://auth.example/oauth2/api", Directory: &issuer.Directory{}}
+	iss := &issuer.Issuer{Realm: "/api", ID: "https://auth.example/oauth2/api", Directory: &directory.Directory{}}
 	log := slog.New(slog.DiscardHandler)
 	s := server.New(iss, server.Options{
 		Site: server.Site{PublicURL: "https://auth.example"}, Proxies: server.Proxies{PlainHTTP: true},

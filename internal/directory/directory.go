@@ -1,4 +1,7 @@
-package issuer
+// Package directory is a node's copy of the clients, cutoffs, keys and restores
+// that the store holds. It polls for changes, adds keys by their schedule, and
+// writes this node's heartbeat.
+package directory
 
 import (
 	"context"
@@ -11,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -64,10 +68,10 @@ type Directory struct {
 // that it may have missed a cutoff.
 var ErrStale = errors.New("no news from the store for more than five seconds")
 
-// OpenDirectory reads the directory. On an empty store, it makes the first
+// Open reads the directory. On an empty store, it makes the first
 // keys. It fails if a key does not unwrap. The clock must be monotonic, and
 // also tell the time of day, by which keys are rotated.
-func OpenDirectory(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) (*Directory, error) {
+func Open(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) (*Directory, error) {
 	d := &Directory{
 		Schedule: s, store: st, log: log, clock: clock,
 		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
@@ -89,10 +93,10 @@ func OpenDirectory(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sc
 	return d, nil
 }
 
-// ReadDirectory is the directory as the store has it now, for a command that
+// Read is the directory as the store has it now, for a command that
 // changes nothing. Its view goes out of date within seconds. Without a
 // key-encryption key, it opens no token.
-func ReadDirectory(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, clock func() time.Time) (*Directory, error) {
+func Read(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, clock func() time.Time) (*Directory, error) {
 	d := &Directory{
 		Schedule: s, store: st, log: slog.New(slog.DiscardHandler), clock: clock,
 		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
@@ -261,8 +265,7 @@ func (d *Directory) Latest() *View { return d.view.Load() }
 // Knows reports whether id is that of a client, in whatever state. What is sent
 // as one and is none may be anything: a secret in the wrong field.
 func (d *Directory) Knows(realm, id string) bool {
-	_, known := d.view.Load().Registered(realm, id)
-	return known
+	return d.view.Load().clients[id] != nil && d.view.Load().clients[id].Realm == realm
 }
 
 // ClockFault says why this node's clock keeps it from being ready, or is nil.
@@ -346,4 +349,67 @@ func (d *Directory) Departures() (list []string) {
 	}
 	slices.Sort(list)
 	return list
+}
+
+const (
+	// flushInterval is how often the last uses of secrets are written.
+	flushInterval = time.Minute
+	// flushAtOnce is how old a recorded use is that is replaced at the next poll.
+	// Whether a secret may be revoked depends on its use within a day: until then,
+	// one that is in use would seem to be none.
+	flushAtOnce = 12 * time.Hour
+)
+
+// A use is the last use of a secret. written is what the store knows.
+type use struct{ at, written atomic.Int64 }
+
+// NoteUse notes the use of a client's secret, by its index, in memory.
+func (v *View) NoteUse(clientID string, secret int, now grant.Instant) {
+	u := v.clients[clientID].uses[secret]
+	// A second is fine enough for people, and spares the cache line.
+	if last := u.at.Load(); int64(now)-last >= 1000 {
+		u.at.CompareAndSwap(last, int64(now))
+	}
+}
+
+// FlushUses writes the uses of secrets that the store does not know. It takes at
+// most two seconds, so that a write that hangs does not stop the polls.
+func (d *Directory) FlushUses(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if d.wait(ctx) == nil {
+		d.writeUses(ctx, d.unwritten(0))
+		d.done()
+	}
+}
+
+// unwritten are the uses that the store does not know, or knows one of that is
+// at least so much older.
+func (d *Directory) unwritten(older time.Duration) map[string]grant.Instant {
+	changed := map[string]grant.Instant{}
+	for id, u := range d.uses {
+		if at, written := u.at.Load(), u.written.Load(); at != written && at-written >= older.Milliseconds() {
+			changed[id] = grant.Instant(at)
+		}
+	}
+	return changed
+}
+
+// writeUses writes uses, and remembers that the store knows them.
+func (d *Directory) writeUses(ctx context.Context, changed map[string]grant.Instant) {
+	if len(changed) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, PollInterval)
+	defer cancel()
+	err := d.store.NoteSecretUses(ctx, changed)
+	if err != nil && !d.unnoted {
+		d.log.Warn("cannot note the last use of secrets; trying again", "error", err)
+	}
+	if d.unnoted = err != nil; err != nil {
+		return
+	}
+	for id, at := range changed {
+		d.uses[id].written.Store(int64(at))
+	}
 }

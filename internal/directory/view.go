@@ -1,9 +1,14 @@
-package issuer
+package directory
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -61,16 +66,6 @@ func (v *View) Cutoffs(realm string) iter.Seq[store.Cutoff] {
 			}
 		}
 	}
-}
-
-// CutoffsOf lists the cutoffs that name a subject, a client or the pair.
-func (v *View) CutoffsOf(realm, subject, client string) (list []store.Cutoff) {
-	for _, name := range []cutoffName{{realm, subject, ""}, {realm, "", client}, {realm, subject, client}} {
-		if at := v.cutoffs[name]; at != 0 {
-			list = append(list, store.Cutoff{Realm: realm, Subject: name.subject, ClientID: name.client, At: at})
-		}
-	}
-	return list
 }
 
 // Restore is the latest that was declared, or the zero Restore. What an earlier
@@ -164,3 +159,127 @@ func scopesOf(clients map[string]*registration) []string {
 // Scopes returns the scopes that enabled clients may ask for, sorted; of very
 // many, the first. It reads the directory as last polled, however long ago.
 func (d *Directory) Scopes() []string { return d.view.Load().scopes() }
+
+// A Condition is what an operator watches of a directory.
+type Condition struct {
+	Age        time.Duration // of what is known
+	ClockFault error         // nil if this node's clock is right
+	Active     []keys.Life   // the keys in use; EndsAt is when each is followed, or would be
+	Due        int           // keys that are to be made
+	Expiring   []ExpiringSecret
+	Restore    grant.Restore // the latest
+}
+
+// An ExpiringSecret is a secret of an enabled client that runs out, or has done
+// so within lately.
+type ExpiringSecret struct {
+	ClientID string
+	store.Secret
+	Replaced bool // another secret of the client outlives it
+}
+
+const (
+	// maxExpiring bounds Condition.Expiring to those that end next.
+	maxExpiring = 200
+	lately      = 7 * 24 * time.Hour
+)
+
+// Condition is the present one, also of a directory that is stale.
+func (d *Directory) Condition() Condition {
+	clock := d.clock()
+	view, now := d.view.Load(), grant.At(clock)
+	c := Condition{
+		Age: clock.Sub(d.origin) - time.Duration(d.polled.Load()), Restore: view.Restore(),
+		ClockFault: d.ClockFault(),
+		Due:        len(view.Ring.Due(now, d.Schedule)), Expiring: view.expiring(now),
+	}
+	for _, l := range view.Ring.Lives(now, d.Schedule) {
+		if l.Phase != keys.Active {
+			continue
+		}
+		if l.EndsAt == 0 && d.Schedule.Lifetime > 0 && slices.Contains(d.Schedule.Rotating(), l.Purpose) {
+			l.EndsAt = l.ActiveAt.Add(d.Schedule.Lifetime)
+		}
+		c.Active = append(c.Active, l)
+	}
+	return c
+}
+
+func (v *View) expiring(now grant.Instant) (list []ExpiringSecret) {
+	for _, r := range v.clients {
+		if r.State != store.ClientEnabled {
+			continue
+		}
+		for _, s := range r.Secrets {
+			if s.ExpiresAt == 0 || now.Since(s.ExpiresAt) > lately {
+				continue
+			}
+			outlives := func(o store.Secret) bool { return o.ExpiresAt == 0 || o.ExpiresAt > s.ExpiresAt }
+			list = append(list, ExpiringSecret{r.ID, s, slices.ContainsFunc(r.Secrets, outlives)})
+		}
+	}
+	slices.SortFunc(list, func(a, b ExpiringSecret) int {
+		return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), cmp.Compare(a.ClientID, b.ClientID), cmp.Compare(a.ID, b.ID))
+	})
+	return list[:min(len(list), maxExpiring)]
+}
+
+// An issuer identifier never changes: it is in every JWT, and clients and
+// resource servers compare with it. The store remembers it, so that a change is
+// noticed that nobody meant.
+
+type identity struct {
+	Issuer string `json:"issuer"`
+}
+
+func identityKey(realm string) store.DocumentKey {
+	return store.KeyOf(store.DocumentDeployment, realm, "issuer")
+}
+
+// RememberedIssuer is the issuer identifier that the store remembers for a
+// realm, or "".
+func RememberedIssuer(ctx context.Context, st store.Store, realm string) (string, error) {
+	_, id, err := readIdentity(ctx, st, realm)
+	return id.Issuer, err
+}
+
+func readIdentity(ctx context.Context, st store.Store, realm string) (store.Document, identity, error) {
+	var id identity
+	d, err := st.Document(ctx, identityKey(realm))
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Document{Kind: store.DocumentDeployment, Key: identityKey(realm)}, id, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(d.Body, &id)
+	}
+	return d, id, err
+}
+
+// RememberIssuer has the store remember an issuer identifier, if it remembers
+// none, and returns the one that it remembers then.
+func RememberIssuer(ctx context.Context, st store.Store, realm, id string) (string, error) {
+	return keepIssuer(ctx, st, realm, id, false)
+}
+
+// AdoptIssuer has the store remember an issuer identifier instead of another.
+func AdoptIssuer(ctx context.Context, st store.Store, realm, id string) error {
+	_, err := keepIssuer(ctx, st, realm, id, true)
+	return err
+}
+
+func keepIssuer(ctx context.Context, st store.Store, realm, id string, instead bool) (string, error) {
+	for {
+		d, known, err := readIdentity(ctx, st, realm)
+		if err != nil || known.Issuer == id || known.Issuer != "" && !instead {
+			return known.Issuer, err
+		}
+		d.Version++
+		if d.Body, err = json.Marshal(identity{id}); err != nil {
+			return "", err
+		}
+		err = st.Commit(ctx, store.Change{Documents: []store.Document{d}})
+		if !errors.Is(err, store.ErrConflict) { // else another node was faster
+			return id, err
+		}
+	}
+}

@@ -1,12 +1,19 @@
-package issuer
+package explain
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -78,7 +85,7 @@ const explainedEvents = 1000
 
 // ExplainToken explains a refresh token, an access token of either form, or a
 // code. It writes nothing.
-func ExplainToken(ctx context.Context, iss *Issuer, text string) (Explanation, error) {
+func ExplainToken(ctx context.Context, iss *issuer.Issuer, text string) (Explanation, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return Explanation{}, err
@@ -123,7 +130,7 @@ func ExplainToken(ctx context.Context, iss *Issuer, text string) (Explanation, e
 }
 
 // ExplainGrant explains a grant by its id. It needs no key.
-func ExplainGrant(ctx context.Context, iss *Issuer, id grant.ID) (Explanation, error) {
+func ExplainGrant(ctx context.Context, iss *issuer.Issuer, id grant.ID) (Explanation, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return Explanation{}, err
@@ -142,7 +149,7 @@ func ExplainGrant(ctx context.Context, iss *Issuer, id grant.ID) (Explanation, e
 }
 
 // lookUp reads what the store knows of what e names.
-func lookUp(ctx context.Context, iss *Issuer, view *View, e *Explanation) error {
+func lookUp(ctx context.Context, iss *issuer.Issuer, view *directory.View, e *Explanation) error {
 	e.Restore = view.Restore()
 	if !e.Named {
 		return nil
@@ -186,14 +193,20 @@ func lookUp(ctx context.Context, iss *Issuer, view *View, e *Explanation) error 
 
 // cutoffsOf lists the cutoffs that name a subject, a client or the pair and are
 // later than an instant, the earliest first.
-func cutoffsOf(v *View, realm, subject, client string, authorized grant.Instant, skew time.Duration) []store.Cutoff {
-	list := slices.DeleteFunc(v.CutoffsOf(realm, subject, client), func(c store.Cutoff) bool { return authorized > c.At.Add(skew) })
-	slices.SortFunc(list, func(a, b store.Cutoff) int { return int(a.At - b.At) })
+func cutoffsOf(v *directory.View, realm, subject, client string, authorized grant.Instant, skew time.Duration) (list []store.Cutoff) {
+	for c := range v.Cutoffs(realm) {
+		if (c.Subject == "" || c.Subject == subject) && (c.ClientID == "" || c.ClientID == client) && authorized <= c.At.Add(skew) {
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b store.Cutoff) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), strings.Compare(a.ClientID, b.ClientID), strings.Compare(a.Subject, b.Subject))
+	})
 	return list
 }
 
 // answer decides what would become of a genuine text now, as the endpoints do.
-func answer(ctx context.Context, iss *Issuer, view *View, text string, e *Explanation) error {
+func answer(ctx context.Context, iss *issuer.Issuer, view *directory.View, text string, e *Explanation) error {
 	if !e.Genuine {
 		// The endpoints ask nothing further. A locked key may have made it.
 		if e.Diagnosis.Fault != keys.Locked && (e.JWT == nil || !e.JWT.Locked) {
@@ -224,7 +237,7 @@ func answer(ctx context.Context, iss *Issuer, view *View, text string, e *Explan
 	return nil
 }
 
-func answerRefresh(iss *Issuer, view *View, e *Explanation) {
+func answerRefresh(iss *issuer.Issuer, view *directory.View, e *Explanation) {
 	a := Answer{Known: true, Client: e.clientTrouble(store.GrantRefreshToken)}
 	switch {
 	case e.Grant == nil:
@@ -246,7 +259,7 @@ func answerRefresh(iss *Issuer, view *View, e *Explanation) {
 
 // answerCode decides on all but what only the request can show: whether it has
 // the redirect URI and the verifier that the code is for.
-func answerCode(iss *Issuer, view *View, e *Explanation) {
+func answerCode(iss *issuer.Issuer, view *directory.View, e *Explanation) {
 	a := Answer{Known: true, Client: e.clientTrouble(store.GrantAuthorizationCode)}
 	if e.Client == nil {
 		a.Why = grant.ClientDisabled
@@ -298,4 +311,93 @@ func (e *Explanation) Standing() string {
 		return "spent"
 	}
 	return "present"
+}
+
+// A JWTFault is why a JWT is no access token of this issuer.
+type JWTFault string
+
+const (
+	JWTNoFault      JWTFault = ""
+	JWTUnreadable   JWTFault = "unreadable"    // no JSON in one of its parts
+	JWTOtherIssuer  JWTFault = "other_issuer"  // says that somebody else made it
+	JWTUnknownKey   JWTFault = "unknown_key"   // by a key that this store does not have
+	JWTKeyGone      JWTFault = "key_gone"      // by a key of which nothing is left to check
+	JWTKeyWithdrawn JWTFault = "key_withdrawn" // by a key that an operator has declared untrusted
+	JWTWrongSeal    JWTFault = "wrong_seal"    // the signature does not fit
+	JWTOtherType    JWTFault = "other_type"    // made here for another use
+	JWTOtherMeaning JWTFault = "other_meaning" // its grant says otherwise
+)
+
+// JWTFacts are what a JWT says of itself. They are proven only if the
+// explanation says that it is genuine.
+type JWTFacts struct {
+	Fault         JWTFault
+	Locked        bool // the signature cannot be checked: keys are wrapped
+	Algorithm     string
+	Type          string
+	Issuer        string
+	ClientID      string
+	Subject       string
+	Audience      []string
+	ExpectsIssuer string
+}
+
+// readJWT reads a text that may be a JWT.
+func readJWT(iss *issuer.Issuer, view *directory.View, text string, e *Explanation) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 || len(text) > keys.MaxJWT {
+		return
+	}
+	decode := func(part string, v any) error {
+		b, err := base64.RawURLEncoding.DecodeString(part)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(b, v)
+	}
+	var header struct {
+		Alg, Kid, Typ string
+	}
+	if decode(parts[0], &header) != nil || header.Alg == "" {
+		return
+	}
+	e.As = AsJWT
+	facts := &JWTFacts{Algorithm: header.Alg, Type: header.Typ, ExpectsIssuer: iss.ID}
+	e.JWT = facts
+	if id, err := hex.DecodeString(header.Kid); err == nil && len(id) == 4 {
+		e.Diagnosis.KeyID = grant.KeyID(uint32(id[0])<<24 | uint32(id[1])<<16 | uint32(id[2])<<8 | uint32(id[3]))
+		e.Diagnosis.NamesKey = true
+	}
+	var c issuer.AccessClaims
+	if decode(parts[1], &c) != nil {
+		facts.Fault = JWTUnreadable
+		return
+	}
+	facts.Issuer, facts.ClientID, facts.Subject, facts.Audience = c.Issuer, c.ClientID, c.Subject, c.Audience
+	e.Scope = string(c.Scope)
+	e.Token.ExpiresAt, e.Token.IssuedAt = grant.Instant(c.ExpiresAt)*1000, grant.Instant(c.IssuedAt)*1000
+	if id, ok := issuer.ParseTokenID(c.ID); ok && c.Issuer == iss.ID {
+		e.Named = true
+		e.Token.GrantID, e.Token.Generation, e.Token.IssuedAt = id.GrantID, id.Generation, id.IssuedAt
+	}
+	life, known := view.Ring.Life(e.Diagnosis.KeyID, e.Now, iss.Directory.Schedule)
+	_, _, signed := view.Ring.Verify(text)
+	switch {
+	case iss.IsAccessToken(view, text):
+		e.Genuine = true
+	case c.Issuer != iss.ID:
+		facts.Fault = JWTOtherIssuer
+	case !e.Diagnosis.NamesKey || !known:
+		facts.Fault = JWTUnknownKey
+	case !view.Ring.Has(e.Diagnosis.KeyID):
+		facts.Locked = true
+	case signed != nil:
+		facts.Fault = JWTWrongSeal
+	case life.Phase == keys.Withdrawn:
+		facts.Fault = JWTKeyWithdrawn
+	case life.Phase == keys.Gone:
+		facts.Fault = JWTKeyGone
+	default:
+		facts.Fault = JWTOtherType
+	}
 }

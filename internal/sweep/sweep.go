@@ -1,4 +1,5 @@
-package issuer
+// Package sweep deletes expired grants and documents from the store.
+package sweep
 
 import (
 	"cmp"
