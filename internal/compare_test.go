@@ -23,7 +23,7 @@ var inConstantTime = map[string]int{
 	"internal/keys/secret.go MatchSlow":               1, // imported client secrets, passwords
 	"internal/keys/audit.go CheckLineMAC":             1, // lines of the audit log
 	"internal/client/authenticate.go Authenticate":    2, // client secrets
-	"internal/client/authenticate.go wrong":                  2, // expired ones
+	"internal/client/authenticate.go wrong":           2, // expired ones
 	"internal/authorize/interaction.go Interaction":   1, // a browser's cookie
 	"internal/authorize/session.go openSessionCookie": 1,
 	"internal/authorize/login.go TakeLogin":           1, // the verifier of a handoff

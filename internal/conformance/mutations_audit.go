@@ -41,7 +41,7 @@ var auditMutations = []Mutation{
 	},
 	{
 		Name: "unknown client ids kept out of the records", In: "Server.known",
-		Old: "if id == \"\" || s.issuer.Directory.Knows(s.issuer.Realm, id) {", New: "if id != \"\" || s.issuer.Directory.Knows(s.issuer.Realm, id) {",
+		Old: "if id == \"\" || registered {", New: "if id != \"\" || registered {",
 		Test: here + "TestOP08",
 	},
 	{

@@ -262,12 +262,6 @@ func (d *Directory) Ring() *keys.Ring { return d.view.Load().Ring }
 // better done with an old one than not at all.
 func (d *Directory) Latest() *View { return d.view.Load() }
 
-// Knows reports whether id is that of a client, in whatever state. What is sent
-// as one and is none may be anything: a secret in the wrong field.
-func (d *Directory) Knows(realm, id string) bool {
-	return d.view.Load().clients[id] != nil && d.view.Load().clients[id].Realm == realm
-}
-
 // ClockFault says why this node's clock keeps it from being ready, or is nil.
 func (d *Directory) ClockFault() error {
 	if fault := d.clockFault.Load(); fault != nil {

@@ -127,7 +127,8 @@ func Printable(s string) string {
 // known is a client id as it may be written down. What names no client may be
 // a secret that was put into the wrong field.
 func (s *Server) known(id string) string {
-	if id == "" || s.issuer.Directory.Knows(s.issuer.Realm, id) {
+	_, registered := s.issuer.Directory.Latest().Registered(s.issuer.Realm, id)
+	if id == "" || registered {
 		return id
 	}
 	return unknownClient
