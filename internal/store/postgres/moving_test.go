@@ -92,6 +92,21 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 	}
 }
 
+// A move that was interrupted before it copied the keys is one to finish. The
+// advice for a lost store, to make a new one, would be wrong.
+func TestTheDestinationOfAMoveIsNoLostStore(t *testing.T) {
+	t.Parallel()
+	_, url := server.Schema(t)
+	if err := toMove(t, url).Claim(t.Context(), store.Mark{}, store.Mark{State: store.Arriving, Move: "m", Claim: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := postgres.CreateIf(t.Context(), postgres.Database{URL: url}, func() error { return errors.New("it is lost") })
+	var displaced *store.Displaced
+	if !errors.As(err, &displaced) {
+		t.Errorf("got %v, want that a move is not finished", err)
+	}
+}
+
 func TestRowsAreWrittenOnlyUnderTheirMigrationState(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)

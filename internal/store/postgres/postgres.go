@@ -82,13 +82,19 @@ func CreateIf(ctx context.Context, d Database, absent func() error) (*Store, err
 	})
 }
 
-// holdsKeys reports whether a server has ever used the store of a database: the
-// first one makes keys before it serves, and keys are never removed.
+// holdsKeys reports whether a server has ever used the store of a database, or a
+// move has: the first server makes keys before it serves, keys are never removed,
+// and a move marks its destination before it copies the keys.
 func holdsKeys(ctx context.Context, pool *pgxpool.Pool) (held bool, err error) {
-	err = persist(ctx, func() error { return pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM keys)`).Scan(&held) })
-	var server *pgconn.PgError
-	if errors.As(err, &server) && server.Code == "42P01" { // no such table
-		return false, nil
+	for _, table := range []string{"keys", "moves"} {
+		err = persist(ctx, func() error { return pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+`)`).Scan(&held) })
+		var server *pgconn.PgError
+		if errors.As(err, &server) && server.Code == "42P01" { // no such table
+			err = nil
+		}
+		if held || err != nil {
+			break
+		}
 	}
 	return held, err
 }
