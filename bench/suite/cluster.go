@@ -35,7 +35,7 @@ func (k *cluster) url() string { return k.server.URL(nodesDatabase) }
 
 // open is an opener.
 func (k *cluster) open(ctx context.Context, _ string) (store.Store, error) {
-	return postgres.Create(ctx, postgres.Database{URL: k.url()})
+	return postgres.Create(ctx, postgres.Database{URL: k.url()}, nil)
 }
 
 // newCluster starts the server, as Debian configures it.
@@ -80,7 +80,7 @@ const fillSQL = `INSERT INTO grants (id, realm, client, subject, scope, authoriz
 // fill makes the table of pgbench: the same one.
 func (k *cluster) fill(ctx context.Context, client string, grants int) error {
 	url := k.server.URL(pgbenchDatabase)
-	st, err := postgres.Create(ctx, postgres.Database{URL: url})
+	st, err := postgres.Create(ctx, postgres.Database{URL: url}, nil)
 	if err != nil {
 		return err
 	}

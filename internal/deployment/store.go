@@ -34,7 +34,7 @@ func OpenStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 // is absent and has not been lost.
 func CreateStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	if cfg.Store != config.StoreSQLite {
-		return postgres.CreateIf(ctx, Database(cfg), func() error { return lostStore(cfg) })
+		return postgres.Create(ctx, Database(cfg), func() error { return lostStore(cfg) })
 	}
 	absent, err := sqlite.Absent(cfg.Data)
 	if err == nil && absent {

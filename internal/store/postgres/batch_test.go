@@ -240,7 +240,7 @@ func TestAnOperationGivenUpBeforeItsTurnNeverHappens(t *testing.T) {
 func TestCloseLetsWaitingOperationsFinish(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
-	st, err := postgres.Create(t.Context(), postgres.Database{URL: url})
+	st, err := postgres.Create(t.Context(), postgres.Database{URL: url}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestStoreKeepsItsPromisesThroughAPoolerInTransactionMode(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		url := b.Schema(t)
 		return func(ctx context.Context) (store.Store, error) {
-			return postgres.Create(ctx, postgres.Database{URL: url})
+			return postgres.Create(ctx, postgres.Database{URL: url}, nil)
 		}
 	})
 }
@@ -46,7 +46,7 @@ func TestPreparedStatementsFailThroughAPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	b := throughBouncer(t, "default_pool_size=1")
 	url := b.Schema(t, "pool_max_conns=1")
-	first, err := postgres.Create(t.Context(), postgres.Database{URL: url + "&default_query_exec_mode=cache_statement"})
+	first, err := postgres.Create(t.Context(), postgres.Database{URL: url + "&default_query_exec_mode=cache_statement"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestPreparedStatementsFailThroughAPoolerInTransactionMode(t *testing.T) {
 	create(t, first, g)
 	// On the one connection to the server is now what the first has prepared, under the
 	// names that the driver makes of the texts.
-	second, err := postgres.Create(t.Context(), postgres.Database{URL: url + "&default_query_exec_mode=cache_statement"})
+	second, err := postgres.Create(t.Context(), postgres.Database{URL: url + "&default_query_exec_mode=cache_statement"}, nil)
 	if err == nil {
 		err = second.CreateGrant(t.Context(), newGrant(2))
 		second.Close()

@@ -18,7 +18,7 @@ func TestStoreKeepsItsPromises(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Database {
 				_, url := server.Schema(t, parameters...)
 				return func(ctx context.Context) (store.Store, error) {
-					return postgres.Create(ctx, postgres.Database{URL: url})
+					return postgres.Create(ctx, postgres.Database{URL: url}, nil)
 				}
 			})
 		})

@@ -25,7 +25,7 @@ func TestATableOfGrantsDoesNotGrowWithItsRotations(t *testing.T) {
 	if on := server.Run(t, database, `SHOW autovacuum`); on != "on" {
 		t.Fatalf("autovacuum is %s", on)
 	}
-	st, err := postgres.Create(t.Context(), postgres.Database{URL: server.URL(database)})
+	st, err := postgres.Create(t.Context(), postgres.Database{URL: server.URL(database)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

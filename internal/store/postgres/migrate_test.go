@@ -89,7 +89,7 @@ func TestNodesThatStartAtOnceMigrateTogether(t *testing.T) {
 		errs := make([]error, len(stores))
 		var done sync.WaitGroup
 		for i := range stores {
-			done.Go(func() { stores[i], errs[i] = postgres.Create(t.Context(), postgres.Database{URL: url}) })
+			done.Go(func() { stores[i], errs[i] = postgres.Create(t.Context(), postgres.Database{URL: url}, nil) })
 		}
 		done.Wait()
 		g := newGrant(1)
@@ -143,7 +143,7 @@ func TestSchemasOfOthersAreRefusedAndLeftAlone(t *testing.T) {
 			server.Run(t, "postgres", strings.ReplaceAll(c.sql, "S.", schema+"."))
 			tables := `SELECT count(*) FROM information_schema.tables WHERE table_schema = '` + schema + `'`
 			before := server.Run(t, "postgres", tables)
-			st, err := postgres.Create(t.Context(), postgres.Database{URL: url})
+			st, err := postgres.Create(t.Context(), postgres.Database{URL: url}, nil)
 			if err == nil {
 				defer st.Close()
 			}

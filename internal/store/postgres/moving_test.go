@@ -73,7 +73,7 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 			t.Errorf("%s, set by somebody who has not seen it: %v", c.state, err)
 		}
 		was = next
-		server, err := postgres.Create(t.Context(), postgres.Database{URL: url})
+		server, err := postgres.Create(t.Context(), postgres.Database{URL: url}, nil)
 		command, commandErr := postgres.Open(t.Context(), postgres.Database{URL: url})
 		for _, st := range []*postgres.Store{server, command} {
 			if st != nil {
@@ -100,7 +100,7 @@ func TestTheDestinationOfAMoveIsNoLostStore(t *testing.T) {
 	if err := toMove(t, url).Claim(t.Context(), store.Mark{}, store.Mark{State: store.Arriving, Move: "m", Claim: "c"}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := postgres.CreateIf(t.Context(), postgres.Database{URL: url}, func() error { return errors.New("it is lost") })
+	_, err := postgres.Create(t.Context(), postgres.Database{URL: url}, func() error { return errors.New("it is lost") })
 	var displaced *store.Displaced
 	if !errors.As(err, &displaced) {
 		t.Errorf("got %v, want that a move is not finished", err)

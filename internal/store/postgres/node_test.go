@@ -97,7 +97,7 @@ func TestAPasswordIsAskedForEachConnection(t *testing.T) {
 		}
 		return "secret", nil
 	}}
-	st, err := postgres.Create(t.Context(), d)
+	st, err := postgres.Create(t.Context(), d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestAPasswordIsAskedForEachConnection(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	other, err := postgres.Create(ctx, d)
+	other, err := postgres.Create(ctx, d, nil)
 	if err == nil {
 		other.Close()
 	}

@@ -62,12 +62,10 @@ type Database struct {
 }
 
 // Create opens the store in a database, makes it if the database is empty, and
-// brings its schema to the newest version. Several nodes may do so at once.
-func Create(ctx context.Context, d Database) (*Store, error) { return CreateIf(ctx, d, nil) }
-
-// CreateIf is Create, but asks whether to make a store where there is none: an
-// error of absent is returned, and nothing is made.
-func CreateIf(ctx context.Context, d Database, absent func() error) (*Store, error) {
+// brings its schema to the newest version. Several nodes may do so at once. If
+// absent is not nil and the database holds no store, Create calls it first; if it
+// returns an error, Create returns that and makes nothing.
+func Create(ctx context.Context, d Database, absent func() error) (*Store, error) {
 	return openToUse(ctx, d, func(ctx context.Context, pool *pgxpool.Pool) error {
 		if absent != nil {
 			held, err := holdsKeys(ctx, pool)

@@ -18,7 +18,7 @@ const base grant.Instant = 1_700_000_000_000
 
 func open(t testing.TB, url string) *postgres.Store {
 	t.Helper()
-	st, err := postgres.Create(t.Context(), postgres.Database{URL: url})
+	st, err := postgres.Create(t.Context(), postgres.Database{URL: url}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestAFaultAtTheStartTellsWhatToDoAndNoPassword(t *testing.T) {
 		"postgres://mintage:s3cret@127.0.0.1/mintage?sslmode=nonsense":       "sslmode",
 		"postgres://mintage:s3cret@127.0.0.1/mintage?pool_max_conns=several": "pool_max_conns",
 	} {
-		st, err := postgres.Create(t.Context(), postgres.Database{URL: url})
+		st, err := postgres.Create(t.Context(), postgres.Database{URL: url}, nil)
 		if err == nil {
 			st.Close()
 			t.Errorf("%s was opened", url)

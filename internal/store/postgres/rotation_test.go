@@ -18,7 +18,7 @@ import (
 func TestARefreshIsOneUpdateAndOneReadByThePrimaryKey(t *testing.T) {
 	const grants, rotations, workers = 10_000, 20_000, 64
 	database := server.Database(t)
-	st, err := postgres.Create(t.Context(), postgres.Database{URL: server.URL(database)})
+	st, err := postgres.Create(t.Context(), postgres.Database{URL: server.URL(database)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestARefreshIsOneUpdateAndOneReadByThePrimaryKey(t *testing.T) {
 		before = countOf(t, database)
 		return before.inserted >= grants
 	})
-	if st, err = postgres.Create(t.Context(), postgres.Database{URL: server.URL(database)}); err != nil {
+	if st, err = postgres.Create(t.Context(), postgres.Database{URL: server.URL(database)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	// Its snapshots keep dead rows for a moment, on a slow machine a long one.
