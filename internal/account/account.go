@@ -96,17 +96,12 @@ type Account struct {
 // code, and a session that has ended.
 var ErrWrong = errors.New("wrong username, password or code")
 
-// ErrUnavailable wraps every fault that passes. Nothing was counted.
-var ErrUnavailable = errors.New("temporarily unavailable")
-
-func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
-
 func (u *Users) now() grant.Instant { return grant.At(u.Now()) }
 
 // Password checks a username and password. For any mistake in them it returns
 // ErrWrong after the same amount of work, and with it, for the audit log only, the
 // Subject of an existing user. It returns *Throttled before any work, or an error
-// that wraps ErrUnavailable.
+// that wraps store.ErrUnavailable.
 func (u *Users) Password(ctx context.Context, username, password string, v Visitor) (Account, error) {
 	now := u.now()
 	name := bounded(username)
@@ -138,7 +133,7 @@ func (u *Users) Password(ctx context.Context, username, password string, v Visit
 	switch {
 	case errors.Is(err, keys.ErrPoolFull) || err != nil && ctx.Err() != nil:
 		giveBack()
-		return Account{}, unavailable(err)
+		return Account{}, store.Unavailable(err)
 	case err != nil:
 		giveBack()
 		return Account{}, fmt.Errorf("the password of %q: %w", name, err)
@@ -163,7 +158,7 @@ func (u *Users) SecondFactor(ctx context.Context, username, code string, v Visit
 	}
 	ring, err := u.Ring()
 	if err != nil {
-		return Account{}, unavailable(err)
+		return Account{}, store.Unavailable(err)
 	}
 	giveBack, err := u.codes.take(keyOf(u.Realm, name), v.Address, nonce, now)
 	if err != nil {
@@ -207,10 +202,10 @@ func (u *Users) spend(ctx context.Context, ring *keys.Ring, name, code string, n
 			return user.account(now), nil
 		}
 		if !errors.Is(err, store.ErrConflict) {
-			return Account{}, unavailable(err)
+			return Account{}, store.Unavailable(err)
 		}
 	}
-	return Account{}, unavailable(store.ErrConflict)
+	return Account{}, store.Unavailable(store.ErrConflict)
 }
 
 // Alive is nil if the session of a user, which began in an epoch, lives on. It
@@ -233,7 +228,7 @@ func (u *Users) find(ctx context.Context, name string) (user User, ok bool, err 
 		return User{}, false, nil
 	}
 	if err != nil {
-		return User{}, false, unavailable(err)
+		return User{}, false, store.Unavailable(err)
 	}
 	user, err = read(d)
 	return user, err == nil, err
@@ -266,7 +261,7 @@ const (
 func (u *Users) KnownBrowser(username string) ([]byte, error) {
 	ring, err := u.Ring()
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, store.Unavailable(err)
 	}
 	cookie := make([]byte, nonceSize, nonceSize+keys.MarkSize)
 	rand.Read(cookie)
@@ -280,7 +275,7 @@ func (u *Users) nonce(name string, cookie []byte) ([]byte, error) {
 	}
 	ring, err := u.Ring()
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, store.Unavailable(err)
 	}
 	nonce := cookie[:nonceSize]
 	if subtle.ConstantTimeCompare(u.mark(ring, name, nonce), cookie[nonceSize:]) != 1 {

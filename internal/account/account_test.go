@@ -255,7 +255,7 @@ func TestAFaultThatPassesIsNotCounted(t *testing.T) {
 	cancel()
 	resume := h.pool.Pause()
 	for range 20 {
-		if _, err := h.Password(ended, "alice", wrong, from); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrWrong) {
+		if _, err := h.Password(ended, "alice", wrong, from); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, ErrWrong) {
 			t.Errorf("a request that has ended: %v, want ErrUnavailable", err)
 		}
 	}
@@ -282,7 +282,7 @@ func TestADamagedRecordIsNoWrongPassword(t *testing.T) {
 	u.Password = "plain text"
 	h.put(u)
 	err := h.try("alice", "plain text", Visitor{Address: home})
-	if err == nil || errors.Is(err, ErrWrong) || errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "plain") {
+	if err == nil || errors.Is(err, ErrWrong) || errors.Is(err, store.ErrUnavailable) || strings.Contains(err.Error(), "plain") {
 		t.Errorf("a damaged hash: %v", err)
 	}
 	d := document(t, h.stored("alice").changed(started))
@@ -290,7 +290,7 @@ func TestADamagedRecordIsNoWrongPassword(t *testing.T) {
 	if err := h.faulty.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.try("alice", right, Visitor{Address: home}); err == nil || errors.Is(err, ErrWrong) || errors.Is(err, ErrUnavailable) {
+	if err := h.try("alice", right, Visitor{Address: home}); err == nil || errors.Is(err, ErrWrong) || errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a damaged record: %v", err)
 	}
 }
@@ -347,7 +347,7 @@ func TestOneNetworkDoesNotFillThePoolOfPasswordChecks(t *testing.T) {
 				for n := range 40 {
 					flood.Go(func() {
 						err := h.try(fmt.Sprint("nobody", n), wrong, Visitor{Address: address(n)})
-						if !errors.Is(err, ErrWrong) && !errors.Is(err, ErrUnavailable) {
+						if !errors.Is(err, ErrWrong) && !errors.Is(err, store.ErrUnavailable) {
 							t.Error(err)
 						}
 						if errors.Is(err, ErrWrong) {

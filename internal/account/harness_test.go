@@ -184,11 +184,11 @@ func verdict(err error) string {
 	switch {
 	case err == nil:
 		return "right"
-	case errors.Is(err, ErrWrong) && !errors.Is(err, ErrUnavailable):
+	case errors.Is(err, ErrWrong) && !errors.Is(err, store.ErrUnavailable):
 		return "wrong"
 	case errors.As(err, &throttled):
 		return "throttled"
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, store.ErrUnavailable):
 		return "unavailable"
 	}
 	return err.Error()

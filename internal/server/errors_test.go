@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/store"
 )
 
 func TestTheBearerSchemeIsKnownInAnyCaseAndByItselfAlone(t *testing.T) {
@@ -56,7 +56,7 @@ func TestRetryAfterIsRoundedUpAndSpread(t *testing.T) {
 	if got := retryAfter(http.StatusTooManyRequests, oauth.ErrTooManyRequests); got != "60" {
 		t.Errorf("a limit of failures: Retry-After %s", got)
 	}
-	for most, err := range map[int]error{shedSpread: overload.ErrShed, 3: account.ErrUnavailable} {
+	for most, err := range map[int]error{shedSpread: overload.ErrShed, 3: store.ErrUnavailable} {
 		seen := map[int]int{}
 		for range 1000 {
 			n, conv := strconv.Atoi(retryAfter(http.StatusServiceUnavailable, err))

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
@@ -48,8 +47,7 @@ func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oau
 		return http.StatusBadGateway, pages.UpstreamFailed, ""
 	case errors.Is(err, authorize.ErrLimited):
 		return http.StatusTooManyRequests, pages.TooMany, ""
-	case errors.Is(err, overload.ErrShed), errors.Is(err, authorize.ErrCrowded), errors.Is(err, store.ErrUnavailable),
-		errors.Is(err, account.ErrUnavailable), errors.Is(err, store.ErrBusy):
+	case errors.Is(err, overload.ErrShed), errors.Is(err, authorize.ErrCrowded), errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
 		return http.StatusServiceUnavailable, pages.Unavailable, oauth.TemporarilyUnavailable
 	case !errors.As(err, &told):
 		return http.StatusInternalServerError, pages.Internal, oauth.ServerError
