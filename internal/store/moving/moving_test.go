@@ -113,7 +113,9 @@ func TestEverythingMovesAsItIs(t *testing.T) {
 		}
 	}
 
-	serve := func(ctx context.Context, d postgres.Database) (*postgres.Store, error) { return postgres.Create(ctx, d, nil) }
+	serve := func(ctx context.Context, d postgres.Database) (*postgres.Store, error) {
+		return postgres.Create(ctx, d, nil)
+	}
 	for name, open := range map[string]func(context.Context, postgres.Database) (*postgres.Store, error){"servers": serve, "commands": postgres.Open} {
 		st, err := open(t.Context(), postgres.Database{URL: url})
 		if err != nil {
