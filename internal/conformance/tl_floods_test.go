@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -371,6 +372,10 @@ func TestTL10_TL11_FloodsOfConnectionsPushThemselvesOut(t *testing.T) {
 			bound := all
 			if !many {
 				bound = ofAddress + 4 // the honest ones
+			}
+			// A busy server accepts some of them only now.
+			for until := time.Now().Add(2 * time.Second); most < bound/2 && time.Now().Before(until); runtime.Gosched() {
+				most = max(most, d.connections.Open())
 			}
 			if most > bound || most < bound/2 {
 				t.Errorf("%s: up to %d connections were open, want at most %d", name, most, bound)
