@@ -136,11 +136,11 @@ var mayImport = []importRule{
 	{dir: "internal/account", others: []string{"internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
 	// It knows users by what others say of them.
-	{dir: "internal/authorize", others: []string{"internal/directory", "internal/overload", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/store"},
+	{dir: "internal/login", others: []string{"internal/directory", "internal/overload", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/pages", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/audit", others: []string{"internal/overload", "internal/grant", "internal/keys", "internal/store"}, not: []string{"net/http", "database/sql"}},
-	{dir: "internal/server", others: []string{"internal/account", "internal/audit", "internal/authorize", "internal/client", "internal/overload", "internal/grant", "internal/issuer", "internal/oauth",
+	{dir: "internal/server", others: []string{"internal/account", "internal/audit", "internal/login", "internal/client", "internal/overload", "internal/grant", "internal/issuer", "internal/oauth",
 		"internal/metrics", "internal/pages", "internal/store", "internal/tracing", "internal/upstream"},
 		not: []string{"database/sql"}},
 	// The endpoints know the transport; it names none of them.
@@ -148,7 +148,7 @@ var mayImport = []importRule{
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/server/resource", others: []string{"internal/client", "internal/grant", "internal/issuer", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
 		not: []string{"database/sql", "os"}},
-	{dir: "internal/server/admin", others: []string{"internal/admin", "internal/audit", "internal/authorize", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/server", "internal/store"},
+	{dir: "internal/server/admin", others: []string{"internal/admin", "internal/audit", "internal/login", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/server", "internal/store"},
 		not: []string{"database/sql", "os"}},
 	// They look, and change nothing. How a request arrived, the server tells.
 	{dir: "internal/doctor", others: []string{"internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth",
@@ -162,7 +162,7 @@ var mayImport = []importRule{
 	{dir: "internal/admin", others: []string{"internal/account", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/show",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/config", "internal/deployment", "internal/server/admin"}, not: []string{"database/sql", "log/slog"}},
-	{dir: "internal/node", others: []string{"internal/account", "internal/audit", "internal/authorize", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/grant",
+	{dir: "internal/node", others: []string{"internal/account", "internal/audit", "internal/login", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/grant",
 		"internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
 		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
@@ -46,7 +46,7 @@ func (d *dataset) signIn(ctx context.Context, n int) (err error) {
 	if err != nil {
 		return err
 	}
-	front := &authorize.Authorizer{
+	front := &login.Authorizer{
 		Issuer: issuer.New(issuer.Issuer{
 			Realm: realm, ID: "https://benchmark.example", Store: st, Directory: directory, CodeLifetime: time.Minute, Now: time.Now, Log: log,
 		}),
@@ -67,19 +67,19 @@ func (d *dataset) signIn(ctx context.Context, n int) (err error) {
 	return errors.Join(failed...)
 }
 
-func (d *dataset) signInOne(ctx context.Context, st store.Store, front *authorize.Authorizer, name string) (session string, err error) {
+func (d *dataset) signInOne(ctx context.Context, st store.Store, front *login.Authorizer, name string) (session string, err error) {
 	now := grant.At(time.Now())
 	user := account.User{Realm: realm, Username: name, Subject: name, State: account.Enabled, CreatedAt: now, UpdatedAt: now, Version: 1}
 	if err := account.Put(ctx, st, user, nil); err != nil {
 		return "", err
 	}
-	v := authorize.Visitor{Browser: authorize.NewBrowser()}
+	v := login.Visitor{Browser: login.NewBrowser()}
 	request := oauth.AuthorizationRequest{ClientID: d.clientID, RedirectURI: callback, Scope: scope, Challenge: challenge}
 	stage, err := front.Authorize(ctx, request, v)
 	if err != nil {
 		return "", err
 	}
-	if v.Session, err = front.SignIn(ctx, stage.Interaction, authorize.Identity{Subject: name, Username: name}, v); err != nil {
+	if v.Session, err = front.SignIn(ctx, stage.Interaction, login.Identity{Subject: name, Username: name}, v); err != nil {
 		return "", err
 	}
 	_, err = front.Allow(ctx, stage.Interaction, v, true)

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
@@ -54,13 +54,13 @@ func (d *deployment) newFront() *server.Front {
 			return view.Ring, nil
 		},
 	})
-	d.authorizer = &authorize.Authorizer{
+	d.authorizer = &login.Authorizer{
 		Issuer: d.issuer, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
 		ContinueURL: interactionURL + "?id=",
 		Alive: func(ctx context.Context, username string, epoch int64) error {
 			err := users.Alive(ctx, username, epoch)
 			if err == account.ErrWrong {
-				return authorize.ErrSignedOut
+				return login.ErrSignedOut
 			}
 			return err
 		},
@@ -204,12 +204,12 @@ func asking(c oauthClient, pairs ...string) string {
 // signIn gives the browser a session without its having to type a password.
 func (d *deployment) signIn(b *browser, name string) {
 	d.t.Helper()
-	v := authorize.Visitor{Browser: authorize.NewBrowser()}
+	v := login.Visitor{Browser: login.NewBrowser()}
 	it, err := d.authorizer.BeginAccount(context.Background(), v)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	cookie, err := d.authorizer.SignIn(context.Background(), it, authorize.Identity{Subject: name, Username: name, AuthTime: grant.At(d.now())}, v)
+	cookie, err := d.authorizer.SignIn(context.Background(), it, login.Identity{Subject: name, Username: name, AuthTime: grant.At(d.now())}, v)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
@@ -162,7 +162,7 @@ func TestHandedOffLogin(t *testing.T) {
 		}
 		return to.Query().Get("challenge")
 	}
-	accept := func(challenge string, who authorize.Identity) *url.URL {
+	accept := func(challenge string, who login.Identity) *url.URL {
 		t.Helper()
 		to, err := d.authorizer.AcceptLogin(t.Context(), challenge, who)
 		if err != nil {
@@ -175,7 +175,7 @@ func TestHandedOffLogin(t *testing.T) {
 		return u
 	}
 	challenge := begin()
-	to := accept(challenge, authorize.Identity{Subject: "u-1", Name: "Ulla", Claims: `{"tenant":"t1"}`})
+	to := accept(challenge, login.Identity{Subject: "u-1", Name: "Ulla", Claims: `{"tenant":"t1"}`})
 	// The challenge alone, or with a verifier that was made up, signs nobody in.
 	if s := b.get(interactionURL + "?id=" + challenge); s.location().Host != "login.example" || b.cookie(sessionName) != "" {
 		t.Errorf("without the verifier: status %d, %q", s.StatusCode, s.title())
@@ -221,7 +221,7 @@ func TestHandedOffLogin(t *testing.T) {
 
 	// Too late, for either side.
 	late := begin()
-	lateURL := accept(late, authorize.Identity{Subject: "u-1"})
+	lateURL := accept(late, login.Identity{Subject: "u-1"})
 	d.step(d.authorizer.InteractionLifetime + time.Second)
 	b.get(lateURL.String()).says(t, http.StatusGone, pages.InteractionExpired)
 }

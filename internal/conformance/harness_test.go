@@ -22,13 +22,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/server/resource"
@@ -64,7 +64,7 @@ type deployment struct {
 	directory  *directory.Directory
 	issuer     *issuer.Issuer
 	clients    *client.Authenticator
-	authorizer *authorize.Authorizer
+	authorizer *login.Authorizer
 	log        *lockedBuffer
 	roots      *x509.CertPool
 	plain      bool

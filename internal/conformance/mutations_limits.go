@@ -101,17 +101,17 @@ var limitMutations = []Mutation{
 	{
 		Name: "interactions charged by weight", In: "Interaction.weight",
 		Old: "return 1 + size/1024", New: "return 1 + 0*size",
-		Test: "go test ./internal/authorize -run TestAnInteractionIsChargedByItsWeight",
+		Test: "go test ./internal/login -run TestAnInteractionIsChargedByItsWeight",
 	},
 	{
 		Name: "a network's share of the interactions", In: "pending.add",
 		Old: "case network.IsValid() && !overload.Fair(", New: "case false && !overload.Fair(",
-		Test: "go test ./internal/authorize -run TestFiveNetworksDoNotKeepOthers",
+		Test: "go test ./internal/login -run TestFiveNetworksDoNotKeepOthers",
 	},
 	{
 		Name: "state of who is not signed in", In: "Authorizer.ask",
 		Old: "if st.Session == nil && len(r.State) > MaxGuestState {", New: "if false {",
-		Test: "go test ./internal/authorize -run TestAStateIsBounded",
+		Test: "go test ./internal/login -run TestAStateIsBounded",
 	},
 	{
 		Name: "weight of an interaction counted at its address", In: "Throttle.Begin",

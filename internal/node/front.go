@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
@@ -31,7 +31,7 @@ func newFront(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) (*server.
 	if err != nil {
 		return nil, err
 	}
-	front := &server.Front{Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, Authorizer: &authorize.Authorizer{
+	front := &server.Front{Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, Authorizer: &login.Authorizer{
 		Issuer:              iss,
 		InteractionLifetime: cfg.InteractionLifetime.Std(),
 		SessionLifetime:     cfg.Session.Lifetime.Std(), SessionIdle: cfg.Session.Idle.Std(),
@@ -50,7 +50,7 @@ func newFront(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) (*server.
 		front.Authorizer.Alive = func(ctx context.Context, username string, epoch int64) error {
 			err := front.Users.Alive(ctx, username, epoch)
 			if errors.Is(err, account.ErrWrong) {
-				return authorize.ErrSignedOut
+				return login.ErrSignedOut
 			}
 			return err
 		}

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
@@ -72,7 +72,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	if err != nil {
 		return nil, err
 	}
-	var logins *authorize.Authorizer
+	var logins *login.Authorizer
 	if cfg.Login.Mode == config.LoginHandoff {
 		logins = front.Authorizer
 	}

@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 )
@@ -36,9 +36,9 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a 
 		a, err = s.take(ctx, r, x, it, p)
 	}
 	switch {
-	case errors.Is(err, authorize.ErrMoved):
+	case errors.Is(err, login.ErrMoved):
 		return seeOther(s.interactionURL(it.Next)), nil
-	case errors.Is(err, authorize.ErrSignedOut):
+	case errors.Is(err, login.ErrSignedOut):
 		// By time, in another tab, or by an administrator.
 		return s.restart(ctx, r, x, it, false)
 	}
@@ -46,10 +46,10 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a 
 }
 
 // restart begins the login again.
-func (s *web) restart(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, another bool) (Answer, error) {
+func (s *web) restart(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, another bool) (Answer, error) {
 	next, err := s.Authorizer.Restart(ctx, it, s.guest(r, x), another)
 	switch {
-	case errors.Is(err, authorize.ErrMoved):
+	case errors.Is(err, login.ErrMoved):
 		return seeOther(s.interactionURL(it.Next)), nil
 	case err != nil:
 		return Answer{}, err
@@ -75,37 +75,37 @@ func (s *web) submitted(x *exchange) (oauth.Params, error) {
 
 // find finds an interaction of this browser, and learns from it how to speak to
 // its user.
-func (s *web) find(ctx context.Context, r *http.Request, x *exchange, id string) (*authorize.Interaction, error) {
+func (s *web) find(ctx context.Context, r *http.Request, x *exchange, id string) (*login.Interaction, error) {
 	v := visitor(r)
 	it, err := s.Authorizer.Interaction(ctx, id, v)
 	if it != nil {
 		x.ClientID = it.Request.ClientID
 		x.Locale = s.locale(x.Request, it.Request.UILocales)
 	}
-	if err == authorize.ErrInteraction && v.Browser == "" {
+	if err == login.ErrInteraction && v.Browser == "" {
 		return nil, errNoCookies
 	}
 	return it, err
 }
 
 // showNext shows what is asked next, or goes to the client if nothing is.
-func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, verifier string) (Answer, error) {
+func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, verifier string) (Answer, error) {
 	a, v := s.Authorizer, visitor(r)
-	login, err := a.TakeLogin(it, verifier)
+	said, err := a.TakeLogin(it, verifier)
 	switch {
 	case err != nil:
 		return Answer{}, err
-	case login != nil && login.Identity == nil && it.OfAccount():
+	case said != nil && said.Identity == nil && it.OfAccount():
 		s.countLogin(errRejected)
 		s.auditFailedLogin(x, it, "", errRejected)
 		return Answer{}, errRejected
-	case login != nil && login.Identity == nil:
+	case said != nil && said.Identity == nil:
 		s.countLogin(errRejected)
 		s.auditFailedLogin(x, it, "", errRejected)
-		st, err := a.Deny(ctx, it, v, login.Refused)
+		st, err := a.Deny(ctx, it, v, said.Refused)
 		return s.proceeded(x, st, err)
-	case login != nil:
-		if v.Session, err = s.signIn(ctx, x, it, *login.Identity, v); err != nil {
+	case said != nil:
+		if v.Session, err = s.signIn(ctx, x, it, *said.Identity, v); err != nil {
 			return Answer{}, err
 		}
 	}
@@ -122,12 +122,12 @@ func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *au
 // proceeded is the answer for a stage at which the client hears something. A form
 // for another step than the present comes from the back button, another tab or
 // a second click: the user is shown where things stand.
-func (s *web) proceeded(x *exchange, st authorize.Stage, err error) (Answer, error) {
+func (s *web) proceeded(x *exchange, st login.Stage, err error) (Answer, error) {
 	if st.Client != nil {
 		x.ClientName = st.Client.Name
 	}
 	switch {
-	case errors.Is(err, authorize.ErrStep):
+	case errors.Is(err, login.ErrStep):
 		return seeOther(s.interactionURL(st.Interaction.ID)), nil
 	case err != nil:
 		return Answer{}, err
@@ -138,30 +138,30 @@ func (s *web) proceeded(x *exchange, st authorize.Stage, err error) (Answer, err
 }
 
 // ask is the page of the present step.
-func (s *web) ask(ctx context.Context, x *exchange, st authorize.Stage) (Answer, error) {
+func (s *web) ask(ctx context.Context, x *exchange, st login.Stage) (Answer, error) {
 	it := st.Interaction
 	if st.Client != nil {
 		x.ClientName = st.Client.Name
 	}
-	if it.Step == authorize.StepLogin && s.Users == nil {
+	if it.Step == login.StepLogin && s.Users == nil {
 		return s.sendToLogin(ctx, it)
 	}
 	return s.form(x, st.Interaction, s.view(x, st), http.StatusOK)
 }
 
 // view is what the present step shows.
-func (s *web) view(x *exchange, st authorize.Stage) any {
-	it, host := st.Interaction, authorize.Host(st.Interaction.Request.RedirectURI)
+func (s *web) view(x *exchange, st login.Stage) any {
+	it, host := st.Interaction, login.Host(st.Interaction.Request.RedirectURI)
 	switch it.Step {
-	case authorize.StepSecondFactor:
+	case login.StepSecondFactor:
 		return pages.SecondFactor{Interaction: it.ID, Client: x.ClientName, Cancel: !it.OfAccount()}
-	case authorize.StepAccount:
+	case login.StepAccount:
 		v := pages.Account{Interaction: it.ID, Client: x.ClientName, Cancel: !it.OfAccount()}
 		if st.Session != nil {
 			v.Name, v.Username = st.Session.Name, st.Session.Username
 		}
 		return v
-	case authorize.StepConsent:
+	case login.StepConsent:
 		c := pages.Consent{
 			Interaction: it.ID, Client: x.ClientName, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
 			Known: scopes(st.Known),
@@ -184,14 +184,14 @@ func scopes(list oauth.Scope) (out []pages.Scope) {
 }
 
 // form is a page whose form may end at the client.
-func (s *web) form(x *exchange, it *authorize.Interaction, view any, status int) (Answer, error) {
+func (s *web) form(x *exchange, it *login.Interaction, view any, status int) (Answer, error) {
 	a, err := s.page(x, status, view)
 	a.Header = http.Header{"Content-Security-Policy": formPolicy(it.Request.RedirectURI, s.login())}
 	return a, err
 }
 
 // sendToLogin sends the browser to whoever knows the users.
-func (s *web) sendToLogin(ctx context.Context, it *authorize.Interaction) (Answer, error) {
+func (s *web) sendToLogin(ctx context.Context, it *login.Interaction) (Answer, error) {
 	if s.Upstream != nil {
 		return s.sendUpstream(ctx, it)
 	}
@@ -209,18 +209,18 @@ func (s *web) sendToLogin(ctx context.Context, it *authorize.Interaction) (Answe
 }
 
 // take takes the answer of a page.
-func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (Answer, error) {
-	a, v, step := s.Authorizer, visitor(r), authorize.Step(p["step"])
+func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (Answer, error) {
+	a, v, step := s.Authorizer, visitor(r), login.Step(p["step"])
 	again := seeOther(s.interactionURL(it.ID))
 	answered := it.Decision != nil
 	switch {
-	case step == authorize.StepConsent && p["decision"] == "allow":
+	case step == login.StepConsent && p["decision"] == "allow":
 		st, err := a.Allow(ctx, it, v, p["remember"] == "yes")
 		if !answered {
 			s.auditConsent(x, it, audit.ConsentGiven, err)
 		}
 		return s.proceeded(x, st, err)
-	case step == authorize.StepConsent && p["decision"] == "deny", p["action"] == "cancel":
+	case step == login.StepConsent && p["decision"] == "deny", p["action"] == "cancel":
 		st, err := a.Deny(ctx, it, v, oauth.AccessDenied)
 		if !answered {
 			s.auditConsent(x, it, audit.ConsentDenied, err)
@@ -230,11 +230,11 @@ func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *author
 		return again, nil
 	case p["action"] == "switch":
 		return s.restart(ctx, r, x, it, true)
-	case step == authorize.StepAccount && p["action"] == "continue":
+	case step == login.StepAccount && p["action"] == "continue":
 		return again, a.Keep(ctx, it, v)
-	case step == authorize.StepLogin && s.Users != nil:
+	case step == login.StepLogin && s.Users != nil:
 		return s.password(ctx, r, x, it, p)
-	case step == authorize.StepSecondFactor && s.Users != nil:
+	case step == login.StepSecondFactor && s.Users != nil:
 		return s.secondFactor(ctx, r, x, it, p)
 	}
 	return Answer{}, errForm

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
@@ -29,25 +29,25 @@ func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oau
 		return http.StatusForbidden, pages.CrossSite, ""
 	case errors.Is(err, errNoCookies):
 		return http.StatusBadRequest, pages.CookiesOff, ""
-	case errors.Is(err, authorize.ErrInteraction):
+	case errors.Is(err, login.ErrInteraction):
 		return http.StatusForbidden, pages.InteractionUnknown, ""
-	case errors.Is(err, authorize.ErrExpired):
+	case errors.Is(err, login.ErrExpired):
 		return http.StatusGone, pages.InteractionExpired, ""
-	case errors.Is(err, authorize.ErrAnswered):
+	case errors.Is(err, login.ErrAnswered):
 		return http.StatusConflict, pages.InteractionAnswered, ""
-	case errors.Is(err, authorize.ErrClientChanged):
+	case errors.Is(err, login.ErrClientChanged):
 		return http.StatusBadRequest, pages.ClientChanged, ""
-	case errors.Is(err, authorize.ErrSwitched), errors.Is(err, authorize.ErrSignedOut):
+	case errors.Is(err, login.ErrSwitched), errors.Is(err, login.ErrSignedOut):
 		return http.StatusForbidden, pages.UserSwitched, ""
-	case errors.Is(err, authorize.ErrStep), errors.Is(err, errForm):
+	case errors.Is(err, login.ErrStep), errors.Is(err, errForm):
 		return http.StatusBadRequest, pages.BadRequest, ""
 	case errors.Is(err, upstream.ErrDenied), errors.Is(err, errRejected):
 		return http.StatusForbidden, pages.Rejected, ""
 	case errors.Is(err, upstream.ErrInvalid), errors.Is(err, upstream.ErrUnavailable):
 		return http.StatusBadGateway, pages.UpstreamFailed, ""
-	case errors.Is(err, authorize.ErrLimited):
+	case errors.Is(err, login.ErrLimited):
 		return http.StatusTooManyRequests, pages.TooMany, ""
-	case errors.Is(err, overload.ErrShed), errors.Is(err, authorize.ErrCrowded), errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
+	case errors.Is(err, overload.ErrShed), errors.Is(err, login.ErrCrowded), errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
 		return http.StatusServiceUnavailable, pages.Unavailable, oauth.TemporarilyUnavailable
 	case !errors.As(err, &told):
 		return http.StatusInternalServerError, pages.Internal, oauth.ServerError
@@ -81,7 +81,7 @@ func (s *web) pageAnswer(h http.Header, r *Request, rec Record, err error) Answe
 	}
 	var view any
 	status := http.StatusBadRequest
-	var toClient *authorize.ClientError
+	var toClient *login.ClientError
 	switch {
 	case errors.As(err, &toClient) && (toClient.SignedIn || toClient.Request.Prompt.None):
 		return seeOther(toClient.URL)
@@ -90,7 +90,7 @@ func (s *web) pageAnswer(h http.Header, r *Request, rec Record, err error) Answe
 		// our good name, to a client that is up to something (RFC 9700 section
 		// 4.11.2). They decide for themselves.
 		view = pages.Bounce{
-			Client: toClient.Client.Name, Host: authorize.Host(toClient.Request.RedirectURI), URL: toClient.URL,
+			Client: toClient.Client.Name, Host: login.Host(toClient.Request.RedirectURI), URL: toClient.URL,
 			Code: string(toClient.Told.Code), Detail: toClient.Told.Description, RequestID: r.ID,
 		}
 	default:

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
@@ -92,7 +92,7 @@ func severity(r *Request, rec Record, status int, err error) (slog.Level, string
 
 func severityOfFault(r *Request, status int, err error) (slog.Level, string) {
 	var refused *grant.Refused
-	var told *authorize.ClientError
+	var told *login.ClientError
 	var bug *panicError
 	switch {
 	case errors.Is(err, overload.ErrShed):

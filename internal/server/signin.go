@@ -9,8 +9,8 @@ import (
 	"net/http"
 
 	"github.com/mintage/mintage/internal/account"
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
@@ -27,7 +27,7 @@ func (e *formError) Error() string { return e.cause.Error() }
 func (e *formError) Unwrap() error { return e.cause }
 
 // password takes a username and a password.
-func (s *web) password(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (Answer, error) {
+func (s *web) password(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (Answer, error) {
 	again := seeOther(s.interactionURL(it.ID))
 	who, err := s.Users.Password(ctx, p["username"], p["password"], s.attempt(r, x))
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *web) password(ctx context.Context, r *http.Request, x *exchange, it *au
 		s.auditFailedLogin(x, it, who.Subject, err)
 		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
 			return pages.Login{
-				Interaction: it.ID, Client: s.clientName(it.Request.ClientID), Host: authorize.Host(it.Request.RedirectURI), Username: p["username"],
+				Interaction: it.ID, Client: s.clientName(it.Request.ClientID), Host: login.Host(it.Request.RedirectURI), Username: p["username"],
 				Wrong: wrong, Throttled: !wrong, RetryMinutes: minutes, Cancel: !it.OfAccount(),
 			}
 		})
@@ -47,7 +47,7 @@ func (s *web) password(ctx context.Context, r *http.Request, x *exchange, it *au
 }
 
 // secondFactor takes the code of an authenticator app.
-func (s *web) secondFactor(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, p oauth.Params) (Answer, error) {
+func (s *web) secondFactor(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (Answer, error) {
 	if err := s.Authorizer.PasswordStands(ctx, it); err != nil {
 		return Answer{}, err
 	}
@@ -62,7 +62,7 @@ func (s *web) secondFactor(ctx context.Context, r *http.Request, x *exchange, it
 		})
 	}
 	if who.Epoch != it.Epoch {
-		return Answer{}, authorize.ErrSignedOut // the password was changed at this moment
+		return Answer{}, login.ErrSignedOut // the password was changed at this moment
 	}
 	return seeOther(s.interactionURL(it.ID)), s.signInUser(ctx, r, x, it, who)
 }
@@ -73,7 +73,7 @@ func (s *web) attempt(r *http.Request, x *exchange) account.Visitor {
 }
 
 // wrong shows a form again that was not filled in right, or too often.
-func (s *web) wrong(x *exchange, it *authorize.Interaction, err error, view func(wrong bool, minutes int) any) (Answer, error) {
+func (s *web) wrong(x *exchange, it *login.Interaction, err error, view func(wrong bool, minutes int) any) (Answer, error) {
 	var throttled *account.Throttled
 	switch {
 	case errors.As(err, &throttled):
@@ -94,20 +94,20 @@ func (s *web) wrong(x *exchange, it *authorize.Interaction, err error, view func
 }
 
 // signInUser signs in a built-in user, whose browser is known from now on.
-func (s *web) signInUser(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, who account.Account) error {
+func (s *web) signInUser(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, who account.Account) error {
 	mark, err := s.Users.KnownBrowser(who.Username)
 	if err != nil {
 		return err
 	}
 	x.setCookie(knownCookie, base64.RawURLEncoding.EncodeToString(mark), knownFor)
-	_, err = s.signIn(ctx, x, it, authorize.Identity{
+	_, err = s.signIn(ctx, x, it, login.Identity{
 		Subject: who.Subject, Username: who.Username, Name: who.Name, AuthTime: who.At, Epoch: who.Epoch,
 	}, visitor(r))
 	return err
 }
 
 // signIn gives the browser a new session, and returns its cookie.
-func (s *web) signIn(ctx context.Context, x *exchange, it *authorize.Interaction, who authorize.Identity, v authorize.Visitor) (string, error) {
+func (s *web) signIn(ctx context.Context, x *exchange, it *login.Interaction, who login.Identity, v login.Visitor) (string, error) {
 	cookie, err := s.Authorizer.SignIn(ctx, it, who, v)
 	s.countLogin(err)
 	if err == nil {
@@ -119,7 +119,7 @@ func (s *web) signIn(ctx context.Context, x *exchange, it *authorize.Interaction
 
 // sendUpstream sends the browser to the OpenID Connect provider: always with the
 // same request, so that each of two tabs may bring back the answer.
-func (s *web) sendUpstream(ctx context.Context, it *authorize.Interaction) (Answer, error) {
+func (s *web) sendUpstream(ctx context.Context, it *login.Interaction) (Answer, error) {
 	var pending upstream.Pending
 	if it.Upstream != nil {
 		err := json.Unmarshal(it.Upstream, &pending)
@@ -151,14 +151,14 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (Answe
 		return Answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["state"])
-	if errors.Is(err, authorize.ErrMoved) {
+	if errors.Is(err, login.ErrMoved) {
 		return seeOther(s.interactionURL(it.Next)), nil
 	}
 	if err != nil {
 		return Answer{}, err
 	}
 	again := seeOther(s.interactionURL(it.ID))
-	if it.Step != authorize.StepLogin || it.Upstream == nil {
+	if it.Step != login.StepLogin || it.Upstream == nil {
 		return again, nil // the back button: the code was used
 	}
 	if x.Counted.IsValid() {
@@ -181,7 +181,7 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (Answe
 	if err != nil {
 		return s.refusedUpstream(ctx, r, x, it, err)
 	}
-	identity := authorize.Identity{Subject: who.Subject, Name: who.Name}
+	identity := login.Identity{Subject: who.Subject, Name: who.Name}
 	if !who.AuthTime.IsZero() {
 		identity.AuthTime = grant.At(who.AuthTime)
 	}
@@ -191,7 +191,7 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (Answe
 }
 
 // refusedUpstream is the answer if the provider did not say who the user is.
-func (s *web) refusedUpstream(ctx context.Context, r *http.Request, x *exchange, it *authorize.Interaction, err error) (Answer, error) {
+func (s *web) refusedUpstream(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, err error) (Answer, error) {
 	s.countLogin(err)
 	s.auditFailedLogin(x, it, "", err)
 	code := oauth.AccessDenied

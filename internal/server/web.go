@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
-	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
@@ -20,7 +20,7 @@ import (
 // A Front is the part of a server that people see. One of Users, Handoff and
 // Upstream says how they sign in.
 type Front struct {
-	Authorizer *authorize.Authorizer
+	Authorizer *login.Authorizer
 	Pages      *pages.Set
 	Users      *account.Users
 	Handoff    string // address of the provider's own login page
@@ -119,8 +119,8 @@ const knownFor = 365 * 24 * 60 * 60
 
 // visitor is what the request's cookies say. Of two with one name, neither is
 // believed.
-func visitor(r *http.Request) authorize.Visitor {
-	return authorize.Visitor{Browser: cookie(r, browserCookie), Session: cookie(r, sessionCookie)}
+func visitor(r *http.Request) login.Visitor {
+	return login.Visitor{Browser: cookie(r, browserCookie), Session: cookie(r, sessionCookie)}
 }
 
 func cookie(r *http.Request, name string) string {
@@ -133,10 +133,10 @@ func cookie(r *http.Request, name string) string {
 
 // guest is the visitor of a request that may begin an interaction: their browser
 // gets a cookie by which to know it again.
-func (s *web) guest(r *http.Request, x *exchange) authorize.Visitor {
+func (s *web) guest(r *http.Request, x *exchange) login.Visitor {
 	v := visitor(r)
 	if v.Browser == "" {
-		v.Browser = authorize.NewBrowser()
+		v.Browser = login.NewBrowser()
 		x.setCookie(browserCookie, v.Browser, 0)
 	}
 	if x.Counted.IsValid() {
@@ -147,7 +147,7 @@ func (s *web) guest(r *http.Request, x *exchange) authorize.Visitor {
 }
 
 // stamp notes in its cookie that a session is used.
-func (s *web) stamp(x *exchange, session *authorize.Session) {
+func (s *web) stamp(x *exchange, session *login.Session) {
 	if fresh := s.Authorizer.Refresh(session); fresh != "" {
 		x.setCookie(sessionCookie, fresh, 0)
 	}

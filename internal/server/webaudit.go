@@ -5,8 +5,8 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/upstream"
 )
@@ -35,7 +35,7 @@ func (s *web) countLogin(err error) {
 }
 
 // auditLogin records who has signed in, by which way.
-func (s *web) auditLogin(x *exchange, it *authorize.Interaction, who authorize.Identity) {
+func (s *web) auditLogin(x *exchange, it *login.Interaction, who login.Identity) {
 	e := s.about(x.Request, x.ClientID, audit.LoginSucceeded, audit.Success)
 	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, who.Subject, s.loginWay()
 	s.Audit.Record(e)
@@ -43,7 +43,7 @@ func (s *web) auditLogin(x *exchange, it *authorize.Interaction, who authorize.I
 
 // auditFailedLogin records one that failed. The subject is that of a user whom
 // there is, or empty: what was typed as a username may be a password.
-func (s *web) auditFailedLogin(x *exchange, it *authorize.Interaction, subject string, err error) {
+func (s *web) auditFailedLogin(x *exchange, it *login.Interaction, subject string, err error) {
 	if s.Audit == nil {
 		return
 	}
@@ -59,7 +59,7 @@ func (s *web) auditFailedLogin(x *exchange, it *authorize.Interaction, subject s
 		return // a fault: nothing was compared
 	case errors.Is(err, upstream.ErrUnavailable):
 		e.Outcome = audit.Failed
-	case it.Step == authorize.StepSecondFactor:
+	case it.Step == login.StepSecondFactor:
 		e.Detail += ", one-time code after the right password"
 	case subject == "" && s.Users != nil:
 		e.Detail += ", no such user"
@@ -79,9 +79,9 @@ func (s *web) loginWay() string {
 }
 
 // auditConsent records what a user has answered.
-func (s *web) auditConsent(x *exchange, it *authorize.Interaction, name audit.Name, err error) {
+func (s *web) auditConsent(x *exchange, it *login.Interaction, name audit.Name, err error) {
 	// The answer to the client may be an error that says what the user has said.
-	var told *authorize.ClientError
+	var told *login.ClientError
 	if s.Audit == nil || err != nil && (!errors.As(err, &told) || told.Cause != nil) || it.Identity == nil {
 		return
 	}
@@ -91,7 +91,7 @@ func (s *web) auditConsent(x *exchange, it *authorize.Interaction, name audit.Na
 }
 
 // auditCode records a code that was issued at the authorization endpoint.
-func (s *web) auditCode(x *exchange, st authorize.Stage) {
+func (s *web) auditCode(x *exchange, st login.Stage) {
 	if s.Audit == nil || st.Issued == (grant.ID{}) || st.Client == nil {
 		return
 	}

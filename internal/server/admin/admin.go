@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
@@ -26,7 +26,7 @@ import (
 // permissions say who may call; over TCP, a bearer token does.
 type Admin struct {
 	issuer *issuer.Issuer
-	logins *authorize.Authorizer
+	logins *login.Authorizer
 	log    *slog.Logger
 	token  string
 
@@ -39,7 +39,7 @@ type Admin struct {
 
 // NewAdmin makes an Admin. Logins is nil where users do not log in by way of
 // it: login.mode is not handoff. An empty token asks for none.
-func NewAdmin(iss *issuer.Issuer, logins *authorize.Authorizer, token string, log *slog.Logger) *Admin {
+func NewAdmin(iss *issuer.Issuer, logins *login.Authorizer, token string, log *slog.Logger) *Admin {
 	return &Admin{issuer: iss, logins: logins, log: log, token: token, Probes: &server.Probes{}}
 }
 

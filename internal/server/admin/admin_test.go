@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
@@ -28,7 +28,7 @@ const adminToken = "0123456789abcdef0123456789abcdef"
 type adminAPI struct {
 	handler http.Handler
 	iss     *issuer.Issuer
-	logins  *authorize.Authorizer
+	logins  *login.Authorizer
 	now     time.Time
 	faulty  *storetest.Faulty
 	log     bytes.Buffer
@@ -75,7 +75,7 @@ func newAdminAPI(t *testing.T) *adminAPI {
 		t.Fatal(err)
 	}
 	a.iss = iss
-	a.logins = &authorize.Authorizer{
+	a.logins = &login.Authorizer{
 		Issuer: iss, InteractionLifetime: 10 * time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
 		ContinueURL: "https://auth.example.com/oauth2/interaction?id=",
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mintage/mintage/internal/authorize"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -91,7 +91,7 @@ func (a *Admin) acceptLogin(x *call, challenge string) (any, error) {
 	if p := x.read(&req); p != nil {
 		return nil, p
 	}
-	who := authorize.Identity{Subject: req.Subject, Name: req.Name, Claims: string(req.Claims)}
+	who := login.Identity{Subject: req.Subject, Name: req.Name, Claims: string(req.Claims)}
 	if !req.AuthTime.IsZero() {
 		if who.AuthTime = grant.At(req.AuthTime); who.AuthTime <= 0 {
 			return nil, &oauth.Invalid{Field: "auth_time", Message: "is before 1970"}
@@ -130,13 +130,13 @@ func loginProblem(err error) *Problem {
 	switch {
 	case errors.As(err, &malformed):
 		return malformed
-	case errors.Is(err, authorize.ErrInteraction):
+	case errors.Is(err, login.ErrInteraction):
 		return &Problem{Title: "no such login", Status: http.StatusNotFound,
 			Detail: "the challenge is unknown: pass it on as it came, and let the user start again at the application"}
-	case errors.Is(err, authorize.ErrExpired):
+	case errors.Is(err, login.ErrExpired):
 		return &Problem{Title: "login expired", Status: http.StatusGone,
 			Detail: "the user took too long: let the user start again at the application"}
-	case errors.Is(err, authorize.ErrAnswered):
+	case errors.Is(err, login.ErrAnswered):
 		return &Problem{Title: "login answered before", Status: http.StatusConflict,
 			Detail: "something else was said about this login, or it has gone on: let the user start again at the application"}
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/authorize"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -28,7 +28,7 @@ func wanted() oauth.AuthorizationRequest {
 // challenge begins a login in a browser.
 func (a *adminAPI) challenge(t *testing.T, r oauth.AuthorizationRequest) string {
 	t.Helper()
-	st, err := a.logins.Authorize(t.Context(), r, authorize.Visitor{Browser: browser})
+	st, err := a.logins.Authorize(t.Context(), r, login.Visitor{Browser: browser})
 	if err != nil || st.Interaction == nil {
 		t.Fatalf("Authorize: %+v, %v", st, err)
 	}
@@ -62,9 +62,9 @@ func (a *adminAPI) verifier(t *testing.T, w *httptest.ResponseRecorder, challeng
 }
 
 // taken is what the browser brings home.
-func (a *adminAPI) taken(t *testing.T, challenge, verifier string) (*authorize.Login, error) {
+func (a *adminAPI) taken(t *testing.T, challenge, verifier string) (*login.Outcome, error) {
 	t.Helper()
-	it, err := a.logins.Interaction(t.Context(), challenge, authorize.Visitor{Browser: browser})
+	it, err := a.logins.Interaction(t.Context(), challenge, login.Visitor{Browser: browser})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestALoginThatWasHandedOffTellsWhatItHasToBe(t *testing.T) {
 		}
 	}
 	// The account pages have no client.
-	it, err := a.logins.BeginAccount(t.Context(), authorize.Visitor{Browser: browser})
+	it, err := a.logins.BeginAccount(t.Context(), login.Visitor{Browser: browser})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,11 +120,11 @@ func TestWhoHasTheContinueURLBringsHomeWhatTheBackEndSaid(t *testing.T) {
 	c := a.challenge(t, wanted())
 	w, log := a.ask(t, "POST", c+"/accept", accepted)
 	verifier := a.verifier(t, w, c)
-	login, err := a.taken(t, c, verifier)
-	if err != nil || login == nil || login.Identity == nil {
-		t.Fatalf("taken: %+v, %v", login, err)
+	said, err := a.taken(t, c, verifier)
+	if err != nil || said == nil || said.Identity == nil {
+		t.Fatalf("taken: %+v, %v", said, err)
 	}
-	if who := *login.Identity; who.Subject != "alice@example.com" || who.Name != "Alice" || who.Claims != `{"tenant":"t1"}` || !who.AuthTime.Time().Equal(loggedIn) {
+	if who := *said.Identity; who.Subject != "alice@example.com" || who.Name != "Alice" || who.Claims != `{"tenant":"t1"}` || !who.AuthTime.Time().Equal(loggedIn) {
 		t.Errorf("it is %+v", who)
 	}
 	// Who the user is, and what lets one in, is nobody else's affair.
@@ -141,12 +141,12 @@ func TestWhoHasTheContinueURLBringsHomeWhatTheBackEndSaid(t *testing.T) {
 		w, _ := a.ask(t, "POST", c2+"/accept", accepted)
 		return a.verifier(t, w, c2)
 	}()} {
-		if login, err := a.taken(t, c, other); !errors.Is(err, authorize.ErrInteraction) || login != nil {
-			t.Errorf("%s: %+v, %v", name, login, err)
+		if said, err := a.taken(t, c, other); !errors.Is(err, login.ErrInteraction) || said != nil {
+			t.Errorf("%s: %+v, %v", name, said, err)
 		}
 	}
-	if login, err := a.taken(t, c, ""); login != nil || err != nil {
-		t.Errorf("no verifier: %+v, %v", login, err)
+	if said, err := a.taken(t, c, ""); said != nil || err != nil {
+		t.Errorf("no verifier: %+v, %v", said, err)
 	}
 
 	for body, want := range map[string]oauth.ErrorCode{

@@ -1,7 +1,7 @@
-// Package authorize holds the use cases of the authorization endpoint: whose
+// Package login holds the use cases of the authorization endpoint: whose
 // browser it is, what its user is asked and has agreed to, and the code or the
 // error that the client gets. It knows nothing of HTTP, SQL and passwords.
-package authorize
+package login
 
 import (
 	"context"

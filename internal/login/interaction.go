@@ -1,4 +1,4 @@
-package authorize
+package login
 
 import (
 	"bytes"
@@ -52,7 +52,7 @@ type Interaction struct {
 	Identity *Identity `json:"identity,omitempty"`
 
 	// Login is what another system said of the user, for the browser to fetch.
-	Login *Login `json:"login,omitempty"`
+	Login *Outcome `json:"login,omitempty"`
 	// Upstream is what the answer of another provider is to be compared with,
 	// in a form of its own.
 	Upstream json.RawMessage `json:"upstream,omitempty"`

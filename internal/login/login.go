@@ -1,4 +1,4 @@
-package authorize
+package login
 
 import (
 	"context"
@@ -106,16 +106,16 @@ func (a *Authorizer) KeepUpstream(ctx context.Context, it *Interaction, pending 
 	})
 }
 
-// A Login is what another system has said about an interaction: Identity, or
+// An Outcome is what another system has said about an interaction: Identity, or
 // Refused.
-type Login struct {
+type Outcome struct {
 	Identity *Identity       `json:"identity,omitempty"`
 	Refused  oauth.ErrorCode `json:"refused,omitempty"`
 	At       grant.Instant   `json:"at"`
 }
 
-// A LoginRequest is what another system must know to log a user in.
-type LoginRequest struct {
+// A Challenge is what another system must know to log a user in.
+type Challenge struct {
 	ClientID     string
 	ClientName   string
 	RedirectHost string // of the redirect URI; its scheme if it has no host
@@ -131,15 +131,15 @@ type LoginRequest struct {
 }
 
 // Login is what is known of a challenge.
-func (a *Authorizer) Login(ctx context.Context, challenge string) (LoginRequest, error) {
+func (a *Authorizer) Login(ctx context.Context, challenge string) (Challenge, error) {
 	it, err := a.load(ctx, challenge)
 	if err != nil {
-		return LoginRequest{}, err
+		return Challenge{}, err
 	}
 	if it.Decision != nil {
-		return LoginRequest{}, ErrAnswered
+		return Challenge{}, ErrAnswered
 	}
-	l := LoginRequest{
+	l := Challenge{
 		Prompt: it.Request.Prompt, MaxAge: it.Request.MaxAge, LoginHint: it.Request.LoginHint, UILocales: it.Request.UILocales,
 		RequestedAt: it.CreatedAt.Time(), ExpiresAt: it.ExpiresAt.Time(), Fresh: it.Fresh,
 	}
@@ -195,7 +195,7 @@ func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Iden
 	case it.Request.MaxAge != nil && who.AuthTime < fresh.Add(-time.Duration(*it.Request.MaxAge)*time.Second):
 		return "", &oauth.Invalid{Field: "auth_time", Message: "is longer ago than the client's max_age: let the user log in again"}
 	}
-	return a.sayLogin(ctx, it, Login{Identity: &who, At: now})
+	return a.sayLogin(ctx, it, Outcome{Identity: &who, At: now})
 }
 
 // rehearse makes the code that the identity would give, so that one that does
@@ -237,10 +237,10 @@ func (a *Authorizer) RejectLogin(ctx context.Context, challenge string, code oau
 	if err != nil {
 		return "", err
 	}
-	return a.sayLogin(ctx, it, Login{Refused: code, At: a.now()})
+	return a.sayLogin(ctx, it, Outcome{Refused: code, At: a.now()})
 }
 
-func (a *Authorizer) sayLogin(ctx context.Context, it *Interaction, said Login) (string, error) {
+func (a *Authorizer) sayLogin(ctx context.Context, it *Interaction, said Outcome) (string, error) {
 	err := a.change(ctx, it, func(it *Interaction) error {
 		switch {
 		case it.Login != nil && sameLogin(*it.Login, said):
@@ -258,7 +258,7 @@ func (a *Authorizer) sayLogin(ctx context.Context, it *Interaction, said Login) 
 	return a.ContinueURL + it.ID + "&verifier=" + verifier, err
 }
 
-func sameLogin(a, b Login) bool {
+func sameLogin(a, b Outcome) bool {
 	if a.Identity == nil || b.Identity == nil {
 		return a.Identity == b.Identity && a.Refused == b.Refused
 	}
@@ -280,7 +280,7 @@ func (a *Authorizer) loginVerifier(it *Interaction) (string, error) {
 
 // TakeLogin is what another system said of the interaction, for a browser that
 // was sent with the verifier; nil if nothing was said yet, or was taken.
-func (a *Authorizer) TakeLogin(it *Interaction, verifier string) (*Login, error) {
+func (a *Authorizer) TakeLogin(it *Interaction, verifier string) (*Outcome, error) {
 	if it.Login == nil || it.Step != StepLogin || verifier == "" {
 		return nil, nil
 	}
