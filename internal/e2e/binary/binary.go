@@ -140,13 +140,7 @@ func (s *Server) Peer(t testing.TB, args ...string) *Server {
 		"--tls-cert", filepath.Join(s.Dir, "dev-cert.pem"), "--tls-key", filepath.Join(s.Dir, "dev-key.pem"),
 	}}
 	n.AdminSocket = filepath.Join(n.Dir, "admin.sock")
-	// The port that the first start finds is kept.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.TokenEndpoint = strings.Replace(s.TokenEndpoint, u.Host, l.Addr().String(), 1)
-	l.Close()
+	n.TokenEndpoint = strings.Replace(s.TokenEndpoint, u.Host, FreeAddress(t, "127.0.0.1"), 1)
 	t.Cleanup(func() { n.finish(t) })
 	if err := n.Restart(t); err != nil {
 		t.Fatal(err)
@@ -157,7 +151,7 @@ func (s *Server) Peer(t testing.TB, args ...string) *Server {
 // Restart runs the program again on the same directory, after Kill or Stop.
 // It uses the same port, so that clients find it again.
 func (s *Server) Restart(t testing.TB) error {
-	listen := "127.0.0.1:0"
+	listen := FreeAddress(t, "127.0.0.1") // a restart finds it free too
 	if s.TokenEndpoint != "" {
 		u, err := url.Parse(s.TokenEndpoint)
 		if err != nil {

@@ -2,8 +2,11 @@ package binary
 
 import (
 	"bytes"
+	"errors"
+	"math/rand/v2"
 	"net"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -28,16 +31,22 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
-// FreeAddress is an address of a host, such as 127.0.0.1, on which a program can
-// be told to listen.
+// FreeAddress is an address of host that nobody listens on, for a program that
+// cannot choose one itself. Its port is below those that the kernel gives to
+// connections: until the program listens, no connection takes it.
 func FreeAddress(t testing.TB, host string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(11_000+rand.IntN(20_000))))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return l.Addr().String()
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // Serve starts a program, waits until something listens on the address, and

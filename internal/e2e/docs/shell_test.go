@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -63,12 +64,7 @@ func open(t *testing.T, repository, page string) (*shell, error) {
 		}
 	}
 	for _, address := range []*string{&sh.first.listen, &sh.first.management, &sh.second.listen, &sh.second.management} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		*address = l.Addr().String()
+		*address = binary.FreeAddress(t, "127.0.0.1")
 	}
 	sh.cmd = exec.Command("sh", "-eu")
 	sh.cmd.Dir = sh.dir
@@ -252,26 +248,43 @@ func (n *node) await(name string) error {
 
 // ended reports whether a process is gone, or waits only to be noticed.
 func ended(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := strings.Cut(string(text), ") ")
-	return err != nil || strings.HasPrefix(rest, "Z")
+	state, _ := status(pid)
+	return state == "" || state == "Z"
 }
 
-// stop ends the server, as Ctrl-C does.
+// status is the state of a process and its group; "" if there is none.
+func status(pid int) (state string, group int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fmt.Sscan(rest, &state, new(int), &group)
+	return state, group
+}
+
+// gone reports whether no process of a group runs any more. The group of
+// `go run` has two: the first ends at a signal that the server still handles.
+func gone(group int) bool {
+	entries, _ := os.ReadDir("/proc")
+	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			return false
+		}
+		state, of := status(pid)
+		return of == group && state != "Z"
+	})
+}
+
+// stop ends the server, as Ctrl-C does. When it returns, another server can
+// have the directory.
 func (n *node) stop() {
 	if n.group == 0 {
 		return
 	}
 	syscall.Kill(-n.group, syscall.SIGTERM)
-	for deadline := time.Now().Add(12 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		c, err := net.Dial("tcp", n.management)
-		if err != nil && ended(n.group) {
-			break
-		}
-		if err == nil {
-			c.Close()
+	for deadline := time.Now().Add(12 * time.Second); !gone(n.group); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			syscall.Kill(-n.group, syscall.SIGKILL)
 		}
 	}
-	syscall.Kill(-n.group, syscall.SIGKILL)
 	n.group = 0
 }

@@ -109,12 +109,7 @@ func TestTK13_NoSecretIsLeftAnywhere(t *testing.T) {
 	if err := os.WriteFile(token, []byte(adminToken), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin := []string{"--admin-listen", l.Addr().String(), "--admin-token-file", token}
-	l.Close()
+	admin := []string{"--admin-listen", binary.FreeAddress(t, "127.0.0.1"), "--admin-token-file", token}
 	s := binary.Start(t, t.TempDir(), append([]string{"--log-level", "debug"}, admin...)...)
 	s.Leaks.KnowClient("imported", importedSecret)
 	s.Leaks.Know("a password", userPassword, typedPassword)

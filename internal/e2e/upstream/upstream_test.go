@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html"
 	"io"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/e2e/binary"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/upstream"
 )
@@ -298,16 +298,11 @@ func TestARealProviderProvesThatALoginIsFresh(t *testing.T) {
 }
 
 func TestARealProviderMayComeAndGo(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	issuer := "http://" + l.Addr().String()
+	issuer := "http://" + binary.FreeAddress(t, "127.0.0.1")
 	port, err := strconv.Atoi(strings.TrimPrefix(issuer, "http://127.0.0.1:"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close()
 	u, b := upstream.New(configuration(issuer)), newBrowser(t)
 	if _, err := u.Begin(t.Context(), upstream.Request{}); !errors.Is(err, upstream.ErrUnavailable) {
 		t.Fatalf("before it is there: %v, want ErrUnavailable", err)
