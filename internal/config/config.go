@@ -137,7 +137,7 @@ type CORS struct {
 }
 
 type Throttle struct {
-	AddressFailures int `yaml:"address_failures" reload:"yes" doc:"failed client authentications in a minute from one address before it is answered 429, twice as many from a /56 of IPv6 and four times from a /48; 0: no limit"`
+	AddressFailures int `yaml:"address_failures" reload:"yes" doc:"failed client authentications in a minute from one address (a /64 of IPv6) before it is answered 429; 0: no limit"`
 	ClientFailures  int `yaml:"client_failures" reload:"yes" doc:"the same for one client from one address"`
 	LoginFailures   int `yaml:"login_failures" reload:"yes" doc:"wrong passwords for one account from one network before it must wait; the other limits of logins derive from it"`
 	Interactions    int `yaml:"interactions" reload:"yes" doc:"logins and consents that one address may begin in a minute, each counted once for every kilobyte of its request or part of one; 0: no limit"`

@@ -201,8 +201,9 @@ func TestCA22_AnUndeclaredProxyMakesNoStrangerOfTheOwner(t *testing.T) {
 	}
 }
 
-// Whoever has a /48 guesses as often as four addresses, not as 65,536.
-func TestCA22_ASiteOfIPv6IsThrottledAsOne(t *testing.T) {
+// A /64 is one address. Its neighbours in a /48 are others, who may have right
+// credentials: guesses there do not count for them.
+func TestCA22_GuessesInASiteLockNoNeighbourOut(t *testing.T) {
 	d := start(t, func(o *options) {
 		o.AddressFailures, o.PlainHTTP, o.TrustedProxies = 10, true, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
@@ -213,13 +214,15 @@ func TestCA22_ASiteOfIPv6IsThrottledAsOne(t *testing.T) {
 		return d.sendFrom(proxy, r)
 	}
 	guess := with(d.a.refresh("x"), "client_secret", "guess")
-	statuses := map[int]int{}
 	for n := range 60 {
-		statuses[from(fmt.Sprintf("2001:db8:1:%x::1", n*257), guess).status]++
+		want(t, from(fmt.Sprintf("2001:db8:1:%x::1", n*257), guess), 400, "invalid_client")
 	}
-	if n := statuses[400]; n < 40 || n > 45 || n+statuses[429] != 60 {
-		t.Errorf("60 guesses from the /64s of one /48: %v", statuses)
+	statuses := map[int]int{}
+	for n := range 20 {
+		statuses[from(fmt.Sprintf("2001:db8:1:5::%x", n+1), guess).status]++
 	}
-	pair := from("2001:db8:2::1", d.a.redeem(d.code(d.a).Code))
-	d.mustIssue(pair)
+	if n := statuses[400]; n < 10 || n > 12 || n+statuses[429] != 20 {
+		t.Errorf("20 guesses from one /64: %v", statuses)
+	}
+	d.mustIssue(from("2001:db8:1:6::1", d.a.redeem(d.code(d.a).Code)))
 }

@@ -95,7 +95,7 @@ var limitMutations = []Mutation{
 	},
 	{
 		Name: "failures counted where they come from", In: "Throttle.Failed",
-		Old: "t.add(byClientFailures, key{Network(a, 64), client}, 1)", New: "t.add(byClientFailures, key{client: client}, 1)",
+		Old: "t.add(byClientFailures, key{Network(a, 64), client})", New: "t.add(byClientFailures, key{client: client})",
 		Test: here + "TestCA22",
 	},
 	{

@@ -69,7 +69,7 @@ func (t *Throttle) SetLimits(l RateLimits) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for of, l := range map[throttled]Limit{
-		byAddressFailures: PerMinute(l.AddressFailures).Times(LevelScale), byClientFailures: PerMinute(l.ClientFailures),
+		byAddressFailures: PerMinute(l.AddressFailures), byClientFailures: PerMinute(l.ClientFailures),
 		byInteractions: PerMinute(l.Interactions), byAddressRequests: PerMinute(l.AddressRequests), byClientRequests: PerMinute(l.ClientRequests),
 	} {
 		t.limiters[of].Change(l)
@@ -87,20 +87,20 @@ func (t *Throttle) any(of throttled) bool {
 	return t.limiters[of].Len() > 0
 }
 
-func (t *Throttle) add(of throttled, who key, weight int) {
+func (t *Throttle) add(of throttled, who key) {
 	if !t.on[of].Load() {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.limiters[of].AddWeight(who, weight, time.Now())
+	t.limiters[of].Add(who, time.Now())
 }
 
 // blocked reports whether key is over its limit.
-func (t *Throttle) blocked(of throttled, who key, weight int) bool {
+func (t *Throttle) blocked(of throttled, who key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.limiters[of].WaitFor(who, weight, time.Now()) == 0 {
+	if t.limiters[of].Wait(who, time.Now()) == 0 {
 		return false
 	}
 	t.met(throttleNames[of])
@@ -135,36 +135,25 @@ func (t *Throttle) GiveBack(a netip.Addr) {
 }
 
 // AddressBlocked reports whether too many authentications have failed at the
-// address, or in a network around it.
+// address.
 func (t *Throttle) AddressBlocked(a netip.Addr) bool {
-	if !a.IsValid() || !t.any(byAddressFailures) {
-		return false
-	}
-	levels, n := Levels(a)
-	for _, l := range levels[:n] {
-		if t.blocked(byAddressFailures, key{network: l.Network}, l.Weight) {
-			return true
-		}
-	}
-	return false
+	return a.IsValid() && t.any(byAddressFailures) && t.blocked(byAddressFailures, key{network: Network(a, 64)})
 }
 
 // ClientBlocked reports whether too many authentications of the client have
 // failed at the address.
 func (t *Throttle) ClientBlocked(a netip.Addr, client string) bool {
-	return a.IsValid() && t.any(byClientFailures) && t.blocked(byClientFailures, key{Network(a, 64), client}, 1)
+	return a.IsValid() && t.any(byClientFailures) && t.blocked(byClientFailures, key{Network(a, 64), client})
 }
 
-// Failed counts a failed authentication of a client at an address.
+// Failed counts a failed authentication of a client at an address. Wider networks
+// are not counted: right credentials from a neighbour's /64 are answered.
 func (t *Throttle) Failed(a netip.Addr, client string) {
 	if !a.IsValid() {
 		return
 	}
-	levels, n := Levels(a)
-	for _, l := range levels[:n] {
-		t.add(byAddressFailures, key{network: l.Network}, l.Weight)
-	}
-	t.add(byClientFailures, key{Network(a, 64), client}, 1)
+	t.add(byAddressFailures, key{network: Network(a, 64)})
+	t.add(byClientFailures, key{Network(a, 64), client})
 }
 
 // RequestOfAddress counts a token request of an address, or returns a *TooMany.

@@ -140,6 +140,21 @@ func TestOnePartyIsOneIPv4AddressOr64BitsOfIPv6(t *testing.T) {
 	}
 }
 
+// A /48 has 65,536 networks of 64 bits, which may have as many owners: failures
+// in some of them do not refuse right credentials from another.
+func TestFailuresInASiteBlockNoNeighbour(t *testing.T) {
+	throttle := failuresOf(6, 3)
+	for n := range 100 {
+		for range 10 {
+			throttle.Failed(netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)), "billing")
+		}
+	}
+	neighbour := netip.MustParseAddr("2001:db8:1:aa::1")
+	if throttle.AddressBlocked(neighbour) || throttle.ClientBlocked(neighbour, "billing") {
+		t.Error("failures in the /64s around it block an address")
+	}
+}
+
 func TestALimitOfZeroIsNone(t *testing.T) {
 	throttle := failuresOf(0, 0)
 	for range 1000 {
