@@ -21,8 +21,9 @@ type Code struct {
 	AuthorizedAt Instant
 	ExpiresAt    Instant
 	AuthTime     Instant // when the subject was authenticated; zero if unknown
-	Claims       string  // a JSON object about the subject, or ""
+	Nonce        string  // of the authentication request, or ""; for the first id_token alone
 	KeyID        KeyID   // of the sealing key; set when the code is opened
+	Facts
 }
 
 // HashRedirectURI returns the hash of a redirect URI that a code holds.

@@ -69,9 +69,8 @@ type Grant struct {
 	AuthorizedAt Instant
 	// AuthTime is when the subject was authenticated; zero if that is unknown.
 	AuthTime Instant
-	// Claims is a JSON object about the subject, set at authentication, or "".
-	// It never changes.
-	Claims string
+	// Facts never change.
+	Facts
 
 	Generation uint32  // of the present pair; the first is 1
 	Version    int64   // counts changes of any kind; the first is 1
@@ -180,7 +179,7 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 	}
 	g := Grant{
 		ID: c.GrantID, Realm: c.Realm, ClientID: c.ClientID, Subject: c.Subject, Scope: c.Scope,
-		AuthorizedAt: c.AuthorizedAt, AuthTime: c.AuthTime, Claims: c.Claims,
+		AuthorizedAt: c.AuthorizedAt, AuthTime: c.AuthTime, Facts: c.Facts,
 		Generation: 1, Version: 1, State: Active,
 		DeleteAfter: p.deleteAfter(c.ExpiresAt),
 	}

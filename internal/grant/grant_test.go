@@ -37,7 +37,7 @@ func aCode() grant.Code {
 	return grant.Code{
 		GrantID: grant.ID{1, 2, 3}, Realm: "/api", ClientID: "shop", Subject: "alice", Scope: "read write admin",
 		RedirectHash: grant.HashRedirectURI(redirectURI), AuthorizedAt: t0, ExpiresAt: t0 + minute,
-		AuthTime: t0 - hour, Claims: `{"tenant":"t1"}`,
+		AuthTime: t0 - hour, Facts: grant.Facts{Claims: `{"tenant":"t1"}`},
 	}
 }
 
@@ -51,7 +51,7 @@ func aRedemption() grant.Redemption {
 func issued(at grant.Instant) grant.Grant {
 	return grant.Grant{
 		ID: grant.ID{1, 2, 3}, Realm: "/api", ClientID: "shop", Subject: "alice", Scope: "read write admin",
-		AuthorizedAt: t0, AuthTime: t0 - hour, Claims: `{"tenant":"t1"}`, Generation: 1, Version: 1, RotatedAt: at, KeyID: 7,
+		AuthorizedAt: t0, AuthTime: t0 - hour, Facts: grant.Facts{Claims: `{"tenant":"t1"}`}, Generation: 1, Version: 1, RotatedAt: at, KeyID: 7,
 		ExpiresAt: at + 31*day, DeleteAfter: at + 31*day + hour, State: grant.Active, Attempt: 11,
 	}
 }

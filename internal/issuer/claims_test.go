@@ -150,7 +150,7 @@ func TestAClaimNeverReplacesARegisteredMember(t *testing.T) {
 	for i, claim := range claims {
 		code := grant.Code{
 			Realm: realm, ClientID: clientID, Subject: subject, Scope: allScopes, RedirectHash: grant.HashRedirectURI(redirectURI),
-			AuthorizedAt: s.now(), ExpiresAt: s.now().Add(time.Minute), AuthTime: s.now(), Claims: "{" + claim + `,"tenant":"t1"}`,
+			AuthorizedAt: s.now(), ExpiresAt: s.now().Add(time.Minute), AuthTime: s.now(), Facts: grant.Facts{Claims: "{" + claim + `,"tenant":"t1"}`},
 		}
 		code.GrantID[0], code.GrantID[1] = byte(i), 1
 		ring := s.view().Ring

@@ -11,8 +11,12 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// MaxCode is the longest text of an authorization code, in characters.
-const MaxCode = 1000
+// MaxCode is the longest text of an authorization code, in characters. A code with
+// the scope openid carries more, and may be MaxOpenIDCode long.
+const (
+	MaxCode       = 1000
+	MaxOpenIDCode = 1600
+)
 
 // NonceSize is the length in bytes of the nonce that SealCode takes.
 const NonceSize = 24
@@ -28,7 +32,8 @@ const NonceSize = 24
 //
 // The record: flags 1 | grant id 16 | redirect hash 32 | authorized 6 |
 // expires 6 | challenge 32, if flagged | authenticated 6, if flagged |
-// claims (length 1), if flagged | client, subject (length 1) | scope.
+// claims (length 1), if flagged | nonce (length 1), if flagged | further facts
+// (length 1), if flagged | client, subject (length 1) | scope.
 const (
 	codeHead     = 1 + 4 + NonceSize
 	codeTag      = 16
@@ -40,20 +45,22 @@ const (
 	flagChallenged = 1 << iota
 	flagAuthTime
 	flagClaims
+	flagNonce
+	flagFacts
 
 	flagsEnd
 )
 
 // SealCode returns the text of a code. Equal arguments give equal texts; two
 // different codes must never share a nonce. It fails if the text would be longer
-// than MaxCode.
+// than MaxCode, or MaxOpenIDCode if its scope has openid.
 func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (string, error) {
 	k := r.lookup(id, Seal)
 	if k == nil {
 		return "", ErrUnknownKey
 	}
-	if len(c.ClientID) > 255 || len(c.Subject) > 255 || len(c.Claims) > 255 {
-		return "", fmt.Errorf("client id, subject and claims have at most 255 bytes each")
+	if len(c.ClientID) > 255 || len(c.Subject) > 255 || len(c.Claims) > 255 || len(c.Nonce) > 255 {
+		return "", fmt.Errorf("client id, subject, claims and nonce have at most 255 bytes each")
 	}
 	head := append(make([]byte, 0, MaxCode), version)
 	head = binary.BigEndian.AppendUint32(head, uint32(id))
@@ -69,6 +76,18 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 	if c.Claims != "" {
 		flags |= flagClaims
 	}
+	if c.Nonce != "" {
+		flags |= flagNonce
+	}
+	var buf [64]byte
+	facts := c.Facts.Append(buf[:0])
+	if len(facts) > 0 {
+		flags |= flagFacts
+	}
+	most := MaxCode
+	if c.Scope.Has(oauth.OpenID) {
+		most = MaxOpenIDCode
+	}
 	rec := append(make([]byte, 0, MaxCode), flags)
 	rec = append(rec, c.GrantID[:]...)
 	rec = append(rec, c.RedirectHash[:]...)
@@ -83,12 +102,18 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 	if c.Claims != "" {
 		rec = append(append(rec, byte(len(c.Claims))), c.Claims...)
 	}
+	if c.Nonce != "" {
+		rec = append(append(rec, byte(len(c.Nonce))), c.Nonce...)
+	}
+	if len(facts) > 0 {
+		rec = append(append(rec, byte(len(facts))), facts...)
+	}
 	rec = append(append(rec, byte(len(c.ClientID))), c.ClientID...)
 	rec = append(append(rec, byte(len(c.Subject))), c.Subject...)
 	rec = append(rec, c.Scope...)
 
-	if n := len(CodePrefix) + base64.RawURLEncoding.EncodedLen(codeHead+len(rec)+codeTag); n > MaxCode {
-		return "", fmt.Errorf("the code would have %d characters, and %d are allowed: shorten the subject or its claims, or ask for fewer scopes", n, MaxCode)
+	if n := len(CodePrefix) + base64.RawURLEncoding.EncodedLen(codeHead+len(rec)+codeTag); n > most {
+		return "", fmt.Errorf("the code would have %d characters, and %d are allowed: shorten the subject or its claims, or ask for fewer scopes", n, most)
 	}
 	sealed := k.aead(codeKeyLabel, nonce).Seal(head, nonce[NonceSize/2:], rec, codeBinding(c.Realm, head[:5]))
 	return CodePrefix + base64.RawURLEncoding.EncodeToString(sealed), nil
@@ -97,7 +122,7 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 // OpenCode verifies and decodes a code.
 func (r *Ring) OpenCode(realm, text string) (grant.Code, error) {
 	size := base64.RawURLEncoding.DecodedLen(max(0, len(text)-len(CodePrefix)))
-	if len(text) > MaxCode || size < codeHead+codeTag {
+	if len(text) > MaxOpenIDCode || size < codeHead+codeTag {
 		return grant.Code{}, ErrNotGenuine
 	}
 	b, ok := decode(make([]byte, size), CodePrefix, text)
@@ -146,6 +171,12 @@ func parseCode(realm string, rec []byte) (grant.Code, error) {
 	}
 	if flags&flagClaims != 0 {
 		c.Claims = string(take(int(take(1)[0])))
+	}
+	if flags&flagNonce != 0 {
+		c.Nonce = string(take(int(take(1)[0])))
+	}
+	if flags&flagFacts != 0 {
+		ok = c.Facts.Read(take(int(take(1)[0]))) == nil && ok
 	}
 	c.ClientID = string(take(int(take(1)[0])))
 	c.Subject = string(take(int(take(1)[0])))

@@ -239,3 +239,41 @@ func TestCodeIsSealed(t *testing.T) {
 		}
 	}
 }
+
+// A code with the scope openid also carries a nonce and facts, and with all of them
+// at their longest it stays below MaxOpenIDCode. Without the scope, no code is
+// longer than before.
+func TestCodeOfAnAuthenticationRequest(t *testing.T) {
+	r := newRing(t)
+	id := r.Current(keys.Seal, frozenAt)
+	longest := grant.Code{
+		GrantID: grant.ID{15: 0xff}, Realm: "/api", ClientID: strings.Repeat("c", 64), Subject: strings.Repeat("s", 255),
+		Scope:        oauth.Scope("openid " + strings.Repeat("x", oauth.MaxScopeLength-7)),
+		RedirectHash: [32]byte{0xff}, Challenged: true, Challenge: [32]byte{0xff}, AuthorizedAt: lastTime, ExpiresAt: lastTime, AuthTime: lastTime,
+		Nonce: strings.Repeat("n", 255),
+		Facts: grant.Facts{Claims: "{" + strings.Repeat("x", 127), Session: [16]byte{0xff}, ACR: 0xff, AMR: 0xff},
+	}
+	nonceOnly, factsOnly := theCode(), theCode()
+	nonceOnly.Nonce, factsOnly.Session = "n", [16]byte{1}
+	for name, want := range map[string]grant.Code{"longest": longest, "nonce": nonceOnly, "facts": factsOnly} {
+		want.KeyID = id
+		text, err := r.SealCode(id, want, nonce)
+		if err != nil || len(text) > keys.MaxOpenIDCode {
+			t.Errorf("%s: %d characters, %v", name, len(text), err)
+			continue
+		}
+		if got, err := r.OpenCode("/api", text); err != nil || got != want {
+			t.Errorf("%s: read as %+v, %v", name, got, err)
+		}
+	}
+	for name, edit := range map[string]func(*grant.Code){
+		"without openid": func(c *grant.Code) { c.Scope = oauth.Scope(strings.Repeat("x", oauth.MaxScopeLength)) },
+		"nonce of 256":   func(c *grant.Code) { c.Nonce = strings.Repeat("n", 256) },
+	} {
+		c := longest
+		edit(&c)
+		if text, err := r.SealCode(id, c, nonce); err == nil || text != "" {
+			t.Errorf("%s: sealed in %d characters", name, len(text))
+		}
+	}
+}

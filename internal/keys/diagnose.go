@@ -76,7 +76,7 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 		return d
 	}
 	if d.Form == CodeForm {
-		d.Most = MaxCode
+		d.Most = MaxOpenIDCode
 	}
 	for i, c := range body {
 		if !isBase64URL(c) {

@@ -50,6 +50,20 @@ func (s Scope) Tokens() []string {
 	return strings.Split(string(s), " ")
 }
 
+// OpenID is the scope that makes an authorization request an authentication
+// request (OpenID Connect Core section 3.1.2.1).
+const OpenID = "openid"
+
+// Has reports whether tok is one of the tokens of s. It allocates nothing.
+func (s Scope) Has(tok string) bool {
+	for one := range strings.SplitSeq(string(s), " ") {
+		if one == tok {
+			return true
+		}
+	}
+	return false
+}
+
 // Covers reports whether every token of sub is in s.
 func (s Scope) Covers(sub Scope) bool {
 	_, ok := s.Bits(sub)

@@ -56,7 +56,7 @@ type Store interface {
 	// Decide may be called again, with what others have made of the grant: its
 	// last call counts. It must be quick, and must not use the store. If
 	// UpdateGrant returns because ctx has ended, decide may still be running.
-	// Id, realm, client, subject, scope, AuthorizedAt, AuthTime and Claims never
+	// Id, realm, client, subject, scope, AuthorizedAt, AuthTime and Facts never
 	// change.
 	UpdateGrant(ctx context.Context, id grant.ID, decide Decide) error
 

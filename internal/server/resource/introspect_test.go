@@ -91,7 +91,7 @@ func TestAClaimNeverReplacesAMemberOfAnAnswer(t *testing.T) {
 		c := grant.Code{
 			GrantID: grant.ID{byte(i), 1}, Realm: "/api", ClientID: "billing", Subject: "alice", Scope: p.client.Scope,
 			RedirectHash: grant.HashRedirectURI(callback), AuthorizedAt: now, ExpiresAt: now.Add(time.Minute),
-			AuthTime: now, Claims: `{"` + name + `":"forged","tenant":"t1"}`,
+			AuthTime: now, Facts: grant.Facts{Claims: `{"` + name + `":"forged","tenant":"t1"}`},
 		}
 		code, err := view.Ring.SealCode(view.Ring.Current(keys.Seal, now), c, [keys.NonceSize]byte{byte(i)})
 		if err != nil {

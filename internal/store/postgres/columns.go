@@ -14,7 +14,7 @@ type columns struct {
 	generation, version, rotatedAt, key, expiresAt, deleteAfter, accessFloor, attempt []int64
 	state, reason                                                                     []int16
 	authorizedAt, authTime                                                            []int64
-	realm, client, subject, scope, claims                                             []string
+	realm, client, subject, scope, facts                                              []string
 }
 
 func newColumns(n int) *columns {
@@ -44,7 +44,7 @@ func (c *columns) add(g grant.Grant) {
 	c.client = append(c.client, g.ClientID)
 	c.subject = append(c.subject, g.Subject)
 	c.scope = append(c.scope, string(g.Scope))
-	c.claims = append(c.claims, g.Claims)
+	c.facts = append(c.facts, g.Facts.Text())
 }
 
 // changing lists the id and what a rotation or a revocation changes.
@@ -53,7 +53,7 @@ func (c *columns) changing() []any {
 }
 
 func (c *columns) all() []any {
-	return append(c.changing(), c.realm, c.client, c.subject, c.scope, c.authorizedAt, c.authTime, c.claims)
+	return append(c.changing(), c.realm, c.client, c.subject, c.scope, c.authorizedAt, c.authTime, c.facts)
 }
 
 // writings runs a statement that returns the ids of the rows that it has written.

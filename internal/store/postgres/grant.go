@@ -27,15 +27,17 @@ func scanGrant(rows pgx.Rows) (g grant.Grant, err error) {
 	var id []byte
 	var generation, key, attempt int64
 	var state, reason int16
+	var facts string
 	err = rows.Scan(&id, &g.Realm, &g.ClientID, &g.Subject, (*string)(&g.Scope), (*int64)(&g.AuthorizedAt), &generation, &g.Version,
 		(*int64)(&g.RotatedAt), &key, (*int64)(&g.ExpiresAt), (*int64)(&g.DeleteAfter), (*int64)(&g.AccessFloor), &state, &reason, &attempt,
-		(*int64)(&g.AuthTime), &g.Claims)
+		(*int64)(&g.AuthTime), &facts)
 	if err != nil {
 		return g, err
 	}
 	g.ID, g.Generation, g.KeyID, g.Attempt = grant.ID(id), uint32(generation), grant.KeyID(key), uint64(attempt)
 	g.State, g.Reason = grant.State(state), grant.Reason(reason)
-	return g, nil
+	g.Facts, err = grant.ParseFacts(facts)
+	return g, err
 }
 
 // each runs a query and shows its rows to f.

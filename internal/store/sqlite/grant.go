@@ -59,7 +59,7 @@ func bindInsert(s *statement, g grant.Grant) error {
 	}
 	s.bindInt(1, prefix(g.ID))
 	return errors.Join(s.bindBlob(2, g.ID[:]), s.bindText(3, g.Realm), s.bindText(4, g.ClientID),
-		s.bindText(5, g.Subject), s.bindText(6, string(g.Scope)), s.bindText(19, g.Claims))
+		s.bindText(5, g.Subject), s.bindText(6, string(g.Scope)), s.bindText(19, g.Facts.Text()))
 }
 
 // find runs selectGrantSQL for one id.
@@ -76,13 +76,17 @@ func find(s *statement, id grant.ID) (g grant.Grant, err error) {
 	if !found {
 		return g, store.ErrNotFound
 	}
+	facts, err := grant.ParseFacts(s.string(17))
+	if err != nil {
+		return g, fmt.Errorf("read grant: %w", err)
+	}
 	return grant.Grant{
 		ID: id, Realm: s.string(1), ClientID: s.string(2), Subject: s.string(3),
 		Scope: oauth.Scope(s.string(4)), AuthorizedAt: grant.Instant(s.int(5)),
 		Generation: uint32(s.int(6)), Version: s.int(7), RotatedAt: grant.Instant(s.int(8)), KeyID: grant.KeyID(s.int(9)),
 		ExpiresAt: grant.Instant(s.int(10)), DeleteAfter: grant.Instant(s.int(11)), AccessFloor: grant.Instant(s.int(12)),
 		State: grant.State(s.int(13)), Reason: grant.Reason(s.int(14)), Attempt: uint64(s.int(15)),
-		AuthTime: grant.Instant(s.int(16)), Claims: s.string(17),
+		AuthTime: grant.Instant(s.int(16)), Facts: facts,
 	}, nil
 }
 
@@ -111,12 +115,16 @@ func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.G
 		var g grant.Grant
 		var id []byte
 		var attempt int64
+		var facts string
 		if err := rows.Scan(&id, &g.Realm, &g.ClientID, &g.Subject, &g.Scope, &g.AuthorizedAt, &g.Generation, &g.Version,
 			&g.RotatedAt, &g.KeyID, &g.ExpiresAt, &g.DeleteAfter, &g.AccessFloor, &g.State, &g.Reason, &attempt,
-			&g.AuthTime, &g.Claims); err != nil {
+			&g.AuthTime, &facts); err != nil {
 			return nil, fmt.Errorf("list grants: %w", err)
 		}
 		g.ID, g.Attempt = grant.ID(id), uint64(attempt)
+		if g.Facts, err = grant.ParseFacts(facts); err != nil {
+			return nil, fmt.Errorf("list grants: %w", err)
+		}
 		list = append(list, g)
 	}
 	return list, rows.Err()

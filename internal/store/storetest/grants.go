@@ -122,13 +122,13 @@ var grantPromises = []promise{
 		holds(t, st, g)
 		update(t, st, rotated(g, 2))
 	}},
-	{"id, realm, client, subject, scope, AuthorizedAt, AuthTime and Claims of a stored grant never change", func(t *testing.T, db Database) {
+	{"id, realm, client, subject, scope, AuthorizedAt, AuthTime and Facts of a stored grant never change", func(t *testing.T, db Database) {
 		st := open(t, db)
 		g := newGrant(1)
 		create(t, st, g)
 		next := rotated(g, 2)
 		next.Realm, next.ClientID, next.Subject, next.Scope, next.AuthorizedAt = "/other", "mallory", "eve", "admin", 1
-		next.AuthTime, next.Claims = 2, `{"tenant":"t2"}`
+		next.AuthTime, next.Facts = 2, grant.Facts{Claims: `{"tenant":"t2"}`, Session: [16]byte{2}, ACR: 1, AMR: 1}
 		// Whether an engine refuses this or takes only what may change is its
 		// own affair; what never changes is not.
 		err := Replace(t.Context(), st, next)
@@ -173,7 +173,7 @@ func extremes() []grant.Grant {
 		Scope: oauth.Scope(strings.Join(scopes, " ")), AuthorizedAt: farAway,
 		Generation: math.MaxUint32, Version: 1, RotatedAt: farAway, KeyID: math.MaxUint32, ExpiresAt: farAway,
 		DeleteAfter: farAway, AccessFloor: farAway, State: grant.Revoked, Reason: grant.ReasonOperator, Attempt: math.MaxUint64,
-		AuthTime: farAway, Claims: strings.Repeat("ü", 64),
+		AuthTime: farAway, Facts: grant.Facts{Claims: `{"` + strings.Repeat("ü", 60) + `":""}`, Session: [16]byte{0xff, 15: 0xff}, ACR: 0xff, AMR: 0xff},
 	}
 	topBit := newGrant(1 << 63)
 	topBit.Generation, topBit.KeyID = 1<<31, 1<<31
@@ -193,7 +193,7 @@ func readBack(t *testing.T, db Database) {
 		first := newGrant(5)
 		first.ID[0] = 0x55
 		first.Realm, first.ClientID, first.Subject, first.Scope, first.AuthorizedAt = g.Realm, g.ClientID, g.Subject, g.Scope, g.AuthorizedAt
-		first.AuthTime, first.Claims = g.AuthTime, g.Claims
+		first.AuthTime, first.Facts = g.AuthTime, g.Facts
 		create(t, st, first)
 		g.ID, g.Version = first.ID, 2
 		update(t, st, g)

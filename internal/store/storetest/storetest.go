@@ -88,7 +88,7 @@ func newGrant(attempt uint64) grant.Grant {
 		ID: newID(), Realm: "/api", ClientID: "billing", Subject: "alice", Scope: "read write",
 		AuthorizedAt: base, Generation: 1, Version: 1, RotatedAt: base + 1, KeyID: 7,
 		ExpiresAt: base + 1000, DeleteAfter: base + 2000, State: grant.Active, Attempt: attempt,
-		AuthTime: base - 1000, Claims: `{"tenant":"t1"}`,
+		AuthTime: base - 1000, Facts: grant.Facts{Claims: `{"tenant":"t1"}`},
 	}
 }
 

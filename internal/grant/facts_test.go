@@ -1,0 +1,56 @@
+package grant
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestFactsText(t *testing.T) {
+	session := [16]byte{0: 1, 15: 0xfe}
+	for _, f := range []Facts{
+		{},
+		{Claims: `{"tenant":"t1"}`},
+		{Session: session},
+		{ACR: 1},
+		{AMR: 0xff},
+		{Claims: `{"a":{"b":"{"}}`, Session: session, ACR: 2, AMR: 7},
+	} {
+		text := f.Text()
+		if back, err := ParseFacts(text); err != nil || back != f {
+			t.Errorf("%+v is stored as %q and read as %+v, %v", f, text, back, err)
+		}
+		if f.more() != (text != f.Claims) {
+			t.Errorf("%+v is stored as %q: facts that are claims alone keep the form of the version before", f, text)
+		}
+	}
+}
+
+// Rows of a later version are readable after a return to this one.
+func TestFactsOfALaterVersion(t *testing.T) {
+	f := Facts{Session: [16]byte{1}, ACR: 1, AMR: 1}
+	longer := f
+	if err := longer.Read(append(f.Append(nil), 1, 2, 3)); err != nil || longer != f {
+		t.Errorf("read %+v, %v", longer, err)
+	}
+}
+
+func TestFactsRefused(t *testing.T) {
+	for _, text := range []string{"AAAA", `AAAA{"tenant":"t1"}`, "not base64", strings.Repeat("A", 22)} {
+		if f, err := ParseFacts(text); err == nil {
+			t.Errorf("%q is read as %+v", text, f)
+		}
+	}
+}
+
+// A refresh of a grant without further facts reads its row as cheaply as before.
+func TestFactsAllocateNothing(t *testing.T) {
+	for _, text := range []string{"", `{"tenant":"t1"}`, Facts{Session: [16]byte{1}}.Text()} {
+		most := 0.0
+		if text != "" && text[0] != '{' {
+			most = 1
+		}
+		if n := testing.AllocsPerRun(100, func() { ParseFacts(text) }); n > most {
+			t.Errorf("reading %q allocates %v times, want %v", text, n, most)
+		}
+	}
+}
