@@ -65,7 +65,7 @@ docs: ## the generated pages
 	go run ./internal/config/page
 	go run ./internal/metrics/page
 	go run ./internal/server/apidoc
-	go run ./cmd/mintage reference > cli.md.new && mv cli.md.new docs/reference/cli.md
+	go run ./internal/cli/page
 
 soak: tools lint ## the long form: takes about an hour
 	SOAK=1 CGO_ENABLED=1 go test -race -count 3 -timeout 1h ./...

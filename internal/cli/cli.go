@@ -21,7 +21,7 @@ import (
 func Main(version string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := newRoot(version).ExecuteContext(ctx); err != nil {
+	if err := Root(version).ExecuteContext(ctx); err != nil {
 		printError(os.Stderr, err)
 		os.Exit(exitStatus(err))
 	}
@@ -56,7 +56,8 @@ func onlySubcommands(cmd *cobra.Command, args []string) error {
 	return deployment.Usage(deployment.Hint(fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]), advice))
 }
 
-func newRoot(version string) *cobra.Command {
+// Root returns the program's command. Version is what it calls itself.
+func Root(version string) *cobra.Command {
 	s := &settings{}
 	root := &cobra.Command{
 		Use:   "mintage",
@@ -84,7 +85,7 @@ Then, in another terminal, see what there is:
 	})
 	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file", "audit-directory")
 	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML), over which environment variables MINTAGE_* and flags go; default: $MINTAGE_CONFIG, or else /etc/mintage/mintage.yaml if neither a data directory nor a store is named")
-	root.AddCommand(newServe(s), newConfig(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newKEK(s), newMigrateStore(s), newBackup(s), newRestore(s), newExplain(s), newDoctor(s), newAudit(s), newBench(s), newVersion(), newMan(), newReference())
+	root.AddCommand(newServe(s), newConfig(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newKEK(s), newMigrateStore(s), newBackup(s), newRestore(s), newExplain(s), newDoctor(s), newAudit(s), newBench(s), newVersion())
 	s.complete(root)
 	groupFlags(root)
 	return root

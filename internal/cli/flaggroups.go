@@ -48,28 +48,28 @@ func settingGroup(flag string) string {
 	return "Other settings"
 }
 
-// A flagGroup is some flags of a command; the title may be "".
-type flagGroup struct {
-	title string
-	set   *pflag.FlagSet
+// A FlagGroup is some flags of a command; the title may be "".
+type FlagGroup struct {
+	Title string
+	Set   *pflag.FlagSet
 }
 
-// groupsOf are the flags of a set by group: first those without one, then the
+// FlagGroups are the flags of a set by group: first those without one, then the
 // groups in the order of their titles.
-func groupsOf(set *pflag.FlagSet) (groups []flagGroup) {
+func FlagGroups(set *pflag.FlagSet) (groups []FlagGroup) {
 	set.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
 			return
 		}
 		title := strings.Join(f.Annotations[groupAnnotation], "")
-		i := slices.IndexFunc(groups, func(g flagGroup) bool { return g.title == title })
+		i := slices.IndexFunc(groups, func(g FlagGroup) bool { return g.Title == title })
 		if i < 0 {
 			i = len(groups)
-			groups = append(groups, flagGroup{title, pflag.NewFlagSet(title, pflag.ContinueOnError)})
+			groups = append(groups, FlagGroup{title, pflag.NewFlagSet(title, pflag.ContinueOnError)})
 		}
-		groups[i].set.AddFlag(f)
+		groups[i].Set.AddFlag(f)
 	})
-	slices.SortFunc(groups, func(a, b flagGroup) int { return strings.Compare(a.title, b.title) })
+	slices.SortFunc(groups, func(a, b FlagGroup) int { return strings.Compare(a.Title, b.Title) })
 	return groups
 }
 
@@ -77,12 +77,12 @@ func groupsOf(set *pflag.FlagSet) (groups []flagGroup) {
 // command has are described once, in the help of the program.
 func flagUsages(cmd *cobra.Command) string {
 	var b strings.Builder
-	for _, g := range groupsOf(cmd.LocalFlags()) {
-		title := g.title
+	for _, g := range FlagGroups(cmd.LocalFlags()) {
+		title := g.Title
 		if title == "" {
 			title = "Flags"
 		}
-		b.WriteString("\n\n" + title + ":\n" + strings.TrimRight(g.set.FlagUsages(), "\n"))
+		b.WriteString("\n\n" + title + ":\n" + strings.TrimRight(g.Set.FlagUsages(), "\n"))
 	}
 	var names []string
 	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })

@@ -13,7 +13,7 @@ import (
 // A help describes each flag of its command once, in groups where there are
 // many, and those of every command in that of the program alone.
 func TestHelpShowsFlagsInGroups(t *testing.T) {
-	root := newRoot("test")
+	root := Root("test")
 	visit(root, func(cmd *cobra.Command) {
 		usage := cmd.UsageString()
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {

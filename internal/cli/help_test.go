@@ -21,7 +21,7 @@ func visit(cmd *cobra.Command, f func(*cobra.Command)) {
 
 func TestHelpOfEveryCommandTeaches(t *testing.T) {
 	commands := 0
-	visit(newRoot("test"), func(cmd *cobra.Command) {
+	visit(Root("test"), func(cmd *cobra.Command) {
 		commands++
 		t.Run(cmd.CommandPath(), func(t *testing.T) {
 			if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
@@ -65,7 +65,7 @@ func TestHelpOfEveryCommandTeaches(t *testing.T) {
 // example names an existing command, and flags that this has.
 func TestExamplesAreCommandLinesOfThisProgram(t *testing.T) {
 	examples := 0
-	visit(newRoot("test"), func(cmd *cobra.Command) {
+	visit(Root("test"), func(cmd *cobra.Command) {
 		text := strings.ReplaceAll(cmd.Example, "\\\n", " ")
 		for line := range strings.SplitSeq(text, "\n") {
 			// In a pipe, the name of the service's unit may come before.
@@ -78,7 +78,7 @@ func TestExamplesAreCommandLinesOfThisProgram(t *testing.T) {
 			}
 			examples++
 			fields := strings.Fields(strings.TrimSuffix(args, ")"))
-			target, rest, err := newRoot("test").Find(fields)
+			target, rest, err := Root("test").Find(fields)
 			if err != nil || target.HasSubCommands() {
 				t.Errorf("%s: %q names no command", cmd.CommandPath(), line)
 				continue
@@ -99,7 +99,7 @@ func TestExamplesAreCommandLinesOfThisProgram(t *testing.T) {
 
 func TestErrorsAreShownWithTheirHint(t *testing.T) {
 	var b bytes.Buffer
-	root := newRoot("test")
+	root := Root("test")
 	root.SetArgs([]string{"client", "show"})
 	err := root.Execute()
 	if err == nil {

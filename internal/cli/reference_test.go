@@ -6,38 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
-
-func TestThePageOfCommandsIsCurrent(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := newRoot("test")
-	if want := referencePage(root); string(page) != want {
-		t.Error("docs/reference/cli.md is stale: make docs")
-	}
-	walk(root, func(c *cobra.Command) {
-		_, section, _ := strings.Cut(string(page), "\n## "+c.CommandPath()+"\n")
-		section, _, _ = strings.Cut(section, "\n## ")
-		promised := strings.Contains(section, "a flag for each [setting]")
-		if promised != (c.LocalNonPersistentFlags().Lookup("tls-cert") != nil) {
-			t.Errorf("the page promises a flag for each setting to %s: %t", c.CommandPath(), promised)
-		}
-		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-			if section != "" && !promised && !strings.Contains(section, "\n| `--"+f.Name) && !f.Hidden && f.Name != "help" {
-				t.Errorf("the page leaves out %s --%s", c.CommandPath(), f.Name)
-			}
-		})
-		if c.Runnable() && !c.Hidden && !c.HasAvailableSubCommands() && c.Name() != "help" && !under(c, "completion") &&
-			!strings.Contains(string(page), "\n## "+c.CommandPath()+"\n") {
-			t.Errorf("the page says nothing of %s", c.CommandPath())
-		}
-	})
-}
 
 // Command blocks are run (internal/e2e/docs); what a sentence names is compared
 // with the commands.
@@ -55,7 +24,7 @@ func TestCommandsThatTheDocumentationAdvisesExist(t *testing.T) {
 		}
 		for _, m := range advised.FindAllStringSubmatch(string(text), -1) {
 			words, _, _ := strings.Cut(m[1], "--")
-			cmd, rest, err := newRoot("test").Find(strings.Fields(words))
+			cmd, rest, err := Root("test").Find(strings.Fields(words))
 			if err != nil || cmd.HasSubCommands() && len(rest) > 0 {
 				t.Errorf("%s: there is no command %q", path, m[0])
 				continue

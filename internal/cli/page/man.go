@@ -1,4 +1,4 @@
-package cli
+package main
 
 import (
 	"bytes"
@@ -14,40 +14,39 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mintage/mintage/internal/config"
-	"github.com/mintage/mintage/internal/deployment"
 )
 
-// newMan is for the release: the pages are made from the commands' own help,
-// so that they cannot say anything else.
-func newMan() *cobra.Command {
-	return &cobra.Command{
-		Use:    "man DIRECTORY",
-		Short:  "Write the manual pages",
-		Long:   "Write the manual pages: one of section 1 for each command, and mintage.yaml(5)\nabout the settings. Their date is $SOURCE_DATE_EPOCH.",
-		Args:   exactly(1, "one directory"),
-		Hidden: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			date := ""
-			if text := os.Getenv("SOURCE_DATE_EPOCH"); text != "" {
-				seconds, err := strconv.ParseInt(text, 10, 64)
-				if err != nil {
-					return deployment.Hint(fmt.Errorf("SOURCE_DATE_EPOCH: %w", err), "it is a number of seconds, such as: git log -1 --format=%ct")
-				}
-				date = time.Unix(seconds, 0).UTC().Format(time.DateOnly)
-			}
-			pages := map[string][]byte{"mintage.yaml.5": settingsPage(cmd.Root().Version, date)}
-			walk(cmd.Root(), func(c *cobra.Command) {
-				if !c.Hidden && c.Name() != "help" && !under(c, "completion") {
-					pages[pageName(c)+".1"] = commandPage(c, date)
-				}
-			})
-			for name, text := range pages {
-				if err := os.WriteFile(filepath.Join(args[0], name), text, 0o644); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+// writeMan writes a manual page of section 1 for each command, and
+// mintage.yaml(5) about the settings, into a directory. Their date is
+// $SOURCE_DATE_EPOCH.
+func writeMan(root *cobra.Command, dir string) error {
+	date := ""
+	if text := os.Getenv("SOURCE_DATE_EPOCH"); text != "" {
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("SOURCE_DATE_EPOCH: %w: set it to a number of seconds, such as: git log -1 --format=%%ct", err)
+		}
+		date = time.Unix(seconds, 0).UTC().Format(time.DateOnly)
+	}
+	pages := map[string][]byte{"mintage.yaml.5": settingsPage(root.Version, date)}
+	walk(root, func(c *cobra.Command) {
+		if !c.Hidden && c.Name() != "help" && !under(c, "completion") {
+			pages[pageName(c)+".1"] = commandPage(c, date)
+		}
+	})
+	for name, text := range pages {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walk calls f for a command and all below it.
+func walk(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, sub := range cmd.Commands() {
+		walk(sub, f)
 	}
 }
 
