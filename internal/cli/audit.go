@@ -20,18 +20,11 @@ import (
 )
 
 func newAudit(s *settings) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "audit",
-		Short: "Read and verify the audit trail",
-		Long: `Read and verify the audit trail: one line for each event that matters to
+	return parent("audit", "Read and verify the audit trail", `Read and verify the audit trail: one line for each event that matters to
 security, in files of the data directory, each line chained to the one before by
 its hash. These commands only read, with or without a server that runs beside
 them.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: onlySubcommands,
-	}
-	cmd.AddCommand(newAuditShow(s), newAuditVerify(s), newAuditHead(s))
-	return cmd
+		newAuditShow(s), newAuditVerify(s), newAuditHead(s))
 }
 
 // trailDirectory is where the configured audit trail is.
@@ -105,7 +98,7 @@ select, or as many as --limit says. Subjects are personal data.`,
 				return nil
 			}, audit.Read(dir, f))
 			if err == nil {
-				noteEmpty(cmd, seen, "no record is found")
+				noteEmpty(cmd, last, nil, "no record is found")
 			}
 			if left := seen - len(last); left > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "mintage: %d earlier records are not shown; use --limit, or --since and --until\n", left)
@@ -237,7 +230,7 @@ trail is verified on the way.`,
 			if err != nil {
 				return err
 			}
-			v, err := audit.Check{Progress: trailProgress(cmd)}.Verify(dir)
+			v, err := audit.Check{Progress: newProgress(cmd.ErrOrStderr(), time.Now).verified}.Verify(dir)
 			if err != nil {
 				return brokenTrail(err)
 			}
@@ -255,34 +248,4 @@ trail is verified on the way.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the record's number and time")
 	return cmd
-}
-
-// trailProgress tells of long work on standard error.
-func trailProgress(cmd *cobra.Command) func(done, total int64) {
-	return showBytes(cmd.ErrOrStderr(), time.Now)
-}
-
-func showBytes(w io.Writer, now func() time.Time) func(done, total int64) {
-	began, terminal := now(), deployment.IsTerminal(w)
-	shown, pace := began, logPace
-	if terminal {
-		pace = terminalPace
-	}
-	return func(done, total int64) {
-		at := now()
-		ends := done >= total && shown != began
-		if at.Sub(shown) < pace && !ends {
-			return
-		}
-		shown = at
-		text := fmt.Sprintf("mintage: %d of %d MiB verified", done>>20, total>>20) + timeLeft(at.Sub(began), done, total)
-		switch {
-		case !terminal:
-			fmt.Fprintln(w, text)
-		case ends:
-			fmt.Fprintf(w, "\r%-60s\n", text)
-		default:
-			fmt.Fprintf(w, "\r%-60s", text)
-		}
-	}
 }

@@ -138,7 +138,7 @@ func TestAnEntryIsOneLineOfATerminal(t *testing.T) {
 func TestVerifyingALongTrailShowsHowFarItIs(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	var b bytes.Buffer
-	show := showBytes(&b, func() time.Time { return now })
+	show := newProgress(&b, func() time.Time { return now }).verified
 	const total = 100 << 20
 	for done := int64(0); done < total; done += 10 << 20 {
 		show(done, total)
@@ -150,7 +150,7 @@ func TestVerifyingALongTrailShowsHowFarItIs(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 	b.Reset()
-	showBytes(&b, func() time.Time { return now })(total, total)
+	newProgress(&b, func() time.Time { return now }).verified(total, total)
 	if b.Len() > 0 {
 		t.Errorf("short work tells of itself: %q", b.String())
 	}

@@ -50,7 +50,7 @@ A line that a killed process has not finished is told of, and is no break.`,
   mintage audit verify /archive/audit/*.jsonl`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v := &verification{check: audit.Check{Progress: trailProgress(cmd)}}
+			v := &verification{check: audit.Check{Progress: newProgress(cmd.ErrOrStderr(), time.Now).verified}}
 			for _, text := range heads {
 				h, ok := audit.ParseHash(text)
 				if !ok {

@@ -89,8 +89,8 @@ func kekPlace(cfg config.Config) string {
 }
 
 func makeBackup(cmd *cobra.Command, s *settings, cfg config.Config, file string, asJSON bool) error {
-	progress := newCopyProgress(cmd.ErrOrStderr())
-	b := sqlite.Backup{Dir: cfg.Data, File: file, Version: cmd.Root().Version, Now: time.Now, Report: progress.report}
+	progress := newProgress(cmd.ErrOrStderr(), time.Now)
+	b := sqlite.Backup{Dir: cfg.Data, File: file, Version: cmd.Root().Version, Now: time.Now, Report: progress.copied}
 	if cfg.PublicURL != "" {
 		b.Issuer = cfg.IssuerID()
 	}
@@ -125,13 +125,13 @@ func adviseBackup(err error) error {
 
 // verifyBackup reads all of a backup.
 func verifyBackup(cmd *cobra.Command, cfg config.Config, file string, asJSON bool) error {
-	progress := newCopyProgress(cmd.ErrOrStderr())
+	progress := newProgress(cmd.ErrOrStderr(), time.Now)
 	b, err := sqlite.OpenBackup(cmd.Context(), file)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	err = b.Check(cmd.Context(), progress.report)
+	err = b.Check(cmd.Context(), progress.copied)
 	progress.end()
 	if err != nil {
 		return deployment.Hint(err, "take another one")

@@ -42,6 +42,13 @@ func exitStatus(err error) int {
 	return 1
 }
 
+// parent is a command that has nothing to do itself.
+func parent(use, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: onlySubcommands}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
 // onlySubcommands is what a command does that has nothing to do itself: alone
 // it shows its help, and an unknown word behind it is a mistake.
 func onlySubcommands(cmd *cobra.Command, args []string) error {

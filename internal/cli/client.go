@@ -25,24 +25,17 @@ import (
 )
 
 func newClient(s *settings) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "client",
-		Short: "Register and manage client systems",
-		Long: `Register and manage client systems. The commands work on the store itself,
+	return parent("client", "Register and manage client systems", `Register and manage client systems. The commands work on the store itself,
 also while the server runs, which is told or notices within two seconds.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: onlySubcommands,
-	}
-	cmd.AddCommand(newClientCreate(s), newClientList(s), newClientShow(s), newClientUpdate(s),
+		newClientCreate(s), newClientList(s), newClientShow(s), newClientUpdate(s),
 		newClientState(s, "disable", store.ClientDisabled, "Refuse a client until it is enabled again", "Its grants stay, and go on when it is enabled."),
 		newClientState(s, "enable", store.ClientEnabled, "Let a disabled client authenticate again", ""),
 		newClientDelete(s), newSecret(s))
-	return cmd
 }
 
 func newClientCreate(s *settings) *cobra.Command {
 	f := registrationFlags{Registration: client.Registration{Auth: store.AuthEither}}
-	var public, fromStdin, asJSON bool
+	var public, fromStdin bool
 	cmd := &cobra.Command{
 		Use:   "create --name NAME --redirect-uri URI --scope \"A B\"",
 		Short: "Register a client and print its id and secret",
@@ -64,55 +57,46 @@ a keyed digest of it is stored.`,
   printf %s "$OLD_SECRET" | mintage client create --id billing --secret-stdin --name "Billing" \
     --redirect-uri https://billing.example/callback --scope read`,
 		Args: exactly(0, "no argument"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
-			r := f.Registration
-			if public {
-				if cmd.Flags().Changed("auth-method") && r.Auth != store.AuthNone {
-					return &oauth.Invalid{Field: "public", Message: "a public client does not authenticate: leave out --auth-method"}
-				}
-				r.Auth = store.AuthNone
-			}
-			var err error
-			if f.window != "" {
-				if r.RetryWindow, err = parseRetryWindow(f.window); err != nil {
-					return err
-				}
-			}
-			if fromStdin && r.Auth == store.AuthNone {
-				return &oauth.Invalid{Field: "secret-stdin", Message: "a public client has no secret"}
-			}
-			if fromStdin {
-				line, err := readLine(cmd, "secret")
-				if err != nil {
-					return err
-				}
-				r.Secret = oauth.Secret(line)
-			}
-			c, secret, err := a.CreateClient(cmd.Context(), r)
-			if err != nil {
-				return err
-			}
-			warnOfConsent(cmd, c)
-			if asJSON {
-				return show.JSON(cmd.OutOrStdout(), struct {
-					ClientID string `json:"client_id"`
-					Secret   string `json:"client_secret,omitempty"`
-				}{c.ID, string(secret)})
-			}
-			if secret != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: keep the secret now: it is not shown again")
-			}
-			return show.Fields(cmd.OutOrStdout(), [][2]string{{"client_id", c.ID}, {"client_secret", string(secret)}})
-		}),
 	}
 	f.register(cmd.Flags(), false)
 	cmd.Flags().BoolVar(&public, "public", false, "no secret, as for a program on a user's device; its codes need PKCE")
 	cmd.Flags().StringVar(&f.ID, "id", "", "an id that exists already; default: a generated one")
 	cmd.Flags().BoolVar(&fromStdin, "secret-stdin", false, "read a secret that exists already from standard input")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	group(cmd.Flags(), "Authentication", "public", "secret-stdin")
 	group(cmd.Flags(), "Client", "id")
-	return cmd
+	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
+		r := f.Registration
+		if public {
+			if cmd.Flags().Changed("auth-method") && r.Auth != store.AuthNone {
+				return nil, nil, &oauth.Invalid{Field: "public", Message: "a public client does not authenticate: leave out --auth-method"}
+			}
+			r.Auth = store.AuthNone
+		}
+		var err error
+		if f.window != "" {
+			if r.RetryWindow, err = parseRetryWindow(f.window); err != nil {
+				return nil, nil, err
+			}
+		}
+		if fromStdin && r.Auth == store.AuthNone {
+			return nil, nil, &oauth.Invalid{Field: "secret-stdin", Message: "a public client has no secret"}
+		}
+		if fromStdin {
+			line, err := readLine(cmd, "secret")
+			if err != nil {
+				return nil, nil, err
+			}
+			r.Secret = oauth.Secret(line)
+		}
+		c, secret, err := a.CreateClient(cmd.Context(), r)
+		if err == nil {
+			warnOfConsent(cmd, c)
+		}
+		return struct {
+			ClientID string `json:"client_id"`
+			Secret   string `json:"client_secret,omitempty"`
+		}{c.ID, string(secret)}, secretFields(cmd, string(secret), "keep the secret now", [][2]string{{"client_id", c.ID}, {"client_secret", string(secret)}}), err
+	})
 }
 
 // registrationFlags are the flags of a client's settings.
@@ -212,7 +196,7 @@ func readLine(cmd *cobra.Command, what string) (string, error) {
 }
 
 func newClientList(s *settings) *cobra.Command {
-	var asJSON, all bool
+	var all bool
 	var l listing
 	cmd := &cobra.Command{
 		Use:   "list [--match TEXT] [--state S]",
@@ -224,40 +208,31 @@ Deleted clients are shown with --all, or with --state deleted.`,
   mintage client list --state disabled --json
   mintage client list --after Zx81kQ`,
 		Args: exactly(0, "no argument"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
-			list, more, err := a.Clients(cmd.Context(), l.Page, all)
-			if err != nil {
-				return err
-			}
-			views, rows := []admin.ClientView{}, [][]string{}
-			for _, c := range list {
-				views = append(views, admin.ViewClient(c, a.now))
-				var used grant.Instant
-				for _, sec := range c.Secrets {
-					used = max(used, sec.LastUsedAt)
-				}
-				rows = append(rows, []string{c.ID, c.Name, string(c.State), string(c.Auth), string(c.Scope),
-					fmt.Sprint(len(c.Secrets)), show.OrDash(show.Instant(used))})
-			}
-			if more {
-				l.noteMore(cmd.ErrOrStderr(), list[len(list)-1].ID)
-			}
-			noteEmpty(cmd, len(rows), "no client is found")
-			if asJSON {
-				return show.JSON(cmd.OutOrStdout(), views)
-			}
-			return show.Table(cmd.OutOrStdout(), "ID|NAME|STATE|AUTH|SCOPE|SECRETS|LAST USED", rows)
-		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&all, "all", false, "deleted clients too")
 	l.register(cmd, "id or name", "client id", admin.ClientStates)
-	return cmd
+	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
+		list, more, err := a.Clients(cmd.Context(), l.Page, all)
+		views, rows := []admin.ClientView{}, [][]string{}
+		for _, c := range list {
+			views = append(views, admin.ViewClient(c, a.now))
+			var used grant.Instant
+			for _, sec := range c.Secrets {
+				used = max(used, sec.LastUsedAt)
+			}
+			rows = append(rows, []string{c.ID, c.Name, string(c.State), string(c.Auth), string(c.Scope),
+				fmt.Sprint(len(c.Secrets)), show.OrDash(show.Instant(used))})
+		}
+		if more {
+			l.noteMore(cmd.ErrOrStderr(), list[len(list)-1].ID)
+		}
+		noteEmpty(cmd, rows, err, "no client is found")
+		return views, table("ID|NAME|STATE|AUTH|SCOPE|SECRETS|LAST USED", rows), err
+	})
 }
 
 func newClientShow(s *settings) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return s.prints(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show one client",
 		Long: `Show one client: how it authenticates, what it may be granted, where its codes
@@ -265,28 +240,21 @@ may go, its secrets by id, never by their text, and its last events: what was
 changed, by whom. A value that is left out, such as the retry window, is the
 server's.`,
 		Args: exactly(1, "one client id"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			c, err := a.Client(cmd.Context(), args[0])
-			if err != nil {
-				return err
+	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
+		c, err := a.Client(cmd.Context(), args[0])
+		if err != nil {
+			return nil, nil, err
+		}
+		v := admin.ViewClient(c, a.now)
+		v.Events, err = a.Events(cmd.Context(), c.ID)
+		return v, fields(v.Fields(), func(w io.Writer) error {
+			if len(v.Secrets) == 0 {
+				return nil
 			}
-			v := admin.ViewClient(c, a.now)
-			if v.Events, err = a.Events(cmd.Context(), c.ID); err != nil {
-				return err
-			}
-			if asJSON {
-				return show.JSON(cmd.OutOrStdout(), v)
-			}
-			err = show.Fields(cmd.OutOrStdout(), v.Fields())
-			if err == nil && len(v.Secrets) > 0 {
-				fmt.Fprintln(cmd.OutOrStdout())
-				err = printSecrets(cmd.OutOrStdout(), v.Secrets)
-			}
-			return errors.Join(err, printEvents(cmd.OutOrStdout(), v.Events))
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+			fmt.Fprintln(w)
+			return secrets(v.Secrets)(w)
+		}, events(v.Events)), err
+	})
 }
 
 func newClientUpdate(s *settings) *cobra.Command {
@@ -315,53 +283,45 @@ on their way to a redirect URI that is taken away can still be redeemed.`,
 			}
 			return nil
 		},
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			c, changes, err := a.UpdateClient(cmd.Context(), args[0], "", func(r *client.Registration) error {
-				err := f.apply(cmd.Flags(), r)
-				for _, uri := range more {
-					if !slices.Contains(r.RedirectURIs, uri) {
-						r.RedirectURIs = append(r.RedirectURIs, uri)
-					}
-				}
-				if cmd.Flags().Changed("pkce") {
-					r.NoPKCE = !pkce
-				}
-				return err
-			})
-			switch {
-			case err != nil:
-				return err
-			case changes == "":
-				fmt.Fprintf(cmd.OutOrStdout(), "client %s is like that already\n", c.ID)
-				return nil
-			}
-			warnOfConsent(cmd, c)
-			fmt.Fprintf(cmd.OutOrStdout(), "client %s is changed: %s\n", c.ID, changes)
-			return nil
-		}),
 	}
 	f.register(cmd.Flags(), true)
 	cmd.Flags().StringArrayVar(&more, "add-redirect-uri", nil, "another callback beside those; repeatable")
 	cmd.Flags().BoolVar(&pkce, "pkce", false, "ask for PKCE, at the authorization endpoint and of login portals")
 	group(cmd.Flags(), "Client", "add-redirect-uri")
 	group(cmd.Flags(), "Authentication", "pkce")
-	return cmd
+	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
+		c, changes, err := a.UpdateClient(cmd.Context(), args[0], "", func(r *client.Registration) error {
+			err := f.apply(cmd.Flags(), r)
+			for _, uri := range more {
+				if !slices.Contains(r.RedirectURIs, uri) {
+					r.RedirectURIs = append(r.RedirectURIs, uri)
+				}
+			}
+			if cmd.Flags().Changed("pkce") {
+				r.NoPKCE = !pkce
+			}
+			return err
+		})
+		if err == nil && changes == "" {
+			return fmt.Sprintf("client %s is like that already", c.ID), nil
+		}
+		if err == nil {
+			warnOfConsent(cmd, c)
+		}
+		return fmt.Sprintf("client %s is changed: %s", c.ID, changes), err
+	})
 }
 
 func newClientState(s *settings, verb string, state store.ClientState, short, more string) *cobra.Command {
-	return &cobra.Command{
+	return s.does(&cobra.Command{
 		Use:   verb + " ID",
 		Short: short,
 		Long:  strings.TrimSpace(short + ". The server is told. " + more),
 		Args:  exactly(1, "one client id"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			c, err := a.SetClientState(cmd.Context(), args[0], "", state)
-			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "client %s is %s\n", c.ID, state)
-			}
-			return err
-		}),
-	}
+	}, func(cmd *cobra.Command, a *session, args []string) (string, error) {
+		c, err := a.SetClientState(cmd.Context(), args[0], "", state)
+		return fmt.Sprintf("client %s is %s", c.ID, state), err
+	})
 }
 
 func newClientDelete(s *settings) *cobra.Command {
@@ -381,14 +341,10 @@ while, disable it instead.`,
 			}
 			return nil
 		},
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			c, err := a.DeleteClient(cmd.Context(), args[0], "")
-			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "client %s is deleted\n", c.ID)
-			}
-			return err
-		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "really do it")
-	return cmd
+	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
+		c, err := a.DeleteClient(cmd.Context(), args[0], "")
+		return fmt.Sprintf("client %s is deleted", c.ID), err
+	})
 }

@@ -15,16 +15,9 @@ import (
 )
 
 func newCode(s *settings) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "code",
-		Short: "Issue authorization codes",
-		Long: `Issue authorization codes through the admin API of the running server, as a
+	return parent("code", "Issue authorization codes", `Issue authorization codes through the admin API of the running server, as a
 provider's own login portal does after its user has agreed.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: onlySubcommands,
-	}
-	cmd.AddCommand(newCodeIssue(s))
-	return cmd
+		newCodeIssue(s))
 }
 
 func newCodeIssue(s *settings) *cobra.Command {

@@ -3,7 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"time"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -15,24 +15,16 @@ import (
 )
 
 func newGrant(s *settings) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "grant",
-		Short: "List, show and revoke what users have granted",
-		Long: `List, show and revoke what users have granted. A grant begins when a client
+	return parent("grant", "List, show and revoke what users have granted", `List, show and revoke what users have granted. A grant begins when a client
 redeems a code and lives on with every refresh; whoever revokes it ends all
 its tokens. Tokens themselves are never stored and cannot be shown.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: onlySubcommands,
-	}
-	cmd.AddCommand(newGrantList(s), newGrantShow(s), newGrantRevoke(s))
-	return cmd
+		newGrantList(s), newGrantShow(s), newGrantRevoke(s))
 }
 
 func newGrantList(s *settings) *cobra.Command {
 	var f store.GrantFilter
 	var subject, client, after string
 	var limit int
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list [--subject S] [--client ID]",
 		Short: "List grants",
@@ -56,79 +48,63 @@ client are shown by: mintage client show.`,
 			}
 			return errors.Join(checkText("subject", subject), checkText("client", client))
 		},
-		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
-			list, cutoffs, more, err := a.Grants(cmd.Context(), f)
-			if err != nil {
-				return err
-			}
-			views, rows := []show.Grant{}, [][]string{}
-			for _, g := range list {
-				v := show.GrantAt(g, cutoffs, a.now)
-				views = append(views, v)
-				rows = append(rows, []string{v.ID, v.State, v.ClientID, v.Subject, v.Scope, fmt.Sprint(v.Generation), show.Instant(g.RotatedAt), show.Instant(g.ExpiresAt)})
-			}
-			if more {
-				noteMore(cmd.ErrOrStderr(), limit, "--subject, --client", list[limit-1].ID.String())
-			}
-			noteEmpty(cmd, len(rows), "no grant is found")
-			if asJSON {
-				return show.JSON(cmd.OutOrStdout(), views)
-			}
-			if err := show.Table(cmd.OutOrStdout(), "GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows); err != nil || subject == "" {
-				return err
-			}
-			events, err := a.Events(cmd.Context(), store.AboutSubject(subject))
-			return errors.Join(err, printEvents(cmd.OutOrStdout(), events))
-		}),
 	}
 	cmd.Flags().StringVar(&subject, "subject", "", "only this subject's")
 	cmd.Flags().StringVar(&client, "client", "", "only this client's")
 	registerPaging(cmd, &limit, &after, "grant")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
+		list, cutoffs, more, err := a.Grants(cmd.Context(), f)
+		views, rows := []show.Grant{}, [][]string{}
+		for _, g := range list {
+			v := show.GrantAt(g, cutoffs, a.now)
+			views = append(views, v)
+			rows = append(rows, []string{v.ID, v.State, v.ClientID, v.Subject, v.Scope, fmt.Sprint(v.Generation), show.Instant(g.RotatedAt), show.Instant(g.ExpiresAt)})
+		}
+		if more {
+			noteMore(cmd.ErrOrStderr(), limit, "--subject, --client", list[limit-1].ID.String())
+		}
+		noteEmpty(cmd, rows, err, "no grant is found")
+		return views, func(w io.Writer) error {
+			if err := table("GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows)(w); err != nil || subject == "" {
+				return err
+			}
+			list, err := a.Events(cmd.Context(), store.AboutSubject(subject))
+			return errors.Join(err, events(list)(w))
+		}, err
+	})
 }
 
 func newGrantShow(s *settings) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return s.prints(&cobra.Command{
 		Use:   "show GRANT",
 		Short: "Show one grant and what is recorded of it",
 		Long: `Show one grant and what is recorded of it: its state and the reason of a
 revocation, when it was authorized and last rotated, when its tokens end, and
 its events. Redeeming and refreshing leave no event, only the generation.`,
 		Args: exactly(1, "one grant id"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			id, err := grant.ParseID(args[0])
-			if err != nil {
-				return deployment.Usage(err)
-			}
-			g, cutoffs, err := a.Grant(cmd.Context(), id)
-			if err != nil {
-				return err
-			}
-			v := show.GrantAt(g, cutoffs, a.now)
-			if v.Events, err = a.Events(cmd.Context(), g.ID.String()); err != nil {
-				return err
-			}
-			if asJSON {
-				return show.JSON(cmd.OutOrStdout(), v)
-			}
-			cut := ""
-			if v.Cutoff != nil {
-				cut = v.Cutoff.Format(time.RFC3339)
-			}
-			err = show.Fields(cmd.OutOrStdout(), [][2]string{
-				{"grant", v.ID}, {"state", v.State}, {"reason", v.Reason}, {"cut off at", cut},
-				{"client", v.ClientID}, {"subject", v.Subject}, {"claims", g.Claims}, {"scope", v.Scope},
-				{"authenticated", show.Instant(g.AuthTime)}, {"authorized", show.Instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
-				{"rotated", show.Instant(g.RotatedAt)}, {"expires", show.Instant(g.ExpiresAt)},
-				{"row kept until", show.Instant(g.DeleteAfter)}, {"key", g.KeyID.String()},
-			})
-			return errors.Join(err, printEvents(cmd.OutOrStdout(), v.Events))
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
+		id, err := grant.ParseID(args[0])
+		if err != nil {
+			return nil, nil, deployment.Usage(err)
+		}
+		g, cutoffs, err := a.Grant(cmd.Context(), id)
+		if err != nil {
+			return nil, nil, err
+		}
+		v := show.GrantAt(g, cutoffs, a.now)
+		cut := ""
+		if v.Cutoff != nil {
+			cut = when(v.Cutoff)
+		}
+		v.Events, err = a.Events(cmd.Context(), g.ID.String())
+		return v, fields([][2]string{
+			{"grant", v.ID}, {"state", v.State}, {"reason", v.Reason}, {"cut off at", cut},
+			{"client", v.ClientID}, {"subject", v.Subject}, {"claims", g.Claims}, {"scope", v.Scope},
+			{"authenticated", show.Instant(g.AuthTime)}, {"authorized", show.Instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
+			{"rotated", show.Instant(g.RotatedAt)}, {"expires", show.Instant(g.ExpiresAt)},
+			{"row kept until", show.Instant(g.DeleteAfter)}, {"key", g.KeyID.String()},
+		}, events(v.Events)), err
+	})
 }
 
 func newGrantRevoke(s *settings) *cobra.Command {

@@ -16,16 +16,9 @@ import (
 )
 
 func newKEK(s *settings) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "kek",
-		Short: "Replace the key-encryption key",
-		Long: `Replace the key-encryption key, which wraps all keys in the store and is not in the
+	return parent("kek", "Replace the key-encryption key", `Replace the key-encryption key, which wraps all keys in the store and is not in the
 store itself: it is in the kek file, which every node has.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: onlySubcommands,
-	}
-	cmd.AddCommand(newKEKRotate(s))
-	return cmd
+		newKEKRotate(s))
 }
 
 func newKEKRotate(s *settings) *cobra.Command {

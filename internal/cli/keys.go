@@ -3,37 +3,26 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/spf13/cobra"
 
-	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 )
 
 func newKeys(s *settings) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "keys",
-		Short: "List, rotate and export keys",
-		Long: `List, rotate and export the keys that make tokens, codes and signatures. The
+	return parent("keys", "List, rotate and export keys", `List, rotate and export the keys that make tokens, codes and signatures. The
 server rotates them by itself: each is used for key_lifetime, and its follower
 is made and published key_lead earlier. All of them are wrapped by the
 key-encryption key, which is not in the store.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: onlySubcommands,
-	}
-	cmd.AddCommand(newKeysList(s), newKeysRotate(s), newKeysWithdraw(s), newKeysExport(s))
-	return cmd
+		newKeysList(s), newKeysRotate(s), newKeysWithdraw(s), newKeysExport(s))
 }
 
 func newKeysList(s *settings) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return s.prints(&cobra.Command{
 		Use:   "list",
 		Short: "List keys and where they are in their lives",
 		Long: `List keys and where they are in their lives: next (published, not used), active
@@ -43,28 +32,14 @@ when that will be used. Keys for tokens and codes stay retired for ever, so that
 an old token is still recognised; the pepper, which secrets are stored under,
 never rotates. It needs no key-encryption key.`,
 		Args: exactly(0, "no argument"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
-			views, err := a.Keys(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return show.JSON(cmd.OutOrStdout(), views)
-			}
-			text := func(t *time.Time) string { return t.Format(time.RFC3339) }
-			rows := [][]string{}
-			for _, v := range views {
-				ends := "-"
-				if v.EndsAt != nil {
-					ends = text(v.EndsAt)
-				}
-				rows = append(rows, []string{v.ID, v.Purpose, v.Phase, text(v.CreatedAt), text(v.ActiveAt), ends})
-			}
-			return show.Table(cmd.OutOrStdout(), "KEY|PURPOSE|PHASE|CREATED|USED FROM|PHASE ENDS", rows)
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	}, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
+		views, err := a.Keys(cmd.Context())
+		var rows [][]string
+		for _, v := range views {
+			rows = append(rows, []string{v.ID, v.Purpose, v.Phase, when(v.CreatedAt), when(v.ActiveAt), when(v.EndsAt)})
+		}
+		return views, table("KEY|PURPOSE|PHASE|CREATED|USED FROM|PHASE ENDS", rows), err
+	})
 }
 
 func newKeysRotate(s *settings) *cobra.Command {
@@ -84,17 +59,11 @@ Give it the server's configuration, for jwks_max_age and max_skew.`,
   mintage keys rotate --purpose ES256 --in 24h --config /etc/mintage/mintage.yaml`,
 		Args: exactly(0, "no argument"),
 		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
-			var d config.Duration
-			if cmd.Flags().Changed("in") {
-				var err error
-				if d, err = config.ParseDuration(in); err != nil {
-					return &oauth.Invalid{Field: "in", Message: err.Error()}
-				}
-				if d <= 0 {
-					return &oauth.Invalid{Field: "in", Message: "must be longer than " + d.String()}
-				}
+			d, err := positive("in", in)
+			if err != nil {
+				return err
 			}
-			added, err := a.RotateKeys(cmd.Context(), purposes, d.Std())
+			added, err := a.RotateKeys(cmd.Context(), purposes, d)
 			if err != nil {
 				return err
 			}
@@ -149,23 +118,17 @@ copy lacks; one that loads the set from the server needs no copy.`,
 			if format == "jwks" {
 				return show.JSON(cmd.OutOrStdout(), set)
 			}
-			return printPEM(cmd, ring, set.Keys, a.now, a.Schedule)
+			// Readers of PEM skip the line over each key.
+			for _, k := range set.Keys {
+				text, _ := ring.PublicPEM(k.KeyID, a.now, a.Schedule)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s\n%s", k.Algorithm, k.KeyID, text)
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "jwks", "jwks or pem")
 	cmd.Flags().StringVar(&id, "id", "", "only this key; default: all")
 	return cmd
-}
-
-// printPEM puts a line over each key, which readers of PEM skip.
-func printPEM(cmd *cobra.Command, ring *keys.Ring, list []jose.JSONWebKey, now grant.Instant, s keys.Schedule) error {
-	for _, k := range list {
-		text, _ := ring.PublicPEM(k.KeyID, now, s)
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s key %s\n%s", k.Algorithm, k.KeyID, text); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func newKeysWithdraw(s *settings) *cobra.Command {

@@ -37,15 +37,17 @@ func noteMore(w io.Writer, limit int, filters, last string) {
 	fmt.Fprintf(w, "         the next page: --after %s\n", last)
 }
 
-// printEvents prints a table below another one, if there is anything in it.
-func printEvents(w io.Writer, list []show.Event) error {
-	if len(list) == 0 {
-		return nil
+// events is a table below another one, if there is anything in it.
+func events(list []show.Event) text {
+	return func(w io.Writer) error {
+		if len(list) == 0 {
+			return nil
+		}
+		var rows [][]string
+		for _, e := range list {
+			rows = append(rows, []string{e.At.Format(time.RFC3339), e.Name, e.Actor, e.Detail})
+		}
+		fmt.Fprintln(w)
+		return show.Table(w, "AT|EVENT|ACTOR|DETAIL", rows)
 	}
-	var rows [][]string
-	for _, e := range list {
-		rows = append(rows, []string{e.At.Format(time.RFC3339), e.Name, e.Actor, e.Detail})
-	}
-	fmt.Fprintln(w)
-	return show.Table(w, "AT|EVENT|ACTOR|DETAIL", rows)
 }

@@ -145,8 +145,8 @@ func (m *migration) move(cmd *cobra.Command) error {
 		return err
 	}
 	defer to.Close()
-	p := &progress{progressLine: newProgressLine(cmd.ErrOrStderr())}
-	outcome, err := moving.Run(cmd.Context(), from, to, p.report)
+	p := newProgress(cmd.ErrOrStderr(), time.Now)
+	outcome, err := moving.Run(cmd.Context(), from, to, p.moved)
 	p.end()
 	if err != nil {
 		return adviseMove(cmd.Context(), err, from.Name())

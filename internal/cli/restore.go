@@ -127,8 +127,9 @@ func warnOfClock(w io.Writer, now grant.Instant, seen grant.Issued) {
 
 // issuedIn reads all grants of a store: some seconds for each million of them.
 func issuedIn(ctx context.Context, st store.Store, limit int, stderr io.Writer) (seen grant.Issued, err error) {
-	page := store.GrantFilter{Limit: limit}
-	for n, shown := 0, time.Now(); ; {
+	page, p := store.GrantFilter{Limit: limit}, newProgress(stderr, time.Now)
+	defer p.end()
+	for n := 0; ; {
 		list, err := st.Grants(ctx, page)
 		if err != nil {
 			return seen, err
@@ -140,10 +141,7 @@ func issuedIn(ctx context.Context, st store.Store, limit int, stderr io.Writer) 
 			return seen, nil
 		}
 		page.After = list[len(list)-1].ID
-		if now := time.Now(); now.Sub(shown) >= logPace {
-			shown = now
-			fmt.Fprintf(stderr, "mintage: looking for the last token: %d grants read\n", n)
-		}
+		p.report("", 0, 0, false, func(time.Duration) string { return fmt.Sprintf("looking for the last token: %d grants read", n) })
 	}
 }
 

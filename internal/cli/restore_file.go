@@ -36,7 +36,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 		return deployment.Hint(errors.New("nothing was done: the store is a PostgreSQL database, which is put back by its own means"),
 			"stop the servers, put it back (pg_restore, or recovery to a point in time), start them, and then: mintage restore --declare --backup-time INSTANT")
 	}
-	progress := newCopyProgress(cmd.ErrOrStderr())
+	progress := newProgress(cmd.ErrOrStderr(), time.Now)
 	defer progress.end()
 	b, err := sqlite.OpenBackup(cmd.Context(), file)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 	if p.at > grant.At(time.Now()) {
 		return deployment.Hint(fmt.Errorf("the backup is of %s, which is still to come", show.Instant(p.at)), "set this machine's clock")
 	}
-	if err := b.Check(cmd.Context(), progress.report); err != nil {
+	if err := b.Check(cmd.Context(), progress.copied); err != nil {
 		return deployment.Hint(fmt.Errorf("nothing was done: %w", err), "use another backup; this one cannot be trusted")
 	}
 	if p.records, err = b.KeyRecords(cmd.Context()); err != nil {
@@ -106,7 +106,7 @@ func fitsKEK(cfg config.Config, records []keys.Record) error {
 	return nil
 }
 
-func (r *restoration) install(cmd *cobra.Command, p *plan, progress *copyProgress) (err error) {
+func (r *restoration) install(cmd *cobra.Command, p *plan, progress *progress) (err error) {
 	dir := p.cfg.Data
 	aside, err := sqlite.AsideName(dir, time.Now())
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, progress *copyProgres
 	if err != nil {
 		return err
 	}
-	copied, err := sqlite.Prepare(cmd.Context(), dir, p.backup, progress.report)
+	copied, err := sqlite.Prepare(cmd.Context(), dir, p.backup, progress.copied)
 	progress.end()
 	if err != nil {
 		return deployment.Hint(err, "the store is as it was")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
 )
 
 // Results go to standard output, as a table for people or as JSON (internal/show);
@@ -22,10 +24,81 @@ import (
 // sqliteCorrupt is the result code of a damaged page (https://sqlite.org/rescode.html).
 const sqliteCorrupt = 11
 
-// noteEmpty says on standard error that a list has nothing in it, which is not
-// the same as one that could not be read.
-func noteEmpty(cmd *cobra.Command, entries int, what string) {
-	if entries == 0 {
+// A text writes a command's result for people.
+type text func(io.Writer) error
+
+// table is a list as a table.
+func table(heading string, rows [][]string) text {
+	return func(w io.Writer) error { return show.Table(w, heading, rows) }
+}
+
+// fields is a list of names and values, followed by other texts.
+func fields(list [][2]string, more ...text) text {
+	return func(w io.Writer) error {
+		err := show.Fields(w, list)
+		for _, t := range more {
+			err = errors.Join(err, t(w))
+		}
+		return err
+	}
+}
+
+// prints adds --json to a command on the store, which then prints the result of
+// run: the value as JSON, or the text for people.
+func (s *settings) prints(cmd *cobra.Command, run func(cmd *cobra.Command, a *session, args []string) (any, text, error)) *cobra.Command {
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = s.with(func(cmd *cobra.Command, a *session, args []string) error {
+		value, forPeople, err := run(cmd, a, args)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return show.JSON(cmd.OutOrStdout(), value)
+		}
+		return forPeople(cmd.OutOrStdout())
+	})
+	return cmd
+}
+
+// does completes a command that changes the store and prints a sentence.
+func (s *settings) does(cmd *cobra.Command, run func(cmd *cobra.Command, a *session, args []string) (string, error)) *cobra.Command {
+	cmd.RunE = s.with(func(cmd *cobra.Command, a *session, args []string) error {
+		done, err := run(cmd, a, args)
+		if err == nil {
+			fmt.Fprintln(cmd.OutOrStdout(), done)
+		}
+		return err
+	})
+	return cmd
+}
+
+// when is an instant of a value for programs.
+func when(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.Format(time.RFC3339)
+}
+
+// line is one sentence.
+func line(format string, args ...any) text {
+	return func(w io.Writer) error { _, err := fmt.Fprintf(w, format+"\n", args...); return err }
+}
+
+// secretFields are fields with a secret, which are preceded by advice on standard
+// error unless the secret is empty.
+func secretFields(cmd *cobra.Command, secret, advice string, list [][2]string) text {
+	return func(w io.Writer) error {
+		if secret != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "mintage: %s: it is not shown again\n", advice)
+		}
+		return show.Fields(w, list)
+	}
+}
+
+// noteEmpty reports on standard error that a list which could be read is empty.
+func noteEmpty[T any](cmd *cobra.Command, list []T, err error, what string) {
+	if len(list) == 0 && err == nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "mintage: %s\n", what)
 	}
 }

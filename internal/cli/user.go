@@ -16,17 +16,10 @@ import (
 )
 
 func newUser(s *settings) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "user",
-		Short: "Create and manage the built-in users",
-		Long: `Create and manage the built-in users, for a deployment without a login system
+	return parent("user", "Create and manage the built-in users", `Create and manage the built-in users, for a deployment without a login system
 of its own. The commands work on the store itself, also while the server runs,
 and are in force at once.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: onlySubcommands,
-	}
-	cmd.AddCommand(newUserCreate(s), newUserList(s), newUserShow(s), newUserDisable(s), newUserEnable(s), newUserPassword(s), newUserTOTP(s))
-	return cmd
+		newUserCreate(s), newUserList(s), newUserShow(s), newUserDisable(s), newUserEnable(s), newUserPassword(s), newUserTOTP(s))
 }
 
 // invalidUser names the flag that is wrong.
@@ -63,7 +56,6 @@ func (p *passwordFlag) read(cmd *cobra.Command) (string, error) {
 func newUserCreate(s *settings) *cobra.Command {
 	var r account.Registration
 	var p passwordFlag
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "create NAME [--name \"FULL NAME\"] [--subject S] [--password-stdin]",
 		Short: "Create a user and print the password",
@@ -75,27 +67,20 @@ unless another one is given. No two users can have the same.`,
 		Example: `  mintage user create alice --name "Alice Cooper"
   printf %s "$PASSWORD" | mintage user create bob --subject u-1002 --password-stdin`,
 		Args: exactly(1, "one username"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) (err error) {
-			if r.Password, err = p.read(cmd); err != nil {
-				return err
-			}
-			r.Username = args[0]
-			u, generated, err := a.CreateUser(cmd.Context(), r)
-			if err != nil {
-				return invalidUser(err)
-			}
-			return printPassword(cmd, asJSON, u, generated)
-		}),
 	}
 	cmd.Flags().StringVar(&r.Name, "name", "", "what people call the user, shown on pages")
 	cmd.Flags().StringVar(&r.Subject, "subject", "", "what tokens call the user; default: the username")
 	p.register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return s.printsPassword(cmd, func(cmd *cobra.Command, a *session, args []string) (_ account.User, _ string, err error) {
+		r.Username = args[0]
+		if r.Password, err = p.read(cmd); err != nil {
+			return account.User{}, "", err
+		}
+		return a.CreateUser(cmd.Context(), r)
+	})
 }
 
 func newUserList(s *settings) *cobra.Command {
-	var asJSON bool
 	var l listing
 	cmd := &cobra.Command{
 		Use:   "list [--match TEXT] [--state S]",
@@ -105,29 +90,21 @@ func newUserList(s *settings) *cobra.Command {
   mintage user list --state disabled --json
   mintage user list --after alice`,
 		Args: exactly(0, "no argument"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
-			list, more, err := a.Users(cmd.Context(), l.Page)
-			if err != nil {
-				return err
-			}
-			views, rows := []admin.UserView{}, [][]string{}
-			for _, u := range list {
-				views = append(views, admin.ViewUser(u))
-				rows = append(rows, []string{u.Username, show.OrDash(u.Name), u.Subject, string(u.State), secondFactor(u), show.Instant(u.CreatedAt)})
-			}
-			if more {
-				l.noteMore(cmd.ErrOrStderr(), list[len(list)-1].Username)
-			}
-			noteEmpty(cmd, len(rows), "no user is found")
-			if asJSON {
-				return show.JSON(cmd.OutOrStdout(), views)
-			}
-			return show.Table(cmd.OutOrStdout(), "USERNAME|NAME|SUBJECT|STATE|SECOND FACTOR|CREATED", rows)
-		}),
 	}
 	l.register(cmd, "username, name or subject", "username", admin.UserStates)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
+		list, more, err := a.Users(cmd.Context(), l.Page)
+		views, rows := []admin.UserView{}, [][]string{}
+		for _, u := range list {
+			views = append(views, admin.ViewUser(u))
+			rows = append(rows, []string{u.Username, show.OrDash(u.Name), u.Subject, string(u.State), secondFactor(u), show.Instant(u.CreatedAt)})
+		}
+		if more {
+			l.noteMore(cmd.ErrOrStderr(), list[len(list)-1].Username)
+		}
+		noteEmpty(cmd, rows, err, "no user is found")
+		return views, table("USERNAME|NAME|SUBJECT|STATE|SECOND FACTOR|CREATED", rows), err
+	})
 }
 
 func secondFactor(u account.User) string {
@@ -138,88 +115,68 @@ func secondFactor(u account.User) string {
 }
 
 func newUserShow(s *settings) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return s.prints(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show one user and what is recorded of the subject",
 		Long: `Show one user and what is recorded of the subject: what was changed, by whom,
 and what was ended. What the user has granted is shown by: mintage grant list.`,
 		Args: exactly(1, "one username"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			u, err := a.User(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			v := admin.ViewUser(u)
-			if v.Events, err = a.Events(cmd.Context(), store.AboutSubject(u.Subject)); err != nil {
-				return err
-			}
-			if asJSON {
-				return show.JSON(cmd.OutOrStdout(), v)
-			}
-			err = show.Fields(cmd.OutOrStdout(), [][2]string{
-				{"username", u.Username}, {"name", u.Name}, {"subject", u.Subject}, {"state", string(u.State)}, {"second factor", secondFactor(u)},
-				{"sessions ended", show.Instant(u.SessionsEnd)}, {"created", show.Instant(u.CreatedAt)}, {"updated", show.Instant(u.UpdatedAt)},
-			})
-			return errors.Join(err, printEvents(cmd.OutOrStdout(), v.Events))
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
+		u, err := a.User(cmd.Context(), args[0])
+		if err != nil {
+			return nil, nil, err
+		}
+		v := admin.ViewUser(u)
+		v.Events, err = a.Events(cmd.Context(), store.AboutSubject(u.Subject))
+		return v, fields([][2]string{
+			{"username", u.Username}, {"name", u.Name}, {"subject", u.Subject}, {"state", string(u.State)}, {"second factor", secondFactor(u)},
+			{"sessions ended", show.Instant(u.SessionsEnd)}, {"created", show.Instant(u.CreatedAt)}, {"updated", show.Instant(u.UpdatedAt)},
+		}, events(v.Events)), err
+	})
 }
 
 func newUserDisable(s *settings) *cobra.Command {
-	return &cobra.Command{
+	return s.does(&cobra.Command{
 		Use:   "disable NAME",
 		Short: "Lock a user out and end everything that the user has granted",
 		Long: `Lock a user out and end everything that the user has granted: sessions, grants,
 and codes that were not redeemed yet. It can be done again, to end what was
 granted since in another way.`,
 		Args: exactly(1, "one username"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			u, cut, err := a.DisableUser(cmd.Context(), args[0])
-			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "user %s is disabled; everything that subject %q authorized until %s is refused\n", u.Username, u.Subject, show.Instant(cut.At))
-			}
-			return err
-		}),
-	}
+	}, func(cmd *cobra.Command, a *session, args []string) (string, error) {
+		u, cut, err := a.DisableUser(cmd.Context(), args[0])
+		return fmt.Sprintf("user %s is disabled; everything that subject %q authorized until %s is refused", u.Username, u.Subject, show.Instant(cut.At)), err
+	})
 }
 
 func newUserEnable(s *settings) *cobra.Command {
-	return &cobra.Command{
+	return s.does(&cobra.Command{
 		Use:   "enable NAME",
 		Short: "Let a disabled user log in again",
 		Long:  "Let a disabled user log in again. Sessions and grants that were ended stay so: the user logs in, and agrees, anew.",
 		Args:  exactly(1, "one username"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			u, err := a.EnableUser(cmd.Context(), args[0])
-			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "user %s is enabled\n", u.Username)
-			}
-			return err
-		}),
-	}
+	}, func(cmd *cobra.Command, a *session, args []string) (string, error) {
+		u, err := a.EnableUser(cmd.Context(), args[0])
+		return fmt.Sprintf("user %s is enabled", u.Username), err
+	})
 }
 
-// printPassword shows a password that was generated, and no other.
-func printPassword(cmd *cobra.Command, asJSON bool, u account.User, password string) error {
-	if asJSON {
-		return show.JSON(cmd.OutOrStdout(), struct {
+// printsPassword is prints for a command that gives a user a password. It shows a
+// generated password, and no other.
+func (s *settings) printsPassword(cmd *cobra.Command, run func(cmd *cobra.Command, a *session, args []string) (u account.User, generated string, err error)) *cobra.Command {
+	return s.prints(cmd, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
+		u, password, err := run(cmd, a, args)
+		return struct {
 			Username string `json:"username"`
 			Subject  string `json:"subject"`
 			Password string `json:"password,omitempty"`
-		}{u.Username, u.Subject, password})
-	}
-	if password != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "mintage: keep the password now: it is not shown again")
-	}
-	return show.Fields(cmd.OutOrStdout(), [][2]string{{"username", u.Username}, {"subject", u.Subject}, {"password", password}})
+		}{u.Username, u.Subject, password}, secretFields(cmd, password, "keep the password now", [][2]string{{"username", u.Username}, {"subject", u.Subject}, {"password", password}}), invalidUser(err)
+	})
 }
 
 func newUserPassword(s *settings) *cobra.Command {
 	var p passwordFlag
-	var endGrants, asJSON bool
+	var endGrants bool
 	cmd := &cobra.Command{
 		Use:   "password NAME [--password-stdin] [--end-grants]",
 		Short: "Give a user another password and end the user's sessions",
@@ -231,29 +188,23 @@ otherwise: do so if somebody else may have known the old password.`,
 		Example: `  mintage user password alice
   printf %s "$PASSWORD" | mintage user password alice --password-stdin --end-grants`,
 		Args: exactly(1, "one username"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			if _, err := a.User(cmd.Context(), args[0]); err != nil {
-				return err // before somebody types a password
-			}
-			password, err := p.read(cmd)
-			if err != nil {
-				return err
-			}
-			u, generated, err := a.SetPassword(cmd.Context(), args[0], password, endGrants)
-			if err != nil {
-				return invalidUser(err)
-			}
-			return printPassword(cmd, asJSON, u, generated)
-		}),
 	}
 	p.register(cmd)
 	cmd.Flags().BoolVar(&endGrants, "end-grants", false, "also end everything that the user has granted until now")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return s.printsPassword(cmd, func(cmd *cobra.Command, a *session, args []string) (u account.User, _ string, err error) {
+		if u, err = a.User(cmd.Context(), args[0]); err != nil {
+			return u, "", err // before somebody types a password
+		}
+		password, err := p.read(cmd)
+		if err != nil {
+			return u, "", err
+		}
+		return a.SetPassword(cmd.Context(), args[0], password, endGrants)
+	})
 }
 
 func newUserTOTP(s *settings) *cobra.Command {
-	var remove, asJSON bool
+	var remove bool
 	cmd := &cobra.Command{
 		Use:   "totp NAME [--remove]",
 		Short: "Give a user a second factor, or take it away",
@@ -268,33 +219,22 @@ one ends the user's sessions, which have not shown it.`,
   # as a picture in the terminal
   mintage user totp alice --json | jq -r .uri | qrencode -t ansiutf8`,
 		Args: exactly(1, "one username"),
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			if remove {
-				u, err := a.RemoveTOTP(cmd.Context(), args[0])
-				if err == nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "user %s has no second factor\n", u.Username)
-				}
-				return err
-			}
-			u, secret, err := a.SetTOTP(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			text, uri := account.TOTPText(secret), u.TOTPURI(a.serviceName(), secret)
-			if asJSON {
-				return show.JSON(cmd.OutOrStdout(), struct {
-					Username string `json:"username"`
-					Secret   string `json:"secret"`
-					URI      string `json:"uri"`
-				}{u.Username, text, uri})
-			}
-			fmt.Fprintln(cmd.ErrOrStderr(), "mintage: give the secret to the user now: it is not shown again")
-			return show.Fields(cmd.OutOrStdout(), [][2]string{{"username", u.Username}, {"secret", text}, {"uri", uri}})
-		}),
 	}
 	cmd.Flags().BoolVar(&remove, "remove", false, "take the second factor away")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	type view struct {
+		Username string `json:"username"`
+		Secret   string `json:"secret,omitempty"`
+		URI      string `json:"uri,omitempty"`
+	}
+	return s.prints(cmd, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
+		if remove {
+			u, err := a.RemoveTOTP(cmd.Context(), args[0])
+			return view{Username: u.Username}, line("user %s has no second factor", u.Username), err
+		}
+		u, secret, err := a.SetTOTP(cmd.Context(), args[0])
+		v := view{u.Username, account.TOTPText(secret), u.TOTPURI(a.serviceName(), secret)}
+		return v, secretFields(cmd, v.Secret, "give the secret to the user now", [][2]string{{"username", u.Username}, {"secret", v.Secret}, {"uri", v.URI}}), err
+	})
 }
 
 // serviceName is what an authenticator app calls this service.
