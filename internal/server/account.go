@@ -57,11 +57,11 @@ func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (An
 
 // clientName is what a registered client is called, or "".
 func (s *web) clientName(clientID string) string {
-	view, err := s.issuer.Directory.View()
+	view, err := s.Authorizer.Issuer.Directory.View()
 	if err != nil {
 		return ""
 	}
-	c, ok := view.Client(s.issuer.Realm, clientID)
+	c, ok := view.Client(s.Authorizer.Issuer.Realm, clientID)
 	if !ok {
 		return ""
 	}

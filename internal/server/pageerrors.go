@@ -112,7 +112,7 @@ func (s *web) pageAnswer(h http.Header, r *Request, rec Record, err error) Answe
 	}
 	a, fault := s.render(locale, status, view)
 	if fault != nil {
-		s.log.Error("cannot render a page", "request_id", r.ID, "error", fault)
+		s.Authorizer.Issuer.Log.Error("cannot render a page", "request_id", r.ID, "error", fault)
 	}
 	return a
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
@@ -29,6 +28,10 @@ type Record struct {
 	Tokens    issuer.Tokens
 	GrantID   grant.ID // of the token that the request was about
 	Inactive  error    // why that token is not active, where the caller is not told
+
+	// Fault reports that the caller is sent on because something failed here: the
+	// status does not show it.
+	Fault bool
 
 	Locale     string // of a page
 	ClientName string // on a page; "" if unknown
@@ -82,7 +85,7 @@ func (s *Server) record(r *Request, rec Record, status int, err error, took time
 func severity(r *Request, rec Record, status int, err error) (slog.Level, string) {
 	switch {
 	case err != nil:
-		return severityOfFault(r, status, err)
+		return severityOfFault(r, rec, status, err)
 	case rec.Tokens.Repeated:
 		// A thief who holds the client's secret looks like this too.
 		return slog.LevelInfo, "token request repeated, same pair answered"
@@ -90,9 +93,8 @@ func severity(r *Request, rec Record, status int, err error) (slog.Level, string
 	return slog.LevelDebug, r.Route.Name + " answered"
 }
 
-func severityOfFault(r *Request, status int, err error) (slog.Level, string) {
+func severityOfFault(r *Request, rec Record, status int, err error) (slog.Level, string) {
 	var refused *grant.Refused
-	var told *login.ClientError
 	var bug *panicError
 	switch {
 	case errors.Is(err, overload.ErrShed):
@@ -101,7 +103,7 @@ func severityOfFault(r *Request, status int, err error) (slog.Level, string) {
 		return slog.LevelError, "bug"
 	case status >= 500 && errors.As(err, &refused):
 		return slog.LevelError, "a genuine token has no record: the store has lost commits; was an older backup or a replica put in place?"
-	case status >= 500, errors.As(err, &told) && told.Cause != nil:
+	case status >= 500, rec.Fault:
 		return slog.LevelError, r.Route.Name + " failed"
 	}
 	return r.Route.Refusals, r.Route.Name + " refused"

@@ -41,6 +41,8 @@ type Route struct {
 	Public     bool // scripts of every origin may; and no limit by address applies
 	Page       bool // people see it; its requests share capacity by network
 
+	Headers http.Header // of every answer, in place of those of JSON
+
 	allow string         // Methods, as the Allow header lists them
 	realm string         // named by the path, or the only one there is
 	meter *metrics.Route // nil if nothing is counted

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -174,9 +175,7 @@ func (s *Server) respond(w http.ResponseWriter, r *Request, rec Record, a Answer
 		h["Strict-Transport-Security"] = headerStrict
 	}
 	s.cors(h, r)
-	if r.Route.Page {
-		pageHeaders(h)
-	}
+	maps.Copy(h, r.Route.Headers)
 	if len(r.TransferEncoding) > 0 {
 		// With a Content-Length beside it, two readers could disagree about
 		// where this request ends (RFC 9112 section 6.1), and net/http hides

@@ -54,7 +54,7 @@ func (f *Front) Routes(s *Server) []Route {
 	// that does not read it.
 	form := []string{http.MethodGet, http.MethodPost}
 	page := func(name, path string, methods []string, handle pageHandler) Route {
-		return Route{Name: name, Paths: []string{path}, Methods: methods, Class: overload.Login, Handle: w.handler(handle), Error: w.pageAnswer, Page: true}
+		return Route{Name: name, Paths: []string{path}, Methods: methods, Class: overload.Login, Handle: w.handler(handle), Error: w.pageAnswer, Page: true, Headers: pageHeaders}
 	}
 	authorization := page("authorization", "authorize", form, w.authorize)
 	authorization.Class, authorization.Member, authorization.Metadata = overload.Code, "authorization_endpoint", map[string]any{"ui_locales_supported": pages.Locales}
@@ -83,6 +83,8 @@ func (s *web) handler(handle pageHandler) Handler {
 		if err == nil {
 			a, err = handle(ctx, r.Request, x)
 		}
+		var told *login.ClientError
+		x.Fault = errors.As(err, &told) && told.Cause != nil
 		a.Cookies = x.cookies
 		return a, x.Record, err
 	}
@@ -190,20 +192,13 @@ func (s *web) crossSite(r *http.Request) error {
 // pageHeaders are on every page (RFC 9700 sections 4.2.4 and 4.16). The policy
 // of referrers is not no-referrer: with it, browsers send our own forms with
 // "Origin: null".
-func pageHeaders(h http.Header) {
-	h["Content-Type"] = headerHTML
-	h["Content-Security-Policy"] = headerPolicy
-	h["X-Frame-Options"] = headerDeny
-	h["Referrer-Policy"] = headerSameOrigin
-	h["Cross-Origin-Resource-Policy"] = headerSameOrigin
+var pageHeaders = http.Header{
+	"Content-Type":                 {"text/html; charset=utf-8"},
+	"Content-Security-Policy":      {policy("'self'")},
+	"X-Frame-Options":              {"DENY"},
+	"Referrer-Policy":              {"same-origin"},
+	"Cross-Origin-Resource-Policy": {"same-origin"},
 }
-
-var (
-	headerHTML       = []string{"text/html; charset=utf-8"}
-	headerDeny       = []string{"DENY"}
-	headerSameOrigin = []string{"same-origin"}
-	headerPolicy     = []string{policy("'self'")}
-)
 
 func policy(formAction string) string {
 	return "default-src 'none'; style-src 'self'; img-src 'self'; form-action " + formAction + "; frame-ancestors 'none'; base-uri 'none'"
