@@ -12,7 +12,7 @@ import (
 
 // comparing are the packages that compare secrets with what callers present.
 var comparing = []string{
-	"internal/keys", "internal/oauth", "internal/grant", "internal/directory", "internal/client", "internal/issuer", "internal/explain", "internal/login", "internal/account", "internal/upstream", "internal/server", "internal/server/admin",
+	"internal/keys", "internal/oauth", "internal/grant", "internal/directory", "internal/client", "internal/issuer", "internal/explain", "internal/login", "internal/account", "internal/upstream", "internal/server", "internal/server/admin", "internal/web",
 }
 
 // inConstantTime lists how often each function compares in constant time. A

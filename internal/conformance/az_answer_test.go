@@ -11,7 +11,7 @@ import (
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/web"
 )
 
 // every is one answer of each kind that goes to a client, from a signed-in
@@ -47,7 +47,7 @@ var constant = regexp.MustCompile(`^[\x20-\x21\x23-\x5B\x5D-\x7E]+$`)
 // an error. A repeated submit gets the same address.
 func TestAZ36_CallbackParametersAddScopeAndClientOnlyIfSwitchedOn(t *testing.T) {
 	for _, on := range []bool{false, true} {
-		d, b := signedIn(t, alone, func(o *options) { o.tuneFront = func(f *server.Front) { f.Authorizer.CallbackParameters = on } })
+		d, b := signedIn(t, alone, func(o *options) { o.tuneFront = func(f *web.Front) { f.Authorizer.CallbackParameters = on } })
 		s := b.follow(b.get(asking(d.a, "scope=b a")))
 		allow := func() sight {
 			return b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=allow", "remember=yes")

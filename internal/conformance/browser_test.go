@@ -20,7 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
-	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/web"
 )
 
 const (
@@ -38,7 +38,7 @@ const (
 func withFront(o *options) { o.front = true }
 
 // newFront wires what people see, with the deployment's clock.
-func (d *deployment) newFront() *server.Front {
+func (d *deployment) newFront() *web.Front {
 	d.t.Helper()
 	set, err := pages.New(pages.Options{})
 	if err != nil {
@@ -65,7 +65,7 @@ func (d *deployment) newFront() *server.Front {
 			return err
 		},
 	}
-	return &server.Front{Authorizer: d.authorizer, Pages: set, Users: users}
+	return &web.Front{Authorizer: d.authorizer, Pages: set, Users: users}
 }
 
 // hashed is the password of every user that a test does not give one: it is

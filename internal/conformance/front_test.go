@@ -11,15 +11,15 @@ import (
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
-	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/web"
 )
 
 // A client system of an OpenAM-style deployment knows nothing of PKCE, and
 // finds code, scope, state, iss and client_id at its callback
 // (compat.callback_parameters).
 func TestClientWithoutPKCEWorksEndToEnd(t *testing.T) {
-	d, b := visitor(t, func(o *options) { o.tuneFront = func(f *server.Front) { f.Authorizer.CallbackParameters = true } })
+	d, b := visitor(t, func(o *options) { o.tuneFront = func(f *web.Front) { f.Authorizer.CallbackParameters = true } })
 	old := d.client(client.Registration{Name: "Old", NoPKCE: true, Scope: "read write"})
 	request := asking(old, "code_challenge", "code_challenge_method", "state=af0ifjsldkj", "scope=read write")
 	consent := b.logIn(b.open(request).at(t, "login"), username, password).at(t, "consent")
@@ -146,7 +146,7 @@ func TestDisconnectEndsWhatTheClientHas(t *testing.T) {
 // handedOff makes another system know the users.
 func handedOff(o *options) {
 	o.front = true
-	o.tuneFront = func(f *server.Front) { f.Users, f.Handoff, f.Authorizer.Alive = nil, loginURL, nil }
+	o.tuneFront = func(f *web.Front) { f.Users, f.Handoff, f.Authorizer.Alive = nil, loginURL, nil }
 }
 
 const loginURL = "https://login.example/in?shop=1"

@@ -35,6 +35,7 @@ import (
 	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/web"
 )
 
 const (
@@ -83,7 +84,7 @@ type options struct {
 	overload.Capacity
 	overload.RateLimits
 	token.Endpoints
-	Front               *server.Front // nil: no pages
+	Front               *web.Front // nil: no pages
 	RedirectURIMismatch bool
 	ScopesSupported     []string
 	TokenInfoQuery      bool
@@ -95,7 +96,7 @@ type options struct {
 	monotonic         func() time.Time // of the directory
 	alone             bool             // not beside other tests
 	front             bool             // with an authorization endpoint
-	tuneFront         func(*server.Front)
+	tuneFront         func(*web.Front)
 	connections       *server.ConnectionLimits
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
-	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/web"
 )
 
 // Something happens between two steps of an interaction.
@@ -75,7 +75,7 @@ func TestInteractionSessionEndsAtTheConsent(t *testing.T) {
 
 // long gives users a day for an interaction, so that sessions end first.
 func long(o *options) {
-	o.tuneFront = func(f *server.Front) { f.Authorizer.InteractionLifetime = 24 * time.Hour }
+	o.tuneFront = func(f *web.Front) { f.Authorizer.InteractionLifetime = 24 * time.Hour }
 }
 
 // The same between the request and the login, and where an account is chosen.

@@ -295,7 +295,7 @@ var tokenMutations = []Mutation{
 		Test: here + "TestOP08",
 	},
 	{
-		Name: "known clients in the audit log", In: "Server.about",
+		Name: "known clients in the audit log", In: "Server.About",
 		Old: "ClientID: s.known(clientID)", New: "ClientID: clientID",
 		Test: here + "TestOP08",
 	},

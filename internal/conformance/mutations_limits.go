@@ -54,7 +54,7 @@ var limitMutations = []Mutation{
 		Test: atToken + "TestAFullQueueIsNoticed",
 	},
 	{
-		Name: "Retry-After rounded up", In: "inSeconds",
+		Name: "Retry-After rounded up", In: "InSeconds",
 		Old: "math.Ceil(wait.Seconds())", New: "math.Floor(wait.Seconds())",
 		Test: limits + "TestRetryAfterIsRounded",
 	},

@@ -18,12 +18,12 @@ import (
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
-	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/upstream"
+	"github.com/mintage/mintage/internal/web"
 )
 
 // newFront wires the part that people see, or nil if the deployment has none.
-func newFront(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) (*server.Front, error) {
+func newFront(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) (*web.Front, error) {
 	if cfg.Login.Mode == config.LoginOff {
 		return nil, nil
 	}
@@ -31,7 +31,7 @@ func newFront(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) (*server.
 	if err != nil {
 		return nil, err
 	}
-	front := &server.Front{Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, Authorizer: &login.Authorizer{
+	front := &web.Front{Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, Authorizer: &login.Authorizer{
 		Issuer:              iss,
 		InteractionLifetime: cfg.InteractionLifetime.Std(),
 		SessionLifetime:     cfg.Session.Lifetime.Std(), SessionIdle: cfg.Session.Idle.Std(),

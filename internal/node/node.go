@@ -25,6 +25,7 @@ import (
 	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/tracing"
+	"github.com/mintage/mintage/internal/web"
 )
 
 // A node is what lives as long as the process: the store, the directory, the
@@ -55,7 +56,7 @@ type node struct {
 // An answering is what answers under one configuration.
 type answering struct {
 	issuer *issuer.Issuer
-	front  *server.Front // nil if there is none
+	front  *web.Front // nil if there is none
 	server *server.Server
 	admin  *admin.Admin
 }

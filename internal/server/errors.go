@@ -108,7 +108,7 @@ func retryAfter(status int, err error) string {
 	var early *overload.TooMany
 	switch {
 	case status == http.StatusTooManyRequests && errors.As(err, &early):
-		return inSeconds(early.Wait)
+		return InSeconds(early.Wait)
 	case status == http.StatusTooManyRequests:
 		return "60" // a minute restores the limits of failures
 	case errors.Is(err, overload.ErrShed):
@@ -121,9 +121,9 @@ func retryAfter(status int, err error) string {
 // seconds: those who were turned away together come back at different times.
 const shedSpread = 8
 
-// inSeconds is a wait as Retry-After says it: never less, so that who waits so
+// InSeconds is a wait as Retry-After says it: never less, so that who waits so
 // long is let in.
-func inSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
+func InSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
 
 // oauthError is the answer about an error as RFC 6749 section 5.2 has it, with the
 // headers that its kind needs.
@@ -144,7 +144,7 @@ func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answ
 			h["Www-Authenticate"] = []string{`Basic realm="` + s.Realm + `", charset="UTF-8"`}
 		}
 	default:
-		statusHeaders(h, r, status, err)
+		StatusHeaders(h, r, status, err)
 	}
 	if told.Code == "" {
 		a.Header = http.Header{"Content-Type": nil}
@@ -158,8 +158,8 @@ func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answ
 	return a
 }
 
-// statusHeaders sets the headers that the status of an error requires.
-func statusHeaders(h http.Header, r *Request, status int, err error) {
+// StatusHeaders sets the headers that the status of an error requires.
+func StatusHeaders(h http.Header, r *Request, status int, err error) {
 	switch status {
 	case http.StatusMethodNotAllowed:
 		h["Allow"] = []string{r.Route.allow}

@@ -49,7 +49,7 @@ func TestRetryAfterIsRoundedUpAndSpread(t *testing.T) {
 		if got := retryAfter(http.StatusTooManyRequests, &overload.TooMany{Wait: wait}); got != want {
 			t.Errorf("a limit that is free in %s: Retry-After %s, want %s", wait, got, want)
 		}
-		if got := inSeconds(wait); got != want {
+		if got := InSeconds(wait); got != want {
 			t.Errorf("a password that may be tried in %s: Retry-After %s, want %s", wait, got, want)
 		}
 	}

@@ -185,8 +185,8 @@ func (s *Server) originOf(ctx context.Context, r *Request) context.Context {
 	return audit.With(ctx, audit.Origin{RequestID: r.ID, RemoteIP: r.Address})
 }
 
-// about is an event of a request.
-func (s *Server) about(r *Request, clientID string, name audit.Name, outcome audit.Outcome) audit.Event {
+// About is an event of a request.
+func (s *Server) About(r *Request, clientID string, name audit.Name, outcome audit.Outcome) audit.Event {
 	return audit.Event{
 		Name: name, Outcome: outcome, Realm: s.Realm, ClientID: s.known(clientID), RequestID: r.ID, RemoteIP: r.Address,
 	}
@@ -200,7 +200,7 @@ func (s *Server) audit(r *Request, rec Record, status int, err error) {
 	case err != nil:
 		s.auditFault(r, rec, status, err)
 	case rec.Tokens.GrantID != (grant.ID{}):
-		e := s.about(r, rec.ClientID, audit.TokensRefreshed, audit.Success)
+		e := s.About(r, rec.ClientID, audit.TokensRefreshed, audit.Success)
 		if rec.Tokens.Repeated {
 			e.Name = audit.RefreshRepeated
 		} else if rec.GrantType == store.GrantAuthorizationCode {
@@ -215,7 +215,7 @@ func (s *Server) auditFault(r *Request, rec Record, status int, err error) {
 	var refused *grant.Refused
 	switch {
 	case errors.Is(err, client.ErrClient), errors.Is(err, oauth.ErrClient):
-		e := s.about(r, rec.ClientID, audit.ClientAuthFailed, audit.Refused)
+		e := s.About(r, rec.ClientID, audit.ClientAuthFailed, audit.Refused)
 		e.Detail = r.Route.Name
 		var fault client.AuthFault
 		if errors.As(err, &fault) {
@@ -226,7 +226,7 @@ func (s *Server) auditFault(r *Request, rec Record, status int, err error) {
 		}
 		s.Audit.Record(e)
 	case status == http.StatusTooManyRequests:
-		s.auditThrottled(r, rec.ClientID)
+		s.AuditThrottled(r, rec.ClientID)
 	case errors.As(err, &refused):
 		s.auditRefusal(r, rec, refused)
 	}
@@ -236,7 +236,7 @@ func (s *Server) auditRefusal(r *Request, rec Record, refused *grant.Refused) {
 	if r.Route.Refusals < 0 {
 		return // invalid tokens of unauthenticated callers, at the endpoints of resource servers
 	}
-	e := s.about(r, rec.ClientID, audit.TokenRefused, audit.Refused)
+	e := s.About(r, rec.ClientID, audit.TokenRefused, audit.Refused)
 	if refused.Why == grant.StoreBehind {
 		e.Outcome = audit.Failed
 	}
@@ -249,13 +249,13 @@ func (s *Server) auditRefusal(r *Request, rec Record, refused *grant.Refused) {
 	s.Audit.Record(e)
 }
 
-// auditThrottled records that an address is refused, at most once a minute for
+// AuditThrottled records that an address is refused, at most once a minute for
 // each.
-func (s *Server) auditThrottled(r *Request, clientID string) {
+func (s *Server) AuditThrottled(r *Request, clientID string) {
 	if s.Audit == nil || !s.firstThrottled(overload.Network(r.Address, 64), time.Now()) {
 		return
 	}
-	e := s.about(r, clientID, audit.Throttled, audit.Refused)
+	e := s.About(r, clientID, audit.Throttled, audit.Refused)
 	e.Detail = r.Route.Name + "; further ones within a minute are not recorded"
 	s.Audit.Record(e)
 }

@@ -102,7 +102,7 @@ func (r *Request) Enter(c overload.Class) error {
 // Form reads the request's parameters, also from the query if queryAllowed, and
 // checks its realm.
 func (r *Request) Form(queryAllowed bool) (oauth.Params, error) {
-	body, err := r.formBody()
+	body, err := r.FormBody()
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (r *Request) Form(queryAllowed bool) (oauth.Params, error) {
 		return nil, err
 	}
 	if r.Route.realm == "" || realm != "" {
-		if !r.isRealm(realm) {
+		if !r.IsRealm(realm) {
 			return nil, oauth.ErrRealm
 		}
 	}
@@ -128,15 +128,15 @@ func (r *Request) Query(raw string) (oauth.Params, error) {
 	if err != nil {
 		return nil, err
 	}
-	if realm := p["realm"]; realm != "" && !r.isRealm(realm) {
+	if realm := p["realm"]; realm != "" && !r.IsRealm(realm) {
 		return nil, oauth.ErrRealm
 	}
 	return p, nil
 }
 
-// isRealm reports whether a parameter names the realm: "/api", "%2Fapi" and
+// IsRealm reports whether a parameter names the realm: "/api", "%2Fapi" and
 // "api" do.
-func (r *Request) isRealm(name string) bool {
+func (r *Request) IsRealm(name string) bool {
 	return "/"+strings.TrimPrefix(name, "/") == r.server.Realm
 }
 
@@ -198,8 +198,8 @@ func isForm(contentType []string) bool {
 	return err == nil && media == form && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// formBody is the body of a form, not yet decoded.
-func (r *Request) formBody() (string, error) {
+// FormBody is the body of a form, not yet decoded.
+func (r *Request) FormBody() (string, error) {
 	if !isForm(r.Header["Content-Type"]) {
 		return "", oauth.ErrContentType
 	}

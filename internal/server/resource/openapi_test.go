@@ -17,10 +17,11 @@ import (
 	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/upstream"
+	"github.com/mintage/mintage/internal/web"
 )
 
 // described is a server of which only the route table is used.
-func described(site server.Site, issuerID string, front *server.Front) *Endpoints {
+func described(site server.Site, issuerID string, front *web.Front) *Endpoints {
 	iss := &issuer.Issuer{Realm: "/api", ID: issuerID, Directory: &directory.Directory{}}
 	e := &Endpoints{Server: server.New(iss, server.Options{Site: site}, nil), Issuer: iss}
 	routes := slices.Concat((&token.Endpoints{}).Routes(), e.Routes())
@@ -32,7 +33,7 @@ func described(site server.Site, issuerID string, front *server.Front) *Endpoint
 }
 
 func everything() *Endpoints {
-	return described(server.Site{PublicURL: openapiExample}, openapiExample+"/oauth2/api", &server.Front{Upstream: &upstream.Provider{}})
+	return described(server.Site{PublicURL: openapiExample}, openapiExample+"/oauth2/api", &web.Front{Upstream: &upstream.Provider{}})
 }
 
 func load(t *testing.T, text []byte) *openapi3.T {

@@ -1,4 +1,4 @@
-package server
+package web
 
 import (
 	"context"
@@ -10,11 +10,12 @@ import (
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
 )
 
 // interaction is the page on which a user is asked what is asked next: GET
 // shows it, and POST takes the answer.
-func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a Answer, err error) {
+func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a server.Answer, err error) {
 	var p oauth.Params
 	if r.Method == http.MethodGet {
 		p, err = x.Query(r.URL.RawQuery)
@@ -22,10 +23,10 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a 
 		p, err = s.submitted(x)
 	}
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	if err := x.Enter(x.Route.Class); err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["id"])
 	switch {
@@ -46,13 +47,13 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a 
 }
 
 // restart begins the login again.
-func (s *web) restart(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, another bool) (Answer, error) {
+func (s *web) restart(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, another bool) (server.Answer, error) {
 	next, err := s.Authorizer.Restart(ctx, it, s.guest(r, x), another)
 	switch {
 	case errors.Is(err, login.ErrMoved):
 		return seeOther(s.interactionURL(it.Next)), nil
 	case err != nil:
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	return seeOther(s.interactionURL(next.ID)), nil
 }
@@ -62,7 +63,7 @@ func (s *web) submitted(x *exchange) (oauth.Params, error) {
 	if err := s.crossSite(x.Request.Request); err != nil {
 		return nil, err
 	}
-	body, err := x.formBody()
+	body, err := x.FormBody()
 	if err != nil {
 		return nil, err
 	}
@@ -89,16 +90,16 @@ func (s *web) find(ctx context.Context, r *http.Request, x *exchange, id string)
 }
 
 // showNext shows what is asked next, or goes to the client if nothing is.
-func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, verifier string) (Answer, error) {
+func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, verifier string) (server.Answer, error) {
 	a, v := s.Authorizer, visitor(r)
 	said, err := a.TakeLogin(it, verifier)
 	switch {
 	case err != nil:
-		return Answer{}, err
+		return server.Answer{}, err
 	case said != nil && said.Identity == nil && it.OfAccount():
 		s.countLogin(errRejected)
 		s.auditFailedLogin(x, it, "", errRejected)
-		return Answer{}, errRejected
+		return server.Answer{}, errRejected
 	case said != nil && said.Identity == nil:
 		s.countLogin(errRejected)
 		s.auditFailedLogin(x, it, "", errRejected)
@@ -106,7 +107,7 @@ func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *lo
 		return s.proceeded(x, st, err)
 	case said != nil:
 		if v.Session, err = s.signIn(ctx, x, it, *said.Identity, v); err != nil {
-			return Answer{}, err
+			return server.Answer{}, err
 		}
 	}
 	st, err := a.Proceed(ctx, it, v)
@@ -122,7 +123,7 @@ func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *lo
 // proceeded is the answer for a stage at which the client hears something. A form
 // for another step than the present comes from the back button, another tab or
 // a second click: the user is shown where things stand.
-func (s *web) proceeded(x *exchange, st login.Stage, err error) (Answer, error) {
+func (s *web) proceeded(x *exchange, st login.Stage, err error) (server.Answer, error) {
 	if st.Client != nil {
 		x.ClientName = st.Client.Name
 	}
@@ -130,7 +131,7 @@ func (s *web) proceeded(x *exchange, st login.Stage, err error) (Answer, error) 
 	case errors.Is(err, login.ErrStep):
 		return seeOther(s.interactionURL(st.Interaction.ID)), nil
 	case err != nil:
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	s.auditCode(x, st)
 	s.stamp(x, st.Session)
@@ -138,7 +139,7 @@ func (s *web) proceeded(x *exchange, st login.Stage, err error) (Answer, error) 
 }
 
 // ask is the page of the present step.
-func (s *web) ask(ctx context.Context, x *exchange, st login.Stage) (Answer, error) {
+func (s *web) ask(ctx context.Context, x *exchange, st login.Stage) (server.Answer, error) {
 	it := st.Interaction
 	if st.Client != nil {
 		x.ClientName = st.Client.Name
@@ -184,20 +185,20 @@ func scopes(list oauth.Scope) (out []pages.Scope) {
 }
 
 // form is a page whose form may end at the client.
-func (s *web) form(x *exchange, it *login.Interaction, view any, status int) (Answer, error) {
+func (s *web) form(x *exchange, it *login.Interaction, view any, status int) (server.Answer, error) {
 	a, err := s.page(x, status, view)
 	a.Header = http.Header{"Content-Security-Policy": formPolicy(it.Request.RedirectURI, s.login())}
 	return a, err
 }
 
 // sendToLogin sends the browser to whoever knows the users.
-func (s *web) sendToLogin(ctx context.Context, it *login.Interaction) (Answer, error) {
+func (s *web) sendToLogin(ctx context.Context, it *login.Interaction) (server.Answer, error) {
 	if s.Upstream != nil {
 		return s.sendUpstream(ctx, it)
 	}
 	u, err := url.Parse(s.Handoff)
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	q := u.Query()
 	q.Set("challenge", it.ID)
@@ -209,7 +210,7 @@ func (s *web) sendToLogin(ctx context.Context, it *login.Interaction) (Answer, e
 }
 
 // take takes the answer of a page.
-func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (Answer, error) {
+func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (server.Answer, error) {
 	a, v, step := s.Authorizer, visitor(r), login.Step(p["step"])
 	again := seeOther(s.interactionURL(it.ID))
 	answered := it.Decision != nil
@@ -237,5 +238,5 @@ func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *login.
 	case step == login.StepSecondFactor && s.Users != nil:
 		return s.secondFactor(ctx, r, x, it, p)
 	}
-	return Answer{}, errForm
+	return server.Answer{}, errForm
 }

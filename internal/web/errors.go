@@ -1,4 +1,4 @@
-package server
+package web
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/upstream"
 )
@@ -74,7 +75,7 @@ func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oau
 
 // pageAnswer is the page for err, or the way to the client that is to hear of
 // it.
-func (s *web) pageAnswer(h http.Header, r *Request, rec Record, err error) Answer {
+func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, err error) server.Answer {
 	var form *formError
 	if errors.As(err, &form) {
 		return form.shown
@@ -105,7 +106,7 @@ func (s *web) pageAnswer(h http.Header, r *Request, rec Record, err error) Answe
 		}
 		view = message
 	}
-	statusHeaders(h, r, status, err)
+	server.StatusHeaders(h, r, status, err)
 	locale := rec.Locale
 	if locale == "" {
 		locale = s.locale(r, "") // of a panic

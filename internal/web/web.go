@@ -1,4 +1,4 @@
-package server
+package web
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/upstream"
 )
 
@@ -31,20 +32,20 @@ type Front struct {
 
 // web is the pages of a server.
 type web struct {
-	*Server
+	*server.Server
 	*Front
 	sameOrigin *http.CrossOriginProtection // of the pages' forms
 }
 
 // exchange is what the steps of one page find out about its request.
 type exchange struct {
-	*Request
-	Record
+	*server.Request
+	server.Record
 	cookies []string // to be set
 }
 
 // Routes returns the pages, to be mounted on s.
-func (f *Front) Routes(s *Server) []Route {
+func (f *Front) Routes(s *server.Server) []server.Route {
 	w := &web{s, f, http.NewCrossOriginProtection()}
 	// A proxy may have put another Host into the request.
 	if err := w.sameOrigin.AddTrustedOrigin(s.PublicURL); err != nil {
@@ -53,14 +54,14 @@ func (f *Front) Routes(s *Server) []Route {
 	// HEAD is not among the methods of a form: a code is never made for a caller
 	// that does not read it.
 	form := []string{http.MethodGet, http.MethodPost}
-	page := func(name, path string, methods []string, handle pageHandler) Route {
-		return Route{Name: name, Paths: []string{path}, Methods: methods, Class: overload.Login, Handle: w.handler(handle), Error: w.pageAnswer, Page: true, Headers: pageHeaders}
+	page := func(name, path string, methods []string, handle pageHandler) server.Route {
+		return server.Route{Name: name, Paths: []string{path}, Methods: methods, Class: overload.Login, Handle: w.handler(handle), Error: w.pageAnswer, Page: true, Headers: pageHeaders}
 	}
 	authorization := page("authorization", "authorize", form, w.authorize)
 	authorization.Class, authorization.Member, authorization.Metadata = overload.Code, "authorization_endpoint", map[string]any{"ui_locales_supported": pages.Locales}
 	asset := page("asset", s.BasePath+"/account/assets/{file}", []string{http.MethodGet, http.MethodHead}, nil)
-	asset.Handle = Published(w.asset)
-	routes := []Route{
+	asset.Handle = server.Published(w.asset)
+	routes := []server.Route{
 		authorization, page("interaction", "interaction", form, w.interaction),
 		page("connections", s.BasePath+connectionsPath, form, w.connections), page("logout", s.BasePath+logoutPath, form, w.logout),
 		asset, page("request", "/", nil, w.lost),
@@ -71,14 +72,14 @@ func (f *Front) Routes(s *Server) []Route {
 	return routes
 }
 
-type pageHandler func(ctx context.Context, r *http.Request, x *exchange) (Answer, error)
+type pageHandler func(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error)
 
 // handler makes a Handler of a page's.
-func (s *web) handler(handle pageHandler) Handler {
-	return func(ctx context.Context, r *Request) (Answer, Record, error) {
+func (s *web) handler(handle pageHandler) server.Handler {
+	return func(ctx context.Context, r *server.Request) (server.Answer, server.Record, error) {
 		x := &exchange{Request: r}
 		x.Locale = s.locale(r, "")
-		var a Answer
+		var a server.Answer
 		err := r.Admit()
 		if err == nil {
 			a, err = handle(ctx, r.Request, x)
@@ -91,12 +92,12 @@ func (s *web) handler(handle pageHandler) Handler {
 }
 
 // lost shows the way to people who have typed the address of the server alone.
-func (s *web) lost(_ context.Context, r *http.Request, _ *exchange) (Answer, error) {
+func (s *web) lost(_ context.Context, r *http.Request, _ *exchange) (server.Answer, error) {
 	switch strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, s.BasePath), "/") {
 	case "", "/account":
 		return seeOther(s.at(connectionsPath)), nil
 	}
-	return Answer{}, oauth.ErrNotFound
+	return server.Answer{}, oauth.ErrNotFound
 }
 
 // login is where people sign in, "" if it is here.
@@ -226,24 +227,24 @@ func formPolicy(addresses ...string) []string {
 }
 
 // page renders a view in the language of the request.
-func (s *web) page(x *exchange, status int, view any) (Answer, error) {
+func (s *web) page(x *exchange, status int, view any) (server.Answer, error) {
 	return s.render(x.Locale, status, view)
 }
 
-func (s *web) render(locale string, status int, view any) (Answer, error) {
+func (s *web) render(locale string, status int, view any) (server.Answer, error) {
 	body, err := s.Pages.Render(locale, view)
-	return Answer{Status: status, Body: body}, err
+	return server.Answer{Status: status, Body: body}, err
 }
 
 // locale is the language of the user, as the client or the browser says.
-func (s *web) locale(r *Request, uiLocales string) string {
+func (s *web) locale(r *server.Request, uiLocales string) string {
 	return s.Pages.Locale(uiLocales, strings.Join(r.Header["Accept-Language"], ","))
 }
 
 // seeOther sends the browser on with GET, also after a POST: no other status
 // makes sure that a password does not go along (RFC 9700 section 4.12).
-func seeOther(to string) Answer {
-	return Answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {to}, "Content-Type": nil}}
+func seeOther(to string) server.Answer {
+	return server.Answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {to}, "Content-Type": nil}}
 }
 
 // at is the address of a page of ours. It is never made of what a request says
@@ -261,12 +262,12 @@ const (
 )
 
 // asset is the style sheet or an image of the brand.
-func (s *web) asset(_ context.Context, r *Request) (Document, error) {
+func (s *web) asset(_ context.Context, r *server.Request) (server.Document, error) {
 	body, media, ok := s.Pages.Asset(r.PathValue("file"))
 	if !ok {
-		return Document{}, oauth.ErrNotFound
+		return server.Document{}, oauth.ErrNotFound
 	}
-	return Document{Media: media, Body: body, MaxAge: assetMaxAge}, nil
+	return server.Document{Media: media, Body: body, MaxAge: assetMaxAge}, nil
 }
 
 // assetMaxAge is how long a changed image of the brand may be the old one. The

@@ -1,10 +1,13 @@
-package server
+package web
 
-import "github.com/mintage/mintage/internal/metrics"
+import (
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/server"
+)
 
 // CountLogin counts a login that ended with err.
 func CountLogin(m *metrics.Metrics, err error) {
-	s := &web{Server: &Server{Options: Options{Metrics: m}}}
+	s := &web{Server: &server.Server{Options: server.Options{Metrics: m}}}
 	s.countLogin(err)
 }
 

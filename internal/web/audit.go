@@ -1,4 +1,4 @@
-package server
+package web
 
 import (
 	"errors"
@@ -36,7 +36,7 @@ func (s *web) countLogin(err error) {
 
 // auditLogin records who has signed in, by which way.
 func (s *web) auditLogin(x *exchange, it *login.Interaction, who login.Identity) {
-	e := s.about(x.Request, x.ClientID, audit.LoginSucceeded, audit.Success)
+	e := s.About(x.Request, x.ClientID, audit.LoginSucceeded, audit.Success)
 	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, who.Subject, s.loginWay()
 	s.Audit.Record(e)
 }
@@ -49,10 +49,10 @@ func (s *web) auditFailedLogin(x *exchange, it *login.Interaction, subject strin
 	}
 	var limited *account.Throttled
 	if errors.As(err, &limited) {
-		s.auditThrottled(x.Request, x.ClientID)
+		s.AuditThrottled(x.Request, x.ClientID)
 		return
 	}
-	e := s.about(x.Request, x.ClientID, audit.LoginFailed, audit.Refused)
+	e := s.About(x.Request, x.ClientID, audit.LoginFailed, audit.Refused)
 	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, subject, s.loginWay()
 	switch {
 	case s.Users != nil && !errors.Is(err, account.ErrWrong):
@@ -85,7 +85,7 @@ func (s *web) auditConsent(x *exchange, it *login.Interaction, name audit.Name, 
 	if s.Audit == nil || err != nil && (!errors.As(err, &told) || told.Cause != nil) || it.Identity == nil {
 		return
 	}
-	e := s.about(x.Request, x.ClientID, name, audit.Success)
+	e := s.About(x.Request, x.ClientID, name, audit.Success)
 	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, it.Identity.Subject, "scope "+string(it.Request.Scope)
 	s.Audit.Record(e)
 }
@@ -95,7 +95,7 @@ func (s *web) auditCode(x *exchange, st login.Stage) {
 	if s.Audit == nil || st.Issued == (grant.ID{}) || st.Client == nil {
 		return
 	}
-	e := s.about(x.Request, x.ClientID, audit.CodeIssued, audit.Success)
+	e := s.About(x.Request, x.ClientID, audit.CodeIssued, audit.Success)
 	e.ClientID, e.GrantID = st.Client.ID, st.Issued.String()
 	if st.Session != nil {
 		e.Subject = st.Session.Subject

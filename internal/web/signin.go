@@ -1,4 +1,4 @@
-package server
+package web
 
 import (
 	"context"
@@ -14,12 +14,13 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/upstream"
 )
 
 // A formError is a form that is shown again because of what was typed into it.
 type formError struct {
-	shown Answer
+	shown server.Answer
 	cause error // for the log
 }
 
@@ -27,7 +28,7 @@ func (e *formError) Error() string { return e.cause.Error() }
 func (e *formError) Unwrap() error { return e.cause }
 
 // password takes a username and a password.
-func (s *web) password(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (Answer, error) {
+func (s *web) password(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (server.Answer, error) {
 	again := seeOther(s.interactionURL(it.ID))
 	who, err := s.Users.Password(ctx, p["username"], p["password"], s.attempt(r, x))
 	if err != nil {
@@ -47,9 +48,9 @@ func (s *web) password(ctx context.Context, r *http.Request, x *exchange, it *lo
 }
 
 // secondFactor takes the code of an authenticator app.
-func (s *web) secondFactor(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (Answer, error) {
+func (s *web) secondFactor(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (server.Answer, error) {
 	if err := s.Authorizer.PasswordStands(ctx, it); err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	who, err := s.Users.SecondFactor(ctx, it.Username, p["code"], s.attempt(r, x))
 	if err != nil {
@@ -62,7 +63,7 @@ func (s *web) secondFactor(ctx context.Context, r *http.Request, x *exchange, it
 		})
 	}
 	if who.Epoch != it.Epoch {
-		return Answer{}, login.ErrSignedOut // the password was changed at this moment
+		return server.Answer{}, login.ErrSignedOut // the password was changed at this moment
 	}
 	return seeOther(s.interactionURL(it.ID)), s.signInUser(ctx, r, x, it, who)
 }
@@ -73,24 +74,24 @@ func (s *web) attempt(r *http.Request, x *exchange) account.Visitor {
 }
 
 // wrong shows a form again that was not filled in right, or too often.
-func (s *web) wrong(x *exchange, it *login.Interaction, err error, view func(wrong bool, minutes int) any) (Answer, error) {
+func (s *web) wrong(x *exchange, it *login.Interaction, err error, view func(wrong bool, minutes int) any) (server.Answer, error) {
 	var throttled *account.Throttled
 	switch {
 	case errors.As(err, &throttled):
 		a, fault := s.form(x, it, view(false, int(math.Ceil(throttled.RetryAfter.Minutes()))), http.StatusTooManyRequests)
 		if fault != nil {
-			return Answer{}, fault
+			return server.Answer{}, fault
 		}
-		a.Header["Retry-After"] = []string{inSeconds(throttled.RetryAfter)}
-		return Answer{}, &formError{a, err}
+		a.Header["Retry-After"] = []string{server.InSeconds(throttled.RetryAfter)}
+		return server.Answer{}, &formError{a, err}
 	case errors.Is(err, account.ErrWrong):
 		a, fault := s.form(x, it, view(true, 0), http.StatusUnprocessableEntity)
 		if fault != nil {
-			return Answer{}, fault
+			return server.Answer{}, fault
 		}
-		return Answer{}, &formError{a, err}
+		return server.Answer{}, &formError{a, err}
 	}
-	return Answer{}, err
+	return server.Answer{}, err
 }
 
 // signInUser signs in a built-in user, whose browser is known from now on.
@@ -119,7 +120,7 @@ func (s *web) signIn(ctx context.Context, x *exchange, it *login.Interaction, wh
 
 // sendUpstream sends the browser to the OpenID Connect provider: always with the
 // same request, so that each of two tabs may bring back the answer.
-func (s *web) sendUpstream(ctx context.Context, it *login.Interaction) (Answer, error) {
+func (s *web) sendUpstream(ctx context.Context, it *login.Interaction) (server.Answer, error) {
 	var pending upstream.Pending
 	if it.Upstream != nil {
 		err := json.Unmarshal(it.Upstream, &pending)
@@ -130,11 +131,11 @@ func (s *web) sendUpstream(ctx context.Context, it *login.Interaction) (Answer, 
 		ForceLogin: it.Fresh, SelectAccount: it.Request.Prompt.SelectAccount,
 	})
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	kept, err := json.Marshal(pending)
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	return seeOther(pending.URL), s.Authorizer.KeepUpstream(ctx, it, kept)
 }
@@ -142,20 +143,20 @@ func (s *web) sendUpstream(ctx context.Context, it *login.Interaction) (Answer, 
 // callback takes the answer of the OpenID Connect provider. Its state is the
 // interaction's id, which is worth nothing in another browser (RFC 9700 section
 // 4.7).
-func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
+func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	p, err := oauth.ParseCallback(r.URL.RawQuery)
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	if err := x.Enter(x.Route.Class); err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["state"])
 	if errors.Is(err, login.ErrMoved) {
 		return seeOther(s.interactionURL(it.Next)), nil
 	}
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	again := seeOther(s.interactionURL(it.ID))
 	if it.Step != login.StepLogin || it.Upstream == nil {
@@ -165,17 +166,17 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (Answe
 		// Whoever makes up answers makes us ask the provider about each, and
 		// wait for it.
 		if !s.Throttle.Begin(x.Counted, 1) {
-			return Answer{}, oauth.ErrTooManyRequests
+			return server.Answer{}, oauth.ErrTooManyRequests
 		}
 		leave, err := s.Queue.Slow(overload.Party(x.Counted))
 		if err != nil {
-			return Answer{}, err
+			return server.Answer{}, err
 		}
 		defer leave()
 	}
 	var pending upstream.Pending
 	if err := json.Unmarshal(it.Upstream, &pending); err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	who, err := s.Upstream.Finish(ctx, upstream.Answer{Code: p["code"], Error: p["error"], Issuer: p["iss"]}, pending)
 	if err != nil {
@@ -191,7 +192,7 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (Answe
 }
 
 // refusedUpstream is the answer if the provider did not say who the user is.
-func (s *web) refusedUpstream(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, err error) (Answer, error) {
+func (s *web) refusedUpstream(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, err error) (server.Answer, error) {
 	s.countLogin(err)
 	s.auditFailedLogin(x, it, "", err)
 	code := oauth.AccessDenied
@@ -201,10 +202,10 @@ func (s *web) refusedUpstream(ctx context.Context, r *http.Request, x *exchange,
 		code = refused.Code
 	case !errors.Is(err, upstream.ErrDenied):
 		// The next try begins anew: this one's code may be spent.
-		return Answer{}, errors.Join(err, s.Authorizer.KeepUpstream(ctx, it, nil))
+		return server.Answer{}, errors.Join(err, s.Authorizer.KeepUpstream(ctx, it, nil))
 	}
 	if it.OfAccount() {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	st, err := s.Authorizer.Deny(ctx, it, visitor(r), code)
 	return s.proceeded(x, st, err)

@@ -1,4 +1,4 @@
-package server_test
+package web_test
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/metrics"
-	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/upstream"
+	"github.com/mintage/mintage/internal/web"
 )
 
 // logins is the count of each result.
@@ -39,14 +39,14 @@ func TestALoginIsCountedByWhatBecameOfIt(t *testing.T) {
 		{nil, "ok"},
 		{fmt.Errorf("%w", account.ErrWrong), "wrong"},
 		{&account.Throttled{RetryAfter: time.Minute}, "throttled"},
-		{server.ErrRejected, "rejected"},
+		{web.ErrRejected, "rejected"},
 		{upstream.ErrDenied, "rejected"},
 		{&upstream.InteractionRequired{}, "rejected"},
 		{upstream.ErrUnavailable, "failed"},
 		{errors.New("disk"), "failed"},
 	} {
 		before := logins(t, m)
-		server.CountLogin(m, c.err)
+		web.CountLogin(m, c.err)
 		for result, n := range logins(t, m) {
 			want := before[result]
 			if result == c.want {

@@ -1,4 +1,4 @@
-package server
+package web
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
 )
 
 // maxForwarded bounds what a POST to the authorization endpoint may hold, in
@@ -16,42 +17,42 @@ const maxForwarded = 12 << 10
 // authorize is the authorization endpoint (RFC 6749 section 4.1.1). Its phases:
 // transport, parameters, the client and its redirect URI, what it asks for, the
 // user. Nobody is redirected before the third is done.
-func (s *web) authorize(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
+func (s *web) authorize(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	body := ""
 	if r.Method == http.MethodPost {
 		var err error
-		if body, err = x.formBody(); err != nil {
-			return Answer{}, err
+		if body, err = x.FormBody(); err != nil {
+			return server.Answer{}, err
 		}
 	}
 	req, realm, err := oauth.ParseAuthorization(body, r.URL.RawQuery)
 	x.ClientID = req.ClientID
 	x.Locale = s.locale(x.Request, req.UILocales)
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
-	if realm != "" && !x.isRealm(realm) {
-		return Answer{}, oauth.ErrRealm
+	if realm != "" && !x.IsRealm(realm) {
+		return server.Answer{}, oauth.ErrRealm
 	}
 	if r.Method == http.MethodPost {
 		// Browsers send no cookies with a POST from the client's site. The same
 		// request once more, as GET, has them.
 		query := strings.Trim(r.URL.RawQuery+"&"+visible(body), "&")
 		if len(query) > maxForwarded {
-			return Answer{}, oauth.ErrTooLarge
+			return server.Answer{}, oauth.ErrTooLarge
 		}
 		return seeOther(s.PublicURL + r.URL.Path + "?" + query), nil
 	}
 
 	if err := x.Enter(x.Route.Class); err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	st, err := s.Authorizer.Authorize(ctx, req, s.guest(r, x))
 	if st.Client != nil {
 		x.ClientName = st.Client.Name
 	}
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	s.auditCode(x, st)
 	s.stamp(x, st.Session)

@@ -1,4 +1,4 @@
-package server
+package web
 
 import (
 	"cmp"
@@ -8,32 +8,33 @@ import (
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
 )
 
 // connections shows a user the clients that can act for them, and disconnects
 // one.
-func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
+func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	a, v := s.Authorizer, visitor(r)
 	if r.Method == http.MethodPost {
 		return s.disconnect(ctx, r, x)
 	}
 	p, err := x.Query(r.URL.RawQuery)
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	if err := x.Enter(x.Route.Class); err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	session, err := a.Session(ctx, v.Session)
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	if session == nil {
 		return s.signInFirst(ctx, r, x)
 	}
 	list, err := a.Connections(ctx, session)
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	s.stamp(x, session)
 	view := pages.Connections{Name: session.Name, Username: session.Username, Done: s.clientName(p["done"])}
@@ -69,59 +70,59 @@ func (s *web) clientName(clientID string) string {
 }
 
 // signInFirst begins a login that comes back to the account pages.
-func (s *web) signInFirst(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
+func (s *web) signInFirst(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	it, err := s.Authorizer.BeginAccount(ctx, s.guest(r, x))
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	return seeOther(s.interactionURL(it.ID)), nil
 }
 
-func (s *web) disconnect(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
+func (s *web) disconnect(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	p, err := s.submitted(x)
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	if err := x.Enter(x.Route.Class); err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	a, v := s.Authorizer, visitor(r)
 	session, err := a.Session(ctx, v.Session)
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	if session == nil {
 		return s.signInFirst(ctx, r, x)
 	}
 	x.ClientID = p["client_id"]
 	if x.ClientID == "" {
-		return Answer{}, errForm
+		return server.Answer{}, errForm
 	}
 	if err := a.Disconnect(ctx, session, x.ClientID, x.Origin()); err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	return seeOther(s.at(connectionsPath) + "?done=" + url.QueryEscape(x.ClientID)), nil
 }
 
 // logout ends the browser's session, after having asked.
-func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (Answer, error) {
+func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	a, v := s.Authorizer, visitor(r)
 	if r.Method == http.MethodPost {
 		if _, err := s.submitted(x); err != nil {
-			return Answer{}, err
+			return server.Answer{}, err
 		}
 		if err := x.Enter(x.Route.Class); err != nil {
-			return Answer{}, err
+			return server.Answer{}, err
 		}
 		session, err := a.Session(ctx, v.Session)
 		if err != nil {
-			return Answer{}, err
+			return server.Answer{}, err
 		}
 		if err := a.EndSession(ctx, v.Session); err != nil {
-			return Answer{}, err
+			return server.Answer{}, err
 		}
 		if session != nil {
-			e := s.about(x.Request, x.ClientID, audit.LoggedOut, audit.Success)
+			e := s.About(x.Request, x.ClientID, audit.LoggedOut, audit.Success)
 			e.Subject = session.Subject
 			s.Audit.Record(e)
 		}
@@ -129,11 +130,11 @@ func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (Answer,
 		return seeOther(s.at(logoutPath)), nil
 	}
 	if err := x.Enter(x.Route.Class); err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	session, err := a.Session(ctx, v.Session)
 	if err != nil {
-		return Answer{}, err
+		return server.Answer{}, err
 	}
 	if session == nil {
 		return s.page(x, http.StatusOK, pages.SignedOut{})
