@@ -232,7 +232,7 @@ var onlyIn = []struct {
 	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/doctor", "internal/upstream", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
 	{imported: "github.com/jackc", dirs: []string{"internal/store/postgres"}, files: []string{"bench/suite/cluster.go"}},
 	{imported: "internal/store/postgres", dirs: []string{"internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e"}},
-	{imported: "internal/store/sqlite", dirs: []string{"internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e"}},
+	{imported: "internal/store/sqlite", dirs: []string{"internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e", "internal/testkit"}},
 	{imported: "internal/server", dirs: []string{"internal/server", "internal/web", "internal/adminclient", "internal/node", "internal/cli", "internal/doctor", "bench", "internal/e2e"}},
 	{imported: "internal/doctor", dirs: []string{"internal/cli"}},
 	{imported: "internal/explain", dirs: []string{"internal/cli"}},
@@ -248,7 +248,7 @@ var onlyIn = []struct {
 	{imported: "github.com/spf13", dirs: []string{"internal/cli"}},
 	{imported: "github.com/go-jose", dirs: []string{"internal/keys", "internal/issuer", "internal/cli", "internal/e2e", "resource"}},
 	{imported: "go.yaml.in", dirs: []string{"internal/config", "internal/pages", "internal/server/apidoc"}},
-	{imported: "testing", dirs: []string{"internal/store/storetest", "internal/store/postgres/pgtest", "internal/e2e", "internal/conformance"}},
+	{imported: "testing", dirs: []string{"internal/store/storetest", "internal/testkit", "internal/store/postgres/pgtest", "internal/e2e", "internal/conformance"}},
 	{imported: "unsafe", files: []string{"internal/store/sqlite/statement.go"}},
 	{imported: "C"},
 }
@@ -273,7 +273,7 @@ func TestImportsConfinedToAFewPlaces(t *testing.T) {
 // unrestricted are directories, with all below them, whose packages may import
 // what they like: none of them is in the server.
 var unrestricted = []string{"examples", "packaging", "bench", "internal/conformance", "internal/e2e",
-	"internal/cli/page", "internal/config/page", "internal/metrics/page", "internal/server/apidoc", "internal/store/postgres/pgtest", "internal/store/storetest"}
+	"internal/cli/page", "internal/config/page", "internal/metrics/page", "internal/server/apidoc", "internal/store/postgres/pgtest", "internal/store/storetest", "internal/testkit"}
 
 func TestImportRuleOfEveryPackage(t *testing.T) {
 	code, _ := goFiles(t)

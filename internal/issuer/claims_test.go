@@ -52,19 +52,19 @@ func TestClaimsAreKeptCompactAndRefusedWhereReadersWouldNotAgree(t *testing.T) {
 
 // authenticated issues a code with claims about the subject, and redeems it.
 func (s *service) authenticated(at time.Time, claims string) issuer.Tokens {
-	s.t.Helper()
+	s.T.Helper()
 	a := authorization()
 	a.AuthTime, a.Claims = at, json.RawMessage(claims)
-	code, err := s.IssueCode(s.t.Context(), a)
+	code, err := s.IssueCode(s.T.Context(), a)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return s.must(s.exchange(code.Code))
 }
 
 func TestWhatIsSaidOfTheSubjectIsInEveryTokenOfTheGrant(t *testing.T) {
 	s := newResource(t)
-	at := s.clock.Now().Add(-90 * time.Minute)
+	at := s.Clock.Now().Add(-90 * time.Minute)
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		s.format(format)
 		pair := s.authenticated(at, ` {"tenant": "t1", "level": 2}`)
@@ -90,7 +90,7 @@ func TestWhatIsSaidOfTheSubjectIsInEveryTokenOfTheGrant(t *testing.T) {
 			if err != nil || refresh.AuthTime != tok.AuthTime || refresh.Claims != tok.Claims {
 				t.Errorf("%s: the refresh token says %d, %s, %v", format, refresh.AuthTime, refresh.Claims, err)
 			}
-			s.clock.Advance(time.Minute)
+			s.Clock.Advance(time.Minute)
 			pair = s.must(s.refresh(pair.RefreshToken))
 		}
 	}
@@ -98,14 +98,14 @@ func TestWhatIsSaidOfTheSubjectIsInEveryTokenOfTheGrant(t *testing.T) {
 
 func TestTheTimeOfAuthenticationIsPastOrCorrectedToNow(t *testing.T) {
 	s := newService(t)
-	now := s.clock.Now()
+	now := s.Clock.Now()
 	for _, c := range []struct {
 		at   time.Time
 		want grant.Instant // zero: unknown
 	}{
-		{time.Time{}, 0}, {now, s.now()}, {now.Add(-30 * 24 * time.Hour), s.now().Add(-30 * 24 * time.Hour)},
-		{time.UnixMilli(1), 1}, {now.Add(time.Second), s.now()}, {now.Add(time.Minute), s.now()},
-		{now.In(time.FixedZone("", 3600)), s.now()},
+		{time.Time{}, 0}, {now, s.At()}, {now.Add(-30 * 24 * time.Hour), s.At().Add(-30 * 24 * time.Hour)},
+		{time.UnixMilli(1), 1}, {now.Add(time.Second), s.At()}, {now.Add(time.Minute), s.At()},
+		{now.In(time.FixedZone("", 3600)), s.At()},
 	} {
 		if g := s.row(s.authenticated(c.at, "").GrantID); g.AuthTime != c.want || g.Claims != "" {
 			t.Errorf("authenticated at %s: %d, want %d", c.at, g.AuthTime, c.want)
@@ -130,7 +130,7 @@ func TestTheTimeOfAuthenticationIsPastOrCorrectedToNow(t *testing.T) {
 func TestAClaimNeverReplacesARegisteredMember(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)
-	_, plain := s.claims(s.authenticated(s.clock.Now(), "").AccessToken)
+	_, plain := s.claims(s.authenticated(s.Clock.Now(), "").AccessToken)
 	names := slices.Concat(slices.Sorted(maps.Keys(plain)), []string{
 		"active", "token_type", "username", "realm", "grant_id", "nbf", "cnf", "act", "may_act", "azp", "expires_in", "access_token", "grant_type",
 	})
@@ -150,11 +150,11 @@ func TestAClaimNeverReplacesARegisteredMember(t *testing.T) {
 	for i, claim := range claims {
 		code := grant.Code{
 			Realm: realm, ClientID: clientID, Subject: subject, Scope: allScopes, RedirectHash: grant.HashRedirectURI(redirectURI),
-			AuthorizedAt: s.now(), ExpiresAt: s.now().Add(time.Minute), AuthTime: s.now(), Facts: grant.Facts{Claims: "{" + claim + `,"tenant":"t1"}`},
+			AuthorizedAt: s.At(), ExpiresAt: s.At().Add(time.Minute), AuthTime: s.At(), Facts: grant.Facts{Claims: "{" + claim + `,"tenant":"t1"}`},
 		}
 		code.GrantID[0], code.GrantID[1] = byte(i), 1
-		ring := s.view().Ring
-		text, err := ring.SealCode(ring.Current(keys.Seal, s.now()), code, [keys.NonceSize]byte{byte(i)})
+		ring := s.View().Ring
+		text, err := ring.SealCode(ring.Current(keys.Seal, s.At()), code, [keys.NonceSize]byte{byte(i)})
 		if err != nil {
 			t.Fatal(err)
 		}

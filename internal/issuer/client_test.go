@@ -20,13 +20,13 @@ import (
 
 // proven checks that a secret authenticates a client, or does not.
 func (s *service) proven(id string, secret oauth.Secret, want bool) {
-	s.t.Helper()
+	s.T.Helper()
 	c, err := s.authenticate(id, secret)
 	switch {
 	case want && (err != nil || c == nil || c.ID != id):
-		s.t.Errorf("a good secret of client %s: %v", id, err)
+		s.T.Errorf("a good secret of client %s: %v", id, err)
 	case !want && (!errors.Is(err, client.ErrClient) || c != nil):
-		s.t.Errorf("a bad secret of client %s: %v, want ErrClient", id, err)
+		s.T.Errorf("a bad secret of client %s: %v, want ErrClient", id, err)
 	}
 }
 
@@ -39,16 +39,16 @@ func TestOnlyAnEnabledClientOfTheRealmAuthenticates(t *testing.T) {
 	s.proven("Billing", s.secret, false)
 	s.proven("", s.secret, false)
 	for _, state := range []store.ClientState{store.ClientDisabled, store.ClientDeleted} {
-		s.administer(clientID, func(c *store.Client) { c.State = state })
+		s.Administer(clientID, func(c *store.Client) { c.State = state })
 		s.proven(clientID, s.secret, false)
 		var invalid *oauth.Invalid
 		if _, err := s.IssueCode(t.Context(), authorization()); !errors.As(err, &invalid) || invalid.Field != "client_id" {
 			t.Errorf("a code for a client that is %s: %v", state, err)
 		}
 	}
-	s.administer(clientID, func(c *store.Client) { c.State = store.ClientEnabled })
+	s.Administer(clientID, func(c *store.Client) { c.State = store.ClientEnabled })
 	s.proven(clientID, s.secret, true)
-	s.administer(clientID, func(c *store.Client) { c.Realm = "/other" })
+	s.Administer(clientID, func(c *store.Client) { c.Realm = "/other" })
 	s.proven(clientID, s.secret, false)
 }
 
@@ -58,7 +58,7 @@ func TestACodeOfAClientThatMustUsePKCEHasAChallenge(t *testing.T) {
 	s := newService(t)
 	const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 	for _, required := range []bool{true, false} {
-		s.administer(clientID, func(c *store.Client) { c.RequirePKCE = required })
+		s.Administer(clientID, func(c *store.Client) { c.RequirePKCE = required })
 		a := authorization()
 		var invalid *oauth.Invalid
 		if _, err := s.IssueCode(t.Context(), a); required != (errors.As(err, &invalid) && invalid.Field == "code_challenge") {
@@ -76,7 +76,7 @@ func TestAClientAuthenticatesByItsRegisteredMethodAlone(t *testing.T) {
 	for rule, allowed := range map[store.AuthRule][]oauth.AuthMethod{
 		store.AuthEither: {oauth.AuthPost, oauth.AuthBasic}, store.AuthPost: {oauth.AuthPost}, store.AuthBasic: {oauth.AuthBasic}, store.AuthNone: {oauth.AuthNone},
 	} {
-		s.administer(clientID, func(c *store.Client) { c.Auth = rule })
+		s.Administer(clientID, func(c *store.Client) { c.Auth = rule })
 		for _, method := range []oauth.AuthMethod{oauth.AuthPost, oauth.AuthBasic, oauth.AuthNone, "private_key_jwt"} {
 			cred := oauth.Credentials{ClientID: clientID, Secret: s.secret, Method: method}
 			if method == oauth.AuthNone {
@@ -96,19 +96,19 @@ func TestAClientAuthenticatesByItsRegisteredMethodAlone(t *testing.T) {
 
 func TestEachOfSeveralSecretsWorksUntilItsExpiry(t *testing.T) {
 	s := newService(t)
-	c, second, text, err := client.AddSecret(s.stored(clientID), s.view().Ring, s.now(), s.now().Add(time.Hour))
+	c, second, text, err := client.AddSecret(s.Client(clientID), s.View().Ring, s.At(), s.At().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.administer(clientID, func(have *store.Client) { have.Secrets = c.Secrets })
+	s.Administer(clientID, func(have *store.Client) { have.Secrets = c.Secrets })
 	s.proven(clientID, s.secret, true)
 	s.proven(clientID, text, true)
-	s.clock.Advance(time.Hour - time.Millisecond)
+	s.Clock.Advance(time.Hour - time.Millisecond)
 	s.proven(clientID, text, true)
-	s.clock.Advance(time.Millisecond)
+	s.Clock.Advance(time.Millisecond)
 	s.proven(clientID, text, false)
 	s.proven(clientID, s.secret, true)
-	s.administer(clientID, func(c *store.Client) { c.Secrets = []store.Secret{second} })
+	s.Administer(clientID, func(c *store.Client) { c.Secrets = []store.Secret{second} })
 	s.proven(clientID, s.secret, false)
 }
 
@@ -137,32 +137,32 @@ func TestAnUnknownClientCostsTheWorkOfAWrongSecret(t *testing.T) {
 
 // imported is a client whose secret somebody else made.
 func (s *service) imported(secret oauth.Secret) {
-	s.t.Helper()
+	s.T.Helper()
 	s.importedAs("old", secret)
 }
 
 func (s *service) importedAs(id string, secret oauth.Secret) {
-	s.t.Helper()
+	s.T.Helper()
 	s.register(client.Registration{ID: id, Name: "Imported", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, Secret: secret, NoPKCE: true})
 }
 
 // upgraded tells whether the imported secret is in its fast form.
 func (s *service) upgraded() bool {
-	s.t.Helper()
-	secret := s.stored("old").Secrets[0]
+	s.T.Helper()
+	secret := s.Client("old").Secrets[0]
 	if (secret.Slow == "") != (len(secret.Digest) > 0) {
-		s.t.Fatal("a secret has both forms or none")
+		s.T.Fatal("a secret has both forms or none")
 	}
 	return secret.Slow == ""
 }
 
 // fast checks that the secret authenticates although no slow check can run.
 func (s *service) fast(cred oauth.Credentials) {
-	s.t.Helper()
+	s.T.Helper()
 	release := s.clients.Slow.Pause()
 	defer release()
 	if _, err := s.clients.Authenticate(s.deadline(), cred, netip.Addr{}); err != nil {
-		s.t.Errorf("a secret in its fast form: %v", err)
+		s.T.Errorf("a secret in its fast form: %v", err)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestAnImportedSecretIsCheckedSlowlyOnceAndFastAfterwards(t *testing.T) {
 	}
 	s.fast(oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost})
 	s.proven("old", "wrong horse", false)
-	events, err := s.engine.Events(t.Context(), "old", 10)
+	events, err := s.Engine.Events(t.Context(), "old", 10)
 	if err != nil || len(events) != 1 || events[0].Name != store.EventSecretUpgraded {
 		t.Errorf("events %+v, %v", events, err)
 	}
@@ -234,7 +234,7 @@ func TestConcurrentFirstUsesOfAnImportedSecretUpgradeItOnce(t *testing.T) {
 	if n := proven.Load(); n < client.SlowChecksOfOne {
 		t.Errorf("%d of 8 succeeded, want at least %d", n, client.SlowChecksOfOne)
 	}
-	if c := s.stored("old"); !s.upgraded() || c.Version != 2 {
+	if c := s.Client("old"); !s.upgraded() || c.Version != 2 {
 		t.Errorf("upgraded %t, version %d", s.upgraded(), c.Version)
 	}
 	s.fast(oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost})
@@ -247,12 +247,12 @@ func TestAnUpgradeThatFailsIsTriedAgainAtTheNextUse(t *testing.T) {
 			t.Run(string(m)+" "+name, func(t *testing.T) {
 				s := newService(t)
 				s.imported("correct horse")
-				s.faulty.Inject(m, 1, fault)
+				s.Faulty.Inject(m, 1, fault)
 				s.proven("old", "correct horse", true)
 				if s.upgraded() {
 					t.Fatal("upgraded by a write that did not happen")
 				}
-				if s.log.count("cannot keep an imported secret") != 1 {
+				if s.Logged.Count("cannot keep an imported secret") != 1 {
 					t.Error("the fault was not logged")
 				}
 				s.proven("old", "correct horse", true)
@@ -265,31 +265,31 @@ func TestAnUpgradeThatFailsIsTriedAgainAtTheNextUse(t *testing.T) {
 	t.Run("unanswered", func(t *testing.T) {
 		s := newService(t)
 		s.imported("correct horse")
-		s.faulty.Inject(storetest.CommitEntry, 1, storetest.Unanswered)
+		s.Faulty.Inject(storetest.CommitEntry, 1, storetest.Unanswered)
 		s.proven("old", "correct horse", true)
 		if !s.upgraded() {
 			t.Error("the write happened")
 		}
 		// Until the next poll, this node does not know; it checks slowly.
 		s.proven("old", "correct horse", true)
-		s.poll()
+		s.Poll()
 		s.fast(oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost})
-		if v := s.stored("old").Version; v != 2 {
+		if v := s.Client("old").Version; v != 2 {
 			t.Errorf("version %d, want 2: it was upgraded once", v)
 		}
 	})
 	t.Run("changed meanwhile", func(t *testing.T) {
 		s := newService(t)
 		s.imported("correct horse")
-		s.faulty.Inject(storetest.CommitEntry, 1, storetest.Meanwhile(func() {
-			s.administer("old", func(c *store.Client) { c.Name = "Renamed" })
+		s.Faulty.Inject(storetest.CommitEntry, 1, storetest.Meanwhile(func() {
+			s.Administer("old", func(c *store.Client) { c.Name = "Renamed" })
 		}))
 		s.proven("old", "correct horse", true)
-		if s.upgraded() || s.stored("old").Name != "Renamed" {
+		if s.upgraded() || s.Client("old").Name != "Renamed" {
 			t.Error("the upgrade went over an administrator's change")
 		}
 		s.proven("old", "correct horse", true)
-		if !s.upgraded() || s.stored("old").Name != "Renamed" {
+		if !s.upgraded() || s.Client("old").Name != "Renamed" {
 			t.Error("the next use did not upgrade it")
 		}
 	})
@@ -399,11 +399,11 @@ func TestASlowSecretCheckWaitsNoLongerThanItsRequest(t *testing.T) {
 func TestSecretsOfAnotherStoreProveNothing(t *testing.T) {
 	s, other := newService(t), newService(t)
 	// The same text under another pepper.
-	digest := other.view().Ring.Digest(s.secret)
-	s.administer(clientID, func(c *store.Client) { c.Secrets[0].Digest = digest })
+	digest := other.View().Ring.Digest(s.secret)
+	s.Administer(clientID, func(c *store.Client) { c.Secrets[0].Digest = digest })
 	s.proven(clientID, s.secret, false)
-	digest = s.view().Ring.Digest(s.secret)
-	s.administer(clientID, func(c *store.Client) { c.Secrets[0].Digest = digest })
+	digest = s.View().Ring.Digest(s.secret)
+	s.Administer(clientID, func(c *store.Client) { c.Secrets[0].Digest = digest })
 	s.proven(clientID, s.secret, true)
 	if len(keys.NewSecret()) != 43 {
 		t.Error("a generated secret has 43 characters, which are 256 bits")

@@ -29,14 +29,14 @@ func TestAnOperatorLearnsWhyAClientWasNotAuthenticated(t *testing.T) {
 	check("nobody", "", oauth.AuthNone, client.UnknownClient)
 	check(clientID, s.secret+"x", oauth.AuthPost, client.WrongSecret)
 	check(clientID, "", oauth.AuthNone, client.WrongMethod)
-	s.administer(clientID, func(c *store.Client) { c.Auth = store.AuthBasic })
+	s.Administer(clientID, func(c *store.Client) { c.Auth = store.AuthBasic })
 	check(clientID, s.secret, oauth.AuthPost, client.WrongMethod)
-	s.administer(clientID, func(c *store.Client) { c.Secrets[0].ExpiresAt = grant.At(s.clock.Now()) })
+	s.Administer(clientID, func(c *store.Client) { c.Secrets[0].ExpiresAt = grant.At(s.Clock.Now()) })
 	check(clientID, s.secret, oauth.AuthBasic, client.ExpiredSecret)
 	check(clientID, s.secret+"x", oauth.AuthBasic, client.WrongSecret)
-	s.administer(clientID, func(c *store.Client) { c.State = store.ClientDisabled })
+	s.Administer(clientID, func(c *store.Client) { c.State = store.ClientDisabled })
 	check(clientID, s.secret, oauth.AuthBasic, client.ClientInactive)
-	s.administer(clientID, func(c *store.Client) { c.State, c.Realm = store.ClientEnabled, "/other" })
+	s.Administer(clientID, func(c *store.Client) { c.State, c.Realm = store.ClientEnabled, "/other" })
 	check(clientID, s.secret, oauth.AuthBasic, client.UnknownClient)
 }
 
@@ -45,13 +45,13 @@ func TestTheConditionListsSecretsThatRunOutTheNextFirst(t *testing.T) {
 	if c := s.Directory.Condition(); len(c.Expiring) != 0 {
 		t.Errorf("%v run out, and none does", c.Expiring)
 	}
-	at := func(d time.Duration) grant.Instant { return grant.At(s.uptime.Now()).Add(d) }
+	at := func(d time.Duration) grant.Instant { return grant.At(s.Uptime.Now()).Add(d) }
 	const day = 24 * time.Hour
 	for id, ends := range map[string][]time.Duration{
 		"rotating": {3 * day, 0}, "soon": {day, 5 * day}, "gone": {-day}, "long-gone": {-8 * day}, "forever": {0},
 	} {
 		s.register(client.Registration{ID: id, Name: id, RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither})
-		s.administer(id, func(c *store.Client) {
+		s.Administer(id, func(c *store.Client) {
 			first := c.Secrets[0]
 			c.Secrets = nil
 			for i, d := range ends {
@@ -71,7 +71,7 @@ func TestTheConditionListsSecretsThatRunOutTheNextFirst(t *testing.T) {
 	if want := []string{"gone0 false", "soon0 true", "rotating0 true", "soon1 false"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	s.administer("soon", func(c *store.Client) { c.State = store.ClientDisabled })
+	s.Administer("soon", func(c *store.Client) { c.State = store.ClientDisabled })
 	if n := len(s.Directory.Condition().Expiring); n != 2 {
 		t.Errorf("%d secrets with a client disabled, want 2", n)
 	}
@@ -103,7 +103,7 @@ func TestTheConditionTellsOfKeysThatAreDueAndOfOldNews(t *testing.T) {
 			t.Error("the pepper is followed")
 		}
 	}
-	s.uptime.Advance(84 * 24 * time.Hour)
+	s.Uptime.Advance(84 * 24 * time.Hour)
 	c = s.Directory.Condition()
 	if c.Due != 5 || c.Age != 84*24*time.Hour {
 		t.Errorf("%d keys are due, and the news are %s old; want 5 and 84 days", c.Due, c.Age)

@@ -23,20 +23,20 @@ func TestACutoffRefusesWhatWasAuthorizedAtOrBefore(t *testing.T) {
 		for _, skew := range []time.Duration{0, 2 * time.Second} {
 			t.Run(fmt.Sprintf("%s, clocks %s apart", name, skew), func(t *testing.T) {
 				s := newService(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })
-				authorized := s.now()
+				authorized := s.At()
 				unredeemed, tokens := s.code(), s.login()
 				// A rotation or a redemption later does not launder it.
-				s.clock.Advance(30 * time.Second)
+				s.Clock.Advance(30 * time.Second)
 				tokens = s.must(s.refresh(tokens.RefreshToken))
 				late := s.must(s.exchange(unredeemed))
 				unredeemed = s.codeAuthorizedAt(authorized)
 
 				cutoff.At = authorized.Add(-skew) - 1
-				s.cutOff(cutoff)
+				s.CutOff(cutoff)
 				tokens = s.must(s.refresh(tokens.RefreshToken))
 
 				cutoff.At++
-				s.cutOff(cutoff)
+				s.CutOff(cutoff)
 				s.refused(grant.CutOff)(s.refresh(tokens.RefreshToken))
 				s.refused(grant.CutOff)(s.refresh(late.RefreshToken))
 				s.refused(grant.CutOff)(s.exchange(unredeemed))
@@ -51,10 +51,10 @@ func TestACutoffRefusesWhatWasAuthorizedAtOrBefore(t *testing.T) {
 
 // codeAuthorizedAt is a code that was issued then, and not redeemed yet.
 func (s *service) codeAuthorizedAt(at grant.Instant) string {
-	s.t.Helper()
-	now := s.clock.Now()
-	s.clock.Advance(at.Time().Sub(now))
-	defer func() { s.clock.Advance(now.Sub(s.clock.Now())) }()
+	s.T.Helper()
+	now := s.Clock.Now()
+	s.Clock.Advance(at.Time().Sub(now))
+	defer func() { s.Clock.Advance(now.Sub(s.Clock.Now())) }()
 	return s.code()
 }
 
@@ -65,8 +65,8 @@ func TestConsentIsGivenAfterAnyCutoffThatItMeets(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, clocks %s apart", name, skew), func(t *testing.T) {
 				s := newService(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })
 				before := s.login()
-				cutoff.At = s.now()
-				s.cutOff(cutoff)
+				cutoff.At = s.At()
+				s.CutOff(cutoff)
 				s.refused(grant.CutOff)(s.refresh(before.RefreshToken))
 				// In the same millisecond.
 				tokens := s.login()
@@ -76,9 +76,9 @@ func TestConsentIsGivenAfterAnyCutoffThatItMeets(t *testing.T) {
 				s.must(s.refresh(tokens.RefreshToken))
 				s.refused(grant.CutOff)(s.refresh(before.RefreshToken))
 				// The next cutoff ends this one, too.
-				s.clock.Advance(10 * time.Second)
-				cutoff.At = s.now()
-				s.cutOff(cutoff)
+				s.Clock.Advance(10 * time.Second)
+				cutoff.At = s.At()
+				s.CutOff(cutoff)
 				s.refused(grant.CutOff)(s.refresh(tokens.RefreshToken))
 			})
 		}
@@ -93,8 +93,8 @@ func TestACutoffOfOthersRefusesNothing(t *testing.T) {
 		{Realm: realm, Subject: subject, ClientID: "mail"}, {Realm: realm, Subject: "bob", ClientID: clientID},
 		{Realm: "/other", Subject: subject}, {Realm: "/other", ClientID: clientID},
 	} {
-		cutoff.At = s.now().Add(time.Hour)
-		s.cutOff(cutoff)
+		cutoff.At = s.At().Add(time.Hour)
+		s.CutOff(cutoff)
 		tokens = s.must(s.refresh(tokens.RefreshToken))
 	}
 	s.login()
@@ -107,7 +107,7 @@ func TestACutoffIsNotAReasonToRevoke(t *testing.T) {
 	first := s.login()
 	second := s.must(s.refresh(first.RefreshToken))
 	s.must(s.refresh(second.RefreshToken))
-	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now()})
+	s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At()})
 	s.refused(grant.CutOff)(s.refresh(first.RefreshToken))
 	s.active(first.GrantID, 3)
 }
@@ -117,7 +117,7 @@ func TestDeletingAClientCutsOffItsGrants(t *testing.T) {
 	code := s.code()
 	tokens := s.login()
 	c := *s.client(clientID) // of a request that has authenticated already
-	s.administer(clientID, func(c *store.Client) { c.State = store.ClientDeleted }, store.Cutoff{Realm: realm, ClientID: clientID, At: s.now()})
+	s.Administer(clientID, func(c *store.Client) { c.State = store.ClientDeleted }, store.Cutoff{Realm: realm, ClientID: clientID, At: s.At()})
 	s.refused(grant.CutOff)(s.Refresh(t.Context(), &c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
 	s.refused(grant.CutOff)(s.Exchange(t.Context(), &c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
 }

@@ -24,10 +24,10 @@ import (
 func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T) {
 	s := newService(t)
 	code, tokens, c := s.code(), s.login(), s.client(clientID)
-	s.uptime.Advance(5 * time.Second)
+	s.Uptime.Advance(5 * time.Second)
 	tokens = s.must(s.refresh(tokens.RefreshToken))
-	s.uptime.Advance(time.Millisecond)
-	s.faulty.Calls()
+	s.Uptime.Advance(time.Millisecond)
+	s.Faulty.Calls()
 
 	s.unavailable(s.Exchange(t.Context(), c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
 	s.unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
@@ -41,17 +41,17 @@ func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T)
 	if err := s.Directory.Ready(); !errors.Is(err, directory.ErrStale) {
 		t.Errorf("Ready: %v, want ErrStale", err)
 	}
-	if calls := s.faulty.Calls(); len(calls) != 0 {
+	if calls := s.Faulty.Calls(); len(calls) != 0 {
 		t.Errorf("store calls %v", calls)
 	}
 
 	// A poll that fails is no news.
-	s.faulty.Inject(storetest.Changes, 1, storetest.Lost)
+	s.Faulty.Inject(storetest.Changes, 1, storetest.Lost)
 	if err := s.Directory.Poll(t.Context()); err == nil {
 		t.Error("a poll that failed says nothing")
 	}
 	s.unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
-	s.poll()
+	s.Poll()
 	if err := s.Directory.Ready(); err != nil {
 		t.Errorf("Ready: %v", err)
 	}
@@ -62,13 +62,13 @@ func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T)
 func TestTheAgeOfThePollIsThatOfItsBeginning(t *testing.T) {
 	s := newService(t)
 	// What was read may have changed since.
-	s.faulty.Inject(storetest.Changes, 1, storetest.Meanwhile(func() { s.uptime.Advance(4 * time.Second) }))
-	s.poll()
-	s.uptime.Advance(time.Second)
+	s.Faulty.Inject(storetest.Changes, 1, storetest.Meanwhile(func() { s.Uptime.Advance(4 * time.Second) }))
+	s.Poll()
+	s.Uptime.Advance(time.Second)
 	if err := s.Directory.Ready(); err != nil {
 		t.Errorf("five seconds after the poll began: %v", err)
 	}
-	s.uptime.Advance(time.Millisecond)
+	s.Uptime.Advance(time.Millisecond)
 	if err := s.Directory.Ready(); !errors.Is(err, directory.ErrStale) {
 		t.Errorf("more than five seconds after the poll began: %v, want ErrStale", err)
 	}
@@ -82,41 +82,41 @@ func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
 	secret := s.register(client.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: "read", Auth: store.AuthPost, NoPKCE: true})
 	s.proven("mail", secret, true)
 
-	c := s.stored("mail")
+	c := s.Client("mail")
 	c.Version, c.State = 2, store.ClientDisabled
-	if err := s.engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
 	s.proven("mail", secret, true)
-	s.poll()
+	s.Poll()
 	s.proven("mail", secret, false)
 
-	if err := s.engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: s.now()}}}); err != nil {
+	if err := s.Engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: s.At()}}}); err != nil {
 		t.Fatal(err)
 	}
 	tokens = s.must(s.refresh(tokens.RefreshToken))
-	s.poll()
+	s.Poll()
 	s.refused(grant.CutOff)(s.refresh(tokens.RefreshToken))
 
-	key, err := keys.New(s.kek, keys.MAC, s.now(), s.now())
+	key, err := keys.New(s.KEK, keys.MAC, s.At(), s.At())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.addKey(key)
-	if s.view().Ring.Has(key.ID) {
+	if s.View().Ring.Has(key.ID) {
 		t.Error("the key was known before the poll")
 	}
-	s.poll()
-	if !s.view().Ring.Has(key.ID) {
+	s.Poll()
+	if !s.View().Ring.Has(key.ID) {
 		t.Error("the key is unknown after the poll")
 	}
 }
 
 func TestAViewDoesNotChange(t *testing.T) {
 	s := newService(t)
-	view := s.view()
+	view := s.View()
 	before, _ := view.Client(realm, clientID)
-	s.administer(clientID, func(c *store.Client) { c.State, c.Name = store.ClientDisabled, "Changed" }, store.Cutoff{Realm: realm, ClientID: clientID, At: 1})
+	s.Administer(clientID, func(c *store.Client) { c.State, c.Name = store.ClientDisabled, "Changed" }, store.Cutoff{Realm: realm, ClientID: clientID, At: 1})
 	if c, ok := view.Client(realm, clientID); !ok || c != before || c.Name != "Billing" || view.Cutoff(realm, subject, clientID) != 0 {
 		t.Error("a view changed under its reader")
 	}
@@ -124,9 +124,9 @@ func TestAViewDoesNotChange(t *testing.T) {
 
 func TestACodeForAClientMadeThisMomentNeedsNoWait(t *testing.T) {
 	s := newService(t)
-	c := s.stored(clientID).Clone()
+	c := s.Client(clientID).Clone()
 	c.ID, c.Version = "fresh", 1
-	if err := s.engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
 	a := authorization()
@@ -135,7 +135,7 @@ func TestACodeForAClientMadeThisMomentNeedsNoWait(t *testing.T) {
 		t.Errorf("IssueCode: %v", err)
 	}
 	a.ClientID = "absent"
-	s.faulty.Inject(storetest.Changes, 1, storetest.Lost)
+	s.Faulty.Inject(storetest.Changes, 1, storetest.Lost)
 	if _, err := s.IssueCode(t.Context(), a); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("IssueCode without a store: %v, want ErrUnavailable", err)
 	}
@@ -199,7 +199,7 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := keys.New(stranger, keys.MAC, s.now(), s.now())
+	key, err := keys.New(stranger, keys.MAC, s.At(), s.At())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 		t.Errorf("%d records are held after polls that failed, %d before", n, before)
 	}
 	s.must(s.refresh(tokens.RefreshToken))
-	s.uptime.Advance(5*time.Second + time.Millisecond)
+	s.Uptime.Advance(5*time.Second + time.Millisecond)
 	if err := s.Directory.Ready(); !errors.Is(err, directory.ErrStale) {
 		t.Errorf("Ready: %v, want ErrStale", err)
 	}
@@ -227,7 +227,7 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 func running(t *testing.T) (s *service, stop func()) {
 	t.Helper()
 	s = newService(t)
-	directory, err := directory.Open(t.Context(), s.faulty, s.kek, s.Directory.Schedule, s.Log, time.Now)
+	directory, err := directory.Open(t.Context(), s.Faulty, s.KEK, s.Directory.Schedule, s.Log, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func running(t *testing.T) (s *service, stop func()) {
 	if err := directory.Join(t.Context(), "this"); err != nil {
 		t.Fatal(err)
 	}
-	s.faulty.Calls()
+	s.Faulty.Calls()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -253,15 +253,15 @@ func TestRunPollsEverySecond(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
 		time.Sleep(10*time.Second + 500*time.Millisecond)
-		if n := s.faulty.Calls()[storetest.Changes]; n != 10 {
+		if n := s.Faulty.Calls()[storetest.Changes]; n != 10 {
 			t.Errorf("%d polls in ten seconds", n)
 		}
 		// Another process's change is in force within two seconds.
-		if err := s.engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: 5}}}); err != nil {
+		if err := s.Engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: 5}}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * directory.PollInterval)
-		if at := s.view().Cutoff(realm, subject, clientID); at != 5 {
+		if at := s.View().Cutoff(realm, subject, clientID); at != 5 {
 			t.Errorf("the cutoff is %d after two seconds", at)
 		}
 	})
@@ -272,7 +272,7 @@ func TestRunSaysOnceThatTheStoreIsAwayAndOnceThatItIsBack(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
 		time.Sleep(1500 * time.Millisecond) // the last good poll is half a second old
-		s.faulty.Inject(storetest.Changes, 8, storetest.Lost)
+		s.Faulty.Inject(storetest.Changes, 8, storetest.Lost)
 		time.Sleep(4 * time.Second)
 		if err := s.Directory.Ready(); err != nil {
 			t.Errorf("within five seconds of the last good poll: %v", err)
@@ -285,7 +285,7 @@ func TestRunSaysOnceThatTheStoreIsAwayAndOnceThatItIsBack(t *testing.T) {
 		if err := s.Directory.Ready(); err != nil {
 			t.Errorf("after the store came back: %v", err)
 		}
-		if away, back := s.log.count("requests are answered 503"), s.log.count("are current again"); away != 1 || back != 1 {
+		if away, back := s.Logged.Count("requests are answered 503"), s.Logged.Count("are current again"); away != 1 || back != 1 {
 			t.Errorf("logged %d and %d times", away, back)
 		}
 	})
@@ -296,7 +296,7 @@ func TestAStoreThatHangsDoesNotHoldUpThePollsForLong(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
 		time.Sleep(500 * time.Millisecond)
-		s.faulty.Inject(storetest.Changes, 1, storetest.Hangs)
+		s.Faulty.Inject(storetest.Changes, 1, storetest.Hangs)
 		time.Sleep(8 * time.Second)
 		if err := s.Directory.Ready(); err != nil {
 			t.Errorf("Ready: %v", err)
@@ -310,64 +310,64 @@ func TestLastUsesOfSecretsAreWrittenAtOnceThenOnceAMinuteAndAtTheEnd(t *testing.
 		defer stop()
 		written := func(want int) {
 			t.Helper()
-			if n := s.faulty.Calls()[storetest.NoteSecretUses]; n != want {
+			if n := s.Faulty.Calls()[storetest.NoteSecretUses]; n != want {
 				t.Errorf("%d writes, want %d", n, want)
 			}
 		}
 		lastUse := func(want grant.Instant) {
 			t.Helper()
-			if at := s.stored(clientID).Secrets[0].LastUsedAt; at != want {
+			if at := s.Client(clientID).Secrets[0].LastUsedAt; at != want {
 				t.Errorf("last use %d, want %d", at, want)
 			}
 		}
 		time.Sleep(500 * time.Millisecond)
 		// The first use at once: the secret must not seem unused.
-		s.clock.Advance(time.Second)
+		s.Clock.Advance(time.Second)
 		s.proven(clientID, s.secret, true)
 		time.Sleep(time.Second)
 		written(1)
-		lastUse(s.now())
+		lastUse(s.At())
 		for range 58 {
-			s.clock.Advance(time.Second)
+			s.Clock.Advance(time.Second)
 			s.proven(clientID, s.secret, true)
 			s.proven(clientID, "wrong", false)
 			time.Sleep(time.Second)
 		}
 		written(0)
-		used := s.now()
+		used := s.At()
 		time.Sleep(time.Second)
 		written(1)
 		lastUse(used)
 
 		// Nothing was used, nothing is written.
-		s.clock.Advance(time.Hour)
+		s.Clock.Advance(time.Hour)
 		time.Sleep(3 * time.Minute)
 		written(0)
 
 		// A write that fails is tried again a minute later.
 		s.proven(clientID, s.secret, true)
-		s.faulty.Inject(storetest.NoteSecretUses, 1, storetest.Lost)
+		s.Faulty.Inject(storetest.NoteSecretUses, 1, storetest.Lost)
 		time.Sleep(time.Minute)
 		written(1)
 		lastUse(used)
-		used = s.now()
+		used = s.At()
 		time.Sleep(time.Minute)
 		written(1)
 		lastUse(used)
 
 		// One after a day at once, whatever was written before.
-		s.clock.Advance(24 * time.Hour)
+		s.Clock.Advance(24 * time.Hour)
 		s.proven(clientID, s.secret, true)
 		time.Sleep(time.Second)
 		written(1)
-		lastUse(s.now())
+		lastUse(s.At())
 
 		// What is not written yet is at the end, though the context is over.
-		s.clock.Advance(time.Minute)
+		s.Clock.Advance(time.Minute)
 		s.proven(clientID, s.secret, true)
 		stop()
 		written(1)
-		lastUse(s.now())
+		lastUse(s.At())
 	})
 }
 
@@ -376,19 +376,19 @@ func TestAWriteOfLastUsesThatHangsDoesNotStopThePolls(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
 		s.proven(clientID, s.secret, true)
-		s.faulty.Inject(storetest.NoteSecretUses, 1, storetest.Hangs)
+		s.Faulty.Inject(storetest.NoteSecretUses, 1, storetest.Hangs)
 		for range 70 {
 			time.Sleep(time.Second)
 			if err := s.Directory.Ready(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := s.log.count("cannot note the last use of secrets"); n != 1 {
+		if n := s.Logged.Count("cannot note the last use of secrets"); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
 		time.Sleep(time.Minute)
-		if at := s.stored(clientID).Secrets[0].LastUsedAt; at != s.now() {
-			t.Errorf("last use %d, want %d: a minute later it is written", at, s.now())
+		if at := s.Client(clientID).Secrets[0].LastUsedAt; at != s.At() {
+			t.Errorf("last use %d, want %d: a minute later it is written", at, s.At())
 		}
 	})
 }
@@ -397,9 +397,9 @@ func TestAPollWaitsForAnotherNoLongerThanItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
 		release := make(chan struct{})
-		s.faulty.Inject(storetest.Changes, 1, storetest.Blocks(release))
+		s.Faulty.Inject(storetest.Changes, 1, storetest.Blocks(release))
 		var first sync.WaitGroup
-		first.Go(func() { s.poll() })
+		first.Go(func() { s.Poll() })
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -409,6 +409,6 @@ func TestAPollWaitsForAnotherNoLongerThanItsContext(t *testing.T) {
 		}
 		close(release)
 		first.Wait()
-		s.poll()
+		s.Poll()
 	})
 }

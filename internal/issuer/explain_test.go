@@ -15,23 +15,24 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 func (s *service) explainToken(text string) explain.Explanation {
-	s.t.Helper()
-	e, err := explain.ExplainToken(s.t.Context(), s.Issuer, text)
+	s.T.Helper()
+	e, err := explain.ExplainToken(s.T.Context(), s.Issuer, text)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	// Whatever a program prints of it, the text is not in there.
 	for _, form := range []string{fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e)} {
 		if strings.Contains(form, text) || strings.Contains(form, text[max(0, len(text)-24):]) {
-			s.t.Error("the explanation holds the text")
+			s.T.Error("the explanation holds the text")
 		}
 	}
 	printed, err := json.Marshal(e)
 	if err != nil || strings.Contains(string(printed), text) {
-		s.t.Errorf("the explanation in JSON: %v, or it holds the text", err)
+		s.T.Errorf("the explanation in JSON: %v, or it holds the text", err)
 	}
 	return e
 }
@@ -64,13 +65,13 @@ func TestExplainForeseesARefresh(t *testing.T) {
 		{"spent a moment ago", func(s *service) string {
 			first := s.login()
 			s.must(s.refresh(first.RefreshToken))
-			s.clock.Advance(time.Minute)
+			s.Clock.Advance(time.Minute)
 			return first.RefreshToken
 		}, grant.Allowed, "spent", true, false},
 		{"spent, after the window", func(s *service) string {
 			first := s.login()
 			s.must(s.refresh(first.RefreshToken))
-			s.clock.Advance(121 * time.Second)
+			s.Clock.Advance(121 * time.Second)
 			return first.RefreshToken
 		}, grant.RefreshReplayed, "spent", false, true},
 		{"spent twice over", func(s *service) string {
@@ -86,17 +87,17 @@ func TestExplainForeseesARefresh(t *testing.T) {
 		}, grant.GrantRevoked, "present", false, false},
 		{"expired", func(s *service) string {
 			first := s.login()
-			s.clock.Advance(31 * day)
+			s.Clock.Advance(31 * day)
 			return first.RefreshToken
 		}, grant.GrantExpired, "present", false, false},
 		{"cut off", func(s *service) string {
 			first := s.login()
-			s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now()})
+			s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At()})
 			return first.RefreshToken
 		}, grant.CutOff, "present", false, false},
 		{"of a client that lost its scopes", func(s *service) string {
 			first := s.login()
-			s.administer(clientID, func(c *store.Client) { c.Scope = "other" })
+			s.Administer(clientID, func(c *store.Client) { c.Scope = "other" })
 			return first.RefreshToken
 		}, grant.ScopeTooWide, "present", false, false},
 		{"ahead of its row", func(s *service) string {
@@ -115,8 +116,8 @@ func TestExplainForeseesARefresh(t *testing.T) {
 			return second.RefreshToken
 		}, grant.Allowed, "ahead", false, false},
 		{"without a row", func(s *service) string {
-			text, err := s.view().Ring.SealRefresh(s.view().Ring.Current(keys.MAC, s.now()), realm,
-				keys.Token{GrantID: grant.ID{1}, Generation: 1, IssuedAt: s.now(), ExpiresAt: s.now().Add(day)})
+			text, err := s.View().Ring.SealRefresh(s.View().Ring.Current(keys.MAC, s.At()), realm,
+				keys.Token{GrantID: grant.ID{1}, Generation: 1, IssuedAt: s.At(), ExpiresAt: s.At().Add(day)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,12 +174,12 @@ func TestExplainForeseesARedemption(t *testing.T) {
 		}, grant.CodeReplayed, false},
 		{"expired", func(s *service) string {
 			code := s.code()
-			s.clock.Advance(time.Minute)
+			s.Clock.Advance(time.Minute)
 			return code
 		}, grant.CodeExpired, false},
 		{"cut off", func(s *service) string {
 			code := s.code()
-			s.cutOff(store.Cutoff{Realm: realm, ClientID: clientID, At: s.now()})
+			s.CutOff(store.Cutoff{Realm: realm, ClientID: clientID, At: s.At()})
 			return code
 		}, grant.CutOff, false},
 		{"of before a restore", func(s *service) string {
@@ -213,7 +214,7 @@ func TestExplainForeseesAnIntrospection(t *testing.T) {
 		}{
 			{"alive", func(*service, issuer.Tokens) {}, grant.Allowed, "present"},
 			{"of an earlier pair", func(s *service, first issuer.Tokens) { s.must(s.refresh(first.RefreshToken)) }, grant.Allowed, "spent"},
-			{"expired", func(s *service, _ issuer.Tokens) { s.clock.Advance(301 * time.Second) }, grant.GrantExpired, "present"},
+			{"expired", func(s *service, _ issuer.Tokens) { s.Clock.Advance(301 * time.Second) }, grant.GrantExpired, "present"},
 			{"revoked with its like", func(s *service, first issuer.Tokens) {
 				if _, err := s.Revoke(t.Context(), s.client(clientID), first.AccessToken, origin); err != nil {
 					t.Fatal(err)
@@ -225,13 +226,13 @@ func TestExplainForeseesAnIntrospection(t *testing.T) {
 				}
 			}, grant.GrantRevoked, "present"},
 			{"of a disabled client", func(s *service, _ issuer.Tokens) {
-				s.administer(clientID, func(c *store.Client) { c.State = store.ClientDisabled })
+				s.Administer(clientID, func(c *store.Client) { c.State = store.ClientDisabled })
 			}, grant.ClientDisabled, "present"},
 		} {
 			t.Run(string(form)+" "+c.name, func(t *testing.T) {
 				t.Parallel()
 				s := newService(t, named)
-				s.administer(clientID, func(c *store.Client) { c.TokenFormat = form })
+				s.Administer(clientID, func(c *store.Client) { c.TokenFormat = form })
 				first := s.login()
 				c.do(s, first)
 				e := s.explainToken(first.AccessToken)
@@ -256,11 +257,11 @@ func TestExplainTellsWhyAClientCannotEvenAsk(t *testing.T) {
 			c.State, c.GrantTypes = store.ClientEnabled, []string{store.GrantAuthorizationCode}
 		},
 	} {
-		s.administer(clientID, change)
+		s.Administer(clientID, change)
 		if e := s.explainToken(token); e.Answer.Client != want || e.Answer.Why != grant.Allowed {
 			t.Errorf("explained: %+v, want trouble with the client: %s", e.Answer, want)
 		}
-		s.administer(clientID, func(c *store.Client) { c.State, c.GrantTypes = store.ClientEnabled, store.GrantTypes })
+		s.Administer(clientID, func(c *store.Client) { c.State, c.GrantTypes = store.ClientEnabled, store.GrantTypes })
 	}
 }
 
@@ -309,7 +310,7 @@ func TestExplainTellsHowAJWTIsNotGenuine(t *testing.T) {
 	t.Parallel()
 	s, other := newService(t, named), newService(t, named)
 	for _, x := range []*service{s, other} {
-		x.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenJWT })
+		x.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenJWT })
 	}
 	text := s.login().AccessToken
 	parts := strings.Split(text, ".")
@@ -324,7 +325,7 @@ func TestExplainTellsHowAJWTIsNotGenuine(t *testing.T) {
 		return parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(claims), old, new, 1))) + "." + parts[2]
 	}
 	sign := func(typ, claims string) string {
-		text, err := s.view().Ring.Sign(keys.ES256, typ, []byte(claims), s.now())
+		text, err := s.View().Ring.Sign(keys.ES256, typ, []byte(claims), s.At())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,11 +360,11 @@ func TestExplainWithoutTheKeyTellsWhatItCan(t *testing.T) {
 	pair := s.login()
 	s.must(s.refresh(pair.RefreshToken))
 	code := s.code()
-	dir, err := directory.Read(t.Context(), s.engine, nil, schedule, s.clock.Now)
+	dir, err := directory.Read(t.Context(), s.Engine, nil, testkit.Schedule(), s.Clock.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	locked := &service{t: t, Issuer: issuer.New(issuer.Issuer{Realm: realm, ID: s.ID, Store: s.engine, Directory: dir, Policy: s.Policy, Now: s.clock.Now})}
+	locked := &service{Kit: testkit.Kit{T: t, Issuer: issuer.New(issuer.Issuer{Realm: realm, ID: s.ID, Store: s.Engine, Directory: dir, Policy: s.Policy, Now: s.Clock.Now})}}
 	e := locked.explainToken(pair.RefreshToken)
 	if e.Genuine || e.Answer.Known || e.Diagnosis.Fault != keys.Locked || e.Grant == nil || e.Grant.Generation != 2 || e.Standing() != "spent" {
 		t.Errorf("a refresh token: %+v", e)
@@ -387,8 +388,8 @@ func TestExplainedGrantHasItsEventsAndCutoffs(t *testing.T) {
 	first := s.login()
 	s.must(s.refresh(s.must(s.refresh(first.RefreshToken)).RefreshToken))
 	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
-	s.cutOff(store.Cutoff{Realm: realm, Subject: "bob", At: s.now()})
-	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, ClientID: clientID, At: s.now()})
+	s.CutOff(store.Cutoff{Realm: realm, Subject: "bob", At: s.At()})
+	s.CutOff(store.Cutoff{Realm: realm, Subject: subject, ClientID: clientID, At: s.At()})
 	e, err := explain.ExplainGrant(t.Context(), s.Issuer, first.GrantID)
 	if err != nil || e.Grant == nil || e.Answer.Why != grant.GrantRevoked || len(e.Events) != 1 || e.Events[0].Name != store.EventRefreshReplayed {
 		t.Fatalf("explained: %+v, %v", e, err)

@@ -32,7 +32,7 @@ func TestARedemptionThatFailedAndDidNotHappenCanBeTriedAgain(t *testing.T) {
 		for _, fault := range []storetest.Fault{storetest.Lost, storetest.Full} {
 			code := s.code()
 			for range 3 {
-				s.faulty.Inject(storetest.CreateGrant, 1, fault)
+				s.Faulty.Inject(storetest.CreateGrant, 1, fault)
 				s.unavailable(s.exchange(code))
 			}
 			s.must(s.refresh(s.must(s.exchange(code)).RefreshToken))
@@ -42,7 +42,7 @@ func TestARedemptionThatFailedAndDidNotHappenCanBeTriedAgain(t *testing.T) {
 
 func TestARedemptionThatFailedAndHappenedIsSuccess(t *testing.T) {
 	underWindows(t, func(t *testing.T, s *service) {
-		s.faulty.Inject(storetest.CreateGrant, 1, storetest.Unanswered)
+		s.Faulty.Inject(storetest.CreateGrant, 1, storetest.Unanswered)
 		code := s.code()
 		tokens := s.must(s.exchange(code))
 		s.active(tokens.GrantID, 1)
@@ -58,7 +58,7 @@ func TestARotationThatFailedAndDidNotHappenCanBeTriedAgain(t *testing.T) {
 		for _, fault := range []storetest.Fault{storetest.Lost, storetest.Full} {
 			tokens := s.login()
 			for range 3 {
-				s.faulty.Inject(storetest.UpdateGrant, 1, fault)
+				s.Faulty.Inject(storetest.UpdateGrant, 1, fault)
 				s.unavailable(s.refresh(tokens.RefreshToken))
 				s.active(tokens.GrantID, 1)
 			}
@@ -72,7 +72,7 @@ func TestARotationThatFailedAndDidNotHappenCanBeTriedAgain(t *testing.T) {
 func TestARotationThatFailedAndHappenedIsSuccess(t *testing.T) {
 	underWindows(t, func(t *testing.T, s *service) {
 		tokens := s.login()
-		s.faulty.Inject(storetest.UpdateGrant, 1, storetest.Unanswered)
+		s.Faulty.Inject(storetest.UpdateGrant, 1, storetest.Unanswered)
 		next := s.must(s.refresh(tokens.RefreshToken))
 		s.active(tokens.GrantID, 2)
 		if s.Policy.RetryWindow > 0 {
@@ -88,12 +88,12 @@ func TestTheSearchForAWriteOfUnknownOutcomeOutlastsReadsThatFail(t *testing.T) {
 	s := newService(t)
 	tokens := s.login()
 	fault := func(ctx context.Context, do func() error) error {
-		s.faulty.Inject(storetest.Grant, 3, storetest.Lost)
+		s.Faulty.Inject(storetest.Grant, 3, storetest.Lost)
 		return storetest.Unanswered(ctx, do)
 	}
-	s.faulty.Inject(storetest.UpdateGrant, 1, fault)
+	s.Faulty.Inject(storetest.UpdateGrant, 1, fault)
 	s.must(s.refresh(tokens.RefreshToken))
-	s.faulty.Inject(storetest.CreateGrant, 1, fault)
+	s.Faulty.Inject(storetest.CreateGrant, 1, fault)
 	s.login()
 }
 
@@ -102,12 +102,12 @@ func TestTheSearchForAWriteOfUnknownOutcomeEndsWithTheRequest(t *testing.T) {
 	tokens := s.login()
 	for name, fault := range map[string]storetest.Fault{"lost": storetest.Lost, "unanswered": storetest.Unanswered, "hanging": storetest.Hangs} {
 		t.Run(name, func(t *testing.T) {
-			s.faulty.Inject(storetest.UpdateGrant, 1, func(ctx context.Context, do func() error) error {
-				s.faulty.Inject(storetest.Grant, 1000, storetest.Lost)
+			s.Faulty.Inject(storetest.UpdateGrant, 1, func(ctx context.Context, do func() error) error {
+				s.Faulty.Inject(storetest.Grant, 1000, storetest.Lost)
 				return fault(ctx, do)
 			})
 			s.unavailable(s.Refresh(s.deadline(), s.client(clientID), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin}))
-			s.faulty.Heal()
+			s.Faulty.Heal()
 			// Whatever had become of it, the client has lost nothing.
 			tokens = s.must(s.refresh(tokens.RefreshToken))
 		})
@@ -118,7 +118,7 @@ func TestAWriteOfUnknownOutcomeIsNotTakenForAReplay(t *testing.T) {
 	s := newService(t)
 	tokens := s.login()
 	var second issuer.Tokens
-	s.faulty.Inject(storetest.UpdateGrant, 1, func(context.Context, func() error) error {
+	s.Faulty.Inject(storetest.UpdateGrant, 1, func(context.Context, func() error) error {
 		// It did not happen, but the same request through another node did.
 		second = s.must(s.refresh(tokens.RefreshToken))
 		return storetest.ErrInjected
@@ -129,7 +129,7 @@ func TestAWriteOfUnknownOutcomeIsNotTakenForAReplay(t *testing.T) {
 
 	// It happened, and its successor was used since.
 	tokens = s.login()
-	s.faulty.Inject(storetest.UpdateGrant, 1, func(_ context.Context, do func() error) error {
+	s.Faulty.Inject(storetest.UpdateGrant, 1, func(_ context.Context, do func() error) error {
 		err := do()
 		s.must(s.refresh(s.must(s.refresh(tokens.RefreshToken)).RefreshToken))
 		return errors.Join(storetest.ErrInjected, err)
@@ -155,7 +155,7 @@ func TestAReplayIsRevokedBeforeItIsRefusedEvenIfTheStoreFails(t *testing.T) {
 		"of an expired code": {func(s *service) (grant.ID, func() (issuer.Tokens, error)) {
 			code := s.code()
 			tokens := s.must(s.exchange(code))
-			s.clock.Advance(time.Hour)
+			s.Clock.Advance(time.Hour)
 			return tokens.GrantID, func() (issuer.Tokens, error) { return s.exchange(code) }
 		}, grant.CodeReplayed, grant.ReasonCodeReplayed, store.EventCodeReplayed, grant.CodeReplayed},
 		"of a refresh token": {func(s *service) (grant.ID, func() (issuer.Tokens, error)) {
@@ -170,7 +170,7 @@ func TestAReplayIsRevokedBeforeItIsRefusedEvenIfTheStoreFails(t *testing.T) {
 			s := newService(t)
 			id, again := r.set(s)
 			for _, fault := range []storetest.Fault{storetest.Lost, storetest.Full} {
-				s.faulty.Inject(storetest.UpdateGrant, 1, fault)
+				s.Faulty.Inject(storetest.UpdateGrant, 1, fault)
 				s.unavailable(again())
 				if s.row(id).State != grant.Active {
 					t.Fatal("revoked by a write that did not happen")
@@ -182,7 +182,7 @@ func TestAReplayIsRevokedBeforeItIsRefusedEvenIfTheStoreFails(t *testing.T) {
 		t.Run(name+", failed and applied", func(t *testing.T) {
 			s := newService(t)
 			id, again := r.set(s)
-			s.faulty.Inject(storetest.UpdateGrant, 1, storetest.Unanswered)
+			s.Faulty.Inject(storetest.UpdateGrant, 1, storetest.Unanswered)
 			s.unavailable(again())
 			s.revoked(id, r.reason, r.event)
 			s.refused(r.after)(again())
@@ -194,9 +194,9 @@ func TestAReplayIsRevokedBeforeItIsRefusedEvenIfTheStoreFails(t *testing.T) {
 func TestARefreshThatLosesToARevocationIsRefused(t *testing.T) {
 	s := newService(t)
 	tokens := s.login()
-	s.faulty.Inject(storetest.UpdateGrant, 1, storetest.Meanwhile(func() {
+	s.Faulty.Inject(storetest.UpdateGrant, 1, storetest.Meanwhile(func() {
 		d := s.row(tokens.GrantID).Revoke(grant.ReasonOperator)
-		if err := storetest.Replace(t.Context(), s.engine, d.Next); err != nil {
+		if err := storetest.Replace(t.Context(), s.Engine, d.Next); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -209,8 +209,8 @@ func TestARefreshThatLosesToARevocationIsRefused(t *testing.T) {
 func TestARefreshWhoseGrantIsSweptInThisMoment(t *testing.T) {
 	s := newService(t)
 	tokens := s.login()
-	s.faulty.Inject(storetest.UpdateGrant, 1, storetest.Meanwhile(func() {
-		if _, deleted, err := s.engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 10); err != nil || deleted != 1 {
+	s.Faulty.Inject(storetest.UpdateGrant, 1, storetest.Meanwhile(func() {
+		if _, deleted, err := s.Engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 10); err != nil || deleted != 1 {
 			t.Errorf("swept %d, %v", deleted, err)
 		}
 	}))
@@ -221,16 +221,16 @@ func TestARefreshWhoseGrantIsSweptInThisMoment(t *testing.T) {
 func TestAFullStoreIsNotAskedAgain(t *testing.T) {
 	s := newService(t)
 	tokens := s.login()
-	s.faulty.Calls()
-	s.faulty.Inject(storetest.UpdateGrant, 1, storetest.Full)
+	s.Faulty.Calls()
+	s.Faulty.Inject(storetest.UpdateGrant, 1, storetest.Full)
 	s.unavailable(s.refresh(tokens.RefreshToken))
-	if calls := s.faulty.Calls(); calls[storetest.Grant] != 0 || calls[storetest.UpdateGrant] != 1 {
+	if calls := s.Faulty.Calls(); calls[storetest.Grant] != 0 || calls[storetest.UpdateGrant] != 1 {
 		t.Errorf("calls %v: what was surely not written needs no search", calls)
 	}
 	code := s.code()
-	s.faulty.Inject(storetest.CreateGrant, 1, storetest.Full)
+	s.Faulty.Inject(storetest.CreateGrant, 1, storetest.Full)
 	s.unavailable(s.exchange(code))
-	if calls := s.faulty.Calls(); calls[storetest.Grant] != 0 || calls[storetest.CreateGrant] != 1 {
+	if calls := s.Faulty.Calls(); calls[storetest.Grant] != 0 || calls[storetest.CreateGrant] != 1 {
 		t.Errorf("calls %v: a grant that was surely not created needs no search", calls)
 	}
 }
@@ -242,14 +242,14 @@ func TestAWriteIsNotSearchedForOnceItsRequestHasEnded(t *testing.T) {
 	tokens := s.login()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s.faulty.Inject(storetest.UpdateGrant, 1, func(_ context.Context, do func() error) error {
+	s.Faulty.Inject(storetest.UpdateGrant, 1, func(_ context.Context, do func() error) error {
 		err := do()
 		cancel()
 		return errors.Join(storetest.ErrInjected, err)
 	})
-	s.faulty.Calls()
+	s.Faulty.Calls()
 	s.unavailable(s.Refresh(ctx, s.client(clientID), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin}))
-	if calls := s.faulty.Calls(); calls[storetest.Grant] != 0 {
+	if calls := s.Faulty.Calls(); calls[storetest.Grant] != 0 {
 		t.Errorf("calls %v", calls)
 	}
 	s.active(tokens.GrantID, 2)
@@ -261,7 +261,7 @@ func TestAPanicInTheStoreLeavesNoLockBehind(t *testing.T) {
 		t.Run(string(m), func(t *testing.T) {
 			s := newService(t)
 			tokens := s.login()
-			s.faulty.Inject(m, 1, storetest.Panics)
+			s.Faulty.Inject(m, 1, storetest.Panics)
 			caught := func() (v any) {
 				defer func() { v = recover() }()
 				s.refresh(tokens.RefreshToken)
@@ -272,7 +272,7 @@ func TestAPanicInTheStoreLeavesNoLockBehind(t *testing.T) {
 			if fmt.Sprint(caught) != "injected panic" {
 				t.Fatalf("recovered %v", caught)
 			}
-			s.poll()
+			s.Poll()
 			s.must(s.refresh(tokens.RefreshToken))
 			s.login()
 		})
@@ -282,9 +282,9 @@ func TestAPanicInTheStoreLeavesNoLockBehind(t *testing.T) {
 func TestIssuingACodeNeedsNothingOfTheStore(t *testing.T) {
 	s := newService(t)
 	for _, m := range storetest.Methods {
-		s.faulty.Inject(m, 10, storetest.Lost)
+		s.Faulty.Inject(m, 10, storetest.Lost)
 	}
 	code := s.code()
-	s.faulty.Heal()
+	s.Faulty.Heal()
 	s.must(s.exchange(code))
 }

@@ -68,10 +68,10 @@ func (l list) refuses(tok jwtToken) (listed, tooOld bool) {
 // The example of docs/reference/revocations.md.
 func TestNamesOfTheListAreThoseOfItsPage(t *testing.T) {
 	s := newFeed(t)
-	at := s.now()
-	s.cutOff(store.Cutoff{Realm: realm, Subject: "alice", At: at})
-	s.cutOff(store.Cutoff{Realm: realm, ClientID: "billing", At: at})
-	s.cutOff(store.Cutoff{Realm: realm, Subject: "alice", ClientID: "billing", At: at})
+	at := s.At()
+	s.CutOff(store.Cutoff{Realm: realm, Subject: "alice", At: at})
+	s.CutOff(store.Cutoff{Realm: realm, ClientID: "billing", At: at})
+	s.CutOff(store.Cutoff{Realm: realm, Subject: "alice", ClientID: "billing", At: at})
 	l := s.list()
 	for _, name := range []string{"LY8npOm-Y7JT2v3MThOhdg", "f8g1JibmXOx1RROu4T6JfQ", "7h9hSj4jEhquRmYEGazo5g"} {
 		if l.Cutoffs[name] != int64(at) {
@@ -99,11 +99,11 @@ func TestFeedCoversEveryTokenThatHasNotExpired(t *testing.T) {
 	var all []jwtToken
 	for range 320 {
 		all = append(all, s.token(s.loginJWT(subject).AccessToken))
-		s.clock.Advance(963 * time.Millisecond)
+		s.Clock.Advance(963 * time.Millisecond)
 		l := s.list()
 		for _, tok := range all {
-			if _, tooOld := l.refuses(tok); tooOld && s.clock.Now().Unix() < tok.Expires {
-				t.Fatalf("a token is too old for the list %d s before it expires", tok.Expires-s.clock.Now().Unix())
+			if _, tooOld := l.refuses(tok); tooOld && s.Clock.Now().Unix() < tok.Expires {
+				t.Fatalf("a token is too old for the list %d s before it expires", tok.Expires-s.Clock.Now().Unix())
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func TestFeedWithTooManyEntriesCoversLess(t *testing.T) {
 	s.SetFeedLimit(20)
 	var dead, alive []jwtToken
 	for range 50 {
-		s.clock.Advance(time.Second)
+		s.Clock.Advance(time.Second)
 		tokens, kept := s.loginJWT("bob"), s.loginJWT("carol")
 		s.revoke(tokens.RefreshToken)
 		dead, alive = append(dead, s.token(tokens.AccessToken)), append(alive, s.token(kept.AccessToken))
@@ -138,7 +138,7 @@ func TestFeedWithTooManyEntriesCoversLess(t *testing.T) {
 		t.Errorf("%d live tokens pass, want those of the last 20 seconds", passing)
 	}
 	// It is whole again when that is over.
-	s.clock.Advance(6 * time.Minute)
+	s.Clock.Advance(6 * time.Minute)
 	if l := s.list(); len(l.Grants) != 0 || l.Covers != (5*time.Minute+time.Second).Milliseconds() {
 		t.Errorf("afterwards: %d grants, %d ms", len(l.Grants), l.Covers)
 	}
@@ -151,8 +151,8 @@ func TestFeedWithTooManyCutoffsCoversLess(t *testing.T) {
 	for i := range 12 {
 		who := strings.Repeat("x", i+1)
 		dead = append(dead, s.token(s.loginJWT(who).AccessToken))
-		s.clock.Advance(2 * time.Second)
-		s.cutOff(store.Cutoff{Realm: realm, Subject: who, At: s.now()})
+		s.Clock.Advance(2 * time.Second)
+		s.CutOff(store.Cutoff{Realm: realm, Subject: who, At: s.At()})
 	}
 	l := s.list()
 	if len(l.Cutoffs) != 5 || l.Covers > 12_000 {
@@ -174,7 +174,7 @@ func TestFeedThatCannotHoldAMomentIsUnavailable(t *testing.T) {
 	if _, err := s.Revocations(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("six revocations at once: %v", err)
 	}
-	s.clock.Advance(15 * time.Second)
+	s.Clock.Advance(15 * time.Second)
 	s.list()
 }
 
@@ -190,7 +190,7 @@ func TestFollowersOfTheFeedAgreeWithIntrospection(t *testing.T) {
 		enabled := true
 		set := func(state store.ClientState) {
 			enabled = state == store.ClientEnabled
-			s.administer(jwtClient, func(c *store.Client) { c.State, c.UpdatedAt = state, s.now() })
+			s.Administer(jwtClient, func(c *store.Client) { c.State, c.UpdatedAt = state, s.At() })
 		}
 		dead, alive := 0, 0
 		for range e2e.Scaled(180, 250) {
@@ -212,13 +212,13 @@ func TestFollowersOfTheFeedAgreeWithIntrospection(t *testing.T) {
 			case choice < 31:
 				s.revoke(grants[random.IntN(len(grants))].RefreshToken)
 			case choice < 33:
-				s.cutOff(store.Cutoff{Realm: realm, Subject: who, At: s.now()})
+				s.CutOff(store.Cutoff{Realm: realm, Subject: who, At: s.At()})
 			case choice < 34:
-				s.cutOff(store.Cutoff{Realm: realm, Subject: who, ClientID: jwtClient, At: s.now()})
+				s.CutOff(store.Cutoff{Realm: realm, Subject: who, ClientID: jwtClient, At: s.At()})
 			case choice < 35:
-				s.cutOff(store.Cutoff{Realm: realm, ClientID: jwtClient, At: s.now()})
+				s.CutOff(store.Cutoff{Realm: realm, ClientID: jwtClient, At: s.At()})
 			case choice < 37:
-				s.clock.Advance(time.Duration(random.IntN(60_000)) * time.Millisecond)
+				s.Clock.Advance(time.Duration(random.IntN(60_000)) * time.Millisecond)
 			case choice < 38:
 				set(store.ClientDisabled)
 			default:
@@ -231,7 +231,7 @@ func TestFollowersOfTheFeedAgreeWithIntrospection(t *testing.T) {
 			}
 			l := s.list()
 			for text, tok := range texts {
-				if s.clock.Now().Unix() >= tok.Expires {
+				if s.Clock.Now().Unix() >= tok.Expires {
 					delete(texts, text)
 					continue
 				}

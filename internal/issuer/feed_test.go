@@ -18,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const (
@@ -39,76 +40,76 @@ func newFeed(t *testing.T, change ...func(*issuer.Issuer)) *service {
 
 // verified reads a JWT by the published keys, as a third party does.
 func (s *service) verified(text string, claims any) (typ string) {
-	s.t.Helper()
+	s.T.Helper()
 	keys, err := s.PublicKeys()
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	signed, err := jose.ParseSigned(text, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	payload, err := signed.Verify(jose.JSONWebKeySet{Keys: keys})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	decoder := json.NewDecoder(strings.NewReader(string(payload)))
 	if _, isList := claims.(*list); isList {
 		decoder.DisallowUnknownFields()
 	}
 	if err := decoder.Decode(claims); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	typ, _ = signed.Signatures[0].Protected.ExtraHeaders[jose.HeaderType].(string)
 	return typ
 }
 
 func (s *service) listText() string {
-	s.t.Helper()
-	text, err := s.Revocations(s.t.Context())
+	s.T.Helper()
+	text, err := s.Revocations(s.T.Context())
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return text
 }
 
 // list is the list as it is a second later, when no copy is left.
 func (s *service) list() (l list) {
-	s.t.Helper()
-	s.clock.Advance(time.Second)
+	s.T.Helper()
+	s.Clock.Advance(time.Second)
 	if typ := s.verified(s.listText(), &l); typ != "revocations+jwt" {
-		s.t.Errorf("the list's type is %q", typ)
+		s.T.Errorf("the list's type is %q", typ)
 	}
-	now := s.clock.Now().Unix()
+	now := s.Clock.Now().Unix()
 	if l.Issuer != issuerID || l.IssuedAt > now || l.IssuedAt < now-15 || l.ExpiresAt != l.IssuedAt+40 || l.Grants == nil || l.Cutoffs == nil {
-		s.t.Errorf("iss %q, iat now%+d, exp iat%+d, %d grants, %d cutoffs", l.Issuer, l.IssuedAt-now, l.ExpiresAt-l.IssuedAt, len(l.Grants), len(l.Cutoffs))
+		s.T.Errorf("iss %q, iat now%+d, exp iat%+d, %d grants, %d cutoffs", l.Issuer, l.IssuedAt-now, l.ExpiresAt-l.IssuedAt, len(l.Grants), len(l.Cutoffs))
 	}
 	return l
 }
 
 func (s *service) loginJWT(who string) issuer.Tokens {
-	s.t.Helper()
-	code, err := s.IssueCode(s.t.Context(), issuer.Authorization{ClientID: jwtClient, RedirectURI: redirectURI, Subject: who})
+	s.T.Helper()
+	code, err := s.IssueCode(s.T.Context(), issuer.Authorization{ClientID: jwtClient, RedirectURI: redirectURI, Subject: who})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	return s.must(s.Exchange(s.t.Context(), s.client(jwtClient), issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, From: origin}))
+	return s.must(s.Exchange(s.T.Context(), s.client(jwtClient), issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, From: origin}))
 }
 
 func (s *service) refreshJWT(tokens issuer.Tokens) (issuer.Tokens, error) {
-	return s.Refresh(s.t.Context(), s.client(jwtClient), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin})
+	return s.Refresh(s.T.Context(), s.client(jwtClient), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin})
 }
 
 // revoke ends what a token of the JWT client stands for.
 func (s *service) revoke(text string) {
-	s.t.Helper()
-	if _, err := s.Revoke(s.t.Context(), s.client(jwtClient), text, origin); err != nil {
-		s.t.Fatal(err)
+	s.T.Helper()
+	if _, err := s.Revoke(s.T.Context(), s.client(jwtClient), text, origin); err != nil {
+		s.T.Fatal(err)
 	}
 }
 
 func (s *service) token(text string) (tok jwtToken) {
-	s.t.Helper()
+	s.T.Helper()
 	s.verified(text, &tok)
 	return tok
 }
@@ -128,7 +129,7 @@ func TestFeedListsWhatEndedWithinASecond(t *testing.T) {
 	for name, f := range end {
 		tokens, other := s.loginJWT(subject), s.loginJWT(subject)
 		before := s.list()
-		s.clock.Advance(time.Second)
+		s.Clock.Advance(time.Second)
 		f(tokens)
 		l := s.list()
 		if listed, _ := before.refuses(s.token(tokens.AccessToken)); listed {
@@ -174,11 +175,11 @@ func TestFeedLeavesATokenAliveThatWasIssuedAfterTheFloor(t *testing.T) {
 func TestFeedListsCutoffsOfTheRealm(t *testing.T) {
 	for _, skew := range []time.Duration{0, 2 * time.Second} {
 		s := newFeed(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })
-		at := s.now()
-		s.cutOff(store.Cutoff{Realm: realm, Subject: "alice", At: at})
-		s.cutOff(store.Cutoff{Realm: realm, ClientID: jwtClient, At: at + 1})
-		s.cutOff(store.Cutoff{Realm: realm, Subject: "bob", ClientID: jwtClient, At: at + 2})
-		s.cutOff(store.Cutoff{Realm: "/other", Subject: "carol", At: at})
+		at := s.At()
+		s.CutOff(store.Cutoff{Realm: realm, Subject: "alice", At: at})
+		s.CutOff(store.Cutoff{Realm: realm, ClientID: jwtClient, At: at + 1})
+		s.CutOff(store.Cutoff{Realm: realm, Subject: "bob", ClientID: jwtClient, At: at + 2})
+		s.CutOff(store.Cutoff{Realm: "/other", Subject: "carol", At: at})
 		want := map[string]int64{
 			cutoffName("alice", ""):      int64(at.Add(skew)),
 			cutoffName("", jwtClient):    int64(at.Add(skew)) + 1,
@@ -194,7 +195,7 @@ func TestFeedListsAClientWhileItIsDisabled(t *testing.T) {
 	s := newFeed(t)
 	tok := s.token(s.loginJWT(subject).AccessToken)
 	set := func(state store.ClientState) list {
-		s.administer(jwtClient, func(c *store.Client) { c.State, c.UpdatedAt = state, s.now() })
+		s.Administer(jwtClient, func(c *store.Client) { c.State, c.UpdatedAt = state, s.At() })
 		return s.list()
 	}
 	if listed, _ := set(store.ClientDisabled).refuses(tok); !listed {
@@ -206,7 +207,7 @@ func TestFeedListsAClientWhileItIsDisabled(t *testing.T) {
 	if listed, _ := set(store.ClientDeleted).refuses(tok); !listed {
 		t.Error("the token of a deleted client is not listed")
 	}
-	s.clock.Advance(6 * time.Minute)
+	s.Clock.Advance(6 * time.Minute)
 	if l := s.list(); len(l.Cutoffs) != 0 {
 		t.Error("a client that has had no token for a minute is listed")
 	}
@@ -217,16 +218,16 @@ func TestFeedForgetsWhatHasExpired(t *testing.T) {
 	tokens := s.loginJWT(subject)
 	tok := s.token(tokens.AccessToken)
 	s.revoke(tokens.RefreshToken)
-	s.cutOff(store.Cutoff{Realm: realm, Subject: "bob", At: s.now()})
-	for s.now() < grant.Instant(tok.Expires*1000)-1000 {
+	s.CutOff(store.Cutoff{Realm: realm, Subject: "bob", At: s.At()})
+	for s.At() < grant.Instant(tok.Expires*1000)-1000 {
 		l := s.list()
 		if listed, _ := l.refuses(tok); !listed || len(l.Cutoffs) != 1 {
-			t.Fatalf("%d s before the token expires: listed: %t, %d cutoffs", tok.Expires-s.clock.Now().Unix(), listed, len(l.Cutoffs))
+			t.Fatalf("%d s before the token expires: listed: %t, %d cutoffs", tok.Expires-s.Clock.Now().Unix(), listed, len(l.Cutoffs))
 		}
 	}
 	// One second to which expiry is rounded, one period of the list, and for
 	// cutoffs the time in which another node may not have heard of it.
-	s.clock.Advance(22 * time.Second)
+	s.Clock.Advance(22 * time.Second)
 	if l := s.list(); len(l.Grants)+len(l.Cutoffs) != 0 {
 		t.Errorf("%d grants and %d cutoffs are listed after their tokens have expired", len(l.Grants), len(l.Cutoffs))
 	}
@@ -234,7 +235,7 @@ func TestFeedForgetsWhatHasExpired(t *testing.T) {
 
 func TestFeedIsMadeAtMostOnceASecond(t *testing.T) {
 	s := newFeed(t)
-	s.faulty.Calls()
+	s.Faulty.Calls()
 	var asking sync.WaitGroup
 	for range 50 {
 		asking.Go(func() {
@@ -244,27 +245,27 @@ func TestFeedIsMadeAtMostOnceASecond(t *testing.T) {
 		})
 	}
 	asking.Wait()
-	s.clock.Advance(999 * time.Millisecond)
+	s.Clock.Advance(999 * time.Millisecond)
 	s.listText()
-	if n := s.faulty.Calls()[storetest.Revocations]; n != 1 {
+	if n := s.Faulty.Calls()[storetest.Revocations]; n != 1 {
 		t.Errorf("the store was asked %d times in a second", n)
 	}
-	s.clock.Advance(time.Millisecond)
+	s.Clock.Advance(time.Millisecond)
 	s.listText()
-	if n := s.faulty.Calls()[storetest.Revocations]; n != 1 {
+	if n := s.Faulty.Calls()[storetest.Revocations]; n != 1 {
 		t.Errorf("the store was asked %d times after a second", n)
 	}
 }
 
 // node is another one on the same store.
 func (s *service) node() *issuer.Issuer {
-	s.t.Helper()
-	directory, err := directory.Open(s.t.Context(), s.engine, s.kek, schedule, s.Log, s.uptime.Now)
+	s.T.Helper()
+	directory, err := directory.Open(s.T.Context(), s.Engine, s.KEK, testkit.Schedule(), s.Log, s.Uptime.Now)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	other := *s.Issuer
-	other.Store, other.Directory = s.engine, directory
+	other.Store, other.Directory = s.Engine, directory
 	return issuer.New(other)
 }
 
@@ -273,17 +274,17 @@ func TestFeedListsACutoffAsLongAsTheTokensOfANodeThatHadNotHeardOfIt(t *testing.
 	s := newFeed(t)
 	node, tokens := s.node(), s.loginJWT(subject)
 	// So that a period of the list begins in the token's last seconds.
-	s.clock.Advance(27*time.Second - time.Duration(s.now()%15_000)*time.Millisecond)
-	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now()})
-	s.clock.Advance(4900 * time.Millisecond)
+	s.Clock.Advance(27*time.Second - time.Duration(s.At()%15_000)*time.Millisecond)
+	s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At()})
+	s.Clock.Advance(4900 * time.Millisecond)
 	tokens, err := node.Refresh(t.Context(), s.client(jwtClient), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin})
 	if err != nil {
 		t.Fatalf("the other node knows: %v", err)
 	}
 	tok := s.token(tokens.AccessToken)
-	for s.clock.Now().Unix() < tok.Expires-1 {
+	for s.Clock.Now().Unix() < tok.Expires-1 {
 		if listed, _ := s.list().refuses(tok); !listed {
-			t.Fatalf("not listed %d s before it expires", tok.Expires-s.clock.Now().Unix())
+			t.Fatalf("not listed %d s before it expires", tok.Expires-s.Clock.Now().Unix())
 		}
 	}
 }
@@ -291,7 +292,7 @@ func TestFeedListsACutoffAsLongAsTheTokensOfANodeThatHadNotHeardOfIt(t *testing.
 func TestFeedsTextChangesWithItsContentAndEveryFifteenSeconds(t *testing.T) {
 	s := newFeed(t)
 	node := s.node()
-	s.clock.Advance(15*time.Second - time.Duration(s.now()%15_000)*time.Millisecond)
+	s.Clock.Advance(15*time.Second - time.Duration(s.At()%15_000)*time.Millisecond)
 	tokens := s.loginJWT(subject)
 	texts := map[string]int{}
 	for second := range 60 {
@@ -303,7 +304,7 @@ func TestFeedsTextChangesWithItsContentAndEveryFifteenSeconds(t *testing.T) {
 		if same, err := node.Revocations(t.Context()); err != nil || same != text {
 			t.Errorf("another node has another list: %v", err)
 		}
-		s.clock.Advance(time.Second)
+		s.Clock.Advance(time.Second)
 	}
 	// 0 to 14, 15 to 19, 20 to 29, 30 to 44, 45 to 59.
 	if len(texts) != 5 {
@@ -314,20 +315,20 @@ func TestFeedsTextChangesWithItsContentAndEveryFifteenSeconds(t *testing.T) {
 func TestFeedIsUnavailableRatherThanOld(t *testing.T) {
 	s := newFeed(t)
 	s.listText()
-	s.clock.Advance(time.Second)
-	s.faulty.Inject(storetest.Revocations, 1, storetest.Unanswered)
-	s.faulty.Calls()
+	s.Clock.Advance(time.Second)
+	s.Faulty.Inject(storetest.Revocations, 1, storetest.Unanswered)
+	s.Faulty.Calls()
 	for range 3 {
 		if text, err := s.Revocations(t.Context()); !errors.Is(err, store.ErrUnavailable) || text != "" {
 			t.Errorf("with a store that fails: %v", err)
 		}
 	}
-	if n := s.faulty.Calls()[storetest.Revocations]; n != 1 {
+	if n := s.Faulty.Calls()[storetest.Revocations]; n != 1 {
 		t.Errorf("a store that fails was asked %d times in a second", n)
 	}
-	s.clock.Advance(time.Second)
+	s.Clock.Advance(time.Second)
 	s.listText()
-	s.uptime.Advance(6 * time.Second) // without a poll
+	s.Uptime.Advance(6 * time.Second) // without a poll
 	if _, err := s.Revocations(t.Context()); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, directory.ErrStale) {
 		t.Errorf("by a directory that may have missed a cutoff: %v", err)
 	}
@@ -338,7 +339,7 @@ func TestFeedLetsACallerGo(t *testing.T) {
 	s := newFeed(t)
 	release := make(chan struct{})
 	asked := make(chan struct{})
-	s.faulty.Inject(storetest.Revocations, 1, func(_ context.Context, do func() error) error {
+	s.Faulty.Inject(storetest.Revocations, 1, func(_ context.Context, do func() error) error {
 		close(asked)
 		<-release
 		return do()
@@ -365,7 +366,7 @@ func TestTheListCoversTokensByClocksThatDiffer(t *testing.T) {
 		tokens := s.loginJWT("alice")
 		s.revoke(tokens.RefreshToken)
 		l := s.list()
-		age := time.Duration(s.clock.Now().UnixMilli()-l.IssuedAt*1000) * time.Millisecond
+		age := time.Duration(s.Clock.Now().UnixMilli()-l.IssuedAt*1000) * time.Millisecond
 		if want := 5*time.Minute + 2*skew + time.Second; l.Covers != want.Milliseconds() || age > 15*time.Second {
 			t.Errorf("skew %s: the list covers %d ms, want %d", skew, l.Covers, want.Milliseconds())
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // quick rotates keys every hour.
@@ -30,29 +31,29 @@ type thief struct {
 	at   grant.Instant // of the copy
 }
 
-func (s *service) copied() thief { return thief{s, s.view().Ring, s.now()} }
+func (s *service) copied() thief { return thief{s, s.View().Ring, s.At()} }
 
 // access is an access token by the copied key.
 func (x thief) access(tok keys.Token) string {
-	x.s.t.Helper()
+	x.s.T.Helper()
 	text, err := x.ring.SealAccess(x.ring.Current(keys.MAC, x.at), realm, tok)
 	if err != nil {
-		x.s.t.Fatal(err)
+		x.s.T.Fatal(err)
 	}
 	return text
 }
 
 func (x thief) refresh(tok keys.Token) string {
-	x.s.t.Helper()
+	x.s.T.Helper()
 	text, err := x.ring.SealRefresh(x.ring.Current(keys.MAC, x.at), realm, tok)
 	if err != nil {
-		x.s.t.Fatal(err)
+		x.s.T.Fatal(err)
 	}
 	return text
 }
 
 func (x thief) code(authorizedAt, expiresAt grant.Instant) string {
-	x.s.t.Helper()
+	x.s.T.Helper()
 	c := grant.Code{
 		Realm: realm, ClientID: clientID, Subject: "admin", Scope: allScopes, RedirectHash: grant.HashRedirectURI(redirectURI),
 		AuthorizedAt: authorizedAt, ExpiresAt: expiresAt,
@@ -62,27 +63,27 @@ func (x thief) code(authorizedAt, expiresAt grant.Instant) string {
 	rand.Read(nonce[:])
 	text, err := x.ring.SealCode(x.ring.Current(keys.Seal, x.at), c, nonce)
 	if err != nil {
-		x.s.t.Fatal(err)
+		x.s.T.Fatal(err)
 	}
 	return text
 }
 
 func TestWhoeverCopiedTheKeysForgesNothingAfterARotation(t *testing.T) {
 	s := newNodes(t, quick(), 1)[0]
-	s.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
+	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
 	mine := s.login()
 	x := s.copied()
-	s.clock.Advance(59 * time.Minute)
+	s.Clock.Advance(59 * time.Minute)
 	s.rotate()
-	s.clock.Advance(time.Minute + keysSettle)
+	s.Clock.Advance(time.Minute + keysSettle)
 	s.rotate()
-	if s.view().Ring.Current(keys.MAC, s.now()) == x.ring.Current(keys.MAC, x.at) {
+	if s.View().Ring.Current(keys.MAC, s.At()) == x.ring.Current(keys.MAC, x.at) {
 		t.Fatal("the keys have not changed")
 	}
 	end := s.lives(keys.MAC)[1].ActiveAt
 	mine = s.must(s.refresh(mine.RefreshToken))
-	now := s.now() + 1
-	s.clock.Advance(time.Millisecond)
+	now := s.At() + 1
+	s.Clock.Advance(time.Millisecond)
 	g := s.row(mine.GrantID)
 
 	forged := func(why grant.Refusal, tok keys.Token) {
@@ -102,7 +103,7 @@ func TestWhoeverCopiedTheKeysForgesNothingAfterARotation(t *testing.T) {
 	s.active(g.ID, 2)
 
 	// What is dated in the key's period dies with the last that it can have made.
-	s.clock.Advance(5*time.Minute + 2*time.Second)
+	s.Clock.Advance(5*time.Minute + 2*time.Second)
 	s.rotate()
 	forged(grant.GrantExpired, keys.Token{Generation: 1, IssuedAt: end - 1, ExpiresAt: end.Add(day)})
 	s.refused(grant.CodeExpired)(s.exchange(x.code(end-1, grant.Never)))
@@ -121,14 +122,14 @@ const keysSettle = 10 * time.Second
 // A JWT by a retired signing key, of which verifiers still hold the public part.
 func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 	s := newNodes(t, quick(), 1)[0]
-	s.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenJWT })
+	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenJWT })
 	x := s.copied()
-	s.clock.Advance(59 * time.Minute)
+	s.Clock.Advance(59 * time.Minute)
 	s.rotate()
-	s.clock.Advance(time.Minute + keysSettle + time.Second)
+	s.Clock.Advance(time.Minute + keysSettle + time.Second)
 	s.rotate()
 	mine := s.login()
-	typ, payload, err := s.view().Ring.Verify(mine.AccessToken)
+	typ, payload, err := s.View().Ring.Verify(mine.AccessToken)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,9 +158,9 @@ func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 	s.tokenDead(grant.KeyRetired)(s.inspect(sign(nil)))
 	s.tokenDead(grant.TokenUnknown)(s.inspect(sign(map[string]any{"exp": 253402300799})))
 	// It is gone later, and is not even read.
-	s.clock.Advance(quick().Retention)
+	s.Clock.Advance(quick().Retention)
 	s.rotate()
-	e, err := explain.ExplainToken(t.Context(), s.Issuer, sign(map[string]any{"exp": s.now().Add(time.Hour) / 1000}))
+	e, err := explain.ExplainToken(t.Context(), s.Issuer, sign(map[string]any{"exp": s.At().Add(time.Hour) / 1000}))
 	if err != nil || e.Genuine || e.JWT == nil || e.JWT.Fault != explain.JWTKeyGone || e.Answer.Why != grant.TokenUnknown {
 		t.Errorf("a JWT by a key that is gone: genuine %t, %+v, %s, %v", e.Genuine, e.JWT, e.Answer.Why, err)
 	}
@@ -171,25 +172,25 @@ func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 func TestNothingAuthenticIsRefusedAroundARotation(t *testing.T) {
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		s := newNodes(t, quick(), 1)[0]
-		s.administer(clientID, func(c *store.Client) { c.TokenFormat = format })
+		s.Administer(clientID, func(c *store.Client) { c.TokenFormat = format })
 		idle, idleCode := s.login(), ""
-		s.clock.Advance(59*time.Minute + 45*time.Second)
+		s.Clock.Advance(59*time.Minute + 45*time.Second)
 		s.rotate()
 		end := s.lives(keys.MAC)[1].ActiveAt
 		before := s.login()
 		var spent []issuer.Tokens
-		for s.now() < end.Add(30*time.Second) {
+		for s.At() < end.Add(30*time.Second) {
 			idleCode = s.code()
 			after := s.must(s.refresh(before.RefreshToken))
-			s.clock.Advance(3 * time.Second)
-			s.poll()
+			s.Clock.Advance(3 * time.Second)
+			s.Poll()
 			again := s.must(s.refresh(before.RefreshToken))
 			if again.RefreshToken != after.RefreshToken || format == store.TokenOpaque && again.AccessToken != after.AccessToken {
-				t.Errorf("%s, %s from the rotation: an answer is repeated with other bytes", format, s.now().Since(end))
+				t.Errorf("%s, %s from the rotation: an answer is repeated with other bytes", format, s.At().Since(end))
 			}
 			for _, text := range []string{before.AccessToken, after.AccessToken, again.AccessToken} {
 				if _, err := s.inspect(text); err != nil {
-					t.Errorf("%s, %s from the rotation: %v", format, s.now().Since(end), err)
+					t.Errorf("%s, %s from the rotation: %v", format, s.At().Since(end), err)
 				}
 			}
 			s.must(s.exchange(idleCode))
@@ -199,7 +200,7 @@ func TestNothingAuthenticIsRefusedAroundARotation(t *testing.T) {
 		if s.row(before.GrantID).KeyID == s.row(idle.GrantID).KeyID {
 			t.Fatal("the keys have not changed")
 		}
-		s.clock.Advance(20 * 24 * time.Hour)
+		s.Clock.Advance(20 * 24 * time.Hour)
 		s.rotate()
 		s.must(s.refresh(idle.RefreshToken))
 		// A spent token by a retired key is a replay, as ever.
@@ -211,12 +212,12 @@ func TestNothingAuthenticIsRefusedAroundARotation(t *testing.T) {
 // retired; its access tokens are by today's.
 func TestAccessTokensWithoutRotationAreByTodaysKey(t *testing.T) {
 	s := newNodes(t, quick(), 1)[0]
-	s.administer(clientID, func(c *store.Client) { c.TokenFormat, c.NoRotation = store.TokenOpaque, true })
+	s.Administer(clientID, func(c *store.Client) { c.TokenFormat, c.NoRotation = store.TokenOpaque, true })
 	first := s.login()
 	for range 5 {
-		s.clock.Advance(59 * time.Minute)
+		s.Clock.Advance(59 * time.Minute)
 		s.rotate()
-		s.clock.Advance(time.Minute)
+		s.Clock.Advance(time.Minute)
 		s.rotate()
 		next := s.must(s.refresh(first.RefreshToken))
 		if next.RefreshToken != first.RefreshToken {
@@ -232,19 +233,19 @@ func TestAccessTokensWithoutRotationAreByTodaysKey(t *testing.T) {
 // before it.
 func TestARepeatAboveTheAccessFloorIsByTheKeyOfItsInstant(t *testing.T) {
 	s := newNodes(t, quick(), 1)[0]
-	s.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
-	s.clock.Advance(59 * time.Minute)
+	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
+	s.Clock.Advance(59 * time.Minute)
 	s.rotate()
 	first := s.login()
-	s.clock.Advance(30 * time.Second)
-	s.poll()
+	s.Clock.Advance(30 * time.Second)
+	s.Poll()
 	second := s.must(s.refresh(first.RefreshToken))
-	s.clock.Advance(30*time.Second + keysSettle + time.Second)
+	s.Clock.Advance(30*time.Second + keysSettle + time.Second)
 	s.rotate()
 	if _, err := s.Revoke(t.Context(), s.client(clientID), second.AccessToken, origin); err != nil {
 		t.Fatal(err)
 	}
-	s.clock.Advance(time.Second)
+	s.Clock.Advance(time.Second)
 	third := s.must(s.refresh(first.RefreshToken))
 	if !third.Repeated || third.RefreshToken != second.RefreshToken || third.AccessToken == second.AccessToken {
 		t.Fatalf("repeated %t", third.Repeated)
@@ -259,18 +260,18 @@ func TestARepeatAboveTheAccessFloorIsByTheKeyOfItsInstant(t *testing.T) {
 // A clock that was a year ahead has dated rows: their clients go on after it was
 // set right, and through later rotations.
 func TestAGrantThatAWrongClockDatedGoesOnThroughRotations(t *testing.T) {
-	for name, look := range map[string]func(*service){"and made keys": (*service).rotate, "and made none": (*service).poll} {
+	for name, look := range map[string]func(*service){"and made keys": (*service).rotate, "and made none": (*service).Poll} {
 		t.Run(name, func(t *testing.T) { wrongClock(t, look) })
 	}
 }
 
 func wrongClock(t *testing.T, look func(*service)) {
 	s := newNodes(t, quick(), 1)[0]
-	s.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
-	s.clock.Advance(20 * 24 * time.Hour)
+	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
+	s.Clock.Advance(20 * 24 * time.Hour)
 	look(s)
 	dated := s.login()
-	s.clock.Advance(-20 * 24 * time.Hour)
+	s.Clock.Advance(-20 * 24 * time.Hour)
 	for range 5 {
 		s.rotate()
 		again := s.must(s.refresh(dated.RefreshToken))
@@ -279,16 +280,16 @@ func wrongClock(t *testing.T, look func(*service)) {
 		if _, err := s.inspect(dated.AccessToken); err != nil {
 			t.Error(err)
 		}
-		s.clock.Advance(59*time.Minute + 50*time.Second)
+		s.Clock.Advance(59*time.Minute + 50*time.Second)
 		s.rotate()
 		dated = s.must(s.refresh(dated.RefreshToken))
-		s.clock.Advance(10*time.Second + keysSettle + time.Second)
+		s.Clock.Advance(10*time.Second + keysSettle + time.Second)
 		s.rotate()
 		if _, err := s.inspect(dated.AccessToken); err != nil {
 			t.Error(err)
 		}
 	}
-	if g := s.row(dated.GrantID); g.RotatedAt <= s.now() {
+	if g := s.row(dated.GrantID); g.RotatedAt <= s.At() {
 		t.Fatal("the row is not dated ahead")
 	}
 }
@@ -299,25 +300,25 @@ func TestNodesWithSkewAcceptEachOthersTokensAroundARotation(t *testing.T) {
 	sched := quick()
 	sched.MaxSkew = 2 * time.Second
 	s := newNodes(t, sched, 1)[0]
-	s.administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
+	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
 	s.Policy.MaxSkew = sched.MaxSkew
-	behind, late := *s, &clock{}
+	behind, late := *s, testkit.NewClock()
 	iss := *s.Issuer
 	iss.Now = late.Now
-	behind.Issuer, behind.clock = issuer.New(iss), late
-	s.clock.Advance(59*time.Minute + 40*time.Second)
+	behind.Issuer, behind.Clock = issuer.New(iss), late
+	s.Clock.Advance(59*time.Minute + 40*time.Second)
 	s.rotate()
 	tokens := s.login()
 	end := s.lives(keys.MAC)[1].ActiveAt
 	nodes := []*service{s, &behind}
-	for i := 0; s.now() < end.Add(20*time.Second); i++ {
-		s.clock.Advance(700 * time.Millisecond)
-		s.poll()
-		late.now.Store(s.clock.now.Load() - int64(2*time.Second))
+	for i := 0; s.At() < end.Add(20*time.Second); i++ {
+		s.Clock.Advance(700 * time.Millisecond)
+		s.Poll()
+		late.Set(s.Clock.Now().Add(-2 * time.Second))
 		one, other := nodes[i%2], nodes[(i+1)%2]
 		next := one.must(one.refresh(tokens.RefreshToken))
 		if got, err := other.inspect(next.AccessToken); err != nil || got.GrantID != tokens.GrantID {
-			t.Errorf("%s from the rotation: %v", s.now().Since(end), err)
+			t.Errorf("%s from the rotation: %v", s.At().Since(end), err)
 		}
 		other.samePair(next, other.must(other.refresh(tokens.RefreshToken)))
 		other.must(other.exchange(one.code()))
@@ -328,11 +329,11 @@ func TestNodesWithSkewAcceptEachOthersTokensAroundARotation(t *testing.T) {
 // A cutoff that a command makes lies ahead, and a code of then is dated after it.
 func TestACodeDatedAfterACutoffIsRedeemedAcrossARotation(t *testing.T) {
 	s := newNodes(t, quick(), 1)[0]
-	s.clock.Advance(59*time.Minute + 59*time.Second)
+	s.Clock.Advance(59*time.Minute + 59*time.Second)
 	s.rotate()
-	s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now().Add(directory.CutoffReach)})
+	s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At().Add(directory.CutoffReach)})
 	code := s.code()
-	s.clock.Advance(30 * time.Second)
+	s.Clock.Advance(30 * time.Second)
 	s.rotate()
 	if len(s.lives(keys.Seal)) < 2 || s.lives(keys.Seal)[1].Phase != keys.Active {
 		t.Fatal("the keys have not changed")
@@ -344,19 +345,19 @@ func TestACodeDatedAfterACutoffIsRedeemedAcrossARotation(t *testing.T) {
 // spent token: its client's repetition gets the pair.
 func TestARepeatOfARotationByAnEarlierVersionIsAnswered(t *testing.T) {
 	s := newNodes(t, quick(), 1)[0]
-	s.clock.Advance(59*time.Minute + 55*time.Second)
+	s.Clock.Advance(59*time.Minute + 55*time.Second)
 	s.rotate()
 	first := s.login()
-	s.clock.Advance(10 * time.Second)
+	s.Clock.Advance(10 * time.Second)
 	s.rotate()
 	second := s.must(s.refresh(first.RefreshToken))
 	g := s.row(second.GrantID)
-	if g.SpentKey() == g.KeyID || !s.view().Ring.Has(g.SpentKey()) {
+	if g.SpentKey() == g.KeyID || !s.View().Ring.Has(g.SpentKey()) {
 		t.Fatalf("the row says that %s was spent, and %s made", g.SpentKey(), g.KeyID)
 	}
 	g.Version++
 	g.Attempt = 0x0123_4567_89ab_cdef
-	err := s.engine.UpdateGrant(t.Context(), g.ID, func(grant.Grant) (grant.Grant, []store.Event) { return g, nil })
+	err := s.Engine.UpdateGrant(t.Context(), g.ID, func(grant.Grant) (grant.Grant, []store.Event) { return g, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

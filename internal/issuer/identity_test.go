@@ -12,7 +12,7 @@ func TestTheFirstIssuerIsRememberedUntilAnotherIsAdopted(t *testing.T) {
 	s := newService(t)
 	remembered := func(want string) {
 		t.Helper()
-		if got, err := directory.RememberedIssuer(t.Context(), s.engine, realm); err != nil || got != want {
+		if got, err := directory.RememberedIssuer(t.Context(), s.Engine, realm); err != nil || got != want {
 			t.Errorf("remembered: %q, %v, want %q", got, err, want)
 		}
 	}
@@ -23,7 +23,7 @@ func TestTheFirstIssuerIsRememberedUntilAnotherIsAdopted(t *testing.T) {
 	for i := range got {
 		nodes.Go(func() {
 			var err error
-			if got[i], err = directory.RememberIssuer(t.Context(), s.engine, realm, []string{"https://a", "https://b"}[i%2]); err != nil {
+			if got[i], err = directory.RememberIssuer(t.Context(), s.Engine, realm, []string{"https://a", "https://b"}[i%2]); err != nil {
 				t.Error(err)
 			}
 		})
@@ -35,10 +35,10 @@ func TestTheFirstIssuerIsRememberedUntilAnotherIsAdopted(t *testing.T) {
 		}
 	}
 	remembered(got[0])
-	if id, err := directory.RememberIssuer(t.Context(), s.engine, realm, "https://c"); err != nil || id != got[0] {
+	if id, err := directory.RememberIssuer(t.Context(), s.Engine, realm, "https://c"); err != nil || id != got[0] {
 		t.Errorf("a later start: %q, %v", id, err)
 	}
-	if err := directory.AdoptIssuer(t.Context(), s.engine, realm, "https://c"); err != nil {
+	if err := directory.AdoptIssuer(t.Context(), s.Engine, realm, "https://c"); err != nil {
 		t.Fatal(err)
 	}
 	remembered("https://c")

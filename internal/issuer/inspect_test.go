@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const apiID = "invoices-api"
@@ -25,37 +26,37 @@ func newResource(t *testing.T, audiences ...string) *service {
 	t.Helper()
 	s := newService(t, named)
 	s.register(client.Registration{ID: apiID, Name: "Invoices", Introspect: true, IntrospectAudience: audiences, Auth: store.AuthEither})
-	s.faulty.Calls()
+	s.Faulty.Calls()
 	return s
 }
 
 // format switches the form of the client's access tokens.
 func (s *service) format(f store.TokenFormat) {
-	s.t.Helper()
-	s.administer(clientID, func(c *store.Client) { c.TokenFormat = f })
-	s.faulty.Calls()
+	s.T.Helper()
+	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = f })
+	s.Faulty.Calls()
 }
 
 // dead checks that a token is refused for one reason, and that nothing of it is
 // told.
 func (s *service) tokenDead(want grant.Refusal) func(issuer.Token, error) {
 	return func(tok issuer.Token, err error) {
-		s.t.Helper()
+		s.T.Helper()
 		var refused *grant.Refused
 		if !errors.As(err, &refused) || refused.Why != want || errors.Is(err, store.ErrUnavailable) {
-			s.t.Errorf("got %v, want refused: %s", err, want)
+			s.T.Errorf("got %v, want refused: %s", err, want)
 		}
 		if tok.ClientID != "" || tok.Subject != "" || tok.Scope != "" || tok.Audience != nil || tok.ID != "" || tok.Claims != "" || tok.AuthTime != 0 {
-			s.t.Error("a dead token is described")
+			s.T.Error("a dead token is described")
 		}
 	}
 }
 
-func (s *service) inspect(text string) (issuer.Token, error) { return s.Inspect(s.t.Context(), text) }
+func (s *service) inspect(text string) (issuer.Token, error) { return s.Inspect(s.T.Context(), text) }
 
 func (s *service) introspect(caller, text string) (issuer.Token, error) {
-	s.t.Helper()
-	return s.Introspect(s.t.Context(), s.client(caller), text)
+	s.T.Helper()
+	return s.Introspect(s.T.Context(), s.client(caller), text)
 }
 
 func TestATokenSaysTheSameInBothForms(t *testing.T) {
@@ -82,7 +83,7 @@ func TestATokenSaysTheSameInBothForms(t *testing.T) {
 			ids[got.ID] = true
 			// An opaque token tells milliseconds; a JWT's exp is whole seconds,
 			// to which every expiry is rounded up when it is issued.
-			if got.IssuedAt != s.now() || got.ExpiresAt != 1_700_000_301_000 || s.ExpiresIn(got) != 300 {
+			if got.IssuedAt != s.At() || got.ExpiresAt != 1_700_000_301_000 || s.ExpiresIn(got) != 300 {
 				t.Errorf("%s: issued at %d, expires at %d, in %d", format, got.IssuedAt, got.ExpiresAt, s.ExpiresIn(got))
 			}
 		}
@@ -94,11 +95,11 @@ func TestTheBudgetOfStoreCallsAtIntrospectionAndRevocation(t *testing.T) {
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		s.format(format)
 		tokens := s.login()
-		s.faulty.Calls()
+		s.Faulty.Calls()
 		one := func(m storetest.Method) map[storetest.Method]int { return map[storetest.Method]int{m: 1} }
 		spent := func(what string, want map[storetest.Method]int) {
 			t.Helper()
-			calls := s.faulty.Calls()
+			calls := s.Faulty.Calls()
 			for _, m := range storetest.Methods {
 				if calls[m] != want[m] {
 					t.Errorf("%s, %s: %d calls of %s, want %d", format, what, calls[m], m, want[m])
@@ -122,7 +123,7 @@ func TestTheBudgetOfStoreCallsAtIntrospectionAndRevocation(t *testing.T) {
 		s.revokeBy(clientID, "made-up")
 		s.revokeBy(clientID, "mintage_ac_made-up")
 		spent("revoking what is not genuine", nil)
-		s.clock.Advance(301 * time.Second)
+		s.Clock.Advance(301 * time.Second)
 		s.inspect(tokens.AccessToken)
 		spent("an expired one", nil)
 	}
@@ -146,9 +147,9 @@ func TestARefreshTokenIsAliveWhileItWouldBeAnsweredAndAskingChangesNothing(t *te
 	if s.row(first.GrantID) != before {
 		t.Error("asking changed the grant")
 	}
-	s.clock.Advance(2*time.Minute + time.Millisecond)
+	s.Clock.Advance(2*time.Minute + time.Millisecond)
 	s.tokenDead(grant.RefreshReplayed)(s.introspect(clientID, second.RefreshToken))
-	s.administer(clientID, func(c *store.Client) { c.GrantTypes = []string{store.GrantAuthorizationCode} })
+	s.Administer(clientID, func(c *store.Client) { c.GrantTypes = []string{store.GrantAuthorizationCode} })
 	s.tokenDead(grant.ClientDisabled)(s.introspect(clientID, third.RefreshToken))
 }
 
@@ -161,7 +162,7 @@ func TestAudiencesLimitAResourceServer(t *testing.T) {
 			audience []string
 			seen     bool
 		}{{nil, false}, {[]string{one}, true}, {[]string{two}, false}, {[]string{two, one}, true}} {
-			s.administer(clientID, func(client *store.Client) { client.Audience = c.audience })
+			s.Administer(clientID, func(client *store.Client) { client.Audience = c.audience })
 			text := s.login().AccessToken
 			tok, err := s.introspect(apiID, text)
 			if (err == nil) != c.seen {
@@ -175,21 +176,21 @@ func TestAudiencesLimitAResourceServer(t *testing.T) {
 			}
 		}
 	}
-	s.administer(apiID, func(c *store.Client) { c.Introspect = false })
+	s.Administer(apiID, func(c *store.Client) { c.Introspect = false })
 	s.tokenDead(grant.OtherClient)(s.introspect(apiID, s.login().AccessToken))
 }
 
 // another is a node of its own on the same database: only what is stored do
 // the two have in common.
 func (s *service) another() *issuer.Issuer {
-	s.t.Helper()
-	directory, err := directory.Open(s.t.Context(), s.engine, s.kek, schedule, slog.New(slog.DiscardHandler), s.uptime.Now)
+	s.T.Helper()
+	directory, err := directory.Open(s.T.Context(), s.Engine, s.KEK, testkit.Schedule(), slog.New(slog.DiscardHandler), s.Uptime.Now)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return issuer.New(issuer.Issuer{
-		Realm: realm, ID: issuerID, Store: s.engine, Directory: directory, Policy: s.Policy,
-		RetryWindowPublic: s.RetryWindowPublic, CodeLifetime: s.CodeLifetime, Now: s.clock.Now, Log: s.Log,
+		Realm: realm, ID: issuerID, Store: s.Engine, Directory: directory, Policy: s.Policy,
+		RetryWindowPublic: s.RetryWindowPublic, CodeLifetime: s.CodeLifetime, Now: s.Clock.Now, Log: s.Log,
 	})
 }
 
@@ -222,10 +223,10 @@ func TestIN12_RV17_WhatOneNodeEndsIsDeadOnTheNextCallAtAnother(t *testing.T) {
 		}
 		// What is in the directory follows with its poll.
 		for name, cutoff := range applying {
-			s.clock.Advance(time.Second)
+			s.Clock.Advance(time.Second)
 			tokens := s.login()
-			cutoff.At = s.now()
-			s.cutOff(cutoff)
+			cutoff.At = s.At()
+			s.CutOff(cutoff)
 			s.tokenDead(grant.CutOff)(s.inspect(tokens.AccessToken))
 			if err := other.Directory.Poll(t.Context()); err != nil {
 				t.Fatal(err)
@@ -233,7 +234,7 @@ func TestIN12_RV17_WhatOneNodeEndsIsDeadOnTheNextCallAtAnother(t *testing.T) {
 			if _, err := other.Inspect(t.Context(), tokens.AccessToken); err == nil {
 				t.Errorf("cutoff of %s: still alive at the other node", name)
 			}
-			s.clock.Advance(time.Second)
+			s.Clock.Advance(time.Second)
 		}
 	}
 }
@@ -251,7 +252,7 @@ func TestInspectingDuringAFault(t *testing.T) {
 			}
 		}
 		for _, fault := range []storetest.Fault{storetest.Lost, storetest.Unanswered, storetest.Full} {
-			s.faulty.Inject(storetest.Grant, 3, fault)
+			s.Faulty.Inject(storetest.Grant, 3, fault)
 			down(s.inspect(tokens.AccessToken))
 			down(s.introspect(apiID, tokens.AccessToken))
 			down(s.introspect(clientID, tokens.RefreshToken))
@@ -261,16 +262,16 @@ func TestInspectingDuringAFault(t *testing.T) {
 		}
 		// A row that is gone while its tokens are not is a store that has lost
 		// commits: nobody is told that the tokens are dead.
-		if _, deleted, err := s.engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 100); err != nil || deleted == 0 {
+		if _, deleted, err := s.Engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 100); err != nil || deleted == 0 {
 			t.Fatalf("swept %d, %v", deleted, err)
 		}
 		s.tokenDead(grant.StoreBehind)(s.inspect(tokens.AccessToken))
 		s.tokenDead(grant.StoreBehind)(s.introspect(clientID, tokens.RefreshToken))
-		s.clock.Advance(301 * time.Second)
+		s.Clock.Advance(301 * time.Second)
 		s.tokenDead(grant.GrantExpired)(s.inspect(tokens.AccessToken))
 	}
-	s.faulty.Inject(storetest.Changes, 10, storetest.Lost)
-	s.uptime.Advance(6 * time.Second)
+	s.Faulty.Inject(storetest.Changes, 10, storetest.Lost)
+	s.Uptime.Advance(6 * time.Second)
 	if _, err := s.inspect("made-up"); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a node without news: %v", err)
 	}

@@ -19,13 +19,13 @@ import (
 
 // claims reads a JWT of the service's own keys.
 func (s *service) claims(text string) (typ string, claims map[string]any) {
-	s.t.Helper()
-	typ, payload, err := s.view().Ring.Verify(text)
+	s.T.Helper()
+	typ, payload, err := s.View().Ring.Verify(text)
 	if err == nil {
 		err = json.Unmarshal(payload, &claims)
 	}
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return typ, claims
 }
@@ -61,7 +61,7 @@ func TestAJWTHasItsClientsTypeAlgorithmAndAudience(t *testing.T) {
 		{keys.EdDSA, "JWT", []string{"https://one.example"}, "JWT", "EdDSA", "https://one.example"},
 		{keys.ES256, "at+jwt", []string{"a", "b"}, "at+jwt", "ES256", []any{"a", "b"}},
 	} {
-		s.administer(clientID, func(client *store.Client) {
+		s.Administer(clientID, func(client *store.Client) {
 			client.TokenFormat, client.SigningAlg, client.JWTType, client.Audience = store.TokenJWT, c.alg, c.typ, c.audience
 		})
 		text := s.login().AccessToken
@@ -85,9 +85,9 @@ func TestAJWTHasItsClientsTypeAlgorithmAndAudience(t *testing.T) {
 func TestTheTokenIdIsGrantGenerationAndInstants(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)
-	authorized := s.now()
+	authorized := s.At()
 	first := s.login()
-	s.clock.Advance(90 * time.Second)
+	s.Clock.Advance(90 * time.Second)
 	second := s.must(s.refresh(first.RefreshToken))
 	for generation, text := range map[uint32]string{1: first.AccessToken, 2: second.AccessToken} {
 		_, claims := s.claims(text)
@@ -114,13 +114,13 @@ func TestAJWTIsGoodAfterItsKeyIsRetired(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)
 	old := s.login()
-	key, err := keys.New(s.kek, keys.ES256, s.now(), s.now()+1)
+	key, err := keys.New(s.KEK, keys.ES256, s.At(), s.At()+1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.addKey(key)
-	s.poll()
-	s.clock.Advance(time.Second)
+	s.Poll()
+	s.Clock.Advance(time.Second)
 	fresh := s.must(s.refresh(old.RefreshToken))
 	kid := `"kid":"` + key.ID.String() + `"`
 	for text, want := range map[string]bool{old.AccessToken: false, fresh.AccessToken: true} {
@@ -136,7 +136,7 @@ func TestAJWTIsGoodAfterItsKeyIsRetired(t *testing.T) {
 
 func TestThePhantomOfATokenIsThatToken(t *testing.T) {
 	s := newResource(t)
-	s.administer(clientID, func(c *store.Client) { c.Audience = []string{"https://one.example"} })
+	s.Administer(clientID, func(c *store.Client) { c.Audience = []string{"https://one.example"} })
 	tokens := s.login()
 	opaque, err := s.introspect(apiID, tokens.AccessToken)
 	if err != nil {
@@ -186,7 +186,7 @@ func TestAGenuineSignatureIsBoundedByTheGrant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		jwt, err := s.view().Ring.Sign(keys.ES256, typ, text, s.now())
+		jwt, err := s.View().Ring.Sign(keys.ES256, typ, text, s.At())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestOnlyTheTypesOfAccessTokensAreOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := s.view().Ring.Sign(keys.ES256, typ, claims, s.now())
+		text, err := s.View().Ring.Sign(keys.ES256, typ, claims, s.At())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,14 +273,14 @@ func TestAccessTokensOfARegistrationAreChecked(t *testing.T) {
 	} {
 		r := good
 		c.change(&r)
-		_, _, err := r.Client(realm, s.view().Ring, s.Policy, s.now())
+		_, _, err := r.Client(realm, s.View().Ring, s.Policy, s.At())
 		if invalid, ok := err.(*oauth.Invalid); !ok || invalid.Field != c.field {
 			t.Errorf("%+v: %v, want a fault of %s", r, err, c.field)
 		}
 	}
 	// A resource server needs neither callbacks nor scopes, and can do nothing
 	// but ask.
-	c, secret, err := client.Registration{Name: "x", Introspect: true, Auth: store.AuthEither}.Client(realm, s.view().Ring, s.Policy, s.now())
+	c, secret, err := client.Registration{Name: "x", Introspect: true, Auth: store.AuthEither}.Client(realm, s.View().Ring, s.Policy, s.At())
 	if err != nil || secret == "" || !c.Introspect || len(c.GrantTypes) != 0 || c.MayUse(store.GrantAuthorizationCode) {
 		t.Errorf("a resource server: %+v, %v", c, err)
 	}

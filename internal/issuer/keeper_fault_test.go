@@ -30,9 +30,9 @@ func TestAKeyIsAddedOnceHoweverTheStoreFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newNodes(t, rotating, 1)[0]
-			s.clock.Advance(83 * day)
-			s.poll()
-			s.faulty.Inject(storetest.CommitKeys, 1, fault)
+			s.Clock.Advance(83 * day)
+			s.Poll()
+			s.Faulty.Inject(storetest.CommitKeys, 1, fault)
 			err := s.Directory.RotateDue(t.Context())
 			if (err == nil) != (name == "conflict") {
 				t.Errorf("%v", err)
@@ -47,11 +47,11 @@ func TestAKeyIsAddedOnceHoweverTheStoreFails(t *testing.T) {
 func TestANodeThatIsLateAddsNothing(t *testing.T) {
 	nodes := newNodes(t, rotating, 2)
 	a, b := nodes[0], nodes[1]
-	a.clock.Advance(83 * day)
-	a.poll()
-	b.poll()
+	a.Clock.Advance(83 * day)
+	a.Poll()
+	b.Poll()
 	// The other adds the followers between this one's look and its write.
-	a.faulty.Inject(storetest.CommitKeys, 1, storetest.Meanwhile(b.rotate))
+	a.Faulty.Inject(storetest.CommitKeys, 1, storetest.Meanwhile(b.rotate))
 	if err := a.Directory.RotateDue(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -59,10 +59,10 @@ func TestANodeThatIsLateAddsNothing(t *testing.T) {
 	a.holds(each(2))
 
 	// And while this one makes its keys.
-	a.clock.Advance(90 * day)
-	a.poll()
-	b.poll()
-	a.faulty.Inject(storetest.Changes, 1, storetest.Meanwhile(b.rotate))
+	a.Clock.Advance(90 * day)
+	a.Poll()
+	b.Poll()
+	a.Faulty.Inject(storetest.Changes, 1, storetest.Meanwhile(b.rotate))
 	if err := a.Directory.RotateDue(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -71,12 +71,12 @@ func TestANodeThatIsLateAddsNothing(t *testing.T) {
 
 func TestAChangeOfAClientDoesNotKeepKeysFromBeingAdded(t *testing.T) {
 	s := newNodes(t, rotating, 1)[0]
-	s.clock.Advance(83 * day)
-	s.poll()
-	s.faulty.Inject(storetest.CommitKeys, 1, storetest.Meanwhile(func() {
-		c := s.stored(clientID)
+	s.Clock.Advance(83 * day)
+	s.Poll()
+	s.Faulty.Inject(storetest.CommitKeys, 1, storetest.Meanwhile(func() {
+		c := s.Client(clientID)
 		c.Version++
-		if err := s.engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
+		if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -88,10 +88,10 @@ func TestAChangeOfAClientDoesNotKeepKeysFromBeingAdded(t *testing.T) {
 
 func TestAServerStartsThoughTheKeysThatAreDueCannotBeWritten(t *testing.T) {
 	s := newNodes(t, rotating, 1)[0]
-	s.clock.Advance(100 * day)
-	s.faulty.Inject(storetest.CommitKeys, 1, storetest.Full)
+	s.Clock.Advance(100 * day)
+	s.Faulty.Inject(storetest.CommitKeys, 1, storetest.Full)
 	s.open(rotating)
-	if n := s.log.count("cannot add the keys that are due"); n != 1 {
+	if n := s.Logged.Count("cannot add the keys that are due"); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 	s.holds(each(1))
@@ -101,11 +101,11 @@ func TestAServerStartsThoughTheKeysThatAreDueCannotBeWritten(t *testing.T) {
 
 func TestTheKeySetOfANodeWithoutNewsIsNotShown(t *testing.T) {
 	s := newNodes(t, rotating, 1)[0]
-	kid := s.view().Ring.Current(keys.ES256, s.now()).String()
+	kid := s.View().Ring.Current(keys.ES256, s.At()).String()
 	if text, found, err := s.PublicPEM(kid); err != nil || !found || !strings.HasPrefix(string(text), "-----BEGIN PUBLIC KEY-----\n") {
 		t.Fatalf("%t, %v", found, err)
 	}
-	s.clock.Advance(5*time.Second + time.Millisecond)
+	s.Clock.Advance(5*time.Second + time.Millisecond)
 	if set, err := s.PublicKeys(); !errors.Is(err, store.ErrUnavailable) || set != nil {
 		t.Errorf("PublicKeys: %d, %v; want ErrUnavailable", len(set), err)
 	}
@@ -118,7 +118,7 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 	s := newNodes(t, rotating, 1)[0]
 	rotate := func(r directory.Rotation) ([]keys.Record, error) {
 		r.Actor = "operator:root"
-		return directory.RotateKeys(t.Context(), s.faulty, s.kek, rotating, r, s.clock.Now)
+		return directory.RotateKeys(t.Context(), s.Faulty, s.KEK, rotating, r, s.Clock.Now)
 	}
 	// All purposes, each as soon as it may be.
 	added, err := rotate(directory.Rotation{})
@@ -126,10 +126,10 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 		t.Fatalf("%d keys, %v", len(added), err)
 	}
 	for _, k := range added {
-		if k.ActiveAt != s.now().Add(rotating.Notice(k.Purpose)) {
-			t.Errorf("the %s key is used %s from now", k.Purpose, k.ActiveAt.Since(s.now()))
+		if k.ActiveAt != s.At().Add(rotating.Notice(k.Purpose)) {
+			t.Errorf("the %s key is used %s from now", k.Purpose, k.ActiveAt.Since(s.At()))
 		}
-		events, err := s.engine.Events(t.Context(), k.ID.String(), 10)
+		events, err := s.Engine.Events(t.Context(), k.ID.String(), 10)
 		if err != nil || len(events) != 1 || events[0].Name != store.EventKeyAdded || events[0].Actor != "operator:root" {
 			t.Errorf("events %+v, %v", events, err)
 		}
@@ -140,7 +140,7 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 
 	// One purpose, at a time of the operator's.
 	added, err = rotate(directory.Rotation{Purposes: []keys.Purpose{keys.EdDSA}, In: 5 * day})
-	if err != nil || len(added) != 1 || added[0].Purpose != keys.EdDSA || added[0].ActiveAt != s.now().Add(5*day) {
+	if err != nil || len(added) != 1 || added[0].Purpose != keys.EdDSA || added[0].ActiveAt != s.At().Add(5*day) {
 		t.Errorf("%+v, %v", added, err)
 	}
 	before := s.added()
@@ -156,11 +156,11 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 	s.holds(before)
 
 	// Others change the directory meanwhile.
-	s.faulty.Inject(storetest.CommitKeys, 3, storetest.Conflicts)
+	s.Faulty.Inject(storetest.CommitKeys, 3, storetest.Conflicts)
 	if _, err := rotate(directory.Rotation{Purposes: []keys.Purpose{keys.MAC}}); err != nil {
 		t.Error(err)
 	}
-	s.faulty.Inject(storetest.CommitKeys, 1, storetest.Lost)
+	s.Faulty.Inject(storetest.CommitKeys, 1, storetest.Lost)
 	if _, err := rotate(directory.Rotation{Purposes: []keys.Purpose{keys.MAC}}); !errors.Is(err, storetest.ErrInjected) {
 		t.Error(err)
 	}
@@ -172,7 +172,7 @@ func TestARotationUnderAnotherKeyEncryptionKeyAddsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := directory.RotateKeys(t.Context(), s.engine, stranger, rotating, directory.Rotation{}, s.clock.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
+	if _, err := directory.RotateKeys(t.Context(), s.Engine, stranger, rotating, directory.Rotation{}, s.Clock.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
 		t.Errorf("%v", err)
 	}
 	s.holds(each(1))
@@ -189,13 +189,13 @@ func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
 			Algorithms: []keys.Purpose{keys.ES256, keys.EdDSA},
 		}
 		nodes := newNodes(t, sched, 2)
-		time.Sleep(time.Until(nodes[0].clock.Now())) // the bubble begins in the year 2000
+		time.Sleep(time.Until(nodes[0].Clock.Now())) // the bubble begins in the year 2000
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		for _, s := range nodes {
 			// The clock of the bubble, which Run's own timers go by.
 			s.Now = time.Now
-			d, err := directory.Open(ctx, s.faulty, s.kek, sched, s.Log, time.Now)
+			d, err := directory.Open(ctx, s.Faulty, s.KEK, sched, s.Log, time.Now)
 			if err != nil {
 				t.Fatal(err)
 			}

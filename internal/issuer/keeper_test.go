@@ -16,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const day = 24 * time.Hour
@@ -33,9 +34,9 @@ func newNodes(t *testing.T, sched keys.Schedule, n int) []*service {
 	var list []*service
 	for range n {
 		node := *first
-		node.uptime = node.clock
-		node.faulty = storetest.NewFaulty(first.engine)
-		node.log = &logText{}
+		node.Uptime = node.Clock
+		node.Faulty = storetest.NewFaulty(first.Engine)
+		node.Logged = &testkit.Log{}
 		node.open(sched)
 		list = append(list, &node)
 	}
@@ -44,32 +45,32 @@ func newNodes(t *testing.T, sched keys.Schedule, n int) []*service {
 
 // open gives the node the directory of a process that starts now.
 func (s *service) open(sched keys.Schedule) {
-	s.t.Helper()
-	log := slog.New(slog.NewTextHandler(s.log, nil))
-	d, err := directory.Open(s.t.Context(), s.faulty, s.kek, sched, log, s.clock.Now)
+	s.T.Helper()
+	log := slog.New(slog.NewTextHandler(s.Logged, nil))
+	d, err := directory.Open(s.T.Context(), s.Faulty, s.KEK, sched, log, s.Clock.Now)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	iss := *s.Issuer
-	iss.Store, iss.Log = s.faulty, log
+	iss.Store, iss.Log = s.Faulty, log
 	s.Issuer = issuer.New(iss)
 	s.use(d)
 }
 
 // rotate is what Run does within a second.
 func (s *service) rotate() {
-	s.t.Helper()
-	s.poll()
-	if err := s.Directory.RotateDue(s.t.Context()); err != nil {
-		s.t.Fatal(err)
+	s.T.Helper()
+	s.Poll()
+	if err := s.Directory.RotateDue(s.T.Context()); err != nil {
+		s.T.Fatal(err)
 	}
-	s.poll()
+	s.Poll()
 }
 
 // lives are the keys of a purpose as the node knows them.
 func (s *service) lives(p keys.Purpose) (list []keys.Life) {
-	s.t.Helper()
-	for _, l := range s.view().Ring.Lives(s.now(), s.Directory.Schedule) {
+	s.T.Helper()
+	for _, l := range s.View().Ring.Lives(s.At(), s.Directory.Schedule) {
 		if l.Purpose == p {
 			list = append(list, l)
 		}
@@ -102,30 +103,30 @@ func TestKeysAreMadeAheadAndUsedInTime(t *testing.T) {
 		}
 	}
 	check("at first", "active", "active")
-	s.clock.Advance(83*day - time.Millisecond)
+	s.Clock.Advance(83*day - time.Millisecond)
 	check("before the lead", "active", "active")
-	s.clock.Advance(time.Millisecond)
+	s.Clock.Advance(time.Millisecond)
 	check("at the lead", "active next", "active next")
 	check("a second later", "active next", "active next")
-	s.clock.Advance(7*day - time.Millisecond)
+	s.Clock.Advance(7*day - time.Millisecond)
 	check("before the end", "active next", "active next")
-	s.clock.Advance(time.Millisecond)
+	s.Clock.Advance(time.Millisecond)
 	check("at the end", "retired active", "retired active")
-	s.clock.Advance(67 * time.Minute)
+	s.Clock.Advance(67 * time.Minute)
 	check("after the last token", "gone active", "retired active")
-	s.clock.Advance(83 * day)
+	s.Clock.Advance(83 * day)
 	check("at the next lead", "gone active next", "retired active next")
 	if got := phases(s.lives(keys.Pepper)); got != "active" {
 		t.Errorf("peppers are %s", got)
 	}
 	for _, l := range s.lives(keys.ES256)[1:] {
-		events, err := s.engine.Events(t.Context(), l.ID.String(), 10)
+		events, err := s.Engine.Events(t.Context(), l.ID.String(), 10)
 		if err != nil || len(events) != 1 || events[0].Name != store.EventKeyAdded || events[0].Actor != "server" ||
 			events[0].At != l.CreatedAt || !strings.Contains(events[0].Detail, l.ActiveAt.Time().Format(time.RFC3339)) {
 			t.Errorf("key %s has the events %+v, %v", l.ID, events, err)
 		}
 	}
-	if n := s.log.count("key added"); n != 10 {
+	if n := s.Logged.Count("key added"); n != 10 {
 		t.Errorf("%d keys are in the log, want 10", n)
 	}
 }
@@ -133,9 +134,9 @@ func TestKeysAreMadeAheadAndUsedInTime(t *testing.T) {
 func TestOfNodesThatRotateAtOnceOneAddsTheFollowers(t *testing.T) {
 	nodes := newNodes(t, rotating, 4)
 	for round := range 5 {
-		nodes[0].clock.Advance(83 * day)
+		nodes[0].Clock.Advance(83 * day)
 		for _, s := range nodes {
-			s.poll()
+			s.Poll()
 		}
 		errs := make([]error, len(nodes))
 		var all sync.WaitGroup
@@ -146,14 +147,14 @@ func TestOfNodesThatRotateAtOnceOneAddsTheFollowers(t *testing.T) {
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
 		}
-		nodes[0].clock.Advance(7 * day)
+		nodes[0].Clock.Advance(7 * day)
 		for i, s := range nodes {
-			s.poll()
+			s.Poll()
 			for _, p := range rotating.Rotating() {
 				if got := len(s.lives(p)); got != round+2 {
 					t.Errorf("round %d, node %d: %d %s keys, want %d", round, i, got, p, round+2)
 				}
-				if s.view().Ring.Current(p, s.now()) != nodes[0].view().Ring.Current(p, s.now()) {
+				if s.View().Ring.Current(p, s.At()) != nodes[0].View().Ring.Current(p, s.At()) {
 					t.Errorf("round %d: two nodes use two %s keys", round, p)
 				}
 			}
@@ -163,23 +164,23 @@ func TestOfNodesThatRotateAtOnceOneAddsTheFollowers(t *testing.T) {
 
 func TestAStoreThatWasOffPastTheEndOfItsKeysPublishesBeforeUse(t *testing.T) {
 	s := newNodes(t, rotating, 1)[0]
-	before := s.view().Ring.Current(keys.ES256, s.now())
-	s.clock.Advance(500 * day)
+	before := s.View().Ring.Current(keys.ES256, s.At())
+	s.Clock.Advance(500 * day)
 	s.open(rotating)
 	list := s.lives(keys.ES256)
-	if len(list) != 2 || list[1].Phase != keys.Next || list[1].ActiveAt != s.now().Add(rotating.Notice(keys.ES256)) {
+	if len(list) != 2 || list[1].Phase != keys.Next || list[1].ActiveAt != s.At().Add(rotating.Notice(keys.ES256)) {
 		t.Fatalf("after the start: %+v", list)
 	}
-	if now := s.view().Ring.Current(keys.ES256, s.now()); now != before {
+	if now := s.View().Ring.Current(keys.ES256, s.At()); now != before {
 		t.Error("the start uses a key that nobody knows")
 	}
 	set, err := s.PublicKeys()
 	if err != nil || len(set) != 4 || set[0].KeyID != before.String() || set[1].KeyID != list[1].ID.String() {
 		t.Errorf("%d keys are published, %v; want the old and the new one of two algorithms", len(set), err)
 	}
-	s.clock.Advance(rotating.Notice(keys.ES256))
-	s.poll()
-	if now := s.view().Ring.Current(keys.ES256, s.now()); now != list[1].ID {
+	s.Clock.Advance(rotating.Notice(keys.ES256))
+	s.Poll()
+	if now := s.View().Ring.Current(keys.ES256, s.At()); now != list[1].ID {
 		t.Error("the follower is not used when every verifier knows it")
 	}
 }
@@ -189,15 +190,15 @@ func TestMissingSigningKeysAreMadeAtTheStartAndUsedAtOnce(t *testing.T) {
 	nodes := newNodes(t, keys.Schedule{}, 1)
 	s := nodes[0]
 	before := len(s.Directory.Latest().Ring.Records())
-	if _, err := s.view().Ring.Sign(keys.RS256, "JWT", []byte("{}"), s.now()); !errors.Is(err, keys.ErrUnknownKey) {
+	if _, err := s.View().Ring.Sign(keys.RS256, "JWT", []byte("{}"), s.At()); !errors.Is(err, keys.ErrUnknownKey) {
 		t.Fatalf("an RS256 key is there: %v", err)
 	}
 	s.open(keys.Schedule{Algorithms: keys.SigningAlgorithms})
-	text, err := s.view().Ring.Sign(keys.RS256, "JWT", []byte("{}"), s.now())
+	text, err := s.View().Ring.Sign(keys.RS256, "JWT", []byte("{}"), s.At())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.view().Ring.Verify(text); err != nil || len(s.Directory.Latest().Ring.Records()) != before+1 {
+	if _, _, err := s.View().Ring.Verify(text); err != nil || len(s.Directory.Latest().Ring.Records()) != before+1 {
 		t.Errorf("%v, %d keys after %d", err, len(s.Directory.Latest().Ring.Records()), before)
 	}
 }
@@ -207,10 +208,10 @@ func TestARepeatAfterARotationOfTheKeysGivesTheSamePair(t *testing.T) {
 	sched.Lifetime, sched.Lead, sched.MaxAge = 40*time.Second, 20*time.Second, time.Second
 	s := newNodes(t, sched, 1)[0]
 	first := s.login()
-	key := s.view().Ring.Current(keys.MAC, s.now())
+	key := s.View().Ring.Current(keys.MAC, s.At())
 	second := s.must(s.refresh(first.RefreshToken))
 	for range 5 {
-		s.clock.Advance(20 * time.Second)
+		s.Clock.Advance(20 * time.Second)
 		s.rotate()
 		repeat := s.must(s.refresh(first.RefreshToken))
 		if !repeat.Repeated {
@@ -218,15 +219,15 @@ func TestARepeatAfterARotationOfTheKeysGivesTheSamePair(t *testing.T) {
 		}
 		s.samePair(second, repeat)
 	}
-	if s.view().Ring.Current(keys.MAC, s.now()) == key {
+	if s.View().Ring.Current(keys.MAC, s.At()) == key {
 		t.Fatal("the key has not changed")
 	}
 	third := s.must(s.refresh(second.RefreshToken))
-	if got := s.row(third.GrantID).KeyID; got == key || got != s.view().Ring.Current(keys.MAC, s.now()) {
+	if got := s.row(third.GrantID).KeyID; got == key || got != s.View().Ring.Current(keys.MAC, s.At()) {
 		t.Errorf("the next pair is of key %s", got)
 	}
 	// A spent token of a key that is long retired is still known as a replay.
-	s.clock.Advance(time.Hour)
+	s.Clock.Advance(time.Hour)
 	s.rotate()
 	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
 }
@@ -235,12 +236,12 @@ func TestACodeSealedBeforeARotationIsRedeemedAfterIt(t *testing.T) {
 	sched := rotating
 	sched.Lifetime, sched.Lead, sched.MaxAge = 40*time.Second, 20*time.Second, time.Second
 	s := newNodes(t, sched, 1)[0]
-	code, key := s.code(), s.view().Ring.Current(keys.Seal, s.now())
+	code, key := s.code(), s.View().Ring.Current(keys.Seal, s.At())
 	for range 2 {
-		s.clock.Advance(25 * time.Second)
+		s.Clock.Advance(25 * time.Second)
 		s.rotate()
 	}
-	if s.view().Ring.Current(keys.Seal, s.now()) == key {
+	if s.View().Ring.Current(keys.Seal, s.At()) == key {
 		t.Fatal("the key has not changed")
 	}
 	s.must(s.exchange(code))
@@ -248,17 +249,17 @@ func TestACodeSealedBeforeARotationIsRedeemedAfterIt(t *testing.T) {
 
 func TestAJWTVerifiesUntilItsKeyIsGone(t *testing.T) {
 	s := newNodes(t, rotating, 1)[0]
-	s.clock.Advance(89 * day)
+	s.Clock.Advance(89 * day)
 	s.rotate()
-	text, err := s.view().Ring.Sign(keys.ES256, "JWT", []byte("{}"), s.now())
+	text, err := s.View().Ring.Sign(keys.ES256, "JWT", []byte("{}"), s.At())
 	if err != nil {
 		t.Fatal(err)
 	}
-	kid := s.view().Ring.Current(keys.ES256, s.now()).String()
+	kid := s.View().Ring.Current(keys.ES256, s.At()).String()
 	check := func(when string, want bool) {
 		t.Helper()
 		s.rotate()
-		_, _, _, err := s.view().Ring.VerifyAt(text, s.now(), rotating)
+		_, _, _, err := s.View().Ring.VerifyAt(text, s.At(), rotating)
 		_, found, pemErr := s.PublicPEM(kid)
 		set, setErr := s.PublicKeys()
 		listed := false
@@ -270,20 +271,20 @@ func TestAJWTVerifiesUntilItsKeyIsGone(t *testing.T) {
 		}
 	}
 	check("active", true)
-	s.clock.Advance(day)
+	s.Clock.Advance(day)
 	check("retired", true)
-	s.clock.Advance(66 * time.Minute)
+	s.Clock.Advance(66 * time.Minute)
 	check("at its last moment", true)
-	s.clock.Advance(time.Millisecond)
+	s.Clock.Advance(time.Millisecond)
 	check("gone", false)
 }
 
 // added is how many keys of each purpose the store holds.
 func (s *service) added() map[keys.Purpose]int {
-	s.t.Helper()
-	ch, err := s.engine.Changes(s.t.Context(), 0)
+	s.T.Helper()
+	ch, err := s.Engine.Changes(s.T.Context(), 0)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	n := map[keys.Purpose]int{}
 	for _, r := range ch.Keys {
@@ -293,8 +294,8 @@ func (s *service) added() map[keys.Purpose]int {
 }
 
 func (s *service) holds(want map[keys.Purpose]int) {
-	s.t.Helper()
+	s.T.Helper()
 	if got := s.added(); !maps.Equal(got, want) {
-		s.t.Errorf("the store holds %v, want %v (of %v)", got, want, slices.Sorted(maps.Keys(want)))
+		s.T.Errorf("the store holds %v, want %v (of %v)", got, want, slices.Sorted(maps.Keys(want)))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // A hall is a store at which several nodes meet.
@@ -40,19 +41,19 @@ type member struct {
 	*directory.Directory
 	name  string
 	ahead atomic.Int64
-	log   *logText
+	log   *testkit.Log
 	stop  func()
 }
 
 // join starts a node whose clock is ahead of the others'.
 func (h *hall) join(t *testing.T, s *service, name string, ahead time.Duration) *member {
 	t.Helper()
-	m := &member{log: &logText{}}
+	m := &member{log: &testkit.Log{}}
 	m.ahead.Store(int64(ahead))
-	skewed := schedule
+	skewed := testkit.Schedule()
 	skewed.MaxSkew = 2 * time.Second
 	var err error
-	m.Directory, err = directory.Open(t.Context(), h, s.kek, skewed, slog.New(slog.NewTextHandler(m.log, nil)),
+	m.Directory, err = directory.Open(t.Context(), h, s.KEK, skewed, slog.New(slog.NewTextHandler(m.log, nil)),
 		func() time.Time { return time.Now().Add(time.Duration(m.ahead.Load())) })
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +80,7 @@ func (h *hall) join(t *testing.T, s *service, name string, ahead time.Duration) 
 func meeting(t *testing.T, f func(t *testing.T, s *service, h *hall)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
-		f(t, s, &hall{Store: s.faulty, nodes: map[store.NodeID]store.Node{}})
+		f(t, s, &hall{Store: s.Faulty, nodes: map[store.NodeID]store.Node{}})
 	})
 }
 
@@ -111,16 +112,16 @@ func TestANodeWhoseClockIsOffIsNotReady(t *testing.T) {
 				if err := nodes[2].Ready(); err != nil && !strings.Contains(err.Error(), "one") && !strings.Contains(err.Error(), "next 0") {
 					t.Errorf("%v does not say against which node", err)
 				}
-				if n := nodes[2].log.count("not ready"); n != 1 {
+				if n := nodes[2].log.Count("not ready"); n != 1 {
 					t.Errorf("it said so %d times", n)
 				}
-				if n := nodes[0].log.count("another node's clock is off"); n != 1 {
+				if n := nodes[0].log.Count("another node's clock is off"); n != 1 {
 					t.Errorf("another node said %d times whose clock is off", n)
 				}
 				nodes[2].ahead.Store(int64(time.Second))
 				time.Sleep(4 * time.Second)
 				ready(t, nodes, true, true, true)
-				if n := nodes[2].log.count("right again"); n != 1 {
+				if n := nodes[2].log.Count("right again"); n != 1 {
 					t.Errorf("it said %d times that it is right", n)
 				}
 			})
@@ -210,7 +211,7 @@ func TestANodeThatDoesNotMeetTheOthersIsStale(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
 		time.Sleep(1500 * time.Millisecond)
-		s.faulty.Inject(storetest.Heartbeat, 8, storetest.Lost)
+		s.Faulty.Inject(storetest.Heartbeat, 8, storetest.Lost)
 		time.Sleep(4 * time.Second)
 		if err := s.Directory.Ready(); err != nil {
 			t.Errorf("within five seconds: %v", err)
@@ -232,7 +233,7 @@ func TestNoPollCountsWithoutAMeeting(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
 		time.Sleep(1500 * time.Millisecond)
-		s.faulty.Inject(storetest.Heartbeat, 1000, storetest.Lost)
+		s.Faulty.Inject(storetest.Heartbeat, 1000, storetest.Lost)
 		for range 20 {
 			time.Sleep(300 * time.Millisecond)
 			if err := s.Directory.Poll(t.Context()); err == nil {
@@ -263,16 +264,16 @@ func TestPollsInBetweenDoNotHideAClockThatIsOff(t *testing.T) {
 
 func TestADirectoryThatHasGoneBackIsReadAnew(t *testing.T) {
 	s := newService(t)
-	if err := s.engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: 5}}}); err != nil {
+	if err := s.Engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: 5}}}); err != nil {
 		t.Fatal(err)
 	}
 	// A backup from before the cutoff is put back.
-	now, err := s.engine.Changes(t.Context(), 0)
+	now, err := s.Engine.Changes(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	older := &older{Store: s.engine, kept: now.Version - 1}
-	directory, err := directory.Open(t.Context(), older, s.kek, s.Directory.Schedule, s.Log, s.uptime.Now)
+	older := &older{Store: s.Engine, kept: now.Version - 1}
+	directory, err := directory.Open(t.Context(), older, s.KEK, s.Directory.Schedule, s.Log, s.Uptime.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +291,7 @@ func TestADirectoryThatHasGoneBackIsReadAnew(t *testing.T) {
 	if _, there := view.Client(realm, clientID); !there {
 		t.Error("a client that is in the store is lost")
 	}
-	if n := s.log.count("has gone back"); n != 1 {
+	if n := s.Logged.Count("has gone back"); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 func TestAClientIsChangedByTheRulesForANewOne(t *testing.T) {
 	s := newService(t)
-	before := s.stored(clientID)
+	before := s.Client(clientID)
 	for field, change := range map[string]func(*client.Registration){
 		"name":         func(r *client.Registration) { r.Name = " " },
 		"scope":        func(r *client.Registration) { r.Scope = "" },
@@ -35,7 +35,7 @@ func TestAClientIsChangedByTheRulesForANewOne(t *testing.T) {
 	if _, err := r.Change(before, s.Policy); err == nil || !strings.Contains(err.Error(), "not https") {
 		t.Errorf("an address that a new client may not have: %v", err)
 	}
-	if !reflect.DeepEqual(before, s.stored(clientID)) {
+	if !reflect.DeepEqual(before, s.Client(clientID)) {
 		t.Error("a refused change has changed the client")
 	}
 }
@@ -45,8 +45,8 @@ func TestAChangeLeavesWhatItDoesNotName(t *testing.T) {
 	// A window that was good when it was given stays, although today's bound
 	// is lower.
 	wide := store.Milliseconds((time.Hour).Milliseconds())
-	s.administer(clientID, func(c *store.Client) { c.RetryWindow, c.NoRotation, c.RequirePKCE = &wide, true, false })
-	before := s.stored(clientID)
+	s.Administer(clientID, func(c *store.Client) { c.RetryWindow, c.NoRotation, c.RequirePKCE = &wide, true, false })
+	before := s.Client(clientID)
 	same, err := client.Registered(before).Change(before, s.Policy)
 	if err != nil || !reflect.DeepEqual(same, before) {
 		t.Errorf("nothing was to be changed: %v\n%+v\n%+v", err, before, same)
@@ -59,8 +59,8 @@ func TestAChangeLeavesWhatItDoesNotName(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\n%+v\n%+v", err, want, got)
 	}
-	s.administer(clientID, func(c *store.Client) { c.Auth = store.AuthNone })
-	public := s.stored(clientID)
+	s.Administer(clientID, func(c *store.Client) { c.Auth = store.AuthNone })
+	public := s.Client(clientID)
 	if _, err := r.Change(public, s.Policy); err == nil {
 		t.Error("a public client became confidential")
 	}

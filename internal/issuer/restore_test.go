@@ -9,29 +9,30 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // rowAgain makes a grant's row what it was once.
 func (s *service) rowAgain(old grant.Grant) {
-	s.t.Helper()
-	err := s.engine.UpdateGrant(s.t.Context(), old.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
+	s.T.Helper()
+	err := s.Engine.UpdateGrant(s.T.Context(), old.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
 		old.Version = g.Version + 1
 		return old, nil
 	})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 }
 
 // restored declares a restore that has just happened.
 func (s *service) restored() grant.Restore {
-	s.t.Helper()
-	s.clock.Advance(time.Second)
-	r := grant.Restore{Backup: s.now() - 1000, At: s.now(), Until: s.now().Add(31 * 24 * time.Hour)}
-	if err := s.engine.Commit(s.t.Context(), store.Change{Restores: []grant.Restore{r}}); err != nil {
-		s.t.Fatal(err)
+	s.T.Helper()
+	s.Clock.Advance(time.Second)
+	r := grant.Restore{Backup: s.At() - 1000, At: s.At(), Until: s.At().Add(31 * 24 * time.Hour)}
+	if err := s.Engine.Commit(s.T.Context(), store.Change{Restores: []grant.Restore{r}}); err != nil {
+		s.T.Fatal(err)
 	}
-	s.poll()
+	s.Poll()
 	return r
 }
 
@@ -40,9 +41,9 @@ func TestOP13_ARestoreLogsNobodyOutAndAReplayIsStillOne(t *testing.T) {
 	s := newService(t)
 	first := s.login()
 	old := s.row(first.GrantID)
-	s.clock.Advance(time.Hour)
+	s.Clock.Advance(time.Hour)
 	second := s.must(s.refresh(first.RefreshToken))
-	s.clock.Advance(time.Hour)
+	s.Clock.Advance(time.Hour)
 	third := s.must(s.refresh(second.RefreshToken))
 	s.rowAgain(old)
 
@@ -73,7 +74,7 @@ func TestOP13_OfTwoHoldersOfTokensOfBeforeTheSecondEndsTheGrant(t *testing.T) {
 	s := newService(t)
 	first := s.login()
 	old := s.row(first.GrantID)
-	s.clock.Advance(time.Hour)
+	s.Clock.Advance(time.Hour)
 	second := s.must(s.refresh(first.RefreshToken))
 	s.rowAgain(old)
 	s.restored()
@@ -86,7 +87,7 @@ func TestOP13_AGrantOfAfterTheBackupIsLostForGood(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	tokens := s.login()
-	if _, n, err := s.engine.Sweep(t.Context(), store.SweptGrants, "", grant.Never, 10); err != nil || n != 1 {
+	if _, n, err := s.Engine.Sweep(t.Context(), store.SweptGrants, "", grant.Never, 10); err != nil || n != 1 {
 		t.Fatalf("%d rows removed: %v", n, err)
 	}
 	s.refused(grant.StoreBehind)(s.refresh(tokens.RefreshToken))
@@ -103,7 +104,7 @@ func TestOP13_ACodeOfBeforeTheRestoreIsRefusedAndOneOfAfterIsGood(t *testing.T) 
 	code := s.code()
 	r := s.restored()
 	s.refused(grant.CodeBeforeRestore)(s.exchange(code))
-	s.clock.Advance(-500 * time.Millisecond) // a node whose clock is behind the one that restored
+	s.Clock.Advance(-500 * time.Millisecond) // a node whose clock is behind the one that restored
 	tokens := s.must(s.exchange(s.code()))
 	if g := s.row(tokens.GrantID); g.AuthorizedAt < r.At || g.RotatedAt < r.At {
 		t.Errorf("authorized %d ms and issued %d ms after the restore", g.AuthorizedAt-r.At, g.RotatedAt-r.At)
@@ -114,18 +115,18 @@ func TestOP13_TheSweepKeepsEveryGrantUntilTheRestoreIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, _, stop := sweeping(t, 50, func(s *service) {
-			r := grant.Restore{Backup: s.now() - 1000, At: s.now(), Until: s.now() + 5}
-			if err := s.engine.Commit(t.Context(), store.Change{Restores: []grant.Restore{r}}); err != nil {
+			r := grant.Restore{Backup: s.At() - 1000, At: s.At(), Until: s.At() + 5}
+			if err := s.Engine.Commit(t.Context(), store.Change{Restores: []grant.Restore{r}}); err != nil {
 				t.Fatal(err)
 			}
-			s.poll()
+			s.Poll()
 		})
 		defer stop()
 		time.Sleep(10 * time.Minute)
 		if n := s.left(); n != 50 {
 			t.Errorf("%d rows are left of 50", n)
 		}
-		s.clock.Advance(5 * time.Millisecond)
+		s.Clock.Advance(5 * time.Millisecond)
 		time.Sleep(2 * time.Minute)
 		if n := s.left(); n != 1 {
 			t.Errorf("%d rows are left, want the one that is alive", n)
@@ -138,19 +139,19 @@ func TestOP13_ALaterRestoreThatEndsEarlierCutsNoneShort(t *testing.T) {
 	s := newService(t)
 	first := s.login()
 	old := s.row(first.GrantID)
-	s.clock.Advance(time.Hour)
+	s.Clock.Advance(time.Hour)
 	second := s.must(s.refresh(first.RefreshToken))
 	s.rowAgain(old)
 	earlier := s.restored()
 	// By somebody who has lowered the lifetime of refresh tokens.
-	s.clock.Advance(time.Hour)
-	later := grant.Restore{Backup: earlier.Backup, At: s.now(), Until: s.now().Add(time.Hour)}
-	if err := s.engine.Commit(t.Context(), store.Change{Restores: []grant.Restore{later}}); err != nil {
+	s.Clock.Advance(time.Hour)
+	later := grant.Restore{Backup: earlier.Backup, At: s.At(), Until: s.At().Add(time.Hour)}
+	if err := s.Engine.Commit(t.Context(), store.Change{Restores: []grant.Restore{later}}); err != nil {
 		t.Fatal(err)
 	}
-	s.poll()
+	s.Poll()
 	want := grant.Restore{Backup: later.Backup, At: later.At, Until: earlier.Until}
-	fresh, err := directory.Open(t.Context(), s.engine, s.kek, schedule, slog.New(slog.DiscardHandler), s.uptime.Now)
+	fresh, err := directory.Open(t.Context(), s.Engine, s.KEK, testkit.Schedule(), slog.New(slog.DiscardHandler), s.Uptime.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,17 +160,17 @@ func TestOP13_ALaterRestoreThatEndsEarlierCutsNoneShort(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", name, v.Restore(), err, want)
 		}
 	}
-	s.clock.Advance(2 * time.Hour)
-	s.poll()
+	s.Clock.Advance(2 * time.Hour)
+	s.Poll()
 	s.must(s.refresh(second.RefreshToken))
 }
 
 // recorded are the events of a grant.
 func (s *service) recorded(id grant.ID) []store.Event {
-	s.t.Helper()
-	list, err := s.engine.Events(s.t.Context(), id.String(), 100)
+	s.T.Helper()
+	list, err := s.Engine.Events(s.T.Context(), id.String(), 100)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return list
 }

@@ -14,15 +14,15 @@ import (
 )
 
 func (s *service) revokeBy(caller, text string) error {
-	s.t.Helper()
-	_, err := s.Revoke(s.t.Context(), s.client(caller), text, origin)
+	s.T.Helper()
+	_, err := s.Revoke(s.T.Context(), s.client(caller), text, origin)
 	return err
 }
 
 func (s *service) mustRevoke(text string) {
-	s.t.Helper()
+	s.T.Helper()
 	if err := s.revokeBy(clientID, text); err != nil {
-		s.t.Fatalf("revoking: %v", err)
+		s.T.Fatalf("revoking: %v", err)
 	}
 }
 
@@ -47,8 +47,8 @@ func TestRevokingAnAccessTokenIsRecordedAndTheRefreshTokenLivesOn(t *testing.T) 
 		s.mustRevoke(first.AccessToken)
 		s.active(first.GrantID, 1)
 		s.tokenDead(grant.AccessRevoked)(s.inspect(first.AccessToken))
-		events, err := s.engine.Events(t.Context(), first.GrantID.String(), 10)
-		if err != nil || len(events) != 1 || events[0].Name != store.EventAccessRevoked || events[0].Actor != clientID || events[0].At != s.now() {
+		events, err := s.Engine.Events(t.Context(), first.GrantID.String(), 10)
+		if err != nil || len(events) != 1 || events[0].Name != store.EventAccessRevoked || events[0].Actor != clientID || events[0].At != s.At() {
 			t.Errorf("events %+v, %v", events, err)
 		}
 		second := s.must(s.refresh(first.RefreshToken))
@@ -108,7 +108,7 @@ func TestARevocationIsDurableBeforeItIsAnswered(t *testing.T) {
 			t.Run(kind+" token, "+name, func(t *testing.T) {
 				s := newResource(t)
 				tokens := s.login()
-				s.faulty.Inject(storetest.UpdateGrant, 1, fault)
+				s.Faulty.Inject(storetest.UpdateGrant, 1, fault)
 				if err := s.revokeBy(clientID, pick(tokens)); !errors.Is(err, store.ErrUnavailable) {
 					t.Errorf("got %v, want temporarily unavailable", err)
 				}
@@ -129,7 +129,7 @@ func TestARevocationEndsWithItsRequest(t *testing.T) {
 	s := newResource(t)
 	tokens := s.login()
 	for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
-		s.faulty.Inject(storetest.UpdateGrant, 1, storetest.Hangs)
+		s.Faulty.Inject(storetest.UpdateGrant, 1, storetest.Hangs)
 		if _, err := s.Revoke(s.deadline(), s.client(clientID), text, origin); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("got %v, want temporarily unavailable", err)
 		}
@@ -163,15 +163,15 @@ func (u *undecided) UpdateGrant(ctx context.Context, id grant.ID, decide store.D
 func TestAnotherNodesRevocationIsNotTakenForOurOwn(t *testing.T) {
 	u := &undecided{}
 	s := newService(t, named, func(iss *issuer.Issuer) { u.Store, iss.Store = iss.Store, u })
-	s.administer(clientID, func(c *store.Client) { c.NoRotation = true })
+	s.Administer(clientID, func(c *store.Client) { c.NoRotation = true })
 	first := s.login()
-	s.clock.Advance(time.Second)
+	s.Clock.Advance(time.Second)
 	late := s.must(s.refresh(first.RefreshToken))
 	u.instead = func(before grant.Grant) {
 		lower := before
 		lower.Version++
 		lower.AccessFloor = before.RotatedAt
-		if err := storetest.Replace(t.Context(), s.engine, lower); err != nil {
+		if err := storetest.Replace(t.Context(), s.Engine, lower); err != nil {
 			t.Error(err)
 		}
 	}
@@ -188,7 +188,7 @@ func TestAnotherNodesRevocationIsNotTakenForOurOwn(t *testing.T) {
 func TestRevokingWhatTheStoreHasLostIsNoSuccess(t *testing.T) {
 	s := newResource(t)
 	tokens := s.login()
-	if _, deleted, err := s.engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 100); err != nil || deleted != 1 {
+	if _, deleted, err := s.Engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 100); err != nil || deleted != 1 {
 		t.Fatalf("swept %d, %v", deleted, err)
 	}
 	for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
@@ -197,7 +197,7 @@ func TestRevokingWhatTheStoreHasLostIsNoSuccess(t *testing.T) {
 			t.Errorf("got %v, want refused: %s", err, grant.StoreBehind)
 		}
 	}
-	s.clock.Advance(32 * 24 * time.Hour)
+	s.Clock.Advance(32 * 24 * time.Hour)
 	s.mustRevoke(tokens.AccessToken)
 	s.mustRevoke(tokens.RefreshToken)
 }

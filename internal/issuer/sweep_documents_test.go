@@ -21,18 +21,18 @@ const documentSettle = time.Minute
 // document puts one with an expiry into the store.
 func (s *service) document(kind store.DocumentKind, n int, expiresAt grant.Instant) store.DocumentKey {
 	d := store.Document{Kind: kind, Key: store.KeyOf(kind, realm, fmt.Sprint(n)), Version: 1, ExpiresAt: expiresAt, Body: []byte("{}")}
-	if err := s.engine.Commit(s.t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
-		s.t.Error(err)
+	if err := s.Engine.Commit(s.T.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
+		s.T.Error(err)
 	}
 	return d.Key
 }
 
 // there reports whether the store has a document.
 func (s *service) there(key store.DocumentKey) bool {
-	s.t.Helper()
-	_, err := s.engine.Document(s.t.Context(), key)
+	s.T.Helper()
+	_, err := s.Engine.Document(s.T.Context(), key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		s.t.Error(err)
+		s.T.Error(err)
 	}
 	return err == nil
 }
@@ -42,13 +42,13 @@ func (s *service) there(key store.DocumentKey) bool {
 func sweepingDocuments(t *testing.T, expired int, prepare func(*service)) (s *service, kept []store.DocumentKey, stop func()) {
 	t.Helper()
 	s = newService(t)
-	kept = []store.DocumentKey{s.document(store.DocumentUser, 0, 0), s.document(store.DocumentSession, -1, s.now())}
+	kept = []store.DocumentKey{s.document(store.DocumentUser, 0, 0), s.document(store.DocumentSession, -1, s.At())}
 	var filling sync.WaitGroup
 	for n := range expired {
-		filling.Go(func() { s.document(store.DocumentSession, n, s.now()-1) })
+		filling.Go(func() { s.document(store.DocumentSession, n, s.At()-1) })
 	}
 	filling.Wait()
-	s.faulty.Calls()
+	s.Faulty.Calls()
 	prepare(s)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -64,10 +64,10 @@ func sweepingDocuments(t *testing.T, expired int, prepare func(*service)) (s *se
 
 // leftSessions counts those in the table.
 func (s *service) leftSessions() int {
-	s.t.Helper()
-	list, err := s.engine.Documents(s.t.Context(), store.DocumentFilter{Kind: store.DocumentSession, Limit: 10_000})
+	s.T.Helper()
+	list, err := s.Engine.Documents(s.T.Context(), store.DocumentFilter{Kind: store.DocumentSession, Limit: 10_000})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return len(list)
 }
@@ -87,7 +87,7 @@ func TestExpiredSessionsGoAMinuteAfterTheStartAndGrantsAreLeftToSettle(t *testin
 		} {
 			time.Sleep(step.wait)
 			synctest.Wait()
-			calls := s.faulty.Calls()
+			calls := s.Faulty.Calls()
 			if n := calls[storetest.SweepDocuments]; n != step.calls {
 				t.Errorf("%d slices, want %d", n, step.calls)
 			}
@@ -98,12 +98,12 @@ func TestExpiredSessionsGoAMinuteAfterTheStartAndGrantsAreLeftToSettle(t *testin
 		if n := s.leftSessions(); n != 1 || !s.there(kept[0]) || !s.there(kept[1]) {
 			t.Errorf("%d sessions are left, want the one that is alive, and the user", n)
 		}
-		if n := s.log.count(fmt.Sprintf("documents=%d", 2*slice+50)); n != 1 {
+		if n := s.Logged.Count(fmt.Sprintf("documents=%d", 2*slice+50)); n != 1 {
 			t.Errorf("logged %d times, want once: the later walks removed nothing", n)
 		}
 		time.Sleep(8 * time.Minute)
 		synctest.Wait()
-		if s.faulty.Calls()[storetest.SweepGrants] == 0 {
+		if s.Faulty.Calls()[storetest.SweepGrants] == 0 {
 			t.Error("grants are never swept")
 		}
 	})
@@ -120,16 +120,16 @@ func TestAFaultOfOneSweepDoesNotHoldUpTheOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, kept, stop := sweepingDocuments(t, 10, func(s *service) { s.faulty.Inject(c.method, 5, storetest.Lost) })
+				s, kept, stop := sweepingDocuments(t, 10, func(s *service) { s.Faulty.Inject(c.method, 5, storetest.Lost) })
 				defer stop()
 				dead := s.row(s.login().GrantID)
 				dead.ID[0]++
-				dead.DeleteAfter = s.now() - 1
-				if err := s.engine.CreateGrant(t.Context(), dead); err != nil {
+				dead.DeleteAfter = s.At() - 1
+				if err := s.Engine.CreateGrant(t.Context(), dead); err != nil {
 					t.Fatal(err)
 				}
 				gone := func() (grants, documents bool) {
-					_, err := s.engine.Grant(t.Context(), dead.ID)
+					_, err := s.Engine.Grant(t.Context(), dead.ID)
 					return errors.Is(err, store.ErrNotFound), s.leftSessions() == 1
 				}
 				time.Sleep(4 * time.Minute)
@@ -147,7 +147,7 @@ func TestAFaultOfOneSweepDoesNotHoldUpTheOther(t *testing.T) {
 				if grants, documents := gone(); !grants || !documents || !s.there(kept[0]) || !s.there(kept[1]) {
 					t.Errorf("after the faults: grants swept %t, documents %t", grants, documents)
 				}
-				if n := s.log.count(c.text); n != 5 {
+				if n := s.Logged.Count(c.text); n != 5 {
 					t.Errorf("%d faults were logged, want 5", n)
 				}
 			})
@@ -170,15 +170,15 @@ func TestSessionsAreKeptWhileTheClockIsMoved(t *testing.T) {
 				synctest.Wait() // the sweep has looked at the clocks
 				moved.Store(int64(by))
 				time.Sleep(time.Hour)
-				if calls := s.faulty.Calls(); calls[storetest.SweepDocuments]+calls[storetest.SweepGrants] != 0 {
+				if calls := s.Faulty.Calls(); calls[storetest.SweepDocuments]+calls[storetest.SweepGrants] != 0 {
 					t.Errorf("%v while the clock was moved", calls)
 				}
-				if n := s.log.count("the clock was moved"); n != 1 {
+				if n := s.Logged.Count("the clock was moved"); n != 1 {
 					t.Errorf("logged %d times", n)
 				}
 				moved.Store(0)
 				time.Sleep(2 * time.Minute)
-				calls := s.faulty.Calls()
+				calls := s.Faulty.Calls()
 				if calls[storetest.SweepDocuments] == 0 || calls[storetest.SweepGrants] == 0 {
 					t.Errorf("%v after the clock is back", calls)
 				}

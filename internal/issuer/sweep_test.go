@@ -28,15 +28,15 @@ func sweeping(t *testing.T, rows int, prepare func(*service)) (s *service, kept 
 	for n := range rows - 1 {
 		dead := kept
 		dead.ID[0], dead.ID[1], dead.ID[2] = byte(n>>8), byte(n), kept.ID[2]+1
-		dead.DeleteAfter = s.now() - 1
+		dead.DeleteAfter = s.At() - 1
 		filling.Go(func() {
-			if err := s.engine.CreateGrant(t.Context(), dead); err != nil {
+			if err := s.Engine.CreateGrant(t.Context(), dead); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	filling.Wait()
-	s.faulty.Calls()
+	s.Faulty.Calls()
 	prepare(s)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -46,7 +46,7 @@ func sweeping(t *testing.T, rows int, prepare func(*service)) (s *service, kept 
 	}()
 	// It begins when a wrong clock would have been corrected.
 	time.Sleep(sweep.Settle - time.Millisecond)
-	if n := s.faulty.Calls()[storetest.SweepGrants]; n != 0 {
+	if n := s.Faulty.Calls()[storetest.SweepGrants]; n != 0 {
 		t.Errorf("%d slices before it settled", n)
 	}
 	time.Sleep(time.Millisecond)
@@ -58,10 +58,10 @@ func sweeping(t *testing.T, rows int, prepare func(*service)) (s *service, kept 
 
 // left counts the rows of the table.
 func (s *service) left() int {
-	s.t.Helper()
-	list, err := s.engine.Grants(s.t.Context(), store.GrantFilter{Limit: 10_000})
+	s.T.Helper()
+	list, err := s.Engine.Grants(s.T.Context(), store.GrantFilter{Limit: 10_000})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return len(list)
 }
@@ -81,14 +81,14 @@ func TestTheSweepWalksInSlicesAndRestsAMinuteAtTheEnd(t *testing.T) {
 		} {
 			time.Sleep(step.wait)
 			synctest.Wait()
-			if n := s.faulty.Calls()[storetest.SweepGrants]; n != step.calls {
+			if n := s.Faulty.Calls()[storetest.SweepGrants]; n != step.calls {
 				t.Errorf("%d slices, want %d", n, step.calls)
 			}
 		}
 		if n := s.left(); n != 1 || s.row(kept.ID) != kept {
 			t.Errorf("%d rows are left, want the one that is alive", n)
 		}
-		if n := s.log.count("expired grants removed"); n != 1 {
+		if n := s.Logged.Count("expired grants removed"); n != 1 {
 			t.Errorf("logged %d times, want once: the later walks removed nothing", n)
 		}
 	})
@@ -107,18 +107,18 @@ func TestTheSweepGoesOnAfterAFault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var kept grant.Grant
-				s, kept, stop := sweeping(t, slice+50, func(s *service) { s.faulty.Inject(storetest.SweepGrants, 1, c.fault) })
+				s, kept, stop := sweeping(t, slice+50, func(s *service) { s.Faulty.Inject(storetest.SweepGrants, 1, c.fault) })
 				defer stop()
 				time.Sleep(time.Millisecond)
 				synctest.Wait()
 				if n := s.left(); n != c.left && n != c.left+1 {
 					t.Errorf("%d rows are left after the fault, want %d", n, c.left)
 				}
-				if s.log.count("cannot remove expired grants") != 1 {
+				if s.Logged.Count("cannot remove expired grants") != 1 {
 					t.Error("the fault was not logged")
 				}
 				time.Sleep(58 * time.Second)
-				if n := s.faulty.Calls()[storetest.SweepGrants]; n != 1 {
+				if n := s.Faulty.Calls()[storetest.SweepGrants]; n != 1 {
 					t.Errorf("%d tries within a minute", n)
 				}
 				time.Sleep(3 * time.Second)
@@ -133,7 +133,7 @@ func TestTheSweepGoesOnAfterAFault(t *testing.T) {
 func TestTheSweepGoesOnAfterAStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, kept, stop := sweeping(t, 50, func(s *service) { s.faulty.Inject(storetest.SweepGrants, 1, storetest.Hangs) })
+		s, kept, stop := sweeping(t, 50, func(s *service) { s.Faulty.Inject(storetest.SweepGrants, 1, storetest.Hangs) })
 		defer stop()
 		time.Sleep(2 * time.Minute)
 		if n := s.left(); n != 1 || s.row(kept.ID) != kept {
@@ -172,7 +172,7 @@ func TestTheSweepEndsWithItsContext(t *testing.T) {
 				if took := time.Since(began); took != 0 {
 					t.Errorf("it ended %s later", took)
 				}
-				if s.log.count("cannot remove") != 0 {
+				if s.Logged.Count("cannot remove") != 0 {
 					t.Error("its end was logged as a fault")
 				}
 			})
@@ -180,13 +180,13 @@ func TestTheSweepEndsWithItsContext(t *testing.T) {
 	}
 	t.Run("within a slice", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s, _, stop := sweeping(t, 10, func(s *service) { s.faulty.Inject(storetest.SweepGrants, 1, storetest.Hangs) })
+			s, _, stop := sweeping(t, 10, func(s *service) { s.Faulty.Inject(storetest.SweepGrants, 1, storetest.Hangs) })
 			time.Sleep(time.Second)
 			stop()
-			if s.log.count("cannot remove") != 0 {
+			if s.Logged.Count("cannot remove") != 0 {
 				t.Error("its end was logged as a fault")
 			}
-			if _, err := s.engine.Grant(t.Context(), grant.ID{}); !errors.Is(err, store.ErrNotFound) {
+			if _, err := s.Engine.Grant(t.Context(), grant.ID{}); !errors.Is(err, store.ErrNotFound) {
 				t.Error(err)
 			}
 		})
@@ -206,21 +206,21 @@ func TestTheSweepKeepsEverythingWhileTheClockIsMoved(t *testing.T) {
 				defer stop()
 				time.Sleep(time.Millisecond)
 				synctest.Wait()
-				s.faulty.Calls()
+				s.Faulty.Calls()
 				moved.Store(int64(by))
 				time.Sleep(time.Hour)
-				if n := s.faulty.Calls()[storetest.SweepGrants]; n > 1 {
+				if n := s.Faulty.Calls()[storetest.SweepGrants]; n > 1 {
 					t.Errorf("%d slices while the clock was moved", n)
 				}
 				if s.row(kept.ID) != kept {
 					t.Error("a live row is gone")
 				}
-				if n := s.log.count("the clock was moved"); n != 1 {
+				if n := s.Logged.Count("the clock was moved"); n != 1 {
 					t.Errorf("logged %d times", n)
 				}
 				moved.Store(0)
 				time.Sleep(2 * time.Minute)
-				if n := s.faulty.Calls()[storetest.SweepGrants]; n == 0 {
+				if n := s.Faulty.Calls()[storetest.SweepGrants]; n == 0 {
 					t.Error("it does not go on after the clock is back")
 				}
 			})

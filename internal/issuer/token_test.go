@@ -18,7 +18,7 @@ func TestTheBudgetOfStoreCalls(t *testing.T) {
 	s := newService(t)
 	spent := func(what string, want map[storetest.Method]int) {
 		t.Helper()
-		calls := s.faulty.Calls()
+		calls := s.Faulty.Calls()
 		for _, m := range storetest.Methods {
 			if calls[m] != want[m] {
 				t.Errorf("%s: %d calls of %s, want %d", what, calls[m], m, want[m])
@@ -51,7 +51,7 @@ func TestARepeatedRefreshGetsTheSamePairUntilItsSuccessorIsUsed(t *testing.T) {
 	s := newService(t)
 	first := s.login()
 	second := s.must(s.refresh(first.RefreshToken))
-	s.clock.Advance(90 * time.Second)
+	s.Clock.Advance(90 * time.Second)
 	repeated := s.must(s.refresh(first.RefreshToken))
 	s.samePair(second, repeated)
 	if second.Repeated || !repeated.Repeated {
@@ -73,18 +73,18 @@ func TestARetryWindowEndsAMinuteBeforeTheAccessToken(t *testing.T) {
 	hour := store.Milliseconds(time.Hour.Milliseconds())
 	for lifetime, window := range map[time.Duration]time.Duration{5 * time.Minute: 4 * time.Minute, 90 * time.Second: 30 * time.Second, time.Minute: 0} {
 		s := newService(t, func(iss *issuer.Issuer) { iss.Policy.AccessLifetime = lifetime })
-		s.administer(clientID, func(c *store.Client) { c.RetryWindow = &hour })
+		s.Administer(clientID, func(c *store.Client) { c.RetryWindow = &hour })
 		first := s.login()
 		second := s.must(s.refresh(first.RefreshToken))
 		if window > 0 {
-			s.clock.Advance(window - time.Millisecond)
+			s.Clock.Advance(window - time.Millisecond)
 			repeated := s.must(s.refresh(first.RefreshToken))
 			s.samePair(second, repeated)
 			if repeated.ExpiresIn < 60 {
 				t.Errorf("tokens of %s: a repeated one with %d seconds left", lifetime, repeated.ExpiresIn)
 			}
 		}
-		s.clock.Advance(2 * time.Millisecond)
+		s.Clock.Advance(2 * time.Millisecond)
 		s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
 	}
 }
@@ -148,9 +148,9 @@ func atOnce(n int, f func() (issuer.Tokens, error)) ([]issuer.Tokens, []error) {
 func TestACodePresentedAgainEndsItsGrantWhateverElseRefusesIt(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(*service){
-		"expired":                 func(s *service) { s.clock.Advance(time.Hour) },
-		"under a cutoff":          func(s *service) { s.cutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.now()}) },
-		"without scopes left":     func(s *service) { s.administer(clientID, func(c *store.Client) { c.Scope = "mail" }) },
+		"expired":                 func(s *service) { s.Clock.Advance(time.Hour) },
+		"under a cutoff":          func(s *service) { s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At()}) },
+		"without scopes left":     func(s *service) { s.Administer(clientID, func(c *store.Client) { c.Scope = "mail" }) },
 		"from before a restore":   func(s *service) { s.restored() },
 		"with nothing against it": func(*service) {},
 	} {
@@ -170,8 +170,8 @@ func TestARegisteredRetryWindowOfZeroIsStrict(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	none := store.Milliseconds(0)
-	s.administer(clientID, func(c *store.Client) { c.RetryWindow = &none })
-	if s.Policy.RetryWindow == 0 || s.stored(clientID).RetryWindow == nil {
+	s.Administer(clientID, func(c *store.Client) { c.RetryWindow = &none })
+	if s.Policy.RetryWindow == 0 || s.Client(clientID).RetryWindow == nil {
 		t.Fatal("the deployment's window is none either, or the client's is not stored")
 	}
 	first := s.login()
@@ -181,7 +181,7 @@ func TestARegisteredRetryWindowOfZeroIsStrict(t *testing.T) {
 }
 
 func (s *service) oneWon(answers []issuer.Tokens, errs []error) (won issuer.Tokens) {
-	s.t.Helper()
+	s.T.Helper()
 	wins := 0
 	for i, err := range errs {
 		var refused *grant.Refused
@@ -189,11 +189,11 @@ func (s *service) oneWon(answers []issuer.Tokens, errs []error) (won issuer.Toke
 			wins++
 			won = answers[i]
 		} else if !errors.As(err, &refused) {
-			s.t.Errorf("a loser: %v, want a refusal", err)
+			s.T.Errorf("a loser: %v, want a refusal", err)
 		}
 	}
 	if wins != 1 {
-		s.t.Fatalf("%d successes, want 1", wins)
+		s.T.Fatalf("%d successes, want 1", wins)
 	}
 	return won
 }
@@ -208,7 +208,7 @@ func TestACodeWorksOnce(t *testing.T) {
 			s := newService(t)
 			code := s.code()
 			tokens := s.must(s.exchange(code))
-			s.clock.Advance(later)
+			s.Clock.Advance(later)
 			s.refused(grant.CodeReplayed)(s.exchange(code))
 			s.revoked(tokens.GrantID, grant.ReasonCodeReplayed, store.EventCodeReplayed)
 			s.refused(grant.CodeReplayed)(s.exchange(code))
@@ -220,14 +220,14 @@ func TestACodeWorksOnce(t *testing.T) {
 func TestACodeThatWasNeverRedeemedExpires(t *testing.T) {
 	s := newService(t)
 	code := s.code()
-	s.clock.Advance(s.CodeLifetime)
+	s.Clock.Advance(s.CodeLifetime)
 	s.refused(grant.CodeExpired)(s.exchange(code))
-	s.faulty.Calls()
+	s.Faulty.Calls()
 	s.refused(grant.CodeExpired)(s.exchange(code))
-	if calls := s.faulty.Calls(); calls[storetest.CreateGrant] != 0 {
+	if calls := s.Faulty.Calls(); calls[storetest.CreateGrant] != 0 {
 		t.Errorf("an expired code wrote: %v", calls)
 	}
-	if list, err := s.engine.Grants(t.Context(), store.GrantFilter{Limit: 1}); err != nil || len(list) != 0 {
+	if list, err := s.Engine.Grants(t.Context(), store.GrantFilter{Limit: 1}); err != nil || len(list) != 0 {
 		t.Errorf("an expired code left %d grants, %v", len(list), err)
 	}
 }
@@ -236,8 +236,8 @@ func TestACodeWhoseGrantWasSweptIsExpired(t *testing.T) {
 	s := newService(t)
 	code := s.code()
 	tokens := s.must(s.exchange(code))
-	s.clock.Advance(s.row(tokens.GrantID).DeleteAfter.Time().Add(time.Millisecond).Sub(s.clock.Now()))
-	if _, deleted, err := s.engine.Sweep(t.Context(), store.SweptGrants, "", s.now(), 10); err != nil || deleted != 1 {
+	s.Clock.Advance(s.row(tokens.GrantID).DeleteAfter.Time().Add(time.Millisecond).Sub(s.Clock.Now()))
+	if _, deleted, err := s.Engine.Sweep(t.Context(), store.SweptGrants, "", s.At(), 10); err != nil || deleted != 1 {
 		t.Fatalf("swept %d, %v", deleted, err)
 	}
 	s.refused(grant.CodeExpired)(s.exchange(code))
@@ -247,7 +247,7 @@ func TestACodeWhoseGrantWasSweptIsExpired(t *testing.T) {
 func TestACodeWhoseGrantIsSweptInThisMomentIsExpired(t *testing.T) {
 	s := newService(t)
 	// The id is taken when the code is redeemed, and free when the row is read.
-	s.faulty.Inject(storetest.CreateGrant, 1, storetest.Conflicts)
+	s.Faulty.Inject(storetest.CreateGrant, 1, storetest.Conflicts)
 	s.refused(grant.CodeExpired)(s.exchange(s.code()))
 }
 
@@ -265,7 +265,7 @@ func TestARequestThatIsNotTheOwnersChangesNothing(t *testing.T) {
 		s.refused(grant.ProofMismatch)(s.Exchange(t.Context(), s.client(clientID), issuer.CodeRequest{
 			Code: code, RedirectURI: redirectURI, Verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"}))
 	}
-	s.clock.Advance(time.Hour)
+	s.Clock.Advance(time.Hour)
 	for _, token := range []string{tokens.RefreshToken, second.RefreshToken} {
 		s.refused(grant.OtherClient)(s.Refresh(t.Context(), mail, issuer.RefreshRequest{RefreshToken: token}))
 	}
@@ -282,14 +282,14 @@ func TestAGenuineTokenWithoutARecordIsOurLoss(t *testing.T) {
 		want  grant.Refusal
 	}{
 		"without a row":                        {keys.Token{GrantID: grant.ID{1}, Generation: 1, IssuedAt: row.RotatedAt, ExpiresAt: later}, grant.StoreBehind},
-		"without a row, expired":               {keys.Token{GrantID: grant.ID{1}, Generation: 1, IssuedAt: row.RotatedAt, ExpiresAt: s.now()}, grant.GrantExpired},
+		"without a row, expired":               {keys.Token{GrantID: grant.ID{1}, Generation: 1, IssuedAt: row.RotatedAt, ExpiresAt: s.At()}, grant.GrantExpired},
 		"ahead of its row":                     {keys.Token{GrantID: row.ID, Generation: 2, IssuedAt: row.RotatedAt, ExpiresAt: later}, grant.StoreBehind},
-		"ahead of its row, expired":            {keys.Token{GrantID: row.ID, Generation: 2, IssuedAt: row.RotatedAt, ExpiresAt: s.now()}, grant.GrantExpired},
+		"ahead of its row, expired":            {keys.Token{GrantID: row.ID, Generation: 2, IssuedAt: row.RotatedAt, ExpiresAt: s.At()}, grant.GrantExpired},
 		"of another history, same generation":  {keys.Token{GrantID: row.ID, Generation: 1, IssuedAt: row.RotatedAt + 1, ExpiresAt: later}, grant.StoreBehind},
-		"of another history, already expired":  {keys.Token{GrantID: row.ID, Generation: 1, IssuedAt: row.RotatedAt - 1, ExpiresAt: s.now() - 1}, grant.GrantExpired},
+		"of another history, already expired":  {keys.Token{GrantID: row.ID, Generation: 1, IssuedAt: row.RotatedAt - 1, ExpiresAt: s.At() - 1}, grant.GrantExpired},
 		"of the last generation that there is": {keys.Token{GrantID: row.ID, Generation: 1<<32 - 1, IssuedAt: row.RotatedAt, ExpiresAt: later}, grant.StoreBehind},
 	} {
-		text, err := s.view().Ring.SealRefresh(row.KeyID, realm, c.token)
+		text, err := s.View().Ring.SealRefresh(row.KeyID, realm, c.token)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,19 +303,19 @@ func TestAGenuineTokenWithoutARecordIsOurLoss(t *testing.T) {
 func TestARowOfAKeyThatThisNodeHasNotHeardOfIsUnavailableUntilItHas(t *testing.T) {
 	s := newService(t)
 	first := s.login()
-	key, err := keys.New(s.kek, keys.MAC, s.now(), s.now()+1_000_000)
+	key, err := keys.New(s.KEK, keys.MAC, s.At(), s.At()+1_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Another node, which has polled, rotates under the new key.
 	next := s.row(first.GrantID)
 	next.Generation, next.Version, next.KeyID, next.Attempt = 2, 2, key.ID, 99
-	if err := storetest.Replace(t.Context(), s.engine, next); err != nil {
+	if err := storetest.Replace(t.Context(), s.Engine, next); err != nil {
 		t.Fatal(err)
 	}
 	s.unavailable(s.refresh(first.RefreshToken))
 	s.addKey(key)
-	s.poll()
+	s.Poll()
 	if tokens := s.must(s.refresh(first.RefreshToken)); !tokens.Repeated || tokens.Generation != 2 {
 		t.Errorf("got generation %d, repeated %t", tokens.Generation, tokens.Repeated)
 	}
@@ -339,20 +339,20 @@ func TestScopeFollowsTheGrantAndTheClientsRegistration(t *testing.T) {
 	expect("", allScopes) // narrowing is for one answer (RFC 6749 section 6)
 	expect("admin read", "read admin")
 
-	s.administer(clientID, func(c *store.Client) { c.Scope = "other write" })
+	s.Administer(clientID, func(c *store.Client) { c.Scope = "other write" })
 	expect("", "write")
 	for _, wide := range []string{"read", "read write", "other", "\"", "write \\", " "} {
 		s.refused(grant.ScopeTooWide)(s.refreshScope(tokens.RefreshToken, wide))
 	}
-	s.administer(clientID, func(c *store.Client) { c.Scope = "other" })
+	s.Administer(clientID, func(c *store.Client) { c.Scope = "other" })
 	s.refused(grant.ScopeTooWide)(s.refresh(tokens.RefreshToken))
 	// None of that cost the client its token, and the grant was not narrowed.
-	s.administer(clientID, func(c *store.Client) { c.Scope = allScopes + " more" })
+	s.Administer(clientID, func(c *store.Client) { c.Scope = allScopes + " more" })
 	expect("", allScopes)
 
 	// A code that was issued before the registration shrank gives no more.
 	code := s.code()
-	s.administer(clientID, func(c *store.Client) { c.Scope = "read" })
+	s.Administer(clientID, func(c *store.Client) { c.Scope = "read" })
 	if tokens := s.must(s.exchange(code)); tokens.Scope != "read" {
 		t.Errorf("a code gave %q, and the client is registered for read", tokens.Scope)
 	}

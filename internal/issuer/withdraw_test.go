@@ -17,11 +17,11 @@ import (
 )
 
 func (s *service) withdraw(w directory.Withdrawal) directory.Withdrawn {
-	s.t.Helper()
+	s.T.Helper()
 	w.Actor = "operator:test"
-	done, err := directory.WithdrawKeys(s.t.Context(), s.faulty, s.kek, w, s.clock.Now)
+	done, err := directory.WithdrawKeys(s.T.Context(), s.Faulty, s.KEK, w, s.Clock.Now)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return done
 }
@@ -31,24 +31,24 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		nodes := newNodes(t, quick(), 2)
 		s, late := nodes[0], nodes[1]
-		s.administer(clientID, func(c *store.Client) { c.TokenFormat = format })
-		late.poll()
+		s.Administer(clientID, func(c *store.Client) { c.TokenFormat = format })
+		late.Poll()
 		old := s.login()
 		spent := s.login()
 		moved := s.must(s.refresh(spent.RefreshToken))
 		code := s.code()
-		s.clock.Advance(time.Second)
-		s.poll()
-		late.poll()
+		s.Clock.Advance(time.Second)
+		s.Poll()
+		late.Poll()
 		done := s.withdraw(directory.Withdrawal{Purposes: quick().Rotating()})
 		if len(done.Keys) != len(quick().Rotating()) || len(done.Added) != len(done.Keys) {
 			t.Fatalf("%d keys withdrawn, %d added", len(done.Keys), len(done.Added))
 		}
-		n, err := directory.CountEnded(t.Context(), s.engine, done.Keys, 5*time.Minute, s.now())
+		n, err := directory.CountEnded(t.Context(), s.Engine, done.Keys, 5*time.Minute, s.At())
 		if err != nil || n.Grants != 2 || (n.JWTs == 2) != (format == store.TokenJWT) {
 			t.Errorf("%s: it ends %+v, %v; want 2 grants", format, n, err)
 		}
-		s.poll()
+		s.Poll()
 
 		// What the new keys make is taken by the node that has not polled.
 		fresh := s.must(s.exchange(s.code()))
@@ -70,13 +70,13 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 		// Nothing is written for what proves nothing.
 		s.active(moved.GrantID, 2)
 		for _, r := range done.Keys {
-			events, err := s.engine.Events(t.Context(), r.ID.String(), 10)
+			events, err := s.Engine.Events(t.Context(), r.ID.String(), 10)
 			if err != nil || len(events) != 2 || events[1].Name != store.EventKeyWithdrawn || events[1].Actor != "operator:test" {
 				t.Errorf("key %s has the events %+v, %v", r.ID, events, err)
 			}
 		}
 		// The schedule goes on from the successors.
-		s.clock.Advance(59 * time.Minute)
+		s.Clock.Advance(59 * time.Minute)
 		s.rotate()
 		if got := phases(s.lives(keys.MAC)); got != "withdrawn active next" {
 			t.Errorf("an hour later, keys are %s", got)
@@ -88,17 +88,17 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 func TestAKeyThatIsUnknownIsAskedForOnceASecond(t *testing.T) {
 	s := newNodes(t, quick(), 1)[0]
 	foreign := newNodes(t, quick(), 1)[0].login()
-	s.clock.Advance(time.Second)
-	s.poll()
+	s.Clock.Advance(time.Second)
+	s.Poll()
 	for range 3 {
-		s.faulty.Calls()
+		s.Faulty.Calls()
 		for range 10 {
 			s.refused(grant.TokenUnknown)(s.refresh(foreign.RefreshToken))
 		}
-		if n := s.faulty.Calls()[storetest.Changes]; n != 1 {
+		if n := s.Faulty.Calls()[storetest.Changes]; n != 1 {
 			t.Errorf("%d polls in a second", n)
 		}
-		s.clock.Advance(directory.PollInterval)
+		s.Clock.Advance(directory.PollInterval)
 	}
 }
 
@@ -108,13 +108,13 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 	before := s.login()
 	for name, w := range map[string]directory.Withdrawal{"the pepper": {Keys: []grant.KeyID{pepper}}, "no key": {Keys: []grant.KeyID{mac + 1}}} {
 		var invalid *oauth.Invalid
-		if _, err := directory.WithdrawKeys(t.Context(), s.engine, s.kek, w, s.clock.Now); !errors.As(err, &invalid) {
+		if _, err := directory.WithdrawKeys(t.Context(), s.Engine, s.KEK, w, s.Clock.Now); !errors.As(err, &invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	s.clock.Advance(59 * time.Minute)
+	s.Clock.Advance(59 * time.Minute)
 	s.rotate()
-	s.clock.Advance(time.Minute)
+	s.Clock.Advance(time.Minute)
 	s.rotate()
 	// A key that has retired alone: what today's has made stays.
 	today := s.login()
@@ -122,11 +122,11 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 	if len(done.Keys) != 1 || len(done.Added) != 0 {
 		t.Errorf("%d keys withdrawn, %d added", len(done.Keys), len(done.Added))
 	}
-	s.poll()
+	s.Poll()
 	s.refused(grant.KeyWithdrawn)(s.refresh(before.RefreshToken))
 	s.must(s.refresh(today.RefreshToken))
 	var invalid *oauth.Invalid
-	if _, err := directory.WithdrawKeys(t.Context(), s.engine, s.kek, directory.Withdrawal{Keys: []grant.KeyID{mac}}, s.clock.Now); !errors.As(err, &invalid) {
+	if _, err := directory.WithdrawKeys(t.Context(), s.Engine, s.KEK, directory.Withdrawal{Keys: []grant.KeyID{mac}}, s.Clock.Now); !errors.As(err, &invalid) {
 		t.Errorf("withdrawn twice: %v", err)
 	}
 }
@@ -135,13 +135,13 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 func TestAWithdrawalIsMadeOnceOrFails(t *testing.T) {
 	for name, fault := range map[string]storetest.Fault{"a conflict": storetest.Conflicts, "lost": storetest.Lost, "not answered": storetest.Unanswered} {
 		s := newNodes(t, quick(), 1)[0]
-		s.clock.Advance(time.Second)
-		s.faulty.Inject(storetest.CommitKeys, 1, fault)
-		_, err := directory.WithdrawKeys(t.Context(), s.faulty, s.kek, directory.Withdrawal{Purposes: []keys.Purpose{keys.MAC}}, s.clock.Now)
+		s.Clock.Advance(time.Second)
+		s.Faulty.Inject(storetest.CommitKeys, 1, fault)
+		_, err := directory.WithdrawKeys(t.Context(), s.Faulty, s.KEK, directory.Withdrawal{Purposes: []keys.Purpose{keys.MAC}}, s.Clock.Now)
 		if (err == nil) != (name == "a conflict") {
 			t.Errorf("%s: %v", name, err)
 		}
-		s.poll()
+		s.Poll()
 		want := map[string]string{"a conflict": "withdrawn active", "lost": "active", "not answered": "withdrawn active"}[name]
 		if got := phases(s.lives(keys.MAC)); got != want {
 			t.Errorf("%s: keys are %s, want %s", name, got, want)
@@ -152,46 +152,46 @@ func TestAWithdrawalIsMadeOnceOrFails(t *testing.T) {
 
 // twoKEKs gives the node a kek file, and makes a new key its second line.
 func (s *service) twoKEKs() (path, old, fresh string, both *keys.KEK) {
-	s.t.Helper()
+	s.T.Helper()
 	old, fresh = keys.NewKEKText(), keys.NewKEKText()
-	path = filepath.Join(s.t.TempDir(), "kek")
+	path = filepath.Join(s.T.TempDir(), "kek")
 	s.writeKEK(path, old)
 	// The store's keys are wrapped by that of the harness: by this one first.
 	to, err := keys.ParseKEK(old)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	ch, err := s.engine.Changes(s.t.Context(), 0)
+	ch, err := s.Engine.Changes(s.T.Context(), 0)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	var changed []keys.Record
 	for _, r := range ch.Keys {
-		if r, err = to.Rewrap(s.kek, r); err != nil {
-			s.t.Fatal(err)
+		if r, err = to.Rewrap(s.KEK, r); err != nil {
+			s.T.Fatal(err)
 		}
 		changed = append(changed, r)
 	}
-	if err := s.engine.Commit(s.t.Context(), store.Change{Expect: ch.Version, Keys: changed}); err != nil {
-		s.t.Fatal(err)
+	if err := s.Engine.Commit(s.T.Context(), store.Change{Expect: ch.Version, Keys: changed}); err != nil {
+		s.T.Fatal(err)
 	}
-	s.kek = to
+	s.KEK = to
 	if both, err = keys.ParseKEK(old + fresh); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return path, old, fresh, both
 }
 
 func (s *service) writeKEK(path, text string) {
-	s.t.Helper()
+	s.T.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 }
 
 // reads has the node read a kek file, as a server does.
 func (s *service) reads(path string) {
-	s.t.Helper()
+	s.T.Helper()
 	s.Directory.ReadKEK = func() (*keys.KEK, error) {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -211,9 +211,9 @@ func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
 	tokens := s.login()
 	goesOn := func(step string) {
 		t.Helper()
-		s.clock.Advance(59 * time.Minute)
+		s.Clock.Advance(59 * time.Minute)
 		s.rotate() // which adds keys
-		s.clock.Advance(time.Minute)
+		s.Clock.Advance(time.Minute)
 		s.rotate()
 		tokens = s.must(s.refresh(tokens.RefreshToken))
 		if t.Failed() {
@@ -224,30 +224,30 @@ func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
 	s.writeKEK(path, old+fresh)
 	goesOn("after the new key is in the file")
 	for _, fault := range []storetest.Fault{storetest.Lost, storetest.Conflicts} {
-		s.faulty.Inject(storetest.CommitKeys, 1, fault)
+		s.Faulty.Inject(storetest.CommitKeys, 1, fault)
 	}
-	if _, err := directory.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err == nil {
+	if _, err := directory.RewrapKeys(t.Context(), s.Faulty, both, "operator:test", s.Clock.Now); err == nil {
 		t.Fatal("a lost write is said to be done")
 	}
 	goesOn("after a write that was lost")
-	if n, err := directory.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err != nil || n < 10 {
+	if n, err := directory.RewrapKeys(t.Context(), s.Faulty, both, "operator:test", s.Clock.Now); err != nil || n < 10 {
 		t.Fatalf("%d keys, %v", n, err)
 	}
 	goesOn("after the keys are wrapped by the new key")
-	if n, err := directory.RewrapKeys(t.Context(), s.faulty, both, "operator:test", s.clock.Now); err != nil || n != 0 {
+	if n, err := directory.RewrapKeys(t.Context(), s.Faulty, both, "operator:test", s.Clock.Now); err != nil || n != 0 {
 		t.Fatalf("again: %d keys, %v", n, err)
 	}
 	s.writeKEK(path, fresh)
 	goesOn("after the old key has left the file")
-	if s.log.count("key-encryption key replaced") != 1 {
+	if s.Logged.Count("key-encryption key replaced") != 1 {
 		t.Error("the log does not say that the node has read the new key")
 	}
-	events, err := s.engine.Events(t.Context(), "store", 10)
+	events, err := s.Engine.Events(t.Context(), "store", 10)
 	if err != nil || len(events) != 1 || events[0].Name != store.EventKEKRotated {
 		t.Errorf("events %+v, %v", events, err)
 	}
 	// A process that starts now has the new key alone.
-	if s.kek, err = keys.ParseKEK(fresh); err != nil {
+	if s.KEK, err = keys.ParseKEK(fresh); err != nil {
 		t.Fatal(err)
 	}
 	s.open(quick())
@@ -261,7 +261,7 @@ func TestANodeWithoutTheNewKeyEncryptionKeyWaitsForIt(t *testing.T) {
 	s.open(quick())
 	s.reads(path)
 	tokens, c := s.login(), s.client(clientID)
-	if _, err := directory.RewrapKeys(t.Context(), s.engine, both, "operator:test", s.clock.Now); err != nil {
+	if _, err := directory.RewrapKeys(t.Context(), s.Engine, both, "operator:test", s.Clock.Now); err != nil {
 		t.Fatal(err)
 	}
 	var other *keys.OtherKEK
@@ -274,9 +274,9 @@ func TestANodeWithoutTheNewKeyEncryptionKeyWaitsForIt(t *testing.T) {
 	if err := s.Directory.Poll(t.Context()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a poll without the file: %v", err)
 	}
-	s.clock.Advance(6 * time.Second)
+	s.Clock.Advance(6 * time.Second)
 	s.unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin}))
 	s.writeKEK(path, old+fresh)
-	s.poll()
+	s.Poll()
 	s.must(s.refresh(tokens.RefreshToken))
 }

@@ -1,0 +1,216 @@
+// Package testkit makes what most tests stand on: an issuer on the embedded
+// engine, with clocks that stand still and a store that fails on demand.
+package testkit
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// Realm is that of every kit.
+const Realm = "/api"
+
+// A Kit is an Issuer, and all that it was made of.
+type Kit struct {
+	*issuer.Issuer
+	T testing.TB
+	// Faulty is what the issuer and the directory see of Engine. Another process
+	// sees Engine.
+	Faulty *storetest.Faulty
+	Engine *sqlite.Store
+	KEK    *keys.KEK
+	// Clock is the time of day, Uptime the age of the directory.
+	Clock, Uptime *Clock
+	Logged        *Log
+}
+
+// A Setup is what a test can change before its kit is made. The issuer's
+// Directory is made after that.
+type Setup struct {
+	issuer.Issuer
+	Schedule      keys.Schedule
+	Clock, Uptime *Clock
+}
+
+// Schedule has no RSA, whose keys take long to make, and rotates nothing.
+func Schedule() keys.Schedule {
+	return keys.Schedule{MaxAge: time.Hour, Retention: time.Hour + 6*time.Minute, Algorithms: []keys.Purpose{keys.ES256, keys.EdDSA}}
+}
+
+// Started is when the clocks of a kit stand still at first.
+const Started = grant.Instant(1_700_000_000_123)
+
+// New makes a kit that lives until the test ends.
+func New(t testing.TB, change ...func(*Setup)) *Kit {
+	t.Helper()
+	k := &Kit{T: t, KEK: KEK(t), Logged: &Log{}}
+	k.Engine, k.Faulty = Store(t)
+	s := Setup{
+		Issuer: issuer.Issuer{
+			Realm: Realm, Store: k.Faulty,
+			Policy:       grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * 24 * time.Hour},
+			CodeLifetime: time.Minute, Log: slog.New(slog.NewTextHandler(k.Logged, nil)),
+		},
+		Schedule: Schedule(), Clock: NewClock(), Uptime: NewClock(),
+	}
+	for _, f := range change {
+		f(&s)
+	}
+	k.Clock, k.Uptime = s.Clock, s.Uptime
+	if s.Now == nil {
+		s.Now = s.Clock.Now
+	}
+	var err error
+	if s.Issuer.Directory, err = directory.Open(t.Context(), k.Faulty, k.KEK, s.Schedule, s.Issuer.Log, s.Uptime.Now); err != nil {
+		t.Fatal(err)
+	}
+	k.Issuer = issuer.New(s.Issuer)
+	return k
+}
+
+// Store makes a new store, and a view of it that fails on demand. It is closed at
+// the end of the test.
+func Store(t testing.TB) (*sqlite.Store, *storetest.Faulty) {
+	t.Helper()
+	st, err := sqlite.Create(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return st, storetest.NewFaulty(st)
+}
+
+// KEK makes a key-encryption key.
+func KEK(t testing.TB) *keys.KEK {
+	t.Helper()
+	kek, err := keys.ParseKEK(keys.NewKEKText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kek
+}
+
+// At is the time of the kit's clock.
+func (k *Kit) At() grant.Instant { return grant.At(k.Clock.Now()) }
+
+// View is the directory at present.
+func (k *Kit) View() *directory.View {
+	k.T.Helper()
+	view, err := k.Directory.View()
+	if err != nil {
+		k.T.Fatal(err)
+	}
+	return view
+}
+
+// Poll has the directory read what is new.
+func (k *Kit) Poll() {
+	k.T.Helper()
+	if err := k.Directory.Poll(k.T.Context()); err != nil {
+		k.T.Fatal(err)
+	}
+}
+
+// Register makes a client in another process, and polls.
+func (k *Kit) Register(r client.Registration) (store.Client, oauth.Secret) {
+	k.T.Helper()
+	c, secret, err := r.Client(Realm, k.View().Ring, k.Policy, k.At())
+	if err != nil {
+		k.T.Fatal(err)
+	}
+	k.commit(store.Change{Entries: []store.Entry{c.Entry()}})
+	return c, secret
+}
+
+// Client is a client as the store has it.
+func (k *Kit) Client(id string) store.Client {
+	k.T.Helper()
+	c, err := k.Engine.Client(k.T.Context(), id)
+	if err != nil {
+		k.T.Fatal(err)
+	}
+	return c
+}
+
+// Administer changes a client in another process, and polls.
+func (k *Kit) Administer(id string, change func(*store.Client), cutoffs ...store.Cutoff) {
+	k.T.Helper()
+	c := k.Client(id).Clone()
+	change(&c)
+	c.Version++
+	k.commit(store.Change{Entries: []store.Entry{c.Entry()}, Cutoffs: cutoffs})
+}
+
+// CutOff adds a cutoff in another process, and polls.
+func (k *Kit) CutOff(c store.Cutoff) {
+	k.T.Helper()
+	k.commit(store.Change{Cutoffs: []store.Cutoff{c}})
+}
+
+func (k *Kit) commit(c store.Change) {
+	k.T.Helper()
+	if err := k.Engine.Commit(k.T.Context(), c); err != nil {
+		k.T.Fatal(err)
+	}
+	k.Poll()
+}
+
+// A Clock stands still until it is moved. It may be used by several goroutines.
+type Clock struct{ now atomic.Int64 }
+
+// NewClock returns a clock that shows Started.
+func NewClock() *Clock {
+	c := &Clock{}
+	c.Set(Started.Time())
+	return c
+}
+
+// Now is what the clock shows.
+func (c *Clock) Now() time.Time { return time.Unix(0, c.now.Load()) }
+
+// Set makes the clock show t.
+func (c *Clock) Set(t time.Time) { c.now.Store(t.UnixNano()) }
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
+
+// A Log keeps what is logged. It may be used by several goroutines.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Count is how often something was logged.
+func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }
