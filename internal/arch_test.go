@@ -117,6 +117,7 @@ type importRule struct {
 var mayImport = []importRule{
 	{dir: "internal/oauth", standard: pure},
 	{dir: "internal/grant", standard: pure, others: []string{"internal/oauth"}, not: []string{"net/url"}},
+	{dir: "internal/claims", others: []string{"internal/oauth"}, standard: slices.Concat(pure, []string{"encoding/json"})},
 	{dir: "internal/keys", others: []string{"internal/overload", "internal/grant", "internal/oauth", "github.com/go-jose/go-jose/v4", "golang.org/x/crypto/argon2"},
 		not: []string{"net", "net/http", "database/sql", "os", "log/slog", "encoding/json"}},
 	{dir: "internal/config", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql"}},
@@ -133,7 +134,7 @@ var mayImport = []importRule{
 	{dir: "internal/upstream", others: []string{"internal/oauth", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2", "golang.org/x/sync/singleflight"},
 		not: []string{"database/sql", "os", "log/slog"}},
 	{dir: "internal/overload", standard: []string{"container/list", "context", "errors", "fmt", "hash/maphash", "net/netip", "runtime", "sync", "sync/atomic", "time"}},
-	{dir: "internal/account", others: []string{"internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/store"},
+	{dir: "internal/account", others: []string{"internal/claims", "internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
 	// It knows users by what others say of them.
 	{dir: "internal/login", others: []string{"internal/directory", "internal/overload", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/store"},
@@ -162,14 +163,14 @@ var mayImport = []importRule{
 	{dir: "internal/deployment", others: []string{"internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite"}, not: []string{"net/http", "database/sql"}},
 	// The use cases of an operator, whoever calls them. The store is open already.
-	{dir: "internal/admin", others: []string{"internal/account", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/show",
+	{dir: "internal/admin", others: []string{"internal/account", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/show",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/config", "internal/deployment", "internal/server/admin"}, not: []string{"database/sql", "log/slog"}},
 	{dir: "internal/node", others: []string{"internal/account", "internal/audit", "internal/login", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/grant",
 		"internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
 		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream", "internal/web",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
-	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminclient", "internal/audit", "internal/client", "bench", "internal/config", "internal/deployment", "internal/directory",
+	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminclient", "internal/audit", "internal/claims", "internal/client", "bench", "internal/config", "internal/deployment", "internal/directory",
 		"internal/doctor", "internal/explain", "internal/grant", "internal/issuer", "internal/keys", "internal/node", "internal/oauth", "internal/server/admin",
 		"internal/server/token", "internal/show", "internal/store", "internal/store/moving", "internal/store/postgres", "internal/store/sqlite",
 		"github.com/go-jose/go-jose/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"}, not: []string{"net/http", "database/sql"}},
