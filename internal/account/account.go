@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -232,6 +233,46 @@ func (u *Users) find(ctx context.Context, name string) (user User, ok bool, err 
 	}
 	user, err = read(d)
 	return user, err == nil, err
+}
+
+// Claims returns what clients may learn about the user with a subject, or
+// store.ErrNotFound if there is no such user.
+func (u *Users) Claims(ctx context.Context, subject string) (claims.Claims, error) {
+	// The subject is the username, unless another one was chosen.
+	user, ok, err := u.find(ctx, bounded(subject))
+	if err != nil {
+		return nil, err
+	}
+	if ok && user.Subject == subject {
+		return user.StandardClaims(), nil
+	}
+	list, err := u.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentUser, Owner: store.OwnerOf(u.Realm, subject), Limit: 1})
+	if err != nil {
+		return nil, store.Unavailable(err)
+	}
+	if len(list) == 0 {
+		return nil, store.ErrNotFound
+	}
+	user, err = read(list[0])
+	return user.StandardClaims(), err
+}
+
+// Adopt writes the records again that an earlier version has written without their
+// owner: Claims would not find them by their subject.
+func (u *Users) Adopt(ctx context.Context) error {
+	list, err := List(ctx, u.Store, u.Realm)
+	if err != nil {
+		return err
+	}
+	for _, user := range list {
+		if user.owned || user.Subject == user.Username {
+			continue
+		}
+		if err := Put(ctx, u.Store, user.next(), nil); err != nil && !errors.Is(err, store.ErrConflict) { // changed meanwhile: it has its owner now
+			return err
+		}
+	}
+	return nil
 }
 
 func (u User) account(at grant.Instant) Account {

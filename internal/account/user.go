@@ -8,10 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -41,8 +44,11 @@ type User struct {
 	Username string `json:"username"`
 	Name     string `json:"name,omitempty"` // what people call the user
 	Subject  string `json:"subject"`        // what tokens call the user
-	State    State  `json:"state"`
-	Password string `json:"password"` // argon2id, PHC text
+	// Claims are what clients may learn about the user, apart from the names.
+	Claims    claims.Claims `json:"claims,omitempty"`
+	ProfileAt grant.Instant `json:"profile_at,omitempty"` // when the name or a claim was last changed
+	State     State         `json:"state"`
+	Password  string        `json:"password"` // argon2id, PHC text
 	// TOTP is the secret of the second factor in a box; nil: there is none.
 	TOTP []byte `json:"totp,omitempty"`
 	// TOTPStep is the time step of the last code that was used. Its codes, and
@@ -59,11 +65,13 @@ type User struct {
 	// would store equal documents, and both would succeed.
 	Attempt uint64 `json:"attempt"`
 	Version int64  `json:"-"` // of the document
+
+	owned bool // the document names its owner
 }
 
 // Invalid is the error of a request of an administrator that cannot be fulfilled.
 type Invalid struct {
-	Field   string // username, name, subject or password
+	Field   string // username, name, subject, claims or password
 	Message string
 }
 
@@ -75,12 +83,13 @@ type Registration struct {
 	Username string
 	Name     string
 	Subject  string // "": the username
+	Claims   claims.Claims
 	Password string
 }
 
 // NewUser makes an enabled user. It hashes the password, which takes its time.
 func NewUser(r Registration, now grant.Instant) (User, error) {
-	u := User{Realm: r.Realm, Username: Fold(r.Username), Name: r.Name, Subject: r.Subject, State: Enabled, CreatedAt: now}
+	u := User{Realm: r.Realm, Username: Fold(r.Username), Name: r.Name, Subject: r.Subject, State: Enabled, CreatedAt: now, ProfileAt: now}
 	if u.Subject == "" {
 		u.Subject = u.Username
 	}
@@ -92,7 +101,64 @@ func NewUser(r Registration, now grant.Instant) (User, error) {
 	case !oauth.IsSubject(u.Subject):
 		return u, &Invalid{"subject", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
 	}
+	if len(r.Claims) > 0 {
+		var err error
+		if u.Claims, err = u.mergeClaims(r.Claims); err != nil {
+			return u, err
+		}
+	}
 	return u.withPassword(r.Password, now)
+}
+
+// SetProfile changes what people call the user, unless name is nil, and the claims
+// that the patch names (claims.Merge).
+func (u User) SetProfile(name *string, patch claims.Claims, now grant.Instant) (User, error) {
+	next := u.changed(now)
+	next.ProfileAt = now
+	if name != nil {
+		next.Name = *name
+	}
+	if !oauth.IsText(next.Name, oauth.MaxName) {
+		return u, &Invalid{"name", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
+	}
+	var err error
+	if next.Claims, err = u.mergeClaims(patch); err != nil {
+		return u, err
+	}
+	return next, nil
+}
+
+// ofRecord are the claims that other members of the record hold.
+var ofRecord = map[string]string{
+	"name": "it is what people call the user", "preferred_username": "it is the username", "updated_at": "the server sets it",
+}
+
+func (u User) mergeClaims(patch claims.Claims) (claims.Claims, error) {
+	for name := range patch {
+		if why := ofRecord[name]; why != "" {
+			return nil, &Invalid{"claims", fmt.Sprintf("%s cannot be set: %s", name, why)}
+		}
+	}
+	merged, err := u.Claims.Merge(patch)
+	if err != nil {
+		return nil, &Invalid{"claims", err.Error()}
+	}
+	return merged, nil
+}
+
+// StandardClaims returns all claims about the user.
+func (u User) StandardClaims() claims.Claims {
+	all := claims.Claims{}
+	maps.Copy(all, u.Claims)
+	for name, text := range map[string]string{"name": u.Name, "preferred_username": u.Username} {
+		if value, err := json.Marshal(text); err == nil && text != "" {
+			all[name] = value
+		}
+	}
+	if u.ProfileAt != 0 {
+		all["updated_at"] = strconv.AppendInt(nil, int64(u.ProfileAt)/1000, 10)
+	}
+	return all
 }
 
 // Fold is the form in which usernames are stored and compared: without spaces
@@ -188,7 +254,9 @@ func (u User) next() User {
 // Document is how u is stored.
 func (u User) Document() (store.Document, error) {
 	body, err := json.Marshal(u)
-	return store.Document{Kind: store.DocumentUser, Key: keyOf(u.Realm, u.Username), Version: u.Version, Body: body}, err
+	return store.Document{
+		Kind: store.DocumentUser, Key: keyOf(u.Realm, u.Username), Version: u.Version, Owner: store.OwnerOf(u.Realm, u.Subject), Body: body,
+	}, err
 }
 
 // keyOf expects a folded username.
@@ -201,7 +269,7 @@ func read(d store.Document) (User, error) {
 	if err := json.Unmarshal(d.Body, &u); err != nil {
 		return u, fmt.Errorf("a stored user is damaged: %w", err)
 	}
-	u.Version = d.Version
+	u.Version, u.owned = d.Version, d.Owner != store.Owner{}
 	return u, nil
 }
 

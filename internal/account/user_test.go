@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -100,13 +101,18 @@ func TestChangesOfAUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	factored, _ := u.SetTOTP(ring, now)
+	described, err := u.SetProfile(new(string), claims.Claims{"email": json.RawMessage(`"a@example.com"`)}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, next := range map[string]User{
-		"SetPassword": passed, "Disable": u.Disable(now), "Enable": u.Enable(now), "SetTOTP": factored, "RemoveTOTP": u.RemoveTOTP(now),
+		"SetPassword": passed, "Disable": u.Disable(now), "Enable": u.Enable(now), "SetTOTP": factored, "RemoveTOTP": u.RemoveTOTP(now), "SetProfile": described,
 	} {
 		if next.Version != u.Version+1 || next.UpdatedAt != now || next.Attempt == u.Attempt || next.CreatedAt != u.CreatedAt {
 			t.Errorf("%s: version %d, updated %d, the same write %t", name, next.Version, next.UpdatedAt, next.Attempt == u.Attempt)
 		}
 		back, err := read(document(t, next))
+		next.owned = true
 		if err != nil || !reflect.DeepEqual(back, next) {
 			t.Errorf("%s: %+v is read back as %+v, %v", name, next, back, err)
 		}

@@ -1,12 +1,15 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -14,21 +17,22 @@ import (
 
 // A UserView is a user as people and programs see it, without anything secret.
 type UserView struct {
-	Username      string       `json:"username"`
-	Name          string       `json:"name"`
-	Subject       string       `json:"subject"`
-	State         string       `json:"state"`
-	SecondFactor  bool         `json:"second_factor"`
-	SessionsEnded *time.Time   `json:"sessions_ended_at"`
-	CreatedAt     *time.Time   `json:"created_at"`
-	UpdatedAt     *time.Time   `json:"updated_at"`
-	Events        []show.Event `json:"events,omitempty"`
+	Username      string        `json:"username"`
+	Name          string        `json:"name"`
+	Subject       string        `json:"subject"`
+	Claims        claims.Claims `json:"claims,omitempty"` // apart from the names
+	State         string        `json:"state"`
+	SecondFactor  bool          `json:"second_factor"`
+	SessionsEnded *time.Time    `json:"sessions_ended_at"`
+	CreatedAt     *time.Time    `json:"created_at"`
+	UpdatedAt     *time.Time    `json:"updated_at"`
+	Events        []show.Event  `json:"events,omitempty"`
 }
 
 // ViewUser returns the view of a user.
 func ViewUser(u account.User) UserView {
 	return UserView{
-		Username: u.Username, Name: u.Name, Subject: u.Subject, State: string(u.State), SecondFactor: u.TOTP != nil,
+		Username: u.Username, Name: u.Name, Subject: u.Subject, Claims: u.Claims, State: string(u.State), SecondFactor: u.TOTP != nil,
 		SessionsEnded: show.JSONInstant(u.SessionsEnd), CreatedAt: show.JSONInstant(u.CreatedAt), UpdatedAt: show.JSONInstant(u.UpdatedAt),
 	}
 }
@@ -59,6 +63,25 @@ func (a *Admin) User(ctx context.Context, username string) (account.User, error)
 		err = &Error{NotFound, "user", username, fmt.Sprintf("there is no user %q", username)}
 	}
 	return u, err
+}
+
+// UpdateUser changes what people call a user, unless name is nil, and the claims
+// that the patch names; a null value removes a claim (claims.Merge). It can be
+// repeated.
+func (a *Admin) UpdateUser(ctx context.Context, username string, name *string, patch claims.Claims) (account.User, error) {
+	return a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+		next, err := u.SetProfile(name, patch, now)
+		var changed []string
+		if next.Name != u.Name {
+			changed = append(changed, "name")
+		}
+		for _, claim := range claims.Names() {
+			if !bytes.Equal(next.Claims[claim], u.Claims[claim]) {
+				changed = append(changed, claim)
+			}
+		}
+		return next, record{name: store.EventUserChanged, detail: strings.Join(changed, ", "), none: len(changed) == 0}, err
+	})
 }
 
 // UserStates are the states that a user can have.

@@ -68,7 +68,7 @@ var storeNames = []store.EventName{
 	store.EventKeyAdded, store.EventKeyWithdrawn, store.EventKEKRotated, store.EventRestored, store.EventCutoff, store.EventDisconnected,
 	store.EventClientCreated, store.EventClientChanged, store.EventClientDeleted,
 	store.EventSecretAdded, store.EventSecretRevoked, store.EventSecretUpgraded,
-	store.EventUserCreated, store.EventUserDisabled, store.EventUserEnabled,
+	store.EventUserCreated, store.EventUserChanged, store.EventUserDisabled, store.EventUserEnabled,
 	store.EventPasswordChanged, store.EventTOTPSet, store.EventTOTPRemoved,
 }
 

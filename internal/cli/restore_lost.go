@@ -32,12 +32,17 @@ var lasting = []audit.Name{
 	audit.Name(store.EventCutoff), audit.Name(store.EventDisconnected), audit.Name(store.EventKeyWithdrawn),
 	audit.Name(store.EventClientCreated), audit.Name(store.EventClientChanged), audit.Name(store.EventClientDeleted),
 	audit.Name(store.EventSecretAdded), audit.Name(store.EventSecretRevoked),
-	audit.Name(store.EventUserCreated), audit.Name(store.EventUserDisabled), audit.Name(store.EventUserEnabled),
+	audit.Name(store.EventUserCreated), audit.Name(store.EventUserChanged), audit.Name(store.EventUserDisabled), audit.Name(store.EventUserEnabled),
 	audit.Name(store.EventPasswordChanged), audit.Name(store.EventTOTPSet), audit.Name(store.EventTOTPRemoved),
 }
 
 // A userChange is a built-in user then and now.
 type userChange struct{ was, is *account.User }
+
+// otherProfile reports whether the name or the claims were changed.
+func (c userChange) otherProfile() bool {
+	return c.was.Name != c.is.Name || !reflect.DeepEqual(c.was.Claims, c.is.Claims)
+}
 
 func userChanges(list []sqlite.UserChange) (changes []userChange, err error) {
 	for _, c := range list {
@@ -52,7 +57,7 @@ func userChanges(list []sqlite.UserChange) (changes []userChange, err error) {
 			}
 		}
 		// A login alone changes the record as well.
-		if u.was == nil || u.was.State != u.is.State || u.was.Password != u.is.Password || u.was.Epoch != u.is.Epoch || !bytes.Equal(u.was.TOTP, u.is.TOTP) {
+		if u.was == nil || u.otherProfile() || u.was.State != u.is.State || u.was.Password != u.is.Password || u.was.Epoch != u.is.Epoch || !bytes.Equal(u.was.TOTP, u.is.TOTP) {
 			changes = append(changes, u)
 		}
 	}
@@ -126,6 +131,9 @@ func (p *plan) ofUser(c userChange) {
 		return
 	case c.is.State == account.Enabled && c.was.State != account.Enabled:
 		p.miss("user %s was enabled: mintage user enable %s", name, name)
+	}
+	if c.otherProfile() {
+		p.miss("the name or the claims of user %s were changed: mintage user update %s", name, name)
 	}
 	if !bytes.Equal(c.was.TOTP, c.is.TOTP) {
 		p.miss("the second factor of user %s was changed; look whether it works, or: mintage user totp %s", name, name)

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
@@ -19,7 +21,7 @@ func newUser(s *settings) *cobra.Command {
 	return parent("user", "Create and manage the built-in users", `Create and manage the built-in users, for a deployment without a login system
 of its own. The commands work on the store itself, also while the server runs,
 and are in force at once.`,
-		newUserCreate(s), newUserList(s), newUserShow(s), newUserDisable(s), newUserEnable(s), newUserPassword(s), newUserTOTP(s))
+		newUserCreate(s), newUserList(s), newUserShow(s), newUserUpdate(s), newUserDisable(s), newUserEnable(s), newUserPassword(s), newUserTOTP(s))
 }
 
 // invalidUser names the flag that is wrong.
@@ -29,12 +31,31 @@ func invalidUser(err error) error {
 		return err
 	}
 	switch invalid.Field {
+	case "claims":
+		return &oauth.Invalid{Field: "claim", Message: invalid.Message}
 	case "username":
 		return deployment.Usage(fmt.Errorf("the username is not possible: %s", invalid.Message))
 	case "password":
 		return &oauth.Invalid{Field: "password-stdin", Message: invalid.Message}
 	}
 	return &oauth.Invalid{Field: invalid.Field, Message: invalid.Message}
+}
+
+// claimFlags are claims as they are typed: NAME=VALUE.
+type claimFlags struct{ typed []string }
+
+func (c *claimFlags) register(cmd *cobra.Command, doc string) {
+	cmd.Flags().StringArrayVar(&c.typed, "claim", nil, doc)
+}
+
+func (c *claimFlags) patch() (claims.Claims, error) {
+	patch := claims.Claims{}
+	for _, typed := range c.typed {
+		if err := patch.Assign(typed); err != nil {
+			return nil, &oauth.Invalid{Field: "claim", Message: err.Error()}
+		}
+	}
+	return patch, nil
 }
 
 // passwordFlag reads a password from standard input, never from an argument,
@@ -55,24 +76,32 @@ func (p *passwordFlag) read(cmd *cobra.Command) (string, error) {
 
 func newUserCreate(s *settings) *cobra.Command {
 	var r account.Registration
+	var c claimFlags
 	var p passwordFlag
 	cmd := &cobra.Command{
-		Use:   "create NAME [--name \"FULL NAME\"] [--subject S] [--password-stdin]",
+		Use:   "create NAME [--name \"FULL NAME\"] [--subject S] [--claim NAME=VALUE ...] [--password-stdin]",
 		Short: "Create a user and print the password",
 		Long: `Create a user and print the password, which is generated and shown once, unless
 one is given on standard input. Stored is a hash of it only.
 
 The subject is what tokens call the user, and never changes; it is the username
-unless another one is given. No two users can have the same.`,
-		Example: `  mintage user create alice --name "Alice Cooper"
+unless another one is given. No two users can have the same.
+
+Claims are what clients may learn about the user, if the user agrees: see
+docs/reference/claims.md.`,
+		Example: `  mintage user create alice --name "Alice Cooper" --claim email=alice@example.com --claim email_verified=true
   printf %s "$PASSWORD" | mintage user create bob --subject u-1002 --password-stdin`,
 		Args: exactly(1, "one username"),
 	}
 	cmd.Flags().StringVar(&r.Name, "name", "", "what people call the user, shown on pages")
 	cmd.Flags().StringVar(&r.Subject, "subject", "", "what tokens call the user; default: the username")
+	c.register(cmd, "a standard claim of OpenID Connect, such as email=alice@example.com or address.country=JP; can be repeated")
 	p.register(cmd)
 	return s.printsPassword(cmd, func(cmd *cobra.Command, a *session, args []string) (_ account.User, _ string, err error) {
 		r.Username = args[0]
+		if r.Claims, err = c.patch(); err != nil {
+			return account.User{}, "", err
+		}
 		if r.Password, err = p.read(cmd); err != nil {
 			return account.User{}, "", err
 		}
@@ -130,8 +159,55 @@ and what was ended. What the user has granted is shown by: mintage grant list.`,
 		v.Events, err = a.Events(cmd.Context(), store.AboutSubject(u.Subject))
 		return v, fields([][2]string{
 			{"username", u.Username}, {"name", u.Name}, {"subject", u.Subject}, {"state", string(u.State)}, {"second factor", secondFactor(u)},
-			{"sessions ended", show.Instant(u.SessionsEnd)}, {"created", show.Instant(u.CreatedAt)}, {"updated", show.Instant(u.UpdatedAt)},
+			{"claims", claimText(u.Claims)}, {"sessions ended", show.Instant(u.SessionsEnd)}, {"created", show.Instant(u.CreatedAt)}, {"updated", show.Instant(u.UpdatedAt)},
 		}, events(v.Events)), err
+	})
+}
+
+// claimText lists claims in the order of the standard.
+func claimText(c claims.Claims) string {
+	var list []string
+	for _, name := range claims.Names() {
+		if value, ok := c[name]; ok {
+			list = append(list, name+"="+string(value))
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+func newUserUpdate(s *settings) *cobra.Command {
+	var c claimFlags
+	var name string
+	cmd := &cobra.Command{
+		Use:   "update NAME [--name \"FULL NAME\"] [--claim NAME=VALUE ...]",
+		Short: "Change a user's name and claims",
+		Long: `Change what people call a user, and the user's claims: what clients may learn
+about the user, if the user agrees. NAME= removes a claim. Claims that are not
+named stay as they are; a changed email address or phone number is no longer
+verified, unless the same command says that it is.
+
+Clients see the change when they next read userinfo.`,
+		Example: `  mintage user update alice --name "Alice Cooper"
+  mintage user update alice --claim email=alice@example.com --claim email_verified=true
+  mintage user update alice --claim address.country=JP --claim nickname=`,
+		Args: exactly(1, "one username"),
+	}
+	cmd.Flags().StringVar(&name, "name", "", "what people call the user, shown on pages")
+	c.register(cmd, "a standard claim of OpenID Connect, such as email=alice@example.com, or email= to remove it; can be repeated")
+	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
+		patch, err := c.patch()
+		if err != nil {
+			return "", err
+		}
+		var other *string
+		if cmd.Flags().Changed("name") {
+			other = &name
+		}
+		if other == nil && len(patch) == 0 {
+			return "", deployment.Usage(errors.New("nothing to change: give --name or --claim"))
+		}
+		u, err := a.UpdateUser(cmd.Context(), args[0], other, patch)
+		return fmt.Sprintf("user %s is updated", u.Username), invalidUser(err)
 	})
 }
 

@@ -209,6 +209,7 @@ const (
 	EventSecretRevoked   EventName = "secret_revoked"
 	EventSecretUpgraded  EventName = "secret_upgraded"
 	EventUserCreated     EventName = "user_created"
+	EventUserChanged     EventName = "user_changed" // the name or the claims
 	EventUserDisabled    EventName = "user_disabled"
 	EventUserEnabled     EventName = "user_enabled"
 	EventPasswordChanged EventName = "password_changed"

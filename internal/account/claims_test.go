@@ -1,0 +1,130 @@
+package account
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/claims"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func patchOf(t *testing.T, object string) (p claims.Claims) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(object), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func textOf(t *testing.T, c claims.Claims) string {
+	t.Helper()
+	b, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestProfileOfAUser(t *testing.T) {
+	t.Parallel()
+	u, err := NewUser(Registration{Username: "alice", Password: right, Claims: patchOf(t, `{"email":"a@example.com","email_verified":true}`)}, started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := textOf(t, u.StandardClaims()), `{"email":"a@example.com","email_verified":true,"preferred_username":"alice","updated_at":1700000000}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	name := "Alice Cooper"
+	next, err := u.SetProfile(&name, patchOf(t, `{"email":"b@example.com","nickname":"ali"}`), started.Add(5000_000_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := textOf(t, next.StandardClaims()), `{"email":"b@example.com","name":"Alice Cooper","nickname":"ali","preferred_username":"alice","updated_at":1700000005}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if next.Epoch != u.Epoch || next.SessionsEnd != 0 || next.Password != u.Password {
+		t.Error("a profile ends no session")
+	}
+	long := strings.Repeat("x", 101)
+	for about, err := range map[string]error{
+		"a name that is too long": second(u.SetProfile(&long, nil, started)), "the name as a claim": second(u.SetProfile(nil, patchOf(t, `{"name":"A"}`), started)),
+		"the username as a claim": second(u.SetProfile(nil, patchOf(t, `{"preferred_username":"A"}`), started)), "a time": second(u.SetProfile(nil, patchOf(t, `{"updated_at":1}`), started)),
+		"no claim": second(u.SetProfile(nil, patchOf(t, `{"tenant":"t"}`), started)),
+	} {
+		if invalid := new(Invalid); !errors.As(err, &invalid) || invalid.Field != "name" && invalid.Field != "claims" {
+			t.Errorf("%s: %v", about, err)
+		}
+	}
+	if _, err := NewUser(Registration{Username: "alice", Password: right, Claims: patchOf(t, `{"email":"x"}`)}, started); err == nil {
+		t.Error("a user with a malformed claim is created")
+	}
+}
+
+func second(_ User, err error) error { return err }
+
+// Tokens know the subject alone.
+func TestClaimsAreFoundBySubject(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	add := func(r Registration) {
+		t.Helper()
+		r.Realm, r.Password = realm, right
+		u, err := NewUser(r, started)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Create(t.Context(), h.Store, u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(Registration{Username: "alice", Name: "Alice"})
+	add(Registration{Username: "bob", Subject: "u-1", Name: "Bob"})
+	add(Registration{Username: "u-2", Subject: "bob", Name: "Eve"}) // somebody else's username is the subject
+	for subject, want := range map[string]string{"alice": "Alice", "u-1": "Bob", "bob": "Eve"} {
+		if c, err := h.Claims(t.Context(), subject); err != nil || string(c["name"]) != `"`+want+`"` {
+			t.Errorf("%s: %v, %v, want %s", subject, c, err, want)
+		}
+	}
+	for _, subject := range []string{"u-2", "ALICE", " alice", "nobody", ""} {
+		if c, err := h.Claims(t.Context(), subject); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%q: %v, %v", subject, c, err)
+		}
+	}
+}
+
+func TestAdoptFindsUsersOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, r := range []Registration{{Username: "alice"}, {Username: "bob", Subject: "u-1", Name: "Bob"}} {
+		r.Realm, r.Password = realm, right
+		u, err := NewUser(r, started)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := document(t, u)
+		d.Owner = store.Owner{}
+		if err := h.Store.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.Claims(t.Context(), "u-1"); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("%v: the record is not that of an earlier version", err)
+	}
+	for range 2 {
+		if err := h.Adopt(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		u, err := Find(t.Context(), h.Store, realm, "bob")
+		if err != nil || u.Version != 2 {
+			t.Errorf("version %d, %v: it is written once", u.Version, err)
+		}
+	}
+	if c, err := h.Claims(t.Context(), "u-1"); err != nil || string(c["name"]) != `"Bob"` {
+		t.Errorf("%v, %v", c, err)
+	}
+	if u, err := Find(t.Context(), h.Store, realm, "alice"); err != nil || u.Version != 1 {
+		t.Errorf("version %d, %v: one that is found by its username is left alone", u.Version, err)
+	}
+}
