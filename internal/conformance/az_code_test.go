@@ -8,19 +8,8 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
-
-// counting gives a deployment a store that counts and can fail.
-func counting(to **storetest.Faulty) func(*options) {
-	return func(o *options) {
-		o.wrap = func(st store.Store) store.Store {
-			*to = storetest.NewFaulty(st)
-			return *to
-		}
-	}
-}
 
 // Both ways to a code bind it alike: the one without a question, and the one of
 // an interaction.
@@ -67,17 +56,16 @@ func TestAZ60_WhatACodeIsBoundTo(t *testing.T) {
 // A signed-in user who is not asked costs reads only: the more so as nobody
 // need be logged in at the client to cause it.
 func TestAZ60_ACodeAtOnceWritesNothing(t *testing.T) {
-	var counted *storetest.Faulty
-	d, b := signedIn(t, counting(&counted))
+	d, b := signedIn(t)
 	b.agree(asking(d.a))
 	ours := d.ours()
 	codes := map[string]bool{}
 	for range 3 {
 		for _, c := range []oauthClient{d.a, ours} {
-			counted.Calls()
+			d.faulty.Calls()
 			codes[b.get(asking(c)).granted(t, redirect).Get("code")] = true
 			b.get(asking(c, "scope=nonsense")).told(t, redirect, "invalid_scope")
-			calls := counted.Calls()
+			calls := d.faulty.Calls()
 			delete(calls, storetest.Changes) // the poll's, each second
 			if left := slices.Collect(maps.Keys(calls)); !slices.Equal(left, []storetest.Method{storetest.Document}) || calls[storetest.Document] > 6 {
 				t.Errorf("two answers cost %v", calls)
@@ -89,7 +77,7 @@ func TestAZ60_ACodeAtOnceWritesNothing(t *testing.T) {
 	}
 	// The counter counts.
 	b.get(asking(d.b))
-	if counted.Calls()[storetest.CommitDocument] != 1 {
+	if d.faulty.Calls()[storetest.CommitDocument] != 1 {
 		t.Error("an interaction is not counted as a write")
 	}
 }

@@ -31,8 +31,7 @@ func quiet(t *testing.T, what string, s sight) {
 
 // Where the client is verified and the user known, the client hears of it.
 func TestAZ68_AZ37_AStoreThatIsDownIsToldToTheClient(t *testing.T) {
-	var f *storetest.Faulty
-	d, b := signedIn(t, counting(&f))
+	d, b := signedIn(t)
 	for what, c := range map[string]struct {
 		method storetest.Method
 		pass   int // the session and its user are read first
@@ -44,13 +43,13 @@ func TestAZ68_AZ37_AStoreThatIsDownIsToldToTheClient(t *testing.T) {
 		"answer to a write lost":  {storetest.CommitDocument, 0, storetest.Unanswered},
 		"too many writes wait":    {storetest.CommitDocument, 0, storetest.Full},
 	} {
-		failAfter(f, c.method, c.pass, c.fault)
+		failAfter(d.faulty, c.method, c.pass, c.fault)
 		s := b.get(asking(d.a))
 		if q := s.told(t, redirect+"?", oauth.TemporarilyUnavailable); q.Get("state") != "st" {
 			t.Errorf("%s: state %q", what, q["state"])
 		}
 		quiet(t, what, s)
-		f.Heal()
+		d.faulty.Heal()
 	}
 	if s := b.follow(b.get(asking(d.a))); s.field("step") != "consent" {
 		t.Errorf("healed: %d", s.StatusCode)
@@ -60,8 +59,7 @@ func TestAZ68_AZ37_AStoreThatIsDownIsToldToTheClient(t *testing.T) {
 // Where nobody knows whether somebody is signed in, they see a page: it is
 // ours, so it says when to try again.
 func TestAZ68_AStoreThatIsDownIsAPage(t *testing.T) {
-	var f *storetest.Faulty
-	d, b := signedIn(t, counting(&f))
+	d, b := signedIn(t)
 	stranger := d.browser()
 	page := b.follow(b.get(asking(d.a)))
 	id := page.field("id")
@@ -79,7 +77,7 @@ func TestAZ68_AStoreThatIsDownIsAPage(t *testing.T) {
 		"a bug while it is read":              {storetest.Document, storetest.Panics, func() sight { return b.get(interactionURL + "?id=" + id) }, 500},
 		"a bug at the authorization endpoint": {storetest.Document, storetest.Panics, func() sight { return b.get(asking(d.a)) }, 500},
 	} {
-		f.Inject(c.method, 1, c.fault)
+		d.faulty.Inject(c.method, 1, c.fault)
 		s := c.ask()
 		s.refusedPage(t, c.status)
 		checkPage(t, what, s)
@@ -87,7 +85,7 @@ func TestAZ68_AStoreThatIsDownIsAPage(t *testing.T) {
 		if c.status == 503 && s.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: no Retry-After", what)
 		}
-		f.Heal()
+		d.faulty.Heal()
 	}
 	// Nothing was decided meanwhile; the same form works.
 	code := b.decide(page, "allow").granted(t, redirect).Get("code")
@@ -96,11 +94,10 @@ func TestAZ68_AStoreThatIsDownIsAPage(t *testing.T) {
 
 // A decision whose commit was lost, or whose answer was, is made once.
 func TestAZ68_AZ62_ADecisionThatMayHaveBeenStoredIsMadeOnce(t *testing.T) {
-	var f *storetest.Faulty
-	d, b := signedIn(t, counting(&f))
+	d, b := signedIn(t)
 	for what, fault := range map[string]storetest.Fault{"lost": storetest.Lost, "unanswered": storetest.Unanswered} {
 		page := b.follow(b.get(asking(d.a, "prompt=consent")))
-		f.Inject(storetest.CommitDocument, 1, fault)
+		d.faulty.Inject(storetest.CommitDocument, 1, fault)
 		b.decide(page, "allow").refusedPage(t, 503)
 		d.step(time.Second)
 		first := b.decide(page, "allow")
@@ -116,9 +113,9 @@ func TestAZ68_AZ62_ADecisionThatMayHaveBeenStoredIsMadeOnce(t *testing.T) {
 	}
 	// What cannot be remembered is asked again, and the client is served.
 	page := b.follow(b.get(asking(d.b)))
-	failAfter(f, storetest.CommitDocument, 1, storetest.Lost)
+	failAfter(d.faulty, storetest.CommitDocument, 1, storetest.Lost)
 	b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes").granted(t, redirect)
-	f.Heal()
+	d.faulty.Heal()
 	b.get(asking(d.b, "prompt=none")).told(t, redirect, "consent_required")
 }
 
@@ -166,8 +163,7 @@ func TestAZ70_ClientAndRedirectURIAreLookedAtAgain(t *testing.T) {
 }
 
 func TestAZ74_NothingSecretOfAFlowIsLogged(t *testing.T) {
-	var f *storetest.Faulty
-	d, b := visitor(t, counting(&f))
+	d, b := visitor(t)
 	const state, wrong, mistaken = "state-5ecret-0123456789", "wr0ng-pass-0123456789", "passw0rd-typed-as-name"
 	request := asking(d.a, "state="+state, "login_hint=hint-5ecret@example.com")
 	login := b.open(request)
@@ -194,8 +190,8 @@ func TestAZ74_NothingSecretOfAFlowIsLogged(t *testing.T) {
 	for _, fault := range []storetest.Fault{nil, storetest.Lost, storetest.Panics} {
 		for _, secret := range secrets {
 			if fault != nil {
-				f.Inject(storetest.Document, 4, fault)
-				f.Inject(storetest.CommitDocument, 2, fault)
+				d.faulty.Inject(storetest.Document, 4, fault)
+				d.faulty.Inject(storetest.CommitDocument, 2, fault)
 			}
 			escaped := url.QueryEscape(secret)
 			b.get(asking(d.a, "state="+state, "scope="+secret, "prompt="+secret))
@@ -208,7 +204,7 @@ func TestAZ74_NothingSecretOfAFlowIsLogged(t *testing.T) {
 			b.get(publicURL + "/oauth2/callback?code=" + escaped + "&state=" + escaped)
 			b.get(connectionsURL + "?done=" + escaped)
 			b.get(publicURL + "/oauth2/" + escaped + "?code=" + escaped)
-			f.Heal()
+			d.faulty.Heal()
 		}
 	}
 	log := d.log.String()

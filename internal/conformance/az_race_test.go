@@ -87,8 +87,7 @@ func meet(f *storetest.Faulty, m storetest.Method, n int) {
 // whose clocks differ, each of which sees the question still open.
 func TestAZ62_OneConsentGivesOneCodeHoweverOftenItIsSent(t *testing.T) {
 	const submissions = 50
-	var faulty *storetest.Faulty
-	d, b := signedIn(t, counting(&faulty))
+	d, b := signedIn(t)
 	other := d.node()
 	other.step(time.Second)
 	id := b.follow(b.get(asking(d.a))).field("id")
@@ -98,7 +97,7 @@ func TestAZ62_OneConsentGivesOneCodeHoweverOftenItIsSent(t *testing.T) {
 		}
 		return list
 	}
-	meet(faulty, storetest.CommitDocument, submissions)
+	meet(d.faulty, storetest.CommitDocument, submissions)
 	var here, there []answer
 	var both sync.WaitGroup
 	both.Go(func() { here = d.together(forms(submissions / 2)...) })
@@ -130,13 +129,12 @@ func TestAZ62_OneConsentGivesOneCodeHoweverOftenItIsSent(t *testing.T) {
 
 // Both buttons at once: one of them counts, and the other is told so.
 func TestAZ62_AllowAndDenyAtOnce(t *testing.T) {
-	var faulty *storetest.Faulty
-	d, b := signedIn(t, counting(&faulty))
+	d, b := signedIn(t)
 	for range 3 {
 		id := b.follow(b.get(asking(d.a, "prompt=consent"))).field("id")
 		allow := b.form(interactionURL, "id="+id, "step=consent", "decision=allow")
 		deny := b.form(interactionURL, "id="+id, "step=consent", "decision=deny")
-		meet(faulty, storetest.CommitDocument, 8)
+		meet(d.faulty, storetest.CommitDocument, 8)
 		answers := d.together(allow, deny, allow, deny, allow, deny, allow, deny)
 		said := map[string]bool{}
 		for _, a := range answers {

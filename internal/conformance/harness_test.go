@@ -35,6 +35,7 @@ import (
 	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/web"
 )
 
@@ -60,6 +61,7 @@ type deployment struct {
 	dir        string
 	address    string
 	store      store.Store // as the server sees it, faults and all
+	faulty     *storetest.Faulty
 	sqlite     *sqlite.Store
 	kek        *keys.KEK
 	directory  *directory.Directory
@@ -131,9 +133,10 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	if d.sqlite, err = sqlite.Create(t.Context(), d.dir); err != nil {
 		t.Fatal(err)
 	}
-	d.store = d.sqlite
+	d.faulty = storetest.NewFaulty(d.sqlite)
+	d.store = d.faulty
 	if o.wrap != nil {
-		d.store = o.wrap(d.sqlite)
+		d.store = o.wrap(d.faulty)
 	}
 	if d.kek, err = keys.ParseKEK(keys.NewKEKText()); err != nil {
 		t.Fatal(err)

@@ -183,12 +183,11 @@ func TestIN12_AnEnabledClientsTokensAreAliveAgain(t *testing.T) {
 }
 
 func TestIN15_HugeAndStrangeTokensCostNothing(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	rs := d.resourceServer()
 	var reads atomic.Int32
-	f.setBefore(func(op string, _ grant.Grant) error {
-		if op != "changes" {
+	d.faulty.Before(func(op storetest.Method, _ grant.Grant) error {
+		if op != storetest.Changes {
 			reads.Add(1)
 		}
 		return nil
@@ -220,8 +219,7 @@ func TestIN15_HugeAndStrangeTokensCostNothing(t *testing.T) {
 }
 
 func TestIN17_AStoreThatIsDownIsNoAnswer(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	rs := d.resourceServer()
 	pair, id := d.tokens(d.a)
 	jwt, _ := d.tokens(d.jwtClient())
@@ -233,16 +231,16 @@ func TestIN17_AStoreThatIsDownIsNoAnswer(t *testing.T) {
 		}
 		compareHeader(t, a, "Retry-After: N")
 	}
-	for _, cause := range []hook{
-		failing("read"),
-		func(op string, _ grant.Grant) error {
-			if op == "read" {
+	for _, cause := range []storetest.Hook{
+		failing(storetest.Grant),
+		func(op storetest.Method, _ grant.Grant) error {
+			if op == storetest.Grant {
 				return store.ErrBusy
 			}
 			return nil
 		},
 	} {
-		f.setBefore(cause)
+		d.faulty.Before(cause)
 		down(rs, pair.AccessToken)
 		down(rs, jwt.AccessToken)
 		down(d.a, pair.RefreshToken)
@@ -252,13 +250,13 @@ func TestIN17_AStoreThatIsDownIsNoAnswer(t *testing.T) {
 		// What the store is not asked about has its answer.
 		d.wantActive(rs, false, "made-up")
 	}
-	f.heal()
+	d.faulty.Heal()
 	d.wantActive(rs, true, pair.AccessToken, jwt.AccessToken)
 
 	// A genuine token whose row is missing is our loss: the store is not what
 	// it was. It may come back, so nobody is told that the token is dead.
-	f.setBefore(func(op string, g grant.Grant) error {
-		if op == "read" && g.ID == id {
+	d.faulty.Before(func(op storetest.Method, g grant.Grant) error {
+		if op == storetest.Grant && g.ID == id {
 			return store.ErrNotFound
 		}
 		return nil
@@ -273,33 +271,26 @@ func TestIN17_AStoreThatIsDownIsNoAnswer(t *testing.T) {
 
 // A node that hears nothing might have missed a cutoff.
 func TestIN17_ANodeWithoutNewsAnswersNothing(t *testing.T) {
-	f := &faulty{}
 	var uptime atomic.Int64
-	d := start(t, faults(f), func(o *options) {
+	d := start(t, func(o *options) {
 		o.monotonic = func() time.Time { return time.UnixMilli(1_800_000_000_000).Add(time.Duration(uptime.Load())) }
 	})
 	rs := d.resourceServer()
 	pair, _ := d.tokens(d.a)
 	d.wantActive(rs, true, pair.AccessToken)
-	f.setBefore(failing("changes"))
+	d.faulty.Before(failing(storetest.Changes))
 	uptime.Add(int64(6 * time.Second))
 	want(t, d.introspect(rs, pair.AccessToken), 503, "temporarily_unavailable")
 	want(t, d.introspect(d.a, pair.RefreshToken), 503, "temporarily_unavailable")
 	want(t, d.revoke(d.a, pair.AccessToken), 503, "temporarily_unavailable")
-	f.heal()
+	d.faulty.Heal()
 	d.poll()
 	d.wantActive(rs, true, pair.AccessToken)
 }
 
 // No access token ever causes a write, and each costs one look at one row.
 func TestIN16_AnAccessTokenCostsOneReadAndNeverAWrite(t *testing.T) {
-	var counted *storetest.Faulty
-	d := start(t, func(o *options) {
-		o.wrap = func(st store.Store) store.Store {
-			counted = storetest.NewFaulty(st)
-			return counted
-		}
-	})
+	d := start(t)
 	rs := d.resourceServer()
 	opaque, _ := d.tokens(d.a)
 	jwt, _ := d.tokens(d.jwtClient())
@@ -321,9 +312,9 @@ func TestIN16_AnAccessTokenCostsOneReadAndNeverAWrite(t *testing.T) {
 			func() { d.verify(c.token) },
 			func() { d.tokenInfo(c.token) },
 		} {
-			counted.Calls()
+			d.faulty.Calls()
 			ask()
-			calls := counted.Calls()
+			calls := d.faulty.Calls()
 			delete(calls, storetest.Heartbeat)      // the poll's, each second
 			delete(calls, storetest.Changes)        // the same
 			delete(calls, storetest.NoteSecretUses) // of the caller's secret, each minute
@@ -336,7 +327,7 @@ func TestIN16_AnAccessTokenCostsOneReadAndNeverAWrite(t *testing.T) {
 	}
 	// The replay was only looked at.
 	d.wantActive(d.a, true, spent.AccessToken)
-	if err := errors.Join(counted.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: "x", At: 1}}})); err != nil || counted.Calls()[storetest.CommitCutoff] != 1 {
+	if err := errors.Join(d.faulty.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: "x", At: 1}}})); err != nil || d.faulty.Calls()[storetest.CommitCutoff] != 1 {
 		t.Errorf("the counter does not count: %v", err)
 	}
 }

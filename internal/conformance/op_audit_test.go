@@ -291,11 +291,10 @@ func TestOP08_WhatNamesNothingIsNotWrittenDown(t *testing.T) {
 
 func TestOP08_TheTrailSaysNothingThatDidNotHappen(t *testing.T) {
 	var tr trail
-	var faulty *storetest.Faulty
-	d := start(t, strict, counting(&faulty), audited(t, &tr))
+	d := start(t, strict, audited(t, &tr))
 	pair, id := d.tokens(d.a)
 	d.alive(d.a, pair.RefreshToken)
-	faulty.Inject(storetest.UpdateGrant, 1, storetest.Full)
+	d.faulty.Inject(storetest.UpdateGrant, 1, storetest.Full)
 	failed := d.send(newRequest(d.a.refresh(pair.RefreshToken)))
 	if failed.status != 503 || d.row(id).State != grant.Active {
 		t.Fatal(failed)

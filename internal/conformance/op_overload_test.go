@@ -12,17 +12,17 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // With one request at work and one that waits, the next is turned away at once,
 // whatever it is, and nothing is consumed by it.
 func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f), func(o *options) { o.front, o.Capacity = true, overload.Capacity{Requests: 1, Waiting: 1} })
+	d := start(t, func(o *options) { o.front, o.Capacity = true, overload.Capacity{Requests: 1, Waiting: 1} })
 	pair, _ := d.tokens(d.a)
 	code := d.code(d.a).Code
 	begun, release := make(chan struct{}, 8), make(chan struct{})
-	f.setBefore(func(string, grant.Grant) error {
+	d.faulty.Before(func(storetest.Method, grant.Grant) error {
 		select {
 		case begun <- struct{}{}:
 		default:
@@ -93,7 +93,7 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 	if err != nil || a.status != 200 {
 		t.Errorf("the one that was worked on: %v, %v", a, err)
 	}
-	f.heal()
+	d.faulty.Heal()
 	d.mustIssue(d.post(d.a.redeem(code)))
 	d.alive(d.a, a.RefreshToken)
 	if n := strings.Count(d.log.String(), `"msg":"too much to do: requests are answered 503"`); n != 1 {
@@ -106,8 +106,7 @@ func TestOP07_WhatIsTooMuchIsTurnedAwayAtOnceAndCostsNothing(t *testing.T) {
 
 // However a request ends, its place is free again.
 func TestOP07_EveryRequestGivesItsPlaceBack(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f), func(o *options) { o.front, o.Capacity = true, overload.Capacity{Requests: 1, Waiting: 1} })
+	d := start(t, func(o *options) { o.front, o.Capacity = true, overload.Capacity{Requests: 1, Waiting: 1} })
 	pair, _ := d.tokens(d.a)
 	get := func(target string, lines ...string) *request {
 		r := newRequest(nil)
@@ -116,7 +115,7 @@ func TestOP07_EveryRequestGivesItsPlaceBack(t *testing.T) {
 		return r
 	}
 	bearer := "Authorization: Bearer " + pair.AccessToken
-	panics := func(string, grant.Grant) error { panic("a bug") }
+	panics := func(storetest.Method, grant.Grant) error { panic("a bug") }
 	for range 3 {
 		for _, r := range []*request{
 			newRequest(d.a.refresh("x")), newRequest(with(d.a.refresh("x"), "client_secret", "x")), newRequest(d.a.redeem("x")),
@@ -129,11 +128,11 @@ func TestOP07_EveryRequestGivesItsPlaceBack(t *testing.T) {
 				t.Fatalf("%s %s: %v", r.method, r.target, a)
 			}
 		}
-		f.setBefore(panics)
+		d.faulty.Before(panics)
 		if a := d.send(newRequest(d.a.refresh(pair.RefreshToken))); a.status != http.StatusInternalServerError {
 			t.Fatalf("a panic is answered %v", a)
 		}
-		f.heal()
+		d.faulty.Heal()
 	}
 	if working, waiting := d.server.Queue.Load(); working != 0 || waiting != 0 {
 		t.Errorf("at the end, %d requests are worked on and %d wait", working, waiting)

@@ -7,15 +7,15 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // A success is never claimed for what may not have happened.
 func TestRV11_AFailedRevocationIsNeverASuccess(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	rs := d.resourceServer()
-	failedAfter := func(op string, _ grant.Grant) error {
-		if op == "update" {
+	failedAfter := func(op storetest.Method, _ grant.Grant) error {
+		if op == storetest.UpdateGrant {
 			return errDown
 		}
 		return nil
@@ -34,30 +34,30 @@ func TestRV11_AFailedRevocationIsNeverASuccess(t *testing.T) {
 				}
 				compareHeader(t, a, "Retry-After: N")
 			}
-			f.setBefore(failing("update"))
+			d.faulty.Before(failing(storetest.UpdateGrant))
 			failed("a lost write")
-			f.setBefore(func(op string, _ grant.Grant) error {
-				if op == "update" {
+			d.faulty.Before(func(op storetest.Method, _ grant.Grant) error {
+				if op == storetest.UpdateGrant {
 					return store.ErrBusy
 				}
 				return nil
 			})
 			failed("a busy store")
-			f.setBefore(func(op string, _ grant.Grant) error {
-				if op == "update" {
+			d.faulty.Before(func(op storetest.Method, _ grant.Grant) error {
+				if op == storetest.UpdateGrant {
 					return store.ErrNotFound
 				}
 				return nil
 			})
 			failed("a row that is missing")
-			f.setBefore(func(op string, _ grant.Grant) error {
-				if op == "update" {
+			d.faulty.Before(func(op storetest.Method, _ grant.Grant) error {
+				if op == storetest.UpdateGrant {
 					panic("bug")
 				}
 				return nil
 			})
 			want(t, d.revoke(c, pick(pair)), 500, "server_error")
-			f.heal()
+			d.faulty.Heal()
 			if g := d.row(id); g.Version != 1 {
 				t.Errorf("%s: a failed write wrote: version %d", kind, g.Version)
 			}
@@ -65,9 +65,9 @@ func TestRV11_AFailedRevocationIsNeverASuccess(t *testing.T) {
 
 			// Written, but the store's word was lost. Whoever finds out that it
 			// is so may say so; nobody says so otherwise.
-			f.setAfter(failedAfter)
+			d.faulty.After(failedAfter)
 			a := d.revoke(c, pick(pair))
-			f.heal()
+			d.faulty.Heal()
 			if kind == "access" {
 				revoked(t, a)
 			} else {
@@ -82,8 +82,7 @@ func TestRV11_AFailedRevocationIsNeverASuccess(t *testing.T) {
 }
 
 func TestRV13_AHundredRevocationsAtOnceAllSucceed(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f), alone) // beside other tests, a hundred can take longer than a request may
+	d := start(t, alone) // beside other tests, a hundred can take longer than a request may
 	rs := d.resourceServer()
 	for n, forced := range map[int]bool{100: false, 16: true} {
 		for kind, pick := range map[string]func(tokens) string{
@@ -93,12 +92,12 @@ func TestRV13_AHundredRevocationsAtOnceAllSucceed(t *testing.T) {
 			pair, id := d.tokens(d.a)
 			if forced {
 				// All have come before one is decided on.
-				f.setBefore(gather(n, "update"))
+				d.faulty.Before(gather(n, storetest.UpdateGrant))
 			}
 			for _, a := range d.together(slices.Repeat([]*request{d.a.about(revokePath, pick(pair))}, n)...) {
 				revoked(t, a)
 			}
-			f.heal()
+			d.faulty.Heal()
 			if g := d.row(id); g.Version != 2 {
 				t.Errorf("%s: %d changes, want one", kind, g.Version-1)
 			}
@@ -115,10 +114,9 @@ func TestRV13_AHundredRevocationsAtOnceAllSucceed(t *testing.T) {
 // Whichever is first, after both nothing of the grant is alive: neither what
 // was there before nor what the refresh may have given.
 func TestTR27_RV13_RevocationDuringARefreshLeavesNothingAlive(t *testing.T) {
-	f := &faulty{}
 	for name, choose := range map[string]func(*options){"without a window": strict, "inside the window": func(*options) {}} {
 		t.Run(name, func(t *testing.T) {
-			d := start(t, choose, faults(f), alone)
+			d := start(t, choose, alone)
 			rs := d.resourceServer()
 			first := map[bool]int{}
 			for i := range 24 {
@@ -128,9 +126,9 @@ func TestTR27_RV13_RevocationDuringARefreshLeavesNothingAlive(t *testing.T) {
 				}
 				pair, id := d.tokens(c)
 				refresh, revoke := newRequest(c.refresh(pair.RefreshToken)), c.about(revokePath, pair.RefreshToken)
-				f.setBefore(gather(2, "update"))
+				d.faulty.Before(gather(2, storetest.UpdateGrant))
 				answers := d.together(refresh, revoke)
-				f.heal()
+				d.faulty.Heal()
 				revoked(t, answers[1])
 				refreshed := answers[0].status == http.StatusOK
 				first[refreshed]++
@@ -175,14 +173,13 @@ func TestTR27_RV13_ManyRefreshesDuringARevocation(t *testing.T) {
 // An access token that is given while its like are revoked is either dead or
 // was given afterwards; the refresh token lives on.
 func TestRV13_RevokingAnAccessTokenDuringARefresh(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	rs := d.resourceServer()
 	for range 12 {
 		pair, id := d.tokens(d.a)
-		f.setBefore(gather(2, "update"))
+		d.faulty.Before(gather(2, storetest.UpdateGrant))
 		answers := d.together(newRequest(d.a.refresh(pair.RefreshToken)), d.a.about(revokePath, pair.AccessToken))
-		f.heal()
+		d.faulty.Heal()
 		next := d.mustIssue(answers[0])
 		revoked(t, answers[1])
 		d.wantActive(rs, false, pair.AccessToken)

@@ -201,8 +201,8 @@ var grantRows = []row{
 		}
 	}).revoking(grant.ReasonOperator),
 
-	overtaken(onlyCode, "create", grant.ReasonCodeReplayed),
-	overtaken(onlyRefresh, "update", grant.ReasonRefreshReplayed),
+	overtaken(onlyCode, storetest.CreateGrant, grant.ReasonCodeReplayed),
+	overtaken(onlyRefresh, storetest.UpdateGrant, grant.ReasonRefreshReplayed),
 
 	behind("ahead of its row", func(t *keys.Token) { t.Generation++ }),
 	behind("of another instant", func(t *keys.Token) { t.IssuedAt++ }),
@@ -238,13 +238,13 @@ func (x *flow) replayReason() grant.Reason {
 
 // overtaken lets another request of the same client win between this one's
 // decision and its write.
-func overtaken(kinds []string, operation string, why grant.Reason) row {
+func overtaken(kinds []string, operation storetest.Method, why grant.Reason) row {
 	return badGrant("G9", "overtaken by another request", kinds, func(x *flow) {
 		var once atomic.Bool
 		client := x.httpClient()
 		won := make(chan tokens, 1)
 		x.undo = func() { x.tokens = <-won }
-		x.faulty.setBefore(func(op string, _ grant.Grant) error {
+		x.faulty.Before(func(op storetest.Method, _ grant.Grant) error {
 			if op == operation && once.CompareAndSwap(false, true) {
 				winner, err := x.postVia(client, x.good)
 				won <- winner.tokens

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // table is every step that this version can reach, in order. Four steps need a
@@ -138,27 +139,27 @@ func unsupported(grantType string) row {
 }
 
 var faultRows = []row{
-	unavailable("the store cannot be written", onlyCode, "create"),
-	unavailable("the store cannot be written", onlyRefresh, "update"),
-	bug("panic before the write", onlyCode, "create"),
-	bug("panic before the write", onlyRefresh, "update"),
+	unavailable("the store cannot be written", onlyCode, storetest.CreateGrant),
+	unavailable("the store cannot be written", onlyRefresh, storetest.UpdateGrant),
+	bug("panic before the write", onlyCode, storetest.CreateGrant),
+	bug("panic before the write", onlyRefresh, storetest.UpdateGrant),
 }
 
-func unavailable(name string, kinds []string, operation string) row {
+func unavailable(name string, kinds []string, operation storetest.Method) row {
 	return row{
 		step: "E1", name: name, kinds: kinds, status: http.StatusServiceUnavailable, code: "temporarily_unavailable",
 		description: "try again later", header: []string{"Retry-After: N"},
 		spoil: func(x *flow) {
-			x.faulty.setBefore(failing(operation))
+			x.faulty.Before(failing(operation))
 		},
 	}
 }
 
-func bug(name string, kinds []string, operation string) row {
+func bug(name string, kinds []string, operation storetest.Method) row {
 	return row{
 		step: "E2", name: name, kinds: kinds, status: http.StatusInternalServerError, code: "server_error", description: "internal error",
 		spoil: func(x *flow) {
-			x.faulty.setBefore(func(op string, _ grant.Grant) error {
+			x.faulty.Before(func(op storetest.Method, _ grant.Grant) error {
 				if op == operation {
 					panic("a bug that must not be told to strangers")
 				}

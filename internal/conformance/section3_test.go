@@ -49,7 +49,6 @@ type flow struct {
 	tokens tokens // of the same grant, if kind is refresh_token
 	good   url.Values
 	req    *request
-	faulty *faulty
 	// undo takes away what made the request fail, apart from the request.
 	undo func()
 }
@@ -68,8 +67,8 @@ var (
 )
 
 // newFlow prepares a good request of client A.
-func newFlow(d *deployment, f *faulty, kind string) *flow {
-	x := &flow{deployment: d, kind: kind, faulty: f, undo: func() {}}
+func newFlow(d *deployment, kind string) *flow {
+	x := &flow{deployment: d, kind: kind, undo: func() {}}
 	x.use(d.client(client.Registration{Name: "owner"}))
 	return x
 }
@@ -134,8 +133,7 @@ func errorBody(code, description string) string {
 }
 
 func TestTG43_TC30_EveryDefectHasItsExactAnswerAndCostsWhatItMust(t *testing.T) {
-	f := &faulty{}
-	d := start(t, strict, faults(f))
+	d := start(t, strict)
 	for _, r := range table() {
 		kinds := r.kinds
 		if kinds == nil {
@@ -144,10 +142,10 @@ func TestTG43_TC30_EveryDefectHasItsExactAnswerAndCostsWhatItMust(t *testing.T) 
 		for _, kind := range kinds {
 			t.Run(r.step+"/"+r.name+"/"+kind, func(t *testing.T) {
 				d.t = t
-				x := newFlow(d, f, kind)
+				x := newFlow(d, kind)
 				r.spoil(x)
 				a := d.send(x.req)
-				f.heal()
+				d.faulty.Heal()
 				if a.status != r.status {
 					t.Errorf("status %d, want %d", a.status, r.status)
 				}
@@ -192,8 +190,7 @@ func (x *flow) prove(r row) {
 // Answers within a group are the same bytes, so that they tell a stranger
 // nothing about clients, and a client nothing about grants.
 func TestCA02_TC02_AnswersWithinAGroupAreByteIdentical(t *testing.T) {
-	f := &faulty{}
-	d := start(t, strict, faults(f))
+	d := start(t, strict)
 	group := func(r row) string {
 		switch {
 		case r.step == "C2" || r.step == "C3" || r.step == "C4":
@@ -215,11 +212,11 @@ func TestCA02_TC02_AnswersWithinAGroupAreByteIdentical(t *testing.T) {
 			kinds = bothKinds
 		}
 		for _, kind := range kinds {
-			x := newFlow(d, f, kind)
+			x := newFlow(d, kind)
 			r.spoil(x)
 			x.set("state", "held-constant")
 			a := d.send(x.req)
-			f.heal()
+			d.faulty.Heal()
 			x.undo()
 			delete(a.header, "Date")
 			delete(a.header, "X-Request-Id")

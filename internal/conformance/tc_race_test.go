@@ -19,6 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 func s256(verifier string) string {
@@ -80,17 +81,16 @@ func winners(t *testing.T, answers []answer) (pairs []tokens) {
 }
 
 func TestTC19_ConcurrentRedemptionHasOneWinner(t *testing.T) {
-	f := &faulty{}
-	d := start(t, strict, faults(f))
+	d := start(t, strict)
 	for _, n := range []int{2, 8, 64, 100} {
 		for _, forced := range []bool{false, true} {
 			if forced {
 				// All have decided to create the grant before one does.
-				f.setBefore(gather(n, "create"))
+				d.faulty.Before(gather(n, storetest.CreateGrant))
 			}
 			code := d.code(d.a)
 			pairs := winners(t, d.atOnce(n, d.a.redeem(code.Code)))
-			f.heal()
+			d.faulty.Heal()
 			if len(pairs) != 1 {
 				t.Fatalf("%d winners of %d (forced: %v)", len(pairs), n, forced)
 			}
@@ -105,12 +105,11 @@ func TestTC19_ConcurrentRedemptionHasOneWinner(t *testing.T) {
 
 // The loser sees the winner's grant before the winner has its answer.
 func TestTC21_ALoserRevokesWhatTheWinnerIsAboutToGet(t *testing.T) {
-	f := &faulty{}
-	d := start(t, strict, faults(f))
+	d := start(t, strict)
 	code := d.code(d.a)
 	created, release := make(chan struct{}), make(chan struct{})
-	f.setAfter(func(op string, _ grant.Grant) error {
-		if op == "create" {
+	d.faulty.After(func(op storetest.Method, _ grant.Grant) error {
+		if op == storetest.CreateGrant {
 			close(created)
 			<-release
 		}
@@ -133,7 +132,7 @@ func TestTC21_ALoserRevokesWhatTheWinnerIsAboutToGet(t *testing.T) {
 	if won.err != nil {
 		t.Fatal(won.err)
 	}
-	f.heal()
+	d.faulty.Heal()
 	d.dead(d.a, d.mustIssue(won.answer).RefreshToken, code.GrantID, grant.ReasonCodeReplayed)
 }
 
@@ -141,20 +140,19 @@ func TestTC21_ALoserRevokesWhatTheWinnerIsAboutToGet(t *testing.T) {
 // made-up one if the caller owns it. The test counts what each refusal costs
 // the store, which is all that a stopwatch could see.
 func TestTC33_AStrangersCodeNeverReachesTheStore(t *testing.T) {
-	f := &faulty{}
-	d := start(t, strict, faults(f))
+	d := start(t, strict)
 	fresh, spent, expired := d.code(d.a, pkce), d.code(d.a), d.code(d.a)
 	d.mustIssue(d.post(d.a.redeem(spent.Code)))
 	operations := func(form url.Values) int32 {
 		t.Helper()
 		var n atomic.Int32
-		f.setBefore(func(op string, _ grant.Grant) error {
-			if op != "changes" {
+		d.faulty.Before(func(op storetest.Method, _ grant.Grant) error {
+			if op != storetest.Changes {
 				n.Add(1)
 			}
 			return nil
 		})
-		defer f.heal()
+		defer d.faulty.Heal()
 		want(t, d.post(form), 400, "invalid_grant")
 		return n.Load()
 	}
@@ -180,21 +178,20 @@ func TestTC33_AStrangersCodeNeverReachesTheStore(t *testing.T) {
 
 // A write that did not happen leaves the code as good as it was.
 func TestTC22_AFailedRedemptionLeavesTheCodeWhole(t *testing.T) {
-	f := &faulty{}
-	d := start(t, strict, faults(f))
+	d := start(t, strict)
 	code := d.code(d.a)
 	for range 3 {
-		f.setBefore(failing("create"))
+		d.faulty.Before(failing(storetest.CreateGrant))
 		want(t, d.post(d.a.redeem(code.Code)), 503, "temporarily_unavailable")
-		f.setBefore(func(op string, _ grant.Grant) error {
-			if op == "create" {
+		d.faulty.Before(func(op storetest.Method, _ grant.Grant) error {
+			if op == storetest.CreateGrant {
 				panic("bug")
 			}
 			return nil
 		})
 		want(t, d.post(d.a.redeem(code.Code)), 500, "server_error")
 	}
-	f.heal()
+	d.faulty.Heal()
 	if _, err := d.sqlite.Grant(t.Context(), code.GrantID); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("a grant exists without an answer: %v", err)
 	}

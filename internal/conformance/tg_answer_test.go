@@ -18,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // RFC 6749 section 5.2, with two codes borrowed for 5xx and 429.
@@ -27,8 +28,7 @@ var registered = []string{
 }
 
 func TestTG33_TG34_TG35_ErrorsAreRegisteredAndEchoNothing(t *testing.T) {
-	f := &faulty{}
-	d := start(t, strict, faults(f))
+	d := start(t, strict)
 	shape := regexp.MustCompile(`^\{"error":"([a-z_]+)","error_description":"[\x20-\x21\x23-\x5B\x5D-\x7E]+"\}$`)
 	statuses := map[string][]int{
 		"invalid_client": {400, 401}, "temporarily_unavailable": {429, 503}, "server_error": {500},
@@ -41,7 +41,7 @@ func TestTG33_TG34_TG35_ErrorsAreRegisteredAndEchoNothing(t *testing.T) {
 		if kinds == nil {
 			kinds = bothKinds
 		}
-		x := newFlow(d, f, kinds[0])
+		x := newFlow(d, kinds[0])
 		r.spoil(x)
 		const mark = "echo-of-a-stranger"
 		if x.req.body == nil {
@@ -49,7 +49,7 @@ func TestTG33_TG34_TG35_ErrorsAreRegisteredAndEchoNothing(t *testing.T) {
 			x.set("state", mark+"\u00fc") // not a state by RFC 6749 appendix A.5
 		}
 		a := d.send(x.req)
-		f.heal()
+		d.faulty.Heal()
 		x.undo()
 		m := shape.FindStringSubmatch(a.body)
 		if m == nil || !slices.Contains(registered, m[1]) {
@@ -181,17 +181,16 @@ func TestTG40_ABasePathMovesTheEndpoint(t *testing.T) {
 }
 
 func TestTG41_AStoreThatIsDownLosesNothing(t *testing.T) {
-	f := &faulty{}
-	d := start(t, strict, faults(f))
+	d := start(t, strict)
 	pair, id := d.tokens(d.a)
 	code := d.code(d.a)
-	f.setBefore(failing("read", "create", "update"))
+	d.faulty.Before(failing(storetest.Grant, storetest.CreateGrant, storetest.UpdateGrant))
 	for _, form := range []url.Values{d.a.redeem(code.Code), d.a.refresh(pair.RefreshToken)} {
 		a := d.post(form)
 		want(t, a, 503, "temporarily_unavailable")
 		compareHeader(t, a, "Retry-After: N")
 	}
-	f.heal()
+	d.faulty.Heal()
 	if g := d.row(id); g.Version != 1 {
 		t.Errorf("the grant was changed: version %d", g.Version)
 	}
@@ -205,43 +204,41 @@ func TestTG41_AStoreThatIsDownLosesNothing(t *testing.T) {
 // A commit whose outcome the writer did not learn is looked up: the row names
 // the request that wrote it.
 func TestTG41_ACommitOfUnknownOutcomeIsSettledByReading(t *testing.T) {
-	f := &faulty{}
-	d := start(t, strict, faults(f))
-	lost := func(op string, _ grant.Grant) error {
-		if op == "create" || op == "update" {
+	d := start(t, strict)
+	lost := func(op storetest.Method, _ grant.Grant) error {
+		if op == storetest.CreateGrant || op == storetest.UpdateGrant {
 			return context.DeadlineExceeded
 		}
 		return nil
 	}
-	f.setAfter(lost)
+	d.faulty.After(lost)
 	first := d.mustIssue(d.post(d.a.redeem(d.code(d.a).Code)))
 	second := d.alive(d.a, first.RefreshToken)
-	f.heal()
+	d.faulty.Heal()
 	d.alive(d.a, second.RefreshToken)
 
 	// If the write did not happen either, the client keeps what it has.
 	pair, _ := d.tokens(d.b)
-	f.setBefore(lost)
+	d.faulty.Before(lost)
 	want(t, d.post(d.b.refresh(pair.RefreshToken)), 503, "temporarily_unavailable")
-	f.heal()
+	d.faulty.Heal()
 	d.alive(d.b, pair.RefreshToken)
 }
 
 // The store goes away between the commit and the look-up, until the request's
 // time is over. The client repeats its request and has lost nothing.
 func TestTG41_ACommitThatCannotBeSettledIsRepeatable(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	pair, id := d.tokens(d.a)
-	f.setAfter(func(op string, _ grant.Grant) error {
-		if op == "update" {
-			f.setBefore(failing("read"))
+	d.faulty.After(func(op storetest.Method, _ grant.Grant) error {
+		if op == storetest.UpdateGrant {
+			d.faulty.Before(failing(storetest.Grant))
 			return errDown
 		}
 		return nil
 	})
 	want(t, d.post(d.a.refresh(pair.RefreshToken)), 503, "temporarily_unavailable")
-	f.heal()
+	d.faulty.Heal()
 	if g := d.row(id); g.Generation != 2 {
 		t.Fatalf("the rotation was not committed: generation %d", g.Generation)
 	}
@@ -255,8 +252,7 @@ func TestTG41_ANodeWithoutNewsAnswers503(t *testing.T) {
 	began := time.Now()
 	jump := make(chan time.Duration, 1)
 	jump <- 0
-	f := &faulty{}
-	d := start(t, faults(f), func(o *options) {
+	d := start(t, func(o *options) {
 		o.monotonic = func() time.Time {
 			by := <-jump
 			jump <- by
@@ -264,11 +260,11 @@ func TestTG41_ANodeWithoutNewsAnswers503(t *testing.T) {
 		}
 	})
 	code := d.code(d.a).Code
-	f.setBefore(failing("changes"))
+	d.faulty.Before(failing(storetest.Changes))
 	<-jump
 	jump <- 5001 * time.Millisecond
 	want(t, d.post(d.a.redeem(code)), 503, "temporarily_unavailable")
-	f.heal()
+	d.faulty.Heal()
 	d.poll()
 	d.mustIssue(d.post(d.a.redeem(code)))
 }
@@ -276,13 +272,12 @@ func TestTG41_ANodeWithoutNewsAnswers503(t *testing.T) {
 // The client is gone before the answer; the commit happens or not, and a
 // repeat gets the pair of the row.
 func TestTG42_AClientThatGoesAwayLeavesAConsistentGrant(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	pair, id := d.tokens(d.a)
 	committed := make(chan struct{})
 	gone := make(chan struct{})
-	f.setAfter(func(op string, _ grant.Grant) error {
-		if op == "update" {
+	d.faulty.After(func(op storetest.Method, _ grant.Grant) error {
+		if op == storetest.UpdateGrant {
 			close(committed)
 			<-gone
 		}
@@ -295,7 +290,7 @@ func TestTG42_AClientThatGoesAwayLeavesAConsistentGrant(t *testing.T) {
 	<-committed
 	conn.Close()
 	close(gone)
-	f.heal()
+	d.faulty.Heal()
 	if g := d.row(id); g.Generation != 2 || g.State != grant.Active {
 		t.Errorf("generation %d, %v", g.Generation, g.State)
 	}

@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // Tokens pass through the endpoints of resource servers in every part of a
 // request, good and bad, beside faults and panics.
 func TestTK13_NoTokenIsLoggedWhereItIsChecked(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f), func(o *options) { o.TokenInfoQuery = true })
+	d := start(t, func(o *options) { o.TokenInfoQuery = true })
 	rs := d.resourceServer()
 	jwt := d.jwtClient()
 	opaquePair, _ := d.tokens(d.a)
@@ -23,13 +23,13 @@ func TestTK13_NoTokenIsLoggedWhereItIsChecked(t *testing.T) {
 		opaquePair.AccessToken, opaquePair.RefreshToken, jwtPair.AccessToken, jwtPair.RefreshToken, revokedPair.AccessToken, code,
 		d.a.secret, rs.secret, jwt.secret,
 	}
-	for _, fault := range []hook{
-		nil, failing("read", "update"), func(op string, _ grant.Grant) error { panic("bug in " + op) },
+	for _, fault := range []storetest.Hook{
+		nil, failing(storetest.Grant, storetest.UpdateGrant), func(op storetest.Method, _ grant.Grant) error { panic("bug in " + string(op)) },
 	} {
-		f.heal()
+		d.faulty.Heal()
 		if fault != nil {
-			f.setBefore(func(op string, g grant.Grant) error {
-				if op == "changes" {
+			d.faulty.Before(func(op storetest.Method, g grant.Grant) error {
+				if op == storetest.Changes {
 					return nil
 				}
 				return fault(op, g)
@@ -56,7 +56,7 @@ func TestTK13_NoTokenIsLoggedWhereItIsChecked(t *testing.T) {
 			d.send(swapped)
 		}
 	}
-	f.heal()
+	d.faulty.Heal()
 	log := d.log.String()
 	for _, wanted := range []string{"introspection answered", "revocation refused", "verification refused", "token info answered", "introspection failed", "bug"} {
 		if !strings.Contains(log, wanted) {

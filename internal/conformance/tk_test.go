@@ -229,18 +229,17 @@ func TestTK11_TK12_TokensSayNothingOfTheUserAndShowTheirKind(t *testing.T) {
 // Everything that the endpoint does, at the chattiest level, with faults and
 // panics; then every secret that was sent or received is looked for.
 func TestTK13_NoSecretIsLogged(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	var secrets []string
 	for _, r := range table() {
 		kinds := r.kinds
 		if kinds == nil {
 			kinds = bothKinds
 		}
-		x := newFlow(d, f, kinds[len(kinds)-1])
+		x := newFlow(d, kinds[len(kinds)-1])
 		r.spoil(x)
 		d.send(x.req)
-		f.heal()
+		d.faulty.Heal()
 		x.undo()
 		secrets = append(secrets, x.client.secret, x.code, x.good.Get("refresh_token"), x.tokens.RefreshToken, x.tokens.AccessToken)
 		for _, name := range []string{"client_secret", "code", "refresh_token", "code_verifier", "client_assertion"} {

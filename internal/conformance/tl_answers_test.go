@@ -13,6 +13,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 const strictTransport = "max-age=31536000"
@@ -100,12 +101,11 @@ func TestTL13_MethodsThatAreNotForTheEndpointAreRefused(t *testing.T) {
 
 // A store that panics is a bug of ours, and nobody's business.
 func TestTL14_NothingIsToldOfTheProgramNorOfItsPanics(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	pair, _ := d.tokens(d.a)
-	f.setBefore(func(string, grant.Grant) error { panic("a bug in net/http, at runtime.go:1") })
+	d.faulty.Before(func(storetest.Method, grant.Grant) error { panic("a bug in net/http, at runtime.go:1") })
 	answers := map[string]answer{"a panic": d.post(d.a.refresh(pair.RefreshToken))}
-	f.heal()
+	d.faulty.Heal()
 	if a := answers["a panic"]; a.status != 500 || a.body != errorBody("server_error", "internal error") {
 		t.Errorf("a panic: %v", a)
 	}
@@ -155,10 +155,9 @@ func TestTL15_NoAnswerIsOpenToGuessesOfItsType(t *testing.T) {
 }
 
 func TestTL16_ErrorsOfEveryStatusAreConstantJSON(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	pair, _ := d.tokens(d.a)
-	f.setBefore(func(string, grant.Grant) error { panic("a bug in net/http, at runtime.go:1") })
+	d.faulty.Before(func(storetest.Method, grant.Grant) error { panic("a bug in net/http, at runtime.go:1") })
 	large := strings.Repeat("a=b&", 20_000)
 	other := strings.Repeat("z", 70_000)
 	for name, c := range map[string]struct {

@@ -7,20 +7,20 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 func TestTR11_ConcurrentRefreshWithoutAWindowHasOneWinner(t *testing.T) {
-	f := &faulty{}
-	d := start(t, strict, faults(f))
+	d := start(t, strict)
 	for _, n := range []int{2, 8, 64} {
 		for _, forced := range []bool{false, true} {
 			pair, id := d.tokens(d.a)
 			if forced {
 				// All have decided to rotate before one does.
-				f.setBefore(gather(n, "update"))
+				d.faulty.Before(gather(n, storetest.UpdateGrant))
 			}
 			won := winners(t, d.atOnce(n, d.a.refresh(pair.RefreshToken)))
-			f.heal()
+			d.faulty.Heal()
 			if len(won) != 1 {
 				t.Fatalf("%d winners of %d (forced: %v)", len(won), n, forced)
 			}
@@ -34,16 +34,15 @@ func TestTR11_ConcurrentRefreshWithoutAWindowHasOneWinner(t *testing.T) {
 }
 
 func TestTR13_ConcurrentRefreshInsideTheWindowGivesOnePair(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	for _, n := range []int{2, 8, 64} {
 		for _, forced := range []bool{false, true} {
 			pair, id := d.tokens(d.a)
 			if forced {
-				f.setBefore(gather(n, "update"))
+				d.faulty.Before(gather(n, storetest.UpdateGrant))
 			}
 			won := winners(t, d.atOnce(n, d.a.refresh(pair.RefreshToken)))
-			f.heal()
+			d.faulty.Heal()
 			if len(won) != n {
 				t.Fatalf("%d of %d succeeded (forced: %v)", len(won), n, forced)
 			}

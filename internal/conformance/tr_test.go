@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 func TestTR01_ARefreshRotatesThePair(t *testing.T) {
@@ -314,12 +315,11 @@ func TestTR23_ExpiresInIsWhatIsLeft(t *testing.T) {
 }
 
 func TestTR24_AClientThatLostTheAnswerGetsTheSamePairAgain(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	pair, id := d.tokens(d.a)
 	committed, cut := make(chan struct{}), make(chan struct{})
-	f.setAfter(func(op string, _ grant.Grant) error {
-		if op == "update" {
+	d.faulty.After(func(op storetest.Method, _ grant.Grant) error {
+		if op == storetest.UpdateGrant {
 			close(committed)
 			<-cut
 		}
@@ -332,7 +332,7 @@ func TestTR24_AClientThatLostTheAnswerGetsTheSamePairAgain(t *testing.T) {
 	<-committed
 	conn.Close()
 	close(cut)
-	f.heal()
+	d.faulty.Heal()
 	first := d.alive(d.a, pair.RefreshToken)
 	second := d.alive(d.a, pair.RefreshToken)
 	if first != second || d.row(id).Generation != 2 {

@@ -15,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 const (
@@ -349,26 +350,25 @@ func TestIN12_EveryEndingClosesTheDoorAtOnce(t *testing.T) {
 }
 
 func TestIN17_AStoreThatIsDownOpensNoDoor(t *testing.T) {
-	f := &faulty{}
-	d := start(t, faults(f))
+	d := start(t)
 	pair, _ := d.tokens(d.a)
-	f.setBefore(failing("read"))
+	d.faulty.Before(failing(storetest.Grant))
 	for _, a := range []answer{d.verify(pair.AccessToken), d.tokenInfo(pair.AccessToken)} {
 		if a.status != http.StatusServiceUnavailable || a.body != errorBody("temporarily_unavailable", "try again later") {
 			t.Errorf("got %v", a)
 		}
 		compareHeader(t, a, "Retry-After: N")
 	}
-	f.setBefore(func(op string, _ grant.Grant) error {
-		if op == "read" {
+	d.faulty.Before(func(op storetest.Method, _ grant.Grant) error {
+		if op == storetest.Grant {
 			return store.ErrNotFound
 		}
 		return nil
 	})
 	want(t, d.verify(pair.AccessToken), 503, "temporarily_unavailable")
-	f.setBefore(func(op string, _ grant.Grant) error { panic("bug") })
+	d.faulty.Before(func(op storetest.Method, _ grant.Grant) error { panic("bug") })
 	want(t, d.verify(pair.AccessToken), 500, "server_error")
-	f.heal()
+	d.faulty.Heal()
 	if a := d.verify(pair.AccessToken); a.status != http.StatusOK {
 		t.Errorf("afterwards: %v", a)
 	}

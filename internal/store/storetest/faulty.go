@@ -16,7 +16,14 @@ type Faulty struct {
 	mu     sync.Mutex
 	faults map[Method][]Fault
 	calls  map[Method]int
+	before Hook
+	after  Hook
 }
+
+// A Hook is called at Grant, CreateGrant, UpdateGrant and Changes, with the grant
+// or its id if there is one. It may fail, panic, count or wait. Hooks may run at
+// the same time.
+type Hook func(m Method, g grant.Grant) error
 
 var _ store.Store = (*Faulty)(nil)
 
@@ -136,11 +143,27 @@ func (f *Faulty) Inject(m Method, n int, fault Fault) {
 	}
 }
 
-// Heal forgets every fault that has not happened.
+// Before has h called before each call. A hook that fails takes the call's place.
+func (f *Faulty) Before(h Hook) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = h
+}
+
+// After has h called after each call that succeeded. A hook that fails takes the
+// answer's place.
+func (f *Faulty) After(h Hook) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.after = h
+}
+
+// Heal forgets every hook, and every fault that has not happened.
 func (f *Faulty) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.faults)
+	f.before, f.after = nil, nil
 }
 
 // Calls takes the number of calls of each method since it was last asked.
@@ -166,30 +189,62 @@ func (f *Faulty) call(ctx context.Context, m Method, do func() error) error {
 	return fault(ctx, do)
 }
 
+// hooked is do between the hooks.
+func (f *Faulty) hooked(m Method, g grant.Grant, do func() error) func() error {
+	return func() error {
+		f.mu.Lock()
+		before := f.before
+		f.mu.Unlock()
+		if before != nil {
+			if err := before(m, g); err != nil {
+				return err
+			}
+		}
+		err := do()
+		f.mu.Lock()
+		after := f.after
+		f.mu.Unlock()
+		if after != nil && err == nil {
+			return after(m, g)
+		}
+		return err
+	}
+}
+
 // read is call for methods that also return a value, which a fault takes away.
 func read[T any](f *Faulty, ctx context.Context, m Method, do func() (T, error)) (T, error) {
-	var value, none T
-	err := f.call(ctx, m, func() (err error) {
-		value, err = do()
+	return value(do, func(do func() error) error { return f.call(ctx, m, do) })
+}
+
+// readHooked is read between the hooks.
+func readHooked[T any](f *Faulty, ctx context.Context, m Method, g grant.Grant, do func() (T, error)) (T, error) {
+	return value(do, func(do func() error) error { return f.call(ctx, m, f.hooked(m, g, do)) })
+}
+
+// value calls do through call, and returns what do returned unless call fails.
+func value[T any](do func() (T, error), call func(func() error) error) (T, error) {
+	var got, none T
+	err := call(func() (err error) {
+		got, err = do()
 		return err
 	})
 	if err != nil {
 		return none, err
 	}
-	return value, nil
+	return got, nil
 }
 
 // Grant implements store.Store, as do the methods below.
 func (f *Faulty) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
-	return read(f, ctx, Grant, func() (grant.Grant, error) { return f.store.Grant(ctx, id) })
+	return readHooked(f, ctx, Grant, grant.Grant{ID: id}, func() (grant.Grant, error) { return f.store.Grant(ctx, id) })
 }
 
 func (f *Faulty) CreateGrant(ctx context.Context, g grant.Grant) error {
-	return f.call(ctx, CreateGrant, func() error { return f.store.CreateGrant(ctx, g) })
+	return f.call(ctx, CreateGrant, f.hooked(CreateGrant, g, func() error { return f.store.CreateGrant(ctx, g) }))
 }
 
 func (f *Faulty) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
-	return f.call(ctx, UpdateGrant, func() error { return f.store.UpdateGrant(ctx, id, decide) })
+	return f.call(ctx, UpdateGrant, f.hooked(UpdateGrant, grant.Grant{ID: id}, func() error { return f.store.UpdateGrant(ctx, id, decide) }))
 }
 
 func (f *Faulty) Grants(ctx context.Context, filter store.GrantFilter) ([]grant.Grant, error) {
@@ -197,7 +252,7 @@ func (f *Faulty) Grants(ctx context.Context, filter store.GrantFilter) ([]grant.
 }
 
 func (f *Faulty) Changes(ctx context.Context, since int64) (store.Changes, error) {
-	return read(f, ctx, Changes, func() (store.Changes, error) { return f.store.Changes(ctx, since) })
+	return readHooked(f, ctx, Changes, grant.Grant{}, func() (store.Changes, error) { return f.store.Changes(ctx, since) })
 }
 
 func (f *Faulty) Client(ctx context.Context, id string) (store.Client, error) {
