@@ -16,7 +16,6 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
-	"github.com/mintage/mintage/internal/show"
 )
 
 func newAudit(s *settings) *cobra.Command {
@@ -234,16 +233,12 @@ trail is verified on the way.`,
 			if err != nil {
 				return brokenTrail(err)
 			}
-			if asJSON {
-				return show.JSON(cmd.OutOrStdout(), struct {
-					Chain string    `json:"chain"`
-					Seq   uint64    `json:"seq"`
-					Time  time.Time `json:"time"`
-					Hash  string    `json:"hash"`
-				}{v.Head.Chain, v.Head.Seq, v.Last.Time, v.Head.Hash.String()})
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), v.Head.Hash)
-			return nil
+			return output(cmd, asJSON, struct {
+				Chain string    `json:"chain"`
+				Seq   uint64    `json:"seq"`
+				Time  time.Time `json:"time"`
+				Hash  string    `json:"hash"`
+			}{v.Head.Chain, v.Head.Seq, v.Last.Time, v.Head.Hash.String()}, line("%s", v.Head.Hash))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the record's number and time")

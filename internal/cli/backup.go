@@ -96,29 +96,21 @@ func makeBackup(cmd *cobra.Command, s *settings, cfg config.Config, file string,
 	}
 	_, err := b.Make(cmd.Context())
 	progress.end()
+	if errors.Is(err, context.Canceled) {
+		return deployment.Hint(errors.New("stopped; there is no backup, and nothing is left of it"), "the server was not touched")
+	}
 	if err != nil {
-		return adviseBackup(err)
+		return err
 	}
 	v, err := viewBackup(cmd.Context(), cfg, file)
 	if err != nil {
 		return err
 	}
 	noteAlone(cfg, v.records, cmd.ErrOrStderr(), audit.Event{Name: audit.BackupMade, Actor: deployment.Operator(), Detail: fmt.Sprintf("%s, of %s", v.File, show.Instant(v.at))})
-	if asJSON {
-		err = show.JSON(cmd.OutOrStdout(), v)
-	} else {
-		err = printBackup(cmd.OutOrStdout(), v, s.file)
-	}
+	err = output(cmd, asJSON, v, v.text(s.file))
 	if v.kekFault != nil {
 		err = errors.Join(err, deployment.Hint(fmt.Errorf("the backup was made, and its keys cannot be used: %w", v.kekFault),
 			"find the key-encryption key with the fingerprint "+v.KEK+": a backup without it is worth nothing"))
-	}
-	return err
-}
-
-func adviseBackup(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return deployment.Hint(errors.New("stopped; there is no backup, and nothing is left of it"), "the server was not touched")
 	}
 	return err
 }
@@ -144,15 +136,8 @@ func verifyBackup(cmd *cobra.Command, cfg config.Config, file string, asJSON boo
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		err = show.JSON(cmd.OutOrStdout(), v)
-	} else {
-		err = printBackup(cmd.OutOrStdout(), v, "")
-	}
-	if v.kekFault != nil {
-		err = errors.Join(err, v.kekFault)
-	}
-	if v.outdated() {
+	err = errors.Join(output(cmd, asJSON, v, v.text("")), v.kekFault)
+	if v.complete != 0 && grant.At(time.Now()) >= v.complete {
 		err = errors.Join(err, deployment.Hint(fmt.Errorf("it is %s old: since %s, keys may be in use that it lacks, and what they made would be refused", age(v.at), show.Instant(v.complete)),
 			"take another one, at least every "+cfg.KeyLead.String()+" (key_lead)"))
 	}
@@ -180,8 +165,6 @@ type backupView struct {
 	records      []keys.Record
 	kekFault     error
 }
-
-func (v backupView) outdated() bool { return v.complete != 0 && grant.At(time.Now()) >= v.complete }
 
 // viewBackup reads what a backup says, and tries the key-encryption key on it.
 func viewBackup(ctx context.Context, cfg config.Config, file string) (v backupView, err error) {
@@ -220,7 +203,8 @@ func age(at grant.Instant) string {
 	return grant.At(time.Now()).Since(at).Round(time.Second).String()
 }
 
-func printBackup(w io.Writer, v backupView, configuration string) error {
+// text is the backup for people.
+func (v backupView) text(configuration string) text {
 	rows := []string{}
 	for _, table := range []string{"grants", "clients", "documents", "cutoffs", "events"} {
 		rows = append(rows, fmt.Sprintf("%d %s", v.Rows[table], table))
@@ -238,19 +222,17 @@ func printBackup(w io.Writer, v backupView, configuration string) error {
 	if v.complete != 0 {
 		complete = show.Instant(v.complete)
 	}
-	err := show.Fields(w, [][2]string{
+	return fields([][2]string{
 		{"backup", v.File}, {"size", fmt.Sprintf("%.1f MB", float64(v.Size)/1e6)}, {"of", show.Instant(v.at) + ", " + age(v.at) + " ago"},
 		{"made by", v.Version}, {"issuer", v.Issuer}, {"rows", strings.Join(rows, ", ")},
 		{"keys", strings.Join(slices.Sorted(slices.Values(v.Keys)), " ")}, {"key-encryption key", kek}, {"holds all keys until", complete},
+	}, func(w io.Writer) error {
+		fmt.Fprintf(w, "\nKeep beside it, in another place:\n  the key-encryption key %s: %s\n", v.KEK, v.KEKFile)
+		if configuration != "" {
+			fmt.Fprintf(w, "  the configuration: %s\n", configuration)
+		}
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "\nKeep beside it, in another place:\n  the key-encryption key %s: %s\n", v.KEK, v.KEKFile)
-	if configuration != "" {
-		fmt.Fprintf(w, "  the configuration: %s\n", configuration)
-	}
-	return nil
 }
 
 // noteAlone records an event of a command that opens no store.

@@ -2,9 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +18,6 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/server/admin"
-	"github.com/mintage/mintage/internal/show"
 )
 
 // benchFlags is the command line of bench.
@@ -152,7 +146,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg config.Config) (err error) {
 	}
 	if b.endpoint != "" {
 		err = b.prepareForeign(&l)
-		defer func() { err = errors.Join(err, b.saveTokens(l.Chains)) }()
+		defer func() { err = errors.Join(err, l.SaveTokens(b.tokensFile)) }()
 	} else {
 		err = b.prepareDev(ctx, errOut, cfg, &l)
 	}
@@ -164,7 +158,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg config.Config) (err error) {
 		return err
 	}
 	// What was measured until an interruption is worth seeing.
-	if printErr := b.print(cmd.OutOrStdout(), l, r); err == nil {
+	if printErr := output(cmd, b.asJSON, r.View(l), fields(r.Fields(l))); err == nil {
 		err = printErr
 	}
 	if errors.Is(err, context.Canceled) {
@@ -178,21 +172,16 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg config.Config) (err error) {
 
 // prepareDev aims at the --dev server, and gets codes and tokens from it.
 func (b *benchFlags) prepareDev(ctx context.Context, errOut io.Writer, cfg config.Config, l *bench.Load) error {
-	text, err := os.ReadFile(deployment.DevFile(cfg))
-	if err != nil {
-		what := "start `mintage serve --dev` with the same --data first, or name any server with --token-endpoint"
-		if !errors.Is(err, fs.ErrNotExist) {
-			what = "run this as the user who runs the server"
-		}
-		return deployment.Hint(fmt.Errorf("no --dev server to be found: %w", err), what)
+	dev, err := deployment.ReadDevFile(cfg)
+	if errors.Is(err, fs.ErrNotExist) {
+		return deployment.Hint(fmt.Errorf("no --dev server to be found: %w", err), "start `mintage serve --dev` with the same --data first, or name any server with --token-endpoint")
 	}
-	var dev deployment.DevInfo
-	if err := json.Unmarshal(text, &dev); err != nil {
-		return fmt.Errorf("%s: %w", deployment.DevFile(cfg), err)
+	if err != nil {
+		return deployment.Hint(fmt.Errorf("no --dev server to be found: %w", err), "run this as the user who runs the server")
 	}
 	l.Target = bench.Target{Endpoint: dev.TokenEndpoint, ClientID: dev.ClientID, ClientSecret: dev.ClientSecret,
 		RedirectURI: dev.RedirectURI, MaxExpiresIn: b.maxExpires}
-	if l.Target.TLS, err = trust(dev.CAFile); err != nil {
+	if l.Target.TLS, err = bench.Trust(dev.CAFile); err != nil {
 		return err
 	}
 	if cfg.Admin.Listen == "" {
@@ -202,9 +191,16 @@ func (b *benchFlags) prepareDev(ctx context.Context, errOut io.Writer, cfg confi
 	if l.Operation == bench.Code {
 		n = b.requests
 	}
-	codes, err := issueCodes(ctx, errOut, cfg, admin.CodeRequest{ClientID: dev.ClientID, RedirectURI: dev.RedirectURI, Subject: "mintage-bench"}, n)
+	req := admin.CodeRequest{ClientID: dev.ClientID, RedirectURI: dev.RedirectURI, Subject: "mintage-bench"}
+	codes, err := bench.IssueCodes(ctx, n, func(ctx context.Context) (string, time.Time, error) {
+		answer, err := adminclient.RequestCode(ctx, cfg, req)
+		return answer.Code, answer.ExpiresAt, err
+	})
 	if err != nil {
 		return err
+	}
+	if int64(len(codes)) < n {
+		fmt.Fprintf(errOut, "mintage: %d of %d codes issued: more would expire before they are redeemed (see --code-lifetime of serve)\n", len(codes), n)
 	}
 	if b.pid == 0 {
 		if l.PID, err = bench.SocketOwner(strings.TrimPrefix(cfg.Admin.Listen, "unix:")); err != nil {
@@ -215,58 +211,14 @@ func (b *benchFlags) prepareDev(ctx context.Context, errOut io.Writer, cfg confi
 		l.Codes = codes
 		return nil
 	}
-	redeem := bench.Load{Target: l.Target, Operation: bench.Code, Connections: b.connections, Codes: codes, Collect: true}
-	r, err := redeem.Run(ctx)
-	if err != nil {
-		return err
-	}
-	if n := r.Failed(); n > 0 {
-		return fmt.Errorf("%d of %d codes were not redeemed: %s", n, len(codes), faults(r))
-	}
-	l.Chains = bench.Split(r.Tokens, b.connections)
-	return nil
-}
-
-// issueCodes gets n codes through the admin socket. It stops early when half
-// of the first one's life is over, because all of them are still to be used.
-func issueCodes(ctx context.Context, errOut io.Writer, cfg config.Config, req admin.CodeRequest, n int64) ([]string, error) {
-	first, err := adminclient.RequestCode(ctx, cfg, req)
-	if err != nil {
-		return nil, err
-	}
-	codes := []string{first.Code}
-	half := time.Now().Add(time.Until(first.ExpiresAt) / 2)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var taken atomic.Int64
-	taken.Store(1)
-	for range 8 {
-		wg.Go(func() {
-			for taken.Add(1) <= n && time.Now().Before(half) {
-				answer, e := adminclient.RequestCode(ctx, cfg, req)
-				mu.Lock()
-				if e != nil {
-					err = e
-					mu.Unlock()
-					return
-				}
-				codes = append(codes, answer.Code)
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	if err == nil && int64(len(codes)) < n {
-		fmt.Fprintf(errOut, "mintage: %d of %d codes issued: more would expire before they are redeemed (see --code-lifetime of serve)\n", len(codes), n)
-	}
-	return codes, err
+	return l.Redeem(ctx, codes)
 }
 
 // prepareForeign aims at any server.
 func (b *benchFlags) prepareForeign(l *bench.Load) (err error) {
 	l.Target = bench.Target{Endpoint: b.endpoint, ClientID: b.clientID, MaxExpiresIn: b.maxExpires}
 	if b.caFile != "" {
-		if l.Target.TLS, err = trust(b.caFile); err != nil {
+		if l.Target.TLS, err = bench.Trust(b.caFile); err != nil {
 			return err
 		}
 	}
@@ -279,101 +231,5 @@ func (b *benchFlags) prepareForeign(l *bench.Load) (err error) {
 			return fmt.Errorf("%s holds no secret", b.secretFile)
 		}
 	}
-	text, err := os.ReadFile(b.tokensFile)
-	if err != nil {
-		return err
-	}
-	tokens := strings.Fields(string(text))
-	if len(tokens) < b.connections {
-		return deployment.Hint(fmt.Errorf("%s holds %d refresh tokens, fewer than the %d connections", b.tokensFile, len(tokens), b.connections),
-			"each connection needs one of its own: use fewer --connections")
-	}
-	slices.Sort(tokens)
-	if len(slices.Compact(tokens)) != len(strings.Fields(string(text))) {
-		return fmt.Errorf("%s holds a refresh token twice: a used one revokes its grant", b.tokensFile)
-	}
-	l.Chains = bench.Split(tokens, b.connections)
-	return nil
-}
-
-// saveTokens rewrites the file in one step, so that it is never half there.
-func (b *benchFlags) saveTokens(chains []*bench.Chains) error {
-	if chains == nil {
-		return nil
-	}
-	var text strings.Builder
-	for _, c := range chains {
-		for _, t := range c.Tokens() {
-			text.WriteString(t + "\n")
-		}
-	}
-	tmp := b.tokensFile + ".new"
-	if err := os.WriteFile(tmp, []byte(text.String()), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, b.tokensFile)
-}
-
-func trust(caFile string) (*tls.Config, error) {
-	pem, err := os.ReadFile(caFile)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no certificate in PEM", caFile)
-	}
-	return &tls.Config{RootCAs: pool}, nil
-}
-
-func (b *benchFlags) print(w io.Writer, l bench.Load, r *bench.Result) error {
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	latency := [4]float64{ms(r.Latency.Quantile(.5)), ms(r.Latency.Quantile(.99)), ms(r.Latency.Quantile(.999)), ms(r.Latency.Max())}
-	cpu := float64(r.CPUPerRequest().Nanoseconds()) / 1000
-	if b.asJSON {
-		type usage struct {
-			PID      int     `json:"pid"`
-			CPU      float64 `json:"cpu_us_per_request"`
-			Resident int64   `json:"resident_bytes"`
-			Peak     int64   `json:"peak_resident_bytes"`
-		}
-		var s *usage
-		if r.Server != nil {
-			s = &usage{l.PID, cpu, r.Server.Resident, r.Server.Peak}
-		}
-		return show.JSON(w, struct {
-			Operation   string             `json:"operation"`
-			Connections int                `json:"connections"`
-			Seconds     float64            `json:"seconds"`
-			Requests    int64              `json:"requests"`
-			Throughput  float64            `json:"requests_per_second"`
-			Latency     map[string]float64 `json:"latency_ms"`
-			Errors      map[string]int64   `json:"errors"`
-			Server      *usage             `json:"server"`
-		}{b.operation, b.connections, r.Elapsed.Seconds(), r.Requests, r.Throughput(),
-			map[string]float64{"p50": latency[0], "p99": latency[1], "p99.9": latency[2], "max": latency[3]}, r.Errors, s})
-	}
-	fields := [][2]string{
-		{"requests", fmt.Sprintf("%d right in %.1f s on %d connections", r.Requests, r.Elapsed.Seconds(), b.connections)},
-		{"throughput", fmt.Sprintf("%.0f/s", r.Throughput())},
-		{"latency", fmt.Sprintf("p50 %.2f ms   p99 %.2f ms   p99.9 %.2f ms   max %.2f ms", latency[0], latency[1], latency[2], latency[3])},
-	}
-	if s := r.Server; s != nil {
-		fields = append(fields,
-			[2]string{"server CPU", fmt.Sprintf("%.1f µs per request, %.2f processors busy", cpu, s.CPU.Seconds()/r.Elapsed.Seconds())},
-			[2]string{"server memory", fmt.Sprintf("%.0f MB resident, %.0f MB at most so far", float64(s.Resident)/1e6, float64(s.Peak)/1e6)})
-	}
-	return show.Fields(w, append(fields, [2]string{"errors", faults(r)}))
-}
-
-// faults lists errors by kind, the most frequent first.
-func faults(r *bench.Result) string {
-	if r.Failed() == 0 {
-		return "none"
-	}
-	var list []string
-	for _, kind := range r.Kinds() {
-		list = append(list, fmt.Sprintf("%d × %s", r.Errors[kind], kind))
-	}
-	return strings.Join(list, "; ")
+	return l.ReadTokens(b.tokensFile)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/server/admin"
-	"github.com/mintage/mintage/internal/show"
 )
 
 func newCode(s *settings) *cobra.Command {
@@ -60,16 +59,12 @@ whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
 			if err != nil {
 				return err
 			}
-			switch {
-			case asJSON:
-				return show.JSON(cmd.OutOrStdout(), answer)
-			case callback:
-				fmt.Fprintln(cmd.OutOrStdout(), answer.CallbackURL)
-			default:
+			result := answer.CallbackURL
+			if !callback && !asJSON {
 				fmt.Fprintln(cmd.ErrOrStderr(), answer.CallbackURL)
-				fmt.Fprintln(cmd.OutOrStdout(), answer.Code)
+				result = answer.Code
 			}
-			return nil
+			return output(cmd, asJSON, answer, line("%s", result))
 		},
 	}
 	f := cmd.Flags()

@@ -13,25 +13,14 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// choices are the values of flags that take one of a few.
-var choices = map[string][]string{
-	"log-level":                {"debug", "info", "warn", "error"},
-	"log-format":               {"json", "text", "auto"},
-	"login-mode":               {config.LoginUsers, config.LoginHandoff, config.LoginUpstream, config.LoginOff},
-	"pages-locale":             {"en", "ja"},
-	"errors-basic-auth-status": {"401", "400"},
-}
-
-// ofCommand are those of a flag that belongs to one command.
+// ofCommand are the values of flags that take one of a few, for those that are no
+// settings.
 var ofCommand = map[string]map[string][]string{
 	"mintage client list": {"state": {"enabled", "disabled", "deleted"}},
 	"mintage user list":   {"state": {"enabled", "disabled"}},
 	"mintage keys rotate": {"purpose": {"mac", "seal", "audit", "ES256", "EdDSA", "RS256"}},
 	"mintage keys export": {"format": {"jwks", "pem"}},
 }
-
-// directories are flags that name one; other flags complete files.
-var directories = []string{"data", "pages-directory"}
 
 // completionTime bounds how long a shell waits for what is asked of the store.
 const completionTime = 2 * time.Second
@@ -55,16 +44,9 @@ func (s *settings) complete(root *cobra.Command) {
 		for flag, values := range ofCommand[cmd.CommandPath()] {
 			register(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
-		for flag, values := range choices {
-			if cmd.LocalFlags().Lookup(flag) != nil {
-				register(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-			}
-		}
-		for _, flag := range directories {
-			if f := cmd.LocalFlags().Lookup(flag); f != nil {
-				register(cmd, flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-					return nil, cobra.ShellCompDirectiveFilterDirs
-				})
+		for _, k := range config.Keys() {
+			if f := cmd.LocalFlags().Lookup(k.Flag); k.Choices != nil && f != nil && f.Usage == k.Doc {
+				register(cmd, k.Flag, cobra.FixedCompletions(k.Choices, cobra.ShellCompDirectiveNoFileComp))
 			}
 		}
 	})

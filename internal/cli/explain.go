@@ -19,7 +19,6 @@ import (
 	"github.com/mintage/mintage/internal/explain"
 	"github.com/mintage/mintage/internal/node"
 	"github.com/mintage/mintage/internal/server/token"
-	"github.com/mintage/mintage/internal/show"
 )
 
 func newExplain(s *settings) *cobra.Command {
@@ -76,10 +75,7 @@ tell whether a token is genuine, and tells the rest.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return show.JSON(cmd.OutOrStdout(), v)
-			}
-			return v.Print(cmd.OutOrStdout())
+			return output(cmd, asJSON, v, v.Print)
 		},
 	}
 	cmd.Flags().StringVar(&logFile, "log", "", "for a request: file with the server's log in JSON lines, or - for standard input; default: it is looked for")

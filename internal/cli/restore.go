@@ -233,14 +233,11 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 		}
 		rows = append(rows, []string{show.Instant(x.At), show.Instant(x.Backup), show.Instant(x.Until), state})
 	}
-	if r.json {
-		return show.JSON(cmd.OutOrStdout(), views)
-	}
+	list := table("RESTORED|BACKUP OF|UNTIL|", rows)
 	if len(rows) == 0 {
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), "no restore was ever declared")
-		return err
+		list = line("no restore was ever declared")
 	}
-	return show.Table(cmd.OutOrStdout(), "RESTORED|BACKUP OF|UNTIL|", rows)
+	return output(cmd, r.json, views, list)
 }
 
 // ensureDataDirectory makes the data directory of a machine that is new.

@@ -335,19 +335,15 @@ func printList(w io.Writer, title string, lines []string) {
 func (p *plan) printLost(w io.Writer) {
 	l := p.lost
 	fmt.Fprintf(w, "  %d grants that were made since: their users log in again", l.Made)
-	for i, by := range l.MadeBy {
-		lead := ", "
-		if i == 0 {
-			lead = " ("
-		}
-		if i == 10 {
-			fmt.Fprint(w, ", ...")
-			break
-		}
-		fmt.Fprintf(w, "%s%s: %d", lead, by.ClientID, by.Grants)
+	var by []string
+	for _, c := range l.MadeBy[:min(10, len(l.MadeBy))] {
+		by = append(by, fmt.Sprintf("%s: %d", c.ClientID, c.Grants))
 	}
-	if len(l.MadeBy) > 0 {
-		fmt.Fprint(w, ")")
+	if len(l.MadeBy) > 10 {
+		by = append(by, "...")
+	}
+	if by != nil {
+		fmt.Fprintf(w, " (%s)", strings.Join(by, ", "))
 	}
 	fmt.Fprintln(w)
 	if l.Sessions > 0 {

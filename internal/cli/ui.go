@@ -52,12 +52,16 @@ func (s *settings) prints(cmd *cobra.Command, run func(cmd *cobra.Command, a *se
 		if err != nil {
 			return err
 		}
-		if *asJSON {
-			return show.JSON(cmd.OutOrStdout(), value)
-		}
-		return forPeople(cmd.OutOrStdout())
+		return output(cmd, *asJSON, value, forPeople)
 	})
 	return cmd
+}
+
+func output(cmd *cobra.Command, asJSON bool, value any, forPeople text) error {
+	if asJSON {
+		return show.JSON(cmd.OutOrStdout(), value)
+	}
+	return forPeople(cmd.OutOrStdout())
 }
 
 // does completes a command that changes the store and prints a sentence.
