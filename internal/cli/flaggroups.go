@@ -23,31 +23,6 @@ func group(set *pflag.FlagSet, title string, names ...string) {
 	}
 }
 
-// settingGroups are the titles of settings, by what their flags begin with; the
-// first that fits counts.
-var settingGroups = []struct {
-	title    string
-	prefixes []string
-}{
-	{"Store and files", []string{"data", "store", "new-store", "kek"}},
-	{"Keys", []string{"key-", "jwks-", "revocations-"}},
-	{"Login and pages", []string{"login-", "session-", "interaction-", "pages-"}},
-	{"Addresses and TLS", []string{"public-url", "base-path", "issuer", "listen", "tls-", "trusted-proxies", "management-", "admin-"}},
-	{"Lifetimes", []string{"access-token-lifetime", "refresh-token-lifetime", "code-lifetime", "grant-lifetime", "retry-window", "max-skew"}},
-	{"Answers and compatibility", []string{"errors-", "compat-", "cors-", "scopes-supported"}},
-	{"Limits", []string{"throttle-", "limits-"}},
-	{"Log and audit", []string{"log-", "audit-"}},
-}
-
-func settingGroup(flag string) string {
-	for _, g := range settingGroups {
-		if slices.ContainsFunc(g.prefixes, func(prefix string) bool { return strings.HasPrefix(flag, prefix) }) {
-			return g.title
-		}
-	}
-	return "Other settings"
-}
-
 // A FlagGroup is some flags of a command; the title may be "".
 type FlagGroup struct {
 	Title string

@@ -38,7 +38,7 @@ func (s *settings) register(set *pflag.FlagSet, names ...string) {
 			f.NoOptDefVal = "true"
 		}
 		if len(names) == 0 {
-			group(set, settingGroup(k.Flag), k.Flag)
+			group(set, k.Group, k.Flag)
 		}
 		s.flags = append(s.flags, f)
 	}

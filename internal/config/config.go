@@ -14,58 +14,59 @@ import (
 // editors are generated from the tags:
 //
 //	yaml        its name in the file
+//	group       the title over it in help texts; that of a section holds for all in it
 //	reload      whether a reload (SIGHUP) applies a new value: yes or no
 //	enum        the allowed values, if they are a closed set
 //	secret      yes if the value may contain a secret: it can come from a file
 //	credential  the systemd credential that is used if nothing else is given
 //	doc         its meaning
 type Config struct {
-	Data    string `yaml:"data" reload:"no" doc:"data directory: the store, its lock, the key-encryption key, the admin socket"`
-	KEKFile string `yaml:"kek_file" reload:"no" credential:"kek" doc:"key-encryption key; default: DATA/kek, made at first start"`
+	Data    string `yaml:"data" group:"Store and files" reload:"no" doc:"data directory: the store, its lock, the key-encryption key, the admin socket"`
+	KEKFile string `yaml:"kek_file" group:"Store and files" reload:"no" credential:"kek" doc:"key-encryption key; default: DATA/kek, made at first start"`
 
-	NewStore bool `yaml:"new_store" reload:"no" doc:"create a store although the key-encryption key or the audit log of an earlier one exists: for the first start with your own key; remove it afterwards, otherwise a lost store would be replaced by an empty one"`
+	NewStore bool `yaml:"new_store" group:"Store and files" reload:"no" doc:"create a store although the key-encryption key or the audit log of an earlier one exists: for the first start with your own key; remove it afterwards, otherwise a lost store would be replaced by an empty one"`
 
-	Store             string `yaml:"store" reload:"no" credential:"store" secret:"yes" doc:"where grants and clients are stored: sqlite (in the data directory, for one node) or postgres://USER@HOST:5432/DATABASE, for several"`
-	StorePasswordFile string `yaml:"store_password_file" reload:"no" credential:"store_password" doc:"file with the password of the database's user; read again for each connection"`
+	Store             string `yaml:"store" group:"Store and files" reload:"no" credential:"store" secret:"yes" doc:"where grants and clients are stored: sqlite (in the data directory, for one node) or postgres://USER@HOST:5432/DATABASE, for several"`
+	StorePasswordFile string `yaml:"store_password_file" group:"Store and files" reload:"no" credential:"store_password" doc:"file with the password of the database's user; read again for each connection"`
 
-	PublicURL string `yaml:"public_url" reload:"no" doc:"address that clients use, such as https://auth.example.com; it is never taken from a request"`
-	BasePath  string `yaml:"base_path" reload:"no" doc:"path before /oauth2, such as /openam"`
-	Issuer    string `yaml:"issuer" reload:"no" doc:"issuer identifier; default: public_url + base_path + /oauth2/api"`
+	PublicURL string `yaml:"public_url" group:"Addresses and TLS" reload:"no" doc:"address that clients use, such as https://auth.example.com; it is never taken from a request"`
+	BasePath  string `yaml:"base_path" group:"Addresses and TLS" reload:"no" doc:"path before /oauth2, such as /openam"`
+	Issuer    string `yaml:"issuer" group:"Addresses and TLS" reload:"no" doc:"issuer identifier; default: public_url + base_path + /oauth2/api"`
 	// ScopesSupported is for operators whose clients request every scope that the
 	// metadata names, or whose scopes are not public.
-	ScopesSupported []string `yaml:"scopes_supported" reload:"yes" doc:"scopes that the metadata list; default: all scopes that clients are registered for"`
+	ScopesSupported []string `yaml:"scopes_supported" group:"Answers and compatibility" reload:"yes" doc:"scopes that the metadata list; default: all scopes that clients are registered for"`
 
-	Listen         string         `yaml:"listen" reload:"no" doc:"address of the public listener"`
-	TLS            TLS            `yaml:"tls"`
-	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" reload:"yes" doc:"networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted"`
-	Management     Management     `yaml:"management"`
-	Admin          Admin          `yaml:"admin"`
+	Listen         string         `yaml:"listen" group:"Addresses and TLS" reload:"no" doc:"address of the public listener"`
+	TLS            TLS            `yaml:"tls" group:"Addresses and TLS"`
+	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" group:"Addresses and TLS" reload:"yes" doc:"networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted"`
+	Management     Management     `yaml:"management" group:"Addresses and TLS"`
+	Admin          Admin          `yaml:"admin" group:"Addresses and TLS"`
 
-	AccessTokenLifetime  Duration `yaml:"access_token_lifetime" reload:"no" doc:"lifetime of access tokens"`
-	RefreshTokenLifetime Duration `yaml:"refresh_token_lifetime" reload:"yes" doc:"lifetime of each refresh token, from its issue"`
-	CodeLifetime         Duration `yaml:"code_lifetime" reload:"yes" doc:"lifetime of authorization codes"`
-	GrantLifetime        Duration `yaml:"grant_lifetime" reload:"yes" doc:"lifetime of a grant from its authorization, even if it is refreshed; 0: unlimited"`
-	RetryWindow          Duration `yaml:"retry_window" reload:"yes" doc:"how long a spent refresh token is answered with the same pair again, while the successor is unused; 0: never"`
-	RetryWindowPublic    Duration `yaml:"retry_window_public" reload:"yes" doc:"the same for public clients"`
-	MaxSkew              Duration `yaml:"max_skew" reload:"no" doc:"how far the clocks of nodes may differ; 0 means 2s with PostgreSQL, and nothing with the embedded store"`
+	AccessTokenLifetime  Duration `yaml:"access_token_lifetime" group:"Lifetimes" reload:"no" doc:"lifetime of access tokens"`
+	RefreshTokenLifetime Duration `yaml:"refresh_token_lifetime" group:"Lifetimes" reload:"yes" doc:"lifetime of each refresh token, from its issue"`
+	CodeLifetime         Duration `yaml:"code_lifetime" group:"Lifetimes" reload:"yes" doc:"lifetime of authorization codes"`
+	GrantLifetime        Duration `yaml:"grant_lifetime" group:"Lifetimes" reload:"yes" doc:"lifetime of a grant from its authorization, even if it is refreshed; 0: unlimited"`
+	RetryWindow          Duration `yaml:"retry_window" group:"Lifetimes" reload:"yes" doc:"how long a spent refresh token is answered with the same pair again, while the successor is unused; 0: never"`
+	RetryWindowPublic    Duration `yaml:"retry_window_public" group:"Lifetimes" reload:"yes" doc:"the same for public clients"`
+	MaxSkew              Duration `yaml:"max_skew" group:"Lifetimes" reload:"no" doc:"how far the clocks of nodes may differ; 0 means 2s with PostgreSQL, and nothing with the embedded store"`
 
-	KeyLifetime       Duration `yaml:"key_lifetime" reload:"no" doc:"how long a key makes tokens, codes and signatures before its successor key does"`
-	KeyLead           Duration `yaml:"key_lead" reload:"no" doc:"how long before its use a key is created and published; an older backup lacks keys"`
-	JWKSMaxAge        Duration `yaml:"jwks_max_age" reload:"no" doc:"how long verifiers may cache the published keys"`
-	RevocationsMaxAge Duration `yaml:"revocations_max_age" reload:"yes" doc:"how long subscribers may cache the list of revocations"`
+	KeyLifetime       Duration `yaml:"key_lifetime" group:"Keys" reload:"no" doc:"how long a key makes tokens, codes and signatures before its successor key does"`
+	KeyLead           Duration `yaml:"key_lead" group:"Keys" reload:"no" doc:"how long before its use a key is created and published; an older backup lacks keys"`
+	JWKSMaxAge        Duration `yaml:"jwks_max_age" group:"Keys" reload:"no" doc:"how long verifiers may cache the published keys"`
+	RevocationsMaxAge Duration `yaml:"revocations_max_age" group:"Keys" reload:"yes" doc:"how long subscribers may cache the list of revocations"`
 
-	Login               Login    `yaml:"login"`
-	Session             Session  `yaml:"session"`
-	InteractionLifetime Duration `yaml:"interaction_lifetime" reload:"yes" doc:"how long a user may take over login and consent"`
-	Pages               Pages    `yaml:"pages"`
+	Login               Login    `yaml:"login" group:"Login and pages"`
+	Session             Session  `yaml:"session" group:"Login and pages"`
+	InteractionLifetime Duration `yaml:"interaction_lifetime" group:"Login and pages" reload:"yes" doc:"how long a user may take over login and consent"`
+	Pages               Pages    `yaml:"pages" group:"Login and pages"`
 
-	Errors   Errors   `yaml:"errors"`
-	Compat   Compat   `yaml:"compat"`
-	CORS     CORS     `yaml:"cors"`
-	Throttle Throttle `yaml:"throttle"`
-	Limits   Limits   `yaml:"limits"`
-	Log      Log      `yaml:"log"`
-	Audit    Audit    `yaml:"audit"`
+	Errors   Errors   `yaml:"errors" group:"Answers and compatibility"`
+	Compat   Compat   `yaml:"compat" group:"Answers and compatibility"`
+	CORS     CORS     `yaml:"cors" group:"Answers and compatibility"`
+	Throttle Throttle `yaml:"throttle" group:"Limits"`
+	Limits   Limits   `yaml:"limits" group:"Limits"`
+	Log      Log      `yaml:"log" group:"Log and audit"`
+	Audit    Audit    `yaml:"audit" group:"Log and audit"`
 }
 
 type TLS struct {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -15,6 +16,8 @@ type Key struct {
 	Env  string // MINTAGE_TLS_CERT
 	Flag string // tls-cert
 	Doc  string
+	// Group is the title over the setting in help texts.
+	Group string
 	// EnvFile names the variable with the path of a file that holds the value;
 	// "" if the value cannot be a secret.
 	EnvFile string
@@ -35,20 +38,20 @@ type Key struct {
 }
 
 // Keys lists every setting in the order of Config.
-func Keys() []Key { return keysOf(reflect.TypeFor[Config](), reflect.ValueOf(Default()), "", nil) }
+func Keys() []Key { return keysOf(reflect.TypeFor[Config](), reflect.ValueOf(Default()), "", "", nil) }
 
-func keysOf(t reflect.Type, def reflect.Value, prefix string, path []int) (keys []Key) {
+func keysOf(t reflect.Type, def reflect.Value, group, prefix string, path []int) (keys []Key) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name := prefix + f.Tag.Get("yaml")
-		at := append(slices.Clone(path), i)
+		at, group := append(slices.Clone(path), i), cmp.Or(f.Tag.Get("group"), group)
 		if f.Type.Kind() == reflect.Struct {
-			keys = append(keys, keysOf(f.Type, def.Field(i), name+".", at)...)
+			keys = append(keys, keysOf(f.Type, def.Field(i), group, name+".", at)...)
 			continue
 		}
 		k := Key{
 			Name: name, Env: "MINTAGE_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_")),
-			Flag: strings.NewReplacer(".", "-", "_", "-").Replace(name), Doc: f.Tag.Get("doc"),
+			Flag: strings.NewReplacer(".", "-", "_", "-").Replace(name), Doc: f.Tag.Get("doc"), Group: group,
 			Credential: f.Tag.Get("credential"), Reloads: f.Tag.Get("reload") == "yes",
 			IsBool: f.Type.Kind() == reflect.Bool, isList: f.Type.Kind() == reflect.Slice, kind: f.Type, field: at,
 		}
