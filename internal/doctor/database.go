@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mintage/mintage/internal/directory"
@@ -78,41 +77,27 @@ func (f *findings) judgeFile(c store.FileCondition) {
 	}
 }
 
-// judgeServer judges the settings of a PostgreSQL server that are known.
+// badSettings are values of PostgreSQL's settings that endanger what was answered,
+// or the table of grants.
+var badSettings = []struct{ name, value, level, text, advice string }{
+	{"transaction_read_only", "on", levelFault, "the server only reads: it is a standby, or was set so", "name the primary's host in the store's URL, too"},
+	{"fsync", "off", levelFault, "fsync is off: a power cut can destroy the database", "fsync = on in postgresql.conf"},
+	{"full_page_writes", "off", levelFault, "full_page_writes is off: a power cut can destroy the database",
+		"full_page_writes = on in postgresql.conf, unless the file system never writes half a page (ZFS)"},
+	{"synchronous_commit", "off", levelFault, "synchronous_commit is off: tokens that were answered can be lost with the server",
+		"synchronous_commit = on for mintage's user: ALTER ROLE ... SET synchronous_commit = on"},
+	{"synchronous_commit", "local", levelWarning, "synchronous_commit is local: no standby confirms what is answered", "synchronous_commit = on"},
+	{"synchronous_standby_names", "", levelWarning, "no standby confirms commits (synchronous_standby_names is empty)",
+		"set synchronous_standby_names if a standby is ever to take over: an unsynchronised one that is promoted is a restore (see the page about high availability)"},
+	{"autovacuum", "off", levelFault, "autovacuum is off: the table of grants grows without end", "autovacuum = on in postgresql.conf"},
+}
+
+// judgeServer judges a PostgreSQL server by what is known of it.
 func (f *findings) judgeServer(c store.ServerCondition) {
-	is := func(name, bad string) bool { value, known := c.Settings[name]; return known && value == bad }
-	if c.Standby || is("transaction_read_only", "on") {
-		f.fault("name the primary's host in the store's URL, too", "the server only reads: it is a standby, or was set so")
-	}
-	if is("fsync", "off") {
-		f.fault("fsync = on in postgresql.conf", "fsync is off: a power cut can destroy the database")
-	}
-	if is("full_page_writes", "off") {
-		f.fault("full_page_writes = on in postgresql.conf, unless the file system never writes half a page (ZFS)", "full_page_writes is off: a power cut can destroy the database")
-	}
-	if is("synchronous_commit", "off") {
-		f.fault("synchronous_commit = on for mintage's user: ALTER ROLE ... SET synchronous_commit = on", "synchronous_commit is off: tokens that were answered can be lost with the server")
-	} else if is("synchronous_commit", "local") {
-		f.warn("synchronous_commit = on", "synchronous_commit is local: no standby confirms what is answered")
-	}
-	if is("synchronous_standby_names", "") {
-		f.warn("set synchronous_standby_names if a standby is ever to take over: an unsynchronised one that is promoted is a restore (see the page about high availability)",
-			"no standby confirms commits (synchronous_standby_names is empty)")
-	}
-	if is("autovacuum", "off") {
-		f.fault("autovacuum = on in postgresql.conf", "autovacuum is off: the table of grants grows without end")
-	}
-	if isolation, known := c.Settings["default_transaction_isolation"]; known && isolation != "read committed" {
-		f.warn("ALTER ROLE ... SET default_transaction_isolation = 'read committed'", "default_transaction_isolation is %s: batches of refreshes will collide and be tried again", isolation)
-	}
-	if version, known := c.Settings["server_version"]; known {
-		major, _ := strconv.Atoi(strings.FieldsFunc(version+".", func(r rune) bool { return r < '0' || r > '9' })[0])
-		if major > 0 && major < 13 {
-			f.warn("upgrade the server", "PostgreSQL %s is no longer maintained", version)
+	for _, bad := range badSettings {
+		if value, known := c.Settings[bad.name]; known && value == bad.value || c.Standby && bad.name == "transaction_read_only" {
+			f.add(bad.level, bad.advice, "%s", bad.text)
 		}
-	}
-	if c.Fillfactor == 100 {
-		f.warn("ALTER TABLE grants SET (fillfactor = 85), and then VACUUM FULL grants at a quiet time", "the table of grants has no room for updates in place (fillfactor 100)")
 	}
 	if c.Dead > 100_000 && c.Dead > c.Live {
 		f.warn("look for what keeps autovacuum from the table: an old transaction, a replication slot, or its settings", "the table of grants has %d dead rows beside %d live ones", c.Dead, c.Live)

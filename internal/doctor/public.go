@@ -125,7 +125,7 @@ func checkPublic(ctx context.Context, p *Deployment) (f findings) {
 	}
 	p.seen = &publicAnswer{at: time.Now(), took: time.Since(began)}
 	p.seen.date, _ = http.ParseTime(resp.Header.Get("Date"))
-	f.judgeTLS(ctx, p, resp.TLS)
+	f.judgeTLS(resp.TLS)
 	f.judgeMetadata(p, resp, body)
 	// Clients that know only the issuer look here (RFC 8414 section 3.1).
 	if issuer, err := url.Parse(p.Config.IssuerID()); err == nil {
@@ -176,33 +176,14 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// judgeTLS is about the certificate and the versions that are spoken.
-func (f *findings) judgeTLS(ctx context.Context, p *Deployment, state *tls.ConnectionState) {
+// judgeTLS is about the certificate and the version that is spoken.
+func (f *findings) judgeTLS(state *tls.ConnectionState) {
 	if state == nil {
 		return
 	}
 	f.validity(state.PeerCertificates[0], time.Now())
 	if state.Version < tls.VersionTLS13 {
 		f.note("the public address does not speak TLS 1.3")
-	}
-	u, err := url.Parse(p.Config.PublicURL)
-	if err != nil {
-		return
-	}
-	address := u.Host
-	if u.Port() == "" {
-		address = net.JoinHostPort(u.Hostname(), "443")
-	}
-	if p.Connect != "" {
-		address = p.Connect
-	}
-	// Whether it is refused is all that matters: nothing is sent on it.
-	old := tls.Dialer{Config: &tls.Config{ServerName: u.Hostname(), InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}}
-	try, cancel := context.WithTimeout(ctx, publicTime)
-	defer cancel()
-	if conn, err := old.DialContext(try, "tcp", address); err == nil {
-		conn.Close()
-		f.warn("have the proxy speak TLS 1.2 and 1.3 only (RFC 9325)", "the public address speaks %s, which is broken", tls.VersionName(conn.(*tls.Conn).ConnectionState().Version))
 	}
 }
 

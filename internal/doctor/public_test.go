@@ -25,7 +25,7 @@ import (
 // A place is what answers at the public address.
 type place struct {
 	cert, key, ca string
-	least, most   uint16 // versions of TLS; 0: the library's
+	most          uint16 // version of TLS; 0: the library's
 	answer        http.HandlerFunc
 }
 
@@ -63,7 +63,7 @@ func (p *Deployment) serve(t *testing.T, at place) {
 	s := httptest.NewUnstartedServer(at.answer)
 	pair, err := tls.LoadX509KeyPair(at.cert, at.key)
 	must(t, err)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: at.least, MaxVersion: at.most}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MaxVersion: at.most}
 	s.Config.ErrorLog = stdlog.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
@@ -114,7 +114,6 @@ func TestThePublicAddressIsLookedAtAsAClientDoes(t *testing.T) {
 		{"a certificate that expires soon", func(t *testing.T, _ *Deployment, at *place) {
 			at.cert, at.key, at.ca = certify(t, "auth.example.com", 20*day)
 		}, levelWarning, "the certificate expires on"},
-		{"old versions of TLS", func(_ *testing.T, _ *Deployment, at *place) { at.least = tls.VersionTLS10 }, levelWarning, "speaks TLS 1.1, which is broken"},
 		{"no TLS 1.3", func(_ *testing.T, _ *Deployment, at *place) { at.most = tls.VersionTLS12 }, levelNote, "does not speak TLS 1.3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -299,14 +298,14 @@ func TestTheRunningServerIsAskedHowItIs(t *testing.T) {
 func TestADatabaseServerIsJudgedByItsSettings(t *testing.T) {
 	t.Parallel()
 	good := func() store.ServerCondition {
-		return store.ServerCondition{Fillfactor: 85, Live: 1000, Dead: 10, Settings: map[string]string{
+		return store.ServerCondition{Live: 1000, Dead: 10, Settings: map[string]string{
 			"server_version": "15.8 (Debian)", "synchronous_commit": "on", "synchronous_standby_names": "ANY 1 (b, c)", "fsync": "on", "full_page_writes": "on",
-			"default_transaction_isolation": "read committed", "transaction_read_only": "off", "autovacuum": "on",
+			"transaction_read_only": "off", "autovacuum": "on",
 		}}
 	}
 	var f findings
 	f.judgeServer(good())
-	f.judgeServer(store.ServerCondition{Fillfactor: -1, Live: -1, Dead: -1}) // an engine that knows none of it
+	f.judgeServer(store.ServerCondition{Live: -1, Dead: -1}) // an engine that knows none of it
 	if len(f) > 0 {
 		t.Errorf("a good one: %+v", f)
 	}
@@ -322,9 +321,6 @@ func TestADatabaseServerIsJudgedByItsSettings(t *testing.T) {
 		{func(c *store.ServerCondition) { c.Settings["synchronous_commit"] = "local" }, levelWarning, "synchronous_commit is local"},
 		{func(c *store.ServerCondition) { c.Settings["synchronous_standby_names"] = "" }, levelWarning, "no standby confirms commits"},
 		{func(c *store.ServerCondition) { c.Settings["autovacuum"] = "off" }, levelFault, "autovacuum is off"},
-		{func(c *store.ServerCondition) { c.Settings["default_transaction_isolation"] = "serializable" }, levelWarning, "is serializable"},
-		{func(c *store.ServerCondition) { c.Settings["server_version"] = "11.2" }, levelWarning, "no longer maintained"},
-		{func(c *store.ServerCondition) { c.Fillfactor = 100 }, levelWarning, "fillfactor 100"},
 		{func(c *store.ServerCondition) { c.Dead = 200_000 }, levelWarning, "200000 dead rows"},
 	} {
 		condition := good()

@@ -20,8 +20,7 @@ type ServerCondition struct {
 	Standby bool
 	// Encrypted tells that this connection is, as the server sees it.
 	Encrypted bool
-	// Of the table of grants: its fillfactor, its rows, and those that are dead
-	// and not yet removed.
-	Fillfactor, Live, Dead int64
-	Nodes                  []Node
+	// Of the table of grants: its rows, and those that are dead and not yet removed.
+	Live, Dead int64
+	Nodes      []Node
 }

@@ -13,21 +13,20 @@ import (
 // examined are the settings of a store.ServerCondition.
 var examined = []string{
 	"server_version", "synchronous_commit", "synchronous_standby_names", "fsync", "full_page_writes",
-	"default_transaction_isolation", "transaction_read_only", "autovacuum",
+	"transaction_read_only", "autovacuum",
 }
 
 // What only PostgreSQL itself can be asked: engines that speak its dialect may
 // refuse it, and then it is not known.
 const (
-	examineTableSQL = `SELECT COALESCE((SELECT substring(o FROM '\d+')::bigint FROM unnest(c.reloptions) AS o WHERE o LIKE 'fillfactor=%'), 100),
-		COALESCE(s.n_live_tup, -1), COALESCE(s.n_dead_tup, -1)
+	examineTableSQL = `SELECT COALESCE(s.n_live_tup, -1), COALESCE(s.n_dead_tup, -1)
 		FROM pg_class AS c LEFT JOIN pg_stat_user_tables AS s ON s.relid = c.oid WHERE c.oid = to_regclass('grants')`
 	examineServerSQL = `SELECT pg_is_in_recovery(), COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)`
 )
 
 // Examine asks the server about itself.
 func (s *Store) Examine(ctx context.Context) (store.ServerCondition, error) {
-	c := store.ServerCondition{Settings: map[string]string{}, Fillfactor: -1, Live: -1, Dead: -1}
+	c := store.ServerCondition{Settings: map[string]string{}, Live: -1, Dead: -1}
 	for _, name := range examined {
 		var value string
 		err := s.pool.QueryRow(ctx, "SHOW "+name).Scan(&value)
@@ -38,7 +37,7 @@ func (s *Store) Examine(ctx context.Context) (store.ServerCondition, error) {
 			c.Settings[name] = value
 		}
 	}
-	if err := s.pool.QueryRow(ctx, examineTableSQL).Scan(&c.Fillfactor, &c.Live, &c.Dead); err != nil && !foreign(err) {
+	if err := s.pool.QueryRow(ctx, examineTableSQL).Scan(&c.Live, &c.Dead); err != nil && !foreign(err) {
 		return c, fmt.Errorf("ask about the table of grants: %w", oneLine{err})
 	}
 	if err := s.pool.QueryRow(ctx, examineServerSQL).Scan(&c.Standby, &c.Encrypted); err != nil && !foreign(err) {
