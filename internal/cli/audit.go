@@ -85,28 +85,20 @@ select, or as many as --limit says. Subjects are personal data.`,
 			if limit == 0 {
 				return showTrail(cmd, print, audit.Read(dir, f))
 			}
-			last := make([]audit.Entry, 0, limit)
-			seen := 0
+			var last []audit.Entry
+			earlier := 0
 			err = showTrail(cmd, func(e audit.Entry) error {
-				if len(last) < limit {
-					last = append(last, e)
-				} else {
-					last[seen%limit] = e
+				if last = append(last, e); len(last) >= 2*limit {
+					last, earlier = append(last[:0], last[limit:]...), earlier+limit
 				}
-				seen++
 				return nil
 			}, audit.Read(dir, f))
-			if err == nil {
-				noteEmpty(cmd, last, nil, "no record is found")
+			noteEmpty(cmd, last, err, "no record is found")
+			if more := max(0, len(last)-limit); more > 0 || earlier > 0 {
+				last, earlier = last[more:], earlier+more
+				fmt.Fprintf(cmd.ErrOrStderr(), "mintage: %d earlier records are not shown; use --limit, or --since and --until\n", earlier)
 			}
-			if left := seen - len(last); left > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "mintage: %d earlier records are not shown; use --limit, or --since and --until\n", left)
-			}
-			for i := range last {
-				e := last[i]
-				if seen > limit {
-					e = last[(seen+i)%limit]
-				}
+			for _, e := range last {
 				if err := print(e); err != nil {
 					return err
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -70,21 +71,7 @@ A line that a killed process has not finished is told of, and is no break.`,
 				v.verdict, v.err = v.check.Verify(dir)
 			}
 			err := v.judge(heads)
-			if asJSON {
-				return errors.Join(show.JSON(cmd.OutOrStdout(), v.view(err)), err)
-			}
-			if v.verdict.Records > 0 {
-				if err := show.Fields(cmd.OutOrStdout(), v.fields()); err != nil {
-					return err
-				}
-			}
-			for _, n := range v.notes {
-				fmt.Fprintf(cmd.OutOrStdout(), "note: %s\n", n)
-			}
-			if err == nil {
-				fmt.Fprintln(cmd.OutOrStdout(), "the chain holds")
-			}
-			return err
+			return errors.Join(output(cmd, asJSON, v.view(err), func(w io.Writer) error { return v.text(w, err) }), err)
 		},
 	}
 	cmd.Flags().StringArrayVar(&heads, "head", nil, "a hash that the trail must hold; repeatable")
@@ -202,20 +189,30 @@ func brokenTrail(err error) error {
 	return err
 }
 
-func (v *verification) fields() [][2]string {
-	compared := ""
+// text is the verdict for people: err is why the audit log is not intact.
+func (v *verification) text(w io.Writer, err error) error {
+	compared, macs, d := "", "", v.verdict
 	if v.compared {
 		compared = "with the store"
 	}
-	d := v.verdict
-	macs := ""
 	if d.MACs > 0 {
 		macs = fmt.Sprintf("%d records, each by a key of the store", d.MACs)
 	}
-	return [][2]string{
-		{"chain", d.Head.Chain}, {"segments", fmt.Sprint(d.Segments)}, {"records", fmt.Sprintf("%d (seq %d to %d)", d.Records, d.First.Seq, d.Last.Seq)},
-		{"with a mac", macs}, {"from", d.First.Time.Format(time.RFC3339)}, {"until", d.Last.Time.Format(time.RFC3339)}, {"end compared", compared}, {"head", d.Head.Hash.String()},
+	if d.Records > 0 {
+		if err := show.Fields(w, [][2]string{
+			{"chain", d.Head.Chain}, {"segments", fmt.Sprint(d.Segments)}, {"records", fmt.Sprintf("%d (seq %d to %d)", d.Records, d.First.Seq, d.Last.Seq)},
+			{"with a mac", macs}, {"from", when(&d.First.Time)}, {"until", when(&d.Last.Time)}, {"end compared", compared}, {"head", d.Head.Hash.String()},
+		}); err != nil {
+			return err
+		}
 	}
+	for _, n := range v.notes {
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+	if err == nil {
+		fmt.Fprintln(w, "the chain holds")
+	}
+	return nil
 }
 
 type verdictView struct {

@@ -64,10 +64,7 @@ tell whether a token is genuine, and tells the rest.`,
 			if err != nil {
 				return err
 			}
-			log, err := readLog(logFile, cmd.InOrStdin(), asked)
-			if err == nil && log == nil && asked.IsRequest() {
-				log, err = findLog(cmd.Context(), a.cfg, asked.Text)
-			}
+			log, err := findLog(cmd, a.cfg, logFile, asked)
 			if err != nil {
 				return err
 			}
@@ -152,35 +149,6 @@ func readUnseen(ctx context.Context, stdin *os.File, stderr io.Writer) ([]byte, 
 		}
 		return []byte(t.line), t.err
 	}
-}
-
-// readLog finds the lines about a request in the file that --log names; nil if it
-// names none.
-func readLog(name string, stdin io.Reader, asked explain.Asked) (*explain.Log, error) {
-	if name == "" {
-		return nil, nil
-	}
-	if !asked.IsRequest() {
-		return nil, deployment.Usage(deployment.Hint(errors.New("--log is for a request id"), "a request id is the 16 hexadecimal digits of an answer's X-Request-Id"))
-	}
-	in := stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, deployment.Hint(fmt.Errorf("log: %w", err), "name the server's log in JSON lines, or - for standard input")
-		}
-		defer f.Close()
-		in = f
-	}
-	log, err := explain.ReadLog(in, asked.Text)
-	if err != nil {
-		return nil, fmt.Errorf("log %s: %w", name, err)
-	}
-	log.Name = name
-	if log.Read == 0 {
-		return nil, deployment.Hint(fmt.Errorf("log %s: there is nothing in it", name), "the server writes its log to standard error; with systemd: journalctl -u mintage -o cat")
-	}
-	return log, nil
 }
 
 // ofDev is the configuration of a server that runs with --dev, if nothing else

@@ -4,41 +4,80 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/explain"
 )
 
-// This file lets explain find the server's log: the server leaves a link to it
-// in the data directory, and the journal finds lines by the program's name.
+// This file finds the server's log for explain: the server leaves a link to it in
+// the data directory, and the journal finds lines by the program's name.
 
-// journalTime bounds the search in the journal.
+// journalTime limits the search in the journal.
 const journalTime = 30 * time.Second
 
-// findLog looks for a request in the file that the server has left a link to,
-// and in the journal; nil if there is neither.
-func findLog(ctx context.Context, cfg config.Config, requestID string) (*explain.Log, error) {
-	log, err := linkedLogOf(cfg, requestID)
-	if err != nil || log != nil && len(log.Lines) > 0 {
-		return log, err
+// findLog reads the lines about a request: from the file that --log names, or else
+// from the file to which the server has left a link, or else from the journal. It
+// returns nil if there is none of these.
+func findLog(cmd *cobra.Command, cfg config.Config, named string, asked explain.Asked) (*explain.Log, error) {
+	switch {
+	case named != "" && !asked.IsRequest():
+		return nil, deployment.Usage(deployment.Hint(errors.New("--log is for a request id"), "a request id is the 16 hexadecimal digits of an answer's X-Request-Id"))
+	case !asked.IsRequest():
+		return nil, nil
+	case named == "":
+		return searchLog(cmd.Context(), cfg, asked.Text)
 	}
-	journal, err := readJournal(ctx, requestID)
-	if journal != nil && log != nil && len(journal.Lines) == 0 {
-		journal.Name = log.Name + " or " + journal.Name
+	in := cmd.InOrStdin()
+	if named != "-" {
+		f, err := os.Open(named)
+		if err != nil {
+			return nil, deployment.Hint(fmt.Errorf("log: %w", err), "name the server's log in JSON lines, or - for standard input")
+		}
+		defer f.Close()
+		in = f
 	}
-	if journal != nil {
-		return journal, err
+	log, err := readLog(in, named, asked.Text)
+	if err == nil && log.Read == 0 {
+		err = deployment.Hint(fmt.Errorf("log %s: there is nothing in it", named), "the server writes its log to standard error; with systemd: journalctl -u mintage -o cat")
 	}
 	return log, err
 }
 
-func linkedLogOf(cfg config.Config, requestID string) (*explain.Log, error) {
+func readLog(in io.Reader, name, requestID string) (*explain.Log, error) {
+	log, err := explain.ReadLog(in, requestID)
+	if err != nil {
+		return nil, fmt.Errorf("log %s: %w", name, err)
+	}
+	log.Name = name
+	return log, nil
+}
+
+// searchLog reads the linked file and, if that holds nothing, the journal.
+func searchLog(ctx context.Context, cfg config.Config, requestID string) (*explain.Log, error) {
+	log, err := linkedLog(cfg, requestID)
+	if err != nil || log != nil && len(log.Lines) > 0 {
+		return log, err
+	}
+	journal, err := readJournal(ctx, requestID)
+	if err != nil || journal == nil {
+		return log, err
+	}
+	if log != nil && len(journal.Lines) == 0 {
+		journal.Name = log.Name + " or " + journal.Name
+	}
+	return journal, nil
+}
+
+func linkedLog(cfg config.Config, requestID string) (*explain.Log, error) {
 	path, err := filepath.EvalSymlinks(filepath.Join(cfg.Data, deployment.LinkedLog))
 	if err != nil {
 		return nil, nil
@@ -55,16 +94,11 @@ func linkedLogOf(cfg config.Config, requestID string) (*explain.Log, error) {
 		return nil, nil
 	}
 	defer f.Close()
-	log, err := explain.ReadLog(f, requestID)
-	if err != nil {
-		return nil, fmt.Errorf("log %s: %w", path, err)
-	}
-	log.Name = path
-	return log, nil
+	return readLog(f, path, requestID)
 }
 
-// readJournal asks journalctl for the lines of programs with our name. It is nil
-// where there is no journal, or this user may not read it.
+// readJournal reads the lines of programs with this name from the journal. It
+// returns nil if there is no journal, or this user may not read it.
 func readJournal(ctx context.Context, requestID string) (*explain.Log, error) {
 	journalctl, err := exec.LookPath("journalctl")
 	if err != nil {
@@ -80,18 +114,12 @@ func readJournal(ctx context.Context, requestID string) (*explain.Log, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, nil
 	}
-	log, err := explain.ReadLog(out, requestID)
-	// It ends with 1 where nothing matches, and where there is no journal.
+	log, err := readLog(out, "the journal, as far as this user may read it", requestID)
+	// journalctl ends with 1 if nothing matches, and if there is no journal.
 	waited := cmd.Wait()
-	if err != nil || waited != nil && len(log.Lines) == 0 && !hasJournal() {
+	_, absent := os.Stat("/run/systemd/journal/socket")
+	if err != nil || waited != nil && len(log.Lines) == 0 && absent != nil {
 		return nil, nil
 	}
-	log.Name = "the journal, as far as this user may read it"
 	return log, nil
-}
-
-// hasJournal reports whether this machine keeps a journal.
-func hasJournal() bool {
-	_, err := os.Stat("/run/systemd/journal/socket")
-	return err == nil
 }

@@ -36,19 +36,10 @@ func readText(file string) ([]byte, error) {
 	}
 	// Some editors write a byte order mark.
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	if !utf8.Valid(text) {
-		line := 1
-		for rest := text; len(rest) > 0; {
-			r, n := utf8.DecodeRune(rest)
-			if r == utf8.RuneError && n == 1 {
-				break
-			}
-			if r == '\n' {
-				line++
-			}
-			rest = rest[n:]
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		if !utf8.Valid(line) {
+			return nil, fmt.Errorf("configuration %s: line %d: this is not UTF-8 text: save it as UTF-8", file, i+1)
 		}
-		return nil, fmt.Errorf("configuration %s: line %d: this is not UTF-8 text: save it as UTF-8", file, line)
 	}
 	return text, nil
 }
