@@ -12,14 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
-	"github.com/mintage/mintage/internal/directory"
-	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
@@ -27,8 +23,8 @@ import (
 	"github.com/mintage/mintage/internal/server/resource"
 	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/store"
-	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const (
@@ -42,88 +38,49 @@ const (
 type publicSide struct {
 	*server.Server
 	t      testing.TB
-	iss    *issuer.Issuer
-	faulty *storetest.Faulty
-	engine *sqlite.Store
-	kek    *keys.KEK
-	clock  atomic.Int64 // milliseconds since 1970
+	kit    *testkit.Kit
 	client *store.Client
 	secret oauth.Secret
 }
 
-// newPublicSide has no RSA key, which takes long to make.
-func newPublicSide(t testing.TB, change ...func(*issuer.Issuer, *server.Options)) *publicSide {
+func newPublicSide(t testing.TB, change ...func(*testkit.Setup, *server.Options)) *publicSide {
 	t.Helper()
-	return newPublicSideOf(t, []keys.Purpose{keys.ES256, keys.EdDSA}, change...)
-}
-
-func newPublicSideOf(t testing.TB, algorithms []keys.Purpose, change ...func(*issuer.Issuer, *server.Options)) *publicSide {
-	t.Helper()
-	engine, err := sqlite.Create(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	p := &publicSide{t: t, engine: engine, faulty: storetest.NewFaulty(engine)}
-	p.clock.Store(1_700_000_000_123)
-	if p.kek, err = keys.ParseKEK(keys.NewKEKText()); err != nil {
-		t.Fatal(err)
-	}
+	p := &publicSide{t: t}
 	log := slog.New(slog.DiscardHandler)
-	schedule := keys.Schedule{MaxAge: 10 * time.Minute, Retention: 16 * time.Minute, Algorithms: algorithms}
-	directory, err := directory.Open(t.Context(), p.faulty, p.kek, schedule, log, p.now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings := issuer.Issuer{
-		Realm: "/api", ID: issuerID, Store: p.faulty, Directory: directory,
-		CodeLifetime: time.Minute, RevocationsMaxAge: 5 * time.Second, Now: p.now, Log: log,
-		Policy: grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * 24 * time.Hour},
-	}
 	options := server.Options{
 		Site: server.Site{PublicURL: publicURL}, BasicAuthStatus: 401, Queue: server.NewQueue(overload.Capacity{}, nil, log),
 		Throttle: overload.NewThrottle(overload.RateLimits{AddressFailures: 3}, func(string) {}),
 	}
-	for _, f := range change {
-		f(&settings, &options)
-	}
-	p.iss = issuer.New(settings)
-	options.Clients = &client.Authenticator{Realm: settings.Realm, Store: settings.Store, Directory: directory, Now: settings.Now, Log: log, Slow: client.NewSlowPool()}
-	view, err := directory.View()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := client.Registration{
+	p.kit = testkit.New(t, func(s *testkit.Setup) {
+		s.ID, s.RevocationsMaxAge, s.Log, s.Uptime = issuerID, 5*time.Second, log, s.Clock
+		s.Schedule.MaxAge, s.Schedule.Retention = 10*time.Minute, 16*time.Minute
+		for _, f := range change {
+			f(s, &options)
+		}
+	})
+	options.Clients = &client.Authenticator{Realm: testkit.Realm, Store: p.kit.Faulty, Directory: p.kit.Directory, Now: p.kit.Now, Log: log, Slow: client.NewSlowPool()}
+	c, secret := p.kit.Register(client.Registration{
 		ID: "billing", Name: "Billing", RedirectURIs: []string{callback}, Scope: "read", Auth: store.AuthEither, TokenFormat: store.TokenJWT, NoPKCE: true, Introspect: true,
-	}
-	c, secret, err := r.Client("/api", view.Ring, p.iss.Policy, grant.At(p.now()))
-	if err == nil {
-		err = engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	p.client, p.secret = &c, secret
-	p.advance(0)
-	p.Server = server.New(p.iss, options, log)
-	tokens, resources := token.Endpoints{Issuer: p.iss}, resource.Endpoints{Server: p.Server, Issuer: p.iss}
+	p.Server = server.New(p.kit.Issuer, options, log)
+	tokens, resources := token.Endpoints{Issuer: p.kit.Issuer}, resource.Endpoints{Server: p.Server, Issuer: p.kit.Issuer}
 	p.Mount(slices.Concat(tokens.Routes(), resources.Routes())...)
 	return p
 }
 
-func (p *publicSide) now() time.Time { return time.UnixMilli(p.clock.Load()) }
+// allAlgorithms has RSA keys too, which take long to make.
+func allAlgorithms(s *testkit.Setup, _ *server.Options) {
+	s.Schedule.Algorithms = keys.SigningAlgorithms
+}
+
+func (p *publicSide) now() time.Time { return p.kit.Clock.Now() }
 
 // advance moves the clock, and lets the node hear what is new.
 func (p *publicSide) advance(d time.Duration) {
 	p.t.Helper()
-	p.clock.Add(d.Milliseconds())
-	if err := p.iss.Directory.Poll(p.t.Context()); err != nil {
-		p.t.Fatal(err)
-	}
+	p.kit.Clock.Advance(d)
+	p.kit.Poll()
 }
 
 // do sends a request over TLS. Each header is a line.
@@ -177,7 +134,7 @@ func read[T any](t testing.TB, body string) (v T) {
 // for which it may be kept.
 func (p *publicSide) documents() map[string][2]string {
 	p.t.Helper()
-	list, err := p.iss.PublicKeys()
+	list, err := p.kit.PublicKeys()
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -193,7 +150,7 @@ func (p *publicSide) documents() map[string][2]string {
 }
 
 func TestDocumentsMayBeKeptAndAreReadByAnyScript(t *testing.T) {
-	p := newPublicSide(t, func(_ *issuer.Issuer, o *server.Options) { o.CORSOrigins = []string{"https://app.example"} })
+	p := newPublicSide(t, func(_ *testkit.Setup, o *server.Options) { o.CORSOrigins = []string{"https://app.example"} })
 	for path, want := range p.documents() {
 		for _, method := range []string{"GET", "HEAD"} {
 			resp := p.do(method, path, "Origin: https://elsewhere.example")
@@ -303,7 +260,7 @@ func TestDocumentsAreNotKeptFromAnAddressThatGuessesSecrets(t *testing.T) {
 func TestDocumentsAreUnavailableRatherThanOld(t *testing.T) {
 	p := newPublicSide(t)
 	paths := p.documents()
-	p.clock.Add(6000) // without news from the store
+	p.kit.Clock.Advance(6 * time.Second) // without news from the store
 	for path := range paths {
 		resp := p.do("GET", path)
 		want := 503
@@ -315,14 +272,14 @@ func TestDocumentsAreUnavailableRatherThanOld(t *testing.T) {
 		}
 	}
 	p.advance(0)
-	p.faulty.Inject(storetest.Revocations, 1, func(context.Context, func() error) error { return store.ErrBusy })
+	p.kit.Faulty.Inject(storetest.Revocations, 1, func(context.Context, func() error) error { return store.ErrBusy })
 	if resp := p.do("GET", "/oauth2/revocations"); resp.StatusCode != 503 {
 		t.Errorf("the list of a store that is busy: %d", resp.StatusCode)
 	}
 }
 
 func TestDocumentsAreAtEveryFormOfTheirPath(t *testing.T) {
-	p := newPublicSide(t, func(_ *issuer.Issuer, o *server.Options) { o.BasePath = "/openam" })
+	p := newPublicSide(t, func(_ *testkit.Setup, o *server.Options) { o.BasePath = "/openam" })
 	for _, name := range []string{"jwks", "connect/jwk_uri", "revocations", ".well-known/openid-configuration"} {
 		whole, _ := p.get("/openam/oauth2/" + name)
 		for _, form := range []string{"api/", "realms/root/realms/api/"} {
@@ -339,7 +296,7 @@ func TestDocumentsAreAtEveryFormOfTheirPath(t *testing.T) {
 }
 
 func TestDocumentsAreForTLS(t *testing.T) {
-	p := newPublicSide(t, func(_ *issuer.Issuer, o *server.Options) { o.PlainHTTP = true })
+	p := newPublicSide(t, func(_ *testkit.Setup, o *server.Options) { o.PlainHTTP = true })
 	for path := range p.documents() {
 		r := httptest.NewRequest("GET", path, nil)
 		w := httptest.NewRecorder()

@@ -56,14 +56,14 @@ func (p *publicSide) forms(tokens issuer.Tokens) map[string]map[string]any {
 
 func TestIntrospectionTellsWhenTheSubjectWasAuthenticatedAndWhatWasSaidOfIt(t *testing.T) {
 	p := newPublicSide(t)
-	code, err := p.iss.IssueCode(t.Context(), issuer.Authorization{
+	code, err := p.kit.IssueCode(t.Context(), issuer.Authorization{
 		ClientID: "billing", RedirectURI: callback, Subject: "alice",
 		AuthTime: p.now().Add(-time.Hour), Claims: json.RawMessage(`{"tenant": "t1 <é>", "roles": ["a"]}`),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens, err := p.iss.Exchange(t.Context(), p.client, issuer.CodeRequest{Code: code.Code, RedirectURI: callback})
+	tokens, err := p.kit.Exchange(t.Context(), p.client, issuer.CodeRequest{Code: code.Code, RedirectURI: callback})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestIntrospectionTellsWhenTheSubjectWasAuthenticatedAndWhatWasSaidOfIt(t *t
 // A row could have such claims from a version that sent fewer members.
 func TestAClaimNeverReplacesAMemberOfAnAnswer(t *testing.T) {
 	p := newPublicSide(t)
-	view, err := p.iss.Directory.View()
+	view, err := p.kit.Directory.View()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestAClaimNeverReplacesAMemberOfAnAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tokens, err := p.iss.Exchange(t.Context(), p.client, issuer.CodeRequest{Code: code, RedirectURI: callback})
+		tokens, err := p.kit.Exchange(t.Context(), p.client, issuer.CodeRequest{Code: code, RedirectURI: callback})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func kids(set jose.JSONWebKeySet) (list []string) {
 }
 
 func TestMD18_TheSetHasThePublicPartsOfStrongKeys(t *testing.T) {
-	p := newPublicSideOf(t, keys.SigningAlgorithms)
+	p := newPublicSide(t, allAlgorithms)
 	// What RFC 7518 section 6 and RFC 8037 section 2 have of a public key.
 	public := map[string]map[string]any{
 		"ES256": {"kty": "EC", "crv": "P-256", "x": 43, "y": 43},
@@ -93,11 +93,11 @@ func TestMD19_AKeyIsPublishedBeforeItsUseAndKeptAfterIt(t *testing.T) {
 	p := newPublicSide(t)
 	_, header := p.get("/oauth2/jwks")
 	maxAge := maxAgeOf(t, header)
-	schedule := p.iss.Directory.Schedule
+	schedule := p.kit.Directory.Schedule
 	old := p.signedBy()
 	before := kids(p.keySet())
 
-	records, err := directory.RotateKeys(t.Context(), p.engine, p.kek, schedule, directory.Rotation{Purposes: []keys.Purpose{keys.ES256}}, p.now)
+	records, err := directory.RotateKeys(t.Context(), p.kit.Engine, p.kit.KEK, schedule, directory.Rotation{Purposes: []keys.Purpose{keys.ES256}}, p.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +126,8 @@ func TestMD19_AKeyIsPublishedBeforeItsUseAndKeptAfterIt(t *testing.T) {
 		}
 		p.advance(5 * time.Second)
 	}
-	if kept, least := p.now().Sub(retired), maxAge+p.iss.Policy.AccessLifetime; kept < least {
-		t.Errorf("withdrawn %s after its last use; what it signed lives for %s, in caches of %s", kept, p.iss.Policy.AccessLifetime, maxAge)
+	if kept, least := p.now().Sub(retired), maxAge+p.kit.Policy.AccessLifetime; kept < least {
+		t.Errorf("withdrawn %s after its last use; what it signed lives for %s, in caches of %s", kept, p.kit.Policy.AccessLifetime, maxAge)
 	}
 	if resp := p.do("GET", "/oauth2/jwks/"+old+".pem"); resp.StatusCode != 404 {
 		t.Errorf("the PEM of a key that is gone: %d", resp.StatusCode)
@@ -177,7 +177,7 @@ func TestEachKeyOfTheSetIsThereInPEM(t *testing.T) {
 // MAC, sealing and pepper keys are in the same ring, and never leave it.
 func TestMD24_NoOtherKeyOfTheRingIsPublished(t *testing.T) {
 	p := newPublicSide(t)
-	ch, err := p.engine.Changes(t.Context(), 0)
+	ch, err := p.kit.Engine.Changes(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // unnamed are the endpoints for which metadata has no name, and second names
@@ -28,7 +27,7 @@ var unnamed = map[string]string{
 
 func TestMD12_TheDocumentNamesWhatIsServedAndAllOfIt(t *testing.T) {
 	for _, base := range []string{"", "/openam"} {
-		p := newPublicSide(t, func(iss *issuer.Issuer, o *server.Options) {
+		p := newPublicSide(t, func(iss *testkit.Setup, o *server.Options) {
 			o.BasePath, iss.ID = base, publicURL+base+"/oauth2/api"
 		})
 		body, _ := p.get(base + "/oauth2/.well-known/openid-configuration")
@@ -93,7 +92,7 @@ func TestMetadataIsWhereTheIssuersPathSays(t *testing.T) {
 			"/oauth2/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration",
 		},
 	} {
-		p := newPublicSide(t, func(iss *issuer.Issuer, _ *server.Options) { iss.ID = id })
+		p := newPublicSide(t, func(iss *testkit.Setup, _ *server.Options) { iss.ID = id })
 		whole, _ := p.get("/oauth2/.well-known/openid-configuration")
 		if got := read[map[string]any](t, whole)["issuer"]; got != id {
 			t.Errorf("issuer %q, want %q", got, id)
@@ -122,7 +121,7 @@ func TestMetadataPageShowsTheDocument(t *testing.T) {
 	if !found {
 		t.Fatal("the page has no JSON")
 	}
-	p := newPublicSideOf(t, keys.SigningAlgorithms)
+	p := newPublicSide(t, allAlgorithms)
 	body, _ := p.get("/oauth2/.well-known/openid-configuration")
 	if got, want := read[map[string]any](t, body), read[map[string]any](t, example); !reflect.DeepEqual(got, want) {
 		t.Errorf("the document is\n%v\nand the page shows\n%v", got, want)

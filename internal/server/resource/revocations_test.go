@@ -40,11 +40,11 @@ func (p *publicSide) list() (l revocationList, etag string) {
 
 func (p *publicSide) login(subject string) issuer.Tokens {
 	p.t.Helper()
-	code, err := p.iss.IssueCode(p.t.Context(), issuer.Authorization{ClientID: "billing", RedirectURI: callback, Subject: subject})
+	code, err := p.kit.IssueCode(p.t.Context(), issuer.Authorization{ClientID: "billing", RedirectURI: callback, Subject: subject})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	tokens, err := p.iss.Exchange(p.t.Context(), p.client, issuer.CodeRequest{Code: code.Code, RedirectURI: callback})
+	tokens, err := p.kit.Exchange(p.t.Context(), p.client, issuer.CodeRequest{Code: code.Code, RedirectURI: callback})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func (p *publicSide) login(subject string) issuer.Tokens {
 
 func TestListOfRevocationsTellsWithinASecond(t *testing.T) {
 	p := newPublicSide(t)
-	p.advance(15*time.Second - time.Duration(p.clock.Load()%15_000)*time.Millisecond)
+	p.advance(15*time.Second - time.Duration(p.kit.At()%15_000)*time.Millisecond)
 	tokens := p.login("alice")
 	first, etag := p.list()
 	if len(first.Grants)+len(first.Cutoffs) != 0 {
@@ -79,7 +79,7 @@ func TestListOfRevocationsTellsWithinASecond(t *testing.T) {
 		t.Errorf("a follower with the old list is told that nothing has changed: %d", resp.StatusCode)
 	}
 
-	if err := p.engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "bob", At: 1_700_000_100_000}}}); err != nil {
+	if err := p.kit.Engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: "/api", Subject: "bob", At: 1_700_000_100_000}}}); err != nil {
 		t.Fatal(err)
 	}
 	p.advance(time.Second)
