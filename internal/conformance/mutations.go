@@ -325,7 +325,7 @@ var tokenMutations = []Mutation{
 		Test: here + "TestTL03",
 	},
 	{
-		Name: "durable commits", In: "pragmas",
+		Name: "durable commits", In: "Pragmas",
 		Old: `"synchronous = FULL"`, New: `"synchronous = OFF"`,
 		Test: "go test ./internal/store/sqlite -run TestEveryConnectionHasTheSettingsThatDurabilityNeeds",
 	},

@@ -19,7 +19,7 @@ var restoreMutations = []Mutation{
 	},
 	{
 		Name: "log of the store that was there", In: "Replacement.replaceFiles",
-		Old: `append([]string{"-shm"}, logs...)`, New: `[]string{"-shm"}`,
+		Old: `append([]string{"-shm"}, Logs...)`, New: `[]string{"-shm"}`,
 		Test: "go test ./internal/store/sqlite -run TestABackupIsInstalledWhereThereIsNoStore",
 	},
 	{

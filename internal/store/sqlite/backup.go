@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -86,7 +85,7 @@ func (b Backup) Make(ctx context.Context) (m Manifest, err error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return m, fmt.Errorf("no store at %s: name the data directory with --data", path)
 		}
-		return m, explain(path, err)
+		return m, Explain(path, err)
 	}
 	if err := mustNotExist(b.File); err != nil {
 		return m, err
@@ -138,30 +137,26 @@ type copier interface {
 
 // copy copies the pages of one state of the store.
 func (b Backup) copy(ctx context.Context, path string, f *os.File, m *Manifest) error {
-	db, err := sql.Open("sqlite", fileURL(path, pragmas...))
+	db, err := sql.Open("sqlite", URL(path, Pragmas...))
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return explain(path, err)
+		return Explain(path, err)
 	}
 	defer conn.Close()
-	files, err := migrations.ReadDir("migrations")
-	if err != nil {
-		return err
-	}
 	m.At = grant.At(b.Now())
 	// From here on, the connection sees one state.
 	if _, err := conn.ExecContext(ctx, `BEGIN`); err != nil {
-		return explain(path, err)
+		return Explain(path, err)
 	}
 	defer conn.ExecContext(context.WithoutCancel(ctx), `ROLLBACK`)
-	if m.Schema, err = schemaVersion(ctx, conn, len(files)); err != nil {
-		return explain(path, err)
+	if m.Schema, err = SchemaVersion(ctx, conn); err != nil {
+		return Explain(path, err)
 	}
-	if err := stays(ctx, path, conn); err != nil {
+	if err := Displaced(ctx, path, conn); err != nil {
 		return err
 	}
 	var pages, pageSize int64
@@ -173,7 +168,7 @@ func (b Backup) copy(ctx context.Context, path string, f *os.File, m *Manifest) 
 	}
 	return conn.Raw(func(c any) error {
 		// It is written anew if anything happens: no journal is needed.
-		job, err := c.(copier).NewBackup(fileURL(f.Name(), "journal_mode = OFF", "synchronous = OFF", "cache_size = -1024"))
+		job, err := c.(copier).NewBackup(URL(f.Name(), "journal_mode = OFF", "synchronous = OFF", "cache_size = -1024"))
 		if err != nil {
 			return err
 		}
@@ -213,7 +208,7 @@ func (b Backup) steps(ctx context.Context, job *sqlite.Backup, f *os.File, pageS
 // describe makes one file of the copy, without a log, checks it, and writes into
 // it what it is.
 func (b Backup) describe(ctx context.Context, partial string, m *Manifest) error {
-	db, err := sql.Open("sqlite", fileURL(partial, "locking_mode = EXCLUSIVE", "journal_mode = DELETE", "synchronous = FULL"))
+	db, err := sql.Open("sqlite", URL(partial, "locking_mode = EXCLUSIVE", "journal_mode = DELETE", "synchronous = FULL"))
 	if err != nil {
 		return err
 	}
@@ -265,7 +260,7 @@ func countRows(ctx context.Context, db *sql.DB) (map[string]int64, error) {
 			continue
 		}
 		var n int64
-		if err := db.QueryRowContext(ctx, countSQL(t)).Scan(&n); err != nil {
+		if err := db.QueryRowContext(ctx, `SELECT count(*) FROM `+t.Name).Scan(&n); err != nil {
 			return nil, err
 		}
 		list[t.Name] = n
@@ -317,15 +312,6 @@ func mustFit(dir string, size int64) error {
 }
 
 func megabytes(n int64) string { return strconv.FormatFloat(float64(n)/1e6, 'f', 1, 64) + " MB" }
-
-// fileURL names a file for the driver.
-func fileURL(path string, pragmas ...string) string {
-	// A relative one would be taken for a host.
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}.Encode()
-}
 
 func syncDirectory(dir string) error {
 	f, err := os.Open(dir)

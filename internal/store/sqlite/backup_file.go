@@ -10,6 +10,8 @@ import (
 	"os"
 	"time"
 
+	lib "modernc.org/sqlite/lib"
+
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 )
@@ -45,12 +47,12 @@ func OpenBackup(ctx context.Context, file string) (_ *BackupFile, err error) {
 	case info.Size() == 0:
 		return nil, errors.New("it is empty")
 	}
-	for _, end := range logs {
+	for _, end := range Logs {
 		if log, err := os.Stat(file + end); err == nil && log.Size() > 0 {
 			return nil, fmt.Errorf("it is a store that somebody uses, or a copy of one: %s%s holds changes that it lacks", file, end)
 		}
 	}
-	db, err := sql.Open("sqlite", fileURL(file, "query_only = ON", "trusted_schema = OFF", "temp_store = MEMORY")+"&mode=ro&immutable=1")
+	db, err := sql.Open("sqlite", URL(file, "query_only = ON", "trusted_schema = OFF", "temp_store = MEMORY")+"&mode=ro&immutable=1")
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +62,7 @@ func OpenBackup(ctx context.Context, file string) (_ *BackupFile, err error) {
 			db.Close()
 		}
 	}()
-	files, err := migrations.ReadDir("migrations")
-	if err != nil {
-		return nil, err
-	}
-	schema, err := schemaVersion(ctx, db, len(files))
+	schema, err := SchemaVersion(ctx, db)
 	if err != nil {
 		return nil, damaged(err)
 	}
@@ -92,19 +90,13 @@ func OpenBackup(ctx context.Context, file string) (_ *BackupFile, err error) {
 	return b, nil
 }
 
-// logs are what SQLite may keep beside a file: the ends of their names.
-var logs = []string{"-wal", "-journal"}
-
 // damaged says what a fault of SQLite means for a file that nobody writes to.
 func damaged(err error) error {
-	var coded interface{ Code() int }
-	if errors.As(err, &coded) {
-		switch coded.Code() & 0xff {
-		case codeNotADB:
-			return errors.New("it is no backup of a store, or it is damaged")
-		case codeCorrupt, codeIOErr:
-			return fmt.Errorf("it is damaged: %w", err)
-		}
+	switch {
+	case IsCode(err, lib.SQLITE_NOTADB):
+		return errors.New("it is no backup of a store, or it is damaged")
+	case IsCode(err, lib.SQLITE_CORRUPT, lib.SQLITE_IOERR):
+		return fmt.Errorf("it is damaged: %w", err)
 	}
 	return err
 }
@@ -142,11 +134,7 @@ func (b *BackupFile) Check(ctx context.Context, report func(CopyProgress)) error
 	if err := b.db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'moves'`).Scan(&moves); err != nil || !moves {
 		return err
 	}
-	mark, err := readMark(b.db.QueryRowContext(ctx, selectMarkSQL))
-	if err == nil {
-		err = mark.Displaced(place(b.File))
-	}
-	if err != nil {
+	if err := Displaced(ctx, b.File, b.db); err != nil {
 		return fmt.Errorf("backup %s: %w", b.File, err)
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -31,15 +30,11 @@ import (
 // what is left over does no harm, and the same command begins anew.
 //
 // A store that is so damaged that its log cannot be moved into its file has two
-// files, and no rename is about two. Then a file with the name of unfinishedName
+// files, and no rename is about two. Then a file with the name of Unfinished
 // keeps everybody out between the first change and the last.
 
-const (
-	// preparedName is the copy's, beside the store.
-	preparedName = FileName + ".restoring"
-	// unfinishedName is there while the directory has neither store whole.
-	unfinishedName = FileName + ".restore-unfinished"
-)
+// preparedName is the copy's, beside the store.
+const preparedName = FileName + ".restoring"
 
 // A Replacement is a store that is about to take the place of the one in a data
 // directory.
@@ -75,7 +70,7 @@ func Prepare(ctx context.Context, dir string, b *BackupFile, report func(CopyPro
 			return nil, err
 		}
 	}
-	db, err := sql.Open("sqlite", fileURL(r.prepared(), pragmas...))
+	db, err := sql.Open("sqlite", URL(r.prepared(), Pragmas...))
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +93,7 @@ func (r *Replacement) copy(ctx context.Context, b *BackupFile, report func(CopyP
 		return err
 	}
 	defer f.Close()
-	if err := giveToOwner(f, r.path(), r.dir); err != nil {
+	if err := GiveToOwner(f, r.path(), r.dir); err != nil {
 		return err
 	}
 	for done := int64(0); ; {
@@ -126,7 +121,7 @@ func (r *Replacement) Declare(ctx context.Context, merge func(store.Store) error
 	if err := r.step("declare"); err != nil {
 		return err
 	}
-	s, err := open(ctx, r.prepared(), busyTimeout)
+	s, err := OpenFile(ctx, r.prepared())
 	if err != nil {
 		return err
 	}
@@ -148,7 +143,7 @@ func (r *Replacement) Install(ctx context.Context, aside string) (kept []string,
 	if err := r.step("fold the copy"); err != nil {
 		return nil, err
 	}
-	if err := fold(ctx, r.prepared()); err != nil {
+	if err := Fold(ctx, r.prepared()); err != nil {
 		return nil, err
 	}
 	if err := r.sync(); err != nil {
@@ -158,12 +153,12 @@ func (r *Replacement) Install(ctx context.Context, aside string) (kept []string,
 	if err != nil {
 		return nil, err
 	}
-	unfinished, err := isThere(filepath.Join(r.dir, unfinishedName))
+	unfinished, err := isThere(filepath.Join(r.dir, Unfinished))
 	if err != nil {
 		return nil, err
 	}
 	// What is no store is not touched: SQLite would do away with its log.
-	if !exists || unfinished || !isStore(ctx, r.path()) {
+	if !exists || unfinished || !IsStore(ctx, r.path()) {
 		return r.replaceFiles(aside)
 	}
 	if err := r.step("fold the store"); err != nil {
@@ -173,7 +168,7 @@ func (r *Replacement) Install(ctx context.Context, aside string) (kept []string,
 	switch {
 	case err == nil:
 		return []string{aside}, nil
-	case !errors.Is(err, errNotWhole):
+	case !errors.Is(err, ErrDamaged):
 		return nil, err
 	}
 	return r.replaceFiles(aside)
@@ -188,51 +183,12 @@ func (r *Replacement) sync() error {
 	return errors.Join(f.Sync(), f.Close(), syncDirectory(r.dir))
 }
 
-// isStore reports whether a file can be read as a store, or is in use.
-func isStore(ctx context.Context, path string) bool {
-	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-		return false // and its log, if it has one, is all that there is
-	}
-	db, err := sql.Open("sqlite", fileURL(path, "busy_timeout = 1000")+"&mode=ro")
-	if err != nil {
-		return false
-	}
-	defer db.Close()
-	_, err = schemaVersion(ctx, db, math.MaxInt)
-	return err == nil || isBusy(err)
-}
-
-// errNotWhole means that a store's log cannot be moved into its file.
-var errNotWhole = errors.New("the store is damaged")
-
-// fold moves a store's log into its file, and leaves the file as one that has no
-// log. Nobody else may have it open.
-func fold(ctx context.Context, path string) error {
-	db, err := sql.Open("sqlite", fileURL(path, "busy_timeout = 1000", "synchronous = FULL"))
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	mode := ""
-	err = patiently(commandPatience, func() error {
-		return db.QueryRowContext(ctx, `PRAGMA journal_mode = DELETE`).Scan(&mode)
-	})
-	switch {
-	case isBusy(err):
-		return fmt.Errorf("another program has %s open: let it end first (a mintage command, a backup)", path)
-	case err != nil && ctx.Err() == nil, err == nil && mode != "delete":
-		return errors.Join(errNotWhole, err)
-	}
-	return err
-}
-
 // replaceWhole is the switch for a store that is one file, or can be made one.
 func (r *Replacement) replaceWhole(ctx context.Context, aside string) error {
 	// A command may open the store between the fold and the lock, and begin a
 	// log again.
 	for range 5 {
-		if err := fold(ctx, r.path()); err != nil {
+		if err := Fold(ctx, r.path()); err != nil {
 			return err
 		}
 		done, err := r.replaceLocked(ctx, aside)
@@ -248,7 +204,7 @@ func (r *Replacement) replaceWhole(ctx context.Context, aside string) error {
 // is written to the old one, so that SQLite makes no log for it, of which the
 // name would be that of the new one's.
 func (r *Replacement) replaceLocked(ctx context.Context, aside string) (done bool, err error) {
-	db, err := sql.Open("sqlite", fileURL(r.path(), "busy_timeout = 10000"))
+	db, err := sql.Open("sqlite", URL(r.path(), "busy_timeout = 10000"))
 	if err != nil {
 		return false, err
 	}
@@ -303,9 +259,9 @@ func (r *Replacement) replaceLocked(ctx context.Context, aside string) (done boo
 // replaceFiles is the switch where there is no store, or one that is too damaged
 // to be opened, with its log.
 func (r *Replacement) replaceFiles(aside string) (kept []string, err error) {
-	marker := filepath.Join(r.dir, unfinishedName)
+	marker := filepath.Join(r.dir, Unfinished)
 	present := []string{}
-	for _, end := range append([]string{""}, logs...) {
+	for _, end := range append([]string{""}, Logs...) {
 		exists, err := isThere(r.path() + end)
 		if err != nil {
 			return nil, err
@@ -347,10 +303,10 @@ func (r *Replacement) replaceFiles(aside string) (kept []string, err error) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(giveToOwner(f, r.dir), f.Sync(), f.Close(), syncDirectory(r.dir))
+		return errors.Join(GiveToOwner(f, r.dir), f.Sync(), f.Close(), syncDirectory(r.dir))
 	})
 	// A log that is left would be taken for the new file's.
-	for _, end := range append([]string{"-shm"}, logs...) {
+	for _, end := range append([]string{"-shm"}, Logs...) {
 		do("remove "+FileName+end, func() error {
 			begun = true
 			if err := os.Remove(r.path() + end); !errors.Is(err, fs.ErrNotExist) {

@@ -82,7 +82,7 @@ func (b *BackupFile) EachEnded(ctx context.Context, dir string, f func(grant.Gra
 }
 
 func (b *BackupFile) attach(ctx context.Context, db *sql.DB) error {
-	_, err := db.ExecContext(ctx, `ATTACH ? AS b`, fileURL(b.File)+"&mode=ro&immutable=1")
+	_, err := db.ExecContext(ctx, `ATTACH ? AS b`, URL(b.File)+"&mode=ro&immutable=1")
 	return err
 }
 
@@ -92,11 +92,7 @@ func (b *BackupFile) compare(ctx context.Context, path string, db *sql.DB) (l Lo
 	}
 	text := ""
 	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(state), '') FROM main.moves`).Scan(&text); err == nil && text != "" {
-		mark, err := readMark(db.QueryRowContext(ctx, selectMarkSQL))
-		if err == nil {
-			err = mark.Displaced(place(path))
-		}
-		if err != nil {
+		if err := Displaced(ctx, path, db); err != nil {
 			return l, err
 		}
 	}
@@ -201,6 +197,6 @@ func eachRow(ctx context.Context, db *sql.DB, text string, f func(*sql.Rows) err
 
 // HasGrant reports whether the backup has an active grant of an id.
 func (b *BackupFile) HasGrant(ctx context.Context, id grant.ID) (has bool, err error) {
-	err = b.db.QueryRowContext(ctx, `SELECT count(*) FROM grants WHERE prefix = ? AND id = ? AND state = ?`, prefix(id), id[:], grant.Active).Scan(&has)
+	err = b.db.QueryRowContext(ctx, `SELECT count(*) FROM grants WHERE prefix = ? AND id = ? AND state = ?`, Prefix(id), id[:], grant.Active).Scan(&has)
 	return has, err
 }

@@ -1,25 +1,10 @@
 package sqlite
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 )
-
-// finished tells what to do if a restore has left neither store whole, or nil.
-func finished(path string) error {
-	switch _, err := os.Lstat(filepath.Join(filepath.Dir(path), unfinishedName)); {
-	case err == nil:
-		return errors.New("a restore was interrupted: give the same mintage restore command again")
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	default:
-		return err
-	}
-}
 
 // AsideName is a name in a data directory under which its store can be kept,
 // with the time in it, that nothing has.
@@ -31,7 +16,7 @@ func AsideName(dir string, now time.Time) (string, error) {
 			aside = fmt.Sprintf("%s-%d", name, n)
 		}
 		free := true
-		for _, end := range append([]string{""}, logs...) {
+		for _, end := range append([]string{""}, Logs...) {
 			exists, err := isThere(aside + end)
 			if err != nil {
 				return "", err

@@ -8,11 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"time"
-)
 
-// errEmptyFile is of a store's file without a byte. SQLite takes it for a new
-// database and does away with its log, also when it only reads.
-var errEmptyFile = errors.New("the store's file is empty")
+	lib "modernc.org/sqlite/lib"
+)
 
 // A fileState is what changes of a file when somebody writes to it.
 type fileState struct {
@@ -62,7 +60,7 @@ func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) e
 			return err
 		}
 		if before.file.size == 0 {
-			return fmt.Errorf("%s: %w", path, errEmptyFile)
+			return fmt.Errorf("%s: %w", path, ErrEmpty)
 		}
 		switch {
 		case before.log.size == 0 && before.journal.size == 0:
@@ -79,8 +77,7 @@ func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) e
 			return err
 		case before.index.info != nil:
 			err = readAs(path, "&mode=ro&readonly_shm=1", read)
-			var coded interface{ Code() int }
-			if !errors.As(err, &coded) || coded.Code()&0xff != codeReadOnly {
+			if !IsCode(err, lib.SQLITE_READONLY) {
 				return err
 			}
 			// Somebody uses it, and has left no place in the index for one who
@@ -92,7 +89,7 @@ func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) e
 }
 
 func readAs(path, options string, read func(*sql.DB) error) error {
-	db, err := sql.Open("sqlite", fileURL(path, "busy_timeout = 10000", "trusted_schema = OFF", "temp_store = MEMORY")+options)
+	db, err := sql.Open("sqlite", URL(path, "busy_timeout = 10000", "trusted_schema = OFF", "temp_store = MEMORY")+options)
 	if err != nil {
 		return err
 	}

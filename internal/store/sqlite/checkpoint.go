@@ -39,7 +39,7 @@ type checkpointer struct {
 }
 
 func startCheckpointer(path string, writer *connection) (*checkpointer, error) {
-	conn, err := connect(path, pragmas)
+	conn, err := connect(path, Pragmas)
 	if err != nil {
 		return nil, err
 	}

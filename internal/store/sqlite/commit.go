@@ -127,7 +127,7 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 	// key returns the arguments that find a row by its id.
 	key := func(id []byte) []any {
 		if grants {
-			return []any{prefix(grant.ID(id)), id}
+			return []any{Prefix(grant.ID(id)), id}
 		}
 		return []any{id}
 	}

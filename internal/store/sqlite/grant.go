@@ -28,11 +28,11 @@ const (
 		AND (?3 = '' OR realm = ?3) AND (?5 = '' OR client = ?5) ORDER BY prefix LIMIT ?6`
 )
 
-// prefix is the key of a grant's row: the first 64 bits of its id, as a number
+// Prefix is the key of a grant's row: the first 64 bits of its id, as a number
 // in the order of the ids. Two ids with one prefix cannot both be stored; that
 // the second, of n others, is refused has a chance of n in 2^64, and costs its
 // user a login.
-func prefix(id grant.ID) int64 { return int64(binary.BigEndian.Uint64(id[:8]) ^ 1<<63) }
+func Prefix(id grant.ID) int64 { return int64(binary.BigEndian.Uint64(id[:8]) ^ 1<<63) }
 
 // errPrefix is the fault of such a grant.
 var errPrefix = errors.New("another grant's id begins with the same 64 bits")
@@ -44,7 +44,7 @@ func bindUpdate(s *statement, g grant.Grant) error {
 	} {
 		s.bindInt(int32(i+1), v)
 	}
-	s.bindInt(11, prefix(g.ID))
+	s.bindInt(11, Prefix(g.ID))
 	s.bindInt(13, g.Version-1)
 	return s.bindBlob(12, g.ID[:])
 }
@@ -57,7 +57,7 @@ func bindInsert(s *statement, g grant.Grant) error {
 	} {
 		s.bindInt(int32(i+7), v)
 	}
-	s.bindInt(1, prefix(g.ID))
+	s.bindInt(1, Prefix(g.ID))
 	return errors.Join(s.bindBlob(2, g.ID[:]), s.bindText(3, g.Realm), s.bindText(4, g.ClientID),
 		s.bindText(5, g.Subject), s.bindText(6, string(g.Scope)), s.bindText(19, g.Facts.Text()))
 }
@@ -65,7 +65,7 @@ func bindInsert(s *statement, g grant.Grant) error {
 // find runs selectGrantSQL for one id.
 func find(s *statement, id grant.ID) (g grant.Grant, err error) {
 	defer s.reset()
-	s.bindInt(1, prefix(id))
+	s.bindInt(1, Prefix(id))
 	if err := s.bindBlob(2, id[:]); err != nil {
 		return g, err
 	}
@@ -106,7 +106,7 @@ func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.G
 	if f.Subject != "" {
 		query = listSubjectSQL
 	}
-	rows, err := s.db.QueryContext(ctx, query, prefix(f.After), f.After[:], f.Realm, f.Subject, f.ClientID, f.Limit)
+	rows, err := s.db.QueryContext(ctx, query, Prefix(f.After), f.After[:], f.Realm, f.Subject, f.ClientID, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list grants: %w", err)
 	}

@@ -9,8 +9,6 @@ import (
 	"syscall"
 )
 
-var errReadOnly = syscall.EROFS
-
 // Lock takes the right to serve a data directory. A second server is refused:
 // two would each believe their memory of clients and cutoffs to be current,
 // and wait for each other's locks. The lock ends with the process. The file
@@ -19,7 +17,7 @@ func Lock(dir string) (release func(), err error) {
 	path := filepath.Join(dir, "serve.lock")
 	f, err := openLock(path)
 	if err != nil {
-		return nil, explain(path, err)
+		return nil, Explain(path, err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
@@ -30,7 +28,7 @@ func Lock(dir string) (release func(), err error) {
 	}
 	if err := writePID(f); err != nil {
 		f.Close()
-		return nil, explain(path, err)
+		return nil, Explain(path, err)
 	}
 	return func() { f.Close() }, nil
 }
@@ -46,16 +44,16 @@ func openLock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := giveToOwner(f, filepath.Dir(path)); err != nil {
+	if err := GiveToOwner(f, filepath.Dir(path)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
-// giveToOwner gives a file that root has made to the owner of the first that
+// GiveToOwner gives a file that root has made to the owner of the first that
 // exists: of what the file replaces, or of the directory that it is in. It goes by the
 // open file, so that nobody can have another one given to them.
-func giveToOwner(f *os.File, like ...string) error {
+func GiveToOwner(f *os.File, like ...string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
+	"os"
 )
 
 //go:embed migrations/*.sql
@@ -25,7 +27,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	}
 	// Without the write lock, which a busy server seldom leaves: mostly there
 	// is nothing to do.
-	if version, err := schemaVersion(ctx, db, len(files)); err != nil || version == len(files) {
+	if version, err := SchemaVersion(ctx, db); err != nil || version == len(files) {
 		return err
 	}
 	tx, err := db.BeginTx(ctx, nil)
@@ -33,7 +35,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	defer tx.Rollback()
-	version, err := schemaVersion(ctx, tx, len(files))
+	version, err := SchemaVersion(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -52,22 +54,71 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
-// schemaVersion reads the schema's version, 0 for an empty file, and refuses
-// what this program cannot use.
-func schemaVersion(ctx context.Context, db interface {
+// A Querier is a database, a connection or a transaction.
+type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}, newest int) (version int, err error) {
-	var app, objects int
-	if err := db.QueryRowContext(ctx, `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
-		FROM pragma_user_version, pragma_application_id`).Scan(&version, &app, &objects); err != nil {
+}
+
+// SchemaVersion reads the schema's version, 0 for an empty file, and refuses
+// what this program cannot use.
+func SchemaVersion(ctx context.Context, db Querier) (int, error) {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
 		return 0, err
 	}
-	switch {
-	case version == 0 && app == 0 && objects == 0:
-	case app != applicationID:
-		return 0, fmt.Errorf("it is some other program's SQLite file")
-	case version < 0 || version > newest:
-		return 0, fmt.Errorf("its schema has version %d and this program knows %d: run the version of mintage that wrote it, or a later one", version, newest)
+	version, err := readVersion(ctx, db)
+	if err == nil && (version < 0 || version > len(files)) {
+		err = fmt.Errorf("its schema has version %d and this program knows %d: run the version of mintage that wrote it, or a later one", version, len(files))
 	}
-	return version, nil
+	return version, err
+}
+
+// readVersion is SchemaVersion for a schema of any version.
+func readVersion(ctx context.Context, db Querier) (version int, err error) {
+	var app, objects int
+	err = db.QueryRowContext(ctx, `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_user_version, pragma_application_id`).Scan(&version, &app, &objects)
+	if err == nil && app != applicationID && (version != 0 || app != 0 || objects != 0) {
+		err = errors.New("it is some other program's SQLite file")
+	}
+	return version, err
+}
+
+// IsStore reports whether a file can be read as a store, or is in use.
+func IsStore(ctx context.Context, path string) bool {
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		return false // and its log, if it has one, is all that there is
+	}
+	db, err := sql.Open("sqlite", URL(path, "busy_timeout = 1000")+"&mode=ro")
+	if err != nil {
+		return false
+	}
+	defer db.Close()
+	_, err = readVersion(ctx, db)
+	return err == nil || isBusy(err)
+}
+
+// ErrDamaged means that a store's log cannot be moved into its file.
+var ErrDamaged = errors.New("the store is damaged")
+
+// Fold moves a store's log into its file, and leaves the file as one that has no
+// log. Nobody else may have it open.
+func Fold(ctx context.Context, path string) error {
+	db, err := sql.Open("sqlite", URL(path, "busy_timeout = 1000", "synchronous = FULL"))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	mode := ""
+	err = patiently(commandPatience, func() error {
+		return db.QueryRowContext(ctx, `PRAGMA journal_mode = DELETE`).Scan(&mode)
+	})
+	switch {
+	case isBusy(err):
+		return fmt.Errorf("another program has %s open: let it end first (a mintage command, a backup)", path)
+	case err != nil && ctx.Err() == nil, err == nil && mode != "delete":
+		return errors.Join(ErrDamaged, err)
+	}
+	return err
 }

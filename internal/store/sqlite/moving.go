@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +36,7 @@ func Exists(dir string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("no store at %s: name the data directory of the store that is to move", path)
 	case err != nil:
-		return explain(path, err)
+		return Explain(path, err)
 	}
 	return nil
 }
@@ -50,15 +49,14 @@ func OpenToMove(ctx context.Context, dir string) (*Moving, error) {
 	}
 	path := filepath.Join(dir, FileName)
 	if err := finished(path); err != nil {
-		return nil, explain(path, err)
+		return nil, Explain(path, err)
 	}
-	q := url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
+	db, err := sql.Open("sqlite", URL(path, Pragmas...))
 	if err != nil {
-		return nil, explain(path, err)
+		return nil, Explain(path, err)
 	}
 	if err := patiently(commandPatience, func() error { return migrate(ctx, db) }); err != nil {
-		return nil, explain(path, errors.Join(err, db.Close()))
+		return nil, Explain(path, errors.Join(err, db.Close()))
 	}
 	return &Moving{path, db}, nil
 }
@@ -97,7 +95,7 @@ func (m *Moving) SetMark(ctx context.Context, was, next store.Mark) error {
 		return err
 	})
 	if err != nil {
-		return explain(m.path, err)
+		return Explain(m.path, err)
 	}
 	defer tx.Rollback()
 	have, err := readMark(tx.QueryRow(selectMarkSQL))
@@ -121,11 +119,9 @@ func (m *Moving) DirectoryVersion(ctx context.Context) (version int64, err error
 
 // Count counts the rows of a table.
 func (m *Moving) Count(ctx context.Context, t store.Table) (n int64, err error) {
-	err = m.db.QueryRowContext(ctx, countSQL(t)).Scan(&n)
+	err = m.db.QueryRowContext(ctx, `SELECT count(*) FROM `+t.Name).Scan(&n)
 	return n, err
 }
-
-func countSQL(t store.Table) string { return `SELECT count(*) FROM ` + t.Name }
 
 // rowsSQL reads a table in the order of its keys. The numbers that grants are
 // keyed by are in the order of the ids.
@@ -170,11 +166,9 @@ func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) erro
 	return nil
 }
 
-// stays tells why a store must not be used, because what counts is elsewhere or
-// about to be, or nil.
-func stays(ctx context.Context, path string, q interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}) error {
+// Displaced tells why a store must not be used, because what counts is elsewhere
+// or about to be, or nil.
+func Displaced(ctx context.Context, path string, q Querier) error {
 	mark, err := readMark(q.QueryRowContext(ctx, selectMarkSQL))
 	if err != nil {
 		return err
@@ -187,7 +181,7 @@ func stays(ctx context.Context, path string, q interface {
 // would be written then would be lost. A server has the directory's lock.
 func (w *writer) beside() bool { return w.patience == commandPatience }
 
-// stays is the function of this name within the transaction that has begun.
+// stays is Displaced within the transaction that has begun.
 func (w *writer) stays() error {
 	if !w.beside() {
 		return nil

@@ -4,5 +4,5 @@ import "github.com/mintage/mintage/internal/store"
 
 // MovingSQL are the statements that a move makes for a table.
 func MovingSQL(t store.Table) []string {
-	return []string{countSQL(t), rowsSQL(t)}
+	return []string{`SELECT count(*) FROM ` + t.Name, rowsSQL(t)}
 }

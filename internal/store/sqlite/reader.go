@@ -42,7 +42,7 @@ type lookup struct {
 
 func newReader(path string) (r *reader, err error) {
 	r = &reader{queue: make(chan *lookup, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
-	if r.conn, err = connect(path, slices.Concat(pragmas, []string{"query_only = ON"})); err != nil {
+	if r.conn, err = connect(path, slices.Concat(Pragmas, []string{"query_only = ON"})); err != nil {
 		return nil, err
 	}
 	defer func() {

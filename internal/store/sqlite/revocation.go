@@ -46,7 +46,7 @@ func (s *Store) floors(ctx context.Context, list []store.Revocation) error {
 	at := make(map[grant.ID]int, len(list))
 	prefixes := make([]any, len(list))
 	for i, r := range list {
-		at[r.GrantID], prefixes[i] = i, prefix(r.GrantID)
+		at[r.GrantID], prefixes[i] = i, Prefix(r.GrantID)
 	}
 	rows, err := s.db.QueryContext(ctx, floorsSQL+strings.Repeat(", ?", len(list)-1)+")", prefixes...)
 	if err != nil {

@@ -20,15 +20,28 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver named "sqlite"
+	lib "modernc.org/sqlite/lib"
 
 	"github.com/mintage/mintage/internal/store"
 )
 
-// FileName is the store's name in a data directory.
-const FileName = "mintage.db"
+const (
+	// FileName is the store's name in a data directory.
+	FileName = "mintage.db"
+	// Unfinished is there while a restore has left neither store whole.
+	Unfinished = FileName + ".restore-unfinished"
+)
+
+// Logs are what SQLite may keep beside a file: the ends of their names.
+var Logs = []string{"-wal", "-journal"}
+
+// ErrEmpty is of a store's file without a byte. SQLite takes it for a new
+// database and does away with its log, also when it only reads.
+var ErrEmpty = errors.New("the store's file is empty")
 
 const (
 	// How long another process may hold the write lock: a server has requests
@@ -52,6 +65,18 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
+// finished tells what to do if a restore has left neither store whole, or nil.
+func finished(path string) error {
+	switch _, err := os.Lstat(filepath.Join(filepath.Dir(path), Unfinished)); {
+	case err == nil:
+		return errors.New("a restore was interrupted: give the same mintage restore command again")
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	default:
+		return err
+	}
+}
+
 // Absent reports whether Create would make a store in a data directory: there is
 // none, or an empty file that an interrupted start has left.
 func Absent(dir string) (bool, error) {
@@ -67,7 +92,7 @@ func Absent(dir string) (bool, error) {
 func Create(ctx context.Context, dir string) (*Store, error) {
 	path := filepath.Join(dir, FileName)
 	if err := finished(path); err != nil {
-		return nil, explain(path, err)
+		return nil, Explain(path, err)
 	}
 	// SQLite would create the file readable by all; its log inherits the mode.
 	// One that exists is left alone: to close it here would drop the locks that
@@ -77,7 +102,7 @@ func Create(ctx context.Context, dir string) (*Store, error) {
 		err = f.Close()
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, explain(path, err)
+		return nil, Explain(path, err)
 	}
 	return open(ctx, path, busyTimeout)
 }
@@ -91,16 +116,16 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("no store at %s: name the server's configuration with --config, or its data directory with --data; `mintage serve` makes a store", path)
 		}
-		return nil, explain(path, err)
+		return nil, Explain(path, err)
 	}
 	if err := finished(path); err != nil {
-		return nil, explain(path, err)
+		return nil, Explain(path, err)
 	}
 	return open(ctx, path, commandPatience)
 }
 
-// pragmas are those of every connection. Sizes of caches are in KiB if negative.
-var pragmas = []string{
+// Pragmas are those of every connection. Sizes of caches are in KiB if negative.
+var Pragmas = []string{
 	fmt.Sprintf("busy_timeout = %d", busyTimeout.Milliseconds()),
 	"journal_mode = WAL",
 	"synchronous = FULL",
@@ -110,23 +135,34 @@ var pragmas = []string{
 	"trusted_schema = OFF",
 }
 
+// URL names a file for database/sql.
+func URL(path string, Pragmas ...string) string {
+	// A relative one would be taken for a host.
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{"_pragma": Pragmas, "_txlock": {"immediate"}}.Encode()
+}
+
+// OpenFile opens a store's file that has no place in a data directory yet.
+func OpenFile(ctx context.Context, path string) (*Store, error) { return open(ctx, path, busyTimeout) }
+
 func open(ctx context.Context, path string, patience time.Duration) (_ *Store, err error) {
-	q := url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
+	db, err := sql.Open("sqlite", URL(path, Pragmas...))
 	if err != nil {
-		return nil, explain(path, err)
+		return nil, Explain(path, err)
 	}
 	before, err := os.Stat(path)
 	if err != nil {
-		return nil, explain(path, err)
+		return nil, Explain(path, err)
 	}
-	if log, err := stateOf(path + "-wal"); err != nil || before.Size() == 0 && log.size > 0 {
-		return nil, explain(path, errors.Join(errEmptyFile, err))
+	if log, err := os.Stat(path + "-wal"); before.Size() == 0 && err == nil && log.Size() > 0 {
+		return nil, Explain(path, ErrEmpty)
 	}
 	s := &Store{path: path, db: db, opened: time.Now()}
 	defer func() {
 		if err != nil {
-			err = explain(path, errors.Join(err, s.Close()))
+			err = Explain(path, errors.Join(err, s.Close()))
 		}
 	}()
 	if before.Size() == 0 {
@@ -140,7 +176,7 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 	if err := patiently(busyTimeout, func() error { return migrate(ctx, db) }); err != nil {
 		return nil, err
 	}
-	if err := patiently(busyTimeout, func() error { return stays(ctx, path, db) }); err != nil {
+	if err := patiently(busyTimeout, func() error { return Displaced(ctx, path, db) }); err != nil {
 		return nil, err
 	}
 	r, err := newReader(path)
@@ -169,9 +205,9 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 
 // layOut fixes the page size of a new file, which it keeps for good. SQLite
 // ignores a page size that is set after the change to a write-ahead log, and
-// the driver sorts its pragmas: journal_mode would come first.
+// the driver sorts its Pragmas: journal_mode would come first.
 func layOut(path string) error {
-	conn, err := connect(path, slices.Concat([]string{fmt.Sprintf("page_size = %d", pageSize)}, pragmas))
+	conn, err := connect(path, slices.Concat([]string{fmt.Sprintf("page_size = %d", pageSize)}, Pragmas))
 	if err != nil {
 		return err
 	}
@@ -190,47 +226,33 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
-// explain says which file a fault concerns and what an operator can do.
-func explain(path string, err error) error {
+// Explain says which file a fault concerns and what an operator can do.
+func Explain(path string, err error) error {
 	hint := ""
 	var coded interface{ Code() int }
 	switch {
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, errReadOnly):
+	case errors.As(err, &coded) && coded.Code() == lib.SQLITE_READONLY_DBMOVED:
+		hint = ": another file took its place at this moment, as in a restore: try again"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), IsCode(err, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN):
 		hint = ": the directory and its files must be writable by the user who runs mintage"
 	case errors.Is(err, fs.ErrNotExist):
 		hint = ": the data directory does not exist"
-	case errors.Is(err, errEmptyFile):
+	case errors.Is(err, ErrEmpty):
 		hint = ": what it held is in its log at most; put both aside and restore a backup"
-	case errors.As(err, &coded) && coded.Code() == codeMoved:
-		hint = ": another file took its place at this moment, as in a restore: try again"
-	case errors.As(err, &coded):
-		switch coded.Code() & 0xff {
-		case codeReadOnly, codeCantOpen:
-			hint = ": the directory and its files must be writable by the user who runs mintage"
-		case codeBusy:
-			hint = ": another process holds its lock; is a backup or a second program using it?"
-		case codeFull:
-			hint = ": the disk is full"
-		case codeIOErr:
-			hint = ": the disk is full or broken"
-		case codeCorrupt, codeNotADB:
-			if !strings.Contains(err.Error(), "restore a backup") {
-				hint = ": the file is damaged or is not a Mintage store; put it aside and restore a backup"
-			}
-		}
+	case IsCode(err, lib.SQLITE_BUSY):
+		hint = ": another process holds its lock; is a backup or a second program using it?"
+	case IsCode(err, lib.SQLITE_FULL):
+		hint = ": the disk is full"
+	case IsCode(err, lib.SQLITE_IOERR):
+		hint = ": the disk is full or broken"
+	case IsCode(err, lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB) && !strings.Contains(err.Error(), "restore a backup"):
+		hint = ": the file is damaged or is not a Mintage store; put it aside and restore a backup"
 	}
 	return fmt.Errorf("open store %s: %w%s", path, err, hint)
 }
 
-// Primary result codes (https://sqlite.org/rescode.html).
-const (
-	codeBusy     = 5
-	codeReadOnly = 8
-	codeIOErr    = 10
-	codeFull     = 13
-	codeCorrupt  = 11
-	codeCantOpen = 14
-	codeNotADB   = 26
-
-	codeMoved = codeReadOnly | 4<<8 // the file has lost its name; an extended code
-)
+// IsCode reports whether err has one of SQLite's primary result codes.
+func IsCode(err error, codes ...int) bool {
+	var coded interface{ Code() int }
+	return errors.As(err, &coded) && slices.Contains(codes, coded.Code()&0xff)
+}

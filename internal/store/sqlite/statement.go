@@ -22,7 +22,7 @@ type connection struct {
 	db  uintptr
 }
 
-// A fault is an error of SQLite, with its code for explain.
+// A fault is an error of SQLite, with its code for Explain.
 type fault struct {
 	code    int
 	message string
@@ -30,7 +30,7 @@ type fault struct {
 
 func (f *fault) Error() string {
 	text := fmt.Sprintf("%s (%d)", f.message, f.code)
-	if f.code&0xff == codeCorrupt {
+	if IsCode(f, lib.SQLITE_CORRUPT) {
 		// A damaged page lies anywhere, and is found when it is read.
 		text += ": the store's file is damaged; put it aside and restore a backup"
 	}
@@ -41,7 +41,7 @@ func (f *fault) Error() string {
 func (f *fault) Code() int { return f.code }
 
 // connect opens another connection to a file that exists.
-func connect(path string, pragmas []string) (*connection, error) {
+func connect(path string, Pragmas []string) (*connection, error) {
 	name, err := libc.CString(path)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func connect(path string, pragmas []string) (*connection, error) {
 		c.close()
 		return nil, err
 	}
-	for _, p := range pragmas {
+	for _, p := range Pragmas {
 		if err := c.run("PRAGMA " + p); err != nil {
 			c.close()
 			return nil, err

@@ -3,10 +3,11 @@ package sqlite
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
+
+	lib "modernc.org/sqlite/lib"
 
 	"github.com/mintage/mintage/internal/store"
 )
@@ -93,11 +94,4 @@ func (w *writer) failed(err error) {
 
 // diskFailed reports whether SQLite could not write its files: for want of room,
 // or for another fault of the disk, among which it counts an exceeded quota.
-func diskFailed(err error) bool {
-	var coded interface{ Code() int }
-	if !errors.As(err, &coded) {
-		return false
-	}
-	code := coded.Code() & 0xff
-	return code == codeFull || code == codeIOErr
-}
+func diskFailed(err error) bool { return IsCode(err, lib.SQLITE_FULL, lib.SQLITE_IOERR) }

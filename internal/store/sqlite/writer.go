@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	lib "modernc.org/sqlite/lib"
+
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -69,7 +71,7 @@ func newWriter(path string, patience time.Duration) (w *writer, err error) {
 	w = &writer{path: path, patience: patience, queue: make(chan *operation, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
 	// The cache is for the upper pages of the tree, 3 MB with a million grants:
 	// the lower ones are too many, and are read from the system's memory.
-	if w.conn, err = connect(path, slices.Concat(pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
+	if w.conn, err = connect(path, slices.Concat(Pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -323,10 +325,7 @@ func patiently(limit time.Duration, try func() error) error {
 	}
 }
 
-func isBusy(err error) bool {
-	var coded interface{ Code() int }
-	return errors.As(err, &coded) && coded.Code()&0xff == codeBusy
-}
+func isBusy(err error) bool { return IsCode(err, lib.SQLITE_BUSY) }
 
 // apply does op within the transaction.
 func (w *writer) apply(op *operation) error {
