@@ -170,7 +170,7 @@ var mayImport = []importRule{
 		"internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
 		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream", "internal/web",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
-	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminclient", "internal/audit", "internal/claims", "internal/client", "bench", "internal/config", "internal/deployment", "internal/directory",
+	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminclient", "internal/audit", "internal/backup", "internal/claims", "internal/client", "bench", "internal/config", "internal/deployment", "internal/directory",
 		"internal/doctor", "internal/explain", "internal/grant", "internal/issuer", "internal/keys", "internal/node", "internal/oauth", "internal/server/admin",
 		"internal/server/token", "internal/show", "internal/store", "internal/store/moving", "internal/store/postgres", "internal/store/sqlite",
 		"github.com/go-jose/go-jose/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"}, not: []string{"net/http", "database/sql"}},
@@ -186,6 +186,8 @@ var mayImport = []importRule{
 		"go.opentelemetry.io/proto/slim/otlp/resource/v1", "go.opentelemetry.io/proto/slim/otlp/trace/v1",
 		"google.golang.org/protobuf/proto"}, not: []string{"database/sql"}},
 	{dir: "internal/store/sqlite", others: []string{"internal/grant", "internal/keys", "internal/oauth", "internal/store", "modernc.org/libc", "modernc.org/sqlite", "modernc.org/sqlite/lib"},
+		not: []string{"net/http"}},
+	{dir: "internal/backup", others: []string{"internal/grant", "internal/keys", "internal/store", "internal/store/sqlite", "modernc.org/sqlite", "modernc.org/sqlite/lib"},
 		not: []string{"net/http"}},
 	{dir: "internal/store/postgres", others: []string{"internal/grant", "internal/keys", "internal/store",
 		"github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/pgxpool"},
@@ -228,19 +230,19 @@ var onlyIn = []struct {
 	files    []string
 }{
 	// disk.go measures what the pages of a closed store's file hold.
-	{imported: "database/sql", dirs: []string{"internal/store/sqlite"}, files: []string{"bench/suite/disk.go"}},
-	{imported: "modernc.org", dirs: []string{"internal/store/sqlite"}, files: []string{"bench/suite/disk.go"}},
+	{imported: "database/sql", dirs: []string{"internal/store/sqlite", "internal/backup"}, files: []string{"bench/suite/disk.go"}},
+	{imported: "modernc.org", dirs: []string{"internal/store/sqlite", "internal/backup"}, files: []string{"bench/suite/disk.go"}},
 	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/doctor", "internal/upstream", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
 	{imported: "github.com/jackc", dirs: []string{"internal/store/postgres"}, files: []string{"bench/suite/cluster.go"}},
 	{imported: "internal/store/postgres", dirs: []string{"internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e"}},
-	{imported: "internal/store/sqlite", dirs: []string{"internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e", "internal/testkit"}},
+	{imported: "internal/store/sqlite", dirs: []string{"internal/backup", "internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e", "internal/testkit"}},
 	{imported: "internal/server", dirs: []string{"internal/server", "internal/web", "internal/adminclient", "internal/node", "internal/cli", "internal/doctor", "bench", "internal/e2e"}},
 	{imported: "internal/doctor", dirs: []string{"internal/cli"}},
 	{imported: "internal/explain", dirs: []string{"internal/cli"}},
 	{imported: "internal/show", dirs: []string{"internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain"}},
 	// listener.go notices changed certificate files, certificate.go keys that
 	// everybody may read, and request.go whether there is an audit log.
-	{imported: "os", dirs: []string{"internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing"},
+	{imported: "os", dirs: []string{"internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/backup", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing"},
 		files: []string{"internal/server/listener.go", "internal/server/certificate.go", "internal/explain/request.go"}},
 	{imported: "github.com/prometheus", dirs: []string{"internal/metrics", "internal/node"}},
 	{imported: "go.opentelemetry.io", dirs: []string{"internal/tracing"}},
@@ -287,7 +289,7 @@ func TestImportRuleOfEveryPackage(t *testing.T) {
 
 // readClock are the packages that may read the clock. To all others, the time is
 // passed in.
-var readClock = []string{"internal/audit", "internal/cli", "internal/deployment", "internal/doctor", "internal/metrics", "internal/node",
+var readClock = []string{"internal/audit", "internal/backup", "internal/cli", "internal/deployment", "internal/doctor", "internal/metrics", "internal/node",
 	"internal/overload", "internal/server", "internal/store/postgres", "internal/store/sqlite", "internal/tracing", "resource"}
 
 func TestArchClockIsReadInAFewPackages(t *testing.T) {

@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/show"
-	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 func newBackup(s *settings) *cobra.Command {
@@ -90,7 +90,7 @@ func kekPlace(cfg config.Config) string {
 
 func makeBackup(cmd *cobra.Command, s *settings, cfg config.Config, file string, asJSON bool) error {
 	progress := newProgress(cmd.ErrOrStderr(), time.Now)
-	b := sqlite.Backup{Dir: cfg.Data, File: file, Version: cmd.Root().Version, Now: time.Now, Report: progress.copied}
+	b := backup.Job{Dir: cfg.Data, File: file, Version: cmd.Root().Version, Now: time.Now, Report: progress.copied}
 	if cfg.PublicURL != "" {
 		b.Issuer = cfg.IssuerID()
 	}
@@ -118,7 +118,7 @@ func makeBackup(cmd *cobra.Command, s *settings, cfg config.Config, file string,
 // verifyBackup reads all of a backup.
 func verifyBackup(cmd *cobra.Command, cfg config.Config, file string, asJSON bool) error {
 	progress := newProgress(cmd.ErrOrStderr(), time.Now)
-	b, err := sqlite.OpenBackup(cmd.Context(), file)
+	b, err := backup.Open(cmd.Context(), file)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ type backupView struct {
 
 // viewBackup reads what a backup says, and tries the key-encryption key on it.
 func viewBackup(ctx context.Context, cfg config.Config, file string) (v backupView, err error) {
-	b, err := sqlite.OpenBackup(ctx, file)
+	b, err := backup.Open(ctx, file)
 	if err != nil {
 		return v, err
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/store/moving"
-	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 const (
@@ -85,7 +85,7 @@ func (p *progress) moved(m moving.Progress) {
 }
 
 // copied reports on the copy of a store.
-func (p *progress) copied(c sqlite.CopyProgress) {
+func (p *progress) copied(c backup.CopyProgress) {
 	p.report(string(c.Phase), c.Done, c.Total, false, func(time.Duration) string {
 		if c.Total == 0 {
 			return string(c.Phase)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
@@ -38,7 +39,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 	}
 	progress := newProgress(cmd.ErrOrStderr(), time.Now)
 	defer progress.end()
-	b, err := sqlite.OpenBackup(cmd.Context(), file)
+	b, err := backup.Open(cmd.Context(), file)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func fitsKEK(cfg config.Config, records []keys.Record) error {
 
 func (r *restoration) install(cmd *cobra.Command, p *plan, progress *progress) (err error) {
 	dir := p.cfg.Data
-	aside, err := sqlite.AsideName(dir, time.Now())
+	aside, err := backup.AsideName(dir, time.Now())
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, progress *progress) (
 	if err != nil {
 		return err
 	}
-	copied, err := sqlite.Prepare(cmd.Context(), dir, p.backup, progress.copied)
+	copied, err := backup.Prepare(cmd.Context(), dir, p.backup, progress.copied)
 	progress.end()
 	if err != nil {
 		return deployment.Hint(err, "the store is as it was")
@@ -156,13 +157,13 @@ func printRestored(w io.Writer, now grant.Restore, kept []string) error {
 // A plan is what a restore would do.
 type plan struct {
 	cfg     config.Config
-	backup  *sqlite.BackupFile
+	backup  *backup.File
 	at      grant.Instant
 	records []keys.Record
 
 	present    bool // there is a store to be replaced
 	unreadable error
-	lost       sqlite.Lost
+	lost       backup.Lost
 	trail      []audit.Entry // instead, if the store cannot be read
 	trailFault error
 	users      []userChange

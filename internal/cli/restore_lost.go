@@ -18,12 +18,12 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
-	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 // lasting are the events that a restore takes back.
@@ -44,7 +44,7 @@ func (c userChange) otherProfile() bool {
 	return c.was.Name != c.is.Name || !reflect.DeepEqual(c.was.Claims, c.is.Claims)
 }
 
-func userChanges(list []sqlite.UserChange) (changes []userChange, err error) {
+func userChanges(list []backup.UserChange) (changes []userChange, err error) {
 	for _, c := range list {
 		u := userChange{is: &account.User{}}
 		if err := json.Unmarshal(c.Is, u.is); err != nil {
@@ -81,7 +81,7 @@ func (p *plan) ofStore() {
 	}
 }
 
-func (p *plan) ofClient(c sqlite.ClientChange) {
+func (p *plan) ofClient(c backup.ClientChange) {
 	id := c.Is.ID
 	switch {
 	case c.Was == nil && c.Is.State == store.ClientDeleted:

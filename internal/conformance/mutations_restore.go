@@ -15,12 +15,12 @@ var restoreMutations = []Mutation{
 	{
 		Name: "checksum of a backup", In: "checkDigest",
 		Old: "have != digest {", New: "have != digest && false {",
-		Test: "go test ./internal/store/sqlite -run TestADamagedBackupIsFound",
+		Test: "go test ./internal/backup -run TestADamagedBackupIsFound",
 	},
 	{
 		Name: "log of the store that was there", In: "Replacement.replaceFiles",
-		Old: `append([]string{"-shm"}, Logs...)`, New: `[]string{"-shm"}`,
-		Test: "go test ./internal/store/sqlite -run TestABackupIsInstalledWhereThereIsNoStore",
+		Old: `append([]string{"-shm"}, sqlite.Logs...)`, New: `[]string{"-shm"}`,
+		Test: "go test ./internal/backup -run TestABackupIsInstalledWhereThereIsNoStore",
 	},
 	{
 		Name: "declaration before a store is put back", In: "restoration.install",

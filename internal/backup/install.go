@@ -1,4 +1,4 @@
-package sqlite
+package backup
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 // A backup takes the place of a store in these steps. The caller holds the
@@ -30,11 +31,11 @@ import (
 // what is left over does no harm, and the same command begins anew.
 //
 // A store that is so damaged that its log cannot be moved into its file has two
-// files, and no rename is about two. Then a file with the name of Unfinished
+// files, and no rename is about two. Then a file with the name of sqlite.Unfinished
 // keeps everybody out between the first change and the last.
 
 // preparedName is the copy's, beside the store.
-const preparedName = FileName + ".restoring"
+const preparedName = sqlite.FileName + ".restoring"
 
 // A Replacement is a store that is about to take the place of the one in a data
 // directory.
@@ -44,12 +45,12 @@ type Replacement struct {
 	step func(name string) error
 }
 
-func (r *Replacement) path() string     { return filepath.Join(r.dir, FileName) }
+func (r *Replacement) path() string     { return filepath.Join(r.dir, sqlite.FileName) }
 func (r *Replacement) prepared() string { return filepath.Join(r.dir, preparedName) }
 
 // Prepare copies a backup, which was checked, to the data directory where it is
 // to be the store. Nothing is replaced yet. The directory must exist.
-func Prepare(ctx context.Context, dir string, b *BackupFile, report func(CopyProgress)) (_ *Replacement, err error) {
+func Prepare(ctx context.Context, dir string, b *File, report func(CopyProgress)) (_ *Replacement, err error) {
 	r := &Replacement{dir: dir, step: func(string) error { return nil }}
 	defer func() {
 		if err != nil {
@@ -70,7 +71,7 @@ func Prepare(ctx context.Context, dir string, b *BackupFile, report func(CopyPro
 			return nil, err
 		}
 	}
-	db, err := sql.Open("sqlite", URL(r.prepared(), Pragmas...))
+	db, err := sql.Open("sqlite", sqlite.URL(r.prepared(), sqlite.Pragmas...))
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func Prepare(ctx context.Context, dir string, b *BackupFile, report func(CopyPro
 
 // copy copies the backup to the directory. SQLite gives a log the owner of its
 // file.
-func (r *Replacement) copy(ctx context.Context, b *BackupFile, report func(CopyProgress)) error {
+func (r *Replacement) copy(ctx context.Context, b *File, report func(CopyProgress)) error {
 	from, err := os.Open(b.File)
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func (r *Replacement) copy(ctx context.Context, b *BackupFile, report func(CopyP
 		return err
 	}
 	defer f.Close()
-	if err := GiveToOwner(f, r.path(), r.dir); err != nil {
+	if err := sqlite.GiveToOwner(f, r.path(), r.dir); err != nil {
 		return err
 	}
 	for done := int64(0); ; {
@@ -121,7 +122,7 @@ func (r *Replacement) Declare(ctx context.Context, merge func(store.Store) error
 	if err := r.step("declare"); err != nil {
 		return err
 	}
-	s, err := OpenFile(ctx, r.prepared())
+	s, err := sqlite.OpenFile(ctx, r.prepared())
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (r *Replacement) Install(ctx context.Context, aside string) (kept []string,
 	if err := r.step("fold the copy"); err != nil {
 		return nil, err
 	}
-	if err := Fold(ctx, r.prepared()); err != nil {
+	if err := sqlite.Fold(ctx, r.prepared()); err != nil {
 		return nil, err
 	}
 	if err := r.sync(); err != nil {
@@ -153,12 +154,12 @@ func (r *Replacement) Install(ctx context.Context, aside string) (kept []string,
 	if err != nil {
 		return nil, err
 	}
-	unfinished, err := isThere(filepath.Join(r.dir, Unfinished))
+	unfinished, err := isThere(filepath.Join(r.dir, sqlite.Unfinished))
 	if err != nil {
 		return nil, err
 	}
 	// What is no store is not touched: SQLite would do away with its log.
-	if !exists || unfinished || !IsStore(ctx, r.path()) {
+	if !exists || unfinished || !sqlite.IsStore(ctx, r.path()) {
 		return r.replaceFiles(aside)
 	}
 	if err := r.step("fold the store"); err != nil {
@@ -168,7 +169,7 @@ func (r *Replacement) Install(ctx context.Context, aside string) (kept []string,
 	switch {
 	case err == nil:
 		return []string{aside}, nil
-	case !errors.Is(err, ErrDamaged):
+	case !errors.Is(err, sqlite.ErrDamaged):
 		return nil, err
 	}
 	return r.replaceFiles(aside)
@@ -188,7 +189,7 @@ func (r *Replacement) replaceWhole(ctx context.Context, aside string) error {
 	// A command may open the store between the fold and the lock, and begin a
 	// log again.
 	for range 5 {
-		if err := Fold(ctx, r.path()); err != nil {
+		if err := sqlite.Fold(ctx, r.path()); err != nil {
 			return err
 		}
 		done, err := r.replaceLocked(ctx, aside)
@@ -204,7 +205,7 @@ func (r *Replacement) replaceWhole(ctx context.Context, aside string) error {
 // is written to the old one, so that SQLite makes no log for it, of which the
 // name would be that of the new one's.
 func (r *Replacement) replaceLocked(ctx context.Context, aside string) (done bool, err error) {
-	db, err := sql.Open("sqlite", URL(r.path(), "busy_timeout = 10000"))
+	db, err := sql.Open("sqlite", sqlite.URL(r.path(), "busy_timeout = 10000"))
 	if err != nil {
 		return false, err
 	}
@@ -259,9 +260,9 @@ func (r *Replacement) replaceLocked(ctx context.Context, aside string) (done boo
 // replaceFiles is the switch where there is no store, or one that is too damaged
 // to be opened, with its log.
 func (r *Replacement) replaceFiles(aside string) (kept []string, err error) {
-	marker := filepath.Join(r.dir, Unfinished)
+	marker := filepath.Join(r.dir, sqlite.Unfinished)
 	present := []string{}
-	for _, end := range append([]string{""}, Logs...) {
+	for _, end := range append([]string{""}, sqlite.Logs...) {
 		exists, err := isThere(r.path() + end)
 		if err != nil {
 			return nil, err
@@ -290,7 +291,7 @@ func (r *Replacement) replaceFiles(aside string) (kept []string, err error) {
 		kept = nil
 	}()
 	for _, end := range present {
-		do("keep "+FileName+end, func() error {
+		do("keep "+sqlite.FileName+end, func() error {
 			err := os.Link(r.path()+end, aside+end)
 			if err == nil {
 				kept = append(kept, aside+end)
@@ -303,11 +304,11 @@ func (r *Replacement) replaceFiles(aside string) (kept []string, err error) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(GiveToOwner(f, r.dir), f.Sync(), f.Close(), syncDirectory(r.dir))
+		return errors.Join(sqlite.GiveToOwner(f, r.dir), f.Sync(), f.Close(), syncDirectory(r.dir))
 	})
 	// A log that is left would be taken for the new file's.
-	for _, end := range append([]string{"-shm"}, Logs...) {
-		do("remove "+FileName+end, func() error {
+	for _, end := range append([]string{"-shm"}, sqlite.Logs...) {
+		do("remove "+sqlite.FileName+end, func() error {
 			begun = true
 			if err := os.Remove(r.path() + end); !errors.Is(err, fs.ErrNotExist) {
 				return err

@@ -1,4 +1,4 @@
-package sqlite_test
+package backup_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -197,11 +198,11 @@ func TestABackupRemovesWhatOnesThatWereKilledHaveLeft(t *testing.T) {
 		}
 	}
 	// One that goes on meanwhile, to another file of the directory.
-	more := func(sqlite.CopyProgress) {}
-	b := sqlite.Backup{Dir: dir, File: filepath.Join(out, "a"), Version: "v1", Now: base.Time, Report: func(p sqlite.CopyProgress) { more(p) }}
-	more = func(sqlite.CopyProgress) {
+	more := func(backup.CopyProgress) {}
+	b := backup.Job{Dir: dir, File: filepath.Join(out, "a"), Version: "v1", Now: base.Time, Report: func(p backup.CopyProgress) { more(p) }}
+	more = func(backup.CopyProgress) {
 		more = ignore
-		backup(t, dir, filepath.Join(out, "b"))
+		makeBackup(t, dir, filepath.Join(out, "b"))
 	}
 	if _, err := b.Make(t.Context()); err != nil {
 		t.Fatal(err)

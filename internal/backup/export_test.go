@@ -1,4 +1,4 @@
-package sqlite
+package backup
 
 // OnStep has f called before each step of the replacement; its error ends it
 // there, as a crash would.

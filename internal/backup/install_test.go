@@ -1,4 +1,4 @@
-package sqlite_test
+package backup_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
@@ -29,7 +30,7 @@ func newHouse(t *testing.T) house {
 		declared: grant.Restore{Backup: base, At: base + 1, Until: base + 2}}
 	st := create(t, h.dir)
 	h.kept = put(t, st, 1)[0]
-	backup(t, h.dir, h.file)
+	makeBackup(t, h.dir, h.file)
 	h.lost = put(t, st, 1)[0]
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
@@ -49,10 +50,10 @@ func (h house) twin(t *testing.T) house {
 	return twin
 }
 
-func (h house) prepare() *sqlite.Replacement {
+func (h house) prepare() *backup.Replacement {
 	h.t.Helper()
 	b := openBackup(h.t, h.file)
-	r, err := sqlite.Prepare(h.t.Context(), h.dir, b, ignore)
+	r, err := backup.Prepare(h.t.Context(), h.dir, b, ignore)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func (h house) restore(onStep func(string) error) (kept []string, err error) {
 	if err := r.Declare(h.t.Context(), asItIs, h.declared, store.Event{At: base, Name: store.EventRestored, About: "store"}); err != nil {
 		return nil, err
 	}
-	aside, err := sqlite.AsideName(h.dir, base.Time())
+	aside, err := backup.AsideName(h.dir, base.Time())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -395,7 +396,7 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	backup(t, dir, file)
+	makeBackup(t, dir, file)
 
 	update := func(g grant.Grant, decide store.Decide) {
 		t.Helper()
@@ -428,7 +429,7 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Refreshed != 1 || l.Made != int64(len(made)) || len(l.MadeBy) != 1 || l.MadeBy[0] != (sqlite.MadeBy{ClientID: made[0].ClientID, Grants: 2}) {
+	if l.Refreshed != 1 || l.Made != int64(len(made)) || len(l.MadeBy) != 1 || l.MadeBy[0] != (backup.MadeBy{ClientID: made[0].ClientID, Grants: 2}) {
 		t.Errorf("refreshed %d, made %d by %v", l.Refreshed, l.Made, l.MadeBy)
 	}
 	if l.Ended != 1 {

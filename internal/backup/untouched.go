@@ -1,4 +1,4 @@
-package sqlite
+package backup
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	lib "modernc.org/sqlite/lib"
+
+	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 // A fileState is what changes of a file when somebody writes to it.
@@ -60,7 +62,7 @@ func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) e
 			return err
 		}
 		if before.file.size == 0 {
-			return fmt.Errorf("%s: %w", path, ErrEmpty)
+			return fmt.Errorf("%s: %w", path, sqlite.ErrEmpty)
 		}
 		switch {
 		case before.log.size == 0 && before.journal.size == 0:
@@ -77,7 +79,7 @@ func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) e
 			return err
 		case before.index.info != nil:
 			err = readAs(path, "&mode=ro&readonly_shm=1", read)
-			if !IsCode(err, lib.SQLITE_READONLY) {
+			if !sqlite.IsCode(err, lib.SQLITE_READONLY) {
 				return err
 			}
 			// Somebody uses it, and has left no place in the index for one who
@@ -89,7 +91,7 @@ func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) e
 }
 
 func readAs(path, options string, read func(*sql.DB) error) error {
-	db, err := sql.Open("sqlite", URL(path, "busy_timeout = 10000", "trusted_schema = OFF", "temp_store = MEMORY")+options)
+	db, err := sql.Open("sqlite", sqlite.URL(path, "busy_timeout = 10000", "trusted_schema = OFF", "temp_store = MEMORY")+options)
 	if err != nil {
 		return err
 	}

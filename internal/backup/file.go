@@ -1,4 +1,4 @@
-package sqlite
+package backup
 
 import (
 	"context"
@@ -14,10 +14,11 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A BackupFile is a backup that is read. Nothing is written to it.
-type BackupFile struct {
+// A File is a backup that is read. Nothing is written to it.
+type File struct {
 	File string
 	// Manifest is what the backup says of itself. It is zero for a store's file
 	// that was copied by other means: then only who copied it knows the instant.
@@ -29,10 +30,10 @@ type BackupFile struct {
 	digest string
 }
 
-// OpenBackup opens a backup that Backup has made, or the file of a store that was
+// Open opens a backup that Make has made, or the file of a store that was
 // copied by other means while nothing wrote to it. It reads what it is and no
 // more; see Check.
-func OpenBackup(ctx context.Context, file string) (_ *BackupFile, err error) {
+func Open(ctx context.Context, file string) (_ *File, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("backup %s: %w", file, err)
@@ -47,22 +48,22 @@ func OpenBackup(ctx context.Context, file string) (_ *BackupFile, err error) {
 	case info.Size() == 0:
 		return nil, errors.New("it is empty")
 	}
-	for _, end := range Logs {
+	for _, end := range sqlite.Logs {
 		if log, err := os.Stat(file + end); err == nil && log.Size() > 0 {
 			return nil, fmt.Errorf("it is a store that somebody uses, or a copy of one: %s%s holds changes that it lacks", file, end)
 		}
 	}
-	db, err := sql.Open("sqlite", URL(file, "query_only = ON", "trusted_schema = OFF", "temp_store = MEMORY")+"&mode=ro&immutable=1")
+	db, err := sql.Open("sqlite", sqlite.URL(file, "query_only = ON", "trusted_schema = OFF", "temp_store = MEMORY")+"&mode=ro&immutable=1")
 	if err != nil {
 		return nil, err
 	}
-	b := &BackupFile{File: file, Size: info.Size(), db: db}
+	b := &File{File: file, Size: info.Size(), db: db}
 	defer func() {
 		if err != nil {
 			db.Close()
 		}
 	}()
-	schema, err := SchemaVersion(ctx, db)
+	schema, err := sqlite.SchemaVersion(ctx, db)
 	if err != nil {
 		return nil, damaged(err)
 	}
@@ -93,24 +94,24 @@ func OpenBackup(ctx context.Context, file string) (_ *BackupFile, err error) {
 // damaged says what a fault of SQLite means for a file that nobody writes to.
 func damaged(err error) error {
 	switch {
-	case IsCode(err, lib.SQLITE_NOTADB):
+	case sqlite.IsCode(err, lib.SQLITE_NOTADB):
 		return errors.New("it is no backup of a store, or it is damaged")
-	case IsCode(err, lib.SQLITE_CORRUPT, lib.SQLITE_IOERR):
+	case sqlite.IsCode(err, lib.SQLITE_CORRUPT, lib.SQLITE_IOERR):
 		return fmt.Errorf("it is damaged: %w", err)
 	}
 	return err
 }
 
 // Close closes the file.
-func (b *BackupFile) Close() error { return b.db.Close() }
+func (b *File) Close() error { return b.db.Close() }
 
 // Made reports whether the file is a backup that says what it is.
-func (b *BackupFile) Made() bool { return b.Manifest.Format > 0 }
+func (b *File) Made() bool { return b.Manifest.Format > 0 }
 
 // Check reads all of the backup and tells what is wrong with it, or nil: its
 // checksum, the structure of the database, the number of rows, and a move that
 // the store was in.
-func (b *BackupFile) Check(ctx context.Context, report func(CopyProgress)) error {
+func (b *File) Check(ctx context.Context, report func(CopyProgress)) error {
 	report(CopyProgress{Phase: CheckingPages})
 	if b.Made() {
 		if err := checkDigest(b.File, b.digest); err != nil {
@@ -134,14 +135,14 @@ func (b *BackupFile) Check(ctx context.Context, report func(CopyProgress)) error
 	if err := b.db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'moves'`).Scan(&moves); err != nil || !moves {
 		return err
 	}
-	if err := Displaced(ctx, b.File, b.db); err != nil {
+	if err := sqlite.Displaced(ctx, b.File, b.db); err != nil {
 		return fmt.Errorf("backup %s: %w", b.File, err)
 	}
 	return nil
 }
 
 // KeyRecords are the keys that it holds, wrapped, in the order of their use.
-func (b *BackupFile) KeyRecords(ctx context.Context) ([]keys.Record, error) {
+func (b *File) KeyRecords(ctx context.Context) ([]keys.Record, error) {
 	list, err := readKeys(ctx, b.db)
 	if err != nil {
 		return nil, fmt.Errorf("backup %s: %w", b.File, damaged(err))
@@ -150,7 +151,7 @@ func (b *BackupFile) KeyRecords(ctx context.Context) ([]keys.Record, error) {
 }
 
 // Issued is what its grants tell of the refresh tokens that were issued.
-func (b *BackupFile) Issued(ctx context.Context) (i grant.Issued, err error) {
+func (b *File) Issued(ctx context.Context) (i grant.Issued, err error) {
 	if i, err = readIssued(ctx, b.db, "grants"); err != nil {
 		err = fmt.Errorf("backup %s: %w", b.File, damaged(err))
 	}

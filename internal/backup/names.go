@@ -1,22 +1,24 @@
-package sqlite
+package backup
 
 import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 // AsideName is a name in a data directory under which its store can be kept,
 // with the time in it, that nothing has.
 func AsideName(dir string, now time.Time) (string, error) {
-	name := filepath.Join(dir, FileName+".before-"+now.UTC().Format("20060102T150405Z"))
+	name := filepath.Join(dir, sqlite.FileName+".before-"+now.UTC().Format("20060102T150405Z"))
 	for n := 1; n < 100; n++ {
 		aside := name
 		if n > 1 {
 			aside = fmt.Sprintf("%s-%d", name, n)
 		}
 		free := true
-		for _, end := range append([]string{""}, Logs...) {
+		for _, end := range append([]string{""}, sqlite.Logs...) {
 			exists, err := isThere(aside + end)
 			if err != nil {
 				return "", err

@@ -1,4 +1,4 @@
-package sqlite_test
+package backup_test
 
 import (
 	"context"
@@ -11,26 +11,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-func ignore(sqlite.CopyProgress) {}
+func ignore(backup.CopyProgress) {}
 
-func backup(t testing.TB, dir, file string) sqlite.Manifest {
+func makeBackup(t testing.TB, dir, file string) backup.Manifest {
 	t.Helper()
-	m, err := sqlite.Backup{Dir: dir, File: file, Version: "v1", Issuer: "https://a.example", Now: time.Now, Report: ignore}.Make(t.Context())
+	m, err := backup.Job{Dir: dir, File: file, Version: "v1", Issuer: "https://a.example", Now: time.Now, Report: ignore}.Make(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-func openBackup(t testing.TB, file string) *sqlite.BackupFile {
+func openBackup(t testing.TB, file string) *backup.File {
 	t.Helper()
-	b, err := sqlite.OpenBackup(t.Context(), file)
+	b, err := backup.Open(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func TestABackupIsOneFileThatSaysWhatItIs(t *testing.T) {
 	put(t, st, 3)
 	file := filepath.Join(out, "a.backup")
 	before := grant.At(time.Now())
-	m := backup(t, dir, file)
+	m := makeBackup(t, dir, file)
 	put(t, st, 1)
 
 	onlyFiles(t, out, "a.backup")
@@ -152,7 +153,7 @@ func TestABackupBesideAWriterIsOfOneMomentAndHoldsAllThatWasAnsweredBefore(t *te
 	for n := range 5 {
 		answered := generation.Load()
 		file := filepath.Join(out, string(rune('a'+n)))
-		backup(t, dir, file)
+		makeBackup(t, dir, file)
 		// Read as a store, in a directory of its own.
 		copied := t.TempDir()
 		text, err := os.ReadFile(file)
@@ -192,13 +193,13 @@ func TestNoBackupIsOverwrittenAndAFailedOneLeavesNothing(t *testing.T) {
 	if err := os.WriteFile(taken, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := sqlite.Backup{Dir: dir, File: taken, Now: time.Now, Report: ignore}
+	b := backup.Job{Dir: dir, File: taken, Now: time.Now, Report: ignore}
 	if _, err := b.Make(t.Context()); err == nil || !strings.Contains(err.Error(), "exists already, and no backup is overwritten") {
 		t.Errorf("over another file: %v", err)
 	}
 	// Somebody else makes the file meanwhile.
 	b.File = filepath.Join(out, "late")
-	b.Report = func(sqlite.CopyProgress) { os.WriteFile(b.File, []byte("precious"), 0o600) }
+	b.Report = func(backup.CopyProgress) { os.WriteFile(b.File, []byte("precious"), 0o600) }
 	if _, err := b.Make(t.Context()); !errors.Is(err, os.ErrExist) {
 		t.Errorf("over a file that came late: %v", err)
 	}
@@ -208,7 +209,7 @@ func TestNoBackupIsOverwrittenAndAFailedOneLeavesNothing(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	b.File, b.Report = filepath.Join(out, "stopped"), func(sqlite.CopyProgress) { stop() }
+	b.File, b.Report = filepath.Join(out, "stopped"), func(backup.CopyProgress) { stop() }
 	if _, err := b.Make(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
@@ -231,7 +232,7 @@ func TestADamagedBackupIsFound(t *testing.T) {
 	st := create(t, dir)
 	put(t, st, 200)
 	file := filepath.Join(out, "a")
-	backup(t, dir, file)
+	makeBackup(t, dir, file)
 	good, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +242,7 @@ func TestADamagedBackupIsFound(t *testing.T) {
 		if err := os.WriteFile(name, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b, err := sqlite.OpenBackup(t.Context(), name)
+		b, err := backup.Open(t.Context(), name)
 		if err != nil {
 			return err
 		}
@@ -285,14 +286,14 @@ func TestOnlyStoresOfThisAndEarlierVersionsAreBackups(t *testing.T) {
 		run(t, db, "PRAGMA journal_mode = DELETE")
 		run(t, db, text)
 		db.Close()
-		if _, err := sqlite.OpenBackup(t.Context(), other); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := backup.Open(t.Context(), other); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	// One that is in use, or was killed, lacks what is in its log.
 	st := create(t, dir)
 	put(t, st, 1)
-	if _, err := sqlite.OpenBackup(t.Context(), path); err == nil || !strings.Contains(err.Error(), "holds changes that it lacks") {
+	if _, err := backup.Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), "holds changes that it lacks") {
 		t.Errorf("a store in use: %v", err)
 	}
 }

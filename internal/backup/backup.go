@@ -1,4 +1,4 @@
-package sqlite
+package backup
 
 import (
 	"context"
@@ -13,11 +13,12 @@ import (
 	"syscall"
 	"time"
 
-	"modernc.org/sqlite"
+	driver "modernc.org/sqlite"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 const (
@@ -65,8 +66,8 @@ type CopyProgress struct {
 	Done, Total int64 // bytes
 }
 
-// A Backup is a copy of a store that is to be made.
-type Backup struct {
+// A Job is a copy of a store that is to be made.
+type Job struct {
 	Dir  string // the data directory
 	File string // where the copy goes; it must not exist
 	// Version and Issuer are for the Manifest.
@@ -79,13 +80,13 @@ type Backup struct {
 // are not stopped; what they write meanwhile stays in the store's log until the
 // copy is complete. The file appears under its name when it is whole, was checked
 // and is durable. If anything fails, nothing is left.
-func (b Backup) Make(ctx context.Context) (m Manifest, err error) {
-	path := filepath.Join(b.Dir, FileName)
+func (b Job) Make(ctx context.Context) (m Manifest, err error) {
+	path := filepath.Join(b.Dir, sqlite.FileName)
 	if _, err := os.Stat(path); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return m, fmt.Errorf("no store at %s: name the data directory with --data", path)
 		}
-		return m, Explain(path, err)
+		return m, sqlite.Explain(path, err)
 	}
 	if err := mustNotExist(b.File); err != nil {
 		return m, err
@@ -132,31 +133,31 @@ func mustNotExist(file string) error {
 
 // connection is what the driver's connections can do beyond database/sql.
 type copier interface {
-	NewBackup(destination string) (*sqlite.Backup, error)
+	NewBackup(destination string) (*driver.Backup, error)
 }
 
 // copy copies the pages of one state of the store.
-func (b Backup) copy(ctx context.Context, path string, f *os.File, m *Manifest) error {
-	db, err := sql.Open("sqlite", URL(path, Pragmas...))
+func (b Job) copy(ctx context.Context, path string, f *os.File, m *Manifest) error {
+	db, err := sql.Open("sqlite", sqlite.URL(path, sqlite.Pragmas...))
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return Explain(path, err)
+		return sqlite.Explain(path, err)
 	}
 	defer conn.Close()
 	m.At = grant.At(b.Now())
 	// From here on, the connection sees one state.
 	if _, err := conn.ExecContext(ctx, `BEGIN`); err != nil {
-		return Explain(path, err)
+		return sqlite.Explain(path, err)
 	}
 	defer conn.ExecContext(context.WithoutCancel(ctx), `ROLLBACK`)
-	if m.Schema, err = SchemaVersion(ctx, conn); err != nil {
-		return Explain(path, err)
+	if m.Schema, err = sqlite.SchemaVersion(ctx, conn); err != nil {
+		return sqlite.Explain(path, err)
 	}
-	if err := Displaced(ctx, path, conn); err != nil {
+	if err := sqlite.Displaced(ctx, path, conn); err != nil {
 		return err
 	}
 	var pages, pageSize int64
@@ -168,7 +169,7 @@ func (b Backup) copy(ctx context.Context, path string, f *os.File, m *Manifest) 
 	}
 	return conn.Raw(func(c any) error {
 		// It is written anew if anything happens: no journal is needed.
-		job, err := c.(copier).NewBackup(URL(f.Name(), "journal_mode = OFF", "synchronous = OFF", "cache_size = -1024"))
+		job, err := c.(copier).NewBackup(sqlite.URL(f.Name(), "journal_mode = OFF", "synchronous = OFF", "cache_size = -1024"))
 		if err != nil {
 			return err
 		}
@@ -179,7 +180,7 @@ func (b Backup) copy(ctx context.Context, path string, f *os.File, m *Manifest) 
 }
 
 // steps copies all pages, and leaves the machine to others in between.
-func (b Backup) steps(ctx context.Context, job *sqlite.Backup, f *os.File, pageSize int64) error {
+func (b Job) steps(ctx context.Context, job *driver.Backup, f *os.File, pageSize int64) error {
 	unsynced := int64(0)
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
@@ -207,8 +208,8 @@ func (b Backup) steps(ctx context.Context, job *sqlite.Backup, f *os.File, pageS
 
 // describe makes one file of the copy, without a log, checks it, and writes into
 // it what it is.
-func (b Backup) describe(ctx context.Context, partial string, m *Manifest) error {
-	db, err := sql.Open("sqlite", URL(partial, "locking_mode = EXCLUSIVE", "journal_mode = DELETE", "synchronous = FULL"))
+func (b Job) describe(ctx context.Context, partial string, m *Manifest) error {
+	db, err := sql.Open("sqlite", sqlite.URL(partial, "locking_mode = EXCLUSIVE", "journal_mode = DELETE", "synchronous = FULL"))
 	if err != nil {
 		return err
 	}

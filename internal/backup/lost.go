@@ -1,4 +1,4 @@
-package sqlite
+package backup
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 // Lost is what a store has and a backup of it lacks: it is lost if the backup
@@ -47,8 +48,8 @@ type UserChange struct{ Was, Is []byte }
 // CompareWith tells what the store in a data directory has that the backup lacks.
 // It changes nothing about the store, which others may use, or have left with a
 // log; at most, a log that was copied without its index gets one.
-func (b *BackupFile) CompareWith(ctx context.Context, dir string) (l Lost, err error) {
-	path := filepath.Join(dir, FileName)
+func (b *File) CompareWith(ctx context.Context, dir string) (l Lost, err error) {
+	path := filepath.Join(dir, sqlite.FileName)
 	err = readUntouched(ctx, path, func(db *sql.DB) error {
 		l, err = b.compare(ctx, path, db)
 		return err
@@ -59,8 +60,8 @@ func (b *BackupFile) CompareWith(ctx context.Context, dir string) (l Lost, err e
 // EachEnded calls f with each grant of the store in a data directory that has
 // ended, or whose access tokens have, and goes on in the backup. Like
 // CompareWith, it changes nothing. It may call f again with the same grants.
-func (b *BackupFile) EachEnded(ctx context.Context, dir string, f func(grant.Grant) error) error {
-	path := filepath.Join(dir, FileName)
+func (b *File) EachEnded(ctx context.Context, dir string, f func(grant.Grant) error) error {
+	path := filepath.Join(dir, sqlite.FileName)
 	return readUntouched(ctx, path, func(db *sql.DB) error {
 		if err := b.attach(ctx, db); err != nil {
 			return err
@@ -81,18 +82,18 @@ func (b *BackupFile) EachEnded(ctx context.Context, dir string, f func(grant.Gra
 	})
 }
 
-func (b *BackupFile) attach(ctx context.Context, db *sql.DB) error {
-	_, err := db.ExecContext(ctx, `ATTACH ? AS b`, URL(b.File)+"&mode=ro&immutable=1")
+func (b *File) attach(ctx context.Context, db *sql.DB) error {
+	_, err := db.ExecContext(ctx, `ATTACH ? AS b`, sqlite.URL(b.File)+"&mode=ro&immutable=1")
 	return err
 }
 
-func (b *BackupFile) compare(ctx context.Context, path string, db *sql.DB) (l Lost, err error) {
+func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, err error) {
 	if err := b.attach(ctx, db); err != nil {
 		return l, err
 	}
 	text := ""
 	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(state), '') FROM main.moves`).Scan(&text); err == nil && text != "" {
-		if err := Displaced(ctx, path, db); err != nil {
+		if err := sqlite.Displaced(ctx, path, db); err != nil {
 			return l, err
 		}
 	}
@@ -196,7 +197,7 @@ func eachRow(ctx context.Context, db *sql.DB, text string, f func(*sql.Rows) err
 }
 
 // HasGrant reports whether the backup has an active grant of an id.
-func (b *BackupFile) HasGrant(ctx context.Context, id grant.ID) (has bool, err error) {
-	err = b.db.QueryRowContext(ctx, `SELECT count(*) FROM grants WHERE prefix = ? AND id = ? AND state = ?`, Prefix(id), id[:], grant.Active).Scan(&has)
+func (b *File) HasGrant(ctx context.Context, id grant.ID) (has bool, err error) {
+	err = b.db.QueryRowContext(ctx, `SELECT count(*) FROM grants WHERE prefix = ? AND id = ? AND state = ?`, sqlite.Prefix(id), id[:], grant.Active).Scan(&has)
 	return has, err
 }
