@@ -30,9 +30,9 @@ import (
 // there is the backup, with its declaration. If the process dies in between,
 // what is left over does no harm, and the same command begins anew.
 //
-// A store that is so damaged that its log cannot be moved into its file has two
-// files, and no rename is about two. Then a file with the name of sqlite.Unfinished
-// keeps everybody out between the first change and the last.
+// A store that is too damaged to be folded has several files, and a rename moves
+// one. Then a file with the name of sqlite.Unfinished keeps servers and commands
+// out from the first change to the last.
 
 // preparedName is the copy's, beside the store.
 const preparedName = sqlite.FileName + ".restoring"
@@ -47,6 +47,7 @@ type Replacement struct {
 
 func (r *Replacement) path() string     { return filepath.Join(r.dir, sqlite.FileName) }
 func (r *Replacement) prepared() string { return filepath.Join(r.dir, preparedName) }
+func (r *Replacement) marker() string   { return filepath.Join(r.dir, sqlite.Unfinished) }
 
 // Prepare copies a backup, which was checked, to the data directory where it is
 // to be the store. Nothing is replaced yet. The directory must exist.
@@ -150,29 +151,12 @@ func (r *Replacement) Install(ctx context.Context, aside string) (kept []string,
 	if err := r.sync(); err != nil {
 		return nil, err
 	}
-	exists, err := isThere(r.path())
+	release, err := r.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	unfinished, err := isThere(filepath.Join(r.dir, sqlite.Unfinished))
-	if err != nil {
-		return nil, err
-	}
-	// What is no store is not touched: SQLite would do away with its log.
-	if !exists || unfinished || !sqlite.IsStore(ctx, r.path()) {
-		return r.replaceFiles(aside)
-	}
-	if err := r.step("fold the store"); err != nil {
-		return nil, err
-	}
-	err = r.replaceWhole(ctx, aside)
-	switch {
-	case err == nil:
-		return []string{aside}, nil
-	case !errors.Is(err, sqlite.ErrDamaged):
-		return nil, err
-	}
-	return r.replaceFiles(aside)
+	defer release()
+	return r.replace(ctx, aside)
 }
 
 // sync brings what was prepared to the disk.
@@ -184,113 +168,85 @@ func (r *Replacement) sync() error {
 	return errors.Join(f.Sync(), f.Close(), syncDirectory(r.dir))
 }
 
-// replaceWhole is the switch for a store that is one file, or can be made one.
-func (r *Replacement) replaceWhole(ctx context.Context, aside string) error {
+// lock folds the store and takes its lock, which keeps everybody from it until
+// release. Whoever waits for that finds another file under the name, and opens
+// that one (see sqlite.OpenFile). Nothing is written to the old one: SQLite would
+// make a log for it, under the name of the new one's. What is no store, or too
+// damaged to be folded, is not locked: nobody can use it.
+func (r *Replacement) lock(ctx context.Context) (release func(), err error) {
+	release = func() {}
+	// What is no store is not opened either: SQLite would do away with its log.
+	if unfinished, err := isThere(r.marker()); err != nil || unfinished || !sqlite.IsStore(ctx, r.path()) {
+		return release, err
+	}
+	if err := r.step("fold the store"); err != nil {
+		return nil, err
+	}
 	// A command may open the store between the fold and the lock, and begin a
 	// log again.
 	for range 5 {
-		if err := sqlite.Fold(ctx, r.path()); err != nil {
-			return err
+		err := sqlite.Fold(ctx, r.path())
+		if errors.Is(err, sqlite.ErrDamaged) {
+			return release, nil
 		}
-		done, err := r.replaceLocked(ctx, aside)
-		if done || err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("commands open %s again and again: let them end first", r.path())
-}
-
-// replaceLocked keeps everybody from the store while names change. Who waits for
-// that finds another file under the name, and opens that one (see open). Nothing
-// is written to the old one, so that SQLite makes no log for it, of which the
-// name would be that of the new one's.
-func (r *Replacement) replaceLocked(ctx context.Context, aside string) (done bool, err error) {
-	db, err := sql.Open("sqlite", sqlite.URL(r.path(), "busy_timeout = 10000"))
-	if err != nil {
-		return false, err
-	}
-	defer db.Close()
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, `BEGIN EXCLUSIVE`); err != nil {
-		return false, err
-	}
-	defer conn.ExecContext(context.WithoutCancel(ctx), `ROLLBACK`)
-	mode := ""
-	if err := conn.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&mode); err != nil || mode != "delete" {
-		return false, err
-	}
-	linked, switched := false, false
-	defer func() {
-		// A second name of the store that goes on would pass for what was kept.
-		if linked && !switched {
-			err = errors.Join(err, os.Remove(aside))
-		}
-	}()
-	for _, step := range []struct {
-		name string
-		do   func() error
-	}{
-		{"keep the store", func() error {
-			err := os.Link(r.path(), aside)
-			linked = err == nil
-			return err
-		}},
-		{"make its second name durable", func() error { return syncDirectory(r.dir) }},
-		{"switch", func() error {
-			err := os.Rename(r.prepared(), r.path())
-			switched = err == nil
-			return err
-		}},
-		{"make the switch durable", func() error { return syncDirectory(r.dir) }},
-	} {
-		if err := errors.Join(r.step(step.name), ctx.Err()); err != nil {
-			return false, err
-		}
-		if err := step.do(); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// replaceFiles is the switch where there is no store, or one that is too damaged
-// to be opened, with its log.
-func (r *Replacement) replaceFiles(aside string) (kept []string, err error) {
-	marker := filepath.Join(r.dir, sqlite.Unfinished)
-	present := []string{}
-	for _, end := range append([]string{""}, sqlite.Logs...) {
-		exists, err := isThere(r.path() + end)
 		if err != nil {
 			return nil, err
 		}
-		if exists {
-			present = append(present, end)
+		db, err := sql.Open("sqlite", sqlite.URL(r.path(), "busy_timeout = 10000"))
+		if err != nil {
+			return nil, err
+		}
+		db.SetMaxOpenConns(1)
+		if _, err = db.ExecContext(ctx, `BEGIN EXCLUSIVE`); err == nil {
+			mode := ""
+			err = db.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&mode)
+			if err == nil && mode == "delete" {
+				return func() { db.Close() }, nil
+			}
+		}
+		if err = errors.Join(err, db.Close()); err != nil {
+			return nil, err
 		}
 	}
+	return nil, fmt.Errorf("commands open %s again and again: let them end first", r.path())
+}
+
+// replace keeps the store's files under other names and switches.
+func (r *Replacement) replace(ctx context.Context, aside string) (kept []string, err error) {
+	begun := false // the old store is no longer whole
 	do := func(name string, f func() error) {
 		if err == nil {
 			err = r.step(name)
+		}
+		if err == nil && !begun {
+			err = ctx.Err()
 		}
 		if err == nil {
 			err = f()
 		}
 	}
-	begun := false // the old store is no longer whole
 	defer func() {
 		if err == nil || begun {
 			return
 		}
-		// See replaceLocked.
+		// Second names of a store that goes on would pass for what was kept.
 		for _, name := range kept {
 			err = errors.Join(err, os.Remove(name))
 		}
 		kept = nil
 	}()
-	for _, end := range present {
+	// A log that is left would be taken for the new file's.
+	logs := append([]string{"-shm"}, sqlite.Logs...)
+	several, err := isThere(r.marker())
+	for _, end := range logs {
+		exists, e := isThere(r.path() + end)
+		several, err = several || exists, errors.Join(err, e)
+	}
+	for _, end := range append([]string{""}, sqlite.Logs...) {
+		if exists, e := isThere(r.path() + end); e != nil || !exists {
+			err = errors.Join(err, e)
+			continue
+		}
 		do("keep "+sqlite.FileName+end, func() error {
 			err := os.Link(r.path()+end, aside+end)
 			if err == nil {
@@ -299,29 +255,33 @@ func (r *Replacement) replaceFiles(aside string) (kept []string, err error) {
 			return err
 		})
 	}
-	do("mark the directory", func() error {
-		f, err := os.OpenFile(marker, os.O_WRONLY|os.O_CREATE, 0o600)
-		if err != nil {
-			return err
-		}
-		return errors.Join(sqlite.GiveToOwner(f, r.dir), f.Sync(), f.Close(), syncDirectory(r.dir))
-	})
-	// A log that is left would be taken for the new file's.
-	for _, end := range append([]string{"-shm"}, sqlite.Logs...) {
-		do("remove "+sqlite.FileName+end, func() error {
-			begun = true
-			if err := os.Remove(r.path() + end); !errors.Is(err, fs.ErrNotExist) {
+	if several {
+		do("mark the directory", func() error {
+			f, err := os.OpenFile(r.marker(), os.O_WRONLY|os.O_CREATE, 0o600)
+			if err != nil {
 				return err
 			}
-			return nil
+			return errors.Join(sqlite.GiveToOwner(f, r.dir), f.Sync(), f.Close(), syncDirectory(r.dir))
 		})
+		for _, end := range logs {
+			do("remove "+sqlite.FileName+end, func() error {
+				begun = true
+				if err := os.Remove(r.path() + end); !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+				return nil
+			})
+		}
 	}
 	do("make that durable", func() error { return syncDirectory(r.dir) })
 	do("switch", func() error {
-		begun = true
-		return os.Rename(r.prepared(), r.path())
+		err := os.Rename(r.prepared(), r.path())
+		begun = begun || err == nil
+		return err
 	})
 	do("make the switch durable", func() error { return syncDirectory(r.dir) })
-	do("unmark the directory", func() error { return errors.Join(os.Remove(marker), syncDirectory(r.dir)) })
+	if several {
+		do("unmark the directory", func() error { return errors.Join(os.Remove(r.marker()), syncDirectory(r.dir)) })
+	}
 	return kept, err
 }

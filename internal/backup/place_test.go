@@ -109,7 +109,7 @@ func TestARestoreThatFailsLeavesNoSecondNameOfTheStore(t *testing.T) {
 			t.Errorf("%v is left, %v", names, err)
 		}
 	}
-	for _, stop := range []string{"keep the store", "make its second name durable", "switch"} {
+	for _, stop := range []string{"keep mintage.db", "make that durable", "switch"} {
 		t.Run(stop, func(t *testing.T) {
 			h := model.twin(t)
 			if _, err := h.restore(func(step string) error {

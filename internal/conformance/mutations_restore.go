@@ -18,7 +18,7 @@ var restoreMutations = []Mutation{
 		Test: "go test ./internal/backup -run TestADamagedBackupIsFound",
 	},
 	{
-		Name: "log of the store that was there", In: "Replacement.replaceFiles",
+		Name: "log of the store that was there", In: "Replacement.replace",
 		Old: `append([]string{"-shm"}, sqlite.Logs...)`, New: `[]string{"-shm"}`,
 		Test: "go test ./internal/backup -run TestABackupIsInstalledWhereThereIsNoStore",
 	},
