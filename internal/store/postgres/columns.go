@@ -8,52 +8,47 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// columns are grants on their way to the server: one array for each column.
-type columns struct {
-	id                                                                                [][]byte
-	generation, version, rotatedAt, key, expiresAt, deleteAfter, accessFloor, attempt []int64
-	state, reason                                                                     []int16
-	authorizedAt, authTime                                                            []int64
-	realm, client, subject, scope, facts                                              []string
+// column makes an array for one column of rows on their way to the server.
+func column[R, T any](rows []R, of func(R) T) []T {
+	list := make([]T, len(rows))
+	for i, r := range rows {
+		list[i] = of(r)
+	}
+	return list
 }
 
-func newColumns(n int) *columns {
-	numbers := func() []int64 { return make([]int64, 0, n) }
-	return &columns{
-		id: make([][]byte, 0, n), generation: numbers(), version: numbers(), rotatedAt: numbers(), key: numbers(),
-		expiresAt: numbers(), deleteAfter: numbers(), accessFloor: numbers(), attempt: numbers(),
-		state: make([]int16, 0, n), reason: make([]int16, 0, n),
+// changing returns the columns of the id and of what a rotation or a revocation
+// changes.
+func changing(grants []*grant.Grant) []any {
+	number := func(of func(g *grant.Grant) int64) []int64 { return column(grants, of) }
+	small := func(of func(g *grant.Grant) int16) []int16 { return column(grants, of) }
+	return []any{
+		column(grants, func(g *grant.Grant) []byte { return g.ID[:] }),
+		number(func(g *grant.Grant) int64 { return int64(g.Generation) }),
+		number(func(g *grant.Grant) int64 { return g.Version }),
+		number(func(g *grant.Grant) int64 { return int64(g.RotatedAt) }),
+		number(func(g *grant.Grant) int64 { return int64(g.KeyID) }),
+		number(func(g *grant.Grant) int64 { return int64(g.ExpiresAt) }),
+		number(func(g *grant.Grant) int64 { return int64(g.DeleteAfter) }),
+		number(func(g *grant.Grant) int64 { return int64(g.AccessFloor) }),
+		small(func(g *grant.Grant) int16 { return int16(g.State) }),
+		small(func(g *grant.Grant) int16 { return int16(g.Reason) }),
+		number(func(g *grant.Grant) int64 { return int64(g.Attempt) }),
 	}
 }
 
-func (c *columns) add(g grant.Grant) {
-	c.id = append(c.id, g.ID[:])
-	c.generation = append(c.generation, int64(g.Generation))
-	c.version = append(c.version, g.Version)
-	c.rotatedAt = append(c.rotatedAt, int64(g.RotatedAt))
-	c.key = append(c.key, int64(g.KeyID))
-	c.expiresAt = append(c.expiresAt, int64(g.ExpiresAt))
-	c.deleteAfter = append(c.deleteAfter, int64(g.DeleteAfter))
-	c.accessFloor = append(c.accessFloor, int64(g.AccessFloor))
-	c.attempt = append(c.attempt, int64(g.Attempt))
-	c.state = append(c.state, int16(g.State))
-	c.reason = append(c.reason, int16(g.Reason))
-	c.authorizedAt = append(c.authorizedAt, int64(g.AuthorizedAt))
-	c.authTime = append(c.authTime, int64(g.AuthTime))
-	c.realm = append(c.realm, g.Realm)
-	c.client = append(c.client, g.ClientID)
-	c.subject = append(c.subject, g.Subject)
-	c.scope = append(c.scope, string(g.Scope))
-	c.facts = append(c.facts, g.Facts.Text())
-}
-
-// changing lists the id and what a rotation or a revocation changes.
-func (c *columns) changing() []any {
-	return []any{c.id, c.generation, c.version, c.rotatedAt, c.key, c.expiresAt, c.deleteAfter, c.accessFloor, c.state, c.reason, c.attempt}
-}
-
-func (c *columns) all() []any {
-	return append(c.changing(), c.realm, c.client, c.subject, c.scope, c.authorizedAt, c.authTime, c.facts)
+// fixed returns the columns that no change of a grant changes.
+func fixed(grants []*grant.Grant) []any {
+	text := func(of func(g *grant.Grant) string) []string { return column(grants, of) }
+	return []any{
+		text(func(g *grant.Grant) string { return g.Realm }),
+		text(func(g *grant.Grant) string { return g.ClientID }),
+		text(func(g *grant.Grant) string { return g.Subject }),
+		text(func(g *grant.Grant) string { return string(g.Scope) }),
+		column(grants, func(g *grant.Grant) int64 { return int64(g.AuthorizedAt) }),
+		column(grants, func(g *grant.Grant) int64 { return int64(g.AuthTime) }),
+		text(func(g *grant.Grant) string { return g.Facts.Text() }),
+	}
 }
 
 // writings runs a statement that returns the ids of the rows that it has written.

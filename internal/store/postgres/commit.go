@@ -50,18 +50,11 @@ func (s *Store) Commit(ctx context.Context, c store.Change) error {
 
 // putAll stores what is not of the directory.
 func putAll(ctx context.Context, tx pgx.Tx, c store.Change) error {
-	var fresh, next []store.Document
-	for _, d := range c.Documents {
-		if d.Version == 1 {
-			fresh = append(fresh, d)
-		} else {
-			next = append(next, d)
-		}
+	documents := make([]*store.Document, len(c.Documents))
+	for i := range c.Documents {
+		documents[i] = &c.Documents[i]
 	}
-	for _, part := range [][]store.Document{fresh, next} {
-		if len(part) == 0 {
-			continue
-		}
+	for _, part := range byStatement(documents) {
 		lost, err := putDocuments(ctx, tx, part)
 		if err == nil && len(lost) > 0 {
 			err = store.ErrConflict
@@ -71,10 +64,7 @@ func putAll(ctx context.Context, tx pgx.Tx, c store.Change) error {
 		}
 	}
 	if len(c.Delete) > 0 {
-		keys := make([][]byte, len(c.Delete))
-		for i := range c.Delete {
-			keys[i] = c.Delete[i][:]
-		}
+		keys := column(c.Delete, func(key store.DocumentKey) []byte { return key[:] })
 		if _, err := tx.Exec(ctx, deleteDocumentsSQL, keys); err != nil {
 			return err
 		}

@@ -29,17 +29,19 @@ func insertEvents(ctx context.Context, q querier, events []store.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	n := len(events)
-	ids, at := make([][]byte, n), make([]int64, n)
-	name, about, actor, detail := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	for i, e := range events {
-		ids[i] = make([]byte, 16)
-		rand.Read(ids[i])
-		at[i], name[i], about[i] = int64(e.At), string(e.Name), e.About
-		actor[i], detail[i] = printable(e.Actor), printable(e.Detail)
-	}
-	none := func(pgx.Rows) error { return nil }
-	if err := each(ctx, q, none, insertEventsSQL, ids, at, name, about, actor, detail); err != nil {
+	text := func(of func(store.Event) string) []string { return column(events, of) }
+	err := each(ctx, q, func(pgx.Rows) error { return nil }, insertEventsSQL,
+		column(events, func(store.Event) []byte {
+			id := make([]byte, 16)
+			rand.Read(id)
+			return id
+		}),
+		column(events, func(e store.Event) int64 { return int64(e.At) }),
+		text(func(e store.Event) string { return string(e.Name) }),
+		text(func(e store.Event) string { return e.About }),
+		text(func(e store.Event) string { return printable(e.Actor) }),
+		text(func(e store.Event) string { return printable(e.Detail) }))
+	if err != nil {
 		return fmt.Errorf("write events: %w", err)
 	}
 	return nil
@@ -88,31 +90,25 @@ func (s *Store) changes(ctx context.Context, since int64) (ch store.Changes, err
 	if err != nil {
 		return ch, err
 	}
-	err = each(ctx, tx, func(rows pgx.Rows) error {
-		var c store.Cutoff
-		err := rows.Scan(&c.Realm, &c.Subject, &c.ClientID, (*int64)(&c.At))
-		ch.Cutoffs = append(ch.Cutoffs, c)
-		return err
+	ch.Cutoffs, err = list(ctx, tx, func(rows pgx.Rows) (c store.Cutoff, err error) {
+		err = rows.Scan(&c.Realm, &c.Subject, &c.ClientID, (*int64)(&c.At))
+		return c, err
 	}, `SELECT realm, subject, client, at FROM cutoffs WHERE changed > $1`, since)
 	if err != nil {
 		return ch, err
 	}
-	err = each(ctx, tx, func(rows pgx.Rows) error {
-		var r keys.Record
+	ch.Keys, err = list(ctx, tx, func(rows pgx.Rows) (r keys.Record, err error) {
 		var id int64
-		err := rows.Scan(&id, (*string)(&r.Purpose), (*int64)(&r.CreatedAt), (*int64)(&r.ActiveAt), &r.Wrapped)
+		err = rows.Scan(&id, (*string)(&r.Purpose), (*int64)(&r.CreatedAt), (*int64)(&r.ActiveAt), &r.Wrapped)
 		r.ID = grant.KeyID(id)
-		ch.Keys = append(ch.Keys, r)
-		return err
+		return r, err
 	}, `SELECT id, purpose, created_at, active_at, wrapped FROM keys WHERE changed > $1`, since)
 	if err != nil {
 		return ch, err
 	}
-	err = each(ctx, tx, func(rows pgx.Rows) error {
-		var r grant.Restore
-		err := rows.Scan((*int64)(&r.At), (*int64)(&r.Backup), (*int64)(&r.Until))
-		ch.Restores = append(ch.Restores, r)
-		return err
+	ch.Restores, err = list(ctx, tx, func(rows pgx.Rows) (r grant.Restore, err error) {
+		err = rows.Scan((*int64)(&r.At), (*int64)(&r.Backup), (*int64)(&r.Until))
+		return r, err
 	}, `SELECT at, backup_at, until FROM restores WHERE changed > $1`, since)
 	return ch, err
 }
@@ -141,10 +137,7 @@ func (s *Store) client(ctx context.Context, id string) (c store.Client, err erro
 	if err != nil {
 		return store.Client{}, err
 	}
-	secrets := make([]string, len(c.Secrets))
-	for i := range c.Secrets {
-		secrets[i] = c.Secrets[i].ID
-	}
+	secrets := column(c.Secrets, func(s store.Secret) string { return s.ID })
 	err = each(ctx, s.pool, func(rows pgx.Rows) error {
 		var secret string
 		var at int64
@@ -160,10 +153,7 @@ func (s *Store) client(ctx context.Context, id string) (c store.Client, err erro
 // NoteSecretUses implements store.Store.
 func (s *Store) NoteSecretUses(ctx context.Context, uses map[string]grant.Instant) error {
 	secrets := slices.Sorted(maps.Keys(uses)) // two nodes lock rows in one order
-	at := make([]int64, len(secrets))
-	for i, id := range secrets {
-		at[i] = int64(uses[id])
-	}
+	at := column(secrets, func(id string) int64 { return int64(uses[id]) })
 	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, noteUsesSQL, secrets, at)
 		return err
@@ -171,18 +161,13 @@ func (s *Store) NoteSecretUses(ctx context.Context, uses map[string]grant.Instan
 }
 
 // Events implements store.Store.
-func (s *Store) Events(ctx context.Context, about string, limit int) (list []store.Event, err error) {
-	err = s.reading(ctx, func() error {
-		list = nil
-		return each(ctx, s.pool, func(rows pgx.Rows) error {
-			var e store.Event
-			err := rows.Scan((*int64)(&e.At), (*string)(&e.Name), &e.About, &e.Actor, &e.Detail)
-			list = append(list, e)
-			return err
-		}, `SELECT at, name, about, actor, detail FROM events WHERE about = $1 ORDER BY at, id LIMIT $2`, about, limit)
-	})
+func (s *Store) Events(ctx context.Context, about string, limit int) ([]store.Event, error) {
+	events, err := readList(ctx, s, func(rows pgx.Rows) (e store.Event, err error) {
+		err = rows.Scan((*int64)(&e.At), (*string)(&e.Name), &e.About, &e.Actor, &e.Detail)
+		return e, err
+	}, `SELECT at, name, about, actor, detail FROM events WHERE about = $1 ORDER BY at, id LIMIT $2`, about, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
-	return list, nil
+	return events, nil
 }

@@ -49,44 +49,15 @@ func findDocuments(ctx context.Context, q querier, keys [][]byte) (map[store.Doc
 	return found, nil
 }
 
-// A documentRead is one caller's read.
-type documentRead struct {
-	seat
-	id       store.DocumentKey
-	document store.Document
-}
-
-func (r *documentRead) key() store.DocumentKey { return r.id }
-
 // Document implements store.Store.
 func (s *Store) Document(ctx context.Context, key store.DocumentKey) (store.Document, error) {
-	r := &documentRead{id: key}
+	r := &read[store.DocumentKey, store.Document]{id: key}
+	r.bytes = r.id[:]
 	if err := s.documentReads.do(ctx, r); err != nil {
 		return store.Document{}, err
 	}
-	return r.document, nil
-}
-
-func serveDocumentReads(ctx context.Context, conn *pgxpool.Conn, batch []*documentRead) error {
-	keys := make([][]byte, len(batch))
-	for i, r := range batch {
-		keys[i] = r.id[:]
-	}
-	found, err := findDocuments(ctx, conn, keys)
-	if err != nil {
-		return err
-	}
-	for _, r := range batch {
-		d, ok := found[r.id]
-		if !ok {
-			r.settle(store.ErrNotFound)
-			continue
-		}
-		r.document = d
-		r.document.Body = slices.Clone(d.Body) // others may have asked for the same
-		r.settle(nil)
-	}
-	return nil
+	r.value.Body = slices.Clone(r.value.Body) // others may have asked for the same
+	return r.value, nil
 }
 
 // A put is one caller's change of one document.
@@ -100,21 +71,12 @@ func (p *put) key() store.DocumentKey { return p.document.Key }
 // servePuts writes the documents of a batch: new ones, and new versions.
 func servePuts(ctx context.Context, conn *pgxpool.Conn, batch []*put) error {
 	slices.SortFunc(batch, func(a, b *put) int { return bytes.Compare(a.document.Key[:], b.document.Key[:]) })
-	var fresh, next []store.Document
 	byKey := make(map[store.DocumentKey]*put, len(batch))
 	for _, p := range batch {
 		byKey[p.document.Key] = p
-		if p.document.Version == 1 {
-			fresh = append(fresh, p.document)
-		} else {
-			next = append(next, p.document)
-		}
 	}
 	var lost [][]byte
-	for _, part := range [][]store.Document{fresh, next} {
-		if len(part) == 0 {
-			continue
-		}
+	for _, part := range byStatement(column(batch, func(p *put) *store.Document { return &p.document })) {
 		losers, err := putDocuments(ctx, conn, part)
 		if err == nil {
 			err = confirmed(conn.Conn().PgConn())
@@ -148,19 +110,30 @@ func servePuts(ctx context.Context, conn *pgxpool.Conn, batch []*put) error {
 	return nil
 }
 
+// byStatement divides documents into new ones and new versions of others, which
+// have statements of their own.
+func byStatement(documents []*store.Document) (parts [][]*store.Document) {
+	var fresh, next []*store.Document
+	for _, d := range documents {
+		if d.Version == 1 {
+			fresh = append(fresh, d)
+		} else {
+			next = append(next, d)
+		}
+	}
+	return slices.DeleteFunc([][]*store.Document{fresh, next}, func(part []*store.Document) bool { return len(part) == 0 })
+}
+
 // putDocuments writes documents that are all new, or all are not, and returns
 // those that did not find what their version requires. A batch holds one
 // document of each key, so the key tells whose row was written.
-func putDocuments(ctx context.Context, q querier, list []store.Document) (lost map[store.DocumentKey]bool, err error) {
-	n := len(list)
-	ids, kinds, versions, expiries, owners, bodies := make([][]byte, n), make([]string, n), make([]int64, n), make([]int64, n), make([][]byte, n), make([][]byte, n)
-	lost = make(map[store.DocumentKey]bool, n)
-	for i, d := range list {
-		ids[i], kinds[i], versions[i], expiries[i], owners[i], bodies[i] = d.Key[:], string(d.Kind), d.Version, int64(d.ExpiresAt), d.Owner.Bytes(), d.Body
+func putDocuments(ctx context.Context, q querier, documents []*store.Document) (lost map[store.DocumentKey]bool, err error) {
+	lost = make(map[store.DocumentKey]bool, len(documents))
+	for _, d := range documents {
 		lost[d.Key] = true
 	}
 	text := updateDocumentsSQL
-	if list[0].Version == 1 {
+	if documents[0].Version == 1 {
 		text = insertDocumentsSQL
 	}
 	err = each(ctx, q, func(rows pgx.Rows) error {
@@ -170,7 +143,13 @@ func putDocuments(ctx context.Context, q querier, list []store.Document) (lost m
 		}
 		delete(lost, store.DocumentKey(key))
 		return nil
-	}, text, ids, kinds, versions, expiries, owners, bodies)
+	}, text,
+		column(documents, func(d *store.Document) []byte { return d.Key[:] }),
+		column(documents, func(d *store.Document) string { return string(d.Kind) }),
+		column(documents, func(d *store.Document) int64 { return d.Version }),
+		column(documents, func(d *store.Document) int64 { return int64(d.ExpiresAt) }),
+		column(documents, func(d *store.Document) []byte { return d.Owner.Bytes() }),
+		column(documents, func(d *store.Document) []byte { return d.Body }))
 	if err != nil {
 		return nil, fmt.Errorf("write documents: %w", err)
 	}
@@ -178,21 +157,14 @@ func putDocuments(ctx context.Context, q querier, list []store.Document) (lost m
 }
 
 // Documents implements store.Store.
-func (s *Store) Documents(ctx context.Context, f store.DocumentFilter) (list []store.Document, err error) {
+func (s *Store) Documents(ctx context.Context, f store.DocumentFilter) ([]store.Document, error) {
 	text, args := listDocumentsSQL, []any{string(f.Kind), f.After[:], f.Limit}
 	if f.Owner != (store.Owner{}) {
 		text, args = listOwnerSQL, append(args, f.Owner[:])
 	}
-	err = s.reading(ctx, func() error {
-		list = nil
-		return each(ctx, s.pool, func(rows pgx.Rows) error {
-			d, err := scanDocument(rows)
-			list = append(list, d)
-			return err
-		}, text, args...)
-	})
+	documents, err := readList(ctx, s, scanDocument, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list documents: %w", err)
 	}
-	return list, nil
+	return documents, nil
 }

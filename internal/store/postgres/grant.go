@@ -40,21 +40,6 @@ func scanGrant(rows pgx.Rows) (g grant.Grant, err error) {
 	return g, err
 }
 
-// each runs a query and shows its rows to f.
-func each(ctx context.Context, q querier, f func(rows pgx.Rows) error, text string, args ...any) error {
-	rows, err := q.Query(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
 // findGrants reads the grants of some ids in one statement.
 func findGrants(ctx context.Context, q querier, ids [][]byte) (map[grant.ID]grant.Grant, error) {
 	found := make(map[grant.ID]grant.Grant, len(ids))
@@ -69,40 +54,23 @@ func findGrants(ctx context.Context, q querier, ids [][]byte) (map[grant.ID]gran
 	return found, nil
 }
 
-// A grantRead is one caller's read.
-type grantRead struct {
-	seat
-	id    grant.ID
-	grant grant.Grant
-}
-
-func (r *grantRead) key() grant.ID { return r.id }
-
 // Grant implements store.Store.
 func (s *Store) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
-	r := &grantRead{id: id}
-	if err := s.grantReads.do(ctx, r); err != nil {
-		return grant.Grant{}, err
-	}
-	return r.grant, nil
+	r := &read[grant.ID, grant.Grant]{id: id}
+	r.bytes = r.id[:]
+	err := s.grantReads.do(ctx, r)
+	return r.value, err
 }
 
 // Grants implements store.Store.
-func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, err error) {
+func (s *Store) Grants(ctx context.Context, f store.GrantFilter) ([]grant.Grant, error) {
 	text, args := listGrantsSQL, []any{f.After[:], f.Realm, f.ClientID, f.Limit}
 	if f.Subject != "" {
 		text, args = listSubjectSQL, append(args, f.Subject)
 	}
-	err = s.reading(ctx, func() error {
-		list = nil
-		return each(ctx, s.pool, func(rows pgx.Rows) error {
-			g, err := scanGrant(rows)
-			list = append(list, g)
-			return err
-		}, text, args...)
-	})
+	grants, err := readList(ctx, s, scanGrant, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list grants: %w", err)
 	}
-	return list, nil
+	return grants, nil
 }

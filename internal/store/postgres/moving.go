@@ -198,14 +198,6 @@ func (m *Moving) Append(ctx context.Context, t store.Table, rows []store.Row, ma
 	})
 }
 
-func column[T any](rows []store.Row, of func(store.Row) T) []T {
-	list := make([]T, len(rows))
-	for i, r := range rows {
-		list[i] = of(r)
-	}
-	return list
-}
-
 func appendSQL(t store.Table) string {
 	var names, values, arrays []string
 	for i, c := range t.Columns {
@@ -307,37 +299,31 @@ func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) erro
 	}
 }
 
-func (m *Moving) page(ctx context.Context, t store.Table, text string, args ...any) (list []store.Row, err error) {
+func (m *Moving) page(ctx context.Context, t store.Table, text string, args ...any) ([]store.Row, error) {
 	blobs := make([][]byte, len(t.Columns))
 	to := make([]any, len(t.Columns))
-	err = m.s.reading(ctx, func() error {
-		list = nil
-		return each(ctx, m.s.pool, func(rows pgx.Rows) error {
-			row := make(store.Row, len(t.Columns))
-			for i, c := range t.Columns {
-				switch c.Kind {
-				case store.Number:
-					to[i] = &row[i].Number
-				case store.Bytes:
-					to[i] = &blobs[i]
-				default:
-					to[i] = &row[i].Text
-				}
+	rows, err := readList(ctx, m.s, func(rows pgx.Rows) (store.Row, error) {
+		row := make(store.Row, len(t.Columns))
+		for i, c := range t.Columns {
+			switch c.Kind {
+			case store.Number:
+				to[i] = &row[i].Number
+			case store.Bytes:
+				to[i] = &blobs[i]
+			default:
+				to[i] = &row[i].Text
 			}
-			if err := rows.Scan(to...); err != nil {
-				return err
+		}
+		err := rows.Scan(to...)
+		for i, c := range t.Columns {
+			if c.Kind == store.Bytes {
+				row[i].Text = string(blobs[i])
 			}
-			for i, c := range t.Columns {
-				if c.Kind == store.Bytes {
-					row[i].Text = string(blobs[i])
-				}
-			}
-			list = append(list, row)
-			return nil
-		}, text, args...)
-	})
+		}
+		return row, err
+	}, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", t.Name, err)
 	}
-	return list, nil
+	return rows, nil
 }

@@ -49,19 +49,12 @@ func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.
 }
 
 // nodes lists those that use the store, and those that did lately.
-func (s *Store) nodes(ctx context.Context) (list []store.Node, err error) {
-	err = s.reading(ctx, func() error {
-		list = nil
-		return each(ctx, s.pool, func(rows pgx.Rows) error {
-			var n store.Node
-			var id []byte
-			err := rows.Scan(&id, &n.Name, (*int64)(&n.Since), (*int64)(&n.Clock))
-			if err == nil {
-				n.ID = store.NodeID(id)
-			}
-			list = append(list, n)
-			return err
-		}, listNodesSQL, nodesAtOnce)
-	})
-	return list, err
+func (s *Store) nodes(ctx context.Context) ([]store.Node, error) {
+	return readList(ctx, s, func(rows pgx.Rows) (n store.Node, err error) {
+		var id []byte
+		if err = rows.Scan(&id, &n.Name, (*int64)(&n.Since), (*int64)(&n.Clock)); err == nil {
+			n.ID = store.NodeID(id)
+		}
+		return n, err
+	}, listNodesSQL, nodesAtOnce)
 }

@@ -44,9 +44,9 @@ type Store struct {
 
 	updates       *batcher[grant.ID, *update]
 	creations     *batcher[grant.ID, *creation]
-	grantReads    *batcher[grant.ID, *grantRead]
+	grantReads    *batcher[grant.ID, *read[grant.ID, grant.Grant]]
 	puts          *batcher[store.DocumentKey, *put]
-	documentReads *batcher[store.DocumentKey, *documentRead]
+	documentReads *batcher[store.DocumentKey, *read[store.DocumentKey, store.Document]]
 }
 
 var _ store.Store = (*Store)(nil)
@@ -140,9 +140,9 @@ func open(ctx context.Context, d Database, prepare func(context.Context, *pgxpoo
 	s := &Store{pool: pool, hosts: known, turn: make(chan struct{}, 1)}
 	s.updates = newBatcher(s, updateLength, updateLanes, false, serveUpdates)
 	s.creations = newBatcher(s, creationLength, creationLanes, false, serveCreations)
-	s.grantReads = newBatcher(s, readLength, readLanes, true, serveGrantReads)
+	s.grantReads = newBatcher(s, readLength, readLanes, true, serveReads(findGrants))
 	s.puts = newBatcher(s, documentLength, documentLanes, false, servePuts)
-	s.documentReads = newBatcher(s, documentLength, documentLanes, true, serveDocumentReads)
+	s.documentReads = newBatcher(s, documentLength, documentLanes, true, serveReads(findDocuments))
 	if err := prepare(ctx, pool); err != nil {
 		s.Close()
 		return nil, explain(err)

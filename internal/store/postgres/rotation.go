@@ -65,11 +65,7 @@ func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decid
 // serveUpdates reads the rows of a batch, has them decided on, and writes what
 // was decided where nobody else has written meanwhile.
 func serveUpdates(ctx context.Context, conn *pgxpool.Conn, batch []*update) error {
-	ids := make([][]byte, len(batch))
-	for i, u := range batch {
-		ids[i] = u.id[:]
-	}
-	found, err := findGrants(ctx, conn, ids)
+	found, err := findGrants(ctx, conn, column(batch, func(u *update) []byte { return u.id[:] }))
 	if err != nil {
 		return err
 	}
@@ -146,11 +142,8 @@ func updateAndRecord(ctx context.Context, conn *pgxpool.Conn, batch []*update) e
 // version before theirs.
 func updateGrants(ctx context.Context, q querier, batch []*update) (won []*update, err error) {
 	slices.SortFunc(batch, func(a, b *update) int { return bytes.Compare(a.id[:], b.id[:]) })
-	c := newColumns(len(batch))
-	for _, u := range batch {
-		c.add(u.next)
-	}
-	written, err := writings(ctx, q, updateGrantsSQL, c.changing()...)
+	next := column(batch, func(u *update) *grant.Grant { return &u.next })
+	written, err := writings(ctx, q, updateGrantsSQL, changing(next)...)
 	if err != nil {
 		return nil, fmt.Errorf("write grants: %w", err)
 	}
@@ -177,11 +170,8 @@ func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) error {
 
 func serveCreations(ctx context.Context, conn *pgxpool.Conn, batch []*creation) error {
 	slices.SortFunc(batch, func(a, b *creation) int { return bytes.Compare(a.grant.ID[:], b.grant.ID[:]) })
-	c := newColumns(len(batch))
-	for _, n := range batch {
-		c.add(n.grant)
-	}
-	written, err := writings(ctx, conn, insertGrantsSQL, c.all()...)
+	grants := column(batch, func(c *creation) *grant.Grant { return &c.grant })
+	written, err := writings(ctx, conn, insertGrantsSQL, append(changing(grants), fixed(grants)...)...)
 	if err == nil {
 		err = confirmed(conn.Conn().PgConn())
 	}
@@ -211,28 +201,6 @@ func serveCreations(ctx context.Context, conn *pgxpool.Conn, batch []*creation) 
 			n.settle(nil)
 		default:
 			n.settle(store.ErrConflict)
-		}
-	}
-	return nil
-}
-
-// serveGrantReads reads for all of the batch. The statement begins after each of
-// them was asked for, so each sees every write that was answered before.
-func serveGrantReads(ctx context.Context, conn *pgxpool.Conn, batch []*grantRead) error {
-	ids := make([][]byte, len(batch))
-	for i, r := range batch {
-		ids[i] = r.id[:]
-	}
-	found, err := findGrants(ctx, conn, ids)
-	if err != nil {
-		return err
-	}
-	for _, r := range batch {
-		if g, ok := found[r.id]; ok {
-			r.grant = g
-			r.settle(nil)
-		} else {
-			r.settle(store.ErrNotFound)
 		}
 	}
 	return nil

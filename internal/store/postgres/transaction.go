@@ -13,11 +13,6 @@ import (
 // abortTime bounds a rollback.
 const abortTime = time.Second
 
-// querier is a connection or a transaction on it.
-type querier interface {
-	Query(ctx context.Context, text string, args ...any) (pgx.Rows, error)
-}
-
 // transact runs f in a transaction, again if others were faster. F may run
 // several times; its last run counts.
 func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
