@@ -174,6 +174,12 @@ func (c Claims) Select(scope oauth.Scope) Claims {
 	return chosen
 }
 
+// Asked reports whether a scope asks for any claims.
+func Asked(scope oauth.Scope) bool {
+	asked := scope.Tokens()
+	return slices.ContainsFunc([]string{Profile, Email, Address, Phone}, func(s string) bool { return slices.Contains(asked, s) })
+}
+
 // Assign adds a claim as it is typed to a patch: NAME=VALUE, where a dot names a
 // member of the address, and an empty value removes the claim.
 func (c Claims) Assign(typed string) error {

@@ -108,6 +108,9 @@ func TestAScopeSelectsItsClaimsOnly(t *testing.T) {
 		if got := slices.Sorted(maps.Keys(all.Select(scope))); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", scope, got, want)
 		}
+		if Asked(scope) != (want != nil) {
+			t.Errorf("Asked(%q) is %t", scope, Asked(scope))
+		}
 	}
 }
 

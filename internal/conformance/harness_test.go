@@ -219,6 +219,7 @@ func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server 
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}
 	routes := slices.Concat(o.Endpoints.Routes(), resources.Routes())
 	if o.Front != nil {
+		resources.Claims = o.Front.Claims
 		routes = append(routes, o.Front.Routes(srv)...)
 	}
 	srv.Mount(routes...)

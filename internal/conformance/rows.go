@@ -35,7 +35,7 @@ const (
 
 // Rows lists the rules of the authorization endpoint (AZ) and of the pages that
 // people see (UI), of the token endpoint (TG, TC, TR), of client authentication
-// (CA), of introspection (IN) and revocation (RV), of codes and tokens (TK), of
+// (CA), of introspection (IN), userinfo (CL) and revocation (RV), of codes and tokens (TK), of
 // metadata and keys (MD), of TLS and HTTP (TL) and of running the service (OP).
 var Rows = slices.Concat(authorizationRows, []Row{
 	{ID: "TG-01", Star: true, Source: "RFC 6749 section 5.1", Title: "a success is 200 with all five members, expires_in a number, and nothing cached"},
@@ -223,6 +223,11 @@ var Rows = slices.Concat(authorizationRows, []Row{
 	{ID: "RV-17", Source: "RFC 7009 section 3", Title: "revoked at one node, dead at another"},
 	{ID: "RV-18", Source: "RFC 7009 section 2", Title: "https only"},
 
+	{ID: "CL-01", Star: true, Source: "OpenID Connect Core section 5.3.2", Title: "userinfo has sub, and the claims of the token's scope alone"},
+	{ID: "CL-02", Star: true, Source: "OpenID Connect Core section 5.3.1", Title: "GET, and POST with the token in the header or in the form"},
+	{ID: "CL-03", Star: true, Source: "RFC 6750 section 3.1", Title: "a token without openid is 403 insufficient_scope, a dead one 401 invalid_token, with challenges"},
+	{ID: "CL-04", Source: "RFC 6750 section 2", Title: "one token, never in the query"},
+	{ID: "CL-05", Source: "OpenID Connect Core section 5.3", Title: "scripts of every origin, without credentials"},
 	{ID: "TK-01", Star: true, Source: "RFC 6749 section 10.10", Title: "entropy of every issued value"},
 	{ID: "TK-02", Star: true, Source: "RFC 6819 section 5.1.4.2.2", Title: "no value repeats"},
 	{ID: "TK-03", Star: true, Source: "RFC 6819 section 5.1.4.1.3", Title: "nothing at rest can be replayed"},

@@ -109,6 +109,7 @@ var areas = []struct{ prefix, title string }{
 	{"TR", "Token endpoint: refresh_token"},
 	{"CA", "Client authentication"},
 	{"IN", "Introspection"},
+	{"CL", "Claims and userinfo"},
 	{"RV", "Revocation"},
 	{"TK", "Codes and tokens"},
 	{"MD", "Metadata and keys"},

@@ -89,6 +89,9 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 		Issuer: iss, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 	}
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
+	if front != nil {
+		resources.Claims = front.Claims
+	}
 	routes := slices.Concat(tokens.Routes(), resources.Routes())
 	if front != nil {
 		routes = append(routes, front.Routes(srv)...)

@@ -166,6 +166,13 @@ func Serve(ctx context.Context, from Source) (err error) {
 		Now: time.Now, Monotonic: time.Now, Log: log,
 	}
 	running.Go(func() { sweeper.Run(background) })
+	if first.front != nil && first.front.Users != nil {
+		running.Go(func() {
+			if err := first.front.Users.Adopt(background); err != nil && background.Err() == nil {
+				log.Warn("cannot bring the records of users up to date; clients do not learn the names of some; the next start tries again", "error", err)
+			}
+		})
+	}
 	defer running.Wait()
 	defer stopBackground()
 

@@ -87,6 +87,7 @@ var (
 	ErrNotGet            = &Error{InvalidRequest, "method must be GET"}
 	ErrNoToken           = &Error{InvalidRequest, "token missing"}
 	ErrTokenInQuery      = &Error{InvalidRequest, "access token belongs in the Authorization header"}
+	ErrTwoTokens         = &Error{InvalidRequest, "access token in header and form"}
 	ErrTokenType         = &Error{UnsupportedTokenType, "token type not supported"}
 	ErrNoBearer          = &Error{} // RFC 6750 section 3.1: no code if nothing was presented
 	ErrBearer            = &Error{InvalidRequest, "malformed bearer token"}

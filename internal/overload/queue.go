@@ -17,7 +17,7 @@ import (
 type Class int
 
 const (
-	Check   Class = iota // introspection, verification, token info: reads only
+	Check   Class = iota // introspection, verification, token info, userinfo: reads only
 	Refresh              // refreshing or revoking a token that the client holds
 	Code                 // redeeming a code, or asking for one
 	Login                // pages and logins, which may wait for another provider

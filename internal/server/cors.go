@@ -9,14 +9,17 @@ import (
 var headerVaryOrigin = []string{"Origin"}
 
 // cors lets scripts read the answer (Fetch standard, CORS protocol): those of any
-// origin what is public, and those of a public client's redirect URIs or of
+// origin what is public and userinfo, and those of a public client's redirect URIs or of
 // cors.origins the answers of the token and revocation endpoints. Credentials of
 // the browser are never part of it, and these endpoints read no cookie: what a
 // script may read is what its own request has proved.
 func (s *Server) cors(h http.Header, r *Request) {
-	if r.Route.Public {
+	if r.Route.Public || r.Route.AnyOrigin {
 		h["Access-Control-Allow-Origin"] = []string{"*"}
 		h["Access-Control-Expose-Headers"] = []string{"ETag, Retry-After, X-Request-Id"}
+		if r.Route.AnyOrigin {
+			h["Access-Control-Expose-Headers"] = []string{"WWW-Authenticate, Retry-After, X-Request-Id"}
+		}
 		if s.preflight(r) {
 			h["Access-Control-Allow-Methods"] = []string{r.Route.allow}
 			// The wildcard stands for every header but Authorization (Fetch
@@ -52,5 +55,5 @@ func (s *Server) mayRead(origin string) bool {
 
 func (s *Server) preflight(r *Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" &&
-		(r.Route.Public || r.Route.Scripts && s.mayRead(r.Header.Get("Origin")))
+		(r.Route.Public || r.Route.AnyOrigin || r.Route.Scripts && s.mayRead(r.Header.Get("Origin")))
 }

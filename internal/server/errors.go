@@ -130,7 +130,7 @@ func InSeconds(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wa
 func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answer {
 	status, told := s.wireError(r, err)
 	switch told {
-	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrBearer:
+	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrBearer, oauth.ErrTwoTokens:
 		h["Www-Authenticate"] = []string{s.challenge(told, err)}
 	}
 	a := Answer{Status: status}

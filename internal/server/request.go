@@ -185,6 +185,9 @@ func (r *Request) AboutToken(ctx context.Context) (c *store.Client, p oauth.Para
 	return c, p, rec, err
 }
 
+// HasForm reports whether the request's body is declared to be a form.
+func (r *Request) HasForm() bool { return isForm(r.Header["Content-Type"]) }
+
 func isForm(contentType []string) bool {
 	const form = "application/x-www-form-urlencoded"
 	if len(contentType) != 1 {

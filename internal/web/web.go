@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/upstream"
 )
 
@@ -28,6 +30,19 @@ type Front struct {
 	Upstream   *upstream.Provider
 
 	RedirectURIMismatch bool // compat.redirect_uri_mismatch
+}
+
+// Claims returns what is known about a subject: the record, if it is a built-in
+// user's.
+func (f *Front) Claims(ctx context.Context, subject string) (claims.Claims, error) {
+	if f.Users == nil {
+		return nil, nil
+	}
+	c, err := f.Users.Claims(ctx, subject)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return c, err
 }
 
 // web is the pages of a server.

@@ -3,10 +3,12 @@
 package resource
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
@@ -19,12 +21,14 @@ type Endpoints struct {
 	Issuer          *issuer.Issuer
 	ScopesSupported []string // in the metadata; none: all that clients are registered for
 	TokenInfoQuery  bool     // compat.tokeninfo_query
+	// Claims returns what is known about a subject; nil if nobody logs in here.
+	Claims func(ctx context.Context, subject string) (claims.Claims, error)
 
 	description atomic.Pointer[description]   // the metadata; nil before the first request
 	revoked     atomic.Pointer[publishedList] // nil before the first request
 }
 
-// Routes returns introspection, verification and token info, and the documents.
+// Routes returns introspection, verification, token info, userinfo, and the documents.
 func (e *Endpoints) Routes() []server.Route {
 	get := []string{http.MethodGet, http.MethodHead}
 	confidential := []string{string(oauth.AuthBasic), string(oauth.AuthPost)}
@@ -36,6 +40,7 @@ func (e *Endpoints) Routes() []server.Route {
 		{Name: "introspection", Paths: []string{"introspect"}, Methods: []string{http.MethodPost}, Class: overload.Check, Handle: e.introspect, Count: countIntrospection,
 			Member: "introspection_endpoint", Metadata: introspection},
 		{Name: "token info", Paths: []string{"tokeninfo"}, Methods: get, Class: overload.Check, Handle: e.tokenInfo, Refusals: slog.LevelDebug},
+		{Name: "userinfo", Paths: []string{"userinfo"}, Methods: append(get, http.MethodPost), Class: overload.Check, Handle: e.userInfo, Refusals: slog.LevelDebug, AnyOrigin: true},
 		// Envoy appends the path of the request that it asks about.
 		{Name: "verification", Paths: []string{"verify", "verify/{rest...}"}, Class: overload.Check, Handle: e.verify, Refusals: slog.LevelDebug},
 		{Name: "keys", Paths: []string{"jwks", "connect/jwk_uri"}, Methods: get, Handle: server.Published(e.keySet), Public: true, Member: "jwks_uri"},

@@ -1,0 +1,75 @@
+package resource
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/mintage/mintage/internal/claims"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
+)
+
+// openID is the scope without which there is no userinfo (OpenID Connect Core
+// section 5.3).
+const openID oauth.Scope = "openid"
+
+// userInfo answers what the client of an access token may learn about its user:
+// the subject, and the claims that the token's scope asks for (OpenID Connect Core
+// sections 5.3 and 5.4).
+func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+	if err = r.Admit(); err != nil {
+		return a, rec, err
+	}
+	text, err := e.presented(r)
+	if err != nil {
+		return a, rec, err
+	}
+	t, rec, err := e.alive(ctx, r, text)
+	if err != nil {
+		return a, rec, err
+	}
+	if !t.Scope.Covers(openID) {
+		return a, rec, &server.MissingScope{Scope: openID}
+	}
+	about := claims.Claims{}
+	if claims.Asked(t.Scope) && e.Claims != nil {
+		all, err := e.Claims(ctx, t.Subject)
+		if err != nil {
+			return a, rec, err
+		}
+		about = all.Select(t.Scope)
+	}
+	if about["sub"], err = json.Marshal(t.Subject); err != nil {
+		return a, rec, err
+	}
+	body, err := json.Marshal(about)
+	return server.Answer{Body: body}, rec, err
+}
+
+// presented returns the access token of the header or, with POST, of the form
+// (RFC 6750 sections 2.1 and 2.2). Two tokens are refused (section 3.1).
+func (e *Endpoints) presented(r *server.Request) (text string, err error) {
+	p, err := r.Query(r.URL.RawQuery)
+	if err != nil {
+		return "", err
+	}
+	if p["access_token"] != "" {
+		return "", oauth.ErrTokenInQuery
+	}
+	if r.Method == http.MethodPost && r.HasForm() {
+		if err := r.Early(); err != nil {
+			return "", err
+		}
+		if p, err = r.Form(false); err != nil {
+			return "", err
+		}
+		switch text = p["access_token"]; {
+		case text != "" && len(r.Header["Authorization"]) > 0:
+			return "", oauth.ErrTwoTokens
+		case text != "":
+			return text, nil
+		}
+	}
+	return r.Bearer()
+}
