@@ -254,6 +254,7 @@ type writer struct {
 	gapAt              time.Time // of the last gap line
 	looked             time.Time // at the disk
 	swept              uint64    // last segment at the last sweep
+	recorded           Hash      // last line of the last removal that was recorded
 	opened             bool      // by a Server
 	ending             bool
 	batch              []Event

@@ -103,13 +103,16 @@ func TestATrailThatWasChainedAnewDoesNotHold(t *testing.T) {
 			}
 			w.breaks(Check{Ring: ring}, c.why)
 		}
-		// Without any MAC it looks like one of an earlier version, and says so. What
-		// the store knows tells that it is none: see the command.
-		w := sealed(t, ring)
+		// Without any MAC it looks like one of an earlier version, until a week after
+		// the first key.
+		w := newWorld(t)
+		young, old := rotated(t, w.now)[0], rotated(t, w.now.Add(-upgradeTime-time.Second))[0]
+		w.recordAs(w.small().by(young), logins(7)...)
 		w.rewrite(chain, func(e *Entry) bool { e.MAC = ""; return e.Seq != 6 })
-		if v := w.holds(Check{Ring: ring}); len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "no record has a mac") {
+		if v := w.holds(Check{Ring: young}); len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "no record has a mac") {
 			t.Errorf("without macs: %+v", v)
 		}
+		w.breaks(Check{Ring: old}, "only servers record login_succeeded")
 	}
 }
 
@@ -145,8 +148,8 @@ func TestAForgedRemovalDoesNotHold(t *testing.T) {
 // An earlier version wrote no MACs, nor do commands that have no key-encryption
 // key. Both are told.
 func TestLinesWithoutAMACHoldAsWhatTheyAre(t *testing.T) {
-	ring := theRing(t)
 	w := newWorld(t)
+	ring := rotated(t, w.now)[0]
 	w.record(logins(2)...)
 	w.recordAs(w.options().by(ring), logins(2)...)
 	w.record(Event{Name: "cutoff", Subject: "alice"}, Event{Name: BackupMade})
@@ -258,12 +261,12 @@ func TestNothingIsRemovedBeforeTheStoreKnows(t *testing.T) {
 	o := w.small()
 	o.Server, o.Retention = true, time.Hour
 	o.OnRemove = func(h Head) error { told = append(told, h); return fault }
+	l := Open(o)
+	defer l.Close()
+	wr := newWriter(l)
+	defer wr.dir.close()
 	sweep := func() {
 		t.Helper()
-		l := Open(o)
-		defer l.Close()
-		wr := newWriter(l)
-		defer wr.dir.close()
 		if err := wr.removeOld(w.now); !errors.Is(err, fault) {
 			t.Error(err)
 		}
@@ -279,6 +282,13 @@ func TestNothingIsRemovedBeforeTheStoreKnows(t *testing.T) {
 	p, err := Find(w.dir, told[0])
 	if err != nil || !p.Found || p.First != 1 || told[0].Chain != w.holds(Check{}).Head.Chain {
 		t.Errorf("what was told is at %+v, %v", p, err)
+	}
+	for range 3 {
+		sweep()
+	}
+	told = told[3:]
+	if n := len(w.read(Filter{Events: []Name{Removed}})); n != 1 {
+		t.Errorf("a store that does not answer makes %d records of one removal", n)
 	}
 	fault = nil
 	sweep()

@@ -97,8 +97,11 @@ func (w *writer) removeOld(now time.Time) error {
 		return fmt.Errorf("segments that %s cannot be removed: %w", why, err)
 	}
 	r.why = why
-	if err := w.append(Event{Name: Removed, Time: now, Actor: "server", Detail: r.String()}); err != nil {
-		return err
+	if w.recorded != r.hash { // not in an attempt before, after which the store did not answer
+		if err := w.append(Event{Name: Removed, Time: now, Actor: "server", Detail: r.String()}); err != nil {
+			return err
+		}
+		w.recorded = r.hash
 	}
 	if err := w.flush(); err != nil {
 		return err

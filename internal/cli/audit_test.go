@@ -5,17 +5,24 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 // scriptRechain takes the fourth record out of a file of the audit log, and
@@ -84,6 +91,59 @@ func TestARemovalIsBelievedUpToWhatTheStoreSays(t *testing.T) {
 	}
 }
 
+// A server removes old files while the trail is read: it has noted that in the
+// store meanwhile.
+func TestARemovalWhileTheTrailIsReadIsNoBreak(t *testing.T) {
+	ctx, cfg := t.Context(), config.Config{Data: t.TempDir(), Store: config.StoreSQLite}
+	dir := filepath.Join(cfg.Data, "audit")
+	st, err := sqlite.Create(ctx, cfg.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	version := int64(0)
+	note := func(head audit.Head, removed uint64) error {
+		body, err := json.Marshal(deployment.Anchor{Chain: head.Chain, Node: deployment.HostName(), Seq: head.Seq, Hash: head.Hash.String(), Removed: &removed})
+		version++
+		return errors.Join(err, st.Commit(ctx, store.Change{Documents: []store.Document{{
+			Kind: store.DocumentAuditHead, Key: store.KeyOf(store.DocumentAuditHead, deployment.Realm, head.Chain), Version: version, Body: body,
+		}}}))
+	}
+	o := audit.Options{Directory: dir, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+	record := func(o audit.Options) *audit.Log {
+		trail := audit.Open(o)
+		trail.Record(audit.Event{Name: audit.ServerStarted})
+		return trail
+	}
+	var head audit.Head
+	for range 3 { // a file for each day
+		trail := record(o)
+		if err := trail.Close(); err != nil {
+			t.Fatal(err)
+		}
+		head, now = trail.Head(), now.Add(24*time.Hour)
+	}
+	if err := note(head, 0); err != nil {
+		t.Fatal(err)
+	}
+	remove := sync.OnceFunc(func() {
+		noted := make(chan error, 1)
+		server := o
+		server.Server, server.MaxSize = true, 1
+		server.OnRemove = func(last audit.Head) error { noted <- note(head, last.Seq); return nil }
+		trail := record(server)
+		if err := errors.Join(<-noted, trail.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	v := &verification{check: audit.Check{Progress: func(_, _ int64) { remove() }}}
+	v.verify(ctx, cfg, dir)
+	if err := v.judge(nil); err != nil || v.verdict.Removed == 0 || !v.compared {
+		t.Errorf("%v; removed are %d records, compared %t", err, v.verdict.Removed, v.compared)
+	}
+}
+
 // A store of several nodes knows the trails of all of them: only that of this
 // machine must be here.
 func TestAChainThatTheStoreKnowsMustBeHere(t *testing.T) {
@@ -92,14 +152,17 @@ func TestAChainThatTheStoreKnowsMustBeHere(t *testing.T) {
 		alone  bool
 		absent []string
 		holds  bool
+		in     string
 	}{
+		"of another server here":     {node: deployment.HostName(), in: "/var/lib/other/audit", holds: true},
+		"of this server":             {node: deployment.HostName(), in: "/var/lib/mintage/audit"},
 		"of this machine":            {node: deployment.HostName()},
 		"of another node":            {node: "elsewhere", holds: true},
 		"of a machine of before":     {node: "elsewhere", alone: true},
 		"moved elsewhere on purpose": {node: deployment.HostName(), alone: true, absent: []string{"gone"}, holds: true},
 		"another one was moved":      {node: deployment.HostName(), absent: []string{"other"}},
 	} {
-		v := &verification{alone: c.alone, absent: c.absent, anchors: []deployment.Anchor{{Chain: "gone", Node: c.node, Seq: 12}}, verdict: audit.Verdict{Head: audit.Head{Chain: "c", Seq: 130}}}
+		v := &verification{alone: c.alone, absent: c.absent, dir: "/var/lib/mintage/audit", anchors: []deployment.Anchor{{Chain: "gone", Node: c.node, Directory: c.in, Seq: 12}}, verdict: audit.Verdict{Head: audit.Head{Chain: "c", Seq: 130}}}
 		if err := v.judge(nil); (err == nil) != c.holds || err != nil && !strings.Contains(err.Error(), "the store knows chain gone") {
 			t.Errorf("%s: %v", name, err)
 		}

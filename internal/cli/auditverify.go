@@ -66,9 +66,8 @@ A line that a killed process has not finished is told of, and is no break.`,
 				if err != nil {
 					return err
 				}
-				v.readStore(cmd.Context(), cfg)
 				v.absent = absent
-				v.verdict, v.err = v.check.Verify(dir)
+				v.verify(cmd.Context(), cfg, dir)
 			}
 			err := v.judge(heads)
 			return errors.Join(output(cmd, asJSON, v.view(err), func(w io.Writer) error { return v.text(w, err) }), err)
@@ -87,12 +86,41 @@ type verification struct {
 	err      error
 	anchors  []deployment.Anchor
 	restores []grant.Restore
+	dir      string
 	alone    bool     // the store has one trail: it serves one machine
 	absent   []string // chains that need not be here
 	unread   error    // why the store's anchors are not known
 	locked   error    // why the keys are not known
 	compared bool     // with the store's anchor of this trail
 	notes    []string
+}
+
+// verify verifies the trail in a directory, beside a running server. How far it
+// was is read before the trail, which grows; what was removed is read after it,
+// because a server notes that before it removes.
+func (v *verification) verify(ctx context.Context, cfg config.Config, dir string) {
+	v.dir = dir
+	v.readStore(ctx, cfg)
+	v.verdict, v.err = v.check.Verify(dir)
+	if v.unread != nil || v.verdict.Removed == 0 {
+		return
+	}
+	st, err := deployment.OpenStore(ctx, cfg)
+	if err != nil {
+		v.anchors, v.unread = nil, err
+		return
+	}
+	later, err := deployment.Anchors(ctx, st)
+	if err = errors.Join(err, st.Close()); err != nil {
+		v.anchors, v.unread = nil, err
+	}
+	for i := range v.anchors {
+		for _, a := range later {
+			if a.Chain == v.anchors[i].Chain {
+				v.anchors[i].Removed = a.Removed
+			}
+		}
+	}
 }
 
 // readStore reads what the store knows. The trail can be verified without.
@@ -145,7 +173,7 @@ func (v *verification) judge(heads []string) error {
 		switch {
 		case a.Chain != v.verdict.Head.Chain && slices.Contains(v.absent, a.Chain):
 			v.notes = append(v.notes, fmt.Sprintf("chain %s, of %d records until %s, is not here, as --absent says", a.Chain, a.Seq, show.Instant(a.At)))
-		case a.Chain != v.verdict.Head.Chain && (v.alone || a.Node == deployment.HostName()):
+		case a.Chain != v.verdict.Head.Chain && (v.alone || a.Of(v.dir)):
 			return deployment.Hint(fmt.Errorf("the audit trail does not hold: the store knows chain %s of %s, of %d records until %s, which is not here: it was removed, or written anew under another name", a.Chain, a.Node, a.Seq, show.Instant(a.At)),
 				"keep the files as they are, and look for its copy; if it was moved elsewhere on purpose, or the store came from another machine: --absent "+a.Chain)
 		case a.Chain != v.verdict.Head.Chain:

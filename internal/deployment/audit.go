@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -29,14 +30,35 @@ func HostName() string {
 // An Anchor says, in the store, how far the trail had got and what was removed
 // of it: lines that are cut off its end do not show in the chain.
 type Anchor struct {
-	Chain string        `json:"chain"`
-	Node  string        `json:"node"`
-	Seq   uint64        `json:"seq"`
-	Hash  string        `json:"hash"`
-	At    grant.Instant `json:"at"`
+	Chain string `json:"chain"`
+	Node  string `json:"node"`
+	// Directory of the trail: a machine can run several servers of one database.
+	// Anchors of earlier versions do not say.
+	Directory string        `json:"directory,omitempty"`
+	Seq       uint64        `json:"seq"`
+	Hash      string        `json:"hash"`
+	At        grant.Instant `json:"at"`
 	// Removed is the seq of the last record that the server has removed, for its
 	// age or the trail's size. Anchors of earlier versions do not say.
 	Removed *uint64 `json:"removed,omitempty"`
+}
+
+// Of reports whether a trail in a directory of this machine has, or may have, the
+// anchor.
+func (a Anchor) Of(directory string) bool {
+	return a.Node == HostName() && (a.Directory == "" || a.Directory == TrailPlace(directory))
+}
+
+// TrailPlace is the name of a trail's directory in anchors, however it is spelled
+// in the configuration.
+func TrailPlace(directory string) string {
+	if path, err := filepath.EvalSymlinks(directory); err == nil {
+		directory = path
+	}
+	if path, err := filepath.Abs(directory); err == nil {
+		directory = path
+	}
+	return directory
 }
 
 // AnchorTime bounds the reading and the writing of anchors.

@@ -24,9 +24,10 @@ const (
 // lineLabel separates these MACs from those of other kinds.
 const lineLabel = "mintage/1/audit line\x00"
 
-// lineGrace is how long after its key's last use a line may be dated: a node that
-// cannot reach the store does not have the new key, and the clocks of nodes
-// differ.
+// lineGrace is how long after its key's last use or withdrawal a line may be
+// dated: a node that cannot reach the store does not learn of either, and the
+// clocks of nodes differ. It helps no holder of a withdrawn key, who can date a
+// line before.
 const lineGrace = time.Hour
 
 // ErrOutOfUse is returned for a MAC by a key that was not in use any more.
@@ -69,11 +70,15 @@ func (r *Ring) CheckLineMAC(mac, line []byte, at grant.Instant) error {
 	used := r.used[Audit]
 	i := place(used, k.ID)
 	withdrawn := k.WithdrawnAt()
-	if withdrawn != 0 && at > withdrawn.Add(time.Minute) || i >= 0 && i+1 < len(used) && at > used[i+1].ActiveAt.Add(lineGrace) {
+	if withdrawn != 0 && at > withdrawn.Add(lineGrace) || i >= 0 && i+1 < len(used) && at > used[i+1].ActiveAt.Add(lineGrace) {
 		return ErrOutOfUse
 	}
 	return nil
 }
+
+// AuditSince returns when the first key for the audit log came into use; call it
+// only if HasAudit.
+func (r *Ring) AuditSince() grant.Instant { return r.lines[Audit][0].ActiveAt }
 
 // HasAudit reports whether the ring holds a key for the audit log.
 func (r *Ring) HasAudit() bool { return len(r.lines[Audit]) > 0 }

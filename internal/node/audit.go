@@ -149,7 +149,7 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 	if err := a.compare(head, &was); err != nil {
 		return err
 	}
-	next := deployment.Anchor{Chain: head.Chain, Node: deployment.HostName(), Seq: head.Seq, Hash: head.Hash.String(), At: now, Removed: was.Removed}
+	next := deployment.Anchor{Chain: head.Chain, Node: deployment.HostName(), Directory: deployment.TrailPlace(a.dir), Seq: head.Seq, Hash: head.Hash.String(), At: now, Removed: was.Removed}
 	if removed > *next.Removed {
 		next.Removed = &removed
 	}
