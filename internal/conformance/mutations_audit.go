@@ -56,7 +56,7 @@ var auditMutations = []Mutation{
 	},
 	{
 		Name: "what only servers record", In: "verifier.mac",
-		Old: "case w.v.MACs > 0 && !byCommands(e.Event):", New: "case false:",
+		Old: "case !byCommands(e.Event) && (", New: "case false && (",
 		Test: inAudit + "TestAForgedRemoval",
 	},
 	{
@@ -71,7 +71,7 @@ var auditMutations = []Mutation{
 	},
 	{
 		Name: "chains that the store knows", In: "verification.judge",
-		Old: "(v.alone || a.Node == deployment.HostName()):", New: "a.Node == \"\":",
+		Old: "(v.alone || a.Of(v.dir)):", New: "a.Node == \"\":",
 		Test: inProgram + "TestAChainThatTheStoreKnows",
 	},
 	{

@@ -61,7 +61,11 @@ type Directory struct {
 	// clockFault says why this node's clock keeps it from being ready.
 	clockFault atomic.Pointer[error]
 	origin     time.Time
-	learned    atomic.Int64 // when Learn polled last: nanoseconds since origin
+
+	learning sync.Mutex    // for what follows
+	learnt   time.Duration // theoretical arrival time of the next poll by Learn, since origin
+	absent   grant.KeyID   // the key that the last such poll did not find
+	absentAt time.Duration // when that began, since origin; 0: never
 }
 
 // ErrStale means that the directory has not heard from the store for so long
@@ -270,27 +274,57 @@ func (d *Directory) ClockFault() error {
 	return nil
 }
 
+// learnPolls is how many polls Learn makes at most in a PollInterval: anybody can
+// send a text that names a key.
+const learnPolls = 32
+
 // Learn is a newer view, if a text names a key that view lacks: the key that takes
 // the place of one that was withdrawn is used by other nodes before this one has
-// polled. It polls at most once a second, because anybody can send such a text.
-// It is nil if there is nothing new.
-func (d *Directory) Learn(ctx context.Context, view *View, text string) *View {
-	if !view.Ring.NamesUnknownKey(text) {
-		return nil
+// polled. It is nil if there is no such key: nobody names a key before it exists,
+// so that one which a poll did not find does not come later. It is an error if
+// the store could not be asked, or not so often: the key may exist.
+func (d *Directory) Learn(ctx context.Context, view *View, text string) (*View, error) {
+	id, unknown := view.Ring.UnknownKey(text)
+	if !unknown {
+		return nil, nil
 	}
-	if fresh := d.view.Load(); fresh != view {
-		return fresh // another request has polled
+	if fresh := d.view.Load(); fresh.Ring.Has(id) {
+		return fresh, nil // another request has polled
 	}
-	now, last := int64(d.clock().Sub(d.origin)), d.learned.Load()
-	if last != 0 && now-last < int64(PollInterval) || !d.learned.CompareAndSwap(last, max(now, 1)) {
-		return nil
+	now := d.clock().Sub(d.origin)
+	if absent, ask := d.mayLearn(id, now); absent {
+		return nil, nil
+	} else if !ask {
+		return nil, fmt.Errorf("key %s is unknown here, and the store was asked for %d others in the last second", id, learnPolls)
 	}
 	ctx, cancel := context.WithTimeout(ctx, meetTime)
 	defer cancel()
 	if err := d.Poll(ctx); err != nil {
-		return nil
+		return nil, err
 	}
-	return d.view.Load()
+	fresh := d.view.Load()
+	if !fresh.Ring.Has(id) {
+		d.learning.Lock()
+		d.absent, d.absentAt = id, now
+		d.learning.Unlock()
+	}
+	return fresh, nil
+}
+
+// mayLearn reports whether a poll did not find a key, and otherwise whether the
+// store may be asked (GCRA).
+func (d *Directory) mayLearn(id grant.KeyID, now time.Duration) (absent, ask bool) {
+	d.learning.Lock()
+	defer d.learning.Unlock()
+	if d.absentAt != 0 && d.absent == id && now-d.absentAt < PollInterval {
+		return true, false
+	}
+	next := max(d.learnt, now) + PollInterval/learnPolls
+	if next > now+PollInterval {
+		return false, false
+	}
+	d.learnt = next
+	return false, true
 }
 
 // Run polls, compares clocks and rotates keys until ctx ends, and writes the

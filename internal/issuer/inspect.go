@@ -42,7 +42,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	}
 	t, view, err := open(ctx, iss, view, text, func(v *directory.View) (accessToken, error) { return iss.openAccess(v, text) })
 	if err != nil {
-		return Token{}, &grant.Refused{Why: grant.TokenUnknown}
+		return Token{}, err
 	}
 	now := iss.now()
 	presented := grant.Presented{
@@ -120,7 +120,7 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 	}
 	tok, view, err := open(ctx, iss, view, text, func(v *directory.View) (keys.Token, error) { return v.Ring.OpenRefresh(iss.Realm, text) })
 	if err != nil {
-		return Token{}, &grant.Refused{Why: grant.TokenUnknown}
+		return Token{}, err
 	}
 	refused := func(why grant.Refusal) (Token, error) { return Token{}, &grant.Refused{Why: why, GrantID: tok.GrantID} }
 	now := iss.now()

@@ -23,7 +23,10 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 	if strings.HasPrefix(text, keys.CodePrefix) {
 		return grant.ID{}, oauth.ErrTokenType // it ends by itself within a minute
 	}
-	if fresh := iss.Directory.Learn(ctx, view, text); fresh != nil {
+	switch fresh, err := iss.Directory.Learn(ctx, view, text); {
+	case err != nil:
+		return grant.ID{}, store.Unavailable(err)
+	case fresh != nil:
 		view = fresh
 	}
 	refresh := strings.HasPrefix(text, keys.RefreshPrefix)

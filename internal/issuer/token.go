@@ -52,7 +52,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	}
 	code, view, err := open(ctx, iss, view, r.Code, func(v *directory.View) (grant.Code, error) { return v.Ring.OpenCode(iss.Realm, r.Code) })
 	if err != nil {
-		return Tokens{}, &grant.Refused{Why: grant.TokenUnknown}
+		return Tokens{}, err
 	}
 	now := iss.now()
 	req := grant.Redemption{
@@ -105,7 +105,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		return v.Ring.OpenRefresh(iss.Realm, r.RefreshToken)
 	})
 	if err != nil {
-		return Tokens{}, &grant.Refused{Why: grant.TokenUnknown}
+		return Tokens{}, err
 	}
 	req := grant.Refresh{
 		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
@@ -256,14 +256,22 @@ func (iss *Issuer) missingKey(g grant.Grant, err error) error {
 }
 
 // open opens a text by view, and if view lacks the text's key, by a newer one. It
-// returns the view that did.
+// returns the view that did. A text that proves nothing is Refused.
 func open[T any](ctx context.Context, iss *Issuer, view *directory.View, text string, by func(*directory.View) (T, error)) (T, *directory.View, error) {
 	t, err := by(view)
-	if err != nil {
-		if fresh := iss.Directory.Learn(ctx, view, text); fresh != nil {
-			view = fresh
-			t, err = by(view)
-		}
+	if err == nil {
+		return t, view, nil
 	}
-	return t, view, err
+	fresh, unread := iss.Directory.Learn(ctx, view, text)
+	if unread != nil {
+		return t, view, store.Unavailable(unread)
+	}
+	if fresh != nil {
+		view = fresh
+		t, err = by(view)
+	}
+	if err != nil {
+		return t, view, &grant.Refused{Why: grant.TokenUnknown}
+	}
+	return t, view, nil
 }

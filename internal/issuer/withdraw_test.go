@@ -2,6 +2,7 @@ package issuer_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -100,6 +101,40 @@ func TestAKeyThatIsUnknownIsAskedForOnceASecond(t *testing.T) {
 		}
 		s.Clock.Advance(directory.PollInterval)
 	}
+}
+
+// A token by the successor of a withdrawn key is not refused for good by a node
+// that has not polled: neither within a second of another poll, nor beside one,
+// nor if the poll fails. If the node may not ask the store any more, it answers
+// that the client is to try again.
+func TestATokenWhoseKeyMayExistIsNotRefusedForGood(t *testing.T) {
+	nodes := newNodes(t, quick(), 3)
+	s, late, flooded := nodes[0], nodes[1], nodes[2]
+	foreign := newNodes(t, quick(), 1)[0].login()
+	for _, node := range nodes[1:] {
+		node.refused(grant.TokenUnknown)(node.refresh(foreign.RefreshToken)) // a poll
+	}
+	s.withdraw(directory.Withdrawal{Purposes: quick().Rotating()})
+	s.Poll()
+	fresh := s.login()
+	late.Faulty.Inject(storetest.Changes, 1, storetest.Lost)
+	late.unavailable(late.refresh(fresh.RefreshToken))
+	fresh = late.must(late.refresh(fresh.RefreshToken))
+
+	for n := range 100 {
+		forged := []byte(fresh.RefreshToken)
+		copy(forged[len(keys.RefreshPrefix)+2:], fmt.Sprintf("%04d", n))
+		flooded.refresh(string(forged))
+	}
+	flooded.unavailable(flooded.refresh(fresh.RefreshToken))
+	if _, err := flooded.inspect(fresh.AccessToken); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("introspection: %v", err)
+	}
+	if _, err := flooded.Revoke(t.Context(), flooded.client(clientID), fresh.RefreshToken, origin); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("revocation: %v", err)
+	}
+	s.Clock.Advance(directory.PollInterval)
+	flooded.must(flooded.refresh(fresh.RefreshToken))
 }
 
 func TestAWithdrawalNamesItsKeys(t *testing.T) {

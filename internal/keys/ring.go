@@ -156,25 +156,29 @@ func (r *Ring) SpentByOther(g grant.Grant, id grant.KeyID) bool {
 	return spent != id && r.lookup(spent, MAC) != nil
 }
 
-// NamesUnknownKey reports whether a text in one of our forms names a key that the
-// ring does not hold. The text may be forged.
-func (r *Ring) NamesUnknownKey(text string) bool {
+// UnknownKey returns the key that a text in one of our forms names, and whether
+// the ring lacks it. The text may be forged.
+func (r *Ring) UnknownKey(text string) (id grant.KeyID, unknown bool) {
 	for _, prefix := range []string{RefreshPrefix, AccessPrefix, CodePrefix} {
 		if body, ok := strings.CutPrefix(text, prefix); ok {
 			if len(body) < 8 {
-				return false
+				return 0, false
 			}
 			head, err := base64.RawURLEncoding.DecodeString(body[:8])
-			return err == nil && head[0] == version && !r.Has(grant.KeyID(binary.BigEndian.Uint32(head[1:])))
+			if err != nil || head[0] != version {
+				return 0, false
+			}
+			id = grant.KeyID(binary.BigEndian.Uint32(head[1:]))
+			return id, !r.Has(id)
 		}
 	}
 	header64, _, _ := strings.Cut(text, ".")
 	header, err := decodeSegment(header64)
 	if err != nil {
-		return false
+		return 0, false
 	}
 	alg, id, _, ok := parseHeader(string(header))
-	return ok && alg.Signs() && !r.Has(id)
+	return id, ok && alg.Signs() && !r.Has(id)
 }
 
 // Has reports whether the ring holds the key.
