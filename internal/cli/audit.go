@@ -19,10 +19,9 @@ import (
 )
 
 func newAudit(s *settings) *cobra.Command {
-	return parent("audit", "Read and verify the audit trail", `Read and verify the audit trail: one line for each event that matters to
-security, in files of the data directory, each line chained to the one before by
-its hash. These commands only read, with or without a server that runs beside
-them.`,
+	return parent("audit", "Read and verify the audit log", `Read and verify the audit log: one line for each security event, in files of the
+data directory. Each line contains the hash of the line before. The commands only
+read.`,
 		newAuditShow(s), newAuditVerify(s), newAuditHead(s))
 }
 
@@ -49,9 +48,9 @@ func newAuditShow(s *settings) *cobra.Command {
 	var follow, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show what was recorded",
-		Long: `Show what was recorded, oldest first: the last 1000 records that the flags
-select, or as many as --limit says. Subjects are personal data.`,
+		Short: "Show audit records",
+		Long: `Show audit records, oldest first: the last 1000 that match the flags, or as many
+as --limit allows. Subjects are personal data.`,
 		Example: `  mintage audit show --since 1h
   mintage audit show --grant 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b
   mintage audit show --event refresh_replayed --event code_replayed --since 2026-11-01
@@ -107,16 +106,16 @@ select, or as many as --limit says. Subjects are personal data.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.GrantID, "grant", "", "only what is about this grant")
-	flags.StringVar(&f.ClientID, "client", "", "only what is about this client")
-	flags.StringVar(&f.Subject, "subject", "", "only what is about this subject")
+	flags.StringVar(&f.GrantID, "grant", "", "only records of this grant")
+	flags.StringVar(&f.ClientID, "client", "", "only records of this client")
+	flags.StringVar(&f.Subject, "subject", "", "only records of this subject")
 	flags.StringVar(&f.RequestID, "request", "", "only the request with this id")
-	flags.StringArrayVar(&events, "event", nil, "only events of this name; repeatable")
-	flags.StringVar(&since, "since", "", "from then on: 2026-11-21 or 2026-11-21T09:30 (UTC), 2026-11-21T10:30:00+01:00, or so long ago, such as 90m or 7d")
-	flags.StringVar(&until, "until", "", "before then, in the same forms")
-	flags.IntVar(&limit, "limit", 1000, "the last so many; 0: all")
-	flags.BoolVarP(&follow, "follow", "f", false, "go on with what is recorded from now on")
-	flags.BoolVar(&asJSON, "json", false, "print JSON, one record in a line")
+	flags.StringArrayVar(&events, "event", nil, "only events with this name; repeatable")
+	flags.StringVar(&since, "since", "", "only records from this time on: 2026-11-21 or 2026-11-21T09:30 (UTC), 2026-11-21T10:30:00+01:00, or an age such as 90m or 7d")
+	flags.StringVar(&until, "until", "", "only records before this time, in the same forms")
+	flags.IntVar(&limit, "limit", 1000, "maximum number of records, the last ones; 0: all")
+	flags.BoolVarP(&follow, "follow", "f", false, "continue with new records")
+	flags.BoolVar(&asJSON, "json", false, "print JSON, one record per line")
 	return cmd
 }
 
@@ -211,9 +210,9 @@ func newAuditHead(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "head",
 		Short: "Print the hash of the last record",
-		Long: `Print the hash of the last record. Who keeps it elsewhere can prove later, with
-mintage audit verify --head, that nothing was cut off or written anew. The whole
-trail is verified on the way.`,
+		Long: `Print the hash of the last record. Keep it elsewhere: "mintage audit verify --head"
+then proves that nothing was cut off or rewritten. The command verifies the whole
+log.`,
 		Example: `  mintage audit head >> /mnt/elsewhere/heads.txt`,
 		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -26,25 +26,20 @@ func newAuditVerify(s *settings) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify [FILE...]",
-		Short: "Verify that nothing in the audit trail was changed",
-		Long: `Verify that nothing in the audit trail was changed, removed or moved: the whole
-trail of the data directory, or files of it that follow each other, which may be
-kept elsewhere and need not be the first. It names the first place where the
-chain does not hold, and its exit status is then 1.
+		Short: "Verify that the audit log was not changed",
+		Long: `Verify the hash chain of the whole audit log, or of files of it that follow one
+another. The command names the first broken place, with exit status 1. A line that
+a killed process has not finished is no break.
 
-If the store can be opened, the trail is compared with what the server has noted
-there, about once a minute: how far it was, and what was removed for its age or
-the trail's size. A trail that the store knows must be there; name one that was
-moved elsewhere on purpose with --absent. With the key-encryption key too, the
-MAC of each line is verified: nobody can write a line without the store's keys,
-only commands leave lines without one that were run without that key. With
-every --head, a hash that mintage audit head has printed before, the trail must
-hold its record. Files that are named are compared with no store.
+If the store can be opened, the log is compared with the server's notes in it: how
+far the log was, written each minute, and what retention has removed. A chain that
+the store knows must be there; name one that was moved on purpose with --absent.
+With the key-encryption key, the MAC of each line is verified. --head names hashes
+that "mintage audit head" printed before, which the log must contain. Files that
+are named are not compared with the store.
 
-Without any of these, lines that were cut off the end do not show, nor a trail
-that was written anew from its beginning.
-
-A line that a killed process has not finished is told of, and is no break.`,
+Without the store and --head, the removal of the last lines goes unnoticed, and so
+does a rewritten log.`,
 		Example: `  mintage audit verify --data /var/lib/mintage
   mintage audit verify --head 5f0c...
   mintage audit verify --absent 9f21c07be2a45d10
@@ -73,8 +68,8 @@ A line that a killed process has not finished is told of, and is no break.`,
 			return errors.Join(output(cmd, asJSON, v.view(err), func(w io.Writer) error { return v.text(w, err) }), err)
 		},
 	}
-	cmd.Flags().StringArrayVar(&heads, "head", nil, "a hash that the trail must hold; repeatable")
-	cmd.Flags().StringArrayVar(&absent, "absent", nil, "a chain that the store knows and that was moved elsewhere on purpose; repeatable")
+	cmd.Flags().StringArrayVar(&heads, "head", nil, "a hash that the log must contain; repeatable")
+	cmd.Flags().StringArrayVar(&absent, "absent", nil, "a chain that was moved elsewhere on purpose; repeatable")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

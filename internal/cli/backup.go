@@ -26,19 +26,16 @@ func newBackup(s *settings) *cobra.Command {
 	var verify, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "backup FILE [--verify]",
-		Short: "Copy the store into a file, beside a running server",
-		Long: `Copy the store into a file, of one moment, beside a running server. The server is
-not stopped. The file appears under its name when it is whole, was checked and
-is on the disk; a file that exists is never overwritten. With --verify, nothing
-is copied: FILE is read and checked.
+		Short: "Back up the store while the server runs",
+		Long: `Copy the store to a file while the server runs. The copy is consistent. The file
+gets its name when it is complete, checked and on disk; an existing file is never
+overwritten. With --verify, nothing is copied: FILE is checked.
 
-The keys in it are wrapped by the key-encryption key, which is not in it: keep
-that too, in another place. Put a backup back with: mintage restore. A restore
-loses no client, as long as the backup is younger than key_lead; what was made
-and revoked since is lost.
+The key-encryption key is not in the backup: keep it as well, in another place.
+"mintage restore" restores a backup. No client loses its grant if the backup is
+younger than key_lead.
 
-This is for the embedded store. PostgreSQL is backed up by its own means: this
-command tells which.`,
+This is for the embedded store. For PostgreSQL, the command names the tools.`,
 		Example: `  mintage backup /var/backups/mintage-2026-11-21.db --config /etc/mintage/mintage.yaml
   mintage backup /var/backups/mintage-2026-11-21.db --verify --config /etc/mintage/mintage.yaml`,
 		Args: exactly(1, "one file"),
@@ -62,7 +59,7 @@ command tells which.`,
 			return makeBackup(cmd, s, cfg, args[0], asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&verify, "verify", false, "check FILE, and copy nothing")
+	cmd.Flags().BoolVar(&verify, "verify", false, "check FILE instead of copying")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

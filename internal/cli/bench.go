@@ -42,31 +42,28 @@ func newBench(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Put load on a token endpoint and measure its answers",
-		Long: `Put load on a token endpoint and measure its answers. Each connection owns one
-or more refresh tokens; it sends one, checks the answer (status, members,
-lifetime, a new token of the same grant) and goes on with the token it got.
+		Long: `Put load on a token endpoint and measure its responses. Each connection owns
+refresh tokens: it sends one, checks the response (status, members, lifetime, a new
+token of the same grant), and continues with the new token.
 
-Without --token-endpoint, the load goes to the server that runs with
-"mintage serve --dev" on the same --data: the demo client gets codes through
-the admin socket and redeems them first, outside the measured time. The grants
-stay in that store until they expire.
+Without --token-endpoint, the load goes to the server that runs with "mintage serve
+--dev" on the same --data. The demo client redeems codes from the admin socket
+first, outside the measured time. The grants stay in the store until they expire.
 
-With --token-endpoint, any server will do: give the client's credentials and
---refresh-tokens, a file with one refresh token in each line, at least one for
-each connection. The tokens are used up, so the file is rewritten with those
-that took their place: the next run can go on, and nothing is replayed.
+With --token-endpoint, the load goes to any server: give the client's credentials,
+and --refresh-tokens, a file with at least one refresh token for each connection.
+The file is rewritten with the tokens that replaced them.
 
 Operations (--operation):
-  refresh  refresh on connections that stay open, until --duration is over
-  connect  the same, on a new TLS connection with a full handshake for each
-  code     redeem a fresh code with each request; all codes are issued ahead,
-           outside the measured time, so the run ends with the last of them
-           (--requests, 20000 if not given) or with --duration
+  refresh  refresh on open connections, for --duration
+  connect  the same, with a new TLS connection and a full handshake each
+  code     redeem a new code with each request; the codes are issued before the
+           measurement, and the run ends with the last of them (--requests, 20000
+           by default) or after --duration
 
-The server's processor time for each request and its memory are read from
-/proc, if it runs on this machine: the process is found through the admin
-socket, or named with --server-pid. Client and server share the machine then,
-and its processors. The exit status is 1 if any request went wrong.`,
+If the server runs on this machine, its CPU time per request and its memory are
+read from /proc: the process is found by the admin socket, or named with
+--server-pid. The exit status is 1 if any request failed.`,
 		Example: `  mintage serve --dev & sleep 1; mintage bench
 
   mintage bench --operation code --requests 5000
@@ -88,16 +85,16 @@ and its processors. The exit status is 1 if any request went wrong.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&b.operation, "operation", string(bench.Refresh), "refresh, code or connect")
-	f.IntVar(&b.connections, "connections", 64, "connections at the same time")
-	f.DurationVar(&b.duration, "duration", 10*time.Second, "length of the run; without end if only --requests is given")
+	f.IntVar(&b.connections, "connections", 64, "number of connections")
+	f.DurationVar(&b.duration, "duration", 10*time.Second, "length of the run; unlimited if only --requests is given")
 	f.Int64Var(&b.requests, "requests", 0, "end after this many requests")
 	f.IntVar(&b.grants, "grants", 0, "grants to refresh on the --dev server; default: one for each connection")
 	f.StringVar(&b.endpoint, "token-endpoint", "", "https URL of another server's token endpoint")
 	f.StringVar(&b.clientID, "client-id", "", "client id there")
 	f.StringVar(&b.secretFile, "client-secret-file", "", "file with the client's secret; default: a public client")
 	f.StringVar(&b.caFile, "ca-file", "", "certificate authorities to trust, PEM; default: the system's")
-	f.StringVar(&b.tokensFile, "refresh-tokens", "", "file with refresh tokens, one in each line; it is rewritten")
-	f.Int64Var(&b.maxExpires, "max-expires-in", 300, "the largest expires_in that is right, in seconds")
+	f.StringVar(&b.tokensFile, "refresh-tokens", "", "file with refresh tokens, one per line; it is rewritten")
+	f.Int64Var(&b.maxExpires, "max-expires-in", 300, "maximum expires_in, in seconds")
 	f.IntVar(&b.pid, "server-pid", 0, "process id of the server, if it runs on this machine")
 	f.BoolVar(&b.asJSON, "json", false, "print JSON")
 	return cmd

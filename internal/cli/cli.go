@@ -16,8 +16,8 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// Main is the whole program: it executes the command line of the process and
-// ends it. Version is what the program calls itself.
+// Main executes the command line of the process, and exits. Version is shown by
+// --version.
 func Main(version string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -27,8 +27,8 @@ func Main(version string) {
 	}
 }
 
-// exitStatus is 2 if the command line is wrong, in form or in a value, and 1
-// if what it asks for cannot be done, unless the command has statuses of its own.
+// exitStatus is 2 for a wrong command line or value, and 1 for any other error,
+// unless the error has a status of its own.
 func exitStatus(err error) int {
 	var own interface{ ExitStatus() int }
 	if errors.As(err, &own) {
@@ -42,15 +42,15 @@ func exitStatus(err error) int {
 	return 1
 }
 
-// parent is a command that has nothing to do itself.
+// parent returns a command that only has subcommands.
 func parent(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: onlySubcommands}
 	cmd.AddCommand(commands...)
 	return cmd
 }
 
-// onlySubcommands is what a command does that has nothing to do itself: alone
-// it shows its help, and an unknown word behind it is a mistake.
+// onlySubcommands runs a parent: without arguments it shows the help, and with an
+// argument it fails, because that is no subcommand.
 func onlySubcommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -63,7 +63,7 @@ func onlySubcommands(cmd *cobra.Command, args []string) error {
 	return deployment.Usage(deployment.Hint(fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]), advice))
 }
 
-// Root returns the program's command. Version is what it calls itself.
+// Root returns the command mintage with all its subcommands.
 func Root(version string) *cobra.Command {
 	s := &settings{}
 	root := &cobra.Command{
@@ -73,11 +73,11 @@ func Root(version string) *cobra.Command {
 code for an access token (5 minutes) and a refresh token (31 days), and later
 a refresh token for a new pair.
 
-Try it, with nothing prepared:
+Try it without preparation:
 
   mintage serve --dev
 
-Then, in another terminal, see what there is:
+Then, in another terminal:
 
   mintage client list --data mintage-data`,
 		Version:       version,
@@ -91,7 +91,7 @@ Then, in another terminal, see what there is:
 		return deployment.Usage(deployment.Hint(err, "see: "+cmd.CommandPath()+" --help"))
 	})
 	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file", "audit-directory")
-	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML), over which environment variables MINTAGE_* and flags go; default: $MINTAGE_CONFIG, or else /etc/mintage/mintage.yaml if neither a data directory nor a store is named")
+	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML), which environment variables MINTAGE_* and flags override; default: $MINTAGE_CONFIG, or else /etc/mintage/mintage.yaml unless a data directory or a store is named")
 	root.AddCommand(newServe(s), newConfig(s), newClient(s), newUser(s), newGrant(s), newCode(s), newKeys(s), newKEK(s), newMigrateStore(s), newBackup(s), newRestore(s), newExplain(s), newDoctor(s), newAudit(s), newBench(s), newVersion())
 	s.complete(root)
 	groupFlags(root)

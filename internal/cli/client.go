@@ -26,10 +26,10 @@ import (
 
 func newClient(s *settings) *cobra.Command {
 	return parent("client", "Register and manage client systems", `Register and manage client systems. The commands work on the store itself,
-also while the server runs, which is told or notices within two seconds.`,
+while the server runs or not. A change applies within two seconds.`,
 		newClientCreate(s), newClientList(s), newClientShow(s), newClientUpdate(s),
-		newClientState(s, "disable", store.ClientDisabled, "Refuse a client until it is enabled again", "Its grants stay, and go on when it is enabled."),
-		newClientState(s, "enable", store.ClientEnabled, "Let a disabled client authenticate again", ""),
+		newClientState(s, "disable", store.ClientDisabled, "Refuse a client until it is enabled again", "Its grants continue when it is enabled."),
+		newClientState(s, "enable", store.ClientEnabled, "Let a disabled client authenticate again", "Its grants continue."),
 		newClientDelete(s), newSecret(s))
 }
 
@@ -39,29 +39,29 @@ func newClientCreate(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create --name NAME --redirect-uri URI --scope \"A B\"",
 		Short: "Register a client and print its id and secret",
-		Long: `Register a client and print its id and secret. The secret is shown once: only
-a keyed digest of it is stored.`,
+		Long: `Register a client and print its id and secret. The secret is shown once; only a
+keyed digest is stored.`,
 		Example: `  mintage client create --name "Billing" --redirect-uri https://billing.example/callback --scope "read write"
 
-  # a web application under development, on any port of this machine
+  # a web application in development, on any port of this machine
   mintage client create --name "Shop" --native --redirect-uri http://localhost/callback --scope read
 
-  # a resource server, which may ask whether an access token is good
+  # a resource server, which may introspect access tokens
   mintage client create --name "Invoices API" --introspect
 
-  # a client whose access tokens are JWTs for that API
+  # a client that receives JWT access tokens for that API
   mintage client create --name "Shop" --redirect-uri https://shop.example/callback --scope "invoices.read" \
     --access-token-format jwt --audience https://invoices.example
 
-  # credentials that exist already, taken from another server
+  # existing credentials of another server
   printf %s "$OLD_SECRET" | mintage client create --id billing --secret-stdin --name "Billing" \
     --redirect-uri https://billing.example/callback --scope read`,
 		Args: exactly(0, "no argument"),
 	}
 	f.register(cmd.Flags(), false)
-	cmd.Flags().BoolVar(&public, "public", false, "no secret, as for a program on a user's device; its codes need PKCE")
-	cmd.Flags().StringVar(&f.ID, "id", "", "an id that exists already; default: a generated one")
-	cmd.Flags().BoolVar(&fromStdin, "secret-stdin", false, "read a secret that exists already from standard input")
+	cmd.Flags().BoolVar(&public, "public", false, "register a client without a secret, such as a program on a user's device; it needs PKCE")
+	cmd.Flags().StringVar(&f.ID, "id", "", "the client's id; default: a generated one")
+	cmd.Flags().BoolVar(&fromStdin, "secret-stdin", false, "read an existing secret from standard input")
 	group(cmd.Flags(), "Authentication", "public", "secret-stdin")
 	group(cmd.Flags(), "Client", "id")
 	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
@@ -201,15 +201,14 @@ func newClientList(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--match TEXT] [--state S]",
 		Short: "List clients",
-		Long: `List clients by name, with the scopes that they may be granted, how many
-secrets they have, and when one was last used (written at most once a minute).
-Deleted clients are shown with --all, or with --state deleted.`,
+		Long: `List clients with their scopes, the number of secrets and the last use of one
+(written at most once a minute). Deleted clients need --all or --state deleted.`,
 		Example: `  mintage client list --match billing
   mintage client list --state disabled --json
   mintage client list --after Zx81kQ`,
 		Args: exactly(0, "no argument"),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "deleted clients too")
+	cmd.Flags().BoolVar(&all, "all", false, "include deleted clients")
 	l.register(cmd, "id or name", "client id", admin.ClientStates)
 	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
 		list, more, err := a.Clients(cmd.Context(), l.Page, all)
@@ -235,10 +234,8 @@ func newClientShow(s *settings) *cobra.Command {
 	return s.prints(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show one client",
-		Long: `Show one client: how it authenticates, what it may be granted, where its codes
-may go, its secrets by id, never by their text, and its last events: what was
-changed, by whom. A value that is left out, such as the retry window, is the
-server's.`,
+		Long: `Show the registration of a client, the ids of its secrets, and its last events.
+Values that are not shown, such as a retry window, are the server's.`,
 		Args: exactly(1, "one client id"),
 	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
 		c, err := a.Client(cmd.Context(), args[0])
@@ -263,12 +260,12 @@ func newClientUpdate(s *settings) *cobra.Command {
 	var pkce bool
 	cmd := &cobra.Command{
 		Use:   "update ID [--redirect-uri URI] [--scope \"A B\"]",
-		Short: "Change what a client is registered for",
-		Long: `Change what a client is registered for; what is not named stays. The server
-is told of it. Secrets are a matter of: mintage client secret.
+		Short: "Change a client's settings",
+		Long: `Change settings of a client; the others stay. For secrets, see "mintage client
+secret".
 
-A smaller scope also narrows the tokens of grants that users have given. Codes
-on their way to a redirect URI that is taken away can still be redeemed.`,
+A smaller scope also narrows tokens of existing grants. Codes that were issued
+for a removed redirect URI can still be redeemed.`,
 		Example: `  mintage client update billing --redirect-uri https://billing.example/new/callback
   mintage client update billing --add-redirect-uri https://billing2.example/callback --scope "read write"`,
 		Args: exactly(1, "one client id"),
@@ -285,8 +282,8 @@ on their way to a redirect URI that is taken away can still be redeemed.`,
 		},
 	}
 	f.register(cmd.Flags(), true)
-	cmd.Flags().StringArrayVar(&more, "add-redirect-uri", nil, "another callback beside those; repeatable")
-	cmd.Flags().BoolVar(&pkce, "pkce", false, "ask for PKCE, at the authorization endpoint and of login portals")
+	cmd.Flags().StringArrayVar(&more, "add-redirect-uri", nil, "add a redirect URI; repeatable")
+	cmd.Flags().BoolVar(&pkce, "pkce", false, "require PKCE, at the authorization endpoint and from login portals")
 	group(cmd.Flags(), "Client", "add-redirect-uri")
 	group(cmd.Flags(), "Authentication", "pkce")
 	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
@@ -316,7 +313,7 @@ func newClientState(s *settings, verb string, state store.ClientState, short, mo
 	return s.does(&cobra.Command{
 		Use:   verb + " ID",
 		Short: short,
-		Long:  strings.TrimSpace(short + ". The server is told. " + more),
+		Long:  short + ". " + more,
 		Args:  exactly(1, "one client id"),
 	}, func(cmd *cobra.Command, a *session, args []string) (string, error) {
 		c, err := a.SetClientState(cmd.Context(), args[0], "", state)
@@ -329,9 +326,8 @@ func newClientDelete(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete ID --yes",
 		Short: "Delete a client and end its grants, for good",
-		Long: `Delete a client and end its grants, for good: its users must agree again to
-whatever takes its place. The id never comes back. To stop a client for a
-while, disable it instead.`,
+		Long: `Delete a client and end its grants, for good. The id cannot be used again. To
+stop a client for a while, disable it instead.`,
 		Example: `  mintage client disable billing
   mintage client delete billing --yes`,
 		Args: exactly(1, "one client id"),

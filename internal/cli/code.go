@@ -14,8 +14,8 @@ import (
 )
 
 func newCode(s *settings) *cobra.Command {
-	return parent("code", "Issue authorization codes", `Issue authorization codes through the admin API of the running server, as a
-provider's own login portal does after its user has agreed.`,
+	return parent("code", "Issue authorization codes", `Issue authorization codes through the admin API of the running server, as a login
+portal does.`,
 		newCodeIssue(s))
 }
 
@@ -26,11 +26,10 @@ func newCodeIssue(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "issue --client ID --redirect-uri URI --subject SUB",
 		Short: "Issue a code for a user who has agreed",
-		Long: `Issue a code for a user who has agreed, through the admin API of the running
-server, and print it. The callback URL with the code in it goes to standard
-error, or to standard output with --callback. This is what a provider's own
-login portal does with POST /admin/v1/codes. The code lives a minute. A server
-whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
+		Long: `Issue an authorization code through the admin API (POST /admin/v1/codes), as a
+login portal does after its user has agreed, and print it. The callback URL is
+printed to standard error, or with --callback to standard output. Name the admin
+API of a server that listens on TCP with --admin-listen and --admin-token-file.`,
 		Example: `  code=$(mintage code issue --client Zx81kQ --redirect-uri https://billing.example/callback --subject alice --scope "read write")`,
 		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,10 +69,10 @@ whose admin API is on TCP is named by --admin-listen and --admin-token-file.`,
 	f := cmd.Flags()
 	f.StringVar(&req.ClientID, "client", "", "client id (required)")
 	f.StringVar(&req.RedirectURI, "redirect-uri", "", "one of the client's redirect URIs (required)")
-	f.StringVar(&req.Subject, "subject", "", "the user, as resource servers will know it (required)")
+	f.StringVar(&req.Subject, "subject", "", "the user's identifier for resource servers (required)")
 	f.StringVar(&req.Scope, "scope", "", "scopes, separated by spaces; default: all of the client's")
 	f.StringVar(&req.Challenge, "code-challenge", "", "S256 code challenge (RFC 7636); required, unless the client is registered with --no-pkce")
-	f.StringVar(&claims, "claims", "", "what else resource servers are told of the user: a JSON object of at most 128 bytes")
+	f.StringVar(&claims, "claims", "", "additional claims for resource servers: a JSON object of at most 128 bytes")
 	f.StringVar(&authTime, "auth-time", "", "when the user was authenticated, like 2026-01-31T12:00:00Z (RFC 3339)")
 	f.StringVar(&caFile, "ca-file", "", "authorities of an admin API over TCP, PEM; default: the system's, and DATA/dev-ca.pem if there is one")
 	f.BoolVar(&callback, "callback", false, "print the callback URL instead of the code")

@@ -13,32 +13,22 @@ import (
 )
 
 func newConfig(s *settings) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Check and show the configuration",
-		Long: `Check and show the configuration, as the server would read it: from the file
-named by --config, the environment (MINTAGE_*), flags, and systemd credentials.
-Nothing is started, and nothing is changed.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: onlySubcommands,
-	}
 	check, show := newConfigCheck(s), newConfigShow(s)
 	s.register(check.Flags())
 	s.register(show.Flags())
-	cmd.AddCommand(check, show, newConfigSchema())
-	return cmd
+	return parent("config", "Check and show the configuration", `Check and show the configuration that the server would use: from the file named by
+--config, the environment (MINTAGE_*), flags, and systemd credentials.`, check, show, newConfigSchema())
 }
 
 func newConfigCheck(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Tell whether the server can start with the configuration",
-		Long: `Tell whether the server can start with the configuration: every setting is
-checked, and every file that it names is read. All faults are told at once, each
-with its line if it is in the file, and the exit status is then 2.
+		Short: "Check whether the server can start with the configuration",
+		Long: `Check every setting, and read every file that a setting names. All faults are
+reported, with their lines in the file; the exit status is then 2.
 
-A running server takes the same configuration over after SIGHUP; what takes a
-restart to change is in its log.`,
+A running server applies the configuration after SIGHUP, and logs which changes
+need a restart.`,
 		Example: `  mintage config check --config /etc/mintage/mintage.yaml
   mintage config check --config /etc/mintage/mintage.yaml && systemctl reload mintage`,
 		Args: exactly(0, "no argument"),
@@ -93,11 +83,10 @@ func newConfigShow(s *settings) *cobra.Command {
 	var changed bool
 	cmd := &cobra.Command{
 		Use:   "show [--changed]",
-		Short: "Show every setting, and where it comes from",
-		Long: `Show every setting, and where it comes from: the file and its line, the
-variable, the flag, the systemd credential, or the default. Passwords are not
-shown. The output is a configuration file; "mintage config check" tells whether
-it is a good one.`,
+		Short: "Show every setting and its source",
+		Long: `Show every setting and its source: the line of the file, the variable, the flag, the
+systemd credential, or the default. Passwords are left out. The output is a
+configuration file.`,
 		Example: `  mintage config show --config /etc/mintage/mintage.yaml --changed`,
 		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -108,7 +97,7 @@ it is a good one.`,
 			return config.Show(cmd.OutOrStdout(), cfg, from, changed)
 		},
 	}
-	cmd.Flags().BoolVar(&changed, "changed", false, "leave out what has its default")
+	cmd.Flags().BoolVar(&changed, "changed", false, "leave out settings with their default")
 	return cmd
 }
 
@@ -116,10 +105,9 @@ func newConfigSchema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the configuration file, for editors",
-		Long: `Print the JSON Schema (draft 2020-12) of the configuration file. An editor that
-knows it completes names, shows what they mean, and marks mistakes. Those with a
-YAML language server find it by the first line of the file, which then is
-"# yaml-language-server: $schema=" and the path of the schema.`,
+		Long: `Print the JSON Schema (draft 2020-12) of the configuration file, for completion and
+checks in an editor. The YAML language server finds it if the first line of the
+file is "# yaml-language-server: $schema=" followed by the path of the schema.`,
 		Example: `  mintage config schema >mintage.schema.json`,
 		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -29,22 +29,21 @@ func newDoctor(s *settings) *cobra.Command {
 	var offline, asJSON, accept bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find what is wrong with the deployment, and say what to do",
-		Long: `Find what is wrong with the deployment, and say what to do: configuration, files,
-certificate, database, keys, clients and their secrets, backups, audit trail, the
-running server, clocks, and what clients meet at public_url: the certificate, the
-metadata, and what a proxy in between makes of a request, which this server's
-admin API then tells. It changes nothing, and works beside a running server.
+		Short: "Find what is wrong with the deployment, and what to do",
+		Long: `Find what is wrong with the deployment, and what to do: configuration, files,
+certificate, database, keys, clients, backups, audit log, the running server,
+clocks, and what clients receive at public_url. The running server reports how a
+request arrives through proxies. The command changes nothing.
 
-Run it with the server's configuration, on its machine, as its user. Each line is
+Run it on the server's machine, as its user, with its configuration. Each line is
 ok, note (left out, or nothing to check), unknown (could not be checked), warning
 or fault.
 
-The exit status is 0 if all is well, 1 if there is a fault, 3 if there are only
-warnings or unknowns, and 2 if the command line is wrong.`,
+The exit status is 0 if all is well, 1 for a fault, 3 for only warnings or
+unknowns, and 2 for a wrong command line.`,
 		Example: `  mintage doctor --config /etc/mintage/mintage.yaml
   mintage doctor --config /etc/mintage/mintage.yaml --offline --json
-  mintage doctor --config /etc/mintage/mintage.yaml --connect 10.0.0.2:443   # the proxy itself, whatever DNS says
+  mintage doctor --config /etc/mintage/mintage.yaml --connect 10.0.0.2:443   # this proxy, whatever DNS says
   mintage doctor --dev --data mintage-data`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,11 +73,11 @@ warnings or unknowns, and 2 if the command line is wrong.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&offline, "offline", false, "leave out what needs the public address")
-	f.BoolVar(&p.Dev, "dev", false, "the server runs with --dev: its address and certificate are those in its data directory")
-	f.StringVar(&p.Connect, "connect", "", "connect to this HOST:PORT instead of where public_url leads, as a machine would that finds it there")
+	f.BoolVar(&offline, "offline", false, "leave out checks of the public address")
+	f.BoolVar(&p.Dev, "dev", false, "the server runs with --dev: take its address and certificate from its data directory")
+	f.StringVar(&p.Connect, "connect", "", "connect to this HOST:PORT instead of the address of public_url")
 	f.StringVar(&p.CAFile, "ca-file", "", "certificate authorities that clients trust, PEM; default: the system's")
-	f.BoolVar(&accept, "accept-issuer", false, "have the store remember the configured issuer from now on, and do nothing else")
+	f.BoolVar(&accept, "accept-issuer", false, "store the configured issuer as the right one, and do nothing else")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -26,24 +26,22 @@ func newExplain(s *settings) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain [TOKEN | CODE | REQUEST-ID | GRANT-ID]",
-		Short: "Tell all that is known of a token, a code, a request or a grant",
-		Long: `Tell all that is known of a token, a code, a request or a grant: whether it is
-genuine, whether it would be answered now, and if not, exactly why, what the
-client is told, and what to do next; then the whole life of the grant behind it.
-It changes nothing, and works beside a running server.
+		Short: "Explain a token, a code, a request or a grant",
+		Long: `Explain a token, a code, a request or a grant: whether it is authentic, whether it
+would be accepted now, and if not, why, what the client receives, and what to do;
+then the history of its grant. The command changes nothing, and works while the
+server runs.
 
-Without an argument, or with -, it is read from standard input, and from a
-terminal without being shown: paste a token or a code there. On the command line
-every process of the machine could read it, and the shell would keep it; ids are
-no secrets. A callback URL, an Authorization header or a whole answer of the token
-endpoint may be pasted as it is. Nothing of it is printed.
+Paste tokens and codes: without an argument, the command reads standard input, and
+a terminal does not show it. On the command line, every process of the machine
+could read them. A callback URL, an Authorization header or a whole token response
+may be pasted as it is. Nothing of it is printed.
 
-A request is found by its X-Request-Id in the audit trail, and in the log (JSON
-lines): the file that the server's standard error goes to, the journal, or the
-file that --log names, for which - is standard input.
+A request is found by its X-Request-Id in the audit log and in the server's log:
+the file that standard error is redirected to, the journal, or --log.
 
-Give it the server's configuration. Without the key-encryption key it cannot
-tell whether a token is genuine, and tells the rest.`,
+The command needs the server's configuration. Without the key-encryption key it
+cannot verify tokens, and explains the rest.`,
 		Example: `  mintage explain                                    # then paste a token
   mintage explain < token.txt
   mintage explain 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b   # a grant
@@ -75,7 +73,7 @@ tell whether a token is genuine, and tells the rest.`,
 			return output(cmd, asJSON, v, v.Print)
 		},
 	}
-	cmd.Flags().StringVar(&logFile, "log", "", "for a request: file with the server's log in JSON lines, or - for standard input; default: it is looked for")
+	cmd.Flags().StringVar(&logFile, "log", "", "for a request: file with the server's log (JSON lines), or - for standard input; default: search for it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -16,8 +16,8 @@ import (
 
 func newGrant(s *settings) *cobra.Command {
 	return parent("grant", "List, show and revoke what users have granted", `List, show and revoke what users have granted. A grant begins when a client
-redeems a code and lives on with every refresh; whoever revokes it ends all
-its tokens. Tokens themselves are never stored and cannot be shown.`,
+redeems a code, and continues with every refresh. Revoking it ends all its
+tokens. Tokens are not stored and cannot be shown.`,
 		newGrantList(s), newGrantShow(s), newGrantRevoke(s))
 }
 
@@ -28,10 +28,9 @@ func newGrantList(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--subject S] [--client ID]",
 		Short: "List grants",
-		Long: `List grants, those of one subject or one client if asked. The state is active,
-revoked, cut off (a revocation of the whole subject or client ended it) or
-expired. The cutoffs of a subject that is named follow below; those that name a
-client are shown by: mintage client show.`,
+		Long: `List grants, of a subject or a client. The state is active, revoked, expired or
+cut off (ended by a revocation of the whole subject or client). With --subject,
+the events of the subject follow.`,
 		Example: `  mintage grant list --subject alice
   mintage grant list --client billing --json`,
 		Args: exactly(0, "no argument"),
@@ -77,10 +76,9 @@ client are shown by: mintage client show.`,
 func newGrantShow(s *settings) *cobra.Command {
 	return s.prints(&cobra.Command{
 		Use:   "show GRANT",
-		Short: "Show one grant and what is recorded of it",
-		Long: `Show one grant and what is recorded of it: its state and the reason of a
-revocation, when it was authorized and last rotated, when its tokens end, and
-its events. Redeeming and refreshing leave no event, only the generation.`,
+		Short: "Show one grant and its events",
+		Long: `Show one grant and its events: state, reason of a revocation, and times.
+Redemptions and refreshes leave no event; they increment the generation.`,
 		Args: exactly(1, "one grant id"),
 	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
 		id, err := grant.ParseID(args[0])
@@ -112,10 +110,10 @@ func newGrantRevoke(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke GRANT | --subject S | --client ID | --subject S --client ID",
 		Short: "End a grant, or all of a subject, of a client, or of the pair",
-		Long: `End a grant, or all of a subject, of a client, or of the pair. One grant ends at
-once. The others end by a cutoff: everything that was authorized until now is
-refused, also codes that were not redeemed yet. The server is told, or follows
-within two seconds. Users may authorize anew.`,
+		Long: `End a grant, or all of a subject, of a client, or of the pair. A single grant ends
+at once. The others end by a cutoff within two seconds: everything authorized
+until now is refused, including codes that are not redeemed. Users may authorize
+again.`,
 		Example: `  mintage grant revoke 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b
   mintage grant revoke --subject alice
   mintage grant revoke --subject alice --client Zx81kQ`,

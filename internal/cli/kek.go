@@ -16,27 +16,25 @@ import (
 )
 
 func newKEK(s *settings) *cobra.Command {
-	return parent("kek", "Replace the key-encryption key", `Replace the key-encryption key, which wraps all keys in the store and is not in the
-store itself: it is in the kek file, which every node has.`,
+	return parent("kek", "Replace the key-encryption key", `Replace the key-encryption key. It wraps all keys in the store, and is in the kek
+file, which every node has.`,
 		newKEKRotate(s))
 }
 
 func newKEKRotate(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rotate",
-		Short: "Wrap all keys by a new key-encryption key",
-		Long: `Wrap all keys by a new key-encryption key, beside servers that run on. It takes
-three steps, and after a crash the same command goes on:
+		Short: "Wrap all keys with a new key-encryption key",
+		Long: `Wrap all keys with a new key-encryption key while servers run, in three steps.
+After a crash, repeat the command:
 
-1. A new key is written into the kek file, as a second line. A line that you have
-   put there yourself is taken instead.
-2. All keys of the store are wrapped by it, in one transaction. Servers read the
-   file again.
-3. The old key is written into a file of its own, FILE.FINGERPRINT, which older
-   backups need, and leaves the kek file.
+1. Write a new key as second line of the kek file, unless there is one already.
+2. Wrap all keys of the store with it, in one transaction. Servers read the file
+   again.
+3. Move the old key from the kek file to FILE.FINGERPRINT. Older backups need it.
 
-With PostgreSQL, it ends after the first step: copy the file to every node, and
-give the command again. A node without the new key answers 503 until it has it.`,
+With PostgreSQL, the command ends after step 1: copy the file to every node, and
+repeat it. A node without the new key answers 503 until it has the file.`,
 		Args: exactly(0, "no argument"),
 		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error { return a.rotateKEK(cmd) }),
 	}

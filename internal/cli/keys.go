@@ -14,23 +14,22 @@ import (
 )
 
 func newKeys(s *settings) *cobra.Command {
-	return parent("keys", "List, rotate and export keys", `List, rotate and export the keys that make tokens, codes and signatures. The
-server rotates them by itself: each is used for key_lifetime, and its follower
-is made and published key_lead earlier. All of them are wrapped by the
-key-encryption key, which is not in the store.`,
+	return parent("keys", "List, rotate and export keys", `List, rotate and export the keys for tokens, codes and signatures. The server
+rotates them: each is used for key_lifetime, and its successor is created and
+published key_lead earlier. The key-encryption key, which is not in the store,
+wraps all of them.`,
 		newKeysList(s), newKeysRotate(s), newKeysWithdraw(s), newKeysExport(s))
 }
 
 func newKeysList(s *settings) *cobra.Command {
 	return s.prints(&cobra.Command{
 		Use:   "list",
-		Short: "List keys and where they are in their lives",
-		Long: `List keys and where they are in their lives: next (published, not used), active
-(makes what is new), retired (checks what it made), gone (a signing key of which
-nothing is left to check), withdrawn (nothing that it made counts). An active key whose follower is not made yet ends
-when that will be used. Keys for tokens and codes stay retired for ever, so that
-an old token is still recognised; the pepper, which secrets are stored under,
-never rotates. It needs no key-encryption key.`,
+		Short: "List keys and their phases",
+		Long: `List keys and their phases: next (published, not used yet), active, retired (only
+verifies), gone (nothing is left to verify), withdrawn (nothing that it made is
+valid). An active key without a successor shows when it will be replaced. Keys for
+tokens and codes stay retired for ever, to recognise replays; the pepper, under
+which secrets are stored, never rotates. The key-encryption key is not needed.`,
 		Args: exactly(0, "no argument"),
 	}, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
 		views, err := a.Keys(cmd.Context())
@@ -47,14 +46,13 @@ func newKeysRotate(s *settings) *cobra.Command {
 	var in string
 	cmd := &cobra.Command{
 		Use:   "rotate [--purpose P] [--in DURATION]",
-		Short: "Make followers of keys now, before they are due",
-		Long: `Make followers of keys now, before they are due: of every key but the pepper, or
-of those with the purposes that are named. The server publishes a follower
-within two seconds and uses it when every verifier can know it: 10 seconds
-(and max_skew) later for the purposes mac, seal and audit, jwks_max_age more for
-signing keys. What the old key made stays good until it expires.
+		Short: "Rotate keys now instead of at the scheduled time",
+		Long: `Create the successors of keys now instead of at the scheduled time: of all keys
+but the pepper, or of those with the named purposes. Servers publish a successor
+within two seconds, and use it 10 seconds plus max_skew later; signing keys also
+wait for jwks_max_age. What the old key made stays valid until it expires.
 
-Give it the server's configuration, for jwks_max_age and max_skew.`,
+The command needs the server's configuration, for jwks_max_age and max_skew.`,
 		Example: `  mintage keys rotate --config /etc/mintage/mintage.yaml
   mintage keys rotate --purpose ES256 --in 24h --config /etc/mintage/mintage.yaml`,
 		Args: exactly(0, "no argument"),
@@ -74,7 +72,7 @@ Give it the server's configuration, for jwks_max_age and max_skew.`,
 		}),
 	}
 	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "mac, seal, audit, ES256, EdDSA or RS256; repeatable; default: all of these")
-	cmd.Flags().StringVar(&in, "in", "", "when the followers are used, from now on; default: as soon as every verifier can know them")
+	cmd.Flags().StringVar(&in, "in", "", "use the successors after this time; default: as soon as every verifier has them")
 	return cmd
 }
 
@@ -83,10 +81,9 @@ func newKeysExport(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [--format jwks|pem] [--id ID]",
 		Short: "Print the public signing keys",
-		Long: `Print the public signing keys that verifiers need: those that are next, active
-or retired, as a JWK Set or in PEM. Private keys are never printed. A verifier
-that is given a copy must be given another one before a key is used that the
-copy lacks; one that loads the set from the server needs no copy.`,
+		Long: `Print the public signing keys that are next, active or retired, as a JWK Set or in
+PEM. Private keys are never printed. A verifier that uses a copy needs a new one
+before a key that the copy lacks is used.`,
 		Example: `  mintage keys export > jwks.json
   mintage keys export --format pem --id 0f1e2d3c`,
 		Args: exactly(0, "no argument"),
@@ -136,16 +133,15 @@ func newKeysWithdraw(s *settings) *cobra.Command {
 	var all, dry bool
 	cmd := &cobra.Command{
 		Use:   "withdraw KEY... | --purpose P | --all",
-		Short: "Declare keys untrusted, now: for an emergency",
-		Long: `Declare keys untrusted, now: somebody else has a copy of them. Nothing that they
-made counts any more: refresh tokens, access tokens, codes and JWTs by them are
-refused, and a signing key leaves the published set. A key in use has a successor
-in the same moment, which is used at once. The server is told, or follows within
-two seconds; nothing takes a withdrawal back.
+		Short: "Withdraw compromised keys, in an emergency",
+		Long: `Withdraw keys that somebody else has copied. Everything that they made is refused:
+refresh tokens, access tokens, codes and JWTs. A signing key leaves the published
+set. A successor replaces a key in use at once. Servers apply it within two
+seconds; it cannot be undone.
 
-Users whose grants end log in again. With --dry-run, nothing is done but to count
-them. If the key-encryption key was copied as well, replace it first, with:
-mintage kek rotate.`,
+Users whose grants end must log in again; --dry-run counts them and changes
+nothing. If the key-encryption key was copied as well, replace that first, with
+"mintage kek rotate".`,
 		Example: `  mintage keys withdraw --all --dry-run --config /etc/mintage/mintage.yaml
   mintage keys withdraw --purpose mac --purpose seal --config /etc/mintage/mintage.yaml
   mintage keys withdraw 0f1e2d3c --config /etc/mintage/mintage.yaml`,
@@ -190,9 +186,9 @@ mintage kek rotate.`,
 			return nil
 		}),
 	}
-	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "every key of a purpose, retired and next ones too: mac, seal, audit, ES256, EdDSA or RS256; repeatable")
-	cmd.Flags().BoolVar(&all, "all", false, "every key of every purpose but the pepper")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what it would end, and do nothing")
+	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "all keys of a purpose, also retired and next ones: mac, seal, audit, ES256, EdDSA or RS256; repeatable")
+	cmd.Flags().BoolVar(&all, "all", false, "all keys but the pepper")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what would end, and change nothing")
 	return cmd
 }
 

@@ -18,15 +18,15 @@ type listing struct{ admin.Page }
 func (l *listing) register(cmd *cobra.Command, what, key string, states []string) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return l.Check(states...) }
 	f := cmd.Flags()
-	f.StringVar(&l.Match, "match", "", "only those whose "+what+" contains this text, in capitals or small letters")
+	f.StringVar(&l.Match, "match", "", "only those whose "+what+" contains this text, ignoring case")
 	f.StringVar(&l.State, "state", "", "only those that are "+strings.Join(states, " or "))
 	registerPaging(cmd, &l.Limit, &l.After, key)
 }
 
 // registerPaging registers the flags of every list that may be long.
 func registerPaging(cmd *cobra.Command, limit *int, after *string, key string) {
-	cmd.Flags().IntVar(limit, "limit", 100, "at most so many")
-	cmd.Flags().StringVar(after, "after", "", "go on behind this "+key+", the last of the page before")
+	cmd.Flags().IntVar(limit, "limit", 100, "maximum number")
+	cmd.Flags().StringVar(after, "after", "", "continue after this "+key+", the last of the previous page")
 }
 
 func (l *listing) noteMore(w io.Writer, last string) { noteMore(w, l.Limit, "--match, --state", last) }

@@ -25,26 +25,22 @@ func newMigrateStore(s *settings) *cobra.Command {
 	m := &migration{settings: s}
 	cmd := &cobra.Command{
 		Use:   "migrate-store --from sqlite:DIR --to postgres://USER@HOST/DATABASE",
-		Short: "Move everything from SQLite to PostgreSQL",
-		Long: `Move everything from the SQLite store of a data directory into an empty
-PostgreSQL database: clients, keys, users, sessions, grants and what is recorded
-of them. Live tokens and codes go on working. Stop the server before: the
-command refuses while one runs, and what it moves from is not served or changed
-from then on.
+		Short: "Move the store from SQLite to PostgreSQL",
+		Long: `Move the SQLite store of a data directory into an empty PostgreSQL database. Live
+tokens and codes continue to work. Stop the server first: a server does not start
+on the moved store afterwards.
 
-Rows are copied in batches, then both stores are read again and compared by
-their counts and checksums, and only then may servers use the database. If the
-command is interrupted, give it again: it copies anew.
+The command copies the rows, then reads both stores again and compares counts and
+checksums. Only then can servers use the database. If it is interrupted, give
+it again: it starts from the beginning.
 
-The database's password comes from --store-password-file, or as libpq takes it:
-PGPASSFILE, ~/.pgpass. The key-encryption key does not move: every server needs
-the same kek file as before.
+The database's password comes from --store-password-file, PGPASSFILE or ~/.pgpass.
+Every server needs the kek file of the old one.
 
-To take a store back, use --undo. Before the move has finished, that loses
-nothing. Afterwards it also needs --to, so that servers are kept from the
-database first, and --yes: what has happened there since is lost. Codes that
-were redeemed there can be redeemed again, and tokens that were revoked there
-are good again.`,
+--undo takes the store back. Before the move has finished, nothing is lost.
+Afterwards it needs --to, to keep servers from the database, and --yes: changes
+since the move are lost, codes that were redeemed there can be redeemed again, and
+tokens that were revoked there are valid again.`,
 		Example: `  mintage migrate-store --from sqlite:/var/lib/mintage \
       --to postgres://mintage@db.example.com:5432/mintage --store-password-file /etc/mintage/db-password
   mintage migrate-store --undo --from sqlite:/var/lib/mintage`,
@@ -59,11 +55,11 @@ are good again.`,
 			return m.move(cmd)
 		},
 	}
-	cmd.Flags().StringVar(&m.from, "from", "", "where the store is: sqlite: and its data directory")
-	cmd.Flags().StringVar(&m.to, "to", "", "where it goes: the URL of an empty PostgreSQL database, without a password")
-	cmd.Flags().BoolVar(&m.undo, "undo", false, "give up the move, and use the store in --from again")
-	cmd.Flags().BoolVar(&m.gone, "destination-is-gone", false, "with --undo, of a finished move: the database does not exist any more")
-	cmd.Flags().BoolVar(&m.yes, "yes", false, "with --undo, of a finished move: really do it")
+	cmd.Flags().StringVar(&m.from, "from", "", "the store to move: sqlite:DIRECTORY")
+	cmd.Flags().StringVar(&m.to, "to", "", "the URL of an empty PostgreSQL database, without a password")
+	cmd.Flags().BoolVar(&m.undo, "undo", false, "undo the move, and use the store in --from again")
+	cmd.Flags().BoolVar(&m.gone, "destination-is-gone", false, "with --undo of a finished move: the database no longer exists")
+	cmd.Flags().BoolVar(&m.yes, "yes", false, "with --undo of a finished move: confirm")
 	return cmd
 }
 

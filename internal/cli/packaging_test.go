@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ func TestAShellIsOfferedChoices(t *testing.T) {
 		var b strings.Builder
 		root := Root("test")
 		root.SetOut(&b)
+		root.SetErr(io.Discard)
 		root.SetArgs([]string{"__complete", "serve", "--" + k.Flag, ""})
 		if err := root.Execute(); err != nil || !strings.HasPrefix(b.String(), strings.Join(k.Choices, "\n")+"\n:4\n") {
 			t.Errorf("--%s: %v, offered:\n%s", k.Flag, err, &b)

@@ -29,25 +29,22 @@ func newRestore(s *settings) *cobra.Command {
 	r := &restoration{settings: s}
 	cmd := &cobra.Command{
 		Use:   "restore FILE --yes | --declare --backup-time INSTANT | --status",
-		Short: "Put a backup back, and let its clients go on",
-		Long: `Put a backup back into the place of the embedded store. Stop the server before:
-the command refuses while one runs. The present store is kept beside it, under a
-name with the time; nothing is removed. Without --yes, it only says what the
-restore would cost, and does nothing.
+		Short: "Restore a backup; clients continue",
+		Long: `Restore the embedded store from a backup. Stop the server first. The present store
+is kept beside it, under a name with the time. Without --yes, the command only
+shows what the restore would lose.
 
-Clients of the backup go on with the token that they hold now, though the backup
-knows only an older one: for as long as a refresh token lives, a genuine token
-that is ahead of the store is carried on. An old token is still a replay.
+Clients continue with their tokens even though the backup knows only older ones:
+while a refresh token lives, an authentic token that is ahead of the store is
+accepted. Replays are still detected.
 
-What was revoked, disabled, deleted or withdrawn since the backup is ended in the
-restored store as well, before it takes its place. To take that back, too, because
-too much was revoked, give --undo-revocations. Grants that were made since are lost.
-If the present store cannot be read, the audit log says what has ended.
+What was revoked, disabled, deleted or withdrawn since the backup is also ended in
+the restored store; --undo-revocations leaves that out. Grants that were made
+since are lost. If the present store cannot be read, the audit log is used.
 
-A store that was put back by other means (PostgreSQL, a disk's snapshot, a
-standby that was promoted and lacked commits) is declared with --declare and the
-instant of the backup, beside running servers. Until then, tokens that are ahead
-of the store are answered 503.`,
+Use --declare, while servers run, for a store that was restored by other means
+(PostgreSQL, a snapshot, a promoted standby that lacked commits). Until then,
+tokens that are ahead of the store are answered 503.`,
 		Example: `  mintage restore /var/backups/mintage-2026-11-21.db --config /etc/mintage/mintage.yaml
   mintage restore /var/backups/mintage-2026-11-21.db --config /etc/mintage/mintage.yaml --yes
   mintage restore --declare --backup-time 2026-11-21T03:00:00Z --config /etc/mintage/mintage.yaml
@@ -72,11 +69,11 @@ of the store are answered 503.`,
 			return r.putBack(cmd, args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "really do it")
-	cmd.Flags().BoolVar(&r.undo, "undo-revocations", false, "take back what was revoked, disabled or deleted since the backup")
-	cmd.Flags().BoolVar(&r.declare, "declare", false, "declare that the store was put back by other means")
-	cmd.Flags().BoolVar(&r.status, "status", false, "print the restores that were declared")
-	cmd.Flags().StringVar(&r.backupTime, "backup-time", "", "instant of the backup, for one that does not say it: 2026-11-21T03:00:00Z, or how long ago: 5h")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "confirm")
+	cmd.Flags().BoolVar(&r.undo, "undo-revocations", false, "do not end again what was revoked, disabled or deleted since the backup")
+	cmd.Flags().BoolVar(&r.declare, "declare", false, "declare that the store was restored by other means")
+	cmd.Flags().BoolVar(&r.status, "status", false, "list the declared restores")
+	cmd.Flags().StringVar(&r.backupTime, "backup-time", "", "time of a backup that does not contain it: 2026-11-21T03:00:00Z, or its age: 5h")
 	cmd.Flags().BoolVar(&r.json, "json", false, "with --status: print JSON")
 	return cmd
 }

@@ -13,9 +13,9 @@ import (
 )
 
 func newSecret(s *settings) *cobra.Command {
-	cmd := parent("secret", "Add, list and revoke a client's secrets", `Add, list and revoke a client's secrets. A client may have several, so that
-one is replaced without an outage: add a new one, give it to the client, watch
-the last use of the old one, and revoke that when it is safe.`, newSecretAdd(s), newSecretList(s), newSecretRevoke(s))
+	cmd := parent("secret", "Add, list and revoke a client's secrets", `Add, list and revoke a client's secrets. To replace a secret without an outage,
+add a new one, configure it at the client, wait until the old one is no longer
+used, and revoke that.`, newSecretAdd(s), newSecretList(s), newSecretRevoke(s))
 	cmd.Example = `  mintage client secret add billing
   mintage client secret list billing
   mintage client secret revoke billing 3fQ8xYb1Tz0K`
@@ -35,11 +35,11 @@ func newSecretAdd(s *settings) *cobra.Command {
 	var expires string
 	cmd := &cobra.Command{
 		Use:   "add CLIENT",
-		Short: "Give a client another secret and print it",
-		Long:  "Give a client another secret and print it, once. The ones it has stay valid.",
+		Short: "Add a secret to a client and print it",
+		Long:  "Add a secret to a client and print it once. Existing secrets stay valid.",
 		Args:  exactly(1, "one client id"),
 	}
-	cmd.Flags().StringVar(&expires, "expires-in", "", "how long it is valid, such as 90d; default: until it is revoked")
+	cmd.Flags().StringVar(&expires, "expires-in", "", "lifetime, such as 90d; default: until it is revoked")
 	return s.prints(cmd, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
 		d, err := positive("expires-in", expires)
 		if err != nil {
@@ -73,10 +73,9 @@ func positive(flag, value string) (time.Duration, error) {
 func newSecretList(s *settings) *cobra.Command {
 	return s.prints(&cobra.Command{
 		Use:   "list CLIENT",
-		Short: "List a client's secrets, their last use, and which may go",
-		Long: `List a client's secrets by id, with their last use and whether revoking one is
-safe: it is not the only one, and was not used within a day, also not since the
-servers last wrote to the store.`,
+		Short: "List a client's secrets and their last use",
+		Long: `List a client's secrets by id, with their last use and whether one can be revoked
+safely: it is not the only one, and was not used within a day.`,
 		Args: exactly(1, "one client id"),
 	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
 		c, err := a.ClientInUse(cmd.Context(), args[0])
@@ -90,10 +89,9 @@ func newSecretRevoke(s *settings) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "revoke CLIENT SECRET-ID",
-		Short: "Refuse one of a client's secrets from now on",
-		Long: `Refuse one of a client's secrets from now on. One that was used within a day,
-or is the only one, is revoked with --force only. The running servers are asked for
-uses that they have not written yet.`,
+		Short: "Revoke one of a client's secrets",
+		Long: `Revoke one of a client's secrets. Without --force, a secret that was used within a
+day, or is the only one, is not revoked.`,
 		Example: `  mintage client secret list billing
   mintage client secret revoke billing 3fQ8xYb1Tz0K`,
 		Args: exactly(2, "a client id and a secret id"),

@@ -11,15 +11,13 @@ func newServe(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server",
-		Long: `Run the server. It needs public_url, tls.cert and tls.key; the data directory is
-made if it is absent. With --dev it needs nothing: it makes a local certificate
-authority, a certificate and a demo client in the data directory, and prints
-commands to paste.
+		Long: `Run the server. It requires public_url, tls.cert and tls.key, and creates the data
+directory. With --dev it requires nothing: it creates a certificate authority, a
+certificate and a demo client in the data directory, and prints commands to paste.
 
-Every setting can be given in the --config file (tls.cert), in the environment
-(MINTAGE_TLS_CERT) or as a flag (--tls-cert); a flag goes over the environment
-and that over the file. SIGHUP has a running server read all of it again; see
-also "mintage config".`,
+Give settings in the --config file (tls.cert), in the environment
+(MINTAGE_TLS_CERT) or as flags (--tls-cert); a flag overrides the environment, and
+the environment overrides the file. SIGHUP reloads the configuration.`,
 		Example: `  mintage serve --dev
   mintage serve --config /etc/mintage/mintage.yaml`,
 		Args: exactly(0, "no argument"),
@@ -28,7 +26,7 @@ also "mintage config".`,
 			return node.Serve(cmd.Context(), node.Source{Read: s.read, Dev: dev, Version: cmd.Root().Version})
 		},
 	}
-	cmd.Flags().BoolVar(&dev, "dev", false, "try it out on this machine, with nothing prepared")
+	cmd.Flags().BoolVar(&dev, "dev", false, "try it out on this machine, without preparation")
 	s.register(cmd.Flags())
 	return cmd
 }

@@ -18,9 +18,8 @@ import (
 )
 
 func newUser(s *settings) *cobra.Command {
-	return parent("user", "Create and manage the built-in users", `Create and manage the built-in users, for a deployment without a login system
-of its own. The commands work on the store itself, also while the server runs,
-and are in force at once.`,
+	return parent("user", "Create and manage the built-in users", `Create and manage the built-in users. The commands work on the store itself,
+while the server runs or not, and apply at once.`,
 		newUserCreate(s), newUserList(s), newUserShow(s), newUserUpdate(s), newUserDisable(s), newUserEnable(s), newUserPassword(s), newUserTOTP(s))
 }
 
@@ -81,14 +80,11 @@ func newUserCreate(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME [--name \"FULL NAME\"] [--subject S] [--claim NAME=VALUE ...] [--password-stdin]",
 		Short: "Create a user and print the password",
-		Long: `Create a user and print the password, which is generated and shown once, unless
-one is given on standard input. Stored is a hash of it only.
+		Long: `Create a user and print the generated password once, or read one from standard
+input. Only a hash is stored.
 
-The subject is what tokens call the user, and never changes; it is the username
-unless another one is given. No two users can have the same.
-
-Claims are what clients may learn about the user, if the user agrees: see
-docs/reference/claims.md.`,
+The subject, which identifies the user in tokens, never changes. It is the
+username unless another one is given.`,
 		Example: `  mintage user create alice --name "Alice Cooper" --claim email=alice@example.com --claim email_verified=true
   printf %s "$PASSWORD" | mintage user create bob --subject u-1002 --password-stdin`,
 		Args: exactly(1, "one username"),
@@ -114,7 +110,7 @@ func newUserList(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--match TEXT] [--state S]",
 		Short: "List users",
-		Long:  `List users by username, with their subject, state, and whether they have a second factor.`,
+		Long:  "List users by username, with subject, state and second factor.",
 		Example: `  mintage user list --match cooper
   mintage user list --state disabled --json
   mintage user list --after alice`,
@@ -147,8 +143,8 @@ func newUserShow(s *settings) *cobra.Command {
 	return s.prints(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show one user and what is recorded of the subject",
-		Long: `Show one user and what is recorded of the subject: what was changed, by whom,
-and what was ended. What the user has granted is shown by: mintage grant list.`,
+		Long: `Show one user and the events of the subject: what changed, by whom, and what was
+ended. "mintage grant list" shows what the user has granted.`,
 		Args: exactly(1, "one username"),
 	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
 		u, err := a.User(cmd.Context(), args[0])
@@ -216,8 +212,7 @@ func newUserDisable(s *settings) *cobra.Command {
 		Use:   "disable NAME",
 		Short: "Lock a user out and end everything that the user has granted",
 		Long: `Lock a user out and end everything that the user has granted: sessions, grants,
-and codes that were not redeemed yet. It can be done again, to end what was
-granted since in another way.`,
+and codes that are not redeemed. Repeat it to end what was granted since.`,
 		Args: exactly(1, "one username"),
 	}, func(cmd *cobra.Command, a *session, args []string) (string, error) {
 		u, cut, err := a.DisableUser(cmd.Context(), args[0])
@@ -229,7 +224,7 @@ func newUserEnable(s *settings) *cobra.Command {
 	return s.does(&cobra.Command{
 		Use:   "enable NAME",
 		Short: "Let a disabled user log in again",
-		Long:  "Let a disabled user log in again. Sessions and grants that were ended stay so: the user logs in, and agrees, anew.",
+		Long:  "Let a disabled user log in again. Ended sessions and grants stay ended.",
 		Args:  exactly(1, "one username"),
 	}, func(cmd *cobra.Command, a *session, args []string) (string, error) {
 		u, err := a.EnableUser(cmd.Context(), args[0])
@@ -255,12 +250,12 @@ func newUserPassword(s *settings) *cobra.Command {
 	var endGrants bool
 	cmd := &cobra.Command{
 		Use:   "password NAME [--password-stdin] [--end-grants]",
-		Short: "Give a user another password and end the user's sessions",
-		Long: `Give a user another password and end the user's sessions. The password is
-generated and shown once, unless one is given on standard input.
+		Short: "Change a user's password and end the user's sessions",
+		Long: `Change a user's password and end the user's sessions. The password is generated
+and shown once, or read from standard input.
 
-What the user has granted to client systems goes on, unless --end-grants says
-otherwise: do so if somebody else may have known the old password.`,
+Grants continue, unless --end-grants is given: use it if somebody else may have
+known the old password.`,
 		Example: `  mintage user password alice
   printf %s "$PASSWORD" | mintage user password alice --password-stdin --end-grants`,
 		Args: exactly(1, "one username"),
@@ -283,12 +278,11 @@ func newUserTOTP(s *settings) *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
 		Use:   "totp NAME [--remove]",
-		Short: "Give a user a second factor, or take it away",
-		Long: `Give a user a second factor, or take it away: six digits that an authenticator
-app shows, besides the password, at every login from now on. The secret is made
-and shown once, as text to type and as an address that the app reads from a
-picture; stored it is sealed. One that the user had before is replaced. A new
-one ends the user's sessions, which have not shown it.`,
+		Short: "Give a user a second factor, or remove it",
+		Long: `Give a user a second factor (TOTP, RFC 6238), or remove it. From then on, every
+login also requires the six digits of an authenticator app. The new secret is
+shown once, as text and as otpauth: URI; it replaces an earlier one, and ends the
+user's sessions. It is stored encrypted.`,
 		Example: `  mintage user totp alice
   mintage user totp alice --remove
 
