@@ -111,8 +111,11 @@ func TestATokenWhoseKeyMayExistIsNotRefusedForGood(t *testing.T) {
 	nodes := newNodes(t, quick(), 3)
 	s, late, flooded := nodes[0], nodes[1], nodes[2]
 	foreign := newNodes(t, quick(), 1)[0].login()
-	for _, node := range nodes[1:] {
-		node.refused(grant.TokenUnknown)(node.refresh(foreign.RefreshToken)) // a poll
+	late.refused(grant.TokenUnknown)(late.refresh(foreign.RefreshToken)) // a poll
+	for n := range 100 {
+		forged := []byte(foreign.RefreshToken)
+		copy(forged[len(keys.RefreshPrefix)+2:], fmt.Sprintf("%04d", n))
+		flooded.refresh(string(forged))
 	}
 	s.withdraw(directory.Withdrawal{Purposes: quick().Rotating()})
 	s.Poll()
@@ -121,11 +124,6 @@ func TestATokenWhoseKeyMayExistIsNotRefusedForGood(t *testing.T) {
 	late.unavailable(late.refresh(fresh.RefreshToken))
 	fresh = late.must(late.refresh(fresh.RefreshToken))
 
-	for n := range 100 {
-		forged := []byte(fresh.RefreshToken)
-		copy(forged[len(keys.RefreshPrefix)+2:], fmt.Sprintf("%04d", n))
-		flooded.refresh(string(forged))
-	}
 	flooded.unavailable(flooded.refresh(fresh.RefreshToken))
 	if _, err := flooded.inspect(fresh.AccessToken); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("introspection: %v", err)
