@@ -269,20 +269,8 @@ func countRows(ctx context.Context, db *sql.DB) (map[string]int64, error) {
 	return list, nil
 }
 
-func readKeys(ctx context.Context, db *sql.DB) (list []keys.Record, err error) {
-	rows, err := db.QueryContext(ctx, `SELECT id, purpose, created_at, active_at, wrapped FROM keys ORDER BY active_at, id`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r keys.Record
-		if err := rows.Scan(&r.ID, &r.Purpose, &r.CreatedAt, &r.ActiveAt, &r.Wrapped); err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	return list, rows.Err()
+func readKeys(ctx context.Context, db *sql.DB) ([]keys.Record, error) {
+	return sqlite.List(ctx, db, sqlite.ScanKey, `SELECT id, purpose, created_at, active_at, wrapped FROM keys ORDER BY active_at, id`)
 }
 
 // quickCheck finds a damaged file. It reads all of it.

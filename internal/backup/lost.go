@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -66,9 +65,7 @@ func (b *File) EachEnded(ctx context.Context, dir string, f func(grant.Grant) er
 		if err := b.attach(ctx, db); err != nil {
 			return err
 		}
-		return eachRow(ctx, db, fmt.Sprintf(`SELECT p.id, p.state, p.reason, p.access_floor
-			FROM main.grants p JOIN b.grants g ON g.prefix = p.prefix AND g.id = p.id
-			WHERE g.state = %d AND (p.state = %d OR p.access_floor > g.access_floor) ORDER BY p.prefix`, grant.Active, grant.Revoked), func(rows *sql.Rows) error {
+		return sqlite.Each(ctx, db, func(rows *sql.Rows) error {
 			var id []byte
 			var g grant.Grant
 			if err := rows.Scan(&id, &g.State, &g.Reason, &g.AccessFloor); err != nil {
@@ -78,7 +75,8 @@ func (b *File) EachEnded(ctx context.Context, dir string, f func(grant.Grant) er
 				return errors.New("a grant has no id")
 			}
 			return f(g)
-		})
+		}, `SELECT p.id, p.state, p.reason, p.access_floor FROM main.grants p JOIN b.grants g ON g.prefix = p.prefix AND g.id = p.id
+			WHERE g.state = ? AND (p.state = ? OR p.access_floor > g.access_floor) ORDER BY p.prefix`, grant.Active, grant.Revoked)
 	})
 }
 
@@ -175,25 +173,11 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 		}},
 	}
 	for _, q := range queries {
-		if err := eachRow(ctx, db, q.text, q.scan); err != nil {
+		if err := sqlite.Each(ctx, db, q.scan, q.text); err != nil {
 			return l, err
 		}
 	}
 	return l, nil
-}
-
-func eachRow(ctx context.Context, db *sql.DB, text string, f func(*sql.Rows) error) error {
-	rows, err := db.QueryContext(ctx, text)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }
 
 // HasGrant reports whether the backup has an active grant of an id.

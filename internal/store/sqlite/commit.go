@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -61,12 +62,7 @@ func (w *writer) putDocuments(c *store.Change) error {
 			return err
 		}
 	}
-	for _, e := range c.Events {
-		if _, err := w.conn.exec(insertEventSQL, newEventID(), int64(e.At), string(e.Name), e.About, e.Actor, e.Detail); err != nil {
-			return fmt.Errorf("write event: %w", err)
-		}
-	}
-	return nil
+	return w.putEvents(c.Events)
 }
 
 // recognised is nil instead of a conflict with exactly what c stores.
@@ -123,7 +119,7 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 			next, deleted, err = after, 0, fmt.Errorf("sweep %s: %w", table, err)
 		}
 	}()
-	sql, grants := sweeps[table], table == store.SweptGrants
+	of, grants := sweeps[table], table == store.SweptGrants
 	// key returns the arguments that find a row by its id.
 	key := func(id []byte) []any {
 		if grants {
@@ -136,26 +132,22 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 		from = make([]byte, len(store.DocumentKey{}))
 	}
 	copy(from, after)
-	rows, err := s.db.QueryContext(ctx, sql.scan, append(key(from), limit)...)
-	if err != nil {
-		return "", 0, err
-	}
-	defer rows.Close()
 	var due [][]any
 	scanned := 0
-	for rows.Next() {
+	err = Each(ctx, s.db, func(rows *sql.Rows) error {
 		var id []byte
 		var version, at int64
 		if err := rows.Scan(&id, &version, &at); err != nil {
-			return "", 0, err
+			return err
 		}
 		scanned++
 		next = string(id)
 		if grant.Instant(at) < now && (grants || at != 0) {
 			due = append(due, append(key(id), version, int64(now)))
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	}, of.scan, append(key(from), limit)...)
+	if err != nil {
 		return "", 0, err
 	}
 	if scanned < limit {
@@ -169,7 +161,7 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 	err = s.writer.do(ctx, &operation{alone: func() error {
 		return s.writer.transact(func() error {
 			for _, row := range due {
-				n, err := s.writer.conn.exec(sql.delete, row...)
+				n, err := s.writer.conn.exec(of.delete, row...)
 				if err != nil {
 					return err
 				}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -126,25 +127,23 @@ func (d documentStatements) erase(key store.DocumentKey) error {
 }
 
 // Documents implements store.Store.
-func (s *Store) Documents(ctx context.Context, f store.DocumentFilter) (list []store.Document, err error) {
+func (s *Store) Documents(ctx context.Context, f store.DocumentFilter) ([]store.Document, error) {
 	query, args := listDocumentsSQL, []any{string(f.Kind), f.After[:], f.Limit}
 	if f.Owner != (store.Owner{}) {
 		query, args = listOwnerSQL, append([]any{f.Owner[:]}, args...)
 	}
-	rows, err := s.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list documents: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	documents, err := List(ctx, s.db, func(rows *sql.Rows, d *store.Document) error {
 		var key, owner []byte
-		d := store.Document{Kind: f.Kind}
+		d.Kind = f.Kind
 		if err := rows.Scan(&key, &d.Version, &d.ExpiresAt, &owner, &d.Body); err != nil {
-			return nil, fmt.Errorf("list documents: %w", err)
+			return err
 		}
 		d.Key = store.DocumentKey(key)
 		copy(d.Owner[:], owner)
-		list = append(list, d)
+		return nil
+	}, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list documents: %w", err)
 	}
-	return list, rows.Err()
+	return documents, nil
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -101,31 +102,29 @@ func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decid
 }
 
 // Grants implements store.Store.
-func (s *Store) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, err error) {
+func (s *Store) Grants(ctx context.Context, f store.GrantFilter) ([]grant.Grant, error) {
 	query := listGrantsSQL
 	if f.Subject != "" {
 		query = listSubjectSQL
 	}
-	rows, err := s.db.QueryContext(ctx, query, Prefix(f.After), f.After[:], f.Realm, f.Subject, f.ClientID, f.Limit)
+	grants, err := List(ctx, s.db, scanGrant, query, Prefix(f.After), f.After[:], f.Realm, f.Subject, f.ClientID, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list grants: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var g grant.Grant
-		var id []byte
-		var attempt int64
-		var facts string
-		if err := rows.Scan(&id, &g.Realm, &g.ClientID, &g.Subject, &g.Scope, &g.AuthorizedAt, &g.Generation, &g.Version,
-			&g.RotatedAt, &g.KeyID, &g.ExpiresAt, &g.DeleteAfter, &g.AccessFloor, &g.State, &g.Reason, &attempt,
-			&g.AuthTime, &facts); err != nil {
-			return nil, fmt.Errorf("list grants: %w", err)
-		}
-		g.ID, g.Attempt = grant.ID(id), uint64(attempt)
-		if g.Facts, err = grant.ParseFacts(facts); err != nil {
-			return nil, fmt.Errorf("list grants: %w", err)
-		}
-		list = append(list, g)
+	return grants, nil
+}
+
+// scanGrant reads a row of grantList.
+func scanGrant(rows *sql.Rows, g *grant.Grant) (err error) {
+	var id []byte
+	var attempt int64
+	var facts string
+	if err := rows.Scan(&id, &g.Realm, &g.ClientID, &g.Subject, &g.Scope, &g.AuthorizedAt, &g.Generation, &g.Version,
+		&g.RotatedAt, &g.KeyID, &g.ExpiresAt, &g.DeleteAfter, &g.AccessFloor, &g.State, &g.Reason, &attempt,
+		&g.AuthTime, &facts); err != nil {
+		return err
 	}
-	return list, rows.Err()
+	g.ID, g.Attempt = grant.ID(id), uint64(attempt)
+	g.Facts, err = grant.ParseFacts(facts)
+	return err
 }

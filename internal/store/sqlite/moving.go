@@ -140,13 +140,9 @@ func rowsSQL(t store.Table) string {
 // Rows calls f with each row of a table in the order of the keys, of which text
 // and bytes are compared byte by byte.
 func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) error) error {
-	rows, err := m.db.QueryContext(ctx, rowsSQL(t))
-	if err != nil {
-		return fmt.Errorf("read %s: %w", t.Name, err)
-	}
-	defer rows.Close()
 	to := make([]any, len(t.Columns))
-	for rows.Next() {
+	var stopped error // by f
+	err := Each(ctx, m.db, func(rows *sql.Rows) error {
 		row := make(store.Row, len(t.Columns))
 		for i, c := range t.Columns {
 			if to[i] = &row[i].Text; c.Kind == store.Number {
@@ -154,16 +150,15 @@ func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) erro
 			}
 		}
 		if err := rows.Scan(to...); err != nil {
-			return fmt.Errorf("read %s: %w", t.Name, err)
-		}
-		if err := f(row); err != nil {
 			return err
 		}
-	}
-	if err := rows.Err(); err != nil {
+		stopped = f(row)
+		return stopped
+	}, rowsSQL(t))
+	if err != nil && stopped == nil {
 		return fmt.Errorf("read %s: %w", t.Name, err)
 	}
-	return nil
+	return err
 }
 
 // Displaced tells why a store must not be used, because what counts is elsewhere

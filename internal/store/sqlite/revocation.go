@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 
 const (
 	// Events tell which grants were revoked lately; their rows tell the rest.
+	// However often a grant's access tokens were revoked, it counts once: nobody
+	// fills the list with one grant.
 	revokedSQL = `SELECT about, max(at) AS latest FROM events WHERE at >= ? AND name IN ('code_replayed', 'refresh_replayed', 'grant_revoked', 'access_revoked')
 		GROUP BY about ORDER BY latest DESC LIMIT ?`
 	// A parameter for each grant follows.
@@ -27,9 +30,23 @@ func (s *Store) Revocations(ctx context.Context, since grant.Instant, limit int)
 			list, from, err = nil, 0, fmt.Errorf("read revocations: %w", err)
 		}
 	}()
-	list, from, err = s.revokedSince(ctx, since, limit)
-	if err != nil || len(list) == 0 {
-		return nil, from, err
+	from = since
+	err = Each(ctx, s.db, func(rows *sql.Rows) error {
+		var about string
+		var event grant.Instant
+		if err := rows.Scan(&about, &event); err != nil {
+			return err
+		}
+		if len(list) == limit {
+			from = event + 1 // others of that instant may be missing
+			return nil
+		}
+		id, err := grant.ParseID(about)
+		list = append(list, store.Revocation{GrantID: id, At: event})
+		return err
+	}, revokedSQL, int64(since), limit+1)
+	if err != nil {
+		return nil, 0, err
 	}
 	for part := range slices.Chunk(list, floorsAtOnce) {
 		if err := s.floors(ctx, part); err != nil {
@@ -48,12 +65,7 @@ func (s *Store) floors(ctx context.Context, list []store.Revocation) error {
 	for i, r := range list {
 		at[r.GrantID], prefixes[i] = i, Prefix(r.GrantID)
 	}
-	rows, err := s.db.QueryContext(ctx, floorsSQL+strings.Repeat(", ?", len(list)-1)+")", prefixes...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return Each(ctx, s.db, func(rows *sql.Rows) error {
 		var id []byte
 		var state grant.State
 		var floor grant.Instant
@@ -66,34 +78,6 @@ func (s *Store) floors(ctx context.Context, list []store.Revocation) error {
 		if i, ok := at[grant.ID(id)]; ok {
 			list[i].Floor = floor
 		}
-	}
-	return rows.Err()
-}
-
-// revokedSince reads the events. However often a grant's access tokens were
-// revoked, it counts once: nobody fills the list with one grant.
-func (s *Store) revokedSince(ctx context.Context, since grant.Instant, limit int) (list []store.Revocation, from grant.Instant, err error) {
-	rows, err := s.db.QueryContext(ctx, revokedSQL, int64(since), limit+1)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer rows.Close()
-	from = since
-	for n := 0; rows.Next(); n++ {
-		var about string
-		var event grant.Instant
-		if err := rows.Scan(&about, &event); err != nil {
-			return nil, 0, err
-		}
-		if n == limit {
-			from = event + 1 // others of that instant may be missing
-			break
-		}
-		id, err := grant.ParseID(about)
-		if err != nil {
-			return nil, 0, err
-		}
-		list = append(list, store.Revocation{GrantID: id, At: event})
-	}
-	return list, from, rows.Err()
+		return nil
+	}, floorsSQL+strings.Repeat(", ?", len(list)-1)+")", prefixes...)
 }

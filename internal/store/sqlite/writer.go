@@ -354,16 +354,7 @@ func (w *writer) apply(op *operation) error {
 	if changed == 0 {
 		return fmt.Errorf("write grant: version %d cannot follow %d", next.Version, have.Version)
 	}
-	for _, e := range events {
-		if err := bindEvent(w.insertEvent, e); err != nil {
-			w.insertEvent.reset()
-			return fmt.Errorf("write event: %w", err)
-		}
-		if _, err := w.insertEvent.exec(); err != nil {
-			return fmt.Errorf("write event: %w", err)
-		}
-	}
-	return nil
+	return w.putEvents(events)
 }
 
 func (w *writer) createGrant(g grant.Grant) error {
