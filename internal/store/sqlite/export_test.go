@@ -112,7 +112,7 @@ func (s *Store) Closing() <-chan struct{} { return s.writer.closed }
 // WithoutReaders is a store whose readers are so busy that they serve nobody,
 // and with whom one caller may wait.
 func WithoutReaders() *Store {
-	return &Store{reader: &reader{queue: make(chan *lookup, 1), closed: make(chan struct{}), done: make(chan struct{})}}
+	return &Store{reader: &reader{inbox: inbox[*lookup]{queue: make(chan *lookup, 1), closed: make(chan struct{}), done: make(chan struct{})}}}
 }
 
 // ReadTogether serves lookups that wait at the same moment by one reader, and

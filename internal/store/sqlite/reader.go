@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
@@ -23,10 +22,7 @@ type reader struct {
 	selectGrant, selectDocument *statement
 	begin, commit               *statement
 
-	queue  chan *lookup
-	closed chan struct{}
-	done   chan struct{}
-	once   sync.Once
+	inbox[*lookup]
 }
 
 // A lookup is one caller's read, of the document if there is a key and else of
@@ -41,7 +37,7 @@ type lookup struct {
 }
 
 func newReader(path string) (r *reader, err error) {
-	r = &reader{queue: make(chan *lookup, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
+	r = &reader{inbox: newInbox[*lookup]()}
 	if r.conn, err = connect(path, slices.Concat(Pragmas, []string{"query_only = ON"})); err != nil {
 		return nil, err
 	}
@@ -63,12 +59,6 @@ func newReader(path string) (r *reader, err error) {
 	return r, err
 }
 
-// stop refuses further reads and waits for those that were asked for.
-func (r *reader) stop() {
-	r.once.Do(func() { close(r.closed) })
-	<-r.done
-}
-
 func (r *reader) close() {
 	for _, s := range []*statement{r.selectGrant, r.selectDocument, r.begin, r.commit} {
 		s.close()
@@ -81,18 +71,11 @@ func (r *reader) run() {
 	defer r.close()
 	batch := make([]*lookup, 0, readLength)
 	for {
-		batch = batch[:0]
-		select {
-		case l := <-r.queue:
-			batch = append(batch, l)
-		case <-r.closed:
-			select {
-			case l := <-r.queue:
-				batch = append(batch, l)
-			default:
-				return
-			}
+		first, ok := r.next()
+		if !ok {
+			return
 		}
+		batch = append(batch[:0], first)
 		// Whoever is about to ask may do so now: a larger batch costs less.
 		runtime.Gosched()
 	drain:
@@ -140,29 +123,13 @@ func (r *reader) serve(batch []*lookup) {
 // look waits for l to be served.
 func (r *reader) look(ctx context.Context, l *lookup) error {
 	l.result = make(chan struct{})
-	select {
-	case <-r.closed:
-		return errClosed
-	default:
-	}
-	select {
-	case r.queue <- l:
-	default:
-		return store.ErrBusy
-	}
-	select {
-	case <-l.result:
+	switch err := r.submit(ctx, l, l.result); {
+	case err == nil:
 		return l.err
-	case <-ctx.Done():
-		return fmt.Errorf("read: %w", ctx.Err())
-	case <-r.done:
-		// The reader has emptied the queue for the last time.
-		select {
-		case <-l.result:
-			return l.err
-		default:
-			return errClosed
-		}
+	case err == ctx.Err():
+		return fmt.Errorf("read: %w", err)
+	default:
+		return err
 	}
 }
 

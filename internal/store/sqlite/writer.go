@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,10 +34,7 @@ type writer struct {
 	batches  store.BatchCounter
 
 	checkpoint *checkpointer
-	queue      chan *operation
-	closed     chan struct{}
-	done       chan struct{}
-	once       sync.Once
+	inbox[*operation]
 
 	insertGrant, updateGrant, selectGrant *statement
 	insertEvent                           *statement
@@ -68,7 +64,7 @@ const (
 )
 
 func newWriter(path string, patience time.Duration) (w *writer, err error) {
-	w = &writer{path: path, patience: patience, queue: make(chan *operation, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
+	w = &writer{path: path, patience: patience, inbox: newInbox[*operation]()}
 	// The cache is for the upper pages of the tree, 3 MB with a million grants:
 	// the lower ones are too many, and are read from the system's memory.
 	if w.conn, err = connect(path, slices.Concat(Pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
@@ -114,32 +110,15 @@ func (w *writer) do(ctx context.Context, op *operation) error {
 		return errNotBegun
 	}
 	op.result = make(chan struct{})
-	select {
-	case <-w.closed:
-		return errClosed
-	default:
-	}
-	select {
-	case w.queue <- op:
-	default:
-		return store.ErrBusy
-	}
-	select {
-	case <-op.result:
+	switch err := w.submit(ctx, op, op.result); {
+	case err == nil:
 		return op.outcome()
-	case <-w.done:
-		// The writer has emptied the queue for the last time.
-		select {
-		case <-op.result:
-			return op.outcome()
-		default:
-			return errClosed
-		}
-	case <-ctx.Done():
-		if op.state.CompareAndSwap(waiting, abandoned) {
-			return errNotBegun
-		}
-		return fmt.Errorf("write of unknown outcome: %w", ctx.Err())
+	case err != ctx.Err():
+		return err
+	case op.state.CompareAndSwap(waiting, abandoned):
+		return errNotBegun
+	default:
+		return fmt.Errorf("write of unknown outcome: %w", err)
 	}
 }
 
@@ -148,26 +127,15 @@ var (
 	errNotBegun = fmt.Errorf("%w: not begun when the request's time was over", store.ErrBusy)
 )
 
-func (w *writer) stop() {
-	w.once.Do(func() { close(w.closed) })
-	<-w.done
-}
-
 func (w *writer) run() {
 	defer close(w.done)
 	defer w.close()
 	defer w.checkpoint.stop()
 	batch := make([]*operation, 0, batchLength)
 	for {
-		var first *operation
-		select {
-		case first = <-w.queue:
-		case <-w.closed:
-			select {
-			case first = <-w.queue:
-			default:
-				return
-			}
+		first, ok := w.next()
+		if !ok {
+			return
 		}
 		// Whoever is about to write may do so now: one fsync serves more.
 		runtime.Gosched()

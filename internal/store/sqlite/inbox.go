@@ -1,0 +1,70 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+// An inbox queues operations for the goroutine of a reader or of the writer.
+type inbox[T any] struct {
+	queue  chan T
+	closed chan struct{} // no further operations are accepted
+	done   chan struct{} // the goroutine has ended, with an empty queue
+	once   sync.Once
+}
+
+func newInbox[T any]() inbox[T] {
+	return inbox[T]{queue: make(chan T, queueLength), closed: make(chan struct{}), done: make(chan struct{})}
+}
+
+// submit queues op and waits until its result is closed. It returns store.ErrBusy
+// or errClosed if op is not queued, errClosed if nobody has done it, and the
+// context's error if ctx ends first.
+func (q *inbox[T]) submit(ctx context.Context, op T, result <-chan struct{}) error {
+	select {
+	case <-q.closed:
+		return errClosed
+	default:
+	}
+	select {
+	case q.queue <- op:
+	default:
+		return store.ErrBusy
+	}
+	select {
+	case <-result:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-q.done:
+		select {
+		case <-result:
+			return nil
+		default:
+			return errClosed
+		}
+	}
+}
+
+// next waits for an operation. There is none if the inbox is closed and empty.
+func (q *inbox[T]) next() (op T, ok bool) {
+	select {
+	case op = <-q.queue:
+		return op, true
+	case <-q.closed:
+	}
+	select {
+	case op = <-q.queue:
+		return op, true
+	default:
+		return op, false
+	}
+}
+
+// stop closes the inbox and waits for the operations that are queued.
+func (q *inbox[T]) stop() {
+	q.once.Do(func() { close(q.closed) })
+	<-q.done
+}
