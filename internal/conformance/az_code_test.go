@@ -82,6 +82,39 @@ func TestAZ60_ACodeAtOnceWritesNothing(t *testing.T) {
 	}
 }
 
+// A login, from the client's request to its code, makes three durable writes: the
+// interaction, who the user is with the session, the decision with the consent.
+// The next one ends the session before it in the same writes.
+func TestAZ60_ALoginMakesThreeWrites(t *testing.T) {
+	d, b := visitor(t)
+	login := func(pairs ...string) {
+		t.Helper()
+		d.faulty.Calls()
+		consent := b.logIn(b.open(asking(d.a, pairs...)), username, password).at(t, "consent")
+		b.post(interactionURL, "id="+consent.field("id"), "step=consent", "decision=allow", "remember=yes").granted(t, redirect)
+		writes := 0
+		calls := d.faulty.Calls()
+		for method, n := range calls {
+			switch method {
+			case storetest.Changes, storetest.Document, storetest.Heartbeat:
+			default:
+				writes += n
+			}
+		}
+		if writes != 3 {
+			t.Errorf("%d writes: %v", writes, calls)
+		}
+	}
+	login()
+	login("prompt=login consent")
+	// The consent is remembered, and nothing is written.
+	d.faulty.Calls()
+	b.get(asking(d.a)).granted(t, redirect)
+	if calls := d.faulty.Calls(); calls[storetest.CommitDocument] != 0 {
+		t.Errorf("a remembered consent: %v", calls)
+	}
+}
+
 func TestAZ62_AConsentSentAgainGivesTheSameCode(t *testing.T) {
 	d, b := signedIn(t)
 	id := b.follow(b.get(asking(d.a))).field("id")

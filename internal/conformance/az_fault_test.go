@@ -111,12 +111,16 @@ func TestAZ68_AZ62_ADecisionThatMayHaveBeenStoredIsMadeOnce(t *testing.T) {
 			t.Errorf("%s: %d grants more", what, after-before)
 		}
 	}
-	// What cannot be remembered is asked again, and the client is served.
+	// The decision and what is remembered of it are stored together, or neither is.
 	page := b.follow(b.get(asking(d.b)))
-	failAfter(d.faulty, storetest.CommitDocument, 1, storetest.Lost)
-	b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes").granted(t, redirect)
-	d.faulty.Heal()
+	allow := func() sight {
+		return b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes")
+	}
+	d.faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
+	allow().refusedPage(t, 503)
 	b.get(asking(d.b, "prompt=none")).told(t, redirect, "consent_required")
+	allow().granted(t, redirect)
+	b.get(asking(d.b, "prompt=none")).granted(t, redirect)
 }
 
 func TestAZ70_ClientAndRedirectURIAreLookedAtAgain(t *testing.T) {

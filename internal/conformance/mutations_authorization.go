@@ -46,7 +46,7 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "one decision", In: "Authorizer.decide",
-		Old:  "\t\tcase it.Decision != nil:\n\t\t\tfirst = false\n\t\t\treturn errUnchanged\n",
+		Old:  "\t\tcase it.Decision != nil && it.Decision.Allow != d.Allow:\n\t\t\treturn ErrAnswered\n\t\tcase it.Decision != nil:\n\t\t\treturn errUnchanged\n",
 		New:  "",
 		Test: here + "TestAZ62",
 	},
@@ -57,7 +57,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestAZ62",
 	},
 	{
-		Name: "redeemed code is not repeated", In: "Authorizer.answer",
+		Name: "redeemed code is not repeated", In: "Authorizer.mayRepeat",
 		Old:  "if redeemed {",
 		New:  "if redeemed && false {",
 		Test: here + "TestInteractionResubmitted",
@@ -75,7 +75,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestUI02",
 	},
 	{
-		Name: "session of its own for a login", In: "Authorizer.startSession",
+		Name: "session of its own for a login", In: "Authorizer.newSession",
 		Old:  "rand.Read(s.id[:])",
 		New:  "if id, _, ok := openSessionCookie(view.Ring, old); ok {\n\t\ts.id = id\n\t} else {\n\t\trand.Read(s.id[:])\n\t}",
 		Test: here + "TestUI10",
@@ -87,15 +87,15 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestUI25",
 	},
 	{
-		Name: "sealing key of a second submit", In: "Authorizer.tell",
-		Old:  "	who := &Session{Identity: *it.Identity}\n",
-		New:  "	who := &Session{Identity: *it.Identity}\n	if view, err := a.Issuer.Directory.View(); err == nil {\n		d.KeyID = view.Ring.Current(keys.Seal, a.now())\n	}\n",
+		Name: "sealing key of a second submit", In: "Authorizer.answer",
+		Old:  "	id, nonce, err := a.codeParts(it)\n",
+		New:  "	id, nonce, err := a.codeParts(it)\n	d.KeyID = st.view.Ring.Current(keys.Seal, a.now())\n",
 		Test: "go test ./internal/login -run TestAllowGivesOneCode",
 	},
 	{
 		Name: "consent of a second click", In: "Authorizer.decide",
-		Old:  "	if !first {",
-		New:  "	if !first && !(asked && d.Allow) {",
+		Old:  "\t\tcase it.Decision != nil:\n",
+		New:  "\t\tcase it.Decision != nil && !consent:\n",
 		Test: "go test ./internal/login -run TestTheSecondClick",
 	},
 	{
@@ -118,8 +118,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "cutoff of a consent", In: "Authorizer.living",
-		Old:  "return have, ok && have.At > view.Cutoff(a.Issuer.Realm, subject, clientID)",
-		New:  "return have, ok",
+		Old:  "if have.At <= view.Cutoff(a.Issuer.Realm, subject, clientID) {",
+		New:  "if have.At == 0 {",
 		Test: "go test ./internal/login -run TestRecordConsentAdds",
 	},
 	{
@@ -129,7 +129,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestAZ63",
 	},
 	{
-		Name: "remembered is what was on the page", In: "Authorizer.recordConsent",
+		Name: "remembered is what was on the page", In: "Authorizer.consentDocument",
 		Old:  "remembered = union(r.Scope, have.Remembered)",
 		New:  "remembered = union(r.Scope, have.Scope)",
 		Test: "go test ./internal/login -run TestRecordConsentAdds",
@@ -172,8 +172,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "scope that was shown", In: "Authorizer.Authorize",
-		Old:  "r.Scope = c.Scope",
-		New:  "r.Scope = c.Scope[:0]",
+		Old:  "r.Scope = st.Client.Scope",
+		New:  "r.Scope = st.Client.Scope[:0]",
 		Test: "go test ./internal/login -run TestTheScopeIsFixed",
 	},
 	{

@@ -122,6 +122,11 @@ type Stage struct {
 	// Of a consent that is to be asked for:
 	Known    oauth.Scope // what of the scope was agreed to before
 	Remember bool        // whether an answer can be kept
+
+	view     *directory.View
+	consents *consents // of the session's subject, if they were read
+	agreed   *Consent  // what of them is alive, and of the client
+	decided  bool      // by this very request
 }
 
 // now is the instant of a decision.
@@ -165,74 +170,46 @@ func (a *Authorizer) defect(c *store.Client, r oauth.AuthorizationRequest) *oaut
 //
 // Its errors are oauth.ErrUnknownClient, oauth.ErrRedirectMismatch, a
 // ClientError, or a fault.
-func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest, v Visitor) (Stage, error) {
-	view, err := a.Issuer.Directory.View()
-	if err != nil {
-		return Stage{}, unavailable(err)
+func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest, v Visitor) (st Stage, err error) {
+	if st.view, err = a.Issuer.Directory.View(); err != nil {
+		return st, unavailable(err)
 	}
-	c, err := a.client(view, r)
-	if err != nil {
-		return Stage{Client: c}, err
-	}
-	st := Stage{Client: c}
-	fail := func(told *oauth.Error, cause error) (Stage, error) {
-		return st, a.clientError(c, r, told, st.Session != nil, cause)
-	}
-	if st.Session, err = a.Session(ctx, v.Session); err != nil {
-		return fail(oauth.ErrUnavailable, err)
-	}
-	if told := a.defect(c, r); told != nil {
-		return fail(told, nil)
+	if st.Client, err = a.client(st.view, r); err != nil {
+		return st, err
 	}
 	if r.Scope == "" {
 		// Fixed now: what the user is shown is what the client gets.
-		r.Scope = c.Scope
+		r.Scope = st.Client.Scope
 	}
-	switch {
-	case st.Session == nil, r.Prompt.Login, a.stale(r, st.Session):
-		if r.Prompt.None {
-			return fail(oauth.ErrLoginRequired, nil)
-		}
-		return a.ask(ctx, st, r, v, StepLogin, st.Session != nil)
-	case r.Prompt.SelectAccount && a.Alive != nil:
-		return a.ask(ctx, st, r, v, StepAccount, false)
-	case r.Prompt.SelectAccount:
-		return a.ask(ctx, st, r, v, StepLogin, false) // whoever knows the users lets them choose
+	step := StepLogin
+	if st.Session, err = a.Session(ctx, v.Session); err == nil {
+		step, err = a.next(ctx, &st, r)
 	}
-	consent, err := a.needsConsent(ctx, view, &st, r)
+	var told *ClientError
 	switch {
+	case errors.As(err, &told):
+		return st, err
 	case err != nil:
-		return fail(oauth.ErrUnavailable, err)
-	case consent && r.Prompt.None && unassured(c, r.RedirectURI):
-		return fail(oauth.ErrInteraction, nil)
-	case consent && r.Prompt.None:
-		return fail(oauth.ErrConsentRequired, nil)
-	case consent:
-		return a.ask(ctx, st, r, v, StepConsent, false)
+		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, err)
+	case step != StepAnswered:
+		return a.ask(ctx, st, r, v, step)
 	}
 	code, err := a.Issuer.IssueCode(ctx, authorization(r, st.Session))
 	if err != nil {
-		return fail(faultTold(err), err)
+		return st, a.clientError(st.Client, r, faultTold(err), true, err)
 	}
-	st.URL, st.Issued = a.callback(r, c, code), code.GrantID
+	st.URL, st.Issued = a.callback(r, st.Client, code), code.GrantID
 	return st, nil
 }
 
-// stale reports whether the user has signed in longer ago than the client
-// accepts.
-func (a *Authorizer) stale(r oauth.AuthorizationRequest, s *Session) bool {
-	return r.MaxAge != nil && a.now().Since(s.AuthTime) > time.Duration(*r.MaxAge)*time.Second
-}
-
 // ask begins an interaction.
-func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationRequest, v Visitor, step Step, fresh bool) (Stage, error) {
+func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationRequest, v Visitor, step Step) (Stage, error) {
 	if st.Session == nil && len(r.State) > MaxGuestState {
 		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
 	}
-	it := &Interaction{Request: r, Step: step, Fresh: fresh || r.Prompt.Login}
+	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now())}
 	if step == StepConsent {
-		who := st.Session.Identity
-		it.Identity = &who
+		it.Identity = &st.Session.Identity
 	}
 	err := a.begin(ctx, it, v, st.Session != nil)
 	switch {

@@ -43,8 +43,11 @@ func (a *Authorizer) consents(ctx context.Context, subject string) (consents, er
 
 // living is the consent to c that no cutoff has ended since.
 func (a *Authorizer) living(view *directory.View, cs consents, subject, clientID string) (Consent, bool) {
-	have, ok := cs.Of[clientID]
-	return have, ok && have.At > view.Cutoff(a.Issuer.Realm, subject, clientID)
+	have := cs.Of[clientID]
+	if have.At <= view.Cutoff(a.Issuer.Realm, subject, clientID) {
+		return Consent{}, false
+	}
+	return have, true
 }
 
 // document is cs as it is to be stored next. It forgets what was agreed to
@@ -65,56 +68,27 @@ func (cs consents) document() (store.Document, error) {
 	}
 }
 
-// recordConsent adds what was decided to what the subject has agreed to before.
-func (a *Authorizer) recordConsent(ctx context.Context, view *directory.View, subject string, r oauth.AuthorizationRequest, d Decision) error {
-	clientID := r.ClientID
-	for range 8 {
-		cs, err := a.consents(ctx, subject)
+// consentDocument is the consents of the user with what d adds for the client.
+// Only the first call for a stage uses what the stage has read.
+func (a *Authorizer) consentDocument(ctx context.Context, st *Stage, d Decision) (store.Document, error) {
+	r, subject := st.Interaction.Request, st.Interaction.Identity.Subject
+	cs := st.consents
+	st.consents = nil
+	if cs == nil {
+		read, err := a.consents(ctx, subject)
 		if err != nil {
-			return err
+			return store.Document{}, err
 		}
-		have, ok := a.living(view, cs, subject, clientID)
-		if !ok {
-			have = Consent{}
-		}
-		// Only what was on the page is remembered, or no longer so.
-		remembered := have.Remembered.Without(r.Scope)
-		if d.Remember {
-			remembered = union(r.Scope, have.Remembered)
-		}
-		cs.Of[clientID] = Consent{Scope: union(r.Scope, have.Scope), Remembered: remembered, At: d.AuthorizedAt}
-		doc, err := cs.document()
-		if err != nil {
-			return err
-		}
-		err = a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{doc}})
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, store.ErrConflict):
-			return unavailable(err)
-		}
+		cs = &read
 	}
-	return unavailable(store.ErrConflict)
-}
-
-// needsConsent reports whether the signed-in user must be asked, and notes in
-// st what is known.
-func (a *Authorizer) needsConsent(ctx context.Context, view *directory.View, st *Stage, r oauth.AuthorizationRequest) (bool, error) {
-	st.Remember = !unassured(st.Client, r.RedirectURI)
-	if st.Client.FirstParty && !r.Prompt.Consent && st.Remember {
-		return false, nil
+	have, _ := a.living(st.view, *cs, subject, r.ClientID)
+	// Only what was on the page is remembered, or no longer so.
+	remembered := have.Remembered.Without(r.Scope)
+	if d.Remember {
+		remembered = union(r.Scope, have.Remembered)
 	}
-	cs, err := a.consents(ctx, st.Session.Subject)
-	if err != nil {
-		return false, err
-	}
-	have, ok := a.living(view, cs, st.Session.Subject, st.Client.ID)
-	if !ok {
-		return true, nil
-	}
-	st.Known = r.Scope.Common(have.Scope)
-	return r.Prompt.Consent || !st.Remember || !have.Remembered.Covers(r.Scope), nil
+	cs.Of[r.ClientID] = Consent{Scope: union(r.Scope, have.Scope), Remembered: remembered, At: d.AuthorizedAt}
+	return cs.document()
 }
 
 // unassured reports whether any program of the user's machine could have made

@@ -2,6 +2,7 @@ package login
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,9 +19,12 @@ import (
 // record notes a consent, as an allowed interaction does.
 func (h *house) record(subject, clientID string, scope oauth.Scope, remember bool) {
 	h.t.Helper()
-	r := oauth.AuthorizationRequest{ClientID: clientID, Scope: scope}
-	d := Decision{Allow: true, Remember: remember, AuthorizedAt: h.now()}
-	if err := h.recordConsent(h.t.Context(), h.view(), subject, r, d); err != nil {
+	it := &Interaction{Step: StepConsent, Identity: &Identity{Subject: subject}, Request: oauth.AuthorizationRequest{ClientID: clientID, Scope: scope}}
+	err := h.Authorizer.begin(h.t.Context(), it, someone(), true)
+	if err == nil {
+		err = h.decide(h.t.Context(), &Stage{Interaction: it, Client: &store.Client{ID: clientID}, view: h.view()}, Decision{Allow: true, Remember: remember}, true)
+	}
+	if err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -106,40 +110,49 @@ func TestRecordConsentAddsToWhatWasAgreedTo(t *testing.T) {
 // Two tabs that agree at the same time: both are recorded.
 func TestRecordConsentTogether(t *testing.T) {
 	h := newHouse(t)
-	h.record("alice", "shop", "a", true)
+	bank := h.client(client.Registration{ID: "bank", Name: "Bank"})
+	v := h.signedIn("alice")
+	here, there := h.begin(asking(h.c, scope("a")), v, StepConsent), h.begin(asking(bank, scope("b")), v, StepConsent)
 	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
-		other := &Authorizer{Issuer: h.Issuer}
-		if err := other.recordConsent(t.Context(), h.view(), "alice", oauth.AuthorizationRequest{ClientID: "bank", Scope: "b"}, Decision{AuthorizedAt: h.now()}); err != nil {
-			t.Error(err)
-		}
+		h.code(h.Allow(t.Context(), there, v, true))
 	}))
-	h.record("alice", "shop", "c", true)
-	if a, b := h.recorded("alice", "shop"), h.recorded("alice", "bank"); !a.Scope.Covers("a c") || b.Scope != "b" {
+	h.code(h.Allow(t.Context(), here, v, true))
+	if a, b := h.recorded("alice", "shop"), h.recorded("alice", "bank"); a.Scope != "a" || b.Scope != "b" {
 		t.Errorf("shop %+v, bank %+v", a, b)
 	}
-	h.faulty.Inject(storetest.CommitDocument, 100, storetest.Conflicts)
-	if err := h.recordConsent(t.Context(), h.view(), "alice", oauth.AuthorizationRequest{ClientID: "shop", Scope: "b"}, Decision{}); err == nil {
-		t.Error("a consent that is never stored is no error")
-	}
-	h.faulty.Heal()
 }
 
-// A consent that cannot be kept costs a question, and not the code.
-func TestAllowGoesOnIfTheConsentCannotBeKept(t *testing.T) {
+// A decision and its consent are one write: if it fails, nothing is recorded, and
+// the user presses again.
+func TestAllowIsUnavailableIfTheConsentCannotBeKept(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
-	h.faulty.Inject(storetest.CommitDocument, 1, func(_ ctx, do func() error) error {
-		h.faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
-		return do()
-	})
-	if _, err := h.redeem(h.code(h.Allow(t.Context(), it, v, true))); err != nil {
-		t.Error(err)
+	for name, inject := range map[string]func(){
+		"commit":    func() { h.faulty.Inject(storetest.CommitDocument, 1, storetest.Lost) },
+		"conflicts": func() { h.faulty.Inject(storetest.CommitDocument, 100, storetest.Conflicts) },
+		"consents": func() { // the session is read first
+			h.faulty.Inject(storetest.Document, 1, func(_ ctx, do func() error) error { return do() })
+			h.faulty.Inject(storetest.Document, 1, storetest.Lost)
+		},
+	} {
+		found := h.again(it, v)
+		inject()
+		st, err := h.Allow(t.Context(), found, v, true)
+		h.faulty.Heal()
+		if !errors.Is(err, store.ErrUnavailable) || st.URL != "" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := h.again(it, v); got.Decision != nil || h.recorded("alice", "shop").At != 0 {
+			t.Errorf("%s: a part is recorded: %+v", name, got.Decision)
+		}
 	}
-	if !strings.Contains(h.log.String(), "cannot remember a consent") {
-		t.Error("nobody is told")
+	if _, err := h.redeem(h.code(h.Allow(t.Context(), h.again(it, v), v, true))); err != nil {
+		t.Errorf("pressed again: %v", err)
 	}
-	h.begin(asking(h.c), v, StepConsent)
+	if h.code(h.Authorize(t.Context(), asking(h.c), v)) == "" {
+		t.Error("the consent is not remembered")
+	}
 }
 
 func TestConnectionsAndDisconnect(t *testing.T) {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // A Decision is how an interaction ends. It is recorded once: whoever sends the
@@ -25,196 +25,152 @@ type Decision struct {
 
 // visit is what every request about an interaction begins with. The client and
 // its redirect URI may have changed since (RFC 9700 section 4.1).
-func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (view *directory.View, st Stage, err error) {
+func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st Stage, err error) {
 	st.Interaction = it
-	if view, err = a.Issuer.Directory.View(); err != nil {
-		return nil, st, unavailable(err)
+	if st.view, err = a.Issuer.Directory.View(); err != nil {
+		return st, unavailable(err)
 	}
 	if st.Session, err = a.Session(ctx, v.Session); err != nil || it.OfAccount() {
-		return view, st, err
+		return st, err
 	}
-	if st.Client, err = a.client(view, it.Request); err != nil {
-		return view, st, fmt.Errorf("%w: %w", ErrClientChanged, err)
+	if st.Client, err = a.client(st.view, it.Request); err != nil {
+		return st, fmt.Errorf("%w: %w", ErrClientChanged, err)
 	}
-	return view, st, nil
+	return st, nil
 }
 
-// Proceed tells where an interaction has got to. If nothing is left to ask, it
-// decides it.
+// Proceed reports where an interaction has got to. If there is nothing to ask, it
+// answers the client.
 func (a *Authorizer) Proceed(ctx context.Context, it *Interaction, v Visitor) (Stage, error) {
-	view, st, err := a.visit(ctx, it, v)
-	switch {
-	case err != nil:
+	st, err := a.visit(ctx, it, v)
+	if err != nil {
 		return st, err
-	case st.Session == nil && (it.Step == StepAccount || it.Step == StepConsent):
-		return st, ErrSignedOut
-	case it.OfAccount():
-		return st, nil
-	case it.Decision != nil:
-		return a.answer(ctx, st, it.Decision.Allow)
 	}
-	if told := a.defect(st.Client, it.Request); told != nil {
-		return st, a.clientError(st.Client, it.Request, told, st.Session != nil, nil)
-	}
-	if it.Step == StepLogin && !it.Fresh && !it.Request.Prompt.SelectAccount && st.Session != nil && !a.stale(it.Request, st.Session) {
-		// Signed in meanwhile, in another tab.
-		if err := a.identify(ctx, it, st.Session.Identity); err != nil {
+	return a.proceed(ctx, st)
+}
+
+// proceed records what needs no answer of the user, until Next returns a step
+// that does, or the client can be answered.
+func (a *Authorizer) proceed(ctx context.Context, st Stage) (Stage, error) {
+	for it := st.Interaction; ; {
+		step, err := a.next(ctx, &st, it.Request)
+		switch {
+		case err != nil, it.OfAccount():
+			return st, err
+		case it.Decision != nil:
+			return a.answer(ctx, st)
+		case it.Identity == nil && (step == StepConsent || step == StepAnswered):
+			// Signed in meanwhile, in another tab. This is recorded before the page is
+			// shown, so that it is answered by the same user (CWE-639).
+			err = a.identify(ctx, it, st.Session.Identity, nil)
+		case step == StepAnswered:
+			err = a.decide(ctx, &st, Decision{Allow: true}, false)
+		default:
+			return st, nil
+		}
+		if err != nil {
 			return st, err
 		}
 	}
-	if it.Step != StepConsent {
-		return st, nil
-	}
-	if err := sameUser(it, st.Session); err != nil {
-		return st, err
-	}
-	consent, err := a.needsConsent(ctx, view, &st, it.Request)
-	if err != nil || consent {
-		return st, err
-	}
-	return a.decide(ctx, view, st, Decision{Allow: true}, false)
 }
 
-// sameUser is nil if the one who is asked is the one who has signed in for it
-// (CWE-639).
-func sameUser(it *Interaction, s *Session) error {
-	switch {
-	case s == nil:
-		return ErrSignedOut
-	case it.Identity == nil || s.Subject != it.Identity.Subject:
-		return ErrSwitched
-	}
-	return nil
-}
-
-// Allow is the user's agreement.
+// Allow records the user's agreement, and answers the client.
 func (a *Authorizer) Allow(ctx context.Context, it *Interaction, v Visitor, remember bool) (Stage, error) {
-	view, st, err := a.visit(ctx, it, v)
+	st, err := a.visit(ctx, it, v)
 	switch {
 	case err != nil:
 		return st, err
-	case it.Decision != nil:
-		return a.answer(ctx, st, true)
+	case it.Decision != nil: // the same form again
 	case it.Step != StepConsent || it.OfAccount():
 		return st, ErrStep
-	}
-	if err := sameUser(it, st.Session); err != nil {
-		return st, err
-	}
-	if told := a.defect(st.Client, it.Request); told != nil {
-		return st, a.clientError(st.Client, it.Request, told, true, nil)
+	default:
+		if _, err := a.next(ctx, &st, it.Request); err != nil {
+			return st, err
+		}
 	}
 	remember = remember && !unassured(st.Client, it.Request.RedirectURI)
-	return a.decide(ctx, view, st, Decision{Allow: true, Remember: remember}, true)
+	if err := a.decide(ctx, &st, Decision{Allow: true, Remember: remember}, true); err != nil {
+		return st, err
+	}
+	return a.proceed(ctx, st)
 }
 
-// Deny is the user's refusal, at any step, or that of whoever knows the user.
-// The code is one of RFC 6749 section 4.1.2.1.
+// Deny records the user's refusal, at any step, or that of another system that
+// knows the user, and answers the client. The code is one of RFC 6749 section
+// 4.1.2.1.
 func (a *Authorizer) Deny(ctx context.Context, it *Interaction, v Visitor, code oauth.ErrorCode) (Stage, error) {
-	view, st, err := a.visit(ctx, it, v)
+	st, err := a.visit(ctx, it, v)
 	switch {
 	case err != nil:
 		return st, err
 	case it.OfAccount():
 		return st, ErrStep
-	case it.Decision != nil:
-		return a.answer(ctx, st, false)
 	case it.Step == StepConsent:
 		if err := sameUser(it, st.Session); err != nil {
 			return st, err
 		}
 	}
-	return a.decide(ctx, view, st, Decision{Code: code}, true)
+	if err := a.decide(ctx, &st, Decision{Code: code}, false); err != nil {
+		return st, err
+	}
+	return a.proceed(ctx, st)
 }
 
-// decide records d, unless another decision stands, and answers the client.
-// Asked says that it is the user's own.
-func (a *Authorizer) decide(ctx context.Context, view *directory.View, st Stage, d Decision, asked bool) (Stage, error) {
-	it, who := st.Interaction, st.Interaction.Identity
-	if d.Allow {
-		now := a.now()
-		d.AuthorizedAt = a.Issuer.AgreedAt(view, it.Identity.Subject, st.Client.ID, now)
-		d.ExpiresAt = now.Add(a.Issuer.CodeLifetime)
-		d.KeyID = view.Ring.Current(keys.Seal, now)
-	}
-	first := false
-	err := a.change(ctx, it, func(it *Interaction) error {
+// decide records d, unless the same is recorded, and in the same commit the
+// consent that the user gave on a page.
+func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent bool) error {
+	who, with := st.Interaction.Identity, &store.Change{}
+	return a.change(ctx, st.Interaction, with, func(it *Interaction) error {
+		st.decided = false
 		switch {
+		case it.Decision != nil && it.Decision.Allow != d.Allow:
+			return ErrAnswered
 		case it.Decision != nil:
-			first = false
 			return errUnchanged
 		case d.Allow && it.Step != StepConsent:
 			return ErrStep // begun again meanwhile, in another tab
 		case d.Allow && it.Identity.Subject != who.Subject:
 			return ErrSwitched
+		case d.Allow:
+			now := a.now()
+			d.AuthorizedAt = a.Issuer.AgreedAt(st.view, who.Subject, st.Client.ID, now)
+			d.ExpiresAt = now.Add(a.Issuer.CodeLifetime)
+			d.KeyID = st.view.Ring.Current(keys.Seal, now)
 		}
-		it.Decision, it.Step, first = &d, StepAnswered, true
+		if consent {
+			doc, err := a.consentDocument(ctx, st, d)
+			if err != nil {
+				return err
+			}
+			with.Documents = []store.Document{doc}
+		}
+		it.Decision, it.Step, st.decided = &d, StepAnswered, true
 		return nil
 	})
-	if err != nil {
-		return st, err
-	}
-	if !first {
-		return a.answer(ctx, st, d.Allow)
-	}
-	if asked && d.Allow {
-		// Without it, the user is asked again one day, and that is all.
-		if err := a.recordConsent(ctx, view, it.Identity.Subject, it.Request, d); err != nil {
-			a.Issuer.Log.Warn("cannot remember a consent", "client_id", st.Client.ID, "error", err)
-		}
-	}
-	if st, err = a.tell(st); err == nil && d.Allow {
-		st.Issued, _, err = a.codeParts(it)
-	}
-	return st, err
 }
 
-// answer is the decided answer once more. It is the same as long as its code is
-// good for anything; a redeemed one would make the client end its own grant.
-func (a *Authorizer) answer(ctx context.Context, st Stage, allow bool) (Stage, error) {
-	d := st.Interaction.Decision
-	if d.Allow != allow {
-		return st, ErrAnswered
-	}
-	if !d.Allow {
-		return a.tell(st)
-	}
-	if err := sameUser(st.Interaction, st.Session); err != nil {
-		return st, err
-	}
-	if a.now() >= d.ExpiresAt {
-		return st, ErrAnswered
-	}
-	id, _, err := a.codeParts(st.Interaction)
-	if err != nil {
-		return st, err
-	}
-	redeemed, err := a.Issuer.Redeemed(ctx, id)
-	if err != nil {
-		return st, err
-	}
-	if redeemed {
-		return st, ErrAnswered
-	}
-	return a.tell(st)
-}
-
-// tell makes the client's answer of the decision. It is a function of what is
-// recorded, and writes nothing.
-func (a *Authorizer) tell(st Stage) (Stage, error) {
-	it := st.Interaction
-	d := it.Decision
+// answer computes the client's answer from the decision, and writes nothing. A
+// repeated answer is the same as long as its code is valid; a redeemed one would
+// make the client end its own grant.
+func (a *Authorizer) answer(ctx context.Context, st Stage) (Stage, error) {
+	it, d := st.Interaction, st.Interaction.Decision
 	if !d.Allow {
 		told := &oauth.Error{Code: d.Code, Description: describe(d.Code)}
 		return st, a.clientError(st.Client, it.Request, told, true, nil)
 	}
 	id, nonce, err := a.codeParts(it)
-	if err != nil {
+	switch {
+	case err != nil:
 		return st, err
+	case st.decided:
+		st.Issued = id
+	default:
+		if err := a.mayRepeat(ctx, st, id); err != nil {
+			return st, err
+		}
 	}
-	who := &Session{Identity: *it.Identity}
 	code, err := a.Issuer.IssueAgreed(st.Client, issuer.Agreement{
-		Authorization: authorization(it.Request, who),
+		Authorization: authorization(it.Request, &Session{Identity: *it.Identity}),
 		GrantID:       id, Nonce: nonce, KeyID: d.KeyID, AuthorizedAt: d.AuthorizedAt, ExpiresAt: d.ExpiresAt,
 	})
 	if err != nil {
@@ -222,6 +178,21 @@ func (a *Authorizer) tell(st Stage) (Stage, error) {
 	}
 	st.URL = a.callback(it.Request, st.Client, code)
 	return st, nil
+}
+
+// mayRepeat returns nil if the code of a decision may be sent once more.
+func (a *Authorizer) mayRepeat(ctx context.Context, st Stage, id grant.ID) error {
+	if err := sameUser(st.Interaction, st.Session); err != nil {
+		return err
+	}
+	if a.now() >= st.Interaction.Decision.ExpiresAt {
+		return ErrAnswered
+	}
+	redeemed, err := a.Issuer.Redeemed(ctx, id)
+	if redeemed {
+		return ErrAnswered
+	}
+	return err
 }
 
 // codeParts derives what is random in an interaction's code from its id and from

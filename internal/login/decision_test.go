@@ -152,7 +152,7 @@ func TestAllowOfWhatWasChangedMeanwhile(t *testing.T) {
 			_, err := h.Restart(h.t.Context(), it, someone(), true)
 			return err
 		}, ErrStep},
-		"another signed in": {func(h *house, it *Interaction) error { return h.identify(h.t.Context(), it, h.identity("bob")) }, ErrSwitched},
+		"another signed in": {func(h *house, it *Interaction) error { return h.identify(h.t.Context(), it, h.identity("bob"), nil) }, ErrSwitched},
 		"denied": {func(h *house, it *Interaction) error {
 			_, err := h.Deny(h.t.Context(), it, h.signedIn("alice"), oauth.AccessDenied)
 			var said *ClientError
@@ -231,11 +231,7 @@ func TestProceedWithTheLoginOfAnotherTab(t *testing.T) {
 	} {
 		v := someone()
 		it := h.begin(asking(h.c, c.request), v, StepLogin)
-		who := Identity{Subject: "alice", AuthTime: h.now().Add(-c.age)}
-		var err error
-		if v.Session, err = h.startSession(t.Context(), who, ""); err != nil {
-			t.Fatal(err)
-		}
+		v.Session = h.session(Identity{Subject: "alice", AuthTime: h.now().Add(-c.age)})
 		st, err := h.Proceed(t.Context(), h.again(it, v), v)
 		if err != nil || st.Interaction.Step != c.want {
 			t.Errorf("%s: step %s, %v; want %s", name, st.Interaction.Step, err, c.want)

@@ -150,12 +150,21 @@ func someone() Visitor { return Visitor{Browser: NewBrowser()} }
 func (h *house) signedIn(subject string) Visitor {
 	h.t.Helper()
 	v := someone()
-	cookie, err := h.startSession(h.t.Context(), h.identity(subject), "")
+	v.Session = h.session(h.identity(subject))
+	return v
+}
+
+// session stores a session, and returns its cookie.
+func (h *house) session(who Identity) string {
+	h.t.Helper()
+	cookie, c, err := h.newSession(who, "")
+	if err == nil {
+		err = h.engine.Commit(h.t.Context(), c)
+	}
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	v.Session = cookie
-	return v
+	return cookie
 }
 
 func (h *house) identity(subject string) Identity {

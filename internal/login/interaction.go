@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -30,6 +31,9 @@ const (
 	StepConsent      Step = "consent"
 	StepAnswered     Step = "answered"
 	StepMoved        Step = "moved" // begun again, as Next
+
+	// StepReadConsents is no step of a user: Next needs the consents.
+	StepReadConsents Step = "read consents"
 )
 
 // An Interaction is what a user is asked because of one request of a client,
@@ -110,7 +114,7 @@ func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor, sign
 	browser := sha256.Sum256([]byte(v.Browser))
 	it.ID, it.Browser = newID(), browser[:]
 	it.CreatedAt, it.ExpiresAt = now, now.Add(a.InteractionLifetime)
-	return a.put(ctx, it)
+	return a.put(ctx, it, store.Change{})
 }
 
 // BeginAccount begins the login of somebody who wants to see the account pages.
@@ -119,8 +123,8 @@ func (a *Authorizer) BeginAccount(ctx context.Context, v Visitor) (*Interaction,
 	return it, a.begin(ctx, it, v, false)
 }
 
-// put stores the next version of it.
-func (a *Authorizer) put(ctx context.Context, it *Interaction) error {
+// put stores the next version of it, and with in the same commit.
+func (a *Authorizer) put(ctx context.Context, it *Interaction, with store.Change) error {
 	view, err := a.Issuer.Directory.View()
 	if err != nil {
 		return unavailable(err)
@@ -136,7 +140,8 @@ func (a *Authorizer) put(ctx context.Context, it *Interaction) error {
 		Kind: store.DocumentInteraction, Key: a.interactionKey(it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt,
 		Body: view.Ring.SealBox(interactionBox, body.Bytes(), a.now()),
 	}
-	err = a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{d}})
+	with.Documents = append(slices.Clip(with.Documents), d)
+	err = a.Issuer.Store.Commit(ctx, with)
 	switch {
 	case errors.Is(err, store.ErrConflict):
 		return err
@@ -198,10 +203,13 @@ func (a *Authorizer) Interaction(ctx context.Context, id string, v Visitor) (*In
 	return it, err
 }
 
-// change applies f to it and stores the result, or applies it again to what
-// others have made of it meanwhile. If f changes nothing and returns
-// errUnchanged, nothing is stored.
-func (a *Authorizer) change(ctx context.Context, it *Interaction, f func(*Interaction) error) error {
+// change applies f to it and stores the result together with what f puts into
+// with, unless that is nil. If another request changed something meanwhile, f is
+// applied again to that. If f returns errUnchanged, nothing is stored.
+func (a *Authorizer) change(ctx context.Context, it *Interaction, with *store.Change, f func(*Interaction) error) error {
+	if with == nil {
+		with = &store.Change{}
+	}
 	for range 8 {
 		err := f(it)
 		if errors.Is(err, errUnchanged) {
@@ -210,7 +218,7 @@ func (a *Authorizer) change(ctx context.Context, it *Interaction, f func(*Intera
 		if err != nil {
 			return err
 		}
-		if err = a.put(ctx, it); !errors.Is(err, store.ErrConflict) {
+		if err = a.put(ctx, it, *with); !errors.Is(err, store.ErrConflict) {
 			return err
 		}
 		now, err := a.load(ctx, it.ID)

@@ -14,12 +14,13 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // PasswordShown notes that a built-in user has shown the password of an epoch,
 // and owes a second factor.
 func (a *Authorizer) PasswordShown(ctx context.Context, it *Interaction, username string, epoch int64) error {
-	return a.change(ctx, it, func(it *Interaction) error {
+	return a.change(ctx, it, nil, func(it *Interaction) error {
 		if it.Step != StepLogin && it.Step != StepSecondFactor {
 			return ErrStep
 		}
@@ -42,7 +43,7 @@ func (a *Authorizer) Restart(ctx context.Context, it *Interaction, v Visitor, an
 	if err := a.begin(ctx, next, v, it.Identity != nil); err != nil {
 		return nil, err
 	}
-	err := a.change(ctx, it, func(it *Interaction) error {
+	err := a.change(ctx, it, nil, func(it *Interaction) error {
 		switch {
 		case it.Decision != nil:
 			return ErrAnswered
@@ -55,17 +56,17 @@ func (a *Authorizer) Restart(ctx context.Context, it *Interaction, v Visitor, an
 	return next, err
 }
 
-// SignIn begins a session for who has proved to be who, and moves the
-// interaction on. It returns the session's cookie; the session that the browser
-// had ends.
+// SignIn records in one commit who the user is, the session that begins, and that
+// the session which the browser had ends. It returns the new session's cookie.
 func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, v Visitor) (cookie string, err error) {
 	if who.Name == "" && who.Username == "" {
 		who.Name = who.Subject // better than nobody: users see whose answer they give
 	}
-	if err := a.identify(ctx, it, who); err != nil {
+	cookie, with, err := a.newSession(who, v.Session)
+	if err != nil {
 		return "", err
 	}
-	return a.startSession(ctx, who, v.Session)
+	return cookie, a.identify(ctx, it, who, &with)
 }
 
 // Keep moves an interaction that asks which user it is to be on with the one
@@ -81,11 +82,12 @@ func (a *Authorizer) Keep(ctx context.Context, it *Interaction, v Visitor) error
 	if it.Step != StepAccount {
 		return ErrStep
 	}
-	return a.identify(ctx, it, s.Identity)
+	return a.identify(ctx, it, s.Identity, nil)
 }
 
-func (a *Authorizer) identify(ctx context.Context, it *Interaction, who Identity) error {
-	return a.change(ctx, it, func(it *Interaction) error {
+// identify records who the user is, and with in the same commit.
+func (a *Authorizer) identify(ctx context.Context, it *Interaction, who Identity, with *store.Change) error {
+	return a.change(ctx, it, with, func(it *Interaction) error {
 		if it.Decision != nil {
 			return ErrAnswered
 		}
@@ -97,7 +99,7 @@ func (a *Authorizer) identify(ctx context.Context, it *Interaction, who Identity
 // KeepUpstream notes what the answer of another provider is to be compared
 // with.
 func (a *Authorizer) KeepUpstream(ctx context.Context, it *Interaction, pending json.RawMessage) error {
-	return a.change(ctx, it, func(it *Interaction) error {
+	return a.change(ctx, it, nil, func(it *Interaction) error {
 		if it.Step != StepLogin {
 			return ErrStep
 		}
@@ -241,7 +243,7 @@ func (a *Authorizer) RejectLogin(ctx context.Context, challenge string, code oau
 }
 
 func (a *Authorizer) sayLogin(ctx context.Context, it *Interaction, said Outcome) (string, error) {
-	err := a.change(ctx, it, func(it *Interaction) error {
+	err := a.change(ctx, it, nil, func(it *Interaction) error {
 		switch {
 		case it.Login != nil && sameLogin(*it.Login, said):
 			return errUnchanged

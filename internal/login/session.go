@@ -132,31 +132,28 @@ func (a *Authorizer) Refresh(s *Session) string {
 	return sessionCookie(view.Ring, s.id, now)
 }
 
-// startSession stores a session of its own id for who has signed in, and ends
-// the one that the browser had (CWE-384).
-func (a *Authorizer) startSession(ctx context.Context, who Identity, old string) (cookie string, err error) {
+// newSession returns the cookie of a new session of who, and the change that
+// stores it and ends the session of the old cookie (CWE-384).
+func (a *Authorizer) newSession(who Identity, old string) (cookie string, c store.Change, err error) {
 	view, err := a.Issuer.Directory.View()
 	if err != nil {
-		return "", unavailable(err)
+		return "", c, unavailable(err)
 	}
 	now := a.now()
 	s := Session{Identity: who, Began: a.Issuer.AgreedAt(view, who.Subject, "", now)}
 	rand.Read(s.id[:])
 	body, err := json.Marshal(s)
 	if err != nil {
-		return "", err
+		return "", c, err
 	}
-	d := store.Document{
+	c.Documents = []store.Document{{
 		Kind: store.DocumentSession, Key: s.id.key(a.Issuer.Realm), Version: 1, ExpiresAt: now.Add(a.SessionLifetime),
 		Owner: store.OwnerOf(a.Issuer.Realm, who.Subject), Body: body,
+	}}
+	if id, _, ok := openSessionCookie(view.Ring, old); ok {
+		c.Delete = []store.DocumentKey{id.key(a.Issuer.Realm)}
 	}
-	if err := a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
-		return "", unavailable(err)
-	}
-	if err := a.EndSession(ctx, old); err != nil {
-		return "", err
-	}
-	return sessionCookie(view.Ring, s.id, now), nil
+	return sessionCookie(view.Ring, s.id, now), c, nil
 }
 
 // EndSession ends the session of a cookie, if there is one.

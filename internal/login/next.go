@@ -1,0 +1,126 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A Request is what a client asks for, with what decides about it beside the
+// user. What OpenID Connect adds to a request is an input of Next here.
+type Request struct {
+	oauth.AuthorizationRequest // its Defect is also what this client may not ask for
+
+	Client  *store.Client // nil: the account pages ask
+	At      grant.Instant // of the decision
+	BuiltIn bool          // users are built in, so that they choose an account here
+}
+
+// Next returns the step that comes next, from what is recorded. It is pure. The
+// session is nil if nobody is signed in, the interaction if nobody was asked yet.
+// Consents are read only where they decide: given nil, Next returns
+// StepReadConsents there. StepAnswered means that there is nothing to ask.
+//
+// Its errors are an *oauth.Error for the client, ErrSignedOut and ErrSwitched.
+func Next(r Request, s *Session, agreed *Consent, it *Interaction) (Step, error) {
+	switch {
+	case it == nil:
+	case s == nil && (it.Step == StepAccount || it.Step == StepConsent):
+		return "", ErrSignedOut
+	case it.Decision != nil, r.Client == nil && s != nil:
+		return StepAnswered, nil
+	case r.Client == nil:
+		return it.Step, nil
+	}
+	if r.Defect != nil {
+		return "", r.Defect
+	}
+	if step, err := r.signIn(s, it); step != StepConsent || err != nil {
+		return step, err
+	}
+	return r.consent(agreed)
+}
+
+// signIn returns what is asked until the user is known, and then StepConsent.
+func (r Request) signIn(s *Session, it *Interaction) (Step, error) {
+	// A session of another tab counts as well.
+	known := s != nil && !stale(r.AuthorizationRequest, s, r.At) && !r.Prompt.Login && (it == nil || !it.Fresh)
+	switch {
+	case it != nil && it.Step == StepConsent:
+		return StepConsent, sameUser(it, s)
+	case it != nil && it.Step != StepLogin:
+		return it.Step, nil
+	case known && !r.Prompt.SelectAccount:
+		return StepConsent, nil
+	case !known && r.Prompt.None:
+		return "", oauth.ErrLoginRequired
+	case it == nil && known && r.BuiltIn:
+		return StepAccount, nil
+	}
+	return StepLogin, nil // for select_account too: the system that has the users offers the choice
+}
+
+// consent returns whether the known user must agree.
+func (r Request) consent(agreed *Consent) (Step, error) {
+	always := r.Prompt.Consent || unassured(r.Client, r.RedirectURI)
+	switch {
+	case r.Client.FirstParty && !always:
+		return StepAnswered, nil
+	case agreed == nil:
+		return StepReadConsents, nil
+	case agreed.At != 0 && !always && agreed.Remembered.Covers(r.Scope):
+		return StepAnswered, nil
+	case r.Prompt.None && unassured(r.Client, r.RedirectURI):
+		return "", oauth.ErrInteraction
+	case r.Prompt.None:
+		return "", oauth.ErrConsentRequired
+	}
+	return StepConsent, nil
+}
+
+// stale reports whether the user has signed in longer ago than the client
+// accepts (max_age).
+func stale(r oauth.AuthorizationRequest, s *Session, at grant.Instant) bool {
+	return s != nil && r.MaxAge != nil && at.Since(s.AuthTime) > time.Duration(*r.MaxAge)*time.Second
+}
+
+// sameUser returns nil if the signed-in user is the one who signed in for the
+// interaction (CWE-639).
+func sameUser(it *Interaction, s *Session) error {
+	switch {
+	case s == nil:
+		return ErrSignedOut
+	case it.Identity == nil || s.Subject != it.Identity.Subject:
+		return ErrSwitched
+	}
+	return nil
+}
+
+// next calls Next for a stage, and reads the consents that it needs. An error for
+// the client is returned as a ClientError.
+func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationRequest) (Step, error) {
+	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.Alive != nil}
+	if st.Client != nil {
+		q.Defect = a.defect(st.Client, r)
+	}
+	step, err := Next(q, st.Session, st.agreed, st.Interaction)
+	if step == StepReadConsents {
+		cs, fault := a.consents(ctx, st.Session.Subject)
+		if fault != nil {
+			return "", fault
+		}
+		agreed, _ := a.living(st.view, cs, st.Session.Subject, st.Client.ID)
+		st.consents, st.agreed = &cs, &agreed
+		st.Known, st.Remember = r.Scope.Common(agreed.Scope), !unassured(st.Client, r.RedirectURI)
+		step, err = Next(q, st.Session, st.agreed, st.Interaction)
+	}
+	var told *oauth.Error
+	if errors.As(err, &told) {
+		err = a.clientError(st.Client, r, told, st.Session != nil, nil)
+	}
+	return step, err
+}
