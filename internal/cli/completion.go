@@ -2,15 +2,13 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/config"
-	"github.com/mintage/mintage/internal/deployment"
-	"github.com/mintage/mintage/internal/store"
 )
 
 // ofCommand are the values of flags that take one of a few, for those that are no
@@ -77,26 +75,19 @@ func (s *settings) clientIDs(cmd *cobra.Command, args []string, _ string) (list 
 	if len(args) > 0 {
 		return nil, nothing
 	}
-	cfg, err := s.load()
-	if err != nil {
-		return nil, nothing
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()
-	st, err := deployment.OpenStore(ctx, cfg)
+	a, err := s.open(ctx)
 	if err != nil {
 		return nil, nothing
 	}
-	defer st.Close()
-	held, err := st.Changes(ctx, 0)
+	defer a.Close()
+	clients, _, err := a.Clients(ctx, admin.Page{Limit: admin.MaxLimit}, false)
 	if err != nil {
 		return nil, nothing
 	}
-	for _, c := range held.Clients {
-		if c.State != store.ClientDeleted {
-			list = append(list, cobra.CompletionWithDesc(c.ID, c.Name))
-		}
+	for _, c := range clients {
+		list = append(list, cobra.CompletionWithDesc(c.ID, c.Name))
 	}
-	slices.Sort(list)
 	return list, nothing
 }

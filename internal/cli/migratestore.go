@@ -13,7 +13,6 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/moving"
@@ -31,8 +30,8 @@ tokens and codes continue to work. Stop the server first: a server does not star
 on the moved store afterwards.
 
 The command copies the rows, then reads both stores again and compares counts and
-checksums. Only then can servers use the database. If it is interrupted, give
-it again: it starts from the beginning.
+checksums. Only then can servers use the database. If it is interrupted,
+give it again: it starts from the beginning.
 
 The database's password comes from --store-password-file, PGPASSFILE or ~/.pgpass.
 Every server needs the kek file of the old one.
@@ -245,8 +244,8 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 	return err
 }
 
-// meetings is after how long a node that runs has shown itself again.
-const meetings = 3 * time.Second
+// beats is longer than the interval of a node's heartbeats.
+const beats = 3 * time.Second
 
 // unused refuses a database on which servers run: they would go on.
 func unused(ctx context.Context, to *postgres.Moving) error {
@@ -254,23 +253,15 @@ func unused(ctx context.Context, to *postgres.Moving) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
+	if !pause(ctx, beats) {
 		return ctx.Err()
-	case <-time.After(meetings):
 	}
 	after, err := to.Nodes(ctx)
 	if err != nil {
 		return err
 	}
-	seen := map[store.NodeID]grant.Instant{}
-	for _, n := range before {
-		seen[n.ID] = n.Clock
-	}
-	for _, n := range after {
-		if seen[n.ID] != n.Clock {
-			return deployment.Hint(fmt.Errorf("a server on %s uses %s", n.Name, to.Name()), "stop all servers first")
-		}
+	for _, n := range store.Running(before, after) {
+		return deployment.Hint(fmt.Errorf("a server on %s uses %s", n.Name, to.Name()), "stop all servers first")
 	}
 	return nil
 }

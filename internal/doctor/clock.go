@@ -58,22 +58,14 @@ func (f *findings) compareNodes(ctx context.Context, nodes func(context.Context)
 	return f.compareClocks(before, after, grant.At(time.Now()), most), err
 }
 
-// compareClocks compares a clock with those of nodes whose heartbeat has changed
-// between two reads. The other nodes have ended.
-func (f *findings) compareClocks(before, after []store.Node, now grant.Instant, most time.Duration) (compared int) {
-	last := map[store.NodeID]grant.Instant{}
-	for _, n := range before {
-		last[n.ID] = n.Clock
-	}
-	for _, n := range after {
-		if n.Clock == last[n.ID] {
-			continue
-		}
-		compared++
+// compareClocks compares a clock with those of the nodes that run.
+func (f *findings) compareClocks(before, after []store.Node, now grant.Instant, most time.Duration) int {
+	list := store.Running(before, after)
+	for _, n := range list {
 		// Its time is up to the pause old.
 		if off := max(n.Clock.Since(now), now.Since(n.Clock)-clockPause); off > most {
 			f.fault("set both clocks by NTP", "the clock of node %s differs from this machine's by %s", n.Name, show.Roughly(off))
 		}
 	}
-	return compared
+	return len(list)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
@@ -132,7 +133,7 @@ func (v *Explained) addTrail(entries []audit.Entry) {
 				continue
 			}
 		}
-		v.life = append(v.life, lifeEntry{At: &a.Time, What: string(a.Event) + outcome(a), Actor: cmp.Or(a.Actor, a.ClientID), Detail: trailDetail(a)})
+		v.life = append(v.life, entryOf(a))
 	}
 	if more := routine - shownRefreshes; more > 0 {
 		v.trail = cmp.Or(v.trail, fmt.Sprintf("%d more refreshes are in the audit trail: mintage audit show --grant %s", more, v.Token.GrantID))
@@ -146,35 +147,27 @@ func (v *Explained) recorded(a audit.Entry) bool {
 	})
 }
 
-func outcome(a audit.Entry) string {
-	if a.Outcome == audit.Success || a.Outcome == "" {
-		return ""
+func entryOf(a audit.Entry) lifeEntry {
+	what := string(a.Event)
+	if a.Outcome != audit.Success && a.Outcome != "" {
+		what += " (" + string(a.Outcome) + ")"
 	}
-	return " (" + string(a.Outcome) + ")"
+	return lifeEntry{At: &a.Time, What: what, Actor: cmp.Or(a.Actor, a.ClientID), Detail: trailDetail(a)}
 }
 
 // trailDetail is the evidence of an entry in one line.
 func trailDetail(a audit.Entry) string {
-	text := a.Detail
-	add := func(what string) {
-		if text != "" {
-			text += "; "
-		}
-		text += what
-	}
+	generation := ""
 	if a.Generation != 0 {
-		add(fmt.Sprintf("generation %d", a.Generation))
+		generation = fmt.Sprint(a.Generation)
 	}
-	if a.RemoteIP != "" {
-		add("from " + a.RemoteIP)
+	var parts []string
+	for _, m := range [][2]string{{"", a.Detail}, {"generation ", generation}, {"from ", a.RemoteIP}, {"request ", a.RequestID}, {"on ", a.Node}} {
+		if m[1] != "" {
+			parts = append(parts, m[0]+m[1])
+		}
 	}
-	if a.RequestID != "" {
-		add("request " + a.RequestID)
-	}
-	if a.Node != "" {
-		add("on " + a.Node)
-	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 // trail reads the audit log of this machine. A fault of the log becomes a note, and

@@ -71,11 +71,8 @@ func (v *Explained) Print(w io.Writer) error {
 			return err
 		}
 	}
-	if len(v.life) > 0 {
-		fmt.Fprintf(w, "\nlife\n")
-		if err := v.printLife(w); err != nil {
-			return err
-		}
+	if err := printLife(w, "life", v.life); err != nil {
+		return err
 	}
 	if v.trail != "" && e.Named {
 		fmt.Fprintf(w, "\n%s\n", v.trail)
@@ -199,9 +196,13 @@ func (v *Explained) grantFields() [][2]string {
 	}
 }
 
-func (v *Explained) printLife(w io.Writer) error {
+func printLife(w io.Writer, title string, life []lifeEntry) error {
+	if len(life) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%s\n", title)
 	var rows [][]string
-	for _, l := range v.life {
+	for _, l := range life {
 		at := "?"
 		if l.At != nil {
 			at = l.At.UTC().Format(time.RFC3339)
@@ -249,32 +250,22 @@ func (v *Explained) printRequest(w io.Writer) error {
 			return err
 		}
 	}
-	if len(q.audit) > 0 {
-		fmt.Fprintf(w, "\naudit trail\n")
-		var lines [][]string
-		for _, a := range q.audit {
-			lines = append(lines, []string{"  " + a.Time.UTC().Format(time.RFC3339), string(a.Event) + outcome(a), show.OrDash(cmp.Or(a.Actor, a.ClientID)), show.OrDash(trailDetail(a))})
-		}
-		return show.Table(w, "  AT|EVENT|ACTOR|DETAIL", lines)
+	var trail []lifeEntry
+	for _, a := range q.audit {
+		trail = append(trail, entryOf(a))
 	}
-	return nil
+	return printLife(w, "audit trail", trail)
 }
 
 // logDetail formats the members of a log line besides its message.
 func logDetail(l LogLine) string {
 	var parts []string
-	add := func(name, value string) {
-		if value != "" && value != "0" && value != strings.Repeat("0", 32) {
-			parts = append(parts, name+" "+show.Bounded(value))
+	for _, m := range [][2]string{{"status", fmt.Sprint(l.Status)}, {"reason", l.Reason}, {"error", l.Error}, {"client", l.ClientID},
+		{"grant type", l.GrantType}, {"from", l.RemoteIP}, {"grant", l.GrantID}} {
+		if strings.Trim(m[1], "0") != "" {
+			parts = append(parts, m[0]+" "+show.Bounded(m[1]))
 		}
 	}
-	add("status", fmt.Sprint(l.Status))
-	add("reason", l.Reason)
-	add("error", l.Error)
-	add("client", l.ClientID)
-	add("grant type", l.GrantType)
-	add("from", l.RemoteIP)
-	add("grant", l.GrantID)
 	if l.Took > 0 {
 		parts = append(parts, fmt.Sprintf("%.3g ms", l.Took))
 	}

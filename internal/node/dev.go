@@ -14,7 +14,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/url"
 	"os"
@@ -160,31 +159,29 @@ func makeDevCertificate(caFile, certFile, keyFile string, ip net.IP, host string
 		names = append(names, host)
 	}
 	now := time.Now()
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
+	sign := func(c, parent *x509.Certificate, by *ecdsa.PrivateKey) (key *ecdsa.PrivateKey, der []byte, err error) {
+		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return nil, nil, err
+		}
+		if by == nil {
+			by = key
+		}
+		der, err = x509.CreateCertificate(rand.Reader, c, parent, key.Public(), by)
+		return key, der, err
 	}
-	serial := func() *big.Int { n, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); return n }
 	ca := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Mintage --dev authority"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		Subject: pkix.Name{CommonName: "Mintage --dev authority"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	caKey, caDER, err := sign(ca, ca, nil)
 	if err != nil {
 		return err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	cert := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Mintage --dev"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(0, 6, 0),
+	key, der, err := sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "Mintage --dev"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(0, 6, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames: names, IPAddresses: addresses,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, ca, key.Public(), caKey)
+	}, ca, caKey)
 	if err != nil {
 		return err
 	}

@@ -12,3 +12,18 @@ type Node struct {
 	Since grant.Instant // its start
 	Clock grant.Instant // its time at its latest heartbeat
 }
+
+// Running returns the nodes that run: those whose heartbeat has changed between
+// two reads. The others have ended.
+func Running(before, after []Node) (list []Node) {
+	last := map[NodeID]grant.Instant{}
+	for _, n := range before {
+		last[n.ID] = n.Clock
+	}
+	for _, n := range after {
+		if n.Clock != last[n.ID] {
+			list = append(list, n)
+		}
+	}
+	return list
+}
