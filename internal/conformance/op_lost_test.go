@@ -27,7 +27,7 @@ func TestOP13_ARecordThatIsLostIsLoggedCountedAndRecorded(t *testing.T) {
 	}
 	alarms := 0
 	for line := range strings.Lines(d.log.String()) {
-		if strings.Contains(line, `"level":"ERROR","msg":"a genuine token has no record: the store has lost commits`) &&
+		if strings.Contains(line, `"level":"ERROR","msg":"an authentic token has no record: the store has lost commits`) &&
 			strings.Contains(line, a.header["X-Request-Id"][0]) {
 			alarms++
 		}

@@ -75,7 +75,7 @@ const (
 	LimitInteractions    = "interactions"
 )
 
-// What is turned away; see Shed.
+// What is shed; see Shed.
 const (
 	ShedRequests             = "requests"               // too many waited
 	ShedLate                 = "late"                   // waited for too long

@@ -117,8 +117,8 @@ func retryAfter(status int, err error) string {
 	return strconv.Itoa(1 + rand.IntN(3))
 }
 
-// shedSpread is the longest Retry-After of a request that was turned away, in
-// seconds: those who were turned away together come back at different times.
+// shedSpread is the longest Retry-After of a request that was shed, in
+// seconds: requests that were shed together come back at different times.
 const shedSpread = 8
 
 // InSeconds is a wait as Retry-After says it: never less, so that who waits so

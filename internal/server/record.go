@@ -98,11 +98,11 @@ func severityOfFault(r *Request, rec Record, status int, err error) (slog.Level,
 	var bug *panicError
 	switch {
 	case errors.Is(err, overload.ErrShed):
-		return slog.LevelDebug, r.Route.Name + " turned away" // the alarm is for all of them
+		return slog.LevelDebug, r.Route.Name + " shed" // the alarm is for all of them
 	case errors.As(err, &bug):
 		return slog.LevelError, "bug"
 	case status >= 500 && errors.As(err, &refused):
-		return slog.LevelError, "a genuine token has no record: the store has lost commits; was an older backup or a replica put in place?"
+		return slog.LevelError, "an authentic token has no record: the store has lost commits; was an older backup or a replica put in place?"
 	case status >= 500, rec.Fault:
 		return slog.LevelError, r.Route.Name + " failed"
 	}
