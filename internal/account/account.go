@@ -304,14 +304,14 @@ func (u *Users) KnownBrowser(username string) ([]byte, error) {
 	if err != nil {
 		return nil, store.Unavailable(err)
 	}
-	cookie := make([]byte, nonceSize, nonceSize+keys.MarkSize)
+	cookie := make([]byte, nonceSize, nonceSize+keys.TagSize)
 	rand.Read(cookie)
 	return append(cookie, u.mark(ring, bounded(username), cookie)...), nil
 }
 
 // nonce is that of a cookie which KnownBrowser made for this user, or nil.
 func (u *Users) nonce(name string, cookie []byte) ([]byte, error) {
-	if len(cookie) != nonceSize+keys.MarkSize {
+	if len(cookie) != nonceSize+keys.TagSize {
 		return nil, nil
 	}
 	ring, err := u.Ring()
@@ -326,5 +326,5 @@ func (u *Users) nonce(name string, cookie []byte) ([]byte, error) {
 }
 
 func (u *Users) mark(ring *keys.Ring, name string, nonce []byte) []byte {
-	return ring.Mark(knownLabel, []byte(u.Realm), []byte(name), nonce)
+	return ring.Tag(knownLabel, []byte(u.Realm), []byte(name), nonce)
 }

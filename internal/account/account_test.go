@@ -265,7 +265,7 @@ func TestAFaultThatPassesIsNotCounted(t *testing.T) {
 	_, err := h.KnownBrowser("alice")
 	h.is("unavailable", err, "a cookie without keys")
 	for range 20 {
-		h.is("unavailable", h.try("alice", wrong, Visitor{Address: home, Known: make([]byte, nonceSize+keys.MarkSize)}), "a cookie without keys")
+		h.is("unavailable", h.try("alice", wrong, Visitor{Address: home, Known: make([]byte, nonceSize+keys.TagSize)}), "a cookie without keys")
 	}
 	h.is("right", h.try("alice", right, from), "without a cookie, keys are not needed")
 	h.Ring = ring

@@ -260,7 +260,7 @@ func TestTheSecretIsSealedForItsUser(t *testing.T) {
 	stolen := h.stored("bob").changed(h.clock())
 	stolen.TOTP = h.stored("alice").TOTP
 	h.put(stolen)
-	if err := h.second("bob", h.code(secret, 0)); !errors.Is(err, keys.ErrNotGenuine) || errors.Is(err, ErrWrong) {
+	if err := h.second("bob", h.code(secret, 0)); !errors.Is(err, keys.ErrNotAuthentic) || errors.Is(err, ErrWrong) {
 		t.Errorf("another user's secret: %v", err)
 	}
 }

@@ -185,11 +185,11 @@ func (iss *Issuer) openAccess(view *directory.View, text string) (accessToken, e
 	var c AccessClaims
 	// Other JWTs of this issuer have types of their own (RFC 8725 section 3.11).
 	if !slices.Contains(store.JWTTypes, typ) || json.Unmarshal(payload, &c) != nil || c.Issuer != iss.ID {
-		return accessToken{}, keys.ErrNotGenuine
+		return accessToken{}, keys.ErrNotAuthentic
 	}
 	id, ok := ParseTokenID(c.ID)
 	if !ok {
-		return accessToken{}, keys.ErrNotGenuine
+		return accessToken{}, keys.ErrNotAuthentic
 	}
 	return accessToken{
 		Token: keys.Token{

@@ -49,14 +49,14 @@ func (r *Ring) AppendLineMAC(dst, line []byte, now grant.Instant) []byte {
 
 // CheckLineMAC returns nil if mac is the MAC of line, and its key may have been in
 // use at the line's date. Otherwise it returns ErrUnknownKey, ErrOutOfUse or
-// ErrNotGenuine.
+// ErrNotAuthentic.
 func (r *Ring) CheckLineMAC(mac, line []byte, at grant.Instant) error {
 	if len(mac) != LineMACSize || mac[8] != '-' {
-		return ErrNotGenuine
+		return ErrNotAuthentic
 	}
 	id, err := strconv.ParseUint(string(mac[:8]), 16, 32)
 	if err != nil {
-		return ErrNotGenuine
+		return ErrNotAuthentic
 	}
 	k := r.lookup(grant.KeyID(id), Audit)
 	if k == nil {
@@ -65,7 +65,7 @@ func (r *Ring) CheckLineMAC(mac, line []byte, at grant.Instant) error {
 	want := k.mac(nil, []byte(lineLabel), line)[:lineMAC]
 	got, err := hex.DecodeString(string(mac[9:]))
 	if err != nil || subtle.ConstantTimeCompare(got, want) != 1 {
-		return ErrNotGenuine
+		return ErrNotAuthentic
 	}
 	used := r.used[Audit]
 	i := place(used, k.ID)

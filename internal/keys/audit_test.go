@@ -55,13 +55,13 @@ func TestLineMACProvesWhoWroteALineAndWhen(t *testing.T) {
 		"by a key before its withdrawal":                 {withdrawn, bySecond, auditLine, 0, nil},
 		"withdrawn, by a node that has not learnt of it": {withdrawn, bySecond, auditLine, time.Hour, nil},
 		"by a key that was withdrawn":                    {withdrawn, bySecond, auditLine, time.Hour + 2*time.Second, keys.ErrOutOfUse},
-		"of another line":                                {ring, byFirst, auditLine + " ", 0, keys.ErrNotGenuine},
+		"of another line":                                {ring, byFirst, auditLine + " ", 0, keys.ErrNotAuthentic},
 		"by a key that is unknown":                       {old, bySecond, auditLine, 0, keys.ErrUnknownKey},
 		"by a key of another purpose":                    {ring, append([]byte(frozenMAC.String()), byFirst[8:]...), auditLine, 0, keys.ErrUnknownKey},
-		"under another key's name":                       {ring, append([]byte(second.ID.String()), byFirst[8:]...), auditLine, 0, keys.ErrNotGenuine},
-		"cut short":                                      {ring, byFirst[:len(byFirst)-1], auditLine, 0, keys.ErrNotGenuine},
-		"no digits":                                      {ring, bytes.Repeat([]byte("-"), keys.LineMACSize), auditLine, 0, keys.ErrNotGenuine},
-		"changed at its end":                             {ring, append(bytes.Clone(byFirst[:len(byFirst)-1]), "0123456789abcdef"[byFirst[len(byFirst)-1]&1]), auditLine, 0, keys.ErrNotGenuine},
+		"under another key's name":                       {ring, append([]byte(second.ID.String()), byFirst[8:]...), auditLine, 0, keys.ErrNotAuthentic},
+		"cut short":                                      {ring, byFirst[:len(byFirst)-1], auditLine, 0, keys.ErrNotAuthentic},
+		"no digits":                                      {ring, bytes.Repeat([]byte("-"), keys.LineMACSize), auditLine, 0, keys.ErrNotAuthentic},
+		"changed at its end":                             {ring, append(bytes.Clone(byFirst[:len(byFirst)-1]), "0123456789abcdef"[byFirst[len(byFirst)-1]&1]), auditLine, 0, keys.ErrNotAuthentic},
 	} {
 		if name == "changed at its end" && bytes.Equal(c.mac, byFirst) {
 			c.mac[len(c.mac)-1] = 'f'

@@ -26,19 +26,19 @@ func (r *Ring) SealBox(label string, plain []byte, now grant.Instant) []byte {
 	return k.aead(boxKeyLabel, nonce).Seal(head, nonce[NonceSize/2:], plain, boxBinding(label, head[:5]))
 }
 
-// OpenBox decrypts what SealBox has made, or returns ErrNotGenuine.
+// OpenBox decrypts what SealBox has made, or returns ErrNotAuthentic.
 func (r *Ring) OpenBox(label string, box []byte) ([]byte, error) {
 	if len(box) < codeHead+codeTag || box[0] != version {
-		return nil, ErrNotGenuine
+		return nil, ErrNotAuthentic
 	}
 	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(box[1:])), Seal)
 	if k == nil {
-		return nil, ErrNotGenuine
+		return nil, ErrNotAuthentic
 	}
 	nonce := [NonceSize]byte(box[5:codeHead])
 	plain, err := k.aead(boxKeyLabel, nonce).Open(nil, nonce[NonceSize/2:], box[codeHead:], boxBinding(label, box[:5]))
 	if err != nil {
-		return nil, ErrNotGenuine
+		return nil, ErrNotAuthentic
 	}
 	return plain, nil
 }
@@ -47,13 +47,13 @@ func boxBinding(label string, head []byte) []byte {
 	return append(append([]byte("mintage/1/box\x00"), label...), head...)
 }
 
-// MarkSize is the length of an HMAC tag in bytes.
-const MarkSize = 32
+// TagSize is the length of an HMAC tag in bytes.
+const TagSize = 32
 
-// Mark returns an HMAC tag, which proves that this deployment has written the
+// Tag returns an HMAC tag, which proves that this deployment has written the
 // parts in this order: the content of a cookie, for example. It is HMAC-SHA-256
 // under the pepper, which never rotates. Compare tags in constant time.
-func (r *Ring) Mark(label string, parts ...[]byte) []byte {
+func (r *Ring) Tag(label string, parts ...[]byte) []byte {
 	text := append([]byte("mintage/1/mark\x00"), label...)
 	text = append(text, 0)
 	for _, p := range parts {

@@ -14,8 +14,8 @@ const boxLabel = "interaction"
 
 // Both were made once by the frozen ring.
 const (
-	frozenBox  = "0142305e7f412d6805f833b1dda4b3113c94b3768f98204220b378bbed4dd9fc32355ffb624198f85e50489c43f4c84deddc0f"
-	frozenMark = "3a312990ab082b6a0aa12adea0fd7039064b65fe893a5628eae719cb7d39d9f0"
+	frozenBox = "0142305e7f412d6805f833b1dda4b3113c94b3768f98204220b378bbed4dd9fc32355ffb624198f85e50489c43f4c84deddc0f"
+	frozenTag = "3a312990ab082b6a0aa12adea0fd7039064b65fe893a5628eae719cb7d39d9f0"
 )
 
 func TestBoxRoundTrip(t *testing.T) {
@@ -41,7 +41,7 @@ func TestBoxOpensOnlyUnderItsLabel(t *testing.T) {
 	r := frozenRing(t)
 	box := r.SealBox("totp/alice", []byte("secret"), frozenAt)
 	for _, label := range []string{"", "totp/", "totp/alic", "totp/alice ", "totp/alice\x01", "totp/bob", "Totp/alice", "totp/alice" + string(box[:5])} {
-		if plain, err := r.OpenBox(label, box); err != keys.ErrNotGenuine || plain != nil {
+		if plain, err := r.OpenBox(label, box); err != keys.ErrNotAuthentic || plain != nil {
 			t.Errorf("label %q: %d bytes, %v", label, len(plain), err)
 		}
 	}
@@ -53,19 +53,19 @@ func TestBoxTamperedWithIsRefused(t *testing.T) {
 	for i := range box {
 		spoilt := bytes.Clone(box)
 		spoilt[i] ^= 1
-		if _, err := r.OpenBox(boxLabel, spoilt); err != keys.ErrNotGenuine {
+		if _, err := r.OpenBox(boxLabel, spoilt); err != keys.ErrNotAuthentic {
 			t.Errorf("byte %d changed: %v", i, err)
 		}
 	}
 	for n := range box {
-		if _, err := r.OpenBox(boxLabel, box[:n]); err != keys.ErrNotGenuine {
+		if _, err := r.OpenBox(boxLabel, box[:n]); err != keys.ErrNotAuthentic {
 			t.Errorf("cut to %d bytes: %v", n, err)
 		}
 	}
-	if _, err := r.OpenBox(boxLabel, append(bytes.Clone(box), 0)); err != keys.ErrNotGenuine {
+	if _, err := r.OpenBox(boxLabel, append(bytes.Clone(box), 0)); err != keys.ErrNotAuthentic {
 		t.Errorf("a byte more: %v", err)
 	}
-	if _, err := newRing(t).OpenBox(boxLabel, box); err != keys.ErrNotGenuine {
+	if _, err := newRing(t).OpenBox(boxLabel, box); err != keys.ErrNotAuthentic {
 		t.Errorf("another deployment's ring: %v", err)
 	}
 }
@@ -92,7 +92,7 @@ func TestBoxOfAnOlderKeyOpensAfterRotation(t *testing.T) {
 	if got, err := old.OpenBox(boxLabel, before); err != nil || string(got) != "before" {
 		t.Errorf("before the rotation: %q, %v", got, err)
 	}
-	if _, err := old.OpenBox(boxLabel, after); err != keys.ErrNotGenuine {
+	if _, err := old.OpenBox(boxLabel, after); err != keys.ErrNotAuthentic {
 		t.Errorf("a key that the ring does not hold: %v", err)
 	}
 }
@@ -106,7 +106,7 @@ func TestBoxUnderAKeyOfAnotherPurposeIsRefused(t *testing.T) {
 		for i := range 4 {
 			spoilt[1+i] = byte(uint32(id) >> (24 - 8*i))
 		}
-		if _, err := r.OpenBox(boxLabel, spoilt); err != keys.ErrNotGenuine {
+		if _, err := r.OpenBox(boxLabel, spoilt); err != keys.ErrNotAuthentic {
 			t.Errorf("key %s: %v", id, err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestBoxUnderAKeyOfAnotherPurposeIsRefused(t *testing.T) {
 func TestBoxIsNoCode(t *testing.T) {
 	r := frozenRing(t)
 	box := r.SealBox(boxLabel, oldRecord(theCode()), frozenAt)
-	if _, err := r.OpenCode("/api", keys.CodePrefix+base64.RawURLEncoding.EncodeToString(box)); err != keys.ErrNotGenuine {
+	if _, err := r.OpenCode("/api", keys.CodePrefix+base64.RawURLEncoding.EncodeToString(box)); err != keys.ErrNotAuthentic {
 		t.Errorf("a box opens as a code: %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestFrozenBoxAndMark(t *testing.T) {
 	if plain, err := r.OpenBox("totp/alice", box); err != nil || string(plain) != "frozen" {
 		t.Errorf("%q, %v", plain, err)
 	}
-	if got := hex.EncodeToString(r.Mark("session", []byte("one"), []byte("two"))); got != frozenMark {
+	if got := hex.EncodeToString(r.Tag("session", []byte("one"), []byte("two"))); got != frozenTag {
 		t.Errorf("the mark is %s", got)
 	}
 }
@@ -143,22 +143,22 @@ func TestMarkTellsPartsAndLabelsApart(t *testing.T) {
 	b := func(s string) []byte { return []byte(s) }
 	marks := map[string]string{}
 	for name, m := range map[string][]byte{
-		"one part":            r.Mark("l", b("ab")),
-		"two parts":           r.Mark("l", b("a"), b("b")),
-		"an empty part first": r.Mark("l", nil, b("ab")),
-		"an empty part last":  r.Mark("l", b("ab"), nil),
-		"none":                r.Mark("l"),
-		"one empty part":      r.Mark("l", nil),
-		"the other order":     r.Mark("l", b("b"), b("a")),
-		"another label":       r.Mark("m", b("ab")),
-		"no label":            r.Mark("", b("ab")),
-		"label and part run":  r.Mark("la", b("b")),
-		"realm and name":      r.Mark("known browser", b("/api"), b("alice")),
-		"realm runs on":       r.Mark("known browser", b("/apia"), b("lice")),
-		"a length in a part":  r.Mark("l", b("a\x00\x00\x00\x01b")),
-		"another deployment":  newRing(t).Mark("l", b("ab")),
+		"one part":            r.Tag("l", b("ab")),
+		"two parts":           r.Tag("l", b("a"), b("b")),
+		"an empty part first": r.Tag("l", nil, b("ab")),
+		"an empty part last":  r.Tag("l", b("ab"), nil),
+		"none":                r.Tag("l"),
+		"one empty part":      r.Tag("l", nil),
+		"the other order":     r.Tag("l", b("b"), b("a")),
+		"another label":       r.Tag("m", b("ab")),
+		"no label":            r.Tag("", b("ab")),
+		"label and part run":  r.Tag("la", b("b")),
+		"realm and name":      r.Tag("known browser", b("/api"), b("alice")),
+		"realm runs on":       r.Tag("known browser", b("/apia"), b("lice")),
+		"a length in a part":  r.Tag("l", b("a\x00\x00\x00\x01b")),
+		"another deployment":  newRing(t).Tag("l", b("ab")),
 	} {
-		if len(m) != keys.MarkSize {
+		if len(m) != keys.TagSize {
 			t.Errorf("%s: a mark of %d bytes", name, len(m))
 		}
 		if other, ok := marks[string(m)]; ok {
@@ -166,7 +166,7 @@ func TestMarkTellsPartsAndLabelsApart(t *testing.T) {
 		}
 		marks[string(m)] = name
 	}
-	if !bytes.Equal(r.Mark("l", b("ab")), frozenRing(t).Mark("l", b("ab"))) {
+	if !bytes.Equal(r.Tag("l", b("ab")), frozenRing(t).Tag("l", b("ab"))) {
 		t.Error("a mark is not the same twice")
 	}
 }
@@ -179,7 +179,7 @@ func TestMarkOutlivesRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(r.Mark("l", []byte("x")), frozenRing(t).Mark("l", []byte("x"))) {
+	if !bytes.Equal(r.Tag("l", []byte("x")), frozenRing(t).Tag("l", []byte("x"))) {
 		t.Error("another sealing key changes marks")
 	}
 }
@@ -202,7 +202,7 @@ func FuzzOpenBox(f *testing.F) {
 		switch {
 		case err == nil && (label != "totp/alice" || !bytes.Equal(box, genuine) || string(plain) != "frozen"):
 			t.Fatal("a box opens that was not sealed so")
-		case err != nil && (err != keys.ErrNotGenuine || plain != nil):
+		case err != nil && (err != keys.ErrNotAuthentic || plain != nil):
 			t.Fatalf("a refused box says %d bytes, %v", len(plain), err)
 		}
 	})

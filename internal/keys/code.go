@@ -123,20 +123,20 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 func (r *Ring) OpenCode(realm, text string) (grant.Code, error) {
 	size := base64.RawURLEncoding.DecodedLen(max(0, len(text)-len(CodePrefix)))
 	if len(text) > MaxOpenIDCode || size < codeHead+codeTag {
-		return grant.Code{}, ErrNotGenuine
+		return grant.Code{}, ErrNotAuthentic
 	}
 	b, ok := decode(make([]byte, size), CodePrefix, text)
 	if !ok || b[0] != version {
-		return grant.Code{}, ErrNotGenuine
+		return grant.Code{}, ErrNotAuthentic
 	}
 	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), Seal)
 	if k == nil {
-		return grant.Code{}, ErrNotGenuine
+		return grant.Code{}, ErrNotAuthentic
 	}
 	nonce := [NonceSize]byte(b[5:codeHead])
 	rec, err := k.aead(codeKeyLabel, nonce).Open(nil, nonce[NonceSize/2:], b[codeHead:], codeBinding(realm, b[:5]))
 	if err != nil {
-		return grant.Code{}, ErrNotGenuine
+		return grant.Code{}, ErrNotAuthentic
 	}
 	c, err := parseCode(realm, rec)
 	if err != nil {
@@ -182,7 +182,7 @@ func parseCode(realm string, rec []byte) (grant.Code, error) {
 	c.Subject = string(take(int(take(1)[0])))
 	c.Scope = oauth.Scope(rec)
 	if !ok || flags >= flagsEnd { // those of a later version
-		return grant.Code{}, ErrNotGenuine
+		return grant.Code{}, ErrNotAuthentic
 	}
 	return c, nil
 }

@@ -157,13 +157,13 @@ func TestRecordsThatAreCutOrOfALaterVersionAreRefused(t *testing.T) {
 		t.Errorf("the whole record is read as %+v, %v", got, err)
 	}
 	for n := range rec {
-		if c, err := r.OpenCode("/api", r.SealRecord(frozenSeal, "/api", rec[:n], nonce)); err != keys.ErrNotGenuine || c != (grant.Code{}) {
+		if c, err := r.OpenCode("/api", r.SealRecord(frozenSeal, "/api", rec[:n], nonce)); err != keys.ErrNotAuthentic || c != (grant.Code{}) {
 			t.Errorf("cut to %d bytes: %+v, %v", n, c, err)
 		}
 	}
 	for _, flag := range []byte{8, 16, 32, 64, 128} {
 		later := append([]byte{rec[0] | flag}, rec[1:]...)
-		if c, err := r.OpenCode("/api", r.SealRecord(frozenSeal, "/api", later, nonce)); err != keys.ErrNotGenuine || c != (grant.Code{}) {
+		if c, err := r.OpenCode("/api", r.SealRecord(frozenSeal, "/api", later, nonce)); err != keys.ErrNotAuthentic || c != (grant.Code{}) {
 			t.Errorf("flag %d, which has no meaning yet: %+v, %v", flag, c, err)
 		}
 	}

@@ -28,14 +28,14 @@ func FuzzOpenToken(f *testing.F) {
 		if err == nil && (realm != "/api" || !slices.Contains(sealed, text) || tok.Bits != 0) {
 			t.Fatal("a refresh token is accepted that was not sealed")
 		}
-		if err != nil && (err != keys.ErrNotGenuine || tok != keys.Token{}) {
+		if err != nil && (err != keys.ErrNotAuthentic || tok != keys.Token{}) {
 			t.Fatalf("a refused refresh token says %+v, %v", tok, err)
 		}
 		accessTok, accessErr := r.OpenAccess(realm, text)
 		if accessErr == nil && (realm != "/api" || !slices.Contains(sealed, text)) {
 			t.Fatal("an access token is accepted that was not sealed")
 		}
-		if accessErr != nil && (accessErr != keys.ErrNotGenuine || accessTok != keys.Token{}) {
+		if accessErr != nil && (accessErr != keys.ErrNotAuthentic || accessTok != keys.Token{}) {
 			t.Fatalf("a refused access token says %+v, %v", accessTok, accessErr)
 		}
 		if err == nil && accessErr == nil {
@@ -71,7 +71,7 @@ func FuzzOpenCode(f *testing.F) {
 		if want, ok := genuine[text]; err == nil && (realm != "/api" || !ok || c != want) {
 			t.Fatal("a code is accepted that was not sealed")
 		}
-		if err != nil && err != keys.ErrNotGenuine {
+		if err != nil && err != keys.ErrNotAuthentic {
 			t.Fatalf("a refused code: %v", err)
 		}
 	})
@@ -89,7 +89,7 @@ func FuzzCodeRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rec []byte) {
 		c, err := r.OpenCode("/api", r.SealRecord(frozenSeal, "/api", rec, nonce))
 		if err != nil {
-			if err != keys.ErrNotGenuine || c != (grant.Code{}) {
+			if err != keys.ErrNotAuthentic || c != (grant.Code{}) {
 				t.Fatalf("a refused record says %+v, %v", c, err)
 			}
 			return
@@ -124,7 +124,7 @@ func FuzzVerify(f *testing.F) {
 		if err == nil && (dot < 0 || !signed[text[:dot]] || typ != "at+jwt" || string(claims) != string(benchClaims)) {
 			t.Fatal("a JWT is accepted that was not signed")
 		}
-		if err != nil && (err != keys.ErrNotGenuine || typ != "" || claims != nil) {
+		if err != nil && (err != keys.ErrNotAuthentic || typ != "" || claims != nil) {
 			t.Fatalf("a refused JWT says %q, %d bytes, %v", typ, len(claims), err)
 		}
 	})

@@ -179,11 +179,11 @@ func (s *signer) sign(text []byte) ([]byte, error) {
 
 // Verify verifies a JWT and returns its type and claims. Each key of the ring
 // verifies signatures of its own algorithm only. Every other text is
-// ErrNotGenuine. The caller checks the claims.
+// ErrNotAuthentic. The caller checks the claims.
 func (r *Ring) Verify(text string) (typ string, claims []byte, err error) {
 	typ, claims, k := r.verify(text)
 	if k == nil {
-		return "", nil, ErrNotGenuine
+		return "", nil, ErrNotAuthentic
 	}
 	return typ, claims, nil
 }
@@ -193,7 +193,7 @@ func (r *Ring) Verify(text string) (typ string, claims []byte, err error) {
 func (r *Ring) VerifyAt(text string, now grant.Instant, s Schedule) (typ string, claims []byte, id grant.KeyID, err error) {
 	typ, claims, k := r.verify(text)
 	if k == nil || !r.good(k.ID, now, s) {
-		return "", nil, 0, ErrNotGenuine
+		return "", nil, 0, ErrNotAuthentic
 	}
 	return typ, claims, k.ID, nil
 }
@@ -238,7 +238,7 @@ func cutLast(text string) (before, after string, found bool) {
 // beyond the last byte.
 func decodeSegment(text string) ([]byte, error) {
 	if strings.ContainsAny(text, "\r\n") { // the decoder skips them
-		return nil, ErrNotGenuine
+		return nil, ErrNotAuthentic
 	}
 	return base64.RawURLEncoding.Strict().DecodeString(text)
 }

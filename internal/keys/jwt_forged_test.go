@@ -25,10 +25,10 @@ func segment(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
 func notGenuine(t *testing.T, r *keys.Ring, name, text string) {
 	t.Helper()
-	if typ, claims, err := r.Verify(text); err != keys.ErrNotGenuine || typ != "" || claims != nil {
+	if typ, claims, err := r.Verify(text); err != keys.ErrNotAuthentic || typ != "" || claims != nil {
 		t.Errorf("%s: type %q, %d bytes of claims, %v", name, typ, len(claims), err)
 	}
-	if typ, claims, _, err := r.VerifyAt(text, frozenAt, noRotation); err != keys.ErrNotGenuine || typ != "" || claims != nil {
+	if typ, claims, _, err := r.VerifyAt(text, frozenAt, noRotation); err != keys.ErrNotAuthentic || typ != "" || claims != nil {
 		t.Errorf("%s, at an instant: type %q, %d bytes of claims, %v", name, typ, len(claims), err)
 	}
 }

@@ -192,7 +192,7 @@ func TestVerifyUntilTheKeyIsGone(t *testing.T) {
 	text := sign(t, r, keys.ES256)
 	end := frozenAt + 1000 + 3600_000
 	for now, want := range map[grant.Instant]error{
-		0: nil, frozenAt: nil, frozenAt + 1000: nil, end: nil, end + 1: keys.ErrNotGenuine, end * 2: keys.ErrNotGenuine,
+		0: nil, frozenAt: nil, frozenAt + 1000: nil, end: nil, end + 1: keys.ErrNotAuthentic, end * 2: keys.ErrNotAuthentic,
 	} {
 		if _, _, _, err := r.VerifyAt(text, now, noRotation); err != want {
 			t.Errorf("at %d: %v, want %v", now, err, want)

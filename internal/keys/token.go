@@ -43,9 +43,9 @@ const (
 	macSize     = 24 // 192 bits of HMAC-SHA-256
 )
 
-// ErrNotGenuine is returned for a text that is not authentic: of another kind or
+// ErrNotAuthentic is returned for a text that is not authentic: of another kind or
 // realm, altered, or forged.
-var ErrNotGenuine = errors.New("not genuine")
+var ErrNotAuthentic = errors.New("not authentic")
 
 // SealRefresh returns the text of a refresh token. Equal arguments give equal
 // texts.
@@ -97,15 +97,15 @@ func (r *Ring) openToken(prefix string, size int, realm, text string) (Token, er
 	var buf [accessSize + macSize]byte
 	b, ok := decode(buf[:size+macSize], prefix, text)
 	if !ok || b[0] != version {
-		return Token{}, ErrNotGenuine
+		return Token{}, ErrNotAuthentic
 	}
 	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), MAC)
 	if k == nil {
-		return Token{}, ErrNotGenuine
+		return Token{}, ErrNotAuthentic
 	}
 	var sum [32]byte
 	if subtle.ConstantTimeCompare(k.macToken(sum[:0], prefix, realm, b[:size])[:macSize], b[size:]) != 1 {
-		return Token{}, ErrNotGenuine
+		return Token{}, ErrNotAuthentic
 	}
 	t := readToken(b)
 	if size == accessSize {

@@ -144,10 +144,10 @@ func TestKindsAreNeverConfused(t *testing.T) {
 				}
 				continue
 			}
-			if err != keys.ErrNotGenuine {
+			if err != keys.ErrNotAuthentic {
 				t.Errorf("%s opened as %s: %v", k.name, opener.name, err)
 			}
-			if err := opener.open(r, "/api", opener.prefix+k.text[len(k.prefix):]); err != keys.ErrNotGenuine {
+			if err := opener.open(r, "/api", opener.prefix+k.text[len(k.prefix):]); err != keys.ErrNotAuthentic {
 				t.Errorf("%s with the prefix of %s: %v", k.name, opener.name, err)
 			}
 		}
@@ -158,11 +158,11 @@ func TestOtherRealmOtherRingAndOtherKey(t *testing.T) {
 	r := newRing(t)
 	for _, k := range kinds(t, r) {
 		for _, realm := range []string{"", "/", "/ap", "/apI", "/api/", "/api\x00", "/other"} {
-			if err := k.open(r, realm, k.text); err != keys.ErrNotGenuine {
+			if err := k.open(r, realm, k.text); err != keys.ErrNotAuthentic {
 				t.Errorf("%s in realm %q: %v", k.name, realm, err)
 			}
 		}
-		if err := k.open(newRing(t), "/api", k.text); err != keys.ErrNotGenuine {
+		if err := k.open(newRing(t), "/api", k.text); err != keys.ErrNotAuthentic {
 			t.Errorf("%s and another ring: %v", k.name, err)
 		}
 	}
@@ -192,7 +192,7 @@ func TestEveryChangedCharacterIsRefused(t *testing.T) {
 				if c == k.text[i] {
 					continue
 				}
-				if err := k.open(r, "/api", k.text[:i]+string([]byte{c})+k.text[i+1:]); err != keys.ErrNotGenuine {
+				if err := k.open(r, "/api", k.text[:i]+string([]byte{c})+k.text[i+1:]); err != keys.ErrNotAuthentic {
 					t.Fatalf("%s with character %d made %q: %v", k.name, i, c, err)
 				}
 			}
@@ -204,26 +204,26 @@ func TestOtherSpellingsAreRefused(t *testing.T) {
 	r := newRing(t)
 	for _, k := range kinds(t, r) {
 		for i := range k.text {
-			if err := k.open(r, "/api", k.text[:i]); err != keys.ErrNotGenuine {
+			if err := k.open(r, "/api", k.text[:i]); err != keys.ErrNotAuthentic {
 				t.Fatalf("%s cut to %d characters: %v", k.name, i, err)
 			}
 			for _, extra := range []string{"\n", "\r", "\r\n", "A", "=", " "} {
-				if err := k.open(r, "/api", k.text[:i]+extra+k.text[i:]); err != keys.ErrNotGenuine {
+				if err := k.open(r, "/api", k.text[:i]+extra+k.text[i:]); err != keys.ErrNotAuthentic {
 					t.Fatalf("%s with %q put in at %d: %v", k.name, extra, i, err)
 				}
 			}
 			// The decoder skips line breaks: the same length with fewer bytes.
-			if err := k.open(r, "/api", k.text[:i]+"\n"+k.text[i+1:]); err != keys.ErrNotGenuine {
+			if err := k.open(r, "/api", k.text[:i]+"\n"+k.text[i+1:]); err != keys.ErrNotAuthentic {
 				t.Fatalf("%s with a line break at %d: %v", k.name, i, err)
 			}
 		}
 		for _, extra := range []string{"A", "AA", "AAAA", "=", "==", "\n", " ", "\x00", strings.Repeat("A", 5000)} {
-			if err := k.open(r, "/api", k.text+extra); err != keys.ErrNotGenuine {
+			if err := k.open(r, "/api", k.text+extra); err != keys.ErrNotAuthentic {
 				t.Errorf("%s and %.5q after it: %v", k.name, extra, err)
 			}
 		}
 		for _, text := range []string{strings.ToUpper(k.text), strings.ToLower(k.text), k.prefix, k.prefix + k.text, k.text + k.text} {
-			if err := k.open(r, "/api", text); err != keys.ErrNotGenuine {
+			if err := k.open(r, "/api", text); err != keys.ErrNotAuthentic {
 				t.Errorf("%s spelled in %d characters: %v", k.name, len(text), err)
 			}
 		}

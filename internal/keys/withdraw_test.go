@@ -186,7 +186,7 @@ func TestAWithdrawnKeyIsFollowedAtOnceAndMakesNothingAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := ring.VerifyAt(jwt, at, s); err != keys.ErrNotGenuine {
+	if _, _, _, err := ring.VerifyAt(jwt, at, s); err != keys.ErrNotAuthentic {
 		t.Errorf("a JWT by a withdrawn key: %v", err)
 	}
 	for _, l := range ring.Lives(at, s) {

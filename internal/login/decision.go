@@ -204,8 +204,8 @@ func (a *Authorizer) codeParts(it *Interaction) (id grant.ID, nonce [keys.NonceS
 		return id, nonce, unavailable(err)
 	}
 	recorded := it.Decision.AuthorizedAt.Append(nil)
-	id = grant.ID(view.Ring.Mark("grant of an interaction", []byte(it.ID), recorded)[:len(id)])
-	nonce = [keys.NonceSize]byte(view.Ring.Mark("code of an interaction", []byte(it.ID), recorded)[:keys.NonceSize])
+	id = grant.ID(view.Ring.Tag("grant of an interaction", []byte(it.ID), recorded)[:len(id)])
+	nonce = [keys.NonceSize]byte(view.Ring.Tag("code of an interaction", []byte(it.ID), recorded)[:keys.NonceSize])
 	return id, nonce, nil
 }
 

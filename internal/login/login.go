@@ -277,7 +277,7 @@ func (a *Authorizer) loginVerifier(it *Interaction) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(view.Ring.Mark("login of an interaction", []byte(it.ID), said)), nil
+	return base64.RawURLEncoding.EncodeToString(view.Ring.Tag("login of an interaction", []byte(it.ID), said)), nil
 }
 
 // TakeLogin is what another system said of the interaction, for a browser that

@@ -56,7 +56,7 @@ const (
 
 func sessionCookie(ring *keys.Ring, id sessionID, used grant.Instant) string {
 	b := used.Append(append(make([]byte, 0, cookieSize), id[:]...))
-	b = append(b, ring.Mark("session", b)[:sealSize]...)
+	b = append(b, ring.Tag("session", b)[:sealSize]...)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
@@ -69,7 +69,7 @@ func openSessionCookie(ring *keys.Ring, text string) (id sessionID, used grant.I
 		return id, 0, false
 	}
 	content, seal := b[:cookieSize-sealSize], b[cookieSize-sealSize:]
-	if subtle.ConstantTimeCompare(ring.Mark("session", content)[:sealSize], seal) != 1 {
+	if subtle.ConstantTimeCompare(ring.Tag("session", content)[:sealSize], seal) != 1 {
 		return id, 0, false
 	}
 	return sessionID(content), grant.ReadInstant(content[32:]), true
