@@ -194,26 +194,26 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 		return err
 	}
 	defer end()
-	mark, err := from.Mark(cmd.Context())
+	state, err := from.Migration(cmd.Context())
 	if err != nil {
 		return err
 	}
 	switch {
 	case m.to != "" && m.gone:
 		return deployment.Usage(deployment.Hint(errors.New("--to and --destination-is-gone exclude each other"), "see: mintage migrate-store --help"))
-	case mark.State == store.Left && m.to == "" && !m.gone:
-		return deployment.Usage(deployment.Hint(fmt.Errorf("the move to %s was finished, and servers may be using it", mark.Elsewhere),
+	case state.State == store.Left && m.to == "" && !m.gone:
+		return deployment.Usage(deployment.Hint(fmt.Errorf("the move to %s was finished, and servers may be using it", state.Elsewhere),
 			"name it with --to, so that they are kept from it; or add --destination-is-gone"))
 	}
 	var to moving.Destination
-	used := m.gone && mark.State == store.Left
+	used := m.gone && state.State == store.Left
 	if m.to != "" {
 		opened, err := m.destination(cmd)
 		if err != nil {
 			return err
 		}
 		defer opened.Close()
-		here, err := opened.Mark(cmd.Context())
+		here, err := opened.Migration(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 		}
 	}
 	if used && !m.yes {
-		return deployment.Usage(deployment.Hint(fmt.Errorf("nothing was done: all that has happened in %s since the move would be lost; codes that were redeemed there could be redeemed again, and tokens that were revoked there would be good again", mark.Elsewhere),
+		return deployment.Usage(deployment.Hint(fmt.Errorf("nothing was done: all that has happened in %s since the move would be lost; codes that were redeemed there could be redeemed again, and tokens that were revoked there would be good again", state.Elsewhere),
 			"add --yes to do it; then revoke again what was revoked there"))
 	}
 	was, err := moving.Undo(cmd.Context(), from, to, m.gone)

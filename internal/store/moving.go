@@ -86,9 +86,9 @@ const (
 	Undone   MoveState = "undone"   // it had arrived, and what counts is where it came from
 )
 
-// A Mark is what a store remembers of a move. The zero Mark is that of a store
+// A Migration is the migration state of a store. The zero Migration is that of a store
 // which has never moved.
-type Mark struct {
+type Migration struct {
 	State MoveState
 	// Random names: of the store that is moved, which it keeps; of this move of
 	// it, drawn anew after an undone one; and of the destination's part in it.
@@ -101,12 +101,12 @@ type Mark struct {
 
 // A Displaced store must not be used: what counts is elsewhere, or not decided.
 type Displaced struct {
-	Mark  Mark
-	Place string // of the store itself
+	Migration Migration
+	Place     string // of the store itself
 }
 
 // Displaced tells why a store at a place must not be used, or nil.
-func (m Mark) Displaced(place string) error {
+func (m Migration) Displaced(place string) error {
 	switch m.State {
 	case "", Returned, Arrived:
 		return nil
@@ -115,13 +115,13 @@ func (m Mark) Displaced(place string) error {
 }
 
 func (d *Displaced) Error() string {
-	switch d.Mark.State {
+	switch d.Migration.State {
 	case Leaving:
-		return "it is being moved to " + d.Mark.Elsewhere + ": give the same migrate-store command again to go on, or give it up with: mintage migrate-store --undo --from " + d.Place
+		return "it is being moved to " + d.Migration.Elsewhere + ": give the same migrate-store command again to go on, or give it up with: mintage migrate-store --undo --from " + d.Place
 	case Left:
-		return "it has moved to " + d.Mark.Elsewhere + ": name that with --store; how to go back is told by: mintage migrate-store --help"
+		return "it has moved to " + d.Migration.Elsewhere + ": name that with --store; how to go back is told by: mintage migrate-store --help"
 	case Arriving:
-		return "the move from " + d.Mark.Elsewhere + " into it is not finished: give the same migrate-store command again"
+		return "the move from " + d.Migration.Elsewhere + " into it is not finished: give the same migrate-store command again"
 	}
-	return "it has been given up for " + d.Mark.Elsewhere + ", where it had come from: serve that, or remove what is here and move it again"
+	return "it has been given up for " + d.Migration.Elsewhere + ", where it had come from: serve that, or remove what is here and move it again"
 }

@@ -44,8 +44,8 @@ type crashingSource struct {
 	c *crash
 }
 
-func (s crashingSource) SetMark(ctx context.Context, was, next store.Mark) error {
-	return s.c.write(func() error { return s.Moving.SetMark(ctx, was, next) })
+func (s crashingSource) SetMigration(ctx context.Context, was, next store.Migration) error {
+	return s.c.write(func() error { return s.Moving.SetMigration(ctx, was, next) })
 }
 
 type crashingDestination struct {
@@ -53,20 +53,20 @@ type crashingDestination struct {
 	c *crash
 }
 
-func (d crashingDestination) SetMark(ctx context.Context, was, next store.Mark) error {
-	return d.c.write(func() error { return d.Moving.SetMark(ctx, was, next) })
+func (d crashingDestination) SetMigration(ctx context.Context, was, next store.Migration) error {
+	return d.c.write(func() error { return d.Moving.SetMigration(ctx, was, next) })
 }
 
-func (d crashingDestination) Claim(ctx context.Context, was, next store.Mark) error {
+func (d crashingDestination) Claim(ctx context.Context, was, next store.Migration) error {
 	return d.c.write(func() error { return d.Moving.Claim(ctx, was, next) })
 }
 
-func (d crashingDestination) Clear(ctx context.Context, t store.Table, mark store.Mark) error {
-	return d.c.write(func() error { return d.Moving.Clear(ctx, t, mark) })
+func (d crashingDestination) Clear(ctx context.Context, t store.Table, state store.Migration) error {
+	return d.c.write(func() error { return d.Moving.Clear(ctx, t, state) })
 }
 
-func (d crashingDestination) Append(ctx context.Context, t store.Table, rows []store.Row, mark store.Mark) error {
-	return d.c.write(func() error { return d.Moving.Append(ctx, t, rows, mark) })
+func (d crashingDestination) Append(ctx context.Context, t store.Table, rows []store.Row, state store.Migration) error {
+	return d.c.write(func() error { return d.Moving.Append(ctx, t, rows, state) })
 }
 
 func (d crashingDestination) RaiseDirectory(ctx context.Context, version int64) error {

@@ -170,10 +170,10 @@ func mustMove(t testing.TB, from moving.Source, to moving.Destination) moving.Ou
 // served reports which sides a server could use.
 func served(t testing.TB, from, to moving.Source) (source, destination bool) {
 	t.Helper()
-	marks := [2]store.Mark{}
+	marks := [2]store.Migration{}
 	for i, side := range []moving.Source{from, to} {
 		var err error
-		if marks[i], err = side.Mark(t.Context()); err != nil {
+		if marks[i], err = side.Migration(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,7 +3,7 @@
 // both, whichever step crashes. After a crash, the same command copies anew, and
 // Undo takes the source back.
 //
-// Each side stores a migration state (store.Mark). The states change in this
+// Each side stores a migration state (store.Migration). The states change in this
 // order:
 //
 //	source           destination
@@ -35,12 +35,12 @@ type Source interface {
 	// Name is the store's location, for people. It contains no password.
 	Name() string
 
-	// Mark reads the migration state.
-	Mark(ctx context.Context) (store.Mark, error)
+	// Migration reads the migration state.
+	Migration(ctx context.Context) (store.Migration, error)
 
-	// SetMark is a compare-and-swap of the migration state. It returns
+	// SetMigration is a compare-and-swap of the migration state. It returns
 	// store.ErrConflict if the present state is not was.
-	SetMark(ctx context.Context, was, next store.Mark) error
+	SetMigration(ctx context.Context, was, next store.Migration) error
 
 	// DirectoryVersion is the present version of the directory.
 	DirectoryVersion(ctx context.Context) (int64, error)
@@ -60,17 +60,17 @@ type Destination interface {
 	// Empty reports whether the store has no rows.
 	Empty(ctx context.Context) (bool, error)
 
-	// Claim is SetMark for an empty store. It returns store.ErrConflict if the
+	// Claim is SetMigration for an empty store. It returns store.ErrConflict if the
 	// store has any row.
-	Claim(ctx context.Context, was, next store.Mark) error
+	Claim(ctx context.Context, was, next store.Migration) error
 
 	// Clear deletes all rows of a table. It returns store.ErrConflict if the
-	// migration state is not mark.
-	Clear(ctx context.Context, t store.Table, mark store.Mark) error
+	// migration state is not state.
+	Clear(ctx context.Context, t store.Table, state store.Migration) error
 
 	// Append adds rows to a table. It returns store.ErrConflict if the migration
-	// state is not mark.
-	Append(ctx context.Context, t store.Table, rows []store.Row, mark store.Mark) error
+	// state is not state.
+	Append(ctx context.Context, t store.Table, rows []store.Row, state store.Migration) error
 
 	// RaiseDirectory sets the directory's version, unless it is higher already.
 	RaiseDirectory(ctx context.Context, version int64) error
@@ -117,11 +117,11 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 			err = fmt.Errorf("%w: %w", stopped, err)
 		}
 	}()
-	there, err := from.Mark(ctx)
+	there, err := from.Migration(ctx)
 	if err != nil {
 		return o, err
 	}
-	here, err := to.Mark(ctx)
+	here, err := to.Migration(ctx)
 	if err != nil {
 		return o, err
 	}
@@ -139,7 +139,7 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 		return o, nil
 	}
 	if there.Source == "" {
-		if err := m.markSource(ctx, store.Mark{State: store.Returned, Source: rand.Text()}); err != nil {
+		if err := m.setSource(ctx, store.Migration{State: store.Returned, Source: rand.Text()}); err != nil {
 			return o, err
 		}
 	}
@@ -149,8 +149,8 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 		}
 	}
 	if next <= begin {
-		leaving := store.Mark{State: store.Leaving, Source: m.there.Source, Move: m.here.Move, Elsewhere: to.Name()}
-		if err := m.markSource(ctx, leaving); err != nil {
+		leaving := store.Migration{State: store.Leaving, Source: m.there.Source, Move: m.here.Move, Elsewhere: to.Name()}
+		if err := m.setSource(ctx, leaving); err != nil {
 			return o, err
 		}
 	}
@@ -163,34 +163,34 @@ func Run(ctx context.Context, from Source, to Destination, report func(Progress)
 		}
 		left := m.there
 		left.State, left.Claim, left.Elsewhere = store.Left, m.here.Claim, to.Name()
-		if err := m.markSource(ctx, left); err != nil {
+		if err := m.setSource(ctx, left); err != nil {
 			return o, err
 		}
 	}
 	arrived := m.here
 	arrived.State = store.Arrived
-	return o, m.markDestination(ctx, arrived)
+	return o, m.setDestination(ctx, arrived)
 }
 
 // A move is one run of Run or Undo.
 type move struct {
 	from        Source
 	to          Destination
-	there, here store.Mark // of the source and of the destination
+	there, here store.Migration // of the source and of the destination
 	report      func(Progress)
 }
 
-func (m *move) markSource(ctx context.Context, next store.Mark) error {
-	if err := m.from.SetMark(ctx, m.there, next); err != nil {
-		return fmt.Errorf("mark %s as %s: %w", m.from.Name(), next.State, err)
+func (m *move) setSource(ctx context.Context, next store.Migration) error {
+	if err := m.from.SetMigration(ctx, m.there, next); err != nil {
+		return fmt.Errorf("set the migration state of %s to %s: %w", m.from.Name(), next.State, err)
 	}
 	m.there = next
 	return nil
 }
 
-func (m *move) markDestination(ctx context.Context, next store.Mark) error {
-	if err := m.to.SetMark(ctx, m.here, next); err != nil {
-		return fmt.Errorf("mark %s as %s: %w", m.to.Name(), next.State, err)
+func (m *move) setDestination(ctx context.Context, next store.Migration) error {
+	if err := m.to.SetMigration(ctx, m.here, next); err != nil {
+		return fmt.Errorf("set the migration state of %s to %s: %w", m.to.Name(), next.State, err)
 	}
 	m.here = next
 	return nil
@@ -207,7 +207,7 @@ func (m *move) arrive(ctx context.Context) error {
 			}
 		}
 	}
-	next := store.Mark{State: store.Arriving, Source: m.there.Source, Move: cmp.Or(m.there.Move, rand.Text()), Claim: rand.Text(), Elsewhere: m.from.Name()}
+	next := store.Migration{State: store.Arriving, Source: m.there.Source, Move: cmp.Or(m.there.Move, rand.Text()), Claim: rand.Text(), Elsewhere: m.from.Name()}
 	if err := m.to.Claim(ctx, m.here, next); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			err = errors.New("another program has begun to use it")

@@ -23,7 +23,7 @@ const (
 )
 
 // plan returns the step at which a run begins, by the states of both sides.
-func plan(there, here store.Mark, empty bool, from, to string) (step, error) {
+func plan(there, here store.Migration, empty bool, from, to string) (step, error) {
 	ours := here.Source != "" && here.Source == there.Source
 	same := ours && here.Move == there.Move
 	switch there.State {
@@ -67,14 +67,14 @@ var ErrNoDestination = fmt.Errorf("the move was finished, and servers may be usi
 // gone means that the destination no longer exists; otherwise to may be nil only
 // if the source has not left. Undo returns the source's previous state, which is
 // empty if there was nothing to undo. The caller holds the source's lock.
-func Undo(ctx context.Context, from Source, to Destination, gone bool) (was store.Mark, err error) {
-	there, err := from.Mark(ctx)
+func Undo(ctx context.Context, from Source, to Destination, gone bool) (was store.Migration, err error) {
+	there, err := from.Migration(ctx)
 	if err != nil {
 		return was, err
 	}
-	var here store.Mark
+	var here store.Migration
 	if to != nil {
-		if here, err = to.Mark(ctx); err != nil {
+		if here, err = to.Migration(ctx); err != nil {
 			return was, err
 		}
 	}
@@ -100,7 +100,7 @@ func Undo(ctx context.Context, from Source, to Destination, gone bool) (was stor
 			// The destination comes first: otherwise both could be used for an instant.
 			undone := here
 			undone.State = store.Undone
-			if err := m.markDestination(ctx, undone); err != nil {
+			if err := m.setDestination(ctx, undone); err != nil {
 				return was, err
 			}
 		}
@@ -108,5 +108,5 @@ func Undo(ctx context.Context, from Source, to Destination, gone bool) (was stor
 		return was, refuse("", "%s is itself the destination of a move (%s)", from.Name(), there.State)
 	}
 	was = there
-	return was, m.markSource(ctx, store.Mark{State: store.Returned, Source: there.Source})
+	return was, m.setSource(ctx, store.Migration{State: store.Returned, Source: there.Source})
 }

@@ -20,37 +20,37 @@ func TestWhatARunBeginsWith(t *testing.T) {
 		to, us = "postgres://db/a", "postgres://db/other"
 	)
 	sources := []struct {
-		name string
-		mark store.Mark
+		name  string
+		state store.Migration
 	}{
-		{"never moved", store.Mark{}},
-		{"returned", store.Mark{State: store.Returned, Source: a}},
-		{"leaving for here", store.Mark{State: store.Leaving, Source: a, Move: m1, Elsewhere: to}},
-		{"leaving for elsewhere", store.Mark{State: store.Leaving, Source: a, Move: m1, Elsewhere: us}},
-		{"left for here", store.Mark{State: store.Left, Source: a, Move: m1, Claim: c1, Elsewhere: to}},
+		{"never moved", store.Migration{}},
+		{"returned", store.Migration{State: store.Returned, Source: a}},
+		{"leaving for here", store.Migration{State: store.Leaving, Source: a, Move: m1, Elsewhere: to}},
+		{"leaving for elsewhere", store.Migration{State: store.Leaving, Source: a, Move: m1, Elsewhere: us}},
+		{"left for here", store.Migration{State: store.Left, Source: a, Move: m1, Claim: c1, Elsewhere: to}},
 	}
 	destinations := []struct {
 		name  string
-		mark  store.Mark
+		state store.Migration
 		empty bool
 		want  [5]string // by source
 	}{
-		{"empty", store.Mark{}, true, [5]string{"begin", "begin", "claim", "refuse", "refuse"}},
-		{"a store that never moved", store.Mark{}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
-		{"arriving", store.Mark{State: store.Arriving, Source: a, Move: m1, Claim: c1}, false, [5]string{"refuse", "begin", "claim", "claim", "open"}},
-		{"arriving, nothing yet", store.Mark{State: store.Arriving, Source: a, Move: m1, Claim: c1}, true, [5]string{"refuse", "begin", "claim", "claim", "open"}},
-		{"arriving by another claim", store.Mark{State: store.Arriving, Source: a, Move: m1, Claim: c2}, false, [5]string{"refuse", "begin", "claim", "claim", "refuse"}},
-		{"arriving in an earlier move", store.Mark{State: store.Arriving, Source: a, Move: m2, Claim: c2}, false, [5]string{"refuse", "begin", "claim", "refuse", "refuse"}},
-		{"another store, arriving", store.Mark{State: store.Arriving, Source: b, Move: m2, Claim: c2}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
-		{"arrived", store.Mark{State: store.Arrived, Source: a, Move: m1, Claim: c1}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "nothing"}},
-		{"arrived by another claim", store.Mark{State: store.Arrived, Source: a, Move: m1, Claim: c2}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
-		{"another store, arrived", store.Mark{State: store.Arrived, Source: b, Move: m2, Claim: c2}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
-		{"undone", store.Mark{State: store.Undone, Source: a, Move: m1, Claim: c1}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
-		{"undone and emptied", store.Mark{State: store.Undone, Source: a, Move: m1, Claim: c1}, true, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
+		{"empty", store.Migration{}, true, [5]string{"begin", "begin", "claim", "refuse", "refuse"}},
+		{"a store that never moved", store.Migration{}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
+		{"arriving", store.Migration{State: store.Arriving, Source: a, Move: m1, Claim: c1}, false, [5]string{"refuse", "begin", "claim", "claim", "open"}},
+		{"arriving, nothing yet", store.Migration{State: store.Arriving, Source: a, Move: m1, Claim: c1}, true, [5]string{"refuse", "begin", "claim", "claim", "open"}},
+		{"arriving by another claim", store.Migration{State: store.Arriving, Source: a, Move: m1, Claim: c2}, false, [5]string{"refuse", "begin", "claim", "claim", "refuse"}},
+		{"arriving in an earlier move", store.Migration{State: store.Arriving, Source: a, Move: m2, Claim: c2}, false, [5]string{"refuse", "begin", "claim", "refuse", "refuse"}},
+		{"another store, arriving", store.Migration{State: store.Arriving, Source: b, Move: m2, Claim: c2}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
+		{"arrived", store.Migration{State: store.Arrived, Source: a, Move: m1, Claim: c1}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "nothing"}},
+		{"arrived by another claim", store.Migration{State: store.Arrived, Source: a, Move: m1, Claim: c2}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
+		{"another store, arrived", store.Migration{State: store.Arrived, Source: b, Move: m2, Claim: c2}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
+		{"undone", store.Migration{State: store.Undone, Source: a, Move: m1, Claim: c1}, false, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
+		{"undone and emptied", store.Migration{State: store.Undone, Source: a, Move: m1, Claim: c1}, true, [5]string{"refuse", "refuse", "refuse", "refuse", "refuse"}},
 	}
 	for _, d := range destinations {
 		for i, s := range sources {
-			got, err := moving.Plan(s.mark, d.mark, d.empty, from, to)
+			got, err := moving.Plan(s.state, d.state, d.empty, from, to)
 			if err != nil {
 				var refusal *moving.Refusal
 				if !errors.As(err, &refusal) || refusal.Advice == "" {
@@ -63,7 +63,7 @@ func TestWhatARunBeginsWith(t *testing.T) {
 			}
 		}
 	}
-	if _, err := moving.Plan(store.Mark{State: store.Arriving, Source: b}, store.Mark{}, true, from, to); err == nil {
+	if _, err := moving.Plan(store.Migration{State: store.Arriving, Source: b}, store.Migration{}, true, from, to); err == nil {
 		t.Error("a source that is itself a half copy is moved")
 	}
 }

@@ -66,24 +66,24 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// tables counts those that have the names of ours, and the mark that they are.
-func tables(ctx context.Context, pool *pgxpool.Pool) (mark, all int, err error) {
-	err = persist(ctx, func() error { return pool.QueryRow(ctx, tablesSQL).Scan(&mark, &all) })
-	return mark, all, err
+// tables counts those that have the names of ours, and the table that marks them.
+func tables(ctx context.Context, pool *pgxpool.Pool) (marker, all int, err error) {
+	err = persist(ctx, func() error { return pool.QueryRow(ctx, tablesSQL).Scan(&marker, &all) })
+	return marker, all, err
 }
 
 // schemaVersion reads the schema's version, makes its row if the schema is
 // empty, and refuses what this program cannot use.
 func schemaVersion(ctx context.Context, pool *pgxpool.Pool, newest int) (version int, err error) {
-	mark, all, err := tables(ctx, pool)
+	marker, all, err := tables(ctx, pool)
 	if err != nil {
 		return 0, err
 	}
 	var needs int
 	switch {
-	case mark == 0 && all > 0:
+	case marker == 0 && all > 0:
 		return 0, errors.New("the schema holds tables of some other program: give mintage a database or a schema of its own")
-	case mark == 0:
+	case marker == 0:
 		if err := apply(ctx, pool, createVersionSQL); err != nil {
 			return 0, err
 		}

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	selectMarkSQL = `SELECT state, source, move, claim, elsewhere FROM moves WHERE id = 1`
+	selectMigrationSQL = `SELECT state, source, move, claim, elsewhere FROM moves WHERE id = 1`
 	// Earlier versions resumed a copy, and kept its position in step, position and
 	// copied.
-	insertMarkSQL = `INSERT INTO moves (id, state, source, move, claim, elsewhere, step, position, copied)
+	insertMigrationSQL = `INSERT INTO moves (id, state, source, move, claim, elsewhere, step, position, copied)
 		VALUES (1, $1, $2, $3, $4, $5, '', '', 0) ON CONFLICT (id) DO NOTHING`
-	updateMarkSQL = `UPDATE moves SET state = $1, source = $2, move = $3, claim = $4, elsewhere = $5
+	updateMigrationSQL = `UPDATE moves SET state = $1, source = $2, move = $3, claim = $4, elsewhere = $5
 		WHERE id = 1 AND state = $6 AND source = $7 AND move = $8 AND claim = $9 AND elsewhere = $10`
 	raiseVersionSQL = `UPDATE directory SET version = $1 WHERE id = 1 AND version < $1`
 	// pageLength is the number of rows that are read at once.
@@ -77,56 +77,56 @@ func placeOf(c *pgx.ConnConfig) string {
 	return "postgres://" + strings.Join(hosts, ",") + "/" + c.Database + query
 }
 
-// Mark reads what the store remembers of a move.
-func (m *Moving) Mark(ctx context.Context) (store.Mark, error) { return m.s.mark(ctx) }
+// Migration reads the migration state.
+func (m *Moving) Migration(ctx context.Context) (store.Migration, error) { return m.s.migration(ctx) }
 
-func (s *Store) mark(ctx context.Context) (mark store.Mark, err error) {
+func (s *Store) migration(ctx context.Context) (state store.Migration, err error) {
 	err = s.reading(ctx, func() error {
-		mark, err = readMark(ctx, s.pool)
+		state, err = readMigration(ctx, s.pool)
 		return err
 	})
-	return mark, err
+	return state, err
 }
 
 // stays tells why the store must not be used, because what counts is elsewhere,
 // or is not complete; or nil.
 func (s *Store) stays(ctx context.Context) error {
-	mark, err := s.mark(ctx)
+	state, err := s.migration(ctx)
 	if err != nil {
 		return err
 	}
-	return mark.Displaced(placeOf(s.pool.Config().ConnConfig))
+	return state.Displaced(placeOf(s.pool.Config().ConnConfig))
 }
 
-func readMark(ctx context.Context, q querier) (mark store.Mark, err error) {
+func readMigration(ctx context.Context, q querier) (state store.Migration, err error) {
 	err = each(ctx, q, func(rows pgx.Rows) error {
-		return rows.Scan((*string)(&mark.State), &mark.Source, &mark.Move, &mark.Claim, &mark.Elsewhere)
-	}, selectMarkSQL)
+		return rows.Scan((*string)(&state.State), &state.Source, &state.Move, &state.Claim, &state.Elsewhere)
+	}, selectMigrationSQL)
 	if err != nil {
-		err = fmt.Errorf("read the mark of a move: %w", err)
+		err = fmt.Errorf("read the migration state: %w", err)
 	}
-	return mark, err
+	return state, err
 }
 
-// SetMark replaces the mark if it is as it was, and otherwise returns
+// SetMigration is a compare-and-swap of the migration state, which returns
 // store.ErrConflict.
-func (m *Moving) SetMark(ctx context.Context, was, next store.Mark) error {
-	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return setMark(ctx, tx, was, next) })
+func (m *Moving) SetMigration(ctx context.Context, was, next store.Migration) error {
+	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return setMigration(ctx, tx, was, next) })
 }
 
-func setMark(ctx context.Context, tx pgx.Tx, was, next store.Mark) error {
-	values := func(m store.Mark) []any {
+func setMigration(ctx context.Context, tx pgx.Tx, was, next store.Migration) error {
+	values := func(m store.Migration) []any {
 		return []any{string(m.State), m.Source, m.Move, m.Claim, m.Elsewhere}
 	}
-	if was == (store.Mark{}) {
-		return one(tx.Exec(ctx, insertMarkSQL, values(next)...))
+	if was == (store.Migration{}) {
+		return one(tx.Exec(ctx, insertMigrationSQL, values(next)...))
 	}
-	return one(tx.Exec(ctx, updateMarkSQL, append(values(next), values(was)...)...))
+	return one(tx.Exec(ctx, updateMigrationSQL, append(values(next), values(was)...)...))
 }
 
-// Claim is SetMark for a store that holds nothing: if it holds anything, it
+// Claim is SetMigration for a store that holds nothing: if it holds anything, it
 // returns store.ErrConflict.
-func (m *Moving) Claim(ctx context.Context, was, next store.Mark) error {
+func (m *Moving) Claim(ctx context.Context, was, next store.Migration) error {
 	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		empty, err := isEmpty(ctx, tx)
 		if err == nil && !empty {
@@ -135,7 +135,7 @@ func (m *Moving) Claim(ctx context.Context, was, next store.Mark) error {
 		if err != nil {
 			return err
 		}
-		return setMark(ctx, tx, was, next)
+		return setMigration(ctx, tx, was, next)
 	})
 }
 
@@ -162,10 +162,10 @@ func isEmpty(ctx context.Context, q querier) (empty bool, err error) {
 	return empty, nil
 }
 
-// Clear removes all rows of a table, if the mark is as given.
-func (m *Moving) Clear(ctx context.Context, t store.Table, mark store.Mark) error {
+// Clear removes all rows of a table, if the migration state is as given.
+func (m *Moving) Clear(ctx context.Context, t store.Table, state store.Migration) error {
 	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := setMark(ctx, tx, mark, mark); err != nil {
+		if err := setMigration(ctx, tx, state, state); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `DELETE FROM `+t.Name)
@@ -174,8 +174,8 @@ func (m *Moving) Clear(ctx context.Context, t store.Table, mark store.Mark) erro
 }
 
 // Append adds rows to a table. It returns store.ErrConflict if the migration state
-// is not mark.
-func (m *Moving) Append(ctx context.Context, t store.Table, rows []store.Row, mark store.Mark) error {
+// is not state.
+func (m *Moving) Append(ctx context.Context, t store.Table, rows []store.Row, state store.Migration) error {
 	args := make([]any, len(t.Columns))
 	for i, c := range t.Columns {
 		switch c.Kind {
@@ -188,7 +188,7 @@ func (m *Moving) Append(ctx context.Context, t store.Table, rows []store.Row, ma
 		}
 	}
 	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := setMark(ctx, tx, mark, mark); err != nil {
+		if err := setMigration(ctx, tx, state, state); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, appendSQL(t), args...); err != nil {

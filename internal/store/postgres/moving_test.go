@@ -53,7 +53,7 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
 	m := toMove(t, url)
-	var was store.Mark
+	var was store.Migration
 	for _, c := range []struct {
 		state store.MoveState
 		text  string // "" if it is opened
@@ -62,14 +62,14 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 		{store.Arrived, ""},
 		{store.Undone, "it has been given up for sqlite:/a"},
 	} {
-		next := store.Mark{State: c.state, Source: "s", Move: "m", Claim: "c", Elsewhere: "sqlite:/a"}
-		if err := m.SetMark(t.Context(), was, next); err != nil {
+		next := store.Migration{State: c.state, Source: "s", Move: "m", Claim: "c", Elsewhere: "sqlite:/a"}
+		if err := m.SetMigration(t.Context(), was, next); err != nil {
 			t.Fatal(err)
 		}
-		if have, err := m.Mark(t.Context()); err != nil || have != next {
+		if have, err := m.Migration(t.Context()); err != nil || have != next {
 			t.Errorf("%+v, %v; want %+v", have, err, next)
 		}
-		if err := m.SetMark(t.Context(), was, next); !errors.Is(err, store.ErrConflict) {
+		if err := m.SetMigration(t.Context(), was, next); !errors.Is(err, store.ErrConflict) {
 			t.Errorf("%s, set by somebody who has not seen it: %v", c.state, err)
 		}
 		was = next
@@ -97,7 +97,7 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 func TestTheDestinationOfAMoveIsNoLostStore(t *testing.T) {
 	t.Parallel()
 	_, url := server.Schema(t)
-	if err := toMove(t, url).Claim(t.Context(), store.Mark{}, store.Mark{State: store.Arriving, Move: "m", Claim: "c"}); err != nil {
+	if err := toMove(t, url).Claim(t.Context(), store.Migration{}, store.Migration{State: store.Arriving, Move: "m", Claim: "c"}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := postgres.Create(t.Context(), postgres.Database{URL: url}, func() error { return errors.New("it is lost") })
@@ -112,8 +112,8 @@ func TestRowsAreWrittenOnlyUnderTheirMigrationState(t *testing.T) {
 	name, url := server.Schema(t)
 	m := toMove(t, url)
 	uses := store.Tables[slices.IndexFunc(store.Tables, func(t store.Table) bool { return t.Name == "secret_uses" })]
-	mark, other := store.Mark{State: store.Arriving, Move: "m", Claim: "c"}, store.Mark{State: store.Arriving, Claim: "another"}
-	if err := m.Claim(t.Context(), store.Mark{}, mark); err != nil {
+	mark, other := store.Migration{State: store.Arriving, Move: "m", Claim: "c"}, store.Migration{State: store.Arriving, Claim: "another"}
+	if err := m.Claim(t.Context(), store.Migration{}, mark); err != nil {
 		t.Fatal(err)
 	}
 	rows := []store.Row{{{Text: "a"}, {Number: 1}}, {{Text: "b"}, {Number: -1}}}
@@ -127,7 +127,7 @@ func TestRowsAreWrittenOnlyUnderTheirMigrationState(t *testing.T) {
 	if err := m.Append(t.Context(), uses, append([]store.Row{{{Text: "c"}, {Number: 1}}}, rows...), mark); err == nil || count() != "2" {
 		t.Errorf("rows of which some are there: %v, %s rows", err, count())
 	}
-	if have, err := m.Mark(t.Context()); err != nil || have != mark {
+	if have, err := m.Migration(t.Context()); err != nil || have != mark {
 		t.Errorf("%+v, %v; want %+v", have, err, mark)
 	}
 	if err := m.Claim(t.Context(), mark, other); !errors.Is(err, store.ErrConflict) {

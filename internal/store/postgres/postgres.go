@@ -101,8 +101,8 @@ func holdsKeys(ctx context.Context, pool *pgxpool.Pool) (held bool, err error) {
 // returns an error that tells what to do if there is none.
 func Open(ctx context.Context, d Database) (*Store, error) {
 	return openToUse(ctx, d, func(ctx context.Context, pool *pgxpool.Pool) error {
-		mark, _, err := tables(ctx, pool)
-		if err == nil && mark == 0 {
+		marker, _, err := tables(ctx, pool)
+		if err == nil && marker == 0 {
 			err = errors.New("this database holds no store: check the URL's database and search_path, or let `mintage serve` make one there")
 		}
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	selectMarkSQL = `SELECT state, source, move, claim, elsewhere FROM moves WHERE id = 1`
-	putMarkSQL    = `INSERT INTO moves (id, state, source, move, claim, elsewhere) VALUES (1, ?, ?, ?, ?, ?)
+	selectMigrationSQL = `SELECT state, source, move, claim, elsewhere FROM moves WHERE id = 1`
+	putMigrationSQL    = `INSERT INTO moves (id, state, source, move, claim, elsewhere) VALUES (1, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET state = excluded.state, source = excluded.source, move = excluded.move,
 		claim = excluded.claim, elsewhere = excluded.elsewhere`
 	selectVersionSQL = `SELECT version FROM directory WHERE id = 1`
@@ -70,25 +70,25 @@ func place(path string) string { return "sqlite:" + filepath.Dir(path) }
 // Name is the store's place.
 func (m *Moving) Name() string { return place(m.path) }
 
-// Mark reads what the store remembers of a move.
-func (m *Moving) Mark(ctx context.Context) (store.Mark, error) {
-	return readMark(m.db.QueryRowContext(ctx, selectMarkSQL))
+// Migration reads the migration state.
+func (m *Moving) Migration(ctx context.Context) (store.Migration, error) {
+	return readMigration(m.db.QueryRowContext(ctx, selectMigrationSQL))
 }
 
-func readMark(row *sql.Row) (mark store.Mark, err error) {
-	err = row.Scan(&mark.State, &mark.Source, &mark.Move, &mark.Claim, &mark.Elsewhere)
+func readMigration(row *sql.Row) (state store.Migration, err error) {
+	err = row.Scan(&state.State, &state.Source, &state.Move, &state.Claim, &state.Elsewhere)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
 	if err != nil {
-		err = fmt.Errorf("read the mark of a move: %w", err)
+		err = fmt.Errorf("read the migration state: %w", err)
 	}
-	return mark, err
+	return state, err
 }
 
-// SetMark replaces the mark if it is as it was, and otherwise returns
+// SetMigration is a compare-and-swap of the migration state, which returns
 // store.ErrConflict.
-func (m *Moving) SetMark(ctx context.Context, was, next store.Mark) error {
+func (m *Moving) SetMigration(ctx context.Context, was, next store.Migration) error {
 	var tx *sql.Tx
 	err := patiently(commandPatience, func() (err error) {
 		tx, err = m.db.BeginTx(ctx, nil)
@@ -98,15 +98,15 @@ func (m *Moving) SetMark(ctx context.Context, was, next store.Mark) error {
 		return Explain(m.path, err)
 	}
 	defer tx.Rollback()
-	have, err := readMark(tx.QueryRow(selectMarkSQL))
+	have, err := readMigration(tx.QueryRow(selectMigrationSQL))
 	switch {
 	case err != nil:
 		return err
 	case have != was:
 		return store.ErrConflict
 	}
-	if _, err := tx.Exec(putMarkSQL, string(next.State), next.Source, next.Move, next.Claim, next.Elsewhere); err != nil {
-		return fmt.Errorf("write the mark of a move: %w", err)
+	if _, err := tx.Exec(putMigrationSQL, string(next.State), next.Source, next.Move, next.Claim, next.Elsewhere); err != nil {
+		return fmt.Errorf("write the migration state: %w", err)
 	}
 	return tx.Commit()
 }
@@ -164,11 +164,11 @@ func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) erro
 // Displaced tells why a store must not be used, because what counts is elsewhere
 // or about to be, or nil.
 func Displaced(ctx context.Context, path string, q Querier) error {
-	mark, err := readMark(q.QueryRowContext(ctx, selectMarkSQL))
+	state, err := readMigration(q.QueryRowContext(ctx, selectMigrationSQL))
 	if err != nil {
 		return err
 	}
-	return mark.Displaced(place(path))
+	return state.Displaced(place(path))
 }
 
 // beside reports whether a server may run on the file meanwhile, and thus not
@@ -181,7 +181,7 @@ func (w *writer) stays() error {
 	if !w.beside() {
 		return nil
 	}
-	s, err := w.conn.prepare(selectMarkSQL)
+	s, err := w.conn.prepare(selectMigrationSQL)
 	if err != nil {
 		return err
 	}
@@ -191,6 +191,6 @@ func (w *writer) stays() error {
 	if err != nil || !found {
 		return err
 	}
-	mark := store.Mark{State: store.MoveState(s.string(0)), Source: s.string(1), Move: s.string(2), Claim: s.string(3), Elsewhere: s.string(4)}
-	return mark.Displaced(place(w.path))
+	state := store.Migration{State: store.MoveState(s.string(0)), Source: s.string(1), Move: s.string(2), Claim: s.string(3), Elsewhere: s.string(4)}
+	return state.Displaced(place(w.path))
 }

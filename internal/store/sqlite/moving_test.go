@@ -72,7 +72,7 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 	dir := t.TempDir()
 	create(t, dir)
 	m := toMove(t, dir)
-	var was store.Mark
+	var was store.Migration
 	for _, c := range []struct {
 		state store.MoveState
 		text  string // "" if it is opened
@@ -83,14 +83,14 @@ func TestAStoreIsOpenedOnlyWhereItCounts(t *testing.T) {
 		{store.Left, "it has moved to postgres://db/a: name that with --store"},
 		{store.Returned, ""},
 	} {
-		next := store.Mark{State: c.state, Source: "s", Move: "m", Claim: "c", Elsewhere: "postgres://db/a"}
-		if err := m.SetMark(t.Context(), was, next); err != nil {
+		next := store.Migration{State: c.state, Source: "s", Move: "m", Claim: "c", Elsewhere: "postgres://db/a"}
+		if err := m.SetMigration(t.Context(), was, next); err != nil {
 			t.Fatal(err)
 		}
-		if have, err := m.Mark(t.Context()); err != nil || have != next {
+		if have, err := m.Migration(t.Context()); err != nil || have != next {
 			t.Errorf("%+v, %v; want %+v", have, err, next)
 		}
-		if err := m.SetMark(t.Context(), was, next); was != next && !errors.Is(err, store.ErrConflict) {
+		if err := m.SetMigration(t.Context(), was, next); was != next && !errors.Is(err, store.ErrConflict) {
 			t.Errorf("%s, set by somebody who has not seen it: %v", c.state, err)
 		}
 		was = next
@@ -127,8 +127,8 @@ func TestACommandThatWasOpenBeforeAMoveWritesNothingBehindIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := toMove(t, dir)
-	leaving := store.Mark{State: store.Leaving, Move: "m", Elsewhere: "postgres://db/a"}
-	if err := m.SetMark(t.Context(), store.Mark{}, leaving); err != nil {
+	leaving := store.Migration{State: store.Leaving, Move: "m", Elsewhere: "postgres://db/a"}
+	if err := m.SetMigration(t.Context(), store.Migration{}, leaving); err != nil {
 		t.Fatal(err)
 	}
 	writes := map[string]func() error{
@@ -160,7 +160,7 @@ func TestACommandThatWasOpenBeforeAMoveWritesNothingBehindIt(t *testing.T) {
 		+ (SELECT count(*) FROM grants WHERE version = 1) + (SELECT version FROM directory)`); n != 2 {
 		t.Errorf("something was written: %d", n)
 	}
-	if err := m.SetMark(t.Context(), leaving, store.Mark{State: store.Returned}); err != nil {
+	if err := m.SetMigration(t.Context(), leaving, store.Migration{State: store.Returned}); err != nil {
 		t.Fatal(err)
 	}
 	for name, write := range writes {
