@@ -13,6 +13,7 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/moving"
@@ -253,7 +254,7 @@ func unused(ctx context.Context, to *postgres.Moving) error {
 	if err != nil {
 		return err
 	}
-	if !pause(ctx, beats) {
+	if !directory.Pause(ctx, beats) {
 		return ctx.Err()
 	}
 	after, err := to.Nodes(ctx)

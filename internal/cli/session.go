@@ -93,65 +93,16 @@ func (a *session) ring(ctx context.Context) (*keys.Ring, error) {
 	return view.Ring, nil
 }
 
-const (
-	// settleTime bounds the wait for what servers have not written yet. A node
-	// that does not reach the store for so long answers no request.
-	settleTime = 6 * time.Second
-	// lately is when a node may still be running whose last heartbeat is that old,
-	// by another machine's clock.
-	lately = 30 * time.Second
-)
-
 // settle waits until the running servers have written the uses of secrets.
 func (a *session) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, directory.SettleTime)
 	defer cancel()
 	reached := adminclient.Poll(ctx, a.cfg)
 	switch {
 	case a.nodes != nil:
-		a.awaitNodes(ctx)
+		directory.AwaitHeartbeats(ctx, a.nodes, a.now)
 	case !reached && serverRuns(a.cfg.Data):
-		pause(ctx, 2*directory.PollInterval)
-	}
-}
-
-// awaitNodes waits until every node that runs has sent two heartbeats from now on:
-// it writes uses before each of them, and the first may have been under way.
-func (a *session) awaitNodes(ctx context.Context) {
-	last, beats := map[store.NodeID]grant.Instant{}, map[store.NodeID]int{}
-	for first := true; ; first = false {
-		nodes, err := a.nodes(ctx)
-		if err != nil {
-			return // the next read of the store reports it
-		}
-		waiting := false
-		for _, n := range nodes {
-			switch at, known := last[n.ID]; {
-			case first && a.now.Since(n.Clock).Abs() > lately: // it has ended
-			case first:
-				waiting = true
-				last[n.ID] = n.Clock
-			case known && n.Clock != at:
-				last[n.ID] = n.Clock
-				beats[n.ID]++
-				fallthrough
-			case known:
-				waiting = waiting || beats[n.ID] < 2
-			}
-		}
-		if !waiting || !pause(ctx, directory.PollInterval/10) {
-			return
-		}
-	}
-}
-
-// pause waits, and reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
+		directory.Pause(ctx, 2*directory.PollInterval)
 	}
 }
 
