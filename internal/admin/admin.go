@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -88,6 +89,15 @@ func (a *Admin) announce(ctx context.Context, err error) error {
 	return err
 }
 
+// storable returns an error about a text that no name in the store can equal, and
+// for which PostgreSQL refuses to look.
+func storable(field, text string) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return &oauth.Invalid{Field: field, Message: "is not UTF-8 text"}
+	}
+	return nil
+}
+
 // Of what is recorded, the last so many events are shown.
 const (
 	shownEvents = 100
@@ -96,11 +106,15 @@ const (
 
 // Events returns the last events about a grant, a client or a subject, oldest
 // first.
-func (a *Admin) Events(ctx context.Context, about string) (views []show.Event, err error) {
+func (a *Admin) Events(ctx context.Context, about string) ([]show.Event, error) {
+	if err := storable("about", about); err != nil {
+		return nil, err
+	}
 	list, err := a.Store.Events(ctx, about, readEvents)
 	if err != nil {
 		return nil, err
 	}
+	views := []show.Event{}
 	for _, e := range list[max(0, len(list)-shownEvents):] {
 		views = append(views, show.Event{At: show.JSONInstant(e.At), Name: string(e.Name), Actor: e.Actor, Detail: e.Detail})
 	}

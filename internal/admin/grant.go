@@ -1,19 +1,25 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
 // Grants returns grants in the order of their ids, all cutoffs, and whether more
 // grants follow.
 func (a *Admin) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, cutoffs []store.Cutoff, more bool, err error) {
-	if err := (Page{Limit: f.Limit}).Check(); err != nil {
+	if err := errors.Join((Page{Limit: f.Limit}).Check(), storable("subject", f.Subject), storable("client_id", f.ClientID)); err != nil {
 		return nil, nil, false, err
 	}
 	ch, err := a.Store.Changes(ctx, 0)
@@ -54,6 +60,12 @@ func (a *Admin) RevokeGrant(ctx context.Context, id grant.ID) error {
 // CutOff ends everything that was authorized until now by a subject, for a client,
 // or by the subject for the client, and says for whom.
 func (a *Admin) CutOff(ctx context.Context, subject, client string) (cut store.Cutoff, of string, err error) {
+	if subject == "" && client == "" {
+		return cut, "", &oauth.Invalid{Field: "subject", Message: "name a subject, a client or both"}
+	}
+	if err := storable("subject", subject); err != nil {
+		return cut, "", err
+	}
 	var list []string
 	about := client
 	if subject != "" {
@@ -70,6 +82,41 @@ func (a *Admin) CutOff(ctx context.Context, subject, client string) (cut store.C
 	of = strings.Join(list, ", ")
 	cut = store.Cutoff{Realm: a.Realm, Subject: subject, ClientID: client, At: a.cutoffAt()}
 	return cut, of, a.commit(ctx, store.Change{Cutoffs: []store.Cutoff{cut}}, a.event(a.now(), store.EventCutoff, about, of))
+}
+
+// Cutoffs returns cutoffs sorted by subject and client, of one subject or one
+// client if they are named, and whether more follow.
+func (a *Admin) Cutoffs(ctx context.Context, subject, client string, p Page) (list []store.Cutoff, more bool, err error) {
+	if err := p.Check(); err != nil {
+		return nil, false, err
+	}
+	ch, err := a.Store.Changes(ctx, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	slices.SortFunc(ch.Cutoffs, func(a, b store.Cutoff) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.ClientID, b.ClientID))
+	})
+	return pick(p, ch.Cutoffs, CutoffKey, func(c store.Cutoff) bool {
+		return c.Realm == a.Realm && (subject == "" || c.Subject == subject) && (client == "" || c.ClientID == client)
+	})
+}
+
+// CutoffKey identifies a cutoff in a list.
+func CutoffKey(c store.Cutoff) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(c.Subject + "\x00" + c.ClientID))
+}
+
+// A CutoffView is a cutoff as people and programs see it.
+type CutoffView struct {
+	Subject  string     `json:"subject,omitempty"`
+	ClientID string     `json:"client_id,omitempty"`
+	At       *time.Time `json:"at"`
+}
+
+// ViewCutoff returns the view of a cutoff.
+func ViewCutoff(c store.Cutoff) CutoffView {
+	return CutoffView{c.Subject, c.ClientID, show.JSONInstant(c.At)}
 }
 
 // MaxCovered bounds what Covered counts.
@@ -95,12 +142,4 @@ func (a *Admin) Covered(ctx context.Context, cut store.Cutoff) (covered int, err
 		f.After = page[len(page)-1].ID
 	}
 	return covered, nil
-}
-
-// AboutStore is what events are about that concern all of the store.
-const AboutStore = "store"
-
-// DeclareRestore declares that the store was restored from a backup.
-func (a *Admin) DeclareRestore(ctx context.Context, r grant.Restore, detail string) error {
-	return a.commit(ctx, store.Change{Restores: []grant.Restore{r}}, a.event(a.now(), store.EventRestored, AboutStore, detail))
 }

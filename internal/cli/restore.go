@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/show"
-	"github.com/mintage/mintage/internal/store"
 )
 
 // A restoration is one run of the command restore.
@@ -94,51 +93,11 @@ func (r *restoration) backupInstant(now time.Time) (grant.Instant, error) {
 	return grant.At(at), nil
 }
 
-// behindMost is how far this machine's clock may be behind tokens that were
-// issued elsewhere. Tokens carry the instant of the restore until the clock has
-// reached it, and others who read them bear a minute.
-const behindMost = time.Minute
-
-// declared is a restore at an instant of this machine's clock. All that is known
-// to have been issued was issued before it, and when it ends, the last token of
-// before has expired, whatever the lifetime was that it was issued with.
-func declared(cfg config.Config, backup, now grant.Instant, seen grant.Issued) grant.Restore {
-	at := now.Add(cfg.Skew())
-	if !isBehind(now, seen) {
-		at = max(at, seen.Latest+1)
-	}
-	last := max(at.Add(max(cfg.RefreshTokenLifetime.Std(), seen.Longest)), seen.LastExpiry)
-	return grant.Restore{Backup: backup, At: at, Until: last.Add(cfg.Skew()) + 1}
-}
-
-// isBehind reports whether this machine's clock is too far behind to restore by.
-func isBehind(now grant.Instant, seen grant.Issued) bool { return seen.Latest.Since(now) > behindMost }
-
 // warnOfClock tells what a clock that is behind does to clients.
 func warnOfClock(w io.Writer, now grant.Instant, seen grant.Issued) {
-	if isBehind(now, seen) {
+	if admin.ClockIsBehind(now, seen) {
 		fmt.Fprintf(w, "\nThis machine's clock is at %s, and the store has a token of %s. Unless that one\nis wrong, set the clock first: clients with tokens that were issued after the\nrestore, by its clock, are answered 503 until they expire.\n",
 			show.Instant(now), show.Instant(seen.Latest))
-	}
-}
-
-// issuedIn reads all grants of a store: some seconds for each million of them.
-func issuedIn(ctx context.Context, st store.Store, limit int, stderr io.Writer) (seen grant.Issued, err error) {
-	page, p := store.GrantFilter{Limit: limit}, newProgress(stderr, time.Now)
-	defer p.end()
-	for n := 0; ; {
-		list, err := st.Grants(ctx, page)
-		if err != nil {
-			return seen, err
-		}
-		for _, g := range list {
-			seen = seen.And(g.Issued())
-		}
-		if n += len(list); len(list) < page.Limit {
-			return seen, nil
-		}
-		page.After = list[len(list)-1].ID
-		p.report("", 0, 0, false, func(time.Duration) string { return fmt.Sprintf("looking for the last token: %d grants read", n) })
 	}
 }
 
@@ -152,20 +111,16 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 		return err
 	}
 	defer a.Close()
-	seen, err := issuedIn(cmd.Context(), a.Store, 5000, cmd.ErrOrStderr())
+	p := newProgress(cmd.ErrOrStderr(), time.Now)
+	now, seen, err := a.DeclareRestore(cmd.Context(), backup, func(read int) {
+		p.report("", 0, 0, false, func(time.Duration) string { return fmt.Sprintf("looking for the last token: %d grants read", read) })
+	})
+	p.end()
 	if err != nil {
-		return fmt.Errorf("nothing was declared: %w", err)
-	}
-	began := grant.At(time.Now())
-	now := declared(a.cfg, backup, began, seen)
-	if err := a.DeclareRestore(cmd.Context(), now, "declared; backup of "+show.Instant(backup)); err != nil {
-		if errors.Is(err, store.ErrConflict) {
-			return deployment.Hint(errors.New("another restore was declared at this very moment"), "see: mintage restore --status")
-		}
 		return err
 	}
 	w := cmd.OutOrStdout()
-	warnOfClock(cmd.ErrOrStderr(), began, seen)
+	warnOfClock(cmd.ErrOrStderr(), grant.At(time.Now()), seen)
 	fmt.Fprintf(w, "declared: the store is that of %s, %s old\n", show.Instant(backup), age(backup))
 	if err := printInForce(w, now); err != nil {
 		return err
@@ -191,44 +146,27 @@ func printInForce(w io.Writer, now grant.Restore) error {
 	return err
 }
 
-// A restoreView is a restore as it is listed.
-type restoreView struct {
-	At      *time.Time `json:"at"`
-	Backup  *time.Time `json:"backup"`
-	Until   *time.Time `json:"until"`
-	InForce bool       `json:"in_force"`
-}
-
 func (r *restoration) printStatus(cmd *cobra.Command) error {
 	a, err := r.open(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	ch, err := a.Store.Changes(cmd.Context(), 0)
+	views, err := a.Restores(cmd.Context())
 	if err != nil {
 		return err
 	}
-	views, rows := []restoreView{}, [][]string{}
-	// A later one explains what an earlier one does.
-	var latest, until grant.Instant
-	for _, x := range ch.Restores {
-		latest, until = max(latest, x.At), max(until, x.Until)
-	}
-	for _, x := range ch.Restores {
-		if x.At == latest {
-			x.Until = until // see directory.View
-		}
-		v := restoreView{show.JSONInstant(x.At), show.JSONInstant(x.Backup), show.JSONInstant(x.Until), x.At == latest && x.InForce(a.now)}
-		views = append(views, v)
+	text := func(t *time.Time) string { return t.Format(time.RFC3339) }
+	rows := [][]string{}
+	for _, v := range views {
 		state := "over"
 		switch {
 		case v.InForce:
 			state = "in force"
-		case x.At != latest:
+		case !v.Latest:
 			state = "followed by another one"
 		}
-		rows = append(rows, []string{show.Instant(x.At), show.Instant(x.Backup), show.Instant(x.Until), state})
+		rows = append(rows, []string{text(v.At), text(v.Backup), text(v.Until), state})
 	}
 	list := table("RESTORED|BACKUP OF|UNTIL|", rows)
 	if len(rows) == 0 {

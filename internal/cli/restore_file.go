@@ -122,7 +122,7 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, progress *progress) (
 	if err != nil {
 		return deployment.Hint(err, "the store is as it was")
 	}
-	now := declared(p.cfg, p.at, grant.At(time.Now()), p.seen)
+	now := admin.Restored(policyOf(p.cfg), p.at, grant.At(time.Now()), p.seen)
 	event := store.Event{At: grant.At(time.Now()), Name: store.EventRestored, About: admin.AboutStore, Actor: deployment.Operator(),
 		Detail: fmt.Sprintf("%s, of %s", p.backup.File, show.Instant(p.at))}
 	merge := func(st store.Store) error {

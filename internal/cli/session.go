@@ -52,13 +52,18 @@ func (s *settings) open(ctx context.Context) (*session, error) {
 	st, _ = deployment.Audited(cfg, st)
 	a.Admin = admin.Admin{
 		Store: st, Realm: deployment.Realm, Actor: deployment.Operator(), Now: time.Now,
-		Policy: grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, Schedule: deployment.KeySchedule(cfg),
+		Policy: policyOf(cfg), Schedule: deployment.KeySchedule(cfg),
 		KEK:     func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
 		Ring:    a.ring,
 		Changed: func(ctx context.Context) { adminclient.Poll(ctx, cfg) },
 		Settle:  a.settle,
 	}
 	return a, nil
+}
+
+// policyOf returns what commands have to know of the tokens that servers issue.
+func policyOf(cfg config.Config) grant.Policy {
+	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), MaxSkew: cfg.Skew()}
 }
 
 // Close closes the store and writes the audit log.
@@ -135,6 +140,9 @@ func adviceFor(e *admin.Error) string {
 			return "choose another with --id; ids never come back, even after deletion"
 		}
 	case admin.Changed:
+		if e.Kind == "restore" {
+			return "see: mintage restore --status"
+		}
 		return fmt.Sprintf("look at it and try again: mintage %s show %s", e.Kind, e.ID)
 	case admin.InUse:
 		return "add --force to do it all the same"

@@ -1,0 +1,120 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// AboutStore is what events are about that concern all of the store.
+const AboutStore = "store"
+
+// grantPage is how many grants are read at a time.
+const grantPage = 5000
+
+// DeclareRestore declares that the store was restored by other means from a backup
+// of an instant. It reads all grants, which takes some seconds for each million of
+// them, and reports to progress, if that is set, how many it has read.
+func (a *Admin) DeclareRestore(ctx context.Context, backup grant.Instant, progress func(read int)) (r grant.Restore, seen grant.Issued, err error) {
+	if backup <= 0 || backup > a.now() {
+		return r, seen, &oauth.Invalid{Field: "backup_time", Message: "is missing or still to come"}
+	}
+	if seen, err = issuedIn(ctx, a.Store, grantPage, progress); err != nil {
+		return r, seen, fmt.Errorf("nothing was declared: %w", err)
+	}
+	now := a.now()
+	r = Restored(a.Policy, backup, now, seen)
+	err = a.commit(ctx, store.Change{Restores: []grant.Restore{r}}, a.event(now, store.EventRestored, AboutStore, "declared; backup of "+show.Instant(backup)))
+	if errors.Is(err, store.ErrConflict) {
+		err = &Error{Changed, "restore", "", "another restore was declared at this very moment"}
+	}
+	return r, seen, err
+}
+
+// Restored is a restore at an instant of this machine's clock. All that is known
+// to have been issued was issued before it, and when it ends, the last token of
+// before has expired, whatever the lifetime was that it was issued with.
+func Restored(p grant.Policy, backup, now grant.Instant, seen grant.Issued) grant.Restore {
+	at := now.Add(p.MaxSkew)
+	if !ClockIsBehind(now, seen) {
+		at = max(at, seen.Latest+1)
+	}
+	last := max(at.Add(max(p.RefreshLifetime, seen.Longest)), seen.LastExpiry)
+	return grant.Restore{Backup: backup, At: at, Until: last.Add(p.MaxSkew) + 1}
+}
+
+// behindMost is how far this machine's clock may be behind tokens that were
+// issued elsewhere. Tokens carry the instant of the restore until the clock has
+// reached it, and others who read them bear a minute.
+const behindMost = time.Minute
+
+// ClockIsBehind reports whether this machine's clock is too far behind to restore
+// by: clients with tokens that were issued after the restore are answered 503.
+func ClockIsBehind(now grant.Instant, seen grant.Issued) bool {
+	return seen.Latest.Since(now) > behindMost
+}
+
+// issuedIn reads all grants of a store.
+func issuedIn(ctx context.Context, st store.Store, limit int, progress func(read int)) (seen grant.Issued, err error) {
+	page := store.GrantFilter{Limit: limit}
+	for n := 0; ; {
+		list, err := st.Grants(ctx, page)
+		if err != nil {
+			return seen, err
+		}
+		for _, g := range list {
+			seen = seen.And(g.Issued())
+		}
+		if n += len(list); len(list) < page.Limit {
+			return seen, nil
+		}
+		page.After = list[len(list)-1].ID
+		if progress != nil {
+			progress(n)
+		}
+	}
+}
+
+// A RestoreView is a restore as people and programs see it.
+type RestoreView struct {
+	At      *time.Time `json:"at"`
+	Backup  *time.Time `json:"backup"`
+	Until   *time.Time `json:"until"`
+	InForce bool       `json:"in_force"`
+	Latest  bool       `json:"-"`
+}
+
+// ViewRestore returns the view of the latest restore at now.
+func ViewRestore(r grant.Restore, now grant.Instant) RestoreView {
+	return RestoreView{show.JSONInstant(r.At), show.JSONInstant(r.Backup), show.JSONInstant(r.Until), r.InForce(now), true}
+}
+
+// Restores returns the restores that were declared. A later one explains what an
+// earlier one does, for as long as the last of them (see directory.View).
+func (a *Admin) Restores(ctx context.Context) ([]RestoreView, error) {
+	ch, err := a.Store.Changes(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	var latest, until grant.Instant
+	for _, r := range ch.Restores {
+		latest, until = max(latest, r.At), max(until, r.Until)
+	}
+	views := []RestoreView{}
+	for _, r := range ch.Restores {
+		if r.At == latest {
+			r.Until = until
+		}
+		v := ViewRestore(r, a.now())
+		v.Latest = r.At == latest
+		v.InForce = v.InForce && v.Latest
+		views = append(views, v)
+	}
+	return views, nil
+}
