@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -119,6 +120,21 @@ func (a *Admin) Events(ctx context.Context, about string) ([]show.Event, error) 
 		views = append(views, show.Event{At: show.JSONInstant(e.At), Name: string(e.Name), Actor: e.Actor, Detail: e.Detail})
 	}
 	return views, nil
+}
+
+// Positive parses a duration that is longer than nothing; 0 if there is none.
+func Positive(field, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := config.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("must be longer than %s", d)
+	}
+	if err != nil {
+		return 0, &oauth.Invalid{Field: field, Message: err.Error()}
+	}
+	return d.Std(), nil
 }
 
 // A Page selects a part of a sorted list (keyset pagination).

@@ -70,9 +70,9 @@ func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
 		want int
 		do   func() error
 	}{
-		{"create a client", 1, func() error { _, _, err := a.CreateClient(ctx, billing()); return err }},
+		{"create a client", 1, func() error { _, _, err := a.CreateClient(ctx, billing(), store.ClientEnabled); return err }},
 		{"create it again", 0, func() error {
-			if _, _, err := a.CreateClient(ctx, billing()); codeOf(err) != admin.Taken {
+			if _, _, err := a.CreateClient(ctx, billing(), store.ClientEnabled); codeOf(err) != admin.Taken {
 				return errors.New("the id was not taken")
 			}
 			return nil
@@ -95,10 +95,10 @@ func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
 		{"cut off a subject", 1, func() error { _, _, err := a.CutOff(ctx, "alice", ""); return err }},
 		{"rotate a key", 1, func() error { _, err := a.RotateKeys(ctx, []string{"mac"}, 0); return err }},
 		{"create a user", 0, func() error { _, _, err := a.CreateUser(ctx, account.Registration{Username: "alice"}); return err }},
-		{"enable it", 0, func() error { _, err := a.EnableUser(ctx, "alice"); return err }},
-		{"set a password", 0, func() error { _, _, err := a.SetPassword(ctx, "alice", "", false); return err }},
-		{"end the grants", 1, func() error { _, _, err := a.SetPassword(ctx, "alice", "", true); return err }},
-		{"disable the user", 1, func() error { _, _, err := a.DisableUser(ctx, "alice"); return err }},
+		{"enable it", 0, func() error { _, err := a.EnableUser(ctx, "alice", ""); return err }},
+		{"set a password", 0, func() error { _, _, err := a.SetPassword(ctx, "alice", "", "", false); return err }},
+		{"end the grants", 1, func() error { _, _, err := a.SetPassword(ctx, "alice", "", "", true); return err }},
+		{"disable the user", 1, func() error { _, _, err := a.DisableUser(ctx, "alice", ""); return err }},
 		{"delete the client", 1, func() error { _, err := a.DeleteClient(ctx, "billing", ""); return err }},
 	} {
 		*changes = 0
@@ -124,7 +124,7 @@ func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
 // use of an imported secret writes the row anew, and changes no registration.
 func TestAnETagIsMadeOfTheRegistration(t *testing.T) {
 	a, _ := newAdmin(t)
-	c, _, err := a.CreateClient(t.Context(), billing())
+	c, _, err := a.CreateClient(t.Context(), billing(), store.ClientEnabled)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestAnETagIsMadeOfTheRegistration(t *testing.T) {
 
 func TestWithoutTheKeyEncryptionKeyAnOperatorCanLookDisableAndRevoke(t *testing.T) {
 	a, _ := newAdmin(t)
-	if _, _, err := a.CreateClient(t.Context(), billing()); err != nil {
+	if _, _, err := a.CreateClient(t.Context(), billing(), store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}
 	second, _, err := a.AddSecret(t.Context(), "billing", 0)

@@ -102,11 +102,6 @@ func (d *ClientDocument) set(name string, raw json.RawMessage) error {
 	}
 }
 
-// RegisterClient registers a client as the document says.
-func (a *Admin) RegisterClient(ctx context.Context, d ClientDocument) (store.Client, oauth.Secret, error) {
-	return a.create(ctx, d.Registration, d.State)
-}
-
 // ApplyClient makes a client be as the document says: it registers the client if
 // there is none with the id, and changes it otherwise. Nothing is written if the
 // client is like that already, also if its imported secret was used since. With an
@@ -119,7 +114,7 @@ func (a *Admin) ApplyClient(ctx context.Context, id, etag string, d ClientDocume
 	var failed *Error
 	if errors.As(err, &failed) && failed.Code == NotFound && etag == "" {
 		d.ID = id
-		c, secret, err = a.create(ctx, d.Registration, d.State)
+		c, secret, err = a.CreateClient(ctx, d.Registration, d.State)
 		return c, secret, err == nil, err
 	}
 	if err != nil {

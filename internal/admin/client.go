@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
@@ -18,11 +17,7 @@ import (
 
 // CreateClient registers a client and returns it with the secret that was
 // generated for it, if one was.
-func (a *Admin) CreateClient(ctx context.Context, r client.Registration) (store.Client, oauth.Secret, error) {
-	return a.create(ctx, r, store.ClientEnabled)
-}
-
-func (a *Admin) create(ctx context.Context, r client.Registration, state store.ClientState) (store.Client, oauth.Secret, error) {
+func (a *Admin) CreateClient(ctx context.Context, r client.Registration, state store.ClientState) (store.Client, oauth.Secret, error) {
 	ring, err := a.Ring(ctx)
 	if err != nil {
 		return store.Client{}, "", err
@@ -42,8 +37,8 @@ func (a *Admin) create(ctx context.Context, r client.Registration, state store.C
 
 // Client returns a client that has not been deleted.
 func (a *Admin) Client(ctx context.Context, id string) (c store.Client, err error) {
-	err = store.ErrNotFound // no id is other than UTF-8, which PostgreSQL refuses to look for
-	if utf8.ValidString(id) {
+	err = store.ErrNotFound
+	if storable("id", id) == nil {
 		c, err = a.Store.Client(ctx, id)
 	}
 	if errors.Is(err, store.ErrNotFound) {
@@ -131,7 +126,7 @@ func (a *Admin) change(ctx context.Context, id, etag string, apply func(c store.
 	if err != nil {
 		return c, err
 	}
-	if etag != "" && etag != "*" && etag != ClientETag(c) {
+	if !matches(etag, ClientETag(c)) {
 		return c, changed("client", id)
 	}
 	now := a.now()

@@ -45,6 +45,11 @@ func (a *Admin) Grant(ctx context.Context, id grant.ID) (g grant.Grant, cutoffs 
 	return g, ch.Cutoffs, err
 }
 
+// ViewGrant returns the view of a grant at now. It needs all cutoffs.
+func ViewGrant(g grant.Grant, cutoffs []store.Cutoff, now grant.Instant) show.Grant {
+	return show.GrantAt(g, cutoffs, now)
+}
+
 // RevokeGrant ends a grant.
 func (a *Admin) RevokeGrant(ctx context.Context, id grant.ID) error {
 	now := a.now()

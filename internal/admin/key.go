@@ -64,6 +64,23 @@ func (a *Admin) RotateKeys(ctx context.Context, purposes []string, in time.Durat
 	return added, a.announce(ctx, err)
 }
 
+// A KeyChange is a key that was made or withdrawn.
+type KeyChange struct {
+	ID          string     `json:"id"`
+	Purpose     string     `json:"purpose"`
+	ActiveAt    *time.Time `json:"active_at"`
+	WithdrawnAt *time.Time `json:"withdrawn_at,omitempty"`
+}
+
+// ViewKeyChanges returns the views of keys that were made or withdrawn.
+func ViewKeyChanges(records []keys.Record) []KeyChange {
+	views := []KeyChange{}
+	for _, r := range records {
+		views = append(views, KeyChange{r.ID.String(), string(r.Purpose), show.JSONInstant(r.ActiveAt), show.JSONInstant(r.WithdrawnAt())})
+	}
+	return views
+}
+
 // RewrapKeys wraps all keys by the next key-encryption key, and returns how many
 // there are.
 func (a *Admin) RewrapKeys(ctx context.Context, kek *keys.KEK) (int, error) {
@@ -90,6 +107,9 @@ func (a *Admin) purposes(names []string) (list []keys.Purpose, err error) {
 // all keys that rotate.
 func (a *Admin) Withdrawal(ids, purposes []string, all bool) (w directory.Withdrawal, err error) {
 	w.Actor = a.Actor
+	if all == (len(ids)+len(purposes) > 0) {
+		return w, &oauth.Invalid{Field: "all", Message: "name keys, purposes or both; or all"}
+	}
 	if w.Purposes, err = a.purposes(purposes); err != nil {
 		return w, err
 	}
@@ -106,13 +126,20 @@ func (a *Admin) Withdrawal(ids, purposes []string, all bool) (w directory.Withdr
 	return w, nil
 }
 
-// WithdrawKeys declares keys untrusted, now.
-func (a *Admin) WithdrawKeys(ctx context.Context, w directory.Withdrawal) (directory.Withdrawn, error) {
+// WithdrawKeys declares keys untrusted, now. A dry run only names them.
+func (a *Admin) WithdrawKeys(ctx context.Context, w directory.Withdrawal, dry bool) (done directory.Withdrawn, err error) {
+	if dry {
+		records, err := a.KeyRecords(ctx)
+		if err == nil {
+			done.Keys, err = w.Choose(records)
+		}
+		return done, err
+	}
 	kek, err := a.KEK()
 	if err != nil {
 		return directory.Withdrawn{}, err
 	}
-	done, err := directory.WithdrawKeys(ctx, a.Store, kek, w, a.Now)
+	done, err = directory.WithdrawKeys(ctx, a.Store, kek, w, a.Now)
 	return done, a.announce(ctx, err)
 }
 

@@ -37,6 +37,13 @@ func ViewUser(u account.User) UserView {
 	}
 }
 
+// UserETag identifies what an operator can change of a user. The version of the
+// document would not do: each login with a one-time code writes it anew. A new
+// password and a new second factor begin another epoch.
+func UserETag(u account.User) string {
+	return etagOf(fmt.Appendf(nil, "%q %q %q %q %s %d %t", u.Username, u.Name, u.Subject, u.Claims, u.State, u.Epoch, u.TOTP != nil))
+}
+
 // CreateUser creates a user and returns it with its password, if one had to be
 // generated.
 func (a *Admin) CreateUser(ctx context.Context, r account.Registration) (u account.User, generated string, err error) {
@@ -68,8 +75,8 @@ func (a *Admin) User(ctx context.Context, username string) (account.User, error)
 // UpdateUser changes what people call a user, unless name is nil, and the claims
 // that the patch names; a null value removes a claim (claims.Merge). It can be
 // repeated.
-func (a *Admin) UpdateUser(ctx context.Context, username string, name *string, patch claims.Claims) (account.User, error) {
-	return a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+func (a *Admin) UpdateUser(ctx context.Context, username, etag string, name *string, patch claims.Claims) (account.User, error) {
+	return a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		next, err := u.SetProfile(name, patch, now)
 		var changed []string
 		if next.Name != u.Name {
@@ -103,8 +110,8 @@ func (a *Admin) Users(ctx context.Context, p Page) ([]account.User, bool, error)
 
 // DisableUser locks a user out and ends everything that the user has granted. It
 // can be repeated.
-func (a *Admin) DisableUser(ctx context.Context, username string) (u account.User, cut store.Cutoff, err error) {
-	u, err = a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+func (a *Admin) DisableUser(ctx context.Context, username, etag string) (u account.User, cut store.Cutoff, err error) {
+	u, err = a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		cut = u.Cutoff(a.cutoffAt())
 		return u.Disable(now), record{name: store.EventUserDisabled, detail: "grants ended", cutoffs: []store.Cutoff{cut}}, nil
 	})
@@ -112,8 +119,8 @@ func (a *Admin) DisableUser(ctx context.Context, username string) (u account.Use
 }
 
 // EnableUser lets a disabled user log in again.
-func (a *Admin) EnableUser(ctx context.Context, username string) (account.User, error) {
-	return a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+func (a *Admin) EnableUser(ctx context.Context, username, etag string) (account.User, error) {
+	return a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		return u.Enable(now), record{name: store.EventUserEnabled, none: u.State == account.Enabled}, nil
 	})
 }
@@ -121,12 +128,12 @@ func (a *Admin) EnableUser(ctx context.Context, username string) (account.User, 
 // SetPassword gives a user another password, "" for a generated one, which is
 // returned. It ends the user's sessions and, if endGrants is set, everything
 // that the user has granted.
-func (a *Admin) SetPassword(ctx context.Context, username, password string, endGrants bool) (u account.User, generated string, err error) {
+func (a *Admin) SetPassword(ctx context.Context, username, etag, password string, endGrants bool) (u account.User, generated string, err error) {
 	if password == "" {
 		generated = account.GeneratePassword()
 		password = generated
 	}
-	u, err = a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+	u, err = a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		next, err := u.SetPassword(password, now)
 		how := record{name: store.EventPasswordChanged, detail: "sessions ended"}
 		if endGrants {
@@ -138,7 +145,7 @@ func (a *Admin) SetPassword(ctx context.Context, username, password string, endG
 }
 
 // SetTOTP gives a user a new second factor and returns its secret.
-func (a *Admin) SetTOTP(ctx context.Context, username string) (u account.User, secret []byte, err error) {
+func (a *Admin) SetTOTP(ctx context.Context, username, etag string) (u account.User, secret []byte, err error) {
 	if _, err := a.User(ctx, username); err != nil {
 		return u, nil, err
 	}
@@ -146,7 +153,7 @@ func (a *Admin) SetTOTP(ctx context.Context, username string) (u account.User, s
 	if err != nil {
 		return u, nil, err
 	}
-	u, err = a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+	u, err = a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		u, secret = u.SetTOTP(ring, now)
 		return u, record{name: store.EventTOTPSet}, nil
 	})
@@ -154,17 +161,21 @@ func (a *Admin) SetTOTP(ctx context.Context, username string) (u account.User, s
 }
 
 // RemoveTOTP takes a user's second factor away.
-func (a *Admin) RemoveTOTP(ctx context.Context, username string) (account.User, error) {
-	return a.changeUser(ctx, username, func(u account.User, now grant.Instant) (account.User, record, error) {
+func (a *Admin) RemoveTOTP(ctx context.Context, username, etag string) (account.User, error) {
+	return a.changeUser(ctx, username, etag, func(u account.User, now grant.Instant) (account.User, record, error) {
 		return u.RemoveTOTP(now), record{name: store.EventTOTPRemoved, none: u.TOTP == nil}, nil
 	})
 }
 
-// changeUser reads a user, changes it and writes it back.
-func (a *Admin) changeUser(ctx context.Context, username string, apply func(u account.User, now grant.Instant) (account.User, record, error)) (account.User, error) {
+// changeUser reads a user, changes it and writes it back. With an ETag, the user
+// must be as it was when that was made.
+func (a *Admin) changeUser(ctx context.Context, username, etag string, apply func(u account.User, now grant.Instant) (account.User, record, error)) (account.User, error) {
 	u, err := a.User(ctx, username)
 	if err != nil {
 		return u, err
+	}
+	if !matches(etag, UserETag(u)) {
+		return u, changed("user", username)
 	}
 	now := a.now()
 	next, how, err := apply(u, now)

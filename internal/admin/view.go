@@ -69,9 +69,17 @@ func ClientETag(c store.Client) string {
 	if err != nil {
 		panic(err) // it holds texts, booleans and lists of texts
 	}
+	return etagOf(text)
+}
+
+func etagOf(text []byte) string {
 	sum := sha256.Sum256(text)
 	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
+
+// matches reports whether a change for an ETag may be made (RFC 9110 section
+// 13.1.1); "" is no condition.
+func matches(etag, present string) bool { return etag == "" || etag == "*" || etag == present }
 
 // A ClientView is a client as people and programs see it, without anything secret.
 type ClientView struct {

@@ -88,7 +88,7 @@ keyed digest is stored.`,
 			}
 			r.Secret = oauth.Secret(line)
 		}
-		c, secret, err := a.CreateClient(cmd.Context(), r)
+		c, secret, err := a.CreateClient(cmd.Context(), r, store.ClientEnabled)
 		if err == nil {
 			warnOfConsent(cmd, c)
 		}

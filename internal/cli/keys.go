@@ -7,6 +7,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -57,7 +58,7 @@ The command needs the server's configuration, for jwks_max_age and max_skew.`,
   mintage keys rotate --purpose ES256 --in 24h --config /etc/mintage/mintage.yaml`,
 		Args: exactly(0, "no argument"),
 		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
-			d, err := positive("in", in)
+			d, err := admin.Positive("in", in)
 			if err != nil {
 				return err
 			}
@@ -157,22 +158,15 @@ nothing. If the key-encryption key was copied as well, replace that first, with
 			if err != nil {
 				return err
 			}
-			if dry {
-				records, err := a.KeyRecords(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if records, err = w.Choose(records); err != nil {
-					return err
-				}
-				for _, k := range records {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s key %s would be withdrawn\n", k.Purpose, k.ID)
-				}
-				return a.printEnded(cmd, records, "would end")
-			}
-			done, err := a.WithdrawKeys(cmd.Context(), w)
+			done, err := a.WithdrawKeys(cmd.Context(), w, dry)
 			if err != nil {
 				return err
+			}
+			if dry {
+				for _, k := range done.Keys {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s key %s would be withdrawn\n", k.Purpose, k.ID)
+				}
+				return a.printEnded(cmd, done.Keys, "would end")
 			}
 			for _, k := range done.Keys {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s is withdrawn since %s\n", k.Purpose, k.ID, show.Instant(k.WithdrawnAt()))

@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/admin"
-	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/oauth"
 )
 
 func newSecret(s *settings) *cobra.Command {
@@ -41,7 +38,7 @@ func newSecretAdd(s *settings) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&expires, "expires-in", "", "lifetime, such as 90d; default: until it is revoked")
 	return s.prints(cmd, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
-		d, err := positive("expires-in", expires)
+		d, err := admin.Positive("expires_in", expires)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -52,22 +49,6 @@ func newSecretAdd(s *settings) *cobra.Command {
 			Secret   string `json:"client_secret"`
 		}{args[0], id, string(secret)}, secretFields(cmd, string(secret), "keep the secret now", [][2]string{{"secret_id", id}, {"client_secret", string(secret)}}), err
 	})
-}
-
-// positive parses the value of a flag that is longer than nothing; 0 if the flag
-// is not given.
-func positive(flag, value string) (time.Duration, error) {
-	if value == "" {
-		return 0, nil
-	}
-	d, err := config.ParseDuration(value)
-	if err == nil && d <= 0 {
-		err = fmt.Errorf("must be longer than %s", d)
-	}
-	if err != nil {
-		return 0, &oauth.Invalid{Field: flag, Message: err.Error()}
-	}
-	return d.Std(), nil
 }
 
 func newSecretList(s *settings) *cobra.Command {

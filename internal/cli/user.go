@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -202,7 +201,7 @@ Clients see the change when they next read userinfo.`,
 		if other == nil && len(patch) == 0 {
 			return "", deployment.Usage(errors.New("nothing to change: give --name or --claim"))
 		}
-		u, err := a.UpdateUser(cmd.Context(), args[0], other, patch)
+		u, err := a.UpdateUser(cmd.Context(), args[0], "", other, patch)
 		return fmt.Sprintf("user %s is updated", u.Username), invalidUser(err)
 	})
 }
@@ -215,7 +214,7 @@ func newUserDisable(s *settings) *cobra.Command {
 and codes that are not redeemed. Repeat it to end what was granted since.`,
 		Args: exactly(1, "one username"),
 	}, func(cmd *cobra.Command, a *session, args []string) (string, error) {
-		u, cut, err := a.DisableUser(cmd.Context(), args[0])
+		u, cut, err := a.DisableUser(cmd.Context(), args[0], "")
 		return fmt.Sprintf("user %s is disabled; everything that subject %q authorized until %s is refused", u.Username, u.Subject, show.Instant(cut.At)), err
 	})
 }
@@ -227,7 +226,7 @@ func newUserEnable(s *settings) *cobra.Command {
 		Long:  "Let a disabled user log in again. Ended sessions and grants stay ended.",
 		Args:  exactly(1, "one username"),
 	}, func(cmd *cobra.Command, a *session, args []string) (string, error) {
-		u, err := a.EnableUser(cmd.Context(), args[0])
+		u, err := a.EnableUser(cmd.Context(), args[0], "")
 		return fmt.Sprintf("user %s is enabled", u.Username), err
 	})
 }
@@ -270,7 +269,7 @@ known the old password.`,
 		if err != nil {
 			return u, "", err
 		}
-		return a.SetPassword(cmd.Context(), args[0], password, endGrants)
+		return a.SetPassword(cmd.Context(), args[0], "", password, endGrants)
 	})
 }
 
@@ -298,19 +297,11 @@ user's sessions. It is stored encrypted.`,
 	}
 	return s.prints(cmd, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
 		if remove {
-			u, err := a.RemoveTOTP(cmd.Context(), args[0])
+			u, err := a.RemoveTOTP(cmd.Context(), args[0], "")
 			return view{Username: u.Username}, line("user %s has no second factor", u.Username), err
 		}
-		u, secret, err := a.SetTOTP(cmd.Context(), args[0])
-		v := view{u.Username, account.TOTPText(secret), u.TOTPURI(a.serviceName(), secret)}
+		u, secret, err := a.SetTOTP(cmd.Context(), args[0], "")
+		v := view{u.Username, account.TOTPText(secret), u.TOTPURI(a.cfg.ServiceName(), secret)}
 		return v, secretFields(cmd, v.Secret, "give the secret to the user now", [][2]string{{"username", u.Username}, {"secret", v.Secret}, {"uri", v.URI}}), err
 	})
-}
-
-// serviceName is what an authenticator app calls this service.
-func (a *session) serviceName() string {
-	if u, err := url.Parse(a.cfg.PublicURL); err == nil && u.Hostname() != "" {
-		return u.Hostname()
-	}
-	return "Mintage"
 }

@@ -6,6 +6,7 @@ package config
 import (
 	"fmt"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"time"
 )
@@ -231,6 +232,14 @@ func (c Config) IssuerID() string {
 		return c.Issuer
 	}
 	return c.PublicURL + c.BasePath + "/oauth2/api"
+}
+
+// ServiceName is what an authenticator app calls this service.
+func (c Config) ServiceName() string {
+	if u, err := url.Parse(c.PublicURL); err == nil && u.Hostname() != "" {
+		return u.Hostname()
+	}
+	return "Mintage"
 }
 
 // Departures lists where the configuration leaves the service's specification

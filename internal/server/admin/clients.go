@@ -91,7 +91,7 @@ func (a *Admin) createClient(x *call, _ string) (int, any, *Problem) {
 		return 0, nil, p
 	}
 	u := a.useCases()
-	c, secret, err := u.RegisterClient(x.Context(), d)
+	c, secret, err := u.CreateClient(x.Context(), d.Registration, d.State)
 	if err != nil {
 		return 0, nil, clientProblem(x, err)
 	}
