@@ -152,8 +152,8 @@ var mayImport = []importRule{
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/server/resource", others: []string{"internal/claims", "internal/client", "internal/grant", "internal/issuer", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
 		not: []string{"database/sql", "os"}},
-	{dir: "internal/server/admin", others: []string{"internal/admin", "internal/audit", "internal/login", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/server", "internal/store"},
-		not: []string{"database/sql", "os"}},
+	{dir: "internal/server/admin", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth",
+		"internal/server", "internal/store"}, not: []string{"database/sql", "os"}},
 	// They look, and change nothing. How a request arrived, the server tells.
 	{dir: "internal/doctor", others: []string{"internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth",
 		"internal/server", "internal/server/admin", "internal/show", "internal/store"}, not: []string{"database/sql", "log/slog"}},

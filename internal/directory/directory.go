@@ -262,6 +262,9 @@ func (d *Directory) View() (*View, error) {
 // better done with old keys than not at all.
 func (d *Directory) Ring() *keys.Ring { return d.view.Load().Ring }
 
+// KEK returns the key-encryption key that wraps the keys as last polled.
+func (d *Directory) KEK() *keys.KEK { return d.kek.Load() }
+
 // Latest is the view as last heard of, however long ago that was: for what is
 // better done with an old one than not at all.
 func (d *Directory) Latest() *View { return d.view.Load() }

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 
 	"github.com/mintage/mintage/internal/audit"
@@ -35,16 +36,19 @@ type Admin struct {
 	Audit *audit.Log
 	// Probes are those of the public endpoints, set before first use.
 	Probes *server.Probes
+
+	changes chan struct{} // concurrency slots of changes
 }
 
 // NewAdmin makes an Admin. Logins is nil where users do not log in by way of
 // it: login.mode is not handoff. An empty token asks for none.
 func NewAdmin(iss *issuer.Issuer, logins *login.Authorizer, token string, log *slog.Logger) *Admin {
-	return &Admin{issuer: iss, logins: logins, log: log, token: token, Probes: &server.Probes{}}
+	return &Admin{issuer: iss, logins: logins, log: log, token: token, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges)}
 }
 
 // A Problem is an error answer of the admin API (RFC 9457).
 type Problem struct {
+	Type   string `json:"type,omitempty"` // absent: the status says it all
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
@@ -63,11 +67,12 @@ const maxAdminBody = 16 << 10
 // Handler answers every request with an id, and logs those that it refuses.
 // There is no mux: it would answer some requests itself.
 func (a *Admin) Handler() http.Handler {
+	routes := a.Routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &call{Request: r, id: server.RequestID()}
+		x := &call{Request: r, id: server.RequestID(), log: a.log, out: http.NewResponseController(w)}
 		w.Header().Set("X-Request-Id", x.id)
 		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
-		status, body, problem := a.serve(x)
+		status, body, problem := a.serve(x, routes)
 		if problem == nil {
 			a.json(w, status, "application/json", body)
 			return
@@ -90,11 +95,16 @@ type call struct {
 	*http.Request
 	id   string
 	path string // with names in the place of what it names, which may be a secret
+
+	names  []string   // what stands for the parts of the route's path in braces
+	params url.Values // of the query
+	log    *slog.Logger
+	out    *http.ResponseController
 }
 
 // serve is the whole API: it returns the status and the body of a success, or a
 // problem.
-func (a *Admin) serve(x *call) (int, any, *Problem) {
+func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
 	// What names no resource may be anything, a secret too.
 	x.path = "(unknown)"
 	if strings.HasPrefix(x.URL.Path, loginsPath) {
@@ -106,8 +116,8 @@ func (a *Admin) serve(x *call) (int, any, *Problem) {
 			Detail: "send the token of admin.token_file as Authorization: Bearer"}
 	}
 	var methods []string
-	for _, rt := range a.Routes() {
-		below, ok := rt.matches(x.URL.Path)
+	for _, rt := range routes {
+		names, ok := rt.matches(x.URL.EscapedPath())
 		switch {
 		case !ok:
 			continue
@@ -116,7 +126,8 @@ func (a *Admin) serve(x *call) (int, any, *Problem) {
 			return 0, nil, rt.absent
 		case x.Method == rt.Method:
 			x.path = rt.Path
-			return rt.handle(x, below)
+			x.names = names
+			return rt.handle(x, strings.Join(names, "/"))
 		}
 		x.path = rt.Path
 		methods = append(methods, rt.Method)
@@ -143,37 +154,43 @@ func (a *Admin) Routes() []Route {
 	if a.logins == nil {
 		absent = &Problem{Title: "no logins", Status: http.StatusNotFound, Detail: "login.mode is not handoff"}
 	}
+	const get, post, put, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
+	const c = clientsPath + "/{client}"
 	return []Route{
-		{http.MethodGet, clientsPath, a.listClients, nil},
-		{http.MethodPost, clientsPath, a.createClient, nil},
-		{http.MethodGet, clientsPath + "/{client}", a.showClient, nil},
-		{http.MethodPut, clientsPath + "/{client}", a.applyClient, nil},
-		{http.MethodDelete, clientsPath + "/{client}", a.deleteClient, nil},
-		{http.MethodPost, "/admin/v1/codes", a.codes, nil},
-		{http.MethodPost, "/admin/v1/directory/poll", a.poll, nil},
-		{http.MethodPost, "/admin/v1/probes", a.announceProbe, nil},
-		{http.MethodGet, "/admin/v1/probes/{probe}", a.probeArrival, nil},
-		{http.MethodGet, loginsPath + "{challenge}", answerLogin(a.loginRequest), absent},
-		{http.MethodPost, loginsPath + "{challenge}/accept", answerLogin(a.acceptLogin), absent},
-		{http.MethodPost, loginsPath + "{challenge}/reject", answerLogin(a.rejectLogin), absent},
+		{get, clientsPath, a.do(200, listClients, "match", "state", "after", "limit"), nil},
+		{post, clientsPath, a.do(201, with(createClient)), nil},
+		{get, c, a.do(200, showClient), nil},
+		{put, c, a.do(200, with(applyClient)), nil},
+		{remove, c, a.do(204, deleteClient), nil},
+		{post, "/admin/v1/codes", a.codes, nil},
+		{post, "/admin/v1/directory/poll", a.poll, nil},
+		{post, "/admin/v1/probes", a.announceProbe, nil},
+		{get, "/admin/v1/probes/{probe}", a.probeArrival, nil},
+		{get, loginsPath + "{challenge}", answerLogin(a.loginRequest), absent},
+		{post, loginsPath + "{challenge}/accept", answerLogin(a.acceptLogin), absent},
+		{post, loginsPath + "{challenge}/reject", answerLogin(a.rejectLogin), absent},
 	}
 }
 
-// matches reports whether a path is the route's, and what stands for the part
-// in braces.
-func (rt Route) matches(path string) (challenge string, ok bool) {
-	want, got := strings.Split(rt.Path, "/"), strings.Split(path, "/")
+// matches reports whether a path is the route's, and what stands for the parts in
+// braces. A part may have any byte, percent-encoded.
+func (rt Route) matches(escaped string) (names []string, ok bool) {
+	want, got := strings.Split(rt.Path, "/"), strings.Split(escaped, "/")
 	if len(want) != len(got) {
-		return "", false
+		return nil, false
 	}
 	for i := range want {
-		if strings.HasPrefix(want[i], "{") {
-			challenge = got[i]
-		} else if want[i] != got[i] {
-			return "", false
+		part, err := url.PathUnescape(got[i])
+		switch {
+		case err != nil:
+			return nil, false
+		case strings.HasPrefix(want[i], "{"):
+			names = append(names, part)
+		case want[i] != part:
+			return nil, false
 		}
 	}
-	return challenge, true
+	return names, true
 }
 
 func noResource() *Problem {
@@ -255,16 +272,14 @@ func (a *Admin) json(w http.ResponseWriter, status int, contentType string, v an
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if t, ok := v.(tagged); ok {
 		v = t.body
-		if t.etag != "" {
-			w.Header().Set("ETag", `"`+t.etag+`"`)
-		}
+		w.Header().Set("ETag", `"`+t.etag+`"`)
 		if t.location != "" {
 			w.Header().Set("Location", t.location)
 		}
-		if v == nil {
-			w.WriteHeader(status)
-			return
-		}
+	}
+	if v == nil {
+		w.WriteHeader(status)
+		return
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)

@@ -1,0 +1,221 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	// maxChanges bounds the changes that run at once: a password or an imported
+	// secret is hashed in 19 MiB.
+	maxChanges = 4
+
+	defaultPage = 100  // items, unless limit says otherwise
+	maxPage     = 1000 // in one page
+)
+
+// useCases returns the operator's use cases for callers of the API.
+func (a *Admin) useCases() *admin.Admin {
+	iss := a.issuer
+	return &admin.Admin{
+		Store: iss.Store, Realm: iss.Realm, Actor: "admin API", Policy: iss.Policy, Schedule: iss.Directory.Schedule, Now: iss.Now,
+		KEK: func() (*keys.KEK, error) { return iss.Directory.KEK(), nil },
+		Ring: func(context.Context) (*keys.Ring, error) {
+			view, err := iss.Directory.View()
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+			}
+			return view.Ring, nil
+		},
+		// A node that cannot poll now does so within a second.
+		Changed: func(ctx context.Context) { _ = iss.Directory.Poll(ctx) },
+		Settle:  iss.Directory.Settle,
+	}
+}
+
+// An action calls a use case, and returns the body of the answer.
+type action func(x *call, u *admin.Admin) (any, error)
+
+// do makes a handler of an action whose success has a status, and whose query may
+// have the parameters.
+func (a *Admin) do(status int, act action, params ...string) func(*call, string) (int, any, *Problem) {
+	return func(x *call, _ string) (int, any, *Problem) {
+		if err := x.readQuery(params); err != nil {
+			return 0, nil, x.problem(err)
+		}
+		if x.Method != http.MethodGet {
+			select {
+			case a.changes <- struct{}{}:
+				defer func() { <-a.changes }()
+			case <-x.Context().Done():
+				return 0, nil, problem(fmt.Errorf("%w: %w", store.ErrUnavailable, x.Context().Err()))
+			}
+		}
+		body, err := act(x, a.useCases())
+		if err != nil {
+			return 0, nil, x.problem(err)
+		}
+		if t, ok := body.(tagged); ok && t.location != "" {
+			return http.StatusCreated, body, nil
+		}
+		return status, body, nil
+	}
+}
+
+// with makes an action of one that takes a body.
+func with[In any](act func(x *call, u *admin.Admin, in In) (any, error)) action {
+	return func(x *call, u *admin.Admin) (any, error) {
+		var in In
+		if p := x.read(&in); p != nil {
+			return nil, p
+		}
+		return act(x, u, in)
+	}
+}
+
+// readQuery reads the query, which may have the named parameters, each once.
+func (x *call) readQuery(names []string) (err error) {
+	if x.params, err = url.ParseQuery(x.URL.RawQuery); err != nil {
+		return &oauth.Invalid{Message: "malformed query"}
+	}
+	for name, values := range x.params {
+		if !slices.Contains(names, name) || len(values) > 1 {
+			return &oauth.Invalid{Field: name, Message: "is no parameter of this resource, or there twice"}
+		}
+	}
+	return nil
+}
+
+// page reads the parameters of a list.
+func (x *call) page() (admin.Page, error) {
+	p := admin.Page{Match: x.params.Get("match"), State: x.params.Get("state"), After: x.params.Get("after"), Limit: defaultPage}
+	if text := x.params.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPage {
+			return p, &oauth.Invalid{Field: "limit", Message: "is not 1 to " + strconv.Itoa(maxPage)}
+		}
+		p.Limit = n
+	}
+	return p, nil
+}
+
+// A list is a page of items under the name of what they are.
+type list struct {
+	name  string
+	items any
+	next  string // the value of after for the next page; "" on the last one
+}
+
+// listOf returns the list of a page.
+func listOf[T, V any](name string, page []T, more bool, key func(T) string, view func(T) V) list {
+	l, items := list{name: name}, []V{}
+	for _, item := range page {
+		items = append(items, view(item))
+	}
+	if more {
+		l.next = key(page[len(page)-1])
+	}
+	l.items = items
+	return l
+}
+
+// MarshalJSON writes an object with the items and, if there is one, the next page.
+func (l list) MarshalJSON() ([]byte, error) {
+	items, err := json.Marshal(l.items)
+	text := fmt.Appendf(nil, "{%q:%s", l.name, items)
+	if l.next != "" {
+		next, _ := json.Marshal(l.next)
+		text = fmt.Appendf(text, `,"next":%s`, next)
+	}
+	return append(text, '}'), err
+}
+
+// A tagged body has the ETag of what it shows.
+type tagged struct {
+	body     any
+	etag     string
+	location string // of what was made
+}
+
+// ifMatch returns the entity tag that the resource must still have (RFC 9110
+// section 13.1.1); "" if any will do. What is no strong tag matches nothing.
+func (x *call) ifMatch() string {
+	return strings.Trim(strings.TrimSpace(strings.Join(x.Header.Values("If-Match"), ",")), `"`)
+}
+
+// problem returns the problem of an error of a use case.
+func (x *call) problem(err error) *Problem {
+	var own *Problem
+	var failed *admin.Error
+	var user *account.Invalid
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &failed):
+		return x.failure(failed)
+	case errors.As(err, &user):
+		err = &oauth.Invalid{Field: user.Field, Message: user.Message}
+	}
+	p := problem(err)
+	// Settings are named by their flags below.
+	if i := slices.IndexFunc(client.Settings, func(s client.Setting) bool { return s.Flag == p.Field }); i >= 0 {
+		p.Field = client.Settings[i].Member
+	}
+	switch {
+	case strings.HasPrefix(p.Field, "secret"):
+		p.Field = "client_secret"
+	case p.Field == "key" || p.Field == "purpose":
+		p.Field += "s"
+	}
+	return p
+}
+
+// failures are the titles and statuses of what use cases do not do. Types are
+// made of the codes, and stay.
+var failures = map[admin.Code]struct {
+	title  string
+	status int
+}{
+	admin.NotFound: {"no such %s", http.StatusNotFound},
+	admin.Deleted:  {"no such %s", http.StatusNotFound},
+	admin.Taken:    {"the %s is taken", http.StatusConflict},
+	admin.Changed:  {"the %s has changed", http.StatusConflict},
+	admin.Full:     {"the %s cannot have another secret", http.StatusConflict},
+	admin.InUse:    {"the %s is in use", http.StatusConflict},
+}
+
+func (x *call) failure(e *admin.Error) *Problem {
+	code, kind := e.Code, e.Kind
+	conditional := x.Header.Get("If-Match") != ""
+	if conditional && code == admin.NotFound {
+		code = admin.Changed
+	}
+	f := failures[code]
+	if code == admin.Deleted && x.Method == http.MethodPut {
+		f = failures[admin.Taken]
+	}
+	if f == failures[admin.Taken] {
+		kind = map[string]string{"client": "client id", "user": "username"}[kind]
+	}
+	if conditional && code == admin.Changed {
+		f.status = http.StatusPreconditionFailed
+	}
+	return &Problem{
+		Type:  "urn:mintage:problem:" + strings.ReplaceAll(string(code), " ", "-"),
+		Title: fmt.Sprintf(f.title, kind), Status: f.status, Detail: e.Message,
+	}
+}
