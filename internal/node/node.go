@@ -78,7 +78,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 		logins = front.Authorizer
 	}
 	adminAPI := admin.NewAdmin(iss, logins, secret, n.log)
-	adminAPI.Audit, adminAPI.Probes = n.trail, &n.probes
+	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.trail, &n.probes, cfg.ServiceName()
 	srv := server.New(iss, server.Options{
 		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},

@@ -36,6 +36,8 @@ type Admin struct {
 	Audit *audit.Log
 	// Probes are those of the public endpoints, set before first use.
 	Probes *server.Probes
+	// Service is what authenticator apps call this service, set before first use.
+	Service string
 
 	changes chan struct{} // concurrency slots of changes
 }
@@ -155,13 +157,38 @@ func (a *Admin) Routes() []Route {
 		absent = &Problem{Title: "no logins", Status: http.StatusNotFound, Detail: "login.mode is not handoff"}
 	}
 	const get, post, put, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
-	const c = clientsPath + "/{client}"
+	const c, u = clientsPath + "/{client}", usersPath + "/{user}"
 	return []Route{
 		{get, clientsPath, a.do(200, listClients, "match", "state", "after", "limit"), nil},
 		{post, clientsPath, a.do(201, with(createClient)), nil},
 		{get, c, a.do(200, showClient), nil},
 		{put, c, a.do(200, with(applyClient)), nil},
 		{remove, c, a.do(204, deleteClient), nil},
+		{post, c + "/disable", a.do(200, bare(setClientState(store.ClientDisabled))), nil},
+		{post, c + "/enable", a.do(200, bare(setClientState(store.ClientEnabled))), nil},
+		{get, c + "/secrets", a.do(200, listSecrets), nil},
+		{post, c + "/secrets", a.do(201, may(addSecret)), nil},
+		{remove, c + "/secrets/{secret}", a.do(204, revokeSecret, "force"), nil},
+		{get, usersPath, a.do(200, listUsers, "match", "state", "after", "limit"), nil},
+		{post, usersPath, a.do(201, with(createUser)), nil},
+		{get, u, a.do(200, showUser), nil},
+		{http.MethodPatch, u, a.do(200, with(updateUser)), nil},
+		{post, u + "/disable", a.do(200, bare(disableUser)), nil},
+		{post, u + "/enable", a.do(200, bare(enableUser)), nil},
+		{post, u + "/password", a.do(200, may(setPassword)), nil},
+		{post, u + "/totp", a.do(200, bare(a.setTOTP)), nil},
+		{remove, u + "/totp", a.do(204, removeTOTP), nil},
+		{get, "/admin/v1/keys", a.do(200, listKeys), nil},
+		{post, "/admin/v1/keys/rotate", a.do(200, may(rotateKeys)), nil},
+		{post, "/admin/v1/keys/withdraw", a.do(200, with(withdrawKeys)), nil},
+		{get, "/admin/v1/grants", a.do(200, listGrants, "subject", "client_id", "after", "limit"), nil},
+		{get, "/admin/v1/grants/{grant}", a.do(200, showGrant), nil},
+		{remove, "/admin/v1/grants/{grant}", a.do(204, revokeGrant), nil},
+		{get, "/admin/v1/cutoffs", a.do(200, listCutoffs, "subject", "client_id", "after", "limit"), nil},
+		{post, "/admin/v1/cutoffs", a.do(201, with(cutOff)), nil},
+		{get, "/admin/v1/events", a.do(200, listEvents, "subject", "client_id", "grant_id"), nil},
+		{get, "/admin/v1/restores", a.do(200, listRestores), nil},
+		{post, "/admin/v1/restores", a.do(201, with(declareRestore)), nil},
 		{post, "/admin/v1/codes", a.codes, nil},
 		{post, "/admin/v1/directory/poll", a.poll, nil},
 		{post, "/admin/v1/probes", a.announceProbe, nil},

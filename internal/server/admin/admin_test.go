@@ -79,7 +79,9 @@ func newAdminAPI(t *testing.T) *adminAPI {
 		Issuer: iss, InteractionLifetime: 10 * time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
 		ContinueURL: "https://auth.example.com/oauth2/interaction?id=",
 	}
-	a.handler = admin.NewAdmin(iss, a.logins, adminToken, log).Handler()
+	api := admin.NewAdmin(iss, a.logins, adminToken, log)
+	api.Service = "auth.example.com"
+	a.handler = api.Handler()
 	return a
 }
 

@@ -67,7 +67,54 @@ func applyClient(x *call, u *admin.Admin, d admin.ClientDocument) (any, error) {
 	return viewClient(u, c), nil
 }
 
+func setClientState(state store.ClientState) action {
+	return func(x *call, u *admin.Admin) (any, error) {
+		c, err := u.SetClientState(x.Context(), x.names[0], x.ifMatch(), state)
+		if err != nil {
+			return nil, err
+		}
+		return viewClient(u, c), nil
+	}
+}
+
 func deleteClient(x *call, u *admin.Admin) (any, error) {
 	_, err := u.DeleteClient(x.Context(), x.names[0], x.ifMatch())
 	return nil, err
+}
+
+func listSecrets(x *call, u *admin.Admin) (any, error) {
+	c, err := u.ClientInUse(x.Context(), x.names[0])
+	if err != nil {
+		return nil, err
+	}
+	return list{name: "secrets", items: admin.ViewSecrets(c, grant.At(u.Now()))}, nil
+}
+
+// A secretRequest is the body of POST .../secrets.
+type secretRequest struct {
+	ExpiresIn string `json:"expires_in"` // such as 90d; until it is revoked if absent
+}
+
+// A newSecret is its answer: the only one that has the secret.
+type newSecret struct {
+	ClientID string `json:"client_id"`
+	SecretID string `json:"secret_id"`
+	Secret   string `json:"client_secret"`
+}
+
+func addSecret(x *call, u *admin.Admin, in secretRequest) (any, error) {
+	expires, err := admin.Positive("expires_in", in.ExpiresIn)
+	if err != nil {
+		return nil, err
+	}
+	id, secret, err := u.AddSecret(x.Context(), x.names[0], expires)
+	return newSecret{x.names[0], id, string(secret)}, err
+}
+
+func revokeSecret(x *call, u *admin.Admin) (any, error) {
+	force := x.params.Get("force")
+	if force != "" && force != "true" && force != "false" {
+		return nil, &oauth.Invalid{Field: "force", Message: "is neither true nor false"}
+	}
+	return nil, u.RevokeSecret(x.Context(), x.names[0], x.names[1], force == "true")
 }

@@ -6,10 +6,13 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -91,6 +94,12 @@ func TestTheSameClientAppliedTwiceOverHTTPIsWrittenOnce(t *testing.T) {
 		t.Fatalf("the use of the secret wrote nothing: %+v, %v", used, err)
 	}
 	apply("after the use of the secret")
+	events, _ := a.call(t, 200, "GET", "/events?client_id=invoices", "")
+	for _, e := range events.list("events") {
+		if e["name"] == "client_changed" || e["name"] == "client_created" && e["actor"] != "admin API" {
+			t.Errorf("%v", e)
+		}
+	}
 }
 
 func TestAnyClientIDCanBeAddressed(t *testing.T) {
@@ -104,10 +113,281 @@ func TestAnyClientIDCanBeAddressed(t *testing.T) {
 		if c, _ := a.call(t, 200, "GET", path, ""); c["id"] != id {
 			t.Errorf("%s: %v", id, c)
 		}
+		a.call(t, 200, "GET", path+"/secrets", "")
 		a.call(t, 204, "DELETE", path, "")
 	}
 	// No id has these bytes, and no store is asked for them.
 	for _, id := range []string{"%00", "%ff", "%0a"} {
 		a.refused(t, 404, "not-found", "GET", "/clients/"+id, "")
+	}
+}
+
+func TestSecretsOfAClient(t *testing.T) {
+	a := newAdminAPI(t)
+	a.call(t, 201, "PUT", "/clients/invoices", invoices)
+	added, _ := a.call(t, 201, "POST", "/clients/invoices/secrets", `{"expires_in":"90d"}`)
+	text, _ := added["client_secret"].(string)
+	id, _ := added["secret_id"].(string)
+	if len(text) < 40 || added["client_id"] != "invoices" {
+		t.Fatalf("%v", added)
+	}
+	secrets := func() map[any]object {
+		all := map[any]object{}
+		answer, _ := a.call(t, 200, "GET", "/clients/invoices/secrets", "")
+		for _, s := range answer.list("secrets") {
+			all[s["id"]] = s
+			if s["client_secret"] != nil {
+				t.Errorf("a secret is shown: %v", s)
+			}
+		}
+		return all
+	}
+	if all := secrets(); len(all) != 2 || all[id]["revocation"] != "safe" || all[id]["expires_at"] == nil {
+		t.Fatalf("%v", all)
+	}
+	// The use is in the memory of the server alone.
+	a.use(t, a.authenticator(), "invoices", text)
+	if all := secrets(); all[id]["revocation"] == "safe" || all[id]["last_used_at"] == nil {
+		t.Errorf("used just now: %v", all[id])
+	}
+	path := "/clients/invoices/secrets/" + id
+	a.refused(t, 409, "in-use", "DELETE", path, "")
+	a.call(t, 422, "DELETE", path+"?force=yes", "")
+	a.call(t, 422, "DELETE", path+"?forced=true", "")
+	a.call(t, 204, "DELETE", path+"?force=true", "")
+	a.refused(t, 404, "not-found", "DELETE", path+"?force=true", "")
+	a.call(t, 422, "POST", "/clients/invoices/secrets", `{"expires_in":"-1h"}`)
+	a.refused(t, 404, "not-found", "POST", "/clients/nobody/secrets", "")
+	for range client.MaxSecrets - 1 {
+		if _, h := a.call(t, 201, "POST", "/clients/invoices/secrets", ""); h.Get("ETag") != "" {
+			t.Error("a secret has an ETag")
+		}
+	}
+	a.refused(t, 409, "full", "POST", "/clients/invoices/secrets", "")
+}
+
+func TestAClientIsDisabledAndEnabled(t *testing.T) {
+	a := newAdminAPI(t)
+	_, h := a.call(t, 200, "GET", "/clients/billing", "")
+	c, next := a.call(t, 200, "POST", "/clients/billing/disable", "", "If-Match", h.Get("ETag"))
+	if c["state"] != "disabled" || next.Get("ETag") == h.Get("ETag") {
+		t.Errorf("%v %v", c, next)
+	}
+	a.refused(t, 412, "changed", "POST", "/clients/billing/enable", "", "If-Match", h.Get("ETag"))
+	if c, _ := a.call(t, 200, "POST", "/clients/billing/enable", "{}"); c["state"] != "enabled" {
+		t.Errorf("%v", c)
+	}
+	a.call(t, 400, "POST", "/clients/billing/disable", `{"for":"1h"}`)
+}
+
+func TestUsers(t *testing.T) {
+	a := newAdminAPI(t)
+	made, h := a.call(t, 201, "POST", "/users", `{"username":"Alice","name":"Alice Cooper"}`)
+	if len(made["password"].(string)) != 16 || h.Get("Location") != "/admin/v1/users/alice" {
+		t.Fatalf("%v %v", made, h)
+	}
+	if made, _ := a.call(t, 201, "POST", "/users", `{"username":"bob","subject":"u-2","password":"correct horse"}`); made["password"] != nil {
+		t.Errorf("a password that was given is returned: %v", made)
+	}
+	a.refused(t, 409, "taken", "POST", "/users", `{"username":"bob"}`)
+	for field, body := range map[string]string{"subject": `{"username":"carol","subject":"u-2"}`, "password": `{"username":"carol","password":"short"}`, "username": `{}`} {
+		if p, _ := a.call(t, 422, "POST", "/users", body); p["field"] != field {
+			t.Errorf("%s: %v", body, p)
+		}
+	}
+	a.call(t, 400, "POST", "/users", `{"username":"carol","roles":[]}`)
+	first, _ := a.call(t, 200, "GET", "/users?limit=1", "")
+	second, _ := a.call(t, 200, "GET", "/users?limit=1&after="+first["next"].(string), "")
+	if len(second.list("users")) != 1 || second.list("users")[0]["username"] != "bob" || second["next"] != nil {
+		t.Errorf("%v and %v", first, second)
+	}
+
+	patched, h := a.call(t, 200, "PATCH", "/users/alice", `{"claims":{"email":"alice@example.com"}}`)
+	claims, _ := patched["claims"].(map[string]any)
+	if claims["email"] != "alice@example.com" || patched["name"] != "Alice Cooper" {
+		t.Errorf("%v", patched)
+	}
+	old := h.Get("ETag")
+	if patched, _ = a.call(t, 200, "PATCH", "/users/alice", `{"name":null,"claims":{"email":null}}`, "If-Match", old); patched["name"] != "" || patched["claims"] != nil {
+		t.Errorf("%v", patched)
+	}
+	a.refused(t, 412, "changed", "PATCH", "/users/alice", `{"name":"A"}`, "If-Match", old)
+	for field, body := range map[string]string{"claims": `{"claims":{"shoe_size":7}}`, "name": `{"name":7}`} {
+		if p, _ := a.call(t, 422, "PATCH", "/users/alice", body); p["field"] != field {
+			t.Errorf("%s: %v", body, p)
+		}
+	}
+
+	_, h = a.call(t, 200, "GET", "/users/alice", "")
+	etag := h.Get("ETag")
+	changed, h := a.call(t, 200, "POST", "/users/alice/password", `{"end_grants":true}`, "If-Match", etag)
+	if len(changed["password"].(string)) != 16 || h.Get("ETag") == etag {
+		t.Errorf("%v", changed)
+	}
+	cutoffs, _ := a.call(t, 200, "GET", "/cutoffs?subject=alice", "")
+	if len(cutoffs.list("cutoffs")) != 1 {
+		t.Errorf("%v", cutoffs)
+	}
+	for _, verb := range []string{"disable", "enable", "password", "totp"} {
+		a.refused(t, 412, "changed", "POST", "/users/alice/"+verb, "", "If-Match", etag)
+		a.refused(t, 404, "not-found", "POST", "/users/nobody/"+verb, "")
+	}
+	factor, h := a.call(t, 200, "POST", "/users/alice/totp", "", "If-Match", h.Get("ETag"))
+	if uri, _ := factor["uri"].(string); len(factor["secret"].(string)) != 32 || !strings.HasPrefix(uri, "otpauth://totp/auth.example.com:alice?") {
+		t.Errorf("%v", factor)
+	}
+	shown, seen := a.call(t, 200, "GET", "/users/alice", "")
+	if shown["second_factor"] != true || seen.Get("ETag") != h.Get("ETag") {
+		t.Errorf("%v %v", shown, seen)
+	}
+	a.call(t, 204, "DELETE", "/users/alice/totp", "")
+	a.call(t, 204, "DELETE", "/users/alice/totp", "")
+	a.call(t, 200, "POST", "/users/alice/disable", "")
+	if disabled, _ := a.call(t, 200, "GET", "/users?state=disabled", ""); len(disabled.list("users")) != 1 {
+		t.Errorf("%v", disabled)
+	}
+	a.call(t, 200, "POST", "/users/alice/enable", "")
+	events, _ := a.call(t, 200, "GET", "/events?subject=alice", "")
+	var names []string
+	for _, e := range events.list("events") {
+		names = append(names, e["name"].(string))
+	}
+	slices.Sort(names) // they are of one instant
+	if got := strings.Join(names, " "); got != "password_changed totp_removed totp_set user_changed user_changed user_created user_disabled user_enabled" {
+		t.Errorf("events: %s", got)
+	}
+}
+
+func TestKeysAreListedRotatedAndWithdrawn(t *testing.T) {
+	a := newAdminAPI(t)
+	active := func() (all map[string]string) {
+		all = map[string]string{}
+		answer, _ := a.call(t, 200, "GET", "/keys", "")
+		for _, k := range answer.list("keys") {
+			if k["phase"] == "active" {
+				all[k["purpose"].(string)] = k["id"].(string)
+			}
+		}
+		return all
+	}
+	before := active()
+	added, _ := a.call(t, 200, "POST", "/keys/rotate", `{"purposes":["mac"],"in":"24h"}`)
+	if list := added.list("added"); len(list) != 1 || list[0]["purpose"] != "mac" {
+		t.Fatalf("%v", added)
+	}
+	for field, body := range map[string]string{"purposes": `{"purposes":["pepper"]}`, "in": `{"in":"0s"}`} {
+		if p, _ := a.call(t, 422, "POST", "/keys/rotate", body); p["field"] != field {
+			t.Errorf("%s: %v", body, p)
+		}
+	}
+	a.makeGrant(t, 1, "alice")
+	for _, body := range []string{`{}`, `{"all":true,"purposes":["mac"]}`} {
+		if p, _ := a.call(t, 422, "POST", "/keys/withdraw", body); p["field"] != "all" {
+			t.Errorf("%s: %v", body, p)
+		}
+	}
+	for _, dry := range []bool{true, false} {
+		body, _ := json.Marshal(map[string]any{"keys": []string{before["mac"]}, "dry_run": dry})
+		done, _ := a.call(t, 200, "POST", "/keys/withdraw", string(body))
+		if list := done.list("withdrawn"); len(list) != 1 || list[0]["id"] != before["mac"] || done["grants"] != 1.0 || len(done.list("added")) > 0 == dry {
+			t.Errorf("dry run %t: %v", dry, done)
+		}
+		if now := active(); now["mac"] == before["mac"] != dry {
+			t.Errorf("dry run %t: the key in use is %s", dry, now["mac"])
+		}
+	}
+	if p, _ := a.call(t, 422, "POST", "/keys/withdraw", `{"keys":["`+before["mac"]+`"]}`); p["field"] != "keys" {
+		t.Errorf("once more: %v", p)
+	}
+}
+
+// makeGrant stores an active grant of a subject.
+func (a *adminAPI) makeGrant(t *testing.T, n byte, subject string) string {
+	t.Helper()
+	view, err := a.iss.Directory.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := grant.At(a.now)
+	g := grant.Grant{
+		ID: grant.ID{n}, Version: 1, Realm: "/api", ClientID: "billing", Subject: subject, Scope: "read", AuthorizedAt: now,
+		State: grant.Active, Generation: 1, RotatedAt: now, ExpiresAt: now.Add(time.Hour), DeleteAfter: now.Add(time.Hour), KeyID: view.Ring.Current("mac", now),
+	}
+	if err := a.faulty.CreateGrant(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	return g.ID.String()
+}
+
+func TestGrantsAndCutoffs(t *testing.T) {
+	a := newAdminAPI(t)
+	one, two := a.makeGrant(t, 1, "alice"), a.makeGrant(t, 2, "bob")
+	page, _ := a.call(t, 200, "GET", "/grants?client_id=billing&limit=1", "")
+	next, _ := a.call(t, 200, "GET", "/grants?client_id=billing&limit=1&after="+page["next"].(string), "")
+	if page.list("grants")[0]["id"] != one || next.list("grants")[0]["id"] != two || next["next"] != nil {
+		t.Errorf("%v and %v", page, next)
+	}
+	if of, _ := a.call(t, 200, "GET", "/grants?subject=bob", ""); len(of.list("grants")) != 1 {
+		t.Errorf("%v", of)
+	}
+	a.call(t, 422, "GET", "/grants?subject=%ff", "")
+	a.call(t, 422, "GET", "/grants?client=billing", "")
+	a.call(t, 422, "GET", "/grants?after=x", "")
+
+	a.call(t, 204, "DELETE", "/grants/"+one, "")
+	a.call(t, 204, "DELETE", "/grants/"+one, "")
+	if g, _ := a.call(t, 200, "GET", "/grants/"+one, ""); g["state"] != "revoked" {
+		t.Errorf("%v", g)
+	}
+	if events, _ := a.call(t, 200, "GET", "/events?grant_id="+one, ""); len(events.list("events")) == 0 {
+		t.Error("no event")
+	}
+	for _, id := range []string{"x", strings.Repeat("0", 32)} {
+		a.refused(t, 404, "not-found", "GET", "/grants/"+id, "")
+		a.refused(t, 404, "not-found", "DELETE", "/grants/"+id, "")
+	}
+
+	// A cutoff of nobody would be one of everybody.
+	if p, _ := a.call(t, 422, "POST", "/cutoffs", `{}`); p["field"] != "subject" {
+		t.Errorf("%v", p)
+	}
+	a.refused(t, 404, "not-found", "POST", "/cutoffs", `{"client_id":"nobody"}`)
+	cut, _ := a.call(t, 201, "POST", "/cutoffs", `{"subject":"bob"}`)
+	if cut["grants"] != 1.0 || cut["subject"] != "bob" || cut["at"] == nil {
+		t.Errorf("%v", cut)
+	}
+	if g, _ := a.call(t, 200, "GET", "/grants/"+two, ""); g["state"] != "cut off" {
+		t.Errorf("%v", g)
+	}
+	a.call(t, 201, "POST", "/cutoffs", `{"subject":"bob","client_id":"billing"}`)
+	page, _ = a.call(t, 200, "GET", "/cutoffs?limit=1", "")
+	next, _ = a.call(t, 200, "GET", "/cutoffs?limit=1&after="+page["next"].(string), "")
+	if page.list("cutoffs")[0]["client_id"] != nil || next.list("cutoffs")[0]["client_id"] != "billing" || next["next"] != nil {
+		t.Errorf("%v and %v", page, next)
+	}
+	a.call(t, 422, "GET", "/cutoffs?after=x", "")
+	a.call(t, 422, "GET", "/events", "")
+	a.call(t, 422, "GET", "/events?subject=bob&client_id=billing", "")
+}
+
+func TestRestoresAreDeclaredAndListed(t *testing.T) {
+	a := newAdminAPI(t)
+	a.makeGrant(t, 1, "alice")
+	for _, body := range []string{`{}`, `{"backup_time":"` + a.now.Add(time.Hour).Format(time.RFC3339) + `"}`} {
+		if p, _ := a.call(t, 422, "POST", "/restores", body); p["field"] != "backup_time" {
+			t.Errorf("%s: %v", body, p)
+		}
+	}
+	made, _ := a.call(t, 201, "POST", "/restores", `{"backup_time":"`+a.now.Add(-time.Hour).Format(time.RFC3339)+`"}`)
+	if made["in_force"] != true || made["clock_is_behind"] != nil {
+		t.Errorf("%v", made)
+	}
+	listed, _ := a.call(t, 200, "GET", "/restores", "")
+	if list := listed.list("restores"); len(list) != 1 || list[0]["at"] != made["at"] || list[0]["in_force"] != true {
+		t.Errorf("%v", listed)
+	}
+	view, err := a.iss.Directory.View()
+	if err != nil || view.Restore().At == 0 {
+		t.Errorf("the directory was not polled: %v", err)
 	}
 }

@@ -1,0 +1,129 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func listGrants(x *call, u *admin.Admin) (any, error) {
+	p, err := x.page()
+	if err != nil {
+		return nil, err
+	}
+	f := store.GrantFilter{Subject: x.params.Get("subject"), ClientID: x.params.Get("client_id"), Limit: p.Limit}
+	if p.After != "" {
+		if f.After, err = grant.ParseID(p.After); err != nil {
+			return nil, &oauth.Invalid{Field: "after", Message: err.Error()}
+		}
+	}
+	page, cutoffs, more, err := u.Grants(x.Context(), f)
+	if err != nil {
+		return nil, err
+	}
+	return listOf("grants", page, more, func(g grant.Grant) string { return g.ID.String() },
+		func(g grant.Grant) any { return admin.ViewGrant(g, cutoffs, grant.At(u.Now())) }), nil
+}
+
+// grantID reads the id of a grant in the path; nothing else is one.
+func (x *call) grantID() (grant.ID, error) {
+	id, err := grant.ParseID(x.names[0])
+	if err != nil {
+		err = &admin.Error{Code: admin.NotFound, Kind: "grant", ID: x.names[0], Message: err.Error()}
+	}
+	return id, err
+}
+
+func showGrant(x *call, u *admin.Admin) (any, error) {
+	id, err := x.grantID()
+	if err != nil {
+		return nil, err
+	}
+	g, cutoffs, err := u.Grant(x.Context(), id)
+	return admin.ViewGrant(g, cutoffs, grant.At(u.Now())), err
+}
+
+func revokeGrant(x *call, u *admin.Admin) (any, error) {
+	id, err := x.grantID()
+	if err != nil {
+		return nil, err
+	}
+	return nil, u.RevokeGrant(x.Context(), id)
+}
+
+func listCutoffs(x *call, u *admin.Admin) (any, error) {
+	p, err := x.page()
+	if err != nil {
+		return nil, err
+	}
+	page, more, err := u.Cutoffs(x.Context(), x.params.Get("subject"), x.params.Get("client_id"), p)
+	if err != nil {
+		return nil, err
+	}
+	return listOf("cutoffs", page, more, admin.CutoffKey, admin.ViewCutoff), nil
+}
+
+// A cutoffRequest is the body of POST /admin/v1/cutoffs.
+type cutoffRequest struct {
+	Subject  string `json:"subject"`
+	ClientID string `json:"client_id"`
+}
+
+// A cutoffAnswer is a cutoff, and how many grants of the store it covers, at most
+// admin.MaxCovered; absent if they could not be counted.
+type cutoffAnswer struct {
+	admin.CutoffView
+	Grants *int `json:"grants,omitempty"`
+}
+
+func cutOff(x *call, u *admin.Admin, in cutoffRequest) (any, error) {
+	cut, _, err := u.CutOff(x.Context(), in.Subject, in.ClientID)
+	if err != nil {
+		return nil, err
+	}
+	answer := cutoffAnswer{CutoffView: admin.ViewCutoff(cut)}
+	if covered, err := u.Covered(x.Context(), cut); err == nil {
+		answer.Grants = &covered
+	} else {
+		x.uncounted(err)
+	}
+	return answer, nil
+}
+
+func listEvents(x *call, u *admin.Admin) (any, error) {
+	if len(x.params) != 1 {
+		return nil, &oauth.Invalid{Field: "subject", Message: "name one of subject, client_id and grant_id"}
+	}
+	about := x.params.Get("client_id") + x.params.Get("grant_id")
+	if subject := x.params.Get("subject"); subject != "" {
+		about = store.AboutSubject(subject)
+	}
+	events, err := u.Events(x.Context(), about)
+	return list{name: "events", items: events}, err
+}
+
+func listRestores(x *call, u *admin.Admin) (any, error) {
+	views, err := u.Restores(x.Context())
+	return list{name: "restores", items: views}, err
+}
+
+// A restoreRequest is the body of POST /admin/v1/restores.
+type restoreRequest struct {
+	BackupTime time.Time `json:"backup_time"` // when the backup began
+}
+
+// A restoreAnswer is a restore that was declared.
+type restoreAnswer struct {
+	admin.RestoreView
+	ClockIsBehind bool `json:"clock_is_behind,omitempty"` // of this server, by more than a restore bears
+}
+
+func declareRestore(x *call, u *admin.Admin, in restoreRequest) (any, error) {
+	x.takeTime()
+	r, seen, err := u.DeclareRestore(x.Context(), grant.At(in.BackupTime), nil)
+	now := grant.At(u.Now())
+	return restoreAnswer{admin.ViewRestore(r, now), admin.ClockIsBehind(now, seen)}, err
+}

@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/url"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/claims"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+const usersPath = "/admin/v1/users"
+
+// A userDocument is the body of POST /admin/v1/users.
+type userDocument struct {
+	Username string        `json:"username"`
+	Name     string        `json:"name"`
+	Subject  string        `json:"subject"` // the username if absent
+	Claims   claims.Claims `json:"claims"`
+	Password string        `json:"password"` // generated if absent
+}
+
+// A userPatch is the body of PATCH: a merge patch (RFC 7396), in which null removes
+// what it names.
+type userPatch struct {
+	Name   json.RawMessage `json:"name"`
+	Claims claims.Claims   `json:"claims"`
+}
+
+// A userPassword is the answer to a new password.
+type userPassword struct {
+	Password string         `json:"password,omitempty"` // generated, shown once
+	User     admin.UserView `json:"user"`
+}
+
+// A passwordRequest is the body of POST .../password.
+type passwordRequest struct {
+	Password  string `json:"password"` // generated if absent
+	EndGrants bool   `json:"end_grants"`
+}
+
+// A userTOTP is the answer to a new second factor.
+type userTOTP struct {
+	Secret string         `json:"secret"` // shown once
+	URI    string         `json:"uri"`
+	User   admin.UserView `json:"user"`
+}
+
+// viewUser returns the answer about a user, unless there is an error.
+func viewUser(user account.User, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return tagged{body: admin.ViewUser(user), etag: admin.UserETag(user)}, nil
+}
+
+func listUsers(x *call, u *admin.Admin) (any, error) {
+	p, err := x.page()
+	if err != nil {
+		return nil, err
+	}
+	page, more, err := u.Users(x.Context(), p)
+	if err != nil {
+		return nil, err
+	}
+	return listOf("users", page, more, func(user account.User) string { return user.Username }, admin.ViewUser), nil
+}
+
+func createUser(x *call, u *admin.Admin, d userDocument) (any, error) {
+	user, password, err := u.CreateUser(x.Context(), account.Registration{Username: d.Username, Name: d.Name, Subject: d.Subject, Claims: d.Claims, Password: d.Password})
+	if err != nil {
+		return nil, err
+	}
+	return tagged{body: userPassword{password, admin.ViewUser(user)}, etag: admin.UserETag(user), location: usersPath + "/" + url.PathEscape(user.Username)}, nil
+}
+
+func showUser(x *call, u *admin.Admin) (any, error) { return viewUser(u.User(x.Context(), x.names[0])) }
+
+func updateUser(x *call, u *admin.Admin, patch userPatch) (any, error) {
+	var name *string
+	if patch.Name != nil {
+		name = new(string)
+		if err := json.Unmarshal(patch.Name, name); err != nil {
+			return nil, &oauth.Invalid{Field: "name", Message: "is no text"}
+		}
+	}
+	return viewUser(u.UpdateUser(x.Context(), x.names[0], x.ifMatch(), name, patch.Claims))
+}
+
+func disableUser(x *call, u *admin.Admin) (any, error) {
+	user, _, err := u.DisableUser(x.Context(), x.names[0], x.ifMatch())
+	return viewUser(user, err)
+}
+
+func enableUser(x *call, u *admin.Admin) (any, error) {
+	return viewUser(u.EnableUser(x.Context(), x.names[0], x.ifMatch()))
+}
+
+func setPassword(x *call, u *admin.Admin, in passwordRequest) (any, error) {
+	user, password, err := u.SetPassword(x.Context(), x.names[0], x.ifMatch(), in.Password, in.EndGrants)
+	if err != nil {
+		return nil, err
+	}
+	return tagged{body: userPassword{password, admin.ViewUser(user)}, etag: admin.UserETag(user)}, nil
+}
+
+func (a *Admin) setTOTP(x *call, u *admin.Admin) (any, error) {
+	user, secret, err := u.SetTOTP(x.Context(), x.names[0], x.ifMatch())
+	if err != nil {
+		return nil, err
+	}
+	return tagged{body: userTOTP{account.TOTPText(secret), user.TOTPURI(a.Service, secret), admin.ViewUser(user)}, etag: admin.UserETag(user)}, nil
+}
+
+func removeTOTP(x *call, u *admin.Admin) (any, error) {
+	_, err := u.RemoveTOTP(x.Context(), x.names[0], x.ifMatch())
+	return nil, err
+}
