@@ -148,10 +148,18 @@ func exactPaths(mux *http.ServeMux, anything map[string]http.Handler, notFound, 
 	})
 }
 
+// javaAccept begins the Accept header that Java's HttpURLConnection sends unless
+// its program sets another.
+const javaAccept = "text/html, image/gif, image/jpeg, *"
+
 // wantsPage reports whether a request accepts HTML by name, as every browser does
-// where it shows the answer, and no OAuth client.
+// where it shows the answer, and no OAuth client but those of plain Java.
 func wantsPage(r *http.Request) bool {
-	for accepted := range strings.SplitSeq(strings.Join(r.Header["Accept"], ","), ",") {
+	accept := strings.Join(r.Header["Accept"], ",")
+	if strings.HasPrefix(accept, javaAccept) {
+		return false
+	}
+	for accepted := range strings.SplitSeq(accept, ",") {
 		media, _, _ := strings.Cut(accepted, ";")
 		if strings.EqualFold(strings.TrimSpace(media), "text/html") {
 			return true
