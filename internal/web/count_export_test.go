@@ -1,7 +1,10 @@
 package web
 
 import (
+	"net/netip"
+
 	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 )
 
@@ -9,6 +12,11 @@ import (
 func CountLogin(m *metrics.Metrics, err error) {
 	s := &web{Server: &server.Server{Options: server.Options{Metrics: m}}}
 	s.countLogin(err)
+}
+
+// EnterUpstream begins a callback from an address.
+func EnterUpstream(t *overload.Throttle, q *overload.Queue, from netip.Addr) (done func(), err error) {
+	return (&web{Server: &server.Server{Options: server.Options{Throttle: t, Queue: q}}}).enterUpstream(from)
 }
 
 // ErrRejected is whoever knows the users, and does not let one in.

@@ -3,11 +3,13 @@ package web_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/upstream"
 	"github.com/mintage/mintage/internal/web"
 )
@@ -56,5 +58,26 @@ func TestALoginIsCountedByWhatBecameOfIt(t *testing.T) {
 				t.Errorf("after %v, %s is %v, want %v", c.err, result, n, want)
 			}
 		}
+	}
+}
+
+// What an address may begin in a minute is not used up by callbacks that its
+// network has no slot for: they come again.
+func TestACallbackThatIsShedIsNotCharged(t *testing.T) {
+	throttle := overload.NewThrottle(overload.RateLimits{Interactions: 3}, func(string) {})
+	queue := overload.NewQueue(overload.Capacity{Requests: 6}, func(string) {})
+	from := netip.MustParseAddr("192.0.2.1")
+	done, err := web.EnterUpstream(throttle, queue, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if _, err := web.EnterUpstream(throttle, queue, from); !errors.Is(err, overload.ErrShed) {
+			t.Fatalf("beside another of its network: %v", err)
+		}
+	}
+	done()
+	if _, err := web.EnterUpstream(throttle, queue, from); err != nil {
+		t.Errorf("after it: %v", err)
 	}
 }

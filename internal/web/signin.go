@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"net/netip"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/grant"
@@ -163,12 +164,7 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (serve
 		return again, nil // the back button: the code was used
 	}
 	if x.Counted.IsValid() {
-		// Whoever makes up answers makes us ask the provider about each, and
-		// wait for it.
-		if !s.Throttle.Begin(x.Counted, 1) {
-			return server.Answer{}, oauth.ErrTooManyRequests
-		}
-		leave, err := s.Queue.Slow(overload.Party(x.Counted))
+		leave, err := s.enterUpstream(x.Counted)
 		if err != nil {
 			return server.Answer{}, err
 		}
@@ -189,6 +185,19 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (serve
 	s.Throttle.GiveBack(x.Counted) // it was not made up
 	_, err = s.signIn(ctx, x, it, identity, visitor(r))
 	return again, err
+}
+
+// enterUpstream charges a callback to its address, and takes a slot of its network
+// until done is called: whoever makes up answers makes us ask the provider about
+// each, and wait for it. A callback that is shed is not charged.
+func (s *web) enterUpstream(from netip.Addr) (done func(), err error) {
+	if !s.Throttle.Begin(from, 1) {
+		return nil, oauth.ErrTooManyRequests
+	}
+	if done, err = s.Queue.Slow(overload.Party(from)); err != nil {
+		s.Throttle.GiveBack(from)
+	}
+	return done, err
 }
 
 // refusedUpstream is the answer if the provider did not say who the user is.
