@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package rotation lets every key of a loaded server rotate every two seconds,
-// and checks that nobody notices.
+// Package rotation lets every key of a loaded server rotate, every two seconds or
+// by command, and checks that nobody notices.
 package rotation
 
 import (
@@ -156,23 +156,33 @@ func (w *world) check(ctx context.Context, v *verifier, id, secret, token string
 	return nil
 }
 
+// A registered is a client.
+type registered struct {
+	ID     string `json:"client_id"`
+	Secret string `json:"client_secret"`
+}
+
+// oneOfEach has the demo client use JWTs, and registers one whose tokens are
+// opaque.
+func (w *world) oneOfEach(t *testing.T) (opaque registered) {
+	t.Helper()
+	w.Run(t, "client", "update", w.ClientID, "--access-token-format", "jwt")
+	out := w.Run(t, "client", "create", "--json", "--name", "Opaque", "--no-pkce", "--redirect-uri", w.RedirectURI, "--scope", "read")
+	if err := json.Unmarshal([]byte(out), &opaque); err != nil {
+		t.Fatal(err)
+	}
+	return opaque
+}
+
 // Keys rotate every two seconds. Codes wait over several rotations of the
 // sealing key, refresh tokens over several of the MAC key, and JWTs are checked
 // by verifiers that keep the published keys as long as they may.
 func TestMD19_KeysRotateUnderLoadAndNobodyNotices(t *testing.T) {
+	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "--key-lifetime", "2s", "--key-lead", "16s", "--jwks-max-age", "1s")
 	base, _, _ := strings.Cut(s.TokenEndpoint, "/access_token")
 	w := &world{Server: s, base: base, client: &http.Client{Transport: s.Transport(t, "")}, signed: map[string]int{}}
-	s.Run(t, "client", "update", s.ClientID, "--access-token-format", "jwt")
-	var opaque struct {
-		ID     string `json:"client_id"`
-		Secret string `json:"client_secret"`
-	}
-	out := s.Run(t, "client", "create", "--json", "--name", "Opaque", "--no-pkce", "--redirect-uri", s.RedirectURI, "--scope", "read")
-	if err := json.Unmarshal([]byte(out), &opaque); err != nil {
-		t.Fatal(err)
-	}
-
+	opaque := w.oneOfEach(t)
 	length := time.Duration(binary.Scaled(26, 180)) * time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
@@ -218,4 +228,65 @@ func TestMD19_KeysRotateUnderLoadAndNobodyNotices(t *testing.T) {
 		t.Errorf("%d tokens, signed by %d keys: too few to mean anything", w.tokens, keys)
 	}
 	t.Logf("%d tokens of %d signing keys", w.tokens, len(w.signed)-1)
+}
+
+// An operator rotates all keys long before they are due, as after an incident,
+// and no client and no verifier notices: every request is answered, and what the
+// old keys made stays valid.
+func TestMD19_AnEarlyRotationUnderLoadLosesNoRequestAndNoToken(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, t.TempDir(), "--key-lead", "16s", "--jwks-max-age", "1s")
+	base, _, _ := strings.Cut(s.TokenEndpoint, "/access_token")
+	w := &world{Server: s, base: base, client: &http.Client{Transport: s.Transport(t, "")}, signed: map[string]int{}}
+	opaque := w.oneOfEach(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	run := func(id, secret, code string, pause time.Duration) {
+		wg.Go(func() {
+			if err := w.chain(ctx, id, secret, code, pause); err != nil {
+				t.Error(err)
+				cancel()
+			}
+		})
+	}
+	run(opaque.ID, opaque.Secret, s.Code(t, "carol", "--client", opaque.ID), 50*time.Millisecond)
+	for i := range 3 {
+		run(s.ClientID, s.ClientSecret, s.Code(t, fmt.Sprintf("user-%d", i)), []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, time.Second}[i])
+	}
+	early, err := s.FastCode(ctx, "early")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotate := binary.Command(t, "keys", "rotate", "--data", s.Dir)
+	rotate.Env = append(rotate.Env, "MINTAGE_JWKS_MAX_AGE=1s") // as the server
+	if out, err := rotate.CombinedOutput(); err != nil {
+		t.Fatalf("keys rotate: %v\n%s", err, out)
+	}
+	enough := func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		kids := 0
+		for kid, n := range w.signed {
+			if kid != "mac" && n > 50 {
+				kids++
+			}
+		}
+		return kids == 2
+	}
+	for !enough() && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if !enough() {
+		t.Errorf("JWTs by %v: the new keys were not used within a minute", w.signed)
+	}
+	// The sealing key has a successor as well.
+	if a, err := s.Post(t.Context(), w.client, s.ExchangeForm(early)); err != nil || a.Status != http.StatusOK {
+		t.Errorf("a code of before: status %d %s, %v", a.Status, a.Error, err)
+	}
+	cancel()
+	wg.Wait()
 }
