@@ -8,34 +8,32 @@ import (
 )
 
 const (
-	// The log is moved into the main file when it is half as large as that
-	// file, or has leastLogPages pages. The longer the log, the more rows share
-	// a block of the disk when they are moved: with ten million grants, moving
-	// 30,000 pages at a time wrote a block of 4 KiB for each of them.
+	// A checkpoint begins when the log is half as large as the main file, and has
+	// at least leastLogPages pages. The longer the log, the more rows share a disk
+	// block when they are checkpointed: with ten million grants, a checkpoint of
+	// 30,000 pages wrote a block of 4 KiB for each of them.
 	leastLogPages = 30_000
-	// restPages is how many pages the writer may move by itself.
+	// restPages is how many pages are left to the writer.
 	restPages = 500
-	// readersPause is how long the writer waits for readers to leave the log.
+	// readersPause is how long the writer waits for readers to finish with the log.
 	readersPause = 20 * time.Millisecond
 )
 
-// checkpointer moves pages from the write-ahead log into the main file, on a
-// connection of its own and beside the writer, which would otherwise stop for
-// it. It repeats until few pages are left; the writer moves those, because
-// the log can begin anew only if all of it has been moved and nothing was
-// written meanwhile. The log reaches twice the limit at most, plus what is
-// written while another process reads: the writer waits for a move that is
-// slower than it.
+// checkpointer checkpoints the write-ahead log on a connection of its own,
+// concurrently with the writer. It repeats until few pages are left. The writer
+// moves those, because the log restarts only if all of it was moved and nothing
+// was written meanwhile. The log grows to twice the limit at most, plus what is
+// written while another process reads: the writer waits for a slower checkpoint.
 //
-// Its fields belong to the writer.
+// The writer's goroutine owns its fields.
 type checkpointer struct {
 	conn   *connection
 	due    chan chan struct{}
 	done   sync.WaitGroup
 	limit  int           // pages
 	least  int           // leastLogPages, or fewer in tests
-	from   int           // pages in the log when the last move ended
-	moving chan struct{} // closed when the move that runs has ended; nil if none does
+	from   int           // pages in the log when the last checkpoint ended
+	moving chan struct{} // closed when the running checkpoint ends; nil if none runs
 }
 
 func startCheckpointer(path string, writer *connection) (*checkpointer, error) {
@@ -58,8 +56,8 @@ func startCheckpointer(path string, writer *connection) (*checkpointer, error) {
 	return c, nil
 }
 
-// move runs on the checkpointer's goroutine. A fault is left to the next move:
-// everything is in the log, and the log may grow.
+// move runs on the checkpointer's goroutine. It ignores errors: everything is in
+// the log, which may grow, and the next checkpoint tries again.
 func (c *checkpointer) move() {
 	for range 8 {
 		pages, moved, err := c.conn.checkpoint(passiveCheckpoint)
@@ -69,8 +67,8 @@ func (c *checkpointer) move() {
 	}
 }
 
-// committed is called by the writer after each commit, when its callers have
-// their outcomes: it may wait for a move.
+// committed is called by the writer after each commit, once the callers have their
+// results: it may wait for a checkpoint.
 func (c *checkpointer) committed(writer *connection) {
 	pages, _, err := writer.checkpoint(noCheckpoint)
 	if err != nil {
@@ -95,12 +93,12 @@ func (c *checkpointer) committed(writer *connection) {
 	}
 }
 
-// restart moves the pages that are left and lets the next commit write to the
-// log's beginning. While another process reads, the log goes on: the next move
-// begins after as many pages again.
+// restart moves the remaining pages, so that the next commit writes to the
+// beginning of the log. While another process reads, the log continues to grow,
+// and the next checkpoint begins after as many pages again.
 func (c *checkpointer) restart(writer *connection, pages int) {
 	c.from = pages
-	err := patiently(readersPause, func() error {
+	err := retryBusy(readersPause, func() error {
 		_, _, err := writer.checkpoint(restartingCheckpoint)
 		return err
 	})
@@ -111,8 +109,8 @@ func (c *checkpointer) restart(writer *connection, pages int) {
 	_ = c.setLimit(writer) // or the old one stays
 }
 
-// setLimit makes the limit fit the main file. A log that a long read has let
-// grow is cut when it begins anew.
+// setLimit sets the limit by the size of the main file. A log that grew during a
+// long read is truncated when it restarts.
 func (c *checkpointer) setLimit(writer *connection) error {
 	text, err := writer.value("PRAGMA page_count")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Commit implements store.Store. Documents join the batch of those that wait; a
-// change of the directory has a transaction of its own.
+// Commit implements store.Store. A change of documents joins the batch of queued
+// operations; a change of the directory has a transaction of its own.
 func (s *Store) Commit(ctx context.Context, c store.Change) error {
 	c, err := c.Checked()
 	if err != nil {
@@ -36,8 +36,8 @@ func (s *Store) Commit(ctx context.Context, c store.Change) error {
 	}})
 }
 
-// commitDocuments stores a change in the transaction of a batch. It checks every
-// version before it writes: the transaction goes on if there is a conflict.
+// commitDocuments applies a change within the transaction of a batch. It checks
+// all versions before it writes, because a conflict does not roll the batch back.
 func (w *writer) commitDocuments(c *store.Change) error {
 	if !c.OneDocument() {
 		for _, d := range c.Documents {
@@ -65,7 +65,8 @@ func (w *writer) putDocuments(c *store.Change) error {
 	return w.putEvents(c.Events)
 }
 
-// recognised is nil instead of a conflict with exactly what c stores.
+// recognised returns nil instead of a conflict if the store already holds exactly
+// what c stores.
 func (w *writer) recognised(c *store.Change, conflict error) error {
 	if !errors.Is(conflict, store.ErrConflict) {
 		return conflict
@@ -94,7 +95,7 @@ func (s *Store) NoteSecretUses(ctx context.Context, uses map[string]grant.Instan
 	}})
 }
 
-// A sweep is how rows of a table are found and deleted.
+// A sweep holds the statements that find and delete expired rows of a table.
 type sweep struct{ scan, delete string }
 
 var sweeps = map[store.SweptTable]sweep{
@@ -156,7 +157,7 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 	if len(due) == 0 {
 		return next, 0, nil
 	}
-	// Its own count: if ctx ends, the transaction may still be running.
+	// Not deleted itself: if ctx ends, the transaction may still be running.
 	gone := 0
 	err = s.writer.do(ctx, &operation{alone: func() error {
 		return s.writer.transact(func() error {
@@ -181,5 +182,5 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 	return next, gone, nil
 }
 
-// Heartbeat implements store.Store. A file serves one node; see Lock.
+// Heartbeat implements store.Store. A file has one node only; see Lock.
 func (s *Store) Heartbeat(context.Context, store.Node) ([]store.Node, error) { return nil, nil }

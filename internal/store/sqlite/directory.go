@@ -40,7 +40,7 @@ func (s *Store) Changes(ctx context.Context, since int64) (ch store.Changes, err
 			err = fmt.Errorf("read directory: %w", err)
 		}
 	}()
-	// The poll of every second ends here when nothing has changed.
+	// The poll of each second ends here unless something has changed.
 	if err := s.db.QueryRowContext(ctx, `SELECT version FROM directory WHERE id = 1`).Scan(&ch.Version); err != nil || ch.Version == since {
 		return ch, err
 	}

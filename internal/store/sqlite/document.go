@@ -19,10 +19,10 @@ const (
 	listOwnerSQL      = `SELECT id, version, expires_at, owner, body FROM documents WHERE owner <> x'' AND owner = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?`
 )
 
-// documentSize is for a body, a key, an owner and a kind.
+// documentSize limits a body, a key, an owner and a kind together.
 const documentSize = store.MaxDocument + 256
 
-// documentStatements are the writer's for documents.
+// documentStatements are the writer's prepared statements for documents.
 type documentStatements struct {
 	find, insert, update, remove *statement
 }
@@ -71,8 +71,7 @@ func findDocument(s *statement, key store.DocumentKey) (d store.Document, err er
 	return d, nil
 }
 
-// put stores doc in the writer's transaction, or returns store.ErrConflict and
-// stores nothing.
+// put stores doc in the writer's transaction, or returns store.ErrConflict.
 func (d documentStatements) put(doc store.Document) error {
 	s, bind := d.update, bindDocumentUpdate
 	if doc.Version == 1 {
@@ -114,7 +113,7 @@ func bindDocumentUpdate(s *statement, d store.Document) error {
 	return errors.Join(s.bindBlob(3, d.Owner.Bytes()), s.bindBlob(4, d.Body), s.bindBlob(5, d.Key[:]), s.bindText(7, string(d.Kind)))
 }
 
-// erase removes a document in the writer's transaction.
+// erase deletes a document in the writer's transaction.
 func (d documentStatements) erase(key store.DocumentKey) error {
 	if err := d.remove.bindBlob(1, key[:]); err != nil {
 		d.remove.reset()

@@ -11,11 +11,11 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// networks are the kinds of file systems on which SQLite's shared memory does not
-// work between machines (statfs(2), linux/magic.h).
+// networks are file systems on which SQLite's shared memory does not work between
+// machines (statfs(2), linux/magic.h).
 var networks = map[int64]string{0x6969: "NFS", 0xff534d42: "CIFS", 0xfe534d42: "SMB2", 0x00c36400: "Ceph"}
 
-// Examine reads the settings that are in force and the state of the files.
+// Examine returns the settings in effect and the sizes of the files.
 func (s *Store) Examine(ctx context.Context) (c store.FileCondition, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT journal_mode, synchronous FROM pragma_journal_mode, pragma_synchronous`).Scan(&c.JournalMode, &c.Synchronous); err != nil {
 		return c, fmt.Errorf("read settings: %w", err)
@@ -37,8 +37,8 @@ func (s *Store) Examine(ctx context.Context) (c store.FileCondition, err error) 
 	return c, nil
 }
 
-// QuickCheck reads the whole file and returns what is damaged in it. On a large
-// one that takes a while.
+// QuickCheck reads the whole file and returns an error if it is damaged. This takes
+// long for a large file.
 func (s *Store) QuickCheck(ctx context.Context) error {
 	var text string
 	if err := s.db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&text); err != nil {

@@ -24,18 +24,18 @@ const (
 		WHERE prefix = ? AND id = ? AND version = ?`
 	listGrantsSQL = `SELECT ` + grantList + ` FROM grants WHERE prefix >= ?1 AND id > ?2 AND (?3 = '' OR realm = ?3)
 		AND (?4 = '' OR subject = ?4) AND (?5 = '' OR client = ?5) ORDER BY prefix LIMIT ?6`
-	// Without a subject, a listing walks the table.
+	// Without a subject, a listing scans the table.
 	listSubjectSQL = `SELECT ` + grantList + ` FROM grants WHERE subject = ?4 AND prefix >= ?1 AND id > ?2
 		AND (?3 = '' OR realm = ?3) AND (?5 = '' OR client = ?5) ORDER BY prefix LIMIT ?6`
 )
 
-// Prefix is the key of a grant's row: the first 64 bits of its id, as a number
-// in the order of the ids. Two ids with one prefix cannot both be stored; that
-// the second, of n others, is refused has a chance of n in 2^64, and costs its
-// user a login.
+// Prefix returns the primary key of a grant's row: the first 64 bits of its id, as
+// a signed number with the same order. Two grants with one prefix cannot both be
+// stored: with n grants, a new one fails with probability n/2^64, and its user
+// logs in again.
 func Prefix(id grant.ID) int64 { return int64(binary.BigEndian.Uint64(id[:8]) ^ 1<<63) }
 
-// errPrefix is the fault of such a grant.
+// errPrefix is the error for the second grant.
 var errPrefix = errors.New("another grant's id begins with the same 64 bits")
 
 func bindUpdate(s *statement, g grant.Grant) error {

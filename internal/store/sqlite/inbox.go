@@ -7,7 +7,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An inbox queues operations for the goroutine of a reader or of the writer.
+// An inbox is the queue of the reader's or the writer's goroutine.
 type inbox[T any] struct {
 	queue  chan T
 	closed chan struct{} // no further operations are accepted
@@ -20,8 +20,8 @@ func newInbox[T any]() inbox[T] {
 }
 
 // submit queues op and waits until its result is closed. It returns store.ErrBusy
-// or errClosed if op is not queued, errClosed if nobody has done it, and the
-// context's error if ctx ends first.
+// if the queue is full, errClosed if the store was closed before op was done, and
+// the context's error if ctx ends first.
 func (q *inbox[T]) submit(ctx context.Context, op T, result <-chan struct{}) error {
 	select {
 	case <-q.closed:

@@ -9,10 +9,9 @@ import (
 	"syscall"
 )
 
-// Lock takes the right to serve a data directory. A second server is refused:
-// two would each believe their memory of clients and cutoffs to be current,
-// and wait for each other's locks. The lock ends with the process. The file
-// holds the id of the process, for those who want to send it a signal.
+// Lock locks a data directory for one server. Two servers would each treat their
+// cached clients and cutoffs as current. The lock ends with the process. The lock
+// file contains the process id, for sending it a signal.
 func Lock(dir string) (release func(), err error) {
 	path := filepath.Join(dir, "serve.lock")
 	f, err := openLock(path)
@@ -33,9 +32,9 @@ func Lock(dir string) (release func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// openLock opens the lock's file, and makes it if it is absent: by root too, as
-// one that the server's user can open. A link is not followed: that user could have
-// root write into another file.
+// openLock opens the lock file, and creates it if it is absent. A file that root
+// creates belongs to the server's user. Links are not followed: that user could
+// make root write to another file.
 func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -50,9 +49,9 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// GiveToOwner gives a file that root has made to the owner of the first that
-// exists: of what the file replaces, or of the directory that it is in. It goes by the
-// open file, so that nobody can have another one given to them.
+// GiveToOwner changes the owner of a file that root has created to the owner of
+// the first of like that exists. It uses the open file (fchown), because another
+// user could replace the path.
 func GiveToOwner(f *os.File, like ...string) error {
 	if os.Geteuid() != 0 {
 		return nil

@@ -12,21 +12,21 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// applicationID marks the file as ours (https://sqlite.org/pragma.html#pragma_application_id).
+// applicationID identifies a Mintage store (https://sqlite.org/pragma.html#pragma_application_id).
 const applicationID = 0x4d4e5447 // "MNTG"
 
-// migrate brings the schema to the newest version. Files are applied in the
-// order of their names, each once; the file's number is the schema's version.
-// They are never edited after a release, and there is no way back. It is one
-// transaction: two processes that start at once do it once, and a crash leaves
-// the old version.
+// migrate upgrades the schema to the newest version. It applies each migration
+// file once, in the order of their names; the file's number is the schema
+// version. Released files are never edited, and there is no downgrade. All of it
+// is one transaction: of two processes that start together one does it, and a
+// crash leaves the old version.
 func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
 		return err
 	}
-	// Without the write lock, which a busy server seldom leaves: mostly there
-	// is nothing to do.
+	// Usually there is nothing to do: look without the write lock first, which a
+	// busy server seldom releases.
 	if version, err := SchemaVersion(ctx, db); err != nil || version == len(files) {
 		return err
 	}
@@ -59,8 +59,8 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// SchemaVersion reads the schema's version, 0 for an empty file, and refuses
-// what this program cannot use.
+// SchemaVersion returns the schema version, 0 for an empty file. It fails for
+// another program's file and for a newer version.
 func SchemaVersion(ctx context.Context, db Querier) (int, error) {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
@@ -73,7 +73,7 @@ func SchemaVersion(ctx context.Context, db Querier) (int, error) {
 	return version, err
 }
 
-// readVersion is SchemaVersion for a schema of any version.
+// readVersion is SchemaVersion without a limit.
 func readVersion(ctx context.Context, db Querier) (version int, err error) {
 	var app, objects int
 	err = db.QueryRowContext(ctx, `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
@@ -84,7 +84,7 @@ func readVersion(ctx context.Context, db Querier) (version int, err error) {
 	return version, err
 }
 
-// IsStore reports whether a file can be read as a store, or is in use.
+// IsStore reports whether a file can be read as a store, or is locked.
 func IsStore(ctx context.Context, path string) bool {
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
 		return false // and its log, if it has one, is all that there is
@@ -98,11 +98,11 @@ func IsStore(ctx context.Context, path string) bool {
 	return err == nil || isBusy(err)
 }
 
-// ErrDamaged means that a store's log cannot be moved into its file.
+// ErrDamaged means that a store's log cannot be checkpointed into its file.
 var ErrDamaged = errors.New("the store is damaged")
 
-// Fold moves a store's log into its file, and leaves the file as one that has no
-// log. Nobody else may have it open.
+// Fold checkpoints a store's log into its file and leaves WAL mode, so that the
+// store is one file. It fails while another process has the file open.
 func Fold(ctx context.Context, path string) error {
 	db, err := sql.Open("sqlite", URL(path, "busy_timeout = 1000", "synchronous = FULL"))
 	if err != nil {
@@ -111,7 +111,7 @@ func Fold(ctx context.Context, path string) error {
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	mode := ""
-	err = patiently(commandPatience, func() error {
+	err = retryBusy(commandTimeout, func() error {
 		return db.QueryRowContext(ctx, `PRAGMA journal_mode = DELETE`).Scan(&mode)
 	})
 	switch {

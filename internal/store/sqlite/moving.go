@@ -21,14 +21,14 @@ const (
 	selectVersionSQL = `SELECT version FROM directory WHERE id = 1`
 )
 
-// Moving is a store that is the source of a move. It can be opened when the
-// store itself can not, and has no part in serving.
+// Moving is a store as the source of a move. It can be opened in migration states
+// in which Open fails, and serves no requests.
 type Moving struct {
 	path string
 	db   *sql.DB
 }
 
-// Exists tells what to do if there is no store in a data directory, or nil.
+// Exists returns an error if there is no store in a data directory.
 func Exists(dir string) error {
 	path := filepath.Join(dir, FileName)
 	_, err := os.Stat(path)
@@ -41,7 +41,7 @@ func Exists(dir string) error {
 	return nil
 }
 
-// OpenToMove opens the store in a data directory for a move. The caller holds
+// OpenToMove opens the store in a data directory for a move. The caller must hold
 // its Lock.
 func OpenToMove(ctx context.Context, dir string) (*Moving, error) {
 	if err := Exists(dir); err != nil {
@@ -55,7 +55,7 @@ func OpenToMove(ctx context.Context, dir string) (*Moving, error) {
 	if err != nil {
 		return nil, Explain(path, err)
 	}
-	if err := patiently(commandPatience, func() error { return migrate(ctx, db) }); err != nil {
+	if err := retryBusy(commandTimeout, func() error { return migrate(ctx, db) }); err != nil {
 		return nil, Explain(path, errors.Join(err, db.Close()))
 	}
 	return &Moving{path, db}, nil
@@ -64,10 +64,10 @@ func OpenToMove(ctx context.Context, dir string) (*Moving, error) {
 // Close closes the file.
 func (m *Moving) Close() error { return m.db.Close() }
 
-// place is how people name a store's directory.
+// place is the location of a store, for people.
 func place(path string) string { return "sqlite:" + filepath.Dir(path) }
 
-// Name is the store's place.
+// Name returns the store's location, for people.
 func (m *Moving) Name() string { return place(m.path) }
 
 // Migration reads the migration state.
@@ -90,7 +90,7 @@ func readMigration(row *sql.Row) (state store.Migration, err error) {
 // store.ErrConflict.
 func (m *Moving) SetMigration(ctx context.Context, was, next store.Migration) error {
 	var tx *sql.Tx
-	err := patiently(commandPatience, func() (err error) {
+	err := retryBusy(commandTimeout, func() (err error) {
 		tx, err = m.db.BeginTx(ctx, nil)
 		return err
 	})
@@ -123,8 +123,8 @@ func (m *Moving) Count(ctx context.Context, t store.Table) (n int64, err error) 
 	return n, err
 }
 
-// rowsSQL reads a table in the order of its keys. The numbers that grants are
-// keyed by are in the order of the ids.
+// rowsSQL reads a table in the order of its keys. The prefixes of grants have the
+// order of their ids.
 func rowsSQL(t store.Table) string {
 	var names []string
 	for _, c := range t.Columns {
@@ -137,8 +137,7 @@ func rowsSQL(t store.Table) string {
 	return `SELECT ` + strings.Join(names, ", ") + ` FROM ` + t.Name + ` ORDER BY ` + order
 }
 
-// Rows calls f with each row of a table in the order of the keys, of which text
-// and bytes are compared byte by byte.
+// Rows calls f with each row of a table, in the order of store.CompareKeys.
 func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) error) error {
 	to := make([]any, len(t.Columns))
 	var stopped error // by f
@@ -161,8 +160,8 @@ func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) erro
 	return err
 }
 
-// Displaced tells why a store must not be used, because what counts is elsewhere
-// or about to be, or nil.
+// Displaced returns an error if a store must not be used because a move has begun
+// or is complete.
 func Displaced(ctx context.Context, path string, q Querier) error {
 	state, err := readMigration(q.QueryRowContext(ctx, selectMigrationSQL))
 	if err != nil {
@@ -171,14 +170,14 @@ func Displaced(ctx context.Context, path string, q Querier) error {
 	return state.Displaced(place(path))
 }
 
-// beside reports whether a server may run on the file meanwhile, and thus not
-// only a server: a move, too, can begin after this store was opened, and what
-// would be written then would be lost. A server has the directory's lock.
-func (w *writer) beside() bool { return w.patience == commandPatience }
+// isCommand reports whether this process does not hold the directory's lock. A
+// move can then begin after the store was opened, and would lose what is written
+// afterwards.
+func (w *writer) isCommand() bool { return w.timeout == commandTimeout }
 
-// stays is Displaced within the transaction that has begun.
+// stays is Displaced within the current transaction.
 func (w *writer) stays() error {
-	if !w.beside() {
+	if !w.isCommand() {
 		return nil
 	}
 	s, err := w.conn.prepare(selectMigrationSQL)

@@ -10,13 +10,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// readLength is the number of rows that are read in one transaction.
+// readLength is the greatest number of rows read in one transaction.
 const readLength = 64
 
-// A reader reads grants and documents beside the writer. Every commit makes SQLite forget
-// what a reading connection has cached, so those who wait at the same moment
-// are served in one transaction: it locks once, and reads the upper pages of
-// the tree once. One reader is faster than several: more wait for it.
+// A reader reads grants and documents concurrently with the writer. Every commit
+// invalidates the cache of a reading connection, so the reader serves all queued
+// reads in one transaction, which locks once and reads the upper pages of the
+// tree once. One reader is faster than several, because its batches are larger.
 type reader struct {
 	conn                        *connection
 	selectGrant, selectDocument *statement
@@ -25,8 +25,8 @@ type reader struct {
 	inbox[*lookup]
 }
 
-// A lookup is one caller's read, of the document if there is a key and else of
-// the grant.
+// A lookup is one caller's read: of a document if key is set, otherwise of a
+// grant.
 type lookup struct {
 	id       grant.ID
 	key      *store.DocumentKey
@@ -76,7 +76,7 @@ func (r *reader) run() {
 			return
 		}
 		batch = append(batch[:0], first)
-		// Whoever is about to ask may do so now: a larger batch costs less.
+		// Let other goroutines queue their reads: a larger batch costs less per read.
 		runtime.Gosched()
 	drain:
 		for len(batch) < cap(batch) {
@@ -91,13 +91,13 @@ func (r *reader) run() {
 	}
 }
 
-// serve reads for all of the batch. The transaction begins after each of them
-// was asked for, so each sees every write that was answered before.
+// serve reads for all of the batch. The transaction begins after every lookup was
+// queued, so each sees every write that was acknowledged before it.
 func (r *reader) serve(batch []*lookup) {
 	inOne := false
 	if len(batch) > 1 {
 		_, err := r.begin.exec()
-		inOne = err == nil // else each reads for itself
+		inOne = err == nil // otherwise each has a transaction of its own
 	}
 	for _, l := range batch {
 		if l.key != nil {
@@ -108,7 +108,7 @@ func (r *reader) serve(batch []*lookup) {
 	}
 	if inOne {
 		if _, err := r.commit.exec(); err != nil {
-			// Left open, it would show later readers the same old state.
+			// An open transaction would show the same old snapshot to later reads.
 			_ = r.conn.run("ROLLBACK")
 			for _, l := range batch {
 				l.err = fmt.Errorf("read: %w", err)
@@ -120,7 +120,7 @@ func (r *reader) serve(batch []*lookup) {
 	}
 }
 
-// look waits for l to be served.
+// look queues l and waits for its result.
 func (r *reader) look(ctx context.Context, l *lookup) error {
 	l.result = make(chan struct{})
 	switch err := r.submit(ctx, l, l.result); {

@@ -1,11 +1,11 @@
-// Package sqlite keeps the store in one SQLite file: the embedded default, for
-// one node. Writes go through a single goroutine that commits everybody who
-// waits in one transaction, so that one fsync serves them all; reads go beside
-// it. The file is in WAL mode with synchronous=FULL: a write that was answered
-// survives a crash of the process and of the machine.
+// Package sqlite is the embedded storage engine: one SQLite file, for one node.
+// A single goroutine commits all queued writes in one transaction (group
+// commit), so that they share an fsync. Reads run concurrently. The file is in
+// WAL mode with synchronous=FULL: an acknowledged write survives a crash of the
+// process and of the machine.
 //
-// One server runs on a file at a time (see Lock). Other processes, such as the
-// administrator's commands, may read and write beside it.
+// One server uses a file at a time (see Lock). Commands may read and write it
+// concurrently.
 package sqlite
 
 import (
@@ -32,25 +32,24 @@ import (
 const (
 	// FileName is the store's name in a data directory.
 	FileName = "mintage.db"
-	// Unfinished is there while a restore has left neither store whole.
+	// Unfinished names the file that exists while a restore has left neither store complete.
 	Unfinished = FileName + ".restore-unfinished"
 )
 
-// Logs are what SQLite may keep beside a file: the ends of their names.
+// Logs are the suffixes of the files that SQLite may keep beside a database.
 var Logs = []string{"-wal", "-journal"}
 
-// ErrEmpty is of a store's file without a byte. SQLite takes it for a new
-// database and does away with its log, also when it only reads.
+// ErrEmpty means that the store's file has no bytes. SQLite treats such a file as
+// a new database and deletes its log, even if it only reads.
 var ErrEmpty = errors.New("the store's file is empty")
 
 const (
-	// How long another process may hold the write lock: a server has requests
-	// that wait, and a command has a person.
-	busyTimeout     = 2 * time.Second
-	commandPatience = 10 * time.Second
-	// pageSize is that of a new file, in bytes; see decision 5.
+	// How long a server and a command wait for another process's write lock.
+	busyTimeout    = 2 * time.Second
+	commandTimeout = 10 * time.Second
+	// pageSize is the page size of a new file, in bytes; see decision 5.
 	pageSize    = 1024
-	frameHeader = 24 // of each page in the log
+	frameHeader = 24 // bytes in the log before each page
 )
 
 // Store is a store.Store on one file.
@@ -59,13 +58,13 @@ type Store struct {
 	db     *sql.DB
 	writer *writer
 	reader *reader
-	tried  atomic.Int64 // when Ready last made a write: nanoseconds since opened
+	tried  atomic.Int64 // time of the last write by Ready, in nanoseconds since opened
 	opened time.Time
 }
 
 var _ store.Store = (*Store)(nil)
 
-// finished tells what to do if a restore has left neither store whole, or nil.
+// finished returns an error if a restore has left neither store complete.
 func finished(path string) error {
 	switch _, err := os.Lstat(filepath.Join(filepath.Dir(path), Unfinished)); {
 	case err == nil:
@@ -77,8 +76,8 @@ func finished(path string) error {
 	}
 }
 
-// Absent reports whether Create would make a store in a data directory: there is
-// none, or an empty file that an interrupted start has left.
+// Absent reports whether Create would create a store in a data directory: it has
+// none, or an empty file of an interrupted start.
 func Absent(dir string) (bool, error) {
 	info, err := os.Stat(filepath.Join(dir, FileName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,16 +86,16 @@ func Absent(dir string) (bool, error) {
 	return err == nil && info.Size() == 0, err
 }
 
-// Create opens the store in a data directory and makes it if it is absent. The
-// directory must exist.
+// Create opens the store in a data directory, which must exist, and creates it if
+// it is absent.
 func Create(ctx context.Context, dir string) (*Store, error) {
 	path := filepath.Join(dir, FileName)
 	if err := finished(path); err != nil {
 		return nil, Explain(path, err)
 	}
-	// SQLite would create the file readable by all; its log inherits the mode.
-	// One that exists is left alone: to close it here would drop the locks that
-	// this process has on it (https://sqlite.org/howtocorrupt.html section 2.2).
+	// SQLite would create the file readable by all; its log inherits the mode. Do
+	// not open an existing file here: closing it would drop this process's locks
+	// on it (https://sqlite.org/howtocorrupt.html section 2.2).
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		err = f.Close()
@@ -107,9 +106,8 @@ func Create(ctx context.Context, dir string) (*Store, error) {
 	return open(ctx, path, busyTimeout)
 }
 
-// Open opens the store in a data directory, for a command beside the server.
-// It returns an error that tells
-// what to do if there is none.
+// Open opens the store in a data directory for a command. It fails if there is
+// none.
 func Open(ctx context.Context, dir string) (*Store, error) {
 	path := filepath.Join(dir, FileName)
 	if _, err := os.Stat(path); err != nil {
@@ -121,10 +119,10 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	if err := finished(path); err != nil {
 		return nil, Explain(path, err)
 	}
-	return open(ctx, path, commandPatience)
+	return open(ctx, path, commandTimeout)
 }
 
-// Pragmas are those of every connection. Sizes of caches are in KiB if negative.
+// Pragmas are the settings of every connection. A negative cache size is in KiB.
 var Pragmas = []string{
 	fmt.Sprintf("busy_timeout = %d", busyTimeout.Milliseconds()),
 	"journal_mode = WAL",
@@ -144,10 +142,10 @@ func URL(path string, Pragmas ...string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + url.Values{"_pragma": Pragmas, "_txlock": {"immediate"}}.Encode()
 }
 
-// OpenFile opens a store's file that has no place in a data directory yet.
+// OpenFile opens a store's file that is not in use as a store yet.
 func OpenFile(ctx context.Context, path string) (*Store, error) { return open(ctx, path, busyTimeout) }
 
-func open(ctx context.Context, path string, patience time.Duration) (_ *Store, err error) {
+func open(ctx context.Context, path string, timeout time.Duration) (_ *Store, err error) {
 	db, err := sql.Open("sqlite", URL(path, Pragmas...))
 	if err != nil {
 		return nil, Explain(path, err)
@@ -166,17 +164,16 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 		}
 	}()
 	if before.Size() == 0 {
-		if err := patiently(busyTimeout, func() error { return layOut(path) }); err != nil {
+		if err := retryBusy(busyTimeout, func() error { return layOut(path) }); err != nil {
 			return nil, err
 		}
 	}
-	// Of processes that begin with the same empty file, SQLite refuses all but
-	// one the change to a write-ahead log at once: its busy timeout is not for
-	// that.
-	if err := patiently(busyTimeout, func() error { return migrate(ctx, db) }); err != nil {
+	// If several processes open the same empty file, SQLite lets one of them
+	// switch to WAL mode and fails the others at once, without a busy timeout.
+	if err := retryBusy(busyTimeout, func() error { return migrate(ctx, db) }); err != nil {
 		return nil, err
 	}
-	if err := patiently(busyTimeout, func() error { return Displaced(ctx, path, db) }); err != nil {
+	if err := retryBusy(busyTimeout, func() error { return Displaced(ctx, path, db) }); err != nil {
 		return nil, err
 	}
 	r, err := newReader(path)
@@ -185,7 +182,7 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 	}
 	s.reader = r
 	go r.run()
-	w, err := newWriter(path, patience)
+	w, err := newWriter(path, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -195,17 +192,18 @@ func open(ctx context.Context, path string, patience time.Duration) (_ *Store, e
 	}
 	s.writer = w
 	go w.run()
-	// From here on, nobody can exchange the file: see fold. Who waited for its
-	// lock while a backup took its place would write to the old one.
+	// From here on, no restore can replace the file: see Fold. A process that
+	// waited for the lock while a restore replaced the file would write to the old
+	// one.
 	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
 		return nil, errors.Join(errors.New("a backup took its place at this moment: try again"), err)
 	}
 	return s, nil
 }
 
-// layOut fixes the page size of a new file, which it keeps for good. SQLite
-// ignores a page size that is set after the change to a write-ahead log, and
-// the driver sorts its Pragmas: journal_mode would come first.
+// layOut sets the page size of a new file, which never changes afterwards. SQLite
+// ignores page_size in WAL mode, and the driver sorts its pragmas: journal_mode
+// would come first.
 func layOut(path string) error {
 	conn, err := connect(path, slices.Concat([]string{fmt.Sprintf("page_size = %d", pageSize)}, Pragmas))
 	if err != nil {
@@ -215,7 +213,7 @@ func layOut(path string) error {
 	return nil
 }
 
-// Close lets waiting operations finish, and closes the file.
+// Close completes the queued operations and closes the file.
 func (s *Store) Close() error {
 	if s.writer != nil {
 		s.writer.stop()
@@ -226,7 +224,7 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
-// Explain says which file a fault concerns and what an operator can do.
+// Explain adds the path to an error, and what an operator can do about it.
 func Explain(path string, err error) error {
 	hint := ""
 	var coded interface{ Code() int }

@@ -10,11 +10,11 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// This file uses SQLite through its C interface, for the statements that every
-// refresh runs. database/sql and the driver below it take locks, copy names
-// and types of columns, and allocate for each value: more work than SQLite
-// itself does for a row that is found by its key. Everything else in the
-// engine uses database/sql. All unsafe code of the project is in this file.
+// This file calls SQLite's C interface for the statements of a refresh.
+// database/sql and the driver take locks, copy column names and types, and
+// allocate for each value: more work than SQLite itself does to find a row by its
+// key. Everything else in this package uses database/sql. All unsafe code of the
+// project is in this file.
 
 // A connection belongs to one goroutine at a time.
 type connection struct {
@@ -22,7 +22,7 @@ type connection struct {
 	db  uintptr
 }
 
-// A fault is an error of SQLite, with its code for Explain.
+// A fault is an error of SQLite with its extended result code.
 type fault struct {
 	code    int
 	message string
@@ -31,7 +31,7 @@ type fault struct {
 func (f *fault) Error() string {
 	text := fmt.Sprintf("%s (%d)", f.message, f.code)
 	if IsCode(f, lib.SQLITE_CORRUPT) {
-		// A damaged page lies anywhere, and is found when it is read.
+		// Any statement can read a damaged page.
 		text += ": the store's file is damaged; put it aside and restore a backup"
 	}
 	return text
@@ -40,7 +40,7 @@ func (f *fault) Error() string {
 // Code is the extended result code (https://sqlite.org/rescode.html).
 func (f *fault) Code() int { return f.code }
 
-// connect opens another connection to a file that exists.
+// connect opens a connection to an existing file.
 func connect(path string, Pragmas []string) (*connection, error) {
 	name, err := libc.CString(path)
 	if err != nil {
@@ -63,8 +63,8 @@ func connect(path string, Pragmas []string) (*connection, error) {
 			return nil, err
 		}
 	}
-	// SQLite answers a change of the journal that it cannot make with the mode
-	// that stays, and no error.
+	// If SQLite cannot change the journal mode, it reports the old mode and no
+	// error.
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} {
 		if have, err := c.value("PRAGMA " + pragma); err != nil || have != want {
 			c.close()
@@ -89,8 +89,7 @@ func (c *connection) run(query string) error {
 	return err
 }
 
-// bound prepares a statement for one run with arguments of type int64, string or
-// []byte.
+// bound prepares a statement and binds arguments of type int64, string or []byte.
 func (c *connection) bound(query string, args []any) (s *statement, err error) {
 	size := 1
 	for _, a := range args {
@@ -184,19 +183,19 @@ func (c *connection) checkpoint(mode int32) (pages, moved int, err error) {
 type statement struct {
 	conn *connection
 	stmt uintptr
-	// text is memory of SQLite's side for the parameters that are not numbers.
+	// text is memory outside of Go's heap for text and blob parameters.
 	text       uintptr
 	size, used int
 }
 
-// textSize bounds the text and blob parameters of one run, in bytes.
+// textSize limits the text and blob parameters of one execution, in bytes.
 const textSize = 4096
 
 func (c *connection) prepare(query string) (*statement, error) {
 	return c.prepareSized(query, textSize)
 }
 
-// prepareSized is prepare for a statement with another bound than textSize.
+// prepareSized is prepare with another limit than textSize.
 func (c *connection) prepareSized(query string, size int) (*statement, error) {
 	sql, err := libc.CString(query)
 	if err != nil {
@@ -246,7 +245,7 @@ func (s *statement) bindBlob(i int32, v []byte) error {
 	return err
 }
 
-// place finds n bytes that stay as they are until the next reset.
+// place reserves n bytes until the next reset.
 func (s *statement) place(n int) (uintptr, error) {
 	if s.used+n > s.size {
 		return 0, fmt.Errorf("parameters of more than %d bytes", s.size)
@@ -256,7 +255,7 @@ func (s *statement) place(n int) (uintptr, error) {
 	return p, nil
 }
 
-// step runs the statement to its first or next row and reports whether there
+// step advances the statement to its first or next row and reports whether there
 // is one. Columns are valid until the next step or reset.
 func (s *statement) step() (bool, error) {
 	switch rc := lib.Xsqlite3_step(s.conn.tls, s.stmt); rc {
@@ -269,13 +268,13 @@ func (s *statement) step() (bool, error) {
 	}
 }
 
-// reset ends a run, so that the statement holds no lock and can run again.
+// reset ends an execution: the statement releases its lock and can run again.
 func (s *statement) reset() {
 	lib.Xsqlite3_reset(s.conn.tls, s.stmt)
 	s.used = 0
 }
 
-// exec runs a statement that gives no row and returns how many it changed.
+// exec runs a statement that returns no rows, and returns how many it changed.
 func (s *statement) exec() (changed int, err error) {
 	defer s.reset()
 	if _, err := s.step(); err != nil {
@@ -291,14 +290,13 @@ func (s *statement) string(i int32) string {
 	return string(memory(p, int(lib.Xsqlite3_column_bytes(s.conn.tls, s.stmt, i))))
 }
 
-// blob copies a column: its bytes outlive the run.
+// blob copies a column.
 func (s *statement) blob(i int32) []byte {
 	p := lib.Xsqlite3_column_blob(s.conn.tls, s.stmt, i)
 	return slices.Clone(memory(p, int(lib.Xsqlite3_column_bytes(s.conn.tls, s.stmt, i))))
 }
 
-// memory is n bytes on SQLite's side, which the garbage collector does not
-// know: they belong to whoever allocated them there.
+// memory returns n bytes outside of Go's heap as a slice.
 func memory(p uintptr, n int) []byte {
 	if n == 0 {
 		return nil

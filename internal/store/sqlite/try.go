@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// tryEvery is how long a write that Ready has made counts, unless another
-	// one fails meanwhile: many may ask, and each write is a sync of the disk.
+	// tryEvery is how long a test write of Ready remains valid, unless another
+	// write fails: each one syncs the disk, and there may be many callers.
 	tryEvery = time.Second
-	// tryRoom is how many documents of the largest size must fit after a failure
-	// of the disk: in its last blocks, one small write may succeed while the
+	// tryRoom is how many documents of the largest size a test write stores after
+	// a disk failure: on a nearly full disk, a small write may succeed while the
 	// batches of a busy server fail.
 	tryRoom = 16
 )
 
-// Ready returns why the store takes no write at present, or nil. It makes a
-// write, at most one a second, because what served the last request need not
-// serve the next one: the disk may have filled up since, and a node that is
-// sent no requests would not notice that there is room again.
+// Ready returns an error if the store cannot write at present. It makes a test
+// write, at most once a second: the disk may have filled up since the last
+// request, and a node without requests would not notice that there is space
+// again.
 func (s *Store) Ready(ctx context.Context) error {
 	size, now := 1, int64(time.Since(s.opened))
 	switch last := s.tried.Load(); {
@@ -41,7 +41,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// TryWrite makes a durable write that leaves nothing behind, and that needs room.
+// TryWrite makes a durable write that needs disk space, and removes it again.
 func (s *Store) TryWrite(ctx context.Context) error { return s.try(ctx, tryRoom) }
 
 func (s *Store) try(ctx context.Context, size int) error {
@@ -59,17 +59,17 @@ func (s *Store) try(ctx context.Context, size int) error {
 	return err
 }
 
-// tryDocuments writes documents and removes them, in the writer's transaction:
-// the commit writes and syncs every page that they were on. An update that
-// leaves all values as they are would not do: SQLite then writes no page, and
-// commits without a sync. One document is small; several are of the largest size.
+// tryDocuments writes n documents and deletes them in the writer's transaction:
+// the commit writes and syncs every page that they were on. An update that changes
+// no value is not enough: SQLite then writes no page and does not sync. One
+// document is small; several have the largest size.
 func (w *writer) tryDocuments(n int) error {
 	size := 0
 	if n > 1 {
 		size = store.MaxDocument
 	}
 	body := make([]byte, size)
-	rand.Read(body) // a file system may store zeros for nothing
+	rand.Read(body) // a file system may store zeros without using space
 	for i := range n {
 		d := store.Document{Kind: "try", Key: store.KeyOf("try", "", strconv.Itoa(i)), Version: 1, Body: body}
 		if err := w.documents.put(d); err != nil {
@@ -84,7 +84,7 @@ func (w *writer) tryDocuments(n int) error {
 	return nil
 }
 
-// failed keeps why a write has failed, for Ready.
+// failed keeps the error of a write for Ready.
 func (w *writer) failed(err error) {
 	if diskFailed(err) {
 		w.full.Store(true)
@@ -92,6 +92,6 @@ func (w *writer) failed(err error) {
 	w.failure.Store(&err)
 }
 
-// diskFailed reports whether SQLite could not write its files: for want of room,
-// or for another fault of the disk, among which it counts an exceeded quota.
+// diskFailed reports whether SQLite could not write its files: the disk is full, or
+// it has failed, which includes an exceeded quota.
 func diskFailed(err error) bool { return IsCode(err, lib.SQLITE_FULL, lib.SQLITE_IOERR) }

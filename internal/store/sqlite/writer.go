@@ -16,22 +16,21 @@ import (
 )
 
 const (
-	queueLength = 4096             // operations that may wait; more are store.ErrBusy
+	queueLength = 4096             // queued operations; a further one is store.ErrBusy
 	batchLength = 256              // operations in one transaction
-	lockPause   = time.Millisecond // between two tries to take the write lock
+	lockPause   = time.Millisecond // between two attempts to take the write lock
 )
 
-// A writer is the only one in this process that writes. It collects the
-// operations on grants and documents that wait and commits them in one
-// transaction (group commit). A change of the directory and a sweep come between,
-// in transactions of their own.
+// A writer makes all writes of this process, in one goroutine. It commits the
+// queued operations on grants and documents in one transaction (group commit). A
+// change of the directory and a sweep have transactions of their own.
 type writer struct {
-	path     string
-	conn     *connection
-	patience time.Duration // how long another process may hold the write lock
-	failure  atomic.Pointer[error]
-	full     atomic.Bool // a write has failed in the disk, and no try has found room since
-	batches  store.BatchCounter
+	path    string
+	conn    *connection
+	timeout time.Duration // of waiting for another process's write lock
+	failure atomic.Pointer[error]
+	full    atomic.Bool // a write has failed on the disk, and no test write has succeeded since
+	batches store.BatchCounter
 
 	checkpoint *checkpointer
 	inbox[*operation]
@@ -42,14 +41,14 @@ type writer struct {
 	begin, commit, rollback               *statement
 }
 
-// An operation is one caller's write. One of create, decide, change and alone is
-// set.
+// An operation is one caller's write. Exactly one of create, decide, change and
+// alone is set.
 type operation struct {
 	create *grant.Grant
 	id     grant.ID // of the grant that decide is about
 	decide store.Decide
 	change *store.Change
-	alone  func() error // runs between two batches
+	alone  func() error // runs outside of a batch
 
 	state    atomic.Int32 // waiting, running, or abandoned
 	err      error
@@ -63,10 +62,10 @@ const (
 	abandoned
 )
 
-func newWriter(path string, patience time.Duration) (w *writer, err error) {
-	w = &writer{path: path, patience: patience, inbox: newInbox[*operation]()}
-	// The cache is for the upper pages of the tree, 3 MB with a million grants:
-	// the lower ones are too many, and are read from the system's memory.
+func newWriter(path string, timeout time.Duration) (w *writer, err error) {
+	w = &writer{path: path, timeout: timeout, inbox: newInbox[*operation]()}
+	// The cache holds the upper pages of the tree, 3 MB for a million grants. The
+	// leaves are too many; the operating system caches them.
 	if w.conn, err = connect(path, slices.Concat(Pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
 		return nil, err
 	}
@@ -103,8 +102,8 @@ func (w *writer) close() {
 	w.conn.close()
 }
 
-// do queues op and waits for its outcome. If ctx ends first and op has not
-// begun, it never will; if it has begun, its outcome is unknown.
+// do queues op and waits for its outcome. If ctx ends before op has begun, op is
+// dropped; if it ends later, the outcome is unknown.
 func (w *writer) do(ctx context.Context, op *operation) error {
 	if ctx.Err() != nil {
 		return errNotBegun
@@ -137,7 +136,7 @@ func (w *writer) run() {
 		if !ok {
 			return
 		}
-		// Whoever is about to write may do so now: one fsync serves more.
+		// Let other goroutines queue their writes: they share one fsync.
 		runtime.Gosched()
 		batch = batch[:0]
 		var alone *operation
@@ -170,7 +169,7 @@ func (w *writer) run() {
 	}
 }
 
-// begins reports whether op runs, from here on if its caller still waits.
+// begins marks op as running, unless its caller has given up.
 func (op *operation) begins() bool {
 	return op.state.CompareAndSwap(waiting, running) || op.state.Load() == running
 }
@@ -187,11 +186,10 @@ func (op *operation) finish(err error) {
 	close(op.result)
 }
 
-// commitBatch applies every operation of the batch in one transaction, and
-// answers none before the commit is durable. Operations on one row see each
-// other in the order of the queue. If one fails in another way than losing,
-// each is tried again in a transaction of its own, so that it cannot undo its
-// neighbours.
+// commitBatch applies the batch in one transaction and acknowledges no operation
+// before the commit is durable. Operations on one row see each other's writes, in
+// the order of the queue. If one fails other than by a conflict, each is tried
+// again in a transaction of its own, so that one cannot roll back another.
 func (w *writer) commitBatch(batch []*operation) {
 	fail := func(err error) {
 		w.failed(err)
@@ -203,8 +201,8 @@ func (w *writer) commitBatch(batch []*operation) {
 		fail(err)
 		return
 	}
-	// Only now: while another process holds the lock, a caller may go away and
-	// be sure that nothing is written.
+	// Only now, with the lock: until then a caller may give up, and nothing is
+	// written.
 	batch = slices.DeleteFunc(batch, func(op *operation) bool { return !op.begins() })
 	if len(batch) == 0 {
 		w.rollback.exec()
@@ -230,7 +228,7 @@ func (w *writer) commitBatch(batch []*operation) {
 	}
 	if _, err := w.commit.exec(); err != nil {
 		w.rollback.exec()
-		// On disk the commit may be whole or not: only a crash would tell.
+		// The commit may be on disk or not: the outcome is unknown.
 		fail(fmt.Errorf("commit: %w", err))
 		return
 	}
@@ -244,7 +242,7 @@ func (w *writer) commitBatch(batch []*operation) {
 
 // lock begins a transaction that holds the write lock.
 func (w *writer) lock() error {
-	err := patiently(w.patience, func() error {
+	err := retryBusy(w.timeout, func() error {
 		_, err := w.begin.exec()
 		return err
 	})
@@ -281,10 +279,10 @@ func (w *writer) transact(f func() error) error {
 	return nil
 }
 
-// patiently tries again while another process is in the way, for as long as
-// limit. SQLite's own way to wait sleeps for up to a tenth of a second between
-// two looks, and seldom meets the moments between two commits of a busy server.
-func patiently(limit time.Duration, try func() error) error {
+// retryBusy calls try until another process's lock is released, at most for limit.
+// SQLite's own busy handler sleeps up to 0.1 s between attempts, and often misses
+// the short gaps between two commits of a busy server.
+func retryBusy(limit time.Duration, try func() error) error {
 	for began := time.Now(); ; time.Sleep(lockPause) {
 		err := try()
 		if !isBusy(err) || time.Since(began) >= limit {
@@ -295,7 +293,7 @@ func patiently(limit time.Duration, try func() error) error {
 
 func isBusy(err error) bool { return IsCode(err, lib.SQLITE_BUSY) }
 
-// apply does op within the transaction.
+// apply executes op within the transaction.
 func (w *writer) apply(op *operation) error {
 	switch {
 	case op.create != nil:
@@ -347,7 +345,7 @@ func (w *writer) createGrant(g grant.Grant) error {
 	return nil
 }
 
-// decided calls op.decide. Its panic is the caller's, and not the writer's.
+// decided calls op.decide. A panic is passed on to the caller's goroutine.
 func (op *operation) decided(have grant.Grant) (next grant.Grant, events []store.Event) {
 	defer func() {
 		if op.panicked = recover(); op.panicked != nil {
