@@ -14,23 +14,24 @@ import (
 )
 
 const (
-	queueLength = 4096 // operations of one kind that may wait; more are store.ErrBusy
-	// serveTime bounds the work on one batch. Callers leave earlier, by their
-	// contexts; it frees the lane of a server that hangs.
+	queueLength = 4096 // queued operations of one kind; a further one is store.ErrBusy
+	// serveTime limits the time of one batch. Callers give up earlier, by their
+	// contexts; this frees the lane if the server hangs.
 	serveTime = 5 * time.Second
-	// gatherTime bounds the wait for those who are about to ask.
+	// gatherTime limits the wait for further operations; see gather.
 	gatherTime = time.Millisecond
-	// lateAfter is when a batch takes long.
+	// lateAfter is the time after which a batch counts as slow.
 	lateAfter = 20 * time.Millisecond
-	// raceTries is how often a batch is outrun before its members go singly.
+	// raceTries is how often a batch is tried again after serialization failures
+	// before its members are tried one by one.
 	raceTries = 3
 )
 
-// A seat is one caller's place in a batch.
+// A seat is one caller's operation in the queue or a batch.
 type seat struct {
 	ctx      context.Context
 	state    atomic.Int32 // waiting, running, or abandoned
-	settled  bool         // the lane's own
+	settled  bool         // for the lane only
 	err      error
 	panicked any // what the caller's function panicked with
 	result   chan struct{}
@@ -44,7 +45,7 @@ const (
 
 func (s *seat) place() *seat { return s }
 
-// settle tells the caller the outcome. The first one counts.
+// settle returns the outcome to the caller. The first call counts.
 func (s *seat) settle(err error) {
 	if !s.settled {
 		s.settled, s.err = true, err
@@ -52,27 +53,27 @@ func (s *seat) settle(err error) {
 	}
 }
 
-// A member is one operation of a batch. Its key is what it is about.
+// A member is one operation of a batch. Its key identifies the row.
 type member[K comparable] interface {
 	key() K
 	place() *seat
 }
 
-// A batcher lets operations of one kind that wait at the same moment travel
-// together. Each of its lanes takes whatever waits when it has a connection; a
-// lone operation finds a lane free and waits for nobody.
+// A batcher sends queued operations of one kind in batches (group commit). Each of
+// its lanes takes a connection and then everything that is queued; a single
+// operation finds a free lane and does not wait.
 //
-// A batch holds one operation for each key, and none for a key that is under
-// way in another lane: for two rows with one key, a statement's answer does not
-// tell which of them was written.
+// A batch holds one operation for each key, and none for a key that another lane
+// is working on: for two rows with one key, a statement's result does not show
+// which of them was written.
 type batcher[K comparable, M member[K]] struct {
 	limit  int  // members of a batch
-	lanes  int  // batches under way at once
+	lanes  int  // concurrent batches
 	shared bool // keys may repeat: these are reads
-	// serve does what the batch asks for and settles those whose outcome is
-	// clear. Members that it leaves have lost to another node, and go again.
-	// With an error, nothing was written for any that it leaves, or nobody
-	// knows.
+	// serve executes a batch and settles the members whose outcome is known.
+	// Members that it does not settle have lost a race with another node and are
+	// tried again. After an error, the writes of members that are not settled were
+	// rolled back, or their outcome is unknown.
 	serve func(ctx context.Context, conn *pgxpool.Conn, batch []M) error
 	store *Store
 
@@ -80,7 +81,7 @@ type batcher[K comparable, M member[K]] struct {
 	queue    []M
 	underway map[K]struct{}
 	busy     int // lanes
-	late     int // lanes whose batch takes longer than lateAfter
+	late     int // lanes with a slow batch
 	closed   bool
 	ended    chan struct{} // closed when the last lane has ended after close
 }
@@ -92,8 +93,8 @@ func newBatcher[K comparable, M member[K]](s *Store, limit, lanes int, shared bo
 	}
 }
 
-// do queues m and waits for its outcome. If ctx ends first and m has not begun,
-// it never will; if it has begun, its outcome is unknown.
+// do queues m and waits for its outcome. If ctx ends before m has begun, m is
+// dropped; if it ends later, the outcome is unknown.
 func (b *batcher[K, M]) do(ctx context.Context, m M) error {
 	if ctx.Err() != nil {
 		return errNotBegun
@@ -131,10 +132,9 @@ func (b *batcher[K, M]) enqueue(m M) error {
 	return nil
 }
 
-// open starts a lane if nobody serves those who wait. Further lanes join where
-// one batch is not enough, and where the others take long: they may wait for a
-// server that hangs, and others need not. With fewer lanes, batches are larger,
-// and each operation costs less.
+// open starts a lane if none is running. It starts further lanes if more than one
+// batch is queued, or if the running ones are slow: a server may hang. With fewer
+// lanes, batches are larger, and each operation costs less.
 func (b *batcher[K, M]) open() {
 	if len(b.queue) > 0 && b.busy < b.lanes && (b.busy <= b.late || len(b.queue) >= b.limit) {
 		b.busy++
@@ -142,14 +142,14 @@ func (b *batcher[K, M]) open() {
 	}
 }
 
-// queued is how many operations wait.
+// queued returns the number of queued operations.
 func (b *batcher[K, M]) queued() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.queue)
 }
 
-// close refuses further operations and waits for those that were asked for.
+// close rejects further operations and waits for the queued ones.
 func (b *batcher[K, M]) close() {
 	b.mu.Lock()
 	if !b.closed {
@@ -162,8 +162,8 @@ func (b *batcher[K, M]) close() {
 	<-b.ended
 }
 
-// lane serves batches until nobody waits. It has its connection before it looks
-// who waits, so that more can come while it gets one.
+// lane serves batches until the queue is empty. It takes its connection before the
+// batch, so that more operations can be queued meanwhile.
 func (b *batcher[K, M]) lane() {
 	s := session{store: b.store}
 	defer s.release()
@@ -171,13 +171,13 @@ func (b *batcher[K, M]) lane() {
 	}
 }
 
-// turn serves one batch, or reports that nobody waits.
+// turn serves one batch. It returns false if the queue is empty.
 func (b *batcher[K, M]) turn(s *session) bool {
 	defer b.watch()()
 	began := time.Now()
 	err := s.ensure()
 	if err != nil && time.Since(began) > connectTime/2 {
-		// Others have come meanwhile, and what it met may be over.
+		// Operations that were queued meanwhile deserve another attempt.
 		err = s.ensure()
 	}
 	b.gather(s)
@@ -201,10 +201,9 @@ func (b *batcher[K, M]) turn(s *session) bool {
 	return true
 }
 
-// gather lets those come who are about to ask. Those of the last batch have just
-// been answered, and the more of them there were, the more are on their way: they
-// travel with those who wait, for a part of the time that the last batch took.
-// After a batch of one nobody is waited for.
+// gather waits a fraction of the last batch's duration for further operations. The
+// callers of the last batch have just received their results: the more they were,
+// the more new operations will follow. After a batch of one there is no wait.
 func (b *batcher[K, M]) gather(s *session) {
 	runtime.Gosched()
 	if s.size < 2 {
@@ -218,7 +217,7 @@ func (b *batcher[K, M]) gather(s *session) {
 	}
 }
 
-// watch notes that a lane takes long, if it does until stop is called.
+// watch counts the lane as late if stop is not called within lateAfter.
 func (b *batcher[K, M]) watch() (stop func()) {
 	count := func(n int) {
 		b.mu.Lock()
@@ -246,7 +245,7 @@ func (b *batcher[K, M]) take() (batch []M) {
 			continue
 		}
 		if !m.place().state.CompareAndSwap(waiting, running) {
-			continue // its caller has gone
+			continue // its caller has given up
 		}
 		if !b.shared {
 			b.underway[m.key()] = struct{}{}
@@ -264,7 +263,7 @@ func (b *batcher[K, M]) take() (batch []M) {
 	return batch
 }
 
-// leave makes room for those who wait for the batch's keys.
+// leave releases the keys of a batch.
 func (b *batcher[K, M]) leave(batch []M) {
 	if b.shared {
 		return
@@ -298,14 +297,14 @@ func (b *batcher[K, M]) carry(ctx context.Context, s *session, batch []M) {
 			pause(ctx, races)
 			races++
 		case v == unsent && !fresh:
-			// Connections that have lain idle may have died with their server.
+			// Idle connections may have died with their server.
 			s.renew()
 			fresh = true
 		case v == unsent:
 			b.fail(batch, unwritten(err))
 			return
 		case v != unknown && len(batch) > 1:
-			// One fails: the others must not suffer.
+			// One member fails: the others must not fail with it.
 			for _, m := range remaining[K](batch) {
 				b.carry(ctx, s, []M{m})
 			}
@@ -320,8 +319,8 @@ func (b *batcher[K, M]) carry(ctx context.Context, s *session, batch []M) {
 	}
 }
 
-// remaining drops those that are settled, and settles those whose time is over:
-// whatever was tried for them was not written.
+// remaining returns the members that are not settled. It settles those whose
+// context has ended: their writes were not applied.
 func remaining[K comparable, M member[K]](batch []M) (list []M) {
 	for _, m := range batch {
 		p := m.place()
@@ -346,12 +345,12 @@ func (b *batcher[K, M]) fail(batch []M, err error) {
 type session struct {
 	store *Store
 	conn  *pgxpool.Conn
-	// The last batch: its members, and how long it took.
+	// Size and duration of the last batch.
 	size int
 	took time.Duration
 }
 
-// ensure gets a connection if there is none that may be used.
+// ensure acquires a connection, unless the present one is usable.
 func (s *session) ensure() error {
 	ctx, cancel := context.WithTimeout(context.Background(), serveTime)
 	defer cancel()
@@ -366,7 +365,7 @@ func (s *session) ensure() error {
 	return err
 }
 
-// renew gives up every connection of the pool, and this one at once.
+// renew abandons all connections of the pool, and releases this one.
 func (s *session) renew() {
 	s.store.abandon()
 	s.release()

@@ -8,7 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// column makes an array for one column of rows on their way to the server.
+// column returns the values of one column of rows, to be passed as an array.
 func column[R, T any](rows []R, of func(R) T) []T {
 	list := make([]T, len(rows))
 	for i, r := range rows {
@@ -51,10 +51,10 @@ func fixed(grants []*grant.Grant) []any {
 	}
 }
 
-// writings runs a statement that returns the ids of the rows that it has written.
-// They tell whose write was done: a batch holds one operation for each id, and a
-// statement returns no row that another one has written.
-func writings(ctx context.Context, q querier, text string, args ...any) (map[grant.ID]bool, error) {
+// writtenIDs runs a statement that returns the ids of the rows that it has written.
+// An id identifies an operation of the batch, because a batch holds one operation
+// for each id.
+func writtenIDs(ctx context.Context, q querier, text string, args ...any) (map[grant.ID]bool, error) {
 	written := map[grant.ID]bool{}
 	err := each(ctx, q, func(rows pgx.Rows) error {
 		var id []byte

@@ -11,24 +11,23 @@ import (
 )
 
 const (
-	// trust is how long the server of a connection is believed after it has
+	// trust is how long a connection's server counts as the primary after it has
 	// confirmed a write.
 	trust = 4 * time.Second
-	// confirmTime bounds a confirmation on a connection that stands.
+	// confirmTime limits a confirmation on an existing connection.
 	confirmTime = 2 * time.Second
 
-	// touchSQL is a write for its own sake. Its rows are several, so that those
-	// who begin at once need not wait for one another.
+	// touchSQL is a write that only proves that the server can commit. There are
+	// several rows, so that concurrent confirmations rarely wait for one lock.
 	touchSQL = `UPDATE pulse SET beats = beats + 1 WHERE id = %d`
 	pulses   = 16
 )
 
-// confirmPrimary has the server of a connection make a durable write, before
-// anything that it says is believed. A standby refuses. A primary that has been
-// replaced waits in vain for a standby to confirm the write. And what a primary
-// shows after a crash, it may have lost to a standby that is about to be
-// promoted, if its clients were not answered: once a later write is confirmed,
-// all of it is.
+// confirmPrimary makes a durable write on a connection before anything is read
+// from its server (fencing). A standby rejects the write. A primary that was
+// replaced waits in vain for a standby to confirm it. And a primary that restarted
+// after a crash may show commits that no standby has: once a later write is
+// confirmed, they are confirmed as well.
 func confirmPrimary(ctx context.Context, conn *pgconn.PgConn) error {
 	forgetWarning(conn)
 	for races := 0; ; races++ {
@@ -38,7 +37,7 @@ func confirmPrimary(ctx context.Context, conn *pgconn.PgConn) error {
 		case err == nil:
 			return confirmed(conn)
 		case errors.As(err, &server) && (server.Code == "42P01" || server.Code == "42703"): // no such table, no such column
-			return nil // there is no store: there is nothing to believe
+			return nil // there is no store yet
 		case judge(err) != outrun || ctx.Err() != nil:
 			return err
 		}
@@ -46,13 +45,12 @@ func confirmPrimary(ctx context.Context, conn *pgconn.PgConn) error {
 	}
 }
 
-// confirmedKey is where a connection notes when its server has last confirmed a
-// write.
+// confirmedKey is the key of the instant, in a connection's custom data, at which
+// its server last confirmed a write.
 const confirmedKey = "mintage.confirmed"
 
-// confirmed notes that a write was confirmed, or is the error of a commit that
-// came with a warning: that one would be lost with the primary, and nobody may
-// be told that it is done.
+// confirmed records that a write was confirmed. It returns an error for a commit
+// with a warning: no standby has it, so it must not be acknowledged.
 func confirmed(c *pgconn.PgConn) error {
 	if text, warned := c.CustomData()[warningKey]; warned {
 		forgetWarning(c)
@@ -62,9 +60,9 @@ func confirmed(c *pgconn.PgConn) error {
 	return nil
 }
 
-// usable reports whether a connection may be used: it leads to the server that
-// was confirmed last, and that one has confirmed a write lately, or does so now.
-// Behind one address there may be another server than there was.
+// usable reports whether a connection may be used: its host is the last one that
+// was confirmed, and it has confirmed a write recently or does so now. Another
+// server may have taken over the address.
 func (h *hosts) usable(ctx context.Context, conn *pgconn.PgConn) bool {
 	if conn.IsClosed() || !h.current(conn) {
 		return false

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// connections of one node, unless the URL says otherwise: one for each lane,
-	// and some for what goes apart.
+	// connections is the default of pool_max_conns: one for each lane, and some
+	// for other operations.
 	connections = 12
-	// connectTime bounds the attempt to reach one host of the URL, unless the
-	// URL says otherwise, and to have it confirm a write.
+	// connectTime is the default time limit of connecting to one host of the URL
+	// and confirming that it is the primary.
 	connectTime = 3 * time.Second
 )
 
-// keepAlive finds out within ten seconds that a host is gone.
+// keepAlive detects a lost host within ten seconds.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
 
-// settings reads a URL. What it leaves open is chosen so that every pooler can
-// stand between: pgbouncer knows no prepared statements before version 1.21 in
-// transaction mode, and refuses settings of a session.
+// settings parses a URL. The defaults work through every connection pooler:
+// pgbouncer before version 1.21 has no prepared statements in transaction mode,
+// and rejects session settings.
 func settings(d Database) (*pgxpool.Config, error) {
 	given, err := url.Parse(d.URL)
 	if err != nil || given.Scheme != "postgres" && given.Scheme != "postgresql" {
@@ -72,11 +72,10 @@ func settings(d Database) (*pgxpool.Config, error) {
 
 var errNoCancel = errors.New("statements are not cancelled")
 
-// dialer makes the functions of one connection. Once it stands, nothing more is
-// dialled for it, and that is the point: when a context ends, the driver would
-// ask the server to cancel the statement. A cancelled statement that is
-// committed and waits for a standby becomes visible to others at once, and they
-// would be answered on the strength of what may yet be lost.
+// dialer returns the functions of one connection. Once it is established, dial
+// fails, so that the driver cannot send a cancel request when a context ends: a
+// cancelled statement that is committed locally and waits for a standby becomes
+// visible at once, and responses would depend on data that may yet be lost.
 func dialer() (pgconn.DialFunc, pgconn.AfterConnectFunc) {
 	var stands atomic.Bool
 	d := net.Dialer{KeepAliveConfig: keepAlive}
@@ -92,7 +91,7 @@ func dialer() (pgconn.DialFunc, pgconn.AfterConnectFunc) {
 	}
 }
 
-// explain says what an operator can do about a fault at the start.
+// explain adds what an operator can do about an error at the start.
 func explain(err error) error {
 	hint := ""
 	var server *pgconn.PgError
@@ -117,8 +116,8 @@ func explain(err error) error {
 	return fmt.Errorf("open store: %w%s", oneLine{err}, hint)
 }
 
-// oneLine is an error whose text has no line breaks: the driver lists the
-// attempts on each host in lines of their own.
+// oneLine removes line breaks from the text of an error: the driver lists the
+// attempts for each host in separate lines.
 type oneLine struct{ error }
 
 func (e oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }

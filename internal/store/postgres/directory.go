@@ -47,8 +47,8 @@ func insertEvents(ctx context.Context, q querier, events []store.Event) error {
 	return nil
 }
 
-// printable drops what a text column cannot hold. A line of evidence may quote
-// what a client has sent, and must not keep its grant from being revoked.
+// printable replaces what a text column cannot hold. A line of evidence may quote a
+// request, and must not prevent the revocation of its grant.
 func printable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }
@@ -66,12 +66,11 @@ func (s *Store) Changes(ctx context.Context, since int64) (ch store.Changes, err
 }
 
 func (s *Store) changes(ctx context.Context, since int64) (ch store.Changes, err error) {
-	// The poll of every second ends here when nothing has changed.
+	// The poll of each second ends here unless something has changed.
 	if err := s.pool.QueryRow(ctx, versionSQL).Scan(&ch.Version); err != nil || ch.Version == since {
 		return ch, err
 	}
-	// One snapshot: a row must not slip from before one statement's to after
-	// another's.
+	// One snapshot for all statements.
 	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return ch, err

@@ -124,9 +124,9 @@ func byStatement(documents []*store.Document) (parts [][]*store.Document) {
 	return slices.DeleteFunc([][]*store.Document{fresh, next}, func(part []*store.Document) bool { return len(part) == 0 })
 }
 
-// putDocuments writes documents that are all new, or all are not, and returns
-// those that did not find what their version requires. A batch holds one
-// document of each key, so the key tells whose row was written.
+// putDocuments writes documents of one part of byStatement, and returns those whose
+// version did not match the stored one. Their keys are distinct, so a key
+// identifies a document.
 func putDocuments(ctx context.Context, q querier, documents []*store.Document) (lost map[store.DocumentKey]bool, err error) {
 	lost = make(map[store.DocumentKey]bool, len(documents))
 	for _, d := range documents {

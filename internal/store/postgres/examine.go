@@ -16,49 +16,47 @@ var examined = []string{
 	"transaction_read_only", "autovacuum",
 }
 
-// What only PostgreSQL itself can be asked: engines that speak its dialect may
-// refuse it, and then it is not known.
+// Queries that only PostgreSQL itself understands. If another engine rejects one,
+// its result is unknown.
 const (
 	examineTableSQL = `SELECT COALESCE(s.n_live_tup, -1), COALESCE(s.n_dead_tup, -1)
 		FROM pg_class AS c LEFT JOIN pg_stat_user_tables AS s ON s.relid = c.oid WHERE c.oid = to_regclass('grants')`
 	examineServerSQL = `SELECT pg_is_in_recovery(), COALESCE((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)`
 )
 
-// Examine asks the server about itself.
+// Examine returns settings and the state of the server.
 func (s *Store) Examine(ctx context.Context) (store.ServerCondition, error) {
 	c := store.ServerCondition{Settings: map[string]string{}, Live: -1, Dead: -1}
 	for _, name := range examined {
 		var value string
 		err := s.pool.QueryRow(ctx, "SHOW "+name).Scan(&value)
 		if err != nil && !foreign(err) {
-			return c, fmt.Errorf("ask for %s: %w", name, oneLine{err})
+			return c, fmt.Errorf("read setting %s: %w", name, oneLine{err})
 		}
 		if err == nil {
 			c.Settings[name] = value
 		}
 	}
 	if err := s.pool.QueryRow(ctx, examineTableSQL).Scan(&c.Live, &c.Dead); err != nil && !foreign(err) {
-		return c, fmt.Errorf("ask about the table of grants: %w", oneLine{err})
+		return c, fmt.Errorf("read statistics of the table grants: %w", oneLine{err})
 	}
 	if err := s.pool.QueryRow(ctx, examineServerSQL).Scan(&c.Standby, &c.Encrypted); err != nil && !foreign(err) {
-		return c, fmt.Errorf("ask about the server: %w", oneLine{err})
+		return c, fmt.Errorf("read the state of the server: %w", oneLine{err})
 	}
 	var err error
 	c.Nodes, err = s.Nodes(ctx)
 	return c, err
 }
 
-// Nodes lists the servers that use the store, and those that did lately, with
-// their times.
+// Nodes lists the servers that use the store or did recently, with their clocks.
 func (s *Store) Nodes(ctx context.Context) ([]store.Node, error) { return s.nodes(ctx) }
 
-// tryRoom is how many documents of the largest size TryWrite finds room for.
-// Their pages are many more than those that earlier tries have left free.
+// tryRoom is how many documents of the largest size TryWrite stores: many more
+// pages than earlier test writes have left free.
 const tryRoom = 16
 
-// TryWrite makes a durable write that leaves nothing behind, and that needs room:
-// the tables have to grow for it. A small one fits into a page that is there, and
-// succeeds on a full disk.
+// TryWrite makes a durable write for which the tables must grow, and removes it
+// again. A small write fits into an existing page and succeeds on a full disk.
 func (s *Store) TryWrite(ctx context.Context) error {
 	keys := make([][]byte, tryRoom)
 	body := make([]byte, store.MaxDocument)

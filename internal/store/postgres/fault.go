@@ -17,8 +17,8 @@ var (
 	errNotBegun = fmt.Errorf("%w: not begun when the request's time was over", store.ErrBusy)
 )
 
-// unwritten is a fault that came before anything could be written: the caller
-// need not find out what has happened.
+// unwritten wraps an error that occurred before anything was written: the outcome
+// is known.
 func unwritten(err error) error {
 	if errors.Is(err, store.ErrBusy) {
 		return err
@@ -26,19 +26,18 @@ func unwritten(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrBusy, err)
 }
 
-// A verdict is what a fault says about a write.
+// A verdict is what an error implies about a write.
 type verdict int
 
 const (
 	fine    verdict = iota
-	unknown         // it may have happened
-	refused         // the server has undone it, and would do so again
-	outrun          // another transaction was faster; the server has undone it
-	unsent          // it has not reached a server that may write
+	unknown         // it may have been committed
+	refused         // rolled back; another attempt would fail as well
+	outrun          // rolled back because of a concurrent transaction
+	unsent          // it has not reached the primary
 )
 
-// judge reads a fault. Whatever is not known to have been undone may have
-// happened.
+// judge classifies an error. A write is unknown unless it was surely rolled back.
 func judge(err error) verdict {
 	if err == nil {
 		return fine
@@ -59,7 +58,7 @@ func judgeAnswer(e *pgconn.PgError) verdict {
 	switch e.Code {
 	case "40001", "40P01": // serialization failure, deadlock
 		return outrun
-	case "25006": // read-only: a standby, or a primary that is one no more
+	case "25006": // read-only: a standby, or a demoted primary
 		return unsent
 	case "40003": // statement completion unknown
 		return unknown
@@ -68,16 +67,16 @@ func judgeAnswer(e *pgconn.PgError) verdict {
 	case "08", "57", "58", "XX": // connections, operators, the system below, bugs
 		return unknown
 	}
-	// The server reports FATAL and ends the session also when it waits for a
-	// standby to confirm what is committed already.
+	// FATAL also ends a session that has committed and waits for a standby to
+	// confirm the commit.
 	if e.SeverityUnlocalized != "ERROR" {
 		return unknown
 	}
 	return refused
 }
 
-// pause waits a while before a transaction that was outrun goes again: a
-// random time, so that two of them do not meet again.
+// pause waits for a random time (exponential backoff with jitter) before a
+// transaction is tried again.
 func pause(ctx context.Context, try int) {
 	longest := time.Millisecond << min(try, 6)
 	select {
@@ -86,19 +85,17 @@ func pause(ctx context.Context, try int) {
 	}
 }
 
-// warningKey is where a connection notes the server's warnings.
+// warningKey is the key of the last warning in a connection's custom data.
 const warningKey = "mintage.warning"
 
-// noteWarning keeps a warning for confirmed. The one that matters comes with a
-// commit that the server reports although no standby has confirmed it, because
-// somebody has cancelled its wait.
+// noteWarning keeps a warning for confirmed. A server warns if it reports a commit
+// that no standby has confirmed, because the wait was cancelled.
 func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 	if n.SeverityUnlocalized == "WARNING" {
 		c.CustomData()[warningKey] = n.Message
 	}
 }
 
-// forgetWarning drops a warning that came before a write is begun, and is about
-// something else: servers mention at each connection's start that the system has
-// changed the order of text, and engines that they ignore a storage parameter.
+// forgetWarning drops an earlier warning before a write. Servers also warn, for
+// example, about a changed collation version or an ignored storage parameter.
 func forgetWarning(c *pgconn.PgConn) { delete(c.CustomData(), warningKey) }

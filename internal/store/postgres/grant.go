@@ -17,7 +17,7 @@ const (
 	selectGrantsSQL = `SELECT ` + grantList + ` FROM grants WHERE id = ANY($1::bytea[])`
 	listGrantsSQL   = `SELECT ` + grantList + ` FROM grants WHERE id > $1 AND ($2::text = '' OR realm = $2)
 		AND ($3::text = '' OR client = $3) ORDER BY id LIMIT $4`
-	// Without a subject, a listing walks the table.
+	// Without a subject, a listing scans the table.
 	listSubjectSQL = `SELECT ` + grantList + ` FROM grants WHERE subject = $5 AND id > $1 AND ($2::text = '' OR realm = $2)
 		AND ($3::text = '' OR client = $3) ORDER BY id LIMIT $4`
 )

@@ -11,10 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// hosts knows which host of the URL was confirmed as the primary last, and with
-// it which connections may be used. One to another host may lead to a server
-// that has been replaced: what it has confirmed before, and can still be read
-// there, is out of date.
+// hosts holds which host of the URL was last confirmed as the primary. Connections
+// to any other host are not used: it may have been replaced, and its data may be
+// out of date.
 type hosts struct {
 	last  atomic.Pointer[place]
 	epoch atomic.Int64 // grows when all connections are given up
@@ -26,16 +25,16 @@ type place struct {
 	port uint16
 }
 
-// An origin is to where and when a connection was made.
+// An origin is the host of a connection and the epoch in which it was made.
 type origin struct {
 	place
 	epoch int64
 }
 
-// originKey is where a connection notes its origin.
+// originKey is the key of the origin in a connection's custom data.
 const originKey = "mintage.origin"
 
-// watch has the connections of a pool prepared, and checked before each use.
+// watch sets the hooks that prepare connections and check them before each use.
 func (h *hosts) watch(c *pgxpool.Config) {
 	before := c.BeforeConnect
 	c.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) error {
@@ -46,13 +45,13 @@ func (h *hosts) watch(c *pgxpool.Config) {
 		return nil
 	}
 	c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) { return h.usable(ctx, conn.PgConn()), nil }
-	// Which is more than a ping, and comes before it.
+	// PrepareConn replaces the ping.
 	c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 }
 
-// prepare has a connection begin with the host that was confirmed last: another
-// one before it in the URL may be out of reach, or not know that it has been
-// replaced, and each connection would wait for it anew.
+// prepare makes a connection try the last confirmed host first: a host before it
+// in the URL may be unreachable, or an old primary, and each connection would wait
+// for its timeout.
 func (h *hosts) prepare(c *pgx.ConnConfig) {
 	if last := h.last.Load(); last != nil {
 		all := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
@@ -60,7 +59,7 @@ func (h *hosts) prepare(c *pgx.ConnConfig) {
 		c.Host, c.Port, c.TLSConfig, c.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
 	}
 	epoch := h.epoch.Load()
-	// The driver does not tell which host it has connected to, only the address.
+	// The driver reports only the address that it has connected to, not the host.
 	names := map[netip.Addr]string{}
 	lookup, after := c.LookupFunc, c.AfterConnect
 	c.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
@@ -91,17 +90,16 @@ func (p place) distance(f *pgconn.FallbackConfig) int {
 	return 1
 }
 
-// current reports whether a connection leads to the server that was confirmed
-// last, and is from after the last fault.
+// current reports whether a connection is to the last confirmed host and was made
+// in the present epoch.
 func (h *hosts) current(conn *pgconn.PgConn) bool {
 	o, _ := conn.CustomData()[originKey].(origin)
 	return o == origin{*h.last.Load(), h.epoch.Load()}
 }
 
-// abandon gives up all connections, also those that are in use, when their users
-// are done with what they have begun. It is for a connection that breaks or
-// hangs: the server may have been replaced, and the others would lead there
-// still.
+// abandon closes all connections; those in use when they are released. It follows
+// a connection that has broken or hangs: the server may have been replaced, and the
+// other connections are to the same one.
 func (s *Store) abandon() {
 	s.hosts.epoch.Add(1)
 	s.pool.Reset()

@@ -15,32 +15,31 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// dialect marks a step that only PostgreSQL itself has to understand: it makes
-// the store faster, and changes nothing that a statement could see.
+// dialect is the suffix of migrations that other engines may reject: they make the
+// store faster and do not change results.
 const dialect = ".dialect.sql"
 
 const (
-	// mintage_schema marks the schema as ours. Its version is the number of
-	// steps that were done; needs is how many of them a program must know to
-	// work with it. Steps add, so an older program works on while nodes of a
-	// newer one take over, until a step says otherwise.
+	// mintage_schema identifies a Mintage schema. Its version is the number of
+	// migrations that were applied; needs is the least number that a program must
+	// know. Migrations only add, so older programs continue beside newer ones
+	// unless a migration raises needs.
 	createVersionSQL = `CREATE TABLE IF NOT EXISTS mintage_schema (
 		id SMALLINT NOT NULL PRIMARY KEY, version BIGINT NOT NULL, needs BIGINT NOT NULL)`
 	insertVersionSQL = `INSERT INTO mintage_schema (id, version, needs) VALUES (1, 0, 0) ON CONFLICT (id) DO NOTHING`
 	selectVersionSQL = `SELECT version, needs FROM mintage_schema WHERE id = 1`
 	advanceSQL       = `UPDATE mintage_schema SET version = $1 WHERE id = 1 AND version < $1`
-	// In one statement, which sees one state: another node may be creating them.
+	// One statement, for one snapshot: another node may be creating the tables.
 	tablesSQL = `SELECT count(CASE WHEN table_name = 'mintage_schema' THEN 1 END), count(*) FROM information_schema.tables
 		WHERE table_schema = current_schema() AND table_name IN
 		('mintage_schema', 'grants', 'directory', 'clients', 'secret_uses', 'cutoffs', 'keys', 'events', 'documents', 'nodes', 'moves', 'pulse', 'restores')`
 )
 
-// migrate brings the schema to the newest version. Files are applied in the
-// order of their names; the file's number is the schema's version. They are
-// never edited after a release, and there is no way back. Each is one statement
-// that does nothing if it was done, and needs no transaction around it: several
-// nodes may start at once, and after one that died in between, the next begins
-// where that one began.
+// migrate upgrades the schema to the newest version. Files are applied in the order
+// of their names; the file's number is the schema version. Released files are
+// never edited, and there is no downgrade. Each file is one idempotent statement:
+// several nodes may start at once, and after a crash the next node repeats what
+// was done.
 func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
@@ -66,14 +65,14 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// tables counts those that have the names of ours, and the table that marks them.
+// tables counts the tables with names of ours, and mintage_schema by itself.
 func tables(ctx context.Context, pool *pgxpool.Pool) (marker, all int, err error) {
 	err = persist(ctx, func() error { return pool.QueryRow(ctx, tablesSQL).Scan(&marker, &all) })
 	return marker, all, err
 }
 
-// schemaVersion reads the schema's version, makes its row if the schema is
-// empty, and refuses what this program cannot use.
+// schemaVersion returns the schema version. It creates the version's row in an
+// empty schema, and fails if another program or a newer version owns the schema.
 func schemaVersion(ctx context.Context, pool *pgxpool.Pool, newest int) (version int, err error) {
 	marker, all, err := tables(ctx, pool)
 	if err != nil {
@@ -90,7 +89,7 @@ func schemaVersion(ctx context.Context, pool *pgxpool.Pool, newest int) (version
 	}
 	read := func() error { return pool.QueryRow(ctx, selectVersionSQL).Scan(&version, &needs) }
 	if err = persist(ctx, read); errors.Is(err, pgx.ErrNoRows) {
-		// The node that made the table has not come to its row yet.
+		// The node that created the table has not inserted its row yet.
 		if err = apply(ctx, pool, insertVersionSQL); err == nil {
 			err = persist(ctx, read)
 		}
@@ -101,16 +100,16 @@ func schemaVersion(ctx context.Context, pool *pgxpool.Pool, newest int) (version
 	return version, err
 }
 
-// apply runs a statement that other nodes may run at the same moment.
+// apply runs a statement that other nodes may run concurrently.
 func apply(ctx context.Context, pool *pgxpool.Pool, text string, args ...any) error {
 	return persist(ctx, func() error {
-		// Nothing is gained by asking the server for its description first.
+		// One round trip: the statement needs no description.
 		_, err := pool.Exec(ctx, text, append([]any{pgx.QueryExecModeExec}, args...)...)
 		return err
 	})
 }
 
-// persist does again what has met another node that was doing the same.
+// persist calls do again if it collided with another node.
 func persist(ctx context.Context, do func() error) error {
 	for races := 0; ; races++ {
 		err := do()
@@ -121,8 +120,8 @@ func persist(ctx context.Context, do func() error) error {
 	}
 }
 
-// collided reports whether another node was doing the same. IF NOT EXISTS looks
-// before it does, and what it looked for may come in between.
+// collided reports whether another node was doing the same: IF NOT EXISTS checks
+// before it creates, and is not atomic.
 func collided(err error) bool {
 	var server *pgconn.PgError
 	if judge(err) == outrun {
@@ -140,8 +139,7 @@ func collided(err error) bool {
 	return false
 }
 
-// foreign reports whether the engine does not know, or does not have, what a
-// statement asks for.
+// foreign reports whether the engine does not support a statement.
 func foreign(err error) bool {
 	var server *pgconn.PgError
 	return errors.As(err, &server) && (strings.HasPrefix(server.Code, "0A") || strings.HasPrefix(server.Code, "42"))

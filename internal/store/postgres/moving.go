@@ -25,15 +25,15 @@ const (
 	pageLength = 4000
 )
 
-// Moving is a store that is the destination of a move. It can be opened when
-// the store itself can not, and has no part in serving.
+// Moving is a store as the destination of a move. It can be opened in migration
+// states in which Open fails, and serves no requests.
 type Moving struct {
 	s    *Store
 	name string
 }
 
-// OpenToMove opens a database for a move into it, makes the schema if it is
-// empty, and brings it to the newest version.
+// OpenToMove opens a database for a move into it, and creates or upgrades the
+// schema.
 func OpenToMove(ctx context.Context, d Database) (*Moving, error) {
 	s, err := open(ctx, d, migrate)
 	if err != nil {
@@ -45,7 +45,7 @@ func OpenToMove(ctx context.Context, d Database) (*Moving, error) {
 // Close closes the connections.
 func (m *Moving) Close() error { return m.s.Close() }
 
-// Name is the store's place: hosts, database and schema, and no user or
+// Name returns the store's location: hosts, database and schema, without user and
 // password.
 func (m *Moving) Name() string { return m.name }
 
@@ -88,8 +88,8 @@ func (s *Store) migration(ctx context.Context) (state store.Migration, err error
 	return state, err
 }
 
-// stays tells why the store must not be used, because what counts is elsewhere,
-// or is not complete; or nil.
+// stays returns an error if the store must not be used because a move has begun or
+// is complete.
 func (s *Store) stays(ctx context.Context) error {
 	state, err := s.migration(ctx)
 	if err != nil {
@@ -124,8 +124,8 @@ func setMigration(ctx context.Context, tx pgx.Tx, was, next store.Migration) err
 	return one(tx.Exec(ctx, updateMigrationSQL, append(values(next), values(was)...)...))
 }
 
-// Claim is SetMigration for a store that holds nothing: if it holds anything, it
-// returns store.ErrConflict.
+// Claim is SetMigration for an empty store. It returns store.ErrConflict if the
+// store has any row.
 func (m *Moving) Claim(ctx context.Context, was, next store.Migration) error {
 	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		empty, err := isEmpty(ctx, tx)
@@ -139,7 +139,7 @@ func (m *Moving) Claim(ctx context.Context, was, next store.Migration) error {
 	})
 }
 
-// Empty reports whether the store holds nothing.
+// Empty reports whether the store has no rows.
 func (m *Moving) Empty(ctx context.Context) (empty bool, err error) {
 	err = m.s.reading(ctx, func() error {
 		empty, err = isEmpty(ctx, m.s.pool)
@@ -162,7 +162,8 @@ func isEmpty(ctx context.Context, q querier) (empty bool, err error) {
 	return empty, nil
 }
 
-// Clear removes all rows of a table, if the migration state is as given.
+// Clear deletes all rows of a table. It returns store.ErrConflict if the migration
+// state is not state.
 func (m *Moving) Clear(ctx context.Context, t store.Table, state store.Migration) error {
 	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := setMigration(ctx, tx, state, state); err != nil {
@@ -216,13 +217,13 @@ func appendSQL(t store.Table) string {
 		` FROM unnest(` + strings.Join(arrays, ", ") + `) AS u (` + list + `)`
 }
 
-// DirectoryVersion is the present version of the directory.
+// DirectoryVersion returns the version of the directory.
 func (m *Moving) DirectoryVersion(ctx context.Context) (version int64, err error) {
 	err = m.s.reading(ctx, func() error { return m.s.pool.QueryRow(ctx, versionSQL).Scan(&version) })
 	return version, err
 }
 
-// RaiseDirectory moves the directory on to a version, unless it is further.
+// RaiseDirectory sets the directory's version, unless it is higher already.
 func (m *Moving) RaiseDirectory(ctx context.Context, version int64) error {
 	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, raiseVersionSQL, version)
@@ -236,11 +237,11 @@ func (m *Moving) Count(ctx context.Context, t store.Table) (n int64, err error) 
 	return n, err
 }
 
-// Nodes lists those that use the store, and those that did lately.
+// Nodes lists the nodes that use the store or did recently.
 func (m *Moving) Nodes(ctx context.Context) ([]store.Node, error) { return m.s.nodes(ctx) }
 
-// rowsSQL reads a table: all of it, or a page in the order of the keys, from
-// the beginning or after a key.
+// rowsSQL reads a table: all of it, or a page in the order of the keys (keyset
+// pagination).
 func rowsSQL(t store.Table, paged, after bool) string {
 	var names []string
 	for _, c := range t.Columns {
@@ -256,12 +257,11 @@ func rowsSQL(t store.Table, paged, after bool) string {
 	return text
 }
 
-// Rows calls f with each row of a table in the order of the keys, of which text
-// and bytes are compared byte by byte.
+// Rows calls f with each row of a table, in the order of store.CompareKeys.
 func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) error) error {
 	key := t.Columns[0].Kind
-	// The database may have a language's own order of text. Such tables are
-	// those that every node holds in memory: so can we.
+	// The database's collation may differ, so sort here. Every node holds these
+	// tables in memory as well.
 	if t.Key > 1 || key == store.Text {
 		rows, err := m.page(ctx, t, rowsSQL(t, false, false))
 		if err != nil {

@@ -15,15 +15,15 @@ const (
 	putNodeSQL = `INSERT INTO nodes (id, name, since, clock) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (id) DO UPDATE SET clock = excluded.clock`
 	listNodesSQL = `SELECT id, name, since, clock FROM nodes ORDER BY id LIMIT $1`
-	// Nodes that have ended are forgotten when another one starts.
+	// The first heartbeat of a node deletes the rows of nodes that have ended.
 	deleteNodesSQL = `DELETE FROM nodes WHERE clock < $1 OR clock > $2`
 	nodeMemory     = time.Hour
-	// nodesAtOnce bounds a list that nodes which crash and start again fill.
+	// nodesAtOnce limits the list: nodes that crash and restart add rows.
 	nodesAtOnce = 1000
 )
 
-// Heartbeat implements store.Store. Its write is what a server that has been
-// replaced cannot confirm.
+// Heartbeat implements store.Store. A primary that was replaced cannot confirm its
+// write.
 func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.Node, err error) {
 	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if self.Clock == self.Since { // its first one
@@ -35,7 +35,7 @@ func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.
 		return err
 	})
 	if err == nil {
-		// A server that runs learns here that what counts is elsewhere.
+		// A running server detects here that the store has moved.
 		err = s.stays(ctx)
 	}
 	var all []store.Node
@@ -48,7 +48,7 @@ func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.
 	return slices.DeleteFunc(all, func(n store.Node) bool { return n.ID == self.ID }), nil
 }
 
-// nodes lists those that use the store, and those that did lately.
+// nodes lists the nodes that use the store or did recently.
 func (s *Store) nodes(ctx context.Context) ([]store.Node, error) {
 	return readList(ctx, s, func(rows pgx.Rows) (n store.Node, err error) {
 		var id []byte

@@ -1,12 +1,12 @@
-// Package postgres keeps the store in PostgreSQL, or in an engine that speaks
-// its protocol and dialect: for several nodes, and for high availability. Every
-// operation of a refresh is a single statement on one table by its primary key;
-// those that wait at the same moment travel together as rows of one statement,
-// so that they share a round trip and a commit.
+// Package postgres is the storage engine for several nodes and for high
+// availability: PostgreSQL, or an engine with its protocol and dialect. Every
+// operation of a refresh is a single statement on one table by its primary key.
+// Queued operations are sent as rows of one statement, so that they share a round
+// trip and a commit (group commit).
 //
-// A write that was answered is as durable as the server's settings make it:
-// fsync and synchronous_commit on, and synchronous_standby_names set if it has
-// to survive the loss of the primary.
+// An acknowledged write is as durable as the server's settings make it: fsync and
+// synchronous_commit on, and synchronous_standby_names set if it must survive the
+// loss of the primary.
 package postgres
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Sizes of batches, and how many of a kind may be under way. See decision 14.
+// Operations in a batch, and concurrent batches (lanes), by kind; see decision 14.
 const (
 	updateLength, updateLanes     = 128, 2
 	creationLength, creationLanes = 128, 1
@@ -34,11 +34,11 @@ const (
 type Store struct {
 	pool  *pgxpool.Pool
 	hosts *hosts
-	// turn is for changes of the directory: they wait for one another in any
-	// case, and here they do so without holding connections.
+	// turn serialises changes of the directory. They would wait for one another's
+	// row lock in any case; here they wait without a connection.
 	turn    chan struct{}
 	failure atomic.Pointer[error]
-	full    atomic.Bool // a write has failed in the server's disk, and no try has found room since
+	full    atomic.Bool // a write has failed on the server's disk, and no test write has succeeded since
 	closed  atomic.Bool
 	batches store.BatchCounter // of writes
 
@@ -51,20 +51,20 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// A Database is where a store is.
+// A Database is the location of a store.
 type Database struct {
 	// URL is postgres://user@host:5432/database, with libpq's parameters and
 	// several hosts if there are standbys.
 	URL string
-	// Password, unless it is nil, is asked for each connection, so that it may
-	// change while the server runs.
+	// Password, if not nil, is called for each connection, so that the password
+	// may change while the server runs.
 	Password func() (string, error)
 }
 
-// Create opens the store in a database, makes it if the database is empty, and
-// brings its schema to the newest version. Several nodes may do so at once. If
-// absent is not nil and the database holds no store, Create calls it first; if it
-// returns an error, Create returns that and makes nothing.
+// Create opens the store in a database, creates it if the database is empty, and
+// upgrades its schema. Several nodes may do so concurrently. If absent is not nil
+// and the database holds no store, Create calls it first, and returns its error
+// instead of creating a store.
 func Create(ctx context.Context, d Database, absent func() error) (*Store, error) {
 	return openToUse(ctx, d, func(ctx context.Context, pool *pgxpool.Pool) error {
 		if absent != nil {
@@ -80,9 +80,9 @@ func Create(ctx context.Context, d Database, absent func() error) (*Store, error
 	})
 }
 
-// holdsKeys reports whether a server has ever used the store of a database, or a
-// move has: the first server makes keys before it serves, keys are never removed,
-// and a move marks its destination before it copies the keys.
+// holdsKeys reports whether a server or a move has ever used the database's store.
+// The first server creates keys before it serves, keys are never deleted, and a
+// move writes its migration state before it copies keys.
 func holdsKeys(ctx context.Context, pool *pgxpool.Pool) (held bool, err error) {
 	for _, table := range []string{"keys", "moves"} {
 		err = persist(ctx, func() error { return pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+table+`)`).Scan(&held) })
@@ -97,8 +97,7 @@ func holdsKeys(ctx context.Context, pool *pgxpool.Pool) (held bool, err error) {
 	return held, err
 }
 
-// Open opens the store in a database, for a command beside the servers. It
-// returns an error that tells what to do if there is none.
+// Open opens the store in a database for a command. It fails if there is none.
 func Open(ctx context.Context, d Database) (*Store, error) {
 	return openToUse(ctx, d, func(ctx context.Context, pool *pgxpool.Pool) error {
 		marker, _, err := tables(ctx, pool)
@@ -112,7 +111,7 @@ func Open(ctx context.Context, d Database) (*Store, error) {
 	})
 }
 
-// openToUse is open for a store that must not have moved elsewhere.
+// openToUse is open, but fails if a move has begun or is complete.
 func openToUse(ctx context.Context, d Database, prepare func(context.Context, *pgxpool.Pool) error) (*Store, error) {
 	s, err := open(ctx, d, prepare)
 	if err != nil {
@@ -150,7 +149,7 @@ func open(ctx context.Context, d Database, prepare func(context.Context, *pgxpoo
 	return s, nil
 }
 
-// Close lets waiting operations finish, and closes the connections.
+// Close completes the queued operations and closes the connections.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	s.updates.close()
@@ -158,14 +157,14 @@ func (s *Store) Close() error {
 	s.puts.close()
 	s.grantReads.close()
 	s.documentReads.close()
-	s.pool.Close() // waits for those who have a connection
+	s.pool.Close() // waits for connections in use
 	return nil
 }
 
-// Ready returns why the store fails at present, or nil. A server that uses the
-// store makes a write each second (see Heartbeat), so nothing is tried while all goes
-// well. After an operation has failed, Ready makes a write itself: a node that is
-// sent no requests would never find out that the fault has passed.
+// Ready returns an error if the store fails at present. Servers make a write each
+// second (see Heartbeat), so Ready makes no test write unless an operation has
+// failed. Then it does: a node without requests would never notice that the fault
+// has passed.
 func (s *Store) Ready(ctx context.Context) error {
 	if s.failure.Load() == nil && !s.full.Load() {
 		return nil
@@ -176,8 +175,8 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// note remembers how the last attempt to use the database went. That a small
-// write succeeds says nothing about a full disk: rows are updated in their pages.
+// note records the result of the last operation. A small write that succeeds does
+// not prove that the disk has space: rows are updated within their pages.
 func (s *Store) note(err error) {
 	switch {
 	case err != nil:

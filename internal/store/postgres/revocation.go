@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// Events tell which grants were revoked lately; their rows tell the rest.
-	// However often a grant's access tokens were revoked, it counts once:
-	// nobody fills the list with one grant.
+	// The events name the grants that were revoked recently; their rows have the
+	// rest. A grant counts once, however often its access tokens were revoked, so
+	// that one grant cannot fill the list.
 	revokedSQL = `SELECT about, max(at) AS latest FROM events WHERE at >= $1 AND name IN ('code_replayed', 'refresh_replayed', 'grant_revoked', 'access_revoked')
 		GROUP BY about ORDER BY latest DESC LIMIT $2`
 	floorsSQL = `SELECT id, state, access_floor FROM grants WHERE id = ANY($1::bytea[])`
-	// floorsAtOnce bounds those of one statement.
+	// floorsAtOnce is the number of grants in one statement.
 	floorsAtOnce = 500
 )
 
@@ -54,12 +54,12 @@ func (s *Store) Revocations(ctx context.Context, since grant.Instant, limit int)
 			return nil, 0, err
 		}
 	}
-	// A row that is gone has no token that could be alive.
+	// The tokens of a grant whose row was deleted have all expired.
 	list = slices.DeleteFunc(list, func(r store.Revocation) bool { return r.Floor == 0 })
 	return list, from, nil
 }
 
-// floors reads how far back the access tokens of grants are dead.
+// floors reads the access floors of grants: older access tokens are revoked.
 func (s *Store) floors(ctx context.Context, list []store.Revocation) error {
 	at := make(map[grant.ID]int, len(list))
 	ids := make([][]byte, len(list))

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// A batch's rows come as columns, in the order of their ids, so that two
-	// batches lock what they share in one order. Rows of one id are never in a
-	// batch: this statement would take one of them.
+	// The rows of a batch are passed as columns and sorted by id, so that two
+	// batches lock common rows in one order. A batch never holds two rows of one
+	// id: this statement would apply only one of them.
 	updateGrantsSQL = `UPDATE grants AS g SET generation = u.generation, version = u.version, rotated_at = u.rotated_at, key_id = u.key_id,
 		expires_at = u.expires_at, delete_after = u.delete_after, access_floor = u.access_floor, state = u.state, reason = u.reason,
 		attempt = u.attempt
@@ -47,7 +47,7 @@ type update struct {
 
 func (u *update) key() grant.ID { return u.id }
 
-// decideOn calls decide. Its panic is the caller's, and not the lane's.
+// decideOn calls decide. A panic is passed on to the caller's goroutine.
 func (u *update) decideOn(have grant.Grant) {
 	defer func() {
 		if u.panicked = recover(); u.panicked != nil {
@@ -62,8 +62,8 @@ func (s *Store) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decid
 	return s.updates.do(ctx, &update{id: id, decide: decide})
 }
 
-// serveUpdates reads the rows of a batch, has them decided on, and writes what
-// was decided where nobody else has written meanwhile.
+// serveUpdates reads the rows of a batch, calls decide for each, and writes the
+// results by compare-and-swap of the version.
 func serveUpdates(ctx context.Context, conn *pgxpool.Conn, batch []*update) error {
 	found, err := findGrants(ctx, conn, column(batch, func(u *update) []byte { return u.id[:] }))
 	if err != nil {
@@ -110,8 +110,8 @@ func settle(won []*update) {
 	}
 }
 
-// updateAndRecord writes grants and their events: these are the ends of grants
-// and of access tokens.
+// updateAndRecord writes grants with their events in one transaction: revocations
+// of grants and of access tokens.
 func updateAndRecord(ctx context.Context, conn *pgxpool.Conn, batch []*update) error {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
@@ -138,12 +138,12 @@ func updateAndRecord(ctx context.Context, conn *pgxpool.Conn, batch []*update) e
 	return err
 }
 
-// updateGrants writes the decisions of a batch and returns those that found the
-// version before theirs.
+// updateGrants writes the decisions of a batch and returns those that were
+// written.
 func updateGrants(ctx context.Context, q querier, batch []*update) (won []*update, err error) {
 	slices.SortFunc(batch, func(a, b *update) int { return bytes.Compare(a.id[:], b.id[:]) })
 	next := column(batch, func(u *update) *grant.Grant { return &u.next })
-	written, err := writings(ctx, q, updateGrantsSQL, changing(next)...)
+	written, err := writtenIDs(ctx, q, updateGrantsSQL, changing(next)...)
 	if err != nil {
 		return nil, fmt.Errorf("write grants: %w", err)
 	}
@@ -171,7 +171,7 @@ func (s *Store) CreateGrant(ctx context.Context, g grant.Grant) error {
 func serveCreations(ctx context.Context, conn *pgxpool.Conn, batch []*creation) error {
 	slices.SortFunc(batch, func(a, b *creation) int { return bytes.Compare(a.grant.ID[:], b.grant.ID[:]) })
 	grants := column(batch, func(c *creation) *grant.Grant { return &c.grant })
-	written, err := writings(ctx, conn, insertGrantsSQL, append(changing(grants), fixed(grants)...)...)
+	written, err := writtenIDs(ctx, conn, insertGrantsSQL, append(changing(grants), fixed(grants)...)...)
 	if err == nil {
 		err = confirmed(conn.Conn().PgConn())
 	}
@@ -196,7 +196,7 @@ func serveCreations(ctx context.Context, conn *pgxpool.Conn, batch []*creation) 
 	}
 	for _, n := range taken {
 		switch have, ok := found[n.grant.ID]; {
-		case !ok: // swept a moment ago
+		case !ok: // deleted by a sweep meanwhile
 		case have == n.grant:
 			n.settle(nil)
 		default:

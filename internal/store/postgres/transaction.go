@@ -10,11 +10,11 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// abortTime bounds a rollback.
+// abortTime limits a rollback.
 const abortTime = time.Second
 
-// transact runs f in a transaction, again if others were faster. F may run
-// several times; its last run counts.
+// transact runs f in a transaction, and again after a serialization failure. f may
+// run several times; its last run counts.
 func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
 	if ctx.Err() != nil {
 		return errNotBegun
@@ -44,15 +44,15 @@ func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx
 	}
 }
 
-// once runs f in a transaction of its own. An error of the transaction's own
-// kind is returned as it is: the commit may have been lost with the connection.
+// once runs f in one transaction. The error of the commit is returned unchanged,
+// because its outcome may be unknown; earlier errors are unwritten.
 func (s *Store) once(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		// Who gives up says nothing about the server.
+		// A cancelled context does not imply a fault of the server.
 		if conn.Conn().IsClosed() && !errors.Is(ctx.Err(), context.Canceled) {
 			s.abandon()
 		}
@@ -72,22 +72,22 @@ func (s *Store) once(ctx context.Context, f func(ctx context.Context, tx pgx.Tx)
 		abort(ctx, tx)
 	}
 	if judge(err) == unknown && !errors.Is(err, store.ErrConflict) {
-		return unwritten(err) // it ended before its commit was sent
+		return unwritten(err) // the commit was not sent
 	}
 	return err
 }
 
-// abort rolls tx back, unless it was committed. If that fails, the connection
-// ends, and with it the transaction.
+// abort rolls tx back, unless it was committed. If that fails, the driver closes
+// the connection, which ends the transaction.
 func abort(ctx context.Context, tx pgx.Tx) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 	defer cancel()
 	_ = tx.Rollback(last)
 }
 
-// reading runs f, which reads and begins anew each time: again if others were
-// faster, as may happen to a reader where transactions are serializable, and
-// once more if its connection had died.
+// reading runs f, which only reads. It runs f again after a serialization failure,
+// which readers meet if transactions are serializable, and once more if the
+// connection was dead.
 func (s *Store) reading(ctx context.Context, f func() error) error {
 	for races, fresh := 0, false; ; {
 		err := f()

@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Unverified lists the hosts of a URL that anybody between could take the place
-// of: connections to them are not encrypted, or to whom is not verified.
-// Sockets and loopback addresses are not among them.
+// Unverified lists the hosts of a URL whose connections are not encrypted or not
+// authenticated, so that an attacker on the network could impersonate them. Sockets
+// and loopback addresses are not listed.
 func Unverified(d Database) (list []string, err error) {
 	c, err := settings(d)
 	if err != nil {
