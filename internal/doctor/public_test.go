@@ -154,6 +154,32 @@ func expect(t *testing.T, found findings, level, text string) {
 	}
 }
 
+// Nobody listens at the public address, because the server listens at another
+// port: the advice names the ways to change that. Behind a proxy it would mislead.
+func TestARefusedConnectionIsExplainedByThePortThatIsServed(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	must(t, l.Close()) // connections to it are refused
+	for _, c := range []struct {
+		name, listen         string
+		proxies              []netip.Prefix
+		text, advice, absent string
+	}{
+		{name: "another port", listen: "127.0.0.1:8443", text: "clients connect to port 443 of public_url, and the server listens on 127.0.0.1:8443", advice: "set listen to the port of public_url"},
+		{name: "the same port", listen: "127.0.0.1:443", absent: "set listen"},
+		{name: "a proxy", listen: "127.0.0.1:8443", proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, absent: "set listen"},
+	} {
+		p := healthy(t)
+		p.Connect, p.Config.Listen, p.Config.TrustedProxies = l.Addr().String(), c.listen, c.proxies
+		found := checkPublic(t.Context(), p)
+		expect(t, found, levelFault, c.text)
+		if len(found) != 1 || !strings.Contains(found[0].Advice, c.advice) || c.absent != "" && strings.Contains(found[0].Advice, c.absent) {
+			t.Errorf("%s: %+v", c.name, found)
+		}
+	}
+}
+
 func TestPublishedKeysMustBeThoseOfTheStore(t *testing.T) {
 	t.Parallel()
 	p := healthy(t)
