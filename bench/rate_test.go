@@ -3,6 +3,7 @@ package bench
 import (
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -28,8 +29,30 @@ func TestAtARateRequestsCountFromWhenTheyWereDue(t *testing.T) {
 	if late := r.Latency.Quantile(.8); late < held/4 || r.Latency.Max() < held {
 		t.Errorf("four of five took %s at most, the longest %s: those that were late do not count from when they were due", late, r.Latency.Max())
 	}
-	load.Requests, load.Duration = 0, held
-	if r, err = load.Run(t.Context()); err != nil || r.Requests != 20 || r.Failed() != 0 {
-		t.Errorf("%s at %d a second: %v, %+v; want 20 requests", held, rate, err, r)
+	// Of a minute and one a minute, the second is due after the end: nobody waits
+	// for it.
+	load.Requests, load.Duration, load.Rate = 0, time.Minute, 1./60
+	if r, err = load.Run(t.Context()); err != nil || r.Requests != 1 || r.Failed() != 0 {
+		t.Errorf("a minute at one a minute: %v, %+v; want one request", err, r)
 	}
+}
+
+// Requests are due at equal distances, and exactly those before the end of the
+// load, however late a worker comes for one.
+func TestRequestsAreDueAtTheirRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{run: &run{Load: &Load{Rate: 200, Duration: 100 * time.Millisecond}, begin: time.Now()}}
+		for ticket := range int64(20) {
+			want := w.begin.Add(time.Duration(ticket) * 5 * time.Millisecond)
+			if ticket == 7 {
+				time.Sleep(12 * time.Millisecond) // two are late
+			}
+			if at, due := w.await(t.Context(), ticket+1); !due || !at.Equal(want) || time.Now().Before(want) {
+				t.Errorf("request %d: %s after the beginning, %t; want %s", ticket, at.Sub(w.begin), due, want.Sub(w.begin))
+			}
+		}
+		if _, due := w.await(t.Context(), 21); due || time.Since(w.begin) > 95*time.Millisecond {
+			t.Errorf("one more is due, %s after the beginning", time.Since(w.begin))
+		}
+	})
 }

@@ -58,7 +58,8 @@ func (w *worker) work(ctx context.Context) {
 			return
 		}
 		if w.Rate > 0 {
-			if now = w.await(ctx, ticket); w.Duration != 0 && now.Sub(w.begin) >= w.Duration || ctx.Err() != nil {
+			var due bool
+			if now, due = w.await(ctx, ticket); !due {
 				return
 			}
 		}
@@ -105,19 +106,24 @@ func (w *worker) work(ctx context.Context) {
 	}
 }
 
-// await returns the time at which a request is due, once it is. The time that
-// the system takes to wake this worker up is not the server's.
-func (w *worker) await(ctx context.Context, ticket int64) time.Time {
+// await returns the time at which a request is due, once it is, and false if that
+// is not before the load's end. The time that the system takes to wake this worker
+// up is not the server's, and drops no request.
+func (w *worker) await(ctx context.Context, ticket int64) (time.Time, bool) {
 	due := w.begin.Add(time.Duration(float64(ticket-1) / w.Rate * float64(time.Second)))
+	if w.Duration != 0 && due.Sub(w.begin) >= w.Duration {
+		return due, false
+	}
 	wait := time.Until(due)
-	if wait <= 0 || w.Duration != 0 && due.Sub(w.begin) >= w.Duration {
-		return due
+	if wait <= 0 {
+		return due, true
 	}
 	select {
 	case <-ctx.Done():
+		return due, false
 	case <-time.After(wait):
 	}
-	return time.Now()
+	return time.Now(), true
 }
 
 // build writes the request that carries a code or a token.
