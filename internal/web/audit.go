@@ -41,9 +41,10 @@ func (s *web) auditLogin(x *exchange, it *login.Interaction, who login.Identity)
 	s.Audit.Record(e)
 }
 
-// auditFailedLogin records one that failed. The subject is that of a user whom
+// loginFailed counts and records a login that failed. The subject is that of a user whom
 // there is, or empty: what was typed as a username may be a password.
-func (s *web) auditFailedLogin(x *exchange, it *login.Interaction, subject string, err error) {
+func (s *web) loginFailed(x *exchange, it *login.Interaction, subject string, err error) {
+	s.countLogin(err)
 	if s.Audit == nil {
 		return
 	}

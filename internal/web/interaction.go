@@ -36,12 +36,12 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a 
 	default:
 		a, err = s.take(ctx, r, x, it, p)
 	}
-	switch {
-	case errors.Is(err, login.ErrMoved):
-		return seeOther(s.interactionURL(it.Next)), nil
-	case errors.Is(err, login.ErrSignedOut):
+	if errors.Is(err, login.ErrSignedOut) {
 		// By time, in another tab, or by an administrator.
-		return s.restart(ctx, r, x, it, false)
+		a, err = s.restart(ctx, r, x, it, false)
+	}
+	if errors.Is(err, login.ErrMoved) {
+		return seeOther(s.interactionURL(it.Next)), nil
 	}
 	return a, err
 }
@@ -49,10 +49,7 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a 
 // restart begins the login again.
 func (s *web) restart(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, another bool) (server.Answer, error) {
 	next, err := s.Authorizer.Restart(ctx, it, s.guest(r, x), another)
-	switch {
-	case errors.Is(err, login.ErrMoved):
-		return seeOther(s.interactionURL(it.Next)), nil
-	case err != nil:
+	if err != nil {
 		return server.Answer{}, err
 	}
 	return seeOther(s.interactionURL(next.ID)), nil
@@ -96,15 +93,8 @@ func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *lo
 	switch {
 	case err != nil:
 		return server.Answer{}, err
-	case said != nil && said.Identity == nil && it.OfAccount():
-		s.countLogin(errRejected)
-		s.auditFailedLogin(x, it, "", errRejected)
-		return server.Answer{}, errRejected
 	case said != nil && said.Identity == nil:
-		s.countLogin(errRejected)
-		s.auditFailedLogin(x, it, "", errRejected)
-		st, err := a.Deny(ctx, it, v, said.Refused)
-		return s.proceeded(x, st, err)
+		return s.rejected(ctx, r, x, it, errRejected, said.Refused)
 	case said != nil:
 		if v.Session, err = s.signIn(ctx, x, it, *said.Identity, v); err != nil {
 			return server.Answer{}, err

@@ -33,8 +33,7 @@ func (s *web) password(ctx context.Context, r *http.Request, x *exchange, it *lo
 	again := seeOther(s.interactionURL(it.ID))
 	who, err := s.Users.Password(ctx, p["username"], p["password"], s.attempt(r, x))
 	if err != nil {
-		s.countLogin(err)
-		s.auditFailedLogin(x, it, who.Subject, err)
+		s.loginFailed(x, it, who.Subject, err)
 		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
 			return pages.Login{
 				Interaction: it.ID, Client: s.clientName(it.Request.ClientID), Host: login.Host(it.Request.RedirectURI), Username: p["username"],
@@ -55,8 +54,7 @@ func (s *web) secondFactor(ctx context.Context, r *http.Request, x *exchange, it
 	}
 	who, err := s.Users.SecondFactor(ctx, it.Username, p["code"], s.attempt(r, x))
 	if err != nil {
-		s.countLogin(err)
-		s.auditFailedLogin(x, it, who.Subject, err)
+		s.loginFailed(x, it, who.Subject, err)
 		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
 			return pages.SecondFactor{
 				Interaction: it.ID, Client: s.clientName(it.Request.ClientID), Wrong: wrong, Throttled: !wrong, RetryMinutes: minutes, Cancel: !it.OfAccount(),
@@ -77,22 +75,20 @@ func (s *web) attempt(r *http.Request, x *exchange) account.Visitor {
 // wrong shows a form again that was not filled in right, or too often.
 func (s *web) wrong(x *exchange, it *login.Interaction, err error, view func(wrong bool, minutes int) any) (server.Answer, error) {
 	var throttled *account.Throttled
-	switch {
-	case errors.As(err, &throttled):
-		a, fault := s.form(x, it, view(false, int(math.Ceil(throttled.RetryAfter.Minutes()))), http.StatusTooManyRequests)
-		if fault != nil {
-			return server.Answer{}, fault
-		}
-		a.Header["Retry-After"] = []string{server.InSeconds(throttled.RetryAfter)}
-		return server.Answer{}, &formError{a, err}
-	case errors.Is(err, account.ErrWrong):
-		a, fault := s.form(x, it, view(true, 0), http.StatusUnprocessableEntity)
-		if fault != nil {
-			return server.Answer{}, fault
-		}
-		return server.Answer{}, &formError{a, err}
+	status, minutes := http.StatusUnprocessableEntity, 0
+	if errors.As(err, &throttled) {
+		status, minutes = http.StatusTooManyRequests, int(math.Ceil(throttled.RetryAfter.Minutes()))
+	} else if !errors.Is(err, account.ErrWrong) {
+		return server.Answer{}, err
 	}
-	return server.Answer{}, err
+	a, fault := s.form(x, it, view(throttled == nil, minutes), status)
+	if fault != nil {
+		return server.Answer{}, fault
+	}
+	if throttled != nil {
+		a.Header["Retry-After"] = []string{server.InSeconds(throttled.RetryAfter)}
+	}
+	return server.Answer{}, &formError{a, err}
 }
 
 // signInUser signs in a built-in user, whose browser is known from now on.
@@ -202,19 +198,25 @@ func (s *web) enterUpstream(from netip.Addr) (done func(), err error) {
 
 // refusedUpstream is the answer if the provider did not say who the user is.
 func (s *web) refusedUpstream(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, err error) (server.Answer, error) {
-	s.countLogin(err)
-	s.auditFailedLogin(x, it, "", err)
 	code := oauth.AccessDenied
 	var refused *upstream.InteractionRequired
 	switch {
 	case errors.As(err, &refused):
 		code = refused.Code
 	case !errors.Is(err, upstream.ErrDenied):
+		s.loginFailed(x, it, "", err)
 		// The next try begins anew: this one's code may be spent.
 		return server.Answer{}, errors.Join(err, s.Authorizer.KeepUpstream(ctx, it, nil))
 	}
+	return s.rejected(ctx, r, x, it, err, code)
+}
+
+// rejected records that the system which has the users rejects the login, and
+// what the client receives, if there is one.
+func (s *web) rejected(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, why error, code oauth.ErrorCode) (server.Answer, error) {
+	s.loginFailed(x, it, "", why)
 	if it.OfAccount() {
-		return server.Answer{}, err
+		return server.Answer{}, why
 	}
 	st, err := s.Authorizer.Deny(ctx, it, visitor(r), code)
 	return s.proceeded(x, st, err)
