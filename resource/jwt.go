@@ -25,11 +25,17 @@ type claims struct {
 	ID           string          `json:"jti"`
 	Scope        string          `json:"scope"`
 	Confirmation json.RawMessage `json:"cnf"`
+	Nonce        json.RawMessage `json:"nonce"`
+	AccessHash   json.RawMessage `json:"at_hash"`
 }
 
 // bound reports whether the token requires proof of a key (RFC 7800), which this
 // package does not verify.
 func (c *claims) bound() bool { return len(c.Confirmation) > 0 }
+
+// isIDToken reports whether the token has a claim that access tokens never have, and
+// id_tokens do (OpenID Connect Core sections 2 and 3.1.3.6).
+func (c *claims) isIDToken() bool { return len(c.Nonce) > 0 || len(c.AccessHash) > 0 }
 
 func (c *claims) principal() Principal {
 	return Principal{
@@ -98,6 +104,8 @@ func (v *Verifier) verifyJWT(ctx context.Context, token string) (Principal, erro
 		return Principal{}, invalid("expired")
 	case now.Before(c.IssuedAt.time().Add(-v.cfg.Leeway)), now.Before(c.NotBefore.time().Add(-v.cfg.Leeway)):
 		return Principal{}, invalid("not valid yet")
+	case c.isIDToken():
+		return Principal{}, invalid("an id_token, and no access token")
 	case c.bound():
 		return Principal{}, invalid("bound to a key, and no bearer token")
 	}

@@ -119,6 +119,8 @@ func forged(s *authServer) map[string]string {
 		"client_id": {nil, "", 1, []string{"shop"}},
 		"jti":       {nil, "", 1},
 		"scope":     {[]string{"read"}, 1},
+		"nonce":     {"n", "", 1},
+		"at_hash":   {"77QmUPtjPfzWtF2AnpK9RQ", ""},
 		"cnf":       {map[string]any{"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}, map[string]any{"x5t#S256": "x"}, map[string]any{}, "x"},
 	} {
 		for _, value := range values {
