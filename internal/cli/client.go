@@ -73,9 +73,11 @@ keyed digest is stored.`,
 			r.Auth = store.AuthNone
 		}
 		var err error
-		if f.window != "" {
-			if r.RetryWindow, err = parseRetryWindow(f.window); err != nil {
-				return nil, nil, err
+		for _, s := range client.Settings {
+			if d, isDuration := s.Field(&r).(**time.Duration); isDuration && cmd.Flags().Changed(s.Flag) {
+				if *d, err = parseDuration(s.Flag, *f.durations[s.Flag]); err != nil {
+					return nil, nil, err
+				}
 			}
 		}
 		if fromStdin && r.Auth == store.AuthNone {
@@ -102,11 +104,12 @@ keyed digest is stored.`,
 // registrationFlags are the flags of a client's settings.
 type registrationFlags struct {
 	client.Registration
-	window string // of retries, as it was given
+	durations map[string]*string // by flag, as they were given
 }
 
 // register adds a flag for each setting, or for each that can be changed.
 func (g *registrationFlags) register(f *pflag.FlagSet, update bool) {
+	g.durations = map[string]*string{}
 	for _, s := range client.Settings {
 		help := s.Help
 		if update {
@@ -127,7 +130,7 @@ func (g *registrationFlags) register(f *pflag.FlagSet, update bool) {
 				f.StringSliceVar(p, s.Flag, nil, help)
 			}
 		case **time.Duration:
-			f.StringVar(&g.window, s.Flag, "", help)
+			g.durations[s.Flag] = f.String(s.Flag, "", help)
 		}
 		group(f, s.Group, s.Flag)
 	}
@@ -148,8 +151,8 @@ func (g *registrationFlags) apply(f *pflag.FlagSet, r *client.Registration) (err
 			// Without what --audience "" gives, which empties it.
 			*to = slices.DeleteFunc(slices.Clone(*s.Field(&g.Registration).(*[]string)), func(text string) bool { return text == "" && !s.Each })
 		case **time.Duration:
-			if *to = nil; g.window != "default" {
-				if *to, err = parseRetryWindow(g.window); err != nil {
+			if *to = nil; *g.durations[s.Flag] != "default" {
+				if *to, err = parseDuration(s.Flag, *g.durations[s.Flag]); err != nil {
 					return err
 				}
 			}
@@ -170,10 +173,10 @@ func warnOfConsent(cmd *cobra.Command, c store.Client) {
 	}
 }
 
-func parseRetryWindow(text string) (*time.Duration, error) {
+func parseDuration(flag, text string) (*time.Duration, error) {
 	d, err := config.ParseDuration(text)
 	if err != nil {
-		return nil, &oauth.Invalid{Field: "retry-window", Message: err.Error()}
+		return nil, &oauth.Invalid{Field: flag, Message: err.Error()}
 	}
 	std := d.Std()
 	return &std, nil

@@ -35,6 +35,10 @@ type Registration struct {
 	FirstParty   bool // the provider's own: users are not asked for consent
 	NoRotation   bool
 	RetryWindow  *time.Duration // nil for the deployment's
+	// id_tokens: "" is RS256, nil the deployment's lifetime.
+	IDTokenAlg       keys.Purpose
+	IDTokenLifetime  *time.Duration
+	NoRefreshIDToken bool
 	// Access tokens: empty members are the defaults of store.Client.
 	TokenFormat store.TokenFormat
 	SigningAlg  keys.Purpose
@@ -79,6 +83,11 @@ func Registered(c store.Client) Registration {
 		Auth: c.Auth, Native: c.Native, NoPKCE: !c.RequirePKCE, FirstParty: c.FirstParty, NoRotation: c.NoRotation,
 		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience,
 		Introspect: c.Introspect, IntrospectAudience: c.IntrospectAudience,
+		IDTokenAlg: c.IDTokenAlg, NoRefreshIDToken: c.NoRefreshIDToken,
+	}
+	if c.IDTokenLifetime != nil {
+		d := c.IDTokenLifetime.Duration()
+		r.IDTokenLifetime = &d
 	}
 	if c.RetryWindow != nil {
 		d := c.RetryWindow.Duration()
@@ -135,6 +144,11 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 	c.GrantTypes, c.RedirectURIs = r.GrantTypes, r.RedirectURIs
 	c.TokenFormat, c.SigningAlg, c.JWTType, c.Audience = r.TokenFormat, r.SigningAlg, r.JWTType, r.Audience
 	c.Introspect, c.IntrospectAudience = r.Introspect, r.IntrospectAudience
+	c.IDTokenAlg, c.NoRefreshIDToken, c.IDTokenLifetime = r.IDTokenAlg, r.NoRefreshIDToken, nil
+	if r.IDTokenLifetime != nil {
+		ms := store.Milliseconds(r.IDTokenLifetime.Milliseconds())
+		c.IDTokenLifetime = &ms
+	}
 	if c.RedirectURIs == nil {
 		c.RedirectURIs = []string{}
 	}

@@ -161,6 +161,28 @@ var Settings = []Setting{
 		check: func(r *Registration) error { return oneOf(cmp.Or(r.JWTType, store.JWTTypes[0]), store.JWTTypes...) },
 	},
 	{
+		Name: "id_tokens", Member: "id_token_signing_alg", Flag: "id-token-signing-alg", Group: "OpenID Connect", Default: string(keys.RS256),
+		Help:  "what signs its id_tokens: RS256 (default), ES256 or EdDSA",
+		Field: func(r *Registration) any { return (*string)(&r.IDTokenAlg) },
+		check: func(r *Registration) error { return oneOf(cmp.Or(r.IDTokenAlg, keys.RS256), keys.SigningAlgorithms...) },
+	},
+	{
+		Name: "id_token lifetime", Member: "id_token_lifetime", Flag: "id-token-lifetime", Group: "OpenID Connect",
+		Help:  "how long its id_tokens live, at most 24h; default: the server's id_token_lifetime",
+		Field: func(r *Registration) any { return &r.IDTokenLifetime },
+		check: func(r *Registration) error {
+			if d := r.IDTokenLifetime; d != nil && (*d < time.Minute || *d > 24*time.Hour || *d%time.Second != 0) {
+				return fmt.Errorf("%s is not a whole number of seconds from 1m to 24h", *d)
+			}
+			return nil
+		},
+	},
+	{
+		Name: "refresh id_token", Member: "refresh_id_token", Inverse: true, Flag: "no-refresh-id-token", Group: "OpenID Connect",
+		Help:  "return an id_token for a code only, and none for a refresh",
+		Field: func(r *Registration) any { return &r.NoRefreshIDToken },
+	},
+	{
 		Name: "audience", Member: "audience", Optional: true, Flag: "audience", Group: "Access tokens",
 		Help:  "whom its access tokens are for; default: the issuer; repeatable",
 		Field: func(r *Registration) any { return &r.Audience },

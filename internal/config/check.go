@@ -84,6 +84,7 @@ func (c *Config) Check() error {
 		least, most time.Duration
 	}{
 		{"access_token_lifetime", c.AccessTokenLifetime, time.Minute, day},
+		{"id_token_lifetime", c.IDTokenLifetime, 0, day},
 		{"refresh_token_lifetime", c.RefreshTokenLifetime, time.Minute, 3660 * day},
 		{"code_lifetime", c.CodeLifetime, time.Second, 10 * time.Minute},
 		{"grant_lifetime", c.GrantLifetime, 0, 36600 * day},
@@ -109,7 +110,8 @@ func (c *Config) Check() error {
 		key   string
 		value Duration
 	}{
-		{"access_token_lifetime", c.AccessTokenLifetime}, {"jwks_max_age", c.JWKSMaxAge}, {"revocations_max_age", c.RevocationsMaxAge},
+		{"access_token_lifetime", c.AccessTokenLifetime}, {"id_token_lifetime", c.IDTokenLifetime},
+		{"jwks_max_age", c.JWKSMaxAge}, {"revocations_max_age", c.RevocationsMaxAge},
 	} {
 		if d.value.Std()%time.Second != 0 {
 			bad(d.key, "%s is not a whole number of seconds", d.value)

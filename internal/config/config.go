@@ -44,6 +44,7 @@ type Config struct {
 	Admin          Admin          `yaml:"admin" group:"Addresses and TLS"`
 
 	AccessTokenLifetime  Duration `yaml:"access_token_lifetime" group:"Lifetimes" reload:"no" doc:"lifetime of access tokens"`
+	IDTokenLifetime      Duration `yaml:"id_token_lifetime" group:"Lifetimes" reload:"no" doc:"lifetime of id_tokens, at most 24h; 0 means access_token_lifetime"`
 	RefreshTokenLifetime Duration `yaml:"refresh_token_lifetime" group:"Lifetimes" reload:"yes" doc:"lifetime of each refresh token, from its issue"`
 	CodeLifetime         Duration `yaml:"code_lifetime" group:"Lifetimes" reload:"yes" doc:"lifetime of authorization codes"`
 	GrantLifetime        Duration `yaml:"grant_lifetime" group:"Lifetimes" reload:"yes" doc:"lifetime of a grant from its authorization, even if it is refreshed; 0: unlimited"`
@@ -224,6 +225,18 @@ func (c Config) Skew() time.Duration {
 		return 2 * time.Second
 	}
 	return c.MaxSkew.Std()
+}
+
+// IDTokens returns the lifetime of id_tokens: zero if nobody can log in, because
+// then there are none.
+func (c Config) IDTokens() time.Duration {
+	switch {
+	case c.Login.Mode == LoginOff:
+		return 0
+	case c.IDTokenLifetime == 0:
+		return c.AccessTokenLifetime.Std()
+	}
+	return c.IDTokenLifetime.Std()
 }
 
 // IssuerID is Issuer with its default.

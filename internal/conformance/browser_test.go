@@ -19,6 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/web"
 )
@@ -209,7 +210,7 @@ func (d *deployment) signIn(b *browser, name string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	cookie, err := d.authorizer.SignIn(context.Background(), it, login.Identity{Subject: name, Username: name, AuthTime: grant.At(d.now())}, v)
+	cookie, err := d.authorizer.SignIn(context.Background(), it, login.Identity{Subject: name, Username: name, AuthTime: grant.At(d.now()), Login: openid.Password}, v)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -273,7 +273,7 @@ func TestADepartureFromTheDescriptionIsFound(t *testing.T) {
 		"header wrong":        {"POST", "/oauth2/access_token", 200, [2]string{"Cache-Control", "no-cache"}, pair, "header Cache-Control is"},
 		"media type":          {"POST", "/oauth2/access_token", 200, [2]string{"Content-Type", "text/plain"}, pair, "text/plain is not described"},
 		"member missing":      {"POST", "/oauth2/access_token", 200, [2]string{}, `{"scope":"a"}`, "jsonschema"},
-		"member too many":     {"POST", "/oauth2/access_token", 200, [2]string{}, strings.Replace(pair, "{", `{"id_token":"z",`, 1), "jsonschema"},
+		"member too many":     {"POST", "/oauth2/access_token", 200, [2]string{}, strings.Replace(pair, "{", `{"device_secret":"z",`, 1), "jsonschema"},
 		"error that is no":    {"POST", "/oauth2/access_token", 400, [2]string{}, `{"error":"bad","error_description":"x"}`, "jsonschema"},
 		"method":              {"PUT", "/oauth2/access_token", 200, [2]string{}, pair, "an undescribed method"},
 		"path":                {"POST", "/oauth2/token", 200, [2]string{}, pair, "an undescribed path"},

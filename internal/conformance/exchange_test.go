@@ -39,6 +39,7 @@ type tokens struct {
 	ExpiresIn    json.Number `json:"expires_in"`
 	RefreshToken string      `json:"refresh_token"`
 	Scope        string      `json:"scope"`
+	IDToken      string      `json:"id_token"`
 }
 
 func (a answer) String() string {

@@ -155,6 +155,7 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 		Now:               d.now, Log: log,
 	})
 	if o.front {
+		d.issuer.IDTokenLifetime = def.IDTokens()
 		o.Front = d.newFront()
 		o.Front.RedirectURIMismatch = o.RedirectURIMismatch
 		if o.tuneFront != nil {
@@ -217,9 +218,11 @@ func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server 
 	srv := server.New(iss, o.Options, log)
 	o.Endpoints.Issuer = iss
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}
-	routes := slices.Concat(o.Endpoints.Routes(), resources.Routes())
 	if o.Front != nil {
 		resources.Claims = o.Front.Claims
+	}
+	routes := slices.Concat(o.Endpoints.Routes(), resources.Routes())
+	if o.Front != nil {
 		routes = append(routes, o.Front.Routes(srv)...)
 	}
 	srv.Mount(routes...)
@@ -255,6 +258,9 @@ func (d *deployment) client(r client.Registration) oauthClient {
 	}
 	if r.Auth == "" {
 		r.Auth = store.AuthEither
+	}
+	if r.IDTokenAlg == "" {
+		r.IDTokenAlg = keys.ES256 // there are no RSA keys, which take long to make
 	}
 	c, secret, err := r.Client(realm, d.ring(), d.issuer.Policy, grant.At(d.now()))
 	if err != nil {

@@ -104,6 +104,7 @@ func Missing(byRow map[string][]string) (faults []string) {
 var areas = []struct{ prefix, title string }{
 	{"AZ", "Authorization endpoint"},
 	{"UI", "Pages of login and consent"},
+	{"OC", "OpenID Connect"},
 	{"TG", "Token endpoint: HTTP and parameters"},
 	{"TC", "Token endpoint: authorization_code"},
 	{"TR", "Token endpoint: refresh_token"},

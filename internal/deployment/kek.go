@@ -21,7 +21,7 @@ func KeySchedule(cfg config.Config) keys.Schedule {
 	maxAge, skew := cfg.JWKSMaxAge.Std(), cfg.Skew()
 	return keys.Schedule{
 		Lifetime: cfg.KeyLifetime.Std(), Lead: cfg.KeyLead.Std(), MaxAge: maxAge, MaxSkew: skew,
-		Retention:  cfg.AccessTokenLifetime.Std() + maxAge + 2*skew + time.Minute,
+		Retention:  max(cfg.AccessTokenLifetime, cfg.IDTokenLifetime).Std() + maxAge + 2*skew + time.Minute,
 		Algorithms: keys.SigningAlgorithms,
 	}
 }

@@ -28,6 +28,8 @@ type View struct {
 	cutoffs map[cutoffName]grant.Instant
 	restore grant.Restore
 	scopes  func() []string // made once, of clients
+	// idTokens is the longest lifetime of id_tokens that a client asks for.
+	idTokens func() time.Duration
 }
 
 type registration struct {
@@ -41,7 +43,20 @@ type cutoffName struct{ realm, subject, client string }
 type originName struct{ realm, origin string }
 
 func noView() *View {
-	return &View{clients: map[string]*registration{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{}, scopes: func() []string { return nil }}
+	return &View{clients: map[string]*registration{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{}, scopes: func() []string { return nil }, idTokens: func() time.Duration { return 0 }}
+}
+
+// IDTokenLifetime returns the longest lifetime that a client's registration gives
+// its id_tokens, or zero.
+func (v *View) IDTokenLifetime() time.Duration { return v.idTokens() }
+
+func longestIDToken(clients map[string]*registration) (longest time.Duration) {
+	for _, c := range clients {
+		if c.Client.IDTokenLifetime != nil {
+			longest = max(longest, c.Client.IDTokenLifetime.Duration())
+		}
+	}
+	return longest
 }
 
 // Cutoff is the latest cutoff that applies to a subject's grant to a client,

@@ -21,6 +21,11 @@ type Maker struct {
 // accepts.
 const MaxAccessLifetime = 24 * time.Hour
 
+// Signed reports whether m can have signed a text that names issuedAt.
+func (m Maker) Signed(issuedAt Instant, p Policy) bool {
+	return m.disowns(issuedAt, 0, p, 0) == Allowed
+}
+
 // disowns returns why m cannot have made a token that names issuedAt, or Allowed.
 // A row, a cutoff or a restore dated by a clock that was ahead forces later
 // tokens to be dated ahead as well, up to forced. Such a token is accepted and

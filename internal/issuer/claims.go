@@ -19,11 +19,12 @@ const MaxClaims = 128
 // registered are the members of tokens and answers that claims never replace:
 // those that this server sends, and those by which verifiers decide (RFC 7519
 // section 4.1, RFC 7662 section 2.2, RFC 7800, RFC 8693 section 4, RFC 9396,
-// RFC 9701, and azp of OpenID Connect).
+// RFC 9701, and those of id_tokens and logout tokens).
 var registered = []string{
 	"iss", "sub", "aud", "exp", "iat", "nbf", "jti", "client_id", "scope", "token_type", "active", "auth_time",
 	"username", "realm", "grant_id", "grant_type", "access_token", "refresh_token", "expires_in",
 	"cnf", "act", "may_act", "authorization_details", "token_introspection", "azp",
+	"acr", "amr", "nonce", "at_hash", "c_hash", "sid", "events",
 }
 
 // isRegistered ignores case, as some readers of JSON do.

@@ -26,7 +26,7 @@ func TestClaimsAreKeptCompactAndRefusedWhereReadersWouldNotAgree(t *testing.T) {
 		{`{"https://example.com/tenant":"日本 <é>"}`, `{"https://example.com/tenant":"日本 <é>"}`},
 		{`{"big":12345678901234567890}`, `{"big":12345678901234567890}`},
 		{`{"a":{"sub":"not at the top"}}`, `{"a":{"sub":"not at the top"}}`},
-		{`{"roles":["admin"],"acr":"2","amr":["otp"]}`, `{"roles":["admin"],"acr":"2","amr":["otp"]}`},
+		{`{"roles":["admin"],"level":"2","by":["otp"]}`, `{"roles":["admin"],"level":"2","by":["otp"]}`},
 		{long, long},
 	} {
 		if got, err := issuer.CheckClaims(json.RawMessage(c.claims)); err != nil || got != c.want {
@@ -132,7 +132,7 @@ func TestAClaimNeverReplacesARegisteredMember(t *testing.T) {
 	s.format(store.TokenJWT)
 	_, plain := s.claims(s.authenticated(s.Clock.Now(), "").AccessToken)
 	names := slices.Concat(slices.Sorted(maps.Keys(plain)), []string{
-		"active", "token_type", "username", "realm", "grant_id", "nbf", "cnf", "act", "may_act", "azp", "expires_in", "access_token", "grant_type",
+		"active", "token_type", "username", "realm", "grant_id", "nbf", "cnf", "act", "may_act", "azp", "acr", "amr", "nonce", "at_hash", "c_hash", "sid", "events", "expires_in", "access_token", "grant_type",
 	})
 	if len(plain) != 9 {
 		t.Errorf("a JWT with auth_time has the members %v", names[:len(plain)])

@@ -14,6 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -29,6 +30,10 @@ type Authorization struct {
 	AuthTime time.Time
 	// Claims is a JSON object with more about the subject; see CheckClaims.
 	Claims json.RawMessage
+	// Nonce, Session and Login are for id_tokens: others do without them.
+	Nonce   string // of the authentication request, or ""
+	Session [16]byte
+	Login   openid.Login
 }
 
 // An IssuedCode is a code and where it goes. Its text is a secret.
@@ -180,6 +185,9 @@ func (iss *Issuer) seal(view *directory.View, c *store.Client, a Agreement) (Iss
 		return IssuedCode{}, err
 	}
 	if err := checkAuthentication(a.Authorization, a.AuthorizedAt, &code); err != nil {
+		return IssuedCode{}, err
+	}
+	if err := iss.checkOpenID(a.Authorization, &code); err != nil {
 		return IssuedCode{}, err
 	}
 	text, err := view.Ring.SealCode(a.KeyID, code, a.Nonce)

@@ -26,6 +26,11 @@ type Issuer struct {
 	Policy            grant.Policy
 	RetryWindowPublic time.Duration
 	CodeLifetime      time.Duration
+	// IDTokenLifetime is how long id_tokens live whose client says nothing else.
+	// Zero: none are issued, and openid is a scope like others.
+	IDTokenLifetime time.Duration
+	// HintAge is how long after its key's period of use an id_token is a hint.
+	HintAge time.Duration
 	// RevocationsMaxAge is how long subscribers may cache the list of revocations.
 	RevocationsMaxAge time.Duration
 	Now               func() time.Time

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/mintage/mintage/internal/directory"
@@ -146,7 +147,17 @@ func (iss *Issuer) PublicKeys() ([]jose.JSONWebKey, error) {
 	if err != nil {
 		return nil, store.Unavailable(err)
 	}
-	return view.Ring.JWKS(iss.now(), iss.Directory.Schedule), nil
+	return view.Ring.JWKS(iss.now(), iss.publication(view)), nil
+}
+
+// publication is the schedule of published keys: a key is published for the
+// longest lifetime of what it signs, which a client's registration may prolong.
+func (iss *Issuer) publication(view *directory.View) keys.Schedule {
+	s := iss.Directory.Schedule
+	if life := view.IDTokenLifetime(); life != 0 {
+		s.Retention = max(s.Retention, life+s.MaxAge+2*s.MaxSkew+time.Minute)
+	}
+	return s
 }
 
 // PublicPEM is one key of PublicKeys by its kid, if it is among them.
@@ -155,6 +166,6 @@ func (iss *Issuer) PublicPEM(kid string) (text []byte, found bool, err error) {
 	if err != nil {
 		return nil, false, store.Unavailable(err)
 	}
-	text, found = view.Ring.PublicPEM(kid, iss.now(), iss.Directory.Schedule)
+	text, found = view.Ring.PublicPEM(kid, iss.now(), iss.publication(view))
 	return text, found, nil
 }

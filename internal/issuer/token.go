@@ -19,6 +19,7 @@ type Tokens struct {
 	ExpiresIn    int64 // seconds left of AccessToken
 	RefreshToken string
 	AccessToken  string
+	IDToken      string // "" unless Scope has openid
 
 	GrantID    grant.ID
 	Subject    string
@@ -70,7 +71,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	if d.Refusal == grant.Allowed {
 		err := iss.Store.CreateGrant(ctx, d.Next)
 		if err == nil || !errors.Is(err, store.ErrConflict) && iss.settled(ctx, d.Next, err) {
-			return iss.tokens(view, c, d, now)
+			return iss.tokens(view, c, d, code.Nonce, now)
 		}
 		if !errors.Is(err, store.ErrConflict) {
 			return Tokens{}, store.Unavailable(err)
@@ -134,7 +135,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	case d.Refusal != grant.Allowed:
 		return Tokens{}, &grant.Refused{Why: d.Refusal, GrantID: tok.GrantID}
 	}
-	return iss.tokens(view, c, d, now)
+	return iss.tokens(view, c, d, "", now)
 }
 
 // unparsable is a scope that no grant has: the character is not allowed in one.
@@ -206,8 +207,9 @@ func revocation(g grant.Grant, d grant.Decision, evidence func() string, now gra
 	return []store.Event{{At: now, Name: name, About: g.ID.String(), Actor: g.ClientID, Detail: evidence()}}
 }
 
-// tokens computes the pair of an allowed decision from its row.
-func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decision, now grant.Instant) (Tokens, error) {
+// tokens computes the pair of an allowed decision from its row, and the id_token
+// beside it.
+func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decision, nonce string, now grant.Instant) (Tokens, error) {
 	g := d.Next
 	refresh, err := view.Ring.SealRefresh(g.KeyID, g.Realm, keys.Token{
 		GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
@@ -219,9 +221,15 @@ func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decisio
 	if err != nil {
 		return Tokens{}, iss.missingKey(g, err)
 	}
+	idToken := ""
+	if iss.speaksOpenID(d.Access.Scope) && (g.Generation == 1 || !c.NoRefreshIDToken) {
+		if idToken, err = iss.idToken(view, c, d, nonce, access, now); err != nil {
+			return Tokens{}, iss.missingKey(g, err)
+		}
+	}
 	return Tokens{
 		Scope: d.Access.Scope, ExpiresIn: iss.Policy.ExpiresIn(d.Access, now),
-		RefreshToken: refresh, AccessToken: access,
+		RefreshToken: refresh, AccessToken: access, IDToken: idToken,
 		GrantID: g.ID, Subject: g.Subject, Generation: g.Generation, Repeated: d.Repeated, Format: c.TokenFormat,
 	}, nil
 }

@@ -188,6 +188,16 @@ func (r *Ring) Verify(text string) (typ string, claims []byte, err error) {
 	return typ, claims, nil
 }
 
+// VerifyBy is Verify, but also returns the key's id: of any key that the ring ever
+// had. The caller checks the key's period of use.
+func (r *Ring) VerifyBy(text string) (typ string, claims []byte, id grant.KeyID, err error) {
+	typ, claims, k := r.verify(text)
+	if k == nil {
+		return "", nil, 0, ErrNotAuthentic
+	}
+	return typ, claims, k.ID, nil
+}
+
 // VerifyAt is Verify, but refuses keys that are gone or withdrawn, and returns the
 // key's id.
 func (r *Ring) VerifyAt(text string, now grant.Instant, s Schedule) (typ string, claims []byte, id grant.KeyID, err error) {

@@ -157,6 +157,9 @@ func (a *Authorizer) defect(c *store.Client, r oauth.AuthorizationRequest) *oaut
 	case !c.Scope.Covers(r.Scope):
 		return oauth.ErrScope
 	}
+	if len(r.Nonce) > oauth.MaxNonce && (r.Scope.Has(oauth.OpenID) || r.Scope == "" && c.Scope.Has(oauth.OpenID)) {
+		return oauth.ErrTooLong
+	}
 	for _, target := range r.Resources {
 		if !slices.Contains(a.Issuer.Audience(c), target) {
 			return oauth.ErrTarget
@@ -180,6 +183,9 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	if r.Scope == "" {
 		// Fixed now: what the user is shown is what the client gets.
 		r.Scope = st.Client.Scope
+	}
+	if !r.Scope.Has(oauth.OpenID) {
+		r.Nonce = ""
 	}
 	step := StepLogin
 	if st.Session, err = a.Session(ctx, v.Session); err == nil {
@@ -229,7 +235,7 @@ func authorization(r oauth.AuthorizationRequest, s *Session) issuer.Authorizatio
 	}
 	return issuer.Authorization{
 		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: s.Subject, Scope: string(r.Scope), Challenge: r.Challenge,
-		AuthTime: authTime, Claims: json.RawMessage(s.Claims),
+		AuthTime: authTime, Claims: json.RawMessage(s.Claims), Nonce: r.Nonce, Session: s.reference(), Login: s.Login,
 	}
 }
 

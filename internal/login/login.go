@@ -62,6 +62,9 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 	if who.Name == "" && who.Username == "" {
 		who.Name = who.Subject // better than nobody: users see whose answer they give
 	}
+	if err := a.refer(ctx, &who, v.Session); err != nil {
+		return "", err
+	}
 	cookie, with, err := a.newSession(who, v.Session)
 	if err != nil {
 		return "", err

@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -23,6 +25,10 @@ type Identity struct {
 	// Claims travel into the tokens: a JSON object, or "".
 	Claims   string        `json:"claims,omitempty"`
 	AuthTime grant.Instant `json:"auth_time"`
+	Login    openid.Login  `json:"login,omitzero"` // how they were authenticated, if that is known
+	// Reference names the session to grants: 16 random bytes in hexadecimal digits.
+	// It is sent to nobody. Sessions of earlier versions have none.
+	Reference string `json:"reference,omitempty"`
 }
 
 // A Session is a browser whose user is known.
@@ -130,6 +136,29 @@ func (a *Authorizer) Refresh(s *Session) string {
 		return ""
 	}
 	return sessionCookie(view.Ring, s.id, now)
+}
+
+// refer gives who the reference of the session that is about to begin: that of the
+// browser's session of the same subject, or a new one.
+func (a *Authorizer) refer(ctx context.Context, who *Identity, old string) error {
+	s, err := a.Session(ctx, old)
+	if err != nil {
+		return err
+	}
+	if s != nil && s.Subject == who.Subject && s.Reference != "" {
+		who.Reference = s.Reference
+		return nil
+	}
+	var reference [16]byte
+	rand.Read(reference[:])
+	who.Reference = hex.EncodeToString(reference[:])
+	return nil
+}
+
+// reference returns the bytes of who's Reference, or zero.
+func (who Identity) reference() (b [16]byte) {
+	hex.Decode(b[:], []byte(who.Reference))
+	return b
 }
 
 // newSession returns the cookie of a new session of who, and the change that

@@ -26,6 +26,7 @@ type AuthorizationRequest struct {
 	State     []byte   `json:"state,omitempty"`
 	Scope     Scope    `json:"scope,omitempty"` // "" for all that the client is registered for
 	Challenge string   `json:"challenge,omitempty"`
+	Nonce     string   `json:"nonce,omitempty"` // for the id_token; "" without the scope openid
 	Prompt    Prompt   `json:"prompt"`
 	MaxAge    *int     `json:"max_age,omitempty"` // seconds since the login
 	LoginHint string   `json:"login_hint,omitempty"`
@@ -148,6 +149,7 @@ func (r *AuthorizationRequest) parse(p Params) {
 	if r.Scope, err = ParseScope(p["scope"]); err != nil {
 		r.note(ErrScope)
 	}
+	r.parseNonce(p["nonce"])
 	if slices.ContainsFunc(r.Resources, func(uri string) bool { return !isTarget(uri) }) {
 		r.note(ErrTarget)
 	}
@@ -168,6 +170,18 @@ func (r *AuthorizationRequest) parsePKCE(challenge, method string) {
 		r.note(ErrChallenge)
 	}
 	r.Challenge = challenge
+}
+
+// MaxNonce is the longest nonce in bytes: the code carries it.
+const MaxNonce = 255
+
+// parseNonce keeps the nonce unless the request can get no id_token: then it is an
+// unknown parameter. Of one that is too long it keeps enough to tell: a request
+// without a scope may get one, which the client's registration decides.
+func (r *AuthorizationRequest) parseNonce(nonce string) {
+	if r.Scope == "" || r.Scope.Has(OpenID) {
+		r.Nonce = nonce[:min(len(nonce), MaxNonce+1)]
+	}
 }
 
 func (r *AuthorizationRequest) parsePrompt(text string) {

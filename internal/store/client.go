@@ -69,6 +69,11 @@ type Client struct {
 	NoRotation   bool          `json:"no_rotation,omitempty"`
 	RetryWindow  *Milliseconds `json:"retry_window_ms,omitempty"` // nil: the deployment's
 
+	// Its id_tokens.
+	IDTokenAlg       keys.Purpose  `json:"id_token_signing_alg,omitempty"` // "": RS256
+	IDTokenLifetime  *Milliseconds `json:"id_token_lifetime_ms,omitempty"` // nil: the deployment's
+	NoRefreshIDToken bool          `json:"no_refresh_id_token,omitempty"`
+
 	// What its access tokens look like, and whom they are for.
 	TokenFormat TokenFormat  `json:"access_token_format,omitempty"` // "": opaque
 	SigningAlg  keys.Purpose `json:"signing_alg,omitempty"`         // of JWTs; "": ES256

@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
@@ -98,8 +99,12 @@ func (s *web) signInUser(ctx context.Context, r *http.Request, x *exchange, it *
 		return err
 	}
 	x.setCookie(knownCookie, base64.RawURLEncoding.EncodeToString(mark), knownFor)
+	how := openid.Password
+	if who.SecondFactor {
+		how = openid.PasswordAndOTP
+	}
 	_, err = s.signIn(ctx, x, it, login.Identity{
-		Subject: who.Subject, Username: who.Username, Name: who.Name, AuthTime: who.At, Epoch: who.Epoch,
+		Subject: who.Subject, Username: who.Username, Name: who.Name, AuthTime: who.At, Epoch: who.Epoch, Login: how,
 	}, visitor(r))
 	return err
 }

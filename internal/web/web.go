@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
@@ -59,6 +60,21 @@ type exchange struct {
 	cookies []string // to be set
 }
 
+// metadata returns the members of the authorization endpoint (OpenID Connect
+// Discovery section 3). Absent, the two about requests would say that request_uri is
+// supported.
+func (f *Front) metadata() map[string]any {
+	members := map[string]any{
+		"ui_locales_supported": pages.Locales, "subject_types_supported": []string{"public"},
+		"prompt_values_supported":     []string{"none", "login", "consent", "select_account"},
+		"request_parameter_supported": false, "request_uri_parameter_supported": false,
+	}
+	if f.Users != nil {
+		members["acr_values_supported"], members["claims_supported"] = openid.Classes, claims.Names()
+	}
+	return members
+}
+
 // Routes returns the pages, to be mounted on s.
 func (f *Front) Routes(s *server.Server) []server.Route {
 	w := &web{s, f, http.NewCrossOriginProtection()}
@@ -73,7 +89,7 @@ func (f *Front) Routes(s *server.Server) []server.Route {
 		return server.Route{Name: name, Paths: []string{path}, Methods: methods, Class: overload.Login, Handle: w.handler(handle), Error: w.pageAnswer, Page: true, Headers: pageHeaders}
 	}
 	authorization := page("authorization", "authorize", form, w.authorize)
-	authorization.Class, authorization.Member, authorization.Metadata = overload.Code, "authorization_endpoint", map[string]any{"ui_locales_supported": pages.Locales}
+	authorization.Class, authorization.Member, authorization.Metadata = overload.Code, "authorization_endpoint", f.metadata()
 	asset := page("asset", s.BasePath+"/account/assets/{file}", []string{http.MethodGet, http.MethodHead}, nil)
 	asset.Handle = server.Published(w.asset)
 	routes := []server.Route{

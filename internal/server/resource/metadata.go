@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
 )
 
@@ -47,11 +48,13 @@ func metadataLocations(issuer string) []string {
 // 2); further ones follow by name. Each is there because a route adds it, except
 // those of base.
 var memberOrder = []string{
-	"issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "introspection_endpoint", "revocation_endpoint", "revocations_uri",
+	"issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "introspection_endpoint", "revocation_endpoint", "revocations_uri", "userinfo_endpoint",
 	"scopes_supported", "grant_types_supported", "response_types_supported", "response_modes_supported",
 	"authorization_response_iss_parameter_supported", "code_challenge_methods_supported", "token_endpoint_auth_methods_supported",
 	"introspection_endpoint_auth_methods_supported", "revocation_endpoint_auth_methods_supported",
 	"introspection_signing_alg_values_supported", "ui_locales_supported",
+	"subject_types_supported", "id_token_signing_alg_values_supported", "claims_supported", "acr_values_supported", "prompt_values_supported",
+	"request_parameter_supported", "request_uri_parameter_supported",
 }
 
 // description is a metadata document and the scopes in it.
@@ -76,7 +79,13 @@ func (e *Endpoints) describe(scopes []string) []byte {
 		if rt.Member != "" {
 			members[rt.Member] = e.Server.Endpoint(rt.Paths[0])
 		}
-		maps.Copy(members, rt.Metadata)
+		for name, value := range rt.Metadata {
+			// Several routes add to one list: each the claims that it returns, say.
+			if have, isList := members[name].([]string); isList {
+				value = slices.Compact(slices.Sorted(slices.Values(slices.Concat(have, value.([]string)))))
+			}
+			members[name] = value
+		}
 	}
 	names := slices.SortedFunc(maps.Keys(members), func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
@@ -105,7 +114,9 @@ func rank(member string) int {
 func (e *Endpoints) metadata(context.Context, *server.Request) (server.Document, error) {
 	scopes := e.ScopesSupported
 	if len(scopes) == 0 {
-		scopes = e.Issuer.Directory.Scopes()
+		if scopes = e.Issuer.Directory.Scopes(); e.Issuer.IDTokenLifetime != 0 && !slices.Contains(scopes, oauth.OpenID) {
+			scopes = append([]string{oauth.OpenID}, scopes...) // OpenID Connect Discovery section 3
+		}
 	}
 	d := e.description.Load()
 	if d == nil || !slices.Equal(d.scopes, scopes) {

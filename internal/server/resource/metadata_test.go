@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/testkit"
@@ -28,7 +29,7 @@ var unnamed = map[string]string{
 func TestMD12_TheDocumentNamesWhatIsServedAndAllOfIt(t *testing.T) {
 	for _, base := range []string{"", "/openam"} {
 		p := newPublicSide(t, func(iss *testkit.Setup, o *server.Options) {
-			o.BasePath, iss.ID = base, publicURL+base+"/oauth2/api"
+			o.BasePath, iss.ID, iss.IDTokenLifetime = base, publicURL+base+"/oauth2/api", time.Minute
 		})
 		body, _ := p.get(base + "/oauth2/.well-known/openid-configuration")
 		paths := paths(p.Server)

@@ -24,7 +24,7 @@ import (
 func described(site server.Site, issuerID string, front *web.Front) *Endpoints {
 	iss := &issuer.Issuer{Realm: "/api", ID: issuerID, Directory: &directory.Directory{}}
 	e := &Endpoints{Server: server.New(iss, server.Options{Site: site}, nil), Issuer: iss}
-	routes := slices.Concat((&token.Endpoints{}).Routes(), e.Routes())
+	routes := slices.Concat((&token.Endpoints{Issuer: iss}).Routes(), e.Routes())
 	if front != nil {
 		routes = append(routes, front.Routes(e.Server)...)
 	}

@@ -10,10 +10,6 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// openID is the scope without which there is no userinfo (OpenID Connect Core
-// section 5.3).
-const openID oauth.Scope = "openid"
-
 // userInfo answers what the client of an access token may learn about its user:
 // the subject, and the claims that the token's scope asks for (OpenID Connect Core
 // sections 5.3 and 5.4).
@@ -29,8 +25,8 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if err != nil {
 		return a, rec, err
 	}
-	if !t.Scope.Covers(openID) {
-		return a, rec, &server.MissingScope{Scope: openID}
+	if !t.Scope.Has(oauth.OpenID) {
+		return a, rec, &server.MissingScope{Scope: oauth.OpenID}
 	}
 	about := claims.Claims{}
 	if claims.Asked(t.Scope) && e.Claims != nil {

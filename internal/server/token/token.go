@@ -10,8 +10,10 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
@@ -27,10 +29,16 @@ type Endpoints struct {
 // Routes returns the token and revocation endpoints.
 func (e *Endpoints) Routes() []server.Route {
 	post := []string{http.MethodPost}
+	tokens := map[string]any{"grant_types_supported": store.GrantTypes}
+	if e.Issuer.IDTokenLifetime != 0 {
+		tokens["id_token_signing_alg_values_supported"] = []keys.Purpose{keys.RS256, keys.ES256, keys.EdDSA}
+		tokens["claims_supported"] = openid.ClaimsSupported
+	}
 	anyClient := []string{string(oauth.AuthBasic), string(oauth.AuthPost), string(oauth.AuthNone)}
+	tokens["token_endpoint_auth_methods_supported"] = anyClient
 	return []server.Route{
 		{Name: "token request", Paths: []string{"access_token"}, Methods: post, Class: overload.Refresh, Handle: e.token, Count: countToken, Scripts: true, NeedsRealm: true,
-			Member: "token_endpoint", Metadata: map[string]any{"token_endpoint_auth_methods_supported": anyClient, "grant_types_supported": store.GrantTypes}},
+			Member: "token_endpoint", Metadata: tokens},
 		{Name: "revocation", Paths: []string{"revoke", "token/revoke"}, Methods: post, Class: overload.Refresh, Handle: e.revoke, Scripts: true,
 			Member: "revocation_endpoint", Metadata: map[string]any{"revocation_endpoint_auth_methods_supported": anyClient}},
 	}
@@ -154,11 +162,14 @@ func (e *Endpoints) Told(grantType string, why grant.Refusal) (status int, code 
 // the quote and the backslash (RFC 6749 appendix A.4), and tokens are made of
 // URL-safe characters.
 func tokenAnswer(t issuer.Tokens) []byte {
-	b := make([]byte, 0, 128+len(t.Scope)+len(t.RefreshToken)+len(t.AccessToken))
+	b := make([]byte, 0, 128+len(t.Scope)+len(t.RefreshToken)+len(t.AccessToken)+len(t.IDToken))
 	b = append(append(b, `{"scope":"`...), t.Scope...)
 	b = strconv.AppendInt(append(b, `","expires_in":`...), t.ExpiresIn, 10)
 	b = append(append(b, `,"token_type":"Bearer","refresh_token":"`...), t.RefreshToken...)
 	b = append(append(b, `","access_token":"`...), t.AccessToken...)
+	if t.IDToken != "" { // OpenID Connect Core section 3.1.3.3
+		b = append(append(b, `","id_token":"`...), t.IDToken...)
+	}
 	return append(b, `"}`...)
 }
 

@@ -1,0 +1,75 @@
+package issuer
+
+import (
+	"cmp"
+
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// speaksOpenID reports whether answers with a scope have an id_token.
+func (iss *Issuer) speaksOpenID(scope oauth.Scope) bool {
+	return iss.IDTokenLifetime != 0 && scope.Has(oauth.OpenID)
+}
+
+// checkOpenID adds to a code what an id_token will say. Without the scope openid,
+// nothing is added.
+func (iss *Issuer) checkOpenID(a Authorization, code *grant.Code) error {
+	if !iss.speaksOpenID(code.Scope) {
+		return nil
+	}
+	if !openid.IsSubject(a.Subject) {
+		return &oauth.Invalid{Field: "subject", Message: "the sub of an id_token has 1 to 255 ASCII characters without control characters (OpenID Connect Core section 2)"}
+	}
+	if len(a.Nonce) > oauth.MaxNonce {
+		return &oauth.Invalid{Field: "nonce", Message: "at most 255 bytes"}
+	}
+	code.Nonce, code.Session, code.ACR, code.AMR = a.Nonce, a.Session, a.Login.ACR, a.Login.AMR
+	return nil
+}
+
+// idToken returns the id_token of a decision (OpenID Connect Core section 3.1.3.3;
+// section 12.2 for a refresh). It is a function of the row, the registration and
+// the access token beside it, signed by the key of its instant of issue: a
+// repeated answer has the same id_token, as long as its access token is the same.
+func (iss *Issuer) idToken(view *directory.View, c *store.Client, d grant.Decision, nonce, access string, now grant.Instant) (string, error) {
+	g, alg, life := d.Next, IDTokenAlg(c), iss.IDTokenLifetime
+	if c.IDTokenLifetime != nil {
+		life = c.IDTokenLifetime.Duration()
+	}
+	claims, err := openid.Token{
+		Issuer: iss.ID, Subject: g.Subject, ClientID: g.ClientID, IssuedAt: d.Access.IssuedAt, ExpiresAt: d.Access.IssuedAt.Add(life),
+		AuthTime: g.AuthTime, Nonce: nonce, AccessToken: access, Facts: g.Facts,
+	}.Claims(string(alg))
+	if err != nil {
+		return "", err
+	}
+	return view.Ring.Sign(alg, openid.Type, claims, min(d.Access.IssuedAt, now))
+}
+
+// IDTokenAlg returns the algorithm of a client's id_tokens.
+func IDTokenAlg(c *store.Client) keys.Purpose { return cmp.Or(c.IDTokenAlg, keys.RS256) }
+
+// Hint reads an id_token_hint (OpenID Connect Core section 3.1.2.1): an id_token
+// of this issuer, expired or not, whose key was in use when it was issued. Every
+// other text is openid.ErrHint. The caller compares the client.
+func (iss *Issuer) Hint(text string) (openid.Hint, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return openid.Hint{}, store.Unavailable(err)
+	}
+	typ, payload, key, err := view.Ring.VerifyBy(text)
+	if err != nil {
+		return openid.Hint{}, openid.ErrHint
+	}
+	h, err := openid.ReadHint(typ, payload, iss.ID)
+	m := view.Ring.Maker(key)
+	if err != nil || !m.Signed(h.IssuedAt, iss.Policy) || m.Until != 0 && iss.now() > m.Until.Add(iss.HintAge) {
+		return openid.Hint{}, openid.ErrHint
+	}
+	return h, nil
+}

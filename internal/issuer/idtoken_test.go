@@ -1,0 +1,334 @@
+package issuer_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
+)
+
+// newProvider is a service whose client may ask for openid, and gets id_tokens by
+// ES256: RSA keys take long to make.
+func newProvider(t *testing.T, change ...func(*issuer.Issuer)) *service {
+	t.Helper()
+	s := newService(t, append([]func(*issuer.Issuer){func(iss *issuer.Issuer) {
+		iss.ID, iss.IDTokenLifetime, iss.HintAge = issuerID, 5*time.Minute, 40*24*time.Hour
+	}}, change...)...)
+	s.Administer(clientID, func(c *store.Client) { c.Scope, c.IDTokenAlg = "openid read write", keys.ES256 })
+	return s
+}
+
+// session is that of a login.
+var session = [16]byte{1, 2, 3}
+
+func authentication(scope string) issuer.Authorization {
+	a := authorization()
+	a.Scope, a.AuthTime, a.Nonce, a.Session, a.Login = scope, testkit.Started.Time().Add(-time.Hour), "n-1", session, openid.Password
+	return a
+}
+
+func (s *service) authenticates(a issuer.Authorization) issuer.Tokens {
+	s.T.Helper()
+	code, err := s.IssueCode(s.T.Context(), a)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return s.must(s.exchange(code.Code))
+}
+
+func TestACodeWithOpenIDGivesAnIDToken(t *testing.T) {
+	s := newProvider(t)
+	tokens := s.authenticates(authentication("openid read"))
+	typ, c := s.claims(tokens.IDToken)
+	sum := sha256.Sum256([]byte(tokens.AccessToken))
+	at := float64(testkit.Started / 1000)
+	want := map[string]any{
+		"iss": issuerID, "sub": subject, "aud": clientID, "exp": at + 300, "iat": at, "auth_time": at - 3600, "nonce": "n-1",
+		"at_hash": base64.RawURLEncoding.EncodeToString(sum[:16]), "sid": openid.SessionID(session, clientID), "acr": "urn:mintage:1", "amr": []any{"pwd"},
+	}
+	if got, wanted := text(t, c), text(t, want); typ != "JWT" || got != wanted {
+		t.Errorf("typ %s, %s\nwant %s", typ, got, wanted)
+	}
+	g := s.row(tokens.GrantID)
+	if g.Session != session || g.ACR != 1 || strings.Contains(g.Facts.Text(), "n-1") {
+		t.Errorf("the row holds %+v: session and acr, and no nonce, are expected", g.Facts)
+	}
+}
+
+// text is v as JSON, with members in their order.
+func text(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Without the scope openid, codes, rows and answers are those of the version
+// before, whatever the login was.
+func TestWithoutOpenIDNothingIsAdded(t *testing.T) {
+	s := newProvider(t)
+	with, err := s.IssueCode(s.T.Context(), authentication("read"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := authentication("read")
+	plain.Nonce, plain.Session, plain.Login = "", [16]byte{}, openid.Login{}
+	without, err := s.IssueCode(s.T.Context(), plain)
+	if err != nil || len(with.Code) != len(without.Code) {
+		t.Errorf("codes of %d and %d characters, %v", len(with.Code), len(without.Code), err)
+	}
+	tokens := s.must(s.exchange(with.Code))
+	if g := s.row(tokens.GrantID); tokens.IDToken != "" || g.Facts != (grant.Facts{}) {
+		t.Errorf("an id_token of %d characters, facts %+v", len(tokens.IDToken), g.Facts)
+	}
+	if again := s.must(s.refresh(tokens.RefreshToken)); again.IDToken != "" {
+		t.Error("a refresh without openid returns an id_token")
+	}
+	// Where nobody can log in, openid is a scope like others.
+	off := newProvider(t, func(iss *issuer.Issuer) { iss.IDTokenLifetime = 0 })
+	if tokens := off.authenticates(authentication("openid read")); tokens.IDToken != "" || tokens.Scope != "openid read" {
+		t.Errorf("an id_token of %d characters with login.mode off, scope %q", len(tokens.IDToken), tokens.Scope)
+	}
+}
+
+// An answer whose scope has openid has an id_token: without a nonce, of the instant
+// of the rotation, and else as at the login (OpenID Connect Core section 12.2).
+func TestARefreshReturnsAnIDToken(t *testing.T) {
+	s := newProvider(t)
+	first := s.authenticates(authentication("openid read"))
+	s.Clock.Advance(time.Hour)
+	second := s.must(s.refresh(first.RefreshToken))
+	_, was := s.claims(first.IDToken)
+	_, is := s.claims(second.IDToken)
+	for _, same := range []string{"iss", "sub", "aud", "auth_time", "sid", "acr"} {
+		if was[same] != is[same] || is[same] == nil {
+			t.Errorf("%s was %v and is %v", same, was[same], is[same])
+		}
+	}
+	_, hasNonce := is["nonce"]
+	if hasNonce || is["iat"] != was["iat"].(float64)+3600 || is["at_hash"] == was["at_hash"] {
+		t.Errorf("a refresh returned %v", is)
+	}
+	narrowed := s.must(s.refreshScope(second.RefreshToken, "read"))
+	if narrowed.IDToken != "" {
+		t.Error("an answer whose scope is narrowed to read has an id_token")
+	}
+	s.Administer(clientID, func(c *store.Client) { c.NoRefreshIDToken = true })
+	if third := s.must(s.refresh(narrowed.RefreshToken)); third.IDToken != "" {
+		t.Error("a client registered with --no-refresh-id-token gets one for a refresh")
+	}
+	if again := s.authenticates(authentication("openid")); again.IDToken == "" {
+		t.Error("a client registered with --no-refresh-id-token gets none for a code")
+	}
+}
+
+// A repeated answer has the same id_token, also if another key signs by then.
+func TestARepeatedAnswerHasTheSameIDToken(t *testing.T) {
+	s := newProvider(t)
+	for _, alg := range []keys.Purpose{keys.ES256, keys.EdDSA} {
+		s.Administer(clientID, func(c *store.Client) { c.IDTokenAlg = alg })
+		first := s.authenticates(authentication("openid read"))
+		s.Clock.Advance(time.Second)
+		lost := s.must(s.refresh(first.RefreshToken))
+		key, err := keys.New(s.KEK, alg, s.At(), s.At()+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.addKey(key)
+		s.Poll()
+		s.Clock.Advance(30 * time.Second)
+		again := s.must(s.refresh(first.RefreshToken))
+		if !again.Repeated || again.IDToken != lost.IDToken || again.IDToken == "" {
+			t.Errorf("%s: repeated %t, the same id_token %t", alg, again.Repeated, again.IDToken == lost.IDToken)
+		}
+	}
+}
+
+func TestIDTokensFollowTheRegistration(t *testing.T) {
+	s := newProvider(t)
+	day := store.Milliseconds(24 * time.Hour / time.Millisecond)
+	for _, c := range []struct {
+		alg  keys.Purpose
+		life *store.Milliseconds
+		want float64
+	}{{keys.ES256, nil, 300}, {keys.EdDSA, &day, 86400}} {
+		s.Administer(clientID, func(to *store.Client) { to.IDTokenAlg, to.IDTokenLifetime = c.alg, c.life })
+		tokens := s.authenticates(authentication("openid"))
+		header, _ := base64.RawURLEncoding.DecodeString(strings.Split(tokens.IDToken, ".")[0])
+		_, claims := s.claims(tokens.IDToken)
+		if !strings.HasPrefix(string(header), `{"alg":"`+string(c.alg)+`"`) || claims["exp"].(float64)-claims["iat"].(float64) != c.want {
+			t.Errorf("header %s, claims %v", header, claims)
+		}
+	}
+	if alg := issuer.IDTokenAlg(&store.Client{}); alg != keys.RS256 {
+		t.Errorf("%s signs by default, want RS256", alg)
+	}
+}
+
+func TestAKeyIsPublishedForTheLongestLifetimeOfWhatItSigns(t *testing.T) {
+	s := newProvider(t)
+	day := store.Milliseconds(24 * time.Hour / time.Millisecond)
+	s.Administer(clientID, func(to *store.Client) { to.IDTokenLifetime = &day })
+	old := s.View().Ring.Current(keys.ES256, s.At())
+	key, err := keys.New(s.KEK, keys.ES256, s.At(), s.At()+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addKey(key)
+	s.Poll()
+	published := func() bool {
+		_, found, err := s.PublicPEM(old.String())
+		list, err2 := s.PublicKeys()
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		inSet := false
+		for _, k := range list {
+			inSet = inSet || k.KeyID == old.String()
+		}
+		if inSet != found {
+			t.Errorf("in the set %t, as a file %t", inSet, found)
+		}
+		return found
+	}
+	s.Clock.Advance(24 * time.Hour)
+	if !published() {
+		t.Error("an id_token of a day outlives its key's publication")
+	}
+	s.Clock.Advance(2 * time.Hour)
+	if published() {
+		t.Error("a key is published for ever")
+	}
+}
+
+func TestSubjectsThatCannotBeInAnIDToken(t *testing.T) {
+	s := newProvider(t)
+	a := authentication("openid")
+	a.Subject = "ålice"
+	var invalid *oauth.Invalid
+	if _, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "subject" {
+		t.Errorf("openid: %v", err)
+	}
+	a.Scope = "read"
+	if _, err := s.IssueCode(t.Context(), a); err != nil {
+		t.Errorf("without openid: %v", err)
+	}
+	a = authentication("openid")
+	a.Nonce = strings.Repeat("n", 256)
+	if _, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "nonce" {
+		t.Errorf("a nonce of 256 bytes: %v", err)
+	}
+}
+
+// An id_token is no access token, and never was one.
+func TestAnIDTokenIsNoAccessToken(t *testing.T) {
+	s := newProvider(t)
+	tokens := s.authenticates(authentication("openid read"))
+	s.tokenDead(grant.TokenUnknown)(s.inspect(tokens.IDToken))
+}
+
+// Hints are what this server signed as id_tokens: expired ones too, and those
+// whose key is no longer published.
+func TestHints(t *testing.T) {
+	s := newProvider(t)
+	s.Register(client.Registration{ID: "other", Name: "Other", RedirectURIs: []string{redirectURI}, Scope: "openid", Auth: store.AuthEither, NoPKCE: true, IDTokenAlg: keys.EdDSA})
+	s.Administer(clientID, func(c *store.Client) { c.TokenFormat, c.JWTType = store.TokenJWT, "JWT" })
+	tokens := s.authenticates(authentication("openid read"))
+	parts := strings.Split(tokens.IDToken, ".")
+	header, _ := base64.RawURLEncoding.DecodeString(parts[0])
+	payload, _ := base64.RawURLEncoding.DecodeString(parts[1])
+	segment := base64.RawURLEncoding.EncodeToString
+	ring := s.View().Ring
+	kid := ring.Current(keys.ES256, s.At()).String()
+	otherKid := ring.Current(keys.EdDSA, s.At()).String()
+	with := func(old, new string) string {
+		if !strings.Contains(string(payload), old) {
+			t.Fatalf("%s has no %s", payload, old)
+		}
+		return segment([]byte(strings.ReplaceAll(string(payload), old, new)))
+	}
+	public, _, err := s.PublicPEM(kid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs256 := segment([]byte(`{"alg":"HS256","kid":"`+kid+`","typ":"JWT"}`)) + "." + parts[1]
+	mac := hmac.New(sha256.New, public)
+	mac.Write([]byte(hs256))
+	signed := func(typ, claims string) string {
+		t.Helper()
+		jwt, err := ring.Sign(keys.ES256, typ, []byte(claims), s.At())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return jwt
+	}
+	for name, forged := range map[string]string{
+		"alg none":                   segment([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + parts[1] + ".",
+		"alg none with our header":   segment([]byte(`{"alg":"none","kid":"`+kid+`","typ":"JWT"}`)) + "." + parts[1] + ".",
+		"HS256 with the public key":  hs256 + "." + segment(mac.Sum(nil)),
+		"swapped kid":                segment([]byte(strings.Replace(string(header), kid, otherKid, 1))) + "." + parts[1] + "." + parts[2],
+		"other audience":             parts[0] + "." + with(`"aud":"`+clientID+`"`, `"aud":"other"`) + "." + parts[2],
+		"wrong nonce":                parts[0] + "." + with(`"nonce":"n-1"`, `"nonce":"n-2"`) + "." + parts[2],
+		"other subject":              parts[0] + "." + with(`"sub":"alice"`, `"sub":"bob"`) + "." + parts[2],
+		"no signature":               parts[0] + "." + parts[1] + ".",
+		"access token of type JWT":   tokens.AccessToken,
+		"refresh token":              tokens.RefreshToken,
+		"logout token":               signed("logout+jwt", string(payload)),
+		"another issuer":             signed("JWT", strings.Replace(string(payload), issuerID, "https://other.example", 1)),
+		"by this server, with scope": signed("JWT", strings.Replace(string(payload), `{`, `{"scope":"read",`, 1)),
+		"empty":                      "",
+	} {
+		if h, err := s.Hint(forged); !errors.Is(err, openid.ErrHint) {
+			t.Errorf("%s: %+v, %v", name, h, err)
+		}
+	}
+	good := func(when string) {
+		t.Helper()
+		h, err := s.Hint(tokens.IDToken)
+		if want := (openid.Hint{Subject: subject, ClientID: clientID, SessionID: openid.SessionID(session, clientID), IssuedAt: testkit.Started / 1000 * 1000}); err != nil || h != want {
+			t.Errorf("%s: %+v, %v", when, h, err)
+		}
+	}
+	good("fresh")
+	s.Clock.Advance(24 * time.Hour)
+	good("expired")
+
+	// The next key is in use. What the old one signs now is forged, and what it
+	// signed before is a hint until nobody's session or grant can be of then.
+	key, err := keys.New(s.KEK, keys.ES256, s.At(), s.At()+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addKey(key)
+	s.Poll()
+	s.Clock.Advance(30 * 24 * time.Hour)
+	good("by a key that is gone")
+	late := strings.Replace(string(payload), `"iat":`, `"iat":`+text(t, s.At()/1000)+`,"was":`, 1)
+	late = strings.Replace(late, `"exp":`, `"exp":`+text(t, s.At()/1000+60)+`,"will":`, 1)
+	forged, err := ring.Sign(keys.ES256, "JWT", []byte(late), testkit.Started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := s.Hint(forged); !errors.Is(err, openid.ErrHint) {
+		t.Errorf("a retired key's id_token of today is a hint: %+v, %v", h, err)
+	}
+	s.Clock.Advance(15 * 24 * time.Hour)
+	if h, err := s.Hint(tokens.IDToken); !errors.Is(err, openid.ErrHint) {
+		t.Errorf("a hint counts for ever: %+v, %v", h, err)
+	}
+}

@@ -1,0 +1,188 @@
+// Package openid makes the claims of id_tokens and reads them back from hints
+// (OpenID Connect Core sections 2 and 3.1.2.1). Its functions are pure: they read
+// no clock, store or key.
+package openid
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math/bits"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+// Type is the typ header of an id_token. Access tokens and logout tokens have
+// types of their own, except access tokens of clients registered for JWT.
+const Type = "JWT"
+
+// MaxSubject is the longest subject in bytes (OpenID Connect Core section 2).
+const MaxSubject = 255
+
+// IsSubject reports whether s can be the sub of an id_token: at most 255 ASCII
+// characters (OpenID Connect Core section 2), none of them a control character.
+func IsSubject(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return s != "" && len(s) <= MaxSubject
+}
+
+// A Login is how a subject was authenticated, as facts hold it.
+type Login struct {
+	ACR uint8 `json:"acr,omitempty"`
+	AMR uint8 `json:"amr,omitempty"`
+}
+
+// Logins of built-in users.
+var (
+	Password       = Login{ACR: 1, AMR: amrPassword}
+	PasswordAndOTP = Login{ACR: 2, AMR: amrPassword | amrOTP | amrMFA}
+)
+
+// Authentication methods (RFC 8176). Facts hold a bit for each: the order is fixed.
+const (
+	amrPassword = 1 << iota
+	amrOTP
+	amrMFA
+)
+
+var methods = []string{"pwd", "otp", "mfa"}
+
+// Classes are the authentication context classes: facts hold 1 for the first.
+var Classes = []string{"urn:mintage:1", "urn:mintage:2"}
+
+// class returns the acr claim, or "" if the class is unknown.
+func class(acr uint8) string {
+	if acr == 0 || int(acr) > len(Classes) {
+		return ""
+	}
+	return Classes[acr-1]
+}
+
+// methodsOf returns the amr claim.
+func methodsOf(amr uint8) []string {
+	if amr == 0 {
+		return nil
+	}
+	list := make([]string, 0, bits.OnesCount8(amr))
+	for i, m := range methods {
+		if amr&(1<<i) != 0 {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// A Token holds what an id_token says.
+type Token struct {
+	Issuer   string
+	Subject  string
+	ClientID string // its audience
+	IssuedAt, ExpiresAt,
+	AuthTime grant.Instant // zero if unknown
+	Nonce       string // of the authentication request; "" in the answer to a refresh
+	AccessToken string // of the same answer
+	Facts       grant.Facts
+}
+
+// ClaimsSupported lists the claims of id_tokens, for the metadata.
+var ClaimsSupported = []string{"acr", "amr", "at_hash", "aud", "auth_time", "exp", "iat", "iss", "nonce", "sid", "sub"}
+
+// claims are the members of an id_token, in their order. It never has client_id,
+// scope or a jti: see ReadHint.
+type claims struct {
+	Issuer     string   `json:"iss"`
+	Subject    string   `json:"sub"`
+	Audience   string   `json:"aud"`
+	ExpiresAt  int64    `json:"exp"`
+	IssuedAt   int64    `json:"iat"`
+	AuthTime   int64    `json:"auth_time,omitempty"`
+	Nonce      string   `json:"nonce,omitempty"`
+	AccessHash string   `json:"at_hash"`
+	SessionID  string   `json:"sid,omitempty"`
+	ACR        string   `json:"acr,omitempty"`
+	AMR        []string `json:"amr,omitempty"`
+}
+
+// Claims returns the claims of an id_token that is signed by an algorithm. Equal
+// arguments give equal bytes.
+func (t Token) Claims(alg string) ([]byte, error) {
+	c := claims{
+		Issuer: t.Issuer, Subject: t.Subject, Audience: t.ClientID,
+		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, AuthTime: int64(t.AuthTime) / 1000,
+		Nonce: t.Nonce, AccessHash: accessHash(alg, t.AccessToken), ACR: class(t.Facts.ACR), AMR: methodsOf(t.Facts.AMR),
+	}
+	if t.Facts.Session != [16]byte{} {
+		c.SessionID = SessionID(t.Facts.Session, t.ClientID)
+	}
+	return json.Marshal(c)
+}
+
+// accessHash is the left half of the hash of an access token (OpenID Connect Core
+// section 3.1.3.6): SHA-256, or SHA-512 for Ed25519, which uses it itself.
+func accessHash(alg, text string) string {
+	if alg == "EdDSA" {
+		sum := sha512.Sum512([]byte(text))
+		return base64.RawURLEncoding.EncodeToString(sum[:len(sum)/2])
+	}
+	sum := sha256.Sum256([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(sum[:len(sum)/2])
+}
+
+// SessionID returns the sid by which a client knows a session: an HMAC, so that
+// clients cannot tell whether they share one.
+func SessionID(session [16]byte, clientID string) string {
+	mac := hmac.New(sha256.New, session[:])
+	mac.Write([]byte(clientID))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// A Hint is what an id_token_hint says (OpenID Connect Core section 3.1.2.1).
+type Hint struct {
+	Subject   string
+	ClientID  string
+	SessionID string // "" if the login had no session
+	IssuedAt  grant.Instant
+}
+
+// ErrHint means that a text is no id_token of this issuer for one client.
+var ErrHint = errors.New("not an id_token of this issuer")
+
+// ReadHint reads the claims of a JWT whose signature is verified. It refuses every
+// other kind of JWT that this issuer signs: those of another type, and access
+// tokens of type JWT, which have client_id, scope and a jti of 32 bytes. An expired
+// id_token is a good hint.
+func ReadHint(typ string, payload []byte, issuer string) (Hint, error) {
+	var c struct {
+		Issuer    string `json:"iss"`
+		Subject   string `json:"sub"`
+		Audience  string `json:"aud"` // one; a list is refused
+		SessionID string `json:"sid"`
+		IssuedAt  int64  `json:"iat"`
+		ExpiresAt int64  `json:"exp"`
+
+		ClientID json.RawMessage `json:"client_id"`
+		Scope    json.RawMessage `json:"scope"`
+		Events   json.RawMessage `json:"events"`
+		ID       string          `json:"jti"`
+	}
+	switch {
+	case typ != Type, json.Unmarshal(payload, &c) != nil,
+		c.Issuer != issuer, c.Subject == "", c.Audience == "", c.IssuedAt <= 0, c.ExpiresAt < c.IssuedAt,
+		c.ClientID != nil, c.Scope != nil, c.Events != nil, isTokenID(c.ID):
+		return Hint{}, ErrHint
+	}
+	return Hint{Subject: c.Subject, ClientID: c.Audience, SessionID: c.SessionID, IssuedAt: grant.Instant(c.IssuedAt) * 1000}, nil
+}
+
+// isTokenID reports whether id has the form of an access token's jti.
+func isTokenID(id string) bool {
+	b, err := base64.RawURLEncoding.DecodeString(id)
+	return err == nil && len(b) == 32
+}
