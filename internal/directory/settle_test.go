@@ -3,6 +3,7 @@ package directory_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // A node that beats once a second has written its uses after two beats. One that
@@ -46,5 +48,35 @@ func TestOtherNodesAreAwaitedForTwoHeartbeats(t *testing.T) {
 	directory.AwaitHeartbeats(t.Context(), func(context.Context) ([]store.Node, error) { calls++; return nil, errors.New("lost") }, 0)
 	if calls != 1 {
 		t.Errorf("%d calls of a store that fails", calls)
+	}
+}
+
+// beating is a store in which another node sends a heartbeat with each of ours.
+type beating struct {
+	store.Store
+	beats int
+}
+
+func (b *beating) Heartbeat(_ context.Context, self store.Node) ([]store.Node, error) {
+	b.beats++
+	return []store.Node{{ID: store.NodeID{1}, Clock: self.Clock + grant.Instant(b.beats)}}, nil
+}
+
+func TestSettleAwaitsTheOtherNodes(t *testing.T) {
+	_, engine := testkit.Store(t)
+	st := &beating{Store: engine}
+	d, err := directory.Open(t.Context(), st, testkit.KEK(t), testkit.Schedule(), slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Settle(t.Context()); st.beats > 0 {
+		t.Errorf("%d heartbeats of a process that is no node", st.beats)
+	}
+	if err := d.Join(t.Context(), "test"); err != nil {
+		t.Fatal(err)
+	}
+	st.beats = 0
+	if d.Settle(t.Context()); st.beats != 3 {
+		t.Errorf("%d heartbeats were read, want the first and two more", st.beats)
 	}
 }

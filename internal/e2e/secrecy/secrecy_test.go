@@ -9,6 +9,7 @@ package secrecy
 import (
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -30,6 +31,7 @@ import (
 const (
 	importedSecret = "Marked-Imported-Secret-7f3a"
 	userPassword   = "Marked-User-Password-91c0"
+	setPassword    = "Marked-Set-Password-63b8"
 	typedPassword  = "Marked-Typed-Password-44de"
 	guessedSecret  = "Marked-Guessed-Secret-a802"
 	adminToken     = "Marked-Admin-Token-5b7e-5b7e-5b7e-5b7e"
@@ -128,6 +130,7 @@ func TestTK13_NoSecretIsLeftAnywhere(t *testing.T) {
 	w.tokens()
 	w.wrongPlaces()
 	w.logins()
+	w.operators()
 	w.strangers()
 
 	w.recorded("admin_auth_failed") // the last thing that was done
@@ -296,6 +299,37 @@ func (w *walk) follow(text string) string {
 		text = w.get(strings.TrimPrefix(text, w.base))
 	}
 	return text
+}
+
+// operators make secrets over HTTP: each is in one answer, and nowhere else.
+func (w *walk) operators() {
+	w.Helper()
+	w.s.Leaks.Know("a password set over HTTP", setPassword)
+	for _, call := range [][2]string{
+		{"clients/imported/secrets", `{}`}, {"users", `{"username":"hired"}`}, {"users", `{"username":"moved","password":"` + setPassword + `"}`},
+		{"users/marked/password", `{}`}, {"users/marked/totp", `{}`}, {"users/marked/password", `{"password":"` + setPassword + `","unknown":1}`},
+	} {
+		req, err := http.NewRequest(http.MethodPost, "https://"+w.admin[1]+"/admin/v1/"+call[0], strings.NewReader(call[1]))
+		if err != nil {
+			w.Fatal(err)
+		}
+		text := w.do(req, "Authorization: Bearer "+adminToken)
+		var made struct {
+			Title    string `json:"title"`
+			Secret   string `json:"client_secret"`
+			TOTP     string `json:"secret"`
+			Password string `json:"password"`
+		}
+		if err := json.Unmarshal([]byte(text), &made); err != nil {
+			w.Fatalf("%s: %v", call[0], err)
+		}
+		// Each generates one secret, but for a password that was sent.
+		if secret := made.Secret + made.TOTP + made.Password; secret != "" {
+			w.s.Leaks.Know("what the admin API made", secret)
+		} else if !strings.Contains(call[1], setPassword) {
+			w.Errorf("%s: %s", call[0], made.Title)
+		}
+	}
 }
 
 // strangers send what is no request, and call the admin API without its token.
