@@ -25,17 +25,17 @@ read.`,
 		newAuditShow(s), newAuditVerify(s), newAuditHead(s))
 }
 
-// trailDirectory is where the configured audit trail is.
+// trailDirectory returns the directory of the configured audit log.
 func (s *settings) trailDirectory() (string, config.Config, error) {
 	cfg, err := s.load()
 	if err != nil {
 		return "", cfg, err
 	}
 	if cfg.AuditDirectory() == "" {
-		return "", cfg, deployment.Hint(errors.New("there is no audit trail: audit.directory is off"), "name another directory with --audit-directory")
+		return "", cfg, deployment.Hint(errors.New("there is no audit log: audit.directory is off"), "name another directory with --audit-directory")
 	}
 	if _, err := os.ReadDir(cfg.AuditDirectory()); err != nil {
-		return "", cfg, deployment.Hint(fmt.Errorf("audit trail: %w", err), "name the server's --data directory or --config file, and run this as its user")
+		return "", cfg, deployment.Hint(fmt.Errorf("audit log: %w", err), "name the server's --data directory or --config file, and run this as its user")
 	}
 	return cfg.AuditDirectory(), cfg, nil
 }
@@ -128,7 +128,7 @@ func eventNames() string {
 	return strings.Join(list, ", ")
 }
 
-// showTrail prints entries. A damaged line is told of and passed over.
+// showTrail prints entries. It reports a damaged line and skips it.
 func showTrail(cmd *cobra.Command, print func(audit.Entry) error, entries func(func(audit.Entry, error) bool)) error {
 	damaged := 0
 	for e, err := range entries {
@@ -148,13 +148,13 @@ func showTrail(cmd *cobra.Command, print func(audit.Entry) error, entries func(f
 		}
 	}
 	if damaged > 0 {
-		return deployment.Hint(fmt.Errorf("%d lines of the audit trail are no records", damaged), "see: mintage audit verify")
+		return deployment.Hint(fmt.Errorf("%d lines of the audit log are not records", damaged), "see: mintage audit verify")
 	}
 	return nil
 }
 
-// printEntry prints one line. Texts of strangers cannot make it two, nor move
-// the terminal's cursor.
+// printEntry prints an entry as one line. Text of unauthenticated callers cannot
+// break it, or move the terminal's cursor (CWE-150).
 func printEntry(w io.Writer, e audit.Entry, asJSON bool) error {
 	if asJSON {
 		enc := json.NewEncoder(w)
@@ -187,8 +187,8 @@ func generationText(e audit.Entry) string {
 	return strconv.FormatUint(uint64(e.Generation), 10)
 }
 
-// parseMoment reads a time, a day, or how long ago; "" is the zero time. Without
-// a zone, it is in UTC, as everything that is shown.
+// parseMoment parses a time, a day, or an age; "" is the zero time. Times without
+// a zone are UTC, like all output.
 func parseMoment(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -74,7 +74,7 @@ does a rewritten log.`,
 	return cmd
 }
 
-// A verification is what is known of a trail, and of what was noted elsewhere.
+// A verification compares an audit log with what the store and --head say of it.
 type verification struct {
 	check    audit.Check
 	verdict  audit.Verdict
@@ -82,11 +82,11 @@ type verification struct {
 	anchors  []deployment.Anchor
 	restores []grant.Restore
 	dir      string
-	alone    bool     // the store has one trail: it serves one machine
+	alone    bool     // the store has one audit log: it serves one machine
 	absent   []string // chains that need not be here
 	unread   error    // why the store's anchors are not known
 	locked   error    // why the keys are not known
-	compared bool     // with the store's anchor of this trail
+	compared bool     // with the store's anchor of this log
 	notes    []string
 }
 
@@ -118,7 +118,7 @@ func (v *verification) verify(ctx context.Context, cfg config.Config, dir string
 	}
 }
 
-// readStore reads what the store knows. The trail can be verified without.
+// readStore reads anchors and keys. Without them, the chain alone is verified.
 func (v *verification) readStore(ctx context.Context, cfg config.Config) {
 	v.alone = cfg.Store == config.StoreSQLite
 	st, err := deployment.OpenStore(ctx, cfg)
@@ -149,7 +149,7 @@ func (v *verification) readKeys(cfg config.Config, records []keys.Record) {
 	}
 }
 
-// judge is nil if all that is known agrees.
+// judge returns an error unless log, anchors and heads agree.
 func (v *verification) judge(heads []string) error {
 	v.notes = v.verdict.Notes
 	if v.err != nil {
@@ -158,7 +158,7 @@ func (v *verification) judge(heads []string) error {
 	for _, text := range heads {
 		h, _ := audit.ParseHash(text)
 		if _, found := v.verdict.Anchors[h]; !found {
-			return brokenTrail(fmt.Errorf("no record has the hash %s of --head: the trail was cut off or written anew, or the record was removed by retention", text))
+			return brokenTrail(fmt.Errorf("no record has the hash %s of --head: the log was cut off or rewritten, or retention has removed the record", text))
 		}
 	}
 	known := false
@@ -169,7 +169,7 @@ func (v *verification) judge(heads []string) error {
 		case a.Chain != v.verdict.Head.Chain && slices.Contains(v.absent, a.Chain):
 			v.notes = append(v.notes, fmt.Sprintf("chain %s, of %d records until %s, is not here, as --absent says", a.Chain, a.Seq, show.Instant(a.At)))
 		case a.Chain != v.verdict.Head.Chain && (v.alone || a.Of(v.dir)):
-			return deployment.Hint(fmt.Errorf("the audit trail does not hold: the store knows chain %s of %s, of %d records until %s, which is not here: it was removed, or written anew under another name", a.Chain, a.Node, a.Seq, show.Instant(a.At)),
+			return deployment.Hint(fmt.Errorf("the audit log does not hold: the store knows chain %s of %s, of %d records until %s, which is not here: it was removed, or written anew under another name", a.Chain, a.Node, a.Seq, show.Instant(a.At)),
 				"keep the files as they are, and look for its copy; if it was moved elsewhere on purpose, or the store came from another machine: --absent "+a.Chain)
 		case a.Chain != v.verdict.Head.Chain:
 		case a.Removed != nil && v.verdict.Removed > *a.Removed && !v.restoredAfter(v.verdict.RemovedAt):
@@ -177,9 +177,9 @@ func (v *verification) judge(heads []string) error {
 		case found || a.Seq <= v.verdict.Removed:
 			known = true
 		case a.Seq > v.verdict.Head.Seq:
-			return brokenTrail(fmt.Errorf("the trail ends with seq %d, and had got to seq %d at %s, as the store knows: its end was cut off", v.verdict.Head.Seq, a.Seq, show.Instant(a.At)))
+			return brokenTrail(fmt.Errorf("the log ends with seq %d, and the store knows of seq %d at %s: its end was cut off", v.verdict.Head.Seq, a.Seq, show.Instant(a.At)))
 		default:
-			return brokenTrail(fmt.Errorf("seq %d is not the record that the store knows by this number, of %s: the trail was written anew", a.Seq, show.Instant(a.At)))
+			return brokenTrail(fmt.Errorf("seq %d is not the record that the store knows by this number, of %s: the log was rewritten", a.Seq, show.Instant(a.At)))
 		}
 	}
 	v.compared = known
@@ -190,24 +190,24 @@ func (v *verification) judge(heads []string) error {
 	case v.unread != nil:
 		v.notes = append(v.notes, fmt.Sprintf("its end, its macs and what was removed were not compared with the store: %v", v.unread))
 	case !known && len(heads) == 0:
-		v.notes = append(v.notes, "its end was compared with nothing: the store knows nothing of this trail yet")
+		v.notes = append(v.notes, "its end was not compared: the store knows nothing of this log yet")
 	}
 	return nil
 }
 
-// restoredAfter reports whether the store lacks what it knew at an instant: it
-// was restored since, from a backup of before. What a line with a MAC says of that
-// time is believed.
+// restoredAfter reports whether the store was restored since an instant, from an
+// earlier backup: it then lacks what it recorded at that instant, and a line with a
+// MAC is believed instead.
 func (v *verification) restoredAfter(t time.Time) bool {
 	at := grant.At(t)
 	return v.verdict.MACs > 0 && slices.ContainsFunc(v.restores, func(r grant.Restore) bool { return r.Backup <= at && at <= r.At })
 }
 
-// brokenTrail says what to do about a trail that does not hold.
+// brokenTrail adds advice to the error of an audit log that is not intact.
 func brokenTrail(err error) error {
 	var b *audit.Break
 	if errors.As(err, &b) || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, audit.ErrNone) {
-		return deployment.Hint(fmt.Errorf("the audit trail does not hold: %w", err), "keep the files as they are, and compare them with a copy that was shipped or backed up; what stands before this place holds")
+		return deployment.Hint(fmt.Errorf("the audit log does not hold: %w", err), "keep the files as they are, and compare them with a copy that was shipped or backed up; everything before this place is intact")
 	}
 	return err
 }
@@ -266,7 +266,7 @@ func (v *verification) view(err error) verdictView {
 		out.From, out.Until = &d.First.Time, &d.Last.Time
 	}
 	if err != nil {
-		out.Why = strings.TrimPrefix(err.Error(), "the audit trail does not hold: ")
+		out.Why = strings.TrimPrefix(err.Error(), "the audit log does not hold: ")
 	}
 	var b *audit.Break
 	if errors.As(err, &b) {

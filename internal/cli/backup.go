@@ -41,7 +41,7 @@ This is for the embedded store. For PostgreSQL, the command names the tools.`,
 		Args: exactly(1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "-" {
-				return deployment.Usage(deployment.Hint(errors.New("a backup is a file that is checked and made durable, and no stream"), "name a file, and copy that"))
+				return deployment.Usage(deployment.Hint(errors.New("a backup cannot be a stream: it is checked and made durable as a file"), "name a file, and copy that"))
 			}
 			cfg, err := s.load()
 			if err != nil {
@@ -64,14 +64,14 @@ This is for the embedded store. For PostgreSQL, the command names the tools.`,
 	return cmd
 }
 
-// adviseDatabaseBackup says how a database is backed up.
+// adviseDatabaseBackup returns an error that names PostgreSQL's tools.
 func adviseDatabaseBackup(cfg config.Config, file string) error {
-	return deployment.Hint(errors.New("nothing was done: the store is a PostgreSQL database, which is backed up by its own means"),
+	return deployment.Hint(errors.New("nothing was done: the store is a PostgreSQL database, which its own tools back up"),
 		strings.Join([]string{
 			"one file, beside running servers: pg_dump --format=custom --file=" + show.Quote(file) + " " + show.Quote(cfg.StoreName()),
-			"with the user in PGUSER and the password in a file that PGPASSFILE names (mode 0600), not in the command, which everybody on this machine can read",
-			"every moment: a base backup and the archived write-ahead log (pg_basebackup, archive_command, or your provider's)",
-			"once it was put back: mintage restore --declare --backup-time INSTANT, with the instant at which the backup began",
+			"with the user in PGUSER and the password in the file that PGPASSFILE names (mode 0600): everybody on this machine can read the command",
+			"any point in time: a base backup and the archived write-ahead log (pg_basebackup, archive_command, or your provider's)",
+			"after a restore: mintage restore --declare --backup-time INSTANT, with the time at which the backup began",
 			"keep the key-encryption key too, in another place: " + kekPlace(cfg),
 		}, "\n         "))
 }
@@ -106,13 +106,13 @@ func makeBackup(cmd *cobra.Command, s *settings, cfg config.Config, file string,
 	noteAlone(cfg, v.records, cmd.ErrOrStderr(), audit.Event{Name: audit.BackupMade, Actor: deployment.Operator(), Detail: fmt.Sprintf("%s, of %s", v.File, show.Instant(v.at))})
 	err = output(cmd, asJSON, v, v.text(s.file))
 	if v.kekFault != nil {
-		err = errors.Join(err, deployment.Hint(fmt.Errorf("the backup was made, and its keys cannot be used: %w", v.kekFault),
-			"find the key-encryption key with the fingerprint "+v.KEK+": a backup without it is worth nothing"))
+		err = errors.Join(err, deployment.Hint(fmt.Errorf("the backup was made, but its keys cannot be used: %w", v.kekFault),
+			"find the key-encryption key with the fingerprint "+v.KEK+": a backup is useless without it"))
 	}
 	return err
 }
 
-// verifyBackup reads all of a backup.
+// verifyBackup checks a whole backup.
 func verifyBackup(cmd *cobra.Command, cfg config.Config, file string, asJSON bool) error {
 	progress := newProgress(cmd.ErrOrStderr(), time.Now)
 	b, err := backup.Open(cmd.Context(), file)
@@ -126,8 +126,8 @@ func verifyBackup(cmd *cobra.Command, cfg config.Config, file string, asJSON boo
 		return deployment.Hint(err, "take another one")
 	}
 	if !b.Made() {
-		return deployment.Hint(fmt.Errorf("%s is whole, but it is a store's file and no backup: it does not say of which instant it is", file),
-			"it can be put back with: mintage restore "+show.Quote(file)+" --backup-time INSTANT")
+		return deployment.Hint(fmt.Errorf("%s is intact, but it is a store's file and not a backup: it does not contain its time", file),
+			"restore it with: mintage restore "+show.Quote(file)+" --backup-time INSTANT")
 	}
 	v, err := viewBackup(cmd.Context(), cfg, file)
 	if err != nil {
@@ -141,7 +141,7 @@ func verifyBackup(cmd *cobra.Command, cfg config.Config, file string, asJSON boo
 	return err
 }
 
-// A backupView is a backup as it is shown.
+// A backupView is the description of a backup, for people and programs.
 type backupView struct {
 	File    string           `json:"file"`
 	Size    int64            `json:"size"`
@@ -153,9 +153,9 @@ type backupView struct {
 	Keys    []string         `json:"keys"`
 	KEK     string           `json:"kek"`
 	KEKFile string           `json:"kek_file"`
-	// KEKFits is null if the key-encryption key is not there to be tried.
+	// KEKFits is null if the key-encryption key is not at KEKFile.
 	KEKFits *bool `json:"kek_fits"`
-	// CompleteUntil is when a key may first be in use that it lacks.
+	// CompleteUntil is when servers may first use a key that the backup lacks.
 	CompleteUntil *time.Time `json:"complete_until"`
 
 	at, complete grant.Instant
@@ -163,7 +163,7 @@ type backupView struct {
 	kekFault     error
 }
 
-// viewBackup reads what a backup says, and tries the key-encryption key on it.
+// viewBackup reads a backup's manifest, and tries the key-encryption key on it.
 func viewBackup(ctx context.Context, cfg config.Config, file string) (v backupView, err error) {
 	b, err := backup.Open(ctx, file)
 	if err != nil {
@@ -232,11 +232,11 @@ func (v backupView) text(configuration string) text {
 	})
 }
 
-// noteAlone records an event of a command that opens no store.
+// noteAlone records an event for a command that opens no store.
 func noteAlone(cfg config.Config, records []keys.Record, stderr io.Writer, e audit.Event) {
 	trail := deployment.CommandAudit(cfg, func() ([]keys.Record, error) { return records, nil })
 	trail.Record(e)
 	if err := trail.Close(); err != nil {
-		fmt.Fprintf(stderr, "mintage: it is done, but not in the audit trail: %v\n", err)
+		fmt.Fprintf(stderr, "mintage: done, but not recorded in the audit log: %v\n", err)
 	}
 }

@@ -101,10 +101,10 @@ keyed digest is stored.`,
 	})
 }
 
-// registrationFlags are the flags of a client's settings.
+// registrationFlags holds the values of the flags for a client's settings.
 type registrationFlags struct {
 	client.Registration
-	durations map[string]*string // by flag, as they were given
+	durations map[string]*string // values by flag
 }
 
 // register adds a flag for each setting, or for each that can be changed.
@@ -148,7 +148,7 @@ func (g *registrationFlags) apply(f *pflag.FlagSet, r *client.Registration) (err
 		case *bool:
 			*to = *s.Field(&g.Registration).(*bool)
 		case *[]string:
-			// Without what --audience "" gives, which empties it.
+			// --audience "" empties the list.
 			*to = slices.DeleteFunc(slices.Clone(*s.Field(&g.Registration).(*[]string)), func(text string) bool { return text == "" && !s.Each })
 		case **time.Duration:
 			if *to = nil; *g.durations[s.Flag] != "default" {
@@ -182,7 +182,7 @@ func parseDuration(flag, text string) (*time.Duration, error) {
 	return &std, nil
 }
 
-// readLine reads one line from standard input, which is what people say it is.
+// readLine reads one line from standard input. What names it in messages.
 func readLine(cmd *cobra.Command, what string) (string, error) {
 	if deployment.IsTerminal(os.Stdin) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "mintage: type the %s and press enter (it will be visible)\n", what)

@@ -38,7 +38,7 @@ API of a server that listens on TCP with --admin-listen and --admin-token-file.`
 				if value == "" {
 					return deployment.Usage(deployment.Hint(fmt.Errorf("--%s is missing", name), "see: "+cmd.CommandPath()+" --help"))
 				}
-				// JSON would replace the bytes: the code would be another subject's.
+				// JSON would replace invalid bytes, which makes another subject.
 				if err := checkText(name, value); err != nil {
 					return err
 				}
@@ -80,8 +80,7 @@ API of a server that listens on TCP with --admin-listen and --admin-token-file.`
 	return cmd
 }
 
-// setAuthentication adds to req what the flags say of how the user was
-// authenticated.
+// setAuthentication sets the claims and the time of authentication from the flags.
 func setAuthentication(req *admin.CodeRequest, claims, authTime string) error {
 	text, err := issuer.CheckClaims(json.RawMessage(claims))
 	if err != nil {

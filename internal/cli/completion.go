@@ -11,8 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// ofCommand are the values of flags that take one of a few, for those that are no
-// settings.
+// ofCommand lists the values of flags that are not settings.
 var ofCommand = map[string]map[string][]string{
 	"mintage client list": {"state": {"enabled", "disabled", "deleted"}},
 	"mintage user list":   {"state": {"enabled", "disabled"}},
@@ -20,12 +19,11 @@ var ofCommand = map[string]map[string][]string{
 	"mintage keys export": {"format": {"jwks", "pem"}},
 }
 
-// completionTime bounds how long a shell waits for what is asked of the store.
+// completionTime limits how long a shell waits for the store.
 const completionTime = 2 * time.Second
 
-// complete teaches a shell what the words behind the commands of root may be.
-// What a shell asks is a command line like any other: who may not read the
-// store is told nothing.
+// complete registers completions of arguments and flag values for shells. A user
+// who may not read the store gets none from it.
 func (s *settings) complete(root *cobra.Command) {
 	walk(root, func(cmd *cobra.Command) {
 		switch words := strings.Fields(cmd.Use); {
@@ -33,7 +31,7 @@ func (s *settings) complete(root *cobra.Command) {
 		case len(words) > 1 && (words[1] == "CLIENT" || words[1] == "ID" && cmd.Parent().Name() == "client"):
 			cmd.ValidArgsFunction = s.clientIDs
 		default:
-			// Nothing that the program knows, and no file.
+			// Neither known words nor files.
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		if cmd.LocalNonPersistentFlags().Lookup("client") != nil {
@@ -51,8 +49,7 @@ func (s *settings) complete(root *cobra.Command) {
 }
 
 func register(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
-	// Two of a name is a mistake of this program. A flag that several commands
-	// inherit is registered where it is first met.
+	// Several commands inherit a flag; it is registered once.
 	if _, there := cmd.GetFlagCompletionFunc(flag); !there {
 		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 			panic(err)

@@ -52,8 +52,8 @@ need a restart.`,
 	}
 }
 
-// everyFault checks what has been read of the configuration. Unread are the
-// faults of what has not.
+// everyFault checks the settings that could be read, and adds the faults of those
+// that could not.
 func everyFault(cfg config.Config, from config.Sources, unread error) error {
 	told, _ := config.Faults(unread)
 	var lines []string

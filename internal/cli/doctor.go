@@ -82,7 +82,7 @@ unknowns, and 2 for a wrong command line.`,
 	return cmd
 }
 
-// asDev completes a configuration as serve --dev does.
+// asDev sets what serve --dev sets.
 func asDev(cfg config.Config) (config.Config, error) {
 	info, err := deployment.ReadDevFile(cfg)
 	if err != nil {
@@ -100,8 +100,8 @@ func asDev(cfg config.Config) (config.Config, error) {
 	return cfg, nil
 }
 
-// fillDeployment sets what the checks use besides the flags. The caller closes the
-// store, if it could be opened.
+// fillDeployment sets what the checks read, except for flags. The caller closes the
+// store, if it was opened.
 func fillDeployment(ctx context.Context, cfg config.Config, p *doctor.Deployment) {
 	p.Config, p.Realm, p.Now, p.Schedule = cfg, deployment.Realm, grant.At(time.Now()), deployment.KeySchedule(cfg)
 	p.StoreErr = openDeployment(ctx, cfg, p)
@@ -122,7 +122,7 @@ func fillDeployment(ctx context.Context, cfg config.Config, p *doctor.Deployment
 	}
 }
 
-// storeTime bounds how long the store may take to open and to be read.
+// storeTime limits opening and reading the store.
 const storeTime = 20 * time.Second
 
 // openDeployment opens the store and reads its directory.
@@ -170,15 +170,15 @@ func acceptIssuer(cmd *cobra.Command, p *doctor.Deployment) error {
 	return nil
 }
 
-// A doctorError is the end of a doctor that has found something.
+// A doctorError reports findings through the exit status.
 type doctorError struct{ doctor.Report }
 
 func (d *doctorError) Error() string { return d.Complaint() }
 
-// ExitStatus is for scripts.
+// ExitStatus returns the status that the report determines.
 func (d *doctorError) ExitStatus() int { return d.Exit }
 
-// conclude prints the sum, and returns the error that makes the exit status.
+// conclude prints the summary, and returns the error for the exit status.
 func conclude(w io.Writer, r doctor.Report, asJSON bool) error {
 	if asJSON {
 		if err := show.JSON(w, r); err != nil {

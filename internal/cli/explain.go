@@ -78,10 +78,10 @@ cannot verify tokens, and explains the rest.`,
 	return cmd
 }
 
-// maxPasted is more than any token, with what may be around it.
+// maxPasted is larger than any token with its context.
 const maxPasted = 64 << 10
 
-// readAsked is what is to be explained, from the argument or standard input.
+// readAsked reads the input from the argument or from standard input.
 func readAsked(cmd *cobra.Command, args []string, logFile string) (explain.Asked, error) {
 	if len(args) == 1 && args[0] != "-" {
 		a := explain.Parse(args[0])
@@ -111,11 +111,11 @@ func readAsked(cmd *cobra.Command, args []string, logFile string) (explain.Asked
 	return explain.Parse(string(text)), nil
 }
 
-// longestTyped is what a line of the terminal holds: what is longer is cut.
+// longestTyped is the longest line that a terminal accepts; it cuts longer ones.
 const longestTyped = 4096
 
-// readUnseen asks for a line on a terminal, which does not show it: not from the
-// moment on at which it asks.
+// readUnseen prompts for a line on a terminal. The echo is off before the prompt
+// appears.
 func readUnseen(ctx context.Context, stdin *os.File, stderr io.Writer) ([]byte, error) {
 	before, err := term.MakeRaw(int(stdin.Fd()))
 	if err != nil {
@@ -140,7 +140,7 @@ func readUnseen(ctx context.Context, stdin *os.File, stderr io.Writer) ([]byte, 
 		return nil, ctx.Err()
 	case t := <-done:
 		if len(t.line) >= longestTyped {
-			return nil, deployment.Hint(errors.New("longer than a terminal takes in a line"), "put it into a file, and give it that way: mintage explain < FILE")
+			return nil, deployment.Hint(errors.New("longer than a terminal accepts in a line"), "put it into a file: mintage explain < FILE")
 		}
 		if errors.Is(t.err, io.EOF) {
 			return []byte(t.line), nil // Ctrl-C or Ctrl-D
@@ -149,8 +149,8 @@ func readUnseen(ctx context.Context, stdin *os.File, stderr io.Writer) ([]byte, 
 	}
 }
 
-// ofDev is the configuration of a server that runs with --dev, if nothing else
-// says who the issuer is: such a server chooses its address itself.
+// ofDev sets the issuer from dev.json unless one is configured: a --dev server
+// chooses its address itself.
 func ofDev(cfg config.Config) config.Config {
 	if cfg.PublicURL == "" && cfg.Issuer == "" {
 		if info, err := deployment.ReadDevFile(cfg); err == nil {
@@ -160,14 +160,14 @@ func ofDev(cfg config.Config) config.Config {
 	return cfg
 }
 
-// explainer explains from the store of the session, without the key-encryption key
-// what it can.
+// explainer returns an Explainer on the session's store. Without the
+// key-encryption key it cannot verify tokens.
 func (a *session) explainer(ctx context.Context) (*explain.Explainer, error) {
 	cfg := ofDev(a.cfg)
 	kek, locked := deployment.ReadKEK(cfg)
 	known, err := directory.Read(ctx, a.Store, kek, deployment.KeySchedule(cfg), time.Now)
 	if err != nil && kek != nil {
-		// Perhaps it is the key of another store.
+		// It may be the key of another store.
 		locked = err
 		known, err = directory.Read(ctx, a.Store, nil, deployment.KeySchedule(cfg), time.Now)
 	}

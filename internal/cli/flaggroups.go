@@ -23,7 +23,7 @@ func group(set *pflag.FlagSet, title string, names ...string) {
 	}
 }
 
-// A FlagGroup is some flags of a command; the title may be "".
+// A FlagGroup is a titled group of flags; the first has no title.
 type FlagGroup struct {
 	Title string
 	Set   *pflag.FlagSet

@@ -41,14 +41,14 @@ repeat it. A node without the new key answers 503 until it has the file.`,
 }
 
 func (a *session) rotateKEK(cmd *cobra.Command) error {
-	// A link leads to where the file is.
+	// The file may be a link; replace its target.
 	path, _ := deployment.KEKPath(a.cfg)
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
 	}
-	// A second run that had read the file before would write over the first
-	// one's new key, which wraps all others by then.
+	// Two runs at once could overwrite the new key that the first one has wrapped all
+	// keys with.
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (a *session) rotateKEK(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	// Otherwise the new key would be lost with the mistake.
+	// Refuse a wrong key before a new one is added beside it.
 	if _, err := keys.Open(kek, records); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (a *session) rotateKEK(cmd *cobra.Command) error {
 		return deployment.Hint(fmt.Errorf("the keys are wrapped by the new key-encryption key, but the old one cannot be put aside: %w", err),
 			"keep the first line of "+show.Quote(path)+" for older backups, and remove it there")
 	}
-	fmt.Fprintf(out, "%s is now %s; backups of before need %s\n", path, kek.Next().Fingerprint(), old)
+	fmt.Fprintf(out, "%s is now %s; earlier backups need %s\n", path, kek.Next().Fingerprint(), old)
 	fmt.Fprintln(out, "copy both to a safe place, make a backup, and on other nodes remove the first line of the file")
 	return nil
 }

@@ -186,7 +186,7 @@ nothing. If the key-encryption key was copied as well, replace that first, with
 	return cmd
 }
 
-// printEnded says what the withdrawal of keys ends.
+// printEnded prints what the withdrawal of keys ends.
 func (a *session) printEnded(cmd *cobra.Command, records []keys.Record, ends string) error {
 	n, err := a.EndedBy(cmd.Context(), records)
 	if err != nil {
@@ -204,7 +204,7 @@ func (a *session) printEnded(cmd *cobra.Command, records []keys.Record, ends str
 		fmt.Fprintf(out, "  %d grants: their users log in again\n", n.Grants)
 	}
 	if of[keys.Seal] {
-		fmt.Fprintf(out, "  codes that were issued within the last %s and not redeemed: codes are not stored, so nobody can count them\n", a.cfg.CodeLifetime)
+		fmt.Fprintf(out, "  codes that were issued within the last %s and not redeemed: codes are not stored and cannot be counted\n", a.cfg.CodeLifetime)
 	}
 	if signs {
 		fmt.Fprintf(out, "  JWTs of %d grants that were issued within the last %s, at introspection; a verifier that keeps the published set accepts them for up to %s\n", n.JWTs, a.cfg.AccessTokenLifetime, a.cfg.JWKSMaxAge)

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// A listing is the flags of a sorted list.
+// A listing holds the flags of a sorted list.
 type listing struct{ admin.Page }
 
 func (l *listing) register(cmd *cobra.Command, what, key string, states []string) {
@@ -31,7 +31,7 @@ func registerPaging(cmd *cobra.Command, limit *int, after *string, key string) {
 
 func (l *listing) noteMore(w io.Writer, last string) { noteMore(w, l.Limit, "--match, --state", last) }
 
-// noteMore says that there is more than what is shown.
+// noteMore reports that a list was cut at its limit.
 func noteMore(w io.Writer, limit int, filters, last string) {
 	fmt.Fprintf(w, "mintage: only the first %d are shown; use %s or --limit\n", limit, filters)
 	fmt.Fprintf(w, "         the next page: --after %s\n", last)

@@ -47,7 +47,7 @@ tokens that were revoked there are valid again.`,
 		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("store") {
-				return deployment.Usage(deployment.Hint(errors.New("--store: this command has a place to move to"), "name it with --to"))
+				return deployment.Usage(deployment.Hint(errors.New("--store: this command has --to instead"), "name the destination with --to"))
 			}
 			if m.undo {
 				return m.takeBack(cmd)
@@ -70,8 +70,7 @@ type migration struct {
 	undo, gone, yes bool
 }
 
-// source opens the store that moves. Nobody else serves or moves it until the
-// end.
+// source opens and locks the store to move.
 func (m *migration) source(cmd *cobra.Command) (_ *sqlite.Moving, end func(), err error) {
 	dir, ok := strings.CutPrefix(m.from, "sqlite:")
 	switch {
@@ -111,7 +110,7 @@ func (m *migration) destination(cmd *cobra.Command) (*postgres.Moving, error) {
 		err = cfg.CheckStore()
 	}
 	if err != nil {
-		// What is said of the store is said of this one.
+		// The errors of --store are about --to here.
 		text := strings.TrimPrefix(err.Error(), "--")
 		if about, ok := strings.CutPrefix(text, "store: "); ok {
 			err = errors.New("--to: " + about)
@@ -150,7 +149,7 @@ func (m *migration) move(cmd *cobra.Command) error {
 	return printMove(cmd.OutOrStdout(), outcome, from.Name(), to.Name())
 }
 
-// adviseMove adds to an error what the operator can do.
+// adviseMove adds advice to an error.
 func adviseMove(ctx context.Context, err error, from string) error {
 	undo := "mintage migrate-store --undo --from " + from
 	var refusal *moving.Refusal
@@ -163,11 +162,11 @@ func adviseMove(ctx context.Context, err error, from string) error {
 		return err
 	case errors.As(err, &differences):
 		return deployment.Hint(fmt.Errorf("%w; nothing was lost: the source is as it was, and servers are kept from the copy", err),
-			"somebody has written to the copy, or a disk is at fault. Give up: "+undo+"; then move again, which copies anew")
+			"somebody has written to the copy, or a disk is faulty. Undo: "+undo+"; then move again")
 	case ctx.Err() != nil:
-		return deployment.Hint(errors.New("stopped; the move is not finished, and neither store can be served"), "the same command copies anew, and this gives up: "+undo)
+		return deployment.Hint(errors.New("stopped; the move is not finished, and neither store can be served"), "the same command starts again; to undo: "+undo)
 	}
-	return deployment.Hint(fmt.Errorf("the move is not finished: %w", err), "the same command copies anew; if the source cannot be served any more, this gives up: "+undo)
+	return deployment.Hint(fmt.Errorf("the move is not finished: %w", err), "the same command starts again; if the source can no longer be served, undo: "+undo)
 }
 
 func printMove(w io.Writer, o moving.Outcome, from, to string) error {
@@ -248,7 +247,7 @@ func (m *migration) takeBack(cmd *cobra.Command) error {
 // beats is longer than the interval of a node's heartbeats.
 const beats = 3 * time.Second
 
-// unused refuses a database on which servers run: they would go on.
+// unused returns an error if servers run on the database: they would continue.
 func unused(ctx context.Context, to *postgres.Moving) error {
 	before, err := to.Nodes(ctx)
 	if err != nil {

@@ -77,7 +77,7 @@ tokens that are ahead of the store are answered 503.`,
 	return cmd
 }
 
-// backupInstant reads --backup-time.
+// backupInstant parses --backup-time.
 func (r *restoration) backupInstant(now time.Time) (grant.Instant, error) {
 	advice := "the instant at which the backup began, as " + now.UTC().Add(-time.Hour).Format(time.RFC3339) + "; an earlier one does no harm"
 	if r.backupTime == "" {
@@ -93,10 +93,10 @@ func (r *restoration) backupInstant(now time.Time) (grant.Instant, error) {
 	return grant.At(at), nil
 }
 
-// warnOfClock tells what a clock that is behind does to clients.
+// warnOfClock warns about the effect of a lagging clock on clients.
 func warnOfClock(w io.Writer, now grant.Instant, seen grant.Issued) {
 	if admin.ClockIsBehind(now, seen) {
-		fmt.Fprintf(w, "\nThis machine's clock is at %s, and the store has a token of %s. Unless that one\nis wrong, set the clock first: clients with tokens that were issued after the\nrestore, by its clock, are answered 503 until they expire.\n",
+		fmt.Fprintf(w, "\nThis machine's clock is at %s, and the store has a token of %s. Unless that one\nis wrong, set the clock first: tokens that were issued after the restore, by this\nclock, are answered 503 until they expire.\n",
 			show.Instant(now), show.Instant(seen.Latest))
 	}
 }
@@ -126,20 +126,19 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 		return err
 	}
 	fmt.Fprintf(w, `
-Lost for good is what happened after %s and before the store was put back:
-grants that were made (their users log in again), clients, secrets and users that
-were added or changed. What was revoked or disabled meanwhile is good again: do it
-once more. What it was tells the audit trail:
+Changes after %s and before the restore are lost: new grants (their users
+log in again), and new or changed clients, secrets and users. What was revoked or
+disabled meanwhile is valid again: revoke it again. The audit log lists it:
   mintage audit show --since %s
 `, show.Instant(backup), show.Instant(backup))
 	return nil
 }
 
-// printInForce tells what a restore that was declared means.
+// printInForce prints the effects of a declared restore.
 func printInForce(w io.Writer, now grant.Restore) error {
 	_, err := fmt.Fprintf(w, `in force on every server within two seconds, until %s:
-  a client that is ahead of the store goes on with the token that it holds
-  a token that is older than the store's is a replay, as ever, and ends its grant
+  a client that is ahead of the store continues with its token
+  a token that is older than the store's is a replay, and ends its grant
   codes that were issued before %s are refused; their users log in again
   rows of grants that have expired stay until then
 `, show.Instant(now.Until), now.At.Time().Format("2006-01-02T15:04:05.000Z07:00"))
@@ -156,7 +155,6 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	text := func(t *time.Time) string { return t.Format(time.RFC3339) }
 	rows := [][]string{}
 	for _, v := range views {
 		state := "over"
@@ -164,9 +162,9 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 		case v.InForce:
 			state = "in force"
 		case !v.Latest:
-			state = "followed by another one"
+			state = "superseded"
 		}
-		rows = append(rows, []string{text(v.At), text(v.Backup), text(v.Until), state})
+		rows = append(rows, []string{when(v.At), when(v.Backup), when(v.Until), state})
 	}
 	list := table("RESTORED|BACKUP OF|UNTIL|", rows)
 	if len(rows) == 0 {
@@ -175,7 +173,7 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 	return output(cmd, r.json, views, list)
 }
 
-// ensureDataDirectory makes the data directory of a machine that is new.
+// ensureDataDirectory creates the data directory on a new machine.
 func ensureDataDirectory(cfg config.Config) error {
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return deployment.Hint(fmt.Errorf("data directory: %w", err), "name another with --data, or make it and give it to this user")

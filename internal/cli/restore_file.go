@@ -34,8 +34,8 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 		return deployment.Usage(err)
 	}
 	if cfg.Store != config.StoreSQLite {
-		return deployment.Hint(errors.New("nothing was done: the store is a PostgreSQL database, which is put back by its own means"),
-			"stop the servers, put it back (pg_restore, or recovery to a point in time), start them, and then: mintage restore --declare --backup-time INSTANT")
+		return deployment.Hint(errors.New("nothing was done: the store is a PostgreSQL database, which its own tools restore"),
+			"stop the servers, restore it (pg_restore, or recovery to a point in time), start them, and then: mintage restore --declare --backup-time INSTANT")
 	}
 	progress := newProgress(cmd.ErrOrStderr(), time.Now)
 	defer progress.end()
@@ -44,7 +44,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 		return err
 	}
 	defer b.Close()
-	// What is printed names the files from anywhere.
+	// The output names absolute paths.
 	if cfg.Data, err = filepath.Abs(cfg.Data); err != nil {
 		return err
 	}
@@ -54,13 +54,13 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 			return err
 		}
 	} else if r.backupTime != "" {
-		return deployment.Usage(deployment.Hint(errors.New("--backup-time: this backup says itself of which instant it is"), "leave it out"))
+		return deployment.Usage(deployment.Hint(errors.New("--backup-time: this backup contains its time"), "leave it out"))
 	}
 	if p.at > grant.At(time.Now()) {
-		return deployment.Hint(fmt.Errorf("the backup is of %s, which is still to come", show.Instant(p.at)), "set this machine's clock")
+		return deployment.Hint(fmt.Errorf("the backup is of %s, which is in the future", show.Instant(p.at)), "set this machine's clock")
 	}
 	if err := b.Check(cmd.Context(), progress.copied); err != nil {
-		return deployment.Hint(fmt.Errorf("nothing was done: %w", err), "use another backup; this one cannot be trusted")
+		return deployment.Hint(fmt.Errorf("nothing was done: %w", err), "use another backup: this one is damaged")
 	}
 	if p.records, err = b.KeyRecords(cmd.Context()); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 		}
 		release, err := sqlite.Lock(cfg.Data)
 		if err != nil {
-			return deployment.Hint(fmt.Errorf("nothing was done: %w", err), "a restore takes the place of its store: stop the server, and start it again afterwards")
+			return deployment.Hint(fmt.Errorf("nothing was done: %w", err), "stop the server, and start it again after the restore")
 		}
 		defer release()
 	}
@@ -85,12 +85,13 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 		return err
 	}
 	if !r.yes {
-		return deployment.Usage(deployment.Hint(errors.New("nothing was done: this takes back what happened since the backup"), "add --yes to do it"))
+		return deployment.Usage(deployment.Hint(errors.New("nothing was done: this loses what happened since the backup"), "add --yes to do it"))
 	}
 	return r.install(cmd, p, progress)
 }
 
-// fitsKEK tries the key-encryption key on a backup's keys.
+// fitsKEK returns an error if the key-encryption key does not open the backup's
+// keys.
 func fitsKEK(cfg config.Config, records []keys.Record) error {
 	kek, err := deployment.ReadKEK(cfg)
 	if err != nil {
@@ -145,7 +146,7 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, progress *progress) (
 func printRestored(w io.Writer, now grant.Restore, kept []string) error {
 	fmt.Fprintf(w, "\nrestored: the store is that of %s\n", show.Instant(now.Backup))
 	for _, name := range kept {
-		fmt.Fprintf(w, "what was there before is kept: %s\n", name)
+		fmt.Fprintf(w, "the previous store is kept: %s\n", name)
 	}
 	if err := printInForce(w, now); err != nil {
 		return err
@@ -154,14 +155,14 @@ func printRestored(w io.Writer, now grant.Restore, kept []string) error {
 	return err
 }
 
-// A plan is what a restore would do.
+// A plan describes the effects of a restore.
 type plan struct {
 	cfg     config.Config
 	backup  *backup.File
 	at      grant.Instant
 	records []keys.Record
 
-	present    bool // there is a store to be replaced
+	present    bool // there is a store to replace
 	unreadable error
 	lost       backup.Lost
 	trail      []audit.Entry // instead, if the store cannot be read
@@ -169,14 +170,14 @@ type plan struct {
 	users      []userChange
 	seen       grant.Issued // by the backup and by the present store
 
-	ended       admin.Ended // is ended in the restored store as well, unless revive is set
+	ended       admin.Ended // what is ended in the restored store as well, unless revive is set
 	endedGrants int64
 	revive      bool
-	missing     []string // is taken back and does not come again
+	missing     []string // changes that the operator has to repeat
 }
 
-// compare finds out what would be lost: from the store that is there, or else
-// from the audit trail.
+// compare finds what would be lost: from the present store, or else from the audit
+// log.
 func (p *plan) compare(ctx context.Context) (err error) {
 	if p.seen, err = p.backup.Issued(ctx); err != nil {
 		return err
@@ -188,8 +189,8 @@ func (p *plan) compare(ctx context.Context) (err error) {
 		p.lost, err = p.backup.CompareWith(ctx, p.cfg.Data)
 		switch {
 		case errors.As(err, &displaced):
-			return deployment.Hint(fmt.Errorf("nothing was done: the store in %s is not the one that counts: %w", p.cfg.Data, err),
-				"what is served elsewhere is restored there; a backup must not be served beside it")
+			return deployment.Hint(fmt.Errorf("nothing was done: the store in %s is not the current one: %w", p.cfg.Data, err),
+				"restore the store where it is served now; a backup must not be served beside it")
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
@@ -206,7 +207,7 @@ func (p *plan) compare(ctx context.Context) (err error) {
 	return p.readTrail(ctx)
 }
 
-// readTrail reads what the audit trail tells of the time since the backup.
+// readTrail reads the changes since the backup from the audit log.
 func (p *plan) readTrail(ctx context.Context) error {
 	if p.cfg.AuditDirectory() == "" {
 		return nil

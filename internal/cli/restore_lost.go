@@ -26,7 +26,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// lasting are the events that a restore takes back.
+// lasting lists the events whose effects a restore undoes.
 var lasting = []audit.Name{
 	audit.Name(store.EventCodeReplayed), audit.Name(store.EventRefreshReplayed), audit.Name(store.EventGrantRevoked),
 	audit.Name(store.EventCutoff), audit.Name(store.EventDisconnected), audit.Name(store.EventKeyWithdrawn),
@@ -36,7 +36,7 @@ var lasting = []audit.Name{
 	audit.Name(store.EventPasswordChanged), audit.Name(store.EventTOTPSet), audit.Name(store.EventTOTPRemoved),
 }
 
-// A userChange is a built-in user then and now.
+// A userChange is a built-in user in the backup and in the present store.
 type userChange struct{ was, is *account.User }
 
 // otherProfile reports whether the name or the claims were changed.
@@ -56,7 +56,7 @@ func userChanges(list []backup.UserChange) (changes []userChange, err error) {
 				return nil, fmt.Errorf("a user's record: %w", err)
 			}
 		}
-		// A login alone changes the record as well.
+		// A login also changes the record.
 		if u.was == nil || u.otherProfile() || u.was.State != u.is.State || u.was.Password != u.is.Password || u.was.Epoch != u.is.Epoch || !bytes.Equal(u.was.TOTP, u.is.TOTP) {
 			changes = append(changes, u)
 		}
@@ -141,8 +141,7 @@ func (p *plan) ofUser(c userChange) {
 	p.ended.Users = append(p.ended.Users, admin.EndedUser{Username: name, Disabled: c.is.State == account.Disabled, Now: c.is})
 }
 
-// ofTrail finds what has ended since the backup in the audit log, as far as it
-// tells.
+// ofTrail finds what has ended since the backup in the audit log.
 func (p *plan) ofTrail(ctx context.Context) error {
 	p.ended = admin.Ended{Realm: deployment.Realm}
 	var grants []grant.Grant
@@ -162,7 +161,7 @@ func (p *plan) ofTrail(ctx context.Context) error {
 			if err != nil {
 				continue
 			}
-			has, err := p.backup.HasGrant(ctx, id) // one that was made since is lost anyway
+			has, err := p.backup.HasGrant(ctx, id) // a newer one is lost anyway
 			if err != nil {
 				return err
 			}
@@ -214,14 +213,14 @@ func (p *plan) ofTrail(ctx context.Context) error {
 	return nil
 }
 
-// reasonOf is why a grant has ended, by the event of the audit log; that of an
-// operator or a client is one event.
+// reasonOf is the reason of a grant's end by the event of the audit log. One event
+// stands for operators and clients.
 var reasonOf = map[store.EventName]grant.Reason{
 	store.EventCodeReplayed: grant.ReasonCodeReplayed, store.EventRefreshReplayed: grant.ReasonRefreshReplayed, store.EventGrantRevoked: grant.ReasonOperator,
 }
 
-// miss notes what a restore takes back and does not bring again. What others have
-// written ends no line.
+// miss notes a change that the operator has to repeat. Control characters in
+// stored text cannot break its line.
 func (p *plan) miss(format string, args ...any) {
 	p.missing = append(p.missing, strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -231,19 +230,19 @@ func (p *plan) miss(format string, args ...any) {
 	}, fmt.Sprintf(format, args...)))
 }
 
-// shownLines is how many lines of a list are printed.
+// shownLines limits the printed lines of a list.
 const shownLines = 20
 
-// print tells what the restore costs.
+// print prints what the restore costs.
 func (p *plan) print(w io.Writer) error {
 	m := p.backup.Manifest
-	fmt.Fprintf(w, "Put back %s, of %s (%s ago), into %s\n", p.backup.File, show.Instant(p.at), age(p.at), p.cfg.Data)
+	fmt.Fprintf(w, "Restore %s, of %s (%s ago), into %s\n", p.backup.File, show.Instant(p.at), age(p.at), p.cfg.Data)
 	if p.cfg.PublicURL != "" && m.Issuer != "" && m.Issuer != p.cfg.IssuerID() {
-		fmt.Fprintf(w, "\nIt is another issuer's: %s, and this one is %s.\n", m.Issuer, p.cfg.IssuerID())
+		fmt.Fprintf(w, "\nIt belongs to another issuer: %s, and this one is %s.\n", m.Issuer, p.cfg.IssuerID())
 	}
 	fmt.Fprintf(w, "\nContinues:\n  %d grants", m.Rows["grants"])
 	if p.present && p.unreadable == nil {
-		fmt.Fprintf(w, ", of which %d were refreshed since: their clients go on with the token that they hold", p.lost.Refreshed)
+		fmt.Fprintf(w, ", of which %d were refreshed since: their clients continue with their tokens", p.lost.Refreshed)
 	}
 	fmt.Fprintln(w)
 	p.printKeys(w)
@@ -253,22 +252,22 @@ func (p *plan) print(w io.Writer) error {
 	case p.present && p.unreadable == nil:
 		p.printLost(w)
 	case p.present:
-		fmt.Fprintf(w, "  all that was made since; the present store cannot be read (%v)\n", p.unreadable)
+		fmt.Fprintf(w, "  all changes since; the present store cannot be read (%v)\n", p.unreadable)
 	default:
-		fmt.Fprintln(w, "  all that was made since; there is no present store to compare with")
+		fmt.Fprintln(w, "  all changes since; there is no present store to compare with")
 	}
 	if !p.present || p.unreadable != nil {
 		switch {
 		case p.cfg.AuditDirectory() == "":
-			fmt.Fprintln(w, "  there is no audit trail that would tell what it was")
+			fmt.Fprintln(w, "  there is no audit log that lists them")
 		case p.trailFault != nil:
-			fmt.Fprintf(w, "  the audit trail in %s cannot be read everywhere: %v\n", p.cfg.AuditDirectory(), p.trailFault)
+			fmt.Fprintf(w, "  the audit log in %s cannot be read completely: %v\n", p.cfg.AuditDirectory(), p.trailFault)
 		default:
-			fmt.Fprintf(w, "  the audit trail in %s has %d changes since\n", p.cfg.AuditDirectory(), len(p.trail))
+			fmt.Fprintf(w, "  the audit log in %s has %d changes since\n", p.cfg.AuditDirectory(), len(p.trail))
 		}
 	}
 	p.printEnded(w)
-	printList(w, "Missing afterwards; do it again:", p.missing)
+	printList(w, "Missing afterwards; repeat it:", p.missing)
 	return nil
 }
 
@@ -276,7 +275,7 @@ func (p *plan) print(w io.Writer) error {
 func (p *plan) printEnded(w io.Writer) {
 	title := "Ended since the backup, and ended in the restored store as well:"
 	if p.revive {
-		title = "Ended since the backup, and taken back (--undo-revocations):"
+		title = "Ended since the backup, and valid again (--undo-revocations):"
 	}
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -334,7 +333,7 @@ func printList(w io.Writer, title string, lines []string) {
 
 func (p *plan) printLost(w io.Writer) {
 	l := p.lost
-	fmt.Fprintf(w, "  %d grants that were made since: their users log in again", l.Made)
+	fmt.Fprintf(w, "  %d newer grants: their users log in again", l.Made)
 	var by []string
 	for _, c := range l.MadeBy[:min(10, len(l.MadeBy))] {
 		by = append(by, fmt.Sprintf("%s: %d", c.ClientID, c.Grants))
@@ -354,7 +353,7 @@ func (p *plan) printLost(w io.Writer) {
 	}
 }
 
-// printKeys warns of keys that are lost.
+// printKeys warns if the backup may lack keys that were in use.
 func (p *plan) printKeys(w io.Writer) {
 	complete := keys.NewTimeline(p.records).CompleteUntil(p.at, deployment.KeySchedule(p.cfg))
 	if now := grant.At(time.Now()); complete != 0 && now >= complete {

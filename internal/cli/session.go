@@ -24,8 +24,7 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres"
 )
 
-// A session is the store opened for one command, beside a server that may be
-// running on it.
+// A session is the store opened for one command. A server may run on it.
 type session struct {
 	admin.Admin
 	cfg   config.Config
@@ -33,9 +32,8 @@ type session struct {
 	now   grant.Instant                               // when the session began
 }
 
-// open opens the configured store. Close it. No key is read: an operator who has
-// lost one, or does not have it at hand in the middle of an incident, can still
-// look, disable and revoke.
+// open opens the configured store; the caller closes the session. It reads no key,
+// so that an operator without the key-encryption key can look, disable and revoke.
 func (s *settings) open(ctx context.Context) (*session, error) {
 	cfg, err := s.load()
 	if err != nil {
@@ -69,7 +67,7 @@ func policyOf(cfg config.Config) grant.Policy {
 // Close closes the store and writes the audit log.
 func (a *session) Close() { a.Store.Close() }
 
-// with returns what a command does that works on the store.
+// with returns the RunE of a command that needs a session.
 func (s *settings) with(run func(cmd *cobra.Command, a *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a, err := s.open(cmd.Context())
@@ -111,8 +109,8 @@ func (a *session) settle(ctx context.Context) {
 	}
 }
 
-// serverRuns reports whether a server seems to run on a data directory: its lock
-// file names a process that there is.
+// serverRuns reports whether a server seems to run on a data directory: the process
+// that its lock file names exists.
 func serverRuns(dir string) bool {
 	text, err := os.ReadFile(filepath.Join(dir, "serve.lock"))
 	if err != nil {
@@ -122,7 +120,7 @@ func serverRuns(dir string) bool {
 	return err == nil && pid > 0 && syscall.Kill(pid, 0) != syscall.ESRCH
 }
 
-// adviceFor says what the operator can do about a use case that did nothing.
+// adviceFor returns advice for a use case that failed.
 func adviceFor(e *admin.Error) string {
 	switch e.Code {
 	case admin.NotFound:

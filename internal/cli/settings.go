@@ -14,16 +14,16 @@ import (
 	"github.com/mintage/mintage/internal/deployment"
 )
 
-// settings collects what the command line says about the configuration.
+// settings reads the configuration, with the flags of the command line.
 type settings struct {
 	file       string
-	apart      bool // from the deployment of this machine: the packaged file is not for this command
+	apart      bool // this command does not use the packaged file
 	flags      []*pflag.Flag
-	everywhere []string // names of flags that every command has
+	everywhere []string // flags that every command has
 }
 
-// register adds flags for the named keys, which every command has, or else for
-// all others.
+// register adds flags for the named settings, which every command has, or without
+// names for all others.
 func (s *settings) register(set *pflag.FlagSet, names ...string) {
 	if len(names) > 0 {
 		s.everywhere = names
@@ -44,14 +44,14 @@ func (s *settings) register(set *pflag.FlagSet, names ...string) {
 	}
 }
 
-// load reads the configuration. It is not checked.
+// load reads the configuration. It does not check it.
 func (s *settings) load() (config.Config, error) {
 	cfg, _, err := s.read()
 	return cfg, deployment.Unreadable(err)
 }
 
-// read reads the configuration, and tells where each setting comes from and all
-// that is wrong with their form. It is not checked.
+// read reads the configuration, with the source of each setting and every fault of
+// form. It does not check it.
 func (s *settings) read() (config.Config, config.Sources, error) {
 	given := map[string]string{}
 	for _, f := range s.flags {
@@ -72,10 +72,9 @@ func (s *settings) read() (config.Config, config.Sources, error) {
 // packagedFile is a variable for tests.
 var packagedFile = config.PackagedFile
 
-// findFile is the configuration file if --config names none: that of the
-// environment, or else the packaged one, so that an operator's command finds the
-// deployment of the machine. A command that names a data directory or a store is
-// about that one, and the packaged file says nothing about it.
+// findFile returns the configuration file if --config names none: that of
+// $MINTAGE_CONFIG, or else the packaged one, unless the command names a data
+// directory or a store.
 func (s *settings) findFile(given map[string]string) string {
 	if file := os.Getenv(config.FileEnv); file != "" {
 		return file
@@ -95,7 +94,7 @@ func (s *settings) findFile(given map[string]string) string {
 	return packagedFile
 }
 
-// A textFlag keeps a flag's text for config to parse.
+// A textFlag holds the text of a flag, which package config parses.
 type textFlag struct {
 	text   string
 	isBool bool
@@ -110,7 +109,7 @@ func (f *textFlag) Type() string {
 	return "string"
 }
 
-// exactly is cobra.ExactArgs with an error that says what is expected.
+// exactly is cobra.ExactArgs with an error that names the expected arguments.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {

@@ -76,7 +76,7 @@ func (s *settings) does(cmd *cobra.Command, run func(cmd *cobra.Command, a *sess
 	return cmd
 }
 
-// when is an instant of a value for programs.
+// when formats an instant of a value for programs.
 func when(t *time.Time) string {
 	if t == nil {
 		return "-"
@@ -84,7 +84,7 @@ func when(t *time.Time) string {
 	return t.Format(time.RFC3339)
 }
 
-// line is one sentence.
+// line is a single line.
 func line(format string, args ...any) text {
 	return func(w io.Writer) error { _, err := fmt.Fprintf(w, format+"\n", args...); return err }
 }
@@ -107,9 +107,8 @@ func noteEmpty[T any](cmd *cobra.Command, list []T, err error, what string) {
 	}
 }
 
-// checkText refuses the value of a flag that is not UTF-8, as typed in a terminal
-// with another encoding. Nothing stored is like it, and PostgreSQL refuses to
-// look for it.
+// checkText returns an error if the value of a flag is not UTF-8, as from a
+// terminal with another encoding. PostgreSQL does not accept such text.
 func checkText(flag, value string) error {
 	if !utf8.ValidString(value) {
 		return deployment.Usage(deployment.Hint(fmt.Errorf("--%s: %q is not UTF-8 text", flag, value), "use a terminal that sends UTF-8; see: locale charmap"))
@@ -131,7 +130,7 @@ func printError(w io.Writer, err error) {
 	}
 	text := err.Error()
 	if errors.Is(err, context.Canceled) {
-		// Only a signal cancels a command.
+		// Only a signal cancels the context.
 		text = strings.ReplaceAll(text, context.Canceled.Error(), "stopped by a signal before it was done")
 	}
 	fmt.Fprintf(w, "mintage: %s\n", text)

@@ -22,7 +22,7 @@ while the server runs or not, and apply at once.`,
 		newUserCreate(s), newUserList(s), newUserShow(s), newUserUpdate(s), newUserDisable(s), newUserEnable(s), newUserPassword(s), newUserTOTP(s))
 }
 
-// invalidUser names the flag that is wrong.
+// invalidUser returns an error that names the wrong flag.
 func invalidUser(err error) error {
 	var invalid *account.Invalid
 	if !errors.As(err, &invalid) {
@@ -32,7 +32,7 @@ func invalidUser(err error) error {
 	case "claims":
 		return &oauth.Invalid{Field: "claim", Message: invalid.Message}
 	case "username":
-		return deployment.Usage(fmt.Errorf("the username is not possible: %s", invalid.Message))
+		return deployment.Usage(fmt.Errorf("the username is invalid: %s", invalid.Message))
 	case "password":
 		return &oauth.Invalid{Field: "password-stdin", Message: invalid.Message}
 	}
@@ -56,15 +56,15 @@ func (c *claimFlags) patch() (claims.Claims, error) {
 	return patch, nil
 }
 
-// passwordFlag reads a password from standard input, never from an argument,
-// which every process of the machine could read.
+// passwordFlag reads a password from standard input: every process of the machine
+// can read arguments.
 type passwordFlag struct{ stdin bool }
 
 func (p *passwordFlag) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.stdin, "password-stdin", false, "read the password from standard input, one line, instead of generating one")
 }
 
-// read returns "" if a password is to be generated.
+// read returns "" to have a password generated.
 func (p *passwordFlag) read(cmd *cobra.Command) (string, error) {
 	if !p.stdin {
 		return "", nil
@@ -263,7 +263,7 @@ known the old password.`,
 	cmd.Flags().BoolVar(&endGrants, "end-grants", false, "also end everything that the user has granted until now")
 	return s.printsPassword(cmd, func(cmd *cobra.Command, a *session, args []string) (u account.User, _ string, err error) {
 		if u, err = a.User(cmd.Context(), args[0]); err != nil {
-			return u, "", err // before somebody types a password
+			return u, "", err // before a password is typed
 		}
 		password, err := p.read(cmd)
 		if err != nil {

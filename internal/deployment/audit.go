@@ -75,7 +75,7 @@ func Anchors(ctx context.Context, st store.Store) (list []Anchor, err error) {
 		for _, d := range page {
 			var a Anchor
 			if err := json.Unmarshal(d.Body, &a); err != nil {
-				return nil, fmt.Errorf("how far an audit trail was, in the store: %w", err)
+				return nil, fmt.Errorf("how far an audit log was, in the store: %w", err)
 			}
 			list, after = append(list, a), d.Key
 		}
@@ -85,7 +85,7 @@ func Anchors(ctx context.Context, st store.Store) (list []Anchor, err error) {
 	}
 }
 
-// A notingStore is the store of a command, whose changes are in the audit trail
+// A notingStore is the store of a command, whose changes are in the audit log
 // when it is closed.
 type notingStore struct {
 	*audit.Store
@@ -93,7 +93,7 @@ type notingStore struct {
 	stderr io.Writer
 }
 
-// CommandAudit opens the audit trail for a command; nil if there is none.
+// CommandAudit opens the audit log for a command; nil if there is none.
 // Nothing is made before there is something to record.
 // Its lines have MACs if records, those of the key ring, are there and the
 // key-encryption key is at hand.
@@ -142,7 +142,7 @@ func Audited(cfg config.Config, st store.Store) (store.Store, *audit.Log) {
 func (s notingStore) Close() error {
 	err := s.Store.Close()
 	if missing := s.trail.Close(); missing != nil {
-		fmt.Fprintf(s.stderr, "mintage: it is done, but not in the audit trail: %v\n", missing)
+		fmt.Fprintf(s.stderr, "mintage: done, but not recorded in the audit log: %v\n", missing)
 		fmt.Fprintf(s.stderr, "         name the server's data directory with --data, and run this as its user\n")
 	}
 	return err

@@ -133,14 +133,14 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		{"demo client", "perhaps enabled", func(_ *testing.T, p *Deployment) { p.Demo = Demo{File: "dev.json", Err: io.ErrUnexpectedEOF} }, levelUnknown, "dev.json"},
 
 		{"audit trail", "off", func(_ *testing.T, p *Deployment) { p.Config.Audit.Directory = config.AuditOff }, levelWarning, "switched off"},
-		{"audit trail", "absent", func(t *testing.T, p *Deployment) { must(t, os.RemoveAll(p.Config.AuditDirectory())) }, levelWarning, "no audit trail"},
+		{"audit trail", "absent", func(t *testing.T, p *Deployment) { must(t, os.RemoveAll(p.Config.AuditDirectory())) }, levelWarning, "no audit log"},
 		{"audit trail", "changed", func(t *testing.T, p *Deployment) {
 			path := lastOf(t, p)
 			text, err := os.ReadFile(path)
 			must(t, err)
 			must(t, os.WriteFile(path, []byte(strings.Replace(string(text), "audit_segment", "audit_segmenu", 1)), 0o600))
-		}, levelFault, "the audit trail is broken"},
-		{"audit trail", "for everybody", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.Config.AuditDirectory(), 0o755)) }, levelWarning, "can look into the audit trail"},
+		}, levelFault, "the audit log is broken"},
+		{"audit trail", "for everybody", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.Config.AuditDirectory(), 0o755)) }, levelWarning, "can look into the audit log"},
 
 		{"clock", "not synchronised", func(_ *testing.T, p *Deployment) { p.kernelClock = func() (bool, bool) { return false, true } }, levelWarning, "not synchronised"},
 		{"clock", "nobody knows", func(_ *testing.T, p *Deployment) { p.kernelClock = func() (bool, bool) { return false, false } }, levelNote, "does not tell"},
@@ -181,7 +181,7 @@ func lastOf(t *testing.T, p *Deployment) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(p.Config.AuditDirectory(), "*.jsonl"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no audit trail: %v", err)
+		t.Fatalf("no audit log: %v", err)
 	}
 	return files[len(files)-1]
 }

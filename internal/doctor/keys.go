@@ -58,7 +58,7 @@ func checkBackup(_ context.Context, p *Deployment) (f findings) {
 		if p.Config.Store != config.StoreSQLite {
 			f.note("none is on record here; those that are made with the database's own tools are not known to mintage. One that is older than key_lead (%s) lacks keys", p.Config.KeyLead)
 		} else {
-			f.warn("make one every day: mintage backup --help", "no backup is on record in the audit trail")
+			f.warn("make one every day: mintage backup --help", "no backup is on record in the audit log")
 		}
 		return f
 	}

@@ -184,12 +184,12 @@ func checkDemo(_ context.Context, p *Deployment) (f findings) {
 func checkAudit(_ context.Context, p *Deployment) (f findings) {
 	dir := p.Config.AuditDirectory()
 	if dir == "" {
-		f.warn("audit.directory: leave it out", "the audit trail is switched off: nobody can tell later who did what")
+		f.warn("audit.directory: leave it out", "the audit log is switched off: nobody can tell later who did what")
 		return f
 	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		f.warn("has the server been started with this configuration? It makes the directory", "there is no audit trail at %s", dir)
+		f.warn("has the server been started with this configuration? It makes the directory", "there is no audit log at %s", dir)
 		return f
 	}
 	if err != nil {
@@ -197,17 +197,17 @@ func checkAudit(_ context.Context, p *Deployment) (f findings) {
 		return f
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		f.warn("chmod go= "+show.Quote(dir), "others than its owner can look into the audit trail %s (mode %04o)", dir, mode)
+		f.warn("chmod go= "+show.Quote(dir), "others than its owner can look into the audit log %s (mode %04o)", dir, mode)
 	}
 	trial, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
-		f.fault("run this as the server's user; if that is the one, give it the directory", "the audit trail cannot be written: %v", err)
+		f.fault("run this as the server's user; if that is the one, give it the directory", "the audit log cannot be written: %v", err)
 	} else {
 		err = errors.Join(trial.Close(), os.Remove(trial.Name()))
 	}
 	files, globErr := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if globErr != nil || len(files) == 0 {
-		f.unknown("is it the directory of this server?", "there is no file of an audit trail in %s", dir)
+		f.unknown("is it the directory of this server?", "there is no file of an audit log in %s", dir)
 		return f
 	}
 	last := files[len(files)-1] // their names are numbers of one length
@@ -215,9 +215,9 @@ func checkAudit(_ context.Context, p *Deployment) (f findings) {
 	var broken *audit.Break
 	switch {
 	case errors.As(err, &broken):
-		f.fault("keep the files as they are, and see: mintage audit verify", "the audit trail is broken: %v", broken)
+		f.fault("keep the files as they are, and see: mintage audit verify", "the audit log is broken: %v", broken)
 	case err != nil:
-		f.unknown("run this as the server's user", "the audit trail cannot be read: %v", err)
+		f.unknown("run this as the server's user", "the audit log cannot be read: %v", err)
 	default:
 		f.unless("%d records in the last file of %s, each chained to the one before (all: mintage audit verify)", v.Records, dir)
 	}

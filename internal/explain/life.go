@@ -136,7 +136,7 @@ func (v *Explained) addTrail(entries []audit.Entry) {
 		v.life = append(v.life, entryOf(a))
 	}
 	if more := routine - shownRefreshes; more > 0 {
-		v.trail = cmp.Or(v.trail, fmt.Sprintf("%d more refreshes are in the audit trail: mintage audit show --grant %s", more, v.Token.GrantID))
+		v.trail = cmp.Or(v.trail, fmt.Sprintf("%d more refreshes are in the audit log: mintage audit show --grant %s", more, v.Token.GrantID))
 	}
 }
 
@@ -175,12 +175,12 @@ func trailDetail(a audit.Entry) string {
 func (x *Explainer) trail(v *Explained, f audit.Filter) (list []audit.Entry) {
 	dir := x.Config.AuditDirectory()
 	if dir == "" {
-		v.trail = "the audit trail is switched off (audit.directory)"
+		v.trail = "the audit log is switched off (audit.directory)"
 		return nil
 	}
 	for entry, err := range audit.Read(dir, f) {
 		if err != nil {
-			v.trail = "the audit trail is not complete: " + firstLine(err) + " (see: mintage audit verify)"
+			v.trail = "the audit log is not complete: " + firstLine(err) + " (see: mintage audit verify)"
 			continue
 		}
 		list = append(list, entry)

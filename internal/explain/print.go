@@ -216,9 +216,9 @@ func (v *Explained) printRequest(w io.Writer) error {
 	q := v.request
 	if !q.known() {
 		fmt.Fprintf(w, "A request of which nothing is recorded here.\n\n")
-		why := cmp.Or(v.trail, "it is not in the audit trail "+v.by.Config.AuditDirectory())
+		why := cmp.Or(v.trail, "it is not in the audit log "+v.by.Config.AuditDirectory())
 		if dir := v.by.Config.AuditDirectory(); dir != "" && auditMissing(dir) {
-			why = "there is no audit trail at " + dir
+			why = "there is no audit log at " + dir
 		}
 		if q.log != nil {
 			why += ", and not in the log: " + q.log.Name
@@ -254,7 +254,7 @@ func (v *Explained) printRequest(w io.Writer) error {
 	for _, a := range q.audit {
 		trail = append(trail, entryOf(a))
 	}
-	return printLife(w, "audit trail", trail)
+	return printLife(w, "audit log", trail)
 }
 
 // logDetail formats the members of a log line besides its message.

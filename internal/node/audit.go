@@ -20,12 +20,12 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// openTrail opens the audit trail of the server; nil if there is none.
+// openTrail opens the audit log of the server; nil if there is none.
 // The keys of its lines are those of the directory, once that is open; what is
 // removed is noted by anchors.
 func openTrail(cfg config.Config, version string, directory *atomic.Pointer[directory.Directory], anchors *anchoring, log *slog.Logger) *audit.Log {
 	if cfg.AuditDirectory() == "" {
-		log.Warn("there is no audit trail", "advice", "leave audit.directory out to have one in the data directory")
+		log.Warn("there is no audit log", "advice", "leave audit.directory out to have one in the data directory")
 		return nil
 	}
 	trail := audit.Open(audit.Options{
@@ -111,9 +111,9 @@ func (a *anchoring) put(ctx context.Context) {
 	switch {
 	case err == nil || a.failing:
 	case errors.Is(err, errRewritten):
-		a.log.Error("the audit trail is not the one that the store knows; see: mintage audit verify", "error", err)
+		a.log.Error("the audit log is not the one that the store knows; see: mintage audit verify", "error", err)
 	default:
-		a.log.Warn("cannot note in the store how far the audit trail is; trying again", "error", err)
+		a.log.Warn("cannot note in the store how far the audit log is; trying again", "error", err)
 	}
 	if a.failing = err != nil; !a.failing {
 		a.last = head
@@ -143,7 +143,7 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 	var was deployment.Anchor
 	if d.Version > 0 {
 		if err := json.Unmarshal(d.Body, &was); err != nil {
-			return fmt.Errorf("how far the audit trail was, in the store: %w", err)
+			return fmt.Errorf("how far the audit log was, in the store: %w", err)
 		}
 	}
 	if err := a.compare(head, &was); err != nil {

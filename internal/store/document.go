@@ -16,7 +16,7 @@ const (
 	DocumentInteraction DocumentKind = "interaction" // what is asked of a user, by its id
 	DocumentConsents    DocumentKind = "consents"    // what a subject has agreed to, by subject
 	DocumentDeployment  DocumentKind = "deployment"  // what the store remembers of the deployment, by what that is
-	DocumentAuditHead   DocumentKind = "audit_head"  // how far an audit trail has got, by the name of its chain
+	DocumentAuditHead   DocumentKind = "audit_head"  // how far an audit log has got, by the name of its chain
 )
 
 // A DocumentKey names a document. It is a digest: keys spread evenly over the

@@ -250,7 +250,7 @@ func TestAnInterruptedMoveSaysHowToGoOnAndCanBeGivenUp(t *testing.T) {
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		t.Fatalf("interrupted: %v\n%s", err, text.String())
 	}
-	says(t, text.String(), "mintage: stopped; the move is not finished", "the same command copies anew", "mintage migrate-store --undo --from "+from)
+	says(t, text.String(), "mintage: stopped; the move is not finished", "the same command starts again", "mintage migrate-store --undo --from "+from)
 	says(t, binary.StartRefused(t, s.Dir, "--store", to), "is not finished: give the same migrate-store command again")
 	_, elsewhere := command(t, 1, "migrate-store", "--from", from, "--to", database.URL(database.Database(t)))
 	says(t, elsewhere, "is being moved to postgres://127.0.0.1:", "to go elsewhere instead, first: mintage migrate-store --undo --from "+from)

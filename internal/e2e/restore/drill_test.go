@@ -124,7 +124,7 @@ func TestOP13_EveryClientOfAnOlderBackupGoesOnWithoutALogin(t *testing.T) {
 			t.Fatalf("without --yes: %v\n%s", err, text)
 		}
 		out := server.Run(t, "restore", file, "--yes")
-		says(t, out, "were refreshed since", "3 grants that were made since", "grants that were revoked: 1", "what was there before is kept")
+		says(t, out, "were refreshed since", "3 newer grants", "grants that were revoked: 1", "the previous store is kept")
 		s.start(0)
 		time.Sleep(100 * time.Millisecond)
 		stop()
