@@ -22,37 +22,36 @@ import (
 )
 
 const (
-	// copyPages is how many pages are copied in one step, between which others
-	// have their turn.
+	// copyPages is how many pages one step copies. Other work runs between steps.
 	copyPages = 256
-	// rest is how long each step is followed by nothing, as a share of its own
-	// time: a copy takes half of a processor and of the disk.
+	// rest is the pause after each step, relative to the step's duration: a copy
+	// uses half of a processor and of the disk.
 	rest = 1.0
-	// syncBytes is after how much the copy is brought to the disk. All of it at
-	// the end would have the server's commits wait behind.
+	// syncBytes is how much is copied between two syncs of the copy. The server's
+	// commits would wait for one large sync at the end.
 	syncBytes = 4 << 20
 )
 
-// backupFormat counts the forms of a backup's manifest.
+// backupFormat is the version of the manifest's format.
 const backupFormat = 1
 
-// A Manifest is what a backup says of itself.
+// A Manifest describes a backup. The backup contains it.
 type Manifest struct {
 	Format int `json:"format"`
-	// At is the instant of the backup: it holds all that was answered before.
+	// At is the instant of the backup, which holds every write acknowledged before.
 	At grant.Instant `json:"at"`
-	// Version is that of the program which made it, and Issuer whose store it
-	// is, if that was known.
+	// Version is that of the program which made it. Issuer is the store's issuer
+	// identifier, if it was known.
 	Version string `json:"version"`
 	Issuer  string `json:"issuer,omitempty"`
 	Schema  int    `json:"schema"`
-	// KEK is the fingerprint of the key-encryption key that its keys need.
+	// KEK is the fingerprint of the key-encryption key that wraps its keys.
 	KEK  string           `json:"kek"`
 	Keys []string         `json:"keys"`
 	Rows map[string]int64 `json:"rows"`
 }
 
-// A CopyPhase is what the making or the checking of a backup is at.
+// A CopyPhase is a phase of making, checking or restoring a backup.
 type CopyPhase string
 
 const (
@@ -60,26 +59,26 @@ const (
 	CheckingPages CopyPhase = "check"
 )
 
-// CopyProgress is how far it is. Total is zero where that is not known.
+// CopyProgress describes how far a phase is. Total is zero if it is unknown.
 type CopyProgress struct {
 	Phase       CopyPhase
 	Done, Total int64 // bytes
 }
 
-// A Job is a copy of a store that is to be made.
+// A Job is the order for a backup.
 type Job struct {
 	Dir  string // the data directory
-	File string // where the copy goes; it must not exist
+	File string // the backup, which must not exist
 	// Version and Issuer are for the Manifest.
 	Version, Issuer string
 	Now             func() time.Time
 	Report          func(CopyProgress)
 }
 
-// Make makes the backup, of one moment, while servers and commands go on. They
-// are not stopped; what they write meanwhile stays in the store's log until the
-// copy is complete. The file appears under its name when it is whole, was checked
-// and is durable. If anything fails, nothing is left.
+// Make makes a backup of one instant while servers and commands use the store.
+// What they write meanwhile stays in the store's log until the copy is complete.
+// The file appears under its name when it is complete, verified and durable. After
+// an error, nothing is left.
 func (b Job) Make(ctx context.Context) (m Manifest, err error) {
 	path := filepath.Join(b.Dir, sqlite.FileName)
 	if _, err := os.Stat(path); err != nil {
@@ -131,12 +130,12 @@ func mustNotExist(file string) error {
 	return nil
 }
 
-// connection is what the driver's connections can do beyond database/sql.
+// copier is the online backup API of the driver's connections.
 type copier interface {
 	NewBackup(destination string) (*driver.Backup, error)
 }
 
-// copy copies the pages of one state of the store.
+// copy copies the pages of one snapshot of the store.
 func (b Job) copy(ctx context.Context, path string, f *os.File, m *Manifest) error {
 	db, err := sql.Open("sqlite", sqlite.URL(path, sqlite.Pragmas...))
 	if err != nil {
@@ -149,7 +148,7 @@ func (b Job) copy(ctx context.Context, path string, f *os.File, m *Manifest) err
 	}
 	defer conn.Close()
 	m.At = grant.At(b.Now())
-	// From here on, the connection sees one state.
+	// From here on, the connection reads one snapshot.
 	if _, err := conn.ExecContext(ctx, `BEGIN`); err != nil {
 		return sqlite.Explain(path, err)
 	}
@@ -168,18 +167,18 @@ func (b Job) copy(ctx context.Context, path string, f *os.File, m *Manifest) err
 		return err
 	}
 	return conn.Raw(func(c any) error {
-		// It is written anew if anything happens: no journal is needed.
+		// A failed copy is discarded, so it needs no journal.
 		job, err := c.(copier).NewBackup(sqlite.URL(f.Name(), "journal_mode = OFF", "synchronous = OFF", "cache_size = -1024"))
 		if err != nil {
 			return err
 		}
 		err = b.steps(ctx, job, f, pageSize)
-		// Its other end is closed in any case.
+		// Finish also closes the destination.
 		return errors.Join(err, job.Finish())
 	})
 }
 
-// steps copies all pages, and leaves the machine to others in between.
+// steps copies all pages and pauses between the steps.
 func (b Job) steps(ctx context.Context, job *driver.Backup, f *os.File, pageSize int64) error {
 	unsynced := int64(0)
 	for more := true; more; {
@@ -206,8 +205,8 @@ func (b Job) steps(ctx context.Context, job *driver.Backup, f *os.File, pageSize
 	return nil
 }
 
-// describe makes one file of the copy, without a log, checks it, and writes into
-// it what it is.
+// describe turns the copy into one file without a log, verifies it, and writes the
+// manifest.
 func (b Job) describe(ctx context.Context, partial string, m *Manifest) error {
 	db, err := sql.Open("sqlite", sqlite.URL(partial, "locking_mode = EXCLUSIVE", "journal_mode = DELETE", "synchronous = FULL"))
 	if err != nil {
@@ -248,8 +247,8 @@ func (b Job) describe(ctx context.Context, partial string, m *Manifest) error {
 	return db.Close()
 }
 
-// countRows counts the rows of each table that the file has: one of an earlier
-// version lacks some.
+// countRows counts the rows of each table. A file of an earlier version lacks some
+// tables.
 func countRows(ctx context.Context, db *sql.DB) (map[string]int64, error) {
 	list := map[string]int64{}
 	for _, t := range store.Tables {
@@ -273,7 +272,7 @@ func readKeys(ctx context.Context, db *sql.DB) ([]keys.Record, error) {
 	return sqlite.List(ctx, db, sqlite.ScanKey, `SELECT id, purpose, created_at, active_at, wrapped FROM keys ORDER BY active_at, id`)
 }
 
-// quickCheck finds a damaged file. It reads all of it.
+// quickCheck reads the whole file and returns an error if it is damaged.
 func quickCheck(ctx context.Context, db *sql.DB) error {
 	var verdict string
 	if err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&verdict); err != nil {
@@ -285,10 +284,10 @@ func quickCheck(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// spare is what must stay free on a disk that a copy is written to.
+// spare is the space in bytes that a copy must leave free.
 const spare = 16 << 20
 
-// mustFit tells that a directory has no room for so many bytes, or nil.
+// mustFit returns an error if a directory has no space for size bytes.
 func mustFit(dir string, size int64) error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {

@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// A backup holds the SHA-256 of all of itself, with noDigest where it stands. It
-// finds damage of the disk or of the way, in any byte. It is no seal: whoever can
-// change a backup can change it too.
+// A backup contains the SHA-256 of the whole file, computed with noDigest in its
+// place. It detects damage on disk or in transit, in any byte. It does not detect
+// a manipulation: an attacker can compute it again.
 
-// noDigest is as long as a digest, occurs nowhere else, and is no digest.
+// noDigest has the length of a digest and occurs nowhere else in the file.
 var noDigest = "digest:" + strings.Repeat(".", 2*sha256.Size-len("digest:"))
 
-// readSize is how much of a file is looked at at once.
+// readSize is how many bytes of a file are read at once.
 const readSize = 1 << 20
 
-// findOnce is where a text stands in a file, which must be once.
+// findOnce returns the offset of a text that must occur exactly once in a file.
 func findOnce(f io.ReaderAt, text string) (int64, error) {
 	found := int64(-1)
 	buffer := make([]byte, readSize)
@@ -49,7 +49,7 @@ func findOnce(f io.ReaderAt, text string) (int64, error) {
 	return found, nil
 }
 
-// digestOf is that of a file in which it stands, or will, at a place.
+// digestOf computes the digest of a file that holds it, or will, at an offset.
 func digestOf(f io.ReaderAt, at, size int64) (string, error) {
 	after := at + int64(len(noDigest))
 	h := sha256.New()
@@ -58,7 +58,7 @@ func digestOf(f io.ReaderAt, at, size int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// writeDigest puts a finished backup's digest into it.
+// writeDigest writes the digest into a complete backup.
 func writeDigest(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -76,7 +76,7 @@ func writeDigest(f *os.File) error {
 	return err
 }
 
-// checkDigest tells that a file is not what its digest was taken of, or nil.
+// checkDigest returns an error if a file's content does not match its digest.
 func checkDigest(name, digest string) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A File is a backup that is read. Nothing is written to it.
+// A File is a backup that is open for reading. Nothing is written to it.
 type File struct {
 	File string
-	// Manifest is what the backup says of itself. It is zero for a store's file
-	// that was copied by other means: then only who copied it knows the instant.
+	// Manifest describes the backup. It is zero for a store's file that was copied
+	// by other means: the operator must then give the instant.
 	Manifest Manifest
 	// Size is that of the file in bytes.
 	Size int64
@@ -30,9 +30,8 @@ type File struct {
 	digest string
 }
 
-// Open opens a backup that Make has made, or the file of a store that was
-// copied by other means while nothing wrote to it. It reads what it is and no
-// more; see Check.
+// Open opens a backup of a Job, or a store's file that was copied by other means
+// while nothing wrote to it. It reads the manifest only; see Check.
 func Open(ctx context.Context, file string) (_ *File, err error) {
 	defer func() {
 		if err != nil {
@@ -91,7 +90,7 @@ func Open(ctx context.Context, file string) (_ *File, err error) {
 	return b, nil
 }
 
-// damaged says what a fault of SQLite means for a file that nobody writes to.
+// damaged explains an error of SQLite for a file to which nothing is written.
 func damaged(err error) error {
 	switch {
 	case sqlite.IsCode(err, lib.SQLITE_NOTADB):
@@ -105,12 +104,11 @@ func damaged(err error) error {
 // Close closes the file.
 func (b *File) Close() error { return b.db.Close() }
 
-// Made reports whether the file is a backup that says what it is.
+// Made reports whether a Job has made the file: it has a manifest.
 func (b *File) Made() bool { return b.Manifest.Format > 0 }
 
-// Check reads all of the backup and tells what is wrong with it, or nil: its
-// checksum, the structure of the database, the number of rows, and a move that
-// the store was in.
+// Check reads the whole backup and verifies its checksum, the structure of the
+// database, the number of rows, and that the store was not being moved.
 func (b *File) Check(ctx context.Context, report func(CopyProgress)) error {
 	report(CopyProgress{Phase: CheckingPages})
 	if b.Made() {
@@ -141,7 +139,7 @@ func (b *File) Check(ctx context.Context, report func(CopyProgress)) error {
 	return nil
 }
 
-// KeyRecords are the keys that it holds, wrapped, in the order of their use.
+// KeyRecords returns its wrapped keys in the order of their use.
 func (b *File) KeyRecords(ctx context.Context) ([]keys.Record, error) {
 	list, err := readKeys(ctx, b.db)
 	if err != nil {
@@ -150,7 +148,7 @@ func (b *File) KeyRecords(ctx context.Context) ([]keys.Record, error) {
 	return list, nil
 }
 
-// Issued is what its grants tell of the refresh tokens that were issued.
+// Issued summarises the refresh tokens that its grants have issued.
 func (b *File) Issued(ctx context.Context) (i grant.Issued, err error) {
 	if i, err = readIssued(ctx, b.db, "grants"); err != nil {
 		err = fmt.Errorf("backup %s: %w", b.File, damaged(err))
@@ -166,7 +164,7 @@ func readIssued(ctx context.Context, db *sql.DB, table string) (i grant.Issued, 
 	return i, err
 }
 
-// isThere reports whether there is a file, or anything, of a name.
+// isThere reports whether a path exists.
 func isThere(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,33 +15,33 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A backup takes the place of a store in these steps. The caller holds the
-// directory's Lock, so that no server runs; commands may.
+// A restore replaces a store in these steps. The caller holds the directory's
+// Lock, so that no server runs; commands may.
 //
 //	prepare   the backup is copied beside the store, checked, and brought to the
 //	          newest schema
 //	declare   what has ended since is ended in the copy, and the restore is
 //	          recorded in it
-//	fold      the store's log is moved into its file; nobody else may have it open
+//	fold      the store's log is checkpointed into its file, which no other
+//	          process may have open
 //	keep      the store's file gets a second name
 //	switch    the copy takes the first name
 //
-// Until the switch, which is one rename, the store is as it was; from then on
-// there is the backup, with its declaration. If the process dies in between,
-// what is left over does no harm, and the same command begins anew.
+// Until the switch, which is one rename, the store is as it was; afterwards it is
+// the backup, with the declaration of the restore. After a crash in between, what
+// is left does no harm, and the same command starts again.
 //
 // A store that is too damaged to be folded has several files, and a rename moves
 // one. Then a file with the name of sqlite.Unfinished keeps servers and commands
 // out from the first change to the last.
 
-// preparedName is the copy's, beside the store.
+// preparedName names the copy beside the store.
 const preparedName = sqlite.FileName + ".restoring"
 
-// A Replacement is a store that is about to take the place of the one in a data
-// directory.
+// A Replacement is a store that is about to replace the one in a data directory.
 type Replacement struct {
 	dir string
-	// step is told of each step before it is made; for tests.
+	// step is called with the name of each step before it is done; for tests.
 	step func(name string) error
 }
 
@@ -49,8 +49,8 @@ func (r *Replacement) path() string     { return filepath.Join(r.dir, sqlite.Fil
 func (r *Replacement) prepared() string { return filepath.Join(r.dir, preparedName) }
 func (r *Replacement) marker() string   { return filepath.Join(r.dir, sqlite.Unfinished) }
 
-// Prepare copies a backup, which was checked, to the data directory where it is
-// to be the store. Nothing is replaced yet. The directory must exist.
+// Prepare copies a backup that was checked to the data directory, which must exist.
+// Nothing is replaced yet.
 func Prepare(ctx context.Context, dir string, b *File, report func(CopyProgress)) (_ *Replacement, err error) {
 	r := &Replacement{dir: dir, step: func(string) error { return nil }}
 	defer func() {
@@ -82,8 +82,8 @@ func Prepare(ctx context.Context, dir string, b *File, report func(CopyProgress)
 	return r, errors.Join(err, db.Close())
 }
 
-// copy copies the backup to the directory. SQLite gives a log the owner of its
-// file.
+// copy copies the backup to the directory. Its owner matters: SQLite gives a log the
+// owner of its file.
 func (r *Replacement) copy(ctx context.Context, b *File, report func(CopyProgress)) error {
 	from, err := os.Open(b.File)
 	if err != nil {
@@ -114,11 +114,11 @@ func (r *Replacement) copy(ctx context.Context, b *File, report func(CopyProgres
 	}
 }
 
-// Discard removes what was prepared.
+// Discard deletes the prepared copy.
 func (r *Replacement) Discard() error { return removeWithLogs(r.prepared()) }
 
-// Declare has merge change what was prepared, and then records the restore in it,
-// so that no server ever sees it undeclared.
+// Declare lets merge change the prepared copy, and then records the restore in it,
+// so that no server opens it without the declaration.
 func (r *Replacement) Declare(ctx context.Context, merge func(store.Store) error, declared grant.Restore, events ...store.Event) error {
 	if err := r.step("declare"); err != nil {
 		return err
@@ -133,9 +133,9 @@ func (r *Replacement) Declare(ctx context.Context, merge func(store.Store) error
 	return errors.Join(err, s.Close())
 }
 
-// Install puts what was prepared into the place of the store, and returns the
-// names under which the old one is kept, which begin with aside: none if there
-// was none. After an error, the directory has the old store or the new one.
+// Install replaces the store with the prepared copy. It returns the names under
+// which the old store is kept, which begin with aside: none if there was none.
+// After an error, the directory has the old store or the new one.
 func (r *Replacement) Install(ctx context.Context, aside string) (kept []string, err error) {
 	defer func() {
 		if err != nil {
@@ -159,7 +159,7 @@ func (r *Replacement) Install(ctx context.Context, aside string) (kept []string,
 	return r.replace(ctx, aside)
 }
 
-// sync brings what was prepared to the disk.
+// sync makes the prepared copy durable.
 func (r *Replacement) sync() error {
 	f, err := os.Open(r.prepared())
 	if err != nil {
@@ -168,22 +168,22 @@ func (r *Replacement) sync() error {
 	return errors.Join(f.Sync(), f.Close(), syncDirectory(r.dir))
 }
 
-// lock folds the store and takes its lock, which keeps everybody from it until
-// release. Whoever waits for that finds another file under the name, and opens
-// that one (see sqlite.OpenFile). Nothing is written to the old one: SQLite would
-// make a log for it, under the name of the new one's. What is no store, or too
-// damaged to be folded, is not locked: nobody can use it.
+// lock folds the store and locks it exclusively until release. A process that
+// waits for the lock then finds that the file was replaced, and fails or opens the
+// new one (see sqlite.OpenFile). Nothing is written to the old file: SQLite would
+// create a log for it under the name of the new store's. What is no store, or is
+// too damaged to be folded, is not locked: no process can use it.
 func (r *Replacement) lock(ctx context.Context) (release func(), err error) {
 	release = func() {}
-	// What is no store is not opened either: SQLite would do away with its log.
+	// Do not open what is no store: SQLite would delete its log.
 	if unfinished, err := isThere(r.marker()); err != nil || unfinished || !sqlite.IsStore(ctx, r.path()) {
 		return release, err
 	}
 	if err := r.step("fold the store"); err != nil {
 		return nil, err
 	}
-	// A command may open the store between the fold and the lock, and begin a
-	// log again.
+	// A command may open the store between the fold and the lock, and start a new
+	// log.
 	for range 5 {
 		err := sqlite.Fold(ctx, r.path())
 		if errors.Is(err, sqlite.ErrDamaged) {
@@ -211,9 +211,9 @@ func (r *Replacement) lock(ctx context.Context) (release func(), err error) {
 	return nil, fmt.Errorf("commands open %s again and again: let them end first", r.path())
 }
 
-// replace keeps the store's files under other names and switches.
+// replace keeps the store's files under other names and renames the copy.
 func (r *Replacement) replace(ctx context.Context, aside string) (kept []string, err error) {
-	begun := false // the old store is no longer whole
+	begun := false // the old store is no longer complete
 	do := func(name string, f func() error) {
 		if err == nil {
 			err = r.step(name)
@@ -229,13 +229,13 @@ func (r *Replacement) replace(ctx context.Context, aside string) (kept []string,
 		if err == nil || begun {
 			return
 		}
-		// Second names of a store that goes on would pass for what was kept.
+		// The second names of a store that stays in use would look like a kept copy.
 		for _, name := range kept {
 			err = errors.Join(err, os.Remove(name))
 		}
 		kept = nil
 	}()
-	// A log that is left would be taken for the new file's.
+	// SQLite would apply a log that is left to the new file.
 	logs := append([]string{"-shm"}, sqlite.Logs...)
 	several, err := isThere(r.marker())
 	for _, end := range logs {

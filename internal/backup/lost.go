@@ -13,10 +13,9 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// Lost is what a store has and a backup of it lacks: it is lost if the backup
-// takes the store's place.
+// Lost describes what a store has and a backup of it lacks: a restore loses it.
 type Lost struct {
-	Refreshed int64 // grants of the backup; their clients go on
+	Refreshed int64 // grants of the backup that were refreshed since; their clients continue
 	Made      int64 // grants that the backup lacks
 	MadeBy    []MadeBy
 	Ended     int64 // grants that are active in the backup; see EachEnded
@@ -27,7 +26,7 @@ type Lost struct {
 	SignedOut []store.DocumentKey // sessions of the backup that have ended
 	Keys      int64
 	Withdrawn []grant.KeyID // keys of the backup that were withdrawn since
-	Issued    grant.Issued  // what the grants of the store tell
+	Issued    grant.Issued  // summary of the refresh tokens of the store
 }
 
 // MadeBy counts the grants of a client.
@@ -36,17 +35,17 @@ type MadeBy struct {
 	Grants   int64
 }
 
-// A ClientChange is a client then and now; Was is nil for one that is newer than
-// the backup.
+// A ClientChange is a client in the backup and now. Was is nil if the backup lacks
+// it.
 type ClientChange struct{ Was, Is *store.Client }
 
-// A UserChange is the document of a user then and now; Was is nil for one that is
-// newer than the backup.
+// A UserChange is a user's document in the backup and now. Was is nil if the backup
+// lacks it.
 type UserChange struct{ Was, Is []byte }
 
-// CompareWith tells what the store in a data directory has that the backup lacks.
-// It changes nothing about the store, which others may use, or have left with a
-// log; at most, a log that was copied without its index gets one.
+// CompareWith returns what the store in a data directory has that the backup lacks.
+// It does not change the store, which may be in use or have crashed; at most, it
+// creates the missing index of a log.
 func (b *File) CompareWith(ctx context.Context, dir string) (l Lost, err error) {
 	path := filepath.Join(dir, sqlite.FileName)
 	err = readUntouched(ctx, path, func(db *sql.DB) error {
@@ -56,9 +55,9 @@ func (b *File) CompareWith(ctx context.Context, dir string) (l Lost, err error) 
 	return l, err
 }
 
-// EachEnded calls f with each grant of the store in a data directory that has
-// ended, or whose access tokens have, and goes on in the backup. Like
-// CompareWith, it changes nothing. It may call f again with the same grants.
+// EachEnded calls f with each grant that is active in the backup and was revoked in
+// the store of a data directory, or whose access tokens were. Like CompareWith, it
+// does not change the store. It may call f again with the same grants.
 func (b *File) EachEnded(ctx context.Context, dir string, f func(grant.Grant) error) error {
 	path := filepath.Join(dir, sqlite.FileName)
 	return readUntouched(ctx, path, func(db *sql.DB) error {

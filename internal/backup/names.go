@@ -8,8 +8,8 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// AsideName is a name in a data directory under which its store can be kept,
-// with the time in it, that nothing has.
+// AsideName returns an unused name in a data directory, with the time in it, under
+// which its store can be kept.
 func AsideName(dir string, now time.Time) (string, error) {
 	name := filepath.Join(dir, sqlite.FileName+".before-"+now.UTC().Format("20060102T150405Z"))
 	for n := 1; n < 100; n++ {

@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// partials are the names of backups that are being made. They are not those of
-// the backups, which may have the time in them: a backup removes what any that
-// was killed has left in its directory.
+// partials is the pattern of the names of unfinished backups. They are independent
+// of the backup's name, so that the next backup to a directory finds and deletes
+// what a killed one has left.
 const partials = ".mintage-backup.*.partial"
 
-// createPartial makes the file that is to become a backup: of mode 0600, and in
-// the backup's directory, so that it can get its name. While the file is open,
-// it is locked, which tells it from one that was left behind.
+// createPartial creates the file that becomes a backup: with mode 0600, and in the
+// backup's directory, so that it can be linked to its name. It is locked while it
+// is open; a file that was left behind is not.
 func createPartial(dir string) (*os.File, error) {
-	// A directory that cannot be listed may take a file all the same.
+	// It may be possible to create a file in a directory that cannot be listed.
 	if err := removePartials(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func createPartial(dir string) (*os.File, error) {
 	return nil, fmt.Errorf("other backups to %s remove each new file: let them end first", dir)
 }
 
-// hold locks a partial file, unless somebody has locked or removed it.
+// hold locks a partial file, unless another process has locked or deleted it.
 func hold(f *os.File) (bool, error) {
 	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
@@ -54,15 +54,15 @@ func hold(f *os.File) (bool, error) {
 	return err == nil && os.SameFile(here, named), err
 }
 
-// removePartials removes the partial files of a directory that nobody holds: of
-// backups that were killed.
+// removePartials deletes the unlocked partial files of a directory: killed backups
+// have left them.
 func removePartials(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if ours, _ := filepath.Match(partials, e.Name()); ours && err == nil {
 			err = removePartial(filepath.Join(dir, e.Name()))
 		}
-		// Another user's are no reason to make no backup.
+		// Those of another user do not prevent a backup.
 		if errors.Is(err, fs.ErrPermission) {
 			err = nil
 		}
@@ -85,7 +85,7 @@ func removePartial(name string) error {
 	return removeWithLogs(name)
 }
 
-// removeWithLogs removes a file, and before it what SQLite may have left beside.
+// removeWithLogs deletes a file, after the files that SQLite may keep beside it.
 func removeWithLogs(name string) (err error) {
 	for _, end := range []string{"-wal", "-shm", "-journal", ""} {
 		if e := os.Remove(name + end); e != nil && !errors.Is(e, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A fileState is what changes of a file when somebody writes to it.
+// A fileState holds what a write to a file changes.
 type fileState struct {
 	info     fs.FileInfo // nil: it is absent
 	size     int64
@@ -39,8 +39,7 @@ func (s fileState) is(t fileState) bool {
 	return os.SameFile(s.info, t.info) && s.size == t.size && s.modified.Equal(t.modified)
 }
 
-// A footprint is the state of the files that a store consists of. The index of
-// its log is none of them: it is made from the log.
+// A footprint is the state of a store's files. The index is derived from the log.
 type footprint struct{ file, log, journal, index fileState }
 
 func footprintOf(path string) (f footprint, err error) {
@@ -52,9 +51,9 @@ func footprintOf(path string) (f footprint, err error) {
 	return f, err
 }
 
-// readUntouched lets read query a store, and changes nothing about it. Plainly
-// opened by its last user, a store that has crashed gets its log moved into its
-// file. Others may use the store meanwhile.
+// readUntouched lets read query a store without changing it. Opened in the usual
+// way, a store that has crashed would have its log checkpointed. Other processes
+// may use the store meanwhile.
 func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) error {
 	for range 5 {
 		before, err := footprintOf(path)
@@ -66,8 +65,8 @@ func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) e
 		}
 		switch {
 		case before.log.size == 0 && before.journal.size == 0:
-			// To read it as one with a log would make one. What is read is good if
-			// nobody has begun to write.
+			// Opening it in WAL mode would create a log. The result is valid if no
+			// process has written meanwhile.
 			err = readAs(path, "&mode=ro&immutable=1", read)
 			after, e := footprintOf(path)
 			if e != nil {
@@ -82,8 +81,8 @@ func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) e
 			if !sqlite.IsCode(err, lib.SQLITE_READONLY) {
 				return err
 			}
-			// Somebody uses it, and has left no place in the index for one who
-			// takes none; the index is theirs, and changes all the time.
+			// Another process uses it, and a read-only reader found no free read mark
+			// in the index. That process changes the index all the time anyway.
 		}
 		return readAs(path, "&mode=ro", read)
 	}
