@@ -110,7 +110,7 @@ var keyMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestAWithdrawalEndsWhatTheKeysMade",
 	},
 	{
-		Name: "polls for keys that strangers name", In: "Directory.Learn",
+		Name: "polls for keys that unauthenticated callers name", In: "Directory.Learn",
 		Old: "if absent, ask := d.mayLearn(id, now); absent {", New: "if absent, ask := false, true; absent {",
 		Test: "go test ./internal/issuer -run TestAKeyThatIsUnknown",
 	},

@@ -50,8 +50,8 @@ var nodeMutations = []Mutation{
 		Test: engine + "TestAServerLearnsThatItsStoreHasMoved",
 	},
 	{
-		Name: "meeting before a poll counts", In: "Directory.poll",
-		Old: "err := d.meet(try, tick)", New: "err := error(nil)\n\t\t_ = d.meet(try, tick)",
+		Name: "heartbeat before a poll counts", In: "Directory.poll",
+		Old: "err := d.heartbeat(try, tick)", New: "err := error(nil)\n\t\t_ = d.heartbeat(try, tick)",
 		Test: "go test ./internal/issuer -run TestANodeThatDoesNotMeetTheOthersIsStale",
 	},
 	{

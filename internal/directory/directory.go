@@ -20,29 +20,29 @@ import (
 )
 
 const (
-	// PollInterval is how often a node asks for changes: another process's
-	// change is in force within two of them.
+	// PollInterval is how often a node polls for changes: a change by another
+	// process takes effect within two intervals.
 	PollInterval = time.Second
-	// meetTime bounds a meeting, so that one over a line that is dead leaves time
-	// for another before the node is stale.
-	meetTime = 2 * PollInterval
-	// StaleAfter is when a node that hears nothing stops answering: it might
+	// heartbeatTime limits a heartbeat, so that after one on a dead connection there
+	// is time for another before the directory is stale.
+	heartbeatTime = 2 * PollInterval
+	// StaleAfter is the age of the last poll at which a node stops serving: it may
 	// have missed a cutoff.
 	StaleAfter = 5 * time.Second
-	// CutoffReach is how far ahead of its moment a cutoff lies that is made apart
-	// from the servers: it has to be written, and until they have heard of it,
-	// they let subjects agree who are just being shut out.
+	// CutoffReach is how far ahead cutoffs written by a command are dated, so that
+	// every node has them before they apply. Until a node has polled a cutoff, it
+	// still issues codes to the subjects concerned.
 	CutoffReach = 2*PollInterval + 5*time.Second
 )
 
-// A Directory is a node's memory of clients, cutoffs and keys. Requests read a
-// View without locks; Run keeps it current.
+// A Directory is a node's copy of clients, cutoffs and keys. Requests read a View
+// without locks; Run polls.
 type Directory struct {
-	// Schedule is how long keys live. It does not change.
+	// Schedule holds the durations of the phases of keys. It does not change.
 	Schedule keys.Schedule
 
-	// ReadKEK, if it is set, reads the key-encryption key again. It is set before
-	// Run, and called when another one wraps the store's keys.
+	// ReadKEK, if not nil, reads the key-encryption key again when another one wraps
+	// the store's keys. It must be set before Run.
 	ReadKEK func() (*keys.KEK, error)
 
 	store store.Store
@@ -50,7 +50,7 @@ type Directory struct {
 	log   *slog.Logger
 	clock func() time.Time // monotonic, for the age of the last poll
 
-	turn    chan struct{} // one place: whoever holds it may use what follows
+	turn    chan struct{} // a mutex for the fields that follow; see wait
 	records []keys.Record
 	uses    map[string]*use // by secret id
 	unnoted bool            // the last write of uses has failed
@@ -58,7 +58,7 @@ type Directory struct {
 
 	view   atomic.Pointer[View]
 	polled atomic.Int64 // when the last good poll began: nanoseconds since origin
-	// clockFault says why this node's clock keeps it from being ready.
+	// clockFault is set while this node's clock is wrong, which makes it not ready.
 	clockFault atomic.Pointer[error]
 	origin     time.Time
 
@@ -68,13 +68,13 @@ type Directory struct {
 	absentAt time.Duration // when that began, since origin; 0: never
 }
 
-// ErrStale means that the directory has not heard from the store for so long
-// that it may have missed a cutoff.
+// ErrStale means that the last successful poll is so old that the node may have
+// missed a cutoff.
 var ErrStale = errors.New("no news from the store for more than five seconds")
 
-// Open reads the directory. On an empty store, it makes the first
-// keys. It fails if a key does not unwrap. The clock must be monotonic, and
-// also tell the time of day, by which keys are rotated.
+// Open reads the directory. In an empty store, it creates the first keys. It fails
+// if a key cannot be unwrapped. The clock must have a monotonic reading and the
+// time of day, by which keys are rotated.
 func Open(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) (*Directory, error) {
 	d := &Directory{
 		Schedule: s, store: st, log: log, clock: clock,
@@ -97,9 +97,8 @@ func Open(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, l
 	return d, nil
 }
 
-// Read is the directory as the store has it now, for a command that
-// changes nothing. Its view goes out of date within seconds. Without a
-// key-encryption key, it opens no token.
+// Read returns the directory as it is in the store now, for a command. It is not
+// polled. Without a key-encryption key, its ring opens no token.
 func Read(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, clock func() time.Time) (*Directory, error) {
 	d := &Directory{
 		Schedule: s, store: st, log: slog.New(slog.DiscardHandler), clock: clock,
@@ -124,8 +123,8 @@ func Read(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, c
 
 var errNoKeys = errors.New("the store has no keys yet")
 
-// Poll brings the view up to date. Call it after a change made through this
-// process, to see it at once.
+// Poll updates the view. Call it after a change by this process, which then takes
+// effect at once.
 func (d *Directory) Poll(ctx context.Context) error { return d.poll(ctx, false) }
 
 func (d *Directory) poll(ctx context.Context, tick bool) error {
@@ -134,13 +133,13 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 	}
 	defer d.done()
 	began := d.clock().Sub(d.origin)
-	// Before the meeting, by which commands see that it is done.
+	// Before the heartbeat, by which commands see that the uses are written.
 	d.writeUses(ctx, d.unwritten(flushAtOnce))
-	// A node that does not reach the others is not current, whatever it can
-	// read: its server may have been replaced.
+	// Without a successful heartbeat the node is not current, even if it can read:
+	// its database server may have been replaced.
 	if d.peers != nil {
-		try, cancel := context.WithTimeout(ctx, meetTime)
-		err := d.meet(try, tick)
+		try, cancel := context.WithTimeout(ctx, heartbeatTime)
+		err := d.heartbeat(try, tick)
 		cancel()
 		if err != nil {
 			return err
@@ -149,7 +148,7 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 	old := d.view.Load()
 	ch, err := d.store.Changes(ctx, old.version)
 	if err == nil && ch.Version < old.version {
-		// A backup was put back, or a standby promoted that lacked changes.
+		// A backup was restored, or a standby without these changes was promoted.
 		d.log.Error("the store's directory has gone back: reading all of it again; if an older copy was put in place, declare it: mintage restore --declare", "from", old.version, "to", ch.Version)
 		old, d.records = noView(), nil
 		ch, err = d.store.Changes(ctx, 0)
@@ -168,8 +167,8 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 	return nil
 }
 
-// wait takes the turn, unless ctx ends first: a store that hangs in another
-// caller's poll must not take this one's time as well.
+// wait locks turn, unless ctx ends first: another caller's poll may hang in the
+// store.
 func (d *Directory) wait(ctx context.Context) error {
 	select {
 	case d.turn <- struct{}{}:
@@ -232,8 +231,8 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	return v, nil
 }
 
-// openRing unwraps records. Another process may have replaced the key-encryption
-// key, and its file.
+// openRing unwraps records. It reads the key-encryption key again if another
+// process has replaced it.
 func (d *Directory) openRing(records []keys.Record) (*keys.Ring, error) {
 	ring, err := keys.Open(d.kek.Load(), records)
 	var other *keys.OtherKEK
@@ -251,7 +250,7 @@ func (d *Directory) openRing(records []keys.Record) (*keys.Ring, error) {
 	return ring, err
 }
 
-// View is the directory as last heard of, or ErrStale.
+// View returns the view of the last poll, or ErrStale.
 func (d *Directory) View() (*View, error) {
 	if d.clock().Sub(d.origin)-time.Duration(d.polled.Load()) > StaleAfter {
 		return nil, ErrStale
@@ -259,18 +258,19 @@ func (d *Directory) View() (*View, error) {
 	return d.view.Load(), nil
 }
 
-// Ring is the key ring as last heard of, however long ago that was: for what is
-// better done with old keys than not at all.
+// Ring returns the key ring of the last poll, however old: for work that is better
+// done with old keys than not at all.
 func (d *Directory) Ring() *keys.Ring { return d.view.Load().Ring }
 
 // KEK returns the key-encryption key that wraps the keys as last polled.
 func (d *Directory) KEK() *keys.KEK { return d.kek.Load() }
 
-// Latest is the view as last heard of, however long ago that was: for what is
-// better done with an old one than not at all.
+// Latest returns the view of the last poll, however old: for work that is better
+// done with an old view than not at all.
 func (d *Directory) Latest() *View { return d.view.Load() }
 
-// ClockFault says why this node's clock keeps it from being ready, or is nil.
+// ClockFault returns an error if this node's clock is wrong, and the node therefore
+// not ready.
 func (d *Directory) ClockFault() error {
 	if fault := d.clockFault.Load(); fault != nil {
 		return *fault
@@ -301,7 +301,7 @@ func (d *Directory) Learn(ctx context.Context, view *View, text string) (*View, 
 	} else if !ask {
 		return nil, fmt.Errorf("key %s is unknown here, and the store was asked for %d others in the last second", id, learnPolls)
 	}
-	ctx, cancel := context.WithTimeout(ctx, meetTime)
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTime)
 	defer cancel()
 	if err := d.Poll(ctx); err != nil {
 		return nil, err
@@ -331,8 +331,8 @@ func (d *Directory) mayLearn(id grant.KeyID, now time.Duration) (absent, ask boo
 	return false, true
 }
 
-// Run polls, compares clocks and rotates keys until ctx ends, and writes the
-// last uses of secrets now and then and at the end.
+// Run polls, compares clocks and rotates keys until ctx ends. It writes the last
+// uses of secrets every minute and at the end.
 func (d *Directory) Run(ctx context.Context) {
 	var keeper sync.WaitGroup
 	keeper.Go(func() { d.keepKeys(ctx) })
@@ -363,7 +363,7 @@ func (d *Directory) Run(ctx context.Context) {
 	}
 }
 
-// Ready tells why this node must not be sent requests, or nil.
+// Ready returns an error if this node must not receive requests.
 func (d *Directory) Ready() error {
 	if _, err := d.View(); err != nil {
 		return fmt.Errorf("directory: %w", err)
@@ -371,8 +371,8 @@ func (d *Directory) Ready() error {
 	return d.ClockFault()
 }
 
-// Departures lists clients whose registration leaves the service's
-// specification, for the start-up log.
+// Departures lists clients whose registration deviates from the specification, for
+// the log at the start.
 func (d *Directory) Departures() (list []string) {
 	for _, c := range d.view.Load().clients {
 		if c.NoRotation && c.State == store.ClientEnabled {
@@ -386,26 +386,25 @@ func (d *Directory) Departures() (list []string) {
 const (
 	// flushInterval is how often the last uses of secrets are written.
 	flushInterval = time.Minute
-	// flushAtOnce is how old a recorded use is that is replaced at the next poll.
-	// Whether a secret may be revoked depends on its use within a day: until then,
-	// one that is in use would seem to be none.
+	// flushAtOnce is the age of a stored use at which the next poll replaces it.
+	// Whether a secret may be revoked depends on its use within the last day.
 	flushAtOnce = 12 * time.Hour
 )
 
-// A use is the last use of a secret. written is what the store knows.
+// A use is the last use of a secret. written is what the store has.
 type use struct{ at, written atomic.Int64 }
 
-// NoteUse notes the use of a client's secret, by its index, in memory.
+// NoteUse records the use of a client's secret, by its index, in memory.
 func (v *View) NoteUse(clientID string, secret int, now grant.Instant) {
 	u := v.clients[clientID].uses[secret]
-	// A second is fine enough for people, and spares the cache line.
+	// At most once a second: this avoids contention for the cache line.
 	if last := u.at.Load(); int64(now)-last >= 1000 {
 		u.at.CompareAndSwap(last, int64(now))
 	}
 }
 
-// FlushUses writes the uses of secrets that the store does not know. It takes at
-// most two seconds, so that a write that hangs does not stop the polls.
+// FlushUses writes the uses of secrets that the store lacks. It takes at most two
+// seconds, so that a write that hangs does not stop the polls.
 func (d *Directory) FlushUses(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -415,8 +414,8 @@ func (d *Directory) FlushUses(ctx context.Context) {
 	}
 }
 
-// unwritten are the uses that the store does not know, or knows one of that is
-// at least so much older.
+// unwritten returns the uses that are newer than the stored ones, by older at
+// least.
 func (d *Directory) unwritten(older time.Duration) map[string]grant.Instant {
 	changed := map[string]grant.Instant{}
 	for id, u := range d.uses {
@@ -427,7 +426,7 @@ func (d *Directory) unwritten(older time.Duration) map[string]grant.Instant {
 	return changed
 }
 
-// writeUses writes uses, and remembers that the store knows them.
+// writeUses writes uses to the store.
 func (d *Directory) writeUses(ctx context.Context, changed map[string]grant.Instant) {
 	if len(changed) == 0 {
 		return

@@ -13,12 +13,12 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Keys are rotated by whatever node notices that one is due. Nobody leads: a
-// key is added at the version of the directory at which it was missing, so of
-// several nodes that notice at once one adds it, and the others see it.
+// Every node rotates keys; there is no leader. A key is added by compare-and-swap of
+// the directory's version, so that of several nodes one adds it, and the others
+// read it.
 
-// keepKeys adds keys in time until ctx ends. It runs beside the polls: an RSA
-// key takes long to make.
+// keepKeys adds keys when they are due, until ctx ends. It runs concurrently with the
+// polls, because generating an RSA key takes long.
 func (d *Directory) keepKeys(ctx context.Context) {
 	tick := time.NewTicker(PollInterval)
 	defer tick.Stop()
@@ -37,17 +37,17 @@ func (d *Directory) keepKeys(ctx context.Context) {
 	}
 }
 
-// addTime bounds the writing of keys whose first use is already fixed: it is a
-// part of keys.Schedule.Notice.
+// addTime limits the write of keys whose first use is already set. It is a part of
+// keys.Schedule.Notice.
 const addTime = 2 * time.Second
 
 // RotateDue adds the keys that are due, as Run does every second. The check costs next to nothing.
 func (d *Directory) RotateDue(ctx context.Context) error {
 	due := d.view.Load().Ring.Due(grant.At(d.clock()), d.Schedule)
-	if len(due) == 0 || d.ClockFault() != nil { // others know better what is due
+	if len(due) == 0 || d.ClockFault() != nil { // nodes with a right clock decide what is due
 		return nil
 	}
-	// An RSA key is much work: not for a store that does not even answer.
+	// Do not generate RSA keys while the store does not respond.
 	try, cancelTry := context.WithTimeout(ctx, StaleAfter)
 	defer cancelTry()
 	if err := d.Poll(try); err != nil {
@@ -57,7 +57,7 @@ func (d *Directory) RotateDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// That took a while, and others may have added them.
+	// Another node may have added them meanwhile.
 	ctx, cancel := context.WithTimeout(ctx, addTime)
 	defer cancel()
 	now := grant.At(d.clock())
@@ -69,7 +69,7 @@ func (d *Directory) RotateDue(ctx context.Context) error {
 	for _, f := range view.Ring.Due(now, d.Schedule) {
 		draft, ok := drafts.take(f.Purpose)
 		if !ok {
-			continue // due since a moment ago: next time
+			continue // became due meanwhile: next time
 		}
 		r, err := draft.Wrap(d.kek.Load().Of(view.Ring.Records()), now, f.ActiveAt)
 		if err != nil {
@@ -82,7 +82,7 @@ func (d *Directory) RotateDue(ctx context.Context) error {
 	}
 	err = addKeys(ctx, d.store, view.version, records, "server", now)
 	if errors.Is(err, store.ErrConflict) {
-		return nil // somebody changed something: the next look tells what
+		return nil // the directory has changed: the next call looks again
 	}
 	if err != nil {
 		return err
@@ -93,8 +93,8 @@ func (d *Directory) RotateDue(ctx context.Context) error {
 	return d.Poll(ctx)
 }
 
-// firstKeys makes one key for each purpose. Another process may do so at the
-// same moment: one of them wins.
+// firstKeys creates one key for each purpose. If several processes do so, one of
+// them wins.
 func (d *Directory) firstKeys(ctx context.Context) error {
 	now := grant.At(d.clock())
 	var records []keys.Record
@@ -119,7 +119,7 @@ func (d *Directory) firstKeys(ctx context.Context) error {
 	}
 }
 
-// addKeys adds records at a version of the directory, and notes who did it.
+// addKeys adds records if the directory has a version, and records who did it.
 func addKeys(ctx context.Context, st store.Store, version int64, records []keys.Record, actor string, now grant.Instant) error {
 	return st.Commit(ctx, store.Change{Expect: version, Keys: records, Events: addedEvents(records, actor, now)})
 }
@@ -134,17 +134,17 @@ func addedEvents(records []keys.Record, actor string, now grant.Instant) (events
 	return events
 }
 
-// A Rotation is what an operator asks for.
+// A Rotation is an operator's order to schedule the next keys now.
 type Rotation struct {
 	Purposes []keys.Purpose // none: all that rotate
-	// In is when the followers are used, from now on. Zero: as soon as every
-	// verifier can know them.
+	// In is the time until the successors are used. Zero: as soon as every verifier
+	// can have them.
 	In    time.Duration
 	Actor string
 }
 
-// RotateKeys makes a follower of a key of each purpose, beside a server that
-// may be running on the store. It needs no key to be due.
+// RotateKeys adds a successor key for each purpose, whether one is due or not.
+// Servers may use the store meanwhile.
 func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, r Rotation, clock func() time.Time) ([]keys.Record, error) {
 	if len(r.Purposes) == 0 {
 		r.Purposes = s.Rotating()
@@ -163,7 +163,7 @@ func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sched
 		if err != nil {
 			return nil, err
 		}
-		// A key that is wrapped otherwise than the rest would stop every node.
+		// A key that another key-encryption key wraps would stop every node.
 		if _, err := keys.Open(kek, ch.Keys); err != nil {
 			return nil, err
 		}
@@ -199,7 +199,7 @@ func newDrafts(purposes []keys.Purpose) (list drafts, err error) {
 	return list, nil
 }
 
-// take is a draft for a purpose, and is it once only.
+// take removes and returns a draft for a purpose.
 func (list *drafts) take(p keys.Purpose) (keys.Draft, bool) {
 	for i, d := range *list {
 		if d.Purpose == p {
@@ -210,28 +210,28 @@ func (list *drafts) take(p keys.Purpose) (keys.Draft, bool) {
 	return keys.Draft{}, false
 }
 
-func purposesOf(due []keys.Follower) (list []keys.Purpose) {
+func purposesOf(due []keys.Successor) (list []keys.Purpose) {
 	for _, f := range due {
 		list = append(list, f.Purpose)
 	}
 	return list
 }
 
-// A Withdrawal is what an operator asks for in an emergency.
+// A Withdrawal is an operator's order to distrust keys, in an emergency.
 type Withdrawal struct {
 	Purposes []keys.Purpose // all keys of these
 	Keys     []grant.KeyID  // and these
 	Actor    string
 }
 
-// Withdrawn are the keys that were withdrawn, and those that took the place of
-// the ones in use.
+// Withdrawn lists the keys that were withdrawn, and the successors of those that
+// were in use.
 type Withdrawn struct{ Keys, Added []keys.Record }
 
-// WithdrawKeys declares keys untrusted, now. Nodes see it with their next poll.
-// A purpose whose key in use is withdrawn has a new one in the same transaction,
-// which is used at once: no verifier knows it yet, and no node that has not
-// polled (see Directory.Learn).
+// WithdrawKeys declares keys untrusted from now on. Nodes stop trusting them at
+// their next poll. If a key in use is withdrawn, the same transaction adds its
+// successor, which is used at once, before verifiers and other nodes have it (see
+// Directory.Learn).
 func WithdrawKeys(ctx context.Context, st store.Store, kek *keys.KEK, w Withdrawal, clock func() time.Time) (Withdrawn, error) {
 	drafts := drafts{}
 	for {
@@ -239,7 +239,7 @@ func WithdrawKeys(ctx context.Context, st store.Store, kek *keys.KEK, w Withdraw
 		if err != nil {
 			return Withdrawn{}, err
 		}
-		// A key that is wrapped otherwise than the rest would stop every node.
+		// A key that another key-encryption key wraps would stop every node.
 		ring, err := keys.Open(kek, ch.Keys)
 		if err != nil {
 			return Withdrawn{}, err
@@ -356,9 +356,8 @@ func CountEnded(ctx context.Context, st store.Store, records []keys.Record, acce
 	}
 }
 
-// RewrapKeys wraps every key by the key-encryption key that is to take kek's
-// place, in one transaction. It returns how many it has wrapped: none if that was
-// done before.
+// RewrapKeys wraps every key by the key-encryption key that replaces kek, in one
+// transaction. It returns how many it has wrapped: none if that was done before.
 func RewrapKeys(ctx context.Context, st store.Store, kek *keys.KEK, actor string, clock func() time.Time) (int, error) {
 	for {
 		ch, err := st.Changes(ctx, 0)

@@ -10,21 +10,21 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// suspicion is after how many meetings in a row a clock is believed to be off:
-// one alone may be about a write that took long.
+// suspicion is how many comparisons in a row must find a clock wrong: a single one
+// may be due to a slow write.
 const suspicion = 3
 
-// peers is what a node knows of the other nodes' clocks.
+// peers holds what a node knows about the other nodes' clocks.
 type peers struct {
 	self     store.Node
 	began    time.Time                // of the last comparison
-	last     map[store.NodeID]bearing // the others at it
+	last     map[store.NodeID]bearing // the other nodes at that comparison
 	outvoted int                      // comparisons in a row
 	others   int                      // the same, of those that found others' clocks off
 }
 
-// Join makes this process a node, by a name for people: from now on, polls meet
-// the other nodes. It polls at once, so that they know of it before it serves.
+// Join makes this process a node with a name for people: from now on, polls send
+// heartbeats. It polls at once, so that other nodes know it before it serves.
 func (d *Directory) Join(ctx context.Context, name string) error {
 	if err := d.wait(ctx); err != nil {
 		return err
@@ -35,9 +35,10 @@ func (d *Directory) Join(ctx context.Context, name string) error {
 	return d.poll(ctx, true)
 }
 
-// meet tells the other nodes this one's time, and, if it is the meeting of a
-// tick, compares theirs with it: between two ticks every node that runs has met.
-func (d *Directory) meet(ctx context.Context, tick bool) error {
+// heartbeat writes this node's heartbeat. If it is the one of a tick, it compares
+// the clocks of the other nodes: between two ticks every running node has written
+// one.
+func (d *Directory) heartbeat(ctx context.Context, tick bool) error {
 	p, began := d.peers, d.clock()
 	p.self.Clock = grant.At(began)
 	if p.self.Since == 0 {
@@ -80,20 +81,20 @@ type deviation struct {
 	by   time.Duration
 }
 
-// A bearing is what is known of another node's clock: it is ahead of this one's
-// by least to most.
+// A bearing is the estimate of another node's clock: it is ahead of this one by
+// least to most.
 type bearing struct {
 	node        store.Node
 	least, most time.Duration
-	silent      int // comparisons since its last meeting
+	silent      int // comparisons since its last heartbeat
 }
 
-// apart is how far two clocks surely are apart.
+// apart returns the least possible difference between two clocks.
 func (b bearing) apart(o bearing) time.Duration { return max(b.least-o.most, o.least-b.most) }
 
-// A camp is nodes whose clocks agree. Of two camps the larger one counts, and of
-// two as large the one that has been there for longer by its own clock, so that a
-// node which joins with a wrong clock does not stop those that run.
+// A camp is a group of nodes whose clocks agree. The larger of two groups wins; of
+// equal ones, the one that has run for longer by its own clock, so that a new node
+// with a wrong clock does not stop the others.
 type camp struct {
 	size int
 	age  time.Duration
@@ -101,9 +102,9 @@ type camp struct {
 
 func (c camp) outvotes(o camp) bool { return c.size > o.size || c.size == o.size && c.age > o.age }
 
-// compare finds the clock that surely differs most from this node's, and by more
-// than skew, and whether this node is outvoted by nodes that agree with one
-// another. Nodes that have been silent for some comparisons have ended.
+// compare returns the clock that surely differs most from this node's, by more than
+// skew, and whether a group of nodes that agree outvotes this one. Nodes without a
+// heartbeat for some comparisons count as ended.
 func (p *peers) compare(nodes []store.Node, began, now time.Time, skew time.Duration) (worst deviation, outvoted bool) {
 	us := camp{1, p.self.Clock.Since(p.self.Since)}
 	var against []bearing
@@ -111,12 +112,12 @@ func (p *peers) compare(nodes []store.Node, began, now time.Time, skew time.Dura
 	for _, n := range nodes {
 		b, known := p.last[n.ID]
 		switch {
-		case !known: // nobody knows how old its time is
+		case !known: // the age of its heartbeat is unknown
 			b = bearing{node: n, silent: suspicion}
 		case b.node.Clock == n.Clock:
 			b.silent++
 		default:
-			// It has met since the last comparison: its time is no older than that.
+			// Its heartbeat is newer than the last comparison.
 			least := n.Clock.Since(grant.At(now))
 			b = bearing{node: n, least: least, most: least + now.Sub(p.began)}
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// maxScopes bounds the list of scopes in the metadata.
+// maxScopes limits the list of scopes in the metadata.
 const maxScopes = 200
 
 // A View is the directory at one version. It does not change.
@@ -24,10 +24,10 @@ type View struct {
 	Ring    *keys.Ring
 	version int64
 	clients map[string]*registration
-	origins map[originName]int // how many URIs of public clients have it
+	origins map[originName]int // number of redirect URIs of public clients
 	cutoffs map[cutoffName]grant.Instant
 	restore grant.Restore
-	scopes  func() []string // made once, of clients
+	scopes  func() []string // of clients, computed once
 	// idTokens is the longest lifetime of id_tokens that a client asks for.
 	idTokens func() time.Duration
 }
@@ -59,7 +59,7 @@ func longestIDToken(clients map[string]*registration) (longest time.Duration) {
 	return longest
 }
 
-// Cutoff is the latest cutoff that applies to a subject's grant to a client,
+// Cutoff returns the latest cutoff that applies to a subject's grants to a client,
 // or zero.
 func (v *View) Cutoff(realm, subject, client string) grant.Instant {
 	if len(v.cutoffs) == 0 {
@@ -83,13 +83,12 @@ func (v *View) Cutoffs(realm string) iter.Seq[store.Cutoff] {
 	}
 }
 
-// Restore is the latest that was declared, or the zero Restore. What an earlier
-// one explains, the later one explains too: it lasts until all of them have
-// ended, because a token of before an earlier one may live longer than those of
-// before the later one.
+// Restore returns the latest declared restore, or zero. It lasts until all earlier
+// ones have ended as well: a token from before an earlier restore may live longer
+// than those from before the latest.
 func (v *View) Restore() grant.Restore { return v.restore }
 
-// Client finds an enabled client of a realm.
+// Client returns an enabled client of a realm.
 func (v *View) Client(realm, id string) (*store.Client, bool) {
 	r := v.clients[id]
 	if r == nil || r.Realm != realm || r.State != store.ClientEnabled {
@@ -98,7 +97,7 @@ func (v *View) Client(realm, id string) (*store.Client, bool) {
 	return &r.Client, true
 }
 
-// Registered finds a client of a realm in whatever state.
+// Registered returns a client of a realm in any state.
 func (v *View) Registered(realm, id string) (*store.Client, bool) {
 	r := v.clients[id]
 	if r == nil || r.Realm != realm {
@@ -107,7 +106,7 @@ func (v *View) Registered(realm, id string) (*store.Client, bool) {
 	return &r.Client, true
 }
 
-// Clients lists the clients of a realm in whatever state, in no order.
+// Clients lists the clients of a realm in any state, in no order.
 func (v *View) Clients(realm string) iter.Seq[*store.Client] {
 	return func(yield func(*store.Client) bool) {
 		for _, r := range v.clients {
@@ -175,18 +174,18 @@ func scopesOf(clients map[string]*registration) []string {
 // many, the first. It reads the directory as last polled, however long ago.
 func (d *Directory) Scopes() []string { return d.view.Load().scopes() }
 
-// A Condition is what an operator watches of a directory.
+// A Condition describes a directory for monitoring.
 type Condition struct {
-	Age        time.Duration // of what is known
+	Age        time.Duration // since the last successful poll
 	ClockFault error         // nil if this node's clock is right
-	Active     []keys.Life   // the keys in use; EndsAt is when each is followed, or would be
-	Due        int           // keys that are to be made
+	Active     []keys.Life   // the keys in use; EndsAt is when the successor of each is used, or is due
+	Due        int           // keys that are due and were not created
 	Expiring   []ExpiringSecret
 	Restore    grant.Restore // the latest
 }
 
-// An ExpiringSecret is a secret of an enabled client that runs out, or has done
-// so within lately.
+// An ExpiringSecret is a secret of an enabled client that expires, or has expired
+// within lately.
 type ExpiringSecret struct {
 	ClientID string
 	store.Secret
@@ -194,12 +193,12 @@ type ExpiringSecret struct {
 }
 
 const (
-	// maxExpiring bounds Condition.Expiring to those that end next.
+	// maxExpiring limits Condition.Expiring to those that expire next.
 	maxExpiring = 200
 	lately      = 7 * 24 * time.Hour
 )
 
-// Condition is the present one, also of a directory that is stale.
+// Condition returns the present condition, also of a stale directory.
 func (d *Directory) Condition() Condition {
 	clock := d.clock()
 	view, now := d.view.Load(), grant.At(clock)
@@ -239,9 +238,8 @@ func (v *View) expiring(now grant.Instant) (list []ExpiringSecret) {
 	return list[:min(len(list), maxExpiring)]
 }
 
-// An issuer identifier never changes: it is in every JWT, and clients and
-// resource servers compare with it. The store remembers it, so that a change is
-// noticed that nobody meant.
+// An issuer identifier must not change: it is in every JWT, and clients and resource
+// servers compare it. The store keeps it, so that an accidental change is detected.
 
 type identity struct {
 	Issuer string `json:"issuer"`
@@ -251,8 +249,8 @@ func identityKey(realm string) store.DocumentKey {
 	return store.KeyOf(store.DocumentDeployment, realm, "issuer")
 }
 
-// RememberedIssuer is the issuer identifier that the store remembers for a
-// realm, or "".
+// RememberedIssuer returns the issuer identifier that the store has for a realm, or
+// "".
 func RememberedIssuer(ctx context.Context, st store.Store, realm string) (string, error) {
 	_, id, err := readIdentity(ctx, st, realm)
 	return id.Issuer, err
@@ -270,13 +268,13 @@ func readIdentity(ctx context.Context, st store.Store, realm string) (store.Docu
 	return d, id, err
 }
 
-// RememberIssuer has the store remember an issuer identifier, if it remembers
-// none, and returns the one that it remembers then.
+// RememberIssuer stores an issuer identifier unless there is one already, and
+// returns the stored one.
 func RememberIssuer(ctx context.Context, st store.Store, realm, id string) (string, error) {
 	return keepIssuer(ctx, st, realm, id, false)
 }
 
-// AdoptIssuer has the store remember an issuer identifier instead of another.
+// AdoptIssuer replaces the stored issuer identifier.
 func AdoptIssuer(ctx context.Context, st store.Store, realm, id string) error {
 	_, err := keepIssuer(ctx, st, realm, id, true)
 	return err

@@ -12,12 +12,12 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 )
 
-// MaxClaims bounds the claims about a subject, in bytes of compact JSON: they
-// travel in codes, and are in every row.
+// MaxClaims limits the claims about a subject, in bytes of compact JSON: they are in
+// every code and every row.
 const MaxClaims = 128
 
-// registered are the members of tokens and answers that claims never replace:
-// those that this server sends, and those by which verifiers decide (RFC 7519
+// registered are the members of tokens and responses that claims never replace: those
+// that this server sends, and those by which verifiers decide (RFC 7519
 // section 4.1, RFC 7662 section 2.2, RFC 7800, RFC 8693 section 4, RFC 9396,
 // RFC 9701, and those of id_tokens and logout tokens).
 var registered = []string{
@@ -32,8 +32,8 @@ func isRegistered(name string) bool {
 	return slices.ContainsFunc(registered, func(r string) bool { return strings.EqualFold(r, name) })
 }
 
-// CheckClaims returns claims about a subject in the form in which codes and
-// grants carry them: compact, and "" for none.
+// CheckClaims returns claims about a subject in their stored form: compact JSON, or
+// "" for none.
 func CheckClaims(claims json.RawMessage) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
 		return "", &oauth.Invalid{Field: "claims", Message: fmt.Sprintf(format, args...)}
@@ -73,8 +73,8 @@ func CheckClaims(claims json.RawMessage) (string, error) {
 	return text.String(), nil
 }
 
-// checkValue reads one value of well-formed JSON and refuses what readers would
-// not agree on.
+// checkValue reads one value of well-formed JSON. It rejects what parsers interpret
+// differently.
 func checkValue(dec *json.Decoder) error {
 	token, err := dec.Token()
 	if err != nil {
@@ -114,7 +114,7 @@ func checkValue(dec *json.Decoder) error {
 	return nil
 }
 
-// checkText refuses half of a surrogate pair too, which is read as an error.
+// checkText also rejects half of a surrogate pair, which is decoded as U+FFFD.
 func checkText(s string) error {
 	if strings.ContainsFunc(s, func(r rune) bool { return oauth.IsControl(r) || r == utf8.RuneError }) {
 		return fmt.Errorf("%q has a control character, or one that is none", s)

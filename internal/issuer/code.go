@@ -18,13 +18,13 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// An Authorization is what somebody who knows the user says: the subject agreed
-// that the client may act for it.
+// An Authorization states that an authenticated subject has consented to a client's
+// access.
 type Authorization struct {
 	ClientID    string
 	RedirectURI string
 	Subject     string
-	Scope       string // "" for all that the client is registered for
+	Scope       string // "": all scopes of the client's registration
 	Challenge   string // S256 code challenge (RFC 7636), or ""
 	// AuthTime is when the subject was authenticated; zero if that is unknown.
 	AuthTime time.Time
@@ -36,7 +36,7 @@ type Authorization struct {
 	Login   openid.Login
 }
 
-// An IssuedCode is a code and where it goes. Its text is a secret.
+// An IssuedCode is a code and its redirect URI. Its text is a secret.
 type IssuedCode struct {
 	Code      string
 	Scope     oauth.Scope
@@ -46,13 +46,13 @@ type IssuedCode struct {
 	redirectURI, issuer string
 }
 
-// CallbackURL is the redirect URI with the code, a secret like it. By RFC 9207,
-// a client of several servers learns whose answer it is.
+// CallbackURL returns the redirect URI with the code, and with iss (RFC 9207), which
+// identifies the server to a client of several servers. It is a secret.
 func (c IssuedCode) CallbackURL() string {
 	return AppendQuery(AppendQuery(c.redirectURI, "code", c.Code), "iss", c.issuer)
 }
 
-// authTimeAhead is how far the clock of whoever authenticates may be ahead.
+// authTimeAhead is how far the clock of the authenticating system may be ahead.
 const authTimeAhead = time.Minute
 
 // IssueCode seals an authorization into a code. Nothing is written.
@@ -63,7 +63,7 @@ func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, 
 	}
 	c, ok := view.Client(iss.Realm, a.ClientID)
 	if !ok {
-		// An administrator may have made or enabled it a moment ago.
+		// It may have been created or enabled since the last poll.
 		if err := iss.Directory.Poll(ctx); err != nil {
 			return IssuedCode{}, store.Unavailable(err)
 		}
@@ -76,8 +76,8 @@ func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, 
 		return IssuedCode{}, &oauth.Invalid{Field: "client_id", Message: "no such client, or it is disabled (see: mintage client list)"}
 	}
 	if c.RequirePKCE && !c.Public() && a.Challenge == "" {
-		// A code without a challenge could be redeemed without a verifier (RFC
-		// 9700 section 2.1.1), whoever left the challenge out.
+		// A code without a challenge can be redeemed without a verifier (RFC 9700
+		// section 2.1.1).
 		return IssuedCode{}, &oauth.Invalid{Field: "code_challenge", Message: "the client must use PKCE: pass on the code_challenge of its request, or register it with --no-pkce"}
 	}
 	now := iss.now()
@@ -121,8 +121,8 @@ func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, code *gr
 	return nil
 }
 
-// checkAuthentication is about how the subject was authenticated and what was
-// learned of it then.
+// checkAuthentication checks the time of the authentication and the claims about the
+// subject.
 func checkAuthentication(a Authorization, now grant.Instant, code *grant.Code) (err error) {
 	if !a.AuthTime.IsZero() {
 		at := grant.At(a.AuthTime)
@@ -145,8 +145,8 @@ func AppendQuery(uri, name, value string) string {
 	return uri + sep + url.QueryEscape(name) + "=" + url.QueryEscape(value)
 }
 
-// An Agreement is an authorization whose code is decided to the last byte, so
-// that it can be given again without another one coming into the world.
+// An Agreement is an authorization with every input of its code, so that the same
+// code can be issued again.
 type Agreement struct {
 	Authorization
 	GrantID      grant.ID
@@ -156,9 +156,9 @@ type Agreement struct {
 	ExpiresAt    grant.Instant
 }
 
-// AgreedAt is the instant of what a subject agrees to at now: after every
-// cutoff that it meets, so that this cutoff does not end it, and not before the
-// latest restore. The client may be empty.
+// AgreedAt returns the authorization instant of a consent given at now: after every
+// cutoff that applies, so that an earlier cutoff does not end the grant, and not
+// before the latest restore. The client may be empty.
 func (iss *Issuer) AgreedAt(view *directory.View, subject, clientID string, now grant.Instant) grant.Instant {
 	now = max(now, view.Restore().At)
 	if cut := view.Cutoff(iss.Realm, subject, clientID); cut != 0 {
@@ -167,7 +167,7 @@ func (iss *Issuer) AgreedAt(view *directory.View, subject, clientID string, now 
 	return now
 }
 
-// IssueAgreed seals an agreement into its code: always the same one. Nothing is
+// IssueAgreed seals an agreement into its code, which is always the same. Nothing is
 // written.
 func (iss *Issuer) IssueAgreed(c *store.Client, a Agreement) (IssuedCode, error) {
 	view, err := iss.Directory.View()

@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// feedInterval is how often a node makes the list at most.
+	// feedInterval is the shortest time between two lists of a node.
 	feedInterval = time.Second
 	// feedPeriod is how long an unchanged list keeps its text. It is well below
-	// the 30 seconds by which a list outlives two ages in caches.
+	// feedLife, by which a list outlives two ages in caches.
 	feedPeriod = 15 * time.Second
 	feedLife   = 30 * time.Second
-	// feedLimit bounds the grants, and the cutoffs, of a list.
+	// feedLimit limits the grants, and the cutoffs, of a list.
 	feedLimit = 20_000
 )
 
-// A feed is the list of revocations as last made.
+// A feed caches the last list of revocations.
 type feed struct {
 	limit int
-	turn  chan struct{} // one place: whoever holds it may use what follows
+	turn  chan struct{} // a mutex for the fields that follow
 	made  time.Time     // on the monotonic clock
 	text  string
 	err   error
@@ -51,10 +51,10 @@ type revocations struct {
 	Cutoffs   map[string]grant.Instant `json:"cutoffs"`
 }
 
-// Revocations is the signed list of what was revoked while an access token of
-// it can be alive, for those who check JWTs without asking. It is at most a
-// second old. Its text depends on its content and the time alone: nodes that
-// know the same publish the same.
+// Revocations returns the signed list of revocations whose access tokens may not
+// have expired, for resource servers that verify JWTs offline. It is at most a
+// second old. Its text depends only on its content and the time: nodes with the
+// same directory publish the same list.
 func (iss *Issuer) Revocations(ctx context.Context) (string, error) {
 	f := iss.feed
 	select {
@@ -72,7 +72,7 @@ func (iss *Issuer) Revocations(ctx context.Context) (string, error) {
 		f.made = began
 		if f.text, f.err = iss.makeRevocations(ctx, view); f.err != nil {
 			f.err = store.Unavailable(f.err)
-			f.made = iss.Monotonic() // a store that is slow to fail has its second of rest
+			f.made = iss.Monotonic() // at most one attempt a second
 		}
 	}
 	return f.text, f.err
@@ -80,7 +80,7 @@ func (iss *Issuer) Revocations(ctx context.Context) (string, error) {
 
 func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (string, error) {
 	now, skew := iss.now(), iss.Policy.MaxSkew
-	// The last second is that to which expiry is rounded up.
+	// One second more, because expiry is rounded up to seconds.
 	covers := iss.Policy.AccessLifetime + 2*skew + time.Second
 	begin := now - now%grant.Instant(feedPeriod.Milliseconds())
 	since := begin.Add(-covers - skew)
@@ -97,7 +97,7 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (s
 	c := revocations{Issuer: iss.ID, Grants: map[string]grant.Instant{}, Cutoffs: map[string]grant.Instant{}}
 	newest := begin
 	dated := func(at grant.Instant) {
-		if at <= now { // by a clock that is not ahead of ours
+		if at <= now { // not by a clock that is ahead
 			newest = max(newest, at)
 		}
 	}
@@ -110,8 +110,8 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (s
 		key := blind("mintage/cutoff", iss.Realm, cut.Subject, cut.ClientID)
 		c.Cutoffs[key] = max(c.Cutoffs[key], cut.until)
 	}
-	// The newest entry dates the list, so that of two lists the one that knows
-	// more is not the older one.
+	// The newest entry dates the list, so that of two lists the one with more
+	// entries is not the older one.
 	c.IssuedAt = int64(newest) / 1000
 	c.ExpiresAt = c.IssuedAt + int64((2*iss.RevocationsMaxAge+feedLife)/time.Second)
 	// What did not fit was revoked before from, so it concerns no token that was
@@ -127,16 +127,15 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (s
 	return view.Ring.Sign(keys.ES256, "revocations+jwt", claims, now)
 }
 
-// A cutoffEntry is a cutoff as followers are told of it: what was authorized
-// until an instant is dead.
+// A cutoffEntry is a cutoff as published to subscribers: what was authorized until
+// an instant is revoked.
 type cutoffEntry struct {
 	store.Cutoff
 	until grant.Instant
 }
 
-// cutoffsSince lists cutoffs and clients that were disabled or deleted, the
-// latest first. Such a client's tokens are dead while it is so; after a while
-// there are none.
+// cutoffsSince lists cutoffs, and clients that were disabled or deleted, the latest
+// first. The tokens of such a client are refused until they have all expired.
 func cutoffsSince(v *directory.View, realm string, since grant.Instant, skew time.Duration) (list []cutoffEntry) {
 	for c := range v.Cutoffs(realm) {
 		if c.At >= since {
@@ -152,8 +151,8 @@ func cutoffsSince(v *directory.View, realm string, since grant.Instant, skew tim
 	return list
 }
 
-// blind names something in a list that everybody can read: it confirms a name
-// to those who know or guess it.
+// blind returns a hash as a name in the public list, which reveals a name only to
+// those who know or guess it.
 func blind(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])

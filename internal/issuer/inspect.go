@@ -14,7 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Token is what a living token says and stands for.
+// A Token describes an active token.
 type Token struct {
 	Refresh   bool // a refresh token; otherwise an access token
 	GrantID   grant.ID
@@ -28,13 +28,13 @@ type Token struct {
 	Claims    string        // for AddClaims
 	// ID is the jti of RFC 9068, for tokens that are not JWTs as well.
 	ID string
-	// First tells that it came with a code, and not with a refresh.
+	// First is set if it was issued for a code, not by a refresh.
 	First bool
 }
 
-// Inspect finds out what an access token is worth at this moment: on every
-// node, a revocation is seen at once. A dead token is *Refused; one that the
-// store should know and does not is Refused as StoreBehind.
+// Inspect verifies an access token and reads its grant: a revocation is effective on
+// every node at once. A token that is not active is *Refused; one whose grant is
+// missing although it should exist is Refused as StoreBehind.
 func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -50,7 +50,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 		Maker: view.Ring.Maker(t.Key), Restore: view.Restore(),
 	}
 	if presented.Expired(iss.Policy, now) {
-		return Token{}, &grant.Refused{Why: grant.GrantExpired, GrantID: t.GrantID} // and the store is not asked
+		return Token{}, &grant.Refused{Why: grant.GrantExpired, GrantID: t.GrantID} // without reading the store
 	}
 	g, err := iss.Store.Grant(ctx, t.GrantID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -69,7 +69,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 		return Token{}, &grant.Refused{Why: why, GrantID: t.GrantID}
 	}
 	if t.jwt && (!g.Scope.Covers(t.scope) || t.subject != g.Subject || t.clientID != g.ClientID) {
-		// The signature is good and the grant says otherwise: we did not make it.
+		// The signature verifies and the grant differs: this server did not sign it.
 		return Token{}, &grant.Refused{Why: grant.TokenUnknown, GrantID: t.GrantID}
 	}
 	out := Token{
@@ -83,10 +83,10 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	return out, nil
 }
 
-// Introspect answers a resource server or client that asks about a token (RFC
-// 7662). A resource server is told of the access tokens of every client that
-// are meant for it; any client is told of its own tokens, refresh tokens too.
-// Whatever else is Refused looks to the caller like a token that is not.
+// Introspect is token introspection (RFC 7662). A resource server may introspect the
+// access tokens of every client that are for its audience; any client its own
+// tokens, including refresh tokens. Everything else is Refused, which the caller
+// sees as inactive.
 func (iss *Issuer) Introspect(ctx context.Context, caller *store.Client, text string) (Token, error) {
 	if strings.HasPrefix(text, keys.RefreshPrefix) {
 		return iss.inspectRefresh(ctx, caller, text)
@@ -104,15 +104,15 @@ func (iss *Issuer) Introspect(ctx context.Context, caller *store.Client, text st
 	return t, nil
 }
 
-// MayBeAskedBy reports whether caller is a resource server that t is meant for.
+// MayBeAskedBy reports whether caller is a resource server in the audience of t.
 func (t Token) MayBeAskedBy(caller *store.Client) bool {
 	limits := caller.IntrospectAudience
 	return caller.Introspect && (len(limits) == 0 || slices.ContainsFunc(t.Audience, func(a string) bool { return slices.Contains(limits, a) }))
 }
 
-// inspectRefresh tells the owner what a refresh token is worth: it is alive
-// exactly while the token endpoint would answer it, so that a spent one does
-// not tell a thief when it was spent.
+// inspectRefresh introspects a refresh token for its owner. It is active exactly
+// while the token endpoint would accept it, so that a thief cannot learn when it
+// was used.
 func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, text string) (Token, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -144,14 +144,14 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 	}, nil
 }
 
-// Foresee is what a refresh by the client would do to g now. It is not stored.
+// Foresee decides a refresh of g by the client now. Nothing is stored.
 func (iss *Issuer) Foresee(view *directory.View, c *store.Client, tok keys.Token, g grant.Grant, now grant.Instant) grant.Decision {
 	r := iss.presents(view, c, tok)
 	r.Cutoff, r.SpentByOther = view.Cutoff(g.Realm, g.Subject, g.ClientID), view.Ring.SpentByOther(g, tok.Key)
 	return g.Refresh(r, iss.PolicyOf(c), now)
 }
 
-// presents is the client's request with a refresh token.
+// presents returns the client's refresh request with a token.
 func (iss *Issuer) presents(view *directory.View, c *store.Client, tok keys.Token) grant.Refresh {
 	return grant.Refresh{
 		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
@@ -160,8 +160,8 @@ func (iss *Issuer) presents(view *directory.View, c *store.Client, tok keys.Toke
 	}
 }
 
-// An accessToken is what an access token's text says by itself. A JWT says its
-// scope and audience; an opaque one says positions in its grant's scope.
+// An accessToken is the content of an access token. A JWT contains its scope and
+// audience; an opaque token contains positions in its grant's scope.
 type accessToken struct {
 	keys.Token
 	jwt      bool
@@ -171,8 +171,8 @@ type accessToken struct {
 	subject, clientID string
 }
 
-// openAccess checks that a text is an access token of this issuer, of either
-// form, before anything is read from the store.
+// openAccess verifies that a text is an access token of this issuer, of either
+// format, before anything is read from the store.
 func (iss *Issuer) openAccess(view *directory.View, text string) (accessToken, error) {
 	if strings.HasPrefix(text, keys.AccessPrefix) {
 		t, err := view.Ring.OpenAccess(iss.Realm, text)
@@ -199,14 +199,14 @@ func (iss *Issuer) openAccess(view *directory.View, text string) (accessToken, e
 	}, nil
 }
 
-// IsAccessToken reports whether a text is an access token of this issuer, alive
-// or not.
+// IsAccessToken reports whether a text is an access token of this issuer, active or
+// not.
 func (iss *Issuer) IsAccessToken(view *directory.View, text string) bool {
 	_, err := iss.openAccess(view, text)
 	return err == nil
 }
 
-// Audience is whom a client's access tokens are for.
+// Audience returns the audience of a client's access tokens.
 func (iss *Issuer) Audience(c *store.Client) []string {
 	if len(c.Audience) > 0 {
 		return c.Audience

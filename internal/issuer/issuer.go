@@ -1,6 +1,6 @@
-// Package issuer holds the use cases of tokens: issue a code, redeem it, refresh,
-// inspect, revoke. It loads, lets package grant decide, commits, and only
-// then answers or refuses. It knows nothing of HTTP and SQL.
+// Package issuer contains the use cases of tokens: issue a code, redeem it, refresh,
+// inspect, revoke. Each loads, lets package grant decide, commits, and only then
+// returns tokens or a refusal. It contains no HTTP and no SQL.
 package issuer
 
 import (
@@ -34,7 +34,7 @@ type Issuer struct {
 	// RevocationsMaxAge is how long subscribers may cache the list of revocations.
 	RevocationsMaxAge time.Duration
 	Now               func() time.Time
-	// Monotonic is a clock that nobody moves, to see when Now was. Nil: Now.
+	// Monotonic is a clock that is never set, for intervals. Nil: Now.
 	Monotonic func() time.Time
 	Log       *slog.Logger
 	feed      *feed
@@ -49,14 +49,13 @@ func New(iss Issuer) *Issuer {
 	return &iss
 }
 
-// Inherit has iss, which is not in use yet, take the place of old under another
-// Policy: both together keep the bounds of one while old finishes what it has
-// begun.
+// Inherit makes iss, which is not in use yet, share the limits of old, which it
+// replaces with another Policy while old completes its requests.
 func (iss *Issuer) Inherit(old *Issuer) { iss.feed = old.feed }
 
 func (iss *Issuer) now() grant.Instant { return grant.At(iss.Now()) }
 
-// PolicyOf is what applies to one client.
+// PolicyOf returns the policy for one client.
 func (iss *Issuer) PolicyOf(c *store.Client) grant.Policy {
 	p := iss.Policy
 	if c.Public() {
@@ -65,13 +64,13 @@ func (iss *Issuer) PolicyOf(c *store.Client) grant.Policy {
 	if c.RetryWindow != nil {
 		p.RetryWindow = c.RetryWindow.Duration()
 	}
-	// A repeated answer must hold a token that still lives, also for a client
-	// that was registered when tokens lived longer.
+	// A repeated response must contain an access token that has not expired, also
+	// for a client that was registered when tokens lived longer.
 	p.RetryWindow = max(0, min(p.RetryWindow, p.AccessLifetime-time.Minute))
 	p.NoRotation = c.NoRotation
 	p.CodeLifetime = iss.CodeLifetime
 	return p
 }
 
-// attempt draws the mark of a write. It tells writes apart; it is no secret.
+// attempt returns a write nonce, which tells writes apart. It is no secret.
 func attempt() uint64 { return rand.Uint64() }

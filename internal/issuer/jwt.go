@@ -52,9 +52,9 @@ func (a *audience) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(a))
 }
 
-// A token id is grant 16 | generation 4 | issued 6 | authorized 6, in
-// base64url: what introspection needs to find the row, and what a follower of
-// the revocation feed needs to know that the token is dead.
+// A token id is grant 16 | generation 4 | issued 6 | authorized 6, in base64url:
+// introspection finds the row by it, and subscribers of the revocation feed find
+// out whether the token is revoked.
 const tokenIDSize = 16 + 4 + 6 + 6
 
 func tokenID(id grant.ID, generation uint32, issued, authorized grant.Instant) string {
@@ -64,14 +64,14 @@ func tokenID(id grant.ID, generation uint32, issued, authorized grant.Instant) s
 	return base64.RawURLEncoding.EncodeToString(authorized.Append(b))
 }
 
-// A TokenID is what the jti of an access token names.
+// A TokenID is the content of the jti of an access token.
 type TokenID struct {
 	GrantID    grant.ID
 	Generation uint32
 	IssuedAt   grant.Instant
 }
 
-// ParseTokenID reads the jti of an access token of this server.
+// ParseTokenID decodes the jti of an access token of this server.
 func ParseTokenID(text string) (TokenID, bool) {
 	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(id) != tokenIDSize {
@@ -80,8 +80,8 @@ func ParseTokenID(text string) (TokenID, bool) {
 	return TokenID{grant.ID(id[:16]), binary.BigEndian.Uint32(id[16:]), grant.ReadInstant(id[20:])}, true
 }
 
-// signAccess is the JWT of an access token, by the key that is active now: a
-// repeated answer has the same claims, and perhaps another signature.
+// signAccess returns the JWT of an access token, signed by the key in use now: a
+// repeated response has the same claims, but perhaps another signature.
 func (iss *Issuer) signAccess(view *directory.View, c *store.Client, t Token, now grant.Instant) (string, error) {
 	claims, err := json.Marshal(AccessClaims{
 		Issuer: iss.ID, Subject: t.Subject, Audience: t.Audience, ClientID: t.ClientID,
@@ -94,8 +94,8 @@ func (iss *Issuer) signAccess(view *directory.View, c *store.Client, t Token, no
 	return view.Ring.Sign(cmp.Or(c.SigningAlg, keys.ES256), cmp.Or(c.JWTType, store.JWTTypes[0]), AddClaims(claims, t.Claims), now)
 }
 
-// SignPhantom is a living access token as a JWT: what a gateway passes on in
-// place of the opaque token that came from outside.
+// SignPhantom returns an active access token as a JWT, which a gateway passes on
+// instead of the opaque token (phantom token).
 func (iss *Issuer) SignPhantom(t Token) (string, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -112,8 +112,8 @@ func (iss *Issuer) SignPhantom(t Token) (string, error) {
 	return text, nil
 }
 
-// SignIntrospection is the answer to an introspection as a JWT for the one who
-// asked (RFC 9701 section 5), signed by the algorithm that it is registered for.
+// SignIntrospection returns an introspection response as a JWT for the caller (RFC
+// 9701 section 5), signed by the algorithm that it is registered for.
 func (iss *Issuer) SignIntrospection(caller *store.Client, answer json.RawMessage) (string, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -136,12 +136,12 @@ func (iss *Issuer) SignIntrospection(caller *store.Client, answer json.RawMessag
 	return text, nil
 }
 
-// ExpiresIn is what is left of a token, in whole seconds.
+// ExpiresIn returns the remaining lifetime of a token in whole seconds.
 func (iss *Issuer) ExpiresIn(t Token) int64 {
 	return max(0, iss.Policy.ExpiresIn(grant.Access{ExpiresAt: t.ExpiresAt}, iss.now()))
 }
 
-// PublicKeys is the public set of signing keys, for all who verify JWTs.
+// PublicKeys returns the public signing keys, for verifiers of JWTs.
 func (iss *Issuer) PublicKeys() ([]jose.JSONWebKey, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -160,7 +160,7 @@ func (iss *Issuer) publication(view *directory.View) keys.Schedule {
 	return s
 }
 
-// PublicPEM is one key of PublicKeys by its kid, if it is among them.
+// PublicPEM returns one of PublicKeys by its kid.
 func (iss *Issuer) PublicPEM(kid string) (text []byte, found bool, err error) {
 	view, err := iss.Directory.View()
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Revoke ends what a token of the client stands for (RFC 7009): a refresh
-// token its grant, an access token the access tokens that the grant has given
-// so far. A token that is unknown or dead is no error; that of another client
-// is Refused. When Revoke returns nil, the end is durable.
+// Revoke revokes a token of the client (RFC 7009): for a refresh token its grant, for
+// an access token all access tokens of the grant so far. An unknown or expired
+// token is no error; that of another client is Refused. When Revoke returns nil,
+// the revocation is durable.
 func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, from grant.Origin) (grant.ID, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return grant.ID{}, store.Unavailable(err)
 	}
 	if strings.HasPrefix(text, keys.CodePrefix) {
-		return grant.ID{}, oauth.ErrTokenType // it ends by itself within a minute
+		return grant.ID{}, oauth.ErrTokenType // it expires within a minute
 	}
 	switch fresh, err := iss.Directory.Learn(ctx, view, text); {
 	case err != nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Tokens is the answer of a token request. The texts are secrets.
+// Tokens is the result of a token request. The texts are secrets.
 type Tokens struct {
 	Scope        oauth.Scope
 	ExpiresIn    int64 // seconds left of AccessToken
@@ -43,9 +43,9 @@ type RefreshRequest struct {
 	From         grant.Origin
 }
 
-// Exchange redeems a code (RFC 6749 section 4.1.3). Creating the grant under
-// the id that the code carries is the single-use gate: one caller wins, on any
-// number of nodes, and whoever does not ends the grant.
+// Exchange redeems a code (RFC 6749 section 4.1.3). Creating the grant under the id
+// in the code makes codes single-use: one caller wins, on any number of nodes, and
+// every other one ends the grant.
 func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest) (Tokens, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -77,15 +77,15 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 			return Tokens{}, store.Unavailable(err)
 		}
 	}
-	// The code was redeemed before, or must be refused for its age; then it
-	// still ends the grant that it once made.
+	// The code was redeemed before, or is refused for its age, and still ends the
+	// grant that it has created.
 	evidence := func() string { return "code presented again from " + r.From.String() }
 	d, _, err = iss.update(ctx, code.GrantID, evidence, func(g grant.Grant, _ grant.Instant) grant.Decision {
 		return g.Replay(req)
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound) && refused.Why == grant.Allowed:
-		// Taken a moment ago and gone now: expired long enough to be swept.
+		// The grant existed a moment ago, and a sweep has deleted it: it has expired.
 		return Tokens{}, &grant.Refused{Why: grant.CodeExpired, GrantID: code.GrantID}
 	case errors.Is(err, store.ErrNotFound):
 		return Tokens{}, refused
@@ -95,8 +95,8 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	return Tokens{}, &grant.Refused{Why: d.Refusal, GrantID: code.GrantID}
 }
 
-// Refresh rotates a refresh token (RFC 6749 section 6), or answers a repeated
-// request with the same pair.
+// Refresh rotates a refresh token (RFC 6749 section 6), or returns the same pair for
+// a repeated request.
 func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshRequest) (Tokens, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
@@ -115,7 +115,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	}
 	if r.Scope != "" {
 		if req.Scope, err = oauth.ParseScope(r.Scope); err != nil || req.Scope == "" {
-			// Nothing covers it, and the rest is decided first.
+			// No grant covers it, and the other rules are applied first.
 			req.Scope = unparsable
 		}
 	}
@@ -138,12 +138,11 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	return iss.tokens(view, c, d, "", now)
 }
 
-// unparsable is a scope that no grant has: the character is not allowed in one.
+// unparsable is a scope that no grant has: its character is not allowed in scopes.
 const unparsable oauth.Scope = `"`
 
-// update applies decide to a stored grant. It commits before it refuses, so
-// that a replay's revocation is never lost. It returns store.ErrNotFound as it
-// is.
+// update applies decide to a stored grant. It commits before it refuses, so that the
+// revocation after a replay is never lost. It returns store.ErrNotFound unchanged.
 func (iss *Issuer) update(ctx context.Context, id grant.ID, evidence func() string, decide func(g grant.Grant, now grant.Instant) grant.Decision) (grant.Decision, grant.Instant, error) {
 	var d grant.Decision
 	var now grant.Instant
@@ -158,16 +157,16 @@ func (iss *Issuer) update(ctx context.Context, id grant.ID, evidence func() stri
 	case errors.Is(err, store.ErrNotFound):
 		return grant.Decision{}, iss.now(), err
 	case ctx.Err() == nil && iss.settled(ctx, d.Next, err):
-		// If the context has ended, d may be changing under our hands.
+		// If the context has ended, the store may still be writing to d.
 		return d, now, nil
 	}
 	return grant.Decision{}, 0, store.Unavailable(err)
 }
 
-// settled finds out whether a write of unknown outcome is in the store. A row
-// exactly as we wanted it, our own attempt in it, is our own success. Anything else is left for
-// the client's next request to be decided on: to call it a replay here would
-// end a grant for our own fault.
+// settled reports whether a write of unknown outcome is in the store. A row that
+// equals next, including the write nonce, is this write. Anything else is left to
+// the client's next request: to treat it as a replay would end a grant because of
+// a fault of the server.
 func (iss *Issuer) settled(ctx context.Context, next grant.Grant, err error) bool {
 	if errors.Is(err, store.ErrBusy) || next.State != grant.Active {
 		return false
@@ -188,8 +187,8 @@ func (iss *Issuer) settled(ctx context.Context, next grant.Grant, err error) boo
 	}
 }
 
-// revocation is the record of a decision that ends a grant or its access
-// tokens, or nothing. Redemptions and rotations record themselves in the row.
+// revocation returns the event of a decision that ends a grant or its access tokens.
+// Redemptions and rotations have no event: the row shows them.
 func revocation(g grant.Grant, d grant.Decision, evidence func() string, now grant.Instant) []store.Event {
 	var name store.EventName
 	switch {
@@ -234,8 +233,8 @@ func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decisio
 	}, nil
 }
 
-// accessToken is the text of a decision's access token, in the form that the
-// client is registered for.
+// accessToken returns the access token of a decision, in the format that the client
+// is registered for.
 func (iss *Issuer) accessToken(view *directory.View, c *store.Client, d grant.Decision, now grant.Instant) (string, error) {
 	g, a := d.Next, d.Access
 	if c.TokenFormat == store.TokenJWT {
@@ -245,8 +244,8 @@ func (iss *Issuer) accessToken(view *directory.View, c *store.Client, d grant.De
 			AuthTime: g.AuthTime, Claims: g.Claims,
 		}, now)
 	}
-	// A repeated answer is the same bytes as long as its access token is the
-	// same. Any other token is made by the key of its own instant.
+	// A repeated response has the same bytes as long as its access token is the
+	// same. Any other token is made by the key in use at its own instant.
 	key := g.KeyID
 	if !d.Repeated || a.IssuedAt != g.RotatedAt {
 		key = view.Ring.Current(keys.MAC, min(a.IssuedAt, now))
@@ -257,14 +256,14 @@ func (iss *Issuer) accessToken(view *directory.View, c *store.Client, d grant.De
 	})
 }
 
-// missingKey is the fault of a row whose key this node has not heard of. The
-// key must exist somewhere: the next poll brings it.
+// missingKey is the error for a row whose key this node lacks. The next poll reads
+// the key.
 func (iss *Issuer) missingKey(g grant.Grant, err error) error {
 	return store.Unavailable(fmt.Errorf("grant %s needs key %s: %w", g.ID, g.KeyID, err))
 }
 
-// open opens a text by view, and if view lacks the text's key, by a newer one. It
-// returns the view that did. A text that proves nothing is Refused.
+// open opens a text with view or, if view lacks the text's key, with a newer view,
+// and returns the view that it used. A text that is not authentic is Refused.
 func open[T any](ctx context.Context, iss *Issuer, view *directory.View, text string, by func(*directory.View) (T, error)) (T, *directory.View, error) {
 	t, err := by(view)
 	if err == nil {

@@ -175,8 +175,8 @@ func (t Timeline) life(r Record, now grant.Instant, s Schedule) Life {
 	return l
 }
 
-// A Follower is a successor key that is to be made.
-type Follower struct {
+// A Successor is a successor key that is to be created.
+type Successor struct {
 	Purpose  Purpose
 	ActiveAt grant.Instant
 }
@@ -184,13 +184,13 @@ type Follower struct {
 // Due lists the successor keys that are to be made now, so that each key is used
 // for Lifetime. It scans the keys in order and stops at the first gap: a key that
 // an operator or a wrong clock has dated far ahead does not delay the others.
-func (t Timeline) Due(now grant.Instant, s Schedule) []Follower {
-	var due []Follower
+func (t Timeline) Due(now grant.Instant, s Schedule) []Successor {
+	var due []Successor
 	for _, p := range s.Rotating() {
 		line := t.used[p]
 		if len(line) == 0 {
 			// The first key of its purpose is used at once.
-			due = append(due, Follower{p, now})
+			due = append(due, Successor{p, now})
 			continue
 		}
 		if s.Lifetime <= 0 {
@@ -210,7 +210,7 @@ func (t Timeline) Due(now grant.Instant, s Schedule) []Follower {
 			if len(rest) > 0 && rest[0].ActiveAt <= last {
 				continue
 			}
-			due = append(due, Follower{p, last})
+			due = append(due, Successor{p, last})
 		}
 	}
 	return due

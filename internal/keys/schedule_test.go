@@ -123,9 +123,9 @@ func TestDue(t *testing.T) {
 		for i, d := range tt.there {
 			records = append(records, record(grant.KeyID(10+i), keys.ES256, frozenAt.Add(d)))
 		}
-		var want []keys.Follower
+		var want []keys.Successor
 		for _, d := range tt.want {
-			want = append(want, keys.Follower{Purpose: keys.ES256, ActiveAt: frozenAt.Add(d)})
+			want = append(want, keys.Successor{Purpose: keys.ES256, ActiveAt: frozenAt.Add(d)})
 		}
 		if got := keys.NewTimeline(records).Due(frozenAt.Add(tt.now), only); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, want)
@@ -144,7 +144,7 @@ func TestEveryPurposeRotatesButThePepper(t *testing.T) {
 	s.MaxSkew = 2 * time.Second
 	// Nobody keeps copies of keys that are not published.
 	soon, later := late+12_000, late.Add(time.Hour)+12_000
-	want := []keys.Follower{{keys.MAC, soon}, {keys.Seal, soon}, {keys.Audit, soon}, {keys.ES256, later}, {keys.EdDSA, later}, {keys.RS256, later}}
+	want := []keys.Successor{{keys.MAC, soon}, {keys.Seal, soon}, {keys.Audit, soon}, {keys.ES256, later}, {keys.EdDSA, later}, {keys.RS256, later}}
 	if got := keys.NewTimeline(records).Due(late, s); !slices.Equal(got, want) {
 		t.Errorf("due are %v, want %v", got, want)
 	}
@@ -153,7 +153,7 @@ func TestEveryPurposeRotatesButThePepper(t *testing.T) {
 		t.Errorf("without a lifetime: %v", got)
 	}
 	// The first of its kind is used at once, whatever the lifetime.
-	want = []keys.Follower{{keys.EdDSA, late}, {keys.RS256, late}}
+	want = []keys.Successor{{keys.EdDSA, late}, {keys.RS256, late}}
 	if got := keys.NewTimeline(records[:5]).Due(late, s); !slices.Equal(got, want) {
 		t.Errorf("where there are none: %v, want %v", got, want)
 	}
