@@ -47,6 +47,7 @@ func (d *dataset) signIn(ctx context.Context, n int) (err error) {
 		return err
 	}
 	front := &login.Authorizer{
+		Pending: &login.Pending{},
 		Issuer: issuer.New(issuer.Issuer{
 			Realm: realm, ID: "https://benchmark.example", Store: st, Directory: directory, CodeLifetime: time.Minute, Now: time.Now, Log: log,
 		}),

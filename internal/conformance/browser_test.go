@@ -56,7 +56,8 @@ func (d *deployment) newFront() *web.Front {
 		},
 	})
 	d.authorizer = &login.Authorizer{
-		Issuer: d.issuer, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
+		Pending: &login.Pending{},
+		Issuer:  d.issuer, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
 		ContinueURL: interactionURL + "?id=",
 		Alive: func(ctx context.Context, username string, epoch int64) error {
 			err := users.Alive(ctx, username, epoch)

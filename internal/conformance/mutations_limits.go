@@ -104,7 +104,7 @@ var limitMutations = []Mutation{
 		Test: "go test ./internal/login -run TestAnInteractionIsChargedByItsWeight",
 	},
 	{
-		Name: "a network's share of the interactions", In: "pending.add",
+		Name: "a network's share of the interactions", In: "Pending.add",
 		Old: "case network.IsValid() && !overload.Fair(", New: "case false && !overload.Fair(",
 		Test: "go test ./internal/login -run TestFiveNetworksDoNotKeepOthers",
 	},

@@ -38,17 +38,8 @@ type Authorizer struct {
 	// epoch of the user's record, may go on: ErrSignedOut if not. It is nil
 	// where others know the users.
 	Alive func(ctx context.Context, username string, epoch int64) error
-
-	pending pending
-}
-
-// Inherit has a, which is not in use yet, take the place of old, and go on
-// counting the interactions under way where old has got to. Under another
-// InteractionLifetime it begins anew.
-func (a *Authorizer) Inherit(old *Authorizer) {
-	old.pending.mu.Lock()
-	defer old.pending.mu.Unlock()
-	a.pending.stretch, a.pending.young, a.pending.older = old.pending.stretch, old.pending.young.clone(), old.pending.older.clone()
+	// Pending counts the interactions under way. It outlives a reload.
+	Pending *Pending
 }
 
 var (

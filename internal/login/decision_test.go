@@ -280,7 +280,7 @@ func TestCutoffBetweenConsentAndRedemption(t *testing.T) {
 }
 
 func TestInteractionsAreBounded(t *testing.T) {
-	var p pending
+	var p Pending
 	lifetime := (10 * time.Minute).Milliseconds()
 	at := grant.Instant(1000 * lifetime)
 	nowhere := netip.Prefix{}
@@ -301,12 +301,12 @@ func TestInteractionsAreBounded(t *testing.T) {
 	}
 	// A clock that jumps, or a lifetime of nothing, locks nobody out.
 	p.young, p.older = begun{kilobytes: maxPending}, begun{kilobytes: maxPending}
-	if !add(at) || !add(at+1000*grant.Instant(lifetime)) || (&pending{}).add(at, 0, nowhere, 1, 1) != nil {
+	if !add(at) || !add(at+1000*grant.Instant(lifetime)) || (&Pending{}).add(at, 0, nowhere, 1, 1) != nil {
 		t.Error("refused after the clock has jumped")
 	}
 
 	h := newHouse(t)
-	h.pending = pending{stretch: int64(h.now()) / lifetime, young: begun{kilobytes: maxPending}}
+	h.Pending = &Pending{stretch: int64(h.now()) / lifetime, young: begun{kilobytes: maxPending}}
 	_, err := h.Authorize(t.Context(), asking(h.c), someone())
 	var client *ClientError
 	if !errors.As(err, &client) || client.Told != oauth.ErrUnavailable || client.Cause != ErrCrowded {
@@ -316,7 +316,7 @@ func TestInteractionsAreBounded(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// Strangers leave room for those who are signed in.
-	h.pending = pending{stretch: int64(h.now()) / lifetime, young: begun{kilobytes: maxPendingGuest}}
+	h.Pending = &Pending{stretch: int64(h.now()) / lifetime, young: begun{kilobytes: maxPendingGuest}}
 	if _, err := h.Authorize(t.Context(), asking(h.c), someone()); !errors.As(err, &client) || client.Cause != ErrCrowded {
 		t.Errorf("a stranger: %v", err)
 	}

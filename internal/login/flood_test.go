@@ -3,6 +3,7 @@ package login
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -29,7 +30,7 @@ func TestFiveNetworksDoNotKeepOthersFromLoggingIn(t *testing.T) {
 	network := func(n int) netip.Prefix {
 		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 0}), 24)
 	}
-	var p pending
+	var p Pending
 	at := grant.Instant(1000 * lifetime)
 	began := [2]int{}
 	for second := range 3600 {
@@ -43,7 +44,7 @@ func TestFiveNetworksDoNotKeepOthersFromLoggingIn(t *testing.T) {
 		}
 		at = at.Add(time.Second)
 		if second == 300 {
-			p = pending{stretch: p.stretch, young: p.young.clone(), older: p.older.clone()}
+			p = Pending{stretch: p.stretch, young: clone(p.young), older: clone(p.older)}
 		}
 	}
 	for range 1000 {
@@ -82,8 +83,8 @@ func TestAnInteractionIsChargedByItsWeight(t *testing.T) {
 	if !slices.Equal(charged, []int{1, 6, 1}) {
 		t.Errorf("charged %v", charged)
 	}
-	if h.pending.young.kilobytes != 7 {
-		t.Errorf("%d kilobytes are begun", h.pending.young.kilobytes)
+	if h.Pending.young.kilobytes != 7 {
+		t.Errorf("%d kilobytes are begun", h.Pending.young.kilobytes)
 	}
 	it := Interaction{Request: oauth.AuthorizationRequest{Resources: []string{strings.Repeat("x", 1024)}, UILocales: strings.Repeat("x", 512), LoginHint: strings.Repeat("x", 512)}}
 	if it.weight() != 3 {
@@ -114,3 +115,5 @@ func TestAStateIsBoundedForWhoIsNotSignedIn(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func clone(b begun) begun { return begun{b.kilobytes, maps.Clone(b.of)} }

@@ -70,7 +70,7 @@ func newHouse(t *testing.T) *house {
 			Policy:       grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 24 * time.Hour},
 			CodeLifetime: time.Minute, Now: func() time.Time { return h.clock }, Log: log,
 		}),
-		InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
+		Pending: &Pending{}, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
 		ContinueURL: "https://auth.example/oauth2/interaction?id=",
 	}
 	h.c = h.client(client.Registration{ID: "shop", Name: "Shop"})

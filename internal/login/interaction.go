@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -108,7 +107,7 @@ func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor, sign
 	if signedIn {
 		most = maxPending
 	}
-	if err := a.pending.add(now, a.InteractionLifetime.Milliseconds(), v.Network, weight, most); err != nil {
+	if err := a.Pending.add(now, a.InteractionLifetime.Milliseconds(), v.Network, weight, most); err != nil {
 		return err
 	}
 	browser := sha256.Sum256([]byte(v.Browser))
@@ -243,8 +242,10 @@ const (
 	pendingOfParty = 8
 )
 
-// pending counts the kilobytes of this stretch of time and of the one before.
-type pending struct {
+// Pending counts the kilobytes of the interactions that one node began in this
+// stretch of time and in the one before. The zero value is ready; it is safe for
+// concurrent use.
+type Pending struct {
 	mu           sync.Mutex
 	stretch      int64
 	young, older begun
@@ -257,14 +258,12 @@ type begun struct {
 	of        map[netip.Prefix]int
 }
 
-func (b begun) clone() begun { return begun{b.kilobytes, maps.Clone(b.of)} }
-
 // errShare is a network that has begun as much as one may of what all share.
 var errShare = fmt.Errorf("%w: its network has its share of all", ErrLimited)
 
 // add counts so many kilobytes for a network, if there is room for them and the
 // network has no more than its share. The zero network has no share.
-func (p *pending) add(now grant.Instant, lifetime int64, network netip.Prefix, kilobytes, most int) error {
+func (p *Pending) add(now grant.Instant, lifetime int64, network netip.Prefix, kilobytes, most int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch stretch := int64(now) / max(1, lifetime); stretch {

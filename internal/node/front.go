@@ -23,7 +23,7 @@ import (
 )
 
 // newFront wires the part that people see, or nil if the deployment has none.
-func newFront(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) (*web.Front, error) {
+func newFront(cfg config.Config, iss *issuer.Issuer, pending *login.Pending, log *slog.Logger) (*web.Front, error) {
 	if cfg.Login.Mode == config.LoginOff {
 		return nil, nil
 	}
@@ -32,7 +32,7 @@ func newFront(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) (*web.Fro
 		return nil, err
 	}
 	front := &web.Front{Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, Authorizer: &login.Authorizer{
-		Issuer:              iss,
+		Issuer: iss, Pending: pending,
 		InteractionLifetime: cfg.InteractionLifetime.Std(),
 		SessionLifetime:     cfg.Session.Lifetime.Std(), SessionIdle: cfg.Session.Idle.Std(),
 		ContinueURL:        cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id=",

@@ -47,6 +47,7 @@ type node struct {
 	queue         *overload.Queue
 	throttle      *overload.Throttle
 	probes        server.Probes
+	pending       login.Pending
 
 	// Of the start and then of the reloads, which come one after the other:
 	cfg     config.Config // in force
@@ -65,7 +66,7 @@ type answering struct {
 // changes nothing that is in use.
 func (n *node) answer(cfg config.Config) (*answering, error) {
 	iss := NewIssuer(cfg, n.store, n.directory, n.log)
-	front, err := newFront(cfg, iss, n.log)
+	front, err := newFront(cfg, iss, &n.pending, n.log)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,6 @@ func (a *answering) inherit(old *answering) {
 	if a.front == nil || old.front == nil {
 		return
 	}
-	a.front.Authorizer.Inherit(old.front.Authorizer)
 	if a.front.Users != nil && old.front.Users != nil {
 		a.front.Users.Inherit(old.front.Users)
 	}

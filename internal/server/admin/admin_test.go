@@ -76,7 +76,8 @@ func newAdminAPI(t *testing.T) *adminAPI {
 	}
 	a.iss = iss
 	a.logins = &login.Authorizer{
-		Issuer: iss, InteractionLifetime: 10 * time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
+		Pending: &login.Pending{},
+		Issuer:  iss, InteractionLifetime: 10 * time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
 		ContinueURL: "https://auth.example.com/oauth2/interaction?id=",
 	}
 	api := admin.NewAdmin(iss, a.logins, adminToken, log)
