@@ -51,9 +51,9 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestAZ62",
 	},
 	{
-		Name: "same code again", In: "Authorizer.codeParts",
+		Name: "same code again", In: "codeParts",
 		Old:  "recorded := it.Decision.AuthorizedAt.Append(nil)",
-		New:  "recorded := a.now().Append(nil)",
+		New:  "recorded := []byte(keys.NewKEKText())",
 		Test: here + "TestAZ62",
 	},
 	{
@@ -88,8 +88,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "sealing key of a second submit", In: "Authorizer.answer",
-		Old:  "	id, nonce, err := a.codeParts(it)\n",
-		New:  "	id, nonce, err := a.codeParts(it)\n	d.KeyID = st.view.Ring.Current(keys.Seal, a.now())\n",
+		Old:  "	id, nonce := codeParts(st.view.Ring, it)\n",
+		New:  "	id, nonce := codeParts(st.view.Ring, it)\n	d.KeyID = st.view.Ring.Current(keys.Seal, a.now())\n",
 		Test: "go test ./internal/login -run TestAllowGivesOneCode",
 	},
 	{

@@ -158,16 +158,11 @@ func (a *Authorizer) answer(ctx context.Context, st Stage) (Stage, error) {
 		told := &oauth.Error{Code: d.Code, Description: describe(d.Code)}
 		return st, a.clientError(st.Client, it.Request, told, true, nil)
 	}
-	id, nonce, err := a.codeParts(it)
-	switch {
-	case err != nil:
-		return st, err
-	case st.decided:
+	id, nonce := codeParts(st.view.Ring, it)
+	if st.decided {
 		st.Issued = id
-	default:
-		if err := a.mayRepeat(ctx, st, id); err != nil {
-			return st, err
-		}
+	} else if err := a.mayRepeat(ctx, st, id); err != nil {
+		return st, err
 	}
 	code, err := a.Issuer.IssueAgreed(st.Client, issuer.Agreement{
 		Authorization: authorization(it.Request, &Session{Identity: *it.Identity}),
@@ -198,15 +193,11 @@ func (a *Authorizer) mayRepeat(ctx context.Context, st Stage, id grant.ID) error
 // codeParts derives what is random in an interaction's code from its id and from
 // what was recorded, by HMAC under a key of the ring. The id is no secret: it is
 // the challenge of a handoff, and stands in URLs.
-func (a *Authorizer) codeParts(it *Interaction) (id grant.ID, nonce [keys.NonceSize]byte, err error) {
-	view, err := a.Issuer.Directory.View()
-	if err != nil {
-		return id, nonce, unavailable(err)
-	}
+func codeParts(ring *keys.Ring, it *Interaction) (id grant.ID, nonce [keys.NonceSize]byte) {
 	recorded := it.Decision.AuthorizedAt.Append(nil)
-	id = grant.ID(view.Ring.Tag("grant of an interaction", []byte(it.ID), recorded)[:len(id)])
-	nonce = [keys.NonceSize]byte(view.Ring.Tag("code of an interaction", []byte(it.ID), recorded)[:keys.NonceSize])
-	return id, nonce, nil
+	id = grant.ID(ring.Tag("grant of an interaction", []byte(it.ID), recorded)[:len(id)])
+	nonce = [keys.NonceSize]byte(ring.Tag("code of an interaction", []byte(it.ID), recorded)[:keys.NonceSize])
+	return id, nonce
 }
 
 // describe is the constant text of an error that somebody else has chosen.

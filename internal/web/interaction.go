@@ -101,43 +101,33 @@ func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *lo
 		}
 	}
 	st, err := a.Proceed(ctx, it, v)
-	if err != nil || st.URL != "" {
-		return s.proceeded(x, st, err)
-	}
-	if it.OfAccount() && st.Session != nil {
-		return seeOther(s.at(connectionsPath)), nil
-	}
-	return s.ask(ctx, x, st)
+	return s.proceeded(ctx, x, st, err)
 }
 
-// proceeded is the answer for a stage at which the client hears something. A form
-// for another step than the present comes from the back button, another tab or
-// a second click: the user is shown where things stand.
-func (s *web) proceeded(x *exchange, st login.Stage, err error) (server.Answer, error) {
+// proceeded is the answer for a stage: the way to the client, or the page of the
+// step that Next returned. A form for another step than the present comes from
+// the back button, another tab or a second click: the user is shown where things
+// stand.
+func (s *web) proceeded(ctx context.Context, x *exchange, st login.Stage, err error) (server.Answer, error) {
 	if st.Client != nil {
 		x.ClientName = st.Client.Name
 	}
+	it := st.Interaction
 	switch {
 	case errors.Is(err, login.ErrStep):
-		return seeOther(s.interactionURL(st.Interaction.ID)), nil
+		return seeOther(s.interactionURL(it.ID)), nil
 	case err != nil:
 		return server.Answer{}, err
-	}
-	s.auditCode(x, st)
-	s.stamp(x, st.Session)
-	return seeOther(st.URL), nil
-}
-
-// ask is the page of the present step.
-func (s *web) ask(ctx context.Context, x *exchange, st login.Stage) (server.Answer, error) {
-	it := st.Interaction
-	if st.Client != nil {
-		x.ClientName = st.Client.Name
-	}
-	if it.Step == login.StepLogin && s.Users == nil {
+	case st.URL != "":
+		s.auditCode(x, st)
+		s.stamp(x, st.Session)
+		return seeOther(st.URL), nil
+	case it.OfAccount() && st.Session != nil:
+		return seeOther(s.at(connectionsPath)), nil
+	case it.Step == login.StepLogin && s.Users == nil:
 		return s.sendToLogin(ctx, it)
 	}
-	return s.form(x, st.Interaction, s.view(x, st), http.StatusOK)
+	return s.form(x, it, s.view(x, st), http.StatusOK)
 }
 
 // view is what the present step shows.
@@ -210,13 +200,13 @@ func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *login.
 		if !answered {
 			s.auditConsent(x, it, audit.ConsentGiven, err)
 		}
-		return s.proceeded(x, st, err)
+		return s.proceeded(ctx, x, st, err)
 	case step == login.StepConsent && p["decision"] == "deny", p["action"] == "cancel":
 		st, err := a.Deny(ctx, it, v, oauth.AccessDenied)
 		if !answered {
 			s.auditConsent(x, it, audit.ConsentDenied, err)
 		}
-		return s.proceeded(x, st, err)
+		return s.proceeded(ctx, x, st, err)
 	case step != it.Step:
 		return again, nil
 	case p["action"] == "switch":

@@ -224,5 +224,5 @@ func (s *web) rejected(ctx context.Context, r *http.Request, x *exchange, it *lo
 		return server.Answer{}, why
 	}
 	st, err := s.Authorizer.Deny(ctx, it, visitor(r), code)
-	return s.proceeded(x, st, err)
+	return s.proceeded(ctx, x, st, err)
 }
