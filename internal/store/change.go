@@ -24,7 +24,7 @@ type Change struct {
 	Events    []Event
 }
 
-// Directory reports whether c changes the directory, so that every node reads it.
+// Directory reports whether c changes the directory, which every node polls.
 func (c Change) Directory() bool {
 	return len(c.Entries)+len(c.Cutoffs)+len(c.Keys)+len(c.Restores) > 0
 }
@@ -35,13 +35,13 @@ func (c Change) OneDocument() bool {
 	return len(c.Documents) == 1 && len(c.Delete)+len(c.Events) == 0 && c.Expect == 0 && !c.Directory()
 }
 
-// Checked returns a copy of c that an engine may keep, because a write may
-// outlive a call whose context ends, or an error if no engine stores c.
+// Checked validates c and returns a deep copy: a write may continue after its call
+// has returned because the context has ended.
 func (c Change) Checked() (Change, error) {
 	c.Entries, c.Cutoffs, c.Restores = slices.Clone(c.Entries), slices.Clone(c.Cutoffs), slices.Clone(c.Restores)
 	c.Documents, c.Delete = slices.Clone(c.Documents), slices.Clone(c.Delete)
 	c.Keys, c.Events = slices.Clone(c.Keys), slices.Clone(c.Events)
-	// Never nil: that would be NULL.
+	// Not nil, which would be NULL.
 	for i, e := range c.Entries {
 		c.Entries[i].Body = append([]byte{}, e.Body...)
 	}
@@ -68,11 +68,11 @@ func (c Change) Checked() (Change, error) {
 type Statement struct {
 	Text string
 	Args []any
-	// Must is set if a statement that writes no row has met a conflict.
+	// Must is set if it is a conflict that the statement writes no row.
 	Must bool
 }
 
-// Statements writes the directory's part of c, in this order.
+// Statements returns the statements that write the directory's part of c, in order.
 func (c Change) Statements() (list []Statement) {
 	const version = `(SELECT version FROM directory WHERE id = 1)`
 	switch must := c.Expect != 0 || len(c.Keys) > 0; {
@@ -109,9 +109,9 @@ func (c Change) Statements() (list []Statement) {
 	return list
 }
 
-// Held finds what c stores: each statement yields 1 if the store already holds
-// exactly that record. A call of unknown outcome, made again, recognises its own
-// work by them.
+// Held returns one query for each record of c, whose result is 1 if the store
+// already holds exactly that record: a call that is made again after an unknown
+// outcome recognises its own writes.
 func (c Change) Held() (list []Statement) {
 	for _, e := range c.Entries {
 		list = append(list, Statement{Text: `SELECT count(*) FROM clients WHERE id = $1 AND version = $2 AND doc = $3`, Args: []any{e.row(), e.Version, string(e.Body)}})
@@ -141,13 +141,13 @@ func keyArgs(k keys.Record) []any {
 
 func cutoffArgs(c Cutoff) []any { return []any{c.Realm, c.Subject, c.ClientID, int64(c.At)} }
 
-// An EntryKind says what an entry of the directory is.
+// An EntryKind is the kind of an entry of the directory.
 type EntryKind string
 
 const EntryClient EntryKind = "client"
 
-// An Entry is a row of the directory, which every node holds in memory. It is
-// never deleted: its id never comes back.
+// An Entry is a row of the directory, which every node holds in memory. It is never
+// deleted, and its id is never reused.
 type Entry struct {
 	Kind    EntryKind
 	ID      string
@@ -155,8 +155,8 @@ type Entry struct {
 	Body    []byte // JSON
 }
 
-// row returns the key of e in its table, which had clients alone at first: they
-// have their ids for keys, in which there is no space.
+// row returns the key of e in its table. A client's key is its id, which contains no
+// space: the table contained only clients at first.
 func (e Entry) row() string {
 	if e.Kind == EntryClient {
 		return e.ID
@@ -181,8 +181,8 @@ func (e Entry) Client() (c Client, err error) {
 	return c, err
 }
 
-// Add decodes an entry into the list of its kind. One of a kind that a later
-// version has added is left alone.
+// Add decodes an entry into the list of its kind. It ignores kinds of later
+// versions.
 func (ch *Changes) Add(e Entry) error {
 	if e.Kind != EntryClient {
 		return nil

@@ -1,24 +1,23 @@
 package store
 
-// A FileCondition is what can be told of a store's file and of the disk it is on.
+// A FileCondition describes a store's file and its disk.
 type FileCondition struct {
 	JournalMode string // wal
 	Synchronous int    // 2 is FULL
 	Size, WAL   int64  // bytes
-	Free        int64  // bytes that this user may still write
-	// Network names the kind of network file system that the file is on, or "".
+	Free        int64  // bytes available to this user
+	// Network names the kind of network file system of the file, or is empty.
 	Network string
 }
 
-// A ServerCondition is what can be told of a database server and of the store in
-// it. What an engine does not know is absent: a setting from Settings, and the
-// numbers of the table are -1.
+// A ServerCondition describes a database server and its store. A setting that the
+// engine does not have is absent; unknown numbers are -1.
 type ServerCondition struct {
-	// Settings that bear on durability and speed, by their names.
+	// Settings that affect durability and speed, by name.
 	Settings map[string]string
-	// Standby tells that the server replays another one's log.
+	// Standby is set if the server is a standby.
 	Standby bool
-	// Encrypted tells that this connection is, as the server sees it.
+	// Encrypted is set if the connection uses TLS.
 	Encrypted bool
 	// Of the table of grants: its rows, and those that are dead and not yet removed.
 	Live, Dead int64

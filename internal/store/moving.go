@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// This file is what engines have to agree on so that a store can move from one
-// to another: its tables as rows of plain values, and what a store remembers of
-// a move. Package moving does the rest.
+// This file defines what a move from one engine to another requires of both: the
+// tables as rows of plain values, and the migration state. Package moving does the
+// rest.
 
 // A ColumnKind says what a column holds.
 type ColumnKind int
@@ -16,20 +16,19 @@ const (
 	Number ColumnKind = iota
 	Text
 	Bytes
-	// Evidence is text for people that may quote what strangers have sent. Not
-	// every engine can hold all of it: what is not UTF-8, or is NUL, may be
-	// replaced by U+FFFD.
+	// Evidence is text for people that may quote unauthenticated requests. An
+	// engine may replace NUL and what is not UTF-8 by U+FFFD.
 	Evidence
 )
 
-// A Column is one of a table's.
+// A Column is a column of a table.
 type Column struct {
 	Name string
 	Kind ColumnKind
 }
 
-// A Table is one of those that every engine has. The first Key of its columns
-// are its primary key.
+// A Table is a table that every engine has. Its first Key columns are its primary
+// key.
 type Table struct {
 	Name    string
 	Key     int
@@ -45,8 +44,8 @@ type Cell struct {
 // A Row has a cell for each of its table's columns.
 type Row []Cell
 
-// Tables are all that a store holds, but for the directory's version and what
-// only one engine has.
+// Tables lists all tables, except the directory's version and those of one engine
+// only.
 var Tables = []Table{
 	{"clients", 1, []Column{{"id", Text}, {"kind", Text}, {"version", Number}, {"changed", Number}, {"doc", Text}}},
 	{"secret_uses", 1, []Column{{"secret", Text}, {"used_at", Number}}},
@@ -74,7 +73,7 @@ func CompareKeys(t Table, a, b Row) int {
 	return 0
 }
 
-// A MoveState says which side of a move a store is on, and how far it is.
+// A MoveState is the side of a store in a move, and the progress of the move.
 type MoveState string
 
 const (
@@ -86,8 +85,7 @@ const (
 	Undone   MoveState = "undone"   // it had arrived, and what counts is where it came from
 )
 
-// A Migration is the migration state of a store. The zero Migration is that of a store
-// which has never moved.
+// A Migration is the migration state of a store; zero if it has never moved.
 type Migration struct {
 	State MoveState
 	// Random names: of the store that is moved, which it keeps; of this move of
@@ -95,17 +93,17 @@ type Migration struct {
 	// The destination draws Claim, and the source learns it only when it has
 	// left: no other copy can then be opened.
 	Source, Move, Claim string
-	// Elsewhere is the place of the other side, for people.
+	// Elsewhere is the location of the other side, for people.
 	Elsewhere string
 }
 
-// A Displaced store must not be used: what counts is elsewhere, or not decided.
+// Displaced is the error for a store that must not be used because of a move.
 type Displaced struct {
 	Migration Migration
-	Place     string // of the store itself
+	Place     string // location of the store itself
 }
 
-// Displaced tells why a store at a place must not be used, or nil.
+// Displaced returns an error if a store at a location must not be used.
 func (m Migration) Displaced(place string) error {
 	switch m.State {
 	case "", Returned, Arrived:

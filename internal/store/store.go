@@ -1,6 +1,6 @@
-// Package store states what Mintage needs from a database, as one interface
-// whose verbs are the transitions of the domain. Engines store; they decide
-// nothing. Package storetest checks an engine against every promise made here.
+// Package store defines the contract of a database, as one interface whose methods
+// are the transitions of the domain. Engines contain no rules. Package storetest
+// tests an engine against every promise made here.
 package store
 
 import (
@@ -18,16 +18,15 @@ var (
 	// ErrConflict means that the row is not in the state which the write
 	// requires, and that nothing was written.
 	ErrConflict = errors.New("conflict")
-	// ErrBusy means that surely nothing was written: too many operations wait,
-	// the context ended before this one's turn came, or the database could not
-	// be reached.
+	// ErrBusy means that certainly nothing was written: the queue is full, the
+	// context ended before the operation began, or the database is unreachable.
 	ErrBusy = errors.New("store is busy")
-	// ErrUnavailable wraps every fault that passes: the same request may succeed
+	// ErrUnavailable wraps every transient error: the same request may succeed
 	// later, and the client must keep its tokens.
 	ErrUnavailable = errors.New("temporarily unavailable")
 )
 
-// Unavailable wraps a fault in ErrUnavailable.
+// Unavailable wraps an error in ErrUnavailable.
 func Unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
 
 // Store is a database of grants, clients, keys, cutoffs and documents.
@@ -35,26 +34,25 @@ func Unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, 
 // Methods are safe for concurrent use, also by several processes. A write is
 // durable once its method returns nil. If it returns an error other than
 // ErrConflict or ErrBusy, it may or may not have happened, and may still
-// happen until the context's deadline. Reads see every write that returned
-// before they were called, whoever made it. Operations that wait at the same
-// moment may be committed together; each has its own outcome.
+// happen until the context's deadline. Reads see every write, of any process, that
+// returned before they were called. Queued operations may be committed together;
+// each has its own outcome.
 type Store interface {
 	// Grant reads one grant, or returns ErrNotFound.
 	Grant(ctx context.Context, id grant.ID) (grant.Grant, error)
 
-	// CreateGrant stores g, whose Version is 1. It returns ErrConflict if the
-	// id is taken. A store that already holds exactly g has done it: that is
-	// success.
+	// CreateGrant stores g, whose Version is 1. It returns ErrConflict if the id
+	// is taken, and nil if the store already holds exactly g.
 	CreateGrant(ctx context.Context, g grant.Grant) error
 
-	// UpdateGrant shows the stored grant to decide and stores what it returns,
-	// with the events, both or neither, as if nobody else used the grant
-	// meanwhile. What decide returns has the next version; if it returns the
-	// grant as it was, nothing is written. UpdateGrant returns ErrNotFound, and
-	// does not call decide, if there is no such row.
+	// UpdateGrant calls decide with the stored grant and stores the result with
+	// its events, atomically and serialised with other writes of the grant. The
+	// result has the next version; if decide returns the grant unchanged, nothing
+	// is written. UpdateGrant returns ErrNotFound, and does not call decide, if
+	// there is no such row.
 	//
-	// Decide may be called again, with what others have made of the grant: its
-	// last call counts. It must be quick, and must not use the store. If
+	// Decide may be called again after a concurrent write: its last call counts.
+	// It must be quick, and must not use the store. If
 	// UpdateGrant returns because ctx has ended, decide may still be running.
 	// Id, realm, client, subject, scope, AuthorizedAt, AuthTime and Facts never
 	// change.
@@ -75,15 +73,15 @@ type Store interface {
 	Changes(ctx context.Context, since int64) (Changes, error)
 
 	// Client reads one client, with the last use of its secrets, or returns
-	// ErrNotFound. A deleted client is found: its id never comes back.
+	// ErrNotFound. It finds deleted clients as well: an id is never reused.
 	Client(ctx context.Context, id string) (Client, error)
 
 	// Commit stores a change: all of it or, with ErrConflict, nothing, if a version
 	// that it requires is not the one before, a restore of the same instant is
-	// stored, or a key has another record. A store that already holds every
-	// record of such a change exactly has done it: that is success, and no event
-	// is stored again. A later cutoff of the same name is never replaced by an
-	// earlier one, which is no conflict.
+	// stored, or a key has another record. If the store already holds every record
+	// of such a change exactly, Commit succeeds and stores no event again. An
+	// earlier cutoff never replaces a later one of the same name, and is no
+	// conflict.
 	//
 	// Entries, Cutoffs, Keys and Restores change the directory's version, and
 	// nothing else does. A document's kind never changes.
@@ -94,34 +92,34 @@ type Store interface {
 	// version.
 	NoteSecretUses(ctx context.Context, uses map[string]grant.Instant) error
 
-	// Revocations lists the grants that were revoked, or whose access tokens
-	// were, at or after an instant, the latest first, as they are by now. It
-	// lists no more than limit of them, which is at least 1: none at or after
-	// the instant that it returns is missing.
+	// Revocations lists the grants that were revoked, or whose access tokens were,
+	// at or after an instant, the latest first, in their present state. It lists at
+	// most limit of them, which is at least 1, and returns the instant from which
+	// the list is complete.
 	Revocations(ctx context.Context, since grant.Instant, limit int) (list []Revocation, from grant.Instant, err error)
 
-	// Document reads one document, or returns ErrNotFound. One that has expired
-	// is found until it is swept.
+	// Document reads one document, or returns ErrNotFound. It finds expired
+	// documents until a sweep deletes them.
 	Document(ctx context.Context, key DocumentKey) (Document, error)
 
 	// Documents lists documents in the order of their keys, after a key.
 	Documents(ctx context.Context, f DocumentFilter) ([]Document, error)
 
-	// Heartbeat records the time of a node that uses the store, durably, and lists
-	// the other nodes, also some that have ended. At a node's first one, Clock is
-	// Since. A node whose heartbeat succeeds uses the primary server, and not one
-	// that has been replaced. It fails if the store must not be used any more (see
-	// Displaced). A store that serves one node alone has nothing to do.
+	// Heartbeat durably records the clock of a node, and lists the other nodes,
+	// including some that have ended. At a node's first one, Clock is Since. Its
+	// success proves that the node uses the primary server, not one that was
+	// replaced (fencing). It fails if the store must not be used any more (see
+	// Displaced). An engine for one node does nothing.
 	Heartbeat(ctx context.Context, self Node) (others []Node, err error)
 
-	// Ready returns why the store takes no write at present, or nil.
+	// Ready returns an error if the store cannot write at present.
 	Ready(ctx context.Context) error
 
-	// Load reports how busy the engine is.
+	// Load returns the number of queued operations and the batch counters.
 	Load() Load
 
-	// Events lists what is recorded of one grant or client, oldest first; those
-	// of one instant come in any order. Limit is at least 1.
+	// Events lists the events of one grant or client, oldest first; those of one
+	// instant in any order. Limit is at least 1.
 	Events(ctx context.Context, about string, limit int) ([]Event, error)
 
 	// Close waits for running operations and releases the database. After it,
@@ -129,7 +127,7 @@ type Store interface {
 	Close() error
 }
 
-// Decide is what a caller makes of a grant, and what is to be recorded of it.
+// Decide returns the next state of a grant, and the events to record.
 type Decide = func(g grant.Grant) (next grant.Grant, events []Event)
 
 // A SweptTable is a table from which Sweep deletes.
@@ -147,7 +145,7 @@ type GrantFilter struct {
 	Limit                    int
 }
 
-// Changes are rows of the directory: what every node holds in memory.
+// Changes are rows of the directory, which every node holds in memory.
 type Changes struct {
 	Version  int64 // of the directory; grows with each change
 	Clients  []Client
@@ -156,9 +154,9 @@ type Changes struct {
 	Restores []grant.Restore
 }
 
-// A Cutoff refuses everything that was authorized at or before an instant, for
-// a subject, a client, or one client of one subject. An empty member means
-// any; at least one is given.
+// A Cutoff revokes everything that was authorized at or before an instant, for a
+// subject, a client, or one client of one subject. An empty member means any; at
+// least one is set.
 type Cutoff struct {
 	Realm    string
 	Subject  string
@@ -166,8 +164,8 @@ type Cutoff struct {
 	At       grant.Instant
 }
 
-// A Revocation is how far back the access tokens of a grant are dead: those
-// issued at or before Floor.
+// A Revocation revokes the access tokens of a grant that were issued at or before
+// Floor.
 type Revocation struct {
 	GrantID grant.ID
 	Floor   grant.Instant // grant.Never for a revoked grant
@@ -180,15 +178,15 @@ type Event struct {
 	At    grant.Instant
 	Name  EventName
 	About string // grant id, client id, or AboutSubject
-	// Actor is who caused it: a client id, or the operator's account.
+	// Actor is a client id, or the operator's account.
 	Actor  string
 	Detail string // one line of evidence for people
 }
 
-// AboutSubject is what an event is about that names a subject and no client.
+// AboutSubject returns About for an event of a subject without a client.
 func AboutSubject(subject string) string { return "subject:" + subject }
 
-// An EventName says what happened.
+// An EventName is the type of an event.
 type EventName string
 
 const (
