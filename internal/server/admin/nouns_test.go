@@ -196,6 +196,7 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	a.call(t, 400, "POST", "/users", `{"username":"carol","roles":[]}`)
+	a.call(t, 422, "GET", "/users?limit=1&limit=2", "")
 	first, _ := a.call(t, 200, "GET", "/users?limit=1", "")
 	second, _ := a.call(t, 200, "GET", "/users?limit=1&after="+first["next"].(string), "")
 	if len(second.list("users")) != 1 || second.list("users")[0]["username"] != "bob" || second["next"] != nil {
