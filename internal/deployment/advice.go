@@ -9,8 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// withAdvice adds what to do about a secret that everybody can read, if that is
-// what err is about.
+// withAdvice adds advice to the error of a secret that everybody can read.
 func withAdvice(err error) error {
 	var exposed *config.Exposed
 	if errors.As(err, &exposed) {
@@ -19,13 +18,13 @@ func withAdvice(err error) error {
 	return err
 }
 
-// A UsageError is an error of the command line or of the configuration.
+// A UsageError is an error in the command line or the configuration.
 type UsageError struct{ error }
 
 // Usage returns err as an error of the command line.
 func Usage(err error) error { return &UsageError{err} }
 
-// Unwrap returns the error itself, which may have a hint.
+// Unwrap returns the wrapped error, which may have a hint.
 func (u *UsageError) Unwrap() error { return u.error }
 
 // Unreadable returns the usage error of a configuration that cannot be read.
@@ -36,7 +35,7 @@ func Unreadable(err error) error {
 	return Usage(withAdvice(err))
 }
 
-// A Hinted error also says what the operator can do.
+// A Hinted error has advice for the operator.
 type Hinted struct {
 	error
 	Hint string
@@ -45,5 +44,5 @@ type Hinted struct {
 // Unwrap returns the error without the hint.
 func (h *Hinted) Unwrap() error { return h.error }
 
-// Hint returns err with what the operator can do.
+// Hint returns err with advice for the operator.
 func Hint(err error, what string) error { return &Hinted{err, what} }

@@ -85,8 +85,8 @@ func Anchors(ctx context.Context, st store.Store) (list []Anchor, err error) {
 	}
 }
 
-// A notingStore is the store of a command, whose changes are in the audit log
-// when it is closed.
+// A notingStore is the store of a command. Close writes its changes to the audit
+// log.
 type notingStore struct {
 	*audit.Store
 	trail  *audit.Log
@@ -123,7 +123,7 @@ func CommandAudit(cfg config.Config, records func() ([]keys.Record, error)) *aud
 	})
 }
 
-// Audited has a command's changes of the store recorded.
+// Audited returns st with a command's changes recorded in the audit log.
 func Audited(cfg config.Config, st store.Store) (store.Store, *audit.Log) {
 	trail := CommandAudit(cfg, func() ([]keys.Record, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), AnchorTime)
@@ -137,8 +137,8 @@ func Audited(cfg config.Config, st store.Store) (store.Store, *audit.Log) {
 	return notingStore{audit.NewStore(st, trail), trail, os.Stderr}, trail
 }
 
-// Close writes the records. What was done is done: if they cannot be written,
-// the operator is told, and the command has not failed.
+// Close writes the records. If it cannot, it warns the operator: the changes are
+// stored, so the command has not failed.
 func (s notingStore) Close() error {
 	err := s.Store.Close()
 	if missing := s.trail.Close(); missing != nil {

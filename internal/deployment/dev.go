@@ -8,7 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// DevInfo is DIR/dev.json, for scripts.
+// DevInfo is the content of dev.json, for scripts.
 type DevInfo struct {
 	Issuer        string `json:"issuer"`
 	Listen        string `json:"listen"`
@@ -35,7 +35,7 @@ func DevCertificate(cfg config.Config) (cert, key string) {
 // DevCAFile returns the path of the certificate authority of a --dev server.
 func DevCAFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev-ca.pem") }
 
-// ReadDevFile reads what an earlier start with --dev has left, if there was one.
+// ReadDevFile reads the dev.json of an earlier start with --dev.
 func ReadDevFile(cfg config.Config) (info DevInfo, err error) {
 	text, err := os.ReadFile(DevFile(cfg))
 	if err == nil {

@@ -26,7 +26,7 @@ func ReadAdminToken(file string) (string, error) {
 	return token, nil
 }
 
-// CheckDataDirectory refuses a directory in which others can put files: they
+// CheckDataDirectory returns an error for a directory that others can write to: they
 // could exchange the store, the key-encryption key or the admin socket.
 func CheckDataDirectory(dir string) error {
 	info, err := os.Stat(dir)
@@ -40,19 +40,19 @@ func CheckDataDirectory(dir string) error {
 	return nil
 }
 
-// ReadSecretFile reads a key or a token, and says what to do about one that
-// everybody can read. A group may read it; see warnOfExposure.
+// ReadSecretFile reads a key or a token. It refuses a file that everybody can read;
+// a group may read it.
 func ReadSecretFile(path string) (string, error) {
 	text, err := config.ReadSecret(path)
 	return text, withAdvice(err)
 }
 
-// ReplaceFile writes a file in one step: whatever happens, there is then the
-// whole new one, or what was there before. It is durable, name and content.
+// ReplaceFile replaces a file atomically and durably (write, fsync, rename, fsync of
+// the directory).
 func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 	tmp := path + ".new"
-	// What a crash has left of an earlier try goes. Anything else under this
-	// name is not ours: it is neither removed nor, as a link, followed.
+	// Remove the remainder of a crash. Anything else under this name is neither
+	// removed nor, as a link, followed.
 	if info, err := os.Lstat(tmp); err == nil && info.Mode().IsRegular() {
 		if err := os.Remove(tmp); err != nil {
 			return err
@@ -62,9 +62,9 @@ func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	// Whatever the umask is.
+	// The umask does not apply.
 	err = f.Chmod(mode)
-	// What root replaces for the server stays the server's.
+	// A file that root replaces keeps its owner.
 	if info, absent := os.Lstat(path); absent == nil && info.Mode().IsRegular() && os.Geteuid() == 0 {
 		if s, ok := info.Sys().(*syscall.Stat_t); ok {
 			err = errors.Join(err, f.Chown(int(s.Uid), int(s.Gid)), f.Chmod(mode))

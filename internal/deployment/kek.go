@@ -14,9 +14,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// KeySchedule is how long keys live in a deployment. A retired signing key is
-// kept for as long as a token can live that it signed at the last moment, on
-// nodes whose clocks differ, for verifiers that load the set later.
+// KeySchedule returns the lifetimes of a deployment's keys. A retired signing key
+// stays published until the last token that it signed has expired, with allowance
+// for skew and for caches of the published set.
 func KeySchedule(cfg config.Config) keys.Schedule {
 	maxAge, skew := cfg.JWKSMaxAge.Std(), cfg.Skew()
 	return keys.Schedule{
@@ -26,8 +26,8 @@ func KeySchedule(cfg config.Config) keys.Schedule {
 	}
 }
 
-// KEKPath is where the key-encryption key is: where the configuration says, which
-// knows of systemd's credential, or in the data directory.
+// KEKPath returns the path of the key-encryption key, and whether that is the default
+// in the data directory.
 func KEKPath(cfg config.Config) (path string, ours bool) {
 	if cfg.KEKFile != "" {
 		return cfg.KEKFile, false
@@ -62,24 +62,24 @@ func ReadKEK(cfg config.Config) (*keys.KEK, error) {
 	return kek, nil
 }
 
-// KEKIsAbsent reports whether the key-encryption key is to be made: there is none
-// where this program keeps its own.
+// KEKIsAbsent reports whether a key-encryption key has to be created: none is
+// configured, and there is none in the data directory.
 func KEKIsAbsent(cfg config.Config) bool {
 	path, ours := KEKPath(cfg)
-	// A link that leads nowhere, as to a disk that is not mounted, is there.
+	// A dangling link, such as to a disk that is not mounted, counts as present.
 	_, err := os.Lstat(path)
 	return ours && errors.Is(err, fs.ErrNotExist)
 }
 
-// MakeKEK writes a new key-encryption key into the data directory, unless the
-// store has keys that only the missing one can unwrap.
+// MakeKEK creates a key-encryption key in the data directory, unless the store has
+// keys, which only the missing one unwraps.
 func MakeKEK(ctx context.Context, cfg config.Config, st store.Store) (*keys.KEK, error) {
 	held, err := st.Changes(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	if len(held.Keys) == 0 {
-		// We hold the data directory's lock: nobody else makes one now.
+		// The caller holds the lock of the data directory.
 		path, _ := KEKPath(cfg)
 		if err := ReplaceFile(path, []byte(keys.NewKEKText()), 0o600); err != nil {
 			return nil, fmt.Errorf("make the key-encryption key: %w", err)

@@ -8,11 +8,11 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// LinkedLog is a symbolic link in the data directory to the file that the
-// server's standard error is.
+// LinkedLog is a symbolic link in the data directory to the file that receives the
+// server's standard error.
 const LinkedLog = "log"
 
-// NewLogger writes to w as the configuration says. Its level can be changed.
+// NewLogger returns a logger to w as configured, with its level.
 func NewLogger(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) {
 	level := &slog.LevelVar{}
 	SetLevel(level, c)

@@ -14,12 +14,10 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// Realm is the one realm of this version. It is part of every row and MAC, so
-// that a second one will be a matter of configuration.
+// Realm is the only realm of this version. It is part of every row and MAC.
 const Realm = "/api"
 
-// OpenStore opens the configured store for a command, checked for what concerns
-// it.
+// OpenStore checks the settings of the store, and opens it for a command.
 func OpenStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	if err := cfg.CheckStore(); err != nil {
 		return nil, Usage(err)
@@ -30,8 +28,8 @@ func OpenStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	return postgres.Open(ctx, Database(cfg))
 }
 
-// CreateStore opens the configured store for the server, which makes it if it
-// is absent and has not been lost.
+// CreateStore opens the configured store for the server, and creates it if it is
+// absent and was not lost.
 func CreateStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	if cfg.Store != config.StoreSQLite {
 		return postgres.Create(ctx, Database(cfg), func() error { return lostStore(cfg) })
@@ -46,9 +44,9 @@ func CreateStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	return sqlite.Create(ctx, cfg.Data)
 }
 
-// lostStore returns an error if what is there shows that there was a store before,
-// unless a new one is wanted. A server that made an empty one would log every
-// client and every user out, and say that it serves.
+// lostStore returns an error if a key-encryption key or an audit log shows that there
+// was a store before, unless new_store is set. An empty store in its place would log
+// out every client and user.
 func lostStore(cfg config.Config) error {
 	if cfg.NewStore {
 		return nil

@@ -45,7 +45,7 @@ func openTrail(cfg config.Config, version string, directory *atomic.Pointer[dire
 	return trail
 }
 
-// trailed is st with its changes in the audit log, if there is one.
+// trailed returns st with its changes recorded in the audit log, if there is one.
 func trailed(st store.Store, trail *audit.Log) store.Store {
 	if trail == nil {
 		return st
@@ -53,15 +53,15 @@ func trailed(st store.Store, trail *audit.Log) store.Store {
 	return audit.NewStore(st, trail)
 }
 
-// anchorEvery is how often the anchor is written.
+// anchorEvery is the interval at which the anchor is written.
 const anchorEvery = time.Minute
 
-// An anchoring keeps the anchor of a trail current.
+// An anchoring keeps the anchor of the audit log in the store current.
 type anchoring struct {
 	trail   *audit.Log
 	store   store.Store
 	dir     string
-	keep    time.Duration // how long anchors of trails stay that have ended; 0: for ever
+	keep    time.Duration // retention of anchors of ended chains; 0: for ever
 	log     *slog.Logger
 	last    audit.Head // put, by put
 	failing bool
@@ -76,7 +76,7 @@ func newAnchoring(cfg config.Config, st store.Store, log *slog.Logger) *anchorin
 
 // run keeps the anchor current until ctx ends.
 func (a *anchoring) run(ctx context.Context) {
-	tick := time.NewTicker(time.Second) // until the first: a trail without an anchor can be exchanged
+	tick := time.NewTicker(time.Second) // until the first: a log without an anchor could be exchanged
 	defer tick.Stop()
 	for {
 		select {
@@ -90,7 +90,7 @@ func (a *anchoring) run(ctx context.Context) {
 	}
 }
 
-// end records the stop, closes the trail and anchors its end.
+// end records the stop, closes the audit log and anchors its end.
 func (a *anchoring) end() {
 	if a.trail == nil {
 		return
@@ -120,7 +120,7 @@ func (a *anchoring) put(ctx context.Context) {
 	}
 }
 
-// remove notes what is to be removed, before it is.
+// remove notes in the store what retention is about to remove.
 func (a *anchoring) remove(last audit.Head) error {
 	ctx, cancel := context.WithTimeout(context.Background(), deployment.AnchorTime)
 	defer cancel()
@@ -129,8 +129,8 @@ func (a *anchoring) remove(last audit.Head) error {
 
 var errRewritten = errors.New("a record that the store knows is not there")
 
-// write notes how far the trail is, and that it was removed up to a record, or 0
-// if nothing more was.
+// write notes the head of the audit log, and the last removed record, or 0 if no
+// more was removed.
 func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -32,16 +32,15 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// This file is the --dev server: what others prepare, it makes. None of it is
-// used without --dev.
+// This file prepares the --dev server: certificate, demo client and demo user.
 
 const devCallback = "https://client.example/callback"
 
-// devActor is who makes the demo client, in its record.
+// devActor is the actor in the events of the demo client and user.
 const devActor = "serve --dev"
 
-// devAddress is the address of the public listener, which becomes part of the
-// issuer. If any free port will do, the listener is opened to hold the port.
+// devAddress returns the address of the public listener, which is part of the
+// issuer. For port 0 it opens the listener, to reserve a free port.
 func devAddress(cfg config.Config) (net.Listener, net.Addr, error) {
 	if tcp, err := net.ResolveTCPAddr("tcp", cfg.Listen); err == nil && tcp.Port != 0 {
 		return nil, tcp, nil
@@ -76,9 +75,8 @@ func prepareDev(cfg *config.Config, addr net.Addr) error {
 	return nil
 }
 
-// makeDevFiles makes the certificate, unless one is configured. It refuses a
-// data directory that is somebody's real one: nothing of --dev may get into it,
-// least of all a client whose secret is in a file.
+// makeDevFiles creates the certificate, unless one is configured. It refuses a
+// production data directory: the demo client's secret is in a file.
 func makeDevFiles(ctx context.Context, cfg config.Config, addr net.Addr, st store.Store) error {
 	if _, err := os.Stat(deployment.DevFile(cfg)); errors.Is(err, fs.ErrNotExist) {
 		id, err := realClient(ctx, st)
@@ -100,8 +98,8 @@ func makeDevFiles(ctx context.Context, cfg config.Config, addr net.Addr, st stor
 	return nil
 }
 
-// realClient is an enabled client that somebody has registered, or "". The demo
-// client is there without dev.json if the first start was cut short.
+// realClient returns an enabled client that is not the demo client, or "". After an
+// interrupted first start, the demo client exists without dev.json.
 func realClient(ctx context.Context, st store.Store) (string, error) {
 	ch, err := st.Changes(ctx, 0)
 	if err != nil {
@@ -124,8 +122,7 @@ func realClient(ctx context.Context, st store.Store) (string, error) {
 	return "", nil
 }
 
-// warnOfDemo logs that a server without --dev lets in the client of an earlier
-// one with it, whose secret is in a file.
+// warnOfDemo warns a server without --dev of an enabled demo client.
 func warnOfDemo(cfg config.Config, dir *directory.Directory, log *slog.Logger) {
 	info, err := deployment.ReadDevFile(cfg)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +134,7 @@ func warnOfDemo(cfg config.Config, dir *directory.Directory, log *slog.Logger) {
 	}
 	view, err := dir.View()
 	if err != nil {
-		return // nobody is let in
+		return // no client can authenticate
 	}
 	if _, enabled := view.Client(deployment.Realm, info.ClientID); enabled {
 		log.Warn("the demo client of --dev is enabled, and its secret is in a file", "client_id", info.ClientID, "file", deployment.DevFile(cfg),
@@ -145,9 +142,9 @@ func warnOfDemo(cfg config.Config, dir *directory.Directory, log *slog.Logger) {
 	}
 }
 
-// makeDevCertificate writes a certificate authority and a certificate of it for
-// the address that is listened on and the host of public_url, unless they are
-// there and valid for another day. The authority's key is thrown away.
+// makeDevCertificate writes a certificate authority and a certificate for the
+// listener's address and the host of public_url, unless valid ones exist. It does
+// not keep the authority's key.
 func makeDevCertificate(caFile, certFile, keyFile string, ip net.IP, host string) error {
 	if devCertificateFits(caFile, certFile, ip.String(), host) {
 		return nil
@@ -215,8 +212,8 @@ func writePEM(name string, mode os.FileMode, kind string, der []byte) error {
 	return deployment.ReplaceFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), mode)
 }
 
-// finishDev makes the demo client, unless dev.json names one that is there,
-// and writes dev.json.
+// finishDev creates the demo client, unless dev.json names an existing one, and
+// writes dev.json.
 func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *directory.Directory, listeners []listener) (deployment.DevInfo, error) {
 	var info deployment.DevInfo
 	if text, err := os.ReadFile(deployment.DevFile(cfg)); err == nil {
@@ -254,14 +251,13 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 	if err != nil {
 		return info, err
 	}
-	// In one step, so that a script that waits for the file reads all of it,
-	// and a full disk does not lose the demo client's secret.
+	// Atomically: scripts wait for the file, and a full disk must not lose the secret.
 	return info, deployment.ReplaceFile(deployment.DevFile(cfg), append(text, '\n'), 0o600)
 }
 
-// printDev prints commands to paste. They fetch their own code: a printed one
-// would expire within a minute, while people read. They name this very program:
-// under go run it is in no PATH, and exists for as long as the server runs.
+// printDev prints commands to paste. They request their own code, because a printed
+// one would expire within a minute. They name this executable: go run does not put
+// it into the PATH.
 func printDev(w io.Writer, cfg config.Config, d deployment.DevInfo) {
 	self, err := os.Executable()
 	if err != nil {
@@ -289,7 +285,7 @@ curl --silent --cacert %[6]s '%[7]s' \
 		show.Quote(filepath.Join(cfg.Data, "tokens.json")), deployment.DevFile(cfg), devAdminFlags(cfg, d), devSignIn(d))
 }
 
-// devSignIn tells how to sign in as the demo user.
+// devSignIn describes how to sign in as the demo user.
 func devSignIn(d deployment.DevInfo) string {
 	if d.Password == "" {
 		return ""
@@ -303,8 +299,8 @@ It ends at %s, where nobody listens: the code is in the address.
 `, d.Username, d.Password, d.SignIn, d.RedirectURI)
 }
 
-// devAdminFlags is what code issue must be told, also in another directory, if
-// the admin API is not at its usual place.
+// devAdminFlags returns the flags that name an admin API at another address than the
+// default.
 func devAdminFlags(cfg config.Config, d deployment.DevInfo) string {
 	if cfg.Admin.Listen == "" {
 		return ""
@@ -324,8 +320,7 @@ func devAdminFlags(cfg config.Config, d deployment.DevInfo) string {
 // devUsername is the demo user.
 const devUsername = "demo"
 
-// makeDevUser makes the demo user, unless dev.json names one that is there or
-// others know the users.
+// makeDevUser creates the demo user, unless it exists or users are not built in.
 func makeDevUser(ctx context.Context, cfg config.Config, st store.Store, info *deployment.DevInfo) error {
 	if cfg.Login.Mode != config.LoginUsers {
 		info.Username, info.Password, info.SignIn = "", "", ""
@@ -345,8 +340,8 @@ func makeDevUser(ctx context.Context, cfg config.Config, st store.Store, info *d
 			return err
 		}
 		info.Username, info.Password = devUsername, password
-		// The hash took as much memory as the server has, by which the
-		// collector would set its pace.
+		// The password hash needs more memory than the rest of the server, which would
+		// raise the collector's target.
 		runtime.GC()
 	case err != nil:
 		return err

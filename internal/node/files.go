@@ -59,8 +59,8 @@ func CheckFiles(cfg config.Config) (faults []error) {
 	return faults
 }
 
-// warnOfExposure logs which files more people can use than need to, and that a
-// lost store would be replaced.
+// warnOfExposure logs files whose permissions are too wide, and a configuration that
+// would replace a lost store.
 func warnOfExposure(cfg config.Config, log *slog.Logger) {
 	if cfg.NewStore {
 		log.Warn("new_store is set: if the store is lost, the next start makes an empty one in its place", "advice", "leave new_store out from now on")
@@ -87,8 +87,7 @@ func warnOfExposure(cfg config.Config, log *slog.Logger) {
 	}
 }
 
-// warnOfDatabase logs which hosts of the database's URL somebody else could take
-// the place of.
+// warnOfDatabase logs the database hosts whose certificate is not verified.
 func warnOfDatabase(cfg config.Config, log *slog.Logger) {
 	if cfg.Store == config.StoreSQLite {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// noteIssuer has the store remember who the issuer is, and logs if that is not
-// who it was: clients and resource servers compare with it.
+// noteIssuer stores the issuer at the first start, and logs an error if it differs
+// later: clients and resource servers compare it.
 func noteIssuer(ctx context.Context, cfg config.Config, st store.Store, log *slog.Logger) {
 	was, err := directory.RememberIssuer(ctx, st, deployment.Realm, cfg.IssuerID())
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// spareFiles is how many files a server opens beside its connections: the
-// store's, its connections to a database, listeners, certificates.
+// spareFiles is the number of files that a server opens beside its connections: of
+// the store, database connections, listeners, certificates.
 const spareFiles = 256
 
 func capacity(cfg config.Config) overload.Capacity {
@@ -28,9 +28,8 @@ func throttleLimits(cfg config.Config) overload.RateLimits {
 	}
 }
 
-// connectionLimits are those of the configuration, but never more than the
-// system lets the process open: at its limit nothing can be accepted, and
-// neither can the store open its files.
+// connectionLimits returns the configured limits, lowered to what the limit of open
+// files allows: at that limit, the store could not open its files.
 func connectionLimits(cfg config.Config, log *slog.Logger) server.ConnectionLimits {
 	l := server.ConnectionLimits{
 		All: cfg.Limits.Connections, OfAddress: cfg.Limits.ConnectionsPerAddress, Proxies: cfg.TrustedProxies,
@@ -51,7 +50,7 @@ func connectionLimits(cfg config.Config, log *slog.Logger) server.ConnectionLimi
 	return l
 }
 
-// connectionsWith is how many connections are safe with so many open files.
+// connectionsWith returns how many connections a limit of open files allows.
 func connectionsWith(files uint64) int {
 	const enough = 1 << 20
 	if files >= enough {
@@ -60,9 +59,8 @@ func connectionsWith(files uint64) int {
 	return max(int(files)-spareFiles, int(files)/2, 1)
 }
 
-// memoryLimit is from where on garbage is collected more often than is quickest:
-// with thousands of connections, the heap is not the few megabytes that it is
-// otherwise. Each takes a third of its share.
+// memoryLimit returns the soft memory limit (GOMEMLIMIT), above which the garbage
+// collector runs more often. A connection takes a third of its share.
 func memoryLimit(connections int) int64 {
 	if connections == 0 {
 		return math.MaxInt64
@@ -70,7 +68,7 @@ func memoryLimit(connections int) int64 {
 	return max(512<<20, int64(connections)*128<<10)
 }
 
-// boundConnections has the connections of the public listener go by cfg.
+// boundConnections applies the connection limits of cfg to the public listener.
 func (n *node) boundConnections(cfg config.Config) {
 	l := connectionLimits(cfg, n.log)
 	if os.Getenv("GOMEMLIMIT") == "" {

@@ -14,16 +14,15 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// This file is the sockets: who answers on which, and how they are closed. They
-// are opened once; see node.go for what answers.
+// This file opens the sockets once, and drains them at the end.
 
-// A listener is an open socket and what answers on it.
+// A listener is an open socket with its HTTP server.
 type listener struct {
 	net.Listener
 	server *http.Server
 }
 
-// listenPublic opens the public socket: from then on, the system accepts
+// listenPublic opens the public socket. From then on, the kernel accepts
 // connections.
 func listenPublic(cfg config.Config) (net.Listener, error) {
 	l, err := net.Listen("tcp", cfg.Listen)
@@ -81,8 +80,8 @@ func closeAll(list []listener) (err error) {
 	return err
 }
 
-// runAndDrain serves until ctx ends or a listener fails, and then lets running
-// requests finish.
+// runAndDrain serves until ctx ends or a listener fails, and then waits for running
+// requests.
 func runAndDrain(ctx context.Context, list []listener, health *server.Health, log *slog.Logger) error {
 	failed := make(chan error, len(list))
 	for _, l := range list {

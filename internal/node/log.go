@@ -16,12 +16,12 @@ import (
 const (
 	// devLog is the log of a --dev server that writes to a terminal.
 	devLog = "dev-log.jsonl"
-	// maxDevLog bounds it; each start begins it anew.
+	// maxDevLog limits its size; each start truncates it.
 	maxDevLog = 64 << 20
 )
 
-// linkLog leaves the link to the log file, and removes one that is not true any
-// more. A --dev server whose log goes to no file gets one, in JSON.
+// linkLog links to the log file for mintage explain, and removes an outdated link.
+// A --dev server whose log goes to no file writes one, in JSON.
 func linkLog(cfg config.Config, dev bool, stderr *os.File, log *slog.Logger, level slog.Leveler) *slog.Logger {
 	link := filepath.Join(cfg.Data, deployment.LinkedLog)
 	target := fileOf(stderr)
@@ -30,14 +30,14 @@ func linkLog(cfg config.Config, dev bool, stderr *os.File, log *slog.Logger, lev
 		target = filepath.Join(cfg.Data, devLog)
 		f, err := os.OpenFile(target, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 		if failed = err; err == nil {
-			// It is closed when the process ends, with the last line.
+			// The end of the process closes it, after the last line.
 			log = slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(&limitedWriter{f, maxDevLog}, &slog.HandlerOptions{Level: level})))
 		}
 	}
 	info, err := os.Lstat(link)
 	switch {
 	case failed != nil || err == nil && info.Mode().Type() != fs.ModeSymlink:
-		// What else has that name is not ours.
+		// Another file with that name is left alone.
 	case err == nil:
 		failed = os.Remove(link)
 	case !errors.Is(err, fs.ErrNotExist):
@@ -54,7 +54,7 @@ func linkLog(cfg config.Config, dev bool, stderr *os.File, log *slog.Logger, lev
 	return log
 }
 
-// fileOf is the path of a regular file that is open, or "".
+// fileOf returns the path of an open regular file, or "".
 func fileOf(f *os.File) string {
 	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if err != nil {
@@ -70,7 +70,7 @@ func fileOf(f *os.File) string {
 	return path
 }
 
-// A limitedWriter drops what goes beyond a number of bytes.
+// A limitedWriter discards everything after a number of bytes.
 type limitedWriter struct {
 	w    io.Writer
 	left int

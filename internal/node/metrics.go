@@ -13,25 +13,25 @@ import (
 	"github.com/mintage/mintage/internal/server"
 )
 
-// This file is what a node tells of itself at /metrics.
+// This file provides the state of a node at /metrics.
 
-// scrapesAtOnce bounds what a monitoring system that has gone mad costs.
+// scrapesAtOnce limits the cost of a faulty monitoring system.
 const scrapesAtOnce = 4
 
-// scrape answers a monitoring system.
+// scrape is the handler of /metrics.
 func (n *node) scrape() http.Handler {
 	return promhttp.HandlerFor(n.metrics.Gatherer(), promhttp.HandlerOpts{
 		ErrorLog: scrapeLog{n.log}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapesAtOnce,
 	})
 }
 
-// A scrapeLog takes what promhttp has to say of a metric that is faulty.
+// A scrapeLog logs the errors of promhttp.
 type scrapeLog struct{ log *slog.Logger }
 
 func (s scrapeLog) Println(v ...any) { s.log.Error("cannot gather metrics", "what", v) }
 
-// watch has the metrics tell of the node's state. Certificate is that of the
-// public listener, nil if it has none.
+// watch lets the metrics read the node's state. The certificate of the public
+// listener is nil if TLS ends at a proxy.
 func (n *node) watch(certificate *server.Certificate) {
 	n.metrics.Watch(func() metrics.State {
 		c, now := n.directory.Condition(), grant.At(time.Now())

@@ -28,9 +28,9 @@ import (
 	"github.com/mintage/mintage/internal/web"
 )
 
-// A node is what lives as long as the process: the store, the directory, the
-// log. What answers is made of it and of the configuration (answer), never
-// changes, and is replaced as a whole by a reload (reload.go).
+// A node holds what lives as long as the process: the store, the directory, the
+// log. The handlers are made from it and the configuration (answer), are immutable,
+// and are replaced as a whole by a reload (reload.go).
 type node struct {
 	log       *slog.Logger
 	level     *slog.LevelVar // of log

@@ -15,15 +15,15 @@ import (
 	"github.com/mintage/mintage/internal/config"
 )
 
-// This file is SIGHUP: the configuration is read again and checked as a whole.
-// If it is good, what can change is in force from the next request on; if not,
-// nothing changes.
+// This file handles SIGHUP: it reads and checks the whole configuration again. If
+// it is valid, reloadable settings apply from the next request on; otherwise nothing
+// changes.
 
-// A Source is where the configuration is read, at the start and again.
+// A Source reads the configuration, at the start and at each reload.
 type Source struct {
 	Read func() (config.Config, config.Sources, error)
 	Dev  bool
-	// version is what the server calls itself.
+	// Version is the version of the program, for logs and metrics.
 	Version string
 }
 
@@ -39,22 +39,22 @@ func (s Source) load(addr net.Addr) (config.Config, config.Sources, error) {
 	return cfg, from, err
 }
 
-// hangups are the signals to read the configuration again.
+// hangups receives the signals to reload.
 type hangups struct {
 	signals  chan os.Signal
-	terminal bool // the end of the terminal would come as such a signal, too
+	terminal bool // closing the terminal also sends the signal
 }
 
-// onHangup takes SIGHUP from now on: without it, the signal ends the program.
-// Under nohup, the end of the terminal does not concern it.
+// onHangup catches SIGHUP from now on, which would otherwise end the program. Under
+// nohup, the program outlives its terminal.
 func onHangup() hangups {
 	h := hangups{make(chan os.Signal, 1), hasTerminal() && !signal.Ignored(syscall.SIGHUP)}
 	signal.Notify(h.signals, syscall.SIGHUP)
 	return h
 }
 
-// hasTerminal reports whether a terminal controls this process: none any more
-// once its window is closed.
+// hasTerminal reports whether the process has a controlling terminal. It has none
+// after the terminal's window was closed.
 func hasTerminal() bool {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -64,8 +64,8 @@ func hasTerminal() bool {
 	return true
 }
 
-// reloadOn reads the configuration again at every signal, until ctx ends. It
-// calls stop if it is the terminal that has hung up.
+// reloadOn reloads at every signal, until ctx ends. It calls stop if the signal
+// means that the terminal was closed.
 func (n *node) reloadOn(ctx context.Context, h hangups, load func() (config.Config, config.Sources, error), stop func()) {
 	for {
 		select {
@@ -90,7 +90,7 @@ func (n *node) reloadOn(ctx context.Context, h hangups, load func() (config.Conf
 	}
 }
 
-// reload takes over what can change. On an error, nothing has changed.
+// reload applies the reloadable settings. On an error, nothing has changed.
 func (n *node) reload(wanted config.Config) error {
 	before := n.cfg
 	cfg, changed, kept := before.Reloaded(wanted)

@@ -25,13 +25,11 @@ import (
 	"github.com/mintage/mintage/internal/sweep"
 )
 
-// drainTime is how long running requests may take to finish after a stop. A
-// stop takes at most ten seconds: the rest is for what is then to be written,
-// perhaps while another process holds the store's lock.
+// drainTime limits the wait for running requests after a stop. A stop takes at most
+// ten seconds: the rest is for the last writes.
 const drainTime = 8 * time.Second
 
-// Serve is the order of start and stop, from top to bottom. What lives as long
-// as it does is in node.go, the sockets are in listeners.go.
+// Serve runs the server until ctx ends: it contains the order of start and stop.
 func Serve(ctx context.Context, from Source) (err error) {
 	hangups := onHangup()
 	ctx, stop := context.WithCancel(ctx)
@@ -58,8 +56,8 @@ func Serve(ctx context.Context, from Source) (err error) {
 	}
 	defer release()
 
-	// Connections are accepted when the start has finished, and not before: a
-	// load balancer would send requests that nobody answers yet.
+	// Accept connections only when the start has finished: a load balancer would
+	// otherwise send requests too early.
 	var public net.Listener
 	var address net.Addr // of the public listener, with --dev
 	if dev {
@@ -90,13 +88,12 @@ func Serve(ctx context.Context, from Source) (err error) {
 		}
 	}()
 	if os.Getenv("GOMAXPROCS") == "" {
-		// One thread waits for the disk most of the time, and the scheduler
-		// notices late that it does not compute.
+		// One thread mostly waits for the disk, which the scheduler notices late.
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	}
 	if os.Getenv("GOGC") == "" {
-		// The live heap is a few megabytes: collecting it four times less
-		// often costs little memory and saves a tenth of the processor.
+		// The live heap is a few megabytes: collecting it less often costs little
+		// memory and saves a tenth of the CPU time.
 		debug.SetGCPercent(400)
 	}
 
@@ -156,7 +153,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	}
 	n.use(cfg, first)
 
-	// The work of the background ends before the store is closed.
+	// Background work ends before the store is closed.
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { directory.Run(background) })
@@ -211,7 +208,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	return runAndDrain(ctx, listeners, n.health, log)
 }
 
-// nodeName is what the other nodes call this one.
+// nodeName is this node's name for the other nodes.
 func nodeName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -220,8 +217,7 @@ func nodeName() string {
 	return fmt.Sprintf("%s, process %d", host, os.Getpid())
 }
 
-// checked is an error that names every fault of the configuration, and where it
-// was given.
+// checked returns an error with every fault of the configuration and its source.
 func checked(cfg *config.Config, from config.Sources) error {
 	if err := from.Explain(cfg.Check()); err != nil {
 		return deployment.Usage(fmt.Errorf("configuration:\n%w", err))

@@ -17,8 +17,8 @@ import (
 	"github.com/mintage/mintage/internal/deployment"
 )
 
-// listenAdmin opens the Unix socket, for this user alone or for a group, too; or
-// the TCP address.
+// listenAdmin opens the Unix socket, for this user or also a group, or the TCP
+// address.
 func listenAdmin(cfg config.Config) (net.Listener, error) {
 	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
 		l, err := listenSocket(path)
@@ -33,8 +33,8 @@ func listenAdmin(cfg config.Config) (net.Listener, error) {
 	return net.Listen("tcp", cfg.Admin.Listen)
 }
 
-// adminToken is the token that the admin API asks for; "" on a Unix socket,
-// where the file's permissions say who may call.
+// adminToken returns the token that the admin API requires; "" on a Unix socket,
+// where the file's permissions decide.
 func adminToken(cfg config.Config) (string, error) {
 	if strings.HasPrefix(cfg.AdminListen(), "unix:") {
 		return "", nil
@@ -46,8 +46,7 @@ func adminToken(cfg config.Config) (string, error) {
 	return token, nil
 }
 
-// admit lets the members of a group use the socket at path, which until then was
-// this user's alone.
+// admit lets the members of a group use the socket at path.
 func admit(path, group string) error {
 	const advice = "name a group that Mintage's user is a member of with --admin-group, or none"
 	g, err := user.LookupGroup(group)
@@ -58,15 +57,15 @@ func admit(path, group string) error {
 	if err != nil {
 		return fmt.Errorf("admin.group %s: %w", group, err)
 	}
-	// First whose it is, and then what they may: never the other way round.
+	// Change the group before the mode, so that no other group ever has access.
 	if err := os.Lchown(path, -1, id); err != nil {
 		return deployment.Hint(fmt.Errorf("admin.group %s: %w", group, err), advice)
 	}
 	return os.Chmod(path, 0o660)
 }
 
-// A socket is a Unix socket that removes its file when it is closed, and no
-// other file that has come into its place.
+// A socket is a Unix socket that removes its own file when it is closed, and never
+// another file under its name.
 type socket struct {
 	*net.UnixListener
 	path string
@@ -76,16 +75,15 @@ type socket struct {
 
 func listenSocket(path string) (net.Listener, error) {
 	if path == "" || strings.HasPrefix(path, "@") {
-		// Linux would make it an abstract socket, which everybody may open.
+		// Linux creates an abstract socket, which every user may open.
 		return nil, deployment.Hint(fmt.Errorf("unix:%s names no file", path), "choose another path with --admin-listen unix:PATH")
 	}
 	if err := removeStaleSocket(path); err != nil {
 		return nil, err
 	}
-	// The file's mode is all that keeps others out, so it is right from the
-	// first moment: a chmod after net.Listen would come too late for whoever
-	// connects before it. The umask is the whole process's; files that another
-	// goroutine makes in this moment are at most harder to read.
+	// Only the file's mode keeps others out, so it must be right from the start: a
+	// chmod after net.Listen would be too late. The umask holds for the process;
+	// files that another goroutine creates meanwhile are at most less readable.
 	old := syscall.Umask(0o177)
 	l, err := net.Listen("unix", path)
 	syscall.Umask(old)
@@ -100,9 +98,8 @@ func listenSocket(path string) (net.Listener, error) {
 	return s, nil
 }
 
-// removeStaleSocket removes the socket of a server that was killed, and nothing
-// else. The lock of the data directory does not tell: the path may lie outside
-// of it, and be another server's.
+// removeStaleSocket removes the socket of a killed server, and nothing else. The
+// lock of the data directory is no proof: the path may lie outside of it.
 func removeStaleSocket(path string) error {
 	const advice = "choose another path with --admin-listen unix:PATH"
 	info, err := os.Lstat(path)
@@ -120,16 +117,16 @@ func removeStaleSocket(path string) error {
 		conn.Close()
 		return deployment.Hint(fmt.Errorf("another server answers on %s", path), "stop it first, or "+advice)
 	}
-	// Only this means that nobody listens. A server whose queue is full, or
-	// that is another user's, refuses in other ways.
+	// Only ECONNREFUSED means that nothing listens. A full queue, or another user's
+	// server, gives other errors.
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return deployment.Hint(fmt.Errorf("%s may be another server's socket: %w", path, err), "remove it if it is not, or "+advice)
 	}
 	return os.Remove(path)
 }
 
-// Close removes the file before the socket is gone: until then, no other file
-// can have its inode number.
+// Close removes the file before it closes the socket: until then, no other file can
+// have its inode number.
 func (s *socket) Close() (err error) {
 	s.once.Do(func() {
 		if now, e := os.Lstat(s.path); e == nil && os.SameFile(now, s.made) {

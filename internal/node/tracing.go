@@ -11,11 +11,11 @@ import (
 	"github.com/mintage/mintage/internal/tracing"
 )
 
-// flushTime bounds the sending of the last spans at a stop.
+// flushTime limits sending the last spans at a stop.
 const flushTime = time.Second
 
-// openTracer makes a Tracer if the environment names a collector. Whatever is
-// wrong with that must not keep tokens from being issued.
+// openTracer returns a Tracer if the environment names a collector. A fault in its
+// settings does not keep the server from starting.
 func openTracer(ctx context.Context, version string, log *slog.Logger) *tracing.Tracer {
 	t, err := tracing.Open(ctx, version, os.Getenv, log)
 	if err != nil {
@@ -31,7 +31,7 @@ func closeTracer(t *tracing.Tracer) {
 	t.Close(ctx)
 }
 
-// traced is st itself if there are no traces.
+// traced returns st with spans, or st itself without a Tracer.
 func traced(st store.Store, t *tracing.Tracer, cfg config.Config) store.Store {
 	if t == nil {
 		return st
