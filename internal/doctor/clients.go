@@ -15,17 +15,17 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// This file looks at the registrations of clients.
+// This file checks the registrations of clients.
 
 const (
 	secretNotice = 30 * 24 * time.Hour
 	wideWindow   = 2 * time.Minute // the default of confidential clients
 	wideAtPublic = 30 * time.Second
-	// shownOfKind bounds the lines of one kind.
+	// shownOfKind limits the lines with the same advice.
 	shownOfKind = 20
 )
 
-// bounded keeps a deployment with many clients from getting a line for each.
+// bounded limits the lines with the same advice, for deployments with many clients.
 func (f *findings) bounded(more string) {
 	kinds := map[string]int{}
 	hidden := 0
@@ -42,7 +42,7 @@ func (f *findings) bounded(more string) {
 	}
 }
 
-// clientName is how a client is called in a line.
+// clientName names a client in a line.
 func clientName(c store.Client) string { return fmt.Sprintf("client %s (%s)", c.ID, c.Name) }
 
 func (p *Deployment) enabled() (list []store.Client) {

@@ -9,8 +9,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// clockPause is between two looks at the nodes' times, each of which notes its
-// own every second.
+// clockPause separates two reads of the nodes' clocks; a node sends a heartbeat every
+// second.
 const clockPause = 2500 * time.Millisecond
 
 // checkClock compares this machine's clock with those of the nodes and of the
@@ -34,7 +34,7 @@ func checkClock(ctx context.Context, p *Deployment) (f findings) {
 		f.note("compared with %s", show.Count(n, "node that runs", "nodes that run"))
 	}
 	if p.seen != nil && !p.seen.date.IsZero() {
-		// The header has whole seconds.
+		// The header's resolution is a second.
 		if off := p.seen.date.Sub(p.seen.at); off.Abs() > 2*time.Second+p.seen.took+p.Config.Skew() {
 			f.warn("set both clocks by NTP", "the clock behind the public address differs from this one by %s", off.Round(time.Second))
 		}
@@ -43,7 +43,7 @@ func checkClock(ctx context.Context, p *Deployment) (f findings) {
 	return f
 }
 
-// compareNodes compares with the nodes that are seen to run.
+// compareNodes compares this machine's clock with those of the running nodes.
 func (f *findings) compareNodes(ctx context.Context, nodes func(context.Context) ([]store.Node, error), most time.Duration) (compared int, err error) {
 	before, err := nodes(ctx)
 	if err != nil || len(before) == 0 {

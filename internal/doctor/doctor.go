@@ -26,7 +26,7 @@ const (
 	levelFault   = "fault"
 )
 
-// A Finding is one line of the doctor's.
+// A Finding is one line of the report.
 type Finding struct {
 	Check  string `json:"check"`
 	Level  string `json:"level"`
@@ -52,7 +52,7 @@ func (f *findings) fault(advice, format string, args ...any) {
 	f.add(levelFault, advice, format, args...)
 }
 
-// unless adds that all is well, unless something was found that is not.
+// unless adds an ok finding, unless there is a worse one.
 func (f *findings) unless(format string, args ...any) {
 	for _, x := range *f {
 		if x.Level != levelOK && x.Level != levelNote {
@@ -62,7 +62,7 @@ func (f *findings) unless(format string, args ...any) {
 	f.ok(format, args...)
 }
 
-// A Deployment is the deployment that is looked at: what the checks are given.
+// A Deployment is the input of the checks.
 type Deployment struct {
 	Config config.Config
 	Realm  string
@@ -116,14 +116,14 @@ type Database struct {
 	Unverified []string // hosts whose certificate is not verified
 }
 
-// A Demo is what serve --dev has left in the data directory.
+// A Demo describes the dev.json that serve --dev writes into the data directory.
 type Demo struct {
 	File     string
 	ClientID string
 	Err      error // why the file cannot be read; fs.ErrNotExist if there is none
 }
 
-// A checkup is one thing that is looked at.
+// A checkup is one check.
 type checkup struct {
 	name    string
 	network bool // it needs the public address
@@ -132,7 +132,7 @@ type checkup struct {
 	run     func(context.Context, *Deployment) findings
 }
 
-// checkups are in the order of their lines: first what others depend on.
+// checkups lists the checks in the order of their lines, dependencies first.
 var checkups = []checkup{
 	{"configuration", false, false, 0, checkConfiguration},
 	{"files", false, false, 0, checkFiles},
@@ -155,7 +155,7 @@ var checkups = []checkup{
 	{"proxy", true, false, 30 * time.Second, checkProxy},
 }
 
-// checkTime bounds a check that has no limit of its own.
+// checkTime limits a check without a limit of its own.
 const checkTime = 10 * time.Second
 
 // Examine runs every check in order, and calls report with each finding.
@@ -179,7 +179,7 @@ func (p *Deployment) Examine(ctx context.Context, offline bool, report func(Find
 	return list
 }
 
-// check makes one check, within its time.
+// check runs one check within its time limit.
 func (p *Deployment) check(ctx context.Context, c checkup) findings {
 	limit := c.limit
 	if limit == 0 {
@@ -194,14 +194,14 @@ func (p *Deployment) check(ctx context.Context, c checkup) findings {
 		return found
 	case <-ctx.Done():
 	}
-	// Most checks notice the deadline themselves, and report more.
+	// Most checks notice the deadline themselves, and report details.
 	select {
 	case found := <-done:
 		return found
 	case <-time.After(time.Second):
 	}
 	var found findings
-	found.unknown("try again; something that it waits for hangs", "could not be checked: not finished after %s", limit)
+	found.unknown("try again; the check waits for something that hangs", "could not be checked: not finished after %s", limit)
 	return found
 }
 
@@ -219,7 +219,7 @@ const (
 	exitWarning = 3
 )
 
-// A Report is all that was found, for programs.
+// A Report is the result of all checks, for programs.
 type Report struct {
 	Verdict  string    `json:"verdict"` // the level of the worst finding
 	Exit     int       `json:"exit"`    // the command's exit status
@@ -231,7 +231,7 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Conclude sums findings up.
+// Conclude summarises findings.
 func Conclude(list []Finding) Report {
 	count := map[string]int{}
 	for _, f := range list {

@@ -89,7 +89,7 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		{"keys", "no key-encryption key", func(_ *testing.T, p *Deployment) {
 			p.KEK, p.KEKErr = nil, errors.New("the key-encryption key is missing")
 		}, levelUnknown, "key-encryption key is missing"},
-		{"keys", "a follower was not made", func(_ *testing.T, p *Deployment) { p.Now = p.Now.Add(84 * day) }, levelFault, "a follower of the mac key is due"},
+		{"keys", "a follower was not made", func(_ *testing.T, p *Deployment) { p.Now = p.Now.Add(84 * day) }, levelFault, "a successor of the mac key is due"},
 		{"keys", "made in the future", func(_ *testing.T, p *Deployment) { p.Now = p.Now.Add(-hour) }, levelWarning, "was made in the future"},
 		{"keys", "there are none", func(_ *testing.T, p *Deployment) { p.Changes.Keys = nil }, levelFault, "has no keys yet"},
 

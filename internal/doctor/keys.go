@@ -15,7 +15,7 @@ import (
 func checkKeys(_ context.Context, p *Deployment) (f findings) {
 	records := p.Changes.Keys
 	if len(records) == 0 {
-		f.fault("start the server: it makes them", "the store has no keys yet")
+		f.fault("start the server: it creates them", "the store has no keys yet")
 		return f
 	}
 	if p.KEKErr != nil {
@@ -24,10 +24,10 @@ func checkKeys(_ context.Context, p *Deployment) (f findings) {
 		f.fault("put back the key-encryption key that belongs to this store: without it, every token is dead at the next start", "%v", err)
 	}
 	line := keys.NewTimeline(records)
-	// What is due was to be made by a running server within seconds.
+	// A running server creates keys within seconds after they are due.
 	for _, due := range line.Due(p.Now.Add(-time.Minute), p.Schedule) {
-		f.fault("is a server running on this store? Its log tells why it does not make it; by hand: mintage keys rotate --purpose "+string(due.Purpose),
-			"a follower of the %s key is due and was not made", due.Purpose)
+		f.fault("is a server running on this store? Its log says why it does not create it; by hand: mintage keys rotate --purpose "+string(due.Purpose),
+			"a successor of the %s key is due and was not created", due.Purpose)
 	}
 	active := 0
 	for _, l := range line.Lives(p.Now, p.Schedule) {
@@ -38,12 +38,12 @@ func checkKeys(_ context.Context, p *Deployment) (f findings) {
 			f.warn("set the clocks by NTP", "key %s (%s) was made in the future, on %s: by a clock that was ahead, or this one is behind", l.ID, l.Purpose, show.Instant(l.CreatedAt))
 		}
 	}
-	f.unless("the key-encryption key opens all %d keys; %d are in use, and each follower is made %s ahead", len(records), active, p.Config.KeyLead)
+	f.unless("the key-encryption key opens all %d keys; %d are in use, and each successor is created %s ahead", len(records), active, p.Config.KeyLead)
 	return f
 }
 
-// checkBackup compares the last backup that is on record with how far ahead keys
-// are made: an older one lacks keys that are in use by now.
+// checkBackup compares the age of the last recorded backup with key_lead: an older
+// backup lacks keys that are in use.
 func checkBackup(_ context.Context, p *Deployment) (f findings) {
 	dir := p.Config.AuditDirectory()
 	var last time.Time

@@ -18,14 +18,14 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// This file asks the running server how a request to the public address arrives:
-// what proxies change on the way cannot be seen otherwise.
+// This file asks the running server how a request to the public address arrives,
+// because only the server sees what proxies change.
 
-// probes are how many requests are made before it is believed that they go
-// elsewhere: behind one address there may be several nodes.
+// probes is the number of requests before the check reports that they go elsewhere:
+// several nodes may share one address.
 const probes = 6
 
-// A probed is a probe's answer, and how it arrived.
+// A probed is the response to a probe, and how the probe arrived.
 type probed struct {
 	server.Arrival
 	local string // this machine's address on the connection
@@ -145,7 +145,7 @@ func sameHost(host string, public *url.URL) bool {
 		(got.Port() == "" || got.Port() == cmp.Or(public.Port(), "443"))
 }
 
-// judgeSecure is about whether requests count as sent over TLS.
+// judgeSecure checks whether requests count as sent over TLS.
 func (f *findings) judgeSecure(a probed) {
 	const header = "nginx: proxy_set_header X-Forwarded-Proto $scheme;"
 	switch {

@@ -23,9 +23,9 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// This file looks at the public address as a client does.
+// This file checks the public address as a client.
 
-// A publicAnswer is an answer of the public address.
+// A publicAnswer is a response of the public address.
 type publicAnswer struct {
 	date time.Time // of its Date header
 	at   time.Time // when it came
@@ -38,7 +38,7 @@ const (
 	maxPublic  = 1 << 20
 )
 
-// roots are the authorities that clients are taken to trust.
+// roots returns the certificate authorities that clients trust.
 func (p *Deployment) roots() (*x509.CertPool, error) {
 	if p.CAFile == "" {
 		return nil, nil // the system's
@@ -54,9 +54,9 @@ func (p *Deployment) roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// client makes requests as a client of the deployment does. It follows no
-// redirect, and each request has a connection of its own. Local, if it is not
-// nil, learns the address that this machine has on the last one.
+// client returns an HTTP client like that of a client system. It follows no
+// redirect, and uses a new connection for each request. Local, unless it is nil,
+// receives this machine's address on the last connection.
 func (p *Deployment) client(local *string) (*http.Client, error) {
 	roots, err := p.roots()
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *Deployment) client(local *string) (*http.Client, error) {
 	}, nil
 }
 
-// endpoint is where an endpoint of the deployment should be.
+// endpoint returns the configured URL of an endpoint.
 func (p *Deployment) endpoint(name string) string {
 	return p.Config.PublicURL + p.Config.BasePath + "/oauth2/" + name
 }
@@ -127,7 +127,7 @@ func checkPublic(ctx context.Context, p *Deployment) (f findings) {
 	p.seen.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	f.judgeTLS(resp.TLS)
 	f.judgeMetadata(p, resp, body)
-	// Clients that know only the issuer look here (RFC 8414 section 3.1).
+	// Clients that have only the issuer look here (RFC 8414 section 3.1).
 	if issuer, err := url.Parse(p.Config.IssuerID()); err == nil {
 		well := "https://" + issuer.Host + "/.well-known/oauth-authorization-server" + issuer.Path
 		resp, found, err := get(ctx, client, well)
@@ -167,7 +167,7 @@ func (f *findings) unreachable(address string, err error) {
 	}
 }
 
-// cause is an error of a request without the address, which the line has.
+// cause returns an error of a request without the address.
 func cause(err error) string {
 	var request *url.Error
 	if errors.As(err, &request) {
@@ -176,7 +176,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// judgeTLS is about the certificate and the version that is spoken.
+// judgeTLS checks the certificate and the version of TLS.
 func (f *findings) judgeTLS(state *tls.ConnectionState) {
 	if state == nil {
 		return

@@ -297,7 +297,7 @@ func TestTheRunningServerIsAskedHowItIs(t *testing.T) {
 	}{
 		{"well", "ok", "# HELP x\nmintage_sweep_lag_seconds{table=\"grants\"} 60\nmintage_clock_fault 0\nmintage_audit_lost_total 0\n", levelOK, "ready, on"},
 		{"not ready", "store: disk full", "", levelFault, "the server is not ready: store: disk full"},
-		{"the sweep is late", "ok", "mintage_sweep_lag_seconds{table=\"grants\"} 30000\n", levelWarning, "the last complete walk was 8 h ago"},
+		{"the sweep is late", "ok", "mintage_sweep_lag_seconds{table=\"grants\"} 30000\n", levelWarning, "the last complete sweep was 8 h ago"},
 		{"a wrong clock", "ok", "mintage_clock_fault 1\n", levelFault, "clock is off"},
 		{"keys that are due", "ok", "mintage_keys_due 2\n", levelWarning, "2 keys are due"},
 		{"lost records", "ok", "mintage_audit_lost_total 3\n", levelWarning, "3 audit records"},

@@ -47,11 +47,11 @@ func checkServer(ctx context.Context, p *Deployment) (f findings) {
 	for name, value := range values {
 		switch {
 		case strings.HasPrefix(name, "mintage_sweep_lag_seconds{") && value > sweepLate.Seconds() && !p.restoring():
-			f.warn("see the server's log: it tells what keeps it from removing what has expired", "%s: the last complete walk was %s ago", name, show.Roughly(time.Duration(value)*time.Second))
+			f.warn("see the server's log for what keeps it from removing expired rows", "%s: the last complete sweep was %s ago", name, show.Roughly(time.Duration(value)*time.Second))
 		case name == "mintage_clock_fault" && value > 0:
 			f.fault("set the clock by NTP", "this node's clock is off by what most other nodes say")
 		case name == "mintage_keys_due" && value > 0:
-			f.warn("see the server's log: it tells what keeps it from adding them", "%d keys are due, and were not added yet", int64(value))
+			f.warn("see the server's log for what keeps it from creating them", "%d keys are due, and were not created yet", int64(value))
 		case strings.HasPrefix(name, "mintage_audit_lost_total") && value > 0:
 			f.warn("see the server's log for the reason (a full disk, permissions)", "%d audit records could not be written since the start", int64(value))
 		}
@@ -60,7 +60,7 @@ func checkServer(ctx context.Context, p *Deployment) (f findings) {
 	return f
 }
 
-// metrics are the samples of the deployment's own metrics, by name and labels.
+// metrics returns the samples of the server's metrics, by name and labels.
 func (p *Deployment) metrics(ctx context.Context, client *http.Client, base string) (map[string]float64, error) {
 	resp, body, err := get(ctx, client, base+"/metrics")
 	if err != nil {
@@ -72,7 +72,7 @@ func (p *Deployment) metrics(ctx context.Context, client *http.Client, base stri
 	return samples(strings.NewReader(string(body)))
 }
 
-// samples reads Prometheus' text form, as far as it is needed here.
+// samples parses the Prometheus text format, without comments.
 func samples(r io.Reader) (map[string]float64, error) {
 	values := map[string]float64{}
 	lines := bufio.NewScanner(r)
