@@ -60,6 +60,9 @@ func New(opt Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opt.Scopes, err = withOpenID(opt.Scopes); err != nil {
+		return nil, err
+	}
 	assets, style := brand.collectAssets()
 	s := &Set{locale: opt.Locale, locales: map[string]*localized{}, assets: assets}
 	for _, locale := range Locales {

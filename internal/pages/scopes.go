@@ -3,9 +3,11 @@ package pages
 import (
 	"bytes"
 	"cmp"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -50,6 +52,19 @@ func ReadScopes(r io.Reader) (map[string]map[string]string, error) {
 		scopes[scope.key] = byLocale
 	}
 	return scopes, nil
+}
+
+//go:embed scopes.yaml
+var openIDScopes []byte
+
+// withOpenID adds the built-in texts of scopes that have none.
+func withOpenID(own map[string]map[string]string) (map[string]map[string]string, error) {
+	all, err := ReadScopes(bytes.NewReader(openIDScopes))
+	if err != nil {
+		return nil, fmt.Errorf("scopes.yaml: %w", err)
+	}
+	maps.Copy(all, own)
+	return all, nil
 }
 
 // meaning returns a scope's text in the locale of the page, or else in the default
