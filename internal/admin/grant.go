@@ -86,7 +86,12 @@ func (a *Admin) CutOff(ctx context.Context, subject, client string) (cut store.C
 	}
 	of = strings.Join(list, ", ")
 	cut = store.Cutoff{Realm: a.Realm, Subject: subject, ClientID: client, At: a.cutoffAt()}
-	return cut, of, a.commit(ctx, store.Change{Cutoffs: []store.Cutoff{cut}}, a.event(a.now(), store.EventCutoff, about, of))
+	change := store.Change{Cutoffs: []store.Cutoff{cut}}
+	if client == "" {
+		// No token is left that could read what logins said about the subject.
+		change.Delete = []store.DocumentKey{store.ClaimsKey(a.Realm, subject)}
+	}
+	return cut, of, a.commit(ctx, change, a.event(a.now(), store.EventCutoff, about, of))
 }
 
 // Cutoffs returns cutoffs sorted by subject and client, of one subject or one

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -29,7 +30,74 @@ var registered = []string{
 
 // isRegistered ignores case, as some readers of JSON do.
 func isRegistered(name string) bool {
-	return slices.ContainsFunc(registered, func(r string) bool { return strings.EqualFold(r, name) })
+	return slices.ContainsFunc(registered, func(r string) bool { return strings.EqualFold(r, name) }) || isStandard(name)
+}
+
+// isStandard reports whether a name is that of a standard claim, which no token
+// carries.
+func isStandard(name string) bool {
+	return slices.ContainsFunc(claims.Names(), func(r string) bool { return strings.EqualFold(r, name) })
+}
+
+// SplitClaims separates the standard claims about a subject, which clients read at
+// userinfo, from the claims that codes and tokens carry. Both are compact JSON, and
+// "" for none.
+func SplitClaims(object json.RawMessage) (standard, carried string, err error) {
+	names, values, err := members(object)
+	if err != nil || !slices.ContainsFunc(names, claims.IsStandard) {
+		carried, err = CheckClaims(object)
+		return "", carried, err
+	}
+	patch, rest := claims.Claims{}, []byte{}
+	for i, name := range names {
+		switch quoted, err := json.Marshal(name); {
+		case err != nil:
+			return "", "", err
+		case !claims.IsStandard(name):
+			rest = append(append(append(append(rest, ','), quoted...), ':'), values[i]...)
+		case patch[name] != nil:
+			return "", "", &oauth.Invalid{Field: "claims", Message: fmt.Sprintf("member %q is there twice", name)}
+		default:
+			patch[name] = values[i]
+		}
+	}
+	known, err := claims.Claims(nil).Merge(patch)
+	if err != nil {
+		return "", "", &oauth.Invalid{Field: "claims", Message: err.Error()}
+	}
+	if len(known) > 0 {
+		text, err := json.Marshal(known)
+		if err != nil {
+			return "", "", err
+		}
+		standard = string(text)
+	}
+	if len(rest) > 0 {
+		carried, err = CheckClaims(slices.Concat([]byte("{"), rest[1:], []byte("}")))
+	}
+	return standard, carried, err
+}
+
+// members returns the members of a JSON object in their order, repeated ones
+// included.
+func members(object json.RawMessage) (names []string, values []json.RawMessage, err error) {
+	dec := json.NewDecoder(bytes.NewReader(object))
+	if first, err := dec.Token(); err != nil || first != json.Delim('{') || !json.Valid(object) {
+		return nil, nil, fmt.Errorf("no object: %w", err)
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, nil, err
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, nil, err
+		}
+		text, _ := name.(string)
+		names, values = append(names, text), append(values, value)
+	}
+	return names, values, nil
 }
 
 // CheckClaims returns claims about a subject in their stored form: compact JSON, or
@@ -66,7 +134,10 @@ func CheckClaims(claims json.RawMessage) (string, error) {
 		return refuse("malformed JSON: %v", err)
 	}
 	for name := range members {
-		if isRegistered(name) {
+		switch {
+		case isStandard(name):
+			return refuse("%q is not for tokens: clients read it at userinfo, after a login that says it", name)
+		case isRegistered(name):
 			return refuse("%q is not for claims: the server says it, or verifiers decide by it", name)
 		}
 	}
@@ -128,14 +199,24 @@ func AddClaims(object []byte, claims string) []byte {
 	if claims == "" {
 		return object
 	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal([]byte(claims), &members) != nil {
+	more := CarriedClaims(claims)
+	if more == nil {
 		return object
+	}
+	return slices.Concat(object[:len(object)-1], []byte(","), more[1:])
+}
+
+// CarriedClaims returns claims that CheckClaims returned without those whose names
+// have been registered since: a session or a grant may be older than this version.
+func CarriedClaims(claims string) json.RawMessage {
+	var members map[string]json.RawMessage
+	if claims == "" || json.Unmarshal([]byte(claims), &members) != nil {
+		return nil
 	}
 	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return isRegistered(name) })
 	more, err := json.Marshal(members)
 	if err != nil || len(members) == 0 {
-		return object
+		return nil
 	}
-	return slices.Concat(object[:len(object)-1], []byte(","), more[1:])
+	return more
 }

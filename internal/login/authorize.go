@@ -5,7 +5,6 @@ package login
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -226,7 +225,7 @@ func authorization(r oauth.AuthorizationRequest, s *Session) issuer.Authorizatio
 	}
 	return issuer.Authorization{
 		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: s.Subject, Scope: string(r.Scope), Challenge: r.Challenge,
-		AuthTime: authTime, Claims: json.RawMessage(s.Claims), Nonce: r.Nonce, Session: s.reference(), Login: s.Login,
+		AuthTime: authTime, Claims: issuer.CarriedClaims(s.Claims), Nonce: r.Nonce, Session: s.reference(), Login: s.Login,
 	}
 }
 

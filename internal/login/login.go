@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,8 +57,9 @@ func (a *Authorizer) Restart(ctx context.Context, it *Interaction, v Visitor, an
 	return next, err
 }
 
-// SignIn records in one commit who the user is, the session that begins, and that
-// the session which the browser had ends. It returns the new session's cookie.
+// SignIn records in one commit who the user is, what the login says about the user,
+// the session that begins, and that the session which the browser had ends. It
+// returns the new session's cookie.
 func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, v Visitor) (cookie string, err error) {
 	if who.Name == "" && who.Username == "" {
 		who.Name = who.Subject // better than nobody: users see whose answer they give
@@ -65,11 +67,16 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 	if err := a.refer(ctx, &who, v.Session); err != nil {
 		return "", err
 	}
-	cookie, with, err := a.newSession(who, v.Session)
+	said := who
+	who.Standard = ""
+	cookie, session, err := a.newSession(who, v.Session)
 	if err != nil {
 		return "", err
 	}
-	return cookie, a.identify(ctx, it, who, &with)
+	return cookie, a.identify(ctx, it, who, func(c *store.Change) error {
+		c.Documents, c.Delete = slices.Clone(session.Documents), slices.Clone(session.Delete)
+		return a.noteClaims(ctx, said, c)
+	})
 }
 
 // Keep moves an interaction that asks which user it is to be on with the one
@@ -88,14 +95,20 @@ func (a *Authorizer) Keep(ctx context.Context, it *Interaction, v Visitor) error
 	return a.identify(ctx, it, s.Identity, nil)
 }
 
-// identify records who the user is, and with in the same commit.
-func (a *Authorizer) identify(ctx context.Context, it *Interaction, who Identity, with *store.Change) error {
-	return a.change(ctx, it, with, func(it *Interaction) error {
+// identify records who the user is, and in the same commit what add adds, unless it
+// is nil.
+func (a *Authorizer) identify(ctx context.Context, it *Interaction, who Identity, add func(*store.Change) error) error {
+	var with store.Change
+	return a.change(ctx, it, &with, func(it *Interaction) error {
 		if it.Decision != nil {
 			return ErrAnswered
 		}
 		it.Step, it.Identity, it.Username = StepConsent, &who, ""
-		return nil
+		with = store.Change{}
+		if add == nil {
+			return nil
+		}
+		return add(&with)
 	})
 }
 
@@ -308,7 +321,7 @@ func (a *Authorizer) TakeLogin(it *Interaction, verifier string) (*Outcome, erro
 // checkIdentity refuses what cannot be in a token, and brings claims to the form
 // in which they travel.
 func checkIdentity(who *Identity) (err error) {
-	who.Claims, err = issuer.CheckClaims(json.RawMessage(who.Claims))
+	who.Standard, who.Claims, err = issuer.SplitClaims(json.RawMessage(who.Claims))
 	switch {
 	case err != nil:
 		return err

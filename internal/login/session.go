@@ -22,6 +22,10 @@ type Identity struct {
 	Username string `json:"username,omitempty"` // of a built-in user
 	Epoch    int64  `json:"epoch,omitempty"`    // of that user's record
 	Name     string `json:"name,omitempty"`     // to greet them by
+	// Standard are the claims that clients read at userinfo, in the form of
+	// issuer.SplitClaims. Neither interactions of signed-in users nor sessions
+	// hold them: they are in a document of the subject.
+	Standard string `json:"standard,omitempty"`
 	// Claims travel into the tokens: a JSON object, or "".
 	Claims   string        `json:"claims,omitempty"`
 	AuthTime grant.Instant `json:"auth_time"`

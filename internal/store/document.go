@@ -15,6 +15,7 @@ const (
 	DocumentSession     DocumentKind = "session"     // a browser's, by its id
 	DocumentInteraction DocumentKind = "interaction" // what is asked of a user, by its id
 	DocumentConsents    DocumentKind = "consents"    // what a subject has agreed to, by subject
+	DocumentClaims      DocumentKind = "claims"      // what the last login said about a subject, by subject
 	DocumentDeployment  DocumentKind = "deployment"  // what the store remembers of the deployment, by what that is
 	DocumentAuditHead   DocumentKind = "audit_head"  // how far an audit log has got, by the name of its chain
 )
@@ -27,6 +28,9 @@ type DocumentKey [sha256.Size]byte
 func KeyOf(kind DocumentKind, realm, name string) DocumentKey {
 	return sha256.Sum256([]byte(string(kind) + "\x00" + realm + "\x00" + name))
 }
+
+// ClaimsKey is the key of what the last login said about a subject.
+func ClaimsKey(realm, subject string) DocumentKey { return KeyOf(DocumentClaims, realm, subject) }
 
 // An Owner is the subject to which a document belongs, as a digest. The zero Owner
 // is nobody.

@@ -33,17 +33,15 @@ type Front struct {
 	RedirectURIMismatch bool // compat.redirect_uri_mismatch
 }
 
-// Claims returns what is known about a subject: the record, if it is a built-in
-// user's.
+// Claims returns what is known about a subject: the record of a built-in user, or
+// what the last login of another subject said.
 func (f *Front) Claims(ctx context.Context, subject string) (claims.Claims, error) {
-	if f.Users == nil {
-		return nil, nil
+	if f.Users != nil {
+		if c, err := f.Users.Claims(ctx, subject); !errors.Is(err, store.ErrNotFound) {
+			return c, err
+		}
 	}
-	c, err := f.Users.Claims(ctx, subject)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	return c, err
+	return f.Authorizer.Claims(ctx, subject)
 }
 
 // web is the pages of a server.
