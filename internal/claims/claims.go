@@ -212,6 +212,28 @@ func (c Claims) Assign(typed string) error {
 	return nil
 }
 
+// ParseMapping reads which claims are taken from another provider: CLAIM, or
+// CLAIM=THEIRS if the provider calls it otherwise.
+func ParseMapping(list []string) (map[string]string, error) {
+	mapping := map[string]string{}
+	for _, entry := range list {
+		name, theirs, renamed := strings.Cut(entry, "=")
+		if !renamed {
+			theirs = name
+		}
+		switch {
+		case !IsStandard(name):
+			return nil, fmt.Errorf("%q is not a standard claim: these are %s", name, strings.Join(Names(), ", "))
+		case theirs == "":
+			return nil, fmt.Errorf("%q names no claim of the provider", entry)
+		case mapping[name] != "":
+			return nil, fmt.Errorf("%s is there twice", name)
+		}
+		mapping[name] = theirs
+	}
+	return mapping, nil
+}
+
 func read[T any](value json.RawMessage, what string) (v T, err error) {
 	if json.Unmarshal(value, &v) != nil {
 		err = errors.New(what + " is needed")

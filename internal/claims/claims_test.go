@@ -145,3 +145,16 @@ func TestTypedClaims(t *testing.T) {
 		t.Errorf("%s, %v", gone["address"], err)
 	}
 }
+
+func TestMappings(t *testing.T) {
+	t.Parallel()
+	m, err := ParseMapping([]string{"email", "given_name=first name", "family_name=http://x/y=z"})
+	if err != nil || !maps.Equal(m, map[string]string{"email": "email", "given_name": "first name", "family_name": "http://x/y=z"}) {
+		t.Errorf("%v, %v", m, err)
+	}
+	for _, list := range [][]string{{"tenant"}, {"email="}, {"=x"}, {""}, {"email", "email=mail"}} {
+		if m, err := ParseMapping(list); err == nil {
+			t.Errorf("%q: %v", list, m)
+		}
+	}
+}

@@ -110,6 +110,7 @@ type Upstream struct {
 	Scopes           []string `yaml:"scopes" reload:"yes" doc:"scopes to ask for beside openid, such as profile or email"`
 	SubjectClaim     string   `yaml:"subject_claim" reload:"yes" doc:"claim of the ID token that becomes the subject; email counts only if it is verified"`
 	SubjectPrefix    string   `yaml:"subject_prefix" reload:"yes" doc:"prefix of these subjects, to keep them apart from others"`
+	Claims           []string `yaml:"claims" reload:"yes" doc:"standard claims that clients may learn, from the ID token or userinfo: CLAIM, or CLAIM=THEIRS if the provider calls it otherwise; none by default"`
 }
 
 type Session struct {

@@ -133,6 +133,14 @@ func TestCheck(t *testing.T) {
 			c.Login.Mode, c.Login.Upstream.Issuer, c.Login.Upstream.ClientID = "upstream", "http://id.example", "x"
 		}, "login.upstream.issuer:"},
 		{"upstream without a client", func(c *C) { c.Login.Mode, c.Login.Upstream.Issuer = "upstream", "https://id.example" }, "login.upstream.client_id: missing"},
+		{"upstream with claims", func(c *C) {
+			c.Login.Mode, c.Login.Upstream.Issuer, c.Login.Upstream.ClientID = "upstream", "https://id.example", "x"
+			c.Login.Upstream.Claims = []string{"email", "given_name=first"}
+		}, ""},
+		{"upstream with another claim", func(c *C) {
+			c.Login.Mode, c.Login.Upstream.Issuer, c.Login.Upstream.ClientID = "upstream", "https://id.example", "x"
+			c.Login.Upstream.Claims = []string{"tenant"}
+		}, `login.upstream.claims: "tenant" is not a standard claim`},
 		{"upstream without a subject", func(c *C) {
 			c.Login.Mode, c.Login.Upstream.Issuer, c.Login.Upstream.ClientID = "upstream", "https://id.example", "x"
 			c.Login.Upstream.SubjectClaim = ""

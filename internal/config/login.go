@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"net/url"
+
+	"github.com/mintage/mintage/internal/claims"
 )
 
 // checkLogin checks the settings of login.mode.
@@ -29,6 +31,9 @@ func (c *Config) checkLogin() (faults []error) {
 		}
 		if c.Login.Upstream.ClientID == "" {
 			bad("login.upstream.client_id", "missing: register this server at the provider, with the redirect URI %s", c.UpstreamRedirectURL())
+		}
+		if _, err := claims.ParseMapping(c.Login.Upstream.Claims); err != nil {
+			bad("login.upstream.claims", "%w", err)
 		}
 		if c.Login.Upstream.SubjectClaim == "" {
 			bad("login.upstream.subject_claim", "missing: sub is what every provider has")

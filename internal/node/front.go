@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/issuer"
@@ -80,9 +81,13 @@ func newUpstream(cfg config.Config) (*upstream.Provider, error) {
 			return nil, &config.Fault{Name: "login.upstream.client_secret_file", Err: err}
 		}
 	}
+	mapping, err := claims.ParseMapping(u.Claims)
+	if err != nil {
+		return nil, &config.Fault{Name: "login.upstream.claims", Err: err}
+	}
 	return upstream.New(upstream.Config{
 		Issuer: u.Issuer, ClientID: u.ClientID, ClientSecret: oauth.Secret(strings.TrimSpace(secret)), Scopes: u.Scopes,
-		SubjectClaim: u.SubjectClaim, SubjectPrefix: u.SubjectPrefix, RedirectURL: cfg.UpstreamRedirectURL(), Now: time.Now,
+		SubjectClaim: u.SubjectClaim, SubjectPrefix: u.SubjectPrefix, Claims: mapping, RedirectURL: cfg.UpstreamRedirectURL(), Now: time.Now,
 	}), nil
 }
 

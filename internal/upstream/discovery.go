@@ -17,6 +17,7 @@ type metadata struct {
 	algorithms  []string
 	namesItself bool // RFC 9207: its answers carry iss
 	keys        oidc.KeySet
+	userInfo    string // "" if it has none, or none that is safe
 	readAt      time.Time
 }
 
@@ -70,6 +71,7 @@ func (p *Provider) read(ctx context.Context) (*metadata, error) {
 		KeySet     string   `json:"jwks_uri"`
 		Algorithms []string `json:"id_token_signing_alg_values_supported"`
 		Methods    []string `json:"token_endpoint_auth_methods_supported"`
+		UserInfo   string   `json:"userinfo_endpoint"`
 		Iss        bool     `json:"authorization_response_iss_parameter_supported"`
 	}
 	if err := found.Claims(&more); err != nil {
@@ -82,6 +84,9 @@ func (p *Provider) read(ctx context.Context) (*metadata, error) {
 		if err := p.checkAddress(address); err != nil {
 			return nil, invalid("discovery: %s: %w", name, err)
 		}
+	}
+	if p.checkAddress(more.UserInfo) == nil {
+		m.userInfo = more.UserInfo
 	}
 	m.algorithms = []string{oidc.RS256} // every provider has it (OIDC Discovery section 3)
 	if len(more.Algorithms) > 0 {

@@ -29,6 +29,7 @@ type Identity struct {
 	Subject  string    // 1 to oauth.MaxSubject bytes of UTF-8 without control characters
 	AuthTime time.Time // when the provider authenticated the user; zero if unknown
 	Name     string    // to be shown; "" if the provider gives none
+	Claims   string    // a JSON object of standard claims; "" for none
 }
 
 // Finish redeems the code of a login that p began, and returns the user's identity.
@@ -61,7 +62,7 @@ func (p *Provider) Finish(ctx context.Context, a Answer, pending Pending) (Ident
 	if err != nil {
 		return Identity{}, err
 	}
-	return p.identity(token, tokens.AccessToken, pending)
+	return p.identity(ctx, m, token, tokens.AccessToken, pending)
 }
 
 // refusal translates an error code of the provider. It drops the description, which
@@ -128,7 +129,7 @@ func (p *Provider) verify(ctx context.Context, m *metadata, raw string) (*oidc.I
 }
 
 // identity checks what the library leaves to its caller, and reads the claims.
-func (p *Provider) identity(token *oidc.IDToken, accessToken string, pending Pending) (Identity, error) {
+func (p *Provider) identity(ctx context.Context, m *metadata, token *oidc.IDToken, accessToken string, pending Pending) (Identity, error) {
 	var claims map[string]json.RawMessage
 	if err := token.Claims(&claims); err != nil {
 		return Identity{}, invalid("id_token: %s", short(err))
@@ -155,6 +156,9 @@ func (p *Provider) identity(token *oidc.IDToken, accessToken string, pending Pen
 		return Identity{}, err
 	}
 	if id.Subject, err = p.subject(claims); err != nil {
+		return Identity{}, err
+	}
+	if id.Claims, err = p.known(ctx, m, claims, accessToken); err != nil {
 		return Identity{}, err
 	}
 	id.Name = name(claims)

@@ -76,7 +76,7 @@ func newProvider(t *testing.T) *provider {
 		t: t, key: key, now: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
 		signing: jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k1"}},
 		tokens:  object{}, answers: map[string]http.HandlerFunc{}, redeemed: map[string]bool{},
-		asked: map[string]*atomic.Int64{discoveryPath: {}, "/keys": {}, "/token": {}},
+		asked: map[string]*atomic.Int64{discoveryPath: {}, "/keys": {}, "/token": {}, "/userinfo": {}},
 	}
 	p.sign = p.signed
 	s := httptest.NewServer(p)

@@ -36,7 +36,9 @@ type Config struct {
 	// SubjectPrefix is put before it, so that subjects of this provider are
 	// not mistaken for those of another.
 	SubjectPrefix string
-	RedirectURL   string
+	// Claims maps standard claims to the provider's names of them.
+	Claims      map[string]string
+	RedirectURL string
 	// HTTP's transport carries the requests; nil for the default one.
 	// Redirects are never followed.
 	HTTP *http.Client

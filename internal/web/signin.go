@@ -179,7 +179,7 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (serve
 	if err != nil {
 		return s.refusedUpstream(ctx, r, x, it, err)
 	}
-	identity := login.Identity{Subject: who.Subject, Name: who.Name}
+	identity := login.Identity{Subject: who.Subject, Name: who.Name, Standard: who.Claims}
 	if !who.AuthTime.IsZero() {
 		identity.AuthTime = grant.At(who.AuthTime)
 	}

@@ -1,0 +1,68 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/mintage/mintage/internal/claims"
+)
+
+// known returns the standard claims about the user, as Config.Claims maps them from
+// the ID token or, if it lacks one, from userinfo (OIDC Core section 5.3). A
+// value that is no possible value of its claim is left out.
+func (p *Provider) known(ctx context.Context, m *metadata, token map[string]json.RawMessage, accessToken string) (string, error) {
+	var more map[string]json.RawMessage
+	patch := claims.Claims{}
+	for name, theirs := range p.cfg.Claims {
+		value, ok := token[theirs]
+		if !ok && m.userInfo != "" {
+			if more == nil {
+				var err error
+				if more, err = p.userInfo(ctx, m, accessToken, token["sub"]); err != nil {
+					return "", err
+				}
+			}
+			value = more[theirs]
+		}
+		if formed, err := claims.Form(name, value); err == nil && formed != nil {
+			patch[name] = formed
+		}
+	}
+	found, err := claims.Claims(nil).Merge(patch)
+	if err != nil {
+		return "", invalid("claims: %w; map fewer in login.upstream.claims", err)
+	}
+	if len(found) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(found)
+	return string(text), err
+}
+
+// userInfo reads the provider's userinfo, which must be about the same user (OIDC
+// Core section 5.3.2). A signed answer is not read.
+func (p *Provider) userInfo(ctx context.Context, m *metadata, accessToken string, sub json.RawMessage) (answer map[string]json.RawMessage, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, m.userInfo, nil)
+	if err != nil {
+		return nil, invalid("userinfo: %s", short(err))
+	}
+	r.Header.Set("Authorization", "Bearer "+accessToken)
+	r.Header.Set("Accept", "application/json")
+	resp, err := p.client.Do(r)
+	switch {
+	case isFault(err):
+		return nil, unavailable("userinfo: %w", err)
+	case err != nil:
+		return nil, invalid("userinfo: %s", short(err))
+	}
+	defer resp.Body.Close()
+	var theirs, ours string
+	if json.NewDecoder(resp.Body).Decode(&answer) != nil || json.Unmarshal(answer["sub"], &theirs) != nil || json.Unmarshal(sub, &ours) != nil {
+		return nil, invalid("userinfo: no JSON object with a sub")
+	}
+	if theirs != ours {
+		return nil, invalid("userinfo: it is about another user")
+	}
+	return answer, nil
+}
