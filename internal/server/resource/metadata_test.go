@@ -17,7 +17,6 @@ import (
 // of others.
 var unnamed = map[string]string{
 	"tokeninfo":                              "OpenAM's; its clients know where it is",
-	"userinfo":                               "named with OpenID Connect, which is not offered yet",
 	"verify":                                 "for proxies of one's own network",
 	"verify/{rest...}":                       "the same",
 	"jwks/{file}":                            "one key of jwks_uri, in PEM",
