@@ -60,6 +60,7 @@ type Directory struct {
 	polled atomic.Int64 // when the last good poll began: nanoseconds since origin
 	// clockFault is set while this node's clock is wrong, which makes it not ready.
 	clockFault atomic.Pointer[error]
+	older      atomic.Bool // see OlderNodes
 	origin     time.Time
 
 	learning sync.Mutex    // for what follows

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -13,6 +14,14 @@ import (
 // suspicion is how many comparisons in a row must find a clock wrong: a single one
 // may be due to a slow write.
 const suspicion = 3
+
+// ended is how old the heartbeat of a node is that serves no longer: one that cannot
+// write any stops after StaleAfter. Clocks differ by max_skew, and a bit more.
+const ended = 3 * StaleAfter
+
+// OlderNodes reports whether a node runs that does not read the newest forms of
+// codes and rows: until it has ended, none are made.
+func (d *Directory) OlderNodes() bool { return d.older.Load() }
 
 // peers holds what a node knows about the other nodes' clocks.
 type peers struct {
@@ -29,7 +38,7 @@ func (d *Directory) Join(ctx context.Context, name string) error {
 	if err := d.wait(ctx); err != nil {
 		return err
 	}
-	d.peers = &peers{self: store.Node{Name: name}}
+	d.peers = &peers{self: store.Node{Name: name, Forms: store.Forms}}
 	rand.Read(d.peers.self.ID[:])
 	d.done()
 	return d.poll(ctx, true)
@@ -45,8 +54,12 @@ func (d *Directory) heartbeat(ctx context.Context, tick bool) error {
 		p.self.Since, p.began = p.self.Clock, began
 	}
 	nodes, err := d.store.Heartbeat(ctx, p.self)
-	if err != nil || !tick {
+	if err != nil {
 		return err
+	}
+	d.older.Store(slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Forms < store.Forms && p.self.Clock.Since(n.Clock).Abs() < ended }))
+	if !tick {
+		return nil
 	}
 	skew := d.Schedule.MaxSkew
 	worst, outvoted := p.compare(nodes, began, d.clock(), skew)

@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -29,6 +30,9 @@ func (iss *Issuer) checkOpenID(a Authorization, code *grant.Code) error {
 		return &oauth.Invalid{Field: "nonce", Message: "at most 255 bytes"}
 	}
 	code.Nonce, code.Session, code.ACR, code.AMR = a.Nonce, a.Session, a.Login.ACR, a.Login.AMR
+	if further := code.Facts != (grant.Facts{Claims: code.Claims}); (further || code.Nonce != "") && iss.Directory.OlderNodes() {
+		return store.Unavailable(errors.New("a node runs an earlier version, which cannot read codes with the scope openid: upgrade all nodes"))
+	}
 	return nil
 }
 

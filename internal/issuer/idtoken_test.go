@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -331,4 +332,37 @@ func TestHints(t *testing.T) {
 	if h, err := s.Hint(tokens.IDToken); !errors.Is(err, openid.ErrHint) {
 		t.Errorf("a hint counts for ever: %+v, %v", h, err)
 	}
+}
+
+// While a node of an earlier version runs, no code is made that it cannot read.
+func TestNewFormsWaitForEveryNode(t *testing.T) {
+	meeting(t, func(t *testing.T, s *service, h *hall) {
+		m := h.join(t, s, "new", 0)
+		s.Administer(clientID, func(c *store.Client) { c.Scope, c.IDTokenAlg = "openid read write", keys.ES256 })
+		settings := *s.Issuer
+		settings.ID, settings.IDTokenLifetime, settings.Directory, settings.Now = issuerID, 5*time.Minute, m.Directory, time.Now
+		iss := issuer.New(settings)
+		try := func(when, scope string, want bool) {
+			t.Helper()
+			a := authentication(scope)
+			a.AuthTime = time.Time{}
+			_, err := iss.IssueCode(t.Context(), a)
+			if (err == nil) != want || err != nil && !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("%s, scope %s: %v, want a code: %t", when, scope, err, want)
+			}
+		}
+		meet := func(clock time.Time) {
+			h.mu.Lock()
+			h.nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(clock)}
+			h.mu.Unlock()
+			time.Sleep(2 * directory.PollInterval)
+		}
+		time.Sleep(2 * directory.PollInterval)
+		try("alone", "openid", true)
+		meet(time.Now())
+		try("beside an old node", "openid", false)
+		try("beside an old node", "read", true)
+		meet(time.Now().Add(-time.Minute))
+		try("after it has ended", "openid", true)
+	})
 }

@@ -5,12 +5,18 @@ import "github.com/mintage/mintage/internal/grant"
 // A NodeID is random, and another one after each start.
 type NodeID [16]byte
 
+// Forms is the number of the newest forms of codes and rows that this version
+// reads. It grows with each form that earlier versions do not read: facts beside
+// claims, and codes with them, are 1.
+const Forms = 1
+
 // A Node is a server that uses the store, as the others see it.
 type Node struct {
 	ID    NodeID
 	Name  string        // of its machine, for people
 	Since grant.Instant // its start
 	Clock grant.Instant // its time at its latest heartbeat
+	Forms int64         // the newest forms of codes and rows that it reads; see Forms
 }
 
 // Running returns the nodes that run: those whose heartbeat has changed between

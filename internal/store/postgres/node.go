@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	putNodeSQL = `INSERT INTO nodes (id, name, since, clock) VALUES ($1, $2, $3, $4)
+	putNodeSQL = `INSERT INTO nodes (id, name, since, clock, forms) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (id) DO UPDATE SET clock = excluded.clock`
-	listNodesSQL = `SELECT id, name, since, clock FROM nodes ORDER BY id LIMIT $1`
+	listNodesSQL = `SELECT id, name, since, clock, forms FROM nodes ORDER BY id LIMIT $1`
 	// The first heartbeat of a node deletes the rows of nodes that have ended.
 	deleteNodesSQL = `DELETE FROM nodes WHERE clock < $1 OR clock > $2`
 	nodeMemory     = time.Hour
@@ -31,7 +31,7 @@ func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.
 				return err
 			}
 		}
-		_, err := tx.Exec(ctx, putNodeSQL, self.ID[:], self.Name, int64(self.Since), int64(self.Clock))
+		_, err := tx.Exec(ctx, putNodeSQL, self.ID[:], self.Name, int64(self.Since), int64(self.Clock), self.Forms)
 		return err
 	})
 	if err == nil {
@@ -52,7 +52,7 @@ func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.
 func (s *Store) nodes(ctx context.Context) ([]store.Node, error) {
 	return readList(ctx, s, func(rows pgx.Rows) (n store.Node, err error) {
 		var id []byte
-		if err = rows.Scan(&id, &n.Name, (*int64)(&n.Since), (*int64)(&n.Clock)); err == nil {
+		if err = rows.Scan(&id, &n.Name, (*int64)(&n.Since), (*int64)(&n.Clock), &n.Forms); err == nil {
 			n.ID = store.NodeID(id)
 		}
 		return n, err

@@ -25,7 +25,7 @@ func TestNodesMeet(t *testing.T) {
 			t.Errorf("Heartbeat = %+v, %v, want %+v", got, err, want)
 		}
 	}
-	a := store.Node{ID: store.NodeID{1}, Name: "a", Since: base, Clock: base}
+	a := store.Node{ID: store.NodeID{1}, Name: "a", Since: base, Clock: base, Forms: 1}
 	b := store.Node{ID: store.NodeID{2}, Name: "b", Since: base + 1, Clock: base + 1}
 	meet(st, a)
 	meet(other, b, a)
@@ -141,7 +141,7 @@ func TestAServerLearnsThatItsStoreHasMoved(t *testing.T) {
 	t.Parallel()
 	name, url := server.Schema(t)
 	st := open(t, url)
-	self := store.Node{ID: store.NodeID{1}, Name: "a", Since: base, Clock: base}
+	self := store.Node{ID: store.NodeID{1}, Name: "a", Since: base, Clock: base, Forms: 1}
 	if _, err := st.Heartbeat(t.Context(), self); err != nil {
 		t.Fatal(err)
 	}
