@@ -16,4 +16,5 @@ var openidRows = []Row{
 	{ID: "OC-12", Source: "OpenID Connect Core section 10.1.1", Title: "a key is published for the longest lifetime of what it signed", By: []string{"TestAKeyIsPublishedForTheLongestLifetimeOfWhatItSigns"}},
 	{ID: "OC-13", Source: "RFC 6749 section 4.1.2", Title: "a code with openid has at most 1,600 characters, others 1,000", By: []string{"TestCodeOfAnAuthenticationRequest"}},
 	{ID: "OC-14", Source: ownRule, Title: "while a node of an earlier version runs, no code is made that it cannot read", By: []string{"TestNewFormsWaitForEveryNode"}},
+	{ID: "OC-20", Star: true, Source: "OpenID Connect Core section 3.1.2.1", Title: "an id_token_hint of another client, or that does not verify, is refused; an expired one counts; another user than it names must log in"},
 }

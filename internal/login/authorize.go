@@ -174,11 +174,11 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 		// Fixed now: what the user is shown is what the client gets.
 		r.Scope = st.Client.Scope
 	}
-	if !r.Scope.Has(oauth.OpenID) {
-		r.Nonce = ""
-	}
 	step := StepLogin
 	if st.Session, err = a.Session(ctx, v.Session); err == nil {
+		r, err = a.openID(r)
+	}
+	if err == nil {
 		step, err = a.next(ctx, &st, r)
 	}
 	var told *ClientError
@@ -203,7 +203,7 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	if st.Session == nil && len(r.State) > MaxGuestState {
 		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
 	}
-	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now())}
+	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now()) || !expected(r, st.Session)}
 	if step == StepConsent {
 		it.Identity = &st.Session.Identity
 	}

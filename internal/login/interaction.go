@@ -91,8 +91,8 @@ const MaxGuestState = 4096
 func (it *Interaction) weight() int {
 	r := it.Request
 	size := len(r.RedirectURI) + len(r.State)*4/3 + len(r.Scope) + len(r.LoginHint) + len(r.UILocales)
-	for _, uri := range r.Resources {
-		size += len(uri)
+	for _, text := range slices.Concat(r.Resources, r.Subjects) {
+		size += len(text)
 	}
 	return 1 + size/1024
 }

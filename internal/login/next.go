@@ -48,10 +48,13 @@ func Next(r Request, s *Session, agreed *Consent, it *Interaction) (Step, error)
 // signIn returns what is asked until the user is known, and then StepConsent.
 func (r Request) signIn(s *Session, it *Interaction) (Step, error) {
 	// A session of another tab counts as well.
-	known := s != nil && !stale(r.AuthorizationRequest, s, r.At) && !r.Prompt.Login && (it == nil || !it.Fresh)
+	known := s != nil && !stale(r.AuthorizationRequest, s, r.At) && expected(r.AuthorizationRequest, s) && !r.Prompt.Login && (it == nil || !it.Fresh)
 	switch {
 	case it != nil && it.Step == StepConsent:
-		return StepConsent, sameUser(it, s)
+		if err := sameUser(it, s); err != nil || expected(r.AuthorizationRequest, s) {
+			return StepConsent, err
+		}
+		return "", oauth.ErrLoginRequired
 	case it != nil && it.Step != StepLogin:
 		return it.Step, nil
 	case known && !r.Prompt.SelectAccount:

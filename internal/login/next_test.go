@@ -95,3 +95,38 @@ func TestNext(t *testing.T) {
 		}
 	}
 }
+
+// A client may say whom it expects (OpenID Connect Core section 3.1.2.1,
+// id_token_hint).
+func TestNextWithAnExpectedUser(t *testing.T) {
+	at := started
+	user := func(name string) *Session { return &Session{Identity: Identity{Subject: name, AuthTime: at}} }
+	alice, bob := user("alice"), user("bob")
+	of := func(s *Session) *Interaction { return &Interaction{Step: StepConsent, Identity: &s.Identity} }
+	waits := &Interaction{Step: StepLogin}
+	none, account := oauth.Prompt{None: true}, oauth.Prompt{SelectAccount: true}
+	for name, c := range map[string]struct {
+		prompt oauth.Prompt
+		s      *Session
+		it     *Interaction
+		want   Step
+		err    error
+	}{
+		"the user":                               {oauth.Prompt{}, bob, nil, StepAnswered, nil},
+		"another one":                            {oauth.Prompt{}, alice, nil, StepLogin, nil},
+		"nobody":                                 {oauth.Prompt{}, nil, nil, StepLogin, nil},
+		"the user, and nobody may be asked":      {none, bob, nil, StepAnswered, nil},
+		"another one, and nobody may be asked":   {none, alice, nil, "", oauth.ErrLoginRequired},
+		"another one, to be chosen":              {account, alice, nil, StepLogin, nil},
+		"another one in another tab":             {oauth.Prompt{}, alice, waits, StepLogin, nil},
+		"the user in another tab":                {oauth.Prompt{}, bob, waits, StepAnswered, nil},
+		"the user has logged in":                 {oauth.Prompt{}, bob, of(bob), StepAnswered, nil},
+		"another one has logged in all the same": {oauth.Prompt{}, alice, of(alice), "", oauth.ErrLoginRequired},
+	} {
+		r := Request{Client: &store.Client{FirstParty: true}, At: at, BuiltIn: true}
+		r.RedirectURI, r.Prompt, r.Subjects = redirectURI, c.prompt, []string{"bob"}
+		if step, err := Next(r, c.s, nil, c.it); err != c.err || err == nil && step != c.want {
+			t.Errorf("%s: step %q, %v; want %q, %v", name, step, err, c.want, c.err)
+		}
+	}
+}

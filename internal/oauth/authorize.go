@@ -32,6 +32,10 @@ type AuthorizationRequest struct {
 	LoginHint string   `json:"login_hint,omitempty"`
 	UILocales string   `json:"ui_locales,omitempty"`
 	Resources []string `json:"resources,omitempty"` // RFC 8707
+	// IDTokenHint is read with the keys that verify it; "" if no id_token is asked for.
+	IDTokenHint string `json:"-"`
+	// Subjects are those of whom one must be signed in; none for anybody.
+	Subjects []string `json:"subjects,omitempty"`
 	// Defect is the first defect beside those of client and redirect URI. It is
 	// sent to the client once both are verified.
 	Defect *Error `json:"-"`
@@ -150,6 +154,7 @@ func (r *AuthorizationRequest) parse(p Params) {
 		r.note(ErrScope)
 	}
 	r.parseNonce(p["nonce"])
+	r.IDTokenHint = p["id_token_hint"]
 	if slices.ContainsFunc(r.Resources, func(uri string) bool { return !isTarget(uri) }) {
 		r.note(ErrTarget)
 	}

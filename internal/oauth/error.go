@@ -114,6 +114,7 @@ var (
 	ErrGuestState       = &Error{InvalidRequest, "state too long: at most 4096 bytes for a user who is not signed in"}
 	ErrPrompt           = &Error{InvalidRequest, "prompt not supported"}
 	ErrMaxAge           = &Error{InvalidRequest, "max_age malformed"}
+	ErrHint             = &Error{InvalidRequest, "id_token_hint is not an id_token of this client"}
 	ErrTarget           = &Error{InvalidTarget, "resource not allowed"}
 	ErrRequestObject    = &Error{RequestNotSupported, "request not supported"}
 	ErrRequestURI       = &Error{RequestURINotSupported, "request_uri not supported"}

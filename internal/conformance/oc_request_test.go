@@ -1,0 +1,44 @@
+package conformance_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+func TestOC20_AnIDTokenHintNamesTheUser(t *testing.T) {
+	d, b := signedIn(t)
+	c, other := d.relying(), d.relying()
+	idToken := func(c oauthClient) string {
+		t.Helper()
+		return d.mustRedeem(c, b.agree(asking(c, "scope=openid")).Query().Get("code")).IDToken
+	}
+	hint, foreign := idToken(c), idToken(other)
+	d.step(10 * time.Minute) // it has expired, and counts
+	b.get(asking(c, "scope=openid", "prompt=none", "id_token_hint="+hint)).granted(t, redirect)
+	b.get(asking(c, "scope=a", "prompt=none", "id_token_hint=x")).granted(t, redirect) // an unknown parameter
+	head, _, _ := strings.Cut(hint, ".")
+	for name, bad := range map[string]string{
+		"another client's": foreign, "no JWT": "x", "forged": hint[:len(hint)-8] + "AAAAAAAA", "without a signature": head + ".e30.",
+		"too long": strings.Repeat("x", 4097),
+	} {
+		if q := b.get(asking(c, "scope=openid", "id_token_hint="+bad)).told(t, redirect, oauth.InvalidRequest); q.Get("state") != "st" {
+			t.Errorf("%s: no state", name)
+		}
+	}
+
+	d.user("somebody")
+	another := d.browser()
+	d.signIn(another, "somebody")
+	another.get(asking(c, "scope=openid", "prompt=none", "id_token_hint="+hint)).told(t, redirect, oauth.LoginRequired)
+	page := another.open(asking(c, "scope=openid", "id_token_hint="+hint)).at(t, "login")
+	// Whoever else logs in, the client gets no code.
+	if s := another.logIn(page, "somebody", password); s.StatusCode != http.StatusSeeOther || s.location().Query().Get("error") != "login_required" {
+		t.Errorf("another user logged in: status %d to %s", s.StatusCode, s.Header.Get("Location"))
+	}
+	page = another.open(asking(c, "scope=openid", "id_token_hint="+hint)).at(t, "login")
+	another.logIn(page, username, password).granted(t, redirect)
+}
