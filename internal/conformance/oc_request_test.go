@@ -42,3 +42,37 @@ func TestOC20_AnIDTokenHintNamesTheUser(t *testing.T) {
 	page = another.open(asking(c, "scope=openid", "id_token_hint="+hint)).at(t, "login")
 	another.logIn(page, username, password).granted(t, redirect)
 }
+
+func TestOC21_RequestedClaims(t *testing.T) {
+	d, b := signedIn(t)
+	c := d.relying()
+	got := d.mustRedeem(c, b.agree(asking(c, "scope=openid")).Query().Get("code"))
+	id, _ := d.verifyIDToken(c, got)
+	claims := func(text string, more ...string) string {
+		return asking(c, append(more, "scope=openid", "claims="+text)...)
+	}
+	for _, text := range []string{
+		`{"userinfo":{"name":{"essential":true},"sub":{"value":"` + id.Subject + `"}}}`, `{"id_token":{"auth_time":{"essential":true},"acr":{"values":["x"]}}}`,
+		`{"id_token":{"acr":{"essential":true,"values":["x","urn:mintage:1"]}}}`,
+	} {
+		b.get(claims(text, "prompt=none")).granted(t, redirect)
+	}
+	b.get(asking(c, "scope=a", "claims=x")).granted(t, redirect) // an unknown parameter
+	for text, code := range map[string]oauth.ErrorCode{
+		`x`: oauth.InvalidRequest, `{"id_token":{"x":null,"x":null}}`: oauth.InvalidRequest, `{"x":"` + strings.Repeat("x", 4096) + `"}`: oauth.InvalidRequest,
+		`{"id_token":{"sub":{"value":"other"}}}`: oauth.LoginRequired, `{"id_token":{"acr":{"essential":true,"value":"urn:mintage:2"}}}`: oauth.LoginRequired,
+		`{"id_token":{"acr":{"essential":true,"value":"x"}}}`: oauth.UnmetRequirements,
+	} {
+		b.get(claims(text, "prompt=none")).told(t, redirect, code)
+	}
+	b.get(claims(`{"id_token":{"sub":{"value":"other"}}}`, "id_token_hint="+got.IDToken)).told(t, redirect, oauth.LoginRequired)
+	// A user without a second factor logs in, and that is not enough.
+	page := b.open(claims(`{"id_token":{"acr":{"essential":true,"value":"urn:mintage:2"}}}`)).at(t, "login")
+	b.logIn(page, username, password).told(t, redirect, oauth.UnmetRequirements)
+}
+
+func TestOC22_ParametersThatAreAcceptedAndIgnored(t *testing.T) {
+	d, b := signedIn(t)
+	c := d.relying()
+	b.get(asking(c, "scope=openid", "prompt=none", "acr_values=x urn:mintage:2", "display=popup", "claims_locales=ja en")).granted(t, redirect)
+}

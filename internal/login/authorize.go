@@ -203,7 +203,7 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	if st.Session == nil && len(r.State) > MaxGuestState {
 		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
 	}
-	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now()) || !expected(r, st.Session)}
+	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now()) || unmet(r, st.Session) != nil}
 	if step == StepConsent {
 		it.Identity = &st.Session.Identity
 	}

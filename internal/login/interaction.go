@@ -91,7 +91,7 @@ const MaxGuestState = 4096
 func (it *Interaction) weight() int {
 	r := it.Request
 	size := len(r.RedirectURI) + len(r.State)*4/3 + len(r.Scope) + len(r.LoginHint) + len(r.UILocales)
-	for _, text := range slices.Concat(r.Resources, r.Subjects) {
+	for _, text := range slices.Concat(r.Resources, r.Subjects, r.Classes) {
 		size += len(text)
 	}
 	return 1 + size/1024

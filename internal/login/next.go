@@ -48,13 +48,13 @@ func Next(r Request, s *Session, agreed *Consent, it *Interaction) (Step, error)
 // signIn returns what is asked until the user is known, and then StepConsent.
 func (r Request) signIn(s *Session, it *Interaction) (Step, error) {
 	// A session of another tab counts as well.
-	known := s != nil && !stale(r.AuthorizationRequest, s, r.At) && expected(r.AuthorizationRequest, s) && !r.Prompt.Login && (it == nil || !it.Fresh)
+	known := s != nil && !stale(r.AuthorizationRequest, s, r.At) && unmet(r.AuthorizationRequest, s) == nil && !r.Prompt.Login && (it == nil || !it.Fresh)
 	switch {
 	case it != nil && it.Step == StepConsent:
-		if err := sameUser(it, s); err != nil || expected(r.AuthorizationRequest, s) {
-			return StepConsent, err
+		if told := unmet(r.AuthorizationRequest, s); sameUser(it, s) == nil && told != nil {
+			return "", told
 		}
-		return "", oauth.ErrLoginRequired
+		return StepConsent, sameUser(it, s)
 	case it != nil && it.Step != StepLogin:
 		return it.Step, nil
 	case known && !r.Prompt.SelectAccount:

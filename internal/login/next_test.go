@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -97,7 +98,7 @@ func TestNext(t *testing.T) {
 }
 
 // A client may say whom it expects (OpenID Connect Core section 3.1.2.1,
-// id_token_hint).
+// id_token_hint), and how the user has logged in (section 5.5.1.1).
 func TestNextWithAnExpectedUser(t *testing.T) {
 	at := started
 	user := func(name string) *Session { return &Session{Identity: Identity{Subject: name, AuthTime: at}} }
@@ -125,6 +126,29 @@ func TestNextWithAnExpectedUser(t *testing.T) {
 	} {
 		r := Request{Client: &store.Client{FirstParty: true}, At: at, BuiltIn: true}
 		r.RedirectURI, r.Prompt, r.Subjects = redirectURI, c.prompt, []string{"bob"}
+		if step, err := Next(r, c.s, nil, c.it); err != c.err || err == nil && step != c.want {
+			t.Errorf("%s: step %q, %v; want %q, %v", name, step, err, c.want, c.err)
+		}
+	}
+	weak, strong := user("bob"), user("bob")
+	weak.Login, strong.Login = openid.Password, openid.PasswordAndOTP
+	for name, c := range map[string]struct {
+		prompt oauth.Prompt
+		s      *Session
+		it     *Interaction
+		want   Step
+		err    error
+	}{
+		"strong enough":                      {none, strong, nil, StepAnswered, nil},
+		"too weak":                           {oauth.Prompt{}, weak, nil, StepLogin, nil},
+		"too weak, and nobody may be asked":  {none, weak, nil, "", oauth.ErrLoginRequired},
+		"unknown":                            {oauth.Prompt{}, bob, nil, StepLogin, nil},
+		"strong enough after the login":      {oauth.Prompt{}, strong, of(strong), StepAnswered, nil},
+		"too weak after the login":           {oauth.Prompt{}, weak, of(weak), "", oauth.ErrUnmet},
+		"another user, and nobody signed in": {oauth.Prompt{}, nil, of(weak), "", ErrSignedOut},
+	} {
+		r := Request{Client: &store.Client{FirstParty: true}, At: at, BuiltIn: true}
+		r.RedirectURI, r.Prompt, r.Classes = redirectURI, c.prompt, []string{openid.Classes[1]}
 		if step, err := Next(r, c.s, nil, c.it); err != c.err || err == nil && step != c.want {
 			t.Errorf("%s: step %q, %v; want %q, %v", name, step, err, c.want, c.err)
 		}

@@ -8,42 +8,72 @@ import (
 	"github.com/mintage/mintage/internal/openid"
 )
 
-// maxHint is the longest id_token_hint in bytes: longer than any id_token.
-const maxHint = 4096
+// maxDemand is the longest id_token_hint and claims in bytes: longer than any
+// id_token.
+const maxDemand = 4096
 
 // openID reads the parameters that count only if an id_token is asked for. What
 // is wrong with them is the request's defect; an error is a fault.
 func (a *Authorizer) openID(r oauth.AuthorizationRequest) (oauth.AuthorizationRequest, error) {
 	switch {
 	case !r.Scope.Has(oauth.OpenID):
-		r.Nonce, r.IDTokenHint = "", ""
-	case r.Defect == nil && r.IDTokenHint != "":
-		return a.hinted(r)
+		r.Nonce, r.IDTokenHint, r.Claims = "", "", ""
+		return r, nil
+	case r.Defect != nil:
+		return r, nil
+	case len(r.IDTokenHint) > maxDemand || len(r.Claims) > maxDemand:
+		r.Defect = oauth.ErrTooLong
+		return r, nil
 	}
-	return r, nil
+	if r.Claims != "" {
+		d, err := openid.ReadClaims(r.Claims)
+		r.Subjects, r.Classes = d.Subjects, d.Classes
+		switch {
+		case err != nil:
+			r.Defect = oauth.ErrClaims
+		case r.Subjects != nil && len(r.Subjects) == 0:
+			r.Defect = oauth.ErrLoginRequired // they exclude each other
+		case r.Classes != nil:
+			r.Classes = slices.DeleteFunc(slices.Clone(openid.Classes), func(class string) bool { return !slices.Contains(d.Classes, class) })
+			if len(r.Classes) == 0 {
+				r.Defect = oauth.ErrUnmet // whoever logs in
+			}
+		}
+	}
+	if r.Defect != nil || r.IDTokenHint == "" {
+		return r, nil
+	}
+	return a.hinted(r)
 }
 
 // hinted demands the user whom the request's id_token_hint names (OpenID Connect
 // Core section 3.1.2.1).
 func (a *Authorizer) hinted(r oauth.AuthorizationRequest) (oauth.AuthorizationRequest, error) {
-	if len(r.IDTokenHint) > maxHint {
-		r.Defect = oauth.ErrTooLong
-		return r, nil
-	}
 	h, err := a.Issuer.Hint(r.IDTokenHint)
 	switch {
 	case errors.Is(err, openid.ErrHint), err == nil && h.ClientID != r.ClientID:
 		r.Defect = oauth.ErrHint
 	case err != nil:
 		return r, err
+	case r.Subjects != nil && !slices.Contains(r.Subjects, h.Subject):
+		r.Defect = oauth.ErrLoginRequired
 	default:
 		r.Subjects = []string{h.Subject}
 	}
 	return r, nil
 }
 
-// expected reports whether the client may get an answer about the user of s. It
-// may as long as nobody is signed in.
-func expected(r oauth.AuthorizationRequest, s *Session) bool {
-	return s == nil || r.Subjects == nil || slices.Contains(r.Subjects, s.Subject)
+// unmet returns the error of a request that demands another user than that of s,
+// or another login (OpenID Connect Core sections 3.1.2.1 and 5.5.1.1). As long as
+// nobody is signed in, there is none.
+func unmet(r oauth.AuthorizationRequest, s *Session) *oauth.Error {
+	switch {
+	case s == nil:
+		return nil
+	case r.Subjects != nil && !slices.Contains(r.Subjects, s.Subject):
+		return oauth.ErrLoginRequired
+	case r.Classes != nil && !slices.Contains(r.Classes, s.Login.Class()):
+		return oauth.ErrUnmet
+	}
+	return nil
 }

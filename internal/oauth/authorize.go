@@ -32,10 +32,13 @@ type AuthorizationRequest struct {
 	LoginHint string   `json:"login_hint,omitempty"`
 	UILocales string   `json:"ui_locales,omitempty"`
 	Resources []string `json:"resources,omitempty"` // RFC 8707
-	// IDTokenHint is read with the keys that verify it; "" if no id_token is asked for.
+	// Of OpenID Connect, as sent: what they demand is in Subjects and Classes.
 	IDTokenHint string `json:"-"`
+	Claims      string `json:"-"`
 	// Subjects are those of whom one must be signed in; none for anybody.
 	Subjects []string `json:"subjects,omitempty"`
+	// Classes are those of which one must be the login's acr; none for any.
+	Classes []string `json:"classes,omitempty"`
 	// Defect is the first defect beside those of client and redirect URI. It is
 	// sent to the client once both are verified.
 	Defect *Error `json:"-"`
@@ -154,7 +157,7 @@ func (r *AuthorizationRequest) parse(p Params) {
 		r.note(ErrScope)
 	}
 	r.parseNonce(p["nonce"])
-	r.IDTokenHint = p["id_token_hint"]
+	r.IDTokenHint, r.Claims = p["id_token_hint"], p["claims"]
 	if slices.ContainsFunc(r.Resources, func(uri string) bool { return !isTarget(uri) }) {
 		r.note(ErrTarget)
 	}

@@ -30,6 +30,7 @@ const (
 	ConsentRequired          ErrorCode = "consent_required"
 	InteractionRequired      ErrorCode = "interaction_required"
 	AccountSelectionRequired ErrorCode = "account_selection_required"
+	UnmetRequirements        ErrorCode = "unmet_authentication_requirements" // OpenID Connect Core Error Code, section 1
 	RequestNotSupported      ErrorCode = "request_not_supported"
 	RequestURINotSupported   ErrorCode = "request_uri_not_supported"
 )
@@ -115,6 +116,7 @@ var (
 	ErrPrompt           = &Error{InvalidRequest, "prompt not supported"}
 	ErrMaxAge           = &Error{InvalidRequest, "max_age malformed"}
 	ErrHint             = &Error{InvalidRequest, "id_token_hint is not an id_token of this client"}
+	ErrClaims           = &Error{InvalidRequest, "claims malformed"}
 	ErrTarget           = &Error{InvalidTarget, "resource not allowed"}
 	ErrRequestObject    = &Error{RequestNotSupported, "request not supported"}
 	ErrRequestURI       = &Error{RequestURINotSupported, "request_uri not supported"}
@@ -122,6 +124,7 @@ var (
 	ErrLoginRequired    = &Error{LoginRequired, "login required"}
 	ErrConsentRequired  = &Error{ConsentRequired, "consent required"}
 	ErrInteraction      = &Error{InteractionRequired, "interaction required"}
+	ErrUnmet            = &Error{UnmetRequirements, "requested acr not reached"}
 	ErrAccountSelection = &Error{AccountSelectionRequired, "account selection required"}
 )
 

@@ -57,12 +57,12 @@ var methods = []string{"pwd", "otp", "mfa"}
 // Classes are the authentication context classes: facts hold 1 for the first.
 var Classes = []string{"urn:mintage:1", "urn:mintage:2"}
 
-// class returns the acr claim, or "" if the class is unknown.
-func class(acr uint8) string {
-	if acr == 0 || int(acr) > len(Classes) {
+// Class returns the acr claim, or "" if the class is unknown.
+func (l Login) Class() string {
+	if l.ACR == 0 || int(l.ACR) > len(Classes) {
 		return ""
 	}
-	return Classes[acr-1]
+	return Classes[l.ACR-1]
 }
 
 // methodsOf returns the amr claim.
@@ -116,7 +116,7 @@ func (t Token) Claims(alg string) ([]byte, error) {
 	c := claims{
 		Issuer: t.Issuer, Subject: t.Subject, Audience: t.ClientID,
 		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, AuthTime: int64(t.AuthTime) / 1000,
-		Nonce: t.Nonce, AccessHash: accessHash(alg, t.AccessToken), ACR: class(t.Facts.ACR), AMR: methodsOf(t.Facts.AMR),
+		Nonce: t.Nonce, AccessHash: accessHash(alg, t.AccessToken), ACR: Login{ACR: t.Facts.ACR}.Class(), AMR: methodsOf(t.Facts.AMR),
 	}
 	if t.Facts.Session != [16]byte{} {
 		c.SessionID = SessionID(t.Facts.Session, t.ClientID)
