@@ -120,6 +120,39 @@ func TestTheHookIsCalledAfterEachChangeOfTheDirectory(t *testing.T) {
 	}
 }
 
+// A cutoff of a whole subject erases what logins said about it; one for a client
+// does not, because other clients still read it.
+func TestACutoffOfASubjectErasesItsClaims(t *testing.T) {
+	a, _ := newAdmin(t)
+	ctx := t.Context()
+	if _, _, err := a.CreateClient(ctx, billing(), store.ClientEnabled); err != nil {
+		t.Fatal(err)
+	}
+	var documents []store.Document
+	for _, subject := range []string{"alice", "bob"} {
+		documents = append(documents, store.Document{
+			Kind: store.DocumentClaims, Key: store.ClaimsKey("/api", subject), Version: 1, Owner: store.OwnerOf("/api", subject), Body: []byte("sealed"),
+		})
+	}
+	if err := a.Store.Commit(ctx, store.Change{Documents: documents}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		subject, client string
+		alice           error // of reading alice's claims afterwards
+	}{{"", "billing", nil}, {"alice", "billing", nil}, {"alice", "", store.ErrNotFound}, {"alice", "", store.ErrNotFound}} {
+		if _, _, err := a.CutOff(ctx, step.subject, step.client); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Store.Document(ctx, store.ClaimsKey("/api", "alice")); !errors.Is(err, step.alice) {
+			t.Errorf("after a cutoff of %q and %q: %v, want %v", step.subject, step.client, err, step.alice)
+		}
+	}
+	if _, err := a.Store.Document(ctx, store.ClaimsKey("/api", "bob")); err != nil {
+		t.Errorf("the claims of another subject: %v", err)
+	}
+}
+
 // A tool that applies a registration sends the ETag of what it has read. The first
 // use of an imported secret writes the row anew, and changes no registration.
 func TestAnETagIsMadeOfTheRegistration(t *testing.T) {
