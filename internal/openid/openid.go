@@ -91,7 +91,7 @@ type Token struct {
 	Facts       grant.Facts
 }
 
-// ClaimsSupported lists the claims of id_tokens, for the metadata.
+// ClaimsSupported lists the claims of id_tokens.
 var ClaimsSupported = []string{"acr", "amr", "at_hash", "aud", "auth_time", "exp", "iat", "iss", "nonce", "sid", "sub"}
 
 // claims are the members of an id_token, in their order. It never has client_id,

@@ -9,8 +9,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -91,6 +93,9 @@ func (p *Provider) Inherit(old *Provider) {
 
 // Issuer is the provider's identifier.
 func (p *Provider) Issuer() string { return p.cfg.Issuer }
+
+// Claims returns the standard claims that are taken from the provider.
+func (p *Provider) Claims() []string { return slices.Sorted(maps.Keys(p.cfg.Claims)) }
 
 // Errors of Begin and Finish. What they wrap is for the log, and holds neither
 // codes nor tokens.

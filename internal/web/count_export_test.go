@@ -21,3 +21,6 @@ func EnterUpstream(t *overload.Throttle, q *overload.Queue, from netip.Addr) (do
 
 // ErrRejected is whoever knows the users, and does not let one in.
 var ErrRejected = errRejected
+
+// Metadata returns the members of the authorization endpoint.
+func (f *Front) Metadata() map[string]any { return f.metadata() }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,9 +68,18 @@ func (f *Front) metadata() map[string]any {
 		"prompt_values_supported":     []string{"none", "login", "consent", "select_account"},
 		"request_parameter_supported": false, "request_uri_parameter_supported": false,
 	}
-	if f.Users != nil {
-		members["acr_values_supported"], members["claims_supported"] = openid.Classes, claims.Names()
+	supported := slices.Concat(openid.ClaimsSupported, claims.Names())
+	switch {
+	case f.Users != nil:
+		members["acr_values_supported"] = openid.Classes
+	case f.Upstream != nil:
+		supported = slices.Concat(openid.ClaimsSupported, f.Upstream.Claims())
 	}
+	if f.Users == nil { // nobody says how the user was authenticated
+		supported = slices.DeleteFunc(supported, func(name string) bool { return name == "acr" || name == "amr" })
+	}
+	slices.Sort(supported)
+	members["claims_supported"] = supported
 	return members
 }
 

@@ -79,13 +79,7 @@ func (e *Endpoints) describe(scopes []string) []byte {
 		if rt.Member != "" {
 			members[rt.Member] = e.Server.Endpoint(rt.Paths[0])
 		}
-		for name, value := range rt.Metadata {
-			// Several routes add to one list: each the claims that it returns, say.
-			if have, isList := members[name].([]string); isList {
-				value = slices.Compact(slices.Sorted(slices.Values(slices.Concat(have, value.([]string)))))
-			}
-			members[name] = value
-		}
+		maps.Copy(members, rt.Metadata)
 	}
 	names := slices.SortedFunc(maps.Keys(members), func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))

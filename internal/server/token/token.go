@@ -13,7 +13,6 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
@@ -32,7 +31,6 @@ func (e *Endpoints) Routes() []server.Route {
 	tokens := map[string]any{"grant_types_supported": store.GrantTypes}
 	if e.Issuer.IDTokenLifetime != 0 {
 		tokens["id_token_signing_alg_values_supported"] = []keys.Purpose{keys.RS256, keys.ES256, keys.EdDSA}
-		tokens["claims_supported"] = openid.ClaimsSupported
 	}
 	anyClient := []string{string(oauth.AuthBasic), string(oauth.AuthPost), string(oauth.AuthNone)}
 	tokens["token_endpoint_auth_methods_supported"] = anyClient
