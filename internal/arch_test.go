@@ -132,10 +132,10 @@ var mayImport = []importRule{
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/sweep", others: []string{"internal/grant", "internal/store"}, not: []string{"net/http", "database/sql", "os"}},
 	// It asks another provider over HTTP, and is asked by the server alone.
-	{dir: "internal/upstream", others: []string{"internal/claims", "internal/oauth", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2", "golang.org/x/sync/singleflight"},
+	{dir: "internal/upstream", others: []string{"internal/claims", "internal/oauth", "internal/openid", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2", "golang.org/x/sync/singleflight"},
 		not: []string{"database/sql", "os", "log/slog"}},
 	{dir: "internal/overload", standard: []string{"container/list", "context", "errors", "fmt", "hash/maphash", "net/netip", "runtime", "sync", "sync/atomic", "time"}},
-	{dir: "internal/account", others: []string{"internal/claims", "internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/store"},
+	{dir: "internal/account", others: []string{"internal/claims", "internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/openid", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
 	// It knows users by what others say of them.
 	{dir: "internal/login", others: []string{"internal/claims", "internal/directory", "internal/overload", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/openid", "internal/store"},

@@ -18,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -98,8 +99,8 @@ func NewUser(r Registration, now grant.Instant) (User, error) {
 		return u, &Invalid{"username", fmt.Sprintf("1 to %d ASCII letters, digits and . _ - @ +; capitals and small letters are the same", MaxUsername)}
 	case !oauth.IsText(u.Name, oauth.MaxName):
 		return u, &Invalid{"name", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
-	case !oauth.IsSubject(u.Subject):
-		return u, &Invalid{"subject", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
+	case !openid.IsSubject(u.Subject):
+		return u, &Invalid{"subject", fmt.Sprintf("at most %d ASCII characters without control characters: it is the sub of id_tokens (OpenID Connect Core section 2)", openid.MaxSubject)}
 	}
 	if len(r.Claims) > 0 {
 		var err error

@@ -25,7 +25,7 @@ func TestWhatANewUserMayBe(t *testing.T) {
 	}{
 		{"all characters of a username", Registration{Username: "Alice.B_c-d+9@example.com", Password: right}, ""},
 		{"the longest of all", Registration{Username: strings.Repeat("x", 64), Name: strings.Repeat("x", 100), Subject: strings.Repeat("x", 255), Password: strings.Repeat("xy", 128)}, ""},
-		{"text of any script", Registration{Username: "taro", Name: "山田 太郎", Subject: "ユーザー1", Password: "ひらがなだけの語"}, ""},
+		{"text of any script", Registration{Username: "taro", Name: "山田 太郎", Subject: "u 1 ~", Password: "ひらがなだけの語"}, ""},
 		{"no username", Registration{Password: right}, "username"},
 		{"a username that is too long", Registration{Username: strings.Repeat("x", 65), Password: right}, "username"},
 		{"a username with a space", Registration{Username: "alice b", Password: right}, "username"},
@@ -34,6 +34,8 @@ func TestWhatANewUserMayBe(t *testing.T) {
 		{"a name that is too long", Registration{Username: "alice", Name: strings.Repeat("x", 101), Password: right}, "name"},
 		{"a name with a control character", Registration{Username: "alice", Name: "a\nb", Password: right}, "name"},
 		{"a subject that is too long", Registration{Username: "alice", Subject: strings.Repeat("x", 256), Password: right}, "subject"},
+		{"a subject that is not ASCII", Registration{Username: "taro", Subject: "ユーザー1", Password: right}, "subject"},
+		{"a subject with a control character", Registration{Username: "taro", Subject: "u\x7f", Password: right}, "subject"},
 		{"a subject that is not UTF-8", Registration{Username: "alice", Subject: "a\xff", Password: right}, "subject"},
 		{"no password", Registration{Username: "alice"}, "password"},
 		{"a password that is too short", Registration{Username: "alice", Password: "7 chars"}, "password"},

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 )
 
 // An Answer is what the browser brings back, beside the state: the parameters
@@ -157,6 +158,9 @@ func (p *Provider) identity(ctx context.Context, m *metadata, token *oidc.IDToke
 	}
 	if id.Subject, err = p.subject(claims); err != nil {
 		return Identity{}, err
+	}
+	if pending.OpenID && !openid.IsSubject(id.Subject) {
+		return Identity{}, invalid("id_token: claim %q gives a subject that is not ASCII, and the client asks for an id_token; map another claim in login.upstream.subject_claim (OIDC Core section 2)", p.cfg.SubjectClaim)
 	}
 	if id.Claims, err = p.known(ctx, m, claims, accessToken); err != nil {
 		return Identity{}, err

@@ -135,6 +135,35 @@ func TestAnIDTokenIsBelievedOnlyIfEveryCheckHolds(t *testing.T) {
 	}
 }
 
+// The sub of an id_token is ASCII (OpenID Connect Core section 2): a login for a
+// client that asks for one ends here, and not when its code is made.
+func TestASubjectThatNoIDTokenCanName(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	for _, c := range []struct {
+		sub, prefix string
+		openID      bool
+		refused     bool
+	}{
+		{"ålice", "", false, false},
+		{"ålice", "", true, true},
+		{"alice", "å:", true, true},
+		{"alice b~", "corp:", true, false},
+	} {
+		cfg, before := p.config(), p.claims
+		cfg.SubjectPrefix = c.prefix
+		p.claims = p.claims.with(object{"sub": c.sub})
+		id, err := p.login(upstream.New(cfg), upstream.Request{OpenID: c.openID})
+		p.claims = before
+		if c.refused && (!errors.Is(err, upstream.ErrInvalid) || !strings.Contains(err.Error(), "login.upstream.subject_claim") || id != (upstream.Identity{})) {
+			t.Errorf("%+v: %+v, %v; want ErrInvalid", c, id, err)
+		}
+		if !c.refused && (err != nil || id.Subject != c.prefix+c.sub) {
+			t.Errorf("%+v: %+v, %v", c, id, err)
+		}
+	}
+}
+
 // swapPayload puts another user's name into a signed token.
 func swapPayload(token string) string {
 	parts := strings.Split(token, ".")

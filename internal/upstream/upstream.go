@@ -133,6 +133,7 @@ type Request struct {
 	// auth_time: the browser's owner can take the wish out of the URL.
 	ForceLogin    bool
 	SelectAccount bool
+	OpenID        bool // the subject becomes the sub of an id_token
 }
 
 // Pending is a login that has begun. All but the URL is needed to finish it,
@@ -144,6 +145,7 @@ type Pending struct {
 	// AuthenticatedAfter is the earliest auth_time that will do; zero for any,
 	// and for none.
 	AuthenticatedAfter time.Time `json:"authenticated_after,omitzero"`
+	OpenID             bool      `json:"openid,omitempty"` // of the request
 }
 
 // leeway is how far apart the provider's clock and ours may be.
@@ -155,7 +157,7 @@ func (p *Provider) Begin(ctx context.Context, r Request) (Pending, error) {
 	if err != nil {
 		return Pending{}, err
 	}
-	pending := Pending{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
+	pending := Pending{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), OpenID: r.OpenID}
 	options := []oauth2.AuthCodeOption{oidc.Nonce(pending.Nonce), oauth2.S256ChallengeOption(pending.Verifier)}
 	add := func(name, value string) {
 		if value != "" {

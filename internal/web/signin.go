@@ -130,7 +130,7 @@ func (s *web) sendUpstream(ctx context.Context, it *login.Interaction) (server.A
 	}
 	pending, err := s.Upstream.Begin(ctx, upstream.Request{
 		State: it.ID, LoginHint: it.Request.LoginHint, UILocales: it.Request.UILocales, MaxAge: it.Request.MaxAge,
-		ForceLogin: it.Fresh, SelectAccount: it.Request.Prompt.SelectAccount,
+		ForceLogin: it.Fresh, SelectAccount: it.Request.Prompt.SelectAccount, OpenID: it.Request.Scope.Has(oauth.OpenID),
 	})
 	if err != nil {
 		return server.Answer{}, err
