@@ -76,3 +76,12 @@ func TestOC22_ParametersThatAreAcceptedAndIgnored(t *testing.T) {
 	c := d.relying()
 	b.get(asking(c, "scope=openid", "prompt=none", "acr_values=x urn:mintage:2", "display=popup", "claims_locales=ja en")).granted(t, redirect)
 }
+
+func TestOC23_SelectAccountAndRequestObjects(t *testing.T) {
+	d, b := signedIn(t)
+	c := d.relying()
+	page := b.open(asking(c, "scope=openid", "prompt=select_account")).at(t, "account")
+	b.follow(b.post(interactionURL, "id="+page.field("id"), "step=account", "action=continue")).granted(t, redirect)
+	b.get(asking(c, "scope=openid", "request=eyJhbGciOiJub25lIn0.e30.")).told(t, redirect, oauth.RequestNotSupported)
+	b.get(asking(c, "scope=openid", "request_uri=https://client.example/r")).told(t, redirect, oauth.RequestURINotSupported)
+}

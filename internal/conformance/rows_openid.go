@@ -19,4 +19,5 @@ var openidRows = []Row{
 	{ID: "OC-20", Star: true, Source: "OpenID Connect Core section 3.1.2.1", Title: "an id_token_hint of another client, or that does not verify, is refused; an expired one counts; another user than it names must log in"},
 	{ID: "OC-21", Star: true, Source: "OpenID Connect Core section 5.5", Title: "claims is read strictly; value and values of sub and of an essential acr are enforced, of other claims ignored", By: []string{"TestReadClaims", "TestNextWithAnExpectedUser"}},
 	{ID: "OC-22", Source: "OpenID Connect Core section 3.1.2.1", Title: "acr_values, display and claims_locales are accepted"},
+	{ID: "OC-23", Source: "OpenID Connect Core sections 3.1.2.1 and 6", Title: "prompt=select_account lets the user choose; request and request_uri are refused with their own errors"},
 }
