@@ -27,6 +27,18 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestAZ51",
 	},
 	{
+		Name: "a hint of another client", In: "Authorizer.hinted",
+		Old:  "err == nil && h.ClientID != r.ClientID:",
+		New:  "false:",
+		Test: here + "TestOC20",
+	},
+	{
+		Name: "another user than the client expects", In: "unmet",
+		Old:  "case r.Subjects != nil && !slices.Contains(r.Subjects, s.Subject):",
+		New:  "case false:",
+		Test: here + "TestOC20",
+	},
+	{
 		Name: "a repeated parameter", In: "ParseAuthorization",
 		Old:  "\t\t\tr.note(ErrRepeated)",
 		New:  "\t\t\tr.note(nil)",
