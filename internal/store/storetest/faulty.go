@@ -176,83 +176,97 @@ func (f *Faulty) Calls() map[Method]int {
 }
 
 func (f *Faulty) call(ctx context.Context, m Method, do func() error) error {
+	if fault := f.fault(m); fault != nil {
+		return fault(ctx, do)
+	}
+	return do()
+}
+
+// hooked is call with the hooks around do.
+func (f *Faulty) hooked(ctx context.Context, m Method, g grant.Grant, do func() error) error {
+	if fault := f.fault(m); fault != nil {
+		return fault(ctx, func() error { return f.between(m, g, do) })
+	}
+	return f.between(m, g, do)
+}
+
+// fault counts a call, and takes the fault that was injected for it.
+func (f *Faulty) fault(m Method) (fault Fault) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.calls[m]++
-	var fault Fault
 	if list := f.faults[m]; len(list) > 0 {
 		fault, f.faults[m] = list[0], list[1:]
 	}
-	f.mu.Unlock()
-	if fault == nil {
-		return do()
-	}
-	return fault(ctx, do)
+	return fault
 }
 
-// hooked is do between the hooks.
-func (f *Faulty) hooked(m Method, g grant.Grant, do func() error) func() error {
-	return func() error {
-		f.mu.Lock()
-		before := f.before
-		f.mu.Unlock()
-		if before != nil {
-			if err := before(m, g); err != nil {
-				return err
-			}
+// between calls do between the hooks.
+func (f *Faulty) between(m Method, g grant.Grant, do func() error) error {
+	f.mu.Lock()
+	before := f.before
+	f.mu.Unlock()
+	if before != nil {
+		if err := before(m, g); err != nil {
+			return err
 		}
-		err := do()
-		f.mu.Lock()
-		after := f.after
-		f.mu.Unlock()
-		if after != nil && err == nil {
-			return after(m, g)
-		}
-		return err
 	}
+	err := do()
+	f.mu.Lock()
+	after := f.after
+	f.mu.Unlock()
+	if after != nil && err == nil {
+		return after(m, g)
+	}
+	return err
 }
 
 // read is call for methods that also return a value, which a fault takes away.
 func read[T any](f *Faulty, ctx context.Context, m Method, do func() (T, error)) (T, error) {
-	return value(do, func(do func() error) error { return f.call(ctx, m, do) })
-}
-
-// readHooked is read between the hooks.
-func readHooked[T any](f *Faulty, ctx context.Context, m Method, g grant.Grant, do func() (T, error)) (T, error) {
-	return value(do, func(do func() error) error { return f.call(ctx, m, f.hooked(m, g, do)) })
-}
-
-// value calls do through call, and returns what do returned unless call fails.
-func value[T any](do func() (T, error), call func(func() error) error) (T, error) {
-	var got, none T
-	err := call(func() (err error) {
-		got, err = do()
+	var value, none T
+	err := f.call(ctx, m, func() (err error) {
+		value, err = do()
 		return err
 	})
 	if err != nil {
 		return none, err
 	}
-	return got, nil
+	return value, nil
 }
 
 // Grant implements store.Store, as do the methods below.
-func (f *Faulty) Grant(ctx context.Context, id grant.ID) (grant.Grant, error) {
-	return readHooked(f, ctx, Grant, grant.Grant{ID: id}, func() (grant.Grant, error) { return f.store.Grant(ctx, id) })
+func (f *Faulty) Grant(ctx context.Context, id grant.ID) (g grant.Grant, err error) {
+	err = f.hooked(ctx, Grant, grant.Grant{ID: id}, func() (err error) {
+		g, err = f.store.Grant(ctx, id)
+		return err
+	})
+	if err != nil {
+		g = grant.Grant{}
+	}
+	return g, err
 }
 
 func (f *Faulty) CreateGrant(ctx context.Context, g grant.Grant) error {
-	return f.call(ctx, CreateGrant, f.hooked(CreateGrant, g, func() error { return f.store.CreateGrant(ctx, g) }))
+	return f.hooked(ctx, CreateGrant, g, func() error { return f.store.CreateGrant(ctx, g) })
 }
 
 func (f *Faulty) UpdateGrant(ctx context.Context, id grant.ID, decide store.Decide) error {
-	return f.call(ctx, UpdateGrant, f.hooked(UpdateGrant, grant.Grant{ID: id}, func() error { return f.store.UpdateGrant(ctx, id, decide) }))
+	return f.hooked(ctx, UpdateGrant, grant.Grant{ID: id}, func() error { return f.store.UpdateGrant(ctx, id, decide) })
 }
 
 func (f *Faulty) Grants(ctx context.Context, filter store.GrantFilter) ([]grant.Grant, error) {
 	return read(f, ctx, Grants, func() ([]grant.Grant, error) { return f.store.Grants(ctx, filter) })
 }
 
-func (f *Faulty) Changes(ctx context.Context, since int64) (store.Changes, error) {
-	return readHooked(f, ctx, Changes, grant.Grant{}, func() (store.Changes, error) { return f.store.Changes(ctx, since) })
+func (f *Faulty) Changes(ctx context.Context, since int64) (changes store.Changes, err error) {
+	err = f.hooked(ctx, Changes, grant.Grant{}, func() (err error) {
+		changes, err = f.store.Changes(ctx, since)
+		return err
+	})
+	if err != nil {
+		changes = store.Changes{}
+	}
+	return changes, err
 }
 
 func (f *Faulty) Client(ctx context.Context, id string) (store.Client, error) {
