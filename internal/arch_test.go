@@ -151,7 +151,7 @@ var mayImport = []importRule{
 	// The endpoints know the transport; it names none of them.
 	{dir: "internal/server/token", others: []string{"internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server", "internal/store"},
 		not: []string{"database/sql", "os"}},
-	{dir: "internal/server/resource", others: []string{"internal/claims", "internal/client", "internal/grant", "internal/issuer", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
+	{dir: "internal/server/resource", others: []string{"internal/claims", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/server/admin", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/claims", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth",
 		"internal/server", "internal/store"}, not: []string{"database/sql", "os"}},

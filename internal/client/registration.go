@@ -39,6 +39,7 @@ type Registration struct {
 	IDTokenAlg       keys.Purpose
 	IDTokenLifetime  *time.Duration
 	NoRefreshIDToken bool
+	UserInfoAlg      keys.Purpose // of userinfo as a JWT; "" or "none" for JSON
 	// Access tokens: empty members are the defaults of store.Client.
 	TokenFormat store.TokenFormat
 	SigningAlg  keys.Purpose
@@ -83,7 +84,7 @@ func Registered(c store.Client) Registration {
 		Auth: c.Auth, Native: c.Native, NoPKCE: !c.RequirePKCE, FirstParty: c.FirstParty, NoRotation: c.NoRotation,
 		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience,
 		Introspect: c.Introspect, IntrospectAudience: c.IntrospectAudience,
-		IDTokenAlg: c.IDTokenAlg, NoRefreshIDToken: c.NoRefreshIDToken,
+		IDTokenAlg: c.IDTokenAlg, NoRefreshIDToken: c.NoRefreshIDToken, UserInfoAlg: c.UserInfoAlg,
 	}
 	if c.IDTokenLifetime != nil {
 		d := c.IDTokenLifetime.Duration()
@@ -145,6 +146,7 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 	c.TokenFormat, c.SigningAlg, c.JWTType, c.Audience = r.TokenFormat, r.SigningAlg, r.JWTType, r.Audience
 	c.Introspect, c.IntrospectAudience = r.Introspect, r.IntrospectAudience
 	c.IDTokenAlg, c.NoRefreshIDToken, c.IDTokenLifetime = r.IDTokenAlg, r.NoRefreshIDToken, nil
+	c.UserInfoAlg = r.UserInfoAlg
 	if r.IDTokenLifetime != nil {
 		ms := store.Milliseconds(r.IDTokenLifetime.Milliseconds())
 		c.IDTokenLifetime = &ms

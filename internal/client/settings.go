@@ -183,6 +183,20 @@ var Settings = []Setting{
 		Field: func(r *Registration) any { return &r.NoRefreshIDToken },
 	},
 	{
+		Name: "userinfo", Member: "userinfo_signed_response_alg", Flag: "userinfo-signed-response-alg", Group: "OpenID Connect", Default: "none",
+		Help:  "what signs its userinfo: none (default: it is JSON), RS256, ES256 or EdDSA",
+		Field: func(r *Registration) any { return (*string)(&r.UserInfoAlg) },
+		check: func(r *Registration) error {
+			return oneOf(cmp.Or(r.UserInfoAlg, "none"), append([]keys.Purpose{"none"}, keys.SigningAlgorithms...)...)
+		},
+		Text: func(r *Registration) string {
+			if cmp.Or(r.UserInfoAlg, "none") == "none" {
+				return "json"
+			}
+			return "jwt, " + string(r.UserInfoAlg)
+		},
+	},
+	{
 		Name: "audience", Member: "audience", Optional: true, Flag: "audience", Group: "Access tokens",
 		Help:  "whom its access tokens are for; default: the issuer; repeatable",
 		Field: func(r *Registration) any { return &r.Audience },

@@ -2,7 +2,9 @@ package conformance_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,7 +15,9 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -230,5 +234,38 @@ func TestCL03_UserInfoIsThrottledWithTheTokenEndpoint(t *testing.T) {
 	d.sendFrom(from, r)
 	if a := d.sendFrom(from, ask("GET", userInfoPath, bearer("x"))); a.status != http.StatusTooManyRequests {
 		t.Errorf("got %v", a)
+	}
+}
+
+// A client that is registered for it gets userinfo as a JWT for itself alone, which
+// is neither an id_token nor an access token.
+func TestCL01_UserInfoIsSignedByRegistration(t *testing.T) {
+	d := claimed(t)
+	for _, alg := range []keys.Purpose{keys.ES256, keys.EdDSA} {
+		c := d.client(client.Registration{Scope: "openid email", UserInfoAlg: alg})
+		pair, _ := d.tokens(c)
+		a := d.userInfo(pair.AccessToken)
+		if a.status != http.StatusOK || http.Header(a.header).Get("Content-Type") != "application/jwt" {
+			t.Fatalf("%s: status %d, %s: %s", alg, a.status, http.Header(a.header).Get("Content-Type"), a.body)
+		}
+		view, err := d.directory.View()
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _ := base64.RawURLEncoding.DecodeString(strings.SplitN(string(a.body), ".", 2)[0])
+		typ, payload, _, err := view.Ring.VerifyBy(string(a.body))
+		want := `{"aud":"` + c.ID + `","email":"alice@example.com","email_verified":true,"iss":"` + issuerID + `","sub":"alice"}`
+		if err != nil || typ != "JWT" || string(payload) != want || !strings.Contains(string(head), `"alg":"`+string(alg)+`"`) {
+			t.Errorf("%s: %s with the header %s, %v, want %s", alg, payload, head, err, want)
+		}
+		if _, err := d.issuer.Hint(string(a.body)); !errors.Is(err, openid.ErrHint) {
+			t.Errorf("%s: as a hint: %v", alg, err)
+		}
+		if a := d.userInfo(string(a.body)); a.status != http.StatusUnauthorized {
+			t.Errorf("%s: as an access token: status %d", alg, a.status)
+		}
+	}
+	if a := d.userInfo(d.openIDToken("openid", "")); http.Header(a.header).Get("Content-Type") != "application/json" {
+		t.Errorf("without the registration: %s", http.Header(a.header).Get("Content-Type"))
 	}
 }

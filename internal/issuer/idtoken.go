@@ -2,8 +2,12 @@ package issuer
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -57,6 +61,38 @@ func (iss *Issuer) idToken(view *directory.View, c *store.Client, d grant.Decisi
 
 // IDTokenAlg returns the algorithm of a client's id_tokens.
 func IDTokenAlg(c *store.Client) keys.Purpose { return cmp.Or(c.IDTokenAlg, keys.RS256) }
+
+// SignUserInfo returns claims about a user as a JWT for a client (OpenID Connect
+// Core section 5.3.2), or "" if the client is registered for JSON. It is no
+// id_token: without iat and exp, neither clients nor Hint take it for one.
+func (iss *Issuer) SignUserInfo(clientID string, about claims.Claims) (string, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return "", store.Unavailable(err)
+	}
+	c, ok := view.Client(iss.Realm, clientID)
+	if !ok {
+		return "", store.Unavailable(fmt.Errorf("client %s was disabled a moment ago", clientID))
+	}
+	if c.UserInfoAlg == "" || c.UserInfoAlg == "none" {
+		return "", nil
+	}
+	signed := maps.Clone(about)
+	for name, text := range map[string]string{"iss": iss.ID, "aud": clientID} {
+		if signed[name], err = json.Marshal(text); err != nil {
+			return "", err
+		}
+	}
+	body, err := json.Marshal(signed)
+	if err != nil {
+		return "", err
+	}
+	text, err := view.Ring.Sign(c.UserInfoAlg, openid.Type, body, iss.now())
+	if err != nil {
+		return "", store.Unavailable(err)
+	}
+	return text, nil
+}
 
 // Hint reads an id_token_hint (OpenID Connect Core section 3.1.2.1): an id_token
 // of this issuer, expired or not, whose key was in use when it was issued. Every

@@ -73,6 +73,7 @@ type Client struct {
 	IDTokenAlg       keys.Purpose  `json:"id_token_signing_alg,omitempty"` // "": RS256
 	IDTokenLifetime  *Milliseconds `json:"id_token_lifetime_ms,omitempty"` // nil: the deployment's
 	NoRefreshIDToken bool          `json:"no_refresh_id_token,omitempty"`
+	UserInfoAlg      keys.Purpose  `json:"userinfo_signed_response_alg,omitempty"` // "" or "none": its userinfo is JSON
 
 	// What its access tokens look like, and whom they are for.
 	TokenFormat TokenFormat  `json:"access_token_format,omitempty"` // "": opaque

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
@@ -38,7 +39,7 @@ func (e *Endpoints) Routes() []server.Route {
 	}
 	userinfo := server.Route{Name: "userinfo", Paths: []string{"userinfo"}, Methods: append(get, http.MethodPost), Class: overload.Check, Handle: e.userInfo, Refusals: slog.LevelDebug, AnyOrigin: true}
 	if e.Issuer.IDTokenLifetime != 0 {
-		userinfo.Member = "userinfo_endpoint"
+		userinfo.Member, userinfo.Metadata = "userinfo_endpoint", map[string]any{"userinfo_signing_alg_values_supported": keys.SigningAlgorithms}
 	}
 	return []server.Route{
 		{Name: "introspection", Paths: []string{"introspect"}, Methods: []string{http.MethodPost}, Class: overload.Check, Handle: e.introspect, Count: countIntrospection,

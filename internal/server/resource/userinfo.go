@@ -39,6 +39,9 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if about["sub"], err = json.Marshal(t.Subject); err != nil {
 		return a, rec, err
 	}
+	if text, err := e.Issuer.SignUserInfo(t.ClientID, about); text != "" || err != nil {
+		return server.Answer{Body: []byte(text), Header: contentType(mediaJWT)}, rec, err
+	}
 	body, err := json.Marshal(about)
 	return server.Answer{Body: body}, rec, err
 }
