@@ -49,7 +49,7 @@ func TestTheLastLoginSaysTheClaims(t *testing.T) {
 	h := newHouse(t)
 	version := func() int64 {
 		t.Helper()
-		d, err := h.engine.Document(t.Context(), store.ClaimsKey(realm, "alice"))
+		d, err := h.kit.Engine.Document(t.Context(), store.ClaimsKey(realm, "alice"))
 		if errors.Is(err, store.ErrNotFound) {
 			return 0
 		}
@@ -86,9 +86,9 @@ func TestTheLastLoginSaysTheClaims(t *testing.T) {
 func TestClaimsOfALoginCostNoWrite(t *testing.T) {
 	h := newHouse(t)
 	count := func(claims string) (writes int) {
-		h.faulty.Calls()
+		h.kit.Faulty.Calls()
 		h.handOff("alice", claims)
-		for m, n := range h.faulty.Calls() {
+		for m, n := range h.kit.Faulty.Calls() {
 			if m != storetest.Document && m != storetest.Changes {
 				writes += n
 			}
@@ -111,13 +111,13 @@ func TestClaimsOfALoginCostNoWrite(t *testing.T) {
 func TestClaimsAreSealedForTheirSubject(t *testing.T) {
 	h := newHouse(t)
 	h.handOff("alice", `{"email":"alice@example.com"}`)
-	d, err := h.engine.Document(t.Context(), store.ClaimsKey(realm, "alice"))
+	d, err := h.kit.Engine.Document(t.Context(), store.ClaimsKey(realm, "alice"))
 	if err != nil || strings.Contains(string(d.Body), "alice") || d.Owner != store.OwnerOf(realm, "alice") || d.Kind != store.DocumentClaims {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	// Another's document, and one whose key is gone, say nothing; the next login mends it.
 	d.Key, d.Owner = store.ClaimsKey(realm, "bob"), store.OwnerOf(realm, "bob")
-	if err := h.engine.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
+	if err := h.kit.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := h.known("bob"); got != "null" {
@@ -136,11 +136,11 @@ func TestABuiltInUserHasNoDocumentOfClaims(t *testing.T) {
 	it := h.begin(asking(h.c), v, StepLogin)
 	who := h.identity("alice")
 	who.Standard = `{"email":"alice@example.com"}`
-	h.faulty.Calls()
+	h.kit.Faulty.Calls()
 	if _, err := h.SignIn(t.Context(), it, who, v); err != nil {
 		t.Fatal(err)
 	}
-	if n := h.faulty.Calls()[storetest.Document]; n != 0 {
+	if n := h.kit.Faulty.Calls()[storetest.Document]; n != 0 {
 		t.Errorf("%d reads", n)
 	}
 	if got := h.known("alice"); got != "null" {

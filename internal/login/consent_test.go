@@ -22,7 +22,7 @@ func (h *house) record(subject, clientID string, scope oauth.Scope, remember boo
 	it := &Interaction{Step: StepConsent, Identity: &Identity{Subject: subject}, Request: oauth.AuthorizationRequest{ClientID: clientID, Scope: scope}}
 	err := h.Authorizer.begin(h.t.Context(), it, someone(), true)
 	if err == nil {
-		err = h.decide(h.t.Context(), &Stage{Interaction: it, Client: &store.Client{ID: clientID}, view: h.view()}, Decision{Allow: true, Remember: remember}, true)
+		err = h.decide(h.t.Context(), &Stage{Interaction: it, Client: &store.Client{ID: clientID}, view: h.kit.View()}, Decision{Allow: true, Remember: remember}, true)
 	}
 	if err != nil {
 		h.t.Fatal(err)
@@ -113,7 +113,7 @@ func TestRecordConsentTogether(t *testing.T) {
 	bank := h.client(client.Registration{ID: "bank", Name: "Bank"})
 	v := h.signedIn("alice")
 	here, there := h.begin(asking(h.c, scope("a")), v, StepConsent), h.begin(asking(bank, scope("b")), v, StepConsent)
-	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
+	h.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
 		h.code(h.Allow(t.Context(), there, v, true))
 	}))
 	h.code(h.Allow(t.Context(), here, v, true))
@@ -129,17 +129,17 @@ func TestAllowIsUnavailableIfTheConsentCannotBeKept(t *testing.T) {
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
 	for name, inject := range map[string]func(){
-		"commit":    func() { h.faulty.Inject(storetest.CommitDocument, 1, storetest.Lost) },
-		"conflicts": func() { h.faulty.Inject(storetest.CommitDocument, 100, storetest.Conflicts) },
+		"commit":    func() { h.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost) },
+		"conflicts": func() { h.kit.Faulty.Inject(storetest.CommitDocument, 100, storetest.Conflicts) },
 		"consents": func() { // the session is read first
-			h.faulty.Inject(storetest.Document, 1, func(_ ctx, do func() error) error { return do() })
-			h.faulty.Inject(storetest.Document, 1, storetest.Lost)
+			h.kit.Faulty.Inject(storetest.Document, 1, func(_ ctx, do func() error) error { return do() })
+			h.kit.Faulty.Inject(storetest.Document, 1, storetest.Lost)
 		},
 	} {
 		found := h.again(it, v)
 		inject()
 		st, err := h.Allow(t.Context(), found, v, true)
-		h.faulty.Heal()
+		h.kit.Faulty.Heal()
 		if !errors.Is(err, store.ErrUnavailable) || st.URL != "" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -203,23 +203,23 @@ func TestConnectionsAndDisconnect(t *testing.T) {
 	if _, err := h.redeem(h.code(h.Allow(t.Context(), it, v, true))); err != nil {
 		t.Errorf("connected again: %v", err)
 	}
-	events, err := h.engine.Events(t.Context(), "subject:alice", 10)
+	events, err := h.kit.Engine.Events(t.Context(), "subject:alice", 10)
 	if err != nil || len(events) != 1 || events[0].Name != store.EventDisconnected || !strings.Contains(events[0].Detail, `"shop"`) {
 		t.Errorf("events %+v, %v", events, err)
 	}
 	// Others' are as they were.
-	if _, ok := h.living(h.view(), consents{Of: map[string]Consent{"shop": {At: started}}}, "bob", "shop"); !ok {
+	if _, ok := h.living(h.kit.View(), consents{Of: map[string]Consent{"shop": {At: started}}}, "bob", "shop"); !ok {
 		t.Error("another subject's consent has ended")
 	}
 	// A name that no client has leaves nothing behind.
-	h.faulty.Calls()
+	h.kit.Faulty.Calls()
 	if err := h.Disconnect(t.Context(), s, "thought up", grant.Origin{}); err != nil {
 		t.Error(err)
 	}
-	if calls := h.faulty.Calls(); calls[storetest.CommitDocument] != 0 {
+	if calls := h.kit.Faulty.Calls(); calls[storetest.CommitDocument] != 0 {
 		t.Errorf("calls %v", calls)
 	}
-	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
+	h.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
 	if err := h.Disconnect(t.Context(), s, "bank", grant.Origin{}); err == nil {
 		t.Error("a disconnection that was not stored is no error")
 	}

@@ -21,9 +21,9 @@ func TestAuthorizeWithoutAskingWritesNothing(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
 	h.record("alice", "shop", "a b c", true)
-	h.faulty.Calls()
+	h.kit.Faulty.Calls()
 	first := h.code(h.Authorize(t.Context(), asking(h.c), v))
-	calls := h.faulty.Calls()
+	calls := h.kit.Faulty.Calls()
 	if calls[storetest.Document] != 2 || len(calls) != 1 {
 		t.Errorf("calls %v, want two reads", calls)
 	}
@@ -63,9 +63,9 @@ func TestAllowGivesOneCode(t *testing.T) {
 		t.Fatalf("%d codes", len(codes))
 	}
 	h.step(30 * time.Second)
-	h.faulty.Calls()
+	h.kit.Faulty.Calls()
 	again := h.code(h.Allow(t.Context(), h.again(it, v), v, true))
-	if calls := h.faulty.Calls(); codes[again] != clicks || calls[storetest.CommitDocument] != 0 {
+	if calls := h.kit.Faulty.Calls(); codes[again] != clicks || calls[storetest.CommitDocument] != 0 {
 		t.Errorf("later, the code is the same: %t; calls %v", codes[again] == clicks, calls)
 	}
 	if _, err := h.redeem(again); err != nil {
@@ -85,15 +85,15 @@ func TestAllowGivesOneCodeAcrossARotationOfTheSealingKey(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
 	rotation := directory.Rotation{Purposes: []keys.Purpose{keys.Seal}, Actor: "operator:test"}
-	if _, err := directory.RotateKeys(t.Context(), h.engine, h.kek, h.Issuer.Directory.Schedule, rotation, func() time.Time { return h.clock }); err != nil {
+	if _, err := directory.RotateKeys(t.Context(), h.kit.Engine, h.kit.KEK, h.Issuer.Directory.Schedule, rotation, h.kit.Clock.Now); err != nil {
 		t.Fatal(err)
 	}
-	h.poll()
+	h.kit.Poll()
 	it := h.begin(asking(h.c), v, StepConsent)
-	before := h.view().Ring.Current(keys.Seal, h.now())
+	before := h.kit.View().Ring.Current(keys.Seal, h.now())
 	first := h.code(h.Allow(t.Context(), h.again(it, v), v, true))
 	h.step(h.Issuer.CodeLifetime - time.Second)
-	if h.view().Ring.Current(keys.Seal, h.now()) == before {
+	if h.kit.View().Ring.Current(keys.Seal, h.now()) == before {
 		t.Fatal("the next key is not in use before the code expires")
 	}
 	if again := h.code(h.Allow(t.Context(), h.again(it, v), v, true)); again != first {
@@ -110,7 +110,7 @@ func TestTheSecondClickDoesNotAgreeAgain(t *testing.T) {
 	late := h.again(it, v) // read before the first click has decided
 	first := h.code(h.Allow(t.Context(), it, v, true))
 	version := func() int64 {
-		d, err := h.engine.Document(t.Context(), store.KeyOf(store.DocumentConsents, realm, "alice"))
+		d, err := h.kit.Engine.Document(t.Context(), store.KeyOf(store.DocumentConsents, realm, "alice"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestAllowWhoseAnswerIsLost(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
-	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Unanswered)
+	h.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Unanswered)
 	if _, err := h.Allow(t.Context(), h.again(it, v), v, false); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("%v", err)
 	}
@@ -340,7 +340,7 @@ func TestInteractionIsOfItsBrowserAlone(t *testing.T) {
 	if _, err := h.Interaction(t.Context(), it.ID, v); err != ErrExpired {
 		t.Errorf("%v", err)
 	}
-	h.faulty.Inject(storetest.Document, 1, storetest.Lost)
+	h.kit.Faulty.Inject(storetest.Document, 1, storetest.Lost)
 	if _, err := h.Interaction(t.Context(), it.ID, v); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a store that fails: %v", err)
 	}

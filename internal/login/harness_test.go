@@ -1,99 +1,54 @@
 package login
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
-	"log/slog"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
-	"github.com/mintage/mintage/internal/store/sqlite"
-	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const (
 	realm       = "/api"
 	redirectURI = "https://client.example/cb"
-	started     = grant.Instant(1_700_000_000_123)
+	started     = testkit.Started
 )
 
-// A house is an Authorizer on the real engine, with a clock that stands still
-// and a store that fails on demand. Others know its users, until users is
-// called.
+// A house is the Authorizer of a kit's issuer with one client. Others know its
+// users, until users is called.
 type house struct {
 	*Authorizer
-	t      *testing.T
-	faulty *storetest.Faulty
-	engine *sqlite.Store
-	clock  time.Time
-	log    bytes.Buffer
-	kek    *keys.KEK
-	c      store.Client
+	t   *testing.T
+	kit *testkit.Kit
+	c   store.Client
 }
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	engine, err := sqlite.Create(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
+	h := &house{t: t}
+	h.kit = testkit.New(t, func(s *testkit.Setup) {
+		s.ID, s.Policy.RefreshLifetime = "https://auth.example/oauth2/api", 24*time.Hour
+		s.Schedule.Retention, s.Schedule.Algorithms = 2*time.Hour, []keys.Purpose{keys.ES256}
 	})
-	kek, err := keys.ParseKEK(keys.NewKEKText())
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &house{t: t, kek: kek, faulty: storetest.NewFaulty(engine), engine: engine, clock: started.Time()}
-	log := slog.New(slog.NewTextHandler(&h.log, nil))
-	schedule := keys.Schedule{MaxAge: time.Hour, Retention: 2 * time.Hour, Algorithms: []keys.Purpose{keys.ES256}}
-	directory, err := directory.Open(t.Context(), h.faulty, kek, schedule, log, func() time.Time { return started.Time() })
-	if err != nil {
-		t.Fatal(err)
-	}
 	h.Authorizer = &Authorizer{
-		Issuer: issuer.New(issuer.Issuer{
-			Realm: realm, ID: "https://auth.example/oauth2/api", Store: h.faulty, Directory: directory,
-			Policy:       grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 24 * time.Hour},
-			CodeLifetime: time.Minute, Now: func() time.Time { return h.clock }, Log: log,
-		}),
-		Pending: &Pending{}, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
+		Issuer: h.kit.Issuer, Pending: &Pending{}, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
 		ContinueURL: "https://auth.example/oauth2/interaction?id=",
 	}
 	h.c = h.client(client.Registration{ID: "shop", Name: "Shop"})
 	return h
 }
 
-func (h *house) step(d time.Duration) { h.clock = h.clock.Add(d) }
-
-func (h *house) poll() {
-	h.t.Helper()
-	if err := h.Issuer.Directory.Poll(h.t.Context()); err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-func (h *house) view() *directory.View {
-	h.t.Helper()
-	view, err := h.Issuer.Directory.View()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return view
-}
+func (h *house) step(d time.Duration) { h.kit.Clock.Advance(d) }
 
 func (h *house) client(r client.Registration) store.Client {
 	h.t.Helper()
@@ -104,24 +59,14 @@ func (h *house) client(r client.Registration) store.Client {
 	if r.RedirectURIs == nil {
 		r.RedirectURIs = []string{redirectURI}
 	}
-	c, _, err := r.Client(realm, h.view().Ring, h.Issuer.Policy, h.now())
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	if err := h.engine.Commit(h.t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
-		h.t.Fatal(err)
-	}
-	h.poll()
+	c, _ := h.kit.Register(r)
 	return c
 }
 
 func (h *house) cutOff(c store.Cutoff) {
 	h.t.Helper()
 	c.Realm, c.At = realm, h.now()
-	if err := h.engine.Commit(h.t.Context(), store.Change{Cutoffs: []store.Cutoff{c}}); err != nil {
-		h.t.Fatal(err)
-	}
-	h.poll()
+	h.kit.CutOff(c)
 }
 
 // asking is a good request of a client.
@@ -159,7 +104,7 @@ func (h *house) session(who Identity) string {
 	h.t.Helper()
 	cookie, c, err := h.newSession(who, "")
 	if err == nil {
-		err = h.engine.Commit(h.t.Context(), c)
+		err = h.kit.Engine.Commit(h.t.Context(), c)
 	}
 	if err != nil {
 		h.t.Fatal(err)

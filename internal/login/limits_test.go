@@ -41,7 +41,7 @@ func TestALoginOfUnknownTimeIsStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := h.engine.Grant(t.Context(), tokens.GrantID)
+	g, err := h.kit.Engine.Grant(t.Context(), tokens.GrantID)
 	if err != nil || g.AuthTime != 0 {
 		t.Errorf("authenticated at %d, %v", g.AuthTime, err)
 	}
@@ -58,10 +58,10 @@ func TestTheScopeIsFixedWhenTheUserIsAsked(t *testing.T) {
 	}
 	wider := h.c.Clone()
 	wider.Scope, wider.Version = "a b c admin", wider.Version+1
-	if err := h.engine.Commit(t.Context(), store.Change{Entries: []store.Entry{wider.Entry()}}); err != nil {
+	if err := h.kit.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{wider.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
-	h.poll()
+	h.kit.Poll()
 	h.c = wider
 	tokens, err := h.redeem(h.code(h.Allow(t.Context(), st.Interaction, v, true)))
 	if err != nil || tokens.Scope != "a b c" {
@@ -109,7 +109,7 @@ func TestDeadGrantsHideNoConnection(t *testing.T) {
 					RotatedAt: h.now(), ExpiresAt: h.now().Add(time.Hour), DeleteAfter: h.now().Add(time.Hour), State: grant.Revoked,
 				}
 				rand.Read(g.ID[:])
-				if err := h.engine.CreateGrant(t.Context(), g); err != nil {
+				if err := h.kit.Engine.CreateGrant(t.Context(), g); err != nil {
 					t.Error(err)
 				}
 			}
@@ -130,12 +130,12 @@ func TestDeadGrantsHideNoConnection(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	// Where there is nothing to end, nothing is written.
-	before := h.view()
+	before := h.kit.View()
 	if err := h.Disconnect(t.Context(), s, "nothing", grant.Origin{}); err != nil {
 		t.Error(err)
 	}
-	h.poll()
-	if after := h.view(); after != before {
+	h.kit.Poll()
+	if after := h.kit.View(); after != before {
 		t.Error("a cutoff was made for nothing")
 	}
 }

@@ -241,10 +241,10 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 	it = h.begin(asking(gone), v, StepLogin)
 	c := gone.Clone()
 	c.State, c.Version = store.ClientDisabled, c.Version+1
-	if err := h.engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
+	if err := h.kit.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
-	h.poll()
+	h.kit.Poll()
 	if _, err := h.Login(t.Context(), it.ID); err != ErrInteraction {
 		t.Errorf("a client that is gone: %v", err)
 	}

@@ -55,7 +55,7 @@ func TestSessionCookieIsRefusedIfItIsNotOurs(t *testing.T) {
 func TestSessionWritesNothing(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
-	h.faulty.Calls()
+	h.kit.Faulty.Calls()
 	for range 3 {
 		h.step(2 * time.Minute)
 		s, err := h.Session(t.Context(), v.Session)
@@ -64,7 +64,7 @@ func TestSessionWritesNothing(t *testing.T) {
 		}
 		v.Session = h.Refresh(s)
 	}
-	if calls := h.faulty.Calls(); calls[storetest.Document] != 3 || len(calls) != 1 {
+	if calls := h.kit.Faulty.Calls(); calls[storetest.Document] != 3 || len(calls) != 1 {
 		t.Errorf("three uses made the calls %v, want three reads", calls)
 	}
 }
@@ -94,15 +94,15 @@ func TestSessionIdleTimeGoesByTheStamp(t *testing.T) {
 	if stale, _ := h.Session(t.Context(), old); h.Refresh(stale) != "" {
 		t.Error("no session, and a stamp for it")
 	}
-	for h.clock.Before(started.Time().Add(h.SessionLifetime - 30*time.Minute)) {
+	for h.kit.Clock.Now().Before(started.Time().Add(h.SessionLifetime - 30*time.Minute)) {
 		s, err := h.Session(t.Context(), renewed)
 		if err != nil || s == nil {
-			t.Fatalf("a session in use ended after %v (%v)", h.clock.Sub(started.Time()), err)
+			t.Fatalf("a session in use ended after %v (%v)", h.kit.Clock.Now().Sub(started.Time()), err)
 		}
 		renewed = h.Refresh(s)
 		h.step(30 * time.Minute)
 	}
-	h.clock = started.Time().Add(h.SessionLifetime - time.Millisecond)
+	h.kit.Clock.Set(started.Time().Add(h.SessionLifetime - time.Millisecond))
 	if h.is(renewed) != "alice" {
 		t.Error("a session ends before its time")
 	}
