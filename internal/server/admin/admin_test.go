@@ -11,15 +11,13 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
-	"github.com/mintage/mintage/internal/directory"
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/store"
-	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const adminToken = "0123456789abcdef0123456789abcdef"
@@ -36,51 +34,20 @@ type adminAPI struct {
 
 func newAdminAPI(t *testing.T) *adminAPI {
 	t.Helper()
-	engine, err := sqlite.Create(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	kek, err := keys.ParseKEK(keys.NewKEKText())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &adminAPI{faulty: storetest.NewFaulty(engine), now: time.Now().Truncate(time.Second)}
+	a := &adminAPI{now: time.Now().Truncate(time.Second)}
 	log := slog.New(slog.NewJSONHandler(&a.log, nil))
-	directory, err := directory.Open(t.Context(), a.faulty, kek, keys.Schedule{}, log, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	iss := issuer.New(issuer.Issuer{
-		Realm: "/api", Store: a.faulty, Directory: directory, CodeLifetime: time.Minute, Now: func() time.Time { return a.now }, Log: log,
-		Policy: grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * 24 * time.Hour},
+	kit := testkit.New(t, func(s *testkit.Setup) {
+		s.Now, s.Log, s.Schedule = func() time.Time { return a.now }, log, keys.Schedule{}
+		s.Clock.Set(a.now)
 	})
-	view, err := directory.View()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := client.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://client.example/cb"}, Scope: "read", Auth: store.AuthEither, NoPKCE: true}
-	c, _, err := r.Client("/api", view.Ring, iss.Policy, grant.At(time.Now()))
-	if err == nil {
-		err = engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}})
-	}
-	if err == nil {
-		err = directory.Poll(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.iss = iss
+	kit.Register(client.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://client.example/cb"}, Scope: "read", Auth: store.AuthEither, NoPKCE: true})
+	a.iss, a.faulty = kit.Issuer, kit.Faulty
 	a.logins = &login.Authorizer{
 		Pending: &login.Pending{},
-		Issuer:  iss, InteractionLifetime: 10 * time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
+		Issuer:  a.iss, InteractionLifetime: 10 * time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
 		ContinueURL: "https://auth.example.com/oauth2/interaction?id=",
 	}
-	api := admin.NewAdmin(iss, a.logins, adminToken, log)
+	api := admin.NewAdmin(a.iss, a.logins, adminToken, log)
 	api.Service = "auth.example.com"
 	a.handler = api.Handler()
 	return a
