@@ -231,7 +231,7 @@ var onlyIn = []struct {
 	files    []string
 }{
 	// disk.go measures what the pages of a closed store's file hold.
-	{imported: "database/sql", dirs: []string{"internal/store/sqlite", "internal/backup"}, files: []string{"bench/suite/disk.go"}},
+	{imported: "database/sql", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/testkit"}, files: []string{"bench/suite/disk.go"}},
 	{imported: "modernc.org", dirs: []string{"internal/store/sqlite", "internal/backup"}, files: []string{"bench/suite/disk.go"}},
 	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/doctor", "internal/upstream", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
 	{imported: "github.com/jackc", dirs: []string{"internal/store/postgres"}, files: []string{"bench/suite/cluster.go"}},

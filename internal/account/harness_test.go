@@ -18,8 +18,8 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
-	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const (
@@ -50,16 +50,8 @@ type house struct {
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	engine, err := sqlite.Create(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	h := &house{t: t, faulty: storetest.NewFaulty(engine), now: started}
+	_, faulty := testkit.Store(t)
+	h := &house{t: t, faulty: faulty, now: started}
 	ring := newRing(t)
 	h.Users = New(Users{
 		Realm: realm, Store: h.faulty, Ring: func() (*keys.Ring, error) { return ring, nil },
@@ -71,10 +63,7 @@ func newHouse(t *testing.T) *house {
 
 func newRing(t *testing.T) *keys.Ring {
 	t.Helper()
-	kek, err := keys.ParseKEK(keys.NewKEKText())
-	if err != nil {
-		t.Fatal(err)
-	}
+	kek := testkit.KEK(t)
 	var records []keys.Record
 	for _, p := range keys.Purposes {
 		rec, err := keys.New(kek, p, started, started)

@@ -16,22 +16,14 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
-	"github.com/mintage/mintage/internal/store/sqlite"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // newAdmin returns an Admin on a new store with keys, and how often its hook was
 // called.
 func newAdmin(t *testing.T) (a *admin.Admin, changes *int) {
 	t.Helper()
-	st, err := sqlite.Create(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
-	kek, err := keys.ParseKEK(keys.NewKEKText())
-	if err != nil {
-		t.Fatal(err)
-	}
+	st, kek := testkit.Create(t, t.TempDir()), testkit.KEK(t)
 	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	now := func() time.Time { at = at.Add(time.Millisecond); return at }
 	schedule := keys.Schedule{Lifetime: 30 * 24 * time.Hour, Lead: 24 * time.Hour, MaxAge: time.Hour, Retention: time.Hour, Algorithms: keys.SigningAlgorithms}

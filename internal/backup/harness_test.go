@@ -3,40 +3,16 @@ package backup_test
 import (
 	"database/sql"
 	"errors"
-	"path/filepath"
 	"testing"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
-func create(t testing.TB, dir string) *sqlite.Store {
-	t.Helper()
-	st, err := sqlite.Create(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return st
-}
-
-// raw opens the file as any SQLite program would.
-func raw(t testing.TB, dir string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(dir, sqlite.FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	db.SetMaxOpenConns(1)
-	t.Cleanup(func() { db.Close() })
-	return db
-}
+var create, raw = testkit.Create, testkit.Raw
 
 func run(t testing.TB, db *sql.DB, text string) {
 	t.Helper()

@@ -4,7 +4,9 @@ package testkit
 
 import (
 	"bytes"
+	"database/sql"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -83,11 +85,17 @@ func New(t testing.TB, change ...func(*Setup)) *Kit {
 	return k
 }
 
-// Store makes a new store, and a view of it that fails on demand. It is closed at
-// the end of the test.
+// Store makes a new store, and a view of it that fails on demand.
 func Store(t testing.TB) (*sqlite.Store, *storetest.Faulty) {
 	t.Helper()
-	st, err := sqlite.Create(t.Context(), t.TempDir())
+	st := Create(t, t.TempDir())
+	return st, storetest.NewFaulty(st)
+}
+
+// Create makes a new store in a directory. It is closed at the end of the test.
+func Create(t testing.TB, dir string) *sqlite.Store {
+	t.Helper()
+	st, err := sqlite.Create(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +104,19 @@ func Store(t testing.TB) (*sqlite.Store, *storetest.Faulty) {
 			t.Error(err)
 		}
 	})
-	return st, storetest.NewFaulty(st)
+	return st
+}
+
+// Raw opens the file of a store as any SQLite program would.
+func Raw(t testing.TB, dir string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, sqlite.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	return db
 }
 
 // KEK makes a key-encryption key.
