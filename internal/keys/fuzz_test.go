@@ -8,6 +8,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 // The ring is the frozen one, so that a finding can be repeated.
@@ -77,11 +78,14 @@ func FuzzOpenCode(f *testing.F) {
 	})
 }
 
-// Whatever can be sealed is read back, and whatever a record says can be
-// sealed again.
+// Whatever can be sealed is read back, and whatever a record of an allowed length
+// says can be sealed again.
 func FuzzCodeRecord(f *testing.F) {
 	r := frozenRing(f)
 	f.Add(oldRecord(theCode()))
+	long := theCode() // longer than what may be sealed
+	long.Scope = oauth.Scope(strings.Repeat("scope", 200))
+	f.Add(oldRecord(long))
 	f.Add([]byte{})
 	for flags := range byte(16) {
 		f.Add(append([]byte{flags}, bytes.Repeat([]byte{1, 0, 3, 'a', 'b', 'c'}, 40)...))
@@ -95,6 +99,9 @@ func FuzzCodeRecord(f *testing.F) {
 			return
 		}
 		text, err := r.SealCode(frozenSeal, c, nonce)
+		if long := r.SealRecord(frozenSeal, "/api", rec, nonce); err != nil && len(long) > keys.MaxCode {
+			return // sealing keeps the limit, and this record is above it
+		}
 		if err != nil {
 			t.Fatalf("what was read cannot be sealed: %v", err)
 		}
