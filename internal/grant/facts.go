@@ -2,13 +2,15 @@ package grant
 
 import (
 	"encoding/base64"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 )
 
 // Facts are what an authorization says about the subject and the login. They are
 // fixed when the code is issued, travel in it, and stay in the grant's row. A new
-// fact is a field here and a position in append and read.
+// fact is a field here, a tag below, and a line in Append and in Read.
 type Facts struct {
 	// Claims is a JSON object about the subject, set at authentication, or "".
 	Claims string
@@ -18,10 +20,31 @@ type Facts struct {
 	// ACR and AMR are how the subject was authenticated; zero if that is unknown.
 	// Package openid names their values.
 	ACR, AMR uint8
+	// SaidACR and SaidAMR are what another system said of it: its acr, and the values
+	// of its amr with spaces between them.
+	SaidACR, SaidAMR string
+	// InUserInfo and InIDToken are the claims that the request asked for by name
+	// (OpenID Connect Core section 5.5): a bit for each claim, as package claims
+	// numbers them. InUserInfo has only those that the scope does not bring.
+	InUserInfo, InIDToken uint32
 }
 
-// factsSize is the length of the facts beside Claims.
-const factsSize = 16 + 1 + 1
+// The longest SaidACR and SaidAMR, in bytes.
+const (
+	MaxSaidACR = 80
+	MaxSaidAMR = 64
+)
+
+// The facts beside Claims are Session, ACR and AMR, and then a field for each other
+// fact that is not empty: tag 1 | length 1 | value, in the order of the tags. All of
+// them have at most 255 bytes.
+const (
+	factsSize = 16 + 1 + 1
+
+	tagSaidACR   = 1
+	tagSaidAMR   = 2
+	tagRequested = 3 // InUserInfo 4 | InIDToken 4
+)
 
 // more reports whether f holds anything beside Claims.
 func (f Facts) more() bool { f.Claims = ""; return f != Facts{} }
@@ -31,16 +54,45 @@ func (f Facts) Append(b []byte) []byte {
 	if !f.more() {
 		return b
 	}
-	return append(append(b, f.Session[:]...), f.ACR, f.AMR)
+	b = append(append(b, f.Session[:]...), f.ACR, f.AMR)
+	b = appendField(b, tagSaidACR, f.SaidACR)
+	b = appendField(b, tagSaidAMR, f.SaidAMR)
+	if f.InUserInfo|f.InIDToken != 0 {
+		b = binary.BigEndian.AppendUint32(append(b, tagRequested, 8), f.InUserInfo)
+		b = binary.BigEndian.AppendUint32(b, f.InIDToken)
+	}
+	return b
 }
 
-// Read sets the facts that Append has written, all but Claims. What a later
-// version has appended is left out.
+func appendField(b []byte, tag byte, value string) []byte {
+	if value == "" {
+		return b
+	}
+	return append(append(b, tag, byte(len(value))), value...)
+}
+
+// Read sets the facts that Append has written, all but Claims. Fields of a later
+// version are left out.
 func (f *Facts) Read(b []byte) error {
 	if len(b) < factsSize {
 		return fmt.Errorf("read facts: %d bytes, and at least %d are expected", len(b), factsSize)
 	}
 	f.Session, f.ACR, f.AMR = [16]byte(b), b[16], b[17]
+	for b = b[factsSize:]; len(b) > 0; {
+		if len(b) < 2 || len(b) < 2+int(b[1]) {
+			return errors.New("read facts: a field is cut off")
+		}
+		tag, value := b[0], b[2:2+int(b[1])]
+		b = b[2+len(value):]
+		switch {
+		case tag == tagSaidACR:
+			f.SaidACR = string(value)
+		case tag == tagSaidAMR:
+			f.SaidAMR = string(value)
+		case tag == tagRequested && len(value) == 8:
+			f.InUserInfo, f.InIDToken = binary.BigEndian.Uint32(value), binary.BigEndian.Uint32(value[4:])
+		}
+	}
 	return nil
 }
 
@@ -51,7 +103,7 @@ func (f Facts) Text() string {
 	if !f.more() {
 		return f.Claims
 	}
-	var b [factsSize]byte
+	var b [64]byte
 	return base64.RawURLEncoding.EncodeToString(f.Append(b[:0])) + f.Claims
 }
 

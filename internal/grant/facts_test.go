@@ -14,6 +14,10 @@ func TestFactsText(t *testing.T) {
 		{ACR: 1},
 		{AMR: 0xff},
 		{Claims: `{"a":{"b":"{"}}`, Session: session, ACR: 2, AMR: 7},
+		{SaidACR: "https://refeds.org/profile/mfa"},
+		{SaidAMR: "pwd otp"},
+		{InUserInfo: 1 << 31},
+		{Claims: `{"tenant":"t1"}`, Session: session, SaidACR: strings.Repeat("a", 80), SaidAMR: strings.Repeat("m", 64), InUserInfo: 1<<32 - 1, InIDToken: 1<<32 - 2},
 	} {
 		text := f.Text()
 		if back, err := ParseFacts(text); err != nil || back != f {
@@ -29,13 +33,13 @@ func TestFactsText(t *testing.T) {
 func TestFactsOfALaterVersion(t *testing.T) {
 	f := Facts{Session: [16]byte{1}, ACR: 1, AMR: 1}
 	longer := f
-	if err := longer.Read(append(f.Append(nil), 1, 2, 3)); err != nil || longer != f {
+	if err := longer.Read(append(f.Append(nil), 250, 1, 7, 251, 0)); err != nil || longer != f {
 		t.Errorf("read %+v, %v", longer, err)
 	}
 }
 
 func TestFactsRefused(t *testing.T) {
-	for _, text := range []string{"AAAA", `AAAA{"tenant":"t1"}`, "not base64", strings.Repeat("A", 22)} {
+	for _, text := range []string{"AAAA", `AAAA{"tenant":"t1"}`, "not base64", strings.Repeat("A", 22), Facts{ACR: 1, SaidACR: "a"}.Text()[:26], Facts{ACR: 1}.Text() + "AQ"} {
 		if f, err := ParseFacts(text); err == nil {
 			t.Errorf("%q is read as %+v", text, f)
 		}

@@ -251,11 +251,14 @@ func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 		Scope:        oauth.Scope("openid " + strings.Repeat("x", oauth.MaxScopeLength-7)),
 		RedirectHash: [32]byte{0xff}, Challenged: true, Challenge: [32]byte{0xff}, AuthorizedAt: lastTime, ExpiresAt: lastTime, AuthTime: lastTime,
 		Nonce: strings.Repeat("n", 255),
-		Facts: grant.Facts{Claims: "{" + strings.Repeat("x", 127), Session: [16]byte{0xff}, ACR: 0xff, AMR: 0xff},
+		Facts: grant.Facts{Claims: "{" + strings.Repeat("x", 127), Session: [16]byte{0xff}, ACR: 0xff, AMR: 0xff, InUserInfo: 1, InIDToken: 1},
 	}
+	// An upstream provider says more about the login, and nothing that tokens carry.
+	said := longest
+	said.Facts = grant.Facts{Session: [16]byte{0xff}, SaidACR: strings.Repeat("a", grant.MaxSaidACR), SaidAMR: strings.Repeat("m", grant.MaxSaidAMR), InUserInfo: 1<<32 - 1, InIDToken: 1}
 	nonceOnly, factsOnly := theCode(), theCode()
 	nonceOnly.Nonce, factsOnly.Session = "n", [16]byte{1}
-	for name, want := range map[string]grant.Code{"longest": longest, "nonce": nonceOnly, "facts": factsOnly} {
+	for name, want := range map[string]grant.Code{"longest": longest, "said": said, "nonce": nonceOnly, "facts": factsOnly} {
 		want.KeyID = id
 		text, err := r.SealCode(id, want, nonce)
 		if err != nil || len(text) > keys.MaxOpenIDCode {
