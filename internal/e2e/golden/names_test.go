@@ -63,6 +63,9 @@ var masks = []struct {
 	{regexp.MustCompile(`\b[0-9.]+ ?(ms|µs|s|min) ago\b`), "<duration> ago"},
 	{regexp.MustCompile(`(again in|\(in) [0-9.]+ ?(ms|s|min)\b`), "$1 <duration>"},
 	{regexp.MustCompile(`Retry-After: \d+`), "Retry-After: <seconds>"},
+	// A running server writes a document for the audit log about once a second.
+	{regexp.MustCompile(`\b\d+ documents,`), "<n> documents,"},
+	{regexp.MustCompile(`"documents": ?\d+`), `"documents":<n>`},
 	// One transcript holds for both engines.
 	{regexp.MustCompile(`"store":"[^"]*"`), `"store":"<store>"`},
 	{regexp.MustCompile(`\bfrom 127\.0\.0\.1:\d+`), "from <address>"},
