@@ -134,6 +134,8 @@ var mayImport = []importRule{
 	// It asks another provider over HTTP, and is asked by the server alone.
 	{dir: "internal/upstream", others: []string{"internal/claims", "internal/oauth", "internal/openid", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2", "golang.org/x/sync/singleflight"},
 		not: []string{"database/sql", "os", "log/slog"}},
+	// Nothing else connects to an address that anybody may have named.
+	{dir: "internal/fetch", others: []string{"internal/overload"}, not: []string{"database/sql", "os", "log/slog"}},
 	{dir: "internal/overload", standard: []string{"container/list", "context", "errors", "fmt", "hash/maphash", "net/netip", "runtime", "sync", "sync/atomic", "time"}},
 	{dir: "internal/account", others: []string{"internal/claims", "internal/overload", "internal/grant", "internal/keys", "internal/oauth", "internal/openid", "internal/store"},
 		not: []string{"net/http", "database/sql", "os"}},
@@ -233,7 +235,7 @@ var onlyIn = []struct {
 	// disk.go measures what the pages of a closed store's file hold.
 	{imported: "database/sql", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/testkit"}, files: []string{"bench/suite/disk.go"}},
 	{imported: "modernc.org", dirs: []string{"internal/store/sqlite", "internal/backup"}, files: []string{"bench/suite/disk.go"}},
-	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/doctor", "internal/upstream", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
+	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/doctor", "internal/upstream", "internal/fetch", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
 	{imported: "github.com/jackc", dirs: []string{"internal/store/postgres"}, files: []string{"bench/suite/cluster.go"}},
 	{imported: "internal/store/postgres", dirs: []string{"internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e"}},
 	{imported: "internal/store/sqlite", dirs: []string{"internal/backup", "internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e", "internal/testkit"}},

@@ -1,0 +1,200 @@
+package fetch
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/mintage/mintage/internal/overload"
+)
+
+const (
+	// pause is the least time between a fetch of an address that failed, or did not
+	// bring what was needed, and the next.
+	pause = time.Minute
+	// maxHeld limits the bodies of the documents that a cache holds, in bytes.
+	maxHeld = 16 << 20
+	// maxFlights limits the fetches at once; flightsPart is which part of what is
+	// free one network may have.
+	maxFlights, flightsPart = 64, 4
+	// perNetwork limits the fetches that one network causes in a minute.
+	perNetwork = 60
+)
+
+// ErrLater means that an address is not fetched now: it was a moment ago, or too
+// much is fetched. The same request can succeed within a minute.
+var ErrLater = errors.New("not fetched now; try again in a moment")
+
+// A Cache holds what was read from the documents at addresses. Failures are not
+// held, and limit the fetches of their address. Its methods are safe for concurrent
+// use.
+type Cache[T any] struct {
+	// Stale is how long after its time a document serves while it cannot be fetched.
+	Stale time.Duration
+	// Done, if set, is called after each fetch.
+	Done func(address string, err error)
+
+	get  func(ctx context.Context, address string) (Answer, error)
+	read func(address string, body []byte) (T, error)
+	now  func() time.Time
+
+	mu       sync.Mutex
+	held     map[string]*list.Element // of *document[T]
+	recent   list.List                // the same, the last used first
+	size     int                      // of the held bodies
+	flights  map[string]*flight[T]
+	of       map[netip.Prefix]int // flights by network
+	failures overload.Limiter[string]
+	networks overload.Limiter[netip.Prefix]
+}
+
+// A document is what one address held.
+type document[T any] struct {
+	address        string
+	value          T
+	size           int
+	fetched, until time.Time
+}
+
+// A flight is one fetch, for all callers that need it.
+type flight[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+}
+
+// NewCache returns a Cache that fetches with get and reads the body of an address
+// with read. A body that cannot be read is a failed fetch.
+func NewCache[T any](get func(context.Context, string) (Answer, error), read func(address string, body []byte) (T, error), now func() time.Time) *Cache[T] {
+	return &Cache[T]{
+		get: get, read: read, now: now,
+		held: map[string]*list.Element{}, flights: map[string]*flight[T]{}, of: map[netip.Prefix]int{},
+		failures: overload.NewLimiter[string](overload.Limit{Burst: 1, Every: pause}),
+		networks: overload.NewLimiter[netip.Prefix](overload.PerMinute(perNetwork)),
+	}
+}
+
+// Held returns what is held of an address, however old. It fetches nothing.
+func (c *Cache[T]) Held(address string) (T, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.held[address]; e != nil {
+		return e.Value.(*document[T]).value, true
+	}
+	var none T
+	return none, false
+}
+
+// Get returns what is at an address: from memory if that is fresh and, with enough,
+// has what the caller needs; otherwise it is fetched, for the caller's network. What
+// was fetched is returned even if it is not enough. The zero network has no share of
+// its own.
+func (c *Cache[T]) Get(ctx context.Context, address string, from netip.Prefix, enough func(T) bool) (T, error) {
+	var none T
+	now := c.now()
+	c.mu.Lock()
+	var have *document[T]
+	if e := c.held[address]; e != nil {
+		have = e.Value.(*document[T])
+		c.recent.MoveToFront(e)
+	}
+	serves := have != nil && (enough == nil || enough(have.value))
+	if serves && now.Before(have.until) {
+		c.mu.Unlock()
+		return have.value, nil
+	}
+	f, err := c.join(ctx, address, from, have, now)
+	c.mu.Unlock()
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			err = fmt.Errorf("%w: %w", ErrUnreachable, ctx.Err())
+		case <-f.done:
+			if err = f.err; err == nil {
+				return f.value, nil
+			}
+		}
+	}
+	if serves && now.Before(have.until.Add(c.Stale)) {
+		return have.value, nil
+	}
+	return none, err
+}
+
+// join returns the flight of an address, which it begins if there is none and the
+// limits allow it.
+func (c *Cache[T]) join(ctx context.Context, address string, from netip.Prefix, have *document[T], now time.Time) (*flight[T], error) {
+	if f := c.flights[address]; f != nil {
+		return f, nil
+	}
+	switch {
+	case have != nil && now.Before(have.fetched.Add(pause)), c.failures.Wait(address, now) > 0:
+		return nil, ErrLater
+	case len(c.flights) >= maxFlights:
+		return nil, fmt.Errorf("%w: too many fetches", ErrLater)
+	case from.IsValid() && !overload.Fair(c.of[from], 1, maxFlights-len(c.flights), flightsPart), from.IsValid() && c.networks.Wait(from, now) > 0:
+		return nil, fmt.Errorf("%w: too many fetches for one network", ErrLater)
+	}
+	if from.IsValid() {
+		c.networks.Add(from, now)
+	}
+	f := &flight[T]{done: make(chan struct{})}
+	c.flights[address] = f
+	c.of[from]++
+	// Not under ctx: others may wait, too.
+	go c.fly(context.WithoutCancel(ctx), f, address, from)
+	return f, nil
+}
+
+// fly fetches an address, a second time if there was no connection.
+func (c *Cache[T]) fly(ctx context.Context, f *flight[T], address string, from netip.Prefix) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	a, err := c.get(ctx, address)
+	if errors.Is(err, ErrUnreachable) && ctx.Err() == nil {
+		a, err = c.get(ctx, address)
+	}
+	if err == nil {
+		if f.value, err = c.read(address, a.Body); err != nil {
+			err = fmt.Errorf("%w: %w", ErrAnswer, err)
+		}
+	}
+	f.err = err
+	now := c.now()
+	c.mu.Lock()
+	if err == nil {
+		c.hold(&document[T]{address, f.value, len(a.Body) + len(address), now, now.Add(a.Fresh)})
+	} else {
+		c.failures.Add(address, now)
+	}
+	delete(c.flights, address)
+	if c.of[from]--; c.of[from] == 0 {
+		delete(c.of, from)
+	}
+	c.mu.Unlock()
+	if c.Done != nil {
+		c.Done(address, err)
+	}
+	close(f.done)
+}
+
+// hold keeps a document, and drops those that were not used for longest.
+func (c *Cache[T]) hold(d *document[T]) {
+	if e := c.held[d.address]; e != nil {
+		c.drop(e)
+	}
+	c.held[d.address] = c.recent.PushFront(d)
+	for c.size += d.size; c.size > maxHeld; {
+		c.drop(c.recent.Back())
+	}
+}
+
+func (c *Cache[T]) drop(e *list.Element) {
+	d := c.recent.Remove(e).(*document[T])
+	delete(c.held, d.address)
+	c.size -= d.size
+}
