@@ -33,7 +33,8 @@ func (iss *Issuer) checkOpenID(a Authorization, code *grant.Code) error {
 	if len(a.Nonce) > oauth.MaxNonce {
 		return &oauth.Invalid{Field: "nonce", Message: "at most 255 bytes"}
 	}
-	code.Nonce, code.Session, code.ACR, code.AMR = a.Nonce, a.Session, a.Login.ACR, a.Login.AMR
+	code.Nonce, code.Session = a.Nonce, a.Session
+	code.ACR, code.AMR, code.SaidACR, code.SaidAMR = a.Login.ACR, a.Login.AMR, a.Login.SaidACR, a.Login.SaidAMR
 	if further := code.Facts != (grant.Facts{Claims: code.Claims}); (further || code.Nonce != "") && iss.Directory.OlderNodes() {
 		return store.Unavailable(errors.New("a node runs an earlier version, which cannot read codes with the scope openid: upgrade all nodes"))
 	}

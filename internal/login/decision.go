@@ -212,6 +212,6 @@ func describe(code oauth.ErrorCode) string {
 
 // refusals are the errors by which an interaction can end.
 var refusals = []*oauth.Error{
-	oauth.ErrDenied, oauth.ErrLoginRequired, oauth.ErrInteraction, oauth.ErrAccountSelection, oauth.ErrConsentRequired,
+	oauth.ErrDenied, oauth.ErrLoginRequired, oauth.ErrUnmet, oauth.ErrInteraction, oauth.ErrAccountSelection, oauth.ErrConsentRequired,
 	oauth.ErrUnavailable, oauth.ErrInternal,
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -141,6 +142,8 @@ type Challenge struct {
 	Prompt       oauth.Prompt
 	MaxAge       *int // seconds
 	LoginHint    string
+	Subjects     []string // whom the client expects: one of them; nil for anybody
+	ACRValues    []string // the acr that the login should have, the best first
 	UILocales    string
 	RequestedAt  time.Time
 	ExpiresAt    time.Time
@@ -159,6 +162,7 @@ func (a *Authorizer) Login(ctx context.Context, challenge string) (Challenge, er
 	}
 	l := Challenge{
 		Prompt: it.Request.Prompt, MaxAge: it.Request.MaxAge, LoginHint: it.Request.LoginHint, UILocales: it.Request.UILocales,
+		Subjects: it.Request.Subjects, ACRValues: it.ACRValues(),
 		RequestedAt: it.CreatedAt.Time(), ExpiresAt: it.ExpiresAt.Time(), Fresh: it.Fresh,
 	}
 	if it.OfAccount() {
@@ -329,6 +333,8 @@ func checkIdentity(who *Identity) (err error) {
 		return &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)}
 	case !oauth.IsText(who.Name, oauth.MaxName):
 		return &oauth.Invalid{Field: "name", Message: fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
+	case who.Login.SaidACR != "" && !openid.IsACR(who.Login.SaidACR):
+		return &oauth.Invalid{Field: "acr", Message: fmt.Sprintf("at most %d ASCII characters without spaces and quotes", grant.MaxSaidACR)}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package login
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
@@ -17,7 +18,7 @@ const maxDemand = 4096
 func (a *Authorizer) openID(r oauth.AuthorizationRequest) (oauth.AuthorizationRequest, error) {
 	switch {
 	case !r.Scope.Has(oauth.OpenID):
-		r.Nonce, r.IDTokenHint, r.Claims = "", "", ""
+		r.Nonce, r.IDTokenHint, r.Claims, r.ACRValues = "", "", "", ""
 		return r, nil
 	case r.Defect != nil:
 		return r, nil
@@ -34,7 +35,7 @@ func (a *Authorizer) openID(r oauth.AuthorizationRequest) (oauth.AuthorizationRe
 		case r.Subjects != nil && len(r.Subjects) == 0:
 			r.Defect = oauth.ErrLoginRequired // they exclude each other
 		case r.Classes != nil:
-			r.Classes = slices.DeleteFunc(slices.Clone(openid.Classes), func(class string) bool { return !slices.Contains(d.Classes, class) })
+			r.Classes = slices.DeleteFunc(d.Classes, func(class string) bool { return !a.mayReach(class) })
 			if len(r.Classes) == 0 {
 				r.Defect = oauth.ErrUnmet // whoever logs in
 			}
@@ -44,6 +45,24 @@ func (a *Authorizer) openID(r oauth.AuthorizationRequest) (oauth.AuthorizationRe
 		return r, nil
 	}
 	return a.hinted(r)
+}
+
+// mayReach reports whether a login may have an acr: what other systems say is not
+// known before.
+func (a *Authorizer) mayReach(class string) bool {
+	if a.Alive == nil {
+		return openid.IsACR(class)
+	}
+	return slices.Contains(openid.Classes, class)
+}
+
+// ACRValues returns the acr that the system which has the users should reach, the
+// best first: what the client demands, or else prefers.
+func (it *Interaction) ACRValues() []string {
+	if it.Request.Classes != nil {
+		return it.Request.Classes
+	}
+	return strings.Fields(it.Request.ACRValues)
 }
 
 // hinted demands the user whom the request's id_token_hint names (OpenID Connect

@@ -30,6 +30,7 @@ type AuthorizationRequest struct {
 	Prompt    Prompt   `json:"prompt"`
 	MaxAge    *int     `json:"max_age,omitempty"` // seconds since the login
 	LoginHint string   `json:"login_hint,omitempty"`
+	ACRValues string   `json:"acr_values,omitempty"`
 	UILocales string   `json:"ui_locales,omitempty"`
 	Resources []string `json:"resources,omitempty"` // RFC 8707
 	// Of OpenID Connect, as sent: what they demand is in Subjects and Classes.
@@ -49,7 +50,7 @@ type AuthorizationRequest struct {
 var maxAuthorization = map[string]int{
 	"client_id": 255, "redirect_uri": 2048, "state": 8192, "scope": 1024,
 	"response_type": 255, "response_mode": 255, "code_challenge": 255, "code_challenge_method": 255,
-	"prompt": 255, "max_age": 20, "login_hint": 255, "ui_locales": 255, "resource": 2048,
+	"prompt": 255, "max_age": 20, "login_hint": 255, "acr_values": 1024, "ui_locales": 255, "resource": 2048,
 	"request": 1 << 20, "request_uri": 1 << 20, // refused whatever they are
 }
 
@@ -157,7 +158,7 @@ func (r *AuthorizationRequest) parse(p Params) {
 		r.note(ErrScope)
 	}
 	r.parseNonce(p["nonce"])
-	r.IDTokenHint, r.Claims = p["id_token_hint"], p["claims"]
+	r.IDTokenHint, r.Claims, r.ACRValues = p["id_token_hint"], p["claims"], p["acr_values"]
 	if slices.ContainsFunc(r.Resources, func(uri string) bool { return !isTarget(uri) }) {
 		r.note(ErrTarget)
 	}

@@ -10,7 +10,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"math/bits"
+	"slices"
+	"strings"
 
 	"github.com/mintage/mintage/internal/grant"
 )
@@ -33,10 +34,13 @@ func IsSubject(s string) bool {
 	return s != "" && len(s) <= MaxSubject
 }
 
-// A Login is how a subject was authenticated, as facts hold it.
+// A Login is how a subject was authenticated, as facts hold it: ACR and AMR of
+// built-in users, and of others what the system said that has authenticated them.
 type Login struct {
-	ACR uint8 `json:"acr,omitempty"`
-	AMR uint8 `json:"amr,omitempty"`
+	ACR     uint8  `json:"acr,omitempty"`
+	AMR     uint8  `json:"amr,omitempty"`
+	SaidACR string `json:"said_acr,omitempty"`
+	SaidAMR string `json:"said_amr,omitempty"` // values with spaces between them
 }
 
 // Logins of built-in users.
@@ -60,23 +64,37 @@ var Classes = []string{"urn:mintage:1", "urn:mintage:2"}
 // Class returns the acr claim, or "" if the class is unknown.
 func (l Login) Class() string {
 	if l.ACR == 0 || int(l.ACR) > len(Classes) {
-		return ""
+		return l.SaidACR
 	}
 	return Classes[l.ACR-1]
 }
 
-// methodsOf returns the amr claim.
-func methodsOf(amr uint8) []string {
-	if amr == 0 {
-		return nil
-	}
-	list := make([]string, 0, bits.OnesCount8(amr))
+// methods returns the amr claim.
+func (l Login) methods() []string {
+	list := strings.Fields(l.SaidAMR)
 	for i, m := range methods {
-		if amr&(1<<i) != 0 {
+		if l.AMR&(1<<i) != 0 {
 			list = append(list, m)
 		}
 	}
 	return list
+}
+
+// IsACR reports whether text can be the acr that another system says: a value of
+// acr_values, which spaces separate.
+func IsACR(text string) bool { return isWord(text) && len(text) <= grant.MaxSaidACR }
+
+// JoinAMR returns the form of a list in Login.SaidAMR, and whether the list can be
+// the amr that another system says.
+func JoinAMR(list []string) (text string, ok bool) {
+	text = strings.Join(list, " ")
+	return text, len(text) <= grant.MaxSaidAMR && !slices.ContainsFunc(list, func(m string) bool { return !isWord(m) })
+}
+
+// isWord reports whether text is of printable ASCII without spaces, quotes and
+// backslashes.
+func isWord(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
 }
 
 // A Token holds what an id_token says.
@@ -113,10 +131,11 @@ type claims struct {
 // Claims returns the claims of an id_token that is signed by an algorithm. Equal
 // arguments give equal bytes.
 func (t Token) Claims(alg string) ([]byte, error) {
+	login := Login{t.Facts.ACR, t.Facts.AMR, t.Facts.SaidACR, t.Facts.SaidAMR}
 	c := claims{
 		Issuer: t.Issuer, Subject: t.Subject, Audience: t.ClientID,
 		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, AuthTime: int64(t.AuthTime) / 1000,
-		Nonce: t.Nonce, AccessHash: accessHash(alg, t.AccessToken), ACR: Login{ACR: t.Facts.ACR}.Class(), AMR: methodsOf(t.Facts.AMR),
+		Nonce: t.Nonce, AccessHash: accessHash(alg, t.AccessToken), ACR: login.Class(), AMR: login.methods(),
 	}
 	if t.Facts.Session != [16]byte{} {
 		c.SessionID = SessionID(t.Facts.Session, t.ClientID)

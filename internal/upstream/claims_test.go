@@ -7,8 +7,39 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/upstream"
 )
+
+// What the provider says of the login is believed as it stands; what is none of its
+// claim is left out.
+func TestTheProviderSaysACRAndAMR(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	u := upstream.New(p.config())
+	for name, c := range map[string]struct {
+		claims object
+		want   openid.Login
+	}{
+		"nothing":    {nil, openid.Login{}},
+		"both":       {object{"acr": "gold", "amr": []string{"pwd", "hwk"}}, openid.Login{SaidACR: "gold", SaidAMR: "pwd hwk"}},
+		"a number":   {object{"acr": 1, "amr": []string{"pwd"}}, openid.Login{SaidAMR: "pwd"}},
+		"one method": {object{"acr": "0", "amr": "pwd"}, openid.Login{SaidACR: "0"}},
+		"too long":   {object{"acr": strings.Repeat("a", 81), "amr": []string{strings.Repeat("m", 65)}}, openid.Login{}},
+		"spaces":     {object{"acr": "a b", "amr": []string{"a b"}}, openid.Login{}},
+	} {
+		before := p.claims
+		p.claims = p.claims.with(c.claims)
+		got, err := p.login(u, upstream.Request{})
+		p.claims = before
+		if err != nil || got.Login != c.want {
+			t.Errorf("%s: %+v, %v", name, got.Login, err)
+		}
+	}
+	if begun := p.begin(u, upstream.Request{ACRValues: "gold silver"}); !strings.Contains(begun.URL, "acr_values=gold+silver") {
+		t.Errorf("the wish is not passed on: %s", begun.URL)
+	}
+}
 
 func TestClaimsAreMappedFromTheIDTokenAndUserInfo(t *testing.T) {
 	t.Parallel()

@@ -31,6 +31,7 @@ type Identity struct {
 	AuthTime time.Time // when the provider authenticated the user; zero if unknown
 	Name     string    // to be shown; "" if the provider gives none
 	Claims   string    // a JSON object of standard claims; "" for none
+	Login    openid.Login
 }
 
 // Finish redeems the code of a login that p began, and returns the user's identity.
@@ -165,7 +166,7 @@ func (p *Provider) identity(ctx context.Context, m *metadata, token *oidc.IDToke
 	if id.Claims, err = p.known(ctx, m, claims, accessToken); err != nil {
 		return Identity{}, err
 	}
-	id.Name = name(claims)
+	id.Name, id.Login = name(claims), said(claims)
 	return id, nil
 }
 
@@ -235,6 +236,21 @@ func text(claims map[string]json.RawMessage, name string) (string, error) {
 		return "", invalid("id_token: claim %q is not a string", name)
 	}
 	return s, nil
+}
+
+// said returns what the provider says of the login. A value that is none of its
+// claim, or too long, is left out.
+func said(claims map[string]json.RawMessage) (l openid.Login) {
+	if acr, err := text(claims, "acr"); err == nil && openid.IsACR(acr) {
+		l.SaidACR = acr
+	}
+	var amr []string
+	if json.Unmarshal(claims["amr"], &amr) == nil {
+		if joined, ok := openid.JoinAMR(amr); ok {
+			l.SaidAMR = joined
+		}
+	}
+	return l
 }
 
 // name is what the user is called, if that can be shown.

@@ -128,6 +128,7 @@ type Request struct {
 	State     string // compared by the caller when the browser is back
 	LoginHint string
 	UILocales string
+	ACRValues string
 	MaxAge    *int // seconds since the user was last authenticated, at most
 	// ForceLogin makes the user log in now. The provider must prove it by
 	// auth_time: the browser's owner can take the wish out of the URL.
@@ -166,6 +167,7 @@ func (p *Provider) Begin(ctx context.Context, r Request) (Pending, error) {
 	}
 	add("login_hint", r.LoginHint)
 	add("ui_locales", r.UILocales)
+	add("acr_values", r.ACRValues)
 	var prompt []string
 	if r.ForceLogin {
 		// max_age requires the provider to send auth_time (OIDC Core section 2), and

@@ -23,9 +23,9 @@ func TestClaimsInTheMetadataFollowTheWayOfLogin(t *testing.T) {
 		classes  bool
 	}{
 		{"built-in users", &web.Front{Users: &account.Users{}}, []string{"sub", "sid", "acr", "amr", "email_verified", "address"}, nil, true},
-		{"handoff", &web.Front{Handoff: "https://portal.example/login"}, []string{"sub", "sid", "email_verified", "address"}, []string{"acr", "amr"}, false},
-		{"upstream", provider(map[string]string{"email": "mail", "name": "name"}), []string{"sub", "sid", "email", "name"}, []string{"acr", "amr", "email_verified", "mail"}, false},
-		{"upstream without a mapping", provider(nil), []string{"sub", "auth_time"}, []string{"acr", "amr", "email", "name"}, false},
+		{"handoff", &web.Front{Handoff: "https://portal.example/login"}, []string{"sub", "sid", "acr", "amr", "email_verified", "address"}, nil, false},
+		{"upstream", provider(map[string]string{"email": "mail", "name": "name"}), []string{"sub", "sid", "acr", "amr", "email", "name"}, []string{"email_verified", "mail"}, false},
+		{"upstream without a mapping", provider(nil), []string{"sub", "auth_time", "acr", "amr"}, []string{"email", "name"}, false},
 	} {
 		m := c.front.Metadata()
 		list, _ := m["claims_supported"].([]string)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/grant"
@@ -130,6 +131,7 @@ func (s *web) sendUpstream(ctx context.Context, it *login.Interaction) (server.A
 	}
 	pending, err := s.Upstream.Begin(ctx, upstream.Request{
 		State: it.ID, LoginHint: it.Request.LoginHint, UILocales: it.Request.UILocales, MaxAge: it.Request.MaxAge,
+		ACRValues:  strings.Join(it.ACRValues(), " "),
 		ForceLogin: it.Fresh, SelectAccount: it.Request.Prompt.SelectAccount, OpenID: it.Request.Scope.Has(oauth.OpenID),
 	})
 	if err != nil {
@@ -179,7 +181,7 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (serve
 	if err != nil {
 		return s.refusedUpstream(ctx, r, x, it, err)
 	}
-	identity := login.Identity{Subject: who.Subject, Name: who.Name, Standard: who.Claims}
+	identity := login.Identity{Subject: who.Subject, Name: who.Name, Standard: who.Claims, Login: who.Login}
 	if !who.AuthTime.IsZero() {
 		identity.AuthTime = grant.At(who.AuthTime)
 	}

@@ -71,12 +71,9 @@ func (f *Front) metadata() map[string]any {
 	supported := slices.Concat(openid.ClaimsSupported, claims.Names())
 	switch {
 	case f.Users != nil:
-		members["acr_values_supported"] = openid.Classes
+		members["acr_values_supported"] = openid.Classes // of other systems nobody knows theirs
 	case f.Upstream != nil:
 		supported = slices.Concat(openid.ClaimsSupported, f.Upstream.Claims())
-	}
-	if f.Users == nil { // nobody says how the user was authenticated
-		supported = slices.DeleteFunc(supported, func(name string) bool { return name == "acr" || name == "amr" })
 	}
 	slices.Sort(supported)
 	members["claims_supported"] = supported

@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
 )
 
 // LoginAnswer is the answer of GET /admin/v1/logins/{challenge} about a login that
@@ -22,6 +24,8 @@ type LoginAnswer struct {
 	Prompt       []string    `json:"prompt,omitempty"`
 	MaxAge       *int        `json:"max_age,omitempty"` // seconds
 	LoginHint    string      `json:"login_hint,omitempty"`
+	Subjects     []string    `json:"subjects,omitempty"`   // whom the client expects: one of them
+	ACRValues    []string    `json:"acr_values,omitempty"` // that the login should have, the best first
 	UILocales    string      `json:"ui_locales,omitempty"`
 	// Fresh says that the user must log in now: a session of before does not do.
 	Fresh       bool      `json:"fresh"`
@@ -35,6 +39,8 @@ type AcceptRequest struct {
 	AuthTime time.Time       `json:"auth_time,omitzero"` // now if absent
 	Name     string          `json:"name,omitempty"`     // to greet the user by
 	Claims   json.RawMessage `json:"claims,omitempty"`   // an object
+	ACR      string          `json:"acr,omitempty"`      // of the login, for id_tokens
+	AMR      []string        `json:"amr,omitempty"`
 }
 
 // RejectRequest is the body of POST /admin/v1/logins/{challenge}/reject.
@@ -69,7 +75,7 @@ func (a *Admin) loginRequest(x *call, challenge string) (any, error) {
 	}
 	return LoginAnswer{
 		ClientID: l.ClientID, ClientName: l.ClientName, RedirectHost: l.RedirectHost, Scope: l.Scope, Prompt: prompts(l.Prompt),
-		MaxAge: l.MaxAge, LoginHint: l.LoginHint, UILocales: l.UILocales, Fresh: l.Fresh, RequestedAt: l.RequestedAt, ExpiresAt: l.ExpiresAt,
+		MaxAge: l.MaxAge, LoginHint: l.LoginHint, Subjects: l.Subjects, ACRValues: l.ACRValues, UILocales: l.UILocales, Fresh: l.Fresh, RequestedAt: l.RequestedAt, ExpiresAt: l.ExpiresAt,
 	}, nil
 }
 
@@ -92,6 +98,12 @@ func (a *Admin) acceptLogin(x *call, challenge string) (any, error) {
 		return nil, p
 	}
 	who := login.Identity{Subject: req.Subject, Name: req.Name, Claims: string(req.Claims)}
+	var ok bool
+	if who.Login.SaidACR = req.ACR; len(req.AMR) > 0 {
+		if who.Login.SaidAMR, ok = openid.JoinAMR(req.AMR); !ok {
+			return nil, &oauth.Invalid{Field: "amr", Message: fmt.Sprintf("words of ASCII without spaces and quotes, together at most %d characters", grant.MaxSaidAMR)}
+		}
+	}
 	if !req.AuthTime.IsZero() {
 		if who.AuthTime = grant.At(req.AuthTime); who.AuthTime <= 0 {
 			return nil, &oauth.Invalid{Field: "auth_time", Message: "is before 1970"}

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -78,24 +79,34 @@ func TestALoginThatWasHandedOffTellsWhatItHasToBe(t *testing.T) {
 	full := wanted()
 	full.Scope, full.Prompt, full.MaxAge = "read", oauth.Prompt{Login: true, Consent: true, SelectAccount: true}, &age
 	full.LoginHint, full.UILocales = "alice@example.com", "ja en"
+	demanding := wanted()
+	demanding.Scope, demanding.ACRValues = "openid", "ignored"
+	demanding.Claims = `{"id_token":{"sub":{"value":"u-1"},"acr":{"essential":true,"values":["gold","silver"]}}}`
+	wishing := wanted()
+	wishing.Scope, wishing.ACRValues = "openid", "gold silver"
 	for name, c := range map[string]struct {
 		request oauth.AuthorizationRequest
 		want    admin.LoginAnswer
 	}{
-		"the least": {wanted(), admin.LoginAnswer{}},
+		"the least": {wanted(), admin.LoginAnswer{Scope: "openid read"}},
 		"all": {full, admin.LoginAnswer{Prompt: []string{"login", "consent", "select_account"}, MaxAge: &age,
 			LoginHint: "alice@example.com", UILocales: "ja en", Fresh: true}},
+		"a user and an acr are demanded": {demanding, admin.LoginAnswer{Scope: "openid", Subjects: []string{"u-1"}, ACRValues: []string{"gold", "silver"}}},
+		"an acr is wished for":           {wishing, admin.LoginAnswer{Scope: "openid", ACRValues: []string{"gold", "silver"}}},
 	} {
 		w, _ := a.ask(t, "GET", a.challenge(t, c.request), "")
 		var got admin.LoginAnswer
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || w.Header().Get("Cache-Control") != "no-store" {
 			t.Fatalf("%s: %d %s", name, w.Code, w.Body)
 		}
-		if got.ClientID != "billing" || got.ClientName != "Billing" || got.RedirectHost != "client.example" || got.Scope != "read" {
+		if got.ClientID != "billing" || got.ClientName != "Billing" || got.RedirectHost != "client.example" || got.Scope != cmp.Or(c.want.Scope, "read") {
 			t.Errorf("%s: the client is %+v", name, got)
 		}
 		if !got.RequestedAt.Equal(a.now) || !got.ExpiresAt.Equal(a.now.Add(10*time.Minute)) {
 			t.Errorf("%s: from %s to %s", name, got.RequestedAt, got.ExpiresAt)
+		}
+		if !slices.Equal(got.Subjects, c.want.Subjects) || !slices.Equal(got.ACRValues, c.want.ACRValues) {
+			t.Errorf("%s: whom it expects is %+v", name, got)
 		}
 		if !slices.Equal(got.Prompt, c.want.Prompt) || got.LoginHint != c.want.LoginHint || got.UILocales != c.want.UILocales ||
 			got.Fresh != c.want.Fresh || (got.MaxAge == nil) != (c.want.MaxAge == nil) || got.MaxAge != nil && *got.MaxAge != age {
@@ -220,6 +231,9 @@ func TestWhatCannotBeSaidOfALogin(t *testing.T) {
 		"a registered claim":    {wanted(), "/accept", `{"subject":"alice","claims":{"sub":"bob"}}`, 422, "claims"},
 		"claims of no object":   {wanted(), "/accept", `{"subject":"alice","claims":["t1"]}`, 422, "claims"},
 		"too many claims":       {wanted(), "/accept", `{"subject":"alice","claims":{"t":"` + strings.Repeat("t", 128) + `"}}`, 422, "claims"},
+		"an acr of two words":   {wanted(), "/accept", `{"subject":"alice","acr":"a b"}`, 422, "acr"},
+		"an acr too long":       {wanted(), "/accept", `{"subject":"alice","acr":"` + strings.Repeat("a", 81) + `"}`, 422, "acr"},
+		"an amr of two words":   {wanted(), "/accept", `{"subject":"alice","amr":["pwd otp"]}`, 422, "amr"},
 		"tomorrow":              {wanted(), "/accept", `{"subject":"alice","auth_time":"` + a.now.AddDate(0, 0, 1).UTC().Format(time.RFC3339) + `"}`, 422, "auth_time"},
 		"before all times":      {wanted(), "/accept", `{"subject":"alice","auth_time":"1969-01-01T00:00:00Z"}`, 422, "auth_time"},
 		"seconds":               {wanted(), "/accept", `{"subject":"alice","auth_time":1700000000}`, 400, ""},

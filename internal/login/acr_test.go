@@ -1,0 +1,125 @@
+package login
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/openid"
+)
+
+// relying makes the house's issuer make id_tokens, and its client ask for them.
+func (h *house) relying() {
+	h.t.Helper()
+	h.Issuer.IDTokenLifetime = 5 * time.Minute
+	h.c = h.client(client.Registration{ID: "relying", Name: "Relying", Scope: "openid profile email a", IDTokenAlg: keys.ES256, FirstParty: true})
+}
+
+func essentialACR(values string) func(*oauth.AuthorizationRequest) {
+	return func(r *oauth.AuthorizationRequest) {
+		r.Scope, r.Claims = "openid", `{"id_token":{"acr":{"essential":true,"values":[`+values+`]}}}`
+	}
+}
+
+// payload is what an id_token says.
+func payload(t *testing.T, idToken string) (c map[string]any) {
+	t.Helper()
+	_, rest, _ := strings.Cut(idToken, ".")
+	body, _, _ := strings.Cut(rest, ".")
+	b, err := base64.RawURLEncoding.DecodeString(body)
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	if err != nil {
+		t.Fatalf("%v in %q", err, idToken)
+	}
+	return c
+}
+
+// Who authenticates the user says acr and amr. An essential acr is enforced with
+// what was said (OpenID Connect Core section 5.5.1.1).
+func TestAnotherSystemSaysACRAndAMR(t *testing.T) {
+	h := newHouse(t)
+	h.relying()
+	const gold, silver = "https://refeds.org/profile/mfa", "urn:mace:incommon:iap:silver"
+	said := func(acr string) Identity {
+		who := h.identity("alice")
+		who.Login = openid.Login{SaidACR: acr, SaidAMR: "pwd hwk"}
+		return who
+	}
+	v := someone()
+	it := h.begin(asking(h.c, essentialACR(`"`+gold+`","no acr"`)), v, StepLogin)
+	if got := it.ACRValues(); !slices.Equal(got, []string{gold}) {
+		t.Errorf("the portal should reach %q", got)
+	}
+	verifier := h.accept(it, said(gold))
+	it = h.again(it, v)
+	out, err := h.TakeLogin(it, verifier)
+	if err != nil || out == nil {
+		t.Fatalf("%v, %v", out, err)
+	}
+	if v.Session, err = h.SignIn(t.Context(), it, *out.Identity, v); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := h.redeem(h.code(h.Proceed(t.Context(), it, v)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := payload(t, tokens.IDToken); c["acr"] != gold || !slices.Equal(c["amr"].([]any), []any{"pwd", "hwk"}) {
+		t.Errorf("the id_token says %v", c)
+	}
+	// The session reaches it, and another it does not.
+	st, err := h.Authorize(t.Context(), asking(h.c, essentialACR(`"`+silver+`","`+gold+`"`)), v)
+	h.code(st, err)
+	it = h.begin(asking(h.c, essentialACR(`"`+silver+`"`)), v, StepLogin)
+	if !it.Fresh {
+		t.Error("a session of before does for another acr")
+	}
+	v.Session = h.session(said(gold))
+	if err := h.identify(t.Context(), it, said(gold), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Proceed(t.Context(), it, v); told(t, err) != oauth.UnmetRequirements {
+		t.Errorf("%v, although the login did not reach the acr", err)
+	}
+	// Nobody can say such an acr, so that nobody is asked to log in.
+	if _, err := h.Authorize(t.Context(), asking(h.c, essentialACR(`"a b"`)), someone()); told(t, err) != oauth.UnmetRequirements {
+		t.Error(err)
+	}
+	// acr_values is a wish.
+	it = h.begin(asking(h.c, func(r *oauth.AuthorizationRequest) { r.Scope, r.ACRValues = "openid", gold+" "+silver }), someone(), StepLogin)
+	if got := it.ACRValues(); !slices.Equal(got, []string{gold, silver}) || it.Request.Classes != nil {
+		t.Errorf("wishes %q, demands %q", got, it.Request.Classes)
+	}
+	if it = h.begin(asking(h.c, func(r *oauth.AuthorizationRequest) { r.Scope, r.ACRValues = "a", gold }), someone(), StepLogin); len(it.ACRValues()) > 0 {
+		t.Error("without openid, acr_values is an unknown parameter")
+	}
+}
+
+func TestWhatCanBeSaidOfALogin(t *testing.T) {
+	for acr, want := range map[string]bool{
+		"0": true, "urn:mintage:1": true, strings.Repeat("a", 80): true, "": false, strings.Repeat("a", 81): false, "a b": false, `a"`: false, "ä": false, "a\x7f": false,
+	} {
+		if openid.IsACR(acr) != want {
+			t.Errorf("acr %q: %t", acr, !want)
+		}
+	}
+	for name, c := range map[string]struct {
+		list []string
+		want string
+		ok   bool
+	}{
+		"none": {nil, "", true}, "two": {[]string{"pwd", "otp"}, "pwd otp", true}, "long": {[]string{strings.Repeat("m", 65)}, "", false},
+		"empty": {[]string{""}, "", false}, "space": {[]string{"a b"}, "", false},
+	} {
+		if text, ok := openid.JoinAMR(c.list); ok != c.ok || ok && text != c.want {
+			t.Errorf("%s: %q, %t", name, text, ok)
+		}
+	}
+}
