@@ -139,7 +139,7 @@ func TestTheReserveIsAShareOfTheDiskAndNeverMoreThanHalf(t *testing.T) {
 
 // A server removes the oldest files as soon as there is one too many, and what
 // is left holds.
-func TestTheTrailDoesNotGrowBeyondItsLimit(t *testing.T) {
+func TestTheAuditLogDoesNotGrowBeyondItsLimit(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
 	o.Server, o.size, o.MaxSize = true, 20_000, 100_000
@@ -177,7 +177,7 @@ func TestTheTrailDoesNotGrowBeyondItsLimit(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	removed := w.read(Filter{Events: []Name{Removed}})
-	if len(removed) == 0 || !strings.Contains(removed[0].Detail, "which made the trail larger than its limit; seq") {
+	if len(removed) == 0 || !strings.Contains(removed[0].Detail, "which made the audit log larger than its limit; seq") {
 		t.Errorf("%+v", removed)
 	}
 }

@@ -79,8 +79,8 @@ func TestARecordIsDurableWithinASecond(t *testing.T) {
 	}
 }
 
-// The work goes on while the trail cannot be written: what waits is bounded, the
-// fault is logged once, and the trail says what it lacks.
+// The work goes on while the audit log cannot be written: what waits is bounded, the
+// fault is logged once, and the audit log says what it lacks.
 func TestWhatIsLostIsCountedLoggedAndRecorded(t *testing.T) {
 	w := newWorld(t)
 	if err := os.WriteFile(w.dir, nil, 0o600); err != nil { // a file where the directory belongs
@@ -240,7 +240,7 @@ func TestAServerThatEndsWithoutAStopIsToldOf(t *testing.T) {
 	}
 }
 
-// The trail may be outside of the data directory, in one that is root's.
+// The audit log may be outside of the data directory, in one that is root's.
 func TestWhatRootMakesBelongsToTheOwnerOfTheData(t *testing.T) {
 	w := newWorld(t)
 	owner := os.Geteuid()

@@ -12,7 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/keys"
 )
 
-// sealed is a trail of three segments or more whose lines have MACs.
+// sealed is an audit log of three segments or more whose lines have MACs.
 func sealed(t *testing.T, ring *keys.Ring) *world {
 	w := newWorld(t)
 	for range 5 {
@@ -24,7 +24,7 @@ func sealed(t *testing.T, ring *keys.Ring) *world {
 	return w
 }
 
-// rewrite writes a trail anew as somebody does who can write its files: without
+// rewrite writes an audit log anew as somebody does who can write its files: without
 // the entries that keep refuses, all chained again.
 func (w *world) rewrite(chain string, keep func(e *Entry) bool) {
 	w.Helper()
@@ -41,7 +41,7 @@ func (w *world) rewrite(chain string, keep func(e *Entry) bool) {
 			if err := json.Unmarshal(line, &e); err != nil {
 				w.Fatal(err)
 			}
-			if seq == 0 && e.Seq > 1 { // of a trail whose beginning was removed
+			if seq == 0 && e.Seq > 1 { // of an audit log whose beginning was removed
 				seq = e.Seq - 1
 				prev, _ = ParseHash(e.Prev)
 			}
@@ -79,7 +79,7 @@ func (w *world) breaks(c Check, why string) {
 
 // Records are removed, and all the others chained again, under the name of the
 // old chain or of a new one.
-func TestATrailThatWasChainedAnewDoesNotHold(t *testing.T) {
+func TestAnAuditLogThatWasChainedAnewDoesNotHold(t *testing.T) {
 	ring := theRing(t)
 	for _, chain := range []string{"", "0123456789abcdef"} {
 		for name, c := range map[string]struct {

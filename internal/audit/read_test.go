@@ -44,7 +44,7 @@ func TestAFilterSelects(t *testing.T) {
 	}
 }
 
-// Long trails are not read from their beginning for what happened lately.
+// Long audit logs are not read from their beginning for what happened lately.
 func TestSegmentsBeforeAnInstantAreNotRead(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
@@ -77,7 +77,7 @@ func TestADamagedLineIsToldOfAndPassedOver(t *testing.T) {
 	}
 }
 
-func TestATrailIsFollowedIntoItsNextSegments(t *testing.T) {
+func TestAnAuditLogIsFollowedIntoItsNextSegments(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
 	o.size = 1

@@ -48,7 +48,7 @@ type removal struct {
 // Why segments are removed.
 const (
 	ofAge  = "were older than the retention"
-	ofSize = "made the trail larger than its limit"
+	ofSize = "made the audit log larger than its limit"
 )
 
 func (r removal) by() string {

@@ -147,7 +147,7 @@ func lastLine(f io.ReaderAt, size int64) (line []byte, end int64, err error) {
 // because segments change.
 type lock struct{ f *os.File }
 
-var errLocked = errors.New("another process holds the audit trail's lock")
+var errLocked = errors.New("another process holds the audit log's lock")
 
 // take takes the lock, which readers share. It gives up after some two seconds: a
 // stopped process may hold the lock.

@@ -25,8 +25,8 @@ import (
 
 const base = grant.Instant(1_795_000_000_000)
 
-// A trailed store is one whose changes are recorded, and that fails on demand.
-type trailed struct {
+// An audited store is one whose changes are recorded, and that fails on demand.
+type auditedStore struct {
 	store.Store
 	t      *testing.T
 	faulty *storetest.Faulty
@@ -34,13 +34,13 @@ type trailed struct {
 	dir    string
 }
 
-func newTrailed(t *testing.T) *trailed {
+func newAuditedStore(t *testing.T) *auditedStore {
 	t.Helper()
 	engine, err := sqlite.Create(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &trailed{t: t, faulty: storetest.NewFaulty(engine), dir: filepath.Join(t.TempDir(), "audit")}
+	s := &auditedStore{t: t, faulty: storetest.NewFaulty(engine), dir: filepath.Join(t.TempDir(), "audit")}
 	s.log = audit.Open(audit.Options{Directory: s.dir, Routine: true, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	s.Store = audit.NewStore(s.faulty, s.log)
 	t.Cleanup(func() {
@@ -52,7 +52,7 @@ func newTrailed(t *testing.T) *trailed {
 }
 
 // recorded ends the Log, and lists what it has written but for the first line.
-func (s *trailed) recorded() (list []audit.Entry) {
+func (s *auditedStore) recorded() (list []audit.Entry) {
 	s.t.Helper()
 	if err := s.log.Close(); err != nil {
 		s.t.Fatal(err)
@@ -81,7 +81,7 @@ func aGrant() grant.Grant {
 
 // A command may be killed as soon as it has said what it has done.
 func TestAChangeOfACommandIsRecordedBeforeItGoesOn(t *testing.T) {
-	s := newTrailed(t)
+	s := newAuditedStore(t)
 	log := audit.Open(audit.Options{Directory: s.dir, AtOnce: true, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	defer log.Close()
 	st := audit.NewStore(s.faulty, log)
@@ -100,7 +100,7 @@ func TestAChangeOfACommandIsRecordedBeforeItGoesOn(t *testing.T) {
 			t.Fatalf("%d records of %s when it is made", n, id)
 		}
 	}
-	// Once the trail is closed, nothing waits for it.
+	// Once the audit log is closed, nothing waits for it.
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestAChangeOfACommandIsRecordedBeforeItGoesOn(t *testing.T) {
 
 // Every write that takes events passes them on, with what the write is about.
 func TestEveryChangeIsRecordedWithWhomItConcerns(t *testing.T) {
-	s := newTrailed(t)
+	s := newAuditedStore(t)
 	ctx := audit.With(t.Context(), audit.Origin{RequestID: "r1", RemoteIP: netip.MustParseAddr("192.0.2.7")})
 	g := aGrant()
 	client := store.Client{ID: "billing", Realm: "/api", State: store.ClientEnabled, Version: 1}
@@ -174,7 +174,7 @@ func TestTheRecordIsTrueToWhatCameOfTheWrite(t *testing.T) {
 		"unanswered": {storetest.Unanswered, []audit.Outcome{audit.Unknown, audit.Unknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newTrailed(t)
+			s := newAuditedStore(t)
 			g := aGrant()
 			if err := s.CreateGrant(t.Context(), g); err != nil {
 				t.Fatal(err)
@@ -212,7 +212,7 @@ func revoke(g grant.Grant) (grant.Grant, []store.Event) {
 
 // Who revokes what is revoked changes nothing.
 func TestARevocationIsRecordedOnce(t *testing.T) {
-	s := newTrailed(t)
+	s := newAuditedStore(t)
 	g := aGrant()
 	if err := s.CreateGrant(t.Context(), g); err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func (s twice) UpdateGrant(_ context.Context, _ grant.ID, decide store.Decide) e
 }
 
 func TestTheLastDecisionCounts(t *testing.T) {
-	s := newTrailed(t)
+	s := newAuditedStore(t)
 	if err := audit.NewStore(twice{s.faulty}, s.log).UpdateGrant(t.Context(), grant.ID{1}, revoke); err != nil {
 		t.Fatal(err)
 	}

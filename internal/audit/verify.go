@@ -30,7 +30,7 @@ func (b *Break) Error() string {
 }
 
 // ErrNone means that nothing was ever recorded, or that all of it was removed.
-var ErrNone = errors.New("there is no audit trail")
+var ErrNone = errors.New("there is no audit log")
 
 // A Verdict describes an audit log that was verified, up to its first break.
 type Verdict struct {
@@ -343,5 +343,5 @@ func (w *verifier) finish() error {
 		w.v.Notes = append(w.v.Notes, fmt.Sprintf("this begins with seq %d; what came before was not given", w.beganAt.seq+1))
 		return nil
 	}
-	return w.breaks(0, "the trail begins with seq %d, and no record says that what came before was removed by the retention or the limit of its size", w.beganAt.seq+1)
+	return w.breaks(0, "the audit log begins with seq %d, and no record says that what came before was removed by the retention or the limit of its size", w.beganAt.seq+1)
 }

@@ -17,7 +17,7 @@ func (w *world) small() Options {
 	return o
 }
 
-// segmented is a trail of three segments or more.
+// segmented is an audit log of three segments or more.
 func segmented(t *testing.T) *world {
 	w := newWorld(t)
 	for range 5 {
@@ -29,7 +29,7 @@ func segmented(t *testing.T) *world {
 	return w
 }
 
-func TestAnUntouchedTrailHolds(t *testing.T) {
+func TestAnUntouchedAuditLogHolds(t *testing.T) {
 	w := segmented(t)
 	v := w.holds(Check{})
 	if v.Records < 18 || v.First.Seq != 1 || v.Last.Seq != v.Records || v.Head.Seq != v.Records || v.Segments < 3 || len(v.Notes) > 0 {
@@ -37,7 +37,7 @@ func TestAnUntouchedTrailHolds(t *testing.T) {
 	}
 }
 
-// Every way to change a trail without rewriting what follows is found, at the
+// Every way to change an audit log without rewriting what follows is found, at the
 // place where it was done.
 func TestWhatWasChangedIsFoundAtItsPlace(t *testing.T) {
 	line := func(text []byte, n int) []byte { return bytes.SplitAfter(text, []byte("\n"))[n-1] }
@@ -87,7 +87,7 @@ func TestWhatWasChangedIsFoundAtItsPlace(t *testing.T) {
 			w.replace(1, text[:len(text)-20])
 		}, 2, 1, "was left with 0"},
 		"an unfinished line added": {func(w *world) { w.replace(1, append(w.text(1), "{}"...)) }, 2, 1, "was left with 0"},
-		"another trail's segment": {func(w *world) {
+		"another audit log's segment": {func(w *world) {
 			other := newWorld(t)
 			other.record(logins(1)...)
 			w.replace(2, other.text(1))
@@ -109,7 +109,7 @@ func TestWhatWasChangedIsFoundAtItsPlace(t *testing.T) {
 }
 
 // What the chain cannot tell, a hash that is kept elsewhere does.
-func TestATrailThatWasCutOffLacksTheHeadThatWasKept(t *testing.T) {
+func TestAnAuditLogThatWasCutOffLacksTheHeadThatWasKept(t *testing.T) {
 	w := newWorld(t)
 	w.record(logins(5)...)
 	head := w.holds(Check{}).Head
@@ -119,7 +119,7 @@ func TestATrailThatWasCutOffLacksTheHeadThatWasKept(t *testing.T) {
 	text := w.text(1)
 	w.replace(1, text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1])
 	if v := w.holds(Check{Anchors: []Hash{head.Hash}}); len(v.Anchors) != 0 {
-		t.Errorf("the head of a trail that was cut off is found: %v", v.Anchors)
+		t.Errorf("the head of an audit log that was cut off is found: %v", v.Anchors)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestWhatAKilledProcessHasLeftIsNoBreak(t *testing.T) {
 	}
 }
 
-// Files that are given by name need not be the first of their trail: somebody
+// Files that are given by name need not be the first of their audit log: somebody
 // keeps them elsewhere, or looks at the last one alone.
 func TestFilesGivenByNameNeedNoBeginning(t *testing.T) {
 	w := segmented(t)
@@ -218,7 +218,7 @@ func TestASegmentThatWasHardlyBegunIsGoneOnFrom(t *testing.T) {
 	}
 }
 
-// A trail whose end was tampered with is not continued as if nothing were
+// An audit log whose end was tampered with is not continued as if nothing were
 // wrong, and recording does not end for it.
 func TestADamagedEndIsNotContinued(t *testing.T) {
 	w := newWorld(t)

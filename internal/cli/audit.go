@@ -25,8 +25,8 @@ read.`,
 		newAuditShow(s), newAuditVerify(s), newAuditHead(s))
 }
 
-// trailDirectory returns the directory of the configured audit log.
-func (s *settings) trailDirectory() (string, config.Config, error) {
+// auditDirectory returns the directory of the configured audit log.
+func (s *settings) auditDirectory() (string, config.Config, error) {
 	cfg, err := s.load()
 	if err != nil {
 		return "", cfg, err
@@ -72,21 +72,21 @@ as --limit allows. Subjects are personal data.`,
 			if limit < 0 {
 				return deployment.Usage(errors.New("--limit: not negative; 0 is all"))
 			}
-			dir, _, err := s.trailDirectory()
+			dir, _, err := s.auditDirectory()
 			if err != nil {
 				return err
 			}
 			out := cmd.OutOrStdout()
 			print := func(e audit.Entry) error { return printEntry(out, e, asJSON) }
 			if follow {
-				return showTrail(cmd, print, audit.Follow(cmd.Context(), dir, f))
+				return showEntries(cmd, print, audit.Follow(cmd.Context(), dir, f))
 			}
 			if limit == 0 {
-				return showTrail(cmd, print, audit.Read(dir, f))
+				return showEntries(cmd, print, audit.Read(dir, f))
 			}
 			var last []audit.Entry
 			earlier := 0
-			err = showTrail(cmd, func(e audit.Entry) error {
+			err = showEntries(cmd, func(e audit.Entry) error {
 				if last = append(last, e); len(last) >= 2*limit {
 					last, earlier = append(last[:0], last[limit:]...), earlier+limit
 				}
@@ -128,8 +128,8 @@ func eventNames() string {
 	return strings.Join(list, ", ")
 }
 
-// showTrail prints entries. It reports a damaged line and skips it.
-func showTrail(cmd *cobra.Command, print func(audit.Entry) error, entries func(func(audit.Entry, error) bool)) error {
+// showEntries prints entries. It reports a damaged line and skips it.
+func showEntries(cmd *cobra.Command, print func(audit.Entry) error, entries func(func(audit.Entry, error) bool)) error {
 	damaged := 0
 	for e, err := range entries {
 		var d *audit.DamagedLine
@@ -216,13 +216,13 @@ log.`,
 		Example: `  mintage audit head >> /mnt/elsewhere/heads.txt`,
 		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, _, err := s.trailDirectory()
+			dir, _, err := s.auditDirectory()
 			if err != nil {
 				return err
 			}
 			v, err := audit.Check{Progress: newProgress(cmd.ErrOrStderr(), time.Now).verified}.Verify(dir)
 			if err != nil {
-				return brokenTrail(err)
+				return brokenAuditLog(err)
 			}
 			return output(cmd, asJSON, struct {
 				Chain string    `json:"chain"`

@@ -91,9 +91,9 @@ func TestARemovalIsBelievedUpToWhatTheStoreSays(t *testing.T) {
 	}
 }
 
-// A server removes old files while the trail is read: it has noted that in the
+// A server removes old files while the audit log is read: it has noted that in the
 // store meanwhile.
-func TestARemovalWhileTheTrailIsReadIsNoBreak(t *testing.T) {
+func TestARemovalWhileTheAuditLogIsReadIsNoBreak(t *testing.T) {
 	ctx, cfg := t.Context(), config.Config{Data: t.TempDir(), Store: config.StoreSQLite}
 	dir := filepath.Join(cfg.Data, "audit")
 	st, err := sqlite.Create(ctx, cfg.Data)
@@ -112,17 +112,17 @@ func TestARemovalWhileTheTrailIsReadIsNoBreak(t *testing.T) {
 	}
 	o := audit.Options{Directory: dir, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
 	record := func(o audit.Options) *audit.Log {
-		trail := audit.Open(o)
-		trail.Record(audit.Event{Name: audit.ServerStarted})
-		return trail
+		auditLog := audit.Open(o)
+		auditLog.Record(audit.Event{Name: audit.ServerStarted})
+		return auditLog
 	}
 	var head audit.Head
 	for range 3 { // a file for each day
-		trail := record(o)
-		if err := trail.Close(); err != nil {
+		auditLog := record(o)
+		if err := auditLog.Close(); err != nil {
 			t.Fatal(err)
 		}
-		head, now = trail.Head(), now.Add(24*time.Hour)
+		head, now = auditLog.Head(), now.Add(24*time.Hour)
 	}
 	if err := note(head, 0); err != nil {
 		t.Fatal(err)
@@ -132,8 +132,8 @@ func TestARemovalWhileTheTrailIsReadIsNoBreak(t *testing.T) {
 		server := o
 		server.Server, server.MaxSize = true, 1
 		server.OnRemove = func(last audit.Head) error { noted <- note(head, last.Seq); return nil }
-		trail := record(server)
-		if err := errors.Join(<-noted, trail.Close()); err != nil {
+		auditLog := record(server)
+		if err := errors.Join(<-noted, auditLog.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -144,7 +144,7 @@ func TestARemovalWhileTheTrailIsReadIsNoBreak(t *testing.T) {
 	}
 }
 
-// A store of several nodes knows the trails of all of them: only that of this
+// A store of several nodes knows the audit logs of all of them: only that of this
 // machine must be here.
 func TestAChainThatTheStoreKnowsMustBeHere(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -198,7 +198,7 @@ func TestAnEntryIsOneLineOfATerminal(t *testing.T) {
 	}
 }
 
-func TestVerifyingALongTrailShowsHowFarItIs(t *testing.T) {
+func TestVerifyingALongAuditLogShowsHowFarItIs(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	var b bytes.Buffer
 	show := newProgress(&b, func() time.Time { return now }).verified

@@ -57,7 +57,7 @@ does a rewritten log.`,
 			if len(args) > 0 {
 				v.verdict, v.err = v.check.VerifyFiles(args)
 			} else {
-				dir, cfg, err := s.trailDirectory()
+				dir, cfg, err := s.auditDirectory()
 				if err != nil {
 					return err
 				}
@@ -90,8 +90,8 @@ type verification struct {
 	notes    []string
 }
 
-// verify verifies the trail in a directory, beside a running server. How far it
-// was is read before the trail, which grows; what was removed is read after it,
+// verify verifies the audit log in a directory, beside a running server. How far it
+// was is read before the audit log, which grows; what was removed is read after it,
 // because a server notes that before it removes.
 func (v *verification) verify(ctx context.Context, cfg config.Config, dir string) {
 	v.dir = dir
@@ -153,12 +153,12 @@ func (v *verification) readKeys(cfg config.Config, records []keys.Record) {
 func (v *verification) judge(heads []string) error {
 	v.notes = v.verdict.Notes
 	if v.err != nil {
-		return brokenTrail(v.err)
+		return brokenAuditLog(v.err)
 	}
 	for _, text := range heads {
 		h, _ := audit.ParseHash(text)
 		if _, found := v.verdict.Anchors[h]; !found {
-			return brokenTrail(fmt.Errorf("no record has the hash %s of --head: the log was cut off or rewritten, or retention has removed the record", text))
+			return brokenAuditLog(fmt.Errorf("no record has the hash %s of --head: the log was cut off or rewritten, or retention has removed the record", text))
 		}
 	}
 	known := false
@@ -173,13 +173,13 @@ func (v *verification) judge(heads []string) error {
 				"keep the files as they are, and look for its copy; if it was moved elsewhere on purpose, or the store came from another machine: --absent "+a.Chain)
 		case a.Chain != v.verdict.Head.Chain:
 		case a.Removed != nil && v.verdict.Removed > *a.Removed && !v.restoredAfter(v.verdict.RemovedAt):
-			return brokenTrail(fmt.Errorf("the records up to seq %d are not here, and the server has removed those up to seq %d, as the store knows: the others were removed by somebody else", v.verdict.Removed, *a.Removed))
+			return brokenAuditLog(fmt.Errorf("the records up to seq %d are not here, and the server has removed those up to seq %d, as the store knows: the others were removed by somebody else", v.verdict.Removed, *a.Removed))
 		case found || a.Seq <= v.verdict.Removed:
 			known = true
 		case a.Seq > v.verdict.Head.Seq:
-			return brokenTrail(fmt.Errorf("the log ends with seq %d, and the store knows of seq %d at %s: its end was cut off", v.verdict.Head.Seq, a.Seq, show.Instant(a.At)))
+			return brokenAuditLog(fmt.Errorf("the log ends with seq %d, and the store knows of seq %d at %s: its end was cut off", v.verdict.Head.Seq, a.Seq, show.Instant(a.At)))
 		default:
-			return brokenTrail(fmt.Errorf("seq %d is not the record that the store knows by this number, of %s: the log was rewritten", a.Seq, show.Instant(a.At)))
+			return brokenAuditLog(fmt.Errorf("seq %d is not the record that the store knows by this number, of %s: the log was rewritten", a.Seq, show.Instant(a.At)))
 		}
 	}
 	v.compared = known
@@ -203,8 +203,8 @@ func (v *verification) restoredAfter(t time.Time) bool {
 	return v.verdict.MACs > 0 && slices.ContainsFunc(v.restores, func(r grant.Restore) bool { return r.Backup <= at && at <= r.At })
 }
 
-// brokenTrail adds advice to the error of an audit log that is not intact.
-func brokenTrail(err error) error {
+// brokenAuditLog adds advice to the error of an audit log that is not intact.
+func brokenAuditLog(err error) error {
 	var b *audit.Break
 	if errors.As(err, &b) || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, audit.ErrNone) {
 		return deployment.Hint(fmt.Errorf("the audit log does not hold: %w", err), "keep the files as they are, and compare them with a copy that was shipped or backed up; everything before this place is intact")

@@ -234,9 +234,9 @@ func (v backupView) text(configuration string) text {
 
 // noteAlone records an event for a command that opens no store.
 func noteAlone(cfg config.Config, records []keys.Record, stderr io.Writer, e audit.Event) {
-	trail := deployment.CommandAudit(cfg, func() ([]keys.Record, error) { return records, nil })
-	trail.Record(e)
-	if err := trail.Close(); err != nil {
+	auditLog := deployment.CommandAudit(cfg, func() ([]keys.Record, error) { return records, nil })
+	auditLog.Record(e)
+	if err := auditLog.Close(); err != nil {
 		fmt.Fprintf(stderr, "mintage: done, but not recorded in the audit log: %v\n", err)
 	}
 }

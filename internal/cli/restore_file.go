@@ -165,8 +165,8 @@ type plan struct {
 	present    bool // there is a store to replace
 	unreadable error
 	lost       backup.Lost
-	trail      []audit.Entry // instead, if the store cannot be read
-	trailFault error
+	auditLog   []audit.Entry // instead, if the store cannot be read
+	auditFault error
 	users      []userChange
 	seen       grant.Issued // by the backup and by the present store
 
@@ -204,11 +204,11 @@ func (p *plan) compare(ctx context.Context) (err error) {
 		}
 		p.unreadable = err
 	}
-	return p.readTrail(ctx)
+	return p.readAuditLog(ctx)
 }
 
-// readTrail reads the changes since the backup from the audit log.
-func (p *plan) readTrail(ctx context.Context) error {
+// readAuditLog reads the changes since the backup from the audit log.
+func (p *plan) readAuditLog(ctx context.Context) error {
 	if p.cfg.AuditDirectory() == "" {
 		return nil
 	}
@@ -217,12 +217,12 @@ func (p *plan) readTrail(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			p.trailFault = err
+			p.auditFault = err
 			continue
 		}
 		if e.Outcome == audit.Success || e.Outcome == audit.Unknown || e.GrantID != "" {
-			p.trail = append(p.trail, e)
+			p.auditLog = append(p.auditLog, e)
 		}
 	}
-	return p.ofTrail(ctx)
+	return p.ofAuditLog(ctx)
 }

@@ -141,8 +141,8 @@ func (p *plan) ofUser(c userChange) {
 	p.ended.Users = append(p.ended.Users, admin.EndedUser{Username: name, Disabled: c.is.State == account.Disabled, Now: c.is})
 }
 
-// ofTrail finds what has ended since the backup in the audit log.
-func (p *plan) ofTrail(ctx context.Context) error {
+// ofAuditLog finds what has ended since the backup in the audit log.
+func (p *plan) ofAuditLog(ctx context.Context) error {
 	p.ended = admin.Ended{Realm: deployment.Realm}
 	var grants []grant.Grant
 	clients, users := map[string]*admin.EndedClient{}, map[string]bool{}
@@ -152,7 +152,7 @@ func (p *plan) ofTrail(ctx context.Context) error {
 		}
 		return clients[id]
 	}
-	for _, e := range p.trail {
+	for _, e := range p.auditLog {
 		at := grant.At(e.Time)
 		word, rest, _ := strings.Cut(e.Detail, " ")
 		switch name := store.EventName(e.Event); {
@@ -260,10 +260,10 @@ func (p *plan) print(w io.Writer) error {
 		switch {
 		case p.cfg.AuditDirectory() == "":
 			fmt.Fprintln(w, "  there is no audit log that lists them")
-		case p.trailFault != nil:
-			fmt.Fprintf(w, "  the audit log in %s cannot be read completely: %v\n", p.cfg.AuditDirectory(), p.trailFault)
+		case p.auditFault != nil:
+			fmt.Fprintf(w, "  the audit log in %s cannot be read completely: %v\n", p.cfg.AuditDirectory(), p.auditFault)
 		default:
-			fmt.Fprintf(w, "  the audit log in %s has %d changes since\n", p.cfg.AuditDirectory(), len(p.trail))
+			fmt.Fprintf(w, "  the audit log in %s has %d changes since\n", p.cfg.AuditDirectory(), len(p.auditLog))
 		}
 	}
 	p.printEnded(w)

@@ -104,7 +104,7 @@ func (c *Config) Check() error {
 		}
 	}
 	if s := c.Audit.MaxSize; s != 0 && s < minAuditSize {
-		bad("audit.max_size", "%s is neither 0, which is no limit, nor %s or more: a file of the trail has up to 64MiB", s, minAuditSize)
+		bad("audit.max_size", "%s is neither 0, which is no limit, nor %s or more: a file of the audit log has up to 64MiB", s, minAuditSize)
 	}
 	for _, d := range []struct {
 		key   string

@@ -253,7 +253,7 @@ func TestIN17_AStoreThatIsDownIsNoAnswer(t *testing.T) {
 	d.faulty.Heal()
 	d.wantActive(rs, true, pair.AccessToken, jwt.AccessToken)
 
-	// A genuine token whose row is missing is our loss: the store is not what
+	// An authentic token whose row is missing is our loss: the store is not what
 	// it was. It may come back, so nobody is told that the token is dead.
 	d.faulty.Before(func(op storetest.Method, g grant.Grant) error {
 		if op == storetest.Grant && g.ID == id {

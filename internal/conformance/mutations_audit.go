@@ -6,20 +6,20 @@ const (
 	inProgram = "go test ./internal/cli -run "
 )
 
-// auditMutations break what makes the audit trail worth something.
+// auditMutations break what makes the audit log worth something.
 var auditMutations = []Mutation{
 	{
-		Name: "chain of the audit trail", In: "verifier.line",
+		Name: "chain of the audit log", In: "verifier.line",
 		Old: "case prev != w.v.Head.Hash:", New: "case false:",
 		Test: inAudit + "TestWhatWasChangedIsFoundAtItsPlace",
 	},
 	{
-		Name: "gap in the numbers of the audit trail", In: "verifier.line",
+		Name: "gap in the numbers of the audit log", In: "verifier.line",
 		Old: "case e.Seq != w.v.Last.Seq+1:", New: "case false:",
 		Test: inAudit + "TestWhatWasChangedIsFoundAtItsPlace",
 	},
 	{
-		Name: "removed beginning of the audit trail", In: "verifier.finish",
+		Name: "removed beginning of the audit log", In: "verifier.finish",
 		Old: "if end, known := w.ends[r.seq]; known && end == r.hash {", New: "if r.seq != 0 {",
 		Test: inAudit + "TestRetentionRemoves",
 	},
@@ -30,7 +30,7 @@ var auditMutations = []Mutation{
 		Test: inAudit + "TestTheRecordIsTrue",
 	},
 	{
-		Name: "escapes in the audit trail", In: "appendRune",
+		Name: "escapes in the audit log", In: "appendRune",
 		Old: "case unicode.IsPrint(r):", New: "case unicode.IsPrint(r) || true:",
 		Test: inAudit + "TestTextsOfStrangers",
 	},
@@ -50,9 +50,9 @@ var auditMutations = []Mutation{
 		Test: inLeaks + "TestEveryKindOfSecret",
 	},
 	{
-		Name: "MACs of the audit trail", In: "verifier.mac",
+		Name: "MACs of the audit log", In: "verifier.mac",
 		Old: "case err != nil:\n\t\t\treturn w.breaks(number, \"its mac is wrong", New: "case err != nil && number < 0:\n\t\t\treturn w.breaks(number, \"its mac is wrong",
-		Test: inAudit + "TestATrailThatWasChainedAnew",
+		Test: inAudit + "TestAnAuditLogThatWasChainedAnew",
 	},
 	{
 		Name: "what only servers record", In: "verifier.mac",
@@ -75,7 +75,7 @@ var auditMutations = []Mutation{
 		Test: inProgram + "TestAChainThatTheStoreKnows",
 	},
 	{
-		Name: "anchor of a trail that was written anew", In: "anchoring.compare",
+		Name: "anchor of an audit log that was written anew", In: "anchoring.compare",
 		Old: "if was.Seq >= place.First && !place.Found", New: "if was.Seq >= place.First && !place.Found && place.First == 0",
 		Test: "go test ./internal/node -run TestAnAnchorIsNotMoved",
 	},
@@ -90,7 +90,7 @@ var auditMutations = []Mutation{
 		Test: here + "TestOP13_ARecordThatIsLost",
 	},
 	{
-		Name: "lost record in the audit trail", In: "Server.auditRefusal",
+		Name: "lost record in the audit log", In: "Server.auditRefusal",
 		Old: "if refused.Why == grant.StoreBehind {\n\t\te.Outcome = audit.Failed", New: "if refused.Why == grant.StoreBehind {\n\t\te.Outcome = audit.Refused",
 		Test: here + "TestOP13_ARecordThatIsLost",
 	},

@@ -21,17 +21,17 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// A trail is the audit trail of a deployment.
-type trail struct {
+// auditLog is the audit log of a deployment.
+type auditLog struct {
 	t   *testing.T
 	dir string
 	log *audit.Log
 }
 
-// audited gives a deployment an audit trail. It comes after what makes stores
+// audited gives a deployment an audit log. It comes after what makes stores
 // fail.
-func audited(t *testing.T, tr *trail) func(*options) {
-	*tr = trail{t: t, dir: filepath.Join(t.TempDir(), "audit")}
+func audited(t *testing.T, tr *auditLog) func(*options) {
+	*tr = auditLog{t: t, dir: filepath.Join(t.TempDir(), "audit")}
 	tr.log = audit.Open(audit.Options{Directory: tr.dir, Node: "a", Routine: true, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	return func(o *options) {
 		o.Audit = tr.log
@@ -45,8 +45,8 @@ func audited(t *testing.T, tr *trail) func(*options) {
 	}
 }
 
-// entries ends the trail, verifies it, and lists what it holds.
-func (tr *trail) entries() (list []audit.Entry) {
+// entries ends the audit log, verifies it, and lists what it holds.
+func (tr *auditLog) entries() (list []audit.Entry) {
 	tr.t.Helper()
 	if err := tr.log.Close(); err != nil {
 		tr.t.Fatal(err)
@@ -93,7 +93,7 @@ func sole(t *testing.T, list []audit.Entry, name audit.Name, a answer) audit.Ent
 }
 
 func TestOP08_WhoWhatAndWhenOfEveryBadEndIsRecorded(t *testing.T) {
-	var tr trail
+	var tr auditLog
 	d := start(t, strict, audited(t, &tr))
 	pair, id := d.tokens(d.a)
 	wrong := d.send(newRequest(with(d.a.refresh(pair.RefreshToken), "client_secret", "wrong-secret-wrong-secret")))
@@ -151,13 +151,13 @@ func TestOP08_WhoWhatAndWhenOfEveryBadEndIsRecorded(t *testing.T) {
 	text := tr.text()
 	for _, secret := range []string{d.a.secret, d.b.secret, code.Code, pair.RefreshToken, pair.AccessToken, next.RefreshToken, "wrong-secret-wrong-secret", "mintage_"} {
 		if strings.Contains(text, secret) {
-			t.Errorf("the trail holds %.12s...", secret)
+			t.Errorf("the audit log holds %.12s...", secret)
 		}
 	}
 }
 
-// text is all that is in the trail.
-func (tr *trail) text() string {
+// text is all that is in the audit log.
+func (tr *auditLog) text() string {
 	tr.t.Helper()
 	text, err := os.ReadFile(filepath.Join(tr.dir, "00000001.jsonl"))
 	if err != nil {
@@ -167,7 +167,7 @@ func (tr *trail) text() string {
 }
 
 func TestOP08_TheLifeOfAGrantCanBeRead(t *testing.T) {
-	var tr trail
+	var tr auditLog
 	d := start(t, audited(t, &tr))
 	pair, id := d.tokens(d.a)
 	for range 2 {
@@ -189,7 +189,7 @@ func TestOP08_TheLifeOfAGrantCanBeRead(t *testing.T) {
 }
 
 func TestOP08_LoginsAndConsentsAreRecordedAndWhatWasTypedIsNot(t *testing.T) {
-	var tr trail
+	var tr auditLog
 	d, b := visitor(t, audited(t, &tr))
 	page := b.open(asking(d.a)).at(t, "login")
 	page = b.logIn(page, username, "hunter2-hunter2")
@@ -220,15 +220,15 @@ func TestOP08_LoginsAndConsentsAreRecordedAndWhatWasTypedIsNot(t *testing.T) {
 	text := tr.text()
 	for _, secret := range []string{password, "hunter2-hunter2", "typed into", code, pair.RefreshToken, page.field("id"), b.cookie("__Host-mintage_session")} {
 		if secret != "" && strings.Contains(text, secret) {
-			t.Errorf("the trail holds %.6s...", secret)
+			t.Errorf("the audit log holds %.6s...", secret)
 		}
 	}
 }
 
-// Whatever a stranger sends as a name becomes neither a line of the trail nor
+// Whatever a stranger sends as a name becomes neither a line of the audit log nor
 // one of the log.
 func TestOP08_TextsOfStrangersMakeNoLines(t *testing.T) {
-	var tr trail
+	var tr auditLog
 	d := start(t, audited(t, &tr))
 	forged := "x\r\n{\"seq\":1,\"event\":\"login_succeeded\"}"
 	for _, form := range []func(*request){
@@ -253,11 +253,11 @@ func TestOP08_TextsOfStrangersMakeNoLines(t *testing.T) {
 	}
 }
 
-// A write that fails leaves no record of what did not happen, and a trail that
+// A write that fails leaves no record of what did not happen, and an audit log that
 // cannot be written stops nothing.
 // What is sent as grant type or client id may be a secret in the wrong field.
 func TestOP08_WhatNamesNothingIsNotWrittenDown(t *testing.T) {
-	var tr trail
+	var tr auditLog
 	d := start(t, audited(t, &tr))
 	const slip = "hunter2-in-the-wrong-field"
 	pair, _ := d.tokens(d.a)
@@ -289,8 +289,8 @@ func TestOP08_WhatNamesNothingIsNotWrittenDown(t *testing.T) {
 	}
 }
 
-func TestOP08_TheTrailSaysNothingThatDidNotHappen(t *testing.T) {
-	var tr trail
+func TestOP08_TheAuditLogSaysNothingThatDidNotHappen(t *testing.T) {
+	var tr auditLog
 	d := start(t, strict, audited(t, &tr))
 	pair, id := d.tokens(d.a)
 	d.alive(d.a, pair.RefreshToken)
@@ -307,8 +307,8 @@ func TestOP08_TheTrailSaysNothingThatDidNotHappen(t *testing.T) {
 	}
 }
 
-func TestOP08_ATrailThatCannotBeWrittenStopsNoRequest(t *testing.T) {
-	var tr trail
+func TestOP08_AnAuditLogThatCannotBeWrittenStopsNoRequest(t *testing.T) {
+	var tr auditLog
 	choose := audited(t, &tr)
 	if err := os.WriteFile(tr.dir, nil, 0o600); err != nil { // a file in the place of the directory
 		t.Fatal(err)
@@ -330,7 +330,7 @@ func TestOP08_ATrailThatCannotBeWrittenStopsNoRequest(t *testing.T) {
 }
 
 func TestOP08_TheUseOfAnOldSecretIsRecordedOnceAnHour(t *testing.T) {
-	var tr trail
+	var tr auditLog
 	d := start(t, audited(t, &tr))
 	d.clients.OldSecretUsed = tr.log.OldSecretUsed
 	d.step(time.Second)
@@ -363,7 +363,7 @@ func TestOP08_TheUseOfAnOldSecretIsRecordedOnceAnHour(t *testing.T) {
 }
 
 func TestOP08_AThrottledAddressIsRecordedOnceAMinute(t *testing.T) {
-	var tr trail
+	var tr auditLog
 	d := start(t, audited(t, &tr), func(o *options) { o.AddressFailures, o.ClientFailures = 50, 3 })
 	for range 2 {
 		from := local()

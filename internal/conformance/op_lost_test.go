@@ -10,10 +10,10 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A genuine token without a row proves that the store has lost what it had
+// An authentic token without a row proves that the store has lost what it had
 // confirmed. Whoever runs it is told in the log, in a metric and in the audit log.
 func TestOP13_ARecordThatIsLostIsLoggedCountedAndRecorded(t *testing.T) {
-	var tr trail
+	var tr auditLog
 	m := metrics.New("test", 0)
 	d := start(t, audited(t, &tr), func(o *options) { o.Metrics = m })
 	pair, id := d.tokens(d.a)

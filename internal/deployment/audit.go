@@ -27,31 +27,31 @@ func HostName() string {
 	return host
 }
 
-// An Anchor says, in the store, how far the trail had got and what was removed
+// An Anchor says, in the store, how far the audit log had got and what was removed
 // of it: lines that are cut off its end do not show in the chain.
 type Anchor struct {
 	Chain string `json:"chain"`
 	Node  string `json:"node"`
-	// Directory of the trail: a machine can run several servers of one database.
+	// Directory of the audit log: a machine can run several servers of one database.
 	// Anchors of earlier versions do not say.
 	Directory string        `json:"directory,omitempty"`
 	Seq       uint64        `json:"seq"`
 	Hash      string        `json:"hash"`
 	At        grant.Instant `json:"at"`
 	// Removed is the seq of the last record that the server has removed, for its
-	// age or the trail's size. Anchors of earlier versions do not say.
+	// age or the audit log's size. Anchors of earlier versions do not say.
 	Removed *uint64 `json:"removed,omitempty"`
 }
 
-// Of reports whether a trail in a directory of this machine has, or may have, the
+// Of reports whether an audit log in a directory of this machine has, or may have, the
 // anchor.
 func (a Anchor) Of(directory string) bool {
-	return a.Node == HostName() && (a.Directory == "" || a.Directory == TrailPlace(directory))
+	return a.Node == HostName() && (a.Directory == "" || a.Directory == DirectoryName(directory))
 }
 
-// TrailPlace is the name of a trail's directory in anchors, however it is spelled
+// DirectoryName is the name of an audit log's directory in anchors, however it is spelled
 // in the configuration.
-func TrailPlace(directory string) string {
+func DirectoryName(directory string) string {
 	if path, err := filepath.EvalSymlinks(directory); err == nil {
 		directory = path
 	}
@@ -89,8 +89,8 @@ func Anchors(ctx context.Context, st store.Store) (list []Anchor, err error) {
 // log.
 type notingStore struct {
 	*audit.Store
-	trail  *audit.Log
-	stderr io.Writer
+	auditLog *audit.Log
+	stderr   io.Writer
 }
 
 // CommandAudit opens the audit log for a command; nil if there is none.
@@ -125,23 +125,23 @@ func CommandAudit(cfg config.Config, records func() ([]keys.Record, error)) *aud
 
 // Audited returns st with a command's changes recorded in the audit log.
 func Audited(cfg config.Config, st store.Store) (store.Store, *audit.Log) {
-	trail := CommandAudit(cfg, func() ([]keys.Record, error) {
+	auditLog := CommandAudit(cfg, func() ([]keys.Record, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), AnchorTime)
 		defer cancel()
 		ch, err := st.Changes(ctx, 0)
 		return ch.Keys, err
 	})
-	if trail == nil {
+	if auditLog == nil {
 		return st, nil
 	}
-	return notingStore{audit.NewStore(st, trail), trail, os.Stderr}, trail
+	return notingStore{audit.NewStore(st, auditLog), auditLog, os.Stderr}, auditLog
 }
 
 // Close writes the records. If it cannot, it warns the operator: the changes are
 // stored, so the command has not failed.
 func (s notingStore) Close() error {
 	err := s.Store.Close()
-	if missing := s.trail.Close(); missing != nil {
+	if missing := s.auditLog.Close(); missing != nil {
 		fmt.Fprintf(s.stderr, "mintage: done, but not recorded in the audit log: %v\n", missing)
 		fmt.Fprintf(s.stderr, "         name the server's data directory with --data, and run this as its user\n")
 	}

@@ -144,9 +144,9 @@ func (p *Deployment) read(t *testing.T) {
 
 func recordBackup(t *testing.T, p *Deployment, age time.Duration) {
 	t.Helper()
-	trail := audit.Open(audit.Options{Directory: p.Config.AuditDirectory(), Node: "test", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	trail.Record(audit.Event{Name: audit.BackupMade, Time: p.Now.Time().Add(-age), Actor: "operator:test"})
-	if err := trail.Close(); err != nil {
+	auditLog := audit.Open(audit.Options{Directory: p.Config.AuditDirectory(), Node: "test", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	auditLog.Record(audit.Event{Name: audit.BackupMade, Time: p.Now.Time().Add(-age), Actor: "operator:test"})
+	if err := auditLog.Close(); err != nil {
 		t.Fatal(err)
 	}
 }

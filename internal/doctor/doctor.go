@@ -146,7 +146,7 @@ var checkups = []checkup{
 	{"clients", false, true, 0, checkClients},
 	{"secrets", false, true, 0, checkSecrets},
 	{"demo client", false, true, 0, checkDemo},
-	{"audit trail", false, false, 30 * time.Second, checkAudit},
+	{"audit log", false, false, 30 * time.Second, checkAudit},
 	{"server", false, false, 0, checkServer},
 	{"public address", true, false, 30 * time.Second, checkPublic},
 	{"clock", false, false, 20 * time.Second, checkClock},

@@ -132,15 +132,15 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		}, levelFault, "the demo client shop of --dev is enabled"},
 		{"demo client", "perhaps enabled", func(_ *testing.T, p *Deployment) { p.Demo = Demo{File: "dev.json", Err: io.ErrUnexpectedEOF} }, levelUnknown, "dev.json"},
 
-		{"audit trail", "off", func(_ *testing.T, p *Deployment) { p.Config.Audit.Directory = config.AuditOff }, levelWarning, "switched off"},
-		{"audit trail", "absent", func(t *testing.T, p *Deployment) { must(t, os.RemoveAll(p.Config.AuditDirectory())) }, levelWarning, "no audit log"},
-		{"audit trail", "changed", func(t *testing.T, p *Deployment) {
+		{"audit log", "off", func(_ *testing.T, p *Deployment) { p.Config.Audit.Directory = config.AuditOff }, levelWarning, "switched off"},
+		{"audit log", "absent", func(t *testing.T, p *Deployment) { must(t, os.RemoveAll(p.Config.AuditDirectory())) }, levelWarning, "no audit log"},
+		{"audit log", "changed", func(t *testing.T, p *Deployment) {
 			path := lastOf(t, p)
 			text, err := os.ReadFile(path)
 			must(t, err)
 			must(t, os.WriteFile(path, []byte(strings.Replace(string(text), "audit_segment", "audit_segmenu", 1)), 0o600))
 		}, levelFault, "the audit log is broken"},
-		{"audit trail", "for everybody", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.Config.AuditDirectory(), 0o755)) }, levelWarning, "can look into the audit log"},
+		{"audit log", "for everybody", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.Config.AuditDirectory(), 0o755)) }, levelWarning, "can look into the audit log"},
 
 		{"clock", "not synchronised", func(_ *testing.T, p *Deployment) { p.kernelClock = func() (bool, bool) { return false, true } }, levelWarning, "not synchronised"},
 		{"clock", "nobody knows", func(_ *testing.T, p *Deployment) { p.kernelClock = func() (bool, bool) { return false, false } }, levelNote, "does not tell"},

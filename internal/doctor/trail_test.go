@@ -9,15 +9,15 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 )
 
-// A trail has several files after a day, and the last of them is looked at
+// An audit log has several files after a day, and the last of them is looked at
 // alone.
-func TestATrailOfSeveralFilesIsWell(t *testing.T) {
+func TestAnAuditLogOfSeveralFilesIsWell(t *testing.T) {
 	t.Parallel()
 	p := healthy(t)
 	tomorrow := func() time.Time { return time.Now().Add(25 * hour) }
-	trail := audit.Open(audit.Options{Directory: p.Config.AuditDirectory(), Node: "test", Now: tomorrow, Log: slog.New(slog.DiscardHandler)})
-	trail.Record(audit.Event{Name: audit.ServerStarted})
-	must(t, trail.Close())
+	auditLog := audit.Open(audit.Options{Directory: p.Config.AuditDirectory(), Node: "test", Now: tomorrow, Log: slog.New(slog.DiscardHandler)})
+	auditLog.Record(audit.Event{Name: audit.ServerStarted})
+	must(t, auditLog.Close())
 	if last := filepath.Base(lastOf(t, p)); last != "00000002.jsonl" {
 		t.Fatalf("the last file is %s", last)
 	}

@@ -34,8 +34,8 @@ type Explained struct {
 	asked        Asked
 	request      *requestFacts
 	life         []lifeEntry
-	// trail is the reason why the audit log could not be read to its end, or "".
-	trail string
+	// auditNote is the reason why the audit log could not be read to its end, or "".
+	auditNote string
 }
 
 // Explain explains its input. The log is used for a request only, and may be nil.

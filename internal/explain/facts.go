@@ -205,7 +205,7 @@ func cutoffsOf(v *directory.View, realm, subject, client string, authorized gran
 	return list
 }
 
-// answer decides what would become of a genuine text now, as the endpoints do.
+// answer decides what would become of an authentic text now, as the endpoints do.
 func answer(ctx context.Context, iss *issuer.Issuer, view *directory.View, text string, e *Explanation) error {
 	if !e.Genuine {
 		// The endpoints ask nothing further. A locked key may have made it.
@@ -329,7 +329,7 @@ const (
 )
 
 // JWTFacts are what a JWT says of itself. They are proven only if the
-// explanation says that it is genuine.
+// explanation says that it is authentic.
 type JWTFacts struct {
 	Fault         JWTFault
 	Locked        bool // the signature cannot be checked: keys are wrapped

@@ -56,7 +56,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		Grant   *show.Grant  `json:"grant,omitempty"`
 		Life    []lifeEntry  `json:"life,omitempty"`
 		Trail   string       `json:"trail,omitempty"`
-	}{Kind: "request", Notes: v.asked.notes, Life: v.life, Trail: v.trail}
+	}{Kind: "request", Notes: v.asked.notes, Life: v.life, Trail: v.auditNote}
 	if q := v.request; q != nil {
 		out.Request = &requestJSON{q.id, q.refusal(), q.defect(), q.audit, q.lines()}
 	}

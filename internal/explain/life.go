@@ -51,7 +51,7 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 	add := func(at grant.Instant, what, actor, detail string) {
 		v.life = append(v.life, lifeEntry{show.JSONInstant(at), what, actor, detail})
 	}
-	entries := x.trail(v, audit.Filter{GrantID: e.Token.GrantID.String()})
+	entries := x.audited(v, audit.Filter{GrantID: e.Token.GrantID.String()})
 	redeemed := slices.ContainsFunc(entries, func(a audit.Entry) bool { return a.Event == audit.CodeRedeemed && a.Outcome == audit.Success })
 	if g := e.Grant; g != nil {
 		add(g.AuthorizedAt, "authorized", "", fmt.Sprintf("subject %q agreed that client %q may have the scope %q", g.Subject, g.ClientID, g.Scope))
@@ -87,7 +87,7 @@ func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 	if err := x.cutters(ctx, v); err != nil {
 		return err
 	}
-	v.addTrail(entries)
+	v.addAudited(entries)
 	slices.SortStableFunc(v.life, func(a, b lifeEntry) int {
 		if a.At == nil || b.At == nil {
 			return 0
@@ -121,8 +121,8 @@ func (x *Explainer) cutters(ctx context.Context, v *Explained) error {
 	return nil
 }
 
-// addTrail adds the entries of the audit log that the store's events lack.
-func (v *Explained) addTrail(entries []audit.Entry) {
+// addAudited adds the entries of the audit log that the store's events lack.
+func (v *Explained) addAudited(entries []audit.Entry) {
 	routine := 0
 	for _, a := range slices.Backward(entries) {
 		if v.recorded(a) {
@@ -136,7 +136,7 @@ func (v *Explained) addTrail(entries []audit.Entry) {
 		v.life = append(v.life, entryOf(a))
 	}
 	if more := routine - shownRefreshes; more > 0 {
-		v.trail = cmp.Or(v.trail, fmt.Sprintf("%d more refreshes are in the audit log: mintage audit show --grant %s", more, v.Token.GrantID))
+		v.auditNote = cmp.Or(v.auditNote, fmt.Sprintf("%d more refreshes are in the audit log: mintage audit show --grant %s", more, v.Token.GrantID))
 	}
 }
 
@@ -152,11 +152,11 @@ func entryOf(a audit.Entry) lifeEntry {
 	if a.Outcome != audit.Success && a.Outcome != "" {
 		what += " (" + string(a.Outcome) + ")"
 	}
-	return lifeEntry{At: &a.Time, What: what, Actor: cmp.Or(a.Actor, a.ClientID), Detail: trailDetail(a)}
+	return lifeEntry{At: &a.Time, What: what, Actor: cmp.Or(a.Actor, a.ClientID), Detail: auditDetail(a)}
 }
 
-// trailDetail is the evidence of an entry in one line.
-func trailDetail(a audit.Entry) string {
+// auditDetail is the evidence of an entry in one line.
+func auditDetail(a audit.Entry) string {
 	generation := ""
 	if a.Generation != 0 {
 		generation = fmt.Sprint(a.Generation)
@@ -170,17 +170,17 @@ func trailDetail(a audit.Entry) string {
 	return strings.Join(parts, "; ")
 }
 
-// trail reads the audit log of this machine. A fault of the log becomes a note, and
+// audited reads the audit log of this machine. A fault of the log becomes a note, and
 // the explanation goes on.
-func (x *Explainer) trail(v *Explained, f audit.Filter) (list []audit.Entry) {
+func (x *Explainer) audited(v *Explained, f audit.Filter) (list []audit.Entry) {
 	dir := x.Config.AuditDirectory()
 	if dir == "" {
-		v.trail = "the audit log is switched off (audit.directory)"
+		v.auditNote = "the audit log is switched off (audit.directory)"
 		return nil
 	}
 	for entry, err := range audit.Read(dir, f) {
 		if err != nil {
-			v.trail = "the audit log is not complete: " + firstLine(err) + " (see: mintage audit verify)"
+			v.auditNote = "the audit log is not complete: " + firstLine(err) + " (see: mintage audit verify)"
 			continue
 		}
 		list = append(list, entry)

@@ -24,14 +24,14 @@ func (v *Explained) headline() string {
 	switch {
 	case e.As == AsGrant || e.As == AsUnknown:
 	case e.Genuine:
-		name += ", genuine"
+		name += ", authentic"
 		if e.As == AsJWT {
-			name = "an access token (JWT), genuine"
+			name = "an access token (JWT), authentic"
 		}
 	case !e.Answer.Known:
 		name += " that cannot be checked here"
 	default:
-		name += ", not genuine"
+		name += ", not authentic"
 	}
 	return strings.ToUpper(name[:1]) + name[1:] + "."
 }
@@ -74,8 +74,8 @@ func (v *Explained) Print(w io.Writer) error {
 	if err := printLife(w, "life", v.life); err != nil {
 		return err
 	}
-	if v.trail != "" && e.Named {
-		fmt.Fprintf(w, "\n%s\n", v.trail)
+	if v.auditNote != "" && e.Named {
+		fmt.Fprintf(w, "\n%s\n", v.auditNote)
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (v *Explained) printRequest(w io.Writer) error {
 	q := v.request
 	if !q.known() {
 		fmt.Fprintf(w, "A request of which nothing is recorded here.\n\n")
-		why := cmp.Or(v.trail, "it is not in the audit log "+v.by.Config.AuditDirectory())
+		why := cmp.Or(v.auditNote, "it is not in the audit log "+v.by.Config.AuditDirectory())
 		if dir := v.by.Config.AuditDirectory(); dir != "" && auditMissing(dir) {
 			why = "there is no audit log at " + dir
 		}
@@ -250,11 +250,11 @@ func (v *Explained) printRequest(w io.Writer) error {
 			return err
 		}
 	}
-	var trail []lifeEntry
+	var entries []lifeEntry
 	for _, a := range q.audit {
-		trail = append(trail, entryOf(a))
+		entries = append(entries, entryOf(a))
 	}
-	return printLife(w, "audit log", trail)
+	return printLife(w, "audit log", entries)
 }
 
 // logDetail formats the members of a log line besides its message.

@@ -41,7 +41,7 @@ var refusalWords = map[grant.Refusal]words{
 		"treat the key as stolen: mintage keys withdraw, and find out who had the store and the key-encryption key"},
 	grant.KeyWithdrawn: {"an operator has withdrawn the key that made it",
 		"log in again: what the key made is refused for good"},
-	grant.StoreBehind: {"it is genuine, and the store has no record of what issued it: the store has lost commits",
+	grant.StoreBehind: {"it is authentic, and the store has no record of what issued it: the store has lost commits",
 		"was an older backup or a replica put in place? If so, declare it: mintage restore --declare. Until then the client is told to retry, and loses nothing"},
 	grant.ScopeTooWide:   {"the client is no longer registered for any scope of the grant", "register the scope again (mintage client update), or have the user authorize anew"},
 	grant.TokenUnknown:   {"it was not issued here, or was altered on its way", "compare what the client stores with what it received: whole, unchanged, from this server"},

@@ -21,7 +21,7 @@ const (
 	UnknownKey      Fault = "unknown_key"      // by a key that this ring has never had
 	WrongPurpose    Fault = "wrong_purpose"    // names a key that makes other things
 	WrongSeal       Fault = "wrong_seal"       // names a key of this ring that has not sealed this
-	Locked          Fault = "locked"           // perhaps genuine: the key cannot be used
+	Locked          Fault = "locked"           // perhaps authentic: the key cannot be used
 )
 
 // A Form is the kind of text that a prefix or a shape announces.

@@ -20,15 +20,15 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// openTrail opens the audit log of the server; nil if there is none.
+// openAuditLog opens the audit log of the server; nil if there is none.
 // The keys of its lines are those of the directory, once that is open; what is
 // removed is noted by anchors.
-func openTrail(cfg config.Config, version string, directory *atomic.Pointer[directory.Directory], anchors *anchoring, log *slog.Logger) *audit.Log {
+func openAuditLog(cfg config.Config, version string, directory *atomic.Pointer[directory.Directory], anchors *anchoring, log *slog.Logger) *audit.Log {
 	if cfg.AuditDirectory() == "" {
 		log.Warn("there is no audit log", "advice", "leave audit.directory out to have one in the data directory")
 		return nil
 	}
-	trail := audit.Open(audit.Options{
+	auditLog := audit.Open(audit.Options{
 		Directory: cfg.AuditDirectory(), Owner: cfg.Data, Node: deployment.HostName(), Routine: cfg.Audit.Refreshes,
 		Server: true, Retention: cfg.Audit.Retention.Std(), MaxSize: int64(cfg.Audit.MaxSize), Now: time.Now, Log: log,
 		Keys: func() (*keys.Ring, bool) {
@@ -41,16 +41,16 @@ func openTrail(cfg config.Config, version string, directory *atomic.Pointer[dire
 		},
 		OnRemove: anchors.remove,
 	})
-	trail.Record(audit.Event{Name: audit.ServerStarted, Actor: "server", Detail: "version " + version})
-	return trail
+	auditLog.Record(audit.Event{Name: audit.ServerStarted, Actor: "server", Detail: "version " + version})
+	return auditLog
 }
 
-// trailed returns st with its changes recorded in the audit log, if there is one.
-func trailed(st store.Store, trail *audit.Log) store.Store {
-	if trail == nil {
+// audited returns st with its changes recorded in the audit log, if there is one.
+func audited(st store.Store, auditLog *audit.Log) store.Store {
+	if auditLog == nil {
 		return st
 	}
-	return audit.NewStore(st, trail)
+	return audit.NewStore(st, auditLog)
 }
 
 // anchorEvery is the interval at which the anchor is written.
@@ -58,13 +58,13 @@ const anchorEvery = time.Minute
 
 // An anchoring keeps the anchor of the audit log in the store current.
 type anchoring struct {
-	trail   *audit.Log
-	store   store.Store
-	dir     string
-	keep    time.Duration // retention of anchors of ended chains; 0: for ever
-	log     *slog.Logger
-	last    audit.Head // put, by put
-	failing bool
+	auditLog *audit.Log
+	store    store.Store
+	dir      string
+	keep     time.Duration // retention of anchors of ended chains; 0: for ever
+	log      *slog.Logger
+	last     audit.Head // put, by put
+	failing  bool
 
 	mu    sync.Mutex // for what follows, and of the anchor in the store
 	chain string     // that was compared with its anchor
@@ -92,16 +92,16 @@ func (a *anchoring) run(ctx context.Context) {
 
 // end records the stop, closes the audit log and anchors its end.
 func (a *anchoring) end() {
-	if a.trail == nil {
+	if a.auditLog == nil {
 		return
 	}
-	a.trail.Record(audit.Event{Name: audit.ServerStopped, Actor: "server"})
-	a.trail.Close() // it logs what it could not write
+	a.auditLog.Record(audit.Event{Name: audit.ServerStopped, Actor: "server"})
+	a.auditLog.Close() // it logs what it could not write
 	a.put(context.Background())
 }
 
 func (a *anchoring) put(ctx context.Context) {
-	head := a.trail.Head()
+	head := a.auditLog.Head()
 	if head == a.last {
 		return
 	}
@@ -124,7 +124,7 @@ func (a *anchoring) put(ctx context.Context) {
 func (a *anchoring) remove(last audit.Head) error {
 	ctx, cancel := context.WithTimeout(context.Background(), deployment.AnchorTime)
 	defer cancel()
-	return a.write(ctx, a.trail.Head(), last.Seq)
+	return a.write(ctx, a.auditLog.Head(), last.Seq)
 }
 
 var errRewritten = errors.New("a record that the store knows is not there")
@@ -149,7 +149,7 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 	if err := a.compare(head, &was); err != nil {
 		return err
 	}
-	next := deployment.Anchor{Chain: head.Chain, Node: deployment.HostName(), Directory: deployment.TrailPlace(a.dir), Seq: head.Seq, Hash: head.Hash.String(), At: now, Removed: was.Removed}
+	next := deployment.Anchor{Chain: head.Chain, Node: deployment.HostName(), Directory: deployment.DirectoryName(a.dir), Seq: head.Seq, Hash: head.Hash.String(), At: now, Removed: was.Removed}
 	if removed > *next.Removed {
 		next.Removed = &removed
 	}
@@ -164,9 +164,9 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 	return a.store.Commit(ctx, store.Change{Documents: []store.Document{d}})
 }
 
-// compare looks, once for each chain, whether the trail holds what the server
-// before has noted of it: to note anything else would vouch for a trail that was
-// written anew. Of a trail of which the store does not say what was removed, it
+// compare looks, once for each chain, whether the audit log holds what the server
+// before has noted of it: to note anything else would vouch for an audit log that was
+// written anew. Of an audit log of which the store does not say what was removed, it
 // believes where it begins: it is of an earlier version, or new.
 func (a *anchoring) compare(head audit.Head, was *deployment.Anchor) error {
 	if a.chain == head.Chain && was.Removed != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A server that starts on a trail which was written anew does not note its end:
+// A server that starts on an audit log which was written anew does not note its end:
 // what the store knew would be lost.
-func TestAnAnchorIsNotMovedToATrailThatWasWrittenAnew(t *testing.T) {
+func TestAnAnchorIsNotMovedToAnAuditLogThatWasWrittenAnew(t *testing.T) {
 	dir := t.TempDir()
 	st, err := sqlite.Create(t.Context(), dir)
 	if err != nil {
@@ -29,16 +29,16 @@ func TestAnAnchorIsNotMovedToATrailThatWasWrittenAnew(t *testing.T) {
 	defer st.Close()
 	cfg := config.Config{Data: dir, Audit: config.Audit{Directory: filepath.Join(dir, "audit")}}
 	run := func() error {
-		trail := audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		auditLog := audit.Open(audit.Options{Directory: cfg.AuditDirectory(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		for range 4 {
-			trail.Record(audit.Event{Name: audit.ServerStarted})
+			auditLog.Record(audit.Event{Name: audit.ServerStarted})
 		}
-		if err := trail.Close(); err != nil {
+		if err := auditLog.Close(); err != nil {
 			t.Fatal(err)
 		}
 		a := newAnchoring(cfg, st, slog.New(slog.DiscardHandler))
-		a.trail = trail
-		return a.write(t.Context(), trail.Head(), 0)
+		a.auditLog = auditLog
+		return a.write(t.Context(), auditLog.Head(), 0)
 	}
 	for range 2 {
 		if err := run(); err != nil {
@@ -51,7 +51,7 @@ func TestAnAnchorIsNotMovedToATrailThatWasWrittenAnew(t *testing.T) {
 	}
 	rewrite(t, filepath.Join(cfg.AuditDirectory(), "00000001.jsonl"))
 	if err := run(); !errors.Is(err, errRewritten) {
-		t.Errorf("the end of the trail is noted: %v", err)
+		t.Errorf("the end of the audit log is noted: %v", err)
 	}
 	if after, err := deployment.Anchors(t.Context(), st); err != nil || after[0].Seq != 9 || after[0].Hash != before[0].Hash {
 		t.Errorf("%+v, %v", after, err)

@@ -53,8 +53,8 @@ func (n *node) watch(certificate *server.Certificate) {
 			s.Certificate = certificate.Current().Leaf.NotAfter
 		}
 		s.Working, s.Waiting = n.queue.Load()
-		trail := n.trail.Numbers()
-		s.AuditWritten, s.AuditLost = trail.Written, trail.Lost
+		auditLog := n.auditLog.Numbers()
+		s.AuditWritten, s.AuditLost = auditLog.Written, auditLog.Lost
 		if c.Restore.InForce(now) {
 			s.RestoreUntil = c.Restore.Until.Time()
 		}

@@ -34,7 +34,7 @@ import (
 type node struct {
 	log       *slog.Logger
 	level     *slog.LevelVar // of log
-	trail     *audit.Log     // nil if there is none
+	auditLog  *audit.Log     // nil if there is none
 	store     store.Store
 	directory *directory.Directory
 	clients   *client.Authenticator
@@ -79,12 +79,12 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 		logins = front.Authorizer
 	}
 	adminAPI := admin.NewAdmin(iss, logins, secret, n.log)
-	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.trail, &n.probes, cfg.ServiceName()
+	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
 	srv := server.New(iss, server.Options{
 		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
-		Clients: n.clients, Queue: n.queue, Throttle: n.throttle, Probes: &n.probes, Audit: n.trail, Metrics: n.metrics, Tracer: n.tracer,
+		Clients: n.clients, Queue: n.queue, Throttle: n.throttle, Probes: &n.probes, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,
 	}, n.log)
 	tokens := &token.Endpoints{
 		Issuer: iss, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,

@@ -111,6 +111,6 @@ func (n *node) reload(wanted config.Config) error {
 		}
 	}
 	n.log.Info("configuration reloaded", "changed", changed)
-	n.trail.Record(audit.Event{Name: audit.ConfigReloaded, Actor: "server", Detail: "changed: " + strings.Join(changed, ", ")})
+	n.auditLog.Record(audit.Event{Name: audit.ConfigReloaded, Actor: "server", Detail: "changed: " + strings.Join(changed, ", ")})
 	return nil
 }

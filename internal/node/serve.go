@@ -113,9 +113,9 @@ func Serve(ctx context.Context, from Source) (err error) {
 	st = traced(numbers.Store(st), tracer, cfg)
 	var opened atomic.Pointer[directory.Directory]
 	anchors := newAnchoring(cfg, st, log)
-	trail := openTrail(cfg, from.Version, &opened, anchors, log)
-	anchors.trail = trail
-	st = trailed(st, trail)
+	auditLog := openAuditLog(cfg, from.Version, &opened, anchors, log)
+	anchors.auditLog = auditLog
+	st = audited(st, auditLog)
 	defer anchors.end()
 	if absent {
 		if kek, err = deployment.MakeKEK(ctx, cfg, st); err != nil {
@@ -139,13 +139,13 @@ func Serve(ctx context.Context, from Source) (err error) {
 	if err := directory.Join(ctx, nodeName()); err != nil {
 		return err
 	}
-	n := &node{log: log, level: level, metrics: numbers, tracer: tracer, trail: trail, store: st, directory: directory,
+	n := &node{log: log, level: level, metrics: numbers, tracer: tracer, auditLog: auditLog, store: st, directory: directory,
 		health: server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })}
 	n.queue = server.NewQueue(capacity(cfg), numbers.Shed, log)
 	n.throttle = overload.NewThrottle(throttleLimits(cfg), numbers.Throttled)
 	n.clients = &client.Authenticator{Realm: deployment.Realm, Store: st, Directory: directory, Now: time.Now, Log: log, Slow: client.NewSlowPool()}
-	if trail != nil {
-		n.clients.OldSecretUsed = trail.OldSecretUsed
+	if auditLog != nil {
+		n.clients.OldSecretUsed = auditLog.OldSecretUsed
 	}
 	first, err := n.answer(cfg)
 	if err != nil {

@@ -52,7 +52,7 @@ func TestEveryKindOfSecretIsFoundWhereverItIs(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			"the trail": func(s *Server, text []byte) {
+			"the audit log": func(s *Server, text []byte) {
 				dir := filepath.Join(s.Dir, "audit")
 				if err := os.MkdirAll(dir, 0o700); err != nil {
 					t.Fatal(err)

@@ -63,7 +63,7 @@ func TestExplainDoesNotShowWhatIsPasted(t *testing.T) {
 	}
 	<-done
 	check(t, cmd.Wait())
-	if text := shown.String(); !strings.Contains(text, "An authorization code, genuine.") || strings.Contains(text, code[:20]) || strings.Contains(text, code[len(code)-20:]) {
+	if text := shown.String(); !strings.Contains(text, "An authorization code, authentic.") || strings.Contains(text, code[:20]) || strings.Contains(text, code[len(code)-20:]) {
 		t.Errorf("the terminal shows %q", strings.ReplaceAll(text, code, "THE CODE"))
 	}
 }

@@ -179,7 +179,7 @@ func TestOP02_DamagedHeaderIsRefused(t *testing.T) {
 }
 
 // TestOP02_DamagedPagesAre503 damages some of the pages that hold grants: those
-// are out of service, the others go on, and no genuine token is refused.
+// are out of service, the others go on, and no authentic token is refused.
 func TestOP02_DamagedPagesAre503(t *testing.T) {
 	c := start(t, t.TempDir())
 	tokens := manySessions(t, c, binary.Scaled(1200, 12_000))

@@ -2,7 +2,7 @@
 
 // Package secrecy sends secrets of its own to every place where a request can
 // have one, right and wrong, and searches all that the program leaves for them:
-// the log, the audit trail, the metrics, the store, and what it sends elsewhere.
+// the log, the audit log, the metrics, the store, and what it sends elsewhere.
 // The same search ends every other end-to-end test.
 package secrecy
 
@@ -369,7 +369,7 @@ func (w *walk) strangers() {
 	}
 }
 
-// recorded waits until an event is in the audit trail, which is written behind
+// recorded waits until an event is in the audit log, which is written behind
 // the work.
 func (w *walk) recorded(event string) {
 	w.Helper()
@@ -382,7 +382,7 @@ func (w *walk) recorded(event string) {
 			return
 		}
 		if time.Now().After(end) {
-			w.Fatalf("the audit trail has no %s after ten seconds", event)
+			w.Fatalf("the audit log has no %s after ten seconds", event)
 		}
 	}
 }
@@ -407,7 +407,7 @@ func (w *walk) searched() {
 			w.Errorf("the log has no %q", want)
 		}
 	}
-	trail, err := os.ReadFile(filepath.Join(w.s.Dir, "audit", "00000001.jsonl"))
+	auditLog, err := os.ReadFile(filepath.Join(w.s.Dir, "audit", "00000001.jsonl"))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -416,8 +416,8 @@ func (w *walk) searched() {
 		"login_failed", "login_succeeded", "consent_given", "consent_denied", "logged_out", "admin_auth_failed", "client_created", "user_created",
 		"key_added", "server_started", "audit_gap",
 	} {
-		if !strings.Contains(string(trail), `"event":"`+event+`"`) {
-			w.Errorf("the audit trail has no %s", event)
+		if !strings.Contains(string(auditLog), `"event":"`+event+`"`) {
+			w.Errorf("the audit log has no %s", event)
 		}
 	}
 }
