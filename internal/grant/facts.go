@@ -1,8 +1,10 @@
 package grant
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -45,6 +47,17 @@ const (
 	tagSaidAMR   = 2
 	tagRequested = 3 // InUserInfo 4 | InIDToken 4
 )
+
+// SessionName returns what operators call the session of a reference: 24 hexadecimal
+// digits, the form of no other id, or "" if there is no session. It is a digest,
+// because whoever has the reference can tell which clients share the session.
+func SessionName(reference [16]byte) string {
+	if reference == [16]byte{} {
+		return ""
+	}
+	sum := sha256.Sum256(append([]byte("session\x00"), reference[:]...))
+	return hex.EncodeToString(sum[:12])
+}
 
 // more reports whether f holds anything beside Claims.
 func (f Facts) more() bool { f.Claims = ""; return f != Facts{} }

@@ -37,6 +37,9 @@ type Authorizer struct {
 	// epoch of the user's record, may go on: ErrSignedOut if not. It is nil
 	// where others know the users.
 	Alive func(ctx context.Context, username string, epoch int64) error
+	// Ended adds to the change that ends a session what tells others of it; nil:
+	// nothing. It is called before the commit, and again after a conflict.
+	Ended func(ctx context.Context, e End, c *store.Change) error
 	// Pending counts the interactions under way. It outlives a reload.
 	Pending *Pending
 }

@@ -65,7 +65,8 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 	if who.Name == "" && who.Username == "" {
 		who.Name = who.Subject // better than nobody: users see whose answer they give
 	}
-	if err := a.refer(ctx, &who, v.Session); err != nil {
+	ends, err := a.refer(ctx, &who, v.Session)
+	if err != nil {
 		return "", err
 	}
 	said := who
@@ -76,6 +77,11 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 	}
 	return cookie, a.identify(ctx, it, who, func(c *store.Change) error {
 		c.Documents, c.Delete = slices.Clone(session.Documents), slices.Clone(session.Delete)
+		if ends != nil {
+			if err := a.end(ctx, ends, c); err != nil {
+				return err
+			}
+		}
 		return a.noteClaims(ctx, said, c)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -143,20 +144,21 @@ func (a *Authorizer) Refresh(s *Session) string {
 }
 
 // refer gives who the reference of the session that is about to begin: that of the
-// browser's session of the same subject, or a new one.
-func (a *Authorizer) refer(ctx context.Context, who *Identity, old string) error {
+// browser's session of the same subject, or a new one. A session of another subject
+// is returned: it ends.
+func (a *Authorizer) refer(ctx context.Context, who *Identity, old string) (ends *Session, err error) {
 	s, err := a.Session(ctx, old)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s != nil && s.Subject == who.Subject && s.Reference != "" {
 		who.Reference = s.Reference
-		return nil
+		return nil, nil
 	}
 	var reference [16]byte
 	rand.Read(reference[:])
 	who.Reference = hex.EncodeToString(reference[:])
-	return nil
+	return s, nil
 }
 
 // reference returns the bytes of who's Reference, or zero.
@@ -189,18 +191,59 @@ func (a *Authorizer) newSession(who Identity, old string) (cookie string, c stor
 	return sessionCookie(view.Ring, s.id, now), c, nil
 }
 
-// EndSession ends the session of a cookie, if there is one.
-func (a *Authorizer) EndSession(ctx context.Context, cookie string) error {
+// An End is a session that ends before its time, by its user.
+type End struct {
+	Subject   string
+	Reference [16]byte // zero for a session of an earlier version, which no client knows
+	At        grant.Instant
+}
+
+// EndSession ends the session of a cookie, if there is one, and returns it. If it
+// had expired, it is nil: that is no logout.
+func (a *Authorizer) EndSession(ctx context.Context, cookie string) (*Session, error) {
+	s, err := a.Session(ctx, cookie)
+	if err != nil {
+		return nil, err
+	}
 	view, err := a.Issuer.Directory.View()
 	if err != nil {
-		return unavailable(err)
+		return nil, unavailable(err)
 	}
-	id, _, ok := openSessionCookie(view.Ring, cookie)
-	if !ok {
+	var c store.Change
+	if s != nil {
+		err = a.end(ctx, s, &c)
+	} else if id, _, ok := openSessionCookie(view.Ring, cookie); ok {
+		c.Delete = []store.DocumentKey{id.key(a.Issuer.Realm)}
+	}
+	if err != nil || len(c.Delete) == 0 {
+		return nil, err
+	}
+	if err := a.Issuer.Store.Commit(ctx, c); err != nil {
+		return nil, unavailable(err)
+	}
+	return s, nil
+}
+
+// end adds the end of s to a change: the session in every document that has its
+// reference, and what Ended adds.
+func (a *Authorizer) end(ctx context.Context, s *Session, c *store.Change) error {
+	if own := s.id.key(a.Issuer.Realm); !slices.Contains(c.Delete, own) {
+		c.Delete = append(c.Delete, own)
+	}
+	if s.Reference == "" {
 		return nil
 	}
-	if err := a.Issuer.Store.Commit(ctx, store.Change{Delete: []store.DocumentKey{id.key(a.Issuer.Realm)}}); err != nil {
-		return unavailable(err)
+	for d, err := range store.DocumentsOfOwner(ctx, a.Issuer.Store, store.DocumentSession, store.OwnerOf(a.Issuer.Realm, s.Subject)) {
+		if err != nil {
+			return unavailable(err)
+		}
+		var other Session
+		if json.Unmarshal(d.Body, &other) == nil && other.Reference == s.Reference && !slices.Contains(c.Delete, d.Key) {
+			c.Delete = append(c.Delete, d.Key)
+		}
 	}
-	return nil
+	if a.Ended == nil {
+		return nil
+	}
+	return a.Ended(ctx, End{Subject: s.Subject, Reference: s.reference(), At: a.now()}, c)
 }

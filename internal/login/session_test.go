@@ -152,10 +152,10 @@ func TestSignInEndsTheSessionBefore(t *testing.T) {
 	if err != nil || h.is(cookie) != "bob" || h.is(v.Session) != "" {
 		t.Errorf("%v: now %q, before %q", err, h.is(cookie), h.is(v.Session))
 	}
-	if err := h.EndSession(t.Context(), cookie); err != nil || h.is(cookie) != "" {
-		t.Errorf("EndSession: %v, still %q", err, h.is(cookie))
+	if s, err := h.EndSession(t.Context(), cookie); err != nil || s == nil || s.Subject != "bob" || h.is(cookie) != "" {
+		t.Errorf("EndSession: %+v, %v, still %q", s, err, h.is(cookie))
 	}
-	if err := h.EndSession(t.Context(), "nonsense"); err != nil {
+	if s, err := h.EndSession(t.Context(), "nonsense"); err != nil || s != nil {
 		t.Errorf("no session to end: %v", err)
 	}
 }

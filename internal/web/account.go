@@ -114,11 +114,8 @@ func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.
 		if err := x.Enter(x.Route.Class); err != nil {
 			return server.Answer{}, err
 		}
-		session, err := a.Session(ctx, v.Session)
+		session, err := a.EndSession(ctx, v.Session)
 		if err != nil {
-			return server.Answer{}, err
-		}
-		if err := a.EndSession(ctx, v.Session); err != nil {
 			return server.Answer{}, err
 		}
 		if session != nil {

@@ -1,0 +1,82 @@
+package login
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A SessionRecord is a session of a subject as the store has it: its documents,
+// until it has ended, and the grants that it made.
+type SessionRecord struct {
+	Name      string // for operators
+	Subject   string
+	Reference [16]byte            // zero for a session of an earlier version, which no grant refers to
+	Session   *Session            // the latest login; nil if the session has ended
+	Documents []store.DocumentKey // two, if two tabs have logged in at once
+	Grants    []grant.Grant       // whatever their state is
+}
+
+// Sessions returns the sessions of a subject, the latest first: those that have a
+// document, and those that have ended and to which grants still refer.
+func Sessions(ctx context.Context, st store.Store, realm, subject string) ([]SessionRecord, error) {
+	var list []SessionRecord
+	of := func(name string, reference [16]byte) *SessionRecord {
+		i := slices.IndexFunc(list, func(r SessionRecord) bool { return r.Name == name })
+		if i < 0 {
+			i = len(list)
+			list = append(list, SessionRecord{Name: name, Subject: subject, Reference: reference})
+		}
+		return &list[i]
+	}
+	for d, err := range store.DocumentsOfOwner(ctx, st, store.DocumentSession, store.OwnerOf(realm, subject)) {
+		if err != nil {
+			return nil, err
+		}
+		s := &Session{ExpiresAt: d.ExpiresAt}
+		if err := json.Unmarshal(d.Body, s); err != nil {
+			return nil, err
+		}
+		reference := s.reference()
+		name := cmp.Or(grant.SessionName(reference), hex.EncodeToString(d.Key[:12]))
+		r := of(name, reference)
+		r.Documents = append(r.Documents, d.Key)
+		if r.Session == nil || s.Began > r.Session.Began {
+			r.Session = s
+		}
+	}
+	for g, err := range store.GrantsOfSubject(ctx, st, realm, subject) {
+		if err != nil {
+			return nil, err
+		}
+		if g.Session != [16]byte{} {
+			r := of(grant.SessionName(g.Session), g.Session)
+			r.Grants = append(r.Grants, g)
+		}
+	}
+	slices.SortFunc(list, func(x, y SessionRecord) int {
+		if x.began() != y.began() {
+			return int(y.began() - x.began())
+		}
+		return strings.Compare(x.Name, y.Name)
+	})
+	return list, nil
+}
+
+// began is when the session began, or the first of its grants that are left.
+func (r SessionRecord) began() grant.Instant {
+	if r.Session != nil {
+		return r.Session.Began
+	}
+	first := grant.Never
+	for _, g := range r.Grants {
+		first = min(first, g.AuthorizedAt)
+	}
+	return first
+}

@@ -1,0 +1,157 @@
+package login
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// granted redeems a code for the user of a browser, and returns the grant's row.
+func (h *house) granted(v Visitor) (r SessionRecord) {
+	h.t.Helper()
+	s, err := h.Session(h.t.Context(), v.Session)
+	if err != nil || s == nil {
+		h.t.Fatal("nobody is signed in", err)
+	}
+	st, err := h.Authorize(h.t.Context(), asking(h.c), v)
+	if _, err := h.redeem(h.code(st, err)); err != nil {
+		h.t.Fatal(err)
+	}
+	return h.sessionOf(s.Subject, grant.SessionName(s.reference()))
+}
+
+// sessionOf returns a session of a subject.
+func (h *house) sessionOf(subject, name string) SessionRecord {
+	h.t.Helper()
+	list, err := Sessions(h.t.Context(), h.kit.Engine, realm, subject)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, r := range list {
+		if r.Name == name {
+			return r
+		}
+	}
+	return SessionRecord{}
+}
+
+// signInAs logs a subject in at a browser.
+func (h *house) signInAs(subject string, v Visitor) Visitor {
+	h.t.Helper()
+	it := h.begin(asking(h.c, login), v, StepLogin)
+	cookie, err := h.SignIn(h.t.Context(), it, h.identity(subject), v)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	v.Session = cookie
+	return v
+}
+
+func TestSessionsOfASubjectAndTheGrantsThatTheyMade(t *testing.T) {
+	h := newHouse(t)
+	h.Issuer.IDTokenLifetime = 5 * time.Minute
+	h.c = h.client(openIDClient)
+	phone, laptop := h.signInAs("alice", someone()), h.signInAs("alice", someone())
+	h.signInAs("bob", someone())
+	first := h.granted(phone)
+	second := h.granted(laptop)
+	second = h.granted(laptop)
+	if len(first.Grants) != 1 || len(second.Grants) != 2 || first.Name == second.Name || len(first.Documents) != 1 || first.Session == nil {
+		t.Fatalf("%+v\n%+v", first, second)
+	}
+	if len(first.Name) != 24 || first.Reference == [16]byte{} || first.Reference != first.Grants[0].Session {
+		t.Errorf("name %q, reference %x, grant's %x", first.Name, first.Reference, first.Grants[0].Session)
+	}
+	list, err := store.GrantsOfSession(t.Context(), h.kit.Engine, realm, "alice", second.Reference)
+	if err != nil || len(list) != 2 {
+		t.Errorf("%d grants, %v", len(list), err)
+	}
+	if list, _ := store.GrantsOfSession(t.Context(), h.kit.Engine, realm, "alice", [16]byte{}); list != nil {
+		t.Errorf("no reference has %d grants", len(list))
+	}
+	// After its end, the grants still refer to it.
+	if _, err := h.EndSession(t.Context(), laptop.Session); err != nil {
+		t.Fatal(err)
+	}
+	if r := h.sessionOf("alice", second.Name); r.Session != nil || len(r.Documents) != 0 || len(r.Grants) != 2 {
+		t.Errorf("after its end: %+v", r)
+	}
+	if r := h.sessionOf("alice", first.Name); r.Session == nil {
+		t.Error("the other session has ended too")
+	}
+}
+
+// openIDClient is a client whose grants refer to sessions.
+var openIDClient = client.Registration{ID: "app", Name: "App", Scope: "openid a b", FirstParty: true, IDTokenAlg: keys.ES256}
+
+// A new login of the same subject in the same browser has a new cookie and auth_time,
+// and is the same session for clients.
+func TestANewLoginOfTheSameSubjectKeepsTheReference(t *testing.T) {
+	h := newHouse(t)
+	h.Issuer.IDTokenLifetime = 5 * time.Minute
+	h.c = h.client(openIDClient)
+	v := h.signInAs("alice", someone())
+	before := h.granted(v)
+	h.step(time.Minute)
+	again := h.signInAs("alice", v)
+	after := h.granted(again)
+	switch {
+	case again.Session == v.Session || h.is(v.Session) != "":
+		t.Error("the old cookie still counts")
+	case after.Name != before.Name || len(after.Grants) != 2 || len(after.Documents) != 1:
+		t.Errorf("%+v", after)
+	case after.Session.AuthTime <= before.Session.AuthTime:
+		t.Error("auth_time is the old one")
+	case openid.SessionID(after.Reference, "app") == openid.SessionID(after.Reference, "shop"):
+		t.Error("two clients have one sid")
+	}
+}
+
+// Whoever logs in at a browser where another subject is signed in ends that session.
+func TestAnotherSubjectsLoginEndsTheSessionWithItsLogouts(t *testing.T) {
+	h := newHouse(t)
+	var ended []End
+	h.Ended = func(_ ctx, e End, c *store.Change) error {
+		ended = append(ended, e)
+		c.Events = append(c.Events, store.Event{At: e.At, Name: "said", About: "logout of " + e.Subject})
+		return nil
+	}
+	v := h.signInAs("alice", someone())
+	alice, _ := h.Session(t.Context(), v.Session)
+	v = h.signInAs("alice", v)
+	if len(ended) != 0 {
+		t.Fatal("a login of the same subject ends the session")
+	}
+	v = h.signInAs("bob", v)
+	if len(ended) != 1 || ended[0].Subject != "alice" || ended[0].Reference != alice.reference() {
+		t.Fatalf("%+v", ended)
+	}
+	if list, err := h.kit.Engine.Events(t.Context(), "logout of alice", 10); err != nil || len(list) != 1 {
+		t.Errorf("what Ended added is not in the commit: %v, %v", list, err)
+	}
+	// Neither idle nor absolute expiry is a logout.
+	h.step(h.SessionIdle + time.Minute)
+	h.signInAs("carol", v)
+	if _, err := h.EndSession(t.Context(), v.Session); err != nil || len(ended) != 1 {
+		t.Errorf("an idle session was ended: %+v, %v", ended[1:], err)
+	}
+}
+
+// Two tabs can have one session in two documents: both end.
+func TestEndSessionEndsTheSessionInEveryTab(t *testing.T) {
+	h := newHouse(t)
+	v := h.signInAs("alice", someone())
+	a := h.signInAs("alice", v).Session
+	s, _ := h.Session(t.Context(), a)
+	who := h.identity("alice")
+	who.Reference = s.Reference
+	b := h.session(who)
+	if s, err := h.EndSession(t.Context(), a); err != nil || s == nil || h.is(a) != "" || h.is(b) != "" {
+		t.Errorf("%+v, %v: %q and %q go on", s, err, h.is(a), h.is(b))
+	}
+}
