@@ -160,13 +160,13 @@ var mayImport = []importRule{
 	// They look, and change nothing. How a request arrived, the server tells.
 	{dir: "internal/doctor", others: []string{"internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth",
 		"internal/server", "internal/server/admin", "internal/show", "internal/store"}, not: []string{"database/sql", "log/slog"}},
-	{dir: "internal/explain", others: []string{"internal/audit", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth",
+	{dir: "internal/explain", others: []string{"internal/audit", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/openid",
 		"internal/show", "internal/store"}, not: []string{"net/http", "database/sql", "log/slog"}},
 	// What a configuration names is opened in one place, for commands and server.
 	{dir: "internal/deployment", others: []string{"internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite"}, not: []string{"net/http", "database/sql"}},
 	// The use cases of an operator, whoever calls them. The store is open already.
-	{dir: "internal/admin", others: []string{"internal/account", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth", "internal/show",
+	{dir: "internal/admin", others: []string{"internal/account", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/show",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/config", "internal/deployment", "internal/server/admin"}, not: []string{"database/sql", "log/slog"}},
 	{dir: "internal/node", others: []string{"internal/account", "internal/audit", "internal/claims", "internal/login", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/grant",

@@ -1,5 +1,5 @@
 // Package admin holds what an operator can do with clients, secrets, users, keys,
-// cutoffs and grants. The command line and the admin API call the same
+// cutoffs, sessions and grants. The command line and the admin API call the same
 // functions, which record the same events.
 package admin
 

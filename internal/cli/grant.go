@@ -98,7 +98,7 @@ Redemptions and refreshes leave no event; they increment the generation.`,
 		return v, fields([][2]string{
 			{"grant", v.ID}, {"state", v.State}, {"reason", v.Reason}, {"cut off at", cut},
 			{"client", v.ClientID}, {"subject", v.Subject}, {"claims", g.Claims}, {"scope", v.Scope},
-			{"authenticated", show.Instant(g.AuthTime)}, {"authorized", show.Instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
+			{"session", v.Session}, {"authenticated", show.Instant(g.AuthTime)}, {"authorized", show.Instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
 			{"rotated", show.Instant(g.RotatedAt)}, {"expires", show.Instant(g.ExpiresAt)},
 			{"row kept until", show.Instant(g.DeleteAfter)}, {"key", g.KeyID.String()},
 		}, events(v.Events)), err

@@ -130,6 +130,9 @@ func adviceFor(e *admin.Error) string {
 		case "secret":
 			return "see: mintage client secret list " + e.ID
 		}
+		if e.Kind == "session" {
+			return "see: mintage session list --subject"
+		}
 		return fmt.Sprintf("see: mintage %s list", e.Kind)
 	case admin.Deleted:
 		return "see: mintage client list --all"

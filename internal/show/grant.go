@@ -17,6 +17,7 @@ type Grant struct {
 	Subject      string          `json:"subject"`
 	Claims       json.RawMessage `json:"claims,omitempty"`
 	Scope        string          `json:"scope"`
+	Session      string          `json:"session,omitempty"` // that made it; see grant.SessionName
 	AuthTime     *time.Time      `json:"auth_time,omitempty"`
 	AuthorizedAt *time.Time      `json:"authorized_at"`
 	Generation   uint32          `json:"generation"`
@@ -42,7 +43,7 @@ func GrantAt(g grant.Grant, cutoffs []store.Cutoff, now grant.Instant) Grant {
 		ID: g.ID.String(), State: g.State.String(), Reason: g.Reason.String(), ClientID: g.ClientID, Subject: g.Subject,
 		Scope: string(g.Scope), AuthorizedAt: JSONInstant(g.AuthorizedAt), Generation: g.Generation,
 		RotatedAt: JSONInstant(g.RotatedAt), ExpiresAt: JSONInstant(g.ExpiresAt), DeleteAfter: JSONInstant(g.DeleteAfter),
-		AuthTime: JSONInstant(g.AuthTime), Claims: json.RawMessage(g.Claims),
+		AuthTime: JSONInstant(g.AuthTime), Claims: json.RawMessage(g.Claims), Session: grant.SessionName(g.Facts.Session),
 	}
 	var cut grant.Instant
 	for _, c := range cutoffs {

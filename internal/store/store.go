@@ -199,7 +199,8 @@ const (
 	EventKEKRotated      EventName = "kek_rotated"
 	EventRestored        EventName = "restored"
 	EventCutoff          EventName = "cutoff"
-	EventDisconnected    EventName = "disconnected" // a client, by the subject
+	EventDisconnected    EventName = "disconnected"  // a client, by the subject
+	EventSessionEnded    EventName = "session_ended" // with its grants, by an operator
 	EventClientCreated   EventName = "client_created"
 	EventClientChanged   EventName = "client_changed"
 	EventClientDeleted   EventName = "client_deleted"

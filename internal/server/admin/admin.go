@@ -184,6 +184,8 @@ func (a *Admin) Routes() []Route {
 		{get, "/admin/v1/grants", a.do(200, listGrants, "subject", "client_id", "after", "limit"), nil},
 		{get, "/admin/v1/grants/{grant}", a.do(200, showGrant), nil},
 		{remove, "/admin/v1/grants/{grant}", a.do(204, revokeGrant), nil},
+		{get, "/admin/v1/sessions", a.do(200, listSessions, "subject"), nil},
+		{post, "/admin/v1/sessions/end", a.do(200, with(endSessions)), nil},
 		{get, "/admin/v1/cutoffs", a.do(200, listCutoffs, "subject", "client_id", "after", "limit"), nil},
 		{post, "/admin/v1/cutoffs", a.do(201, with(cutOff)), nil},
 		{get, "/admin/v1/events", a.do(200, listEvents, "subject", "client_id", "grant_id"), nil},

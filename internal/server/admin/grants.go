@@ -54,6 +54,21 @@ func revokeGrant(x *call, u *admin.Admin) (any, error) {
 	return nil, u.RevokeGrant(x.Context(), id)
 }
 
+func listSessions(x *call, u *admin.Admin) (any, error) {
+	views, err := u.Sessions(x.Context(), x.params.Get("subject"))
+	return list{name: "sessions", items: views}, err
+}
+
+// A sessionRequest is the body of POST /admin/v1/sessions/end.
+type sessionRequest struct {
+	Subject string `json:"subject"`
+	Session string `json:"session"` // all if absent
+}
+
+func endSessions(x *call, u *admin.Admin, in sessionRequest) (any, error) {
+	return u.EndSessions(x.Context(), in.Subject, in.Session)
+}
+
 func listCutoffs(x *call, u *admin.Admin) (any, error) {
 	p, err := x.page()
 	if err != nil {

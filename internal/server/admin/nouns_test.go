@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // An object is the body of an answer.
@@ -391,4 +393,82 @@ func TestRestoresAreDeclaredAndListed(t *testing.T) {
 	if err != nil || view.Restore().At == 0 {
 		t.Errorf("the directory was not polled: %v", err)
 	}
+}
+
+// One call for an incident: a session ends with the grants that it made, and with no
+// other; or all of them.
+func TestSessionsOfASubjectAreListedAndEnded(t *testing.T) {
+	a := newAdminAPI(t)
+	one, two, three := a.makeGrant(t, 1, "alice"), a.makeGrant(t, 2, "alice"), a.makeGrant(t, 3, "alice")
+	session := func(n byte, ids ...string) string {
+		reference := [16]byte{n}
+		for _, text := range ids {
+			id, _ := grant.ParseID(text)
+			// A row's facts never change: it is made again.
+			g, err := a.faulty.Grant(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.ID[0], g.Session = g.ID[0]+0x80, reference
+			if err := a.faulty.CreateGrant(t.Context(), g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		body := fmt.Sprintf(`{"subject":"alice","reference":"%x","began":%d}`, reference, grant.At(a.now))
+		err := a.faulty.Commit(t.Context(), store.Change{Documents: []store.Document{{
+			Kind: store.DocumentSession, Key: store.KeyOf(store.DocumentSession, "/api", string(n)), Version: 1, ExpiresAt: grant.At(a.now.Add(time.Hour)),
+			Owner: store.OwnerOf("/api", "alice"), Body: []byte(body),
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return grant.SessionName(reference)
+	}
+	phone, laptop := session(1, one, two), session(2, three)
+	state := func(name string) (string, []string) {
+		t.Helper()
+		all, _ := a.call(t, 200, "GET", "/sessions?subject=alice", "")
+		for _, s := range all.list("sessions") {
+			if s["session"] == name {
+				var states []string
+				for _, g := range s.list("grants") {
+					if g["session"] != name {
+						t.Errorf("%v is not of session %s", g, name)
+					}
+					states = append(states, g["state"].(string))
+				}
+				return s["state"].(string), states
+			}
+		}
+		return "", nil
+	}
+	if s, grants := state(phone); s != "active" || !slices.Equal(grants, []string{"active", "active"}) {
+		t.Fatalf("%s %v", s, grants)
+	}
+	for range 2 { // it can be repeated
+		ended, _ := a.call(t, 200, "POST", "/sessions/end", `{"subject":"alice","session":"`+phone+`"}`)
+		if s, grants := state(phone); s != "ended" || !slices.Equal(grants, []string{"revoked", "revoked"}) || ended["session"] != phone {
+			t.Errorf("%v: %s %v", ended, s, grants)
+		}
+	}
+	if s, grants := state(laptop); s != "active" || !slices.Equal(grants, []string{"active"}) {
+		t.Errorf("the other session: %s %v", s, grants)
+	}
+	if g, _ := a.call(t, 200, "GET", "/grants/"+one, ""); g["state"] != "active" || g["session"] != nil {
+		t.Errorf("a grant of no session: %v", g)
+	}
+	events, _ := a.call(t, 200, "GET", "/events?subject=alice", "")
+	if list := events.list("events"); len(list) != 2 || list[0]["name"] != "session_ended" {
+		t.Errorf("%v", events)
+	}
+	ended, _ := a.call(t, 200, "POST", "/sessions/end", `{"subject":"alice"}`)
+	if s, grants := state(laptop); s != "ended" || !slices.Equal(grants, []string{"cut off"}) || ended["cutoff"] == nil || ended["grants"] != 6.0 {
+		t.Errorf("%v: %s %v", ended, s, grants)
+	}
+	a.refused(t, 404, "not-found", "POST", "/sessions/end", `{"subject":"alice","session":"x"}`)
+	a.refused(t, 404, "not-found", "POST", "/sessions/end", `{"subject":"bob","session":"`+phone+`"}`)
+	for _, path := range []string{"/sessions", "/sessions?subject=%ff", "/sessions?subject="} {
+		a.call(t, 422, "GET", path, "")
+	}
+	a.call(t, 422, "POST", "/sessions/end", `{}`)
 }
