@@ -22,11 +22,11 @@ import (
 )
 
 func newExplain(s *settings) *cobra.Command {
-	var logFile string
+	var logFile, subject string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "explain [TOKEN | CODE | REQUEST-ID | GRANT-ID]",
-		Short: "Explain a token, a code, a request or a grant",
+		Use:   "explain [TOKEN | CODE | REQUEST-ID | GRANT-ID | --subject S SESSION]",
+		Short: "Explain a token, a code, a request, a grant or a session",
 		Long: `Explain a token, a code, a request or a grant: whether it is authentic, whether it
 would be accepted now, and if not, why, what the client receives, and what to do;
 then the history of its grant. The command changes nothing, and works while the
@@ -37,6 +37,9 @@ a terminal does not show it. On the command line, every process of the machine
 could read them. A callback URL, an Authorization header or a whole token response
 may be pasted as it is. Nothing of it is printed.
 
+Of an id_token, and of a session of a subject, it shows the session and the grants
+that the session made; of a grant, which session made it.
+
 A request is found by its X-Request-Id in the audit log and in the server's log:
 the file that standard error is redirected to, the journal, or --log.
 
@@ -46,13 +49,18 @@ cannot verify tokens, and explains the rest.`,
   mintage explain < token.txt
   mintage explain 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b   # a grant
   mintage explain 5f2b6c0e9a1d4473                   # a request
+  mintage explain --subject alice 5f2b6c0e9a1d44735f2b6c0e   # a session
   docker logs mintage 2>&1 | mintage explain 5f2b6c0e9a1d4473 --log -`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, err := readAsked(cmd, args, logFile)
+			if err == nil {
+				err = checkText("subject", subject)
+			}
 			if err != nil {
 				return err
 			}
+			asked.Subject = subject
 			a, err := s.open(cmd.Context())
 			if err != nil {
 				return err
@@ -73,6 +81,7 @@ cannot verify tokens, and explains the rest.`,
 			return output(cmd, asJSON, v, v.Print)
 		},
 	}
+	cmd.Flags().StringVar(&subject, "subject", "", "for a session: whose it is")
 	cmd.Flags().StringVar(&logFile, "log", "", "for a request: file with the server's log (JSON lines), or - for standard input; default: search for it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

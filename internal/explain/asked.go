@@ -12,12 +12,15 @@ const (
 	askedText    = "text" // a token or a code, or any other text
 	askedGrant   = "grant"
 	askedRequest = "request"
+	askedSession = "session"
 )
 
 // An Asked is the input of Explain. Its text may be a secret.
 type Asked struct {
 	Text string
 	kind string
+	// Subject is whose session the text names. A session is found by its subject.
+	Subject string
 	// notes say how the token was extracted from the pasted text. A client that
 	// sends the rest with it is refused.
 	notes []string
@@ -31,6 +34,7 @@ func (a Asked) Secret() bool { return a.kind == askedText }
 
 var (
 	grantIDForm   = regexp.MustCompile(`^[0-9a-fA-F]{32}$`)
+	sessionForm   = regexp.MustCompile(`^[0-9a-fA-F]{24}$`)
 	requestIDForm = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
 	bearerForm    = regexp.MustCompile(`(?i)^(authorization:\s*)?bearer\s+`)
 	requestIDHead = regexp.MustCompile(`(?i)^x-request-id:\s*`)
@@ -39,7 +43,7 @@ var (
 
 // namedForms match a token or a code in a JSON object, a form or a URL. The first
 // form that matches is used.
-var namedForms = []*regexp.Regexp{named("refresh_token"), named("code"), named("access_token"), named("token")}
+var namedForms = []*regexp.Regexp{named("refresh_token"), named("code"), named("id_token_hint"), named("access_token"), named("token")}
 
 func named(name string) *regexp.Regexp {
 	return regexp.MustCompile(`(?:^|[?&#"'{,\s])(` + name + `)("\s*:\s*"|=)([^"'&#\s]+)`)
@@ -97,6 +101,8 @@ func Parse(text string) Asked {
 		a.kind, a.Text = askedGrant, strings.ToLower(strings.ReplaceAll(text, "-", ""))
 	case requestIDForm.MatchString(text):
 		a.kind, a.Text = askedRequest, strings.ToLower(text)
+	case sessionForm.MatchString(text):
+		a.kind, a.Text = askedSession, strings.ToLower(text)
 	}
 	return a
 }

@@ -1,6 +1,6 @@
-// Package explain explains a token, a code, a request or a grant, for an operator
-// who looks for the reason why a client was refused: whether a request with it
-// would be answered now, and if not, why, what the client is answered, and what to
+// Package explain explains a token, a code, a request, a grant or a session, for an
+// operator who looks for the reason why a client was refused: whether a request with
+// it would be answered now, and if not, why, what the client is answered, and what to
 // do; and then the history of its grant. The issuer decides; this package adds the
 // words, the store's events, the audit log and the server's log. It shows nothing
 // of a token.
@@ -32,6 +32,7 @@ type Explained struct {
 	*Explanation // nil for a request that is about no grant
 	by           *Explainer
 	asked        Asked
+	session      *sessionFacts // of a session, or of the session that made the grant
 	request      *requestFacts
 	life         []lifeEntry
 	// auditNote is the reason why the audit log could not be read to its end, or "".
@@ -52,12 +53,22 @@ func (x *Explainer) Explain(ctx context.Context, a Asked, log *Log) (*Explained,
 	case askedGrant:
 		id, _ := grant.ParseID(a.Text)
 		e, err = ExplainGrant(ctx, x.Issuer, id)
+	case askedSession:
+		return v, x.findSession(ctx, v, a.Subject, func(reference [16]byte) bool { return grant.SessionName(reference) == a.Text })
 	default:
+		if hint, err := x.Issuer.Hint(a.Text); err == nil {
+			return v, x.findHinted(ctx, v, hint)
+		}
 		e, err = ExplainToken(ctx, x.Issuer, a.Text)
 	}
 	if err != nil {
 		return nil, err
 	}
 	v.Explanation = &e
+	if g := e.Grant; g != nil && g.Session != [16]byte{} {
+		if err := x.findSession(ctx, v, g.Subject, func(reference [16]byte) bool { return reference == g.Session }); err != nil {
+			return nil, err
+		}
+	}
 	return v, x.completeLife(ctx, v)
 }

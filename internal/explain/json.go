@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -54,11 +55,18 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		Code    *codeJSON    `json:"code,omitempty"`
 		Client  *clientJSON  `json:"client,omitempty"`
 		Grant   *show.Grant  `json:"grant,omitempty"`
+		Session *sessionJSON `json:"session,omitempty"`
 		Life    []lifeEntry  `json:"life,omitempty"`
 		Trail   string       `json:"trail,omitempty"`
 	}{Kind: "request", Notes: v.asked.notes, Life: v.life, Trail: v.auditNote}
 	if q := v.request; q != nil {
 		out.Request = &requestJSON{q.id, q.refusal(), q.defect(), q.audit, q.lines()}
+	}
+	if s := v.session; s != nil {
+		out.Session = s.json(grant.At(v.by.Issuer.Now()))
+		if v.request == nil && v.Explanation == nil {
+			out.Kind = "session"
+		}
 	}
 	e := v.Explanation
 	if e == nil {

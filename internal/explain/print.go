@@ -42,6 +42,9 @@ var verdictWords = map[string]string{
 
 // Print writes the explanation for people.
 func (v *Explained) Print(w io.Writer) error {
+	if v.Explanation == nil && v.session != nil {
+		return v.printSession(w)
+	}
 	if v.request != nil {
 		if err := v.printRequest(w); err != nil || v.Explanation == nil {
 			return err
@@ -191,7 +194,7 @@ func (v *Explained) grantFields() [][2]string {
 	}
 	return [][2]string{
 		{"id", g.ID.String()}, {"state", state}, {"client", client}, {"subject", g.Subject}, {"scope", string(g.Scope)}, {"claims", g.Claims},
-		{"authenticated", show.Instant(g.AuthTime)}, {"authorized", v.when(g.AuthorizedAt)}, {"generation", fmt.Sprint(g.Generation)},
+		{"session", v.sessionText()}, {"authenticated", show.Instant(g.AuthTime)}, {"authorized", v.when(g.AuthorizedAt)}, {"generation", fmt.Sprint(g.Generation)},
 		{"last rotation", v.when(g.RotatedAt)}, {"expires", v.when(g.ExpiresAt)}, {"access ended until", v.when(g.AccessFloor)}, {"row kept until", v.when(g.DeleteAfter)},
 	}
 }

@@ -1,0 +1,126 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// sessionFacts is a session and the grants that it made.
+type sessionFacts struct {
+	*login.SessionRecord // nil if there is no such session
+	subject              string
+	state                string
+	cutoffs              []store.Cutoff
+}
+
+// findSession finds the session of a subject whose reference fits.
+func (x *Explainer) findSession(ctx context.Context, v *Explained, subject string, fits func(reference [16]byte) bool) error {
+	view, err := x.Issuer.Directory.View()
+	if err != nil {
+		return err
+	}
+	v.session = &sessionFacts{subject: subject, state: "unknown", cutoffs: slices.Collect(view.Cutoffs(x.Issuer.Realm))}
+	list, err := login.Sessions(ctx, x.Store, x.Issuer.Realm, subject)
+	i := slices.IndexFunc(list, func(r login.SessionRecord) bool { return fits(r.Reference) })
+	if err != nil || i < 0 {
+		return err
+	}
+	r := &list[i]
+	v.session.SessionRecord = r
+	now := grant.At(x.Issuer.Now())
+	switch s := r.Session; {
+	case s == nil, view.Cutoff(x.Issuer.Realm, subject, "") >= s.Began:
+		v.session.state = "ended"
+	case now >= s.ExpiresAt:
+		v.session.state = "expired"
+	default:
+		v.session.state = "active"
+	}
+	return nil
+}
+
+// findHinted finds the session that an id_token names.
+func (x *Explainer) findHinted(ctx context.Context, v *Explained, hint openid.Hint) error {
+	v.asked.notes = append(v.asked.notes, fmt.Sprintf("it is an id_token that client %q got at %s; what follows is its session", hint.ClientID, show.Instant(hint.IssuedAt)))
+	return x.findSession(ctx, v, hint.Subject, func(reference [16]byte) bool {
+		return hint.SessionID != "" && openid.SessionID(reference, hint.ClientID) == hint.SessionID
+	})
+}
+
+// sessionText describes the session of a grant in one line.
+func (v *Explained) sessionText() string {
+	s := v.session
+	if s == nil || s.SessionRecord == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s; it made %s: mintage explain --subject %s %s", s.Name, s.state, show.Count(len(s.Grants), "grant", "grants"), show.Quote(s.subject), s.Name)
+}
+
+func (v *Explained) printSession(w io.Writer) error {
+	s := v.session
+	now := grant.At(v.by.Issuer.Now())
+	fmt.Fprintf(w, "A session, %s.\n\n", s.state)
+	rows := [][2]string{{"subject", s.subject}}
+	if s.SessionRecord == nil {
+		rows = append(rows, [2]string{"why", "the subject has no such session, and no grant of it whose row is kept"},
+			[2]string{"next", "a session is found by its subject: mintage explain --subject SUBJECT SESSION; see: mintage session list --subject SUBJECT"})
+	} else {
+		rows = append(rows, [2]string{"session", s.Name})
+		if in := s.Session; in != nil {
+			rows = append(rows, [2]string{"authenticated", show.Instant(in.AuthTime)}, [2]string{"began", show.Instant(in.Began) + " (" + show.Ago(now, in.Began) + ")"},
+				[2]string{"expires", show.Instant(in.ExpiresAt) + " (" + show.Ago(now, in.ExpiresAt) + ")"})
+		}
+		rows = append(rows, [2]string{"end it", fmt.Sprintf("mintage session end --subject %s %s", show.Quote(s.subject), s.Name)})
+	}
+	for _, n := range v.asked.notes {
+		rows = append(rows, [2]string{"pasted", n})
+	}
+	if err := show.Fields(w, rows); err != nil || s.SessionRecord == nil {
+		return err
+	}
+	var grants [][]string
+	for _, g := range s.Grants {
+		at := show.GrantAt(g, s.cutoffs, now)
+		grants = append(grants, []string{"  " + at.ID, at.State, at.ClientID, at.Scope, show.Instant(g.AuthorizedAt), show.Instant(g.ExpiresAt)})
+	}
+	if len(grants) == 0 {
+		_, err := fmt.Fprintln(w, "\nno grant: only those whose scope has openid refer to a session")
+		return err
+	}
+	fmt.Fprintln(w, "\ngrants")
+	return show.Table(w, "  GRANT|STATE|CLIENT|SCOPE|AUTHORIZED|EXPIRES", grants)
+}
+
+type sessionJSON struct {
+	Session   string       `json:"session,omitempty"` // absent: there is none
+	Subject   string       `json:"subject"`
+	State     string       `json:"state"`
+	AuthTime  *time.Time   `json:"auth_time,omitempty"`
+	Began     *time.Time   `json:"began_at,omitempty"`
+	ExpiresAt *time.Time   `json:"expires_at,omitempty"`
+	Grants    []show.Grant `json:"grants"`
+}
+
+func (s *sessionFacts) json(now grant.Instant) *sessionJSON {
+	out := &sessionJSON{Subject: s.subject, State: s.state, Grants: []show.Grant{}}
+	if s.SessionRecord == nil {
+		return out
+	}
+	out.Session = s.Name
+	if in := s.Session; in != nil {
+		out.AuthTime, out.Began, out.ExpiresAt = show.JSONInstant(in.AuthTime), show.JSONInstant(in.Began), show.JSONInstant(in.ExpiresAt)
+	}
+	for _, g := range s.Grants {
+		out.Grants = append(out.Grants, show.GrantAt(g, s.cutoffs, now))
+	}
+	return out
+}
