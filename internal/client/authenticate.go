@@ -57,11 +57,11 @@ func (a *Authenticator) Authenticate(ctx context.Context, cred oauth.Credentials
 		return nil, store.Unavailable(err)
 	}
 	if cred.Method == oauth.AuthNone {
-		c, ok := view.Client(a.Realm, cred.ClientID)
-		if !ok || !c.Auth.Allows(cred.Method) {
+		c, err := a.Directory.Client(ctx, view, a.Realm, cred.ClientID)
+		if err == nil && (c == nil || !c.Auth.Allows(cred.Method)) {
 			return nil, unfit(view, a.Realm, cred.ClientID)
 		}
-		return c, nil
+		return c, err
 	}
 	now := grant.At(a.Now())
 	digest := view.Ring.Digest(cred.Secret)

@@ -373,7 +373,7 @@ var tokenMutations = []Mutation{
 	},
 	{
 		Name: "state of the client at introspection", In: "Issuer.Inspect",
-		Old: "if why == grant.Allowed && !enabled {", New: "if why == grant.Allowed && !enabled && false {",
+		Old: "if why == grant.Allowed && c == nil {", New: "if c, _ = view.Registered(g.Realm, g.ClientID); false {",
 		Test: here + "TestIN12",
 	},
 	{

@@ -61,6 +61,7 @@ type Directory struct {
 	// clockFault is set while this node's clock is wrong, which makes it not ready.
 	clockFault atomic.Pointer[error]
 	older      atomic.Bool // see OlderNodes
+	admits     atomic.Pointer[func(id string) bool]
 	origin     time.Time
 
 	learning sync.Mutex    // for what follows

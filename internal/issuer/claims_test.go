@@ -78,7 +78,7 @@ func TestWhatIsSaidOfTheSubjectIsInEveryTokenOfTheGrant(t *testing.T) {
 			}
 			text := pair.AccessToken
 			if format == store.TokenOpaque {
-				if text, err = s.SignPhantom(tok); err != nil {
+				if text, err = s.SignPhantom(t.Context(), tok); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -55,14 +55,49 @@ func (c IssuedCode) CallbackURL() string {
 // authTimeAhead is how far the clock of the authenticating system may be ahead.
 const authTimeAhead = time.Minute
 
+// present returns a client whose token was found active a moment ago.
+func (iss *Issuer) present(ctx context.Context, view *directory.View, id string) (*store.Client, error) {
+	c, err := iss.Directory.Client(ctx, view, iss.Realm, id)
+	if c == nil && err == nil {
+		err = store.Unavailable(fmt.Errorf("client %s was disabled a moment ago", id))
+	}
+	return c, err
+}
+
+// recordAfter is how long the record of a client that registered itself stays after
+// its last grant.
+const recordAfter = 31 * 24 * time.Hour
+
+// RecordUntil returns when the record of a client that registered itself may go, if
+// it gets tokens at now.
+func (iss *Issuer) RecordUntil(now grant.Instant) grant.Instant {
+	return now.Add(iss.CodeLifetime + iss.Policy.RefreshLifetime + recordAfter)
+}
+
+// keepRecord has the record of a client that registered itself outlive the grant from
+// which it got tokens. It writes at most once a day.
+func (iss *Issuer) keepRecord(ctx context.Context, c *store.Client, now grant.Instant) {
+	if c.RecordedUntil == 0 {
+		return
+	}
+	until := iss.RecordUntil(now)
+	if until.Since(c.RecordedUntil) < 24*time.Hour {
+		return
+	}
+	err := iss.Store.Commit(ctx, store.Change{Documents: []store.Document{c.Record(until)}})
+	if err != nil && !errors.Is(err, store.ErrConflict) { // else another request has done so
+		iss.Log.Warn("cannot keep the record of a client; its next request tries again", "client_id", c.ID, "error", err)
+	}
+}
+
 // IssueCode seals an authorization into a code. Nothing is written.
 func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return IssuedCode{}, store.Unavailable(err)
 	}
-	c, ok := view.Client(iss.Realm, a.ClientID)
-	if !ok {
+	c, err := iss.Directory.Client(ctx, view, iss.Realm, a.ClientID)
+	if c == nil && err == nil {
 		// It may have been created or enabled since the last poll.
 		if err := iss.Directory.Poll(ctx); err != nil {
 			return IssuedCode{}, store.Unavailable(err)
@@ -70,15 +105,27 @@ func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, 
 		if view, err = iss.Directory.View(); err != nil {
 			return IssuedCode{}, store.Unavailable(err)
 		}
-		c, ok = view.Client(iss.Realm, a.ClientID)
+		c, err = iss.Directory.Client(ctx, view, iss.Realm, a.ClientID)
 	}
-	if !ok {
+	if err != nil {
+		return IssuedCode{}, err
+	}
+	if c == nil {
 		return IssuedCode{}, &oauth.Invalid{Field: "client_id", Message: "no such client, or it is disabled (see: mintage client list)"}
 	}
 	if c.RequirePKCE && !c.Public() && a.Challenge == "" {
 		// A code without a challenge can be redeemed without a verifier (RFC 9700
 		// section 2.1.1).
 		return IssuedCode{}, &oauth.Invalid{Field: "code_challenge", Message: "the client must use PKCE: pass on the code_challenge of its request, or register it with --no-pkce"}
+	}
+	return iss.IssueCodeTo(c, a)
+}
+
+// IssueCodeTo is IssueCode for a client that the caller has found.
+func (iss *Issuer) IssueCodeTo(c *store.Client, a Authorization) (IssuedCode, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return IssuedCode{}, store.Unavailable(err)
 	}
 	now := iss.now()
 	agreed := Agreement{

@@ -2,9 +2,9 @@ package issuer
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 
 	"github.com/mintage/mintage/internal/claims"
@@ -66,14 +66,14 @@ func IDTokenAlg(c *store.Client) keys.Purpose { return cmp.Or(c.IDTokenAlg, keys
 // SignUserInfo returns claims about a user as a JWT for a client (OpenID Connect
 // Core section 5.3.2), or "" if the client is registered for JSON. It is no
 // id_token: without iat and exp, neither clients nor Hint take it for one.
-func (iss *Issuer) SignUserInfo(clientID string, about claims.Claims) (string, error) {
+func (iss *Issuer) SignUserInfo(ctx context.Context, clientID string, about claims.Claims) (string, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return "", store.Unavailable(err)
 	}
-	c, ok := view.Client(iss.Realm, clientID)
-	if !ok {
-		return "", store.Unavailable(fmt.Errorf("client %s was disabled a moment ago", clientID))
+	c, err := iss.present(ctx, view, clientID)
+	if err != nil {
+		return "", err
 	}
 	if c.UserInfoAlg == "" || c.UserInfoAlg == "none" {
 		return "", nil

@@ -61,8 +61,11 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	}
 	presented.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
 	why := g.Inspect(presented, iss.Policy, now)
-	c, enabled := view.Client(g.Realm, g.ClientID)
-	if why == grant.Allowed && !enabled {
+	c, err := iss.Directory.Client(ctx, view, g.Realm, g.ClientID)
+	if err != nil {
+		return Token{}, err
+	}
+	if why == grant.Allowed && c == nil {
 		why = grant.ClientDisabled
 	}
 	if why != grant.Allowed {

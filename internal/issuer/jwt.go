@@ -2,10 +2,10 @@ package issuer
 
 import (
 	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -96,14 +96,14 @@ func (iss *Issuer) signAccess(view *directory.View, c *store.Client, t Token, no
 
 // SignPhantom returns an active access token as a JWT, which a gateway passes on
 // instead of the opaque token (phantom token).
-func (iss *Issuer) SignPhantom(t Token) (string, error) {
+func (iss *Issuer) SignPhantom(ctx context.Context, t Token) (string, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return "", store.Unavailable(err)
 	}
-	c, ok := view.Client(iss.Realm, t.ClientID)
-	if !ok {
-		return "", store.Unavailable(fmt.Errorf("client %s was disabled a moment ago", t.ClientID))
+	c, err := iss.present(ctx, view, t.ClientID)
+	if err != nil {
+		return "", err
 	}
 	text, err := iss.signAccess(view, c, t, iss.now())
 	if err != nil {

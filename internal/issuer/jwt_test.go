@@ -142,7 +142,7 @@ func TestThePhantomOfATokenIsThatToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := s.SignPhantom(opaque)
+	text, err := s.SignPhantom(t.Context(), opaque)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,6 +71,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	if d.Refusal == grant.Allowed {
 		err := iss.Store.CreateGrant(ctx, d.Next)
 		if err == nil || !errors.Is(err, store.ErrConflict) && iss.settled(ctx, d.Next, err) {
+			iss.keepRecord(ctx, c, now)
 			return iss.tokens(view, c, d, code.Nonce, now)
 		}
 		if !errors.Is(err, store.ErrConflict) {
@@ -135,6 +136,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	case d.Refusal != grant.Allowed:
 		return Tokens{}, &grant.Refused{Why: d.Refusal, GrantID: tok.GrantID}
 	}
+	iss.keepRecord(ctx, c, now)
 	return iss.tokens(view, c, d, "", now)
 }
 

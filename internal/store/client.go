@@ -50,6 +50,18 @@ const (
 // GrantTypes lists those that a client can be registered for.
 var GrantTypes = []string{GrantAuthorizationCode, GrantRefreshToken}
 
+// A Registrar is who registered a client.
+type Registrar string
+
+const (
+	ByOperator Registrar = ""
+	// ByDocument is a client whose id is the address of its metadata document.
+	ByDocument Registrar = "document"
+	// ByRequest is a client that registered itself (RFC 7591): its id is the sealed
+	// registration.
+	ByRequest Registrar = "request"
+)
+
 // A Client is a registered client system. It is stored as JSON, so members may
 // be added; a version that does not know one leaves it alone only by not
 // writing the client.
@@ -85,6 +97,12 @@ type Client struct {
 	// tokens of every client: those for one of IntrospectAudience, if it is set.
 	Introspect         bool     `json:"introspect,omitempty"`
 	IntrospectAudience []string `json:"introspect_audience,omitempty"`
+
+	// RegisteredBy says who registered it. The record of a client that registered
+	// itself is not in the directory: it is a document, written when a user first
+	// agrees.
+	RegisteredBy  Registrar     `json:"registered_by,omitempty"`
+	RecordedUntil grant.Instant `json:"-"` // when the record may go; zero for others
 
 	Secrets   []Secret      `json:"secrets"`
 	CreatedAt grant.Instant `json:"created_at"`
@@ -126,6 +144,10 @@ func (s Secret) Expired(now grant.Instant) bool { return s.ExpiresAt != 0 && now
 
 // Public reports whether the client has no secret by its registration.
 func (c Client) Public() bool { return c.Auth == AuthNone }
+
+// SelfRegistered reports whether nobody but the client vouches for what it says of
+// itself.
+func (c Client) SelfRegistered() bool { return c.RegisteredBy != ByOperator }
 
 // MayUse reports whether the client is registered for the grant type.
 func (c Client) MayUse(grantType string) bool { return slices.Contains(c.GrantTypes, grantType) }

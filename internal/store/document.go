@@ -16,6 +16,7 @@ const (
 	DocumentInteraction DocumentKind = "interaction" // what is asked of a user, by its id
 	DocumentConsents    DocumentKind = "consents"    // what a subject has agreed to, by subject
 	DocumentClaims      DocumentKind = "claims"      // what the last login said about a subject, by subject
+	DocumentClient      DocumentKind = "client"      // a client that registered itself, by its id
 	DocumentDeployment  DocumentKind = "deployment"  // what the store remembers of the deployment, by what that is
 	DocumentAuditHead   DocumentKind = "audit_head"  // how far an audit log has got, by the name of its chain
 )
@@ -31,6 +32,22 @@ func KeyOf(kind DocumentKind, realm, name string) DocumentKey {
 
 // ClaimsKey is the key of what the last login said about a subject.
 func ClaimsKey(realm, subject string) DocumentKey { return KeyOf(DocumentClaims, realm, subject) }
+
+// ClientKey is the key of the record of a client that registered itself.
+func ClientKey(realm, id string) DocumentKey { return KeyOf(DocumentClient, realm, id) }
+
+// Record returns the document that holds c, a client that registered itself, until
+// an instant. Its Version is that of the record before, or 0.
+func (c Client) Record(until grant.Instant) Document {
+	return Document{Kind: DocumentClient, Key: ClientKey(c.Realm, c.ID), Version: c.Version + 1, ExpiresAt: until, Body: c.Entry().Body}
+}
+
+// ClientRecord decodes a document of kind DocumentClient.
+func (d Document) ClientRecord() (Client, error) {
+	c, err := Entry{EntryClient, "", d.Version, d.Body}.Client()
+	c.Version, c.RecordedUntil = d.Version, d.ExpiresAt
+	return c, err
+}
 
 // An Owner is the subject to which a document belongs, as a digest. The zero Owner
 // is nobody.

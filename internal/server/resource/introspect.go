@@ -72,7 +72,7 @@ func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server
 	case form == mediaJWT && !t.Refresh && t.MayBeAskedBy(c):
 		// Its own token is no reason: who verifies JWTs without asking would take
 		// the JWT of a client with opaque tokens until it expires, also revoked.
-		body, err := e.Issuer.SignPhantom(t)
+		body, err := e.Issuer.SignPhantom(ctx, t)
 		return server.Answer{Body: []byte(body), Header: contentType(mediaJWT)}, rec, err
 	}
 	return server.Answer{Body: e.introspection(t)}, rec, nil

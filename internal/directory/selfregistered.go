@@ -1,0 +1,50 @@
+package directory
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+// AdmitSelfRegistered sets which ids are those of clients that may register
+// themselves. It applies from the next request on, also to clients that have a
+// record: what an operator no longer allows gets no tokens.
+func (d *Directory) AdmitSelfRegistered(admits func(id string) bool) { d.admits.Store(&admits) }
+
+// Admits reports whether an id is one of a client that may have registered itself.
+func (d *Directory) Admits(id string) bool {
+	admits := d.admits.Load()
+	return admits != nil && (*admits)(id)
+}
+
+// Client returns an enabled client of a realm, or nil: one of v, or one that
+// registered itself and to which a user has agreed, whose record is read from the
+// store. An operator's client of the same id, in any state, takes the place of the
+// record.
+func (d *Directory) Client(ctx context.Context, v *View, realm, id string) (*store.Client, error) {
+	if c, ok := v.Client(realm, id); ok {
+		return c, nil
+	}
+	if _, known := v.Registered(realm, id); known || !d.Admits(id) {
+		return nil, nil
+	}
+	c, err := d.Record(ctx, realm, id)
+	if c != nil && c.State != store.ClientEnabled {
+		c = nil
+	}
+	return c, err
+}
+
+// Record reads the record of a client that registered itself, or nil.
+func (d *Directory) Record(ctx context.Context, realm, id string) (*store.Client, error) {
+	doc, err := d.store.Document(ctx, store.ClientKey(realm, id))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, store.Unavailable(err)
+	}
+	c, err := doc.ClientRecord()
+	return &c, err
+}

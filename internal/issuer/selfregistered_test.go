@@ -1,0 +1,144 @@
+package issuer_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+const agentID = "https://agent.example/client.json"
+
+// An agent is a client that registered itself, and that a user has agreed to.
+func (s *service) agent() *store.Client {
+	s.T.Helper()
+	c := store.Client{
+		ID: agentID, Realm: realm, Name: "Agent", State: store.ClientEnabled, Auth: store.AuthNone, Native: true, RequirePKCE: true,
+		GrantTypes: store.GrantTypes, RedirectURIs: []string{redirectURI}, Scope: "a b", RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
+	}
+	if err := s.Engine.Commit(s.T.Context(), store.Change{Documents: []store.Document{c.Record(s.RecordUntil(s.At()))}}); err != nil {
+		s.T.Fatal(err)
+	}
+	return s.found()
+}
+
+// found is the agent as the token endpoint finds it, or nil.
+func (s *service) found() *store.Client {
+	s.T.Helper()
+	c, err := s.Directory.Client(s.T.Context(), s.View(), realm, agentID)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return c
+}
+
+func (s *service) loginOfAgent(c *store.Client) issuer.Tokens {
+	s.T.Helper()
+	const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+	code, err := s.IssueCodeTo(c, issuer.Authorization{
+		ClientID: agentID, RedirectURI: redirectURI, Subject: subject, Scope: "a", Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+	})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return s.must(s.Exchange(s.T.Context(), c, issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, Verifier: verifier}))
+}
+
+func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
+	s := newService(t)
+	if c := s.agent(); c != nil {
+		t.Fatal("found although none is admitted")
+	}
+	admitted := true
+	s.Directory.AdmitSelfRegistered(func(id string) bool { return admitted && id == agentID })
+	c := s.found()
+	if c == nil || !c.SelfRegistered() || c.Name != "Agent" || s.client(clientID).SelfRegistered() {
+		t.Fatalf("%+v", c)
+	}
+	tokens := s.loginOfAgent(c)
+	tokens = s.must(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+	active := func(want grant.Refusal) {
+		t.Helper()
+		var refused *grant.Refused
+		got, err := s.Inspect(t.Context(), tokens.AccessToken)
+		if want == grant.Allowed && (err != nil || got.ClientID != agentID) || want != grant.Allowed && (!errors.As(err, &refused) || refused.Why != want) {
+			t.Errorf("%+v, %v; want %v", got, err, want)
+		}
+	}
+	active(grant.Allowed)
+	admitted = false // the operator allows it no longer
+	active(grant.ClientDisabled)
+	if s.found() != nil {
+		t.Error("found although it is admitted no longer")
+	}
+	admitted = true
+	active(grant.Allowed)
+
+	// A fault is no refusal, and an operator's client reads nothing.
+	s.Faulty.Calls()
+	s.Faulty.Inject(storetest.Document, 1, storetest.Lost)
+	if _, err := s.Directory.Client(t.Context(), s.View(), realm, agentID); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a fault: %v", err)
+	}
+	if c, err := s.Directory.Client(t.Context(), s.View(), realm, clientID); c == nil || err != nil {
+		t.Errorf("an operator's client: %v", err)
+	}
+	s.Faulty.Heal()
+
+	// An operator's registration takes its place, in any state.
+	own := *c
+	own.Version, own.State = 1, store.ClientDisabled
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{own.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Poll()
+	active(grant.ClientDisabled)
+	s.Administer(agentID, func(c *store.Client) { c.State, c.Name = store.ClientEnabled, "Ours" })
+	if c := s.found(); c == nil || c.Name != "Ours" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestTheRecordOfAClientOutlivesItsLastGrantByAMonth(t *testing.T) {
+	s := newService(t)
+	s.Directory.AdmitSelfRegistered(func(string) bool { return true })
+	c := s.agent()
+	first := s.At()
+	tokens := s.loginOfAgent(c)
+	if s.found().Version != 1 {
+		t.Error("the record was written again at once")
+	}
+	refresh := func() {
+		t.Helper()
+		tokens = s.must(s.Refresh(t.Context(), s.found(), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+	}
+	for range 23 {
+		s.Clock.Advance(time.Hour)
+		refresh()
+	}
+	if v := s.found().Version; v != 1 {
+		t.Errorf("version %d on the first day", v)
+	}
+	s.Clock.Advance(time.Hour)
+	refresh()
+	if c := s.found(); c.Version != 2 || c.RecordedUntil != s.RecordUntil(first.Add(24*time.Hour)) {
+		t.Errorf("a day later: version %d, until %s", c.Version, c.RecordedUntil)
+	}
+	// Its end is a month after that of the refresh token.
+	if got := s.found().RecordedUntil.Since(s.row(tokens.GrantID).ExpiresAt); got < 31*24*time.Hour {
+		t.Errorf("the record ends %s after the grant", got)
+	}
+	// A record that cannot be written costs nobody a token.
+	s.Clock.Advance(48 * time.Hour)
+	c = s.found()
+	s.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
+	tokens = s.must(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+	s.Faulty.Heal()
+	if s.Logged.Count("cannot keep the record") != 1 {
+		t.Error("the fault was not logged")
+	}
+}
