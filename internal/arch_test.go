@@ -250,7 +250,7 @@ var onlyIn = []struct {
 	{imported: "github.com/prometheus", dirs: []string{"internal/metrics", "internal/node"}},
 	{imported: "go.opentelemetry.io", dirs: []string{"internal/tracing"}},
 	{imported: "google.golang.org", dirs: []string{"internal/tracing"}},
-	{imported: "github.com/coreos/go-oidc", dirs: []string{"internal/upstream"}},
+	{imported: "github.com/coreos/go-oidc", dirs: []string{"examples", "internal/upstream"}},
 	{imported: "github.com/spf13", dirs: []string{"internal/cli"}},
 	{imported: "github.com/go-jose", dirs: []string{"internal/keys", "internal/issuer", "internal/cli", "internal/e2e", "resource"}},
 	{imported: "go.yaml.in", dirs: []string{"internal/config", "internal/pages", "internal/server/apidoc"}},

@@ -188,7 +188,7 @@ var (
 		}
 		samplesDirectory = dir
 		out, err := exec.Command("go", "build", "-o", dir+"/",
-			"github.com/mintage/mintage/examples/client", "github.com/mintage/mintage/examples/login").CombinedOutput()
+			"github.com/mintage/mintage/examples/client", "github.com/mintage/mintage/examples/login", "github.com/mintage/mintage/examples/signin").CombinedOutput()
 		if err != nil {
 			return "", fmt.Errorf("go build: %w\n%s", err, out)
 		}
