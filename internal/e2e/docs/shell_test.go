@@ -58,7 +58,7 @@ func open(t *testing.T, repository, page string) (*shell, error) {
 		first:  node{webOnPage: "127.0.0.1:8443", opsOnPage: "127.0.0.1:9000"},
 		second: node{webOnPage: "127.0.0.1:8444", opsOnPage: "127.0.0.1:9001"},
 	}
-	if strings.Contains(page, "./cmd/mintage") || strings.Contains(page, "go run ./examples/api") {
+	if strings.Contains(page, "./cmd/mintage") || strings.Contains(page, " ./examples/") {
 		if err := copySource(repository, sh.dir); err != nil {
 			return nil, err
 		}
