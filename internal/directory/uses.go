@@ -1,0 +1,71 @@
+package directory
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+)
+
+const (
+	// flushInterval is how often the last uses of secrets are written.
+	flushInterval = time.Minute
+	// flushAtOnce is the age of a stored use at which the next poll replaces it.
+	// Whether a secret may be revoked depends on its use within the last day.
+	flushAtOnce = 12 * time.Hour
+)
+
+// A use is the last use of a secret. written is what the store has.
+type use struct{ at, written atomic.Int64 }
+
+// NoteUse records the use of a client's secret, by its index, in memory.
+func (v *View) NoteUse(clientID string, secret int, now grant.Instant) {
+	u := v.clients[clientID].uses[secret]
+	// At most once a second: this avoids contention for the cache line.
+	if last := u.at.Load(); int64(now)-last >= 1000 {
+		u.at.CompareAndSwap(last, int64(now))
+	}
+}
+
+// FlushUses writes the uses of secrets that the store lacks. It takes at most two
+// seconds, so that a write that hangs does not stop the polls.
+func (d *Directory) FlushUses(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if d.wait(ctx) == nil {
+		d.writeUses(ctx, d.unwritten(0))
+		d.done()
+	}
+}
+
+// unwritten returns the uses that are newer than the stored ones, by older at
+// least.
+func (d *Directory) unwritten(older time.Duration) map[string]grant.Instant {
+	changed := map[string]grant.Instant{}
+	for id, u := range d.uses {
+		if at, written := u.at.Load(), u.written.Load(); at != written && at-written >= older.Milliseconds() {
+			changed[id] = grant.Instant(at)
+		}
+	}
+	return changed
+}
+
+// writeUses writes uses to the store.
+func (d *Directory) writeUses(ctx context.Context, changed map[string]grant.Instant) {
+	if len(changed) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, PollInterval)
+	defer cancel()
+	err := d.store.NoteSecretUses(ctx, changed)
+	if err != nil && !d.unnoted {
+		d.log.Warn("cannot note the last use of secrets; trying again", "error", err)
+	}
+	if d.unnoted = err != nil; err != nil {
+		return
+	}
+	for id, at := range changed {
+		d.uses[id].written.Store(int64(at))
+	}
+}
