@@ -67,6 +67,7 @@ var storeNames = []store.EventName{
 	store.EventCodeReplayed, store.EventRefreshReplayed, store.EventGrantRevoked, store.EventAccessRevoked,
 	store.EventKeyAdded, store.EventKeyWithdrawn, store.EventKEKRotated, store.EventRestored, store.EventCutoff, store.EventDisconnected, store.EventSessionEnded,
 	store.EventClientCreated, store.EventClientChanged, store.EventClientDeleted,
+	store.EventAPICreated, store.EventAPIChanged, store.EventAPIDeleted,
 	store.EventSecretAdded, store.EventSecretRevoked, store.EventSecretUpgraded,
 	store.EventUserCreated, store.EventUserChanged, store.EventUserDisabled, store.EventUserEnabled,
 	store.EventPasswordChanged, store.EventTOTPSet, store.EventTOTPRemoved,

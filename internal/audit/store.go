@@ -38,6 +38,9 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 		if e.Name == store.EventKeyAdded || e.Name == store.EventKeyWithdrawn {
 			r.Detail = "key " + e.About + ": " + e.Detail
 		}
+		if e.Name == store.EventAPICreated || e.Name == store.EventAPIChanged || e.Name == store.EventAPIDeleted {
+			r.ClientID, r.Detail = "", "api "+e.About+": "+e.Detail
+		}
 		if err != nil {
 			r.Outcome = Unknown
 		}
@@ -88,6 +91,7 @@ func (s *Store) Commit(ctx context.Context, c store.Change) error {
 		about.Realm, about.ClientID, about.Subject = o.Realm, o.ClientID, o.Subject
 	}
 	for _, e := range c.Entries {
+		// An API has a realm too, and its events name it in their detail.
 		if client, decodeErr := e.Client(); decodeErr == nil {
 			about = Event{Realm: client.Realm, ClientID: client.ID}
 		}

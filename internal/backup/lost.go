@@ -122,7 +122,7 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 			return err
 		}},
 		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id
-			WHERE c.version IS NULL OR c.version <> p.version ORDER BY p.id`, func(rows *sql.Rows) error {
+			WHERE p.kind = 'client' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, func(rows *sql.Rows) error {
 			var was sql.NullString
 			var is string
 			if err := rows.Scan(&was, &is); err != nil {

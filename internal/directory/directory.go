@@ -183,7 +183,7 @@ func (d *Directory) wait(ctx context.Context) error {
 func (d *Directory) done() { <-d.turn }
 
 func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
-	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, origins: old.origins, cutoffs: old.cutoffs, restore: old.restore, scopes: old.scopes, idTokens: old.idTokens}
+	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, origins: old.origins, cutoffs: old.cutoffs, restore: old.restore, apis: old.apis, scopes: old.scopes, idTokens: old.idTokens}
 	if len(ch.Keys) > 0 {
 		changed := func(r keys.Record) bool {
 			return slices.ContainsFunc(ch.Keys, func(c keys.Record) bool { return c.ID == r.ID })
@@ -198,10 +198,17 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	if v.Ring == nil {
 		return nil, errNoKeys
 	}
-	if len(ch.Clients) > 0 {
+	if len(ch.APIs) > 0 {
+		v.apis = old.apis.with(ch.APIs)
+		ch.Clients = append(ch.Clients, old.clientsOfAPIs(ch.Clients)...)
+	}
+	if len(ch.Clients) > 0 || len(ch.APIs) > 0 {
 		v.clients, v.origins = maps.Clone(old.clients), maps.Clone(old.origins)
 		for _, c := range ch.Clients {
-			r := &registration{Client: c, origins: scriptOrigins(c)}
+			r := &registration{Client: c, registered: c.Scope, origins: scriptOrigins(c)}
+			if len(c.APIs) > 0 {
+				v.apis.allow(&r.Client, c.Scope)
+			}
 			for _, s := range c.Secrets {
 				u := d.uses[s.ID]
 				if u == nil {
@@ -214,7 +221,7 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 			v.countOrigins(r, 1)
 			v.clients[c.ID] = r
 		}
-		v.scopes = sync.OnceValue(func() []string { return scopesOf(v.clients) })
+		v.scopes = sync.OnceValue(func() []string { return v.apis.scopesOf(v.clients) })
 		v.idTokens = sync.OnceValue(func() time.Duration { return longestIDToken(v.clients) })
 	}
 	if len(ch.Cutoffs) > 0 {

@@ -27,6 +27,7 @@ type View struct {
 	origins map[originName]int // number of redirect URIs of public clients
 	cutoffs map[cutoffName]grant.Instant
 	restore grant.Restore
+	apis    *apis           // nil if none was ever registered
 	scopes  func() []string // of clients, computed once
 	// idTokens is the longest lifetime of id_tokens that a client asks for.
 	idTokens func() time.Duration
@@ -34,8 +35,9 @@ type View struct {
 
 type registration struct {
 	store.Client
-	uses    []*use       // of Client.Secrets, in their order
-	origins []originName // of a public client's redirect URIs
+	registered oauth.Scope  // without that of APIs
+	uses       []*use       // of Client.Secrets, in their order
+	origins    []originName // of a public client's redirect URIs
 }
 
 type cutoffName struct{ realm, subject, client string }
@@ -88,7 +90,8 @@ func (v *View) Cutoffs(realm string) iter.Seq[store.Cutoff] {
 // than those from before the latest.
 func (v *View) Restore() grant.Restore { return v.restore }
 
-// Client returns an enabled client of a realm.
+// Client returns an enabled client of a realm. Its Scope includes what it may have
+// of APIs.
 func (v *View) Client(realm, id string) (*store.Client, bool) {
 	r := v.clients[id]
 	if r == nil || r.Realm != realm || r.State != store.ClientEnabled {
@@ -156,13 +159,24 @@ func (d *Directory) IsScriptOrigin(realm, origin string) bool {
 	return chosen != "" && v.origins[originName{realm, chosen}] > 0
 }
 
-// scopesOf returns the scopes that enabled clients may ask for, sorted.
-func scopesOf(clients map[string]*registration) []string {
+// scopesOf returns the scopes that enabled clients may ask for, sorted. If APIs are
+// registered, they are those of OpenID Connect and of open APIs: some clients ask
+// for every scope of the metadata.
+func (a *apis) scopesOf(clients map[string]*registration) []string {
 	set := map[string]bool{}
 	for _, r := range clients {
 		if r.State == store.ClientEnabled && r.MayUse(store.GrantAuthorizationCode) {
 			for _, name := range r.Scope.Tokens() {
-				set[name] = true
+				if a == nil || oauth.OpenIDScopes.Has(name) {
+					set[name] = true
+				}
+			}
+		}
+	}
+	if a != nil {
+		for name, api := range a.owner {
+			if api.Open {
+				set[name.name] = true
 			}
 		}
 	}

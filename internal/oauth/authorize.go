@@ -1,7 +1,6 @@
 package oauth
 
 import (
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,7 +158,7 @@ func (r *AuthorizationRequest) parse(p Params) {
 	}
 	r.parseNonce(p["nonce"])
 	r.IDTokenHint, r.Claims, r.ACRValues = p["id_token_hint"], p["claims"], p["acr_values"]
-	if slices.ContainsFunc(r.Resources, func(uri string) bool { return !isTarget(uri) }) {
+	if slices.ContainsFunc(r.Resources, func(uri string) bool { return !IsTarget(uri) }) {
 		r.note(ErrTarget)
 	}
 }
@@ -211,12 +210,6 @@ func (r *AuthorizationRequest) parsePrompt(text string) {
 	if r.Prompt.None && r.Prompt != (Prompt{None: true}) {
 		r.note(ErrPrompt)
 	}
-}
-
-// isTarget reports whether uri can name a resource (RFC 8707 section 2).
-func isTarget(uri string) bool {
-	u, err := url.Parse(uri)
-	return err == nil && u.IsAbs() && !strings.Contains(uri, "#")
 }
 
 // ParseCallback reads the response of another authorization server at our own

@@ -120,6 +120,15 @@ func (s Scope) Common(other Scope) Scope {
 	return s.filter(other, true)
 }
 
+// Union lists the tokens of s, and behind them those of other that s lacks.
+func (s Scope) Union(other Scope) Scope {
+	if more := other.Without(s); s == "" || more == "" {
+		return s + more
+	} else {
+		return s + " " + more
+	}
+}
+
 // Without lists the tokens of s that are not in other, in the order of s.
 func (s Scope) Without(other Scope) Scope { return s.filter(other, false) }
 

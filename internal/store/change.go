@@ -184,10 +184,15 @@ func (e Entry) Client() (c Client, err error) {
 // Add decodes an entry into the list of its kind. It ignores kinds of later
 // versions.
 func (ch *Changes) Add(e Entry) error {
-	if e.Kind != EntryClient {
-		return nil
+	switch e.Kind {
+	case EntryClient:
+		c, err := e.Client()
+		ch.Clients = append(ch.Clients, c)
+		return err
+	case EntryAPI:
+		a, err := e.API()
+		ch.APIs = append(ch.APIs, a)
+		return err
 	}
-	c, err := e.Client()
-	ch.Clients = append(ch.Clients, c)
-	return err
+	return nil
 }

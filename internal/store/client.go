@@ -93,6 +93,10 @@ type Client struct {
 	JWTType     string       `json:"jwt_type,omitempty"`            // "": at+jwt
 	Audience    []string     `json:"audience,omitempty"`            // none: the issuer
 
+	// APIs are those that it may name as resource; see ReadAllowedAPI. In a
+	// directory's view, Scope includes what they allow.
+	APIs []string `json:"apis,omitempty"`
+
 	// Introspect makes it a resource server, which may ask about the access
 	// tokens of every client: those for one of IntrospectAudience, if it is set.
 	Introspect         bool     `json:"introspect,omitempty"`
@@ -157,6 +161,7 @@ func (c Client) Clone() Client {
 	c.GrantTypes = slices.Clone(c.GrantTypes)
 	c.RedirectURIs = slices.Clone(c.RedirectURIs)
 	c.Audience = slices.Clone(c.Audience)
+	c.APIs = slices.Clone(c.APIs)
 	c.IntrospectAudience = slices.Clone(c.IntrospectAudience)
 	c.Secrets = slices.Clone(c.Secrets)
 	return c

@@ -149,6 +149,7 @@ type GrantFilter struct {
 type Changes struct {
 	Version  int64 // of the directory; grows with each change
 	Clients  []Client
+	APIs     []API
 	Cutoffs  []Cutoff
 	Keys     []keys.Record
 	Restores []grant.Restore
@@ -177,7 +178,7 @@ type Revocation struct {
 type Event struct {
 	At    grant.Instant
 	Name  EventName
-	About string // grant id, client id, or AboutSubject
+	About string // grant id, client id, API id, or AboutSubject
 	// Actor is a client id, or the operator's account.
 	Actor  string
 	Detail string // one line of evidence for people
@@ -204,6 +205,9 @@ const (
 	EventClientCreated   EventName = "client_created"
 	EventClientChanged   EventName = "client_changed"
 	EventClientDeleted   EventName = "client_deleted"
+	EventAPICreated      EventName = "api_created"
+	EventAPIChanged      EventName = "api_changed"
+	EventAPIDeleted      EventName = "api_deleted"
 	EventSecretAdded     EventName = "secret_added"
 	EventSecretRevoked   EventName = "secret_revoked"
 	EventSecretUpgraded  EventName = "secret_upgraded"

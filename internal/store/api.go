@@ -1,0 +1,146 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// EntryAPI is the kind of an API's entry, whose id is oauth.CanonicalTarget of the
+// API's: two that differ by a trailing slash cannot both exist.
+const EntryAPI EntryKind = "api"
+
+// IssuerAPI is the number of the issuer, which is a built-in API: the scopes of
+// OpenID Connect belong to it. No other API has it.
+const IssuerAPI = math.MaxUint16
+
+// MaxAPIScopes limits the scopes of an API.
+const MaxAPIScopes = oauth.MaxScopes
+
+// An API is a registered resource (RFC 8707) for which access tokens are issued.
+type API struct {
+	ID    string `json:"id"` // absolute URI: the aud of its tokens
+	Realm string `json:"realm"`
+	Name  string `json:"name"`
+	// Number names the API in codes and rows. It is never used again: an API that is
+	// deleted and registered again has another one.
+	Number  uint16     `json:"number"`
+	Deleted bool       `json:"deleted,omitempty"`
+	Scopes  []APIScope `json:"scopes"`
+	// LastScope is the highest number that a scope had.
+	LastScope uint16 `json:"last_scope"`
+	// TokenFormat is that of its access tokens; "": as the client is registered.
+	TokenFormat TokenFormat `json:"token_format,omitempty"`
+	// AccessLifetime is that of its access tokens; nil: the deployment's.
+	AccessLifetime *Milliseconds `json:"access_lifetime_ms,omitempty"`
+	// LongestLifetime is the longest AccessLifetime that there was: tokens may be
+	// that old.
+	LongestLifetime Milliseconds `json:"longest_lifetime_ms,omitempty"`
+	// Open lets clients that registered themselves ask for it.
+	Open bool `json:"open,omitempty"`
+	// DefaultScope is what such a client gets that asks for no scope of the API.
+	DefaultScope oauth.Scope `json:"default_scope,omitempty"`
+
+	CreatedAt grant.Instant `json:"created_at"`
+	UpdatedAt grant.Instant `json:"updated_at"`
+	Version   int64         `json:"version"`
+}
+
+// An APIScope is a scope of an API. A name is a scope of one API only.
+type APIScope struct {
+	Name string `json:"name"`
+	// Number is stable, and never used again in the API.
+	Number uint16 `json:"number"`
+	// Texts say on the consent page what the scope allows, by language.
+	Texts map[string]string `json:"texts,omitempty"`
+}
+
+// Entry returns the row of a.
+func (a API) Entry() Entry {
+	body, err := json.Marshal(a)
+	if err != nil {
+		panic(fmt.Sprintf("encode API: %v", err)) // it has no member that could fail
+	}
+	return Entry{EntryAPI, oauth.CanonicalTarget(a.ID), a.Version, body}
+}
+
+// API decodes an entry of kind EntryAPI.
+func (e Entry) API() (a API, err error) {
+	if err = json.Unmarshal(e.Body, &a); err != nil {
+		err = fmt.Errorf("decode API %q: %w", e.ID, err)
+	}
+	return a, err
+}
+
+// Lifetime returns the lifetime of a's access tokens, or the deployment's.
+func (a API) Lifetime(deployment time.Duration) time.Duration {
+	if a.AccessLifetime != nil {
+		return a.AccessLifetime.Duration()
+	}
+	return deployment
+}
+
+// Scope returns the scopes of a as a list.
+func (a API) Scope() oauth.Scope {
+	names := make([]string, len(a.Scopes))
+	for i, s := range a.Scopes {
+		names[i] = s.Name
+	}
+	return oauth.Scope(strings.Join(names, " "))
+}
+
+// FindScope returns a scope of a by its name.
+func (a API) FindScope(name string) (APIScope, bool) {
+	i := slices.IndexFunc(a.Scopes, func(s APIScope) bool { return s.Name == name })
+	if i < 0 {
+		return APIScope{}, false
+	}
+	return a.Scopes[i], true
+}
+
+// An AllowedAPI is what a client may have of an API: some scopes, or all if Scope is
+// empty.
+type AllowedAPI struct {
+	ID    string
+	Scope oauth.Scope
+}
+
+// ReadAllowedAPI reads an item of Client.APIs: the id of an API, and behind it
+// scopes, each after a space.
+func ReadAllowedAPI(text string) (AllowedAPI, error) {
+	id, scopes, _ := strings.Cut(strings.TrimSpace(text), " ")
+	scope, err := oauth.ParseScope(scopes)
+	return AllowedAPI{id, scope}, err
+}
+
+// Of returns the scopes of a that are allowed.
+func (l AllowedAPI) Of(a *API) oauth.Scope {
+	if l.Scope == "" {
+		return a.Scope()
+	}
+	return a.Scope().Common(l.Scope)
+}
+
+// FindAPI returns a present API of ch by its id, or nil.
+func (ch Changes) FindAPI(id string) *API {
+	if a := ch.APIRow(id); a.Version != 0 && !a.Deleted {
+		return &a
+	}
+	return nil
+}
+
+// APIRow returns the row of an API's id, present or deleted; the zero API if
+// there is none.
+func (ch Changes) APIRow(id string) API {
+	i := slices.IndexFunc(ch.APIs, func(a API) bool { return oauth.CanonicalTarget(a.ID) == oauth.CanonicalTarget(id) })
+	if i < 0 {
+		return API{}
+	}
+	return ch.APIs[i]
+}
