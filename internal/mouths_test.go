@@ -14,8 +14,10 @@ import (
 // calls, with the reason.
 var oneMouth = map[string]string{
 	"ApplyClient": "API only: PUT replaces a client, and creates it where there is none; commands change single settings (UpdateClient)",
+	"ApplyAPI":    "API only: as ApplyClient",
 	"Cutoffs":     "API only: commands show the cutoffs of a subject or a client among its events, and the state of each grant",
 
+	"UpdateAPI":    "CLI only: as UpdateClient",
 	"UpdateClient": "CLI only: the API replaces all settings at once (ApplyClient)",
 	"KeyRecords":   "CLI only: a part of RewrapKeys",
 	"RewrapKeys":   "CLI only: kek rotate replaces a file of the machine, between two steps of which operators copy it",

@@ -20,6 +20,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
+// Languages are those of the pages, in which scopes have texts.
+var Languages = []string{"en", "ja"}
+
 // An Admin changes and reads the store for one operator. Keys are opened only to
 // make secrets and keys: an operator without the key-encryption key can still
 // look, disable and revoke.
@@ -50,6 +53,7 @@ const (
 	Changed  Code = "changed" // by somebody else since it was read
 	Full     Code = "full"    // the client cannot have another secret
 	InUse    Code = "in use"
+	Conflict Code = "conflict"
 )
 
 // An Error says that nothing was done, to what, and why.

@@ -28,6 +28,9 @@ func (a *Admin) CreateClient(ctx context.Context, r client.Registration, state s
 		return c, "", err
 	}
 	c.State = state
+	if err = a.checkAPIs(ctx, c, store.Client{}); err != nil {
+		return c, "", err
+	}
 	err = a.commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}}, a.event(now, store.EventClientCreated, c.ID, c.Name))
 	if errors.Is(err, store.ErrConflict) {
 		err = &Error{Taken, "client", c.ID, fmt.Sprintf("the client id %q is taken", c.ID)}
@@ -131,6 +134,9 @@ func (a *Admin) change(ctx context.Context, id, etag string, apply func(c store.
 	}
 	now := a.now()
 	next, how, err := apply(c, now)
+	if err == nil {
+		err = a.checkAPIs(ctx, next, c)
+	}
 	if err != nil || how.none {
 		return next, err
 	}

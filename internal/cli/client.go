@@ -149,7 +149,7 @@ func (g *registrationFlags) apply(f *pflag.FlagSet, r *client.Registration) (err
 			*to = *s.Field(&g.Registration).(*bool)
 		case *[]string:
 			// --audience "" empties the list.
-			*to = slices.DeleteFunc(slices.Clone(*s.Field(&g.Registration).(*[]string)), func(text string) bool { return text == "" && !s.Each })
+			*to = slices.DeleteFunc(slices.Clone(*s.Field(&g.Registration).(*[]string)), func(text string) bool { return text == "" && (s.Optional || !s.Each) })
 		case **time.Duration:
 			if *to = nil; *g.durations[s.Flag] != "default" {
 				if *to, err = parseDuration(s.Flag, *g.durations[s.Flag]); err != nil {

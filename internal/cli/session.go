@@ -61,7 +61,7 @@ func (s *settings) open(ctx context.Context) (*session, error) {
 
 // policyOf returns what commands have to know of the tokens that servers issue.
 func policyOf(cfg config.Config) grant.Policy {
-	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), MaxSkew: cfg.Skew()}
+	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), RetryWindow: max(cfg.RetryWindow, cfg.RetryWindowPublic).Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), MaxSkew: cfg.Skew()}
 }
 
 // Close closes the store and writes the audit log.
@@ -145,6 +145,8 @@ func adviceFor(e *admin.Error) string {
 			return "see: mintage restore --status"
 		}
 		return fmt.Sprintf("look at it and try again: mintage %s show %s", e.Kind, e.ID)
+	case admin.Conflict:
+		return "see: mintage api list, and mintage client list"
 	case admin.InUse:
 		return "add --force to do it all the same"
 	}

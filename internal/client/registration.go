@@ -19,6 +19,7 @@ const (
 	maxRedirectURIs = 20
 	maxAudiences    = 5
 	maxAudience     = 255
+	maxAPIs         = 20
 	MaxSecrets      = 10
 )
 
@@ -45,6 +46,7 @@ type Registration struct {
 	SigningAlg  keys.Purpose
 	JWTType     string
 	Audience    []string
+	APIs        []string // see store.ReadAllowedAPI
 	// Introspect makes it a resource server. One without redirect URIs gets no
 	// grant types unless they are named.
 	Introspect         bool
@@ -82,7 +84,7 @@ func Registered(c store.Client) Registration {
 	r := Registration{
 		ID: c.ID, Name: c.Name, RedirectURIs: c.RedirectURIs, Scope: string(c.Scope), GrantTypes: c.GrantTypes,
 		Auth: c.Auth, Native: c.Native, NoPKCE: !c.RequirePKCE, FirstParty: c.FirstParty, NoRotation: c.NoRotation,
-		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience,
+		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience, APIs: c.APIs,
 		Introspect: c.Introspect, IntrospectAudience: c.IntrospectAudience,
 		IDTokenAlg: c.IDTokenAlg, NoRefreshIDToken: c.NoRefreshIDToken, UserInfoAlg: c.UserInfoAlg,
 	}
@@ -144,6 +146,7 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 	c.Name, c.Auth, c.Native, c.RequirePKCE, c.FirstParty, c.NoRotation = r.Name, r.Auth, r.Native, !r.NoPKCE, r.FirstParty, r.NoRotation
 	c.GrantTypes, c.RedirectURIs = r.GrantTypes, r.RedirectURIs
 	c.TokenFormat, c.SigningAlg, c.JWTType, c.Audience = r.TokenFormat, r.SigningAlg, r.JWTType, r.Audience
+	c.APIs = r.APIs
 	c.Introspect, c.IntrospectAudience = r.Introspect, r.IntrospectAudience
 	c.IDTokenAlg, c.NoRefreshIDToken, c.IDTokenLifetime = r.IDTokenAlg, r.NoRefreshIDToken, nil
 	c.UserInfoAlg = r.UserInfoAlg

@@ -125,7 +125,7 @@ var Settings = []Setting{
 		Field: func(r *Registration) any { return &r.Scope },
 		check: func(r *Registration) error {
 			scope, err := oauth.ParseScope(r.Scope)
-			if err == nil && scope == "" && len(r.GrantTypes) > 0 {
+			if err == nil && scope == "" && len(r.GrantTypes) > 0 && len(r.APIs) == 0 {
 				err = fmt.Errorf("missing: a client needs at least one, because every answer names the scope")
 			}
 			return err
@@ -203,6 +203,13 @@ var Settings = []Setting{
 		check: func(r *Registration) error { return checkAudience(r.Audience) },
 	},
 	{
+		Name: "apis", Change: "api", Member: "apis", Optional: true, Each: true, Flag: "api", Group: "Access tokens",
+		Help:   "id of an API for which it may have tokens; with scopes behind the id, each after a space, only with those; repeatable",
+		Update: "API for which it may have tokens, instead of all that there were; \"\" for none; repeatable",
+		Field:  func(r *Registration) any { return &r.APIs },
+		check:  func(r *Registration) error { return checkAPIs(r.APIs) },
+	},
+	{
 		Name: "introspects", Member: "introspect", Flag: "introspect", Group: "Resource server",
 		Help:  "it is a resource server: it may ask about the access tokens of every client",
 		Field: func(r *Registration) any { return &r.Introspect },
@@ -253,6 +260,27 @@ func checkAudience(list []string) error {
 	for _, a := range list {
 		if a == "" || len(a) > maxAudience || strings.ContainsFunc(a, func(c rune) bool { return c <= ' ' || c > '~' }) {
 			return fmt.Errorf("%q is not 1 to %d printable ASCII characters without spaces, such as https://api.example.com", a, maxAudience)
+		}
+	}
+	return nil
+}
+
+func checkAPIs(list []string) error {
+	if len(list) > maxAPIs {
+		return fmt.Errorf("at most %d", maxAPIs)
+	}
+	seen := map[string]bool{}
+	for _, text := range list {
+		a, err := store.ReadAllowedAPI(text)
+		switch name := oauth.CanonicalTarget(a.ID); {
+		case err != nil:
+			return err
+		case !oauth.IsTarget(a.ID):
+			return fmt.Errorf("%q is not the id of an API, and scopes behind it after spaces", text)
+		case seen[name]:
+			return fmt.Errorf("%q is there twice", a.ID)
+		default:
+			seen[name] = true
 		}
 	}
 	return nil

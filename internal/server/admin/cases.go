@@ -31,8 +31,10 @@ const (
 // useCases returns the operator's use cases for callers of the API.
 func (a *Admin) useCases() *admin.Admin {
 	iss := a.issuer
+	policy := iss.Policy
+	policy.RetryWindow = max(policy.RetryWindow, iss.RetryWindowPublic)
 	return &admin.Admin{
-		Store: iss.Store, Realm: iss.Realm, Actor: "admin API", Policy: iss.Policy, Schedule: iss.Directory.Schedule, Now: iss.Now,
+		Store: iss.Store, Realm: iss.Realm, Actor: "admin API", Policy: policy, Schedule: iss.Directory.Schedule, Now: iss.Now,
 		KEK: func() (*keys.KEK, error) { return iss.Directory.KEK(), nil },
 		Ring: func(context.Context) (*keys.Ring, error) {
 			view, err := iss.Directory.View()
@@ -211,6 +213,7 @@ var failures = map[admin.Code]struct {
 	admin.Changed:  {"the %s has changed", http.StatusConflict},
 	admin.Full:     {"the %s cannot have another secret", http.StatusConflict},
 	admin.InUse:    {"the %s is in use", http.StatusConflict},
+	admin.Conflict: {"the %s is in use elsewhere", http.StatusConflict},
 }
 
 func (x *call) failure(e *admin.Error) *Problem {
@@ -224,7 +227,7 @@ func (x *call) failure(e *admin.Error) *Problem {
 		f = failures[admin.Taken]
 	}
 	if f == failures[admin.Taken] {
-		kind = map[string]string{"client": "client id", "user": "username"}[kind]
+		kind = map[string]string{"client": "client id", "user": "username", "api": "API's id"}[kind]
 	}
 	if conditional && code == admin.Changed {
 		f.status = http.StatusPreconditionFailed

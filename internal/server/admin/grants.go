@@ -110,9 +110,9 @@ func cutOff(x *call, u *admin.Admin, in cutoffRequest) (any, error) {
 
 func listEvents(x *call, u *admin.Admin) (any, error) {
 	if len(x.params) != 1 {
-		return nil, &oauth.Invalid{Field: "subject", Message: "name one of subject, client_id and grant_id"}
+		return nil, &oauth.Invalid{Field: "subject", Message: "name one of subject, client_id, grant_id and api"}
 	}
-	about := x.params.Get("client_id") + x.params.Get("grant_id")
+	about := x.params.Get("client_id") + x.params.Get("grant_id") + x.params.Get("api")
 	if subject := x.params.Get("subject"); subject != "" {
 		about = store.AboutSubject(subject)
 	}

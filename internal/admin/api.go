@@ -1,0 +1,431 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Limits of an API's registration, in bytes.
+const (
+	maxAPIID     = 255
+	maxAPIName   = 100
+	maxScopeName = 100
+	maxScopeText = 255
+)
+
+// An APIView is an API as people and programs see it and write it. What it leaves
+// out has its default; instants and events are read over.
+type APIView struct {
+	ID     string         `json:"id"`
+	Name   string         `json:"name"`
+	Scopes []APIScopeView `json:"scopes"`
+	// TokenFormat is opaque or jwt; "" leaves it to the client's registration.
+	TokenFormat         store.TokenFormat `json:"token_format,omitempty"`
+	AccessTokenLifetime *string           `json:"access_token_lifetime"` // null: the server's
+	// SelfRegistered lets clients that registered themselves ask for the API.
+	SelfRegistered bool         `json:"self_registered_clients"`
+	DefaultScope   string       `json:"default_scope,omitempty"`
+	CreatedAt      *time.Time   `json:"created_at,omitempty"`
+	UpdatedAt      *time.Time   `json:"updated_at,omitempty"`
+	Events         []show.Event `json:"events,omitempty"`
+}
+
+// An APIScopeView is a scope of an API, with its texts by language.
+type APIScopeView struct {
+	Name  string            `json:"name"`
+	Texts map[string]string `json:"texts,omitempty"`
+}
+
+// ViewAPI returns the view of an API.
+func ViewAPI(a store.API) APIView {
+	v := APIView{
+		ID: a.ID, Name: a.Name, Scopes: []APIScopeView{}, TokenFormat: a.TokenFormat, SelfRegistered: a.Open,
+		DefaultScope: string(a.DefaultScope), CreatedAt: show.JSONInstant(a.CreatedAt), UpdatedAt: show.JSONInstant(a.UpdatedAt),
+	}
+	for _, s := range a.Scopes {
+		v.Scopes = append(v.Scopes, APIScopeView{s.Name, maps.Clone(s.Texts)})
+	}
+	if a.AccessLifetime != nil {
+		text := config.Duration(a.AccessLifetime.Duration()).String()
+		v.AccessTokenLifetime = &text
+	}
+	return v
+}
+
+// Fields returns names and values for people.
+func (v APIView) Fields() [][2]string {
+	list := [][2]string{{"id", v.ID}, {"name", v.Name}, {"access tokens", string(v.TokenFormat)}}
+	if v.AccessTokenLifetime != nil {
+		list = append(list, [2]string{"access token lifetime", *v.AccessTokenLifetime})
+	}
+	return append(list, [2]string{"self-registered clients", fmt.Sprint(v.SelfRegistered)}, [2]string{"default scope", v.DefaultScope},
+		[2]string{"created", show.Instant(instantOf(v.CreatedAt))}, [2]string{"updated", show.Instant(instantOf(v.UpdatedAt))})
+}
+
+func instantOf(t *time.Time) grant.Instant {
+	if t == nil {
+		return 0
+	}
+	return grant.At(*t)
+}
+
+// registration returns what of v a caller can set, in one form.
+func (v APIView) registration() []member {
+	lifetime := ""
+	if v.AccessTokenLifetime != nil {
+		lifetime = *v.AccessTokenLifetime
+	}
+	return []member{
+		{"name", v.Name}, {"scopes", v.Scopes}, {"token_format", v.TokenFormat}, {"access_token_lifetime", lifetime},
+		{"self_registered_clients", v.SelfRegistered}, {"default_scope", v.DefaultScope},
+	}
+}
+
+// APIETag identifies an API's registration.
+func APIETag(a store.API) string {
+	text, err := encode(append(ViewAPI(a).registration(), member{"number", a.Number}))
+	if err != nil {
+		panic(err) // it holds texts, booleans and lists of texts
+	}
+	return etagOf(text)
+}
+
+// apiChanges says in one line what has changed between two registrations.
+func apiChanges(old, next APIView) string {
+	var list []string
+	before := map[string]map[string]string{}
+	for _, s := range old.Scopes {
+		before[s.Name] = s.Texts
+	}
+	for _, s := range next.Scopes {
+		switch texts, there := before[s.Name]; {
+		case !there:
+			list = append(list, "scope added "+s.Name)
+		case !maps.Equal(texts, s.Texts):
+			list = append(list, "texts of scope "+s.Name)
+		}
+		delete(before, s.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		list = append(list, "scope removed "+name)
+	}
+	was := old.registration()
+	for i, m := range next.registration() {
+		if m.name != "scopes" && m.value != was[i].value {
+			list = append(list, fmt.Sprintf("%s %q, was %q", strings.ReplaceAll(m.name, "_", " "), fmt.Sprint(m.value), fmt.Sprint(was[i].value)))
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+// build returns the API that v describes, as the successor of old, which may be the
+// zero API.
+func (a *Admin) build(v APIView, old store.API, ch store.Changes, now grant.Instant) (store.API, error) {
+	invalid := func(field, format string, args ...any) (store.API, error) {
+		return old, &oauth.Invalid{Field: field, Message: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case len(v.ID) > maxAPIID || !oauth.IsTarget(v.ID) || strings.ContainsFunc(v.ID, func(c rune) bool { return c <= ' ' || c > '~' }) || strings.Contains(v.ID, "?"):
+		return invalid("id", "%q is not an absolute URI of at most %d ASCII characters without query and fragment, such as https://api.example.com/orders", v.ID, maxAPIID)
+	case strings.TrimSpace(v.Name) == "" || !oauth.IsText(v.Name, maxAPIName):
+		return invalid("name", "missing, or not UTF-8 text of at most %d bytes", maxAPIName)
+	case v.TokenFormat != "" && v.TokenFormat != store.TokenOpaque && v.TokenFormat != store.TokenJWT:
+		return invalid("token_format", "%q is neither opaque nor jwt", v.TokenFormat)
+	case len(v.Scopes) > store.MaxAPIScopes:
+		return invalid("scopes", "at most %d", store.MaxAPIScopes)
+	}
+	next := store.API{
+		ID: v.ID, Realm: a.Realm, Name: v.Name, Number: old.Number, Version: old.Version + 1, LastScope: old.LastScope, Scopes: []store.APIScope{},
+		TokenFormat: v.TokenFormat, LongestLifetime: old.LongestLifetime, Open: v.SelfRegistered, CreatedAt: old.CreatedAt, UpdatedAt: now,
+	}
+	if old.Version == 0 || old.Deleted {
+		next.CreatedAt = now
+		for _, other := range ch.APIs {
+			next.Number = max(next.Number, other.Number)
+		}
+		if next.Number++; next.Number == store.IssuerAPI {
+			return invalid("id", "there were %d APIs already", math.MaxUint16-1)
+		}
+	}
+	for _, s := range v.Scopes {
+		if err := checkScope(next, s); err != nil {
+			return old, err
+		}
+		kept, ok := old.FindScope(s.Name)
+		if !ok || old.Deleted {
+			if next.LastScope == math.MaxUint16 {
+				return invalid("scopes", "the API had %d scopes already", math.MaxUint16)
+			}
+			next.LastScope++
+			kept = store.APIScope{Name: s.Name, Number: next.LastScope}
+		}
+		kept.Texts = nil
+		if len(s.Texts) > 0 {
+			kept.Texts = s.Texts
+		}
+		next.Scopes = append(next.Scopes, kept)
+	}
+	var err error
+	if next.DefaultScope, err = oauth.ParseScope(v.DefaultScope); err != nil || !next.Scope().Covers(next.DefaultScope) {
+		return invalid("default_scope", "has other scopes than those of the API")
+	}
+	if v.AccessTokenLifetime != nil {
+		if next.AccessLifetime, err = a.accessLifetime(*v.AccessTokenLifetime, ch.Clients); err != nil {
+			return old, err
+		}
+		next.LongestLifetime = max(next.LongestLifetime, *next.AccessLifetime)
+	}
+	return next, conflicts(next, ch)
+}
+
+// checkScope checks another scope of an API.
+func checkScope(a store.API, s APIScopeView) error {
+	one, err := oauth.ParseScope(s.Name)
+	_, twice := a.FindScope(s.Name)
+	fault := ""
+	switch {
+	case err != nil || len(one.Tokens()) != 1 || string(one) != s.Name || len(s.Name) > maxScopeName || strings.Contains(s.Name, "="):
+		fault = fmt.Sprintf("%q is not one scope of at most %d characters without =", s.Name, maxScopeName)
+	case twice:
+		fault = fmt.Sprintf("%q is there twice", s.Name)
+	case oauth.OpenIDScopes.Has(s.Name) || s.Name == oauth.OfflineAccess:
+		fault = fmt.Sprintf("%q belongs to the issuer", s.Name)
+	}
+	for language, text := range s.Texts {
+		if !slices.Contains(Languages, language) {
+			fault = fmt.Sprintf("%q is not a language of the pages (%s)", language, strings.Join(Languages, ", "))
+		} else if strings.TrimSpace(text) == "" || !oauth.IsText(text, maxScopeText) {
+			fault = fmt.Sprintf("the text of %q is empty, or not UTF-8 text of at most %d bytes", s.Name, maxScopeText)
+		}
+	}
+	if fault == "" {
+		return nil
+	}
+	return &oauth.Invalid{Field: "scopes", Message: fault}
+}
+
+// accessLifetime reads the lifetime of an API's access tokens: a repeated answer
+// must contain one that has not expired.
+func (a *Admin) accessLifetime(text string, clients []store.Client) (*store.Milliseconds, error) {
+	life, err := Positive("access_token_lifetime", text)
+	if err != nil {
+		return nil, err
+	}
+	window := a.Policy.RetryWindow
+	for _, c := range clients {
+		if c.RetryWindow != nil && c.State != store.ClientDeleted {
+			window = max(window, c.RetryWindow.Duration())
+		}
+	}
+	if least := window + time.Minute; life < least || life > grant.MaxAccessLifetime || life%time.Second != 0 {
+		return nil, &oauth.Invalid{Field: "access_token_lifetime", Message: fmt.Sprintf(
+			"%s is not a whole number of seconds from %s, a minute more than the longest retry window, to %s", config.Duration(life), config.Duration(least), config.Duration(grant.MaxAccessLifetime))}
+	}
+	ms := store.Milliseconds(life.Milliseconds())
+	return &ms, nil
+}
+
+// conflicts returns an error if a scope of an API is that of another one, or is
+// allowed to clients without an API.
+func conflicts(a store.API, ch store.Changes) error {
+	for _, other := range ch.APIs {
+		if other.Deleted || oauth.CanonicalTarget(other.ID) == oauth.CanonicalTarget(a.ID) {
+			continue
+		}
+		if common := a.Scope().Common(other.Scope()); common != "" {
+			return &Error{Conflict, "scope", string(common), fmt.Sprintf("scope %q belongs to the API %s: a scope belongs to one API only", common, other.ID)}
+		}
+	}
+	var clients []string
+	var names oauth.Scope
+	for _, c := range ch.Clients {
+		if common := a.Scope().Common(c.Scope); common != "" && c.State != store.ClientDeleted {
+			clients, names = append(clients, c.ID), names.Union(common)
+		}
+	}
+	if len(clients) == 0 {
+		return nil
+	}
+	slices.Sort(clients)
+	return &Error{Conflict, "scope", string(names), fmt.Sprintf("scope %q is allowed without an API to the clients %s: take it from them (mintage client update ID --scope), and allow it again with the API (--api)",
+		names, strings.Join(clients, ", "))}
+}
+
+// CreateAPI registers an API.
+func (a *Admin) CreateAPI(ctx context.Context, v APIView) (store.API, error) {
+	return a.writeAPI(ctx, v.ID, func(old *store.API, ch store.Changes) (store.API, record, error) {
+		if old != nil {
+			return *old, record{}, &Error{Taken, "api", old.ID, fmt.Sprintf("the API %s exists", old.ID)}
+		}
+		next, err := a.build(v, ch.APIRow(v.ID), ch, a.now())
+		return next, record{name: store.EventAPICreated, detail: v.Name}, err
+	})
+}
+
+// writeAPI reads all APIs and clients, and stores what write makes of one, which is
+// nil if there is none. The change requires that nothing else in the directory has
+// changed: that is what keeps scopes and numbers unique.
+func (a *Admin) writeAPI(ctx context.Context, id string, write func(old *store.API, ch store.Changes) (store.API, record, error)) (next store.API, err error) {
+	for range apiAttempts {
+		var ch store.Changes
+		if ch, err = a.Store.Changes(ctx, 0); err != nil {
+			return next, err
+		}
+		var how record
+		if next, how, err = write(ch.FindAPI(id), ch); err != nil || how.none {
+			return next, err
+		}
+		err = a.commit(ctx, store.Change{Expect: ch.Version, Entries: []store.Entry{next.Entry()}}, a.event(a.now(), how.name, next.ID, how.detail))
+		if !errors.Is(err, store.ErrConflict) {
+			return next, err
+		}
+	}
+	return next, changed("api", id)
+}
+
+// apiAttempts is how often a change of an API is tried while others change the
+// directory.
+const apiAttempts = 5
+
+// API returns a registered API.
+func (a *Admin) API(ctx context.Context, id string) (store.API, error) {
+	ch, err := a.Store.Changes(ctx, 0)
+	if err != nil {
+		return store.API{}, err
+	}
+	if found := ch.FindAPI(id); found != nil {
+		return *found, nil
+	}
+	return store.API{}, noAPI(id)
+}
+
+func noAPI(id string) error {
+	return &Error{NotFound, "api", id, fmt.Sprintf("there is no API %q", id)}
+}
+
+// APIs returns the registered APIs sorted by id, and whether more follow.
+func (a *Admin) APIs(ctx context.Context, p Page) (list []store.API, more bool, err error) {
+	if err := p.Check(); err != nil {
+		return nil, false, err
+	}
+	ch, err := a.Store.Changes(ctx, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	present := slices.DeleteFunc(ch.APIs, func(api store.API) bool { return api.Deleted })
+	slices.SortFunc(present, func(a, b store.API) int { return strings.Compare(a.ID, b.ID) })
+	return pick(p, present, func(api store.API) string { return api.ID }, func(api store.API) bool { return p.matches(api.ID, api.Name) })
+}
+
+// UpdateAPI changes the registration of an API and says what has changed, "" if
+// nothing had to.
+func (a *Admin) UpdateAPI(ctx context.Context, id string, change func(*APIView) error) (next store.API, changes string, err error) {
+	next, err = a.writeAPI(ctx, id, func(old *store.API, ch store.Changes) (store.API, record, error) {
+		if old == nil {
+			return store.API{}, record{}, noAPI(id)
+		}
+		v := ViewAPI(*old)
+		if err := change(&v); err != nil {
+			return *old, record{}, err
+		}
+		next, how, err := a.changedAPI(v, *old, ch)
+		changes = how.detail
+		return next, how, err
+	})
+	return next, changes, err
+}
+
+func (a *Admin) changedAPI(v APIView, old store.API, ch store.Changes) (store.API, record, error) {
+	v.ID = old.ID
+	next, err := a.build(v, old, ch, a.now())
+	if err != nil {
+		return old, record{}, err
+	}
+	changes := apiChanges(ViewAPI(old), ViewAPI(next))
+	if changes == "" {
+		next = old
+	}
+	return next, record{name: store.EventAPIChanged, detail: changes, none: changes == ""}, nil
+}
+
+// ApplyAPI makes an API be as v says: it registers the API if there is none with the
+// id, and changes it otherwise. Nothing is written if the API is like that
+// already. With an ETag, the API must be there and as it was.
+func (a *Admin) ApplyAPI(ctx context.Context, id, etag string, v APIView) (next store.API, created bool, err error) {
+	if v.ID != "" && oauth.CanonicalTarget(v.ID) != oauth.CanonicalTarget(id) {
+		return next, false, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is another API", v.ID)}
+	}
+	next, err = a.writeAPI(ctx, id, func(old *store.API, ch store.Changes) (store.API, record, error) {
+		if created = old == nil && etag == ""; created {
+			v.ID = id
+			next, err := a.build(v, ch.APIRow(id), ch, a.now())
+			return next, record{name: store.EventAPICreated, detail: v.Name}, err
+		}
+		if old == nil {
+			return store.API{}, record{}, noAPI(id)
+		}
+		if !matches(etag, APIETag(*old)) {
+			return *old, record{}, changed("api", old.ID)
+		}
+		return a.changedAPI(v, *old, ch)
+	})
+	return next, created && err == nil, err
+}
+
+// DeleteAPI deletes an API. Access tokens that name it are inactive at once. With an
+// ETag, the API must still be as it was.
+func (a *Admin) DeleteAPI(ctx context.Context, id, etag string) (store.API, error) {
+	return a.writeAPI(ctx, id, func(old *store.API, _ store.Changes) (store.API, record, error) {
+		if old == nil {
+			return store.API{}, record{}, noAPI(id)
+		}
+		if !matches(etag, APIETag(*old)) {
+			return *old, record{}, changed("api", old.ID)
+		}
+		next := *old
+		next.Deleted, next.Scopes, next.DefaultScope, next.UpdatedAt = true, []store.APIScope{}, "", a.now()
+		next.Version++
+		return next, record{name: store.EventAPIDeleted, detail: old.Name}, nil
+	})
+}
+
+// checkAPIs returns an error if a client's registration, which was old, allows an
+// API that is not there, a scope that the API has not, or without an API a scope
+// that one has.
+func (a *Admin) checkAPIs(ctx context.Context, c, old store.Client) error {
+	if slices.Equal(c.APIs, old.APIs) && c.Scope == old.Scope {
+		return nil
+	}
+	ch, err := a.Store.Changes(ctx, 0)
+	if err != nil {
+		return err
+	}
+	for _, text := range c.APIs {
+		allowed, err := store.ReadAllowedAPI(text)
+		switch api := ch.FindAPI(allowed.ID); {
+		case err != nil || slices.Contains(old.APIs, text): // it was right when it was given
+		case api == nil:
+			return &oauth.Invalid{Field: "api", Message: fmt.Sprintf("there is no API %q (see: mintage api list)", allowed.ID)}
+		case !api.Scope().Covers(allowed.Scope):
+			return &oauth.Invalid{Field: "api", Message: fmt.Sprintf("the API %s has the scopes %q only", api.ID, api.Scope())}
+		}
+	}
+	for _, api := range ch.APIs {
+		if common := c.Scope.Without(old.Scope).Common(api.Scope()); common != "" && !api.Deleted {
+			return &oauth.Invalid{Field: "scope", Message: fmt.Sprintf("%q belongs to the API %s: allow it with --api \"%s %s\"", common, api.ID, api.ID, common)}
+		}
+	}
+	return nil
+}

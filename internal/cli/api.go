@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+func newAPI(s *settings) *cobra.Command {
+	return parent("api", "Register and manage APIs", `Register and manage APIs (resources, RFC 8707): what access tokens are for. A
+scope belongs to one API. Clients that are allowed an API (mintage client update
+--api) name it by the parameter resource, and get a token for it alone. The
+commands work on the store itself, while the server runs or not. A change applies
+within two seconds.`,
+		newAPICreate(s), newAPIList(s), newAPIShow(s), newAPIUpdate(s), newAPIDelete(s))
+}
+
+// apiFlags holds the values of the flags for an API's settings.
+type apiFlags struct {
+	name, format, lifetime, defaults string
+	scopes, texts                    []string
+	open                             bool
+}
+
+func (f *apiFlags) register(set *pflag.FlagSet, scope string) {
+	set.StringVar(&f.name, "name", "", "what people call it")
+	set.StringArrayVar(&f.scopes, "scope", nil, scope)
+	set.StringArrayVar(&f.texts, "scope-text", nil, "text of a scope in another language of the pages: \"LANGUAGE SCOPE=TEXT\"; repeatable")
+	set.StringVar(&f.format, "token-format", "", "opaque, jwt, or \"\" for what each client is registered for")
+	set.StringVar(&f.lifetime, "access-token-lifetime", "", "how long its access tokens live; \"default\": the server's access_token_lifetime")
+	set.BoolVar(&f.open, "self-registered-clients", false, "let clients that registered themselves ask for it")
+	set.StringVar(&f.defaults, "default-scope", "", "what such a client gets that asks for no scope, separated by spaces")
+}
+
+// apply changes the settings of v whose flags were given.
+func (f *apiFlags) apply(set *pflag.FlagSet, v *admin.APIView) error {
+	if set.Changed("name") {
+		v.Name = f.name
+	}
+	if set.Changed("scope") {
+		old := v.Scopes
+		v.Scopes = nil
+		for _, text := range f.scopes {
+			v.Scopes = withText(v.Scopes, text, old)
+		}
+	}
+	for _, typed := range f.texts {
+		language, text, ok := strings.Cut(typed, " ")
+		name, text, ok2 := strings.Cut(text, "=")
+		i := slices.IndexFunc(v.Scopes, func(s admin.APIScopeView) bool { return s.Name == name })
+		if !ok || !ok2 || i < 0 {
+			return &oauth.Invalid{Field: "scope-text", Message: fmt.Sprintf("%q is not LANGUAGE SCOPE=TEXT with a scope of the API", typed)}
+		}
+		setText(&v.Scopes[i], language, text)
+	}
+	if set.Changed("token-format") {
+		v.TokenFormat = store.TokenFormat(f.format)
+	}
+	if set.Changed("access-token-lifetime") {
+		if v.AccessTokenLifetime = &f.lifetime; f.lifetime == "default" {
+			v.AccessTokenLifetime = nil
+		}
+	}
+	if set.Changed("self-registered-clients") {
+		v.SelfRegistered = f.open
+	}
+	if set.Changed("default-scope") {
+		v.DefaultScope = f.defaults
+	}
+	return nil
+}
+
+// invalidAPI returns an error that names the wrong flag.
+func invalidAPI(err error) error {
+	if invalid := (*oauth.Invalid)(nil); errors.As(err, &invalid) {
+		return &oauth.Invalid{Field: strings.ReplaceAll(strings.TrimSuffix(invalid.Field, "s"), "_", "-"), Message: invalid.Message}
+	}
+	return err
+}
+
+// withText adds a scope as it is typed, NAME or NAME=TEXT, to a list or changes its
+// text. The other texts are those of old.
+func withText(list []admin.APIScopeView, typed string, old []admin.APIScopeView) []admin.APIScopeView {
+	name, text, _ := strings.Cut(typed, "=")
+	i := slices.IndexFunc(list, func(s admin.APIScopeView) bool { return s.Name == name })
+	if i < 0 {
+		s := admin.APIScopeView{Name: name}
+		if k := slices.IndexFunc(old, func(s admin.APIScopeView) bool { return s.Name == name }); k >= 0 {
+			s = old[k]
+		}
+		list, i = append(list, s), len(list)
+	}
+	if text != "" {
+		setText(&list[i], admin.Languages[0], text)
+	}
+	return list
+}
+
+func setText(s *admin.APIScopeView, language, text string) {
+	if s.Texts == nil {
+		s.Texts = map[string]string{}
+	}
+	s.Texts[language] = text
+}
+
+func newAPICreate(s *settings) *cobra.Command {
+	var f apiFlags
+	var id string
+	cmd := &cobra.Command{
+		Use:   "create --id URI --name NAME --scope \"SCOPE=TEXT\"",
+		Short: "Register an API",
+		Long: `Register an API with its scopes. Its id is an absolute URI: clients name it by the
+parameter resource, and it is the audience (aud) of its access tokens. A trailing
+slash and the case of the host make no other API.`,
+		Example: `  mintage api create --id https://api.example.com/orders --name Orders \
+    --scope "orders:read=Read your orders" --scope "orders:write=Place and cancel orders"
+
+  # JWT access tokens that live ten minutes, also for clients that nobody registers
+  mintage api create --id https://mcp.example.com/mcp --name "Tickets" --scope "tickets=Use your tickets" \
+    --token-format jwt --access-token-lifetime 10m --self-registered-clients --default-scope tickets`,
+		Args: exactly(0, "no argument"),
+	}
+	cmd.Flags().StringVar(&id, "id", "", "absolute URI of the API (required)")
+	f.register(cmd.Flags(), "scope, with a text in English for the consent page: \"SCOPE=TEXT\"; repeatable")
+	return s.does(cmd, func(cmd *cobra.Command, a *session, _ []string) (string, error) {
+		v := admin.APIView{ID: id}
+		if err := f.apply(cmd.Flags(), &v); err != nil {
+			return "", err
+		}
+		api, err := a.CreateAPI(cmd.Context(), v)
+		return fmt.Sprintf("API %s is registered", api.ID), invalidAPI(err)
+	})
+}
+
+func newAPIList(s *settings) *cobra.Command {
+	var page admin.Page
+	cmd := &cobra.Command{
+		Use:     "list [--match TEXT]",
+		Short:   "List APIs",
+		Long:    "List APIs with their scopes and the form and lifetime of their access tokens.",
+		Example: `  mintage api list --match orders`,
+		Args:    exactly(0, "no argument"),
+	}
+	cmd.Flags().StringVar(&page.Match, "match", "", "only those whose id or name contains this text, ignoring case")
+	registerPaging(cmd, &page.Limit, &page.After, "id")
+	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
+		list, more, err := a.APIs(cmd.Context(), page)
+		views, rows := []admin.APIView{}, [][]string{}
+		for _, api := range list {
+			v := admin.ViewAPI(api)
+			lifetime := ""
+			if v.AccessTokenLifetime != nil {
+				lifetime = *v.AccessTokenLifetime
+			}
+			views = append(views, v)
+			rows = append(rows, []string{v.ID, v.Name, show.OrDash(string(v.TokenFormat)), show.OrDash(lifetime), string(api.Scope())})
+		}
+		if more {
+			noteMore(cmd.ErrOrStderr(), page.Limit, "--match", list[len(list)-1].ID)
+		}
+		noteEmpty(cmd, rows, err, "no API is found")
+		return views, table("ID|NAME|TOKENS|LIFETIME|SCOPES", rows), err
+	})
+}
+
+func newAPIShow(s *settings) *cobra.Command {
+	return s.prints(&cobra.Command{
+		Use:   "show ID",
+		Short: "Show one API",
+		Long:  "Show the registration of an API, its scopes with their texts, and its last events.",
+		Args:  exactly(1, "one API's id"),
+	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
+		api, err := a.API(cmd.Context(), args[0])
+		if err != nil {
+			return nil, nil, err
+		}
+		v := admin.ViewAPI(api)
+		v.Events, err = a.Events(cmd.Context(), api.ID)
+		return v, fields(v.Fields(), func(w io.Writer) error {
+			var rows [][]string
+			for _, s := range v.Scopes {
+				for _, language := range admin.Languages {
+					if text := s.Texts[language]; text != "" {
+						rows = append(rows, []string{s.Name, language, text})
+					}
+				}
+				if len(s.Texts) == 0 {
+					rows = append(rows, []string{s.Name, "-", "-"})
+				}
+			}
+			fmt.Fprintln(w)
+			return show.Table(w, "SCOPE|LANGUAGE|TEXT", rows)
+		}, events(v.Events)), err
+	})
+}
+
+func newAPIUpdate(s *settings) *cobra.Command {
+	var f apiFlags
+	var more, fewer []string
+	cmd := &cobra.Command{
+		Use:   "update ID [--add-scope \"SCOPE=TEXT\"] [--name NAME]",
+		Short: "Change an API's settings",
+		Long: `Change settings of an API; the others stay. A scope that is removed leaves tokens
+of existing grants with their next refresh.`,
+		Example: `  mintage api update https://api.example.com/orders --add-scope "orders:cancel=Cancel your orders"
+  mintage api update https://api.example.com/orders --scope-text "ja orders:read=注文を見る"`,
+		Args: exactly(1, "one API's id"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			asked := false
+			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { asked = asked || f.Changed })
+			if !asked {
+				return deployment.Usage(deployment.Hint(errors.New("nothing to change"), "see: "+cmd.CommandPath()+" --help"))
+			}
+			return nil
+		},
+	}
+	f.register(cmd.Flags(), "scope, instead of all that there were; one that stays keeps its texts; repeatable")
+	cmd.Flags().StringArrayVar(&more, "add-scope", nil, "add a scope, or change its text: \"SCOPE=TEXT\"; repeatable")
+	cmd.Flags().StringArrayVar(&fewer, "remove-scope", nil, "remove a scope; repeatable")
+	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
+		api, changes, err := a.UpdateAPI(cmd.Context(), args[0], func(v *admin.APIView) error {
+			for _, typed := range more {
+				v.Scopes = withText(v.Scopes, typed, nil)
+			}
+			v.Scopes = slices.DeleteFunc(v.Scopes, func(s admin.APIScopeView) bool { return slices.Contains(fewer, s.Name) })
+			return f.apply(cmd.Flags(), v)
+		})
+		if err == nil && changes == "" {
+			return fmt.Sprintf("API %s is like that already", api.ID), nil
+		}
+		return fmt.Sprintf("API %s is changed: %s", api.ID, changes), invalidAPI(err)
+	})
+}
+
+func newAPIDelete(s *settings) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "delete ID --yes",
+		Short: "Delete an API",
+		Long: `Delete an API. Access tokens that name it are inactive at once, also if the API is
+registered again. Grants go on for the other APIs that they have.`,
+		Example: `  mintage api delete https://api.example.com/orders --yes`,
+		Args:    exactly(1, "one API's id"),
+		PreRunE: func(*cobra.Command, []string) error {
+			if !yes {
+				return deployment.Usage(deployment.Hint(errors.New("nothing was deleted: this cannot be undone"), "add --yes to do it"))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "really do it")
+	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
+		api, err := a.DeleteAPI(cmd.Context(), args[0], "")
+		return fmt.Sprintf("API %s is deleted", api.ID), err
+	})
+}

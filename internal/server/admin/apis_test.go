@@ -1,0 +1,91 @@
+package admin_test
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+const orders = `{"name":"Orders","scopes":[{"name":"orders:read","texts":{"en":"Read","ja":"JA"}},{"name":"orders:write"}],"access_token_lifetime":null,"self_registered_clients":false}`
+
+func (a *adminAPI) row(t *testing.T, id string) store.API {
+	t.Helper()
+	ch, err := a.faulty.Changes(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ch.APIRow(id)
+}
+
+func TestTheSameAPIAppliedTwiceIsWrittenOnce(t *testing.T) {
+	a := newAdminAPI(t)
+	const id = "https://api.example.com/orders"
+	path := "/apis/" + url.PathEscape(id)
+	_, h := a.call(t, 201, "PUT", path, orders)
+	etag := h.Get("ETag")
+	if h.Get("Location") != "/admin/v1"+path {
+		t.Errorf("it is at %s", h.Get("Location"))
+	}
+	first := a.row(t, id)
+	if _, h := a.call(t, 200, "PUT", path, orders, "If-Match", etag); h.Get("ETag") != etag || a.row(t, id).Version != first.Version {
+		t.Errorf("ETag %s, version %d", h.Get("ETag"), a.row(t, id).Version)
+	}
+	// The answer can be sent back as it is, under another spelling of the id.
+	shown, _ := a.call(t, 200, "GET", "/apis/"+url.PathEscape("HTTPS://API.example.com/orders/"), "")
+	if shown["id"] != id {
+		t.Errorf("%v", shown)
+	}
+	a.call(t, 200, "PUT", path, `{"id":"https://api.example.com/orders/","name":"Orders","scopes":[{"name":"orders:read"}],"created_at":"2026-01-01T00:00:00Z"}`)
+	a.refused(t, 412, "changed", "PUT", path, orders, "If-Match", etag)
+	a.refused(t, 412, "changed", "DELETE", path, "", "If-Match", etag)
+	a.refused(t, 409, "taken", "POST", "/apis", `{"id":"https://api.example.com/orders/","name":"Orders"}`)
+	a.refused(t, 409, "conflict", "POST", "/apis", `{"id":"https://api.example.com/other","name":"Other","scopes":[{"name":"orders:read"}]}`)
+	events, _ := a.call(t, 200, "GET", "/events?api="+url.QueryEscape(id), "")
+	if list := events.list("events"); len(list) != 2 || list[0]["name"] != "api_created" || list[1]["name"] != "api_changed" || list[1]["actor"] != "admin API" {
+		t.Errorf("%v", list)
+	}
+}
+
+func TestNumbersOfAPIsAndScopesAreNeverUsedAgain(t *testing.T) {
+	a := newAdminAPI(t)
+	const id = "https://api.example.com/orders"
+	path := "/apis/" + url.PathEscape(id)
+	a.call(t, 201, "PUT", path, orders)
+	a.call(t, 201, "PUT", "/apis/"+url.PathEscape("https://two.example"), `{"name":"Two"}`)
+	a.call(t, 200, "PUT", path, `{"name":"Orders","scopes":[{"name":"orders:write"}]}`)
+	a.call(t, 200, "PUT", path, orders)
+	now := a.row(t, id)
+	if read, _ := now.FindScope("orders:read"); read.Number != 3 || now.Number != 1 {
+		t.Errorf("API %d, scope %d", now.Number, read.Number)
+	}
+	if write, _ := now.FindScope("orders:write"); write.Number != 2 {
+		t.Errorf("a scope that stayed has number %d", write.Number)
+	}
+	a.call(t, 204, "DELETE", path, "")
+	a.refused(t, 404, "not-found", "GET", path, "")
+	a.refused(t, 412, "changed", "PUT", path, orders, "If-Match", "x")
+	a.call(t, 201, "PUT", path, orders)
+	again := a.row(t, id)
+	if read, _ := again.FindScope("orders:read"); again.Number != 3 || read.Number != 4 || again.Deleted {
+		t.Errorf("registered again: API %d, scope %d", again.Number, read.Number)
+	}
+}
+
+func TestAWrongAPIIsRefusedByMember(t *testing.T) {
+	a := newAdminAPI(t)
+	for member, body := range map[string]string{
+		"name":                  `{"id":"https://a.example","name":" "}`,
+		"scopes":                `{"id":"https://a.example","name":"A","scopes":[{"name":"a b"}]}`,
+		"default_scope":         `{"id":"https://a.example","name":"A","default_scope":"x"}`,
+		"access_token_lifetime": `{"id":"https://a.example","name":"A","access_token_lifetime":"25h"}`,
+		"id":                    `{"id":"https://a.example/?q","name":"A"}`,
+	} {
+		if p, _ := a.call(t, 422, "POST", "/apis", body); p["field"] != member {
+			t.Errorf("%s: %v", member, p)
+		}
+	}
+	if p, _ := a.call(t, 422, "PUT", "/clients/shop", `{"name":"Shop","redirect_uris":["https://shop.example/cb"],"scope":"read","apis":["https://nobody.example"]}`); p["field"] != "apis" {
+		t.Errorf("%v", p)
+	}
+}
