@@ -33,7 +33,7 @@ const MaxSize = 2048
 type Claims map[string]json.RawMessage
 
 // standard lists the claims in the order in which documentation and metadata name
-// them.
+// them. A Set refers to their positions: new ones are appended.
 var standard = []struct {
 	name, scope string
 	form        func(value json.RawMessage) (any, error)
@@ -75,6 +75,40 @@ func Names() (list []string) {
 
 // IsStandard reports whether a claim is a standard claim.
 func IsStandard(name string) bool { return slices.Contains(Names(), name) }
+
+// A Set is a set of standard claims: a bit for each, by its position in the list.
+type Set uint32
+
+// SetOf returns the standard claims among names.
+func SetOf(names []string) (set Set) {
+	for i, s := range standard {
+		if slices.Contains(names, s.name) {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// Of returns the claims that a scope asks for (OpenID Connect Core section 5.4).
+func Of(scope oauth.Scope) (set Set) {
+	asked := scope.Tokens()
+	for i, s := range standard {
+		if slices.Contains(asked, s.scope) {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// Names returns the names of the claims in a set.
+func (set Set) Names() (list []string) {
+	for i, s := range standard {
+		if set&(1<<i) != 0 {
+			list = append(list, s.name)
+		}
+	}
+	return list
+}
 
 // Parse reads a JSON object of standard claims.
 func Parse(object []byte) (Claims, error) {
@@ -161,23 +195,15 @@ func mergeAddress(present, patch json.RawMessage) json.RawMessage {
 	return merged
 }
 
-// Select returns the claims that a scope asks for (OpenID Connect Core section
-// 5.4).
-func (c Claims) Select(scope oauth.Scope) Claims {
-	asked := scope.Tokens()
+// Select returns the claims that are in a set.
+func (c Claims) Select(set Set) Claims {
 	chosen := Claims{}
-	for _, s := range standard {
-		if value, ok := c[s.name]; ok && slices.Contains(asked, s.scope) {
-			chosen[s.name] = value
+	for _, name := range set.Names() {
+		if value, ok := c[name]; ok {
+			chosen[name] = value
 		}
 	}
 	return chosen
-}
-
-// Asked reports whether a scope asks for any claims.
-func Asked(scope oauth.Scope) bool {
-	asked := scope.Tokens()
-	return slices.ContainsFunc([]string{Profile, Email, Address, Phone}, func(s string) bool { return slices.Contains(asked, s) })
 }
 
 // Assign adds a claim as it is typed to a patch: NAME=VALUE, where a dot names a

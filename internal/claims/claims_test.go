@@ -105,12 +105,28 @@ func TestAScopeSelectsItsClaimsOnly(t *testing.T) {
 		"address openid": {"address"},
 		"email phone":    {"email", "email_verified", "phone_number", "phone_number_verified"},
 	} {
-		if got := slices.Sorted(maps.Keys(all.Select(scope))); !slices.Equal(got, want) {
+		if got := slices.Sorted(maps.Keys(all.Select(Of(scope)))); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", scope, got, want)
 		}
-		if Asked(scope) != (want != nil) {
-			t.Errorf("Asked(%q) is %t", scope, Asked(scope))
+		if Of(scope) != SetOf(want) {
+			t.Errorf("%q: the set is %b", scope, Of(scope))
 		}
+	}
+}
+
+// Codes and rows hold the positions.
+func TestPositionsOfClaimsStay(t *testing.T) {
+	t.Parallel()
+	for i, name := range []string{
+		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture", "website", "gender", "birthdate",
+		"zoneinfo", "locale", "updated_at", "email", "email_verified", "address", "phone_number", "phone_number_verified",
+	} {
+		if set := SetOf([]string{"sub", name, "x"}); set != 1<<i || !slices.Equal(set.Names(), []string{name}) {
+			t.Errorf("%s is the set %b, named %v", name, set, set.Names())
+		}
+	}
+	if all := SetOf(Names()); len(all.Names()) != len(Names()) || len(Names()) > 32 {
+		t.Errorf("%d claims, and a set holds 32", len(Names()))
 	}
 }
 

@@ -219,7 +219,7 @@ func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server 
 	o.Endpoints.Issuer = iss
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}
 	if o.Front != nil {
-		resources.Claims = o.Front.Claims
+		resources.Claims, iss.Claims = o.Front.Claims, o.Front.Claims
 	}
 	routes := slices.Concat(o.Endpoints.Routes(), resources.Routes())
 	if o.Front != nil {

@@ -39,6 +39,18 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestOC20",
 	},
 	{
+		Name: "claims of scopes that a client is not registered for", In: "Authorizer.openID",
+		Old:  "claims.SetOf(d.IDToken) & may",
+		New:  "claims.SetOf(d.IDToken)",
+		Test: here + "TestOC16",
+	},
+	{
+		Name: "consent to claims by name", In: "Request.consent",
+		Old:  "&& named(r.AuthorizationRequest)&^agreed.RememberedClaims == 0:",
+		New:  "&& named(r.AuthorizationRequest)&^agreed.RememberedClaims >= 0:",
+		Test: here + "TestOC16",
+	},
+	{
 		Name: "a repeated parameter", In: "ParseAuthorization",
 		Old:  "\t\t\tr.note(ErrRepeated)",
 		New:  "\t\t\tr.note(nil)",
@@ -142,8 +154,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "remembered is what was on the page", In: "Authorizer.consentDocument",
-		Old:  "remembered = union(r.Scope, have.Remembered)",
-		New:  "remembered = union(r.Scope, have.Scope)",
+		Old:  "next.Remembered, next.RememberedClaims = union(r.Scope, have.Remembered), shown|have.RememberedClaims",
+		New:  "next.Remembered, next.RememberedClaims = union(r.Scope, have.Scope), shown|have.RememberedClaims",
 		Test: "go test ./internal/login -run TestRecordConsentAdds",
 	},
 	{

@@ -2,11 +2,14 @@ package conformance_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 func TestOC20_AnIDTokenHintNamesTheUser(t *testing.T) {
@@ -84,4 +87,52 @@ func TestOC23_SelectAccountAndRequestObjects(t *testing.T) {
 	b.follow(b.post(interactionURL, "id="+page.field("id"), "step=account", "action=continue")).granted(t, redirect)
 	b.get(asking(c, "scope=openid", "request=eyJhbGciOiJub25lIn0.e30.")).told(t, redirect, oauth.RequestNotSupported)
 	b.get(asking(c, "scope=openid", "request_uri=https://client.example/r")).told(t, redirect, oauth.RequestURINotSupported)
+}
+
+// What the scope does not bring, a client may ask for by name: the user is asked
+// about it by name, and the client's registration is the limit.
+func TestOC16_ClaimsThatARequestNames(t *testing.T) {
+	d := claimed(t)
+	b := d.browser()
+	d.signIn(b, "alice")
+	c := d.relying(func(r *client.Registration) { r.FirstParty, r.Scope = false, "openid email phone a" })
+	const wish = `claims={"userinfo":{"email":{"essential":true},"birthdate":null},"id_token":{"phone_number":null,"birthdate":null}}`
+	redeem := func(u *url.URL) tokens { t.Helper(); return d.mustRedeem(c, u.Query().Get("code")) }
+
+	redeem(b.agree(asking(c, "scope=openid a")))
+	b.get(asking(c, "scope=openid a", "prompt=none", wish)).told(t, redirect, oauth.ConsentRequired)
+	page := b.open(asking(c, "scope=openid a", wish)).at(t, "consent")
+	for text, want := range map[string]bool{"See your email address": true, "See your phone number": true, "See your birthday": false} {
+		if strings.Contains(page.body, text) != want {
+			t.Errorf("the page says %q: %t", text, !want)
+		}
+	}
+	got := redeem(b.follow(b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes")).location())
+	_, id := d.verifyIDToken(c, got)
+	if id["phone_number"] != "+81 3 1234" || id["email"] != nil || id["birthdate"] != nil {
+		t.Errorf("the id_token says %v", id)
+	}
+	const named = `{"email":"alice@example.com","sub":"alice"}`
+	if a := d.userInfo(got.AccessToken); a.body != named {
+		t.Errorf("userinfo: %s", a.body)
+	}
+	// A refresh says the same, as does a later request: the consent is remembered.
+	got = d.mustIssue(d.post(c.refresh(got.RefreshToken)))
+	if _, id := d.verifyIDToken(c, got); id["phone_number"] != "+81 3 1234" || d.userInfo(got.AccessToken).body != named {
+		t.Errorf("after a refresh: %v", id)
+	}
+	b.get(asking(c, "scope=openid a", "prompt=none", wish)).granted(t, redirect)
+	if a := d.userInfo(redeem(b.agree(asking(c, "scope=openid a"))).AccessToken); a.body != `{"sub":"alice"}` {
+		t.Errorf("a request that names nothing: %s", a.body)
+	}
+	if page := b.get(publicURL + "/account/connections"); !strings.Contains(page.body, "See your phone number") {
+		t.Error("the account pages do not name what was agreed to")
+	}
+	// An agreement to the scope covers its claims.
+	redeem(b.agree(asking(c, "scope=openid email")))
+	b.get(asking(c, "scope=openid email", "prompt=none", `claims={"id_token":{"email":null}}`)).granted(t, redirect)
+	d.change(c, func(c *store.Client) { c.Scope = "openid a" })
+	if a := d.userInfo(got.AccessToken); a.body != `{"sub":"alice"}` {
+		t.Errorf("a client that is no longer registered for them: %s", a.body)
+	}
 }

@@ -128,6 +128,7 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 		"id_token_signing_alg_values_supported": `["RS256","ES256","EdDSA"]`,
 		"acr_values_supported":                  `["urn:mintage:1","urn:mintage:2"]`,
 		"prompt_values_supported":               `["none","login","consent","select_account"]`,
+		"claims_parameter_supported":            `true`,
 		"request_parameter_supported":           `false`,
 		"request_uri_parameter_supported":       `false`,
 		"response_types_supported":              `["code"]`,
@@ -150,7 +151,7 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 		_, there := off[name]
 		switch name {
 		case "subject_types_supported", "id_token_signing_alg_values_supported", "userinfo_signing_alg_values_supported", "claims_supported", "acr_values_supported", "prompt_values_supported",
-			"request_parameter_supported", "request_uri_parameter_supported", "userinfo_endpoint", "authorization_endpoint", "ui_locales_supported":
+			"claims_parameter_supported", "request_parameter_supported", "request_uri_parameter_supported", "userinfo_endpoint", "authorization_endpoint", "ui_locales_supported":
 			if there {
 				t.Errorf("%s is there with login.mode off", name)
 			}

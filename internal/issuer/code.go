@@ -34,6 +34,9 @@ type Authorization struct {
 	Nonce   string // of the authentication request, or ""
 	Session [16]byte
 	Login   openid.Login
+	// InUserInfo and InIDToken are the claims that the request named, as grant.Facts
+	// hold them.
+	InUserInfo, InIDToken uint32
 }
 
 // An IssuedCode is a code and its redirect URI. Its text is a secret.

@@ -35,29 +35,52 @@ func (iss *Issuer) checkOpenID(a Authorization, code *grant.Code) error {
 	}
 	code.Nonce, code.Session = a.Nonce, a.Session
 	code.ACR, code.AMR, code.SaidACR, code.SaidAMR = a.Login.ACR, a.Login.AMR, a.Login.SaidACR, a.Login.SaidAMR
+	code.InUserInfo, code.InIDToken = a.InUserInfo, a.InIDToken
 	if further := code.Facts != (grant.Facts{Claims: code.Claims}); (further || code.Nonce != "") && iss.Directory.OlderNodes() {
 		return store.Unavailable(errors.New("a node runs an earlier version, which cannot read codes with the scope openid: upgrade all nodes"))
 	}
 	return nil
 }
 
+// about returns the claims about the user that the id_token of a decision has: those
+// that the request named and the client is registered for, unless their scope was
+// narrowed away (OpenID Connect Core section 5.5).
+func (iss *Issuer) about(ctx context.Context, c *store.Client, d grant.Decision) (claims.Claims, error) {
+	g := d.Next
+	if g.InIDToken == 0 || iss.Claims == nil || !iss.hasIDToken(c, d) {
+		return nil, nil
+	}
+	set := claims.Set(g.InIDToken) & claims.Of(c.Scope) &^ (claims.Of(g.Scope) &^ claims.Of(d.Access.Scope))
+	known, err := iss.Claims(ctx, g.Subject)
+	if err != nil {
+		return nil, store.Unavailable(err)
+	}
+	return known.Select(set), nil
+}
+
+// hasIDToken reports whether the answer of a decision has an id_token.
+func (iss *Issuer) hasIDToken(c *store.Client, d grant.Decision) bool {
+	return iss.speaksOpenID(d.Access.Scope) && (d.Next.Generation == 1 || !c.NoRefreshIDToken)
+}
+
 // idToken returns the id_token of a decision (OpenID Connect Core section 3.1.3.3;
-// section 12.2 for a refresh). It is a function of the row, the registration and
-// the access token beside it, signed by the key of its instant of issue: a
-// repeated answer has the same id_token, as long as its access token is the same.
-func (iss *Issuer) idToken(view *directory.View, c *store.Client, d grant.Decision, nonce, access string, now grant.Instant) (string, error) {
+// section 12.2 for a refresh). It is a function of the row, the registration, the
+// access token beside it and what is known about the user, signed by the key of its
+// instant of issue: a repeated answer has the same id_token, as long as these are
+// the same.
+func (iss *Issuer) idToken(view *directory.View, c *store.Client, d grant.Decision, nonce, access string, about claims.Claims, now grant.Instant) (string, error) {
 	g, alg, life := d.Next, IDTokenAlg(c), iss.IDTokenLifetime
 	if c.IDTokenLifetime != nil {
 		life = c.IDTokenLifetime.Duration()
 	}
-	claims, err := openid.Token{
+	body, err := openid.Token{
 		Issuer: iss.ID, Subject: g.Subject, ClientID: g.ClientID, IssuedAt: d.Access.IssuedAt, ExpiresAt: d.Access.IssuedAt.Add(life),
-		AuthTime: g.AuthTime, Nonce: nonce, AccessToken: access, Facts: g.Facts,
+		AuthTime: g.AuthTime, Nonce: nonce, AccessToken: access, Facts: g.Facts, More: about,
 	}.Claims(string(alg))
 	if err != nil {
 		return "", err
 	}
-	return view.Ring.Sign(alg, openid.Type, claims, min(d.Access.IssuedAt, now))
+	return view.Ring.Sign(alg, openid.Type, body, min(d.Access.IssuedAt, now))
 }
 
 // IDTokenAlg returns the algorithm of a client's id_tokens.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -26,6 +27,8 @@ type Token struct {
 	ExpiresAt grant.Instant
 	AuthTime  grant.Instant // when the subject was authenticated; zero if unknown
 	Claims    string        // for AddClaims
+	// Named are claims for userinfo beside those of Scope: the request named them.
+	Named claims.Set
 	// ID is the jti of RFC 9068, for tokens that are not JWTs as well.
 	ID string
 	// First is set if it was issued for a code, not by a refresh.
@@ -81,6 +84,9 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	}
 	if !t.jwt {
 		out.Scope, out.Audience = g.Scope.Pick(t.Bits), iss.Audience(c)
+	}
+	if g.InUserInfo != 0 {
+		out.Named = claims.Set(g.InUserInfo) & claims.Of(c.Scope)
 	}
 	out.ID = tokenID(g.ID, t.Generation, t.IssuedAt, g.AuthorizedAt)
 	return out, nil

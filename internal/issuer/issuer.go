@@ -4,10 +4,12 @@
 package issuer
 
 import (
+	"context"
 	"log/slog"
 	"math/rand/v2"
 	"time"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
@@ -31,6 +33,9 @@ type Issuer struct {
 	IDTokenLifetime time.Duration
 	// HintAge is how long after its key's period of use an id_token is a hint.
 	HintAge time.Duration
+	// Claims returns what is known about a subject, for id_tokens whose request named
+	// claims. Nil: nothing is.
+	Claims func(ctx context.Context, subject string) (claims.Claims, error)
 	// RevocationsMaxAge is how long subscribers may cache the list of revocations.
 	RevocationsMaxAge time.Duration
 	Now               func() time.Time

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -69,10 +70,15 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 		return Tokens{}, refused
 	}
 	if d.Refusal == grant.Allowed {
-		err := iss.Store.CreateGrant(ctx, d.Next)
+		// Read before the code is spent: a code cannot be presented again.
+		about, err := iss.about(ctx, c, d)
+		if err != nil {
+			return Tokens{}, err
+		}
+		err = iss.Store.CreateGrant(ctx, d.Next)
 		if err == nil || !errors.Is(err, store.ErrConflict) && iss.settled(ctx, d.Next, err) {
 			iss.keepRecord(ctx, c, now)
-			return iss.tokens(view, c, d, code.Nonce, now)
+			return iss.tokens(view, c, d, code.Nonce, about, now)
 		}
 		if !errors.Is(err, store.ErrConflict) {
 			return Tokens{}, store.Unavailable(err)
@@ -137,7 +143,11 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		return Tokens{}, &grant.Refused{Why: d.Refusal, GrantID: tok.GrantID}
 	}
 	iss.keepRecord(ctx, c, now)
-	return iss.tokens(view, c, d, "", now)
+	about, err := iss.about(ctx, c, d)
+	if err != nil {
+		return Tokens{}, err // the same request again gets the same pair
+	}
+	return iss.tokens(view, c, d, "", about, now)
 }
 
 // unparsable is a scope that no grant has: its character is not allowed in scopes.
@@ -210,7 +220,7 @@ func revocation(g grant.Grant, d grant.Decision, evidence func() string, now gra
 
 // tokens computes the pair of an allowed decision from its row, and the id_token
 // beside it.
-func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decision, nonce string, now grant.Instant) (Tokens, error) {
+func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decision, nonce string, about claims.Claims, now grant.Instant) (Tokens, error) {
 	g := d.Next
 	refresh, err := view.Ring.SealRefresh(g.KeyID, g.Realm, keys.Token{
 		GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
@@ -223,8 +233,8 @@ func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decisio
 		return Tokens{}, iss.missingKey(g, err)
 	}
 	idToken := ""
-	if iss.speaksOpenID(d.Access.Scope) && (g.Generation == 1 || !c.NoRefreshIDToken) {
-		if idToken, err = iss.idToken(view, c, d, nonce, access, now); err != nil {
+	if iss.hasIDToken(c, d) {
+		if idToken, err = iss.idToken(view, c, d, nonce, access, about, now); err != nil {
 			return Tokens{}, iss.missingKey(g, err)
 		}
 	}

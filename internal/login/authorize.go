@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -114,6 +115,7 @@ type Stage struct {
 	Session     *Session
 	// Of a consent that is to be asked for:
 	Known    oauth.Scope // what of the scope was agreed to before
+	Agreed   claims.Set  // what of the named claims was agreed to before
 	Remember bool        // whether an answer can be kept
 
 	view     *directory.View
@@ -179,7 +181,7 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	}
 	step := StepLogin
 	if st.Session, err = a.Session(ctx, v.Session); err == nil {
-		r, err = a.openID(r)
+		r, err = a.openID(r, st.Client)
 	}
 	if err == nil {
 		step, err = a.next(ctx, &st, r)
@@ -229,6 +231,7 @@ func authorization(r oauth.AuthorizationRequest, s *Session) issuer.Authorizatio
 	return issuer.Authorization{
 		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: s.Subject, Scope: string(r.Scope), Challenge: r.Challenge,
 		AuthTime: authTime, Claims: issuer.CarriedClaims(s.Claims), Nonce: r.Nonce, Session: s.reference(), Login: s.Login,
+		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken,
 	}
 }
 

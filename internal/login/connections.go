@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
@@ -18,6 +19,7 @@ type Connection struct {
 	ClientID string
 	Client   *store.Client // nil if it is disabled or deleted
 	Scope    oauth.Scope
+	Claims   claims.Set // beside those of the scope
 	Since    grant.Instant
 	LastUsed grant.Instant // zero if it has no grant
 }
@@ -58,16 +60,19 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 		c := connection(g.ClientID, g.AuthorizedAt)
 		c.LastUsed = max(c.LastUsed, g.RotatedAt)
 		c.Scope = union(c.Scope, g.Scope)
+		c.Claims |= claims.Set(g.InUserInfo | g.InIDToken)
 	}
 	for clientID := range cs.Of {
 		have, ok := a.living(view, cs, s.Subject, clientID)
 		if ok && (have.Remembered != "" || of[clientID] != nil) {
 			c := connection(clientID, have.At)
 			c.Scope = union(c.Scope, have.Scope)
+			c.Claims |= have.Claims
 		}
 	}
 	var list []Connection
 	for _, c := range of {
+		c.Claims &^= claims.Of(c.Scope)
 		list = append(list, *c)
 	}
 	slices.SortFunc(list, func(x, y Connection) int {

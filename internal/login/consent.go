@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
@@ -18,6 +19,9 @@ type Consent struct {
 	Scope      oauth.Scope   `json:"scope"`
 	At         grant.Instant `json:"at"`
 	Remembered oauth.Scope   `json:"remembered,omitempty"`
+	// Claims and RememberedClaims are the same of claims that requests have named.
+	Claims           claims.Set `json:"claims,omitempty"`
+	RememberedClaims claims.Set `json:"remembered_claims,omitempty"`
 }
 
 // consents are all of one subject, by client: one document.
@@ -83,11 +87,13 @@ func (a *Authorizer) consentDocument(ctx context.Context, st *Stage, d Decision)
 	}
 	have, _ := a.living(st.view, *cs, subject, r.ClientID)
 	// Only what was on the page is remembered, or no longer so.
-	remembered := have.Remembered.Without(r.Scope)
+	shown := named(r)
+	next := Consent{Scope: union(r.Scope, have.Scope), Remembered: have.Remembered.Without(r.Scope), At: d.AuthorizedAt,
+		Claims: shown | have.Claims, RememberedClaims: have.RememberedClaims &^ shown}
 	if d.Remember {
-		remembered = union(r.Scope, have.Remembered)
+		next.Remembered, next.RememberedClaims = union(r.Scope, have.Remembered), shown|have.RememberedClaims
 	}
-	cs.Of[r.ClientID] = Consent{Scope: union(r.Scope, have.Scope), Remembered: remembered, At: d.AuthorizedAt}
+	cs.Of[r.ClientID] = next
 	return cs.document()
 }
 

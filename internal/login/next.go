@@ -75,7 +75,7 @@ func (r Request) consent(agreed *Consent) (Step, error) {
 		return StepAnswered, nil
 	case agreed == nil:
 		return StepReadConsents, nil
-	case agreed.At != 0 && !always && agreed.Remembered.Covers(r.Scope):
+	case agreed.At != 0 && !always && agreed.Remembered.Covers(r.Scope) && named(r.AuthorizationRequest)&^agreed.RememberedClaims == 0:
 		return StepAnswered, nil
 	case r.Prompt.None && unassured(r.Client, r.RedirectURI):
 		return "", oauth.ErrInteraction
@@ -119,6 +119,7 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 		agreed, _ := a.living(st.view, cs, st.Session.Subject, st.Client.ID)
 		st.consents, st.agreed = &cs, &agreed
 		st.Known, st.Remember = r.Scope.Common(agreed.Scope), !unassured(st.Client, r.RedirectURI)
+		st.Agreed = named(r) & agreed.Claims
 		step, err = Next(q, st.Session, st.agreed, st.Interaction)
 	}
 	var told *oauth.Error

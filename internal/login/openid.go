@@ -5,30 +5,38 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/store"
 )
 
-// maxDemand is the longest id_token_hint and claims in bytes: longer than any
-// id_token.
-const maxDemand = 4096
+// The longest id_token_hint and claims in bytes. A hint is longer than any
+// id_token, which may have all claims about its user (claims.MaxSize).
+const (
+	maxHint   = 6144
+	maxClaims = 4096
+)
 
 // openID reads the parameters that count only if an id_token is asked for. What
 // is wrong with them is the request's defect; an error is a fault.
-func (a *Authorizer) openID(r oauth.AuthorizationRequest) (oauth.AuthorizationRequest, error) {
+func (a *Authorizer) openID(r oauth.AuthorizationRequest, c *store.Client) (oauth.AuthorizationRequest, error) {
 	switch {
 	case !r.Scope.Has(oauth.OpenID):
 		r.Nonce, r.IDTokenHint, r.Claims, r.ACRValues = "", "", "", ""
 		return r, nil
 	case r.Defect != nil:
 		return r, nil
-	case len(r.IDTokenHint) > maxDemand || len(r.Claims) > maxDemand:
+	case len(r.IDTokenHint) > maxHint || len(r.Claims) > maxClaims:
 		r.Defect = oauth.ErrTooLong
 		return r, nil
 	}
 	if r.Claims != "" {
 		d, err := openid.ReadClaims(r.Claims)
 		r.Subjects, r.Classes = d.Subjects, d.Classes
+		may := claims.Of(c.Scope)
+		r.InUserInfo = uint32(claims.SetOf(d.UserInfo) & may &^ claims.Of(r.Scope))
+		r.InIDToken = uint32(claims.SetOf(d.IDToken) & may)
 		switch {
 		case err != nil:
 			r.Defect = oauth.ErrClaims
@@ -46,6 +54,18 @@ func (a *Authorizer) openID(r oauth.AuthorizationRequest) (oauth.AuthorizationRe
 	}
 	return a.hinted(r)
 }
+
+// named returns the claims that a request asks for by name and not by its scope: the
+// user is asked about them too.
+func named(r oauth.AuthorizationRequest) claims.Set {
+	if r.InUserInfo|r.InIDToken == 0 {
+		return 0
+	}
+	return claims.Set(r.InUserInfo|r.InIDToken) &^ claims.Of(r.Scope)
+}
+
+// Named returns the claims that the client asks for by name.
+func (it *Interaction) Named() claims.Set { return named(it.Request) }
 
 // mayReach reports whether a login may have an acr: what other systems say is not
 // known before.

@@ -91,7 +91,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	}
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
 	if front != nil {
-		resources.Claims = front.Claims
+		resources.Claims, iss.Claims = front.Claims, front.Claims
 	}
 	routes := slices.Concat(tokens.Routes(), resources.Routes())
 	if front != nil {

@@ -39,6 +39,10 @@ type AuthorizationRequest struct {
 	Subjects []string `json:"subjects,omitempty"`
 	// Classes are those of which one must be the login's acr; none for any.
 	Classes []string `json:"classes,omitempty"`
+	// InUserInfo and InIDToken are the claims that it asks for by name, and may have,
+	// as grant.Facts hold them.
+	InUserInfo uint32 `json:"in_userinfo,omitempty"`
+	InIDToken  uint32 `json:"in_id_token,omitempty"`
 	// Defect is the first defect beside those of client and redirect URI. It is
 	// sent to the client once both are verified.
 	Defect *Error `json:"-"`

@@ -107,6 +107,9 @@ type Token struct {
 	Nonce       string // of the authentication request; "" in the answer to a refresh
 	AccessToken string // of the same answer
 	Facts       grant.Facts
+	// More are the claims about the user that the request asked for by name. None
+	// of them has the name of another claim here.
+	More map[string]json.RawMessage
 }
 
 // ClaimsSupported lists the claims of id_tokens.
@@ -140,7 +143,15 @@ func (t Token) Claims(alg string) ([]byte, error) {
 	if t.Facts.Session != [16]byte{} {
 		c.SessionID = SessionID(t.Facts.Session, t.ClientID)
 	}
-	return json.Marshal(c)
+	body, err := json.Marshal(c)
+	if err != nil || len(t.More) == 0 {
+		return body, err
+	}
+	more, err := json.Marshal(t.More)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(body[:len(body)-1], ','), more[1:]...), nil
 }
 
 // accessHash is the left half of the hash of an access token (OpenID Connect Core

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 )
 
-// A Demand is what a request says of the login that it accepts.
+// A Demand is what a request says of the login that it accepts, and the claims that
+// it asks for by name.
 type Demand struct {
 	Subjects []string // one of them; nil for any
 	Classes  []string // one of them as acr; nil for any
+
+	UserInfo, IDToken []string // names, sorted
 }
 
 // ErrClaims means that a text is no value of the parameter claims.
@@ -18,8 +22,8 @@ var ErrClaims = errors.New("claims request malformed")
 
 // ReadClaims reads the parameter claims (OpenID Connect Core section 5.5). It
 // returns what is demanded of sub, in either member, and of an essential acr:
-// one that is voluntary may be another (section 5.5.1.1). What is requested of
-// other claims is ignored.
+// one that is voluntary may be another (section 5.5.1.1). Of other claims it returns
+// the names: whether they are essential, and values for them, are ignored.
 func ReadClaims(text string) (Demand, error) {
 	var d Demand
 	top, err := object([]byte(text))
@@ -33,6 +37,12 @@ func ReadClaims(text string) (Demand, error) {
 		requested, err := object(top[name])
 		if err != nil {
 			return d, err
+		}
+		named := slices.Sorted(maps.Keys(requested))
+		if name == "userinfo" {
+			d.UserInfo = named
+		} else {
+			d.IDToken = named
 		}
 		for claim, raw := range requested {
 			essential, accepted, err := request(claim, raw)

@@ -8,19 +8,20 @@ import (
 
 func TestReadClaims(t *testing.T) {
 	alice, both := []string{"alice"}, []string{"alice", "bob"}
+	sub, acr := []string{"sub"}, []string{"acr"}
 	for text, want := range map[string]Demand{
 		`{}`: {},
-		` {"x":1,"userinfo":{"email":null,"name":{"essential":true,"other":[1]},"x":{"value":7}}} `: {},
-		`{"id_token":{"sub":{"value":"alice"}}}`:                                                    {Subjects: alice},
-		`{"userinfo":{"sub":{"values":["alice","bob"]}}}`:                                           {Subjects: both},
-		`{"userinfo":{"sub":{"value":"alice"}},"id_token":{"sub":{"values":["bob","alice"]}}}`:      {Subjects: alice},
-		`{"userinfo":{"sub":{"value":"alice"}},"id_token":{"sub":{"value":"bob"}}}`:                 {Subjects: []string{}},
-		`{"id_token":{"acr":{"essential":true,"value":"x"}}}`:                                       {Classes: []string{"x"}},
-		`{"id_token":{"acr":{"essential":true,"values":["x","y"]}}}`:                                {Classes: []string{"x", "y"}},
-		`{"id_token":{"acr":{"value":"x"},"auth_time":{"essential":true}}}`:                         {}, // voluntary
-		`{"id_token":{"acr":{"essential":true},"sub":null}}`:                                        {},
-		`{"userinfo":{"acr":{"essential":true,"value":"x"}}}`:                                       {}, // userinfo has none
-		`{"ID_TOKEN":{"sub":{"value":"alice"}}}`:                                                    {}, // another name
+		` {"x":1,"userinfo":{"name":{"essential":true,"other":[1]},"email":null,"x":{"value":7}}} `: {UserInfo: []string{"email", "name", "x"}},
+		`{"id_token":{"sub":{"value":"alice"}}}`:                                                    {Subjects: alice, IDToken: sub},
+		`{"userinfo":{"sub":{"values":["alice","bob"]}}}`:                                           {Subjects: both, UserInfo: sub},
+		`{"userinfo":{"sub":{"value":"alice"}},"id_token":{"sub":{"values":["bob","alice"]}}}`:      {Subjects: alice, UserInfo: sub, IDToken: sub},
+		`{"userinfo":{"sub":{"value":"alice"}},"id_token":{"sub":{"value":"bob"}}}`:                 {Subjects: []string{}, UserInfo: sub, IDToken: sub},
+		`{"id_token":{"acr":{"essential":true,"value":"x"}}}`:                                       {Classes: []string{"x"}, IDToken: acr},
+		`{"id_token":{"acr":{"essential":true,"values":["x","y"]}}}`:                                {Classes: []string{"x", "y"}, IDToken: acr},
+		`{"id_token":{"acr":{"value":"x"},"auth_time":{"essential":true}}}`:                         {IDToken: []string{"acr", "auth_time"}}, // voluntary
+		`{"id_token":{"acr":{"essential":true},"sub":null}}`:                                        {IDToken: []string{"acr", "sub"}},
+		`{"userinfo":{"acr":{"essential":true,"value":"x"}}}`:                                       {UserInfo: acr}, // userinfo has none
+		`{"ID_TOKEN":{"sub":{"value":"alice"}}}`:                                                    {},              // another name
 	} {
 		if got, err := ReadClaims(text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)

@@ -54,6 +54,10 @@ func ReadScopes(r io.Reader) (map[string]map[string]string, error) {
 	return scopes, nil
 }
 
+// ClaimPrefix stands before the name of a claim that a client asks for by name, to
+// have a text among those of scopes.
+const ClaimPrefix = "claims."
+
 //go:embed scopes.yaml
 var openIDScopes []byte
 

@@ -42,7 +42,7 @@ func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (se
 		if c.ClientID == p["done"] {
 			view.Done = "" // a link may say so of anybody
 		}
-		item := pages.Connection{ClientID: c.ClientID, Client: cmp.Or(s.clientName(c.ClientID), c.ClientID), Scopes: scopes(c.Scope), Since: c.Since.Time()}
+		item := pages.Connection{ClientID: c.ClientID, Client: cmp.Or(s.clientName(c.ClientID), c.ClientID), Scopes: append(scopes(c.Scope), named(c.Claims)...), Since: c.Since.Time()}
 		if c.LastUsed != 0 {
 			item.LastUsed = c.LastUsed.Time()
 		}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/audit"
@@ -88,6 +89,9 @@ func (s *web) auditConsent(x *exchange, it *login.Interaction, name audit.Name, 
 	}
 	e := s.About(x.Request, x.ClientID, name, audit.Success)
 	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, it.Identity.Subject, "scope "+string(it.Request.Scope)
+	if named := it.Named().Names(); named != nil {
+		e.Detail += ", claims " + strings.Join(named, " ")
+	}
 	s.Audit.Record(e)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
@@ -145,12 +146,15 @@ func (s *web) view(x *exchange, st login.Stage) any {
 	case login.StepConsent:
 		c := pages.Consent{
 			Interaction: it.ID, Client: x.ClientName, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
-			Known: scopes(st.Known),
+			Known: append(scopes(st.Known), named(st.Agreed)...),
 		}
 		for _, name := range it.Request.Scope.Tokens() {
 			if !st.Known.Covers(oauth.Scope(name)) {
 				c.Scopes = append(c.Scopes, pages.Scope{Name: name, New: st.Known != ""})
 			}
+		}
+		for _, s := range named(it.Named() &^ st.Agreed) {
+			c.Scopes = append(c.Scopes, pages.Scope{Name: s.Name, New: st.Known != ""})
 		}
 		return c
 	}
@@ -160,6 +164,14 @@ func (s *web) view(x *exchange, st login.Stage) any {
 func scopes(list oauth.Scope) (out []pages.Scope) {
 	for _, name := range list.Tokens() {
 		out = append(out, pages.Scope{Name: name})
+	}
+	return out
+}
+
+// named lists claims as the pages explain them.
+func named(set claims.Set) (out []pages.Scope) {
+	for _, name := range set.Names() {
+		out = append(out, pages.Scope{Name: pages.ClaimPrefix + name})
 	}
 	return out
 }

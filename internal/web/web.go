@@ -65,8 +65,8 @@ type exchange struct {
 func (f *Front) metadata() map[string]any {
 	members := map[string]any{
 		"ui_locales_supported": pages.Locales, "subject_types_supported": []string{"public"},
-		"prompt_values_supported":     []string{"none", "login", "consent", "select_account"},
-		"request_parameter_supported": false, "request_uri_parameter_supported": false,
+		"prompt_values_supported":    []string{"none", "login", "consent", "select_account"},
+		"claims_parameter_supported": true, "request_parameter_supported": false, "request_uri_parameter_supported": false,
 	}
 	supported := slices.Concat(openid.ClaimsSupported, claims.Names())
 	switch {

@@ -11,8 +11,8 @@ import (
 )
 
 // userInfo answers what the client of an access token may learn about its user:
-// the subject, and the claims that the token's scope asks for (OpenID Connect Core
-// sections 5.3 and 5.4).
+// the subject, the claims that the token's scope asks for, and those that its
+// authorization request has named (OpenID Connect Core sections 5.3 to 5.5).
 func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
 	if err = r.Admit(); err != nil {
 		return a, rec, err
@@ -29,12 +29,12 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 		return a, rec, &server.MissingScope{Scope: oauth.OpenID}
 	}
 	about := claims.Claims{}
-	if claims.Asked(t.Scope) && e.Claims != nil {
+	if asked := claims.Of(t.Scope) | t.Named; asked != 0 && e.Claims != nil {
 		all, err := e.Claims(ctx, t.Subject)
 		if err != nil {
 			return a, rec, err
 		}
-		about = all.Select(t.Scope)
+		about = all.Select(asked)
 	}
 	if about["sub"], err = json.Marshal(t.Subject); err != nil {
 		return a, rec, err
