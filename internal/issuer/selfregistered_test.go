@@ -126,7 +126,7 @@ func TestTheRecordOfAClientOutlivesItsLastGrantByAMonth(t *testing.T) {
 	s.Clock.Advance(time.Hour)
 	refresh()
 	if c := s.found(); c.Version != 2 || c.RecordedUntil != s.RecordUntil(first.Add(24*time.Hour)) {
-		t.Errorf("a day later: version %d, until %s", c.Version, c.RecordedUntil)
+		t.Errorf("a day later: version %d, until %s", c.Version, c.RecordedUntil.Time())
 	}
 	// Its end is a month after that of the refresh token.
 	if got := s.found().RecordedUntil.Since(s.row(tokens.GrantID).ExpiresAt); got < 31*24*time.Hour {
