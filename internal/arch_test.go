@@ -151,7 +151,7 @@ var mayImport = []importRule{
 		"internal/server", "internal/store", "internal/upstream"},
 		not: []string{"database/sql", "os"}},
 	// The endpoints know the transport; it names none of them.
-	{dir: "internal/server/token", others: []string{"internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server", "internal/store"},
+	{dir: "internal/server/token", others: []string{"internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server", "internal/store"},
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/server/resource", others: []string{"internal/claims", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
 		not: []string{"database/sql", "os"}},

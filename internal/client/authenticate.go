@@ -48,6 +48,32 @@ type Authenticator struct {
 // NewSlowPool bounds the checks of imported secrets.
 func NewSlowPool() *keys.SlowPool { return keys.NewSlowPool(1, SlowChecks-1) }
 
+// A method is a way in which a client authenticates.
+type method struct {
+	name  oauth.AuthMethod
+	check func(a *Authenticator, ctx context.Context, view *directory.View, cred oauth.Credentials, from netip.Addr) (*store.Client, error)
+}
+
+// methods are those of the endpoints at which clients authenticate, in the order in
+// which metadata list them. To add one, add a row, and to store.AuthRule the rules
+// that allow it.
+var methods = []method{
+	{oauth.AuthBasic, (*Authenticator).bySecret},
+	{oauth.AuthPost, (*Authenticator).bySecret},
+	{oauth.AuthNone, (*Authenticator).byName},
+}
+
+// Methods lists the names of the methods, without that of public clients if
+// confidential is set.
+func Methods(confidential bool) (list []oauth.AuthMethod) {
+	for _, m := range methods {
+		if m.name != oauth.AuthNone || !confidential {
+			list = append(list, m.name)
+		}
+	}
+	return list
+}
+
 // Authenticate finds the client that the credentials prove. A client that does
 // not exist costs the same work as a wrong secret. From is where they come from,
 // or the zero address if callers cannot be told apart by theirs.
@@ -56,13 +82,25 @@ func (a *Authenticator) Authenticate(ctx context.Context, cred oauth.Credentials
 	if err != nil {
 		return nil, store.Unavailable(err)
 	}
-	if cred.Method == oauth.AuthNone {
-		c, err := a.Directory.Client(ctx, view, a.Realm, cred.ClientID)
-		if err == nil && (c == nil || !c.Auth.Allows(cred.Method)) {
-			return nil, unfit(view, a.Realm, cred.ClientID)
+	for i := range methods {
+		if methods[i].name == cred.Method {
+			return methods[i].check(a, ctx, view, cred, from)
 		}
-		return c, err
 	}
+	return nil, unfit(view, a.Realm, cred.ClientID)
+}
+
+// byName finds a public client.
+func (a *Authenticator) byName(ctx context.Context, view *directory.View, cred oauth.Credentials, _ netip.Addr) (*store.Client, error) {
+	c, err := a.Directory.Client(ctx, view, a.Realm, cred.ClientID)
+	if err == nil && (c == nil || !c.Auth.Allows(cred.Method)) {
+		return nil, unfit(view, a.Realm, cred.ClientID)
+	}
+	return c, err
+}
+
+// bySecret finds the client that has a secret (RFC 6749 section 2.3.1).
+func (a *Authenticator) bySecret(ctx context.Context, view *directory.View, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
 	now := grant.At(a.Now())
 	digest := view.Ring.Digest(cred.Secret)
 	// A secret that was imported is kept as its client spells it, encoded in a

@@ -28,18 +28,16 @@ const (
 	AuthNone   AuthRule = "none" // a public client
 )
 
-// Allows reports whether the rule lets a client use the method.
-func (r AuthRule) Allows(m oauth.AuthMethod) bool {
-	switch m {
-	case oauth.AuthPost:
-		return r == AuthPost || r == AuthEither
-	case oauth.AuthBasic:
-		return r == AuthBasic || r == AuthEither
-	case oauth.AuthNone:
-		return r == AuthNone
-	}
-	return false
+// allowed lists the methods of each rule.
+var allowed = map[AuthRule][]oauth.AuthMethod{
+	AuthEither: {oauth.AuthPost, oauth.AuthBasic},
+	AuthPost:   {oauth.AuthPost},
+	AuthBasic:  {oauth.AuthBasic},
+	AuthNone:   {oauth.AuthNone},
 }
+
+// Allows reports whether the rule lets a client use the method.
+func (r AuthRule) Allows(m oauth.AuthMethod) bool { return slices.Contains(allowed[r], m) }
 
 // The grant types of the token endpoint.
 const (

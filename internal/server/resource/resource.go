@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 
 	"github.com/mintage/mintage/internal/claims"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 )
@@ -32,8 +32,7 @@ type Endpoints struct {
 // Routes returns introspection, verification, token info, userinfo, and the documents.
 func (e *Endpoints) Routes() []server.Route {
 	get := []string{http.MethodGet, http.MethodHead}
-	confidential := []string{string(oauth.AuthBasic), string(oauth.AuthPost)}
-	introspection := map[string]any{"introspection_endpoint_auth_methods_supported": confidential}
+	introspection := map[string]any{"introspection_endpoint_auth_methods_supported": client.Methods(true)}
 	if algorithms := e.Issuer.Directory.Schedule.Algorithms; len(algorithms) > 0 {
 		introspection["introspection_signing_alg_values_supported"] = algorithms // RFC 9701
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -32,7 +33,7 @@ func (e *Endpoints) Routes() []server.Route {
 	if e.Issuer.IDTokenLifetime != 0 {
 		tokens["id_token_signing_alg_values_supported"] = []keys.Purpose{keys.RS256, keys.ES256, keys.EdDSA}
 	}
-	anyClient := []string{string(oauth.AuthBasic), string(oauth.AuthPost), string(oauth.AuthNone)}
+	anyClient := client.Methods(false)
 	tokens["token_endpoint_auth_methods_supported"] = anyClient
 	return []server.Route{
 		{Name: "token request", Paths: []string{"access_token"}, Methods: post, Class: overload.Refresh, Handle: e.token, Count: countToken, Scripts: true, NeedsRealm: true,
