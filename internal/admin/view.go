@@ -33,7 +33,7 @@ func registered(c store.Client) []member {
 		if d, ok := v.(time.Duration); ok {
 			v = config.Duration(d).String()
 		}
-		if texts, ok := v.([]string); ok && s.Optional && len(texts) == 0 {
+		if s.Left(&r) {
 			continue
 		}
 		if list = append(list, member{s.Member, v}); len(list) == 2 {
@@ -108,7 +108,7 @@ func (v ClientView) Fields() [][2]string {
 	r := client.Registered(v.Client)
 	list := [][2]string{{"id", v.ID}}
 	for _, s := range client.Settings {
-		if s.Name == "" {
+		if _, isList := s.Value(&r).([]string); s.Name == "" || s.Left(&r) && !isList {
 			continue
 		}
 		if list = append(list, [2]string{s.Name, settingText(s, &r)}); len(list) == 2 {
@@ -162,7 +162,10 @@ func differences(old, next client.Registration) string {
 			continue
 		}
 		text := func(r *client.Registration) string {
-			if s.Value(r) == nil {
+			switch {
+			case s.Left(r):
+				return ""
+			case s.Value(r) == nil:
 				return "default"
 			}
 			return settingText(s, r)

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -53,6 +54,10 @@ keyed digest is stored.`,
   mintage client create --name "Shop" --redirect-uri https://shop.example/callback --scope "invoices.read" \
     --access-token-format jwt --audience https://invoices.example
 
+  # a service that signs its own assertions, so that no secret is shared
+  mintage client create --name "Orders" --grant-types client_credentials --scope "orders.read" \
+    --auth-method private_key_jwt --jwks public-keys.json
+
   # existing credentials of another server
   printf %s "$OLD_SECRET" | mintage client create --id billing --secret-stdin --name "Billing" \
     --redirect-uri https://billing.example/callback --scope read`,
@@ -65,6 +70,9 @@ keyed digest is stored.`,
 	group(cmd.Flags(), "Authentication", "public", "secret-stdin")
 	group(cmd.Flags(), "Client", "id")
 	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
+		if err := f.readFiles(cmd.Flags()); err != nil {
+			return nil, nil, err
+		}
 		r := f.Registration
 		if public {
 			if cmd.Flags().Changed("auth-method") && r.Auth != store.AuthNone {
@@ -105,11 +113,12 @@ keyed digest is stored.`,
 type registrationFlags struct {
 	client.Registration
 	durations map[string]*string // values by flag
+	files     map[string]*string // names, by flag, of files with the values
 }
 
 // register adds a flag for each setting, or for each that can be changed.
 func (g *registrationFlags) register(f *pflag.FlagSet, update bool) {
-	g.durations = map[string]*string{}
+	g.durations, g.files = map[string]*string{}, map[string]*string{}
 	for _, s := range client.Settings {
 		help := s.Help
 		if update {
@@ -117,6 +126,11 @@ func (g *registrationFlags) register(f *pflag.FlagSet, update bool) {
 				continue
 			}
 			help = cmp.Or(s.Update, help)
+		}
+		if s.File {
+			g.files[s.Flag] = f.String(s.Flag, "", help)
+			group(f, s.Group, s.Flag)
+			continue
 		}
 		switch p := s.Field(&g.Registration).(type) {
 		case *string:
@@ -136,8 +150,34 @@ func (g *registrationFlags) register(f *pflag.FlagSet, update bool) {
 	}
 }
 
+// readFiles reads the files that flags name; "" stands for no value.
+func (g *registrationFlags) readFiles(f *pflag.FlagSet) error {
+	for _, s := range client.Settings {
+		if !s.File || !f.Changed(s.Flag) {
+			continue
+		}
+		var body []byte
+		if name := *g.files[s.Flag]; name != "" {
+			var err error
+			if body, err = os.ReadFile(name); err != nil {
+				return &oauth.Invalid{Field: s.Flag, Message: err.Error()}
+			}
+		}
+		switch p := s.Field(&g.Registration).(type) {
+		case *string:
+			*p = string(body)
+		case *json.RawMessage:
+			*p = body
+		}
+	}
+	return nil
+}
+
 // apply changes the settings of r whose flags were given.
 func (g *registrationFlags) apply(f *pflag.FlagSet, r *client.Registration) (err error) {
+	if err := g.readFiles(f); err != nil {
+		return err
+	}
 	for _, s := range client.Settings {
 		if !f.Changed(s.Flag) {
 			continue
@@ -147,6 +187,8 @@ func (g *registrationFlags) apply(f *pflag.FlagSet, r *client.Registration) (err
 			*to = *s.Field(&g.Registration).(*string)
 		case *bool:
 			*to = *s.Field(&g.Registration).(*bool)
+		case *json.RawMessage:
+			*to = *s.Field(&g.Registration).(*json.RawMessage)
 		case *[]string:
 			// --audience "" empties the list.
 			*to = slices.DeleteFunc(slices.Clone(*s.Field(&g.Registration).(*[]string)), func(text string) bool { return text == "" && (s.Optional || !s.Each) })

@@ -12,6 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
@@ -43,6 +44,21 @@ type Authenticator struct {
 	// client's newest. It must be quick.
 	OldSecretUsed func(ctx context.Context, realm, clientID, secretID string)
 	Slow          *keys.SlowPool // made by NewSlowPool
+
+	// Issuer is the audience of client assertions, and TokenEndpoint lists further
+	// ones, which a client's registration may allow.
+	Issuer        string
+	TokenEndpoint []string
+	// Keys returns the key set at an address. CA holds certificates (PEM) to trust
+	// there, or "". A set that is not enough is fetched anew, if it may be.
+	Keys func(ctx context.Context, uri, ca string, enough func(keyset.Set) bool) (keyset.Set, error)
+	// Shared reports that other nodes use the store, which then remembers the
+	// assertions that were used. Otherwise memory does: of those that were issued
+	// since Began.
+	Shared bool
+	Began  time.Time
+
+	used used
 }
 
 // NewSlowPool bounds the checks of imported secrets.
@@ -60,18 +76,24 @@ type method struct {
 var methods = []method{
 	{oauth.AuthBasic, (*Authenticator).bySecret},
 	{oauth.AuthPost, (*Authenticator).bySecret},
+	{oauth.AuthPrivateKeyJWT, (*Authenticator).byAssertion},
 	{oauth.AuthNone, (*Authenticator).byName},
 }
 
-// Methods lists the names of the methods, without that of public clients if
-// confidential is set.
-func Methods(confidential bool) (list []oauth.AuthMethod) {
+// Metadata returns the members of the metadata about authentication at an endpoint:
+// its methods, and the algorithms of assertions, which RFC 8414 section 2 requires
+// beside private_key_jwt. Confidential leaves out public clients.
+func Metadata(endpoint string, confidential bool) map[string]any {
+	var names []oauth.AuthMethod
 	for _, m := range methods {
 		if m.name != oauth.AuthNone || !confidential {
-			list = append(list, m.name)
+			names = append(names, m.name)
 		}
 	}
-	return list
+	return map[string]any{
+		endpoint + "_endpoint_auth_methods_supported":            names,
+		endpoint + "_endpoint_auth_signing_alg_values_supported": keyset.Algorithms,
+	}
 }
 
 // Authenticate finds the client that the credentials prove. A client that does
@@ -215,6 +237,7 @@ const (
 	WrongMethod    AuthFault = "wrong_method"    // not the one that it is registered for
 	WrongSecret    AuthFault = "wrong_secret"
 	ExpiredSecret  AuthFault = "expired_secret" // the right one, too late
+	WrongAssertion AuthFault = "wrong_assertion"
 )
 
 func (f AuthFault) Error() string { return ErrClient.Error() + ": " + string(f) }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,6 +48,9 @@ type Registration struct {
 	JWTType     string
 	Audience    []string
 	APIs        []string // see store.ReadAllowedAPI
+	// Assertions that authenticate it: see store.AssertionRule. Nil: 70 minutes.
+	Assertion         store.AssertionRule
+	AssertionLifetime *time.Duration
 	// Introspect makes it a resource server. One without redirect URIs gets no
 	// grant types unless they are named.
 	Introspect         bool
@@ -69,7 +73,7 @@ func (r Registration) Client(realm string, ring *keys.Ring, policy grant.Policy,
 		return c, "", err
 	}
 	switch {
-	case c.Public():
+	case c.Public(), c.Auth.Asserts():
 	case r.Secret != "":
 		c.Secrets = append(c.Secrets, store.Secret{ID: keys.RandomText(12), Slow: keys.HashSlow(r.Secret), CreatedAt: now})
 	default:
@@ -87,6 +91,11 @@ func Registered(c store.Client) Registration {
 		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience, APIs: c.APIs,
 		Introspect: c.Introspect, IntrospectAudience: c.IntrospectAudience,
 		IDTokenAlg: c.IDTokenAlg, NoRefreshIDToken: c.NoRefreshIDToken, UserInfoAlg: c.UserInfoAlg,
+	}
+	r.Assertion = c.Assertion
+	if c.Assertion.Lifetime != 0 {
+		d := c.Assertion.Lifetime.Duration()
+		r.AssertionLifetime = &d
 	}
 	if c.IDTokenLifetime != nil {
 		d := c.IDTokenLifetime.Duration()
@@ -124,13 +133,19 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 		if s.check == nil {
 			continue
 		}
-		if err := s.check(&r); err != nil {
+		err := s.check(&r)
+		if errors.As(err, new(*oauth.Invalid)) {
+			return c, err
+		}
+		if err != nil {
 			return c, &oauth.Invalid{Field: s.Flag, Message: err.Error()}
 		}
 	}
 	switch longest := policy.AccessLifetime - time.Minute; {
 	case r.Secret != "" && r.Auth == store.AuthNone:
 		return c, &oauth.Invalid{Field: "secret", Message: "a public client has none"}
+	case r.Secret != "" && r.Auth.Asserts():
+		return c, &oauth.Invalid{Field: "secret", Message: "a client that presents assertions has none"}
 	case r.Secret != "" && (len(r.Secret) < 8 || len(r.Secret) > 512):
 		return c, &oauth.Invalid{Field: "secret-stdin", Message: "an existing secret has 8 to 512 bytes"}
 	case r.RetryWindow == nil:
@@ -150,6 +165,10 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 	c.Introspect, c.IntrospectAudience = r.Introspect, r.IntrospectAudience
 	c.IDTokenAlg, c.NoRefreshIDToken, c.IDTokenLifetime = r.IDTokenAlg, r.NoRefreshIDToken, nil
 	c.UserInfoAlg = r.UserInfoAlg
+	c.Assertion, c.Assertion.Lifetime = r.Assertion, 0
+	if r.AssertionLifetime != nil {
+		c.Assertion.Lifetime = store.Milliseconds(r.AssertionLifetime.Milliseconds())
+	}
 	if r.IDTokenLifetime != nil {
 		ms := store.Milliseconds(r.IDTokenLifetime.Milliseconds())
 		c.IDTokenLifetime = &ms
@@ -167,6 +186,9 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 func AddSecret(c store.Client, ring *keys.Ring, now, expires grant.Instant) (store.Client, store.Secret, oauth.Secret, error) {
 	if c.Public() {
 		return c, store.Secret{}, "", &oauth.Invalid{Field: "client", Message: "it is public and has no secret"}
+	}
+	if c.Auth.Asserts() {
+		return c, store.Secret{}, "", &oauth.Invalid{Field: "client", Message: "it presents assertions and has no secret"}
 	}
 	if len(c.Secrets) >= MaxSecrets {
 		return c, store.Secret{}, "", &oauth.Invalid{Field: "client", Message: fmt.Sprintf("it has %d secrets already: revoke one first", MaxSecrets)}

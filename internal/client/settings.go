@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,12 +25,13 @@ type Setting struct {
 	Update   string // help of the flag of an update, if it is not Help
 	Fixed    bool   // no flag changes it after the registration
 	Inverse  bool   // the member is true if the field is false
-	Optional bool   // an empty list has no member
+	Optional bool   // without a value it has no member
+	File     bool   // the flag names a file that has the value
 	Each     bool   // changes of a list name each item
 	Default  string // what an empty text means
 
-	// Field returns a pointer to the field: *string, *bool, *[]string or
-	// **time.Duration.
+	// Field returns a pointer to the field: *string, *bool, *[]string,
+	// **time.Duration or, for JSON, *json.RawMessage.
 	Field func(*Registration) any
 	check func(*Registration) error
 	// Text returns the setting for people, if that is not the value itself.
@@ -38,7 +40,9 @@ type Setting struct {
 
 // Settings are all fields of a registration that people choose, in the order in
 // which they are shown and checked.
-var Settings = []Setting{
+var Settings = slices.Concat(general, assertions)
+
+var general = []Setting{
 	{
 		Name: "name", Member: "name", Flag: "name", Group: "Client", Help: "what people call it (required)", Update: "what people call it",
 		Field: func(r *Registration) any { return &r.Name },
@@ -53,10 +57,13 @@ var Settings = []Setting{
 		},
 	},
 	{
-		Name: "auth method", Member: "auth_method", Flag: "auth-method", Group: "Authentication", Help: "post, basic, either, or none", Update: "post, basic or either",
+		Name: "auth method", Member: "auth_method", Flag: "auth-method", Group: "Authentication", Help: "post, basic, either, none, private_key_jwt, or federated", Update: "post, basic, either, private_key_jwt or federated",
 		Field: func(r *Registration) any { return (*string)(&r.Auth) },
 		check: func(r *Registration) error {
-			return oneOf(r.Auth, store.AuthPost, store.AuthBasic, store.AuthEither, store.AuthNone)
+			if err := oneOf(r.Auth, store.AuthRules...); err != nil {
+				return err
+			}
+			return checkAssertions(r)
 		},
 	},
 	{
@@ -300,6 +307,25 @@ func (s Setting) Value(r *Registration) any {
 		if *p != nil {
 			return **p
 		}
+	case *json.RawMessage:
+		if len(*p) > 0 {
+			return *p
+		}
 	}
 	return nil
+}
+
+// Left reports whether an optional setting has no value, so that it has no member.
+func (s Setting) Left(r *Registration) bool {
+	if !s.Optional {
+		return false
+	}
+	switch v := s.Value(r).(type) {
+	case nil:
+		return true
+	case []string:
+		return len(v) == 0
+	default:
+		return v == "" || v == false
+	}
 }

@@ -214,7 +214,8 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server {
 	o.Queue = server.NewQueue(o.Capacity, nil, log)
 	o.Throttle = overload.NewThrottle(o.RateLimits, func(string) {})
-	o.Clients = &client.Authenticator{Realm: iss.Realm, Store: iss.Store, Directory: iss.Directory, Now: iss.Now, Log: log, Slow: client.NewSlowPool()}
+	o.Clients = &client.Authenticator{Realm: iss.Realm, Store: iss.Store, Directory: iss.Directory, Now: iss.Now, Log: log, Slow: client.NewSlowPool(),
+		Issuer: iss.ID, TokenEndpoint: []string{"https://auth.example/oauth2/api/access_token"}}
 	srv := server.New(iss, o.Options, log)
 	o.Endpoints.Issuer = iss
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: o.ScopesSupported, TokenInfoQuery: o.TokenInfoQuery}

@@ -203,9 +203,13 @@ func TestMD05_MD10_EveryWayToAuthenticateIsNamedAndWorks(t *testing.T) {
 		"none":                d.client(client.Registration{Auth: store.AuthNone, NoPKCE: true}),
 	}
 	for name, want := range map[string][]string{
-		"token_endpoint_auth_methods_supported":         {"client_secret_basic", "client_secret_post", "none"},
-		"introspection_endpoint_auth_methods_supported": {"client_secret_basic", "client_secret_post"},
-		"revocation_endpoint_auth_methods_supported":    {"client_secret_basic", "client_secret_post", "none"},
+		"token_endpoint_auth_methods_supported":         {"client_secret_basic", "client_secret_post", "private_key_jwt", "none"},
+		"introspection_endpoint_auth_methods_supported": {"client_secret_basic", "client_secret_post", "private_key_jwt"},
+		"revocation_endpoint_auth_methods_supported":    {"client_secret_basic", "client_secret_post", "private_key_jwt", "none"},
+		// RFC 8414 section 2 requires them beside private_key_jwt.
+		"token_endpoint_auth_signing_alg_values_supported":         assertionAlgorithms,
+		"introspection_endpoint_auth_signing_alg_values_supported": assertionAlgorithms,
+		"revocation_endpoint_auth_signing_alg_values_supported":    assertionAlgorithms,
 	} {
 		if got := list(t, m, name); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -337,6 +341,7 @@ var types = map[string]string{
 	"issuer": "url", "token_endpoint": "url", "jwks_uri": "url", "introspection_endpoint": "url", "revocation_endpoint": "url", "revocations_uri": "url",
 	"scopes_supported": "list", "grant_types_supported": "list", "response_types_supported": "list", "response_modes_supported": "list", "code_challenge_methods_supported": "list",
 	"token_endpoint_auth_methods_supported": "list", "introspection_endpoint_auth_methods_supported": "list", "revocation_endpoint_auth_methods_supported": "list",
+	"token_endpoint_auth_signing_alg_values_supported": "list", "introspection_endpoint_auth_signing_alg_values_supported": "list", "revocation_endpoint_auth_signing_alg_values_supported": "list",
 	"introspection_signing_alg_values_supported": "list", "authorization_response_iss_parameter_supported": "bool",
 }
 

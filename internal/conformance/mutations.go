@@ -248,7 +248,7 @@ var tokenMutations = []Mutation{
 		Test: here + "TestCA21",
 	},
 	{
-		Name: "same work for unknown clients", In: "Authenticator.Authenticate",
+		Name: "same work for unknown clients", In: "Authenticator.bySecret",
 		Old: "	digest := view.Ring.Digest(cred.Secret)\n", New: "	if _, known := view.Client(a.Realm, cred.ClientID); !known {\n\t\treturn nil, ErrClient\n\t}\n	digest := view.Ring.Digest(cred.Secret)\n",
 		Test: here + "TestCA26",
 	},
@@ -274,7 +274,7 @@ var tokenMutations = []Mutation{
 		Test: "go test ./internal -run TestSecretsAreCompared",
 	},
 	{
-		Name: "client secrets in constant time", In: "Authenticator.Authenticate",
+		Name: "client secrets in constant time", In: "Authenticator.bySecret",
 		Old:  "case subtle.ConstantTimeCompare(s.Digest, digest)|subtle.ConstantTimeCompare(s.Digest, raw) == 1:",
 		New:  "case subtle.ConstantTimeCompare(nil, nil) == 1 && (string(s.Digest) == string(digest) || string(s.Digest) == string(raw)):",
 		Test: "go test ./internal -run TestSecretsAreCompared",

@@ -96,7 +96,7 @@ const (
 // issuer.AuthFault.
 const MalformedCredentials = "malformed"
 
-var authReasons = []string{"unknown_client", "client_disabled", "wrong_method", "wrong_secret", "expired_secret", MalformedCredentials}
+var authReasons = []string{"unknown_client", "client_disabled", "wrong_method", "wrong_secret", "expired_secret", "wrong_assertion", MalformedCredentials}
 
 var (
 	grantTypes = append([]string{noGrantType}, store.GrantTypes...)

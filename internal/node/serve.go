@@ -18,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
@@ -143,7 +144,9 @@ func Serve(ctx context.Context, from Source) (err error) {
 		health: server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })}
 	n.queue = server.NewQueue(capacity(cfg), numbers.Shed, log)
 	n.throttle = overload.NewThrottle(throttleLimits(cfg), numbers.Throttled)
-	n.clients = &client.Authenticator{Realm: deployment.Realm, Store: st, Directory: directory, Now: time.Now, Log: log, Slow: client.NewSlowPool()}
+	n.clients = &client.Authenticator{Realm: deployment.Realm, Store: st, Directory: directory, Now: time.Now, Log: log, Slow: client.NewSlowPool(),
+		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg), Keys: keyset.NewCache(time.Now).Registered,
+		Shared: cfg.Store != config.StoreSQLite, Began: time.Now()}
 	if auditLog != nil {
 		n.clients.OldSecretUsed = auditLog.OldSecretUsed
 	}
@@ -206,6 +209,13 @@ func Serve(ctx context.Context, from Source) (err error) {
 	tell(log, stateReady, "serving "+cfg.IssuerID())
 	started = true
 	return runAndDrain(ctx, listeners, n.health, log)
+}
+
+// tokenEndpoints lists the addresses of the token endpoint that clients know: the one
+// in the metadata, and that of the service's specification.
+func tokenEndpoints(cfg config.Config) []string {
+	site := server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: deployment.Realm}
+	return []string{site.Endpoint("access_token"), site.PublicURL + site.BasePath + "/oauth2/access_token?realm=" + site.Realm}
 }
 
 // nodeName is this node's name for the other nodes.

@@ -15,6 +15,9 @@ const (
 	AuthBasic AuthMethod = "client_secret_basic"
 	AuthPost  AuthMethod = "client_secret_post"
 	AuthNone  AuthMethod = "none"
+	// AuthPrivateKeyJWT is a client assertion (OpenID Connect Core section 9), which
+	// the client or an issuer that it trusts has signed.
+	AuthPrivateKeyJWT AuthMethod = "private_key_jwt"
 )
 
 // Credentials are the client authentication of a request.
@@ -24,6 +27,9 @@ type Credentials struct {
 	// RawSecret is the Basic password before form decoding. Many programs
 	// forget the encoding that RFC 6749 section 2.3.1 asks for.
 	RawSecret Secret
+	// Assertion is a JWT of RFC 7523 section 2.2. Unless the form names the client,
+	// ClientID is empty with it.
+	Assertion Secret
 	Method    AuthMethod
 	// Header reports that the request has an Authorization header, so that a
 	// failure is 401 with a challenge (RFC 6749 section 5.2).
@@ -77,7 +83,7 @@ func ParseCredentials(authorization []string, p Params) (Credentials, error) {
 	case (assertion == "") != (assertionType == ""), assertion != "" && assertionType != jwtBearer:
 		return c, ErrAssertion // RFC 7521 section 4.2
 	case assertion != "":
-		return c, ErrClient // no client is registered for an assertion
+		c.Assertion, c.Method = Secret(assertion), AuthPrivateKeyJWT
 	case c.ClientID == "":
 		return c, ErrNoClient
 	}

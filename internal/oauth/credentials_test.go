@@ -101,7 +101,10 @@ func TestParseCredentials(t *testing.T) {
 		{name: "C11 type beside Basic", header: []string{basic("shop:s")}, p: oauth.Params{"client_assertion_type": jwtBearer}, err: oauth.ErrAssertion},
 		{name: "C7 before C11: Basic, an assertion and its type", header: []string{basic("shop:s")}, err: oauth.ErrTwoMethods,
 			p: oauth.Params{"client_assertion": "j", "client_assertion_type": jwtBearer}},
-		{name: "assertion that no client is registered for", p: oauth.Params{"client_assertion": "j", "client_assertion_type": jwtBearer}, err: oauth.ErrClient},
+		{name: "assertion", p: oauth.Params{"client_id": "shop", "client_assertion": "j", "client_assertion_type": jwtBearer},
+			want: oauth.Credentials{ClientID: "shop", Assertion: "j", Method: oauth.AuthPrivateKeyJWT}},
+		{name: "assertion that alone names the client", p: oauth.Params{"client_assertion": "j", "client_assertion_type": jwtBearer},
+			want: oauth.Credentials{Assertion: "j", Method: oauth.AuthPrivateKeyJWT}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.p == nil {

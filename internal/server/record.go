@@ -221,6 +221,10 @@ func (s *Server) auditFault(r *Request, rec Record, status int, err error) {
 		if errors.As(err, &fault) {
 			e.Detail += ", " + string(fault)
 		}
+		var assertion *client.AssertionFault
+		if errors.As(err, &assertion) {
+			e.Detail += ": " + assertion.Claim + " " + assertion.Why
+		}
 		if rec.ClientID != "" && e.ClientID == unknownClient {
 			e.ClientID = ""
 		}

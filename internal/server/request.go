@@ -146,6 +146,9 @@ func (r *Request) IsRealm(name string) bool {
 func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
 	throttle := r.server.Throttle
 	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
+	if err == nil && cred.ClientID == "" {
+		cred.ClientID, err = client.Named(cred.Assertion)
+	}
 	if err == nil {
 		if throttle.ClientBlocked(r.Counted, cred.ClientID) {
 			return nil, cred.ClientID, oauth.ErrTooManyRequests

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -26,7 +27,14 @@ const (
 	AuthPost   AuthRule = "post"
 	AuthBasic  AuthRule = "basic"
 	AuthNone   AuthRule = "none" // a public client
+	// AuthPrivateKeyJWT and AuthFederated are assertions that the client itself
+	// signs, or an issuer that it trusts (RFC 7521 section 3).
+	AuthPrivateKeyJWT AuthRule = "private_key_jwt"
+	AuthFederated     AuthRule = "federated"
 )
+
+// AuthRules lists them.
+var AuthRules = []AuthRule{AuthPost, AuthBasic, AuthEither, AuthNone, AuthPrivateKeyJWT, AuthFederated}
 
 // allowed lists the methods of each rule.
 var allowed = map[AuthRule][]oauth.AuthMethod{
@@ -34,7 +42,14 @@ var allowed = map[AuthRule][]oauth.AuthMethod{
 	AuthPost:   {oauth.AuthPost},
 	AuthBasic:  {oauth.AuthBasic},
 	AuthNone:   {oauth.AuthNone},
+
+	AuthPrivateKeyJWT: {oauth.AuthPrivateKeyJWT},
+	AuthFederated:     {oauth.AuthPrivateKeyJWT},
 }
+
+// Asserts reports whether clients of the rule have no secret because they present
+// assertions.
+func (r AuthRule) Asserts() bool { return r == AuthPrivateKeyJWT || r == AuthFederated }
 
 // Allows reports whether the rule lets a client use the method.
 func (r AuthRule) Allows(m oauth.AuthMethod) bool { return slices.Contains(allowed[r], m) }
@@ -104,12 +119,31 @@ type Client struct {
 	// itself is not in the directory: it is a document, written when a user first
 	// agrees.
 	RegisteredBy  Registrar     `json:"registered_by,omitempty"`
-	RecordedUntil grant.Instant `json:"-"` // when the record may go; zero for others
+	RecordedUntil grant.Instant `json:"-"`                  // when the record may go; zero for others
+	Assertion     AssertionRule `json:"assertion,omitzero"` // if Auth asserts
 
 	Secrets   []Secret      `json:"secrets"`
 	CreatedAt grant.Instant `json:"created_at"`
 	UpdatedAt grant.Instant `json:"updated_at"`
 	Version   int64         `json:"version"`
+}
+
+// An AssertionRule says which assertions authenticate a client (RFC 7523 section 3).
+type AssertionRule struct {
+	Alg     string          `json:"alg"`
+	Keys    json.RawMessage `json:"jwks,omitempty"` // or else they are at KeysURI
+	KeysURI string          `json:"jwks_uri,omitempty"`
+	KeysCA  string          `json:"jwks_ca,omitempty"` // PEM
+	// TokenEndpoint accepts the token endpoint's address as the audience of what
+	// the client signs.
+	TokenEndpoint bool `json:"token_endpoint_audience,omitempty"`
+
+	// Of another issuer's assertions:
+	Issuer   string       `json:"issuer,omitempty"`
+	Subject  string       `json:"subject,omitempty"` // a pattern
+	Audience string       `json:"audience,omitempty"`
+	Claims   []string     `json:"claims,omitempty"` // name=value
+	Lifetime Milliseconds `json:"max_lifetime_ms,omitempty"`
 }
 
 // A TokenFormat is what an access token looks like to others.
@@ -162,5 +196,6 @@ func (c Client) Clone() Client {
 	c.APIs = slices.Clone(c.APIs)
 	c.IntrospectAudience = slices.Clone(c.IntrospectAudience)
 	c.Secrets = slices.Clone(c.Secrets)
+	c.Assertion.Keys, c.Assertion.Claims = slices.Clone(c.Assertion.Keys), slices.Clone(c.Assertion.Claims)
 	return c
 }

@@ -18,6 +18,7 @@ const (
 	DocumentClaims      DocumentKind = "claims"      // what the last login said about a subject, by subject
 	DocumentClient      DocumentKind = "client"      // a client that registered itself, by its id
 	DocumentDeployment  DocumentKind = "deployment"  // what the store remembers of the deployment, by what that is
+	DocumentAssertion   DocumentKind = "assertion"   // a client assertion that was used, by client and jti
 	DocumentAuditHead   DocumentKind = "audit_head"  // how far an audit log has got, by the name of its chain
 )
 

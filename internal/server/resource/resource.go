@@ -32,7 +32,7 @@ type Endpoints struct {
 // Routes returns introspection, verification, token info, userinfo, and the documents.
 func (e *Endpoints) Routes() []server.Route {
 	get := []string{http.MethodGet, http.MethodHead}
-	introspection := map[string]any{"introspection_endpoint_auth_methods_supported": client.Methods(true)}
+	introspection := client.Metadata("introspection", true)
 	if algorithms := e.Issuer.Directory.Schedule.Algorithms; len(algorithms) > 0 {
 		introspection["introspection_signing_alg_values_supported"] = algorithms // RFC 9701
 	}

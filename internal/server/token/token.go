@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -33,13 +34,12 @@ func (e *Endpoints) Routes() []server.Route {
 	if e.Issuer.IDTokenLifetime != 0 {
 		tokens["id_token_signing_alg_values_supported"] = []keys.Purpose{keys.RS256, keys.ES256, keys.EdDSA}
 	}
-	anyClient := client.Methods(false)
-	tokens["token_endpoint_auth_methods_supported"] = anyClient
+	maps.Copy(tokens, client.Metadata("token", false))
 	return []server.Route{
 		{Name: "token request", Paths: []string{"access_token"}, Methods: post, Class: overload.Refresh, Handle: e.token, Count: countToken, Scripts: true, NeedsRealm: true,
 			Member: "token_endpoint", Metadata: tokens},
 		{Name: "revocation", Paths: []string{"revoke", "token/revoke"}, Methods: post, Class: overload.Refresh, Handle: e.revoke, Scripts: true,
-			Member: "revocation_endpoint", Metadata: map[string]any{"revocation_endpoint_auth_methods_supported": anyClient}},
+			Member: "revocation_endpoint", Metadata: client.Metadata("revocation", false)},
 	}
 }
 

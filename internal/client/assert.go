@@ -1,0 +1,297 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json"
+
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keyset"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	// assertionLife is how long an assertion of a client's own may live, and
+	// assertionAhead how far ahead its expiry may lie in addition.
+	assertionLife  = 5 * time.Minute
+	assertionAhead = time.Minute
+	// issuedAhead is how far the clock of a signer may be ahead: FAPI 2.0 Security
+	// Profile section 5.3.2.1 accepts 10 seconds, and refuses more than 60.
+	issuedAhead = 30 * time.Second
+	maxJTI      = 255
+	maxSubject  = 1024 // of an assertion, that is compared with a pattern
+)
+
+// An AssertionFault is WrongAssertion with the claim or the member of the header
+// that failed. It repeats nothing of the assertion.
+type AssertionFault struct{ Claim, Why string }
+
+func (f *AssertionFault) Error() string {
+	return WrongAssertion.Error() + ": " + f.Claim + " " + f.Why
+}
+func (f *AssertionFault) Unwrap() error { return WrongAssertion }
+
+func wrongClaim(claim, why string) error { return &AssertionFault{claim, why} }
+
+// An audience is one string or a list (RFC 7519 section 4.1.3).
+type audience []string
+
+func (a *audience) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = audience{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
+}
+
+// assertion holds the claims that have rules (RFC 7523 section 3).
+type assertion struct {
+	Issuer    string   `json:"iss"`
+	Subject   string   `json:"sub"`
+	Audience  audience `json:"aud"`
+	ID        string   `json:"jti"`
+	ExpiresAt *float64 `json:"exp"`
+	IssuedAt  *float64 `json:"iat"`
+	NotBefore *float64 `json:"nbf"`
+}
+
+// parseAssertion decodes an assertion, whose signature is not verified.
+func parseAssertion(text oauth.Secret) (*jose.JSONWebSignature, assertion, error) {
+	var a assertion
+	signed, err := jose.ParseSignedCompact(string(text), keyset.Algorithms)
+	if err != nil {
+		return nil, a, wrongClaim("alg", "or the form is wrong: a JWT signed by ES256, EdDSA, PS256 or RS256 is needed")
+	}
+	if err := json.Unmarshal(signed.UnsafePayloadWithoutVerification(), &a); err != nil {
+		return nil, a, wrongClaim("claims", "are not a JSON object with members of the right types")
+	}
+	return signed, a, nil
+}
+
+// Named returns the client that an assertion names by its subject, of a request whose
+// form does not (RFC 7521 section 4.2). Nothing is verified.
+func Named(text oauth.Secret) (id string, err error) {
+	_, a, err := parseAssertion(text)
+	if err != nil || a.Subject == "" || len(a.Subject) > maxClientID {
+		return "", oauth.ErrClient
+	}
+	return a.Subject, nil
+}
+
+// byAssertion finds the client that an assertion proves (RFC 7523 section 3).
+func (a *Authenticator) byAssertion(ctx context.Context, view *directory.View, cred oauth.Credentials, _ netip.Addr) (*store.Client, error) {
+	c, ok := view.Client(a.Realm, cred.ClientID)
+	if !ok || !c.Auth.Allows(cred.Method) {
+		return nil, unfit(view, a.Realm, cred.ClientID)
+	}
+	signed, claims, err := parseAssertion(cred.Assertion)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.verify(ctx, c, signed); err != nil {
+		return nil, err
+	}
+	now := a.Now()
+	if c.Auth == store.AuthFederated {
+		return c, a.checkFederated(c, signed, claims, now)
+	}
+	if err := a.checkOwn(c, claims, now); err != nil {
+		return nil, err
+	}
+	return c, a.use(ctx, c, claims, now)
+}
+
+// verify checks header and signature with the client's keys. The registration, not
+// the assertion, names the algorithm (RFC 8725 section 3.1).
+func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jose.JSONWebSignature) error {
+	header := signed.Signatures[0].Header
+	alg := jose.SignatureAlgorithm(c.Assertion.Alg)
+	if header.Algorithm != string(alg) {
+		return wrongClaim("alg", "is not the one that the client is registered for")
+	}
+	// Tokens of other uses are no assertions (RFC 8725 section 3.11).
+	if typ, given := header.ExtraHeaders["typ"]; given {
+		text, _ := typ.(string)
+		text = strings.TrimPrefix(strings.ToLower(text), "application/")
+		if text == "" || slices.Contains([]string{"at+jwt", "logout+jwt", "secevent+jwt"}, text) {
+			return wrongClaim("typ", "is that of another kind of token")
+		}
+	}
+	set, err := a.keySet(ctx, c, header.KeyID, alg)
+	if err != nil {
+		return store.Unavailable(err)
+	}
+	candidates := set.Find(header.KeyID, alg)
+	if len(candidates) == 0 {
+		return wrongClaim("kid", "names none of the client's keys")
+	}
+	for _, key := range candidates {
+		if _, err := signed.Verify(key.Key); err == nil {
+			return nil
+		}
+	}
+	return wrongClaim("signature", "does not verify with the client's keys")
+}
+
+func (a *Authenticator) keySet(ctx context.Context, c *store.Client, kid string, alg jose.SignatureAlgorithm) (keyset.Set, error) {
+	if c.Assertion.KeysURI == "" {
+		return keyset.Parse(c.Assertion.Keys)
+	}
+	if a.Keys == nil {
+		return nil, errors.New("no key sets are fetched here")
+	}
+	set, err := a.Keys(ctx, c.Assertion.KeysURI, c.Assertion.KeysCA, func(s keyset.Set) bool { return s.Has(kid, alg) })
+	if err != nil {
+		err = fmt.Errorf("fetch keys of client %s: %w", c.ID, err)
+	}
+	return set, err
+}
+
+// checkOwn checks the claims of an assertion that the client signed itself.
+func (a *Authenticator) checkOwn(c *store.Client, claims assertion, now time.Time) error {
+	switch {
+	case claims.Issuer != c.ID:
+		return wrongClaim("iss", "is not the client id")
+	case claims.Subject != c.ID:
+		return wrongClaim("sub", "is not the client id")
+	case len(claims.Audience) != 1:
+		return wrongClaim("aud", "is not one string, or a list of one")
+	case claims.Audience[0] != a.Issuer && !(c.Assertion.TokenEndpoint && slices.Contains(a.TokenEndpoint, claims.Audience[0])):
+		return wrongClaim("aud", "is not the issuer")
+	case claims.ID == "" || len(claims.ID) > maxJTI:
+		return wrongClaim("jti", fmt.Sprintf("is missing, or longer than %d bytes", maxJTI))
+	}
+	if err := checkTimes(claims, now, assertionLife+assertionAhead); err != nil {
+		return err
+	}
+	if claims.IssuedAt != nil && *claims.ExpiresAt-*claims.IssuedAt > assertionLife.Seconds() {
+		return wrongClaim("exp", "is more than 5 minutes after iat")
+	}
+	return nil
+}
+
+// checkFederated checks the claims of an assertion of an issuer that the client
+// trusts. Such a token is presented until it expires, so that its jti says nothing.
+func (a *Authenticator) checkFederated(c *store.Client, signed *jose.JSONWebSignature, claims assertion, now time.Time) error {
+	trust := c.Assertion
+	wanted := trust.Audience
+	if wanted == "" {
+		wanted = a.Issuer
+	}
+	life := defaultFederated
+	if trust.Lifetime != 0 {
+		life = trust.Lifetime.Duration()
+	}
+	switch {
+	case claims.Issuer != trust.Issuer:
+		return wrongClaim("iss", "is not the issuer that the client trusts")
+	case claims.Issuer == a.Issuer:
+		return wrongClaim("iss", "is this server, whose tokens authenticate no client")
+	case !MatchSubject(trust.Subject, claims.Subject):
+		return wrongClaim("sub", "does not match the subject that the client trusts")
+	case len(claims.Audience) != 1:
+		return wrongClaim("aud", "is not one string, or a list of one")
+	case claims.Audience[0] != wanted:
+		return wrongClaim("aud", "is not the audience that the client is registered for")
+	}
+	if err := checkTimes(claims, now, life); err != nil {
+		return err
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(signed.UnsafePayloadWithoutVerification(), &all); err != nil {
+		return wrongClaim("claims", "are not a JSON object")
+	}
+	for _, claim := range trust.Claims {
+		name, value, _ := strings.Cut(claim, "=")
+		if !isValue(all[name], value) {
+			return wrongClaim(name, "is not the value that the client is registered for")
+		}
+	}
+	return nil
+}
+
+// isValue reports whether a claim is a text, or is spelled so as a number or a
+// boolean.
+func isValue(raw json.RawMessage, value string) bool {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && len(raw) > 0 && raw[0] == '"' {
+		return text == value
+	}
+	return string(raw) == value && value != "null" && raw[0] != '{' && raw[0] != '['
+}
+
+// MatchSubject reports whether a subject matches a pattern, in which * stands for
+// one or more characters other than colon and slash.
+func MatchSubject(pattern, subject string) bool {
+	if !strings.Contains(pattern, "*") || len(subject) > maxSubject {
+		return subject == pattern
+	}
+	form, err := regexp.Compile(`^` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `[^:/]+`) + `$`)
+	return err == nil && form.MatchString(subject)
+}
+
+// checkTimes checks that an assertion is in force, and expires within ahead.
+func checkTimes(claims assertion, now time.Time, ahead time.Duration) error {
+	at := float64(now.UnixMilli()) / 1000
+	for _, n := range []*float64{claims.ExpiresAt, claims.IssuedAt, claims.NotBefore} {
+		if n != nil && (math.IsNaN(*n) || *n < 0 || *n > 1<<40) {
+			return wrongClaim("exp", "or iat or nbf is not a time in seconds")
+		}
+	}
+	switch {
+	case claims.ExpiresAt == nil:
+		return wrongClaim("exp", "is missing")
+	case at >= *claims.ExpiresAt:
+		return wrongClaim("exp", "is over: the assertion has expired, or the clocks differ")
+	case *claims.ExpiresAt > at+ahead.Seconds():
+		return wrongClaim("exp", fmt.Sprintf("is more than %s ahead", ahead))
+	case claims.IssuedAt != nil && *claims.IssuedAt > at+issuedAhead.Seconds():
+		return wrongClaim("iat", "is in the future: compare the clocks")
+	case claims.NotBefore != nil && *claims.NotBefore > at+issuedAhead.Seconds():
+		return wrongClaim("nbf", "is in the future: compare the clocks")
+	}
+	return nil
+}
+
+// use notes an assertion, which is accepted once (RFC 7523 section 3, item 7).
+func (a *Authenticator) use(ctx context.Context, c *store.Client, claims assertion, now time.Time) error {
+	replayed := wrongClaim("jti", "was used before: an assertion is accepted once")
+	expires := grant.At(time.UnixMilli(int64(*claims.ExpiresAt * 1000)))
+	if a.Shared {
+		err := a.Store.Commit(ctx, store.Change{Documents: []store.Document{usedDocument(a.Realm, c.ID, claims.ID, expires)}})
+		switch {
+		case errors.Is(err, store.ErrConflict):
+			return replayed
+		case err != nil:
+			return store.Unavailable(err)
+		}
+		return nil
+	}
+	// A restart has forgotten what was used. Times are in whole seconds.
+	issued := *claims.ExpiresAt - assertionLife.Seconds()
+	if claims.IssuedAt != nil {
+		issued = *claims.IssuedAt
+	}
+	if issued+1 < float64(a.Began.UnixMilli())/1000 && !a.Began.IsZero() {
+		return store.Unavailable(errors.New("a client assertion was issued before this server began: it may have been used"))
+	}
+	switch first, full := a.used.note(c.ID, claims.ID, now); {
+	case full:
+		return store.Unavailable(errors.New("too many client assertions are remembered"))
+	case !first:
+		return replayed
+	}
+	return nil
+}

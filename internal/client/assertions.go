@@ -1,0 +1,200 @@
+package client
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mintage/mintage/internal/keyset"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Bounds of what a client says of its assertions.
+const (
+	maxRegisteredKeys   = 10
+	maxAssertionClaims  = 10
+	maxFederated        = 24 * time.Hour
+	defaultFederated    = 70 * time.Minute // Kubernetes issues tokens of an hour, and renews them before their end
+	maxRegisteredKeySet = 8 << 10          // bytes; also of a CA
+)
+
+// assertions are the settings of clients that present assertions.
+var assertions = []Setting{
+	{
+		Name: "assertion alg", Member: "token_endpoint_auth_signing_alg", Optional: true, Flag: "assertion-signing-alg", Group: "Client assertions",
+		Help:  "the one algorithm that signs its assertions: ES256 (default of private_key_jwt), EdDSA, PS256 or RS256 (default of federated)",
+		Field: func(r *Registration) any { return &r.Assertion.Alg },
+	},
+	{
+		Name: "keys", Member: "jwks", Optional: true, File: true, Flag: "jwks", Group: "Client assertions",
+		Help:  "file with the public keys that verify them, as a JWK set (RFC 7517)",
+		Field: func(r *Registration) any { return &r.Assertion.Keys },
+		Text: func(r *Registration) string {
+			var names []string
+			set, _ := keyset.Parse(r.Assertion.Keys)
+			for _, key := range set {
+				names = append(names, cmp.Or(key.KeyID, "(without kid)"))
+			}
+			return strings.Join(names, " ")
+		},
+	},
+	{
+		Name: "keys at", Member: "jwks_uri", Optional: true, Flag: "jwks-uri", Group: "Client assertions",
+		Help:  "https address of these keys, in place of a file",
+		Field: func(r *Registration) any { return &r.Assertion.KeysURI },
+	},
+	{
+		Name: "keys ca", Member: "jwks_ca", Optional: true, File: true, Flag: "jwks-ca", Group: "Client assertions",
+		Help:  "file with certificates (PEM) that are trusted at that address beside the system's",
+		Field: func(r *Registration) any { return &r.Assertion.KeysCA },
+		Text: func(r *Registration) string {
+			if r.Assertion.KeysCA == "" {
+				return ""
+			}
+			return fmt.Sprintf("%d certificates", strings.Count(r.Assertion.KeysCA, "-----BEGIN CERTIFICATE-----"))
+		},
+	},
+	{
+		Name: "endpoint as audience", Member: "assertion_token_endpoint_audience", Optional: true, Flag: "assertion-token-endpoint-audience", Group: "Client assertions",
+		Help:  "accept the token endpoint's address as the audience of what it signs, beside the issuer",
+		Field: func(r *Registration) any { return &r.Assertion.TokenEndpoint },
+	},
+	{
+		Name: "trusts issuer", Member: "assertion_issuer", Optional: true, Flag: "assertion-issuer", Group: "Client assertions",
+		Help:  "issuer (iss) whose tokens authenticate the client, for --auth-method federated",
+		Field: func(r *Registration) any { return &r.Assertion.Issuer },
+	},
+	{
+		Name: "trusts subject", Member: "assertion_subject", Optional: true, Flag: "assertion-subject", Group: "Client assertions",
+		Help:  "subject (sub) that these tokens name; * stands for characters other than : and /",
+		Field: func(r *Registration) any { return &r.Assertion.Subject },
+	},
+	{
+		Name: "trusts audience", Member: "assertion_audience", Optional: true, Flag: "assertion-audience", Group: "Client assertions",
+		Help:  "their one audience (aud); default: this issuer",
+		Field: func(r *Registration) any { return &r.Assertion.Audience },
+	},
+	{
+		Name: "trusts claims", Member: "assertion_claims", Optional: true, Each: true, Flag: "assertion-claim", Group: "Client assertions",
+		Help:  "a further claim that they must have, as name=value; repeatable",
+		Field: func(r *Registration) any { return &r.Assertion.Claims },
+	},
+	{
+		Name: "trusts lifetime", Member: "assertion_max_lifetime", Optional: true, Flag: "assertion-max-lifetime", Group: "Client assertions",
+		Help:  "how far ahead their expiry may lie, at most 24h; default: 70m",
+		Field: func(r *Registration) any { return &r.AssertionLifetime },
+	},
+}
+
+// checkAssertions checks the settings about assertions together, and completes them.
+func checkAssertions(r *Registration) error {
+	a := &r.Assertion
+	if !r.Auth.Asserts() {
+		for _, s := range assertions {
+			if !s.Left(r) {
+				return invalid(s.Flag, "it is for --auth-method private_key_jwt or federated")
+			}
+		}
+		return nil
+	}
+	federated := r.Auth == store.AuthFederated
+	if a.Alg == "" {
+		if a.Alg = string(jose.ES256); federated {
+			a.Alg = string(jose.RS256)
+		}
+	}
+	if err := oneOf(jose.SignatureAlgorithm(a.Alg), keyset.Algorithms...); err != nil {
+		return invalid("assertion-signing-alg", "%s", err)
+	}
+	if err := checkKeys(a); err != nil {
+		return err
+	}
+	if !federated {
+		if a.Issuer+a.Subject+a.Audience != "" || len(a.Claims) > 0 || r.AssertionLifetime != nil {
+			return invalid("assertion-issuer", "an issuer, a subject, an audience, claims and a lifetime of assertions are for federated: what the client signs itself names the client")
+		}
+		return nil
+	}
+	return checkTrust(r)
+}
+
+func checkKeys(a *store.AssertionRule) error {
+	if (len(a.Keys) == 0) == (a.KeysURI == "") {
+		return invalid("jwks", "give the keys that verify its assertions: either --jwks FILE or --jwks-uri URL")
+	}
+	if a.KeysURI != "" {
+		u, err := url.Parse(a.KeysURI)
+		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" || len(a.KeysURI) > 2048 {
+			return invalid("jwks-uri", "%q is not an https address without credentials and fragment", a.KeysURI)
+		}
+		if _, err := keyset.Roots(a.KeysCA); err != nil || len(a.KeysCA) > maxRegisteredKeySet {
+			return invalid("jwks-ca", "not a file of at most %d bytes with certificates in PEM", maxRegisteredKeySet)
+		}
+		return nil
+	}
+	if a.KeysCA != "" {
+		return invalid("jwks-ca", "it is for --jwks-uri")
+	}
+	set, err := keyset.Parse(a.Keys)
+	switch {
+	case err != nil:
+		return invalid("jwks", "%s", err)
+	case len(set) > maxRegisteredKeys || len(a.Keys) > 4*maxRegisteredKeySet:
+		return invalid("jwks", "at most %d keys", maxRegisteredKeys)
+	case len(set.Find("", jose.SignatureAlgorithm(a.Alg))) == 0:
+		return invalid("jwks", "none of the keys verifies %s, which --assertion-signing-alg names", a.Alg)
+	}
+	for i := range set { // only what verifies is kept
+		set[i] = jose.JSONWebKey{Key: set[i].Key, KeyID: set[i].KeyID, Algorithm: set[i].Algorithm, Use: set[i].Use}
+	}
+	if a.Keys, err = json.Marshal(jose.JSONWebKeySet{Keys: set}); err == nil && len(a.Keys) > maxRegisteredKeySet {
+		return invalid("jwks", "the keys have %d bytes, and %d are allowed", len(a.Keys), maxRegisteredKeySet)
+	}
+	return err
+}
+
+func checkTrust(r *Registration) error {
+	a := &r.Assertion
+	for _, text := range []string{a.Issuer, a.Subject, a.Audience} {
+		if len(text) > maxAudience || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return invalid("assertion-issuer", "%q is not at most %d printable ASCII characters without spaces", text, maxAudience)
+		}
+	}
+	switch {
+	case a.Issuer == "":
+		return invalid("assertion-issuer", "missing: whose tokens authenticate the client")
+	case strings.Trim(a.Subject, "*:/.-_@") == "":
+		return invalid("assertion-subject", "missing, or it matches any subject: name the workload, such as system:serviceaccount:shop:orders")
+	case a.TokenEndpoint:
+		return invalid("assertion-token-endpoint-audience", "it is for private_key_jwt: give the audience by --assertion-audience")
+	case len(a.Claims) > maxAssertionClaims:
+		return invalid("assertion-claim", "at most %d", maxAssertionClaims)
+	}
+	var names []string
+	for _, claim := range a.Claims {
+		name, value, ok := strings.Cut(claim, "=")
+		if !ok || name == "" || value == "" || len(claim) > maxAudience || slices.Contains(names, name) || slices.Contains(checkedClaims, name) {
+			return invalid("assertion-claim", "%q is not name=value, or the name is there twice or is checked anyway", claim)
+		}
+		names = append(names, name)
+	}
+	if d := r.AssertionLifetime; d != nil && (*d < time.Minute || *d > maxFederated) {
+		return invalid("assertion-max-lifetime", "%s is not between 1m and 24h", *d)
+	}
+	return nil
+}
+
+// invalid is the fault of one setting, where another one's check finds it.
+func invalid(flag, format string, args ...any) error {
+	return &oauth.Invalid{Field: flag, Message: fmt.Sprintf(format, args...)}
+}
+
+// checkedClaims are those that have a rule of their own.
+var checkedClaims = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti"}

@@ -1,0 +1,162 @@
+package client_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const clusterIssuer = "https://kubernetes.default.svc.cluster.local"
+
+// TestFederatedAssertions: tokens of another issuer, as Kubernetes, SPIFFE and CI
+// providers make them, with the claim that is wrong.
+func TestFederatedAssertions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	cluster := newSigner(t, jose.RS256)
+	b.Register(client.Registration{ID: "shop", Name: "Shop", Scope: "read", GrantTypes: []string{}, Auth: store.AuthFederated, Assertion: store.AssertionRule{
+		Keys: cluster.set(), Issuer: clusterIssuer, Subject: "system:serviceaccount:shop:*", Audience: "mintage", Claims: []string{"env=prod", "run=7", "protected=true"},
+	}})
+	now := b.Clock.Now().Unix()
+	good := map[string]any{
+		"iss": clusterIssuer, "sub": "system:serviceaccount:shop:orders", "aud": []string{"mintage"}, "iat": now, "nbf": now, "exp": now + 3607,
+		"env": "prod", "run": 7, "protected": true, "kubernetes.io": map[string]any{"namespace": "shop"},
+	}
+	present := func(change map[string]any, typ string) string {
+		c := maps.Clone(good)
+		for name, value := range change {
+			if c[name] = value; value == nil {
+				delete(c, name)
+			}
+		}
+		s := *cluster
+		s.typ = typ
+		return failed(t, b.presentAs("shop", s.sign(c)))
+	}
+	for name, tt := range map[string]struct {
+		change map[string]any
+		wrong  string
+	}{
+		"good":                     {nil, ""},
+		"aud as a text":            {map[string]any{"aud": "mintage"}, ""},
+		"with a jti":               {map[string]any{"jti": "1"}, ""},
+		"the same jti again":       {map[string]any{"jti": "1"}, ""},
+		"another audience beside":  {map[string]any{"aud": []string{"mintage", "vault"}}, "aud"},
+		"the issuer as audience":   {map[string]any{"aud": issuerID}, "aud"},
+		"another issuer":           {map[string]any{"iss": "https://other.example"}, "iss"},
+		"another namespace":        {map[string]any{"sub": "system:serviceaccount:bank:orders"}, "sub"},
+		"a longer subject":         {map[string]any{"sub": "system:serviceaccount:shop:orders:admin"}, "sub"},
+		"something before":         {map[string]any{"sub": "x:system:serviceaccount:shop:orders"}, "sub"},
+		"nothing for the star":     {map[string]any{"sub": "system:serviceaccount:shop:"}, "sub"},
+		"without exp":              {map[string]any{"exp": nil}, "exp"},
+		"expired":                  {map[string]any{"exp": now}, "exp"},
+		"70 minutes":               {map[string]any{"exp": now + 4200}, ""},
+		"more than 70 minutes":     {map[string]any{"exp": now + 4202}, "exp"},
+		"iat 61 s ahead":           {map[string]any{"iat": now + 61}, "iat"},
+		"another environment":      {map[string]any{"env": "test"}, "env"},
+		"no environment":           {map[string]any{"env": nil}, "env"},
+		"an environment of a list": {map[string]any{"env": []string{"prod"}}, "env"},
+		"another run":              {map[string]any{"run": 8}, "run"},
+		"not protected":            {map[string]any{"protected": false}, "protected"},
+	} {
+		if got := present(tt.change, "JWT"); got != tt.wrong {
+			t.Errorf("%s: the fault is %q, want %q", name, got, tt.wrong)
+		}
+	}
+	for _, typ := range []string{"at+jwt", "logout+jwt", "secevent+jwt"} {
+		if got := present(nil, typ); got != "typ" {
+			t.Errorf("typ %s: the fault is %q", typ, got)
+		}
+	}
+	b.Administer("shop", func(c *store.Client) { c.Assertion.Lifetime = store.Milliseconds(24 * time.Hour / time.Millisecond) })
+	if got := present(map[string]any{"exp": now + 86400}, "JWT"); got != "" {
+		t.Errorf("a day, for a client that may: the fault is %q", got)
+	}
+	// Our own tokens authenticate nobody.
+	b.Administer("shop", func(c *store.Client) { c.Assertion.Issuer = issuerID })
+	if got := present(map[string]any{"iss": issuerID}, "JWT"); got != "iss" {
+		t.Errorf("our own issuer: the fault is %q", got)
+	}
+	// A client's own assertion is none of the issuer that it trusts.
+	if got := failed(t, b.presentAs("shop", cluster.sign(map[string]any{"iss": "shop", "sub": "shop", "aud": issuerID, "jti": "2", "exp": now + 60}))); got != "iss" {
+		t.Errorf("signed by the client: the fault is %q", got)
+	}
+}
+
+func (b *bench) presentAs(id string, text oauth.Secret) error {
+	_, err := b.auth.Authenticate(b.T.Context(), oauth.Credentials{ClientID: id, Assertion: text, Method: oauth.AuthPrivateKeyJWT}, from)
+	return err
+}
+
+func TestSubjectPatterns(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		pattern, subject string
+		want             bool
+	}{
+		{"spiffe://example.org/ns/shop/sa/*", "spiffe://example.org/ns/shop/sa/orders", true},
+		{"spiffe://example.org/ns/shop/sa/*", "spiffe://example.org/ns/shop/sa/orders/x", false},
+		{"spiffe://example.org/ns/*/sa/orders", "spiffe://example.org/ns/a/b/sa/orders", false},
+		{"repo:acme/*:ref:refs/heads/main", "repo:acme/shop:ref:refs/heads/main", true},
+		{"repo:acme/*:ref:refs/heads/main", "repo:acme/shop:environment:x:ref:refs/heads/main", false},
+		{"a.c", "abc", false},
+		{"a*c*e", "abcde", true},
+		{"a*", "a\n", true},
+		{"a", "a\n", false},
+		{"A", "a", false},
+	} {
+		if got := client.MatchSubject(tt.pattern, tt.subject); got != tt.want {
+			t.Errorf("%q and %q: %v", tt.pattern, tt.subject, got)
+		}
+	}
+}
+
+// TestAssertionSettings: what cannot work is refused when it is registered.
+func TestAssertionSettings(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	jwks := b.signer.set()
+	day := 25 * time.Hour
+	trust := store.AssertionRule{Keys: jwks, Alg: "ES256", Issuer: clusterIssuer, Subject: "system:serviceaccount:shop:orders"}
+	with := func(change func(*store.AssertionRule)) store.AssertionRule {
+		a := trust
+		change(&a)
+		return a
+	}
+	for name, tt := range map[string]struct {
+		r    client.Registration
+		flag string
+	}{
+		"keys for a secret":        {client.Registration{Auth: store.AuthEither, Assertion: store.AssertionRule{Keys: jwks}}, "jwks"},
+		"no keys":                  {client.Registration{Auth: store.AuthPrivateKeyJWT}, "jwks"},
+		"keys twice":               {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: jwks, KeysURI: "https://a.example/"}}, "jwks"},
+		"a private key":            {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: b.signer.private()}}, "jwks"},
+		"keys of another alg":      {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Alg: "RS256", Keys: jwks}}, "jwks"},
+		"HS256":                    {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Alg: "HS256", Keys: jwks}}, "assertion-signing-alg"},
+		"http":                     {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{KeysURI: "http://a.example/"}}, "jwks-uri"},
+		"a CA that is none":        {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{KeysURI: "https://a.example/", KeysCA: "x"}}, "jwks-ca"},
+		"an issuer for its own":    {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: trust}, "assertion-issuer"},
+		"a secret":                 {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: jwks}, Secret: "long enough"}, "secret"},
+		"no issuer":                {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Issuer = "" })}, "assertion-issuer"},
+		"no subject":               {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "" })}, "assertion-subject"},
+		"any subject":              {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "*" })}, "assertion-subject"},
+		"any subject with a colon": {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "*:*" })}, "assertion-subject"},
+		"a claim without value":    {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Claims = []string{"env"} })}, "assertion-claim"},
+		"a claim with a rule":      {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Claims = []string{"sub=x"} })}, "assertion-claim"},
+		"more than a day":          {client.Registration{Auth: store.AuthFederated, Assertion: trust, AssertionLifetime: &day}, "assertion-max-lifetime"},
+		"good":                     {client.Registration{Auth: store.AuthFederated, Assertion: trust}, ""},
+	} {
+		tt.r.Name, tt.r.Scope, tt.r.GrantTypes = "x", "read", []string{}
+		_, secret, err := tt.r.Client(realm, b.View().Ring, b.Policy, b.At())
+		var invalid *oauth.Invalid
+		if tt.flag == "" && (err != nil || secret != "") || tt.flag != "" && (!asInvalid(err, &invalid) || invalid.Field != tt.flag) {
+			t.Errorf("%s: %v and a secret of %d bytes, want a fault of --%s", name, err, len(secret), tt.flag)
+		}
+	}
+}

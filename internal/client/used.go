@@ -1,0 +1,61 @@
+package client
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// usedDocument is the record of an assertion that was used. Its body is random: a
+// second use with the same record would pass for the first (see store.Commit).
+func usedDocument(realm, clientID, jti string, expires grant.Instant) store.Document {
+	d := store.Document{
+		Kind: store.DocumentAssertion, Key: store.KeyOf(store.DocumentAssertion, realm, clientID+"\x00"+jti), Version: 1, ExpiresAt: expires,
+		Body: make([]byte, 16),
+	}
+	rand.Read(d.Body)
+	return d
+}
+
+const (
+	// usedPeriod is longer than any assertion that is remembered lives.
+	usedPeriod = assertionLife + 2*assertionAhead
+	// maxUsed bounds the assertions of a period, and maxUsedOfOne those of a client.
+	maxUsed, maxUsedOfOne = 200_000, 50_000
+)
+
+// used remembers the assertions of the present and the last period, in bounded
+// memory. The zero value is ready to use.
+type used struct {
+	mu            sync.Mutex
+	began         time.Time
+	present, last map[[16]byte]struct{}
+	of            map[string]int // assertions of the present period, by client
+}
+
+// note remembers an assertion. First is false if it is remembered already, and full
+// is true if it cannot be.
+func (u *used) note(clientID, jti string, now time.Time) (first, full bool) {
+	sum := sha256.Sum256([]byte(clientID + "\x00" + jti))
+	key := [16]byte(sum[:])
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.present == nil || now.Sub(u.began) >= usedPeriod {
+		u.last, u.present, u.of, u.began = u.present, map[[16]byte]struct{}{}, map[string]int{}, now
+	}
+	_, again := u.present[key]
+	_, before := u.last[key]
+	switch {
+	case again || before:
+		return false, false
+	case len(u.present) >= maxUsed || u.of[clientID] >= maxUsedOfOne:
+		return false, true
+	}
+	u.present[key] = struct{}{}
+	u.of[clientID]++
+	return true, false
+}

@@ -1,0 +1,130 @@
+package conformance_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/store"
+)
+
+var assertionAlgorithms = []string{"ES256", "EdDSA", "PS256", "RS256"}
+
+// An assertingClient signs assertions, each with another jti.
+type assertingClient struct {
+	oauthClient
+	d   *deployment
+	key *ecdsa.PrivateKey
+	jti int
+}
+
+func (d *deployment) assertingClient(change func(*client.Registration)) *assertingClient {
+	d.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k"}}})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	r := client.Registration{Auth: store.AuthPrivateKeyJWT, NoPKCE: true, Assertion: store.AssertionRule{Keys: set}}
+	if change != nil {
+		change(&r)
+	}
+	return &assertingClient{d.client(r), d, key, 0}
+}
+
+// assert is a new assertion, with changed claims.
+func (c *assertingClient) assert(change map[string]any) string {
+	c.d.t.Helper()
+	c.jti++
+	now := c.d.now().Unix()
+	claims := map[string]any{"iss": c.ID, "sub": c.ID, "aud": c.d.issuer.ID, "jti": fmt.Sprint(c.jti), "iat": now, "exp": now + 60}
+	for name, value := range change {
+		claims[name] = value
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: c.key, KeyID: "k"}}, nil)
+	if err != nil {
+		c.d.t.Fatal(err)
+	}
+	body, err := json.Marshal(claims)
+	if err != nil {
+		c.d.t.Fatal(err)
+	}
+	signed, err := signer.Sign(body)
+	if err != nil {
+		c.d.t.Fatal(err)
+	}
+	text, err := signed.CompactSerialize()
+	if err != nil {
+		c.d.t.Fatal(err)
+	}
+	return text
+}
+
+func (c *assertingClient) with(assertion string, form url.Values) url.Values {
+	out := url.Values{"client_assertion": {assertion}, "client_assertion_type": {jwtBearer}}
+	for name, values := range form {
+		out[name] = values
+	}
+	return out
+}
+
+func (c *assertingClient) redemption() url.Values {
+	return url.Values{"grant_type": {"authorization_code"}, "code": {c.d.code(c.oauthClient).Code}, "redirect_uri": {redirect}}
+}
+
+func TestPK01_AnAssertionAuthenticatesWhereverClientsDo(t *testing.T) {
+	d := start(t)
+	c := d.assertingClient(nil)
+	if c.secret != "" {
+		t.Error("the client got a secret")
+	}
+	pair := d.mustIssue(d.post(c.with(c.assert(nil), c.redemption())))
+	refreshed := d.mustIssue(d.post(c.with(c.assert(nil), url.Values{"grant_type": {"refresh_token"}, "refresh_token": {pair.RefreshToken}, "client_id": {c.ID}})))
+	about := url.Values{"token": {refreshed.RefreshToken}}
+	if a := postAt(d, d.at("introspection_endpoint"), c.with(c.assert(nil), about)); a.status != 200 || !strings.HasPrefix(a.body, `{"active":true,`) {
+		t.Errorf("introspection: %v", a)
+	}
+	if a := postAt(d, d.at("revocation_endpoint"), c.with(c.assert(nil), about)); a.status != 200 {
+		t.Errorf("revocation: %v", a)
+	}
+}
+
+func TestPK11_PK28_AWrongAssertionIsNotExplainedToItsSender(t *testing.T) {
+	d := start(t)
+	c := d.assertingClient(nil)
+	form := c.redemption()
+	for name, change := range map[string]map[string]any{
+		"another audience": {"aud": "https://other.example"}, "another client": {"sub": d.a.ID, "iss": d.a.ID}, "expired": {"exp": d.now().Unix()}, "no jti": {"jti": ""},
+	} {
+		a := d.post(c.with(c.assert(change), form))
+		want(t, a, 400, "invalid_client")
+		if a.body != `{"error":"invalid_client","error_description":"client authentication failed"}` {
+			t.Errorf("%s: %s", name, a.body)
+		}
+	}
+	used := c.assert(nil)
+	d.mustIssue(d.post(c.with(used, form)))
+	want(t, d.post(c.with(used, c.redemption())), 400, "invalid_client")
+	// What does not assert proves nothing (PK-23), and a secret is no assertion.
+	want(t, d.post(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {c.ID}}), 400, "invalid_client")
+	want(t, d.post(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {c.ID}, "client_secret": {"x"}}), 400, "invalid_client")
+	want(t, d.post(d.a.identify(c.with(c.assert(nil), url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}}))), 400, "invalid_request")
+}
+
+func postAt(d *deployment, target string, form url.Values) answer {
+	d.t.Helper()
+	r := newRequest(form)
+	r.target = target
+	return d.send(r)
+}

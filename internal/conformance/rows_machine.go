@@ -1,0 +1,12 @@
+package conformance
+
+// machineRows are the rules of clients without a user, and of assertions.
+var machineRows = []Row{
+	{ID: "PK-01", Star: true, Source: "RFC 7523 sections 2.2 and 3; RFC 7521 section 4.2", Title: "an assertion authenticates its client at the token, introspection and revocation endpoints"},
+	{ID: "PK-03", Source: "RFC 7523 section 3, item 3", Title: "the token endpoint's address is an audience only for clients registered so", By: []string{"TestAssertions"}},
+	{ID: "PK-07", Star: true, Source: "RFC 7523 section 3, items 4 to 6; FAPI 2.0 section 5.3.2.1", Title: "an assertion lives 5 minutes at most; iat and nbf 10 s ahead are accepted, 60 s are not", By: []string{"TestAssertions"}},
+	{ID: "PK-11", Star: true, Source: "RFC 7523 section 3, item 7; OpenID Connect Core section 9", Title: "a jti is accepted once, on several nodes and over a restart", By: []string{"TestAnAssertionIsUsedOnce", "TestARestartForgetsNoAssertion", "TestUsedAssertionsOutliveTheirPeriod"}},
+	{ID: "PK-16", Star: true, Source: "RFC 8725 sections 2.1, 3.1 and 3.11", Title: "the registration names the algorithm; tokens of other types are no assertions", By: []string{"TestAssertionHeaders", "TestAssertionAlgorithms"}},
+	{ID: "PK-28", Star: true, Source: "RFC 6749 section 5.2", Title: "a wrong assertion is invalid_client, whatever is wrong; a fault of the server is 503", By: []string{"TestFaultsOfOursAreNoFaultsOfTheClient"}},
+	{ID: "PK-40", Star: true, Source: "RFC 7521 section 6.1; RFC 7523 section 3", Title: "a token of a trusted issuer authenticates a client if issuer, subject, audience, claims and lifetime are as registered", By: []string{"TestFederatedAssertions", "TestSubjectPatterns", "TestAssertionSettings"}},
+}

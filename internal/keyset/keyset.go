@@ -1,0 +1,106 @@
+// Package keyset reads the public keys by which signatures of others are verified
+// (RFC 7517 section 5).
+package keyset
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json"
+)
+
+// Algorithms are the accepted signature algorithms. The HS family is not among
+// them: whoever could verify could sign.
+var Algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.PS256, jose.RS256}
+
+// maxKeys bounds a key set.
+const maxKeys = 100
+
+// A Set holds public keys for signatures.
+type Set []jose.JSONWebKey
+
+// Parse decodes a key set. It ignores keys of unknown types and keys that cannot
+// verify signatures (RFC 7517 section 5), and fails if none is left or if one of
+// them is private.
+func Parse(body []byte) (Set, error) {
+	var document struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(body, &document); err != nil {
+		return nil, fmt.Errorf("decode key set: %w", err)
+	}
+	if len(document.Keys) > maxKeys {
+		return nil, fmt.Errorf("the key set has %d keys, and %d are allowed", len(document.Keys), maxKeys)
+	}
+	var set Set
+	for _, raw := range document.Keys {
+		var key jose.JSONWebKey
+		if json.Unmarshal(raw, &key) != nil {
+			continue
+		}
+		_, symmetric := key.Key.([]byte)
+		if !symmetric && !key.IsPublic() {
+			return nil, errors.New("the key set has a private key: leave out its private members, and replace the key")
+		}
+		if slices.ContainsFunc(Algorithms, func(alg jose.SignatureAlgorithm) bool { return fits(key, alg) }) {
+			set = append(set, key)
+		}
+	}
+	if len(set) == 0 {
+		return nil, errors.New("the key set has no public key for ES256, EdDSA, PS256 or RS256 (RSA keys have 2048 bits or more)")
+	}
+	return set, nil
+}
+
+// Find returns the keys for an algorithm that have a kid, or all of them if the kid
+// is "".
+func (s Set) Find(kid string, alg jose.SignatureAlgorithm) (list []jose.JSONWebKey) {
+	for _, key := range s {
+		if (kid == "" || key.KeyID == kid) && fits(key, alg) {
+			list = append(list, key)
+		}
+	}
+	return list
+}
+
+// fits reports whether a key verifies signatures of an algorithm.
+func fits(key jose.JSONWebKey, alg jose.SignatureAlgorithm) bool {
+	if key.Use != "" && key.Use != "sig" || key.Algorithm != "" && key.Algorithm != string(alg) {
+		return false
+	}
+	switch k := key.Key.(type) {
+	case *ecdsa.PublicKey:
+		return alg == jose.ES256 && k.Curve == elliptic.P256()
+	case ed25519.PublicKey:
+		return alg == jose.EdDSA
+	case *rsa.PublicKey:
+		return (alg == jose.PS256 || alg == jose.RS256) && k.N.BitLen() >= 2048
+	}
+	return false
+}
+
+// Has reports whether a key for an algorithm has a kid.
+func (s Set) Has(kid string, alg jose.SignatureAlgorithm) bool { return len(s.Find(kid, alg)) > 0 }
+
+// Roots returns the system's certificates with those of a PEM text; nil, which stands
+// for the system's, if the text is empty.
+func Roots(ca string) (*x509.CertPool, error) {
+	if ca == "" {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM([]byte(ca)) {
+		return nil, errors.New("no certificate in PEM")
+	}
+	return pool, nil
+}
