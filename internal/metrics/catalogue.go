@@ -35,6 +35,7 @@ const (
 	introspections   = "mintage_introspections_total"
 	authFailures     = "mintage_client_auth_failures_total"
 	logins           = "mintage_login_attempts_total"
+	logouts          = "mintage_logouts_total"
 	throttled        = "mintage_throttled_total"
 	shed             = "mintage_shed_total"
 	requestsNow      = "mintage_requests"
@@ -91,6 +92,9 @@ var families = []Family{
 	{logins, Counter, []string{"result"},
 		"Attempts of users to log in.",
 		"wrong grows without ok: an attacker guesses passwords. failed: the system that authenticates the users cannot be reached."},
+	{logouts, Counter, []string{"result"},
+		"Logouts: sessions that users or their clients have ended, and requests of clients that were asked about, denied by the user, or refused.",
+		"refused: a client sends an id_token or an address that is not its own; its log line names the defect."},
 	{throttled, Counter, []string{"limit"},
 		"Requests that were answered 429 or delayed, by the limit that they exceeded.",
 		"It continues: an honest client exceeds a limit, or an attacker guesses."},

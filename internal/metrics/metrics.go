@@ -37,6 +37,7 @@ type Metrics struct {
 	introspections  table
 	authFailures    table
 	logins          table
+	logouts         table
 	throttled, shed table
 	clients         *clients // nil if there are no labels of clients
 
@@ -83,6 +84,14 @@ const (
 	ShedConnectionsOfAddress = "connections_of_address" // of one address
 )
 
+// Results of a logout; see Logout.
+const (
+	LogoutEnded   = "ended"   // a session
+	LogoutAsked   = "asked"   // the user, because of a client's request
+	LogoutDenied  = "denied"  // by the user
+	LogoutRefused = "refused" // the client's request is not valid
+)
+
 // Results of a login; see Login.
 const (
 	LoginOK        = "ok"
@@ -122,6 +131,7 @@ func New(version string, clients int) *Metrics {
 	m.revocations = m.table(revocations, set{values: []string{byClient, byUser, byReplay}})
 	m.introspections = m.table(introspections, set{values: []string{active, inactive}})
 	m.authFailures = m.table(authFailures, set{authReasons, Other})
+	m.logouts = m.table(logouts, set{values: []string{LogoutEnded, LogoutAsked, LogoutDenied, LogoutRefused}})
 	m.logins = m.table(logins, set{[]string{LoginOK, LoginWrong, LoginThrottled, LoginRejected, LoginFailed}, Other})
 	m.throttled = m.table(throttled, set{[]string{
 		LimitAddressFailures, LimitClientFailures, LimitAddressRequests, LimitClientRequests, LimitLoginFailures, LimitInteractions,

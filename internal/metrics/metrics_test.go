@@ -120,6 +120,7 @@ func TestEachEventHasItsCounter(t *testing.T) {
 		"mintage_client_auth_failures_total{reason=malformed}": func() { m.ClientAuthFailed(metrics.MalformedCredentials) },
 		"mintage_client_auth_failures_total{reason=other}":     func() { m.ClientAuthFailed("something new") },
 		"mintage_login_attempts_total{result=wrong}":           func() { m.Login(metrics.LoginWrong) },
+		"mintage_logouts_total{result=ended}":                  func() { m.Logout(metrics.LogoutEnded) },
 		"mintage_throttled_total{limit=login_failures}":        func() { m.Throttled(metrics.LimitLoginFailures) },
 		"mintage_shed_total{what=connections_of_address}":      func() { m.Shed(metrics.ShedConnectionsOfAddress) },
 		"mintage_shed_total{what=other}":                       func() { m.Shed("something new") },
@@ -140,6 +141,7 @@ func TestANilMetricsCountsNothing(t *testing.T) {
 	m.Introspection(true)
 	m.ClientAuthFailed("x")
 	m.Login(metrics.LoginOK)
+	m.Logout(metrics.LogoutEnded)
 	m.Throttled("x")
 	m.Shed("x")
 }

@@ -151,6 +151,13 @@ func (m *Metrics) Login(result string) {
 	}
 }
 
+// Logout counts a logout, or a request for one, by one of the results LogoutEnded...
+func (m *Metrics) Logout(result string) {
+	if m != nil {
+		m.logouts.inc(result, "")
+	}
+}
+
 // Throttled counts a request that exceeded one of the limits LimitClientFailures...
 func (m *Metrics) Throttled(limit string) {
 	if m != nil {
