@@ -117,6 +117,8 @@ func nameOf(page any) string {
 		return "connections"
 	case Logout:
 		return "logout"
+	case EndSession:
+		return "end_session"
 	case SignedOut:
 		return "signed_out"
 	case Bounce:
@@ -147,7 +149,7 @@ func (l *localized) title(page any) string {
 }
 
 // Render makes the page of a view: a Login, SecondFactor, Account, Consent,
-// Connections, Logout, SignedOut, Bounce or Message. A locale that is not
+// Connections, Logout, EndSession, SignedOut, Bounce or Message. A locale that is not
 // supported is the default.
 func (s *Set) Render(locale string, page any) ([]byte, error) {
 	l, ok := s.locales[locale]

@@ -44,6 +44,8 @@ func Samples() []Sample {
 		{"connections-done", Connections{Name: "Alice Example", Done: client, Items: []Connection{{ClientID: "Ht40aV", Client: "Billing"}}}},
 		{"connections-none", Connections{Username: "alice"}},
 		{"logout", Logout{Name: "Alice Example", Username: "alice"}},
+		{"end-session", EndSession{Interaction: id, Client: client, Name: "Alice Example", Username: "alice"}},
+		{"end-session-unnamed", EndSession{Interaction: id, Username: "alice"}},
 		{"signed-out", SignedOut{}},
 		{"bounce", Bounce{Client: client, Host: host, URL: "https://print.example/callback?error=invalid_scope&state=1", Code: "invalid_scope", Detail: "scope not allowed", RequestID: "4CKX2RN7"}},
 		{"bounce-unnamed", Bounce{URL: "com.example.app:/callback?error=invalid_request", Code: "invalid_request"}},
@@ -58,6 +60,7 @@ func Samples() []Sample {
 var fields = map[string][]string{
 	"login": {"id", "step", "username", "password"}, "second_factor": {"id", "step", "code"},
 	"account": {"id", "step", "action"}, "consent": {"id", "step", "decision"},
+	"end_session": {"id", "step", "action"},
 }
 
 // rehearse renders every sample in every locale, and checks that the operator's

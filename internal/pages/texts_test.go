@@ -81,7 +81,7 @@ func TestJapaneseTextsAreJapanese(t *testing.T) {
 
 func TestEveryTextIsUsed(t *testing.T) {
 	used := map[string]bool{"error_title": true}
-	for _, name := range []string{"login", "second_factor", "account", "consent", "connections", "logout", "signed_out", "bounce"} {
+	for _, name := range []string{"login", "second_factor", "account", "consent", "connections", "logout", "end_session", "signed_out", "bounce"} {
 		used[name+".title"] = true
 	}
 	for _, key := range pages.MessageKeys() {

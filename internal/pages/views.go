@@ -81,6 +81,14 @@ type Logout struct {
 	Username string
 }
 
+// EndSession is the question whether to sign out that a client has caused.
+type EndSession struct {
+	Interaction string
+	Client      string // that asks; empty: unknown
+	Name        string
+	Username    string
+}
+
 // SignedOut says that the session has ended.
 type SignedOut struct{}
 
