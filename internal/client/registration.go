@@ -42,6 +42,9 @@ type Registration struct {
 	IDTokenLifetime  *time.Duration
 	NoRefreshIDToken bool
 	UserInfoAlg      keys.Purpose // of userinfo as a JWT; "" or "none" for JSON
+	// Logout: see store.Client.
+	PostLogoutRedirectURIs []string
+	LogoutEndsGrants       bool
 	// Access tokens: empty members are the defaults of store.Client.
 	TokenFormat store.TokenFormat
 	SigningAlg  keys.Purpose
@@ -90,6 +93,7 @@ func Registered(c store.Client) Registration {
 		Auth: c.Auth, Native: c.Native, NoPKCE: !c.RequirePKCE, FirstParty: c.FirstParty, NoRotation: c.NoRotation,
 		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience, APIs: c.APIs,
 		Introspect: c.Introspect, IntrospectAudience: c.IntrospectAudience,
+		PostLogoutRedirectURIs: c.PostLogoutRedirectURIs, LogoutEndsGrants: c.LogoutEndsGrants,
 		IDTokenAlg: c.IDTokenAlg, NoRefreshIDToken: c.NoRefreshIDToken, UserInfoAlg: c.UserInfoAlg,
 	}
 	r.Assertion = c.Assertion
@@ -169,6 +173,7 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 	if r.AssertionLifetime != nil {
 		c.Assertion.Lifetime = store.Milliseconds(r.AssertionLifetime.Milliseconds())
 	}
+	c.PostLogoutRedirectURIs, c.LogoutEndsGrants = r.PostLogoutRedirectURIs, r.LogoutEndsGrants
 	if r.IDTokenLifetime != nil {
 		ms := store.Milliseconds(r.IDTokenLifetime.Milliseconds())
 		c.IDTokenLifetime = &ms

@@ -204,6 +204,29 @@ var general = []Setting{
 		},
 	},
 	{
+		Name: "post-logout redirect uris", Change: "post-logout redirect uri", Member: "post_logout_redirect_uris", Optional: true, Each: true, Flag: "post-logout-redirect-uri", Group: "OpenID Connect",
+		Help:   "where users may go after they have signed out (OpenID Connect RP-Initiated Logout), compared character by character; repeatable",
+		Update: "where users may go after they have signed out, instead of all that there were; \"\": nowhere; repeatable",
+		Field:  func(r *Registration) any { return &r.PostLogoutRedirectURIs },
+		check: func(r *Registration) error {
+			if len(r.PostLogoutRedirectURIs) > maxRedirectURIs {
+				return fmt.Errorf("at most %d", maxRedirectURIs)
+			}
+			for _, uri := range r.PostLogoutRedirectURIs {
+				if err := oauth.CheckRedirectURI(uri, r.Native); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	},
+	{
+		Name: "logout ends grants", Member: "logout_ends_grants", Flag: "logout-ends-grants", Group: "OpenID Connect",
+		Help:   "when a user signs out, revoke what the session has granted to it; otherwise its refresh tokens stay valid",
+		Update: "when a user signs out, revoke what the session has granted to it; --logout-ends-grants=false: its refresh tokens stay valid",
+		Field:  func(r *Registration) any { return &r.LogoutEndsGrants },
+	},
+	{
 		Name: "audience", Member: "audience", Optional: true, Flag: "audience", Group: "Access tokens",
 		Help:  "whom its access tokens are for; default: the issuer; repeatable",
 		Field: func(r *Registration) any { return &r.Audience },

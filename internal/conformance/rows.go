@@ -34,7 +34,7 @@ const (
 )
 
 // Rows lists the rules of the authorization endpoint (AZ) and of the pages that
-// people see (UI), of OpenID Connect (OC), of the token endpoint (TG, TC, TR), of client
+// people see (UI), of OpenID Connect (OC) and logout (LO), of the token endpoint (TG, TC, TR), of client
 // authentication (CA), of introspection (IN), userinfo (CL) and revocation (RV), of codes and tokens (TK), of
 // metadata and keys (MD), of TLS and HTTP (TL) and of running the service (OP).
 var Rows = slices.Concat(authorizationRows, openidRows, machineRows, []Row{

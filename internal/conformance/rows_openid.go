@@ -22,4 +22,11 @@ var openidRows = []Row{
 	{ID: "OC-21", Star: true, Source: "OpenID Connect Core section 5.5", Title: "claims is read strictly; value and values of sub and of an essential acr are enforced, of other claims ignored", By: []string{"TestReadClaims", "TestNextWithAnExpectedUser"}},
 	{ID: "OC-22", Source: "OpenID Connect Core section 3.1.2.1", Title: "acr_values, display and claims_locales are accepted"},
 	{ID: "OC-23", Source: "OpenID Connect Core sections 3.1.2.1 and 6", Title: "prompt=select_account lets the user choose; request and request_uri are refused with their own errors"},
+	{ID: "LO-01", Star: true, Source: "OpenID Connect RP-Initiated Logout section 2", Title: "an id_token of the browser's session, expired or not, ends it without a question; the browser goes to a registered address with state and nothing else"},
+	{ID: "LO-02", Star: true, Source: "OpenID Connect RP-Initiated Logout sections 2 and 6; CWE-352", Title: "without an id_token of the browser's session, the user is asked; the answer is taken from our page only"},
+	{ID: "LO-03", Star: true, Source: "OpenID Connect RP-Initiated Logout section 2", Title: "GET and POST are served, a POST from another site too: it is stored, and answered by a redirect"},
+	{ID: "LO-04", Star: true, Source: "OpenID Connect RP-Initiated Logout section 3", Title: "addresses are compared exactly; other addresses, modified hints and the client_id of another client get a page and end nothing"},
+	{ID: "LO-05", Star: true, Source: ownRule, Title: "grants outlive a logout, unless the client is registered with logout_ends_grants", By: []string{"TestEndGrantsEndsThoseOfTheSession"}},
+	{ID: "LO-06", Source: ownRule, Title: "sid differs by client, stays at a new login of the same user in the same browser, and changes after a logout; another user's login ends the session", By: []string{"TestANewLoginOfTheSameSubjectKeepsTheReference", "TestAnotherSubjectsLoginEndsTheSessionWithItsLogouts"}},
+	{ID: "LO-07", Star: true, Source: "OpenID Connect RP-Initiated Logout section 2.1", Title: "the metadata name the endpoint; HEAD ends nothing"},
 }

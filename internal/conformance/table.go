@@ -105,6 +105,7 @@ var areas = []struct{ prefix, title string }{
 	{"AZ", "Authorization endpoint"},
 	{"UI", "Pages of login and consent"},
 	{"OC", "OpenID Connect"},
+	{"LO", "Logout"},
 	{"TG", "Token endpoint: HTTP and parameters"},
 	{"TC", "Token endpoint: authorization_code"},
 	{"TR", "Token endpoint: refresh_token"},

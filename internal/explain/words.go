@@ -289,6 +289,8 @@ func reasonWords(r grant.Reason) string {
 		return "an administrator asked for it"
 	case grant.ReasonClient:
 		return "the client asked for it (RFC 7009)"
+	case grant.ReasonLogout:
+		return "the user signed out, which ends the grants of this client (--logout-ends-grants)"
 	}
 	return r.String()
 }

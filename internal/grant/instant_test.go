@@ -96,10 +96,10 @@ func TestLabelsAreDistinctWordsForLogs(t *testing.T) {
 		t.Errorf("a refusal outside the list is %q", got)
 	}
 	clear(seen)
-	for _, r := range []grant.Reason{grant.ReasonCodeReplayed, grant.ReasonRefreshReplayed, grant.ReasonOperator, grant.ReasonClient} {
+	for _, r := range []grant.Reason{grant.ReasonCodeReplayed, grant.ReasonRefreshReplayed, grant.ReasonOperator, grant.ReasonClient, grant.ReasonLogout} {
 		label(r.String())
 	}
-	if got := grant.NoReason.String() + (grant.ReasonClient + 1).String(); got != "unknown" {
+	if got := grant.NoReason.String() + (grant.ReasonLogout + 1).String(); got != "unknown" {
 		t.Errorf("no reason, and a reason outside the list: %q", got)
 	}
 	if grant.Active.String() != "active" || grant.Revoked.String() != "revoked" {

@@ -66,10 +66,11 @@ const (
 	ReasonRefreshReplayed
 	ReasonOperator // an administrator asked for it
 	ReasonClient   // the client asked for it (RFC 7009)
+	ReasonLogout   // the user signed out, and the client is registered for that
 	reasons        // their number
 )
 
-var reasonNames = [reasons]string{"", "code_replayed", "refresh_replayed", "operator", "client"}
+var reasonNames = [reasons]string{"", "code_replayed", "refresh_replayed", "operator", "client", "logout"}
 
 // String is a stable label for logs and listings.
 func (r Reason) String() string {

@@ -30,6 +30,7 @@ const (
 	StepConsent      Step = "consent"
 	StepAnswered     Step = "answered"
 	StepMoved        Step = "moved" // begun again, as Next
+	StepLogout       Step = "logout"
 
 	// StepReadConsents is no step of a user: Next needs the consents.
 	StepReadConsents Step = "read consents"
@@ -37,7 +38,7 @@ const (
 
 // An Interaction is what a user is asked because of one request of a client,
 // or because of the account pages, which have no client. It is stored sealed,
-// and it belongs to the browser that began it.
+// and it belongs to the browser that began it, unless it is a logout.
 type Interaction struct {
 	ID      string                     `json:"-"`
 	Browser []byte                     `json:"browser"` // a digest
@@ -59,6 +60,9 @@ type Interaction struct {
 	// Upstream is what the answer of another provider is to be compared with,
 	// in a form of its own.
 	Upstream json.RawMessage `json:"upstream,omitempty"`
+
+	// SessionID is the sid of the id_token that a logout request has shown, or "".
+	SessionID string `json:"sid,omitempty"`
 
 	Decision *Decision `json:"decision,omitempty"`
 	// Next is the id of the interaction that took its place.
@@ -193,6 +197,9 @@ func (a *Authorizer) Interaction(ctx context.Context, id string, v Visitor) (*In
 		return nil, err
 	}
 	browser := sha256.Sum256([]byte(v.Browser))
+	if it.Step == StepLogout {
+		return it, err
+	}
 	if v.Browser == "" || subtle.ConstantTimeCompare(browser[:], it.Browser) != 1 {
 		return nil, ErrInteraction
 	}

@@ -75,7 +75,7 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 	if err != nil {
 		return "", err
 	}
-	return cookie, a.identify(ctx, it, who, func(c *store.Change) error {
+	err = a.identify(ctx, it, who, func(c *store.Change) error {
 		c.Documents, c.Delete = slices.Clone(session.Documents), slices.Clone(session.Delete)
 		if ends != nil {
 			if err := a.end(ctx, ends, c); err != nil {
@@ -84,6 +84,10 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 		}
 		return a.noteClaims(ctx, said, c)
 	})
+	if err == nil && ends != nil {
+		a.ended(ctx, ends)
+	}
+	return cookie, err
 }
 
 // Keep moves an interaction that asks which user it is to be on with the one

@@ -221,7 +221,18 @@ func (a *Authorizer) EndSession(ctx context.Context, cookie string) (*Session, e
 	if err := a.Issuer.Store.Commit(ctx, c); err != nil {
 		return nil, unavailable(err)
 	}
+	if s != nil {
+		a.ended(ctx, s)
+	}
 	return s, nil
+}
+
+// ended revokes the grants that end with s. What fails here is no fault of the logout,
+// which is durable: the later look at the end of the session does it again.
+func (a *Authorizer) ended(ctx context.Context, s *Session) {
+	if _, err := a.Issuer.EndGrants(ctx, s.Subject, s.reference()); err != nil {
+		a.Issuer.Log.Warn("cannot end the grants of a session yet", "error", err)
+	}
 }
 
 // end adds the end of s to a change: the session in every document that has its

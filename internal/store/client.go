@@ -100,6 +100,12 @@ type Client struct {
 	NoRefreshIDToken bool          `json:"no_refresh_id_token,omitempty"`
 	UserInfoAlg      keys.Purpose  `json:"userinfo_signed_response_alg,omitempty"` // "" or "none": its userinfo is JSON
 
+	// PostLogoutRedirectURIs are where browsers may go after a logout that the client
+	// asked for (OpenID Connect RP-Initiated Logout 1.0 section 3). With
+	// LogoutEndsGrants, the end of a session revokes the grants that it made.
+	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
+	LogoutEndsGrants       bool     `json:"logout_ends_grants,omitempty"`
+
 	// What its access tokens look like, and whom they are for.
 	TokenFormat TokenFormat  `json:"access_token_format,omitempty"` // "": opaque
 	SigningAlg  keys.Purpose `json:"signing_alg,omitempty"`         // of JWTs; "": ES256
@@ -192,6 +198,7 @@ func (c Client) MayUse(grantType string) bool { return slices.Contains(c.GrantTy
 func (c Client) Clone() Client {
 	c.GrantTypes = slices.Clone(c.GrantTypes)
 	c.RedirectURIs = slices.Clone(c.RedirectURIs)
+	c.PostLogoutRedirectURIs = slices.Clone(c.PostLogoutRedirectURIs)
 	c.Audience = slices.Clone(c.Audience)
 	c.APIs = slices.Clone(c.APIs)
 	c.IntrospectAudience = slices.Clone(c.IntrospectAudience)

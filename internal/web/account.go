@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
 )
@@ -102,39 +101,4 @@ func (s *web) disconnect(ctx context.Context, r *http.Request, x *exchange) (ser
 		return server.Answer{}, err
 	}
 	return seeOther(s.at(connectionsPath) + "?done=" + url.QueryEscape(x.ClientID)), nil
-}
-
-// logout ends the browser's session, after having asked.
-func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
-	a, v := s.Authorizer, visitor(r)
-	if r.Method == http.MethodPost {
-		if _, err := s.submitted(x); err != nil {
-			return server.Answer{}, err
-		}
-		if err := x.Enter(x.Route.Class); err != nil {
-			return server.Answer{}, err
-		}
-		session, err := a.EndSession(ctx, v.Session)
-		if err != nil {
-			return server.Answer{}, err
-		}
-		if session != nil {
-			e := s.About(x.Request, x.ClientID, audit.LoggedOut, audit.Success)
-			e.Subject = session.Subject
-			s.Audit.Record(e)
-		}
-		x.setCookie(sessionCookie, "", 0)
-		return seeOther(s.at(logoutPath)), nil
-	}
-	if err := x.Enter(x.Route.Class); err != nil {
-		return server.Answer{}, err
-	}
-	session, err := a.Session(ctx, v.Session)
-	if err != nil {
-		return server.Answer{}, err
-	}
-	if session == nil {
-		return s.page(x, http.StatusOK, pages.SignedOut{})
-	}
-	return s.page(x, http.StatusOK, pages.Logout{Name: session.Name, Username: session.Username})
 }

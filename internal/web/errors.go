@@ -61,6 +61,8 @@ func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oau
 			return http.StatusBadRequest, pages.BadRedirectURI, "redirect_uri_mismatch"
 		}
 		return http.StatusBadRequest, pages.BadRedirectURI, told.Code
+	case oauth.ErrLogoutRedirect:
+		return http.StatusBadRequest, pages.BadRedirectURI, told.Code
 	case oauth.ErrMethod, oauth.ErrNotGet:
 		return http.StatusMethodNotAllowed, pages.Method, ""
 	case oauth.ErrNotFound:

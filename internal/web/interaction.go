@@ -32,6 +32,8 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a 
 	it, err := s.find(ctx, r, x, p["id"])
 	switch {
 	case err != nil:
+	case it.Step == login.StepLogout:
+		return s.logoutAsked(ctx, r, x, it, p["action"])
 	case r.Method == http.MethodGet:
 		a, err = s.showNext(ctx, r, x, it, p["verifier"])
 	default:

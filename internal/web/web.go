@@ -97,8 +97,11 @@ func (f *Front) Routes(s *server.Server) []server.Route {
 	authorization.Class, authorization.Member, authorization.Metadata = overload.Code, "authorization_endpoint", f.metadata()
 	asset := page("asset", s.BasePath+"/account/assets/{file}", []string{http.MethodGet, http.MethodHead}, nil)
 	asset.Handle = server.Published(w.asset)
+	// The second path is that of OpenAM.
+	endSession := page("end session", "end_session", form, w.endSession)
+	endSession.Paths, endSession.Member = append(endSession.Paths, "connect/endSession"), "end_session_endpoint"
 	routes := []server.Route{
-		authorization, page("interaction", "interaction", form, w.interaction),
+		authorization, endSession, page("interaction", "interaction", form, w.interaction),
 		page("connections", s.BasePath+connectionsPath, form, w.connections), page("logout", s.BasePath+logoutPath, form, w.logout),
 		asset, page("request", "/", nil, w.lost),
 	}
@@ -178,6 +181,11 @@ func (s *web) guest(r *http.Request, x *exchange) login.Visitor {
 		v.Browser = login.NewBrowser()
 		x.setCookie(browserCookie, v.Browser, 0)
 	}
+	return s.charged(x, v)
+}
+
+// charged is a visitor whose interactions are charged to the request's address.
+func (s *web) charged(x *exchange, v login.Visitor) login.Visitor {
 	if x.Counted.IsValid() {
 		v.Network = overload.Party(x.Counted)
 		v.Charge = func(kilobytes int) bool { return s.Throttle.Begin(x.Counted, kilobytes) }

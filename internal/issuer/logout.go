@@ -1,0 +1,47 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// EndGrants revokes the grants that refer to a session which has ended and whose
+// clients are registered for it, and returns how many it revoked. It can be repeated:
+// a code that was issued before the end may become a grant after it.
+func (iss *Issuer) EndGrants(ctx context.Context, subject string, session [16]byte) (revoked int, err error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return 0, store.Unavailable(err)
+	}
+	any := false
+	for c := range view.Clients(iss.Realm) {
+		any = any || c.LogoutEndsGrants
+	}
+	if !any || session == [16]byte{} {
+		return 0, nil
+	}
+	for g, err := range store.GrantsOfSubject(ctx, iss.Store, iss.Realm, subject) {
+		if err != nil {
+			return revoked, store.Unavailable(err)
+		}
+		c, ok := view.Registered(iss.Realm, g.ClientID)
+		if g.Session != session || g.State != grant.Active || !ok || !c.LogoutEndsGrants {
+			continue
+		}
+		err = iss.Store.UpdateGrant(ctx, g.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
+			return g.Revoke(grant.ReasonLogout).Next, []store.Event{{
+				At: iss.now(), Name: store.EventGrantRevoked, About: g.ID.String(), Actor: store.AboutSubject(subject), Detail: "the user has signed out: session " + grant.SessionName(session),
+			}}
+		})
+		switch {
+		case err == nil:
+			revoked++
+		case !errors.Is(err, store.ErrNotFound):
+			return revoked, store.Unavailable(err)
+		}
+	}
+	return revoked, nil
+}

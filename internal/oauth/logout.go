@@ -1,0 +1,57 @@
+package oauth
+
+import "slices"
+
+// A LogoutRequest is a client's request to end the session of a user (OpenID Connect
+// RP-Initiated Logout 1.0 section 2). Its parameter logout_hint is read by nobody:
+// the browser's session says who is signed in.
+type LogoutRequest struct {
+	IDTokenHint string
+	ClientID    string
+	RedirectURI string // post_logout_redirect_uri
+	State       string
+	UILocales   string
+}
+
+// maxLogout is the longest accepted value of each parameter, in bytes. Others are
+// ignored.
+var maxLogout = map[string]int{
+	"id_token_hint": 4096, "client_id": 255, "post_logout_redirect_uri": 2048, "state": 2048, "logout_hint": 255, "ui_locales": 255,
+}
+
+// The defects of a logout request. A page shows them: no redirect follows.
+var (
+	ErrLogoutHint     = &Error{InvalidRequest, "id_token_hint is not an id_token of this issuer"}
+	ErrLogoutClient   = &Error{InvalidRequest, "client_id is not that of id_token_hint"}
+	ErrLogoutRedirect = &Error{InvalidRequest, "post_logout_redirect_uri not registered"}
+)
+
+// ParseLogout reads a logout request from a form body and the query. It returns what
+// it could read even with an error.
+func ParseLogout(body, rawQuery string) (r LogoutRequest, realm string, err error) {
+	inBody, err := parsePairs(body)
+	if err != nil {
+		return r, "", err
+	}
+	inQuery, err := parsePairs(rawQuery)
+	if err != nil {
+		return r, "", err
+	}
+	all := slices.Concat(inQuery, inBody)
+	p := Params{}
+	for i, kv := range all {
+		most, known := maxLogout[kv.name]
+		switch {
+		case named(all[:i], kv.name) && (known || kv.name == "realm"):
+			err = ErrRepeated
+			delete(p, kv.name)
+		case kv.name == "realm":
+			realm = kv.value
+		case known && len(kv.value) > most:
+			err = ErrTooLong
+		case known && kv.value != "":
+			p[kv.name] = kv.value
+		}
+	}
+	return LogoutRequest{p["id_token_hint"], p["client_id"], p["post_logout_redirect_uri"], p["state"], p["ui_locales"]}, realm, err
+}

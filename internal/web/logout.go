@@ -1,0 +1,150 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/server"
+)
+
+// endSession is the end-session endpoint (OpenID Connect RP-Initiated Logout 1.0
+// section 2). A request that needs no question is answered at once. Every other one
+// is stored, and the browser comes back with its cookies, which it does not send
+// with a POST from another site. For the same reason, there is no check of the
+// origin: what another site can send is a question to the user.
+func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
+	body := ""
+	if r.Method == http.MethodPost {
+		var err error
+		if body, err = x.FormBody(); err != nil {
+			return server.Answer{}, err
+		}
+	}
+	q, realm, err := oauth.ParseLogout(body, r.URL.RawQuery)
+	x.ClientID = q.ClientID
+	x.Locale = s.locale(x.Request, q.UILocales)
+	if err == nil && realm != "" && !x.IsRealm(realm) {
+		err = oauth.ErrRealm
+	}
+	if err != nil {
+		return s.logoutRefused(err)
+	}
+	if err := x.Enter(x.Route.Class); err != nil {
+		return server.Answer{}, err
+	}
+	it, err := s.Authorizer.Logout(q)
+	x.ClientID = it.Request.ClientID
+	x.ClientName = s.clientName(x.ClientID)
+	if err != nil {
+		return s.logoutRefused(err)
+	}
+	v := visitor(r)
+	if r.Method == http.MethodGet {
+		session, err := s.Authorizer.Session(ctx, v.Session)
+		if err != nil {
+			return server.Answer{}, err
+		}
+		if !it.MustAsk(session) {
+			return s.logOut(ctx, x, it, v, "asked by the client")
+		}
+	}
+	if err := s.Authorizer.BeginLogout(ctx, it, s.charged(x, v)); err != nil {
+		return server.Answer{}, err
+	}
+	return seeOther(s.interactionURL(it.ID)), nil
+}
+
+// logoutAsked goes on with a stored logout request: GET asks the user, unless that
+// is needless, and POST takes the answer, which is action.
+func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, action string) (server.Answer, error) {
+	v := visitor(r)
+	session, err := s.Authorizer.Session(ctx, v.Session)
+	if err != nil {
+		return server.Answer{}, err
+	}
+	x.ClientName = s.clientName(x.ClientID)
+	switch {
+	case !it.MustAsk(session):
+		return s.logOut(ctx, x, it, v, "asked by the client")
+	case r.Method == http.MethodGet:
+		s.Metrics.Logout(metrics.LogoutAsked)
+		s.stamp(x, session)
+		return s.form(x, it, pages.EndSession{Interaction: it.ID, Client: x.ClientName, Name: session.Name, Username: session.Username}, http.StatusOK)
+	case action == "cancel":
+		s.Metrics.Logout(metrics.LogoutDenied)
+		return seeOther(s.at(connectionsPath)), nil
+	case action != "logout":
+		return server.Answer{}, errForm
+	}
+	return s.logOut(ctx, x, it, v, "asked by the client, confirmed by the user")
+}
+
+// logOut ends the session, and sends the browser on.
+func (s *web) logOut(ctx context.Context, x *exchange, it *login.Interaction, v login.Visitor, detail string) (server.Answer, error) {
+	session, next, err := s.Authorizer.LogOut(ctx, it, v)
+	if err != nil {
+		return s.logoutRefused(err)
+	}
+	s.loggedOut(x, session, detail)
+	if next == "" {
+		next = s.at(logoutPath)
+	}
+	return seeOther(next), nil
+}
+
+// loggedOut records that a session has ended, unless it is nil, and removes its
+// cookie.
+func (s *web) loggedOut(x *exchange, session *login.Session, detail string) {
+	x.setCookie(sessionCookie, "", 0)
+	if session == nil {
+		return
+	}
+	s.Metrics.Logout(metrics.LogoutEnded)
+	e := s.About(x.Request, x.ClientID, audit.LoggedOut, audit.Success)
+	e.Subject, e.Detail = session.Subject, detail
+	s.Audit.Record(e)
+}
+
+// logoutRefused counts a request that is answered by a page about its defect.
+func (s *web) logoutRefused(err error) (server.Answer, error) {
+	if errors.As(err, new(*oauth.Error)) {
+		s.Metrics.Logout(metrics.LogoutRefused)
+	}
+	return server.Answer{}, err
+}
+
+// logout ends the browser's session, after having asked.
+func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
+	a, v := s.Authorizer, visitor(r)
+	if r.Method == http.MethodPost {
+		if _, err := s.submitted(x); err != nil {
+			return server.Answer{}, err
+		}
+		if err := x.Enter(x.Route.Class); err != nil {
+			return server.Answer{}, err
+		}
+		session, err := a.EndSession(ctx, v.Session)
+		if err != nil {
+			return server.Answer{}, err
+		}
+		s.loggedOut(x, session, "")
+		return seeOther(s.at(logoutPath)), nil
+	}
+	if err := x.Enter(x.Route.Class); err != nil {
+		return server.Answer{}, err
+	}
+	session, err := a.Session(ctx, v.Session)
+	if err != nil {
+		return server.Answer{}, err
+	}
+	if session == nil {
+		return s.page(x, http.StatusOK, pages.SignedOut{})
+	}
+	return s.page(x, http.StatusOK, pages.Logout{Name: session.Name, Username: session.Username})
+}
