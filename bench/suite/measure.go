@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/bench"
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -27,16 +30,17 @@ const (
 	authorized  = "authorize"
 	bareSigning = "bare-signing"
 	jwt         = "jwt"
+	idToken     = "id-token"
 	bareConnect = "bare-connect"
 	connect     = "connect"
 )
 
-var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, authorized, bareSigning, jwt, code, large, bareConnect, connect}
+var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, authorized, bareSigning, jwt, code, idToken, large, bareConnect, connect}
 
 // yardstick is what each measurement is compared with.
 var yardstick = map[string]string{
 	refresh: bareRefresh, code: bareRefresh, large: bareRefresh, introspect: bareRefresh, verify: bareRefresh, authorized: bareRefresh,
-	jwt: bareSigning, connect: bareConnect,
+	jwt: bareSigning, idToken: bareSigning, connect: bareConnect,
 }
 
 // A suite is the state of one execution.
@@ -46,9 +50,9 @@ type suite struct {
 	program string
 	report  report
 
-	small, codes, large, jwts *host
-	bare, tuned, signing      *host
-	codeRate                  float64 // redeemed per second so far; zero at first
+	small, codes, idTokens, large, jwts *host
+	bare, tuned, signing                *host
+	codeRate                            map[string]float64 // redeemed per second so far, by measurement
 }
 
 // A host is a server process with the tokens that are used on it.
@@ -65,9 +69,9 @@ func measure(ctx context.Context, opt options) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &suite{options: opt, dir: dir, report: newReport(opt)}
+	s := &suite{options: opt, dir: dir, report: newReport(opt), codeRate: map[string]float64{}}
 	defer func() {
-		for _, h := range []*host{s.bare, s.tuned, s.signing, s.small, s.codes, s.large, s.jwts} {
+		for _, h := range []*host{s.bare, s.tuned, s.signing, s.small, s.codes, s.idTokens, s.large, s.jwts} {
 			if h != nil {
 				h.kill()
 			}
@@ -141,7 +145,7 @@ func (s *suite) wanted() (list []string) {
 // changes how many grants there are has a store of its own.
 func (s *suite) prepare(ctx context.Context) (err error) {
 	wants := func(name string) bool { return slices.Contains(s.wanted(), name) }
-	if s.small, err = s.host(ctx, "small", smallGrants, ""); err != nil {
+	if s.small, err = s.host(ctx, "small", smallGrants); err != nil {
 		return err
 	}
 	if wants(authorized) {
@@ -164,30 +168,37 @@ func (s *suite) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	s.tuned = &host{child: tuned, chains: bench.Split(s.small.data.tokens, s.connections)}
-	if wants(jwt) {
+	if wants(bareSigning) {
 		signing, err := serveBare(signingFlag, s.small.child, s.small.data, body)
 		if err != nil {
 			return err
 		}
 		s.signing = &host{child: signing, chains: bench.Split(s.small.data.tokens, s.connections)}
-		if s.jwts, err = s.host(ctx, "jwts", smallGrants, store.TokenJWT); err != nil {
+	}
+	if wants(jwt) {
+		if s.jwts, err = s.host(ctx, "jwts", smallGrants, func(r *client.Registration) { r.TokenFormat = store.TokenJWT }); err != nil {
 			return err
 		}
 	}
 	if wants(code) {
-		if s.codes, err = s.host(ctx, "codes", 0, ""); err != nil {
+		if s.codes, err = s.host(ctx, "codes", 0); err != nil {
+			return err
+		}
+	}
+	if wants(idToken) {
+		if s.idTokens, err = s.host(ctx, "id-tokens", 0, func(r *client.Registration) { r.Scope, r.IDTokenAlg = "openid "+scope, keys.ES256 }); err != nil {
 			return err
 		}
 	}
 	if wants(large) {
-		s.large, err = s.host(ctx, "large", s.grants, "")
+		s.large, err = s.host(ctx, "large", s.grants)
 	}
 	return err
 }
 
-func (s *suite) host(ctx context.Context, name string, grants int, format store.TokenFormat) (*host, error) {
+func (s *suite) host(ctx context.Context, name string, grants int, choose ...func(*client.Registration)) (*host, error) {
 	note("making a store with %s grants", thousands(float64(grants)))
-	data, err := makeDataset(ctx, filepath.Join(s.dir, name), embedded, grants, format)
+	data, err := makeDataset(ctx, filepath.Join(s.dir, name), embedded, grants, choose...)
 	if err != nil {
 		return nil, err
 	}
@@ -224,11 +235,14 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 		h = s.bare
 	case bareTuned:
 		h = s.tuned
-	case code:
+	case code, idToken:
 		h = s.codes
+		if name == idToken {
+			h = s.idTokens
+		}
 		l.Operation = bench.Code
 		// A faster run ends with its codes, and is as good.
-		rate := s.codeRate * 1.5
+		rate := s.codeRate[name] * 1.5
 		if rate == 0 {
 			rate = 40_000
 		}
@@ -261,8 +275,11 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 		l.Target.Endpoint = strings.Replace(l.Target.Endpoint, "/access_token?", "/authorize?", 1) + "&" + h.data.request()
 	}
 	r, err := h.load(ctx, l)
-	if err == nil && name == code {
-		s.codeRate = r.Throughput()
+	if err == nil && l.Operation == bench.Code {
+		s.codeRate[name] = r.Throughput()
+	}
+	if err == nil && name == idToken && !bytes.Contains(r.Sample, []byte(`"id_token":"`)) {
+		err = errors.New("the answers have no id_token")
 	}
 	return r, err
 }

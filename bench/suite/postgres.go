@@ -134,7 +134,7 @@ func (c *contest) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	note("making two stores with %s grants", thousands(float64(c.grants)))
-	data, err := makeDataset(ctx, filepath.Join(c.dir, "embedded"), embedded, c.grants, "")
+	data, err := makeDataset(ctx, filepath.Join(c.dir, "embedded"), embedded, c.grants)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (c *contest) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	c.embedded = &host{child: server, data: data, chains: bench.Split(data.tokens, c.connections)}
-	c.data, err = makeDataset(ctx, filepath.Join(c.dir, "node"), c.database.open, c.grants, "")
+	c.data, err = makeDataset(ctx, filepath.Join(c.dir, "node"), c.database.open, c.grants)
 	if err != nil {
 		return err
 	}

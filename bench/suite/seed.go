@@ -34,6 +34,7 @@ const (
 type dataset struct {
 	dir      string
 	clientID string
+	scope    oauth.Scope // of its grants
 	secret   string
 	ring     *keys.Ring
 	kek      *keys.KEK
@@ -47,8 +48,9 @@ type opener func(ctx context.Context, dir string) (store.Store, error)
 func embedded(ctx context.Context, dir string) (store.Store, error) { return sqlite.Create(ctx, dir) }
 
 // makeDataset makes a data directory with n grants, as they would be had they
-// been redeemed at some time in the last twenty days.
-func makeDataset(ctx context.Context, dir string, open opener, n int, format store.TokenFormat) (_ *dataset, err error) {
+// been redeemed at some time in the last twenty days. choose changes the client's
+// registration.
+func makeDataset(ctx context.Context, dir string, open opener, n int, choose ...func(*client.Registration)) (_ *dataset, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -73,7 +75,10 @@ func makeDataset(ctx context.Context, dir string, open opener, n int, format sto
 	if err != nil {
 		return nil, err
 	}
-	registration := client.Registration{Name: "Benchmark", RedirectURIs: []string{callback}, Scope: scope, Auth: store.AuthEither, TokenFormat: format}
+	registration := client.Registration{Name: "Benchmark", RedirectURIs: []string{callback}, Scope: scope, Auth: store.AuthEither}
+	for _, f := range choose {
+		f(&registration)
+	}
 	policy := grant.Policy{AccessLifetime: 5 * time.Minute, RefreshLifetime: 31 * day}
 	client, secret, err := registration.Client(realm, view.Ring, policy, grant.At(time.Now()))
 	if err != nil {
@@ -82,7 +87,7 @@ func makeDataset(ctx context.Context, dir string, open opener, n int, format sto
 	if err := st.Commit(ctx, store.Change{Entries: []store.Entry{client.Entry()}}); err != nil {
 		return nil, err
 	}
-	d := &dataset{dir: dir, clientID: client.ID, secret: string(secret), ring: view.Ring, kek: kek, tokens: make([]string, n)}
+	d := &dataset{dir: dir, clientID: client.ID, scope: oauth.Scope(registration.Scope), secret: string(secret), ring: view.Ring, kek: kek, tokens: make([]string, n)}
 	return d, d.makeGrants(ctx, st, policy)
 }
 
@@ -126,7 +131,7 @@ func (d *dataset) makeGrant(ctx context.Context, st store.Store, p grant.Policy)
 	code := d.newCode(at)
 	key := d.ring.Current(keys.MAC, grant.At(time.Now()))
 	decision := code.Redeem(grant.Redemption{
-		Realm: realm, ClientID: d.clientID, Allowed: scope, RedirectURI: callback, Attempt: mrand.Uint64(), KeyID: key,
+		Realm: realm, ClientID: d.clientID, Allowed: d.scope, RedirectURI: callback, Attempt: mrand.Uint64(), KeyID: key,
 	}, p, at)
 	if decision.Refusal != grant.Allowed {
 		return "", fmt.Errorf("a code for the benchmark is refused: %s", decision.Refusal)
@@ -148,7 +153,7 @@ func (d *dataset) accessTokens() ([]string, error) {
 		t, err := d.ring.OpenRefresh(realm, text)
 		if err == nil {
 			list[i], err = d.ring.SealAccess(key, realm, keys.Token{
-				GrantID: t.GrantID, Generation: 1, IssuedAt: now, ExpiresAt: now.Add(5 * time.Minute), Bits: oauth.Scope(scope).All(),
+				GrantID: t.GrantID, Generation: 1, IssuedAt: now, ExpiresAt: now.Add(5 * time.Minute), Bits: d.scope.All(),
 			})
 		}
 		if err != nil {
@@ -161,12 +166,15 @@ func (d *dataset) accessTokens() ([]string, error) {
 // newCode authorizes a new subject of 36 bytes.
 func (d *dataset) newCode(at grant.Instant) grant.Code {
 	c := grant.Code{
-		Realm: realm, ClientID: d.clientID, Scope: oauth.Scope(scope), RedirectHash: grant.HashRedirectURI(callback),
+		Realm: realm, ClientID: d.clientID, Scope: d.scope, RedirectHash: grant.HashRedirectURI(callback),
 		AuthorizedAt: at, ExpiresAt: at.Add(10 * time.Minute),
 	}
 	rand.Read(c.GrantID[:])
 	var s [16]byte
 	rand.Read(s[:])
+	if d.scope.Has(oauth.OpenID) {
+		c.Nonce, c.AuthTime = rand.Text(), at
+	}
 	c.Subject = fmt.Sprintf("%x-%x-%x-%x-%x", s[:4], s[4:6], s[6:8], s[8:10], s[10:])
 	return c
 }

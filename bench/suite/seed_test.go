@@ -12,7 +12,7 @@ import (
 
 func TestADatasetIsWhatAServerWouldHaveWritten(t *testing.T) {
 	dir := t.TempDir()
-	d, err := makeDataset(t.Context(), dir, embedded, 700, "")
+	d, err := makeDataset(t.Context(), dir, embedded, 700)
 	if err != nil {
 		t.Fatal(err)
 	}
