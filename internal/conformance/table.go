@@ -71,6 +71,11 @@ func rowsOf(function string) (ids []string) {
 			ids = append(ids, r.ID)
 		}
 	}
+	for _, m := range Modules {
+		if slices.Contains(m.By, function) {
+			ids = append(ids, m.Name)
+		}
+	}
 	return ids
 }
 
@@ -90,6 +95,18 @@ func Missing(byRow map[string][]string) (faults []string) {
 			if !slices.ContainsFunc(byRow[r.ID], func(t string) bool { return strings.HasPrefix(t, "`"+name+"`") }) {
 				faults = append(faults, r.ID+" names "+name+", which does not exist")
 			}
+		}
+	}
+	for _, m := range Modules {
+		if known[m.Name] {
+			faults = append(faults, m.Name+" is there twice")
+		}
+		known[m.Name] = true
+		if len(byRow[m.Name]) != len(m.By) {
+			faults = append(faults, fmt.Sprintf("%s names %v, of which %v exist", m.Name, m.By, byRow[m.Name]))
+		}
+		if len(m.By) == 0 && m.Reason == "" {
+			faults = append(faults, m.Name+" has neither a test nor a reason")
 		}
 	}
 	for id, tests := range byRow {
@@ -168,6 +185,22 @@ byte-identical. They are ` + "`TestTG43_...` and `TestCA02_TC02_...`" + ` in int
 			}
 			fmt.Fprintf(&b, "| %s%s | %s | %s | %s |\n", r.ID, star, r.Title, r.Source, status)
 		}
+	}
+	b.WriteString(`
+## The OpenID Foundation's conformance suite
+
+These are the modules of its plans that concern this server, and the tests here that make their requests and check what they check.
+` + "`TestConformanceSuite` has a part with the name of each module that names it." + `
+
+| plan | module | covered by |
+| --- | --- | --- |
+`)
+	for _, m := range Modules {
+		status := slices.Clone(byRow[m.Name])
+		if m.Reason != "" {
+			status = append(status, m.Reason)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", m.Plan, m.Name, strings.Join(status, "<br>"))
 	}
 	b.WriteString(`
 ## Mutations
