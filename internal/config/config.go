@@ -181,7 +181,7 @@ func Default() Config {
 		RefreshTokenLifetime: Duration(31 * day),
 		CodeLifetime:         Duration(time.Minute),
 		RetryWindow:          Duration(2 * time.Minute),
-		RetryWindowPublic:    Duration(10 * time.Second),
+		RetryWindowPublic:    Duration(time.Minute),
 		KeyLifetime:          Duration(90 * day),
 		KeyLead:              Duration(7 * day),
 		JWKSMaxAge:           Duration(time.Hour),

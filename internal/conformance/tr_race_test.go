@@ -69,7 +69,7 @@ func TestTR13_TheWindowEndsByTime(t *testing.T) {
 		window time.Duration
 	}{
 		{d.a, 2 * time.Minute},
-		{d.client(client.Registration{Auth: store.AuthNone}), 10 * time.Second},
+		{d.client(client.Registration{Auth: store.AuthNone}), time.Minute},
 		{d.client(client.Registration{RetryWindow: new(time.Minute)}), time.Minute},
 	} {
 		issue := func() (tokens, grant.ID) {

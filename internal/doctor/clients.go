@@ -20,7 +20,7 @@ import (
 const (
 	secretNotice = 30 * 24 * time.Hour
 	wideWindow   = 2 * time.Minute // the default of confidential clients
-	wideAtPublic = 30 * time.Second
+	wideAtPublic = time.Minute     // and of public ones
 	// shownOfKind limits the lines with the same advice.
 	shownOfKind = 20
 )
