@@ -170,12 +170,12 @@ var tokenMutations = []Mutation{
 	},
 	{
 		Name: "replay before expiry", In: "Grant.Refresh",
-		Old: "older && !g.repeats(r, p, now):", New: "older && now < g.ExpiresAt && !g.repeats(r, p, now):",
+		Old: "older && !repeats && !shared:", New: "older && now < g.ExpiresAt && !repeats && !shared:",
 		Test: here + "TestTR06",
 	},
 	{
 		Name: "replay before scope", In: "Grant.Refresh",
-		Old: "older && !g.repeats(r, p, now):", New: `older && (r.Scope == "" || g.Scope.Covers(r.Scope)) && !g.repeats(r, p, now):`,
+		Old: "older && !repeats && !shared:", New: `older && (r.Scope == "" || g.Scope.Covers(r.Scope)) && !repeats && !shared:`,
 		Test: here + "TestTG43",
 	},
 	{

@@ -25,13 +25,23 @@ var grantMutations = []Mutation{
 	},
 	{
 		Name: "instant of the row's own generation after a restore", In: "Grant.Refresh",
-		Old: "(r.Generation == g.Generation || g.RotatedAt >= r.Restore.At),", New: "(g.RotatedAt >= r.Restore.At),",
+		Old: "(r.Generation == g.Generation || g.RotatedAt >= r.Restore.At) && !shared,", New: "(g.RotatedAt >= r.Restore.At) && !shared,",
 		Test: "go test ./internal/grant -run TestOP13",
 	},
 	{
 		Name: "a registered retry window of zero", In: "Issuer.PolicyOf",
 		Old: "if c.RetryWindow != nil {", New: "if c.RetryWindow != nil && *c.RetryWindow > 0 {",
 		Test: "go test ./internal/issuer -run TestARegisteredRetryWindow",
+	},
+	{
+		Name: "end of the reuse grace", In: "Grant.shared",
+		Old: "now.Since(r.IssuedAt) < p.ReuseGrace+p.MaxSkew", New: "r.IssuedAt > 0",
+		Test: "go test ./internal/grant -run TestReuseGrace",
+	},
+	{
+		Name: "one chain for all holders of a token", In: "Grant.Refresh",
+		Old: "case repeats, shared && (g.inWindow(p, now) || p.accessExpiry(again).Since(now) >= nearlySpent):", New: "case repeats:",
+		Test: "go test ./internal/grant -run TestReuseGrace",
 	},
 	{
 		Name: "no search for what a busy store has not written", In: "Issuer.settled",

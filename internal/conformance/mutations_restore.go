@@ -4,7 +4,7 @@ package conformance
 var restoreMutations = []Mutation{
 	{
 		Name: "two holders after a restore", In: "Grant.Refresh",
-		Old: "case ahead && (r.Generation == g.Generation || g.RotatedAt >= r.Restore.At),", New: "case ahead && r.Generation == g.Generation,",
+		Old: "case ahead && (r.Generation == g.Generation || g.RotatedAt >= r.Restore.At) && !shared,", New: "case ahead && r.Generation == g.Generation && !shared,",
 		Test: here + "TestOP13",
 	},
 	{

@@ -133,6 +133,9 @@ type Decision struct {
 	// Repeated reports that the client gets the present pair again, because it
 	// lost the first response with it.
 	Repeated bool
+	// Shared reports that an earlier token was treated as the present one: a
+	// second process holds a copy of the token. The pair is Repeated, or new.
+	Shared bool
 }
 
 // Access holds an access token's fields beside its grant and generation.
@@ -213,6 +216,9 @@ func (g Grant) Replay(r Redemption) Decision {
 func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	older, ahead := r.Generation < g.Generation, g.RefreshAhead(r.Generation, r.IssuedAt)
 	present := !older && !ahead
+	// A token from before a restore that has a higher generation than the row can
+	// have been issued earlier: another one has carried the grant on.
+	repeats, shared := older && g.repeats(r, p, now), (older || r.IssuedAt < g.RotatedAt) && g.shared(r, p, now)
 	disowned := r.Maker.disowns(r.IssuedAt, max(g.RotatedAt, r.Restore.At), p, now)
 	switch {
 	case g.ClientID != r.ClientID || g.Realm != r.Realm:
@@ -235,28 +241,27 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	case r.Generation > g.Generation && r.IssuedAt < g.RotatedAt && g.RotatedAt < r.Restore.At:
 		// Instants of a grant never go back: this token was forged with a retired key.
 		return g.refuse(TokenUnknown)
-	case ahead && (r.Generation == g.Generation || g.RotatedAt >= r.Restore.At),
-		older && !g.repeats(r, p, now):
+	case ahead && (r.Generation == g.Generation || g.RotatedAt >= r.Restore.At) && !shared,
+		older && !repeats && !shared:
 		// RFC 9700 section 4.14.2: thief and client cannot be told apart.
 		return g.revoke(RefreshReplayed)
 	}
 	stored := g
-	if ahead {
+	if ahead && !shared {
 		g = g.caughtUp(r, p)
 	}
+	again := max(g.RotatedAt, g.AccessFloor+1) // issue instant of the access token of a repeated pair
 	var d Decision
 	switch {
 	case now >= g.ExpiresAt:
 		return stored.refuse(GrantExpired)
-	case older || p.NoRotation:
-		// If older: the successor is unused, because its use would have
+	case repeats, shared && (g.inWindow(p, now) || p.accessExpiry(again).Since(now) >= nearlySpent):
+		// If repeats: the successor is unused, because its use would have
 		// increased Generation. So the client repeats a request whose response
 		// it lost.
-		at := max(g.RotatedAt, g.AccessFloor+1)
-		if !older {
-			at = max(now, at)
-		}
-		d = g.answer(at, r.Scope, r.Allowed, p, now, older)
+		d = g.answer(again, r.Scope, r.Allowed, p, now, true)
+	case p.NoRotation:
+		d = g.answer(max(now, again), r.Scope, r.Allowed, p, now, false)
 	case g.Generation == math.MaxUint32:
 		return stored.refuse(GrantExpired)
 	default:
@@ -267,6 +272,7 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 	if d.Refusal != Allowed {
 		return stored.refuse(d.Refusal)
 	}
+	d.Shared = shared && !repeats
 	return d
 }
 
@@ -287,7 +293,18 @@ func (g Grant) repeats(r Refresh, p Policy, now Instant) bool {
 	if p.RetryWindow <= 0 || r.Generation != g.Generation-1 {
 		return false
 	}
-	return !r.SpentByOther && max(0, now.Since(g.RotatedAt)) <= p.RetryWindow+p.MaxSkew
+	return !r.SpentByOther && g.inWindow(p, now)
+}
+
+// inWindow reports whether the retry window after the last rotation is open.
+func (g Grant) inWindow(p Policy, now Instant) bool {
+	return max(0, now.Since(g.RotatedAt)) <= p.RetryWindow+p.MaxSkew
+}
+
+// shared reports whether r, of an earlier token than the present one, is treated as
+// if it had that one: its token was issued less than ReuseGrace ago.
+func (g Grant) shared(r Refresh, p Policy, now Instant) bool {
+	return p.ReuseGrace > 0 && r.IssuedAt <= g.RotatedAt && now.Since(r.IssuedAt) < p.ReuseGrace+p.MaxSkew
 }
 
 // issue sets the fields of g's new pair. The caller has set the generation.

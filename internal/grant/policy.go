@@ -14,6 +14,10 @@ type Policy struct {
 	// RetryWindow is how long after a rotation the spent token gets the same
 	// pair again, as long as the successor is unused. Zero: never.
 	RetryWindow time.Duration
+	// ReuseGrace is how long after its issue an earlier refresh token, of any
+	// generation, is treated as the present one: several processes of the client
+	// hold copies of one token. Zero: never.
+	ReuseGrace time.Duration
 	// MaxSkew is how far apart the clocks of nodes may be; zero with one node.
 	MaxSkew time.Duration
 	// NoRotation returns the same refresh token, whose lifetime does not slide.
@@ -31,6 +35,10 @@ func (p Policy) ExpiresIn(a Access, now Instant) int64 {
 func (p Policy) accessExpiry(issuedAt Instant) Instant {
 	return issuedAt.nextSecond().Add(p.AccessLifetime)
 }
+
+// nearlySpent is how much of its lifetime an access token has left, at most, when
+// another holder of the refresh token gets a new pair instead of it.
+const nearlySpent = time.Minute
 
 // end is the last instant of g under GrantLifetime, or zero.
 func (p Policy) end(g Grant) Instant {
