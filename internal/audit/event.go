@@ -26,6 +26,7 @@ const (
 	CodeRedeemed     Name = "code_redeemed"      // a client got the first pair of a grant
 	TokensRefreshed  Name = "tokens_refreshed"   // a client got the next pair
 	RefreshRepeated  Name = "refresh_repeated"   // a client got the same pair again
+	RefreshShared    Name = "refresh_shared"     // a second holder of the token got a pair, under reuse_grace
 	TokenRefused     Name = "token_refused"      // a code or token was invalid for the request
 	ClientAuthFailed Name = "client_auth_failed" // no client, or not its secret
 	AdminAuthFailed  Name = "admin_auth_failed"  // a request to the admin API without its token
@@ -52,7 +53,7 @@ const (
 // Names lists every event that an audit log can contain.
 func Names() []Name {
 	list := []Name{
-		CodeIssued, CodeRedeemed, TokensRefreshed, RefreshRepeated, TokenRefused, ClientAuthFailed, AdminAuthFailed, OldSecretUsed,
+		CodeIssued, CodeRedeemed, TokensRefreshed, RefreshRepeated, RefreshShared, TokenRefused, ClientAuthFailed, AdminAuthFailed, OldSecretUsed,
 		LoginSucceeded, LoginFailed, ConsentGiven, ConsentDenied, LoggedOut, Throttled,
 		ServerStarted, ServerStopped, ConfigReloaded, BackupMade, Gap, Segment, Removed,
 	}

@@ -39,7 +39,7 @@ func classOf(e *Event) class {
 			return hostile
 		}
 		return routine // of an authenticated client, about an authentic token
-	case TokensRefreshed, RefreshRepeated:
+	case TokensRefreshed, RefreshRepeated, RefreshShared:
 		return routine
 	}
 	return change

@@ -24,6 +24,10 @@ const (
 	MaxSecrets      = 10
 )
 
+// MaxReuseGrace is the longest time for which an earlier refresh token may be
+// treated as the present one.
+const MaxReuseGrace = 24 * time.Hour
+
 // A Registration is what an administrator says of a new client.
 type Registration struct {
 	ID           string // "" to have one generated
@@ -37,6 +41,7 @@ type Registration struct {
 	FirstParty   bool // the provider's own: users are not asked for consent
 	NoRotation   bool
 	RetryWindow  *time.Duration // nil for the deployment's
+	ReuseGrace   *time.Duration // nil for none
 	// id_tokens: "" is RS256, nil the deployment's lifetime.
 	IDTokenAlg       keys.Purpose
 	IDTokenLifetime  *time.Duration
@@ -109,6 +114,10 @@ func Registered(c store.Client) Registration {
 		d := c.RetryWindow.Duration()
 		r.RetryWindow = &d
 	}
+	if c.ReuseGrace != nil {
+		d := c.ReuseGrace.Duration()
+		r.ReuseGrace = &d
+	}
 	return r
 }
 
@@ -174,6 +183,11 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 		c.Assertion.Lifetime = store.Milliseconds(r.AssertionLifetime.Milliseconds())
 	}
 	c.PostLogoutRedirectURIs, c.LogoutEndsGrants = r.PostLogoutRedirectURIs, r.LogoutEndsGrants
+	c.ReuseGrace = nil
+	if r.ReuseGrace != nil {
+		ms := store.Milliseconds(r.ReuseGrace.Milliseconds())
+		c.ReuseGrace = &ms
+	}
 	if r.IDTokenLifetime != nil {
 		ms := store.Milliseconds(r.IDTokenLifetime.Milliseconds())
 		c.IDTokenLifetime = &ms

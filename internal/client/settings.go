@@ -102,6 +102,17 @@ var general = []Setting{
 		Field:  func(r *Registration) any { return &r.RetryWindow },
 	},
 	{
+		Name: "reuse grace", Member: "reuse_grace", Flag: "reuse-grace", Group: "Refresh",
+		Help:  "how long after its issue a spent refresh token is treated as the present one, for clients whose processes share a token file; at most 24h; default: never",
+		Field: func(r *Registration) any { return &r.ReuseGrace },
+		check: func(r *Registration) error {
+			if d := r.ReuseGrace; d != nil && (*d < 0 || *d > MaxReuseGrace) {
+				return fmt.Errorf("0s to %s", MaxReuseGrace)
+			}
+			return nil
+		},
+	},
+	{
 		Name: "grant types", Member: "grant_types", Flag: "grant-types", Group: "Client", Fixed: true, Help: "authorization_code, refresh_token; default: both",
 		Field: func(r *Registration) any { return &r.GrantTypes },
 		check: func(r *Registration) error { return eachOf(r.GrantTypes, store.GrantTypes) },

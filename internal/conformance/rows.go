@@ -156,6 +156,7 @@ var Rows = slices.Concat(authorizationRows, openidRows, machineRows, []Row{
 	{ID: "TR-34", Source: "RFC 8414 section 2", Title: "metadata lists the grant type"},
 	{ID: "TR-35", Source: "RFC 6749 section 6", Title: "refresh after key rotation, restart and failover"},
 	{ID: "TR-36", Source: "RFC 6749 section 5.2", Title: "a client that may not refresh any more"},
+	{ID: "TR-37", Star: true, Source: "RFC 9700 section 4.14.2", Choice: true, Title: "copies of one token file are one holder within reuse_grace, and a replay after it"},
 
 	{ID: "CA-01", Star: true, Source: "RFC 6749 section 5.2", Title: "a wrong secret in the body is 400 without a challenge"},
 	{ID: "CA-02", Star: true, Source: "RFC 6749 sections 5.2 and 10.10", Title: "an unknown client gets the same bytes"},

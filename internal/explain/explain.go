@@ -8,6 +8,7 @@ package explain
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
@@ -37,6 +38,17 @@ type Explained struct {
 	life         []lifeEntry
 	// auditNote is the reason why the audit log could not be read to its end, or "".
 	auditNote string
+	// shared counts the audit log's records of requests by a second holder of the
+	// grant's token.
+	shared int
+}
+
+// holders is the line about a refresh token that several processes hold, or "".
+func (v *Explained) holders() string {
+	if v.shared == 0 {
+		return ""
+	}
+	return "2 holders or more: requests with an earlier refresh token were answered under the client's reuse grace; the audit log has " + fmt.Sprint(v.shared)
 }
 
 // Explain explains its input. The log is used for a request only, and may be nil.

@@ -56,9 +56,10 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		Client  *clientJSON  `json:"client,omitempty"`
 		Grant   *show.Grant  `json:"grant,omitempty"`
 		Session *sessionJSON `json:"session,omitempty"`
+		Holders string       `json:"holders,omitempty"`
 		Life    []lifeEntry  `json:"life,omitempty"`
 		Trail   string       `json:"trail,omitempty"`
-	}{Kind: "request", Notes: v.asked.notes, Life: v.life, Trail: v.auditNote}
+	}{Kind: "request", Notes: v.asked.notes, Holders: v.holders(), Life: v.life, Trail: v.auditNote}
 	if q := v.request; q != nil {
 		out.Request = &requestJSON{q.id, q.refusal(), q.defect(), q.audit, q.lines()}
 	}

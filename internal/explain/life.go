@@ -128,7 +128,10 @@ func (v *Explained) addAudited(entries []audit.Entry) {
 		if v.recorded(a) {
 			continue
 		}
-		if a.Event == audit.TokensRefreshed && a.Outcome == audit.Success {
+		if a.Event == audit.RefreshShared {
+			v.shared++
+		}
+		if (a.Event == audit.TokensRefreshed || a.Event == audit.RefreshShared) && a.Outcome == audit.Success {
 			if routine++; routine > shownRefreshes {
 				continue
 			}

@@ -194,7 +194,7 @@ func (v *Explained) grantFields() [][2]string {
 	}
 	return [][2]string{
 		{"id", g.ID.String()}, {"state", state}, {"client", client}, {"subject", g.Subject}, {"scope", string(g.Scope)}, {"claims", g.Claims},
-		{"session", v.sessionText()}, {"authenticated", show.Instant(g.AuthTime)}, {"authorized", v.when(g.AuthorizedAt)}, {"generation", fmt.Sprint(g.Generation)},
+		{"session", v.sessionText()}, {"authenticated", show.Instant(g.AuthTime)}, {"authorized", v.when(g.AuthorizedAt)}, {"generation", fmt.Sprint(g.Generation)}, {"holders", v.holders()},
 		{"last rotation", v.when(g.RotatedAt)}, {"expires", v.when(g.ExpiresAt)}, {"access ended until", v.when(g.AccessFloor)}, {"row kept until", v.when(g.DeleteAfter)},
 	}
 }

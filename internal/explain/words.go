@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -116,6 +117,12 @@ func (v *Explained) readAllowed(r *reading) {
 	e := v.Explanation
 	a := e.Answer
 	switch {
+	case a.Shared:
+		r.Why = "it is spent, and the grant has 2 holders or more: the client's reuse grace of " + config.Duration(e.Client.ReuseGrace.Duration()).String() + " treats it as the present one until " +
+			show.Instant(e.Token.IssuedAt.Add(e.Client.ReuseGrace.Duration()))
+		if a.Repeats {
+			r.Why += "; the same pair again, whose access token is not spent"
+		}
 	case a.Repeats:
 		r.Why = "it is spent, its successor is unused, and the retry window is open until " + show.Instant(a.WindowEnds) + ": the same pair again, as for a client that lost the answer"
 	case a.CatchesUp:

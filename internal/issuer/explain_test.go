@@ -68,6 +68,14 @@ func TestExplainForeseesARefresh(t *testing.T) {
 			s.Clock.Advance(time.Minute)
 			return first.RefreshToken
 		}, grant.Allowed, "spent", true, false},
+		{"spent long ago, of a token file that is shared", func(s *service) string {
+			grace := store.Milliseconds((24 * time.Hour).Milliseconds())
+			s.Administer(clientID, func(c *store.Client) { c.ReuseGrace = &grace })
+			first := s.login()
+			s.must(s.refresh(s.must(s.refresh(first.RefreshToken)).RefreshToken))
+			s.Clock.Advance(3 * time.Minute)
+			return first.RefreshToken
+		}, grant.Allowed, "spent", true, false},
 		{"spent, after the window", func(s *service) string {
 			first := s.login()
 			s.must(s.refresh(first.RefreshToken))
@@ -135,6 +143,9 @@ func TestExplainForeseesARefresh(t *testing.T) {
 			}
 			if c.name == "ahead of its row, after a restore" && (!e.Answer.CatchesUp || e.Restore.At == 0) {
 				t.Errorf("the restore is not told: %+v", e.Answer)
+			}
+			if e.Answer.Shared != (c.name == "spent long ago, of a token file that is shared") {
+				t.Errorf("a second holder: %t", e.Answer.Shared)
 			}
 			// The truth.
 			got, err := s.refresh(token)

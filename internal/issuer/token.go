@@ -26,6 +26,7 @@ type Tokens struct {
 	Subject    string
 	Generation uint32
 	Repeated   bool              // the same pair as before; see grant.Decision
+	Shared     bool              // for a second holder of the token; see grant.Decision
 	Format     store.TokenFormat // of the access token; "": opaque
 }
 
@@ -241,7 +242,7 @@ func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decisio
 	return Tokens{
 		Scope: d.Access.Scope, ExpiresIn: iss.Policy.ExpiresIn(d.Access, now),
 		RefreshToken: refresh, AccessToken: access, IDToken: idToken,
-		GrantID: g.ID, Subject: g.Subject, Generation: g.Generation, Repeated: d.Repeated, Format: c.TokenFormat,
+		GrantID: g.ID, Subject: g.Subject, Generation: g.Generation, Repeated: d.Repeated, Shared: d.Shared, Format: c.TokenFormat,
 	}, nil
 }
 

@@ -67,6 +67,38 @@ func TestARepeatedRefreshGetsTheSamePairUntilItsSuccessorIsUsed(t *testing.T) {
 	s.refused(grant.GrantRevoked)(s.refresh(second.RefreshToken))
 }
 
+// Two holders of copies of one token get one chain: the store is written once for
+// each rotation, whoever asks, and an older token ends the grant.
+func TestCopiesOfOneTokenShareOneChain(t *testing.T) {
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		t.Run(string(format), func(t *testing.T) {
+			s := newService(t)
+			grace := store.Milliseconds(time.Hour.Milliseconds())
+			s.Administer(clientID, func(c *store.Client) { c.ReuseGrace, c.TokenFormat = &grace, format })
+			first := s.login()
+			s.Clock.Advance(10 * time.Minute)
+			second := s.must(s.refresh(first.RefreshToken))
+			s.Clock.Advance(3 * time.Minute)
+			version := s.row(first.GrantID).Version
+			other := s.must(s.refresh(first.RefreshToken))
+			s.samePair(second, other)
+			if !other.Shared || second.Shared || s.row(first.GrantID).Version != version {
+				t.Errorf("shared %t, then %t; version %d, then %d", second.Shared, other.Shared, version, s.row(first.GrantID).Version)
+			}
+			s.Clock.Advance(90 * time.Second)
+			third := s.must(s.refresh(first.RefreshToken))
+			if !third.Shared || third.Repeated || third.ExpiresIn != 300 || third.Generation != 3 {
+				t.Errorf("with its access token nearly spent: %t, repeated %t, expires_in %d, generation %d", third.Shared, third.Repeated, third.ExpiresIn, third.Generation)
+			}
+			s.samePair(third, s.must(s.refresh(second.RefreshToken)))
+			s.active(first.GrantID, 3)
+			s.Clock.Advance(45*time.Minute + 30*time.Second) // first is an hour old
+			s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+			s.revoked(first.GrantID, grant.ReasonRefreshReplayed, store.EventRefreshReplayed)
+		})
+	}
+}
+
 // A client keeps the window that it was registered with when the service's
 // tokens lived longer.
 func TestARetryWindowEndsAMinuteBeforeTheAccessToken(t *testing.T) {

@@ -29,6 +29,7 @@ const (
 	tokensIssued     = "mintage_tokens_issued_total"
 	refreshes        = "mintage_refreshes_total"
 	refreshRepeats   = "mintage_refresh_repeats_total"
+	refreshShared    = "mintage_refresh_shared_total"
 	replays          = "mintage_replays_total"
 	storeBehind      = "mintage_store_behind_total"
 	revocations      = "mintage_revocations_total"
@@ -76,6 +77,9 @@ var families = []Family{
 	{refreshRepeats, Counter, nil,
 		"Refresh requests answered with the same pair again, because the client lost the first answer.",
 		"More than a few in a hundred of all refreshes: answers are lost, or two parties use one grant."},
+	{refreshShared, Counter, nil,
+		"Refresh requests with an earlier token, answered under the client's reuse_grace: two processes hold copies of one token.",
+		"For a client whose users run one process: somebody else may hold the token. The audit log has the grants and the addresses."},
 	{replays, Counter, []string{"kind"},
 		"Replayed codes and refresh tokens; each ended its grant.",
 		"Ever: each is a thief, or a client that keeps old tokens. The audit log has the client and its address."},

@@ -31,6 +31,7 @@ type Metrics struct {
 	issued          table
 	refreshes       prometheus.Counter
 	repeats         prometheus.Counter
+	shared          prometheus.Counter
 	replays         table
 	behind          prometheus.Counter
 	revocations     table
@@ -126,6 +127,7 @@ func New(version string, clients int) *Metrics {
 	m.issued = m.table(tokensIssued, set{values: []string{"access", "refresh"}}, set{values: []string{string(store.TokenOpaque), string(store.TokenJWT)}})
 	m.refreshes = m.counter(refreshes)
 	m.repeats = m.counter(refreshRepeats)
+	m.shared = m.counter(refreshShared)
 	m.replays = m.table(replays, set{values: []string{ReplayedCode, ReplayedRefresh}})
 	m.behind = m.counter(storeBehind)
 	m.revocations = m.table(revocations, set{values: []string{byClient, byUser, byReplay}})

@@ -93,6 +93,13 @@ func TestTheOutcomesOfTokenRequestsAreCountedApart(t *testing.T) {
 		{"a refresh", metrics.TokenRequest{GrantType: "refresh_token", ClientID: "a"}, map[string]float64{
 			requests + "{grant_type=refresh_token,result=ok}": 1, issued("access", "opaque"): 1, issued("refresh", "opaque"): 1, "mintage_refreshes_total": 1,
 		}},
+		{"a second holder, the same pair", metrics.TokenRequest{GrantType: "refresh_token", Repeated: true, Shared: true, ClientID: "a"}, map[string]float64{
+			requests + "{grant_type=refresh_token,result=ok}": 1, "mintage_refresh_shared_total": 1,
+		}},
+		{"a second holder, the next pair", metrics.TokenRequest{GrantType: "refresh_token", Shared: true, ClientID: "a"}, map[string]float64{
+			requests + "{grant_type=refresh_token,result=ok}": 1, "mintage_refresh_shared_total": 1, "mintage_refreshes_total": 1,
+			"mintage_tokens_issued_total{format=opaque,type=access}": 1, "mintage_tokens_issued_total{format=opaque,type=refresh}": 1,
+		}},
 		{"a repeat", metrics.TokenRequest{GrantType: "refresh_token", Repeated: true, ClientID: "a"}, map[string]float64{
 			requests + "{grant_type=refresh_token,result=ok}": 1, "mintage_refresh_repeats_total": 1,
 		}},

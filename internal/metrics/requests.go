@@ -75,6 +75,7 @@ type TokenRequest struct {
 	Error     string // the error code of the answer; empty: tokens were issued
 	Format    store.TokenFormat
 	Repeated  bool   // the same pair again
+	Shared    bool   // to a second holder of the token
 	ClientID  string // as the request has it
 }
 
@@ -92,8 +93,14 @@ func (m *Metrics) TokenRequest(r TokenRequest) {
 	}
 	m.tokenRequests.inc(grantType, result)
 	m.clients.count(r.ClientID, result)
+	if r.Error != "" {
+		return
+	}
+	if r.Shared {
+		m.shared.Inc()
+	}
 	switch {
-	case r.Error != "":
+	case r.Repeated && r.Shared:
 		return
 	case r.Repeated:
 		m.repeats.Inc()

@@ -86,6 +86,8 @@ func severity(r *Request, rec Record, status int, err error) (slog.Level, string
 	switch {
 	case err != nil:
 		return severityOfFault(r, rec, status, err)
+	case rec.Tokens.Shared:
+		return slog.LevelInfo, "token request with an earlier refresh token answered"
 	case rec.Tokens.Repeated:
 		// A thief who holds the client's secret looks like this too.
 		return slog.LevelInfo, "token request repeated, same pair answered"
@@ -201,7 +203,9 @@ func (s *Server) audit(r *Request, rec Record, status int, err error) {
 		s.auditFault(r, rec, status, err)
 	case rec.Tokens.GrantID != (grant.ID{}):
 		e := s.About(r, rec.ClientID, audit.TokensRefreshed, audit.Success)
-		if rec.Tokens.Repeated {
+		if rec.Tokens.Shared {
+			e.Name = audit.RefreshShared
+		} else if rec.Tokens.Repeated {
 			e.Name = audit.RefreshRepeated
 		} else if rec.GrantType == store.GrantAuthorizationCode {
 			e.Name = audit.CodeRedeemed

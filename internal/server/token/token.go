@@ -194,7 +194,7 @@ func countToken(m *metrics.Metrics, o server.Outcome) {
 		m.Replay(metrics.ReplayedCode)
 	}
 	m.TokenRequest(metrics.TokenRequest{
-		GrantType: o.GrantType, Format: o.Tokens.Format, Repeated: o.Tokens.Repeated, ClientID: o.ClientID, Error: string(o.Code),
+		GrantType: o.GrantType, Format: o.Tokens.Format, Repeated: o.Tokens.Repeated, Shared: o.Tokens.Shared, ClientID: o.ClientID, Error: string(o.Code),
 	})
 }
 

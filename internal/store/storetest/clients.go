@@ -21,7 +21,7 @@ var clientPromises = []promise{
 		full.Name = `O'Brien & "Söhne" 日本`
 		full.Native, full.NoRotation, full.RequirePKCE = true, true, false
 		window := store.Milliseconds(0)
-		full.RetryWindow = &window
+		full.RetryWindow, full.ReuseGrace = &window, &window
 		full.RedirectURIs = []string{"https://client.example/cb?a=b&c=%20", "com.example.app:/cb"}
 		full.CreatedAt, full.UpdatedAt = 1, math.MaxInt64
 		empty := store.Client{ID: "x", Version: 1, State: store.ClientDisabled, GrantTypes: []string{}, RedirectURIs: []string{}, Secrets: []store.Secret{}}
