@@ -24,10 +24,6 @@ const (
 	MaxSecrets      = 10
 )
 
-// MaxReuseGrace is the longest time for which an earlier refresh token may be
-// treated as the present one.
-const MaxReuseGrace = 24 * time.Hour
-
 // A Registration is what an administrator says of a new client.
 type Registration struct {
 	ID           string // "" to have one generated

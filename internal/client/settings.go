@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -103,11 +104,11 @@ var general = []Setting{
 	},
 	{
 		Name: "reuse grace", Member: "reuse_grace", Flag: "reuse-grace", Group: "Refresh",
-		Help:  "how long after its issue a spent refresh token is treated as the present one, for clients whose processes share a token file; at most 24h; default: never",
+		Help:  "how long after its issue a spent refresh token is treated as the present one, for clients whose processes share a token file; at most 24h; default: never, and 24h for clients that registered themselves",
 		Field: func(r *Registration) any { return &r.ReuseGrace },
 		check: func(r *Registration) error {
-			if d := r.ReuseGrace; d != nil && (*d < 0 || *d > MaxReuseGrace) {
-				return fmt.Errorf("0s to %s", MaxReuseGrace)
+			if d := r.ReuseGrace; d != nil && (*d < 0 || *d > grant.MaxReuseGrace) {
+				return fmt.Errorf("0s to %s", grant.MaxReuseGrace)
 			}
 			return nil
 		},

@@ -70,9 +70,9 @@ type Answer struct {
 	// Repeats tells that a spent refresh token would get the same pair again,
 	// and Revokes that the request would end the grant.
 	Repeats, Revokes bool
-	// Shared tells that an earlier refresh token would be treated as the present
-	// one: the client has a second holder of the token, and a reuse grace.
-	Shared bool
+	// SharedUntil is until when an earlier refresh token is treated as the present
+	// one, for a second holder under the client's reuse grace; zero if it is not.
+	SharedUntil grant.Instant
 	// Client says why the client could not even ask: its state, or "grant_type".
 	Client string
 	// WindowEnds is until when the token spent last gets the same pair again, as
@@ -250,10 +250,14 @@ func answerRefresh(iss *issuer.Issuer, view *directory.View, e *Explanation) {
 	default:
 		g := *e.Grant
 		d := iss.Foresee(view, e.Client, e.Token, g, e.Now)
-		a.Why, a.Repeats, a.Shared = d.Refusal, d.Repeated, d.Shared
+		a.Why, a.Repeats = d.Refusal, d.Repeated
 		a.Revokes = d.Next.State == grant.Revoked && g.State != grant.Revoked
-		if p := iss.PolicyOf(e.Client); p.RetryWindow > 0 {
+		p := iss.PolicyOf(e.Client)
+		if p.RetryWindow > 0 {
 			a.WindowEnds = g.RotatedAt.Add(p.RetryWindow + p.MaxSkew)
+		}
+		if d.Shared {
+			a.SharedUntil = e.Token.IssuedAt.Add(p.ReuseGrace + p.MaxSkew)
 		}
 		a.CatchesUp = d.Refusal == grant.Allowed && d.Next.Generation > g.Generation+1
 	}

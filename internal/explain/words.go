@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -117,9 +116,8 @@ func (v *Explained) readAllowed(r *reading) {
 	e := v.Explanation
 	a := e.Answer
 	switch {
-	case a.Shared:
-		r.Why = "it is spent, and the grant has 2 holders or more: the client's reuse grace of " + config.Duration(e.Client.ReuseGrace.Duration()).String() + " treats it as the present one until " +
-			show.Instant(e.Token.IssuedAt.Add(e.Client.ReuseGrace.Duration()))
+	case a.SharedUntil != 0:
+		r.Why = "it is spent, and the grant has 2 holders or more: under the client's reuse grace, it is treated as the present one until " + show.Instant(a.SharedUntil)
 		if a.Repeats {
 			r.Why += "; the same pair again, whose access token is not spent"
 		}

@@ -36,6 +36,9 @@ func (p Policy) accessExpiry(issuedAt Instant) Instant {
 	return issuedAt.nextSecond().Add(p.AccessLifetime)
 }
 
+// MaxReuseGrace is the longest ReuseGrace that a client may have.
+const MaxReuseGrace = 24 * time.Hour
+
 // nearlySpent is how much of its lifetime an access token has left, at most, when
 // another holder of the refresh token gets a new pair instead of it.
 const nearlySpent = time.Minute

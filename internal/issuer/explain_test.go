@@ -144,7 +144,7 @@ func TestExplainForeseesARefresh(t *testing.T) {
 			if c.name == "ahead of its row, after a restore" && (!e.Answer.CatchesUp || e.Restore.At == 0) {
 				t.Errorf("the restore is not told: %+v", e.Answer)
 			}
-			if e.Answer.Shared != (c.name == "spent long ago, of a token file that is shared") {
+			if (e.Answer.SharedUntil != 0) != (c.name == "spent long ago, of a token file that is shared") {
 				t.Errorf("a second holder: %t", e.Answer.Shared)
 			}
 			// The truth.

@@ -72,8 +72,11 @@ func (iss *Issuer) PolicyOf(c *store.Client) grant.Policy {
 	// A repeated response must contain an access token that has not expired, also
 	// for a client that was registered when tokens lived longer.
 	p.RetryWindow = max(0, min(p.RetryWindow, p.AccessLifetime-time.Minute))
-	if c.ReuseGrace != nil {
+	switch {
+	case c.ReuseGrace != nil:
 		p.ReuseGrace = c.ReuseGrace.Duration()
+	case c.SelfRegistered():
+		p.ReuseGrace = grant.MaxReuseGrace
 	}
 	p.NoRotation = c.NoRotation
 	p.CodeLifetime = iss.CodeLifetime

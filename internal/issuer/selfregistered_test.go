@@ -142,3 +142,22 @@ func TestTheRecordOfAClientOutlivesItsLastGrantByAMonth(t *testing.T) {
 		t.Error("the fault was not logged")
 	}
 }
+
+// The processes of a client that registered itself share a token file, unless its
+// registration says otherwise.
+func TestAClientThatRegisteredItselfHasAReuseGrace(t *testing.T) {
+	s := newService(t)
+	own := *s.client(clientID)
+	if p := s.PolicyOf(&own); p.ReuseGrace != 0 {
+		t.Errorf("an operator's client has a grace of %s", p.ReuseGrace)
+	}
+	own.RegisteredBy = store.ByDocument
+	if p := s.PolicyOf(&own); p.ReuseGrace != 24*time.Hour {
+		t.Errorf("a grace of %s", p.ReuseGrace)
+	}
+	none := store.Milliseconds(0)
+	own.ReuseGrace = &none
+	if p := s.PolicyOf(&own); p.ReuseGrace != 0 {
+		t.Errorf("a grace of %s, although it is switched off", p.ReuseGrace)
+	}
+}
