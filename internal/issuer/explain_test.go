@@ -145,7 +145,7 @@ func TestExplainForeseesARefresh(t *testing.T) {
 				t.Errorf("the restore is not told: %+v", e.Answer)
 			}
 			if (e.Answer.SharedUntil != 0) != (c.name == "spent long ago, of a token file that is shared") {
-				t.Errorf("a second holder: %t", e.Answer.Shared)
+				t.Errorf("a second holder, until %d", e.Answer.SharedUntil)
 			}
 			// The truth.
 			got, err := s.refresh(token)
