@@ -56,7 +56,7 @@ tell.`,
 			}
 		}
 		noteEmpty(cmd, rows, err, "no session is found")
-		return list, table("SESSION|STATE|BEGAN|EXPIRES|GRANT|CLIENT|STATE", rows), err
+		return list, table("SESSION|STATE|BEGAN|EXPIRES|GRANT|CLIENT|GRANT STATE", rows), err
 	})
 }
 

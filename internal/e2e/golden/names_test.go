@@ -39,6 +39,7 @@ var forms = []struct {
 	{"interaction", regexp.MustCompile(`(?:interaction\?id=|name="id" value=")([A-Za-z0-9_-]{40,})`)},
 	{"verifier", regexp.MustCompile(`verifier=([A-Za-z0-9_-]{43})\b`)},
 	{"etag", regexp.MustCompile(`(?i)etag: ("[A-Za-z0-9_-]{22}")`)},
+	{"login", regexp.MustCompile(`\b([0-9a-f]{24})\b`)}, // a session, as operators see it
 	{"grant", regexp.MustCompile(`\b([0-9a-f]{32})\b`)},
 	{"key", regexp.MustCompile(`(?:"kid": ?"|kid="|"id": "|key +|beside |kek\.|by |from |to |"fingerprint":"|is now |(?m:^))([0-9a-f]{8})\b`)},
 	{"style", regexp.MustCompile(`/style-([0-9a-f]{16})\.css`)},
@@ -72,7 +73,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\b\d+ rows/s`), "<n> rows/s"},
 	{regexp.MustCompile(`\bdur_ms=[0-9.]+`), "dur_ms=<n>"},
 	{regexp.MustCompile(`X-Auth-Expires: \d+`), "X-Auth-Expires: <instant>"},
-	{regexp.MustCompile(`"jti":"[A-Za-z0-9_-]+"`), `"jti":"<jti>"`},
+	{regexp.MustCompile(`"(jti|at_hash|sid)":"[A-Za-z0-9_-]+"`), `"$1":"<$1>"`},
 	{regexp.MustCompile(`"mac":"[^"]*"`), `"mac":"<mac>"`},
 	{regexp.MustCompile(`"seq":\d+`), `"seq":<n>`},
 	{regexp.MustCompile(`"(dur_ms|pid|uptime_s|took_ms|bytes|size)": ?[0-9.]+`), `"$1":<n>`},
