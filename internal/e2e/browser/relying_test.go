@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +30,7 @@ import (
 type relyingParty struct {
 	redirect string // the path of its redirect URI
 	protects bool   // it signs in whoever opens it
+	stays    bool   // it does not sign users out at Mintage
 	start    func(t *testing.T, w *world, c client, origin string)
 }
 
@@ -37,7 +39,7 @@ var relyingParties = map[string]relyingParty{
 	"openid-client":    {redirect: "/callback", start: startNode("openid-client")},
 	"oauth4webapi":     {redirect: "/callback", start: startNode("oauth4webapi")},
 	"mod-auth-openidc": {redirect: "/oidc/callback", protects: true, start: startApache},
-	"oauth2-proxy":     {redirect: "/oauth2/callback", protects: true, start: startOAuth2Proxy},
+	"oauth2-proxy":     {redirect: "/oauth2/callback", protects: true, stays: true, start: startOAuth2Proxy},
 }
 
 // Unmodified applications and libraries, which are given the issuer, the
@@ -53,7 +55,7 @@ func TestRelyingParties(t *testing.T) {
 			w.setEmail(t, name, name+"@example.com")
 			address := binary.FreeAddress(t, "127.0.0.1")
 			origin := "http://" + address
-			c := w.create(t, origin+rp.redirect, "--name", name, "--native", "--redirect-uri", origin+rp.redirect, "--scope", "openid profile email")
+			c := w.create(t, origin+rp.redirect, "--name", name, "--native", "--redirect-uri", origin+rp.redirect, "--post-logout-redirect-uri", origin+"/", "--scope", "openid profile email")
 			w.waitFor(t, c)
 			rp.start(t, w, c, origin)
 
@@ -79,6 +81,20 @@ func TestRelyingParties(t *testing.T) {
 			})
 			if n := w.generation(t, name); n < 2 {
 				t.Errorf("the grant is of generation %d: nothing was refreshed", n)
+			}
+			if rp.stays {
+				return
+			}
+			// The session has ended at Mintage too, without a question, and the browser
+			// is back: to sign in again, the user needs the password.
+			b.click("#logout")
+			if !rp.protects {
+				b.sees("#sign-in")
+				b.click("#sign-in")
+			}
+			b.sees("#password")
+			if b.cookie(w.origin, "__Host-mintage_session") {
+				t.Error("the session's cookie is still there")
 			}
 		})
 	}
@@ -177,7 +193,8 @@ func startApache(t *testing.T, w *world, c client, origin string) {
 		t.Fatal(err)
 	}
 	writeFile(t, dir, "index.shtml", `<!DOCTYPE html><title>Intranet</title><p id="user"><!--#echo var="REMOTE_USER" -->
-<p id="email"><!--#echo var="OIDC_CLAIM_email" --><p><a id="refresh" href="/">Refresh</a>`)
+<p id="email"><!--#echo var="OIDC_CLAIM_email" --><p><a id="refresh" href="/">Refresh</a>
+<a id="logout" href="/oidc/callback?logout=`+url.QueryEscape(origin+"/")+`">Sign out</a>`)
 	modules := ""
 	for _, name := range []string{"mpm_event", "authz_core", "authn_core", "authz_user", "dir", "include", "auth_openidc"} {
 		modules += fmt.Sprintf("LoadModule %s_module /usr/lib/apache2/modules/mod_%[1]s.so\n", name)
