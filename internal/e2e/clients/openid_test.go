@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"testing"
@@ -19,8 +20,11 @@ import (
 // relying registers a client whose codes give id_tokens by an algorithm.
 func relying(t *testing.T, s *binary.Server, alg string) registered {
 	t.Helper()
-	return register(t, s, "", "--scope", "openid email", "--id-token-signing-alg", alg)
+	return register(t, s, "", "--scope", "openid email", "--post-logout-redirect-uri", goodbye, "--id-token-signing-alg", alg)
 }
+
+// goodbye is where users go after they have signed out.
+const goodbye = "https://client.example/goodbye"
 
 var idTokenAlgorithms = []string{"RS256", "ES256", "EdDSA"}
 
@@ -62,6 +66,23 @@ func TestGoOIDCSignsAUserIn(t *testing.T) {
 		if info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(fresh)); err != nil || info.Subject != "alice" {
 			t.Errorf("%s: userinfo %+v, %v", alg, info, err)
 		}
+		// Nobody is signed in: the browser comes back at once.
+		var endpoints struct {
+			EndSession string `json:"end_session_endpoint"`
+		}
+		if err := provider.Claims(&endpoints); err != nil {
+			t.Fatal(err)
+		}
+		hint, _ := fresh.Extra("id_token").(string)
+		browser := http.Client{Transport: s.Transport(t, ""), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		res, err := browser.Get(endpoints.EndSession + "?" + url.Values{"id_token_hint": {hint}, "post_logout_redirect_uri": {goodbye}, "state": {"s"}}.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.Header.Get("Location") != goodbye+"?state=s" {
+			t.Errorf("%s: the logout is answered %d to %q", alg, res.StatusCode, res.Header.Get("Location"))
+		}
 	}
 }
 
@@ -72,7 +93,7 @@ func TestOpenIDClientSignsAUserIn(t *testing.T) {
 		c := relying(t, s, alg)
 		issuer := s.Issuer
 		job, err := json.Marshal(map[string]string{
-			"issuer": issuer, "alg": alg, "client_id": c.id, "client_secret": c.secret,
+			"issuer": issuer, "alg": alg, "goodbye": goodbye, "client_id": c.id, "client_secret": c.secret,
 			"callback_url": redirect + "?code=" + code(t, s, c) + "&iss=" + issuer,
 		})
 		if err != nil {
@@ -87,6 +108,7 @@ func TestOpenIDClientSignsAUserIn(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", alg, err, &stderr)
 		}
 		var got struct {
+			After                   string
 			First, Second, UserInfo struct {
 				Subject string `json:"sub"`
 				Client  string `json:"aud"`
@@ -95,7 +117,7 @@ func TestOpenIDClientSignsAUserIn(t *testing.T) {
 		if err := json.Unmarshal(out, &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.First.Subject != "alice" || got.Second.Subject != "alice" || got.UserInfo.Subject != "alice" || got.First.Client != c.id {
+		if got.First.Subject != "alice" || got.Second.Subject != "alice" || got.UserInfo.Subject != "alice" || got.First.Client != c.id || got.After != goodbye+"?state=s" {
 			t.Errorf("%s: %+v", alg, got)
 		}
 	}
