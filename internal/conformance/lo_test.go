@@ -78,10 +78,10 @@ func TestLO02_EveryOtherRequestAsksTheUser(t *testing.T) {
 	d.signIn(phone, username)
 	elsewhere := phone.signsIn(d, c).IDToken
 	for name, request := range map[string]string{
-		"nothing": leave(), "client_id": leave("client_id=" + c.ID), "a session elsewhere": leave("id_token_hint=" + elsewhere),
+		"nothing": leave(), "state": leave("state=s"), "client_id": leave("client_id=" + c.ID), "a session elsewhere": leave("id_token_hint=" + elsewhere),
 	} {
 		page := b.open(request)
-		if page.StatusCode != http.StatusOK || page.field("step") != "logout" || !b.isSignedIn() || strings.Contains(page.body, "Leaving") != (name != "nothing") {
+		if page.StatusCode != http.StatusOK || page.field("step") != "logout" || !b.isSignedIn() || strings.Contains(page.body, "Leaving") == (name == "nothing" || name == "state") {
 			t.Fatalf("%s: status %d, step %q", name, page.StatusCode, page.field("step"))
 		}
 		stays := b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=cancel")

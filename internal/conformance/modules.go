@@ -63,4 +63,15 @@ var Modules = []Module{
 	{Plan: basicOP, Name: "oidcc-ensure-request-with-valid-pkce-succeeds", By: []string{ownSuite, browserTest}},
 
 	{Plan: configOP, Name: "oidcc-discovery-endpoint-verification", By: []string{ownSuite, "TestMD13_MD14_EveryMemberIsKnownAndOfItsType", "TestOC02_OC08_MetadataOfAProvider", browserTest}},
+
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout", By: []string{"TestLO01_AHintOfThisSessionSignsTheUserOutWithoutAQuestion", browserTest}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-bad-post-logout-redirect-uri", By: []string{"TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-modified-id-token-hint", By: []string{"TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-bad-id-token-hint", By: []string{"TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-id-token-hint", By: []string{"TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-params", By: []string{"TestLO02_EveryOtherRequestAsksTheUser"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-post-logout-redirect-uri", By: []string{"TestLO01_AHintOfThisSessionSignsTheUserOutWithoutAQuestion"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-state", By: []string{"TestLO01_AHintOfThisSessionSignsTheUserOutWithoutAQuestion"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-only-state", By: []string{"TestLO02_EveryOtherRequestAsksTheUser"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-query-added-to-post-logout-redirect-uri", By: []string{"TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
 }
