@@ -301,7 +301,7 @@ func TestAZ72_Realms(t *testing.T) {
 func TestAZ73_ResponseModes(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.ours()
-	for _, mode := range []string{"fragment", "form_post", "jwt", "query.jwt", "web_message", "foo", "QUERY", "query fragment"} {
+	for _, mode := range []string{"fragment", "FORM_POST", "jwt", "query.jwt", "web_message", "foo", "QUERY", "query fragment"} {
 		b.get(asking(c, "response_mode="+mode)).told(t, redirect, "invalid_request")
 	}
 	b.get(asking(c, "response_mode=query")).granted(t, redirect)

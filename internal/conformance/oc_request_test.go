@@ -1,8 +1,12 @@
 package conformance_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -134,5 +138,70 @@ func TestOC16_ClaimsThatARequestNames(t *testing.T) {
 	d.change(c, func(c *store.Client) { c.Scope = "openid a" })
 	if a := d.userInfo(got.AccessToken); a.body != `{"sub":"alice"}` {
 		t.Errorf("a client that is no longer registered for them: %s", a.body)
+	}
+}
+
+// OAuth 2.0 Form Post Response Mode: answers and errors are posted by the browser,
+// by one script that the policy names, or by a button.
+func TestOC17_ResponsesByFormPost(t *testing.T) {
+	d, b := signedIn(t)
+	c := d.relying()
+	hash := func(page sight) string {
+		t.Helper()
+		_, script, _ := strings.Cut(page.body, "<script>")
+		script, after, _ := strings.Cut(script, "</script>")
+		if script == "" || strings.Contains(after, "<script") {
+			t.Errorf("not one script: %q", page.body)
+		}
+		sum := sha256.Sum256([]byte(script))
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	const bytes = `<"&' ü+%`
+	posted := func(page sight) url.Values {
+		t.Helper()
+		policy := page.Header.Get("Content-Security-Policy")
+		if page.StatusCode != http.StatusOK || page.Header.Get("Cache-Control") != "no-store" || page.Header.Get("Referrer-Policy") != "origin" ||
+			!strings.HasPrefix(policy, "default-src 'none';") || !strings.Contains(policy, "form-action https:;") || !strings.HasSuffix(policy, "; script-src "+hash(page)) {
+			t.Errorf("status %d, policy %q", page.StatusCode, policy)
+		}
+		if !strings.Contains(page.body, `<form method="post" action="`+redirect+`"`) || !strings.Contains(page.body, `<button type="submit"`) {
+			t.Errorf("page %s", page.body)
+		}
+		got := url.Values{}
+		for _, m := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)"`).FindAllStringSubmatch(page.body, -1) {
+			got.Add(m[1], html.UnescapeString(m[2]))
+		}
+		if got.Get("state") != bytes || got.Get("iss") != issuerID {
+			t.Errorf("posted %v", got)
+		}
+		return got
+	}
+	by := func(pairs ...string) string {
+		return asking(c, append(pairs, "response_mode=form_post", "state="+bytes)...)
+	}
+	if got := posted(b.get(by("scope=openid", "prompt=none"))); len(got) != 3 || d.mustRedeem(c, got.Get("code")).IDToken == "" {
+		t.Errorf("posted %v", got)
+	}
+	if got := posted(b.get(by("scope=unknown"))); got.Get("error") != "invalid_scope" || got.Get("code") != "" {
+		t.Errorf("posted %v", got)
+	}
+	page := b.open(by("scope=openid", "prompt=login")).at(t, "login")
+	if got := posted(b.post(interactionURL, "id="+page.field("id"), "step=login", "action=cancel")); got.Get("error") != "access_denied" {
+		t.Errorf("posted %v", got)
+	}
+	page = b.open(by("scope=openid", "prompt=login")).at(t, "login")
+	if got := posted(b.logIn(page, username, password)); got.Get("code") == "" {
+		t.Errorf("posted %v", got)
+	}
+	// Whoever is not signed in is asked before an error is posted, and no script does it.
+	bounce := d.browser().get(by("scope=unknown"))
+	if bounce.StatusCode != http.StatusBadRequest || strings.Contains(bounce.body, "<script") || bounce.field("error") != "invalid_scope" ||
+		!strings.Contains(bounce.body, `<form method="post" action="`+redirect+`"`) || !strings.Contains(bounce.Header.Get("Content-Security-Policy"), "form-action https:;") {
+		t.Errorf("status %d, %s, %s", bounce.StatusCode, bounce.Header.Get("Content-Security-Policy"), bounce.body)
+	}
+	// A scheme of the user's device takes no form.
+	native := d.client(client.Registration{Native: true, FirstParty: true, RedirectURIs: []string{"com.example.app:/cb"}})
+	if s := b.get(asking(native, "redirect_uri=com.example.app:/cb", "response_mode=form_post", "prompt=none")); !strings.HasPrefix(s.Header.Get("Location"), "com.example.app:/cb?error=invalid_request") {
+		t.Errorf("status %d to %s", s.StatusCode, s.Header.Get("Location"))
 	}
 }

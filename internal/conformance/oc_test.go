@@ -129,6 +129,7 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 		"acr_values_supported":                  `["urn:mintage:1","urn:mintage:2"]`,
 		"prompt_values_supported":               `["none","login","consent","select_account"]`,
 		"claims_parameter_supported":            `true`,
+		"response_modes_supported":              `["query","form_post"]`,
 		"request_parameter_supported":           `false`,
 		"request_uri_parameter_supported":       `false`,
 		"response_types_supported":              `["code"]`,

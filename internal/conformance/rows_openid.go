@@ -18,6 +18,7 @@ var openidRows = []Row{
 	{ID: "OC-14", Source: ownRule, Title: "while a node of an earlier version runs, no code is made that it cannot read", By: []string{"TestNewFormsWaitForEveryNode"}},
 	{ID: "OC-15", Source: "OpenID Connect Core sections 2 and 5.5.1.1", Title: "acr and amr of a login elsewhere are what the login page or the provider says, and an essential acr is enforced with them", By: []string{"TestAnotherSystemSaysACRAndAMR", "TestTheProviderSaysACRAndAMR"}},
 	{ID: "OC-16", Star: true, Source: "OpenID Connect Core section 5.5", Title: "claims that a request names are in userinfo or in the id_token, as far as the client is registered and the user agrees; the consent page names them", By: []string{"TestAnIDTokenHasTheClaimsThatTheRequestNamed"}},
+	{ID: "OC-17", Star: true, Source: "OAuth 2.0 Form Post Response Mode section 2", Title: "responses and errors are posted on request, by one script that the policy allows by its hash, or by a button"},
 	{ID: "OC-20", Star: true, Source: "OpenID Connect Core section 3.1.2.1", Title: "an id_token_hint of another client, or that does not verify, is refused; an expired one counts; another user than it names must log in"},
 	{ID: "OC-21", Star: true, Source: "OpenID Connect Core section 5.5", Title: "claims is read strictly; value and values of sub and of an essential acr are enforced, of other claims ignored", By: []string{"TestReadClaims", "TestNextWithAnExpectedUser"}},
 	{ID: "OC-22", Source: "OpenID Connect Core section 3.1.2.1", Title: "acr_values, display and claims_locales are accepted"},

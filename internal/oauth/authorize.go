@@ -22,7 +22,10 @@ type AuthorizationRequest struct {
 	RedirectURI string `json:"redirect_uri"`
 	// State is returned to the client byte for byte. It is a byte slice because
 	// JSON replaces bytes that are not UTF-8 in a string.
-	State     []byte   `json:"state,omitempty"`
+	State []byte `json:"state,omitempty"`
+	// FormPost: the response is a form that the browser posts (OAuth 2.0 Form Post
+	// Response Mode), and not a redirect.
+	FormPost  bool     `json:"form_post,omitempty"`
 	Scope     Scope    `json:"scope,omitempty"` // "" for all that the client is registered for
 	Challenge string   `json:"challenge,omitempty"`
 	Nonce     string   `json:"nonce,omitempty"` // for the id_token; "" without the scope openid
@@ -134,6 +137,8 @@ func (r *AuthorizationRequest) note(defect *Error) {
 // parse reads the parameters that have a syntax, in the order in which defects are
 // reported.
 func (r *AuthorizationRequest) parse(p Params) {
+	// A program of the user's device with a scheme of its own takes no form.
+	r.FormPost = p["response_mode"] == "form_post" && (strings.HasPrefix(r.RedirectURI, "https://") || strings.HasPrefix(r.RedirectURI, "http://"))
 	switch {
 	case p["request"] != "":
 		r.note(ErrRequestObject)
@@ -143,7 +148,7 @@ func (r *AuthorizationRequest) parse(p Params) {
 		r.note(ErrNoResponseType)
 	case p["response_type"] != "code":
 		r.note(ErrResponseType)
-	case p["response_mode"] != "" && p["response_mode"] != "query":
+	case p["response_mode"] != "" && p["response_mode"] != "query" && !r.FormPost:
 		r.note(ErrResponseMode)
 	}
 	r.parsePKCE(p["code_challenge"], p["code_challenge_method"])

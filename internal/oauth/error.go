@@ -107,7 +107,7 @@ var (
 
 	ErrNoResponseType   = &Error{InvalidRequest, "response_type missing"}
 	ErrResponseType     = &Error{UnsupportedResponseType, "response_type must be code"}
-	ErrResponseMode     = &Error{InvalidRequest, "response_mode must be query"}
+	ErrResponseMode     = &Error{InvalidRequest, "response_mode must be query or form_post"}
 	ErrResponseClient   = &Error{UnauthorizedClient, "client may not ask for codes"}
 	ErrNoChallenge      = &Error{InvalidRequest, "code_challenge missing"}
 	ErrChallengeMethod  = &Error{InvalidRequest, "code_challenge_method must be S256"}

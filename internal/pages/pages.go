@@ -1,4 +1,4 @@
-// Package pages renders the pages of the authorization endpoint: HTML without
+// Package pages renders the pages of the authorization endpoint: HTML that needs no
 // script, in English and Japanese, which an operator can change with a brand
 // directory.
 //
@@ -123,6 +123,8 @@ func nameOf(page any) string {
 		return "signed_out"
 	case Bounce:
 		return "bounce"
+	case FormPost:
+		return "form_post"
 	case Message:
 		return "message"
 	}
@@ -149,8 +151,8 @@ func (l *localized) title(page any) string {
 }
 
 // Render makes the page of a view: a Login, SecondFactor, Account, Consent,
-// Connections, Logout, EndSession, SignedOut, Bounce or Message. A locale that is not
-// supported is the default.
+// Connections, Logout, EndSession, SignedOut, Bounce, FormPost or Message. A locale
+// that is not supported is the default.
 func (s *Set) Render(locale string, page any) ([]byte, error) {
 	l, ok := s.locales[locale]
 	if !ok {

@@ -48,6 +48,9 @@ func Samples() []Sample {
 		{"end-session-unnamed", EndSession{Interaction: id, Username: "alice"}},
 		{"signed-out", SignedOut{}},
 		{"bounce", Bounce{Client: client, Host: host, URL: "https://print.example/callback?error=invalid_scope&state=1", Code: "invalid_scope", Detail: "scope not allowed", RequestID: "4CKX2RN7"}},
+		{"bounce-form", Bounce{Client: client, Host: host, URL: "https://print.example/callback", Fields: []Field{{"error", "invalid_scope"}, {"state", "1"}}, Code: "invalid_scope"}},
+		{"form-post", FormPost{Client: client, Host: host, URL: "https://print.example/callback?a=b", Fields: []Field{{"code", "mtc_x"}, {"state", `<">&`}}}},
+		{"form-post-unnamed", FormPost{URL: "https://print.example/callback", Fields: []Field{{"error", "access_denied"}}}},
 		{"bounce-unnamed", Bounce{URL: "com.example.app:/callback?error=invalid_request", Code: "invalid_request"}},
 	}
 	for _, key := range MessageKeys() {

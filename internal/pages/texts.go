@@ -136,6 +136,7 @@ func (l *localized) functions(opt Options, assets map[string]asset, style string
 		},
 		"path":  func(p string) string { return opt.BasePath + "/" + p },
 		"link":  link,
+		"send":  func() template.HTML { return "<script>" + Script + "</script>" },
 		"style": func() string { return opt.BasePath + assetPath + style },
 		"asset": func(name string) (string, error) {
 			if _, ok := assets[name]; !ok {

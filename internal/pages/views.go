@@ -96,13 +96,31 @@ type SignedOut struct{}
 // leaves it to the user to continue to the client with it (RFC 9700 section
 // 4.11.2).
 type Bounce struct {
-	Client    string
-	Host      string
-	URL       string // the redirect URI with the error; registered, so verified
+	Client string
+	Host   string
+	URL    string // the redirect URI with the error; registered, so verified
+	// Fields are the error, if the client takes it by POST: URL is the redirect URI
+	// alone.
+	Fields    []Field
 	Code      string // the OAuth error code
 	Detail    string // its description, for developers; never text of a request
 	RequestID string
 }
+
+// A Field is a hidden field of a form.
+type Field struct{ Name, Value string }
+
+// FormPost sends the response to a client by POST (OAuth 2.0 Form Post Response
+// Mode): by script, or by its button where there is none.
+type FormPost struct {
+	Client string
+	Host   string
+	URL    string // the redirect URI; registered, so verified
+	Fields []Field
+}
+
+// Script is all script that there is on any page: that of FormPost.
+const Script = `document.getElementById("response").submit()`
 
 // Message says what went wrong and what to do about it.
 type Message struct {

@@ -57,7 +57,7 @@ func (s *web) authorize(ctx context.Context, r *http.Request, x *exchange) (serv
 	s.auditCode(x, st)
 	s.stamp(x, st.Session)
 	if st.URL != "" {
-		return seeOther(st.URL), nil
+		return s.respond(x.Locale, st.Client, req, st.URL)
 	}
 	return seeOther(s.interactionURL(st.Interaction.ID)), nil
 }

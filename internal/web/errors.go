@@ -82,20 +82,30 @@ func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, er
 	if errors.As(err, &form) {
 		return form.shown
 	}
+	locale := rec.Locale
+	if locale == "" {
+		locale = s.locale(r, "") // of a panic
+	}
 	var view any
 	status := http.StatusBadRequest
 	var toClient *login.ClientError
 	switch {
 	case errors.As(err, &toClient) && (toClient.SignedIn || toClient.Request.Prompt.None):
-		return seeOther(toClient.URL)
+		a, fault := s.respond(locale, toClient.Client, toClient.Request, toClient.URL)
+		s.unrendered(r, fault)
+		return a
 	case toClient != nil && toClient.Cause == nil:
 		// Whoever is not signed in may have been sent here to be sent on, with
 		// our good name, to a client that is up to something (RFC 9700 section
 		// 4.11.2). They decide for themselves.
-		view = pages.Bounce{
+		bounce := pages.Bounce{
 			Client: toClient.Client.Name, Host: login.Host(toClient.Request.RedirectURI), URL: toClient.URL,
 			Code: string(toClient.Told.Code), Detail: toClient.Told.Description, RequestID: r.ID,
 		}
+		if bounce.Fields = fields(toClient.Request, toClient.URL); bounce.Fields != nil {
+			bounce.URL = toClient.Request.RedirectURI
+		}
+		view = bounce
 	default:
 		var key pages.MessageKey
 		var code oauth.ErrorCode
@@ -109,13 +119,16 @@ func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, er
 		view = message
 	}
 	server.StatusHeaders(h, r, status, err)
-	locale := rec.Locale
-	if locale == "" {
-		locale = s.locale(r, "") // of a panic
-	}
 	a, fault := s.render(locale, status, view)
+	if bounce, ok := view.(pages.Bounce); ok && bounce.Fields != nil {
+		a.Header = http.Header{"Content-Security-Policy": {policy(targets(bounce.URL))}}
+	}
+	s.unrendered(r, fault)
+	return a
+}
+
+func (s *web) unrendered(r *server.Request, fault error) {
 	if fault != nil {
 		s.Authorizer.Issuer.Log.Error("cannot render a page", "request_id", r.ID, "error", fault)
 	}
-	return a
 }

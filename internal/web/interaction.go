@@ -124,7 +124,7 @@ func (s *web) proceeded(ctx context.Context, x *exchange, st login.Stage, err er
 	case st.URL != "":
 		s.auditCode(x, st)
 		s.stamp(x, st.Session)
-		return seeOther(st.URL), nil
+		return s.respond(x.Locale, st.Client, it.Request, st.URL)
 	case it.OfAccount() && st.Session != nil:
 		return seeOther(s.at(connectionsPath)), nil
 	case it.Step == login.StepLogin && s.Users == nil:

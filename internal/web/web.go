@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -65,8 +66,8 @@ type exchange struct {
 func (f *Front) metadata() map[string]any {
 	members := map[string]any{
 		"ui_locales_supported": pages.Locales, "subject_types_supported": []string{"public"},
-		"prompt_values_supported":    []string{"none", "login", "consent", "select_account"},
-		"claims_parameter_supported": true, "request_parameter_supported": false, "request_uri_parameter_supported": false,
+		"prompt_values_supported":  []string{"none", "login", "consent", "select_account"},
+		"response_modes_supported": []string{"query", "form_post"}, "claims_parameter_supported": true, "request_parameter_supported": false, "request_uri_parameter_supported": false,
 	}
 	supported := slices.Concat(openid.ClaimsSupported, claims.Names())
 	switch {
@@ -254,7 +255,12 @@ func policy(formAction string) string {
 // form-action, and the client's own redirects too: hence every https address,
 // and the given ones if they are others.
 func formPolicy(addresses ...string) []string {
-	sources := "'self' https:"
+	return []string{policy("'self' " + targets(addresses...))}
+}
+
+// targets are the sources that formPolicy explains.
+func targets(addresses ...string) string {
+	sources := "https:"
 	for _, uri := range addresses {
 		u, err := url.Parse(uri)
 		switch {
@@ -267,7 +273,14 @@ func formPolicy(addresses ...string) []string {
 			sources += " http://" + u.Host
 		}
 	}
-	return []string{policy(sources)}
+	return sources
+}
+
+// sendPolicy is the policy of the page that posts a response to a client by script.
+// Of scripts, it allows the one of the page.
+func sendPolicy(redirectURI string) []string {
+	sum := sha256.Sum256([]byte(pages.Script))
+	return []string{policy(targets(redirectURI)) + "; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 }
 
 // page renders a view in the language of the request.
@@ -289,6 +302,33 @@ func (s *web) locale(r *server.Request, uiLocales string) string {
 // makes sure that a password does not go along (RFC 9700 section 4.12).
 func seeOther(to string) server.Answer {
 	return server.Answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {to}, "Content-Type": nil}}
+}
+
+// respond sends the browser to the client with a response, as the client wants it:
+// uri is the redirect URI with the response as its query.
+func (s *web) respond(locale string, c *store.Client, r oauth.AuthorizationRequest, uri string) (server.Answer, error) {
+	if !r.FormPost {
+		return seeOther(uri), nil
+	}
+	a, err := s.render(locale, http.StatusOK, pages.FormPost{Client: c.Name, Host: login.Host(r.RedirectURI), URL: r.RedirectURI, Fields: fields(r, uri)})
+	// The client sees from where the form comes: with the policy of other pages, it
+	// would see "Origin: null".
+	a.Header = http.Header{"Content-Security-Policy": sendPolicy(r.RedirectURI), "Referrer-Policy": {"origin"}}
+	return a, err
+}
+
+// fields are the members of a response, in their order; nil if the client takes
+// them as a query.
+func fields(r oauth.AuthorizationRequest, uri string) (list []pages.Field) {
+	if !r.FormPost {
+		return nil
+	}
+	for pair := range strings.SplitSeq(uri[len(r.RedirectURI)+1:], "&") { // after ? or &
+		name, value, _ := strings.Cut(pair, "=")
+		value, _ = url.QueryUnescape(value) // issuer.AppendQuery has escaped it
+		list = append(list, pages.Field{Name: name, Value: value})
+	}
+	return list
 }
 
 // at is the address of a page of ours. It is never made of what a request says

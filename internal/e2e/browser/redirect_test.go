@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -126,4 +128,57 @@ func TestViolationsAreFound(t *testing.T) {
 			t.Errorf("a redirect to %s is said to be stopped, and is not", to)
 		}
 	}
+}
+
+// OC-17: a browser posts the response by itself, without script by the button, and
+// follows the client's redirect after it, to another origin too.
+func (w *world) formPost(t *testing.T) {
+	t.Parallel()
+	password := w.user(t, "paula", "Paula")
+	elsewhere := "https://elsewhere.example:" + serveHTTPS(t, "127.0.0.1:0", http.HandlerFunc(landing)) + "/landing"
+	var from atomic.Value
+	took := func(to string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			from.Store(r.Method + " from " + r.Header.Get("Origin"))
+			q := url.Values{"state": {r.PostFormValue("state")}, "error": {r.PostFormValue("error")}, "code": {r.PostFormValue("code")}}
+			http.Redirect(w, r, to+"?"+q.Encode(), http.StatusSeeOther)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/away", took(elsewhere))
+	mux.HandleFunc("/callback", took("/landing"))
+	mux.HandleFunc("/landing", landing)
+	host := "https://client.example:" + serveHTTPS(t, "127.0.0.1:0", mux)
+	loopback := serveHTTP(t, "127.0.0.1:0", mux)
+	web := w.register(t, "Posted", host+"/callback", "--redirect-uri", host+"/away")
+	native := w.register(t, "Posted here", "http://127.0.0.1/callback", "--native", "--public")
+	w.waitFor(t, web)
+	w.waitFor(t, client{ID: native.ID, redirect: loopback + "/callback"})
+	mode := url.Values{"response_mode": {"form_post"}}
+
+	b := newWindow(t)
+	b.open(w.authorizeURL(web, mode))
+	b.signIn("paula", password)
+	for _, c := range []struct {
+		redirect, landing string
+		client            client
+	}{
+		{host + "/callback", host + "/landing", web}, {host + "/away", elsewhere, web}, {loopback + "/callback", loopback + "/landing", native},
+	} {
+		for button, want := range map[string]string{"#allow": "code: true", "#deny": "error: access_denied"} {
+			b.open(w.authorizeURL(client{ID: c.client.ID, redirect: c.redirect}, mode))
+			b.click(button)
+			b.reads(want)
+			b.reads("state: the state")
+			b.until("the landing", fmt.Sprintf("location.href.startsWith(%q)", c.landing))
+			if got := from.Load(); got != "POST from "+w.origin {
+				t.Errorf("%s: %s", c.redirect, got)
+			}
+		}
+	}
+	b = b.withoutScripts()
+	b.open(w.authorizeURL(web, mode))
+	b.click("#allow")
+	b.click("#continue")
+	b.reads("code: true")
 }

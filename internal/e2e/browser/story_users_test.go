@@ -38,6 +38,7 @@ func TestUsers(t *testing.T) {
 	w := openUsersWorld(t)
 	t.Run("the whole story", w.wholeStory)
 	t.Run("the final redirect", w.finalRedirect)
+	t.Run("a response by form_post", w.formPost)
 	t.Run("scripts of other origins", w.scripts)
 	t.Run("frames", w.frames)
 	t.Run("forged forms", w.forgery)
