@@ -46,6 +46,9 @@ type Registration struct {
 	// Logout: see store.Client.
 	PostLogoutRedirectURIs []string
 	LogoutEndsGrants       bool
+	// Back-channel logout: see store.Client.
+	LogoutURI     string
+	LogoutSession bool
 	// Access tokens: empty members are the defaults of store.Client.
 	TokenFormat store.TokenFormat
 	SigningAlg  keys.Purpose
@@ -96,6 +99,7 @@ func Registered(c store.Client) Registration {
 		Introspect: c.Introspect, IntrospectAudience: c.IntrospectAudience,
 		PostLogoutRedirectURIs: c.PostLogoutRedirectURIs, LogoutEndsGrants: c.LogoutEndsGrants,
 		IDTokenAlg: c.IDTokenAlg, NoRefreshIDToken: c.NoRefreshIDToken, UserInfoAlg: c.UserInfoAlg,
+		LogoutURI: c.LogoutURI, LogoutSession: c.LogoutSession,
 	}
 	r.Assertion = c.Assertion
 	if c.Assertion.Lifetime != 0 {
@@ -184,6 +188,7 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 		ms := store.Milliseconds(r.ReuseGrace.Milliseconds())
 		c.ReuseGrace = &ms
 	}
+	c.LogoutURI, c.LogoutSession = r.LogoutURI, r.LogoutSession
 	if r.IDTokenLifetime != nil {
 		ms := store.Milliseconds(r.IDTokenLifetime.Milliseconds())
 		c.IDTokenLifetime = &ms

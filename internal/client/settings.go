@@ -239,6 +239,29 @@ var general = []Setting{
 		Field:  func(r *Registration) any { return &r.LogoutEndsGrants },
 	},
 	{
+		Name: "logout uri", Member: "backchannel_logout_uri", Flag: "backchannel-logout-uri", Group: "OpenID Connect",
+		Help:   "address that receives a logout token when the session of a user ends (OpenID Connect Back-Channel Logout): https, or with --native http on this machine",
+		Update: "address that receives a logout token when the session of a user ends; \"\": none",
+		Field:  func(r *Registration) any { return &r.LogoutURI },
+		check: func(r *Registration) error {
+			if r.LogoutURI == "" {
+				return nil
+			}
+			return checkLogoutURI(r.LogoutURI, r.Native)
+		},
+	},
+	{
+		Name: "logout by session", Member: "backchannel_logout_session_required", Flag: "backchannel-logout-session-required", Group: "OpenID Connect",
+		Help:  "each of its logout tokens names the session that ended: when all sessions of a user end, it gets one for each",
+		Field: func(r *Registration) any { return &r.LogoutSession },
+		check: func(r *Registration) error {
+			if r.LogoutSession && r.LogoutURI == "" {
+				return fmt.Errorf("it is about logout tokens, which need --backchannel-logout-uri")
+			}
+			return nil
+		},
+	},
+	{
 		Name: "audience", Member: "audience", Optional: true, Flag: "audience", Group: "Access tokens",
 		Help:  "whom its access tokens are for; default: the issuer; repeatable",
 		Field: func(r *Registration) any { return &r.Audience },
@@ -291,6 +314,18 @@ func eachOf(list, values []string) error {
 		if err := oneOf(v, values...); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkLogoutURI applies the rules of redirect URIs to an address that the server
+// itself calls (OpenID Connect Back-Channel Logout 1.0 section 2.2).
+func checkLogoutURI(uri string, native bool) error {
+	if !strings.HasPrefix(uri, "https://") && !strings.HasPrefix(uri, "http://") {
+		return fmt.Errorf("%q is not an address that begins with https://", uri)
+	}
+	if err := oauth.CheckRedirectURI(uri, native); err != nil {
+		return fmt.Errorf("by the rules for redirect URIs: %w", err)
 	}
 	return nil
 }

@@ -65,3 +65,39 @@ func TestAChangeLeavesWhatItDoesNotName(t *testing.T) {
 		t.Error("a public client became confidential")
 	}
 }
+
+func TestLogoutAddresses(t *testing.T) {
+	s := newService(t)
+	before := s.Client(clientID)
+	for _, c := range []struct {
+		uri        string
+		native, ok bool
+	}{
+		{"https://client.example/logout?tenant=1", false, true},
+		{"http://127.0.0.1:8000/logout", true, true},
+		{"http://localhost:8000/logout", true, true},
+		{"http://127.0.0.1:8000/logout", false, false},
+		{"http://client.example/logout", true, false},
+		{"https://client.example/logout#here", false, false},
+		{"https://user:secret@client.example/logout", false, false},
+		{"com.example.app:/logout", true, false},
+		{"/logout", false, false},
+	} {
+		r := client.Registered(before)
+		r.LogoutURI, r.Native = c.uri, c.native
+		got, err := r.Change(before, s.Policy)
+		var invalid *oauth.Invalid
+		switch {
+		case c.ok && (err != nil || got.LogoutURI != c.uri):
+			t.Errorf("%s: %v", c.uri, err)
+		case !c.ok && (!errors.As(err, &invalid) || invalid.Field != "backchannel-logout-uri"):
+			t.Errorf("%s (native %t): %v", c.uri, c.native, err)
+		}
+	}
+	r := client.Registered(before)
+	r.LogoutSession = true
+	var invalid *oauth.Invalid
+	if _, err := r.Change(before, s.Policy); !errors.As(err, &invalid) || invalid.Field != "backchannel-logout-session-required" {
+		t.Errorf("logout by session without an address: %v", err)
+	}
+}

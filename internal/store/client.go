@@ -106,6 +106,10 @@ type Client struct {
 	// LogoutEndsGrants, the end of a session revokes the grants that it made.
 	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
 	LogoutEndsGrants       bool     `json:"logout_ends_grants,omitempty"`
+	// LogoutURI receives logout tokens (OpenID Connect Back-Channel Logout 1.0);
+	// "": nothing is sent. With LogoutSession, each of them names a session.
+	LogoutURI     string `json:"backchannel_logout_uri,omitempty"`
+	LogoutSession bool   `json:"backchannel_logout_session_required,omitempty"`
 
 	// What its access tokens look like, and whom they are for.
 	TokenFormat TokenFormat  `json:"access_token_format,omitempty"` // "": opaque
