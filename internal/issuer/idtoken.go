@@ -3,6 +3,7 @@ package issuer
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -85,6 +86,24 @@ func (iss *Issuer) idToken(view *directory.View, c *store.Client, d grant.Decisi
 
 // IDTokenAlg returns the algorithm of a client's id_tokens.
 func IDTokenAlg(c *store.Client) keys.Purpose { return cmp.Or(c.IDTokenAlg, keys.RS256) }
+
+// SignLogout returns a new logout token for a client (OpenID Connect Back-Channel
+// Logout 1.0 section 2.4), signed as its id_tokens are. Without a sid, it says that
+// all sessions of the subject have ended.
+func (iss *Issuer) SignLogout(c *store.Client, subject, sid string) (string, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return "", store.Unavailable(err)
+	}
+	now := iss.now()
+	claims, err := openid.LogoutToken{
+		Issuer: iss.ID, Subject: subject, ClientID: c.ID, SessionID: sid, IssuedAt: now, ID: rand.Text(),
+	}.Claims()
+	if err != nil {
+		return "", err
+	}
+	return view.Ring.Sign(IDTokenAlg(c), openid.LogoutType, claims, now)
+}
 
 // SignUserInfo returns claims about a user as a JWT for a client (OpenID Connect
 // Core section 5.3.2), or "" if the client is registered for JSON. It is no
