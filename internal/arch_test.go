@@ -132,6 +132,8 @@ var mayImport = []importRule{
 	{dir: "internal/openid", standard: append([]string{"crypto/hmac", "crypto/sha512", "encoding/json"}, pure...), others: []string{"internal/grant"}},
 	{dir: "internal/issuer", others: []string{"internal/claims", "internal/directory", "internal/grant", "internal/keys", "internal/oauth", "internal/openid", "internal/store", "github.com/go-jose/go-jose/v4"},
 		not: []string{"net/http", "database/sql", "os"}},
+	{dir: "internal/logout", others: []string{"internal/audit", "internal/directory", "internal/grant", "internal/issuer", "internal/metrics", "internal/openid", "internal/store"},
+		not: []string{"database/sql", "os"}},
 	{dir: "internal/sweep", others: []string{"internal/grant", "internal/store"}, not: []string{"net/http", "database/sql", "os"}},
 	// It asks another provider over HTTP, and is asked by the server alone.
 	{dir: "internal/upstream", others: []string{"internal/claims", "internal/oauth", "internal/openid", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2", "golang.org/x/sync/singleflight"},
@@ -162,16 +164,16 @@ var mayImport = []importRule{
 	// They look, and change nothing. How a request arrived, the server tells.
 	{dir: "internal/doctor", others: []string{"internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth",
 		"internal/server", "internal/server/admin", "internal/show", "internal/store"}, not: []string{"database/sql", "log/slog"}},
-	{dir: "internal/explain", others: []string{"internal/audit", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/openid",
+	{dir: "internal/explain", others: []string{"internal/audit", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/openid",
 		"internal/show", "internal/store"}, not: []string{"net/http", "database/sql", "log/slog"}},
 	// What a configuration names is opened in one place, for commands and server.
 	{dir: "internal/deployment", others: []string{"internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite"}, not: []string{"net/http", "database/sql"}},
 	// The use cases of an operator, whoever calls them. The store is open already.
-	{dir: "internal/admin", others: []string{"internal/account", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/show",
+	{dir: "internal/admin", others: []string{"internal/account", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/show",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/config", "internal/deployment", "internal/server/admin"}, not: []string{"database/sql", "log/slog"}},
-	{dir: "internal/node", others: []string{"internal/account", "internal/audit", "internal/claims", "internal/login", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/grant",
+	{dir: "internal/node", others: []string{"internal/account", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/grant",
 		"internal/issuer", "internal/keys", "internal/keyset", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
 		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream", "internal/web",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
@@ -237,7 +239,7 @@ var onlyIn = []struct {
 	// disk.go measures what the pages of a closed store's file hold.
 	{imported: "database/sql", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/testkit"}, files: []string{"bench/suite/disk.go"}},
 	{imported: "modernc.org", dirs: []string{"internal/store/sqlite", "internal/backup"}, files: []string{"bench/suite/disk.go"}},
-	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/doctor", "internal/upstream", "internal/fetch", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
+	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/doctor", "internal/upstream", "internal/fetch", "internal/logout", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
 	{imported: "github.com/jackc", dirs: []string{"internal/store/postgres"}, files: []string{"bench/suite/cluster.go"}},
 	{imported: "internal/store/postgres", dirs: []string{"internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e"}},
 	{imported: "internal/store/sqlite", dirs: []string{"internal/backup", "internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e", "internal/testkit"}},

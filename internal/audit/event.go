@@ -36,7 +36,8 @@ const (
 	ConsentGiven     Name = "consent_given"
 	ConsentDenied    Name = "consent_denied"
 	LoggedOut        Name = "logged_out"
-	Throttled        Name = "throttled" // too many failures of one address
+	LogoutSent       Name = "logout_sent" // a client was told of a logout, has refused it, or could not be told
+	Throttled        Name = "throttled"   // too many failures of one address
 	ServerStarted    Name = "server_started"
 	ServerStopped    Name = "server_stopped"
 	ConfigReloaded   Name = "config_reloaded"
@@ -54,7 +55,7 @@ const (
 func Names() []Name {
 	list := []Name{
 		CodeIssued, CodeRedeemed, TokensRefreshed, RefreshRepeated, RefreshShared, TokenRefused, ClientAuthFailed, AdminAuthFailed, OldSecretUsed,
-		LoginSucceeded, LoginFailed, ConsentGiven, ConsentDenied, LoggedOut, Throttled,
+		LoginSucceeded, LoginFailed, ConsentGiven, ConsentDenied, LoggedOut, LogoutSent, Throttled,
 		ServerStarted, ServerStopped, ConfigReloaded, BackupMade, Gap, Segment, Removed,
 	}
 	for _, n := range storeNames {

@@ -37,6 +37,9 @@ const (
 	authFailures     = "mintage_client_auth_failures_total"
 	logins           = "mintage_login_attempts_total"
 	logouts          = "mintage_logouts_total"
+	logoutTokens     = "mintage_logout_tokens_total"
+	logoutFailing    = "mintage_logout_clients_failing"
+	logoutWaiting    = "mintage_logout_oldest_seconds"
 	throttled        = "mintage_throttled_total"
 	shed             = "mintage_shed_total"
 	requestsNow      = "mintage_requests"
@@ -99,6 +102,15 @@ var families = []Family{
 	{logouts, Counter, []string{"result"},
 		"Logouts: sessions that users or their clients have ended, and requests of clients that were asked about, denied by the user, or refused.",
 		"refused: a client sends an id_token or an address that is not its own; its log line names the defect."},
+	{logoutTokens, Counter, []string{"result"},
+		"Attempts to tell a client of a logout, by what became of them: delivered; refused if the client answered 400; pending if it will be tried again; given_up after 24 hours; dropped if the client is not to be told any more.",
+		"given_up, ever: a client was not told. refused: a client does not accept logout tokens; its log says why."},
+	{logoutFailing, Gauge, nil,
+		"Clients that did not accept the last attempt to tell them of a logout. Of several nodes, one delivers; the others report 0.",
+		"It stays above zero: a client's backchannel_logout_uri cannot be reached, and its users stay signed in there."},
+	{logoutWaiting, Gauge, nil,
+		"Age of the oldest logout that a client has not been told of; 0 if there is none. Of several nodes, one delivers.",
+		"More than a few minutes."},
 	{throttled, Counter, []string{"limit"},
 		"Requests that were answered 429 or delayed, by the limit that they exceeded.",
 		"It continues: an honest client exceeds a limit, or an attacker guesses."},

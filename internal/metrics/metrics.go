@@ -39,6 +39,7 @@ type Metrics struct {
 	authFailures    table
 	logins          table
 	logouts         table
+	logoutTokens    table
 	throttled, shed table
 	clients         *clients // nil if there are no labels of clients
 
@@ -135,6 +136,7 @@ func New(version string, clients int) *Metrics {
 	m.authFailures = m.table(authFailures, set{authReasons, Other})
 	m.logouts = m.table(logouts, set{values: []string{LogoutEnded, LogoutAsked, LogoutDenied, LogoutRefused}})
 	m.logins = m.table(logins, set{[]string{LoginOK, LoginWrong, LoginThrottled, LoginRejected, LoginFailed}, Other})
+	m.logoutTokens = m.table(logoutTokens, set{values: []string{"delivered", "refused", "pending", "given_up", "dropped"}})
 	m.throttled = m.table(throttled, set{[]string{
 		LimitAddressFailures, LimitClientFailures, LimitAddressRequests, LimitClientRequests, LimitLoginFailures, LimitInteractions,
 	}, Other})

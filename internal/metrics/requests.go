@@ -179,3 +179,11 @@ func (m *Metrics) Shed(what string) {
 		m.shed.inc(what, "")
 	}
 }
+
+// LogoutToken counts an attempt to tell a client of a logout, by the state that
+// package logout gives it.
+func (m *Metrics) LogoutToken(state string) {
+	if m != nil {
+		m.logoutTokens.inc(state, "")
+	}
+}

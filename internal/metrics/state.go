@@ -24,6 +24,9 @@ type State struct {
 	Load             store.Load
 
 	AuditWritten, AuditLost uint64
+
+	LogoutFailing int           // clients
+	LogoutWaiting time.Duration // age of the oldest; 0: none
 }
 
 const (
@@ -104,6 +107,8 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 		buckets[float64(int(1)<<i)] = n
 	}
 	out <- prometheus.MustNewConstHistogram(descriptions[storeBatch], s.Load.Batches.Count, float64(s.Load.Batches.Operations), buckets)
+	gauge(logoutFailing, float64(s.LogoutFailing))
+	gauge(logoutWaiting, s.LogoutWaiting.Seconds())
 	send(auditWritten, prometheus.CounterValue, float64(s.AuditWritten))
 	send(auditLost, prometheus.CounterValue, float64(s.AuditLost))
 }

@@ -20,9 +20,13 @@ const (
 	DocumentDeployment  DocumentKind = "deployment"  // what the store remembers of the deployment, by what that is
 	DocumentAssertion   DocumentKind = "assertion"   // a client assertion that was used, by client and jti
 	DocumentAuditHead   DocumentKind = "audit_head"  // how far an audit log has got, by the name of its chain
+
+	// Of package logout; their keys begin with an instant, which is their order.
+	DocumentLogout      DocumentKind = "logout"       // the end of a session, or of all sessions of a subject
+	DocumentLogoutToken DocumentKind = "logout_token" // what one client is told of it
 )
 
-// A DocumentKey names a document. It is a digest: keys spread evenly over the
+// A DocumentKey names a document. It is a digest, at least in part: keys spread over the
 // table, and the ids of sessions and interactions are nowhere in the store but sealed.
 type DocumentKey [sha256.Size]byte
 

@@ -1,0 +1,192 @@
+package logout
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	hour = time.Hour
+	// page is how many documents are read, and stored, at once.
+	page = 100
+	// redeeming is how long the redemption of a code may take.
+	redeeming = 10 * time.Second
+)
+
+// inFlight is how long after its session has ended a code can become a grant.
+func inFlight(iss *issuer.Issuer) time.Duration {
+	return iss.CodeLifetime + 2*iss.Policy.MaxSkew + redeeming
+}
+
+// look finds the clients that the new records concern, and looks again at those
+// whose codes have expired since. It reports whether there is more to look at.
+func (o *Outbox) look(ctx context.Context, iss *issuer.Issuer, view *directory.View) (more bool, err error) {
+	list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerNew(iss.Realm), Limit: page})
+	if err != nil {
+		return false, err
+	}
+	for _, d := range list {
+		if err := o.expand(ctx, iss, view, d); err != nil {
+			return false, err
+		}
+	}
+	now := grant.At(iss.Now())
+	if now < o.later {
+		return len(list) == page, nil
+	}
+	again, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerLater(iss.Realm), Limit: page})
+	if err != nil {
+		return false, err
+	}
+	o.later = grant.Never
+	for _, d := range again {
+		r, err := decode[Record](d)
+		if err != nil {
+			return false, err
+		}
+		if due := r.At.Add(inFlight(iss)); due > now {
+			o.later = due
+			return len(list) == page, nil
+		}
+		if err := o.expand(ctx, iss, view, d); err != nil {
+			return false, err
+		}
+	}
+	if len(again) == page {
+		o.later = 0
+	}
+	return len(list) == page || len(again) == page, nil
+}
+
+// A receiver is a client that is told, and of which session; zero: of all.
+type receiver struct {
+	clientID string
+	session  [16]byte
+}
+
+// expand stores the tokens of a record. If the node ends before the record says so,
+// it happens again, and stores nothing twice.
+func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory.View, d store.Document) error {
+	r, err := decode[Record](d)
+	if err != nil {
+		return err
+	}
+	now := grant.At(iss.Now())
+	again := r.Looked != 0
+	receivers, err := o.receivers(ctx, iss, view, r, again)
+	if err != nil {
+		return err
+	}
+	d.Version++
+	var documents []store.Document
+	for _, to := range receivers {
+		t := Token{ClientID: to.clientID, Subject: r.Subject, At: r.At, State: Pending}
+		if to.session != [16]byte{} {
+			t.SessionID = openid.SessionID(to.session, to.clientID)
+		} else {
+			t.Until = r.At
+		}
+		doc := t.document(iss.Realm, d.Key, again)
+		documents = append(documents, doc)
+		if len(r.Tokens) < maxRefs {
+			r.Tokens = append(r.Tokens, TokenRef{to.clientID, hex.EncodeToString(doc.Key[:])})
+		} else {
+			r.More++
+		}
+	}
+	r.Looked, r.Done = now, again || now >= r.At.Add(inFlight(iss))
+	if r.Done {
+		d.Owner, d.ExpiresAt = store.OwnerOf(iss.Realm, r.Subject), max(now, r.At).Add(pendingFor+shownFor)
+	} else {
+		d.Owner = ownerLater(iss.Realm)
+		o.later = min(o.later, r.At.Add(inFlight(iss)))
+	}
+	d.Body = encode(r)
+	for len(documents) > page {
+		if err := o.commit(ctx, documents[:page]); err != nil {
+			return err
+		}
+		documents = documents[page:]
+	}
+	if err := o.commit(ctx, append(documents, d)); err != nil {
+		return err
+	}
+	for _, to := range receivers {
+		o.added(to.clientID)
+	}
+	return nil
+}
+
+// commit stores documents. Tokens that are stored already are in the way of others:
+// then each is stored alone, the record last.
+func (o *Outbox) commit(ctx context.Context, documents []store.Document) error {
+	err := o.Store.Commit(ctx, store.Change{Documents: documents})
+	if !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	for _, d := range documents {
+		err := o.Store.Commit(ctx, store.Change{Documents: []store.Document{d}})
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+	return nil
+}
+
+// document returns the first version of a token.
+func (t Token) document(realm string, of store.DocumentKey, again bool) store.Document {
+	round := ""
+	if again {
+		round = "again"
+	}
+	return store.Document{
+		Kind: store.DocumentLogoutToken, Key: keyOf(t.At, realm, string(of[:]), t.ClientID, t.SessionID, round), Version: 1,
+		ExpiresAt: t.At.Add(pendingFor), Owner: ownerQueue(realm, t.ClientID), Body: encode(t),
+	}
+}
+
+// receivers returns the clients that a record concerns: those of the subject's grants
+// that refer to the session, whatever has become of the grants. Again, it returns
+// those that may have redeemed a code since, by their sessions, so that no later
+// session is ended.
+func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *directory.View, r Record, again bool) (list []receiver, err error) {
+	from := grant.Instant(0)
+	if again {
+		from = r.At.Add(-inFlight(iss))
+	}
+	for g, err := range store.GrantsOfSubject(ctx, o.Store, iss.Realm, r.Subject) {
+		if err != nil {
+			return nil, err
+		}
+		c, ok := view.Client(iss.Realm, g.ClientID)
+		if !ok || c.LogoutURI == "" || g.AuthorizedAt < from {
+			continue
+		}
+		to := receiver{g.ClientID, g.Session}
+		switch {
+		case r.Session != "":
+			if g.Session != r.reference() {
+				continue
+			}
+		case g.AuthorizedAt > r.At:
+			continue
+		case !again && !c.LogoutSession:
+			to.session = [16]byte{}
+		case to.session == [16]byte{}:
+			continue // no id_token has named it
+		}
+		if !slices.Contains(list, to) {
+			list = append(list, to)
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,338 @@
+package logout
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	pollInterval = time.Second
+	// atOnce is how many clients are called at once; each has one call at a time.
+	atOnce = 16
+	// inARow is how many tokens of a client are sent before others have their turn.
+	inARow = 20
+	// rescan is how often all queues are looked at: tokens of a node that has ended.
+	rescan = time.Minute
+)
+
+// A Config says for whom an Outbox delivers.
+type Config struct {
+	Realm string
+	Store store.Store
+	// Alone is set if no other node can use the store.
+	Alone bool
+	// Transport carries the calls; nil for the default one.
+	Transport http.RoundTripper
+	Metrics   *metrics.Metrics
+	Audit     *audit.Log
+	Log       *slog.Logger
+	Monotonic func() time.Time // a clock that nobody sets
+}
+
+// An Outbox delivers logout tokens.
+type Outbox struct {
+	Config
+	issuer  atomic.Pointer[issuer.Issuer]
+	client  *http.Client
+	wake    chan struct{}
+	slots   chan struct{}
+	working sync.WaitGroup
+
+	// Of the goroutine that runs:
+	later   grant.Instant // when records are to be looked at again
+	scanned grant.Instant // when all queues were last looked at
+	lease   lease
+
+	mu     sync.Mutex // of what follows
+	queues map[string]*queue
+}
+
+// A queue is what is known of a client's tokens, which are in the store.
+type queue struct {
+	busy   bool
+	added  bool          // a token was added since it was last read
+	due    grant.Instant // when to read it again
+	oldest grant.Instant // end of the session that its first token is about; 0: unknown
+	failed int           // attempts for that token
+}
+
+// New makes an Outbox. Use must be called before Run.
+func New(cfg Config) *Outbox {
+	o := &Outbox{
+		Config: cfg, client: newClient(cfg.Transport), wake: make(chan struct{}, 1), slots: make(chan struct{}, atOnce), queues: map[string]*queue{},
+	}
+	rand.Read(o.lease.id[:])
+	return o
+}
+
+// Use makes o issue tokens by iss from now on.
+func (o *Outbox) Use(iss *issuer.Issuer) { o.issuer.Store(iss) }
+
+// Wake has o look for new records now.
+func (o *Outbox) Wake() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// find returns the queue of a client. The caller holds o.mu.
+func (o *Outbox) find(clientID string) *queue {
+	q := o.queues[clientID]
+	if q == nil {
+		q = &queue{}
+		o.queues[clientID] = q
+	}
+	return q
+}
+
+// added notes that a client's queue has another token. One that waits for the next
+// attempt goes on waiting.
+func (o *Outbox) added(clientID string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q := o.find(clientID)
+	if q.added = true; q.failed == 0 {
+		q.due = 0
+	}
+}
+
+// Run delivers until ctx ends. Nodes that share a store take turns: see lease.
+func (o *Outbox) Run(ctx context.Context) {
+	defer func() { o.release(context.WithoutCancel(ctx)) }()
+	for ctx.Err() == nil {
+		o.lead(ctx)
+	}
+}
+
+// lead delivers for as long as this node leads, and waits a little while it does not.
+func (o *Outbox) lead(ctx context.Context) {
+	leading, stop := context.WithCancel(ctx)
+	defer o.forget()
+	defer o.working.Wait()
+	defer stop()
+	for more := false; ctx.Err() == nil; {
+		leads, err := o.leads(ctx)
+		if leads && err == nil {
+			more, err = o.turn(leading)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) {
+			o.Log.Warn("cannot deliver logouts at present; trying again", "error", err)
+		}
+		switch {
+		case leads && more && err == nil:
+			continue
+		case !leads:
+			stop()
+		}
+		select {
+		case <-ctx.Done():
+		case <-o.wake:
+		case <-time.After(pollInterval):
+		}
+		if !leads {
+			return
+		}
+	}
+}
+
+// forget drops what is known of queues that another node leads.
+func (o *Outbox) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.queues)
+	o.later, o.scanned = 0, 0
+}
+
+// turn looks at records, and starts the delivery of the queues that are due. It
+// reports whether there is more to look at.
+func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
+	iss := o.issuer.Load()
+	view, err := iss.Directory.View()
+	if err != nil {
+		return false, err
+	}
+	if more, err = o.look(ctx, iss, view); err != nil {
+		return false, err
+	}
+	now := grant.At(iss.Now())
+	if now.Since(o.scanned) >= rescan || o.scanned > now {
+		o.scanned = now
+		o.mu.Lock()
+		for c := range view.Clients(iss.Realm) {
+			if c.LogoutURI != "" {
+				o.find(c.ID)
+			}
+		}
+		for _, q := range o.queues {
+			if q.failed == 0 {
+				q.due = 0
+			}
+		}
+		o.mu.Unlock()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for clientID, q := range o.queues {
+		if q.busy || q.due > now {
+			continue
+		}
+		q.busy, q.added = true, false
+		o.working.Go(func() {
+			select {
+			case o.slots <- struct{}{}:
+				defer func() { <-o.slots }()
+			case <-ctx.Done():
+			}
+			o.serve(ctx, iss, clientID, q)
+		})
+	}
+	return more, nil
+}
+
+// serve delivers what is due of a queue, and notes when to go on.
+func (o *Outbox) serve(ctx context.Context, iss *issuer.Issuer, clientID string, q *queue) {
+	next, err := o.deliver(ctx, iss, clientID, q)
+	if err != nil {
+		next = grant.At(iss.Now()).Add(pollInterval)
+		if ctx.Err() == nil && !errors.Is(err, store.ErrConflict) {
+			o.Log.Warn("cannot deliver logouts to a client at present; trying again", "client_id", clientID, "error", err)
+		}
+	}
+	o.mu.Lock()
+	q.busy = false
+	if q.due = next; q.added && q.failed == 0 {
+		q.due = 0 // it may have come after the queue was read
+	}
+	again := q.due == 0
+	o.mu.Unlock()
+	if again {
+		o.Wake()
+	}
+}
+
+// deliver sends tokens of a queue, the oldest first, until one fails. It returns when
+// to go on.
+func (o *Outbox) deliver(ctx context.Context, iss *issuer.Issuer, clientID string, q *queue) (next grant.Instant, err error) {
+	list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogoutToken, Owner: ownerQueue(iss.Realm, clientID), Limit: inARow})
+	if err != nil {
+		return 0, err
+	}
+	more := len(list) == inARow
+	for _, d := range list {
+		t, err := decode[Token](d)
+		if err != nil {
+			return 0, err
+		}
+		o.note(q, t.At, t.Attempts)
+		if t.Next > grant.At(iss.Now()) {
+			return t.Next, nil
+		}
+		if t.Until != 0 {
+			instead, newer, err := o.narrow(ctx, iss, d, t)
+			if err != nil {
+				return 0, err
+			}
+			if newer {
+				t.State, t.Answer = Dropped, "the user has signed in there again since: the sessions that ended are named instead"
+				if err := o.commit(ctx, instead); err != nil {
+					return 0, err
+				}
+				more = true
+			}
+		}
+		if t.State == Pending {
+			if t, err = o.attempt(ctx, iss, t); err != nil {
+				return 0, err
+			}
+		}
+		d.Version++
+		d.Body = encode(t)
+		if t.State != Pending {
+			d.Owner, d.ExpiresAt = store.OwnerOf(iss.Realm, t.Subject), grant.At(iss.Now()).Add(shownFor)
+		}
+		if err := o.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
+			return 0, err // it is sent once more
+		}
+		o.record(t)
+		if t.State == Pending {
+			o.note(q, t.At, t.Attempts)
+			return t.Next, nil
+		}
+		o.note(q, 0, 0)
+	}
+	if more {
+		return 0, nil
+	}
+	return grant.Never, nil
+}
+
+// note keeps what the metrics say of a queue.
+func (o *Outbox) note(q *queue, oldest grant.Instant, failed int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q.oldest, q.failed = oldest, failed
+}
+
+// Await waits until the clients of a session that has ended have been called once,
+// or ctx ends.
+func (o *Outbox) Await(ctx context.Context, subject string, reference [16]byte, at grant.Instant) {
+	o.Wake()
+	key := EndOfSession(o.Realm, subject, reference, at).Key
+	for !o.called(ctx, key) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (o *Outbox) called(ctx context.Context, key store.DocumentKey) bool {
+	d, err := o.Store.Document(ctx, key)
+	if err != nil {
+		return errors.Is(err, store.ErrNotFound)
+	}
+	r, err := decode[Record](d)
+	if err != nil || r.Looked == 0 {
+		return err != nil
+	}
+	for _, ref := range r.Tokens {
+		d, err := o.Store.Document(ctx, ref.key())
+		if err != nil {
+			continue
+		}
+		if t, err := decode[Token](d); err == nil && t.State == Pending && t.Attempts == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Failing returns how many clients have not answered the last attempt, and since
+// when the oldest logout waits that this node knows of; zero: none.
+func (o *Outbox) Failing() (clients int, oldest grant.Instant) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, q := range o.queues {
+		if q.failed > 0 {
+			clients++
+		}
+		if q.oldest != 0 && (oldest == 0 || q.oldest < oldest) {
+			oldest = q.oldest
+		}
+	}
+	return clients, oldest
+}

@@ -1,0 +1,755 @@
+package logout
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
+)
+
+const issuerID = "https://auth.example/oauth2/api"
+
+// A bench is an Outbox of a kit, and receivers that answer as a test says.
+type bench struct {
+	*Outbox
+	t   *testing.T
+	kit *testkit.Kit
+
+	mu       sync.Mutex
+	received []received
+	answers  map[string]func(*http.Request) (*http.Response, error) // by host; nil: 200
+	inside   int
+	most     int
+}
+
+type received struct {
+	host   string
+	header map[string]any
+	claims map[string]any
+}
+
+// sid returns the claim sid, or "".
+func (r received) sid() string { s, _ := r.claims["sid"].(string); return s }
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{t: t, answers: map[string]func(*http.Request) (*http.Response, error){}}
+	b.kit = testkit.New(t, func(s *testkit.Setup) { s.ID, s.IDTokenLifetime = issuerID, 5*time.Minute })
+	b.Outbox = b.node()
+	b.Alone = true
+	return b
+}
+
+// node makes another node's Outbox on the same store.
+func (b *bench) node() *Outbox {
+	o := New(Config{Realm: testkit.Realm, Store: b.kit.Faulty, Transport: b, Log: b.kit.Log, Monotonic: b.kit.Clock.Now})
+	o.Use(b.kit.Issuer)
+	return o
+}
+
+func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil || len(form) != 1 || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || r.URL.Path != "/logout" {
+		b.t.Errorf("%s %s %q: %q, %v", r.Method, r.URL, r.Header, body, err)
+	}
+	header, claims := b.verify(form.Get("logout_token"))
+	b.mu.Lock()
+	b.received = append(b.received, received{r.URL.Host, header, claims})
+	answer := b.answers[r.URL.Host]
+	b.inside++
+	b.most = max(b.most, b.inside)
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		b.inside--
+		b.mu.Unlock()
+	}()
+	if answer != nil {
+		return answer(r)
+	}
+	return status(http.StatusOK, "")(r)
+}
+
+func status(code int, body string) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{"Location": {"https://elsewhere.example/logout"}}}, nil
+	}
+}
+
+// verify checks the signature of a token by the published keys.
+func (b *bench) verify(text string) (header, claims map[string]any) {
+	b.t.Helper()
+	set, err := b.kit.PublicKeys()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	signed, err := jose.ParseSigned(text, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA})
+	if err != nil {
+		b.t.Errorf("%q: %v", text, err)
+		return
+	}
+	key := (&jose.JSONWebKeySet{Keys: set}).Key(signed.Signatures[0].Header.KeyID)
+	payload, err := signed.Verify(key[0].Key)
+	if err == nil {
+		err = json.Unmarshal(payload, &claims)
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+	head, _, _ := strings.Cut(text, ".")
+	decoded, _ := base64.RawURLEncoding.DecodeString(head)
+	if err := json.Unmarshal(decoded, &header); err != nil {
+		b.t.Error(err)
+	}
+	return header, claims
+}
+
+// takeReceived returns what has been received since, by host.
+func (b *bench) takeReceived() map[string][]received {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of := map[string][]received{}
+	for _, r := range b.received {
+		of[r.host] = append(of[r.host], r)
+	}
+	b.received = nil
+	return of
+}
+
+// hosts demands that each of these hosts has received one token, and no other.
+func (b *bench) hosts(want ...string) map[string][]received {
+	b.t.Helper()
+	got := b.takeReceived()
+	var list []string
+	for host, tokens := range got {
+		for range tokens {
+			list = append(list, host)
+		}
+	}
+	slices.Sort(list)
+	slices.Sort(want)
+	if !slices.Equal(list, want) {
+		b.t.Errorf("received by %q, not %q", list, want)
+	}
+	return got
+}
+
+func (b *bench) register(id string, change ...func(*client.Registration)) {
+	b.t.Helper()
+	r := client.Registration{
+		ID: id, Name: id, Scope: "openid a", Auth: store.AuthEither, RedirectURIs: []string{"https://" + id + ".example/cb"}, IDTokenAlg: keys.ES256,
+		LogoutURI: "https://" + id + ".example/logout",
+	}
+	for _, f := range change {
+		f(&r)
+	}
+	b.kit.Register(r)
+}
+
+func bySession(r *client.Registration) { r.LogoutSession = true }
+func deaf(r *client.Registration)      { r.LogoutURI = "" }
+
+var session1, session2 = [16]byte{1}, [16]byte{2}
+
+// grant stores a grant that was authorized now.
+func (b *bench) grant(clientID, subject string, session [16]byte) grant.ID {
+	b.t.Helper()
+	now := b.kit.At()
+	var id grant.ID
+	rand.Read(id[:])
+	g := grant.Grant{
+		ID: id, Realm: testkit.Realm, ClientID: clientID, Subject: subject, Scope: "openid a",
+		AuthorizedAt: now, Facts: grant.Facts{Session: session}, Generation: 1, Version: 1, RotatedAt: now, ExpiresAt: now.Add(30 * 24 * time.Hour),
+		DeleteAfter: now.Add(31 * 24 * time.Hour), State: grant.Active,
+	}
+	if err := b.kit.Engine.CreateGrant(b.t.Context(), g); err != nil {
+		b.t.Fatal(err)
+	}
+	return g.ID
+}
+
+// end stores the end of a session, or of all for the zero reference.
+func (b *bench) end(subject string, session [16]byte) store.DocumentKey {
+	b.t.Helper()
+	d := EndOfAll(testkit.Realm, subject, b.kit.At())
+	if session != [16]byte{} {
+		d = EndOfSession(testkit.Realm, subject, session, b.kit.At())
+	}
+	if err := b.kit.Engine.Commit(b.t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
+		b.t.Fatal(err)
+	}
+	return d.Key
+}
+
+// run lets o do all that is due.
+func (b *bench) run(o *Outbox) {
+	b.t.Helper()
+	for {
+		more, err := o.turn(b.t.Context())
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		o.working.Wait()
+		select {
+		case <-o.wake:
+		default:
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// pass lets time pass, and o do what is due in it, every second.
+func (b *bench) pass(o *Outbox, d time.Duration) {
+	b.t.Helper()
+	for ; d > 0; d -= time.Second {
+		b.kit.Clock.Advance(time.Second)
+		b.run(o)
+	}
+}
+
+func (b *bench) token(key string) Token {
+	b.t.Helper()
+	d, err := b.kit.Engine.Document(b.t.Context(), TokenRef{Key: key}.key())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	t, err := decode[Token](d)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return t
+}
+
+func (b *bench) readRecord(key store.DocumentKey) Record {
+	b.t.Helper()
+	d, err := b.kit.Engine.Document(b.t.Context(), key)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r, err := decode[Record](d)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+func TestEachClientOfTheSessionIsToldOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.register("mail", func(r *client.Registration) { r.IDTokenAlg = keys.EdDSA })
+	b.register("deaf", deaf)
+	b.register("other")
+	b.register("off")
+	for _, id := range []string{"shop", "shop", "mail", "deaf", "off"} {
+		b.grant(id, "alice", session1)
+		b.kit.Clock.Advance(time.Millisecond)
+	}
+	b.grant("other", "alice", session2)
+	b.grant("other", "bob", session1)
+	b.kit.Administer("off", func(c *store.Client) { c.State = store.ClientDisabled })
+	b.kit.Clock.Advance(time.Hour)
+	b.end("alice", session1)
+	b.run(b.Outbox)
+
+	got := b.hosts("shop.example", "mail.example")
+	seconds := float64(b.kit.At() / 1000)
+	for id, alg := range map[string]string{"shop": "ES256", "mail": "EdDSA"} {
+		r := got[id+".example"][0]
+		if r.header["typ"] != "logout+jwt" || r.header["alg"] != alg || len(r.header) != 3 {
+			t.Errorf("%s: header %v", id, r.header)
+		}
+		jti, _ := r.claims["jti"].(string)
+		if len(jti) < 22 {
+			t.Errorf("%s: jti %q", id, jti)
+		}
+		want := map[string]any{
+			"iss": issuerID, "sub": "alice", "aud": id, "iat": seconds, "exp": seconds + 120, "jti": jti, "sid": openid.SessionID(session1, id),
+			"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}},
+		}
+		if !maps.EqualFunc(r.claims, want, func(x, y any) bool { return fmt.Sprint(x) == fmt.Sprint(y) }) {
+			t.Errorf("%s: %v", id, r.claims)
+		}
+	}
+	if got["shop.example"][0].sid() == got["mail.example"][0].sid() {
+		t.Error("two clients can compare their sids")
+	}
+	b.pass(b.Outbox, 3*time.Minute)
+	b.hosts()
+}
+
+func TestLogoutTokensAreNoHints(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	c := b.kit.Client("shop")
+	text, err := b.kit.SignLogout(&c, "alice", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.kit.Hint(text); !errors.Is(err, openid.ErrHint) {
+		t.Errorf("a logout token is taken for an id_token: %v", err)
+	}
+}
+
+func TestAttemptsAreRepeatedWithNewTokensUntilTheClientAnswers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.grant("shop", "alice", session1)
+	b.kit.Clock.Advance(time.Hour)
+	faults := []func(*http.Request) (*http.Response, error){
+		status(500, ""), status(302, ""), status(401, ""), status(404, ""), status(201, ""), status(429, ""),
+		func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
+	}
+	b.answers["shop.example"] = func(r *http.Request) (*http.Response, error) {
+		f := faults[0]
+		if faults = faults[1:]; len(faults) == 0 {
+			faults = append(faults, status(204, ""))
+		}
+		return f(r)
+	}
+	key := b.end("alice", session1)
+	began := b.kit.Clock.Now()
+	var at []time.Duration
+	var ids []any
+	for range 130 {
+		b.run(b.Outbox)
+		for _, r := range b.takeReceived()["shop.example"] {
+			at = append(at, b.kit.Clock.Now().Sub(began))
+			ids = append(ids, r.claims["jti"])
+			if got := int64(r.claims["iat"].(float64)); got != b.kit.Clock.Now().Unix() {
+				t.Errorf("iat %d at %d: not signed anew", got, b.kit.Clock.Now().Unix())
+			}
+		}
+		b.kit.Clock.Advance(time.Second)
+	}
+	want := []time.Duration{0, 1, 3, 7, 15, 31, 63, 127}
+	for i := range want {
+		want[i] *= time.Second
+	}
+	if !slices.Equal(at, want) {
+		t.Errorf("attempts at %v, not %v", at, want)
+	}
+	slices.SortFunc(ids, func(x, y any) int { return strings.Compare(x.(string), y.(string)) })
+	if len(slices.Compact(ids)) != len(want) {
+		t.Errorf("a jti was used twice: %v", ids)
+	}
+	got := b.token(b.readRecord(key).Tokens[0].Key)
+	if got.State != Delivered || got.Attempts != 8 || got.Answer != "answered 204" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestA400IsFinalAndRecorded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.grant("shop", "alice", session1)
+	b.kit.Clock.Advance(time.Hour)
+	b.answers["shop.example"] = status(400, `{"error":"invalid_request","error_description":"<script>"}`)
+	key := b.end("alice", session1)
+	b.run(b.Outbox)
+	b.pass(b.Outbox, 2*time.Minute)
+	b.hosts("shop.example")
+	if got := b.token(b.readRecord(key).Tokens[0].Key); got.State != Refused || got.Answer != "answered 400 invalid_request" {
+		t.Errorf("%+v", got)
+	}
+	if n := b.kit.Logged.Count("has refused a logout token"); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+}
+
+func TestATokenIsGivenUpAfterADay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.grant("shop", "alice", session1)
+	b.kit.Clock.Advance(time.Hour)
+	b.answers["shop.example"] = status(503, "")
+	key := b.end("alice", session1)
+	b.run(b.Outbox)
+	attempts := 1
+	for range 30 * 60 {
+		b.kit.Clock.Advance(time.Minute)
+		b.run(b.Outbox)
+		if n := len(b.takeReceived()["shop.example"]); n > 0 {
+			attempts += n
+		}
+	}
+	got := b.token(b.readRecord(key).Tokens[0].Key)
+	if got.State != GivenUp || got.Tried.Since(got.At) < 24*time.Hour || got.Tried.Since(got.At) > 25*time.Hour+time.Minute {
+		t.Errorf("%+v", got)
+	}
+	if attempts < 24 || attempts > 45 {
+		t.Errorf("%d attempts", attempts)
+	}
+	if n := b.kit.Logged.Count("was not told of a logout"); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+	// Even one that nobody got to for days is tried once: a backup was restored.
+	b.end("alice", session1)
+	b.kit.Clock.Advance(3 * 24 * time.Hour)
+	b.takeReceived()
+	b.answers["shop.example"] = nil
+	b.run(b.Outbox)
+	b.hosts("shop.example")
+}
+
+func TestAClientsTokensStayInOrder(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.register("mail")
+	var want []string
+	for i := range 30 {
+		session := [16]byte{9, byte(i)}
+		b.grant("shop", "alice", session)
+		b.grant("mail", "alice", session)
+		want = append(want, openid.SessionID(session, "shop"))
+	}
+	b.kit.Clock.Advance(time.Hour)
+	b.answers["shop.example"] = status(500, "")
+	for i := range 30 {
+		b.end("alice", [16]byte{9, byte(i)})
+		b.kit.Clock.Advance(7 * time.Millisecond)
+		if i%10 == 0 {
+			b.run(b.Outbox)
+		}
+	}
+	b.run(b.Outbox)
+	got := b.takeReceived()
+	if len(got["mail.example"]) != 30 {
+		t.Errorf("mail received %d of 30 while shop fails", len(got["mail.example"]))
+	}
+	for _, r := range got["shop.example"] {
+		if r.sid() != want[0] {
+			t.Error("the second token was sent before the first was delivered")
+		}
+	}
+	b.answers["shop.example"] = nil
+	b.pass(b.Outbox, 10*time.Second)
+	var order []string
+	for _, r := range b.takeReceived()["shop.example"] {
+		order = append(order, r.sid())
+	}
+	if !slices.Equal(order, want) {
+		t.Errorf("received %q, not %q", order, want)
+	}
+}
+
+func TestACodeInFlightIsReached(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.register("late")
+	b.grant("shop", "alice", session1)
+	b.kit.Clock.Advance(time.Hour)
+	b.end("alice", session1)
+	b.run(b.Outbox)
+	b.hosts("shop.example")
+	b.grant("late", "alice", session1) // the code was issued at the very end
+	b.pass(b.Outbox, b.kit.CodeLifetime)
+	b.hosts()
+	b.pass(b.Outbox, redeeming)
+	got := b.hosts("late.example")
+	if got["late.example"][0].sid() != openid.SessionID(session1, "late") {
+		t.Error(got)
+	}
+	b.pass(b.Outbox, 2*b.kit.CodeLifetime)
+	b.hosts()
+}
+
+func TestEndOfAllSessions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.register("strict", bySession)
+	b.register("idle")
+	b.grant("shop", "alice", session1)
+	b.grant("strict", "alice", session1)
+	b.kit.Clock.Advance(time.Second)
+	b.grant("shop", "alice", session2)
+	b.grant("strict", "alice", session2)
+	b.grant("idle", "bob", session1)
+	b.kit.Clock.Advance(time.Hour)
+	b.end("alice", [16]byte{})
+	b.run(b.Outbox)
+	got := b.hosts("shop.example", "strict.example", "strict.example")
+	if sid := got["shop.example"][0].sid(); sid != "" || got["shop.example"][0].claims["sub"] != "alice" {
+		t.Errorf("sid %q", sid)
+	}
+	var sids []string
+	for _, r := range got["strict.example"] {
+		sids = append(sids, r.sid())
+	}
+	for _, session := range [][16]byte{session1, session2} {
+		if !slices.Contains(sids, openid.SessionID(session, "strict")) {
+			t.Errorf("strict was told of %q", sids)
+		}
+	}
+	// A later session goes on.
+	b.kit.Clock.Advance(time.Millisecond)
+	b.grant("shop", "alice", [16]byte{3})
+	b.pass(b.Outbox, 2*time.Minute)
+	b.hosts()
+}
+
+func TestALaterSessionGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.grant("shop", "alice", session1)
+	b.kit.Clock.Advance(time.Hour)
+	b.answers["shop.example"] = status(503, "")
+	b.end("alice", [16]byte{})
+	b.run(b.Outbox)
+	if got := b.hosts("shop.example")["shop.example"]; got[0].sid() != "" {
+		t.Errorf("sid %q", got[0].sid())
+	}
+	// While the client was away, the user has logged in again.
+	b.kit.Clock.Advance(time.Minute)
+	b.grant("shop", "alice", session2)
+	b.answers["shop.example"] = nil
+	b.run(b.Outbox)
+	got := b.hosts("shop.example")["shop.example"]
+	if got[0].sid() != openid.SessionID(session1, "shop") {
+		t.Errorf("sid %q: the session that goes on is ended", got[0].sid())
+	}
+	b.pass(b.Outbox, 2*time.Minute)
+	b.hosts()
+}
+
+// TestAKilledNodeLosesNothing ends the outbox at every write that it makes, and lets
+// another one go on.
+func TestAKilledNodeLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		for n := 1; ; n++ {
+			b := newBench(t)
+			b.register("shop")
+			b.register("mail")
+			b.grant("shop", "alice", session1)
+			b.grant("mail", "alice", session1)
+			b.kit.Clock.Advance(time.Hour)
+			b.end("alice", session1)
+			writes := 0
+			killed := &dying{Store: b.kit.Engine, dies: func() bool { writes++; return writes >= n }, after: after}
+			b.Outbox.Store = killed
+			if _, err := b.turn(t.Context()); err != nil && !errors.Is(err, errDead) {
+				t.Fatal(err)
+			}
+			b.working.Wait()
+			before := b.takeReceived()
+			b.Outbox = b.node()
+			b.Alone = true
+			b.run(b.Outbox)
+			for host, list := range b.takeReceived() {
+				before[host] = append(before[host], list...)
+			}
+			for _, id := range []string{"shop", "mail"} {
+				list := before[id+".example"]
+				if len(list) == 0 {
+					t.Errorf("killed at write %d (after it: %t): %s was told nothing", n, after, id)
+				}
+				for _, r := range list {
+					if r.sid() != openid.SessionID(session1, id) {
+						t.Errorf("killed at write %d: %s was told of %q", n, id, r.sid())
+					}
+				}
+			}
+			if writes < n {
+				if n < 3 {
+					t.Errorf("only %d writes: the kills met none", writes)
+				}
+				break
+			}
+		}
+	}
+}
+
+var errDead = errors.New("killed")
+
+// dying is a store whose process ends at a write.
+type dying struct {
+	store.Store
+	mu    sync.Mutex
+	dies  func() bool
+	after bool // the write has happened
+	dead  bool
+}
+
+func (d *dying) Commit(ctx context.Context, c store.Change) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead {
+		return errDead
+	}
+	if d.dead = d.dies(); !d.dead || d.after {
+		if err := d.Store.Commit(ctx, c); err != nil {
+			return err
+		}
+	}
+	if d.dead {
+		return errDead
+	}
+	return nil
+}
+
+func TestOneNodeLeads(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	x, y := b.node(), b.node()
+	leads := func(o *Outbox) bool {
+		t.Helper()
+		ok, err := o.leads(t.Context())
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if leads(x) {
+		t.Error("a node leads although there is nothing to deliver")
+	}
+	b.register("shop")
+	if !leads(x) || leads(y) {
+		t.Error("the first node does not lead alone")
+	}
+	for range 60 {
+		b.kit.Clock.Advance(time.Second)
+		if !leads(x) || leads(y) {
+			t.Fatal("the lease moved from a node that renews it")
+		}
+	}
+	// x is killed; its lease runs out.
+	for i := range 20 {
+		b.kit.Clock.Advance(time.Second)
+		if leads(y) {
+			if i < 7 {
+				t.Errorf("taken over after %d seconds", i)
+			}
+			break
+		}
+	}
+	if !leads(y) || leads(x) {
+		t.Error("nobody has taken over, or both lead")
+	}
+	// One that stops hands over at once.
+	y.release(t.Context())
+	if !leads(x) {
+		t.Error("the lease was not released")
+	}
+	// A leader that cannot reach the store stops before another one takes over.
+	b.kit.Clock.Advance(4 * time.Second)
+	b.kit.Faulty.Inject(storetest.Document, 100, storetest.Lost)
+	for range 4 {
+		x.leads(t.Context())
+		b.kit.Clock.Advance(time.Second)
+	}
+	if ok, _ := x.leads(t.Context()); ok {
+		t.Error("a node leads that has not reached the store for 8 seconds")
+	}
+}
+
+func TestDeadClientsHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	release := make(chan struct{})
+	for i := range 3 * atOnce {
+		id := fmt.Sprintf("c%d", i)
+		b.register(id)
+		b.grant(id, "alice", session1)
+		b.answers[id+".example"] = func(r *http.Request) (*http.Response, error) {
+			<-release
+			return status(200, "")(r)
+		}
+	}
+	b.kit.Clock.Advance(time.Hour)
+	key := b.end("alice", session1)
+	if _, err := b.turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	b.working.Wait()
+	if b.most > atOnce {
+		t.Errorf("%d calls at once, of at most %d", b.most, atOnce)
+	}
+	if got := len(b.takeReceived()); got != 3*atOnce {
+		t.Errorf("%d of %d clients were told", got, 3*atOnce)
+	}
+	if r := b.readRecord(key); len(r.Tokens) != 3*atOnce || r.More != 0 {
+		t.Errorf("%d tokens in the record, %d more", len(r.Tokens), r.More)
+	}
+}
+
+func TestManyTokensOfOneRecord(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("strict", bySession)
+	for i := range 250 {
+		b.grant("strict", "alice", [16]byte{7, byte(i), byte(i >> 8)})
+	}
+	b.kit.Clock.Advance(time.Hour)
+	key := b.end("alice", [16]byte{})
+	b.run(b.Outbox)
+	if got := len(b.takeReceived()["strict.example"]); got != 250 {
+		t.Errorf("%d of 250 sessions", got)
+	}
+	if r := b.readRecord(key); len(r.Tokens) != maxRefs || r.More != 250-maxRefs {
+		t.Errorf("%d tokens in the record, %d more", len(r.Tokens), r.More)
+	}
+}
+
+func TestAnAnswerIsReadToItsLimit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.grant("shop", "alice", session1)
+	b.kit.Clock.Advance(time.Hour)
+	body := &endless{}
+	b.answers["shop.example"] = func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: body}, nil
+	}
+	b.end("alice", session1)
+	b.run(b.Outbox)
+	b.pass(b.Outbox, 5*time.Second)
+	b.hosts("shop.example")
+	if body.read > 2*maxBody || !body.closed {
+		t.Errorf("%d bytes read, closed %t", body.read, body.closed)
+	}
+}
+
+type endless struct {
+	read   int
+	closed bool
+}
+
+func (e *endless) Read(b []byte) (int, error) { e.read += len(b); return len(b), nil }
+func (e *endless) Close() error               { e.closed = true; return nil }

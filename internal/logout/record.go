@@ -1,0 +1,136 @@
+// Package logout tells clients that sessions have ended (OpenID Connect Back-Channel
+// Logout 1.0). It is a transactional outbox: the change that ends a session stores a
+// Record in the same commit; one node at a time finds the clients that are concerned,
+// stores a Token for each, and sends it until the client has answered or 24 hours
+// are over. A client gets its tokens one after the other, in the order of the ends,
+// each at least once.
+package logout
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A Record is the end of one session, or of all sessions of a subject.
+type Record struct {
+	Subject string `json:"subject"`
+	// Session is the reference of the session, in hexadecimal digits; "": all sessions
+	// that began at or before At.
+	Session string        `json:"session,omitempty"`
+	At      grant.Instant `json:"at"`
+	// Looked is when clients were last looked for, and Done whether for the last
+	// time: a code that was issued before the end may be redeemed after it.
+	Looked grant.Instant `json:"looked,omitempty"`
+	Done   bool          `json:"done,omitempty"`
+	// Tokens are those of the record, if they are not too many. More counts the others.
+	Tokens []TokenRef `json:"tokens,omitempty"`
+	More   int        `json:"more,omitempty"`
+}
+
+// A TokenRef names the document of a Token.
+type TokenRef struct {
+	ClientID string `json:"client_id"`
+	Key      string `json:"key"`
+}
+
+func (r TokenRef) key() (key store.DocumentKey) {
+	hex.Decode(key[:], []byte(r.Key))
+	return key
+}
+
+// maxRefs bounds Record.Tokens: a client's id has at most 64 bytes, and a document
+// 16 KiB.
+const maxRefs = 64
+
+// A State says what has become of a Token.
+type State string
+
+const (
+	Pending   State = "pending"
+	Delivered State = "delivered"
+	Refused   State = "refused"  // the client has answered 400, which is final
+	GivenUp   State = "given_up" // no answer within 24 hours
+	Dropped   State = "dropped"  // the client is disabled, or receives no logout tokens any more
+)
+
+// A Token is what one client is to be told. Its text is signed anew for each attempt.
+type Token struct {
+	ClientID  string        `json:"client_id"`
+	Subject   string        `json:"subject"`
+	SessionID string        `json:"sid,omitempty"`   // "": all sessions of the subject
+	Until     grant.Instant `json:"until,omitempty"` // that began at or before it
+	At        grant.Instant `json:"at"`              // of the end
+	State     State         `json:"state"`
+	Attempts  int           `json:"attempts,omitempty"`
+	Next      grant.Instant `json:"next,omitempty"`   // attempt
+	Tried     grant.Instant `json:"tried,omitempty"`  // at the last attempt
+	Answer    string        `json:"answer,omitempty"` // to it, or the fault, in words
+}
+
+const (
+	// pendingFor is how long documents are kept that nobody has got to.
+	pendingFor = 7 * 24 * hour
+	// shownFor is how long one can ask what became of a logout.
+	shownFor = 24 * hour
+)
+
+// Of the outbox, what is unfinished has an owner that is no subject: it is found by
+// the index of owners. Names of subjects have no control characters.
+func ownerNew(realm string) store.Owner   { return store.OwnerOf(realm, "\x00logouts") }
+func ownerLater(realm string) store.Owner { return store.OwnerOf(realm, "\x00logouts seen once") }
+func ownerQueue(realm, client string) store.Owner {
+	return store.OwnerOf(realm, "\x00logout tokens\x00"+client)
+}
+
+// keyOf returns the key of a document of an instant: keys are in the order of time.
+func keyOf(at grant.Instant, name ...string) store.DocumentKey {
+	key := store.DocumentKey(sha256.Sum256(fmt.Appendf(nil, "%q", name)))
+	copy(key[:], at.Append(nil))
+	return key
+}
+
+// EndOfSession returns the document that says that a session has ended, to be stored
+// in the commit that ends it.
+func EndOfSession(realm, subject string, reference [16]byte, at grant.Instant) store.Document {
+	return Record{Subject: subject, Session: hex.EncodeToString(reference[:]), At: at}.document(realm)
+}
+
+// EndOfAll returns the document that says that all sessions of a subject that began
+// at or before an instant have ended.
+func EndOfAll(realm, subject string, at grant.Instant) store.Document {
+	return Record{Subject: subject, At: at}.document(realm)
+}
+
+// document returns the first version of a record.
+func (r Record) document(realm string) store.Document {
+	return store.Document{
+		Kind: store.DocumentLogout, Key: keyOf(r.At, realm, r.Subject, r.Session), Version: 1,
+		ExpiresAt: r.At.Add(pendingFor), Owner: ownerNew(realm), Body: encode(r),
+	}
+}
+
+func encode(v any) []byte {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode logout: %v", err)) // it has no member that could fail
+	}
+	return body
+}
+
+func decode[T any](d store.Document) (v T, err error) {
+	if err = json.Unmarshal(d.Body, &v); err != nil {
+		err = fmt.Errorf("decode %s: %w", d.Kind, err)
+	}
+	return v, err
+}
+
+// reference returns the bytes of r.Session.
+func (r Record) reference() (b [16]byte) {
+	hex.Decode(b[:], []byte(r.Session))
+	return b
+}

@@ -1,0 +1,188 @@
+package logout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	// An attempt takes at most attemptTime. After the first failure, the next one
+	// comes after a second, then after twice as long each, at most an hour.
+	attemptTime = 5 * time.Second
+	firstPause  = time.Second
+	longestRest = time.Hour
+	// giveUpAfter is how long a token is tried, and at least once.
+	giveUpAfter = 24 * time.Hour
+	// maxBody is how much of an answer is read.
+	maxBody = 4 << 10
+)
+
+// newClient returns the HTTP client that calls the receivers.
+func newClient(transport http.RoundTripper) *http.Client {
+	if transport == nil {
+		transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, MaxIdleConns: 64, MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second,
+			DisableCompression: true, MaxResponseHeaderBytes: 16 << 10, ForceAttemptHTTP2: true,
+		}
+	}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// post sends a logout token (OpenID Connect Back-Channel Logout 1.0 section 2.5).
+// The error code is that of a 400.
+func (o *Outbox) post(ctx context.Context, address, text string) (status int, code string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(url.Values{"logout_token": {text}}.Encode()))
+	if err != nil {
+		return 0, "", err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("User-Agent", "mintage")
+	resp, err := o.client.Do(r)
+	if err != nil {
+		var inner *url.Error // its text repeats the address
+		if errors.As(err, &inner) {
+			err = inner.Err
+		}
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxBody)) // the status decides
+	var told struct {
+		Error string `json:"error"`
+	}
+	if resp.StatusCode == http.StatusBadRequest && json.Unmarshal(body, &told) == nil && isCode(told.Error) {
+		code = told.Error
+	}
+	return resp.StatusCode, code, nil
+}
+
+// isCode reports whether text has the form of an error code of OAuth.
+func isCode(text string) bool {
+	return text != "" && len(text) <= 40 && !strings.ContainsFunc(text, func(c rune) bool { return c != '_' && (c < 'a' || c > 'z') })
+}
+
+// pause is how long to wait after so many failed attempts.
+func pause(attempts int) time.Duration {
+	if attempts > 12 {
+		return longestRest
+	}
+	return min(firstPause<<(max(1, attempts)-1), longestRest)
+}
+
+// attempt sends a token once and returns what is to be stored of it.
+func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token) (Token, error) {
+	view, err := iss.Directory.View()
+	if err != nil {
+		return t, err
+	}
+	c, ok := view.Client(iss.Realm, t.ClientID)
+	if !ok || c.LogoutURI == "" {
+		t.State, t.Answer = Dropped, "the client is disabled, or has no backchannel_logout_uri any more"
+		return t, nil
+	}
+	text, err := iss.SignLogout(c, t.Subject, t.SessionID)
+	if err != nil {
+		return t, err
+	}
+	status, code, err := o.post(ctx, c.LogoutURI, text)
+	if ctx.Err() != nil {
+		return t, ctx.Err() // we have stopped: it says nothing of the client
+	}
+	t.Tried = grant.At(iss.Now())
+	t.Attempts++
+	switch {
+	case err != nil:
+		t.Answer = short(err)
+	default:
+		t.Answer = strings.TrimSpace(fmt.Sprintf("answered %d %s", status, code))
+	}
+	switch {
+	case err == nil && (status == http.StatusOK || status == http.StatusNoContent):
+		t.State = Delivered
+	case err == nil && status == http.StatusBadRequest:
+		t.State = Refused
+	case t.Tried.Since(t.At) >= giveUpAfter:
+		t.State = GivenUp
+	default:
+		t.Next = t.Tried.Add(pause(t.Attempts))
+	}
+	return t, nil
+}
+
+// short returns the text of a fault, bounded, in one line.
+func short(err error) string {
+	text := strings.ToValidUTF8(strings.Join(strings.Fields(err.Error()), " "), "?")
+	if errors.Is(err, context.DeadlineExceeded) {
+		text = "no answer within 5 seconds"
+	}
+	return text[:min(len(text), 200)]
+}
+
+// narrow returns, for a token about all sessions of a subject, one for each session
+// that ended, if the client has got a session since, which goes on.
+func (o *Outbox) narrow(ctx context.Context, iss *issuer.Issuer, d store.Document, t Token) (list []store.Document, newer bool, err error) {
+	f := store.GrantFilter{Realm: iss.Realm, Subject: t.Subject, ClientID: t.ClientID, Limit: 1000}
+	of := map[[16]byte]bool{}
+	for {
+		grants, err := o.Store.Grants(ctx, f)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, g := range grants {
+			switch {
+			case g.AuthorizedAt > t.Until:
+				newer = true
+			case g.Session != [16]byte{} && !of[g.Session]:
+				of[g.Session] = true
+				one := Token{ClientID: t.ClientID, Subject: t.Subject, SessionID: openid.SessionID(g.Session, t.ClientID), At: t.At, State: Pending}
+				list = append(list, one.document(iss.Realm, d.Key, false))
+			}
+		}
+		if len(grants) < f.Limit {
+			return list, newer, nil
+		}
+		f.After = grants[len(grants)-1].ID
+	}
+}
+
+// record writes what has become of a token into the metrics and the audit log.
+func (o *Outbox) record(t Token) {
+	o.Metrics.LogoutToken(string(t.State))
+	outcome := map[State]audit.Outcome{Delivered: audit.Success, Refused: audit.Refused, GivenUp: audit.Failed}[t.State]
+	switch t.State {
+	case Pending:
+		if t.Attempts == 1 {
+			o.Log.Warn("a client cannot be told of a logout; trying again for a day", "client_id", t.ClientID, "answer", t.Answer)
+		}
+		return
+	case GivenUp:
+		o.Log.Error("a client was not told of a logout, and is not going to be", "client_id", t.ClientID, "attempts", t.Attempts, "answer", t.Answer)
+	case Refused:
+		o.Log.Warn("a client has refused a logout token", "client_id", t.ClientID, "answer", t.Answer)
+	case Dropped:
+		outcome = audit.Failed
+	}
+	about := "sid " + t.SessionID
+	if t.SessionID == "" {
+		about = "all sessions"
+	}
+	o.Audit.Record(audit.Event{
+		Name: audit.LogoutSent, Outcome: outcome, Realm: o.Realm, ClientID: t.ClientID, Subject: t.Subject, Actor: "server",
+		Detail: fmt.Sprintf("%s; attempt %d: %s", about, t.Attempts, t.Answer),
+	})
+}
