@@ -111,8 +111,9 @@ func (a *Authorizer) Session(ctx context.Context, cookie string) (*Session, erro
 	if err := json.Unmarshal(d.Body, s); err != nil {
 		return nil, err
 	}
-	// What ends everything of a subject ends its sessions as well.
-	if now >= d.ExpiresAt || view.Cutoff(a.Issuer.Realm, s.Subject, "") >= s.Began {
+	// What ends everything of a subject ends its sessions as well. So does a restore:
+	// who has signed out since the backup was made is signed in there.
+	if now >= d.ExpiresAt || view.Cutoff(a.Issuer.Realm, s.Subject, "") >= s.Began || s.Began < view.Restore().At {
 		return nil, nil
 	}
 	// Who has signed in by a way that the deployment no longer offers is not

@@ -2,11 +2,13 @@ package login
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -184,4 +186,45 @@ func FuzzSessionCookie(f *testing.F) {
 			t.Fatal("a refused cookie says something, or a good one is refused")
 		}
 	})
+}
+
+// Whoever has signed out since a backup was made is signed in there.
+func TestARestoreEndsTheSessionsOfBefore(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	cookie, change, err := h.newSession(Identity{Subject: "alice", AuthTime: h.now()}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Issuer.Store.Commit(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := h.Session(t.Context(), cookie); s == nil || err != nil {
+		t.Fatalf("%v, %v", s, err)
+	}
+	h.step(time.Second)
+	now := h.now()
+	ended := false
+	h.Ended = func(context.Context, End, *store.Change) error { ended = true; return nil }
+	if err := h.kit.Engine.Commit(t.Context(), store.Change{Restores: []grant.Restore{{At: now, Backup: now - 1000, Until: now + 1000}}}); err != nil {
+		t.Fatal(err)
+	}
+	h.kit.Poll()
+	if s, err := h.Session(t.Context(), cookie); s != nil || err != nil {
+		t.Errorf("a session of before goes on: %v, %v", s, err)
+	}
+	// And nobody is told of it, also when the browser signs out.
+	if s, err := h.EndSession(t.Context(), cookie); s != nil || err != nil || ended {
+		t.Errorf("%v, %v, told: %t", s, err, ended)
+	}
+	cookie, change, err = h.newSession(Identity{Subject: "alice", AuthTime: h.now()}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Issuer.Store.Commit(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := h.Session(t.Context(), cookie); s == nil || err != nil {
+		t.Errorf("a login at the very instant of the restore: %v, %v", s, err)
+	}
 }

@@ -61,16 +61,16 @@ func Sessions(ctx context.Context, st store.Store, realm, subject string) ([]Ses
 		}
 	}
 	slices.SortFunc(list, func(x, y SessionRecord) int {
-		if x.began() != y.began() {
-			return int(y.began() - x.began())
+		if x.BeganAt() != y.BeganAt() {
+			return int(y.BeganAt() - x.BeganAt())
 		}
 		return strings.Compare(x.Name, y.Name)
 	})
 	return list, nil
 }
 
-// began is when the session began, or the first of its grants that are left.
-func (r SessionRecord) began() grant.Instant {
+// BeganAt is when the session began, or the first of its grants that are left.
+func (r SessionRecord) BeganAt() grant.Instant {
 	if r.Session != nil {
 		return r.Session.Began
 	}
