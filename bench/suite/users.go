@@ -71,7 +71,7 @@ func (d *dataset) signIn(ctx context.Context, n int) (err error) {
 func (d *dataset) signInOne(ctx context.Context, st store.Store, front *login.Authorizer, name string) (session string, err error) {
 	now := grant.At(time.Now())
 	user := account.User{Realm: realm, Username: name, Subject: name, State: account.Enabled, CreatedAt: now, UpdatedAt: now, Version: 1}
-	if err := account.Put(ctx, st, user, nil); err != nil {
+	if err := account.Put(ctx, st, user, store.Change{}); err != nil {
 		return "", err
 	}
 	v := login.Visitor{Browser: login.NewBrowser()}

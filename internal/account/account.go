@@ -198,7 +198,7 @@ func (u *Users) spend(ctx context.Context, ring *keys.Ring, name, code string, n
 		}
 		user = user.next()
 		user.TOTPStep = step
-		err = Put(ctx, u.Store, user, nil)
+		err = Put(ctx, u.Store, user, store.Change{})
 		if err == nil {
 			return user.account(now), nil
 		}
@@ -268,7 +268,7 @@ func (u *Users) Adopt(ctx context.Context) error {
 		if user.owned || user.Subject == user.Username {
 			continue
 		}
-		if err := Put(ctx, u.Store, user.next(), nil); err != nil && !errors.Is(err, store.ErrConflict) { // changed meanwhile: it has its owner now
+		if err := Put(ctx, u.Store, user.next(), store.Change{}); err != nil && !errors.Is(err, store.ErrConflict) { // changed meanwhile: it has its owner now
 			return err
 		}
 	}

@@ -148,7 +148,7 @@ func (h *house) add(username string) User {
 
 func (h *house) put(u User) {
 	h.t.Helper()
-	if err := Put(h.t.Context(), h.faulty, u, nil); err != nil {
+	if err := Put(h.t.Context(), h.faulty, u, store.Change{}); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -332,19 +332,20 @@ func Create(ctx context.Context, st store.Store, u User, events ...store.Event) 
 	if len(list) >= MaxUsers {
 		return fmt.Errorf("there are %d users, and no more are possible", len(list))
 	}
-	err = Put(ctx, st, u, nil, events...)
+	err = Put(ctx, st, u, store.Change{Events: events})
 	if errors.Is(err, store.ErrConflict) {
 		return ErrTaken
 	}
 	return err
 }
 
-// Put stores a user that was changed once, with the cutoffs and events, or returns
-// store.ErrConflict if it was changed since it was read.
-func Put(ctx context.Context, st store.Store, u User, cutoffs []store.Cutoff, events ...store.Event) error {
+// Put stores a user that was changed once, and what belongs to the change, or returns
+// store.ErrConflict if the user was changed since it was read.
+func Put(ctx context.Context, st store.Store, u User, with store.Change) error {
 	d, err := u.Document()
 	if err != nil {
 		return err
 	}
-	return st.Commit(ctx, store.Change{Documents: []store.Document{d}, Cutoffs: cutoffs, Events: events})
+	with.Documents = append(slices.Clip(with.Documents), d)
+	return st.Commit(ctx, with)
 }

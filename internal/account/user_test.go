@@ -204,7 +204,7 @@ func TestAllUsersAreListedByName(t *testing.T) {
 	for n := range many {
 		all.Go(func() {
 			u := User{Realm: realm, Username: fmt.Sprintf("user%04d", n), State: Enabled}.changed(started)
-			if err := Put(context.WithoutCancel(t.Context()), h.faulty, u, nil); err != nil {
+			if err := Put(context.WithoutCancel(t.Context()), h.faulty, u, store.Change{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -257,7 +257,10 @@ func TestTwoAdministratorsDoNotOverwriteEachOther(t *testing.T) {
 	h := newHouse(t)
 	u := h.add("alice")
 	h.put(u.Disable(started))
-	err := Put(t.Context(), h.faulty, u.Enable(started), []store.Cutoff{u.Cutoff(started)}, store.Event{At: started, Name: store.EventUserEnabled, About: "subject:s-alice", Actor: "test"})
+	err := Put(t.Context(), h.faulty, u.Enable(started), store.Change{
+		Cutoffs: []store.Cutoff{u.Cutoff(started)},
+		Events:  []store.Event{{At: started, Name: store.EventUserEnabled, About: "subject:s-alice", Actor: "test"}},
+	})
 	if !errors.Is(err, store.ErrConflict) {
 		t.Errorf("%v, want ErrConflict", err)
 	}
@@ -265,7 +268,7 @@ func TestTwoAdministratorsDoNotOverwriteEachOther(t *testing.T) {
 	u = h.stored("alice")
 	first, second := u.Enable(started), u.Enable(started)
 	h.put(first)
-	if err := Put(t.Context(), h.faulty, second, nil); !errors.Is(err, store.ErrConflict) {
+	if err := Put(t.Context(), h.faulty, second, store.Change{}); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("the same again: %v, want ErrConflict", err)
 	}
 	if events, err := h.faulty.Events(t.Context(), "subject:s-alice", 10); len(events) != 0 || err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -90,8 +91,16 @@ func (a *Admin) CutOff(ctx context.Context, subject, client string) (cut store.C
 	if client == "" {
 		// No token is left that could read what logins said about the subject.
 		change.Delete = []store.DocumentKey{store.ClaimsKey(a.Realm, subject)}
+		change.Documents = []store.Document{a.endOfAll(subject, cut.At)}
 	}
 	return cut, of, a.commit(ctx, change, a.event(a.now(), store.EventCutoff, about, of))
+}
+
+// endOfAll returns the document by which clients are told that the sessions of a
+// subject have ended that began until an instant. The clock of the node that began
+// them may be ahead.
+func (a *Admin) endOfAll(subject string, at grant.Instant) store.Document {
+	return logout.EndOfAll(a.Realm, subject, at.Add(a.Policy.MaxSkew))
 }
 
 // Cutoffs returns cutoffs sorted by subject and client, of one subject or one

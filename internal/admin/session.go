@@ -10,6 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -48,7 +49,7 @@ func (a *Admin) Sessions(ctx context.Context, subject string) ([]SessionView, er
 	}
 	views := []SessionView{}
 	for _, r := range list {
-		v, err := a.viewSession(ctx, r, ch.Cutoffs)
+		v, err := a.viewSession(ctx, r, ch)
 		if err != nil {
 			return nil, err
 		}
@@ -67,22 +68,22 @@ func (a *Admin) sessions(ctx context.Context, subject string) ([]login.SessionRe
 	return login.Sessions(ctx, a.Store, a.Realm, subject)
 }
 
-// viewSession returns the view of a session. What ends everything of a subject, and
-// a new password of a built-in user, end sessions whose documents are still there.
-func (a *Admin) viewSession(ctx context.Context, r login.SessionRecord, cutoffs []store.Cutoff) (SessionView, error) {
+// viewSession returns the view of a session. What ends everything of a subject, a
+// restore, and a new password of a built-in user end sessions whose documents are still there.
+func (a *Admin) viewSession(ctx context.Context, r login.SessionRecord, ch store.Changes) (SessionView, error) {
 	now := a.now()
 	v := SessionView{Session: r.Name, Subject: r.Subject, State: SessionEnded, Grants: []show.Grant{}}
 	for _, g := range r.Grants {
-		v.Grants = append(v.Grants, show.GrantAt(g, cutoffs, now))
+		v.Grants = append(v.Grants, show.GrantAt(g, ch.Cutoffs, now))
 	}
 	s := r.Session
 	if s == nil {
 		return v, nil
 	}
 	v.Username, v.AuthTime, v.Began, v.ExpiresAt = s.Username, show.JSONInstant(s.AuthTime), show.JSONInstant(s.Began), show.JSONInstant(s.ExpiresAt)
-	cut := slices.ContainsFunc(cutoffs, func(c store.Cutoff) bool {
+	cut := slices.ContainsFunc(ch.Cutoffs, func(c store.Cutoff) bool {
 		return c.Realm == a.Realm && c.Subject == r.Subject && c.ClientID == "" && c.At >= s.Began
-	})
+	}) || slices.ContainsFunc(ch.Restores, func(x grant.Restore) bool { return s.Began < x.At })
 	switch {
 	case now >= s.ExpiresAt:
 		v.State = SessionExpired
@@ -136,7 +137,11 @@ func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e End
 	r := list[i]
 	// The session first: it makes no grant after that.
 	event := a.event(a.now(), store.EventSessionEnded, store.AboutSubject(subject), "session "+r.Name+" with its grants")
-	if err := a.commit(ctx, store.Change{Delete: r.Documents}, event); err != nil {
+	change := store.Change{Delete: r.Documents}
+	if r.Reference != [16]byte{} {
+		change.Documents = []store.Document{logout.EndOfSession(a.Realm, subject, r.Reference, a.now())}
+	}
+	if err := a.commit(ctx, change, event); err != nil {
 		return e, err
 	}
 	e.Grants, err = a.revoke(ctx, r.Grants, "with session "+r.Name)

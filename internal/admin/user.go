@@ -185,7 +185,15 @@ func (a *Admin) changeUser(ctx context.Context, username, etag string, apply fun
 	case how.none:
 		return u, nil
 	}
-	err = account.Put(ctx, a.Store, next, how.cutoffs, a.userEvent(now, how.name, next, how.detail))
+	change := store.Change{Cutoffs: how.cutoffs, Events: []store.Event{a.userEvent(now, how.name, next, how.detail)}}
+	if next.Epoch != u.Epoch { // its sessions end
+		ended := now
+		for _, cut := range how.cutoffs {
+			ended = cut.At
+		}
+		change.Documents = []store.Document{a.endOfAll(next.Subject, ended)}
+	}
+	err = account.Put(ctx, a.Store, next, change)
 	if errors.Is(err, store.ErrConflict) {
 		return next, changed("user", username)
 	}

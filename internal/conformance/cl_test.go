@@ -89,7 +89,7 @@ func TestCL01_UserInfoReadsThePresentRecord(t *testing.T) {
 	if u, err = u.SetProfile(nil, claims.Claims{"email": json.RawMessage(`"new@example.com"`)}, 1_800_000_000_000); err != nil {
 		t.Fatal(err)
 	}
-	if err := account.Put(context.Background(), d.sqlite, u, nil); err != nil {
+	if err := account.Put(context.Background(), d.sqlite, u, store.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	if a := d.userInfo(token); a.body != `{"email":"new@example.com","sub":"alice"}` {

@@ -132,6 +132,8 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 		"response_modes_supported":              `["query","form_post"]`,
 		"request_parameter_supported":           `false`,
 		"request_uri_parameter_supported":       `false`,
+		"backchannel_logout_supported":          `true`,
+		"backchannel_logout_session_supported":  `true`,
 		"response_types_supported":              `["code"]`,
 	} {
 		if got := marshal(t, m[name]); got != want {
@@ -152,7 +154,8 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 		_, there := off[name]
 		switch name {
 		case "subject_types_supported", "id_token_signing_alg_values_supported", "userinfo_signing_alg_values_supported", "claims_supported", "acr_values_supported", "prompt_values_supported",
-			"claims_parameter_supported", "request_parameter_supported", "request_uri_parameter_supported", "userinfo_endpoint", "authorization_endpoint", "ui_locales_supported":
+			"claims_parameter_supported", "request_parameter_supported", "request_uri_parameter_supported",
+			"backchannel_logout_supported", "backchannel_logout_session_supported", "userinfo_endpoint", "authorization_endpoint", "ui_locales_supported":
 			if there {
 				t.Errorf("%s is there with login.mode off", name)
 			}

@@ -62,7 +62,7 @@ func (d *deployment) changeUser(name string, alter func(account.User) account.Us
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if err := account.Put(context.Background(), d.sqlite, alter(u), cutoffs); err != nil {
+	if err := account.Put(context.Background(), d.sqlite, alter(u), store.Change{Cutoffs: cutoffs}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.poll()

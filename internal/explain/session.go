@@ -9,6 +9,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -20,6 +21,7 @@ type sessionFacts struct {
 	subject              string
 	state                string
 	cutoffs              []store.Cutoff
+	logouts              []logout.Told
 }
 
 // findSession finds the session of a subject whose reference fits.
@@ -36,9 +38,18 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 	}
 	r := &list[i]
 	v.session.SessionRecord = r
+	logouts, err := logout.Of(ctx, x.Store, x.Issuer.Realm, subject)
+	if err != nil {
+		return err
+	}
+	for _, t := range logouts {
+		if t.Concerns(r.Reference, r.BeganAt()) {
+			v.session.logouts = append(v.session.logouts, t)
+		}
+	}
 	now := grant.At(x.Issuer.Now())
 	switch s := r.Session; {
-	case s == nil, view.Cutoff(x.Issuer.Realm, subject, "") >= s.Began:
+	case s == nil, view.Cutoff(x.Issuer.Realm, subject, "") >= s.Began, s.Began < view.Restore().At:
 		v.session.state = "ended"
 	case now >= s.ExpiresAt:
 		v.session.state = "expired"
@@ -87,6 +98,9 @@ func (v *Explained) printSession(w io.Writer) error {
 	if err := show.Fields(w, rows); err != nil || s.SessionRecord == nil {
 		return err
 	}
+	if err := s.printLogouts(w, now); err != nil {
+		return err
+	}
 	var grants [][]string
 	for _, g := range s.Grants {
 		at := show.GrantAt(g, s.cutoffs, now)
@@ -100,6 +114,62 @@ func (v *Explained) printSession(w io.Writer) error {
 	return show.Table(w, "  GRANT|STATE|CLIENT|SCOPE|AUTHORIZED|EXPIRES", grants)
 }
 
+// printLogouts says which clients were told that the session has ended, and which
+// were not, and why.
+func (s *sessionFacts) printLogouts(w io.Writer, now grant.Instant) error {
+	if len(s.logouts) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nlogouts")
+	var rows [][]string
+	for _, t := range s.logouts {
+		what := "the session"
+		if t.Session == "" {
+			what = "all sessions"
+		}
+		for _, token := range t.Tokens {
+			next := ""
+			if token.State == logout.Pending {
+				next = show.Ago(now, max(token.Next, now))
+			}
+			rows = append(rows, []string{"  " + show.Instant(t.At), what, token.ClientID, string(token.State), fmt.Sprint(token.Attempts), show.Bounded(token.Answer), next})
+		}
+		switch {
+		case t.Looked == 0:
+			rows = append(rows, []string{"  " + show.Instant(t.At), what, "", "clients are looked for within seconds"})
+		case len(t.Tokens) == 0:
+			rows = append(rows, []string{"  " + show.Instant(t.At), what, "", "no client of it receives logout tokens"})
+		case t.More > 0:
+			rows = append(rows, []string{"  " + show.Instant(t.At), what, "", fmt.Sprintf("and %d more", t.More)})
+		}
+	}
+	return show.Table(w, "  ENDED|OF|CLIENT|TOLD|ATTEMPTS|ANSWER|NEXT", rows)
+}
+
+// A logoutJSON is what one client was told.
+type logoutJSON struct {
+	EndedAt  *time.Time `json:"ended_at"`
+	All      bool       `json:"all_sessions"`
+	ClientID string     `json:"client_id"`
+	State    string     `json:"state"`
+	Attempts int        `json:"attempts"`
+	Answer   string     `json:"answer,omitempty"`
+	Next     *time.Time `json:"next_attempt_at,omitempty"`
+}
+
+func (s *sessionFacts) logoutsJSON() (list []logoutJSON) {
+	for _, t := range s.logouts {
+		for _, token := range t.Tokens {
+			j := logoutJSON{show.JSONInstant(t.At), t.Session == "", token.ClientID, string(token.State), token.Attempts, token.Answer, nil}
+			if token.State == logout.Pending {
+				j.Next = show.JSONInstant(token.Next)
+			}
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
 type sessionJSON struct {
 	Session   string       `json:"session,omitempty"` // absent: there is none
 	Subject   string       `json:"subject"`
@@ -108,6 +178,7 @@ type sessionJSON struct {
 	Began     *time.Time   `json:"began_at,omitempty"`
 	ExpiresAt *time.Time   `json:"expires_at,omitempty"`
 	Grants    []show.Grant `json:"grants"`
+	Logouts   []logoutJSON `json:"logouts,omitempty"`
 }
 
 func (s *sessionFacts) json(now grant.Instant) *sessionJSON {
@@ -115,7 +186,7 @@ func (s *sessionFacts) json(now grant.Instant) *sessionJSON {
 	if s.SessionRecord == nil {
 		return out
 	}
-	out.Session = s.Name
+	out.Session, out.Logouts = s.Name, s.logoutsJSON()
 	if in := s.Session; in != nil {
 		out.AuthTime, out.Began, out.ExpiresAt = show.JSONInstant(in.AuthTime), show.JSONInstant(in.Began), show.JSONInstant(in.ExpiresAt)
 	}

@@ -52,6 +52,10 @@ func (n *node) watch(certificate *server.Certificate) {
 		if certificate != nil {
 			s.Certificate = certificate.Current().Leaf.NotAfter
 		}
+		failing, oldest := n.logouts.Failing()
+		if s.LogoutFailing = failing; oldest != 0 {
+			s.LogoutWaiting = max(0, now.Since(oldest))
+		}
 		s.Working, s.Waiting = n.queue.Load()
 		auditLog := n.auditLog.Numbers()
 		s.AuditWritten, s.AuditLost = auditLog.Written, auditLog.Lost

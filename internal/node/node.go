@@ -3,6 +3,7 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
@@ -48,6 +50,7 @@ type node struct {
 	throttle      *overload.Throttle
 	probes        server.Probes
 	pending       login.Pending
+	logouts       *logout.Outbox
 
 	// Of the start and then of the reloads, which come one after the other:
 	cfg     config.Config // in force
@@ -69,6 +72,9 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	front, err := newFront(cfg, iss, &n.pending, n.log)
 	if err != nil {
 		return nil, err
+	}
+	if front != nil {
+		front.Authorizer.Ended = endLogouts(iss)
 	}
 	secret, err := adminToken(cfg)
 	if err != nil {
@@ -99,6 +105,24 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	}
 	srv.Mount(routes...)
 	return &answering{issuer: iss, front: front, server: srv, admin: adminAPI}, nil
+}
+
+// endLogouts returns the hook by which the commit that ends a session stores what its
+// clients are to be told, if there are clients to tell.
+func endLogouts(iss *issuer.Issuer) func(context.Context, login.End, *store.Change) error {
+	return func(_ context.Context, e login.End, c *store.Change) error {
+		view, err := iss.Directory.View()
+		if err != nil {
+			return err
+		}
+		for client := range view.Clients(iss.Realm) {
+			if client.LogoutURI != "" {
+				c.Documents = append(c.Documents, logout.EndOfSession(iss.Realm, e.Subject, e.Reference, e.At))
+				break
+			}
+		}
+		return nil
+	}
 }
 
 // NewIssuer decides as cfg says.
@@ -140,6 +164,7 @@ func (n *node) use(cfg config.Config, a *answering) {
 		a.inherit(n.current)
 	}
 	n.cfg, n.current = cfg, a
+	n.logouts.Use(a.issuer)
 	deployment.SetLevel(n.level, cfg.Log)
 	n.throttle.SetLimits(throttleLimits(cfg))
 	n.queue.SetCapacity(capacity(cfg))

@@ -19,6 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/keyset"
+	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
@@ -150,6 +151,9 @@ func Serve(ctx context.Context, from Source) (err error) {
 	if auditLog != nil {
 		n.clients.OldSecretUsed = auditLog.OldSecretUsed
 	}
+	n.logouts = logout.New(logout.Config{
+		Realm: deployment.Realm, Store: st, Alone: cfg.Store == config.StoreSQLite, Metrics: numbers, Audit: auditLog, Log: log, Monotonic: time.Now,
+	})
 	first, err := n.answer(cfg)
 	if err != nil {
 		return err
@@ -166,6 +170,9 @@ func Serve(ctx context.Context, from Source) (err error) {
 		Now: time.Now, Monotonic: time.Now, Log: log,
 	}
 	running.Go(func() { sweeper.Run(background) })
+	if first.front != nil {
+		running.Go(func() { n.logouts.Run(background) })
+	}
 	if first.front != nil && first.front.Users != nil {
 		running.Go(func() {
 			if err := first.front.Users.Adopt(background); err != nil && background.Err() == nil {

@@ -56,7 +56,7 @@ var memberOrder = []string{
 	"revocation_endpoint_auth_methods_supported", "revocation_endpoint_auth_signing_alg_values_supported",
 	"introspection_signing_alg_values_supported", "ui_locales_supported",
 	"subject_types_supported", "id_token_signing_alg_values_supported", "userinfo_signing_alg_values_supported", "claims_supported", "claims_parameter_supported", "acr_values_supported", "prompt_values_supported",
-	"request_parameter_supported", "request_uri_parameter_supported",
+	"request_parameter_supported", "request_uri_parameter_supported", "backchannel_logout_supported", "backchannel_logout_session_supported",
 }
 
 // description is a metadata document and the scopes in it.

@@ -1,0 +1,82 @@
+package admin_test
+
+import (
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/logout"
+)
+
+// What ends sessions stores in the same commit that clients are to be told.
+func TestWhatEndsSessionsIsToBeTold(t *testing.T) {
+	session := [16]byte{1, 2, 3}
+	for _, c := range []struct {
+		name string
+		do   func(a *admin.Admin) error
+		of   string // "": nothing, "all", or a session
+	}{
+		{"cut a subject off", func(a *admin.Admin) error { _, _, err := a.CutOff(t.Context(), "alice", ""); return err }, "all"},
+		{"cut a client off", func(a *admin.Admin) error { _, _, err := a.CutOff(t.Context(), "", "billing"); return err }, ""},
+		{"cut a client of a subject off", func(a *admin.Admin) error { _, _, err := a.CutOff(t.Context(), "alice", "billing"); return err }, ""},
+		{"disable", func(a *admin.Admin) error { _, _, err := a.DisableUser(t.Context(), "alice", ""); return err }, "all"},
+		{"enable", func(a *admin.Admin) error { _, err := a.EnableUser(t.Context(), "alice", ""); return err }, ""},
+		{"password", func(a *admin.Admin) error {
+			_, _, err := a.SetPassword(t.Context(), "alice", "", "", false)
+			return err
+		}, "all"},
+		{"password and grants", func(a *admin.Admin) error { _, _, err := a.SetPassword(t.Context(), "alice", "", "", true); return err }, "all"},
+		{"second factor", func(a *admin.Admin) error { _, _, err := a.SetTOTP(t.Context(), "alice", ""); return err }, "all"},
+		{"rename", func(a *admin.Admin) error {
+			name := "Alice B"
+			_, err := a.UpdateUser(t.Context(), "alice", "", &name, nil)
+			return err
+		}, ""},
+		{"end one session", func(a *admin.Admin) error {
+			_, err := a.EndSessions(t.Context(), "alice", grant.SessionName(session))
+			return err
+		}, hex.EncodeToString(session[:])},
+		{"end all sessions", func(a *admin.Admin) error { _, err := a.EndSessions(t.Context(), "alice", ""); return err }, "all"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, _ := newAdmin(t)
+			a.Policy.MaxSkew = 2 * time.Second
+			ctx := t.Context()
+			if _, _, err := a.CreateUser(ctx, account.Registration{Username: "alice", Subject: "alice"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := a.CreateClient(ctx, billing(), "enabled"); err != nil {
+				t.Fatal(err)
+			}
+			at := grant.At(a.Now())
+			if err := a.Store.CreateGrant(ctx, grant.Grant{
+				ID: grant.ID{1}, Realm: a.Realm, ClientID: "billing", Subject: "alice", Scope: "read", AuthorizedAt: at, Facts: grant.Facts{Session: session},
+				Generation: 1, Version: 1, RotatedAt: at, ExpiresAt: at.Add(time.Hour), DeleteAfter: at.Add(time.Hour), State: grant.Active,
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.do(a); err != nil {
+				t.Fatal(err)
+			}
+			list, err := logout.Of(ctx, a.Store, a.Realm, "alice")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (len(list) == 0) != (c.of == "") || len(list) > 1 {
+				t.Fatalf("%d logouts: %+v", len(list), list)
+			}
+			if c.of == "" {
+				return
+			}
+			if got := list[0].Session; got != c.of && (got != "" || c.of != "all") {
+				t.Errorf("it is about %q, not %q", got, c.of)
+			}
+			if c.of == "all" && (list[0].At < at.Add(a.Policy.MaxSkew) || !list[0].Concerns(session, at)) {
+				t.Errorf("until %d, and the session began at %d", list[0].At, at)
+			}
+		})
+	}
+}
