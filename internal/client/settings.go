@@ -251,7 +251,7 @@ var general = []Setting{
 		},
 	},
 	{
-		Name: "logout by session", Member: "backchannel_logout_session_required", Flag: "backchannel-logout-session-required", Group: "OpenID Connect",
+		Name: "logout by sid", Member: "backchannel_logout_session_required", Flag: "backchannel-logout-session-required", Group: "OpenID Connect",
 		Help:  "each of its logout tokens names the session that ended: when all sessions of a user end, it gets one for each",
 		Field: func(r *Registration) any { return &r.LogoutSession },
 		check: func(r *Registration) error {
