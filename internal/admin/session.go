@@ -139,7 +139,7 @@ func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e End
 	event := a.event(a.now(), store.EventSessionEnded, store.AboutSubject(subject), "session "+r.Name+" with its grants")
 	change := store.Change{Delete: r.Documents}
 	if r.Reference != [16]byte{} {
-		change.Documents = []store.Document{logout.EndOfSession(a.Realm, subject, r.Reference, a.now())}
+		change.Documents = []store.Document{logout.EndOfSessionAgain(a.Realm, subject, r.Reference, a.now())}
 	}
 	if err := a.commit(ctx, change, event); err != nil {
 		return e, err

@@ -41,6 +41,9 @@ type Authorizer struct {
 	// Ended adds to the change that ends a session what tells others of it; nil:
 	// nothing. It is called before the commit, and again after a conflict.
 	Ended func(ctx context.Context, e End, c *store.Change) error
+	// Told waits until those who are told of the end of a session have been called
+	// once, or ctx ends; nil: nobody is told.
+	Told func(ctx context.Context, e End)
 	// Pending counts the interactions under way. It outlives a reload.
 	Pending *Pending
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
@@ -81,6 +82,9 @@ func (a *Authorizer) BeginLogout(ctx context.Context, it *Interaction, v Visitor
 	return a.begin(ctx, it, v, false)
 }
 
+// toldWithin is how long a redirect after a logout waits for the clients of the session.
+const toldWithin = time.Second
+
 // LogOut ends the session of a browser, if there is one, and returns it with the
 // address to which the browser goes, "" for a page of ours.
 func (a *Authorizer) LogOut(ctx context.Context, it *Interaction, v Visitor) (s *Session, next string, err error) {
@@ -88,5 +92,11 @@ func (a *Authorizer) LogOut(ctx context.Context, it *Interaction, v Visitor) (s 
 		return nil, "", err
 	}
 	s, err = a.EndSession(ctx, v.Session)
+	if s != nil && next != "" && a.Told != nil {
+		// The next page is the client's, which perhaps shows another client's state.
+		ctx, cancel := context.WithTimeout(ctx, toldWithin)
+		defer cancel()
+		a.Told(ctx, s.end)
+	}
 	return s, next, err
 }

@@ -44,6 +44,7 @@ type Session struct {
 
 	id   sessionID
 	used grant.Instant // as the cookie says
+	end  End           // once it has ended
 }
 
 // A sessionID is 256 random bits. Nothing at rest tells it.
@@ -257,5 +258,6 @@ func (a *Authorizer) end(ctx context.Context, s *Session, c *store.Change) error
 	if a.Ended == nil {
 		return nil
 	}
-	return a.Ended(ctx, End{Subject: s.Subject, Reference: s.reference(), At: a.now()}, c)
+	s.end = End{Subject: s.Subject, Reference: s.reference(), At: a.now()}
+	return a.Ended(ctx, s.end, c)
 }

@@ -97,7 +97,7 @@ func (o *Outbox) needed(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for c := range view.Clients(o.Realm) {
-		if c.LogoutURI != "" {
+		if c.LogoutURI != "" || c.LogoutEndsGrants {
 			return true, nil
 		}
 	}

@@ -80,6 +80,11 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 	if err != nil {
 		return err
 	}
+	if r.Session != "" {
+		if _, err := iss.EndGrants(ctx, r.Subject, r.reference()); err != nil {
+			return err
+		}
+	}
 	now := grant.At(iss.Now())
 	again := r.Looked != 0
 	receivers, err := o.receivers(ctx, iss, view, r, again)

@@ -753,3 +753,49 @@ type endless struct {
 
 func (e *endless) Read(b []byte) (int, error) { e.read += len(b); return len(b), nil }
 func (e *endless) Close() error               { e.closed = true; return nil }
+
+func TestGrantsThatEndWithTheSession(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop", func(r *client.Registration) { r.LogoutEndsGrants = true })
+	b.register("mail")
+	state := func(id grant.ID) grant.State {
+		g, err := b.kit.Engine.Grant(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.State
+	}
+	first, stays, other := b.grant("shop", "alice", session1), b.grant("mail", "alice", session1), b.grant("shop", "alice", session2)
+	b.end("alice", session1)
+	b.run(b.Outbox)
+	late := b.grant("shop", "alice", session1) // by a code that was in flight
+	b.pass(b.Outbox, inFlight(b.kit.Issuer)+time.Second)
+	for id, want := range map[grant.ID]grant.State{first: grant.Revoked, late: grant.Revoked, stays: grant.Active, other: grant.Active} {
+		if got := state(id); got != want {
+			t.Errorf("%s is %s, not %s", id, got, want)
+		}
+	}
+}
+
+func TestAwaitEndsWithTheFirstAttempts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.register("mail")
+	b.grant("shop", "alice", session1)
+	b.grant("mail", "alice", session1)
+	b.kit.Clock.Advance(time.Hour)
+	b.answers["mail.example"] = status(500, "")
+	at := b.kit.At()
+	b.end("alice", session1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.Await(ctx, "alice", session1, at) // returns
+	if b.called(t.Context(), EndOfSession(testkit.Realm, "alice", session1, at).Key) {
+		t.Error("nobody was called yet")
+	}
+	b.run(b.Outbox)
+	b.Await(t.Context(), "alice", session1, at) // returns
+	b.Await(t.Context(), "nobody", session1, at)
+}

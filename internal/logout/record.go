@@ -7,6 +7,7 @@
 package logout
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -97,19 +98,26 @@ func keyOf(at grant.Instant, name ...string) store.DocumentKey {
 // EndOfSession returns the document that says that a session has ended, to be stored
 // in the commit that ends it.
 func EndOfSession(realm, subject string, reference [16]byte, at grant.Instant) store.Document {
-	return Record{Subject: subject, Session: hex.EncodeToString(reference[:]), At: at}.document(realm)
+	session := hex.EncodeToString(reference[:])
+	return Record{Subject: subject, Session: session, At: at}.document(realm, session)
+}
+
+// EndOfSessionAgain is EndOfSession for an end that is told whether or not it was told
+// before, at the same instant even.
+func EndOfSessionAgain(realm, subject string, reference [16]byte, at grant.Instant) store.Document {
+	return Record{Subject: subject, Session: hex.EncodeToString(reference[:]), At: at}.document(realm, rand.Text())
 }
 
 // EndOfAll returns the document that says that all sessions of a subject that began
 // at or before an instant have ended.
 func EndOfAll(realm, subject string, at grant.Instant) store.Document {
-	return Record{Subject: subject, At: at}.document(realm)
+	return Record{Subject: subject, At: at}.document(realm, rand.Text()) // another one may end at the same instant
 }
 
 // document returns the first version of a record.
-func (r Record) document(realm string) store.Document {
+func (r Record) document(realm, name string) store.Document {
 	return store.Document{
-		Kind: store.DocumentLogout, Key: keyOf(r.At, realm, r.Subject, r.Session), Version: 1,
+		Kind: store.DocumentLogout, Key: keyOf(r.At, realm, r.Subject, name), Version: 1,
 		ExpiresAt: r.At.Add(pendingFor), Owner: ownerNew(realm), Body: encode(r),
 	}
 }

@@ -75,6 +75,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	}
 	if front != nil {
 		front.Authorizer.Ended = endLogouts(iss)
+		front.Authorizer.Told = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.Subject, e.Reference, e.At) }
 	}
 	secret, err := adminToken(cfg)
 	if err != nil {
@@ -107,8 +108,8 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	return &answering{issuer: iss, front: front, server: srv, admin: adminAPI}, nil
 }
 
-// endLogouts returns the hook by which the commit that ends a session stores what its
-// clients are to be told, if there are clients to tell.
+// endLogouts returns the hook by which the commit that ends a session stores that it has
+// ended, if there are clients to tell, or whose grants end with it.
 func endLogouts(iss *issuer.Issuer) func(context.Context, login.End, *store.Change) error {
 	return func(_ context.Context, e login.End, c *store.Change) error {
 		view, err := iss.Directory.View()
@@ -116,7 +117,7 @@ func endLogouts(iss *issuer.Issuer) func(context.Context, login.End, *store.Chan
 			return err
 		}
 		for client := range view.Clients(iss.Realm) {
-			if client.LogoutURI != "" {
+			if client.LogoutURI != "" || client.LogoutEndsGrants {
 				c.Documents = append(c.Documents, logout.EndOfSession(iss.Realm, e.Subject, e.Reference, e.At))
 				break
 			}
