@@ -44,6 +44,12 @@ const (
 	BackupMade       Name = "backup_made"
 )
 
+// Events of access tokens of clients for themselves; grant_id is the token's own id.
+const (
+	ServiceTokenIssued  Name = "service_token_issued"
+	ServiceTokenRevoked Name = "service_token_revoked" // by its client
+)
+
 // Events of the audit log itself.
 const (
 	Gap     Name = "audit_gap"     // something is missing before this line
@@ -58,6 +64,7 @@ func Names() []Name {
 		LoginSucceeded, LoginFailed, ConsentGiven, ConsentDenied, LoggedOut, LogoutSent, Throttled,
 		ServerStarted, ServerStopped, ConfigReloaded, BackupMade, Gap, Segment, Removed,
 	}
+	list = append(list, ServiceTokenIssued, ServiceTokenRevoked)
 	for _, n := range storeNames {
 		list = append(list, Name(n))
 	}

@@ -30,7 +30,7 @@ type Registration struct {
 	Name         string
 	RedirectURIs []string
 	Scope        string
-	GrantTypes   []string // nil for all
+	GrantTypes   []string // nil for store.DefaultGrantTypes
 	Auth         store.AuthRule
 	Native       bool
 	NoPKCE       bool
@@ -134,7 +134,7 @@ func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client,
 // apply checks r and gives c everything that it says but secrets.
 func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, error) {
 	if r.GrantTypes == nil {
-		r.GrantTypes = slices.Clone(store.GrantTypes)
+		r.GrantTypes = slices.Clone(store.DefaultGrantTypes)
 		if r.Introspect && len(r.RedirectURIs) == 0 {
 			r.GrantTypes = []string{}
 		}

@@ -114,9 +114,14 @@ var general = []Setting{
 		},
 	},
 	{
-		Name: "grant types", Member: "grant_types", Flag: "grant-types", Group: "Client", Fixed: true, Help: "authorization_code, refresh_token; default: both",
+		Name: "grant types", Member: "grant_types", Flag: "grant-types", Group: "Client", Fixed: true, Help: "authorization_code and refresh_token (default: both), client_credentials",
 		Field: func(r *Registration) any { return &r.GrantTypes },
-		check: func(r *Registration) error { return eachOf(r.GrantTypes, store.GrantTypes) },
+		check: func(r *Registration) error {
+			if r.Auth == store.AuthNone && slices.Contains(r.GrantTypes, store.GrantClientCredentials) {
+				return fmt.Errorf("client_credentials is for confidential clients (RFC 6749 section 4.4)")
+			}
+			return eachOf(r.GrantTypes, store.GrantTypes)
+		},
 	},
 	{
 		Name: "redirect uris", Change: "redirect uri", Member: "redirect_uris", Each: true, Flag: "redirect-uri", Group: "Client",

@@ -241,12 +241,12 @@ func (d *deployment) challengedCode(c oauthClient) string {
 
 func TestMD06_TR34_TheGrantTypesAreThoseOfTheTokenEndpoint(t *testing.T) {
 	d := start(t)
-	if got := list(t, d.metadata(), "grant_types_supported"); !slices.Equal(got, []string{"authorization_code", "refresh_token"}) {
+	if got := list(t, d.metadata(), "grant_types_supported"); !slices.Equal(got, []string{"authorization_code", "refresh_token", "client_credentials"}) {
 		t.Errorf("%q", got)
 	}
 	pair, _ := d.tokens(d.a)
 	d.alive(d.a, pair.RefreshToken)
-	for _, other := range []string{"implicit", "password", "client_credentials", "urn:ietf:params:oauth:grant-type:device_code"} {
+	for _, other := range []string{"implicit", "password", "urn:ietf:params:oauth:grant-type:device_code"} {
 		want(t, d.post(d.a.identify(url.Values{"grant_type": {other}})), 400, "unsupported_grant_type")
 	}
 }

@@ -114,7 +114,7 @@ var requestRows = []row{
 
 	invalid("T1", "missing", "grant_type missing", func(x *flow) { x.set("grant_type", "") }),
 	invalid("T1", "empty", "grant_type missing", func(x *flow) { x.req.form["grant_type"] = []string{""} }),
-	unsupported("password"), unsupported("implicit"), unsupported("client_credentials"),
+	unsupported("password"), unsupported("implicit"),
 	unsupported("Authorization_Code"), unsupported("REFRESH_TOKEN"), unsupported(" refresh_token"), unsupported("authorization_code "),
 	unsupported("urn:ietf:params:oauth:grant-type:device_code"),
 	invalid("T3", "code missing", "code missing", func(x *flow) { x.set("code", "") }).only(onlyCode),

@@ -38,6 +38,23 @@ func (t Presented) disowned(forced Instant, p Policy, now Instant) Refusal {
 	return t.Maker.disowns(t.IssuedAt, forced, p, now)
 }
 
+// InspectService returns why an access token without a grant is not active, or
+// Allowed. AuthorizedAt is what cutoffs compare. One from before a declared restore
+// is dead: the restore may have lost its revocation.
+func (t Presented) InspectService(authorizedAt Instant, p Policy, now Instant) Refusal {
+	switch {
+	case t.ExpiresAt > t.IssuedAt.Add(MaxAccessLifetime+time.Second):
+		return TokenUnknown
+	case t.Expired(p, now):
+		return GrantExpired
+	case p.cutOff(authorizedAt, t.Cutoff):
+		return CutOff
+	case t.Restore.explains(authorizedAt, now):
+		return RestoredLost
+	}
+	return t.Maker.disowns(t.IssuedAt, t.Restore.At, p, now)
+}
+
 // Inspect returns why an access token of g is not active, or Allowed. It changes
 // nothing: no access token causes a write.
 func (g Grant) Inspect(t Presented, p Policy, now Instant) Refusal {

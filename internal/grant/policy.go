@@ -30,6 +30,9 @@ func (p Policy) ExpiresIn(a Access, now Instant) int64 {
 	return min(int64(a.ExpiresAt-now)/1000, int64(p.AccessLifetime/time.Second))
 }
 
+// AccessExpiry returns the expiry of an access token that is issued at an instant.
+func (p Policy) AccessExpiry(issuedAt Instant) Instant { return p.accessExpiry(issuedAt) }
+
 // accessExpiry rounds up to a second, so that a fresh token's expires_in is
 // its whole lifetime.
 func (p Policy) accessExpiry(issuedAt Instant) Instant {

@@ -31,6 +31,9 @@ type Token struct {
 	Named claims.Set
 	// ID is the jti of RFC 9068, for tokens that are not JWTs as well.
 	ID string
+	// Service is set if the client got it for itself: there is no user and no grant,
+	// and GrantID is the token's own.
+	Service bool
 	// First is set if it was issued for a code, not by a refresh.
 	First bool
 }
@@ -46,6 +49,9 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	t, view, err := open(ctx, iss, view, text, func(v *directory.View) (accessToken, error) { return iss.openAccess(v, text) })
 	if err != nil {
 		return Token{}, err
+	}
+	if s := t.service(); s != nil {
+		return iss.inspectService(ctx, view, *s)
 	}
 	now := iss.now()
 	presented := grant.Presented{
@@ -178,6 +184,8 @@ type accessToken struct {
 	audience []string
 
 	subject, clientID string
+	authorized        grant.Instant
+	unstored          *keys.ServiceToken // of an opaque token without a grant
 }
 
 // openAccess verifies that a text is an access token of this issuer, of either
@@ -186,6 +194,10 @@ func (iss *Issuer) openAccess(view *directory.View, text string) (accessToken, e
 	if strings.HasPrefix(text, keys.AccessPrefix) {
 		t, err := view.Ring.OpenAccess(iss.Realm, text)
 		return accessToken{Token: t}, err
+	}
+	if strings.HasPrefix(text, keys.ServicePrefix) {
+		t, err := view.Ring.OpenService(iss.Realm, text)
+		return accessToken{unstored: &t, Token: keys.Token{GrantID: t.ID, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Key: t.Key}}, err
 	}
 	typ, payload, key, err := view.Ring.VerifyAt(text, iss.now(), iss.Directory.Schedule)
 	if err != nil {
@@ -204,7 +216,7 @@ func (iss *Issuer) openAccess(view *directory.View, text string) (accessToken, e
 		Token: keys.Token{
 			GrantID: id.GrantID, Generation: id.Generation, IssuedAt: id.IssuedAt, ExpiresAt: grant.Instant(c.ExpiresAt) * 1000, Key: key,
 		},
-		jwt: true, scope: c.Scope, audience: c.Audience, subject: c.Subject, clientID: c.ClientID,
+		jwt: true, scope: c.Scope, audience: c.Audience, subject: c.Subject, clientID: c.ClientID, authorized: id.AuthorizedAt,
 	}, nil
 }
 

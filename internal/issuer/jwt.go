@@ -67,8 +67,10 @@ func tokenID(id grant.ID, generation uint32, issued, authorized grant.Instant) s
 // A TokenID is the content of the jti of an access token.
 type TokenID struct {
 	GrantID    grant.ID
-	Generation uint32
+	Generation uint32 // 0: of no grant
 	IssuedAt   grant.Instant
+	// AuthorizedAt is what cutoffs compare.
+	AuthorizedAt grant.Instant
 }
 
 // ParseTokenID decodes the jti of an access token of this server.
@@ -77,7 +79,7 @@ func ParseTokenID(text string) (TokenID, bool) {
 	if err != nil || len(id) != tokenIDSize {
 		return TokenID{}, false
 	}
-	return TokenID{grant.ID(id[:16]), binary.BigEndian.Uint32(id[16:]), grant.ReadInstant(id[20:])}, true
+	return TokenID{grant.ID(id[:16]), binary.BigEndian.Uint32(id[16:]), grant.ReadInstant(id[20:]), grant.ReadInstant(id[26:])}, true
 }
 
 // signAccess returns the JWT of an access token, signed by the key in use now: a

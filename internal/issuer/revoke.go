@@ -35,7 +35,11 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 		tok, err = view.Ring.OpenRefresh(iss.Realm, text)
 	} else {
 		var a accessToken
-		a, err = iss.openAccess(view, text)
+		if a, err = iss.openAccess(view, text); err == nil {
+			if s := a.service(); s != nil {
+				return s.ID, iss.revokeService(ctx, view, c, *s)
+			}
+		}
 		tok = a.Token
 	}
 	if err != nil {

@@ -113,7 +113,7 @@ var (
 	grantTypes = append([]string{noGrantType}, store.GrantTypes...)
 	results    = []string{
 		ok, string(oauth.InvalidRequest), string(oauth.InvalidClient), string(oauth.InvalidGrant), string(oauth.UnauthorizedClient),
-		string(oauth.UnsupportedGrantType), string(oauth.InvalidScope), string(oauth.ServerError), string(oauth.TemporarilyUnavailable),
+		string(oauth.UnsupportedGrantType), string(oauth.InvalidScope), string(oauth.InvalidTarget), string(oauth.ServerError), string(oauth.TemporarilyUnavailable),
 	}
 )
 

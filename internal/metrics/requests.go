@@ -113,7 +113,9 @@ func (m *Metrics) TokenRequest(r TokenRequest) {
 		format = store.TokenOpaque
 	}
 	m.issued.inc("access", string(format))
-	m.issued.inc("refresh", string(store.TokenOpaque))
+	if grantType != store.GrantClientCredentials {
+		m.issued.inc("refresh", string(store.TokenOpaque))
+	}
 }
 
 // Replay counts a code or a refresh token that was presented after its use:

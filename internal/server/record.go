@@ -27,7 +27,10 @@ type Record struct {
 	GrantType string // as the request named it; written down if it is one
 	Tokens    issuer.Tokens
 	GrantID   grant.ID // of the token that the request was about
-	Inactive  error    // why that token is not active, where the caller is not told
+	// ServiceRevoked reports that the token was one of a client for itself, which has
+	// no grant whose revocation the store records.
+	ServiceRevoked bool
+	Inactive       error // why that token is not active, where the caller is not told
 
 	// Fault reports that the caller is sent on because something failed here: the
 	// status does not show it.
@@ -201,6 +204,10 @@ func (s *Server) audit(r *Request, rec Record, status int, err error) {
 	case s.Audit == nil:
 	case err != nil:
 		s.auditFault(r, rec, status, err)
+	case rec.ServiceRevoked:
+		e := s.About(r, rec.ClientID, audit.ServiceTokenRevoked, audit.Success)
+		e.GrantID = rec.GrantID.String()
+		s.Audit.Record(e)
 	case rec.Tokens.GrantID != (grant.ID{}):
 		e := s.About(r, rec.ClientID, audit.TokensRefreshed, audit.Success)
 		if rec.Tokens.Shared {
@@ -209,6 +216,8 @@ func (s *Server) audit(r *Request, rec Record, status int, err error) {
 			e.Name = audit.RefreshRepeated
 		} else if rec.GrantType == store.GrantAuthorizationCode {
 			e.Name = audit.CodeRedeemed
+		} else if rec.GrantType == store.GrantClientCredentials {
+			e.Name = audit.ServiceTokenIssued
 		}
 		e.GrantID, e.Subject, e.Generation = rec.Tokens.GrantID.String(), rec.Tokens.Subject, rec.Tokens.Generation
 		s.Audit.Record(e)

@@ -58,10 +58,15 @@ func (r AuthRule) Allows(m oauth.AuthMethod) bool { return slices.Contains(allow
 const (
 	GrantAuthorizationCode = "authorization_code"
 	GrantRefreshToken      = "refresh_token"
+	GrantClientCredentials = "client_credentials"
 )
 
-// GrantTypes lists those that a client can be registered for.
-var GrantTypes = []string{GrantAuthorizationCode, GrantRefreshToken}
+// GrantTypes lists those that a client can be registered for, and DefaultGrantTypes
+// those of a client that names none.
+var (
+	GrantTypes        = []string{GrantAuthorizationCode, GrantRefreshToken, GrantClientCredentials}
+	DefaultGrantTypes = GrantTypes[:2]
+)
 
 // A Registrar is who registered a client.
 type Registrar string

@@ -26,6 +26,11 @@ const (
 	DocumentLogoutToken DocumentKind = "logout_token" // what one client is told of it
 )
 
+// Of a client's own tokens and assertions:
+const (
+	DocumentServiceRevoked DocumentKind = "service_revoked" // a service token that its client has revoked, by its id
+)
+
 // A DocumentKey names a document. It is a digest, at least in part: keys spread over the
 // table, and the ids of sessions and interactions are nowhere in the store but sealed.
 type DocumentKey [sha256.Size]byte

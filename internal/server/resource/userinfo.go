@@ -25,6 +25,9 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if err != nil {
 		return a, rec, err
 	}
+	if t.Service {
+		return a, rec, oauth.ErrInvalidToken // it is about no user
+	}
 	if !t.Scope.Has(oauth.OpenID) {
 		return a, rec, &server.MissingScope{Scope: oauth.OpenID}
 	}

@@ -179,6 +179,9 @@ func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.
 	if t.First {
 		grantType = "authorization_code"
 	}
+	if t.Service {
+		grantType = "client_credentials"
+	}
 	body, err := json.Marshal(struct {
 		AccessToken string   `json:"access_token"`
 		GrantType   string   `json:"grant_type"`

@@ -69,6 +69,7 @@ var grantTypes = map[string]grantType{
 		}
 		return nil
 	}, (*Endpoints).exchange},
+	store.GrantClientCredentials: {overload.Code, func(oauth.Params) error { return nil }, (*Endpoints).service},
 }
 
 // token is the token endpoint. Its phases have a fixed order, cheap before
@@ -133,6 +134,10 @@ func (e *Endpoints) exchange(ctx context.Context, c *store.Client, p oauth.Param
 	return e.Issuer.Exchange(ctx, c, issuer.CodeRequest{Code: p["code"], RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], From: from})
 }
 
+func (e *Endpoints) service(ctx context.Context, c *store.Client, p oauth.Params, _ grant.Origin) (issuer.Tokens, error) {
+	return e.Issuer.ServiceToken(ctx, c, issuer.ServiceRequest{Scope: p["scope"], Resource: p["resource"]})
+}
+
 func (e *Endpoints) refresh(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
 	t, err := e.Issuer.Refresh(ctx, c, issuer.RefreshRequest{RefreshToken: p["refresh_token"], Scope: p["scope"], From: from})
 	if err != nil && e.dead(store.GrantRefreshToken, refusalOf(err)) {
@@ -164,8 +169,11 @@ func tokenAnswer(t issuer.Tokens) []byte {
 	b := make([]byte, 0, 128+len(t.Scope)+len(t.RefreshToken)+len(t.AccessToken)+len(t.IDToken))
 	b = append(append(b, `{"scope":"`...), t.Scope...)
 	b = strconv.AppendInt(append(b, `","expires_in":`...), t.ExpiresIn, 10)
-	b = append(append(b, `,"token_type":"Bearer","refresh_token":"`...), t.RefreshToken...)
-	b = append(append(b, `","access_token":"`...), t.AccessToken...)
+	b = append(b, `,"token_type":"Bearer","`...)
+	if t.RefreshToken != "" { // RFC 6749 section 4.4.3
+		b = append(append(append(b, `refresh_token":"`...), t.RefreshToken...), `","`...)
+	}
+	b = append(append(b, `access_token":"`...), t.AccessToken...)
 	if t.IDToken != "" { // OpenID Connect Core section 3.1.3.3
 		b = append(append(b, `","id_token":"`...), t.IDToken...)
 	}
@@ -207,5 +215,6 @@ func (e *Endpoints) revoke(ctx context.Context, r *server.Request) (server.Answe
 		return server.Answer{}, rec, err
 	}
 	rec.GrantID, err = e.Issuer.Revoke(ctx, c, p["token"], r.Origin())
+	rec.ServiceRevoked = err == nil && e.Issuer.IsServiceToken(p["token"])
 	return server.Answer{Body: []byte(`{}`)}, rec, err
 }

@@ -1,0 +1,319 @@
+package issuer_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+const machineID = "orders-service"
+
+// machine registers a client that gets tokens for itself.
+func (s *service) machine(change func(*client.Registration)) *store.Client {
+	s.T.Helper()
+	r := client.Registration{ID: machineID, Name: "Orders", Scope: "orders.read orders.write", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthEither}
+	if change != nil {
+		change(&r)
+	}
+	s.register(r)
+	return s.machineNow()
+}
+
+func (s *service) machineNow() *store.Client {
+	s.T.Helper()
+	c, ok := s.View().Client(realm, machineID)
+	if !ok {
+		s.T.Fatal("the client is not there")
+	}
+	return c
+}
+
+func (s *service) serviceToken(scope, resource string) issuer.Tokens {
+	s.T.Helper()
+	t, err := s.ServiceToken(s.T.Context(), s.machineNow(), issuer.ServiceRequest{Scope: scope, Resource: resource})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return t
+}
+
+// why is why a token is not active.
+func (s *service) why(text string) grant.Refusal {
+	s.T.Helper()
+	_, err := s.Inspect(s.T.Context(), text)
+	var refused *grant.Refused
+	if err != nil && !errors.As(err, &refused) {
+		s.T.Fatal(err)
+	}
+	if refused == nil {
+		return grant.Allowed
+	}
+	return refused.Why
+}
+
+// TestServiceTokens: RFC 6749 section 4.4: a token for the client itself, of which
+// nothing is stored.
+func TestServiceTokens(t *testing.T) {
+	t.Parallel()
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s := newService(t)
+		s.machine(func(r *client.Registration) { r.TokenFormat, r.Audience = format, []string{"https://orders.example"} })
+		before := s.Faulty.Calls()
+		got := s.serviceToken("", "")
+		for m, n := range s.Faulty.Calls() {
+			if n != before[m] {
+				t.Errorf("%s: %d calls of %s", format, n-before[m], m)
+			}
+		}
+		if got.RefreshToken != "" || got.IDToken != "" || got.Scope != "orders.read orders.write" || got.ExpiresIn != 300 {
+			t.Errorf("%s: %+v", format, got)
+		}
+		if format == store.TokenOpaque != strings.HasPrefix(got.AccessToken, "mintage_st_") {
+			t.Errorf("%s: the token begins with %.12s", format, got.AccessToken)
+		}
+		in, err := s.Inspect(t.Context(), got.AccessToken)
+		if err != nil || in.Subject != machineID || in.ClientID != machineID || !in.Service || fmt.Sprint(in.Audience) != "[https://orders.example]" || in.ID == "" || in.AuthTime != 0 {
+			t.Errorf("%s: %+v, %v", format, in, err)
+		}
+		if format == store.TokenJWT { // RFC 9068 section 2.2: sub is the client
+			payload, _ := base64.RawURLEncoding.DecodeString(strings.Split(got.AccessToken, ".")[1])
+			var c map[string]any
+			if json.Unmarshal(payload, &c) != nil || c["sub"] != machineID || c["client_id"] != machineID || c["jti"] != in.ID || c["scope"] != "orders.read orders.write" || c["auth_time"] != nil {
+				t.Errorf("claims %v", c)
+			}
+		}
+		if narrow := s.serviceToken("orders.read", ""); narrow.Scope != "orders.read" {
+			t.Errorf("%s: scope %q", format, narrow.Scope)
+		}
+		for _, scope := range []string{"orders.delete", "orders.read admin", `"`} {
+			if _, err := s.ServiceToken(t.Context(), s.machineNow(), issuer.ServiceRequest{Scope: scope}); !errors.Is(err, oauth.ErrScope) {
+				t.Errorf("%s: scope %s: %v", format, scope, err)
+			}
+		}
+		s.Clock.Advance(301 * time.Second)
+		if why := s.why(got.AccessToken); why != grant.GrantExpired {
+			t.Errorf("%s: after its end it is %s", format, why)
+		}
+	}
+}
+
+// TestServiceTokensDieWithWhatTheyRestOn: each of these ends tokens at the next check.
+func TestServiceTokensDieWithWhatTheyRestOn(t *testing.T) {
+	t.Parallel()
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		for name, tt := range map[string]struct {
+			end  func(s *service)
+			want grant.Refusal
+		}{
+			"client disabled":      {func(s *service) { s.Administer(machineID, func(c *store.Client) { c.State = store.ClientDisabled }) }, grant.ClientDisabled},
+			"grant type taken":     {func(s *service) { s.Administer(machineID, func(c *store.Client) { c.GrantTypes = nil }) }, grant.ClientDisabled},
+			"scope taken":          {func(s *service) { s.Administer(machineID, func(c *store.Client) { c.Scope = "other" }) }, grant.AccessRevoked},
+			"cutoff of the client": {func(s *service) { s.CutOff(store.Cutoff{Realm: realm, ClientID: machineID, At: s.At()}) }, grant.CutOff},
+			"cutoff of the pair": {func(s *service) {
+				s.CutOff(store.Cutoff{Realm: realm, Subject: machineID, ClientID: machineID, At: s.At()})
+			}, grant.CutOff},
+			"revoked": {func(s *service) {}, grant.Allowed},
+		} {
+			s := newService(t)
+			s.machine(func(r *client.Registration) { r.TokenFormat = format })
+			text := s.serviceToken("", "").AccessToken
+			tt.end(s)
+			if why := s.why(text); why != tt.want {
+				t.Errorf("%s, %s: %s, want %s", format, name, why, tt.want)
+			}
+			if tt.want != grant.CutOff {
+				continue
+			}
+			if why := s.why(s.serviceToken("", "").AccessToken); why != grant.Allowed {
+				t.Errorf("%s, %s: a token of afterwards is %s", format, name, why)
+			}
+		}
+	}
+}
+
+// TestRevokedServiceTokens: RFC 7009, for tokens that are not stored.
+func TestRevokedServiceTokens(t *testing.T) {
+	t.Parallel()
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s := newService(t)
+		c := s.machine(func(r *client.Registration) { r.TokenFormat = format })
+		first, second := s.serviceToken("", "").AccessToken, s.serviceToken("", "").AccessToken
+		other, _ := s.View().Client(realm, clientID)
+		var refused *grant.Refused
+		if _, err := s.Revoke(t.Context(), other, first, grant.Origin{}); !errors.As(err, &refused) || refused.Why != grant.OtherClient {
+			t.Errorf("%s: revoked by another client: %v", format, err)
+		}
+		if why := s.why(first); why != grant.Allowed {
+			t.Errorf("%s: then it is %s", format, why)
+		}
+		for range 2 { // the second time it is so already
+			if _, err := s.Revoke(t.Context(), c, first, grant.Origin{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, others := grant.AccessRevoked, grant.Allowed
+		if format == store.TokenJWT { // offline verifiers read of cutoffs only
+			want, others = grant.CutOff, grant.CutOff
+		}
+		if why := s.why(first); why != want {
+			t.Errorf("%s: the revoked one is %s", format, why)
+		}
+		if why := s.why(second); why != others {
+			t.Errorf("%s: the other one is %s, want %s", format, why, others)
+		}
+		if why := s.why(s.serviceToken("", "").AccessToken); why != grant.Allowed {
+			t.Errorf("%s: a new one is %s", format, why)
+		}
+		s.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
+		s.Faulty.Inject(storetest.CommitCutoff, 1, storetest.Lost)
+		if _, err := s.Revoke(t.Context(), s.machineNow(), s.serviceToken("", "").AccessToken, grant.Origin{}); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: a revocation that was not stored: %v", format, err)
+		}
+	}
+}
+
+// TestManyRevocationsBecomeACutoff: what one client can store is bounded.
+func TestManyRevocationsBecomeACutoff(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	c := s.machine(nil)
+	var documents []store.Document
+	for i := range 999 {
+		documents = append(documents, store.Document{
+			Kind: store.DocumentServiceRevoked, Key: store.KeyOf(store.DocumentServiceRevoked, realm, fmt.Sprint(i)), Version: 1,
+			ExpiresAt: s.At().Add(time.Minute), Owner: store.OwnerOf(realm, machineID), Body: []byte("{}"),
+		})
+	}
+	if err := s.Engine.Commit(t.Context(), store.Change{Documents: documents}); err != nil {
+		t.Fatal(err)
+	}
+	texts := []string{s.serviceToken("", "").AccessToken, s.serviceToken("", "").AccessToken, s.serviceToken("", "").AccessToken}
+	for i, want := range []grant.Refusal{grant.Allowed, grant.CutOff} {
+		if _, err := s.Revoke(t.Context(), c, texts[i], grant.Origin{}); err != nil {
+			t.Fatal(err)
+		}
+		if why := s.why(texts[2]); why != want {
+			t.Errorf("after %d revocations another token is %s, want %s", 1000+i, why, want)
+		}
+	}
+}
+
+// TestForgedServiceTokens: nothing but what was issued is accepted, and no token of
+// another kind.
+func TestForgedServiceTokens(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	s.machine(nil)
+	text := s.serviceToken("", "").AccessToken
+	for i := len("mintage_st_"); i < len(text); i++ {
+		changed := text[:i] + string("AB"[b2i(text[i] == 'A')]) + text[i+1:]
+		if why := s.why(changed); why != grant.TokenUnknown {
+			t.Fatalf("with character %d changed it is %s", i, why)
+		}
+		if why := s.why(text[:i]); why != grant.TokenUnknown {
+			t.Fatalf("its first %d characters are %s", i, why)
+		}
+	}
+	for _, prefix := range []string{"mintage_at_", "mintage_rt_", "mintage_ac_"} {
+		if why := s.why(prefix + text[len(prefix):]); why != grant.TokenUnknown {
+			t.Errorf("with the prefix %s it is %s", prefix, why)
+		}
+	}
+	if _, err := s.Refresh(t.Context(), s.machineNow(), issuer.RefreshRequest{RefreshToken: text}); err == nil {
+		t.Error("it was refreshed")
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// TestServiceTokensNeedASecret: RFC 6749 section 4.4.
+func TestServiceTokensNeedASecret(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	r := client.Registration{Name: "x", Scope: "a", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthNone}
+	if _, _, err := r.Client(realm, s.View().Ring, s.Policy, s.At()); err == nil {
+		t.Error("a public client was registered for client_credentials")
+	}
+	r = client.Registration{Name: "x", Scope: "a", RedirectURIs: []string{redirectURI}, Auth: store.AuthEither}
+	c, _, err := r.Client(realm, s.View().Ring, s.Policy, s.At())
+	if err != nil || c.MayUse(store.GrantClientCredentials) {
+		t.Errorf("a client that names no grant types has %q, %v", c.GrantTypes, err)
+	}
+}
+
+// TestServiceTokensOfAPIs: RFC 8707: a token is for the API that is named, or for
+// those whose scopes it has.
+func TestServiceTokensOfAPIs(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	api := func(id string, number uint16, format store.TokenFormat, scopes ...string) store.Entry {
+		a := store.API{ID: id, Realm: realm, Name: id, Number: number, TokenFormat: format, Version: 1}
+		for i, name := range scopes {
+			a.Scopes = append(a.Scopes, store.APIScope{Name: name, Number: uint16(i)})
+		}
+		return a.Entry()
+	}
+	const orders, stock = "https://orders.example/api", "https://stock.example"
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{api(orders, 1, "", "orders:read", "orders:write"), api(stock, 2, store.TokenJWT, "stock:read")}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Poll()
+	s.machine(func(r *client.Registration) { r.Scope, r.APIs = "free", []string{orders + " orders:read", stock} })
+	for _, tt := range []struct {
+		scope, resource string
+		want            oauth.Scope
+		audience        string
+		format          store.TokenFormat
+		err             error
+	}{
+		{"", orders, "orders:read", "[" + orders + "]", store.TokenOpaque, nil},
+		{"", orders + "/", "orders:read", "[" + orders + "]", store.TokenOpaque, nil},
+		{"", stock, "stock:read", "[" + stock + "]", store.TokenJWT, nil},
+		{"stock:read", "", "stock:read", "[" + stock + "]", store.TokenJWT, nil},
+		{"stock:read orders:read", "", "stock:read orders:read", "[" + stock + " " + orders + "]", store.TokenOpaque, nil},
+		{"free", "", "free", "[" + s.Issuer.ID + "]", "", nil},
+		{"orders:read", stock, "", "", "", oauth.ErrScope},
+		{"orders:write", orders, "", "", "", oauth.ErrScope},
+		{"", "https://other.example", "", "", "", oauth.ErrTarget},
+		{"", "orders", "", "", "", oauth.ErrTarget},
+	} {
+		got, err := s.ServiceToken(t.Context(), s.machineNow(), issuer.ServiceRequest{Scope: tt.scope, Resource: tt.resource})
+		if !errors.Is(err, tt.err) || err == nil && (got.Scope != tt.want || got.Format != tt.format) {
+			t.Errorf("%q for %q: %q, %s, %v", tt.scope, tt.resource, got.Scope, got.Format, err)
+		}
+		if err != nil {
+			continue
+		}
+		if in, err := s.Inspect(t.Context(), got.AccessToken); err != nil || fmt.Sprint(in.Audience) != tt.audience || in.Scope != tt.want {
+			t.Errorf("%q for %q is for %q with %q, %v", tt.scope, tt.resource, in.Audience, in.Scope, err)
+		}
+	}
+	both := s.serviceToken("stock:read orders:read", "").AccessToken
+	jwt := s.serviceToken("", stock).AccessToken
+	gone := store.API{ID: stock, Realm: realm, Name: stock, Number: 2, TokenFormat: store.TokenJWT, Version: 2, Deleted: true}
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{gone.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Poll()
+	for _, text := range []string{both, jwt} {
+		if why := s.why(text); why != grant.AccessRevoked {
+			t.Errorf("a token that names a deleted API is %s", why)
+		}
+	}
+}
