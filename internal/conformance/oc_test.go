@@ -155,7 +155,7 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 		switch name {
 		case "subject_types_supported", "id_token_signing_alg_values_supported", "userinfo_signing_alg_values_supported", "claims_supported", "acr_values_supported", "prompt_values_supported",
 			"claims_parameter_supported", "request_parameter_supported", "request_uri_parameter_supported",
-			"backchannel_logout_supported", "backchannel_logout_session_supported", "userinfo_endpoint", "authorization_endpoint", "ui_locales_supported":
+			"backchannel_logout_supported", "backchannel_logout_session_supported", "userinfo_endpoint", "end_session_endpoint", "authorization_endpoint", "ui_locales_supported":
 			if there {
 				t.Errorf("%s is there with login.mode off", name)
 			}

@@ -1,17 +1,22 @@
 package login
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // relying makes the house's issuer make id_tokens, and its client ask for them.
@@ -122,4 +127,50 @@ func TestWhatCanBeSaidOfALogin(t *testing.T) {
 			t.Errorf("%s: %q, %t", name, text, ok)
 		}
 	}
+}
+
+// A store that another node uses, too.
+type beside struct {
+	store.Store
+	other []store.Node
+}
+
+func (b *beside) Heartbeat(context.Context, store.Node) ([]store.Node, error) { return b.other, nil }
+
+// An older node drops what it does not know of an interaction: none is begun that
+// demands it until all nodes know it.
+func TestInteractionsOfANewFormWaitForEveryNode(t *testing.T) {
+	h := newHouse(t)
+	h.relying()
+	with := &beside{Store: h.kit.Engine}
+	d, err := directory.Open(t.Context(), with, h.kit.KEK, h.Issuer.Directory.Schedule, h.Issuer.Log, h.kit.Uptime.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Join(t.Context(), "new"); err != nil {
+		t.Fatal(err)
+	}
+	h.Issuer.Directory = d
+	meet := func(forms int64) {
+		t.Helper()
+		with.other = []store.Node{{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(h.kit.Uptime.Now()), Forms: forms}}
+		if err := d.Poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	openID := func(r *oauth.AuthorizationRequest) { r.Scope = "openid" }
+	posted := func(r *oauth.AuthorizationRequest) { r.Scope, r.FormPost = "a", true }
+	plain := func(r *oauth.AuthorizationRequest) { r.Scope = "a" }
+	h.begin(asking(h.c, openID), someone(), StepLogin)
+	meet(0)
+	for name, choose := range map[string]func(*oauth.AuthorizationRequest){"openid": openID, "form_post": posted} {
+		_, err := h.Authorize(t.Context(), asking(h.c, choose), someone())
+		if told(t, err) != oauth.TemporarilyUnavailable || !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	h.begin(asking(h.c, plain), someone(), StepLogin)
+	meet(store.Forms)
+	h.begin(asking(h.c, openID), someone(), StepLogin)
+	h.begin(asking(h.c, posted), someone(), StepLogin)
 }
