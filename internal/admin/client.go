@@ -27,6 +27,9 @@ func (a *Admin) CreateClient(ctx context.Context, r client.Registration, state s
 	if err != nil {
 		return c, "", err
 	}
+	if err := a.noSubject(ctx, c.ID); err != nil {
+		return c, "", err
+	}
 	c.State = state
 	if err = a.checkAPIs(ctx, c, store.Client{}); err != nil {
 		return c, "", err
@@ -36,6 +39,16 @@ func (a *Admin) CreateClient(ctx context.Context, r client.Registration, state s
 		err = &Error{Taken, "client", c.ID, fmt.Sprintf("the client id %q is taken", c.ID)}
 	}
 	return c, secret, err
+}
+
+// noSubject returns an error if a built-in user's subject is the id of a new client:
+// it is the sub of the client's own tokens.
+func (a *Admin) noSubject(ctx context.Context, id string) error {
+	users, err := a.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentUser, Owner: store.OwnerOf(a.Realm, id), Limit: 1})
+	if err == nil && len(users) > 0 {
+		err = &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is the subject of a user: tokens of the client would seem to be the user's", id)}
+	}
+	return err
 }
 
 // Client returns a client that has not been deleted.

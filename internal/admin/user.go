@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -54,6 +55,12 @@ func (a *Admin) CreateUser(ctx context.Context, r account.Registration) (u accou
 	r.Realm = a.Realm
 	now := a.now()
 	if u, err = account.NewUser(r, now); err != nil {
+		return u, "", err
+	}
+	switch _, err := a.Store.Client(ctx, u.Subject); {
+	case err == nil:
+		return u, "", &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("%q is the id of a client: its own tokens would seem to be the user's", u.Subject)}
+	case !errors.Is(err, store.ErrNotFound):
 		return u, "", err
 	}
 	err = account.Create(ctx, a.Store, u, a.userEvent(now, store.EventUserCreated, u, ""))

@@ -228,6 +228,10 @@ func (iss *Issuer) IssueAgreed(c *store.Client, a Agreement) (IssuedCode, error)
 }
 
 func (iss *Issuer) seal(view *directory.View, c *store.Client, a Agreement) (IssuedCode, error) {
+	if _, taken := view.Registered(iss.Realm, a.Subject); taken {
+		// The sub of a client's own tokens is its id (RFC 9068 section 5).
+		return IssuedCode{}, &oauth.Invalid{Field: "subject", Message: "it is the id of a client, whose own tokens have it as their sub"}
+	}
 	code := grant.Code{
 		GrantID: a.GrantID, Realm: iss.Realm, ClientID: c.ID, Subject: a.Subject, AuthorizedAt: a.AuthorizedAt, ExpiresAt: a.ExpiresAt,
 	}

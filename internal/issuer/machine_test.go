@@ -317,3 +317,22 @@ func TestServiceTokensOfAPIs(t *testing.T) {
 		}
 	}
 }
+
+// TestNoUserIsCalledAsAClient: RFC 9068 section 5: the sub of a user and of a client
+// never collide.
+func TestNoUserIsCalledAsAClient(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	s.machine(nil)
+	issue := func(subject string) error {
+		_, err := s.IssueCode(t.Context(), issuer.Authorization{ClientID: clientID, RedirectURI: redirectURI, Subject: subject})
+		return err
+	}
+	var invalid *oauth.Invalid
+	if err := issue(machineID); !errors.As(err, &invalid) || invalid.Field != "subject" {
+		t.Errorf("a code for a subject that is a client: %v", err)
+	}
+	if err := issue("alice"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,31 @@
+package admin_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A client's own tokens have its id as their sub, which must name no user.
+func TestClientsAndUsersShareNoName(t *testing.T) {
+	t.Parallel()
+	a, _ := newAdmin(t)
+	var invalid *oauth.Invalid
+	if _, _, err := a.CreateClient(t.Context(), billing(), store.ClientEnabled); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := a.CreateUser(t.Context(), account.Registration{Username: "billing"}); !errors.As(err, &invalid) || invalid.Field != "subject" {
+		t.Errorf("a user called as a client: %v", err)
+	}
+	if _, _, err := a.CreateUser(t.Context(), account.Registration{Username: "alice", Subject: "user-1"}); err != nil {
+		t.Fatal(err)
+	}
+	r := billing()
+	r.ID = "user-1"
+	if _, _, err := a.CreateClient(t.Context(), r, store.ClientEnabled); !errors.As(err, &invalid) || invalid.Field != "id" {
+		t.Errorf("a client called as a user: %v", err)
+	}
+}
