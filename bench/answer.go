@@ -194,6 +194,24 @@ func (a *answer) check(r *response, sent []byte, maxExpiresIn int64) error {
 	return nil
 }
 
+// service checks the answer with a token for the client itself.
+func (a *answer) service(r *response, maxExpiresIn int64) error {
+	if err := a.parse(r.body); err != nil {
+		return err
+	}
+	switch {
+	case !r.json:
+		return errContentType
+	case string(a.tokenType) != "Bearer":
+		return errTokenType
+	case a.expiresIn < 1 || a.expiresIn > maxExpiresIn:
+		return errExpiresIn
+	case !bytes.HasPrefix(a.access, []byte(keys.ServicePrefix)):
+		return errNoAccess
+	}
+	return nil
+}
+
 // isJWT tells a JWT by its three parts.
 func isJWT(token []byte) bool { return bytes.Count(token, []byte(".")) == 2 }
 

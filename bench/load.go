@@ -32,6 +32,9 @@ const (
 	Introspect Operation = "introspect"
 	Verify     Operation = "verify" // as a proxy does, with the token in a header
 
+	// Service gets a token for the client itself; Chains are scopes.
+	Service Operation = "service"
+
 	// Authorize asks for a code as a browser does whose user is signed in and
 	// has agreed before. Chains are session cookies, and the Target's endpoint
 	// is the request's whole address.
@@ -295,6 +298,8 @@ func newRun(l *Load) (*run, error) {
 	switch l.Operation {
 	case Code:
 		r.form = []byte("grant_type=authorization_code&" + credentials + "&redirect_uri=" + url.QueryEscape(l.Target.RedirectURI) + "&code=")
+	case Service:
+		r.form = []byte("grant_type=client_credentials&" + credentials + "&scope=")
 	case Introspect:
 		r.form = []byte(credentials + "&token=")
 	case Verify:

@@ -177,6 +177,8 @@ func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error
 		switch w.Operation {
 		case Introspect:
 			return aliveJSON(&w.resp)
+		case Service:
+			return w.answer.service(&w.resp, w.Target.MaxExpiresIn)
 		case Verify:
 			return aliveEmpty(&w.resp)
 		}
@@ -199,7 +201,7 @@ func (w *worker) exchange(ctx context.Context, now time.Time, sent []byte) error
 func (w *worker) goOn(err error) {
 	c := w.chains
 	switch {
-	case w.Target.FixedBody != 0, err == nil && (w.Operation == Introspect || w.Operation == Verify || w.Operation == Authorize):
+	case w.Target.FixedBody != 0, err == nil && (w.Operation == Introspect || w.Operation == Verify || w.Operation == Service || w.Operation == Authorize):
 		c.next++
 	case w.resp.status == 200 && len(w.answer.refresh) > 0:
 		c.tokens[c.next] = append(c.tokens[c.next][:0], w.answer.refresh...)

@@ -27,6 +27,7 @@ const (
 	large       = "large"
 	introspect  = "introspect"
 	verify      = "verify"
+	service     = "service"
 	authorized  = "authorize"
 	bareSigning = "bare-signing"
 	jwt         = "jwt"
@@ -35,11 +36,11 @@ const (
 	connect     = "connect"
 )
 
-var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, authorized, bareSigning, jwt, code, idToken, large, bareConnect, connect}
+var names = []string{bareRefresh, bareTuned, refresh, introspect, verify, service, authorized, bareSigning, jwt, code, idToken, large, bareConnect, connect}
 
 // yardstick is what each measurement is compared with.
 var yardstick = map[string]string{
-	refresh: bareRefresh, code: bareRefresh, large: bareRefresh, introspect: bareRefresh, verify: bareRefresh, authorized: bareRefresh,
+	refresh: bareRefresh, code: bareRefresh, large: bareRefresh, introspect: bareRefresh, verify: bareRefresh, service: bareRefresh, authorized: bareRefresh,
 	jwt: bareSigning, idToken: bareSigning, connect: bareConnect,
 }
 
@@ -145,7 +146,7 @@ func (s *suite) wanted() (list []string) {
 // changes how many grants there are has a store of its own.
 func (s *suite) prepare(ctx context.Context) (err error) {
 	wants := func(name string) bool { return slices.Contains(s.wanted(), name) }
-	if s.small, err = s.host(ctx, "small", smallGrants); err != nil {
+	if s.small, err = s.host(ctx, "small", smallGrants, func(r *client.Registration) { r.GrantTypes = store.GrantTypes }); err != nil {
 		return err
 	}
 	if wants(authorized) {
@@ -269,6 +270,9 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 		}
 		l.Operation, l.Chains = bench.Operation(name), bench.Split(tokens, s.connections)
 		l.Target.Endpoint = strings.Replace(l.Target.Endpoint, "/access_token?", "/"+name+"?", 1)
+	}
+	if name == service {
+		l.Operation, l.Chains = bench.Service, bench.Split(slices.Repeat([]string{"a"}, s.connections), s.connections)
 	}
 	if name == authorized {
 		l.Operation, l.Chains = bench.Authorize, bench.Split(h.data.sessions, s.connections)

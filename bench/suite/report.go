@@ -84,6 +84,8 @@ func (r *report) title(name string) string {
 		return "introspection, opaque access token"
 	case verify:
 		return "verification for a proxy, opaque access token"
+	case service:
+		return "token of a client for itself, opaque"
 	case authorized:
 		return "authorization, signed in and agreed before"
 	case bareSigning:
@@ -172,6 +174,7 @@ func (r *report) bars() (list []bar) {
 	}
 	atLeast("introspection, throughput of bare", introspect, bareRefresh, 0.6)
 	atLeast("verification, throughput of bare", verify, bareRefresh, 0.7)
+	atLeast("token of a client for itself, throughput of bare", service, bareRefresh, 0.75)
 	signed := func(what, name string) {
 		if len(r.runs[name]) > 0 {
 			v := r.ratio(bareSigning, name, measured.Throughput)
