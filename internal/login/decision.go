@@ -136,6 +136,13 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 			d.AuthorizedAt = a.Issuer.AgreedAt(st.view, who.Subject, st.Client.ID, now)
 			d.ExpiresAt = now.Add(a.Issuer.CodeLifetime)
 			d.KeyID = st.view.Ring.Current(keys.Seal, now)
+			// The session that answers, which may have begun after the one that was asked
+			// had ended: the grant is found by it when it ends.
+			if s := st.Session; s != nil && s.Reference != it.Identity.Reference {
+				of := *it.Identity
+				of.Reference = s.Reference
+				it.Identity = &of
+			}
 		}
 		if consent {
 			doc, err := a.consentDocument(ctx, st, d)

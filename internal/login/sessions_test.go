@@ -155,3 +155,31 @@ func TestEndSessionEndsTheSessionInEveryTab(t *testing.T) {
 		t.Errorf("%+v, %v: %q and %q go on", s, err, h.is(a), h.is(b))
 	}
 }
+
+// A page that was shown in a session that has ended since is answered in another one
+// of the same subject: the grant belongs to that one.
+func TestAGrantBelongsToTheSessionThatAnswers(t *testing.T) {
+	h := newHouse(t)
+	h.Issuer.IDTokenLifetime = 5 * time.Minute
+	registration := openIDClient
+	registration.ID, registration.FirstParty = "asks", false
+	h.c = h.client(registration)
+	v := h.signInAs("alice", someone())
+	it := h.begin(asking(h.c), v, StepConsent)
+	if _, err := h.EndSession(t.Context(), v.Session); err != nil {
+		t.Fatal(err)
+	}
+	h.step(time.Second)
+	v = h.signInAs("alice", v)
+	s, err := h.Session(t.Context(), v.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := h.Allow(t.Context(), h.again(it, v), v, false)
+	if _, err := h.redeem(h.code(st, err)); err != nil {
+		t.Fatal(err)
+	}
+	if r := h.sessionOf("alice", grant.SessionName(s.reference())); len(r.Grants) != 1 {
+		t.Errorf("the session that goes on has made %d grants", len(r.Grants))
+	}
+}
