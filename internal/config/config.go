@@ -62,6 +62,8 @@ type Config struct {
 	InteractionLifetime Duration `yaml:"interaction_lifetime" group:"Login and pages" reload:"yes" doc:"how long a user may take over login and consent"`
 	Pages               Pages    `yaml:"pages" group:"Login and pages"`
 
+	Authorization Authorization `yaml:"authorization" group:"Answers and compatibility"`
+
 	Errors   Errors   `yaml:"errors" group:"Answers and compatibility"`
 	Compat   Compat   `yaml:"compat" group:"Answers and compatibility"`
 	CORS     CORS     `yaml:"cors" group:"Answers and compatibility"`
@@ -122,6 +124,16 @@ type Pages struct {
 	Directory  string `yaml:"directory" reload:"yes" doc:"brand of the pages: brand.css, images, and templates that replace the built-in ones"`
 	Locale     string `yaml:"locale" reload:"yes" enum:"en,ja" doc:"language of the pages if none of the user's languages is supported: en or ja"`
 	ScopesFile string `yaml:"scopes_file" reload:"yes" doc:"texts that explain scopes to users (YAML: scope, locale, text)"`
+}
+
+// Values of authorization.error_page.
+const (
+	ErrorPageSelfRegistered = "self_registered"
+	ErrorPageAlways         = "always"
+)
+
+type Authorization struct {
+	ErrorPage string `yaml:"error_page" reload:"yes" enum:"self_registered,always" doc:"whose errors are shown on a page with a link, instead of a redirect to the client: those of clients that registered themselves, or always if the user is not signed in"`
 }
 
 type Errors struct {
@@ -190,6 +202,7 @@ func Default() Config {
 		Session:              Session{Lifetime: Duration(12 * time.Hour), Idle: Duration(time.Hour)},
 		InteractionLifetime:  Duration(10 * time.Minute),
 		Pages:                Pages{Locale: "en"},
+		Authorization:        Authorization{ErrorPage: ErrorPageSelfRegistered},
 		Errors:               Errors{BasicAuthStatus: 401},
 		Throttle:             Throttle{AddressFailures: 600, ClientFailures: 30, LoginFailures: 5, Interactions: 600},
 		Limits:               Limits{Connections: 4096, ConnectionsPerAddress: 1024},

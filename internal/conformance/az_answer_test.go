@@ -148,7 +148,7 @@ func TestAZ42_AZ43_AZ44_AZ45_HeadersOfPagesAndRedirects(t *testing.T) {
 	for what, s := range map[string]sight{
 		"no parameters":        stranger.get(publicURL + "/oauth2/authorize"),
 		"unknown client":       stranger.get(asking(d.a, "client_id=x")),
-		"bounce":               stranger.get(asking(d.a, "scope=nonsense")),
+		"bounce":               stranger.get(asking(d.selfRegistered(d.client(client.Registration{})), "scope=nonsense")),
 		"login":                login,
 		"consent":              consent,
 		"no interaction":       b.get(interactionURL),

@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/web"
 )
 
 func TestAZ58_PromptNoneNeverShowsAPage(t *testing.T) {
@@ -49,34 +51,69 @@ func TestAZ58_PromptNoneNeverShowsAPage(t *testing.T) {
 	}
 }
 
-// Whoever is not signed in was perhaps sent here only to be sent on, with our
-// name, to somebody who has registered a client for that (RFC 9700 section
-// 4.11.2).
-func TestAZ59_StrangersAreAskedBeforeAnErrorTakesThemToAClient(t *testing.T) {
+var defects = [][]string{
+	{"scope=nonsense"}, {"response_type=token"}, {"response_type"}, {"code_challenge"}, {"resource=x"}, {"prompt=x"}, {"request=x"}, {"response_mode=jwt"},
+}
+
+// RFC 6749 section 4.1.2.1: the client of an operator hears of an error at once.
+func TestAZ59_AnErrorGoesToAClientThatAnOperatorRegistered(t *testing.T) {
 	d, b := signedIn(t)
-	stranger := d.browser()
-	for _, pairs := range [][]string{
-		{"scope=nonsense"}, {"response_type=token"}, {"response_type"}, {"code_challenge"}, {"resource=x"}, {"prompt=x"}, {"request=x"}, {"response_mode=jwt"},
-	} {
+	for _, pairs := range defects {
 		address := asking(d.a, pairs...)
-		told := b.get(address)
+		told, stranger := b.get(address), d.browser().get(address)
 		if told.StatusCode != http.StatusSeeOther || told.location().Query().Get("error") == "" {
 			t.Fatalf("%q: a signed-in user is not sent on: %d", pairs, told.StatusCode)
 		}
-		s := stranger.get(address)
-		s.refusedPage(t, 400)
-		checkPage(t, pairs[0], s)
-		// They may go on by themselves, to the same answer.
-		if !strings.Contains(html.UnescapeString(s.body), `href="`+told.Header.Get("Location")+`"`) || strings.Contains(strings.ToLower(s.body), "http-equiv") || s.Header.Get("Refresh") != "" {
-			t.Errorf("%q: no link to the client, or more than a link", pairs)
-		}
-		if strings.Contains(s.body, "<script") || s.field("id") != "" {
-			t.Errorf("%q: script or interaction on the page", pairs)
+		if stranger.StatusCode != http.StatusSeeOther || stranger.Header.Get("Location") != told.Header.Get("Location") || stranger.body != "" {
+			t.Errorf("%q: one who is not signed in gets %d, to %.80q", pairs, stranger.StatusCode, stranger.Header.Get("Location"))
 		}
 	}
 	// A good request takes them to the login, which is ours.
-	if to := stranger.get(asking(d.a)).Header.Get("Location"); !strings.HasPrefix(to, interactionURL) {
+	if to := d.browser().get(asking(d.a)).Header.Get("Location"); !strings.HasPrefix(to, interactionURL) {
 		t.Errorf("sent to %.60q", to)
+	}
+}
+
+// Whoever is not signed in was perhaps sent here only to be sent on, with our
+// name, to somebody who has registered a client for that (RFC 9700 section
+// 4.11.2). A client that registered itself is never believed, and with
+// authorization.error_page no client is, as long as nobody is signed in.
+func TestAZ59_StrangersAreAskedBeforeAnErrorTakesThemToAClient(t *testing.T) {
+	for _, always := range []bool{false, true} {
+		t.Run(fmt.Sprintf("always %t", always), func(t *testing.T) {
+			d, b := signedIn(t, func(o *options) { o.tuneFront = func(f *web.Front) { f.ErrorPage = always } })
+			c := d.a
+			if !always {
+				c = d.selfRegistered(c)
+			}
+			asked := func(by *browser, pairs []string) {
+				t.Helper()
+				s := by.get(asking(c, pairs...))
+				s.refusedPage(t, 400)
+				checkPage(t, pairs[0], s)
+				// They may go on by themselves.
+				if !strings.Contains(html.UnescapeString(s.body), `href="`+redirect+`?error=`) || strings.Contains(strings.ToLower(s.body), "http-equiv") || s.Header.Get("Refresh") != "" {
+					t.Errorf("%q: no link to the client, or more than a link", pairs)
+				}
+				if strings.Contains(s.body, "<script") || s.field("id") != "" {
+					t.Errorf("%q: script or interaction on the page", pairs)
+				}
+			}
+			stranger := d.browser()
+			for _, pairs := range defects {
+				asked(stranger, pairs)
+				if !always {
+					asked(b, pairs)
+				} else if told := b.get(asking(c, pairs...)); told.StatusCode != http.StatusSeeOther {
+					t.Errorf("%q: a signed-in user is not sent on: %d", pairs, told.StatusCode)
+				}
+			}
+			if always {
+				stranger.get(asking(c, "prompt=none")).told(t, redirect, "login_required")
+			} else {
+				asked(stranger, []string{"prompt=none"})
+			}
+		})
 	}
 }
 
@@ -150,7 +187,7 @@ func TestAZ64_RequestObjectsAreRefusedAndNothingIsFetched(t *testing.T) {
 		b.get(asking(c, value)).told(t, redirect, code)
 		// Nor does what it might hold stand in for parameters.
 		b.get(asking(c, value, "redirect_uri")).refusedPage(t, 400)
-		d.browser().get(asking(c, value)).refusedPage(t, 400)
+		d.browser().get(asking(c, value)).told(t, redirect, code)
 	}
 	b.get(asking(c, "request="+strings.Repeat("x", 4000))).told(t, redirect, "request_not_supported")
 	if n := fetched.Load(); n != 0 {

@@ -290,6 +290,11 @@ func (d *deployment) change(c oauthClient, alter func(*store.Client)) oauthClien
 	return c
 }
 
+// selfRegistered says that nobody but the client vouches for it.
+func (d *deployment) selfRegistered(c oauthClient) oauthClient {
+	return d.change(c, func(c *store.Client) { c.RegisteredBy = store.ByDocument })
+}
+
 // cutOff refuses what was authorized for a subject until now.
 func (d *deployment) cutOff(c store.Cutoff) {
 	d.t.Helper()

@@ -57,9 +57,13 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestAZ19",
 	},
 	{
-		Name: "strangers are asked first", In: "web.pageAnswer",
-		Old:  "(toClient.SignedIn || toClient.Request.Prompt.None):",
-		New:  "true:",
+		Name: "strangers are asked first", In: "web.redirects",
+		Old: "return e.SignedIn || e.Request.Prompt.None", New: "return true",
+		Test: here + "TestAZ59",
+	},
+	{
+		Name: "users of clients that registered themselves are asked first", In: "web.redirects",
+		Old: "case e.Client.SelfRegistered():", New: "case false:",
 		Test: here + "TestAZ59",
 	},
 	{

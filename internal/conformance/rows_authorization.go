@@ -61,7 +61,7 @@ var authorizationRows = []Row{
 	{ID: "AZ-56", Source: "RFC 7636 section 4.2", Title: "a challenge that is no SHA-256"},
 	{ID: "AZ-57", Source: "FAPI 2.0 section 5.3.2.2", Title: "a nonce, of any length, changes nothing"},
 	{ID: "AZ-58", Source: "OpenID Connect Core section 3.1.2.6", Title: "prompt=none never shows a page, and excludes other prompts"},
-	{ID: "AZ-59", Source: "RFC 9700 section 4.11.2", Title: "whoever is not signed in is asked before an error takes them to a client"},
+	{ID: "AZ-59", Source: "RFC 6749 section 4.1.2.1; RFC 9700 section 4.11.2", Title: "an error goes to an operator's client; whoever is not signed in is asked before it takes them to another one"},
 	{ID: "AZ-60", Star: true, Source: "RFC 6749 section 4.1.2", Title: "a code is for a minute, one use, one client, one redirect URI and one challenge"},
 	{ID: "AZ-61", Source: "RFC 9700 section 4.7", Title: "two tabs do not mix"},
 	{ID: "AZ-62", Source: "RFC 6819 section 5.1.5.4", Title: "a consent sent again gives the same code, until it is used"},

@@ -24,7 +24,7 @@ func (d *deployment) everyPage(t *testing.T) map[string]sight {
 		"unknown client": b.get(authorizeURL + "&client_id=nobody&redirect_uri=" + url.QueryEscape(redirect)),
 		"bad redirect":   b.get(asking(d.a, "redirect_uri=https://evil.example/cb")),
 		"bare request":   b.get(authorizeURL),
-		"bounce":         b.get(asking(d.a, "scope=nothing")),
+		"bounce":         b.get(asking(d.selfRegistered(d.client(client.Registration{})), "scope=nothing")),
 		"forged id":      b.open(interactionURL + "?id=" + strings.Repeat("A", 43)),
 		"lost":           b.lost(publicURL + "/nothing"),
 		"not found":      b.get(publicURL + "/account/assets/nothing.css"),
@@ -153,7 +153,7 @@ func TestUI07_WhatOthersHaveWrittenIsEscaped(t *testing.T) {
 	b := d.browser()
 	seen := map[string]sight{
 		"login":        b.open(asking(c, "login_hint="+evil, "ui_locales="+evil, "state="+evil, "scope=<script>")),
-		"bounce":       b.get(asking(c, "scope="+evil, "state="+evil, "login_hint="+evil)),
+		"bounce":       b.get(asking(d.selfRegistered(c), "scope="+evil, "state="+evil, "login_hint="+evil)),
 		"bad client":   b.get(asking(c, "client_id="+evil)),
 		"bad redirect": b.get(asking(c, "redirect_uri="+evil)),
 		"bad id":       b.get(interactionURL + "?id=" + url.QueryEscape(evil)),

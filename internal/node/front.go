@@ -32,7 +32,7 @@ func newFront(cfg config.Config, iss *issuer.Issuer, pending *login.Pending, log
 	if err != nil {
 		return nil, err
 	}
-	front := &web.Front{Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, Authorizer: &login.Authorizer{
+	front := &web.Front{Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, ErrorPage: cfg.Authorization.ErrorPage == config.ErrorPageAlways, Authorizer: &login.Authorizer{
 		Issuer: iss, Pending: pending,
 		InteractionLifetime: cfg.InteractionLifetime.Std(),
 		SessionLifetime:     cfg.Session.Lifetime.Std(), SessionIdle: cfg.Session.Idle.Std(),

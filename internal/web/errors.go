@@ -75,6 +75,22 @@ func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oau
 	return http.StatusBadRequest, pages.BadRequest, told.Code
 }
 
+// redirects reports whether an error goes to the client at once (RFC 6749 section
+// 4.1.2.1). Nobody vouches for a client that registered itself: it may have sent the
+// user here only to be sent on, with our good name, to a malicious site (RFC 9700
+// section 4.11.2). With ErrorPage, this is assumed of every client, unless the user
+// is signed in or the client has asked for no page. A fault of ours is a page as
+// well: the user can try again.
+func (s *web) redirects(e *login.ClientError) bool {
+	switch {
+	case e.Client.SelfRegistered():
+		return false
+	case s.ErrorPage, e.Cause != nil:
+		return e.SignedIn || e.Request.Prompt.None
+	}
+	return true
+}
+
 // pageAnswer is the page for err, or the way to the client that is to hear of
 // it.
 func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, err error) server.Answer {
@@ -90,14 +106,12 @@ func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, er
 	status := http.StatusBadRequest
 	var toClient *login.ClientError
 	switch {
-	case errors.As(err, &toClient) && (toClient.SignedIn || toClient.Request.Prompt.None):
+	case errors.As(err, &toClient) && s.redirects(toClient):
 		a, fault := s.respond(locale, toClient.Client, toClient.Request, toClient.URL)
 		s.unrendered(r, fault)
 		return a
 	case toClient != nil && toClient.Cause == nil:
-		// Whoever is not signed in may have been sent here to be sent on, with
-		// our good name, to a client that is up to something (RFC 9700 section
-		// 4.11.2). They decide for themselves.
+		// The user decides whether to follow a link to the client.
 		bounce := pages.Bounce{
 			Client: toClient.Client.Name, Host: login.Host(toClient.Request.RedirectURI), URL: toClient.URL,
 			Code: string(toClient.Told.Code), Detail: toClient.Told.Description, RequestID: r.ID,

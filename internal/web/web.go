@@ -33,6 +33,7 @@ type Front struct {
 	Upstream   *upstream.Provider
 
 	RedirectURIMismatch bool // compat.redirect_uri_mismatch
+	ErrorPage           bool // authorization.error_page: always
 }
 
 // Claims returns what is known about a subject: the record of a built-in user, or
