@@ -64,14 +64,18 @@ var Modules = []Module{
 
 	{Plan: configOP, Name: "oidcc-discovery-endpoint-verification", By: []string{ownSuite, "TestMD13_MD14_EveryMemberIsKnownAndOfItsType", "TestOC02_OC08_MetadataOfAProvider", browserTest}},
 
-	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout", By: []string{"TestLO01_AHintOfThisSessionSignsTheUserOutWithoutAQuestion", browserTest}},
-	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-bad-post-logout-redirect-uri", By: []string{"TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
-	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-modified-id-token-hint", By: []string{"TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
-	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-bad-id-token-hint", By: []string{"TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
-	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-id-token-hint", By: []string{"TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
-	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-params", By: []string{"TestLO02_EveryOtherRequestAsksTheUser"}},
-	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-post-logout-redirect-uri", By: []string{"TestLO01_AHintOfThisSessionSignsTheUserOutWithoutAQuestion"}},
-	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-state", By: []string{"TestLO01_AHintOfThisSessionSignsTheUserOutWithoutAQuestion"}},
-	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-only-state", By: []string{"TestLO02_EveryOtherRequestAsksTheUser"}},
-	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-query-added-to-post-logout-redirect-uri", By: []string{"TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-discovery-endpoint-verification", By: []string{ownSuite, "TestLO07_TheMetadataNameTheEndpoint"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout", By: []string{ownSuite, "TestLO01_AHintOfThisSessionSignsTheUserOutWithoutAQuestion", browserTest}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-bad-post-logout-redirect-uri", By: []string{ownSuite, "TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-modified-id-token-hint", By: []string{ownSuite, "TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-id-token-hint", By: []string{ownSuite, "TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-params", By: []string{ownSuite, "TestLO02_EveryOtherRequestAsksTheUser"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-post-logout-redirect-uri", By: []string{ownSuite, "TestLO01_AHintOfThisSessionSignsTheUserOutWithoutAQuestion"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-no-state", By: []string{ownSuite, "TestLO01_AHintOfThisSessionSignsTheUserOutWithoutAQuestion"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-only-state", By: []string{ownSuite, "TestLO02_EveryOtherRequestAsksTheUser"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-query-added-to-post-logout-redirect-uri", By: []string{ownSuite, "TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
+	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-bad-id-token-hint", By: []string{ownSuite, "TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
+
+	{Plan: backChannelOP, Name: "oidcc-backchannel-logout-discovery-endpoint-verification", Reason: "not offered yet: the metadata do not name it"},
+	{Plan: backChannelOP, Name: "oidcc-backchannel-rp-initiated-logout", Reason: "not offered yet: the metadata do not name it"},
 }

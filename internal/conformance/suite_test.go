@@ -1,6 +1,9 @@
 package conformance_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"net/url"
 	"slices"
@@ -199,6 +202,53 @@ var modules = map[string]func(suite){
 			s.t.Errorf("a refresh returns %v", again)
 		}
 	},
+	"oidcc-rp-initiated-logout-discovery-endpoint-verification": func(s suite) {
+		if address := s.metadata()["end_session_endpoint"]; address != issuerID+"/end_session" {
+			s.t.Errorf("end_session_endpoint is %v", address)
+		}
+	},
+	"oidcc-rp-initiated-logout": func(s suite) {
+		got, _ := s.login()
+		s.leave(got, "post_logout_redirect_uri="+afterLogout, "state=s").gone(s.t, s.b, afterLogout+"&state=s")
+		s.b.get(asking(s.c, "scope=openid", "prompt=none")).told(s.t, redirect, oauth.LoginRequired)
+	},
+	"oidcc-rp-initiated-logout-no-state": func(s suite) {
+		got, _ := s.login()
+		s.leave(got, "post_logout_redirect_uri="+afterLogout).gone(s.t, s.b, afterLogout)
+	},
+	"oidcc-rp-initiated-logout-no-post-logout-redirect-uri": func(s suite) {
+		got, _ := s.login()
+		s.leave(got, "state=s").gone(s.t, s.b, logoutURL)
+		if page := s.b.get(logoutURL); page.StatusCode != http.StatusOK || !strings.HasPrefix(page.Header.Get("Content-Type"), "text/html") {
+			s.t.Errorf("after the logout: status %d", page.StatusCode)
+		}
+	},
+	"oidcc-rp-initiated-logout-bad-post-logout-redirect-uri": func(s suite) {
+		got, _ := s.login()
+		s.leave(got, "post_logout_redirect_uri=https://client.example/foreign", "state=s").refusedPage(s.t, http.StatusBadRequest)
+	},
+	"oidcc-rp-initiated-logout-query-added-to-post-logout-redirect-uri": func(s suite) {
+		got, _ := s.login()
+		s.leave(got, "post_logout_redirect_uri="+afterLogout+"&foo=bar", "state=s").refusedPage(s.t, http.StatusBadRequest)
+	},
+	"oidcc-rp-initiated-logout-modified-id-token-hint": func(s suite) {
+		got, _ := s.login()
+		parts := strings.Split(got.IDToken, ".")
+		payload := strings.Replace(string(mustDecode(s.t, parts[1])), `"sub":"alice"`, `"sub":"bob"`, 1)
+		got.IDToken = parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + "." + parts[2]
+		s.leave(got, "post_logout_redirect_uri="+afterLogout, "state=s").refusedPage(s.t, http.StatusBadRequest)
+	},
+	"oidcc-rp-initiated-logout-bad-id-token-hint": func(s suite) { // HS256 with the client's secret
+		got, _ := s.login()
+		text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + strings.Split(got.IDToken, ".")[1]
+		mac := hmac.New(sha256.New, []byte(s.c.secret))
+		mac.Write([]byte(text))
+		got.IDToken = text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+		s.leave(got, "post_logout_redirect_uri="+afterLogout, "state=s").refusedPage(s.t, http.StatusBadRequest)
+	},
+	"oidcc-rp-initiated-logout-no-id-token-hint": asksBeforeLogout("post_logout_redirect_uri="+afterLogout, "state=s"),
+	"oidcc-rp-initiated-logout-no-params":        asksBeforeLogout(),
+	"oidcc-rp-initiated-logout-only-state":       asksBeforeLogout("state=s"),
 	"oidcc-discovery-endpoint-verification": func(s suite) {
 		m := s.metadata()
 		if m["issuer"] != issuerID || m["claims_parameter_supported"] == nil && m["request_uri_parameter_supported"] != false ||
@@ -224,6 +274,25 @@ func codeReuse(later time.Duration) func(suite) {
 		if a := s.userInfo(got.AccessToken); a.status != http.StatusUnauthorized {
 			s.t.Errorf("the access token of a code that was redeemed twice: %d", a.status)
 		}
+	}
+}
+
+// leave asks for a logout, with the id_token of a login as hint.
+func (s suite) leave(got tokens, pairs ...string) sight {
+	s.t.Helper()
+	return s.b.get(leave(slices.Concat([]string{"id_token_hint=" + got.IDToken}, pairs)...))
+}
+
+// asksBeforeLogout returns a module whose request must be answered by a question,
+// and must not send the browser to an address that nobody vouches for.
+func asksBeforeLogout(pairs ...string) func(suite) {
+	return func(s suite) {
+		s.login()
+		page := s.b.open(leave(pairs...)).at(s.t, "logout")
+		if !s.b.isSignedIn() {
+			s.t.Error("nobody was asked")
+		}
+		s.b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=logout").gone(s.t, s.b, logoutURL)
 	}
 }
 
@@ -255,7 +324,7 @@ func TestConformanceSuite(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			defer func(whole *testing.T) { d.t = whole }(d.t)
 			d.t = t
-			s := suite{deployment: d, t: t, b: d.browser(), c: d.client(client.Registration{Name: m.Name, FirstParty: true, Scope: allScopes})}
+			s := suite{deployment: d, t: t, b: d.browser(), c: d.client(client.Registration{Name: m.Name, FirstParty: true, Scope: allScopes, PostLogoutRedirectURIs: []string{afterLogout}})}
 			d.signIn(s.b, username)
 			part(s)
 		})
