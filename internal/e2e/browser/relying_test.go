@@ -25,12 +25,12 @@ import (
 
 // A relyingParty is an application that signs its users in with OpenID Connect:
 // one of others, or a small one over a library of others. Its page shows the
-// user's email address in #email, and links to #refresh. It has #sign-in unless
-// it signs in whoever opens it.
+// user's email address in #email, and links to #refresh and #logout. It has
+// #sign-in unless it signs in whoever opens it.
 type relyingParty struct {
 	redirect string // the path of its redirect URI
 	protects bool   // it signs in whoever opens it
-	stays    bool   // it does not sign users out at Mintage
+	asked    bool   // it sends no id_token: Mintage asks before a logout
 	start    func(t *testing.T, w *world, c client, origin string)
 }
 
@@ -39,12 +39,12 @@ var relyingParties = map[string]relyingParty{
 	"openid-client":    {redirect: "/callback", start: startNode("openid-client")},
 	"oauth4webapi":     {redirect: "/callback", start: startNode("oauth4webapi")},
 	"mod-auth-openidc": {redirect: "/oidc/callback", protects: true, start: startApache},
-	"oauth2-proxy":     {redirect: "/oauth2/callback", protects: true, stays: true, start: startOAuth2Proxy},
+	"oauth2-proxy":     {redirect: "/oauth2/callback", protects: true, asked: true, start: startOAuth2Proxy},
 }
 
 // Unmodified applications and libraries, which are given the issuer, the
 // client's id and its secret, and read all else from the metadata, sign a user
-// in with a browser, read the claims and refresh.
+// in with a browser, read the claims, refresh, and sign the user out.
 func TestRelyingParties(t *testing.T) {
 	t.Parallel()
 	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost))
@@ -82,12 +82,12 @@ func TestRelyingParties(t *testing.T) {
 			if n := w.generation(t, name); n < 2 {
 				t.Errorf("the grant is of generation %d: nothing was refreshed", n)
 			}
-			if rp.stays {
-				return
-			}
-			// The session has ended at Mintage too, without a question, and the browser
-			// is back: to sign in again, the user needs the password.
+			// The session has ended at Mintage too, and the browser is back: to sign in
+			// again, the user needs the password.
 			b.click("#logout")
+			if rp.asked {
+				b.click("button#logout[value=logout]")
+			}
 			if !rp.protects {
 				b.sees("#sign-in")
 				b.click("#sign-in")
@@ -254,14 +254,17 @@ func startOAuth2Proxy(t *testing.T, w *world, c client, origin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	logout := shown(t, "oauth2-proxy.md", "the link to sign out", url.QueryEscape("https://auth.example.com"), url.QueryEscape(w.origin),
+		"client_id%3Dwiki", "client_id%3D"+c.ID, url.QueryEscape(url.QueryEscape("https://wiki.example.com/")), url.QueryEscape(url.QueryEscape(origin+"/")))
+	logout = strings.TrimPrefix(strings.TrimSpace(logout), "https://wiki.example.com")
 	application := serveHTTP(t, "127.0.0.1:0", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprintf(rw, `<!DOCTYPE html><title>Wiki</title><p id="user">%s<p id="email">%s<p><a id="refresh" href="/">Refresh</a>`,
-			r.Header.Get("X-Forwarded-User"), r.Header.Get("X-Forwarded-Email"))
+		fmt.Fprintf(rw, `<!DOCTYPE html><title>Wiki</title><p id="user">%s<p id="email">%s<p><a id="refresh" href="/">Refresh</a> <a id="logout" href="%s">Sign out</a>`,
+			r.Header.Get("X-Forwarded-User"), r.Header.Get("X-Forwarded-Email"), logout)
 	}))
 	config := shown(t, "oauth2-proxy.md", "/etc/oauth2-proxy.cfg",
 		"https://auth.example.com/oauth2/api", w.Issuer, `client_id = "wiki"`, `client_id = "`+c.ID+`"`,
-		"/etc/oauth2-proxy/wiki-secret", secretFile(t, c), "https://wiki.example.com", origin,
+		"/etc/oauth2-proxy/wiki-secret", secretFile(t, c), "https://wiki.example.com", origin, `"auth.example.com"`, `"`+strings.TrimPrefix(w.origin, "https://")+`"`,
 		`"4m"`, `"1s"`, "127.0.0.1:4180", strings.TrimPrefix(origin, "http://"), "http://127.0.0.1:8080/", application)
 	config += "cookie_secure = false\n" + `provider_ca_files = ["` + w.CAFile + `"]` + "\n"
 	binary.Serve(t, exec.Command(program, "--config", writeFile(t, t.TempDir(), "oauth2-proxy.cfg", config)), strings.TrimPrefix(origin, "http://"))
