@@ -76,6 +76,6 @@ var Modules = []Module{
 	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-query-added-to-post-logout-redirect-uri", By: []string{ownSuite, "TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
 	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-bad-id-token-hint", By: []string{ownSuite, "TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
 
-	{Plan: backChannelOP, Name: "oidcc-backchannel-logout-discovery-endpoint-verification", Reason: "not offered yet: the metadata do not name it"},
-	{Plan: backChannelOP, Name: "oidcc-backchannel-rp-initiated-logout", Reason: "not offered yet: the metadata do not name it"},
+	{Plan: backChannelOP, Name: "oidcc-backchannel-logout-discovery-endpoint-verification", By: []string{"TestOC02_OC08_MetadataOfAProvider"}},
+	{Plan: backChannelOP, Name: "oidcc-backchannel-rp-initiated-logout", By: []string{"TestEachClientOfTheSessionIsToldOnce", "TestClaimsOfALogoutToken"}},
 }
