@@ -51,7 +51,14 @@ func CheckRedirectURI(uri string, native bool) error {
 	case native && strings.Contains(u.Scheme, "."):
 		return nil
 	}
-	return fmt.Errorf("redirect URI scheme %q is not allowed: https, or with --native a private-use scheme such as com.example.app", u.Scheme)
+	return (*schemeError)(&u.Scheme)
+}
+
+// A schemeError is a redirect URI's scheme that no operator can register.
+type schemeError string
+
+func (e *schemeError) Error() string {
+	return fmt.Sprintf("redirect URI scheme %q is not allowed: https, or with --native a private-use scheme such as com.example.app", string(*e))
 }
 
 // MatchRedirectURI reports whether uri is one of the registered ones, byte for

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A Document is what a client's metadata document says of it (OAuth Client ID
+// Metadata Document section 4), as far as that counts here.
+type Document struct {
+	Name         string // the host of its address if it gives itself none
+	RedirectURIs []string
+	Auth         store.AuthRule
+	KeysURI      string // jwks_uri, or ""
+}
+
+// ReadDocument reads the document of an address. It leaves out redirect URIs that
+// are not accepted, and ignores all that it does not know: clients serve one
+// document to many servers.
+func ReadDocument(address string, body []byte) (Document, error) {
+	var d struct {
+		ID           string   `json:"client_id"`
+		Name         any      `json:"client_name"`
+		RedirectURIs []any    `json:"redirect_uris"`
+		Method       string   `json:"token_endpoint_auth_method"`
+		Methods      []string `json:"token_endpoint_auth_methods_supported"`
+		KeysURI      string   `json:"jwks_uri"`
+	}
+	if err := json.Unmarshal(body, &d); err != nil {
+		return Document{}, fmt.Errorf("a member has another type: %w", err)
+	}
+	if d.ID != address {
+		return Document{}, errors.New("its client_id is not its address, byte for byte")
+	}
+	out := Document{Name: OwnName(d.Name, address)}
+	if out.RedirectURIs = OwnRedirectURIs(d.RedirectURIs); len(out.RedirectURIs) == 0 {
+		return Document{}, errors.New("it has no redirect URI that is accepted here: https, http on 127.0.0.1, [::1] or localhost, or a scheme of its own")
+	}
+	methods := d.Methods
+	if d.Method != "" {
+		methods = append(slices.Clip(methods), d.Method)
+	}
+	none, signed := slices.Contains(methods, string(store.AuthNone)) || len(methods) == 0, slices.Contains(methods, "private_key_jwt")
+	switch {
+	case none:
+		out.Auth = store.AuthNone
+	case signed:
+		return Document{}, errors.New("its token_endpoint_auth_method is private_key_jwt alone, which is not accepted here")
+	default:
+		return Document{}, errors.New("its token_endpoint_auth_method is neither none nor private_key_jwt")
+	}
+	if signed && d.KeysURI != "" {
+		out.KeysURI = d.KeysURI
+	}
+	return out, nil
+}
+
+// OwnName returns the name that a client gives itself, or the host of its address
+// if that is no text of visible characters.
+func OwnName(name any, address string) string {
+	text, _ := name.(string)
+	text = strings.TrimSpace(text)
+	// Of format characters, some turn the direction of the text around them.
+	invisible := func(r rune) bool { return !unicode.IsPrint(r) || unicode.Is(unicode.Cf, r) }
+	if text == "" || !oauth.IsText(text, maxClientName) || strings.ContainsFunc(text, invisible) {
+		return AddressHost(address)
+	}
+	return text
+}
+
+// AddressHost returns the host of an address, with its port.
+func AddressHost(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// OwnRedirectURIs returns the redirect URIs that are accepted of those that a client
+// gives itself, at most as many as an operator may register.
+func OwnRedirectURIs(given []any) (list []string) {
+	for _, v := range given {
+		uri, ok := v.(string)
+		if ok && oauth.CheckOwnRedirectURI(uri) == nil && len(list) < maxRedirectURIs {
+			list = append(list, uri)
+		}
+	}
+	return list
+}
