@@ -56,7 +56,22 @@ type Consent struct {
 	Scopes      []Scope // requested scopes
 	Known       []Scope // agreed before, and part of the request again
 	Remember    bool    // offer to remember the choice
+	// Local is set if a program on the user's device receives the answer.
+	Local Local
+	// Own is set if the client registered itself: Client is the name that it gives
+	// itself. Address is its id, if that is an address, and AddressHost the host of
+	// that.
+	Own                  bool
+	Address, AddressHost string
 }
+
+// A Local is a kind of program on the user's device.
+type Local string
+
+const (
+	LocalProgram Local = "program" // listens on the loopback interface
+	LocalApp     Local = "app"     // opens links of a private-use scheme, the view's Host
+)
 
 // A Connection is a client that may act for the user.
 type Connection struct {
@@ -146,6 +161,7 @@ const (
 	UserSwitched        MessageKey = "user_switched"        // another user signed in meanwhile
 	CrossSite           MessageKey = "cross_site"           // the form was sent by another site
 	ClientChanged       MessageKey = "client_changed"       // the client was changed or removed meanwhile
+	ClientUnread        MessageKey = "client_unread"        // what the client says of itself cannot be read
 	TooMany             MessageKey = "too_many"             // 429
 	Unavailable         MessageKey = "unavailable"          // 503
 	Internal            MessageKey = "internal"             // 500
@@ -161,7 +177,7 @@ const (
 func MessageKeys() []MessageKey {
 	return []MessageKey{
 		UnknownClient, BadRedirectURI, BadRequest, InteractionExpired, InteractionUnknown, InteractionAnswered,
-		UserSwitched, CrossSite, ClientChanged, TooMany, Unavailable, Internal, NotFound, Method,
+		UserSwitched, CrossSite, ClientChanged, ClientUnread, TooMany, Unavailable, Internal, NotFound, Method,
 		UpstreamFailed, Rejected, CookiesOff, TooLarge,
 	}
 }
