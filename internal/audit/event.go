@@ -74,7 +74,7 @@ func Names() []Name {
 // storeNames are those of the events that stores keep as well.
 var storeNames = []store.EventName{
 	store.EventCodeReplayed, store.EventRefreshReplayed, store.EventGrantRevoked, store.EventAccessRevoked,
-	store.EventKeyAdded, store.EventKeyWithdrawn, store.EventKEKRotated, store.EventRestored, store.EventCutoff, store.EventDisconnected, store.EventSessionEnded,
+	store.EventKeyAdded, store.EventKeyWithdrawn, store.EventKEKRotated, store.EventRestored, store.EventCutoff, store.EventDisconnected, store.EventClientRecorded, store.EventSessionEnded,
 	store.EventClientCreated, store.EventClientChanged, store.EventClientDeleted,
 	store.EventAPICreated, store.EventAPIChanged, store.EventAPIDeleted,
 	store.EventSecretAdded, store.EventSecretRevoked, store.EventSecretUpgraded,

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 // maxRequests is what may wait in a store at once.
@@ -152,8 +154,43 @@ func (c *Config) Check() error {
 	if c.Throttle.LoginFailures < 1 {
 		bad("throttle.login_failures", "must be at least 1")
 	}
+	for _, item := range c.ClientMetadata.Documents {
+		switch {
+		case (item == DocumentsOff || item == DocumentsAny) && len(c.ClientMetadata.Documents) > 1:
+			bad("client_metadata.documents", "%s stands alone: it is not an item of a list", item)
+		case item == DocumentsOff, item == DocumentsAny:
+		case strings.Contains(item, "/"):
+			if err := oauth.CheckClientAddress(item); err != nil {
+				bad("client_metadata.documents", "%q is not the address of a document: %w", item, err)
+			}
+		case oauth.CheckClientAddress("https://"+item+"/") != nil || item != strings.ToLower(item):
+			bad("client_metadata.documents", "%q is neither off, any, a host in lower case such as agent.example, nor an https address", item)
+		}
+	}
+	if len(c.DocumentsAdmitted()) > 0 && c.Login.Mode == LoginOff {
+		bad("client_metadata.documents", "needs an authorization endpoint: login.mode is off")
+	}
 	faults = append(faults, c.checkLogin()...)
 	return errors.Join(faults...)
+}
+
+// DocumentsAdmitted returns ClientMetadata.Documents, or nil if they are off.
+func (c *Config) DocumentsAdmitted() []string {
+	if slices.Equal(c.ClientMetadata.Documents, []string{DocumentsOff}) {
+		return nil
+	}
+	return c.ClientMetadata.Documents
+}
+
+// OnLoopback reports whether every listener is reached from this machine only.
+func (c *Config) OnLoopback() bool {
+	for _, address := range []string{c.Listen, c.Management.Listen, c.AdminListen()} {
+		host, _, err := net.SplitHostPort(address)
+		if !strings.HasPrefix(address, "unix:") && (err != nil || !isLoopback(host)) {
+			return false
+		}
+	}
+	return true
 }
 
 func isLoopback(host string) bool {

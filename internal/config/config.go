@@ -57,6 +57,8 @@ type Config struct {
 	JWKSMaxAge        Duration `yaml:"jwks_max_age" group:"Keys" reload:"no" doc:"how long verifiers may cache the published keys"`
 	RevocationsMaxAge Duration `yaml:"revocations_max_age" group:"Keys" reload:"yes" doc:"how long subscribers may cache the list of revocations"`
 
+	ClientMetadata ClientMetadata `yaml:"client_metadata" group:"Clients that register themselves"`
+
 	Login               Login    `yaml:"login" group:"Login and pages"`
 	Session             Session  `yaml:"session" group:"Login and pages"`
 	InteractionLifetime Duration `yaml:"interaction_lifetime" group:"Login and pages" reload:"yes" doc:"how long a user may take over login and consent"`
@@ -89,6 +91,16 @@ type Admin struct {
 	Listen    string `yaml:"listen" reload:"no" doc:"address of the admin API: unix:PATH, or HOST:PORT, which needs tls and admin.token_file; default: unix:DATA/admin.sock"`
 	Group     string `yaml:"group" reload:"no" doc:"group whose members may use the admin socket, and log in as any user through it; default: only Mintage's user"`
 	TokenFile string `yaml:"token_file" reload:"yes" credential:"admin_token" doc:"file with the bearer token of the admin API, 32 characters or more"`
+}
+
+// Values of client_metadata.documents that are neither hosts nor addresses.
+const (
+	DocumentsOff = "off"
+	DocumentsAny = "any"
+)
+
+type ClientMetadata struct {
+	Documents []string `yaml:"documents" reload:"yes" doc:"clients that may describe themselves by a document at their client_id, as agents do (Client ID Metadata Documents): off (default), any, or a list of hosts and of whole addresses"`
 }
 
 // Values of login.mode: where users authenticate.

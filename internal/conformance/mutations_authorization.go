@@ -151,9 +151,9 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/login -run TestRecordConsentAdds",
 	},
 	{
-		Name: "native clients are always asked for", In: "unassured",
-		Old:  `return c.Native && !strings.HasPrefix(redirectURI, "https:")`,
-		New:  `return c.Native && false && !strings.HasPrefix(redirectURI, "https:")`,
+		Name: "native clients are always asked for", In: "Request.consent",
+		Old:  "|| !oauth.IsRemote(r.RedirectURI)\n",
+		New:  "\n",
 		Test: here + "TestAZ63",
 	},
 	{
@@ -199,9 +199,9 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/login -run TestAPageIsNotAnswered",
 	},
 	{
-		Name: "scope that was shown", In: "Authorizer.Authorize",
-		Old:  "r.Scope = st.Client.Scope",
-		New:  "r.Scope = st.Client.Scope[:0]",
+		Name: "scope that was shown", In: "Authorizer.covered",
+		Old:  "r.Scope = c.Scope",
+		New:  "r.Scope = c.Scope[:0]",
 		Test: "go test ./internal/login -run TestTheScopeIsFixed",
 	},
 	{

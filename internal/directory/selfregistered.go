@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/mintage/mintage/internal/store"
 )
@@ -30,10 +31,31 @@ func (d *Directory) Client(ctx context.Context, v *View, realm, id string) (*sto
 		return nil, nil
 	}
 	c, err := d.Record(ctx, realm, id)
-	if c != nil && c.State != store.ClientEnabled {
-		c = nil
+	switch {
+	case c == nil || err != nil:
+		return nil, err
+	case c.State != store.ClientEnabled:
+		return nil, nil
 	}
-	return c, err
+	v.Offer(c)
+	return c, nil
+}
+
+// OpenAPIs returns the APIs that are open to clients which registered themselves,
+// sorted by id.
+func (v *View) OpenAPIs(realm string) []*store.API {
+	return slices.DeleteFunc(v.APIs(realm), func(a *store.API) bool { return !a.Open })
+}
+
+// Offer gives a client that registered itself the APIs that are open to such ones.
+func (v *View) Offer(c *store.Client) {
+	if c.APIs = nil; v.apis == nil {
+		return
+	}
+	for _, a := range v.OpenAPIs(c.Realm) {
+		c.APIs = append(c.APIs, a.ID)
+	}
+	v.apis.allow(c, "")
 }
 
 // Record reads the record of a client that registered itself, or nil.

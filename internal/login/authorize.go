@@ -4,6 +4,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,11 @@ type Authorizer struct {
 	// Told waits until those who are told of the end of a session have been called
 	// once, or ctx ends; nil: nobody is told.
 	Told func(ctx context.Context, e End)
+	// SelfRegistered returns a client that no operator registered, as it describes
+	// itself now, with the redirect URI of the request as its only one. Nil: there
+	// are none. Its errors are ErrSignInFirst, ErrDescription,
+	// oauth.ErrUnknownClient, oauth.ErrRedirectMismatch, or a fault.
+	SelfRegistered func(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix, signedIn bool) (*store.Client, error)
 	// Pending counts the interactions under way. It outlives a reload.
 	Pending *Pending
 }
@@ -68,6 +74,12 @@ var (
 	// ErrClientChanged means that the client, or its redirect URI, has gone
 	// since the interaction began.
 	ErrClientChanged = errors.New("client changed")
+	// ErrSignInFirst means that a client is looked up only for a browser that is signed
+	// in: a stranger makes this server send no requests.
+	ErrSignInFirst = errors.New("client is looked up for signed-in users only")
+	// ErrDescription means that a client's description of itself cannot be read, or
+	// not now.
+	ErrDescription = errors.New("description of the client cannot be read")
 	// ErrCrowded means that too many interactions are under way.
 	ErrCrowded = errors.New("too many interactions")
 	// ErrLimited means that this visitor may begin no interaction now.
@@ -83,6 +95,7 @@ type ClientError struct {
 	Client   *store.Client
 	Request  oauth.AuthorizationRequest
 	SignedIn bool
+	Clicked  bool  // the user has just chosen to end it so
 	Cause    error // for the log; may be nil
 }
 
@@ -131,11 +144,18 @@ type Stage struct {
 func (a *Authorizer) now() grant.Instant { return grant.At(a.Issuer.Now()) }
 
 // client verifies who asks, and where the answer goes. Before it has, nobody
-// may be redirected (RFC 6749 section 4.1.2.1).
-func (a *Authorizer) client(view *directory.View, r oauth.AuthorizationRequest) (*store.Client, error) {
+// may be redirected (RFC 6749 section 4.1.2.1). Of a client that registered itself,
+// it is the one that the interaction holds, if there is one, or else unread.
+func (a *Authorizer) client(view *directory.View, r oauth.AuthorizationRequest, it *Interaction) (*store.Client, error) {
 	c, ok := view.Client(a.Issuer.Realm, r.ClientID)
-	if !ok {
+	switch {
+	case ok:
+	case !a.registersItself(view, r.ClientID):
 		return nil, oauth.ErrUnknownClient
+	case it != nil && it.Client != nil:
+		return it.Client, nil
+	default:
+		return unread(r.ClientID), nil
 	}
 	if !oauth.MatchRedirectURI(c.RedirectURIs, c.Native, r.RedirectURI) {
 		return c, oauth.ErrRedirectMismatch
@@ -143,20 +163,89 @@ func (a *Authorizer) client(view *directory.View, r oauth.AuthorizationRequest) 
 	return c, nil
 }
 
-// defect is what is wrong with a request of c, or nil.
-func (a *Authorizer) defect(c *store.Client, r oauth.AuthorizationRequest) *oauth.Error {
+// registersItself reports whether an id is that of a client which no operator has
+// registered, and which may register itself.
+func (a *Authorizer) registersItself(view *directory.View, id string) bool {
+	_, known := view.Registered(a.Issuer.Realm, id)
+	return !known && a.SelfRegistered != nil && a.Issuer.Directory.Admits(id)
+}
+
+// unread is a client of which nothing is known but its id. It has no redirect URI,
+// so that nobody is redirected.
+func unread(id string) *store.Client {
+	return &store.Client{ID: id, Name: Host(id), RegisteredBy: store.ByDocument}
+}
+
+func isUnread(c *store.Client) bool { return c.SelfRegistered() && len(c.RedirectURIs) == 0 }
+
+// readClient reads a client that registered itself into st, unless nobody is signed in,
+// and returns its request as far as it is allowed.
+func (a *Authorizer) readClient(ctx context.Context, st *Stage, r oauth.AuthorizationRequest, v Visitor) (oauth.AuthorizationRequest, error) {
+	c, err := a.SelfRegistered(ctx, r, v.Network, st.Session != nil)
 	switch {
-	case r.Defect != nil:
+	case errors.Is(err, ErrSignInFirst):
+		return r, nil
+	case err != nil:
+		return r, err
+	}
+	st.Client = c
+	return a.covered(st.view, c, r), nil
+}
+
+// covered returns r with a scope that is fixed now: what the user is shown is what
+// the client gets. A client that registered itself asks for what it has heard of: it
+// gets the part that the open APIs cover which it names (RFC 6749 section 3.3), and
+// their default scopes if nothing is left. If it names none, the only one is meant.
+func (a *Authorizer) covered(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
+	if r.Scope == "" && !c.SelfRegistered() {
+		r.Scope = c.Scope
+	}
+	if !c.SelfRegistered() || isUnread(c) || r.Defect != nil || !view.HasAPIs() {
+		return r
+	}
+	open := view.OpenAPIs(a.Issuer.Realm)
+	if len(r.Resources) == 0 && len(open) == 1 {
+		r.Resources = []string{open[0].ID}
+	}
+	var all, standard oauth.Scope
+	for _, target := range r.Resources {
+		api, ok := view.API(a.Issuer.Realm, target)
+		if !ok || !api.Open {
+			r.Defect = oauth.ErrTarget
+			return r
+		}
+		all, standard = all.Union(api.Scope()), standard.Union(api.DefaultScope)
+	}
+	if len(r.Resources) == 0 {
+		r.Defect = oauth.ErrTarget
+	}
+	if r.Scope = r.Scope.Common(all); r.Scope == "" {
+		r.Scope = standard
+	}
+	return r
+}
+
+// defect is what is wrong with a request of c, or nil.
+func (a *Authorizer) defect(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) *oauth.Error {
+	switch {
+	case r.Defect != nil || isUnread(c):
 		return r.Defect
 	case !c.MayUse(store.GrantAuthorizationCode):
 		return oauth.ErrResponseClient
 	case r.Challenge == "" && (c.RequirePKCE || c.Public()):
 		return oauth.ErrNoChallenge
-	case !c.Scope.Covers(r.Scope):
+	case !c.Scope.Covers(r.Scope), r.Scope == "" && c.SelfRegistered():
 		return oauth.ErrScope
 	}
 	if len(r.Nonce) > oauth.MaxNonce && (r.Scope.Has(oauth.OpenID) || r.Scope == "" && c.Scope.Has(oauth.OpenID)) {
 		return oauth.ErrTooLong
+	}
+	if c.SelfRegistered() && view.HasAPIs() {
+		// The interaction does not hold the defect that covered has found.
+		if part := a.covered(view, c, r); part.Defect != nil || part.Scope != r.Scope {
+			return cmp.Or(part.Defect, oauth.ErrScope)
+		}
+		return nil
 	}
 	for _, target := range r.Resources {
 		if !slices.Contains(a.Issuer.Audience(c), target) {
@@ -175,15 +264,20 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	if st.view, err = a.Issuer.Directory.View(); err != nil {
 		return st, unavailable(err)
 	}
-	if st.Client, err = a.client(st.view, r); err != nil {
+	if st.Client, err = a.client(st.view, r, nil); err != nil {
 		return st, err
 	}
-	if r.Scope == "" {
-		// Fixed now: what the user is shown is what the client gets.
-		r.Scope = st.Client.Scope
-	}
 	step := StepLogin
-	if st.Session, err = a.Session(ctx, v.Session); err == nil {
+	st.Session, err = a.Session(ctx, v.Session)
+	if err == nil && isUnread(st.Client) {
+		if r, err = a.readClient(ctx, &st, r, v); err != nil {
+			return st, err
+		}
+	}
+	if !st.Client.SelfRegistered() || st.Session == nil {
+		r = a.covered(st.view, st.Client, r)
+	}
+	if err == nil {
 		r, err = a.openID(r, st.Client)
 	}
 	if err == nil {
@@ -198,7 +292,7 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	case step != StepAnswered:
 		return a.ask(ctx, st, r, v, step)
 	}
-	code, err := a.Issuer.IssueCode(ctx, authorization(r, st.Session))
+	code, err := a.Issuer.IssueCodeTo(st.Client, authorization(r, st.Session))
 	if err != nil {
 		return st, a.clientError(st.Client, r, faultTold(err), true, err)
 	}
@@ -218,6 +312,9 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now()) || unmet(r, st.Session) != nil}
 	if step == StepConsent {
 		it.Identity = &st.Session.Identity
+	}
+	if st.Client.SelfRegistered() && !isUnread(st.Client) {
+		it.Client = st.Client // the user answers about what was shown
 	}
 	err := a.begin(ctx, it, v, st.Session != nil)
 	switch {
@@ -267,6 +364,12 @@ func (a *Authorizer) callback(r oauth.AuthorizationRequest, c *store.Client, cod
 }
 
 func (a *Authorizer) clientError(c *store.Client, r oauth.AuthorizationRequest, told *oauth.Error, signedIn bool, cause error) error {
+	if isUnread(c) {
+		if cause != nil {
+			return cause
+		}
+		return told
+	}
 	uri := issuer.AppendQuery(r.RedirectURI, "error", string(told.Code))
 	uri = issuer.AppendQuery(uri, "error_description", told.Description)
 	if r.State != nil {

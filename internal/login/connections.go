@@ -50,7 +50,6 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 		c := of[clientID]
 		if c == nil {
 			c = &Connection{ClientID: clientID, Since: since}
-			c.Client, _ = view.Client(a.Issuer.Realm, clientID)
 			of[clientID] = c
 		}
 		c.Since = min(c.Since, since)
@@ -72,6 +71,9 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 	}
 	var list []Connection
 	for _, c := range of {
+		if c.Client, err = a.Issuer.Directory.Client(ctx, view, a.Issuer.Realm, c.ClientID); err != nil {
+			return nil, err
+		}
 		c.Claims &^= claims.Of(c.Scope)
 		list = append(list, *c)
 	}

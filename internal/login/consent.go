@@ -2,9 +2,11 @@ package login
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"strings"
+	"fmt"
 
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
@@ -22,6 +24,7 @@ type Consent struct {
 	// Claims and RememberedClaims are the same of claims that requests have named.
 	Claims           claims.Set `json:"claims,omitempty"`
 	RememberedClaims claims.Set `json:"remembered_claims,omitempty"`
+	Terms            string     `json:"terms,omitempty"` // see terms
 }
 
 // consents are all of one subject, by client: one document.
@@ -86,6 +89,9 @@ func (a *Authorizer) consentDocument(ctx context.Context, st *Stage, d Decision)
 		cs = &read
 	}
 	have, _ := a.living(st.view, *cs, subject, r.ClientID)
+	if have.Terms != terms(st.Client, r.RedirectURI) {
+		have = Consent{}
+	}
 	// Only what was on the page is remembered, or no longer so.
 	shown := named(r)
 	next := Consent{Scope: union(r.Scope, have.Scope), Remembered: have.Remembered.Without(r.Scope), At: d.AuthorizedAt,
@@ -93,13 +99,33 @@ func (a *Authorizer) consentDocument(ctx context.Context, st *Stage, d Decision)
 	if d.Remember {
 		next.Remembered, next.RememberedClaims = union(r.Scope, have.Remembered), shown|have.RememberedClaims
 	}
+	next.Terms = terms(st.Client, r.RedirectURI)
 	cs.Of[r.ClientID] = next
 	return cs.document()
 }
 
-// unassured reports whether any program of the user's machine could have made
-// the request in the client's name: its redirect URI is a loopback address or a
-// private-use scheme. Then the user is always asked (RFC 8252 section 8.6).
-func unassured(c *store.Client, redirectURI string) bool {
-	return c.Native && !strings.HasPrefix(redirectURI, "https:")
+// record adds the record of a client that registered itself, as the user has seen it.
+func (a *Authorizer) record(ctx context.Context, c *store.Client, with *store.Change) error {
+	before, err := a.Issuer.Directory.Record(ctx, c.Realm, c.ID)
+	if err != nil {
+		return err
+	}
+	next := c.Clone()
+	if next.Version = 0; before != nil {
+		next.Version, next.CreatedAt = before.Version, before.CreatedAt
+	} else {
+		with.Events = []store.Event{{At: a.now(), Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: fmt.Sprintf("%q, redirect URI of %s", c.Name, Host(c.RedirectURIs[0]))}}
+	}
+	with.Documents = append(with.Documents, next.Record(a.Issuer.RecordUntil(a.now())))
+	return nil
+}
+
+// terms identifies what a user was told of a client that registered itself: after a
+// change, the user is asked again. Operators vouch for their clients.
+func terms(c *store.Client, redirectURI string) string {
+	if !c.SelfRegistered() {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(c.Name + "\x00" + Host(redirectURI) + "\x00" + string(c.Auth) + "\x00" + c.Assertion.KeysURI))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }

@@ -33,10 +33,27 @@ func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st 
 	if st.Session, err = a.Session(ctx, v.Session); err != nil || it.OfAccount() {
 		return st, err
 	}
-	if st.Client, err = a.client(st.view, it.Request); err != nil {
+	if st.Client, err = a.client(st.view, it.Request, it); err != nil {
 		return st, fmt.Errorf("%w: %w", ErrClientChanged, err)
 	}
-	return st, nil
+	if !isUnread(st.Client) || st.Session == nil || it.Decision != nil {
+		return st, nil
+	}
+	r, err := a.readClient(ctx, &st, it.Request, v)
+	if err != nil {
+		return st, err
+	}
+	// Recorded before it is shown, so that the answer is about what was shown.
+	return st, a.change(ctx, it, nil, func(it *Interaction) error {
+		if it.Client != nil {
+			return errUnchanged
+		}
+		// The defect of what it asks for is found again, from what it asked.
+		if it.Client = st.Client; r.Defect == nil {
+			it.Request.Scope, it.Request.Resources = r.Scope, r.Resources
+		}
+		return nil
+	})
 }
 
 // Proceed reports where an interaction has got to. If there is nothing to ask, it
@@ -88,7 +105,7 @@ func (a *Authorizer) Allow(ctx context.Context, it *Interaction, v Visitor, reme
 			return st, err
 		}
 	}
-	remember = remember && !unassured(st.Client, it.Request.RedirectURI)
+	remember = remember && oauth.IsRemote(it.Request.RedirectURI)
 	if err := a.decide(ctx, &st, Decision{Allow: true, Remember: remember}, true); err != nil {
 		return st, err
 	}
@@ -150,6 +167,11 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 				return err
 			}
 			with.Documents = []store.Document{doc}
+			if st.Client.SelfRegistered() {
+				if err := a.record(ctx, st.Client, with); err != nil {
+					return err
+				}
+			}
 		}
 		it.Decision, it.Step, st.decided = &d, StepAnswered, true
 		return nil

@@ -63,6 +63,8 @@ type Interaction struct {
 
 	// SessionID is the sid of the id_token that a logout request has shown, or "".
 	SessionID string `json:"sid,omitempty"`
+	// Client is a client that registered itself, as the user is shown it.
+	Client *store.Client `json:"client,omitempty"`
 
 	Decision *Decision `json:"decision,omitempty"`
 	// Next is the id of the interaction that took its place.

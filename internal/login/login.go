@@ -41,7 +41,7 @@ func (a *Authorizer) PasswordStands(ctx context.Context, it *Interaction) error 
 // to one user is never answered by the next (CWE-639). With another, it is for
 // another user, and who is signed in elsewhere does not do.
 func (a *Authorizer) Restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
-	next := &Interaction{Request: it.Request, Step: StepLogin, Fresh: it.Fresh || another}
+	next := &Interaction{Request: it.Request, Client: it.Client, Step: StepLogin, Fresh: it.Fresh || another}
 	if err := a.begin(ctx, next, v, it.Identity != nil); err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (a *Authorizer) Login(ctx context.Context, challenge string) (Challenge, er
 	if err != nil {
 		return l, unavailable(err)
 	}
-	c, err := a.client(view, it.Request)
+	c, err := a.client(view, it.Request, it)
 	if err != nil {
 		return l, ErrInteraction
 	}
@@ -237,9 +237,9 @@ func (a *Authorizer) rehearse(it *Interaction, who Identity) error {
 	if err != nil {
 		return unavailable(err)
 	}
-	c, err := a.client(view, it.Request)
-	if it.OfAccount() || err != nil {
-		return nil // there will be none
+	c, err := a.client(view, it.Request, it)
+	if it.OfAccount() || err != nil || isUnread(c) {
+		return nil // there will be none, or nobody knows which
 	}
 	now := a.now()
 	if who.AuthTime == 0 {

@@ -69,7 +69,9 @@ func (r Request) signIn(s *Session, it *Interaction) (Step, error) {
 
 // consent returns whether the known user must agree.
 func (r Request) consent(agreed *Consent) (Step, error) {
-	always := r.Prompt.Consent || unassured(r.Client, r.RedirectURI)
+	// Any program of the user's machine could have made the request in the name of a
+	// client that is one: the user is always asked (RFC 8252 section 8.6).
+	always := r.Prompt.Consent || !oauth.IsRemote(r.RedirectURI)
 	switch {
 	case r.Client.FirstParty && !always:
 		return StepAnswered, nil
@@ -77,7 +79,7 @@ func (r Request) consent(agreed *Consent) (Step, error) {
 		return StepReadConsents, nil
 	case agreed.At != 0 && !always && agreed.Remembered.Covers(r.Scope) && named(r.AuthorizationRequest)&^agreed.RememberedClaims == 0:
 		return StepAnswered, nil
-	case r.Prompt.None && unassured(r.Client, r.RedirectURI):
+	case r.Prompt.None && !oauth.IsRemote(r.RedirectURI):
 		return "", oauth.ErrInteraction
 	case r.Prompt.None:
 		return "", oauth.ErrConsentRequired
@@ -108,7 +110,7 @@ func sameUser(it *Interaction, s *Session) error {
 func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationRequest) (Step, error) {
 	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.Alive != nil}
 	if st.Client != nil {
-		q.Defect = a.defect(st.Client, r)
+		q.Defect = a.defect(st.view, st.Client, r)
 	}
 	step, err := Next(q, st.Session, st.agreed, st.Interaction)
 	if step == StepReadConsents {
@@ -117,8 +119,11 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 			return "", fault
 		}
 		agreed, _ := a.living(st.view, cs, st.Session.Subject, st.Client.ID)
+		if fault = a.asAgreed(ctx, st.Client, r, &agreed); fault != nil {
+			return "", fault
+		}
 		st.consents, st.agreed = &cs, &agreed
-		st.Known, st.Remember = r.Scope.Common(agreed.Scope), !unassured(st.Client, r.RedirectURI)
+		st.Known, st.Remember = r.Scope.Common(agreed.Scope), oauth.IsRemote(r.RedirectURI)
 		st.Agreed = named(r) & agreed.Claims
 		step, err = Next(q, st.Session, st.agreed, st.Interaction)
 	}
@@ -127,4 +132,17 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 		err = a.clientError(st.Client, r, told, st.Session != nil, nil)
 	}
 	return step, err
+}
+
+// asAgreed empties a consent to a client that registered itself, and that has changed
+// since or has no record: without one, it gets no tokens.
+func (a *Authorizer) asAgreed(ctx context.Context, c *store.Client, r oauth.AuthorizationRequest, agreed *Consent) error {
+	if !c.SelfRegistered() || agreed.At == 0 {
+		return nil
+	}
+	recorded, err := a.Issuer.Directory.Record(ctx, c.Realm, c.ID)
+	if err == nil && (recorded == nil || agreed.Terms != terms(c, r.RedirectURI)) {
+		*agreed = Consent{}
+	}
+	return err
 }

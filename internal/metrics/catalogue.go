@@ -42,6 +42,7 @@ const (
 	logoutWaiting    = "mintage_logout_oldest_seconds"
 	throttled        = "mintage_throttled_total"
 	shed             = "mintage_shed_total"
+	fetches          = "mintage_client_document_fetches_total"
 	requestsNow      = "mintage_requests"
 	clientRequests   = "mintage_client_token_requests_total"
 	storeDuration    = "mintage_store_operation_duration_seconds"
@@ -114,6 +115,9 @@ var families = []Family{
 	{throttled, Counter, []string{"limit"},
 		"Requests that were answered 429 or delayed, by the limit that they exceeded.",
 		"It continues: an honest client exceeds a limit, or an attacker guesses."},
+	{fetches, Counter, []string{"outcome"},
+		"Documents fetched from addresses that clients name, by outcome: ok, forbidden (an address that is not globally reachable), unreachable, or unusable.",
+		"forbidden grows: somebody tries to reach this machine's networks through it; unreachable grows for all: this machine does not reach the Internet."},
 	{shed, Counter, []string{"what"},
 		"Requests and connections that were shed because the node was overloaded.",
 		"It grows: the load exceeds the capacity of the node."},

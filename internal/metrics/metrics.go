@@ -41,6 +41,7 @@ type Metrics struct {
 	logouts         table
 	logoutTokens    table
 	throttled, shed table
+	fetches         table
 	clients         *clients // nil if there are no labels of clients
 
 	operations   []prometheus.Observer // by operation
@@ -140,6 +141,7 @@ func New(version string, clients int) *Metrics {
 	m.throttled = m.table(throttled, set{[]string{
 		LimitAddressFailures, LimitClientFailures, LimitAddressRequests, LimitClientRequests, LimitLoginFailures, LimitInteractions,
 	}, Other})
+	m.fetches = m.table(fetches, set{[]string{"ok", "forbidden", "unreachable", "unusable"}, Other})
 	m.shed = m.table(shed, set{[]string{ShedRequests, ShedLate, ShedConnections, ShedConnectionsOfAddress}, Other})
 	if clients > 0 {
 		m.clients = m.newClients(clients)

@@ -174,6 +174,14 @@ func (m *Metrics) Throttled(limit string) {
 	}
 }
 
+// Fetched counts a fetch from an address that a client named, by its outcome: ok,
+// forbidden, unreachable or unusable.
+func (m *Metrics) Fetched(outcome string) {
+	if m != nil {
+		m.fetches.inc(outcome, "")
+	}
+}
+
 // Shed counts a request or connection that was shed (load shedding): one of
 // ShedRequests...
 func (m *Metrics) Shed(what string) {

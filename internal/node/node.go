@@ -15,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/fetch"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
@@ -51,6 +52,7 @@ type node struct {
 	probes        server.Probes
 	pending       login.Pending
 	logouts       *logout.Outbox
+	documents     *fetch.Cache[client.Document]
 
 	// Of the start and then of the reloads, which come one after the other:
 	cfg     config.Config // in force
@@ -63,6 +65,8 @@ type answering struct {
 	front  *web.Front // nil if there is none
 	server *server.Server
 	admin  *admin.Admin
+
+	documents *client.Documents // clients that describe themselves
 }
 
 // answer makes what answers under cfg. It reads the files that cfg names, and
@@ -97,15 +101,18 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 		Issuer: iss, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 	}
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
+	a := &answering{issuer: iss, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg)}
 	if front != nil {
 		resources.Claims, iss.Claims = front.Claims, front.Claims
+		front.Authorizer.SelfRegistered = a.selfRegistered
+		front.Documents = len(a.documents.Admitted) > 0
 	}
 	routes := slices.Concat(tokens.Routes(), resources.Routes())
 	if front != nil {
 		routes = append(routes, front.Routes(srv)...)
 	}
 	srv.Mount(routes...)
-	return &answering{issuer: iss, front: front, server: srv, admin: adminAPI}, nil
+	return a, nil
 }
 
 // endLogouts returns the hook by which the commit that ends a session stores that it has
@@ -170,6 +177,7 @@ func (n *node) use(cfg config.Config, a *answering) {
 	n.throttle.SetLimits(throttleLimits(cfg))
 	n.queue.SetCapacity(capacity(cfg))
 	n.boundConnections(cfg)
+	n.directory.AdmitSelfRegistered(a.documents.Admits)
 	n.public.swap(a.server.Handler())
 	n.admin.swap(a.admin.Handler())
 }

@@ -154,6 +154,9 @@ func Serve(ctx context.Context, from Source) (err error) {
 	n.logouts = logout.New(logout.Config{
 		Realm: deployment.Realm, Store: st, Alone: cfg.Store == config.StoreSQLite, Metrics: numbers, Audit: auditLog, Log: log, Monotonic: time.Now,
 	})
+	if n.documents, err = n.openDocuments(cfg, dev); err != nil {
+		return err
+	}
 	first, err := n.answer(cfg)
 	if err != nil {
 		return err

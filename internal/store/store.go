@@ -200,7 +200,9 @@ const (
 	EventKEKRotated      EventName = "kek_rotated"
 	EventRestored        EventName = "restored"
 	EventCutoff          EventName = "cutoff"
-	EventDisconnected    EventName = "disconnected"  // a client, by the subject
+	EventDisconnected    EventName = "disconnected" // a client, by the subject
+	// A user has first agreed to a client that registered itself.
+	EventClientRecorded  EventName = "client_recorded"
 	EventSessionEnded    EventName = "session_ended" // with its grants, by an operator
 	EventClientCreated   EventName = "client_created"
 	EventClientChanged   EventName = "client_changed"

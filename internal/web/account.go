@@ -1,13 +1,16 @@
 package web
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // connections shows a user the clients that can act for them, and disconnects
@@ -36,36 +39,51 @@ func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (se
 		return server.Answer{}, err
 	}
 	s.stamp(x, session)
-	view := pages.Connections{Name: session.Name, Username: session.Username, Done: s.clientName(p["done"])}
+	view := pages.Connections{Name: session.Name, Username: session.Username, Done: s.clientName(ctx, p["done"])}
 	for _, c := range list {
 		if c.ClientID == p["done"] {
 			view.Done = "" // a link may say so of anybody
 		}
-		item := pages.Connection{ClientID: c.ClientID, Client: cmp.Or(s.clientName(c.ClientID), c.ClientID), Scopes: append(scopes(c.Scope), named(c.Claims)...), Since: c.Since.Time()}
+		item := pages.Connection{ClientID: c.ClientID, Client: c.ClientID, Scopes: append(scopes(c.Scope), named(c.Claims)...), Since: c.Since.Time()}
+		if c.Client != nil && !c.Client.SelfRegistered() {
+			item.Client = c.Client.Name // an operator vouches for it
+		} else if c.Client != nil {
+			item.Client = ownName(c.Client)
+		}
 		if c.LastUsed != 0 {
 			item.LastUsed = c.LastUsed.Time()
 		}
 		view.Items = append(view.Items, item)
 	}
 	shown, err := s.page(x, http.StatusOK, view)
-	if login := s.login(); login != "" {
+	if elsewhere := s.login(); elsewhere != "" {
 		// Its forms lead there if the session has ended meanwhile.
-		shown.Header = http.Header{"Content-Security-Policy": formPolicy(login)}
+		shown.Header = http.Header{"Content-Security-Policy": formPolicy(elsewhere)}
 	}
 	return shown, err
 }
 
 // clientName is what a registered client is called, or "".
-func (s *web) clientName(clientID string) string {
-	view, err := s.Authorizer.Issuer.Directory.View()
+func (s *web) clientName(ctx context.Context, clientID string) string {
+	directory := s.Authorizer.Issuer.Directory
+	view, err := directory.View()
 	if err != nil {
 		return ""
 	}
-	c, ok := view.Client(s.Authorizer.Issuer.Realm, clientID)
-	if !ok {
+	c, err := directory.Client(ctx, view, s.Authorizer.Issuer.Realm, clientID)
+	if err != nil || c == nil {
 		return ""
 	}
 	return c.Name
+}
+
+// ownName is how a client that registered itself is named: what is certain goes before
+// the name that it gives itself.
+func ownName(c *store.Client) string {
+	if oauth.IsClientAddress(c.ID) {
+		return fmt.Sprintf("%s (“%s”)", login.Host(c.ID), c.Name)
+	}
+	return fmt.Sprintf("“%s”", c.Name)
 }
 
 // signInFirst begins a login that comes back to the account pages.

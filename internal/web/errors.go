@@ -36,6 +36,8 @@ func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oau
 		return http.StatusGone, pages.InteractionExpired, ""
 	case errors.Is(err, login.ErrAnswered):
 		return http.StatusConflict, pages.InteractionAnswered, ""
+	case errors.Is(err, login.ErrDescription):
+		return http.StatusBadGateway, pages.ClientUnread, ""
 	case errors.Is(err, login.ErrClientChanged):
 		return http.StatusBadRequest, pages.ClientChanged, ""
 	case errors.Is(err, login.ErrSwitched), errors.Is(err, login.ErrSignedOut):
@@ -84,7 +86,7 @@ func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oau
 func (s *web) redirects(e *login.ClientError) bool {
 	switch {
 	case e.Client.SelfRegistered():
-		return false
+		return e.Clicked // on a page that named the redirect URI's host
 	case s.ErrorPage, e.Cause != nil:
 		return e.SignedIn || e.Request.Prompt.None
 	}

@@ -91,7 +91,7 @@ func (s *web) find(ctx context.Context, r *http.Request, x *exchange, id string)
 
 // showNext shows what is asked next, or goes to the client if nothing is.
 func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, verifier string) (server.Answer, error) {
-	a, v := s.Authorizer, visitor(r)
+	a, v := s.Authorizer, s.visitor(r, x)
 	said, err := a.TakeLogin(it, verifier)
 	switch {
 	case err != nil:
@@ -148,7 +148,10 @@ func (s *web) view(x *exchange, st login.Stage) any {
 	case login.StepConsent:
 		c := pages.Consent{
 			Interaction: it.ID, Client: x.ClientName, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
-			Known: append(scopes(st.Known), named(st.Agreed)...),
+			Known: append(scopes(st.Known), named(st.Agreed)...), Local: localTo(it.Request.RedirectURI),
+		}
+		if c.Own = st.Client.SelfRegistered(); oauth.IsClientAddress(st.Client.ID) {
+			c.Address, c.AddressHost = st.Client.ID, login.Host(st.Client.ID)
 		}
 		for _, name := range it.Request.Scope.Tokens() {
 			if !st.Known.Covers(oauth.Scope(name)) {
@@ -161,6 +164,17 @@ func (s *web) view(x *exchange, st login.Stage) any {
 		return c
 	}
 	return pages.Login{Interaction: it.ID, Client: x.ClientName, Host: host, Username: it.Request.LoginHint, Cancel: !it.OfAccount()}
+}
+
+// localTo says which program of the user's device a redirect URI leads to.
+func localTo(redirectURI string) pages.Local {
+	switch {
+	case oauth.IsRemote(redirectURI):
+		return ""
+	case oauth.IsLoopback(redirectURI):
+		return pages.LocalProgram
+	}
+	return pages.LocalApp
 }
 
 func scopes(list oauth.Scope) (out []pages.Scope) {
@@ -205,7 +219,7 @@ func (s *web) sendToLogin(ctx context.Context, it *login.Interaction) (server.An
 
 // take takes the answer of a page.
 func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (server.Answer, error) {
-	a, v, step := s.Authorizer, visitor(r), login.Step(p["step"])
+	a, v, step := s.Authorizer, s.visitor(r, x), login.Step(p["step"])
 	again := seeOther(s.interactionURL(it.ID))
 	answered := it.Decision != nil
 	switch {
@@ -217,6 +231,10 @@ func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *login.
 		return s.proceeded(ctx, x, st, err)
 	case step == login.StepConsent && p["decision"] == "deny", p["action"] == "cancel":
 		st, err := a.Deny(ctx, it, v, oauth.AccessDenied)
+		var told *login.ClientError
+		if errors.As(err, &told) {
+			told.Clicked = true
+		}
 		if !answered {
 			s.auditConsent(x, it, audit.ConsentDenied, err)
 		}

@@ -40,7 +40,7 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 	}
 	it, err := s.Authorizer.Logout(q)
 	x.ClientID = it.Request.ClientID
-	x.ClientName = s.clientName(x.ClientID)
+	x.ClientName = s.clientName(ctx, x.ClientID)
 	if err != nil {
 		return s.logoutRefused(err)
 	}
@@ -68,7 +68,7 @@ func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, it 
 	if err != nil {
 		return server.Answer{}, err
 	}
-	x.ClientName = s.clientName(x.ClientID)
+	x.ClientName = s.clientName(ctx, x.ClientID)
 	switch {
 	case !it.MustAsk(session):
 		return s.logOut(ctx, x, it, v, "asked by the client")

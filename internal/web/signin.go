@@ -38,7 +38,7 @@ func (s *web) password(ctx context.Context, r *http.Request, x *exchange, it *lo
 		s.loginFailed(x, it, who.Subject, err)
 		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
 			return pages.Login{
-				Interaction: it.ID, Client: s.clientName(it.Request.ClientID), Host: login.Host(it.Request.RedirectURI), Username: p["username"],
+				Interaction: it.ID, Client: s.clientName(ctx, it.Request.ClientID), Host: login.Host(it.Request.RedirectURI), Username: p["username"],
 				Wrong: wrong, Throttled: !wrong, RetryMinutes: minutes, Cancel: !it.OfAccount(),
 			}
 		})
@@ -59,7 +59,7 @@ func (s *web) secondFactor(ctx context.Context, r *http.Request, x *exchange, it
 		s.loginFailed(x, it, who.Subject, err)
 		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
 			return pages.SecondFactor{
-				Interaction: it.ID, Client: s.clientName(it.Request.ClientID), Wrong: wrong, Throttled: !wrong, RetryMinutes: minutes, Cancel: !it.OfAccount(),
+				Interaction: it.ID, Client: s.clientName(ctx, it.Request.ClientID), Wrong: wrong, Throttled: !wrong, RetryMinutes: minutes, Cancel: !it.OfAccount(),
 			}
 		})
 	}

@@ -32,6 +32,7 @@ type Front struct {
 	Handoff    string // address of the provider's own login page
 	Upstream   *upstream.Provider
 
+	Documents           bool // clients may describe themselves by a document
 	RedirectURIMismatch bool // compat.redirect_uri_mismatch
 	ErrorPage           bool // authorization.error_page: always
 }
@@ -70,6 +71,9 @@ func (f *Front) metadata() map[string]any {
 		"prompt_values_supported":  []string{"none", "login", "consent", "select_account"},
 		"response_modes_supported": []string{"query", "form_post"}, "claims_parameter_supported": true, "request_parameter_supported": false, "request_uri_parameter_supported": false,
 		"backchannel_logout_supported": true, "backchannel_logout_session_supported": true,
+	}
+	if f.Documents { // absent means no
+		members["client_id_metadata_document_supported"] = true
 	}
 	supported := slices.Concat(openid.ClaimsSupported, claims.Names())
 	switch {
@@ -176,10 +180,19 @@ func cookie(r *http.Request, name string) string {
 	return list[0].Value
 }
 
+// visitor is the visitor of a request, and where they are.
+func (s *web) visitor(r *http.Request, x *exchange) login.Visitor {
+	v := visitor(r)
+	if x.Counted.IsValid() {
+		v.Network = overload.Party(x.Counted)
+	}
+	return v
+}
+
 // guest is the visitor of a request that may begin an interaction: their browser
 // gets a cookie by which to know it again.
 func (s *web) guest(r *http.Request, x *exchange) login.Visitor {
-	v := visitor(r)
+	v := s.visitor(r, x)
 	if v.Browser == "" {
 		v.Browser = login.NewBrowser()
 		x.setCookie(browserCookie, v.Browser, 0)
@@ -190,7 +203,6 @@ func (s *web) guest(r *http.Request, x *exchange) login.Visitor {
 // charged is a visitor whose interactions are charged to the request's address.
 func (s *web) charged(x *exchange, v login.Visitor) login.Visitor {
 	if x.Counted.IsValid() {
-		v.Network = overload.Party(x.Counted)
 		v.Charge = func(kilobytes int) bool { return s.Throttle.Begin(x.Counted, kilobytes) }
 	}
 	return v

@@ -1,0 +1,51 @@
+package client
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Documents are the clients whose id is the address of a document that describes
+// them (OAuth Client ID Metadata Document).
+type Documents struct {
+	Realm string
+	// Admitted are hosts and whole addresses, or any alone. None: no client.
+	Admitted []string
+	Any      string // the word for any
+	// Fetch returns the document at an address, for a visitor of a network.
+	Fetch func(ctx context.Context, address string, from netip.Prefix) (Document, error)
+	Now   func() time.Time
+}
+
+// Admits reports whether an id is an address whose document may be fetched.
+func (d *Documents) Admits(id string) bool {
+	if len(d.Admitted) == 0 || oauth.CheckClientAddress(id) != nil {
+		return false
+	}
+	return d.Admitted[0] == d.Any || slices.Contains(d.Admitted, id) || slices.Contains(d.Admitted, AddressHost(id))
+}
+
+// Client returns the client of an address as its document describes it now, with the
+// registered form of a redirect URI as its only one.
+func (d *Documents) Client(ctx context.Context, id, redirectURI string, from netip.Prefix) (*store.Client, error) {
+	doc, err := d.Fetch(ctx, id, from)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(doc.RedirectURIs, func(uri string) bool { return oauth.MatchRedirectURI([]string{uri}, true, redirectURI) })
+	if i < 0 {
+		return nil, oauth.ErrRedirectMismatch
+	}
+	now := grant.At(d.Now())
+	return &store.Client{
+		ID: id, Realm: d.Realm, Name: doc.Name, State: store.ClientEnabled, Auth: doc.Auth, Native: true, RequirePKCE: true,
+		GrantTypes: slices.Clone(store.GrantTypes), RedirectURIs: doc.RedirectURIs[i : i+1 : i+1], RegisteredBy: store.ByDocument,
+		Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
+	}, nil
+}

@@ -1,0 +1,289 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const agentID = "https://agent.example/client.json"
+
+// A described is what an agent's document says, and how often it was read.
+type described struct {
+	c     store.Client
+	err   error
+	reads int
+}
+
+// agents lets an agent register itself, whose redirect URI is given.
+func (h *house) agents(redirectURI string) *described {
+	h.t.Helper()
+	d := &described{c: store.Client{
+		ID: agentID, Realm: realm, Name: "Agent", State: store.ClientEnabled, Auth: store.AuthNone, Native: true, RequirePKCE: true,
+		GrantTypes: store.GrantTypes, RedirectURIs: []string{redirectURI}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
+	}}
+	h.Issuer.Directory.AdmitSelfRegistered(func(id string) bool { return id == agentID })
+	h.SelfRegistered = func(_ context.Context, r oauth.AuthorizationRequest, _ netip.Prefix, signedIn bool) (*store.Client, error) {
+		if !signedIn {
+			return nil, ErrSignInFirst
+		}
+		d.reads++
+		if d.err == nil && !oauth.MatchRedirectURI(d.c.RedirectURIs, true, r.RedirectURI) {
+			return nil, oauth.ErrRedirectMismatch
+		}
+		c := d.c.Clone()
+		h.kit.View().Offer(&c)
+		return &c, d.err
+	}
+	return d
+}
+
+// api registers an API that is open to agents, or not.
+func (h *house) api(id string, number uint16, open bool, standard oauth.Scope, scopes ...string) {
+	h.t.Helper()
+	a := store.API{ID: id, Realm: realm, Name: id, Number: number, Open: open, DefaultScope: standard, Version: 1}
+	for i, name := range scopes {
+		a.Scopes = append(a.Scopes, store.APIScope{Name: name, Number: uint16(i + 1)})
+	}
+	if err := h.kit.Engine.Commit(h.t.Context(), store.Change{Entries: []store.Entry{a.Entry()}}); err != nil {
+		h.t.Fatal(err)
+	}
+	h.kit.Poll()
+}
+
+func asAgent(redirectURI string, choose ...func(*oauth.AuthorizationRequest)) oauth.AuthorizationRequest {
+	r := oauth.AuthorizationRequest{ClientID: agentID, RedirectURI: redirectURI, State: []byte("st"), Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}
+	for _, f := range choose {
+		f(&r)
+	}
+	return r
+}
+
+func TestOnlyASignedInBrowserHasADocumentRead(t *testing.T) {
+	h := newHouse(t)
+	d := h.agents(redirectURI)
+	h.api("https://mcp.example", 1, true, "use", "use")
+	v := someone()
+	it := h.begin(asAgent("https://evil.example/cb"), v, StepLogin)
+	if d.reads != 0 {
+		t.Fatal("read for a stranger")
+	}
+	// Nothing that is wrong sends a stranger to an address that nobody has checked.
+	for name, change := range map[string]func(*oauth.AuthorizationRequest){
+		"nobody may be asked": func(r *oauth.AuthorizationRequest) { r.Prompt.None = true },
+		"a defect":            func(r *oauth.AuthorizationRequest) { r.Defect = oauth.ErrResponseType },
+		"a long state":        func(r *oauth.AuthorizationRequest) { r.State = []byte(strings.Repeat("x", MaxGuestState+1)) },
+	} {
+		var told *ClientError
+		st, err := h.Authorize(t.Context(), asAgent("https://evil.example/cb", change), someone())
+		if err == nil || errors.As(err, &told) || st.URL != "" {
+			t.Errorf("%s: %q, %v", name, st.URL, err)
+		}
+	}
+	h.kit.Directory.AdmitSelfRegistered(func(string) bool { return false })
+	if _, err := h.Authorize(t.Context(), asAgent(redirectURI), h.signedIn("alice")); !errors.Is(err, oauth.ErrUnknownClient) {
+		t.Errorf("one that is not admitted: %v", err)
+	}
+	h.kit.Directory.AdmitSelfRegistered(func(string) bool { return true })
+	if d.reads != 0 {
+		t.Fatal("read for a stranger, or one that is not admitted")
+	}
+	// Once the user has signed in, it is read, and the redirect URI compared.
+	cookie, err := h.SignIn(t.Context(), it, h.identity("alice"), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Session = cookie
+	if _, err := h.Proceed(t.Context(), h.again(it, v), v); !errors.Is(err, oauth.ErrRedirectMismatch) || d.reads != 1 {
+		t.Errorf("%v after %d reads", err, d.reads)
+	}
+	d.err = ErrDescription
+	if _, err := h.Authorize(t.Context(), asAgent(redirectURI), h.signedIn("alice")); !errors.Is(err, ErrDescription) {
+		t.Errorf("a document that cannot be read: %v", err)
+	}
+}
+
+func TestARecordComesWithTheFirstAgreement(t *testing.T) {
+	h := newHouse(t)
+	d := h.agents(redirectURI)
+	h.api("https://mcp.example", 1, true, "use", "use")
+	v := someone()
+	it := h.begin(asAgent(redirectURI), v, StepLogin)
+	var err error
+	if v.Session, err = h.SignIn(t.Context(), it, h.identity("alice"), v); err != nil {
+		t.Fatal(err)
+	}
+	st, err := h.Proceed(t.Context(), h.again(it, v), v)
+	if err != nil || st.Interaction.Step != StepConsent || st.Client.Name != "Agent" || st.Interaction.Request.Scope != "use" {
+		t.Fatalf("%+v, %v", st.Client, err)
+	}
+	record := func() *store.Client {
+		t.Helper()
+		c, err := h.kit.Directory.Record(t.Context(), realm, agentID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if record() != nil {
+		t.Error("a record before anybody has agreed")
+	}
+	// The answer is about what was shown, whatever the document says now.
+	d.c.Name = "Bank"
+	if st, err = h.Allow(t.Context(), h.again(it, v), v, true); err != nil || !strings.HasPrefix(st.URL, redirectURI+"?code=") {
+		t.Fatalf("%q, %v", st.URL, err)
+	}
+	if c := record(); c == nil || c.Name != "Agent" || d.reads != 1 || c.RecordedUntil != h.Issuer.RecordUntil(h.now()) {
+		t.Errorf("%+v after %d reads", c, d.reads)
+	}
+	if events, err := h.kit.Engine.Events(t.Context(), agentID, 9); err != nil || len(events) != 1 || events[0].Name != store.EventClientRecorded || !strings.Contains(events[0].Detail, `"Agent"`) {
+		t.Errorf("%+v, %v", events, err)
+	}
+
+	// Asked again after a change of the name, of the host of the redirect URI, of
+	// jwks_uri, and without a record; not otherwise.
+	d.c.Name = "Agent"
+	asks := func(what, redirect string, want bool) {
+		t.Helper()
+		d.c.RedirectURIs = []string{redirect}
+		st, err := h.Authorize(t.Context(), asAgent(redirect), v)
+		if err != nil || (st.Interaction != nil) != want {
+			t.Errorf("%s: asked %t, want %t; %v", what, st.Interaction != nil, want, err)
+		}
+	}
+	asks("nothing has changed", redirectURI, false)
+	asks("another path", "https://client.example/other", false)
+	asks("another host", "https://other.example/cb", true)
+	d.c.Name = "Bank"
+	asks("another name", redirectURI, true)
+	d.c.Name, d.c.Assertion.KeysURI = "Agent", "https://agent.example/keys"
+	asks("another jwks_uri", redirectURI, true)
+	d.c.Assertion.KeysURI = ""
+	asks("as it was", redirectURI, false)
+	if err := h.kit.Engine.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{store.ClientKey(realm, agentID)}}); err != nil {
+		t.Fatal(err)
+	}
+	asks("without a record", redirectURI, true)
+}
+
+func TestAProgramOfTheDeviceIsNeverRemembered(t *testing.T) {
+	for registered, sent := range map[string]string{
+		"http://localhost/callback": "http://localhost:3118/callback", "http://127.0.0.1/cb": "http://127.0.0.1:9/cb", "cursor://a/cb": "cursor://a/cb",
+	} {
+		h := newHouse(t)
+		h.agents(registered)
+		h.api("https://mcp.example", 1, true, "use", "use")
+		v := h.signedIn("alice")
+		for range 2 {
+			it := h.begin(asAgent(sent), v, StepConsent)
+			if st, err := h.Proceed(t.Context(), it, v); err != nil || st.Remember {
+				t.Errorf("%s: offered to remember: %v", sent, err)
+			}
+			if st, err := h.Allow(t.Context(), it, v, true); err != nil || !strings.HasPrefix(st.URL, sent+"?code=") {
+				t.Fatalf("%s: %q, %v", sent, st.URL, err)
+			}
+		}
+	}
+}
+
+// What real agents ask for is answered with what the open APIs cover.
+func TestTheCoveredPartOfAWish(t *testing.T) {
+	h := newHouse(t)
+	h.agents(redirectURI)
+	const mcp, files, closed = "https://mcp.example/mcp", "https://files.example", "https://bank.example"
+	h.api(mcp, 1, true, "tools:read", "tools:read", "tools:write")
+	h.api(closed, 2, false, "", "pay")
+	v := h.signedIn("alice")
+	ask := func(scope oauth.Scope, resources ...string) (oauth.Scope, []string, error) {
+		st, err := h.Authorize(t.Context(), asAgent(redirectURI, func(r *oauth.AuthorizationRequest) { r.Scope, r.Resources = scope, resources }), v)
+		if err != nil {
+			return "", nil, err
+		}
+		if st, err = h.Proceed(t.Context(), h.again(st.Interaction, v), v); err != nil {
+			return "", nil, err
+		}
+		return st.Interaction.Request.Scope, st.Interaction.Request.Resources, nil
+	}
+	for name, c := range map[string]struct {
+		scope     oauth.Scope
+		resources []string
+		want      oauth.Scope
+		told      *oauth.Error
+	}{
+		"no scope":                    {"", []string{mcp}, "tools:read", nil},
+		"nothing at all":              {"", nil, "tools:read", nil},
+		"a slash behind the resource": {"tools:write", []string{mcp + "/"}, "tools:write", nil},
+		"OpenID unasked":              {"openid email profile", []string{mcp}, "tools:read", nil},
+		"every scope of the metadata": {"openid tools:read tools:write profile", []string{mcp}, "tools:read tools:write", nil},
+		"more than is open":           {"pay tools:write", nil, "tools:write", nil},
+		"a closed API":                {"pay", []string{closed}, "", oauth.ErrTarget},
+		"a closed one beside another": {"", []string{mcp, closed}, "", oauth.ErrTarget},
+		"an unknown one":              {"", []string{"https://other.example"}, "", oauth.ErrTarget},
+	} {
+		scope, resources, err := ask(c.scope, c.resources...)
+		var told *ClientError
+		if c.told != nil && (!errors.As(err, &told) || told.Told != c.told) || c.told == nil && (err != nil || scope != c.want || len(resources) != 1) {
+			t.Errorf("%s: %q for %q, %v", name, scope, resources, err)
+		}
+	}
+	// Of two that are open, one must be named.
+	h.api(files, 3, true, "", "files:read")
+	var told *ClientError
+	if _, _, err := ask("tools:read"); !errors.As(err, &told) || told.Told != oauth.ErrTarget {
+		t.Errorf("none of two is named: %v", err)
+	}
+	if scope, _, err := ask("tools:read files:read", files); err != nil || scope != "files:read" {
+		t.Errorf("another API's scope: %q, %v", scope, err)
+	}
+	if _, _, err := ask("openid", files); !errors.As(err, &told) || told.Told != oauth.ErrScope {
+		t.Errorf("nothing is left: %v", err)
+	}
+}
+
+func TestAnOperatorsRegistrationOfAnAddressIsNotRead(t *testing.T) {
+	h := newHouse(t)
+	d := h.agents(redirectURI)
+	own := d.c
+	own.RegisteredBy, own.Scope, own.Version, own.RequirePKCE = store.ByOperator, "a b c", 1, false
+	if err := h.kit.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{own.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	h.kit.Poll()
+	it := h.begin(asAgent(redirectURI), h.signedIn("alice"), StepConsent)
+	if it.Client != nil || d.reads != 0 || it.Request.Scope != "a b c" {
+		t.Errorf("read %d times; %+v", d.reads, it.Client)
+	}
+	h.kit.Administer(agentID, func(c *store.Client) { c.State = store.ClientDisabled })
+	if _, err := h.Authorize(t.Context(), asAgent(redirectURI), h.signedIn("alice")); !errors.Is(err, oauth.ErrUnknownClient) || d.reads != 0 {
+		t.Errorf("disabled: %v after %d reads", err, d.reads)
+	}
+}
+
+func TestWhatAUserIsShownOfAnAgentSurvivesAnotherLogin(t *testing.T) {
+	h := newHouse(t)
+	h.agents(redirectURI)
+	h.api("https://mcp.example", 1, true, "use", "use")
+	v := h.signedIn("alice")
+	it := h.begin(asAgent(redirectURI), v, StepConsent)
+	next, err := h.Restart(t.Context(), it, v, true)
+	if err != nil || next.Client == nil || next.Client.Name != "Agent" {
+		t.Errorf("%+v, %v", next, err)
+	}
+	h.step(time.Second)
+	if l, err := h.Login(t.Context(), next.ID); err != nil || l.ClientID != agentID || l.ClientName != "Agent" {
+		t.Errorf("%+v, %v", l, err)
+	}
+	it = h.begin(asAgent(redirectURI), someone(), StepLogin)
+	if l, err := h.Login(t.Context(), it.ID); err != nil || l.ClientName != "agent.example" {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if u, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice"}); err != nil || u == "" {
+		t.Errorf("the portal's answer: %v", err)
+	}
+}

@@ -1,0 +1,93 @@
+package node
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/fetch"
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// openDocuments returns the cache of the documents of clients. Of a --dev server
+// whose listeners are all on loopback, documents may be there as well, behind its
+// own certificate or the authority that signed it.
+func (n *node) openDocuments(cfg config.Config, dev bool) (*fetch.Cache[client.Document], error) {
+	c := &fetch.Client{}
+	if dev && cfg.OnLoopback() {
+		c.Reachable = func(a netip.Addr) bool { return a.IsLoopback() || fetch.Global(a) }
+		var err error
+		if c.Roots, err = x509.SystemCertPool(); err != nil {
+			return nil, err
+		}
+		for _, name := range []string{deployment.DevCAFile(cfg), cfg.TLS.Cert} {
+			pem, err := os.ReadFile(name)
+			if err != nil && !errors.Is(err, os.ErrNotExist) { // no authority of its own
+				return nil, err
+			}
+			c.Roots.AppendCertsFromPEM(pem)
+		}
+	}
+	cache := fetch.NewCache(c.Get, client.ReadDocument, time.Now)
+	cache.Done = func(address string, err error) {
+		n.metrics.Fetched(fetchOutcome(err))
+		if err != nil {
+			n.log.Warn("cannot read the document of a client", "client_id", address, "error", err)
+		}
+	}
+	return cache, nil
+}
+
+func fetchOutcome(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, fetch.ErrAddress):
+		return "forbidden"
+	case errors.Is(err, fetch.ErrUnreachable):
+		return "unreachable"
+	}
+	return "unusable"
+}
+
+// documentsOf returns the clients that cfg lets describe themselves by a document.
+func (n *node) documentsOf(cfg config.Config) *client.Documents {
+	return &client.Documents{
+		Realm: deployment.Realm, Admitted: cfg.DocumentsAdmitted(), Any: config.DocumentsAny, Now: time.Now,
+		Fetch: func(ctx context.Context, address string, from netip.Prefix) (client.Document, error) {
+			return n.documents.Get(ctx, address, from, nil)
+		},
+	}
+}
+
+// selfRegistered returns the client that makes a request, if it registered itself.
+func (a *answering) selfRegistered(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix, signedIn bool) (*store.Client, error) {
+	switch {
+	case !a.documents.Admits(r.ClientID):
+		return nil, oauth.ErrUnknownClient
+	case !signedIn:
+		return nil, login.ErrSignInFirst
+	}
+	view, err := a.issuer.Directory.View()
+	if err != nil {
+		return nil, store.Unavailable(err)
+	}
+	c, err := a.documents.Client(ctx, r.ClientID, r.RedirectURI, from)
+	switch {
+	case errors.Is(err, oauth.ErrRedirectMismatch):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", login.ErrDescription, err)
+	}
+	view.Offer(c)
+	return c, nil
+}
