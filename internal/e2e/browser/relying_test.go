@@ -31,6 +31,7 @@ type relyingParty struct {
 	redirect string // the path of its redirect URI
 	protects bool   // it signs in whoever opens it
 	asked    bool   // it sends no id_token: Mintage asks before a logout
+	receives string // the path to which logout tokens go, or ""
 	start    func(t *testing.T, w *world, c client, origin string)
 }
 
@@ -38,7 +39,7 @@ var relyingParties = map[string]relyingParty{
 	"go-oidc":          {redirect: "/callback", start: startSignin},
 	"openid-client":    {redirect: "/callback", start: startNode("openid-client")},
 	"oauth4webapi":     {redirect: "/callback", start: startNode("oauth4webapi")},
-	"mod-auth-openidc": {redirect: "/oidc/callback", protects: true, start: startApache},
+	"mod-auth-openidc": {redirect: "/oidc/callback", protects: true, receives: "/oidc/callback?logout=backchannel", start: startApache},
 	"oauth2-proxy":     {redirect: "/oauth2/callback", protects: true, asked: true, start: startOAuth2Proxy},
 }
 
@@ -55,7 +56,11 @@ func TestRelyingParties(t *testing.T) {
 			w.setEmail(t, name, name+"@example.com")
 			address := binary.FreeAddress(t, "127.0.0.1")
 			origin := "http://" + address
-			c := w.create(t, origin+rp.redirect, "--name", name, "--native", "--redirect-uri", origin+rp.redirect, "--post-logout-redirect-uri", origin+"/", "--scope", "openid profile email")
+			register := []string{"--name", name, "--native", "--redirect-uri", origin + rp.redirect, "--post-logout-redirect-uri", origin + "/", "--scope", "openid profile email"}
+			if rp.receives != "" {
+				register = append(register, "--backchannel-logout-uri", origin+rp.receives)
+			}
+			c := w.create(t, origin+rp.redirect, register...)
 			w.waitFor(t, c)
 			rp.start(t, w, c, origin)
 
@@ -96,6 +101,20 @@ func TestRelyingParties(t *testing.T) {
 			if b.cookie(w.origin, "__Host-mintage_session") {
 				t.Error("the session's cookie is still there")
 			}
+			if rp.receives == "" {
+				return
+			}
+			// A logout at Mintage reaches the application, whose own session ends.
+			b.signIn(name, password)
+			b.click("#allow")
+			b.reads("new." + name + "@example.com")
+			b.open(w.origin + "/account/logout")
+			b.click("#logout")
+			b.reads("You are signed out")
+			b.wait("the end of the application's session", func() bool {
+				b.open(origin + "/")
+				return b.holds("document.querySelector('#password')")
+			})
 		})
 	}
 }
