@@ -135,11 +135,12 @@ func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e End
 		return e, &Error{NotFound, "session", session, fmt.Sprintf("subject %q has no session %q", subject, session)}
 	}
 	r := list[i]
-	// The session first: it makes no grant after that.
+	// The session first: it makes no grant after that, but for codes that are not
+	// redeemed yet. A server ends those later: see logout.Record.
 	event := a.event(a.now(), store.EventSessionEnded, store.AboutSubject(subject), "session "+r.Name+" with its grants")
 	change := store.Change{Delete: r.Documents}
 	if r.Reference != [16]byte{} {
-		change.Documents = []store.Document{logout.EndOfSessionAgain(a.Realm, subject, r.Reference, a.now())}
+		change.Documents = []store.Document{logout.EndOfSessionAndGrants(a.Realm, subject, r.Reference, a.now())}
 	}
 	if err := a.commit(ctx, change, event); err != nil {
 		return e, err

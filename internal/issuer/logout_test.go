@@ -45,7 +45,7 @@ func TestEndGrantsEndsThoseOfTheSession(t *testing.T) {
 	inFlight := issue(ends, "alice", 1)
 	end := func(want int) {
 		t.Helper()
-		if n, err := k.Issuer.EndGrants(t.Context(), "alice", [16]byte{1}); n != want || err != nil {
+		if n, err := k.Issuer.EndGrants(t.Context(), "alice", [16]byte{1}, false); n != want || err != nil {
 			t.Errorf("%d grants, %v; want %d", n, err, want)
 		}
 	}
@@ -59,8 +59,15 @@ func TestEndGrantsEndsThoseOfTheSession(t *testing.T) {
 			t.Errorf("%s is %s (%s), %v", g.ClientID, g.State, g.Reason, err)
 		}
 	}
-	if n, err := k.Issuer.EndGrants(t.Context(), "alice", [16]byte{}); n != 0 || err != nil {
+	if n, err := k.Issuer.EndGrants(t.Context(), "alice", [16]byte{}, true); n != 0 || err != nil {
 		t.Errorf("no session: %d, %v", n, err)
+	}
+	// An operator ends a session with all that it has granted.
+	if n, err := k.Issuer.EndGrants(t.Context(), "alice", [16]byte{1}, true); n != 1 || err != nil {
+		t.Errorf("by an operator: %d grants, %v", n, err)
+	}
+	if g, err := k.Engine.Grant(t.Context(), kept[0]); err != nil || g.State != grant.Revoked || g.Reason != grant.ReasonOperator {
+		t.Errorf("%s (%s), %v", g.State, g.Reason, err)
 	}
 	events, err := k.Engine.Events(t.Context(), ended.String(), 10)
 	if err != nil || len(events) != 1 || events[0].Name != store.EventGrantRevoked || events[0].Actor != "subject:alice" {

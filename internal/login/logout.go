@@ -78,8 +78,8 @@ func (it *Interaction) MustAsk(s *Session) bool {
 // BeginLogout stores a logout request. It belongs to no browser: a POST from another
 // site comes without cookies (SameSite). Whoever has its id can do no more with it
 // than with the request itself.
-func (a *Authorizer) BeginLogout(ctx context.Context, it *Interaction, v Visitor) error {
-	return a.begin(ctx, it, v, false)
+func (a *Authorizer) BeginLogout(ctx context.Context, it *Interaction, v Visitor, signedIn bool) error {
+	return a.begin(ctx, it, v, signedIn)
 }
 
 // toldWithin is how long a redirect after a logout waits for the clients of the session.

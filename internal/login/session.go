@@ -232,7 +232,7 @@ func (a *Authorizer) EndSession(ctx context.Context, cookie string) (*Session, e
 // ended revokes the grants that end with s. What fails here is no fault of the logout,
 // which is durable: the later look at the end of the session does it again.
 func (a *Authorizer) ended(ctx context.Context, s *Session) {
-	if _, err := a.Issuer.EndGrants(ctx, s.Subject, s.reference()); err != nil {
+	if _, err := a.Issuer.EndGrants(ctx, s.Subject, s.reference(), false); err != nil {
 		a.Issuer.Log.Warn("cannot end the grants of a session yet", "error", err)
 	}
 }

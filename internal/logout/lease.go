@@ -101,8 +101,13 @@ func (o *Outbox) needed(ctx context.Context) (bool, error) {
 			return true, nil
 		}
 	}
-	list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerNew(o.Realm), Limit: 1})
-	return len(list) > 0, err
+	for _, owner := range []store.Owner{ownerNew(o.Realm), ownerLater(o.Realm)} {
+		list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogout, Owner: owner, Limit: 1})
+		if err != nil || len(list) > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // release frees the lease, so that another node goes on at once.

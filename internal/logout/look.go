@@ -81,7 +81,7 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 		return err
 	}
 	if r.Session != "" {
-		if _, err := iss.EndGrants(ctx, r.Subject, r.reference()); err != nil {
+		if _, err := iss.EndGrants(ctx, r.Subject, r.reference(), r.Grants); err != nil {
 			return err
 		}
 	}

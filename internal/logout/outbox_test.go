@@ -778,6 +778,33 @@ func TestGrantsThatEndWithTheSession(t *testing.T) {
 	}
 }
 
+// An operator ends a session with all grants: also those of codes that were in flight,
+// and although no client is registered for anything of it.
+func TestAllGrantsEndWithASessionThatAnOperatorEnds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop", func(r *client.Registration) { r.LogoutURI = "" })
+	d := EndOfSessionAndGrants(testkit.Realm, "alice", session1, b.kit.At())
+	if err := b.kit.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
+		t.Fatal(err)
+	}
+	first, other := b.grant("shop", "alice", session1), b.grant("shop", "alice", session2)
+	b.run(b.Outbox)
+	late := b.grant("shop", "alice", session1)
+	if needed, err := b.node().needed(t.Context()); err != nil || !needed {
+		t.Errorf("another node does not take over: %v", err)
+	}
+	b.pass(b.Outbox, inFlight(b.kit.Issuer)+time.Second)
+	for id, want := range map[grant.ID]grant.State{first: grant.Revoked, late: grant.Revoked, other: grant.Active} {
+		if g, err := b.kit.Engine.Grant(t.Context(), id); err != nil || g.State != want || want == grant.Revoked && g.Reason != grant.ReasonOperator {
+			t.Errorf("%s (%s), not %s: %v", g.State, g.Reason, want, err)
+		}
+	}
+	if needed, err := b.node().needed(t.Context()); err != nil || needed {
+		t.Errorf("there is nothing left to do: %v", err)
+	}
+}
+
 func TestAwaitEndsWithTheFirstAttempts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -24,6 +24,9 @@ type Record struct {
 	// that began at or before At.
 	Session string        `json:"session,omitempty"`
 	At      grant.Instant `json:"at"`
+	// Grants is set if all grants of the session end with it, whatever their clients
+	// are registered for.
+	Grants bool `json:"grants,omitempty"`
 	// Looked is when clients were last looked for, and Done whether for the last
 	// time: a code that was issued before the end may be redeemed after it.
 	Looked grant.Instant `json:"looked,omitempty"`
@@ -102,10 +105,10 @@ func EndOfSession(realm, subject string, reference [16]byte, at grant.Instant) s
 	return Record{Subject: subject, Session: session, At: at}.document(realm, session)
 }
 
-// EndOfSessionAgain is EndOfSession for an end that is told whether or not it was told
-// before, at the same instant even.
-func EndOfSessionAgain(realm, subject string, reference [16]byte, at grant.Instant) store.Document {
-	return Record{Subject: subject, Session: hex.EncodeToString(reference[:]), At: at}.document(realm, rand.Text())
+// EndOfSessionAndGrants is EndOfSession for an operator, who ends all grants of the
+// session too. It is told whether or not it was told before, at the same instant even.
+func EndOfSessionAndGrants(realm, subject string, reference [16]byte, at grant.Instant) store.Document {
+	return Record{Subject: subject, Session: hex.EncodeToString(reference[:]), At: at, Grants: true}.document(realm, rand.Text())
 }
 
 // EndOfAll returns the document that says that all sessions of a subject that began

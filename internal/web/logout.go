@@ -44,7 +44,7 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 	if err != nil {
 		return s.logoutRefused(err)
 	}
-	v := visitor(r)
+	v, signedIn := visitor(r), false
 	if r.Method == http.MethodGet {
 		session, err := s.Authorizer.Session(ctx, v.Session)
 		if err != nil {
@@ -53,8 +53,9 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 		if !it.MustAsk(session) {
 			return s.logOut(ctx, x, it, v, "asked by the client")
 		}
+		signedIn = true
 	}
-	if err := s.Authorizer.BeginLogout(ctx, it, s.charged(x, v)); err != nil {
+	if err := s.Authorizer.BeginLogout(ctx, it, s.charged(x, v), signedIn); err != nil {
 		return server.Answer{}, err
 	}
 	return seeOther(s.interactionURL(it.ID)), nil
