@@ -33,6 +33,18 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestOC20",
 	},
 	{
+		Name: "the session of a logout", In: "Interaction.MustAsk",
+		Old:  `openid.SessionID(s.reference(), it.Request.ClientID) != it.SessionID)`,
+		New:  `false)`,
+		Test: here + "TestLO02",
+	},
+	{
+		Name: "registered address after a logout", In: "Authorizer.afterLogout",
+		Old:  "case !slices.Contains(c.PostLogoutRedirectURIs, r.RedirectURI):",
+		New:  "case slices.Contains(c.PostLogoutRedirectURIs, r.RedirectURI) && false:",
+		Test: here + "TestLO04",
+	},
+	{
 		Name: "another user than the client expects", In: "unmet",
 		Old:  "case r.Subjects != nil && !slices.Contains(r.Subjects, s.Subject):",
 		New:  "case false:",
