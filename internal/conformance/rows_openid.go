@@ -40,4 +40,5 @@ var openidRows = []Row{
 	{ID: "LO-27", Star: true, Source: ownRule, Title: "a declared restore ends the sessions of before and tells nobody", By: []string{"TestARestoreEndsTheSessionsOfBefore"}},
 	{ID: "LO-28", Source: "OpenID Connect Back-Channel Logout section 2.2", Title: "addresses of logouts are https, or http on this machine for native clients", By: []string{"TestLogoutAddresses"}},
 	{ID: "LO-29", Source: ownRule, Title: "a logout token is no hint; a grant belongs to the session that answered for it", By: []string{"TestLogoutTokensAreNoHints", "TestAGrantBelongsToTheSessionThatAnswers"}},
+	{ID: "LO-30", Star: true, Source: "OpenID Connect Back-Channel Logout section 2.6", Title: "logout tokens of the upstream provider end its sessions here: sid that one, sub alone all of the subject; jti once; anything unsure is refused", By: []string{"TestALogoutTokenIsBelievedOnlyIfEveryCheckHolds", "TestAProviderEndsSessions"}},
 }

@@ -82,6 +82,9 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 				return err
 			}
 		}
+		if err := a.noteProvider(ctx, said, session.Documents[0], c); err != nil {
+			return err
+		}
 		return a.noteClaims(ctx, said, c)
 	})
 	if err == nil && ends != nil {

@@ -34,6 +34,9 @@ type Identity struct {
 	// Reference names the session to grants: 16 random bytes in hexadecimal digits.
 	// It is sent to nobody. Sessions of earlier versions have none.
 	Reference string `json:"reference,omitempty"`
+	// Provider names the session at the provider where the user has logged in, "" if
+	// it is unknown. Only SignIn reads it.
+	Provider string `json:"-"`
 }
 
 // A Session is a browser whose user is known.

@@ -23,6 +23,7 @@ var maxLogout = map[string]int{
 var (
 	ErrLogoutHint     = &Error{InvalidRequest, "id_token_hint is not an id_token of this issuer"}
 	ErrLogoutClient   = &Error{InvalidRequest, "client_id is not that of id_token_hint"}
+	ErrLogoutToken    = &Error{InvalidRequest, "logout_token is not valid"}
 	ErrLogoutRedirect = &Error{InvalidRequest, "post_logout_redirect_uri not registered"}
 )
 

@@ -21,6 +21,10 @@ const (
 	DocumentAssertion   DocumentKind = "assertion"   // a client assertion that was used, by client and jti
 	DocumentAuditHead   DocumentKind = "audit_head"  // how far an audit log has got, by the name of its chain
 
+	// Of logins at a provider.
+	DocumentProviderSession DocumentKind = "provider_session" // the sessions of one at the provider, by issuer and sid
+	DocumentProviderLogout  DocumentKind = "provider_logout"  // a logout token that has counted, by issuer and jti
+
 	// Of package logout; their keys begin with an instant, which is their order.
 	DocumentLogout      DocumentKind = "logout"       // the end of a session, or of all sessions of a subject
 	DocumentLogoutToken DocumentKind = "logout_token" // what one client is told of it

@@ -32,6 +32,8 @@ type Identity struct {
 	Name     string    // to be shown; "" if the provider gives none
 	Claims   string    // a JSON object of standard claims; "" for none
 	Login    openid.Login
+	// SessionID is the sid of the id_token, "" if the provider gives none.
+	SessionID string
 }
 
 // Finish redeems the code of a login that p began, and returns the user's identity.
@@ -167,6 +169,9 @@ func (p *Provider) identity(ctx context.Context, m *metadata, token *oidc.IDToke
 		return Identity{}, err
 	}
 	id.Name, id.Login = name(claims), said(claims)
+	if sid, err := text(claims, "sid"); err == nil && oauth.IsText(sid, maxSessionID) {
+		id.SessionID = sid
+	}
 	return id, nil
 }
 

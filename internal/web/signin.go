@@ -181,7 +181,7 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (serve
 	if err != nil {
 		return s.refusedUpstream(ctx, r, x, it, err)
 	}
-	identity := login.Identity{Subject: who.Subject, Name: who.Name, Standard: who.Claims, Login: who.Login}
+	identity := login.Identity{Subject: who.Subject, Name: who.Name, Standard: who.Claims, Login: who.Login, Provider: s.providerSession(who.SessionID)}
 	if !who.AuthTime.IsZero() {
 		identity.AuthTime = grant.At(who.AuthTime)
 	}

@@ -113,7 +113,9 @@ func (f *Front) Routes(s *server.Server) []server.Route {
 		asset, page("request", "/", nil, w.lost),
 	}
 	if f.Upstream != nil {
-		routes = append(routes, page("upstream login", "callback", form[:1], w.callback))
+		routes = append(routes, page("upstream login", "callback", form[:1], w.callback), server.Route{
+			Name: "upstream logout", Paths: []string{"backchannel_logout"}, Methods: form[1:], Class: overload.Login, Handle: w.providerLogout,
+		})
 	}
 	return routes
 }

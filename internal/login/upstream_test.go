@@ -1,0 +1,52 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+func TestAProviderEndsSessions(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	var told []End
+	h.Ended = func(_ context.Context, e End, _ *store.Change) error { told = append(told, e); return nil }
+	signIn := func(subject, provider string) string {
+		t.Helper()
+		v := someone()
+		who := h.identity(subject)
+		who.Provider = provider
+		cookie, err := h.SignIn(t.Context(), h.begin(asking(h.c), v, StepLogin), who, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cookie
+	}
+	phone, laptop, bob := signIn("alice", "iss\x00s1"), signIn("alice", "iss\x00s2"), signIn("bob", "iss\x00s3")
+	logout := func(id, session, subject string) (int, error) {
+		ended, err := h.EndProviderSession(t.Context(), ProviderLogout{Session: session, Subject: subject, ID: id, ExpiresAt: h.now().Add(2 * time.Minute)})
+		return len(ended), err
+	}
+	if n, err := logout("j0", "iss\x00s1", "bob"); n != 0 || err != nil || h.is(phone) != "alice" {
+		t.Errorf("a session of another subject: %d, %v", n, err)
+	}
+	again := signIn("alice", "iss\x00s1") // in another tab, at the same moment
+	if n, err := logout("j1", "iss\x00s1", "alice"); n != 2 || err != nil || h.is(again)+h.is(phone) != "" || h.is(laptop) != "alice" || h.is(bob) != "bob" {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n, err := logout("j1", "iss\x00s2", ""); n != 0 || !errors.Is(err, ErrReplayed) || h.is(laptop) != "alice" {
+		t.Errorf("a token counted twice: %d, %v", n, err)
+	}
+	if n, err := logout("j2", "iss\x00unknown", ""); n != 0 || err != nil {
+		t.Errorf("an unknown session: %d, %v", n, err)
+	}
+	if n, err := logout("j3", "", "alice"); n != 1 || err != nil || h.is(laptop) != "" || h.is(bob) != "bob" {
+		t.Errorf("all of alice: %d, %v", n, err)
+	}
+	if len(told) != 3 {
+		t.Errorf("clients are told of %d ends: %+v", len(told), told)
+	}
+}

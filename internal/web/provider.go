@@ -1,0 +1,79 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/url"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/metrics"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/upstream"
+)
+
+// providerSession names a session at the provider.
+func (f *Front) providerSession(sid string) string {
+	if sid == "" {
+		return ""
+	}
+	return f.Upstream.Issuer() + "\x00" + sid
+}
+
+// providerLogout takes a logout token of the provider (OpenID Connect Back-Channel
+// Logout 1.0 sections 2.5 to 2.8). What does not verify is answered 400; a fault is
+// answered 503, so that the provider may try again.
+func (s *web) providerLogout(ctx context.Context, r *server.Request) (a server.Answer, rec server.Record, err error) {
+	if err = r.Admit(); err != nil {
+		return a, rec, err
+	}
+	body, err := r.FormBody()
+	if err != nil {
+		return a, rec, err
+	}
+	form, err := url.ParseQuery(body)
+	if err != nil || len(form["logout_token"]) != 1 {
+		return a, rec, oauth.ErrLogoutToken
+	}
+	if err := r.Enter(r.Route.Class); err != nil {
+		return a, rec, err
+	}
+	if r.Counted.IsValid() {
+		leave, err := s.enterUpstream(r.Counted)
+		if err != nil {
+			return a, rec, err
+		}
+		defer leave()
+	}
+	l, err := s.Upstream.Logout(ctx, form.Get("logout_token"))
+	if err != nil {
+		return a, rec, providerFault(err)
+	}
+	ended, err := s.Authorizer.EndProviderSession(ctx, login.ProviderLogout{
+		Session: s.providerSession(l.SessionID), Subject: l.Subject, ID: s.Upstream.Issuer() + "\x00" + l.ID, ExpiresAt: grant.At(l.ExpiresAt),
+	})
+	if err != nil {
+		return a, rec, providerFault(err)
+	}
+	s.Throttle.GiveBack(r.Counted) // it was not made up
+	for _, session := range ended {
+		s.Metrics.Logout(metrics.LogoutEnded)
+		e := s.About(r, "", audit.LoggedOut, audit.Success)
+		e.Subject, e.Detail = session.Subject, "at the OpenID Connect provider"
+		s.Audit.Record(e)
+	}
+	return server.Answer{Body: []byte(`{}`)}, rec, nil
+}
+
+// providerFault returns what a provider hears.
+func providerFault(err error) error {
+	if errors.Is(err, upstream.ErrInvalid) || errors.Is(err, login.ErrReplayed) {
+		return oauth.ErrLogoutToken
+	}
+	if errors.Is(err, upstream.ErrUnavailable) {
+		return oauth.ErrUnavailable
+	}
+	return err
+}
