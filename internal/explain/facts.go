@@ -52,6 +52,8 @@ type Explanation struct {
 	// none any more.
 	RedirectURI string
 
+	// Service is set for a token of a client for itself, which has no grant.
+	Service bool
 	Grant   *grant.Grant  // its row, nil if there is none
 	Client  *store.Client // its client as stored, nil if there is none
 	Cutoffs []store.Cutoff
@@ -94,10 +96,13 @@ func ExplainToken(ctx context.Context, iss *issuer.Issuer, text string) (Explana
 		return Explanation{}, err
 	}
 	e := Explanation{As: AsUnknown, Now: grant.At(iss.Now()), Diagnosis: view.Ring.Diagnose(iss.Realm, text)}
+	if t, jwt, ok := iss.OpenService(view, text); ok {
+		return explainService(ctx, iss, view, text, e, t, jwt)
+	}
 	switch e.Diagnosis.Form {
 	case keys.RefreshForm:
 		e.As = AsRefresh
-	case keys.AccessForm:
+	case keys.AccessForm, keys.ServiceForm:
 		e.As = AsAccess
 	case keys.CodeForm:
 		e.As = AsCode
@@ -129,6 +134,29 @@ func ExplainToken(ctx context.Context, iss *issuer.Issuer, text string) (Explana
 	if err := lookUp(ctx, iss, view, &e); err != nil {
 		return e, err
 	}
+	return e, answer(ctx, iss, view, text, &e)
+}
+
+// explainService explains an access token of a client for itself.
+func explainService(ctx context.Context, iss *issuer.Issuer, view *directory.View, text string, e Explanation, t keys.ServiceToken, jwt bool) (Explanation, error) {
+	e.As, e.Genuine, e.Service, e.Scope, e.Restore = AsAccess, true, true, string(t.Scope), view.Restore()
+	if jwt {
+		readJWT(iss, view, text, &e)
+		e.Named = false // its id is of no grant
+	}
+	e.Token = keys.Token{IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Key: t.Key}
+	if life, known := view.Ring.Life(t.Key, e.Now, iss.Directory.Schedule); known {
+		e.Key = &life
+	}
+	c, err := iss.Store.Client(ctx, t.ClientID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return e, err
+	}
+	if err == nil {
+		c.Secrets = nil
+		e.Client = &c
+	}
+	e.Cutoffs = cutoffsOf(view, iss.Realm, t.ClientID, t.ClientID, t.AuthorizedAt, iss.Policy.MaxSkew)
 	return e, answer(ctx, iss, view, text, &e)
 }
 

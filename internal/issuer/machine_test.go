@@ -336,3 +336,38 @@ func TestNoUserIsCalledAsAClient(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestExplainTellsOfServiceTokens: what an operator learns of them is what the
+// endpoints decide.
+func TestExplainTellsOfServiceTokens(t *testing.T) {
+	t.Parallel()
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s := newService(t)
+		c := s.machine(func(r *client.Registration) { r.TokenFormat = format })
+		text := s.serviceToken("", "").AccessToken
+		check := func(what string, want grant.Refusal) {
+			t.Helper()
+			e := s.explainToken(text)
+			if !e.Genuine || !e.Service || e.Named || !e.Answer.Known || e.Answer.Why != want || e.Client == nil || e.Client.ID != machineID || e.Scope != "orders.read orders.write" {
+				t.Errorf("%s, %s: %+v", format, what, e)
+			}
+		}
+		check("alive", grant.Allowed)
+		if _, err := s.Revoke(t.Context(), c, text, grant.Origin{}); err != nil {
+			t.Fatal(err)
+		}
+		if format == store.TokenOpaque {
+			check("revoked", grant.AccessRevoked)
+		} else {
+			check("revoked", grant.CutOff)
+		}
+		s.Clock.Advance(time.Hour)
+		check("expired", grant.GrantExpired)
+	}
+	s := newService(t)
+	s.machine(nil)
+	text := s.serviceToken("", "").AccessToken
+	if e := s.explainToken(text[:len(text)-4]); e.Genuine || e.Answer.Why != grant.TokenUnknown || e.Diagnosis.Form != "service_token" {
+		t.Errorf("cut short: %+v", e)
+	}
+}

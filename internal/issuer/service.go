@@ -177,14 +177,28 @@ func (t accessToken) service() *service {
 	return nil
 }
 
+// OpenService returns the fields of an authentic service token, active or not, and
+// whether it is a JWT. It reads nothing from the store.
+func (iss *Issuer) OpenService(view *directory.View, text string) (t keys.ServiceToken, jwt, ok bool) {
+	a, err := iss.openAccess(view, text)
+	if err != nil {
+		return t, false, false
+	}
+	s := a.service()
+	if s == nil {
+		return t, false, false
+	}
+	return s.ServiceToken, s.jwt, true
+}
+
 // IsServiceToken reports whether a text is an authentic service token, active or not.
 func (iss *Issuer) IsServiceToken(text string) bool {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return false
 	}
-	t, err := iss.openAccess(view, text)
-	return err == nil && t.service() != nil
+	_, _, is := iss.OpenService(view, text)
+	return is
 }
 
 // inspectService verifies a service token: its client, the cutoffs, and that it was

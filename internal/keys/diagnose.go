@@ -32,6 +32,7 @@ const (
 	RefreshForm Form = "refresh_token"
 	AccessForm  Form = "access_token"
 	CodeForm    Form = "authorization_code"
+	ServiceForm Form = "service_token" // an access token of a client for itself
 )
 
 // A Diagnosis holds what is known of a text. Nothing in it is proven unless Fault
@@ -63,10 +64,10 @@ func LockedRing(records []Record) *Ring {
 func (r *Ring) Diagnose(realm, text string) Diagnosis {
 	d := Diagnosis{Length: len(text)}
 	var body string
-	for form, prefix := range map[Form]string{RefreshForm: RefreshPrefix, AccessForm: AccessPrefix, CodeForm: CodePrefix} {
+	for form, prefix := range map[Form]string{RefreshForm: RefreshPrefix, AccessForm: AccessPrefix, CodeForm: CodePrefix, ServiceForm: ServicePrefix} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
 			d.Form, body = form, rest
-			size := map[Form]int{RefreshForm: refreshSize + macSize, AccessForm: accessSize + macSize, CodeForm: codeHead + codeTag}[form]
+			size := map[Form]int{RefreshForm: refreshSize + macSize, AccessForm: accessSize + macSize, CodeForm: codeHead + codeTag, ServiceForm: serviceHead + 2 + macSize}[form]
 			d.Least = len(prefix) + base64.RawURLEncoding.EncodedLen(size)
 			d.Most = d.Least
 		}
@@ -75,8 +76,11 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 		d.Fault = Unlike
 		return d
 	}
-	if d.Form == CodeForm {
+	switch d.Form {
+	case CodeForm:
 		d.Most = MaxOpenIDCode
+	case ServiceForm:
+		d.Most = len(ServicePrefix) + base64.RawURLEncoding.EncodedLen(maxService)
 	}
 	for i, c := range body {
 		if !isBase64URL(c) {
@@ -93,7 +97,7 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 	if len(head) >= 5 && head[0] == version {
 		d.KeyID, d.NamesKey = grant.KeyID(binary.BigEndian.Uint32(head[1:])), true
 	}
-	if d.Form != CodeForm && d.NamesKey && len(head) >= refreshSize {
+	if d.Form != CodeForm && d.Form != ServiceForm && d.NamesKey && len(head) >= refreshSize {
 		d.Claim, d.Legible = readToken(head), true
 	}
 	d.Fault = r.fault(d, realm, text, purpose, head)
@@ -120,6 +124,8 @@ func (r *Ring) fault(d Diagnosis, realm, text string, purpose Purpose, head []by
 		_, err = r.OpenRefresh(realm, text)
 	case AccessForm:
 		_, err = r.OpenAccess(realm, text)
+	case ServiceForm:
+		_, err = r.OpenService(realm, text)
 	default:
 		_, err = r.OpenCode(realm, text)
 	}
