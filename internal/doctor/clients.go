@@ -69,6 +69,9 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 				f.warn("have the client system use https, and update the registration: mintage client update --help", "%s has the redirect URI %s: codes travel in clear", name, uri)
 			}
 		}
+		if c.Auth == store.AuthFederated && c.Assertion.Issuer == p.Config.IssuerID() {
+			f.fault("mintage client update ID --assertion-issuer ISSUER", "%s trusts this server's own tokens, which authenticate no client", name)
+		}
 		window, most := p.Config.RetryWindow.Std(), wideWindow
 		if c.Public() {
 			window, most = p.Config.RetryWindowPublic.Std(), wideAtPublic

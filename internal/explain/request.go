@@ -170,6 +170,9 @@ func adviceOn(defect string) string {
 			return advice
 		}
 	}
+	if strings.Contains(defect, "wrong_assertion") {
+		return "compare the claim with the client's registration (mintage client show ID) and docs/reference/token-endpoint.md, Client assertions"
+	}
 	return "see docs/reference/errors.md, which names every error and its remedy"
 }
 

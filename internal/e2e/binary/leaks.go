@@ -47,6 +47,7 @@ var shapes = []struct {
 	{"an authorization code", "mintage_ac_", regexp.MustCompile(`^mintage_ac_[A-Za-z0-9_-]{20,}`)},
 	{"a refresh token", "mintage_rt_", regexp.MustCompile(`^mintage_rt_[A-Za-z0-9_-]{20,}`)},
 	{"an access token", "mintage_at_", regexp.MustCompile(`^mintage_at_[A-Za-z0-9_-]{20,}`)},
+	{"a token of a client for itself", "mintage_st_", regexp.MustCompile(`^mintage_st_[A-Za-z0-9_-]{20,}`)},
 	{"a JWT", "eyJ", regexp.MustCompile(`^eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}`)},
 	{"a private key", "-----BEGIN ", regexp.MustCompile(`^-----BEGIN [A-Z ]*PRIVATE KEY-----`)},
 }

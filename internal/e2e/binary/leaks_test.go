@@ -18,17 +18,18 @@ func planted(l *Leaks) map[string]string {
 	l.Know("a session cookie", strings.Repeat("c00k", 10)+"abc")
 	l.Know("the key-encryption key", strings.Repeat("x/+1", 10)+"abc=\n")
 	return map[string]string{
-		"an authorization code":  "mintage_ac_" + long,
-		"a refresh token":        "mintage_rt_" + long,
-		"an access token":        "mintage_at_" + long,
-		"a JWT":                  "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9." + long,
-		"a private key":          "-----BEGIN EC PRIVATE KEY-----",
-		"a client secret":        secret,
-		"Basic credentials":      base64.StdEncoding.EncodeToString([]byte("billing:" + secret)),
-		"a password":             "correct horse battery",
-		"an admin token":         strings.Repeat("0123", 8),
-		"a session cookie":       strings.Repeat("c00k", 10) + "abc",
-		"the key-encryption key": strings.Repeat("x/+1", 10) + "abc=",
+		"an authorization code":          "mintage_ac_" + long,
+		"a refresh token":                "mintage_rt_" + long,
+		"an access token":                "mintage_at_" + long,
+		"a token of a client for itself": "mintage_st_" + long,
+		"a JWT":                          "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9." + long,
+		"a private key":                  "-----BEGIN EC PRIVATE KEY-----",
+		"a client secret":                secret,
+		"Basic credentials":              base64.StdEncoding.EncodeToString([]byte("billing:" + secret)),
+		"a password":                     "correct horse battery",
+		"an admin token":                 strings.Repeat("0123", 8),
+		"a session cookie":               strings.Repeat("c00k", 10) + "abc",
+		"the key-encryption key":         strings.Repeat("x/+1", 10) + "abc=",
 	}
 }
 

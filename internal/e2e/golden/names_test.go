@@ -25,7 +25,7 @@ var forms = []struct {
 }{
 	{"code", regexp.MustCompile(`\b(mintage_ac_[A-Za-z0-9_-]{20,})`)},
 	{"refresh", regexp.MustCompile(`\b(mintage_rt_[A-Za-z0-9_-]{20,})`)},
-	{"access", regexp.MustCompile(`\b(mintage_at_[A-Za-z0-9_-]{20,})`)},
+	{"access", regexp.MustCompile(`\b(mintage_[as]t_[A-Za-z0-9_-]{20,})`)},
 	{"jwt", regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)`)},
 	{"client", regexp.MustCompile(`client(?:_id)?["':=]*\s*"?([A-Za-z0-9]{24})\b`)},
 	{"secret", regexp.MustCompile(`secret["':=]*\s*"?([A-Za-z0-9]{43})\b`)},
