@@ -21,6 +21,7 @@ var oneMouth = map[string]string{
 	"UpdateClient": "CLI only: the API replaces all settings at once (ApplyClient)",
 	"KeyRecords":   "CLI only: a part of RewrapKeys",
 	"RewrapKeys":   "CLI only: kek rotate replaces a file of the machine, between two steps of which operators copy it",
+	"ImportUsers":  "CLI only: programs create users one by one, with password_hash (CreateUser)",
 	"Merge":        "CLI only: a restore replaces the file of the store, while no server runs",
 }
 

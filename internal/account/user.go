@@ -72,7 +72,7 @@ type User struct {
 
 // Invalid is the error of a request of an administrator that cannot be fulfilled.
 type Invalid struct {
-	Field   string // username, name, subject, claims or password
+	Field   string // username, name, subject, claims, password or password_hash
 	Message string
 }
 
@@ -86,6 +86,9 @@ type Registration struct {
 	Subject  string // "": the username
 	Claims   claims.Claims
 	Password string
+	// PasswordHash is that of another system, argon2id in PHC text, instead of
+	// Password.
+	PasswordHash string
 }
 
 // NewUser makes an enabled user. It hashes the password, which takes its time.
@@ -108,7 +111,15 @@ func NewUser(r Registration, now grant.Instant) (User, error) {
 			return u, err
 		}
 	}
-	return u.withPassword(r.Password, now)
+	if r.PasswordHash == "" {
+		return u.withPassword(r.Password, now)
+	}
+	if err := keys.CheckSlow(r.PasswordHash); err != nil || r.Password != "" {
+		return u, &Invalid{"password_hash", "a hash by argon2id in PHC text ($argon2id$v=19$m=...,t=...,p=...$SALT$HASH), of at most 64 MiB, and of at most 256 MiB times passes, and no password beside it"}
+	}
+	u = u.changed(now)
+	u.Password = r.PasswordHash
+	return u, nil
 }
 
 // SetProfile changes what people call the user, unless name is nil, and the claims
@@ -337,6 +348,48 @@ func Create(ctx context.Context, st store.Store, u User, events ...store.Event) 
 		return ErrTaken
 	}
 	return err
+}
+
+// CreateAll stores those of new users whose usernames are free, in one commit with an
+// event for each, and returns them. If dry is set, it stores nothing.
+func CreateAll(ctx context.Context, st store.Store, realm string, users []User, dry bool, event func(User) store.Event) (created []User, err error) {
+	for range 4 {
+		list, err := List(ctx, st, realm)
+		if err != nil {
+			return nil, err
+		}
+		names, subjects := map[string]bool{}, map[string]string{}
+		for _, other := range list {
+			names[other.Username], subjects[other.Subject] = true, other.Username
+		}
+		created = nil
+		var c store.Change
+		for _, u := range users {
+			if names[u.Username] {
+				continue
+			}
+			if other, taken := subjects[u.Subject]; taken {
+				return nil, &Invalid{"subject", fmt.Sprintf("%q is the subject of the user %q already, and cannot be that of %q", u.Subject, other, u.Username)}
+			}
+			names[u.Username], subjects[u.Subject] = true, u.Username
+			d, err := u.Document()
+			if err != nil {
+				return nil, err
+			}
+			created = append(created, u)
+			c.Documents, c.Events = append(c.Documents, d), append(c.Events, event(u))
+		}
+		if len(list)+len(created) > MaxUsers {
+			return nil, fmt.Errorf("there are %d users, and %d are possible", len(list), MaxUsers)
+		}
+		if dry || len(created) == 0 {
+			return created, nil
+		}
+		if err := st.Commit(ctx, c); !errors.Is(err, store.ErrConflict) {
+			return created, err
+		}
+	}
+	return nil, store.Unavailable(store.ErrConflict)
 }
 
 // Put stores a user that was changed once, and what belongs to the change, or returns

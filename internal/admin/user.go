@@ -11,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -48,7 +49,7 @@ func UserETag(u account.User) string {
 // CreateUser creates a user and returns it with its password, if one had to be
 // generated.
 func (a *Admin) CreateUser(ctx context.Context, r account.Registration) (u account.User, generated string, err error) {
-	if r.Password == "" {
+	if r.Password == "" && r.PasswordHash == "" {
 		generated = account.GeneratePassword()
 		r.Password = generated
 	}
@@ -68,6 +69,36 @@ func (a *Admin) CreateUser(ctx context.Context, r account.Registration) (u accou
 		err = &Error{Taken, "user", u.Username, fmt.Sprintf("there is a user %q already", u.Username)}
 	}
 	return u, generated, err
+}
+
+// An ImportError is what is wrong with one user of a list.
+type ImportError struct {
+	Index int // in the list
+	Err   error
+}
+
+func (e *ImportError) Error() string { return e.Err.Error() }
+func (e *ImportError) Unwrap() error { return e.Err }
+
+// ImportUsers creates the users of a list whose usernames are free, in one commit,
+// and returns how many those are. It leaves users that exist as they are, so that it
+// can be repeated. A user without a hash cannot log in until a password is set. If
+// dry is set, it stores nothing.
+func (a *Admin) ImportUsers(ctx context.Context, list []account.Registration, dry bool) (created int, err error) {
+	now := a.now()
+	users := make([]account.User, len(list))
+	for i, r := range list {
+		if r.Realm = a.Realm; r.PasswordHash == "" {
+			r.PasswordHash = keys.NoSlow()
+		}
+		if users[i], err = account.NewUser(r, now); err != nil {
+			return 0, &ImportError{i, err}
+		}
+	}
+	done, err := account.CreateAll(ctx, a.Store, a.Realm, users, dry, func(u account.User) store.Event {
+		return a.userEvent(now, store.EventUserCreated, u, "imported")
+	})
+	return len(done), err
 }
 
 // User returns a user.

@@ -19,7 +19,7 @@ import (
 func newUser(s *settings) *cobra.Command {
 	return parent("user", "Create and manage the built-in users", `Create and manage the built-in users. The commands work on the store itself,
 while the server runs or not, and apply at once.`,
-		newUserCreate(s), newUserList(s), newUserShow(s), newUserUpdate(s), newUserDisable(s), newUserEnable(s), newUserPassword(s), newUserTOTP(s))
+		newUserCreate(s), newUserImport(s), newUserList(s), newUserShow(s), newUserUpdate(s), newUserDisable(s), newUserEnable(s), newUserPassword(s), newUserTOTP(s))
 }
 
 // invalidUser returns an error that names the wrong flag.

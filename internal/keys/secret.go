@@ -68,23 +68,55 @@ func slowText(salt, sum []byte) string {
 		enc.EncodeToString(salt), enc.EncodeToString(sum))
 }
 
+// NoSlow returns the stored form of a password that nobody knows.
+func NoSlow() string {
+	var b [slowSalt + slowSum]byte
+	rand.Read(b[:])
+	return slowText(b[:slowSalt], b[slowSalt:])
+}
+
+// CheckSlow returns why a hash of another system cannot be stored, or nil. It may
+// cost up to seven times as much as one of HashSlow: every login pays for it.
+func CheckSlow(phc string) error {
+	h, err := parseSlow(phc)
+	if err == nil && (len(phc) > 255 || h.m > 64<<10 || h.t*h.m > 256<<10) {
+		err = errors.New("argon2id costs too much: at most 64 MiB, and 256 MiB times passes")
+	}
+	return err
+}
+
 // MatchSlow reports whether s has the hash. It costs as much as HashSlow; the
 // caller limits how many run at once.
 func MatchSlow(phc string, s oauth.Secret) (bool, error) {
-	var v, m, t, p int
+	h, err := parseSlow(phc)
+	if err != nil {
+		return false, err
+	}
+	got := argon2.IDKey([]byte(s), h.salt, uint32(h.t), uint32(h.m), uint8(h.p), uint32(len(h.sum)))
+	return subtle.ConstantTimeCompare(got, h.sum) == 1, nil
+}
+
+// A slowHash is a stored hash: its costs, its salt and the hash itself.
+type slowHash struct {
+	m, t, p   int // memory in KiB, passes, lanes
+	salt, sum []byte
+}
+
+func parseSlow(phc string) (h slowHash, err error) {
+	var v int
 	f := strings.Split(phc, "$")
 	if len(f) != 6 || f[1] != "argon2id" {
-		return false, errors.New("stored secret is not argon2id")
+		return h, errors.New("stored secret is not argon2id")
 	}
-	if _, err := fmt.Sscanf(f[2]+" "+f[3], "v=%d m=%d,t=%d,p=%d", &v, &m, &t, &p); err != nil || v != argon2.Version ||
-		m < 8 || m > 1<<20 || t < 1 || t > 16 || p < 1 || p > 16 {
-		return false, errors.New("stored secret has argon2id parameters out of bounds")
+	if _, err := fmt.Sscanf(f[2]+" "+f[3], "v=%d m=%d,t=%d,p=%d", &v, &h.m, &h.t, &h.p); err != nil || v != argon2.Version ||
+		h.m < 8 || h.m > 1<<20 || h.t < 1 || h.t > 16 || h.p < 1 || h.p > 16 {
+		return h, errors.New("stored secret has argon2id parameters out of bounds")
 	}
-	salt, err1 := base64.RawStdEncoding.DecodeString(f[4])
-	want, err2 := base64.RawStdEncoding.DecodeString(f[5])
-	if err1 != nil || err2 != nil || len(want) < 16 || len(want) > 64 {
-		return false, errors.New("stored secret is damaged")
+	var err1, err2 error
+	h.salt, err1 = base64.RawStdEncoding.DecodeString(f[4])
+	h.sum, err2 = base64.RawStdEncoding.DecodeString(f[5])
+	if err1 != nil || err2 != nil || len(h.sum) < 16 || len(h.sum) > 64 {
+		return h, errors.New("stored secret is damaged")
 	}
-	got := argon2.IDKey([]byte(s), salt, uint32(t), uint32(m), uint8(p), uint32(len(want)))
-	return subtle.ConstantTimeCompare(got, want) == 1, nil
+	return h, nil
 }

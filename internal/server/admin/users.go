@@ -19,6 +19,8 @@ type userDocument struct {
 	Subject  string        `json:"subject"` // the username if absent
 	Claims   claims.Claims `json:"claims"`
 	Password string        `json:"password"` // generated if absent
+	// PasswordHash is argon2id in PHC text, of another system.
+	PasswordHash string `json:"password_hash"`
 }
 
 // A userPatch is the body of PATCH: a merge patch (RFC 7396), in which null removes
@@ -68,7 +70,7 @@ func listUsers(x *call, u *admin.Admin) (any, error) {
 }
 
 func createUser(x *call, u *admin.Admin, d userDocument) (any, error) {
-	user, password, err := u.CreateUser(x.Context(), account.Registration{Username: d.Username, Name: d.Name, Subject: d.Subject, Claims: d.Claims, Password: d.Password})
+	user, password, err := u.CreateUser(x.Context(), account.Registration{Username: d.Username, Name: d.Name, Subject: d.Subject, Claims: d.Claims, Password: d.Password, PasswordHash: d.PasswordHash})
 	if err != nil {
 		return nil, err
 	}
