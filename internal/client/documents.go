@@ -38,7 +38,7 @@ func (d *Documents) Client(ctx context.Context, id, redirectURI string, from net
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(doc.RedirectURIs, func(uri string) bool { return oauth.MatchRedirectURI([]string{uri}, true, redirectURI) })
+	i := slices.IndexFunc(doc.RedirectURIs, func(uri string) bool { return oauth.MatchRedirectURI([]string{uri}, redirectURI) })
 	if i < 0 {
 		return nil, oauth.ErrRedirectMismatch
 	}

@@ -171,7 +171,8 @@ func TestAZ11_AZ15_NothingButThePortOfALoopbackAddress(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.native("http://127.0.0.1/cb", "https://127.0.0.1/tls", "com.example.app:/cb")
 	local := d.native("http://localhost/cb", "http://localhost:3000/fixed")
-	web := d.change(d.native("http://127.0.0.1/cb"), func(c *store.Client) { c.Native = false })
+	// The redirect URI decides, and not the kind of the client.
+	web := d.change(d.native("http://127.0.0.1/cb", "http://[::1]/cb", "http://localhost/cb"), func(c *store.Client) { c.Native = false })
 	for uri, of := range map[string]oauthClient{
 		"http://127.0.0.1:80/other": c, "http://127.0.0.1:80/cb?x=y": c, "http://127.0.0.1:80/cb/": c, "http://127.0.0.1:80": c, "http://127.0.0.1:80/Cb": c,
 		"https://127.0.0.1:80/cb": c, "https://127.0.0.1:80/tls": c, "http://localhost/cb": c, "http://localhost:80/cb": c, "http://[::1]:80/cb": c,
@@ -183,7 +184,6 @@ func TestAZ11_AZ15_NothingButThePortOfALoopbackAddress(t *testing.T) {
 		"http://127.0.0.1:80/cb#": c,
 		// AZ-15
 		"com.example.app:/cb2": c, "com.example.app://cb": c, "com.example.app:80/cb": c, "COM.example.app:/cb": c, "com.example.app2:/cb": c,
-		"http://127.0.0.1:80/cb": web,
 		// RFC 8252 section 8.3
 		"http://localhost:3001/fixed": local, "http://localhost/fixed": local, "http://localhost:80/other": local, "http://[::1]:81/cb": local,
 		"http://localhost.evil.example:80/cb": local, "http://localhost:80@evil.example/cb": local, "https://localhost:80/cb": local,
@@ -191,7 +191,9 @@ func TestAZ11_AZ15_NothingButThePortOfALoopbackAddress(t *testing.T) {
 		a := d.knock(b, "GET", target(asking(of, "redirect_uri="+uri)))
 		a.isRefusedPage(t, uri, 400)
 	}
-	b.follow(b.get(asking(web))).refusedPage(t, 200) // its own address still leads to the consent page
+	for _, uri := range append(web.RedirectURIs, "http://127.0.0.1:49152/cb", "http://[::1]:49152/cb", "http://localhost:49152/cb") {
+		b.follow(b.get(asking(web, "redirect_uri="+uri))).refusedPage(t, 200) // the consent page
+	}
 }
 
 // What cannot be registered cannot be used; what was registered by other means

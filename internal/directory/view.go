@@ -128,7 +128,7 @@ func scriptOrigins(c store.Client) (list []originName) {
 		return nil
 	}
 	for _, uri := range c.RedirectURIs {
-		if origin := oauth.RedirectOrigin(uri, c.Native); origin != "" {
+		if origin := oauth.RedirectOrigin(uri); origin != "" {
 			list = append(list, originName{c.Realm, origin})
 		}
 	}

@@ -144,7 +144,7 @@ func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, code *gr
 	switch {
 	case !c.MayUse(store.GrantAuthorizationCode):
 		return &oauth.Invalid{Field: "client_id", Message: "the client is not registered for the authorization_code grant"}
-	case !oauth.MatchRedirectURI(c.RedirectURIs, c.Native, a.RedirectURI):
+	case !oauth.MatchRedirectURI(c.RedirectURIs, a.RedirectURI):
 		return &oauth.Invalid{Field: "redirect_uri", Message: "not one of the client's registered redirect URIs, which are compared character by character"}
 	case !oauth.IsSubject(a.Subject):
 		return &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", oauth.MaxSubject)}

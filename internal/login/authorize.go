@@ -157,7 +157,7 @@ func (a *Authorizer) client(view *directory.View, r oauth.AuthorizationRequest, 
 	default:
 		return unread(r.ClientID), nil
 	}
-	if !oauth.MatchRedirectURI(c.RedirectURIs, c.Native, r.RedirectURI) {
+	if !oauth.MatchRedirectURI(c.RedirectURIs, r.RedirectURI) {
 		return c, oauth.ErrRedirectMismatch
 	}
 	return c, nil

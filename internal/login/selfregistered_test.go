@@ -34,7 +34,7 @@ func (h *house) agents(redirectURI string) *described {
 			return nil, ErrSignInFirst
 		}
 		d.reads++
-		if d.err == nil && !oauth.MatchRedirectURI(d.c.RedirectURIs, true, r.RedirectURI) {
+		if d.err == nil && !oauth.MatchRedirectURI(d.c.RedirectURIs, r.RedirectURI) {
 			return nil, oauth.ErrRedirectMismatch
 		}
 		c := d.c.Clone()

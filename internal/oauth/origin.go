@@ -8,7 +8,7 @@ import (
 // RedirectOrigin returns the web origin (RFC 6454 section 6.2) of a page at a
 // registered redirect URI, or "" if the URI has none. A "*" takes the place of
 // the port if MatchRedirectURI lets the client choose it.
-func RedirectOrigin(uri string, native bool) string {
+func RedirectOrigin(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 		return ""
@@ -24,7 +24,7 @@ func RedirectOrigin(uri string, native bool) string {
 	}
 	rest := uri[len(u.Scheme)+len("://")+len(u.Host):]
 	switch {
-	case MatchRedirectURI([]string{uri}, native, origin+":"+other+rest):
+	case MatchRedirectURI([]string{uri}, origin+":"+other+rest):
 		return origin + anyPort
 	case port == "" || u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80":
 		return origin

@@ -8,31 +8,29 @@ import (
 )
 
 func TestRedirectOriginIsThatOfTheBrowser(t *testing.T) {
-	for uri, want := range map[string][2]string{ // of a client that is not native, and of one that is
-		"https://app.example/cb":            {"https://app.example", "https://app.example"},
-		"https://App.Example/cb?x=https://": {"https://app.example", "https://app.example"},
-		"https://app.example":               {"https://app.example", "https://app.example"},
-		"https://app.example?x":             {"https://app.example", "https://app.example"},
-		"https://app.example:443/cb":        {"https://app.example", "https://app.example"},
-		"https://app.example:/cb":           {"https://app.example", "https://app.example"},
-		"https://app.example:8443/cb":       {"https://app.example:8443", "https://app.example:8443"},
-		"https://app.example:80/cb":         {"https://app.example:80", "https://app.example:80"},
-		"https://[2001:DB8::1]:8443/cb":     {"https://[2001:db8::1]:8443", "https://[2001:db8::1]:8443"},
-		"https://127.0.0.1:8443/cb":         {"https://127.0.0.1:8443", "https://127.0.0.1:8443"},
-		"http://127.0.0.1/cb":               {"http://127.0.0.1", "http://127.0.0.1:*"},
-		"http://127.0.0.1:1/cb":             {"http://127.0.0.1:1", "http://127.0.0.1:*"},
-		"http://127.0.0.1:80":               {"http://127.0.0.1", "http://127.0.0.1:*"},
-		"http://[::1]:3000/cb":              {"http://[::1]:3000", "http://[::1]:*"},
-		"com.example.app:/cb":               {"", ""},
-		"com.example.app://host/cb":         {"", ""},
-		"urn:ietf:wg:oauth:2.0:oob":         {"", ""},
-		"https:///cb":                       {"", ""},
-		"://":                               {"", ""},
+	for uri, want := range map[string]string{
+		"https://app.example/cb":            "https://app.example",
+		"https://App.Example/cb?x=https://": "https://app.example",
+		"https://app.example":               "https://app.example",
+		"https://app.example?x":             "https://app.example",
+		"https://app.example:443/cb":        "https://app.example",
+		"https://app.example:/cb":           "https://app.example",
+		"https://app.example:8443/cb":       "https://app.example:8443",
+		"https://app.example:80/cb":         "https://app.example:80",
+		"https://[2001:DB8::1]:8443/cb":     "https://[2001:db8::1]:8443",
+		"https://127.0.0.1:8443/cb":         "https://127.0.0.1:8443",
+		"http://127.0.0.1/cb":               "http://127.0.0.1:*",
+		"http://127.0.0.1:1/cb":             "http://127.0.0.1:*",
+		"http://127.0.0.1:80":               "http://127.0.0.1:*",
+		"http://[::1]:3000/cb":              "http://[::1]:*",
+		"com.example.app:/cb":               "",
+		"com.example.app://host/cb":         "",
+		"urn:ietf:wg:oauth:2.0:oob":         "",
+		"https:///cb":                       "",
+		"://":                               "",
 	} {
-		for i, native := range []bool{false, true} {
-			if got := oauth.RedirectOrigin(uri, native); got != want[i] {
-				t.Errorf("%s, native %t: %q, want %q", uri, native, got, want[i])
-			}
+		if got := oauth.RedirectOrigin(uri); got != want {
+			t.Errorf("%s: %q, want %q", uri, got, want)
 		}
 	}
 }
@@ -43,11 +41,11 @@ func TestRedirectOriginAllowsThePortsThatTheRedirectAllows(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "[::1]", "localhost"} {
 		for _, registered := range []string{"", ":3000"} {
 			uri := "http://" + host + registered + "/cb"
-			key := oauth.RedirectOrigin(uri, true)
+			key := oauth.RedirectOrigin(uri)
 			for _, port := range []string{"", ":3000", ":5173", ":65535"} {
 				origin := "http://" + host + port
 				found := key == origin || key == oauth.OriginOfAnyPort(origin)
-				if accepted := oauth.MatchRedirectURI([]string{uri}, true, origin+"/cb"); found != accepted {
+				if accepted := oauth.MatchRedirectURI([]string{uri}, origin+"/cb"); found != accepted {
 					t.Errorf("registered %s: origin %s found %t, its redirect URI accepted %t", uri, origin, found, accepted)
 				}
 			}

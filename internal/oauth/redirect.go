@@ -62,12 +62,13 @@ func (e *schemeError) Error() string {
 }
 
 // MatchRedirectURI reports whether uri is one of the registered ones, byte for
-// byte (RFC 9700 section 2.1). A native client may use another port of a
-// registered loopback address, and nothing else (RFC 8252 section 7.3). Of
-// localhost, it may use any port if the registered URI names none.
-func MatchRedirectURI(registered []string, native bool, uri string) bool {
+// byte (RFC 9700 section 2.1). Of a registered loopback address, any port matches,
+// and nothing else (RFC 8252 section 7.3). Of localhost, any port matches if the
+// registered URI names none. The registered URI decides: what kind of client may
+// register it is CheckRedirectURI's question.
+func MatchRedirectURI(registered []string, uri string) bool {
 	for _, r := range registered {
-		if r == uri || native && sameButPort(r, uri) {
+		if r == uri || sameButPort(r, uri) {
 			return true
 		}
 	}

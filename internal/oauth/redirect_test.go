@@ -98,61 +98,54 @@ func TestCheckRedirectURI(t *testing.T) {
 // AZ-03 to AZ-09: byte for byte (RFC 9700 section 2.1), for any kind of client.
 func TestMatchRedirectURIIsByteForByte(t *testing.T) {
 	registered := []string{"https://shop.example/cb", "https://shop.example/q?dummy1=lorem&dummy2=ipsum", "com.example.app:/cb"}
-	for _, native := range []bool{false, true} {
-		for _, uri := range registered {
-			if !oauth.MatchRedirectURI(registered, native, uri) {
-				t.Errorf("native %t: %s is registered and not matched", native, uri)
-			}
-		}
-		for _, uri := range []string{
-			// AZ-03, AZ-04, AZ-06
-			"https://evil.example/cb", "https://shop.example/", "https://shop.example", "https://shop.example/cb/Wrong",
-			"https://shop.example/cbx", "https://shop.example/cb?extra=oauch", "https://shop.example/cb?code=attackercode",
-			"https://shop.example/cb?", "https://shop.example/cb#", "https://shop.example/cb#x",
-			// AZ-05
-			"https://shop.example/q?dummy1=lorem", "https://shop.example/q?dummy2=ipsum&dummy1=lorem",
-			"https://shop.example/q?dummy1=lorem&dummy2=ipsum&", "https://shop.example/q?dummy1=Lorem&dummy2=ipsum",
-			// AZ-07, path confusion
-			"https://shop.example/cb/FAKEPATH", "https://shop.example/cb%2FFAKEPATH", "https://shop.example/cb/..%2F",
-			"https://shop.example/cb/%2e%2e%2F", "https://shop.example/cb/..%252F", "https://shop.example/cb/FAKEPATH/..",
-			"https://shop.example/cb/;/../../", "https://shop.example/cb/%3B/..", "https://shop.example/cb%0A%0D/../..",
-			"https://shop.example/cb/../cb", "https://shop.example/x/../cb", "https://shop.example/./cb", "https://shop.example//cb",
-			"https://shop.example/cb/.", "https://shop.example/cb/..;/", "https://shop.example/cb%00", "https://shop.example/cb%20",
-			"https://shop.example/cb%23", "https://shop.example/cb%3Fx", "https://shop.example/cb;x=y", "https://shop.example/cb\\..\\",
-			"https://shop.example/cb%5C..%5C", "https://shop.example/cb/%2e%2e/cb",
-			// AZ-08, normalisation
-			"https://SHOP.example/cb", "HTTPS://shop.example/cb", "https://shop.example:443/cb", "https://shop.example/cb/",
-			"https://shop.example/%63b", "https://user@shop.example/cb", "https://shop.example./cb", "https://shop.example/c\tb",
-			"https://shop.example/cb\n", " https://shop.example/cb", "https://shop.example/cb ", "https://ѕhop.example/cb",
-			"https://shop%2Eexample/cb", "https:/shop.example/cb", "https:\\\\shop.example\\cb", "http://shop.example/cb",
-			// AZ-09, AZ-15
-			"https://shop.example/Cb", "com.example.app:/cb2", "com.example.app://cb", "COM.example.app:/cb", "",
-		} {
-			if oauth.MatchRedirectURI(registered, native, uri) {
-				t.Errorf("native %t: %q is not registered and matched", native, uri)
-			}
+	for _, uri := range registered {
+		if !oauth.MatchRedirectURI(registered, uri) {
+			t.Errorf("%s is registered and not matched", uri)
 		}
 	}
-	if oauth.MatchRedirectURI(nil, true, "") || oauth.MatchRedirectURI(nil, true, "http://127.0.0.1/") {
+	for _, uri := range []string{
+		// AZ-03, AZ-04, AZ-06
+		"https://evil.example/cb", "https://shop.example/", "https://shop.example", "https://shop.example/cb/Wrong",
+		"https://shop.example/cbx", "https://shop.example/cb?extra=oauch", "https://shop.example/cb?code=attackercode",
+		"https://shop.example/cb?", "https://shop.example/cb#", "https://shop.example/cb#x",
+		// AZ-05
+		"https://shop.example/q?dummy1=lorem", "https://shop.example/q?dummy2=ipsum&dummy1=lorem",
+		"https://shop.example/q?dummy1=lorem&dummy2=ipsum&", "https://shop.example/q?dummy1=Lorem&dummy2=ipsum",
+		// AZ-07, path confusion
+		"https://shop.example/cb/FAKEPATH", "https://shop.example/cb%2FFAKEPATH", "https://shop.example/cb/..%2F",
+		"https://shop.example/cb/%2e%2e%2F", "https://shop.example/cb/..%252F", "https://shop.example/cb/FAKEPATH/..",
+		"https://shop.example/cb/;/../../", "https://shop.example/cb/%3B/..", "https://shop.example/cb%0A%0D/../..",
+		"https://shop.example/cb/../cb", "https://shop.example/x/../cb", "https://shop.example/./cb", "https://shop.example//cb",
+		"https://shop.example/cb/.", "https://shop.example/cb/..;/", "https://shop.example/cb%00", "https://shop.example/cb%20",
+		"https://shop.example/cb%23", "https://shop.example/cb%3Fx", "https://shop.example/cb;x=y", "https://shop.example/cb\\..\\",
+		"https://shop.example/cb%5C..%5C", "https://shop.example/cb/%2e%2e/cb",
+		// AZ-08, normalisation
+		"https://SHOP.example/cb", "HTTPS://shop.example/cb", "https://shop.example:443/cb", "https://shop.example/cb/",
+		"https://shop.example/%63b", "https://user@shop.example/cb", "https://shop.example./cb", "https://shop.example/c\tb",
+		"https://shop.example/cb\n", " https://shop.example/cb", "https://shop.example/cb ", "https://ѕhop.example/cb",
+		"https://shop%2Eexample/cb", "https:/shop.example/cb", "https:\\\\shop.example\\cb", "http://shop.example/cb",
+		// AZ-09, AZ-15
+		"https://shop.example/Cb", "com.example.app:/cb2", "com.example.app://cb", "COM.example.app:/cb", "",
+	} {
+		if oauth.MatchRedirectURI(registered, uri) {
+			t.Errorf("%q is not registered and matched", uri)
+		}
+	}
+	if oauth.MatchRedirectURI(nil, "") || oauth.MatchRedirectURI(nil, "http://127.0.0.1/") {
 		t.Error("something matches where nothing is registered")
 	}
 }
 
-// AZ-10, AZ-11: of a loopback address the port may differ, for a native client
-// (RFC 8252 section 7.3), and nothing else.
+// AZ-10, AZ-11: of a loopback address the port may differ (RFC 8252 section
+// 7.3), and nothing else.
 func TestMatchRedirectURILoopback(t *testing.T) {
 	registered := []string{"http://127.0.0.1/cb", "http://[::1]:1234/cb?x=y", "https://127.0.0.1/tls"}
 	for _, uri := range []string{
 		"http://127.0.0.1/cb", "http://127.0.0.1:1/cb", "http://127.0.0.1:80/cb", "http://127.0.0.1:65535/cb",
 		"http://[::1]:1234/cb?x=y", "http://[::1]/cb?x=y", "http://[::1]:4321/cb?x=y",
 	} {
-		if !oauth.MatchRedirectURI(registered, true, uri) {
-			t.Errorf("native client: %s is not matched", uri)
-		}
-	}
-	for _, uri := range []string{"http://127.0.0.1:1/cb", "http://[::1]/cb?x=y"} {
-		if oauth.MatchRedirectURI(registered, false, uri) {
-			t.Errorf("web client: %s is matched", uri)
+		if !oauth.MatchRedirectURI(registered, uri) {
+			t.Errorf("%s is not matched", uri)
 		}
 	}
 	for _, uri := range []string{
@@ -168,8 +161,8 @@ func TestMatchRedirectURILoopback(t *testing.T) {
 		"http://127.0.0.1:80\\cb", "http://127.0.0.1\\@evil.example/cb", "http://127.0.0.10/cb", "http://127.0.0.1%2F/cb", "http://127.0.0.1",
 		"http://127.0.0.1:80\n/cb", "http://[::1]evil.example/cb?x=y", "http://[::1].evil.example/cb?x=y", "http://[::1]:1234/cb?x=z",
 	} {
-		if oauth.MatchRedirectURI(registered, true, uri) {
-			t.Errorf("native client: %q is matched", uri)
+		if oauth.MatchRedirectURI(registered, uri) {
+			t.Errorf("%q is matched", uri)
 		}
 	}
 }
@@ -189,12 +182,9 @@ func TestMatchRedirectURILocalhost(t *testing.T) {
 		"http://localhost:80@evil.example/cb": false, "http://localhost@evil.example/cb": false, "http://localhostevil.example/cb": false,
 		"http://127.0.0.1:80/cb": false, "http://[::1]:80/cb": false, "http://x@localhost:80/cb": false,
 	} {
-		if got := oauth.MatchRedirectURI(registered, true, uri); got != want {
-			t.Errorf("native client: %q is matched: %t, want %t", uri, got, want)
+		if got := oauth.MatchRedirectURI(registered, uri); got != want {
+			t.Errorf("%q is matched: %t, want %t", uri, got, want)
 		}
-	}
-	if oauth.MatchRedirectURI(registered, false, "http://localhost:80/cb") {
-		t.Error("a web client's localhost is matched with another port")
 	}
 }
 
