@@ -198,6 +198,7 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 	}
 	var err error
 	c.Scope, err = oauth.ParseScope(r.Scope)
+	c.Scope = c.Scope.Without(oauth.OfflineAccess) // every client gets refresh tokens
 	return c, err
 }
 

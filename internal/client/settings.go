@@ -149,7 +149,7 @@ var general = []Setting{
 		Field: func(r *Registration) any { return &r.Scope },
 		check: func(r *Registration) error {
 			scope, err := oauth.ParseScope(r.Scope)
-			if err == nil && scope == "" && len(r.GrantTypes) > 0 && len(r.APIs) == 0 {
+			if err == nil && scope.Without(oauth.OfflineAccess) == "" && len(r.GrantTypes) > 0 && len(r.APIs) == 0 {
 				err = fmt.Errorf("missing: a client needs at least one, because every answer names the scope")
 			}
 			return err

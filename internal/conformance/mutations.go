@@ -383,7 +383,7 @@ var tokenMutations = []Mutation{
 	},
 	{
 		Name: "audience at introspection", In: "Token.MayBeAskedBy",
-		Old: "(len(limits) == 0 || slices", New: "(len(limits) >= 0 || slices",
+		Old: "(len(limits) == 0 || t.IsFor", New: "(len(limits) >= 0 || t.IsFor",
 		Test: here + "TestIN11",
 	},
 	{
@@ -423,7 +423,7 @@ var tokenMutations = []Mutation{
 	},
 	{
 		Name: "audience at the door", In: "Endpoints.verify",
-		Old: `if audience != "" && !slices.Contains(t.Audience, audience) {`, New: `if audience == "-" && !slices.Contains(t.Audience, audience) {`,
+		Old: `if audience != "" && !t.IsFor(audience) {`, New: `if audience == "-" && !t.IsFor(audience) {`,
 		Test: here + "TestTK09",
 	},
 	{

@@ -212,8 +212,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "scope that was shown", In: "Authorizer.covered",
-		Old:  "r.Scope = c.Scope",
-		New:  "r.Scope = c.Scope[:0]",
+		Old:  "oauth.ParseScope(string(named.Default))",
+		New:  "oauth.ParseScope(string(named.Default[:0]))",
 		Test: "go test ./internal/login -run TestTheScopeIsFixed",
 	},
 	{

@@ -126,7 +126,7 @@ var keyMutations = []Mutation{
 	},
 	{
 		Name: "skew in what the feed covers", In: "Issuer.makeRevocations",
-		Old: "covers := iss.Policy.AccessLifetime + 2*skew + time.Second", New: "covers := iss.Policy.AccessLifetime + time.Second",
+		Old: "covers := view.LongestAccess(iss.Policy.AccessLifetime) + 2*skew + time.Second", New: "covers := view.LongestAccess(iss.Policy.AccessLifetime) + time.Second",
 		Test: "go test ./internal/issuer -run TestTheListCovers",
 	},
 	{

@@ -122,6 +122,7 @@ var areas = []struct{ prefix, title string }{
 	{"AZ", "Authorization endpoint"},
 	{"UI", "Pages of login and consent"},
 	{"OC", "OpenID Connect"},
+	{"RS", "APIs and resource indicators"},
 	{"LO", "Logout"},
 	{"TG", "Token endpoint: HTTP and parameters"},
 	{"TC", "Token endpoint: authorization_code"},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -60,7 +61,7 @@ type Directory struct {
 	polled atomic.Int64 // when the last good poll began: nanoseconds since origin
 	// clockFault is set while this node's clock is wrong, which makes it not ready.
 	clockFault atomic.Pointer[error]
-	older      atomic.Bool // see OlderNodes
+	missing    atomic.Int64 // number of the newest forms that a node does not read; see OlderNodes
 	admits     atomic.Pointer[func(id string) bool]
 	origin     time.Time
 
@@ -205,6 +206,9 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	if len(ch.Clients) > 0 || len(ch.APIs) > 0 {
 		v.clients, v.origins = maps.Clone(old.clients), maps.Clone(old.origins)
 		for _, c := range ch.Clients {
+			if c.Scope.Has(oauth.OfflineAccess) { // of an earlier version
+				c.Scope = c.Scope.Without(oauth.OfflineAccess)
+			}
 			r := &registration{Client: c, registered: c.Scope, origins: scriptOrigins(c)}
 			if len(c.APIs) > 0 {
 				v.apis.allow(&r.Client, c.Scope)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -19,9 +18,9 @@ const suspicion = 3
 // write any stops after StaleAfter. Clocks differ by max_skew, and a bit more.
 const ended = 3 * StaleAfter
 
-// OlderNodes reports whether a node runs that does not read the newest forms of
-// codes and rows: until it has ended, none are made.
-func (d *Directory) OlderNodes() bool { return d.older.Load() }
+// OlderNodes reports whether a node runs that does not read forms of codes, tokens
+// and rows: until it has ended, none are made.
+func (d *Directory) OlderNodes(forms int64) bool { return store.Forms-d.missing.Load() < forms }
 
 // peers holds what a node knows about the other nodes' clocks.
 type peers struct {
@@ -57,7 +56,13 @@ func (d *Directory) heartbeat(ctx context.Context, tick bool) error {
 	if err != nil {
 		return err
 	}
-	d.older.Store(slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Forms < store.Forms && p.self.Clock.Since(n.Clock).Abs() < ended }))
+	missing := int64(0) // forms that not every node reads
+	for _, n := range nodes {
+		if p.self.Clock.Since(n.Clock).Abs() < ended {
+			missing = max(missing, store.Forms-n.Forms)
+		}
+	}
+	d.missing.Store(missing)
 	if !tick {
 		return nil
 	}

@@ -29,7 +29,16 @@ type Facts struct {
 	// (OpenID Connect Core section 5.5): a bit for each claim, as package claims
 	// numbers them. InUserInfo has only those that the scope does not bring.
 	InUserInfo, InIDToken uint32
+	// APIs are the numbers of the APIs agreed to; zero if the request named none.
+	// Access tokens name positions in it.
+	APIs APIs
 }
+
+// MaxAPIs limits the APIs of a grant.
+const MaxAPIs = 5
+
+// APIs are numbers of APIs (RFC 8707), from the first position on, or zero.
+type APIs [MaxAPIs]uint16
 
 // The longest SaidACR and SaidAMR, in bytes.
 const (
@@ -46,6 +55,7 @@ const (
 	tagSaidACR   = 1
 	tagSaidAMR   = 2
 	tagRequested = 3 // InUserInfo 4 | InIDToken 4
+	tagAPIs      = 4 // number 2, for each
 )
 
 // SessionName returns what operators call the session of a reference: 24 hexadecimal
@@ -73,6 +83,15 @@ func (f Facts) Append(b []byte) []byte {
 	if f.InUserInfo|f.InIDToken != 0 {
 		b = binary.BigEndian.AppendUint32(append(b, tagRequested, 8), f.InUserInfo)
 		b = binary.BigEndian.AppendUint32(b, f.InIDToken)
+	}
+	for i, number := range f.APIs {
+		if number != 0 && i == 0 {
+			b = append(b, tagAPIs, 0)
+		}
+		if number != 0 {
+			b = binary.BigEndian.AppendUint16(b, number)
+			b[len(b)-2*i-3] += 2
+		}
 	}
 	return b
 }
@@ -104,6 +123,10 @@ func (f *Facts) Read(b []byte) error {
 			f.SaidAMR = string(value)
 		case tag == tagRequested && len(value) == 8:
 			f.InUserInfo, f.InIDToken = binary.BigEndian.Uint32(value), binary.BigEndian.Uint32(value[4:])
+		case tag == tagAPIs && len(value) <= 2*MaxAPIs:
+			for i := 0; i+1 < len(value); i += 2 {
+				f.APIs[i/2] = binary.BigEndian.Uint16(value[i:])
+			}
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/mintage/mintage/internal/oauth"
 )
@@ -102,6 +103,7 @@ type Redemption struct {
 	Restore     Restore // the latest; zero if none
 	Attempt     uint64
 	KeyID       KeyID
+	Target      *Target // nil for a grant without APIs
 }
 
 // A Refresh is an authenticated client's request with an authentic refresh
@@ -122,6 +124,18 @@ type Refresh struct {
 	Restore      Restore // the latest; zero if none
 	Attempt      uint64
 	KeyID        KeyID
+	Target       *Target // nil for a grant without APIs
+}
+
+// A Target says for which of a grant's APIs an access token is asked for (RFC 8707
+// section 2.2), as they are registered now.
+type Target struct {
+	Refusal Refusal // why there is no such token; Allowed if there is one
+	APIs    uint8   // positions in the grant's APIs
+	// Scope is what may be granted, if one API was named; "" for everything.
+	Scope oauth.Scope
+	// Lifetime is that of the access token.
+	Lifetime time.Duration
 }
 
 // A Decision is what one request does to a grant. Next must be committed even
@@ -143,6 +157,8 @@ type Access struct {
 	Scope     oauth.Scope
 	IssuedAt  Instant
 	ExpiresAt Instant
+	APIs      uint8         // positions in the grant's APIs; 0: the grant has none
+	Lifetime  time.Duration // as configured for the APIs; 0: as the policy says
 }
 
 // Redeem decides the first presentation of c. It checks that the code belongs to
@@ -186,7 +202,7 @@ func (c Code) Redeem(r Redemption, p Policy, now Instant) Decision {
 		Generation: 1, Version: 1, State: Active,
 		DeleteAfter: p.deleteAfter(c.ExpiresAt),
 	}
-	d := g.issue(r.Attempt, r.KeyID, "", r.Allowed, p, max(now, r.Restore.At))
+	d := g.issue(r.Attempt, r.KeyID, "", r.Allowed, r.Target, p, max(now, r.Restore.At))
 	if d.Refusal != Allowed {
 		return refuse(d.Refusal)
 	}
@@ -214,6 +230,9 @@ func (g Grant) Replay(r Redemption) Decision {
 // second, different token from before it means that two clients hold the grant:
 // the grant ends.
 func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
+	if r.Target != nil && r.Target.Lifetime != 0 {
+		p.AccessLifetime = r.Target.Lifetime
+	}
 	older, ahead := r.Generation < g.Generation, g.RefreshAhead(r.Generation, r.IssuedAt)
 	present := !older && !ahead
 	// A token from before a restore that has a higher generation than the row can
@@ -259,15 +278,15 @@ func (g Grant) Refresh(r Refresh, p Policy, now Instant) Decision {
 		// If repeats: the successor is unused, because its use would have
 		// increased Generation. So the client repeats a request whose response
 		// it lost.
-		d = g.answer(again, r.Scope, r.Allowed, p, now, true)
+		d = g.answer(again, r.Scope, r.Allowed, r.Target, p, now, true)
 	case p.NoRotation:
-		d = g.answer(max(now, again), r.Scope, r.Allowed, p, now, false)
+		d = g.answer(max(now, again), r.Scope, r.Allowed, r.Target, p, now, false)
 	case g.Generation == math.MaxUint32:
 		return stored.refuse(GrantExpired)
 	default:
 		g.Generation++
 		g.Version = stored.Version + 1
-		d = g.issue(r.Attempt, r.KeyID, r.Scope, r.Allowed, p, max(now, r.Restore.At))
+		d = g.issue(r.Attempt, r.KeyID, r.Scope, r.Allowed, r.Target, p, max(now, r.Restore.At))
 	}
 	if d.Refusal != Allowed {
 		return stored.refuse(d.Refusal)
@@ -308,7 +327,7 @@ func (g Grant) shared(r Refresh, p Policy, now Instant) bool {
 }
 
 // issue sets the fields of g's new pair. The caller has set the generation.
-func (g Grant) issue(attempt uint64, key KeyID, asked, allowed oauth.Scope, p Policy, now Instant) Decision {
+func (g Grant) issue(attempt uint64, key KeyID, asked, allowed oauth.Scope, t *Target, p Policy, now Instant) Decision {
 	at := max(now, g.RotatedAt, g.AccessFloor+1)
 	g.RotatedAt = at
 	g.KeyID = key
@@ -319,13 +338,25 @@ func (g Grant) issue(attempt uint64, key KeyID, asked, allowed oauth.Scope, p Po
 	}
 	// No access token outlives ExpiresAt.
 	g.DeleteAfter = max(g.DeleteAfter, p.deleteAfter(g.ExpiresAt))
-	return g.answer(at, asked, allowed, p, now, false)
+	return g.answer(at, asked, allowed, t, p, now, false)
 }
 
 // answer allows a response with g's present pair and an access token issued at
 // the instant at.
-func (g Grant) answer(at Instant, asked, allowed oauth.Scope, p Policy, now Instant, repeated bool) Decision {
+func (g Grant) answer(at Instant, asked, allowed oauth.Scope, t *Target, p Policy, now Instant, repeated bool) Decision {
 	scope := g.Scope.Common(allowed)
+	access := Access{IssuedAt: at}
+	if t != nil {
+		if t.Refusal != Allowed {
+			return g.refuse(t.Refusal)
+		}
+		if t.Scope != "" {
+			if scope = scope.Common(t.Scope); scope == "" {
+				return g.refuse(TargetUnknown)
+			}
+		}
+		access.APIs, access.Lifetime, p.AccessLifetime = t.APIs, t.Lifetime, t.Lifetime
+	}
 	if asked != "" {
 		if !scope.Covers(asked) {
 			return g.refuse(ScopeTooWide) // RFC 6749 section 6
@@ -336,7 +367,7 @@ func (g Grant) answer(at Instant, asked, allowed oauth.Scope, p Policy, now Inst
 	if scope == "" {
 		return g.refuse(ScopeTooWide)
 	}
-	access := Access{Scope: scope, IssuedAt: at, ExpiresAt: min(p.accessExpiry(at), g.ExpiresAt)}
+	access.Scope, access.ExpiresAt = scope, min(p.accessExpiry(at), g.ExpiresAt)
 	if p.ExpiresIn(access, now) < 1 {
 		return g.refuse(GrantExpired)
 	}

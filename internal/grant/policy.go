@@ -25,9 +25,13 @@ type Policy struct {
 }
 
 // ExpiresIn returns the expires_in of a response at now: the remaining lifetime in
-// whole seconds, and at most AccessLifetime.
+// whole seconds, and at most the lifetime as configured.
 func (p Policy) ExpiresIn(a Access, now Instant) int64 {
-	return min(int64(a.ExpiresAt-now)/1000, int64(p.AccessLifetime/time.Second))
+	life := p.AccessLifetime
+	if a.Lifetime != 0 {
+		life = a.Lifetime
+	}
+	return min(int64(a.ExpiresAt-now)/1000, int64(life/time.Second))
 }
 
 // AccessExpiry returns the expiry of an access token that is issued at an instant.

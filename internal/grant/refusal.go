@@ -28,14 +28,17 @@ const (
 	// About the key that made a code or token (see Maker):
 	KeyRetired   // it was not in use at the token's instant of issue
 	KeyWithdrawn // an operator has withdrawn it
-	refusals     // their number
+	// About APIs (see Target):
+	TargetUnknown // the resource is none of the grant's, or nothing of its scope is left
+	TargetGone    // every API of the grant, or one that the access token names, was deleted
+	refusals      // their number
 )
 
 var refusalNames = [refusals]string{
 	"allowed", "other_client", "redirect_mismatch", "proof_mismatch", "code_expired", "code_replayed",
 	"grant_revoked", "cut_off", "grant_expired", "refresh_replayed", "store_behind", "scope_too_wide", "token_unknown",
 	"access_revoked", "client_disabled", "restored_lost", "code_before_restore",
-	"key_retired", "key_withdrawn",
+	"key_retired", "key_withdrawn", "target_unknown", "target_gone",
 }
 
 // String is a stable label for logs and metrics.

@@ -30,6 +30,8 @@ type Authorization struct {
 	AuthTime time.Time
 	// Claims is a JSON object with more about the subject; see CheckClaims.
 	Claims json.RawMessage
+	// Resources are the APIs that the request names (RFC 8707); see Resources.
+	Resources []string
 	// Nonce, Session and Login are for id_tokens: others do without them.
 	Nonce   string // of the authentication request, or ""
 	Session [16]byte
@@ -140,7 +142,7 @@ func (iss *Issuer) IssueCodeTo(c *store.Client, a Authorization) (IssuedCode, er
 	return iss.seal(view, c, agreed)
 }
 
-func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, code *grant.Code) error {
+func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, named Resources, code *grant.Code) error {
 	switch {
 	case !c.MayUse(store.GrantAuthorizationCode):
 		return &oauth.Invalid{Field: "client_id", Message: "the client is not registered for the authorization_code grant"}
@@ -155,11 +157,13 @@ func (iss *Issuer) checkAuthorization(c *store.Client, a Authorization, code *gr
 	if err != nil {
 		return &oauth.Invalid{Field: "scope", Message: err.Error()}
 	}
-	if scope == "" {
-		scope = c.Scope
+	if scope = scope.Without(oauth.OfflineAccess); scope == "" {
+		if scope, err = oauth.ParseScope(string(named.Default)); err != nil || scope == "" {
+			return &oauth.Invalid{Field: "scope", Message: "the client has too many scopes to get all of them, or none: name some"}
+		}
 	}
-	if !c.Scope.Covers(scope) {
-		return &oauth.Invalid{Field: "scope", Message: fmt.Sprintf("the client is registered for %q only", c.Scope)}
+	if !named.Scope.Covers(scope) {
+		return &oauth.Invalid{Field: "scope", Message: fmt.Sprintf("the client is registered for %q only", named.Scope)}
 	}
 	code.Scope = scope
 	code.RedirectHash = grant.HashRedirectURI(a.RedirectURI)
@@ -235,10 +239,17 @@ func (iss *Issuer) seal(view *directory.View, c *store.Client, a Agreement) (Iss
 	code := grant.Code{
 		GrantID: a.GrantID, Realm: iss.Realm, ClientID: c.ID, Subject: a.Subject, AuthorizedAt: a.AuthorizedAt, ExpiresAt: a.ExpiresAt,
 	}
-	if err := iss.checkAuthorization(c, a.Authorization, &code); err != nil {
+	named, err := iss.Resources(view, c, a.Resources)
+	if err != nil {
+		return IssuedCode{}, &oauth.Invalid{Field: "resource", Message: "not an API that is registered and allowed to the client (see: mintage api list)"}
+	}
+	if err := iss.checkAuthorization(c, a.Authorization, named, &code); err != nil {
 		return IssuedCode{}, err
 	}
 	if err := checkAuthentication(a.Authorization, a.AuthorizedAt, &code); err != nil {
+		return IssuedCode{}, err
+	}
+	if err := iss.checkResources(named, &code); err != nil {
 		return IssuedCode{}, err
 	}
 	if err := iss.checkOpenID(a.Authorization, &code); err != nil {

@@ -81,7 +81,7 @@ func (iss *Issuer) Revocations(ctx context.Context) (string, error) {
 func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (string, error) {
 	now, skew := iss.now(), iss.Policy.MaxSkew
 	// One second more, because expiry is rounded up to seconds.
-	covers := iss.Policy.AccessLifetime + 2*skew + time.Second
+	covers := view.LongestAccess(iss.Policy.AccessLifetime) + 2*skew + time.Second
 	begin := now - now%grant.Instant(feedPeriod.Milliseconds())
 	since := begin.Add(-covers - skew)
 	list, from, err := iss.Store.Revocations(ctx, since, iss.feed.limit)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
@@ -34,6 +35,10 @@ type Token struct {
 	// Service is set if the client got it for itself: there is no user and no grant,
 	// and GrantID is the token's own.
 	Service bool
+	// Lifetime is that of a token for APIs; 0: the deployment's.
+	Lifetime time.Duration
+	// Restricted is set if the token names APIs, which are its audience.
+	Restricted bool
 	// First is set if it was issued for a code, not by a refresh.
 	First bool
 }
@@ -53,23 +58,23 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	if s := t.service(); s != nil {
 		return iss.inspectService(ctx, view, *s)
 	}
-	now := iss.now()
+	now, policy := iss.now(), iss.longest(view)
 	presented := grant.Presented{
 		Realm: iss.Realm, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
 		Maker: view.Ring.Maker(t.Key), Restore: view.Restore(),
 	}
-	if presented.Expired(iss.Policy, now) {
+	if presented.Expired(policy, now) {
 		return Token{}, &grant.Refused{Why: grant.GrantExpired, GrantID: t.GrantID} // without reading the store
 	}
 	g, err := iss.Store.Grant(ctx, t.GrantID)
 	if errors.Is(err, store.ErrNotFound) {
-		return Token{}, &grant.Refused{Why: presented.Unrecorded(iss.Policy, now), GrantID: t.GrantID}
+		return Token{}, &grant.Refused{Why: presented.Unrecorded(policy, now), GrantID: t.GrantID}
 	}
 	if err != nil {
 		return Token{}, store.Unavailable(err)
 	}
 	presented.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
-	why := g.Inspect(presented, iss.Policy, now)
+	why := g.Inspect(presented, policy, now)
 	c, err := iss.Directory.Client(ctx, view, g.Realm, g.ClientID)
 	if err != nil {
 		return Token{}, err
@@ -88,8 +93,18 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 		GrantID: g.ID, ClientID: g.ClientID, Subject: g.Subject, Scope: t.scope, Audience: t.audience,
 		IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, AuthTime: g.AuthTime, Claims: g.Claims, First: t.Generation == 1,
 	}
-	if !t.jwt {
-		out.Scope, out.Audience = g.Scope.Pick(t.Bits), iss.Audience(c)
+	standing := false
+	if t.jwt {
+		standing = iss.standing(view, g.APIs, t.audience)
+	} else {
+		out.Scope = g.Scope.Pick(t.Bits)
+		out.Audience, _, standing = iss.named(view, c, g.APIs, t.APIs)
+	}
+	if !standing {
+		return Token{}, &grant.Refused{Why: grant.TargetGone, GrantID: t.GrantID}
+	}
+	if g.APIs != (grant.APIs{}) {
+		out.Restricted, out.Lifetime = true, t.ExpiresAt.Since(t.IssuedAt).Truncate(time.Second)
 	}
 	if g.InUserInfo != 0 {
 		out.Named = claims.Set(g.InUserInfo) & claims.Of(c.Scope)
@@ -122,7 +137,17 @@ func (iss *Issuer) Introspect(ctx context.Context, caller *store.Client, text st
 // MayBeAskedBy reports whether caller is a resource server in the audience of t.
 func (t Token) MayBeAskedBy(caller *store.Client) bool {
 	limits := caller.IntrospectAudience
-	return caller.Introspect && (len(limits) == 0 || slices.ContainsFunc(t.Audience, func(a string) bool { return slices.Contains(limits, a) }))
+	return caller.Introspect && (len(limits) == 0 || t.IsFor(limits...))
+}
+
+// IsFor reports whether an audience of t is one of those named. APIs are compared
+// without a trailing slash.
+func (t Token) IsFor(audience ...string) bool {
+	return slices.ContainsFunc(t.Audience, func(have string) bool {
+		return slices.ContainsFunc(audience, func(named string) bool {
+			return have == named || t.Restricted && oauth.CanonicalTarget(have) == oauth.CanonicalTarget(named)
+		})
+	})
 }
 
 // inspectRefresh introspects a refresh token for its owner. It is active exactly
@@ -162,6 +187,7 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 // Foresee decides a refresh of g by the client now. Nothing is stored.
 func (iss *Issuer) Foresee(view *directory.View, c *store.Client, tok keys.Token, g grant.Grant, now grant.Instant) grant.Decision {
 	r := iss.presents(view, c, tok)
+	r.Target = iss.target(view, c, g.APIs, "")
 	r.Cutoff, r.SpentByOther = view.Cutoff(g.Realm, g.Subject, g.ClientID), view.Ring.SpentByOther(g, tok.Key)
 	return g.Refresh(r, iss.PolicyOf(c), now)
 }
@@ -199,7 +225,7 @@ func (iss *Issuer) openAccess(view *directory.View, text string) (accessToken, e
 		t, err := view.Ring.OpenService(iss.Realm, text)
 		return accessToken{unstored: &t, Token: keys.Token{GrantID: t.ID, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Key: t.Key}}, err
 	}
-	typ, payload, key, err := view.Ring.VerifyAt(text, iss.now(), iss.Directory.Schedule)
+	typ, payload, key, err := view.Ring.VerifyAt(text, iss.now(), iss.retaining(view.LongestAccess(0)))
 	if err != nil {
 		return accessToken{}, err
 	}

@@ -140,7 +140,7 @@ func (iss *Issuer) SignIntrospection(caller *store.Client, answer json.RawMessag
 
 // ExpiresIn returns the remaining lifetime of a token in whole seconds.
 func (iss *Issuer) ExpiresIn(t Token) int64 {
-	return max(0, iss.Policy.ExpiresIn(grant.Access{ExpiresAt: t.ExpiresAt}, iss.now()))
+	return max(0, iss.Policy.ExpiresIn(grant.Access{ExpiresAt: t.ExpiresAt, Lifetime: t.Lifetime}, iss.now()))
 }
 
 // PublicKeys returns the public signing keys, for verifiers of JWTs.
@@ -155,8 +155,13 @@ func (iss *Issuer) PublicKeys() ([]jose.JSONWebKey, error) {
 // publication is the schedule of published keys: a key is published for the
 // longest lifetime of what it signs, which a client's registration may prolong.
 func (iss *Issuer) publication(view *directory.View) keys.Schedule {
+	return iss.retaining(max(view.IDTokenLifetime(), view.LongestAccess(0)))
+}
+
+// retaining is the schedule of keys that sign something which lives that long.
+func (iss *Issuer) retaining(life time.Duration) keys.Schedule {
 	s := iss.Directory.Schedule
-	if life := view.IDTokenLifetime(); life != 0 {
+	if life != 0 {
 		s.Retention = max(s.Retention, life+s.MaxAge+2*s.MaxSkew+time.Minute)
 	}
 	return s

@@ -54,11 +54,11 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 		if refresh {
 			return g.RevokeRefresh(presented)
 		}
-		return g.RevokeAccess(presented, iss.Policy, now)
+		return g.RevokeAccess(presented, iss.longest(view), now)
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		why := presented.Unrecorded(iss.Policy, now)
+		why := presented.Unrecorded(iss.longest(view), now)
 		if refresh {
 			why = iss.presents(view, c, tok).Unrecorded(iss.Policy, now)
 		}

@@ -28,7 +28,7 @@ func (iss *Issuer) ServiceToken(ctx context.Context, c *store.Client, r ServiceR
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	if iss.Directory.OlderNodes() {
+	if iss.Directory.OlderNodes(store.FormsOfAPIs) {
 		return Tokens{}, store.Unavailable(errors.New("a node of an earlier version runs, which does not know service tokens"))
 	}
 	scope, apis, err := iss.serviceScope(view, c, r)
@@ -86,6 +86,7 @@ func (iss *Issuer) serviceScope(view *directory.View, c *store.Client, r Service
 		allowed = allowed.Without(oauth.OpenID)
 	}
 	wanted, err := oauth.ParseScope(r.Scope)
+	wanted = wanted.Without(oauth.OfflineAccess)
 	if err != nil || !allowed.Covers(wanted) || allowed == "" {
 		return "", nil, oauth.ErrScope
 	}

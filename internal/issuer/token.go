@@ -35,6 +35,7 @@ type CodeRequest struct {
 	Code        string
 	RedirectURI string
 	Verifier    string
+	Resource    string // "" for every API of the grant
 	From        grant.Origin
 }
 
@@ -42,6 +43,7 @@ type CodeRequest struct {
 type RefreshRequest struct {
 	RefreshToken string
 	Scope        string
+	Resource     string // "" for every API of the grant
 	From         grant.Origin
 }
 
@@ -64,6 +66,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 		Cutoff:  view.Cutoff(iss.Realm, code.Subject, code.ClientID),
 		Restore: view.Restore(),
 		Attempt: attempt(), KeyID: view.Ring.Current(keys.MAC, now),
+		Target: iss.target(view, c, code.APIs, r.Resource),
 	}
 	d := code.Redeem(req, iss.PolicyOf(c), now)
 	refused := &grant.Refused{Why: d.Refusal, GrantID: code.GrantID}
@@ -126,6 +129,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 			// No grant covers it, and the other rules are applied first.
 			req.Scope = unparsable
 		}
+		req.Scope = req.Scope.Without(oauth.OfflineAccess)
 	}
 	policy := iss.PolicyOf(c)
 	evidence := func() string { return fmt.Sprintf("generation %d presented from %s", tok.Generation, r.From) }
@@ -133,6 +137,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		req.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
 		req.KeyID = view.Ring.Current(keys.MAC, now)
 		req.SpentByOther = view.Ring.SpentByOther(g, tok.Key)
+		req.Target = iss.target(view, c, g.APIs, r.Resource)
 		return g.Refresh(req, policy, now)
 	})
 	switch {
@@ -229,7 +234,7 @@ func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decisio
 	if err != nil {
 		return Tokens{}, iss.missingKey(g, err)
 	}
-	access, err := iss.accessToken(view, c, d, now)
+	access, format, err := iss.accessToken(view, c, d, now)
 	if err != nil {
 		return Tokens{}, iss.missingKey(g, err)
 	}
@@ -242,20 +247,32 @@ func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decisio
 	return Tokens{
 		Scope: d.Access.Scope, ExpiresIn: iss.Policy.ExpiresIn(d.Access, now),
 		RefreshToken: refresh, AccessToken: access, IDToken: idToken,
-		GrantID: g.ID, Subject: g.Subject, Generation: g.Generation, Repeated: d.Repeated, Shared: d.Shared, Format: c.TokenFormat,
+		GrantID: g.ID, Subject: g.Subject, Generation: g.Generation, Repeated: d.Repeated, Shared: d.Shared, Format: format,
 	}, nil
 }
 
-// accessToken returns the access token of a decision, in the format that the client
-// is registered for.
-func (iss *Issuer) accessToken(view *directory.View, c *store.Client, d grant.Decision, now grant.Instant) (string, error) {
+// accessToken returns the access token of a decision, in the format of its APIs or
+// of the client.
+func (iss *Issuer) accessToken(view *directory.View, c *store.Client, d grant.Decision, now grant.Instant) (string, store.TokenFormat, error) {
 	g, a := d.Next, d.Access
-	if c.TokenFormat == store.TokenJWT {
-		return iss.signAccess(view, c, Token{
-			ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope, Audience: iss.Audience(c),
+	format := c.TokenFormat
+	var audience []string
+	if a.APIs != 0 {
+		var ok bool
+		if audience, format, ok = iss.named(view, c, g.APIs, a.APIs); !ok {
+			return "", "", fmt.Errorf("an API of grant %s was deleted a moment ago", g.ID)
+		}
+	}
+	if format == store.TokenJWT {
+		if audience == nil {
+			audience = iss.Audience(c)
+		}
+		text, err := iss.signAccess(view, c, Token{
+			ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope, Audience: audience,
 			IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, ID: tokenID(g.ID, g.Generation, a.IssuedAt, g.AuthorizedAt),
 			AuthTime: g.AuthTime, Claims: g.Claims,
 		}, now)
+		return text, format, err
 	}
 	// A repeated response has the same bytes as long as its access token is the
 	// same. Any other token is made by the key in use at its own instant.
@@ -264,9 +281,10 @@ func (iss *Issuer) accessToken(view *directory.View, c *store.Client, d grant.De
 		key = view.Ring.Current(keys.MAC, min(a.IssuedAt, now))
 	}
 	bits, _ := g.Scope.Bits(a.Scope)
-	return view.Ring.SealAccess(key, g.Realm, keys.Token{
-		GrantID: g.ID, Generation: g.Generation, IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, Bits: bits,
+	text, err := view.Ring.SealAccess(key, g.Realm, keys.Token{
+		GrantID: g.ID, Generation: g.Generation, IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, Bits: bits, APIs: a.APIs,
 	})
+	return text, format, err
 }
 
 // missingKey is the error for a row whose key this node lacks. The next poll reads

@@ -12,7 +12,7 @@ import (
 )
 
 // MaxCode is the longest text of an authorization code, in characters. A code with
-// the scope openid carries more, and may be MaxOpenIDCode long.
+// the scope openid, or with APIs, carries more, and may be MaxOpenIDCode long.
 const (
 	MaxCode       = 1000
 	MaxOpenIDCode = 1600
@@ -53,7 +53,7 @@ const (
 
 // SealCode returns the text of a code. Equal arguments give equal texts; two
 // different codes must never share a nonce. It fails if the text would be longer
-// than MaxCode, or MaxOpenIDCode if its scope has openid.
+// than MaxCode, or MaxOpenIDCode if its scope has openid or it has APIs.
 func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (string, error) {
 	k := r.lookup(id, Seal)
 	if k == nil {
@@ -85,7 +85,7 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 		flags |= flagFacts
 	}
 	most := MaxCode
-	if c.Scope.Has(oauth.OpenID) {
+	if c.Scope.Has(oauth.OpenID) || c.APIs != (grant.APIs{}) {
 		most = MaxOpenIDCode
 	}
 	rec := append(make([]byte, 0, MaxCode), flags)

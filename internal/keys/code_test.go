@@ -15,9 +15,10 @@ import (
 
 // frozenSums are the first bytes of the SHA-256 of what the frozen ring seals.
 var frozenSums = map[string]string{
-	"refresh token": "\xde\xa0\xc6\x8b",
-	"access token":  "\x56\x1c\xc9\xf3",
-	"code":          "\x8b\x5c\x5f\xac",
+	"refresh token":         "\xde\xa0\xc6\x8b",
+	"access token":          "\x56\x1c\xc9\xf3",
+	"access token for APIs": "\xcc\xd2\xdb\x93",
+	"code":                  "\x8b\x5c\x5f\xac",
 }
 
 // fullCode has what a code can also say.

@@ -94,20 +94,26 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 	if d.Form == CodeForm {
 		purpose = Seal
 	}
-	if len(head) >= 5 && head[0] == version {
+	first := byte(version)
+	if d.Form == AccessForm && len(head) > 0 && head[0] == targeted {
+		first = targeted
+		d.Least = len(AccessPrefix) + base64.RawURLEncoding.EncodedLen(targetedSize+macSize)
+		d.Most = d.Least
+	}
+	if len(head) >= 5 && head[0] == first {
 		d.KeyID, d.NamesKey = grant.KeyID(binary.BigEndian.Uint32(head[1:])), true
 	}
 	if d.Form != CodeForm && d.Form != ServiceForm && d.NamesKey && len(head) >= refreshSize {
 		d.Claim, d.Legible = readToken(head), true
 	}
-	d.Fault = r.fault(d, realm, text, purpose, head)
+	d.Fault = r.fault(d, realm, text, purpose, head, first)
 	return d
 }
 
-func (r *Ring) fault(d Diagnosis, realm, text string, purpose Purpose, head []byte) Fault {
+func (r *Ring) fault(d Diagnosis, realm, text string, purpose Purpose, head []byte, first byte) Fault {
 	record, known := r.record(d.KeyID)
 	switch {
-	case len(head) > 0 && head[0] != version:
+	case len(head) > 0 && head[0] != first:
 		return WrongVersion
 	case d.Length < d.Least || d.Length > d.Most:
 		return WrongLength

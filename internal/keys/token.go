@@ -18,7 +18,11 @@ const (
 	AccessPrefix  = "mintage_at_"
 )
 
-const version = 1
+const (
+	version = 1
+	// targeted is the version of opaque access tokens that name APIs.
+	targeted = 2
+)
 
 // A Token holds the fields of a refresh or opaque access token. Bits are the
 // positions of an access token's scopes in the grant's list; zero for a refresh
@@ -29,18 +33,20 @@ type Token struct {
 	IssuedAt   grant.Instant
 	ExpiresAt  grant.Instant
 	Bits       uint64
+	APIs       uint8       // of an access token: positions in the grant's APIs
 	Key        grant.KeyID // that made it; known when it is opened
 }
 
 // Layout of a token after its prefix, in base64url without padding:
 //
-//	version 1 | key id 4 | grant id 16 | generation 4 | issued 6 | expires 6 | bits 8 (access only) | MAC 24
+//	version 1 | key id 4 | grant id 16 | generation 4 | issued 6 | expires 6 | bits 8 (access only) | APIs 1 (targeted only) | MAC 24
 //
 // The MAC covers the kind, the realm and all bytes before it.
 const (
-	refreshSize = 1 + 4 + 16 + 4 + 6 + 6
-	accessSize  = refreshSize + 8
-	macSize     = 24 // 192 bits of HMAC-SHA-256
+	refreshSize  = 1 + 4 + 16 + 4 + 6 + 6
+	accessSize   = refreshSize + 8
+	targetedSize = accessSize + 1
+	macSize      = 24 // 192 bits of HMAC-SHA-256
 )
 
 // ErrNotAuthentic is returned for a text that is not authentic: of another kind or
@@ -56,6 +62,9 @@ func (r *Ring) SealRefresh(id grant.KeyID, realm string, t Token) (string, error
 // SealAccess returns the text of an opaque access token. Equal arguments give equal
 // texts.
 func (r *Ring) SealAccess(id grant.KeyID, realm string, t Token) (string, error) {
+	if t.APIs != 0 {
+		return r.sealToken(AccessPrefix, targetedSize, id, realm, t)
+	}
 	return r.sealToken(AccessPrefix, accessSize, id, realm, t)
 }
 
@@ -68,6 +77,9 @@ func (r *Ring) OpenRefresh(realm, text string) (Token, error) {
 // OpenAccess verifies and decodes an opaque access token. The comparison of the MAC
 // takes constant time.
 func (r *Ring) OpenAccess(realm, text string) (Token, error) {
+	if len(text) == len(AccessPrefix)+base64.RawURLEncoding.EncodedLen(targetedSize+macSize) {
+		return r.openToken(AccessPrefix, targetedSize, realm, text)
+	}
 	return r.openToken(AccessPrefix, accessSize, realm, text)
 }
 
@@ -76,27 +88,38 @@ func (r *Ring) sealToken(prefix string, size int, id grant.KeyID, realm string, 
 	if k == nil {
 		return "", ErrUnknownKey
 	}
-	var buf [accessSize + 32]byte // room for a whole HMAC, of which macSize is kept
-	b := append(buf[:0], version)
+	var buf [targetedSize + 32]byte // room for a whole HMAC, of which macSize is kept
+	b := append(buf[:0], versionOf(size))
 	b = binary.BigEndian.AppendUint32(b, uint32(id))
 	b = append(b, t.GrantID[:]...)
 	b = binary.BigEndian.AppendUint32(b, t.Generation)
 	b = t.IssuedAt.Append(b)
 	b = t.ExpiresAt.Append(b)
-	if size == accessSize {
+	if size >= accessSize {
 		b = binary.BigEndian.AppendUint64(b, t.Bits)
+	}
+	if size == targetedSize {
+		b = append(b, t.APIs)
 	}
 	b = k.macToken(b, prefix, realm, b)[:size+macSize]
 
-	var text [len(RefreshPrefix) + (accessSize+macSize)*4/3 + 2]byte
+	var text [len(RefreshPrefix) + (targetedSize+macSize)*4/3 + 2]byte
 	out := append(text[:0], prefix...)
 	return string(base64.RawURLEncoding.AppendEncode(out, b)), nil
 }
 
+// versionOf returns the first byte of a token of a size.
+func versionOf(size int) byte {
+	if size == targetedSize {
+		return targeted
+	}
+	return version
+}
+
 func (r *Ring) openToken(prefix string, size int, realm, text string) (Token, error) {
-	var buf [accessSize + macSize]byte
+	var buf [targetedSize + macSize]byte
 	b, ok := decode(buf[:size+macSize], prefix, text)
-	if !ok || b[0] != version {
+	if !ok || b[0] != versionOf(size) {
 		return Token{}, ErrNotAuthentic
 	}
 	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), MAC)
@@ -108,8 +131,11 @@ func (r *Ring) openToken(prefix string, size int, realm, text string) (Token, er
 		return Token{}, ErrNotAuthentic
 	}
 	t := readToken(b)
-	if size == accessSize {
+	if size >= accessSize {
 		t.Bits = binary.BigEndian.Uint64(b[refreshSize:])
+	}
+	if size == targetedSize {
+		t.APIs = b[accessSize]
 	}
 	return t, nil
 }
@@ -127,7 +153,8 @@ func readToken(b []byte) Token {
 }
 
 // macToken appends the MAC of body under a kind and a realm. All prefixes have one
-// length, and the bodies of a kind have one, so the concatenation is unambiguous.
+// length, and the bodies of a kind and version have one, so the concatenation is
+// unambiguous.
 func (k *key) macToken(dst []byte, prefix, realm string, body []byte) []byte {
 	var label [64]byte
 	l := append(label[:0], prefix...)

@@ -22,6 +22,12 @@ func aToken() keys.Token {
 	}
 }
 
+func forAPIs() keys.Token {
+	t := aToken()
+	t.APIs = 0b10001
+	return t
+}
+
 func theCode() grant.Code {
 	return grant.Code{
 		GrantID: grant.ID{0xde, 0xad, 15: 0xbe}, Realm: "/api", ClientID: "shop", Subject: "älice", Scope: "read write",
@@ -51,9 +57,23 @@ func kinds(t testing.TB, r *keys.Ring) []kind {
 		{"refresh token", keys.RefreshPrefix, seal(r.SealRefresh(mac, "/api", aToken())),
 			func(r *keys.Ring, realm, text string) error { _, err := r.OpenRefresh(realm, text); return err }},
 		{"access token", keys.AccessPrefix, seal(r.SealAccess(mac, "/api", aToken())),
-			func(r *keys.Ring, realm, text string) error { _, err := r.OpenAccess(realm, text); return err }},
+			func(r *keys.Ring, realm, text string) error {
+				got, err := r.OpenAccess(realm, text)
+				if err == nil && got.APIs != 0 {
+					err = keys.ErrNotAuthentic // it is for APIs
+				}
+				return err
+			}},
 		{"code", keys.CodePrefix, seal(r.SealCode(sealing, theCode(), nonce)),
 			func(r *keys.Ring, realm, text string) error { _, err := r.OpenCode(realm, text); return err }},
+		{"access token for APIs", keys.AccessPrefix, seal(r.SealAccess(mac, "/api", forAPIs())),
+			func(r *keys.Ring, realm, text string) error {
+				got, err := r.OpenAccess(realm, text)
+				if err == nil && got.APIs == 0 {
+					err = keys.ErrNotAuthentic // it is of the other kind
+				}
+				return err
+			}},
 	}
 }
 
@@ -63,6 +83,7 @@ func TestTokenRoundTrip(t *testing.T) {
 	for _, want := range []keys.Token{
 		{},
 		aToken(),
+		forAPIs(),
 		{GrantID: grant.ID{0: 0xff, 15: 0xff}, Generation: 1<<32 - 1, IssuedAt: lastTime, ExpiresAt: lastTime, Bits: 1<<64 - 1},
 	} {
 		want.Key = id
@@ -76,7 +97,7 @@ func TestTokenRoundTrip(t *testing.T) {
 		if text, err = r.SealRefresh(id, "/api", want); err != nil {
 			t.Fatal(err)
 		}
-		want.Bits = 0
+		want.Bits, want.APIs = 0, 0
 		if got, err := r.OpenRefresh("/api", text); err != nil || got != want {
 			t.Errorf("refresh token %+v is read as %+v, %v", want, got, err)
 		}

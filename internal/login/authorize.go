@@ -4,12 +4,10 @@
 package login
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/mintage/mintage/internal/claims"
@@ -197,36 +195,34 @@ func (a *Authorizer) readClient(ctx context.Context, st *Stage, r oauth.Authoriz
 // gets the part that the open APIs cover which it names (RFC 6749 section 3.3), and
 // their default scopes if nothing is left. If it names none, the only one is meant.
 func (a *Authorizer) covered(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
-	if r.Scope == "" && !c.SelfRegistered() {
-		r.Scope = c.Scope
-	}
-	if !c.SelfRegistered() || isUnread(c) || r.Defect != nil || !view.HasAPIs() {
+	agent := c.SelfRegistered() && view.HasAPIs()
+	if isUnread(c) || agent && r.Defect != nil || c.SelfRegistered() && !agent {
 		return r
 	}
-	open := view.OpenAPIs(a.Issuer.Realm)
-	if len(r.Resources) == 0 && len(open) == 1 {
+	if open := view.OpenAPIs(a.Issuer.Realm); agent && len(r.Resources) == 0 && len(open) == 1 {
 		r.Resources = []string{open[0].ID}
 	}
-	var all, standard oauth.Scope
-	for _, target := range r.Resources {
-		api, ok := view.API(a.Issuer.Realm, target)
-		if !ok || !api.Open {
-			r.Defect = oauth.ErrTarget
-			return r
-		}
-		all, standard = all.Union(api.Scope()), standard.Union(api.DefaultScope)
-	}
-	if len(r.Resources) == 0 {
+	named, err := a.Issuer.Resources(view, c, r.Resources)
+	switch {
+	case agent && err != nil:
 		r.Defect = oauth.ErrTarget
+		return r
+	case agent:
+		r.Scope = r.Scope.Common(named.Scope)
 	}
-	if r.Scope = r.Scope.Common(all); r.Scope == "" {
-		r.Scope = standard
+	if r.Scope != "" {
+		return r
+	}
+	var wide error
+	if r.Scope, wide = oauth.ParseScope(string(named.Default)); (wide != nil || r.Scope == "" && named.APIs != (grant.APIs{}) && !agent) && r.Defect == nil {
+		r.Defect = oauth.ErrScope
 	}
 	return r
 }
 
 // defect is what is wrong with a request of c, or nil.
 func (a *Authorizer) defect(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) *oauth.Error {
+	named, foreign := a.Issuer.Resources(view, c, r.Resources)
 	switch {
 	case r.Defect != nil || isUnread(c):
 		return r.Defect
@@ -234,23 +230,16 @@ func (a *Authorizer) defect(view *directory.View, c *store.Client, r oauth.Autho
 		return oauth.ErrResponseClient
 	case r.Challenge == "" && (c.RequirePKCE || c.Public()):
 		return oauth.ErrNoChallenge
-	case !c.Scope.Covers(r.Scope), r.Scope == "" && c.SelfRegistered():
+	case foreign != nil && c.SelfRegistered():
+		return oauth.ErrTarget
+	case !named.Scope.Covers(r.Scope), r.Scope == "" && c.SelfRegistered():
 		return oauth.ErrScope
 	}
 	if len(r.Nonce) > oauth.MaxNonce && (r.Scope.Has(oauth.OpenID) || r.Scope == "" && c.Scope.Has(oauth.OpenID)) {
 		return oauth.ErrTooLong
 	}
-	if c.SelfRegistered() && view.HasAPIs() {
-		// The interaction does not hold the defect that covered has found.
-		if part := a.covered(view, c, r); part.Defect != nil || part.Scope != r.Scope {
-			return cmp.Or(part.Defect, oauth.ErrScope)
-		}
-		return nil
-	}
-	for _, target := range r.Resources {
-		if !slices.Contains(a.Issuer.Audience(c), target) {
-			return oauth.ErrTarget
-		}
+	if foreign != nil {
+		return oauth.ErrTarget
 	}
 	return nil
 }
@@ -305,7 +294,7 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	if st.Session == nil && len(r.State) > MaxGuestState {
 		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
 	}
-	if a.needsNewForm(r) && a.Issuer.Directory.OlderNodes() {
+	if a.needsNewForm(r) && a.Issuer.Directory.OlderNodes(store.Forms) {
 		cause := store.Unavailable(errors.New("a node runs an earlier version, which would drop what the request demands: upgrade all nodes"))
 		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, cause)
 	}
@@ -339,7 +328,7 @@ func authorization(r oauth.AuthorizationRequest, s *Session) issuer.Authorizatio
 		authTime = s.AuthTime.Time()
 	}
 	return issuer.Authorization{
-		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: s.Subject, Scope: string(r.Scope), Challenge: r.Challenge,
+		ClientID: r.ClientID, RedirectURI: r.RedirectURI, Subject: s.Subject, Scope: string(r.Scope), Challenge: r.Challenge, Resources: r.Resources,
 		AuthTime: authTime, Claims: issuer.CarriedClaims(s.Claims), Nonce: r.Nonce, Session: s.reference(), Login: s.Login,
 		InUserInfo: r.InUserInfo, InIDToken: r.InIDToken,
 	}
@@ -388,6 +377,8 @@ func faultTold(err error) *oauth.Error {
 		return oauth.ErrUnavailable
 	case errors.As(err, &invalid) && invalid.Field == "scope":
 		return oauth.ErrScope
+	case errors.As(err, &invalid) && invalid.Field == "resource":
+		return oauth.ErrTarget
 	}
 	return oauth.ErrInternal
 }

@@ -165,6 +165,7 @@ func (r *AuthorizationRequest) parse(p Params) {
 	if r.Scope, err = ParseScope(p["scope"]); err != nil {
 		r.note(ErrScope)
 	}
+	r.Scope = r.Scope.Without(OfflineAccess)
 	r.parseNonce(p["nonce"])
 	r.IDTokenHint, r.Claims, r.ACRValues = p["id_token_hint"], p["claims"], p["acr_values"]
 	if slices.ContainsFunc(r.Resources, func(uri string) bool { return !IsTarget(uri) }) {

@@ -58,7 +58,7 @@ func FuzzParseParams(f *testing.F) {
 			}
 		}
 		for name, value := range p {
-			if slices.Contains(inBody[name], value) {
+			if slices.Contains(inBody[name], value) || name == "resource" && slices.Contains(inBody[name], strings.TrimPrefix(value, oauth.SeveralResources)) {
 				continue
 			}
 			known := oauth.Params{name: strings.Repeat("x", 10_000)}.CheckLengths() != nil

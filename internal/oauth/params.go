@@ -35,6 +35,10 @@ var maxLength = map[string]int{
 	"token":                 8192,
 }
 
+// SeveralResources begins the parameter resource if the form has several (RFC 8707
+// section 2): the text is then the id of no API.
+const SeveralResources = " "
+
 // Params are the parameters of one request: those with a value, each once.
 // A parameter sent without a value counts as omitted (RFC 6749 section 3.2).
 type Params map[string]string
@@ -65,6 +69,10 @@ func ParseParams(body, rawQuery string, queryAllowed bool) (p Params, realm stri
 			repeated = true
 			delete(p, kv.name)
 		} else if kv.value != "" {
+			other := strings.TrimPrefix(p["resource"], SeveralResources)
+			if kv.name == "resource" && other != "" && (other != p["resource"] || CanonicalTarget(other) != CanonicalTarget(kv.value)) {
+				kv.value = SeveralResources + kv.value
+			}
 			p[kv.name] = kv.value
 		}
 	}

@@ -70,7 +70,8 @@ func TestParseParams(t *testing.T) {
 		{name: "P1 before P2", body: "code=a&code=a&state=s", query: "scope=x", want: oauth.Params{"state": "s"}, err: oauth.ErrRepeated},
 		{name: "P1 twice in the query", query: "foo=a&foo=b", want: oauth.Params{}, err: oauth.ErrRepeated},
 		{name: "P1 realm in body and query", body: "realm=/api", query: "realm=/api", want: oauth.Params{}, err: oauth.ErrRepeated},
-		{name: "P1 exception: resource (RFC 8707 section 2)", body: "resource=a&resource=b", want: oauth.Params{"resource": "b"}},
+		{name: "P1 exception: resource (RFC 8707 section 2)", body: "resource=a&resource=b", want: oauth.Params{"resource": " b"}},
+		{name: "the same resource twice", body: "resource=a&resource=a", want: oauth.Params{"resource": "a"}},
 
 		{name: "P2 code in the query", query: "realm=/api&code=x", want: oauth.Params{}, err: oauth.ErrQuery},
 		{name: "P2 secret in the query (CA-17)", body: "code=x", query: "client_secret=s", want: oauth.Params{"code": "x"}, err: oauth.ErrQuery},

@@ -130,7 +130,12 @@ func (s Scope) Union(other Scope) Scope {
 }
 
 // Without lists the tokens of s that are not in other, in the order of s.
-func (s Scope) Without(other Scope) Scope { return s.filter(other, false) }
+func (s Scope) Without(other Scope) Scope {
+	if !slices.ContainsFunc(s.Tokens(), other.Has) {
+		return s
+	}
+	return s.filter(other, false)
+}
 
 func (s Scope) filter(other Scope, in bool) Scope {
 	var list []string

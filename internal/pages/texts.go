@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -119,7 +120,7 @@ func (l *localized) functions(opt Options, assets map[string]asset, style string
 			if s.Text != "" {
 				return shown(s.Text)
 			}
-			return meaning(opt.Scopes[s.Name], l.locale, opt.Locale)
+			return cmp.Or(shown(meaning(s.Texts, l.locale, opt.Locale)), meaning(opt.Scopes[s.Name], l.locale, opt.Locale))
 		},
 		"person": func(name, username string) string {
 			switch {

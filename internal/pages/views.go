@@ -43,7 +43,9 @@ type Account struct {
 type Scope struct {
 	Name string
 	Text string
-	New  bool // not agreed to before, while others were
+	// Texts are its meanings by language, if those who have the scope say so.
+	Texts map[string]string
+	New   bool // not agreed to before, while others were
 }
 
 // Consent is the question whether a client may act for the user.

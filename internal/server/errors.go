@@ -72,6 +72,8 @@ func refusal(why grant.Refusal) *oauth.Error {
 		return oauth.ErrUnavailable
 	case grant.ScopeTooWide:
 		return oauth.ErrScope
+	case grant.TargetUnknown:
+		return oauth.ErrTarget
 	}
 	return oauth.ErrGrant
 }

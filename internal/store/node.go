@@ -8,7 +8,14 @@ type NodeID [16]byte
 // Forms is the number of the newest forms of codes and rows that this version
 // reads. It grows with each form that earlier versions do not read: facts beside
 // claims, and codes with them, are 1.
-const Forms = 1
+const Forms = FormsOfAPIs
+
+// FormsOfAPIs is the number of the first forms that name APIs; FormsOfOpenID that of
+// those for id_tokens.
+const (
+	FormsOfOpenID = 1
+	FormsOfAPIs   = 2
+)
 
 // A Node is a server that uses the store, as the others see it.
 type Node struct {

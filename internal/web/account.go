@@ -44,7 +44,7 @@ func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (se
 		if c.ClientID == p["done"] {
 			view.Done = "" // a link may say so of anybody
 		}
-		item := pages.Connection{ClientID: c.ClientID, Client: c.ClientID, Scopes: append(scopes(c.Scope), named(c.Claims)...), Since: c.Since.Time()}
+		item := pages.Connection{ClientID: c.ClientID, Client: c.ClientID, Scopes: append(s.scopes(c.Scope), named(c.Claims)...), Since: c.Since.Time()}
 		if c.Client != nil && !c.Client.SelfRegistered() {
 			item.Client = c.Client.Name // an operator vouches for it
 		} else if c.Client != nil {

@@ -148,14 +148,14 @@ func (s *web) view(x *exchange, st login.Stage) any {
 	case login.StepConsent:
 		c := pages.Consent{
 			Interaction: it.ID, Client: x.ClientName, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
-			Known: append(scopes(st.Known), named(st.Agreed)...), Local: localTo(it.Request.RedirectURI),
+			Known: append(s.scopes(st.Known), named(st.Agreed)...), Local: localTo(it.Request.RedirectURI),
 		}
 		if c.Own = st.Client.SelfRegistered(); oauth.IsClientAddress(st.Client.ID) {
 			c.Address, c.AddressHost = st.Client.ID, login.Host(st.Client.ID)
 		}
 		for _, name := range it.Request.Scope.Tokens() {
 			if !st.Known.Covers(oauth.Scope(name)) {
-				c.Scopes = append(c.Scopes, pages.Scope{Name: name, New: st.Known != ""})
+				c.Scopes = append(c.Scopes, s.scope(name, st.Known != ""))
 			}
 		}
 		for _, s := range named(it.Named() &^ st.Agreed) {
@@ -177,9 +177,20 @@ func localTo(redirectURI string) pages.Local {
 	return pages.LocalApp
 }
 
-func scopes(list oauth.Scope) (out []pages.Scope) {
+func (s *web) scopes(list oauth.Scope) (out []pages.Scope) {
 	for _, name := range list.Tokens() {
-		out = append(out, pages.Scope{Name: name})
+		out = append(out, s.scope(name, false))
+	}
+	return out
+}
+
+// scope is a scope with the texts of its API, if one has it.
+func (s *web) scope(name string, isNew bool) pages.Scope {
+	out := pages.Scope{Name: name, New: isNew}
+	iss := s.Authorizer.Issuer
+	if api, ok := iss.Directory.Latest().APIOfScope(iss.Realm, name); ok {
+		of, _ := api.FindScope(name)
+		out.Texts = of.Texts
 	}
 	return out
 }

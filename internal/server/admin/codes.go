@@ -20,6 +20,8 @@ type CodeRequest struct {
 
 	AuthTime time.Time       `json:"auth_time,omitzero"`
 	Claims   json.RawMessage `json:"claims,omitempty"` // an object
+	// Resource are ids of APIs, which the access tokens name.
+	Resource []string `json:"resource,omitempty"`
 }
 
 // CodeAnswer is what it returns.
@@ -49,7 +51,7 @@ func (a *Admin) codes(x *call, _ string) (int, any, *Problem) {
 	}
 	code, err := a.issuer.IssueCode(x.Context(), issuer.Authorization{
 		ClientID: req.ClientID, RedirectURI: req.RedirectURI, Subject: req.Subject, Scope: req.Scope, Challenge: req.Challenge,
-		AuthTime: req.AuthTime, Claims: req.Claims,
+		AuthTime: req.AuthTime, Claims: req.Claims, Resources: req.Resource,
 	})
 	if err != nil {
 		return 0, nil, problem(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -56,7 +55,7 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 	if err != nil {
 		return a, rec, err
 	}
-	if audience != "" && !slices.Contains(t.Audience, audience) {
+	if audience != "" && !t.IsFor(audience) {
 		return a, rec, oauth.ErrInvalidToken // RFC 9068 section 4: a token for another audience is not valid here
 	}
 	if !t.Scope.Covers(scope) {

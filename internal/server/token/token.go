@@ -131,7 +131,7 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 }
 
 func (e *Endpoints) exchange(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
-	return e.Issuer.Exchange(ctx, c, issuer.CodeRequest{Code: p["code"], RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], From: from})
+	return e.Issuer.Exchange(ctx, c, issuer.CodeRequest{Code: p["code"], RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], Resource: p["resource"], From: from})
 }
 
 func (e *Endpoints) service(ctx context.Context, c *store.Client, p oauth.Params, _ grant.Origin) (issuer.Tokens, error) {
@@ -139,7 +139,7 @@ func (e *Endpoints) service(ctx context.Context, c *store.Client, p oauth.Params
 }
 
 func (e *Endpoints) refresh(ctx context.Context, c *store.Client, p oauth.Params, from grant.Origin) (issuer.Tokens, error) {
-	t, err := e.Issuer.Refresh(ctx, c, issuer.RefreshRequest{RefreshToken: p["refresh_token"], Scope: p["scope"], From: from})
+	t, err := e.Issuer.Refresh(ctx, c, issuer.RefreshRequest{RefreshToken: p["refresh_token"], Scope: p["scope"], Resource: p["resource"], From: from})
 	if err != nil && e.dead(store.GrantRefreshToken, refusalOf(err)) {
 		err = fmt.Errorf("%w: %w", oauth.ErrDeadRefreshToken, err)
 	}

@@ -1,0 +1,120 @@
+package conformance_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const (
+	ordersAPI   = "https://api.example/orders"
+	invoicesAPI = "https://api.example/invoices"
+)
+
+// api registers an API.
+func (d *deployment) api(a store.API) {
+	d.t.Helper()
+	a.Realm, a.Version = "/api", 1
+	if err := d.store.Commit(d.t.Context(), store.Change{Entries: []store.Entry{a.Entry()}}); err != nil {
+		d.t.Fatal(err)
+	}
+	d.poll()
+}
+
+// withAPIs registers two APIs, and a client that may have tokens for both.
+func (d *deployment) withAPIs() oauthClient {
+	d.t.Helper()
+	d.api(store.API{ID: ordersAPI, Number: 1, Open: true, Scopes: []store.APIScope{{Name: "orders", Number: 1, Texts: map[string]string{"en": "Read <your> orders", "ja": "注文"}}}})
+	d.api(store.API{ID: invoicesAPI, Number: 2, TokenFormat: store.TokenJWT, Scopes: []store.APIScope{{Name: "invoices", Number: 1}}})
+	return d.client(client.Registration{Name: "Shop", Scope: "openid a", APIs: []string{ordersAPI, invoicesAPI}})
+}
+
+func TestRS01_RS10_ResourceNarrowsTokensToOneAPI(t *testing.T) {
+	d, b := signedIn(t)
+	c := d.withAPIs()
+	b.get(asking(c, "resource=https://api.example/none", "scope=orders")).told(t, redirect, "invalid_target")
+	b.get(asking(c, "resource="+ordersAPI, "scope=invoices")).told(t, redirect, "invalid_scope")
+	page := b.follow(b.get(asking(c, "resource="+ordersAPI+"/", "scope=openid orders invoices") + "&resource=" + url.QueryEscape(invoicesAPI)))
+	if !strings.Contains(page.body, "Read &lt;your&gt; orders") {
+		t.Error("the consent page lacks the text of a scope")
+	}
+	code := b.agree(asking(c, "resource="+ordersAPI+"/", "scope=openid orders invoices") + "&resource=" + url.QueryEscape(invoicesAPI)).Query().Get("code")
+	all := d.mustIssue(d.post(c.challenged(code)))
+	narrow := func(pair tokens, resources ...string) tokens {
+		t.Helper()
+		form := c.refresh(pair.RefreshToken)
+		form["resource"] = resources
+		return d.mustIssue(d.post(form))
+	}
+	server := d.resourceServer(ordersAPI + "/")
+	check := func(pair tokens, scope string, userinfo int, audience ...string) {
+		t.Helper()
+		if pair.Scope != scope {
+			t.Errorf("scope %q", pair.Scope)
+		}
+		for _, aud := range []string{ordersAPI, ordersAPI + "/", invoicesAPI, issuerID} {
+			want := http.StatusUnauthorized
+			if slices.Contains(audience, strings.TrimSuffix(aud, "/")) {
+				want = http.StatusOK
+			}
+			if a := d.verify(pair.AccessToken, "X-Required-Audience: "+aud); a.status != want {
+				t.Errorf("verify for %s: %d", aud, a.status)
+			}
+		}
+		asked := d.introspect(server, pair.AccessToken)
+		if active := strings.Contains(asked.body, `"active":true`); active != slices.Contains(audience, ordersAPI) {
+			t.Errorf("introspection: %s", asked.body)
+		}
+		if own := d.introspect(c, pair.AccessToken); len(audience) == 1 && !strings.Contains(own.body, `"aud":"`+audience[0]+`"`) {
+			t.Errorf("introspection: %s", own.body)
+		}
+		if a := d.userInfo(pair.AccessToken); a.status != userinfo {
+			t.Errorf("userinfo: %d", a.status)
+		}
+	}
+	check(all, "openid orders invoices", 401, ordersAPI, invoicesAPI)
+	one := narrow(all, ordersAPI)
+	check(one, "openid orders", 401, ordersAPI)
+	two := narrow(one, invoicesAPI+"/", invoicesAPI)
+	check(two, "openid invoices", 401, invoicesAPI)
+	if aud := d.verified(two.AccessToken).claims["aud"]; aud != invoicesAPI {
+		t.Errorf("the JWT is for %v", aud)
+	}
+	form := c.refresh(two.RefreshToken)
+	form["resource"] = []string{ordersAPI, invoicesAPI}
+	if a := d.post(form); a.status != http.StatusBadRequest || !strings.Contains(a.body, `"error":"invalid_target"`) {
+		t.Errorf("two resources: %v", a)
+	}
+	check(narrow(two), "openid orders invoices", 401, ordersAPI, invoicesAPI)
+
+	// The issuer is an API, too.
+	code = b.agree(asking(c, "resource="+issuerID, "scope=openid orders") + "&resource=" + url.QueryEscape(ordersAPI)).Query().Get("code")
+	own := d.mustIssue(d.post(c.challenged(code)))
+	check(own, "openid orders", 200, issuerID, ordersAPI)
+	check(narrow(own, issuerID), "openid", 200, issuerID)
+	without := b.agree(asking(c, "scope=openid orders")).Query().Get("code")
+	check(d.mustIssue(d.post(c.challenged(without))), "openid orders", 200, issuerID)
+	plain := b.agree(asking(c, "scope=orders")).Query().Get("code")
+	check(d.mustIssue(d.post(c.challenged(plain))), "orders", 403, issuerID)
+}
+
+func TestRS12_MetadataListScopesOfOpenAPIs(t *testing.T) {
+	d := start(t)
+	before := list(t, d.metadata(), "scopes_supported")
+	d.client(client.Registration{Name: "Free", Scope: "free email"})
+	if got := list(t, d.metadata(), "scopes_supported"); !slices.Contains(got, "free") || len(got) <= len(before) {
+		t.Errorf("without APIs: %v", got)
+	}
+	d.withAPIs()
+	got := list(t, d.metadata(), "scopes_supported")
+	for scope, want := range map[string]bool{"orders": true, "invoices": false, "free": false, "a": false, "email": true, "openid": true, "offline_access": false} {
+		if slices.Contains(got, scope) != want {
+			t.Errorf("%s: %v", scope, got)
+		}
+	}
+}
