@@ -22,8 +22,9 @@ type Config struct {
 	Issuer string
 
 	// Audience is the identifier of this API, such as https://api.example.com.
-	// A token is accepted only if its aud contains it, character for character: a
-	// token for another API, or stolen there, is refused.
+	// A token is accepted only if its aud contains it, character for character but
+	// for one trailing slash, which clients append: a token for another API, or
+	// stolen there, is refused.
 	// Clients that are registered without an audience get tokens for the
 	// issuer; to accept those, set Audience to Issuer. It is also the realm in
 	// challenges.
@@ -59,6 +60,15 @@ type Config struct {
 	// registered for it. Set it only if Audience is not the id of a client:
 	// otherwise an ID token would be accepted as an access token.
 	AllowPlainJWTType bool
+
+	// PublishMetadata makes challenges name the metadata of this API (RFC 9728),
+	// from which clients that know only the API, such as agents, learn its
+	// authorization server. Serve [Verifier.Metadata] at [Verifier.MetadataPath].
+	// Audience must then be the https address of the API.
+	PublishMetadata bool
+
+	// ScopesSupported are listed in the metadata. Some clients ask for all of them.
+	ScopesSupported []string
 
 	// Leeway is how much this machine's clock and the server's may differ in the
 	// checks of a JWT's times: 0 means 5 seconds, a negative value none. More than
@@ -103,6 +113,10 @@ func (c *Config) check() error {
 		return errors.New("resource: Audience is required: the identifier of this API, which its tokens must name")
 	case !quotable(c.Audience):
 		return errors.New(`resource: Audience: only printable ASCII without " and \`)
+	case c.PublishMetadata && checkResource(c.Audience) != nil:
+		return fmt.Errorf("resource: PublishMetadata: Audience: %w", checkResource(c.Audience))
+	case len(c.ScopesSupported) > 0 && !c.PublishMetadata:
+		return errors.New("resource: ScopesSupported without PublishMetadata: nothing lists them")
 	case c.ClientID == "" && c.ClientSecret != "", c.ClientID != "" && c.ClientSecret == "":
 		return errors.New("resource: ClientID and ClientSecret go together")
 	case c.IntrospectionCache < 0 || c.StaleRevocations < 0:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4/json"
@@ -32,7 +31,7 @@ func (v *Verifier) introspect(ctx context.Context, token string) (Principal, err
 		return Principal{}, invalid("not a bearer token")
 	case c.bound():
 		return Principal{}, invalid("bound to a key, and no bearer token")
-	case !slices.Contains(c.Audience, v.cfg.Audience):
+	case !c.Audience.has(v.cfg.Audience):
 		return Principal{}, invalid("for another audience")
 	}
 	// The server has checked the expiry by its own clock.

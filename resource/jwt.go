@@ -47,6 +47,11 @@ func (c *claims) principal() Principal {
 // An audience is one string or a list of them (RFC 7519 section 4.1.3).
 type audience []string
 
+// has reports whether an API is in a, with or without a slash at its end.
+func (a audience) has(api string) bool {
+	return slices.ContainsFunc(a, func(one string) bool { return strings.TrimSuffix(one, "/") == strings.TrimSuffix(api, "/") })
+}
+
 func (a *audience) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
@@ -96,7 +101,7 @@ func (v *Verifier) verifyJWT(ctx context.Context, token string) (Principal, erro
 	switch {
 	case c.Issuer != v.cfg.Issuer:
 		return Principal{}, invalid("of another issuer")
-	case !slices.Contains(c.Audience, v.cfg.Audience):
+	case !c.Audience.has(v.cfg.Audience):
 		return Principal{}, invalid("for another audience")
 	case c.Subject == "" || c.ClientID == "" || c.ID == "" || c.ExpiresAt == 0 || c.IssuedAt == 0:
 		return Principal{}, invalid("without sub, client_id, jti, exp or iat")

@@ -111,7 +111,7 @@ func forged(s *authServer) map[string]string {
 	now := time.Now().Unix()
 	for what, values := range map[string][]any{
 		"iss":       {nil, "", issuer + "/", "https://auth.example.com/oauth2", "http://auth.example.com/oauth2/api", strings.ToUpper(issuer), []string{issuer}, 1},
-		"aud":       {nil, "", "https://other.example", audience + "/", "https://api.example", []string{}, []string{"a", "b"}, 1, []any{1, audience}, map[string]any{audience: 1}, audience + " https://other.example"},
+		"aud":       {nil, "", "https://other.example", audience + "//", "https://api.example", []string{}, []string{"a", "b"}, 1, []any{1, audience}, map[string]any{audience: 1}, audience + " https://other.example"},
 		"exp":       {nil, 0, -1, "9999999999", 1e30, now - 5, now - 300, true, []int64{now + 300}},
 		"iat":       {nil, 0, "1", now + 6, now + 300, 1e30, true},
 		"nbf":       {now + 6, now + 300, "1", true},

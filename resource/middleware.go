@@ -90,6 +90,12 @@ func (v *Verifier) refuse(w http.ResponseWriter, r *http.Request, err error, sco
 		// Random, so that requests refused together do not return together.
 		w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(3)))
 	}
+	if challenge != "" && v.cfg.PublishMetadata {
+		if scope != "" && status == http.StatusUnauthorized {
+			challenge += `, scope="` + scope + `"` // what to ask for
+		}
+		challenge += `, resource_metadata="` + v.metadataURL() + `"` // RFC 9728 section 5.1
+	}
 	if challenge != "" {
 		w.Header().Set("WWW-Authenticate", challenge)
 	}
