@@ -244,7 +244,7 @@ func MatchSubject(pattern, subject string) bool {
 
 // checkTimes checks that an assertion is in force, and expires within ahead.
 func checkTimes(claims assertion, now time.Time, ahead time.Duration) error {
-	at := float64(now.UnixMilli()) / 1000
+	at := seconds(now)
 	for _, n := range []*float64{claims.ExpiresAt, claims.IssuedAt, claims.NotBefore} {
 		if n != nil && (math.IsNaN(*n) || *n < 0 || *n > 1<<40) {
 			return wrongClaim("exp", "or iat or nbf is not a time in seconds")
@@ -265,27 +265,33 @@ func checkTimes(claims assertion, now time.Time, ahead time.Duration) error {
 	return nil
 }
 
-// use notes an assertion, which is accepted once (RFC 7523 section 3, item 7).
+// use notes an assertion, which is accepted once (RFC 7523 section 3, item 7): in the
+// store if other nodes use it, and otherwise in memory. A restart forgets that, so that
+// what was issued before this server began is refused for as long as it lives. A
+// signer's clock may be ahead: an assertion that says that it was issued later than now
+// could be presented after a restart as well, and one of the first minute may be such a
+// one. The store remembers both.
 func (a *Authenticator) use(ctx context.Context, c *store.Client, claims assertion, now time.Time) error {
 	replayed := wrongClaim("jti", "was used before: an assertion is accepted once")
-	expires := grant.At(time.UnixMilli(int64(*claims.ExpiresAt * 1000)))
-	if a.Shared {
+	issued := *claims.ExpiresAt - assertionLife.Seconds()
+	if claims.IssuedAt != nil {
+		issued = *claims.IssuedAt
+	}
+	began := seconds(a.Began)
+	if !a.Shared && issued+1 < began && !a.Began.IsZero() { // times are in whole seconds
+		return store.Unavailable(errors.New("a client assertion was issued before this server began: it may have been used"))
+	}
+	if a.Shared || issued > seconds(now) || issued < began+assertionAhead.Seconds() {
+		expires := grant.At(time.UnixMilli(int64(*claims.ExpiresAt * 1000)))
 		err := a.Store.Commit(ctx, store.Change{Documents: []store.Document{usedDocument(a.Realm, c.ID, claims.ID, expires)}})
 		switch {
 		case errors.Is(err, store.ErrConflict):
 			return replayed
 		case err != nil:
 			return store.Unavailable(err)
+		case a.Shared:
+			return nil
 		}
-		return nil
-	}
-	// A restart has forgotten what was used. Times are in whole seconds.
-	issued := *claims.ExpiresAt - assertionLife.Seconds()
-	if claims.IssuedAt != nil {
-		issued = *claims.IssuedAt
-	}
-	if issued+1 < float64(a.Began.UnixMilli())/1000 && !a.Began.IsZero() {
-		return store.Unavailable(errors.New("a client assertion was issued before this server began: it may have been used"))
 	}
 	switch first, full := a.used.note(c.ID, claims.ID, now); {
 	case full:
@@ -295,3 +301,6 @@ func (a *Authenticator) use(ctx context.Context, c *store.Client, claims asserti
 	}
 	return nil
 }
+
+// seconds is a time as claims have it.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -21,6 +21,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -353,6 +354,71 @@ func TestARestartForgetsNoAssertion(t *testing.T) {
 	}
 	if err := b.present(again, b.signer.sign(b.claims(nil))); err != nil {
 		t.Errorf("one of afterwards: %v", err)
+	}
+}
+
+// TestARestartForgetsNoAssertionOfAClockAhead: an assertion whose iat is ahead of our
+// clock is in time after a restart as well, and is remembered by the store.
+func TestARestartForgetsNoAssertionOfAClockAhead(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]map[string]any{
+		"iat 30 s ahead":               {"iat": testkit.Started.Time().Unix() + 30, "exp": testkit.Started.Time().Unix() + 330},
+		"without iat, exp 360 s ahead": {"iat": nil, "exp": testkit.Started.Time().Unix() + 360},
+	} {
+		b := newBench(t)
+		text := b.signer.sign(b.claims(ahead))
+		if err := b.present(b.auth, text); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, after := range []time.Duration{2 * time.Second, 40 * time.Second, 4 * time.Minute} {
+			b.Clock.Advance(after)
+			if err := b.present(b.authenticator(), text); err == nil {
+				t.Errorf("%s: accepted again %s after the last restart", name, after)
+			}
+		}
+		// Without a restart, and with one long ago.
+		b = newBench(t)
+		b.auth.Began = b.Clock.Now().Add(-time.Hour)
+		text = b.signer.sign(b.claims(ahead))
+		if err := b.present(b.auth, text); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		b.Clock.Advance(2 * time.Minute)
+		if got := failed(t, b.present(b.auth, text)); got != "jti" {
+			t.Errorf("%s: two minutes later, the fault is %q", name, got)
+		}
+		// Restarted once, and presented later than the store is asked in any case.
+		b = newBench(t)
+		text = b.signer.sign(b.claims(ahead))
+		if err := b.present(b.auth, text); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		b.Clock.Advance(time.Second)
+		again := b.authenticator()
+		b.Clock.Advance(2 * time.Minute)
+		if got := failed(t, b.present(again, text)); got != "jti" {
+			t.Errorf("%s: two minutes after a restart, the fault is %q", name, got)
+		}
+	}
+}
+
+// TestAnAssertionOutlivesASweepByAClockAhead: nodes' clocks differ, and a node whose
+// clock is ahead deletes what has expired.
+func TestAnAssertionOutlivesASweepByAClockAhead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.auth.Shared = true
+	text := b.signer.sign(b.claims(nil))
+	if err := b.present(b.auth, text); err != nil {
+		t.Fatal(err)
+	}
+	b.Clock.Advance(55 * time.Second)
+	ahead := grant.At(b.Clock.Now()).Add(10 * time.Second) // the largest max_skew
+	if _, _, err := b.Engine.Sweep(t.Context(), store.SweptDocuments, "", ahead, 100); err != nil {
+		t.Fatal(err)
+	}
+	if got := failed(t, b.present(b.auth, text)); got != "jti" {
+		t.Errorf("after a sweep by a clock that is ahead, the fault is %q", got)
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// usedDocument is the record of an assertion that was used. Its body is random: a
-// second use with the same record would pass for the first (see store.Commit).
+// usedDocument is the record of an assertion that was used. It outlives the assertion:
+// the node that deletes it may have a clock that is ahead. Its body is random: a second
+// use with the same record would pass for the first (see store.Commit).
 func usedDocument(realm, clientID, jti string, expires grant.Instant) store.Document {
 	d := store.Document{
-		Kind: store.DocumentAssertion, Key: store.KeyOf(store.DocumentAssertion, realm, clientID+"\x00"+jti), Version: 1, ExpiresAt: expires,
+		Kind: store.DocumentAssertion, Key: store.KeyOf(store.DocumentAssertion, realm, clientID+"\x00"+jti), Version: 1, ExpiresAt: expires.Add(assertionAhead),
 		Body: make([]byte, 16),
 	}
 	rand.Read(d.Body)
