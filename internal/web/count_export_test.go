@@ -3,6 +3,7 @@ package web
 import (
 	"net/netip"
 
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
@@ -24,3 +25,8 @@ var ErrRejected = errRejected
 
 // Metadata returns the members of the authorization endpoint.
 func (f *Front) Metadata() map[string]any { return f.metadata() }
+
+// Charged is a visitor at an address who may begin an interaction.
+func Charged(from netip.Addr) login.Visitor {
+	return new(web).charged(&exchange{Request: &server.Request{Counted: from}}, login.Visitor{})
+}

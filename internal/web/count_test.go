@@ -61,6 +61,17 @@ func TestALoginIsCountedByWhatBecameOfIt(t *testing.T) {
 	}
 }
 
+// A logout that another site posts is stored as a login is: whoever is charged for
+// an interaction has the share of the network, too.
+func TestWhoeverBeginsAnInteractionHasTheShareOfTheNetwork(t *testing.T) {
+	if v := web.Charged(netip.MustParseAddr("192.0.2.1")); v.Charge == nil || v.Network != overload.Party(netip.MustParseAddr("192.0.2.1")) {
+		t.Errorf("charged %t, of the network %s", v.Charge != nil, v.Network)
+	}
+	if v := web.Charged(netip.Addr{}); v.Charge != nil || v.Network.IsValid() {
+		t.Errorf("one of no address is charged, or of the network %s", v.Network)
+	}
+}
+
 // What an address may begin in a minute is not used up by callbacks that its
 // network has no slot for: they come again.
 func TestACallbackThatIsShedIsNotCharged(t *testing.T) {

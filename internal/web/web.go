@@ -194,7 +194,7 @@ func (s *web) visitor(r *http.Request, x *exchange) login.Visitor {
 // guest is the visitor of a request that may begin an interaction: their browser
 // gets a cookie by which to know it again.
 func (s *web) guest(r *http.Request, x *exchange) login.Visitor {
-	v := s.visitor(r, x)
+	v := visitor(r)
 	if v.Browser == "" {
 		v.Browser = login.NewBrowser()
 		x.setCookie(browserCookie, v.Browser, 0)
@@ -202,9 +202,11 @@ func (s *web) guest(r *http.Request, x *exchange) login.Visitor {
 	return s.charged(x, v)
 }
 
-// charged is a visitor whose interactions are charged to the request's address.
+// charged is a visitor whose interactions are charged to the request's address, and
+// to the share of its network.
 func (s *web) charged(x *exchange, v login.Visitor) login.Visitor {
 	if x.Counted.IsValid() {
+		v.Network = overload.Party(x.Counted)
 		v.Charge = func(kilobytes int) bool { return s.Throttle.Begin(x.Counted, kilobytes) }
 	}
 	return v
