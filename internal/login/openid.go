@@ -11,12 +11,8 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// The longest id_token_hint and claims in bytes. A hint is longer than any
-// id_token, which may have all claims about its user (claims.MaxSize).
-const (
-	maxHint   = 6144
-	maxClaims = 4096
-)
+// maxClaims is the longest parameter claims in bytes.
+const maxClaims = 4096
 
 // openID reads the parameters that count only if an id_token is asked for. What
 // is wrong with them is the request's defect; an error is a fault.
@@ -27,7 +23,7 @@ func (a *Authorizer) openID(r oauth.AuthorizationRequest, c *store.Client) (oaut
 		return r, nil
 	case r.Defect != nil:
 		return r, nil
-	case len(r.IDTokenHint) > maxHint || len(r.Claims) > maxClaims:
+	case len(r.IDTokenHint) > oauth.MaxHint || len(r.Claims) > maxClaims:
 		r.Defect = oauth.ErrTooLong
 		return r, nil
 	}

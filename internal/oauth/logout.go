@@ -13,10 +13,14 @@ type LogoutRequest struct {
 	UILocales   string
 }
 
+// MaxHint is the longest id_token_hint in bytes: longer than any id_token, which may
+// have all claims about its user (2,048 bytes of JSON).
+const MaxHint = 6144
+
 // maxLogout is the longest accepted value of each parameter, in bytes. Others are
 // ignored.
 var maxLogout = map[string]int{
-	"id_token_hint": 4096, "client_id": 255, "post_logout_redirect_uri": 2048, "state": 2048, "logout_hint": 255, "ui_locales": 255,
+	"id_token_hint": MaxHint, "client_id": 255, "post_logout_redirect_uri": 2048, "state": 2048, "logout_hint": 255, "ui_locales": 255,
 }
 
 // The defects of a logout request. A page shows them: no redirect follows.
