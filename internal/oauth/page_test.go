@@ -11,13 +11,9 @@ import (
 	"testing"
 )
 
-// toldErrors are the errors of error.go: code and description.
+// toldErrors are the errors of error.go and logout.go: code and description.
 func toldErrors(t *testing.T) map[[2]string]bool {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "error.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	codes, errors := map[string]string{}, map[[2]string]bool{}
 	text := func(e ast.Expr) string {
 		s, err := strconv.Unquote(e.(*ast.BasicLit).Value)
@@ -26,19 +22,25 @@ func toldErrors(t *testing.T) map[[2]string]bool {
 		}
 		return s
 	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.ValueSpec:
-			if kind, ok := n.Type.(*ast.Ident); ok && kind.Name == "ErrorCode" {
-				codes[n.Names[0].Name] = text(n.Values[0])
-			}
-		case *ast.CompositeLit:
-			if kind, ok := n.Type.(*ast.Ident); ok && kind.Name == "Error" && len(n.Elts) == 2 {
-				errors[[2]string{codes[n.Elts[0].(*ast.Ident).Name], text(n.Elts[1])}] = true
-			}
+	for _, name := range []string{"error.go", "logout.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return true
-	})
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				if kind, ok := n.Type.(*ast.Ident); ok && kind.Name == "ErrorCode" {
+					codes[n.Names[0].Name] = text(n.Values[0])
+				}
+			case *ast.CompositeLit:
+				if kind, ok := n.Type.(*ast.Ident); ok && kind.Name == "Error" && len(n.Elts) == 2 {
+					errors[[2]string{codes[n.Elts[0].(*ast.Ident).Name], text(n.Elts[1])}] = true
+				}
+			}
+			return true
+		})
+	}
 	if len(codes) < 20 || len(errors) < 45 {
 		t.Fatalf("%d codes and %d errors were found: this test does not see them any more", len(codes), len(errors))
 	}
