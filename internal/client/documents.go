@@ -45,7 +45,7 @@ func (d *Documents) Client(ctx context.Context, id, redirectURI string, from net
 	now := grant.At(d.Now())
 	return &store.Client{
 		ID: id, Realm: d.Realm, Name: doc.Name, State: store.ClientEnabled, Auth: doc.Auth, Native: true, RequirePKCE: true,
-		GrantTypes: slices.Clone(store.GrantTypes), RedirectURIs: doc.RedirectURIs[i : i+1 : i+1], RegisteredBy: store.ByDocument,
+		GrantTypes: slices.Clone(store.DefaultGrantTypes), RedirectURIs: doc.RedirectURIs[i : i+1 : i+1], RegisteredBy: store.ByDocument,
 		Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
 	}, nil
 }

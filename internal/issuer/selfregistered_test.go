@@ -48,6 +48,30 @@ func (s *service) loginOfAgent(c *store.Client) issuer.Tokens {
 	return s.must(s.Exchange(s.T.Context(), c, issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, Verifier: verifier}))
 }
 
+// TestSelfRegisteredClientsGetNoTokensForThemselves: nobody authenticates such a
+// client, and a user has agreed to what it does for that user.
+func TestSelfRegisteredClientsGetNoTokensForThemselves(t *testing.T) {
+	s := newService(t)
+	s.Directory.AdmitSelfRegistered(func(id string) bool { return id == agentID })
+	s.agent() // its record names every grant type
+	c := s.found()
+	if c.MayUse(store.GrantClientCredentials) || !c.MayUse(store.GrantAuthorizationCode) || !c.MayUse(store.GrantRefreshToken) {
+		t.Errorf("the client may use %q", c.GrantTypes)
+	}
+	c.Auth = store.AuthPrivateKeyJWT
+	if c.MayUse(store.GrantClientCredentials) {
+		t.Error("a client that registered itself with keys may use client_credentials")
+	}
+	c.RegisteredBy = store.ByOperator
+	if !c.MayUse(store.GrantClientCredentials) {
+		t.Error("a confidential client of an operator may not use client_credentials")
+	}
+	c.Auth = store.AuthNone
+	if c.MayUse(store.GrantClientCredentials) {
+		t.Error("a public client may use client_credentials")
+	}
+}
+
 func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 	s := newService(t)
 	if c := s.agent(); c != nil {

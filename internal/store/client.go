@@ -201,8 +201,11 @@ func (c Client) Public() bool { return c.Auth == AuthNone }
 // itself.
 func (c Client) SelfRegistered() bool { return c.RegisteredBy != ByOperator }
 
-// MayUse reports whether the client is registered for the grant type.
-func (c Client) MayUse(grantType string) bool { return slices.Contains(c.GrantTypes, grantType) }
+// MayUse reports whether the client is registered for the grant type. Tokens for
+// itself are for confidential clients (RFC 6749 section 4.4) of an operator only.
+func (c Client) MayUse(grantType string) bool {
+	return slices.Contains(c.GrantTypes, grantType) && (grantType != GrantClientCredentials || !c.Public() && !c.SelfRegistered())
+}
 
 // Clone copies c and its lists, to be changed and written back.
 func (c Client) Clone() Client {
