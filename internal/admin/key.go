@@ -25,14 +25,15 @@ type KeyView struct {
 	EndsAt *time.Time `json:"ends_at"`
 }
 
-// Keys returns all keys. An active key without a successor ends when that is due.
+// Keys returns all keys. An active key without a successor ends when that is due. A
+// retired signing key ends when the servers publish it no more.
 func (a *Admin) Keys(ctx context.Context) ([]KeyView, error) {
-	records, err := a.KeyRecords(ctx)
+	ch, err := a.Store.Changes(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	list := []KeyView{}
-	for _, l := range keys.NewTimeline(records).Lives(a.now(), a.Schedule) {
+	for _, l := range keys.NewTimeline(ch.Keys).Lives(a.now(), a.Schedule.Retaining(ch.LongestJWT())) {
 		ends := l.EndsAt
 		if l.Phase == keys.Active && ends == 0 && slices.Contains(a.Schedule.Rotating(), l.Purpose) {
 			ends = l.ActiveAt.Add(a.Schedule.Lifetime)

@@ -27,10 +27,13 @@ func newKeysList(s *settings) *cobra.Command {
 		Use:   "list",
 		Short: "List keys and their phases",
 		Long: `List keys and their phases: next (published, not used yet), active, retired (only
-verifies), gone (nothing is left to verify), withdrawn (nothing that it made is
-valid). An active key without a successor shows when it will be replaced. Keys for
-tokens and codes stay retired for ever, to recognise replays; the pepper, under
-which secrets are stored, never rotates. The key-encryption key is not needed.`,
+verifies), gone (no longer published: nothing that it signed is valid; the server
+still verifies old id_tokens by it which clients send as hints), withdrawn (nothing
+that it made is valid). A signing key is gone when the longest-lived of the JWTs
+has expired that clients and APIs are registered for. An active key without a
+successor shows when it will be replaced. Keys for tokens and codes stay retired
+for ever, to recognise replays; the pepper, under which secrets are stored, never
+rotates. The key-encryption key is not needed.`,
 		Args: exactly(0, "no argument"),
 	}, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
 		views, err := a.Keys(cmd.Context())
@@ -82,9 +85,9 @@ func newKeysExport(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [--format jwks|pem] [--id ID]",
 		Short: "Print the public signing keys",
-		Long: `Print the public signing keys that are next, active or retired, as a JWK Set or in
-PEM. Private keys are never printed. A verifier that uses a copy needs a new one
-before a key that the copy lacks is used.`,
+		Long: `Print the public signing keys that are next, active or retired, which the servers
+publish, as a JWK Set or in PEM. Private keys are never printed. A verifier that
+uses a copy needs a new one before a key that the copy lacks is used.`,
 		Example: `  mintage keys export > jwks.json
   mintage keys export --format pem --id 0f1e2d3c`,
 		Args: exactly(0, "no argument"),
@@ -101,8 +104,13 @@ before a key that the copy lacks is used.`,
 			if err != nil {
 				return err
 			}
+			ch, err := a.Store.Changes(cmd.Context(), 0)
+			if err != nil {
+				return err
+			}
+			schedule := a.Schedule.Retaining(ch.LongestJWT()) // that of the servers
 			set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
-			for _, k := range ring.JWKS(a.now, a.Schedule) {
+			for _, k := range ring.JWKS(a.now, schedule) {
 				if id == "" || k.KeyID == id {
 					set.Keys = append(set.Keys, k)
 				}
@@ -118,7 +126,7 @@ before a key that the copy lacks is used.`,
 			}
 			// Readers of PEM skip the line over each key.
 			for _, k := range set.Keys {
-				text, _ := ring.PublicPEM(k.KeyID, a.now, a.Schedule)
+				text, _ := ring.PublicPEM(k.KeyID, a.now, schedule)
 				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s\n%s", k.Algorithm, k.KeyID, text)
 			}
 			return nil

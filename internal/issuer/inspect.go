@@ -225,7 +225,7 @@ func (iss *Issuer) openAccess(view *directory.View, text string) (accessToken, e
 		t, err := view.Ring.OpenService(iss.Realm, text)
 		return accessToken{unstored: &t, Token: keys.Token{GrantID: t.ID, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Key: t.Key}}, err
 	}
-	typ, payload, key, err := view.Ring.VerifyAt(text, iss.now(), iss.retaining(view.LongestAccess(0)))
+	typ, payload, key, err := view.Ring.VerifyAt(text, iss.now(), iss.Directory.Schedule.Retaining(view.LongestAccess(0)))
 	if err != nil {
 		return accessToken{}, err
 	}

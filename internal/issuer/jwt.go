@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/mintage/mintage/internal/directory"
@@ -155,16 +154,7 @@ func (iss *Issuer) PublicKeys() ([]jose.JSONWebKey, error) {
 // publication is the schedule of published keys: a key is published for the
 // longest lifetime of what it signs, which a client's registration may prolong.
 func (iss *Issuer) publication(view *directory.View) keys.Schedule {
-	return iss.retaining(max(view.IDTokenLifetime(), view.LongestAccess(0)))
-}
-
-// retaining is the schedule of keys that sign something which lives that long.
-func (iss *Issuer) retaining(life time.Duration) keys.Schedule {
-	s := iss.Directory.Schedule
-	if life != 0 {
-		s.Retention = max(s.Retention, life+s.MaxAge+2*s.MaxSkew+time.Minute)
-	}
-	return s
+	return iss.Directory.Schedule.Retaining(max(view.IDTokenLifetime(), view.LongestAccess(0)))
 }
 
 // PublicPEM returns one of PublicKeys by its kid.

@@ -26,6 +26,15 @@ type Schedule struct {
 	Algorithms []Purpose
 }
 
+// Retaining returns s for keys that also sign JWTs with a lifetime of life, which a
+// registration may give them: their retired keys stay published for long enough.
+func (s Schedule) Retaining(life time.Duration) Schedule {
+	if life != 0 {
+		s.Retention = max(s.Retention, life+s.MaxAge+2*s.MaxSkew+time.Minute)
+	}
+	return s
+}
+
 // settle is how long it takes until every serving node has a key: the write takes
 // at most 2 seconds, a node that cannot poll stops serving after 5, and the rest is
 // for responses in flight.

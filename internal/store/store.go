@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -153,6 +154,20 @@ type Changes struct {
 	Cutoffs  []Cutoff
 	Keys     []keys.Record
 	Restores []grant.Restore
+}
+
+// LongestJWT returns the longest lifetime that a registration gives, or gave, to
+// id_tokens or access tokens; zero if none does. ch must hold all registrations.
+func (ch Changes) LongestJWT() (longest time.Duration) {
+	for _, c := range ch.Clients {
+		if c.IDTokenLifetime != nil {
+			longest = max(longest, c.IDTokenLifetime.Duration())
+		}
+	}
+	for _, api := range ch.APIs {
+		longest = max(longest, api.LongestLifetime.Duration())
+	}
+	return longest
 }
 
 // A Cutoff revokes everything that was authorized at or before an instant, for a
