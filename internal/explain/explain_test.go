@@ -6,6 +6,8 @@ import (
 	"testing/iotest"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/oauth"
 )
 
 const (
@@ -91,5 +93,20 @@ Nov 21 host mintage[12]: {"msg":"token request refused","request_id":"0000000000
 	}
 	if log, err := ReadLog(strings.NewReader(""), "00000000000000aa"); err != nil || log.Read != 0 {
 		t.Errorf("an empty one: %+v, %v", log, err)
+	}
+}
+
+// What an agent's user sees is one page; the log says what it was, and explain what to
+// do about it.
+func TestAdviceOnClientsThatDescribeThemselves(t *testing.T) {
+	t.Parallel()
+	for defect, want := range map[string]string{
+		oauth.ErrUnknownClient.Error(): "client_metadata.documents",
+		oauth.ErrTarget.Error():        "mintage api list",
+		login.ErrDescription.Error() + ": address is not globally reachable": "Clients that describe themselves",
+	} {
+		if got := adviceOn(defect); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", defect, got)
+		}
 	}
 }

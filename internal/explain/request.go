@@ -14,6 +14,7 @@ import (
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 )
@@ -155,7 +156,8 @@ func (q *requestFacts) defect() string {
 var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrNoChallenge:      "have the client send code_challenge and code_challenge_method=S256 (RFC 7636); an old client with a secret that cannot: mintage client update ID --no-pkce",
 	oauth.ErrChallengeMethod:  "have the client send code_challenge_method=S256 beside its code_challenge",
-	oauth.ErrUnknownClient:    "compare the client_id with: mintage client list",
+	oauth.ErrUnknownClient:    "compare the client_id with: mintage client list; an https address is a client only if client_metadata.documents admits it (docs/how-to/mcp.md)",
+	oauth.ErrTarget:           "have the client name an API that it may have (mintage api list; mintage client show ID); clients that describe themselves may have those with --self-registered-clients only",
 	oauth.ErrRedirectMismatch: "have the client send a redirect_uri that is registered, character by character (mintage client show ID), or register it: mintage client update ID --add-redirect-uri URI",
 	oauth.ErrScope:            "have the client ask for scopes that it is registered for (mintage client show ID), or register more: mintage client update ID --scope",
 	oauth.ErrLogoutHint:       "have the client send the id_token that it received from this issuer, as it is, or no id_token_hint: the user is then asked",
@@ -172,6 +174,9 @@ func adviceOn(defect string) string {
 	}
 	if strings.Contains(defect, "wrong_assertion") {
 		return "compare the claim with the client's registration (mintage client show ID) and docs/reference/token-endpoint.md, Client assertions"
+	}
+	if strings.HasPrefix(defect, login.ErrDescription.Error()) {
+		return "read the document at the client_id as anybody on the internet would; what it must say: docs/reference/authorization.md, Clients that describe themselves"
 	}
 	return "see docs/reference/errors.md, which names every error and its remedy"
 }
