@@ -20,14 +20,18 @@ func exampleServer() (issuer string, client *http.Client, tokenFor func(subject,
 	return s.issuer, &http.Client{Transport: s}, tokenFor
 }
 
-const page = "../docs/how-to/go-api.md"
-
-// The page's first block of Go is the example, so that what readers paste is
+// The first block of Go of a page is its example, so that what readers paste is
 // what was compiled and run.
 func TestPageShowsTheExample(t *testing.T) {
-	text := string(must(os.ReadFile("example_test.go")))
+	pageShows(t, "../docs/how-to/go-api.md", "example_test.go", 3)
+	pageShows(t, "../docs/how-to/mcp.md", "example_agents_test.go", 1)
+}
+
+func pageShows(t *testing.T, page, example string, functions int) {
+	t.Helper()
+	text := string(must(os.ReadFile(example)))
 	files := token.NewFileSet()
-	parsed, err := parser.ParseFile(files, "example_test.go", text, parser.ParseComments)
+	parsed, err := parser.ParseFile(files, example, text, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,12 +47,12 @@ func TestPageShowsTheExample(t *testing.T) {
 		}
 		shown = append(shown, text[files.Position(from).Offset:files.Position(f.End()).Offset])
 	}
-	if len(shown) != 3 {
-		t.Fatalf("the example has %d functions besides itself", len(shown))
+	if len(shown) != functions {
+		t.Fatalf("%s has %d functions besides the example", example, len(shown))
 	}
 	want := "```go\n" + strings.Join(shown, "\n\n") + "\n```\n"
 	got := string(must(os.ReadFile(page)))
 	if first := strings.Index(got, "```go\n"); first < 0 || !strings.HasPrefix(got[first:], want) {
-		t.Errorf("the first block of Go in %s is not the code of example_test.go, which is:\n%s", page, want)
+		t.Errorf("the first block of Go in %s is not the code of %s, which is:\n%s", page, example, want)
 	}
 }

@@ -1,0 +1,141 @@
+//go:build e2e
+
+package browser
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mintage/mintage/internal/e2e/binary"
+)
+
+// nodeProgram runs a program with the Node and the libraries of the MCP tests.
+func nodeProgram(t *testing.T, w *world, args ...string) *exec.Cmd {
+	t.Helper()
+	const folder = "mcp"
+	if _, err := os.Stat(filepath.Join(folder, "node_modules")); err != nil {
+		t.Fatalf("%v (make tools installs what is missing)", err)
+	}
+	cmd := exec.Command("node_modules/.bin/node", args...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+w.CAFile)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// serverOfThePage is server.mjs of docs/how-to/mcp.md with other addresses.
+func serverOfThePage(t *testing.T, issuer, address, port string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/how-to/mcp.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, found := strings.Cut(string(page), "```js\n// server.mjs\n")
+	program, _, closed := strings.Cut(program, "\n```\n")
+	if !found || !closed {
+		t.Fatal("mcp.md shows no server.mjs")
+	}
+	for from, to := range map[string]string{"https://auth.example.com/oauth2/api": issuer, "https://mcp.example.com/mcp": address, "listen(3000,": "listen(" + port + ","} {
+		if strings.Count(program, from) != 1 {
+			t.Fatalf("mcp.md does not have %q once", from)
+		}
+		program = strings.ReplaceAll(program, from, to)
+	}
+	return program
+}
+
+// The client of the protocol's SDK signs its user in at the MCP server of
+// docs/how-to/mcp.md, calls a tool, and gets another token when its own has ended.
+func TestTheSDKOfMCPSignsInByItsDocument(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost), "--client-metadata-documents", "any")
+	password := w.user(t, "alice", "Alice Cooper")
+	behind := binary.FreeAddress(t, "127.0.0.1")
+	port := serveHTTPS(t, mintageHost+":0", &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: behind})
+			r.Out.Host = r.In.Host
+		},
+		ErrorLog: log.New(io.Discard, "", 0), // agents that go away
+	})
+	address := "https://" + mintageHost + ":" + port + "/mcp"
+	w.Run(t, "api", "create", "--id", address, "--name", "Ticket tools", "--scope", "tickets:read=Read your tickets", "--scope", "tickets:write=Write tickets",
+		"--self-registered-clients", "--default-scope", "tickets:read", "--token-format", "jwt")
+	_, behindPort, _ := strings.Cut(behind, ":")
+	binary.Serve(t, nodeProgram(t, w, "--input-type=module", "--eval", serverOfThePage(t, w.Issuer, address, behindPort)), behind)
+
+	var document []byte
+	id := "https://" + mintageHost + ":" + serveHTTPS(t, mintageHost+":0", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.Write(document)
+	})) + "/oauth/client.json"
+	redirect := "http://" + binary.FreeAddress(t, "127.0.0.1") + "/callback"
+	document = fmt.Appendf(nil, `{"client_id":%q,"client_name":"SDK Agent","redirect_uris":["http://127.0.0.1/callback"],"token_endpoint_auth_method":"none"}`, id)
+
+	got := signInAgent(t, w, password, "Read your tickets", nodeProgram(t, w, "agent.mjs", address, redirect, id))
+	if got.ClientID != id || got.Text != "tickets of alice" || got.Again != got.Text || !got.Refreshed || got.Scope != "tickets:read" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// An agentReport is what agent.mjs prints at its end.
+type agentReport struct {
+	ClientID  string `json:"client_id"`
+	Text      string `json:"text"`
+	Again     string `json:"again"`
+	Scope     string `json:"scope"`
+	Refreshed bool   `json:"refreshed"`
+}
+
+// signInAgent runs an agent and does in a browser what it asks of its user, who is
+// shown what the scope means.
+func signInAgent(t *testing.T, w *world, password, scope string, agent *exec.Cmd) (report agentReport) {
+	t.Helper()
+	var stderr strings.Builder
+	agent.Stderr = &stderr
+	out, err := agent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { agent.Process.Kill() })
+	b := newWindow(t)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if address, ok := strings.CutPrefix(lines.Text(), "open "); ok {
+			if !strings.HasPrefix(address, w.origin) {
+				t.Fatalf("the agent opens %s", address)
+			}
+			b.open(address)
+			b.fill("#username", "alice")
+			b.fill("#password", password)
+			b.click("#submit")
+			b.reads(scope)
+			b.reads("Your answer goes to a program on this computer.")
+			b.click("#allow")
+			b.reads("You can close this page.")
+		}
+		if text, ok := strings.CutPrefix(lines.Text(), "done "); ok {
+			if err := json.Unmarshal([]byte(text), &report); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := agent.Wait(); err != nil {
+		t.Fatalf("%v:\n%s", err, &stderr)
+	}
+	return report
+}
