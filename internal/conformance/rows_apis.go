@@ -12,6 +12,6 @@ var apiRows = []Row{
 	{ID: "RS-08", Source: "RFC 6749 section 5.1", Title: "several APIs: the shortest lifetime, and a JWT only if all have JWTs; keys and the feed outlive the longest lifetime that there was", By: []string{"TestATokenIsForOneAPIOfItsGrantOrForAll", "TestKeysAndTheFeedOutliveTheLongestTokenOfAnAPI"}},
 	{ID: "RS-09", Source: "OpenID Connect Core section 11", Title: "offline_access is removed from every scope, and never answered", By: []string{"TestOfflineAccessIsNoScope"}},
 	{ID: "RS-10", Star: true, Source: "OpenID Connect Core section 5.3; RFC 8707 section 3", Title: "userinfo refuses a token that is for other APIs: 401; one without openid: 403"},
-	{ID: "RS-11", Source: "RFC 6749 section 3.3", Title: "clients that registered themselves get open APIs only: the covered part of their wish, or the API's default", By: []string{"TestClientsThatRegisteredThemselvesGetOpenAPIs"}},
+	{ID: "RS-11", Source: "RFC 6749 section 3.3", Title: "clients that registered themselves get open APIs only: the covered part of their wish, at a refresh as well, or the API's default", By: []string{"TestClientsThatRegisteredThemselvesGetOpenAPIs", "TestAClientThatRegisteredItselfGetsTheCoveredPartAtARefresh"}},
 	{ID: "RS-12", Source: "RFC 8414 section 2", Title: "with registered APIs, scopes_supported lists the scopes of OpenID Connect and of open APIs, and no others"},
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -184,4 +185,44 @@ func TestAClientThatRegisteredItselfHasAReuseGrace(t *testing.T) {
 	if p := s.PolicyOf(&own); p.ReuseGrace != 0 {
 		t.Errorf("a grace of %s, although it is switched off", p.ReuseGrace)
 	}
+}
+
+// Agents ask for every scope that they have read of, at a refresh as well.
+func TestAClientThatRegisteredItselfGetsTheCoveredPartAtARefresh(t *testing.T) {
+	s := newService(t)
+	s.Directory.AdmitSelfRegistered(func(string) bool { return true })
+	for _, a := range []store.API{apiOrders(), apiInvoices()} {
+		a.Open = true
+		s.putAPI(a)
+	}
+	c := s.agent()
+	const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+	code, err := s.IssueCodeTo(c, issuer.Authorization{
+		ClientID: agentID, RedirectURI: redirectURI, Subject: subject, Scope: "orders:read invoices", Resources: []string{orders, invoices},
+		Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := s.must(s.Exchange(t.Context(), c, issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, Verifier: verifier}))
+	refresh := func(scope, resource string) (issuer.Tokens, error) {
+		return s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, Scope: scope, Resource: resource})
+	}
+	for _, tt := range []struct {
+		scope, resource string
+		want            oauth.Scope
+	}{
+		{"orders:write orders:read mcp:all offline_access", "", "orders:read"},
+		{"mcp:all", "", "orders:read invoices"}, // nothing is left: as if none was asked for
+		{"invoices orders:read", orders + "/", "orders:read"},
+		{"orders:read", invoices, "invoices"},
+		{"invoices", "", "invoices"},
+	} {
+		tokens = s.must(refresh(tt.scope, tt.resource))
+		if got, err := s.Inspect(t.Context(), tokens.AccessToken); err != nil || tokens.Scope != tt.want || got.Scope != tt.want {
+			t.Errorf("%q at %q: scope %q and %q, %v; want %q", tt.scope, tt.resource, tokens.Scope, got.Scope, err, tt.want)
+		}
+	}
+	s.refused(grant.ScopeTooWide)(refresh("no\"scope", ""))
+	s.refused(grant.TargetUnknown)(refresh("orders:read", "https://api.example/other"))
 }

@@ -131,6 +131,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		}
 		req.Scope = req.Scope.Without(oauth.OfflineAccess)
 	}
+	asked := req.Scope
 	policy := iss.PolicyOf(c)
 	evidence := func() string { return fmt.Sprintf("generation %d presented from %s", tok.Generation, r.From) }
 	d, now, err := iss.update(ctx, tok.GrantID, evidence, func(g grant.Grant, now grant.Instant) grant.Decision {
@@ -138,6 +139,9 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		req.KeyID = view.Ring.Current(keys.MAC, now)
 		req.SpentByOther = view.Ring.SpentByOther(g, tok.Key)
 		req.Target = iss.target(view, c, g.APIs, r.Resource)
+		if asked != "" && asked != unparsable && c.SelfRegistered() {
+			req.Scope = covered(asked, g.Scope.Common(c.Scope), req.Target)
+		}
 		return g.Refresh(req, policy, now)
 	})
 	switch {
@@ -158,6 +162,16 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 
 // unparsable is a scope that no grant has: its character is not allowed in scopes.
 const unparsable oauth.Scope = `"`
+
+// covered returns the part of a scope asked for by a client that registered itself
+// which its grant and its target cover (RFC 6749 section 3.3): such clients ask for
+// every scope that they have read of. "", which asks for all, if nothing is left.
+func covered(asked, granted oauth.Scope, t *grant.Target) oauth.Scope {
+	if t != nil && t.Scope != "" {
+		granted = granted.Common(t.Scope)
+	}
+	return granted.Common(asked)
+}
 
 // update applies decide to a stored grant. It commits before it refuses, so that the
 // revocation after a replay is never lost. It returns store.ErrNotFound unchanged.
