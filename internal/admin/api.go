@@ -394,11 +394,18 @@ func (a *Admin) DeleteAPI(ctx context.Context, id, etag string) (store.API, erro
 		if !matches(etag, APIETag(*old)) {
 			return *old, record{}, changed("api", old.ID)
 		}
-		next := *old
-		next.Deleted, next.Scopes, next.DefaultScope, next.UpdatedAt = true, []store.APIScope{}, "", a.now()
+		next := deletedAPI(*old)
+		next.UpdatedAt = a.now()
 		next.Version++
 		return next, record{name: store.EventAPIDeleted, detail: old.Name}, nil
 	})
+}
+
+// deletedAPI returns the row that a deleted API leaves: its numbers are never used
+// again.
+func deletedAPI(a store.API) store.API {
+	a.Deleted, a.Scopes, a.DefaultScope = true, []store.APIScope{}, ""
+	return a
 }
 
 // checkAPIs returns an error if a client's registration, which was old, allows an

@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -23,6 +24,7 @@ type Ended struct {
 	Keys     []grant.KeyID
 	Cutoffs  []store.Cutoff
 	Clients  []EndedClient
+	APIs     []EndedAPI
 	Users    []EndedUser
 	Sessions []store.DocumentKey
 	// Grants calls a function with each grant that was revoked, or whose access
@@ -36,6 +38,14 @@ type EndedClient struct {
 	ID      string
 	State   store.ClientState // disabled or deleted; "": it goes on
 	Secrets []string          // the ids of those that were revoked
+}
+
+// An EndedAPI is what has ended of one API.
+type EndedAPI struct {
+	ID      string
+	Deleted bool        // also if it was registered again: that is another API
+	Closed  bool        // to clients that registered themselves
+	Scope   oauth.Scope // that was removed
 }
 
 // An EndedUser is what has ended of one built-in user.
@@ -67,6 +77,11 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 	ch, err := st.Changes(ctx, 0)
 	if err != nil {
 		return err
+	}
+	for _, a := range e.APIs {
+		if err := a.merge(ctx, st, ch, now, event); err != nil {
+			return fmt.Errorf("API %s: %w", a.ID, err)
+		}
 	}
 	ring, err := keys.Open(kek, ch.Keys)
 	if err != nil {
@@ -162,6 +177,26 @@ func (e EndedClient) merge(ctx context.Context, st store.Store, realm string, no
 	c.Version++
 	c.UpdatedAt = now
 	return st.Commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}, Cutoffs: cutoffs, Events: events})
+}
+
+func (e EndedAPI) merge(ctx context.Context, st store.Store, ch store.Changes, now grant.Instant, event eventOf) error {
+	a := ch.FindAPI(e.ID)
+	if a == nil {
+		return nil
+	}
+	next, name := *a, store.EventAPIChanged
+	if e.Deleted {
+		next, name = deletedAPI(next), store.EventAPIDeleted
+	}
+	next.Open = next.Open && !e.Closed
+	next.Scopes = slices.DeleteFunc(slices.Clone(next.Scopes), func(s store.APIScope) bool { return e.Scope.Has(s.Name) })
+	next.DefaultScope = next.DefaultScope.Without(e.Scope)
+	if next.Deleted == a.Deleted && next.Open == a.Open && len(next.Scopes) == len(a.Scopes) {
+		return nil
+	}
+	next.Version++
+	next.UpdatedAt = now
+	return st.Commit(ctx, store.Change{Entries: []store.Entry{next.Entry()}, Events: []store.Event{event(name, a.ID, mergedDetail)}})
 }
 
 func (e EndedUser) merge(ctx context.Context, st store.Store, realm string, ring *keys.Ring, now grant.Instant, event eventOf) error {

@@ -198,3 +198,43 @@ func TestAFaultOfTheListOfEndedGrantsEndsTheMerge(t *testing.T) {
 		t.Error("a store that is closed has merged")
 	}
 }
+
+func TestWhatHasEndedOfAPIsSinceABackupIsEndedInItsCopy(t *testing.T) {
+	st, kek, _ := aCopy(t)
+	for i, id := range []string{"https://deleted.example", "https://narrowed.example/", "https://kept.example"} {
+		must(t, st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.API{
+			ID: id, Realm: realm, Number: uint16(i + 1), Version: 1, Open: true, DefaultScope: "a b", Scopes: []store.APIScope{{Name: "a", Number: 1}, {Name: "b", Number: 2}},
+		}.Entry()}}))
+	}
+	e := admin.Ended{Realm: realm, APIs: []admin.EndedAPI{
+		{ID: "https://deleted.example", Deleted: true}, {ID: "https://narrowed.example", Closed: true, Scope: "a gone"}, {ID: "https://young.example", Deleted: true},
+	}}
+	for range 2 { // the second time, nothing is left to do
+		must(t, e.Merge(t.Context(), st, kek, "operator:root", clock))
+	}
+	ch, err := st.Changes(t.Context(), 0)
+	must(t, err)
+	for id, want := range map[string]struct {
+		deleted, open   bool
+		scope, fallback string
+		version         int64
+		event           store.EventName
+	}{
+		"https://deleted.example":   {true, false, "", "", 2, store.EventAPIDeleted},
+		"https://narrowed.example/": {false, false, "b", "b", 2, store.EventAPIChanged},
+		"https://kept.example":      {false, true, "a b", "a b", 1, ""},
+	} {
+		a := ch.APIRow(id)
+		if a.Deleted != want.deleted || !a.Deleted && a.Open != want.open || string(a.Scope()) != want.scope || string(a.DefaultScope) != want.fallback || a.Version != want.version {
+			t.Errorf("%s: %+v", id, a)
+		}
+		list, err := st.Events(t.Context(), id, 10)
+		must(t, err)
+		if want.event == "" && len(list) > 0 || want.event != "" && (len(list) != 1 || list[0].Name != want.event || list[0].Actor != "operator:root") {
+			t.Errorf("events of %s: %v", id, list)
+		}
+	}
+	if len(ch.APIs) != 3 {
+		t.Errorf("%d APIs", len(ch.APIs))
+	}
+}

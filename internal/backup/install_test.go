@@ -396,6 +396,10 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	api := store.API{ID: "https://api.example/", Number: 1, Version: 1, Open: true}
+	if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{api.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
 	makeBackup(t, dir, file)
 
 	update := func(g grant.Grant, decide store.Decide) {
@@ -418,6 +422,11 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	err = errors.Join(st.Commit(t.Context(), store.Change{Documents: []store.Document{alice}}), st.Commit(t.Context(), store.Change{Documents: []store.Document{session}}), st.Commit(t.Context(), store.Change{Entries: []store.Entry{old.Entry()}}),
 		st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.Client{ID: "young", Version: 1}.Entry()}}), st.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{cut}}), st.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{gone.Key}}))
 	if err != nil {
+		t.Fatal(err)
+	}
+	api.Version, api.Deleted = 2, true
+	young := store.API{ID: "https://young.example", Number: 2, Version: 1}
+	if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{api.Entry(), young.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
 	addKey(t, st, newKEK(t))
@@ -451,6 +460,9 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 	if len(l.Clients) != 2 || l.Clients[0].Was.State != store.ClientEnabled || l.Clients[0].Is.State != store.ClientDisabled ||
 		l.Clients[1].Was != nil || l.Clients[1].Is.ID != "young" {
 		t.Errorf("clients %+v", l.Clients)
+	}
+	if len(l.APIs) != 2 || l.APIs[0].Was.Deleted || !l.APIs[0].Is.Deleted || l.APIs[1].Was != nil || l.APIs[1].Is.Number != 2 {
+		t.Errorf("APIs %+v", l.APIs)
 	}
 	if len(l.Users) != 1 || string(l.Users[0].Was) != "then" || string(l.Users[0].Is) != "now" {
 		t.Errorf("users %q", l.Users)

@@ -21,6 +21,7 @@ type Lost struct {
 	Ended     int64 // grants that are active in the backup; see EachEnded
 	Cutoffs   []store.Cutoff
 	Clients   []ClientChange
+	APIs      []APIChange
 	Users     []UserChange
 	Sessions  int64               // of browsers, that the backup lacks
 	SignedOut []store.DocumentKey // sessions of the backup that have ended
@@ -38,6 +39,10 @@ type MadeBy struct {
 // A ClientChange is a client in the backup and now. Was is nil if the backup lacks
 // it.
 type ClientChange struct{ Was, Is *store.Client }
+
+// An APIChange is an API in the backup and now, either of which may be marked as
+// deleted. Was is nil if the backup lacks it.
+type APIChange struct{ Was, Is *store.API }
 
 // A UserChange is a user's document in the backup and now. Was is nil if the backup
 // lacks it.
@@ -136,6 +141,23 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 				}
 			}
 			l.Clients = append(l.Clients, change)
+			return json.Unmarshal([]byte(is), change.Is)
+		}},
+		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id AND c.kind = p.kind
+			WHERE p.kind = 'api' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, func(rows *sql.Rows) error {
+			var was sql.NullString
+			var is string
+			if err := rows.Scan(&was, &is); err != nil {
+				return err
+			}
+			change := APIChange{Is: &store.API{}}
+			if was.Valid {
+				change.Was = &store.API{}
+				if err := json.Unmarshal([]byte(was.String), change.Was); err != nil {
+					return err
+				}
+			}
+			l.APIs = append(l.APIs, change)
 			return json.Unmarshal([]byte(is), change.Is)
 		}},
 		{`SELECT d.body, p.body FROM main.documents p LEFT JOIN b.documents d ON d.id = p.id

@@ -32,6 +32,7 @@ var lasting = []audit.Name{
 	audit.Name(store.EventCutoff), audit.Name(store.EventDisconnected), audit.Name(store.EventKeyWithdrawn),
 	audit.Name(store.EventClientCreated), audit.Name(store.EventClientChanged), audit.Name(store.EventClientDeleted),
 	audit.Name(store.EventSecretAdded), audit.Name(store.EventSecretRevoked),
+	audit.Name(store.EventAPICreated), audit.Name(store.EventAPIChanged), audit.Name(store.EventAPIDeleted),
 	audit.Name(store.EventUserCreated), audit.Name(store.EventUserChanged), audit.Name(store.EventUserDisabled), audit.Name(store.EventUserEnabled),
 	audit.Name(store.EventPasswordChanged), audit.Name(store.EventTOTPSet), audit.Name(store.EventTOTPRemoved),
 }
@@ -75,6 +76,9 @@ func (p *plan) ofStore() {
 	p.endedGrants = l.Ended
 	for _, c := range l.Clients {
 		p.ofClient(c)
+	}
+	for _, a := range l.APIs {
+		p.ofAPI(a)
 	}
 	for _, u := range p.users {
 		p.ofUser(u)
@@ -120,6 +124,36 @@ func (p *plan) ofClient(c backup.ClientChange) {
 	}
 	if end.State != store.ClientDeleted && !reflect.DeepEqual(was, is) {
 		p.miss("the registration of client %s was changed on %s: change it again", id, show.Instant(c.Is.UpdatedAt))
+	}
+}
+
+func (p *plan) ofAPI(c backup.APIChange) {
+	id := c.Is.ID
+	was, is := c.Was, *c.Is
+	deleted := was != nil && !was.Deleted && (is.Deleted || is.Number != was.Number)
+	if deleted {
+		p.ended.APIs = append(p.ended.APIs, admin.EndedAPI{ID: was.ID, Deleted: true})
+	}
+	switch {
+	case is.Deleted:
+		return
+	case was == nil || was.Deleted || deleted:
+		p.miss("API %s (%q) was registered: register it anew: mintage api create", id, is.Name)
+		return
+	}
+	end := admin.EndedAPI{ID: id, Closed: was.Open && !is.Open, Scope: was.Scope().Without(is.Scope())}
+	if end.Closed || end.Scope != "" {
+		p.ended.APIs = append(p.ended.APIs, end)
+	}
+	merged := *was
+	merged.Open = was.Open && is.Open
+	merged.Scopes = slices.DeleteFunc(slices.Clone(was.Scopes), func(s store.APIScope) bool { return end.Scope.Has(s.Name) })
+	merged.DefaultScope = was.DefaultScope.Without(end.Scope)
+	for _, x := range []*store.API{&merged, &is} {
+		x.Version, x.UpdatedAt, x.LastScope, x.LongestLifetime = 0, 0, 0, 0
+	}
+	if !reflect.DeepEqual(merged, is) {
+		p.miss("the registration of the API %s was changed on %s: change it again: mintage api update", id, show.Instant(c.Is.UpdatedAt))
 	}
 }
 
@@ -184,6 +218,10 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 			client(e.ClientID).State = ""
 		case name == store.EventSecretRevoked && word == "secret":
 			client(e.ClientID).Secrets = append(client(e.ClientID).Secrets, rest)
+		case name == store.EventAPIDeleted:
+			// The detail is "api ID: NAME", and no id has a space.
+			id, _, _ := strings.Cut(rest, ": ")
+			p.ended.APIs = append(p.ended.APIs, admin.EndedAPI{ID: id, Deleted: true})
 		case name == store.EventUserDisabled:
 			users[e.Subject] = true
 		case name == store.EventUserEnabled:
@@ -288,6 +326,17 @@ func (p *plan) printEnded(w io.Writer) {
 		}
 		for _, id := range c.Secrets {
 			add("secret %s of client %s, revoked", id, c.ID)
+		}
+	}
+	for _, a := range p.ended.APIs {
+		if a.Deleted {
+			add("API %s, deleted", a.ID)
+		}
+		if a.Closed {
+			add("API %s, closed to clients that registered themselves", a.ID)
+		}
+		if a.Scope != "" {
+			add("scope %s of API %s, removed", a.Scope, a.ID)
 		}
 	}
 	for _, u := range p.ended.Users {
