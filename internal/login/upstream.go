@@ -113,10 +113,12 @@ func (a *Authorizer) EndProviderSession(ctx context.Context, l ProviderLogout) (
 		}
 		ended = append(ended, s)
 	}
-	switch err := a.Issuer.Store.Commit(ctx, c); {
-	case errors.Is(err, store.ErrConflict):
-		return nil, ErrReplayed // another node was faster
-	case err != nil:
+	if err := a.Issuer.Store.Commit(ctx, c); err != nil {
+		// Another node was faster with the token, or with the end of a session, which
+		// is no reason to drop the others.
+		if _, absent := a.Issuer.Store.Document(ctx, id); errors.Is(err, store.ErrConflict) && absent == nil {
+			return nil, ErrReplayed
+		}
 		return nil, unavailable(err)
 	}
 	for _, s := range ended {

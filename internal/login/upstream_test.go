@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 func TestAProviderEndsSessions(t *testing.T) {
@@ -48,5 +49,25 @@ func TestAProviderEndsSessions(t *testing.T) {
 	}
 	if len(told) != 3 {
 		t.Errorf("clients are told of %d ends: %+v", len(told), told)
+	}
+}
+
+// A logout that was not stored is no replay: the provider hears that it may try again.
+func TestALogoutOfAProviderThatIsNotStoredIsNoReplay(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v, who := someone(), h.identity("alice")
+	who.Provider = "iss\x00s1"
+	cookie, err := h.SignIn(t.Context(), h.begin(asking(h.c), v, StepLogin), who, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ProviderLogout{Session: "iss\x00s1", ID: "j1", ExpiresAt: h.now().Add(2 * time.Minute)}
+	h.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Conflicts) // something else of the change was in the way
+	if _, err := h.EndProviderSession(t.Context(), l); errors.Is(err, ErrReplayed) || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("not stored: %v", err)
+	}
+	if ended, err := h.EndProviderSession(t.Context(), l); len(ended) != 1 || err != nil || h.is(cookie) != "" {
+		t.Errorf("once more: %d, %v", len(ended), err)
 	}
 }
