@@ -63,12 +63,13 @@ func CheckOwnRedirectURI(uri string) error {
 }
 
 // foreign reports whether a scheme is not a program's own: it is the Web's, or what
-// browsers, and not programs, give a meaning.
+// browsers and operating systems, and not programs, give a meaning. A page that sends
+// a browser to one of the latter can make the system search, open or run something.
 func foreign(scheme string) bool {
-	return strings.HasPrefix(scheme, "http") || strings.HasPrefix(scheme, "web+") || slices.Contains([]string{
-		"about", "android-app", "blob", "cid", "chrome", "chrome-extension", "content", "data", "dns", "feed", "file", "filesystem", "ftp", "ftps",
-		"intent", "jar", "javascript", "jsc", "livescript", "mailto", "mhtml", "mid", "moz-extension", "ms-help", "news", "opera", "resource", "safari-extension",
-		"sftp", "sms", "ssh", "tel", "telnet", "urn", "vbscript", "view-source", "ws", "wss", "wyciwyg",
+	return strings.HasPrefix(scheme, "http") || strings.HasPrefix(scheme, "web+") || strings.HasPrefix(scheme, "ms-") || slices.Contains([]string{
+		"about", "afp", "android-app", "blob", "cid", "chrome", "chrome-extension", "content", "data", "dns", "feed", "file", "filesystem", "ftp", "ftps",
+		"intent", "jar", "javascript", "jnlp", "jsc", "ldap", "ldaps", "livescript", "mailto", "mhtml", "mid", "moz-extension", "news", "nfs", "opera", "resource", "safari-extension",
+		"search", "search-ms", "sftp", "shell", "smb", "sms", "ssh", "tel", "telnet", "urn", "vbscript", "view-source", "ws", "wss", "wyciwyg",
 	}, scheme)
 }
 

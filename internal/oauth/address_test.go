@@ -45,7 +45,7 @@ func TestRedirectURIsThatClientsGiveThemselves(t *testing.T) {
 	for _, bad := range []string{
 		"", "/cb", "cb", "http://client.example/cb", "http://127.0.0.2/cb", "http://localhost.example/cb", "https://client.example/cb#f", "https://u@client.example/cb", "https:///cb",
 		"httpx://a/cb", "http+unix://a/cb", "HTTP://client.example/cb", "javascript:alert(1)", "JavaScript:alert(1)", "data:text/html,x", "file:///etc/passwd", "blob:https://a.example/1",
-		"about:blank", "vbscript:x", "view-source:https://a.example", "web+app:x", "cursor://a/cb#f", "cursor://a/<cb>", "cursor://a/\ncb", "cursor://u@a/cb",
+		"about:blank", "ms-msdt:/id", "ms-officecmd:x", "search:query=x", "search-ms:query=x&crumb=location:%5C%5Cevil.example", "shell:startup", "smb://evil.example/a", "ldap://evil.example/a", "jnlp://evil.example/a", "vbscript:x", "view-source:https://a.example", "web+app:x", "cursor://a/cb#f", "cursor://a/<cb>", "cursor://a/\ncb", "cursor://u@a/cb",
 		"cursor://" + strings.Repeat("a", 2000),
 	} {
 		if oauth.CheckOwnRedirectURI(bad) == nil {
