@@ -125,6 +125,7 @@ type Upstream struct {
 	SubjectClaim     string   `yaml:"subject_claim" reload:"yes" doc:"claim of the ID token that becomes the subject; email counts only if it is verified"`
 	SubjectPrefix    string   `yaml:"subject_prefix" reload:"yes" doc:"prefix of these subjects, to keep them apart from others"`
 	Claims           []string `yaml:"claims" reload:"yes" doc:"standard claims that clients may learn, from the ID token or userinfo: CLAIM, or CLAIM=THEIRS if the provider calls it otherwise; none by default"`
+	Logout           bool     `yaml:"logout" reload:"yes" doc:"send the browser to the provider after a logout, which ends the session there too; the post-logout redirect URI to register is public_url + base_path + /account/logout"`
 }
 
 type Session struct {

@@ -85,9 +85,13 @@ func newUpstream(cfg config.Config) (*upstream.Provider, error) {
 	if err != nil {
 		return nil, &config.Fault{Name: "login.upstream.claims", Err: err}
 	}
+	logoutURL := ""
+	if u.Logout {
+		logoutURL = cfg.PublicURL + cfg.BasePath + web.LogoutPath
+	}
 	return upstream.New(upstream.Config{
 		Issuer: u.Issuer, ClientID: u.ClientID, ClientSecret: oauth.Secret(strings.TrimSpace(secret)), Scopes: u.Scopes,
-		SubjectClaim: u.SubjectClaim, SubjectPrefix: u.SubjectPrefix, Claims: mapping, RedirectURL: cfg.UpstreamRedirectURL(), Now: time.Now,
+		SubjectClaim: u.SubjectClaim, SubjectPrefix: u.SubjectPrefix, Claims: mapping, RedirectURL: cfg.UpstreamRedirectURL(), LogoutURL: logoutURL, Now: time.Now,
 	}), nil
 }
 

@@ -18,6 +18,7 @@ type metadata struct {
 	namesItself bool // RFC 9207: its answers carry iss
 	keys        oidc.KeySet
 	userInfo    string // "" if it has none, or none that is safe
+	endSession  string // the same
 	readAt      time.Time
 }
 
@@ -72,6 +73,7 @@ func (p *Provider) read(ctx context.Context) (*metadata, error) {
 		Algorithms []string `json:"id_token_signing_alg_values_supported"`
 		Methods    []string `json:"token_endpoint_auth_methods_supported"`
 		UserInfo   string   `json:"userinfo_endpoint"`
+		EndSession string   `json:"end_session_endpoint"`
 		Iss        bool     `json:"authorization_response_iss_parameter_supported"`
 	}
 	if err := found.Claims(&more); err != nil {
@@ -87,6 +89,9 @@ func (p *Provider) read(ctx context.Context) (*metadata, error) {
 	}
 	if p.checkAddress(more.UserInfo) == nil {
 		m.userInfo = more.UserInfo
+	}
+	if p.checkAddress(more.EndSession) == nil {
+		m.endSession = more.EndSession
 	}
 	m.algorithms = []string{oidc.RS256} // every provider has it (OIDC Discovery section 3)
 	if len(more.Algorithms) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"net/url"
 	"strings"
 	"time"
 
@@ -77,6 +78,30 @@ func (p *Provider) Logout(ctx context.Context, raw string) (Logout, error) {
 		return Logout{}, invalid("logout_token: no sid, and no sub that names a user here")
 	}
 	return l, nil
+}
+
+// EndSession returns the address that ends the browser's session at the provider and
+// leads back with state (OpenID Connect RP-Initiated Logout 1.0 section 2), or "" if
+// the provider has none. No id_token is kept that could be the hint: the provider may
+// ask the user.
+func (p *Provider) EndSession(ctx context.Context, subject, state string) (string, error) {
+	m, err := p.metadata(ctx)
+	if err != nil || m.endSession == "" {
+		return "", err
+	}
+	u, err := url.Parse(m.endSession)
+	if err != nil {
+		return "", invalid("discovery: end_session_endpoint: not a URL")
+	}
+	q := u.Query()
+	q.Set("client_id", p.cfg.ClientID)
+	q.Set("post_logout_redirect_uri", p.cfg.LogoutURL)
+	q.Set("logout_hint", strings.TrimPrefix(subject, p.cfg.SubjectPrefix))
+	if state != "" {
+		q.Set("state", state)
+	}
+	u.RawQuery = q.Encode()
+	return u.String(), nil
 }
 
 // isLogoutType reports whether the typ header of a JWT allows it to be a logout token.

@@ -41,6 +41,9 @@ type Config struct {
 	// Claims maps standard claims to the provider's names of them.
 	Claims      map[string]string
 	RedirectURL string
+	// LogoutURL is where the provider sends browsers back after a logout, or "": a
+	// logout here is none there.
+	LogoutURL string
 	// HTTP's transport carries the requests; nil for the default one.
 	// Redirects are never followed.
 	HTTP *http.Client
@@ -93,6 +96,9 @@ func (p *Provider) Inherit(old *Provider) {
 
 // Issuer is the provider's identifier.
 func (p *Provider) Issuer() string { return p.cfg.Issuer }
+
+// PassesLogout reports whether a logout here is to become one at the provider.
+func (p *Provider) PassesLogout() bool { return p.cfg.LogoutURL != "" }
 
 // Claims returns the standard claims that are taken from the provider.
 func (p *Provider) Claims() []string { return slices.Sorted(maps.Keys(p.cfg.Claims)) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/login"
@@ -93,10 +94,42 @@ func (s *web) logOut(ctx context.Context, x *exchange, it *login.Interaction, v 
 		return s.logoutRefused(err)
 	}
 	s.loggedOut(x, session, detail)
-	if next == "" {
-		next = s.at(logoutPath)
+	return seeOther(s.afterLogout(ctx, x, session, it, next)), nil
+}
+
+// afterLogout returns where the browser goes after the end of a session, which is nil
+// if there was none: to next, or to a page of ours if that is "", and before that to
+// the provider where the user has logged in, if logouts are passed on. What fails
+// there is no fault of the logout.
+func (s *web) afterLogout(ctx context.Context, x *exchange, session *login.Session, it *login.Interaction, next string) string {
+	here := s.at(LogoutPath)
+	if next != "" {
+		here = next
 	}
-	return seeOther(next), nil
+	if session == nil || s.Upstream == nil || !s.Upstream.PassesLogout() {
+		return here
+	}
+	state := ""
+	if next != "" {
+		// The provider leads back to one address: the request is found by state.
+		if it.ID == "" {
+			if err := s.Authorizer.BeginLogout(ctx, it, s.charged(x, login.Visitor{}), true); err != nil {
+				s.Authorizer.Issuer.Log.Warn("cannot pass a logout on to the OpenID Connect provider", "request_id", x.ID, "error", err)
+				return here
+			}
+		}
+		state = it.ID
+	}
+	there, err := s.Upstream.EndSession(ctx, session.Subject, state)
+	switch {
+	case err != nil:
+		s.Authorizer.Issuer.Log.Warn("cannot pass a logout on to the OpenID Connect provider", "request_id", x.ID, "error", err)
+	case there == "":
+		s.Authorizer.Issuer.Log.Warn("cannot pass a logout on: the OpenID Connect provider has no end_session_endpoint", "request_id", x.ID)
+	default:
+		return there
+	}
+	return here
 }
 
 // loggedOut records that a session has ended, unless it is nil, and removes its
@@ -135,10 +168,22 @@ func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.
 			return server.Answer{}, err
 		}
 		s.loggedOut(x, session, "")
-		return seeOther(s.at(logoutPath)), nil
+		return seeOther(s.afterLogout(ctx, x, session, nil, "")), nil
+	}
+	state := ""
+	if s.Upstream != nil {
+		// Back from the provider: the logout was asked for by a client.
+		p, err := x.Query(r.URL.RawQuery)
+		if err != nil {
+			return server.Answer{}, err
+		}
+		state = p["state"]
 	}
 	if err := x.Enter(x.Route.Class); err != nil {
 		return server.Answer{}, err
+	}
+	if state != "" {
+		return seeOther(s.interactionURL(url.QueryEscape(state))), nil
 	}
 	session, err := a.Session(ctx, v.Session)
 	if err != nil {
@@ -147,5 +192,9 @@ func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.
 	if session == nil {
 		return s.page(x, http.StatusOK, pages.SignedOut{})
 	}
-	return s.page(x, http.StatusOK, pages.Logout{Name: session.Name, Username: session.Username})
+	shown, err := s.page(x, http.StatusOK, pages.Logout{Name: session.Name, Username: session.Username})
+	if s.Upstream != nil && s.Upstream.PassesLogout() {
+		shown.Header = http.Header{"Content-Security-Policy": formPolicy(s.login())}
+	}
+	return shown, err
 }

@@ -109,7 +109,7 @@ func (f *Front) Routes(s *server.Server) []server.Route {
 	endSession.Paths, endSession.Member = append(endSession.Paths, "connect/endSession"), "end_session_endpoint"
 	routes := []server.Route{
 		authorization, endSession, page("interaction", "interaction", form, w.interaction),
-		page("connections", s.BasePath+connectionsPath, form, w.connections), page("logout", s.BasePath+logoutPath, form, w.logout),
+		page("connections", s.BasePath+connectionsPath, form, w.connections), page("logout", s.BasePath+LogoutPath, form, w.logout),
 		asset, page("request", "/", nil, w.lost),
 	}
 	if f.Upstream != nil {
@@ -360,7 +360,10 @@ func (s *web) interactionURL(id string) string {
 const (
 	interactionPath = "/oauth2/interaction"
 	connectionsPath = "/account/connections"
-	logoutPath      = "/account/logout"
+
+	// LogoutPath is the address of the page that ends a session, and to which an
+	// OpenID Connect provider sends browsers back.
+	LogoutPath = "/account/logout"
 )
 
 // asset is the style sheet or an image of the brand.
