@@ -18,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -84,23 +85,26 @@ func parseAssertion(text oauth.Secret) (*jose.JSONWebSignature, assertion, error
 // form does not (RFC 7521 section 4.2). Nothing is verified.
 func Named(text oauth.Secret) (id string, err error) {
 	_, a, err := parseAssertion(text)
-	if err != nil || a.Subject == "" || len(a.Subject) > maxClientID {
+	if err != nil || a.Subject == "" || len(a.Subject) > oauth.MaxClientAddress {
 		return "", oauth.ErrClient
 	}
 	return a.Subject, nil
 }
 
 // byAssertion finds the client that an assertion proves (RFC 7523 section 3).
-func (a *Authenticator) byAssertion(ctx context.Context, view *directory.View, cred oauth.Credentials, _ netip.Addr) (*store.Client, error) {
-	c, ok := view.Client(a.Realm, cred.ClientID)
-	if !ok || !c.Auth.Allows(cred.Method) {
+func (a *Authenticator) byAssertion(ctx context.Context, view *directory.View, cred oauth.Credentials, from netip.Addr) (*store.Client, error) {
+	c, err := a.Directory.Client(ctx, view, a.Realm, cred.ClientID)
+	switch {
+	case err != nil:
+		return nil, err
+	case c == nil || !c.Auth.Allows(cred.Method):
 		return nil, unfit(view, a.Realm, cred.ClientID)
 	}
 	signed, claims, err := parseAssertion(cred.Assertion)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.verify(ctx, c, signed); err != nil {
+	if err := a.verify(ctx, c, signed, from); err != nil {
 		return nil, err
 	}
 	now := a.Now()
@@ -114,10 +118,14 @@ func (a *Authenticator) byAssertion(ctx context.Context, view *directory.View, c
 }
 
 // verify checks header and signature with the client's keys. The registration, not
-// the assertion, names the algorithm (RFC 8725 section 3.1).
-func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jose.JSONWebSignature) error {
+// the assertion, names the algorithm (RFC 8725 section 3.1); if the document of a
+// client does not, the type of the key does, which fits no other.
+func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jose.JSONWebSignature, from netip.Addr) error {
 	header := signed.Signatures[0].Header
 	alg := jose.SignatureAlgorithm(c.Assertion.Alg)
+	if alg == "" && c.SelfRegistered() {
+		alg = jose.SignatureAlgorithm(header.Algorithm)
+	}
 	if header.Algorithm != string(alg) {
 		return wrongClaim("alg", "is not the one that the client is registered for")
 	}
@@ -129,7 +137,7 @@ func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jos
 			return wrongClaim("typ", "is that of another kind of token")
 		}
 	}
-	set, err := a.keySet(ctx, c, header.KeyID, alg)
+	set, err := a.keySet(ctx, c, header.KeyID, alg, from)
 	if err != nil {
 		return store.Unavailable(err)
 	}
@@ -145,21 +153,36 @@ func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jos
 	return wrongClaim("signature", "does not verify with the client's keys")
 }
 
-func (a *Authenticator) keySet(ctx context.Context, c *store.Client, kid string, alg jose.SignatureAlgorithm) (keyset.Set, error) {
-	if c.Assertion.KeysURI == "" {
+// keySet returns the keys of a client. Nobody vouches for an address that a client
+// has given itself: it is fetched for the caller's network.
+func (a *Authenticator) keySet(ctx context.Context, c *store.Client, kid string, alg jose.SignatureAlgorithm, from netip.Addr) (set keyset.Set, err error) {
+	enough := func(s keyset.Set) bool { return s.Has(kid, alg) }
+	none := errors.New("no key sets are fetched here")
+	switch {
+	case c.SelfRegistered() && a.OwnKeys == nil:
+		err = none
+	case c.SelfRegistered():
+		network := netip.Prefix{}
+		if from.IsValid() {
+			network = overload.Party(from)
+		}
+		set, err = a.OwnKeys(ctx, c.Assertion.KeysURI, network, enough)
+	case c.Assertion.KeysURI == "":
 		return keyset.Parse(c.Assertion.Keys)
+	case a.Keys == nil:
+		err = none
+	default:
+		set, err = a.Keys(ctx, c.Assertion.KeysURI, c.Assertion.KeysCA, enough)
 	}
-	if a.Keys == nil {
-		return nil, errors.New("no key sets are fetched here")
-	}
-	set, err := a.Keys(ctx, c.Assertion.KeysURI, c.Assertion.KeysCA, func(s keyset.Set) bool { return s.Has(kid, alg) })
 	if err != nil {
 		err = fmt.Errorf("fetch keys of client %s: %w", c.ID, err)
 	}
 	return set, err
 }
 
-// checkOwn checks the claims of an assertion that the client signed itself.
+// checkOwn checks the claims of an assertion that the client signed itself. Agents use
+// the token endpoint's address as its audience, and nobody could set a switch for them:
+// they have PKCE, and no tokens for themselves.
 func (a *Authenticator) checkOwn(c *store.Client, claims assertion, now time.Time) error {
 	switch {
 	case claims.Issuer != c.ID:
@@ -168,7 +191,7 @@ func (a *Authenticator) checkOwn(c *store.Client, claims assertion, now time.Tim
 		return wrongClaim("sub", "is not the client id")
 	case len(claims.Audience) != 1:
 		return wrongClaim("aud", "is not one string, or a list of one")
-	case claims.Audience[0] != a.Issuer && !(c.Assertion.TokenEndpoint && slices.Contains(a.TokenEndpoint, claims.Audience[0])):
+	case claims.Audience[0] != a.Issuer && !((c.Assertion.TokenEndpoint || c.SelfRegistered()) && slices.Contains(a.TokenEndpoint, claims.Audience[0])):
 		return wrongClaim("aud", "is not the issuer")
 	case claims.ID == "" || len(claims.ID) > maxJTI:
 		return wrongClaim("jti", fmt.Sprintf("is missing, or longer than %d bytes", maxJTI))

@@ -125,13 +125,18 @@ func checkAssertions(r *Registration) error {
 	return checkTrust(r)
 }
 
+// isKeysURI reports whether a text can be the address of a key set.
+func isKeysURI(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.Fragment == "" && len(text) <= 2048
+}
+
 func checkKeys(a *store.AssertionRule) error {
 	if (len(a.Keys) == 0) == (a.KeysURI == "") {
 		return invalid("jwks", "give the keys that verify its assertions: either --jwks FILE or --jwks-uri URL")
 	}
 	if a.KeysURI != "" {
-		u, err := url.Parse(a.KeysURI)
-		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" || len(a.KeysURI) > 2048 {
+		if !isKeysURI(a.KeysURI) {
 			return invalid("jwks-uri", "%q is not an https address without credentials and fragment", a.KeysURI)
 		}
 		if _, err := keyset.Roots(a.KeysCA); err != nil || len(a.KeysCA) > maxRegisteredKeySet {

@@ -52,6 +52,9 @@ type Authenticator struct {
 	// Keys returns the key set at an address. CA holds certificates (PEM) to trust
 	// there, or "". A set that is not enough is fetched anew, if it may be.
 	Keys func(ctx context.Context, uri, ca string, enough func(keyset.Set) bool) (keyset.Set, error)
+	// OwnKeys does so for clients that registered themselves, for a caller's network:
+	// their addresses are fetched only where everybody could.
+	OwnKeys func(ctx context.Context, uri string, from netip.Prefix, enough func(keyset.Set) bool) (keyset.Set, error)
 	// Shared reports that other nodes use the store, which then remembers the
 	// assertions that were used. Otherwise memory does: of those that were issued
 	// since Began.

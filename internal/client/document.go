@@ -9,6 +9,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -19,7 +22,8 @@ type Document struct {
 	Name         string // the host of its address if it gives itself none
 	RedirectURIs []string
 	Auth         store.AuthRule
-	KeysURI      string // jwks_uri, or ""
+	KeysURI      string // jwks_uri, if it signs assertions
+	Alg          string // of its assertions; "": that of its keys
 }
 
 // ReadDocument reads the document of an address. It leaves out redirect URIs that
@@ -33,6 +37,7 @@ func ReadDocument(address string, body []byte) (Document, error) {
 		Method       string   `json:"token_endpoint_auth_method"`
 		Methods      []string `json:"token_endpoint_auth_methods_supported"`
 		KeysURI      string   `json:"jwks_uri"`
+		Alg          string   `json:"token_endpoint_auth_signing_alg"`
 	}
 	if err := json.Unmarshal(body, &d); err != nil {
 		return Document{}, fmt.Errorf("a member has another type: %w", err)
@@ -48,17 +53,21 @@ func ReadDocument(address string, body []byte) (Document, error) {
 	if d.Method != "" {
 		methods = append(slices.Clip(methods), d.Method)
 	}
-	none, signed := slices.Contains(methods, string(store.AuthNone)) || len(methods) == 0, slices.Contains(methods, "private_key_jwt")
+	none := slices.Contains(methods, string(store.AuthNone)) || len(methods) == 0
+	signed := slices.Contains(methods, string(store.AuthPrivateKeyJWT)) && isKeysURI(d.KeysURI) &&
+		(d.Alg == "" || slices.Contains(keyset.Algorithms, jose.SignatureAlgorithm(d.Alg)))
+	if signed {
+		out.KeysURI, out.Alg = d.KeysURI, d.Alg
+	}
 	switch {
+	case none && signed:
+		out.Auth = store.AuthNoneOrJWT
 	case none:
 		out.Auth = store.AuthNone
 	case signed:
-		return Document{}, errors.New("its token_endpoint_auth_method is private_key_jwt alone, which is not accepted here")
+		out.Auth = store.AuthPrivateKeyJWT
 	default:
-		return Document{}, errors.New("its token_endpoint_auth_method is neither none nor private_key_jwt")
-	}
-	if signed && d.KeysURI != "" {
-		out.KeysURI = d.KeysURI
+		return Document{}, errors.New("its token_endpoint_auth_method is neither none nor private_key_jwt with an https jwks_uri and a known algorithm")
 	}
 	return out, nil
 }

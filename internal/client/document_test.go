@@ -27,16 +27,22 @@ func TestDocumentsOfAgents(t *testing.T) {
 		"Claude Code": {`{"client_id":"https://agent.example/client.json","client_name":"Claude Code","client_uri":"https://claude.ai","redirect_uris":["http://localhost/callback","http://127.0.0.1/callback"],
 			"grant_types":["authorization_code","refresh_token"],"response_types":["code"],"token_endpoint_auth_method":"none"}`,
 			client.Document{Name: "Claude Code", RedirectURIs: []string{"http://localhost/callback", "http://127.0.0.1/callback"}, Auth: store.AuthNone}},
-		"ChatGPT: two methods, of which none counts": {`{"client_id":"https://agent.example/client.json","client_name":"ChatGPT","redirect_uris":["https://chatgpt.com/connector_platform_oauth_redirect"],
+		"ChatGPT: two methods": {`{"client_id":"https://agent.example/client.json","client_name":"ChatGPT","redirect_uris":["https://chatgpt.com/connector_platform_oauth_redirect"],
 			"token_endpoint_auth_method":"private_key_jwt","token_endpoint_auth_methods_supported":["none","private_key_jwt"],"jwks_uri":"https://chatgpt.com/jwks.json","x":{"y":null}}`,
-			client.Document{Name: "ChatGPT", RedirectURIs: []string{"https://chatgpt.com/connector_platform_oauth_redirect"}, Auth: store.AuthNone, KeysURI: "https://chatgpt.com/jwks.json"}},
+			client.Document{Name: "ChatGPT", RedirectURIs: []string{"https://chatgpt.com/connector_platform_oauth_redirect"}, Auth: store.AuthNoneOrJWT, KeysURI: "https://chatgpt.com/jwks.json"}},
+		"private_key_jwt alone": {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_method":"private_key_jwt","token_endpoint_auth_signing_alg":"PS256","jwks_uri":"https://a.example/jwks"}`,
+			client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthPrivateKeyJWT, KeysURI: "https://a.example/jwks", Alg: "PS256"}},
+		"none, and keys that cannot be fetched": {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_methods_supported":["none","private_key_jwt"],"jwks_uri":"http://a.example/jwks"}`,
+			client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthNone}},
+		"none, and an unknown algorithm": {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_methods_supported":["none","private_key_jwt"],"token_endpoint_auth_signing_alg":"HS256","jwks_uri":"https://a.example/jwks"}`,
+			client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthNone}},
 		"Cursor: redirect URIs of which some are accepted": {`{"client_id":"https://agent.example/client.json","client_name":"Cursor","redirect_uris":["http://192.168.1.2/cb","cursor://anysphere.cursor-mcp/oauth/callback","javascript:alert(1)",7,"https://www.cursor.com/agents/mcp/oauth/callback"]}`,
 			client.Document{Name: "Cursor", RedirectURIs: []string{"cursor://anysphere.cursor-mcp/oauth/callback", "https://www.cursor.com/agents/mcp/oauth/callback"}, Auth: store.AuthNone}},
 		"no name":        {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"]}`, client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthNone}},
 		"a name of null": {`{"client_id":"https://agent.example/client.json","client_name":null,"redirect_uris":["https://a.example/cb"]}`, client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthNone}},
 	} {
 		got, err := client.ReadDocument(address, []byte(c.body))
-		if err != nil || got.Name != c.want.Name || got.Auth != c.want.Auth || got.KeysURI != c.want.KeysURI || !slices.Equal(got.RedirectURIs, c.want.RedirectURIs) {
+		if err != nil || got.Name != c.want.Name || got.Auth != c.want.Auth || got.KeysURI != c.want.KeysURI || got.Alg != c.want.Alg || !slices.Equal(got.RedirectURIs, c.want.RedirectURIs) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -55,6 +61,7 @@ func TestDocumentsThatAreNone(t *testing.T) {
 		"no redirect URI":           `{"client_id":"https://agent.example/client.json"}`,
 		"none that is accepted":     `{"client_id":"https://agent.example/client.json","redirect_uris":["http://a.example/cb","data:x","https://a.example/#"]}`,
 		"a secret":                  `{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_method":"client_secret_basic"}`,
+		"keys without an address":   `{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_method":"private_key_jwt"}`,
 		"another type":              `{"client_id":"https://agent.example/client.json","redirect_uris":"https://a.example/cb"}`,
 		"a list":                    `[]`,
 	} {
@@ -115,7 +122,7 @@ func TestTheClientOfADocument(t *testing.T) {
 		"https://agent.example/cb/": "", "http://127.0.0.1/callback": "", "https://agent.example:8443/cb": "",
 	} {
 		c, err := d.Client(t.Context(), address, sent, netip.Prefix{})
-		if want == "" && !errors.Is(err, oauth.ErrRedirectMismatch) || want != "" && (err != nil || !slices.Equal(c.RedirectURIs, []string{want}) || !c.SelfRegistered() || !c.RequirePKCE || c.FirstParty || !c.Public()) {
+		if want == "" && !errors.Is(err, oauth.ErrRedirectMismatch) || want != "" && (err != nil || !slices.Equal(c.RedirectURIs, []string{want}) || !c.SelfRegistered() || !c.RequirePKCE || c.FirstParty || !c.Public() || c.MayUse(store.GrantClientCredentials) || slices.Contains(c.GrantTypes, store.GrantClientCredentials)) {
 			t.Errorf("%s: %+v, %v", sent, c, err)
 		}
 	}

@@ -46,6 +46,7 @@ func (d *Documents) Client(ctx context.Context, id, redirectURI string, from net
 	return &store.Client{
 		ID: id, Realm: d.Realm, Name: doc.Name, State: store.ClientEnabled, Auth: doc.Auth, Native: true, RequirePKCE: true,
 		GrantTypes: slices.Clone(store.DefaultGrantTypes), RedirectURIs: doc.RedirectURIs[i : i+1 : i+1], RegisteredBy: store.ByDocument,
-		Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
+		Assertion: store.AssertionRule{Alg: doc.Alg, KeysURI: doc.KeysURI},
+		Secrets:   []store.Secret{}, CreatedAt: now, UpdatedAt: now,
 	}, nil
 }

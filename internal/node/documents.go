@@ -13,38 +13,51 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/fetch"
+	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
-// openDocuments returns the cache of the documents of clients. Of a --dev server
-// whose listeners are all on loopback, documents may be there as well, behind its
-// own certificate or the authority that signed it.
-func (n *node) openDocuments(cfg config.Config, dev bool) (*fetch.Cache[client.Document], error) {
+// documentClient returns what fetches the documents and the key sets of clients that
+// registered themselves. Of a --dev server whose listeners are all on loopback, they
+// may be there as well, behind its own certificate or the authority that signed it.
+func documentClient(cfg config.Config, dev bool) (*fetch.Client, error) {
 	c := &fetch.Client{}
-	if dev && cfg.OnLoopback() {
-		c.Reachable = func(a netip.Addr) bool { return a.IsLoopback() || fetch.Global(a) }
-		var err error
-		if c.Roots, err = x509.SystemCertPool(); err != nil {
+	if !dev || !cfg.OnLoopback() {
+		return c, nil
+	}
+	c.Reachable = func(a netip.Addr) bool { return a.IsLoopback() || fetch.Global(a) }
+	var err error
+	if c.Roots, err = x509.SystemCertPool(); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{deployment.DevCAFile(cfg), cfg.TLS.Cert} {
+		pem, err := os.ReadFile(name)
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // no authority of its own
 			return nil, err
 		}
-		for _, name := range []string{deployment.DevCAFile(cfg), cfg.TLS.Cert} {
-			pem, err := os.ReadFile(name)
-			if err != nil && !errors.Is(err, os.ErrNotExist) { // no authority of its own
-				return nil, err
-			}
-			c.Roots.AppendCertsFromPEM(pem)
-		}
+		c.Roots.AppendCertsFromPEM(pem)
 	}
-	cache := fetch.NewCache(c.Get, client.ReadDocument, time.Now)
-	cache.Done = func(address string, err error) {
+	return c, nil
+}
+
+// openDocuments makes the caches of what clients that registered themselves publish.
+func (n *node) openDocuments(c *fetch.Client) {
+	n.documents = fetch.NewCache(c.Get, client.ReadDocument, time.Now)
+	n.documents.Done = func(address string, err error) {
 		n.metrics.Fetched(fetchOutcome(err))
 		if err != nil {
 			n.log.Warn("cannot read the document of a client", "client_id", address, "error", err)
 		}
 	}
-	return cache, nil
+	keys := keyset.NewCache(time.Now, c, func(address string, err error) {
+		n.metrics.Fetched(fetchOutcome(err))
+		if err != nil {
+			n.log.Warn("cannot read the keys of a client", "jwks_uri", address, "error", err)
+		}
+	})
+	n.clients.Keys, n.clients.OwnKeys = keys.Registered, keys.SelfRegistered
 }
 
 func fetchOutcome(err error) string {

@@ -18,7 +18,6 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
@@ -146,7 +145,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	n.queue = server.NewQueue(capacity(cfg), numbers.Shed, log)
 	n.throttle = overload.NewThrottle(throttleLimits(cfg), numbers.Throttled)
 	n.clients = &client.Authenticator{Realm: deployment.Realm, Store: st, Directory: directory, Now: time.Now, Log: log, Slow: client.NewSlowPool(),
-		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg), Keys: keyset.NewCache(time.Now).Registered,
+		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg),
 		Shared: cfg.Store != config.StoreSQLite, Began: time.Now()}
 	if auditLog != nil {
 		n.clients.OldSecretUsed = auditLog.OldSecretUsed
@@ -154,9 +153,11 @@ func Serve(ctx context.Context, from Source) (err error) {
 	n.logouts = logout.New(logout.Config{
 		Realm: deployment.Realm, Store: st, Alone: cfg.Store == config.StoreSQLite, Metrics: numbers, Audit: auditLog, Log: log, Monotonic: time.Now,
 	})
-	if n.documents, err = n.openDocuments(cfg, dev); err != nil {
+	fetching, err := documentClient(cfg, dev)
+	if err != nil {
 		return err
 	}
+	n.openDocuments(fetching)
 	first, err := n.answer(cfg)
 	if err != nil {
 		return err

@@ -27,6 +27,9 @@ const (
 	AuthPost   AuthRule = "post"
 	AuthBasic  AuthRule = "basic"
 	AuthNone   AuthRule = "none" // a public client
+	// AuthNoneOrJWT is that of a client whose metadata document has both methods: it
+	// uses the one that it prefers. An operator registers one or the other.
+	AuthNoneOrJWT AuthRule = "none_or_private_key_jwt"
 	// AuthPrivateKeyJWT and AuthFederated are assertions that the client itself
 	// signs, or an issuer that it trusts (RFC 7521 section 3).
 	AuthPrivateKeyJWT AuthRule = "private_key_jwt"
@@ -43,6 +46,7 @@ var allowed = map[AuthRule][]oauth.AuthMethod{
 	AuthBasic:  {oauth.AuthBasic},
 	AuthNone:   {oauth.AuthNone},
 
+	AuthNoneOrJWT:     {oauth.AuthNone, oauth.AuthPrivateKeyJWT},
 	AuthPrivateKeyJWT: {oauth.AuthPrivateKeyJWT},
 	AuthFederated:     {oauth.AuthPrivateKeyJWT},
 }
@@ -194,8 +198,8 @@ type Secret struct {
 // Expired reports whether the secret is past its expiry.
 func (s Secret) Expired(now grant.Instant) bool { return s.ExpiresAt != 0 && now >= s.ExpiresAt }
 
-// Public reports whether the client has no secret by its registration.
-func (c Client) Public() bool { return c.Auth == AuthNone }
+// Public reports whether the client needs no credential by its registration.
+func (c Client) Public() bool { return c.Auth == AuthNone || c.Auth == AuthNoneOrJWT }
 
 // SelfRegistered reports whether nobody but the client vouches for what it says of
 // itself.

@@ -1,0 +1,146 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/keyset"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+const ownKeys = "https://agent.example/jwks.json"
+
+// agent puts the record of a client that its document describes, and has its key set
+// fetched by keys.
+func (b *bench) agent(methods, more string, keys func(from netip.Prefix, enough bool) error) {
+	b.T.Helper()
+	body := fmt.Sprintf(`{"client_id":%q,"redirect_uris":["https://agent.example/cb"],"token_endpoint_auth_methods_supported":%s,"jwks_uri":%q%s}`, address, methods, ownKeys, more)
+	doc, err := client.ReadDocument(address, []byte(body))
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	described := client.Documents{Realm: realm, Now: b.Clock.Now, Fetch: func(context.Context, string, netip.Prefix) (client.Document, error) { return doc, nil }}
+	c, err := described.Client(b.T.Context(), address, "https://agent.example/cb", netip.Prefix{})
+	if err == nil {
+		err = b.Engine.Commit(b.T.Context(), store.Change{Documents: []store.Document{c.Record(b.At().Add(time.Hour))}})
+	}
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	b.Directory.AdmitSelfRegistered(func(id string) bool { return id == address })
+	set, err := keyset.Parse(b.signer.set())
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	b.auth.Keys = func(context.Context, string, string, func(keyset.Set) bool) (keyset.Set, error) {
+		b.T.Error("the keys of a client that registered itself are fetched from where an operator's may be")
+		return nil, errors.New("no")
+	}
+	b.auth.OwnKeys = func(_ context.Context, uri string, from netip.Prefix, enough func(keyset.Set) bool) (keyset.Set, error) {
+		if uri != ownKeys {
+			b.T.Errorf("fetched %s", uri)
+		}
+		return set, keys(from, enough(set))
+	}
+}
+
+func (b *bench) own(change map[string]any) map[string]any {
+	c := b.claims(map[string]any{"iss": address, "sub": address})
+	maps.Copy(c, change)
+	return c
+}
+
+// TestClientsThatRegisteredThemselvesSignAssertions: what ChatGPT does, whose document
+// has both methods.
+func TestClientsThatRegisteredThemselvesSignAssertions(t *testing.T) {
+	t.Parallel()
+	for methods, public := range map[string]bool{`["none","private_key_jwt"]`: true, `["private_key_jwt"]`: false} {
+		b := newBench(t)
+		fetched := netip.Prefix{}
+		b.agent(methods, "", func(from netip.Prefix, _ bool) error { fetched = from; return nil })
+		c, err := b.auth.Authenticate(t.Context(), oauth.Credentials{ClientID: address, Assertion: b.signer.sign(b.own(nil)), Method: oauth.AuthPrivateKeyJWT}, netip.MustParseAddr("192.0.2.7"))
+		if err != nil || c.ID != address || c.Public() != public || fetched != netip.MustParsePrefix("192.0.2.0/24") {
+			t.Fatalf("%s: %+v, keys fetched for %s, %v", methods, c, fetched, err)
+		}
+		if c.MayUse(store.GrantClientCredentials) || !c.MayUse(store.GrantRefreshToken) {
+			t.Errorf("%s: grant types %q", methods, c.GrantTypes)
+		}
+		for name, tt := range map[string]struct {
+			change map[string]any
+			wrong  string
+		}{
+			"the token endpoint as audience": {map[string]any{"aud": tokenEndpoint}, ""},
+			"another audience":               {map[string]any{"aud": "https://other.example"}, "aud"},
+			"two audiences":                  {map[string]any{"aud": []string{issuerID, tokenEndpoint}}, "aud"},
+			"of another client":              {map[string]any{"sub": "orders"}, "sub"},
+			"without jti":                    {map[string]any{"jti": ""}, "jti"},
+			"six minutes":                    {map[string]any{"exp": b.Clock.Now().Unix() + 301}, "exp"},
+		} {
+			if got := failed(t, b.presentAs(address, b.signer.sign(b.own(tt.change)))); got != tt.wrong {
+				t.Errorf("%s, %s: the fault is %q, want %q", methods, name, got, tt.wrong)
+			}
+		}
+		used := b.signer.sign(b.own(nil))
+		if err := b.presentAs(address, used); err != nil {
+			t.Error(err)
+		}
+		if got := failed(t, b.presentAs(address, used)); got != "jti" {
+			t.Errorf("%s: presented again, the fault is %q", methods, got)
+		}
+		foreign := *newSigner(t, jose.ES256)
+		if got := failed(t, b.presentAs(address, foreign.sign(b.own(nil)))); got != "signature" {
+			t.Errorf("%s: by another key, the fault is %q", methods, got)
+		}
+		_, err = b.auth.Authenticate(t.Context(), oauth.Credentials{ClientID: address, Method: oauth.AuthNone}, from)
+		if (err == nil) != public || err != nil && !errors.Is(err, client.WrongMethod) && !errors.Is(err, client.UnknownClient) {
+			t.Errorf("%s: without assertion: %v", methods, err)
+		}
+		b.Directory.AdmitSelfRegistered(func(string) bool { return false })
+		if err := b.presentAs(address, b.signer.sign(b.own(nil))); !errors.Is(err, client.ErrClient) {
+			t.Errorf("%s: no longer admitted: %v", methods, err)
+		}
+	}
+}
+
+// TestTheAlgorithmOfADocumentIsPinned: a document without one leaves it to its keys.
+func TestTheAlgorithmOfADocumentIsPinned(t *testing.T) {
+	t.Parallel()
+	for more, want := range map[string]string{`,"token_endpoint_auth_signing_alg":"RS256"`: "alg", `,"token_endpoint_auth_signing_alg":"ES256"`: "", "": ""} {
+		b := newBench(t)
+		b.agent(`["private_key_jwt"]`, more, func(netip.Prefix, bool) error { return nil })
+		if got := failed(t, b.presentAs(address, b.signer.sign(b.own(nil)))); got != want {
+			t.Errorf("%s: the fault is %q, want %q", more, got, want)
+		}
+		s := *b.signer
+		s.alg, s.key = jose.EdDSA, newSigner(t, jose.EdDSA).key
+		if got := failed(t, b.presentAs(address, s.sign(b.own(nil)))); got != "kid" && got != "alg" {
+			t.Errorf("%s: of another algorithm, the fault is %q", more, got)
+		}
+	}
+}
+
+// TestKeysThatCannotBeFetchedAreNoFaultOfTheClient: it would throw its tokens away.
+func TestKeysThatCannotBeFetchedAreNoFaultOfTheClient(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	enough := true
+	b.agent(`["none","private_key_jwt"]`, "", func(_ netip.Prefix, e bool) error { enough = e; return errors.New("no answer") })
+	s := *b.signer
+	s.kid = "unknown"
+	if err := b.presentAs(address, s.sign(b.own(nil))); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, client.ErrClient) || enough {
+		t.Errorf("%v; the set is enough: %t", err, enough)
+	}
+	b.auth.OwnKeys = nil
+	if err := b.presentAs(address, b.signer.sign(b.own(nil))); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("where none are fetched: %v", err)
+	}
+}
