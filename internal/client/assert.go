@@ -99,6 +99,9 @@ func (a *Authenticator) byAssertion(ctx context.Context, view *directory.View, c
 		return nil, err
 	case c == nil || !c.Auth.Allows(cred.Method):
 		return nil, unfit(view, a.Realm, cred.ClientID)
+	case cred.Unnamed && c.Auth == store.AuthFederated:
+		// Whoever made the token has not chosen its sub to be a client's id.
+		return nil, wrongClaim("client_id", "is missing in the form: a token of another issuer does not name the client")
 	}
 	signed, claims, err := parseAssertion(cred.Assertion)
 	if err != nil {

@@ -144,3 +144,33 @@ func TestKeysThatCannotBeFetchedAreNoFaultOfTheClient(t *testing.T) {
 		t.Errorf("where none are fetched: %v", err)
 	}
 }
+
+// TestAForeignTokenDoesNotNameTheClient: the sub of a platform's token may be the id of
+// a client that trusts the platform; who sends it says which client it is for.
+func TestAForeignTokenDoesNotNameTheClient(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	cluster := newSigner(t, jose.RS256)
+	b.Register(client.Registration{ID: "shop", Name: "Shop", Scope: "read", GrantTypes: []string{}, Auth: store.AuthFederated, Assertion: store.AssertionRule{
+		Keys: cluster.set(), Issuer: clusterIssuer, Subject: "shop", Audience: "mintage"}})
+	now := b.Clock.Now().Unix()
+	text := cluster.sign(map[string]any{"iss": clusterIssuer, "sub": "shop", "aud": "mintage", "exp": now + 600})
+	for _, form := range []oauth.Params{{"client_id": "shop"}, {}} {
+		form["client_assertion"], form["client_assertion_type"] = string(text), "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+		cred, err := oauth.ParseCredentials(nil, form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if cred.Unnamed {
+			want = "client_id"
+			if cred.ClientID, err = client.Named(cred.Assertion); err != nil || cred.ClientID != "shop" {
+				t.Fatal(cred.ClientID, err)
+			}
+		}
+		_, err = b.auth.Authenticate(t.Context(), cred, from)
+		if got := failed(t, err); got != want {
+			t.Errorf("client_id %q in the form: the fault is %q, want %q", form["client_id"], got, want)
+		}
+	}
+}

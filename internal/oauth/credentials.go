@@ -27,9 +27,10 @@ type Credentials struct {
 	// RawSecret is the Basic password before form decoding. Many programs
 	// forget the encoding that RFC 6749 section 2.3.1 asks for.
 	RawSecret Secret
-	// Assertion is a JWT of RFC 7523 section 2.2. Unless the form names the client,
-	// ClientID is empty with it.
+	// Assertion is a JWT of RFC 7523 section 2.2. Unnamed reports that the form does not
+	// name the client, which the assertion may do: until it is read, ClientID is empty.
 	Assertion Secret
+	Unnamed   bool
 	Method    AuthMethod
 	// Header reports that the request has an Authorization header, so that a
 	// failure is 401 with a challenge (RFC 6749 section 5.2).
@@ -83,7 +84,7 @@ func ParseCredentials(authorization []string, p Params) (Credentials, error) {
 	case (assertion == "") != (assertionType == ""), assertion != "" && assertionType != jwtBearer:
 		return c, ErrAssertion // RFC 7521 section 4.2
 	case assertion != "":
-		c.Assertion, c.Method = Secret(assertion), AuthPrivateKeyJWT
+		c.Assertion, c.Method, c.Unnamed = Secret(assertion), AuthPrivateKeyJWT, c.ClientID == ""
 	case c.ClientID == "":
 		return c, ErrNoClient
 	}

@@ -104,7 +104,7 @@ func TestParseCredentials(t *testing.T) {
 		{name: "assertion", p: oauth.Params{"client_id": "shop", "client_assertion": "j", "client_assertion_type": jwtBearer},
 			want: oauth.Credentials{ClientID: "shop", Assertion: "j", Method: oauth.AuthPrivateKeyJWT}},
 		{name: "assertion that alone names the client", p: oauth.Params{"client_assertion": "j", "client_assertion_type": jwtBearer},
-			want: oauth.Credentials{Assertion: "j", Method: oauth.AuthPrivateKeyJWT}},
+			want: oauth.Credentials{Assertion: "j", Unnamed: true, Method: oauth.AuthPrivateKeyJWT}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.p == nil {

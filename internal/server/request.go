@@ -146,7 +146,7 @@ func (r *Request) IsRealm(name string) bool {
 func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
 	throttle := r.server.Throttle
 	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
-	if err == nil && cred.ClientID == "" {
+	if err == nil && cred.Unnamed {
 		cred.ClientID, err = client.Named(cred.Assertion)
 	}
 	if err == nil {
