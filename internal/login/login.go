@@ -62,6 +62,9 @@ func (a *Authorizer) Restart(ctx context.Context, it *Interaction, v Visitor, an
 // the session that begins, and that the session which the browser had ends. It
 // returns the new session's cookie.
 func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, v Visitor) (cookie string, err error) {
+	if err := a.checkSubject(who.Subject); err != nil {
+		return "", err
+	}
 	if who.Name == "" && who.Username == "" {
 		who.Name = who.Subject // better than nobody: users see whose answer they give
 	}
@@ -213,6 +216,9 @@ func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Iden
 	if err := checkIdentity(&who); err != nil {
 		return "", err
 	}
+	if err := a.checkSubject(who.Subject); err != nil {
+		return "", err
+	}
 	it, err := a.load(ctx, challenge)
 	if err != nil {
 		return "", err
@@ -333,6 +339,19 @@ func (a *Authorizer) TakeLogin(it *Interaction, verifier string) (*Outcome, erro
 		said.Identity = &who
 	}
 	return &said, nil
+}
+
+// checkSubject refuses a subject that is the id of a client, at every kind of login:
+// tokens of the client for itself have it as their sub (RFC 9068 section 5).
+func (a *Authorizer) checkSubject(subject string) error {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return unavailable(err)
+	}
+	if _, taken := view.Registered(a.Issuer.Realm, subject); taken {
+		return fmt.Errorf("%w: %w", ErrSubject, &oauth.Invalid{Field: "subject", Message: "it is the id of a client, whose own tokens have it as their sub"})
+	}
+	return nil
 }
 
 // checkIdentity refuses what cannot be in a token, and brings claims to the form

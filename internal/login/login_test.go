@@ -273,3 +273,37 @@ func TestPasswordStands(t *testing.T) {
 		t.Errorf("changed since: %v", err)
 	}
 }
+
+// TestNobodySignsInAsAClient: a client's own tokens have its id as their sub (RFC 9068
+// section 5), whichever system says who the user is.
+func TestNobodySignsInAsAClient(t *testing.T) {
+	for name, who := range map[string]func(h *house) Identity{
+		"built-in":  func(h *house) Identity { h.users(); return h.identity("shop") },
+		"upstream":  func(h *house) Identity { i := h.identity("shop"); i.Provider = "iss\x00s1"; return i },
+		"of a past": func(h *house) Identity { return h.identity("gone") },
+	} {
+		h := newHouse(t)
+		h.client(client.Registration{ID: "gone", Name: "Gone"})
+		h.kit.Administer("gone", func(c *store.Client) { c.State = store.ClientDeleted })
+		for _, it := range []*Interaction{h.begin(asking(h.c), someone(), StepLogin), {Request: oauth.AuthorizationRequest{}, Step: StepLogin}} {
+			cookie, err := h.SignIn(t.Context(), it, who(h), someone())
+			if !errors.Is(err, ErrSubject) || cookie != "" {
+				t.Errorf("%s: %v", name, err)
+			}
+			refusesField(t, err, "subject")
+		}
+	}
+	// The handoff is told at once, also where no code can be tried: for a client that
+	// registered itself, which is read when the user has signed in.
+	h := newHouse(t)
+	h.agents(redirectURI)
+	h.api("https://mcp.example", 1, true, "use", "use")
+	for _, r := range []oauth.AuthorizationRequest{asking(h.c), asAgent(redirectURI)} {
+		it := h.begin(r, someone(), StepLogin)
+		_, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "shop"})
+		refusesField(t, err, "subject")
+		if to, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice"}); err != nil || to == "" {
+			t.Errorf("another subject: %v", err)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oau
 		return http.StatusForbidden, pages.UserSwitched, ""
 	case errors.Is(err, login.ErrStep), errors.Is(err, errForm):
 		return http.StatusBadRequest, pages.BadRequest, ""
-	case errors.Is(err, upstream.ErrDenied), errors.Is(err, errRejected):
+	case errors.Is(err, upstream.ErrDenied), errors.Is(err, errRejected), errors.Is(err, login.ErrSubject):
 		return http.StatusForbidden, pages.Rejected, ""
 	case errors.Is(err, upstream.ErrInvalid), errors.Is(err, upstream.ErrUnavailable):
 		return http.StatusBadGateway, pages.UpstreamFailed, ""

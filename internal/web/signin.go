@@ -113,6 +113,10 @@ func (s *web) signInUser(ctx context.Context, r *http.Request, x *exchange, it *
 // signIn gives the browser a new session, and returns its cookie.
 func (s *web) signIn(ctx context.Context, x *exchange, it *login.Interaction, who login.Identity, v login.Visitor) (string, error) {
 	cookie, err := s.Authorizer.SignIn(ctx, it, who, v)
+	if errors.Is(err, login.ErrSubject) {
+		s.loginFailed(x, it, who.Subject, err)
+		return "", err
+	}
 	s.countLogin(err)
 	if err == nil {
 		s.auditLogin(x, it, who)
