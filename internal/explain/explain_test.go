@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
@@ -107,6 +108,28 @@ func TestAdviceOnClientsThatDescribeThemselves(t *testing.T) {
 	} {
 		if got := adviceOn(defect); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", defect, got)
+		}
+	}
+}
+
+// TestAWrongAssertionIsExplained: its sender is not told which claim is wrong, and the
+// operator is, with the log or without.
+func TestAWrongAssertionIsExplained(t *testing.T) {
+	t.Parallel()
+	log := &Log{Lines: []LogLine{{Message: "token request refused", Error: "client authentication failed: wrong_assertion: aud is not the issuer"}}}
+	trail := []audit.Entry{{Event: audit.ClientAuthFailed, Outcome: audit.Refused, Detail: "token request, wrong_assertion: aud is not the issuer"}}
+	for name, q := range map[string]requestFacts{"log": {log: log}, "audit log": {audit: trail}, "both": {log: log, audit: trail}} {
+		var out strings.Builder
+		if err := (&Explained{request: &q}).printRequest(&out); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"wrong_assertion: aud is not the issuer", "compare the claim with the client's registration", "token-endpoint.md"} {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("%s: %q is missing in %s", name, part, out.String())
+			}
+		}
+		if reason := q.refusal(); reason != "" {
+			t.Errorf("%s: refused for %q", name, reason)
 		}
 	}
 }

@@ -135,18 +135,27 @@ func (q *requestFacts) refusal() string {
 	for _, a := range q.audit {
 		if a.Outcome != audit.Success && a.Detail != "" {
 			word, _, _ := strings.Cut(a.Detail, " ")
-			return strings.Trim(word, ":;,")
+			word = strings.Trim(word, ":;,")
+			if _, known := wordsOf(word); known {
+				return word
+			}
 		}
 	}
 	return ""
 }
 
 // defect returns the error that the log has for a request without a grant, such as
-// "invalid_request: code_challenge missing", or "".
+// "invalid_request: code_challenge missing", or what the audit log has of a client that
+// was not authenticated, or "".
 func (q *requestFacts) defect() string {
 	for _, l := range q.lines() {
 		if l.Error != "" && l.Reason == "" {
 			return show.Bounded(l.Error)
+		}
+	}
+	for _, a := range q.audit {
+		if a.Event == audit.ClientAuthFailed {
+			return show.Bounded(a.Detail)
 		}
 	}
 	return ""
