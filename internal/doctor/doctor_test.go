@@ -111,6 +111,11 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 			p.change(t, func(c *store.Client) { wide := store.Milliseconds(180_000); c.RetryWindow = &wide })
 		}, levelWarning, "a retry window of 3m"},
 		{"clients", "no rotation", func(t *testing.T, p *Deployment) { p.change(t, func(c *store.Client) { c.NoRotation = true }) }, levelWarning, "rotation off"},
+		{"clients", "one that trusts our own tokens", func(_ *testing.T, p *Deployment) {
+			p.change(t, func(c *store.Client) {
+				c.Auth, c.Secrets, c.Assertion = store.AuthFederated, nil, store.AssertionRule{Issuer: p.Config.IssuerID(), Subject: "alice"}
+			})
+		}, levelFault, "trusts this server's own tokens"},
 		{"secrets", "expired", func(t *testing.T, p *Deployment) {
 			second(t, p, day)
 			p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(-hour) })
@@ -274,6 +279,22 @@ func TestTheExitStatusIsThatOfTheWorstFinding(t *testing.T) {
 		}
 		if n := r.OK + r.Notes + r.Unknown + r.Warnings + r.Faults; n != len(c.levels) {
 			t.Errorf("%v: %d counted", c.levels, n)
+		}
+	}
+}
+
+// TestDoctorAsksNoSecretOfMachineClients: their assertions take its place.
+func TestDoctorAsksNoSecretOfMachineClients(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []store.AuthRule{store.AuthPrivateKeyJWT, store.AuthFederated} {
+		p := healthy(t)
+		p.change(t, func(c *store.Client) {
+			c.Auth, c.Secrets, c.Assertion = rule, nil, store.AssertionRule{Issuer: "https://platform.example", Subject: "shop"}
+		})
+		for _, f := range slices.Concat(checkSecrets(t.Context(), p), checkClients(t.Context(), p)) {
+			if f.Level != levelOK && f.Level != levelNote {
+				t.Errorf("%s: %+v", rule, f)
+			}
 		}
 	}
 }
