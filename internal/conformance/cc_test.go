@@ -65,6 +65,9 @@ func TestCC01_WhoGetsATokenForItself(t *testing.T) {
 	want(t, d.post(c.identify(with(forItself(), "scope", "a c"))), 400, "invalid_scope")
 	want(t, d.post(c.identify(with(forItself(), "scope", "a openid"))), 400, "invalid_scope")
 	want(t, d.post(c.identify(with(forItself(), "resource", "https://unknown.example"))), 400, "invalid_target")
+	several := forItself()
+	several["resource"] = []string{"https://one.example", "https://two.example"}
+	want(t, d.post(c.identify(several)), 400, "invalid_target")
 	want(t, d.post(with(forItself(), "client_id", c.ID)), 400, "invalid_client")
 	want(t, d.post(d.a.identify(forItself())), 400, "unauthorized_client")
 	if a := d.post(c.identify(forItself())); !strings.HasPrefix(a.body, `{"scope":"a b",`) {
@@ -72,4 +75,27 @@ func TestCC01_WhoGetsATokenForItself(t *testing.T) {
 	}
 	asserting := d.assertingClient(func(r *client.Registration) { r.GrantTypes = []string{store.GrantClientCredentials} })
 	d.post(asserting.with(asserting.assert(nil), forItself())).accessToken(t)
+}
+
+func TestCC04_ResourceAndScopeNarrowATokenOfAClientForItself(t *testing.T) {
+	d := start(t)
+	d.withAPIs()
+	c := d.machine(func(r *client.Registration) { r.Scope, r.APIs = "a", []string{ordersAPI, invoicesAPI} })
+	ask := func(scope string, resources ...string) answer {
+		form := forItself()
+		if form["resource"] = resources; scope != "" {
+			form.Set("scope", scope)
+		}
+		return d.post(c.identify(form))
+	}
+	want(t, ask("", ordersAPI, invoicesAPI), 400, "invalid_target")
+	want(t, ask("orders", ordersAPI, "https://none.example"), 400, "invalid_target")
+	want(t, ask("", " "+ordersAPI), 400, "invalid_target")
+	want(t, ask("orders", invoicesAPI), 400, "invalid_scope")
+	for _, a := range []answer{ask("offline_access orders", ordersAPI), ask("orders offline_access"), ask("", ordersAPI+"/", ordersAPI), ask("offline_access", ordersAPI)} {
+		text := a.accessToken(t)
+		if !strings.HasPrefix(a.body, `{"scope":"orders","expires_in":300,`) || !strings.Contains(d.introspect(c, text).body, `"aud":"`+ordersAPI+`"`) {
+			t.Errorf("%v", a)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
@@ -369,5 +370,99 @@ func TestExplainTellsOfServiceTokens(t *testing.T) {
 	text := s.serviceToken("", "").AccessToken
 	if e := s.explainToken(text[:len(text)-4]); e.Genuine || e.Answer.Why != grant.TokenUnknown || e.Diagnosis.Form != "service_token" {
 		t.Errorf("cut short: %+v", e)
+	}
+}
+
+// TestServiceTokensWaitForEveryNode: while a node runs that does not read them, none are
+// made, and what was made before is verified.
+func TestServiceTokensWaitForEveryNode(t *testing.T) {
+	meeting(t, func(t *testing.T, s *service, h *hall) {
+		m := h.join(t, s, "new", 0)
+		s.machine(nil)
+		settings := *s.Issuer
+		settings.Directory, settings.Now = m.Directory, time.Now
+		iss := issuer.New(settings)
+		try := func(when string, want error) {
+			t.Helper()
+			view, err := m.View()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, _ := view.Client(realm, machineID)
+			if _, err := iss.ServiceToken(t.Context(), c, issuer.ServiceRequest{}); !errors.Is(err, want) {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+		meet := func(clock time.Time, forms int64) {
+			h.mu.Lock()
+			h.nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(clock), Forms: forms}
+			h.mu.Unlock()
+			time.Sleep(2 * directory.PollInterval)
+		}
+		time.Sleep(2 * directory.PollInterval)
+		try("alone", nil)
+		for forms := range int64(store.FormsOfAPIs) {
+			meet(time.Now(), forms)
+			try(fmt.Sprintf("beside a node of forms %d", forms), store.ErrUnavailable)
+		}
+		meet(time.Now(), store.FormsOfAPIs)
+		try("beside one that reads them", nil)
+		meet(time.Now().Add(-time.Minute), 0)
+		try("after an old one has ended", nil)
+	})
+}
+
+// TestServiceTokensAreOfOperatorsClientsOnly: nobody vouches for a client that
+// registered itself, and a public client proves nothing, whatever their rows say.
+func TestServiceTokensAreOfOperatorsClientsOnly(t *testing.T) {
+	t.Parallel()
+	c := store.Client{Auth: store.AuthPrivateKeyJWT, GrantTypes: store.GrantTypes}
+	if !c.MayUse(store.GrantClientCredentials) {
+		t.Error("a confidential client of an operator may not")
+	}
+	for name, change := range map[string]func(*store.Client){
+		"by a document": func(c *store.Client) { c.RegisteredBy = store.ByDocument }, "by a request": func(c *store.Client) { c.RegisteredBy = store.ByRequest },
+		"public": func(c *store.Client) { c.Auth = store.AuthNone }, "public, or not": func(c *store.Client) { c.Auth = store.AuthNoneOrJWT },
+	} {
+		changed := c
+		change(&changed)
+		if changed.MayUse(store.GrantClientCredentials) || !changed.MayUse(store.GrantRefreshToken) {
+			t.Errorf("%s: it may", name)
+		}
+	}
+}
+
+// TestServiceTokensFollowTheirAPI: lifetime and format are the API's, of several the
+// shortest and a JWT only of all, and offline_access is no scope.
+func TestServiceTokensFollowTheirAPI(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	s.putAPI(apiOrders())
+	s.putAPI(apiInvoices()) // JWT, 10 minutes
+	s.machine(func(r *client.Registration) { r.APIs = []string{orders, invoices} })
+	for _, tt := range []struct {
+		scope, resource string
+		expires         int64
+		format          store.TokenFormat
+		want            oauth.Scope
+	}{
+		{"offline_access invoices", "", 600, store.TokenJWT, "invoices"},
+		{"invoices offline_access", invoices, 600, store.TokenJWT, "invoices"},
+		{"offline_access", invoices, 600, store.TokenJWT, "invoices"},
+		{"orders:read", "", 300, store.TokenOpaque, "orders:read"},
+		{"orders:read invoices", "", 300, store.TokenOpaque, "orders:read invoices"},
+	} {
+		got := s.serviceToken(tt.scope, tt.resource)
+		if got.ExpiresIn != tt.expires || got.Format != tt.format || got.Scope != tt.want {
+			t.Errorf("%q for %q: scope %q, %s, %d s", tt.scope, tt.resource, got.Scope, got.Format, got.ExpiresIn)
+		}
+		s.Clock.Advance(time.Duration(tt.expires-1) * time.Second)
+		if why := s.why(got.AccessToken); why != grant.Allowed {
+			t.Errorf("%q for %q: a second before its end it is %s", tt.scope, tt.resource, why)
+		}
+		s.Clock.Advance(2 * time.Second)
+		if why := s.why(got.AccessToken); why != grant.GrantExpired {
+			t.Errorf("%q for %q: after its end it is %s", tt.scope, tt.resource, why)
+		}
 	}
 }
