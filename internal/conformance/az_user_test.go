@@ -112,6 +112,7 @@ func TestAZ59_StrangersAreAskedBeforeAnErrorTakesThemToAClient(t *testing.T) {
 				stranger.get(asking(c, "prompt=none")).told(t, redirect, "login_required")
 			} else {
 				asked(stranger, []string{"prompt=none"})
+				asked(b, []string{"prompt=none"}) // consent_required
 			}
 		})
 	}

@@ -123,6 +123,7 @@ var areas = []struct{ prefix, title string }{
 	{"UI", "Pages of login and consent"},
 	{"OC", "OpenID Connect"},
 	{"RS", "APIs and resource indicators"},
+	{"CM", "Clients that describe themselves"},
 	{"LO", "Logout"},
 	{"TG", "Token endpoint: HTTP and parameters"},
 	{"TC", "Token endpoint: authorization_code"},

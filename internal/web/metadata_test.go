@@ -47,3 +47,14 @@ func TestClaimsInTheMetadataFollowTheWayOfLogin(t *testing.T) {
 		}
 	}
 }
+
+// Absent means no; clients of documents fall back to registration.
+func TestDocumentsAreInTheMetadataIfTheyAreOn(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{false, true} {
+		f := &web.Front{Users: &account.Users{}, Documents: on}
+		if value, there := f.Metadata()["client_id_metadata_document_supported"]; there != on || on && value != true {
+			t.Errorf("on %t: %v", on, value)
+		}
+	}
+}
