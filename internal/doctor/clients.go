@@ -86,6 +86,19 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 			f.warn("register the client anew, without --no-rotation", "%s has refresh rotation off: a stolen refresh token is not noticed", name)
 		}
 	}
+	if admitted := p.Config.DocumentsAdmitted(); len(admitted) > 0 {
+		open := 0
+		for _, api := range p.Changes.APIs {
+			if api.Open && !api.Deleted {
+				open++
+			}
+		}
+		if open == 0 {
+			f.warn("mintage api update ID --self-registered-clients, or client_metadata.documents: off", "clients may describe themselves by documents, and no API is open to them: all that they ask for is refused")
+		} else {
+			f.note("clients may describe themselves by documents (%s), for %s", strings.Join(admitted, ", "), show.Count(open, "API", "APIs"))
+		}
+	}
 	f.bounded("see: mintage client list")
 	f.unless("%s, none of them weak", show.Count(len(list), "enabled client", "enabled clients"))
 	return f

@@ -110,6 +110,14 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		{"clients", "a wide window", func(t *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) { wide := store.Milliseconds(180_000); c.RetryWindow = &wide })
 		}, levelWarning, "a retry window of 3m"},
+		{"clients", "agents without an API", func(_ *testing.T, p *Deployment) {
+			p.Config.ClientMetadata.Documents = []string{config.DocumentsAny}
+			p.Changes.APIs = []store.API{{ID: "https://a.example"}, {ID: "https://b.example", Open: true, Deleted: true}}
+		}, levelWarning, "no API is open to them"},
+		{"clients", "agents with an API", func(_ *testing.T, p *Deployment) {
+			p.Config.ClientMetadata.Documents = []string{"agent.example"}
+			p.Changes.APIs = []store.API{{ID: "https://a.example", Open: true}}
+		}, levelNote, "documents (agent.example), for 1 API"},
 		{"clients", "no rotation", func(t *testing.T, p *Deployment) { p.change(t, func(c *store.Client) { c.NoRotation = true }) }, levelWarning, "rotation off"},
 		{"clients", "one that trusts our own tokens", func(_ *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) {
