@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"testing"
 
 	"github.com/mintage/mintage/internal/config"
@@ -30,12 +29,11 @@ func TestDocumentsOnLoopbackAreForDevelopment(t *testing.T) {
 	} {
 		cfg := config.Default()
 		cfg.Data, cfg.Listen, cfg.Management.Listen = t.TempDir(), c.listen, "127.0.0.1:9000"
-		n := node{log: slog.New(slog.DiscardHandler)}
-		documents, err := n.openDocuments(cfg, c.dev)
+		client, err := documentClient(cfg, c.dev)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := documents.Get(t.Context(), s.URL+"/client.json", netip.Prefix{}, nil); !errors.Is(err, c.want) {
+		if _, err := client.Get(t.Context(), s.URL+"/client.json"); !errors.Is(err, c.want) {
 			t.Errorf("dev %t, listening at %s: %v, want %v", c.dev, c.listen, err, c.want)
 		}
 	}
