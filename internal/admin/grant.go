@@ -17,38 +17,37 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// Grants returns grants in the order of their ids, all cutoffs, and whether more
-// grants follow.
-func (a *Admin) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, cutoffs []store.Cutoff, more bool, err error) {
+// Grants returns grants in the order of their ids, the directory with all cutoffs
+// and APIs, and whether more grants follow.
+func (a *Admin) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, ch store.Changes, more bool, err error) {
 	if err := errors.Join((Page{Limit: f.Limit}).Check(), storable("subject", f.Subject), storable("client_id", f.ClientID)); err != nil {
-		return nil, nil, false, err
+		return nil, ch, false, err
 	}
-	ch, err := a.Store.Changes(ctx, 0)
-	if err != nil {
-		return nil, nil, false, err
+	if ch, err = a.Store.Changes(ctx, 0); err != nil {
+		return nil, ch, false, err
 	}
 	limit := f.Limit
 	f.Realm, f.Limit = a.Realm, limit+1
 	list, err = a.Store.Grants(ctx, f)
-	return list[:min(limit, len(list))], ch.Cutoffs, len(list) > limit, err
+	return list[:min(limit, len(list))], ch, len(list) > limit, err
 }
 
-// Grant returns a grant and all cutoffs.
-func (a *Admin) Grant(ctx context.Context, id grant.ID) (g grant.Grant, cutoffs []store.Cutoff, err error) {
+// Grant returns a grant, and the directory with all cutoffs and APIs.
+func (a *Admin) Grant(ctx context.Context, id grant.ID) (g grant.Grant, ch store.Changes, err error) {
 	g, err = a.Store.Grant(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return g, nil, &Error{NotFound, "grant", id.String(), fmt.Sprintf("there is no grant %s", id)}
+		return g, ch, &Error{NotFound, "grant", id.String(), fmt.Sprintf("there is no grant %s", id)}
 	}
 	if err != nil {
-		return g, nil, err
+		return g, ch, err
 	}
-	ch, err := a.Store.Changes(ctx, 0)
-	return g, ch.Cutoffs, err
+	ch, err = a.Store.Changes(ctx, 0)
+	return g, ch, err
 }
 
-// ViewGrant returns the view of a grant at now. It needs all cutoffs.
-func ViewGrant(g grant.Grant, cutoffs []store.Cutoff, now grant.Instant) show.Grant {
-	return show.GrantAt(g, cutoffs, now)
+// ViewGrant returns the view of a grant at now. It needs all cutoffs and APIs.
+func ViewGrant(g grant.Grant, ch store.Changes, now grant.Instant) show.Grant {
+	return show.GrantAt(g, ch, now)
 }
 
 // RevokeGrant ends a grant.

@@ -74,7 +74,7 @@ func (a *Admin) viewSession(ctx context.Context, r login.SessionRecord, ch store
 	now := a.now()
 	v := SessionView{Session: r.Name, Subject: r.Subject, State: SessionEnded, Grants: []show.Grant{}}
 	for _, g := range r.Grants {
-		v.Grants = append(v.Grants, show.GrantAt(g, ch.Cutoffs, now))
+		v.Grants = append(v.Grants, show.GrantAt(g, ch, now))
 	}
 	s := r.Session
 	if s == nil {

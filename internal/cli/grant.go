@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -52,10 +53,10 @@ the events of the subject follow.`,
 	cmd.Flags().StringVar(&client, "client", "", "only this client's")
 	registerPaging(cmd, &limit, &after, "grant")
 	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
-		list, cutoffs, more, err := a.Grants(cmd.Context(), f)
+		list, ch, more, err := a.Grants(cmd.Context(), f)
 		views, rows := []show.Grant{}, [][]string{}
 		for _, g := range list {
-			v := show.GrantAt(g, cutoffs, a.now)
+			v := show.GrantAt(g, ch, a.now)
 			views = append(views, v)
 			rows = append(rows, []string{v.ID, v.State, v.ClientID, v.Subject, v.Scope, fmt.Sprint(v.Generation), show.Instant(g.RotatedAt), show.Instant(g.ExpiresAt)})
 		}
@@ -85,11 +86,11 @@ Redemptions and refreshes leave no event; they increment the generation.`,
 		if err != nil {
 			return nil, nil, deployment.Usage(err)
 		}
-		g, cutoffs, err := a.Grant(cmd.Context(), id)
+		g, ch, err := a.Grant(cmd.Context(), id)
 		if err != nil {
 			return nil, nil, err
 		}
-		v := show.GrantAt(g, cutoffs, a.now)
+		v := show.GrantAt(g, ch, a.now)
 		cut := ""
 		if v.Cutoff != nil {
 			cut = when(v.Cutoff)
@@ -97,7 +98,7 @@ Redemptions and refreshes leave no event; they increment the generation.`,
 		v.Events, err = a.Events(cmd.Context(), g.ID.String())
 		return v, fields([][2]string{
 			{"grant", v.ID}, {"state", v.State}, {"reason", v.Reason}, {"cut off at", cut},
-			{"client", v.ClientID}, {"subject", v.Subject}, {"claims", g.Claims}, {"scope", v.Scope},
+			{"client", v.ClientID}, {"subject", v.Subject}, {"claims", g.Claims}, {"scope", v.Scope}, {"apis", strings.Join(v.APIs, " ")},
 			{"session", v.Session}, {"authenticated", show.Instant(g.AuthTime)}, {"authorized", show.Instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
 			{"rotated", show.Instant(g.RotatedAt)}, {"expires", show.Instant(g.ExpiresAt)},
 			{"row kept until", show.Instant(g.DeleteAfter)}, {"key", g.KeyID.String()},

@@ -15,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -51,6 +52,12 @@ type Explanation struct {
 	// RedirectURI is the registered one that the code is for, "" if there is
 	// none any more.
 	RedirectURI string
+
+	// APIs are those that the text names, as show.APIs: of an access token those that
+	// it is for, of a code those of the grant to be.
+	APIs []string
+	// Directory holds the APIs and the cutoffs that exist.
+	Directory store.Changes
 
 	// Service is set for a token of a client for itself, which has no grant.
 	Service bool
@@ -95,7 +102,7 @@ func ExplainToken(ctx context.Context, iss *issuer.Issuer, text string) (Explana
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{As: AsUnknown, Now: grant.At(iss.Now()), Diagnosis: view.Ring.Diagnose(iss.Realm, text)}
+	e := Explanation{As: AsUnknown, Now: grant.At(iss.Now()), Diagnosis: view.Ring.Diagnose(iss.Realm, text), Directory: directoryOf(view, iss.Realm)}
 	if t, jwt, ok := iss.OpenService(view, text); ok {
 		return explainService(ctx, iss, view, text, e, t, jwt)
 	}
@@ -145,6 +152,7 @@ func explainService(ctx context.Context, iss *issuer.Issuer, view *directory.Vie
 		e.Named = false // its id is of no grant
 	}
 	e.Token = keys.Token{IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Key: t.Key}
+	e.APIs = show.APIs(t.APIs, iss.Realm, e.Directory.APIs)
 	if life, known := view.Ring.Life(t.Key, e.Now, iss.Directory.Schedule); known {
 		e.Key = &life
 	}
@@ -166,7 +174,7 @@ func ExplainGrant(ctx context.Context, iss *issuer.Issuer, id grant.ID) (Explana
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{As: AsGrant, Now: grant.At(iss.Now()), Named: true, Genuine: true, Token: keys.Token{GrantID: id}}
+	e := Explanation{As: AsGrant, Now: grant.At(iss.Now()), Named: true, Genuine: true, Token: keys.Token{GrantID: id}, Directory: directoryOf(view, iss.Realm)}
 	if err := lookUp(ctx, iss, view, &e); err != nil || e.Grant == nil {
 		return e, err
 	}
@@ -192,12 +200,14 @@ func lookUp(ctx context.Context, iss *issuer.Issuer, view *directory.View, e *Ex
 	clientID, subject, authorized := "", "", grant.Instant(0)
 	if e.Code != nil {
 		clientID, subject, authorized = e.Code.ClientID, e.Code.Subject, e.Code.AuthorizedAt
+		e.APIs = show.APIs(e.Code.APIs[:], iss.Realm, e.Directory.APIs)
 	}
 	if err == nil {
 		e.Grant = &g
 		clientID, subject, authorized = g.ClientID, g.Subject, g.AuthorizedAt
 		if e.As == AsAccess && e.Genuine {
 			e.Scope = string(g.Scope.Pick(e.Token.Bits))
+			e.APIs = e.named(g)
 		}
 	}
 	if e.Events, err = iss.Store.Events(ctx, e.Token.GrantID.String(), explainedEvents); err != nil || clientID == "" {
@@ -220,6 +230,25 @@ func lookUp(ctx context.Context, iss *issuer.Issuer, view *directory.View, e *Ex
 		}
 	}
 	return nil
+}
+
+// named returns the APIs of g that an opaque access token names.
+func (e *Explanation) named(g grant.Grant) []string {
+	for i := range g.APIs {
+		if e.Token.APIs&(1<<i) == 0 {
+			g.APIs[i] = 0
+		}
+	}
+	return show.APIs(g.APIs[:], g.Realm, e.Directory.APIs)
+}
+
+// directoryOf returns the APIs and the cutoffs of a realm.
+func directoryOf(v *directory.View, realm string) store.Changes {
+	ch := store.Changes{Cutoffs: slices.Collect(v.Cutoffs(realm))}
+	for _, a := range v.APIs(realm) {
+		ch.APIs = append(ch.APIs, *a)
+	}
+	return ch
 }
 
 // cutoffsOf lists the cutoffs that name a subject, a client or the pair and are

@@ -26,6 +26,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		Generation uint32     `json:"generation,omitempty"`
 		Standing   string     `json:"standing,omitempty"`
 		Scope      string     `json:"scope,omitempty"`
+		APIs       []string   `json:"apis,omitempty"`
 		Issuer     string     `json:"issuer,omitempty"`
 		IssuedAt   *time.Time `json:"issued_at,omitempty"`
 		ExpiresAt  *time.Time `json:"expires_at,omitempty"`
@@ -35,6 +36,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		Subject     string     `json:"subject"`
 		Scope       string     `json:"scope"`
 		RedirectURI string     `json:"redirect_uri,omitempty"`
+		APIs        []string   `json:"apis,omitempty"`
 		PKCE        bool       `json:"pkce"`
 		Redeemed    bool       `json:"redeemed"`
 		IssuedAt    *time.Time `json:"issued_at"`
@@ -82,7 +84,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		out.Genuine = &e.Genuine
 	}
 	if e.As != AsGrant && e.As != AsCode {
-		t := &tokenJSON{Key: v.keyText(), Fault: string(e.Diagnosis.Fault), Standing: e.Standing(), Scope: e.Scope,
+		t := &tokenJSON{Key: v.keyText(), Fault: string(e.Diagnosis.Fault), Standing: e.Standing(), Scope: e.Scope, APIs: e.APIs,
 			IssuedAt: show.JSONInstant(e.Token.IssuedAt), ExpiresAt: show.JSONInstant(e.Token.ExpiresAt), Generation: e.Token.Generation}
 		if e.Named {
 			t.GrantID = e.Token.GrantID.String()
@@ -93,13 +95,13 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		out.Token = t
 	}
 	if c := e.Code; c != nil {
-		out.Code = &codeJSON{c.ClientID, c.Subject, string(c.Scope), e.RedirectURI, c.Challenged, e.Grant != nil, show.JSONInstant(c.AuthorizedAt), show.JSONInstant(c.ExpiresAt)}
+		out.Code = &codeJSON{c.ClientID, c.Subject, string(c.Scope), e.RedirectURI, e.APIs, c.Challenged, e.Grant != nil, show.JSONInstant(c.AuthorizedAt), show.JSONInstant(c.ExpiresAt)}
 	}
 	if c := e.Client; c != nil {
 		out.Client = &clientJSON{c.ID, c.Name, c.State}
 	}
 	if e.Grant != nil {
-		g := show.GrantAt(*e.Grant, e.Cutoffs, e.Now)
+		g := show.GrantAt(*e.Grant, e.Directory, e.Now)
 		out.Grant = &g
 	}
 	return json.Marshal(out)

@@ -123,6 +123,8 @@ func (v *Explained) claims(text string) string {
 	return text + " (as it says; not proven)"
 }
 
+func (v *Explained) apisText() string { return strings.Join(v.APIs, " ") }
+
 func (v *Explained) tokenFields() [][2]string {
 	e := v.Explanation
 	if e.As == AsGrant || e.As == AsCode || e.As == AsUnknown {
@@ -136,7 +138,7 @@ func (v *Explained) tokenFields() [][2]string {
 		rows = append(rows, [2]string{"realm", v.by.Issuer.Realm})
 	}
 	if !e.Named {
-		return append(rows, [2]string{"scope", v.claims(show.Bounded(e.Scope))}, [2]string{"expires", v.claims(v.when(e.Token.ExpiresAt))})
+		return append(rows, [2]string{"scope", v.claims(show.Bounded(e.Scope))}, [2]string{"apis", v.apisText()}, [2]string{"expires", v.claims(v.when(e.Token.ExpiresAt))})
 	}
 	generation := fmt.Sprint(e.Token.Generation)
 	if e.Grant != nil {
@@ -146,7 +148,7 @@ func (v *Explained) tokenFields() [][2]string {
 		}
 		generation += fmt.Sprintf(", %s: the grant is at %d", standing, e.Grant.Generation)
 	}
-	return append(rows, [2]string{"grant", v.claims(e.Token.GrantID.String())}, [2]string{"generation", v.claims(generation)}, [2]string{"scope", e.Scope},
+	return append(rows, [2]string{"grant", v.claims(e.Token.GrantID.String())}, [2]string{"generation", v.claims(generation)}, [2]string{"scope", e.Scope}, [2]string{"apis", v.apisText()},
 		[2]string{"issued", v.claims(v.when(e.Token.IssuedAt))}, [2]string{"expires", v.claims(v.when(e.Token.ExpiresAt))})
 }
 
@@ -170,7 +172,7 @@ func (v *Explained) codeFields() [][2]string {
 	if e.Grant != nil {
 		redeemed, future = "yes: grant "+future, ""
 	}
-	return append(rows, [2]string{"redeemed", redeemed}, [2]string{"client", c.ClientID}, [2]string{"subject", c.Subject}, [2]string{"scope", string(c.Scope)},
+	return append(rows, [2]string{"redeemed", redeemed}, [2]string{"client", c.ClientID}, [2]string{"subject", c.Subject}, [2]string{"scope", string(c.Scope)}, [2]string{"apis", v.apisText()},
 		[2]string{"redirect uri", redirect}, [2]string{"pkce", pkce}, [2]string{"authenticated", show.Instant(c.AuthTime)},
 		[2]string{"issued", v.when(c.AuthorizedAt)}, [2]string{"expires", v.when(c.ExpiresAt)}, [2]string{"would make grant", future})
 }
@@ -193,7 +195,7 @@ func (v *Explained) grantFields() [][2]string {
 		state += ": " + g.Reason.String()
 	}
 	return [][2]string{
-		{"id", g.ID.String()}, {"state", state}, {"client", client}, {"subject", g.Subject}, {"scope", string(g.Scope)}, {"claims", g.Claims},
+		{"id", g.ID.String()}, {"state", state}, {"client", client}, {"subject", g.Subject}, {"scope", string(g.Scope)}, {"apis", strings.Join(show.APIs(g.APIs[:], g.Realm, e.Directory.APIs), " ")}, {"claims", g.Claims},
 		{"session", v.sessionText()}, {"authenticated", show.Instant(g.AuthTime)}, {"authorized", v.when(g.AuthorizedAt)}, {"generation", fmt.Sprint(g.Generation)}, {"holders", v.holders()},
 		{"last rotation", v.when(g.RotatedAt)}, {"expires", v.when(g.ExpiresAt)}, {"access ended until", v.when(g.AccessFloor)}, {"row kept until", v.when(g.DeleteAfter)},
 	}

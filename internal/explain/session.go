@@ -20,7 +20,7 @@ type sessionFacts struct {
 	*login.SessionRecord // nil if there is no such session
 	subject              string
 	state                string
-	cutoffs              []store.Cutoff
+	directory            store.Changes
 	logouts              []logout.Told
 }
 
@@ -30,7 +30,7 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 	if err != nil {
 		return err
 	}
-	v.session = &sessionFacts{subject: subject, state: "unknown", cutoffs: slices.Collect(view.Cutoffs(x.Issuer.Realm))}
+	v.session = &sessionFacts{subject: subject, state: "unknown", directory: directoryOf(view, x.Issuer.Realm)}
 	list, err := login.Sessions(ctx, x.Store, x.Issuer.Realm, subject)
 	i := slices.IndexFunc(list, func(r login.SessionRecord) bool { return fits(r.Reference) })
 	if err != nil || i < 0 {
@@ -103,7 +103,7 @@ func (v *Explained) printSession(w io.Writer) error {
 	}
 	var grants [][]string
 	for _, g := range s.Grants {
-		at := show.GrantAt(g, s.cutoffs, now)
+		at := show.GrantAt(g, s.directory, now)
 		grants = append(grants, []string{"  " + at.ID, at.State, at.ClientID, at.Scope, show.Instant(g.AuthorizedAt), show.Instant(g.ExpiresAt)})
 	}
 	if len(grants) == 0 {
@@ -191,7 +191,7 @@ func (s *sessionFacts) json(now grant.Instant) *sessionJSON {
 		out.AuthTime, out.Began, out.ExpiresAt = show.JSONInstant(in.AuthTime), show.JSONInstant(in.Began), show.JSONInstant(in.ExpiresAt)
 	}
 	for _, g := range s.Grants {
-		out.Grants = append(out.Grants, show.GrantAt(g, s.cutoffs, now))
+		out.Grants = append(out.Grants, show.GrantAt(g, s.directory, now))
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -411,4 +412,28 @@ func TestExplainedGrantHasItsEventsAndCutoffs(t *testing.T) {
 	if e, err := explain.ExplainGrant(t.Context(), s.Issuer, grant.ID{9}); err != nil || e.Grant != nil || e.Answer.Known {
 		t.Errorf("a grant that is not there: %+v, %v", e, err)
 	}
+}
+
+func TestExplainNamesTheAPIsOfATokenAndOfItsGrant(t *testing.T) {
+	s := withAPIs(t)
+	code, err := s.authorize("", orders, invoices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(text string, want ...string) {
+		t.Helper()
+		if e := s.explainToken(text); !slices.Equal(e.APIs, want) || e.Grant != nil && e.Grant.APIs != (grant.APIs{1, 2}) {
+			t.Errorf("%s for %q of %v; want %q", e.As, e.APIs, e.Grant, want)
+		}
+	}
+	names(code.Code, orders, invoices)
+	tokens := s.must(s.Exchange(t.Context(), s.client("shop"), issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, From: origin}))
+	names(tokens.AccessToken, orders, invoices)
+	names(tokens.RefreshToken)
+	tokens = s.must(s.refreshFor(tokens.RefreshToken, "", orders))
+	names(tokens.AccessToken, orders)
+	gone := apiOrders()
+	gone.Deleted, gone.Scopes = true, nil
+	s.putAPI(gone)
+	names(tokens.AccessToken, "deleted API 1")
 }

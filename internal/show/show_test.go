@@ -1,6 +1,7 @@
 package show
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func TestAGrantIsShownAsItStands(t *testing.T) {
 	} {
 		changed := g
 		c.change(&changed)
-		v := GrantAt(changed, c.cutoffs, c.at)
+		v := GrantAt(changed, store.Changes{Cutoffs: c.cutoffs}, c.at)
 		if v.State != c.state || (v.Cutoff != nil) != (c.state == "cut off") {
 			t.Errorf("%s with %+v: state %s, cutoff %v", c.state, c.cutoffs, v.State, v.Cutoff)
 		}
@@ -84,5 +85,17 @@ func TestNothingShownSpeaksToTheTerminal(t *testing.T) {
 	}
 	if got := Bounded(forged); got != `alice\n\x1b[2Jtold     it is well \u202e\x00` {
 		t.Errorf("bounded: %q", got)
+	}
+}
+
+func TestTheAPIsOfAGrantAreShownByTheirIDs(t *testing.T) {
+	t.Parallel()
+	registered := []store.API{{ID: "https://a.example", Realm: "/api", Number: 1}, {ID: "https://b.example", Realm: "/api", Number: 2, Deleted: true}, {ID: "https://c.example", Realm: "/other", Number: 3}}
+	v := GrantAt(grant.Grant{Realm: "/api", Facts: grant.Facts{APIs: grant.APIs{3, 1, 2, store.IssuerAPI}}}, store.Changes{APIs: registered}, 0)
+	if want := []string{"deleted API 3", "https://a.example", "deleted API 2", "issuer"}; !slices.Equal(v.APIs, want) {
+		t.Errorf("%q", v.APIs)
+	}
+	if v := GrantAt(grant.Grant{}, store.Changes{APIs: registered}, 0); v.APIs != nil {
+		t.Errorf("%q of a grant without APIs", v.APIs)
 	}
 }

@@ -20,12 +20,12 @@ func listGrants(x *call, u *admin.Admin) (any, error) {
 			return nil, &oauth.Invalid{Field: "after", Message: err.Error()}
 		}
 	}
-	page, cutoffs, more, err := u.Grants(x.Context(), f)
+	page, ch, more, err := u.Grants(x.Context(), f)
 	if err != nil {
 		return nil, err
 	}
 	return listOf("grants", page, more, func(g grant.Grant) string { return g.ID.String() },
-		func(g grant.Grant) any { return admin.ViewGrant(g, cutoffs, grant.At(u.Now())) }), nil
+		func(g grant.Grant) any { return admin.ViewGrant(g, ch, grant.At(u.Now())) }), nil
 }
 
 // grantID reads the id of a grant in the path; nothing else is one.
@@ -42,8 +42,8 @@ func showGrant(x *call, u *admin.Admin) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, cutoffs, err := u.Grant(x.Context(), id)
-	return admin.ViewGrant(g, cutoffs, grant.At(u.Now())), err
+	g, ch, err := u.Grant(x.Context(), id)
+	return admin.ViewGrant(g, ch, grant.At(u.Now())), err
 }
 
 func revokeGrant(x *call, u *admin.Admin) (any, error) {
