@@ -156,13 +156,9 @@ func explainService(ctx context.Context, iss *issuer.Issuer, view *directory.Vie
 	if life, known := view.Ring.Life(t.Key, e.Now, iss.Directory.Schedule); known {
 		e.Key = &life
 	}
-	c, err := iss.Store.Client(ctx, t.ClientID)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	var err error
+	if e.Client, err = clientOf(ctx, iss, view, t.ClientID); err != nil {
 		return e, err
-	}
-	if err == nil {
-		c.Secrets = nil
-		e.Client = &c
 	}
 	e.Cutoffs = cutoffsOf(view, iss.Realm, t.ClientID, t.ClientID, t.AuthorizedAt, iss.Policy.MaxSkew)
 	return e, answer(ctx, iss, view, text, &e)
@@ -213,23 +209,34 @@ func lookUp(ctx context.Context, iss *issuer.Issuer, view *directory.View, e *Ex
 	if e.Events, err = iss.Store.Events(ctx, e.Token.GrantID.String(), explainedEvents); err != nil || clientID == "" {
 		return err
 	}
-	c, err := iss.Store.Client(ctx, clientID)
-	switch {
-	case err == nil:
-		c.Secrets = nil // not even their digests are of use here
-		e.Client = &c
-	case !errors.Is(err, store.ErrNotFound):
+	if e.Client, err = clientOf(ctx, iss, view, clientID); err != nil {
 		return err
 	}
 	e.Cutoffs = cutoffsOf(view, iss.Realm, subject, clientID, authorized, iss.Policy.MaxSkew)
 	if e.Code != nil && e.Client != nil {
-		for _, uri := range c.RedirectURIs {
+		for _, uri := range e.Client.RedirectURIs {
 			if grant.HashRedirectURI(uri) == e.Code.RedirectHash {
 				e.RedirectURI = uri
 			}
 		}
 	}
 	return nil
+}
+
+// clientOf returns a client in any state, or nil, as the endpoints find it: with the
+// scopes of its APIs, and also if it registered itself.
+func clientOf(ctx context.Context, iss *issuer.Issuer, view *directory.View, id string) (*store.Client, error) {
+	if c, ok := view.Registered(iss.Realm, id); ok {
+		known := *c
+		known.Secrets = nil // not even their digests are of use here
+		return &known, nil
+	}
+	c, err := iss.Directory.Record(ctx, iss.Realm, id)
+	if c != nil && err == nil {
+		view.Offer(c)
+		c.Secrets = nil
+	}
+	return c, err
 }
 
 // named returns the APIs of g that an opaque access token names.
@@ -333,6 +340,7 @@ func answerCode(iss *issuer.Issuer, view *directory.View, e *Explanation) {
 	r := grant.Redemption{
 		Realm: iss.Realm, ClientID: e.Client.ID, Allowed: e.Client.Scope,
 		Cutoff: view.Cutoff(iss.Realm, e.Code.Subject, e.Code.ClientID), Restore: view.Restore(),
+		Target: iss.EveryAPI(view, e.Client, e.Code.APIs),
 	}
 	proven := *e.Code
 	proven.RedirectHash, proven.Challenged = grant.HashRedirectURI(""), false

@@ -422,8 +422,12 @@ func TestExplainNamesTheAPIsOfATokenAndOfItsGrant(t *testing.T) {
 	}
 	names := func(text string, want ...string) {
 		t.Helper()
-		if e := s.explainToken(text); !slices.Equal(e.APIs, want) || e.Grant != nil && e.Grant.APIs != (grant.APIs{1, 2}) {
+		e := s.explainToken(text)
+		if !slices.Equal(e.APIs, want) || e.Grant != nil && e.Grant.APIs != (grant.APIs{1, 2}) {
 			t.Errorf("%s for %q of %v; want %q", e.As, e.APIs, e.Grant, want)
+		}
+		if gone := slices.Contains(want, "deleted API 1"); e.Answer.Why != grant.Allowed && !gone || gone && e.Answer.Why != grant.TargetGone {
+			t.Errorf("%s for %q would be answered: %s", e.As, want, e.Answer.Why)
 		}
 	}
 	names(code.Code, orders, invoices)
@@ -436,4 +440,13 @@ func TestExplainNamesTheAPIsOfATokenAndOfItsGrant(t *testing.T) {
 	gone.Deleted, gone.Scopes = true, nil
 	s.putAPI(gone)
 	names(tokens.AccessToken, "deleted API 1")
+}
+
+func TestExplainKnowsAClientThatRegisteredItself(t *testing.T) {
+	s := newService(t)
+	s.Directory.AdmitSelfRegistered(func(string) bool { return true })
+	tokens := s.loginOfAgent(s.agent())
+	if e := s.explainToken(tokens.RefreshToken); e.Client == nil || e.Client.Name != "Agent" || e.Answer.Why != grant.Allowed {
+		t.Errorf("client %v, answer %+v", e.Client, e.Answer)
+	}
 }

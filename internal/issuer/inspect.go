@@ -187,9 +187,14 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 // Foresee decides a refresh of g by the client now. Nothing is stored.
 func (iss *Issuer) Foresee(view *directory.View, c *store.Client, tok keys.Token, g grant.Grant, now grant.Instant) grant.Decision {
 	r := iss.presents(view, c, tok)
-	r.Target = iss.target(view, c, g.APIs, "")
+	r.Target = iss.EveryAPI(view, c, g.APIs)
 	r.Cutoff, r.SpentByOther = view.Cutoff(g.Realm, g.Subject, g.ClientID), view.Ring.SpentByOther(g, tok.Key)
 	return g.Refresh(r, iss.PolicyOf(c), now)
+}
+
+// EveryAPI returns the target of a token request that names no API.
+func (iss *Issuer) EveryAPI(view *directory.View, c *store.Client, apis grant.APIs) *grant.Target {
+	return iss.target(view, c, apis, "")
 }
 
 // presents returns the client's refresh request with a token.
