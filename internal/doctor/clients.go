@@ -79,6 +79,7 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 		if c.RetryWindow != nil {
 			window = c.RetryWindow.Duration()
 		}
+		f.judgeAPIs(p, c, window)
 		if window > most {
 			f.warn("mintage client update ID --retry-window DURATION", "%s has a retry window of %s: that long, a thief who has its credentials can share a grant unseen", name, window)
 		}
@@ -102,6 +103,25 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 	f.bounded("see: mintage client list")
 	f.unless("%s, none of them weak", show.Count(len(list), "enabled client", "enabled clients"))
 	return f
+}
+
+// judgeAPIs reports APIs of a client that are gone, and a retry window that the
+// tokens of an API cut short.
+func (f *findings) judgeAPIs(p *Deployment, c store.Client, window time.Duration) {
+	for _, text := range c.APIs {
+		allowed, err := store.ReadAllowedAPI(text)
+		if err != nil {
+			continue // registration refuses it
+		}
+		api := p.Changes.FindAPI(allowed.ID)
+		if api == nil {
+			f.warn("mintage client update ID --api, for each API that is left; or register it anew: mintage api create",
+				"%s is allowed the API %s, which does not exist: asking for it is invalid_target", clientName(c), allowed.ID)
+		} else if life := api.Lifetime(0); life != 0 && window > life-time.Minute {
+			f.warn("mintage api update ID --access-token-lifetime DURATION",
+				"%s has a retry window of %s, which ends after %s: tokens of the API %s live %s", clientName(c), window, max(0, life-time.Minute), api.ID, life)
+		}
+	}
 }
 
 // plainRedirect reports whether codes for a redirect URI leave the machine in

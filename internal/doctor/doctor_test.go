@@ -291,6 +291,37 @@ func TestTheExitStatusIsThatOfTheWorstFinding(t *testing.T) {
 	}
 }
 
+func TestDoctorJudgesTheAPIsOfClients(t *testing.T) {
+	const gone, brief = "https://gone.example", "https://brief.example"
+	minutes := func(n int) *store.Milliseconds {
+		ms := store.Milliseconds((time.Duration(n) * time.Minute).Milliseconds())
+		return &ms
+	}
+	for _, tt := range []struct {
+		api    string
+		window int
+		want   string
+	}{
+		{gone, 2, "allowed the API " + gone + ", which does not exist"},
+		{brief, 2, "which ends after 1m0s: tokens of the API " + brief},
+		{brief, 1, ""},
+	} {
+		p := &Deployment{Config: config.Default(), Changes: store.Changes{
+			Clients: []store.Client{{ID: "shop", State: store.ClientEnabled, RequirePKCE: true, APIs: []string{tt.api + " a"}, RetryWindow: minutes(tt.window)}},
+			APIs:    []store.API{{ID: gone, Version: 2, Deleted: true}, {ID: brief, Version: 1, AccessLifetime: minutes(2)}},
+		}}
+		text := ""
+		for _, f := range checkClients(t.Context(), p) {
+			if f.Level == levelWarning {
+				text += f.Text + "\n"
+			}
+		}
+		if !strings.Contains(text, tt.want) || tt.want == "" && text != "" {
+			t.Errorf("%s with %d minutes: %q", tt.api, tt.window, text)
+		}
+	}
+}
+
 // TestDoctorAsksNoSecretOfMachineClients: their assertions take its place.
 func TestDoctorAsksNoSecretOfMachineClients(t *testing.T) {
 	t.Parallel()
