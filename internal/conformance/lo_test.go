@@ -1,7 +1,9 @@
 package conformance_test
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,8 +11,11 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/web"
 )
 
 const (
@@ -110,6 +115,51 @@ func TestLO02_EveryOtherRequestAsksTheUser(t *testing.T) {
 	if b.open(leave("id_token_hint="+hint)).field("step") != "logout" {
 		t.Error("a hint of the session before signs out without a question")
 	}
+}
+
+func TestAUserSignsOutEverywhere(t *testing.T) {
+	var d *deployment
+	d, b := signedIn(t, func(o *options) {
+		o.tuneFront = func(f *web.Front) {
+			f.EndAll = func(ctx context.Context, subject string) error {
+				return admin.NewAdmin(d.issuer, nil, "", d.issuer.Log).EndAll(ctx, subject)
+			}
+		}
+	})
+	c := d.leaving()
+	kept := b.signsIn(d, c)
+	phone, bob := d.browser(), d.browser()
+	d.signIn(phone, username)
+	d.user("bob")
+	d.signIn(bob, "bob")
+	page := b.get(logoutURL)
+	if page.StatusCode != http.StatusOK || !strings.Contains(page.body, `name="everywhere" value="yes"`) {
+		t.Fatalf("status %d: the page does not offer it", page.StatusCode)
+	}
+	b.header["Sec-Fetch-Site"] = "cross-site"
+	if s := b.post(logoutURL, "everywhere=yes"); s.StatusCode != http.StatusForbidden || !phone.isSignedIn() {
+		t.Fatalf("another site's form: status %d", s.StatusCode)
+	}
+	b.header["Sec-Fetch-Site"] = "same-origin"
+	b.post(logoutURL, "everywhere=yes").gone(t, b, logoutURL)
+	if phone.isSignedIn() || !bob.isSignedIn() {
+		t.Errorf("phone %t, another user %t", phone.isSignedIn(), bob.isSignedIn())
+	}
+	want(t, d.post(c.refresh(kept.RefreshToken)), http.StatusBadRequest, "invalid_grant")
+	list, err := logout.Of(t.Context(), d.store, realm, username)
+	if err != nil || len(list) == 0 || list[0].Session != "" {
+		t.Errorf("clients are told of %+v, %v; want all sessions", list, err)
+	}
+	events, err := d.store.Events(t.Context(), store.AboutSubject(username), 10)
+	if err != nil || !slices.ContainsFunc(events, func(e store.Event) bool {
+		return e.Name == store.EventCutoff && e.Actor == store.AboutSubject(username)
+	}) {
+		t.Errorf("events %+v, %v", events, err)
+	}
+	// Nobody is signed in: there is nothing to end.
+	b.post(logoutURL, "everywhere=yes").gone(t, b, logoutURL)
+	d.signIn(b, username)
+	d.alive(c, b.signsIn(d, c).RefreshToken)
 }
 
 // A POST from the client's site comes without cookies: it is stored, and the browser

@@ -177,6 +177,7 @@ func TestFormsSendTheirFields(t *testing.T) {
 		{pages.Consent{Interaction: "I", Remember: true}, "/oauth2/interaction", []string{"id=I", "step=consent", "remember=yes", "decision=deny", "decision=allow", "action=switch"}},
 		{pages.Connections{Items: []pages.Connection{{ClientID: "C", Client: "x"}}}, "/account/connections", []string{"client_id=C"}},
 		{pages.Logout{}, "/account/logout", nil},
+		{pages.Logout{Everywhere: true}, "/account/logout", []string{"everywhere=yes"}},
 		{pages.EndSession{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=logout", "action=logout", "action=cancel"}},
 	} {
 		root := render(t, s, "en", c.page)

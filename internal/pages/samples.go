@@ -48,7 +48,7 @@ func Samples() []Sample {
 		}}},
 		{"connections-done", Connections{Name: "Alice Example", Done: client, Items: []Connection{{ClientID: "Ht40aV", Client: "Billing"}}}},
 		{"connections-none", Connections{Username: "alice"}},
-		{"logout", Logout{Name: "Alice Example", Username: "alice"}},
+		{"logout", Logout{Name: "Alice Example", Username: "alice", Everywhere: true}},
 		{"end-session", EndSession{Interaction: id, Client: client, Name: "Alice Example", Username: "alice"}},
 		{"end-session-unnamed", EndSession{Interaction: id, Username: "alice"}},
 		{"signed-out", SignedOut{}},

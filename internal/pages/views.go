@@ -94,8 +94,9 @@ type Connections struct {
 
 // Logout is the question whether to sign out.
 type Logout struct {
-	Name     string
-	Username string
+	Name       string
+	Username   string
+	Everywhere bool // they may sign out of everything
 }
 
 // EndSession is the question whether to sign out that a client has caused.

@@ -157,17 +157,18 @@ func (s *web) logoutRefused(err error) (server.Answer, error) {
 func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	a, v := s.Authorizer, visitor(r)
 	if r.Method == http.MethodPost {
-		if _, err := s.submitted(x); err != nil {
+		p, err := s.submitted(x)
+		if err != nil {
 			return server.Answer{}, err
 		}
 		if err := x.Enter(x.Route.Class); err != nil {
 			return server.Answer{}, err
 		}
-		session, err := a.EndSession(ctx, v.Session)
+		session, detail, err := s.endSessions(ctx, v, p["everywhere"] == "yes")
 		if err != nil {
 			return server.Answer{}, err
 		}
-		s.loggedOut(x, session, "")
+		s.loggedOut(x, session, detail)
 		return seeOther(s.afterLogout(ctx, x, session, nil, "")), nil
 	}
 	state := ""
@@ -192,9 +193,30 @@ func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.
 	if session == nil {
 		return s.page(x, http.StatusOK, pages.SignedOut{})
 	}
-	shown, err := s.page(x, http.StatusOK, pages.Logout{Name: session.Name, Username: session.Username})
+	shown, err := s.page(x, http.StatusOK, pages.Logout{Name: session.Name, Username: session.Username, Everywhere: s.EndAll != nil})
 	if s.Upstream != nil && s.Upstream.PassesLogout() {
 		shown.Header = http.Header{"Content-Security-Policy": formPolicy(s.login())}
 	}
 	return shown, err
+}
+
+// endSessions ends the session of a browser, and returns it; everywhere, all of its
+// user with all that they allowed.
+func (s *web) endSessions(ctx context.Context, v login.Visitor, everywhere bool) (session *login.Session, detail string, err error) {
+	if everywhere && s.EndAll != nil {
+		if session, err = s.Authorizer.Session(ctx, v.Session); err != nil {
+			return nil, "", err
+		}
+		if session != nil {
+			detail = "everywhere"
+			if err := s.EndAll(ctx, session.Subject); err != nil {
+				return nil, "", err
+			}
+		}
+	}
+	own, err := s.Authorizer.EndSession(ctx, v.Session)
+	if session == nil {
+		session = own
+	}
+	return session, detail, err
 }

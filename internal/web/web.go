@@ -31,6 +31,9 @@ type Front struct {
 	Users      *account.Users
 	Handoff    string // address of the provider's own login page
 	Upstream   *upstream.Provider
+	// EndAll ends all sessions and grants of a subject, by its own wish; nil: users
+	// cannot do that here.
+	EndAll func(ctx context.Context, subject string) error
 
 	Documents           bool // clients may describe themselves by a document
 	RedirectURIMismatch bool // compat.redirect_uri_mismatch

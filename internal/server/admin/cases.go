@@ -49,6 +49,16 @@ func (a *Admin) useCases() *admin.Admin {
 	}
 }
 
+// EndAll ends all sessions and all grants of a subject, by its own wish.
+func (a *Admin) EndAll(ctx context.Context, subject string) error {
+	u := a.useCases()
+	u.Actor = store.AboutSubject(subject)
+	if _, _, err := u.CutOff(ctx, subject, ""); err != nil {
+		return store.Unavailable(err)
+	}
+	return nil
+}
+
 // An action calls a use case, and returns the body of the answer.
 type action func(x *call, u *admin.Admin) (any, error)
 
