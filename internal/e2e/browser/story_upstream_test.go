@@ -24,7 +24,8 @@ func TestUpstream(t *testing.T) {
 	const secret = "a secret of the tests: 100%"
 	address := binary.FreeAddress(t, mintageHost)
 	configuration, err := json.Marshal(map[string]any{"port": 0, "clients": []map[string]any{
-		{"client_id": "mintage", "client_secret": secret, "redirect_uris": []string{"https://" + address + "/oauth2/callback"}},
+		{"client_id": "mintage", "client_secret": secret, "redirect_uris": []string{"https://" + address + "/oauth2/callback"},
+			"post_logout_redirect_uris": []string{"https://" + address + "/account/logout"}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +38,7 @@ func TestUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := openWorld(t, t.TempDir(), address, "--login-mode", "upstream", "--login-upstream-issuer", issuer, "--login-upstream-client-id", "mintage",
-		"--login-upstream-client-secret-file", secretFile, "--login-upstream-scopes", "profile", "--login-upstream-subject-prefix", "corp|")
+		"--login-upstream-client-secret-file", secretFile, "--login-upstream-scopes", "profile", "--login-upstream-subject-prefix", "corp|", "--login-upstream-logout")
 	shop := w.openShop(t, "Upstream Shop", "--api", w.startAPI(t))
 
 	b := newWindow(t)
@@ -89,4 +90,15 @@ func TestUpstream(t *testing.T) {
 			t.Errorf("the way was by %s", v)
 		}
 	}
+	// A logout is one at the provider too, which asks, and leads back.
+	b.open(w.origin + "/account/logout")
+	b.click("#logout")
+	b.until("the provider's page", "location.origin === '"+issuer+"'")
+	b.click("button[name=logout]")
+	b.reads("You are signed out")
+	b.open(shop.origin)
+	b.click("#forget")
+	b.click("#sign-in")
+	b.until("the provider's page", "location.origin === '"+issuer+"'")
+	b.sees("input[name=login]") // its session has ended
 }
