@@ -160,3 +160,16 @@ func TestAssertionSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestReuseGraceIsADayAtMost: after that, an earlier refresh token is a replay.
+func TestReuseGraceIsADayAtMost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for grace, ok := range map[time.Duration]bool{0: true, 24 * time.Hour: true, 24*time.Hour + time.Second: false, -time.Second: false} {
+		r := client.Registration{Name: "x", Scope: "read", RedirectURIs: []string{"https://x.example/cb"}, Auth: store.AuthNone, ReuseGrace: &grace}
+		var invalid *oauth.Invalid
+		if _, _, err := r.Client(realm, b.View().Ring, b.Policy, b.At()); (err == nil) != ok || err != nil && !asInvalid(err, &invalid) {
+			t.Errorf("%s: %v", grace, err)
+		}
+	}
+}

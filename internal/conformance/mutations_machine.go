@@ -1,0 +1,76 @@
+package conformance
+
+// machineMutations break what is checked of assertions, of clients that have tokens for
+// themselves, and of clients that registered themselves.
+var machineMutations = []Mutation{
+	{
+		Name: "audience of an assertion", In: "Authenticator.checkOwn",
+		Old: "case claims.Audience[0] != a.Issuer && ", New: "case false && claims.Audience[0] != a.Issuer && ",
+		Test: "go test ./internal/client -run TestAssertions",
+	},
+	{
+		Name: "audience of a foreign assertion", In: "Authenticator.checkFederated",
+		Old: "case claims.Audience[0] != wanted:", New: "case false:",
+		Test: "go test ./internal/client -run TestFederatedAssertions",
+	},
+	{
+		Name: "name of the client beside a foreign assertion", In: "Authenticator.byAssertion",
+		Old: "case cred.Unnamed && ", New: "case false && ",
+		Test: "go test ./internal/client -run TestAForeignTokenDoesNotNameTheClient",
+	},
+	{
+		Name: "end of a subject pattern", In: "MatchSubject",
+		Old: " + `$`)", New: ")",
+		Test: "go test ./internal/client -run TestSubjectPatterns",
+	},
+	{
+		Name: "begin of a subject pattern", In: "MatchSubject",
+		Old: "(`^` + ", New: "(",
+		Test: "go test ./internal/client -run TestFederatedAssertions",
+	},
+	{
+		Name: "registered algorithm of assertions", In: "Authenticator.verify",
+		Old: "if header.Algorithm != string(alg) {", New: "if false {",
+		Test: "go test ./internal/client -run TestAssertion",
+	},
+	{
+		Name: "an assertion counts once on a node", In: "used.note",
+		Old: "case again || before:", New: "case (again || before) && false:",
+		Test: "go test ./internal/client -run TestAnAssertionIsUsedOnce",
+	},
+	{
+		Name: "an assertion counts once on several nodes", In: "usedDocument",
+		Old: "	rand.Read(d.Body)\n", New: "	rand.Read(d.Body[:0])\n",
+		Test: "go test ./internal/client -run TestAnAssertionIsUsedOnce",
+	},
+	{
+		Name: "keys of clients that registered themselves in public only", In: "Authenticator.keySet",
+		Old: "a.OwnKeys(ctx, c.Assertion.KeysURI, network, enough)", New: "a.Keys(ctx, c.Assertion.KeysURI, network.String(), enough)",
+		Test: "go test ./internal/client -run TestClientsThatRegisteredThemselves",
+	},
+	{
+		Name: "tokens for themselves of an operator's clients only", In: "Client.MayUse",
+		Old: "!c.Public() && !c.SelfRegistered()", New: "true",
+		Test: "go test ./internal/issuer -run TestServiceTokensAreOf",
+	},
+	{
+		Name: "service tokens beside older nodes", In: "Issuer.ServiceToken",
+		Old: "if iss.Directory.OlderNodes(store.FormsOfAPIs) {", New: "if false {",
+		Test: "go test ./internal/issuer -run TestServiceTokensWait",
+	},
+	{
+		Name: "no user is called as a client", In: "Authorizer.checkSubject",
+		Old: "; taken {", New: "; taken && false {",
+		Test: "go test ./internal/login -run TestNobodySignsInAsAClient",
+	},
+	{
+		Name: "audience by resource", In: "Issuer.target",
+		Old: "oauth.CanonicalTarget(uri) != oauth.CanonicalTarget(r.id)", New: "uri == r.id+\" \"",
+		Test: "go test ./internal/issuer -run TestATokenIsForOneAPI",
+	},
+	{
+		Name: "longest reuse grace that can be registered", In: "general",
+		Old: "*d > grant.MaxReuseGrace)", New: "*d > 2*grant.MaxReuseGrace)",
+		Test: "go test ./internal/client -run TestReuseGraceIsADayAtMost",
+	},
+}
