@@ -1,0 +1,130 @@
+package keys
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// Registration is the purpose of keys that seal the registrations of clients which
+// registered themselves (RFC 7591). Its keys are kept for RegistrationRetention after
+// their successor key came into use.
+const Registration Purpose = "registration"
+
+// RegistrationPrefix begins the id of a client that registered itself.
+const RegistrationPrefix = "mintage_ci_"
+
+// RegistrationRetention is how long ids by a retired key are authentic.
+const RegistrationRetention = 365 * 24 * time.Hour
+
+// Limits of a sealed registration: its text has at most 255 characters.
+const (
+	MaxSealedRedirects = 5
+	MaxSealedName      = 64
+)
+
+// A SealedRegistration is what a client said when it registered itself. The client
+// id contains it, so that a flood of registrations writes nothing.
+type SealedRegistration struct {
+	Redirects [][16]byte // digests of its redirect URIs, see RedirectDigest
+	Method    byte       // of authentication, as the caller numbers them
+	Name      string     // UTF-8
+	At        grant.Instant
+}
+
+// RedirectDigest returns the digest of a redirect URI in a sealed registration.
+func RedirectDigest(uri string) [16]byte {
+	sum := sha256.Sum256([]byte(uri))
+	return [16]byte(sum[:16])
+}
+
+// Layout of the id after its prefix, in base64url without padding:
+//
+//	version 1 | key id 4 | at 6 | method 1 | number of digests 1 | digests 16 each | name | MAC 24
+//
+// The MAC covers the kind, the realm and all bytes before it.
+const registrationHead = 1 + 4 + 6 + 1 + 1
+
+// SealRegistration returns the client id of a registration, by the key in use.
+func (r *Ring) SealRegistration(realm string, s SealedRegistration) (string, error) {
+	k := r.current(Registration, s.At)
+	switch {
+	case k == nil:
+		return "", ErrUnknownKey
+	case len(s.Redirects) == 0 || len(s.Redirects) > MaxSealedRedirects || len(s.Name) > MaxSealedName || !utf8.ValidString(s.Name):
+		return "", errors.New("a registration has 1 to 5 redirect URIs, and a name of at most 64 bytes of UTF-8")
+	}
+	b := append(make([]byte, 0, 255), version)
+	b = binary.BigEndian.AppendUint32(b, uint32(k.ID))
+	b = s.At.Append(b)
+	b = append(b, s.Method, byte(len(s.Redirects)))
+	for _, d := range s.Redirects {
+		b = append(b, d[:]...)
+	}
+	b = append(b, s.Name...)
+	sum := k.macToken(nil, RegistrationPrefix, realm, b)[:macSize]
+	return RegistrationPrefix + base64.RawURLEncoding.EncodeToString(append(b, sum...)), nil
+}
+
+// OpenRegistration verifies and decodes a client id. It accepts an id for
+// RegistrationRetention after its key's period of use, and only if it names an
+// instant in that period. The comparison of the MAC takes constant time.
+func (r *Ring) OpenRegistration(realm, id string, now grant.Instant) (SealedRegistration, error) {
+	k, b, err := r.openRegistration(realm, id)
+	if err != nil {
+		return SealedRegistration{}, err
+	}
+	s := SealedRegistration{At: grant.ReadInstant(b[5:]), Method: b[11]}
+	n := int(b[12])
+	if n == 0 || n > MaxSealedRedirects || len(b) < registrationHead+16*n || len(b) > registrationHead+16*n+MaxSealedName {
+		return SealedRegistration{}, ErrNotAuthentic
+	}
+	for d := range slices.Chunk(b[registrationHead:registrationHead+16*n], 16) {
+		s.Redirects = append(s.Redirects, [16]byte(d))
+	}
+	s.Name = string(b[registrationHead+16*n:])
+	switch m := k.maker; {
+	case m.Withdrawn || !m.Signed(s.At, grant.Policy{}):
+		return SealedRegistration{}, ErrNotAuthentic
+	case m.Until != 0 && now > m.Until.Add(RegistrationRetention):
+		return SealedRegistration{}, ErrNotAuthentic
+	}
+	return s, nil
+}
+
+func (r *Ring) openRegistration(realm, id string) (*key, []byte, error) {
+	body, ok := strings.CutPrefix(id, RegistrationPrefix)
+	if !ok || len(id) > 255 {
+		return nil, nil, ErrNotAuthentic
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(body)
+	if err != nil || strings.ContainsAny(body, "\r\n") || len(b) < registrationHead+macSize || b[0] != version {
+		return nil, nil, ErrNotAuthentic
+	}
+	b, sum := b[:len(b)-macSize], b[len(b)-macSize:]
+	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), Registration)
+	if k == nil || subtle.ConstantTimeCompare(k.macToken(nil, RegistrationPrefix, realm, b)[:macSize], sum) != 1 {
+		return nil, nil, ErrNotAuthentic
+	}
+	return k, b, nil
+}
+
+// RegistrationSecret returns the client secret of a sealed id. It is computed, and
+// stored nowhere.
+func (r *Ring) RegistrationSecret(realm, id string) (oauth.Secret, error) {
+	k, _, err := r.openRegistration(realm, id)
+	if err != nil {
+		return "", err
+	}
+	sum := k.mac(nil, []byte("mintage/1/registration secret\x00"), []byte(realm), []byte{0}, []byte(id))
+	return oauth.Secret(base64.RawURLEncoding.EncodeToString(sum)), nil
+}
