@@ -23,6 +23,9 @@ const Registration Purpose = "registration"
 // RegistrationPrefix begins the id of a client that registered itself.
 const RegistrationPrefix = "mintage_ci_"
 
+// IsRegistration reports whether an id has the form of a sealed registration.
+func IsRegistration(id string) bool { return strings.HasPrefix(id, RegistrationPrefix) }
+
 // RegistrationRetention is how long ids by a retired key are authentic.
 const RegistrationRetention = 365 * 24 * time.Hour
 

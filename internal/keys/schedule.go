@@ -24,6 +24,8 @@ type Schedule struct {
 	MaxSkew time.Duration
 	// Algorithms lists the signing purposes that always have a key.
 	Algorithms []Purpose
+	// Registrations: clients may register themselves.
+	Registrations bool
 }
 
 // Retaining returns s for keys that also sign JWTs with a lifetime of life, which a
@@ -50,7 +52,25 @@ func (s Schedule) Notice(p Purpose) time.Duration {
 }
 
 // Rotating lists the purposes whose keys rotate.
-func (s Schedule) Rotating() []Purpose { return append([]Purpose{MAC, Seal, Audit}, s.Algorithms...) }
+func (s Schedule) Rotating() []Purpose {
+	list := append([]Purpose{MAC, Seal, Audit}, s.Algorithms...)
+	if s.Registrations {
+		list = append(list, Registration)
+	}
+	return list
+}
+
+// retention returns how long a key has something to check after its last use, or 0 for
+// ever.
+func (s Schedule) retention(p Purpose) time.Duration {
+	switch {
+	case p.Signs():
+		return s.Retention
+	case p == Registration:
+		return RegistrationRetention
+	}
+	return 0
+}
 
 // A Phase is a part of a key's life. It follows from the time.
 type Phase string
@@ -59,7 +79,7 @@ const (
 	Next    Phase = "next"    // published, not used
 	Active  Phase = "active"  // makes what is new
 	Retired Phase = "retired" // checks what it made
-	Gone    Phase = "gone"    // a signing key of which nothing is left to check
+	Gone    Phase = "gone"    // nothing is left that it would check
 	// Withdrawn: an operator has declared the key untrusted.
 	Withdrawn Phase = "withdrawn"
 )
@@ -130,15 +150,15 @@ func (t Timeline) maker(r Record) grant.Maker {
 type Life struct {
 	Record
 	Phase Phase
-	// EndsAt is when the phase ends, or zero if it has no end: a retired key that
-	// is no signing key is needed for ever, to recognise old tokens.
+	// EndsAt is when the phase ends, or zero if it has no end: a retired key of
+	// tokens, codes or the audit log is needed for ever, to recognise old ones.
 	EndsAt grant.Instant
 }
 
 // Lives lists all keys by purpose, in the order of their use.
 func (t Timeline) Lives(now grant.Instant, s Schedule) []Life {
 	var list []Life
-	for _, p := range slices.Concat(Purposes, SigningAlgorithms, []Purpose{Audit}) {
+	for _, p := range slices.Concat(Purposes, SigningAlgorithms, []Purpose{Audit, Registration}) {
 		for _, r := range t.lines[p] {
 			list = append(list, t.life(r, now, s))
 		}
@@ -173,10 +193,10 @@ func (t Timeline) life(r Record, now grant.Instant, s Schedule) Life {
 		if i+1 < len(line) {
 			l.EndsAt = line[i+1].ActiveAt
 		}
-	case !l.Purpose.Signs():
+	case s.retention(l.Purpose) == 0:
 		l.Phase = Retired
 	default:
-		l.Phase, l.EndsAt = Retired, line[i+1].ActiveAt.Add(s.Retention)
+		l.Phase, l.EndsAt = Retired, line[i+1].ActiveAt.Add(s.retention(l.Purpose))
 		if now > l.EndsAt {
 			l.Phase, l.EndsAt = Gone, 0
 		}

@@ -240,3 +240,22 @@ func TestKeysArePublishedBeforeUseAndKeptAfterIt(t *testing.T) {
 		}
 	})
 }
+
+// Ids of clients that registered themselves are verified for a year.
+func TestKeysOfRegistrations(t *testing.T) {
+	s := quarterly
+	if slices.Contains(s.Rotating(), keys.Registration) {
+		t.Error("a key where clients may not register themselves")
+	}
+	s.Registrations = true
+	if !slices.Contains(s.Rotating(), keys.Registration) {
+		t.Error("no key where clients may register themselves")
+	}
+	next := frozenAt.Add(90 * day)
+	line := keys.NewTimeline([]keys.Record{record(1, keys.Registration, frozenAt), record(2, keys.Registration, next)})
+	for now, want := range map[grant.Instant]keys.Phase{frozenAt: keys.Active, next: keys.Retired, next.Add(365 * day): keys.Retired, next.Add(366 * day): keys.Gone} {
+		if got := line.Phase(1, now, s); got != want || len(line.Lives(now, s)) != 2 {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
