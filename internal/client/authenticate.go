@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -115,13 +116,18 @@ func (a *Authenticator) Authenticate(ctx context.Context, cred oauth.Credentials
 	return nil, unfit(view, a.Realm, cred.ClientID)
 }
 
-// byName finds a public client.
+// byName finds a client by its id alone: a public one, or one that has proved more.
 func (a *Authenticator) byName(ctx context.Context, view *directory.View, cred oauth.Credentials, _ netip.Addr) (*store.Client, error) {
 	c, err := a.Directory.Client(ctx, view, a.Realm, cred.ClientID)
-	if err == nil && (c == nil || !c.Auth.Allows(cred.Method)) {
+	switch {
+	case err != nil:
+		return nil, err
+	case c == nil:
 		return nil, unfit(view, a.Realm, cred.ClientID)
+	case !c.Auth.Allows(cred.Method):
+		return nil, WrongMethod
 	}
-	return c, err
+	return c, nil
 }
 
 // bySecret finds the client that has a secret (RFC 6749 section 2.3.1).
@@ -135,6 +141,9 @@ func (a *Authenticator) bySecret(ctx context.Context, view *directory.View, cred
 		raw = view.Ring.Digest(cred.RawSecret)
 	}
 	c, ok := view.Client(a.Realm, cred.ClientID)
+	if !ok && keys.IsRegistration(cred.ClientID) {
+		return a.bySealedID(ctx, view, cred)
+	}
 	if !ok || !c.Auth.Allows(cred.Method) {
 		return nil, unfit(view, a.Realm, cred.ClientID)
 	}
@@ -164,6 +173,19 @@ func (a *Authenticator) bySecret(ctx context.Context, view *directory.View, cred
 	a.noteOldSecret(ctx, c, slow)
 	a.upgradeSecret(ctx, c.ID, c.Secrets[slow].ID, view.Ring.Digest(proven), now)
 	return c, nil
+}
+
+// bySealedID finds a client that registered itself, whose secret is computed from its
+// id. For a wrong one, the store is not read.
+func (a *Authenticator) bySealedID(ctx context.Context, view *directory.View, cred oauth.Credentials) (*store.Client, error) {
+	secret, err := view.Ring.RegistrationSecret(a.Realm, cred.ClientID)
+	if err != nil {
+		return nil, unfit(view, a.Realm, cred.ClientID)
+	}
+	if subtle.ConstantTimeCompare([]byte(secret), []byte(cred.Secret)) != 1 {
+		return nil, WrongSecret
+	}
+	return a.byName(ctx, view, cred, netip.Addr{})
 }
 
 // checkSlow compares the credentials with an imported secret and returns the
@@ -243,6 +265,9 @@ const (
 	WrongAssertion AuthFault = "wrong_assertion"
 )
 
+// ErrUnregistered is UnknownClient of a client that registered itself.
+var ErrUnregistered = fmt.Errorf("%w: its sealed id is not authentic, or no user has agreed to it", UnknownClient)
+
 func (f AuthFault) Error() string { return ErrClient.Error() + ": " + string(f) }
 
 // Is makes every AuthFault an ErrClient.
@@ -252,6 +277,8 @@ func (f AuthFault) Is(target error) bool { return target == ErrClient }
 func unfit(v *directory.View, realm, id string) error {
 	c, known := v.Registered(realm, id)
 	switch {
+	case !known && keys.IsRegistration(id):
+		return ErrUnregistered
 	case !known:
 		return UnknownClient
 	case c.State != store.ClientEnabled:

@@ -42,11 +42,16 @@ func (d *Documents) Client(ctx context.Context, id, redirectURI string, from net
 	if i < 0 {
 		return nil, oauth.ErrRedirectMismatch
 	}
-	now := grant.At(d.Now())
+	c := own(d.Realm, id, doc.Name, doc.RedirectURIs[i], grant.At(d.Now()))
+	c.RegisteredBy, c.Auth, c.Assertion = store.ByDocument, doc.Auth, store.AssertionRule{Alg: doc.Alg, KeysURI: doc.KeysURI}
+	return c, nil
+}
+
+// own is a client that registered itself.
+func own(realm, id, name, redirectURI string, now grant.Instant) *store.Client {
 	return &store.Client{
-		ID: id, Realm: d.Realm, Name: doc.Name, State: store.ClientEnabled, Auth: doc.Auth, Native: true, RequirePKCE: true,
-		GrantTypes: slices.Clone(store.DefaultGrantTypes), RedirectURIs: doc.RedirectURIs[i : i+1 : i+1], RegisteredBy: store.ByDocument,
-		Assertion: store.AssertionRule{Alg: doc.Alg, KeysURI: doc.KeysURI},
-		Secrets:   []store.Secret{}, CreatedAt: now, UpdatedAt: now,
-	}, nil
+		ID: id, Realm: realm, Name: name, State: store.ClientEnabled, Native: true, RequirePKCE: true,
+		GrantTypes: slices.Clone(store.DefaultGrantTypes), RedirectURIs: []string{redirectURI},
+		Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
+	}
 }

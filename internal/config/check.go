@@ -170,6 +170,12 @@ func (c *Config) Check() error {
 	if len(c.DocumentsAdmitted()) > 0 && c.Login.Mode == LoginOff {
 		bad("client_metadata.documents", "needs an authorization endpoint: login.mode is off")
 	}
+	if c.ClientMetadata.Registration && c.Login.Mode == LoginOff {
+		bad("client_metadata.registration", "needs an authorization endpoint: login.mode is off")
+	}
+	if c.ClientMetadata.RegistrationTokenFile != "" && !c.ClientMetadata.Registration {
+		bad("client_metadata.registration_token_file", "is given, and client_metadata.registration is off")
+	}
 	faults = append(faults, c.checkLogin()...)
 	return errors.Join(faults...)
 }

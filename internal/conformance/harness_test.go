@@ -141,8 +141,14 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	if d.kek, err = keys.ParseKEK(keys.NewKEKText()); err != nil {
 		t.Fatal(err)
 	}
-	if d.directory, err = directory.Open(t.Context(), d.store, d.kek, keySchedule, log, o.monotonic); err != nil {
+	schedule := keySchedule
+	schedule.Registrations = o.Registrations != nil
+	if d.directory, err = directory.Open(t.Context(), d.store, d.kek, schedule, log, o.monotonic); err != nil {
 		t.Fatal(err)
+	}
+	if o.Registrations != nil {
+		o.Registrations.Realm, o.Registrations.Directory, o.Registrations.Now = realm, d.directory, d.now
+		d.directory.AdmitSelfRegistered(o.Registrations.Admits)
 	}
 	d.issuer = issuer.New(issuer.Issuer{
 		Realm: realm, ID: issuerID, Store: d.store, Directory: d.directory,
@@ -158,6 +164,7 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 		d.issuer.IDTokenLifetime = def.IDTokens()
 		o.Front = d.newFront()
 		o.Front.RedirectURIMismatch = o.RedirectURIMismatch
+		d.authorizer.SelfRegistered = selfRegistered(o.Registrations)
 		if o.tuneFront != nil {
 			o.tuneFront(o.Front)
 		}
@@ -371,6 +378,12 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.buf.Reset()
 }
 
 func (b *lockedBuffer) String() string {

@@ -14,14 +14,21 @@ import (
 )
 
 // ReadAdminToken reads the token that callers of the admin API over TCP present.
-func ReadAdminToken(file string) (string, error) {
+func ReadAdminToken(file string) (string, error) { return readBearer(file, "admin token") }
+
+// ReadRegistrationToken reads the initial access token of registrations.
+func ReadRegistrationToken(file string) (string, error) {
+	return readBearer(file, "registration token")
+}
+
+func readBearer(file, what string) (string, error) {
 	text, err := ReadSecretFile(file)
 	if err != nil {
 		return "", err
 	}
 	token := strings.TrimSpace(text)
 	if len(token) < 32 {
-		return "", Hint(fmt.Errorf("%s: the admin token has fewer than 32 characters", file), "make one with: openssl rand -hex 32")
+		return "", Hint(fmt.Errorf("%s: the %s has fewer than 32 characters", file, what), "make one with: openssl rand -hex 32")
 	}
 	return token, nil
 }

@@ -22,7 +22,7 @@ func KeySchedule(cfg config.Config) keys.Schedule {
 	return keys.Schedule{
 		Lifetime: cfg.KeyLifetime.Std(), Lead: cfg.KeyLead.Std(), MaxAge: maxAge, MaxSkew: skew,
 		Retention:  max(cfg.AccessTokenLifetime, cfg.IDTokenLifetime).Std() + maxAge + 2*skew + time.Minute,
-		Algorithms: keys.SigningAlgorithms,
+		Algorithms: keys.SigningAlgorithms, Registrations: cfg.ClientMetadata.Registration,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/fetch"
 	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/login"
@@ -82,10 +83,29 @@ func (n *node) documentsOf(cfg config.Config) *client.Documents {
 	}
 }
 
+// registrationsOf returns the clients that cfg lets register themselves, or nil.
+func registrationsOf(cfg config.Config, d *directory.Directory) (r *client.Registrations, err error) {
+	if !cfg.ClientMetadata.Registration {
+		return nil, nil
+	}
+	r = &client.Registrations{Realm: deployment.Realm, Directory: d, Now: time.Now}
+	if file := cfg.ClientMetadata.RegistrationTokenFile; file != "" {
+		if r.Token, err = deployment.ReadRegistrationToken(file); err != nil {
+			return nil, &config.Fault{Name: "client_metadata.registration_token_file", Err: err}
+		}
+	}
+	return r, nil
+}
+
+// admits reports whether an id is that of a client which may have registered itself.
+func (a *answering) admits(id string) bool {
+	return a.registrations.Admits(id) || a.documents.Admits(id)
+}
+
 // selfRegistered returns the client that makes a request, if it registered itself.
 func (a *answering) selfRegistered(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix, signedIn bool) (*store.Client, error) {
 	switch {
-	case !a.documents.Admits(r.ClientID):
+	case !a.admits(r.ClientID):
 		return nil, oauth.ErrUnknownClient
 	case !signedIn:
 		return nil, login.ErrSignInFirst
@@ -94,9 +114,14 @@ func (a *answering) selfRegistered(ctx context.Context, r oauth.AuthorizationReq
 	if err != nil {
 		return nil, store.Unavailable(err)
 	}
-	c, err := a.documents.Client(ctx, r.ClientID, r.RedirectURI, from)
+	var c *store.Client
+	if a.registrations.Admits(r.ClientID) {
+		c, err = a.registrations.Client(r.ClientID, r.RedirectURI)
+	} else {
+		c, err = a.documents.Client(ctx, r.ClientID, r.RedirectURI, from)
+	}
 	switch {
-	case errors.Is(err, oauth.ErrRedirectMismatch):
+	case errors.Is(err, oauth.ErrRedirectMismatch), errors.Is(err, oauth.ErrUnknownClient):
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", login.ErrDescription, err)

@@ -66,7 +66,9 @@ type answering struct {
 	server *server.Server
 	admin  *admin.Admin
 
-	documents *client.Documents // clients that describe themselves
+	// Clients that no operator registers.
+	documents     *client.Documents
+	registrations *client.Registrations // nil: none
 }
 
 // answer makes what answers under cfg. It reads the files that cfg names, and
@@ -97,11 +99,15 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
 		Clients: n.clients, Queue: n.queue, Throttle: n.throttle, Probes: &n.probes, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,
 	}, n.log)
+	registrations, err := registrationsOf(cfg, n.directory)
+	if err != nil {
+		return nil, err
+	}
 	tokens := &token.Endpoints{
-		Issuer: iss, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
+		Issuer: iss, Registrations: registrations, QueryParameters: cfg.Compat.QueryParameters, InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh,
 	}
 	resources := &resource.Endpoints{Server: srv, Issuer: iss, ScopesSupported: cfg.ScopesSupported, TokenInfoQuery: cfg.Compat.TokenInfoQuery}
-	a := &answering{issuer: iss, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg)}
+	a := &answering{issuer: iss, front: front, server: srv, admin: adminAPI, documents: n.documentsOf(cfg), registrations: registrations}
 	if front != nil {
 		front.EndAll = adminAPI.EndAll
 		resources.Claims, iss.Claims = front.Claims, front.Claims
@@ -178,7 +184,7 @@ func (n *node) use(cfg config.Config, a *answering) {
 	n.throttle.SetLimits(throttleLimits(cfg))
 	n.queue.SetCapacity(capacity(cfg))
 	n.boundConnections(cfg)
-	n.directory.AdmitSelfRegistered(a.documents.Admits)
+	n.directory.AdmitSelfRegistered(a.admits)
 	n.public.swap(a.server.Handler())
 	n.admin.swap(a.admin.Handler())
 }

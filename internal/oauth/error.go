@@ -18,6 +18,8 @@ const (
 	UnsupportedTokenType   ErrorCode = "unsupported_token_type" // RFC 7009 section 2.2.1
 	InvalidToken           ErrorCode = "invalid_token"          // RFC 6750 section 3.1
 	InsufficientScope      ErrorCode = "insufficient_scope"     // RFC 6750 section 3.1
+	InvalidRedirectURI     ErrorCode = "invalid_redirect_uri"   // RFC 7591 section 3.2.2
+	InvalidClientMetadata  ErrorCode = "invalid_client_metadata"
 	ServerError            ErrorCode = "server_error"
 	TemporarilyUnavailable ErrorCode = "temporarily_unavailable"
 
@@ -95,6 +97,16 @@ var (
 	ErrHeaderName        = &Error{InvalidRequest, "ambiguous header name"}
 	ErrInvalidToken      = &Error{InvalidToken, "token is invalid"}
 	ErrInsufficientScope = &Error{InsufficientScope, "token lacks a scope"}
+)
+
+// Errors of the registration endpoint (RFC 7591 section 3.2.2).
+var (
+	ErrMetadata         = &Error{InvalidClientMetadata, "not a JSON object with members of the right types"}
+	ErrMetadataMethod   = &Error{InvalidClientMetadata, "token_endpoint_auth_method not supported"}
+	ErrMetadataGrant    = &Error{InvalidClientMetadata, "grant_types needs authorization_code"}
+	ErrMetadataResponse = &Error{InvalidClientMetadata, "response_types needs code"}
+	ErrMetadataRedirect = &Error{InvalidRedirectURI, "no redirect URI that is accepted"}
+	ErrManyRedirects    = &Error{InvalidRedirectURI, "more than 5 redirect URIs"}
 )
 
 // The defects of an authorization request. The first four are never told to

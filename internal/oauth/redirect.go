@@ -97,6 +97,19 @@ func sameButPort(registered, uri string) bool {
 	return ok && have == sent
 }
 
+// LoopbackForm returns a redirect URI of this machine without its port, and any other
+// as it is.
+func LoopbackForm(uri string) string {
+	for _, prefix := range []string{"http://127.0.0.1", "http://[::1]", "http://localhost"} {
+		if rest, ok := strings.CutPrefix(uri, prefix); ok {
+			if rest, ok = cutPort(rest); ok {
+				return prefix + rest
+			}
+		}
+	}
+	return uri
+}
+
 // cutPort takes an optional port from the front of the text after a host.
 func cutPort(s string) (rest string, ok bool) {
 	if strings.HasPrefix(s, ":") {

@@ -34,6 +34,10 @@ func (s *Server) wireError(r *Request, err error) (status int, told *oauth.Error
 	default:
 		told = oauth.ErrInternal
 	}
+	// Clients that registered themselves do so again only after 401.
+	if told == oauth.ErrClient && errors.Is(err, client.ErrUnregistered) {
+		return http.StatusUnauthorized, told
+	}
 	if told == oauth.ErrClient && len(r.Header["Authorization"]) > 0 {
 		return s.BasicAuthStatus, told
 	}

@@ -215,6 +215,20 @@ func (r *Request) FormBody() (string, error) {
 	return readBody(r.Request)
 }
 
+// JSONBody is the body of a request whose content is declared to be JSON, or
+// oauth.ErrMetadata. It is charged to the address as the beginning of a login is.
+func (r *Request) JSONBody() (string, error) {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return "", oauth.ErrMetadata
+	}
+	body, err := readBody(r.Request)
+	if err == nil && !r.server.Throttle.Begin(r.Counted, 1+len(body)>>10) {
+		err = oauth.ErrTooManyRequests
+	}
+	return body, err
+}
+
 // readBody reads at most oauth.MaxForm bytes, which the caller has compared
 // with a length that is declared.
 func readBody(r *http.Request) (string, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/server"
@@ -24,7 +25,7 @@ import (
 func described(site server.Site, issuerID string, front *web.Front) *Endpoints {
 	iss := &issuer.Issuer{Realm: "/api", ID: issuerID, Directory: &directory.Directory{}}
 	e := &Endpoints{Server: server.New(iss, server.Options{Site: site}, nil), Issuer: iss}
-	routes := slices.Concat((&token.Endpoints{Issuer: iss}).Routes(), e.Routes())
+	routes := slices.Concat((&token.Endpoints{Issuer: iss, Registrations: &client.Registrations{}}).Routes(), e.Routes())
 	if front != nil {
 		routes = append(routes, front.Routes(e.Server)...)
 	}

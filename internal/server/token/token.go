@@ -1,4 +1,5 @@
-// Package token is the endpoints at which clients obtain and end tokens.
+// Package token is the endpoints at which clients register themselves, and obtain and
+// end tokens.
 package token
 
 import (
@@ -23,8 +24,9 @@ import (
 // Endpoints are the endpoints at which clients obtain and end tokens.
 type Endpoints struct {
 	Issuer                       *issuer.Issuer
-	QueryParameters              bool // compat.query_parameters
-	InvalidRequestForDeadRefresh bool // compat.invalid_request_for_dead_refresh
+	Registrations                *client.Registrations // nil: clients may not register themselves
+	QueryParameters              bool                  // compat.query_parameters
+	InvalidRequestForDeadRefresh bool                  // compat.invalid_request_for_dead_refresh
 }
 
 // Routes returns the token and revocation endpoints.
@@ -35,12 +37,17 @@ func (e *Endpoints) Routes() []server.Route {
 		tokens["id_token_signing_alg_values_supported"] = []keys.Purpose{keys.RS256, keys.ES256, keys.EdDSA}
 	}
 	maps.Copy(tokens, client.Metadata("token", false))
-	return []server.Route{
+	routes := []server.Route{
 		{Name: "token request", Paths: []string{"access_token"}, Methods: post, Class: overload.Refresh, Handle: e.token, Count: countToken, Scripts: true, NeedsRealm: true,
 			Member: "token_endpoint", Metadata: tokens},
 		{Name: "revocation", Paths: []string{"revoke", "token/revoke"}, Methods: post, Class: overload.Refresh, Handle: e.revoke, Scripts: true,
 			Member: "revocation_endpoint", Metadata: client.Metadata("revocation", false)},
 	}
+	if e.Registrations != nil {
+		routes = append(routes, server.Route{Name: "client registration", Paths: []string{"register"}, Methods: post, Class: overload.Login, Handle: e.register,
+			AnyOrigin: true, Member: "registration_endpoint"})
+	}
+	return routes
 }
 
 // grantType is what the token endpoint does for one grant type. To add a grant
