@@ -27,6 +27,8 @@ var forms = []struct {
 	{"refresh", regexp.MustCompile(`\b(mintage_rt_[A-Za-z0-9_-]{20,})`)},
 	{"access", regexp.MustCompile(`\b(mintage_[as]t_[A-Za-z0-9_-]{20,})`)},
 	{"jwt", regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)`)},
+	{"client", regexp.MustCompile(`\b(mintage_ci_[A-Za-z0-9_-]{20,})`)},
+	{"secret", regexp.MustCompile(`"client_secret":"([A-Za-z0-9_-]{43})"`)},
 	{"client", regexp.MustCompile(`client(?:_id)?["':=]*\s*"?([A-Za-z0-9]{24})\b`)},
 	{"secret", regexp.MustCompile(`secret["':=]*\s*"?([A-Za-z0-9]{43})\b`)},
 	{"secretid", regexp.MustCompile(`(?:"id": ?"|secret_id["':=]*\s*"?|"secret":"|secret )([A-Za-z0-9]{12})\b`)},
@@ -57,7 +59,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\b[0-9]{8}T[0-9]{6}Z\b`), "<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d\b`), "<date>"},
 	{regexp.MustCompile(`(?m)^(Date|Last-Modified|Expires): [A-Z].*`), "$1: <date>"},
-	{regexp.MustCompile(`"(exp|iat|nbf|auth_time|updated_at)": ?\d{10}\b`), `"$1":<instant>`},
+	{regexp.MustCompile(`"(exp|iat|nbf|auth_time|updated_at|client_id_issued_at)": ?\d{10}\b`), `"$1":<instant>`},
 	// Seconds may pass between the issue of a token and an answer about it.
 	{regexp.MustCompile(`"expires_in":(29[0-9]|300)\b`), `"expires_in":<300>`},
 	// How long ago something was, or how long to wait.
