@@ -57,6 +57,9 @@ var masks = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d[:-]?\d\d[:-]?\d\d(\.\d+)?Z`), "<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "<time>"},
 	{regexp.MustCompile(`\b[0-9]{8}T[0-9]{6}Z\b`), "<time>"},
+	// As pages write it.
+	{regexp.MustCompile(`\b\d{1,2} (January|February|March|April|May|June|July|August|September|October|November|December) \d{4}\b`), "<date>"},
+	{regexp.MustCompile(`\d{4}年\d{1,2}月\d{1,2}日`), "<date>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d\b`), "<date>"},
 	{regexp.MustCompile(`(?m)^(Date|Last-Modified|Expires): [A-Z].*`), "$1: <date>"},
 	{regexp.MustCompile(`"(exp|iat|nbf|auth_time|updated_at|client_id_issued_at)": ?\d{10}\b`), `"$1":<instant>`},
