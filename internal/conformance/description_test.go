@@ -42,7 +42,7 @@ type describedPath struct {
 var descriptions sync.Map // of func() (*description, error), by the options that matter
 
 func describe(h http.Handler, o options) (*description, error) {
-	key := fmt.Sprint(o.PublicURL, o.BasePath, o.Front != nil, o.Front != nil && o.Front.Upstream != nil)
+	key := fmt.Sprint(o.PublicURL, o.BasePath, o.Front != nil, o.Front != nil && o.Front.Upstream != nil, o.Registrations != nil)
 	f, _ := descriptions.LoadOrStore(key, sync.OnceValues(func() (*description, error) {
 		r := httptest.NewRequest(http.MethodGet, o.BasePath+"/openapi.json", nil)
 		r.TLS = &tls.ConnectionState{}

@@ -14,6 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/web"
 )
 
 func TestOC20_AnIDTokenHintNamesTheUser(t *testing.T) {
@@ -193,8 +194,13 @@ func TestOC17_ResponsesByFormPost(t *testing.T) {
 	if got := posted(b.logIn(page, username, password)); got.Get("code") == "" {
 		t.Errorf("posted %v", got)
 	}
-	// Whoever is not signed in is asked before an error is posted, and no script does it.
-	bounce := d.browser().get(by("scope=unknown"))
+	if got := posted(d.browser().get(by("scope=unknown"))); got.Get("error") != "invalid_scope" {
+		t.Errorf("of nobody who is signed in: posted %v", got)
+	}
+	// With authorization.error_page "always", whoever is not signed in is asked before
+	// an error is posted, and no script does it.
+	careful, _ := signedIn(t, func(o *options) { o.alone, o.tuneFront = true, func(f *web.Front) { f.ErrorPage = true } })
+	bounce := careful.browser().get(asking(careful.relying(), "response_mode=form_post", "state="+bytes, "scope=unknown"))
 	if bounce.StatusCode != http.StatusBadRequest || strings.Contains(bounce.body, "<script") || bounce.field("error") != "invalid_scope" ||
 		!strings.Contains(bounce.body, `<form method="post" action="`+redirect+`"`) || !strings.Contains(bounce.Header.Get("Content-Security-Policy"), "form-action https:;") {
 		t.Errorf("status %d, %s, %s", bounce.StatusCode, bounce.Header.Get("Content-Security-Policy"), bounce.body)
