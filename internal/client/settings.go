@@ -132,15 +132,7 @@ var general = []Setting{
 			if slices.Contains(r.GrantTypes, store.GrantAuthorizationCode) && len(r.RedirectURIs) == 0 {
 				return fmt.Errorf("missing: the code reaches the client through it")
 			}
-			if len(r.RedirectURIs) > maxRedirectURIs {
-				return fmt.Errorf("at most %d", maxRedirectURIs)
-			}
-			for _, uri := range r.RedirectURIs {
-				if err := oauth.CheckRedirectURI(uri, r.Native); err != nil {
-					return err
-				}
-			}
-			return nil
+			return checkRedirectURIs(r.RedirectURIs, r.Native)
 		},
 	},
 	{
@@ -226,15 +218,7 @@ var general = []Setting{
 		Update: "where users may go after they have signed out, instead of all that there were; \"\": nowhere; repeatable",
 		Field:  func(r *Registration) any { return &r.PostLogoutRedirectURIs },
 		check: func(r *Registration) error {
-			if len(r.PostLogoutRedirectURIs) > maxRedirectURIs {
-				return fmt.Errorf("at most %d", maxRedirectURIs)
-			}
-			for _, uri := range r.PostLogoutRedirectURIs {
-				if err := oauth.CheckRedirectURI(uri, r.Native); err != nil {
-					return err
-				}
-			}
-			return nil
+			return checkRedirectURIs(r.PostLogoutRedirectURIs, r.Native)
 		},
 	},
 	{
@@ -317,6 +301,20 @@ func oneOf[T ~string](value T, values ...T) error {
 func eachOf(list, values []string) error {
 	for _, v := range list {
 		if err := oneOf(v, values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRedirectURIs returns an error for addresses to which a client may not have
+// users sent, with a code or after a logout, and for too many.
+func checkRedirectURIs(uris []string, native bool) error {
+	if len(uris) > maxRedirectURIs {
+		return fmt.Errorf("at most %d", maxRedirectURIs)
+	}
+	for _, uri := range uris {
+		if err := oauth.CheckRedirectURI(uri, native); err != nil {
 			return err
 		}
 	}
