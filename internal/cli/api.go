@@ -244,7 +244,6 @@ of existing grants with their next refresh.`,
 }
 
 func newAPIDelete(s *settings) *cobra.Command {
-	var yes bool
 	cmd := &cobra.Command{
 		Use:   "delete ID --yes",
 		Short: "Delete an API",
@@ -252,14 +251,8 @@ func newAPIDelete(s *settings) *cobra.Command {
 registered again. Grants go on for the other APIs that they have.`,
 		Example: `  mintage api delete https://api.example.com/orders --yes`,
 		Args:    exactly(1, "one API's id"),
-		PreRunE: func(*cobra.Command, []string) error {
-			if !yes {
-				return deployment.Usage(deployment.Hint(errors.New("nothing was deleted: this cannot be undone"), "add --yes to do it"))
-			}
-			return nil
-		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "really do it")
+	deletesForGood(cmd)
 	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
 		api, err := a.DeleteAPI(cmd.Context(), args[0], "")
 		return fmt.Sprintf("API %s is deleted", api.ID), err

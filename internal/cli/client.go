@@ -367,7 +367,6 @@ func newClientState(s *settings, verb string, state store.ClientState, short, mo
 }
 
 func newClientDelete(s *settings) *cobra.Command {
-	var yes bool
 	cmd := &cobra.Command{
 		Use:   "delete ID --yes",
 		Short: "Delete a client and end its grants, for good",
@@ -376,14 +375,8 @@ stop a client for a while, disable it instead.`,
 		Example: `  mintage client disable billing
   mintage client delete billing --yes`,
 		Args: exactly(1, "one client id"),
-		PreRunE: func(*cobra.Command, []string) error {
-			if !yes {
-				return deployment.Usage(deployment.Hint(errors.New("nothing was deleted: this cannot be undone"), "add --yes to do it"))
-			}
-			return nil
-		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "really do it")
+	deletesForGood(cmd)
 	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
 		c, err := a.DeleteClient(cmd.Context(), args[0], "")
 		return fmt.Sprintf("client %s is deleted", c.ID), err

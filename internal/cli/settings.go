@@ -109,6 +109,17 @@ func (f *textFlag) Type() string {
 	return "string"
 }
 
+// deletesForGood gives a command the flag --yes, without which it deletes nothing.
+func deletesForGood(cmd *cobra.Command) {
+	yes := cmd.Flags().Bool("yes", false, "really do it")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if !*yes {
+			return deployment.Usage(deployment.Hint(errors.New("nothing was deleted: this cannot be undone"), "add --yes to do it"))
+		}
+		return nil
+	}
+}
+
 // exactly is cobra.ExactArgs with an error that names the expected arguments.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
