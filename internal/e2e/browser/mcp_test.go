@@ -56,12 +56,10 @@ func serverOfThePage(t *testing.T, issuer, address, port string) string {
 	return program
 }
 
-// The client of the protocol's SDK signs its user in at the MCP server of
-// docs/how-to/mcp.md, calls a tool, and gets another token when its own has ended.
-func TestTheSDKOfMCPSignsInByItsDocument(t *testing.T) {
-	t.Parallel()
-	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost), "--client-metadata-documents", "any")
-	password := w.user(t, "alice", "Alice Cooper")
+// serveTools runs the MCP server of docs/how-to/mcp.md, whose API is open to agents, and
+// returns its address.
+func serveTools(t *testing.T, w *world) string {
+	t.Helper()
 	behind := binary.FreeAddress(t, "127.0.0.1")
 	port := serveHTTPS(t, mintageHost+":0", &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -75,6 +73,16 @@ func TestTheSDKOfMCPSignsInByItsDocument(t *testing.T) {
 		"--self-registered-clients", "--default-scope", "tickets:read", "--token-format", "jwt")
 	_, behindPort, _ := strings.Cut(behind, ":")
 	binary.Serve(t, nodeProgram(t, w, "--input-type=module", "--eval", serverOfThePage(t, w.Issuer, address, behindPort)), behind)
+	return address
+}
+
+// The client of the protocol's SDK signs its user in at the MCP server of
+// docs/how-to/mcp.md, calls a tool, and gets another token when its own has ended.
+func TestTheSDKOfMCPSignsInByItsDocument(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost), "--client-metadata-documents", "any")
+	password := w.user(t, "alice", "Alice Cooper")
+	address := serveTools(t, w)
 
 	var document []byte
 	id := "https://" + mintageHost + ":" + serveHTTPS(t, mintageHost+":0", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -87,6 +95,22 @@ func TestTheSDKOfMCPSignsInByItsDocument(t *testing.T) {
 	got := signInAgent(t, w, password, "Read your tickets", nodeProgram(t, w, "agent.mjs", address, redirect, id))
 	if got.ClientID != id || got.Text != "tickets of alice" || got.Again != got.Text || !got.Refreshed || got.Scope != "tickets:read" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// The same client without a document registers itself first (RFC 7591): as a public
+// client, and with a secret by either method.
+func TestTheSDKOfMCPSignsInByRegistration(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost), "--client-metadata-registration")
+	password := w.user(t, "alice", "Alice Cooper")
+	address := serveTools(t, w)
+	for _, method := range []string{"none", "client_secret_post", "client_secret_basic"} {
+		redirect := "http://" + binary.FreeAddress(t, "127.0.0.1") + "/callback"
+		got := signInAgent(t, w, password, "Read your tickets", nodeProgram(t, w, "agent.mjs", address, redirect, "", method))
+		if !strings.HasPrefix(got.ClientID, "mintage_ci_") || got.Text != "tickets of alice" || got.Again != got.Text || !got.Refreshed || got.Scope != "tickets:read" {
+			t.Errorf("%s: %+v", method, got)
+		}
 	}
 }
 

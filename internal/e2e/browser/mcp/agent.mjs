@@ -1,5 +1,6 @@
 // An agent: the client of the Model Context Protocol's SDK. It is told the address of
-// an MCP server, its redirect URI, and the address of its document, or "" to register.
+// an MCP server, its redirect URI, and the address of its document, or "" and a
+// token_endpoint_auth_method to register.
 // It prints the address that the user has to open, calls a tool once as it is signed in
 // and once with a token that has ended, and prints what it got.
 import { createServer } from 'node:http'
@@ -8,12 +9,12 @@ import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 
-const [address, redirectUrl, clientMetadataUrl] = process.argv.slice(2)
+const [address, redirectUrl, clientMetadataUrl, method = 'none'] = process.argv.slice(2)
 const kept = {}
 const provider = {
   redirectUrl,
   clientMetadataUrl: clientMetadataUrl || undefined,
-  clientMetadata: { client_name: 'SDK Agent', redirect_uris: [redirectUrl], grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'], token_endpoint_auth_method: 'none' },
+  clientMetadata: { client_name: 'SDK Agent', redirect_uris: [redirectUrl], grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'], token_endpoint_auth_method: method },
   state: () => 'the state',
   clientInformation: () => kept.client,
   saveClientInformation: (client) => { kept.client = client },
