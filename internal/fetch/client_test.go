@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +22,39 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/fetch"
+	"github.com/mintage/mintage/internal/keyset"
 )
+
+// ways are how a visitor has an address read: as a client_id, and as the jwks_uri of
+// a document, whose keys verify an assertion. Of each, a fetch without an answer is
+// tried so often.
+var ways = map[string]struct {
+	read  func(ctx context.Context, c *fetch.Client, address string) error
+	tries int
+}{
+	"document": {func(ctx context.Context, c *fetch.Client, address string) error {
+		_, err := c.Get(ctx, address)
+		return err
+	}, 1},
+	"key set": {func(ctx context.Context, c *fetch.Client, address string) error {
+		const id = "https://agent.example/client.json"
+		body, err := json.Marshal(map[string]any{"client_id": id, "redirect_uris": []string{"https://agent.example/cb"}, "token_endpoint_auth_method": "private_key_jwt", "jwks_uri": address})
+		if err != nil {
+			return err
+		}
+		d, err := client.ReadDocument(id, body)
+		if err != nil {
+			return fmt.Errorf("%w: %w", fetch.ErrAddress, err)
+		}
+		_, err = keyset.NewCache(time.Now, c, nil).SelfRegistered(ctx, d.KeysURI, netip.Prefix{}, nil)
+		return err
+	}, 2},
+}
+
+// oneKey is a key set.
+const oneKey = `"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]`
 
 // A world is an Internet with one server, at public, and a network behind it whose
 // listener counts the connections that reach it.
@@ -48,7 +80,7 @@ func newWorld(t *testing.T) *world {
 			return
 		}
 		rw.Header().Set("Content-Type", "application/json")
-		io.WriteString(rw, `{"path":"`+r.URL.Path+`"}`)
+		io.WriteString(rw, `{`+oneKey+`}`)
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -136,10 +168,12 @@ func TestNoAddressIsReachedThatIsNotGloballyReachable(t *testing.T) {
 	}
 	w.dns["localhost"], w.dns["localhost."] = [][]string{{"127.0.0.1", "::1"}}, [][]string{{"127.0.0.1"}}
 	hosts = append(hosts, "localhost", "LOCALHOST", "localhost.")
-	for _, host := range hosts {
-		for _, port := range []string{"", ":443", ":8443"} {
-			if _, err := w.client.Get(t.Context(), "https://"+host+port+"/client.json"); err == nil {
-				t.Errorf("%s was fetched", host+port)
+	for what, way := range ways {
+		for _, host := range hosts {
+			for _, port := range []string{"", ":443", ":8443"} {
+				if err := way.read(t.Context(), w.client, "https://"+host+port+"/client.json"); err == nil {
+					t.Errorf("the %s at %s was fetched", what, host+port)
+				}
 			}
 		}
 	}
@@ -170,16 +204,21 @@ func TestThisMachineIsNotReached(t *testing.T) {
 			}
 		}()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
-		c := &fetch.Client{}
-		for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.2", "[::ffff:7f00:1]"} {
-			if _, err := c.Get(t.Context(), "https://"+host+":"+port+"/client.json"); !errors.Is(err, fetch.ErrAddress) {
-				t.Errorf("%s: %v, want ErrAddress", host, err)
+		for what, way := range ways {
+			c := &fetch.Client{}
+			for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.2", "[::ffff:7f00:1]"} {
+				if err := way.read(t.Context(), c, "https://"+host+":"+port+"/client.json"); !errors.Is(err, fetch.ErrAddress) {
+					t.Errorf("%s, %s: %v, want ErrAddress", what, host, err)
+				}
 			}
-		}
-		// A listener that cannot be reached at all would prove nothing.
-		c.Reachable = netip.Addr.IsLoopback
-		if _, err := c.Get(t.Context(), "https://"+l.Addr().String()+"/"); !errors.Is(err, fetch.ErrUnreachable) || reached.Swap(0) != 1 {
-			t.Errorf("%s is not reached if it may be: %v", l.Addr(), err)
+			if n := reached.Load(); n != 0 {
+				t.Errorf("%s: %d connections", what, n)
+			}
+			// A listener that cannot be reached at all would prove nothing.
+			c.Reachable = netip.Addr.IsLoopback
+			if err := way.read(t.Context(), c, "https://"+l.Addr().String()+"/"); !errors.Is(err, fetch.ErrUnreachable) || reached.Swap(0) != int64(way.tries) {
+				t.Errorf("%s: %s is not reached if it may be: %v", what, l.Addr(), err)
+			}
 		}
 	}
 	if n := reached.Load(); n != 0 {
@@ -189,25 +228,32 @@ func TestThisMachineIsNotReached(t *testing.T) {
 
 func TestTheConnectionGoesToTheAddressThatWasChecked(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.dns["example.com"] = [][]string{{public.String()}, {"127.0.0.1"}} // between check and connect
-	if _, err := w.client.Get(t.Context(), "https://example.com/a"); err != nil {
-		t.Fatal(err)
-	}
-	if w.resolved["example.com"] != 1 || len(w.dialed) != 1 || w.dialed[0] != netip.AddrPortFrom(public, 443) {
-		t.Errorf("resolved %d times, dialed %v", w.resolved["example.com"], w.dialed)
-	}
-	// The next fetch is checked again.
-	if _, err := w.client.Get(t.Context(), "https://example.com/a"); !errors.Is(err, fetch.ErrAddress) {
-		t.Errorf("after the answer has changed: %v, want ErrAddress", err)
-	}
-	if n := w.inside.Load(); n != 0 || len(w.dialed) != 1 {
-		t.Errorf("%d connections inside, dialed %v", n, w.dialed)
-	}
-	// A resolver returns IPv4 addresses in their mapped form.
-	w.dns["example.com"] = [][]string{{"::ffff:" + public.String()}}
-	if _, err := w.client.Get(t.Context(), "https://example.com/a"); err != nil {
-		t.Errorf("a mapped answer: %v", err)
+	for what, way := range ways {
+		w := newWorld(t)
+		w.dns["example.com"] = [][]string{{public.String()}, {"127.0.0.1"}} // between check and connect
+		if err := way.read(t.Context(), w.client, "https://example.com/a"); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if w.resolved["example.com"] != 1 || len(w.dialed) != 1 || w.dialed[0] != netip.AddrPortFrom(public, 443) {
+			t.Errorf("%s: resolved %d times, dialed %v", what, w.resolved["example.com"], w.dialed)
+		}
+		// The next fetch is checked again.
+		if err := way.read(t.Context(), w.client, "https://example.com/a"); !errors.Is(err, fetch.ErrAddress) {
+			t.Errorf("%s, after the answer has changed: %v, want ErrAddress", what, err)
+		}
+		// So is the second try of a fetch.
+		w.dns["twice.example.net"] = [][]string{{public.String()}, {"127.0.0.1"}}
+		if err := way.read(t.Context(), w.client, "https://twice.example.net/"); err == nil {
+			t.Errorf("%s: fetched with the certificate of another host", what)
+		}
+		if n := w.inside.Load(); n != 0 || len(w.dialed) != 2 {
+			t.Errorf("%s: %d connections inside, dialed %v", what, n, w.dialed)
+		}
+		// A resolver returns IPv4 addresses in their mapped form.
+		w.dns["example.com"] = [][]string{{"::ffff:" + public.String()}}
+		if err := way.read(t.Context(), w.client, "https://example.com/a"); err != nil {
+			t.Errorf("%s, a mapped answer: %v", what, err)
+		}
 	}
 }
 
@@ -230,8 +276,10 @@ func TestAddressesThatAreNotFetched(t *testing.T) {
 		"", "http://example.com/", "HTTP://example.com/", "ftp://example.com/", "file:///etc/passwd", "//example.com/", "example.com", "https:///a",
 		"https://user@example.com/", "https://u:p@example.com/", "https://example.com/#f", "https://example.com:0/", "https://example.com:70000/", "https://exämple.com/", "https://exa mple.com/",
 	} {
-		if _, err := w.client.Get(t.Context(), address); !errors.Is(err, fetch.ErrAddress) {
-			t.Errorf("%q: %v, want ErrAddress", address, err)
+		for what, way := range ways {
+			if err := way.read(t.Context(), w.client, address); !errors.Is(err, fetch.ErrAddress) {
+				t.Errorf("%s %q: %v, want ErrAddress", what, address, err)
+			}
 		}
 	}
 	if len(w.dialed) != 0 {
@@ -252,18 +300,19 @@ func TestAnswers(t *testing.T) {
 			io.WriteString(rw, body)
 		}
 	}
+	const object = `{` + oneKey + `}`
 	var packed bytes.Buffer
 	zw := gzip.NewWriter(&packed)
 	io.WriteString(zw, `{"a":"`+strings.Repeat("a", 10<<20)+`"}`)
 	zw.Close()
-	whole := `{"a":"` + strings.Repeat("a", 64<<10-8) + `"}`
+	whole := `{` + oneKey + strings.Repeat(" ", 64<<10-2-len(oneKey)) + `}`
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   error
 	}{
-		"an object":            {send(200, `{}`), nil},
+		"an object":            {send(200, object), nil},
 		"of 64 KiB":            {send(200, whole), nil},
-		"of another JSON type": {send(200, `{"keys":[]}`, "Content-Type", "application/jwk-set+json; charset=utf-8"), nil},
+		"of another JSON type": {send(200, object, "Content-Type", "application/jwk-set+json; charset=utf-8"), nil},
 		"one byte more":        {send(200, whole+" "), fetch.ErrAnswer},
 		"endless": {func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
@@ -274,30 +323,36 @@ func TestAnswers(t *testing.T) {
 			}
 		}, fetch.ErrAnswer},
 		"compressed":            {send(200, packed.String(), "Content-Encoding", "gzip"), fetch.ErrAnswer},
-		"a header without end":  {send(200, `{}`, "X-Long", strings.Repeat("x", 20<<10)), fetch.ErrUnreachable},
+		"a header without end":  {send(200, object, "X-Long", strings.Repeat("x", 20<<10)), fetch.ErrUnreachable},
 		"a list":                {send(200, `[]`), fetch.ErrAnswer},
 		"null":                  {send(200, `null`), fetch.ErrAnswer},
-		"two objects":           {send(200, `{}{}`), fetch.ErrAnswer},
+		"two objects":           {send(200, object+object), fetch.ErrAnswer},
 		"nothing":               {send(200, ``), fetch.ErrAnswer},
 		"a page":                {send(200, `<html>`, "Content-Type", "text/html"), fetch.ErrAnswer},
-		"JSON as text":          {send(200, `{}`, "Content-Type", "text/plain"), fetch.ErrAnswer},
-		"no type":               {send(200, `{}`, "Content-Type", ""), fetch.ErrAnswer},
-		"created":               {send(201, `{}`), fetch.ErrAnswer},
-		"absent":                {send(404, `{}`), fetch.ErrAnswer},
-		"a fault":               {send(503, `{}`), fetch.ErrAnswer},
-		"elsewhere":             {send(302, `{}`, "Location", "https://inside.example.org/"), fetch.ErrAnswer},
-		"elsewhere for good":    {send(308, `{}`, "Location", "https://127.0.0.1/"), fetch.ErrAnswer},
-		"on the same host":      {send(301, `{}`, "Location", "/b"), fetch.ErrAnswer},
-		"refreshed by a header": {send(200, `{}`, "Refresh", "0; url=https://127.0.0.1/", "Link", "<https://127.0.0.1/>; rel=preload"), nil},
-		"cut off":               {send(200, `{}`, "Content-Length", "99"), fetch.ErrUnreachable},
+		"JSON as text":          {send(200, object, "Content-Type", "text/plain"), fetch.ErrAnswer},
+		"no type":               {send(200, object, "Content-Type", ""), fetch.ErrAnswer},
+		"created":               {send(201, object), fetch.ErrAnswer},
+		"absent":                {send(404, object), fetch.ErrAnswer},
+		"a fault":               {send(503, object), fetch.ErrAnswer},
+		"elsewhere":             {send(302, object, "Location", "https://inside.example.org/"), fetch.ErrAnswer},
+		"elsewhere for good":    {send(308, object, "Location", "https://127.0.0.1/"), fetch.ErrAnswer},
+		"on the same host":      {send(301, object, "Location", "/b"), fetch.ErrAnswer},
+		"refreshed by a header": {send(200, object, "Refresh", "0; url=https://127.0.0.1/", "Link", "<https://127.0.0.1/>; rel=preload"), nil},
+		"cut off":               {send(200, object, "Content-Length", "99"), fetch.ErrUnreachable},
 	} {
 		w.answer = c.answer
-		before := len(w.dialed)
-		if _, err := w.client.Get(t.Context(), "https://example.com/a"); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-		if n := len(w.dialed) - before; n != 1 {
-			t.Errorf("%s: %d connections", name, n)
+		for what, way := range ways {
+			tries := 1
+			if errors.Is(c.want, fetch.ErrUnreachable) {
+				tries = way.tries
+			}
+			before := len(w.dialed)
+			if err := way.read(t.Context(), w.client, "https://example.com/a"); !errors.Is(err, c.want) {
+				t.Errorf("%s: %s: %v, want %v", what, name, err, c.want)
+			}
+			if n := len(w.dialed) - before; n != tries {
+				t.Errorf("%s: %s: %d connections", what, name, n)
+			}
 		}
 	}
 	if n := w.inside.Load(); n != 0 {
@@ -407,25 +462,27 @@ func TestSlowAnswers(t *testing.T) {
 			}
 		},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			dials := 0
-			var served sync.WaitGroup
-			defer served.Wait()
-			client := &fetch.Client{
-				Roots:   roots,
-				Resolve: func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{public}, nil },
-				Dial: func(context.Context, netip.AddrPort) (net.Conn, error) {
-					dials++
-					ours, theirs := net.Pipe()
-					served.Go(func() { serve(theirs) })
-					return ours, nil
-				},
-			}
-			began := time.Now()
-			_, err := client.Get(t.Context(), "https://example.com/a")
-			if took := time.Since(began); !errors.Is(err, fetch.ErrUnreachable) || took != 5*time.Second || dials != 1 {
-				t.Errorf("%s: %v after %s, %d connections", name, err, took, dials)
-			}
-		})
+		for what, way := range ways {
+			synctest.Test(t, func(t *testing.T) {
+				dials := 0
+				var served sync.WaitGroup
+				defer served.Wait()
+				client := &fetch.Client{
+					Roots:   roots,
+					Resolve: func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{public}, nil },
+					Dial: func(context.Context, netip.AddrPort) (net.Conn, error) {
+						dials++
+						ours, theirs := net.Pipe()
+						served.Go(func() { serve(theirs) })
+						return ours, nil
+					},
+				}
+				began := time.Now()
+				err := way.read(t.Context(), client, "https://example.com/a")
+				if took := time.Since(began); !errors.Is(err, fetch.ErrUnreachable) || took != 5*time.Second || dials < 1 || dials > way.tries {
+					t.Errorf("%s, %s: %v after %s, %d connections", what, name, err, took, dials)
+				}
+			})
+		}
 	}
 }
