@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/mintage/mintage/internal/testkit"
 	"maps"
 	"slices"
 	"strings"
@@ -53,13 +54,13 @@ func TestClaimsAreKeptCompactAndRefusedWhereReadersWouldNotAgree(t *testing.T) {
 // authenticated issues a code with claims about the subject, and redeems it.
 func (s *service) authenticated(at time.Time, claims string) issuer.Tokens {
 	s.T.Helper()
-	a := authorization()
+	a := testkit.Authorization()
 	a.AuthTime, a.Claims = at, json.RawMessage(claims)
 	code, err := s.IssueCode(s.T.Context(), a)
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	return s.must(s.exchange(code.Code))
+	return s.Must(s.Redeem(code.Code))
 }
 
 func TestWhatIsSaidOfTheSubjectIsInEveryTokenOfTheGrant(t *testing.T) {
@@ -68,7 +69,7 @@ func TestWhatIsSaidOfTheSubjectIsInEveryTokenOfTheGrant(t *testing.T) {
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		s.format(format)
 		pair := s.authenticated(at, ` {"tenant": "t1", "level": 2}`)
-		if g := s.row(pair.GrantID); g.AuthTime != grant.At(at) || g.Claims != `{"tenant":"t1","level":2}` {
+		if g := s.Row(pair.GrantID); g.AuthTime != grant.At(at) || g.Claims != `{"tenant":"t1","level":2}` {
 			t.Errorf("the row says %d, %s", g.AuthTime, g.Claims)
 		}
 		for range 3 {
@@ -91,7 +92,7 @@ func TestWhatIsSaidOfTheSubjectIsInEveryTokenOfTheGrant(t *testing.T) {
 				t.Errorf("%s: the refresh token says %d, %s, %v", format, refresh.AuthTime, refresh.Claims, err)
 			}
 			s.Clock.Advance(time.Minute)
-			pair = s.must(s.refresh(pair.RefreshToken))
+			pair = s.Must(s.Renew(pair.RefreshToken))
 		}
 	}
 }
@@ -107,19 +108,19 @@ func TestTheTimeOfAuthenticationIsPastOrCorrectedToNow(t *testing.T) {
 		{time.UnixMilli(1), 1}, {now.Add(time.Second), s.At()}, {now.Add(time.Minute), s.At()},
 		{now.In(time.FixedZone("", 3600)), s.At()},
 	} {
-		if g := s.row(s.authenticated(c.at, "").GrantID); g.AuthTime != c.want || g.Claims != "" {
+		if g := s.Row(s.authenticated(c.at, "").GrantID); g.AuthTime != c.want || g.Claims != "" {
 			t.Errorf("authenticated at %s: %d, want %d", c.at, g.AuthTime, c.want)
 		}
 	}
 	for _, at := range []time.Time{now.Add(time.Minute + time.Millisecond), now.Add(1e6 * time.Hour), time.UnixMilli(0), time.UnixMilli(-1), time.Time{}.Add(1)} {
-		a := authorization()
+		a := testkit.Authorization()
 		a.AuthTime = at
 		var invalid *oauth.Invalid
 		if code, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "auth_time" || code.Code != "" {
 			t.Errorf("authenticated at %s: %v, want it refused", at, err)
 		}
 	}
-	a := authorization()
+	a := testkit.Authorization()
 	a.Claims = json.RawMessage(`{"sub":"mallory"}`)
 	var invalid *oauth.Invalid
 	if code, err := s.IssueCode(t.Context(), a); !errors.As(err, &invalid) || invalid.Field != "claims" || code.Code != "" {
@@ -158,7 +159,7 @@ func TestAClaimNeverReplacesARegisteredMember(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, got := s.claims(s.must(s.exchange(text)).AccessToken)
+		_, got := s.claims(s.Must(s.Redeem(text)).AccessToken)
 		if got["tenant"] != "t1" {
 			t.Errorf("%s: the other claim is lost: %v", claim, got)
 		}

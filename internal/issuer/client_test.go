@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/mintage/mintage/internal/testkit"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -21,7 +22,7 @@ import (
 // proven checks that a secret authenticates a client, or does not.
 func (s *service) proven(id string, secret oauth.Secret, want bool) {
 	s.T.Helper()
-	c, err := s.authenticate(id, secret)
+	c, err := s.Authenticate(id, secret)
 	switch {
 	case want && (err != nil || c == nil || c.ID != id):
 		s.T.Errorf("a good secret of client %s: %v", id, err)
@@ -32,24 +33,24 @@ func (s *service) proven(id string, secret oauth.Secret, want bool) {
 
 func TestOnlyAnEnabledClientOfTheRealmAuthenticates(t *testing.T) {
 	s := newService(t)
-	s.proven(clientID, s.secret, true)
-	s.proven(clientID, s.secret+"x", false)
-	s.proven(clientID, s.secret[:len(s.secret)-1], false)
+	s.proven(clientID, s.Secret, true)
+	s.proven(clientID, s.Secret+"x", false)
+	s.proven(clientID, s.Secret[:len(s.Secret)-1], false)
 	s.proven(clientID, "", false)
-	s.proven("Billing", s.secret, false)
-	s.proven("", s.secret, false)
+	s.proven("Billing", s.Secret, false)
+	s.proven("", s.Secret, false)
 	for _, state := range []store.ClientState{store.ClientDisabled, store.ClientDeleted} {
 		s.Administer(clientID, func(c *store.Client) { c.State = state })
-		s.proven(clientID, s.secret, false)
+		s.proven(clientID, s.Secret, false)
 		var invalid *oauth.Invalid
-		if _, err := s.IssueCode(t.Context(), authorization()); !errors.As(err, &invalid) || invalid.Field != "client_id" {
+		if _, err := s.IssueCode(t.Context(), testkit.Authorization()); !errors.As(err, &invalid) || invalid.Field != "client_id" {
 			t.Errorf("a code for a client that is %s: %v", state, err)
 		}
 	}
 	s.Administer(clientID, func(c *store.Client) { c.State = store.ClientEnabled })
-	s.proven(clientID, s.secret, true)
+	s.proven(clientID, s.Secret, true)
 	s.Administer(clientID, func(c *store.Client) { c.Realm = "/other" })
-	s.proven(clientID, s.secret, false)
+	s.proven(clientID, s.Secret, false)
 }
 
 // A login portal that leaves the challenge of a request out would make a code
@@ -59,7 +60,7 @@ func TestACodeOfAClientThatMustUsePKCEHasAChallenge(t *testing.T) {
 	const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 	for _, required := range []bool{true, false} {
 		s.Administer(clientID, func(c *store.Client) { c.RequirePKCE = required })
-		a := authorization()
+		a := testkit.Authorization()
 		var invalid *oauth.Invalid
 		if _, err := s.IssueCode(t.Context(), a); required != (errors.As(err, &invalid) && invalid.Field == "code_challenge") {
 			t.Errorf("required: %t, without a challenge: %v", required, err)
@@ -78,11 +79,11 @@ func TestAClientAuthenticatesByItsRegisteredMethodAlone(t *testing.T) {
 	} {
 		s.Administer(clientID, func(c *store.Client) { c.Auth = rule })
 		for _, method := range []oauth.AuthMethod{oauth.AuthPost, oauth.AuthBasic, oauth.AuthNone, "private_key_jwt"} {
-			cred := oauth.Credentials{ClientID: clientID, Secret: s.secret, Method: method}
+			cred := oauth.Credentials{ClientID: clientID, Secret: s.Secret, Method: method}
 			if method == oauth.AuthNone {
 				cred.Secret = ""
 			}
-			_, err := s.clients.Authenticate(t.Context(), cred, netip.Addr{})
+			_, err := s.Clients.Authenticate(t.Context(), cred, netip.Addr{})
 			want := false
 			for _, m := range allowed {
 				want = want || m == method
@@ -101,15 +102,15 @@ func TestEachOfSeveralSecretsWorksUntilItsExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Administer(clientID, func(have *store.Client) { have.Secrets = c.Secrets })
-	s.proven(clientID, s.secret, true)
+	s.proven(clientID, s.Secret, true)
 	s.proven(clientID, text, true)
 	s.Clock.Advance(time.Hour - time.Millisecond)
 	s.proven(clientID, text, true)
 	s.Clock.Advance(time.Millisecond)
 	s.proven(clientID, text, false)
-	s.proven(clientID, s.secret, true)
+	s.proven(clientID, s.Secret, true)
 	s.Administer(clientID, func(c *store.Client) { c.Secrets = []store.Secret{second} })
-	s.proven(clientID, s.secret, false)
+	s.proven(clientID, s.Secret, false)
 }
 
 // The shortest of many runs is what the processor needs when nothing disturbs
@@ -119,7 +120,7 @@ func TestAnUnknownClientCostsTheWorkOfAWrongSecret(t *testing.T) {
 	work := func(id string) time.Duration {
 		began := time.Now()
 		for range 200 {
-			if _, err := s.authenticate(id, "a wrong secret of a client"); !errors.Is(err, client.ErrClient) {
+			if _, err := s.Authenticate(id, "a wrong secret of a client"); !errors.Is(err, client.ErrClient) {
 				t.Fatal(err)
 			}
 		}
@@ -143,7 +144,7 @@ func (s *service) imported(secret oauth.Secret) {
 
 func (s *service) importedAs(id string, secret oauth.Secret) {
 	s.T.Helper()
-	s.register(client.Registration{ID: id, Name: "Imported", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, Secret: secret, NoPKCE: true})
+	s.Register(client.Registration{ID: id, Name: "Imported", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, Secret: secret, NoPKCE: true})
 }
 
 // upgraded tells whether the imported secret is in its fast form.
@@ -159,9 +160,9 @@ func (s *service) upgraded() bool {
 // fast checks that the secret authenticates although no slow check can run.
 func (s *service) fast(cred oauth.Credentials) {
 	s.T.Helper()
-	release := s.clients.Slow.Pause()
+	release := s.Clients.Slow.Pause()
 	defer release()
-	if _, err := s.clients.Authenticate(s.deadline(), cred, netip.Addr{}); err != nil {
+	if _, err := s.Clients.Authenticate(s.ShortContext(), cred, netip.Addr{}); err != nil {
 		s.T.Errorf("a secret in its fast form: %v", err)
 	}
 }
@@ -197,7 +198,7 @@ func TestAnImportedSecretMayBeSpelledRawInABasicHeader(t *testing.T) {
 			s := newService(t)
 			s.imported(c.registered)
 			cred := oauth.Credentials{ClientID: "old", Secret: c.decoded, RawSecret: c.raw, Method: oauth.AuthBasic, Header: true}
-			if _, err := s.clients.Authenticate(t.Context(), cred, netip.Addr{}); err != nil {
+			if _, err := s.Clients.Authenticate(t.Context(), cred, netip.Addr{}); err != nil {
 				t.Errorf("the first use: %v", err)
 			}
 			if !s.upgraded() {
@@ -206,7 +207,7 @@ func TestAnImportedSecretMayBeSpelledRawInABasicHeader(t *testing.T) {
 			s.fast(cred)
 			s.fast(oauth.Credentials{ClientID: "old", Secret: c.registered, Method: oauth.AuthPost})
 			cred.Secret, cred.RawSecret = "50% Secret", "50%25+Secret"
-			if _, err := s.clients.Authenticate(t.Context(), cred, netip.Addr{}); !errors.Is(err, client.ErrClient) {
+			if _, err := s.Clients.Authenticate(t.Context(), cred, netip.Addr{}); !errors.Is(err, client.ErrClient) {
 				t.Errorf("another secret: %v, want ErrClient", err)
 			}
 		})
@@ -221,7 +222,7 @@ func TestConcurrentFirstUsesOfAnImportedSecretUpgradeItOnce(t *testing.T) {
 	var proven atomic.Int64
 	for range 8 {
 		done.Go(func() {
-			_, err := s.authenticate("old", "correct horse")
+			_, err := s.Authenticate("old", "correct horse")
 			switch {
 			case err == nil:
 				proven.Add(1)
@@ -306,11 +307,11 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 		}
 		full := func(id, what string) {
 			t.Helper()
-			if _, err := s.authenticate(id, "correct horse"); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, client.ErrClient) {
+			if _, err := s.Authenticate(id, "correct horse"); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, client.ErrClient) {
 				t.Errorf("%s: %v, want ErrUnavailable", what, err)
 			}
 		}
-		release := s.clients.Slow.Pause()
+		release := s.Clients.Slow.Pause()
 		var waiting sync.WaitGroup
 		last := len(ids) - 1
 		for n, id := range ids[:last] {
@@ -320,19 +321,19 @@ func TestSlowSecretChecksAreBounded(t *testing.T) {
 			}
 			synctest.Wait()
 			full(id, "one too many for a client")
-			if there := s.clients.Slow.Taken(); there != (n+1)*client.SlowChecksOfOne {
+			if there := s.Clients.Slow.Taken(); there != (n+1)*client.SlowChecksOfOne {
 				t.Errorf("%d slow checks wait for %d clients", there, n+1)
 			}
 		}
-		if n := s.clients.Slow.Taken(); n != client.SlowChecks {
+		if n := s.Clients.Slow.Taken(); n != client.SlowChecks {
 			t.Errorf("%d slow checks wait, want %d", n, client.SlowChecks)
 		}
 		full(ids[last], "one too many")
 		// Clients with generated secrets do not feel it.
-		s.proven(clientID, s.secret, true)
+		s.proven(clientID, s.Secret, true)
 		release()
 		waiting.Wait()
-		if n := s.clients.Slow.Taken(); n != 0 {
+		if n := s.Clients.Slow.Taken(); n != 0 {
 			t.Errorf("%d places are still taken", n)
 		}
 		for _, id := range ids {
@@ -352,25 +353,25 @@ func TestOneNetworkDoesNotFillThePoolOfSlowSecretChecks(t *testing.T) {
 			ids[i] = fmt.Sprint("old", i)
 			s.importedAs(ids[i], "correct horse")
 		}
-		release := s.clients.Slow.Pause()
+		release := s.Clients.Slow.Pause()
 		var flood sync.WaitGroup
 		for n, id := range append(ids[1:], ids[1:]...) {
 			flood.Go(func() {
 				cred := oauth.Credentials{ClientID: id, Secret: "a guess", Method: oauth.AuthPost}
-				_, err := s.clients.Authenticate(t.Context(), cred, netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)))
+				_, err := s.Clients.Authenticate(t.Context(), cred, netip.MustParseAddr(fmt.Sprintf("2001:db8:1:%x::1", n)))
 				if !errors.Is(err, client.ErrClient) && !errors.Is(err, store.ErrUnavailable) {
 					t.Error(err)
 				}
 			})
 			synctest.Wait()
 		}
-		if n := s.clients.Slow.Taken(); n > client.SlowChecks/3 {
+		if n := s.Clients.Slow.Taken(); n > client.SlowChecks/3 {
 			t.Errorf("one network has %d of %d places", n, client.SlowChecks)
 		}
 		for _, id := range ids[:3] {
 			flood.Go(func() {
 				cred := oauth.Credentials{ClientID: id, Secret: "correct horse", Method: oauth.AuthPost}
-				if _, err := s.clients.Authenticate(t.Context(), cred, netip.MustParseAddr("192.0.2.1")); err != nil {
+				if _, err := s.Clients.Authenticate(t.Context(), cred, netip.MustParseAddr("192.0.2.1")); err != nil {
 					t.Errorf("an owner elsewhere: %v", err)
 				}
 			})
@@ -384,14 +385,14 @@ func TestOneNetworkDoesNotFillThePoolOfSlowSecretChecks(t *testing.T) {
 func TestASlowSecretCheckWaitsNoLongerThanItsRequest(t *testing.T) {
 	s := newService(t)
 	s.imported("correct horse")
-	release := s.clients.Slow.Pause()
+	release := s.Clients.Slow.Pause()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.clients.Authenticate(ctx, oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost}, netip.Addr{}); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Clients.Authenticate(ctx, oauth.Credentials{ClientID: "old", Secret: "correct horse", Method: oauth.AuthPost}, netip.Addr{}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a check that never got its turn: %v, want ErrUnavailable", err)
 	}
 	release()
-	if n := s.clients.Slow.Taken(); n != 0 {
+	if n := s.Clients.Slow.Taken(); n != 0 {
 		t.Errorf("%d places are still taken", n)
 	}
 }
@@ -399,12 +400,12 @@ func TestASlowSecretCheckWaitsNoLongerThanItsRequest(t *testing.T) {
 func TestSecretsOfAnotherStoreProveNothing(t *testing.T) {
 	s, other := newService(t), newService(t)
 	// The same text under another pepper.
-	digest := other.View().Ring.Digest(s.secret)
+	digest := other.View().Ring.Digest(s.Secret)
 	s.Administer(clientID, func(c *store.Client) { c.Secrets[0].Digest = digest })
-	s.proven(clientID, s.secret, false)
-	digest = s.View().Ring.Digest(s.secret)
+	s.proven(clientID, s.Secret, false)
+	digest = s.View().Ring.Digest(s.Secret)
 	s.Administer(clientID, func(c *store.Client) { c.Secrets[0].Digest = digest })
-	s.proven(clientID, s.secret, true)
+	s.proven(clientID, s.Secret, true)
 	if len(keys.NewSecret()) != 43 {
 		t.Error("a generated secret has 43 characters, which are 256 bits")
 	}

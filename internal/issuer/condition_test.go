@@ -19,25 +19,25 @@ func TestAnOperatorLearnsWhyAClientWasNotAuthenticated(t *testing.T) {
 	s := newService(t)
 	check := func(id string, secret oauth.Secret, method oauth.AuthMethod, want client.AuthFault) {
 		t.Helper()
-		_, err := s.clients.Authenticate(t.Context(), oauth.Credentials{Method: method, ClientID: id, Secret: secret, RawSecret: secret}, netip.Addr{})
+		_, err := s.Clients.Authenticate(t.Context(), oauth.Credentials{Method: method, ClientID: id, Secret: secret, RawSecret: secret}, netip.Addr{})
 		var fault client.AuthFault
 		if !errors.Is(err, client.ErrClient) || !errors.As(err, &fault) || fault != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	check("nobody", s.secret, oauth.AuthPost, client.UnknownClient)
+	check("nobody", s.Secret, oauth.AuthPost, client.UnknownClient)
 	check("nobody", "", oauth.AuthNone, client.UnknownClient)
-	check(clientID, s.secret+"x", oauth.AuthPost, client.WrongSecret)
+	check(clientID, s.Secret+"x", oauth.AuthPost, client.WrongSecret)
 	check(clientID, "", oauth.AuthNone, client.WrongMethod)
 	s.Administer(clientID, func(c *store.Client) { c.Auth = store.AuthBasic })
-	check(clientID, s.secret, oauth.AuthPost, client.WrongMethod)
+	check(clientID, s.Secret, oauth.AuthPost, client.WrongMethod)
 	s.Administer(clientID, func(c *store.Client) { c.Secrets[0].ExpiresAt = grant.At(s.Clock.Now()) })
-	check(clientID, s.secret, oauth.AuthBasic, client.ExpiredSecret)
-	check(clientID, s.secret+"x", oauth.AuthBasic, client.WrongSecret)
+	check(clientID, s.Secret, oauth.AuthBasic, client.ExpiredSecret)
+	check(clientID, s.Secret+"x", oauth.AuthBasic, client.WrongSecret)
 	s.Administer(clientID, func(c *store.Client) { c.State = store.ClientDisabled })
-	check(clientID, s.secret, oauth.AuthBasic, client.ClientInactive)
+	check(clientID, s.Secret, oauth.AuthBasic, client.ClientInactive)
 	s.Administer(clientID, func(c *store.Client) { c.State, c.Realm = store.ClientEnabled, "/other" })
-	check(clientID, s.secret, oauth.AuthBasic, client.UnknownClient)
+	check(clientID, s.Secret, oauth.AuthBasic, client.UnknownClient)
 }
 
 func TestTheConditionListsSecretsThatRunOutTheNextFirst(t *testing.T) {
@@ -50,7 +50,7 @@ func TestTheConditionListsSecretsThatRunOutTheNextFirst(t *testing.T) {
 	for id, ends := range map[string][]time.Duration{
 		"rotating": {3 * day, 0}, "soon": {day, 5 * day}, "gone": {-day}, "long-gone": {-8 * day}, "forever": {0},
 	} {
-		s.register(client.Registration{ID: id, Name: id, RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither})
+		s.Register(client.Registration{ID: id, Name: id, RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither})
 		s.Administer(id, func(c *store.Client) {
 			first := c.Secrets[0]
 			c.Secrets = nil

@@ -24,26 +24,26 @@ func TestACutoffRefusesWhatWasAuthorizedAtOrBefore(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, clocks %s apart", name, skew), func(t *testing.T) {
 				s := newService(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })
 				authorized := s.At()
-				unredeemed, tokens := s.code(), s.login()
+				unredeemed, tokens := s.NewCode(), s.Login()
 				// A rotation or a redemption later does not launder it.
 				s.Clock.Advance(30 * time.Second)
-				tokens = s.must(s.refresh(tokens.RefreshToken))
-				late := s.must(s.exchange(unredeemed))
+				tokens = s.Must(s.Renew(tokens.RefreshToken))
+				late := s.Must(s.Redeem(unredeemed))
 				unredeemed = s.codeAuthorizedAt(authorized)
 
 				cutoff.At = authorized.Add(-skew) - 1
 				s.CutOff(cutoff)
-				tokens = s.must(s.refresh(tokens.RefreshToken))
+				tokens = s.Must(s.Renew(tokens.RefreshToken))
 
 				cutoff.At++
 				s.CutOff(cutoff)
-				s.refused(grant.CutOff)(s.refresh(tokens.RefreshToken))
-				s.refused(grant.CutOff)(s.refresh(late.RefreshToken))
-				s.refused(grant.CutOff)(s.exchange(unredeemed))
+				s.Refused(grant.CutOff)(s.Renew(tokens.RefreshToken))
+				s.Refused(grant.CutOff)(s.Renew(late.RefreshToken))
+				s.Refused(grant.CutOff)(s.Redeem(unredeemed))
 				// It stays refused, and nothing was written for it.
-				s.refused(grant.CutOff)(s.refresh(tokens.RefreshToken))
-				s.refused(grant.CutOff)(s.exchange(unredeemed))
-				s.active(tokens.GrantID, 3)
+				s.Refused(grant.CutOff)(s.Renew(tokens.RefreshToken))
+				s.Refused(grant.CutOff)(s.Redeem(unredeemed))
+				s.WantActive(tokens.GrantID, 3)
 			})
 		}
 	}
@@ -55,7 +55,7 @@ func (s *service) codeAuthorizedAt(at grant.Instant) string {
 	now := s.Clock.Now()
 	s.Clock.Advance(at.Time().Sub(now))
 	defer func() { s.Clock.Advance(now.Sub(s.Clock.Now())) }()
-	return s.code()
+	return s.NewCode()
 }
 
 func TestConsentIsGivenAfterAnyCutoffThatItMeets(t *testing.T) {
@@ -64,22 +64,22 @@ func TestConsentIsGivenAfterAnyCutoffThatItMeets(t *testing.T) {
 		for _, skew := range []time.Duration{0, 2 * time.Second} {
 			t.Run(fmt.Sprintf("%s, clocks %s apart", name, skew), func(t *testing.T) {
 				s := newService(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })
-				before := s.login()
+				before := s.Login()
 				cutoff.At = s.At()
 				s.CutOff(cutoff)
-				s.refused(grant.CutOff)(s.refresh(before.RefreshToken))
+				s.Refused(grant.CutOff)(s.Renew(before.RefreshToken))
 				// In the same millisecond.
-				tokens := s.login()
-				if at := s.row(tokens.GrantID).AuthorizedAt; at <= cutoff.At.Add(skew) {
+				tokens := s.Login()
+				if at := s.Row(tokens.GrantID).AuthorizedAt; at <= cutoff.At.Add(skew) {
 					t.Errorf("authorized at %d, cut off until %d", at, cutoff.At.Add(skew))
 				}
-				s.must(s.refresh(tokens.RefreshToken))
-				s.refused(grant.CutOff)(s.refresh(before.RefreshToken))
+				s.Must(s.Renew(tokens.RefreshToken))
+				s.Refused(grant.CutOff)(s.Renew(before.RefreshToken))
 				// The next cutoff ends this one, too.
 				s.Clock.Advance(10 * time.Second)
 				cutoff.At = s.At()
 				s.CutOff(cutoff)
-				s.refused(grant.CutOff)(s.refresh(tokens.RefreshToken))
+				s.Refused(grant.CutOff)(s.Renew(tokens.RefreshToken))
 			})
 		}
 	}
@@ -87,7 +87,7 @@ func TestConsentIsGivenAfterAnyCutoffThatItMeets(t *testing.T) {
 
 func TestACutoffOfOthersRefusesNothing(t *testing.T) {
 	s := newService(t)
-	tokens := s.login()
+	tokens := s.Login()
 	for _, cutoff := range []store.Cutoff{
 		{Realm: realm, Subject: "bob"}, {Realm: realm, ClientID: "mail"}, {Realm: realm, Subject: clientID}, {Realm: realm, ClientID: subject},
 		{Realm: realm, Subject: subject, ClientID: "mail"}, {Realm: realm, Subject: "bob", ClientID: clientID},
@@ -95,29 +95,29 @@ func TestACutoffOfOthersRefusesNothing(t *testing.T) {
 	} {
 		cutoff.At = s.At().Add(time.Hour)
 		s.CutOff(cutoff)
-		tokens = s.must(s.refresh(tokens.RefreshToken))
+		tokens = s.Must(s.Renew(tokens.RefreshToken))
 	}
-	s.login()
+	s.Login()
 }
 
 func TestACutoffIsNotAReasonToRevoke(t *testing.T) {
 	// A replay of what was cut off tells nothing new: ownership, then state,
 	// then cutoffs, and only then replay.
 	s := newService(t)
-	first := s.login()
-	second := s.must(s.refresh(first.RefreshToken))
-	s.must(s.refresh(second.RefreshToken))
+	first := s.Login()
+	second := s.Must(s.Renew(first.RefreshToken))
+	s.Must(s.Renew(second.RefreshToken))
 	s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At()})
-	s.refused(grant.CutOff)(s.refresh(first.RefreshToken))
-	s.active(first.GrantID, 3)
+	s.Refused(grant.CutOff)(s.Renew(first.RefreshToken))
+	s.WantActive(first.GrantID, 3)
 }
 
 func TestDeletingAClientCutsOffItsGrants(t *testing.T) {
 	s := newService(t)
-	code := s.code()
-	tokens := s.login()
-	c := *s.client(clientID) // of a request that has authenticated already
+	code := s.NewCode()
+	tokens := s.Login()
+	c := *s.Listed(clientID) // of a request that has authenticated already
 	s.Administer(clientID, func(c *store.Client) { c.State = store.ClientDeleted }, store.Cutoff{Realm: realm, ClientID: clientID, At: s.At()})
-	s.refused(grant.CutOff)(s.Refresh(t.Context(), &c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
-	s.refused(grant.CutOff)(s.Exchange(t.Context(), &c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
+	s.Refused(grant.CutOff)(s.Refresh(t.Context(), &c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+	s.Refused(grant.CutOff)(s.Exchange(t.Context(), &c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
 }

@@ -3,6 +3,7 @@ package issuer_test
 import (
 	"context"
 	"errors"
+	"github.com/mintage/mintage/internal/testkit"
 	"log/slog"
 	"strings"
 	"sync"
@@ -23,16 +24,16 @@ import (
 
 func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T) {
 	s := newService(t)
-	code, tokens, c := s.code(), s.login(), s.client(clientID)
+	code, tokens, c := s.NewCode(), s.Login(), s.Listed(clientID)
 	s.Uptime.Advance(5 * time.Second)
-	tokens = s.must(s.refresh(tokens.RefreshToken))
+	tokens = s.Must(s.Renew(tokens.RefreshToken))
 	s.Uptime.Advance(time.Millisecond)
 	s.Faulty.Calls()
 
-	s.unavailable(s.Exchange(t.Context(), c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
-	s.unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
-	_, authErr := s.authenticate(clientID, s.secret)
-	_, codeErr := s.IssueCode(t.Context(), authorization())
+	s.Unavailable(s.Exchange(t.Context(), c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
+	s.Unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+	_, authErr := s.Authenticate(clientID, s.Secret)
+	_, codeErr := s.IssueCode(t.Context(), testkit.Authorization())
 	for name, err := range map[string]error{"Authenticate": authErr, "IssueCode": codeErr} {
 		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, directory.ErrStale) || errors.Is(err, client.ErrClient) {
 			t.Errorf("%s: %v, want ErrUnavailable and ErrStale", name, err)
@@ -50,13 +51,13 @@ func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T)
 	if err := s.Directory.Poll(t.Context()); err == nil {
 		t.Error("a poll that failed says nothing")
 	}
-	s.unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+	s.Unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
 	s.Poll()
 	if err := s.Directory.Ready(); err != nil {
 		t.Errorf("Ready: %v", err)
 	}
-	s.must(s.refresh(tokens.RefreshToken))
-	s.must(s.exchange(code))
+	s.Must(s.Renew(tokens.RefreshToken))
+	s.Must(s.Redeem(code))
 }
 
 func TestTheAgeOfThePollIsThatOfItsBeginning(t *testing.T) {
@@ -76,10 +77,10 @@ func TestTheAgeOfThePollIsThatOfItsBeginning(t *testing.T) {
 
 func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
 	s := newService(t)
-	tokens := s.login()
+	tokens := s.Login()
 	// Each change is unknown before the poll and known after it.
 	s.proven("mail", "a secret", false)
-	secret := s.register(client.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: "read", Auth: store.AuthPost, NoPKCE: true})
+	_, secret := s.Register(client.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: "read", Auth: store.AuthPost, NoPKCE: true})
 	s.proven("mail", secret, true)
 
 	c := s.Client("mail")
@@ -94,15 +95,15 @@ func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
 	if err := s.Engine.Commit(t.Context(), store.Change{Cutoffs: []store.Cutoff{{Realm: realm, Subject: subject, At: s.At()}}}); err != nil {
 		t.Fatal(err)
 	}
-	tokens = s.must(s.refresh(tokens.RefreshToken))
+	tokens = s.Must(s.Renew(tokens.RefreshToken))
 	s.Poll()
-	s.refused(grant.CutOff)(s.refresh(tokens.RefreshToken))
+	s.Refused(grant.CutOff)(s.Renew(tokens.RefreshToken))
 
 	key, err := keys.New(s.KEK, keys.MAC, s.At(), s.At())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.addKey(key)
+	s.AddKey(key)
 	if s.View().Ring.Has(key.ID) {
 		t.Error("the key was known before the poll")
 	}
@@ -129,7 +130,7 @@ func TestACodeForAClientMadeThisMomentNeedsNoWait(t *testing.T) {
 	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{c.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
-	a := authorization()
+	a := testkit.Authorization()
 	a.ClientID = "fresh"
 	if _, err := s.IssueCode(t.Context(), a); err != nil {
 		t.Errorf("IssueCode: %v", err)
@@ -194,7 +195,7 @@ func TestProcessesThatStartAtOnceShareTheFirstKeys(t *testing.T) {
 
 func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 	s := newService(t)
-	tokens := s.login()
+	tokens := s.Login()
 	stranger, err := keys.ParseKEK(keys.NewKEKText())
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +204,7 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.addKey(key)
+	s.AddKey(key)
 	// A ring with a hole would call good tokens unknown. The last good one
 	// serves until it is too old.
 	before := len(s.Directory.Latest().Ring.Records())
@@ -215,7 +216,7 @@ func TestAKeyThatDoesNotUnwrapIsNeverLeftOut(t *testing.T) {
 	if n := len(s.Directory.Latest().Ring.Records()); n != before {
 		t.Errorf("%d records are held after polls that failed, %d before", n, before)
 	}
-	s.must(s.refresh(tokens.RefreshToken))
+	s.Must(s.Renew(tokens.RefreshToken))
 	s.Uptime.Advance(5*time.Second + time.Millisecond)
 	if err := s.Directory.Ready(); !errors.Is(err, directory.ErrStale) {
 		t.Errorf("Ready: %v, want ErrStale", err)
@@ -231,7 +232,7 @@ func running(t *testing.T) (s *service, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.use(directory)
+	s.Use(directory)
 	if err := directory.Join(t.Context(), "this"); err != nil {
 		t.Fatal(err)
 	}
@@ -323,13 +324,13 @@ func TestLastUsesOfSecretsAreWrittenAtOnceThenOnceAMinuteAndAtTheEnd(t *testing.
 		time.Sleep(500 * time.Millisecond)
 		// The first use at once: the secret must not seem unused.
 		s.Clock.Advance(time.Second)
-		s.proven(clientID, s.secret, true)
+		s.proven(clientID, s.Secret, true)
 		time.Sleep(time.Second)
 		written(1)
 		lastUse(s.At())
 		for range 58 {
 			s.Clock.Advance(time.Second)
-			s.proven(clientID, s.secret, true)
+			s.proven(clientID, s.Secret, true)
 			s.proven(clientID, "wrong", false)
 			time.Sleep(time.Second)
 		}
@@ -345,7 +346,7 @@ func TestLastUsesOfSecretsAreWrittenAtOnceThenOnceAMinuteAndAtTheEnd(t *testing.
 		written(0)
 
 		// A write that fails is tried again a minute later.
-		s.proven(clientID, s.secret, true)
+		s.proven(clientID, s.Secret, true)
 		s.Faulty.Inject(storetest.NoteSecretUses, 1, storetest.Lost)
 		time.Sleep(time.Minute)
 		written(1)
@@ -357,14 +358,14 @@ func TestLastUsesOfSecretsAreWrittenAtOnceThenOnceAMinuteAndAtTheEnd(t *testing.
 
 		// One after a day at once, whatever was written before.
 		s.Clock.Advance(24 * time.Hour)
-		s.proven(clientID, s.secret, true)
+		s.proven(clientID, s.Secret, true)
 		time.Sleep(time.Second)
 		written(1)
 		lastUse(s.At())
 
 		// What is not written yet is at the end, though the context is over.
 		s.Clock.Advance(time.Minute)
-		s.proven(clientID, s.secret, true)
+		s.proven(clientID, s.Secret, true)
 		stop()
 		written(1)
 		lastUse(s.At())
@@ -375,7 +376,7 @@ func TestAWriteOfLastUsesThatHangsDoesNotStopThePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := running(t)
 		defer stop()
-		s.proven(clientID, s.secret, true)
+		s.proven(clientID, s.Secret, true)
 		s.Faulty.Inject(storetest.NoteSecretUses, 1, storetest.Hangs)
 		for range 70 {
 			time.Sleep(time.Second)

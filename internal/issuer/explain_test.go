@@ -3,7 +3,6 @@ package issuer_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,19 +37,6 @@ func (s *service) explainToken(text string) explain.Explanation {
 	return e
 }
 
-// refusalOf is why a request was refused; Allowed if it was not.
-func refusalOf(t *testing.T, err error) grant.Refusal {
-	t.Helper()
-	var refused *grant.Refused
-	if err == nil {
-		return grant.Allowed
-	}
-	if !errors.As(err, &refused) {
-		t.Fatalf("neither answered nor refused: %v", err)
-	}
-	return refused.Why
-}
-
 // What explain says of a refresh token is what the token endpoint then does.
 func TestExplainForeseesARefresh(t *testing.T) {
 	t.Parallel()
@@ -62,66 +48,66 @@ func TestExplainForeseesARefresh(t *testing.T) {
 		repeats  bool
 		revokes  bool
 	}{
-		{"present", func(s *service) string { return s.login().RefreshToken }, grant.Allowed, "present", false, false},
+		{"present", func(s *service) string { return s.Login().RefreshToken }, grant.Allowed, "present", false, false},
 		{"spent a moment ago", func(s *service) string {
-			first := s.login()
-			s.must(s.refresh(first.RefreshToken))
+			first := s.Login()
+			s.Must(s.Renew(first.RefreshToken))
 			s.Clock.Advance(time.Minute)
 			return first.RefreshToken
 		}, grant.Allowed, "spent", true, false},
 		{"spent long ago, of a token file that is shared", func(s *service) string {
 			grace := store.Milliseconds((24 * time.Hour).Milliseconds())
 			s.Administer(clientID, func(c *store.Client) { c.ReuseGrace = &grace })
-			first := s.login()
-			s.must(s.refresh(s.must(s.refresh(first.RefreshToken)).RefreshToken))
+			first := s.Login()
+			s.Must(s.Renew(s.Must(s.Renew(first.RefreshToken)).RefreshToken))
 			s.Clock.Advance(3 * time.Minute)
 			return first.RefreshToken
 		}, grant.Allowed, "spent", true, false},
 		{"spent, after the window", func(s *service) string {
-			first := s.login()
-			s.must(s.refresh(first.RefreshToken))
+			first := s.Login()
+			s.Must(s.Renew(first.RefreshToken))
 			s.Clock.Advance(121 * time.Second)
 			return first.RefreshToken
 		}, grant.RefreshReplayed, "spent", false, true},
 		{"spent twice over", func(s *service) string {
-			first := s.login()
-			s.must(s.refresh(s.must(s.refresh(first.RefreshToken)).RefreshToken))
+			first := s.Login()
+			s.Must(s.Renew(s.Must(s.Renew(first.RefreshToken)).RefreshToken))
 			return first.RefreshToken
 		}, grant.RefreshReplayed, "spent", false, true},
 		{"of a grant that was replayed", func(s *service) string {
-			first := s.login()
-			second := s.must(s.refresh(s.must(s.refresh(first.RefreshToken)).RefreshToken))
-			s.refresh(first.RefreshToken)
+			first := s.Login()
+			second := s.Must(s.Renew(s.Must(s.Renew(first.RefreshToken)).RefreshToken))
+			s.Renew(first.RefreshToken)
 			return second.RefreshToken
 		}, grant.GrantRevoked, "present", false, false},
 		{"expired", func(s *service) string {
-			first := s.login()
+			first := s.Login()
 			s.Clock.Advance(31 * day)
 			return first.RefreshToken
 		}, grant.GrantExpired, "present", false, false},
 		{"cut off", func(s *service) string {
-			first := s.login()
+			first := s.Login()
 			s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At()})
 			return first.RefreshToken
 		}, grant.CutOff, "present", false, false},
 		{"of a client that lost its scopes", func(s *service) string {
-			first := s.login()
+			first := s.Login()
 			s.Administer(clientID, func(c *store.Client) { c.Scope = "other" })
 			return first.RefreshToken
 		}, grant.ScopeTooWide, "present", false, false},
 		{"ahead of its row", func(s *service) string {
-			first := s.login()
-			old := s.row(first.GrantID)
-			second := s.must(s.refresh(first.RefreshToken))
-			s.rowAgain(old)
+			first := s.Login()
+			old := s.Row(first.GrantID)
+			second := s.Must(s.Renew(first.RefreshToken))
+			s.RowAgain(old)
 			return second.RefreshToken
 		}, grant.StoreBehind, "ahead", false, false},
 		{"ahead of its row, after a restore", func(s *service) string {
-			first := s.login()
-			old := s.row(first.GrantID)
-			second := s.must(s.refresh(s.must(s.refresh(first.RefreshToken)).RefreshToken))
-			s.rowAgain(old)
-			s.restored()
+			first := s.Login()
+			old := s.Row(first.GrantID)
+			second := s.Must(s.Renew(s.Must(s.Renew(first.RefreshToken)).RefreshToken))
+			s.RowAgain(old)
+			s.Restored()
 			return second.RefreshToken
 		}, grant.Allowed, "ahead", false, false},
 		{"without a row", func(s *service) string {
@@ -149,12 +135,12 @@ func TestExplainForeseesARefresh(t *testing.T) {
 				t.Errorf("a second holder, until %d", e.Answer.SharedUntil)
 			}
 			// The truth.
-			got, err := s.refresh(token)
-			if why := refusalOf(t, err); why != c.want || got.Repeated != c.repeats {
+			got, err := s.Renew(token)
+			if why := testkit.RefusalOf(t, err); why != c.want || got.Repeated != c.repeats {
 				t.Errorf("the token endpoint: %s, repeated %t", why, got.Repeated)
 			}
 			if g := e.Grant; g != nil && c.revokes {
-				if now := s.row(g.ID); g.State != grant.Active || now.State != grant.Revoked {
+				if now := s.Row(g.ID); g.State != grant.Active || now.State != grant.Revoked {
 					t.Errorf("explain has changed the grant, or the request has not ended it: %s, %s", g.State, now.State)
 				}
 			}
@@ -172,31 +158,31 @@ func TestExplainForeseesARedemption(t *testing.T) {
 		want    grant.Refusal
 		revokes bool
 	}{
-		{"fresh", func(s *service) string { return s.code() }, grant.Allowed, false},
+		{"fresh", func(s *service) string { return s.NewCode() }, grant.Allowed, false},
 		{"redeemed", func(s *service) string {
-			code := s.code()
-			s.must(s.exchange(code))
+			code := s.NewCode()
+			s.Must(s.Redeem(code))
 			return code
 		}, grant.CodeReplayed, true},
 		{"redeemed twice", func(s *service) string {
-			code := s.code()
-			s.must(s.exchange(code))
-			s.exchange(code)
+			code := s.NewCode()
+			s.Must(s.Redeem(code))
+			s.Redeem(code)
 			return code
 		}, grant.CodeReplayed, false},
 		{"expired", func(s *service) string {
-			code := s.code()
+			code := s.NewCode()
 			s.Clock.Advance(time.Minute)
 			return code
 		}, grant.CodeExpired, false},
 		{"cut off", func(s *service) string {
-			code := s.code()
+			code := s.NewCode()
 			s.CutOff(store.Cutoff{Realm: realm, ClientID: clientID, At: s.At()})
 			return code
 		}, grant.CutOff, false},
 		{"of before a restore", func(s *service) string {
-			code := s.code()
-			s.restored()
+			code := s.NewCode()
+			s.Restored()
 			return code
 		}, grant.CodeBeforeRestore, false},
 	} {
@@ -208,7 +194,7 @@ func TestExplainForeseesARedemption(t *testing.T) {
 			if !e.Genuine || e.As != explain.AsCode || e.Code == nil || e.RedirectURI != redirectURI || e.Answer.Why != c.want || e.Answer.Revokes != c.revokes {
 				t.Errorf("explained: %+v, %+v", e, e.Answer)
 			}
-			if _, err := s.exchange(code); refusalOf(t, err) != c.want {
+			if _, err := s.Redeem(code); testkit.RefusalOf(t, err) != c.want {
 				t.Errorf("the token endpoint: %v, want %s", err, c.want)
 			}
 		})
@@ -225,15 +211,15 @@ func TestExplainForeseesAnIntrospection(t *testing.T) {
 			standing string
 		}{
 			{"alive", func(*service, issuer.Tokens) {}, grant.Allowed, "present"},
-			{"of an earlier pair", func(s *service, first issuer.Tokens) { s.must(s.refresh(first.RefreshToken)) }, grant.Allowed, "spent"},
+			{"of an earlier pair", func(s *service, first issuer.Tokens) { s.Must(s.Renew(first.RefreshToken)) }, grant.Allowed, "spent"},
 			{"expired", func(s *service, _ issuer.Tokens) { s.Clock.Advance(301 * time.Second) }, grant.GrantExpired, "present"},
 			{"revoked with its like", func(s *service, first issuer.Tokens) {
-				if _, err := s.Revoke(t.Context(), s.client(clientID), first.AccessToken, origin); err != nil {
+				if _, err := s.Revoke(t.Context(), s.Listed(clientID), first.AccessToken, testkit.Origin); err != nil {
 					t.Fatal(err)
 				}
 			}, grant.AccessRevoked, "present"},
 			{"of a revoked grant", func(s *service, first issuer.Tokens) {
-				if _, err := s.Revoke(t.Context(), s.client(clientID), first.RefreshToken, origin); err != nil {
+				if _, err := s.Revoke(t.Context(), s.Listed(clientID), first.RefreshToken, testkit.Origin); err != nil {
 					t.Fatal(err)
 				}
 			}, grant.GrantRevoked, "present"},
@@ -243,15 +229,15 @@ func TestExplainForeseesAnIntrospection(t *testing.T) {
 		} {
 			t.Run(string(form)+" "+c.name, func(t *testing.T) {
 				t.Parallel()
-				s := newService(t, named)
+				s := newService(t, testkit.Named)
 				s.Administer(clientID, func(c *store.Client) { c.TokenFormat = form })
-				first := s.login()
+				first := s.Login()
 				c.do(s, first)
 				e := s.explainToken(first.AccessToken)
 				if !e.Genuine || e.Answer.Why != c.want || e.Standing() != c.standing || e.Scope != allScopes || (e.JWT != nil) != (form == store.TokenJWT) {
 					t.Errorf("explained: genuine %t, standing %q, scope %q, %+v", e.Genuine, e.Standing(), e.Scope, e.Answer)
 				}
-				if _, err := s.Inspect(t.Context(), first.AccessToken); refusalOf(t, err) != c.want {
+				if _, err := s.Inspect(t.Context(), first.AccessToken); testkit.RefusalOf(t, err) != c.want {
 					t.Errorf("introspection: %v, want %s", err, c.want)
 				}
 			})
@@ -262,7 +248,7 @@ func TestExplainForeseesAnIntrospection(t *testing.T) {
 func TestExplainTellsWhyAClientCannotEvenAsk(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	token := s.login().RefreshToken
+	token := s.Login().RefreshToken
 	for want, change := range map[string]func(*store.Client){
 		"disabled": func(c *store.Client) { c.State = store.ClientDisabled },
 		"grant_type": func(c *store.Client) {
@@ -279,9 +265,9 @@ func TestExplainTellsWhyAClientCannotEvenAsk(t *testing.T) {
 
 func TestExplainTellsHowATextIsNotGenuine(t *testing.T) {
 	t.Parallel()
-	s, other := newService(t, named), newService(t, named)
-	pair, theirs := s.login(), other.login()
-	r, code := pair.RefreshToken, s.code()
+	s, other := newService(t, testkit.Named), newService(t, testkit.Named)
+	pair, theirs := s.Login(), other.Login()
+	r, code := pair.RefreshToken, s.NewCode()
 	alter := func(text string, at int) string {
 		with := "A"
 		if text[at] == 'A' {
@@ -312,7 +298,7 @@ func TestExplainTellsHowATextIsNotGenuine(t *testing.T) {
 		if e.Genuine || e.Diagnosis.Fault != c.want || e.Named != c.named || !e.Answer.Known || e.Answer.Why != grant.TokenUnknown {
 			t.Errorf("%s: genuine %t, fault %q, named %t, %+v", c.name, e.Genuine, e.Diagnosis.Fault, e.Named, e.Answer)
 		}
-		if _, err := s.refresh(c.text); refusalOf(t, err) != grant.TokenUnknown {
+		if _, err := s.Renew(c.text); testkit.RefusalOf(t, err) != grant.TokenUnknown {
 			t.Errorf("%s: the token endpoint: %v", c.name, err)
 		}
 	}
@@ -320,11 +306,11 @@ func TestExplainTellsHowATextIsNotGenuine(t *testing.T) {
 
 func TestExplainTellsHowAJWTIsNotGenuine(t *testing.T) {
 	t.Parallel()
-	s, other := newService(t, named), newService(t, named)
+	s, other := newService(t, testkit.Named), newService(t, testkit.Named)
 	for _, x := range []*service{s, other} {
 		x.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenJWT })
 	}
-	text := s.login().AccessToken
+	text := s.Login().AccessToken
 	parts := strings.Split(text, ".")
 	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
@@ -349,7 +335,7 @@ func TestExplainTellsHowAJWTIsNotGenuine(t *testing.T) {
 	}{
 		{"altered claims", with(subject, "mallory"), explain.JWTWrongSeal},
 		{"another issuer", with("auth.example", "evil.example"), explain.JWTOtherIssuer},
-		{"another deployment of the same issuer", other.login().AccessToken, explain.JWTUnknownKey},
+		{"another deployment of the same issuer", other.Login().AccessToken, explain.JWTUnknownKey},
 		{"a list of revocations", sign("revocations+jwt", string(claims)), explain.JWTOtherType},
 		{"no claims", parts[0] + "." + parts[1][:40] + "." + parts[2], explain.JWTUnreadable},
 		{"of a subject that the grant does not have", sign("at+jwt", strings.Replace(string(claims), subject, "mallory", 1)), explain.JWTOtherMeaning},
@@ -358,7 +344,7 @@ func TestExplainTellsHowAJWTIsNotGenuine(t *testing.T) {
 		if e.As != explain.AsJWT || e.JWT == nil || e.JWT.Fault != c.want || e.Answer.Why != grant.TokenUnknown {
 			t.Errorf("%s: %s, %+v, %+v", c.name, e.As, e.JWT, e.Answer)
 		}
-		if _, err := s.Inspect(t.Context(), c.text); refusalOf(t, err) != grant.TokenUnknown {
+		if _, err := s.Inspect(t.Context(), c.text); testkit.RefusalOf(t, err) != grant.TokenUnknown {
 			t.Errorf("%s: introspection: %v", c.name, err)
 		}
 	}
@@ -368,15 +354,15 @@ func TestExplainTellsHowAJWTIsNotGenuine(t *testing.T) {
 // looked up.
 func TestExplainWithoutTheKeyTellsWhatItCan(t *testing.T) {
 	t.Parallel()
-	s := newService(t, named)
-	pair := s.login()
-	s.must(s.refresh(pair.RefreshToken))
-	code := s.code()
+	s := newService(t, testkit.Named)
+	pair := s.Login()
+	s.Must(s.Renew(pair.RefreshToken))
+	code := s.NewCode()
 	dir, err := directory.Read(t.Context(), s.Engine, nil, testkit.Schedule(), s.Clock.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	locked := &service{Kit: testkit.Kit{T: t, Issuer: issuer.New(issuer.Issuer{Realm: realm, ID: s.ID, Store: s.Engine, Directory: dir, Policy: s.Policy, Now: s.Clock.Now})}}
+	locked := &service{Service: &testkit.Service{Kit: testkit.Kit{T: t, Issuer: issuer.New(issuer.Issuer{Realm: realm, ID: s.ID, Store: s.Engine, Directory: dir, Policy: s.Policy, Now: s.Clock.Now})}}}
 	e := locked.explainToken(pair.RefreshToken)
 	if e.Genuine || e.Answer.Known || e.Diagnosis.Fault != keys.Locked || e.Grant == nil || e.Grant.Generation != 2 || e.Standing() != "spent" {
 		t.Errorf("a refresh token: %+v", e)
@@ -397,9 +383,9 @@ func TestExplainWithoutTheKeyTellsWhatItCan(t *testing.T) {
 func TestExplainedGrantHasItsEventsAndCutoffs(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	first := s.login()
-	s.must(s.refresh(s.must(s.refresh(first.RefreshToken)).RefreshToken))
-	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+	first := s.Login()
+	s.Must(s.Renew(s.Must(s.Renew(first.RefreshToken)).RefreshToken))
+	s.Refused(grant.RefreshReplayed)(s.Renew(first.RefreshToken))
 	s.CutOff(store.Cutoff{Realm: realm, Subject: "bob", At: s.At()})
 	s.CutOff(store.Cutoff{Realm: realm, Subject: subject, ClientID: clientID, At: s.At()})
 	e, err := explain.ExplainGrant(t.Context(), s.Issuer, first.GrantID)
@@ -416,7 +402,7 @@ func TestExplainedGrantHasItsEventsAndCutoffs(t *testing.T) {
 
 func TestExplainNamesTheAPIsOfATokenAndOfItsGrant(t *testing.T) {
 	s := withAPIs(t)
-	code, err := s.authorize("", orders, invoices)
+	code, err := s.AuthorizeAt("", orders, invoices)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,21 +417,21 @@ func TestExplainNamesTheAPIsOfATokenAndOfItsGrant(t *testing.T) {
 		}
 	}
 	names(code.Code, orders, invoices)
-	tokens := s.must(s.Exchange(t.Context(), s.client("shop"), issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, From: origin}))
+	tokens := s.Must(s.Exchange(t.Context(), s.Listed("shop"), issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, From: testkit.Origin}))
 	names(tokens.AccessToken, orders, invoices)
 	names(tokens.RefreshToken)
-	tokens = s.must(s.refreshFor(tokens.RefreshToken, "", orders))
+	tokens = s.Must(s.RefreshAt(tokens.RefreshToken, "", orders))
 	names(tokens.AccessToken, orders)
-	gone := apiOrders()
+	gone := testkit.OrdersAPI()
 	gone.Deleted, gone.Scopes = true, nil
-	s.putAPI(gone)
+	s.PutAPI(gone)
 	names(tokens.AccessToken, "deleted API 1")
 }
 
 func TestExplainKnowsAClientThatRegisteredItself(t *testing.T) {
 	s := newService(t)
 	s.Directory.AdmitSelfRegistered(func(string) bool { return true })
-	tokens := s.loginOfAgent(s.agent())
+	tokens := s.LoginOfAgent(s.Agent())
 	if e := s.explainToken(tokens.RefreshToken); e.Client == nil || e.Client.Name != "Agent" || e.Answer.Why != grant.Allowed {
 		t.Errorf("client %v, answer %+v", e.Client, e.Answer)
 	}

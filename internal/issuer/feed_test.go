@@ -22,7 +22,6 @@ import (
 )
 
 const (
-	issuerID  = "https://auth.example.com/oauth2/api"
 	jwtClient = "jwt-billing"
 )
 
@@ -32,7 +31,7 @@ func newFeed(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	s := newService(t, append([]func(*issuer.Issuer){func(iss *issuer.Issuer) {
 		iss.ID, iss.RevocationsMaxAge = issuerID, 5*time.Second
 	}}, change...)...)
-	s.register(client.Registration{
+	s.Register(client.Registration{
 		ID: jwtClient, Name: "JWT", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, TokenFormat: store.TokenJWT, NoPKCE: true,
 	})
 	return s
@@ -93,17 +92,17 @@ func (s *service) loginJWT(who string) issuer.Tokens {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	return s.must(s.Exchange(s.T.Context(), s.client(jwtClient), issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, From: origin}))
+	return s.Must(s.Exchange(s.T.Context(), s.Listed(jwtClient), issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, From: testkit.Origin}))
 }
 
 func (s *service) refreshJWT(tokens issuer.Tokens) (issuer.Tokens, error) {
-	return s.Refresh(s.T.Context(), s.client(jwtClient), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin})
+	return s.Refresh(s.T.Context(), s.Listed(jwtClient), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: testkit.Origin})
 }
 
 // revoke ends what a token of the JWT client stands for.
 func (s *service) revoke(text string) {
 	s.T.Helper()
-	if _, err := s.Revoke(s.T.Context(), s.client(jwtClient), text, origin); err != nil {
+	if _, err := s.Revoke(s.T.Context(), s.Listed(jwtClient), text, testkit.Origin); err != nil {
 		s.T.Fatal(err)
 	}
 }
@@ -121,9 +120,9 @@ func TestFeedListsWhatEndedWithinASecond(t *testing.T) {
 		"revoked":      func(tokens issuer.Tokens) { s.revoke(tokens.RefreshToken) },
 		"access token": func(tokens issuer.Tokens) { s.revoke(tokens.AccessToken) },
 		"replayed": func(tokens issuer.Tokens) {
-			second := s.must(s.refreshJWT(tokens))
-			s.must(s.refreshJWT(second))
-			s.refused(grant.RefreshReplayed)(s.refreshJWT(tokens))
+			second := s.Must(s.refreshJWT(tokens))
+			s.Must(s.refreshJWT(second))
+			s.Refused(grant.RefreshReplayed)(s.refreshJWT(tokens))
 		},
 	}
 	for name, f := range end {
@@ -143,7 +142,7 @@ func TestFeedListsWhatEndedWithinASecond(t *testing.T) {
 		}
 		floor, want := l.Grants[grantName(tokens.GrantID[:])], int64(253402300799999)
 		if name == "access token" {
-			want = int64(s.row(tokens.GrantID).AccessFloor)
+			want = int64(s.Row(tokens.GrantID).AccessFloor)
 		}
 		if floor != want {
 			t.Errorf("%s: floor %d, want %d", name, floor, want)
@@ -162,7 +161,7 @@ func TestFeedLeavesATokenAliveThatWasIssuedAfterTheFloor(t *testing.T) {
 	s := newFeed(t)
 	first := s.loginJWT(subject)
 	s.revoke(first.AccessToken)
-	second := s.must(s.refreshJWT(first)) // in the same millisecond
+	second := s.Must(s.refreshJWT(first)) // in the same millisecond
 	l := s.list()
 	if listed, _ := l.refuses(s.token(first.AccessToken)); !listed {
 		t.Error("the revoked token is not listed")
@@ -277,7 +276,7 @@ func TestFeedListsACutoffAsLongAsTheTokensOfANodeThatHadNotHeardOfIt(t *testing.
 	s.Clock.Advance(27*time.Second - time.Duration(s.At()%15_000)*time.Millisecond)
 	s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At()})
 	s.Clock.Advance(4900 * time.Millisecond)
-	tokens, err := node.Refresh(t.Context(), s.client(jwtClient), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin})
+	tokens, err := node.Refresh(t.Context(), s.Listed(jwtClient), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: testkit.Origin})
 	if err != nil {
 		t.Fatalf("the other node knows: %v", err)
 	}
@@ -351,7 +350,7 @@ func TestFeedLetsACallerGo(t *testing.T) {
 		}
 	})
 	<-asked
-	if _, err := s.Revocations(s.deadline()); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Revocations(s.ShortContext()); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while another's look hangs: %v", err)
 	}
 	close(release)

@@ -15,14 +15,6 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// quick rotates keys every hour.
-func quick() keys.Schedule {
-	s := rotating
-	s.Lifetime, s.Lead, s.MaxAge = time.Hour, time.Minute, time.Second
-	s.Retention = 5*time.Minute + s.MaxAge + time.Minute
-	return s
-}
-
 // A thief has copied the store and the key-encryption key before the keys were
 // rotated: ring is what he has.
 type thief struct {
@@ -69,49 +61,49 @@ func (x thief) code(authorizedAt, expiresAt grant.Instant) string {
 }
 
 func TestWhoeverCopiedTheKeysForgesNothingAfterARotation(t *testing.T) {
-	s := newNodes(t, quick(), 1)[0]
+	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
-	mine := s.login()
+	mine := s.Login()
 	x := s.copied()
 	s.Clock.Advance(59 * time.Minute)
-	s.rotate()
+	s.RotateKeys()
 	s.Clock.Advance(time.Minute + keysSettle)
-	s.rotate()
+	s.RotateKeys()
 	if s.View().Ring.Current(keys.MAC, s.At()) == x.ring.Current(keys.MAC, x.at) {
 		t.Fatal("the keys have not changed")
 	}
-	end := s.lives(keys.MAC)[1].ActiveAt
-	mine = s.must(s.refresh(mine.RefreshToken))
+	end := s.Lives(keys.MAC)[1].ActiveAt
+	mine = s.Must(s.Renew(mine.RefreshToken))
 	now := s.At() + 1
 	s.Clock.Advance(time.Millisecond)
-	g := s.row(mine.GrantID)
+	g := s.Row(mine.GrantID)
 
 	forged := func(why grant.Refusal, tok keys.Token) {
 		t.Helper()
 		tok.GrantID, tok.Bits = g.ID, 7
-		s.tokenDead(why)(s.inspect(x.access(tok)))
+		s.Dead(why)(s.inspect(x.access(tok)))
 	}
 	forged(grant.TokenUnknown, keys.Token{Generation: 0, IssuedAt: end - 1000, ExpiresAt: grant.Never})
 	forged(grant.TokenUnknown, keys.Token{Generation: 1, IssuedAt: end - 1000, ExpiresAt: grant.Never})
 	forged(grant.KeyRetired, keys.Token{Generation: 2, IssuedAt: now, ExpiresAt: now.Add(5 * time.Minute)})
 	forged(grant.KeyRetired, keys.Token{Generation: 1, IssuedAt: now.Add(day), ExpiresAt: now.Add(day + 5*time.Minute)})
-	s.refused(grant.KeyRetired)(s.exchange(x.code(now, now.Add(time.Minute))))
-	s.refused(grant.KeyRetired)(s.exchange(x.code(now.Add(day), grant.Never)))
-	s.refused(grant.KeyRetired)(s.refresh(x.refresh(keys.Token{GrantID: g.ID, Generation: 2, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt})))
-	s.refused(grant.KeyRetired)(s.refresh(x.refresh(keys.Token{GrantID: g.ID, Generation: 1, IssuedAt: now, ExpiresAt: grant.Never})))
-	s.refused(grant.KeyRetired)(s.refresh(x.refresh(keys.Token{GrantID: grant.ID{1}, Generation: 9, IssuedAt: now, ExpiresAt: grant.Never})))
-	s.active(g.ID, 2)
+	s.Refused(grant.KeyRetired)(s.Redeem(x.code(now, now.Add(time.Minute))))
+	s.Refused(grant.KeyRetired)(s.Redeem(x.code(now.Add(day), grant.Never)))
+	s.Refused(grant.KeyRetired)(s.Renew(x.refresh(keys.Token{GrantID: g.ID, Generation: 2, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt})))
+	s.Refused(grant.KeyRetired)(s.Renew(x.refresh(keys.Token{GrantID: g.ID, Generation: 1, IssuedAt: now, ExpiresAt: grant.Never})))
+	s.Refused(grant.KeyRetired)(s.Renew(x.refresh(keys.Token{GrantID: grant.ID{1}, Generation: 9, IssuedAt: now, ExpiresAt: grant.Never})))
+	s.WantActive(g.ID, 2)
 
 	// What is dated in the key's period dies with the last that it can have made.
 	s.Clock.Advance(5*time.Minute + 2*time.Second)
-	s.rotate()
+	s.RotateKeys()
 	forged(grant.GrantExpired, keys.Token{Generation: 1, IssuedAt: end - 1, ExpiresAt: end.Add(day)})
-	s.refused(grant.CodeExpired)(s.exchange(x.code(end-1, grant.Never)))
+	s.Refused(grant.CodeExpired)(s.Redeem(x.code(end-1, grant.Never)))
 
 	// The owner goes on; and a thief who takes the client's next rotation for an
 	// answer that was lost gets no pair: both end.
-	mine = s.must(s.refresh(mine.RefreshToken))
-	s.refused(grant.RefreshReplayed)(s.refresh(x.refresh(keys.Token{GrantID: g.ID, Generation: 2, IssuedAt: end - 1, ExpiresAt: grant.Never})))
+	mine = s.Must(s.Renew(mine.RefreshToken))
+	s.Refused(grant.RefreshReplayed)(s.Renew(x.refresh(keys.Token{GrantID: g.ID, Generation: 2, IssuedAt: end - 1, ExpiresAt: grant.Never})))
 	s.revoked(g.ID, grant.ReasonRefreshReplayed, store.EventRefreshReplayed)
 }
 
@@ -121,14 +113,14 @@ const keysSettle = 10 * time.Second
 
 // A JWT by a retired signing key, of which verifiers still hold the public part.
 func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
-	s := newNodes(t, quick(), 1)[0]
+	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenJWT })
 	x := s.copied()
 	s.Clock.Advance(59 * time.Minute)
-	s.rotate()
+	s.RotateKeys()
 	s.Clock.Advance(time.Minute + keysSettle + time.Second)
-	s.rotate()
-	mine := s.login()
+	s.RotateKeys()
+	mine := s.Login()
 	typ, payload, err := s.View().Ring.Verify(mine.AccessToken)
 	if err != nil {
 		t.Fatal(err)
@@ -155,11 +147,11 @@ func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 		}
 		return jwt
 	}
-	s.tokenDead(grant.KeyRetired)(s.inspect(sign(nil)))
-	s.tokenDead(grant.TokenUnknown)(s.inspect(sign(map[string]any{"exp": 253402300799})))
+	s.Dead(grant.KeyRetired)(s.inspect(sign(nil)))
+	s.Dead(grant.TokenUnknown)(s.inspect(sign(map[string]any{"exp": 253402300799})))
 	// It is gone later, and is not even read.
-	s.Clock.Advance(quick().Retention)
-	s.rotate()
+	s.Clock.Advance(testkit.Quick().Retention)
+	s.RotateKeys()
 	e, err := explain.ExplainToken(t.Context(), s.Issuer, sign(map[string]any{"exp": s.At().Add(time.Hour) / 1000}))
 	if err != nil || e.Genuine || e.JWT == nil || e.JWT.Fault != explain.JWTKeyGone || e.Answer.Why != grant.TokenUnknown {
 		t.Errorf("a JWT by a key that is gone: genuine %t, %+v, %s, %v", e.Genuine, e.JWT, e.Answer.Why, err)
@@ -171,20 +163,20 @@ func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 // good as ever.
 func TestNothingAuthenticIsRefusedAroundARotation(t *testing.T) {
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
-		s := newNodes(t, quick(), 1)[0]
+		s := newNodes(t, testkit.Quick(), 1)[0]
 		s.Administer(clientID, func(c *store.Client) { c.TokenFormat = format })
-		idle, idleCode := s.login(), ""
+		idle, idleCode := s.Login(), ""
 		s.Clock.Advance(59*time.Minute + 45*time.Second)
-		s.rotate()
-		end := s.lives(keys.MAC)[1].ActiveAt
-		before := s.login()
+		s.RotateKeys()
+		end := s.Lives(keys.MAC)[1].ActiveAt
+		before := s.Login()
 		var spent []issuer.Tokens
 		for s.At() < end.Add(30*time.Second) {
-			idleCode = s.code()
-			after := s.must(s.refresh(before.RefreshToken))
+			idleCode = s.NewCode()
+			after := s.Must(s.Renew(before.RefreshToken))
 			s.Clock.Advance(3 * time.Second)
 			s.Poll()
-			again := s.must(s.refresh(before.RefreshToken))
+			again := s.Must(s.Renew(before.RefreshToken))
 			if again.RefreshToken != after.RefreshToken || format == store.TokenOpaque && again.AccessToken != after.AccessToken {
 				t.Errorf("%s, %s from the rotation: an answer is repeated with other bytes", format, s.At().Since(end))
 			}
@@ -193,33 +185,33 @@ func TestNothingAuthenticIsRefusedAroundARotation(t *testing.T) {
 					t.Errorf("%s, %s from the rotation: %v", format, s.At().Since(end), err)
 				}
 			}
-			s.must(s.exchange(idleCode))
+			s.Must(s.Redeem(idleCode))
 			spent = append(spent, before)
 			before = after
 		}
-		if s.row(before.GrantID).KeyID == s.row(idle.GrantID).KeyID {
+		if s.Row(before.GrantID).KeyID == s.Row(idle.GrantID).KeyID {
 			t.Fatal("the keys have not changed")
 		}
 		s.Clock.Advance(20 * 24 * time.Hour)
-		s.rotate()
-		s.must(s.refresh(idle.RefreshToken))
+		s.RotateKeys()
+		s.Must(s.Renew(idle.RefreshToken))
 		// A spent token by a retired key is a replay, as ever.
-		s.refused(grant.RefreshReplayed)(s.refresh(spent[0].RefreshToken))
+		s.Refused(grant.RefreshReplayed)(s.Renew(spent[0].RefreshToken))
 	}
 }
 
 // A client whose refresh tokens do not rotate holds one by a key that is long
 // retired; its access tokens are by today's.
 func TestAccessTokensWithoutRotationAreByTodaysKey(t *testing.T) {
-	s := newNodes(t, quick(), 1)[0]
+	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat, c.NoRotation = store.TokenOpaque, true })
-	first := s.login()
+	first := s.Login()
 	for range 5 {
 		s.Clock.Advance(59 * time.Minute)
-		s.rotate()
+		s.RotateKeys()
 		s.Clock.Advance(time.Minute)
-		s.rotate()
-		next := s.must(s.refresh(first.RefreshToken))
+		s.RotateKeys()
+		next := s.Must(s.Renew(first.RefreshToken))
 		if next.RefreshToken != first.RefreshToken {
 			t.Fatal("the refresh token rotates")
 		}
@@ -232,64 +224,64 @@ func TestAccessTokensWithoutRotationAreByTodaysKey(t *testing.T) {
 // The access floor can lie after a rotation, and the answer that is repeated
 // before it.
 func TestARepeatAboveTheAccessFloorIsByTheKeyOfItsInstant(t *testing.T) {
-	s := newNodes(t, quick(), 1)[0]
+	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
 	s.Clock.Advance(59 * time.Minute)
-	s.rotate()
-	first := s.login()
+	s.RotateKeys()
+	first := s.Login()
 	s.Clock.Advance(30 * time.Second)
 	s.Poll()
-	second := s.must(s.refresh(first.RefreshToken))
+	second := s.Must(s.Renew(first.RefreshToken))
 	s.Clock.Advance(30*time.Second + keysSettle + time.Second)
-	s.rotate()
-	if _, err := s.Revoke(t.Context(), s.client(clientID), second.AccessToken, origin); err != nil {
+	s.RotateKeys()
+	if _, err := s.Revoke(t.Context(), s.Listed(clientID), second.AccessToken, testkit.Origin); err != nil {
 		t.Fatal(err)
 	}
 	s.Clock.Advance(time.Second)
-	third := s.must(s.refresh(first.RefreshToken))
+	third := s.Must(s.Renew(first.RefreshToken))
 	if !third.Repeated || third.RefreshToken != second.RefreshToken || third.AccessToken == second.AccessToken {
 		t.Fatalf("repeated %t", third.Repeated)
 	}
-	s.samePair(third, s.must(s.refresh(first.RefreshToken)))
+	s.SamePair(third, s.Must(s.Renew(first.RefreshToken)))
 	if _, err := s.inspect(third.AccessToken); err != nil {
 		t.Error(err)
 	}
-	s.tokenDead(grant.AccessRevoked)(s.inspect(second.AccessToken))
+	s.Dead(grant.AccessRevoked)(s.inspect(second.AccessToken))
 }
 
 // A clock that was a year ahead has dated rows: their clients go on after it was
 // set right, and through later rotations.
 func TestAGrantThatAWrongClockDatedGoesOnThroughRotations(t *testing.T) {
-	for name, look := range map[string]func(*service){"and made keys": (*service).rotate, "and made none": (*service).Poll} {
+	for name, look := range map[string]func(*service){"and made keys": (*service).RotateKeys, "and made none": (*service).Poll} {
 		t.Run(name, func(t *testing.T) { wrongClock(t, look) })
 	}
 }
 
 func wrongClock(t *testing.T, look func(*service)) {
-	s := newNodes(t, quick(), 1)[0]
+	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
 	s.Clock.Advance(20 * 24 * time.Hour)
 	look(s)
-	dated := s.login()
+	dated := s.Login()
 	s.Clock.Advance(-20 * 24 * time.Hour)
 	for range 5 {
-		s.rotate()
-		again := s.must(s.refresh(dated.RefreshToken))
-		s.samePair(again, s.must(s.refresh(dated.RefreshToken)))
+		s.RotateKeys()
+		again := s.Must(s.Renew(dated.RefreshToken))
+		s.SamePair(again, s.Must(s.Renew(dated.RefreshToken)))
 		dated = again
 		if _, err := s.inspect(dated.AccessToken); err != nil {
 			t.Error(err)
 		}
 		s.Clock.Advance(59*time.Minute + 50*time.Second)
-		s.rotate()
-		dated = s.must(s.refresh(dated.RefreshToken))
+		s.RotateKeys()
+		dated = s.Must(s.Renew(dated.RefreshToken))
 		s.Clock.Advance(10*time.Second + keysSettle + time.Second)
-		s.rotate()
+		s.RotateKeys()
 		if _, err := s.inspect(dated.AccessToken); err != nil {
 			t.Error(err)
 		}
 	}
-	if g := s.row(dated.GrantID); g.RotatedAt <= s.At() {
+	if g := s.Row(dated.GrantID); g.RotatedAt <= s.At() {
 		t.Fatal("the row is not dated ahead")
 	}
 }
@@ -297,61 +289,62 @@ func wrongClock(t *testing.T, look func(*service)) {
 // Nodes whose clocks differ change keys at different moments, and take each
 // other's codes and tokens all the same.
 func TestNodesWithSkewAcceptEachOthersTokensAroundARotation(t *testing.T) {
-	sched := quick()
+	sched := testkit.Quick()
 	sched.MaxSkew = 2 * time.Second
 	s := newNodes(t, sched, 1)[0]
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
 	s.Policy.MaxSkew = sched.MaxSkew
-	behind, late := *s, testkit.NewClock()
+	other, late := *s.Service, testkit.NewClock()
+	behind := &service{Service: &other}
 	iss := *s.Issuer
 	iss.Now = late.Now
 	behind.Issuer, behind.Clock = issuer.New(iss), late
 	s.Clock.Advance(59*time.Minute + 40*time.Second)
-	s.rotate()
-	tokens := s.login()
-	end := s.lives(keys.MAC)[1].ActiveAt
-	nodes := []*service{s, &behind}
+	s.RotateKeys()
+	tokens := s.Login()
+	end := s.Lives(keys.MAC)[1].ActiveAt
+	nodes := []*service{s, behind}
 	for i := 0; s.At() < end.Add(20*time.Second); i++ {
 		s.Clock.Advance(700 * time.Millisecond)
 		s.Poll()
 		late.Set(s.Clock.Now().Add(-2 * time.Second))
 		one, other := nodes[i%2], nodes[(i+1)%2]
-		next := one.must(one.refresh(tokens.RefreshToken))
+		next := one.Must(one.Renew(tokens.RefreshToken))
 		if got, err := other.inspect(next.AccessToken); err != nil || got.GrantID != tokens.GrantID {
 			t.Errorf("%s from the rotation: %v", s.At().Since(end), err)
 		}
-		other.samePair(next, other.must(other.refresh(tokens.RefreshToken)))
-		other.must(other.exchange(one.code()))
+		other.SamePair(next, other.Must(other.Renew(tokens.RefreshToken)))
+		other.Must(other.Redeem(one.NewCode()))
 		tokens = next
 	}
 }
 
 // A cutoff that a command makes lies ahead, and a code of then is dated after it.
 func TestACodeDatedAfterACutoffIsRedeemedAcrossARotation(t *testing.T) {
-	s := newNodes(t, quick(), 1)[0]
+	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Clock.Advance(59*time.Minute + 59*time.Second)
-	s.rotate()
+	s.RotateKeys()
 	s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At().Add(directory.CutoffReach)})
-	code := s.code()
+	code := s.NewCode()
 	s.Clock.Advance(30 * time.Second)
-	s.rotate()
-	if len(s.lives(keys.Seal)) < 2 || s.lives(keys.Seal)[1].Phase != keys.Active {
+	s.RotateKeys()
+	if len(s.Lives(keys.Seal)) < 2 || s.Lives(keys.Seal)[1].Phase != keys.Active {
 		t.Fatal("the keys have not changed")
 	}
-	s.must(s.exchange(code))
+	s.Must(s.Redeem(code))
 }
 
 // A row that a version before has written says nothing of the key that made the
 // spent token: its client's repetition gets the pair.
 func TestARepeatOfARotationByAnEarlierVersionIsAnswered(t *testing.T) {
-	s := newNodes(t, quick(), 1)[0]
+	s := newNodes(t, testkit.Quick(), 1)[0]
 	s.Clock.Advance(59*time.Minute + 55*time.Second)
-	s.rotate()
-	first := s.login()
+	s.RotateKeys()
+	first := s.Login()
 	s.Clock.Advance(10 * time.Second)
-	s.rotate()
-	second := s.must(s.refresh(first.RefreshToken))
-	g := s.row(second.GrantID)
+	s.RotateKeys()
+	second := s.Must(s.Renew(first.RefreshToken))
+	g := s.Row(second.GrantID)
 	if g.SpentKey() == g.KeyID || !s.View().Ring.Has(g.SpentKey()) {
 		t.Fatalf("the row says that %s was spent, and %s made", g.SpentKey(), g.KeyID)
 	}
@@ -361,5 +354,5 @@ func TestARepeatOfARotationByAnEarlierVersionIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.samePair(second, s.must(s.refresh(first.RefreshToken)))
+	s.SamePair(second, s.Must(s.Renew(first.RefreshToken)))
 }

@@ -36,7 +36,7 @@ func newProvider(t *testing.T, change ...func(*issuer.Issuer)) *service {
 var session = [16]byte{1, 2, 3}
 
 func authentication(scope string) issuer.Authorization {
-	a := authorization()
+	a := testkit.Authorization()
 	a.Scope, a.AuthTime, a.Nonce, a.Session, a.Login = scope, testkit.Started.Time().Add(-time.Hour), "n-1", session, openid.Password
 	return a
 }
@@ -47,7 +47,7 @@ func (s *service) authenticates(a issuer.Authorization) issuer.Tokens {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	return s.must(s.exchange(code.Code))
+	return s.Must(s.Redeem(code.Code))
 }
 
 func TestACodeWithOpenIDGivesAnIDToken(t *testing.T) {
@@ -63,7 +63,7 @@ func TestACodeWithOpenIDGivesAnIDToken(t *testing.T) {
 	if got, wanted := text(t, c), text(t, want); typ != "JWT" || got != wanted {
 		t.Errorf("typ %s, %s\nwant %s", typ, got, wanted)
 	}
-	g := s.row(tokens.GrantID)
+	g := s.Row(tokens.GrantID)
 	if g.Session != session || g.ACR != 1 || strings.Contains(g.Facts.Text(), "n-1") {
 		t.Errorf("the row holds %+v: session and acr, and no nonce, are expected", g.Facts)
 	}
@@ -93,11 +93,11 @@ func TestWithoutOpenIDNothingIsAdded(t *testing.T) {
 	if err != nil || len(with.Code) != len(without.Code) {
 		t.Errorf("codes of %d and %d characters, %v", len(with.Code), len(without.Code), err)
 	}
-	tokens := s.must(s.exchange(with.Code))
-	if g := s.row(tokens.GrantID); tokens.IDToken != "" || g.Facts != (grant.Facts{}) {
+	tokens := s.Must(s.Redeem(with.Code))
+	if g := s.Row(tokens.GrantID); tokens.IDToken != "" || g.Facts != (grant.Facts{}) {
 		t.Errorf("an id_token of %d characters, facts %+v", len(tokens.IDToken), g.Facts)
 	}
-	if again := s.must(s.refresh(tokens.RefreshToken)); again.IDToken != "" {
+	if again := s.Must(s.Renew(tokens.RefreshToken)); again.IDToken != "" {
 		t.Error("a refresh without openid returns an id_token")
 	}
 	// Where nobody can log in, openid is a scope like others.
@@ -113,7 +113,7 @@ func TestARefreshReturnsAnIDToken(t *testing.T) {
 	s := newProvider(t)
 	first := s.authenticates(authentication("openid read"))
 	s.Clock.Advance(time.Hour)
-	second := s.must(s.refresh(first.RefreshToken))
+	second := s.Must(s.Renew(first.RefreshToken))
 	_, was := s.claims(first.IDToken)
 	_, is := s.claims(second.IDToken)
 	for _, same := range []string{"iss", "sub", "aud", "auth_time", "sid", "acr"} {
@@ -125,12 +125,12 @@ func TestARefreshReturnsAnIDToken(t *testing.T) {
 	if hasNonce || is["iat"] != was["iat"].(float64)+3600 || is["at_hash"] == was["at_hash"] {
 		t.Errorf("a refresh returned %v", is)
 	}
-	narrowed := s.must(s.refreshScope(second.RefreshToken, "read"))
+	narrowed := s.Must(s.RenewScope(second.RefreshToken, "read"))
 	if narrowed.IDToken != "" {
 		t.Error("an answer whose scope is narrowed to read has an id_token")
 	}
 	s.Administer(clientID, func(c *store.Client) { c.NoRefreshIDToken = true })
-	if third := s.must(s.refresh(narrowed.RefreshToken)); third.IDToken != "" {
+	if third := s.Must(s.Renew(narrowed.RefreshToken)); third.IDToken != "" {
 		t.Error("a client registered with --no-refresh-id-token gets one for a refresh")
 	}
 	if again := s.authenticates(authentication("openid")); again.IDToken == "" {
@@ -145,15 +145,15 @@ func TestARepeatedAnswerHasTheSameIDToken(t *testing.T) {
 		s.Administer(clientID, func(c *store.Client) { c.IDTokenAlg = alg })
 		first := s.authenticates(authentication("openid read"))
 		s.Clock.Advance(time.Second)
-		lost := s.must(s.refresh(first.RefreshToken))
+		lost := s.Must(s.Renew(first.RefreshToken))
 		key, err := keys.New(s.KEK, alg, s.At(), s.At()+1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.addKey(key)
+		s.AddKey(key)
 		s.Poll()
 		s.Clock.Advance(30 * time.Second)
-		again := s.must(s.refresh(first.RefreshToken))
+		again := s.Must(s.Renew(first.RefreshToken))
 		if !again.Repeated || again.IDToken != lost.IDToken || again.IDToken == "" {
 			t.Errorf("%s: repeated %t, the same id_token %t", alg, again.Repeated, again.IDToken == lost.IDToken)
 		}
@@ -190,7 +190,7 @@ func TestAKeyIsPublishedForTheLongestLifetimeOfWhatItSigns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.addKey(key)
+	s.AddKey(key)
 	s.Poll()
 	published := func() bool {
 		_, found, err := s.PublicPEM(old.String())
@@ -240,7 +240,7 @@ func TestSubjectsThatCannotBeInAnIDToken(t *testing.T) {
 func TestAnIDTokenIsNoAccessToken(t *testing.T) {
 	s := newProvider(t)
 	tokens := s.authenticates(authentication("openid read"))
-	s.tokenDead(grant.TokenUnknown)(s.inspect(tokens.IDToken))
+	s.Dead(grant.TokenUnknown)(s.inspect(tokens.IDToken))
 }
 
 // Hints are what this server signed as id_tokens: expired ones too, and those
@@ -315,7 +315,7 @@ func TestHints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.addKey(key)
+	s.AddKey(key)
 	s.Poll()
 	s.Clock.Advance(30 * 24 * time.Hour)
 	good("by a key that is gone")

@@ -18,14 +18,12 @@ import (
 
 const apiID = "invoices-api"
 
-func named(iss *issuer.Issuer) { iss.ID = issuerID }
-
 // newResource is a service with a resource server that may ask about tokens
 // for some audiences, or all.
 func newResource(t *testing.T, audiences ...string) *service {
 	t.Helper()
-	s := newService(t, named)
-	s.register(client.Registration{ID: apiID, Name: "Invoices", Introspect: true, IntrospectAudience: audiences, Auth: store.AuthEither})
+	s := newService(t, testkit.Named)
+	s.Register(client.Registration{ID: apiID, Name: "Invoices", Introspect: true, IntrospectAudience: audiences, Auth: store.AuthEither})
 	s.Faulty.Calls()
 	return s
 }
@@ -37,26 +35,11 @@ func (s *service) format(f store.TokenFormat) {
 	s.Faulty.Calls()
 }
 
-// dead checks that a token is refused for one reason, and that nothing of it is
-// told.
-func (s *service) tokenDead(want grant.Refusal) func(issuer.Token, error) {
-	return func(tok issuer.Token, err error) {
-		s.T.Helper()
-		var refused *grant.Refused
-		if !errors.As(err, &refused) || refused.Why != want || errors.Is(err, store.ErrUnavailable) {
-			s.T.Errorf("got %v, want refused: %s", err, want)
-		}
-		if tok.ClientID != "" || tok.Subject != "" || tok.Scope != "" || tok.Audience != nil || tok.ID != "" || tok.Claims != "" || tok.AuthTime != 0 {
-			s.T.Error("a dead token is described")
-		}
-	}
-}
-
 func (s *service) inspect(text string) (issuer.Token, error) { return s.Inspect(s.T.Context(), text) }
 
 func (s *service) introspect(caller, text string) (issuer.Token, error) {
 	s.T.Helper()
-	return s.Introspect(s.T.Context(), s.client(caller), text)
+	return s.Introspect(s.T.Context(), s.Listed(caller), text)
 }
 
 func TestATokenSaysTheSameInBothForms(t *testing.T) {
@@ -64,8 +47,8 @@ func TestATokenSaysTheSameInBothForms(t *testing.T) {
 	ids := map[string]bool{}
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		s.format(format)
-		first := s.login()
-		second := s.must(s.refreshScope(first.RefreshToken, "write"))
+		first := s.Login()
+		second := s.Must(s.RenewScope(first.RefreshToken, "write"))
 		for text, want := range map[string]issuer.Token{
 			first.AccessToken:  {Scope: allScopes, First: true},
 			second.AccessToken: {Scope: "write"},
@@ -94,7 +77,7 @@ func TestTheBudgetOfStoreCallsAtIntrospectionAndRevocation(t *testing.T) {
 	s := newResource(t)
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		s.format(format)
-		tokens := s.login()
+		tokens := s.Login()
 		s.Faulty.Calls()
 		one := func(m storetest.Method) map[storetest.Method]int { return map[storetest.Method]int{m: 1} }
 		spent := func(what string, want map[storetest.Method]int) {
@@ -131,26 +114,26 @@ func TestTheBudgetOfStoreCallsAtIntrospectionAndRevocation(t *testing.T) {
 
 func TestARefreshTokenIsAliveWhileItWouldBeAnsweredAndAskingChangesNothing(t *testing.T) {
 	s := newResource(t)
-	first := s.login()
+	first := s.Login()
 	tok, err := s.introspect(clientID, first.RefreshToken)
-	if err != nil || !tok.Refresh || tok.Scope != allScopes || tok.Audience != nil || tok.ID != "" || tok.ExpiresAt != s.row(first.GrantID).ExpiresAt {
+	if err != nil || !tok.Refresh || tok.Scope != allScopes || tok.Audience != nil || tok.ID != "" || tok.ExpiresAt != s.Row(first.GrantID).ExpiresAt {
 		t.Errorf("%+v, %v", tok, err)
 	}
-	second := s.must(s.refresh(first.RefreshToken))
-	third := s.must(s.refresh(second.RefreshToken))
-	before := s.row(first.GrantID)
-	s.tokenDead(grant.RefreshReplayed)(s.introspect(clientID, first.RefreshToken))
+	second := s.Must(s.Renew(first.RefreshToken))
+	third := s.Must(s.Renew(second.RefreshToken))
+	before := s.Row(first.GrantID)
+	s.Dead(grant.RefreshReplayed)(s.introspect(clientID, first.RefreshToken))
 	if _, err := s.introspect(clientID, second.RefreshToken); err != nil {
 		t.Errorf("one that would be repeated: %v", err)
 	}
-	s.tokenDead(grant.OtherClient)(s.introspect(apiID, third.RefreshToken))
-	if s.row(first.GrantID) != before {
+	s.Dead(grant.OtherClient)(s.introspect(apiID, third.RefreshToken))
+	if s.Row(first.GrantID) != before {
 		t.Error("asking changed the grant")
 	}
 	s.Clock.Advance(2*time.Minute + time.Millisecond)
-	s.tokenDead(grant.RefreshReplayed)(s.introspect(clientID, second.RefreshToken))
+	s.Dead(grant.RefreshReplayed)(s.introspect(clientID, second.RefreshToken))
 	s.Administer(clientID, func(c *store.Client) { c.GrantTypes = []string{store.GrantAuthorizationCode} })
-	s.tokenDead(grant.ClientDisabled)(s.introspect(clientID, third.RefreshToken))
+	s.Dead(grant.ClientDisabled)(s.introspect(clientID, third.RefreshToken))
 }
 
 func TestAudiencesLimitAResourceServer(t *testing.T) {
@@ -163,13 +146,13 @@ func TestAudiencesLimitAResourceServer(t *testing.T) {
 			seen     bool
 		}{{nil, false}, {[]string{one}, true}, {[]string{two}, false}, {[]string{two, one}, true}} {
 			s.Administer(clientID, func(client *store.Client) { client.Audience = c.audience })
-			text := s.login().AccessToken
+			text := s.Login().AccessToken
 			tok, err := s.introspect(apiID, text)
 			if (err == nil) != c.seen {
 				t.Errorf("%s for %q: %v, want it seen: %t", format, c.audience, err, c.seen)
 			}
 			if !c.seen {
-				s.tokenDead(grant.OtherClient)(tok, err)
+				s.Dead(grant.OtherClient)(tok, err)
 			}
 			if _, err := s.introspect(clientID, text); err != nil {
 				t.Errorf("its owner: %v", err)
@@ -177,7 +160,7 @@ func TestAudiencesLimitAResourceServer(t *testing.T) {
 		}
 	}
 	s.Administer(apiID, func(c *store.Client) { c.Introspect = false })
-	s.tokenDead(grant.OtherClient)(s.introspect(apiID, s.login().AccessToken))
+	s.Dead(grant.OtherClient)(s.introspect(apiID, s.Login().AccessToken))
 }
 
 // another is a node of its own on the same database: only what is stored do
@@ -205,14 +188,14 @@ func TestIN12_RV17_WhatOneNodeEndsIsDeadOnTheNextCallAtAnother(t *testing.T) {
 		for name, end := range map[string]func(issuer.Tokens, string){
 			"access token revoked":  func(tokens issuer.Tokens, _ string) { s.revokeBy(clientID, tokens.AccessToken) },
 			"refresh token revoked": func(tokens issuer.Tokens, _ string) { s.revokeBy(clientID, tokens.RefreshToken) },
-			"code replayed":         func(_ issuer.Tokens, code string) { s.exchange(code) },
+			"code replayed":         func(_ issuer.Tokens, code string) { s.Redeem(code) },
 			"refresh token replayed": func(tokens issuer.Tokens, _ string) {
-				s.must(s.refresh(s.must(s.refresh(tokens.RefreshToken)).RefreshToken))
-				s.refresh(tokens.RefreshToken)
+				s.Must(s.Renew(s.Must(s.Renew(tokens.RefreshToken)).RefreshToken))
+				s.Renew(tokens.RefreshToken)
 			},
 		} {
-			code := s.code()
-			tokens := s.must(s.exchange(code))
+			code := s.NewCode()
+			tokens := s.Must(s.Redeem(code))
 			if _, err := other.Inspect(t.Context(), tokens.AccessToken); err != nil {
 				t.Errorf("%s: dead before: %v", name, err)
 			}
@@ -224,10 +207,10 @@ func TestIN12_RV17_WhatOneNodeEndsIsDeadOnTheNextCallAtAnother(t *testing.T) {
 		// What is in the directory follows with its poll.
 		for name, cutoff := range applying {
 			s.Clock.Advance(time.Second)
-			tokens := s.login()
+			tokens := s.Login()
 			cutoff.At = s.At()
 			s.CutOff(cutoff)
-			s.tokenDead(grant.CutOff)(s.inspect(tokens.AccessToken))
+			s.Dead(grant.CutOff)(s.inspect(tokens.AccessToken))
 			if err := other.Directory.Poll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +226,7 @@ func TestInspectingDuringAFault(t *testing.T) {
 	s := newResource(t)
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		s.format(format)
-		tokens := s.login()
+		tokens := s.Login()
 		down := func(_ issuer.Token, err error) {
 			t.Helper()
 			var refused *grant.Refused
@@ -265,10 +248,10 @@ func TestInspectingDuringAFault(t *testing.T) {
 		if _, deleted, err := s.Engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 100); err != nil || deleted == 0 {
 			t.Fatalf("swept %d, %v", deleted, err)
 		}
-		s.tokenDead(grant.StoreBehind)(s.inspect(tokens.AccessToken))
-		s.tokenDead(grant.StoreBehind)(s.introspect(clientID, tokens.RefreshToken))
+		s.Dead(grant.StoreBehind)(s.inspect(tokens.AccessToken))
+		s.Dead(grant.StoreBehind)(s.introspect(clientID, tokens.RefreshToken))
 		s.Clock.Advance(301 * time.Second)
-		s.tokenDead(grant.GrantExpired)(s.inspect(tokens.AccessToken))
+		s.Dead(grant.GrantExpired)(s.inspect(tokens.AccessToken))
 	}
 	s.Faulty.Inject(storetest.Changes, 10, storetest.Lost)
 	s.Uptime.Advance(6 * time.Second)
@@ -281,17 +264,17 @@ func TestAnotherRealmsIssuerKnowsNoneOfTheTokens(t *testing.T) {
 	s := newResource(t)
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		s.format(format)
-		tokens := s.login()
+		tokens := s.Login()
 		other := s.another()
 		other.Realm, other.ID = "/other", "https://auth.example/oauth2/other"
 		_, err := other.Inspect(t.Context(), tokens.AccessToken)
-		s.tokenDead(grant.TokenUnknown)(issuer.Token{}, err)
+		s.Dead(grant.TokenUnknown)(issuer.Token{}, err)
 		c := &store.Client{ID: clientID, Realm: "/other", Scope: oauth.Scope(allScopes), GrantTypes: store.GrantTypes}
 		for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
-			if _, err := other.Revoke(t.Context(), c, text, origin); err != nil {
+			if _, err := other.Revoke(t.Context(), c, text, testkit.Origin); err != nil {
 				t.Errorf("revoking at another realm: %v", err)
 			}
 		}
-		s.active(tokens.GrantID, 1)
+		s.WantActive(tokens.GrantID, 1)
 	}
 }

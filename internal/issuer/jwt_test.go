@@ -32,11 +32,11 @@ func (s *service) claims(text string) (typ string, claims map[string]any) {
 
 func TestAClientIsSwitchedToJWTsAndBackAndItsTokensLiveOn(t *testing.T) {
 	s := newResource(t)
-	opaque := s.login()
+	opaque := s.Login()
 	s.format(store.TokenJWT)
-	jwt := s.must(s.refresh(opaque.RefreshToken))
+	jwt := s.Must(s.Renew(opaque.RefreshToken))
 	s.format("")
-	back := s.must(s.refresh(jwt.RefreshToken))
+	back := s.Must(s.Renew(jwt.RefreshToken))
 	for text, isJWT := range map[string]bool{opaque.AccessToken: false, jwt.AccessToken: true, back.AccessToken: false} {
 		if strings.HasPrefix(text, keys.AccessPrefix) == isJWT || strings.Count(text, ".") == 2 != isJWT {
 			t.Errorf("a text of %d characters is a JWT: %t", len(text), !isJWT)
@@ -64,7 +64,7 @@ func TestAJWTHasItsClientsTypeAlgorithmAndAudience(t *testing.T) {
 		s.Administer(clientID, func(client *store.Client) {
 			client.TokenFormat, client.SigningAlg, client.JWTType, client.Audience = store.TokenJWT, c.alg, c.typ, c.audience
 		})
-		text := s.login().AccessToken
+		text := s.Login().AccessToken
 		typ, claims := s.claims(text)
 		header, err := base64.RawURLEncoding.DecodeString(strings.Split(text, ".")[0])
 		if err != nil || typ != c.wantTyp || !strings.Contains(string(header), `"alg":"`+c.wantAlg+`"`) {
@@ -86,9 +86,9 @@ func TestTheTokenIdIsGrantGenerationAndInstants(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)
 	authorized := s.At()
-	first := s.login()
+	first := s.Login()
 	s.Clock.Advance(90 * time.Second)
-	second := s.must(s.refresh(first.RefreshToken))
+	second := s.Must(s.Renew(first.RefreshToken))
 	for generation, text := range map[uint32]string{1: first.AccessToken, 2: second.AccessToken} {
 		_, claims := s.claims(text)
 		id, err := base64.RawURLEncoding.DecodeString(claims["jti"].(string))
@@ -113,15 +113,15 @@ func TestTheTokenIdIsGrantGenerationAndInstants(t *testing.T) {
 func TestAJWTIsGoodAfterItsKeyIsRetired(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)
-	old := s.login()
+	old := s.Login()
 	key, err := keys.New(s.KEK, keys.ES256, s.At(), s.At()+1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.addKey(key)
+	s.AddKey(key)
 	s.Poll()
 	s.Clock.Advance(time.Second)
-	fresh := s.must(s.refresh(old.RefreshToken))
+	fresh := s.Must(s.Renew(old.RefreshToken))
 	kid := `"kid":"` + key.ID.String() + `"`
 	for text, want := range map[string]bool{old.AccessToken: false, fresh.AccessToken: true} {
 		header, _ := base64.RawURLEncoding.DecodeString(strings.Split(text, ".")[0])
@@ -137,7 +137,7 @@ func TestAJWTIsGoodAfterItsKeyIsRetired(t *testing.T) {
 func TestThePhantomOfATokenIsThatToken(t *testing.T) {
 	s := newResource(t)
 	s.Administer(clientID, func(c *store.Client) { c.Audience = []string{"https://one.example"} })
-	tokens := s.login()
+	tokens := s.Login()
 	opaque, err := s.introspect(apiID, tokens.AccessToken)
 	if err != nil {
 		t.Fatal(err)
@@ -152,12 +152,12 @@ func TestThePhantomOfATokenIsThatToken(t *testing.T) {
 		t.Errorf("%+v, %v\nwant %+v", phantom, err, opaque)
 	}
 	s.mustRevoke(tokens.AccessToken)
-	s.tokenDead(grant.AccessRevoked)(s.inspect(text))
+	s.Dead(grant.AccessRevoked)(s.inspect(text))
 }
 
 func TestASignedIntrospectionIsForItsCallerAndNoAccessToken(t *testing.T) {
 	s := newResource(t)
-	text, err := s.SignIntrospection(s.client(apiID), json.RawMessage(`{"active":false}`))
+	text, err := s.SignIntrospection(s.Listed(apiID), json.RawMessage(`{"active":false}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestASignedIntrospectionIsForItsCallerAndNoAccessToken(t *testing.T) {
 	if typ != "token-introspection+jwt" || string(got) != want {
 		t.Errorf("%s %s\nwant %s", typ, got, want)
 	}
-	s.tokenDead(grant.TokenUnknown)(s.inspect(text))
+	s.Dead(grant.TokenUnknown)(s.inspect(text))
 	s.mustRevoke(text)
 }
 
@@ -178,7 +178,7 @@ func TestASignedIntrospectionIsForItsCallerAndNoAccessToken(t *testing.T) {
 func TestAGenuineSignatureIsBoundedByTheGrant(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)
-	typ, claims := s.claims(s.login().AccessToken)
+	typ, claims := s.claims(s.Login().AccessToken)
 	sign := func(name string, value any) string {
 		changed := maps.Clone(claims)
 		changed[name] = value
@@ -198,14 +198,14 @@ func TestAGenuineSignatureIsBoundedByTheGrant(t *testing.T) {
 	for name, value := range map[string]any{
 		"scope": claims["scope"].(string) + " other", "sub": "mallory", "client_id": "another", "iss": "https://elsewhere.example",
 	} {
-		s.tokenDead(grant.TokenUnknown)(s.inspect(sign(name, value)))
+		s.Dead(grant.TokenUnknown)(s.inspect(sign(name, value)))
 	}
 }
 
 func TestOnlyTheTypesOfAccessTokensAreOnes(t *testing.T) {
 	s := newResource(t)
 	s.format(store.TokenJWT)
-	_, good := s.claims(s.login().AccessToken)
+	_, good := s.claims(s.Login().AccessToken)
 	sign := func(typ string, change map[string]any) string {
 		t.Helper()
 		altered := maps.Clone(good)
@@ -226,7 +226,7 @@ func TestOnlyTheTypesOfAccessTokensAreOnes(t *testing.T) {
 		}
 	}
 	for _, typ := range []string{"token-introspection+jwt", "revocations+jwt", "logout+jwt", "dpop+jwt", "AT+JWT", "jwt", "JOSE"} {
-		s.tokenDead(grant.TokenUnknown)(s.inspect(sign(typ, nil)))
+		s.Dead(grant.TokenUnknown)(s.inspect(sign(typ, nil)))
 	}
 	for name, change := range map[string]map[string]any{
 		"another issuer": {"iss": "https://evil.example"}, "no issuer": {"iss": nil}, "no jti": {"jti": nil}, "a short jti": {"jti": "AAAA"},
@@ -243,7 +243,7 @@ func TestOnlyTheTypesOfAccessTokensAreOnes(t *testing.T) {
 	}
 	clear(id[:16])
 	lost := base64.RawURLEncoding.EncodeToString(id)
-	s.tokenDead(grant.StoreBehind)(s.inspect(sign("at+jwt", map[string]any{"jti": lost})))
+	s.Dead(grant.StoreBehind)(s.inspect(sign("at+jwt", map[string]any{"jti": lost})))
 }
 
 func TestAccessTokensOfARegistrationAreChecked(t *testing.T) {

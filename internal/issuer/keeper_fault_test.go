@@ -3,6 +3,7 @@ package issuer_test
 import (
 	"context"
 	"errors"
+	"github.com/mintage/mintage/internal/testkit"
 	"strings"
 	"sync"
 	"testing"
@@ -29,7 +30,7 @@ func TestAKeyIsAddedOnceHoweverTheStoreFails(t *testing.T) {
 		"lost": storetest.Lost, "unanswered": storetest.Unanswered, "conflict": storetest.Conflicts, "full": storetest.Full,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newNodes(t, rotating, 1)[0]
+			s := newNodes(t, testkit.Rotating, 1)[0]
 			s.Clock.Advance(83 * day)
 			s.Poll()
 			s.Faulty.Inject(storetest.CommitKeys, 1, fault)
@@ -37,32 +38,32 @@ func TestAKeyIsAddedOnceHoweverTheStoreFails(t *testing.T) {
 			if (err == nil) != (name == "conflict") {
 				t.Errorf("%v", err)
 			}
-			s.rotate()
-			s.rotate()
+			s.RotateKeys()
+			s.RotateKeys()
 			s.holds(each(2))
 		})
 	}
 }
 
 func TestANodeThatIsLateAddsNothing(t *testing.T) {
-	nodes := newNodes(t, rotating, 2)
+	nodes := newNodes(t, testkit.Rotating, 2)
 	a, b := nodes[0], nodes[1]
 	a.Clock.Advance(83 * day)
 	a.Poll()
 	b.Poll()
 	// The other adds the followers between this one's look and its write.
-	a.Faulty.Inject(storetest.CommitKeys, 1, storetest.Meanwhile(b.rotate))
+	a.Faulty.Inject(storetest.CommitKeys, 1, storetest.Meanwhile(b.RotateKeys))
 	if err := a.Directory.RotateDue(t.Context()); err != nil {
 		t.Error(err)
 	}
-	a.rotate()
+	a.RotateKeys()
 	a.holds(each(2))
 
 	// And while this one makes its keys.
 	a.Clock.Advance(90 * day)
 	a.Poll()
 	b.Poll()
-	a.Faulty.Inject(storetest.Changes, 1, storetest.Meanwhile(b.rotate))
+	a.Faulty.Inject(storetest.Changes, 1, storetest.Meanwhile(b.RotateKeys))
 	if err := a.Directory.RotateDue(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -70,7 +71,7 @@ func TestANodeThatIsLateAddsNothing(t *testing.T) {
 }
 
 func TestAChangeOfAClientDoesNotKeepKeysFromBeingAdded(t *testing.T) {
-	s := newNodes(t, rotating, 1)[0]
+	s := newNodes(t, testkit.Rotating, 1)[0]
 	s.Clock.Advance(83 * day)
 	s.Poll()
 	s.Faulty.Inject(storetest.CommitKeys, 1, storetest.Meanwhile(func() {
@@ -80,27 +81,27 @@ func TestAChangeOfAClientDoesNotKeepKeysFromBeingAdded(t *testing.T) {
 			t.Error(err)
 		}
 	}))
-	s.rotate()
+	s.RotateKeys()
 	s.holds(each(1))
-	s.rotate()
+	s.RotateKeys()
 	s.holds(each(2))
 }
 
 func TestAServerStartsThoughTheKeysThatAreDueCannotBeWritten(t *testing.T) {
-	s := newNodes(t, rotating, 1)[0]
+	s := newNodes(t, testkit.Rotating, 1)[0]
 	s.Clock.Advance(100 * day)
 	s.Faulty.Inject(storetest.CommitKeys, 1, storetest.Full)
-	s.open(rotating)
+	s.Reopen(testkit.Rotating)
 	if n := s.Logged.Count("cannot add the keys that are due"); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 	s.holds(each(1))
-	s.rotate()
+	s.RotateKeys()
 	s.holds(each(2))
 }
 
 func TestTheKeySetOfANodeWithoutNewsIsNotShown(t *testing.T) {
-	s := newNodes(t, rotating, 1)[0]
+	s := newNodes(t, testkit.Rotating, 1)[0]
 	kid := s.View().Ring.Current(keys.ES256, s.At()).String()
 	if text, found, err := s.PublicPEM(kid); err != nil || !found || !strings.HasPrefix(string(text), "-----BEGIN PUBLIC KEY-----\n") {
 		t.Fatalf("%t, %v", found, err)
@@ -115,10 +116,10 @@ func TestTheKeySetOfANodeWithoutNewsIsNotShown(t *testing.T) {
 }
 
 func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
-	s := newNodes(t, rotating, 1)[0]
+	s := newNodes(t, testkit.Rotating, 1)[0]
 	rotate := func(r directory.Rotation) ([]keys.Record, error) {
 		r.Actor = "operator:root"
-		return directory.RotateKeys(t.Context(), s.Faulty, s.KEK, rotating, r, s.Clock.Now)
+		return directory.RotateKeys(t.Context(), s.Faulty, s.KEK, testkit.Rotating, r, s.Clock.Now)
 	}
 	// All purposes, each as soon as it may be.
 	added, err := rotate(directory.Rotation{})
@@ -126,7 +127,7 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 		t.Fatalf("%d keys, %v", len(added), err)
 	}
 	for _, k := range added {
-		if k.ActiveAt != s.At().Add(rotating.Notice(k.Purpose)) {
+		if k.ActiveAt != s.At().Add(testkit.Rotating.Notice(k.Purpose)) {
 			t.Errorf("the %s key is used %s from now", k.Purpose, k.ActiveAt.Since(s.At()))
 		}
 		events, err := s.Engine.Events(t.Context(), k.ID.String(), 10)
@@ -135,7 +136,7 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 		}
 	}
 	s.holds(each(2))
-	s.rotate()
+	s.RotateKeys()
 	s.holds(each(2)) // the server sees them, and makes none of its own
 
 	// One purpose, at a time of the operator's.
@@ -146,8 +147,8 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 	before := s.added()
 	var invalid *oauth.Invalid
 	for _, r := range []directory.Rotation{
-		{In: time.Millisecond}, {In: rotating.Notice(keys.ES256) - time.Millisecond},
-		{Purposes: []keys.Purpose{keys.MAC}, In: rotating.Notice(keys.MAC) - time.Millisecond},
+		{In: time.Millisecond}, {In: testkit.Rotating.Notice(keys.ES256) - time.Millisecond},
+		{Purposes: []keys.Purpose{keys.MAC}, In: testkit.Rotating.Notice(keys.MAC) - time.Millisecond},
 	} {
 		if _, err := rotate(r); !errors.As(err, &invalid) || invalid.Field != "in" || !strings.Contains(invalid.Message, "too soon") {
 			t.Errorf("in %s: %v", r.In, err)
@@ -167,12 +168,12 @@ func TestAnOperatorRotatesBeforeTheTime(t *testing.T) {
 }
 
 func TestARotationUnderAnotherKeyEncryptionKeyAddsNothing(t *testing.T) {
-	s := newNodes(t, rotating, 1)[0]
+	s := newNodes(t, testkit.Rotating, 1)[0]
 	stranger, err := keys.ParseKEK(keys.NewKEKText())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := directory.RotateKeys(t.Context(), s.Engine, stranger, rotating, directory.Rotation{}, s.Clock.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
+	if _, err := directory.RotateKeys(t.Context(), s.Engine, stranger, testkit.Rotating, directory.Rotation{}, s.Clock.Now); err == nil || !strings.Contains(err.Error(), "wrong key-encryption key") {
 		t.Errorf("%v", err)
 	}
 	s.holds(each(1))
@@ -199,7 +200,7 @@ func TestVerifiersNeverMeetAKeyThatTheyCannotKnow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.use(d)
+			s.Use(d)
 			running.Go(func() { d.Run(ctx) })
 		}
 		defer running.Wait()

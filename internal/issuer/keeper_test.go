@@ -2,7 +2,6 @@ package issuer_test
 
 import (
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -10,94 +9,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
-	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-const day = 24 * time.Hour
-
-// rotating is the default schedule without RSA, whose keys take long to make.
-var rotating = keys.Schedule{
-	Lifetime: 90 * day, Lead: 7 * day, MaxAge: time.Hour, Retention: 66 * time.Minute,
-	Algorithms: []keys.Purpose{keys.ES256, keys.EdDSA},
-}
-
-// newNodes are nodes on one new store. One clock is all that they have.
-func newNodes(t *testing.T, sched keys.Schedule, n int) []*service {
-	t.Helper()
-	first := newService(t)
-	var list []*service
-	for range n {
-		node := *first
-		node.Uptime = node.Clock
-		node.Faulty = storetest.NewFaulty(first.Engine)
-		node.Logged = &testkit.Log{}
-		node.open(sched)
-		list = append(list, &node)
-	}
-	return list
-}
-
-// open gives the node the directory of a process that starts now.
-func (s *service) open(sched keys.Schedule) {
-	s.T.Helper()
-	log := slog.New(slog.NewTextHandler(s.Logged, nil))
-	d, err := directory.Open(s.T.Context(), s.Faulty, s.KEK, sched, log, s.Clock.Now)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	iss := *s.Issuer
-	iss.Store, iss.Log = s.Faulty, log
-	s.Issuer = issuer.New(iss)
-	s.use(d)
-}
-
-// rotate is what Run does within a second.
-func (s *service) rotate() {
-	s.T.Helper()
-	s.Poll()
-	if err := s.Directory.RotateDue(s.T.Context()); err != nil {
-		s.T.Fatal(err)
-	}
-	s.Poll()
-}
-
-// lives are the keys of a purpose as the node knows them.
-func (s *service) lives(p keys.Purpose) (list []keys.Life) {
-	s.T.Helper()
-	for _, l := range s.View().Ring.Lives(s.At(), s.Directory.Schedule) {
-		if l.Purpose == p {
-			list = append(list, l)
-		}
-	}
-	return list
-}
-
-func phases(list []keys.Life) string {
-	var text []string
-	for _, l := range list {
-		text = append(text, string(l.Phase))
-	}
-	return strings.Join(text, " ")
-}
-
 func TestKeysAreMadeAheadAndUsedInTime(t *testing.T) {
-	s := newNodes(t, rotating, 1)[0]
-	purposes := rotating.Rotating()
+	s := newNodes(t, testkit.Rotating, 1)[0]
+	purposes := testkit.Rotating.Rotating()
 	check := func(when, signing, others string) {
 		t.Helper()
-		s.rotate()
+		s.RotateKeys()
 		for _, p := range purposes {
 			want := others
 			if p.Signs() {
 				want = signing
 			}
-			if got := phases(s.lives(p)); got != want {
+			if got := testkit.Phases(s.Lives(p)); got != want {
 				t.Errorf("%s: %s keys are %s, want %s", when, p, got, want)
 			}
 		}
@@ -116,10 +45,10 @@ func TestKeysAreMadeAheadAndUsedInTime(t *testing.T) {
 	check("after the last token", "gone active", "retired active")
 	s.Clock.Advance(83 * day)
 	check("at the next lead", "gone active next", "retired active next")
-	if got := phases(s.lives(keys.Pepper)); got != "active" {
+	if got := testkit.Phases(s.Lives(keys.Pepper)); got != "active" {
 		t.Errorf("peppers are %s", got)
 	}
-	for _, l := range s.lives(keys.ES256)[1:] {
+	for _, l := range s.Lives(keys.ES256)[1:] {
 		events, err := s.Engine.Events(t.Context(), l.ID.String(), 10)
 		if err != nil || len(events) != 1 || events[0].Name != store.EventKeyAdded || events[0].Actor != "server" ||
 			events[0].At != l.CreatedAt || !strings.Contains(events[0].Detail, l.ActiveAt.Time().Format(time.RFC3339)) {
@@ -132,7 +61,7 @@ func TestKeysAreMadeAheadAndUsedInTime(t *testing.T) {
 }
 
 func TestOfNodesThatRotateAtOnceOneAddsTheFollowers(t *testing.T) {
-	nodes := newNodes(t, rotating, 4)
+	nodes := newNodes(t, testkit.Rotating, 4)
 	for round := range 5 {
 		nodes[0].Clock.Advance(83 * day)
 		for _, s := range nodes {
@@ -150,8 +79,8 @@ func TestOfNodesThatRotateAtOnceOneAddsTheFollowers(t *testing.T) {
 		nodes[0].Clock.Advance(7 * day)
 		for i, s := range nodes {
 			s.Poll()
-			for _, p := range rotating.Rotating() {
-				if got := len(s.lives(p)); got != round+2 {
+			for _, p := range testkit.Rotating.Rotating() {
+				if got := len(s.Lives(p)); got != round+2 {
 					t.Errorf("round %d, node %d: %d %s keys, want %d", round, i, got, p, round+2)
 				}
 				if s.View().Ring.Current(p, s.At()) != nodes[0].View().Ring.Current(p, s.At()) {
@@ -163,12 +92,12 @@ func TestOfNodesThatRotateAtOnceOneAddsTheFollowers(t *testing.T) {
 }
 
 func TestAStoreThatWasOffPastTheEndOfItsKeysPublishesBeforeUse(t *testing.T) {
-	s := newNodes(t, rotating, 1)[0]
+	s := newNodes(t, testkit.Rotating, 1)[0]
 	before := s.View().Ring.Current(keys.ES256, s.At())
 	s.Clock.Advance(500 * day)
-	s.open(rotating)
-	list := s.lives(keys.ES256)
-	if len(list) != 2 || list[1].Phase != keys.Next || list[1].ActiveAt != s.At().Add(rotating.Notice(keys.ES256)) {
+	s.Reopen(testkit.Rotating)
+	list := s.Lives(keys.ES256)
+	if len(list) != 2 || list[1].Phase != keys.Next || list[1].ActiveAt != s.At().Add(testkit.Rotating.Notice(keys.ES256)) {
 		t.Fatalf("after the start: %+v", list)
 	}
 	if now := s.View().Ring.Current(keys.ES256, s.At()); now != before {
@@ -178,7 +107,7 @@ func TestAStoreThatWasOffPastTheEndOfItsKeysPublishesBeforeUse(t *testing.T) {
 	if err != nil || len(set) != 4 || set[0].KeyID != before.String() || set[1].KeyID != list[1].ID.String() {
 		t.Errorf("%d keys are published, %v; want the old and the new one of two algorithms", len(set), err)
 	}
-	s.Clock.Advance(rotating.Notice(keys.ES256))
+	s.Clock.Advance(testkit.Rotating.Notice(keys.ES256))
 	s.Poll()
 	if now := s.View().Ring.Current(keys.ES256, s.At()); now != list[1].ID {
 		t.Error("the follower is not used when every verifier knows it")
@@ -193,7 +122,7 @@ func TestMissingSigningKeysAreMadeAtTheStartAndUsedAtOnce(t *testing.T) {
 	if _, err := s.View().Ring.Sign(keys.RS256, "JWT", []byte("{}"), s.At()); !errors.Is(err, keys.ErrUnknownKey) {
 		t.Fatalf("an RS256 key is there: %v", err)
 	}
-	s.open(keys.Schedule{Algorithms: keys.SigningAlgorithms})
+	s.Reopen(keys.Schedule{Algorithms: keys.SigningAlgorithms})
 	text, err := s.View().Ring.Sign(keys.RS256, "JWT", []byte("{}"), s.At())
 	if err != nil {
 		t.Fatal(err)
@@ -204,53 +133,53 @@ func TestMissingSigningKeysAreMadeAtTheStartAndUsedAtOnce(t *testing.T) {
 }
 
 func TestARepeatAfterARotationOfTheKeysGivesTheSamePair(t *testing.T) {
-	sched := rotating
+	sched := testkit.Rotating
 	sched.Lifetime, sched.Lead, sched.MaxAge = 40*time.Second, 20*time.Second, time.Second
 	s := newNodes(t, sched, 1)[0]
-	first := s.login()
+	first := s.Login()
 	key := s.View().Ring.Current(keys.MAC, s.At())
-	second := s.must(s.refresh(first.RefreshToken))
+	second := s.Must(s.Renew(first.RefreshToken))
 	for range 5 {
 		s.Clock.Advance(20 * time.Second)
-		s.rotate()
-		repeat := s.must(s.refresh(first.RefreshToken))
+		s.RotateKeys()
+		repeat := s.Must(s.Renew(first.RefreshToken))
 		if !repeat.Repeated {
 			t.Error("it is no repeat")
 		}
-		s.samePair(second, repeat)
+		s.SamePair(second, repeat)
 	}
 	if s.View().Ring.Current(keys.MAC, s.At()) == key {
 		t.Fatal("the key has not changed")
 	}
-	third := s.must(s.refresh(second.RefreshToken))
-	if got := s.row(third.GrantID).KeyID; got == key || got != s.View().Ring.Current(keys.MAC, s.At()) {
+	third := s.Must(s.Renew(second.RefreshToken))
+	if got := s.Row(third.GrantID).KeyID; got == key || got != s.View().Ring.Current(keys.MAC, s.At()) {
 		t.Errorf("the next pair is of key %s", got)
 	}
 	// A spent token of a key that is long retired is still known as a replay.
 	s.Clock.Advance(time.Hour)
-	s.rotate()
-	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+	s.RotateKeys()
+	s.Refused(grant.RefreshReplayed)(s.Renew(first.RefreshToken))
 }
 
 func TestACodeSealedBeforeARotationIsRedeemedAfterIt(t *testing.T) {
-	sched := rotating
+	sched := testkit.Rotating
 	sched.Lifetime, sched.Lead, sched.MaxAge = 40*time.Second, 20*time.Second, time.Second
 	s := newNodes(t, sched, 1)[0]
-	code, key := s.code(), s.View().Ring.Current(keys.Seal, s.At())
+	code, key := s.NewCode(), s.View().Ring.Current(keys.Seal, s.At())
 	for range 2 {
 		s.Clock.Advance(25 * time.Second)
-		s.rotate()
+		s.RotateKeys()
 	}
 	if s.View().Ring.Current(keys.Seal, s.At()) == key {
 		t.Fatal("the key has not changed")
 	}
-	s.must(s.exchange(code))
+	s.Must(s.Redeem(code))
 }
 
 func TestAJWTVerifiesUntilItsKeyIsGone(t *testing.T) {
-	s := newNodes(t, rotating, 1)[0]
+	s := newNodes(t, testkit.Rotating, 1)[0]
 	s.Clock.Advance(89 * day)
-	s.rotate()
+	s.RotateKeys()
 	text, err := s.View().Ring.Sign(keys.ES256, "JWT", []byte("{}"), s.At())
 	if err != nil {
 		t.Fatal(err)
@@ -258,8 +187,8 @@ func TestAJWTVerifiesUntilItsKeyIsGone(t *testing.T) {
 	kid := s.View().Ring.Current(keys.ES256, s.At()).String()
 	check := func(when string, want bool) {
 		t.Helper()
-		s.rotate()
-		_, _, _, err := s.View().Ring.VerifyAt(text, s.At(), rotating)
+		s.RotateKeys()
+		_, _, _, err := s.View().Ring.VerifyAt(text, s.At(), testkit.Rotating)
 		_, found, pemErr := s.PublicPEM(kid)
 		set, setErr := s.PublicKeys()
 		listed := false

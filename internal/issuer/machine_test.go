@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/mintage/mintage/internal/testkit"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func (s *service) machine(change func(*client.Registration)) *store.Client {
 	if change != nil {
 		change(&r)
 	}
-	s.register(r)
+	s.Register(r)
 	return s.machineNow()
 }
 
@@ -258,7 +259,7 @@ func TestServiceTokensNeedASecret(t *testing.T) {
 	}
 }
 
-// TestServiceTokensOfAPIs: RFC 8707: a token is for the API that is named, or for
+// TestServiceTokensOfAPIs: RFC 8707: a token is for the API that is testkit.Named, or for
 // those whose scopes it has.
 func TestServiceTokensOfAPIs(t *testing.T) {
 	t.Parallel()
@@ -437,8 +438,8 @@ func TestServiceTokensAreOfOperatorsClientsOnly(t *testing.T) {
 func TestServiceTokensFollowTheirAPI(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	s.putAPI(apiOrders())
-	s.putAPI(apiInvoices()) // JWT, 10 minutes
+	s.PutAPI(testkit.OrdersAPI())
+	s.PutAPI(testkit.InvoicesAPI()) // JWT, 10 minutes
 	s.machine(func(r *client.Registration) { r.APIs = []string{orders, invoices} })
 	for _, tt := range []struct {
 		scope, resource string

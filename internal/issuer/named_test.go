@@ -45,12 +45,12 @@ func TestAnIDTokenHasTheClaimsThatTheRequestNamed(t *testing.T) {
 	tokens := s.authenticates(asks("openid email read", "email", "name"))
 	expect("named", tokens, "a@example.com", "Alice")
 	known["email"] = json.RawMessage(`"new@example.com"`)
-	tokens = s.must(s.refresh(tokens.RefreshToken))
+	tokens = s.Must(s.Renew(tokens.RefreshToken))
 	expect("refreshed", tokens, "new@example.com", "Alice")
-	narrow, err := s.Refresh(t.Context(), s.client(clientID), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, Scope: "openid read"})
-	expect("narrowed", s.must(narrow, err), nil, "Alice")
+	narrow, err := s.Refresh(t.Context(), s.Listed(clientID), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, Scope: "openid read"})
+	expect("narrowed", s.Must(narrow, err), nil, "Alice")
 	s.Administer(clientID, func(c *store.Client) { c.Scope = "openid email read" })
-	expect("no longer registered for profile", s.must(s.refresh(narrow.RefreshToken)), "new@example.com", nil)
+	expect("no longer registered for profile", s.Must(s.Renew(narrow.RefreshToken)), "new@example.com", nil)
 
 	// A fault leaves the code and the refresh token as they were.
 	fault = store.Unavailable(errors.New("no store"))
@@ -58,16 +58,16 @@ func TestAnIDTokenHasTheClaimsThatTheRequestNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.exchange(code.Code); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Redeem(code.Code); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("%v instead of the fault", err)
 	}
 	fault = nil
-	tokens = s.must(s.exchange(code.Code))
+	tokens = s.Must(s.Redeem(code.Code))
 	expect("after a fault", tokens, "new@example.com", nil)
 	fault = store.Unavailable(errors.New("no store"))
-	if _, err := s.refresh(tokens.RefreshToken); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Renew(tokens.RefreshToken); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("%v instead of the fault", err)
 	}
 	fault = nil
-	expect("after a fault of a refresh", s.must(s.refresh(tokens.RefreshToken)), "new@example.com", nil)
+	expect("after a fault of a refresh", s.Must(s.Renew(tokens.RefreshToken)), "new@example.com", nil)
 }

@@ -12,58 +12,34 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// rowAgain makes a grant's row what it was once.
-func (s *service) rowAgain(old grant.Grant) {
-	s.T.Helper()
-	err := s.Engine.UpdateGrant(s.T.Context(), old.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
-		old.Version = g.Version + 1
-		return old, nil
-	})
-	if err != nil {
-		s.T.Fatal(err)
-	}
-}
-
-// restored declares a restore that has just happened.
-func (s *service) restored() grant.Restore {
-	s.T.Helper()
-	s.Clock.Advance(time.Second)
-	r := grant.Restore{Backup: s.At() - 1000, At: s.At(), Until: s.At().Add(31 * 24 * time.Hour)}
-	if err := s.Engine.Commit(s.T.Context(), store.Change{Restores: []grant.Restore{r}}); err != nil {
-		s.T.Fatal(err)
-	}
-	s.Poll()
-	return r
-}
-
 func TestOP13_ARestoreLogsNobodyOutAndAReplayIsStillOne(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	first := s.login()
-	old := s.row(first.GrantID)
+	first := s.Login()
+	old := s.Row(first.GrantID)
 	s.Clock.Advance(time.Hour)
-	second := s.must(s.refresh(first.RefreshToken))
+	second := s.Must(s.Renew(first.RefreshToken))
 	s.Clock.Advance(time.Hour)
-	third := s.must(s.refresh(second.RefreshToken))
-	s.rowAgain(old)
+	third := s.Must(s.Renew(second.RefreshToken))
+	s.RowAgain(old)
 
-	s.refused(grant.StoreBehind)(s.refresh(third.RefreshToken)) // nobody has said why
+	s.Refused(grant.StoreBehind)(s.Renew(third.RefreshToken)) // nobody has said why
 	if _, err := s.Inspect(t.Context(), third.AccessToken); err == nil {
 		t.Error("an access token is alive that the store knows nothing of")
 	}
-	s.restored()
+	s.Restored()
 	if tok, err := s.Inspect(t.Context(), third.AccessToken); err != nil || tok.Subject != subject {
 		t.Errorf("the access token of before: %v", err)
 	}
-	fourth := s.must(s.refresh(third.RefreshToken))
+	fourth := s.Must(s.Renew(third.RefreshToken))
 	if fourth.Generation != 4 {
 		t.Errorf("the grant goes on in generation %d, want 4", fourth.Generation)
 	}
-	if again := s.must(s.refresh(third.RefreshToken)); again.RefreshToken != fourth.RefreshToken || !again.Repeated {
+	if again := s.Must(s.Renew(third.RefreshToken)); again.RefreshToken != fourth.RefreshToken || !again.Repeated {
 		t.Error("the same request did not get the same pair")
 	}
-	s.refused(grant.RefreshReplayed)(s.refresh(second.RefreshToken))
-	s.refused(grant.GrantRevoked)(s.refresh(fourth.RefreshToken))
+	s.Refused(grant.RefreshReplayed)(s.Renew(second.RefreshToken))
+	s.Refused(grant.GrantRevoked)(s.Renew(fourth.RefreshToken))
 	if list := s.recorded(first.GrantID); len(list) != 1 || list[0].Name != "refresh_replayed" {
 		t.Errorf("recorded: %v", list)
 	}
@@ -72,28 +48,28 @@ func TestOP13_ARestoreLogsNobodyOutAndAReplayIsStillOne(t *testing.T) {
 func TestOP13_OfTwoHoldersOfTokensOfBeforeTheSecondEndsTheGrant(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	first := s.login()
-	old := s.row(first.GrantID)
+	first := s.Login()
+	old := s.Row(first.GrantID)
 	s.Clock.Advance(time.Hour)
-	second := s.must(s.refresh(first.RefreshToken))
-	s.rowAgain(old)
-	s.restored()
-	third := s.must(s.refresh(first.RefreshToken)) // the thief's, say
-	s.refused(grant.RefreshReplayed)(s.refresh(second.RefreshToken))
-	s.refused(grant.GrantRevoked)(s.refresh(third.RefreshToken))
+	second := s.Must(s.Renew(first.RefreshToken))
+	s.RowAgain(old)
+	s.Restored()
+	third := s.Must(s.Renew(first.RefreshToken)) // the thief's, say
+	s.Refused(grant.RefreshReplayed)(s.Renew(second.RefreshToken))
+	s.Refused(grant.GrantRevoked)(s.Renew(third.RefreshToken))
 }
 
 func TestOP13_AGrantOfAfterTheBackupIsLostForGood(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	tokens := s.login()
+	tokens := s.Login()
 	if _, n, err := s.Engine.Sweep(t.Context(), store.SweptGrants, "", grant.Never, 10); err != nil || n != 1 {
 		t.Fatalf("%d rows removed: %v", n, err)
 	}
-	s.refused(grant.StoreBehind)(s.refresh(tokens.RefreshToken))
-	s.restored()
-	s.refused(grant.RestoredLost)(s.refresh(tokens.RefreshToken))
-	if id, err := s.Revoke(t.Context(), s.client(clientID), tokens.RefreshToken, origin); err != nil {
+	s.Refused(grant.StoreBehind)(s.Renew(tokens.RefreshToken))
+	s.Restored()
+	s.Refused(grant.RestoredLost)(s.Renew(tokens.RefreshToken))
+	if id, err := s.Revoke(t.Context(), s.Listed(clientID), tokens.RefreshToken, testkit.Origin); err != nil {
 		t.Errorf("revoking %s: %v, want success: it has ended", id, err)
 	}
 }
@@ -101,12 +77,12 @@ func TestOP13_AGrantOfAfterTheBackupIsLostForGood(t *testing.T) {
 func TestOP13_ACodeOfBeforeTheRestoreIsRefusedAndOneOfAfterIsGood(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	code := s.code()
-	r := s.restored()
-	s.refused(grant.CodeBeforeRestore)(s.exchange(code))
+	code := s.NewCode()
+	r := s.Restored()
+	s.Refused(grant.CodeBeforeRestore)(s.Redeem(code))
 	s.Clock.Advance(-500 * time.Millisecond) // a node whose clock is behind the one that restored
-	tokens := s.must(s.exchange(s.code()))
-	if g := s.row(tokens.GrantID); g.AuthorizedAt < r.At || g.RotatedAt < r.At {
+	tokens := s.Must(s.Redeem(s.NewCode()))
+	if g := s.Row(tokens.GrantID); g.AuthorizedAt < r.At || g.RotatedAt < r.At {
 		t.Errorf("authorized %d ms and issued %d ms after the restore", g.AuthorizedAt-r.At, g.RotatedAt-r.At)
 	}
 }
@@ -137,12 +113,12 @@ func TestOP13_TheSweepKeepsEveryGrantUntilTheRestoreIsOver(t *testing.T) {
 func TestOP13_ALaterRestoreThatEndsEarlierCutsNoneShort(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	first := s.login()
-	old := s.row(first.GrantID)
+	first := s.Login()
+	old := s.Row(first.GrantID)
 	s.Clock.Advance(time.Hour)
-	second := s.must(s.refresh(first.RefreshToken))
-	s.rowAgain(old)
-	earlier := s.restored()
+	second := s.Must(s.Renew(first.RefreshToken))
+	s.RowAgain(old)
+	earlier := s.Restored()
 	// By somebody who has lowered the lifetime of refresh tokens.
 	s.Clock.Advance(time.Hour)
 	later := grant.Restore{Backup: earlier.Backup, At: s.At(), Until: s.At().Add(time.Hour)}
@@ -162,7 +138,7 @@ func TestOP13_ALaterRestoreThatEndsEarlierCutsNoneShort(t *testing.T) {
 	}
 	s.Clock.Advance(2 * time.Hour)
 	s.Poll()
-	s.must(s.refresh(second.RefreshToken))
+	s.Must(s.Renew(second.RefreshToken))
 }
 
 // recorded are the events of a grant.

@@ -3,6 +3,7 @@ package issuer_test
 import (
 	"context"
 	"errors"
+	"github.com/mintage/mintage/internal/testkit"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 func (s *service) revokeBy(caller, text string) error {
 	s.T.Helper()
-	_, err := s.Revoke(s.T.Context(), s.client(caller), text, origin)
+	_, err := s.Revoke(s.T.Context(), s.Listed(caller), text, testkit.Origin)
 	return err
 }
 
@@ -28,36 +29,36 @@ func (s *service) mustRevoke(text string) {
 
 func TestRevokingARefreshTokenEndsTheGrantOnce(t *testing.T) {
 	s := newResource(t)
-	first := s.login()
-	second := s.must(s.refresh(first.RefreshToken))
+	first := s.Login()
+	second := s.Must(s.Renew(first.RefreshToken))
 	for _, text := range []string{first.RefreshToken, second.RefreshToken, second.AccessToken, first.RefreshToken} {
 		s.mustRevoke(text)
 		s.revoked(first.GrantID, grant.ReasonClient, store.EventGrantRevoked)
 	}
-	s.refused(grant.GrantRevoked)(s.refresh(second.RefreshToken))
-	s.tokenDead(grant.GrantRevoked)(s.inspect(second.AccessToken))
+	s.Refused(grant.GrantRevoked)(s.Renew(second.RefreshToken))
+	s.Dead(grant.GrantRevoked)(s.inspect(second.AccessToken))
 }
 
 func TestRevokingAnAccessTokenIsRecordedAndTheRefreshTokenLivesOn(t *testing.T) {
 	s := newResource(t)
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		s.format(format)
-		first := s.login()
+		first := s.Login()
 		s.mustRevoke(first.AccessToken)
 		s.mustRevoke(first.AccessToken)
-		s.active(first.GrantID, 1)
-		s.tokenDead(grant.AccessRevoked)(s.inspect(first.AccessToken))
+		s.WantActive(first.GrantID, 1)
+		s.Dead(grant.AccessRevoked)(s.inspect(first.AccessToken))
 		events, err := s.Engine.Events(t.Context(), first.GrantID.String(), 10)
 		if err != nil || len(events) != 1 || events[0].Name != store.EventAccessRevoked || events[0].Actor != clientID || events[0].At != s.At() {
 			t.Errorf("events %+v, %v", events, err)
 		}
-		second := s.must(s.refresh(first.RefreshToken))
+		second := s.Must(s.Renew(first.RefreshToken))
 		if _, err := s.inspect(second.AccessToken); err != nil {
 			t.Errorf("the next access token: %v", err)
 		}
 		// A repeat has a new access token in place of the dead one.
 		s.mustRevoke(second.AccessToken)
-		again := s.must(s.refresh(first.RefreshToken))
+		again := s.Must(s.Renew(first.RefreshToken))
 		if again.RefreshToken != second.RefreshToken || again.AccessToken == second.AccessToken {
 			t.Error("another refresh token, or the dead access token")
 		}
@@ -71,15 +72,15 @@ func TestAnotherClientsTokenIsNotRevoked(t *testing.T) {
 	s := newResource(t)
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		s.format(format)
-		tokens := s.login()
-		before := s.row(tokens.GrantID)
+		tokens := s.Login()
+		before := s.Row(tokens.GrantID)
 		for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
 			var refused *grant.Refused
 			if err := s.revokeBy(apiID, text); !errors.As(err, &refused) || refused.Why != grant.OtherClient {
 				t.Errorf("got %v, want refused: %s", err, grant.OtherClient)
 			}
 		}
-		if s.row(tokens.GrantID) != before {
+		if s.Row(tokens.GrantID) != before {
 			t.Error("the grant was changed")
 		}
 	}
@@ -87,14 +88,14 @@ func TestAnotherClientsTokenIsNotRevoked(t *testing.T) {
 
 func TestWhatCannotBeRevoked(t *testing.T) {
 	s := newResource(t)
-	code := s.code()
+	code := s.NewCode()
 	for _, text := range []string{code, "mintage_ac_made-up"} {
 		if err := s.revokeBy(clientID, text); err != oauth.ErrTokenType {
 			t.Errorf("a code: %v", err)
 		}
 	}
-	s.must(s.exchange(code))
-	for _, text := range []string{"", "x", "mintage_rt_", "mintage_at_x", "a.b.c", string(s.secret)} {
+	s.Must(s.Redeem(code))
+	for _, text := range []string{"", "x", "mintage_rt_", "mintage_at_x", "a.b.c", string(s.Secret)} {
 		s.mustRevoke(text)
 	}
 }
@@ -107,7 +108,7 @@ func TestARevocationIsDurableBeforeItIsAnswered(t *testing.T) {
 		for name, fault := range map[string]storetest.Fault{"lost": storetest.Lost, "full": storetest.Full} {
 			t.Run(kind+" token, "+name, func(t *testing.T) {
 				s := newResource(t)
-				tokens := s.login()
+				tokens := s.Login()
 				s.Faulty.Inject(storetest.UpdateGrant, 1, fault)
 				if err := s.revokeBy(clientID, pick(tokens)); !errors.Is(err, store.ErrUnavailable) {
 					t.Errorf("got %v, want temporarily unavailable", err)
@@ -127,14 +128,14 @@ func TestARevocationIsDurableBeforeItIsAnswered(t *testing.T) {
 // A store that hangs has not written: the request ends with its time.
 func TestARevocationEndsWithItsRequest(t *testing.T) {
 	s := newResource(t)
-	tokens := s.login()
+	tokens := s.Login()
 	for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
 		s.Faulty.Inject(storetest.UpdateGrant, 1, storetest.Hangs)
-		if _, err := s.Revoke(s.deadline(), s.client(clientID), text, origin); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := s.Revoke(s.ShortContext(), s.Listed(clientID), text, testkit.Origin); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("got %v, want temporarily unavailable", err)
 		}
 	}
-	s.active(tokens.GrantID, 1)
+	s.WantActive(tokens.GrantID, 1)
 }
 
 // An undecided store loses the next write after it was decided, and lets
@@ -162,11 +163,11 @@ func (u *undecided) UpdateGrant(ctx context.Context, id grant.ID, decide store.D
 // node whose clock is behind must not be taken for our own.
 func TestAnotherNodesRevocationIsNotTakenForOurOwn(t *testing.T) {
 	u := &undecided{}
-	s := newService(t, named, func(iss *issuer.Issuer) { u.Store, iss.Store = iss.Store, u })
+	s := newService(t, testkit.Named, func(iss *issuer.Issuer) { u.Store, iss.Store = iss.Store, u })
 	s.Administer(clientID, func(c *store.Client) { c.NoRotation = true })
-	first := s.login()
+	first := s.Login()
 	s.Clock.Advance(time.Second)
-	late := s.must(s.refresh(first.RefreshToken))
+	late := s.Must(s.Renew(first.RefreshToken))
 	u.instead = func(before grant.Grant) {
 		lower := before
 		lower.Version++
@@ -182,12 +183,12 @@ func TestAnotherNodesRevocationIsNotTakenForOurOwn(t *testing.T) {
 		t.Fatalf("the other node's revocation reaches too far: %v", err)
 	}
 	s.mustRevoke(late.AccessToken)
-	s.tokenDead(grant.AccessRevoked)(s.inspect(late.AccessToken))
+	s.Dead(grant.AccessRevoked)(s.inspect(late.AccessToken))
 }
 
 func TestRevokingWhatTheStoreHasLostIsNoSuccess(t *testing.T) {
 	s := newResource(t)
-	tokens := s.login()
+	tokens := s.Login()
 	if _, deleted, err := s.Engine.Sweep(t.Context(), store.SweptGrants, "", 1<<47, 100); err != nil || deleted != 1 {
 		t.Fatalf("swept %d, %v", deleted, err)
 	}

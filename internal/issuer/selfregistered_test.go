@@ -2,6 +2,7 @@ package issuer_test
 
 import (
 	"errors"
+	"github.com/mintage/mintage/internal/testkit"
 	"testing"
 	"time"
 
@@ -12,50 +13,13 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-const agentID = "https://agent.example/client.json"
-
-// An agent is a client that registered itself, and that a user has agreed to.
-func (s *service) agent() *store.Client {
-	s.T.Helper()
-	c := store.Client{
-		ID: agentID, Realm: realm, Name: "Agent", State: store.ClientEnabled, Auth: store.AuthNone, Native: true, RequirePKCE: true,
-		GrantTypes: store.GrantTypes, RedirectURIs: []string{redirectURI}, Scope: "a b", RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
-	}
-	if err := s.Engine.Commit(s.T.Context(), store.Change{Documents: []store.Document{c.Record(s.RecordUntil(s.At()))}}); err != nil {
-		s.T.Fatal(err)
-	}
-	return s.found()
-}
-
-// found is the agent as the token endpoint finds it, or nil.
-func (s *service) found() *store.Client {
-	s.T.Helper()
-	c, err := s.Directory.Client(s.T.Context(), s.View(), realm, agentID)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	return c
-}
-
-func (s *service) loginOfAgent(c *store.Client) issuer.Tokens {
-	s.T.Helper()
-	const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
-	code, err := s.IssueCodeTo(c, issuer.Authorization{
-		ClientID: agentID, RedirectURI: redirectURI, Subject: subject, Scope: "a", Challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
-	})
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	return s.must(s.Exchange(s.T.Context(), c, issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, Verifier: verifier}))
-}
-
 // TestSelfRegisteredClientsGetNoTokensForThemselves: nobody authenticates such a
 // client, and a user has agreed to what it does for that user.
 func TestSelfRegisteredClientsGetNoTokensForThemselves(t *testing.T) {
 	s := newService(t)
 	s.Directory.AdmitSelfRegistered(func(id string) bool { return id == agentID })
-	s.agent() // its record names every grant type
-	c := s.found()
+	s.Agent() // its record names every grant type
+	c := s.FoundAgent()
 	if c.MayUse(store.GrantClientCredentials) || !c.MayUse(store.GrantAuthorizationCode) || !c.MayUse(store.GrantRefreshToken) {
 		t.Errorf("the client may use %q", c.GrantTypes)
 	}
@@ -75,17 +39,17 @@ func TestSelfRegisteredClientsGetNoTokensForThemselves(t *testing.T) {
 
 func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 	s := newService(t)
-	if c := s.agent(); c != nil {
+	if c := s.Agent(); c != nil {
 		t.Fatal("found although none is admitted")
 	}
 	admitted := true
 	s.Directory.AdmitSelfRegistered(func(id string) bool { return admitted && id == agentID })
-	c := s.found()
-	if c == nil || !c.SelfRegistered() || c.Name != "Agent" || s.client(clientID).SelfRegistered() {
+	c := s.FoundAgent()
+	if c == nil || !c.SelfRegistered() || c.Name != "Agent" || s.Listed(clientID).SelfRegistered() {
 		t.Fatalf("%+v", c)
 	}
-	tokens := s.loginOfAgent(c)
-	tokens = s.must(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+	tokens := s.LoginOfAgent(c)
+	tokens = s.Must(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
 	active := func(want grant.Refusal) {
 		t.Helper()
 		var refused *grant.Refused
@@ -97,7 +61,7 @@ func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 	active(grant.Allowed)
 	admitted = false // the operator allows it no longer
 	active(grant.ClientDisabled)
-	if s.found() != nil {
+	if s.FoundAgent() != nil {
 		t.Error("found although it is admitted no longer")
 	}
 	admitted = true
@@ -123,7 +87,7 @@ func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 	s.Poll()
 	active(grant.ClientDisabled)
 	s.Administer(agentID, func(c *store.Client) { c.State, c.Name = store.ClientEnabled, "Ours" })
-	if c := s.found(); c == nil || c.Name != "Ours" {
+	if c := s.FoundAgent(); c == nil || c.Name != "Ours" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -131,37 +95,37 @@ func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 func TestTheRecordOfAClientOutlivesItsLastGrantByAMonth(t *testing.T) {
 	s := newService(t)
 	s.Directory.AdmitSelfRegistered(func(string) bool { return true })
-	c := s.agent()
+	c := s.Agent()
 	first := s.At()
-	tokens := s.loginOfAgent(c)
-	if s.found().Version != 1 {
+	tokens := s.LoginOfAgent(c)
+	if s.FoundAgent().Version != 1 {
 		t.Error("the record was written again at once")
 	}
 	refresh := func() {
 		t.Helper()
-		tokens = s.must(s.Refresh(t.Context(), s.found(), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+		tokens = s.Must(s.Refresh(t.Context(), s.FoundAgent(), issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
 	}
 	for range 23 {
 		s.Clock.Advance(time.Hour)
 		refresh()
 	}
-	if v := s.found().Version; v != 1 {
+	if v := s.FoundAgent().Version; v != 1 {
 		t.Errorf("version %d on the first day", v)
 	}
 	s.Clock.Advance(time.Hour)
 	refresh()
-	if c := s.found(); c.Version != 2 || c.RecordedUntil != s.RecordUntil(first.Add(24*time.Hour)) {
+	if c := s.FoundAgent(); c.Version != 2 || c.RecordedUntil != s.RecordUntil(first.Add(24*time.Hour)) {
 		t.Errorf("a day later: version %d, until %s", c.Version, c.RecordedUntil.Time())
 	}
 	// Its end is a month after that of the refresh token.
-	if got := s.found().RecordedUntil.Since(s.row(tokens.GrantID).ExpiresAt); got < 31*24*time.Hour {
+	if got := s.FoundAgent().RecordedUntil.Since(s.Row(tokens.GrantID).ExpiresAt); got < 31*24*time.Hour {
 		t.Errorf("the record ends %s after the grant", got)
 	}
 	// A record that cannot be written costs nobody a token.
 	s.Clock.Advance(48 * time.Hour)
-	c = s.found()
+	c = s.FoundAgent()
 	s.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
-	tokens = s.must(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
+	tokens = s.Must(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken}))
 	s.Faulty.Heal()
 	if s.Logged.Count("cannot keep the record") != 1 {
 		t.Error("the fault was not logged")
@@ -172,7 +136,7 @@ func TestTheRecordOfAClientOutlivesItsLastGrantByAMonth(t *testing.T) {
 // registration says otherwise.
 func TestAClientThatRegisteredItselfHasAReuseGrace(t *testing.T) {
 	s := newService(t)
-	own := *s.client(clientID)
+	own := *s.Listed(clientID)
 	if p := s.PolicyOf(&own); p.ReuseGrace != 0 {
 		t.Errorf("an operator's client has a grace of %s", p.ReuseGrace)
 	}
@@ -191,11 +155,11 @@ func TestAClientThatRegisteredItselfHasAReuseGrace(t *testing.T) {
 func TestAClientThatRegisteredItselfGetsTheCoveredPartAtARefresh(t *testing.T) {
 	s := newService(t)
 	s.Directory.AdmitSelfRegistered(func(string) bool { return true })
-	for _, a := range []store.API{apiOrders(), apiInvoices()} {
+	for _, a := range []store.API{testkit.OrdersAPI(), testkit.InvoicesAPI()} {
 		a.Open = true
-		s.putAPI(a)
+		s.PutAPI(a)
 	}
-	c := s.agent()
+	c := s.Agent()
 	const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 	code, err := s.IssueCodeTo(c, issuer.Authorization{
 		ClientID: agentID, RedirectURI: redirectURI, Subject: subject, Scope: "orders:read invoices", Resources: []string{orders, invoices},
@@ -204,7 +168,7 @@ func TestAClientThatRegisteredItselfGetsTheCoveredPartAtARefresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens := s.must(s.Exchange(t.Context(), c, issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, Verifier: verifier}))
+	tokens := s.Must(s.Exchange(t.Context(), c, issuer.CodeRequest{Code: code.Code, RedirectURI: redirectURI, Verifier: verifier}))
 	refresh := func(scope, resource string) (issuer.Tokens, error) {
 		return s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, Scope: scope, Resource: resource})
 	}
@@ -218,11 +182,11 @@ func TestAClientThatRegisteredItselfGetsTheCoveredPartAtARefresh(t *testing.T) {
 		{"orders:read", invoices, "invoices"},
 		{"invoices", "", "invoices"},
 	} {
-		tokens = s.must(refresh(tt.scope, tt.resource))
+		tokens = s.Must(refresh(tt.scope, tt.resource))
 		if got, err := s.Inspect(t.Context(), tokens.AccessToken); err != nil || tokens.Scope != tt.want || got.Scope != tt.want {
 			t.Errorf("%q at %q: scope %q and %q, %v; want %q", tt.scope, tt.resource, tokens.Scope, got.Scope, err, tt.want)
 		}
 	}
-	s.refused(grant.ScopeTooWide)(refresh("no\"scope", ""))
-	s.refused(grant.TargetUnknown)(refresh("orders:read", "https://api.example/other"))
+	s.Refused(grant.ScopeTooWide)(refresh("no\"scope", ""))
+	s.Refused(grant.TargetUnknown)(refresh("orders:read", "https://api.example/other"))
 }

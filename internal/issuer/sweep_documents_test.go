@@ -122,7 +122,7 @@ func TestAFaultOfOneSweepDoesNotHoldUpTheOther(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, kept, stop := sweepingDocuments(t, 10, func(s *service) { s.Faulty.Inject(c.method, 5, storetest.Lost) })
 				defer stop()
-				dead := s.row(s.login().GrantID)
+				dead := s.Row(s.Login().GrantID)
 				dead.ID[0]++
 				dead.DeleteAfter = s.At() - 1
 				if err := s.Engine.CreateGrant(t.Context(), dead); err != nil {

@@ -18,12 +18,26 @@ import (
 // slice is how many rows the sweep walks at once.
 const slice = 500
 
+// sweeper sweeps the service's store, as a node does.
+func (s *service) sweeper() *sweep.Sweeper {
+	return &sweep.Sweeper{
+		Store: s.Store, Restore: func() grant.Restore { return s.Directory.Latest().Restore() },
+		ClockFault: func() error {
+			if s.clockOff.Load() {
+				return errors.New("off")
+			}
+			return nil
+		},
+		Now: s.Now, Monotonic: s.Monotonic, Log: s.Issuer.Log,
+	}
+}
+
 // sweeping starts the sweep of a table with so many rows, all of which are due
 // but one.
 func sweeping(t *testing.T, rows int, prepare func(*service)) (s *service, kept grant.Grant, stop func()) {
 	t.Helper()
 	s = newService(t)
-	kept = s.row(s.login().GrantID)
+	kept = s.Row(s.Login().GrantID)
 	var filling sync.WaitGroup
 	for n := range rows - 1 {
 		dead := kept
@@ -85,7 +99,7 @@ func TestTheSweepWalksInSlicesAndRestsAMinuteAtTheEnd(t *testing.T) {
 				t.Errorf("%d slices, want %d", n, step.calls)
 			}
 		}
-		if n := s.left(); n != 1 || s.row(kept.ID) != kept {
+		if n := s.left(); n != 1 || s.Row(kept.ID) != kept {
 			t.Errorf("%d rows are left, want the one that is alive", n)
 		}
 		if n := s.Logged.Count("expired grants removed"); n != 1 {
@@ -122,7 +136,7 @@ func TestTheSweepGoesOnAfterAFault(t *testing.T) {
 					t.Errorf("%d tries within a minute", n)
 				}
 				time.Sleep(3 * time.Second)
-				if n := s.left(); n != 1 || s.row(kept.ID) != kept {
+				if n := s.left(); n != 1 || s.Row(kept.ID) != kept {
 					t.Errorf("%d rows are left, want the one that is alive", n)
 				}
 			})
@@ -136,7 +150,7 @@ func TestTheSweepGoesOnAfterAStoreThatHangs(t *testing.T) {
 		s, kept, stop := sweeping(t, 50, func(s *service) { s.Faulty.Inject(storetest.SweepGrants, 1, storetest.Hangs) })
 		defer stop()
 		time.Sleep(2 * time.Minute)
-		if n := s.left(); n != 1 || s.row(kept.ID) != kept {
+		if n := s.left(); n != 1 || s.Row(kept.ID) != kept {
 			t.Errorf("%d rows are left, want the one that is alive", n)
 		}
 	})
@@ -212,7 +226,7 @@ func TestTheSweepKeepsEverythingWhileTheClockIsMoved(t *testing.T) {
 				if n := s.Faulty.Calls()[storetest.SweepGrants]; n > 1 {
 					t.Errorf("%d slices while the clock was moved", n)
 				}
-				if s.row(kept.ID) != kept {
+				if s.Row(kept.ID) != kept {
 					t.Error("a live row is gone")
 				}
 				if n := s.Logged.Count("the clock was moved"); n != 1 {

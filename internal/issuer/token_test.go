@@ -2,6 +2,7 @@ package issuer_test
 
 import (
 	"errors"
+	"github.com/mintage/mintage/internal/testkit"
 	"sync"
 	"testing"
 	"time"
@@ -25,46 +26,46 @@ func TestTheBudgetOfStoreCalls(t *testing.T) {
 			}
 		}
 	}
-	code := s.code()
+	code := s.NewCode()
 	spent("issuing a code", nil)
-	first := s.must(s.exchange(code))
+	first := s.Must(s.Redeem(code))
 	spent("redeeming it", map[storetest.Method]int{storetest.CreateGrant: 1})
-	s.must(s.refresh(first.RefreshToken))
+	s.Must(s.Renew(first.RefreshToken))
 	spent("a refresh", map[storetest.Method]int{storetest.UpdateGrant: 1})
-	s.must(s.refresh(first.RefreshToken))
+	s.Must(s.Renew(first.RefreshToken))
 	spent("a repeated refresh", map[storetest.Method]int{storetest.UpdateGrant: 1})
-	if _, err := s.authenticate(clientID, s.secret); err != nil {
+	if _, err := s.Authenticate(clientID, s.Secret); err != nil {
 		t.Error(err)
 	}
 	spent("authentication", nil)
-	s.refused(grant.TokenUnknown)(s.refresh("mintage_rt_made-up"))
-	s.refused(grant.TokenUnknown)(s.exchange("mintage_ac_made-up"))
+	s.Refused(grant.TokenUnknown)(s.Renew("mintage_rt_made-up"))
+	s.Refused(grant.TokenUnknown)(s.Redeem("mintage_ac_made-up"))
 	spent("what is not genuine", nil)
-	s.must(s.exchange(s.code()))
-	s.refused(grant.CodeReplayed)(s.exchange(code))
+	s.Must(s.Redeem(s.NewCode()))
+	s.Refused(grant.CodeReplayed)(s.Redeem(code))
 	spent("a login, and a replay", map[storetest.Method]int{storetest.CreateGrant: 2, storetest.UpdateGrant: 1})
-	s.refused(grant.CodeReplayed)(s.exchange(code))
+	s.Refused(grant.CodeReplayed)(s.Redeem(code))
 	spent("a replay of what is revoked", map[storetest.Method]int{storetest.CreateGrant: 1, storetest.UpdateGrant: 1})
 }
 
 func TestARepeatedRefreshGetsTheSamePairUntilItsSuccessorIsUsed(t *testing.T) {
 	s := newService(t)
-	first := s.login()
-	second := s.must(s.refresh(first.RefreshToken))
+	first := s.Login()
+	second := s.Must(s.Renew(first.RefreshToken))
 	s.Clock.Advance(90 * time.Second)
-	repeated := s.must(s.refresh(first.RefreshToken))
-	s.samePair(second, repeated)
+	repeated := s.Must(s.Renew(first.RefreshToken))
+	s.SamePair(second, repeated)
 	if second.Repeated || !repeated.Repeated {
 		t.Error("the answers do not tell which is the repeated one")
 	}
 	if second.ExpiresIn != 300 || repeated.ExpiresIn != 210 {
 		t.Errorf("expires_in %d, then %d after 90 seconds", second.ExpiresIn, repeated.ExpiresIn)
 	}
-	s.active(first.GrantID, 2)
-	s.must(s.refresh(second.RefreshToken))
-	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+	s.WantActive(first.GrantID, 2)
+	s.Must(s.Renew(second.RefreshToken))
+	s.Refused(grant.RefreshReplayed)(s.Renew(first.RefreshToken))
 	s.revoked(first.GrantID, grant.ReasonRefreshReplayed, store.EventRefreshReplayed)
-	s.refused(grant.GrantRevoked)(s.refresh(second.RefreshToken))
+	s.Refused(grant.GrantRevoked)(s.Renew(second.RefreshToken))
 }
 
 // Two holders of copies of one token get one chain: the store is written once for
@@ -75,25 +76,25 @@ func TestCopiesOfOneTokenShareOneChain(t *testing.T) {
 			s := newService(t)
 			grace := store.Milliseconds(time.Hour.Milliseconds())
 			s.Administer(clientID, func(c *store.Client) { c.ReuseGrace, c.TokenFormat = &grace, format })
-			first := s.login()
+			first := s.Login()
 			s.Clock.Advance(10 * time.Minute)
-			second := s.must(s.refresh(first.RefreshToken))
+			second := s.Must(s.Renew(first.RefreshToken))
 			s.Clock.Advance(3 * time.Minute)
-			version := s.row(first.GrantID).Version
-			other := s.must(s.refresh(first.RefreshToken))
-			s.samePair(second, other)
-			if !other.Shared || second.Shared || s.row(first.GrantID).Version != version {
-				t.Errorf("shared %t, then %t; version %d, then %d", second.Shared, other.Shared, version, s.row(first.GrantID).Version)
+			version := s.Row(first.GrantID).Version
+			other := s.Must(s.Renew(first.RefreshToken))
+			s.SamePair(second, other)
+			if !other.Shared || second.Shared || s.Row(first.GrantID).Version != version {
+				t.Errorf("shared %t, then %t; version %d, then %d", second.Shared, other.Shared, version, s.Row(first.GrantID).Version)
 			}
 			s.Clock.Advance(90 * time.Second)
-			third := s.must(s.refresh(first.RefreshToken))
+			third := s.Must(s.Renew(first.RefreshToken))
 			if !third.Shared || third.Repeated || third.ExpiresIn != 300 || third.Generation != 3 {
 				t.Errorf("with its access token nearly spent: %t, repeated %t, expires_in %d, generation %d", third.Shared, third.Repeated, third.ExpiresIn, third.Generation)
 			}
-			s.samePair(third, s.must(s.refresh(second.RefreshToken)))
-			s.active(first.GrantID, 3)
+			s.SamePair(third, s.Must(s.Renew(second.RefreshToken)))
+			s.WantActive(first.GrantID, 3)
 			s.Clock.Advance(45*time.Minute + 30*time.Second) // first is an hour old
-			s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+			s.Refused(grant.RefreshReplayed)(s.Renew(first.RefreshToken))
 			s.revoked(first.GrantID, grant.ReasonRefreshReplayed, store.EventRefreshReplayed)
 		})
 	}
@@ -106,56 +107,56 @@ func TestARetryWindowEndsAMinuteBeforeTheAccessToken(t *testing.T) {
 	for lifetime, window := range map[time.Duration]time.Duration{5 * time.Minute: 4 * time.Minute, 90 * time.Second: 30 * time.Second, time.Minute: 0} {
 		s := newService(t, func(iss *issuer.Issuer) { iss.Policy.AccessLifetime = lifetime })
 		s.Administer(clientID, func(c *store.Client) { c.RetryWindow = &hour })
-		first := s.login()
-		second := s.must(s.refresh(first.RefreshToken))
+		first := s.Login()
+		second := s.Must(s.Renew(first.RefreshToken))
 		if window > 0 {
 			s.Clock.Advance(window - time.Millisecond)
-			repeated := s.must(s.refresh(first.RefreshToken))
-			s.samePair(second, repeated)
+			repeated := s.Must(s.Renew(first.RefreshToken))
+			s.SamePair(second, repeated)
 			if repeated.ExpiresIn < 60 {
 				t.Errorf("tokens of %s: a repeated one with %d seconds left", lifetime, repeated.ExpiresIn)
 			}
 		}
 		s.Clock.Advance(2 * time.Millisecond)
-		s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+		s.Refused(grant.RefreshReplayed)(s.Renew(first.RefreshToken))
 	}
 }
 
 func TestFiftyConcurrentRefreshesGetOnePair(t *testing.T) {
 	s := newService(t)
 	for range 5 {
-		first := s.login()
-		answers, errs := atOnce(50, func() (issuer.Tokens, error) { return s.refresh(first.RefreshToken) })
+		first := s.Login()
+		answers, errs := atOnce(50, func() (issuer.Tokens, error) { return s.Renew(first.RefreshToken) })
 		for i, err := range errs {
 			if err != nil {
 				t.Fatalf("a concurrent refresh: %v", err)
 			}
-			s.samePair(answers[0], answers[i])
+			s.SamePair(answers[0], answers[i])
 		}
-		s.active(first.GrantID, 2)
+		s.WantActive(first.GrantID, 2)
 	}
 }
 
 func TestWithoutARetryWindowOneOfFiftyConcurrentRefreshesSucceeds(t *testing.T) {
-	s := newService(t, noRetryWindow)
+	s := newService(t, testkit.NoRetryWindow)
 	for range 5 {
-		first := s.login()
-		answers, errs := atOnce(50, func() (issuer.Tokens, error) { return s.refresh(first.RefreshToken) })
+		first := s.Login()
+		answers, errs := atOnce(50, func() (issuer.Tokens, error) { return s.Renew(first.RefreshToken) })
 		won := s.oneWon(answers, errs)
 		// The others were replays: they end the winner's grant as well.
 		s.revoked(first.GrantID, grant.ReasonRefreshReplayed, store.EventRefreshReplayed)
-		s.refused(grant.GrantRevoked)(s.refresh(won.RefreshToken))
+		s.Refused(grant.GrantRevoked)(s.Renew(won.RefreshToken))
 	}
 }
 
 func TestOneOfManyConcurrentExchangesSucceedsAndItsGrantIsEnded(t *testing.T) {
 	s := newService(t)
 	for range 5 {
-		code := s.code()
-		answers, errs := atOnce(64, func() (issuer.Tokens, error) { return s.exchange(code) })
+		code := s.NewCode()
+		answers, errs := atOnce(64, func() (issuer.Tokens, error) { return s.Redeem(code) })
 		won := s.oneWon(answers, errs)
 		s.revoked(won.GrantID, grant.ReasonCodeReplayed, store.EventCodeReplayed)
-		s.refused(grant.GrantRevoked)(s.refresh(won.RefreshToken))
+		s.Refused(grant.GrantRevoked)(s.Renew(won.RefreshToken))
 	}
 }
 
@@ -183,16 +184,16 @@ func TestACodePresentedAgainEndsItsGrantWhateverElseRefusesIt(t *testing.T) {
 		"expired":                 func(s *service) { s.Clock.Advance(time.Hour) },
 		"under a cutoff":          func(s *service) { s.CutOff(store.Cutoff{Realm: realm, Subject: subject, At: s.At()}) },
 		"without scopes left":     func(s *service) { s.Administer(clientID, func(c *store.Client) { c.Scope = "mail" }) },
-		"from before a restore":   func(s *service) { s.restored() },
+		"from before a restore":   func(s *service) { s.Restored() },
 		"with nothing against it": func(*service) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t)
-			code := s.code()
-			tokens := s.must(s.exchange(code))
+			code := s.NewCode()
+			tokens := s.Must(s.Redeem(code))
 			after(s)
-			s.refused(grant.CodeReplayed)(s.exchange(code))
+			s.Refused(grant.CodeReplayed)(s.Redeem(code))
 			s.revoked(tokens.GrantID, grant.ReasonCodeReplayed, store.EventCodeReplayed)
 		})
 	}
@@ -206,9 +207,9 @@ func TestARegisteredRetryWindowOfZeroIsStrict(t *testing.T) {
 	if s.Policy.RetryWindow == 0 || s.Client(clientID).RetryWindow == nil {
 		t.Fatal("the deployment's window is none either, or the client's is not stored")
 	}
-	first := s.login()
-	s.must(s.refresh(first.RefreshToken))
-	s.refused(grant.RefreshReplayed)(s.refresh(first.RefreshToken))
+	first := s.Login()
+	s.Must(s.Renew(first.RefreshToken))
+	s.Refused(grant.RefreshReplayed)(s.Renew(first.RefreshToken))
 	s.revoked(first.GrantID, grant.ReasonRefreshReplayed, store.EventRefreshReplayed)
 }
 
@@ -238,12 +239,12 @@ func TestACodeWorksOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t)
-			code := s.code()
-			tokens := s.must(s.exchange(code))
+			code := s.NewCode()
+			tokens := s.Must(s.Redeem(code))
 			s.Clock.Advance(later)
-			s.refused(grant.CodeReplayed)(s.exchange(code))
+			s.Refused(grant.CodeReplayed)(s.Redeem(code))
 			s.revoked(tokens.GrantID, grant.ReasonCodeReplayed, store.EventCodeReplayed)
-			s.refused(grant.CodeReplayed)(s.exchange(code))
+			s.Refused(grant.CodeReplayed)(s.Redeem(code))
 			s.revoked(tokens.GrantID, grant.ReasonCodeReplayed, store.EventCodeReplayed)
 		})
 	}
@@ -251,11 +252,11 @@ func TestACodeWorksOnce(t *testing.T) {
 
 func TestACodeThatWasNeverRedeemedExpires(t *testing.T) {
 	s := newService(t)
-	code := s.code()
+	code := s.NewCode()
 	s.Clock.Advance(s.CodeLifetime)
-	s.refused(grant.CodeExpired)(s.exchange(code))
+	s.Refused(grant.CodeExpired)(s.Redeem(code))
 	s.Faulty.Calls()
-	s.refused(grant.CodeExpired)(s.exchange(code))
+	s.Refused(grant.CodeExpired)(s.Redeem(code))
 	if calls := s.Faulty.Calls(); calls[storetest.CreateGrant] != 0 {
 		t.Errorf("an expired code wrote: %v", calls)
 	}
@@ -266,48 +267,48 @@ func TestACodeThatWasNeverRedeemedExpires(t *testing.T) {
 
 func TestACodeWhoseGrantWasSweptIsExpired(t *testing.T) {
 	s := newService(t)
-	code := s.code()
-	tokens := s.must(s.exchange(code))
-	s.Clock.Advance(s.row(tokens.GrantID).DeleteAfter.Time().Add(time.Millisecond).Sub(s.Clock.Now()))
+	code := s.NewCode()
+	tokens := s.Must(s.Redeem(code))
+	s.Clock.Advance(s.Row(tokens.GrantID).DeleteAfter.Time().Add(time.Millisecond).Sub(s.Clock.Now()))
 	if _, deleted, err := s.Engine.Sweep(t.Context(), store.SweptGrants, "", s.At(), 10); err != nil || deleted != 1 {
 		t.Fatalf("swept %d, %v", deleted, err)
 	}
-	s.refused(grant.CodeExpired)(s.exchange(code))
-	s.refused(grant.GrantExpired)(s.refresh(tokens.RefreshToken))
+	s.Refused(grant.CodeExpired)(s.Redeem(code))
+	s.Refused(grant.GrantExpired)(s.Renew(tokens.RefreshToken))
 }
 
 func TestACodeWhoseGrantIsSweptInThisMomentIsExpired(t *testing.T) {
 	s := newService(t)
 	// The id is taken when the code is redeemed, and free when the row is read.
 	s.Faulty.Inject(storetest.CreateGrant, 1, storetest.Conflicts)
-	s.refused(grant.CodeExpired)(s.exchange(s.code()))
+	s.Refused(grant.CodeExpired)(s.Redeem(s.NewCode()))
 }
 
 func TestARequestThatIsNotTheOwnersChangesNothing(t *testing.T) {
 	s := newService(t)
-	s.register(client.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true})
-	mail := s.client("mail")
-	spent := s.code()
-	tokens := s.must(s.exchange(spent))
-	second := s.must(s.refresh(tokens.RefreshToken))
-	fresh := s.code()
+	s.Register(client.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true})
+	mail := s.Listed("mail")
+	spent := s.NewCode()
+	tokens := s.Must(s.Redeem(spent))
+	second := s.Must(s.Renew(tokens.RefreshToken))
+	fresh := s.NewCode()
 	for _, code := range []string{spent, fresh} {
-		s.refused(grant.OtherClient)(s.Exchange(t.Context(), mail, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
-		s.refused(grant.RedirectMismatch)(s.Exchange(t.Context(), s.client(clientID), issuer.CodeRequest{Code: code, RedirectURI: redirectURI + "/"}))
-		s.refused(grant.ProofMismatch)(s.Exchange(t.Context(), s.client(clientID), issuer.CodeRequest{
+		s.Refused(grant.OtherClient)(s.Exchange(t.Context(), mail, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}))
+		s.Refused(grant.RedirectMismatch)(s.Exchange(t.Context(), s.Listed(clientID), issuer.CodeRequest{Code: code, RedirectURI: redirectURI + "/"}))
+		s.Refused(grant.ProofMismatch)(s.Exchange(t.Context(), s.Listed(clientID), issuer.CodeRequest{
 			Code: code, RedirectURI: redirectURI, Verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"}))
 	}
 	s.Clock.Advance(time.Hour)
 	for _, token := range []string{tokens.RefreshToken, second.RefreshToken} {
-		s.refused(grant.OtherClient)(s.Refresh(t.Context(), mail, issuer.RefreshRequest{RefreshToken: token}))
+		s.Refused(grant.OtherClient)(s.Refresh(t.Context(), mail, issuer.RefreshRequest{RefreshToken: token}))
 	}
-	s.active(tokens.GrantID, 2)
-	s.must(s.refresh(second.RefreshToken))
+	s.WantActive(tokens.GrantID, 2)
+	s.Must(s.Renew(second.RefreshToken))
 }
 
 func TestAGenuineTokenWithoutARecordIsOurLoss(t *testing.T) {
 	s := newService(t)
-	row := s.row(s.login().GrantID)
+	row := s.Row(s.Login().GrantID)
 	later := row.ExpiresAt.Add(time.Hour)
 	for name, c := range map[string]struct {
 		token keys.Token
@@ -325,43 +326,43 @@ func TestAGenuineTokenWithoutARecordIsOurLoss(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(name, func(t *testing.T) { s.refused(c.want)(s.refresh(text)) })
+		t.Run(name, func(t *testing.T) { s.Refused(c.want)(s.Renew(text)) })
 	}
-	if s.row(row.ID) != row {
+	if s.Row(row.ID) != row {
 		t.Error("the row was changed")
 	}
 }
 
 func TestARowOfAKeyThatThisNodeHasNotHeardOfIsUnavailableUntilItHas(t *testing.T) {
 	s := newService(t)
-	first := s.login()
+	first := s.Login()
 	key, err := keys.New(s.KEK, keys.MAC, s.At(), s.At()+1_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Another node, which has polled, rotates under the new key.
-	next := s.row(first.GrantID)
+	next := s.Row(first.GrantID)
 	next.Generation, next.Version, next.KeyID, next.Attempt = 2, 2, key.ID, 99
 	if err := storetest.Replace(t.Context(), s.Engine, next); err != nil {
 		t.Fatal(err)
 	}
-	s.unavailable(s.refresh(first.RefreshToken))
-	s.addKey(key)
+	s.Unavailable(s.Renew(first.RefreshToken))
+	s.AddKey(key)
 	s.Poll()
-	if tokens := s.must(s.refresh(first.RefreshToken)); !tokens.Repeated || tokens.Generation != 2 {
+	if tokens := s.Must(s.Renew(first.RefreshToken)); !tokens.Repeated || tokens.Generation != 2 {
 		t.Errorf("got generation %d, repeated %t", tokens.Generation, tokens.Repeated)
 	}
-	if s.row(first.GrantID) != next {
+	if s.Row(first.GrantID) != next {
 		t.Error("the row was changed")
 	}
 }
 
 func TestScopeFollowsTheGrantAndTheClientsRegistration(t *testing.T) {
 	s := newService(t)
-	tokens := s.login()
+	tokens := s.Login()
 	expect := func(asked, want string) {
 		t.Helper()
-		tokens = s.must(s.refreshScope(tokens.RefreshToken, asked))
+		tokens = s.Must(s.RenewScope(tokens.RefreshToken, asked))
 		if string(tokens.Scope) != want {
 			t.Errorf("asked for %q: got %q, want %q", asked, tokens.Scope, want)
 		}
@@ -374,18 +375,18 @@ func TestScopeFollowsTheGrantAndTheClientsRegistration(t *testing.T) {
 	s.Administer(clientID, func(c *store.Client) { c.Scope = "other write" })
 	expect("", "write")
 	for _, wide := range []string{"read", "read write", "other", "\"", "write \\", " "} {
-		s.refused(grant.ScopeTooWide)(s.refreshScope(tokens.RefreshToken, wide))
+		s.Refused(grant.ScopeTooWide)(s.RenewScope(tokens.RefreshToken, wide))
 	}
 	s.Administer(clientID, func(c *store.Client) { c.Scope = "other" })
-	s.refused(grant.ScopeTooWide)(s.refresh(tokens.RefreshToken))
+	s.Refused(grant.ScopeTooWide)(s.Renew(tokens.RefreshToken))
 	// None of that cost the client its token, and the grant was not narrowed.
 	s.Administer(clientID, func(c *store.Client) { c.Scope = allScopes + " more" })
 	expect("", allScopes)
 
 	// A code that was issued before the registration shrank gives no more.
-	code := s.code()
+	code := s.NewCode()
 	s.Administer(clientID, func(c *store.Client) { c.Scope = "read" })
-	if tokens := s.must(s.exchange(code)); tokens.Scope != "read" {
+	if tokens := s.Must(s.Redeem(code)); tokens.Scope != "read" {
 		t.Errorf("a code gave %q, and the client is registered for read", tokens.Scope)
 	}
 }

@@ -3,6 +3,7 @@ package issuer_test
 import (
 	"errors"
 	"fmt"
+	"github.com/mintage/mintage/internal/testkit"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,19 +31,19 @@ func (s *service) withdraw(w directory.Withdrawal) directory.Withdrawn {
 // One node has heard of a withdrawal, and another one has not yet.
 func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T) {
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
-		nodes := newNodes(t, quick(), 2)
+		nodes := newNodes(t, testkit.Quick(), 2)
 		s, late := nodes[0], nodes[1]
 		s.Administer(clientID, func(c *store.Client) { c.TokenFormat = format })
 		late.Poll()
-		old := s.login()
-		spent := s.login()
-		moved := s.must(s.refresh(spent.RefreshToken))
-		code := s.code()
+		old := s.Login()
+		spent := s.Login()
+		moved := s.Must(s.Renew(spent.RefreshToken))
+		code := s.NewCode()
 		s.Clock.Advance(time.Second)
 		s.Poll()
 		late.Poll()
-		done := s.withdraw(directory.Withdrawal{Purposes: quick().Rotating()})
-		if len(done.Keys) != len(quick().Rotating()) || len(done.Added) != len(done.Keys) {
+		done := s.withdraw(directory.Withdrawal{Purposes: testkit.Quick().Rotating()})
+		if len(done.Keys) != len(testkit.Quick().Rotating()) || len(done.Added) != len(done.Keys) {
 			t.Fatalf("%d keys withdrawn, %d added", len(done.Keys), len(done.Added))
 		}
 		n, err := directory.CountEnded(t.Context(), s.Engine, done.Keys, 5*time.Minute, s.At())
@@ -52,24 +53,24 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 		s.Poll()
 
 		// What the new keys make is taken by the node that has not polled.
-		fresh := s.must(s.exchange(s.code()))
-		late.must(late.refresh(fresh.RefreshToken))
+		fresh := s.Must(s.Redeem(s.NewCode()))
+		late.Must(late.Renew(fresh.RefreshToken))
 		if _, err := late.inspect(fresh.AccessToken); err != nil {
 			t.Errorf("%s, on a node that has not polled: %v", format, err)
 		}
 		for _, node := range nodes {
 			for _, token := range []string{old.RefreshToken, moved.RefreshToken, spent.RefreshToken} {
-				node.refused(grant.KeyWithdrawn)(node.refresh(token))
+				node.Refused(grant.KeyWithdrawn)(node.Renew(token))
 			}
-			node.refused(grant.KeyWithdrawn)(node.exchange(code))
+			node.Refused(grant.KeyWithdrawn)(node.Redeem(code))
 			why := grant.KeyWithdrawn
 			if format == store.TokenJWT {
 				why = grant.TokenUnknown
 			}
-			node.tokenDead(why)(node.inspect(old.AccessToken))
+			node.Dead(why)(node.inspect(old.AccessToken))
 		}
 		// Nothing is written for what proves nothing.
-		s.active(moved.GrantID, 2)
+		s.WantActive(moved.GrantID, 2)
 		for _, r := range done.Keys {
 			events, err := s.Engine.Events(t.Context(), r.ID.String(), 10)
 			if err != nil || len(events) != 2 || events[1].Name != store.EventKeyWithdrawn || events[1].Actor != "operator:test" {
@@ -78,8 +79,8 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 		}
 		// The schedule goes on from the successors.
 		s.Clock.Advance(59 * time.Minute)
-		s.rotate()
-		if got := phases(s.lives(keys.MAC)); got != "withdrawn active next" {
+		s.RotateKeys()
+		if got := testkit.Phases(s.Lives(keys.MAC)); got != "withdrawn active next" {
 			t.Errorf("an hour later, keys are %s", got)
 		}
 	}
@@ -87,14 +88,14 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 
 // What a node must not do for everybody who sends a text: ask the store.
 func TestAKeyThatIsUnknownIsAskedForOnceASecond(t *testing.T) {
-	s := newNodes(t, quick(), 1)[0]
-	foreign := newNodes(t, quick(), 1)[0].login()
+	s := newNodes(t, testkit.Quick(), 1)[0]
+	foreign := newNodes(t, testkit.Quick(), 1)[0].Login()
 	s.Clock.Advance(time.Second)
 	s.Poll()
 	for range 3 {
 		s.Faulty.Calls()
 		for range 10 {
-			s.refused(grant.TokenUnknown)(s.refresh(foreign.RefreshToken))
+			s.Refused(grant.TokenUnknown)(s.Renew(foreign.RefreshToken))
 		}
 		if n := s.Faulty.Calls()[storetest.Changes]; n != 1 {
 			t.Errorf("%d polls in a second", n)
@@ -108,37 +109,37 @@ func TestAKeyThatIsUnknownIsAskedForOnceASecond(t *testing.T) {
 // nor if the poll fails. If the node may not ask the store any more, it answers
 // that the client is to try again.
 func TestATokenWhoseKeyMayExistIsNotRefusedForGood(t *testing.T) {
-	nodes := newNodes(t, quick(), 3)
+	nodes := newNodes(t, testkit.Quick(), 3)
 	s, late, flooded := nodes[0], nodes[1], nodes[2]
-	foreign := newNodes(t, quick(), 1)[0].login()
-	late.refused(grant.TokenUnknown)(late.refresh(foreign.RefreshToken)) // a poll
+	foreign := newNodes(t, testkit.Quick(), 1)[0].Login()
+	late.Refused(grant.TokenUnknown)(late.Renew(foreign.RefreshToken)) // a poll
 	for n := range 100 {
 		forged := []byte(foreign.RefreshToken)
 		copy(forged[len(keys.RefreshPrefix)+2:], fmt.Sprintf("%04d", n))
-		flooded.refresh(string(forged))
+		flooded.Renew(string(forged))
 	}
-	s.withdraw(directory.Withdrawal{Purposes: quick().Rotating()})
+	s.withdraw(directory.Withdrawal{Purposes: testkit.Quick().Rotating()})
 	s.Poll()
-	fresh := s.login()
+	fresh := s.Login()
 	late.Faulty.Inject(storetest.Changes, 1, storetest.Lost)
-	late.unavailable(late.refresh(fresh.RefreshToken))
-	fresh = late.must(late.refresh(fresh.RefreshToken))
+	late.Unavailable(late.Renew(fresh.RefreshToken))
+	fresh = late.Must(late.Renew(fresh.RefreshToken))
 
-	flooded.unavailable(flooded.refresh(fresh.RefreshToken))
+	flooded.Unavailable(flooded.Renew(fresh.RefreshToken))
 	if _, err := flooded.inspect(fresh.AccessToken); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("introspection: %v", err)
 	}
-	if _, err := flooded.Revoke(t.Context(), flooded.client(clientID), fresh.RefreshToken, origin); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := flooded.Revoke(t.Context(), flooded.Listed(clientID), fresh.RefreshToken, testkit.Origin); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("revocation: %v", err)
 	}
 	s.Clock.Advance(directory.PollInterval)
-	flooded.must(flooded.refresh(fresh.RefreshToken))
+	flooded.Must(flooded.Renew(fresh.RefreshToken))
 }
 
 func TestAWithdrawalNamesItsKeys(t *testing.T) {
-	s := newNodes(t, quick(), 1)[0]
-	mac, pepper := s.lives(keys.MAC)[0].ID, s.lives(keys.Pepper)[0].ID
-	before := s.login()
+	s := newNodes(t, testkit.Quick(), 1)[0]
+	mac, pepper := s.Lives(keys.MAC)[0].ID, s.Lives(keys.Pepper)[0].ID
+	before := s.Login()
 	for name, w := range map[string]directory.Withdrawal{"the pepper": {Keys: []grant.KeyID{pepper}}, "no key": {Keys: []grant.KeyID{mac + 1}}} {
 		var invalid *oauth.Invalid
 		if _, err := directory.WithdrawKeys(t.Context(), s.Engine, s.KEK, w, s.Clock.Now); !errors.As(err, &invalid) {
@@ -146,18 +147,18 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 		}
 	}
 	s.Clock.Advance(59 * time.Minute)
-	s.rotate()
+	s.RotateKeys()
 	s.Clock.Advance(time.Minute)
-	s.rotate()
+	s.RotateKeys()
 	// A key that has retired alone: what today's has made stays.
-	today := s.login()
+	today := s.Login()
 	done := s.withdraw(directory.Withdrawal{Keys: []grant.KeyID{mac}})
 	if len(done.Keys) != 1 || len(done.Added) != 0 {
 		t.Errorf("%d keys withdrawn, %d added", len(done.Keys), len(done.Added))
 	}
 	s.Poll()
-	s.refused(grant.KeyWithdrawn)(s.refresh(before.RefreshToken))
-	s.must(s.refresh(today.RefreshToken))
+	s.Refused(grant.KeyWithdrawn)(s.Renew(before.RefreshToken))
+	s.Must(s.Renew(today.RefreshToken))
 	var invalid *oauth.Invalid
 	if _, err := directory.WithdrawKeys(t.Context(), s.Engine, s.KEK, directory.Withdrawal{Keys: []grant.KeyID{mac}}, s.Clock.Now); !errors.As(err, &invalid) {
 		t.Errorf("withdrawn twice: %v", err)
@@ -167,7 +168,7 @@ func TestAWithdrawalNamesItsKeys(t *testing.T) {
 // Another change comes between; and the store fails in both ways.
 func TestAWithdrawalIsMadeOnceOrFails(t *testing.T) {
 	for name, fault := range map[string]storetest.Fault{"a conflict": storetest.Conflicts, "lost": storetest.Lost, "not answered": storetest.Unanswered} {
-		s := newNodes(t, quick(), 1)[0]
+		s := newNodes(t, testkit.Quick(), 1)[0]
 		s.Clock.Advance(time.Second)
 		s.Faulty.Inject(storetest.CommitKeys, 1, fault)
 		_, err := directory.WithdrawKeys(t.Context(), s.Faulty, s.KEK, directory.Withdrawal{Purposes: []keys.Purpose{keys.MAC}}, s.Clock.Now)
@@ -176,10 +177,10 @@ func TestAWithdrawalIsMadeOnceOrFails(t *testing.T) {
 		}
 		s.Poll()
 		want := map[string]string{"a conflict": "withdrawn active", "lost": "active", "not answered": "withdrawn active"}[name]
-		if got := phases(s.lives(keys.MAC)); got != want {
+		if got := testkit.Phases(s.Lives(keys.MAC)); got != want {
 			t.Errorf("%s: keys are %s, want %s", name, got, want)
 		}
-		s.login()
+		s.Login()
 	}
 }
 
@@ -237,18 +238,18 @@ func (s *service) reads(path string) {
 // Between any two steps the operator's machine may die, and keys may be due:
 // nodes go on, and the same command goes on.
 func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
-	s := newNodes(t, quick(), 1)[0]
+	s := newNodes(t, testkit.Quick(), 1)[0]
 	path, old, fresh, both := s.twoKEKs()
-	s.open(quick())
+	s.Reopen(testkit.Quick())
 	s.reads(path)
-	tokens := s.login()
+	tokens := s.Login()
 	goesOn := func(step string) {
 		t.Helper()
 		s.Clock.Advance(59 * time.Minute)
-		s.rotate() // which adds keys
+		s.RotateKeys() // which adds keys
 		s.Clock.Advance(time.Minute)
-		s.rotate()
-		tokens = s.must(s.refresh(tokens.RefreshToken))
+		s.RotateKeys()
+		tokens = s.Must(s.Renew(tokens.RefreshToken))
 		if t.Failed() {
 			t.Fatal(step)
 		}
@@ -283,17 +284,17 @@ func TestRunningNodesFollowANewKeyEncryptionKey(t *testing.T) {
 	if s.KEK, err = keys.ParseKEK(fresh); err != nil {
 		t.Fatal(err)
 	}
-	s.open(quick())
-	s.must(s.refresh(tokens.RefreshToken))
+	s.Reopen(testkit.Quick())
+	s.Must(s.Renew(tokens.RefreshToken))
 }
 
 // A node without the new key answers nothing until it has it.
 func TestANodeWithoutTheNewKeyEncryptionKeyWaitsForIt(t *testing.T) {
-	s := newNodes(t, quick(), 1)[0]
+	s := newNodes(t, testkit.Quick(), 1)[0]
 	path, old, fresh, both := s.twoKEKs()
-	s.open(quick())
+	s.Reopen(testkit.Quick())
 	s.reads(path)
-	tokens, c := s.login(), s.client(clientID)
+	tokens, c := s.Login(), s.Listed(clientID)
 	if _, err := directory.RewrapKeys(t.Context(), s.Engine, both, "operator:test", s.Clock.Now); err != nil {
 		t.Fatal(err)
 	}
@@ -308,8 +309,8 @@ func TestANodeWithoutTheNewKeyEncryptionKeyWaitsForIt(t *testing.T) {
 		t.Errorf("a poll without the file: %v", err)
 	}
 	s.Clock.Advance(6 * time.Second)
-	s.unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: origin}))
+	s.Unavailable(s.Refresh(t.Context(), c, issuer.RefreshRequest{RefreshToken: tokens.RefreshToken, From: testkit.Origin}))
 	s.writeKEK(path, old+fresh)
 	s.Poll()
-	s.must(s.refresh(tokens.RefreshToken))
+	s.Must(s.Renew(tokens.RefreshToken))
 }

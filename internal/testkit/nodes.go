@@ -1,0 +1,90 @@
+package testkit
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store/storetest"
+)
+
+// NewNodes makes n nodes on one new store, with one clock.
+func NewNodes(t *testing.T, sched keys.Schedule, n int) []*Service {
+	t.Helper()
+	first := NewService(t)
+	var list []*Service
+	for range n {
+		node := *first
+		node.Uptime = node.Clock
+		node.Faulty = storetest.NewFaulty(first.Engine)
+		node.Logged = &Log{}
+		node.Reopen(sched)
+		list = append(list, &node)
+	}
+	return list
+}
+
+// Reopen gives the node the directory of a process that starts now.
+func (s *Service) Reopen(sched keys.Schedule) {
+	s.T.Helper()
+	log := slog.New(slog.NewTextHandler(s.Logged, nil))
+	d, err := directory.Open(s.T.Context(), s.Faulty, s.KEK, sched, log, s.Clock.Now)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	iss := *s.Issuer
+	iss.Store, iss.Log = s.Faulty, log
+	s.Issuer = issuer.New(iss)
+	s.Use(d)
+}
+
+// RotateKeys is what Run does within a second.
+func (s *Service) RotateKeys() {
+	s.T.Helper()
+	s.Poll()
+	if err := s.Directory.RotateDue(s.T.Context()); err != nil {
+		s.T.Fatal(err)
+	}
+	s.Poll()
+}
+
+// Lives are the keys of a purpose as the node knows them.
+func (s *Service) Lives(p keys.Purpose) (list []keys.Life) {
+	s.T.Helper()
+	for _, l := range s.View().Ring.Lives(s.At(), s.Directory.Schedule) {
+		if l.Purpose == p {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// Phases lists the phases of keys.
+func Phases(list []keys.Life) string {
+	var text []string
+	for _, l := range list {
+		text = append(text, string(l.Phase))
+	}
+	return strings.Join(text, " ")
+}
+
+// Rotating is the default schedule without RSA, whose keys take long to make.
+var Rotating = keys.Schedule{
+	Lifetime: 90 * Day, Lead: 7 * Day, MaxAge: time.Hour, Retention: 66 * time.Minute,
+	Algorithms: []keys.Purpose{keys.ES256, keys.EdDSA},
+}
+
+// Day is a day.
+const Day = 24 * time.Hour
+
+// Quick rotates keys every hour.
+func Quick() keys.Schedule {
+	s := Rotating
+	s.Lifetime, s.Lead, s.MaxAge = time.Hour, time.Minute, time.Second
+	s.Retention = 5*time.Minute + s.MaxAge + time.Minute
+	return s
+}

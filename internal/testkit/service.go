@@ -1,0 +1,255 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"github.com/mintage/mintage/internal/keys"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// What every Service has.
+const (
+	IssuerID    = "https://auth.example.com/oauth2/api"
+	ClientID    = "billing"
+	Subject     = "alice"
+	RedirectURI = "https://client.example/cb"
+	AllScopes   = "read write admin"
+)
+
+// A Service is a Kit with one confidential client, ClientID, and the requests that a
+// server would pass on.
+type Service struct {
+	Kit
+	Clients *client.Authenticator
+	Secret  oauth.Secret // of the client
+}
+
+// NewService makes a Service that lives until the test ends.
+func NewService(t *testing.T, change ...func(*issuer.Issuer)) *Service {
+	t.Helper()
+	s := &Service{}
+	s.Kit = *New(t, func(setup *Setup) {
+		setup.Policy.RetryWindow, setup.RetryWindowPublic = 2*time.Minute, 10*time.Second
+		for _, f := range change {
+			f(&setup.Issuer)
+		}
+	})
+	s.Use(s.Directory)
+	_, s.Secret = s.Register(client.Registration{ID: ClientID, Name: "Billing", RedirectURIs: []string{RedirectURI}, Scope: AllScopes, Auth: store.AuthEither, NoPKCE: true})
+	s.Faulty.Calls()
+	return s
+}
+
+// NoRetryWindow switches the retry window off.
+func NoRetryWindow(iss *issuer.Issuer) { iss.Policy.RetryWindow = 0 }
+
+// Use has the service use another directory.
+func (s *Service) Use(d *directory.Directory) {
+	s.Directory = d
+	s.Clients = &client.Authenticator{Realm: Realm, Store: s.Store, Directory: d, Now: s.Now, Log: s.Issuer.Log, Slow: client.NewSlowPool()}
+}
+
+// Listed is a client as the directory has it.
+func (s *Service) Listed(id string) *store.Client {
+	s.T.Helper()
+	c, ok := s.View().Client(Realm, id)
+	if !ok {
+		s.T.Fatalf("the directory does not know client %s", id)
+	}
+	return c
+}
+
+// NewCode issues a code of the client.
+func (s *Service) NewCode() string {
+	s.T.Helper()
+	code, err := s.IssueCode(s.T.Context(), Authorization())
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return code.Code
+}
+
+// Authorization is what NewCode asks for.
+func Authorization() issuer.Authorization {
+	return issuer.Authorization{ClientID: ClientID, RedirectURI: RedirectURI, Subject: Subject}
+}
+
+// Origin is where the client's requests come from.
+var Origin = grant.Origin{Address: netip.MustParseAddr("192.0.2.7"), RequestID: "c0ffee"}
+
+// Redeem exchanges a code.
+func (s *Service) Redeem(code string) (issuer.Tokens, error) {
+	s.T.Helper()
+	return s.Exchange(s.T.Context(), s.Listed(ClientID), issuer.CodeRequest{Code: code, RedirectURI: RedirectURI, From: Origin})
+}
+
+// Renew presents a refresh token.
+func (s *Service) Renew(token string) (issuer.Tokens, error) {
+	s.T.Helper()
+	return s.RenewScope(token, "")
+}
+
+// RenewScope presents a refresh token, and asks for a scope.
+func (s *Service) RenewScope(token, scope string) (issuer.Tokens, error) {
+	s.T.Helper()
+	return s.Refresh(s.T.Context(), s.Listed(ClientID), issuer.RefreshRequest{RefreshToken: token, Scope: scope, From: Origin})
+}
+
+// Login redeems a fresh code.
+func (s *Service) Login() issuer.Tokens {
+	s.T.Helper()
+	return s.Must(s.Redeem(s.NewCode()))
+}
+
+// Must fails the test unless a request was answered with tokens.
+func (s *Service) Must(tokens issuer.Tokens, err error) issuer.Tokens {
+	s.T.Helper()
+	if err != nil {
+		s.T.Fatalf("no tokens: %v", err)
+	}
+	if tokens.RefreshToken == "" || tokens.AccessToken == "" || tokens.ExpiresIn < 1 || tokens.Scope == "" {
+		s.T.Fatalf("an incomplete answer: scope %q, expires in %d", tokens.Scope, tokens.ExpiresIn)
+	}
+	return tokens
+}
+
+// Refused checks that a request was refused for one reason, and gave nothing.
+func (s *Service) Refused(want grant.Refusal) func(issuer.Tokens, error) {
+	return func(tokens issuer.Tokens, err error) {
+		s.T.Helper()
+		var refused *grant.Refused
+		if !errors.As(err, &refused) || refused.Why != want || errors.Is(err, store.ErrUnavailable) {
+			s.T.Errorf("got %v, want refused: %s", err, want)
+		}
+		if tokens != (issuer.Tokens{}) {
+			s.T.Error("a refused request got tokens")
+		}
+	}
+}
+
+// Unavailable checks that a request failed in a way that keeps the client's
+// tokens alive.
+func (s *Service) Unavailable(tokens issuer.Tokens, err error) {
+	s.T.Helper()
+	var refused *grant.Refused
+	if !errors.Is(err, store.ErrUnavailable) || errors.As(err, &refused) {
+		s.T.Errorf("got %v, want temporarily unavailable", err)
+	}
+	if tokens != (issuer.Tokens{}) {
+		s.T.Error("a failed request got tokens")
+	}
+}
+
+// SamePair checks that two answers carry the same tokens.
+func (s *Service) SamePair(a, b issuer.Tokens) {
+	s.T.Helper()
+	if a.RefreshToken != b.RefreshToken || a.AccessToken != b.AccessToken || a.Scope != b.Scope {
+		s.T.Errorf("two pairs: generations %d and %d", a.Generation, b.Generation)
+	}
+}
+
+// Row is a grant as the store has it.
+func (s *Service) Row(id grant.ID) grant.Grant {
+	s.T.Helper()
+	g, err := s.Engine.Grant(s.T.Context(), id)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return g
+}
+
+// WantActive checks that a grant is active in a generation.
+func (s *Service) WantActive(id grant.ID, generation uint32) {
+	s.T.Helper()
+	if g := s.Row(id); g.State != grant.Active || g.Generation != generation {
+		s.T.Errorf("the grant is %s, generation %d; want active, generation %d", g.State, g.Generation, generation)
+	}
+}
+
+// Authenticate authenticates a client by a secret in the form.
+func (s *Service) Authenticate(id string, secret oauth.Secret) (*store.Client, error) {
+	return s.Clients.Authenticate(s.T.Context(), oauth.Credentials{ClientID: id, Secret: secret, Method: oauth.AuthPost}, netip.Addr{})
+}
+
+// ShortContext is a request's time, short for tests that wait for its end.
+func (s *Service) ShortContext() context.Context {
+	ctx, cancel := context.WithTimeout(s.T.Context(), 50*time.Millisecond)
+	s.T.Cleanup(cancel)
+	return ctx
+}
+
+// Named gives the issuer its identifier, which JWTs need.
+func Named(iss *issuer.Issuer) { iss.ID = IssuerID }
+
+// Dead checks that a token is refused for one reason, and that nothing of it is
+// told.
+func (s *Service) Dead(want grant.Refusal) func(issuer.Token, error) {
+	return func(tok issuer.Token, err error) {
+		s.T.Helper()
+		var refused *grant.Refused
+		if !errors.As(err, &refused) || refused.Why != want || errors.Is(err, store.ErrUnavailable) {
+			s.T.Errorf("got %v, want refused: %s", err, want)
+		}
+		if tok.ClientID != "" || tok.Subject != "" || tok.Scope != "" || tok.Audience != nil || tok.ID != "" || tok.Claims != "" || tok.AuthTime != 0 {
+			s.T.Error("a dead token is described")
+		}
+	}
+}
+
+// RowAgain makes a grant's row what it was once.
+func (s *Service) RowAgain(old grant.Grant) {
+	s.T.Helper()
+	err := s.Engine.UpdateGrant(s.T.Context(), old.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
+		old.Version = g.Version + 1
+		return old, nil
+	})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// Restored declares a restore that has just happened.
+func (s *Service) Restored() grant.Restore {
+	s.T.Helper()
+	s.Clock.Advance(time.Second)
+	r := grant.Restore{Backup: s.At() - 1000, At: s.At(), Until: s.At().Add(31 * 24 * time.Hour)}
+	if err := s.Engine.Commit(s.T.Context(), store.Change{Restores: []grant.Restore{r}}); err != nil {
+		s.T.Fatal(err)
+	}
+	s.Poll()
+	return r
+}
+
+// RefusalOf is why a request was refused; Allowed if it was not.
+func RefusalOf(t *testing.T, err error) grant.Refusal {
+	t.Helper()
+	var refused *grant.Refused
+	if err == nil {
+		return grant.Allowed
+	}
+	if !errors.As(err, &refused) {
+		t.Fatalf("neither answered nor refused: %v", err)
+	}
+	return refused.Why
+}
+
+// AddKey adds a key in another process.
+func (s *Service) AddKey(key keys.Record) {
+	s.T.Helper()
+	ch, err := s.Engine.Changes(s.T.Context(), 0)
+	if err == nil {
+		err = s.Engine.Commit(s.T.Context(), store.Change{Expect: ch.Version, Keys: []keys.Record{key}})
+	}
+	if err != nil {
+		s.T.Fatal(err)
+	}
+}
