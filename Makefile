@@ -48,7 +48,7 @@ race:
 
 plain:
 	go test -vet=off -p 2 $$(go list ./... | grep -xE '$(MODULE)/($(ALONE))')
-	go test -vet=off -run '$(LONG)' ./internal/issuer ./internal/store/sqlite ./resource
+	go test -vet=off -run '$(LONG)' ./internal/client ./internal/directory ./internal/issuer ./internal/store/sqlite ./resource
 
 FUZZTIME ?= 5s
 fuzz: ## each fuzz target for FUZZTIME

@@ -107,12 +107,12 @@ var keyMutations = []Mutation{
 	{
 		Name: "a successor key before this node has polled", In: "Directory.Learn",
 		Old: "if !unknown {", New: "if unknown || true {",
-		Test: "go test ./internal/issuer -run TestAWithdrawalEndsWhatTheKeysMade",
+		Test: "go test ./internal/directory -run TestAWithdrawalEndsWhatTheKeysMade",
 	},
 	{
 		Name: "polls for keys that unauthenticated callers name", In: "Directory.Learn",
 		Old: "if absent, ask := d.mayLearn(id, now); absent {", New: "if absent, ask := false, true; absent {",
-		Test: "go test ./internal/issuer -run TestAKeyThatIsUnknown",
+		Test: "go test ./internal/directory -run TestAKeyThatIsUnknown",
 	},
 	{
 		Name: "new keys by the key-encryption key of the others", In: "KEK.Of",
@@ -122,7 +122,7 @@ var keyMutations = []Mutation{
 	{
 		Name: "a key-encryption key that was replaced", In: "Directory.openRing",
 		Old: "if d.ReadKEK == nil || !errors.As(err, &other) {", New: "if d.ReadKEK == nil || errors.As(err, &other) {",
-		Test: "go test ./internal/issuer -run TestRunningNodesFollow",
+		Test: "go test ./internal/directory -run TestRunningNodesFollow",
 	},
 	{
 		Name: "skew in what the feed covers", In: "Issuer.makeRevocations",

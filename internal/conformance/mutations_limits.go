@@ -136,7 +136,7 @@ var limitMutations = []Mutation{
 	{
 		Name: "a network's share of the checks of imported secrets", In: "Authenticator.checkSlow",
 		Old: "if from.IsValid() {", New: "if false {",
-		Test: "go test ./internal/issuer -run TestOneNetworkDoesNotFill",
+		Test: "go test ./internal/client -run TestOneNetworkDoesNotFill",
 	},
 	{
 		Name: "a network's share of the visitors' queue", In: "Queue.Enter",

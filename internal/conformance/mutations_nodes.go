@@ -52,16 +52,16 @@ var nodeMutations = []Mutation{
 	{
 		Name: "heartbeat before a poll counts", In: "Directory.poll",
 		Old: "err := d.heartbeat(try, tick)", New: "err := error(nil)\n\t\t_ = d.heartbeat(try, tick)",
-		Test: "go test ./internal/issuer -run TestANodeThatDoesNotMeetTheOthersIsStale",
+		Test: "go test ./internal/directory -run TestANodeThatDoesNotMeetTheOthersIsStale",
 	},
 	{
 		Name: "clocks that are off", In: "peers.compare",
 		Old: "case b.apart(bearing{}) <= skew:", New: "case b.apart(bearing{}) <= skew || true:",
-		Test: "go test ./internal/issuer -run TestANodeWhoseClockIsOffIsNotReady",
+		Test: "go test ./internal/directory -run TestANodeWhoseClockIsOffIsNotReady",
 	},
 	{
 		Name: "clocks behind", In: "bearing.apart",
 		Old: "max(b.least-o.most, o.least-b.most)", New: "max(b.least-o.most, 0)",
-		Test: "go test ./internal/issuer -run TestANodeWhoseClockIsOffIsNotReady",
+		Test: "go test ./internal/directory -run TestANodeWhoseClockIsOffIsNotReady",
 	},
 }

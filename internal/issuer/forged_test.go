@@ -295,7 +295,7 @@ func TestNodesWithSkewAcceptEachOthersTokensAroundARotation(t *testing.T) {
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat = store.TokenOpaque })
 	s.Policy.MaxSkew = sched.MaxSkew
 	other, late := *s.Service, testkit.NewClock()
-	behind := &service{Service: &other}
+	behind := &service{&other}
 	iss := *s.Issuer
 	iss.Now = late.Now
 	behind.Issuer, behind.Clock = issuer.New(iss), late

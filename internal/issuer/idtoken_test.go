@@ -336,8 +336,9 @@ func TestHints(t *testing.T) {
 
 // While a node of an earlier version runs, no code is made that it cannot read.
 func TestNewFormsWaitForEveryNode(t *testing.T) {
-	meeting(t, func(t *testing.T, s *service, h *hall) {
-		m := h.join(t, s, "new", 0)
+	testkit.InCluster(t, func(t *testing.T, fixture *testkit.Service, h *testkit.Cluster) {
+		s := &service{fixture}
+		m := h.Join(t, s.Service, "new", 0)
 		s.Administer(clientID, func(c *store.Client) { c.Scope, c.IDTokenAlg = "openid read write", keys.ES256 })
 		settings := *s.Issuer
 		settings.ID, settings.IDTokenLifetime, settings.Directory, settings.Now = issuerID, 5*time.Minute, m.Directory, time.Now
@@ -352,9 +353,9 @@ func TestNewFormsWaitForEveryNode(t *testing.T) {
 			}
 		}
 		meet := func(clock time.Time) {
-			h.mu.Lock()
-			h.nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(clock)}
-			h.mu.Unlock()
+			h.Mu.Lock()
+			h.Nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(clock)}
+			h.Mu.Unlock()
 			time.Sleep(2 * directory.PollInterval)
 		}
 		time.Sleep(2 * directory.PollInterval)

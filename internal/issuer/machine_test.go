@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/mintage/mintage/internal/testkit"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 const machineID = "orders-service"
@@ -339,46 +339,12 @@ func TestNoUserIsCalledAsAClient(t *testing.T) {
 	}
 }
 
-// TestExplainTellsOfServiceTokens: what an operator learns of them is what the
-// endpoints decide.
-func TestExplainTellsOfServiceTokens(t *testing.T) {
-	t.Parallel()
-	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
-		s := newService(t)
-		c := s.machine(func(r *client.Registration) { r.TokenFormat = format })
-		text := s.serviceToken("", "").AccessToken
-		check := func(what string, want grant.Refusal) {
-			t.Helper()
-			e := s.explainToken(text)
-			if !e.Genuine || !e.Service || e.Named || !e.Answer.Known || e.Answer.Why != want || e.Client == nil || e.Client.ID != machineID || e.Scope != "orders.read orders.write" {
-				t.Errorf("%s, %s: %+v", format, what, e)
-			}
-		}
-		check("alive", grant.Allowed)
-		if _, err := s.Revoke(t.Context(), c, text, grant.Origin{}); err != nil {
-			t.Fatal(err)
-		}
-		if format == store.TokenOpaque {
-			check("revoked", grant.AccessRevoked)
-		} else {
-			check("revoked", grant.CutOff)
-		}
-		s.Clock.Advance(time.Hour)
-		check("expired", grant.GrantExpired)
-	}
-	s := newService(t)
-	s.machine(nil)
-	text := s.serviceToken("", "").AccessToken
-	if e := s.explainToken(text[:len(text)-4]); e.Genuine || e.Answer.Why != grant.TokenUnknown || e.Diagnosis.Form != "service_token" {
-		t.Errorf("cut short: %+v", e)
-	}
-}
-
 // TestServiceTokensWaitForEveryNode: while a node runs that does not read them, none are
 // made, and what was made before is verified.
 func TestServiceTokensWaitForEveryNode(t *testing.T) {
-	meeting(t, func(t *testing.T, s *service, h *hall) {
-		m := h.join(t, s, "new", 0)
+	testkit.InCluster(t, func(t *testing.T, fixture *testkit.Service, h *testkit.Cluster) {
+		s := &service{fixture}
+		m := h.Join(t, s.Service, "new", 0)
 		s.machine(nil)
 		settings := *s.Issuer
 		settings.Directory, settings.Now = m.Directory, time.Now
@@ -395,9 +361,9 @@ func TestServiceTokensWaitForEveryNode(t *testing.T) {
 			}
 		}
 		meet := func(clock time.Time, forms int64) {
-			h.mu.Lock()
-			h.nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(clock), Forms: forms}
-			h.mu.Unlock()
+			h.Mu.Lock()
+			h.Nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(clock), Forms: forms}
+			h.Mu.Unlock()
 			time.Sleep(2 * directory.PollInterval)
 		}
 		time.Sleep(2 * directory.PollInterval)

@@ -3,19 +3,20 @@ package issuer_test
 import (
 	"encoding/base64"
 	"errors"
-	"github.com/mintage/mintage/internal/testkit"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 func (s *service) loginFor(scope string, resources ...string) issuer.Tokens {

@@ -3,7 +3,6 @@ package issuer_test
 import (
 	"context"
 	"errors"
-	"github.com/mintage/mintage/internal/testkit"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 func (s *service) revokeBy(caller, text string) error {

@@ -2,7 +2,6 @@ package issuer_test
 
 import (
 	"errors"
-	"github.com/mintage/mintage/internal/testkit"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // TestSelfRegisteredClientsGetNoTokensForThemselves: nobody authenticates such a

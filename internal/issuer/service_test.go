@@ -2,7 +2,6 @@ package issuer_test
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -26,27 +25,24 @@ const (
 )
 
 // A service is the fixture, with what these tests add.
-type service struct {
-	*testkit.Service
-	clockOff atomic.Bool // by the other nodes' clocks
-}
+type service struct{ *testkit.Service }
 
 func newService(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	t.Helper()
-	return &service{Service: testkit.NewService(t, change...)}
+	return &service{testkit.NewService(t, change...)}
 }
 
 func newNodes(t *testing.T, sched keys.Schedule, n int) (list []*service) {
 	t.Helper()
 	for _, s := range testkit.NewNodes(t, sched, n) {
-		list = append(list, &service{Service: s})
+		list = append(list, &service{s})
 	}
 	return list
 }
 
 func withAPIs(t *testing.T, change ...func(*issuer.Issuer)) *service {
 	t.Helper()
-	return &service{Service: testkit.WithAPIs(t, change...)}
+	return &service{testkit.WithAPIs(t, change...)}
 }
 
 // revoked checks that a grant was ended for a reason, and that one event tells.

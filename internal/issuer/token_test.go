@@ -2,7 +2,6 @@ package issuer_test
 
 import (
 	"errors"
-	"github.com/mintage/mintage/internal/testkit"
 	"sync"
 	"testing"
 	"time"
@@ -11,8 +10,10 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 func TestTheBudgetOfStoreCalls(t *testing.T) {
@@ -388,5 +389,24 @@ func TestScopeFollowsTheGrantAndTheClientsRegistration(t *testing.T) {
 	s.Administer(clientID, func(c *store.Client) { c.Scope = "read" })
 	if tokens := s.Must(s.Redeem(code)); tokens.Scope != "read" {
 		t.Errorf("a code gave %q, and the client is registered for read", tokens.Scope)
+	}
+}
+
+// A login portal that leaves the challenge of a request out would make a code
+// that anybody with the client's secret redeems, PKCE required or not.
+func TestACodeOfAClientThatMustUsePKCEHasAChallenge(t *testing.T) {
+	s := newService(t)
+	const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+	for _, required := range []bool{true, false} {
+		s.Administer(clientID, func(c *store.Client) { c.RequirePKCE = required })
+		a := testkit.Authorization()
+		var invalid *oauth.Invalid
+		if _, err := s.IssueCode(t.Context(), a); required != (errors.As(err, &invalid) && invalid.Field == "code_challenge") {
+			t.Errorf("required: %t, without a challenge: %v", required, err)
+		}
+		a.Challenge = challenge
+		if _, err := s.IssueCode(t.Context(), a); err != nil {
+			t.Errorf("required: %t, with a challenge: %v", required, err)
+		}
 	}
 }

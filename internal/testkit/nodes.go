@@ -1,14 +1,21 @@
 package testkit
 
 import (
+	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
@@ -87,4 +94,68 @@ func Quick() keys.Schedule {
 	s.Lifetime, s.Lead, s.MaxAge = time.Hour, time.Minute, time.Second
 	s.Retention = 5*time.Minute + s.MaxAge + time.Minute
 	return s
+}
+
+// A Cluster is a store with the heartbeats of several nodes.
+type Cluster struct {
+	store.Store
+	Mu    sync.Mutex
+	Nodes map[store.NodeID]store.Node
+}
+
+func (h *Cluster) Heartbeat(_ context.Context, self store.Node) ([]store.Node, error) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	h.Nodes[self.ID] = self
+	others := maps.Clone(h.Nodes)
+	delete(others, self.ID)
+	return slices.Collect(maps.Values(others)), nil
+}
+
+// A Node is a node with a clock of its own.
+type Node struct {
+	*directory.Directory
+	Name  string
+	Ahead atomic.Int64
+	Log   *Log
+	Stop  func()
+}
+
+// Join starts a node whose clock is ahead of the others'.
+func (h *Cluster) Join(t *testing.T, s *Service, name string, ahead time.Duration) *Node {
+	t.Helper()
+	m := &Node{Log: &Log{}}
+	m.Ahead.Store(int64(ahead))
+	skewed := Schedule()
+	skewed.MaxSkew = 2 * time.Second
+	var err error
+	m.Directory, err = directory.Open(t.Context(), h, s.KEK, skewed, slog.New(slog.NewTextHandler(m.Log, nil)),
+		func() time.Time { return time.Now().Add(time.Duration(m.Ahead.Load())) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Join(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	m.Name = name
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		m.Run(ctx)
+		close(ended)
+	}()
+	m.Stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	t.Cleanup(m.Stop)
+	return m
+}
+
+// InCluster runs f with a new cluster in a bubble of synctest.
+func InCluster(t *testing.T, f func(t *testing.T, s *Service, h *Cluster)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewService(t)
+		f(t, s, &Cluster{Store: s.Faulty, Nodes: map[store.NodeID]store.Node{}})
+	})
 }

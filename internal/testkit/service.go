@@ -3,7 +3,6 @@ package testkit
 import (
 	"context"
 	"errors"
-	"github.com/mintage/mintage/internal/keys"
 	"net/netip"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )

@@ -1,9 +1,8 @@
-package issuer_test
+package directory_test
 
 import (
 	"context"
 	"errors"
-	"github.com/mintage/mintage/internal/testkit"
 	"log/slog"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 func TestADirectoryWithoutNewsForMoreThanFiveSecondsAnswersNothing(t *testing.T) {

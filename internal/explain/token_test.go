@@ -1,4 +1,4 @@
-package issuer_test
+package explain_test
 
 import (
 	"encoding/base64"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/explain"
 	"github.com/mintage/mintage/internal/grant"
@@ -435,4 +436,49 @@ func TestExplainKnowsAClientThatRegisteredItself(t *testing.T) {
 	if e := s.explainToken(tokens.RefreshToken); e.Client == nil || e.Client.Name != "Agent" || e.Answer.Why != grant.Allowed {
 		t.Errorf("client %v, answer %+v", e.Client, e.Answer)
 	}
+}
+
+// TestExplainTellsOfServiceTokens: what an operator learns of them is what the
+// endpoints decide.
+func TestExplainTellsOfServiceTokens(t *testing.T) {
+	t.Parallel()
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s := newService(t)
+		c, text := s.machine(format)
+		check := func(what string, want grant.Refusal) {
+			t.Helper()
+			e := s.explainToken(text)
+			if !e.Genuine || !e.Service || e.Named || !e.Answer.Known || e.Answer.Why != want || e.Client == nil || e.Client.ID != "orders-service" || e.Scope != "orders.read orders.write" {
+				t.Errorf("%s, %s: %+v", format, what, e)
+			}
+		}
+		check("alive", grant.Allowed)
+		if _, err := s.Revoke(t.Context(), c, text, grant.Origin{}); err != nil {
+			t.Fatal(err)
+		}
+		if format == store.TokenOpaque {
+			check("revoked", grant.AccessRevoked)
+		} else {
+			check("revoked", grant.CutOff)
+		}
+		s.Clock.Advance(time.Hour)
+		check("expired", grant.GrantExpired)
+	}
+	s := newService(t)
+	_, text := s.machine("")
+	if e := s.explainToken(text[:len(text)-4]); e.Genuine || e.Answer.Why != grant.TokenUnknown || e.Diagnosis.Form != "service_token" {
+		t.Errorf("cut short: %+v", e)
+	}
+}
+
+// machine registers a client that gets tokens for itself, and gets one.
+func (s *service) machine(format store.TokenFormat) (*store.Client, string) {
+	s.T.Helper()
+	s.Register(client.Registration{ID: "orders-service", Name: "Orders", Scope: "orders.read orders.write", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthEither, TokenFormat: format})
+	c := s.Listed("orders-service")
+	tokens, err := s.ServiceToken(s.T.Context(), c, issuer.ServiceRequest{})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return c, tokens.AccessToken
 }

@@ -1,9 +1,8 @@
-package issuer_test
+package directory_test
 
 import (
 	"errors"
 	"fmt"
-	"github.com/mintage/mintage/internal/testkit"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 func (s *service) withdraw(w directory.Withdrawal) directory.Withdrawn {
@@ -55,7 +55,7 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 		// What the new keys make is taken by the node that has not polled.
 		fresh := s.Must(s.Redeem(s.NewCode()))
 		late.Must(late.Renew(fresh.RefreshToken))
-		if _, err := late.inspect(fresh.AccessToken); err != nil {
+		if _, err := late.Inspect(t.Context(), fresh.AccessToken); err != nil {
 			t.Errorf("%s, on a node that has not polled: %v", format, err)
 		}
 		for _, node := range nodes {
@@ -67,7 +67,7 @@ func TestAWithdrawalEndsWhatTheKeysMadeAndTheSuccessorsServeAtOnce(t *testing.T)
 			if format == store.TokenJWT {
 				why = grant.TokenUnknown
 			}
-			node.Dead(why)(node.inspect(old.AccessToken))
+			node.Dead(why)(node.Inspect(t.Context(), old.AccessToken))
 		}
 		// Nothing is written for what proves nothing.
 		s.WantActive(moved.GrantID, 2)
@@ -126,7 +126,7 @@ func TestATokenWhoseKeyMayExistIsNotRefusedForGood(t *testing.T) {
 	fresh = late.Must(late.Renew(fresh.RefreshToken))
 
 	flooded.Unavailable(flooded.Renew(fresh.RefreshToken))
-	if _, err := flooded.inspect(fresh.AccessToken); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := flooded.Inspect(t.Context(), fresh.AccessToken); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("introspection: %v", err)
 	}
 	if _, err := flooded.Revoke(t.Context(), flooded.Listed(clientID), fresh.RefreshToken, testkit.Origin); !errors.Is(err, store.ErrUnavailable) {

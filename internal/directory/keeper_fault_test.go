@@ -1,9 +1,8 @@
-package issuer_test
+package directory_test
 
 import (
 	"context"
 	"errors"
-	"github.com/mintage/mintage/internal/testkit"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // each is what a store holds with n keys of each purpose that rotates.

@@ -1,9 +1,7 @@
-package issuer_test
+package directory_test
 
 import (
-	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -11,34 +9,8 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
-
-func TestAnOperatorLearnsWhyAClientWasNotAuthenticated(t *testing.T) {
-	s := newService(t)
-	check := func(id string, secret oauth.Secret, method oauth.AuthMethod, want client.AuthFault) {
-		t.Helper()
-		_, err := s.Clients.Authenticate(t.Context(), oauth.Credentials{Method: method, ClientID: id, Secret: secret, RawSecret: secret}, netip.Addr{})
-		var fault client.AuthFault
-		if !errors.Is(err, client.ErrClient) || !errors.As(err, &fault) || fault != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-	check("nobody", s.Secret, oauth.AuthPost, client.UnknownClient)
-	check("nobody", "", oauth.AuthNone, client.UnknownClient)
-	check(clientID, s.Secret+"x", oauth.AuthPost, client.WrongSecret)
-	check(clientID, "", oauth.AuthNone, client.WrongMethod)
-	s.Administer(clientID, func(c *store.Client) { c.Auth = store.AuthBasic })
-	check(clientID, s.Secret, oauth.AuthPost, client.WrongMethod)
-	s.Administer(clientID, func(c *store.Client) { c.Secrets[0].ExpiresAt = grant.At(s.Clock.Now()) })
-	check(clientID, s.Secret, oauth.AuthBasic, client.ExpiredSecret)
-	check(clientID, s.Secret+"x", oauth.AuthBasic, client.WrongSecret)
-	s.Administer(clientID, func(c *store.Client) { c.State = store.ClientDisabled })
-	check(clientID, s.Secret, oauth.AuthBasic, client.ClientInactive)
-	s.Administer(clientID, func(c *store.Client) { c.State, c.Realm = store.ClientEnabled, "/other" })
-	check(clientID, s.Secret, oauth.AuthBasic, client.UnknownClient)
-}
 
 func TestTheConditionListsSecretsThatRunOutTheNextFirst(t *testing.T) {
 	s := newService(t)

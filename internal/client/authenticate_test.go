@@ -1,10 +1,9 @@
-package issuer_test
+package client_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/mintage/mintage/internal/testkit"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -13,10 +12,12 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // proven checks that a secret authenticates a client, or does not.
@@ -51,25 +52,6 @@ func TestOnlyAnEnabledClientOfTheRealmAuthenticates(t *testing.T) {
 	s.proven(clientID, s.Secret, true)
 	s.Administer(clientID, func(c *store.Client) { c.Realm = "/other" })
 	s.proven(clientID, s.Secret, false)
-}
-
-// A login portal that leaves the challenge of a request out would make a code
-// that anybody with the client's secret redeems, PKCE required or not.
-func TestACodeOfAClientThatMustUsePKCEHasAChallenge(t *testing.T) {
-	s := newService(t)
-	const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
-	for _, required := range []bool{true, false} {
-		s.Administer(clientID, func(c *store.Client) { c.RequirePKCE = required })
-		a := testkit.Authorization()
-		var invalid *oauth.Invalid
-		if _, err := s.IssueCode(t.Context(), a); required != (errors.As(err, &invalid) && invalid.Field == "code_challenge") {
-			t.Errorf("required: %t, without a challenge: %v", required, err)
-		}
-		a.Challenge = challenge
-		if _, err := s.IssueCode(t.Context(), a); err != nil {
-			t.Errorf("required: %t, with a challenge: %v", required, err)
-		}
-	}
 }
 
 func TestAClientAuthenticatesByItsRegisteredMethodAlone(t *testing.T) {
@@ -409,4 +391,29 @@ func TestSecretsOfAnotherStoreProveNothing(t *testing.T) {
 	if len(keys.NewSecret()) != 43 {
 		t.Error("a generated secret has 43 characters, which are 256 bits")
 	}
+}
+
+func TestAnOperatorLearnsWhyAClientWasNotAuthenticated(t *testing.T) {
+	s := newService(t)
+	check := func(id string, secret oauth.Secret, method oauth.AuthMethod, want client.AuthFault) {
+		t.Helper()
+		_, err := s.Clients.Authenticate(t.Context(), oauth.Credentials{Method: method, ClientID: id, Secret: secret, RawSecret: secret}, netip.Addr{})
+		var fault client.AuthFault
+		if !errors.Is(err, client.ErrClient) || !errors.As(err, &fault) || fault != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	check("nobody", s.Secret, oauth.AuthPost, client.UnknownClient)
+	check("nobody", "", oauth.AuthNone, client.UnknownClient)
+	check(clientID, s.Secret+"x", oauth.AuthPost, client.WrongSecret)
+	check(clientID, "", oauth.AuthNone, client.WrongMethod)
+	s.Administer(clientID, func(c *store.Client) { c.Auth = store.AuthBasic })
+	check(clientID, s.Secret, oauth.AuthPost, client.WrongMethod)
+	s.Administer(clientID, func(c *store.Client) { c.Secrets[0].ExpiresAt = grant.At(s.Clock.Now()) })
+	check(clientID, s.Secret, oauth.AuthBasic, client.ExpiredSecret)
+	check(clientID, s.Secret+"x", oauth.AuthBasic, client.WrongSecret)
+	s.Administer(clientID, func(c *store.Client) { c.State = store.ClientDisabled })
+	check(clientID, s.Secret, oauth.AuthBasic, client.ClientInactive)
+	s.Administer(clientID, func(c *store.Client) { c.State, c.Realm = store.ClientEnabled, "/other" })
+	check(clientID, s.Secret, oauth.AuthBasic, client.UnknownClient)
 }

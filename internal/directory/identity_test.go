@@ -1,4 +1,4 @@
-package issuer_test
+package directory_test
 
 import (
 	"sync"

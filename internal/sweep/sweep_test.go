@@ -1,4 +1,4 @@
-package issuer_test
+package sweep_test
 
 import (
 	"context"
@@ -240,4 +240,27 @@ func TestTheSweepKeepsEverythingWhileTheClockIsMoved(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestOP13_TheSweepKeepsEveryGrantUntilTheRestoreIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _, stop := sweeping(t, 50, func(s *service) {
+			r := grant.Restore{Backup: s.At() - 1000, At: s.At(), Until: s.At() + 5}
+			if err := s.Engine.Commit(t.Context(), store.Change{Restores: []grant.Restore{r}}); err != nil {
+				t.Fatal(err)
+			}
+			s.Poll()
+		})
+		defer stop()
+		time.Sleep(10 * time.Minute)
+		if n := s.left(); n != 50 {
+			t.Errorf("%d rows are left of 50", n)
+		}
+		s.Clock.Advance(5 * time.Millisecond)
+		time.Sleep(2 * time.Minute)
+		if n := s.left(); n != 1 {
+			t.Errorf("%d rows are left, want the one that is alive", n)
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package issuer_test
+package client_test
 
 import (
 	"errors"

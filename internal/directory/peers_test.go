@@ -1,15 +1,10 @@
-package issuer_test
+package directory_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,77 +15,13 @@ import (
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// A hall is a store at which several nodes meet.
-type hall struct {
-	store.Store
-	mu    sync.Mutex
-	nodes map[store.NodeID]store.Node
-}
-
-func (h *hall) Heartbeat(_ context.Context, self store.Node) ([]store.Node, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.nodes[self.ID] = self
-	others := maps.Clone(h.nodes)
-	delete(others, self.ID)
-	return slices.Collect(maps.Values(others)), nil
-}
-
-// A member is a node with a clock of its own.
-type member struct {
-	*directory.Directory
-	name  string
-	ahead atomic.Int64
-	log   *testkit.Log
-	stop  func()
-}
-
-// join starts a node whose clock is ahead of the others'.
-func (h *hall) join(t *testing.T, s *service, name string, ahead time.Duration) *member {
-	t.Helper()
-	m := &member{log: &testkit.Log{}}
-	m.ahead.Store(int64(ahead))
-	skewed := testkit.Schedule()
-	skewed.MaxSkew = 2 * time.Second
-	var err error
-	m.Directory, err = directory.Open(t.Context(), h, s.KEK, skewed, slog.New(slog.NewTextHandler(m.log, nil)),
-		func() time.Time { return time.Now().Add(time.Duration(m.ahead.Load())) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Join(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
-	m.name = name
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		m.Run(ctx)
-		close(ended)
-	}()
-	m.stop = sync.OnceFunc(func() {
-		cancel()
-		<-ended
-	})
-	t.Cleanup(m.stop)
-	return m
-}
-
-// meeting runs f in a bubble of synctest.
-func meeting(t *testing.T, f func(t *testing.T, s *service, h *hall)) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(t)
-		f(t, s, &hall{Store: s.Faulty, nodes: map[store.NodeID]store.Node{}})
-	})
-}
-
 // ready fails the test unless exactly these of the nodes are ready.
-func ready(t *testing.T, nodes []*member, want ...bool) {
+func ready(t *testing.T, nodes []*testkit.Node, want ...bool) {
 	t.Helper()
 	for i, m := range nodes {
 		err := m.Ready()
 		if (err == nil) != want[i] {
-			t.Errorf("node %d (%s): %v, want ready: %t", i, m.name, err, want[i])
+			t.Errorf("node %d (%s): %v, want ready: %t", i, m.Name, err, want[i])
 		}
 		if err != nil && !strings.Contains(err.Error(), "clock") {
 			t.Errorf("node %d: %v is not about its clock", i, err)
@@ -101,27 +32,27 @@ func ready(t *testing.T, nodes []*member, want ...bool) {
 func TestANodeWhoseClockIsOffIsNotReady(t *testing.T) {
 	for _, off := range []time.Duration{3500 * time.Millisecond, -3500 * time.Millisecond, 48 * time.Hour, -48 * time.Hour} {
 		t.Run(off.String(), func(t *testing.T) {
-			meeting(t, func(t *testing.T, s *service, h *hall) {
-				nodes := []*member{h.join(t, s, "one", 0)}
+			testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+				nodes := []*testkit.Node{h.Join(t, s, "one", 0)}
 				for i, ahead := range []time.Duration{300 * time.Millisecond, off} {
 					time.Sleep(300 * time.Millisecond) // they do not poll at the same moment
-					nodes = append(nodes, h.join(t, s, fmt.Sprint("next ", i), ahead))
+					nodes = append(nodes, h.Join(t, s, fmt.Sprint("next ", i), ahead))
 				}
 				time.Sleep(6 * time.Second)
 				ready(t, nodes, true, true, false)
 				if err := nodes[2].Ready(); err != nil && !strings.Contains(err.Error(), "one") && !strings.Contains(err.Error(), "next 0") {
 					t.Errorf("%v does not say against which node", err)
 				}
-				if n := nodes[2].log.Count("not ready"); n != 1 {
+				if n := nodes[2].Log.Count("not ready"); n != 1 {
 					t.Errorf("it said so %d times", n)
 				}
-				if n := nodes[0].log.Count("another node's clock is off"); n != 1 {
+				if n := nodes[0].Log.Count("another node's clock is off"); n != 1 {
 					t.Errorf("another node said %d times whose clock is off", n)
 				}
-				nodes[2].ahead.Store(int64(time.Second))
+				nodes[2].Ahead.Store(int64(time.Second))
 				time.Sleep(4 * time.Second)
 				ready(t, nodes, true, true, true)
-				if n := nodes[2].log.Count("right again"); n != 1 {
+				if n := nodes[2].Log.Count("right again"); n != 1 {
 					t.Errorf("it said %d times that it is right", n)
 				}
 			})
@@ -130,10 +61,10 @@ func TestANodeWhoseClockIsOffIsNotReady(t *testing.T) {
 }
 
 func TestClocksWithinMaxSkewAreReady(t *testing.T) {
-	meeting(t, func(t *testing.T, s *service, h *hall) {
-		var nodes []*member
+	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+		var nodes []*testkit.Node
 		for i, ahead := range []time.Duration{0, 1900 * time.Millisecond, 500 * time.Millisecond, 1200 * time.Millisecond} {
-			nodes = append(nodes, h.join(t, s, fmt.Sprint(i), ahead))
+			nodes = append(nodes, h.Join(t, s, fmt.Sprint(i), ahead))
 			time.Sleep(250 * time.Millisecond)
 		}
 		for range 20 {
@@ -146,26 +77,26 @@ func TestClocksWithinMaxSkewAreReady(t *testing.T) {
 // With as many on both sides nobody knows who is right: service goes on.
 func TestOfTwoNodesWhoseClocksDifferTheOlderServesOn(t *testing.T) {
 	for _, ahead := range []time.Duration{5 * time.Second, -5 * time.Second, 2 * time.Hour, -2 * time.Hour} {
-		meeting(t, func(t *testing.T, s *service, h *hall) {
-			first := h.join(t, s, "first", 0)
+		testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+			first := h.Join(t, s, "first", 0)
 			time.Sleep(time.Minute)
-			second := h.join(t, s, "second", ahead)
+			second := h.Join(t, s, "second", ahead)
 			time.Sleep(6 * time.Second)
-			ready(t, []*member{first, second}, true, false)
+			ready(t, []*testkit.Node{first, second}, true, false)
 			// Nobody is compared with a node that has ended.
-			first.stop()
+			first.Stop()
 			time.Sleep(6 * time.Second)
-			ready(t, []*member{second}, true)
+			ready(t, []*testkit.Node{second}, true)
 		})
 	}
 }
 
 // Nobody is right more than the others: none of them has a majority.
 func TestThreeNodesThatAllDifferServeOnButForTheYoungest(t *testing.T) {
-	meeting(t, func(t *testing.T, s *service, h *hall) {
-		var nodes []*member
+	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+		var nodes []*testkit.Node
 		for i, ahead := range []time.Duration{0, 5 * time.Second, 10 * time.Second} {
-			nodes = append(nodes, h.join(t, s, fmt.Sprint(i), ahead))
+			nodes = append(nodes, h.Join(t, s, fmt.Sprint(i), ahead))
 			time.Sleep(1300 * time.Millisecond)
 		}
 		time.Sleep(6 * time.Second)
@@ -175,10 +106,10 @@ func TestThreeNodesThatAllDifferServeOnButForTheYoungest(t *testing.T) {
 
 // Two and two: whoever runs longest has the right time.
 func TestTwoCampsOfOneSize(t *testing.T) {
-	meeting(t, func(t *testing.T, s *service, h *hall) {
-		var nodes []*member
+	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+		var nodes []*testkit.Node
 		for i, ahead := range []time.Duration{time.Minute, 0, 300 * time.Millisecond, time.Minute} {
-			nodes = append(nodes, h.join(t, s, fmt.Sprint(i), ahead))
+			nodes = append(nodes, h.Join(t, s, fmt.Sprint(i), ahead))
 			time.Sleep(1300 * time.Millisecond)
 		}
 		time.Sleep(6 * time.Second)
@@ -188,16 +119,16 @@ func TestTwoCampsOfOneSize(t *testing.T) {
 
 // A write that waited for a standby makes its node's time look old.
 func TestOneLateMeetingIsNoSuspicion(t *testing.T) {
-	meeting(t, func(t *testing.T, s *service, h *hall) {
-		nodes := []*member{h.join(t, s, "one", 0), h.join(t, s, "two", 0), h.join(t, s, "three", 0)}
+	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+		nodes := []*testkit.Node{h.Join(t, s, "one", 0), h.Join(t, s, "two", 0), h.Join(t, s, "three", 0)}
 		time.Sleep(3500 * time.Millisecond)
 		for range 3 {
-			h.mu.Lock()
-			for id, n := range h.nodes {
+			h.Mu.Lock()
+			for id, n := range h.Nodes {
 				n.Clock = n.Clock.Add(-20 * time.Second)
-				h.nodes[id] = n
+				h.Nodes[id] = n
 			}
-			h.mu.Unlock()
+			h.Mu.Unlock()
 			time.Sleep(4 * time.Second)
 			ready(t, nodes, true, true, true)
 		}
@@ -248,17 +179,17 @@ func TestNoPollCountsWithoutAMeeting(t *testing.T) {
 
 // Polls in between find clocks that have not gone on, which says nothing.
 func TestPollsInBetweenDoNotHideAClockThatIsOff(t *testing.T) {
-	meeting(t, func(t *testing.T, s *service, h *hall) {
-		first := h.join(t, s, "first", 0)
+	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+		first := h.Join(t, s, "first", 0)
 		time.Sleep(1200 * time.Millisecond)
-		second := h.join(t, s, "second", 5*time.Second)
+		second := h.Join(t, s, "second", 5*time.Second)
 		for range 30 {
 			time.Sleep(200 * time.Millisecond)
 			if err := second.Poll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		ready(t, []*member{first, second}, true, false)
+		ready(t, []*testkit.Node{first, second}, true, false)
 	})
 }
 

@@ -1,4 +1,4 @@
-package issuer_test
+package sweep_test
 
 import (
 	"context"

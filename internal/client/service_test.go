@@ -1,0 +1,23 @@
+package client_test
+
+import (
+	"testing"
+
+	"github.com/mintage/mintage/internal/testkit"
+)
+
+const (
+	clientID    = testkit.ClientID
+	redirectURI = testkit.RedirectURI
+	allScopes   = testkit.AllScopes
+)
+
+// A service is the fixture, with what these tests add.
+type service struct {
+	*testkit.Service
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	return &service{testkit.NewService(t)}
+}
