@@ -1,15 +1,19 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 )
@@ -128,4 +132,152 @@ func exactly(n int, what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// ofCommand lists the values of flags that are not settings.
+var ofCommand = map[string]map[string][]string{
+	"mintage client list": {"state": {"enabled", "disabled", "deleted"}},
+	"mintage user list":   {"state": {"enabled", "disabled"}},
+	"mintage keys rotate": {"purpose": {"mac", "seal", "audit", "ES256", "EdDSA", "RS256"}},
+	"mintage keys export": {"format": {"jwks", "pem"}},
+}
+
+// completionTime limits how long a shell waits for the store.
+const completionTime = 2 * time.Second
+
+// complete registers completions of arguments and flag values for shells. A user
+// who may not read the store gets none from it.
+func (s *settings) complete(root *cobra.Command) {
+	walk(root, func(cmd *cobra.Command) {
+		switch words := strings.Fields(cmd.Use); {
+		case cmd.HasSubCommands() || cmd.Hidden:
+		case len(words) > 1 && (words[1] == "CLIENT" || words[1] == "ID" && cmd.Parent().Name() == "client"):
+			cmd.ValidArgsFunction = s.clientIDs
+		default:
+			// Neither known words nor files.
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		if cmd.LocalNonPersistentFlags().Lookup("client") != nil {
+			register(cmd, "client", s.clientIDs)
+		}
+		for flag, values := range ofCommand[cmd.CommandPath()] {
+			register(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		}
+		for _, k := range config.Keys() {
+			if f := cmd.LocalFlags().Lookup(k.Flag); k.Choices != nil && f != nil && f.Usage == k.Doc {
+				register(cmd, k.Flag, cobra.FixedCompletions(k.Choices, cobra.ShellCompDirectiveNoFileComp))
+			}
+		}
+	})
+}
+
+func register(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	// Several commands inherit a flag; it is registered once.
+	if _, there := cmd.GetFlagCompletionFunc(flag); !there {
+		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// walk calls f for a command and all that are below it.
+func walk(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, sub := range cmd.Commands() {
+		walk(sub, f)
+	}
+}
+
+// clientIDs are the clients of the configured store, with their names, for the
+// first argument or for a flag.
+func (s *settings) clientIDs(cmd *cobra.Command, args []string, _ string) (list []string, _ cobra.ShellCompDirective) {
+	const nothing = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 {
+		return nil, nothing
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	a, err := s.open(ctx)
+	if err != nil {
+		return nil, nothing
+	}
+	defer a.Close()
+	clients, _, err := a.Clients(ctx, admin.Page{Limit: admin.MaxLimit}, false)
+	if err != nil {
+		return nil, nothing
+	}
+	for _, c := range clients {
+		list = append(list, cobra.CompletionWithDesc(c.ID, c.Name))
+	}
+	return list, nothing
+}
+
+// The flags of a command stand in groups, in its help and in the
+// page about all commands.
+
+// groupAnnotation marks a flag with the title of its group.
+const groupAnnotation = "group"
+
+// group puts flags of a command under a title.
+func group(set *pflag.FlagSet, title string, names ...string) {
+	for _, name := range names {
+		if f := set.Lookup(name); f != nil {
+			set.SetAnnotation(f.Name, groupAnnotation, []string{title})
+		}
+	}
+}
+
+// A FlagGroup is a titled group of flags; the first has no title.
+type FlagGroup struct {
+	Title string
+	Set   *pflag.FlagSet
+}
+
+// FlagGroups are the flags of a set by group: first those without one, then the
+// groups in the order of their titles.
+func FlagGroups(set *pflag.FlagSet) (groups []FlagGroup) {
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		title := strings.Join(f.Annotations[groupAnnotation], "")
+		i := slices.IndexFunc(groups, func(g FlagGroup) bool { return g.Title == title })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, FlagGroup{title, pflag.NewFlagSet(title, pflag.ContinueOnError)})
+		}
+		groups[i].Set.AddFlag(f)
+	})
+	slices.SortFunc(groups, func(a, b FlagGroup) int { return strings.Compare(a.Title, b.Title) })
+	return groups
+}
+
+// flagUsages is what the help of a command says of its flags. Those that every
+// command has are described once, in the help of the program.
+func flagUsages(cmd *cobra.Command) string {
+	var b strings.Builder
+	for _, g := range FlagGroups(cmd.LocalFlags()) {
+		title := g.Title
+		if title == "" {
+			title = "Flags"
+		}
+		b.WriteString("\n\n" + title + ":\n" + strings.TrimRight(g.Set.FlagUsages(), "\n"))
+	}
+	var names []string
+	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	if len(names) > 0 {
+		b.WriteString("\n\nFlags of every command, see " + cmd.Root().Name() + " --help:\n  " + strings.Join(names, " "))
+	}
+	return b.String()
+}
+
+// groupFlags has the help of every command below root show its flags in groups.
+func groupFlags(root *cobra.Command) {
+	cobra.AddTemplateFunc("flagUsages", flagUsages)
+	text := root.UsageTemplate()
+	begin, end := strings.Index(text, "{{if .HasAvailableLocalFlags}}"), strings.Index(text, "{{if .HasHelpSubCommands}}")
+	if begin < 0 || end < begin {
+		panic("the usage template of cobra has changed")
+	}
+	root.SetUsageTemplate(text[:begin] + "{{flagUsages .}}" + text[end:])
 }
