@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -221,4 +222,105 @@ func (c Config) Unheard() string {
 		return ""
 	}
 	return fmt.Sprintf("clients connect to port %s of public_url, and the server listens on %s: nobody answers there, unless port %s is forwarded to it", clients, c.Listen, clients)
+}
+
+// checkLogin checks the settings of login.mode.
+func (c *Config) checkLogin() (faults []error) {
+	bad := func(key, format string, args ...any) {
+		faults = append(faults, &Fault{Name: key, Err: fmt.Errorf(format, args...)})
+	}
+	switch c.Login.Mode {
+	case LoginHandoff:
+		u, err := url.Parse(c.Login.HandoffURL)
+		switch {
+		case c.Login.HandoffURL == "":
+			bad("login.handoff_url", "missing: users are sent there to log in")
+		case err != nil || !isSafeURL(u) || u.Fragment != "" || u.Query().Has("challenge"):
+			bad("login.handoff_url", "%q must be an https address (http on loopback) without fragment and without a parameter challenge", c.Login.HandoffURL)
+		}
+	case LoginUpstream:
+		u, err := url.Parse(c.Login.Upstream.Issuer)
+		switch {
+		case c.Login.Upstream.Issuer == "":
+			bad("login.upstream.issuer", "missing: the issuer identifier of the OpenID Connect provider")
+		case err != nil || !isSafeURL(u) || u.RawQuery != "" || u.Fragment != "":
+			bad("login.upstream.issuer", "%q must be an https address (http on loopback) without query and fragment", c.Login.Upstream.Issuer)
+		}
+		if c.Login.Upstream.ClientID == "" {
+			bad("login.upstream.client_id", "missing: register this server at the provider, with the redirect URI %s", c.UpstreamRedirectURL())
+		}
+		if _, err := claims.ParseMapping(c.Login.Upstream.Claims); err != nil {
+			bad("login.upstream.claims", "%w", err)
+		}
+		if c.Login.Upstream.SubjectClaim == "" {
+			bad("login.upstream.subject_claim", "missing: sub is what every provider has")
+		}
+	}
+	return faults
+}
+
+// UpstreamRedirectURL is where the OpenID Connect provider sends browsers back.
+func (c *Config) UpstreamRedirectURL() string { return c.PublicURL + c.BasePath + "/oauth2/callback" }
+
+// isSafeURL reports whether nobody on the network can read what is sent there.
+func isSafeURL(u *url.URL) bool {
+	return u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()))
+}
+
+// StoreSQLite is the embedded store, for one node.
+const StoreSQLite = "sqlite"
+
+// CheckStore is the part of Check about where grants and clients are kept. Its errors never quote
+// the URL, which may hold a password.
+func (c *Config) CheckStore() error {
+	if c.Store == StoreSQLite {
+		if c.StorePasswordFile != "" {
+			return &Fault{Name: "store_password_file", Err: errors.New("the embedded store has no password; set store to postgres://USER@HOST:5432/DATABASE")}
+		}
+		return nil
+	}
+	u, err := postgresURL(c.Store)
+	if err != nil {
+		return err
+	}
+	if c.StorePasswordFile != "" && hasPassword(u) {
+		return &Fault{Name: "store_password_file", Err: errors.New("store holds a password as well; leave one of them out")}
+	}
+	return nil
+}
+
+func postgresURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" && u.Query().Get("host") == "" {
+		return nil, &Fault{Name: "store", Err: errors.New("it must be sqlite or a URL like postgres://USER@HOST:5432/DATABASE, with a port for each of several hosts, and %-escapes for special characters")}
+	}
+	return u, nil
+}
+
+func hasPassword(u *url.URL) bool {
+	_, given := u.User.Password()
+	return given || u.Query().Has("password") || u.Query().Has("sslpassword")
+}
+
+// StoreName is Store for people: the hosts and the database, no user, password
+// or option.
+func (c Config) StoreName() string {
+	u, err := postgresURL(c.Store)
+	if err != nil {
+		return StoreSQLite
+	}
+	name := url.URL{Scheme: "postgres", Host: u.Host, Path: u.Path}
+	if host := u.Query().Get("host"); host != "" {
+		name.RawQuery = url.Values{"host": {host}}.Encode()
+	}
+	return name.String()
+}
+
+// refusePassword keeps passwords off the command line, which every user of the
+// machine can read.
+func refusePassword(store string) error {
+	if u, err := postgresURL(store); err == nil && hasPassword(u) {
+		return errors.New("a password in a flag can be read by everybody on this machine: use store_password_file, or set store in the configuration file or as MINTAGE_STORE")
+	}
+	return nil
 }
