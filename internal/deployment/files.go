@@ -1,9 +1,14 @@
+// Package deployment opens what a configuration names: the store, the keys and
+// the audit log. Commands and the server share it.
 package deployment
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,4 +96,110 @@ func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// withAdvice adds advice to the error of a secret that everybody can read.
+func withAdvice(err error) error {
+	var exposed *config.Exposed
+	if errors.As(err, &exposed) {
+		return Hint(err, "run: chmod o= "+show.Quote(exposed.Path)+" (in Kubernetes: defaultMode: 0440)")
+	}
+	return err
+}
+
+// A UsageError is an error in the command line or the configuration.
+type UsageError struct{ error }
+
+// Usage returns err as an error of the command line.
+func Usage(err error) error { return &UsageError{err} }
+
+// Unwrap returns the wrapped error, which may have a hint.
+func (u *UsageError) Unwrap() error { return u.error }
+
+// Unreadable returns the usage error of a configuration that cannot be read.
+func Unreadable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return Usage(withAdvice(err))
+}
+
+// A Hinted error has advice for the operator.
+type Hinted struct {
+	error
+	Hint string
+}
+
+// Unwrap returns the error without the hint.
+func (h *Hinted) Unwrap() error { return h.error }
+
+// Hint returns err with advice for the operator.
+func Hint(err error, what string) error { return &Hinted{err, what} }
+
+// DevInfo is the content of dev.json, for scripts.
+type DevInfo struct {
+	Issuer        string `json:"issuer"`
+	Listen        string `json:"listen"`
+	TokenEndpoint string `json:"token_endpoint"`
+	CAFile        string `json:"ca_file"`
+	ClientID      string `json:"client_id"`
+	ClientSecret  string `json:"client_secret"`
+	RedirectURI   string `json:"redirect_uri"`
+	Username      string `json:"username,omitempty"` // of the demo user
+	Password      string `json:"password,omitempty"`
+	SignIn        string `json:"sign_in,omitempty"` // where the demo user signs in
+	AdminSocket   string `json:"admin_socket"`
+	Management    string `json:"management"`
+}
+
+// DevFile returns the path of dev.json, which a --dev server leaves for scripts.
+func DevFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev.json") }
+
+// DevCertificate returns the paths of the certificate and key of a --dev server.
+func DevCertificate(cfg config.Config) (cert, key string) {
+	return filepath.Join(cfg.Data, "dev-cert.pem"), filepath.Join(cfg.Data, "dev-key.pem")
+}
+
+// DevCAFile returns the path of the certificate authority of a --dev server.
+func DevCAFile(cfg config.Config) string { return filepath.Join(cfg.Data, "dev-ca.pem") }
+
+// ReadDevFile reads the dev.json of an earlier start with --dev.
+func ReadDevFile(cfg config.Config) (info DevInfo, err error) {
+	text, err := os.ReadFile(DevFile(cfg))
+	if err == nil {
+		err = json.Unmarshal(text, &info)
+	}
+	return info, err
+}
+
+// LinkedLog is a symbolic link in the data directory to the file that receives the
+// server's standard error.
+const LinkedLog = "log"
+
+// NewLogger returns a logger to w as configured, with its level.
+func NewLogger(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) {
+	level := &slog.LevelVar{}
+	SetLevel(level, c)
+	opt := &slog.HandlerOptions{Level: level}
+	if c.Format == "text" || c.Format == "auto" && IsTerminal(w) {
+		return slog.New(slog.NewTextHandler(w, opt)), level
+	}
+	return slog.New(slog.NewJSONHandler(w, opt)), level
+}
+
+// SetLevel sets the level that the configuration names. Check has accepted it.
+func SetLevel(level *slog.LevelVar, c config.Log) {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(c.Level))
+	level.Set(l)
+}
+
+// IsTerminal reports whether w writes to a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
