@@ -7,8 +7,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // JSON writes a value, indented, and with URLs as they are.
@@ -44,4 +51,186 @@ func Fields(w io.Writer, fields [][2]string) error {
 		}
 	}
 	return t.Flush()
+}
+
+// Instant is how people see an instant; "" for none.
+func Instant(i grant.Instant) string {
+	if i == 0 {
+		return ""
+	}
+	return i.Time().Format(time.RFC3339)
+}
+
+// JSONInstant is an instant in JSON; null for none.
+func JSONInstant(i grant.Instant) *time.Time {
+	if i == 0 {
+		return nil
+	}
+	t := i.Time()
+	return &t
+}
+
+// OrDash fills an empty cell.
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// Quote is a text as one word of a shell.
+func Quote(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+@:", r))
+	}) {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}
+
+// Bounded limits the length of text of unauthenticated callers, and escapes it for
+// a terminal.
+func Bounded(s string) string {
+	if len(s) > 200 {
+		s = s[:200] + "..."
+	}
+	return Printable(s)
+}
+
+// Printable is s with everything escaped that a terminal would not show as a
+// character: what moves its cursor, begins a line, or turns the direction of
+// text (CWE-150).
+func Printable(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unprintable(r) {
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+
+// Ago is how long before or after now an instant is.
+func Ago(now, at grant.Instant) string {
+	if at > now {
+		return "in " + Roughly(at.Since(now))
+	}
+	return Roughly(now.Since(at)) + " ago"
+}
+
+// Roughly is a duration in the unit that matters.
+func Roughly(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// Count is a number of things.
+func Count(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+// Bytes is a size.
+func Bytes(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	size, unit := float64(n), 0
+	for size >= 1024 && unit < len(units)-1 {
+		size, unit = size/1024, unit+1
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", size, units[unit])
+}
+
+// A Grant is a grant as it is listed.
+type Grant struct {
+	ID           string          `json:"id"`
+	State        string          `json:"state"`
+	Reason       string          `json:"reason,omitempty"`
+	ClientID     string          `json:"client_id"`
+	Subject      string          `json:"subject"`
+	Claims       json.RawMessage `json:"claims,omitempty"`
+	Scope        string          `json:"scope"`
+	APIs         []string        `json:"apis,omitempty"`    // that the user agreed to; see APIs
+	Session      string          `json:"session,omitempty"` // that made it; see grant.SessionName
+	AuthTime     *time.Time      `json:"auth_time,omitempty"`
+	AuthorizedAt *time.Time      `json:"authorized_at"`
+	Generation   uint32          `json:"generation"`
+	RotatedAt    *time.Time      `json:"rotated_at"`
+	ExpiresAt    *time.Time      `json:"expires_at"`
+	DeleteAfter  *time.Time      `json:"delete_after"`
+	Cutoff       *time.Time      `json:"cutoff,omitempty"`
+	Events       []Event         `json:"events,omitempty"`
+}
+
+// An Event is an event as it is listed.
+type Event struct {
+	At     *time.Time `json:"at"`
+	Name   string     `json:"name"`
+	Actor  string     `json:"actor"`
+	Detail string     `json:"detail"`
+}
+
+// GrantAt is how a grant stands now, without its events. Of ch, the APIs and the
+// cutoffs that are about the grant count.
+func GrantAt(g grant.Grant, ch store.Changes, now grant.Instant) Grant {
+	v := Grant{
+		ID: g.ID.String(), State: g.State.String(), Reason: g.Reason.String(), ClientID: g.ClientID, Subject: g.Subject,
+		Scope: string(g.Scope), AuthorizedAt: JSONInstant(g.AuthorizedAt), Generation: g.Generation,
+		RotatedAt: JSONInstant(g.RotatedAt), ExpiresAt: JSONInstant(g.ExpiresAt), DeleteAfter: JSONInstant(g.DeleteAfter),
+		AuthTime: JSONInstant(g.AuthTime), Claims: json.RawMessage(g.Claims), Session: grant.SessionName(g.Facts.Session),
+		APIs: APIs(g.APIs[:], g.Realm, ch.APIs),
+	}
+	var cut grant.Instant
+	for _, c := range ch.Cutoffs {
+		if c.Realm == g.Realm && (c.Subject == "" || c.Subject == g.Subject) && (c.ClientID == "" || c.ClientID == g.ClientID) {
+			cut = max(cut, c.At)
+		}
+	}
+	switch {
+	case g.State == grant.Revoked:
+	case cut >= g.AuthorizedAt:
+		v.State, v.Cutoff = "cut off", JSONInstant(cut)
+	case now >= g.ExpiresAt:
+		v.State = "expired"
+	}
+	return v
+}
+
+// APIs returns the ids of the APIs with these numbers, in their order: "issuer" for
+// the built-in one, and "deleted API N" for one that is not among the registered.
+func APIs(numbers []uint16, realm string, registered []store.API) (ids []string) {
+	for _, n := range numbers {
+		i := slices.IndexFunc(registered, func(a store.API) bool { return a.Number == n && a.Realm == realm && !a.Deleted })
+		switch {
+		case n == 0:
+		case n == store.IssuerAPI:
+			ids = append(ids, "issuer")
+		case i < 0:
+			ids = append(ids, fmt.Sprintf("deleted API %d", n))
+		default:
+			ids = append(ids, registered[i].ID)
+		}
+	}
+	return ids
 }
