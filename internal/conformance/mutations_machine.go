@@ -54,6 +54,21 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestServiceTokensAreOf",
 	},
 	{
+		Name: "revoked service tokens in the list of revocations", In: "Issuer.makeRevocations",
+		Old: "list = append(list, services...)", New: "list = append(list, services[:0]...)",
+		Test: "go test ./internal/issuer -run TestARevokedServiceToken",
+	},
+	{
+		Name: "list of revocations that is too short for all service tokens", In: "Issuer.makeRevocations",
+		Old: "from = max(from, list[iss.feed.limit].At+1)", New: "from = max(from, 0)",
+		Test: "go test ./internal/issuer -run TestAFullListRefuses",
+	},
+	{
+		Name: "bound of the revocations of one client", In: "Issuer.manyRevoked",
+		Old: "return living >= maxServiceRevoked", New: "return living > maxServiceRevoked",
+		Test: "go test ./internal/issuer -run TestManyRevocations",
+	},
+	{
 		Name: "service tokens beside older nodes", In: "Issuer.ServiceToken",
 		Old: "if iss.Directory.OlderNodes(store.FormsOfAPIs) {", New: "if false {",
 		Test: "go test ./internal/issuer -run TestServiceTokensWait",

@@ -456,11 +456,7 @@ func TestExplainTellsOfServiceTokens(t *testing.T) {
 		if _, err := s.Revoke(t.Context(), c, text, grant.Origin{}); err != nil {
 			t.Fatal(err)
 		}
-		if format == store.TokenOpaque {
-			check("revoked", grant.AccessRevoked)
-		} else {
-			check("revoked", grant.CutOff)
-		}
+		check("revoked", grant.AccessRevoked)
 		s.Clock.Advance(time.Hour)
 		check("expired", grant.GrantExpired)
 	}

@@ -24,7 +24,7 @@ const (
 	// feedLife, by which a list outlives two ages in caches.
 	feedPeriod = 15 * time.Second
 	feedLife   = 30 * time.Second
-	// feedLimit limits the grants, and the cutoffs, of a list.
+	// feedLimit limits the grants and service tokens, and the cutoffs, of a list.
 	feedLimit = 20_000
 )
 
@@ -87,6 +87,15 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (s
 	list, from, err := iss.Store.Revocations(ctx, since, iss.feed.limit)
 	if err != nil {
 		return "", err
+	}
+	services, err := iss.revokedServices(ctx, now)
+	if err != nil {
+		return "", err
+	}
+	if list = append(list, services...); len(list) > iss.feed.limit {
+		slices.SortFunc(list, func(a, b store.Revocation) int { return cmp.Compare(b.At, a.At) })
+		from = max(from, list[iss.feed.limit].At+1)
+		list = list[:iss.feed.limit]
 	}
 	cutoffs := cutoffsSince(view, iss.Realm, since.Add(-directory.StaleAfter), skew)
 	if n := iss.feed.limit; len(cutoffs) > n {

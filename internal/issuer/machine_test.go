@@ -164,15 +164,11 @@ func TestRevokedServiceTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want, others := grant.AccessRevoked, grant.Allowed
-		if format == store.TokenJWT { // offline verifiers read of cutoffs only
-			want, others = grant.CutOff, grant.CutOff
-		}
-		if why := s.why(first); why != want {
+		if why := s.why(first); why != grant.AccessRevoked {
 			t.Errorf("%s: the revoked one is %s", format, why)
 		}
-		if why := s.why(second); why != others {
-			t.Errorf("%s: the other one is %s, want %s", format, why, others)
+		if why := s.why(second); why != grant.Allowed {
+			t.Errorf("%s: the other one is %s", format, why)
 		}
 		if why := s.why(s.serviceToken("", "").AccessToken); why != grant.Allowed {
 			t.Errorf("%s: a new one is %s", format, why)
@@ -185,29 +181,139 @@ func TestRevokedServiceTokens(t *testing.T) {
 	}
 }
 
-// TestManyRevocationsBecomeACutoff: what one client can store is bounded.
+// TestManyRevocationsBecomeACutoff: what one client can store is bounded, and only the
+// revocation beyond that is a change of the directory, which wakes every node.
 func TestManyRevocationsBecomeACutoff(t *testing.T) {
 	t.Parallel()
-	s := newService(t)
-	c := s.machine(nil)
-	var documents []store.Document
-	for i := range 999 {
-		documents = append(documents, store.Document{
-			Kind: store.DocumentServiceRevoked, Key: store.KeyOf(store.DocumentServiceRevoked, realm, fmt.Sprint(i)), Version: 1,
-			ExpiresAt: s.At().Add(time.Minute), Owner: store.OwnerOf(realm, machineID), Body: []byte("{}"),
-		})
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s := newFeed(t)
+		c := s.machine(func(r *client.Registration) { r.TokenFormat = format })
+		version := func() int64 {
+			t.Helper()
+			ch, err := s.Engine.Changes(t.Context(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ch.Version
+		}
+		other, before, first := s.serviceToken("", "").AccessToken, version(), ""
+		for i := range 1001 {
+			text := s.serviceToken("", "").AccessToken
+			if i == 0 {
+				first = text
+			}
+			if i == 1000 {
+				if why, now := s.why(other), version(); why != grant.Allowed || now != before {
+					t.Errorf("%s: after 1000 revocations another token is %s, and the directory has version %d after %d", format, why, now, before)
+				}
+				if n := len(s.list().Grants); n != 1000 {
+					t.Errorf("%s: the list names %d tokens", format, n)
+				}
+				text = s.serviceToken("", "").AccessToken // of this instant
+			}
+			if _, err := s.Revoke(t.Context(), c, text, grant.Origin{}); err != nil {
+				t.Fatal(err)
+			}
+			if why := s.why(text); i < 1000 && why != grant.AccessRevoked || i == 1000 && why != grant.CutOff {
+				t.Fatalf("%s: token %d is %s", format, i, why)
+			}
+		}
+		if why, now := s.why(other), version(); why != grant.CutOff || now != before+1 {
+			t.Errorf("%s: after 1001 revocations another token is %s, and the directory has version %d after %d", format, why, now, before)
+		}
+		if why := s.why(s.serviceToken("", "").AccessToken); why != grant.Allowed {
+			t.Errorf("%s: a new token is %s", format, why)
+		}
+		if events, err := s.Engine.Events(t.Context(), machineID, 9); err != nil || len(events) != 1 || events[0].Name != store.EventCutoff || events[0].Actor != machineID {
+			t.Errorf("%s: %+v, %v", format, events, err)
+		}
+		if why := s.why(first); why == grant.Allowed {
+			t.Errorf("%s: the first is active again", format)
+		}
 	}
-	if err := s.Engine.Commit(t.Context(), store.Change{Documents: documents}); err != nil {
-		t.Fatal(err)
-	}
-	texts := []string{s.serviceToken("", "").AccessToken, s.serviceToken("", "").AccessToken, s.serviceToken("", "").AccessToken}
-	for i, want := range []grant.Refusal{grant.Allowed, grant.CutOff} {
-		if _, err := s.Revoke(t.Context(), c, texts[i], grant.Origin{}); err != nil {
+}
+
+// TestARevokedServiceTokenTakesItsJWTsAlong: the JWTs that introspection made of an
+// opaque token have its id, which introspection and the list of revocations know.
+func TestARevokedServiceTokenTakesItsJWTsAlong(t *testing.T) {
+	t.Parallel()
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s := newFeed(t)
+		c := s.machine(func(r *client.Registration) { r.TokenFormat = format })
+		phantom := func() (text, signed string) {
+			t.Helper()
+			text = s.serviceToken("", "").AccessToken
+			in, err := s.Inspect(t.Context(), text)
+			if err == nil {
+				signed, err = s.SignPhantom(t.Context(), in)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text, signed
+		}
+		text, signed := phantom()
+		_, other := phantom()
+		if listed, old := s.list().refuses(s.token(signed)); listed || old || s.why(signed) != grant.Allowed {
+			t.Fatalf("%s: refused before: %t, %t, %s", format, listed, old, s.why(signed))
+		}
+		if _, err := s.Revoke(t.Context(), c, text, grant.Origin{}); err != nil {
 			t.Fatal(err)
 		}
-		if why := s.why(texts[2]); why != want {
-			t.Errorf("after %d revocations another token is %s, want %s", 1000+i, why, want)
+		l := s.list()
+		if listed, _ := l.refuses(s.token(signed)); !listed || s.why(signed) != grant.AccessRevoked || s.why(text) != grant.AccessRevoked {
+			t.Errorf("%s: listed %t; the JWT is %s, and the token %s", format, listed, s.why(signed), s.why(text))
 		}
+		if listed, old := l.refuses(s.token(other)); listed || old || s.why(other) != grant.Allowed {
+			t.Errorf("%s: the JWT of another token: listed %t, too old %t, %s", format, listed, old, s.why(other))
+		}
+		// The other way round: what revokes the JWT revokes the token.
+		text, signed = phantom()
+		if _, err := s.Revoke(t.Context(), c, signed, grant.Origin{}); err != nil || s.why(text) != grant.AccessRevoked {
+			t.Errorf("%s: after the revocation of its JWT the token is %s, %v", format, s.why(text), err)
+		}
+		// The entries go with the tokens.
+		s.Clock.Advance(30 * time.Minute)
+		if l := s.list(); len(l.Grants) != 0 {
+			t.Errorf("%s: the list still names %d", format, len(l.Grants))
+		}
+	}
+}
+
+// TestAFullListRefusesWhatItCannotName: of more revocations than fit, the list has the
+// latest, and refuses every token from before them.
+func TestAFullListRefusesWhatItCannotName(t *testing.T) {
+	t.Parallel()
+	s := newFeed(t)
+	s.SetFeedLimit(5)
+	c := s.machine(func(r *client.Registration) { r.TokenFormat = store.TokenJWT })
+	var texts []string
+	for range 8 {
+		text := s.serviceToken("", "").AccessToken
+		if _, err := s.Revoke(t.Context(), c, text, grant.Origin{}); err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, text)
+		s.Clock.Advance(2 * time.Second)
+	}
+	l := s.list()
+	for i, text := range texts {
+		listed, old := l.refuses(s.token(text))
+		if !listed && !old || listed != (i >= 3) {
+			t.Errorf("token %d: listed %t, too old %t", i, listed, old)
+		}
+	}
+	if len(l.Grants) != 5 {
+		t.Errorf("the list names %d", len(l.Grants))
+	}
+	for range 50 { // far more than fit
+		if _, err := s.Revoke(t.Context(), c, s.serviceToken("", "").AccessToken, grant.Origin{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Clock.Advance(time.Second)
+	if _, err := s.Revocations(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("with more revocations than can be read: %v", err)
 	}
 }
 
@@ -317,6 +423,34 @@ func TestServiceTokensOfAPIs(t *testing.T) {
 		if why := s.why(text); why != grant.AccessRevoked {
 			t.Errorf("a token that names a deleted API is %s", why)
 		}
+	}
+}
+
+// TestAServiceTokenHasABound: a token for all that a client may have of several APIs
+// would not be read again.
+func TestAServiceTokenHasABound(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	var entries []store.Entry
+	var ids []string
+	for i := range 20 {
+		a := store.API{ID: fmt.Sprintf("https://api-%d.example", i), Realm: realm, Name: "x", Number: uint16(i + 1), Version: 1}
+		for j := range 2 {
+			a.Scopes = append(a.Scopes, store.APIScope{Name: fmt.Sprintf("%d-%d-%s", i, j, strings.Repeat("x", 80)), Number: uint16(j)})
+		}
+		entries, ids = append(entries, a.Entry()), append(ids, a.ID)
+	}
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: entries}); err != nil {
+		t.Fatal(err)
+	}
+	s.Poll()
+	s.machine(func(r *client.Registration) { r.ID, r.Scope, r.APIs = machineID, "", ids })
+	if got, err := s.ServiceToken(t.Context(), s.machineNow(), issuer.ServiceRequest{}); !errors.Is(err, oauth.ErrScope) {
+		t.Errorf("a token of %d characters: %v", len(got.AccessToken), err)
+	}
+	text := s.serviceToken("", ids[0]).AccessToken
+	if why := s.why(text); why != grant.Allowed || len(text) > 600 {
+		t.Errorf("a token of %d characters for one API is %s", len(text), why)
 	}
 }
 

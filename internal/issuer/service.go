@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -34,6 +36,9 @@ func (iss *Issuer) ServiceToken(ctx context.Context, c *store.Client, r ServiceR
 	scope, apis, err := iss.serviceScope(view, c, r)
 	if err != nil {
 		return Tokens{}, err
+	}
+	if _, err := oauth.ParseScope(string(scope)); err != nil {
+		return Tokens{}, oauth.ErrScope // all that it is registered for is too much for one token
 	}
 	now := iss.now()
 	life, format, numbers := serviceForm(c, apis, iss.Policy.AccessLifetime)
@@ -270,9 +275,15 @@ func (iss *Issuer) serviceTargets(view *directory.View, c *store.Client, s *serv
 // all its service tokens.
 const maxServiceRevoked = 1000
 
+// A serviceRevocation is the body of the document about a revoked service token.
+type serviceRevocation struct {
+	ID string        `json:"id"` // of the token, in all its forms
+	At grant.Instant `json:"at"` // when it was revoked
+}
+
 // revokeService revokes a service token of the client (RFC 7009) by a document that
-// expires with it. Those who verify JWTs offline read of cutoffs only, so a JWT ends
-// with all service tokens of the client until now.
+// expires with it. The document is under the token's id, which the JWTs that were made
+// of an opaque token have as well, and the list of revocations names it.
 func (iss *Issuer) revokeService(ctx context.Context, view *directory.View, c *store.Client, s service) error {
 	if s.ClientID != c.ID {
 		return &grant.Refused{Why: grant.OtherClient, GrantID: s.ID}
@@ -280,22 +291,28 @@ func (iss *Issuer) revokeService(ctx context.Context, view *directory.View, c *s
 	if iss.serviceInForce(view, s) != grant.Allowed {
 		return nil // dead already
 	}
-	many := s.jwt
-	if !many {
-		var err error
-		if many, err = iss.manyRevoked(ctx, c); err != nil {
-			return store.Unavailable(err)
-		}
+	many, err := iss.manyRevoked(ctx, c)
+	if err != nil {
+		return store.Unavailable(err)
+	}
+	now := iss.now()
+	body, err := json.Marshal(serviceRevocation{s.ID.String(), now})
+	if err != nil {
+		return err
 	}
 	change := store.Change{Documents: []store.Document{{
 		Kind: store.DocumentServiceRevoked, Key: store.KeyOf(store.DocumentServiceRevoked, iss.Realm, s.ID.String()), Version: 1,
-		ExpiresAt: s.ExpiresAt.Add(2*iss.Policy.MaxSkew + time.Minute), Owner: store.OwnerOf(iss.Realm, c.ID), Body: []byte("{}"),
+		ExpiresAt: s.ExpiresAt.Add(2*iss.Policy.MaxSkew + time.Minute), Owner: store.OwnerOf(iss.Realm, c.ID), Body: body,
 	}}}
 	if many {
 		// Later tokens are dated after it: see AgreedAt.
-		change = store.Change{Cutoffs: []store.Cutoff{{Realm: iss.Realm, Subject: c.ID, ClientID: c.ID, At: max(iss.now(), s.AuthorizedAt)}}}
+		change = store.Change{
+			Cutoffs: []store.Cutoff{{Realm: iss.Realm, Subject: c.ID, ClientID: c.ID, At: max(now, s.AuthorizedAt)}},
+			Events: []store.Event{{At: now, Name: store.EventCutoff, About: c.ID, Actor: c.ID,
+				Detail: fmt.Sprintf("all of its own tokens: it has revoked more than %d that have not expired", maxServiceRevoked)}},
+		}
 	}
-	err := iss.Store.Commit(ctx, change)
+	err = iss.Store.Commit(ctx, change)
 	if err == nil && many {
 		err = iss.Directory.Poll(ctx)
 	}
@@ -303,6 +320,32 @@ func (iss *Issuer) revokeService(ctx context.Context, view *directory.View, c *s
 		return store.Unavailable(err)
 	}
 	return nil
+}
+
+// revokedServices returns the living revocations of service tokens. It fails if there
+// are far more than the list of revocations can name.
+func (iss *Issuer) revokedServices(ctx context.Context, now grant.Instant) (list []store.Revocation, err error) {
+	f := store.DocumentFilter{Kind: store.DocumentServiceRevoked, Limit: iss.feed.limit}
+	for range 10 {
+		page, err := iss.Store.Documents(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page {
+			var r serviceRevocation
+			if err := json.Unmarshal(d.Body, &r); err != nil {
+				return nil, err
+			}
+			if id, err := grant.ParseID(r.ID); err == nil && now < d.ExpiresAt {
+				list = append(list, store.Revocation{GrantID: id, At: r.At, Floor: grant.Never})
+			}
+			f.After = d.Key
+		}
+		if len(page) < f.Limit {
+			return list, nil
+		}
+	}
+	return nil, fmt.Errorf("more than %d revocations of service tokens", 10*iss.feed.limit)
 }
 
 // manyRevoked reports whether a client has maxServiceRevoked living revocations.
