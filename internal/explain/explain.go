@@ -47,6 +47,8 @@ type Explained struct {
 	// shared counts the audit log's records of requests by a second holder of the
 	// grant's token.
 	shared int
+	// service is set if the audit log has the id as that of a client's token for itself.
+	service bool
 }
 
 // holders is the line about a refresh token that several processes hold, or "".

@@ -59,7 +59,8 @@ type Explanation struct {
 	// Directory holds the APIs and the cutoffs that exist.
 	Directory store.Changes
 
-	// Service is set for a token of a client for itself, which has no grant.
+	// Service is set for a token of a client for itself, which has no grant: the
+	// GrantID of Token is its own id.
 	Service bool
 	Grant   *grant.Grant  // its row, nil if there is none
 	Client  *store.Client // its client as stored, nil if there is none
@@ -151,7 +152,7 @@ func explainService(ctx context.Context, iss *issuer.Issuer, view *directory.Vie
 		readJWT(iss, view, text, &e)
 		e.Named = false // its id is of no grant
 	}
-	e.Token = keys.Token{IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Key: t.Key}
+	e.Token = keys.Token{GrantID: t.ID, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Key: t.Key}
 	e.APIs = show.APIs(t.APIs, iss.Realm, e.Directory.APIs)
 	if life, known := view.Ring.Life(t.Key, e.Now, iss.Directory.Schedule); known {
 		e.Key = &life

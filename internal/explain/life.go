@@ -41,17 +41,18 @@ func (v *Explained) ending() *store.Event {
 	return nil
 }
 
-// completeLife collects the history of the grant from its row, the events and the
-// audit log.
+// completeLife collects the history of the grant, or of a client's token for itself,
+// from its row, the events and the audit log.
 func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 	e := v.Explanation
-	if e == nil || !e.Named {
+	if e == nil || !e.Named && !e.Service {
 		return nil
 	}
 	add := func(at grant.Instant, what, actor, detail string) {
 		v.life = append(v.life, lifeEntry{show.JSONInstant(at), what, actor, detail})
 	}
 	entries := x.audited(v, audit.Filter{GrantID: e.Token.GrantID.String()})
+	v.service = slices.ContainsFunc(entries, ofService)
 	redeemed := slices.ContainsFunc(entries, func(a audit.Entry) bool { return a.Event == audit.CodeRedeemed && a.Outcome == audit.Success })
 	if g := e.Grant; g != nil {
 		add(g.AuthorizedAt, "authorized", "", fmt.Sprintf("subject %q agreed that client %q may have the scope %q", g.Subject, g.ClientID, g.Scope))

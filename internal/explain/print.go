@@ -27,10 +27,13 @@ func (v *Explained) headline() string {
 	switch {
 	case e.As == AsGrant || e.As == AsUnknown:
 	case e.Genuine:
-		name += ", authentic"
 		if e.As == AsJWT {
-			name = "an access token (JWT), authentic"
+			name = "an access token (JWT)"
 		}
+		if e.Service {
+			name += " of a client for itself (client_credentials)"
+		}
+		name += ", authentic"
 	case !e.Answer.Known:
 		name += " that cannot be checked here"
 	default:
@@ -80,7 +83,7 @@ func (v *Explained) Print(w io.Writer) error {
 	if err := printLife(w, "life", v.life); err != nil {
 		return err
 	}
-	if v.auditNote != "" && e.Named {
+	if v.auditNote != "" && (e.Named || e.Service) {
 		fmt.Fprintf(w, "\n%s\n", v.auditNote)
 	}
 	return nil
@@ -139,6 +142,12 @@ func (v *Explained) tokenFields() [][2]string {
 			[2]string{"client", v.claims(show.Bounded(j.ClientID))}, [2]string{"subject", v.claims(show.Bounded(j.Subject))}, [2]string{"audience", v.claims(show.Bounded(strings.Join(j.Audience, " ")))})
 	} else if e.Genuine {
 		rows = append(rows, [2]string{"realm", v.by.Issuer.Realm})
+		if e.Service && e.Client != nil {
+			rows = append(rows, [2]string{"client", e.Client.ID})
+		}
+	}
+	if e.Service {
+		rows = append(rows, [2]string{"id", e.Token.GrantID.String()})
 	}
 	if !e.Named {
 		return append(rows, [2]string{"scope", v.claims(show.Bounded(e.Scope))}, [2]string{"apis", v.apisText()}, [2]string{"expires", v.claims(v.when(e.Token.ExpiresAt))})
@@ -356,7 +365,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 	if e.As != AsGrant && e.As != AsCode {
 		t := &tokenJSON{Key: v.keyText(), Fault: string(e.Diagnosis.Fault), Standing: e.Standing(), Scope: e.Scope, APIs: e.APIs,
 			IssuedAt: show.JSONInstant(e.Token.IssuedAt), ExpiresAt: show.JSONInstant(e.Token.ExpiresAt), Generation: e.Token.Generation}
-		if e.Named {
+		if e.Named || e.Service {
 			t.GrantID = e.Token.GrantID.String()
 		}
 		if e.JWT != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // requestFacts holds the records of one request.
@@ -101,11 +102,16 @@ func (x *Explainer) findRequest(ctx context.Context, v *Explained, log *Log) err
 			ids = append(ids, id)
 		}
 	}
+	own := map[string]bool{} // ids of tokens of clients for themselves, which have no grant
 	for _, a := range q.audit {
-		note(a.GrantID)
+		if own[a.GrantID] = own[a.GrantID] || ofService(a); !own[a.GrantID] {
+			note(a.GrantID)
+		}
 	}
 	for _, l := range q.lines() {
-		note(l.GrantID)
+		if !own[l.GrantID] && l.GrantType != store.GrantClientCredentials {
+			note(l.GrantID)
+		}
 	}
 	if len(ids) == 0 {
 		return nil
@@ -115,6 +121,11 @@ func (x *Explainer) findRequest(ctx context.Context, v *Explained, log *Log) err
 	e, err := ExplainGrant(ctx, x.Issuer, id)
 	v.Explanation = &e
 	return err
+}
+
+// ofService reports whether the id of a record is that of a client's token for itself.
+func ofService(a audit.Entry) bool {
+	return a.Event == audit.ServiceTokenIssued || a.Event == audit.ServiceTokenRevoked
 }
 
 // lines are those of the log.

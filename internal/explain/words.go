@@ -63,6 +63,8 @@ func (v *Explained) read() reading {
 	switch {
 	case !a.Known && v.by.Locked != nil:
 		return reading{Verdict: "unknown", Why: "it cannot be checked: " + firstLine(v.by.Locked), Next: "run this where the server's key-encryption key can be read, or name its file with --kek-file"}
+	case e.As == AsGrant && e.Grant == nil && v.service:
+		return reading{Verdict: "unknown", Why: "it is no grant: it is the id of a token that a client got for itself (client_credentials), of which nothing is stored", Next: "explain the token itself; see the history below"}
 	case e.As == AsGrant && e.Grant == nil:
 		return reading{Verdict: "unknown", Why: "there is no grant of this id in the store", Next: "it never began (its code was not redeemed), or its last token has expired and its row was removed; is this the right store? " + v.by.Config.StoreName()}
 	case !a.Known:
@@ -180,6 +182,9 @@ func (v *Explained) detail(r *reading) {
 			r.Next = "nothing is wrong: access tokens live for " + v.by.Config.AccessTokenLifetime.String() + "; the client refreshes"
 		}
 	case grant.AccessRevoked:
+		if e.Grant == nil {
+			break // a service token
+		}
 		r.Why += fmt.Sprintf(" (all that were issued until %s)", show.Instant(e.Grant.AccessFloor))
 	case grant.ClientDisabled:
 		if e.Client == nil {

@@ -1,0 +1,70 @@
+package explain_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/explain"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
+)
+
+// A token of a client for itself has no grant, and is explained with its client, its id
+// and what the audit log knows of it, alive and revoked.
+func TestATokenOfAClientForItselfHasAHistory(t *testing.T) {
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		k := testkit.New(t)
+		k.Register(client.Registration{ID: "orders", Name: "Orders", Scope: "stock:read", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthEither, TokenFormat: format})
+		c, _ := k.View().Client(testkit.Realm, "orders")
+		tokens, err := k.Issuer.ServiceToken(t.Context(), c, issuer.ServiceRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &explain.Explainer{Issuer: k.Issuer, Store: k.Engine}
+		x.Config.Audit.Directory = t.TempDir()
+		record := func(name audit.Name, request string) {
+			t.Helper()
+			auditLog := audit.Open(audit.Options{Directory: x.Config.Audit.Directory, Node: "test", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+			auditLog.Record(audit.Event{Name: name, Outcome: audit.Success, ClientID: "orders", GrantID: tokens.GrantID.String(), RequestID: request})
+			if err := auditLog.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		record(audit.ServiceTokenIssued, "5f2b6c0e9a1d4473")
+		say := func(what string, want ...string) {
+			t.Helper()
+			v, err := x.Explain(t.Context(), explain.Parse(what), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b strings.Builder
+			if err := v.Print(&b); err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range want {
+				if !strings.Contains(b.String(), text) {
+					t.Errorf("%s: %q is missing in\n%s", format, text, b.String())
+				}
+			}
+			if _, err := json.Marshal(v); err != nil {
+				t.Error(err)
+			}
+		}
+		id := tokens.GrantID.String()
+		say(tokens.AccessToken, "of a client for itself (client_credentials), authentic", "would be answered now", "orders", id, "service_token_issued")
+		if _, err := k.Issuer.Revoke(t.Context(), c, tokens.AccessToken, grant.Origin{}); err != nil {
+			t.Fatal(err)
+		}
+		record(audit.ServiceTokenRevoked, "5f2b6c0e9a1d4474")
+		say(tokens.AccessToken, "refused now: access_revoked", "its client has revoked it", id, "service_token_revoked")
+		say(id, "it is the id of a token that a client got for itself", "service_token_issued")
+		say("5f2b6c0e9a1d4473", "service_token_issued")
+	}
+}
