@@ -208,7 +208,7 @@ These are the modules of its plans that concern this server, and the tests here 
 ## Mutations
 
 A safety test that cannot fail protects nothing. Each of these changes breaks the program on purpose and must turn its test red;
-` + "`go run ./internal/conformance/mutate`" + ` (part of ` + "`make soak`" + `) applies them one by one to a copy of the tree.
+` + "`go run ./internal/conformance/mutate`" + ` (part of ` + "`make soak`" + `) tries each of them in a copy of the tree.
 
 | change | in | must fail |
 | --- | --- | --- |

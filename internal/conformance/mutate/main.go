@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mintage/mintage/internal/conformance"
 )
@@ -23,78 +25,105 @@ func main() {
 }
 
 func run(names []string) error {
+	mutants, err := load(names)
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "mintage-mutate-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := copyTree(dir, "."); err != nil {
+
+	// Most mutations change the body of one function. One copy of the tree holds
+	// all of these, so that it is compiled once and not once for each.
+	together := &together{dir: filepath.Join(dir, "together"), binaries: filepath.Join(dir, "binaries")}
+	alone := &alone{dir: filepath.Join(dir, "alone")}
+	var selectable, others []*mutant
+	for _, m := range mutants {
+		if m.selectable() {
+			selectable = append(selectable, m)
+		} else {
+			others = append(others, m)
+		}
+	}
+	if err := together.prepare(selectable); err != nil {
 		return err
 	}
-	declarations, err := conformance.Declarations(dir)
+	if err := alone.prepare(others); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	queue := make(chan *mutant)
+	for range runtime.NumCPU() {
+		wg.Go(func() {
+			for m := range queue {
+				m.judge(together.test(m))
+			}
+		})
+	}
+	for _, m := range selectable {
+		queue <- m
+	}
+	close(queue)
+	for _, m := range others {
+		m.judge(alone.test(m))
+	}
+	wg.Wait()
+
+	var unnoticed []string
+	for _, m := range mutants {
+		if m.verdict != killed {
+			unnoticed = append(unnoticed, m.verdict+" "+m.name)
+		}
+	}
+	if len(unnoticed) > 0 {
+		return fmt.Errorf("%d of %d mutations were not noticed:\n%s", len(unnoticed), len(mutants), strings.Join(unnoticed, "\n"))
+	}
+	fmt.Printf("mutate: the tests notice all %d mutations\n", len(mutants))
+	return nil
+}
+
+// load makes mutants of the mutations whose names hold one of names.
+func load(names []string) ([]*mutant, error) {
+	declarations, err := conformance.Declarations(".")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	survived := 0
-	sound := map[string]bool{}
-	for _, m := range conformance.Mutations {
+	var mutants []*mutant
+	for i, m := range conformance.Mutations {
 		if len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return strings.Contains(m.Name, n) }) {
 			continue
 		}
-		if !sound[m.Test] {
-			// Otherwise it is not the mutation that fails the test.
-			if out, err := test(dir, m.Test); err != nil {
-				return fmt.Errorf("%s fails without a mutation:\n%s", m.Test, out)
-			}
-			sound[m.Test] = true
-		}
-		verdict, err := try(dir, declarations, m)
+		made, err := newMutant(fmt.Sprint(i+1), m, declarations)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		fmt.Printf("%-9s %s (%s)\n", verdict, m.Name, m.Test)
-		if verdict != "killed" {
-			survived++
-		}
+		mutants = append(mutants, made)
 	}
-	if survived > 0 {
-		return fmt.Errorf("%d mutations were not noticed", survived)
+	return mutants, nil
+}
+
+// sound reports an error if a test fails without a mutation: then it is not the
+// mutation that fails it. It runs the tests of a package at once.
+func sound(mutants []*mutant, test func(pkg, pattern string) (string, error)) error {
+	patterns := map[string][]string{}
+	for _, m := range mutants {
+		patterns[m.pkg] = append(patterns[m.pkg], m.pattern)
+	}
+	for pkg, all := range patterns {
+		slices.Sort(all)
+		if out, err := test(pkg, strings.Join(slices.Compact(all), "|")); err != nil {
+			return fmt.Errorf("%s fails without a mutation:\n%s", pkg, out)
+		}
 	}
 	return nil
 }
 
-// try applies one mutation, runs its test, and puts the source back.
-func try(dir string, declarations map[string][]conformance.Declaration, m conformance.Mutation) (verdict string, err error) {
-	file, broken, err := m.Apply(dir, declarations)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, file)
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(path, broken, 0o644); err != nil {
-		return "", err
-	}
-	out, failed := test(dir, m.Test)
-	switch {
-	case failed == nil:
-		verdict = "SURVIVED"
-	case strings.Contains(out, "--- FAIL"):
-		verdict = "killed"
-	default:
-		// It did not compile, or ended without a test's word.
-		verdict = "INVALID"
-		fmt.Println(out)
-	}
-	return verdict, os.WriteFile(path, source, 0o644)
-}
-
-func test(dir, command string) (out string, err error) {
-	args := strings.Fields(command)
-	cmd := exec.Command(args[0], append(args[1:], "-count=1")...)
+func command(dir, env, name string, args ...string) (out string, err error) {
+	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env)
 	text, err := cmd.CombinedOutput()
 	return string(text), err
 }
