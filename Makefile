@@ -4,7 +4,8 @@ export CGO_ENABLED ?= 0
 MODULE = github.com/mintage/mintage
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-.PHONY: build test soak tools lint unit race plain fuzz e2e docs
+.PHONY: build test tools lint unit race plain fuzz e2e docs
+.PHONY: soak soak-beside soak-measured soak-e2e soak-race soak-mutations soak-release soak-fuzz
 
 build: ## the binary, bin/mintage
 	go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/mintage ./cmd/mintage
@@ -15,8 +16,8 @@ test: ## everything; what CI runs
 
 # Whatever is built with other settings, SQLite is compiled again for, which
 # takes a minute: there is one way with the race detector and one without.
-# Without the profile (docs/decisions/0009), too: "make soak" and "make bench"
-# use it.
+# Without the profile (docs/decisions/0009), too: the program of "make soak" and
+# "make bench" use it.
 lint unit race plain fuzz e2e bench-smoke: export GOFLAGS += -pgo=off
 
 tools: ## what the tests need beside Go: installs it where it is missing
@@ -67,12 +68,40 @@ docs: ## the generated pages
 	go run ./internal/server/apidoc
 	go run ./internal/cli/page
 
-soak: tools lint ## the long form: takes about an hour
-	SOAK=1 CGO_ENABLED=1 go test -race -count 3 -timeout 1h ./...
-	./scripts/fuzz 4m all
-	SOAK=1 go test -count 1 -tags e2e -timeout 2h -v ./internal/e2e/...
+# The parts of the long form, each of which can be repeated alone. What measures
+# has the machine for itself; of the others, some wait while others compute. A
+# part that fails stops no other, and make names it.
+soak: tools lint ## the long form: takes about 70 minutes on two cores
+	$(MAKE) --jobs 1 --keep-going soak-measured soak-beside
+
+soak-beside:
+	$(MAKE) --jobs 2 --keep-going --output-sync=target soak-e2e soak-race soak-mutations soak-release soak-fuzz
+
+soak-measured soak-e2e soak-race soak-mutations soak-fuzz: export GOFLAGS += -pgo=off
+soak-measured soak-e2e soak-race: export SOAK = 1
+soak-measured soak-e2e: export E2E_PROGRAM = $(CURDIR)/bin/e2e/mintage
+
+MEASURED = overload|floods
+
+soak-measured: ## overload and floods: goodput, and logins under attack
+	go build -pgo=auto -o bin/e2e/mintage ./cmd/mintage
+	go test -count 1 -vet=off -tags e2e -timeout 30m -p 1 -v $$(go list -tags e2e ./internal/e2e/... | grep -E '/($(MEASURED))$$')
+
+soak-e2e: ## the rest of the end-to-end tests, with more rounds
+	go build -pgo=auto -o bin/e2e/mintage ./cmd/mintage
+	go test -count 1 -vet=off -tags e2e -timeout 1h -p 4 -v $$(go list -tags e2e ./internal/e2e/... | grep -vE '/($(MEASURED))$$')
+
+soak-race: ## all packages with the race detector, three times
+	CGO_ENABLED=1 go test $(RACE) -vet=off -count 3 -timeout 1h ./...
+
+soak-mutations: ## each safety taken out, which a test must notice
 	go run ./internal/conformance/mutate
+
+soak-release: ## the chart with Helm, and the release built twice
 	$(MAKE) chart-test dist-check
+
+soak-fuzz: ## each fuzz target for 90 seconds, with guidance from all below it
+	./scripts/fuzz 90s all
 
 include bench.mk
 include dist.mk
