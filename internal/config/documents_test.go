@@ -32,6 +32,29 @@ func TestClientMetadataDocuments(t *testing.T) {
 	}
 }
 
+func TestClientMetadataRegistration(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*config.Config)
+		want   string
+	}{
+		"on": {func(c *config.Config) { c.ClientMetadata.Registration = true }, ""},
+		"with a token": {func(c *config.Config) {
+			c.ClientMetadata = config.ClientMetadata{Registration: true, RegistrationTokenFile: "t"}
+		}, ""},
+		"a token alone":                     {func(c *config.Config) { c.ClientMetadata.RegistrationTokenFile = "t" }, "client_metadata.registration_token_file: is given, and client_metadata.registration is off"},
+		"without an authorization endpoint": {func(c *config.Config) { c.ClientMetadata.Registration, c.Login.Mode = true, config.LoginOff }, "client_metadata.registration: needs an authorization endpoint"},
+	} {
+		cfg := config.Default()
+		cfg.PublicURL = "https://auth.example"
+		cfg.TLS = config.TLS{Cert: "c", Key: "k"}
+		c.change(&cfg)
+		if err := cfg.Check(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 func TestListenersOnLoopback(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

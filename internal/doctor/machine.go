@@ -60,7 +60,7 @@ func checkFiles(_ context.Context, p *Deployment) (f findings) {
 		f.exposed(p.StoreFile, 0, 0o066)
 	}
 	f.exposed(p.KEKFile, 0o006, 0o060)
-	for _, path := range []string{p.Config.Admin.TokenFile, p.Config.StorePasswordFile, p.Config.Login.Upstream.ClientSecretFile, p.Config.TLS.Key} {
+	for _, path := range []string{p.Config.Admin.TokenFile, p.Config.ClientMetadata.RegistrationTokenFile, p.Config.StorePasswordFile, p.Config.Login.Upstream.ClientSecretFile, p.Config.TLS.Key} {
 		if path != "" {
 			f.exposed(path, 0o006, 0o020)
 		}

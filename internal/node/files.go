@@ -41,6 +41,10 @@ func CheckFiles(cfg config.Config) (faults []error) {
 		_, err := deployment.ReadAdminToken(cfg.Admin.TokenFile)
 		fault("admin.token_file", err)
 	}
+	if file := cfg.ClientMetadata.RegistrationTokenFile; file != "" {
+		_, err := deployment.ReadRegistrationToken(file)
+		fault("client_metadata.registration_token_file", err)
+	}
 	if cfg.StorePasswordFile != "" {
 		_, err := deployment.ReadSecretFile(cfg.StorePasswordFile)
 		fault("store_password_file", err)
@@ -76,7 +80,7 @@ func warnOfExposure(cfg config.Config, log *slog.Logger) {
 		{filepath.Join(cfg.Data, sqlite.FileName), "others", 0o006},
 		{kek, "group", 0o060},
 	}
-	for _, path := range []string{cfg.Admin.TokenFile, cfg.StorePasswordFile} {
+	for _, path := range []string{cfg.Admin.TokenFile, cfg.ClientMetadata.RegistrationTokenFile, cfg.StorePasswordFile} {
 		if path != "" {
 			files = append(files, files[1])
 			files[len(files)-1].path = path

@@ -39,7 +39,7 @@ type world struct {
 	states *net.UnixConn // where it says what it does, as to systemd
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, first string) *world {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "notify")
 	states, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { states.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
 	w := &world{T: t, file: filepath.Join(dir, "mintage.yaml"), states: states}
-	w.write(before)
+	w.write(first)
 	w.Server = binary.Start(t, t.TempDir(), "--config", w.file)
 	w.await("READY=1")
 	return w
@@ -156,7 +156,7 @@ func (w *world) repeats(client *http.Client, subject string) bool {
 }
 
 func TestSIGHUPTakesTheConfigurationOverUnderLoad(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, before)
 	client := &http.Client{Transport: w.Transport(t, "")}
 	stranger := &http.Client{Transport: w.Transport(t, "127.0.0.9")}
 
@@ -223,6 +223,75 @@ func TestSIGHUPTakesTheConfigurationOverUnderLoad(t *testing.T) {
 		t.Errorf("the server ended with %v", err)
 	}
 	w.judgeLog()
+}
+
+// register registers a client with an initial access token, and returns the status.
+func (w *world) register(client *http.Client, token string) int {
+	w.Helper()
+	r, err := http.NewRequest(http.MethodPost, w.Issuer+"/register", strings.NewReader(`{"redirect_uris":["http://127.0.0.1/cb"],"token_endpoint_auth_method":"none"}`))
+	if err != nil {
+		w.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// Whether clients may register themselves takes a restart: their keys belong to the
+// schedule. A reload neither opens registration nor takes its token away, and reads the
+// token again.
+func TestRegistrationByReloads(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	give := func(token string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := strings.Repeat("1", 32), strings.Repeat("2", 32)
+	give(first)
+	const off = "retry_window: 2m\n"
+	on := "client_metadata: {registration: true, registration_token_file: " + file + "}\n"
+	kept := `"settings":["client_metadata.registration","client_metadata.registration_token_file"]`
+	judge := func(w *world, client *http.Client, when string, of map[string]int) {
+		t.Helper()
+		for token, want := range of {
+			if status := w.register(client, token); status != want {
+				t.Errorf("%s, with the token %.3s...: %d, want %d", when, token, status, want)
+			}
+		}
+	}
+
+	w := newWorld(t, off)
+	client := &http.Client{Transport: w.Transport(t, "")}
+	judge(w, client, "off", map[string]int{first: http.StatusNotFound})
+	w.reload(on)
+	judge(w, client, "switched on without a restart", map[string]int{first: http.StatusNotFound})
+	if !strings.Contains(w.Log(), kept) {
+		t.Error("the log does not say that the settings take a restart")
+	}
+
+	w = newWorld(t, on)
+	client = &http.Client{Transport: w.Transport(t, "")}
+	judge(w, client, "on", map[string]int{first: http.StatusCreated, second: http.StatusUnauthorized})
+	give(second)
+	w.reload(on)
+	judge(w, client, "with another token", map[string]int{first: http.StatusUnauthorized, second: http.StatusCreated})
+	give("short")
+	w.reload(on)
+	judge(w, client, "with a token that is refused", map[string]int{second: http.StatusCreated, "short": http.StatusUnauthorized})
+	w.reload(off)
+	judge(w, client, "switched off without a restart", map[string]int{"": http.StatusUnauthorized, first: http.StatusUnauthorized, second: http.StatusCreated})
+	if !strings.Contains(w.Log(), kept) {
+		t.Errorf("the log does not say that the settings take a restart:\n%s", w.Log())
+	}
 }
 
 // judgeLog reads what the server has logged of the reloads.
