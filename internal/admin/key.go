@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/directory"
@@ -53,7 +54,7 @@ func (a *Admin) KeyRecords(ctx context.Context) ([]keys.Record, error) {
 // RotateKeys makes successors of the keys with the purposes, or of all. They are
 // used after in, or if that is zero as soon as every verifier can know them.
 func (a *Admin) RotateKeys(ctx context.Context, purposes []string, in time.Duration) ([]keys.Record, error) {
-	list, err := a.purposes(purposes)
+	list, err := purposesIn(a.Schedule, purposes)
 	if err != nil {
 		return nil, err
 	}
@@ -89,14 +90,19 @@ func (a *Admin) RewrapKeys(ctx context.Context, kek *keys.KEK) (int, error) {
 	return n, a.announce(ctx, err)
 }
 
-func (a *Admin) purposes(names []string) (list []keys.Purpose, err error) {
+// purposesIn returns the purposes with the names, whose keys s rotates.
+func purposesIn(s keys.Schedule, names []string) (list []keys.Purpose, err error) {
+	var known []string
+	for _, p := range s.Rotating() {
+		known = append(known, string(p))
+	}
 	for _, name := range names {
 		p := keys.Purpose(name)
 		switch {
 		case p == keys.Pepper:
 			return nil, &oauth.Invalid{Field: "purpose", Message: "the pepper never rotates: every stored secret depends on it"}
-		case !slices.Contains(a.Schedule.Rotating(), p):
-			return nil, &oauth.Invalid{Field: "purpose", Message: fmt.Sprintf("%q is not mac, seal, audit, ES256, EdDSA or RS256", name)}
+		case !slices.Contains(known, name):
+			return nil, &oauth.Invalid{Field: "purpose", Message: fmt.Sprintf("%q is none of %s", name, strings.Join(known, ", "))}
 		case !slices.Contains(list, p):
 			list = append(list, p)
 		}
@@ -111,11 +117,13 @@ func (a *Admin) Withdrawal(ids, purposes []string, all bool) (w directory.Withdr
 	if all == (len(ids)+len(purposes) > 0) {
 		return w, &oauth.Invalid{Field: "all", Message: "name keys, purposes or both; or all"}
 	}
-	if w.Purposes, err = a.purposes(purposes); err != nil {
+	s := a.Schedule
+	s.Registrations = true // if that is off now, their keys may still be there
+	if w.Purposes, err = purposesIn(s, purposes); err != nil {
 		return w, err
 	}
 	if all {
-		w.Purposes = a.Schedule.Rotating()
+		w.Purposes = s.Rotating()
 	}
 	for _, text := range ids {
 		id, err := strconv.ParseUint(text, 16, 32)

@@ -80,7 +80,7 @@ The command needs the server's configuration, for jwks_max_age and max_skew.`,
 			return nil
 		}),
 	}
-	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "mac, seal, audit, ES256, EdDSA or RS256; repeatable; default: all of these")
+	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "mac, seal, audit, ES256, EdDSA or RS256, or registration if clients may register themselves; repeatable; default: all of these")
 	cmd.Flags().StringVar(&in, "in", "", "use the successors after this time; default: as soon as every verifier has them")
 	return cmd
 }
@@ -149,9 +149,9 @@ func newKeysWithdraw(s *settings) *cobra.Command {
 		Use:   "withdraw KEY... | --purpose P | --all",
 		Short: "Withdraw compromised keys, in an emergency",
 		Long: `Withdraw keys that somebody else has copied. Everything that they made is refused:
-refresh tokens, access tokens, codes and JWTs. A signing key leaves the published
-set. A successor replaces a key in use at once. Servers apply it within two
-seconds; it cannot be undone.
+refresh tokens, access tokens, codes, JWTs, and ids of clients that registered
+themselves. A signing key leaves the published set. A successor replaces a key
+in use at once. Servers apply it within two seconds; it cannot be undone.
 
 Users whose grants end must log in again; --dry-run counts them and changes
 nothing. If the key-encryption key was copied as well, replace that first, with
@@ -193,7 +193,7 @@ nothing. If the key-encryption key was copied as well, replace that first, with
 			return nil
 		}),
 	}
-	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "all keys of a purpose, also retired and next ones: mac, seal, audit, ES256, EdDSA or RS256; repeatable")
+	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "all keys of a purpose, also retired and next ones: mac, seal, audit, ES256, EdDSA, RS256 or registration; repeatable")
 	cmd.Flags().BoolVar(&all, "all", false, "all keys but the pepper")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "count what would end, and change nothing")
 	return cmd
@@ -213,7 +213,7 @@ func (a *session) printEnded(cmd *cobra.Command, records []keys.Record, ends str
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "it %s:\n", ends)
-	if of[keys.MAC] {
+	if of[keys.MAC] || of[keys.Registration] {
 		fmt.Fprintf(out, "  %d grants: their users log in again\n", n.Grants)
 	}
 	if of[keys.Seal] {

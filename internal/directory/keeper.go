@@ -307,7 +307,7 @@ func (w Withdrawal) Choose(records []keys.Record) (list []keys.Record, err error
 
 // An Ended is what stands for a withdrawal's effect, in numbers.
 type Ended struct {
-	Grants int // whose refresh tokens are by withdrawn keys
+	Grants int // whose refresh tokens, or whose client's sealed id, are by withdrawn keys
 	JWTs   int // grants of which a JWT by a withdrawn key may be alive
 }
 
@@ -342,7 +342,7 @@ func CountEnded(ctx context.Context, st store.Store, records []keys.Record, acce
 			if g.State != grant.Active || now >= g.ExpiresAt {
 				continue
 			}
-			if made[g.KeyID] {
+			if made[g.KeyID] || made[keys.RegistrationKey(g.ClientID)] {
 				n.Grants++
 			}
 			if jwts[g.ClientID] && now < g.RotatedAt.Add(accessLifetime) {

@@ -121,6 +121,17 @@ func (r *Ring) openRegistration(realm, id string) (*key, []byte, error) {
 	return k, b, nil
 }
 
+// RegistrationKey returns the key that a client id names, or 0 if the id is no sealed
+// registration. Nothing is verified.
+func RegistrationKey(id string) grant.KeyID {
+	body, sealed := strings.CutPrefix(id, RegistrationPrefix)
+	b, err := base64.RawURLEncoding.DecodeString(body)
+	if !sealed || err != nil || len(b) < registrationHead {
+		return 0
+	}
+	return grant.KeyID(binary.BigEndian.Uint32(b[1:]))
+}
+
 // RegistrationSecret returns the client secret of a sealed id. It is computed, and
 // stored nowhere.
 func (r *Ring) RegistrationSecret(realm, id string) (oauth.Secret, error) {
