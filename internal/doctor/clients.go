@@ -87,22 +87,36 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 			f.warn("register the client anew, without --no-rotation", "%s has refresh rotation off: a stolen refresh token is not noticed", name)
 		}
 	}
-	if admitted := p.Config.DocumentsAdmitted(); len(admitted) > 0 {
-		open := 0
-		for _, api := range p.Changes.APIs {
-			if api.Open && !api.Deleted {
-				open++
-			}
-		}
-		if open == 0 {
-			f.warn("mintage api update ID --self-registered-clients, or client_metadata.documents: off", "clients may describe themselves by documents, and no API is open to them: all that they ask for is refused")
-		} else {
-			f.note("clients may describe themselves by documents (%s), for %s", strings.Join(admitted, ", "), show.Count(open, "API", "APIs"))
-		}
-	}
+	f.judgeSelfRegistration(p)
 	f.bounded("see: mintage client list")
 	f.unless("%s, none of them weak", show.Count(len(list), "enabled client", "enabled clients"))
 	return f
+}
+
+// judgeSelfRegistration reports how clients may register themselves, and for what.
+func (f *findings) judgeSelfRegistration(p *Deployment) {
+	open := 0
+	for _, api := range p.Changes.APIs {
+		if api.Open && !api.Deleted {
+			open++
+		}
+	}
+	settings := p.Config.ClientMetadata
+	for _, way := range []struct {
+		on        bool
+		what, off string
+	}{
+		{len(p.Config.DocumentsAdmitted()) > 0, "describe themselves by documents (" + strings.Join(settings.Documents, ", ") + ")", "client_metadata.documents: off"},
+		{settings.Registration && settings.RegistrationTokenFile == "", "register themselves, without an initial access token", "client_metadata.registration: false"},
+		{settings.Registration && settings.RegistrationTokenFile != "", "register themselves, with the initial access token", "client_metadata.registration: false"},
+	} {
+		switch {
+		case way.on && open == 0:
+			f.warn("mintage api update ID --self-registered-clients, or "+way.off, "clients may %s, and no API is open to them: all that they ask for is refused", way.what)
+		case way.on:
+			f.note("clients may %s, for %s", way.what, show.Count(open, "API", "APIs"))
+		}
+	}
 }
 
 // judgeAPIs reports APIs of a client that are gone, and a retry window that the

@@ -118,6 +118,18 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 			p.Config.ClientMetadata.Documents = []string{"agent.example"}
 			p.Changes.APIs = []store.API{{ID: "https://a.example", Open: true}}
 		}, levelNote, "documents (agent.example), for 1 API"},
+		{"clients", "registration without an API", func(_ *testing.T, p *Deployment) {
+			p.Config.ClientMetadata.Registration = true
+		}, levelWarning, "register themselves, without an initial access token, and no API is open to them"},
+		{"clients", "registration with an API", func(_ *testing.T, p *Deployment) {
+			p.Config.ClientMetadata.Registration, p.Config.ClientMetadata.RegistrationTokenFile = true, "token"
+			p.Changes.APIs = []store.API{{ID: "https://a.example", Open: true}}
+		}, levelNote, "register themselves, with the initial access token, for 1 API"},
+		{"files", "a registration token for everybody", func(t *testing.T, p *Deployment) {
+			p.Config.ClientMetadata.RegistrationTokenFile = filepath.Join(p.Config.Data, "registration")
+			must(t, os.WriteFile(p.Config.ClientMetadata.RegistrationTokenFile, []byte("x"), 0o644))
+			must(t, os.Chmod(p.Config.ClientMetadata.RegistrationTokenFile, 0o644))
+		}, levelFault, "everybody on this machine can read or change"},
 		{"clients", "no rotation", func(t *testing.T, p *Deployment) { p.change(t, func(c *store.Client) { c.NoRotation = true }) }, levelWarning, "rotation off"},
 		{"clients", "one that trusts our own tokens", func(_ *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) {
