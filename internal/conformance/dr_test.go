@@ -13,8 +13,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
@@ -205,6 +208,33 @@ func TestDR04_AnUnknownSealedID(t *testing.T) {
 	}
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"mintage_rt_x"}, "client_id": {"nobody"}}
 	want(t, d.send(newRequest(form)), http.StatusBadRequest, "invalid_client")
+}
+
+func TestDR04_AnIDByAWithdrawnKey(t *testing.T) {
+	d, b := signedIn(t, registering)
+	d.api(store.API{ID: ordersAPI, Number: 1, Open: true, DefaultScope: "orders", Scopes: []store.APIScope{{Name: "orders", Number: 1}}})
+	body := `{"redirect_uris":["` + redirect + `"],"token_endpoint_auth_method":"none"}`
+	c := d.registered(body)
+	pair := d.mustIssue(d.post(c.challenged(b.agree(asking(c)).Query().Get("code"))))
+	operators := d.mustIssue(d.post(d.a.challenged(b.agree(asking(d.a)).Query().Get("code"))))
+	done, err := directory.WithdrawKeys(t.Context(), d.sqlite, d.kek, directory.Withdrawal{Purposes: []keys.Purpose{keys.Registration}}, d.now)
+	if err != nil || len(done.Keys) != 1 || len(done.Added) != 1 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if n, err := directory.CountEnded(t.Context(), d.sqlite, done.Keys, time.Minute, grant.At(d.now())); err != nil || n.Grants != 1 {
+		t.Errorf("it ends %+v, %v; want 1 grant", n, err)
+	}
+	d.poll()
+	for what, form := range map[string]url.Values{"a refresh": c.refresh(pair.RefreshToken), "a code": c.challenged("mintage_ac_x")} {
+		if a := d.post(form); a.status != http.StatusUnauthorized || a.Error != "invalid_client" || len(a.header["Www-Authenticate"]) != 1 {
+			t.Errorf("%s: %v", what, a)
+		}
+	}
+	b.get(asking(c)).says(t, http.StatusBadRequest, pages.UnknownClient)
+	// The client registers again, by the successor key, and the others go on.
+	again := d.registered(body)
+	d.mustIssue(d.post(again.challenged(b.agree(asking(again)).Query().Get("code"))))
+	d.alive(d.a, operators.RefreshToken)
 }
 
 func TestDR05_TheInitialAccessToken(t *testing.T) {

@@ -4,8 +4,8 @@ package conformance
 var registrationRows = []Row{
 	{ID: "DR-01", Star: true, Source: "RFC 7591 section 3.2.1", Title: "a registration is answered 201 with id, secret and the metadata as registered, never null; nothing is written"},
 	{ID: "DR-02", Star: true, Source: "RFC 7591 sections 2 and 3.2.1", Title: "a client that registered itself gets tokens after a user has agreed, and its record begins there"},
-	{ID: "DR-03", Source: "RFC 7591 section 3.2.2", Title: "metadata that are not accepted; redirect URIs that are not are left out"},
-	{ID: "DR-04", Star: true, Source: "RFC 6749 section 5.2", Title: "a sealed id that is unknown or not authentic is 401 with a challenge at the token endpoint"},
+	{ID: "DR-03", Choice: true, Source: "RFC 7591 section 3.2.2", Title: "metadata that are not accepted; redirect URIs that are not are left out"},
+	{ID: "DR-04", Star: true, Choice: true, Source: "RFC 6749 section 5.2", Title: "a sealed id that is unknown or not authentic is 401 with a challenge at the token endpoint"},
 	{ID: "DR-05", Source: "RFC 7591 section 3", Title: "the initial access token, if one is configured"},
 	{ID: "DR-06", Star: true, Source: "RFC 7591 section 5", Title: "a flood of registrations leaves the store unchanged, memory bounded and clients unharmed; each network has its share"},
 	{ID: "DR-07", Source: "RFC 8414 section 2; RFC 7591 section 3", Title: "registration_endpoint is in the metadata only if it is on; scripts of every origin may register"},
