@@ -24,6 +24,7 @@ type visitor struct {
 	*http.Client
 	t      *testing.T
 	origin string
+	leaves string // where it leaves the server
 }
 
 func (c *cluster) visitor(t *testing.T) *visitor {
@@ -47,12 +48,28 @@ func (c *cluster) visitor(t *testing.T) *visitor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &visitor{&http.Client{Transport: transport, Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-		if strings.HasPrefix(r.URL.String(), c.nodes[0].RedirectURI) {
+	v := &visitor{t: t, origin: "https://" + u.Host, leaves: c.nodes[0].RedirectURI}
+	v.Client = &http.Client{Transport: transport, Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+		if strings.HasPrefix(r.URL.String(), v.leaves) {
 			return http.ErrUseLastResponse
 		}
 		return nil
-	}}, t, "https://" + u.Host}
+	}}
+	return v
+}
+
+// demoUser returns the name and the password of the demo user.
+func (c *cluster) demoUser(t *testing.T) (name, password string) {
+	t.Helper()
+	var demo struct{ Username, Password string }
+	text, err := os.ReadFile(filepath.Join(c.nodes[0].Dir, "dev.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &demo)
+	}
+	if err != nil || demo.Password == "" {
+		t.Fatalf("demo user: %v", err)
+	}
+	return demo.Username, demo.Password
 }
 
 // do sends a request and returns the page that it ends at, or where it leaves
@@ -107,14 +124,7 @@ func (v *visitor) submit(page string, values url.Values) (string, *url.URL) {
 func TestASignInMayMeetAnotherNodeAtEachStep(t *testing.T) {
 	t.Parallel()
 	c := open(t, 3)
-	var demo struct{ Username, Password string }
-	text, err := os.ReadFile(filepath.Join(c.nodes[0].Dir, "dev.json"))
-	if err == nil {
-		err = json.Unmarshal(text, &demo)
-	}
-	if err != nil || demo.Password == "" {
-		t.Fatalf("demo user: %v", err)
-	}
+	name, password := c.demoUser(t)
 	v := c.visitor(t)
 	ask := v.origin + "/oauth2/authorize?" + url.Values{"response_type": {"code"}, "client_id": {c.nodes[0].ClientID},
 		"redirect_uri": {c.nodes[0].RedirectURI}, "scope": {"read"}, "state": {"xyz"}}.Encode()
@@ -126,7 +136,7 @@ func TestASignInMayMeetAnotherNodeAtEachStep(t *testing.T) {
 		return callback.Query().Get("code")
 	}
 	page, _ := v.get(ask)
-	page, _ = v.submit(page, url.Values{"username": {demo.Username}, "password": {demo.Password}})
+	page, _ = v.submit(page, url.Values{"username": {name}, "password": {password}})
 	_, callback := v.submit(page, url.Values{"decision": {"allow"}, "remember": {"yes"}})
 	first := code(callback)
 	c.post(t, 1, c.nodes[0].ExchangeForm(first), http.StatusOK)
