@@ -35,10 +35,13 @@ type Users struct {
 	Ring  func() (*keys.Ring, error)
 	Now   func() time.Time
 	Log   *slog.Logger
-	// Failures is how often one network may fail at one account before it must
-	// wait. The other limits derive from it. Zero means 5.
-	Failures int
+	// Guard is shared by Users that replace one another. Nil: New makes one.
+	*Guard
+}
 
+// A Guard limits how many passwords are checked at once, and counts failures of
+// logins. It is safe for concurrent use.
+type Guard struct {
 	dummy     string // what an unknown user's password is compared with
 	pool      *keys.SlowPool
 	match     func(ctx context.Context, phc string, spellings []oauth.Secret, shares ...keys.Share) (int, error)
@@ -46,27 +49,32 @@ type Users struct {
 	codes     *throttle
 }
 
-// New completes Users.
-func New(u Users) *Users {
-	if u.Failures <= 0 {
-		u.Failures = 5
-	}
+// DefaultFailures is how often one network may fail at one account.
+const DefaultFailures = 5
+
+// NewGuard makes a Guard. One network may fail so many times at one account before
+// it must wait; the other limits derive from that.
+func NewGuard(failures int) *Guard {
 	// Half of the machine, at most, hashes passwords.
-	u.pool = keys.NewSlowPool(max(1, runtime.GOMAXPROCS(0)/2), hashersWaiting)
-	u.match = u.pool.Match
-	u.dummy = keys.DummySlow()
-	u.passwords = newThrottle(passwordLimits(u.Failures))
-	u.codes = newThrottle(codeLimits(u.Failures))
-	return &u
+	pool := keys.NewSlowPool(max(1, runtime.GOMAXPROCS(0)/2), hashersWaiting)
+	return &Guard{
+		dummy: keys.DummySlow(), pool: pool, match: pool.Match,
+		passwords: newThrottle(passwordLimits(failures)), codes: newThrottle(codeLimits(failures)),
+	}
 }
 
-// Inherit has u, which is not in use yet, take the place of old: failures that
-// old has counted go on counting, by the Failures of u, and both together check
-// no more passwords at once than one.
-func (u *Users) Inherit(old *Users) {
-	u.pool, u.match, u.dummy, u.passwords, u.codes = old.pool, old.match, old.dummy, old.passwords, old.codes
-	u.passwords.limit(passwordLimits(u.Failures))
-	u.codes.limit(codeLimits(u.Failures))
+// SetFailures changes the limits, and keeps the counts.
+func (g *Guard) SetFailures(n int) {
+	g.passwords.limit(passwordLimits(n))
+	g.codes.limit(codeLimits(n))
+}
+
+// New completes Users.
+func New(u Users) *Users {
+	if u.Guard == nil {
+		u.Guard = NewGuard(DefaultFailures)
+	}
+	return &u
 }
 
 // A Visitor is where an attempt comes from.

@@ -188,7 +188,7 @@ func (a *session) explainer(ctx context.Context) (*explain.Explainer, error) {
 	}
 	tokens := token.Endpoints{InvalidRequestForDeadRefresh: cfg.Compat.InvalidRequestForDeadRefresh}
 	return &explain.Explainer{
-		Config: cfg, Issuer: node.NewIssuer(cfg, a.Store, known, slog.New(slog.DiscardHandler)), Store: a.Store, Locked: locked,
+		Config: cfg, Issuer: node.NewIssuer(cfg, a.Store, known, nil, slog.New(slog.DiscardHandler)), Store: a.Store, Locked: locked,
 		Told: tokens.Told,
 	}, nil
 }

@@ -60,7 +60,7 @@ var machineMutations = []Mutation{
 	},
 	{
 		Name: "list of revocations that is too short for all service tokens", In: "Issuer.makeRevocations",
-		Old: "from = max(from, list[iss.feed.limit].At+1)", New: "from = max(from, 0)",
+		Old: "from = max(from, list[iss.Feed.limit].At+1)", New: "from = max(from, 0)",
 		Test: "go test ./internal/issuer -run TestAFullListRefuses",
 	},
 	{

@@ -1,4 +1,4 @@
 package issuer
 
 // SetFeedLimit bounds the grants, and the cutoffs, of the list of revocations.
-func (iss *Issuer) SetFeedLimit(n int) { iss.feed.limit = n }
+func (iss *Issuer) SetFeedLimit(n int) { iss.Feed.limit = n }

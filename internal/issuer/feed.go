@@ -28,8 +28,9 @@ const (
 	feedLimit = 20_000
 )
 
-// A feed caches the last list of revocations.
-type feed struct {
+// A Feed caches the last list of revocations. Issuers of one realm that replace one
+// another share it.
+type Feed struct {
 	limit int
 	turn  chan struct{} // a mutex for the fields that follow
 	made  time.Time     // on the monotonic clock
@@ -37,7 +38,8 @@ type feed struct {
 	err   error
 }
 
-func newFeed() *feed { return &feed{limit: feedLimit, turn: make(chan struct{}, 1)} }
+// NewFeed makes an empty Feed.
+func NewFeed() *Feed { return &Feed{limit: feedLimit, turn: make(chan struct{}, 1)} }
 
 // revocations are the claims of the list. It is complete for the access tokens
 // issued at or after IssuedAt - Covers; older ones have expired, or else must
@@ -56,7 +58,7 @@ type revocations struct {
 // second old. Its text depends only on its content and the time: nodes with the
 // same directory publish the same list.
 func (iss *Issuer) Revocations(ctx context.Context) (string, error) {
-	f := iss.feed
+	f := iss.Feed
 	select {
 	case f.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -84,7 +86,7 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (s
 	covers := view.LongestAccess(iss.Policy.AccessLifetime) + 2*skew + time.Second
 	begin := now - now%grant.Instant(feedPeriod.Milliseconds())
 	since := begin.Add(-covers - skew)
-	list, from, err := iss.Store.Revocations(ctx, since, iss.feed.limit)
+	list, from, err := iss.Store.Revocations(ctx, since, iss.Feed.limit)
 	if err != nil {
 		return "", err
 	}
@@ -92,13 +94,13 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (s
 	if err != nil {
 		return "", err
 	}
-	if list = append(list, services...); len(list) > iss.feed.limit {
+	if list = append(list, services...); len(list) > iss.Feed.limit {
 		slices.SortFunc(list, func(a, b store.Revocation) int { return cmp.Compare(b.At, a.At) })
-		from = max(from, list[iss.feed.limit].At+1)
-		list = list[:iss.feed.limit]
+		from = max(from, list[iss.Feed.limit].At+1)
+		list = list[:iss.Feed.limit]
 	}
 	cutoffs := cutoffsSince(view, iss.Realm, since.Add(-directory.StaleAfter), skew)
-	if n := iss.feed.limit; len(cutoffs) > n {
+	if n := iss.Feed.limit; len(cutoffs) > n {
 		from = max(from, cutoffs[n].At.Add(directory.StaleAfter)+1)
 		cutoffs = cutoffs[:n]
 	}
@@ -127,7 +129,7 @@ func (iss *Issuer) makeRevocations(ctx context.Context, view *directory.View) (s
 	// issued later.
 	c.Covers = min(covers.Milliseconds(), c.IssuedAt*1000-int64(from.Add(skew)))
 	if c.Covers < 1 {
-		return "", fmt.Errorf("more than %d revocations at once: no list can hold them", iss.feed.limit)
+		return "", fmt.Errorf("more than %d revocations at once: no list can hold them", iss.Feed.limit)
 	}
 	claims, err := json.Marshal(c) // in the order of the keys
 	if err != nil {

@@ -264,7 +264,7 @@ func (s *service) node() *issuer.Issuer {
 		s.T.Fatal(err)
 	}
 	other := *s.Issuer
-	other.Store, other.Directory = s.Engine, directory
+	other.Store, other.Directory, other.Feed = s.Engine, directory, nil
 	return issuer.New(other)
 }
 

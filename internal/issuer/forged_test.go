@@ -297,7 +297,7 @@ func TestNodesWithSkewAcceptEachOthersTokensAroundARotation(t *testing.T) {
 	other, late := *s.Service, testkit.NewClock()
 	behind := &service{&other}
 	iss := *s.Issuer
-	iss.Now = late.Now
+	iss.Now, iss.Feed = late.Now, nil
 	behind.Issuer, behind.Clock = issuer.New(iss), late
 	s.Clock.Advance(59*time.Minute + 40*time.Second)
 	s.RotateKeys()

@@ -42,7 +42,8 @@ type Issuer struct {
 	// Monotonic is a clock that is never set, for intervals. Nil: Now.
 	Monotonic func() time.Time
 	Log       *slog.Logger
-	feed      *feed
+	// Feed caches the list of revocations. Nil: New makes one.
+	Feed *Feed
 }
 
 // New completes an Issuer.
@@ -50,13 +51,11 @@ func New(iss Issuer) *Issuer {
 	if iss.Monotonic == nil {
 		iss.Monotonic = iss.Now
 	}
-	iss.feed = newFeed()
+	if iss.Feed == nil {
+		iss.Feed = NewFeed()
+	}
 	return &iss
 }
-
-// Inherit makes iss, which is not in use yet, share the limits of old, which it
-// replaces with another Policy while old completes its requests.
-func (iss *Issuer) Inherit(old *Issuer) { iss.feed = old.feed }
 
 func (iss *Issuer) now() grant.Instant { return grant.At(iss.Now()) }
 

@@ -325,7 +325,7 @@ func (iss *Issuer) revokeService(ctx context.Context, view *directory.View, c *s
 // revokedServices returns the living revocations of service tokens. It fails if there
 // are far more than the list of revocations can name.
 func (iss *Issuer) revokedServices(ctx context.Context, now grant.Instant) (list []store.Revocation, err error) {
-	f := store.DocumentFilter{Kind: store.DocumentServiceRevoked, Limit: iss.feed.limit}
+	f := store.DocumentFilter{Kind: store.DocumentServiceRevoked, Limit: iss.Feed.limit}
 	for range 10 {
 		page, err := iss.Store.Documents(ctx, f)
 		if err != nil {
@@ -345,7 +345,7 @@ func (iss *Issuer) revokedServices(ctx context.Context, now grant.Instant) (list
 			return list, nil
 		}
 	}
-	return nil, fmt.Errorf("more than %d revocations of service tokens", 10*iss.feed.limit)
+	return nil, fmt.Errorf("more than %d revocations of service tokens", 10*iss.Feed.limit)
 }
 
 // manyRevoked reports whether a client has maxServiceRevoked living revocations.

@@ -59,7 +59,7 @@ func CheckFiles(cfg config.Config) (faults []error) {
 		}
 	}
 	if cfg.Login.Mode == config.LoginUpstream {
-		if _, err := newUpstream(cfg); err != nil {
+		if _, err := newUpstream(cfg, nil); err != nil {
 			faults = append(faults, err)
 		}
 	}

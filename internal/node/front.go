@@ -24,7 +24,7 @@ import (
 )
 
 // newFront wires the part that people see, or nil if the deployment has none.
-func newFront(cfg config.Config, iss *issuer.Issuer, pending *login.Pending, log *slog.Logger) (*web.Front, error) {
+func (n *node) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, error) {
 	if cfg.Login.Mode == config.LoginOff {
 		return nil, nil
 	}
@@ -33,7 +33,7 @@ func newFront(cfg config.Config, iss *issuer.Issuer, pending *login.Pending, log
 		return nil, err
 	}
 	front := &web.Front{Pages: set, RedirectURIMismatch: cfg.Compat.RedirectURIMismatch, ErrorPage: cfg.Authorization.ErrorPage == config.ErrorPageAlways, Authorizer: &login.Authorizer{
-		Issuer: iss, Pending: pending,
+		Issuer: iss, Pending: &n.pending,
 		InteractionLifetime: cfg.InteractionLifetime.Std(),
 		SessionLifetime:     cfg.Session.Lifetime.Std(), SessionIdle: cfg.Session.Idle.Std(),
 		ContinueURL:        cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id=",
@@ -43,11 +43,11 @@ func newFront(cfg config.Config, iss *issuer.Issuer, pending *login.Pending, log
 	case config.LoginHandoff:
 		front.Handoff = cfg.Login.HandoffURL
 	case config.LoginUpstream:
-		if front.Upstream, err = newUpstream(cfg); err != nil {
+		if front.Upstream, err = newUpstream(cfg, &n.discovered); err != nil {
 			return nil, err
 		}
 	default:
-		front.Users = newUsers(cfg, iss, log)
+		front.Users = newUsers(iss, n.guard, n.log)
 		front.Authorizer.Alive = func(ctx context.Context, username string, epoch int64) error {
 			err := front.Users.Alive(ctx, username, epoch)
 			if errors.Is(err, account.ErrWrong) {
@@ -59,9 +59,9 @@ func newFront(cfg config.Config, iss *issuer.Issuer, pending *login.Pending, log
 	return front, nil
 }
 
-func newUsers(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) *account.Users {
+func newUsers(iss *issuer.Issuer, guard *account.Guard, log *slog.Logger) *account.Users {
 	return account.New(account.Users{
-		Realm: deployment.Realm, Store: iss.Store, Now: time.Now, Log: log, Failures: cfg.Throttle.LoginFailures,
+		Realm: deployment.Realm, Store: iss.Store, Now: time.Now, Log: log, Guard: guard,
 		Ring: func() (*keys.Ring, error) {
 			view, err := iss.Directory.View()
 			if err != nil {
@@ -72,7 +72,7 @@ func newUsers(cfg config.Config, iss *issuer.Issuer, log *slog.Logger) *account.
 	})
 }
 
-func newUpstream(cfg config.Config) (*upstream.Provider, error) {
+func newUpstream(cfg config.Config, discovered *upstream.Discovered) (*upstream.Provider, error) {
 	u := cfg.Login.Upstream
 	secret := ""
 	if u.ClientSecretFile != "" {
@@ -91,7 +91,7 @@ func newUpstream(cfg config.Config) (*upstream.Provider, error) {
 	}
 	return upstream.New(upstream.Config{
 		Issuer: u.Issuer, ClientID: u.ClientID, ClientSecret: oauth.Secret(strings.TrimSpace(secret)), Scopes: u.Scopes,
-		SubjectClaim: u.SubjectClaim, SubjectPrefix: u.SubjectPrefix, Claims: mapping, RedirectURL: cfg.UpstreamRedirectURL(), LogoutURL: logoutURL, Now: time.Now,
+		SubjectClaim: u.SubjectClaim, SubjectPrefix: u.SubjectPrefix, Claims: mapping, RedirectURL: cfg.UpstreamRedirectURL(), LogoutURL: logoutURL, Now: time.Now, Discovered: discovered,
 	}), nil
 }
 

@@ -3,8 +3,10 @@ package node
 import (
 	"testing"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/issuer"
 )
 
 // A setting that nobody reads changes nothing: the switch must reach whoever
@@ -14,7 +16,7 @@ func TestCallbackParametersReachTheAuthorizationEndpoint(t *testing.T) {
 		cfg := config.Default()
 		cfg.Login.Mode, cfg.Login.HandoffURL = config.LoginHandoff, "https://login.example/"
 		cfg.Compat.CallbackParameters = on
-		front, err := newFront(cfg, nil, nil, nil)
+		front, err := new(node).newFront(cfg, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,18 +26,19 @@ func TestCallbackParametersReachTheAuthorizationEndpoint(t *testing.T) {
 	}
 }
 
-// The node counts the interactions under way, so that a reload forgets none.
-func TestInteractionsUnderWayCountOnUnderAnotherConfiguration(t *testing.T) {
-	n := node{directory: &directory.Directory{}}
+// The node keeps the interactions under way, the failures of logins, and the list of
+// revocations, so that a reload forgets none.
+func TestCountsAndCachesOutliveAReload(t *testing.T) {
+	n := node{directory: &directory.Directory{}, feed: issuer.NewFeed(), guard: account.NewGuard(account.DefaultFailures)}
 	cfg := config.Default()
-	cfg.Login.Mode, cfg.Login.HandoffURL = config.LoginHandoff, "https://login.example/"
-	cfg.PublicURL = "https://auth.example"
-	for range 2 {
+	cfg.Login.HandoffURL, cfg.PublicURL = "https://login.example/", "https://auth.example"
+	for _, mode := range []string{config.LoginHandoff, config.LoginUsers, config.LoginUsers} {
+		cfg.Login.Mode = mode
 		a, err := n.answer(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.front.Authorizer.Pending != &n.pending {
+		if a.front.Authorizer.Pending != &n.pending || a.issuer.Feed != n.feed || a.front.Users != nil && a.front.Users.Guard != n.guard {
 			t.Error("a reload begins to count anew")
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
@@ -28,12 +29,14 @@ import (
 	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/tracing"
+	"github.com/mintage/mintage/internal/upstream"
 	"github.com/mintage/mintage/internal/web"
 )
 
 // A node holds what lives as long as the process: the store, the directory, the
-// log. The handlers are made from it and the configuration (answer), are immutable,
-// and are replaced as a whole by a reload (reload.go).
+// log, and the limits, counts and caches that the handlers share. The handlers are
+// made from it and the configuration (answer), are immutable, and are replaced as a
+// whole by a reload (reload.go).
 type node struct {
 	log       *slog.Logger
 	level     *slog.LevelVar // of log
@@ -53,6 +56,9 @@ type node struct {
 	pending       login.Pending
 	logouts       *logout.Outbox
 	documents     *fetch.Cache[client.Document]
+	feed          *issuer.Feed
+	guard         *account.Guard
+	discovered    upstream.Discovered
 
 	// Of the start and then of the reloads, which come one after the other:
 	cfg     config.Config // in force
@@ -74,8 +80,8 @@ type answering struct {
 // answer makes what answers under cfg. It reads the files that cfg names, and
 // changes nothing that is in use.
 func (n *node) answer(cfg config.Config) (*answering, error) {
-	iss := NewIssuer(cfg, n.store, n.directory, n.log)
-	front, err := newFront(cfg, iss, &n.pending, n.log)
+	iss := NewIssuer(cfg, n.store, n.directory, n.feed, n.log)
+	front, err := n.newFront(cfg, iss)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +146,8 @@ func endLogouts(iss *issuer.Issuer) func(context.Context, login.End, *store.Chan
 	}
 }
 
-// NewIssuer decides as cfg says.
-func NewIssuer(cfg config.Config, st store.Store, directory *directory.Directory, log *slog.Logger) *issuer.Issuer {
+// NewIssuer makes the issuer of a configuration. A nil feed is one of its own.
+func NewIssuer(cfg config.Config, st store.Store, directory *directory.Directory, feed *issuer.Feed, log *slog.Logger) *issuer.Issuer {
 	return issuer.New(issuer.Issuer{
 		Realm: deployment.Realm, ID: cfg.IssuerID(), Store: st, Directory: directory,
 		Policy: grant.Policy{
@@ -151,37 +157,18 @@ func NewIssuer(cfg config.Config, st store.Store, directory *directory.Directory
 		RetryWindowPublic: cfg.RetryWindowPublic.Std(), CodeLifetime: cfg.CodeLifetime.Std(),
 		IDTokenLifetime: cfg.IDTokens(), HintAge: cfg.Session.Lifetime.Std() + cfg.RefreshTokenLifetime.Std(),
 		RevocationsMaxAge: cfg.RevocationsMaxAge.Std(),
-		Now:               time.Now, Monotonic: time.Now, Log: log,
+		Now:               time.Now, Monotonic: time.Now, Log: log, Feed: feed,
 	})
-}
-
-// inherit has a, which is not in use yet, go on where old has got to. Two things
-// begin anew, and cost little: the bytes of documents that are made once and
-// shared, and the warning of a proxy that is not declared. Failures of logins
-// are forgotten where users were not, or are no longer, built in.
-func (a *answering) inherit(old *answering) {
-	a.issuer.Inherit(old.issuer)
-	if a.front == nil || old.front == nil {
-		return
-	}
-	if a.front.Users != nil && old.front.Users != nil {
-		a.front.Users.Inherit(old.front.Users)
-	}
-	if a.front.Upstream != nil && old.front.Upstream != nil {
-		a.front.Upstream.Inherit(old.front.Upstream)
-	}
 }
 
 // use has a answer from the next request on. Requests that run finish with what
 // they began with.
 func (n *node) use(cfg config.Config, a *answering) {
-	if n.current != nil {
-		a.inherit(n.current)
-	}
 	n.cfg, n.current = cfg, a
 	n.logouts.Use(a.issuer)
 	deployment.SetLevel(n.level, cfg.Log)
 	n.throttle.SetLimits(throttleLimits(cfg))
+	n.guard.SetFailures(cfg.Throttle.LoginFailures)
 	n.queue.SetCapacity(capacity(cfg))
 	n.boundConnections(cfg)
 	n.directory.AdmitSelfRegistered(a.admits)

@@ -12,11 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/metrics"
@@ -143,6 +145,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	n := &node{log: log, level: level, metrics: numbers, tracer: tracer, auditLog: auditLog, store: st, directory: directory,
 		health: server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })}
 	n.queue = server.NewQueue(capacity(cfg), numbers.Shed, log)
+	n.feed, n.guard = issuer.NewFeed(), account.NewGuard(cfg.Throttle.LoginFailures)
 	n.throttle = overload.NewThrottle(throttleLimits(cfg), numbers.Throttled)
 	n.clients = &client.Authenticator{Realm: deployment.Realm, Store: st, Directory: directory, Now: time.Now, Log: log, Slow: client.NewSlowPool(),
 		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg),

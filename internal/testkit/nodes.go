@@ -44,7 +44,7 @@ func (s *Service) Reopen(sched keys.Schedule) {
 		s.T.Fatal(err)
 	}
 	iss := *s.Issuer
-	iss.Store, iss.Log = s.Faulty, log
+	iss.Store, iss.Log, iss.Feed = s.Faulty, log, nil
 	s.Issuer = issuer.New(iss)
 	s.Use(d)
 }

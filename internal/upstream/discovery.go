@@ -5,14 +5,28 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 )
 
+// Discovered caches the metadata of the provider that was discovered last. The zero
+// value is ready to use.
+type Discovered struct{ last atomic.Pointer[metadata] }
+
+// of returns the metadata of an issuer, or nil.
+func (d *Discovered) of(issuer string) *metadata {
+	if m := d.last.Load(); m != nil && m.issuer == issuer {
+		return m
+	}
+	return nil
+}
+
 // metadata is the provider's metadata document (OIDC Discovery section 3).
 type metadata struct {
+	issuer      string
 	endpoint    oauth2.Endpoint
 	algorithms  []string
 	namesItself bool // RFC 9207: its answers carry iss
@@ -36,7 +50,7 @@ var asymmetric = []string{
 // metadata returns the cached metadata, or fetches them, once for all callers that
 // wait. Old metadata are used while new ones are fetched.
 func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
-	m := p.found.Load()
+	m := p.cfg.Discovered.of(p.cfg.Issuer)
 	if m != nil && p.cfg.Now().Sub(m.readAt) < keepFor {
 		return m, nil
 	}
@@ -44,7 +58,7 @@ func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
 		// Not under ctx: others wait, too. The transport limits the time.
 		next, err := p.read(context.WithoutCancel(ctx))
 		if err == nil {
-			p.found.Store(next)
+			p.cfg.Discovered.last.Store(next)
 		}
 		return next, err
 	})
@@ -79,7 +93,7 @@ func (p *Provider) read(ctx context.Context) (*metadata, error) {
 	if err := found.Claims(&more); err != nil {
 		return nil, invalid("discovery: %s", short(err))
 	}
-	m := &metadata{endpoint: found.Endpoint(), namesItself: more.Iss, keys: oidc.NewRemoteKeySet(ctx, more.KeySet), readAt: p.cfg.Now()}
+	m := &metadata{issuer: p.cfg.Issuer, endpoint: found.Endpoint(), namesItself: more.Iss, keys: oidc.NewRemoteKeySet(ctx, more.KeySet), readAt: p.cfg.Now()}
 	for name, address := range map[string]string{
 		"authorization_endpoint": m.endpoint.AuthURL, "token_endpoint": m.endpoint.TokenURL, "jwks_uri": more.KeySet,
 	} {

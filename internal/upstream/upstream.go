@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -48,6 +47,9 @@ type Config struct {
 	// Redirects are never followed.
 	HTTP *http.Client
 	Now  func() time.Time
+	// Discovered is shared by Providers that replace one another: the provider may
+	// be down then. Nil: New makes one.
+	Discovered *Discovered
 }
 
 // A Provider is an OpenID Connect provider. It is safe for concurrent use, and can
@@ -56,7 +58,6 @@ type Provider struct {
 	cfg    Config
 	client *http.Client
 
-	found     atomic.Pointer[metadata] // nil until discovery has succeeded once
 	searching singleflight.Group
 }
 
@@ -72,6 +73,9 @@ func New(cfg Config) *Provider {
 		}
 	}
 	cfg.Scopes = scopes
+	if cfg.Discovered == nil {
+		cfg.Discovered = &Discovered{}
+	}
 	if cfg.Now == nil {
 		panic("upstream: no clock") // a mistake of the wiring
 	}
@@ -84,14 +88,6 @@ func New(cfg Config) *Provider {
 		// Some redirects repeat the body, which holds the code and the secret.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-}
-
-// Inherit copies to p, which is not in use yet, the metadata that old has of the
-// same provider, which may be down now.
-func (p *Provider) Inherit(old *Provider) {
-	if p.cfg.Issuer == old.cfg.Issuer {
-		p.found.Store(old.found.Load())
-	}
 }
 
 // Issuer is the provider's identifier.

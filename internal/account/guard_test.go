@@ -4,14 +4,15 @@ import "testing"
 
 func TestFailuresCountOnUnderAnotherConfiguration(t *testing.T) {
 	t.Parallel()
-	old := New(Users{Failures: 3})
+	guard := NewGuard(3)
+	old := New(Users{Guard: guard})
 	for range 3 {
 		if !old.passwords.fails(alice, home, started) || !old.codes.fails(alice, home, started) {
 			t.Fatal("the first failures are not free")
 		}
 	}
-	same := New(Users{Failures: 3})
-	same.Inherit(old)
+	same := New(Users{Guard: guard})
+	guard.SetFailures(3)
 	if same.passwords.wait(alice, home, started) == 0 || same.codes.wait(alice, home, started) == 0 {
 		t.Error("failures are forgotten")
 	}
@@ -21,8 +22,8 @@ func TestFailuresCountOnUnderAnotherConfiguration(t *testing.T) {
 	if same.pool != old.pool {
 		t.Error("both check as many passwords at once as two")
 	}
-	fewer := New(Users{Failures: 1})
-	fewer.Inherit(same)
+	fewer := New(Users{Guard: guard})
+	guard.SetFailures(1)
 	if !fewer.passwords.fails(bob, elsewhere, started) || fewer.passwords.fails(bob, elsewhere, started) {
 		t.Error("the new limit is not in force")
 	}
