@@ -85,6 +85,9 @@ func Missing(byRow map[string][]string) (faults []string) {
 	known := map[string]bool{}
 	for _, r := range Rows {
 		known[r.ID] = true
+		if !slices.ContainsFunc(areas, func(a area) bool { return strings.HasPrefix(r.ID, a.prefix) }) {
+			faults = append(faults, r.ID+" belongs to no area of the page")
+		}
 		if r.Source == "" {
 			faults = append(faults, r.ID+" names no source")
 		}
@@ -118,17 +121,23 @@ func Missing(byRow map[string][]string) (faults []string) {
 	return faults
 }
 
-var areas = []struct{ prefix, title string }{
+// An area is a part of the page: the rows that begin with its prefix.
+type area struct{ prefix, title string }
+
+var areas = []area{
 	{"AZ", "Authorization endpoint"},
 	{"UI", "Pages of login and consent"},
 	{"OC", "OpenID Connect"},
 	{"RS", "APIs and resource indicators"},
 	{"CM", "Clients that describe themselves"},
+	{"DR", "Clients that register themselves"},
 	{"LO", "Logout"},
 	{"TG", "Token endpoint: HTTP and parameters"},
 	{"TC", "Token endpoint: authorization_code"},
 	{"TR", "Token endpoint: refresh_token"},
+	{"CC", "Token endpoint: client_credentials"},
 	{"CA", "Client authentication"},
+	{"PK", "Client authentication by assertions"},
 	{"IN", "Introspection"},
 	{"CL", "Claims and userinfo"},
 	{"RV", "Revocation"},
@@ -150,7 +159,7 @@ named after the rows that it covers. A star marks the rows that matter most; a t
 
 Beside the rows, two tests walk the whole table of the token endpoint's answers (steps H1 to E2 of [the reference](token-endpoint.md)):
 status, complete header set and exact body of each, then whether the code or token still works; and that answers inside a group are
-byte-identical. They are ` + "`TestTG43_...` and `TestCA02_TC02_...`" + ` in internal/conformance. Steps about PoP keys, assertions and resources wait for those features.
+byte-identical. They are ` + "`TestTG43_...` and `TestCA02_TC02_...`" + ` in internal/conformance. Steps about PoP keys wait for that feature.
 
 `)
 	covered, stars, starred := 0, 0, 0
