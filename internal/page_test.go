@@ -2,10 +2,45 @@ package internal_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
+
+// Every program and configuration of a how-to page that checks access tokens compares
+// their audience, or introspects as a client that learns only about its own.
+func TestHowToPagesCheckTheAudience(t *testing.T) {
+	pages, err := filepath.Glob("../docs/how-to/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifies := regexp.MustCompile(`jwtVerify\(|validateJwtAccessToken\(|resource\.New\(|oauth2/verify|jwt_verify\(|issuer-uri|jwk-set-uri`)
+	introspects := regexp.MustCompile(`oauth2/introspect|opaquetoken|introspection-uri`)
+	checked := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?ms)^```(?:go|js|nginx|caddy|haproxy|yml|yaml|java)\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
+			block := m[1]
+			switch {
+			case verifies.MatchString(block):
+				if checked++; !regexp.MustCompile(`(?i)audience|aud=|\$\.aud`).MatchString(block) {
+					t.Errorf("%s: this does not check the audience:\n%s", page, block)
+				}
+			case introspects.MatchString(block):
+				if checked++; !strings.Contains(string(text), "--introspect-audience") {
+					t.Errorf("%s: this learns about tokens of every audience:\n%s", page, block)
+				}
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("%d programs and configurations were checked", checked)
+	}
+}
 
 // The architecture page lists every package of the product and no other, and its
 // arrows are imports.
