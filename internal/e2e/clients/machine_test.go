@@ -71,7 +71,8 @@ func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, claims map[string]
 }
 
 // TestServicesGetTokens: golang.org/x/oauth2, openid-client and oauth4webapi get a
-// token for the service, by secret and by an assertion of its own.
+// token for the service, by secret, by an assertion of its own, and by the projected
+// token of a platform.
 func TestServicesGetTokens(t *testing.T) {
 	install(t)
 	s := binary.Start(t, t.TempDir())
@@ -82,13 +83,18 @@ func TestServicesGetTokens(t *testing.T) {
 	file, _ := publicKeys(t, key.Public())
 	secret := machine(t, s, "by-secret")
 	machine(t, s, "by-key", "--auth-method", "private_key_jwt", "--jwks", file)
+	const platform, account = "https://kubernetes.default.svc.cluster.local", "system:serviceaccount:shop:orders"
+	machine(t, s, "by-token", "--auth-method", "federated", "--jwks", file, "--assertion-signing-alg", "ES256",
+		"--assertion-issuer", platform, "--assertion-subject", account, "--assertion-audience", "mintage")
 
 	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: s.Transport(t, "")})
 	now := time.Now()
 	assertion := sign(t, jose.ES256, key, map[string]any{"iss": "by-key", "sub": "by-key", "aud": s.Issuer, "jti": "1", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()})
+	projected := sign(t, jose.ES256, key, map[string]any{"iss": platform, "sub": account, "aud": []string{"mintage"}, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix()})
 	for name, conf := range map[string]clientcredentials.Config{
-		"secret":    {ClientID: "by-secret", ClientSecret: secret},
-		"assertion": {EndpointParams: url.Values{"client_assertion": {assertion}, "client_assertion_type": {jwtBearer}}, AuthStyle: oauth2.AuthStyleInParams},
+		"secret":          {ClientID: "by-secret", ClientSecret: secret},
+		"assertion":       {EndpointParams: url.Values{"client_assertion": {assertion}, "client_assertion_type": {jwtBearer}}, AuthStyle: oauth2.AuthStyleInParams},
+		"projected token": {ClientID: "by-token", EndpointParams: url.Values{"client_assertion": {projected}, "client_assertion_type": {jwtBearer}}, AuthStyle: oauth2.AuthStyleInParams},
 	} {
 		conf.TokenURL, conf.Scopes = s.TokenEndpoint, []string{"stock:read"}
 		got, err := conf.Token(ctx)
@@ -101,7 +107,7 @@ func TestServicesGetTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, more := range map[string]map[string]any{"by-secret": {"client_secret": secret}, "by-key": {"jwk": json.RawMessage(private)}} {
+	for id, more := range map[string]map[string]any{"by-secret": {"client_secret": secret}, "by-key": {"jwk": json.RawMessage(private)}, "by-token": {"token": projected}} {
 		more["issuer"], more["token_endpoint"], more["client_id"], more["scope"] = s.Issuer, s.TokenEndpoint, id, "stock:read"
 		in, err := json.Marshal(more)
 		if err != nil {
