@@ -28,6 +28,7 @@ func TestResourceServers(t *testing.T) {
 			t.Run("opaque", func(t *testing.T) { f.checkTokens(t, w, w.opaque) })
 			t.Run("JWT", func(t *testing.T) { f.checkTokens(t, w, w.jwt) })
 			f.checkHeaders(t, w)
+			f.checkMetadata(t, w)
 		})
 	}
 	t.Run("HAProxy", func(t *testing.T) {

@@ -25,7 +25,7 @@ func startCaddy(t *testing.T, w *world, mintage string, behind *api) *front {
 	}
 	cert, key, _ := w.ca.certify(t, "api.example.com")
 	site := here(t, shown(t, proxies, "/etc/caddy/Caddyfile"),
-		"https://auth.example.com", "https://"+mintage,
+		"forward_auth https://auth.example.com", "forward_auth https://"+mintage,
 		"127.0.0.1:8080", behind.address,
 		"/etc/ssl/api.example.com.crt", cert, "/etc/ssl/private/api.example.com.key", key)
 	dir := t.TempDir()

@@ -3,7 +3,9 @@
 package resource
 
 import (
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,6 +77,37 @@ func (f *front) checkTokens(t *testing.T, w *world, c client) {
 		doomed := w.pair(t, c, "read write")
 		w.revoke(t, c, doomed.RefreshToken)
 		f.ask(t, "GET", "/reports", "", bearer(doomed.AccessToken)...).wantRefused(t, http.StatusUnauthorized, badToken)
+	})
+}
+
+// checkMetadata is about what a client finds that knows only the API's address (RFC 9728).
+func (f *front) checkMetadata(t *testing.T, w *world) {
+	t.Run("whoever is refused finds the metadata", func(t *testing.T) {
+		const address = "/.well-known/oauth-protected-resource"
+		o := f.ask(t, "GET", "/reports", "")
+		want := []string{noToken, `Bearer resource_metadata="` + audience + address + `"`}
+		if got := o.header.Values("WWW-Authenticate"); o.status != http.StatusUnauthorized || !slices.Equal(got, want) {
+			t.Errorf("status %d, challenges %q, want %q", o.status, got, want)
+		}
+		o = f.ask(t, "GET", address, "")
+		var document struct {
+			Resource string
+			Servers  []string `json:"authorization_servers"`
+		}
+		if err := json.Unmarshal([]byte(o.body), &document); err != nil || o.status != http.StatusOK || o.seen != nil || o.challenge != "" {
+			t.Fatalf("status %d, challenge %q, %v: %s", o.status, o.challenge, err, o.body)
+		}
+		if document.Resource != audience || !slices.Equal(document.Servers, []string{"https://auth.example.com/oauth2/api"}) {
+			t.Errorf("the metadata are %+v", document)
+		}
+		if o.header.Get("Content-Type") != "application/json" || o.header.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("%q", o.header)
+		}
+		// The path alone is open, and nobody else is challenged.
+		f.ask(t, "GET", address+"/x", "").wantRefused(t, http.StatusUnauthorized, noToken)
+		if o := f.ask(t, "GET", "/reports", "", bearer(w.pair(t, w.jwt, "read").AccessToken)...); o.status != http.StatusOK || o.challenge != "" {
+			t.Errorf("with a good token: status %d, challenge %q", o.status, o.challenge)
+		}
 	})
 }
 
