@@ -287,6 +287,7 @@ func TestRegistrationByReloads(t *testing.T) {
 	give("short")
 	w.reload(on)
 	judge(w, client, "with a token that is refused", map[string]int{second: http.StatusCreated, "short": http.StatusUnauthorized})
+	give(second)
 	w.reload(off)
 	judge(w, client, "switched off without a restart", map[string]int{"": http.StatusUnauthorized, first: http.StatusUnauthorized, second: http.StatusCreated})
 	if !strings.Contains(w.Log(), kept) {
