@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -257,6 +258,16 @@ func (l *libraries) checkNodeAPI(t *testing.T) {
 	}
 	want(http.StatusUnauthorized, noToken, "GET")
 	for name, format := range map[string][]string{"opaque": nil, "JWT": {"--access-token-format", "jwt"}} {
+		t.Run(name+" of a service", func(t *testing.T) {
+			c := create(t, l.Server, append(format, "--name", "Service", "--grant-types", "client_credentials", "--scope", "read", "--audience", audience)...)
+			a, err := l.Post(t.Context(), l.post, url.Values{"grant_type": {"client_credentials"}, "client_id": {c.ID}, "client_secret": {c.Secret}})
+			if err != nil || a.Status != http.StatusOK {
+				t.Fatalf("no token: %v, status %d %s", err, a.Status, a.Error)
+			}
+			if status, _, body := ask("GET", bearer(a.AccessToken)...); status != http.StatusOK || body != `{"sub":"`+c.ID+`","client_id":"`+c.ID+`","scope":"read"}` {
+				t.Errorf("status %d, %s", status, body)
+			}
+		})
 		t.Run(name, func(t *testing.T) {
 			c := register(t, l.Server, name, append(format, "--audience", audience)...)
 			tokens := pair(t, l.Server, l.post, c, "read")
