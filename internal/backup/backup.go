@@ -269,7 +269,13 @@ func countRows(ctx context.Context, db *sql.DB) (map[string]int64, error) {
 }
 
 func readKeys(ctx context.Context, db *sql.DB) ([]keys.Record, error) {
-	return sqlite.List(ctx, db, sqlite.ScanKey, `SELECT id, purpose, created_at, active_at, wrapped FROM keys ORDER BY active_at, id`)
+	var list []keys.Record
+	err := sqlite.Query(ctx, db)(func(row store.Scanner) error {
+		r, err := store.ScanKey(row)
+		list = append(list, r)
+		return err
+	}, `SELECT id, purpose, created_at, active_at, wrapped FROM keys ORDER BY active_at, id`)
+	return list, err
 }
 
 // quickCheck reads the whole file and returns an error if it is damaged.

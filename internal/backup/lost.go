@@ -69,7 +69,7 @@ func (b *File) EachEnded(ctx context.Context, dir string, f func(grant.Grant) er
 		if err := b.attach(ctx, db); err != nil {
 			return err
 		}
-		return sqlite.Each(ctx, db, func(rows *sql.Rows) error {
+		return sqlite.Query(ctx, db)(func(rows store.Scanner) error {
 			var id []byte
 			var g grant.Grant
 			if err := rows.Scan(&id, &g.State, &g.Reason, &g.AccessFloor); err != nil {
@@ -111,23 +111,23 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 	}
 	queries := []struct {
 		text string
-		scan func(*sql.Rows) error
+		scan func(store.Scanner) error
 	}{
 		{`SELECT p.client, count(*) FROM main.grants p LEFT JOIN b.grants g ON g.prefix = p.prefix AND g.id = p.id
-			WHERE g.prefix IS NULL GROUP BY p.client ORDER BY 2 DESC, 1`, func(rows *sql.Rows) error {
+			WHERE g.prefix IS NULL GROUP BY p.client ORDER BY 2 DESC, 1`, func(rows store.Scanner) error {
 			l.MadeBy = append(l.MadeBy, MadeBy{})
 			by := &l.MadeBy[len(l.MadeBy)-1]
 			return rows.Scan(&by.ClientID, &by.Grants)
 		}},
 		{`SELECT p.realm, p.subject, p.client, p.at FROM main.cutoffs p LEFT JOIN b.cutoffs c ON c.realm = p.realm AND c.subject = p.subject AND c.client = p.client
-			WHERE c.at IS NULL OR c.at < p.at ORDER BY p.at`, func(rows *sql.Rows) error {
+			WHERE c.at IS NULL OR c.at < p.at ORDER BY p.at`, func(rows store.Scanner) error {
 			var c store.Cutoff
 			err := rows.Scan(&c.Realm, &c.Subject, &c.ClientID, &c.At)
 			l.Cutoffs = append(l.Cutoffs, c)
 			return err
 		}},
 		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id
-			WHERE p.kind = 'client' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, func(rows *sql.Rows) error {
+			WHERE p.kind = 'client' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, func(rows store.Scanner) error {
 			var was sql.NullString
 			var is string
 			if err := rows.Scan(&was, &is); err != nil {
@@ -144,7 +144,7 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 			return json.Unmarshal([]byte(is), change.Is)
 		}},
 		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id AND c.kind = p.kind
-			WHERE p.kind = 'api' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, func(rows *sql.Rows) error {
+			WHERE p.kind = 'api' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, func(rows store.Scanner) error {
 			var was sql.NullString
 			var is string
 			if err := rows.Scan(&was, &is); err != nil {
@@ -161,17 +161,17 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 			return json.Unmarshal([]byte(is), change.Is)
 		}},
 		{`SELECT d.body, p.body FROM main.documents p LEFT JOIN b.documents d ON d.id = p.id
-			WHERE p.kind = 'user' AND (d.version IS NULL OR d.version <> p.version) ORDER BY p.id`, func(rows *sql.Rows) error {
+			WHERE p.kind = 'user' AND (d.version IS NULL OR d.version <> p.version) ORDER BY p.id`, func(rows store.Scanner) error {
 			var c UserChange
 			err := rows.Scan(&c.Was, &c.Is)
 			l.Users = append(l.Users, c)
 			return err
 		}},
 		{`SELECT (SELECT count(*) FROM main.documents p WHERE p.kind = 'session' AND p.id NOT IN (SELECT id FROM b.documents)),
-			(SELECT count(*) FROM main.keys WHERE id NOT IN (SELECT id FROM b.keys))`, func(rows *sql.Rows) error {
+			(SELECT count(*) FROM main.keys WHERE id NOT IN (SELECT id FROM b.keys))`, func(rows store.Scanner) error {
 			return rows.Scan(&l.Sessions, &l.Keys)
 		}},
-		{`SELECT id FROM b.documents WHERE kind = 'session' AND id NOT IN (SELECT id FROM main.documents) ORDER BY id`, func(rows *sql.Rows) error {
+		{`SELECT id FROM b.documents WHERE kind = 'session' AND id NOT IN (SELECT id FROM main.documents) ORDER BY id`, func(rows store.Scanner) error {
 			var id []byte
 			err := rows.Scan(&id)
 			if err == nil && len(id) != len(store.DocumentKey{}) {
@@ -182,7 +182,7 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 			}
 			return err
 		}},
-		{`SELECT p.id, p.wrapped, k.wrapped FROM main.keys p JOIN b.keys k ON k.id = p.id ORDER BY p.id`, func(rows *sql.Rows) error {
+		{`SELECT p.id, p.wrapped, k.wrapped FROM main.keys p JOIN b.keys k ON k.id = p.id ORDER BY p.id`, func(rows store.Scanner) error {
 			var is, was keys.Record
 			if err := rows.Scan(&is.ID, &is.Wrapped, &was.Wrapped); err != nil {
 				return err
@@ -193,8 +193,9 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 			return nil
 		}},
 	}
+	query := sqlite.Query(ctx, db)
 	for _, q := range queries {
-		if err := sqlite.Each(ctx, db, q.scan, q.text); err != nil {
+		if err := query(q.scan, q.text); err != nil {
 			return l, err
 		}
 	}

@@ -27,19 +27,10 @@ const (
 		WHERE owner <> '' AND owner = $4 AND kind = $1 AND id > $2 ORDER BY id LIMIT $3`
 )
 
-func scanDocument(rows pgx.Rows) (d store.Document, err error) {
-	var key, owner []byte
-	if err = rows.Scan(&key, (*string)(&d.Kind), &d.Version, (*int64)(&d.ExpiresAt), &owner, &d.Body); err == nil {
-		d.Key = store.DocumentKey(key)
-		copy(d.Owner[:], owner)
-	}
-	return d, err
-}
-
 func findDocuments(ctx context.Context, q querier, keys [][]byte) (map[store.DocumentKey]store.Document, error) {
 	found := make(map[store.DocumentKey]store.Document, len(keys))
 	err := each(ctx, q, func(rows pgx.Rows) error {
-		d, err := scanDocument(rows)
+		d, err := store.ScanDocument(rows)
 		found[d.Key] = d
 		return err
 	}, selectDocumentsSQL, keys)
@@ -162,7 +153,7 @@ func (s *Store) Documents(ctx context.Context, f store.DocumentFilter) ([]store.
 	if f.Owner != (store.Owner{}) {
 		text, args = listOwnerSQL, append(args, f.Owner[:])
 	}
-	documents, err := readList(ctx, s, scanDocument, text, args...)
+	documents, err := store.ReadList(ctx, s.Reader, store.ScanDocument, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list documents: %w", err)
 	}

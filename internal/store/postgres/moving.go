@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	selectMigrationSQL = `SELECT state, source, move, claim, elsewhere FROM moves WHERE id = 1`
 	// Earlier versions resumed a copy, and kept its position in step, position and
 	// copied.
 	insertMigrationSQL = `INSERT INTO moves (id, state, source, move, claim, elsewhere, step, position, copied)
@@ -28,6 +27,7 @@ const (
 // Moving is a store as the destination of a move. It can be opened in migration
 // states in which Open fails, and serves no requests.
 type Moving struct {
+	store.Reader
 	s    *Store
 	name string
 }
@@ -39,7 +39,7 @@ func OpenToMove(ctx context.Context, d Database) (*Moving, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Moving{s, placeOf(s.pool.Config().ConnConfig)}, nil
+	return &Moving{s.Reader, s, placeOf(s.pool.Config().ConnConfig)}, nil
 }
 
 // Close closes the connections.
@@ -77,35 +77,14 @@ func placeOf(c *pgx.ConnConfig) string {
 	return "postgres://" + strings.Join(hosts, ",") + "/" + c.Database + query
 }
 
-// Migration reads the migration state.
-func (m *Moving) Migration(ctx context.Context) (store.Migration, error) { return m.s.migration(ctx) }
-
-func (s *Store) migration(ctx context.Context) (state store.Migration, err error) {
-	err = s.reading(ctx, func() error {
-		state, err = readMigration(ctx, s.pool)
-		return err
-	})
-	return state, err
-}
-
 // stays returns an error if the store must not be used because a move has begun or
 // is complete.
 func (s *Store) stays(ctx context.Context) error {
-	state, err := s.migration(ctx)
+	state, err := s.Migration(ctx)
 	if err != nil {
 		return err
 	}
 	return state.Displaced(placeOf(s.pool.Config().ConnConfig))
-}
-
-func readMigration(ctx context.Context, q querier) (state store.Migration, err error) {
-	err = each(ctx, q, func(rows pgx.Rows) error {
-		return rows.Scan((*string)(&state.State), &state.Source, &state.Move, &state.Claim, &state.Elsewhere)
-	}, selectMigrationSQL)
-	if err != nil {
-		err = fmt.Errorf("read the migration state: %w", err)
-	}
-	return state, err
 }
 
 // SetMigration is a compare-and-swap of the migration state, which returns
@@ -217,12 +196,6 @@ func appendSQL(t store.Table) string {
 		` FROM unnest(` + strings.Join(arrays, ", ") + `) AS u (` + list + `)`
 }
 
-// DirectoryVersion returns the version of the directory.
-func (m *Moving) DirectoryVersion(ctx context.Context) (version int64, err error) {
-	err = m.s.reading(ctx, func() error { return m.s.pool.QueryRow(ctx, versionSQL).Scan(&version) })
-	return version, err
-}
-
 // RaiseDirectory sets the directory's version, unless it is higher already.
 func (m *Moving) RaiseDirectory(ctx context.Context, version int64) error {
 	return m.s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -231,22 +204,13 @@ func (m *Moving) RaiseDirectory(ctx context.Context, version int64) error {
 	})
 }
 
-// Count counts the rows of a table.
-func (m *Moving) Count(ctx context.Context, t store.Table) (n int64, err error) {
-	err = m.s.reading(ctx, func() error { return m.s.pool.QueryRow(ctx, `SELECT count(*) FROM `+t.Name).Scan(&n) })
-	return n, err
-}
-
 // Nodes lists the nodes that use the store or did recently.
 func (m *Moving) Nodes(ctx context.Context) ([]store.Node, error) { return m.s.nodes(ctx) }
 
 // rowsSQL reads a table: all of it, or a page in the order of the keys (keyset
 // pagination).
 func rowsSQL(t store.Table, paged, after bool) string {
-	var names []string
-	for _, c := range t.Columns {
-		names = append(names, c.Name)
-	}
+	names := t.Names()
 	text := `SELECT ` + strings.Join(names, ", ") + ` FROM ` + t.Name
 	if after {
 		text += ` WHERE ` + names[0] + ` > $1`
@@ -300,28 +264,7 @@ func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) erro
 }
 
 func (m *Moving) page(ctx context.Context, t store.Table, text string, args ...any) ([]store.Row, error) {
-	blobs := make([][]byte, len(t.Columns))
-	to := make([]any, len(t.Columns))
-	rows, err := readList(ctx, m.s, func(rows pgx.Rows) (store.Row, error) {
-		row := make(store.Row, len(t.Columns))
-		for i, c := range t.Columns {
-			switch c.Kind {
-			case store.Number:
-				to[i] = &row[i].Number
-			case store.Bytes:
-				to[i] = &blobs[i]
-			default:
-				to[i] = &row[i].Text
-			}
-		}
-		err := rows.Scan(to...)
-		for i, c := range t.Columns {
-			if c.Kind == store.Bytes {
-				row[i].Text = string(blobs[i])
-			}
-		}
-		return row, err
-	}, text, args...)
+	rows, err := store.ReadList(ctx, m.Reader, t.Scan, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", t.Name, err)
 	}

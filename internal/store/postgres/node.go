@@ -50,7 +50,7 @@ func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.
 
 // nodes lists the nodes that use the store or did recently.
 func (s *Store) nodes(ctx context.Context) ([]store.Node, error) {
-	return readList(ctx, s, func(rows pgx.Rows) (n store.Node, err error) {
+	return store.ReadList(ctx, s.Reader, func(rows store.Scanner) (n store.Node, err error) {
 		var id []byte
 		if err = rows.Scan(&id, &n.Name, (*int64)(&n.Since), (*int64)(&n.Clock), &n.Forms); err == nil {
 			n.ID = store.NodeID(id)

@@ -32,6 +32,7 @@ const (
 
 // Store is a store.Store on one database.
 type Store struct {
+	store.Reader
 	pool  *pgxpool.Pool
 	hosts *hosts
 	// turn serialises changes of the directory. They would wait for one another's
@@ -137,6 +138,7 @@ func open(ctx context.Context, d Database, prepare func(context.Context, *pgxpoo
 		return nil, explain(err)
 	}
 	s := &Store{pool: pool, hosts: known, turn: make(chan struct{}, 1)}
+	s.Reader = store.Reader{Run: s.run, Floors: floors}
 	s.updates = newBatcher(s, updateLength, updateLanes, false, serveUpdates)
 	s.creations = newBatcher(s, creationLength, creationLanes, false, serveCreations)
 	s.grantReads = newBatcher(s, readLength, readLanes, true, serveReads(findGrants))

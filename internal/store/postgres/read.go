@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -29,23 +30,27 @@ func each(ctx context.Context, q querier, f func(rows pgx.Rows) error, text stri
 	return rows.Err()
 }
 
-// list runs a query and returns what scan reads from each row.
-func list[T any](ctx context.Context, q querier, scan func(pgx.Rows) (T, error), text string, args ...any) (all []T, err error) {
-	err = each(ctx, q, func(rows pgx.Rows) error {
-		v, err := scan(rows)
-		all = append(all, v)
-		return err
-	}, text, args...)
-	return all, err
+// run is the Run of a store.Reader.
+func (s *Store) run(ctx context.Context, snapshot bool, f func(store.Query) error) error {
+	return s.reading(ctx, func() error {
+		var q querier = s.pool
+		if snapshot {
+			tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+			if err != nil {
+				return err
+			}
+			defer abort(ctx, tx)
+			q = tx
+		}
+		return f(func(f func(store.Scanner) error, text string, args ...any) error {
+			return each(ctx, q, func(rows pgx.Rows) error { return f(rows) }, text, args...)
+		})
+	})
 }
 
-// readList is list in a transaction of its own, which is tried again; see reading.
-func readList[T any](ctx context.Context, s *Store, scan func(pgx.Rows) (T, error), text string, args ...any) (all []T, err error) {
-	err = s.reading(ctx, func() error {
-		all, err = list(ctx, s.pool, scan, text, args...)
-		return err
-	})
-	return all, err
+// floors is the Floors of a store.Reader.
+func floors(ids []grant.ID) (text string, args []any) {
+	return `SELECT id, state, access_floor FROM grants WHERE id = ANY($1::bytea[])`, []any{column(ids, func(id grant.ID) []byte { return id[:] })}
 }
 
 // A read is one caller's read of the row with an id.

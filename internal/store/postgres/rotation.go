@@ -24,7 +24,7 @@ const (
 			AS u (id, generation, version, rotated_at, key_id, expires_at, delete_after, access_floor, state, reason, attempt)
 		WHERE g.id = u.id AND g.version = u.version - 1
 		RETURNING g.id`
-	insertGrantsSQL = `INSERT INTO grants (` + grantList + `)
+	insertGrantsSQL = `INSERT INTO grants (` + store.GrantColumns + `)
 		SELECT u.id, u.realm, u.client, u.subject, u.scope, u.authorized_at, u.generation, u.version, u.rotated_at, u.key_id,
 			u.expires_at, u.delete_after, u.access_floor, u.state, u.reason, u.attempt, u.auth_time, u.claims
 		FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],

@@ -33,34 +33,12 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 	if grants {
 		scan, remove = walkGrantsSQL, deleteGrantsSQL
 	}
-	var ids [][]byte
-	var versions []int64
-	scanned := 0
-	err = s.reading(ctx, func() error {
-		next, ids, versions, scanned = "", nil, nil, 0
-		return each(ctx, s.pool, func(rows pgx.Rows) error {
-			var id []byte
-			var version, at int64
-			if err := rows.Scan(&id, &version, &at); err != nil {
-				return err
-			}
-			scanned++
-			next = string(id)
-			if grant.Instant(at) < now && (grants || at != 0) {
-				ids, versions = append(ids, id), append(versions, version)
-			}
-			return nil
-		}, scan, []byte(after), limit)
-	})
-	if err != nil {
-		return "", 0, err
+	next, due, err := s.FindDue(ctx, table, now, limit, scan, []byte(after), limit)
+	if err != nil || len(due) == 0 {
+		return next, 0, err
 	}
-	if scanned < limit {
-		next = ""
-	}
-	if len(ids) == 0 {
-		return next, 0, nil
-	}
+	ids := column(due, func(d store.Due) []byte { return d.ID })
+	versions := column(due, func(d store.Due) int64 { return d.Version })
 	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var gone []string
 		err := each(ctx, tx, func(rows pgx.Rows) error {

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -133,26 +132,9 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 		from = make([]byte, len(store.DocumentKey{}))
 	}
 	copy(from, after)
-	var due [][]any
-	scanned := 0
-	err = Each(ctx, s.db, func(rows *sql.Rows) error {
-		var id []byte
-		var version, at int64
-		if err := rows.Scan(&id, &version, &at); err != nil {
-			return err
-		}
-		scanned++
-		next = string(id)
-		if grant.Instant(at) < now && (grants || at != 0) {
-			due = append(due, append(key(id), version, int64(now)))
-		}
-		return nil
-	}, of.scan, append(key(from), limit)...)
+	next, due, err := s.FindDue(ctx, table, now, limit, of.scan, append(key(from), limit)...)
 	if err != nil {
 		return "", 0, err
-	}
-	if scanned < limit {
-		next = ""
 	}
 	if len(due) == 0 {
 		return next, 0, nil
@@ -162,13 +144,13 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 	err = s.writer.do(ctx, &operation{alone: func() error {
 		return s.writer.transact(func() error {
 			for _, row := range due {
-				n, err := s.writer.conn.exec(of.delete, row...)
+				n, err := s.writer.conn.exec(of.delete, append(key(row.ID), row.Version, int64(now))...)
 				if err != nil {
 					return err
 				}
 				gone += n
 				if n == 1 && grants {
-					if _, err := s.writer.conn.exec(deleteEventsSQL, grant.ID(row[1].([]byte)).String()); err != nil {
+					if _, err := s.writer.conn.exec(deleteEventsSQL, grant.ID(row.ID).String()); err != nil {
 						return err
 					}
 				}

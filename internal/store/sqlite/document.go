@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -15,8 +14,8 @@ const (
 	insertDocumentSQL = `INSERT INTO documents (id, kind, version, expires_at, owner, body) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
 	updateDocumentSQL = `UPDATE documents SET version = ?, expires_at = ?, owner = ?, body = ? WHERE id = ? AND version = ? AND kind = ?`
 	deleteDocumentSQL = `DELETE FROM documents WHERE id = ?`
-	listDocumentsSQL  = `SELECT id, version, expires_at, owner, body FROM documents WHERE kind = ? AND id > ? ORDER BY id LIMIT ?`
-	listOwnerSQL      = `SELECT id, version, expires_at, owner, body FROM documents WHERE owner <> x'' AND owner = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?`
+	listDocumentsSQL  = `SELECT id, kind, version, expires_at, owner, body FROM documents WHERE kind = ?1 AND id > ?2 ORDER BY id LIMIT ?3`
+	listOwnerSQL      = `SELECT id, kind, version, expires_at, owner, body FROM documents WHERE owner <> x'' AND owner = ?4 AND kind = ?1 AND id > ?2 ORDER BY id LIMIT ?3`
 )
 
 // documentSize limits a body, a key, an owner and a kind together.
@@ -129,18 +128,9 @@ func (d documentStatements) erase(key store.DocumentKey) error {
 func (s *Store) Documents(ctx context.Context, f store.DocumentFilter) ([]store.Document, error) {
 	query, args := listDocumentsSQL, []any{string(f.Kind), f.After[:], f.Limit}
 	if f.Owner != (store.Owner{}) {
-		query, args = listOwnerSQL, append([]any{f.Owner[:]}, args...)
+		query, args = listOwnerSQL, append(args, f.Owner[:])
 	}
-	documents, err := List(ctx, s.db, func(rows *sql.Rows, d *store.Document) error {
-		var key, owner []byte
-		d.Kind = f.Kind
-		if err := rows.Scan(&key, &d.Version, &d.ExpiresAt, &owner, &d.Body); err != nil {
-			return err
-		}
-		d.Key = store.DocumentKey(key)
-		copy(d.Owner[:], owner)
-		return nil
-	}, query, args...)
+	documents, err := store.ReadList(ctx, s.Reader, store.ScanDocument, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list documents: %w", err)
 	}

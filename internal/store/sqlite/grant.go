@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,19 +12,16 @@ import (
 )
 
 const (
-	grantList = `id, realm, client, subject, scope, authorized_at, generation, version, rotated_at, key_id,
-		expires_at, delete_after, access_floor, state, reason, attempt, auth_time, claims`
-
-	selectGrantSQL = `SELECT ` + grantList + ` FROM grants WHERE prefix = ? AND id = ?`
-	insertGrantSQL = `INSERT INTO grants (prefix, ` + grantList + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	selectGrantSQL = `SELECT ` + store.GrantColumns + ` FROM grants WHERE prefix = ? AND id = ?`
+	insertGrantSQL = `INSERT INTO grants (prefix, ` + store.GrantColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (prefix) DO NOTHING`
 	updateGrantSQL = `UPDATE grants SET generation = ?, version = ?, rotated_at = ?, key_id = ?, expires_at = ?,
 		delete_after = ?, access_floor = ?, state = ?, reason = ?, attempt = ?
 		WHERE prefix = ? AND id = ? AND version = ?`
-	listGrantsSQL = `SELECT ` + grantList + ` FROM grants WHERE prefix >= ?1 AND id > ?2 AND (?3 = '' OR realm = ?3)
+	listGrantsSQL = `SELECT ` + store.GrantColumns + ` FROM grants WHERE prefix >= ?1 AND id > ?2 AND (?3 = '' OR realm = ?3)
 		AND (?4 = '' OR subject = ?4) AND (?5 = '' OR client = ?5) ORDER BY prefix LIMIT ?6`
 	// Without a subject, a listing scans the table.
-	listSubjectSQL = `SELECT ` + grantList + ` FROM grants WHERE subject = ?4 AND prefix >= ?1 AND id > ?2
+	listSubjectSQL = `SELECT ` + store.GrantColumns + ` FROM grants WHERE subject = ?4 AND prefix >= ?1 AND id > ?2
 		AND (?3 = '' OR realm = ?3) AND (?5 = '' OR client = ?5) ORDER BY prefix LIMIT ?6`
 )
 
@@ -107,24 +103,9 @@ func (s *Store) Grants(ctx context.Context, f store.GrantFilter) ([]grant.Grant,
 	if f.Subject != "" {
 		query = listSubjectSQL
 	}
-	grants, err := List(ctx, s.db, scanGrant, query, Prefix(f.After), f.After[:], f.Realm, f.Subject, f.ClientID, f.Limit)
+	grants, err := store.ReadList(ctx, s.Reader, store.ScanGrant, query, Prefix(f.After), f.After[:], f.Realm, f.Subject, f.ClientID, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list grants: %w", err)
 	}
 	return grants, nil
-}
-
-// scanGrant reads a row of grantList.
-func scanGrant(rows *sql.Rows, g *grant.Grant) (err error) {
-	var id []byte
-	var attempt int64
-	var facts string
-	if err := rows.Scan(&id, &g.Realm, &g.ClientID, &g.Subject, &g.Scope, &g.AuthorizedAt, &g.Generation, &g.Version,
-		&g.RotatedAt, &g.KeyID, &g.ExpiresAt, &g.DeleteAfter, &g.AccessFloor, &g.State, &g.Reason, &attempt,
-		&g.AuthTime, &facts); err != nil {
-		return err
-	}
-	g.ID, g.Attempt = grant.ID(id), uint64(attempt)
-	g.Facts, err = grant.ParseFacts(facts)
-	return err
 }

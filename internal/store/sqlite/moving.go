@@ -13,17 +13,14 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-const (
-	selectMigrationSQL = `SELECT state, source, move, claim, elsewhere FROM moves WHERE id = 1`
-	putMigrationSQL    = `INSERT INTO moves (id, state, source, move, claim, elsewhere) VALUES (1, ?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET state = excluded.state, source = excluded.source, move = excluded.move,
-		claim = excluded.claim, elsewhere = excluded.elsewhere`
-	selectVersionSQL = `SELECT version FROM directory WHERE id = 1`
-)
+const putMigrationSQL = `INSERT INTO moves (id, state, source, move, claim, elsewhere) VALUES (1, ?, ?, ?, ?, ?)
+	ON CONFLICT (id) DO UPDATE SET state = excluded.state, source = excluded.source, move = excluded.move,
+	claim = excluded.claim, elsewhere = excluded.elsewhere`
 
 // Moving is a store as the source of a move. It can be opened in migration states
 // in which Open fails, and serves no requests.
 type Moving struct {
+	store.Reader
 	path string
 	db   *sql.DB
 }
@@ -58,7 +55,7 @@ func OpenToMove(ctx context.Context, dir string) (*Moving, error) {
 	if err := retryBusy(commandTimeout, func() error { return migrate(ctx, db) }); err != nil {
 		return nil, Explain(path, errors.Join(err, db.Close()))
 	}
-	return &Moving{path, db}, nil
+	return &Moving{read(db), path, db}, nil
 }
 
 // Close closes the file.
@@ -69,22 +66,6 @@ func place(path string) string { return "sqlite:" + filepath.Dir(path) }
 
 // Name returns the store's location, for people.
 func (m *Moving) Name() string { return place(m.path) }
-
-// Migration reads the migration state.
-func (m *Moving) Migration(ctx context.Context) (store.Migration, error) {
-	return readMigration(m.db.QueryRowContext(ctx, selectMigrationSQL))
-}
-
-func readMigration(row *sql.Row) (state store.Migration, err error) {
-	err = row.Scan(&state.State, &state.Source, &state.Move, &state.Claim, &state.Elsewhere)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	if err != nil {
-		err = fmt.Errorf("read the migration state: %w", err)
-	}
-	return state, err
-}
 
 // SetMigration is a compare-and-swap of the migration state, which returns
 // store.ErrConflict.
@@ -98,7 +79,7 @@ func (m *Moving) SetMigration(ctx context.Context, was, next store.Migration) er
 		return Explain(m.path, err)
 	}
 	defer tx.Rollback()
-	have, err := readMigration(tx.QueryRow(selectMigrationSQL))
+	have, err := store.ReadMigration(Query(ctx, tx))
 	switch {
 	case err != nil:
 		return err
@@ -111,25 +92,10 @@ func (m *Moving) SetMigration(ctx context.Context, was, next store.Migration) er
 	return tx.Commit()
 }
 
-// DirectoryVersion is the present version of the directory.
-func (m *Moving) DirectoryVersion(ctx context.Context) (version int64, err error) {
-	err = m.db.QueryRowContext(ctx, selectVersionSQL).Scan(&version)
-	return version, err
-}
-
-// Count counts the rows of a table.
-func (m *Moving) Count(ctx context.Context, t store.Table) (n int64, err error) {
-	err = m.db.QueryRowContext(ctx, `SELECT count(*) FROM `+t.Name).Scan(&n)
-	return n, err
-}
-
 // rowsSQL reads a table in the order of its keys. The prefixes of grants have the
 // order of their ids.
 func rowsSQL(t store.Table) string {
-	var names []string
-	for _, c := range t.Columns {
-		names = append(names, c.Name)
-	}
+	names := t.Names()
 	order := strings.Join(names[:t.Key], ", ")
 	if t.Name == "grants" {
 		order = "prefix"
@@ -139,20 +105,14 @@ func rowsSQL(t store.Table) string {
 
 // Rows calls f with each row of a table, in the order of store.CompareKeys.
 func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) error) error {
-	to := make([]any, len(t.Columns))
 	var stopped error // by f
-	err := Each(ctx, m.db, func(rows *sql.Rows) error {
-		row := make(store.Row, len(t.Columns))
-		for i, c := range t.Columns {
-			if to[i] = &row[i].Text; c.Kind == store.Number {
-				to[i] = &row[i].Number
-			}
+	err := Query(ctx, m.db)(func(from store.Scanner) error {
+		row, err := t.Scan(from)
+		if err == nil {
+			stopped = f(row)
+			err = stopped
 		}
-		if err := rows.Scan(to...); err != nil {
-			return err
-		}
-		stopped = f(row)
-		return stopped
+		return err
 	}, rowsSQL(t))
 	if err != nil && stopped == nil {
 		return fmt.Errorf("read %s: %w", t.Name, err)
@@ -162,34 +122,10 @@ func (m *Moving) Rows(ctx context.Context, t store.Table, f func(store.Row) erro
 
 // Displaced returns an error if a store must not be used because a move has begun
 // or is complete.
-func Displaced(ctx context.Context, path string, q Querier) error {
-	state, err := readMigration(q.QueryRowContext(ctx, selectMigrationSQL))
+func Displaced(ctx context.Context, path string, q querier) error {
+	state, err := store.ReadMigration(Query(ctx, q))
 	if err != nil {
 		return err
 	}
 	return state.Displaced(place(path))
-}
-
-// isCommand reports whether this process does not hold the directory's lock. A
-// move can then begin after the store was opened, and would lose what is written
-// afterwards.
-func (w *writer) isCommand() bool { return w.timeout == commandTimeout }
-
-// stays is Displaced within the current transaction.
-func (w *writer) stays() error {
-	if !w.isCommand() {
-		return nil
-	}
-	s, err := w.conn.prepare(selectMigrationSQL)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	defer s.reset()
-	found, err := s.step()
-	if err != nil || !found {
-		return err
-	}
-	state := store.Migration{State: store.MoveState(s.string(0)), Source: s.string(1), Move: s.string(2), Claim: s.string(3), Elsewhere: s.string(4)}
-	return state.Displaced(place(w.path))
 }

@@ -54,6 +54,7 @@ const (
 
 // Store is a store.Store on one file.
 type Store struct {
+	store.Reader
 	path   string
 	db     *sql.DB
 	writer *writer
@@ -157,7 +158,7 @@ func open(ctx context.Context, path string, timeout time.Duration) (_ *Store, er
 	if log, err := os.Stat(path + "-wal"); before.Size() == 0 && err == nil && log.Size() > 0 {
 		return nil, Explain(path, ErrEmpty)
 	}
-	s := &Store{path: path, db: db, opened: time.Now()}
+	s := &Store{Reader: read(db), path: path, db: db, opened: time.Now()}
 	defer func() {
 		if err != nil {
 			err = Explain(path, errors.Join(err, s.Close()))
@@ -189,6 +190,9 @@ func open(ctx context.Context, path string, timeout time.Duration) (_ *Store, er
 	if w.checkpoint, err = startCheckpointer(path, w.conn); err != nil {
 		w.close()
 		return nil, err
+	}
+	if timeout == commandTimeout {
+		w.stays = func() error { return Displaced(context.Background(), path, db) }
 	}
 	s.writer = w
 	go w.run()

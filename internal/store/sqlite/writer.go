@@ -25,9 +25,12 @@ const (
 // queued operations on grants and documents in one transaction (group commit). A
 // change of the directory and a sweep have transactions of their own.
 type writer struct {
-	path    string
 	conn    *connection
 	timeout time.Duration // of waiting for another process's write lock
+	// stays is Displaced in a process that does not hold the directory's lock, or
+	// nil: a move can then begin after the store was opened, and would lose what is
+	// written afterwards. No other process writes while this one has the write lock.
+	stays   func() error
 	failure atomic.Pointer[error]
 	full    atomic.Bool // a write has failed on the disk, and no test write has succeeded since
 	batches store.BatchCounter
@@ -63,7 +66,7 @@ const (
 )
 
 func newWriter(path string, timeout time.Duration) (w *writer, err error) {
-	w = &writer{path: path, timeout: timeout, inbox: newInbox[*operation]()}
+	w = &writer{timeout: timeout, inbox: newInbox[*operation]()}
 	// The cache holds the upper pages of the tree, 3 MB for a million grants. The
 	// leaves are too many; the operating system caches them.
 	if w.conn, err = connect(path, slices.Concat(Pragmas, []string{"cache_size = -6000", "busy_timeout = 0"})); err != nil {
@@ -249,11 +252,13 @@ func (w *writer) lock() error {
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	if err := w.stays(); err != nil {
-		w.rollback.exec()
-		return err
+	if w.stays == nil {
+		return nil
 	}
-	return nil
+	if err = w.stays(); err != nil {
+		w.rollback.exec()
+	}
+	return err
 }
 
 // transact runs f in a transaction of its own.

@@ -72,6 +72,8 @@ func fold(e ast.Expr, constants map[string]ast.Expr) (string, bool) {
 		x, okX := fold(e.X, constants)
 		y, okY := fold(e.Y, constants)
 		return x + y, e.Op == token.ADD && okX && okY
+	case *ast.SelectorExpr: // of package store
+		return fold(e.Sel, constants)
 	case *ast.Ident:
 		if value := constants[e.Name]; value != nil {
 			return fold(value, constants)

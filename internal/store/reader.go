@@ -1,0 +1,344 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+)
+
+// A Scanner is a row of a result.
+type Scanner interface{ Scan(to ...any) error }
+
+// A Query runs SQL and calls f with each row.
+type Query func(f func(Scanner) error, text string, args ...any) error
+
+// A Reader reads what all engines store alike, by SQL that every engine understands
+// (see Statement). Engines embed it.
+type Reader struct {
+	// Run calls f with a function that reads the database, in one snapshot if that
+	// is asked. It may call f several times: the last call counts.
+	Run func(ctx context.Context, snapshot bool, f func(Query) error) error
+	// Floors returns the query for the id, state and access_floor of grants, and its
+	// arguments.
+	Floors func(ids []grant.ID) (text string, args []any)
+}
+
+// ReadList returns what scan reads from each row.
+func ReadList[T any](ctx context.Context, r Reader, scan func(Scanner) (T, error), text string, args ...any) (list []T, err error) {
+	err = r.Run(ctx, false, func(q Query) error {
+		list, err = scanAll(q, scan, text, args...)
+		return err
+	})
+	return list, err
+}
+
+func scanAll[T any](q Query, scan func(Scanner) (T, error), text string, args ...any) (list []T, err error) {
+	err = q(func(row Scanner) error {
+		v, err := scan(row)
+		list = append(list, v)
+		return err
+	}, text, args...)
+	return list, err
+}
+
+// readOne scans the only row of a result, and reports whether there is one.
+func (r Reader) readOne(ctx context.Context, to []any, text string, args ...any) (found bool, err error) {
+	err = r.Run(ctx, false, func(q Query) error {
+		found = false
+		return q(func(row Scanner) error {
+			found = true
+			return row.Scan(to...)
+		}, text, args...)
+	})
+	return found, err
+}
+
+const versionSQL = `SELECT version FROM directory WHERE id = 1`
+
+// DirectoryVersion returns the version of the directory.
+func (r Reader) DirectoryVersion(ctx context.Context) (version int64, err error) {
+	_, err = r.readOne(ctx, []any{&version}, versionSQL)
+	return version, err
+}
+
+// Changes implements Store.
+func (r Reader) Changes(ctx context.Context, since int64) (ch Changes, err error) {
+	// The poll of each second ends here unless something has changed.
+	if ch.Version, err = r.DirectoryVersion(ctx); err == nil && ch.Version != since {
+		err = r.Run(ctx, true, func(q Query) error {
+			ch, err = readChanges(q, since)
+			return err
+		})
+	}
+	if err != nil {
+		return Changes{}, fmt.Errorf("read directory: %w", err)
+	}
+	return ch, nil
+}
+
+func readChanges(q Query, since int64) (ch Changes, err error) {
+	if err := q(func(row Scanner) error { return row.Scan(&ch.Version) }, versionSQL); err != nil {
+		return ch, err
+	}
+	err = q(func(row Scanner) error {
+		var e Entry
+		if err := row.Scan((*string)(&e.Kind), &e.Body); err != nil {
+			return err
+		}
+		return ch.Add(e)
+	}, `SELECT kind, doc FROM clients WHERE changed > $1`, since)
+	if err != nil {
+		return ch, err
+	}
+	if ch.Cutoffs, err = scanAll(q, ScanCutoff, `SELECT realm, subject, client, at FROM cutoffs WHERE changed > $1`, since); err != nil {
+		return ch, err
+	}
+	if ch.Keys, err = scanAll(q, ScanKey, `SELECT id, purpose, created_at, active_at, wrapped FROM keys WHERE changed > $1`, since); err != nil {
+		return ch, err
+	}
+	ch.Restores, err = scanAll(q, func(row Scanner) (r grant.Restore, err error) {
+		err = row.Scan((*int64)(&r.At), (*int64)(&r.Backup), (*int64)(&r.Until))
+		return r, err
+	}, `SELECT at, backup_at, until FROM restores WHERE changed > $1`, since)
+	return ch, err
+}
+
+// ScanKey reads id, purpose, created_at, active_at and wrapped.
+func ScanKey(row Scanner) (r keys.Record, err error) {
+	err = row.Scan((*uint32)(&r.ID), (*string)(&r.Purpose), (*int64)(&r.CreatedAt), (*int64)(&r.ActiveAt), &r.Wrapped)
+	return r, err
+}
+
+// ScanCutoff reads realm, subject, client and at.
+func ScanCutoff(row Scanner) (c Cutoff, err error) {
+	err = row.Scan(&c.Realm, &c.Subject, &c.ClientID, (*int64)(&c.At))
+	return c, err
+}
+
+// Client implements Store.
+func (r Reader) Client(ctx context.Context, id string) (c Client, err error) {
+	e := Entry{Kind: EntryClient, ID: id}
+	found, err := r.readOne(ctx, []any{&e.Body}, `SELECT doc FROM clients WHERE id = $1 AND kind = 'client'`, id)
+	if err == nil && !found {
+		return c, ErrNotFound
+	}
+	if err == nil {
+		c, err = e.Client()
+	}
+	for i := range c.Secrets {
+		if err == nil {
+			s := &c.Secrets[i]
+			_, err = r.readOne(ctx, []any{(*int64)(&s.LastUsedAt)}, `SELECT used_at FROM secret_uses WHERE secret = $1`, s.ID)
+		}
+	}
+	if err != nil {
+		return c, fmt.Errorf("read client: %w", err)
+	}
+	return c, nil
+}
+
+// Events implements Store.
+func (r Reader) Events(ctx context.Context, about string, limit int) ([]Event, error) {
+	events, err := ReadList(ctx, r, func(row Scanner) (e Event, err error) {
+		err = row.Scan((*int64)(&e.At), (*string)(&e.Name), &e.About, &e.Actor, &e.Detail)
+		return e, err
+	}, `SELECT at, name, about, actor, detail FROM events WHERE about = $1 ORDER BY at, id LIMIT $2`, about, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	return events, nil
+}
+
+// GrantColumns are those that ScanGrant reads.
+const GrantColumns = `id, realm, client, subject, scope, authorized_at, generation, version, rotated_at, key_id,
+		expires_at, delete_after, access_floor, state, reason, attempt, auth_time, claims`
+
+// ScanGrant reads GrantColumns.
+func ScanGrant(row Scanner) (g grant.Grant, err error) {
+	var id []byte
+	var generation, key, attempt int64
+	var state, reason int16
+	var facts string
+	err = row.Scan(&id, &g.Realm, &g.ClientID, &g.Subject, (*string)(&g.Scope), (*int64)(&g.AuthorizedAt), &generation, &g.Version,
+		(*int64)(&g.RotatedAt), &key, (*int64)(&g.ExpiresAt), (*int64)(&g.DeleteAfter), (*int64)(&g.AccessFloor), &state, &reason, &attempt,
+		(*int64)(&g.AuthTime), &facts)
+	if err != nil {
+		return g, err
+	}
+	g.ID, g.Generation, g.KeyID, g.Attempt = grant.ID(id), uint32(generation), grant.KeyID(key), uint64(attempt)
+	g.State, g.Reason = grant.State(state), grant.Reason(reason)
+	g.Facts, err = grant.ParseFacts(facts)
+	return g, err
+}
+
+// ScanDocument reads id, kind, version, expires_at, owner and body.
+func ScanDocument(row Scanner) (d Document, err error) {
+	var key, owner []byte
+	if err = row.Scan(&key, (*string)(&d.Kind), &d.Version, (*int64)(&d.ExpiresAt), &owner, &d.Body); err == nil {
+		d.Key = DocumentKey(key)
+		copy(d.Owner[:], owner)
+	}
+	return d, err
+}
+
+const (
+	// The events name the grants that were revoked recently; their rows have the
+	// rest. A grant counts once, however often its access tokens were revoked, so
+	// that one grant cannot fill the list.
+	revokedSQL = `SELECT about, max(at) AS latest FROM events WHERE at >= $1 AND name IN ('code_replayed', 'refresh_replayed', 'grant_revoked', 'access_revoked')
+		GROUP BY about ORDER BY latest DESC LIMIT $2`
+	// floorsAtOnce is the number of grants in one statement.
+	floorsAtOnce = 500
+)
+
+// Revocations implements Store.
+func (r Reader) Revocations(ctx context.Context, since grant.Instant, limit int) (list []Revocation, from grant.Instant, err error) {
+	err = r.Run(ctx, false, func(q Query) error {
+		list, from = nil, since
+		return q(func(row Scanner) error {
+			var about string
+			var event grant.Instant
+			if err := row.Scan(&about, (*int64)(&event)); err != nil {
+				return err
+			}
+			if len(list) == limit {
+				from = event + 1 // others of that instant may be missing
+				return nil
+			}
+			id, err := grant.ParseID(about)
+			list = append(list, Revocation{GrantID: id, At: event})
+			return err
+		}, revokedSQL, int64(since), limit+1)
+	})
+	for part := range slices.Chunk(list, floorsAtOnce) {
+		if err == nil {
+			err = r.readFloors(ctx, part)
+		}
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("read revocations: %w", err)
+	}
+	// The tokens of a grant whose row was deleted have all expired.
+	return slices.DeleteFunc(list, func(r Revocation) bool { return r.Floor == 0 }), from, nil
+}
+
+// readFloors reads the access floors of grants: older access tokens are revoked.
+func (r Reader) readFloors(ctx context.Context, list []Revocation) error {
+	at := make(map[grant.ID]int, len(list))
+	ids := make([]grant.ID, len(list))
+	for i, revoked := range list {
+		at[revoked.GrantID], ids[i] = i, revoked.GrantID
+	}
+	text, args := r.Floors(ids)
+	return r.Run(ctx, false, func(q Query) error {
+		return q(func(row Scanner) error {
+			var id []byte
+			var state int16
+			var floor grant.Instant
+			if err := row.Scan(&id, &state, (*int64)(&floor)); err != nil {
+				return err
+			}
+			if grant.State(state) == grant.Revoked {
+				floor = grant.Never
+			}
+			if i, ok := at[grant.ID(id)]; ok {
+				list[i].Floor = floor
+			}
+			return nil
+		}, text, args...)
+	})
+}
+
+// A Due is a row that Sweep may delete if it still has the version.
+type Due struct {
+	ID      []byte
+	Version int64
+}
+
+// FindDue scans rows of a table, of which the query returns id, version and the
+// instant after which it may go. It returns the key to continue after.
+func (r Reader) FindDue(ctx context.Context, table SweptTable, now grant.Instant, limit int, text string, args ...any) (next string, due []Due, err error) {
+	err = r.Run(ctx, false, func(q Query) error {
+		scanned := 0
+		next, due = "", nil
+		err := q(func(row Scanner) error {
+			var d Due
+			var at grant.Instant
+			if err := row.Scan(&d.ID, &d.Version, (*int64)(&at)); err != nil {
+				return err
+			}
+			scanned++
+			next = string(d.ID)
+			if at < now && (table == SweptGrants || at != 0) {
+				due = append(due, d)
+			}
+			return nil
+		}, text, args...)
+		if scanned < limit {
+			next = ""
+		}
+		return err
+	})
+	return next, due, err
+}
+
+// Migration reads the migration state.
+func (r Reader) Migration(ctx context.Context) (m Migration, err error) {
+	err = r.Run(ctx, false, func(q Query) error {
+		m, err = ReadMigration(q)
+		return err
+	})
+	return m, err
+}
+
+// ReadMigration reads the migration state.
+func ReadMigration(q Query) (m Migration, err error) {
+	err = q(func(row Scanner) error {
+		return row.Scan((*string)(&m.State), &m.Source, &m.Move, &m.Claim, &m.Elsewhere)
+	}, `SELECT state, source, move, claim, elsewhere FROM moves WHERE id = 1`)
+	if err != nil {
+		err = fmt.Errorf("read the migration state: %w", err)
+	}
+	return m, err
+}
+
+// Count counts the rows of a table.
+func (r Reader) Count(ctx context.Context, t Table) (n int64, err error) {
+	_, err = r.readOne(ctx, []any{&n}, `SELECT count(*) FROM `+t.Name)
+	return n, err
+}
+
+// Scan reads a row of t's columns.
+func (t Table) Scan(from Scanner) (Row, error) {
+	row := make(Row, len(t.Columns))
+	blobs := make([][]byte, len(t.Columns))
+	to := make([]any, len(t.Columns))
+	for i, c := range t.Columns {
+		switch c.Kind {
+		case Number:
+			to[i] = &row[i].Number
+		case Bytes:
+			to[i] = &blobs[i]
+		default:
+			to[i] = &row[i].Text
+		}
+	}
+	err := from.Scan(to...)
+	for i, b := range blobs {
+		if b != nil {
+			row[i].Text = string(b)
+		}
+	}
+	return row, err
+}
+
+// Names lists t's columns.
+func (t Table) Names() (names []string) {
+	for _, c := range t.Columns {
+		names = append(names, c.Name)
+	}
+	return names
+}
