@@ -296,26 +296,18 @@ func Find(ctx context.Context, st store.Store, realm, username string) (User, er
 
 // List reads the users of a realm, by name.
 func List(ctx context.Context, st store.Store, realm string) ([]User, error) {
-	const page = 500
 	var list []User
-	for after := (store.DocumentKey{}); ; {
-		docs, err := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentUser, After: after, Limit: page})
+	for d, err := range store.EachDocument(ctx, st, store.DocumentFilter{Kind: store.DocumentUser}) {
+		var u User
+		if err == nil {
+			u, err = read(d)
+		}
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range docs {
-			u, err := read(d)
-			if err != nil {
-				return nil, err
-			}
-			if u.Realm == realm {
-				list = append(list, u)
-			}
+		if u.Realm == realm {
+			list = append(list, u)
 		}
-		if len(docs) < page {
-			break
-		}
-		after = docs[len(docs)-1].Key
 	}
 	slices.SortFunc(list, func(a, b User) int { return strings.Compare(a.Username, b.Username) })
 	return list, nil

@@ -145,21 +145,13 @@ const MaxCovered = 10000
 // Covered counts the grants that a cutoff covers, whatever their state is: none is
 // perhaps a name that was mistyped.
 func (a *Admin) Covered(ctx context.Context, cut store.Cutoff) (covered int, err error) {
-	f := store.GrantFilter{Realm: cut.Realm, Subject: cut.Subject, ClientID: cut.ClientID, Limit: 1000}
-	for covered < MaxCovered {
-		page, err := a.Store.Grants(ctx, f)
-		if err != nil {
+	for g, err := range store.EachGrant(ctx, a.Store, store.GrantFilter{Realm: cut.Realm, Subject: cut.Subject, ClientID: cut.ClientID}) {
+		if err != nil || covered >= MaxCovered {
 			return covered, err
 		}
-		for _, g := range page {
-			if g.AuthorizedAt <= cut.At {
-				covered++
-			}
+		if g.AuthorizedAt <= cut.At {
+			covered++
 		}
-		if len(page) < f.Limit {
-			break
-		}
-		f.After = page[len(page)-1].ID
 	}
 	return covered, nil
 }

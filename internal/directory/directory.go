@@ -79,11 +79,7 @@ var ErrStale = errors.New("no news from the store for more than five seconds")
 // if a key cannot be unwrapped. The clock must have a monotonic reading and the
 // time of day, by which keys are rotated.
 func Open(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) (*Directory, error) {
-	d := &Directory{
-		Schedule: s, store: st, log: log, clock: clock,
-		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
-	}
-	d.kek.Store(kek)
+	d := newDirectory(st, kek, s, log, clock)
 	d.view.Store(noView())
 	err := d.Poll(ctx)
 	if errors.Is(err, errNoKeys) {
@@ -103,11 +99,7 @@ func Open(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, l
 // Read returns the directory as it is in the store now, for a command. It is not
 // polled. Without a key-encryption key, its ring opens no token.
 func Read(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, clock func() time.Time) (*Directory, error) {
-	d := &Directory{
-		Schedule: s, store: st, log: slog.New(slog.DiscardHandler), clock: clock,
-		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
-	}
-	d.kek.Store(kek)
+	d := newDirectory(st, kek, s, slog.New(slog.DiscardHandler), clock)
 	ch, err := st.Changes(ctx, 0)
 	if err != nil {
 		return nil, err
@@ -122,6 +114,15 @@ func Read(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, c
 	}
 	d.view.Store(view)
 	return d, nil
+}
+
+func newDirectory(st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) *Directory {
+	d := &Directory{
+		Schedule: s, store: st, log: log, clock: clock,
+		turn: make(chan struct{}, 1), uses: map[string]*use{}, origin: clock(),
+	}
+	d.kek.Store(kek)
+	return d
 }
 
 var errNoKeys = errors.New("the store has no keys yet")

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,30 +159,43 @@ func RotateKeys(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Sched
 	if err != nil {
 		return nil, err
 	}
-	for {
-		ch, err := st.Changes(ctx, 0)
-		if err != nil {
-			return nil, err
-		}
+	var records []keys.Record
+	err = changeKeys(ctx, st, clock, func(ch store.Changes, now grant.Instant) (store.Change, error) {
+		records = nil
 		// A key that another key-encryption key wraps would stop every node.
 		if _, err := keys.Open(kek, ch.Keys); err != nil {
-			return nil, err
+			return store.Change{}, err
 		}
-		try, cancel := context.WithTimeout(ctx, addTime)
-		now := grant.At(clock())
-		var records []keys.Record
 		for _, d := range drafts {
 			rec, err := d.Wrap(kek.Of(ch.Keys), now, now.Add(max(r.In, s.Notice(d.Purpose))))
 			if err != nil {
-				cancel()
-				return nil, err
+				return store.Change{}, err
 			}
 			records = append(records, rec)
 		}
-		err = addKeys(try, st, ch.Version, records, r.Actor, now)
+		return store.Change{Keys: records, Events: addedEvents(records, r.Actor, now)}, nil
+	})
+	return records, err
+}
+
+// changeKeys commits the change that make returns for the present directory, and
+// again if the directory has changed meanwhile. Without keys it commits nothing.
+func changeKeys(ctx context.Context, st store.Store, clock func() time.Time, make func(ch store.Changes, now grant.Instant) (store.Change, error)) error {
+	for {
+		ch, err := st.Changes(ctx, 0)
+		if err != nil {
+			return err
+		}
+		c, err := make(ch, grant.At(clock()))
+		if err != nil || len(c.Keys) == 0 {
+			return err
+		}
+		c.Expect = ch.Version
+		try, cancel := context.WithTimeout(ctx, addTime)
+		err = st.Commit(try, c)
 		cancel()
 		if !errors.Is(err, store.ErrConflict) {
-			return records, err
+			return err
 		}
 	}
 }
@@ -234,54 +248,46 @@ type Withdrawn struct{ Keys, Added []keys.Record }
 // Directory.Learn).
 func WithdrawKeys(ctx context.Context, st store.Store, kek *keys.KEK, w Withdrawal, clock func() time.Time) (Withdrawn, error) {
 	drafts := drafts{}
-	for {
-		ch, err := st.Changes(ctx, 0)
-		if err != nil {
-			return Withdrawn{}, err
-		}
+	var done Withdrawn
+	err := changeKeys(ctx, st, clock, func(ch store.Changes, now grant.Instant) (c store.Change, err error) {
+		done = Withdrawn{}
 		// A key that another key-encryption key wraps would stop every node.
 		ring, err := keys.Open(kek, ch.Keys)
 		if err != nil {
-			return Withdrawn{}, err
+			return c, err
 		}
 		chosen, err := w.Choose(ch.Keys)
 		if err != nil {
-			return Withdrawn{}, err
+			return c, err
 		}
 		kek := kek.Of(ch.Keys)
-		now := grant.At(clock())
-		var done Withdrawn
-		var events []store.Event
 		for _, r := range chosen {
 			gone, err := kek.Withdraw(r, now)
 			if err != nil {
-				return Withdrawn{}, err
+				return c, err
 			}
 			done.Keys = append(done.Keys, gone)
-			events = append(events, store.Event{At: now, Name: store.EventKeyWithdrawn, About: r.ID.String(), Actor: w.Actor, Detail: string(r.Purpose) + " key"})
+			c.Events = append(c.Events, store.Event{At: now, Name: store.EventKeyWithdrawn, About: r.ID.String(), Actor: w.Actor, Detail: string(r.Purpose) + " key"})
 			if ring.Current(r.Purpose, now) != r.ID {
 				continue
 			}
 			draft, made := drafts.take(r.Purpose)
 			if !made {
 				if draft, err = keys.NewDraft(r.Purpose); err != nil {
-					return Withdrawn{}, err
+					return c, err
 				}
 			}
 			next, err := draft.Wrap(kek, now, now)
 			if err != nil {
-				return Withdrawn{}, err
+				return c, err
 			}
 			drafts = append(drafts, draft) // for another try
 			done.Added = append(done.Added, next)
 		}
-		try, cancel := context.WithTimeout(ctx, addTime)
-		err = st.Commit(try, store.Change{Expect: ch.Version, Keys: slices.Concat(done.Keys, done.Added), Events: append(events, addedEvents(done.Added, w.Actor, now)...)})
-		cancel()
-		if !errors.Is(err, store.ErrConflict) {
-			return done, err
-		}
-	}
+		c.Keys, c.Events = slices.Concat(done.Keys, done.Added), append(c.Events, addedEvents(done.Added, w.Actor, now)...)
+		return c, nil
+	})
+	return done, err
 }
 
 // Choose lists the records that w is about.
@@ -326,63 +332,46 @@ func CountEnded(ctx context.Context, st store.Store, records []keys.Record, acce
 	}
 	jwts := map[string]bool{}
 	for _, c := range ch.Clients {
-		alg := c.SigningAlg
-		if alg == "" {
-			alg = keys.ES256
-		}
-		jwts[c.ID] = c.TokenFormat == store.TokenJWT && signed[alg]
+		jwts[c.ID] = c.TokenFormat == store.TokenJWT && signed[cmp.Or(c.SigningAlg, keys.ES256)]
 	}
-	f := store.GrantFilter{Limit: 1000}
-	for {
-		page, err := st.Grants(ctx, f)
+	for g, err := range store.EachGrant(ctx, st, store.GrantFilter{}) {
 		if err != nil {
 			return n, err
 		}
-		for _, g := range page {
-			if g.State != grant.Active || now >= g.ExpiresAt {
-				continue
-			}
-			if made[g.KeyID] || made[keys.RegistrationKey(g.ClientID)] {
-				n.Grants++
-			}
-			if jwts[g.ClientID] && now < g.RotatedAt.Add(accessLifetime) {
-				n.JWTs++
-			}
+		if g.State != grant.Active || now >= g.ExpiresAt {
+			continue
 		}
-		if len(page) < f.Limit {
-			return n, nil
+		if made[g.KeyID] || made[keys.RegistrationKey(g.ClientID)] {
+			n.Grants++
 		}
-		f.After = page[len(page)-1].ID
+		if jwts[g.ClientID] && now < g.RotatedAt.Add(accessLifetime) {
+			n.JWTs++
+		}
 	}
+	return n, nil
 }
 
 // RewrapKeys wraps every key by the key-encryption key that replaces kek, in one
 // transaction. It returns how many it has wrapped: none if that was done before.
 func RewrapKeys(ctx context.Context, st store.Store, kek *keys.KEK, actor string, clock func() time.Time) (int, error) {
-	for {
-		ch, err := st.Changes(ctx, 0)
-		if err != nil {
-			return 0, err
-		}
+	var changed []keys.Record
+	err := changeKeys(ctx, st, clock, func(ch store.Changes, now grant.Instant) (store.Change, error) {
+		changed = nil
 		from, to := kek.Of(ch.Keys), kek.Next()
 		if from == to {
-			return 0, nil
+			return store.Change{}, nil
 		}
-		var changed []keys.Record
 		for _, r := range ch.Keys {
-			if r, err = to.Rewrap(from, r); err != nil {
-				return 0, err
+			r, err := to.Rewrap(from, r)
+			if err != nil {
+				return store.Change{}, err
 			}
 			changed = append(changed, r)
 		}
-		try, cancel := context.WithTimeout(ctx, addTime)
-		err = st.Commit(try, store.Change{Expect: ch.Version, Keys: changed, Events: []store.Event{{
-			At: grant.At(clock()), Name: store.EventKEKRotated, About: "store", Actor: actor,
+		return store.Change{Keys: changed, Events: []store.Event{{
+			At: now, Name: store.EventKEKRotated, About: "store", Actor: actor,
 			Detail: fmt.Sprintf("%d keys, from %s to %s", len(changed), from.Fingerprint(), to.Fingerprint()),
-		}}})
-		cancel()
-		if !errors.Is(err, store.ErrConflict) {
-			return len(changed), err
-		}
-	}
+		}}}, nil
+	})
+	return len(changed), err
 }

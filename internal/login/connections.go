@@ -24,11 +24,8 @@ type Connection struct {
 	LastUsed grant.Instant // zero if it has no grant
 }
 
-// Bounds of the grants of one user that are looked at.
-const (
-	grantsPage  = 1000
-	grantsPages = 20
-)
+// maxGrants bounds the grants of one user that are looked at.
+const maxGrants = 20_000
 
 // Connections lists what is connected with the user of a session, the latest
 // first.
@@ -89,22 +86,17 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 // livingGrants are those of a subject, to one client or to any. Among them are
 // many that are dead: a client may begin a new one at each login.
 func (a *Authorizer) livingGrants(ctx context.Context, view *directory.View, subject, clientID string) (list []grant.Grant, err error) {
-	f := store.GrantFilter{Realm: a.Issuer.Realm, Subject: subject, ClientID: clientID, Limit: grantsPage}
-	now := a.now()
-	for range grantsPages {
-		page, err := a.Issuer.Store.Grants(ctx, f)
+	now, read := a.now(), 0
+	for g, err := range store.EachGrant(ctx, a.Issuer.Store, store.GrantFilter{Realm: a.Issuer.Realm, Subject: subject, ClientID: clientID}) {
 		if err != nil {
 			return nil, unavailable(err)
 		}
-		for _, g := range page {
-			if g.State == grant.Active && now < g.ExpiresAt && g.AuthorizedAt > view.Cutoff(a.Issuer.Realm, subject, g.ClientID) {
-				list = append(list, g)
-			}
-		}
-		if len(page) < f.Limit {
+		if read++; read > maxGrants {
 			break
 		}
-		f.After = page[len(page)-1].ID
+		if g.State == grant.Active && now < g.ExpiresAt && g.AuthorizedAt > view.Cutoff(a.Issuer.Realm, subject, g.ClientID) {
+			list = append(list, g)
+		}
 	}
 	return list, nil
 }

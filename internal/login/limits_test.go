@@ -103,7 +103,7 @@ func TestDeadGrantsHideNoConnection(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range grantsPage/8 + 1 {
+			for range 1000/8 + 1 {
 				g := grant.Grant{
 					Realm: realm, ClientID: "shop", Subject: "alice", Scope: "a", AuthorizedAt: h.now(), Generation: 1, Version: 1,
 					RotatedAt: h.now(), ExpiresAt: h.now().Add(time.Hour), DeleteAfter: h.now().Add(time.Hour), State: grant.Revoked,

@@ -136,28 +136,20 @@ func short(err error) string {
 // narrow returns, for a token about all sessions of a subject, one for each session
 // that ended, if the client has got a session since, which goes on.
 func (o *Outbox) narrow(ctx context.Context, iss *issuer.Issuer, d store.Document, t Token) (list []store.Document, newer bool, err error) {
-	f := store.GrantFilter{Realm: iss.Realm, Subject: t.Subject, ClientID: t.ClientID, Limit: 1000}
 	of := map[[16]byte]bool{}
-	for {
-		grants, err := o.Store.Grants(ctx, f)
-		if err != nil {
+	for g, err := range store.EachGrant(ctx, o.Store, store.GrantFilter{Realm: iss.Realm, Subject: t.Subject, ClientID: t.ClientID}) {
+		switch {
+		case err != nil:
 			return nil, false, err
+		case g.AuthorizedAt > t.Until:
+			newer = true
+		case g.Session != [16]byte{} && !of[g.Session]:
+			of[g.Session] = true
+			one := Token{ClientID: t.ClientID, Subject: t.Subject, SessionID: openid.SessionID(g.Session, t.ClientID), At: t.At, State: Pending}
+			list = append(list, one.document(iss.Realm, d.Key, false))
 		}
-		for _, g := range grants {
-			switch {
-			case g.AuthorizedAt > t.Until:
-				newer = true
-			case g.Session != [16]byte{} && !of[g.Session]:
-				of[g.Session] = true
-				one := Token{ClientID: t.ClientID, Subject: t.Subject, SessionID: openid.SessionID(g.Session, t.ClientID), At: t.At, State: Pending}
-				list = append(list, one.document(iss.Realm, d.Key, false))
-			}
-		}
-		if len(grants) < f.Limit {
-			return list, newer, nil
-		}
-		f.After = grants[len(grants)-1].ID
 	}
+	return list, newer, nil
 }
 
 // record writes what has become of a token into the metrics and the audit log.

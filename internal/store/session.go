@@ -7,67 +7,61 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 )
 
-// sessionPage is how many grants GrantsOfSession reads at once.
-const sessionPage = 1000
+// pageLength is how many rows EachGrant and EachDocument read at once.
+const pageLength = 1000
 
-// GrantsOfSubject reads all grants of a subject, by the index of subjects. It ends
-// after an error.
+// EachGrant reads the grants of a filter, whose Limit does not count: those of a
+// subject by the index of subjects. It ends after an error.
+func EachGrant(ctx context.Context, st Store, f GrantFilter) iter.Seq2[grant.Grant, error] {
+	f.Limit = pageLength
+	return paged(func(last *grant.Grant) ([]grant.Grant, error) {
+		if last != nil {
+			f.After = last.ID
+		}
+		return st.Grants(ctx, f)
+	})
+}
+
+// GrantsOfSubject reads all grants of a subject.
 func GrantsOfSubject(ctx context.Context, st Store, realm, subject string) iter.Seq2[grant.Grant, error] {
-	return func(yield func(grant.Grant, error) bool) {
-		f := GrantFilter{Realm: realm, Subject: subject, Limit: sessionPage}
-		for {
-			page, err := st.Grants(ctx, f)
-			if err != nil {
-				yield(grant.Grant{}, err)
-				return
-			}
-			for _, g := range page {
-				if !yield(g, nil) {
-					return
-				}
-			}
-			if len(page) < f.Limit {
-				return
-			}
-			f.After = page[len(page)-1].ID
-		}
-	}
+	return EachGrant(ctx, st, GrantFilter{Realm: realm, Subject: subject})
 }
 
-// GrantsOfSession returns the grants of a subject that refer to a session,
-// whatever their state is.
-func GrantsOfSession(ctx context.Context, st Store, realm, subject string, session [16]byte) (list []grant.Grant, err error) {
-	for g, err := range GrantsOfSubject(ctx, st, realm, subject) {
-		if err != nil {
-			return nil, err
-		}
-		if g.Session == session && session != [16]byte{} {
-			list = append(list, g)
-		}
-	}
-	return list, nil
-}
-
-// DocumentsOfOwner reads all documents of a kind that belong to a subject. It ends
+// EachDocument reads the documents of a filter, whose Limit does not count. It ends
 // after an error.
+func EachDocument(ctx context.Context, st Store, f DocumentFilter) iter.Seq2[Document, error] {
+	f.Limit = pageLength
+	return paged(func(last *Document) ([]Document, error) {
+		if last != nil {
+			f.After = last.Key
+		}
+		return st.Documents(ctx, f)
+	})
+}
+
+// DocumentsOfOwner reads all documents of a kind that belong to a subject.
 func DocumentsOfOwner(ctx context.Context, st Store, kind DocumentKind, owner Owner) iter.Seq2[Document, error] {
-	return func(yield func(Document, error) bool) {
-		f := DocumentFilter{Kind: kind, Owner: owner, Limit: sessionPage}
-		for {
-			page, err := st.Documents(ctx, f)
+	return EachDocument(ctx, st, DocumentFilter{Kind: kind, Owner: owner})
+}
+
+// paged calls read with the last row of the page before until a page is not full.
+func paged[T any](read func(last *T) ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for last := (*T)(nil); ; {
+			page, err := read(last)
 			if err != nil {
-				yield(Document{}, err)
+				yield(*new(T), err)
 				return
 			}
-			for _, d := range page {
-				if !yield(d, nil) {
+			for _, row := range page {
+				if !yield(row, nil) {
 					return
 				}
 			}
-			if len(page) < f.Limit {
+			if len(page) < pageLength {
 				return
 			}
-			f.After = page[len(page)-1].Key
+			last = &page[len(page)-1]
 		}
 	}
 }
