@@ -58,7 +58,7 @@ func NewGuard(failures int) *Guard {
 	// Half of the machine, at most, hashes passwords.
 	pool := keys.NewSlowPool(max(1, runtime.GOMAXPROCS(0)/2), hashersWaiting)
 	return &Guard{
-		dummy: keys.DummySlow(), pool: pool, match: pool.Match,
+		dummy: keys.NoSlow(), pool: pool, match: pool.Match,
 		passwords: newThrottle(passwordLimits(failures)), codes: newThrottle(codeLimits(failures)),
 	}
 }

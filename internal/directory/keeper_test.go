@@ -127,7 +127,7 @@ func TestMissingSigningKeysAreMadeAtTheStartAndUsedAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.View().Ring.Verify(text); err != nil || len(s.Directory.Latest().Ring.Records()) != before+1 {
+	if _, _, _, err := s.View().Ring.Verify(text); err != nil || len(s.Directory.Latest().Ring.Records()) != before+1 {
 		t.Errorf("%v, %d keys after %d", err, len(s.Directory.Latest().Ring.Records()), before)
 	}
 }

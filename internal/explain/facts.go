@@ -419,7 +419,7 @@ func readJWT(iss *issuer.Issuer, view *directory.View, text string, e *Explanati
 		e.Token.GrantID, e.Token.Generation, e.Token.IssuedAt = id.GrantID, id.Generation, id.IssuedAt
 	}
 	life, known := view.Ring.Life(e.Diagnosis.KeyID, e.Now, iss.Directory.Schedule)
-	_, _, signed := view.Ring.Verify(text)
+	_, _, _, signed := view.Ring.Verify(text)
 	switch {
 	case iss.IsAccessToken(view, text):
 		e.Genuine = true

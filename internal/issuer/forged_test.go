@@ -121,7 +121,7 @@ func TestARetiredSigningKeyMakesNoTokensOfLaterForIntrospection(t *testing.T) {
 	s.Clock.Advance(time.Minute + keysSettle + time.Second)
 	s.RotateKeys()
 	mine := s.Login()
-	typ, payload, err := s.View().Ring.Verify(mine.AccessToken)
+	typ, payload, _, err := s.View().Ring.Verify(mine.AccessToken)
 	if err != nil {
 		t.Fatal(err)
 	}

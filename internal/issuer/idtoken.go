@@ -145,7 +145,7 @@ func (iss *Issuer) Hint(text string) (openid.Hint, error) {
 	if err != nil {
 		return openid.Hint{}, store.Unavailable(err)
 	}
-	typ, payload, key, err := view.Ring.VerifyBy(text)
+	typ, payload, key, err := view.Ring.Verify(text)
 	if err != nil {
 		return openid.Hint{}, openid.ErrHint
 	}

@@ -35,9 +35,8 @@ const NonceSize = 24
 // claims (length 1), if flagged | nonce (length 1), if flagged | further facts
 // (length 1), if flagged | client, subject (length 1) | scope.
 const (
-	codeHead     = 1 + 4 + NonceSize
-	codeTag      = 16
-	codeKeyLabel = "mintage/1/code key\x00"
+	codeHead = 1 + 4 + NonceSize
+	codeTag  = 16
 )
 
 // Flags of a record. A record without flags has the form of the first version.
@@ -62,51 +61,31 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 	if len(c.ClientID) > 255 || len(c.Subject) > 255 || len(c.Claims) > 255 || len(c.Nonce) > 255 {
 		return "", fmt.Errorf("client id, subject, claims and nonce have at most 255 bytes each")
 	}
-	head := append(make([]byte, 0, MaxCode), version)
-	head = binary.BigEndian.AppendUint32(head, uint32(id))
-	head = append(head, nonce[:]...)
-
-	flags := byte(0)
-	if c.Challenged {
-		flags |= flagChallenged
-	}
-	if c.AuthTime != 0 {
-		flags |= flagAuthTime
-	}
-	if c.Claims != "" {
-		flags |= flagClaims
-	}
-	if c.Nonce != "" {
-		flags |= flagNonce
-	}
-	var buf [64]byte
-	facts := c.Facts.Append(buf[:0])
-	if len(facts) > 0 {
-		flags |= flagFacts
-	}
 	most := MaxCode
 	if c.Scope.Has(oauth.OpenID) || c.APIs != (grant.APIs{}) {
 		most = MaxOpenIDCode
 	}
-	rec := append(make([]byte, 0, MaxCode), flags)
-	rec = append(rec, c.GrantID[:]...)
+	rec := append(make([]byte, 1, MaxCode), c.GrantID[:]...)
 	rec = append(rec, c.RedirectHash[:]...)
 	rec = c.AuthorizedAt.Append(rec)
 	rec = c.ExpiresAt.Append(rec)
 	if c.Challenged {
+		rec[0] |= flagChallenged
 		rec = append(rec, c.Challenge[:]...)
 	}
 	if c.AuthTime != 0 {
+		rec[0] |= flagAuthTime
 		rec = c.AuthTime.Append(rec)
 	}
-	if c.Claims != "" {
-		rec = append(append(rec, byte(len(c.Claims))), c.Claims...)
-	}
-	if c.Nonce != "" {
-		rec = append(append(rec, byte(len(c.Nonce))), c.Nonce...)
-	}
-	if len(facts) > 0 {
-		rec = append(append(rec, byte(len(facts))), facts...)
+	var buf [64]byte
+	for _, part := range []struct {
+		flag byte
+		text []byte
+	}{{flagClaims, []byte(c.Claims)}, {flagNonce, []byte(c.Nonce)}, {flagFacts, c.Facts.Append(buf[:0])}} {
+		if len(part.text) > 0 {
+			rec[0] |= part.flag
+			rec = append(append(rec, byte(len(part.text))), part.text...)
+		}
 	}
 	rec = append(append(rec, byte(len(c.ClientID))), c.ClientID...)
 	rec = append(append(rec, byte(len(c.Subject))), c.Subject...)
@@ -115,8 +94,7 @@ func (r *Ring) SealCode(id grant.KeyID, c grant.Code, nonce [NonceSize]byte) (st
 	if n := len(CodePrefix) + base64.RawURLEncoding.EncodedLen(codeHead+len(rec)+codeTag); n > most {
 		return "", fmt.Errorf("the code would have %d characters, and %d are allowed: shorten the subject or its claims, or ask for fewer scopes", n, most)
 	}
-	sealed := k.aead(codeKeyLabel, nonce).Seal(head, nonce[NonceSize/2:], rec, codeBinding(c.Realm, head[:5]))
-	return CodePrefix + base64.RawURLEncoding.EncodeToString(sealed), nil
+	return CodePrefix + base64.RawURLEncoding.EncodeToString(k.seal(codes, c.Realm, rec, nonce)), nil
 }
 
 // OpenCode verifies and decodes a code.
@@ -126,17 +104,12 @@ func (r *Ring) OpenCode(realm, text string) (grant.Code, error) {
 		return grant.Code{}, ErrNotAuthentic
 	}
 	b, ok := decode(make([]byte, size), CodePrefix, text)
-	if !ok || b[0] != version {
+	if !ok {
 		return grant.Code{}, ErrNotAuthentic
 	}
-	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), Seal)
-	if k == nil {
-		return grant.Code{}, ErrNotAuthentic
-	}
-	nonce := [NonceSize]byte(b[5:codeHead])
-	rec, err := k.aead(codeKeyLabel, nonce).Open(nil, nonce[NonceSize/2:], b[codeHead:], codeBinding(realm, b[:5]))
+	k, rec, err := r.open(codes, realm, b)
 	if err != nil {
-		return grant.Code{}, ErrNotAuthentic
+		return grant.Code{}, err
 	}
 	c, err := parseCode(realm, rec)
 	if err != nil {
@@ -201,6 +174,40 @@ func (k *key) aead(label string, nonce [NonceSize]byte) cipher.AEAD {
 	return aead
 }
 
-func codeBinding(realm string, head []byte) []byte {
-	return append(append([]byte(CodePrefix), realm...), head...)
+// A sealing separates codes and boxes: by the label of the key that is derived for
+// each nonce, and by what the associated data begins with.
+type sealing struct{ key, kind string }
+
+var (
+	codes = sealing{"mintage/1/code key\x00", CodePrefix}
+	boxes = sealing{"mintage/1/box key\x00", "mintage/1/box\x00"}
+)
+
+// binding returns the associated data: the kind, the realm or label, and the head.
+func (s sealing) binding(name string, head []byte) []byte {
+	return append(append([]byte(s.kind), name...), head...)
+}
+
+func (k *key) seal(s sealing, name string, plain []byte, nonce [NonceSize]byte) []byte {
+	head := append(make([]byte, 0, codeHead+len(plain)+codeTag), version)
+	head = binary.BigEndian.AppendUint32(head, uint32(k.ID))
+	head = append(head, nonce[:]...)
+	return k.aead(s.key, nonce).Seal(head, nonce[NonceSize/2:], plain, s.binding(name, head[:5]))
+}
+
+// open decrypts what seal has made, or returns ErrNotAuthentic.
+func (r *Ring) open(s sealing, name string, b []byte) (*key, []byte, error) {
+	if len(b) < codeHead+codeTag || b[0] != version {
+		return nil, nil, ErrNotAuthentic
+	}
+	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), Seal)
+	if k == nil {
+		return nil, nil, ErrNotAuthentic
+	}
+	nonce := [NonceSize]byte(b[5:codeHead])
+	plain, err := k.aead(s.key, nonce).Open(nil, nonce[NonceSize/2:], b[codeHead:], s.binding(name, b[:5]))
+	if err != nil {
+		return nil, nil, ErrNotAuthentic
+	}
+	return k, plain, nil
 }

@@ -60,27 +60,44 @@ func LockedRing(records []Record) *Ring {
 	return &Ring{Timeline: NewTimeline(records), byID: map[grant.KeyID]*key{}}
 }
 
+// A form is what Diagnose knows of one.
+type form struct {
+	prefix  string
+	least   int // bytes
+	most    int // characters; 0 if the length is fixed
+	purpose Purpose
+	open    func(r *Ring, realm, text string) error
+}
+
+var forms = map[Form]form{
+	RefreshForm: {RefreshPrefix, refreshSize + macSize, 0, MAC, opener((*Ring).OpenRefresh)},
+	AccessForm:  {AccessPrefix, accessSize + macSize, 0, MAC, opener((*Ring).OpenAccess)},
+	CodeForm:    {CodePrefix, codeHead + codeTag, MaxOpenIDCode, Seal, opener((*Ring).OpenCode)},
+	ServiceForm: {ServicePrefix, serviceHead + 2 + macSize, len(ServicePrefix) + base64.RawURLEncoding.EncodedLen(maxService), MAC, opener((*Ring).OpenService)},
+}
+
+func opener[T any](open func(r *Ring, realm, text string) (T, error)) func(r *Ring, realm, text string) error {
+	return func(r *Ring, realm, text string) error {
+		_, err := open(r, realm, text)
+		return err
+	}
+}
+
 // Diagnose returns the form of a text, and why it is not authentic.
 func (r *Ring) Diagnose(realm, text string) Diagnosis {
 	d := Diagnosis{Length: len(text)}
 	var body string
-	for form, prefix := range map[Form]string{RefreshForm: RefreshPrefix, AccessForm: AccessPrefix, CodeForm: CodePrefix, ServiceForm: ServicePrefix} {
-		if rest, ok := strings.CutPrefix(text, prefix); ok {
-			d.Form, body = form, rest
-			size := map[Form]int{RefreshForm: refreshSize + macSize, AccessForm: accessSize + macSize, CodeForm: codeHead + codeTag, ServiceForm: serviceHead + 2 + macSize}[form]
-			d.Least = len(prefix) + base64.RawURLEncoding.EncodedLen(size)
-			d.Most = d.Least
+	var of form
+	for name, f := range forms {
+		if rest, ok := strings.CutPrefix(text, f.prefix); ok {
+			d.Form, body, of = name, rest, f
+			d.Least = len(f.prefix) + base64.RawURLEncoding.EncodedLen(f.least)
+			d.Most = max(d.Least, f.most)
 		}
 	}
 	if d.Form == NoForm {
 		d.Fault = Unlike
 		return d
-	}
-	switch d.Form {
-	case CodeForm:
-		d.Most = MaxOpenIDCode
-	case ServiceForm:
-		d.Most = len(ServicePrefix) + base64.RawURLEncoding.EncodedLen(maxService)
 	}
 	for i, c := range body {
 		if !isBase64URL(c) {
@@ -90,10 +107,6 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 	}
 	// Decode the whole groups of characters of a truncated text.
 	head, _ := base64.RawURLEncoding.DecodeString(body[:len(body)/4*4])
-	purpose := MAC
-	if d.Form == CodeForm {
-		purpose = Seal
-	}
 	first := byte(version)
 	if d.Form == AccessForm && len(head) > 0 && head[0] == targeted {
 		first = targeted
@@ -106,11 +119,11 @@ func (r *Ring) Diagnose(realm, text string) Diagnosis {
 	if d.Form != CodeForm && d.Form != ServiceForm && d.NamesKey && len(head) >= refreshSize {
 		d.Claim, d.Legible = readToken(head), true
 	}
-	d.Fault = r.fault(d, realm, text, purpose, head, first)
+	d.Fault = r.fault(d, realm, text, of, head, first)
 	return d
 }
 
-func (r *Ring) fault(d Diagnosis, realm, text string, purpose Purpose, head []byte, first byte) Fault {
+func (r *Ring) fault(d Diagnosis, realm, text string, of form, head []byte, first byte) Fault {
 	record, known := r.record(d.KeyID)
 	switch {
 	case len(head) > 0 && head[0] != first:
@@ -119,23 +132,12 @@ func (r *Ring) fault(d Diagnosis, realm, text string, purpose Purpose, head []by
 		return WrongLength
 	case !d.NamesKey || !known:
 		return UnknownKey
-	case record.Purpose != purpose:
+	case record.Purpose != of.purpose:
 		return WrongPurpose
 	case r.byID[d.KeyID] == nil:
 		return Locked
 	}
-	var err error
-	switch d.Form {
-	case RefreshForm:
-		_, err = r.OpenRefresh(realm, text)
-	case AccessForm:
-		_, err = r.OpenAccess(realm, text)
-	case ServiceForm:
-		_, err = r.OpenService(realm, text)
-	default:
-		_, err = r.OpenCode(realm, text)
-	}
-	if err != nil {
+	if of.open(r, realm, text) != nil {
 		return WrongSeal
 	}
 	return NoFault

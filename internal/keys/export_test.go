@@ -2,7 +2,6 @@ package keys
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 
 	"github.com/mintage/mintage/internal/grant"
 )
@@ -17,7 +16,5 @@ func (r *Ring) SignHeader(id grant.KeyID, header string, claims []byte) (string,
 
 // SealRecord is a code that holds any record.
 func (r *Ring) SealRecord(id grant.KeyID, realm string, rec []byte, nonce [NonceSize]byte) string {
-	head := binary.BigEndian.AppendUint32([]byte{version}, uint32(id))
-	sealed := r.byID[id].aead(codeKeyLabel, nonce).Seal(append(head, nonce[:]...), nonce[NonceSize/2:], rec, codeBinding(realm, head))
-	return CodePrefix + base64.RawURLEncoding.EncodeToString(sealed)
+	return CodePrefix + base64.RawURLEncoding.EncodeToString(r.byID[id].seal(codes, realm, rec, nonce))
 }

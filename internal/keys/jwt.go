@@ -11,9 +11,9 @@ import (
 	"crypto/x509"
 	"encoding/asn1"
 	"encoding/base64"
-	"encoding/hex"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -109,15 +109,9 @@ func parseHeader(h string) (alg Purpose, id grant.KeyID, typ string, ok bool) {
 
 // parseKeyID is the inverse of KeyID.String.
 func parseKeyID(kid string) (grant.KeyID, bool) {
-	var b [4]byte
-	if len(kid) != 2*len(b) {
-		return 0, false
-	}
-	if _, err := hex.Decode(b[:], []byte(kid)); err != nil {
-		return 0, false
-	}
-	id := grant.KeyID(uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3]))
-	return id, id.String() == kid // one spelling only
+	n, err := strconv.ParseUint(kid, 16, 32)
+	id := grant.KeyID(n)
+	return id, err == nil && id.String() == kid // one spelling only
 }
 
 // isType reports whether typ can be part of a media type (RFC 7515 section 4.1.9)
@@ -177,20 +171,11 @@ func (s *signer) sign(text []byte) ([]byte, error) {
 	return signature, nil
 }
 
-// Verify verifies a JWT and returns its type and claims. Each key of the ring
-// verifies signatures of its own algorithm only. Every other text is
-// ErrNotAuthentic. The caller checks the claims.
-func (r *Ring) Verify(text string) (typ string, claims []byte, err error) {
-	typ, claims, k := r.verify(text)
-	if k == nil {
-		return "", nil, ErrNotAuthentic
-	}
-	return typ, claims, nil
-}
-
-// VerifyBy is Verify, but also returns the key's id: of any key that the ring ever
-// had. The caller checks the key's period of use.
-func (r *Ring) VerifyBy(text string) (typ string, claims []byte, id grant.KeyID, err error) {
+// Verify verifies a JWT and returns its type, its claims and the key's id: of any
+// key that the ring ever had. Each key of the ring verifies signatures of its own
+// algorithm only. Every other text is ErrNotAuthentic. The caller checks the claims
+// and the key's period of use.
+func (r *Ring) Verify(text string) (typ string, claims []byte, id grant.KeyID, err error) {
 	typ, claims, k := r.verify(text)
 	if k == nil {
 		return "", nil, 0, ErrNotAuthentic
@@ -198,8 +183,7 @@ func (r *Ring) VerifyBy(text string) (typ string, claims []byte, id grant.KeyID,
 	return typ, claims, k.ID, nil
 }
 
-// VerifyAt is Verify, but refuses keys that are gone or withdrawn, and returns the
-// key's id.
+// VerifyAt is Verify, but refuses keys that are gone or withdrawn.
 func (r *Ring) VerifyAt(text string, now grant.Instant, s Schedule) (typ string, claims []byte, id grant.KeyID, err error) {
 	typ, claims, k := r.verify(text)
 	if k == nil || !r.good(k.ID, now, s) {
@@ -218,12 +202,12 @@ func (r *Ring) verify(text string) (string, []byte, *key) {
 	if len(text) > MaxJWT {
 		return "", nil, nil
 	}
-	signed, signature64, dots := cutLast(text)
-	header64, claims64, more := strings.Cut(signed, ".")
+	header64, rest, dot := strings.Cut(text, ".")
+	claims64, signature64, more := strings.Cut(rest, ".")
 	header, err1 := decodeSegment(header64)
 	claims, err2 := decodeSegment(claims64)
 	signature, err3 := decodeSegment(signature64)
-	if !dots || !more || err1 != nil || err2 != nil || err3 != nil {
+	if !dot || !more || err1 != nil || err2 != nil || err3 != nil {
 		return "", nil, nil
 	}
 	alg, id, typ, ok := parseHeader(string(header))
@@ -231,17 +215,10 @@ func (r *Ring) verify(text string) (string, []byte, *key) {
 		return "", nil, nil
 	}
 	k := r.lookup(id, alg)
-	if k == nil || !k.signer.verify([]byte(signed), signature) {
+	if k == nil || !k.signer.verify([]byte(text[:len(header64)+1+len(claims64)]), signature) {
 		return "", nil, nil
 	}
 	return typ, claims, k
-}
-
-func cutLast(text string) (before, after string, found bool) {
-	if i := strings.LastIndexByte(text, '.'); i >= 0 {
-		return text[:i], text[i+1:], true
-	}
-	return "", "", false
 }
 
 // decodeSegment accepts one spelling only: no padding, no line breaks, no bits

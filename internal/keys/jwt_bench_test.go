@@ -69,7 +69,7 @@ func BenchmarkVerify(b *testing.B) {
 	text := sign(b, r, keys.ES256)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := r.Verify(text); err != nil {
+		if _, _, _, err := r.Verify(text); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -25,7 +25,7 @@ func segment(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
 func notGenuine(t *testing.T, r *keys.Ring, name, text string) {
 	t.Helper()
-	if typ, claims, err := r.Verify(text); err != keys.ErrNotAuthentic || typ != "" || claims != nil {
+	if typ, claims, _, err := r.Verify(text); err != keys.ErrNotAuthentic || typ != "" || claims != nil {
 		t.Errorf("%s: type %q, %d bytes of claims, %v", name, typ, len(claims), err)
 	}
 	if typ, claims, _, err := r.VerifyAt(text, frozenAt, noRotation); err != keys.ErrNotAuthentic || typ != "" || claims != nil {
@@ -48,7 +48,7 @@ func TestHeadersOfAnotherFormAreRefused(t *testing.T) {
 		return text
 	}
 	good := `{"alg":"ES256","kid":"` + es + `","typ":"at+jwt"}`
-	if _, _, err := r.Verify(signed(keys.ES256, good)); err != nil {
+	if _, _, _, err := r.Verify(signed(keys.ES256, good)); err != nil {
 		t.Fatalf("the header of the right form: %v", err)
 	}
 	extra := func(member string) string { return good[:len(good)-1] + "," + member + "}" }
@@ -263,7 +263,7 @@ func TestALongTextIsRefusedUnread(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := r.Verify(text); err == nil {
+		if _, _, _, err := r.Verify(text); err == nil {
 			longest = max(longest, len(text))
 		} else {
 			shortest = min(shortest, len(text))

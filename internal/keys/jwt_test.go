@@ -78,7 +78,7 @@ func TestJWTRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			gotType, got, err := r.Verify(text)
+			gotType, got, _, err := r.Verify(text)
 			if err != nil || gotType != typ || string(got) != claims {
 				t.Errorf("%s of type %s is read as type %s with %d bytes, %v", alg, typ, gotType, len(got), err)
 			}
@@ -144,7 +144,7 @@ func TestSignUsesTheKeyThatIsActive(t *testing.T) {
 		if got, err := base64.RawURLEncoding.DecodeString(header); err != nil || string(got) != `{"alg":"ES256","kid":"`+want.String()+`","typ":"JWT"}` {
 			t.Errorf("at %d: header %s, %v", now, got, err)
 		}
-		if _, _, err := r.Verify(text); err != nil {
+		if _, _, _, err := r.Verify(text); err != nil {
 			t.Errorf("at %d: %v", now, err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestVerifyUntilTheKeyIsGone(t *testing.T) {
 			t.Errorf("at %d: %v, want %v", now, err, want)
 		}
 		// Whether it is in force is another question.
-		if _, _, err := r.Verify(text); err != nil {
+		if _, _, _, err := r.Verify(text); err != nil {
 			t.Errorf("at %d: %v", now, err)
 		}
 	}

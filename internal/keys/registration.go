@@ -2,7 +2,6 @@ package keys
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -55,7 +54,10 @@ func RedirectDigest(uri string) [16]byte {
 //	version 1 | key id 4 | at 6 | method 1 | number of digests 1 | digests 16 each | name | MAC 24
 //
 // The MAC covers the kind, the realm and all bytes before it.
-const registrationHead = 1 + 4 + 6 + 1 + 1
+const (
+	registrationHead = 1 + 4 + 6 + 1 + 1
+	maxRegistration  = registrationHead + 16*MaxSealedRedirects + MaxSealedName + macSize
+)
 
 // SealRegistration returns the client id of a registration, by the key in use.
 func (r *Ring) SealRegistration(realm string, s SealedRegistration) (string, error) {
@@ -74,8 +76,7 @@ func (r *Ring) SealRegistration(realm string, s SealedRegistration) (string, err
 		b = append(b, d[:]...)
 	}
 	b = append(b, s.Name...)
-	sum := k.macToken(nil, RegistrationPrefix, realm, b)[:macSize]
-	return RegistrationPrefix + base64.RawURLEncoding.EncodeToString(append(b, sum...)), nil
+	return k.sealMarked(RegistrationPrefix, realm, b), nil
 }
 
 // OpenRegistration verifies and decodes a client id. It accepts an id for
@@ -105,20 +106,7 @@ func (r *Ring) OpenRegistration(realm, id string, now grant.Instant) (SealedRegi
 }
 
 func (r *Ring) openRegistration(realm, id string) (*key, []byte, error) {
-	body, ok := strings.CutPrefix(id, RegistrationPrefix)
-	if !ok || len(id) > 255 {
-		return nil, nil, ErrNotAuthentic
-	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(body)
-	if err != nil || strings.ContainsAny(body, "\r\n") || len(b) < registrationHead+macSize || b[0] != version {
-		return nil, nil, ErrNotAuthentic
-	}
-	b, sum := b[:len(b)-macSize], b[len(b)-macSize:]
-	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), Registration)
-	if k == nil || subtle.ConstantTimeCompare(k.macToken(nil, RegistrationPrefix, realm, b)[:macSize], sum) != 1 {
-		return nil, nil, ErrNotAuthentic
-	}
-	return k, b, nil
+	return r.openMarked(Registration, RegistrationPrefix, realm, id, registrationHead, maxRegistration)
 }
 
 // RegistrationKey returns the key that a client id names, or 0 if the id is no sealed

@@ -1,10 +1,7 @@
 package keys
 
 import (
-	"crypto/subtle"
-	"encoding/base64"
 	"encoding/binary"
-	"strings"
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
@@ -55,33 +52,17 @@ func (r *Ring) SealService(id grant.KeyID, realm string, t ServiceToken) (string
 	}
 	b = append(append(b, byte(len(t.ClientID))), t.ClientID...)
 	b = append(b, t.Scope...)
-	b = k.macToken(b, ServicePrefix, realm, b)[:len(b)+macSize]
-	text := append(make([]byte, 0, len(ServicePrefix)+base64.RawURLEncoding.EncodedLen(len(b))), ServicePrefix...)
-	return string(base64.RawURLEncoding.AppendEncode(text, b)), nil
+	return k.sealMarked(ServicePrefix, realm, b), nil
 }
 
 // OpenService verifies and decodes a service token. The comparison of the MAC takes
 // constant time.
 func (r *Ring) OpenService(realm, text string) (ServiceToken, error) {
-	body, ok := strings.CutPrefix(text, ServicePrefix)
-	size := base64.RawURLEncoding.DecodedLen(len(body))
-	if !ok || size < serviceHead+2+macSize || size > maxService {
-		return ServiceToken{}, ErrNotAuthentic
+	_, b, err := r.openMarked(MAC, ServicePrefix, realm, text, serviceHead+2, maxService)
+	if err != nil {
+		return ServiceToken{}, err
 	}
-	b, ok := decode(make([]byte, size), ServicePrefix, text)
-	if !ok || b[0] != version {
-		return ServiceToken{}, ErrNotAuthentic
-	}
-	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), MAC)
-	if k == nil {
-		return ServiceToken{}, ErrNotAuthentic
-	}
-	signed := b[:size-macSize]
-	var sum [32]byte
-	if subtle.ConstantTimeCompare(k.macToken(sum[:0], ServicePrefix, realm, signed)[:macSize], b[size-macSize:]) != 1 {
-		return ServiceToken{}, ErrNotAuthentic
-	}
-	return readService(signed)
+	return readService(b)
 }
 
 // readService decodes the fields. The slice has at least serviceHead bytes.

@@ -2,7 +2,6 @@ package keys
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"sync"
@@ -168,14 +167,4 @@ func (p *SlowPool) Taken() int {
 func (p *SlowPool) Pause() (resume func()) {
 	p.turn(context.Background(), 0)
 	return p.endTurn
-}
-
-// DummySlow returns a hash that no secret has. A comparison with it takes as long
-// as one with a hash of HashSlow.
-func DummySlow() string {
-	var salt [slowSalt]byte
-	var sum [slowSum]byte
-	rand.Read(salt[:])
-	rand.Read(sum[:])
-	return slowText(salt[:], sum[:])
 }

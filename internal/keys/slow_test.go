@@ -40,14 +40,14 @@ func TestMatchTellsWhichSpellingHasTheHash(t *testing.T) {
 func TestADummyCostsAsMuchAndMatchesNothing(t *testing.T) {
 	t.Parallel()
 	cost := func(phc string) string { return phc[:strings.LastIndex(phc[:strings.LastIndex(phc, "$")], "$")] }
-	dummy := keys.DummySlow()
+	dummy := keys.NoSlow()
 	if real := keys.HashSlow("secret"); cost(dummy) != cost(real) || len(dummy) != len(real) {
 		t.Errorf("the dummy is of %s, and a hash of %s", cost(dummy), cost(real))
 	}
 	if ok, err := keys.MatchSlow(dummy, ""); ok || err != nil {
 		t.Errorf("the empty secret: %t, %v", ok, err)
 	}
-	if keys.DummySlow() == dummy {
+	if keys.NoSlow() == dummy {
 		t.Error("two dummies are equal")
 	}
 }
@@ -112,7 +112,7 @@ func TestAMatchThatIsGivenUpLeavesItsPlace(t *testing.T) {
 	defer pool.Pause()()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if i, err := pool.Match(ctx, keys.DummySlow(), []oauth.Secret{"x"}); i != -1 || !errors.Is(err, context.Canceled) {
+	if i, err := pool.Match(ctx, keys.NoSlow(), []oauth.Secret{"x"}); i != -1 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d, %v", i, err)
 	}
 	if n := pool.Taken(); n != 0 {

@@ -172,3 +172,32 @@ func decode(b []byte, prefix, text string) ([]byte, bool) {
 	n, err := base64.RawURLEncoding.Strict().Decode(b, []byte(text[len(prefix):]))
 	return b, err == nil && n == len(b)
 }
+
+// sealMarked returns the text of a body: its prefix, and in base64url the body and a
+// MAC.
+func (k *key) sealMarked(prefix, realm string, b []byte) string {
+	b = k.macToken(b, prefix, realm, b)[:len(b)+macSize]
+	text := append(make([]byte, 0, len(prefix)+base64.RawURLEncoding.EncodedLen(len(b))), prefix...)
+	return string(base64.RawURLEncoding.AppendEncode(text, b))
+}
+
+// openMarked returns the body of what sealMarked has made with a key of a purpose,
+// and that key, or ErrNotAuthentic. The body begins with the version and the key id,
+// and has at least least bytes; with the MAC, it has at most most. The comparison of
+// the MAC takes constant time.
+func (r *Ring) openMarked(p Purpose, prefix, realm, text string, least, most int) (*key, []byte, error) {
+	size := base64.RawURLEncoding.DecodedLen(max(0, len(text)-len(prefix)))
+	if size < least+macSize || size > most {
+		return nil, nil, ErrNotAuthentic
+	}
+	b, ok := decode(make([]byte, size), prefix, text)
+	if !ok || b[0] != version {
+		return nil, nil, ErrNotAuthentic
+	}
+	b, sum := b[:size-macSize], b[size-macSize:]
+	k := r.lookup(grant.KeyID(binary.BigEndian.Uint32(b[1:])), p)
+	if k == nil || subtle.ConstantTimeCompare(k.macToken(nil, prefix, realm, b)[:macSize], sum) != 1 {
+		return nil, nil, ErrNotAuthentic
+	}
+	return k, b, nil
+}
