@@ -36,13 +36,32 @@ type MadeBy struct {
 	Grants   int64
 }
 
-// A ClientChange is a client in the backup and now. Was is nil if the backup lacks
-// it.
-type ClientChange struct{ Was, Is *store.Client }
-
-// An APIChange is an API in the backup and now, either of which may be marked as
+// A Changed record is one in the backup and now, either of which may be marked as
 // deleted. Was is nil if the backup lacks it.
-type APIChange struct{ Was, Is *store.API }
+type Changed[T any] struct{ Was, Is *T }
+
+type (
+	ClientChange = Changed[store.Client]
+	APIChange    = Changed[store.API]
+)
+
+// changed returns a function that reads two JSON texts, of which the first may be
+// NULL, and appends what they hold.
+func changed[T any](list *[]Changed[T]) func(store.Scanner) error {
+	return func(row store.Scanner) error {
+		var was, is []byte
+		var c Changed[T]
+		err := row.Scan(&was, &is)
+		if err == nil && was != nil {
+			err = json.Unmarshal(was, &c.Was)
+		}
+		if err == nil {
+			err = json.Unmarshal(is, &c.Is)
+		}
+		*list = append(*list, c)
+		return err
+	}
+}
 
 // A UserChange is a user's document in the backup and now. Was is nil if the backup
 // lacks it.
@@ -121,45 +140,14 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 		}},
 		{`SELECT p.realm, p.subject, p.client, p.at FROM main.cutoffs p LEFT JOIN b.cutoffs c ON c.realm = p.realm AND c.subject = p.subject AND c.client = p.client
 			WHERE c.at IS NULL OR c.at < p.at ORDER BY p.at`, func(rows store.Scanner) error {
-			var c store.Cutoff
-			err := rows.Scan(&c.Realm, &c.Subject, &c.ClientID, &c.At)
+			c, err := store.ScanCutoff(rows)
 			l.Cutoffs = append(l.Cutoffs, c)
 			return err
 		}},
 		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id
-			WHERE p.kind = 'client' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, func(rows store.Scanner) error {
-			var was sql.NullString
-			var is string
-			if err := rows.Scan(&was, &is); err != nil {
-				return err
-			}
-			change := ClientChange{Is: &store.Client{}}
-			if was.Valid {
-				change.Was = &store.Client{}
-				if err := json.Unmarshal([]byte(was.String), change.Was); err != nil {
-					return err
-				}
-			}
-			l.Clients = append(l.Clients, change)
-			return json.Unmarshal([]byte(is), change.Is)
-		}},
+			WHERE p.kind = 'client' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, changed(&l.Clients)},
 		{`SELECT c.doc, p.doc FROM main.clients p LEFT JOIN b.clients c ON c.id = p.id AND c.kind = p.kind
-			WHERE p.kind = 'api' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, func(rows store.Scanner) error {
-			var was sql.NullString
-			var is string
-			if err := rows.Scan(&was, &is); err != nil {
-				return err
-			}
-			change := APIChange{Is: &store.API{}}
-			if was.Valid {
-				change.Was = &store.API{}
-				if err := json.Unmarshal([]byte(was.String), change.Was); err != nil {
-					return err
-				}
-			}
-			l.APIs = append(l.APIs, change)
-			return json.Unmarshal([]byte(is), change.Is)
-		}},
+			WHERE p.kind = 'api' AND (c.version IS NULL OR c.version <> p.version) ORDER BY p.id`, changed(&l.APIs)},
 		{`SELECT d.body, p.body FROM main.documents p LEFT JOIN b.documents d ON d.id = p.id
 			WHERE p.kind = 'user' AND (d.version IS NULL OR d.version <> p.version) ORDER BY p.id`, func(rows store.Scanner) error {
 			var c UserChange

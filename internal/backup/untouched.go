@@ -7,36 +7,34 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A fileState holds what a write to a file changes.
-type fileState struct {
-	info     fs.FileInfo // nil: it is absent
-	size     int64
-	modified time.Time
-}
+// A fileState holds what a write to a file changes; nil if it is absent.
+type fileState struct{ info fs.FileInfo }
 
 func stateOf(path string) (s fileState, err error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+	if s.info, err = os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	if err != nil {
-		return s, err
+	return s, err
+}
+
+func (s fileState) size() int64 {
+	if s.info == nil {
+		return 0
 	}
-	return fileState{info, info.Size(), info.ModTime()}, nil
+	return s.info.Size()
 }
 
 func (s fileState) is(t fileState) bool {
 	if s.info == nil || t.info == nil {
-		return s.info == nil && t.info == nil
+		return s.info == t.info
 	}
-	return os.SameFile(s.info, t.info) && s.size == t.size && s.modified.Equal(t.modified)
+	return os.SameFile(s.info, t.info) && s.size() == t.size() && s.info.ModTime().Equal(t.info.ModTime())
 }
 
 // A footprint is the state of a store's files. The index is derived from the log.
@@ -60,11 +58,11 @@ func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) e
 		if err != nil {
 			return err
 		}
-		if before.file.size == 0 {
+		if before.file.size() == 0 {
 			return fmt.Errorf("%s: %w", path, sqlite.ErrEmpty)
 		}
 		switch {
-		case before.log.size == 0 && before.journal.size == 0:
+		case before.log.size() == 0 && before.journal.size() == 0:
 			// Opening it in WAL mode would create a log. The result is valid if no
 			// process has written meanwhile.
 			err = readAs(path, "&mode=ro&immutable=1", read)
@@ -72,7 +70,7 @@ func readUntouched(ctx context.Context, path string, read func(*sql.DB) error) e
 			if e != nil {
 				return e
 			}
-			if ctx.Err() == nil && (after.log.size > 0 || after.journal.size > 0 || !after.file.is(before.file)) {
+			if ctx.Err() == nil && (after.log.size() > 0 || after.journal.size() > 0 || !after.file.is(before.file)) {
 				continue
 			}
 			return err
