@@ -20,11 +20,7 @@ type Proxies struct {
 // proxy, the last address of X-Forwarded-For that is not one. What another
 // caller writes into the header is never read.
 func (p Proxies) address(r *http.Request) netip.Addr {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	addr := peer.Addr().Unmap()
+	addr := peerOf(r)
 	if !p.trusted(addr) {
 		return addr
 	}
@@ -66,28 +62,31 @@ func (s *Server) noticeProxy(r *http.Request) {
 	if !s.PlainHTTP || len(s.TrustedProxies) > 0 {
 		return
 	}
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !s.alike(peer.Addr().Unmap()) {
+	peer := peerOf(r)
+	if !s.alike(peer) {
 		return
 	}
 	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "Forwarded"} {
 		if r.Header[name] != nil {
 			s.undeclared.Do(func() {
 				s.log.Warn("requests come through a proxy that is not declared: name its address in trusted_proxies",
-					"address", peer.Addr().Unmap().String(), "header", name)
+					"address", peer.String(), "header", name)
 			})
 			return
 		}
 	}
 }
 
-func (p Proxies) trusted(a netip.Addr) bool {
-	for _, network := range p.TrustedProxies {
-		if network.Contains(a) {
-			return true
-		}
-	}
-	return false
+func (p Proxies) trusted(a netip.Addr) bool { return contains(p.TrustedProxies, a) }
+
+func contains(networks []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
+}
+
+// peerOf is the address at the other end of the connection; invalid if it is unknown.
+func peerOf(r *http.Request) netip.Addr {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return peer.Addr().Unmap()
 }
 
 // encrypted reports whether the client certainly used TLS, to us or to a
@@ -119,11 +118,7 @@ func (p Proxies) secure(r *http.Request) bool {
 	if !p.PlainHTTP {
 		return false
 	}
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	addr, proto := peer.Addr().Unmap(), r.Header["X-Forwarded-Proto"]
+	addr, proto := peerOf(r), r.Header["X-Forwarded-Proto"]
 	if !p.trusted(addr) && (!addr.IsLoopback() || proto == nil) {
 		return addr.IsLoopback()
 	}

@@ -173,15 +173,7 @@ func (c *group) longest() *connection {
 }
 
 func (c *Connections) exempt(a netip.Addr) bool {
-	if c.limits.LoopbackIsProxy && a.IsLoopback() {
-		return true
-	}
-	for _, p := range c.limits.Proxies {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return c.limits.LoopbackIsProxy && a.IsLoopback() || contains(c.limits.Proxies, a)
 }
 
 func peer(address net.Addr) netip.Addr {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -44,29 +45,22 @@ func (s *Server) wireError(r *Request, err error) (status int, told *oauth.Error
 	return statusOf(told), told
 }
 
-func statusOf(told *oauth.Error) int {
-	switch told {
-	case oauth.ErrMethod, oauth.ErrNotGet:
-		return http.StatusMethodNotAllowed
-	case oauth.ErrNotFound:
-		return http.StatusNotFound
-	case oauth.ErrTooLarge:
-		return http.StatusRequestEntityTooLarge
-	case oauth.ErrIncompleteBody:
-		return http.StatusRequestTimeout
-	case oauth.ErrTooManyRequests:
-		return http.StatusTooManyRequests
-	case oauth.ErrUnavailable:
-		return http.StatusServiceUnavailable
-	case oauth.ErrInternal:
-		return http.StatusInternalServerError
-	case oauth.ErrNoBearer, oauth.ErrInvalidToken:
-		return http.StatusUnauthorized
-	case oauth.ErrInsufficientScope:
-		return http.StatusForbidden
-	}
-	return http.StatusBadRequest
+// statuses are those other than 400.
+var statuses = map[*oauth.Error]int{
+	oauth.ErrMethod:            http.StatusMethodNotAllowed,
+	oauth.ErrNotGet:            http.StatusMethodNotAllowed,
+	oauth.ErrNotFound:          http.StatusNotFound,
+	oauth.ErrTooLarge:          http.StatusRequestEntityTooLarge,
+	oauth.ErrIncompleteBody:    http.StatusRequestTimeout,
+	oauth.ErrTooManyRequests:   http.StatusTooManyRequests,
+	oauth.ErrUnavailable:       http.StatusServiceUnavailable,
+	oauth.ErrInternal:          http.StatusInternalServerError,
+	oauth.ErrNoBearer:          http.StatusUnauthorized,
+	oauth.ErrInvalidToken:      http.StatusUnauthorized,
+	oauth.ErrInsufficientScope: http.StatusForbidden,
 }
+
+func statusOf(told *oauth.Error) int { return cmp.Or(statuses[told], http.StatusBadRequest) }
 
 // refusal is the error of a refused grant. Whatever is wrong with it, the client
 // does one thing: it sends the user to log in again.

@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -109,9 +108,8 @@ func (s *Server) noteProbe(r *Request) {
 		Authorization: r.Header["Authorization"] != nil, ContentType: Printable(r.Header.Get("Content-Type")), RequestID: r.ID,
 		ForwardedProto: []string{},
 	}
-	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		addr := peer.Addr().Unmap()
-		a.Peer, a.Declared = addr.String(), s.trusted(addr)
+	if peer := peerOf(r.Request); peer.IsValid() {
+		a.Peer, a.Declared = peer.String(), s.trusted(peer)
 	}
 	for _, v := range r.Header["X-Forwarded-For"] {
 		a.ForwardedFor += len(strings.Split(v, ","))

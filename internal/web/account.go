@@ -16,23 +16,20 @@ import (
 // connections shows a user the clients that can act for them, and disconnects
 // one.
 func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
-	a, v := s.Authorizer, visitor(r)
-	if r.Method == http.MethodPost {
-		return s.disconnect(ctx, r, x)
-	}
-	p, err := x.Query(r.URL.RawQuery)
+	a := s.Authorizer
+	p, err := s.entered(r, x)
 	if err != nil {
 		return server.Answer{}, err
 	}
-	if err := x.Enter(x.Route.Class); err != nil {
-		return server.Answer{}, err
-	}
-	session, err := a.Session(ctx, v.Session)
+	session, err := a.Session(ctx, visitor(r).Session)
 	if err != nil {
 		return server.Answer{}, err
 	}
 	if session == nil {
 		return s.signInFirst(ctx, r, x)
+	}
+	if r.Method == http.MethodPost {
+		return s.disconnect(ctx, x, session, p["client_id"])
 	}
 	list, err := a.Connections(ctx, session)
 	if err != nil {
@@ -95,27 +92,12 @@ func (s *web) signInFirst(ctx context.Context, r *http.Request, x *exchange) (se
 	return seeOther(s.interactionURL(it.ID)), nil
 }
 
-func (s *web) disconnect(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
-	p, err := s.submitted(x)
-	if err != nil {
-		return server.Answer{}, err
-	}
-	if err := x.Enter(x.Route.Class); err != nil {
-		return server.Answer{}, err
-	}
-	a, v := s.Authorizer, visitor(r)
-	session, err := a.Session(ctx, v.Session)
-	if err != nil {
-		return server.Answer{}, err
-	}
-	if session == nil {
-		return s.signInFirst(ctx, r, x)
-	}
-	x.ClientID = p["client_id"]
+func (s *web) disconnect(ctx context.Context, x *exchange, session *login.Session, clientID string) (server.Answer, error) {
+	x.ClientID = clientID
 	if x.ClientID == "" {
 		return server.Answer{}, errForm
 	}
-	if err := a.Disconnect(ctx, session, x.ClientID, x.Origin()); err != nil {
+	if err := s.Authorizer.Disconnect(ctx, session, x.ClientID, x.Origin()); err != nil {
 		return server.Answer{}, err
 	}
 	return seeOther(s.at(connectionsPath) + "?done=" + url.QueryEscape(x.ClientID)), nil

@@ -18,12 +18,9 @@ const maxForwarded = 12 << 10
 // transport, parameters, the client and its redirect URI, what it asks for, the
 // user. Nobody is redirected before the third is done.
 func (s *web) authorize(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
-	body := ""
-	if r.Method == http.MethodPost {
-		var err error
-		if body, err = x.FormBody(); err != nil {
-			return server.Answer{}, err
-		}
+	body, err := posted(r, x)
+	if err != nil {
+		return server.Answer{}, err
 	}
 	req, realm, err := oauth.ParseAuthorization(body, r.URL.RawQuery)
 	x.ClientID = req.ClientID
@@ -60,6 +57,14 @@ func (s *web) authorize(ctx context.Context, r *http.Request, x *exchange) (serv
 		return s.respond(x.Locale, st.Client, req, st.URL)
 	}
 	return seeOther(s.interactionURL(st.Interaction.ID)), nil
+}
+
+// posted returns the form of a POST request, and nothing of another.
+func posted(r *http.Request, x *exchange) (string, error) {
+	if r.Method != http.MethodPost {
+		return "", nil
+	}
+	return x.FormBody()
 }
 
 // visible percent-encodes what an address cannot hold as it is.

@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
@@ -22,59 +23,58 @@ var (
 	errRejected = errors.New("login rejected")
 )
 
+// A problem is the page for errors. The page shows the code of an oauth.Error if
+// coded is set.
+type problem struct {
+	status int
+	key    pages.MessageKey
+	coded  bool
+	of     []error
+}
+
+// problems are looked through in this order.
+var problems = []problem{
+	{http.StatusForbidden, pages.CrossSite, false, []error{errCrossSite}},
+	{http.StatusBadRequest, pages.CookiesOff, false, []error{errNoCookies}},
+	{http.StatusForbidden, pages.InteractionUnknown, false, []error{login.ErrInteraction}},
+	{http.StatusGone, pages.InteractionExpired, false, []error{login.ErrExpired}},
+	{http.StatusConflict, pages.InteractionAnswered, false, []error{login.ErrAnswered}},
+	{http.StatusBadGateway, pages.ClientUnread, false, []error{login.ErrDescription}},
+	{http.StatusBadRequest, pages.ClientChanged, false, []error{login.ErrClientChanged}},
+	{http.StatusForbidden, pages.UserSwitched, false, []error{login.ErrSwitched, login.ErrSignedOut}},
+	{http.StatusBadRequest, pages.BadRequest, false, []error{login.ErrStep, errForm}},
+	{http.StatusForbidden, pages.Rejected, false, []error{upstream.ErrDenied, errRejected, login.ErrSubject}},
+	{http.StatusBadGateway, pages.UpstreamFailed, false, []error{upstream.ErrInvalid, upstream.ErrUnavailable}},
+	{http.StatusTooManyRequests, pages.TooMany, false, []error{login.ErrLimited}},
+	{http.StatusServiceUnavailable, pages.Unavailable, true, []error{overload.ErrShed, login.ErrCrowded, store.ErrUnavailable, store.ErrBusy}},
+	{http.StatusBadRequest, pages.UnknownClient, true, []error{oauth.ErrUnknownClient, oauth.ErrAuthorizationClient}},
+	{http.StatusBadRequest, pages.BadRedirectURI, true, []error{oauth.ErrRedirectMismatch, oauth.ErrAuthorizationRedirect, oauth.ErrLogoutRedirect}},
+	{http.StatusMethodNotAllowed, pages.Method, false, []error{oauth.ErrMethod, oauth.ErrNotGet}},
+	{http.StatusNotFound, pages.NotFound, false, []error{oauth.ErrNotFound}},
+	{http.StatusRequestEntityTooLarge, pages.TooLarge, false, []error{oauth.ErrTooLarge}},
+	{http.StatusTooManyRequests, pages.TooMany, false, []error{oauth.ErrTooManyRequests}},
+	{http.StatusBadRequest, pages.BadRequest, true, nil}, // of any oauth.Error
+}
+
 // pageProblem is the one map from what we know to what a user is told.
 func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oauth.ErrorCode) {
 	var told *oauth.Error
-	switch {
-	case errors.Is(err, errCrossSite):
-		return http.StatusForbidden, pages.CrossSite, ""
-	case errors.Is(err, errNoCookies):
-		return http.StatusBadRequest, pages.CookiesOff, ""
-	case errors.Is(err, login.ErrInteraction):
-		return http.StatusForbidden, pages.InteractionUnknown, ""
-	case errors.Is(err, login.ErrExpired):
-		return http.StatusGone, pages.InteractionExpired, ""
-	case errors.Is(err, login.ErrAnswered):
-		return http.StatusConflict, pages.InteractionAnswered, ""
-	case errors.Is(err, login.ErrDescription):
-		return http.StatusBadGateway, pages.ClientUnread, ""
-	case errors.Is(err, login.ErrClientChanged):
-		return http.StatusBadRequest, pages.ClientChanged, ""
-	case errors.Is(err, login.ErrSwitched), errors.Is(err, login.ErrSignedOut):
-		return http.StatusForbidden, pages.UserSwitched, ""
-	case errors.Is(err, login.ErrStep), errors.Is(err, errForm):
-		return http.StatusBadRequest, pages.BadRequest, ""
-	case errors.Is(err, upstream.ErrDenied), errors.Is(err, errRejected), errors.Is(err, login.ErrSubject):
-		return http.StatusForbidden, pages.Rejected, ""
-	case errors.Is(err, upstream.ErrInvalid), errors.Is(err, upstream.ErrUnavailable):
-		return http.StatusBadGateway, pages.UpstreamFailed, ""
-	case errors.Is(err, login.ErrLimited):
-		return http.StatusTooManyRequests, pages.TooMany, ""
-	case errors.Is(err, overload.ErrShed), errors.Is(err, login.ErrCrowded), errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrBusy):
-		return http.StatusServiceUnavailable, pages.Unavailable, oauth.TemporarilyUnavailable
-	case !errors.As(err, &told):
-		return http.StatusInternalServerError, pages.Internal, oauth.ServerError
-	}
-	switch told {
-	case oauth.ErrUnknownClient, oauth.ErrAuthorizationClient:
-		return http.StatusBadRequest, pages.UnknownClient, told.Code
-	case oauth.ErrRedirectMismatch, oauth.ErrAuthorizationRedirect:
-		if s.RedirectURIMismatch && told == oauth.ErrRedirectMismatch {
-			return http.StatusBadRequest, pages.BadRedirectURI, "redirect_uri_mismatch"
+	errors.As(err, &told)
+	for _, p := range problems {
+		if !slices.ContainsFunc(p.of, func(e error) bool { return errors.Is(err, e) }) && (p.of != nil || told == nil) {
+			continue
 		}
-		return http.StatusBadRequest, pages.BadRedirectURI, told.Code
-	case oauth.ErrLogoutRedirect:
-		return http.StatusBadRequest, pages.BadRedirectURI, told.Code
-	case oauth.ErrMethod, oauth.ErrNotGet:
-		return http.StatusMethodNotAllowed, pages.Method, ""
-	case oauth.ErrNotFound:
-		return http.StatusNotFound, pages.NotFound, ""
-	case oauth.ErrTooLarge:
-		return http.StatusRequestEntityTooLarge, pages.TooLarge, ""
-	case oauth.ErrTooManyRequests:
-		return http.StatusTooManyRequests, pages.TooMany, ""
+		switch {
+		case p.key == pages.Unavailable:
+			code = oauth.TemporarilyUnavailable
+		case told == oauth.ErrRedirectMismatch && s.RedirectURIMismatch:
+			code = "redirect_uri_mismatch"
+		case p.coded:
+			code = told.Code
+		}
+		return p.status, p.key, code
 	}
-	return http.StatusBadRequest, pages.BadRequest, told.Code
+	return http.StatusInternalServerError, pages.Internal, oauth.ServerError
 }
 
 // redirects reports whether an error goes to the client at once (RFC 6749 section

@@ -17,16 +17,8 @@ import (
 // interaction is the page on which a user is asked what is asked next: GET
 // shows it, and POST takes the answer.
 func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a server.Answer, err error) {
-	var p oauth.Params
-	if r.Method == http.MethodGet {
-		p, err = x.Query(r.URL.RawQuery)
-	} else {
-		p, err = s.submitted(x)
-	}
+	p, err := s.entered(r, x)
 	if err != nil {
-		return server.Answer{}, err
-	}
-	if err := x.Enter(x.Route.Class); err != nil {
 		return server.Answer{}, err
 	}
 	it, err := s.find(ctx, r, x, p["id"])
@@ -56,6 +48,20 @@ func (s *web) restart(ctx context.Context, r *http.Request, x *exchange, it *log
 		return server.Answer{}, err
 	}
 	return seeOther(s.interactionURL(next.ID)), nil
+}
+
+// entered takes a slot, and returns the parameters of the query, or of the form that
+// was submitted.
+func (s *web) entered(r *http.Request, x *exchange) (p oauth.Params, err error) {
+	if r.Method == http.MethodPost {
+		p, err = s.submitted(x)
+	} else {
+		p, err = x.Query(r.URL.RawQuery)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, x.Enter(x.Route.Class)
 }
 
 // submitted is a form of one of our pages.

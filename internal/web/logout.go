@@ -20,12 +20,9 @@ import (
 // with a POST from another site. For the same reason, there is no check of the
 // origin: what another site can send is a question to the user.
 func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
-	body := ""
-	if r.Method == http.MethodPost {
-		var err error
-		if body, err = x.FormBody(); err != nil {
-			return server.Answer{}, err
-		}
+	body, err := posted(r, x)
+	if err != nil {
+		return server.Answer{}, err
 	}
 	q, realm, err := oauth.ParseLogout(body, r.URL.RawQuery)
 	x.ClientID = q.ClientID
@@ -157,11 +154,8 @@ func (s *web) logoutRefused(err error) (server.Answer, error) {
 func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.Answer, error) {
 	a, v := s.Authorizer, visitor(r)
 	if r.Method == http.MethodPost {
-		p, err := s.submitted(x)
+		p, err := s.entered(r, x)
 		if err != nil {
-			return server.Answer{}, err
-		}
-		if err := x.Enter(x.Route.Class); err != nil {
 			return server.Answer{}, err
 		}
 		session, detail, err := s.endSessions(ctx, v, p["everywhere"] == "yes")
