@@ -169,9 +169,10 @@ func (d *dataset) newCode(at grant.Instant) grant.Code {
 		Realm: realm, ClientID: d.clientID, Scope: d.scope, RedirectHash: grant.HashRedirectURI(callback),
 		AuthorizedAt: at, ExpiresAt: at.Add(10 * time.Minute),
 	}
-	rand.Read(c.GrantID[:])
-	var s [16]byte
+	var id, s [16]byte
+	rand.Read(id[:])
 	rand.Read(s[:])
+	c.GrantID = grant.NewID(at, id)
 	if d.scope.Has(oauth.OpenID) {
 		c.Nonce, c.AuthTime = rand.Text(), at
 	}
@@ -179,16 +180,16 @@ func (d *dataset) newCode(at grant.Instant) grant.Code {
 	return c
 }
 
-// codes seals n codes, which no server has heard of: that is how codes are.
+// codes seals n codes, one after the other, of which no server has a record: that
+// is how codes are.
 func (d *dataset) codes(n int) ([]string, error) {
-	now := grant.At(time.Now())
-	key := d.ring.Current(keys.Seal, now)
+	key := d.ring.Current(keys.Seal, grant.At(time.Now()))
 	list := make([]string, n)
 	for i := range list {
 		var nonce [keys.NonceSize]byte
 		rand.Read(nonce[:])
 		var err error
-		if list[i], err = d.ring.SealCode(key, d.newCode(now), nonce); err != nil {
+		if list[i], err = d.ring.SealCode(key, d.newCode(grant.At(time.Now())), nonce); err != nil {
 			return nil, err
 		}
 	}

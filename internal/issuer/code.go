@@ -137,7 +137,9 @@ func (iss *Issuer) IssueCodeTo(c *store.Client, a Authorization) (IssuedCode, er
 		Authorization: a, KeyID: view.Ring.Current(keys.Seal, now),
 		AuthorizedAt: iss.AgreedAt(view, a.Subject, c.ID, now), ExpiresAt: now.Add(iss.CodeLifetime),
 	}
-	rand.Read(agreed.GrantID[:])
+	var random [16]byte
+	rand.Read(random[:])
+	agreed.GrantID = grant.NewID(agreed.AuthorizedAt, random)
 	rand.Read(agreed.Nonce[:])
 	return iss.seal(view, c, agreed)
 }

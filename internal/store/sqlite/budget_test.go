@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -141,6 +142,48 @@ func TestNothingGrowsWithRotations(t *testing.T) {
 	}
 	for i := range 20 {
 		holds(t, st, grants[i*100])
+	}
+}
+
+// New grants have ids of one time, and share pages: random ones would take a page
+// each, in the log and at the checkpoint.
+func TestNewGrantsSharePages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := create(t, dir)
+	db := raw(t, dir)
+	at := grant.Instant(1_800_000_000_000)
+	var random [16]byte
+	logged := func(n int, id func() grant.ID) int {
+		t.Helper()
+		grants := make([]grant.Grant, n)
+		for i := range grants {
+			grants[i] = newGrant(rand.Uint64())
+			grants[i].ID = id()
+		}
+		run(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
+		eachAtOnce(t, grants, func(g *grant.Grant) error { return st.CreateGrant(t.Context(), *g) })
+		pages, err := st.LogPages(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pages
+	}
+	anywhere := func() (id grant.ID) {
+		crand.Read(id[:])
+		return id
+	}
+	logged(20_000, anywhere)
+	const n = 2000
+	scattered := logged(n, anywhere)
+	together := logged(n, func() grant.ID {
+		at++
+		crand.Read(random[:])
+		return grant.NewID(at, random)
+	})
+	t.Logf("%d grants: %d pages with random ids, %d with ids of one time", n, scattered, together)
+	if 2*together > scattered {
+		t.Errorf("%d pages for %d new grants, and %d with random ids", together, n, scattered)
 	}
 }
 
