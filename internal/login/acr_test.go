@@ -142,22 +142,7 @@ func (b *beside) Heartbeat(context.Context, store.Node) ([]store.Node, error) { 
 func TestInteractionsOfANewFormWaitForEveryNode(t *testing.T) {
 	h := newHouse(t)
 	h.relying()
-	with := &beside{Store: h.kit.Engine}
-	d, err := directory.Open(t.Context(), with, h.kit.KEK, h.Issuer.Directory.Schedule, h.Issuer.Log, h.kit.Uptime.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Join(t.Context(), "new"); err != nil {
-		t.Fatal(err)
-	}
-	h.Issuer.Directory = d
-	meet := func(forms int64) {
-		t.Helper()
-		with.other = []store.Node{{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(h.kit.Uptime.Now()), Forms: forms}}
-		if err := d.Poll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	meet := h.besideNode()
 	openID := func(r *oauth.AuthorizationRequest) { r.Scope = "openid" }
 	posted := func(r *oauth.AuthorizationRequest) { r.Scope, r.FormPost = "a", true }
 	plain := func(r *oauth.AuthorizationRequest) { r.Scope = "a" }
@@ -173,4 +158,25 @@ func TestInteractionsOfANewFormWaitForEveryNode(t *testing.T) {
 	meet(store.Forms)
 	h.begin(asking(h.c, openID), someone(), StepLogin)
 	h.begin(asking(h.c, posted), someone(), StepLogin)
+}
+
+// besideNode makes h a node with a neighbour. The function that it returns has the
+// neighbour send a heartbeat, with the newest forms that it reads.
+func (h *house) besideNode() (meet func(forms int64)) {
+	with := &beside{Store: h.kit.Engine}
+	d, err := directory.Open(h.t.Context(), with, h.kit.KEK, h.Issuer.Directory.Schedule, h.Issuer.Log, h.kit.Uptime.Now)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := d.Join(h.t.Context(), "new"); err != nil {
+		h.t.Fatal(err)
+	}
+	h.Issuer.Directory = d
+	return func(forms int64) {
+		h.t.Helper()
+		with.other = []store.Node{{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(h.kit.Uptime.Now()), Forms: forms}}
+		if err := d.Poll(h.t.Context()); err != nil {
+			h.t.Fatal(err)
+		}
+	}
 }

@@ -296,7 +296,7 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	if st.Session == nil && len(r.State) > MaxGuestState {
 		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
 	}
-	if a.needsNewForm(r) && a.Issuer.Directory.OlderNodes(store.Forms) {
+	if a.needsNewForm(r) && a.Issuer.Directory.OlderNodes(store.FormsOfAPIs) {
 		cause := store.Unavailable(errors.New("a node runs an earlier version, which would drop what the request demands: upgrade all nodes"))
 		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, cause)
 	}

@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"sync"
@@ -98,6 +99,35 @@ func TestAllowGivesOneCodeAcrossARotationOfTheSealingKey(t *testing.T) {
 	}
 	if again := h.code(h.Allow(t.Context(), h.again(it, v), v, true)); again != first {
 		t.Error("the second submit has another code")
+	}
+}
+
+// Nodes compute a decision's grant id for themselves. An earlier version computes
+// another one than this version, so the id does not begin with its time while a
+// node of that version runs, nor afterwards for what was decided then.
+func TestGrantIDsBeginWithTheirTimeOnceEveryNodeComputesThem(t *testing.T) {
+	h := newHouse(t)
+	v := h.signedIn("alice")
+	meet := h.besideNode()
+	ordered := func(it *Interaction) bool {
+		t.Helper()
+		st, err := h.Allow(t.Context(), h.again(it, v), v, false)
+		h.code(st, err)
+		at := st.Interaction.Decision.AuthorizedAt
+		id, _ := codeParts(h.kit.View().Ring, st.Interaction)
+		return binary.BigEndian.Uint32(id[:4]) == uint32(at)
+	}
+	early := h.begin(asking(h.c), v, StepConsent)
+	meet(store.FormsOfOrderedIDs - 1)
+	if ordered(early) {
+		t.Error("beside an earlier version, the id begins with its time")
+	}
+	meet(store.FormsOfOrderedIDs)
+	if ordered(early) {
+		t.Error("the second submit has another id than the first")
+	}
+	if late := h.begin(asking(h.c), v, StepConsent); !ordered(late) || !ordered(late) {
+		t.Error("without an earlier version, the id does not begin with its time")
 	}
 }
 
