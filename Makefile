@@ -71,7 +71,7 @@ docs: ## the generated pages
 # The parts of the long form, each of which can be repeated alone. What measures
 # has the machine for itself; of the others, some wait while others compute. A
 # part that fails stops no other, and make names it.
-soak: tools lint ## the long form: takes about 70 minutes on two cores
+soak: tools lint ## the long form: takes about an hour on two cores
 	$(MAKE) --jobs 1 --keep-going soak-measured soak-beside
 
 soak-beside:
@@ -100,8 +100,8 @@ soak-mutations: ## each safety taken out, which a test must notice
 soak-release: ## the chart with Helm, and the release built twice
 	$(MAKE) chart-test dist-check
 
-soak-fuzz: ## each fuzz target for 90 seconds, with guidance from all below it
-	./scripts/fuzz 90s all
+soak-fuzz: ## each fuzz target for a minute, with guidance from all below it
+	./scripts/fuzz 1m all
 
 include bench.mk
 include dist.mk
