@@ -58,9 +58,9 @@ type EndedUser struct {
 	Now *account.User
 }
 
-// Merge ends in st, a copy of the backup that no server uses yet, what has ended
-// since. It may be called again after an error, and skips what the copy does not
-// hold. Events name the actor.
+// Merge ends in st, the restored store, what has ended since. It may be called again
+// after an error, and skips what the store does not hold. Only keys, and users with
+// their present record, need the key-encryption key. Events name the actor.
 func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor string, clock func() time.Time) error {
 	now := grant.At(clock())
 	event := func(name store.EventName, about, detail string) store.Event {
@@ -83,9 +83,11 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 			return fmt.Errorf("API %s: %w", a.ID, err)
 		}
 	}
-	ring, err := keys.Open(kek, ch.Keys)
-	if err != nil {
-		return err
+	var ring *keys.Ring
+	if slices.ContainsFunc(e.Users, func(u EndedUser) bool { return u.Now != nil }) {
+		if ring, err = keys.Open(kek, ch.Keys); err != nil {
+			return err
+		}
 	}
 	for _, u := range e.Users {
 		if err := u.merge(ctx, st, e.Realm, ring, now, event); err != nil {
@@ -97,7 +99,7 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 		if about == "" {
 			about = store.AboutSubject(c.Subject)
 		}
-		if err := st.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{c}, Events: []store.Event{event(store.EventCutoff, about, mergedDetail)}}); err != nil {
+		if err := st.Commit(ctx, store.Change{Cutoffs: []store.Cutoff{c}, Events: []store.Event{event(store.EventCutoff, about, MergedDetail)}}); err != nil {
 			return fmt.Errorf("cutoff: %w", err)
 		}
 	}
@@ -115,8 +117,8 @@ func (e Ended) Merge(ctx context.Context, st store.Store, kek *keys.KEK, actor s
 	return nil
 }
 
-// mergedDetail is the detail of the events that Merge records.
-const mergedDetail = "had ended since the backup"
+// MergedDetail is the detail of the events that Merge records.
+const MergedDetail = "had ended since the backup"
 
 // withdraw withdraws the keys that the copy holds and does not know as withdrawn.
 func (e Ended) withdraw(ctx context.Context, st store.Store, kek *keys.KEK, actor string, clock func() time.Time) error {
@@ -155,7 +157,7 @@ func (e EndedClient) merge(ctx context.Context, st store.Store, realm string, no
 	case e.State == store.ClientDeleted:
 		c.State, c.Secrets = e.State, []store.Secret{}
 		cutoffs = []store.Cutoff{{Realm: realm, ClientID: c.ID, At: now}}
-		events = []store.Event{event(store.EventClientDeleted, c.ID, mergedDetail)}
+		events = []store.Event{event(store.EventClientDeleted, c.ID, MergedDetail)}
 	default:
 		if e.State == store.ClientDisabled && c.State != e.State {
 			c.State = e.State
@@ -196,7 +198,7 @@ func (e EndedAPI) merge(ctx context.Context, st store.Store, ch store.Changes, n
 	}
 	next.Version++
 	next.UpdatedAt = now
-	return st.Commit(ctx, store.Change{Entries: []store.Entry{next.Entry()}, Events: []store.Event{event(name, a.ID, mergedDetail)}})
+	return st.Commit(ctx, store.Change{Entries: []store.Entry{next.Entry()}, Events: []store.Event{event(name, a.ID, MergedDetail)}})
 }
 
 func (e EndedUser) merge(ctx context.Context, st store.Store, realm string, ring *keys.Ring, now grant.Instant, event eventOf) error {
@@ -219,7 +221,7 @@ func (e EndedUser) merge(ctx context.Context, st store.Store, realm string, ring
 	if err != nil {
 		return err
 	}
-	return st.Commit(ctx, store.Change{Documents: []store.Document{doc}, Events: []store.Event{event(name, store.AboutSubject(u.Subject), mergedDetail)}})
+	return st.Commit(ctx, store.Change{Documents: []store.Document{doc}, Events: []store.Event{event(name, store.AboutSubject(u.Subject), MergedDetail)}})
 }
 
 func (e EndedUser) find(ctx context.Context, st store.Store, realm string) (account.User, error) {
@@ -268,11 +270,11 @@ func (e Ended) mergeGrants(ctx context.Context, st store.Store, event eventOf) e
 func end(have, since grant.Grant, event eventOf) (grant.Grant, []store.Event) {
 	switch {
 	case since.State == grant.Revoked && have.State != grant.Revoked:
-		return have.Revoke(since.Reason).Next, []store.Event{event(store.EventGrantRevoked, have.ID.String(), mergedDetail)}
+		return have.Revoke(since.Reason).Next, []store.Event{event(store.EventGrantRevoked, have.ID.String(), MergedDetail)}
 	case since.AccessFloor > have.AccessFloor:
 		have.AccessFloor = since.AccessFloor
 		have.Version++
-		return have, []store.Event{event(store.EventAccessRevoked, have.ID.String(), mergedDetail)}
+		return have, []store.Event{event(store.EventAccessRevoked, have.ID.String(), MergedDetail)}
 	}
 	return have, nil
 }

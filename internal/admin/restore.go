@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -19,14 +20,17 @@ const AboutStore = "store"
 const grantPage = 5000
 
 // DeclareRestore declares that the store was restored by other means from a backup
-// of an instant. It reads all grants, which takes some seconds for each million of
+// of an instant, after it has ended what had ended since. It reads all grants, which takes some seconds for each million of
 // them, and reports to progress, if that is set, how many it has read.
-func (a *Admin) DeclareRestore(ctx context.Context, backup grant.Instant, progress func(read int)) (r grant.Restore, seen grant.Issued, err error) {
+func (a *Admin) DeclareRestore(ctx context.Context, backup grant.Instant, ended Ended, progress func(read int)) (r grant.Restore, seen grant.Issued, err error) {
 	if backup <= 0 || backup > a.now() {
 		return r, seen, &oauth.Invalid{Field: "backup_time", Message: "is missing or still to come"}
 	}
 	if seen, err = issuedIn(ctx, a.Store, grantPage, progress); err != nil {
 		return r, seen, fmt.Errorf("nothing was declared: %w", err)
+	}
+	if err = a.merge(ctx, ended); err != nil {
+		return r, seen, fmt.Errorf("nothing was declared: end what had ended since the backup: %w", err)
 	}
 	now := a.now()
 	r = Restored(a.Policy, backup, now, seen)
@@ -35,6 +39,22 @@ func (a *Admin) DeclareRestore(ctx context.Context, backup grant.Instant, progre
 		err = &Error{Changed, "restore", "", "another restore was declared at this very moment"}
 	}
 	return r, seen, err
+}
+
+// merge ends in the store, which servers use, what had ended since a backup.
+func (a *Admin) merge(ctx context.Context, ended Ended) (err error) {
+	var kek *keys.KEK
+	if len(ended.Keys) > 0 {
+		if kek, err = a.KEK(); err != nil {
+			return err
+		}
+	}
+	for range 5 {
+		if err = ended.Merge(ctx, a.Store, kek, a.Actor, a.Now); !errors.Is(err, store.ErrConflict) {
+			break
+		}
+	}
+	return err
 }
 
 // Restored is a restore at an instant of this machine's clock. All that is known

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ import (
 type restoration struct {
 	*settings
 	backupTime            string
+	auditLogs             []string
 	declare, status, json bool
 	yes, undo             bool
 }
@@ -51,7 +53,9 @@ since are lost. If the present store cannot be read, the audit log is used.
 
 Use --declare, while servers run, for a store that was restored by other means
 (PostgreSQL, a snapshot, a promoted standby that lacked commits). Until then,
-tokens that are ahead of the store are answered 503.`,
+tokens that are ahead of the store are answered 503. What ended since the backup
+is read from the audit log of this machine; name those of other machines with
+--audit-log.`,
 		Example: `  mintage restore /var/backups/mintage-2026-11-21.db --config /etc/mintage/mintage.yaml
   mintage restore /var/backups/mintage-2026-11-21.db --config /etc/mintage/mintage.yaml --yes
   mintage restore --declare --backup-time 2026-11-21T03:00:00Z --config /etc/mintage/mintage.yaml
@@ -64,8 +68,10 @@ tokens that are ahead of the store are answered 503.`,
 				return deployment.Usage(deployment.Hint(errors.New("--declare and --status exclude each other"), see))
 			case (r.declare || r.status) && len(args) > 0:
 				return deployment.Usage(deployment.Hint(errors.New("--declare and --status are about the store, and take no file"), see))
-			case (r.declare || r.status) && r.undo:
-				return deployment.Usage(deployment.Hint(errors.New("--undo-revocations is about a backup file"), see))
+			case r.status && r.undo:
+				return deployment.Usage(deployment.Hint(errors.New("--undo-revocations is about a backup file, or --declare"), see))
+			case !r.declare && r.auditLogs != nil:
+				return deployment.Usage(deployment.Hint(errors.New("--audit-log needs --declare"), see))
 			case r.status:
 				return r.printStatus(cmd)
 			case r.declare:
@@ -80,6 +86,7 @@ tokens that are ahead of the store are answered 503.`,
 	cmd.Flags().BoolVar(&r.undo, "undo-revocations", false, "do not end again what was revoked, disabled or deleted since the backup")
 	cmd.Flags().BoolVar(&r.declare, "declare", false, "declare that the store was restored by other means")
 	cmd.Flags().BoolVar(&r.status, "status", false, "list the declared restores")
+	cmd.Flags().StringArrayVar(&r.auditLogs, "audit-log", nil, "with --declare: a `directory` with the audit log of another machine; may be repeated")
 	cmd.Flags().StringVar(&r.backupTime, "backup-time", "", "time of a backup that does not contain it: 2026-11-21T03:00:00Z, or its age: 5h")
 	cmd.Flags().BoolVar(&r.json, "json", false, "with --status: print JSON")
 	return cmd
@@ -119,8 +126,17 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 		return err
 	}
 	defer a.Close()
+	since := &plan{cfg: a.cfg, at: backup}
+	if !r.undo {
+		if err := since.readAuditLog(cmd.Context(), r.auditLogs); err != nil {
+			return err
+		}
+		if since.auditFault != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "mintage: the audit log cannot be read completely, and what it lacks is not ended again: %v\n", since.auditFault)
+		}
+	}
 	p := newProgress(cmd.ErrOrStderr(), time.Now)
-	now, seen, err := a.DeclareRestore(cmd.Context(), backup, func(read int) {
+	now, seen, err := a.DeclareRestore(cmd.Context(), backup, since.ended, func(read int) {
 		p.report("", 0, 0, false, func(time.Duration) string { return fmt.Sprintf("looking for the last token: %d grants read", read) })
 	})
 	p.end()
@@ -133,10 +149,13 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 	if err := printInForce(w, now); err != nil {
 		return err
 	}
+	since.printEnded(w)
+	printList(w, "Missing; repeat it:", since.missing)
 	fmt.Fprintf(w, `
 Changes after %s and before the restore are lost: new grants (their users
 log in again), and new or changed clients, secrets and users. What was revoked or
-disabled meanwhile is valid again: revoke it again. The audit log lists it:
+disabled meanwhile, and is not listed above, is valid again: revoke it again. The
+audit log of each machine lists it:
   mintage audit show --since %s
 `, show.Instant(backup), show.Instant(backup))
 	return nil
@@ -369,25 +388,29 @@ func (p *plan) compare(ctx context.Context) (err error) {
 		}
 		p.unreadable = err
 	}
-	return p.readAuditLog(ctx)
+	return p.readAuditLog(ctx, nil)
 }
 
-// readAuditLog reads the changes since the backup from the audit log.
-func (p *plan) readAuditLog(ctx context.Context) error {
-	if p.cfg.AuditDirectory() == "" {
-		return nil
+// readAuditLog reads the changes since the backup from the audit log of the
+// configuration, and from those in further directories.
+func (p *plan) readAuditLog(ctx context.Context, further []string) error {
+	if dir := p.cfg.AuditDirectory(); dir != "" {
+		further = append([]string{dir}, further...)
 	}
-	for e, err := range audit.Read(p.cfg.AuditDirectory(), audit.Filter{Events: lasting, Since: p.at.Time()}) {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			p.auditFault = err
-			continue
-		}
-		if e.Outcome == audit.Success || e.Outcome == audit.Unknown || e.GrantID != "" {
-			p.auditLog = append(p.auditLog, e)
+	for _, dir := range further {
+		for e, err := range audit.Read(dir, audit.Filter{Events: lasting, Since: p.at.Time()}) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				p.auditFault = errors.Join(p.auditFault, fmt.Errorf("%s: %w", dir, err))
+				continue
+			}
+			if e.Outcome == audit.Success || e.Outcome == audit.Unknown || e.GrantID != "" {
+				p.auditLog = append(p.auditLog, e)
+			}
 		}
 	}
+	slices.SortStableFunc(p.auditLog, func(a, b audit.Entry) int { return a.Time.Compare(b.Time) })
 	return p.ofAuditLog(ctx)
 }

@@ -28,7 +28,7 @@ import (
 
 // lasting lists the events whose effects a restore undoes.
 var lasting = []audit.Name{
-	audit.Name(store.EventCodeReplayed), audit.Name(store.EventRefreshReplayed), audit.Name(store.EventGrantRevoked),
+	audit.Name(store.EventCodeReplayed), audit.Name(store.EventRefreshReplayed), audit.Name(store.EventGrantRevoked), audit.Name(store.EventAccessRevoked),
 	audit.Name(store.EventCutoff), audit.Name(store.EventDisconnected), audit.Name(store.EventKeyWithdrawn),
 	audit.Name(store.EventClientCreated), audit.Name(store.EventClientChanged), audit.Name(store.EventClientDeleted),
 	audit.Name(store.EventSecretAdded), audit.Name(store.EventSecretRevoked),
@@ -179,6 +179,16 @@ func (p *plan) ofUser(c userChange) {
 func (p *plan) ofAuditLog(ctx context.Context) error {
 	p.ended = admin.Ended{Realm: deployment.Realm}
 	var grants []grant.Grant
+	known := map[grant.ID]int{} // index in grants
+	cutOff := func(e audit.Entry) {
+		if e.Subject+e.ClientID != "" && e.Detail != admin.MergedDetail { // that one is later than what it repeats
+			p.ended.Cutoffs = append(p.ended.Cutoffs, store.Cutoff{Realm: deployment.Realm, Subject: e.Subject, ClientID: e.ClientID, At: grant.At(e.Time)})
+		}
+	}
+	miss := func(e audit.Entry) {
+		about := strings.TrimSpace(strings.Join([]string{e.ClientID, e.Subject, e.Detail}, " "))
+		p.miss("%s: %s %s, by %s", e.Time.Format(time.RFC3339), e.Event, about, e.Actor)
+	}
 	clients, users := map[string]*admin.EndedClient{}, map[string]bool{}
 	client := func(id string) *admin.EndedClient {
 		if clients[id] == nil {
@@ -187,7 +197,6 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 		return clients[id]
 	}
 	for _, e := range p.auditLog {
-		at := grant.At(e.Time)
 		word, rest, _ := strings.Cut(e.Detail, " ")
 		switch name := store.EventName(e.Event); {
 		case e.GrantID != "":
@@ -195,15 +204,28 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 			if err != nil {
 				continue
 			}
-			has, err := p.backup.HasGrant(ctx, id) // a newer one is lost anyway
-			if err != nil {
-				return err
+			i, there := known[id]
+			if !there {
+				if p.backup != nil { // a newer grant is lost anyway
+					if has, err := p.backup.HasGrant(ctx, id); err != nil {
+						return err
+					} else if !has {
+						continue
+					}
+				}
+				i = len(grants)
+				known[id] = i
+				grants = append(grants, grant.Grant{ID: id, State: grant.Active})
 			}
-			if has && !slices.ContainsFunc(grants, func(g grant.Grant) bool { return g.ID == id }) {
-				grants = append(grants, grant.Grant{ID: id, State: grant.Revoked, Reason: reasonOf[name]})
+			switch g := &grants[i]; {
+			case name == store.EventAccessRevoked:
+				g.AccessFloor = grant.At(e.Time)
+			case g.State != grant.Revoked:
+				g.State, g.Reason = grant.Revoked, reasonOf[name]
+				p.endedGrants++
 			}
-		case (name == store.EventCutoff || name == store.EventDisconnected) && e.Subject+e.ClientID != "":
-			p.ended.Cutoffs = append(p.ended.Cutoffs, store.Cutoff{Realm: deployment.Realm, Subject: e.Subject, ClientID: e.ClientID, At: at})
+		case name == store.EventCutoff || name == store.EventDisconnected:
+			cutOff(e)
 		case name == store.EventKeyWithdrawn:
 			// The detail is "key ID: PURPOSE key".
 			id, _, _ := strings.Cut(rest, ":")
@@ -212,10 +234,21 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 			}
 		case name == store.EventClientDeleted:
 			client(e.ClientID).State = store.ClientDeleted
-		case name == store.EventClientChanged && e.Detail == string(store.ClientDisabled):
-			client(e.ClientID).State = store.ClientDisabled
-		case name == store.EventClientChanged && e.Detail == string(store.ClientEnabled):
-			client(e.ClientID).State = ""
+		case name == store.EventClientChanged:
+			// The detail is the changes of the registration, or the state, or both with
+			// a semicolon between them.
+			state := e.Detail[strings.LastIndex(e.Detail, "; ")+1:]
+			switch store.ClientState(strings.TrimSpace(state)) {
+			case store.ClientDisabled:
+				client(e.ClientID).State = store.ClientDisabled
+			case store.ClientEnabled:
+				client(e.ClientID).State = ""
+			default:
+				state = ""
+			}
+			if state != e.Detail {
+				miss(e)
+			}
 		case name == store.EventSecretRevoked && word == "secret":
 			client(e.ClientID).Secrets = append(client(e.ClientID).Secrets, rest)
 		case name == store.EventAPIDeleted:
@@ -224,11 +257,14 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 			p.ended.APIs = append(p.ended.APIs, admin.EndedAPI{ID: id, Deleted: true})
 		case name == store.EventUserDisabled:
 			users[e.Subject] = true
+			cutOff(e) // its grants ended
 		case name == store.EventUserEnabled:
 			users[e.Subject] = false
+		case name == store.EventPasswordChanged && strings.Contains(e.Detail, "grants ended"):
+			cutOff(e)
+			miss(e)
 		default:
-			about := strings.TrimSpace(strings.Join([]string{e.ClientID, e.Subject, e.Detail}, " "))
-			p.miss("%s: %s %s, by %s", e.Time.Format(time.RFC3339), e.Event, about, e.Actor)
+			miss(e)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(clients)) {
@@ -239,7 +275,6 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 			p.ended.Users = append(p.ended.Users, admin.EndedUser{Subject: subject, Disabled: true})
 		}
 	}
-	p.endedGrants = int64(len(grants))
 	p.ended.Grants = func(_ context.Context, f func(grant.Grant) error) error {
 		for _, g := range grants {
 			if err := f(g); err != nil {

@@ -81,3 +81,65 @@ func TestARestoreTakesNoEndOfAnAPIBack(t *testing.T) {
 		}
 	}
 }
+
+// Whatever has ended by the audit log is ended again, by each way in which it can end.
+func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
+	at := time.UnixMilli(1_700_000_000_000)
+	one, two, three := grant.ID{1}, grant.ID{2}, grant.ID{3}
+	entry := func(name store.EventName, change audit.Entry) audit.Entry {
+		change.Event, change.Outcome, change.Time = audit.Name(name), audit.Success, at
+		return change
+	}
+	p := plan{auditLog: []audit.Entry{
+		entry(store.EventGrantRevoked, audit.Entry{GrantID: one.String()}),
+		entry(store.EventAccessRevoked, audit.Entry{GrantID: two.String()}),
+		entry(store.EventAccessRevoked, audit.Entry{GrantID: three.String()}),
+		entry(store.EventRefreshReplayed, audit.Entry{GrantID: three.String()}),
+		entry(store.EventCutoff, audit.Entry{Subject: "alice"}),
+		entry(store.EventCutoff, audit.Entry{Subject: "alice", Detail: admin.MergedDetail}),
+		entry(store.EventDisconnected, audit.Entry{Subject: "bob", ClientID: "mail"}),
+		entry(store.EventKeyWithdrawn, audit.Entry{Detail: "key 0000002a: mac key"}),
+		entry(store.EventClientDeleted, audit.Entry{ClientID: "a", Detail: "A"}),
+		entry(store.EventClientChanged, audit.Entry{ClientID: "b", Detail: "disabled"}),
+		entry(store.EventClientChanged, audit.Entry{ClientID: "c", Detail: `name "C", was "c"; disabled`}),
+		entry(store.EventClientChanged, audit.Entry{ClientID: "d", Detail: "disabled"}),
+		entry(store.EventClientChanged, audit.Entry{ClientID: "d", Detail: "enabled"}),
+		entry(store.EventSecretRevoked, audit.Entry{ClientID: "e", Detail: "secret s1"}),
+		entry(store.EventAPIDeleted, audit.Entry{Detail: "api https://api.example: Orders"}),
+		entry(store.EventUserDisabled, audit.Entry{Subject: "carol", Detail: "grants ended"}),
+		entry(store.EventUserDisabled, audit.Entry{Subject: "dave", Detail: "grants ended"}),
+		entry(store.EventUserEnabled, audit.Entry{Subject: "dave"}),
+		entry(store.EventPasswordChanged, audit.Entry{Subject: "erin", Detail: "sessions and grants ended"}),
+		entry(store.EventPasswordChanged, audit.Entry{Subject: "frank", Detail: "sessions ended"}),
+	}}
+	if err := p.ofAuditLog(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var grants []grant.Grant
+	if err := p.ended.Grants(t.Context(), func(g grant.Grant) error { grants = append(grants, g); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	p.ended.Grants = nil
+	now := grant.At(at)
+	if want := []grant.Grant{
+		{ID: one, State: grant.Revoked, Reason: grant.ReasonOperator},
+		{ID: two, State: grant.Active, AccessFloor: now},
+		{ID: three, State: grant.Revoked, Reason: grant.ReasonRefreshReplayed, AccessFloor: now},
+	}; !reflect.DeepEqual(grants, want) || p.endedGrants != 2 {
+		t.Errorf("%d grants: %+v", p.endedGrants, grants)
+	}
+	cut := func(subject, client string) store.Cutoff {
+		return store.Cutoff{Realm: "/api", Subject: subject, ClientID: client, At: now}
+	}
+	if want := (admin.Ended{
+		Realm: "/api", Keys: []grant.KeyID{0x2a}, APIs: []admin.EndedAPI{{ID: "https://api.example", Deleted: true}},
+		Cutoffs: []store.Cutoff{cut("alice", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", "")},
+		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}},
+		Users:   []admin.EndedUser{{Subject: "carol", Disabled: true}},
+	}); !reflect.DeepEqual(p.ended, want) {
+		t.Errorf("%+v\nwant\n%+v", p.ended, want)
+	}
+	if len(p.missing) != 3 {
+		t.Errorf("to be repeated: %q", p.missing)
+	}
+}

@@ -138,7 +138,7 @@ type restoreAnswer struct {
 
 func declareRestore(x *call, u *admin.Admin, in restoreRequest) (any, error) {
 	x.takeTime()
-	r, seen, err := u.DeclareRestore(x.Context(), grant.At(in.BackupTime), nil)
+	r, seen, err := u.DeclareRestore(x.Context(), grant.At(in.BackupTime), admin.Ended{}, nil)
 	now := grant.At(u.Now())
 	return restoreAnswer{admin.ViewRestore(r, now), admin.ClockIsBehind(now, seen)}, err
 }
