@@ -155,11 +155,12 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 			l.Users = append(l.Users, c)
 			return err
 		}},
-		{`SELECT (SELECT count(*) FROM main.documents p WHERE p.kind = 'session' AND p.id NOT IN (SELECT id FROM b.documents)),
+		{`SELECT (SELECT count(*) FROM main.documents p WHERE p.kind = 'session' AND p.version = 1 AND p.id NOT IN (SELECT id FROM b.documents)),
 			(SELECT count(*) FROM main.keys WHERE id NOT IN (SELECT id FROM b.keys))`, func(rows store.Scanner) error {
 			return rows.Scan(&l.Sessions, &l.Keys)
 		}},
-		{`SELECT id FROM b.documents WHERE kind = 'session' AND id NOT IN (SELECT id FROM main.documents) ORDER BY id`, func(rows store.Scanner) error {
+		// The first version of a session's document is its only one, until it is over.
+		{`SELECT id FROM b.documents d WHERE kind = 'session' AND version = 1 AND NOT EXISTS (SELECT 1 FROM main.documents p WHERE p.id = d.id AND p.version = 1) ORDER BY id`, func(rows store.Scanner) error {
 			var id []byte
 			err := rows.Scan(&id)
 			if err == nil && len(id) != len(store.DocumentKey{}) {

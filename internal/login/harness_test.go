@@ -102,9 +102,9 @@ func (h *house) signedIn(subject string) Visitor {
 // session stores a session, and returns its cookie.
 func (h *house) session(who Identity) string {
 	h.t.Helper()
-	cookie, c, err := h.newSession(who, "")
+	cookie, d, err := h.newSession(who)
 	if err == nil {
-		err = h.kit.Engine.Commit(h.t.Context(), c)
+		err = h.kit.Engine.Commit(h.t.Context(), store.Change{Documents: []store.Document{d}})
 	}
 	if err != nil {
 		h.t.Fatal(err)

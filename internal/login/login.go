@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -68,32 +67,37 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 	if who.Name == "" && who.Username == "" {
 		who.Name = who.Subject // better than nobody: users see whose answer they give
 	}
-	ends, err := a.refer(ctx, &who, v.Session)
-	if err != nil {
-		return "", err
-	}
 	said := who
 	who.Standard = ""
-	cookie, session, err := a.newSession(who, v.Session)
-	if err != nil {
-		return "", err
-	}
-	err = a.identify(ctx, it, who, func(c *store.Change) error {
-		c.Documents, c.Delete = slices.Clone(session.Documents), slices.Clone(session.Delete)
-		if ends != nil {
-			if err := a.end(ctx, ends, c); err != nil {
-				return err
-			}
+	var ends *Session
+	err = a.identify(ctx, it, who, func(who *Identity, c *store.Change) (err error) {
+		if ends, err = a.leave(ctx, who, v.Session, c); err != nil {
+			return err
 		}
-		if err := a.noteProvider(ctx, said, session.Documents[0], c); err != nil {
+		var session store.Document
+		if cookie, session, err = a.newSession(*who); err != nil {
+			return err
+		}
+		c.Documents = append(c.Documents, session)
+		if err := a.noteProvider(ctx, said, session, c); err != nil {
 			return err
 		}
 		return a.noteClaims(ctx, said, c)
 	})
-	if err == nil && ends != nil {
+	if err != nil {
+		return "", err
+	}
+	if ends != nil {
 		a.ended(ctx, ends)
 	}
-	return cookie, err
+	// After the commit: an end that is noted later finds the session.
+	if over, err := a.endedAtProvider(ctx, said); err != nil || !over {
+		return cookie, err
+	}
+	if _, err := a.EndSession(ctx, cookie); err != nil {
+		return "", err
+	}
+	return "", ErrProviderEnded
 }
 
 // Keep moves an interaction that asks which user it is to be on with the one
@@ -113,19 +117,21 @@ func (a *Authorizer) Keep(ctx context.Context, it *Interaction, v Visitor) error
 }
 
 // identify records who the user is, and in the same commit what add adds, unless it
-// is nil.
-func (a *Authorizer) identify(ctx context.Context, it *Interaction, who Identity, add func(*store.Change) error) error {
+// is nil. Add may change who that is.
+func (a *Authorizer) identify(ctx context.Context, it *Interaction, who Identity, add func(*Identity, *store.Change) error) error {
 	var with store.Change
 	return a.change(ctx, it, &with, func(it *Interaction) error {
 		if it.Decision != nil {
 			return ErrAnswered
 		}
-		it.Step, it.Identity, it.Username = StepConsent, &who, ""
 		with = store.Change{}
-		if add == nil {
-			return nil
+		if add != nil {
+			if err := add(&who, &with); err != nil {
+				return err
+			}
 		}
-		return add(&with)
+		it.Step, it.Identity, it.Username = StepConsent, &who, ""
+		return nil
 	})
 }
 

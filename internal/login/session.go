@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -8,7 +9,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -37,6 +37,8 @@ type Identity struct {
 	// Provider names the session at the provider where the user has logged in, "" if
 	// it is unknown. Only SignIn reads it.
 	Provider string `json:"-"`
+	// SaidAt is when the provider has said so, by its clock; zero without one.
+	SaidAt grant.Instant `json:"-"`
 }
 
 // A Session is a browser whose user is known.
@@ -44,10 +46,26 @@ type Session struct {
 	Identity
 	Began     grant.Instant `json:"began"`
 	ExpiresAt grant.Instant `json:"-"`
+	// Over is what has become of the document, "" while it is the session's. What is
+	// over is kept until a sweep: by its version, of a login that continues a session
+	// and a logout at the same moment, one learns of the other.
+	Over string `json:"over,omitempty"`
 
-	id   sessionID
-	used grant.Instant // as the cookie says
-	end  End           // once it has ended
+	id       sessionID
+	document store.Document
+	used     grant.Instant // as the cookie says
+	end      End           // once it has ended
+}
+
+const (
+	overMoved = "moved" // the same session goes on in another document
+	overEnded = "ended"
+)
+
+// Mark tells the session from others on its own pages. A login that continues the session
+// does not change it.
+func (s *Session) Mark() string {
+	return cmp.Or(grant.SessionName(s.reference()), hex.EncodeToString(s.document.Key[:12]))
 }
 
 // A sessionID is 256 random bits. Nothing at rest tells it.
@@ -92,6 +110,16 @@ func openSessionCookie(ring *keys.Ring, text string) (id sessionID, used grant.I
 
 // Session finds the living session of a cookie, or nil. It writes nothing.
 func (a *Authorizer) Session(ctx context.Context, cookie string) (*Session, error) {
+	s, err := a.find(ctx, cookie)
+	if s != nil && s.Over != "" {
+		return nil, err
+	}
+	return s, err
+}
+
+// find finds the session of a cookie, also if it has moved to another document at this
+// moment, or nil.
+func (a *Authorizer) find(ctx context.Context, cookie string) (*Session, error) {
 	if cookie == "" {
 		return nil, nil
 	}
@@ -111,13 +139,16 @@ func (a *Authorizer) Session(ctx context.Context, cookie string) (*Session, erro
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	s := &Session{id: id, used: used, ExpiresAt: d.ExpiresAt}
+	s := &Session{id: id, document: d, used: used, ExpiresAt: d.ExpiresAt}
 	if err := json.Unmarshal(d.Body, s); err != nil {
 		return nil, err
 	}
+	if s.Over == overEnded || s.Over == "" && now >= d.ExpiresAt {
+		return nil, nil
+	}
 	// What ends everything of a subject ends its sessions as well. So does a restore:
 	// who has signed out since the backup was made is signed in there.
-	if now >= d.ExpiresAt || view.Cutoff(a.Issuer.Realm, s.Subject, "") >= s.Began || s.Began < view.Restore().At {
+	if view.Cutoff(a.Issuer.Realm, s.Subject, "") >= s.Began || s.Began < view.Restore().At {
 		return nil, nil
 	}
 	// Who has signed in by a way that the deployment no longer offers is not
@@ -148,22 +179,50 @@ func (a *Authorizer) Refresh(s *Session) string {
 	return sessionCookie(view.Ring, s.id, now)
 }
 
-// refer gives who the reference of the session that is about to begin: that of the
-// browser's session of the same subject, or a new one. A session of another subject
-// is returned: it ends.
-func (a *Authorizer) refer(ctx context.Context, who *Identity, old string) (ends *Session, err error) {
-	s, err := a.Session(ctx, old)
+// leave gives who the reference of the session that is about to begin: that of the
+// browser's session of the same subject, or a new one. It adds to c that the browser has
+// that session no more (CWE-384). A session of another subject ends, and is returned.
+func (a *Authorizer) leave(ctx context.Context, who *Identity, old string, c *store.Change) (ends *Session, err error) {
+	s, err := a.find(ctx, old)
 	if err != nil {
 		return nil, err
 	}
 	if s != nil && s.Subject == who.Subject && s.Reference != "" {
-		who.Reference = s.Reference
-		return nil, nil
+		who.Reference, s.Over = s.Reference, overMoved
+		d, err := over(s.document, s, a.now())
+		c.Documents = append(c.Documents, d)
+		return nil, err
 	}
 	var reference [16]byte
 	rand.Read(reference[:])
 	who.Reference = hex.EncodeToString(reference[:])
+	if s == nil {
+		return nil, a.forget(old, c)
+	}
+	if ended, err := a.end(ctx, s, c); err != nil || !ended {
+		return nil, err
+	}
 	return s, nil
+}
+
+// over returns the next version of a session's document, which is over.
+func over(d store.Document, s *Session, now grant.Instant) (store.Document, error) {
+	body, err := json.Marshal(s)
+	d.Version++
+	d.ExpiresAt, d.Body = min(d.ExpiresAt, now), body
+	return d, err
+}
+
+// forget adds to c that the document of a cookie goes, whose session does not live.
+func (a *Authorizer) forget(cookie string, c *store.Change) error {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return unavailable(err)
+	}
+	if id, _, ok := openSessionCookie(view.Ring, cookie); ok {
+		c.Delete = append(c.Delete, id.key(a.Issuer.Realm))
+	}
+	return nil
 }
 
 // reference returns the bytes of who's Reference, or zero.
@@ -172,28 +231,24 @@ func (who Identity) reference() (b [16]byte) {
 	return b
 }
 
-// newSession returns the cookie of a new session of who, and the change that
-// stores it and ends the session of the old cookie (CWE-384).
-func (a *Authorizer) newSession(who Identity, old string) (cookie string, c store.Change, err error) {
+// newSession returns the cookie and the document of a new session of who.
+func (a *Authorizer) newSession(who Identity) (cookie string, d store.Document, err error) {
 	view, err := a.Issuer.Directory.View()
 	if err != nil {
-		return "", c, unavailable(err)
+		return "", d, unavailable(err)
 	}
 	now := a.now()
 	s := Session{Identity: who, Began: a.Issuer.AgreedAt(view, who.Subject, "", now)}
 	rand.Read(s.id[:])
 	body, err := json.Marshal(s)
 	if err != nil {
-		return "", c, err
+		return "", d, err
 	}
-	c.Documents = []store.Document{{
+	d = store.Document{
 		Kind: store.DocumentSession, Key: s.id.key(a.Issuer.Realm), Version: 1, ExpiresAt: now.Add(a.SessionLifetime),
 		Owner: store.OwnerOf(a.Issuer.Realm, who.Subject), Body: body,
-	}}
-	if id, _, ok := openSessionCookie(view.Ring, old); ok {
-		c.Delete = []store.DocumentKey{id.key(a.Issuer.Realm)}
 	}
-	return sessionCookie(view.Ring, s.id, now), c, nil
+	return sessionCookie(view.Ring, s.id, now), d, nil
 }
 
 // An End is a session that ends before its time, by its user.
@@ -203,33 +258,40 @@ type End struct {
 	At        grant.Instant
 }
 
+// attempts is how often a change is made whose documents others change too.
+const attempts = 8
+
 // EndSession ends the session of a cookie, if there is one, and returns it. If it
-// had expired, it is nil: that is no logout.
+// had expired, or has ended, it is nil: that is no logout. A login that continues the
+// session at the same moment does not keep it.
 func (a *Authorizer) EndSession(ctx context.Context, cookie string) (*Session, error) {
-	s, err := a.Session(ctx, cookie)
+	s, err := a.find(ctx, cookie)
 	if err != nil {
 		return nil, err
 	}
-	view, err := a.Issuer.Directory.View()
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	var c store.Change
-	if s != nil {
-		err = a.end(ctx, s, &c)
-	} else if id, _, ok := openSessionCookie(view.Ring, cookie); ok {
-		c.Delete = []store.DocumentKey{id.key(a.Issuer.Realm)}
-	}
-	if err != nil || len(c.Delete) == 0 {
-		return nil, err
-	}
-	if err := a.Issuer.Store.Commit(ctx, c); err != nil {
-		return nil, unavailable(err)
-	}
-	if s != nil {
+	for range attempts {
+		var c store.Change
+		ended := false
+		if s == nil {
+			err = a.forget(cookie, &c)
+		} else {
+			ended, err = a.end(ctx, s, &c)
+		}
+		if err != nil || len(c.Documents)+len(c.Delete) == 0 {
+			return nil, err
+		}
+		switch err := a.Issuer.Store.Commit(ctx, c); {
+		case errors.Is(err, store.ErrConflict):
+			continue
+		case err != nil:
+			return nil, unavailable(err)
+		case !ended:
+			return nil, nil
+		}
 		a.ended(ctx, s)
+		return s, nil
 	}
-	return s, nil
+	return nil, unavailable(store.ErrConflict)
 }
 
 // ended revokes the grants that end with s. What fails here is no fault of the logout,
@@ -241,26 +303,20 @@ func (a *Authorizer) ended(ctx context.Context, s *Session) {
 }
 
 // end adds the end of s to a change: the session in every document that has its
-// reference, and what Ended adds.
-func (a *Authorizer) end(ctx context.Context, s *Session, c *store.Change) error {
-	if own := s.id.key(a.Issuer.Realm); !slices.Contains(c.Delete, own) {
-		c.Delete = append(c.Delete, own)
-	}
+// reference, and what Ended adds. It reports whether the session has not ended before.
+func (a *Authorizer) end(ctx context.Context, s *Session, c *store.Change) (ended bool, err error) {
 	if s.Reference == "" {
-		return nil
+		c.Delete = append(c.Delete, s.document.Key)
+		return true, nil
 	}
-	for d, err := range store.DocumentsOfOwner(ctx, a.Issuer.Store, store.DocumentSession, store.OwnerOf(a.Issuer.Realm, s.Subject)) {
-		if err != nil {
-			return unavailable(err)
-		}
-		var other Session
-		if json.Unmarshal(d.Body, &other) == nil && other.Reference == s.Reference && !slices.Contains(c.Delete, d.Key) {
-			c.Delete = append(c.Delete, d.Key)
-		}
+	now := a.now()
+	ended, err = EndReference(ctx, a.Issuer.Store, a.Issuer.Realm, s.Subject, s.reference(), now, c)
+	switch {
+	case err != nil:
+		return false, unavailable(err)
+	case !ended || a.Ended == nil:
+		return ended, nil
 	}
-	if a.Ended == nil {
-		return nil
-	}
-	s.end = End{Subject: s.Subject, Reference: s.reference(), At: a.now()}
-	return a.Ended(ctx, s.end, c)
+	s.end = End{Subject: s.Subject, Reference: s.reference(), At: now}
+	return true, a.Ended(ctx, s.end, c)
 }

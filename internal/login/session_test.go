@@ -192,11 +192,11 @@ func FuzzSessionCookie(f *testing.F) {
 func TestARestoreEndsTheSessionsOfBefore(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	cookie, change, err := h.newSession(Identity{Subject: "alice", AuthTime: h.now()}, "")
+	cookie, d, err := h.newSession(Identity{Subject: "alice", AuthTime: h.now()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Issuer.Store.Commit(t.Context(), change); err != nil {
+	if err := h.Issuer.Store.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := h.Session(t.Context(), cookie); s == nil || err != nil {
@@ -217,11 +217,11 @@ func TestARestoreEndsTheSessionsOfBefore(t *testing.T) {
 	if s, err := h.EndSession(t.Context(), cookie); s != nil || err != nil || ended {
 		t.Errorf("%v, %v, told: %t", s, err, ended)
 	}
-	cookie, change, err = h.newSession(Identity{Subject: "alice", AuthTime: h.now()}, "")
+	cookie, d, err = h.newSession(Identity{Subject: "alice", AuthTime: h.now()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Issuer.Store.Commit(t.Context(), change); err != nil {
+	if err := h.Issuer.Store.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := h.Session(t.Context(), cookie); s == nil || err != nil {

@@ -7,8 +7,10 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 // granted redeems a code for the user of a browser, and returns the grant's row.
@@ -161,6 +163,86 @@ func TestEndSessionEndsTheSessionInEveryTab(t *testing.T) {
 	}
 }
 
+// Of a logout and a login that continues the session, in another tab at the same moment,
+// the later one knows of the other: what has ended does not go on, and what goes on was
+// not said to have ended.
+func TestALoginOfTheSameSubjectAtTheMomentOfALogout(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"login", "logout"} {
+		t.Run(first+" first", func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			var ended []End
+			h.Ended = func(_ ctx, e End, c *store.Change) error {
+				ended = append(ended, e)
+				c.Documents = append(c.Documents, store.Document{Kind: store.DocumentLogout, Key: store.DocumentKey{1}, Version: 1})
+				return nil
+			}
+			v := h.signInAs("alice", someone())
+			it := h.begin(asking(h.c, login), v, StepLogin)
+			again := v
+			signIn := func() (err error) {
+				again.Session, err = h.SignIn(t.Context(), it, h.identity("alice"), v)
+				return err
+			}
+			logout := func() error {
+				s, err := h.EndSession(t.Context(), v.Session)
+				if err == nil && s == nil {
+					t.Error("it was no logout")
+				}
+				return err
+			}
+			before, after := signIn, logout // which is about to be committed when before happens
+			if first == "logout" {
+				before, after = logout, signIn
+			}
+			h.kit.Faulty.Inject(storetest.CommitDocument, 1, func(_ ctx, do func() error) error {
+				if err := before(); err != nil {
+					t.Error(err)
+				}
+				return do()
+			})
+			if err := after(); err != nil {
+				t.Fatal(err)
+			}
+			s, err := h.Session(t.Context(), again.Session)
+			if err != nil || len(ended) == 0 {
+				t.Fatal(err, ended)
+			}
+			if goesOn := s != nil; goesOn != (first == "logout") {
+				t.Errorf("the session goes on: %t", goesOn)
+			}
+			if s != nil && s.reference() == ended[0].Reference {
+				t.Error("what was said to have ended goes on")
+			}
+		})
+	}
+}
+
+// A browser that has not got the cookie of its latest login yet signs out of the session
+// that this login continues, and another login continues it too.
+func TestTheCookieBeforeTheLatestLogin(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v := h.signInAs("alice", someone())
+	latest := h.signInAs("alice", v)
+	other := h.signInAs("alice", v)
+	a, _ := h.Session(t.Context(), latest.Session)
+	b, _ := h.Session(t.Context(), other.Session)
+	if a == nil || b == nil || a.Reference != b.Reference || h.is(v.Session) != "" {
+		t.Fatalf("%+v, %+v, and the old cookie is %q", a, b, h.is(v.Session))
+	}
+	if s, err := h.EndSession(t.Context(), v.Session); s == nil || err != nil || h.is(latest.Session)+h.is(other.Session) != "" {
+		t.Errorf("%v, %v: %q and %q go on", s, err, h.is(latest.Session), h.is(other.Session))
+	}
+	if s, err := h.EndSession(t.Context(), latest.Session); s != nil || err != nil {
+		t.Errorf("it ended twice: %v, %v", s, err)
+	}
+	if list, err := Sessions(t.Context(), h.kit.Engine, realm, "alice"); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 // A page that was shown in a session that has ended since is answered in another one
 // of the same subject: the grant belongs to that one.
 func TestAGrantBelongsToTheSessionThatAnswers(t *testing.T) {
@@ -186,5 +268,29 @@ func TestAGrantBelongsToTheSessionThatAnswers(t *testing.T) {
 	}
 	if r := h.sessionOf("alice", grant.SessionName(s.reference())); len(r.Grants) != 1 {
 		t.Errorf("the session that goes on has made %d grants", len(r.Grants))
+	}
+}
+
+// The client's page comes next, and may show what other clients know: it waits for them, but
+// not for long.
+func TestARedirectAfterALogoutWaitsASecondAtMost(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	c := h.client(client.Registration{ID: "leaving", Name: "Leaving", PostLogoutRedirectURIs: []string{"https://client.example/bye"}})
+	waited := 0
+	h.Ended = func(ctx, End, *store.Change) error { return nil }
+	h.Told = func(ctx ctx, e End) {
+		waited++
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Second || e.Subject != "alice" {
+			t.Errorf("waits until %v, %t, for %+v", deadline, ok, e)
+		}
+	}
+	for next, want := range map[string]int{"https://client.example/bye": 1, "": 0} {
+		waited = 0
+		v := h.signInAs("alice", someone())
+		it := &Interaction{Step: StepLogout, Request: oauth.AuthorizationRequest{ClientID: c.ID, RedirectURI: next}}
+		if s, to, err := h.LogOut(t.Context(), it, v); s == nil || to != next || err != nil || waited != want {
+			t.Errorf("to %q: %q, %v, waited %d times", next, to, err, waited)
+		}
 	}
 }

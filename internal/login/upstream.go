@@ -15,6 +15,9 @@ import (
 // has one, and logins of two tabs at once make another.
 const maxOfProvider = 8
 
+// longestLogin is longer than it takes until a provider's answer has become a session.
+const longestLogin = time.Hour
+
 // skewOfProviders is how far a provider's clock may be from ours.
 const skewOfProviders = time.Minute
 
@@ -43,21 +46,80 @@ func (a *Authorizer) noteProvider(ctx context.Context, who Identity, session sto
 }
 
 func (a *Authorizer) ofProvider(ctx context.Context, session string) (d store.Document, list []store.DocumentKey, err error) {
-	d, err = a.Issuer.Store.Document(ctx, a.providerKey(session))
+	d, err = a.document(ctx, store.DocumentProviderSession, a.providerKey(session), &list)
+	return d, list, err
+}
+
+// document reads a document and its body, which may be absent: its version is 0 then.
+func (a *Authorizer) document(ctx context.Context, kind store.DocumentKind, key store.DocumentKey, body any) (store.Document, error) {
+	d, err := a.Issuer.Store.Document(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		return store.Document{Kind: store.DocumentProviderSession, Key: a.providerKey(session)}, nil, nil
+		return store.Document{Kind: kind, Key: key}, nil
 	}
 	if err != nil {
-		return d, nil, unavailable(err)
+		return d, unavailable(err)
 	}
-	return d, list, json.Unmarshal(d.Body, &list)
+	return d, json.Unmarshal(d.Body, body)
+}
+
+// ErrProviderEnded means that a login comes from a session that has ended at the provider
+// since the provider told of it.
+var ErrProviderEnded = errors.New("the session has ended at the OpenID Connect provider")
+
+// endKey is the key of the latest end of a session at the provider, or of all those of
+// a subject.
+func (a *Authorizer) endKey(session, subject string) store.DocumentKey {
+	if session != "" {
+		return store.KeyOf(store.DocumentProviderLogout, a.Issuer.Realm, "session\x00"+session)
+	}
+	return store.KeyOf(store.DocumentProviderLogout, a.Issuer.Realm, "subject\x00"+subject)
+}
+
+// noteEnd stores when the provider has ended what l names, before its sessions here are
+// looked for: a login that they do not have yet looks for this after its commit.
+func (a *Authorizer) noteEnd(ctx context.Context, l ProviderLogout) error {
+	for range attempts {
+		var at grant.Instant
+		d, err := a.document(ctx, store.DocumentProviderLogout, a.endKey(l.Session, l.Subject), &at)
+		if err != nil || at >= l.IssuedAt {
+			return err
+		}
+		d.Version++
+		d.ExpiresAt = max(l.IssuedAt, a.now()).Add(longestLogin)
+		if d.Body, err = json.Marshal(l.IssuedAt); err != nil {
+			return err
+		}
+		switch err = a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, store.ErrConflict):
+			return unavailable(err)
+		}
+	}
+	return unavailable(store.ErrConflict)
+}
+
+// endedAtProvider reports whether the provider has ended the session from which who
+// comes, or all of the subject, after it has said who that is.
+func (a *Authorizer) endedAtProvider(ctx context.Context, who Identity) (bool, error) {
+	if who.SaidAt == 0 {
+		return false, nil
+	}
+	for _, key := range []store.DocumentKey{a.endKey(who.Provider, who.Subject), a.endKey("", who.Subject)} {
+		var at grant.Instant
+		if _, err := a.document(ctx, store.DocumentProviderLogout, key, &at); err != nil || at >= who.SaidAt {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // A ProviderLogout is a verified logout token of a provider.
 type ProviderLogout struct {
-	Session   string // at the provider; "": all of Subject
-	Subject   string // "": whoever it is
-	ID        string // of the token, which counts once
+	Session   string        // at the provider; "": all of Subject
+	Subject   string        // "": whoever it is
+	ID        string        // of the token, which counts once
+	IssuedAt  grant.Instant // by the provider's clock
 	ExpiresAt grant.Instant
 }
 
@@ -74,7 +136,35 @@ func (a *Authorizer) EndProviderSession(ctx context.Context, l ProviderLogout) (
 	case !errors.Is(err, store.ErrNotFound):
 		return nil, unavailable(err)
 	}
-	c := store.Change{Documents: []store.Document{{Kind: store.DocumentProviderLogout, Key: id, Version: 1, ExpiresAt: l.ExpiresAt.Add(a.Issuer.Policy.MaxSkew + skewOfProviders), Body: []byte("{}")}}}
+	if err := a.noteEnd(ctx, l); err != nil {
+		return nil, err
+	}
+	for range attempts {
+		c := store.Change{Documents: []store.Document{{Kind: store.DocumentProviderLogout, Key: id, Version: 1, ExpiresAt: l.ExpiresAt.Add(a.Issuer.Policy.MaxSkew + skewOfProviders), Body: []byte("{}")}}}
+		if ended, err = a.ofLogout(ctx, l, &c); err != nil {
+			return nil, err
+		}
+		err = a.Issuer.Store.Commit(ctx, c)
+		if !errors.Is(err, store.ErrConflict) {
+			break
+		}
+		// Another node was faster with the token, or a login with a session, which is
+		// no reason to drop the others.
+		if _, absent := a.Issuer.Store.Document(ctx, id); absent == nil {
+			return nil, ErrReplayed
+		}
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	for _, s := range ended {
+		a.ended(ctx, s)
+	}
+	return ended, nil
+}
+
+// ofLogout adds to c the end of the sessions that l names, and returns them.
+func (a *Authorizer) ofLogout(ctx context.Context, l ProviderLogout, c *store.Change) (ended []*Session, err error) {
 	var keys []store.DocumentKey
 	if l.Session != "" {
 		_, keys, err = a.ofProvider(ctx, l.Session)
@@ -90,39 +180,22 @@ func (a *Authorizer) EndProviderSession(ctx context.Context, l ProviderLogout) (
 		return nil, unavailable(err)
 	}
 	for _, key := range keys {
-		d, err := a.Issuer.Store.Document(ctx, key)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
+		s := &Session{}
+		s.document, err = a.document(ctx, store.DocumentSession, key, s)
 		if err != nil {
-			return nil, unavailable(err)
-		}
-		s := &Session{ExpiresAt: d.ExpiresAt}
-		if err := json.Unmarshal(d.Body, s); err != nil {
 			return nil, err
 		}
+		s.ExpiresAt = s.document.ExpiresAt
 		told := slices.ContainsFunc(ended, func(o *Session) bool { return s.Reference != "" && o.Reference == s.Reference })
-		if l.Subject != "" && s.Subject != l.Subject || a.now() >= s.ExpiresAt || told {
+		if s.document.Version == 0 || s.Over != "" || l.Subject != "" && s.Subject != l.Subject || a.now() >= s.ExpiresAt || told {
 			continue
 		}
-		if !slices.Contains(c.Delete, key) {
-			c.Delete = append(c.Delete, key)
-		}
-		if err := a.end(ctx, s, &c); err != nil {
+		switch first, err := a.end(ctx, s, c); {
+		case err != nil:
 			return nil, err
+		case first:
+			ended = append(ended, s)
 		}
-		ended = append(ended, s)
-	}
-	if err := a.Issuer.Store.Commit(ctx, c); err != nil {
-		// Another node was faster with the token, or with the end of a session, which
-		// is no reason to drop the others.
-		if _, absent := a.Issuer.Store.Document(ctx, id); errors.Is(err, store.ErrConflict) && absent == nil {
-			return nil, ErrReplayed
-		}
-		return nil, unavailable(err)
-	}
-	for _, s := range ended {
-		a.ended(ctx, s)
 	}
 	return ended, nil
 }

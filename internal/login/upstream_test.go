@@ -63,11 +63,69 @@ func TestALogoutOfAProviderThatIsNotStoredIsNoReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := ProviderLogout{Session: "iss\x00s1", ID: "j1", ExpiresAt: h.now().Add(2 * time.Minute)}
-	h.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Conflicts) // something else of the change was in the way
+	h.kit.Faulty.Inject(storetest.CommitDocument, attempts, storetest.Conflicts) // something else of the change was in the way
 	if _, err := h.EndProviderSession(t.Context(), l); errors.Is(err, ErrReplayed) || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("not stored: %v", err)
 	}
 	if ended, err := h.EndProviderSession(t.Context(), l); len(ended) != 1 || err != nil || h.is(cookie) != "" {
 		t.Errorf("once more: %d, %v", len(ended), err)
+	}
+}
+
+// A login that the provider answered before the logout does not survive it, whichever is
+// committed first.
+func TestALoginAtTheMomentOfAProvidersLogout(t *testing.T) {
+	t.Parallel()
+	for name, token := range map[string]ProviderLogout{
+		"of the session":  {Session: "iss\x00s1"},
+		"of the subject":  {Subject: "alice"},
+		"that names both": {Session: "iss\x00s1", Subject: "alice"},
+	} {
+		for _, order := range []string{"login first", "login between", "logout first"} {
+			t.Run(name+", "+order, func(t *testing.T) {
+				t.Parallel()
+				h, token := newHouse(t), token
+				v, who := someone(), h.identity("alice")
+				who.Provider, who.SaidAt = "iss\x00s1", h.now()
+				it := h.begin(asking(h.c), v, StepLogin)
+				token.ID, token.IssuedAt, token.ExpiresAt = "j1", h.now().Add(time.Second), h.now().Add(2*time.Minute)
+				var cookie string
+				signIn := func() (err error) {
+					cookie, err = h.SignIn(t.Context(), it, who, v)
+					return err
+				}
+				logout := func() error {
+					_, err := h.EndProviderSession(t.Context(), token)
+					return err
+				}
+				before, after := signIn, logout // which is about to be committed when before happens
+				if order == "logout first" {
+					before, after = logout, signIn
+				}
+				var early error
+				if order == "login between" { // the two commits of a logout
+					h.kit.Faulty.Inject(storetest.CommitDocument, 1, func(_ context.Context, do func() error) error { return do() })
+				}
+				h.kit.Faulty.Inject(storetest.CommitDocument, 1, func(_ context.Context, do func() error) error {
+					early = before()
+					return do()
+				})
+				late := after()
+				for _, err := range []error{early, late} {
+					if err != nil && !errors.Is(err, ErrProviderEnded) {
+						t.Error(err)
+					}
+				}
+				if h.is(cookie) != "" {
+					t.Error("the login survives the logout")
+				}
+				// Later, the user may log in again.
+				v, who.SaidAt = someone(), token.IssuedAt.Add(time.Second)
+				it = h.begin(asking(h.c), v, StepLogin)
+				if err := signIn(); err != nil || h.is(cookie) != "alice" {
+					t.Error("a later login is refused:", err)
+				}
+			})
+		}
 	}
 }

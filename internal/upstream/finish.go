@@ -34,6 +34,7 @@ type Identity struct {
 	Login    openid.Login
 	// SessionID is the sid of the id_token, "" if the provider gives none.
 	SessionID string
+	IssuedAt  time.Time // of the id_token
 }
 
 // Finish redeems the code of a login that p began, and returns the user's identity.
@@ -168,7 +169,7 @@ func (p *Provider) identity(ctx context.Context, m *metadata, token *oidc.IDToke
 	if id.Claims, err = p.known(ctx, m, claims, accessToken); err != nil {
 		return Identity{}, err
 	}
-	id.Name, id.Login = name(claims), said(claims)
+	id.Name, id.Login, id.IssuedAt = name(claims), said(claims), token.IssuedAt
 	if sid, err := text(claims, "sid"); err == nil && oauth.IsText(sid, maxSessionID) {
 		id.SessionID = sid
 	}

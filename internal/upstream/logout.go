@@ -17,6 +17,7 @@ type Logout struct {
 	SessionID string // the provider's
 	Subject   string // ours; "" if the token has no sub, or another claim names users here
 	ID        string // its jti
+	IssuedAt  time.Time
 	ExpiresAt time.Time
 }
 
@@ -57,7 +58,7 @@ func (p *Provider) Logout(ctx context.Context, raw string) (Logout, error) {
 	case claims["iat"] == nil || token.IssuedAt.After(now.Add(leeway)) || token.Expiry.Sub(now) > longestLogout:
 		return Logout{}, invalid("logout_token: iat is in the future or missing, or exp is more than an hour ahead")
 	}
-	l := Logout{ExpiresAt: token.Expiry}
+	l := Logout{IssuedAt: token.IssuedAt, ExpiresAt: token.Expiry}
 	for name, to := range map[string]*string{"jti": &l.ID, "sid": &l.SessionID} {
 		if *to, err = text(claims, name); err != nil {
 			return Logout{}, err

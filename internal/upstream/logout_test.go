@@ -27,7 +27,7 @@ func TestALogoutTokenIsBelievedOnlyIfEveryCheckHolds(t *testing.T) {
 		return p.signed(payload)
 	}
 	u := upstream.New(p.config())
-	if got, err := u.Logout(t.Context(), sign(good)); err != nil || got != (upstream.Logout{SessionID: "s1", Subject: "248289761001", ID: "j1", ExpiresAt: got.ExpiresAt}) || !got.ExpiresAt.Equal(p.now.Add(2*time.Minute)) {
+	if got, err := u.Logout(t.Context(), sign(good)); err != nil || got != (upstream.Logout{SessionID: "s1", Subject: "248289761001", ID: "j1", IssuedAt: got.IssuedAt, ExpiresAt: got.ExpiresAt}) || !got.IssuedAt.Equal(p.now) || !got.ExpiresAt.Equal(p.now.Add(2*time.Minute)) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, changes := range map[string]object{"sid alone": {"sub": nil}, "sub alone": {"sid": nil}} {

@@ -113,7 +113,7 @@ func (s *web) signInUser(ctx context.Context, r *http.Request, x *exchange, it *
 // signIn gives the browser a new session, and returns its cookie.
 func (s *web) signIn(ctx context.Context, x *exchange, it *login.Interaction, who login.Identity, v login.Visitor) (string, error) {
 	cookie, err := s.Authorizer.SignIn(ctx, it, who, v)
-	if errors.Is(err, login.ErrSubject) {
+	if errors.Is(err, login.ErrSubject) || errors.Is(err, login.ErrProviderEnded) {
 		s.loginFailed(x, it, who.Subject, err)
 		return "", err
 	}
@@ -185,12 +185,15 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (serve
 	if err != nil {
 		return s.refusedUpstream(ctx, r, x, it, err)
 	}
-	identity := login.Identity{Subject: who.Subject, Name: who.Name, Standard: who.Claims, Login: who.Login, Provider: s.providerSession(who.SessionID)}
+	identity := login.Identity{Subject: who.Subject, Name: who.Name, Standard: who.Claims, Login: who.Login, Provider: s.providerSession(who.SessionID), SaidAt: grant.At(who.IssuedAt)}
 	if !who.AuthTime.IsZero() {
 		identity.AuthTime = grant.At(who.AuthTime)
 	}
 	s.Throttle.GiveBack(x.Counted) // it was not made up
 	_, err = s.signIn(ctx, x, it, identity, visitor(r))
+	if errors.Is(err, login.ErrProviderEnded) {
+		return again, nil // where the login begins again
+	}
 	return again, err
 }
 
