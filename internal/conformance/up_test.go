@@ -103,6 +103,17 @@ func atProvider(t *testing.T, p *upstreamProvider, logoutURL string) *deployment
 	return d
 }
 
+// logged expects a log line of a logout token that says why, with the id of the request.
+func logged(t *testing.T, d *deployment, why string) {
+	t.Helper()
+	for line := range strings.Lines(d.log.String()) {
+		if strings.Contains(line, `"request_id":"`) && strings.Contains(line, why) && strings.Contains(line, "upstream logout") {
+			return
+		}
+	}
+	t.Errorf("the log does not say %q:\n%s", why, d.log.String())
+}
+
 // signInFrom gives the browser a session that comes from one at the provider.
 func (d *deployment) signInFrom(b *browser, p *upstreamProvider, session string) {
 	d.t.Helper()
@@ -152,7 +163,9 @@ func TestALogoutTokenOfTheProviderIsTakenByPost(t *testing.T) {
 	if phone.isSignedIn() || !laptop.isSignedIn() {
 		t.Errorf("phone %t, laptop %t: the token is about the phone", phone.isSignedIn(), laptop.isSignedIn())
 	}
+	d.log.Reset()
 	send("replayed", 400, "logout_token="+token)
+	logged(t, d, "logout token presented before")
 	send("a session that nobody has here", 200, "logout_token="+p.logoutToken(d.now(), "j2", "s9"))
 }
 
@@ -166,6 +179,7 @@ func TestALogoutTokenMayComeAgainIfTheProviderWasDown(t *testing.T) {
 	if s := b.post(publicURL+"/oauth2/backchannel_logout", "logout_token="+token); s.StatusCode != http.StatusServiceUnavailable || !b.isSignedIn() {
 		t.Errorf("its keys cannot be read: status %d", s.StatusCode)
 	}
+	logged(t, d, "502")
 	p.down = false
 	if s := b.post(publicURL+"/oauth2/backchannel_logout", "logout_token="+token); s.StatusCode != http.StatusOK || b.isSignedIn() {
 		t.Errorf("again: status %d", s.StatusCode)

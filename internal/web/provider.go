@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 
 	"github.com/mintage/mintage/internal/audit"
@@ -52,7 +53,7 @@ func (s *web) providerLogout(ctx context.Context, r *server.Request) (a server.A
 		return a, rec, providerFault(err)
 	}
 	ended, err := s.Authorizer.EndProviderSession(ctx, login.ProviderLogout{
-		Session: s.providerSession(l.SessionID), Subject: l.Subject, ID: s.Upstream.Issuer() + "\x00" + l.ID, ExpiresAt: grant.At(l.ExpiresAt),
+		Session: s.providerSession(l.SessionID), Subject: l.Subject, ID: s.Upstream.Issuer() + "\x00" + l.ID, IssuedAt: grant.At(l.IssuedAt), ExpiresAt: grant.At(l.ExpiresAt),
 	})
 	if err != nil {
 		return a, rec, providerFault(err)
@@ -67,13 +68,13 @@ func (s *web) providerLogout(ctx context.Context, r *server.Request) (a server.A
 	return server.Answer{Body: []byte(`{}`)}, rec, nil
 }
 
-// providerFault returns what a provider hears.
+// providerFault returns what a provider hears, with the cause for the log.
 func providerFault(err error) error {
 	if errors.Is(err, upstream.ErrInvalid) || errors.Is(err, login.ErrReplayed) {
-		return oauth.ErrLogoutToken
+		return fmt.Errorf("%w: %w", oauth.ErrLogoutToken, err)
 	}
 	if errors.Is(err, upstream.ErrUnavailable) {
-		return oauth.ErrUnavailable
+		return fmt.Errorf("%w: %w", oauth.ErrUnavailable, err)
 	}
 	return err
 }
