@@ -117,6 +117,28 @@ func TestLO02_EveryOtherRequestAsksTheUser(t *testing.T) {
 	}
 }
 
+// The button ends the session that the page has named, and no other.
+func TestTheAnswerIsAboutTheSessionThatWasAskedAbout(t *testing.T) {
+	d, b := signedIn(t)
+	c := d.leaving()
+	d.user("bob")
+	for name, ask := range map[string]struct{ page, at string }{
+		"a client asks":    {leave("client_id=" + c.ID), interactionURL},
+		"the account page": {logoutURL, logoutURL},
+	} {
+		page := b.open(ask.page)
+		answer := []string{"id=" + page.field("id"), "step=logout", "action=logout", "session=" + page.field("session")}
+		d.signIn(b, "bob")
+		again := b.post(ask.at, answer...)
+		if again.StatusCode != http.StatusOK || again.field("session") == page.field("session") || !strings.Contains(again.body, "bob") || !b.isSignedIn() {
+			t.Errorf("%s, and another user has signed in: status %d, %q is signed in: %t", name, again.StatusCode, again.field("session"), b.isSignedIn())
+		}
+		answer[3] = "session=" + again.field("session")
+		b.post(ask.at, answer...).gone(t, b, logoutURL)
+		d.signIn(b, username)
+	}
+}
+
 func TestAUserSignsOutEverywhere(t *testing.T) {
 	var d *deployment
 	d, b := signedIn(t, func(o *options) {

@@ -176,9 +176,9 @@ func TestFormsSendTheirFields(t *testing.T) {
 		{pages.Consent{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=consent", "decision=deny", "decision=allow", "action=switch"}},
 		{pages.Consent{Interaction: "I", Remember: true}, "/oauth2/interaction", []string{"id=I", "step=consent", "remember=yes", "decision=deny", "decision=allow", "action=switch"}},
 		{pages.Connections{Items: []pages.Connection{{ClientID: "C", Client: "x"}}}, "/account/connections", []string{"client_id=C"}},
-		{pages.Logout{}, "/account/logout", nil},
-		{pages.Logout{Everywhere: true}, "/account/logout", []string{"everywhere=yes"}},
-		{pages.EndSession{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=logout", "action=logout", "action=cancel"}},
+		{pages.Logout{Session: "S"}, "/account/logout", []string{"session=S"}},
+		{pages.Logout{Session: "S", Everywhere: true}, "/account/logout", []string{"session=S", "everywhere=yes"}},
+		{pages.EndSession{Interaction: "I", Session: "S"}, "/oauth2/interaction", []string{"id=I", "step=logout", "session=S", "action=logout", "action=cancel"}},
 	} {
 		root := render(t, s, "en", c.page)
 		forms := elements(root, "form")

@@ -94,6 +94,7 @@ type Connections struct {
 
 // Logout is the question whether to sign out.
 type Logout struct {
+	Session    string // a mark of the session that is meant
 	Name       string
 	Username   string
 	Everywhere bool // they may sign out of everything
@@ -102,6 +103,7 @@ type Logout struct {
 // EndSession is the question whether to sign out that a client has caused.
 type EndSession struct {
 	Interaction string
+	Session     string // a mark of the session that is meant
 	Client      string // that asks; empty: unknown
 	Name        string
 	Username    string

@@ -25,7 +25,7 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a 
 	switch {
 	case err != nil:
 	case it.Step == login.StepLogout:
-		return s.logoutAsked(ctx, r, x, it, p["action"])
+		return s.logoutAsked(ctx, r, x, it, p)
 	case r.Method == http.MethodGet:
 		a, err = s.showNext(ctx, r, x, it, p["verifier"])
 	default:

@@ -60,8 +60,9 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 }
 
 // logoutAsked goes on with a stored logout request: GET asks the user, unless that
-// is needless, and POST takes the answer, which is action.
-func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, action string) (server.Answer, error) {
+// is needless, and POST takes the answer. An answer about another session than the
+// present one is none: the user is asked again.
+func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (server.Answer, error) {
 	v := visitor(r)
 	session, err := s.Authorizer.Session(ctx, v.Session)
 	if err != nil {
@@ -71,17 +72,23 @@ func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, it 
 	switch {
 	case !it.MustAsk(session):
 		return s.logOut(ctx, x, it, v, "asked by the client")
-	case r.Method == http.MethodGet:
+	case r.Method == http.MethodGet, p["action"] == "logout" && isOther(session, p):
 		s.Metrics.Logout(metrics.LogoutAsked)
 		s.stamp(x, session)
-		return s.form(x, it, pages.EndSession{Interaction: it.ID, Client: x.ClientName, Name: session.Name, Username: session.Username}, http.StatusOK)
-	case action == "cancel":
+		return s.form(x, it, pages.EndSession{Interaction: it.ID, Session: session.Mark(), Client: x.ClientName, Name: session.Name, Username: session.Username}, http.StatusOK)
+	case p["action"] == "cancel":
 		s.Metrics.Logout(metrics.LogoutDenied)
 		return seeOther(s.at(connectionsPath)), nil
-	case action != "logout":
+	case p["action"] != "logout":
 		return server.Answer{}, errForm
 	}
 	return s.logOut(ctx, x, it, v, "asked by the client, confirmed by the user")
+}
+
+// isOther reports whether a form asked about another session than the present one:
+// somebody has signed in since it was shown. A page of a brand may not say which.
+func isOther(present *login.Session, form oauth.Params) bool {
+	return form["session"] != "" && form["session"] != present.Mark()
 }
 
 // logOut ends the session, and sends the browser on.
@@ -158,12 +165,19 @@ func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.
 		if err != nil {
 			return server.Answer{}, err
 		}
-		session, detail, err := s.endSessions(ctx, v, p["everywhere"] == "yes")
+		session, err := a.Session(ctx, v.Session)
 		if err != nil {
 			return server.Answer{}, err
 		}
-		s.loggedOut(x, session, detail)
-		return seeOther(s.afterLogout(ctx, x, session, nil, "")), nil
+		if session != nil && isOther(session, p) {
+			return s.askLogout(x, session)
+		}
+		ended, detail, err := s.endSessions(ctx, v, p["everywhere"] == "yes")
+		if err != nil {
+			return server.Answer{}, err
+		}
+		s.loggedOut(x, ended, detail)
+		return seeOther(s.afterLogout(ctx, x, ended, nil, "")), nil
 	}
 	state := ""
 	if s.Upstream != nil {
@@ -187,7 +201,12 @@ func (s *web) logout(ctx context.Context, r *http.Request, x *exchange) (server.
 	if session == nil {
 		return s.page(x, http.StatusOK, pages.SignedOut{})
 	}
-	shown, err := s.page(x, http.StatusOK, pages.Logout{Name: session.Name, Username: session.Username, Everywhere: s.EndAll != nil})
+	return s.askLogout(x, session)
+}
+
+// askLogout asks the user of a session whether to sign out.
+func (s *web) askLogout(x *exchange, session *login.Session) (server.Answer, error) {
+	shown, err := s.page(x, http.StatusOK, pages.Logout{Session: session.Mark(), Name: session.Name, Username: session.Username, Everywhere: s.EndAll != nil})
 	if s.Upstream != nil && s.Upstream.PassesLogout() {
 		shown.Header = http.Header{"Content-Security-Policy": formPolicy(s.login())}
 	}
