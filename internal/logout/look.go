@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/mintage/mintage/internal/directory"
@@ -168,6 +167,7 @@ func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *direct
 	if again {
 		from = r.At.Add(-inFlight(iss))
 	}
+	listed := map[receiver]bool{}
 	for g, err := range store.GrantsOfSubject(ctx, o.Store, iss.Realm, r.Subject) {
 		if err != nil {
 			return nil, err
@@ -189,7 +189,8 @@ func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *direct
 		case to.session == [16]byte{}:
 			continue // no id_token has named it
 		}
-		if !slices.Contains(list, to) {
+		if !listed[to] {
+			listed[to] = true
 			list = append(list, to)
 		}
 	}
