@@ -18,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/testkit"
 )
 
@@ -77,6 +78,47 @@ func text(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// Requests without openid cost what they do where there is no OpenID Connect at all: one
+// write each, no read, and as many allocations.
+func TestRequestsWithoutOpenIDCostWhatTheyDid(t *testing.T) {
+	none := func(iss *issuer.Issuer) { iss.IDTokenLifetime = 0 }
+	of := func(s *service, a issuer.Authorization) (exchanging, refreshing float64) {
+		const runs = 50
+		codes := make([]string, 0, runs+1)
+		for range cap(codes) {
+			code, err := s.IssueCode(t.Context(), a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			codes = append(codes, code.Code)
+		}
+		var tokens issuer.Tokens
+		s.Faulty.Calls()
+		exchanging = testing.AllocsPerRun(runs, func() {
+			tokens = s.Must(s.Redeem(codes[0]))
+			codes = codes[1:]
+		})
+		refreshing = testing.AllocsPerRun(runs, func() { tokens = s.Must(s.Renew(tokens.RefreshToken)) })
+		calls := s.Faulty.Calls()
+		delete(calls, storetest.Changes)
+		if calls[storetest.CreateGrant] != runs+1 || calls[storetest.UpdateGrant] != runs+1 || len(calls) != 2 {
+			t.Errorf("%d exchanges and %d refreshes cost %v", runs+1, runs+1, calls)
+		}
+		return exchanging, refreshing
+	}
+	plain := testkit.Authorization()
+	plain.Scope = "read"
+	e0, r0 := of(newProvider(t, none), plain)
+	e1, r1 := of(newProvider(t), authentication("read"))
+	if e1 > e0*1.05 || r1 > r0*1.05 {
+		t.Errorf("%v and %v allocations for an exchange and a refresh, and %v and %v without OpenID Connect", e1, r1, e0, r0)
+	}
+	// An id_token is seen by this.
+	if e2, r2 := of(newProvider(t), authentication("openid read")); e2 < e0*1.2 || r2 < r0*1.2 {
+		t.Errorf("%v and %v allocations with an id_token, and %v and %v without: the counter does not count", e2, r2, e0, r0)
+	}
 }
 
 // Without the scope openid, codes, rows and answers are those of the version
