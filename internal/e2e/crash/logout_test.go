@@ -3,14 +3,22 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -19,8 +27,8 @@ import (
 	"github.com/mintage/mintage/internal/e2e/binary"
 )
 
-// told are the subjects whose logout a client has accepted. Half of the calls find the
-// client killed: before it has read them, or before its answer.
+// told are the sessions, or the subjects all of whose sessions have ended, whose logout a
+// client has accepted. Half of the calls find the client killed: before it has read them, or before its answer.
 type told struct {
 	t  *testing.T
 	mu sync.Mutex
@@ -38,6 +46,7 @@ func (r *told) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	parts := strings.Split(req.PostFormValue("logout_token"), ".")
 	var claims struct {
 		Subject string         `json:"sub"`
+		Session string         `json:"sid"`
 		Events  map[string]any `json:"events"`
 	}
 	if len(parts) == 3 {
@@ -47,21 +56,118 @@ func (r *told) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if claims.Events["http://schemas.openid.net/event/backchannel-logout"] == nil {
 		r.t.Errorf("%s %s is no logout", req.Method, req.URL)
 	}
-	r.of[claims.Subject]++
+	r.of[cmp.Or(claims.Session, claims.Subject)]++
 	if fate == 1 && !r.up {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-func (r *told) times(subject string) int {
+func (r *told) times(ended string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.of[subject]
+	return r.of[ended]
+}
+
+// A visit is a browser in which the demo user has signed in to a relying party.
+type visit struct {
+	*http.Client
+	hint, sid string
+}
+
+// relying registers a relying party that receives logouts, and returns what signs the demo
+// user in to it.
+func relying(t *testing.T, s *binary.Server, receiver string) func() visit {
+	t.Helper()
+	const address, verifier = "https://app.example/cb", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+	var c struct {
+		ID     string `json:"client_id"`
+		Secret string `json:"client_secret"`
+	}
+	created := s.Run(t, "client", "create", "--json", "--id", "app", "--name", "App", "--redirect-uri", address, "--scope", "openid read", "--first-party",
+		"--native", "--id-token-signing-alg", "ES256", "--backchannel-logout-uri", receiver)
+	var user struct{ Username, Password string }
+	text, err := os.ReadFile(filepath.Join(s.Dir, "dev.json"))
+	if err := errors.Join(err, json.Unmarshal([]byte(created), &c), json.Unmarshal(text, &user)); err != nil {
+		t.Fatal(err)
+	}
+	return func() (v visit) {
+		t.Helper()
+		jar, _ := cookiejar.New(nil)
+		v.Client = &http.Client{Transport: s.Transport(t, ""), Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+			if r.URL.Host == "app.example" || strings.HasSuffix(r.URL.Path, "/account/logout") {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		}}
+		base := strings.SplitN(s.TokenEndpoint, "/oauth2/", 2)[0]
+		resp, err := v.Get(base + "/oauth2/authorize?" + url.Values{
+			"response_type": {"code"}, "client_id": {c.ID}, "redirect_uri": {address}, "scope": {"openid read"},
+			"code_challenge": {"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}, "code_challenge_method": {"S256"},
+		}.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		form := url.Values{"step": {"login"}, "username": {user.Username}, "password": {user.Password}}
+		if m := regexp.MustCompile(`name="id" value="([^"]*)"`).FindSubmatch(page); m != nil {
+			form.Set("id", string(m[1]))
+		}
+		r, _ := http.NewRequest(http.MethodPost, base+"/oauth2/interaction", strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", base)
+		if resp, err = v.Do(r); err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		to, err := resp.Location()
+		if err != nil || to.Query().Get("code") == "" {
+			t.Fatalf("no code: status %d, %v\n%s", resp.StatusCode, err, page)
+		}
+		form = url.Values{
+			"grant_type": {"authorization_code"}, "code": {to.Query().Get("code")}, "redirect_uri": {address}, "code_verifier": {verifier}, "client_id": {c.ID},
+		}
+		if c.Secret != "" {
+			form.Set("client_secret", c.Secret)
+		}
+		if resp, err = v.PostForm(s.TokenEndpoint, form); err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var tokens struct {
+			IDToken string `json:"id_token"`
+		}
+		var claims struct {
+			Session string `json:"sid"`
+		}
+		err = json.NewDecoder(resp.Body).Decode(&tokens)
+		if parts := strings.Split(tokens.IDToken, "."); len(parts) == 3 {
+			payload, _ := base64.RawURLEncoding.DecodeString(parts[1])
+			err = json.Unmarshal(payload, &claims)
+		}
+		if err != nil || claims.Session == "" {
+			t.Fatalf("no id_token with sid: status %d, %v", resp.StatusCode, err)
+		}
+		v.hint, v.sid = tokens.IDToken, claims.Session
+		return v
+	}
+}
+
+// leave ends the session at the end-session endpoint, and reports whether that was
+// acknowledged.
+func (v visit) leave(s *binary.Server) bool {
+	end := strings.SplitN(s.TokenEndpoint, "/oauth2/", 2)[0] + "/oauth2/end_session?id_token_hint=" + v.hint
+	resp, err := v.Get(end)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusSeeOther
 }
 
 // TestKillsLoseNoLogout kills the server, and the client that it calls, at random
 // moments: the client is told of every end of sessions that was acknowledged, and of
-// none for a subject whose sessions go on.
+// none for a session that goes on.
 func TestKillsLoseNoLogout(t *testing.T) {
 	client := &told{t: t, of: map[string]int{}}
 	receiver := httptest.NewUnstartedServer(client)
@@ -70,8 +176,9 @@ func TestKillsLoseNoLogout(t *testing.T) {
 	defer receiver.Close()
 	s := binary.Start(t, t.TempDir())
 	s.Run(t, "client", "update", s.ClientID, "--native", "--backchannel-logout-uri", receiver.URL+"/logout")
+	visits := relying(t, s, receiver.URL+"/logout")
 	var ended, going []string
-	kills := 0
+	kills, left := 0, 0
 	for round := range binary.Scaled(4, 150) {
 		browser := &http.Client{Transport: s.Transport(t, "")}
 		var names []string
@@ -86,12 +193,20 @@ func TestKillsLoseNoLogout(t *testing.T) {
 			}
 			names = append(names, name)
 		}
-		going = append(going, names[:2]...)
+		leaving := []visit{visits(), visits()}
+		going = append(going, append(names[:2:2], visits().sid)...)
 		killed := make(chan struct{})
 		time.AfterFunc(rand.N(1500*time.Millisecond), func() { s.Kill(); close(killed) })
 		for _, name := range names[2:] {
 			if cutOff(t.Context(), s, name) == nil {
 				ended = append(ended, name)
+			}
+			if len(leaving) > 0 && rand.N(2) == 0 {
+				if leaving[0].leave(s) {
+					ended = append(ended, leaving[0].sid)
+					left++
+				}
+				leaving = leaving[1:]
 			}
 			time.Sleep(rand.N(100 * time.Millisecond))
 		}
@@ -99,8 +214,8 @@ func TestKillsLoseNoLogout(t *testing.T) {
 		kills++
 		restart(t, s)
 	}
-	if len(ended) < kills {
-		t.Fatalf("only %d ends were acknowledged", len(ended))
+	if len(ended) < kills || left == 0 {
+		t.Fatalf("only %d ends were acknowledged, %d of them of one session", len(ended), left)
 	}
 	client.mu.Lock()
 	client.up = true
@@ -119,7 +234,7 @@ func TestKillsLoseNoLogout(t *testing.T) {
 			t.Errorf("the client was told %d times of %s, whose sessions go on", n, name)
 		}
 	}
-	t.Logf("%d kills, %d ends acknowledged", kills, len(ended))
+	t.Logf("%d kills, %d ends acknowledged, %d of them of one session; %d sessions or subjects went on, and none was told of", kills, len(ended), left, len(going))
 	if err := s.Stop(); err != nil {
 		t.Error(err)
 	}
