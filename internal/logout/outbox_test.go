@@ -826,3 +826,28 @@ func TestAwaitEndsWithTheFirstAttempts(t *testing.T) {
 	b.Await(t.Context(), "alice", session1, at) // returns
 	b.Await(t.Context(), "nobody", session1, at)
 }
+
+// What waits in the backup is delivered after a declared restore.
+func TestARestoreDropsNoLogoutThatWaits(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.grant("shop", "alice", session1)
+	b.kit.Clock.Advance(time.Hour)
+	b.answers["shop.example"] = status(500, "")
+	b.end("alice", session1)
+	b.run(b.Outbox)
+	b.hosts("shop.example")
+	now := b.kit.At()
+	if err := b.kit.Engine.Commit(t.Context(), store.Change{Restores: []grant.Restore{{At: now, Backup: now - 1000, Until: now + 1000}}}); err != nil {
+		t.Fatal(err)
+	}
+	b.kit.Poll()
+	b.mu.Lock()
+	delete(b.answers, "shop.example")
+	b.mu.Unlock()
+	again := b.node() // on the restored store
+	again.Alone = true
+	b.pass(again, 3*time.Second)
+	b.hosts("shop.example")
+}
