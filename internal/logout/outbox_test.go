@@ -77,6 +77,9 @@ func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil || len(form) != 1 || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || r.URL.Path != "/logout" {
 		b.t.Errorf("%s %s %q: %q, %v", r.Method, r.URL, r.Header, body, err)
 	}
+	if until, ok := r.Context().Deadline(); !ok || time.Until(until) > 5*time.Second {
+		b.t.Errorf("the attempt may take until %v", until)
+	}
 	header, claims := b.verify(form.Get("logout_token"))
 	b.mu.Lock()
 	b.received = append(b.received, received{r.URL.Host, header, claims})
