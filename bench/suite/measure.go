@@ -248,7 +248,7 @@ func (s *suite) run(ctx context.Context, name string, d time.Duration) (measured
 			rate = 40_000
 		}
 		var err error
-		if l.Codes, err = h.data.codes(max(int(rate*d.Seconds()), 1000)); err != nil {
+		if l.Codes, err = h.data.codes(max(int(rate*d.Seconds()), 1000), d); err != nil {
 			return measured{}, err
 		}
 	case large:

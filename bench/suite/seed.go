@@ -180,16 +180,19 @@ func (d *dataset) newCode(at grant.Instant) grant.Code {
 	return c
 }
 
-// codes seals n codes, one after the other, of which no server has a record: that
-// is how codes are.
-func (d *dataset) codes(n int) ([]string, error) {
-	key := d.ring.Current(keys.Seal, grant.At(time.Now()))
+// codes seals n codes of which no server has a record: that is how codes are. Their
+// authorizations are spread evenly over the time before now, as those of users
+// are whose clients redeem at once.
+func (d *dataset) codes(n int, over time.Duration) ([]string, error) {
+	now := time.Now()
+	key := d.ring.Current(keys.Seal, grant.At(now))
 	list := make([]string, n)
 	for i := range list {
 		var nonce [keys.NonceSize]byte
 		rand.Read(nonce[:])
+		ago := over * time.Duration(n-i) / time.Duration(n)
 		var err error
-		if list[i], err = d.ring.SealCode(key, d.newCode(grant.At(time.Now())), nonce); err != nil {
+		if list[i], err = d.ring.SealCode(key, d.newCode(grant.At(now.Add(-ago))), nonce); err != nil {
 			return nil, err
 		}
 	}

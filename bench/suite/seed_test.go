@@ -50,7 +50,7 @@ func TestADatasetIsWhatAServerWouldHaveWritten(t *testing.T) {
 		seen[g.ID] = true
 	}
 
-	codes, err := d.codes(20)
+	codes, err := d.codes(20, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
