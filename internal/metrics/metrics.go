@@ -27,31 +27,13 @@ type Metrics struct {
 	routesMu  sync.Mutex
 	routes    map[string]*Route
 
-	tokenRequests   table
-	issued          table
-	refreshes       prometheus.Counter
-	repeats         prometheus.Counter
-	shared          prometheus.Counter
-	replays         table
-	behind          prometheus.Counter
-	revocations     table
-	introspections  table
-	authFailures    table
-	logins          table
-	logouts         table
-	logoutTokens    table
-	throttled, shed table
-	fetches         table
-	clients         *clients // nil if there are no labels of clients
+	tables  map[string]table // by family
+	clients *clients         // nil if there are no labels of clients
 
-	operations   []prometheus.Observer // by operation
-	faults       table
-	sweepRemoved table
+	operations []prometheus.Observer // by operation
+	swept      [2]walked             // of sweptTables
 
-	swept [2]walked // of sweptTables
-
-	tables []table // all tables, for Labels
-	state  atomic.Pointer[func() State]
+	state atomic.Pointer[func() State]
 }
 
 // Values of labels. Any other value is counted as Other.
@@ -62,9 +44,8 @@ const (
 	ReplayedCode    = "code"
 	ReplayedRefresh = "refresh"
 
-	noGrantType      = "none"
-	otherGrantType   = "unsupported"
-	active, inactive = "true", "false"
+	noGrantType    = "none"
+	otherGrantType = "unsupported"
 
 	byClient, byUser, byReplay = "client", "user", "replay"
 )
@@ -118,31 +99,38 @@ var (
 	}
 )
 
+// counted are the counters with the values of their labels, in the order of the labels.
+var counted = map[string][]set{
+	tokenRequests:  {{grantTypes, otherGrantType}, {results, Other}},
+	tokensIssued:   {{values: []string{"access", "refresh"}}, {values: []string{string(store.TokenOpaque), string(store.TokenJWT)}}},
+	refreshes:      nil,
+	refreshRepeats: nil,
+	refreshShared:  nil,
+	replays:        {{values: []string{ReplayedCode, ReplayedRefresh}}},
+	storeBehind:    nil,
+	revocations:    {{values: []string{byClient, byUser, byReplay}}},
+	introspections: {{values: []string{"true", "false"}}},
+	authFailures:   {{authReasons, Other}},
+	logouts:        {{values: []string{LogoutEnded, LogoutAsked, LogoutDenied, LogoutRefused}}},
+	logins:         {{[]string{LoginOK, LoginWrong, LoginThrottled, LoginRejected, LoginFailed}, Other}},
+	logoutTokens:   {{values: []string{"delivered", "refused", "pending", "given_up", "dropped"}}},
+	throttled:      {{[]string{LimitAddressFailures, LimitClientFailures, LimitAddressRequests, LimitClientRequests, LimitLoginFailures, LimitInteractions}, Other}},
+	fetches:        {{[]string{"ok", "forbidden", "unreachable", "unusable"}, Other}},
+	shed:           {{[]string{ShedRequests, ShedLate, ShedConnections, ShedConnectionsOfAddress}, Other}},
+	storeFaults:    {{[]string{"busy"}, Other}},
+	sweepRemoved:   {{values: sweptTables}},
+}
+
 // New makes the Metrics of a program's version. Clients is how many clients
 // have labels of their own; 0: none, and no metric of clients.
 func New(version string, clients int) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), routes: map[string]*Route{}}
+	m := &Metrics{registry: prometheus.NewRegistry(), routes: map[string]*Route{}, tables: map[string]table{}}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	m.durations = m.histogram(httpDuration, []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
-	m.tokenRequests = m.table(tokenRequests, set{grantTypes, otherGrantType}, set{results, Other})
-	m.issued = m.table(tokensIssued, set{values: []string{"access", "refresh"}}, set{values: []string{string(store.TokenOpaque), string(store.TokenJWT)}})
-	m.refreshes = m.counter(refreshes)
-	m.repeats = m.counter(refreshRepeats)
-	m.shared = m.counter(refreshShared)
-	m.replays = m.table(replays, set{values: []string{ReplayedCode, ReplayedRefresh}})
-	m.behind = m.counter(storeBehind)
-	m.revocations = m.table(revocations, set{values: []string{byClient, byUser, byReplay}})
-	m.introspections = m.table(introspections, set{values: []string{active, inactive}})
-	m.authFailures = m.table(authFailures, set{authReasons, Other})
-	m.logouts = m.table(logouts, set{values: []string{LogoutEnded, LogoutAsked, LogoutDenied, LogoutRefused}})
-	m.logins = m.table(logins, set{[]string{LoginOK, LoginWrong, LoginThrottled, LoginRejected, LoginFailed}, Other})
-	m.logoutTokens = m.table(logoutTokens, set{values: []string{"delivered", "refused", "pending", "given_up", "dropped"}})
-	m.throttled = m.table(throttled, set{[]string{
-		LimitAddressFailures, LimitClientFailures, LimitAddressRequests, LimitClientRequests, LimitLoginFailures, LimitInteractions,
-	}, Other})
-	m.fetches = m.table(fetches, set{[]string{"ok", "forbidden", "unreachable", "unusable"}, Other})
-	m.shed = m.table(shed, set{[]string{ShedRequests, ShedLate, ShedConnections, ShedConnectionsOfAddress}, Other})
+	for name, sets := range counted {
+		m.tables[name] = m.table(name, sets)
+	}
 	if clients > 0 {
 		m.clients = m.newClients(clients)
 	}
@@ -157,12 +145,6 @@ func New(version string, clients int) *Metrics {
 
 // Gatherer returns the registry of all metrics.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
-
-func (m *Metrics) counter(name string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: family(name).Help})
-	m.registry.MustRegister(c)
-	return c
-}
 
 func (m *Metrics) counters(name string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: family(name).Help}, family(name).Labels)
@@ -183,33 +165,7 @@ type set struct {
 	rest   string
 }
 
-// A table is the counters of a family with one label or two, made beforehand:
-// to find one allocates nothing.
-type table struct {
-	name  string
-	sets  []set
-	cells map[[2]string]prometheus.Counter
-	rest  [2]string
-}
-
-// table makes a counter for every combination of values.
-func (m *Metrics) table(name string, first set, second ...set) table {
-	t := table{name: name, sets: append([]set{first}, second...), cells: map[[2]string]prometheus.Counter{}, rest: [2]string{first.rest}}
-	vec := m.counters(name)
-	for _, v := range first.all() {
-		if len(second) == 0 {
-			t.cells[[2]string{v}] = vec.WithLabelValues(v)
-			continue
-		}
-		t.rest[1] = second[0].rest
-		for _, w := range second[0].all() {
-			t.cells[[2]string{v, w}] = vec.WithLabelValues(v, w)
-		}
-	}
-	m.tables = append(m.tables, t)
-	return t
-}
-
+// all are the values of a label.
 func (s set) all() []string {
 	if s.rest == "" {
 		return s.values
@@ -217,15 +173,48 @@ func (s set) all() []string {
 	return append(slices.Clone(s.values), s.rest)
 }
 
-// add counts one event of a combination. Values that are not in the table count
-// as the rest of their set.
-func (t table) add(first, second string, n float64) {
-	for _, cell := range [][2]string{{first, second}, {first, t.rest[1]}, {t.rest[0], second}, t.rest} {
+// A table is the counters of a family with up to two labels, made beforehand:
+// to find one allocates nothing.
+type table struct {
+	cells map[[2]string]prometheus.Counter
+	rest  [2]string
+}
+
+// table makes a counter for every combination of values.
+func (m *Metrics) table(name string, sets []set) table {
+	t := table{cells: map[[2]string]prometheus.Counter{}}
+	cells := [][2]string{{}}
+	for i, s := range sets {
+		t.rest[i] = s.rest
+		var longer [][2]string
+		for _, cell := range cells {
+			for _, cell[i] = range s.all() {
+				longer = append(longer, cell)
+			}
+		}
+		cells = longer
+	}
+	vec := m.counters(name)
+	for _, cell := range cells {
+		t.cells[cell] = vec.WithLabelValues(cell[:len(sets)]...)
+	}
+	return t
+}
+
+// inc counts one event of a combination of values.
+func (m *Metrics) inc(name string, values ...string) { m.add(name, 1, values...) }
+
+// add counts events. Values that are not in the table count as the rest of their set.
+func (m *Metrics) add(name string, n float64, values ...string) {
+	if m == nil {
+		return
+	}
+	t, v := m.tables[name], [2]string{}
+	copy(v[:], values)
+	for _, cell := range [][2]string{v, {v[0], t.rest[1]}, {t.rest[0], v[1]}, t.rest} {
 		if c := t.cells[cell]; c != nil {
 			c.Add(n)
 			return
 		}
 	}
 }
-
-func (t table) inc(first, second string) { t.add(first, second, 1) }

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"cmp"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -62,10 +64,7 @@ func (r *Route) Answered(method string, status int, took time.Duration) {
 			o.Observe(took.Seconds())
 			return
 		}
-		next := make(map[ending]prometheus.Observer, len(*known)+1)
-		for have, o := range *known {
-			next[have] = o
-		}
+		next := maps.Clone(*known)
 		next[e] = r.of.WithLabelValues(r.name, e.method, strconv.Itoa(e.status))
 		r.known.CompareAndSwap(known, &next) // if it fails, another goroutine has stored a map, perhaps with this entry
 	}
@@ -86,119 +85,64 @@ func (m *Metrics) TokenRequest(r TokenRequest) {
 	if m == nil {
 		return
 	}
-	grantType, result := r.GrantType, r.Error
-	if grantType == "" {
-		grantType = noGrantType
-	}
-	if result == "" {
-		result = ok
-	}
-	m.tokenRequests.inc(grantType, result)
+	grantType, result := cmp.Or(r.GrantType, noGrantType), cmp.Or(r.Error, ok)
+	m.inc(tokenRequests, grantType, result)
 	m.clients.count(r.ClientID, result)
 	if r.Error != "" {
 		return
 	}
 	if r.Shared {
-		m.shared.Inc()
+		m.inc(refreshShared)
 	}
 	switch {
 	case r.Repeated && r.Shared:
 		return
 	case r.Repeated:
-		m.repeats.Inc()
+		m.inc(refreshRepeats)
 		return
 	case grantType == store.GrantRefreshToken:
-		m.refreshes.Inc()
+		m.inc(refreshes)
 	}
-	format := r.Format
-	if format == "" {
-		format = store.TokenOpaque
-	}
-	m.issued.inc("access", string(format))
+	m.inc(tokensIssued, "access", string(cmp.Or(r.Format, store.TokenOpaque)))
 	if grantType != store.GrantClientCredentials {
-		m.issued.inc("refresh", string(store.TokenOpaque))
+		m.inc(tokensIssued, "refresh", string(store.TokenOpaque))
 	}
 }
 
 // Replay counts a code or a refresh token that was presented after its use:
 // ReplayedCode or ReplayedRefresh.
-func (m *Metrics) Replay(kind string) {
-	if m != nil {
-		m.replays.inc(kind, "")
-	}
-}
+func (m *Metrics) Replay(kind string) { m.inc(replays, kind) }
 
 // StoreBehind counts an authentic token that the store has no record of.
-func (m *Metrics) StoreBehind() {
-	if m != nil {
-		m.behind.Inc()
-	}
-}
+func (m *Metrics) StoreBehind() { m.inc(storeBehind) }
 
 // Introspection counts an answered introspection.
-func (m *Metrics) Introspection(alive bool) {
-	if m == nil {
-		return
-	}
-	said := inactive
-	if alive {
-		said = active
-	}
-	m.introspections.inc(said, "")
-}
+func (m *Metrics) Introspection(alive bool) { m.inc(introspections, strconv.FormatBool(alive)) }
 
 // ClientAuthFailed counts a client that was not authenticated, for a reason of
 // issuer.AuthFault or because its credentials are malformed.
-func (m *Metrics) ClientAuthFailed(reason string) {
-	if m != nil {
-		m.authFailures.inc(reason, "")
-	}
-}
+func (m *Metrics) ClientAuthFailed(reason string) { m.inc(authFailures, reason) }
 
 // Login counts a user's attempt to log in, by one of the results LoginOK...
-func (m *Metrics) Login(result string) {
-	if m != nil {
-		m.logins.inc(result, "")
-	}
-}
+func (m *Metrics) Login(result string) { m.inc(logins, result) }
 
 // Logout counts a logout, or a request for one, by one of the results LogoutEnded...
-func (m *Metrics) Logout(result string) {
-	if m != nil {
-		m.logouts.inc(result, "")
-	}
-}
+func (m *Metrics) Logout(result string) { m.inc(logouts, result) }
 
 // Throttled counts a request that exceeded one of the limits LimitClientFailures...
-func (m *Metrics) Throttled(limit string) {
-	if m != nil {
-		m.throttled.inc(limit, "")
-	}
-}
+func (m *Metrics) Throttled(limit string) { m.inc(throttled, limit) }
 
 // Fetched counts a fetch from an address that a client named, by its outcome: ok,
 // forbidden, unreachable or unusable.
-func (m *Metrics) Fetched(outcome string) {
-	if m != nil {
-		m.fetches.inc(outcome, "")
-	}
-}
+func (m *Metrics) Fetched(outcome string) { m.inc(fetches, outcome) }
 
 // Shed counts a request or connection that was shed (load shedding): one of
 // ShedRequests...
-func (m *Metrics) Shed(what string) {
-	if m != nil {
-		m.shed.inc(what, "")
-	}
-}
+func (m *Metrics) Shed(what string) { m.inc(shed, what) }
 
 // LogoutToken counts an attempt to tell a client of a logout, by the state that
 // package logout gives it.
-func (m *Metrics) LogoutToken(state string) {
-	if m != nil {
-		m.logoutTokens.inc(state, "")
-	}
-}
+func (m *Metrics) LogoutToken(state string) { m.inc(logoutTokens, state) }
 
 // clients counts token requests by client. Only clients that have received tokens
 // have a label of their own, so that callers cannot make labels up. The first max
@@ -239,11 +183,7 @@ func (c *clients) count(clientID, result string) {
 	if !known {
 		row = c.of[""]
 	}
-	counter := row[result]
-	if counter == nil {
-		counter = row[Other]
-	}
-	counter.Inc()
+	cmp.Or(row[result], row[Other]).Inc()
 }
 
 func (c *clients) admit(clientID string) (row map[string]prometheus.Counter, known bool) {

@@ -35,8 +35,6 @@ func (m *Metrics) addStore() {
 	for _, op := range operations {
 		m.operations = append(m.operations, durations.WithLabelValues(op))
 	}
-	m.faults = m.table(storeFaults, set{[]string{"busy"}, Other})
-	m.sweepRemoved = m.table(sweepRemoved, set{values: sweptTables})
 }
 
 // A Store is a store.Store that times operations and counts faults, except those
@@ -80,10 +78,10 @@ func (s *Store) fault(err error) {
 	switch {
 	case err == nil, errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict):
 	case errors.Is(err, store.ErrBusy):
-		s.m.faults.inc("busy", "")
+		s.m.inc(storeFaults, "busy")
 	case errors.Is(err, context.Canceled): // the process is ending
 	default:
-		s.m.faults.inc(Other, "")
+		s.m.inc(storeFaults, Other)
 	}
 }
 
@@ -140,7 +138,7 @@ func (s *Store) Heartbeat(ctx context.Context, self store.Node) (others []store.
 
 func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string, now grant.Instant, limit int) (string, int, error) {
 	next, deleted, err := s.Store.Sweep(ctx, table, after, now, limit)
-	s.m.sweepRemoved.add(string(table), "", float64(deleted))
+	s.m.add(sweepRemoved, float64(deleted), string(table))
 	s.fault(err)
 	if err == nil && next == "" {
 		s.m.swept[slices.Index(sweptTables, string(table))].completed()
@@ -153,11 +151,11 @@ func (s *Store) ended(events []store.Event) {
 	for _, e := range events {
 		switch e.Name {
 		case store.EventCodeReplayed, store.EventRefreshReplayed:
-			s.m.revocations.inc(byReplay, "")
+			s.m.inc(revocations, byReplay)
 		case store.EventDisconnected:
-			s.m.revocations.inc(byUser, "")
+			s.m.inc(revocations, byUser)
 		case store.EventGrantRevoked, store.EventAccessRevoked:
-			s.m.revocations.inc(byClient, "")
+			s.m.inc(revocations, byClient)
 		}
 	}
 }
