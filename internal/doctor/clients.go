@@ -89,8 +89,7 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 	}
 	f.judgeSelfRegistration(p)
 	f.bounded("see: mintage client list")
-	f.unless("%s, none of them weak", show.Count(len(list), "enabled client", "enabled clients"))
-	return f
+	return f.unless("%s, none of them weak", show.Count(len(list), "enabled client", "enabled clients"))
 }
 
 // judgeSelfRegistration reports how clients may register themselves, and for what.
@@ -163,8 +162,7 @@ func checkSecrets(_ context.Context, p *Deployment) (f findings) {
 		}
 	}
 	f.bounded("see: mintage client secret list ID")
-	f.unless("%s, none expiring within %s", show.Count(secrets, "secret", "secrets"), show.Roughly(secretNotice))
-	return f
+	return f.unless("%s, none expiring within %s", show.Count(secrets, "secret", "secrets"), show.Roughly(secretNotice))
 }
 
 func liveSecrets(c store.Client, now grant.Instant) (n int) {

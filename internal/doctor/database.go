@@ -18,16 +18,14 @@ import (
 
 func checkDatabase(ctx context.Context, p *Deployment) (f findings) {
 	if p.Store == nil {
-		f.fault("see the reason; the server answers 503 until the store works", "the store does not open: %v", p.StoreErr)
-		return f
+		return f.fault("see the reason; the server answers 503 until the store works", "the store does not open: %v", p.StoreErr)
 	}
 	switch {
 	case p.Embedded != nil:
 		f.write(p.Embedded.TryWrite(ctx))
 		c, err := p.Embedded.Examine(ctx)
 		if err != nil {
-			f.unknown("run this as the server's user", "%v", err)
-			return f
+			return f.unknown("run this as the server's user", "%v", err)
 		}
 		f.judgeFile(c)
 		f.unless("%s takes writes; journal_mode %s, synchronous FULL, %s, %s of log, %s free on the disk", filepath.Base(p.StoreFile), c.JournalMode, show.Bytes(c.Size), show.Bytes(c.WAL), show.Bytes(c.Free))
@@ -35,8 +33,7 @@ func checkDatabase(ctx context.Context, p *Deployment) (f findings) {
 		f.write(p.Database.TryWrite(ctx))
 		c, err := p.Database.Examine(ctx)
 		if err != nil {
-			f.unknown("see the server's log", "%v", err)
-			return f
+			return f.unknown("see the server's log", "%v", err)
 		}
 		if hosts := p.Database.Unverified; len(hosts) > 0 {
 			f.warn("add sslmode=verify-full and sslrootcert=FILE to the store's URL", "connections to the database are not verified: %s", strings.Join(hosts, ", "))
@@ -111,8 +108,7 @@ func (f *findings) judgeServer(c store.ServerCondition) {
 // checkIntegrity reads the whole file of the embedded store.
 func checkIntegrity(ctx context.Context, p *Deployment) (f findings) {
 	if p.Embedded == nil {
-		f.note("not for PostgreSQL: see its pg_amcheck and data checksums")
-		return f
+		return f.note("not for PostgreSQL: see its pg_amcheck and data checksums")
 	}
 	err := p.Embedded.QuickCheck(ctx)
 	switch {
@@ -157,8 +153,7 @@ func checkIssuer(ctx context.Context, p *Deployment) (f findings) {
 func checkKeys(_ context.Context, p *Deployment) (f findings) {
 	records := p.Changes.Keys
 	if len(records) == 0 {
-		f.fault("start the server: it creates them", "the store has no keys yet")
-		return f
+		return f.fault("start the server: it creates them", "the store has no keys yet")
 	}
 	if p.KEKErr != nil {
 		f.unknown("run this as the server's user, or name the file with --kek-file; a copy of it belongs in a safe place apart from the store's backups", "%v", p.KEKErr)
@@ -180,8 +175,7 @@ func checkKeys(_ context.Context, p *Deployment) (f findings) {
 			f.warn("set the clocks by NTP", "key %s (%s) was made in the future, on %s: by a clock that was ahead, or this one is behind", l.ID, l.Purpose, show.Instant(l.CreatedAt))
 		}
 	}
-	f.unless("the key-encryption key opens all %d keys; %d are in use, and each successor is created %s ahead", len(records), active, p.Config.KeyLead)
-	return f
+	return f.unless("the key-encryption key opens all %d keys; %d are in use, and each successor is created %s ahead", len(records), active, p.Config.KeyLead)
 }
 
 // checkBackup compares the age of the last recorded backup with key_lead: an older
@@ -210,6 +204,5 @@ func checkBackup(_ context.Context, p *Deployment) (f findings) {
 	} else if age > 2*24*time.Hour {
 		f.warn("make one every day: what was granted since would be lost", "the last backup is %s old", show.Roughly(age))
 	}
-	f.unless("the last one is of %s, %s old", last.UTC().Format(time.RFC3339), show.Roughly(age))
-	return f
+	return f.unless("the last one is of %s, %s old", last.UTC().Format(time.RFC3339), show.Roughly(age))
 }

@@ -4,9 +4,11 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,29 +39,34 @@ type Finding struct {
 // findings are those of one check.
 type findings []Finding
 
-func (f *findings) add(level, advice, format string, args ...any) {
+// add adds a finding. Like the methods below, it returns all of them, for a check
+// that ends with it.
+func (f *findings) add(level, advice, format string, args ...any) findings {
 	*f = append(*f, Finding{Level: level, Text: fmt.Sprintf(format, args...), Advice: advice})
+	return *f
 }
-func (f *findings) ok(format string, args ...any)   { f.add(levelOK, "", format, args...) }
-func (f *findings) note(format string, args ...any) { f.add(levelNote, "", format, args...) }
-func (f *findings) unknown(advice, format string, args ...any) {
-	f.add(levelUnknown, advice, format, args...)
+func (f *findings) ok(format string, args ...any) findings {
+	return f.add(levelOK, "", format, args...)
 }
-func (f *findings) warn(advice, format string, args ...any) {
-	f.add(levelWarning, advice, format, args...)
+func (f *findings) note(format string, args ...any) findings {
+	return f.add(levelNote, "", format, args...)
 }
-func (f *findings) fault(advice, format string, args ...any) {
-	f.add(levelFault, advice, format, args...)
+func (f *findings) unknown(advice, format string, args ...any) findings {
+	return f.add(levelUnknown, advice, format, args...)
+}
+func (f *findings) warn(advice, format string, args ...any) findings {
+	return f.add(levelWarning, advice, format, args...)
+}
+func (f *findings) fault(advice, format string, args ...any) findings {
+	return f.add(levelFault, advice, format, args...)
 }
 
 // unless adds an ok finding, unless there is a worse one.
-func (f *findings) unless(format string, args ...any) {
-	for _, x := range *f {
-		if x.Level != levelOK && x.Level != levelNote {
-			return
-		}
+func (f *findings) unless(format string, args ...any) findings {
+	if slices.ContainsFunc(*f, func(x Finding) bool { return x.Level != levelOK && x.Level != levelNote }) {
+		return *f
 	}
-	f.ok(format, args...)
+	return f.ok(format, args...)
 }
 
 // A Deployment is the input of the checks.
@@ -181,10 +188,7 @@ func (p *Deployment) Examine(ctx context.Context, offline bool, report func(Find
 
 // check runs one check within its time limit.
 func (p *Deployment) check(ctx context.Context, c checkup) findings {
-	limit := c.limit
-	if limit == 0 {
-		limit = checkTime
-	}
+	limit := cmp.Or(c.limit, checkTime)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	done := make(chan findings, 1)
@@ -200,9 +204,7 @@ func (p *Deployment) check(ctx context.Context, c checkup) findings {
 		return found
 	case <-time.After(time.Second):
 	}
-	var found findings
-	found.unknown("try again; the check waits for something that hangs", "could not be checked: not finished after %s", limit)
-	return found
+	return new(findings).unknown("try again; the check waits for something that hangs", "could not be checked: not finished after %s", limit)
 }
 
 // Print writes a finding for people.

@@ -39,8 +39,7 @@ func checkConfiguration(_ context.Context, p *Deployment) (f findings) {
 	for _, d := range cfg.Departures() {
 		f.note("departure from the specification: %s", d)
 	}
-	f.unless("accepted, with the issuer %s", cfg.IssuerID())
-	return f
+	return f.unless("accepted, with the issuer %s", cfg.IssuerID())
 }
 
 // checkFiles checks who can read and write the files of the data directory and the
@@ -49,8 +48,7 @@ func checkFiles(_ context.Context, p *Deployment) (f findings) {
 	info, err := os.Stat(p.Config.Data)
 	switch {
 	case err != nil:
-		f.fault("name the server's data directory: --data or --config", "data directory: %v", err)
-		return f
+		return f.fault("name the server's data directory: --data or --config", "data directory: %v", err)
 	case info.Mode().Perm()&0o022 != 0:
 		f.fault("chmod go-w "+show.Quote(p.Config.Data), "others than its owner can write to the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
 	case info.Mode().Perm()&0o055 != 0:
@@ -65,8 +63,7 @@ func checkFiles(_ context.Context, p *Deployment) (f findings) {
 			f.exposed(path, 0o006, 0o020)
 		}
 	}
-	f.unless("the data directory %s and the files with secrets are for their owners alone", p.Config.Data)
-	return f
+	return f.unless("the data directory %s and the files with secrets are for their owners alone", p.Config.Data)
 }
 
 // exposed reports permissions that are a fault, or that deserve a warning.
@@ -90,13 +87,11 @@ const expiryWarning = 21 * 24 * time.Hour
 
 func checkCertificate(_ context.Context, p *Deployment) (f findings) {
 	if p.Config.TLS.Cert == "" {
-		f.note("none is configured: TLS ends at a proxy")
-		return f
+		return f.note("none is configured: TLS ends at a proxy")
 	}
 	pair, err := tls.LoadX509KeyPair(p.Config.TLS.Cert, p.Config.TLS.Key)
 	if err != nil {
-		f.fault("put a certificate and its key there, both in PEM", "%s with %s: %v", p.Config.TLS.Cert, p.Config.TLS.Key, err)
-		return f
+		return f.fault("put a certificate and its key there, both in PEM", "%s with %s: %v", p.Config.TLS.Cert, p.Config.TLS.Key, err)
 	}
 	f.validity(pair.Leaf, p.Now.Time())
 	if u, err := url.Parse(p.Config.PublicURL); err == nil && u.Hostname() != "" {
@@ -104,8 +99,7 @@ func checkCertificate(_ context.Context, p *Deployment) (f findings) {
 			f.warn("have a certificate issued for "+u.Hostname()+", unless a proxy in front has its own", "the certificate is not for the host of public_url: %v", err)
 		}
 	}
-	f.unless("%s is good until %s", p.Config.TLS.Cert, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
-	return f
+	return f.unless("%s is good until %s", p.Config.TLS.Cert, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
 func (f *findings) validity(c *x509.Certificate, now time.Time) {
@@ -144,8 +138,7 @@ func checkListeners(_ context.Context, p *Deployment) (f findings) {
 	if text := p.Config.Unheard(); text != "" && !p.Dev {
 		f.note("%s", text)
 	}
-	f.unless("only the public listener %s is open to others", p.Config.Listen)
-	return f
+	return f.unless("only the public listener %s is open to others", p.Config.Listen)
 }
 
 // exposedAddress reports whether others than this machine may reach a listener.
@@ -161,22 +154,18 @@ func exposedAddress(listen string) bool {
 func checkDemo(_ context.Context, p *Deployment) (f findings) {
 	switch err := p.Demo.Err; {
 	case p.Dev:
-		f.note("the server runs with --dev")
-		return f
+		return f.note("the server runs with --dev")
 	case errors.Is(err, fs.ErrNotExist):
-		f.ok("there is none")
-		return f
+		return f.ok("there is none")
 	case err != nil:
-		f.unknown("look at it, and delete the client that it names", "%s: %v", p.Demo.File, err)
-		return f
+		return f.unknown("look at it, and delete the client that it names", "%s: %v", p.Demo.File, err)
 	}
 	for _, c := range p.Changes.Clients {
 		if c.ID == p.Demo.ClientID && c.State == store.ClientEnabled {
 			f.fault("mintage client delete "+c.ID+" --yes, or serve another data directory", "the demo client %s of --dev is enabled, and its secret is in %s", c.ID, p.Demo.File)
 		}
 	}
-	f.unless("the one of an earlier start with --dev is not enabled")
-	return f
+	return f.unless("the one of an earlier start with --dev is not enabled")
 }
 
 // checkAudit checks whether records can be written, and whether the last file of
@@ -184,17 +173,14 @@ func checkDemo(_ context.Context, p *Deployment) (f findings) {
 func checkAudit(_ context.Context, p *Deployment) (f findings) {
 	dir := p.Config.AuditDirectory()
 	if dir == "" {
-		f.warn("audit.directory: leave it out", "the audit log is switched off: nobody can tell later who did what")
-		return f
+		return f.warn("audit.directory: leave it out", "the audit log is switched off: nobody can tell later who did what")
 	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		f.warn("has the server been started with this configuration? It makes the directory", "there is no audit log at %s", dir)
-		return f
+		return f.warn("has the server been started with this configuration? It makes the directory", "there is no audit log at %s", dir)
 	}
 	if err != nil {
-		f.unknown("run this as the server's user", "%v", err)
-		return f
+		return f.unknown("run this as the server's user", "%v", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		f.warn("chmod go= "+show.Quote(dir), "others than its owner can look into the audit log %s (mode %04o)", dir, mode)
@@ -207,8 +193,7 @@ func checkAudit(_ context.Context, p *Deployment) (f findings) {
 	}
 	files, globErr := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if globErr != nil || len(files) == 0 {
-		f.unknown("is it the directory of this server?", "there is no file of an audit log in %s", dir)
-		return f
+		return f.unknown("is it the directory of this server?", "there is no file of an audit log in %s", dir)
 	}
 	last := files[len(files)-1] // their names are numbers of one length
 	v, err := audit.Check{}.VerifyFiles([]string{last})

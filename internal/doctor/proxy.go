@@ -41,42 +41,34 @@ type probed struct {
 // client: with an unsupported grant type, and with credentials of no client.
 func checkProxy(ctx context.Context, p *Deployment) (f findings) {
 	if p.Config.PublicURL == "" {
-		f.unknown("give doctor the server's configuration, or --dev for a server that runs with --dev", "no public_url is configured")
-		return f
+		return f.unknown("give doctor the server's configuration, or --dev for a server that runs with --dev", "no public_url is configured")
 	}
 	var announced admin.ProbeAnswer
 	err := p.Admin(ctx, http.MethodPost, "/admin/v1/probes", &announced)
 	if err != nil {
-		f.unknown("run doctor where the server runs, as its user, while it runs", "how requests arrive cannot be asked: %v", err)
-		return f
+		return f.unknown("run doctor where the server runs, as its user, while it runs", "how requests arrive cannot be asked: %v", err)
 	}
 	var seen probed
 	client, err := p.client(&seen.local)
 	if err != nil {
-		f.unknown("name a file with certificates in PEM: --ca-file", "%v", err)
-		return f
+		return f.unknown("name a file with certificates in PEM: --ca-file", "%v", err)
 	}
 	for range probes {
 		if err := p.probe(ctx, client, announced.Probe, &seen); err != nil {
-			f.fault("see public address", "a token request does not get through: %s", cause(err))
-			return f
+			return f.fault("see public address", "a token request does not get through: %s", cause(err))
 		}
 		if err := p.Admin(ctx, http.MethodGet, "/admin/v1/probes/"+announced.Probe, &seen.Arrival); err != nil {
-			f.unknown("try again", "how requests arrive cannot be asked: %v", err)
-			return f
+			return f.unknown("try again", "how requests arrive cannot be asked: %v", err)
 		}
 		if seen.Arrived > 0 {
 			f.judgeProbe(p, seen)
-			f.unless("a token request arrives as it was sent: from %s%s, as secure, for %s, over %s", seen.RemoteIP, via(seen), seen.Host, seen.Protocol)
-			return f
+			return f.unless("a token request arrives as it was sent: from %s%s, as secure, for %s, over %s", seen.RemoteIP, via(seen), seen.Host, seen.Protocol)
 		}
 	}
 	if p.Config.Store != config.StoreSQLite {
-		f.unknown("run doctor on another node, too; or name the way to this one with --connect HOST:PORT", "none of %d requests to %s came to this node: another one has answered, or the address leads elsewhere", probes, p.Config.PublicURL)
-		return f
+		return f.unknown("run doctor on another node, too; or name the way to this one with --connect HOST:PORT", "none of %d requests to %s came to this node: another one has answered, or the address leads elsewhere", probes, p.Config.PublicURL)
 	}
-	f.fault("have public_url lead here; a proxy must pass User-Agent on", "none of %d requests to %s came to this server: the address leads elsewhere, or what is in between replaces User-Agent", probes, p.Config.PublicURL)
-	return f
+	return f.fault("have public_url lead here; a proxy must pass User-Agent on", "none of %d requests to %s came to this server: the address leads elsewhere, or what is in between replaces User-Agent", probes, p.Config.PublicURL)
 }
 
 func via(a probed) string {

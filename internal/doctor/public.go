@@ -104,21 +104,18 @@ func get(ctx context.Context, client *http.Client, address string) (*http.Respon
 // configuration.
 func checkPublic(ctx context.Context, p *Deployment) (f findings) {
 	if p.Config.PublicURL == "" {
-		f.unknown("give doctor the server's configuration, or --dev for a server that runs with --dev", "no public_url is configured")
-		return f
+		return f.unknown("give doctor the server's configuration, or --dev for a server that runs with --dev", "no public_url is configured")
 	}
 	client, err := p.client(nil)
 	if err != nil {
-		f.unknown("name a file with certificates in PEM: --ca-file", "%v", err)
-		return f
+		return f.unknown("name a file with certificates in PEM: --ca-file", "%v", err)
 	}
 	began := time.Now()
 	resp, body, err := get(ctx, client, p.endpoint(".well-known/openid-configuration"))
 	if err != nil {
 		if text := p.Config.Unheard(); errors.Is(err, syscall.ECONNREFUSED) && text != "" {
-			f.fault("set listen to the port of public_url (on the package's unit, 443 takes its drop-in port-443.conf), or put the port that is served into public_url, or have a proxy or a firewall forward it",
+			return f.fault("set listen to the port of public_url (on the package's unit, 443 takes its drop-in port-443.conf), or put the port that is served into public_url, or have a proxy or a firewall forward it",
 				"%s does not answer: %s", p.Config.PublicURL, text)
-			return f
 		}
 		f.unreachable(p.Config.PublicURL, err)
 		return f
@@ -142,8 +139,7 @@ func checkPublic(ctx context.Context, p *Deployment) (f findings) {
 	if resp.TLS != nil {
 		version = tls.VersionName(resp.TLS.Version) + ", certificate until " + resp.TLS.PeerCertificates[0].NotAfter.UTC().Format(time.RFC3339) + ", "
 	}
-	f.unless("%s answers as configured (%s%s)", p.Config.PublicURL, version, protocol)
-	return f
+	return f.unless("%s answers as configured (%s%s)", p.Config.PublicURL, version, protocol)
 }
 
 // unreachable reports why clients cannot use the public address.
@@ -216,12 +212,10 @@ func (f *findings) judgeMetadata(p *Deployment, resp *http.Response, body []byte
 func checkPlainHTTP(ctx context.Context, p *Deployment) (f findings) {
 	u, err := url.Parse(p.Config.PublicURL)
 	if err != nil || u.Host == "" {
-		f.unknown("give doctor the server's configuration", "no public_url is configured")
-		return f
+		return f.unknown("give doctor the server's configuration", "no public_url is configured")
 	}
 	if u.Port() != "" && u.Port() != "443" && p.plainPort == "" {
-		f.note("public_url has a port of its own: there is no http beside it to look at")
-		return f
+		return f.note("public_url has a port of its own: there is no http beside it to look at")
 	}
 	client := &http.Client{Timeout: publicTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	host := u.Hostname()
@@ -231,15 +225,13 @@ func checkPlainHTTP(ctx context.Context, p *Deployment) (f findings) {
 	address := "http://" + net.JoinHostPort(host, cmp.Or(p.plainPort, "80")) + p.Config.BasePath + "/oauth2/access_token"
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader("grant_type=mintage-doctor"))
 	if err != nil {
-		f.unknown("check public_url", "%v", err)
-		return f
+		return f.unknown("check public_url", "%v", err)
 	}
 	req.Host = u.Hostname()
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp, err := client.Do(req)
 	if err != nil {
-		f.ok("nobody answers over plain HTTP")
-		return f
+		return f.ok("nobody answers over plain HTTP")
 	}
 	resp.Body.Close()
 	switch {
@@ -258,21 +250,18 @@ func checkPlainHTTP(ctx context.Context, p *Deployment) (f findings) {
 // mean that the address leads to another deployment, or a cache is too old.
 func checkPublishedKeys(ctx context.Context, p *Deployment) (f findings) {
 	if p.seen == nil || p.seen.jwks == "" {
-		f.unknown("see public address", "could not be checked: there is no metadata to find them by")
-		return f
+		return f.unknown("see public address", "could not be checked: there is no metadata to find them by")
 	}
 	client, err := p.client(nil)
 	if err != nil {
-		f.unknown("name a file with certificates in PEM: --ca-file", "%v", err)
-		return f
+		return f.unknown("name a file with certificates in PEM: --ca-file", "%v", err)
 	}
 	resp, body, err := get(ctx, client, p.seen.jwks)
 	var set struct {
 		Keys []struct{ Kid string }
 	}
 	if err != nil || resp.StatusCode != http.StatusOK || json.Unmarshal(body, &set) != nil {
-		f.fault("route it to this server", "the keys cannot be fetched from %s", p.seen.jwks)
-		return f
+		return f.fault("route it to this server", "the keys cannot be fetched from %s", p.seen.jwks)
 	}
 	published := map[string]bool{}
 	for _, k := range set.Keys {
@@ -288,6 +277,5 @@ func checkPublishedKeys(ctx context.Context, p *Deployment) (f findings) {
 			f.fault("does the address lead to a server on this store?", "key %s is published and not in this store", show.Bounded(kid))
 		}
 	}
-	f.unless("%s, those of this store", show.Count(len(published), "key", "keys"))
-	return f
+	return f.unless("%s, those of this store", show.Count(len(published), "key", "keys"))
 }

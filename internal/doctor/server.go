@@ -26,8 +26,7 @@ const sweepLate = 6 * time.Hour
 func checkServer(ctx context.Context, p *Deployment) (f findings) {
 	host, port, err := net.SplitHostPort(p.Config.Management.Listen)
 	if err != nil {
-		f.unknown("see configuration", "management.listen: %v", err)
-		return f
+		return f.unknown("see configuration", "management.listen: %v", err)
 	}
 	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
 		host = "localhost" // it listens on every address of this machine
@@ -36,8 +35,7 @@ func checkServer(ctx context.Context, p *Deployment) (f findings) {
 	client := &http.Client{Timeout: publicTime}
 	resp, body, err := get(ctx, client, base+"/readyz")
 	if err != nil {
-		f.unknown("start the server, or run doctor where it runs", "no server answers on %s: %s", base, cause(err))
-		return f
+		return f.unknown("start the server, or run doctor where it runs", "no server answers on %s: %s", base, cause(err))
 	}
 	if resp.StatusCode != http.StatusOK {
 		f.fault("see the reason; load balancers send no request to this server", "the server is not ready: %s", strings.TrimSpace(show.Bounded(string(body))))
@@ -58,8 +56,7 @@ func checkServer(ctx context.Context, p *Deployment) (f findings) {
 			f.warn("see the server's log for the reason (a full disk, permissions)", "%d audit records could not be written since the start", int64(value))
 		}
 	}
-	f.unless("ready, on %s", base)
-	return f
+	return f.unless("ready, on %s", base)
 }
 
 // metrics returns the samples of the server's metrics, by name and labels.
@@ -120,8 +117,7 @@ func checkClock(ctx context.Context, p *Deployment) (f findings) {
 			f.warn("set both clocks by NTP", "the clock behind the public address differs from this one by %s", off.Round(time.Second))
 		}
 	}
-	f.unless("synchronised, as far as this machine knows (NTP servers are not asked)")
-	return f
+	return f.unless("synchronised, as far as this machine knows (NTP servers are not asked)")
 }
 
 // compareNodes compares this machine's clock with those of the running nodes.
