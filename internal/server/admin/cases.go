@@ -147,8 +147,16 @@ type list struct {
 	next  string // the value of after for the next page; "" on the last one
 }
 
-// listOf returns the list of a page.
-func listOf[T, V any](name string, page []T, more bool, key func(T) string, view func(T) V) list {
+// pageOf returns the page of a list that the request asks for.
+func pageOf[T, V any](x *call, name string, read func(admin.Page) ([]T, bool, error), key func(T) string, view func(T) V) (any, error) {
+	p, err := x.page()
+	if err != nil {
+		return nil, err
+	}
+	page, more, err := read(p)
+	if err != nil {
+		return nil, err
+	}
 	l, items := list{name: name}, []V{}
 	for _, item := range page {
 		items = append(items, view(item))
@@ -157,7 +165,7 @@ func listOf[T, V any](name string, page []T, more bool, key func(T) string, view
 		l.next = key(page[len(page)-1])
 	}
 	l.items = items
-	return l
+	return l, nil
 }
 
 // MarshalJSON writes an object with the items and, if there is one, the next page.

@@ -18,62 +18,46 @@ type newClient struct {
 	Client   admin.ClientView `json:"client"`
 }
 
-func viewClient(u *admin.Admin, c store.Client) tagged {
-	return tagged{body: admin.ViewClient(c, grant.At(u.Now())), etag: admin.ClientETag(c)}
+// viewClient returns the answer about a client, unless there is an error.
+func viewClient(u *admin.Admin) func(store.Client, error) (any, error) {
+	return func(c store.Client, err error) (any, error) {
+		return tagged{body: admin.ViewClient(c, grant.At(u.Now())), etag: admin.ClientETag(c)}, err
+	}
 }
 
-func viewNewClient(u *admin.Admin, c store.Client, secret oauth.Secret) tagged {
-	view := admin.ViewClient(c, grant.At(u.Now()))
-	return tagged{body: newClient{c.ID, string(secret), view}, etag: admin.ClientETag(c), location: clientsPath + "/" + url.PathEscape(c.ID)}
+// viewNewClient returns the answer to a registration, unless there is an error.
+func viewNewClient(u *admin.Admin) func(store.Client, oauth.Secret, error) (any, error) {
+	return func(c store.Client, secret oauth.Secret, err error) (any, error) {
+		view := admin.ViewClient(c, grant.At(u.Now()))
+		return tagged{body: newClient{c.ID, string(secret), view}, etag: admin.ClientETag(c), location: clientsPath + "/" + url.PathEscape(c.ID)}, err
+	}
 }
 
 func listClients(x *call, u *admin.Admin) (any, error) {
-	p, err := x.page()
-	if err != nil {
-		return nil, err
-	}
-	page, more, err := u.Clients(x.Context(), p, false)
-	if err != nil {
-		return nil, err
-	}
-	return listOf("clients", page, more, func(c store.Client) string { return c.ID }, func(c store.Client) any { return viewClient(u, c).body }), nil
+	read := func(p admin.Page) ([]store.Client, bool, error) { return u.Clients(x.Context(), p, false) }
+	return pageOf(x, "clients", read, func(c store.Client) string { return c.ID }, func(c store.Client) admin.ClientView { return admin.ViewClient(c, grant.At(u.Now())) })
 }
 
 func createClient(x *call, u *admin.Admin, d admin.ClientDocument) (any, error) {
-	c, secret, err := u.CreateClient(x.Context(), d.Registration, d.State)
-	if err != nil {
-		return nil, err
-	}
-	return viewNewClient(u, c, secret), nil
+	return viewNewClient(u)(u.CreateClient(x.Context(), d.Registration, d.State))
 }
 
 func showClient(x *call, u *admin.Admin) (any, error) {
-	c, err := u.Client(x.Context(), x.names[0])
-	if err != nil {
-		return nil, err
-	}
-	return viewClient(u, c), nil
+	return viewClient(u)(u.Client(x.Context(), x.names[0]))
 }
 
 // applyClient answers PUT: the same request again changes nothing.
 func applyClient(x *call, u *admin.Admin, d admin.ClientDocument) (any, error) {
 	c, secret, created, err := u.ApplyClient(x.Context(), x.names[0], x.ifMatch(), d)
-	switch {
-	case err != nil:
-		return nil, err
-	case created:
-		return viewNewClient(u, c, secret), nil
+	if created {
+		return viewNewClient(u)(c, secret, err)
 	}
-	return viewClient(u, c), nil
+	return viewClient(u)(c, err)
 }
 
 func setClientState(state store.ClientState) action {
 	return func(x *call, u *admin.Admin) (any, error) {
-		c, err := u.SetClientState(x.Context(), x.names[0], x.ifMatch(), state)
-		if err != nil {
-			return nil, err
-		}
-		return viewClient(u, c), nil
+		return viewClient(u)(u.SetClientState(x.Context(), x.names[0], x.ifMatch(), state))
 	}
 }
 
@@ -84,10 +68,7 @@ func deleteClient(x *call, u *admin.Admin) (any, error) {
 
 func listSecrets(x *call, u *admin.Admin) (any, error) {
 	c, err := u.ClientInUse(x.Context(), x.names[0])
-	if err != nil {
-		return nil, err
-	}
-	return list{name: "secrets", items: admin.ViewSecrets(c, grant.At(u.Now()))}, nil
+	return list{name: "secrets", items: admin.ViewSecrets(c, grant.At(u.Now()))}, err
 }
 
 // A secretRequest is the body of POST .../secrets.
@@ -123,30 +104,17 @@ const apisPath = "/admin/v1/apis"
 
 // viewAPI returns the answer about an API, unless there is an error.
 func viewAPI(api store.API, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return tagged{body: admin.ViewAPI(api), etag: admin.APIETag(api)}, nil
+	return tagged{body: admin.ViewAPI(api), etag: admin.APIETag(api)}, err
 }
 
 // viewNewAPI returns the answer to a registration.
 func viewNewAPI(api store.API, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return tagged{body: admin.ViewAPI(api), etag: admin.APIETag(api), location: apisPath + "/" + url.PathEscape(api.ID)}, nil
+	return tagged{body: admin.ViewAPI(api), etag: admin.APIETag(api), location: apisPath + "/" + url.PathEscape(api.ID)}, err
 }
 
 func listAPIs(x *call, u *admin.Admin) (any, error) {
-	p, err := x.page()
-	if err != nil {
-		return nil, err
-	}
-	page, more, err := u.APIs(x.Context(), p)
-	if err != nil {
-		return nil, err
-	}
-	return listOf("apis", page, more, func(api store.API) string { return api.ID }, admin.ViewAPI), nil
+	read := func(p admin.Page) ([]store.API, bool, error) { return u.APIs(x.Context(), p) }
+	return pageOf(x, "apis", read, func(api store.API) string { return api.ID }, admin.ViewAPI)
 }
 
 func createAPI(x *call, u *admin.Admin, v admin.APIView) (any, error) {

@@ -10,22 +10,18 @@ import (
 )
 
 func listGrants(x *call, u *admin.Admin) (any, error) {
-	p, err := x.page()
-	if err != nil {
-		return nil, err
-	}
-	f := store.GrantFilter{Subject: x.params.Get("subject"), ClientID: x.params.Get("client_id"), Limit: p.Limit}
-	if p.After != "" {
-		if f.After, err = grant.ParseID(p.After); err != nil {
-			return nil, &oauth.Invalid{Field: "after", Message: err.Error()}
+	var ch store.Changes
+	read := func(p admin.Page) (page []grant.Grant, more bool, err error) {
+		f := store.GrantFilter{Subject: x.params.Get("subject"), ClientID: x.params.Get("client_id"), Limit: p.Limit}
+		if p.After != "" {
+			if f.After, err = grant.ParseID(p.After); err != nil {
+				return nil, false, &oauth.Invalid{Field: "after", Message: err.Error()}
+			}
 		}
+		page, ch, more, err = u.Grants(x.Context(), f)
+		return page, more, err
 	}
-	page, ch, more, err := u.Grants(x.Context(), f)
-	if err != nil {
-		return nil, err
-	}
-	return listOf("grants", page, more, func(g grant.Grant) string { return g.ID.String() },
-		func(g grant.Grant) any { return admin.ViewGrant(g, ch, grant.At(u.Now())) }), nil
+	return pageOf(x, "grants", read, func(g grant.Grant) string { return g.ID.String() }, func(g grant.Grant) any { return admin.ViewGrant(g, ch, grant.At(u.Now())) })
 }
 
 // grantID reads the id of a grant in the path; nothing else is one.
@@ -70,15 +66,10 @@ func endSessions(x *call, u *admin.Admin, in sessionRequest) (any, error) {
 }
 
 func listCutoffs(x *call, u *admin.Admin) (any, error) {
-	p, err := x.page()
-	if err != nil {
-		return nil, err
+	read := func(p admin.Page) ([]store.Cutoff, bool, error) {
+		return u.Cutoffs(x.Context(), x.params.Get("subject"), x.params.Get("client_id"), p)
 	}
-	page, more, err := u.Cutoffs(x.Context(), x.params.Get("subject"), x.params.Get("client_id"), p)
-	if err != nil {
-		return nil, err
-	}
-	return listOf("cutoffs", page, more, admin.CutoffKey, admin.ViewCutoff), nil
+	return pageOf(x, "cutoffs", read, admin.CutoffKey, admin.ViewCutoff)
 }
 
 // A cutoffRequest is the body of POST /admin/v1/cutoffs.

@@ -51,30 +51,17 @@ type userTOTP struct {
 
 // viewUser returns the answer about a user, unless there is an error.
 func viewUser(user account.User, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return tagged{body: admin.ViewUser(user), etag: admin.UserETag(user)}, nil
+	return tagged{body: admin.ViewUser(user), etag: admin.UserETag(user)}, err
 }
 
 func listUsers(x *call, u *admin.Admin) (any, error) {
-	p, err := x.page()
-	if err != nil {
-		return nil, err
-	}
-	page, more, err := u.Users(x.Context(), p)
-	if err != nil {
-		return nil, err
-	}
-	return listOf("users", page, more, func(user account.User) string { return user.Username }, admin.ViewUser), nil
+	read := func(p admin.Page) ([]account.User, bool, error) { return u.Users(x.Context(), p) }
+	return pageOf(x, "users", read, func(user account.User) string { return user.Username }, admin.ViewUser)
 }
 
 func createUser(x *call, u *admin.Admin, d userDocument) (any, error) {
 	user, password, err := u.CreateUser(x.Context(), account.Registration{Username: d.Username, Name: d.Name, Subject: d.Subject, Claims: d.Claims, Password: d.Password, PasswordHash: d.PasswordHash})
-	if err != nil {
-		return nil, err
-	}
-	return tagged{body: userPassword{password, admin.ViewUser(user)}, etag: admin.UserETag(user), location: usersPath + "/" + url.PathEscape(user.Username)}, nil
+	return tagged{body: userPassword{password, admin.ViewUser(user)}, etag: admin.UserETag(user), location: usersPath + "/" + url.PathEscape(user.Username)}, err
 }
 
 func showUser(x *call, u *admin.Admin) (any, error) { return viewUser(u.User(x.Context(), x.names[0])) }
@@ -101,18 +88,12 @@ func enableUser(x *call, u *admin.Admin) (any, error) {
 
 func setPassword(x *call, u *admin.Admin, in passwordRequest) (any, error) {
 	user, password, err := u.SetPassword(x.Context(), x.names[0], x.ifMatch(), in.Password, in.EndGrants)
-	if err != nil {
-		return nil, err
-	}
-	return tagged{body: userPassword{password, admin.ViewUser(user)}, etag: admin.UserETag(user)}, nil
+	return tagged{body: userPassword{password, admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
 }
 
 func (a *Admin) setTOTP(x *call, u *admin.Admin) (any, error) {
 	user, secret, err := u.SetTOTP(x.Context(), x.names[0], x.ifMatch())
-	if err != nil {
-		return nil, err
-	}
-	return tagged{body: userTOTP{account.TOTPText(secret), user.TOTPURI(a.Service, secret), admin.ViewUser(user)}, etag: admin.UserETag(user)}, nil
+	return tagged{body: userTOTP{account.TOTPText(secret), user.TOTPURI(a.Service, secret), admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
 }
 
 func removeTOTP(x *call, u *admin.Admin) (any, error) {
