@@ -174,12 +174,9 @@ func (v *Explained) codeFields() [][2]string {
 	if c == nil {
 		return rows
 	}
-	pkce, redirect, redeemed, future := "no challenge", e.RedirectURI, "no", c.GrantID.String()
+	pkce, redirect, redeemed, future := "no challenge", cmp.Or(e.RedirectURI, "none of those that its client has now"), "no", c.GrantID.String()
 	if c.Challenged {
 		pkce = "S256 challenge"
-	}
-	if redirect == "" {
-		redirect = "none of those that its client has now"
 	}
 	if e.Grant != nil {
 		redeemed, future = "yes: grant "+future, ""

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -158,7 +159,7 @@ func (v *Explained) detail(r *reading) {
 		r.Why, r.Next = v.notGenuine(r.Next)
 	case grant.GrantRevoked, grant.CodeReplayed, grant.RefreshReplayed:
 		if g := e.Grant; g != nil && g.State == grant.Revoked {
-			r.Why = "the grant was revoked: " + reasonWords(g.Reason)
+			r.Why = "the grant was revoked: " + cmp.Or(reasonWords[g.Reason], g.Reason.String())
 			if end := v.ending(); end != nil {
 				r.Why += fmt.Sprintf(", on %s by %s (%s)", show.Instant(end.At), show.OrDash(end.Actor), show.OrDash(end.Detail))
 			}
@@ -278,41 +279,29 @@ func lengths(d keys.Diagnosis) string {
 }
 
 func jwtWords(j *JWTFacts, d keys.Diagnosis) string {
-	switch j.Fault {
-	case JWTUnreadable:
-		return "its middle part is no JSON: it was cut or altered"
-	case JWTOtherIssuer:
-		return fmt.Sprintf("it says that %q made it, and this is %q", show.Bounded(j.Issuer), j.ExpectsIssuer)
-	case JWTUnknownKey:
-		return "it names no key that this store has: another deployment's of the same issuer, of after the backup that this store was restored from, or made up"
-	case JWTKeyGone:
-		return fmt.Sprintf("key %s, which signed it, was retired so long ago that all it signed has expired", d.KeyID)
-	case JWTKeyWithdrawn:
-		return fmt.Sprintf("an operator has withdrawn key %s, which signed it", d.KeyID)
-	case JWTWrongSeal:
-		return fmt.Sprintf("the signature is not by key %s: it was altered, or made up", d.KeyID)
-	case JWTOtherType:
-		return fmt.Sprintf("it was made here for another use: its type is %q", show.Bounded(j.Type))
-	case JWTOtherMeaning:
-		return "the signature is good, and the grant says otherwise: this server has not made it with these claims"
+	why, known := map[JWTFault]string{
+		JWTUnreadable:   "its middle part is no JSON: it was cut or altered",
+		JWTOtherIssuer:  fmt.Sprintf("it says that %q made it, and this is %q", show.Bounded(j.Issuer), j.ExpectsIssuer),
+		JWTUnknownKey:   "it names no key that this store has: another deployment's of the same issuer, of after the backup that this store was restored from, or made up",
+		JWTKeyGone:      fmt.Sprintf("key %s, which signed it, was retired so long ago that all it signed has expired", d.KeyID),
+		JWTKeyWithdrawn: fmt.Sprintf("an operator has withdrawn key %s, which signed it", d.KeyID),
+		JWTWrongSeal:    fmt.Sprintf("the signature is not by key %s: it was altered, or made up", d.KeyID),
+		JWTOtherType:    fmt.Sprintf("it was made here for another use: its type is %q", show.Bounded(j.Type)),
+		JWTOtherMeaning: "the signature is good, and the grant says otherwise: this server has not made it with these claims",
+	}[j.Fault]
+	if !known {
+		return refusalWords[grant.TokenUnknown].why
 	}
-	return refusalWords[grant.TokenUnknown].why
+	return why
 }
 
-func reasonWords(r grant.Reason) string {
-	switch r {
-	case grant.ReasonCodeReplayed:
-		return "its code was presented a second time"
-	case grant.ReasonRefreshReplayed:
-		return "a spent refresh token was presented"
-	case grant.ReasonOperator:
-		return "an administrator asked for it"
-	case grant.ReasonClient:
-		return "the client asked for it (RFC 7009)"
-	case grant.ReasonLogout:
-		return "the user signed out, which ends the grants of this client (--logout-ends-grants)"
-	}
-	return r.String()
+// reasonWords say why a grant was revoked.
+var reasonWords = map[grant.Reason]string{
+	grant.ReasonCodeReplayed:    "its code was presented a second time",
+	grant.ReasonRefreshReplayed: "a spent refresh token was presented",
+	grant.ReasonOperator:        "an administrator asked for it",
+	grant.ReasonClient:          "the client asked for it (RFC 7009)",
+	grant.ReasonLogout:          "the user signed out, which ends the grants of this client (--logout-ends-grants)",
 }
 
 func cutoffName(c store.Cutoff) string {
