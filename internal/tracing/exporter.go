@@ -45,14 +45,14 @@ const (
 	maxAnswer = 64 << 10
 )
 
-func newExporter(s settings, log *slog.Logger) (*exporter, error) {
+func newExporter(s settings, log *slog.Logger) *exporter {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = s.tls
 	return &exporter{settings: s, log: log, client: &http.Client{
 		Transport: t, Timeout: s.timeout,
 		// The headers may contain a secret: they are not sent to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	}}
 }
 
 // ExportSpans sends one batch, or drops it. It always returns nil: it logs its
@@ -125,8 +125,8 @@ func (e *exporter) post(ctx context.Context, body []byte) (wait time.Duration, e
 	switch resp.StatusCode {
 	case http.StatusOK:
 		var taken collector.ExportTraceServiceResponse
-		if n := rejected(answer, &taken); n > 0 {
-			return -1, fmt.Errorf("the collector has rejected %d spans: %q", n, taken.GetPartialSuccess().GetErrorMessage())
+		if p := taken.GetPartialSuccess; proto.Unmarshal(answer, &taken) == nil && p().GetRejectedSpans() > 0 {
+			return -1, fmt.Errorf("the collector has rejected %d spans: %q", p().GetRejectedSpans(), p().GetErrorMessage())
 		}
 		return 0, nil
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -134,14 +134,6 @@ func (e *exporter) post(ctx context.Context, body []byte) (wait time.Duration, e
 		return time.Duration(max(0, seconds)) * time.Second, fmt.Errorf("the collector answers %s", resp.Status)
 	}
 	return -1, fmt.Errorf("the collector answers %s", resp.Status)
-}
-
-// rejected is how many spans of a batch the collector has not taken.
-func rejected(answer []byte, into *collector.ExportTraceServiceResponse) int64 {
-	if proto.Unmarshal(answer, into) != nil {
-		return 0 // the status says that it was accepted
-	}
-	return into.GetPartialSuccess().GetRejectedSpans()
 }
 
 func compressed(b []byte) ([]byte, error) {

@@ -40,10 +40,6 @@ func Open(ctx context.Context, version string, getenv func(string) string, log *
 	if err != nil || s == nil {
 		return nil, err
 	}
-	e, err := newExporter(*s, log)
-	if err != nil {
-		return nil, err
-	}
 	// The environment takes precedence over these attributes.
 	about, err := resource.New(ctx, resource.WithHost(),
 		resource.WithAttributes(attribute.String("service.name", "mintage"), attribute.String("service.version", version)),
@@ -54,7 +50,7 @@ func Open(ctx context.Context, version string, getenv func(string) string, log *
 	quiet(log)
 	// Sampler, limits and the queue are those of OTEL_TRACES_SAMPLER, OTEL_SPAN_...
 	// and OTEL_BSP_...
-	p := sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(about))
+	p := sdk.NewTracerProvider(sdk.WithBatcher(newExporter(*s, log)), sdk.WithResource(about))
 	return &Tracer{tracer: p.Tracer(scope, trace.WithInstrumentationVersion(version)), provider: p}, nil
 }
 

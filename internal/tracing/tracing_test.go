@@ -164,14 +164,11 @@ func TestABatchIsSentAgainWhileThatCanHelp(t *testing.T) {
 		{"taken in part", []func(http.ResponseWriter){func(w http.ResponseWriter) { w.Write(rejected) }}, 1, "too old", 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			e, err := newExporter(settings{endpoint: "http://c/v1/traces", timeout: time.Minute, header: http.Header{"Api-Key": {"k"}}}, slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := newExporter(settings{endpoint: "http://c/v1/traces", timeout: time.Minute, header: http.Header{"Api-Key": {"k"}}}, slog.New(slog.DiscardHandler))
 			to := &receiver{answers: c.answers}
 			e.client.Transport = to
 			began := time.Now()
-			err = e.deliver(t.Context(), []byte("spans"))
+			err := e.deliver(t.Context(), []byte("spans"))
 			if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 				t.Errorf("%s: %v", c.what, err)
 			}
@@ -188,10 +185,7 @@ func TestABatchIsSentAgainWhileThatCanHelp(t *testing.T) {
 }
 
 func TestABodyIsCompressedIfAskedFor(t *testing.T) {
-	e, err := newExporter(settings{endpoint: "http://c/v1/traces", gzip: true, header: http.Header{}}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := newExporter(settings{endpoint: "http://c/v1/traces", gzip: true, header: http.Header{}}, slog.New(slog.DiscardHandler))
 	to := &receiver{answers: []func(http.ResponseWriter){status(200)}}
 	e.client.Transport = to
 	if err := e.ExportSpans(t.Context(), nil); err != nil {
@@ -209,10 +203,7 @@ func TestABodyIsCompressedIfAskedFor(t *testing.T) {
 func TestACollectorThatIsGoneIsWorthALineNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		e, err := newExporter(settings{endpoint: "http://c/v1/traces", header: http.Header{}}, slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := newExporter(settings{endpoint: "http://c/v1/traces", header: http.Header{}}, slog.New(slog.NewTextHandler(&log, nil)))
 		to := &receiver{}
 		e.client.Transport = to
 		for range 20 {
