@@ -200,14 +200,6 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 	return output(cmd, r.json, views, list)
 }
 
-// ensureDataDirectory creates the data directory on a new machine.
-func ensureDataDirectory(cfg config.Config) error {
-	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
-		return deployment.Hint(fmt.Errorf("data directory: %w", err), "name another with --data, or make it and give it to this user")
-	}
-	return deployment.CheckDataDirectory(cfg.Data)
-}
-
 // putBack restores the embedded store from a file.
 func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 	cfg, err := r.load()
@@ -253,7 +245,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 		return err
 	}
 	if r.yes {
-		if err := ensureDataDirectory(cfg); err != nil {
+		if err := deployment.MakeDataDirectory(cfg.Data); err != nil {
 			return err
 		}
 		release, err := sqlite.Lock(cfg.Data)

@@ -47,9 +47,8 @@ func (s *settings) open(ctx context.Context) (*session, error) {
 	if shared, ok := st.(*postgres.Store); ok {
 		a.nodes = shared.Nodes
 	}
-	st, _ = deployment.Audited(cfg, st)
 	a.Admin = admin.Admin{
-		Store: st, Realm: deployment.Realm, Actor: deployment.Operator(), Now: time.Now,
+		Store: deployment.Audited(cfg, st), Realm: deployment.Realm, Actor: deployment.Operator(), Now: time.Now,
 		Policy: policyOf(cfg), Schedule: deployment.KeySchedule(cfg),
 		KEK:     func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
 		Ring:    a.ring,

@@ -124,7 +124,7 @@ func CommandAudit(cfg config.Config, records func() ([]keys.Record, error)) *aud
 }
 
 // Audited returns st with a command's changes recorded in the audit log.
-func Audited(cfg config.Config, st store.Store) (store.Store, *audit.Log) {
+func Audited(cfg config.Config, st store.Store) store.Store {
 	auditLog := CommandAudit(cfg, func() ([]keys.Record, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), AnchorTime)
 		defer cancel()
@@ -132,9 +132,9 @@ func Audited(cfg config.Config, st store.Store) (store.Store, *audit.Log) {
 		return ch.Keys, err
 	})
 	if auditLog == nil {
-		return st, nil
+		return st
 	}
-	return notingStore{audit.NewStore(st, auditLog), auditLog, os.Stderr}, auditLog
+	return notingStore{audit.NewStore(st, auditLog), auditLog, os.Stderr}
 }
 
 // Close writes the records. If it cannot, it warns the operator: the changes are

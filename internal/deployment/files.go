@@ -38,6 +38,14 @@ func readBearer(file, what string) (string, error) {
 	return token, nil
 }
 
+// MakeDataDirectory makes the data directory if it is absent, and checks it.
+func MakeDataDirectory(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return Hint(fmt.Errorf("data directory: %w", err), "name another with --data, or make it and give it to this user")
+	}
+	return CheckDataDirectory(dir)
+}
+
 // CheckDataDirectory returns an error for a directory that others can write to: they
 // could exchange the store, the key-encryption key or the admin socket.
 func CheckDataDirectory(dir string) error {

@@ -47,10 +47,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 			return err
 		}
 	}
-	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
-		return deployment.Hint(fmt.Errorf("data directory: %w", err), "name another with --data, or make it and give it to this user")
-	}
-	if err := deployment.CheckDataDirectory(cfg.Data); err != nil {
+	if err := deployment.MakeDataDirectory(cfg.Data); err != nil {
 		return err
 	}
 	release, err := sqlite.Lock(cfg.Data)
@@ -139,7 +136,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 			return err
 		}
 	}
-	if err := directory.Join(ctx, nodeName()); err != nil {
+	if err := directory.Join(ctx, fmt.Sprintf("%s, process %d", deployment.HostName(), os.Getpid())); err != nil {
 		return err
 	}
 	n := &node{log: log, level: level, metrics: numbers, tracer: tracer, auditLog: auditLog, store: st, directory: directory,
@@ -230,15 +227,6 @@ func Serve(ctx context.Context, from Source) (err error) {
 func tokenEndpoints(cfg config.Config) []string {
 	site := server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath, Realm: deployment.Realm}
 	return []string{site.Endpoint("access_token"), site.PublicURL + site.BasePath + "/oauth2/access_token?realm=" + site.Realm}
-}
-
-// nodeName is this node's name for the other nodes.
-func nodeName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "?"
-	}
-	return fmt.Sprintf("%s, process %d", host, os.Getpid())
 }
 
 // checked returns an error with every fault of the configuration and its source.
