@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mintage/mintage/internal/admin"
-	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -129,7 +128,6 @@ slash and the case of the host make no other API.`,
   # JWT access tokens that live ten minutes, also for clients that nobody registers
   mintage api create --id https://mcp.example.com/mcp --name "Tickets" --scope "tickets=Use your tickets" \
     --token-format jwt --access-token-lifetime 10m --self-registered-clients --default-scope tickets`,
-		Args: exactly(0, "no argument"),
 	}
 	cmd.Flags().StringVar(&id, "id", "", "absolute URI of the API (required)")
 	f.register(cmd.Flags(), "scope, with a text in English for the consent page: \"SCOPE=TEXT\"; repeatable")
@@ -150,7 +148,6 @@ func newAPIList(s *settings) *cobra.Command {
 		Short:   "List APIs",
 		Long:    "List APIs with their scopes and the form and lifetime of their access tokens.",
 		Example: `  mintage api list --match orders`,
-		Args:    exactly(0, "no argument"),
 	}
 	cmd.Flags().StringVar(&page.Match, "match", "", "only those whose id or name contains this text, ignoring case")
 	registerPaging(cmd, &page.Limit, &page.After, "id")
@@ -215,15 +212,8 @@ func newAPIUpdate(s *settings) *cobra.Command {
 of existing grants with their next refresh.`,
 		Example: `  mintage api update https://api.example.com/orders --add-scope "orders:cancel=Cancel your orders"
   mintage api update https://api.example.com/orders --scope-text "ja orders:read=注文を見る"`,
-		Args: exactly(1, "one API's id"),
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			asked := false
-			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { asked = asked || f.Changed })
-			if !asked {
-				return deployment.Usage(deployment.Hint(errors.New("nothing to change"), "see: "+cmd.CommandPath()+" --help"))
-			}
-			return nil
-		},
+		Args:    exactly(1, "one API's id"),
+		PreRunE: asksForAChange,
 	}
 	f.register(cmd.Flags(), "scope, instead of all that there were; one that stays keeps its texts; repeatable")
 	cmd.Flags().StringArrayVar(&more, "add-scope", nil, "add a scope, or change its text: \"SCOPE=TEXT\"; repeatable")

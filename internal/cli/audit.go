@@ -55,7 +55,6 @@ as --limit allows. Subjects are personal data.`,
   mintage audit show --grant 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b
   mintage audit show --event refresh_replayed --event code_replayed --since 2026-11-01
   mintage audit show --follow --json`,
-		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			for _, name := range events {
 				if !slices.Contains(audit.Names(), audit.Name(name)) {
@@ -214,7 +213,6 @@ func newAuditHead(s *settings) *cobra.Command {
 then proves that nothing was cut off or rewritten. The command verifies the whole
 log.`,
 		Example: `  mintage audit head >> /mnt/elsewhere/heads.txt`,
-		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, _, err := s.auditDirectory()
 			if err != nil {

@@ -71,7 +71,6 @@ read from /proc: the process is found by the admin socket, or named with
 
   mintage bench --token-endpoint https://auth.example.com/oauth2/access_token --ca-file ca.pem \
     --client-id billing --client-secret-file secret.txt --refresh-tokens tokens.txt --connections 8`,
-		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := b.check(cmd); err != nil {
 				return deployment.Usage(err)

@@ -94,6 +94,11 @@ Then, in another terminal:
 	s.register(root.PersistentFlags(), "data", "store", "store-password-file", "kek-file", "admin-listen", "admin-token-file", "audit-directory")
 	root.PersistentFlags().StringVar(&s.file, "config", "", "configuration file (YAML), which environment variables MINTAGE_* and flags override; default: $MINTAGE_CONFIG, or else /etc/mintage/mintage.yaml unless a data directory or a store is named")
 	root.AddCommand(newServe(s), newConfig(s), newAPI(s), newClient(s), newUser(s), newGrant(s), newSession(s), newCode(s), newKeys(s), newKEK(s), newMigrateStore(s), newBackup(s), newRestore(s), newExplain(s), newDoctor(s), newAudit(s), newBench(s), newVersion())
+	walk(root, func(cmd *cobra.Command) {
+		if cmd.Args == nil {
+			cmd.Args = exactly(0, "no argument")
+		}
+	})
 	s.complete(root)
 	groupFlags(root)
 	return root
@@ -104,7 +109,6 @@ func newVersion() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Long:  "Print the version, the commit and the version of Go, as --version does.",
-		Args:  exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "mintage "+cmd.Root().Version)
 			return err
@@ -126,7 +130,6 @@ Give settings in the --config file (tls.cert), in the environment
 the environment overrides the file. SIGHUP reloads the configuration.`,
 		Example: `  mintage serve --dev
   mintage serve --config /etc/mintage/mintage.yaml`,
-		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.apart = dev
 			return node.Serve(cmd.Context(), node.Source{Read: s.read, Dev: dev, Version: cmd.Root().Version})

@@ -61,7 +61,6 @@ keyed digest is stored.`,
   # existing credentials of another server
   printf %s "$OLD_SECRET" | mintage client create --id billing --secret-stdin --name "Billing" \
     --redirect-uri https://billing.example/callback --scope read`,
-		Args: exactly(0, "no argument"),
 	}
 	f.register(cmd.Flags(), false)
 	cmd.Flags().BoolVar(&public, "public", false, "register a client without a secret, such as a program on a user's device; it needs PKCE")
@@ -251,7 +250,6 @@ func newClientList(s *settings) *cobra.Command {
 		Example: `  mintage client list --match billing
   mintage client list --state disabled --json
   mintage client list --after Zx81kQ`,
-		Args: exactly(0, "no argument"),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "include deleted clients")
 	l.register(cmd, "id or name", "client id", admin.ClientStates)
@@ -315,10 +313,8 @@ for a removed redirect URI can still be redeemed.`,
   mintage client update billing --add-redirect-uri https://billing2.example/callback --scope "read write"`,
 		Args: exactly(1, "one client id"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			asked := false
-			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { asked = asked || f.Changed })
-			if !asked {
-				return deployment.Usage(deployment.Hint(errors.New("nothing to change"), "see: "+cmd.CommandPath()+" --help"))
+			if err := asksForAChange(cmd, nil); err != nil {
+				return err
 			}
 			if given := cmd.Flags().Changed; given("pkce") && given("no-pkce") {
 				return deployment.Usage(errors.New("--pkce and --no-pkce contradict each other"))

@@ -31,7 +31,6 @@ login portal does after its user has agreed, and print it. The callback URL is
 printed to standard error, or with --callback to standard output. Name the admin
 API of a server that listens on TCP with --admin-listen and --admin-token-file.`,
 		Example: `  code=$(mintage code issue --client Zx81kQ --redirect-uri https://billing.example/callback --subject alice --scope "read write")`,
-		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"client", "redirect-uri", "subject"} {
 				value := cmd.Flag(name).Value.String()

@@ -31,7 +31,6 @@ A running server applies the configuration after SIGHUP, and logs which changes
 need a restart.`,
 		Example: `  mintage config check --config /etc/mintage/mintage.yaml
   mintage config check --config /etc/mintage/mintage.yaml && systemctl reload mintage`,
-		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, from, err := s.read()
 			if _, all := config.Faults(err); !all {
@@ -88,7 +87,6 @@ func newConfigShow(s *settings) *cobra.Command {
 systemd credential, or the default. Passwords are left out. The output is a
 configuration file.`,
 		Example: `  mintage config show --config /etc/mintage/mintage.yaml --changed`,
-		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, from, err := s.read()
 			if err != nil {
@@ -109,7 +107,6 @@ func newConfigSchema() *cobra.Command {
 checks in an editor. The YAML language server finds it if the first line of the
 file is "# yaml-language-server: $schema=" followed by the path of the schema.`,
 		Example: `  mintage config schema >mintage.schema.json`,
-		Args:    exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(config.Schema())
 			return err

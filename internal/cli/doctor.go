@@ -45,7 +45,6 @@ unknowns, and 2 for a wrong command line.`,
   mintage doctor --config /etc/mintage/mintage.yaml --offline --json
   mintage doctor --config /etc/mintage/mintage.yaml --connect 10.0.0.2:443   # this proxy, whatever DNS says
   mintage doctor --dev --data mintage-data`,
-		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.apart = p.Dev
 			cfg, err := s.load()

@@ -34,7 +34,6 @@ cut off (ended by a revocation of the whole subject or client). With --subject,
 the events of the subject follow.`,
 		Example: `  mintage grant list --subject alice
   mintage grant list --client billing --json`,
-		Args: exactly(0, "no argument"),
 		PreRunE: func(*cobra.Command, []string) error {
 			if err := (admin.Page{Limit: limit}).Check(); err != nil {
 				return err
@@ -198,7 +197,6 @@ have ended and made grants whose rows are kept. A session is active until it
 expires or ends; whether its browser has been idle for too long, the store cannot
 tell.`,
 		Example: `  mintage session list --subject alice`,
-		Args:    exactly(0, "no argument"),
 	}, &subject), func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
 		list, err := a.Sessions(cmd.Context(), subject)
 		rows := [][]string{}

@@ -39,7 +39,6 @@ has expired that clients and APIs are registered for. An active key without a
 successor shows when it will be replaced. Keys for tokens and codes stay retired
 for ever, to recognise replays; the pepper, under which secrets are stored, never
 rotates. The key-encryption key is not needed.`,
-		Args: exactly(0, "no argument"),
 	}, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
 		views, err := a.Keys(cmd.Context())
 		var rows [][]string
@@ -64,7 +63,6 @@ wait for jwks_max_age. What the old key made stays valid until it expires.
 The command needs the server's configuration, for jwks_max_age and max_skew.`,
 		Example: `  mintage keys rotate --config /etc/mintage/mintage.yaml
   mintage keys rotate --purpose ES256 --in 24h --config /etc/mintage/mintage.yaml`,
-		Args: exactly(0, "no argument"),
 		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
 			d, err := admin.Positive("in", in)
 			if err != nil {
@@ -95,7 +93,6 @@ publish, as a JWK Set or in PEM. Private keys are never printed. A verifier that
 uses a copy needs a new one before a key that the copy lacks is used.`,
 		Example: `  mintage keys export > jwks.json
   mintage keys export --format pem --id 0f1e2d3c`,
-		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "jwks" && format != "pem" {
 				return &oauth.Invalid{Field: "format", Message: fmt.Sprintf("%q is not jwks or pem", format)}
@@ -245,7 +242,6 @@ After a crash, repeat the command:
 
 With PostgreSQL, the command ends after step 1: copy the file to every node, and
 repeat it. A node without the new key answers 503 until it has the file.`,
-		Args: exactly(0, "no argument"),
 		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error { return a.rotateKEK(cmd) }),
 	}
 }

@@ -44,7 +44,6 @@ tokens that were revoked there are valid again.`,
 		Example: `  mintage migrate-store --from sqlite:/var/lib/mintage \
       --to postgres://mintage@db.example.com:5432/mintage --store-password-file /etc/mintage/db-password
   mintage migrate-store --undo --from sqlite:/var/lib/mintage`,
-		Args: exactly(0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("store") {
 				return deployment.Usage(deployment.Hint(errors.New("--store: this command has --to instead"), "name the destination with --to"))

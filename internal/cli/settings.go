@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,6 +123,16 @@ func deletesForGood(cmd *cobra.Command) {
 		}
 		return nil
 	}
+}
+
+// asksForAChange returns an error if the command line has no flag of the command.
+func asksForAChange(cmd *cobra.Command, _ []string) error {
+	asked := false
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { asked = asked || f.Changed })
+	if !asked {
+		return deployment.Usage(deployment.Hint(errors.New("nothing to change"), "see: "+cmd.CommandPath()+" --help"))
+	}
+	return nil
 }
 
 // exactly is cobra.ExactArgs with an error that names the expected arguments.
@@ -257,11 +268,7 @@ func FlagGroups(set *pflag.FlagSet) (groups []FlagGroup) {
 func flagUsages(cmd *cobra.Command) string {
 	var b strings.Builder
 	for _, g := range FlagGroups(cmd.LocalFlags()) {
-		title := g.Title
-		if title == "" {
-			title = "Flags"
-		}
-		b.WriteString("\n\n" + title + ":\n" + strings.TrimRight(g.Set.FlagUsages(), "\n"))
+		b.WriteString("\n\n" + cmp.Or(g.Title, "Flags") + ":\n" + strings.TrimRight(g.Set.FlagUsages(), "\n"))
 	}
 	var names []string
 	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })

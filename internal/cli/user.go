@@ -113,7 +113,6 @@ func newUserList(s *settings) *cobra.Command {
 		Example: `  mintage user list --match cooper
   mintage user list --state disabled --json
   mintage user list --after alice`,
-		Args: exactly(0, "no argument"),
 	}
 	l.register(cmd, "username, name or subject", "username", admin.UserStates)
 	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
