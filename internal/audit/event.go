@@ -9,6 +9,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"time"
@@ -174,14 +175,6 @@ func From(ctx context.Context) Origin {
 
 // Event returns e with the origin in the members that e leaves empty.
 func (o Origin) Event(e Event) Event {
-	if e.RequestID == "" {
-		e.RequestID = o.RequestID
-	}
-	if !e.RemoteIP.IsValid() {
-		e.RemoteIP = o.RemoteIP
-	}
-	if e.Actor == "" {
-		e.Actor = o.Actor
-	}
+	e.RequestID, e.RemoteIP, e.Actor = cmp.Or(e.RequestID, o.RequestID), cmp.Or(e.RemoteIP, o.RemoteIP), cmp.Or(e.Actor, o.Actor)
 	return e
 }

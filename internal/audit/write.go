@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -213,11 +214,7 @@ func appendLine(b []byte, e *Event, seq uint64, prev Hash, by *author) []byte {
 	b = strconv.AppendUint(append(b, `{"seq":`...), seq, 10)
 	b = appendTime(append(b, `,"time":"`...), e.Time)
 	b = appendText(append(b, `","event":`...), string(e.Name), maxText)
-	outcome := e.Outcome
-	if outcome == "" {
-		outcome = Success
-	}
-	b = appendText(append(b, `,"outcome":`...), string(outcome), maxText)
+	b = appendText(append(b, `,"outcome":`...), string(cmp.Or(e.Outcome, Success)), maxText)
 	b = appendMember(b, `,"realm":`, e.Realm, maxText)
 	b = appendMember(b, `,"client_id":`, e.ClientID, maxText)
 	b = appendMember(b, `,"subject":`, e.Subject, maxText)

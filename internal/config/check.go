@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -214,10 +215,7 @@ func (c Config) Unheard() string {
 	if err != nil || listenErr != nil || u.Host == "" || len(c.TrustedProxies) > 0 {
 		return ""
 	}
-	clients := u.Port()
-	if clients == "" {
-		clients = "443"
-	}
+	clients := cmp.Or(u.Port(), "443")
 	if clients == port {
 		return ""
 	}

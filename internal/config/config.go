@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -229,10 +230,7 @@ func Default() Config {
 
 // AdminListen is Admin.Listen with its default.
 func (c Config) AdminListen() string {
-	if c.Admin.Listen != "" {
-		return c.Admin.Listen
-	}
-	return "unix:" + filepath.Join(c.Data, "admin.sock")
+	return cmp.Or(c.Admin.Listen, "unix:"+filepath.Join(c.Data, "admin.sock"))
 }
 
 // AuditOff is the audit.directory of a deployment without an audit log.
@@ -240,13 +238,10 @@ const AuditOff = "off"
 
 // AuditDirectory is Audit.Directory with its default; "" without an audit log.
 func (c Config) AuditDirectory() string {
-	switch c.Audit.Directory {
-	case AuditOff:
+	if c.Audit.Directory == AuditOff {
 		return ""
-	case "":
-		return filepath.Join(c.Data, "audit")
 	}
-	return c.Audit.Directory
+	return cmp.Or(c.Audit.Directory, filepath.Join(c.Data, "audit"))
 }
 
 // Skew is MaxSkew with its default.
@@ -260,21 +255,15 @@ func (c Config) Skew() time.Duration {
 // IDTokens returns the lifetime of id_tokens: zero if nobody can log in, because
 // then there are none.
 func (c Config) IDTokens() time.Duration {
-	switch {
-	case c.Login.Mode == LoginOff:
+	if c.Login.Mode == LoginOff {
 		return 0
-	case c.IDTokenLifetime == 0:
-		return c.AccessTokenLifetime.Std()
 	}
-	return c.IDTokenLifetime.Std()
+	return cmp.Or(c.IDTokenLifetime, c.AccessTokenLifetime).Std()
 }
 
 // IssuerID is Issuer with its default.
 func (c Config) IssuerID() string {
-	if c.Issuer != "" {
-		return c.Issuer
-	}
-	return c.PublicURL + c.BasePath + "/oauth2/api"
+	return cmp.Or(c.Issuer, c.PublicURL+c.BasePath+"/oauth2/api")
 }
 
 // ServiceName is what an authenticator app calls this service.

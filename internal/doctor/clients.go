@@ -157,21 +157,13 @@ func checkSecrets(_ context.Context, p *Deployment) (f findings) {
 			secrets++
 			f.judgeSecret(c, s, p.Now)
 		}
-		if live := liveSecrets(c, p.Now); !c.Public() && !c.Auth.Asserts() && live == 0 {
+		live := slices.ContainsFunc(c.Secrets, func(s store.Secret) bool { return !s.Expired(p.Now) })
+		if !c.Public() && !c.Auth.Asserts() && !live {
 			f.fault("mintage client secret add ID", "%s has no secret that is in force: it cannot authenticate", clientName(c))
 		}
 	}
 	f.bounded("see: mintage client secret list ID")
 	return f.unless("%s, none expiring within %s", show.Count(secrets, "secret", "secrets"), show.Roughly(secretNotice))
-}
-
-func liveSecrets(c store.Client, now grant.Instant) (n int) {
-	for _, s := range c.Secrets {
-		if !s.Expired(now) {
-			n++
-		}
-	}
-	return n
 }
 
 const (
