@@ -126,20 +126,20 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 		return err
 	}
 	defer a.Close()
-	since := &plan{cfg: a.cfg, at: backup}
+	p := &plan{cfg: a.cfg, at: backup}
 	if !r.undo {
-		if err := since.readAuditLog(cmd.Context(), r.auditLogs); err != nil {
+		if err := p.readAuditLog(cmd.Context(), r.auditLogs); err != nil {
 			return err
 		}
-		if since.auditFault != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "mintage: the audit log cannot be read completely, and what it lacks is not ended again: %v\n", since.auditFault)
+		if p.auditFault != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "mintage: the audit log cannot be read completely, and what it lacks is not ended again: %v\n", p.auditFault)
 		}
 	}
-	p := newProgress(cmd.ErrOrStderr(), time.Now)
-	now, seen, err := a.DeclareRestore(cmd.Context(), backup, since.ended, func(read int) {
-		p.report("", 0, 0, false, func(time.Duration) string { return fmt.Sprintf("looking for the last token: %d grants read", read) })
+	progress := newProgress(cmd.ErrOrStderr(), time.Now)
+	now, seen, err := a.DeclareRestore(cmd.Context(), backup, p.ended, func(read int) {
+		progress.report("", 0, 0, false, func(time.Duration) string { return fmt.Sprintf("looking for the last token: %d grants read", read) })
 	})
-	p.end()
+	progress.end()
 	if err != nil {
 		return err
 	}
@@ -149,8 +149,8 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 	if err := printInForce(w, now); err != nil {
 		return err
 	}
-	since.printEnded(w)
-	printList(w, "Missing; repeat it:", since.missing)
+	p.printEnded(w)
+	printList(w, "Missing; repeat it:", p.missing)
 	fmt.Fprintf(w, `
 Changes after %s and before the restore are lost: new grants (their users
 log in again), and new or changed clients, secrets and users. What was revoked or
@@ -343,13 +343,10 @@ type plan struct {
 	lost       backup.Lost
 	auditLog   []audit.Entry // instead, if the store cannot be read
 	auditFault error
-	users      []userChange
 	seen       grant.Issued // by the backup and by the present store
 
-	ended       admin.Ended // what is ended in the restored store as well, unless revive is set
-	endedGrants int64
-	revive      bool
-	missing     []string // changes that the operator has to repeat
+	since
+	revive bool // leave out what has ended since
 }
 
 // compare finds what would be lost: from the present store, or else from the audit
@@ -371,12 +368,10 @@ func (p *plan) compare(ctx context.Context) (err error) {
 			return ctx.Err()
 		case err == nil:
 			p.seen = p.seen.And(p.lost.Issued)
-			p.users, err = userChanges(p.lost.Users)
-			if err != nil {
-				return err
-			}
-			p.ofStore()
-			return nil
+			p.since, err = sinceInStore(p.lost, func(ctx context.Context, f func(grant.Grant) error) error {
+				return p.backup.EachEnded(ctx, p.cfg.Data, f)
+			})
+			return err
 		}
 		p.unreadable = err
 	}
@@ -385,7 +380,7 @@ func (p *plan) compare(ctx context.Context) (err error) {
 
 // readAuditLog reads the changes since the backup from the audit log of the
 // configuration, and from those in further directories.
-func (p *plan) readAuditLog(ctx context.Context, further []string) error {
+func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 	if dir := p.cfg.AuditDirectory(); dir != "" {
 		further = append([]string{dir}, further...)
 	}
@@ -404,5 +399,10 @@ func (p *plan) readAuditLog(ctx context.Context, further []string) error {
 		}
 	}
 	slices.SortStableFunc(p.auditLog, func(a, b audit.Entry) int { return a.Time.Compare(b.Time) })
-	return p.ofAuditLog(ctx)
+	var has func(context.Context, grant.ID) (bool, error)
+	if p.backup != nil {
+		has = p.backup.HasGrant
+	}
+	p.since, err = sinceInAuditLog(ctx, p.auditLog, has)
+	return err
 }

@@ -65,39 +65,48 @@ func userChanges(list []backup.UserChange) (changes []userChange, err error) {
 	return changes, nil
 }
 
-// ofStore finds what has ended since the backup in the store that is to be
-// replaced.
-func (p *plan) ofStore() {
-	l := p.lost
-	p.ended = admin.Ended{Realm: deployment.Realm, Keys: l.Withdrawn, Cutoffs: l.Cutoffs, Sessions: l.SignedOut,
-		Grants: func(ctx context.Context, f func(grant.Grant) error) error {
-			return p.backup.EachEnded(ctx, p.cfg.Data, f)
-		}}
-	p.endedGrants = l.Ended
-	for _, c := range l.Clients {
-		p.ofClient(c)
-	}
-	for _, a := range l.APIs {
-		p.ofAPI(a)
-	}
-	for _, u := range p.users {
-		p.ofUser(u)
-	}
+// since holds what has happened since a backup and lasts.
+type since struct {
+	ended       admin.Ended // what a restored store ends as well
+	endedGrants int64
+	missing     []string // changes that the operator has to repeat
 }
 
-func (p *plan) ofClient(c backup.ClientChange) {
+// sinceInStore finds what has happened since a backup in the store that is to be
+// replaced. The function calls its argument for each grant that has ended.
+func sinceInStore(l backup.Lost, grants func(context.Context, func(grant.Grant) error) error) (since, error) {
+	s := since{endedGrants: l.Ended, ended: admin.Ended{
+		Realm: deployment.Realm, Keys: l.Withdrawn, Cutoffs: l.Cutoffs, Sessions: l.SignedOut, Grants: grants,
+	}}
+	users, err := userChanges(l.Users)
+	if err != nil {
+		return s, err
+	}
+	for _, c := range l.Clients {
+		s.ofClient(c)
+	}
+	for _, a := range l.APIs {
+		s.ofAPI(a)
+	}
+	for _, u := range users {
+		s.ofUser(u)
+	}
+	return s, nil
+}
+
+func (s *since) ofClient(c backup.ClientChange) {
 	id := c.Is.ID
 	switch {
 	case c.Was == nil && c.Is.State == store.ClientDeleted:
 		return // made and deleted since
 	case c.Was == nil:
-		p.miss("client %s (%q) was registered: register it anew, with --id %s", id, c.Is.Name, id)
+		s.miss("client %s (%q) was registered: register it anew, with --id %s", id, c.Is.Name, id)
 		return
 	}
 	end := admin.EndedClient{ID: id}
 	if c.Was.State != c.Is.State {
 		if c.Is.State == store.ClientEnabled {
-			p.miss("client %s was enabled: mintage client enable %s", id, id)
+			s.miss("client %s was enabled: mintage client enable %s", id, id)
 		} else {
 			end.State = c.Is.State
 		}
@@ -105,45 +114,45 @@ func (p *plan) ofClient(c backup.ClientChange) {
 	has := func(secrets []store.Secret, id string) bool {
 		return slices.ContainsFunc(secrets, func(s store.Secret) bool { return s.ID == id })
 	}
-	for _, s := range c.Is.Secrets {
-		if !has(c.Was.Secrets, s.ID) {
-			p.miss("client %s got the secret %s, which is lost: add one and bring it there", id, s.ID)
+	for _, secret := range c.Is.Secrets {
+		if !has(c.Was.Secrets, secret.ID) {
+			s.miss("client %s got the secret %s, which is lost: add one and bring it there", id, secret.ID)
 		}
 	}
-	for _, s := range c.Was.Secrets {
-		if !has(c.Is.Secrets, s.ID) && end.State != store.ClientDeleted {
-			end.Secrets = append(end.Secrets, s.ID)
+	for _, secret := range c.Was.Secrets {
+		if !has(c.Is.Secrets, secret.ID) && end.State != store.ClientDeleted {
+			end.Secrets = append(end.Secrets, secret.ID)
 		}
 	}
 	if end.State != "" || len(end.Secrets) > 0 {
-		p.ended.Clients = append(p.ended.Clients, end)
+		s.ended.Clients = append(s.ended.Clients, end)
 	}
 	was, is := c.Was.Clone(), c.Is.Clone()
 	for _, x := range []*store.Client{&was, &is} {
 		x.Secrets, x.State, x.Version, x.UpdatedAt = nil, "", 0, 0
 	}
 	if end.State != store.ClientDeleted && !reflect.DeepEqual(was, is) {
-		p.miss("the registration of client %s was changed on %s: change it again", id, show.Instant(c.Is.UpdatedAt))
+		s.miss("the registration of client %s was changed on %s: change it again", id, show.Instant(c.Is.UpdatedAt))
 	}
 }
 
-func (p *plan) ofAPI(c backup.APIChange) {
+func (s *since) ofAPI(c backup.APIChange) {
 	id := c.Is.ID
 	was, is := c.Was, *c.Is
 	deleted := was != nil && !was.Deleted && (is.Deleted || is.Number != was.Number)
 	if deleted {
-		p.ended.APIs = append(p.ended.APIs, admin.EndedAPI{ID: was.ID, Deleted: true})
+		s.ended.APIs = append(s.ended.APIs, admin.EndedAPI{ID: was.ID, Deleted: true})
 	}
 	switch {
 	case is.Deleted:
 		return
 	case was == nil || was.Deleted || deleted:
-		p.miss("API %s (%q) was registered: register it anew: mintage api create", id, is.Name)
+		s.miss("API %s (%q) was registered: register it anew: mintage api create", id, is.Name)
 		return
 	}
 	end := admin.EndedAPI{ID: id, Closed: was.Open && !is.Open, Scope: was.Scope().Without(is.Scope())}
 	if end.Closed || end.Scope != "" {
-		p.ended.APIs = append(p.ended.APIs, end)
+		s.ended.APIs = append(s.ended.APIs, end)
 	}
 	merged := *was
 	merged.Open = was.Open && is.Open
@@ -153,41 +162,43 @@ func (p *plan) ofAPI(c backup.APIChange) {
 		x.Version, x.UpdatedAt, x.LastScope, x.LongestLifetime = 0, 0, 0, 0
 	}
 	if !reflect.DeepEqual(merged, is) {
-		p.miss("the registration of the API %s was changed on %s: change it again: mintage api update", id, show.Instant(c.Is.UpdatedAt))
+		s.miss("the registration of the API %s was changed on %s: change it again: mintage api update", id, show.Instant(c.Is.UpdatedAt))
 	}
 }
 
-func (p *plan) ofUser(c userChange) {
+func (s *since) ofUser(c userChange) {
 	name := c.is.Username
 	switch {
 	case c.was == nil:
-		p.miss("user %s was made: make it anew, with --subject %s", name, c.is.Subject)
+		s.miss("user %s was made: make it anew, with --subject %s", name, c.is.Subject)
 		return
 	case c.is.State == account.Enabled && c.was.State != account.Enabled:
-		p.miss("user %s was enabled: mintage user enable %s", name, name)
+		s.miss("user %s was enabled: mintage user enable %s", name, name)
 	}
 	if c.otherProfile() {
-		p.miss("the name or the claims of user %s were changed: mintage user update %s", name, name)
+		s.miss("the name or the claims of user %s were changed: mintage user update %s", name, name)
 	}
 	if !bytes.Equal(c.was.TOTP, c.is.TOTP) {
-		p.miss("the second factor of user %s was changed; look whether it works, or: mintage user totp %s", name, name)
+		s.miss("the second factor of user %s was changed; look whether it works, or: mintage user totp %s", name, name)
 	}
-	p.ended.Users = append(p.ended.Users, admin.EndedUser{Username: name, Disabled: c.is.State == account.Disabled, Now: c.is})
+	s.ended.Users = append(s.ended.Users, admin.EndedUser{Username: name, Disabled: c.is.State == account.Disabled, Now: c.is})
 }
 
-// ofAuditLog finds what has ended since the backup in the audit log.
-func (p *plan) ofAuditLog(ctx context.Context) error {
-	p.ended = admin.Ended{Realm: deployment.Realm}
+// sinceInAuditLog finds what has happened since a backup in the entries of audit
+// logs, in the order of their time. The function reports whether the backup has a
+// grant; nil if that is unknown.
+func sinceInAuditLog(ctx context.Context, entries []audit.Entry, has func(context.Context, grant.ID) (bool, error)) (since, error) {
+	s := since{ended: admin.Ended{Realm: deployment.Realm}}
 	var grants []grant.Grant
 	known := map[grant.ID]int{} // index in grants
 	cutOff := func(e audit.Entry) {
 		if e.Subject+e.ClientID != "" && e.Detail != admin.MergedDetail { // that one is later than what it repeats
-			p.ended.Cutoffs = append(p.ended.Cutoffs, store.Cutoff{Realm: deployment.Realm, Subject: e.Subject, ClientID: e.ClientID, At: grant.At(e.Time)})
+			s.ended.Cutoffs = append(s.ended.Cutoffs, store.Cutoff{Realm: deployment.Realm, Subject: e.Subject, ClientID: e.ClientID, At: grant.At(e.Time)})
 		}
 	}
 	miss := func(e audit.Entry) {
 		about := strings.TrimSpace(strings.Join([]string{e.ClientID, e.Subject, e.Detail}, " "))
-		p.miss("%s: %s %s, by %s", e.Time.Format(time.RFC3339), e.Event, about, e.Actor)
+		s.miss("%s: %s %s, by %s", e.Time.Format(time.RFC3339), e.Event, about, e.Actor)
 	}
 	clients, users := map[string]*admin.EndedClient{}, map[string]bool{}
 	client := func(id string) *admin.EndedClient {
@@ -196,7 +207,7 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 		}
 		return clients[id]
 	}
-	for _, e := range p.auditLog {
+	for _, e := range entries {
 		word, rest, _ := strings.Cut(e.Detail, " ")
 		switch name := store.EventName(e.Event); {
 		case e.GrantID != "":
@@ -206,10 +217,10 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 			}
 			i, there := known[id]
 			if !there {
-				if p.backup != nil { // a newer grant is lost anyway
-					if has, err := p.backup.HasGrant(ctx, id); err != nil {
-						return err
-					} else if !has {
+				if has != nil { // a newer grant is lost anyway
+					if there, err := has(ctx, id); err != nil {
+						return s, err
+					} else if !there {
 						continue
 					}
 				}
@@ -222,7 +233,7 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 				g.AccessFloor = grant.At(e.Time)
 			case g.State != grant.Revoked:
 				g.State, g.Reason = grant.Revoked, reasonOf[name]
-				p.endedGrants++
+				s.endedGrants++
 			}
 		case name == store.EventCutoff || name == store.EventDisconnected:
 			cutOff(e)
@@ -230,7 +241,7 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 			// The detail is "key ID: PURPOSE key".
 			id, _, _ := strings.Cut(rest, ":")
 			if key, err := strconv.ParseUint(id, 16, 32); err == nil {
-				p.ended.Keys = append(p.ended.Keys, grant.KeyID(key))
+				s.ended.Keys = append(s.ended.Keys, grant.KeyID(key))
 			}
 		case name == store.EventClientDeleted:
 			client(e.ClientID).State = store.ClientDeleted
@@ -254,7 +265,7 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 		case name == store.EventAPIDeleted:
 			// The detail is "api ID: NAME", and no id has a space.
 			id, _, _ := strings.Cut(rest, ": ")
-			p.ended.APIs = append(p.ended.APIs, admin.EndedAPI{ID: id, Deleted: true})
+			s.ended.APIs = append(s.ended.APIs, admin.EndedAPI{ID: id, Deleted: true})
 		case name == store.EventUserDisabled:
 			users[e.Subject] = true
 			cutOff(e) // its grants ended
@@ -268,14 +279,14 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(clients)) {
-		p.ended.Clients = append(p.ended.Clients, *clients[id])
+		s.ended.Clients = append(s.ended.Clients, *clients[id])
 	}
 	for _, subject := range slices.Sorted(maps.Keys(users)) {
 		if users[subject] {
-			p.ended.Users = append(p.ended.Users, admin.EndedUser{Subject: subject, Disabled: true})
+			s.ended.Users = append(s.ended.Users, admin.EndedUser{Subject: subject, Disabled: true})
 		}
 	}
-	p.ended.Grants = func(_ context.Context, f func(grant.Grant) error) error {
+	s.ended.Grants = func(_ context.Context, f func(grant.Grant) error) error {
 		for _, g := range grants {
 			if err := f(g); err != nil {
 				return err
@@ -283,7 +294,7 @@ func (p *plan) ofAuditLog(ctx context.Context) error {
 		}
 		return nil
 	}
-	return nil
+	return s, nil
 }
 
 // reasonOf is the reason of a grant's end by the event of the audit log. One event
@@ -294,8 +305,8 @@ var reasonOf = map[store.EventName]grant.Reason{
 
 // miss notes a change that the operator has to repeat. Control characters in
 // stored text cannot break its line.
-func (p *plan) miss(format string, args ...any) {
-	p.missing = append(p.missing, strings.Map(func(r rune) rune {
+func (s *since) miss(format string, args ...any) {
+	s.missing = append(s.missing, strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}

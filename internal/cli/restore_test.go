@@ -55,18 +55,18 @@ func TestARestoreTakesNoEndOfAnAPIBack(t *testing.T) {
 		"made":                 {nil, &was, nil, "was registered"},
 		"made and deleted":     {nil, with(func(a *store.API) { a.Deleted = true }), nil, ""},
 	} {
-		var p plan
+		var p since
 		p.ofAPI(backup.APIChange{Was: tt.was, Is: tt.is})
 		if !reflect.DeepEqual(p.ended.APIs, tt.ended) || len(p.missing) > 1 || (len(p.missing) == 1) != (tt.missing != "") || !strings.Contains(strings.Join(p.missing, ""), tt.missing) {
 			t.Errorf("%s: ended %+v, missing %q", name, p.ended.APIs, p.missing)
 		}
 	}
 
-	p := plan{auditLog: []audit.Entry{
+	p, err := sinceInAuditLog(t.Context(), []audit.Entry{
 		{Event: audit.Name(store.EventAPIDeleted), Detail: "api https://api.example:8443/orders: Orders: all"},
 		{Event: audit.Name(store.EventAPIChanged), Detail: `api https://api.example: self registered clients "false", was "true"`},
-	}}
-	if err := p.ofAuditLog(t.Context()); err != nil {
+	}, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if want := []admin.EndedAPI{{ID: "https://api.example:8443/orders", Deleted: true}}; !reflect.DeepEqual(p.ended.APIs, want) || len(p.missing) != 1 || !strings.Contains(p.missing[0], "self registered clients") {
@@ -74,7 +74,7 @@ func TestARestoreTakesNoEndOfAnAPIBack(t *testing.T) {
 	}
 	var w strings.Builder
 	p.ended.APIs = append(p.ended.APIs, admin.EndedAPI{ID: id, Closed: true, Scope: "b"})
-	p.printEnded(&w)
+	(&plan{since: p}).printEnded(&w)
 	for _, line := range []string{"API https://api.example:8443/orders, deleted", "API https://api.example, closed to clients", "scope b of API https://api.example, removed"} {
 		if !strings.Contains(w.String(), line) {
 			t.Errorf("%q lacks %q", w.String(), line)
@@ -90,7 +90,7 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		change.Event, change.Outcome, change.Time = audit.Name(name), audit.Success, at
 		return change
 	}
-	p := plan{auditLog: []audit.Entry{
+	p, err := sinceInAuditLog(t.Context(), []audit.Entry{
 		entry(store.EventGrantRevoked, audit.Entry{GrantID: one.String()}),
 		entry(store.EventAccessRevoked, audit.Entry{GrantID: two.String()}),
 		entry(store.EventAccessRevoked, audit.Entry{GrantID: three.String()}),
@@ -111,8 +111,8 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		entry(store.EventUserEnabled, audit.Entry{Subject: "dave"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "erin", Detail: "sessions and grants ended"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "frank", Detail: "sessions ended"}),
-	}}
-	if err := p.ofAuditLog(t.Context()); err != nil {
+	}, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var grants []grant.Grant
