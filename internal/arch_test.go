@@ -172,13 +172,16 @@ var mayImport = []importRule{
 	// The use cases of an operator, whoever calls them. The store is open already.
 	{dir: "internal/admin", others: []string{"internal/account", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/show",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
+	// What a restore must not undo. Commands call it; admin ends what it finds.
+	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/show", "internal/store"},
+		not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/config", "internal/deployment", "internal/server/admin"}, not: []string{"database/sql", "log/slog"}},
 	{dir: "internal/node", others: []string{"internal/account", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/fetch", "internal/grant",
 		"internal/issuer", "internal/keys", "internal/keyset", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
 		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream", "internal/web",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
 	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminclient", "internal/audit", "internal/backup", "internal/claims", "internal/client", "bench", "internal/config", "internal/deployment", "internal/directory",
-		"internal/doctor", "internal/explain", "internal/grant", "internal/issuer", "internal/keys", "internal/node", "internal/oauth", "internal/server/admin",
+		"internal/doctor", "internal/explain", "internal/grant", "internal/issuer", "internal/keys", "internal/node", "internal/oauth", "internal/restore", "internal/server/admin",
 		"internal/server/token", "internal/show", "internal/store", "internal/store/moving", "internal/store/postgres", "internal/store/sqlite",
 		"github.com/go-jose/go-jose/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"}, not: []string{"net/http", "database/sql"}},
 	{dir: "cmd/mintage", others: []string{"internal/cli"}, standard: []string{"runtime/debug"}},
@@ -246,7 +249,7 @@ var onlyIn = []struct {
 	{imported: "internal/server", dirs: []string{"internal/server", "internal/web", "internal/adminclient", "internal/node", "internal/cli", "internal/doctor", "bench", "internal/e2e"}},
 	{imported: "internal/doctor", dirs: []string{"internal/cli"}},
 	{imported: "internal/explain", dirs: []string{"internal/cli"}},
-	{imported: "internal/show", dirs: []string{"internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain"}},
+	{imported: "internal/show", dirs: []string{"internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain", "internal/restore"}},
 	// listener.go notices changed certificate files, certificate.go keys that
 	// everybody may read, and request.go whether there is an audit log.
 	{imported: "os", dirs: []string{"internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/backup", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing"},

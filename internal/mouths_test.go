@@ -35,8 +35,8 @@ func TestEveryUseCaseIsACommandAndAnEndpoint(t *testing.T) {
 		switch f.dir() {
 		case "internal/admin":
 			cases = append(cases, useCases(t, f.text)...)
-		case "internal/cli": // a is a *session, which embeds admin.Admin; e are the admin.Ended of a backup
-			maps.Copy(commands, calls(t, f.text, "a", "ended"))
+		case "internal/cli": // a is a *session, which embeds admin.Admin; Ended are what a restore ends again
+			maps.Copy(commands, calls(t, f.text, "a", "Ended"))
 		case "internal/server/admin": // u is an *admin.Admin, in every action
 			maps.Copy(endpoints, calls(t, f.text, "u"))
 		}

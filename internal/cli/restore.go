@@ -20,6 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/restore"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
@@ -136,7 +137,7 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 		}
 	}
 	progress := newProgress(cmd.ErrOrStderr(), time.Now)
-	now, seen, err := a.DeclareRestore(cmd.Context(), backup, p.ended, func(read int) {
+	now, seen, err := a.DeclareRestore(cmd.Context(), backup, p.Ended, func(read int) {
 		progress.report("", 0, 0, false, func(time.Duration) string { return fmt.Sprintf("looking for the last token: %d grants read", read) })
 	})
 	progress.end()
@@ -150,7 +151,7 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 		return err
 	}
 	p.printEnded(w)
-	printList(w, "Missing; repeat it:", p.missing)
+	printList(w, "Missing; repeat it:", p.Missing)
 	fmt.Fprintf(w, `
 Changes after %s and before the restore are lost: new grants (their users
 log in again), and new or changed clients, secrets and users. What was revoked or
@@ -306,7 +307,7 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, progress *progress) (
 		if p.revive {
 			return nil
 		}
-		return p.ended.Merge(cmd.Context(), st, kek, deployment.Operator(), time.Now)
+		return p.Ended.Merge(cmd.Context(), st, kek, deployment.Operator(), time.Now)
 	}
 	if err := copied.Declare(cmd.Context(), merge, now, event); err != nil {
 		return deployment.Hint(errors.Join(err, copied.Discard()), "the store is as it was")
@@ -345,7 +346,7 @@ type plan struct {
 	auditFault error
 	seen       grant.Issued // by the backup and by the present store
 
-	since
+	restore.Since
 	revive bool // leave out what has ended since
 }
 
@@ -368,7 +369,7 @@ func (p *plan) compare(ctx context.Context) (err error) {
 			return ctx.Err()
 		case err == nil:
 			p.seen = p.seen.And(p.lost.Issued)
-			p.since, err = sinceInStore(p.lost, func(ctx context.Context, f func(grant.Grant) error) error {
+			p.Since, err = restore.InStore(deployment.Realm, p.lost, func(ctx context.Context, f func(grant.Grant) error) error {
 				return p.backup.EachEnded(ctx, p.cfg.Data, f)
 			})
 			return err
@@ -385,7 +386,7 @@ func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 		further = append([]string{dir}, further...)
 	}
 	for _, dir := range further {
-		for e, err := range audit.Read(dir, audit.Filter{Events: lasting, Since: p.at.Time()}) {
+		for e, err := range audit.Read(dir, audit.Filter{Events: restore.Lasting, Since: p.at.Time()}) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -403,6 +404,6 @@ func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
 	if p.backup != nil {
 		has = p.backup.HasGrant
 	}
-	p.since, err = sinceInAuditLog(ctx, p.auditLog, has)
+	p.Since, err = restore.InAuditLog(ctx, deployment.Realm, p.auditLog, has)
 	return err
 }

@@ -1,0 +1,315 @@
+// Package restore finds what has happened since a backup and must not be undone by
+// restoring it: what was revoked, disabled, deleted or withdrawn, which is ended in
+// the restored store as well, and what an operator has to repeat. It reads the
+// store that is to be replaced or, if that cannot be read, the audit log.
+package restore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/backup"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Lasting lists the events whose effects a restore undoes.
+var Lasting = []audit.Name{
+	audit.Name(store.EventCodeReplayed), audit.Name(store.EventRefreshReplayed), audit.Name(store.EventGrantRevoked), audit.Name(store.EventAccessRevoked),
+	audit.Name(store.EventCutoff), audit.Name(store.EventDisconnected), audit.Name(store.EventKeyWithdrawn),
+	audit.Name(store.EventClientCreated), audit.Name(store.EventClientChanged), audit.Name(store.EventClientDeleted),
+	audit.Name(store.EventSecretAdded), audit.Name(store.EventSecretRevoked),
+	audit.Name(store.EventAPICreated), audit.Name(store.EventAPIChanged), audit.Name(store.EventAPIDeleted),
+	audit.Name(store.EventUserCreated), audit.Name(store.EventUserChanged), audit.Name(store.EventUserDisabled), audit.Name(store.EventUserEnabled),
+	audit.Name(store.EventPasswordChanged), audit.Name(store.EventTOTPSet), audit.Name(store.EventTOTPRemoved),
+}
+
+// A userChange is a built-in user in the backup and in the present store.
+type userChange struct{ was, is *account.User }
+
+// otherProfile reports whether the name or the claims were changed.
+func (c userChange) otherProfile() bool {
+	return c.was.Name != c.is.Name || !reflect.DeepEqual(c.was.Claims, c.is.Claims)
+}
+
+func userChanges(list []backup.UserChange) (changes []userChange, err error) {
+	for _, c := range list {
+		u := userChange{is: &account.User{}}
+		if err := json.Unmarshal(c.Is, u.is); err != nil {
+			return nil, fmt.Errorf("a user's record: %w", err)
+		}
+		if c.Was != nil {
+			u.was = &account.User{}
+			if err := json.Unmarshal(c.Was, u.was); err != nil {
+				return nil, fmt.Errorf("a user's record: %w", err)
+			}
+		}
+		// A login also changes the record.
+		if u.was == nil || u.otherProfile() || u.was.State != u.is.State || u.was.Password != u.is.Password || u.was.Epoch != u.is.Epoch || !bytes.Equal(u.was.TOTP, u.is.TOTP) {
+			changes = append(changes, u)
+		}
+	}
+	return changes, nil
+}
+
+// Since holds what has happened since a backup and lasts.
+type Since struct {
+	Ended       admin.Ended // what a restored store ends as well
+	EndedGrants int64       // grants of the backup that were revoked
+	Missing     []string    // changes that the operator has to repeat, each in one line
+}
+
+// InStore finds what has happened since a backup in the store that is to be
+// replaced. The function calls its argument for each grant that has ended.
+func InStore(realm string, l backup.Lost, grants func(context.Context, func(grant.Grant) error) error) (Since, error) {
+	s := Since{EndedGrants: l.Ended, Ended: admin.Ended{
+		Realm: realm, Keys: l.Withdrawn, Cutoffs: l.Cutoffs, Sessions: l.SignedOut, Grants: grants,
+	}}
+	users, err := userChanges(l.Users)
+	if err != nil {
+		return s, err
+	}
+	for _, c := range l.Clients {
+		s.ofClient(c)
+	}
+	for _, a := range l.APIs {
+		s.ofAPI(a)
+	}
+	for _, u := range users {
+		s.ofUser(u)
+	}
+	return s, nil
+}
+
+func (s *Since) ofClient(c backup.ClientChange) {
+	id := c.Is.ID
+	switch {
+	case c.Was == nil && c.Is.State == store.ClientDeleted:
+		return // made and deleted since
+	case c.Was == nil:
+		s.miss("client %s (%q) was registered: register it anew, with --id %s", id, c.Is.Name, id)
+		return
+	}
+	end := admin.EndedClient{ID: id}
+	if c.Was.State != c.Is.State {
+		if c.Is.State == store.ClientEnabled {
+			s.miss("client %s was enabled: mintage client enable %s", id, id)
+		} else {
+			end.State = c.Is.State
+		}
+	}
+	has := func(secrets []store.Secret, id string) bool {
+		return slices.ContainsFunc(secrets, func(s store.Secret) bool { return s.ID == id })
+	}
+	for _, secret := range c.Is.Secrets {
+		if !has(c.Was.Secrets, secret.ID) {
+			s.miss("client %s got the secret %s, which is lost: add one and bring it there", id, secret.ID)
+		}
+	}
+	for _, secret := range c.Was.Secrets {
+		if !has(c.Is.Secrets, secret.ID) && end.State != store.ClientDeleted {
+			end.Secrets = append(end.Secrets, secret.ID)
+		}
+	}
+	if end.State != "" || len(end.Secrets) > 0 {
+		s.Ended.Clients = append(s.Ended.Clients, end)
+	}
+	was, is := c.Was.Clone(), c.Is.Clone()
+	for _, x := range []*store.Client{&was, &is} {
+		x.Secrets, x.State, x.Version, x.UpdatedAt = nil, "", 0, 0
+	}
+	if end.State != store.ClientDeleted && !reflect.DeepEqual(was, is) {
+		s.miss("the registration of client %s was changed on %s: change it again", id, show.Instant(c.Is.UpdatedAt))
+	}
+}
+
+func (s *Since) ofAPI(c backup.APIChange) {
+	id := c.Is.ID
+	was, is := c.Was, *c.Is
+	deleted := was != nil && !was.Deleted && (is.Deleted || is.Number != was.Number)
+	if deleted {
+		s.Ended.APIs = append(s.Ended.APIs, admin.EndedAPI{ID: was.ID, Deleted: true})
+	}
+	switch {
+	case is.Deleted:
+		return
+	case was == nil || was.Deleted || deleted:
+		s.miss("API %s (%q) was registered: register it anew: mintage api create", id, is.Name)
+		return
+	}
+	end := admin.EndedAPI{ID: id, Closed: was.Open && !is.Open, Scope: was.Scope().Without(is.Scope())}
+	if end.Closed || end.Scope != "" {
+		s.Ended.APIs = append(s.Ended.APIs, end)
+	}
+	merged := *was
+	merged.Open = was.Open && is.Open
+	merged.Scopes = slices.DeleteFunc(slices.Clone(was.Scopes), func(s store.APIScope) bool { return end.Scope.Has(s.Name) })
+	merged.DefaultScope = was.DefaultScope.Without(end.Scope)
+	for _, x := range []*store.API{&merged, &is} {
+		x.Version, x.UpdatedAt, x.LastScope, x.LongestLifetime = 0, 0, 0, 0
+	}
+	if !reflect.DeepEqual(merged, is) {
+		s.miss("the registration of the API %s was changed on %s: change it again: mintage api update", id, show.Instant(c.Is.UpdatedAt))
+	}
+}
+
+func (s *Since) ofUser(c userChange) {
+	name := c.is.Username
+	switch {
+	case c.was == nil:
+		s.miss("user %s was made: make it anew, with --subject %s", name, c.is.Subject)
+		return
+	case c.is.State == account.Enabled && c.was.State != account.Enabled:
+		s.miss("user %s was enabled: mintage user enable %s", name, name)
+	}
+	if c.otherProfile() {
+		s.miss("the name or the claims of user %s were changed: mintage user update %s", name, name)
+	}
+	if !bytes.Equal(c.was.TOTP, c.is.TOTP) {
+		s.miss("the second factor of user %s was changed; look whether it works, or: mintage user totp %s", name, name)
+	}
+	s.Ended.Users = append(s.Ended.Users, admin.EndedUser{Username: name, Disabled: c.is.State == account.Disabled, Now: c.is})
+}
+
+// InAuditLog finds what has happened since a backup in the entries of audit
+// logs, in the order of their time. The function reports whether the backup has a
+// grant; nil if that is unknown.
+func InAuditLog(ctx context.Context, realm string, entries []audit.Entry, has func(context.Context, grant.ID) (bool, error)) (Since, error) {
+	s := Since{Ended: admin.Ended{Realm: realm}}
+	var grants []grant.Grant
+	known := map[grant.ID]int{} // index in grants
+	cutOff := func(e audit.Entry) {
+		if e.Subject+e.ClientID != "" && e.Detail != admin.MergedDetail { // that one is later than what it repeats
+			s.Ended.Cutoffs = append(s.Ended.Cutoffs, store.Cutoff{Realm: realm, Subject: e.Subject, ClientID: e.ClientID, At: grant.At(e.Time)})
+		}
+	}
+	miss := func(e audit.Entry) {
+		about := strings.TrimSpace(strings.Join([]string{e.ClientID, e.Subject, e.Detail}, " "))
+		s.miss("%s: %s %s, by %s", e.Time.Format(time.RFC3339), e.Event, about, e.Actor)
+	}
+	clients, users := map[string]*admin.EndedClient{}, map[string]bool{}
+	client := func(id string) *admin.EndedClient {
+		if clients[id] == nil {
+			clients[id] = &admin.EndedClient{ID: id}
+		}
+		return clients[id]
+	}
+	for _, e := range entries {
+		word, rest, _ := strings.Cut(e.Detail, " ")
+		switch name := store.EventName(e.Event); {
+		case e.GrantID != "":
+			id, err := grant.ParseID(e.GrantID)
+			if err != nil {
+				continue
+			}
+			i, there := known[id]
+			if !there {
+				if has != nil { // a newer grant is lost anyway
+					if there, err := has(ctx, id); err != nil {
+						return s, err
+					} else if !there {
+						continue
+					}
+				}
+				i = len(grants)
+				known[id] = i
+				grants = append(grants, grant.Grant{ID: id, State: grant.Active})
+			}
+			switch g := &grants[i]; {
+			case name == store.EventAccessRevoked:
+				g.AccessFloor = grant.At(e.Time)
+			case g.State != grant.Revoked:
+				g.State, g.Reason = grant.Revoked, reasonOf[name]
+				s.EndedGrants++
+			}
+		case name == store.EventCutoff || name == store.EventDisconnected:
+			cutOff(e)
+		case name == store.EventKeyWithdrawn:
+			// The detail is "key ID: PURPOSE key".
+			id, _, _ := strings.Cut(rest, ":")
+			if key, err := strconv.ParseUint(id, 16, 32); err == nil {
+				s.Ended.Keys = append(s.Ended.Keys, grant.KeyID(key))
+			}
+		case name == store.EventClientDeleted:
+			client(e.ClientID).State = store.ClientDeleted
+		case name == store.EventClientChanged:
+			// The detail is the changes of the registration, or the state, or both with
+			// a semicolon between them.
+			state := e.Detail[strings.LastIndex(e.Detail, "; ")+1:]
+			switch store.ClientState(strings.TrimSpace(state)) {
+			case store.ClientDisabled:
+				client(e.ClientID).State = store.ClientDisabled
+			case store.ClientEnabled:
+				client(e.ClientID).State = ""
+			default:
+				state = ""
+			}
+			if state != e.Detail {
+				miss(e)
+			}
+		case name == store.EventSecretRevoked && word == "secret":
+			client(e.ClientID).Secrets = append(client(e.ClientID).Secrets, rest)
+		case name == store.EventAPIDeleted:
+			// The detail is "api ID: NAME", and no id has a space.
+			id, _, _ := strings.Cut(rest, ": ")
+			s.Ended.APIs = append(s.Ended.APIs, admin.EndedAPI{ID: id, Deleted: true})
+		case name == store.EventUserDisabled:
+			users[e.Subject] = true
+			cutOff(e) // its grants ended
+		case name == store.EventUserEnabled:
+			users[e.Subject] = false
+		case name == store.EventPasswordChanged && strings.Contains(e.Detail, "grants ended"):
+			cutOff(e)
+			miss(e)
+		default:
+			miss(e)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(clients)) {
+		s.Ended.Clients = append(s.Ended.Clients, *clients[id])
+	}
+	for _, subject := range slices.Sorted(maps.Keys(users)) {
+		if users[subject] {
+			s.Ended.Users = append(s.Ended.Users, admin.EndedUser{Subject: subject, Disabled: true})
+		}
+	}
+	s.Ended.Grants = func(_ context.Context, f func(grant.Grant) error) error {
+		for _, g := range grants {
+			if err := f(g); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return s, nil
+}
+
+// reasonOf is the reason of a grant's end by the event of the audit log. One event
+// stands for operators and clients.
+var reasonOf = map[store.EventName]grant.Reason{
+	store.EventCodeReplayed: grant.ReasonCodeReplayed, store.EventRefreshReplayed: grant.ReasonRefreshReplayed, store.EventGrantRevoked: grant.ReasonOperator,
+}
+
+// miss notes a change that the operator has to repeat. Control characters in
+// stored text cannot break its line.
+func (s *Since) miss(format string, args ...any) {
+	s.Missing = append(s.Missing, strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, fmt.Sprintf(format, args...)))
+}

@@ -1,0 +1,126 @@
+package restore
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/backup"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// An API that was deleted since the backup, or narrowed, is so in the restored store
+// as well; the rest is for the operator to repeat.
+func TestARestoreTakesNoEndOfAnAPIBack(t *testing.T) {
+	const id = "https://api.example"
+	scopes := func(names ...string) (list []store.APIScope) {
+		for i, name := range names {
+			list = append(list, store.APIScope{Name: name, Number: uint16(i + 1)})
+		}
+		return list
+	}
+	was := store.API{ID: id, Name: "Orders", Number: 1, Version: 1, Open: true, DefaultScope: "a", Scopes: scopes("a", "b")}
+	with := func(change func(*store.API)) *store.API {
+		a := was
+		a.Version++
+		change(&a)
+		return &a
+	}
+	for name, tt := range map[string]struct {
+		was, is *store.API
+		ended   []admin.EndedAPI
+		missing string // part of the only line
+	}{
+		"deleted":              {&was, with(func(a *store.API) { a.Deleted, a.Scopes = true, nil }), []admin.EndedAPI{{ID: id, Deleted: true}}, ""},
+		"and registered again": {&was, with(func(a *store.API) { a.Number = 2 }), []admin.EndedAPI{{ID: id, Deleted: true}}, "was registered"},
+		"closed":               {&was, with(func(a *store.API) { a.Open = false }), []admin.EndedAPI{{ID: id, Closed: true}}, ""},
+		"without a scope":      {&was, with(func(a *store.API) { a.Scopes, a.LastScope = scopes("a"), 2 }), []admin.EndedAPI{{ID: id, Scope: "b"}}, ""},
+		"renamed":              {&was, with(func(a *store.API) { a.Name = "Sales" }), nil, "was changed"},
+		"closed and renamed":   {&was, with(func(a *store.API) { a.Name, a.Open = "Sales", false }), []admin.EndedAPI{{ID: id, Closed: true}}, "was changed"},
+		"made":                 {nil, &was, nil, "was registered"},
+		"made and deleted":     {nil, with(func(a *store.API) { a.Deleted = true }), nil, ""},
+	} {
+		var p Since
+		p.ofAPI(backup.APIChange{Was: tt.was, Is: tt.is})
+		if !reflect.DeepEqual(p.Ended.APIs, tt.ended) || len(p.Missing) > 1 || (len(p.Missing) == 1) != (tt.missing != "") || !strings.Contains(strings.Join(p.Missing, ""), tt.missing) {
+			t.Errorf("%s: ended %+v, missing %q", name, p.Ended.APIs, p.Missing)
+		}
+	}
+
+	p, err := InAuditLog(t.Context(), "/api", []audit.Entry{
+		{Event: audit.Name(store.EventAPIDeleted), Detail: "api https://api.example:8443/orders: Orders: all"},
+		{Event: audit.Name(store.EventAPIChanged), Detail: `api https://api.example: self registered clients "false", was "true"`},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []admin.EndedAPI{{ID: "https://api.example:8443/orders", Deleted: true}}; !reflect.DeepEqual(p.Ended.APIs, want) || len(p.Missing) != 1 || !strings.Contains(p.Missing[0], "self registered clients") {
+		t.Errorf("from the audit log: %+v, missing %q", p.Ended.APIs, p.Missing)
+	}
+}
+
+// Whatever has ended by the audit log is ended again, by each way in which it can end.
+func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
+	at := time.UnixMilli(1_700_000_000_000)
+	one, two, three := grant.ID{1}, grant.ID{2}, grant.ID{3}
+	entry := func(name store.EventName, change audit.Entry) audit.Entry {
+		change.Event, change.Outcome, change.Time = audit.Name(name), audit.Success, at
+		return change
+	}
+	p, err := InAuditLog(t.Context(), "/api", []audit.Entry{
+		entry(store.EventGrantRevoked, audit.Entry{GrantID: one.String()}),
+		entry(store.EventAccessRevoked, audit.Entry{GrantID: two.String()}),
+		entry(store.EventAccessRevoked, audit.Entry{GrantID: three.String()}),
+		entry(store.EventRefreshReplayed, audit.Entry{GrantID: three.String()}),
+		entry(store.EventCutoff, audit.Entry{Subject: "alice"}),
+		entry(store.EventCutoff, audit.Entry{Subject: "alice", Detail: admin.MergedDetail}),
+		entry(store.EventDisconnected, audit.Entry{Subject: "bob", ClientID: "mail"}),
+		entry(store.EventKeyWithdrawn, audit.Entry{Detail: "key 0000002a: mac key"}),
+		entry(store.EventClientDeleted, audit.Entry{ClientID: "a", Detail: "A"}),
+		entry(store.EventClientChanged, audit.Entry{ClientID: "b", Detail: "disabled"}),
+		entry(store.EventClientChanged, audit.Entry{ClientID: "c", Detail: `name "C", was "c"; disabled`}),
+		entry(store.EventClientChanged, audit.Entry{ClientID: "d", Detail: "disabled"}),
+		entry(store.EventClientChanged, audit.Entry{ClientID: "d", Detail: "enabled"}),
+		entry(store.EventSecretRevoked, audit.Entry{ClientID: "e", Detail: "secret s1"}),
+		entry(store.EventAPIDeleted, audit.Entry{Detail: "api https://api.example: Orders"}),
+		entry(store.EventUserDisabled, audit.Entry{Subject: "carol", Detail: "grants ended"}),
+		entry(store.EventUserDisabled, audit.Entry{Subject: "dave", Detail: "grants ended"}),
+		entry(store.EventUserEnabled, audit.Entry{Subject: "dave"}),
+		entry(store.EventPasswordChanged, audit.Entry{Subject: "erin", Detail: "sessions and grants ended"}),
+		entry(store.EventPasswordChanged, audit.Entry{Subject: "frank", Detail: "sessions ended"}),
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var grants []grant.Grant
+	if err := p.Ended.Grants(t.Context(), func(g grant.Grant) error { grants = append(grants, g); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	p.Ended.Grants = nil
+	now := grant.At(at)
+	if want := []grant.Grant{
+		{ID: one, State: grant.Revoked, Reason: grant.ReasonOperator},
+		{ID: two, State: grant.Active, AccessFloor: now},
+		{ID: three, State: grant.Revoked, Reason: grant.ReasonRefreshReplayed, AccessFloor: now},
+	}; !reflect.DeepEqual(grants, want) || p.EndedGrants != 2 {
+		t.Errorf("%d grants: %+v", p.EndedGrants, grants)
+	}
+	cut := func(subject, client string) store.Cutoff {
+		return store.Cutoff{Realm: "/api", Subject: subject, ClientID: client, At: now}
+	}
+	if want := (admin.Ended{
+		Realm: "/api", Keys: []grant.KeyID{0x2a}, APIs: []admin.EndedAPI{{ID: "https://api.example", Deleted: true}},
+		Cutoffs: []store.Cutoff{cut("alice", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", "")},
+		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}},
+		Users:   []admin.EndedUser{{Subject: "carol", Disabled: true}},
+	}); !reflect.DeepEqual(p.Ended, want) {
+		t.Errorf("%+v\nwant\n%+v", p.Ended, want)
+	}
+	if len(p.Missing) != 3 {
+		t.Errorf("to be repeated: %q", p.Missing)
+	}
+}
