@@ -1,5 +1,7 @@
 package grant
 
+import "time"
+
 // A Restore declares that the store was restored to an earlier state, so that
 // rows may lack rotations since then. It explains why an authentic token is ahead
 // of its row, and until when such tokens exist. The zero Restore explains
@@ -66,4 +68,24 @@ func (g Grant) caughtUp(r Refresh, p Policy) Grant {
 	g.ExpiresAt = min(r.ExpiresAt, r.Restore.Until) // by then, every token of before has expired
 	g.DeleteAfter = max(g.DeleteAfter, p.deleteAfter(g.ExpiresAt))
 	return g
+}
+
+// Issued summarises the refresh tokens of some grants. A restore needs it to
+// bound the tokens that the store has lost.
+type Issued struct {
+	Latest     Instant // the latest issue
+	LastExpiry Instant // the latest expiry
+	// Longest is the longest lifetime: it may have been configured longer than it
+	// is now.
+	Longest time.Duration
+}
+
+// And returns the summary of both.
+func (i Issued) And(o Issued) Issued {
+	return Issued{max(i.Latest, o.Latest), max(i.LastExpiry, o.LastExpiry), max(i.Longest, o.Longest)}
+}
+
+// Issued returns the summary of g's present refresh token.
+func (g Grant) Issued() Issued {
+	return Issued{g.RotatedAt, g.ExpiresAt, g.ExpiresAt.Since(g.RotatedAt)}
 }
