@@ -141,14 +141,14 @@ func checkPage(t *testing.T, what string, s sight) {
 }
 
 func TestAZ42_AZ43_AZ44_AZ45_HeadersOfPagesAndRedirects(t *testing.T) {
-	d, b := signedIn(t)
+	d, b := signedIn(t, registering)
 	stranger := d.browser()
 	login := stranger.follow(stranger.get(asking(d.a)))
 	consent := b.follow(b.get(asking(d.a)))
 	for what, s := range map[string]sight{
 		"no parameters":        stranger.get(publicURL + "/oauth2/authorize"),
 		"unknown client":       stranger.get(asking(d.a, "client_id=x")),
-		"bounce":               stranger.get(asking(d.selfRegistered(d.client(client.Registration{})), "scope=nonsense")),
+		"bounce":               b.get(asking(d.selfRegistered("Agent"), "scope=nonsense")),
 		"login":                login,
 		"consent":              consent,
 		"no interaction":       b.get(interactionURL),

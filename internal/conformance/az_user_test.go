@@ -13,6 +13,7 @@ import (
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/web"
 )
 
@@ -76,15 +77,17 @@ func TestAZ59_AnErrorGoesToAClientThatAnOperatorRegistered(t *testing.T) {
 
 // Whoever is not signed in was perhaps sent here only to be sent on, with our
 // name, to somebody who has registered a client for that (RFC 9700 section
-// 4.11.2). A client that registered itself is never believed, and with
-// authorization.error_page no client is, as long as nobody is signed in.
+// 4.11.2). A client that registered itself is never believed, and it is not even read
+// before the sign-in; with authorization.error_page no client is believed, as long as
+// nobody is signed in.
 func TestAZ59_StrangersAreAskedBeforeAnErrorTakesThemToAClient(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		t.Run(fmt.Sprintf("always %t", always), func(t *testing.T) {
-			d, b := signedIn(t, func(o *options) { o.tuneFront = func(f *web.Front) { f.ErrorPage = always } })
+			d, b := signedIn(t, registering, func(o *options) { o.tuneFront = func(f *web.Front) { f.ErrorPage = always } })
 			c := d.a
 			if !always {
-				c = d.selfRegistered(c)
+				c = d.selfRegistered("Agent")
+				d.api(store.API{ID: ordersAPI, Number: 1, Open: true, Scopes: []store.APIScope{{Name: "orders", Number: 1}}})
 			}
 			asked := func(by *browser, pairs []string) {
 				t.Helper()
@@ -100,19 +103,29 @@ func TestAZ59_StrangersAreAskedBeforeAnErrorTakesThemToAClient(t *testing.T) {
 				}
 			}
 			stranger := d.browser()
+			unread := func(pairs ...string) {
+				t.Helper()
+				s := stranger.get(asking(c, pairs...))
+				if to := s.Header.Get("Location"); to != "" && !strings.HasPrefix(to, interactionURL) || strings.Contains(html.UnescapeString(s.body), redirect) {
+					t.Errorf("%q: status %d, to %.80q, or a link to a client that is not read", pairs, s.StatusCode, to)
+				}
+			}
 			for _, pairs := range defects {
-				asked(stranger, pairs)
 				if !always {
 					asked(b, pairs)
-				} else if told := b.get(asking(c, pairs...)); told.StatusCode != http.StatusSeeOther {
+					unread(pairs...)
+					continue
+				}
+				asked(stranger, pairs)
+				if told := b.get(asking(c, pairs...)); told.StatusCode != http.StatusSeeOther {
 					t.Errorf("%q: a signed-in user is not sent on: %d", pairs, told.StatusCode)
 				}
 			}
 			if always {
 				stranger.get(asking(c, "prompt=none")).told(t, redirect, "login_required")
 			} else {
-				asked(stranger, []string{"prompt=none"})
-				asked(b, []string{"prompt=none"}) // consent_required
+				asked(b, []string{"prompt=none", "scope=orders"}) // consent_required
+				unread("prompt=none")
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"log/slog"
 	"math/big"
@@ -297,9 +298,14 @@ func (d *deployment) change(c oauthClient, alter func(*store.Client)) oauthClien
 	return c
 }
 
-// selfRegistered says that nobody but the client vouches for it.
-func (d *deployment) selfRegistered(c oauthClient) oauthClient {
-	return d.change(c, func(c *store.Client) { c.RegisteredBy = store.ByDocument })
+// selfRegistered is a client for which nobody but itself vouches.
+func (d *deployment) selfRegistered(name string) oauthClient {
+	d.t.Helper()
+	body, err := json.Marshal(map[string]any{"client_name": name, "redirect_uris": []string{redirect}})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return d.registered(string(body))
 }
 
 // cutOff refuses what was authorized for a subject until now.

@@ -134,6 +134,7 @@ func (s sight) heading() string {
 
 // messages are what the pages say has happened, and what they say to do.
 var messages = map[pages.MessageKey][2]string{
+	pages.ClientDisabled:      {"This application has been disabled", "ask the operator of this service"},
 	pages.UnknownClient:       {"This application is not known", "tell its provider about this error"},
 	pages.BadRedirectURI:      {"This request is not safe to answer", "tell its provider about this error"},
 	pages.BadRequest:          {"This request cannot be understood", "Go back to the application and start again"},

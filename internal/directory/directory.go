@@ -223,6 +223,10 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 				r.uses = append(r.uses, u)
 			}
 			v.countOrigins(v.clients[c.ID], -1)
+			if !c.Decides() {
+				delete(v.clients, c.ID)
+				continue
+			}
 			v.countOrigins(r, 1)
 			v.clients[c.ID] = r
 		}

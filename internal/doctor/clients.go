@@ -47,7 +47,7 @@ func clientName(c store.Client) string { return fmt.Sprintf("client %s (%s)", c.
 
 func (p *Deployment) enabled() (list []store.Client) {
 	for _, c := range p.Changes.Clients {
-		if c.State == store.ClientEnabled {
+		if c.State == store.ClientEnabled && !c.SelfRegistered() {
 			list = append(list, c)
 		}
 	}

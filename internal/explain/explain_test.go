@@ -102,8 +102,9 @@ Nov 21 host mintage[12]: {"msg":"token request refused","request_id":"0000000000
 func TestAdviceOnClientsThatDescribeThemselves(t *testing.T) {
 	t.Parallel()
 	for defect, want := range map[string]string{
-		oauth.ErrUnknownClient.Error(): "client_metadata.documents",
-		oauth.ErrTarget.Error():        "mintage api list",
+		oauth.ErrUnknownClient.Error():                                       "client_metadata.documents",
+		oauth.ErrDisabledClient.Error():                                      "mintage client enable ID",
+		oauth.ErrTarget.Error():                                              "mintage api list",
 		login.ErrDescription.Error() + ": address is not globally reachable": "Clients that describe themselves",
 	} {
 		if got := adviceOn(defect); !strings.Contains(got, want) {

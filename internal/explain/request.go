@@ -177,6 +177,7 @@ var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrNoChallenge:      "have the client send code_challenge and code_challenge_method=S256 (RFC 7636); an old client with a secret that cannot: mintage client update ID --no-pkce",
 	oauth.ErrChallengeMethod:  "have the client send code_challenge_method=S256 beside its code_challenge",
 	oauth.ErrUnknownClient:    "compare the client_id with: mintage client list; an https address is a client only if client_metadata.documents admits it (docs/how-to/mcp.md)",
+	oauth.ErrDisabledClient:   "the client registered itself, and an operator has disabled it; if that was not meant: mintage client enable ID",
 	oauth.ErrTarget:           "have the client name an API that it may have (mintage api list; mintage client show ID); clients that describe themselves may have those with --self-registered-clients only",
 	oauth.ErrRedirectMismatch: "have the client send a redirect_uri that is registered, character by character (mintage client show ID), or register it: mintage client update ID --add-redirect-uri URI",
 	oauth.ErrScope:            "have the client ask for scopes that it is registered for (mintage client show ID), or register more: mintage client update ID --scope",

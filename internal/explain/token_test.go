@@ -432,9 +432,21 @@ func TestExplainNamesTheAPIsOfATokenAndOfItsGrant(t *testing.T) {
 func TestExplainKnowsAClientThatRegisteredItself(t *testing.T) {
 	s := newService(t)
 	s.Directory.AdmitSelfRegistered(func(string) bool { return true })
-	tokens := s.LoginOfAgent(s.Agent())
+	agent := s.Agent()
+	tokens := s.LoginOfAgent(agent)
 	if e := s.explainToken(tokens.RefreshToken); e.Client == nil || e.Client.Name != "Agent" || e.Answer.Why != grant.Allowed {
 		t.Errorf("client %v, answer %+v", e.Client, e.Answer)
+	}
+	barred := *agent
+	barred.Version, barred.State = 1, store.ClientDisabled
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{barred.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Poll()
+	for _, token := range []string{tokens.RefreshToken, tokens.AccessToken} {
+		if e := s.explainToken(token); e.Answer.Client != string(store.ClientDisabled) || e.Client == nil || e.Client.Name != "Agent" {
+			t.Errorf("disabled: client %v, answer %+v", e.Client, e.Answer)
+		}
 	}
 }
 

@@ -78,9 +78,30 @@ func TestAClientThatRegisteredItselfIsFoundByItsRecord(t *testing.T) {
 	}
 	s.Faulty.Heal()
 
+	// An entry that says that it registered itself bars it while it is disabled.
+	barred := *c
+	barred.Version, barred.State = 1, store.ClientDisabled
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{barred.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Poll()
+	active(grant.ClientDisabled)
+	if s.FoundAgent() != nil {
+		t.Error("found although it is disabled")
+	}
+	barred.Version, barred.State, barred.Name = 2, store.ClientEnabled, "Of the entry"
+	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{barred.Entry()}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Poll()
+	active(grant.Allowed)
+	if c := s.FoundAgent(); c == nil || c.Name == barred.Name {
+		t.Errorf("enabled again: %+v", c)
+	}
+
 	// An operator's registration takes its place, in any state.
 	own := *c
-	own.Version, own.State = 1, store.ClientDisabled
+	own.RegisteredBy, own.Version, own.State = store.ByOperator, 3, store.ClientDisabled
 	if err := s.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{own.Entry()}}); err != nil {
 		t.Fatal(err)
 	}

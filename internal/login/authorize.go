@@ -150,6 +150,8 @@ func (a *Authorizer) client(view *directory.View, r oauth.AuthorizationRequest, 
 	c, ok := view.Client(a.Issuer.Realm, r.ClientID)
 	switch {
 	case ok:
+	case isBarred(view, a.Issuer.Realm, r.ClientID):
+		return nil, oauth.ErrDisabledClient
 	case !a.registersItself(view, r.ClientID):
 		return nil, oauth.ErrUnknownClient
 	case it != nil && it.Client != nil:
@@ -161,6 +163,13 @@ func (a *Authorizer) client(view *directory.View, r oauth.AuthorizationRequest, 
 		return c, oauth.ErrRedirectMismatch
 	}
 	return c, nil
+}
+
+// isBarred reports whether an id is that of a client which registered itself and which
+// an operator has disabled.
+func isBarred(view *directory.View, realm, id string) bool {
+	c, known := view.Registered(realm, id)
+	return known && c.SelfRegistered()
 }
 
 // registersItself reports whether an id is that of a client which no operator has
@@ -249,7 +258,7 @@ func (a *Authorizer) defect(view *directory.View, c *store.Client, r oauth.Autho
 // Authorize decides what becomes of a client's request. A user who is signed in
 // and has agreed before is not asked, and nothing is written.
 //
-// Its errors are oauth.ErrUnknownClient, oauth.ErrRedirectMismatch, a
+// Its errors are oauth.ErrUnknownClient, oauth.ErrDisabledClient, oauth.ErrRedirectMismatch, a
 // ClientError, or a fault.
 func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest, v Visitor) (st Stage, err error) {
 	if st.view, err = a.Issuer.Directory.View(); err != nil {

@@ -111,6 +111,7 @@ func (a *Authorizer) record(ctx context.Context, c *store.Client, with *store.Ch
 		return err
 	}
 	next := c.Clone()
+	next.CreatedAt, next.UpdatedAt = a.now(), a.now()
 	if next.Version = 0; before != nil {
 		next.Version, next.CreatedAt = before.Version, before.CreatedAt
 	} else {

@@ -115,6 +115,7 @@ var (
 	ErrAuthorizationClient   = &Error{InvalidRequest, "client_id missing or repeated"}
 	ErrAuthorizationRedirect = &Error{InvalidRequest, "redirect_uri missing or repeated"}
 	ErrUnknownClient         = &Error{InvalidRequest, "client unknown"}
+	ErrDisabledClient        = &Error{InvalidRequest, "client disabled"} // that registered itself
 	ErrRedirectMismatch      = &Error{InvalidRequest, "redirect_uri not registered"}
 
 	ErrNoResponseType   = &Error{InvalidRequest, "response_type missing"}

@@ -166,6 +166,7 @@ const (
 	UserSwitched        MessageKey = "user_switched"        // another user signed in meanwhile
 	CrossSite           MessageKey = "cross_site"           // the form was sent by another site
 	ClientChanged       MessageKey = "client_changed"       // the client was changed or removed meanwhile
+	ClientDisabled      MessageKey = "client_disabled"      // an operator has disabled a client that registered itself
 	ClientUnread        MessageKey = "client_unread"        // what the client says of itself cannot be read
 	TooMany             MessageKey = "too_many"             // 429
 	Unavailable         MessageKey = "unavailable"          // 503
@@ -182,7 +183,7 @@ const (
 func MessageKeys() []MessageKey {
 	return []MessageKey{
 		UnknownClient, BadRedirectURI, BadRequest, InteractionExpired, InteractionUnknown, InteractionAnswered,
-		UserSwitched, CrossSite, ClientChanged, ClientUnread, TooMany, Unavailable, Internal, NotFound, Method,
+		UserSwitched, CrossSite, ClientChanged, ClientDisabled, ClientUnread, TooMany, Unavailable, Internal, NotFound, Method,
 		UpstreamFailed, Rejected, CookiesOff, TooLarge,
 	}
 }

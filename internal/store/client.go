@@ -137,7 +137,8 @@ type Client struct {
 
 	// RegisteredBy says who registered it. The record of a client that registered
 	// itself is not in the directory: it is a document, written when a user first
-	// agrees.
+	// agrees. An entry bars it; see Decides. CreatedAt and UpdatedAt are those of the
+	// first and the last agreement.
 	RegisteredBy  Registrar     `json:"registered_by,omitempty"`
 	RecordedUntil grant.Instant `json:"-"`                  // when the record may go; zero for others
 	Assertion     AssertionRule `json:"assertion,omitzero"` // if Auth asserts
@@ -204,6 +205,11 @@ func (c Client) Public() bool { return c.Auth == AuthNone || c.Auth == AuthNoneO
 // SelfRegistered reports whether nobody but the client vouches for what it says of
 // itself.
 func (c Client) SelfRegistered() bool { return c.RegisteredBy != ByOperator }
+
+// Decides reports whether an entry of the directory says what becomes of its id. One of
+// a client that registered itself does only while the client is barred: an operator has
+// disabled or deleted it. Otherwise its record counts.
+func (c Client) Decides() bool { return !c.SelfRegistered() || c.State != ClientEnabled }
 
 // MayUse reports whether the client is registered for the grant type. Tokens for
 // itself are for confidential clients (RFC 6749 section 4.4) of an operator only.

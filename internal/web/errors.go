@@ -39,6 +39,7 @@ var problems = []problem{
 	{http.StatusForbidden, pages.InteractionUnknown, false, []error{login.ErrInteraction}},
 	{http.StatusGone, pages.InteractionExpired, false, []error{login.ErrExpired}},
 	{http.StatusConflict, pages.InteractionAnswered, false, []error{login.ErrAnswered}},
+	{http.StatusBadRequest, pages.ClientDisabled, false, []error{oauth.ErrDisabledClient}}, // also while its user is being asked
 	{http.StatusBadGateway, pages.ClientUnread, false, []error{login.ErrDescription}},
 	{http.StatusBadRequest, pages.ClientChanged, false, []error{login.ErrClientChanged}},
 	{http.StatusForbidden, pages.UserSwitched, false, []error{login.ErrSwitched, login.ErrSignedOut}},
