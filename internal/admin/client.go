@@ -40,6 +40,10 @@ func (a *Admin) CreateClient(ctx context.Context, r client.Registration, state s
 	if err = a.checkAPIs(ctx, c, store.Client{}); err != nil {
 		return c, "", err
 	}
+	// It takes the place of one that registered itself, also of one that is disabled.
+	if old, err := a.Store.Client(ctx, c.ID); err == nil && old.SelfRegistered() && old.State != store.ClientDeleted {
+		c.Version = old.Version + 1
+	}
 	err = a.commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}}, a.event(now, store.EventClientCreated, c.ID, c.Name))
 	if errors.Is(err, store.ErrConflict) {
 		err = &Error{Taken, "client", c.ID, fmt.Sprintf("the client id %q is taken", c.ID)}
@@ -57,11 +61,12 @@ func (a *Admin) noSubject(ctx context.Context, id string) error {
 	return err
 }
 
-// Client returns a client that has not been deleted.
+// Client returns a client that has not been deleted, also one that registered itself and
+// to which a user has agreed.
 func (a *Admin) Client(ctx context.Context, id string) (c store.Client, err error) {
 	err = store.ErrNotFound
 	if storable("id", id) == nil {
-		c, err = a.Store.Client(ctx, id)
+		c, err = a.find(ctx, id)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return c, &Error{NotFound, "client", id, fmt.Sprintf("there is no client %q", id)}
@@ -75,7 +80,7 @@ func (a *Admin) Client(ctx context.Context, id string) (c store.Client, err erro
 // ClientStates are the states that a client can have.
 var ClientStates = []string{string(store.ClientEnabled), string(store.ClientDisabled), string(store.ClientDeleted)}
 
-// Clients returns clients sorted by name, with the last uses of their secrets,
+// Clients returns the clients of operators sorted by name, with the last uses of their secrets,
 // and whether more follow. Deleted ones are among them only if the page's state
 // says so, or all is true.
 func (a *Admin) Clients(ctx context.Context, p Page, all bool) (list []store.Client, more bool, err error) {
@@ -86,6 +91,7 @@ func (a *Admin) Clients(ctx context.Context, p Page, all bool) (list []store.Cli
 	if err != nil {
 		return nil, false, err
 	}
+	ch.Clients = slices.DeleteFunc(ch.Clients, store.Client.SelfRegistered)
 	slices.SortFunc(ch.Clients, func(a, b store.Client) int {
 		return strings.Compare(strings.ToLower(a.Name)+a.ID, strings.ToLower(b.Name)+b.ID)
 	})
@@ -115,9 +121,10 @@ func (a *Admin) UpdateClient(ctx context.Context, id, etag string, change func(*
 	return c, changes, err
 }
 
-// SetClientState enables or disables a client.
+// SetClientState enables or disables a client. One that registered itself is disabled by
+// an entry of the directory, which takes the place of its record on every node.
 func (a *Admin) SetClientState(ctx context.Context, id, etag string, state store.ClientState) (store.Client, error) {
-	return a.change(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
+	return a.changeAny(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
 		same := c.State == state
 		c.State = state
 		return c, record{name: store.EventClientChanged, detail: string(state), none: same}, nil
@@ -126,7 +133,7 @@ func (a *Admin) SetClientState(ctx context.Context, id, etag string, state store
 
 // DeleteClient deletes a client for good and ends its grants.
 func (a *Admin) DeleteClient(ctx context.Context, id, etag string) (store.Client, error) {
-	return a.change(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
+	return a.changeAny(ctx, id, etag, func(c store.Client, _ grant.Instant) (store.Client, record, error) {
 		c.State, c.Secrets = store.ClientDeleted, []store.Secret{}
 		cut := store.Cutoff{Realm: c.Realm, ClientID: c.ID, At: a.cutoffAt()}
 		return c, record{name: store.EventClientDeleted, detail: c.Name, cutoffs: []store.Cutoff{cut}}, nil
@@ -141,9 +148,19 @@ type record struct {
 	none    bool // nothing has to be written
 }
 
-// change reads a client, changes it and writes it back. With an ETag, the client
-// must be as it was when that was made.
+// change is changeAny for what an operator registers.
 func (a *Admin) change(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
+	return a.changeAny(ctx, id, etag, func(c store.Client, now grant.Instant) (store.Client, record, error) {
+		if c.SelfRegistered() {
+			return c, record{}, &Error{Conflict, "client", id, fmt.Sprintf("client %q registered itself: it can be disabled, enabled and deleted, but not changed", id)}
+		}
+		return apply(c, now)
+	})
+}
+
+// changeAny reads a client, changes it and writes it back. With an ETag, the client
+// must be as it was when that was made.
+func (a *Admin) changeAny(ctx context.Context, id, etag string, apply func(c store.Client, now grant.Instant) (store.Client, record, error)) (store.Client, error) {
 	c, err := a.Client(ctx, id)
 	if err != nil {
 		return c, err
@@ -277,7 +294,7 @@ func (d *ClientDocument) UnmarshalJSON(text []byte) error {
 // set reads one member.
 func (d *ClientDocument) set(name string, raw json.RawMessage) error {
 	switch name {
-	case "created_at", "updated_at", "secrets", "events":
+	case "created_at", "updated_at", "secrets", "self_registered", "events":
 		return nil
 	case "id":
 		return json.Unmarshal(raw, &d.ID)
@@ -326,7 +343,7 @@ func (a *Admin) ApplyClient(ctx context.Context, id, etag string, d ClientDocume
 	}
 	old, err := a.Client(ctx, id)
 	var failed *Error
-	if errors.As(err, &failed) && failed.Code == NotFound && etag == "" {
+	if etag == "" && (errors.As(err, &failed) && failed.Code == NotFound || err == nil && old.SelfRegistered()) {
 		d.ID = id
 		c, secret, err = a.CreateClient(ctx, d.Registration, d.State)
 		return c, secret, err == nil, err

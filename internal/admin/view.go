@@ -97,6 +97,9 @@ func ViewClient(c store.Client, now grant.Instant) ClientView {
 // and, if there are some, the events.
 func (v ClientView) MarshalJSON() ([]byte, error) {
 	list := append(registered(v.Client), member{"created_at", show.JSONInstant(v.CreatedAt)}, member{"updated_at", show.JSONInstant(v.UpdatedAt)}, member{"secrets", v.Secrets})
+	if v.SelfRegistered() {
+		list = append(list, member{"self_registered", ViewSelfRegistered(v.Client)})
+	}
 	if len(v.Events) > 0 {
 		list = append(list, member{"events", v.Events})
 	}
@@ -105,6 +108,9 @@ func (v ClientView) MarshalJSON() ([]byte, error) {
 
 // Fields returns names and values for people.
 func (v ClientView) Fields() [][2]string {
+	if v.SelfRegistered() {
+		return v.selfRegisteredFields()
+	}
 	r := client.Registered(v.Client)
 	list := [][2]string{{"id", v.ID}}
 	for _, s := range client.Settings {

@@ -240,20 +240,29 @@ func readLine(cmd *cobra.Command, what string) (string, error) {
 }
 
 func newClientList(s *settings) *cobra.Command {
-	var all bool
+	var all, own bool
 	var l listing
 	cmd := &cobra.Command{
-		Use:   "list [--match TEXT] [--state S]",
+		Use:   "list [--match TEXT] [--state S] [--self-registered]",
 		Short: "List clients",
 		Long: `List clients with their scopes, the number of secrets and the last use of one
-(written at most once a minute). Deleted clients need --all or --state deleted.`,
+(written at most once a minute). Deleted clients need --all or --state deleted.
+
+With --self-registered, list the clients that registered themselves instead, to
+which a user has agreed: by a document (their id is its address) or by request
+(RFC 7591). Their name is what they call themselves; nobody has checked it.`,
 		Example: `  mintage client list --match billing
   mintage client list --state disabled --json
+  mintage client list --self-registered --match agent.example
   mintage client list --after Zx81kQ`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "include deleted clients")
+	cmd.Flags().BoolVar(&own, "self-registered", false, "list the clients that registered themselves")
 	l.register(cmd, "id or name", "client id", admin.ClientStates)
 	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
+		if own {
+			return listSelfRegistered(cmd, a, &l, all)
+		}
 		list, more, err := a.Clients(cmd.Context(), l.Page, all)
 		views, rows := []admin.ClientView{}, [][]string{}
 		for _, c := range list {
@@ -269,8 +278,33 @@ func newClientList(s *settings) *cobra.Command {
 			l.noteMore(cmd.ErrOrStderr(), list[len(list)-1].ID)
 		}
 		noteEmpty(cmd, rows, err, "no client is found")
+		if err == nil {
+			var others []store.Client
+			if others, _, err = a.SelfRegisteredClients(cmd.Context(), admin.Page{Limit: 1}, false); len(others) > 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: clients that registered themselves are listed by: mintage client list --self-registered")
+			}
+		}
 		return views, table("ID|NAME|STATE|AUTH|SCOPE|SECRETS|LAST USED", rows), err
 	})
+}
+
+func listSelfRegistered(cmd *cobra.Command, a *session, l *listing, all bool) (any, text, error) {
+	list, more, err := a.SelfRegisteredClients(cmd.Context(), l.Page, all)
+	views, rows := []admin.ClientView{}, [][]string{}
+	for _, c := range list {
+		views = append(views, admin.ViewClient(c, a.now))
+		last := ""
+		if !c.Decides() {
+			last = show.Instant(c.UpdatedAt)
+		}
+		rows = append(rows, []string{c.ID, fmt.Sprintf("%q", c.Name), string(c.State), string(c.RegisteredBy),
+			strings.Join(admin.RedirectHosts(c), " "), show.OrDash(show.Instant(c.CreatedAt)), show.OrDash(last)})
+	}
+	if more {
+		l.noteMore(cmd.ErrOrStderr(), list[len(list)-1].ID)
+	}
+	noteEmpty(cmd, rows, err, "no client is found that registered itself")
+	return views, table("ID|NAME IT GIVES ITSELF|STATE|BY|REDIRECT HOSTS|FIRST AGREEMENT|LAST AGREEMENT", rows), err
 }
 
 func newClientShow(s *settings) *cobra.Command {
@@ -278,6 +312,7 @@ func newClientShow(s *settings) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show one client",
 		Long: `Show the registration of a client, the ids of its secrets, and its last events.
+Of a client that registered itself, show what is recorded since a user agreed.
 Values that are not shown, such as a retry window, are the server's.`,
 		Args: exactly(1, "one client id"),
 	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,11 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
 // The scripts in testdata type what people type. They run the program itself,
@@ -46,6 +52,7 @@ func TestScripts(t *testing.T) {
 			"capture":    scriptCapture,
 			"freeport":   scriptFreePort,
 			"rechain":    scriptRechain,
+			"agree":      scriptAgree,
 		},
 	})
 }
@@ -193,6 +200,23 @@ func scriptFreePort(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // fatal ends a program that scripts call.
+// agree DIRECTORY ID NAME records a client that registered itself, as the first agreement
+// of a user does.
+func scriptAgree(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: agree DIRECTORY ID NAME")
+	}
+	ctx, now := context.Background(), grant.At(time.Now())
+	st, err := sqlite.Open(ctx, ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer st.Close()
+	c := store.Client{
+		ID: args[1], Realm: deployment.Realm, Name: args[2], State: store.ClientEnabled, Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes,
+		RedirectURIs: []string{"http://127.0.0.1/cb"}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
+	}
+	ts.Check(st.Commit(ctx, store.Change{Documents: []store.Document{c.Record(now.Add(24 * time.Hour))}}))
+}
+
 func fatal(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 	os.Exit(3)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -165,6 +166,35 @@ func TestDR02_ARegisteredClientGetsTokens(t *testing.T) {
 	d.directory.AdmitSelfRegistered(func(string) bool { return false })
 	want(t, d.post(c.refresh(pair.RefreshToken)), http.StatusUnauthorized, "invalid_client")
 	b.get(asking(c)).says(t, http.StatusBadRequest, pages.UnknownClient)
+}
+
+func TestDR09_AnOperatorDisablesAClientThatRegisteredItself(t *testing.T) {
+	d, b := signedIn(t, registering)
+	d.api(store.API{ID: ordersAPI, Number: 1, Open: true, Scopes: []store.APIScope{{Name: "orders", Number: 1}}})
+	c := d.registered(`{"client_name":"Agent","redirect_uris":["` + redirect + `"]}`)
+	operator := &admin.Admin{Store: d.sqlite, Realm: realm, Now: d.now, Actor: "operator:test", Changed: func(ctx context.Context) { _ = d.directory.Poll(ctx) }}
+	set := func(state store.ClientState) {
+		t.Helper()
+		if _, err := operator.SetClientState(t.Context(), c.ID, "", state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := b.open(asking(c, "scope=orders")).at(t, "consent")
+	pair := d.mustIssue(d.post(c.challenged(b.decide(page, "allow").code(t, redirect))))
+	asked := b.open(asking(c, "scope=orders", "prompt=consent")).at(t, "consent")
+	set(store.ClientDisabled)
+	want(t, d.post(c.refresh(pair.RefreshToken)), http.StatusBadRequest, "invalid_client")
+	if v := d.verify(pair.AccessToken); v.status != http.StatusUnauthorized {
+		t.Errorf("its access token: %v", v)
+	}
+	b.get(asking(c)).says(t, http.StatusBadRequest, pages.ClientDisabled)
+	b.decide(asked, "allow").says(t, http.StatusBadRequest, pages.ClientDisabled)
+	set(store.ClientEnabled)
+	if v := d.verify(pair.AccessToken); v.status != http.StatusOK {
+		t.Errorf("its access token, once it is enabled: %v", v)
+	}
+	d.mustIssue(d.post(c.refresh(pair.RefreshToken)))
+	b.open(asking(c, "scope=orders", "prompt=consent")).at(t, "consent")
 }
 
 func TestDR03_MetadataThatAreNotAccepted(t *testing.T) {

@@ -69,6 +69,11 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestManyRevocations",
 	},
 	{
+		Name: "disabled clients that registered themselves", In: "Authorizer.client",
+		Old: "case isBarred(view, a.Issuer.Realm, r.ClientID):", New: "case false:",
+		Test: "go test ./internal/conformance -run TestDR09",
+	},
+	{
 		Name: "service tokens beside older nodes", In: "Issuer.ServiceToken",
 		Old: "if iss.Directory.OlderNodes(store.FormsOfAPIs) {", New: "if false {",
 		Test: "go test ./internal/issuer -run TestServiceTokensWait",

@@ -159,7 +159,7 @@ func (a *Admin) Routes() []Route {
 	const get, post, put, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	const c, u = clientsPath + "/{client}", usersPath + "/{user}"
 	return []Route{
-		{get, clientsPath, a.do(200, listClients, "match", "state", "after", "limit"), nil},
+		{get, clientsPath, a.do(200, listClients, "match", "state", "after", "limit", "self_registered"), nil},
 		{post, clientsPath, a.do(201, with(createClient)), nil},
 		{get, c, a.do(200, showClient), nil},
 		{put, c, a.do(200, with(applyClient)), nil},

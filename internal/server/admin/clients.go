@@ -34,7 +34,15 @@ func viewNewClient(u *admin.Admin) func(store.Client, oauth.Secret, error) (any,
 }
 
 func listClients(x *call, u *admin.Admin) (any, error) {
-	read := func(p admin.Page) ([]store.Client, bool, error) { return u.Clients(x.Context(), p, false) }
+	read := func(p admin.Page) ([]store.Client, bool, error) {
+		switch x.params.Get("self_registered") {
+		case "", "false":
+			return u.Clients(x.Context(), p, false)
+		case "true":
+			return u.SelfRegisteredClients(x.Context(), p, false)
+		}
+		return nil, false, &oauth.Invalid{Field: "self_registered", Message: "is neither true nor false"}
+	}
 	return pageOf(x, "clients", read, func(c store.Client) string { return c.ID }, func(c store.Client) admin.ClientView { return admin.ViewClient(c, grant.At(u.Now())) })
 }
 

@@ -4,8 +4,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // do sends a request about clients.
@@ -92,6 +98,46 @@ func TestClientsAreListedInPages(t *testing.T) {
 	if strings.Join(seen, " ") != "a b" {
 		t.Errorf("clients %v", seen)
 	}
+}
+
+// TestClientsThatRegisteredThemselvesAreListedApart holds that the list of operators'
+// clients, which programs read, is what it was.
+func TestClientsThatRegisteredThemselvesAreListedApart(t *testing.T) {
+	a := newAdminAPI(t)
+	list := func(query string) (ids []string) {
+		t.Helper()
+		page, _ := a.call(t, 200, "GET", "/clients"+query, "")
+		for _, c := range page.list("clients") {
+			ids = append(ids, c["id"].(string))
+		}
+		return ids
+	}
+	before := list("")
+	const id = "https://agent.example/client.json"
+	now := grant.At(time.Now())
+	c := store.Client{ID: id, Realm: "/api", Name: "Agent", State: store.ClientEnabled, Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes,
+		RedirectURIs: []string{"http://127.0.0.1/cb"}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now}
+	if err := a.iss.Store.Commit(t.Context(), store.Change{Documents: []store.Document{c.Record(now.Add(24 * time.Hour))}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := list("?self_registered=true"); !slices.Equal(got, []string{id}) {
+		t.Errorf("those that registered themselves: %q", got)
+	}
+	path := "/clients/" + url.PathEscape(id)
+	if shown, _ := a.call(t, 200, "POST", path+"/disable", ""); shown["state"] != "disabled" || shown["self_registered"] == nil {
+		t.Errorf("disabled: %v", shown)
+	}
+	if got := list("?self_registered=true&state=disabled"); !slices.Equal(got, []string{id}) {
+		t.Errorf("disabled ones: %q", got)
+	}
+	for _, query := range []string{"", "?self_registered=false"} {
+		if got := list(query); !slices.Equal(got, before) {
+			t.Errorf("%q: %q, before %q", query, got, before)
+		}
+	}
+	a.call(t, 422, "GET", "/clients?self_registered=perhaps", "")
+	a.call(t, 204, "DELETE", path, "")
+	a.refused(t, 404, "deleted", "GET", path, "")
 }
 
 func TestWhatIsWrongWithAClientIsAProblem(t *testing.T) {

@@ -1,0 +1,154 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// find returns a client in any state: what the directory holds, or the record of one
+// that registered itself, with the version of its entry.
+func (a *Admin) find(ctx context.Context, id string) (store.Client, error) {
+	entry, err := a.Store.Client(ctx, id)
+	if err == nil && entry.Decides() || err != nil && !errors.Is(err, store.ErrNotFound) {
+		return entry, err
+	}
+	doc, err := a.Store.Document(ctx, store.ClientKey(a.Realm, id))
+	if err != nil {
+		return store.Client{}, err
+	}
+	c, err := recorded(doc)
+	c.Version = entry.Version
+	return c, err
+}
+
+// recorded returns the client of a record, without what APIs offered it at that time.
+func recorded(d store.Document) (store.Client, error) {
+	c, err := d.ClientRecord()
+	c.Scope, c.APIs = "", nil
+	return c, err
+}
+
+// recordPage is how many records are read at once.
+const recordPage = 500
+
+// SelfRegisteredClients returns the clients that registered themselves and to which a user
+// has agreed, in no order that means anything, and whether more follow. Deleted ones are
+// among them as in Clients.
+func (a *Admin) SelfRegisteredClients(ctx context.Context, p Page, all bool) (list []store.Client, more bool, err error) {
+	if err := cmp.Or(p.Check(ClientStates...), storable("after", p.After)); err != nil {
+		return nil, false, err
+	}
+	ch, err := a.Store.Changes(ctx, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	// Their order is that of the keys of their records, which may have gone.
+	type keyed struct {
+		key store.DocumentKey
+		store.Client
+	}
+	ordered := func(a, b keyed) int { return bytes.Compare(a.key[:], b.key[:]) }
+	f := store.DocumentFilter{Kind: store.DocumentClient, Limit: recordPage}
+	if p.After != "" {
+		f.After = store.ClientKey(a.Realm, p.After)
+	}
+	decided := map[store.DocumentKey]bool{}
+	var barred []keyed
+	for _, c := range ch.Clients {
+		if k := (keyed{store.ClientKey(a.Realm, c.ID), c}); c.Decides() {
+			decided[k.key] = true
+			if c.SelfRegistered() && bytes.Compare(k.key[:], f.After[:]) > 0 {
+				barred = append(barred, k)
+			}
+		}
+	}
+	slices.SortFunc(barred, ordered)
+	now := a.now()
+	for last := false; !last; {
+		docs, err := a.Store.Documents(ctx, f)
+		if err != nil {
+			return nil, false, err
+		}
+		last = len(docs) < f.Limit
+		var page []keyed
+		for _, d := range docs {
+			if f.After = d.Key; decided[d.Key] || now >= d.ExpiresAt {
+				continue
+			}
+			c, err := recorded(d)
+			if err != nil {
+				return nil, false, err
+			}
+			page = append(page, keyed{d.Key, c})
+		}
+		for len(barred) > 0 && (last || bytes.Compare(barred[0].key[:], f.After[:]) <= 0) {
+			page, barred = append(page, barred[0]), barred[1:]
+		}
+		slices.SortFunc(page, ordered)
+		for _, k := range page {
+			switch {
+			case !p.matches(append(RedirectHosts(k.Client), k.ID, k.Name)...), p.State != "" && p.State != string(k.State), p.State == "" && !all && k.State == store.ClientDeleted:
+			case len(list) == p.Limit:
+				return list, true, nil
+			default:
+				list = append(list, k.Client)
+			}
+		}
+	}
+	return list, false, nil
+}
+
+// RedirectHosts returns the hosts that answers of a client go to, or the schemes of
+// those without a host.
+func RedirectHosts(c store.Client) (list []string) {
+	for _, uri := range c.RedirectURIs {
+		scheme, _, _ := strings.Cut(uri, ":")
+		if host := cmp.Or(client.AddressHost(uri), scheme+":"); !slices.Contains(list, host) {
+			list = append(list, host)
+		}
+	}
+	return list
+}
+
+// A SelfRegisteredView is what is known of a client that registered itself, beside what
+// it says of itself: its name and its redirect URI, of the last agreement.
+type SelfRegisteredView struct {
+	By            store.Registrar `json:"by"`
+	RedirectHosts []string        `json:"redirect_hosts"`
+	FirstAgreedAt *time.Time      `json:"first_agreement_at"`
+	LastAgreedAt  *time.Time      `json:"last_agreement_at"` // null: it is disabled
+	KeptUntil     *time.Time      `json:"kept_until"`        // unless it gets tokens; null: for good
+}
+
+// ViewSelfRegistered returns the view of a client that registered itself.
+func ViewSelfRegistered(c store.Client) SelfRegisteredView {
+	v := SelfRegisteredView{By: c.RegisteredBy, RedirectHosts: RedirectHosts(c), FirstAgreedAt: show.JSONInstant(c.CreatedAt), KeptUntil: show.JSONInstant(c.RecordedUntil)}
+	if !c.Decides() {
+		v.LastAgreedAt = show.JSONInstant(c.UpdatedAt)
+	}
+	return v
+}
+
+// selfRegisteredFields are the fields of a client that registered itself.
+func (v ClientView) selfRegisteredFields() [][2]string {
+	by := map[store.Registrar]string{store.ByDocument: "itself, by the document at its id", store.ByRequest: "itself, by dynamic registration (RFC 7591)"}
+	list := [][2]string{
+		{"id", v.ID}, {"state", string(v.State)}, {"registered by", by[v.RegisteredBy]}, {"name it gives itself", fmt.Sprintf("%q", v.Name)},
+		{"redirect hosts", strings.Join(RedirectHosts(v.Client), " ")}, {"redirect uris", strings.Join(v.RedirectURIs, " ")},
+		{"auth method", string(v.Auth)}, {"jwks uri", v.Assertion.KeysURI}, {"first agreement", show.Instant(v.CreatedAt)},
+	}
+	if v.Decides() {
+		return append(list, [2]string{string(v.State) + " since", show.Instant(v.UpdatedAt)})
+	}
+	return append(list, [2]string{"last agreement", show.Instant(v.UpdatedAt)}, [2]string{"kept until", show.Instant(v.RecordedUntil)})
+}

@@ -1,0 +1,167 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// agreed records a client that registered itself, as the first agreement of a user does.
+func agreed(t *testing.T, a *admin.Admin, n int) store.Client {
+	t.Helper()
+	now := grant.At(a.Now())
+	c := store.Client{
+		ID: fmt.Sprintf("https://agent-%d.example/client.json", n), Realm: a.Realm, Name: fmt.Sprintf("Agent %d", n), State: store.ClientEnabled, Auth: store.AuthNone,
+		GrantTypes: store.DefaultGrantTypes, RedirectURIs: []string{"http://127.0.0.1/cb"}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
+		CreatedAt: now, UpdatedAt: now.Add(time.Hour), Scope: "use", APIs: []string{"https://mcp.example"},
+	}
+	if err := a.Store.Commit(t.Context(), store.Change{Documents: []store.Document{c.Record(now.Add(24 * time.Hour))}}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// An operator finds the clients that registered themselves, a page at a time, also those
+// that are disabled and whose record has gone.
+func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
+	a, _ := newAdmin(t)
+	ctx := t.Context()
+	var ids []string
+	for i := range 25 {
+		ids = append(ids, agreed(t, a, i).ID)
+	}
+	for _, id := range ids[:3] {
+		if _, err := a.SetClientState(ctx, id, "", store.ClientDisabled); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Store.Commit(ctx, store.Change{Delete: []store.DocumentKey{store.ClientKey(a.Realm, ids[0])}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.DeleteClient(ctx, ids[4], ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := a.CreateClient(ctx, billing(), store.ClientEnabled); err != nil {
+		t.Fatal(err)
+	}
+	list := func(p admin.Page, all bool) (found []string) {
+		t.Helper()
+		for {
+			page, more, err := a.SelfRegisteredClients(ctx, p, all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range page {
+				found = append(found, c.ID)
+				if !c.SelfRegistered() || (c.State == store.ClientDisabled) != slices.Contains(ids[:3], c.ID) {
+					t.Errorf("%+v", c)
+				}
+			}
+			if !more {
+				slices.Sort(found)
+				return found
+			}
+			p.After = found[len(found)-1]
+		}
+	}
+	sorted := func(ids ...string) []string { return slices.Sorted(slices.Values(ids)) }
+	rest := slices.Concat(ids[:4], ids[5:])
+	for what, tt := range map[string]struct {
+		p    admin.Page
+		all  bool
+		want []string
+	}{
+		"all at once":     {admin.Page{Limit: 100}, false, sorted(rest...)},
+		"one by one":      {admin.Page{Limit: 1}, false, sorted(rest...)},
+		"in pages of 7":   {admin.Page{Limit: 7}, false, sorted(rest...)},
+		"and the deleted": {admin.Page{Limit: 100}, true, sorted(ids...)},
+		"by name":         {admin.Page{Limit: 100, Match: "agent 7"}, false, ids[7:8]},
+		"by host":         {admin.Page{Limit: 100, Match: "127.0.0.1"}, false, sorted(rest...)},
+		"disabled":        {admin.Page{Limit: 2, State: "disabled"}, false, sorted(ids[:3]...)},
+		"deleted":         {admin.Page{Limit: 2, State: "deleted"}, false, ids[4:5]},
+	} {
+		if got := list(tt.p, tt.all); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", what, got, tt.want)
+		}
+	}
+	if page, _, err := a.Clients(ctx, admin.Page{Limit: 100}, true); err != nil || len(page) != 1 || page[0].ID != "billing" {
+		t.Errorf("among those of operators: %+v, %v", page, err)
+	}
+}
+
+// A client that registered itself can be shown, disabled, enabled and deleted, with the
+// events of every client, and not changed; an operator can register its id.
+func TestAClientThatRegisteredItselfIsOperated(t *testing.T) {
+	a, changes := newAdmin(t)
+	ctx := t.Context()
+	c := agreed(t, a, 1)
+	got, err := a.Client(ctx, c.ID)
+	if err != nil || got.Name != "Agent 1" || got.Scope != "" || got.APIs != nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	text, err := json.Marshal(admin.ViewClient(got, grant.At(a.Now())))
+	if err != nil || !strings.Contains(string(text), `"self_registered":{"by":"document","redirect_hosts":["127.0.0.1"],"first_agreement_at":"2026-`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	fields := fmt.Sprint(admin.ViewClient(got, grant.At(a.Now())).Fields())
+	if !strings.Contains(fields, `name it gives itself "Agent 1"`) || !strings.Contains(fields, "last agreement 2026-") {
+		t.Error(fields)
+	}
+	for range 2 { // the second time it is so already
+		for _, state := range []store.ClientState{store.ClientDisabled, store.ClientEnabled} {
+			before := *changes
+			next, err := a.SetClientState(ctx, c.ID, "", state)
+			if err != nil || next.State != state || *changes != before+1 {
+				t.Fatalf("%s: %+v, %v", state, next, err)
+			}
+			if again, err := a.SetClientState(ctx, c.ID, admin.ClientETag(next), state); err != nil || again.State != state || *changes != before+1 {
+				t.Errorf("%s again: %v", state, err)
+			}
+			if got, err := a.Client(ctx, c.ID); err != nil || got.State != state {
+				t.Errorf("%s: %+v, %v", state, got, err)
+			}
+		}
+	}
+	if _, err := a.SetClientState(ctx, c.ID, "another", store.ClientDisabled); codeOf(err) != admin.Changed {
+		t.Errorf("with another ETag: %v", err)
+	}
+	if _, _, err := a.UpdateClient(ctx, c.ID, "", func(r *client.Registration) error { r.Name = "Bank"; return nil }); codeOf(err) != admin.Conflict {
+		t.Errorf("changed: %v", err)
+	}
+	if _, _, err := a.AddSecret(ctx, c.ID, 0); codeOf(err) != admin.Conflict {
+		t.Errorf("with a secret: %v", err)
+	}
+	if _, err := a.Client(ctx, "https://none.example/client.json"); codeOf(err) != admin.NotFound {
+		t.Errorf("one to which nobody has agreed: %v", err)
+	}
+	events, err := a.Events(ctx, c.ID)
+	if err != nil || len(events) != 4 || events[0].Name != "client_changed" || events[0].Detail != "disabled" || events[3].Detail != "enabled" {
+		t.Errorf("%+v, %v", events, err)
+	}
+	if _, err := a.DeleteClient(ctx, c.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Client(ctx, c.ID); codeOf(err) != admin.Deleted {
+		t.Errorf("after its deletion: %v", err)
+	}
+	other := agreed(t, a, 2)
+	if _, err := a.SetClientState(ctx, other.ID, "", store.ClientDisabled); err != nil {
+		t.Fatal(err)
+	}
+	r := billing()
+	r.ID = other.ID
+	if _, _, err := a.CreateClient(ctx, r, store.ClientEnabled); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Client(ctx, other.ID); err != nil || got.SelfRegistered() || got.Name != "Billing" {
+		t.Errorf("registered by an operator: %+v, %v", got, err)
+	}
+}
