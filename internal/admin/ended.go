@@ -38,6 +38,8 @@ type EndedClient struct {
 	ID      string
 	State   store.ClientState // disabled or deleted; "": it goes on
 	Secrets []string          // the ids of those that were revoked
+	// Own is the entry of one that registered itself, which the backup may lack.
+	Own *store.Client
 }
 
 // An EndedAPI is what has ended of one API.
@@ -144,7 +146,9 @@ type eventOf func(name store.EventName, about, detail string) store.Event
 func (e EndedClient) merge(ctx context.Context, st store.Store, realm string, now grant.Instant, event eventOf) error {
 	c, err := st.Client(ctx, e.ID)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil
+		if c, err = e.own(ctx, st, realm); errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
 	}
 	if err != nil {
 		return err
@@ -179,6 +183,22 @@ func (e EndedClient) merge(ctx context.Context, st store.Store, realm string, no
 	c.Version++
 	c.UpdatedAt = now
 	return st.Commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}, Cutoffs: cutoffs, Events: events})
+}
+
+// own returns the client that registered itself, to be barred by its first entry.
+func (e EndedClient) own(ctx context.Context, st store.Store, realm string) (store.Client, error) {
+	if e.Own != nil {
+		c := e.Own.Clone()
+		c.State, c.Version = store.ClientEnabled, 0
+		return c, nil
+	}
+	doc, err := st.Document(ctx, store.ClientKey(realm, e.ID))
+	if err != nil {
+		return store.Client{}, err
+	}
+	c, err := recorded(doc)
+	c.Version = 0
+	return c, err
 }
 
 func (e EndedAPI) merge(ctx context.Context, st store.Store, ch store.Changes, now grant.Instant, event eventOf) error {

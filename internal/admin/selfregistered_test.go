@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -163,5 +164,36 @@ func TestAClientThatRegisteredItselfIsOperated(t *testing.T) {
 	}
 	if got, err := a.Client(ctx, other.ID); err != nil || got.SelfRegistered() || got.Name != "Billing" {
 		t.Errorf("registered by an operator: %+v, %v", got, err)
+	}
+}
+
+// A client that was disabled since the backup stays so in the restored store, which has no
+// entry of it.
+func TestADisabledClientThatRegisteredItselfStaysSoAfterARestore(t *testing.T) {
+	a, _ := newAdmin(t)
+	c := agreed(t, a, 1)
+	kek, err := a.KEK()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := c
+	gone.ID, gone.State = "https://gone.example/client.json", store.ClientDisabled
+	e := admin.Ended{Realm: a.Realm, Clients: []admin.EndedClient{
+		{ID: c.ID, State: store.ClientDisabled},
+		{ID: gone.ID, State: store.ClientDisabled, Own: &gone},
+		{ID: "unknown", State: store.ClientDisabled},
+	}}
+	for range 2 {
+		if err := e.Merge(t.Context(), a.Store, kek, "operator:test", a.Now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{c.ID, gone.ID} {
+		if got, err := a.Store.Client(t.Context(), id); err != nil || got.State != store.ClientDisabled || got.Version != 1 || !got.SelfRegistered() {
+			t.Errorf("%s: %+v, %v", id, got, err)
+		}
+	}
+	if _, err := a.Store.Client(t.Context(), "unknown"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("unknown: %v", err)
 	}
 }

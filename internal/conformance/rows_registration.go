@@ -10,5 +10,5 @@ var registrationRows = []Row{
 	{ID: "DR-06", Star: true, Source: "RFC 7591 section 5", Title: "a flood of registrations leaves the store unchanged, memory bounded and clients unharmed; each network has its share"},
 	{ID: "DR-07", Source: "RFC 8414 section 2; RFC 7591 section 3", Title: "registration_endpoint is in the metadata only if it is on; scripts of every origin may register"},
 	{ID: "DR-08", Star: true, Source: "RFC 8252 section 7.3; RFC 9700 section 2.1", Title: "redirect URIs are those of the registration, loopback ones with any port; nobody is redirected elsewhere"},
-	{ID: "DR-09", Star: true, Source: ownRule, Title: "a client that registered itself can be disabled: its tokens are inactive, refreshes and new authorizations refused, until it is enabled", By: []string{"TestClientsThatRegisteredThemselvesAreListed", "TestAClientThatRegisteredItselfIsOperated"}},
+	{ID: "DR-09", Star: true, Source: ownRule, Title: "a client that registered itself can be disabled: its tokens are inactive, refreshes and new authorizations refused, until it is enabled", By: []string{"TestClientsThatRegisteredThemselvesAreListed", "TestAClientThatRegisteredItselfIsOperated", "TestADisabledClientThatRegisteredItselfStaysSoAfterARestore"}},
 }

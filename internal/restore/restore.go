@@ -97,6 +97,13 @@ func InStore(realm string, l backup.Lost, grants func(context.Context, func(gran
 func (s *Since) ofClient(c backup.ClientChange) {
 	id := c.Is.ID
 	switch {
+	case c.Is.SelfRegistered():
+		if c.Is.State != store.ClientEnabled {
+			s.Ended.Clients = append(s.Ended.Clients, admin.EndedClient{ID: id, State: c.Is.State, Own: c.Is})
+		} else if c.Was != nil && c.Was.State != c.Is.State {
+			s.miss("client %s was enabled: mintage client enable %s", id, id)
+		}
+		return
 	case c.Was == nil && c.Is.State == store.ClientDeleted:
 		return // made and deleted since
 	case c.Was == nil:

@@ -63,6 +63,31 @@ func TestARestoreTakesNoEndOfAnAPIBack(t *testing.T) {
 	}
 }
 
+// A client that registered itself and was disabled since the backup is so in the restored
+// store as well, also if that has no record of it; nothing else is asked of the operator.
+func TestARestoreLetsNoClientInAgainThatRegisteredItself(t *testing.T) {
+	with := func(state store.ClientState) *store.Client {
+		return &store.Client{ID: "https://agent.example/client.json", RegisteredBy: store.ByDocument, State: state}
+	}
+	disabled, enabled := with(store.ClientDisabled), with(store.ClientEnabled)
+	for name, tt := range map[string]struct {
+		was, is *store.Client
+		ended   []admin.EndedClient
+		missing string // part of the only line
+	}{
+		"disabled":       {nil, disabled, []admin.EndedClient{{ID: disabled.ID, State: store.ClientDisabled, Own: disabled}}, ""},
+		"disabled again": {enabled, disabled, []admin.EndedClient{{ID: disabled.ID, State: store.ClientDisabled, Own: disabled}}, ""},
+		"enabled":        {disabled, enabled, nil, "was enabled"},
+		"both since":     {nil, enabled, nil, ""},
+	} {
+		var s Since
+		s.ofClient(backup.ClientChange{Was: tt.was, Is: tt.is})
+		if !reflect.DeepEqual(s.Ended.Clients, tt.ended) || (len(s.Missing) == 1) != (tt.missing != "") || !strings.Contains(strings.Join(s.Missing, ""), tt.missing) {
+			t.Errorf("%s: ended %+v, missing %q", name, s.Ended.Clients, s.Missing)
+		}
+	}
+}
+
 // Whatever has ended by the audit log is ended again, by each way in which it can end.
 func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 	at := time.UnixMilli(1_700_000_000_000)
