@@ -276,6 +276,10 @@ func TestDR05_TheInitialAccessToken(t *testing.T) {
 			t.Errorf("%s: %v", header, a)
 		}
 	}
+	// Without a token, the answer has no code (RFC 6750 section 3.1), and the log a reason.
+	if text := d.log.String(); !strings.Contains(text, `"error":"access token missing"`) || strings.Contains(text, `"error":": `) {
+		t.Error("the log does not say that the token is missing")
+	}
 }
 
 // registration is the request of a client, for a handler.

@@ -44,7 +44,12 @@ type Error struct {
 	Description string
 }
 
-func (e *Error) Error() string { return string(e.Code) + ": " + e.Description }
+func (e *Error) Error() string {
+	if e.Code == "" { // ErrNoBearer
+		return "access token missing"
+	}
+	return string(e.Code) + ": " + e.Description
+}
 
 // The defects of a token request, in the order of the checks.
 var (
