@@ -101,3 +101,22 @@ func TestLogoutAddresses(t *testing.T) {
 		t.Errorf("logout by session without an address: %v", err)
 	}
 }
+
+func TestIDTokensOfAClientLiveAMinuteToADay(t *testing.T) {
+	s := newService(t)
+	before := s.Client(clientID)
+	for life, ok := range map[time.Duration]bool{
+		time.Minute: true, 24 * time.Hour: true, 59 * time.Second: false, 24*time.Hour + time.Second: false, 90*time.Second + time.Millisecond: false, 0: false,
+	} {
+		r := client.Registered(before)
+		r.IDTokenLifetime = &life
+		got, err := r.Change(before, s.Policy)
+		var invalid *oauth.Invalid
+		switch {
+		case ok && (err != nil || got.IDTokenLifetime == nil || got.IDTokenLifetime.Duration() != life):
+			t.Errorf("%s: %v, %v", life, got.IDTokenLifetime, err)
+		case !ok && (!errors.As(err, &invalid) || invalid.Field != "id-token-lifetime"):
+			t.Errorf("%s: %v", life, err)
+		}
+	}
+}

@@ -102,6 +102,9 @@ func TestCheck(t *testing.T) {
 		{"access token too long", func(c *C) { c.AccessTokenLifetime = d("24h1s") }, "access_token_lifetime:"},
 		{"access token of half a second", func(c *C) { c.AccessTokenLifetime = d("5m500ms") }, "access_token_lifetime:"},
 		{"refresh token too short", func(c *C) { c.RefreshTokenLifetime = d("59s") }, "refresh_token_lifetime:"},
+		{"longest id_tokens", func(c *C) { c.IDTokenLifetime = d("24h") }, ""},
+		{"id_tokens too long", func(c *C) { c.IDTokenLifetime = d("24h1s") }, "id_token_lifetime:"},
+		{"id_tokens of a second and a half", func(c *C) { c.IDTokenLifetime = d("1500ms") }, "id_token_lifetime:"},
 		{"refresh token too long", func(c *C) { c.RefreshTokenLifetime = d("3661d") }, "refresh_token_lifetime:"},
 		{"code too short", func(c *C) { c.CodeLifetime = d("999ms") }, "code_lifetime:"},
 		{"longest code", func(c *C) { c.CodeLifetime = d("10m") }, ""},
@@ -209,6 +212,25 @@ func TestCheckTellsAllFaultsAtOnce(t *testing.T) {
 	for _, key := range []string{"public_url", "listen", "management.listen", "tls", "access_token_lifetime", "errors.basic_auth_status", "log.level", "log.format"} {
 		if !strings.Contains(err.Error(), key+":") {
 			t.Errorf("nothing about %s in\n%v", key, err)
+		}
+	}
+}
+
+// id_tokens live as long as access tokens unless a setting says otherwise. Where nobody
+// can log in, there are none.
+func TestIDTokensLiveAsLongAsAccessTokensByDefault(t *testing.T) {
+	c := deployed()
+	c.AccessTokenLifetime = config.Duration(7 * time.Minute)
+	for _, mode := range []string{config.LoginUsers, config.LoginHandoff, config.LoginUpstream, config.LoginOff} {
+		c.Login.Mode = mode
+		for set, want := range map[time.Duration]time.Duration{0: 7 * time.Minute, time.Hour: time.Hour} {
+			if mode == config.LoginOff {
+				want = 0
+			}
+			c.IDTokenLifetime = config.Duration(set)
+			if got := c.IDTokens(); got != want {
+				t.Errorf("login.mode %s, id_token_lifetime %s: %s, want %s", mode, set, got, want)
+			}
 		}
 	}
 }

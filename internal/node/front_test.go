@@ -2,6 +2,7 @@ package node
 
 import (
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/config"
@@ -22,6 +23,21 @@ func TestCallbackParametersReachTheAuthorizationEndpoint(t *testing.T) {
 		}
 		if front.Authorizer.CallbackParameters != on {
 			t.Errorf("compat.callback_parameters %t has no effect", on)
+		}
+	}
+}
+
+// id_tokens live as the configuration says, and are hints for as long as a session or a
+// refresh token of then can be alive.
+func TestLifetimesOfIDTokensReachTheIssuer(t *testing.T) {
+	cfg := config.Default()
+	cfg.Login.Mode, cfg.AccessTokenLifetime = config.LoginUsers, config.Duration(7*time.Minute)
+	cfg.Session.Lifetime, cfg.RefreshTokenLifetime = config.Duration(time.Hour), config.Duration(24*time.Hour)
+	for set, want := range map[time.Duration]time.Duration{0: 7 * time.Minute, 2 * time.Hour: 2 * time.Hour} {
+		cfg.IDTokenLifetime = config.Duration(set)
+		iss := NewIssuer(cfg, nil, &directory.Directory{}, nil, nil)
+		if iss.IDTokenLifetime != want || iss.HintAge != 25*time.Hour {
+			t.Errorf("id_token_lifetime %s: id_tokens live %s, and are hints for %s", set, iss.IDTokenLifetime, iss.HintAge)
 		}
 	}
 }
