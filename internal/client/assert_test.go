@@ -198,8 +198,11 @@ func TestAssertions(t *testing.T) {
 		"without iat, exp 360 s ahead":    {map[string]any{"iat": nil, "exp": now + 360}, ""},
 		"without iat, exp 362 s ahead":    {map[string]any{"iat": nil, "exp": now + 362}, "exp"},
 		"iat 10 s ahead (FAPI 2.0)":       {map[string]any{"iat": now + 10}, ""},
+		"iat 31 s ahead":                  {map[string]any{"iat": now + 31, "exp": now + 100}, "iat"},
 		"iat 61 s ahead":                  {map[string]any{"iat": now + 61, "exp": now + 100}, "iat"},
 		"nbf 10 s ahead":                  {map[string]any{"nbf": now + 10}, ""},
+		"nbf 30 s ahead":                  {map[string]any{"nbf": now + 30}, ""},
+		"nbf 31 s ahead":                  {map[string]any{"nbf": now + 31}, "nbf"},
 		"nbf 61 s ahead":                  {map[string]any{"nbf": now + 61}, "nbf"},
 		"exp is a text":                   {map[string]any{"exp": "soon"}, "claims"},
 		"exp is a fraction":               {map[string]any{"exp": float64(now) + 60.5}, ""},
@@ -318,6 +321,28 @@ func TestAnAssertionIsUsedOnce(t *testing.T) {
 		b.Clock.Advance(59 * time.Second)
 		if got := failed(t, b.present(nodes[1], text)); got != "jti" {
 			t.Errorf("shared %v: a second before its end, the fault is %q", shared, got)
+		}
+	}
+}
+
+// TestAnAssertionCostsOneWrite: where other nodes use the store, which is then all that
+// a token for the client itself writes.
+func TestAnAssertionCostsOneWrite(t *testing.T) {
+	t.Parallel()
+	for shared, want := range map[bool]int{false: 0, true: 1} {
+		b := newBench(t)
+		b.auth.Shared = shared
+		b.Clock.Advance(2 * time.Minute) // the store remembers those of the first minute, too
+		b.Faulty.Calls()
+		if err := b.present(b.auth, b.signer.sign(b.claims(nil))); err != nil {
+			t.Fatal(err)
+		}
+		calls, all := b.Faulty.Calls(), 0
+		for _, n := range calls {
+			all += n
+		}
+		if calls[storetest.CommitDocument] != want || all != want {
+			t.Errorf("shared %v: %v", shared, calls)
 		}
 	}
 }

@@ -163,6 +163,9 @@ func TestARefreshReturnsAnIDToken(t *testing.T) {
 			t.Errorf("%s was %v and is %v", same, was[same], is[same])
 		}
 	}
+	if text(t, was["amr"]) != text(t, is["amr"]) || is["amr"] == nil {
+		t.Errorf("amr was %v and is %v", was["amr"], is["amr"])
+	}
 	_, hasNonce := is["nonce"]
 	if hasNonce || is["iat"] != was["iat"].(float64)+3600 || is["at_hash"] == was["at_hash"] {
 		t.Errorf("a refresh returned %v", is)

@@ -181,6 +181,27 @@ func TestRevokedServiceTokens(t *testing.T) {
 	}
 }
 
+// TestARevokedServiceTokenIsDeadAtOnceAtAnotherNode: which has not polled since.
+func TestARevokedServiceTokenIsDeadAtOnceAtAnotherNode(t *testing.T) {
+	t.Parallel()
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s := newResource(t)
+		c := s.machine(func(r *client.Registration) { r.TokenFormat = format })
+		other := s.another()
+		text := s.serviceToken("", "").AccessToken
+		if _, err := other.Inspect(t.Context(), text); err != nil {
+			t.Fatalf("%s: dead before: %v", format, err)
+		}
+		if _, err := s.Revoke(t.Context(), c, text, grant.Origin{}); err != nil {
+			t.Fatal(err)
+		}
+		var refused *grant.Refused
+		if _, err := other.Inspect(t.Context(), text); !errors.As(err, &refused) || refused.Why != grant.AccessRevoked {
+			t.Errorf("%s: at another node: %v", format, err)
+		}
+	}
+}
+
 // TestManyRevocationsBecomeACutoff: what one client can store is bounded, and only the
 // revocation beyond that is a change of the directory, which wakes every node.
 func TestManyRevocationsBecomeACutoff(t *testing.T) {

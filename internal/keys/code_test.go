@@ -252,14 +252,17 @@ func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 		Scope:        oauth.Scope("openid " + strings.Repeat("x", oauth.MaxScopeLength-7)),
 		RedirectHash: [32]byte{0xff}, Challenged: true, Challenge: [32]byte{0xff}, AuthorizedAt: lastTime, ExpiresAt: lastTime, AuthTime: lastTime,
 		Nonce: strings.Repeat("n", 255),
-		Facts: grant.Facts{Claims: "{" + strings.Repeat("x", 127), Session: [16]byte{0xff}, ACR: 0xff, AMR: 0xff, InUserInfo: 1, InIDToken: 1},
+		Facts: grant.Facts{Claims: "{" + strings.Repeat("x", 127), Session: [16]byte{0xff}, ACR: 0xff, AMR: 0xff, InUserInfo: 1, InIDToken: 1, APIs: grant.APIs{1, 2, 3, 4, 0xffff}},
 	}
 	// An upstream provider says more about the login, and nothing that tokens carry.
 	said := longest
-	said.Facts = grant.Facts{Session: [16]byte{0xff}, SaidACR: strings.Repeat("a", grant.MaxSaidACR), SaidAMR: strings.Repeat("m", grant.MaxSaidAMR), InUserInfo: 1<<32 - 1, InIDToken: 1}
+	said.Facts = grant.Facts{Session: [16]byte{0xff}, SaidACR: strings.Repeat("a", grant.MaxSaidACR), SaidAMR: strings.Repeat("m", grant.MaxSaidAMR), InUserInfo: 1<<32 - 1, InIDToken: 1, APIs: longest.APIs}
+	// APIs make room too, without openid.
+	apis := longest
+	apis.Scope, apis.Nonce, apis.Facts = oauth.Scope(strings.Repeat("x", oauth.MaxScopeLength)), "", grant.Facts{Claims: longest.Claims, APIs: longest.APIs}
 	nonceOnly, factsOnly := theCode(), theCode()
 	nonceOnly.Nonce, factsOnly.Session = "n", [16]byte{1}
-	for name, want := range map[string]grant.Code{"longest": longest, "said": said, "nonce": nonceOnly, "facts": factsOnly} {
+	for name, want := range map[string]grant.Code{"longest": longest, "said": said, "APIs": apis, "nonce": nonceOnly, "facts": factsOnly} {
 		want.KeyID = id
 		text, err := r.SealCode(id, want, nonce)
 		if err != nil || len(text) > keys.MaxOpenIDCode {
@@ -271,8 +274,10 @@ func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 		}
 	}
 	for name, edit := range map[string]func(*grant.Code){
-		"without openid": func(c *grant.Code) { c.Scope = oauth.Scope(strings.Repeat("x", oauth.MaxScopeLength)) },
-		"nonce of 256":   func(c *grant.Code) { c.Nonce = strings.Repeat("n", 256) },
+		"without openid": func(c *grant.Code) {
+			c.Scope, c.APIs = oauth.Scope(strings.Repeat("x", oauth.MaxScopeLength)), grant.APIs{}
+		},
+		"nonce of 256": func(c *grant.Code) { c.Nonce = strings.Repeat("n", 256) },
 	} {
 		c := longest
 		edit(&c)
