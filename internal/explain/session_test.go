@@ -1,8 +1,11 @@
 package explain_test
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/testkit"
 )
@@ -79,5 +83,91 @@ func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 	named.Subject = "bob"
 	if text, program := say(named); of(program)["state"] != "unknown" || !strings.Contains(text, "--subject") {
 		t.Errorf("of nobody: %s%v", text, program)
+	}
+}
+
+// An answerer is a client's server, which answers each request by the status of its host.
+type answerer map[string]int
+
+func (a answerer) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: a[r.URL.Host], Body: http.NoBody}, nil
+}
+
+// A session that has ended shows which of its clients were told, which refuse it, and
+// which are going to be told again.
+func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
+	t.Parallel()
+	k := testkit.New(t, func(s *testkit.Setup) {
+		s.ID, s.IDTokenLifetime, s.Schedule.Algorithms = "https://auth.example/oauth2/api", 5*time.Minute, []keys.Purpose{keys.ES256}
+	})
+	reference := [16]byte{7}
+	answers := answerer{"good.example": 204, "strict.example": 400, "dead.example": 503}
+	for host := range answers {
+		id := strings.TrimSuffix(host, ".example")
+		c, _ := k.Register(client.Registration{ID: id, Name: id, RedirectURIs: []string{"https://" + host + "/cb"}, LogoutURI: "https://" + host + "/logout", Scope: "openid", Auth: store.AuthEither, NoPKCE: true, IDTokenAlg: keys.ES256})
+		code, err := k.Issuer.IssueCode(t.Context(), issuer.Authorization{ClientID: id, RedirectURI: c.RedirectURIs[0], Subject: "alice", Scope: "openid", Session: reference})
+		if err == nil {
+			_, err = k.Issuer.Exchange(t.Context(), &c, issuer.CodeRequest{Code: code.Code, RedirectURI: c.RedirectURIs[0]})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := logout.EndOfSession(testkit.Realm, "alice", reference, k.At())
+	if err := k.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{end}}); err != nil {
+		t.Fatal(err)
+	}
+	x := &explain.Explainer{Issuer: k.Issuer, Store: k.Engine}
+	x.Config.Audit.Directory = config.AuditOff
+	asked := explain.Parse(grant.SessionName(reference))
+	asked.Subject = "alice"
+	say := func(want ...string) *explain.Explained {
+		t.Helper()
+		v, err := x.Explain(t.Context(), asked, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := v.Print(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(b.String()), " ")
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%q is missing in\n%s", part, b.String())
+			}
+		}
+		return v
+	}
+	say("clients are looked for within seconds")
+	o := logout.New(logout.Config{Realm: testkit.Realm, Store: k.Engine, Alone: true, Transport: answers, Log: k.Issuer.Log, Monotonic: k.Clock.Now})
+	o.Use(k.Issuer)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { o.Run(ctx) })
+	o.Await(ctx, "alice", reference, k.At())
+	stop()
+	running.Wait()
+	v := say("good delivered 1 answered 204", "strict refused 1 answered 400", "dead pending 1 answered 503")
+	text, err := json.Marshal(v)
+	var program struct {
+		Session struct {
+			Logouts []struct {
+				Client string    `json:"client_id"`
+				State  string    `json:"state"`
+				Next   time.Time `json:"next_attempt_at"`
+			} `json:"logouts"`
+		} `json:"session"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &program)
+	}
+	if err != nil || len(program.Session.Logouts) != len(answers) {
+		t.Fatalf("%s, %v", text, err)
+	}
+	for _, l := range program.Session.Logouts {
+		if (l.State == "pending") != (l.Client == "dead") || l.Next.IsZero() == (l.Client == "dead") {
+			t.Errorf("%+v", l)
+		}
 	}
 }

@@ -206,6 +206,23 @@ func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
 	}
 }
 
+// Whoever hands a login over hears at once that an id_token cannot name the subject
+// (OpenID Connect Core section 2).
+func TestASubjectThatNoIDTokenCanNameIsNotHandedOver(t *testing.T) {
+	h := newHouse(t)
+	h.relying()
+	for wanted, ok := range map[oauth.Scope]bool{"openid a": false, "a": true} {
+		it := h.begin(asking(h.c, scope(wanted)), someone(), StepLogin)
+		to, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "\u00e5lice"})
+		if ok && (err != nil || to == "") {
+			t.Errorf("scope %q: %v", wanted, err)
+		}
+		if !ok {
+			refusesField(t, err, "subject")
+		}
+	}
+}
+
 func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 	h := newHouse(t)
 	v := someone()

@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -146,6 +147,39 @@ func TestAnotherSubjectsLoginEndsTheSessionWithItsLogouts(t *testing.T) {
 	h.signInAs("carol", v)
 	if _, err := h.EndSession(t.Context(), v.Session); err != nil || len(ended) != 1 {
 		t.Errorf("an idle session was ended: %+v, %v", ended[1:], err)
+	}
+}
+
+// A session that has been idle for too long, or has reached its absolute lifetime, was
+// ended by nobody: no client is told.
+func TestNobodyIsToldOfASessionThatExpires(t *testing.T) {
+	t.Parallel()
+	for _, used := range []bool{false, true} {
+		h := newHouse(t)
+		var ended []End
+		h.Ended = func(_ ctx, e End, _ *store.Change) error { ended = append(ended, e); return nil }
+		v := h.signInAs("alice", someone())
+		if !used {
+			h.step(h.SessionIdle + time.Minute)
+		}
+		for passed := time.Duration(0); used && passed < h.SessionLifetime; passed += h.SessionIdle / 2 {
+			s, err := h.Session(t.Context(), v.Session)
+			if err != nil || s == nil {
+				t.Fatalf("the session has ended after %s: %v", passed, err)
+			}
+			v.Session = cmp.Or(h.Refresh(s), v.Session)
+			h.step(h.SessionIdle / 2)
+		}
+		if h.is(v.Session) != "" {
+			t.Fatalf("used %t: the session goes on", used)
+		}
+		if s, err := h.EndSession(t.Context(), v.Session); s != nil || err != nil {
+			t.Errorf("used %t: signed out of %+v, %v", used, s, err)
+		}
+		h.signInAs("bob", v)
+		if len(ended) != 0 {
+			t.Errorf("used %t: clients are told of %+v", used, ended)
+		}
 	}
 }
 

@@ -19,9 +19,11 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -424,6 +426,62 @@ func TestATokenIsGivenUpAfterADay(t *testing.T) {
 	b.answers["shop.example"] = nil
 	b.run(b.Outbox)
 	b.hosts("shop.example")
+}
+
+// The audit log and the metrics have what became of each token; attempts that failed
+// are counted too.
+func TestWhatBecameOfATokenIsRecorded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	dir := t.TempDir()
+	b.Audit = audit.Open(audit.Options{Directory: dir, Node: "a", Now: b.kit.Clock.Now, Log: b.kit.Log})
+	b.Metrics = metrics.New("v1", 0)
+	for id, code := range map[string]int{"good": 204, "strict": 400, "dead": 503} {
+		b.register(id)
+		b.grant(id, "alice", session1)
+		b.answers[id+".example"] = status(code, "")
+	}
+	b.kit.Clock.Advance(time.Hour)
+	b.end("alice", session1)
+	b.run(b.Outbox)
+	for range 30 {
+		b.kit.Clock.Advance(time.Hour)
+		b.run(b.Outbox)
+	}
+	if err := b.Audit.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]audit.Outcome{}
+	for e, err := range audit.Read(dir, audit.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Event != audit.LogoutSent {
+			continue
+		}
+		if got[e.ClientID] != "" || e.Subject != "alice" || !strings.HasPrefix(e.Detail, "sid "+openid.SessionID(session1, e.ClientID)+"; attempt ") {
+			t.Errorf("%+v", e)
+		}
+		got[e.ClientID] = e.Outcome
+	}
+	if want := map[string]audit.Outcome{"good": audit.Success, "strict": audit.Refused, "dead": audit.Failed}; !maps.Equal(got, want) {
+		t.Errorf("recorded %v, want %v", got, want)
+	}
+	families, err := b.Metrics.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "mintage_logout_tokens_total" {
+				counted[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	if counted[string(Delivered)] != 1 || counted[string(Refused)] != 1 || counted[string(GivenUp)] != 1 || counted[string(Pending)] < 10 {
+		t.Errorf("counted %v", counted)
+	}
 }
 
 func TestAClientsTokensStayInOrder(t *testing.T) {
