@@ -3,6 +3,7 @@ package admin_test
 import (
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/store"
 )
@@ -74,6 +75,31 @@ func TestNumbersOfAPIsAndScopesAreNeverUsedAgain(t *testing.T) {
 	if read, _ := again.FindScope("orders:read"); again.Number != 3 || read.Number != 4 || again.Deleted {
 		t.Errorf("registered again: API %d, scope %d", again.Number, read.Number)
 	}
+}
+
+// Keys and rows are kept for the tokens of an API that live longest, also if its tokens
+// live shorter now, or it is deleted.
+func TestTheLongestLifetimeOfAnAPIIsNeverForgotten(t *testing.T) {
+	a := newAdminAPI(t)
+	const id = "https://api.example.com/orders"
+	path := "/apis/" + url.PathEscape(id)
+	kept := func(when string) {
+		t.Helper()
+		if got := a.row(t, id).LongestLifetime.Duration(); got != 20*time.Hour {
+			t.Errorf("%s: %s", when, got)
+		}
+	}
+	put := func(status int, life string) {
+		t.Helper()
+		a.call(t, status, "PUT", path, `{"name":"Orders","access_token_lifetime":`+life+`}`)
+		kept(life)
+	}
+	put(201, `"20h"`)
+	put(200, `"10m"`)
+	put(200, `null`)
+	a.call(t, 204, "DELETE", path, "")
+	kept("deleted")
+	put(201, `"10m"`)
 }
 
 func TestAWrongAPIIsRefusedByMember(t *testing.T) {
