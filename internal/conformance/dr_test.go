@@ -197,6 +197,24 @@ func TestDR09_AnOperatorDisablesAClientThatRegisteredItself(t *testing.T) {
 	b.open(asking(c, "scope=orders", "prompt=consent")).at(t, "consent")
 }
 
+// The record of an agreement goes after the client's last grant. The id is the
+// registration: presented again, it is as good as new.
+func TestDR02_AnIDIsAsGoodAsNewWhenItsRecordHasGone(t *testing.T) {
+	d, b := signedIn(t, registering)
+	d.api(store.API{ID: ordersAPI, Number: 1, Open: true, DefaultScope: "orders", Scopes: []store.APIScope{{Name: "orders", Number: 1}}})
+	c := d.registered(`{"redirect_uris":["` + redirect + `"]}`)
+	agree := func() tokens {
+		t.Helper()
+		return d.mustIssue(d.post(c.challenged(b.decide(b.open(asking(c)).at(t, "consent"), "allow").code(t, redirect))))
+	}
+	before := agree()
+	if err := d.sqlite.Commit(t.Context(), store.Change{Delete: []store.DocumentKey{store.ClientKey(realm, c.ID)}}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, d.post(c.refresh(before.RefreshToken)), http.StatusUnauthorized, "invalid_client")
+	d.alive(c, agree().RefreshToken)
+}
+
 func TestDR03_MetadataThatAreNotAccepted(t *testing.T) {
 	d := start(t, registering)
 	for body, want := range map[string]string{

@@ -72,6 +72,9 @@ func TestNativeClientIsAlwaysAskedFor(t *testing.T) {
 			if strings.Contains(page.body, `name="remember"`) {
 				t.Errorf("%s: the page offers to remember", uri)
 			}
+			if !strings.Contains(page.body, "Any program on it can claim to be this one.") {
+				t.Errorf("%s: the page does not warn", uri)
+			}
 			b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes").code(t, uri)
 		}
 		b.get(asking(native, "redirect_uri="+uri, "prompt=none")).told(t, uri, oauth.InteractionRequired)

@@ -117,6 +117,15 @@ func TestLO02_EveryOtherRequestAsksTheUser(t *testing.T) {
 	}
 }
 
+func TestLO02_ThePageIsInTheLanguageThatTheClientNames(t *testing.T) {
+	_, b := signedIn(t)
+	for request, want := range map[string]string{leave(): "en", leave("ui_locales=fr ja"): "ja"} {
+		if page := b.open(request); page.field("step") != "logout" || !strings.Contains(page.body, `<html lang="`+want+`"`) {
+			t.Errorf("%s: step %q, not in %s", request, page.field("step"), want)
+		}
+	}
+}
+
 // The button ends the session that the page has named, and no other.
 func TestTheAnswerIsAboutTheSessionThatWasAskedAbout(t *testing.T) {
 	d, b := signedIn(t)

@@ -126,6 +126,8 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 	for name, want := range map[string]string{
 		"subject_types_supported":               `["public"]`,
 		"id_token_signing_alg_values_supported": `["RS256","ES256","EdDSA"]`,
+		"userinfo_signing_alg_values_supported": `["ES256","EdDSA","RS256"]`,
+		"grant_types_supported":                 `["authorization_code","refresh_token","client_credentials"]`,
 		"acr_values_supported":                  `["urn:mintage:1","urn:mintage:2"]`,
 		"prompt_values_supported":               `["none","login","consent","select_account"]`,
 		"claims_parameter_supported":            `true`,
@@ -167,6 +169,31 @@ func TestOC02_OC08_MetadataOfAProvider(t *testing.T) {
 	}
 	if slices.Contains(list(t, off, "scopes_supported"), oauth.OpenID) {
 		t.Error("openid is a scope with login.mode off")
+	}
+}
+
+// Every address that the metadata name answers, and no member is there that nobody
+// knows of.
+func TestMD12_OC08_EveryAddressOfAProviderAnswers(t *testing.T) {
+	d := start(t, registering)
+	b := d.browser()
+	want := map[string]int{
+		"authorization_endpoint": 400, "token_endpoint": 405, "userinfo_endpoint": 401, "end_session_endpoint": 303, "registration_endpoint": 405,
+		"introspection_endpoint": 405, "revocation_endpoint": 405, "jwks_uri": 200, "revocations_uri": 200,
+	}
+	for name, value := range d.metadata() {
+		address, _ := value.(string)
+		if status, known := want[name]; known {
+			if s := b.get(address); s.StatusCode != status {
+				t.Errorf("GET of %s, %s: %d, want %d", name, address, s.StatusCode, status)
+			}
+			delete(want, name)
+		} else if strings.HasSuffix(name, "_endpoint") || strings.HasSuffix(name, "_uri") {
+			t.Errorf("%s is not a member that is known", name)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("the metadata lack %v", want)
 	}
 }
 

@@ -1,10 +1,12 @@
 package conformance_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -13,7 +15,9 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 var assertionAlgorithms = []string{"ES256", "EdDSA", "PS256", "RS256"}
@@ -120,6 +124,26 @@ func TestPK11_PK28_AWrongAssertionIsNotExplainedToItsSender(t *testing.T) {
 	want(t, d.post(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {c.ID}}), 400, "invalid_client")
 	want(t, d.post(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {c.ID}, "client_secret": {"x"}}), 400, "invalid_client")
 	want(t, d.post(d.a.identify(c.with(c.assert(nil), url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}}))), 400, "invalid_request")
+}
+
+// A client throws its credentials away on invalid_client: what is our fault is 503.
+func TestPK28_AFaultOfOursIsNoFaultOfTheClient(t *testing.T) {
+	d := start(t)
+	d.clients.Shared = true // the store remembers each jti
+	d.clients.Keys = func(context.Context, string, string, func(keyset.Set) bool) (keyset.Set, error) {
+		return nil, errors.New("no answer")
+	}
+	c := d.assertingClient(nil)
+	pair := d.mustIssue(d.post(c.with(c.assert(nil), c.redemption())))
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {pair.RefreshToken}, "client_id": {c.ID}}
+	d.faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
+	want(t, d.post(c.with(c.assert(nil), form)), 503, "temporarily_unavailable")
+	d.faulty.Heal()
+	was := c.Assertion
+	c.oauthClient = d.change(c.oauthClient, func(c *store.Client) { c.Assertion.Keys, c.Assertion.KeysURI = nil, "https://client.example/jwks" })
+	want(t, d.post(c.with(c.assert(nil), form)), 503, "temporarily_unavailable")
+	c.oauthClient = d.change(c.oauthClient, func(c *store.Client) { c.Assertion = was })
+	d.mustIssue(d.post(c.with(c.assert(nil), form)))
 }
 
 func postAt(d *deployment, target string, form url.Values) answer {

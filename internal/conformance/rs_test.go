@@ -43,6 +43,9 @@ func TestRS01_RS10_ResourceNarrowsTokensToOneAPI(t *testing.T) {
 	if !strings.Contains(page.body, "Read &lt;your&gt; orders") {
 		t.Error("the consent page lacks the text of a scope")
 	}
+	if page := b.open(asking(c, "resource="+ordersAPI, "scope=orders", "ui_locales=ja")); !strings.Contains(page.body, "注文") {
+		t.Error("the consent page in Japanese lacks the Japanese text of a scope")
+	}
 	code := b.agree(asking(c, "resource="+ordersAPI+"/", "scope=openid orders invoices") + "&resource=" + url.QueryEscape(invoicesAPI)).Query().Get("code")
 	all := d.mustIssue(d.post(c.challenged(code)))
 	narrow := func(pair tokens, resources ...string) tokens {

@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -50,4 +52,45 @@ func TestTR37_CopiesOfOneTokenFileAreOneHolder(t *testing.T) {
 	d.step(2 * time.Minute)
 	want(t, d.post(agent.refresh(pair.RefreshToken)), 400, "invalid_grant")
 	d.dead(agent, one.RefreshToken, id, grant.ReasonRefreshReplayed)
+}
+
+// A second holder may be a thief: each of its uses is in the audit log, with its
+// address, and in a metric.
+func TestTR37_EachUseByASecondHolderIsRecorded(t *testing.T) {
+	var tr auditLog
+	counted := metrics.New("v1", 0)
+	d := start(t, audited(t, &tr), func(o *options) { o.Metrics = counted })
+	agent := d.client(client.Registration{Auth: store.AuthNone, ReuseGrace: new(24 * time.Hour)})
+	code := d.code(agent, pkce)
+	pair := d.mustIssue(d.post(with(agent.redeem(code.Code), "code_verifier", verifier)))
+	d.alive(agent, pair.RefreshToken)
+	var answers []answer
+	for _, later := range []time.Duration{2 * time.Minute, 10 * time.Minute} { // the same pair, and the next one
+		d.step(later)
+		a := d.send(newRequest(agent.refresh(pair.RefreshToken)))
+		d.mustIssue(a)
+		answers = append(answers, a)
+	}
+	list := tr.entries()
+	if n := len(of(list, audit.RefreshShared)); n != len(answers) {
+		t.Errorf("%d records", n)
+	}
+	for i, a := range answers {
+		if e := sole(t, list, audit.RefreshShared, a); e.GrantID != code.GrantID.String() || e.ClientID != agent.ID || e.Subject != "alice" || e.Generation != uint32(i+2) || e.Outcome != audit.Success {
+			t.Errorf("%+v", e)
+		}
+	}
+	families, err := counted.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0.0
+	for _, f := range families {
+		if f.GetName() == "mintage_refresh_shared_total" {
+			n = f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	if n != float64(len(answers)) {
+		t.Errorf("%v are counted", n)
+	}
 }
