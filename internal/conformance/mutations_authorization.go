@@ -121,7 +121,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestUI10",
 	},
 	{
-		Name: "idle time of a session", In: "Authorizer.Session",
+		Name: "idle time of a session", In: "Authorizer.find",
 		Old:  " || now.Since(used) > a.SessionIdle {",
 		New:  " {",
 		Test: here + "TestUI25",
@@ -151,7 +151,7 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestUI25",
 	},
 	{
-		Name: "cutoff of a session", In: "Authorizer.Session",
+		Name: "cutoff of a session", In: "Authorizer.find",
 		Old:  `view.Cutoff(a.Issuer.Realm, s.Subject, "") >= s.Began`,
 		New:  "false",
 		Test: "go test ./internal/login -run TestSessionEndsWithItsSubjectsCutoff",
