@@ -45,9 +45,10 @@ type EndedClient struct {
 // An EndedAPI is what has ended of one API.
 type EndedAPI struct {
 	ID      string
-	Deleted bool        // also if it was registered again: that is another API
-	Closed  bool        // to clients that registered themselves
-	Scope   oauth.Scope // that was removed
+	Deleted bool          // also if it was registered again: that is another API
+	At      grant.Instant // when it was deleted, if that is known: one that was registered later goes on
+	Closed  bool          // to clients that registered themselves
+	Scope   oauth.Scope   // that was removed
 }
 
 // An EndedUser is what has ended of one built-in user.
@@ -203,7 +204,7 @@ func (e EndedClient) own(ctx context.Context, st store.Store, realm string) (sto
 
 func (e EndedAPI) merge(ctx context.Context, st store.Store, ch store.Changes, now grant.Instant, event eventOf) error {
 	a := ch.FindAPI(e.ID)
-	if a == nil {
+	if a == nil || e.At != 0 && a.CreatedAt > e.At {
 		return nil
 	}
 	next, name := *a, store.EventAPIChanged

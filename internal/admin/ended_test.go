@@ -201,13 +201,13 @@ func TestAFaultOfTheListOfEndedGrantsEndsTheMerge(t *testing.T) {
 
 func TestWhatHasEndedOfAPIsSinceABackupIsEndedInItsCopy(t *testing.T) {
 	st, kek, _ := aCopy(t)
-	for i, id := range []string{"https://deleted.example", "https://narrowed.example/", "https://kept.example"} {
+	for i, id := range []string{"https://deleted.example", "https://narrowed.example/", "https://kept.example", "https://again.example"} {
 		must(t, st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.API{
-			ID: id, Realm: realm, Number: uint16(i + 1), Version: 1, Open: true, DefaultScope: "a b", Scopes: []store.APIScope{{Name: "a", Number: 1}, {Name: "b", Number: 2}},
+			ID: id, Realm: realm, Number: uint16(i + 1), CreatedAt: grant.Instant(i + 1), Version: 1, Open: true, DefaultScope: "a b", Scopes: []store.APIScope{{Name: "a", Number: 1}, {Name: "b", Number: 2}},
 		}.Entry()}}))
 	}
 	e := admin.Ended{Realm: realm, APIs: []admin.EndedAPI{
-		{ID: "https://deleted.example", Deleted: true}, {ID: "https://narrowed.example", Closed: true, Scope: "a gone"}, {ID: "https://young.example", Deleted: true},
+		{ID: "https://deleted.example", Deleted: true, At: 1}, {ID: "https://again.example", Deleted: true, At: 3}, {ID: "https://narrowed.example", Closed: true, Scope: "a gone"}, {ID: "https://young.example", Deleted: true},
 	}}
 	for range 2 { // the second time, nothing is left to do
 		must(t, e.Merge(t.Context(), st, kek, "operator:root", clock))
@@ -223,6 +223,7 @@ func TestWhatHasEndedOfAPIsSinceABackupIsEndedInItsCopy(t *testing.T) {
 		"https://deleted.example":   {true, false, "", "", 2, store.EventAPIDeleted},
 		"https://narrowed.example/": {false, false, "b", "b", 2, store.EventAPIChanged},
 		"https://kept.example":      {false, true, "a b", "a b", 1, ""},
+		"https://again.example":     {false, true, "a b", "a b", 1, ""}, // registered since
 	} {
 		a := ch.APIRow(id)
 		if a.Deleted != want.deleted || !a.Deleted && a.Open != want.open || string(a.Scope()) != want.scope || string(a.DefaultScope) != want.fallback || a.Version != want.version {
@@ -234,7 +235,7 @@ func TestWhatHasEndedOfAPIsSinceABackupIsEndedInItsCopy(t *testing.T) {
 			t.Errorf("events of %s: %v", id, list)
 		}
 	}
-	if len(ch.APIs) != 3 {
+	if len(ch.APIs) != 4 {
 		t.Errorf("%d APIs", len(ch.APIs))
 	}
 }

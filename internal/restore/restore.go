@@ -272,7 +272,7 @@ func InAuditLog(ctx context.Context, realm string, entries []audit.Entry, has fu
 		case name == store.EventAPIDeleted:
 			// The detail is "api ID: NAME", and no id has a space.
 			id, _, _ := strings.Cut(rest, ": ")
-			s.Ended.APIs = append(s.Ended.APIs, admin.EndedAPI{ID: id, Deleted: true})
+			s.Ended.APIs = append(s.Ended.APIs, admin.EndedAPI{ID: id, Deleted: true, At: grant.At(e.Time)})
 		case name == store.EventUserDisabled:
 			users[e.Subject] = true
 			cutOff(e) // its grants ended

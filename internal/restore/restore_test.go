@@ -52,13 +52,13 @@ func TestARestoreTakesNoEndOfAnAPIBack(t *testing.T) {
 	}
 
 	p, err := InAuditLog(t.Context(), "/api", []audit.Entry{
-		{Event: audit.Name(store.EventAPIDeleted), Detail: "api https://api.example:8443/orders: Orders: all"},
+		{Event: audit.Name(store.EventAPIDeleted), Time: time.UnixMilli(7), Detail: "api https://api.example:8443/orders: Orders: all"},
 		{Event: audit.Name(store.EventAPIChanged), Detail: `api https://api.example: self registered clients "false", was "true"`},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []admin.EndedAPI{{ID: "https://api.example:8443/orders", Deleted: true}}; !reflect.DeepEqual(p.Ended.APIs, want) || len(p.Missing) != 1 || !strings.Contains(p.Missing[0], "self registered clients") {
+	if want := []admin.EndedAPI{{ID: "https://api.example:8443/orders", Deleted: true, At: 7}}; !reflect.DeepEqual(p.Ended.APIs, want) || len(p.Missing) != 1 || !strings.Contains(p.Missing[0], "self registered clients") {
 		t.Errorf("from the audit log: %+v, missing %q", p.Ended.APIs, p.Missing)
 	}
 }
@@ -138,7 +138,7 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		return store.Cutoff{Realm: "/api", Subject: subject, ClientID: client, At: now}
 	}
 	if want := (admin.Ended{
-		Realm: "/api", Keys: []grant.KeyID{0x2a}, APIs: []admin.EndedAPI{{ID: "https://api.example", Deleted: true}},
+		Realm: "/api", Keys: []grant.KeyID{0x2a}, APIs: []admin.EndedAPI{{ID: "https://api.example", Deleted: true, At: now}},
 		Cutoffs: []store.Cutoff{cut("alice", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", "")},
 		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}},
 		Users:   []admin.EndedUser{{Subject: "carol", Disabled: true}},
