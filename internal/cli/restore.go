@@ -128,6 +128,11 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 	}
 	defer a.Close()
 	p := &plan{cfg: a.cfg, at: backup}
+	for _, dir := range r.auditLogs {
+		if _, err := (audit.Check{}).Verify(dir); errors.Is(err, audit.ErrNone) {
+			return deployment.Usage(deployment.Hint(fmt.Errorf("--audit-log: %w", err), "name the directory that holds its .jsonl files"))
+		}
+	}
 	if !r.undo {
 		if err := p.readAuditLog(cmd.Context(), r.auditLogs); err != nil {
 			return err
