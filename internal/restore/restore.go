@@ -198,8 +198,13 @@ func InAuditLog(ctx context.Context, realm string, entries []audit.Entry, has fu
 	s := Since{Ended: admin.Ended{Realm: realm}}
 	var grants []grant.Grant
 	known := map[grant.ID]int{} // index in grants
+	cutOffs := map[[2]string]bool{} // subjects and clients
 	cutOff := func(e audit.Entry) {
-		if e.Subject+e.ClientID != "" && e.Detail != admin.MergedDetail { // that one is later than what it repeats
+		// What a merge recorded is later than what it repeats, which may be in another
+		// audit log.
+		of := [2]string{e.Subject, e.ClientID}
+		if e.Subject+e.ClientID != "" && !(e.Detail == admin.MergedDetail && cutOffs[of]) {
+			cutOffs[of] = true
 			s.Ended.Cutoffs = append(s.Ended.Cutoffs, store.Cutoff{Realm: realm, Subject: e.Subject, ClientID: e.ClientID, At: grant.At(e.Time)})
 		}
 	}

@@ -103,6 +103,7 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 		entry(store.EventRefreshReplayed, audit.Entry{GrantID: three.String()}),
 		entry(store.EventCutoff, audit.Entry{Subject: "alice"}),
 		entry(store.EventCutoff, audit.Entry{Subject: "alice", Detail: admin.MergedDetail}),
+		entry(store.EventCutoff, audit.Entry{Subject: "grace", Detail: admin.MergedDetail}), // of what another log has
 		entry(store.EventDisconnected, audit.Entry{Subject: "bob", ClientID: "mail"}),
 		entry(store.EventKeyWithdrawn, audit.Entry{Detail: "key 0000002a: mac key"}),
 		entry(store.EventClientDeleted, audit.Entry{ClientID: "a", Detail: "A"}),
@@ -139,7 +140,7 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 	}
 	if want := (admin.Ended{
 		Realm: "/api", Keys: []grant.KeyID{0x2a}, APIs: []admin.EndedAPI{{ID: "https://api.example", Deleted: true, At: now}},
-		Cutoffs: []store.Cutoff{cut("alice", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", "")},
+		Cutoffs: []store.Cutoff{cut("alice", ""), cut("grace", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", "")},
 		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}},
 		Users:   []admin.EndedUser{{Subject: "carol", Disabled: true}},
 	}); !reflect.DeepEqual(p.Ended, want) {
