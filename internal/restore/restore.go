@@ -197,7 +197,7 @@ func (s *Since) ofUser(c userChange) {
 func InAuditLog(ctx context.Context, realm string, entries []audit.Entry, has func(context.Context, grant.ID) (bool, error)) (Since, error) {
 	s := Since{Ended: admin.Ended{Realm: realm}}
 	var grants []grant.Grant
-	known := map[grant.ID]int{} // index in grants
+	known := map[grant.ID]int{}     // index in grants
 	cutOffs := map[[2]string]bool{} // subjects and clients
 	cutOff := func(e audit.Entry) {
 		// What a merge recorded is later than what it repeats, which may be in another
