@@ -176,6 +176,7 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 	c.TokenFormat, c.SigningAlg, c.JWTType, c.Audience = r.TokenFormat, r.SigningAlg, r.JWTType, r.Audience
 	c.APIs = r.APIs
 	c.Introspect, c.IntrospectAudience = r.Introspect, r.IntrospectAudience
+	c.LongestIDToken = store.Milliseconds(c.LongestIDTokens().Milliseconds())
 	c.IDTokenAlg, c.NoRefreshIDToken, c.IDTokenLifetime = r.IDTokenAlg, r.NoRefreshIDToken, nil
 	c.UserInfoAlg = r.UserInfoAlg
 	c.Assertion, c.Assertion.Lifetime = r.Assertion, 0

@@ -29,7 +29,7 @@ type View struct {
 	restore grant.Restore
 	apis    *apis           // nil if none was ever registered
 	scopes  func() []string // of clients, computed once
-	// idTokens is the longest lifetime of id_tokens that a client asks for.
+	// idTokens is the longest lifetime of id_tokens that a client asks for, or did.
 	idTokens func() time.Duration
 }
 
@@ -48,15 +48,13 @@ func noView() *View {
 	return &View{clients: map[string]*registration{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{}, scopes: func() []string { return nil }, idTokens: func() time.Duration { return 0 }}
 }
 
-// IDTokenLifetime returns the longest lifetime that a client's registration gives
-// its id_tokens, or zero.
+// IDTokenLifetime returns the longest lifetime that a client's registration gives, or
+// gave, its id_tokens, or zero.
 func (v *View) IDTokenLifetime() time.Duration { return v.idTokens() }
 
 func longestIDToken(clients map[string]*registration) (longest time.Duration) {
 	for _, c := range clients {
-		if c.Client.IDTokenLifetime != nil {
-			longest = max(longest, c.Client.IDTokenLifetime.Duration())
-		}
+		longest = max(longest, c.Client.LongestIDTokens())
 	}
 	return longest
 }

@@ -230,6 +230,17 @@ func TestAKeyIsPublishedForTheLongestLifetimeOfWhatItSigns(t *testing.T) {
 	s := newProvider(t)
 	day := store.Milliseconds(24 * time.Hour / time.Millisecond)
 	s.Administer(clientID, func(to *store.Client) { to.IDTokenLifetime = &day })
+	// It is shortened at once: id_tokens of a day are out there.
+	c, err := s.Store.Client(t.Context(), clientID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := client.Registered(c)
+	r.IDTokenLifetime = nil
+	if c, err = r.Change(c, s.Policy); err != nil {
+		t.Fatal(err)
+	}
+	s.Administer(clientID, func(to *store.Client) { to.IDTokenLifetime, to.LongestIDToken = c.IDTokenLifetime, c.LongestIDToken })
 	old := s.View().Ring.Current(keys.ES256, s.At())
 	key, err := keys.New(s.KEK, keys.ES256, s.At(), s.At()+1)
 	if err != nil {

@@ -136,7 +136,7 @@ func (s *Since) ofClient(c backup.ClientChange) {
 	}
 	was, is := c.Was.Clone(), c.Is.Clone()
 	for _, x := range []*store.Client{&was, &is} {
-		x.Secrets, x.State, x.Version, x.UpdatedAt = nil, "", 0, 0
+		x.Secrets, x.State, x.Version, x.UpdatedAt, x.LongestIDToken = nil, "", 0, 0, 0
 	}
 	if end.State != store.ClientDeleted && !reflect.DeepEqual(was, is) {
 		s.miss("the registration of client %s was changed on %s: change it again", id, show.Instant(c.Is.UpdatedAt))

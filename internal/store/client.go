@@ -108,7 +108,10 @@ type Client struct {
 	IDTokenAlg       keys.Purpose  `json:"id_token_signing_alg,omitempty"` // "": RS256
 	IDTokenLifetime  *Milliseconds `json:"id_token_lifetime_ms,omitempty"` // nil: the deployment's
 	NoRefreshIDToken bool          `json:"no_refresh_id_token,omitempty"`
-	UserInfoAlg      keys.Purpose  `json:"userinfo_signed_response_alg,omitempty"` // "" or "none": its userinfo is JSON
+	// LongestIDToken is the longest IDTokenLifetime that there was before: id_tokens
+	// may be that old.
+	LongestIDToken Milliseconds `json:"longest_id_token_ms,omitempty"`
+	UserInfoAlg    keys.Purpose `json:"userinfo_signed_response_alg,omitempty"` // "" or "none": its userinfo is JSON
 
 	// PostLogoutRedirectURIs are where browsers may go after a logout that the client
 	// asked for (OpenID Connect RP-Initiated Logout 1.0 section 3). With
@@ -228,4 +231,14 @@ func (c Client) Clone() Client {
 	c.Secrets = slices.Clone(c.Secrets)
 	c.Assertion.Keys, c.Assertion.Claims = slices.Clone(c.Assertion.Keys), slices.Clone(c.Assertion.Claims)
 	return c
+}
+
+// LongestIDTokens returns the longest lifetime that the registration gives id_tokens,
+// or gave, or zero.
+func (c Client) LongestIDTokens() time.Duration {
+	longest := c.LongestIDToken
+	if c.IDTokenLifetime != nil {
+		longest = max(longest, *c.IDTokenLifetime)
+	}
+	return longest.Duration()
 }

@@ -160,9 +160,7 @@ type Changes struct {
 // id_tokens or access tokens; zero if none does. ch must hold all registrations.
 func (ch Changes) LongestJWT() (longest time.Duration) {
 	for _, c := range ch.Clients {
-		if c.IDTokenLifetime != nil {
-			longest = max(longest, c.IDTokenLifetime.Duration())
-		}
+		longest = max(longest, c.LongestIDTokens())
 	}
 	for _, api := range ch.APIs {
 		longest = max(longest, api.LongestLifetime.Duration())
