@@ -249,14 +249,24 @@ func (l *libraries) checkNodeAPI(t *testing.T) {
 		}
 		return resp.StatusCode, resp.Header.Get("WWW-Authenticate"), string(text)
 	}
-	const bad = `Bearer realm="/api", error="invalid_token"`
+	const challenge = `Bearer realm="/api", resource_metadata="` + audience + `/.well-known/oauth-protected-resource"`
+	const bad = challenge + `, error="invalid_token"`
 	want := func(status int, challenge string, method string, header ...string) {
 		t.Helper()
 		if s, c, _ := ask(method, header...); s != status || c != challenge {
 			t.Errorf("%s: status %d, challenge %q; want %d, %q", method, s, c, status, challenge)
 		}
 	}
-	want(http.StatusUnauthorized, noToken, "GET")
+	want(http.StatusUnauthorized, challenge, "GET")
+	resp, err := http.Get("http://" + address + "/.well-known/oauth-protected-resource")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	about, err := io.ReadAll(resp.Body)
+	if want := `{"resource":"` + audience + `","authorization_servers":["` + l.Issuer + `"],"scopes_supported":["read","write"],"bearer_methods_supported":["header"]}`; err != nil || string(about) != want {
+		t.Errorf("metadata %s, want %s", about, want)
+	}
 	for name, format := range map[string][]string{"opaque": nil, "JWT": {"--access-token-format", "jwt"}} {
 		t.Run(name+" of a service", func(t *testing.T) {
 			c := create(t, l.Server, append(format, "--name", "Service", "--grant-types", "client_credentials", "--scope", "read", "--audience", audience)...)
@@ -275,7 +285,7 @@ func (l *libraries) checkNodeAPI(t *testing.T) {
 			if status, _, body := ask("GET", bearer(good)...); status != http.StatusOK || body != `{"sub":"alice","client_id":"`+c.ID+`","scope":"read"}` {
 				t.Errorf("status %d, %s", status, body)
 			}
-			want(http.StatusForbidden, `Bearer realm="/api", error="insufficient_scope", scope="write"`, "POST", bearer(good)...)
+			want(http.StatusForbidden, challenge+`, error="insufficient_scope", scope="write"`, "POST", bearer(good)...)
 			for _, token := range []string{forge(good), good[:len(good)-4], good + "A", tokens.RefreshToken, "x", "mintage_at_", "a.b.c", "e30.e30.e30"} {
 				want(http.StatusUnauthorized, bad, "GET", bearer(token)...)
 			}
