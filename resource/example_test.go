@@ -19,12 +19,14 @@ func newInvoices(issuer, secret string, client *http.Client) (http.Handler, *res
 		ClientID:          "invoices-api",
 		ClientSecret:      secret,
 		FollowRevocations: true,
+		PublishMetadata:   true,
 		HTTPClient:        client,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	mux := http.NewServeMux()
+	mux.Handle(verifier.MetadataPath(), verifier.Metadata())
 	mux.Handle("GET /invoices", verifier.Require("invoices.read")(http.HandlerFunc(listInvoices)))
 	mux.Handle("POST /invoices", verifier.Require("invoices.read", "invoices.write")(http.HandlerFunc(addInvoice)))
 	return mux, verifier, nil
@@ -68,12 +70,12 @@ func Example() {
 		}
 	}
 	// Output:
-	// GET 401 Bearer realm="https://api.example.com"
-	// POST 401 Bearer realm="https://api.example.com"
-	// GET 401 Bearer realm="https://api.example.com", error="invalid_token"
-	// POST 401 Bearer realm="https://api.example.com", error="invalid_token"
+	// GET 401 Bearer realm="https://api.example.com", scope="invoices.read", resource_metadata="https://api.example.com/.well-known/oauth-protected-resource"
+	// POST 401 Bearer realm="https://api.example.com", scope="invoices.read invoices.write", resource_metadata="https://api.example.com/.well-known/oauth-protected-resource"
+	// GET 401 Bearer realm="https://api.example.com", error="invalid_token", scope="invoices.read", resource_metadata="https://api.example.com/.well-known/oauth-protected-resource"
+	// POST 401 Bearer realm="https://api.example.com", error="invalid_token", scope="invoices.read invoices.write", resource_metadata="https://api.example.com/.well-known/oauth-protected-resource"
 	// GET 200 invoices of alice, for client shop
-	// POST 403 Bearer realm="https://api.example.com", error="insufficient_scope", scope="invoices.read invoices.write"
+	// POST 403 Bearer realm="https://api.example.com", error="insufficient_scope", scope="invoices.read invoices.write", resource_metadata="https://api.example.com/.well-known/oauth-protected-resource"
 }
 
 // Middleware of your own, and protocols other than HTTP, call Verify.

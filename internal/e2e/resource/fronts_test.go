@@ -83,28 +83,14 @@ func (f *front) checkTokens(t *testing.T, w *world, c client) {
 // checkMetadata is about what a client finds that knows only the API's address (RFC 9728).
 func (f *front) checkMetadata(t *testing.T, w *world) {
 	t.Run("whoever is refused finds the metadata", func(t *testing.T) {
-		const address = "/.well-known/oauth-protected-resource"
 		o := f.ask(t, "GET", "/reports", "")
-		want := []string{noToken, `Bearer resource_metadata="` + audience + address + `"`}
+		want := []string{noToken, `Bearer resource_metadata="` + audience + metadataPath + `"`}
 		if got := o.header.Values("WWW-Authenticate"); o.status != http.StatusUnauthorized || !slices.Equal(got, want) {
 			t.Errorf("status %d, challenges %q, want %q", o.status, got, want)
 		}
-		o = f.ask(t, "GET", address, "")
-		var document struct {
-			Resource string
-			Servers  []string `json:"authorization_servers"`
-		}
-		if err := json.Unmarshal([]byte(o.body), &document); err != nil || o.status != http.StatusOK || o.seen != nil || o.challenge != "" {
-			t.Fatalf("status %d, challenge %q, %v: %s", o.status, o.challenge, err, o.body)
-		}
-		if document.Resource != audience || !slices.Equal(document.Servers, []string{"https://auth.example.com/oauth2/api"}) {
-			t.Errorf("the metadata are %+v", document)
-		}
-		if o.header.Get("Content-Type") != "application/json" || o.header.Get("Access-Control-Allow-Origin") != "*" {
-			t.Errorf("%q", o.header)
-		}
+		f.checkDocument(t)
 		// The path alone is open, and nobody else is challenged.
-		f.ask(t, "GET", address+"/x", "").wantRefused(t, http.StatusUnauthorized, noToken)
+		f.ask(t, "GET", metadataPath+"/x", "").wantRefused(t, http.StatusUnauthorized, noToken)
 		if o := f.ask(t, "GET", "/reports", "", bearer(w.pair(t, w.jwt, "read").AccessToken)...); o.status != http.StatusOK || o.challenge != "" {
 			t.Errorf("with a good token: status %d, challenge %q", o.status, o.challenge)
 		}
@@ -203,5 +189,26 @@ func (f *front) wantGood(t *testing.T, o outcome, c client, scope string) {
 		case plain == "authorization", strings.HasPrefix(plain, "x-auth"), strings.HasPrefix(plain, "x-required") && strings.Join(values, "") != "":
 			t.Errorf("the API receives %s", name)
 		}
+	}
+}
+
+const metadataPath = "/.well-known/oauth-protected-resource"
+
+// checkDocument is about the API's metadata (RFC 9728), which need no token.
+func (f *front) checkDocument(t *testing.T) {
+	t.Helper()
+	o := f.ask(t, "GET", metadataPath, "")
+	var document struct {
+		Resource string
+		Servers  []string `json:"authorization_servers"`
+	}
+	if err := json.Unmarshal([]byte(o.body), &document); err != nil || o.status != http.StatusOK || o.seen != nil || o.challenge != "" {
+		t.Fatalf("status %d, challenge %q, %v: %s", o.status, o.challenge, err, o.body)
+	}
+	if document.Resource != audience || !slices.Equal(document.Servers, []string{"https://auth.example.com/oauth2/api"}) {
+		t.Errorf("the metadata are %+v", document)
+	}
+	if o.header.Get("Content-Type") != "application/json" || o.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%q", o.header)
 	}
 }

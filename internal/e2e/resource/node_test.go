@@ -249,7 +249,7 @@ func (l *libraries) checkNodeAPI(t *testing.T) {
 		}
 		return resp.StatusCode, resp.Header.Get("WWW-Authenticate"), string(text)
 	}
-	const challenge = `Bearer realm="/api", resource_metadata="` + audience + `/.well-known/oauth-protected-resource"`
+	const challenge = `Bearer realm="/api", resource_metadata="` + audience + metadataPath + `"`
 	const bad = challenge + `, error="invalid_token"`
 	want := func(status int, challenge string, method string, header ...string) {
 		t.Helper()
@@ -258,7 +258,7 @@ func (l *libraries) checkNodeAPI(t *testing.T) {
 		}
 	}
 	want(http.StatusUnauthorized, challenge, "GET")
-	resp, err := http.Get("http://" + address + "/.well-known/oauth-protected-resource")
+	resp, err := http.Get("http://" + address + metadataPath)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,10 @@ func startGateway(t *testing.T, w *world, mintage string) *front {
 
 // checkPhantom is that the services get a JWT, and never the token that came.
 func (f *front) checkPhantom(t *testing.T, w *world) {
-	const bad = `Bearer realm="/api", error="invalid_token"`
+	const (
+		challenge = noToken + `, resource_metadata="` + audience + metadataPath + `"`
+		bad       = challenge + `, error="invalid_token"`
+	)
 	verifier := w.verifier(t, "ES256")
 	for name, c := range map[string]client{"opaque": w.opaque, "JWT": w.jwt} {
 		both := w.pair(t, c, "read write")
@@ -77,10 +80,11 @@ func (f *front) checkPhantom(t *testing.T, w *world) {
 			t.Errorf("status %d, %d bytes", o.status, len(o.body))
 		}
 	})
+	f.checkDocument(t)
 	t.Run("no token or two are refused", func(t *testing.T) {
 		good := bearer(w.pair(t, w.opaque, "read").AccessToken)
-		f.ask(t, "GET", "/", "").wantRefused(t, http.StatusUnauthorized, noToken)
-		f.ask(t, "GET", "/", "", "Authorization", good[1]+"&token=x").wantRefused(t, http.StatusUnauthorized, noToken)
+		f.ask(t, "GET", "/", "").wantRefused(t, http.StatusUnauthorized, challenge)
+		f.ask(t, "GET", "/", "", "Authorization", good[1]+"&token=x").wantRefused(t, http.StatusUnauthorized, challenge)
 		if o := f.ask(t, "GET", "/", "", append(bearer("x"), good...)...); o.seen != nil || o.status < 400 || o.status > 499 {
 			t.Errorf("status %d, API reached: %t", o.status, o.seen != nil)
 		}
