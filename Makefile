@@ -35,6 +35,8 @@ MEETING = Concurrent|Parallel|AtOnce|During|Together|Loser|TwoTabs|EverythingMov
 # These are long, and one after the other. What is at once in some of them is so
 # in others, which are short.
 LONG = NothingGrows|FollowersOfTheFeed|CoversEveryToken|ForgetsWhatHasExpired|UpgradeThatFails|VerifiersNeverMeet|TenThousandAnswers
+# The detector makes allocations of its own, which this counts.
+COUNTS = CostWhatTheyDid
 
 # SQLite locks for itself. Where the detector watched every byte that it touches,
 # the tests of its store took twice as long.
@@ -44,12 +46,12 @@ unit: ## the packages, with the race detector where requests meet
 	$(MAKE) --jobs 2 race plain # the one waits for PostgreSQL, the other computes
 
 race:
-	CGO_ENABLED=1 go test $(RACE) -vet=off -p 3 -skip '$(LONG)' $$(go list ./... | grep -vxE '$(MODULE)/($(ALONE))')
+	CGO_ENABLED=1 go test $(RACE) -vet=off -p 3 -skip '$(LONG)|$(COUNTS)' $$(go list ./... | grep -vxE '$(MODULE)/($(ALONE))')
 	CGO_ENABLED=1 go test $(RACE) -vet=off -run '$(MEETING)' ./internal/conformance ./internal/store/moving
 
 plain:
 	go test -vet=off -p 2 $$(go list ./... | grep -xE '$(MODULE)/($(ALONE))')
-	go test -vet=off -run '$(LONG)' ./internal/client ./internal/directory ./internal/issuer ./internal/store/sqlite ./resource
+	go test -vet=off -run '$(LONG)|$(COUNTS)' ./internal/client ./internal/directory ./internal/issuer ./internal/store/sqlite ./resource
 
 FUZZTIME ?= 5s
 fuzz: ## each fuzz target for FUZZTIME
@@ -92,7 +94,7 @@ soak-e2e: ## the rest of the end-to-end tests, with more rounds
 	go test -count 1 -vet=off -tags e2e -timeout 1h -p 4 -v $$(go list -tags e2e ./internal/e2e/... | grep -vE '/($(MEASURED))$$')
 
 soak-race: ## all packages with the race detector, three times
-	CGO_ENABLED=1 go test $(RACE) -vet=off -count 3 -timeout 1h ./...
+	CGO_ENABLED=1 go test $(RACE) -vet=off -count 3 -timeout 1h -skip '$(COUNTS)' ./...
 
 soak-mutations: ## each safety taken out, which a test must notice
 	go run ./internal/conformance/mutate

@@ -84,8 +84,10 @@ func text(t *testing.T, v any) string {
 // write each, no read, and as many allocations.
 func TestRequestsWithoutOpenIDCostWhatTheyDid(t *testing.T) {
 	none := func(iss *issuer.Issuer) { iss.IDTokenLifetime = 0 }
-	of := func(s *service, a issuer.Authorization) (exchanging, refreshing float64) {
-		const runs = 50
+	// once counts one round. What other goroutines allocate meanwhile is counted too:
+	// of takes the least of a few rounds.
+	once := func(s *service, a issuer.Authorization) (exchanging, refreshing float64) {
+		const runs = 20
 		codes := make([]string, 0, runs+1)
 		for range cap(codes) {
 			code, err := s.IssueCode(t.Context(), a)
@@ -105,6 +107,14 @@ func TestRequestsWithoutOpenIDCostWhatTheyDid(t *testing.T) {
 		delete(calls, storetest.Changes)
 		if calls[storetest.CreateGrant] != runs+1 || calls[storetest.UpdateGrant] != runs+1 || len(calls) != 2 {
 			t.Errorf("%d exchanges and %d refreshes cost %v", runs+1, runs+1, calls)
+		}
+		return exchanging, refreshing
+	}
+	of := func(s *service, a issuer.Authorization) (exchanging, refreshing float64) {
+		exchanging, refreshing = once(s, a)
+		for range 4 {
+			e, r := once(s, a)
+			exchanging, refreshing = min(exchanging, e), min(refreshing, r)
 		}
 		return exchanging, refreshing
 	}
