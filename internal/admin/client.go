@@ -80,9 +80,9 @@ func (a *Admin) Client(ctx context.Context, id string) (c store.Client, err erro
 // ClientStates are the states that a client can have.
 var ClientStates = []string{string(store.ClientEnabled), string(store.ClientDisabled), string(store.ClientDeleted)}
 
-// Clients returns the clients of operators sorted by name, with the last uses of their secrets,
-// and whether more follow. Deleted ones are among them only if the page's state
-// says so, or all is true.
+// Clients returns the clients that operators registered, sorted by name, with the
+// last uses of their secrets, and whether more follow. Deleted ones are among them
+// only if the page's state says so, or all is true.
 func (a *Admin) Clients(ctx context.Context, p Page, all bool) (list []store.Client, more bool, err error) {
 	if err := p.Check(ClientStates...); err != nil {
 		return nil, false, err

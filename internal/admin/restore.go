@@ -20,8 +20,9 @@ const AboutStore = "store"
 const grantPage = 5000
 
 // DeclareRestore declares that the store was restored by other means from a backup
-// of an instant, after it has ended what had ended since. It reads all grants, which takes some seconds for each million of
-// them, and reports to progress, if that is set, how many it has read.
+// of an instant. First it ends again what had ended since the backup. It reads all
+// grants, which takes some seconds for each million of them, and reports to
+// progress, if that is set, how many it has read.
 func (a *Admin) DeclareRestore(ctx context.Context, backup grant.Instant, ended Ended, progress func(read int)) (r grant.Restore, seen grant.Issued, err error) {
 	if backup <= 0 || backup > a.now() {
 		return r, seen, &oauth.Invalid{Field: "backup_time", Message: "is missing or still to come"}
