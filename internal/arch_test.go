@@ -164,7 +164,7 @@ var mayImport = []importRule{
 	// They look, and change nothing. How a request arrived, the server tells.
 	{dir: "internal/doctor", others: []string{"internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth",
 		"internal/server", "internal/server/admin", "internal/show", "internal/store"}, not: []string{"database/sql", "log/slog"}},
-	{dir: "internal/explain", others: []string{"internal/audit", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/openid",
+	{dir: "internal/explain", others: []string{"internal/account", "internal/audit", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/openid",
 		"internal/show", "internal/store"}, not: []string{"net/http", "database/sql", "log/slog"}},
 	// What a configuration names is opened in one place, for commands and server.
 	{dir: "internal/deployment", others: []string{"internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",

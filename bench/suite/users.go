@@ -52,7 +52,7 @@ func (d *dataset) signIn(ctx context.Context, n int) (err error) {
 			Realm: realm, ID: "https://benchmark.example", Store: st, Directory: directory, CodeLifetime: time.Minute, Now: time.Now, Log: log,
 		}),
 		InteractionLifetime: time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour,
-		Alive: func(context.Context, string, int64) error { return nil },
+		Alive: func(context.Context, string, int64) (bool, error) { return true, nil },
 	}
 	d.sessions = make([]string, n)
 	failed := make([]error, 64)

@@ -101,8 +101,8 @@ type Account struct {
 	Epoch int64
 }
 
-// ErrWrong is the only error for an unknown or disabled user, a wrong password or
-// code, and a session that has ended.
+// ErrWrong is the only error for an unknown or disabled user, and a wrong password or
+// code.
 var ErrWrong = errors.New("wrong username, password or code")
 
 func (u *Users) now() grant.Instant { return grant.At(u.Now()) }
@@ -217,18 +217,12 @@ func (u *Users) spend(ctx context.Context, ring *keys.Ring, name, code string, n
 	return Account{}, store.Unavailable(store.ErrConflict)
 }
 
-// Alive is nil if the session of a user, which began in an epoch, lives on. It
-// returns ErrWrong if the user is gone or disabled, or if sessions were ended
-// since.
-func (u *Users) Alive(ctx context.Context, username string, epoch int64) error {
+// Alive reports whether the session of a user, which began in an epoch, goes on. It
+// does not if the user is gone or disabled, or if sessions were ended since. Of u, only
+// the store and the realm are needed.
+func (u *Users) Alive(ctx context.Context, username string, epoch int64) (bool, error) {
 	user, ok, err := u.find(ctx, bounded(username))
-	if err != nil {
-		return err
-	}
-	if !ok || user.State != Enabled || epoch != user.Epoch {
-		return ErrWrong
-	}
-	return nil
+	return ok && user.State == Enabled && epoch == user.Epoch, err
 }
 
 func (u *Users) find(ctx context.Context, name string) (user User, ok bool, err error) {

@@ -156,13 +156,6 @@ func (a *Admin) Covered(ctx context.Context, cut store.Cutoff) (covered int, err
 	return covered, nil
 }
 
-// States of a session.
-const (
-	SessionActive  = "active" // unless the browser has been idle: only its cookie tells
-	SessionExpired = "expired"
-	SessionEnded   = "ended"
-)
-
 // A SessionView is a session of a subject with the grants that it made, as people
 // and programs see it.
 type SessionView struct {
@@ -208,39 +201,16 @@ func (a *Admin) sessions(ctx context.Context, subject string) ([]login.SessionRe
 	return login.Sessions(ctx, a.Store, a.Realm, subject)
 }
 
-// viewSession returns the view of a session. What ends everything of a subject, a
-// restore, and a new password of a built-in user end sessions whose documents are still there.
-func (a *Admin) viewSession(ctx context.Context, r login.SessionRecord, ch store.Changes) (SessionView, error) {
+func (a *Admin) viewSession(ctx context.Context, r login.SessionRecord, ch store.Changes) (v SessionView, err error) {
 	now := a.now()
-	v := SessionView{Session: r.Name, Subject: r.Subject, State: SessionEnded, Grants: []show.Grant{}}
+	v = SessionView{Session: r.Name, Subject: r.Subject, Grants: []show.Grant{}}
 	for _, g := range r.Grants {
 		v.Grants = append(v.Grants, show.GrantAt(g, ch, now))
 	}
-	s := r.Session
-	if s == nil {
-		return v, nil
+	if s := r.Session; s != nil {
+		v.Username, v.AuthTime, v.Began, v.ExpiresAt = s.Username, show.JSONInstant(s.AuthTime), show.JSONInstant(s.Began), show.JSONInstant(s.ExpiresAt)
 	}
-	v.Username, v.AuthTime, v.Began, v.ExpiresAt = s.Username, show.JSONInstant(s.AuthTime), show.JSONInstant(s.Began), show.JSONInstant(s.ExpiresAt)
-	cut := slices.ContainsFunc(ch.Cutoffs, func(c store.Cutoff) bool {
-		return c.Realm == a.Realm && c.Subject == r.Subject && c.ClientID == "" && c.At >= s.Began
-	}) || slices.ContainsFunc(ch.Restores, func(x grant.Restore) bool { return s.Began < x.At })
-	switch {
-	case now >= s.ExpiresAt:
-		v.State = SessionExpired
-		return v, nil
-	case cut:
-		return v, nil
-	case s.Username == "":
-		v.State = SessionActive
-		return v, nil
-	}
-	u, err := account.Find(ctx, a.Store, a.Realm, s.Username)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		err = nil
-	case err == nil && u.State == account.Enabled && u.Epoch == s.Epoch:
-		v.State = SessionActive
-	}
+	v.State, err = r.State(ctx, a.Realm, now, ch, (&account.Users{Realm: a.Realm, Store: a.Store}).Alive)
 	return v, err
 }
 

@@ -59,13 +59,7 @@ func (d *deployment) newFront() *web.Front {
 		Pending: &login.Pending{},
 		Issuer:  d.issuer, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
 		ContinueURL: interactionURL + "?id=",
-		Alive: func(ctx context.Context, username string, epoch int64) error {
-			err := users.Alive(ctx, username, epoch)
-			if err == account.ErrWrong {
-				return login.ErrSignedOut
-			}
-			return err
-		},
+		Alive:       users.Alive,
 	}
 	return &web.Front{Authorizer: d.authorizer, Pages: set, Users: users}
 }

@@ -151,9 +151,9 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestUI25",
 	},
 	{
-		Name: "cutoff of a session", In: "Authorizer.find",
-		Old:  `view.Cutoff(a.Issuer.Realm, s.Subject, "") >= s.Began`,
-		New:  "false",
+		Name: "cutoff of a session", In: "Session.state",
+		Old:  "s.Over == overEnded, cutoff >= s.Began, ",
+		New:  "s.Over == overEnded, ",
 		Test: "go test ./internal/login -run TestSessionEndsWithItsSubjectsCutoff",
 	},
 	{
@@ -200,8 +200,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "epoch of a session", In: "Users.Alive",
-		Old:  "user.State != Enabled || epoch != user.Epoch {",
-		New:  "user.State != Enabled {",
+		Old:  "user.State == Enabled && epoch == user.Epoch, err",
+		New:  "user.State == Enabled, err",
 		Test: "go test ./internal/account -run TestAPasswordThatIsChanged",
 	},
 	{

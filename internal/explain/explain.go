@@ -219,9 +219,9 @@ func (e *Explanation) named(g grant.Grant) []string {
 	return show.APIs(g.APIs[:], g.Realm, e.Directory.APIs)
 }
 
-// directoryOf returns the APIs and the cutoffs of a realm.
+// directoryOf returns the APIs and the cutoffs of a realm, and the latest restore.
 func directoryOf(v *directory.View, realm string) store.Changes {
-	ch := store.Changes{Cutoffs: slices.Collect(v.Cutoffs(realm))}
+	ch := store.Changes{Cutoffs: slices.Collect(v.Cutoffs(realm)), Restores: []grant.Restore{v.Restore()}}
 	for _, a := range v.APIs(realm) {
 		ch.APIs = append(ch.APIs, *a)
 	}

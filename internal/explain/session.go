@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/logout"
@@ -47,16 +48,9 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 			v.session.logouts = append(v.session.logouts, t)
 		}
 	}
-	now := grant.At(x.Issuer.Now())
-	switch s := r.Session; {
-	case s == nil, view.Cutoff(x.Issuer.Realm, subject, "") >= s.Began, s.Began < view.Restore().At:
-		v.session.state = "ended"
-	case now >= s.ExpiresAt:
-		v.session.state = "expired"
-	default:
-		v.session.state = "active"
-	}
-	return nil
+	users := account.Users{Realm: x.Issuer.Realm, Store: x.Store}
+	v.session.state, err = r.State(ctx, x.Issuer.Realm, grant.At(x.Issuer.Now()), v.session.directory, users.Alive)
+	return err
 }
 
 // findHinted finds the session that an id_token names.

@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -9,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/explain"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/testkit"
@@ -83,6 +86,70 @@ func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 	named.Subject = "bob"
 	if text, program := say(named); of(program)["state"] != "unknown" || !strings.Contains(text, "--subject") {
 		t.Errorf("of nobody: %s%v", text, program)
+	}
+}
+
+// A session whose document is still there has ended if its user's record is of a later
+// epoch, its subject was cut off, or the store was restored since.
+func TestASessionEndsWithTheEpochOfItsUser(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		state  string
+		change func(k *testkit.Kit, u account.User)
+	}{
+		"as it was": {"active", func(*testkit.Kit, account.User) {}},
+		"a new password": {"ended", func(k *testkit.Kit, u account.User) {
+			u, err := u.SetPassword("battery staple", k.At())
+			if err == nil {
+				err = account.Put(t.Context(), k.Engine, u, store.Change{})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}},
+		"a disabled user": {"ended", func(k *testkit.Kit, u account.User) {
+			if err := account.Put(t.Context(), k.Engine, u.Disable(k.At()), store.Change{}); err != nil {
+				t.Error(err)
+			}
+		}},
+		"a cutoff": {"ended", func(k *testkit.Kit, _ account.User) {
+			k.CutOff(store.Cutoff{Realm: testkit.Realm, Subject: "alice", At: k.At()})
+		}},
+		"expired": {"expired", func(k *testkit.Kit, _ account.User) { k.Clock.Advance(time.Hour) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := testkit.New(t)
+			now := k.At()
+			u := account.User{Realm: testkit.Realm, Username: "alice", Subject: "alice", State: account.Enabled, CreatedAt: now, UpdatedAt: now, Epoch: 3, Version: 1}
+			reference := [16]byte{7}
+			body, err := json.Marshal(login.Session{Began: now, Identity: login.Identity{Subject: "alice", Username: "alice", Epoch: 3, AuthTime: now, Reference: hex.EncodeToString(reference[:])}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			session := store.Document{
+				Kind: store.DocumentSession, Key: store.KeyOf(store.DocumentSession, testkit.Realm, "a session"), Version: 1, ExpiresAt: now.Add(time.Hour),
+				Owner: store.OwnerOf(testkit.Realm, "alice"), Body: body,
+			}
+			if err := account.Put(t.Context(), k.Engine, u, store.Change{Documents: []store.Document{session}}); err != nil {
+				t.Fatal(err)
+			}
+			if u, err = account.Find(t.Context(), k.Engine, testkit.Realm, "alice"); err != nil {
+				t.Fatal(err)
+			}
+			k.Clock.Advance(time.Second)
+			c.change(k, u)
+			asked := explain.Parse(grant.SessionName(reference))
+			asked.Subject = "alice"
+			v, err := (&explain.Explainer{Issuer: k.Issuer, Store: k.Engine}).Explain(t.Context(), asked, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(v)
+			if want := `"state":"` + c.state + `"`; err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("%s is missing in %s, %v", want, text, err)
+			}
+		})
 	}
 }
 

@@ -33,10 +33,9 @@ type Authorizer struct {
 	// CallbackParameters adds scope and client_id to the code in the callback,
 	// as clients of OpenAM-style deployments know it (compat.callback_parameters).
 	CallbackParameters bool
-	// Alive tells whether the session of a built-in user, which began in an
-	// epoch of the user's record, may go on: ErrSignedOut if not. It is nil
-	// where others know the users.
-	Alive func(ctx context.Context, username string, epoch int64) error
+	// Alive reports whether the session of a built-in user, which began in an epoch of
+	// the user's record, goes on. It is nil where others know the users.
+	Alive Alive
 	// Ended adds to the change that ends a session what tells others of it; nil:
 	// nothing. It is called before the commit, and again after a conflict.
 	Ended func(ctx context.Context, e End, c *store.Change) error

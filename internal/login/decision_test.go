@@ -1,7 +1,6 @@
 package login
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"net/netip"
@@ -378,7 +377,7 @@ func TestInteractionIsOfItsBrowserAlone(t *testing.T) {
 
 func TestFormsOfAnotherStepChangeNothing(t *testing.T) {
 	h := newHouse(t)
-	h.Alive = func(context.Context, string, int64) error { return nil }
+	h.users()
 	v := h.signedIn("alice")
 	atConsent := h.begin(asking(h.c), v, StepConsent)
 	if err := h.PasswordShown(t.Context(), atConsent, "bob", 1); err != ErrStep {

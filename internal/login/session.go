@@ -143,30 +143,47 @@ func (a *Authorizer) find(ctx context.Context, cookie string) (*Session, error) 
 	if err := json.Unmarshal(d.Body, s); err != nil {
 		return nil, err
 	}
-	if s.Over == overEnded || s.Over == "" && now >= d.ExpiresAt {
-		return nil, nil
-	}
-	// What ends everything of a subject ends its sessions as well. So does a restore:
-	// who has signed out since the backup was made is signed in there.
-	if view.Cutoff(a.Issuer.Realm, s.Subject, "") >= s.Began || s.Began < view.Restore().At {
-		return nil, nil
-	}
 	// Who has signed in by a way that the deployment no longer offers is not
 	// signed in.
 	if (s.Username != "") != (a.Alive != nil) {
 		return nil, nil
 	}
-	if a.Alive == nil {
-		return s, nil
-	}
-	err = a.Alive(ctx, s.Username, s.Epoch)
+	state, err := s.state(ctx, now, view.Cutoff(a.Issuer.Realm, s.Subject, ""), view.Restore().At, a.Alive)
 	switch {
-	case errors.Is(err, ErrSignedOut):
-		return nil, nil
 	case err != nil:
 		return nil, unavailable(err)
+	case state != SessionActive:
+		return nil, nil
 	}
 	return s, nil
+}
+
+// States of a session.
+const (
+	SessionActive  = "active" // unless the browser has been idle: only its cookie tells
+	SessionExpired = "expired"
+	SessionEnded   = "ended"
+)
+
+// Alive is account.Users.Alive.
+type Alive func(ctx context.Context, username string, epoch int64) (bool, error)
+
+// state returns the state of a session at now. A cutoff of everything of its subject
+// ends it, although its document is still there. So does a restore: who has signed out
+// since the backup was made is signed in there. So does a change of its built-in user.
+func (s *Session) state(ctx context.Context, now, cutoff, restored grant.Instant, alive Alive) (string, error) {
+	switch {
+	case s.Over == overEnded, cutoff >= s.Began, s.Began < restored:
+		return SessionEnded, nil
+	case s.Over == "" && now >= s.ExpiresAt:
+		return SessionExpired, nil
+	case s.Username == "":
+		return SessionActive, nil
+	}
+	if goesOn, err := alive(ctx, s.Username, s.Epoch); err != nil || !goesOn {
+		return SessionEnded, err
+	}
+	return SessionActive, nil
 }
 
 // Refresh is a new cookie for a session whose stamp has aged, or "".

@@ -72,6 +72,23 @@ func Sessions(ctx context.Context, st store.Store, realm, subject string) ([]Ses
 	return list, nil
 }
 
+// State returns the state of the session at now; ch holds all cutoffs and restores.
+func (r SessionRecord) State(ctx context.Context, realm string, now grant.Instant, ch store.Changes, alive Alive) (string, error) {
+	if r.Session == nil {
+		return SessionEnded, nil
+	}
+	var cutoff, restored grant.Instant
+	for _, c := range ch.Cutoffs {
+		if c.Realm == realm && c.Subject == r.Subject && c.ClientID == "" {
+			cutoff = max(cutoff, c.At)
+		}
+	}
+	for _, x := range ch.Restores {
+		restored = max(restored, x.At)
+	}
+	return r.Session.state(ctx, now, cutoff, restored, alive)
+}
+
 // everyDocument is more than a subject has. What one call of Documents returns is one
 // state of the store: no login comes between two pages of it.
 const everyDocument = 1 << 20

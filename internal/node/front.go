@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,13 +47,7 @@ func (n *node) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, erro
 		}
 	default:
 		front.Users = newUsers(iss, n.guard, n.log)
-		front.Authorizer.Alive = func(ctx context.Context, username string, epoch int64) error {
-			err := front.Users.Alive(ctx, username, epoch)
-			if errors.Is(err, account.ErrWrong) {
-				return login.ErrSignedOut
-			}
-			return err
-		}
+		front.Authorizer.Alive = front.Users.Alive
 	}
 	return front, nil
 }
