@@ -248,28 +248,21 @@ func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e End
 	// The session first: it makes no grant after that, but for codes that are not
 	// redeemed yet. A server ends those later: see logout.Record.
 	event := a.event(a.now(), store.EventSessionEnded, store.AboutSubject(subject), "session "+r.Name+" with its grants")
-	if err := a.endSession(ctx, r, event); err != nil {
+	err = login.CommitEnd(ctx, a.Store, func(c *store.Change) (err error) {
+		c.Events = []store.Event{event}
+		if r.Reference == [16]byte{} {
+			c.Delete = r.Documents
+			return nil
+		}
+		c.Documents = []store.Document{logout.EndOfSessionAndGrants(a.Realm, r.Subject, r.Reference, a.now())}
+		_, err = login.EndReference(ctx, a.Store, a.Realm, r.Subject, r.Reference, a.now(), c)
+		return err
+	})
+	if err != nil {
 		return e, err
 	}
 	e.Grants, err = a.revoke(ctx, r.Grants, "with session "+r.Name)
 	return e, err
-}
-
-func (a *Admin) endSession(ctx context.Context, r login.SessionRecord, event store.Event) error {
-	if r.Reference == [16]byte{} {
-		return a.commit(ctx, store.Change{Delete: r.Documents}, event)
-	}
-	var err error
-	for range 8 { // logins continue the session at the same moment
-		change := store.Change{Documents: []store.Document{logout.EndOfSessionAndGrants(a.Realm, r.Subject, r.Reference, a.now())}}
-		if _, err = login.EndReference(ctx, a.Store, a.Realm, r.Subject, r.Reference, a.now(), &change); err != nil {
-			return err
-		}
-		if err = a.commit(ctx, change, event); !errors.Is(err, store.ErrConflict) {
-			break
-		}
-	}
-	return err
 }
 
 // revoke ends grants, and counts those that were active.

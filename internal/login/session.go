@@ -275,9 +275,6 @@ type End struct {
 	At        grant.Instant
 }
 
-// attempts is how often a change is made whose documents others change too.
-const attempts = 8
-
 // EndSession ends the session of a cookie, if there is one, and returns it. If it
 // had expired, or has ended, it is nil: that is no logout. A login that continues the
 // session at the same moment does not keep it.
@@ -286,29 +283,41 @@ func (a *Authorizer) EndSession(ctx context.Context, cookie string) (*Session, e
 	if err != nil {
 		return nil, err
 	}
+	ended := false
+	err = CommitEnd(ctx, a.Issuer.Store, func(c *store.Change) (err error) {
+		if s == nil {
+			return a.forget(cookie, c)
+		}
+		ended, err = a.end(ctx, s, c)
+		return err
+	})
+	if err != nil || !ended {
+		return nil, err
+	}
+	a.ended(ctx, s)
+	return s, nil
+}
+
+// attempts is how often CommitEnd tries.
+const attempts = 8
+
+// CommitEnd commits the end of sessions, which add adds to a change; nothing if it adds
+// nothing. It starts over after a conflict: a login has continued a session meanwhile.
+func CommitEnd(ctx context.Context, st store.Store, add func(c *store.Change) error) error {
 	for range attempts {
 		var c store.Change
-		ended := false
-		if s == nil {
-			err = a.forget(cookie, &c)
-		} else {
-			ended, err = a.end(ctx, s, &c)
+		if err := add(&c); err != nil || len(c.Documents)+len(c.Delete)+len(c.Events) == 0 {
+			return err
 		}
-		if err != nil || len(c.Documents)+len(c.Delete) == 0 {
-			return nil, err
+		err := st.Commit(ctx, c)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, store.ErrConflict):
+			return unavailable(err)
 		}
-		switch err := a.Issuer.Store.Commit(ctx, c); {
-		case errors.Is(err, store.ErrConflict):
-			continue
-		case err != nil:
-			return nil, unavailable(err)
-		case !ended:
-			return nil, nil
-		}
-		a.ended(ctx, s)
-		return s, nil
 	}
-	return nil, unavailable(store.ErrConflict)
+	return unavailable(store.ErrConflict)
 }
 
 // ended revokes the grants that end with s. What fails here is no fault of the logout,

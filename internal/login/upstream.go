@@ -78,7 +78,7 @@ func (a *Authorizer) endKey(session, subject string) store.DocumentKey {
 // noteEnd stores when the provider has ended what l names, before its sessions here are
 // looked for: a login that they do not have yet looks for this after its commit.
 func (a *Authorizer) noteEnd(ctx context.Context, l ProviderLogout) error {
-	for range attempts {
+	return CommitEnd(ctx, a.Issuer.Store, func(c *store.Change) error {
 		var at grant.Instant
 		d, err := a.document(ctx, store.DocumentProviderLogout, a.endKey(l.Session, l.Subject), &at)
 		if err != nil || at >= l.IssuedAt {
@@ -86,17 +86,10 @@ func (a *Authorizer) noteEnd(ctx context.Context, l ProviderLogout) error {
 		}
 		d.Version++
 		d.ExpiresAt = max(l.IssuedAt, a.now()).Add(longestLogin)
-		if d.Body, err = json.Marshal(l.IssuedAt); err != nil {
-			return err
-		}
-		switch err = a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); {
-		case err == nil:
-			return nil
-		case !errors.Is(err, store.ErrConflict):
-			return unavailable(err)
-		}
-	}
-	return unavailable(store.ErrConflict)
+		d.Body, err = json.Marshal(l.IssuedAt)
+		c.Documents = []store.Document{d}
+		return err
+	})
 }
 
 // endedAtProvider reports whether the provider has ended the session from which who
@@ -130,32 +123,23 @@ var ErrReplayed = errors.New("logout token presented before")
 // many. It is no error if there are none.
 func (a *Authorizer) EndProviderSession(ctx context.Context, l ProviderLogout) (ended []*Session, err error) {
 	id := store.KeyOf(store.DocumentProviderLogout, a.Issuer.Realm, l.ID)
-	switch _, err := a.Issuer.Store.Document(ctx, id); {
-	case err == nil:
-		return nil, ErrReplayed
-	case !errors.Is(err, store.ErrNotFound):
-		return nil, unavailable(err)
-	}
-	if err := a.noteEnd(ctx, l); err != nil {
-		return nil, err
-	}
-	for range attempts {
-		c := store.Change{Documents: []store.Document{{Kind: store.DocumentProviderLogout, Key: id, Version: 1, ExpiresAt: l.ExpiresAt.Add(a.Issuer.Policy.MaxSkew + skewOfProviders), Body: []byte("{}")}}}
-		if ended, err = a.ofLogout(ctx, l, &c); err != nil {
-			return nil, err
+	err = CommitEnd(ctx, a.Issuer.Store, func(c *store.Change) (err error) {
+		// After a conflict, another node may have been faster with the token.
+		switch _, err := a.Issuer.Store.Document(ctx, id); {
+		case err == nil:
+			return ErrReplayed
+		case !errors.Is(err, store.ErrNotFound):
+			return unavailable(err)
 		}
-		err = a.Issuer.Store.Commit(ctx, c)
-		if !errors.Is(err, store.ErrConflict) {
-			break
+		if err := a.noteEnd(ctx, l); err != nil {
+			return err
 		}
-		// Another node was faster with the token, or a login with a session, which is
-		// no reason to drop the others.
-		if _, absent := a.Issuer.Store.Document(ctx, id); absent == nil {
-			return nil, ErrReplayed
-		}
-	}
+		c.Documents = []store.Document{{Kind: store.DocumentProviderLogout, Key: id, Version: 1, ExpiresAt: l.ExpiresAt.Add(a.Issuer.Policy.MaxSkew + skewOfProviders), Body: []byte("{}")}}
+		ended, err = a.ofLogout(ctx, l, c)
+		return err
+	})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
 	for _, s := range ended {
 		a.ended(ctx, s)
