@@ -220,6 +220,46 @@ func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 	}
 }
 
+// RFC 9728 section 5.1: a challenge names the API's metadata if the proxy says
+// where they are. Nothing else in the response changes.
+func TestTL21_AChallengeNamesTheMetadataOfTheAPI(t *testing.T) {
+	d := start(t)
+	pair, id := d.tokens(d.a)
+	const address = "https://api.example.com/.well-known/oauth-protected-resource/orders"
+	named := "resource_metadata=" + url.QueryEscape(address)
+	for name, c := range map[string]struct {
+		query, token, challenge string
+		status                  int
+	}{
+		"no token":               {"?" + named, "", challengeNone, 401},
+		"a made-up token":        {"?" + named, "made-up", challengeInvalid, 401},
+		"another audience":       {"?aud=https://three.example&" + named, pair.AccessToken, challengeInvalid, 401},
+		"a scope that it lacks":  {"?scope=z&" + named, pair.AccessToken, challengeNone + `, error="insufficient_scope", error_description="token lacks a scope", scope="z"`, 403},
+		"a malformed token":      {"?" + named, "a b", challengeBad, 400},
+		"as it is, not escaped":  {"?resource_metadata=" + address, "", challengeNone, 401},
+		"an address of a client": {"/x?" + named, "", challengeNone, 401}, // not read there
+	} {
+		var lines []string
+		if c.token != "" {
+			lines = []string{bearer(c.token)}
+		}
+		if !strings.HasPrefix(c.query, "/") {
+			c.challenge += `, resource_metadata="` + address + `"`
+		}
+		a := d.send(ask("GET", verifyPath+c.query, lines...))
+		if got := a.header["Www-Authenticate"]; a.status != c.status || len(got) != 1 || "Www-Authenticate: "+got[0] != c.challenge {
+			t.Errorf("%s: %d %q, want %d %s", name, a.status, got, c.status, c.challenge)
+		}
+	}
+	forwarded(t, d.send(ask("GET", verifyPath+"?"+named, bearer(pair.AccessToken))), "alice", d.row(id).ClientID, string(d.row(id).Scope), d.expiry(id))
+	for _, bad := range []string{`"`, `a", error="x`, `\`, "a\r\nX: y", "\u00fc", "\x00"} {
+		a := d.send(ask("GET", verifyPath+"?resource_metadata="+url.QueryEscape(bad), bearer(pair.AccessToken)))
+		if a.status != 400 || a.body != errorBody("invalid_request", "malformed parameter value") {
+			t.Errorf("%q: %v", bad, a)
+		}
+	}
+}
+
 // RFC 3875 section 4.1.18: to a program that gets headers as variables, these
 // are the headers of verification. A proxy that sends them here, of its client,
 // would pass them on.

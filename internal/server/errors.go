@@ -131,7 +131,7 @@ func (s *Server) oauthError(h http.Header, r *Request, _ Record, err error) Answ
 	status, told := s.wireError(r, err)
 	switch told {
 	case oauth.ErrNoBearer, oauth.ErrInvalidToken, oauth.ErrInsufficientScope, oauth.ErrBearer, oauth.ErrTwoTokens:
-		h["Www-Authenticate"] = []string{s.challenge(told, err)}
+		h["Www-Authenticate"] = []string{s.challenge(told, err) + r.Challenge}
 	}
 	a := Answer{Status: status}
 	switch status {

@@ -28,6 +28,8 @@ type Request struct {
 	// Counted is Address for limits: the zero address, for which nothing is
 	// counted, if every client may seem to have it.
 	Counted netip.Addr
+	// Challenge is appended to a Bearer challenge: ", name=value" or nothing.
+	Challenge string
 
 	server  *Server
 	trace   string // id of the trace; "" if there is none

@@ -92,8 +92,11 @@ func demands(r *server.Request) (scope oauth.Scope, audience string, err error) 
 		return "", "", oauth.ErrMalformedValue // a variable that the proxy has not set
 	}
 	wanted, err := oauth.ParseScope(p["scope"])
-	if err != nil {
+	if err != nil || !server.IsVisible(p["resource_metadata"]) || strings.ContainsAny(p["resource_metadata"], `"\`) {
 		return "", "", oauth.ErrMalformedValue
+	}
+	if p["resource_metadata"] != "" {
+		r.Challenge = `, resource_metadata="` + p["resource_metadata"] + `"` // RFC 9728 section 5.1
 	}
 	for _, h := range r.Header["X-Required-Scope"] {
 		more, err := oauth.ParseScope(string(wanted) + " " + h)
