@@ -34,6 +34,7 @@ func TestResourceServers(t *testing.T) {
 	t.Run("HAProxy", func(t *testing.T) {
 		t.Run("JWT", func(t *testing.T) { haproxy.checkTokens(t, w, w.jwt) })
 		haproxy.checkHeaders(t, w)
+		haproxy.checkMetadata(t, w)
 		haproxy.checkOffline(t, w)
 		t.Run("each of the key files counts", func(t *testing.T) { w.checkKeys(t) })
 	})
@@ -43,8 +44,14 @@ func TestResourceServers(t *testing.T) {
 			runChecks(t, w, page, w.pair(t, w.jwt, "read").AccessToken, map[string]string{"api.example.com": f.address})
 		})
 	}
-	t.Run("Traefik, replayed", func(t *testing.T) { w.checkTraefik(t) })
-	t.Run("Envoy, replayed", func(t *testing.T) { w.checkEnvoy(t) })
+	t.Run("Traefik, replayed", func(t *testing.T) {
+		w.checkTraefik(t)
+		w.playTraefik(t, startAPI(t)).checkOpenRoute(t)
+	})
+	t.Run("Envoy, replayed", func(t *testing.T) {
+		w.checkEnvoy(t)
+		w.playEnvoy(t, startAPI(t)).checkMetadata(t, w)
+	})
 	t.Run("Spring, replayed", func(t *testing.T) { w.checkSpring(t) })
 	t.Run("the commands of spring.md", func(t *testing.T) {
 		runChecks(t, w, "spring.md", w.pair(t, w.opaque, "read").AccessToken, map[string]string{"auth.example.com": w.host()})

@@ -192,6 +192,27 @@ func (f *front) wantGood(t *testing.T, o outcome, c client, scope string) {
 	}
 }
 
+// checkOpenRoute is about a proxy that leaves the metadata to the API: the path
+// alone is open, without a client's word about who it is, and a refusal names it.
+func (f *front) checkOpenRoute(t *testing.T) {
+	t.Run("whoever is refused finds the metadata", func(t *testing.T) {
+		f.ask(t, "GET", "/reports", "").wantRefused(t, http.StatusUnauthorized, noToken+`, resource_metadata="`+audience+metadataPath+`"`)
+		lies := []string{"X-Auth-Subject", "admin", "X-Auth-Client", "admin", "X-Auth-Scope", "admin", "X-Auth-Expires", "9", "X-Auth_Subject", "admin", "Authorization", "Bearer x"}
+		o := f.ask(t, "GET", metadataPath, "", lies...)
+		if o.status != http.StatusOK || o.seen == nil || o.challenge != "" {
+			t.Fatalf("status %d, challenge %q, API reached: %t", o.status, o.challenge, o.seen != nil)
+		}
+		for name := range o.seen.Header {
+			if strings.HasPrefix(strings.ToLower(name), "x-auth") || name == "Authorization" {
+				t.Errorf("the API receives %s", name)
+			}
+		}
+		if o := f.ask(t, "GET", metadataPath+"/x", ""); o.status != http.StatusUnauthorized || o.seen != nil {
+			t.Errorf("below it: status %d, API reached: %t", o.status, o.seen != nil)
+		}
+	})
+}
+
 const metadataPath = "/.well-known/oauth-protected-resource"
 
 // checkDocument is about the API's metadata (RFC 9728), which need no token.

@@ -83,6 +83,8 @@ type traefikDynamic struct {
 	HTTP struct {
 		Routers map[string]struct {
 			EntryPoints []string `yaml:"entryPoints"`
+			Rule        string
+			Priority    int
 			Middlewares []string
 		}
 		Middlewares map[string]struct {
@@ -128,6 +130,9 @@ func (w *world) checkTraefik(t *testing.T) {
 			"X-Forwarded-Method": {test.method}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Host": {"api.example.com"},
 			"X-Forwarded-Uri": {"/reports/?scope=x&scope=y"}, "X-Forwarded-For": {"192.0.2.7"}, "Accept-Encoding": {"gzip"},
 		}
+		if test.challenge != "" {
+			test.challenge += `, resource_metadata="` + audience + metadataPath + `"`
+		}
 		if test.token != "" && slices.Contains(auth.AuthRequestHeaders, "Authorization") {
 			header.Set("Authorization", "Bearer "+test.token)
 		}
@@ -141,6 +146,21 @@ type envoyManager struct {
 	Options struct {
 		Underscores string `yaml:"headers_with_underscores_action"`
 	} `yaml:"common_http_protocol_options"`
+	LocalReply struct {
+		Mappers []struct {
+			Filter struct {
+				StatusCode struct {
+					Comparison struct {
+						Op    string
+						Value struct {
+							Default int `yaml:"default_value"`
+						}
+					}
+				} `yaml:"status_code_filter"`
+			}
+			Add []envoyHeader `yaml:"headers_to_add"`
+		}
+	} `yaml:"local_reply_config"`
 	Filters []struct {
 		Config struct {
 			FailureModeAllow bool `yaml:"failure_mode_allow"`
@@ -165,8 +185,23 @@ type envoyManager struct {
 type envoyHost struct {
 	Hosts []struct {
 		Remove []string `yaml:"request_headers_to_remove"`
+		Routes []envoyRoute
 	} `yaml:"virtual_hosts"`
 }
+
+type envoyRoute struct {
+	Match  struct{ Path, Prefix string }
+	Direct *struct {
+		Status int
+		Body   struct {
+			Inline string `yaml:"inline_string"`
+		}
+	} `yaml:"direct_response"`
+	Add     []envoyHeader                      `yaml:"response_headers_to_add"`
+	Filters map[string]struct{ Disabled bool } `yaml:"typed_per_filter_config"`
+}
+
+type envoyHeader struct{ Header struct{ Key, Value string } }
 
 func readEnvoy(t *testing.T) (page envoyManager, host envoyHost) {
 	t.Helper()

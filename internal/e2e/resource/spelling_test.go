@@ -132,28 +132,40 @@ func (f *front) checkVariables(t *testing.T, sent string, o outcome, c client) {
 	}
 }
 
-// play is a proxy that does what another one documents: change does what comes
-// before the question, ask makes the question's header, and passedOn is set from
-// Mintage's answer.
-func (w *world) play(t *testing.T, name string, behind *api, change func(*http.Request) int, ask func(*http.Request) (method, address string, header http.Header), passedOn, hidden []string) *front {
+// A script is what a proxy documents.
+type script struct {
+	// change does what comes before the question, and reports whether it answered.
+	change func(http.ResponseWriter, *http.Request) bool
+	// ask makes the question; without a method, there is none.
+	ask func(*http.Request) (method, address string, header http.Header)
+	// refuse changes the header of a refusal.
+	refuse func(status int, header http.Header)
+	// passedOn is set from Mintage's answer, hidden is removed.
+	passedOn, hidden []string
+}
+
+// play is a proxy that does what another one documents.
+func (w *world) play(t *testing.T, name string, behind *api, p script) *front {
 	t.Helper()
 	next := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: behind.address})
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if status := change(r); status != 0 {
-			rw.WriteHeader(status)
+		if p.change(rw, r) {
 			return
 		}
-		method, address, header := ask(r)
-		resp, body := w.replay(t, method, address, "", header)
-		if resp.StatusCode != http.StatusOK {
-			rw.WriteHeader(resp.StatusCode)
-			rw.Write([]byte(body))
-			return
+		if method, address, header := p.ask(r); method != "" {
+			resp, body := w.replay(t, method, address, "", header)
+			if resp.StatusCode != http.StatusOK {
+				rw.Header()["Www-Authenticate"] = resp.Header["Www-Authenticate"]
+				p.refuse(resp.StatusCode, rw.Header())
+				rw.WriteHeader(resp.StatusCode)
+				rw.Write([]byte(body))
+				return
+			}
+			for _, name := range p.passedOn {
+				r.Header[http.CanonicalHeaderKey(name)] = resp.Header.Values(name)
+			}
 		}
-		for _, name := range passedOn {
-			r.Header[http.CanonicalHeaderKey(name)] = resp.Header.Values(name)
-		}
-		for _, name := range hidden {
+		for _, name := range p.hidden {
 			r.Header.Del(name)
 		}
 		next.ServeHTTP(rw, r)
@@ -180,12 +192,21 @@ func (w *world) playTraefik(t *testing.T, behind *api) *front {
 	if !slices.Equal(reading.Middlewares, []string{"drop", "may-read", "hide"}) {
 		t.Fatalf("the page's middlewares are %q", reading.Middlewares)
 	}
+	open := page.HTTP.Routers["metadata"]
+	_, path, _ := strings.Cut(open.Rule, " && Path(`")
+	path, isPath := strings.CutSuffix(path, "`)")
+	isOpen := isPath && !slices.ContainsFunc(open.Middlewares, func(name string) bool { return page.HTTP.Middlewares[name].ForwardAuth != nil })
+	for name, router := range page.HTTP.Routers {
+		if name != "metadata" && router.Priority >= open.Priority {
+			t.Errorf("the page's router %s goes before that of the metadata", name)
+		}
+	}
 	auth := page.HTTP.Middlewares["may-read"].ForwardAuth
 	var hidden []string
 	for name := range page.HTTP.Middlewares["hide"].Headers.Request {
 		hidden = append(hidden, name)
 	}
-	return w.play(t, "Traefik, replayed", behind, func(r *http.Request) int {
+	return w.play(t, "Traefik, replayed", behind, script{change: func(_ http.ResponseWriter, r *http.Request) bool {
 		for name := range r.Header {
 			if unusual.MatchString(name) && static.EntryPoints[reading.EntryPoints[0]].HTTP.Alias == "delete" {
 				delete(r.Header, name)
@@ -194,15 +215,19 @@ func (w *world) playTraefik(t *testing.T, behind *api) *front {
 		for name := range page.HTTP.Middlewares["drop"].Headers.Request {
 			r.Header.Del(name)
 		}
-		return 0
-	}, func(r *http.Request) (string, string, http.Header) {
+		return false
+	}, ask: func(r *http.Request) (string, string, http.Header) {
+		if isOpen && r.URL.Path == path {
+			return "", "", nil
+		}
 		return "GET", auth.Address, only(r.Header, func(name string) bool { return slices.Contains(auth.AuthRequestHeaders, name) })
-	}, auth.AuthResponseHeaders, hidden)
+	}, refuse: func(int, http.Header) {}, passedOn: auth.AuthResponseHeaders, hidden: hidden})
 }
 
 // playEnvoy does what Envoy documents of the options on its page:
 // headers_with_underscores_action, ext_authz and its allowed_headers,
-// request_headers_to_remove.
+// request_headers_to_remove, direct_response, and local_reply_config, which is
+// applied after the header of ext_authz's refusal is set.
 func (w *world) playEnvoy(t *testing.T, behind *api) *front {
 	t.Helper()
 	page, host := readEnvoy(t)
@@ -215,14 +240,24 @@ func (w *world) playEnvoy(t *testing.T, behind *api) *front {
 	for _, p := range config.HTTPService.Response.Upstream.Patterns {
 		passedOn = append(passedOn, p.Exact)
 	}
-	return w.play(t, "Envoy, replayed", behind, func(r *http.Request) int {
+	return w.play(t, "Envoy, replayed", behind, script{change: func(rw http.ResponseWriter, r *http.Request) bool {
 		for name := range r.Header {
 			if strings.Contains(name, "_") && page.Options.Underscores == "REJECT_REQUEST" {
-				return http.StatusBadRequest
+				rw.WriteHeader(http.StatusBadRequest)
+				return true
 			}
 		}
-		return 0
-	}, func(r *http.Request) (string, string, http.Header) {
+		for _, route := range host.Hosts[0].Routes {
+			if route.Match.Path != r.URL.Path || route.Direct == nil || !route.Filters["envoy.filters.http.ext_authz"].Disabled {
+				continue
+			}
+			addHeaders(rw.Header(), route.Add)
+			rw.WriteHeader(route.Direct.Status)
+			rw.Write([]byte(route.Direct.Body.Inline))
+			return true
+		}
+		return false
+	}, ask: func(r *http.Request) (string, string, http.Header) {
 		header := only(r.Header, func(name string) bool {
 			return name == "Authorization" || slices.ContainsFunc(allowed, func(p *regexp.Regexp) bool { return p.MatchString(strings.ToLower(name)) })
 		})
@@ -230,7 +265,21 @@ func (w *world) playEnvoy(t *testing.T, behind *api) *front {
 			header.Set(h.Key, h.Value)
 		}
 		return r.Method, config.HTTPService.PathPrefix + r.URL.RequestURI(), header
-	}, passedOn, host.Hosts[0].Remove)
+	}, refuse: func(status int, header http.Header) {
+		for _, m := range page.LocalReply.Mappers {
+			if c := m.Filter.StatusCode.Comparison; c.Op == "EQ" && c.Value.Default == status {
+				addHeaders(header, m.Add)
+				return // Envoy applies the first that fits
+			}
+		}
+	}, passedOn: passedOn, hidden: host.Hosts[0].Remove})
+}
+
+// addHeaders adds headers as Envoy does unless append_action says otherwise.
+func addHeaders(h http.Header, list []envoyHeader) {
+	for _, add := range list {
+		h.Add(add.Header.Key, add.Header.Value)
+	}
 }
 
 func only(h http.Header, keep func(name string) bool) http.Header {
