@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,10 +76,7 @@ func (a *Authorizer) Connections(ctx context.Context, s *Session) ([]Connection,
 		list = append(list, *c)
 	}
 	slices.SortFunc(list, func(x, y Connection) int {
-		if x.Since != y.Since {
-			return int(y.Since - x.Since)
-		}
-		return strings.Compare(x.ClientID, y.ClientID)
+		return cmp.Or(cmp.Compare(y.Since, x.Since), strings.Compare(x.ClientID, y.ClientID))
 	})
 	return list, nil
 }
@@ -103,11 +101,10 @@ func (a *Authorizer) livingGrants(ctx context.Context, view *directory.View, sub
 
 // union is every scope of both, or the first alone where they are too many.
 func union(x, y oauth.Scope) oauth.Scope {
-	both, err := oauth.ParseScope(string(x) + " " + string(y))
-	if err != nil {
-		return x
+	if both, err := oauth.ParseScope(string(x) + " " + string(y)); err == nil {
+		return both
 	}
-	return both
+	return x
 }
 
 // connected reports whether a client has something from the subject. Every node

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/mintage/mintage/internal/claims"
@@ -37,15 +36,9 @@ type consents struct {
 
 func (a *Authorizer) consents(ctx context.Context, subject string) (consents, error) {
 	cs := consents{Of: map[string]Consent{}, key: store.KeyOf(store.DocumentConsents, a.Issuer.Realm, subject)}
-	d, err := a.Issuer.Store.Document(ctx, cs.key)
-	if errors.Is(err, store.ErrNotFound) {
-		return cs, nil
-	}
-	if err != nil {
-		return cs, unavailable(err)
-	}
+	d, err := a.document(ctx, store.DocumentConsents, cs.key, &cs)
 	cs.version = d.Version
-	return cs, json.Unmarshal(d.Body, &cs)
+	return cs, err
 }
 
 // living is the consent to c that no cutoff has ended since.

@@ -64,10 +64,7 @@ func Sessions(ctx context.Context, st store.Store, realm, subject string) ([]Ses
 		}
 	}
 	slices.SortFunc(list, func(x, y SessionRecord) int {
-		if x.BeganAt() != y.BeganAt() {
-			return int(y.BeganAt() - x.BeganAt())
-		}
-		return strings.Compare(x.Name, y.Name)
+		return cmp.Or(cmp.Compare(y.BeganAt(), x.BeganAt()), strings.Compare(x.Name, y.Name))
 	})
 	return list, nil
 }
