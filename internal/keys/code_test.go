@@ -248,7 +248,7 @@ func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 	r := newRing(t)
 	id := r.Current(keys.Seal, frozenAt)
 	longest := grant.Code{
-		GrantID: grant.ID{15: 0xff}, Realm: "/api", ClientID: strings.Repeat("c", 64), Subject: strings.Repeat("s", 255),
+		GrantID: grant.ID{15: 0xff}, Realm: "/api", ClientID: strings.Repeat("c", 255), Subject: strings.Repeat("s", 255),
 		Scope:        oauth.Scope("openid " + strings.Repeat("x", oauth.MaxScopeLength-7)),
 		RedirectHash: [32]byte{0xff}, Challenged: true, Challenge: [32]byte{0xff}, AuthorizedAt: lastTime, ExpiresAt: lastTime, AuthTime: lastTime,
 		Nonce: strings.Repeat("n", 255),
@@ -257,12 +257,15 @@ func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 	// An upstream provider says more about the login, and nothing that tokens carry.
 	said := longest
 	said.Facts = grant.Facts{Session: [16]byte{0xff}, SaidACR: strings.Repeat("a", grant.MaxSaidACR), SaidAMR: strings.Repeat("m", grant.MaxSaidAMR), InUserInfo: 1<<32 - 1, InIDToken: 1, APIs: longest.APIs}
+	// More than any authorization has: every field is as long as it can be.
+	most := said
+	most.Claims, most.ACR, most.AMR = longest.Claims, 0xff, 0xff
 	// APIs make room too, without openid.
 	apis := longest
 	apis.Scope, apis.Nonce, apis.Facts = oauth.Scope(strings.Repeat("x", oauth.MaxScopeLength)), "", grant.Facts{Claims: longest.Claims, APIs: longest.APIs}
 	nonceOnly, factsOnly := theCode(), theCode()
 	nonceOnly.Nonce, factsOnly.Session = "n", [16]byte{1}
-	for name, want := range map[string]grant.Code{"longest": longest, "said": said, "APIs": apis, "nonce": nonceOnly, "facts": factsOnly} {
+	for name, want := range map[string]grant.Code{"longest": longest, "said": said, "most": most, "APIs": apis, "nonce": nonceOnly, "facts": factsOnly} {
 		want.KeyID = id
 		text, err := r.SealCode(id, want, nonce)
 		if err != nil || len(text) > keys.MaxOpenIDCode {
@@ -272,6 +275,9 @@ func TestCodeOfAnAuthenticationRequest(t *testing.T) {
 		if got, err := r.OpenCode("/api", text); err != nil || got != want {
 			t.Errorf("%s: read as %+v, %v", name, got, err)
 		}
+	}
+	if text, _ := r.SealCode(id, most, nonce); len(text) != 1993 {
+		t.Errorf("the longest code has %d characters, and 1993 are documented", len(text))
 	}
 	for name, edit := range map[string]func(*grant.Code){
 		"without openid": func(c *grant.Code) {

@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -223,17 +225,14 @@ func Host(redirectURI string) string {
 // browser. The address proves that this call was made: whoever sends somebody
 // else his own challenge does not learn it. To say the same again is no error.
 func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Identity) (continueURL string, err error) {
-	if err := checkIdentity(&who); err != nil {
-		return "", err
-	}
-	if err := a.checkSubject(who.Subject); err != nil {
+	if err := a.checkIdentity(&who); err != nil {
 		return "", err
 	}
 	it, err := a.load(ctx, challenge)
 	if err != nil {
 		return "", err
 	}
-	if err := a.rehearse(it, who); err != nil {
+	if err := a.rehearseLogin(it, who); err != nil {
 		return "", err
 	}
 	now := a.now()
@@ -249,23 +248,37 @@ func (a *Authorizer) AcceptLogin(ctx context.Context, challenge string, who Iden
 	return a.sayLogin(ctx, it, Outcome{Identity: &who, At: now})
 }
 
-// rehearse makes the code that the identity would give, so that one that does
-// not fit into a code is refused to those who can help it.
-func (a *Authorizer) rehearse(it *Interaction, who Identity) error {
+// rehearseLogin is rehearse for a login that another system accepts. A client whose
+// description was not read yet is taken to allow what its request asks for.
+func (a *Authorizer) rehearseLogin(it *Interaction, who Identity) error {
 	view, err := a.Issuer.Directory.View()
 	if err != nil {
 		return unavailable(err)
 	}
-	c, err := a.client(view, it.Request, it)
-	if it.OfAccount() || err != nil || isUnread(c) {
-		return nil // there will be none, or nobody knows which
+	r := it.Request
+	c, err := a.client(view, r, it)
+	if it.OfAccount() || err != nil {
+		return nil // there will be no code
 	}
+	if isUnread(c) {
+		c.Realm, c.Auth, c.GrantTypes, c.RedirectURIs = a.Issuer.Realm, store.AuthNone, store.GrantTypes, []string{r.RedirectURI}
+		view.Offer(c)
+		r = a.covered(view, c, r)
+	}
+	if a.defect(view, c, r) != nil {
+		return nil // the client's fault, and not the system's
+	}
+	return a.rehearse(view, c, r, who)
+}
+
+// rehearse makes the code that the identity would give, so that one that does not fit
+// into a code is refused before the user or the system that has the users has done
+// more.
+func (a *Authorizer) rehearse(view *directory.View, c *store.Client, r oauth.AuthorizationRequest, who Identity) error {
 	now := a.now()
-	if who.AuthTime == 0 {
-		who.AuthTime = now // as TakeLogin will have it
-	}
-	_, err = a.Issuer.IssueAgreed(c, issuer.Agreement{
-		Authorization: authorization(it.Request, &Session{Identity: who}),
+	who.AuthTime = cmp.Or(who.AuthTime, now) // as TakeLogin will have it
+	_, err := a.Issuer.IssueAgreed(c, issuer.Agreement{
+		Authorization: authorization(r, &Session{Identity: who}),
 		KeyID:         view.Ring.Current(keys.Seal, now), AuthorizedAt: now, ExpiresAt: now.Add(a.Issuer.CodeLifetime),
 	})
 	return err
@@ -366,7 +379,7 @@ func (a *Authorizer) checkSubject(subject string) error {
 
 // checkIdentity refuses what cannot be in a token, and brings claims to the form
 // in which they travel.
-func checkIdentity(who *Identity) (err error) {
+func (a *Authorizer) checkIdentity(who *Identity) (err error) {
 	who.Standard, who.Claims, err = issuer.SplitClaims(json.RawMessage(who.Claims))
 	switch {
 	case err != nil:
@@ -378,5 +391,5 @@ func checkIdentity(who *Identity) (err error) {
 	case who.Login.SaidACR != "" && !openid.IsACR(who.Login.SaidACR):
 		return &oauth.Invalid{Field: "acr", Message: fmt.Sprintf("at most %d ASCII characters without spaces and quotes", grant.MaxSaidACR)}
 	}
-	return nil
+	return a.checkSubject(who.Subject)
 }

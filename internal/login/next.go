@@ -128,8 +128,14 @@ func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationR
 		step, err = Next(q, st.Session, st.agreed, st.Interaction)
 	}
 	var told *oauth.Error
-	if errors.As(err, &told) {
+	switch {
+	case errors.As(err, &told):
 		err = a.clientError(st.Client, r, told, st.Session != nil, nil)
+	case err == nil && step == StepConsent && st.Client != nil && st.Session != nil:
+		// Nobody is asked about an authorization of which no code can be made.
+		if err = a.rehearse(st.view, st.Client, r, st.Session.Identity); err != nil {
+			err = a.clientError(st.Client, r, faultTold(err), true, err)
+		}
 	}
 	return step, err
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -285,5 +286,72 @@ func TestWhatAUserIsShownOfAnAgentSurvivesAnotherLogin(t *testing.T) {
 	}
 	if u, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice"}); err != nil || u == "" {
 		t.Errorf("the portal's answer: %v", err)
+	}
+}
+
+// A handed-over login of which no code can be made is refused to the system that hands
+// it over, although the client's description is read only afterwards.
+func TestALoginThatNoCodeCanHoldIsRefusedBeforeTheDescriptionIsRead(t *testing.T) {
+	h := newHouse(t)
+	h.Issuer.IDTokenLifetime = 5 * time.Minute
+	h.agents(redirectURI)
+	h.api("https://mcp.example", 1, true, "use", "use")
+	accept := func(subject string, choose ...func(*oauth.AuthorizationRequest)) error {
+		t.Helper()
+		it := h.begin(asAgent(redirectURI, choose...), someone(), StepLogin)
+		_, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: subject})
+		return err
+	}
+	both := func(r *oauth.AuthorizationRequest) {
+		r.Scope, r.Resources = "openid use", []string{"https://mcp.example"}
+	}
+	// The client does not get openid: there is no id_token that had to name the user.
+	if err := accept("jürgen", both); err != nil {
+		t.Errorf("openid is not open to it: %v", err)
+	}
+	h.api(h.Issuer.ID, 2, true, "")
+	var invalid *oauth.Invalid
+	if err := accept("jürgen", both); !errors.As(err, &invalid) || invalid.Field != "subject" {
+		t.Errorf("a sub that is not ASCII: %v", err)
+	}
+	if err := accept(strings.Repeat("j", oauth.MaxSubject), both); err != nil {
+		t.Errorf("ASCII: %v", err)
+	}
+	if err := accept("jürgen", func(r *oauth.AuthorizationRequest) { r.Scope, r.Resources = "use", []string{"https://mcp.example"} }); err != nil {
+		t.Errorf("without openid: %v", err)
+	}
+	// What is wrong with the request is the client's to read, and not the portal's.
+	for name, choose := range map[string]func(*oauth.AuthorizationRequest){
+		"no challenge": func(r *oauth.AuthorizationRequest) { r.Challenge = "" },
+		"another API":  func(r *oauth.AuthorizationRequest) { r.Resources = []string{"https://other.example"} },
+	} {
+		if err := accept("alice", choose); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A user who has signed in with a subject that is not ASCII is not asked to agree to an
+// id_token, which cannot name them: the client is told at once.
+func TestNobodyIsAskedAboutACodeThatCannotBeMade(t *testing.T) {
+	h := newHouse(t)
+	h.Issuer.IDTokenLifetime = 5 * time.Minute
+	shop := h.client(client.Registration{ID: "openid", Name: "OpenID", Scope: "openid a"})
+	v := h.signedIn("jürgen")
+	_, err := h.Authorize(t.Context(), asking(shop), v)
+	var invalid *oauth.Invalid
+	if told(t, err) != oauth.ServerError || !errors.As(err, &invalid) || invalid.Field != "subject" {
+		t.Errorf("%v", err)
+	}
+	h.begin(asking(shop, scope("a")), v, StepConsent)
+	// So it is for an agent, once its description is read.
+	h.agents(redirectURI)
+	h.api("https://mcp.example", 1, true, "use", "use")
+	h.api(h.Issuer.ID, 2, true, "")
+	_, err = h.Authorize(t.Context(), asAgent(redirectURI, func(r *oauth.AuthorizationRequest) {
+		r.Scope, r.Resources = "openid use", []string{"https://mcp.example"}
+	}), v)
+	if told(t, err) != oauth.ServerError || !errors.As(err, &invalid) || invalid.Field != "subject" {
+		t.Errorf("an agent: %v", err)
 	}
 }
