@@ -60,6 +60,8 @@ type Interaction struct {
 	// Upstream is what the answer of another provider is to be compared with,
 	// in a form of its own.
 	Upstream json.RawMessage `json:"upstream,omitempty"`
+	// SeenEnds are the ends at the provider that were seen before this login began.
+	SeenEnds []string `json:"seen_ends,omitempty"`
 
 	// SessionID is the sid of the id_token that a logout request has shown, or "".
 	SessionID string `json:"sid,omitempty"`

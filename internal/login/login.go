@@ -46,7 +46,7 @@ func (a *Authorizer) PasswordStands(ctx context.Context, it *Interaction) error 
 // to one user is never answered by the next (CWE-639). With another, it is for
 // another user, and who is signed in elsewhere does not do.
 func (a *Authorizer) Restart(ctx context.Context, it *Interaction, v Visitor, another bool) (*Interaction, error) {
-	next := &Interaction{Request: it.Request, Client: it.Client, Step: StepLogin, Fresh: it.Fresh || another}
+	next := &Interaction{Request: it.Request, Client: it.Client, SeenEnds: it.SeenEnds, Step: StepLogin, Fresh: it.Fresh || another}
 	if err := a.begin(ctx, next, v, it.Identity != nil); err != nil {
 		return nil, err
 	}
@@ -97,13 +97,16 @@ func (a *Authorizer) SignIn(ctx context.Context, it *Interaction, who Identity, 
 		a.ended(ctx, ends)
 	}
 	// After the commit: an end that is noted later finds the session.
-	if over, err := a.endedAtProvider(ctx, said); err != nil || !over {
+	over, err := a.endsAtProvider(ctx, said, it.SeenEnds)
+	if err != nil || len(over) == 0 {
 		return cookie, err
 	}
 	if _, err := a.EndSession(ctx, cookie); err != nil {
 		return "", err
 	}
-	return "", ErrProviderEnded
+	// The next login asks the provider anew, and is not refused for the same ends.
+	err = a.change(ctx, it, nil, func(it *Interaction) error { it.SeenEnds = append(it.SeenEnds, over...); return nil })
+	return "", cmp.Or(err, ErrProviderEnded)
 }
 
 // Keep moves an interaction that asks which user it is to be on with the one

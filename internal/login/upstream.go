@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -76,35 +77,43 @@ func (a *Authorizer) endKey(session, subject string) store.DocumentKey {
 }
 
 // noteEnd stores when the provider has ended what l names, before its sessions here are
-// looked for: a login that they do not have yet looks for this after its commit.
+// looked for: a login that they do not have yet looks for this after its commit. Each
+// end is noted with a later instant than the one before, so that no two are the same:
+// the provider's instants have seconds only.
 func (a *Authorizer) noteEnd(ctx context.Context, l ProviderLogout) error {
 	return CommitEnd(ctx, a.Issuer.Store, func(c *store.Change) error {
 		var at grant.Instant
 		d, err := a.document(ctx, store.DocumentProviderLogout, a.endKey(l.Session, l.Subject), &at)
-		if err != nil || at >= l.IssuedAt {
+		if err != nil {
 			return err
 		}
+		at = max(l.IssuedAt, at+1)
 		d.Version++
-		d.ExpiresAt = max(l.IssuedAt, a.now()).Add(longestLogin)
-		d.Body, err = json.Marshal(l.IssuedAt)
+		d.ExpiresAt = max(at, a.now()).Add(longestLogin)
+		d.Body, err = json.Marshal(at)
 		c.Documents = []store.Document{d}
 		return err
 	})
 }
 
-// endedAtProvider reports whether the provider has ended the session from which who
-// comes, or all of the subject, after it has said who that is.
-func (a *Authorizer) endedAtProvider(ctx context.Context, who Identity) (bool, error) {
+// endsAtProvider returns the ends, at the provider, of the session from which who comes
+// and of all of the subject, unless the provider has certainly said later who that is.
+// Ends in the same second may be earlier or later. What the provider says about a login
+// that began here after an end was seen is later than that end.
+func (a *Authorizer) endsAtProvider(ctx context.Context, who Identity, seen []string) (ends []string, err error) {
 	if who.SaidAt == 0 {
-		return false, nil
+		return nil, nil
 	}
 	for _, key := range []store.DocumentKey{a.endKey(who.Provider, who.Subject), a.endKey("", who.Subject)} {
 		var at grant.Instant
-		if _, err := a.document(ctx, store.DocumentProviderLogout, key, &at); err != nil || at >= who.SaidAt {
-			return err == nil, err
+		if _, err := a.document(ctx, store.DocumentProviderLogout, key, &at); err != nil {
+			return nil, err
+		}
+		if end := fmt.Sprintf("%x %d", key[:8], at); at >= who.SaidAt && !slices.Contains(seen, end) {
+			ends = append(ends, end)
 		}
 	}
-	return false, nil
+	return ends, nil
 }
 
 // A ProviderLogout is a verified logout token of a provider.

@@ -129,3 +129,70 @@ func TestALoginAtTheMomentOfAProvidersLogout(t *testing.T) {
 		}
 	}
 }
+
+// The provider's instants have seconds only. A login in the second of a logout may be the
+// one that the provider has ended, and is refused; the next one, which was asked for
+// afterwards, is not, although it comes in the same second: the browser is sent to the
+// provider once more, and not again and again until the second is over.
+func TestALoginInTheSecondOfAProvidersLogoutIsRefusedOnce(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]ProviderLogout{
+		"of the session": {Session: "iss\x00s1"},
+		"of the subject": {Subject: "alice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			second := h.now()
+			logout := func(id string) {
+				t.Helper()
+				l := end
+				l.ID, l.IssuedAt, l.ExpiresAt = id, second, h.now().Add(2*time.Minute)
+				if _, err := h.EndProviderSession(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v := someone()
+			signIn := func(it *Interaction) error {
+				t.Helper()
+				who := h.identity("alice")
+				who.Provider, who.SaidAt = "iss\x00s1", second
+				cookie, err := h.SignIn(t.Context(), it, who, v)
+				if (err == nil) != (h.is(cookie) == "alice") {
+					t.Errorf("%v, and %q is signed in", err, h.is(cookie))
+				}
+				return err
+			}
+			again := func(it *Interaction) *Interaction {
+				t.Helper()
+				next, err := h.Restart(t.Context(), h.again(it, v), v, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return next
+			}
+			first, other := h.begin(asking(h.c), v, StepLogin), h.begin(asking(h.c), v, StepLogin)
+			logout("j1")
+			if err := signIn(first); !errors.Is(err, ErrProviderEnded) {
+				t.Fatalf("the login that was under way: %v", err)
+			}
+			next := again(first)
+			if err := signIn(next); err != nil {
+				t.Fatalf("the login that began after the logout: %v", err)
+			}
+			// What another tab has asked before the logout is as old as the first.
+			if err := signIn(other); !errors.Is(err, ErrProviderEnded) {
+				t.Errorf("a login of another tab: %v", err)
+			}
+			// A further logout in the same second is another one.
+			late := again(other)
+			logout("j2")
+			if err := signIn(late); !errors.Is(err, ErrProviderEnded) {
+				t.Errorf("a login before the second logout: %v", err)
+			}
+			if err := signIn(again(late)); err != nil {
+				t.Errorf("a login after the second logout: %v", err)
+			}
+		})
+	}
+}
