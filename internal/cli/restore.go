@@ -38,11 +38,11 @@ type restoration struct {
 func newRestore(s *settings) *cobra.Command {
 	r := &restoration{settings: s}
 	cmd := &cobra.Command{
-		Use:   "restore FILE --yes | --declare --backup-time INSTANT | --status",
+		Use:   "restore FILE --yes | --declare --backup-time INSTANT --yes | --status",
 		Short: "Restore a backup; clients continue",
 		Long: `Restore the embedded store from a backup. Stop the server first. The present store
 is kept beside it, under a name with the time. Without --yes, the command only
-shows what the restore would lose.
+shows what the restore would lose, or what the declaration would end.
 
 Clients continue with their tokens even though the backup knows only older ones:
 while a refresh token lives, an authentic token that is ahead of the store is
@@ -50,7 +50,8 @@ accepted. Replays are still detected.
 
 What was revoked, disabled, deleted or withdrawn since the backup is also ended in
 the restored store; --undo-revocations leaves that out. Grants that were made
-since are lost. If the present store cannot be read, the audit log is used.
+since are lost. If the present store cannot be read, the audit log is used, if its
+chain holds.
 
 Use --declare, while servers run, for a store that was restored by other means
 (PostgreSQL, a snapshot, a promoted standby that lacked commits). Until then,
@@ -59,7 +60,7 @@ is read from the audit log of this machine; name those of other machines with
 --audit-log.`,
 		Example: `  mintage restore /var/backups/mintage-2026-11-21.db --config /etc/mintage/mintage.yaml
   mintage restore /var/backups/mintage-2026-11-21.db --config /etc/mintage/mintage.yaml --yes
-  mintage restore --declare --backup-time 2026-11-21T03:00:00Z --config /etc/mintage/mintage.yaml
+  mintage restore --declare --backup-time 2026-11-21T03:00:00Z --config /etc/mintage/mintage.yaml --yes
   mintage restore --status --config /etc/mintage/mintage.yaml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -127,21 +128,19 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 		return err
 	}
 	defer a.Close()
-	p := &plan{cfg: a.cfg, at: backup}
-	for _, dir := range r.auditLogs {
-		if _, err := (audit.Check{}).Verify(dir); errors.Is(err, audit.ErrNone) {
-			return deployment.Usage(deployment.Hint(fmt.Errorf("--audit-log: %w", err), "name the directory that holds its .jsonl files"))
-		}
-	}
+	progress := newProgress(cmd.ErrOrStderr(), time.Now)
+	p := &plan{cfg: a.cfg, at: backup, progress: progress}
 	if !r.undo {
+		p.ring, _ = a.Ring(cmd.Context()) // without the keys, the chain alone is verified
 		if err := p.readAuditLog(cmd.Context(), r.auditLogs); err != nil {
 			return err
 		}
-		if p.auditFault != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "mintage: the audit log cannot be read completely, and what it lacks is not ended again: %v\n", p.auditFault)
-		}
 	}
-	progress := newProgress(cmd.ErrOrStderr(), time.Now)
+	w := cmd.OutOrStdout()
+	if !r.yes {
+		p.printSince(w)
+		return deployment.Usage(deployment.Hint(errors.New("nothing was declared: this ends what had ended since the backup, and lets clients go on that are ahead of the store"), "add --yes to do it"))
+	}
 	now, seen, err := a.DeclareRestore(cmd.Context(), backup, p.Ended, func(read int) {
 		progress.report("", 0, 0, false, func(time.Duration) string { return fmt.Sprintf("looking for the last token: %d grants read", read) })
 	})
@@ -149,14 +148,12 @@ func (r *restoration) declareOnly(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	w := cmd.OutOrStdout()
 	warnOfClock(cmd.ErrOrStderr(), grant.At(time.Now()), seen)
 	fmt.Fprintf(w, "declared: the store is that of %s, %s old\n", show.Instant(backup), age(backup))
 	if err := printInForce(w, now); err != nil {
 		return err
 	}
-	p.printEnded(w)
-	printList(w, "Missing; repeat it:", p.Missing)
+	p.printSince(w)
 	fmt.Fprintf(w, `
 Changes after %s and before the restore are lost: new grants (their users
 log in again), and new or changed clients, secrets and users. What was revoked or
@@ -230,7 +227,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 	if cfg.Data, err = filepath.Abs(cfg.Data); err != nil {
 		return err
 	}
-	p := &plan{backup: b, cfg: cfg, at: b.Manifest.At, revive: r.undo}
+	p := &plan{backup: b, cfg: cfg, progress: progress, at: b.Manifest.At, revive: r.undo}
 	if !b.Made() {
 		if p.at, err = r.backupInstant(time.Now()); err != nil {
 			return err
@@ -247,7 +244,7 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 	if p.records, err = b.KeyRecords(cmd.Context()); err != nil {
 		return err
 	}
-	if err := fitsKEK(cfg, p.records); err != nil {
+	if p.ring, err = fitsKEK(cfg, p.records); err != nil {
 		return err
 	}
 	if r.yes {
@@ -272,22 +269,22 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 	return r.install(cmd, p, progress)
 }
 
-// fitsKEK returns an error if the key-encryption key does not open the backup's
-// keys.
-func fitsKEK(cfg config.Config, records []keys.Record) error {
+// fitsKEK opens the backup's keys, if the key-encryption key does.
+func fitsKEK(cfg config.Config, records []keys.Record) (*keys.Ring, error) {
 	kek, err := deployment.ReadKEK(cfg)
 	if err != nil {
-		return fmt.Errorf("nothing was done: %w", err)
+		return nil, fmt.Errorf("nothing was done: %w", err)
 	}
-	if _, err := keys.Open(kek, records); err != nil {
+	ring, err := keys.Open(kek, records)
+	if err != nil {
 		needs := "?"
 		for _, r := range records {
 			needs = r.WrappedBy()
 		}
-		return deployment.Hint(fmt.Errorf("nothing was done: the backup's keys cannot be used: %w", err),
+		return nil, deployment.Hint(fmt.Errorf("nothing was done: the backup's keys cannot be used: %w", err),
 			fmt.Sprintf("name the key-encryption key that was in use at the backup with --kek-file: its fingerprint is %s, and that of %s is %s", needs, kekPlace(cfg), kek.Fingerprint()))
 	}
-	return nil
+	return ring, nil
 }
 
 func (r *restoration) install(cmd *cobra.Command, p *plan, progress *progress) (err error) {
@@ -339,16 +336,19 @@ func printRestored(w io.Writer, now grant.Restore, kept []string) error {
 
 // A plan describes the effects of a restore.
 type plan struct {
-	cfg     config.Config
-	backup  *backup.File
-	at      grant.Instant
-	records []keys.Record
+	cfg      config.Config
+	backup   *backup.File
+	at       grant.Instant
+	records  []keys.Record
+	progress *progress
+	ring     *keys.Ring // of the restored store; nil: it cannot be opened
 
 	present    bool // there is a store to replace
 	unreadable error
 	lost       backup.Lost
 	auditLog   []audit.Entry // instead, if the store cannot be read
 	auditFault error
+	auditNotes []string
 	seen       grant.Issued // by the backup and by the present store
 
 	restore.Since
@@ -385,24 +385,39 @@ func (p *plan) compare(ctx context.Context) (err error) {
 }
 
 // readAuditLog reads the changes since the backup from the audit log of the
-// configuration, and from those in further directories.
+// configuration, and from those in further directories, if their chains hold. What
+// a restored store lacks in keys is no break.
 func (p *plan) readAuditLog(ctx context.Context, further []string) (err error) {
-	if dir := p.cfg.AuditDirectory(); dir != "" {
-		further = append([]string{dir}, further...)
+	check := audit.Check{Restored: true, Progress: p.progress.verified}
+	if p.ring != nil && p.ring.HasAudit() {
+		check.Ring = p.ring
+	}
+	own := p.cfg.AuditDirectory()
+	if own != "" {
+		further = append([]string{own}, further...)
 	}
 	for _, dir := range further {
+		verdict, err := check.Verify(dir)
+		p.auditNotes = append(p.auditNotes, verdict.Notes...)
+		if none := errors.Is(err, audit.ErrNone); none && dir != own {
+			return deployment.Usage(deployment.Hint(fmt.Errorf("--audit-log: %w", err), "name the directory that holds its .jsonl files"))
+		} else if !none {
+			p.auditFault = errors.Join(p.auditFault, err)
+		}
 		for e, err := range audit.Read(dir, audit.Filter{Events: restore.Lasting, Since: p.at.Time()}) {
-			if ctx.Err() != nil {
+			switch {
+			case ctx.Err() != nil:
 				return ctx.Err()
-			}
-			if err != nil {
+			case err != nil:
 				p.auditFault = errors.Join(p.auditFault, fmt.Errorf("%s: %w", dir, err))
-				continue
-			}
-			if e.Outcome == audit.Success || e.Outcome == audit.Unknown || e.GrantID != "" {
+			case e.Outcome == audit.Success, e.Outcome == audit.Unknown, e.GrantID != "":
 				p.auditLog = append(p.auditLog, e)
 			}
 		}
+	}
+	if p.auditFault != nil && !p.revive {
+		return deployment.Hint(fmt.Errorf("nothing was done: the audit log does not hold: %w", p.auditFault),
+			"put a copy in its place that was shipped or backed up; without one, give --undo-revocations, and then end again by hand what this lists and you know to be true: mintage audit show --since "+show.Instant(p.at))
 	}
 	slices.SortStableFunc(p.auditLog, func(a, b audit.Entry) int { return a.Time.Compare(b.Time) })
 	var has func(context.Context, grant.ID) (bool, error)

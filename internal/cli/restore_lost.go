@@ -44,18 +44,18 @@ func (p *plan) print(w io.Writer) error {
 		case p.cfg.AuditDirectory() == "":
 			fmt.Fprintln(w, "  there is no audit log that lists them")
 		case p.auditFault != nil:
-			fmt.Fprintf(w, "  the audit log in %s cannot be read completely: %v\n", p.cfg.AuditDirectory(), p.auditFault)
+			fmt.Fprintf(w, "  the audit log in %s does not hold: %v\n", p.cfg.AuditDirectory(), p.auditFault)
 		default:
 			fmt.Fprintf(w, "  the audit log in %s has %d changes since\n", p.cfg.AuditDirectory(), len(p.auditLog))
 		}
 	}
-	p.printEnded(w)
-	printList(w, "Missing afterwards; repeat it:", p.Missing)
+	p.printSince(w)
 	return nil
 }
 
-// printEnded lists what is ended in the restored store as well.
-func (p *plan) printEnded(w io.Writer) {
+// printSince lists what is ended in the restored store as well, what is missing
+// there, and what the audit log that says so lacks.
+func (p *plan) printSince(w io.Writer) {
 	title := "Ended since the backup, and ended in the restored store as well:"
 	if p.revive {
 		title = "Ended since the backup, and valid again (--undo-revocations):"
@@ -109,6 +109,8 @@ func (p *plan) printEnded(w io.Writer) {
 		add("sessions of browsers that were signed out: %d", n)
 	}
 	printList(w, title, lines)
+	printList(w, "Missing afterwards; repeat it:", p.Missing)
+	printList(w, "The audit log:", p.auditNotes)
 }
 
 func printList(w io.Writer, title string, lines []string) {

@@ -25,7 +25,7 @@ func TestEndedAPIsAreListed(t *testing.T) {
 	var w strings.Builder
 	(&plan{Since: restore.Since{Ended: admin.Ended{APIs: []admin.EndedAPI{
 		{ID: "https://api.example:8443/orders", Deleted: true}, {ID: "https://api.example", Closed: true, Scope: "b"},
-	}}}}).printEnded(&w)
+	}}}}).printSince(&w)
 	for _, line := range []string{"API https://api.example:8443/orders, deleted", "API https://api.example, closed to clients", "scope b of API https://api.example, removed"} {
 		if !strings.Contains(w.String(), line) {
 			t.Errorf("%q lacks %q", w.String(), line)

@@ -53,7 +53,7 @@ func TestOP13_ADatabaseThatIsPutBackIsDeclared(t *testing.T) {
 	for i, h := range append(c.crowd.holders, c.shortlived...) {
 		s.post(i, first.RefreshForm(h.newest().RefreshToken), http.StatusServiceUnavailable, "temporarily_unavailable")
 	}
-	first.Run(t, "restore", "--declare", "--backup-time", began.UTC().Format(time.RFC3339Nano))
+	first.Run(t, "restore", "--declare", "--backup-time", began.UTC().Format(time.RFC3339Nano), "--yes")
 	declared := time.Now()
 	for node := range s.nodes {
 		for {

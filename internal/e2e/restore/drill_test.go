@@ -179,7 +179,7 @@ func TestOP13_AnUndeclaredRestoreIsOurLossAndIsMendedByItsDeclaration(t *testing
 	for _, h := range append(c.crowd.holders, c.shortlived...) {
 		s.post(0, server.RefreshForm(h.newest().RefreshToken), http.StatusServiceUnavailable, "temporarily_unavailable")
 	}
-	server.Run(t, "restore", "--declare", "--backup-time", began.Add(-time.Minute).Format(time.RFC3339))
+	server.Run(t, "restore", "--declare", "--backup-time", began.Add(-time.Minute).Format(time.RFC3339), "--yes")
 	c.check()
 	if err := server.Stop(); err != nil {
 		t.Error(err)
