@@ -102,9 +102,10 @@ const (
 
 type ClientMetadata struct {
 	Documents []string `yaml:"documents" reload:"yes" doc:"clients that may describe themselves by a document at their client_id, as agents do (Client ID Metadata Documents): off (default), any, or a list of hosts and of whole addresses"`
-	// Its keys are made at the start.
+	// Its keys are made at the start. The file follows it: a reload that took over the
+	// file alone would open registration to everybody when both are removed.
 	Registration          bool   `yaml:"registration" reload:"no" doc:"let clients register themselves (RFC 7591), as agents without a document do; nothing is stored until a user agrees"`
-	RegistrationTokenFile string `yaml:"registration_token_file" reload:"no" credential:"registration_token" doc:"file with the initial access token that registrations need, 32 characters or more, read again on reload; default: none is needed"`
+	RegistrationTokenFile string `yaml:"registration_token_file" reload:"no" credential:"registration_token" doc:"file with the initial access token that registrations need, 32 characters or more; default: none is needed. A reload reads its content again; a first or another file takes a restart"`
 }
 
 // Values of login.mode: where users authenticate.
