@@ -22,11 +22,15 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8096", "address of the API")
+	audience := flag.String("audience", "", "what the access tokens must be for: the address of the API; default: http:// and -listen")
 	issuer := flag.String("issuer", "https://127.0.0.1:8443/oauth2/api", "issuer of the access tokens")
 	ca := flag.String("ca", "", "certificate authority of the issuer, if the system does not know it")
 	id := flag.String("client-id", "invoices-api", "who the API is at the issuer")
 	secretFile := flag.String("client-secret-file", "", "file with its secret")
 	flag.Parse()
+	if *audience == "" {
+		*audience = "http://" + *listen
+	}
 	secret, err := os.ReadFile(*secretFile)
 	if err != nil {
 		log.Fatal(err)
@@ -36,19 +40,28 @@ func main() {
 		log.Fatal(err)
 	}
 	verifier, err := resource.New(resource.Config{
-		Issuer: *issuer, Audience: *issuer, ClientID: *id, ClientSecret: strings.TrimSpace(string(secret)), HTTPClient: client,
+		Issuer: *issuer, Audience: *audience, ClientID: *id, ClientSecret: strings.TrimSpace(string(secret)), HTTPClient: client,
+		PublishMetadata: true, ScopesSupported: []string{"read", "write"},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer verifier.Close()
 	log.Printf("the API is at http://%s/invoices", *listen)
-	server := http.Server{Addr: *listen, Handler: newAPI(verifier.Require), ReadTimeout: 10 * time.Second}
+	server := http.Server{Addr: *listen, Handler: protect(verifier), ReadTimeout: 10 * time.Second}
 	log.Print(server.ListenAndServe())
 }
 
+// protect is the API as clients see it, with metadata that say where it takes
+// tokens from (RFC 9728).
+func protect(verifier *resource.Verifier) http.Handler {
+	mux := newAPI(verifier.Require)
+	mux.Handle(verifier.MetadataPath(), verifier.Metadata())
+	return mux
+}
+
 // newAPI is the API itself. Require makes middleware that asks for scopes.
-func newAPI(require func(scopes ...string) func(http.Handler) http.Handler) http.Handler {
+func newAPI(require func(scopes ...string) func(http.Handler) http.Handler) *http.ServeMux {
 	list := &invoices{}
 	mux := http.NewServeMux()
 	mux.Handle("GET /invoices", require("read")(http.HandlerFunc(list.show)))

@@ -56,6 +56,26 @@ func TestTheTutorialShowsThisProgram(t *testing.T) {
 	}
 }
 
+func TestWhoeverIsRefusedFindsTheMetadata(t *testing.T) {
+	verifier, err := resource.New(resource.Config{Issuer: "https://auth.example.com/oauth2/api", Audience: "http://127.0.0.1:8096", PublishMetadata: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer verifier.Close()
+	api := protect(verifier)
+	const address = "http://127.0.0.1:8096/.well-known/oauth-protected-resource"
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, httptest.NewRequest("GET", "/invoices", nil))
+	if got := w.Header().Get("WWW-Authenticate"); w.Code != http.StatusUnauthorized || !strings.HasSuffix(got, `, resource_metadata="`+address+`"`) {
+		t.Errorf("without a token: %d %s", w.Code, got)
+	}
+	w = httptest.NewRecorder()
+	api.ServeHTTP(w, httptest.NewRequest("GET", address, nil))
+	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, `"resource":"http://127.0.0.1:8096","authorization_servers":["https://auth.example.com/oauth2/api"]`) {
+		t.Errorf("the metadata: %d %s", w.Code, body)
+	}
+}
+
 func TestReadingTakesReadAndAddingTakesWrite(t *testing.T) {
 	api := newAPI(holding("read", "write"))
 	if status, _ := ask(api, "POST", "Ten pencils\n"); status != http.StatusCreated {
