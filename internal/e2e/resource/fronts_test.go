@@ -219,17 +219,26 @@ const metadataPath = "/.well-known/oauth-protected-resource"
 func (f *front) checkDocument(t *testing.T) {
 	t.Helper()
 	o := f.ask(t, "GET", metadataPath, "")
+	if o.status != http.StatusOK || o.seen != nil || o.challenge != "" {
+		t.Fatalf("status %d, challenge %q: %s", o.status, o.challenge, o.body)
+	}
+	checkMetadataText(t, o.body)
+	if o.header.Get("Content-Type") != "application/json" || o.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%q", o.header)
+	}
+}
+
+func checkMetadataText(t *testing.T, text string) {
+	t.Helper()
 	var document struct {
 		Resource string
 		Servers  []string `json:"authorization_servers"`
+		Methods  []string `json:"bearer_methods_supported"`
 	}
-	if err := json.Unmarshal([]byte(o.body), &document); err != nil || o.status != http.StatusOK || o.seen != nil || o.challenge != "" {
-		t.Fatalf("status %d, challenge %q, %v: %s", o.status, o.challenge, err, o.body)
+	if err := json.Unmarshal([]byte(text), &document); err != nil {
+		t.Fatalf("%v: %s", err, text)
 	}
-	if document.Resource != audience || !slices.Equal(document.Servers, []string{"https://auth.example.com/oauth2/api"}) {
+	if document.Resource != audience || !slices.Equal(document.Servers, []string{issuer}) || !slices.Equal(document.Methods, []string{"header"}) {
 		t.Errorf("the metadata are %+v", document)
-	}
-	if o.header.Get("Content-Type") != "application/json" || o.header.Get("Access-Control-Allow-Origin") != "*" {
-		t.Errorf("%q", o.header)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -261,6 +263,31 @@ func (w *world) checkEnvoy(t *testing.T) {
 	header.Set("Authorization", "Bearer "+w.pair(t, w.others[1], "read").AccessToken)
 	resp, _ := w.replay(t, "GET", service.PathPrefix+"/reports?aud=https://other.example.com", "", header)
 	wantAnswer(t, resp, http.StatusUnauthorized, badToken, passedOn)
+}
+
+// The Java of the page is read by Java's parser, and no further: Spring is not here.
+func TestTheJavaOfTheSpringPageParsesAndNamesTheMetadata(t *testing.T) {
+	for version, wants := range map[string][]string{
+		"7": {`.resource("` + audience + `")`, `.authorizationServer("` + issuer + `")`, `.tlsClientCertificateBoundAccessTokens(false)`},
+		"6": {`"` + metadataPath + `"`, `"Bearer resource_metadata=\"` + audience + `" + METADATA + "\""`, `.requestMatchers(HttpMethod.GET, METADATA).permitAll()`},
+	} {
+		text := shown(t, "spring.md", "ApiSecurity.java, for Spring Security "+version)
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("Spring Security %s: no %s", version, want)
+			}
+		}
+		file := write(t, filepath.Join(t.TempDir(), "ApiSecurity.java"), text)
+		if out, err := exec.CommandContext(t.Context(), "javac", "-XDshould-stop.ifNoError=PARSE", file).CombinedOutput(); err != nil {
+			t.Errorf("Spring Security %s: %v\n%s", version, err, out)
+		}
+		if _, document, ok := strings.Cut(text, `"""`); ok {
+			document, _, _ = strings.Cut(document, `"""`)
+			checkMetadataText(t, document)
+		} else if version == "6" {
+			t.Error("the page's controller has no document")
+		}
+	}
 }
 
 // checkSpring: Spring Security reads the metadata behind the issuer and the
