@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -100,6 +101,50 @@ func runChecks(t *testing.T, w *world, page string, token string, connect map[st
 	}
 	if ran == 0 {
 		t.Errorf("%s: no command was run", page)
+	}
+}
+
+// What a page shows that checks access tokens, and what it then has to show.
+var (
+	checksTokens = regexp.MustCompile(`oauth2/verify|oauth2/introspect|jwk-set-uri|resource\.New\(|jwtVerify\(|jwt_verify\(|validateJwtAccessToken\(`)
+	mustShow     = map[string]*regexp.Regexp{
+		"an audience":                        regexp.MustCompile(`(?i)\baud(ience)?\b`),
+		"where the metadata are (RFC 9728)":  regexp.MustCompile(`oauth-protected-resource|MetadataPath\(\)|protectedResourceMetadata`),
+		"a challenge that names them, in it": regexp.MustCompile(`resource_metadata=`),
+	}
+)
+
+// A client of an API can only know where its tokens come from if the API says so.
+func TestEveryPageThatChecksTokensShowsTheAudienceAndTheMetadata(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(howTo, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tutorials, err := filepath.Glob(filepath.Join(howTo, "../tutorials/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range append(pages, tutorials...) {
+		parts := []string{string(readFile(t, file))}
+		if filepath.Base(file) == proxies {
+			parts = strings.Split(parts[0], "\n## ") // each proxy by itself
+		}
+		for _, part := range parts {
+			if !checksTokens.MatchString(part) {
+				continue
+			}
+			found++
+			title, _, _ := strings.Cut(part, "\n")
+			for what, pattern := range mustShow {
+				if !pattern.MatchString(part) {
+					t.Errorf("%s, %s: does not show %s", filepath.Base(file), title, what)
+				}
+			}
+		}
+	}
+	if want := 5 + 6; found != want { // the proxies; Go, Node, MCP, Spring, phantom tokens, the tutorial
+		t.Errorf("%d pages and proxies check tokens, want %d", found, want)
 	}
 }
 
