@@ -1,9 +1,12 @@
 package client
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/mintage/mintage/internal/store"
 )
 
 // What is remembered of assertions is bounded, for all clients and for each: one that
@@ -36,4 +39,34 @@ func TestUsedAssertionsAreBounded(t *testing.T) {
 	note("a", "one more", true, false)
 	now = now.Add(usedPeriod)
 	note("a", "0", true, false) // every assertion of then has expired
+}
+
+// A client that has used all that is remembered is asked to come back, and is not told
+// that its assertion is wrong: the limits are those of docs/reference/token-endpoint.md.
+func TestAnAssertionTooManyIsNoWrongOne(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	a := &Authenticator{Began: now.Add(-time.Hour)}
+	use := func(clientID, jti string) error {
+		issued, expires := seconds(now), seconds(now.Add(assertionLife))
+		return a.use(t.Context(), &store.Client{ID: clientID}, assertion{ID: jti, IssuedAt: &issued, ExpiresAt: &expires}, now)
+	}
+	for i := range 50_000 {
+		if err := use("a", strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := use("a", "one more"); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, ErrClient) {
+		t.Errorf("one too many: %v", err)
+	}
+	if err := use("a", "0"); !errors.Is(err, ErrClient) {
+		t.Errorf("one that was used: %v", err)
+	}
+	if err := use("b", "0"); err != nil {
+		t.Errorf("of another client: %v", err)
+	}
+	now = now.Add(7 * time.Minute)
+	if err := use("a", "one more"); err != nil {
+		t.Errorf("in the next period: %v", err)
+	}
 }
