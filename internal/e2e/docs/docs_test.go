@@ -215,6 +215,28 @@ func TestBlocksThatAreNotRunNameRealCommands(t *testing.T) {
 	}
 }
 
+// commandLine begins a line that a reader would paste.
+var commandLine = regexp.MustCompile(`(?m)^(\$ )?(mintage|curl|kubectl|helm|docker|systemctl|sudo|psql|openssl|npm|go|make) [a-z-]`)
+
+// A command that is shown as text is run by nothing: it is a shell block, if need be
+// with the reason why it is not run.
+func TestCommandsAreInShellBlocks(t *testing.T) {
+	for _, name := range pages(t) {
+		if name == "docs/reference/cli.md" {
+			continue // made from the program's help
+		}
+		blocks, err := parse(read(t, filepath.Join(repository, name)))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, b := range blocks {
+			if b.language == "text" && commandLine.MatchString(b.text) {
+				t.Errorf("%s, line %d: a command is shown as text; mark the block sh", name, b.line)
+			}
+		}
+	}
+}
+
 // checkedHere are the languages whose blocks the tests of this package run, compare
 // or load; "text" is output and drawings, and mermaid draws.
 var checkedHere = []string{"sh", "text", "json", "yaml", "mermaid"}
