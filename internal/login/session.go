@@ -304,20 +304,18 @@ const attempts = 8
 // CommitEnd commits the end of sessions, which add adds to a change; nothing if it adds
 // nothing. It starts over after a conflict: a login has continued a session meanwhile.
 func CommitEnd(ctx context.Context, st store.Store, add func(c *store.Change) error) error {
-	for range attempts {
+	err := store.ErrConflict
+	for n := 0; n < attempts && errors.Is(err, store.ErrConflict); n++ {
 		var c store.Change
 		if err := add(&c); err != nil || len(c.Documents)+len(c.Delete)+len(c.Events) == 0 {
 			return err
 		}
-		err := st.Commit(ctx, c)
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, store.ErrConflict):
-			return unavailable(err)
-		}
+		err = st.Commit(ctx, c)
 	}
-	return unavailable(store.ErrConflict)
+	if err != nil {
+		return unavailable(err)
+	}
+	return nil
 }
 
 // ended revokes the grants that end with s. What fails here is no fault of the logout,

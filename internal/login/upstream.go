@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
@@ -132,6 +133,7 @@ var ErrReplayed = errors.New("logout token presented before")
 // many. It is no error if there are none.
 func (a *Authorizer) EndProviderSession(ctx context.Context, l ProviderLogout) (ended []*Session, err error) {
 	id := store.KeyOf(store.DocumentProviderLogout, a.Issuer.Realm, l.ID)
+	note := sync.OnceValue(func() error { return a.noteEnd(ctx, l) }) // another one would be a later end
 	err = CommitEnd(ctx, a.Issuer.Store, func(c *store.Change) (err error) {
 		// After a conflict, another node may have been faster with the token.
 		switch _, err := a.Issuer.Store.Document(ctx, id); {
@@ -140,7 +142,7 @@ func (a *Authorizer) EndProviderSession(ctx context.Context, l ProviderLogout) (
 		case !errors.Is(err, store.ErrNotFound):
 			return unavailable(err)
 		}
-		if err := a.noteEnd(ctx, l); err != nil {
+		if err := note(); err != nil {
 			return err
 		}
 		c.Documents = []store.Document{{Kind: store.DocumentProviderLogout, Key: id, Version: 1, ExpiresAt: l.ExpiresAt.Add(a.Issuer.Policy.MaxSkew + skewOfProviders), Body: []byte("{}")}}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -69,6 +70,33 @@ func TestALogoutOfAProviderThatIsNotStoredIsNoReplay(t *testing.T) {
 	}
 	if ended, err := h.EndProviderSession(t.Context(), l); len(ended) != 1 || err != nil || h.is(cookie) != "" {
 		t.Errorf("once more: %d, %v", len(ended), err)
+	}
+}
+
+// A logout token whose commit is repeated after a conflict is one end: a login is
+// refused for it only once.
+func TestALogoutOfAProviderNotesOneEndWhateverItsAttempts(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v, who := someone(), h.identity("alice")
+	who.Provider = "iss\x00s1"
+	if _, err := h.SignIn(t.Context(), h.begin(asking(h.c), v, StepLogin), who, v); err != nil {
+		t.Fatal(err)
+	}
+	attempted := 0
+	h.Ended = func(context.Context, End, *store.Change) error {
+		if attempted++; attempted == 1 {
+			h.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Conflicts)
+		}
+		return nil
+	}
+	l := ProviderLogout{Session: "iss\x00s1", ID: "j1", IssuedAt: h.now(), ExpiresAt: h.now().Add(2 * time.Minute)}
+	if ended, err := h.EndProviderSession(t.Context(), l); len(ended) != 1 || err != nil || attempted != 2 {
+		t.Fatalf("%d ended after %d attempts, %v", len(ended), attempted, err)
+	}
+	var at grant.Instant
+	if d, err := h.document(t.Context(), store.DocumentProviderLogout, h.endKey(l.Session, l.Subject), &at); d.Version != 1 || at != l.IssuedAt || err != nil {
+		t.Errorf("noted %d times, at %d in place of %d, %v", d.Version, at, l.IssuedAt, err)
 	}
 }
 
