@@ -20,6 +20,7 @@ import (
 // the longest login: what does not fit is not left for after the login.
 func TestDR10_TheLongestRequestGetsTokens(t *testing.T) {
 	d := start(t, registering, func(o *options) {
+		o.rsa = true
 		o.tuneFront = func(f *web.Front) { f.Users, f.Authorizer.Alive = nil, nil } // a handoff, which says more about users
 	})
 	scope, resources := "openid", []string{issuerID}
@@ -56,7 +57,15 @@ func TestDR10_TheLongestRequestGetsTokens(t *testing.T) {
 	if len(scope) != oauth.MaxScopeLength || len(c.ID) < 240 || len(code) < 1970 {
 		t.Errorf("not the longest: scope %d, client id %d, code %d", len(scope), len(c.ID), len(code))
 	}
-	if got := d.mustIssue(d.post(c.challenged(code))); !strings.HasSuffix(scope, got.Scope) || got.Scope == "" {
-		t.Errorf("scope %q", got.Scope)
+	got := d.mustIssue(d.post(c.challenged(code)))
+	if got.Scope != scope || got.IDToken == "" {
+		t.Errorf("scope %q, id_token %.10q", got.Scope, got.IDToken)
+	}
+	// So it is at a refresh, which may ask for less.
+	if got = d.mustIssue(d.post(c.refresh(got.RefreshToken))); got.Scope != scope || got.IDToken == "" {
+		t.Errorf("refreshed: scope %q, id_token %.10q", got.Scope, got.IDToken)
+	}
+	if got = d.mustIssue(d.post(with(c.refresh(got.RefreshToken), "scope", "openid"))); got.Scope != "openid" || got.IDToken == "" {
+		t.Errorf("refreshed for openid: scope %q, id_token %.10q", got.Scope, got.IDToken)
 	}
 }

@@ -100,6 +100,7 @@ type options struct {
 	alone             bool             // not beside other tests
 	front             bool             // with an authorization endpoint
 	tuneFront         func(*web.Front)
+	rsa               bool // with an RSA key, by which id_tokens are signed by default
 	connections       *server.ConnectionLimits
 }
 
@@ -144,6 +145,9 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 	}
 	schedule := keySchedule
 	schedule.Registrations = o.Registrations != nil
+	if o.rsa {
+		schedule.Algorithms = append(slices.Clip(schedule.Algorithms), keys.RS256)
+	}
 	if d.directory, err = directory.Open(t.Context(), d.store, d.kek, schedule, log, o.monotonic); err != nil {
 		t.Fatal(err)
 	}

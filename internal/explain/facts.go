@@ -304,7 +304,7 @@ func answerCode(iss *issuer.Issuer, view *directory.View, e *Explanation) {
 		return
 	}
 	r := grant.Redemption{
-		Realm: iss.Realm, ClientID: e.Client.ID, Allowed: e.Client.Scope,
+		Realm: iss.Realm, ClientID: e.Client.ID, Allowed: iss.AllowedScope(view, e.Client),
 		Cutoff: view.Cutoff(iss.Realm, e.Code.Subject, e.Code.ClientID), Restore: view.Restore(),
 		Target: iss.EveryAPI(view, e.Client, e.Code.APIs),
 	}

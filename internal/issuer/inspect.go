@@ -200,7 +200,7 @@ func (iss *Issuer) EveryAPI(view *directory.View, c *store.Client, apis grant.AP
 // presents returns the client's refresh request with a token.
 func (iss *Issuer) presents(view *directory.View, c *store.Client, tok keys.Token) grant.Refresh {
 	return grant.Refresh{
-		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
+		Realm: iss.Realm, ClientID: c.ID, Allowed: iss.AllowedScope(view, c),
 		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
 		Maker: view.Ring.Maker(tok.Key), Restore: view.Restore(),
 	}

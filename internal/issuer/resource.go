@@ -86,22 +86,25 @@ func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []strin
 	return r, nil
 }
 
-// issuerIsOpen reports whether clients that registered themselves may ask for the
-// scopes of OpenID Connect: an operator has registered the issuer as an open API.
-func (iss *Issuer) issuerIsOpen(view *directory.View) bool {
-	a, ok := view.API(iss.Realm, iss.ID)
-	return ok && a.Open
-}
-
-// openIDScope returns the scopes of OpenID Connect that a client may have.
+// openIDScope returns the scopes of OpenID Connect that a client may have. One that
+// registered itself may have them if an operator has registered the issuer as an open
+// API.
 func (iss *Issuer) openIDScope(view *directory.View, c *store.Client) oauth.Scope {
-	switch {
-	case !c.SelfRegistered():
+	if !c.SelfRegistered() {
 		return c.Scope.Common(oauth.OpenIDScopes)
-	case iss.issuerIsOpen(view):
+	}
+	if a, ok := view.API(iss.Realm, iss.ID); ok && a.Open {
 		return oauth.OpenIDScopes
 	}
 	return ""
+}
+
+// AllowedScope returns the scopes that a client may have now.
+func (iss *Issuer) AllowedScope(view *directory.View, c *store.Client) oauth.Scope {
+	if !c.SelfRegistered() {
+		return c.Scope
+	}
+	return c.Scope.Union(iss.openIDScope(view, c))
 }
 
 // findResource returns what a client may have of the API that a URI names.
@@ -137,13 +140,11 @@ func (iss *Issuer) allowed(view *directory.View, c *store.Client, number uint16)
 		r.scope = iss.openIDScope(view, c)
 	}
 	switch {
-	case c.SelfRegistered() && r.api == nil:
-		return r, iss.issuerIsOpen(view)
+	case r.api == nil:
+		return r, len(c.APIs) > 0 && r.scope != ""
 	case c.SelfRegistered():
 		r.scope = r.scope.Union(r.api.Scope())
 		return r, r.api.Open
-	case r.api == nil:
-		return r, len(c.APIs) > 0 && r.scope != ""
 	}
 	for _, text := range c.APIs {
 		if l, err := store.ReadAllowedAPI(text); err == nil && oauth.CanonicalTarget(l.ID) == oauth.CanonicalTarget(r.id) {

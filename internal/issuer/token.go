@@ -61,7 +61,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	}
 	now := iss.now()
 	req := grant.Redemption{
-		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
+		Realm: iss.Realm, ClientID: c.ID, Allowed: iss.AllowedScope(view, c),
 		RedirectURI: r.RedirectURI, Verifier: r.Verifier, Maker: view.Ring.Maker(code.KeyID),
 		Cutoff:  view.Cutoff(iss.Realm, code.Subject, code.ClientID),
 		Restore: view.Restore(),
@@ -119,11 +119,8 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	if err != nil {
 		return Tokens{}, err
 	}
-	req := grant.Refresh{
-		Realm: iss.Realm, ClientID: c.ID, Allowed: c.Scope,
-		Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
-		Maker: view.Ring.Maker(tok.Key), Restore: view.Restore(), Attempt: grant.NewAttempt(attempt(), tok.Key),
-	}
+	req := iss.presents(view, c, tok)
+	req.Attempt = grant.NewAttempt(attempt(), tok.Key)
 	if r.Scope != "" {
 		if req.Scope, err = oauth.ParseScope(r.Scope); err != nil || req.Scope == "" {
 			// No grant covers it, and the other rules are applied first.
@@ -140,7 +137,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		req.SpentByOther = view.Ring.SpentByOther(g, tok.Key)
 		req.Target = iss.target(view, c, g.APIs, r.Resource)
 		if asked != "" && asked != unparsable && c.SelfRegistered() {
-			req.Scope = covered(asked, g.Scope.Common(c.Scope), req.Target)
+			req.Scope = covered(asked, g.Scope.Common(req.Allowed), req.Target)
 		}
 		return g.Refresh(req, policy, now)
 	})
