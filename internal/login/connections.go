@@ -3,7 +3,6 @@ package login
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,7 +119,7 @@ func (a *Authorizer) connected(ctx context.Context, view *directory.View, cs con
 // Disconnect ends what a client has from the user of a session: its grants, the
 // codes that it has not redeemed, and the consent.
 func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string, from grant.Origin) error {
-	for range 8 {
+	err := CommitEnd(ctx, a.Issuer.Store, func(c *store.Change) error {
 		view, err := a.Issuer.Directory.View()
 		if err != nil {
 			return unavailable(err)
@@ -140,20 +139,17 @@ func (a *Authorizer) Disconnect(ctx context.Context, s *Session, clientID string
 		// It also covers what was agreed to after an earlier cutoff that lies
 		// ahead of this clock.
 		at := a.Issuer.AgreedAt(view, s.Subject, clientID, a.now())
-		err = a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{doc}, Cutoffs: []store.Cutoff{{Realm: a.Issuer.Realm, Subject: s.Subject, ClientID: clientID, At: at}}, Events: []store.Event{{
+		*c = store.Change{Documents: []store.Document{doc}, Cutoffs: []store.Cutoff{{Realm: a.Issuer.Realm, Subject: s.Subject, ClientID: clientID, At: at}}, Events: []store.Event{{
 			At: a.now(), Name: store.EventDisconnected, About: store.AboutSubject(s.Subject), Actor: store.AboutSubject(s.Subject),
 			Detail: fmt.Sprintf("client %q, from %s", clientID, from),
-		}}})
-		if errors.Is(err, store.ErrConflict) {
-			continue
-		}
-		if err == nil {
-			err = a.Issuer.Directory.Poll(ctx)
-		}
-		if err != nil {
-			return unavailable(err)
-		}
+		}}}
 		return nil
+	})
+	if err != nil {
+		return err
 	}
-	return unavailable(store.ErrConflict)
+	if err := a.Issuer.Directory.Poll(ctx); err != nil {
+		return unavailable(err)
+	}
+	return nil
 }

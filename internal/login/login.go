@@ -35,11 +35,10 @@ func (a *Authorizer) PasswordShown(ctx context.Context, it *Interaction, usernam
 // PasswordStands is ErrSignedOut if the password that was shown has been
 // changed since, or its user disabled.
 func (a *Authorizer) PasswordStands(ctx context.Context, it *Interaction) error {
-	alive, err := a.Alive(ctx, it.Username, it.Epoch)
-	if err == nil && !alive {
-		err = ErrSignedOut
+	if alive, err := a.Alive(ctx, it.Username, it.Epoch); alive || err != nil {
+		return err
 	}
-	return err
+	return ErrSignedOut
 }
 
 // Restart begins the login again, as another interaction: a page that was shown

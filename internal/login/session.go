@@ -301,8 +301,9 @@ func (a *Authorizer) EndSession(ctx context.Context, cookie string) (*Session, e
 // attempts is how often CommitEnd tries.
 const attempts = 8
 
-// CommitEnd commits the end of sessions, which add adds to a change; nothing if it adds
-// nothing. It starts over after a conflict: a login has continued a session meanwhile.
+// CommitEnd commits the end of sessions or of a client's consent, which add adds to a
+// change; nothing if it adds nothing. It starts over after a conflict: a login, for
+// example, has continued the session meanwhile.
 func CommitEnd(ctx context.Context, st store.Store, add func(c *store.Change) error) error {
 	err := store.ErrConflict
 	for n := 0; n < attempts && errors.Is(err, store.ErrConflict); n++ {
