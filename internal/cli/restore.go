@@ -244,9 +244,11 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 	if p.records, err = b.KeyRecords(cmd.Context()); err != nil {
 		return err
 	}
-	if p.ring, err = fitsKEK(cfg, p.records); err != nil {
+	kek, ring, err := fitsKEK(cfg, p.records)
+	if err != nil {
 		return err
 	}
+	p.ring = ring
 	if r.yes {
 		if err := deployment.MakeDataDirectory(cfg.Data); err != nil {
 			return err
@@ -266,14 +268,14 @@ func (r *restoration) putBack(cmd *cobra.Command, file string) error {
 	if !r.yes {
 		return deployment.Usage(deployment.Hint(errors.New("nothing was done: this loses what happened since the backup"), "add --yes to do it"))
 	}
-	return r.install(cmd, p, progress)
+	return r.install(cmd, p, kek)
 }
 
 // fitsKEK opens the backup's keys, if the key-encryption key does.
-func fitsKEK(cfg config.Config, records []keys.Record) (*keys.Ring, error) {
+func fitsKEK(cfg config.Config, records []keys.Record) (*keys.KEK, *keys.Ring, error) {
 	kek, err := deployment.ReadKEK(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("nothing was done: %w", err)
+		return nil, nil, fmt.Errorf("nothing was done: %w", err)
 	}
 	ring, err := keys.Open(kek, records)
 	if err != nil {
@@ -281,24 +283,20 @@ func fitsKEK(cfg config.Config, records []keys.Record) (*keys.Ring, error) {
 		for _, r := range records {
 			needs = r.WrappedBy()
 		}
-		return nil, deployment.Hint(fmt.Errorf("nothing was done: the backup's keys cannot be used: %w", err),
+		return nil, nil, deployment.Hint(fmt.Errorf("nothing was done: the backup's keys cannot be used: %w", err),
 			fmt.Sprintf("name the key-encryption key that was in use at the backup with --kek-file: its fingerprint is %s, and that of %s is %s", needs, kekPlace(cfg), kek.Fingerprint()))
 	}
-	return ring, nil
+	return kek, ring, nil
 }
 
-func (r *restoration) install(cmd *cobra.Command, p *plan, progress *progress) (err error) {
+func (r *restoration) install(cmd *cobra.Command, p *plan, kek *keys.KEK) (err error) {
 	dir := p.cfg.Data
 	aside, err := backup.AsideName(dir, time.Now())
 	if err != nil {
 		return err
 	}
-	kek, err := deployment.ReadKEK(p.cfg)
-	if err != nil {
-		return err
-	}
-	copied, err := backup.Prepare(cmd.Context(), dir, p.backup, progress.copied)
-	progress.end()
+	copied, err := backup.Prepare(cmd.Context(), dir, p.backup, p.progress.copied)
+	p.progress.end()
 	if err != nil {
 		return deployment.Hint(err, "the store is as it was")
 	}
