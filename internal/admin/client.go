@@ -69,12 +69,29 @@ func (a *Admin) Client(ctx context.Context, id string) (c store.Client, err erro
 		c, err = a.find(ctx, id)
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return c, &Error{NotFound, "client", id, fmt.Sprintf("there is no client %q", id)}
+		return c, &Error{NotFound, "client", id, fmt.Sprintf("there is no client %q", id) + a.unrecorded(ctx, id)}
 	}
 	if err == nil && c.State == store.ClientDeleted {
 		return c, &Error{Deleted, "client", id, fmt.Sprintf("client %q was deleted on %s", id, show.Instant(c.UpdatedAt))}
 	}
 	return c, err
+}
+
+// unrecorded describes an unknown client id that is a sealed registration, or looks like
+// one. Of redirect URIs, it has digests alone.
+func (a *Admin) unrecorded(ctx context.Context, id string) string {
+	if !keys.IsRegistration(id) {
+		return ""
+	}
+	ring, err := a.Ring(ctx)
+	if err != nil {
+		return fmt.Sprintf(": whether it is a registration that no user has agreed to is unknown: %v", err)
+	}
+	s, err := ring.OpenRegistration(a.Realm, id, a.now())
+	if err != nil {
+		return ": it looks like a registration, and is none of this server, or of a key that was withdrawn or has ended"
+	}
+	return fmt.Sprintf(": it is a registration of %s, by the name %q and with %s, and no user has agreed to it, or not lately", show.Instant(s.At), s.Name, show.Count(len(s.Redirects), "redirect URI", "redirect URIs"))
 }
 
 // ClientStates are the states that a client can have.

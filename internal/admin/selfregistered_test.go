@@ -1,9 +1,11 @@
 package admin_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +13,10 @@ import (
 
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -195,5 +200,41 @@ func TestADisabledClientThatRegisteredItselfStaysSoAfterARestore(t *testing.T) {
 	}
 	if _, err := a.Store.Client(t.Context(), "unknown"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("unknown: %v", err)
+	}
+}
+
+// The id of a registration that no user has agreed to says what was sealed in it, if it
+// is one of this server.
+func TestARegistrationThatNobodyAgreedToIsDescribed(t *testing.T) {
+	a, _ := newAdmin(t)
+	kek, err := a.KEK()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Schedule.Registrations = true
+	dir, err := directory.Open(t.Context(), a.Store, kek, a.Schedule, slog.New(slog.DiscardHandler), a.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Ring = func(context.Context) (*keys.Ring, error) { return dir.Ring(), nil }
+	at := grant.At(a.Now())
+	id, err := dir.Ring().SealRegistration(a.Realm, keys.SealedRegistration{Name: "Agent", At: at, Redirects: [][16]byte{{1}, {2}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := id[:len(id)-4] + "AAAA"
+	for id, want := range map[string]string{
+		id:        fmt.Sprintf("it is a registration of %s, by the name \"Agent\" and with 2 redirect URIs, and no user has agreed to it, or not lately", show.Instant(at)),
+		changed:   "it looks like a registration, and is none of this server",
+		"billing": `there is no client "billing"`,
+	} {
+		_, err := a.Client(t.Context(), id)
+		if codeOf(err) != admin.NotFound || !strings.Contains(err.Error(), want) || (id == "billing") != (err.Error() == want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	a.Ring = func(context.Context) (*keys.Ring, error) { return nil, errors.New("no key-encryption key") }
+	if _, err := a.Client(t.Context(), id); codeOf(err) != admin.NotFound || !strings.Contains(err.Error(), "is unknown: no key-encryption key") {
+		t.Error(err)
 	}
 }

@@ -88,11 +88,7 @@ func (a *session) ring(ctx context.Context) (*keys.Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	view, err := dir.View()
-	if err != nil {
-		return nil, err
-	}
-	return view.Ring, nil
+	return dir.Ring(), nil
 }
 
 // settle waits until the running servers have written the uses of secrets.

@@ -48,8 +48,7 @@ func (x *Explainer) findSession(ctx context.Context, v *Explained, subject strin
 			v.session.logouts = append(v.session.logouts, t)
 		}
 	}
-	users := account.Users{Realm: x.Issuer.Realm, Store: x.Store}
-	v.session.state, err = r.State(ctx, x.Issuer.Realm, grant.At(x.Issuer.Now()), v.session.directory, users.Alive)
+	v.session.state, err = r.State(ctx, x.Issuer.Realm, grant.At(x.Issuer.Now()), v.session.directory, (&account.Users{Realm: x.Issuer.Realm, Store: x.Store}).Alive)
 	return err
 }
 

@@ -221,14 +221,13 @@ func (a *Authorizer) change(ctx context.Context, it *Interaction, with *store.Ch
 		with = &store.Change{}
 	}
 	for range 8 {
-		err := f(it)
-		if errors.Is(err, errUnchanged) {
+		switch err := f(it); {
+		case errors.Is(err, errUnchanged):
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
-		if err = a.put(ctx, it, *with); !errors.Is(err, store.ErrConflict) {
+		if err := a.put(ctx, it, *with); !errors.Is(err, store.ErrConflict) {
 			return err
 		}
 		now, err := a.load(ctx, it.ID)
