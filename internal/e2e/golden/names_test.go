@@ -67,6 +67,7 @@ var masks = []struct {
 	{regexp.MustCompile(`"expires_in":(29[0-9]|300)\b`), `"expires_in":<300>`},
 	// How long ago something was, or how long to wait.
 	{regexp.MustCompile(`\b[0-9.]+ ?(ms|µs|s|min) ago\b`), "<duration> ago"},
+	{regexp.MustCompile(`\b1h0m[0-9]s old\b`), "<1h> old"},
 	{regexp.MustCompile(`(again in|\(in) [0-9.]+ ?(ms|s|min)\b`), "$1 <duration>"},
 	{regexp.MustCompile(`Retry-After: \d+`), "Retry-After: <seconds>"},
 	// A running server writes a document for the audit log about once a second.
