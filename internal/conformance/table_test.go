@@ -1,8 +1,16 @@
 package conformance_test
 
 import (
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	gotypes "go/types"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/mintage/mintage/internal/conformance"
@@ -26,15 +34,71 @@ func TestTableIsCurrent(t *testing.T) {
 	}
 }
 
-// A mutation whose text is gone would prove nothing.
+// A mutation whose text is gone would prove nothing, and one that does not compile
+// would stop the run of all.
 func TestMutationsApply(t *testing.T) {
-	declarations, err := conformance.Declarations("../..")
+	const root = "../.."
+	declarations, err := conformance.Declarations(root)
 	if err != nil {
 		t.Fatal(err)
 	}
+	program := listProgram(t, root)
 	for _, m := range conformance.Mutations {
-		if _, _, err := m.Apply("../..", declarations); err != nil {
+		file, broken, err := m.Apply(root, declarations)
+		if err != nil {
 			t.Error(err)
+		} else if strings.HasSuffix(file, ".go") {
+			if err := program.check(filepath.Join(root, file), broken); err != nil {
+				t.Errorf("mutation %q: %v", m.Name, err)
+			}
 		}
 	}
+}
+
+// A program is the files of each package, by their directory, and where the compiler
+// has written what each exports.
+type program struct {
+	files, exports map[string]string
+	set            *token.FileSet
+	importer       gotypes.Importer
+}
+
+func listProgram(t *testing.T, root string) *program {
+	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{join .GoFiles \" \"}}", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{files: map[string]string{}, exports: map[string]string{}, set: token.NewFileSet()}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		p.exports[fields[0]], p.files[fields[2]] = fields[1], fields[3]
+	}
+	p.importer = importer.ForCompiler(p.set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(p.exports[path]) })
+	return p
+}
+
+// check returns an error if the package of a file does not compile when the file has
+// this content.
+func (p *program) check(file string, content []byte) error {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(file)
+	var parsed []*ast.File
+	for _, name := range strings.Fields(p.files[dir]) {
+		var source any
+		if filepath.Join(dir, name) == file {
+			source = content
+		}
+		f, err := parser.ParseFile(p.set, filepath.Join(dir, name), source, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		parsed = append(parsed, f)
+	}
+	_, err = (&gotypes.Config{Importer: p.importer}).Check(dir, p.set, parsed, nil)
+	return err
 }
