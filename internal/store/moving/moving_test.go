@@ -100,8 +100,7 @@ func TestEverythingMovesAsItIs(t *testing.T) {
 	}
 
 	// Languages have their own order of text: a-1 is not where bytes put it.
-	database := "icu_" + strings.ToLower(t.Name())
-	server.Run(t, "postgres", `CREATE DATABASE `+database+` TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'`)
+	database := server.Database(t, `TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'`)
 	url := server.URL(database)
 	o := mustMove(t, openSource(t, dir), openDestination(t, url))
 	if o.Already || len(o.Tables) != len(store.Tables) {

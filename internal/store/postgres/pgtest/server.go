@@ -154,10 +154,10 @@ func (s *Server) URL(database string, parameters ...string) string {
 
 // Database makes an empty database and returns its name. It is dropped at the
 // end of the test.
-func (s *Server) Database(t testing.TB) string {
+func (s *Server) Database(t testing.TB, options ...string) string {
 	t.Helper()
 	name := freshName()
-	s.Run(t, "postgres", `CREATE DATABASE `+name)
+	s.Run(t, "postgres", `CREATE DATABASE `+name+` `+strings.Join(options, " "))
 	t.Cleanup(func() { s.Run(t, "postgres", `DROP DATABASE `+name+` WITH (FORCE)`) })
 	return name
 }
