@@ -170,9 +170,26 @@ func awaitStandby(t *testing.T, own *pgtest.Server, name string) {
 	own.Run(t, "postgres", `ALTER SYSTEM SET synchronous_standby_names = '`+name+`'`)
 	own.Run(t, "postgres", `SELECT pg_reload_conf()`)
 	soon(t, "the setting", func() bool { return own.Run(t, "postgres", `SHOW synchronous_standby_names`) == name })
-	if name != "" {
-		t.Cleanup(func() { awaitStandby(t, own, "") })
+	if name == "" {
+		return
 	}
+	t.Cleanup(func() { awaitStandby(t, own, "") })
+	// Commits wait once the checkpointer has read the setting, too, which no statement
+	// shows.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	conn, err := pgx.Connect(ctx, own.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for err := error(nil); err == nil; {
+			_, err = conn.Exec(ctx, `SELECT pg_logical_emit_message(true, '', '')`)
+		}
+	}()
+	soon(t, "a commit that waits for the standby", func() bool {
+		return own.Run(t, "postgres", `SELECT count(*) FROM pg_stat_activity WHERE datname = 'postgres' AND wait_event = 'SyncRep'`) == "1"
+	})
 }
 
 // A server that was replaced may go on showing what it has, for as long as its
