@@ -1,6 +1,9 @@
 package postgres
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
 const (
 	QueueLength  = queueLength
@@ -27,10 +30,16 @@ const (
 )
 
 // hold keeps the lanes from starting, so that operations wait in the queue,
-// until release is called.
+// until release is called. A lane that still runs, after the last outcome, would
+// take them.
 func hold[K comparable, M member[K]](b *batcher[K, M]) (release func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for b.busy > 0 {
+		b.mu.Unlock()
+		runtime.Gosched()
+		b.mu.Lock()
+	}
 	b.busy += b.lanes
 	return func() {
 		b.mu.Lock()
