@@ -70,8 +70,9 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 	}}, rec, nil
 }
 
-// demands reads what a token must be good for. A proxy's mistake here must not
-// open the door, so whatever is unclear is refused.
+// demands reads what a token must be good for, and sets the metadata that r's
+// challenges name. A proxy's mistake here must not open the door, so whatever is
+// unclear is refused.
 func demands(r *server.Request) (scope oauth.Scope, audience string, err error) {
 	for name := range r.Header {
 		if isAlias(name) {
@@ -92,11 +93,12 @@ func demands(r *server.Request) (scope oauth.Scope, audience string, err error) 
 		return "", "", oauth.ErrMalformedValue // a variable that the proxy has not set
 	}
 	wanted, err := oauth.ParseScope(p["scope"])
-	if err != nil || !server.IsVisible(p["resource_metadata"]) || strings.ContainsAny(p["resource_metadata"], `"\`) {
+	metadata := p["resource_metadata"]
+	if err != nil || !server.IsVisible(metadata) || strings.ContainsAny(metadata, `"\`) {
 		return "", "", oauth.ErrMalformedValue
 	}
-	if p["resource_metadata"] != "" {
-		r.Challenge = `, resource_metadata="` + p["resource_metadata"] + `"` // RFC 9728 section 5.1
+	if metadata != "" {
+		r.Challenge = `, resource_metadata="` + metadata + `"` // RFC 9728 section 5.1
 	}
 	for _, h := range r.Header["X-Required-Scope"] {
 		more, err := oauth.ParseScope(string(wanted) + " " + h)
