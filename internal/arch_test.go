@@ -148,7 +148,7 @@ var mayImport = []importRule{
 		not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/pages", others: []string{"go.yaml.in/yaml/v4"}, not: []string{"net/http", "database/sql", "os"}},
 	{dir: "internal/audit", others: []string{"internal/overload", "internal/grant", "internal/keys", "internal/store"}, not: []string{"net/http", "database/sql"}},
-	{dir: "internal/server", others: []string{"internal/audit", "internal/client", "internal/overload", "internal/grant", "internal/issuer", "internal/oauth",
+	{dir: "internal/server", others: []string{"internal/secretfile", "internal/audit", "internal/client", "internal/overload", "internal/grant", "internal/issuer", "internal/oauth",
 		"internal/metrics", "internal/store", "internal/tracing"},
 		not: []string{"database/sql"}},
 	{dir: "internal/web", others: []string{"internal/account", "internal/audit", "internal/claims", "internal/grant", "internal/login", "internal/metrics", "internal/oauth", "internal/openid", "internal/overload", "internal/pages",
@@ -162,12 +162,13 @@ var mayImport = []importRule{
 	{dir: "internal/server/admin", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/claims", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/openid",
 		"internal/server", "internal/store"}, not: []string{"database/sql", "os"}},
 	// They look, and change nothing. How a request arrived, the server tells.
-	{dir: "internal/doctor", others: []string{"internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth",
+	{dir: "internal/secretfile", others: []string{"internal/show"}, not: []string{"net/http", "database/sql", "log/slog"}},
+	{dir: "internal/doctor", others: []string{"internal/secretfile", "internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth",
 		"internal/server", "internal/server/admin", "internal/show", "internal/store"}, not: []string{"database/sql", "log/slog"}},
 	{dir: "internal/explain", others: []string{"internal/account", "internal/audit", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/openid",
 		"internal/show", "internal/store"}, not: []string{"net/http", "database/sql", "log/slog"}},
 	// What a configuration names is opened in one place, for commands and server.
-	{dir: "internal/deployment", others: []string{"internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",
+	{dir: "internal/deployment", others: []string{"internal/secretfile", "internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite"}, not: []string{"net/http", "database/sql"}},
 	// The use cases of an operator, whoever calls them. The store is open already.
 	{dir: "internal/admin", others: []string{"internal/account", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/show",
@@ -176,7 +177,7 @@ var mayImport = []importRule{
 	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/show", "internal/store"},
 		not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/config", "internal/deployment", "internal/server/admin"}, not: []string{"database/sql", "log/slog"}},
-	{dir: "internal/node", others: []string{"internal/account", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/fetch", "internal/grant",
+	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/fetch", "internal/grant",
 		"internal/issuer", "internal/keys", "internal/keyset", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
 		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream", "internal/web",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
@@ -249,10 +250,10 @@ var onlyIn = []struct {
 	{imported: "internal/server", dirs: []string{"internal/server", "internal/web", "internal/adminclient", "internal/node", "internal/cli", "internal/doctor", "bench", "internal/e2e"}},
 	{imported: "internal/doctor", dirs: []string{"internal/cli"}},
 	{imported: "internal/explain", dirs: []string{"internal/cli"}},
-	{imported: "internal/show", dirs: []string{"internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain", "internal/restore"}},
+	{imported: "internal/show", dirs: []string{"internal/secretfile", "internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain", "internal/restore"}},
 	// listener.go notices changed certificate files, certificate.go keys that
 	// everybody may read, and request.go whether there is an audit log.
-	{imported: "os", dirs: []string{"internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/backup", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing"},
+	{imported: "os", dirs: []string{"internal/secretfile", "internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/backup", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing"},
 		files: []string{"internal/server/listener.go", "internal/server/certificate.go", "internal/explain/request.go"}},
 	{imported: "github.com/prometheus", dirs: []string{"internal/metrics", "internal/node"}},
 	{imported: "go.opentelemetry.io", dirs: []string{"internal/tracing"}},

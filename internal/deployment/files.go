@@ -15,7 +15,7 @@ import (
 	"syscall"
 
 	"github.com/mintage/mintage/internal/config"
-	"github.com/mintage/mintage/internal/show"
+	"github.com/mintage/mintage/internal/secretfile"
 )
 
 // ReadAdminToken reads the token that callers of the admin API over TCP present.
@@ -55,7 +55,7 @@ func CheckDataDirectory(dir string) error {
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return Hint(fmt.Errorf("data directory %s: others than its owner can write to it (mode %04o)", dir, info.Mode().Perm()),
-			"run: chmod go-w "+show.Quote(dir)+" (or name a directory inside of it with --data)")
+			"run: "+secretfile.ServiceOf(dir).Close(dir, "go-w")+" (or name a directory inside of it with --data)")
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func ReplaceFile(path string, text []byte, mode fs.FileMode) error {
 func withAdvice(err error) error {
 	var exposed *config.Exposed
 	if errors.As(err, &exposed) {
-		return Hint(err, "run: chmod o= "+show.Quote(exposed.Path)+" (in Kubernetes: defaultMode: 0440)")
+		return Hint(err, "run: "+secretfile.ServiceOf("").Close(exposed.Path, "o=")+" (in Kubernetes: defaultMode: 0440)")
 	}
 	return err
 }

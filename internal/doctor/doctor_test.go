@@ -47,10 +47,10 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		{"files", "others may write", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.Config.Data, 0o770)) }, levelFault, "can write to the data directory"},
 		{"files", "others may look", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.Config.Data, 0o755)) }, levelWarning, "can read the data directory"},
 		{"files", "the key is for everybody", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.KEKFile, 0o644)) }, levelFault, "everybody on this machine"},
-		{"files", "the key is for a group", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.KEKFile, 0o640)) }, levelWarning, "more than its owner"},
+		{"files", "a group may change the key", func(t *testing.T, p *Deployment) { must(t, os.Chmod(p.KEKFile, 0o660)) }, levelWarning, "more than the server"},
 		{"files", "the store is for everybody", func(t *testing.T, p *Deployment) {
 			must(t, os.Chmod(p.StoreFile, 0o644))
-		}, levelWarning, "more than its owner"},
+		}, levelWarning, "everybody on this machine"},
 		{"files", "the key cannot be seen", func(_ *testing.T, p *Deployment) { p.KEKFile += ".absent" }, levelUnknown, "no such file"},
 
 		{"certificate", "expires soon", func(t *testing.T, p *Deployment) {
@@ -199,6 +199,29 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A key file that the server's own group may read, such as root:mintage 0640, is as it
+// should be.
+func TestTheServersOwnGroupMayReadTheKey(t *testing.T) {
+	t.Parallel()
+	p := healthy(t)
+	must(t, os.Chmod(p.KEKFile, 0o640))
+	if f := checkFiles(t.Context(), p); len(f) != 1 || f[0].Level != levelOK {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A secret is reported from thirty days before its end, and not earlier.
+func TestASecretIsReportedThirtyDaysBeforeItsEnd(t *testing.T) {
+	t.Parallel()
+	p := healthy(t)
+	for left, level := range map[time.Duration]string{30*day - time.Second: levelWarning, 30*day + time.Second: levelOK} {
+		p.change(t, func(c *store.Client) { c.Secrets[0].ExpiresAt = p.Now.Add(left) })
+		if f := checkSecrets(t.Context(), p); len(f) != 1 || f[0].Level != level {
+			t.Errorf("%s before its end: %+v, want %s", left, f, level)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/secretfile"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -46,38 +47,37 @@ func checkConfiguration(_ context.Context, p *Deployment) (f findings) {
 // secrets that the configuration names.
 func checkFiles(_ context.Context, p *Deployment) (f findings) {
 	info, err := os.Stat(p.Config.Data)
+	service := secretfile.ServiceOf(p.Config.Data)
 	switch {
 	case err != nil:
 		return f.fault("name the server's data directory: --data or --config", "data directory: %v", err)
 	case info.Mode().Perm()&0o022 != 0:
-		f.fault("chmod go-w "+show.Quote(p.Config.Data), "others than its owner can write to the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
+		f.fault(service.Close(p.Config.Data, "go-w"), "others than its owner can write to the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
 	case info.Mode().Perm()&0o055 != 0:
-		f.warn("chmod go= "+show.Quote(p.Config.Data), "others than its owner can read the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
+		f.warn(service.Close(p.Config.Data, "go="), "others than its owner can read the data directory %s (mode %04o)", p.Config.Data, info.Mode().Perm())
 	}
 	if p.Config.Store == config.StoreSQLite {
-		f.exposed(p.StoreFile, 0, 0o066)
+		f.exposed(service, p.StoreFile, levelWarning, false)
 	}
-	f.exposed(p.KEKFile, 0o006, 0o060)
+	f.exposed(service, p.KEKFile, levelFault, false)
 	for _, path := range []string{p.Config.Admin.TokenFile, p.Config.ClientMetadata.RegistrationTokenFile, p.Config.StorePasswordFile, p.Config.Login.Upstream.ClientSecretFile, p.Config.TLS.Key} {
 		if path != "" {
-			f.exposed(path, 0o006, 0o020)
+			f.exposed(service, path, levelFault, true)
 		}
 	}
-	return f.unless("the data directory %s and the files with secrets are for their owners alone", p.Config.Data)
+	return f.unless("the data directory %s and the files with secrets are for the server alone", p.Config.Data)
 }
 
-// exposed reports permissions that are a fault, or that deserve a warning.
-func (f *findings) exposed(path string, wrong, doubtful fs.FileMode) {
-	info, err := os.Stat(path)
-	if err != nil {
+// exposed reports a file that others than the server can read or change, at a level
+// if everybody can.
+func (f *findings) exposed(service secretfile.Service, path, level string, anyGroup bool) {
+	switch e, err := service.Exposure(path, anyGroup); {
+	case err != nil:
 		f.unknown("is the path right, and may this user look there?", "%v", err)
-		return
-	}
-	switch mode := info.Mode().Perm(); {
-	case mode&wrong != 0:
-		f.fault("chmod o= "+show.Quote(path), "everybody on this machine can read or change %s (mode %04o)", path, mode)
-	case mode&doubtful != 0:
-		f.warn("chmod go= "+show.Quote(path)+" (or leave it to the group, if only the service is in it)", "%s is open to more than its owner (mode %04o)", path, mode)
+	case e != nil && e.Everybody:
+		f.add(level, e.Advice, "everybody on this machine can read or change %s (mode %04o)", path, e.Mode)
+	case e != nil:
+		f.warn(e.Advice, "%s is open to more than the server (mode %04o)", path, e.Mode)
 	}
 }
 
@@ -129,7 +129,7 @@ func checkListeners(_ context.Context, p *Deployment) (f findings) {
 		}
 	} else if info, err := os.Stat(path); err == nil {
 		if mode := info.Mode().Perm(); mode&0o007 != 0 {
-			f.fault("chmod o= "+show.Quote(path), "everybody on this machine can use the admin socket %s (mode %04o)", path, mode)
+			f.fault(secretfile.ServiceOf(p.Config.Data).Close(path, "o="), "everybody on this machine can use the admin socket %s (mode %04o)", path, mode)
 		}
 	}
 	if p.Config.TLS.Cert == "" && exposedAddress(p.Config.Listen) {
@@ -183,7 +183,7 @@ func checkAudit(_ context.Context, p *Deployment) (f findings) {
 		return f.unknown("run this as the server's user", "%v", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		f.warn("chmod go= "+show.Quote(dir), "others than its owner can look into the audit log %s (mode %04o)", dir, mode)
+		f.warn(secretfile.ServiceOf(p.Config.Data).Close(dir, "go="), "others than its owner can look into the audit log %s (mode %04o)", dir, mode)
 	}
 	trial, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {

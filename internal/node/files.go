@@ -12,8 +12,8 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/secretfile"
 	"github.com/mintage/mintage/internal/server"
-	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/postgres"
 	"github.com/mintage/mintage/internal/store/sqlite"
@@ -73,23 +73,10 @@ func warnOfExposure(cfg config.Config, log *slog.Logger) {
 		log.Warn("new_store is set: if the store is lost, the next start makes an empty one in its place", "advice", "leave new_store out from now on")
 	}
 	kek, _ := deployment.KEKPath(cfg)
-	files := []struct {
-		path, class string
-		bits        fs.FileMode
-	}{
-		{filepath.Join(cfg.Data, sqlite.FileName), "others", 0o006},
-		{kek, "group", 0o060},
-	}
-	for _, path := range []string{cfg.Admin.TokenFile, cfg.ClientMetadata.RegistrationTokenFile, cfg.StorePasswordFile} {
-		if path != "" {
-			files = append(files, files[1])
-			files[len(files)-1].path = path
-		}
-	}
-	for _, f := range files {
-		if info, err := os.Stat(f.path); err == nil && info.Mode().Perm()&f.bits != 0 {
-			log.Warn("a file is open to more than its owner", "file", f.path, "mode", fmt.Sprintf("%04o", info.Mode().Perm()),
-				"advice", "chmod "+f.class[:1]+"= "+show.Quote(f.path))
+	service := secretfile.ServiceOf(cfg.Data)
+	for _, path := range []string{filepath.Join(cfg.Data, sqlite.FileName), kek, cfg.Admin.TokenFile, cfg.ClientMetadata.RegistrationTokenFile, cfg.StorePasswordFile} {
+		if e, err := service.Exposure(path, path != kek); err == nil && e != nil {
+			log.Warn("a file is open to more than the server", "file", path, "mode", fmt.Sprintf("%04o", e.Mode), "advice", e.Advice)
 		}
 	}
 }

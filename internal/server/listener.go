@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mintage/mintage/internal/secretfile"
 )
 
 // HTTPServer sets the bounds of a listener: how long headers and bodies may
@@ -123,7 +125,7 @@ func private(keyFile string) error {
 	if err != nil || info.Mode().Perm()&0o006 == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: everybody on this machine can read or change the private key (mode %04o): run chmod o= on it (in Kubernetes: defaultMode: 0440)", keyFile, info.Mode().Perm())
+	return fmt.Errorf("%s: everybody on this machine can read or change the private key (mode %04o): run %s (in Kubernetes: defaultMode: 0440)", keyFile, info.Mode().Perm(), secretfile.ServiceOf("").Close(keyFile, "o="))
 }
 
 func (c *Certificate) reload() {
