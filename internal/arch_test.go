@@ -171,7 +171,7 @@ var mayImport = []importRule{
 	{dir: "internal/deployment", others: []string{"internal/secretfile", "internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite"}, not: []string{"net/http", "database/sql"}},
 	// The use cases of an operator, whoever calls them. The store is open already.
-	{dir: "internal/admin", others: []string{"internal/account", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/show",
+	{dir: "internal/admin", others: []string{"internal/account", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/pages", "internal/show",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	// What a restore must not undo. Commands call it; admin ends what it finds.
 	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/show", "internal/store"},

@@ -16,12 +16,13 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
 // Languages are those of the pages, in which scopes have texts.
-var Languages = []string{"en", "ja"}
+var Languages = pages.Locales
 
 // An Admin changes and reads the store for one operator. Keys are opened only to
 // make secrets and keys: an operator without the key-encryption key can still

@@ -140,7 +140,7 @@ type Session struct {
 
 type Pages struct {
 	Directory  string `yaml:"directory" reload:"yes" doc:"brand of the pages: brand.css, images, and templates that replace the built-in ones"`
-	Locale     string `yaml:"locale" reload:"yes" enum:"en,ja" doc:"language of the pages if none of the user's languages is supported: en or ja"`
+	Locale     string `yaml:"locale" reload:"yes" enum:"en,de,es,fr,ja" doc:"language of the pages if none of the user's languages is supported: en, de, es, fr or ja"`
 	ScopesFile string `yaml:"scopes_file" reload:"yes" doc:"texts that explain scopes to users (YAML: scope, locale, text)"`
 }
 

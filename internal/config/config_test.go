@@ -149,7 +149,7 @@ func TestCheck(t *testing.T) {
 			c.Login.Upstream.SubjectClaim = ""
 		}, "login.upstream.subject_claim:"},
 		{"pages in Japanese", func(c *C) { c.Pages.Locale = "ja" }, ""},
-		{"pages in a language that is not there", func(c *C) { c.Pages.Locale = "fr" }, "pages.locale:"},
+		{"pages in a language that is not there", func(c *C) { c.Pages.Locale = "pt" }, "pages.locale:"},
 		{"session idle for longer than it lives", func(c *C) { c.Session.Lifetime, c.Session.Idle = d("1h"), d("2h") }, "session.idle:"},
 		{"session too long", func(c *C) { c.Session.Lifetime, c.Session.Idle = d("367d"), d("1h") }, "session.lifetime:"},
 		{"interaction too long", func(c *C) { c.InteractionLifetime = d("2h") }, "interaction_lifetime:"},

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/pages"
 )
 
 // A setting that nobody reads changes nothing: the switch must reach whoever
@@ -56,6 +58,18 @@ func TestCountsAndCachesOutliveAReload(t *testing.T) {
 		}
 		if a.front.Authorizer.Pending != &n.pending || a.issuer.Feed != n.feed || a.front.Users != nil && a.front.Users.Guard != n.guard {
 			t.Error("a reload begins to count anew")
+		}
+	}
+}
+
+// pages.locale takes exactly the languages that there are.
+func TestEveryLanguageOfThePagesCanBeTheDefault(t *testing.T) {
+	for locale, want := range map[string]bool{"en": true, "de": true, "es": true, "fr": true, "ja": true, "pt": false} {
+		cfg := config.Default()
+		cfg.PublicURL, cfg.Pages.Locale = "https://auth.example", locale
+		err := cfg.Check()
+		if _, fault := newPages(cfg); (err == nil) != want || (fault == nil) != want || slices.Contains(pages.Locales, locale) != want {
+			t.Errorf("%s: %v, %v", locale, err, fault)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Locales are the languages of the pages.
-var Locales = []string{"en", "ja"}
+var Locales = []string{"en", "de", "es", "fr", "ja"}
 
 // Locale chooses: the first supported language of ui_locales (OpenID Connect
 // Core 1.0 section 3.1.2.1), then of Accept-Language, then the default. Only

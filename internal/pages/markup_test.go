@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -277,14 +278,16 @@ func TestConsentSaysWhoAsksWhoAnswersAndForWhat(t *testing.T) {
 
 func TestDatesAreInTheFormOfTheLocale(t *testing.T) {
 	s := newSet(t, pages.Options{})
-	for _, sample := range pages.Samples() {
-		if sample.Name != "connections" {
-			continue
-		}
-		for locale, want := range map[string]string{"en": "5 March 2025", "ja": "2025年3月5日"} {
-			first := elements(render(t, s, locale, sample.Page), "time")[0]
-			if textOf(first) != want || attr(first, "datetime") != "2025-03-05" {
-				t.Errorf("%s: %s, datetime %s", locale, textOf(first), attr(first, "datetime"))
+	for day, forms := range map[time.Time]map[string]string{
+		time.Date(2025, time.March, 5, 23, 30, 0, 0, time.UTC): {"en": "5 March 2025", "de": "5. März 2025", "es": "5 de marzo de 2025", "fr": "5 mars 2025", "ja": "2025年3月5日"},
+		time.Date(2026, time.August, 1, 1, 0, 0, 0, time.FixedZone("", 3600)): {
+			"en": "1 August 2026", "de": "1. August 2026", "es": "1 de agosto de 2026", "fr": "1er août 2026", "ja": "2026年8月1日"},
+		time.Date(2026, time.December, 31, 0, 0, 0, 0, time.UTC): {"en": "31 December 2026", "de": "31. Dezember 2026", "es": "31 de diciembre de 2026", "fr": "31 décembre 2026", "ja": "2026年12月31日"},
+	} {
+		for _, locale := range pages.Locales {
+			shown := elements(render(t, s, locale, pages.Connections{Items: []pages.Connection{{Client: "x", Since: day}}}), "time")[0]
+			if textOf(shown) != forms[locale] || attr(shown, "datetime") != day.UTC().Format(time.DateOnly) {
+				t.Errorf("%s: %q, datetime %s, want %q", locale, textOf(shown), attr(shown, "datetime"), forms[locale])
 			}
 		}
 	}

@@ -1,5 +1,5 @@
 // Package pages renders the pages of the authorization endpoint: HTML that needs no
-// script, in English and Japanese, which an operator can change with a brand
+// script, in the languages of Locales, which an operator can change with a brand
 // directory.
 //
 // It renders views (Login, Consent, Message, ...) to bytes. It does not depend on

@@ -39,7 +39,7 @@ func TestAMistakeInTheScopesFileNamesItsLine(t *testing.T) {
 	for text, want := range map[string][]string{
 		"read: {en: x}\nread: {en: y}":   {"line 2", "read"},
 		"read:\n  en: x\n  en: y":        {"line 3", "en"},
-		"read:\n  fr: x":                 {"line 2", `"fr"`, "en, ja"},
+		"read:\n  pt: x":                 {"line 2", `"pt"`, "en, de, es, fr, ja"},
 		"read: see photos":               {"line 1", "mapping"},
 		"read:\n  en: [x]":               {"line 2", "text"},
 		"read:\n  en:":                   {"line 2", "text"},

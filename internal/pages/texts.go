@@ -132,8 +132,7 @@ func (l *localized) functions(opt Options, assets map[string]asset, style string
 			return name + " (" + username + ")"
 		},
 		"date": func(t time.Time) template.HTML {
-			t = t.UTC()
-			return template.HTML(`<time datetime="` + t.Format(time.DateOnly) + `">` + t.Format(dateForms[l.locale]) + `</time>`)
+			return template.HTML(`<time datetime="` + t.UTC().Format(time.DateOnly) + `">` + l.date(t.UTC()) + `</time>`)
 		},
 		"path":  func(p string) string { return opt.BasePath + "/" + p },
 		"link":  link,
@@ -148,7 +147,29 @@ func (l *localized) functions(opt Options, assets map[string]asset, style string
 	}
 }
 
-var dateForms = map[string]string{"en": "2 January 2006", "ja": "2006年1月2日"}
+// dateForms are the forms of a date by locale. Month is put into those of languages
+// that do not use time's names of months.
+var dateForms = map[string]string{
+	"en": "2 January 2006", "de": "2. %s 2006", "es": "2 de %s de 2006", "fr": "2 %s 2006", "ja": "2006年1月2日",
+}
+
+var months = map[string][]string{
+	"de": {"Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November", "Dezember"},
+	"es": {"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"},
+	"fr": {"janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"},
+}
+
+// date is a date as people write it in the locale.
+func (l *localized) date(t time.Time) string {
+	text := t.Format(dateForms[l.locale])
+	if names := months[l.locale]; names != nil {
+		text = fmt.Sprintf(text, names[t.Month()-1])
+	}
+	if l.locale == "fr" && t.Day() == 1 {
+		text = strings.Replace(text, "1 ", "1er ", 1)
+	}
+	return text
+}
 
 // link returns the address of a client, whose redirect URI may have a private-use
 // scheme (RFC 8252 section 7.1), which html/template rejects. Such a scheme contains

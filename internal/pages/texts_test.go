@@ -79,6 +79,29 @@ func TestJapaneseTextsAreJapanese(t *testing.T) {
 	}
 }
 
+// Each language has its own marks, and addresses users formally.
+func TestTextsFollowTheCustomsOfTheirLanguage(t *testing.T) {
+	same := map[string]bool{"error_title": true} // "Error" in Spanish too
+	for locale, not := range map[string]*regexp.Regexp{
+		"de": regexp.MustCompile(`(?i)(^|\PL)(du|dein\w*|dir|dich|euch|sign|please|account)(\PL|$)|["']|\.\.\.|  `),
+		"es": regexp.MustCompile(`(?i)(^|\PL)(tú|tu|tus|te|ti|vosotros|vuestr\w*|please|account)(\PL|$)|["']|\.\.\.|  |\?.+\?`),
+		// A no-break space goes before two-part marks and within quotation marks.
+		"fr": regexp.MustCompile(`(?i)(^|\PL)(tu|toi|ton|tes|please|account)(\PL|$)|["']|\.\.\.|  |[^\x{a0}][:;?!»]|«[^\x{a0}]`),
+	} {
+		for key, text := range texts(t, locale) {
+			if at := not.FindString(text); at != "" {
+				t.Errorf("%s: %s holds %q: %s", locale, key, at, text)
+			}
+			if english := texts(t, "en")[key]; text == english && !same[key] {
+				t.Errorf("%s: %s is still English: %s", locale, key, text)
+			}
+			if locale == "es" && strings.Count(text, "?") != strings.Count(text, "¿") {
+				t.Errorf("es: a question begins with ¿: %s", text)
+			}
+		}
+	}
+}
+
 func TestEveryTextIsUsed(t *testing.T) {
 	used := map[string]bool{"error_title": true}
 	for _, name := range []string{"login", "second_factor", "account", "consent", "connections", "logout", "end_session", "signed_out", "bounce"} {
