@@ -59,7 +59,7 @@ func TestCC02_ATokenOfAClientForItself(t *testing.T) {
 	}
 }
 
-func TestCC01_WhoGetsATokenForItself(t *testing.T) {
+func TestCC01_TG32_WhoGetsATokenForItself(t *testing.T) {
 	d := start(t, func(o *options) { o.front = true })
 	c := d.machine(func(r *client.Registration) { r.Scope = "a b openid" })
 	want(t, d.post(c.identify(with(forItself(), "scope", "a c"))), 400, "invalid_scope")

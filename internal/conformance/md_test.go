@@ -194,7 +194,7 @@ func TestMD14_TheScopesAreThoseThatClientsMayAskFor(t *testing.T) {
 	}
 }
 
-func TestMD05_MD10_EveryWayToAuthenticateIsNamedAndWorks(t *testing.T) {
+func TestMD05_MD10_MD15_EveryWayToAuthenticateIsNamedAndWorks(t *testing.T) {
 	d := start(t)
 	m := d.metadata()
 	byMethod := map[string]oauthClient{

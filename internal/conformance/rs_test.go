@@ -106,6 +106,24 @@ func TestRS01_RS10_ResourceNarrowsTokensToOneAPI(t *testing.T) {
 	check(d.mustIssue(d.post(c.challenged(plain))), "orders", 403, issuerID)
 }
 
+func TestTC27_TR28_ResourceWithACodeAndWithARefresh(t *testing.T) {
+	d, b := signedIn(t)
+	c := d.withAPIs()
+	code := b.agree(asking(c, "resource="+ordersAPI, "scope=orders invoices") + "&resource=" + url.QueryEscape(invoicesAPI)).Query().Get("code")
+	form := c.challenged(code)
+	want(t, d.post(with(form, "resource", "https://api.example/none")), 400, "invalid_target")
+	pair := d.mustIssue(d.post(with(form, "resource", invoicesAPI)))
+	if aud := d.verified(pair.AccessToken).claims["aud"]; aud != invoicesAPI || pair.Scope != "invoices" {
+		t.Errorf("after the code: for %v, scope %q", aud, pair.Scope)
+	}
+	form = c.refresh(pair.RefreshToken)
+	want(t, d.post(with(form, "resource", "https://api.example/none")), 400, "invalid_target")
+	pair = d.mustIssue(d.post(with(form, "resource", ordersAPI)))
+	if own := d.introspect(c, pair.AccessToken); !strings.Contains(own.body, `"aud":"`+ordersAPI+`"`) || pair.Scope != "orders" {
+		t.Errorf("after the refresh: scope %q, %s", pair.Scope, own.body)
+	}
+}
+
 func TestRS12_MetadataListScopesOfOpenAPIs(t *testing.T) {
 	d := start(t)
 	before := list(t, d.metadata(), "scopes_supported")

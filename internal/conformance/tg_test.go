@@ -344,7 +344,7 @@ func TestTG31_TR36_AGrantTypeThatTheClientLacksIsUnauthorized(t *testing.T) {
 	d.alive(c, pair.RefreshToken)
 }
 
-func TestTG28_TG29_TG30_TG32_OnlyTheTwoGrantTypesAreServed(t *testing.T) {
+func TestTG28_TG29_TG30_OnlyTheThreeGrantTypesAreServed(t *testing.T) {
 	d := start(t)
 	good := d.a.redeem(d.code(d.a).Code)
 	want(t, d.post(with(good, "grant_type", "")), 400, "invalid_request")

@@ -1,0 +1,84 @@
+package conformance_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/conformance"
+)
+
+// laterAreas tells, for each area of deferred rows, whether the server has it already:
+// members of the metadata that announce it, or a request that only a server with the
+// area accepts. An area with neither is work on the repository.
+var laterAreas = map[string]struct {
+	members []string
+	served  func(d *deployment) bool
+}{
+	"operation":                     {},
+	"DPoP and mutual TLS":           {members: []string{"dpop_signing_alg_values_supported", "mtls_endpoint_aliases", "tls_client_certificate_bound_access_tokens"}},
+	"pushed authorization requests": {members: []string{"pushed_authorization_request_endpoint", "require_pushed_authorization_requests"}},
+	"a second realm": {served: func(d *deployment) bool {
+		resp, _ := d.fetch("GET", "/oauth2/other/.well-known/openid-configuration")
+		return resp.StatusCode == 200
+	}},
+}
+
+// identifier is a word of a protocol, such as private_key_jwt.
+var identifier = regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)+$`)
+
+// absent says of a row's title that the server lacks what it names.
+var absent = regexp.MustCompile(`is not offered|does not exist`)
+
+// A row that is deferred, or that denies a feature, and names what the metadata or the
+// routes have, misleads its reader: the page says less than the server does.
+func TestNoLaterRowNamesWhatIsServed(t *testing.T) {
+	d := start(t, registering)
+	d.withAPIs()
+	metadata := d.metadata()
+	var words []string
+	for name, value := range metadata {
+		words = append(words, name)
+		text, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range regexp.MustCompile(`"([^"]*)"`).FindAllStringSubmatch(string(text), -1) {
+			words = append(words, word[1])
+		}
+	}
+	for _, rt := range d.server.Routes() {
+		words = append(words, rt.Name)
+	}
+	deferred := 0
+	for _, r := range conformance.Rows {
+		if r.Later == "" && !absent.MatchString(r.Title) {
+			continue
+		}
+		deferred++
+		for _, word := range words {
+			if identifier.MatchString(word) && strings.Contains(r.Title+" "+r.Later, word) {
+				t.Errorf("%s (%s; %s) is deferred or denied, and the server has %s", r.ID, r.Title, r.Later, word)
+			}
+		}
+		if r.Later == "" {
+			continue
+		}
+		area, known := laterAreas[r.Later]
+		if !known {
+			t.Errorf("%s: laterAreas does not say how the server would show %q", r.ID, r.Later)
+		}
+		for _, member := range area.members {
+			if metadata[member] != nil {
+				t.Errorf("%s (%s) waits for %s, and the metadata has %s", r.ID, r.Title, r.Later, member)
+			}
+		}
+		if area.served != nil && area.served(d) {
+			t.Errorf("%s (%s) waits for %s, which the server has", r.ID, r.Title, r.Later)
+		}
+	}
+	if deferred == 0 {
+		t.Error("no row is deferred: this test compares nothing")
+	}
+}
