@@ -28,8 +28,10 @@ const (
 	// slotsPerProcessor fills the batches of a store's commits; more requests at
 	// once would only wait longer for the processor.
 	slotsPerProcessor = 16
-	minSlots          = 64
-	maxSlots          = 1024
+	// minSlots leaves 64 connections of one client system a slot each, although an
+	// eighth is reserved: queuing costs a timer and a wake-up.
+	minSlots = 128
+	maxSlots = 1024
 	// defaultWaiting is the default limit of connections: a queued request costs
 	// no more than its connection, and its client sends nothing else meanwhile.
 	defaultWaiting = 4096

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
@@ -231,14 +232,29 @@ func (r *Request) JSONBody() (string, error) {
 	return body, err
 }
 
+// usualForm is the size of a buffer that nearly every form fits. Buffers are used
+// again, so that the returned text is the only copy that a request allocates.
+const usualForm = 4 << 10
+
+var forms = sync.Pool{New: func() any { return new([usualForm]byte) }}
+
 // readBody reads at most oauth.MaxForm bytes, which the caller has compared
 // with a length that is declared.
 func readBody(r *http.Request) (string, error) {
 	defer reading(r)()
 	var b []byte
 	var err error
-	if r.ContentLength >= 0 {
-		b = make([]byte, r.ContentLength)
+	if n := r.ContentLength; n >= 0 {
+		if n <= usualForm {
+			buffer := forms.Get().(*[usualForm]byte)
+			defer func() {
+				clear(b) // it may hold a secret
+				forms.Put(buffer)
+			}()
+			b = buffer[:n]
+		} else {
+			b = make([]byte, n)
+		}
 		_, err = io.ReadFull(r.Body, b)
 	} else {
 		b, err = io.ReadAll(io.LimitReader(r.Body, oauth.MaxForm+1))
