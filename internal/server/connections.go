@@ -287,19 +287,29 @@ func (c *Connections) stopWaiting(m *connection) {
 	}
 }
 
-// reading notes that the server waits for the rest of a request, until done is
-// called.
-func reading(r *http.Request) (done func()) {
+// reading notes that the server waits for the rest of a request, and returns its
+// connection for stopReading.
+func reading(r *http.Request) *connection {
 	m, _ := r.Context().Value(connectionKey{}).(*connection)
 	switch {
 	case m == nil:
-		return func() {}
 	case r.ProtoMajor == 1:
 		m.in.set(m, true)
-		return func() { m.in.set(m, false) }
+	default:
+		m.in.answering(m, -1)
 	}
-	m.in.answering(m, -1)
-	return func() { m.in.answering(m, 1) }
+	return m
+}
+
+// stopReading ends what reading noted of m, which may be nil.
+func stopReading(m *connection, r *http.Request) {
+	switch {
+	case m == nil:
+	case r.ProtoMajor == 1:
+		m.in.set(m, false)
+	default:
+		m.in.answering(m, 1)
+	}
 }
 
 // answering counts the requests of a connection of HTTP/2 that are being

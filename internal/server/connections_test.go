@@ -172,10 +172,10 @@ func TestAConnectionWaitsForItsClientExceptWhileItIsAnswered(t *testing.T) {
 	answering, read, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	c := NewConnections(ConnectionLimits{}, nil, slog.New(slog.DiscardHandler))
 	srv := HTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		done := reading(r)
+		reads := reading(r)
 		read <- struct{}{}
 		io.ReadAll(r.Body)
-		done()
+		stopReading(reads, r)
 		answering <- struct{}{}
 		<-release
 	}), slog.New(slog.DiscardHandler))

@@ -52,6 +52,9 @@ type Outcome struct {
 // for people who search, successes only for those who debug.
 func (s *Server) record(r *Request, rec Record, status int, err error, took time.Duration) {
 	s.count(r, rec, status, err, took)
+	if err == nil && !rec.Tokens.Repeated && !rec.Tokens.Shared && !s.log.Enabled(context.Background(), slog.LevelDebug) {
+		return // nearly every request: its message is not made
+	}
 	level, message := severity(r, rec, status, err)
 	if !s.log.Enabled(context.Background(), level) {
 		return

@@ -238,23 +238,24 @@ const usualForm = 4 << 10
 
 var forms = sync.Pool{New: func() any { return new([usualForm]byte) }}
 
+func returnForm(buffer *[usualForm]byte, used []byte) {
+	clear(used) // it may hold a secret
+	forms.Put(buffer)
+}
+
 // readBody reads at most oauth.MaxForm bytes, which the caller has compared
 // with a length that is declared.
 func readBody(r *http.Request) (string, error) {
-	defer reading(r)()
+	defer stopReading(reading(r), r)
 	var b []byte
 	var err error
-	if n := r.ContentLength; n >= 0 {
-		if n <= usualForm {
-			buffer := forms.Get().(*[usualForm]byte)
-			defer func() {
-				clear(b) // it may hold a secret
-				forms.Put(buffer)
-			}()
-			b = buffer[:n]
-		} else {
-			b = make([]byte, n)
-		}
+	if n := r.ContentLength; n > usualForm {
+		b = make([]byte, n)
+		_, err = io.ReadFull(r.Body, b)
+	} else if n >= 0 {
+		buffer := forms.Get().(*[usualForm]byte)
+		b = buffer[:n]
+		defer returnForm(buffer, b)
 		_, err = io.ReadFull(r.Body, b)
 	} else {
 		b, err = io.ReadAll(io.LimitReader(r.Body, oauth.MaxForm+1))

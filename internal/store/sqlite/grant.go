@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -77,14 +76,15 @@ func find(s *statement, id grant.ID) (g grant.Grant, err error) {
 	if err != nil {
 		return g, fmt.Errorf("read grant: %w", err)
 	}
-	return grant.Grant{
-		ID: id, Realm: s.string(1), ClientID: s.string(2), Subject: s.string(3),
-		Scope: oauth.Scope(s.string(4)), AuthorizedAt: grant.Instant(s.int(5)),
+	g = grant.Grant{
+		ID: id, AuthorizedAt: grant.Instant(s.int(5)),
 		Generation: uint32(s.int(6)), Version: s.int(7), RotatedAt: grant.Instant(s.int(8)), KeyID: grant.KeyID(s.int(9)),
 		ExpiresAt: grant.Instant(s.int(10)), DeleteAfter: grant.Instant(s.int(11)), AccessFloor: grant.Instant(s.int(12)),
 		State: grant.State(s.int(13)), Reason: grant.Reason(s.int(14)), Attempt: uint64(s.int(15)),
 		AuthTime: grant.Instant(s.int(16)), Facts: facts,
-	}, nil
+	}
+	s.texts(1, [...]*string{&g.Realm, &g.ClientID, &g.Subject, (*string)(&g.Scope)})
+	return g, nil
 }
 
 // CreateGrant implements store.Store.

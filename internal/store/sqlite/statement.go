@@ -290,6 +290,25 @@ func (s *statement) string(i int32) string {
 	return string(memory(p, int(lib.Xsqlite3_column_bytes(s.conn.tls, s.stmt, i))))
 }
 
+// texts reads the columns from first on as parts of one string, so that the texts
+// of a row take one allocation.
+func (s *statement) texts(first int32, into [4]*string) {
+	var buffer [512]byte
+	all := buffer[:0]
+	var ends [len(into)]int
+	for i := range into {
+		column := first + int32(i)
+		p := lib.Xsqlite3_column_text(s.conn.tls, s.stmt, column)
+		all = append(all, memory(p, int(lib.Xsqlite3_column_bytes(s.conn.tls, s.stmt, column)))...)
+		ends[i] = len(all)
+	}
+	text, began := string(all), 0
+	for i, end := range ends {
+		*into[i] = text[began:end]
+		began = end
+	}
+}
+
 // blob copies a column.
 func (s *statement) blob(i int32) []byte {
 	p := lib.Xsqlite3_column_blob(s.conn.tls, s.stmt, i)
