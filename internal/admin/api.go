@@ -259,7 +259,7 @@ func conflicts(a store.API, ch store.Changes) error {
 		return nil
 	}
 	slices.Sort(clients)
-	return &Error{Conflict, "scope", string(names), fmt.Sprintf("scope %q is allowed without an API to the clients %s: take it from them (mintage client update ID --scope), and allow it again with the API (--api)",
+	return &Error{Conflict, "scope", string(names), fmt.Sprintf("scope %q is allowed without an API to the clients %s: take it from them (mintage client update ID --remove-scope), and allow it again with the API (--add-api)",
 		names, strings.Join(clients, ", "))}
 }
 
@@ -431,7 +431,7 @@ func (a *Admin) checkAPIs(ctx context.Context, c, old store.Client) error {
 	}
 	for _, api := range ch.APIs {
 		if common := c.Scope.Without(old.Scope).Common(api.Scope()); common != "" && !api.Deleted {
-			return &oauth.Invalid{Field: "scope", Message: fmt.Sprintf("%q belongs to the API %s: allow it with --api \"%s %s\"", common, api.ID, api.ID, common)}
+			return &oauth.Invalid{Field: "scope", Message: fmt.Sprintf("%q belongs to the API %s: allow it with --api \"%s %s\", or to a client that exists with --add-api", common, api.ID, api.ID, common)}
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 func newAPI(s *settings) *cobra.Command {
 	return parent("api", "Register and manage APIs", `Register and manage APIs (resources, RFC 8707): what access tokens are for. A
 scope belongs to one API. Clients that are allowed an API (mintage client update
---api) name it by the parameter resource, and get a token for it alone. The
+ID --add-api) name it by the parameter resource, and get a token for it alone. The
 commands work on the store itself, while the server runs or not. A change applies
 within two seconds.`,
 		newAPICreate(s), newAPIList(s), newAPIShow(s), newAPIUpdate(s), newAPIDelete(s))
@@ -30,6 +30,7 @@ type apiFlags struct {
 	name, format, lifetime, defaults string
 	scopes, texts                    []string
 	open                             bool
+	lists                            listFlags // of an update
 }
 
 func (f *apiFlags) register(set *pflag.FlagSet, scope string) {
@@ -47,13 +48,7 @@ func (f *apiFlags) apply(set *pflag.FlagSet, v *admin.APIView) error {
 	if set.Changed("name") {
 		v.Name = f.name
 	}
-	if set.Changed("scope") {
-		old := v.Scopes
-		v.Scopes = nil
-		for _, text := range f.scopes {
-			v.Scopes = withText(v.Scopes, text, old)
-		}
-	}
+	f.applyScopes(set, v)
 	for _, typed := range f.texts {
 		language, text, ok := strings.Cut(typed, " ")
 		name, text, ok2 := strings.Cut(text, "=")
@@ -74,10 +69,39 @@ func (f *apiFlags) apply(set *pflag.FlagSet, v *admin.APIView) error {
 	if set.Changed("self-registered-clients") {
 		v.SelfRegistered = f.open
 	}
+	return nil
+}
+
+// applyScopes changes the scopes of v and those that are the default.
+func (f *apiFlags) applyScopes(set *pflag.FlagSet, v *admin.APIView) {
+	old, defaults := v.Scopes, oauth.Scope(v.DefaultScope)
+	if set.Changed("scope") {
+		v.Scopes = nil
+		for _, text := range f.scopes {
+			v.Scopes = withText(v.Scopes, text, old)
+		}
+	}
 	if set.Changed("default-scope") {
 		v.DefaultScope = f.defaults
 	}
-	return nil
+	if f.lists.add == nil {
+		return
+	}
+	fewer := *f.lists.remove["scope"]
+	v.Scopes = slices.DeleteFunc(slices.Clone(v.Scopes), func(s admin.APIScopeView) bool { return slices.Contains(fewer, s.Name) })
+	for _, text := range *f.lists.add["scope"] {
+		v.Scopes = withText(v.Scopes, text, old)
+	}
+	removed := oauth.Scope(strings.Join(*f.lists.remove["default-scope"], " "))
+	v.DefaultScope = string(oauth.Scope(v.DefaultScope).Without(removed).Union(oauth.Scope(strings.Join(*f.lists.add["default-scope"], " "))))
+	var lost []string
+	for _, s := range old {
+		if !slices.Contains(fewer, s.Name) && !slices.ContainsFunc(v.Scopes, func(is admin.APIScopeView) bool { return is.Name == s.Name }) {
+			lost = append(lost, s.Name)
+		}
+	}
+	f.lists.drops("scope", lost)
+	f.lists.drops("default-scope", defaults.Without(removed).Without(oauth.Scope(v.DefaultScope)).Tokens())
 }
 
 // invalidAPI returns an error that names the wrong flag.
@@ -204,27 +228,31 @@ func newAPIShow(s *settings) *cobra.Command {
 
 func newAPIUpdate(s *settings) *cobra.Command {
 	var f apiFlags
-	var more, fewer []string
 	cmd := &cobra.Command{
 		Use:   "update ID [--add-scope \"SCOPE=TEXT\"] [--name NAME]",
 		Short: "Change an API's settings",
 		Long: `Change settings of an API; the others stay. A scope that is removed leaves tokens
-of existing grants with their next refresh.`,
+of existing grants with their next refresh.
+
+Lists grow by --add-NAME and shrink by --remove-NAME. A plain --NAME sets all of a
+list: if that would remove something, the command says what, and does it only with
+--replace or after a yes at the terminal.`,
 		Example: `  mintage api update https://api.example.com/orders --add-scope "orders:cancel=Cancel your orders"
   mintage api update https://api.example.com/orders --scope-text "ja orders:read=注文を見る"`,
 		Args:    exactly(1, "one API's id"),
 		PreRunE: asksForAChange,
 	}
 	f.register(cmd.Flags(), "scope, instead of all that there were; one that stays keeps its texts; repeatable")
-	cmd.Flags().StringArrayVar(&more, "add-scope", nil, "add a scope, or change its text: \"SCOPE=TEXT\"; repeatable")
-	cmd.Flags().StringArrayVar(&fewer, "remove-scope", nil, "remove a scope; repeatable")
+	for _, name := range []string{"scope", "default-scope"} {
+		f.lists.register(cmd.Flags(), name, "", true)
+	}
+	cmd.Flags().Lookup("add-scope").Usage = "add a scope, or change its text: \"SCOPE=TEXT\"; repeatable"
 	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
 		api, changes, err := a.UpdateAPI(cmd.Context(), args[0], func(v *admin.APIView) error {
-			for _, typed := range more {
-				v.Scopes = withText(v.Scopes, typed, nil)
+			if err := f.apply(cmd.Flags(), v); err != nil {
+				return err
 			}
-			v.Scopes = slices.DeleteFunc(v.Scopes, func(s admin.APIScopeView) bool { return slices.Contains(fewer, s.Name) })
-			return f.apply(cmd.Flags(), v)
+			return f.lists.confirm(cmd)
 		})
 		if err == nil && changes == "" {
 			return fmt.Sprintf("API %s is like that already", api.ID), nil

@@ -113,6 +113,7 @@ type registrationFlags struct {
 	client.Registration
 	durations map[string]*string // values by flag
 	files     map[string]*string // names, by flag, of files with the values
+	lists     listFlags          // of an update
 }
 
 // register adds a flag for each setting, or for each that can be changed.
@@ -125,6 +126,9 @@ func (g *registrationFlags) register(f *pflag.FlagSet, update bool) {
 				continue
 			}
 			help = cmp.Or(s.Update, help)
+			if _, ok := s.List(&g.Registration); ok {
+				g.lists.register(f, s.Flag, s.Group, s.Each || s.Words)
+			}
 		}
 		if s.File {
 			g.files[s.Flag] = f.String(s.Flag, "", help)
@@ -173,33 +177,47 @@ func (g *registrationFlags) readFiles(f *pflag.FlagSet) error {
 }
 
 // apply changes the settings of r whose flags were given.
-func (g *registrationFlags) apply(f *pflag.FlagSet, r *client.Registration) (err error) {
-	if err := g.readFiles(f); err != nil {
+func (g *registrationFlags) apply(cmd *cobra.Command, r *client.Registration) error {
+	if err := g.readFiles(cmd.Flags()); err != nil {
 		return err
 	}
 	for _, s := range client.Settings {
-		if !f.Changed(s.Flag) {
+		if s.Fixed {
 			continue
 		}
-		switch to := s.Field(r).(type) {
-		case *string:
-			*to = *s.Field(&g.Registration).(*string)
-		case *bool:
-			*to = *s.Field(&g.Registration).(*bool)
-		case *json.RawMessage:
-			*to = *s.Field(&g.Registration).(*json.RawMessage)
-		case *[]string:
-			// --audience "" empties the list.
-			*to = slices.DeleteFunc(slices.Clone(*s.Field(&g.Registration).(*[]string)), func(text string) bool { return text == "" && (s.Optional || !s.Each) })
-		case **time.Duration:
-			if *to = nil; *g.durations[s.Flag] != "default" {
-				if *to, err = parseDuration(s.Flag, *g.durations[s.Flag]); err != nil {
-					return err
-				}
+		before, isList := s.List(r)
+		if cmd.Flags().Changed(s.Flag) {
+			if err := g.set(s, r); err != nil {
+				return err
+			}
+		}
+		if isList {
+			if err := g.lists.change(cmd, s, r, before); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// set gives a setting of r the value of its flag.
+func (g *registrationFlags) set(s client.Setting, r *client.Registration) (err error) {
+	switch to := s.Field(r).(type) {
+	case *string:
+		*to = *s.Field(&g.Registration).(*string)
+	case *bool:
+		*to = *s.Field(&g.Registration).(*bool)
+	case *json.RawMessage:
+		*to = *s.Field(&g.Registration).(*json.RawMessage)
+	case *[]string:
+		// --audience "" empties the list.
+		*to = slices.DeleteFunc(slices.Clone(*s.Field(&g.Registration).(*[]string)), func(text string) bool { return text == "" && (s.Optional || !s.Each) })
+	case **time.Duration:
+		if *to = nil; *g.durations[s.Flag] != "default" {
+			*to, err = parseDuration(s.Flag, *g.durations[s.Flag])
+		}
+	}
+	return err
 }
 
 // warnOfConsent warns that --first-party has no effect on redirect URIs that
@@ -334,18 +352,22 @@ Values that are not shown, such as a retry window, are the server's.`,
 
 func newClientUpdate(s *settings) *cobra.Command {
 	var f registrationFlags
-	var more []string
 	var pkce bool
 	cmd := &cobra.Command{
-		Use:   "update ID [--redirect-uri URI] [--scope \"A B\"]",
+		Use:   "update ID [--add-redirect-uri URI] [--add-scope \"A B\"]",
 		Short: "Change a client's settings",
 		Long: `Change settings of a client; the others stay. For secrets, see "mintage client
 secret".
 
+Lists grow by --add-NAME and shrink by --remove-NAME. A plain --NAME sets all of a
+list: if that would remove something, the command says what, and does it only with
+--replace or after a yes at the terminal.
+
 A smaller scope also narrows tokens of existing grants. Codes that were issued
 for a removed redirect URI can still be redeemed.`,
-		Example: `  mintage client update billing --redirect-uri https://billing.example/new/callback
-  mintage client update billing --add-redirect-uri https://billing2.example/callback --scope "read write"`,
+		Example: `  mintage client update billing --add-redirect-uri https://billing2.example/callback --add-scope write
+  mintage client update billing --remove-redirect-uri https://billing.example/old/callback
+  mintage client update billing --redirect-uri https://billing.example/new/callback --replace`,
 		Args: exactly(1, "one client id"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := asksForAChange(cmd, nil); err != nil {
@@ -358,22 +380,20 @@ for a removed redirect URI can still be redeemed.`,
 		},
 	}
 	f.register(cmd.Flags(), true)
-	cmd.Flags().StringArrayVar(&more, "add-redirect-uri", nil, "add a redirect URI; repeatable")
 	cmd.Flags().BoolVar(&pkce, "pkce", false, "require PKCE, at the authorization endpoint and from login portals")
-	group(cmd.Flags(), "Client", "add-redirect-uri")
 	group(cmd.Flags(), "Authentication", "pkce")
 	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
 		c, changes, err := a.UpdateClient(cmd.Context(), args[0], "", func(r *client.Registration) error {
-			err := f.apply(cmd.Flags(), r)
-			for _, uri := range more {
-				if !slices.Contains(r.RedirectURIs, uri) {
-					r.RedirectURIs = append(r.RedirectURIs, uri)
-				}
+			if err := f.apply(cmd, r); err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("pkce") {
 				r.NoPKCE = !pkce
 			}
-			return err
+			if err := r.Check(); err != nil {
+				return err // before a question
+			}
+			return f.lists.confirm(cmd)
 		})
 		if err == nil && changes == "" {
 			return fmt.Sprintf("client %s is like that already", c.ID), nil

@@ -83,8 +83,9 @@ var assertions = []Setting{
 	},
 	{
 		Name: "trusts claims", Member: "assertion_claims", Optional: true, Each: true, Flag: "assertion-claim", Group: "Client assertions",
-		Help:  "a further claim that they must have, as name=value; repeatable",
-		Field: func(r *Registration) any { return &r.Assertion.Claims },
+		Help:   "a further claim that they must have, as name=value; repeatable",
+		Update: "a further claim that they must have, as name=value, instead of all that there were; \"\": none; repeatable",
+		Field:  func(r *Registration) any { return &r.Assertion.Claims },
 	},
 	{
 		Name: "trusts lifetime", Member: "assertion_max_lifetime", Optional: true, Flag: "assertion-max-lifetime", Group: "Client assertions",

@@ -131,6 +131,24 @@ func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client,
 	return r.apply(c.Clone(), policy)
 }
 
+// Check completes the settings and returns an error about the first one that is wrong,
+// whatever the deployment is.
+func (r *Registration) Check() error {
+	for _, s := range Settings {
+		if s.check == nil {
+			continue
+		}
+		err := s.check(r)
+		if errors.As(err, new(*oauth.Invalid)) {
+			return err
+		}
+		if err != nil {
+			return &oauth.Invalid{Field: s.Flag, Message: err.Error()}
+		}
+	}
+	return nil
+}
+
 // apply checks r and gives c everything that it says but secrets.
 func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, error) {
 	if r.GrantTypes == nil {
@@ -142,17 +160,8 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 	if len(r.ID) > maxClientID || strings.ContainsFunc(r.ID, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return c, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("at most %d printable ASCII characters without spaces", maxClientID)}
 	}
-	for _, s := range Settings {
-		if s.check == nil {
-			continue
-		}
-		err := s.check(&r)
-		if errors.As(err, new(*oauth.Invalid)) {
-			return c, err
-		}
-		if err != nil {
-			return c, &oauth.Invalid{Field: s.Flag, Message: err.Error()}
-		}
+	if err := r.Check(); err != nil {
+		return c, err
 	}
 	switch longest := policy.AccessLifetime - time.Minute; {
 	case r.Secret != "" && r.Auth == store.AuthNone:

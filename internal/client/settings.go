@@ -29,6 +29,8 @@ type Setting struct {
 	Optional bool   // without a value it has no member
 	File     bool   // the flag names a file that has the value
 	Each     bool   // changes of a list name each item
+	Words    bool   // the text is a list of words
+	APIs     bool   // the items are those of store.ReadAllowedAPI
 	Default  string // what an empty text means
 
 	// Field returns a pointer to the field: *string, *bool, *[]string,
@@ -136,8 +138,8 @@ var general = []Setting{
 		},
 	},
 	{
-		Name: "scope", Member: "scope", Flag: "scope", Group: "Client",
-		Help: "scopes that it may be granted, separated by spaces (required)", Update: "scopes that it may be granted, separated by spaces",
+		Name: "scope", Member: "scope", Words: true, Flag: "scope", Group: "Client",
+		Help: "scopes that it may be granted, separated by spaces (required)", Update: "scopes that it may be granted, separated by spaces, instead of all that there were",
 		Field: func(r *Registration) any { return &r.Scope },
 		check: func(r *Registration) error {
 			scope, err := oauth.ParseScope(r.Scope)
@@ -252,12 +254,13 @@ var general = []Setting{
 	},
 	{
 		Name: "audience", Member: "audience", Optional: true, Flag: "audience", Group: "Access tokens",
-		Help:  "whom its access tokens are for; default: the issuer; repeatable",
-		Field: func(r *Registration) any { return &r.Audience },
-		check: func(r *Registration) error { return checkAudience(r.Audience) },
+		Help:   "whom its access tokens are for; default: the issuer; repeatable",
+		Update: "whom its access tokens are for, instead of all that there were; \"\": the issuer; repeatable",
+		Field:  func(r *Registration) any { return &r.Audience },
+		check:  func(r *Registration) error { return checkAudience(r.Audience) },
 	},
 	{
-		Name: "apis", Change: "api", Member: "apis", Optional: true, Each: true, Flag: "api", Group: "Access tokens",
+		Name: "apis", Change: "api", Member: "apis", Optional: true, Each: true, APIs: true, Flag: "api", Group: "Access tokens",
 		Help:   "id of an API for which it may have tokens; with scopes behind the id, each after a space, only with those; repeatable",
 		Update: "API for which it may have tokens, instead of all that there were; \"\" for none; repeatable",
 		Field:  func(r *Registration) any { return &r.APIs },
@@ -276,8 +279,9 @@ var general = []Setting{
 	},
 	{
 		Name: "only for", Change: "introspects only for", Member: "introspect_audience", Optional: true, Flag: "introspect-audience", Group: "Resource server",
-		Help:  "only about those for this audience; repeatable",
-		Field: func(r *Registration) any { return &r.IntrospectAudience },
+		Help:   "only about those for this audience; repeatable",
+		Update: "only about those for this audience, instead of all that there were; \"\": for every audience; repeatable",
+		Field:  func(r *Registration) any { return &r.IntrospectAudience },
 		check: func(r *Registration) error {
 			if len(r.IntrospectAudience) > 0 && !r.Introspect {
 				return fmt.Errorf("it limits what --introspect allows, which is not given")

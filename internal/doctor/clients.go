@@ -128,7 +128,7 @@ func (f *findings) judgeAPIs(p *Deployment, c store.Client, window time.Duration
 		}
 		api := p.Changes.FindAPI(allowed.ID)
 		if api == nil {
-			f.warn("mintage client update ID --api, for each API that is left; or register it anew: mintage api create",
+			f.warn("mintage client update ID --remove-api, with the API's id; or register it anew: mintage api create",
 				"%s is allowed the API %s, which does not exist: asking for it is invalid_target", clientName(c), allowed.ID)
 		} else if life := api.Lifetime(0); life != 0 && window > life-time.Minute {
 			f.warn("mintage api update ID --access-token-lifetime DURATION",

@@ -44,7 +44,7 @@ var refusalWords = map[grant.Refusal]words{
 		"log in again: what the key made is refused for good"},
 	grant.StoreBehind: {"it is authentic, and the store has no record of what issued it: the store has lost commits",
 		"was an older backup or a replica put in place? If so, declare it: mintage restore --declare. Until then the client is told to retry, and loses nothing"},
-	grant.ScopeTooWide:   {"the client is no longer registered for any scope of the grant", "register the scope again (mintage client update), or have the user authorize anew"},
+	grant.ScopeTooWide:   {"the client is no longer registered for any scope of the grant", "register the scope again (mintage client update ID --add-scope), or have the user authorize anew"},
 	grant.TokenUnknown:   {"it was not issued here, or was altered on its way", "compare what the client stores with what it received: whole, unchanged, from this server"},
 	grant.AccessRevoked:  {"the access tokens that the grant had given until then were revoked", "have the client refresh: the refresh token lives on"},
 	grant.ClientDisabled: {"its client is disabled, deleted or not registered for this", "if that was not meant: mintage client enable"},
@@ -53,7 +53,7 @@ var refusalWords = map[grant.Refusal]words{
 	grant.TargetUnknown: {"the resource of the request is none of the APIs that the user agreed to, or nothing of the scope belongs to it",
 		"have the client name, as resource, one of the APIs that it named at the authorization endpoint (see: mintage client show, mintage api list)"},
 	grant.TargetGone: {"an API that it names is no longer registered, or allowed to the client",
-		"register the API (mintage api create) or allow it (mintage client update --api), and have the user authorize anew"},
+		"register the API (mintage api create) or allow it (mintage client update ID --add-api), and have the user authorize anew"},
 	grant.CodeBeforeRestore: {"the store was put back to a backup after the code was issued, and nobody can tell whether it was redeemed", "the user logs in again, which makes a new code"},
 }
 
@@ -113,7 +113,7 @@ func (v *Explained) readClient() reading {
 		if e.As == AsCode {
 			kind = store.GrantAuthorizationCode
 		}
-		r.Why, r.Next = "client "+id+" is not registered for the "+kind+" grant", "if it should be: mintage client update "+id+" --grant-types authorization_code,refresh_token"
+		r.Why, r.Next = "client "+id+" is not registered for the "+kind+" grant", "grant types never change: register another client, with --grant-types authorization_code,refresh_token"
 		r.Told = "400 " + string(oauth.UnauthorizedClient)
 	}
 	if e.As == AsAccess || e.As == AsJWT {

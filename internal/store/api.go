@@ -119,6 +119,9 @@ func ReadAllowedAPI(text string) (AllowedAPI, error) {
 	return AllowedAPI{id, scope}, err
 }
 
+// String returns the item that ReadAllowedAPI reads.
+func (l AllowedAPI) String() string { return strings.TrimSpace(l.ID + " " + string(l.Scope)) }
+
 // Of returns the scopes of a that are allowed.
 func (l AllowedAPI) Of(a *API) oauth.Scope {
 	if l.Scope == "" {

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// commandLine is a command line in a text, up to what cannot belong to it.
+var commandLine = regexp.MustCompile("mintage ((?:[a-z]+ )+)[^\n`;,()|]*")
+
+// replaces lists advice that sets all of a list, with the reason.
+var replaces = map[string]string{
+	"docs/how-to/verify-at-a-proxy.md --audience": "HAProxy compares aud with one text, so there must be no second audience",
+}
+
+// Advice in messages and pages names commands and flags that exist. It never sets all of
+// a list, which would remove what others use: it adds.
+func TestAdviceNamesFlagsThatExistAndAdd(t *testing.T) {
+	root := Root("test")
+	looked, excused := 0, map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path = strings.TrimPrefix(filepath.ToSlash(path), "../../")
+		switch {
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || path == "internal/e2e" || path == "bench" || len(d.Name()) > 2 && d.Name()[0] == '.'):
+			return filepath.SkipDir
+		case d.IsDir(), !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".md"), strings.HasSuffix(path, "_test.go"), path == "docs/reference/cli.md", path == "CHANGELOG.md":
+			return nil
+		}
+		text, err := os.ReadFile("../../" + path)
+		if err != nil {
+			return err
+		}
+		for _, m := range commandLine.FindAllStringSubmatch(strings.ReplaceAll(string(text), "\\\n", " "), -1) {
+			cmd, rest, err := root.Find(strings.Fields(m[1]))
+			if err != nil || cmd == root || cmd.HasSubCommands() {
+				continue // a sentence about the program
+			}
+			looked++
+			update := cmd.Name() == "update" && !strings.Contains(m[0], "--replace")
+			for _, word := range append(rest, strings.Fields(m[0])...) {
+				name, isFlag := strings.CutPrefix(word, "--")
+				name, _, _ = strings.Cut(strings.Trim(name, `".:'`), "=")
+				switch {
+				case !isFlag || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-") != "" || name == "help":
+				case cmd.Flag(name) == nil:
+					t.Errorf("%s: %q: %s has no flag --%s", path, m[0], cmd.CommandPath(), name)
+				case update && cmd.Flag("add-"+name) != nil && replaces[path+" --"+name] == "":
+					t.Errorf("%s: %q: --%s removes what is there: advise --add-%s or --remove-%s", path, m[0], name, name, name)
+				case update && cmd.Flag("add-"+name) != nil:
+					excused[path+" --"+name] = true
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if looked < 200 {
+		t.Errorf("only %d command lines were looked at", looked)
+	}
+	for place := range replaces {
+		if !excused[place] {
+			t.Errorf("%s is excused, and needs no excuse", place)
+		}
+	}
+}
