@@ -172,7 +172,7 @@ func TestFormsSendTheirFields(t *testing.T) {
 	}{
 		{pages.Login{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=login", "username", "password"}},
 		{pages.Login{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=login", "username", "password", "action=cancel"}},
-		{pages.SecondFactor{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=second_factor", "code", "action=switch", "action=cancel"}},
+		{pages.SecondFactor{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=second_factor", "code", "action=cancel", "action=switch"}},
 		{pages.Account{Interaction: "I", Cancel: true}, "/oauth2/interaction", []string{"id=I", "step=account", "action=continue", "action=switch", "action=cancel"}},
 		{pages.Consent{Interaction: "I"}, "/oauth2/interaction", []string{"id=I", "step=consent", "decision=deny", "decision=allow", "action=switch"}},
 		{pages.Consent{Interaction: "I", Remember: true}, "/oauth2/interaction", []string{"id=I", "step=consent", "remember=yes", "decision=deny", "decision=allow", "action=switch"}},
@@ -274,6 +274,30 @@ func TestConsentSaysWhoAsksWhoAnswersAndForWhat(t *testing.T) {
 	if buttons := elements(root, "button"); len(buttons) != 3 || textOf(buttons[0]) != "Deny" || textOf(buttons[1]) != "Allow" {
 		t.Error("the first button, which the Enter key presses, is not the one that denies")
 	}
+}
+
+// Users find the way on at once, and nobody is led to agree: only the button that
+// continues is filled. Unfolding shows another.
+func TestAScreenHasOneFilledButton(t *testing.T) {
+	filled := func(n *html.Node) bool {
+		return slices.ContainsFunc(strings.Fields(attr(n, "class")), func(c string) bool { return c == "primary" || c == "danger" || c == "strong" })
+	}
+	everyPage(t, func(t *testing.T, _ string, _ pages.Sample, root *html.Node) {
+		folded := len(elements(root, "details"))
+		count := 0
+		for _, n := range slices.Concat(elements(root, "button"), elements(root, "a")) {
+			if !filled(n) {
+				continue
+			}
+			if id := attr(n, "id"); id == "deny" || id == "cancel" || id == "everywhere" {
+				t.Errorf("%s is filled", id)
+			}
+			count++
+		}
+		if count > max(1, folded) {
+			t.Errorf("%d buttons are filled", count)
+		}
+	})
 }
 
 func TestDatesAreInTheFormOfTheLocale(t *testing.T) {
