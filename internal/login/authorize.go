@@ -125,6 +125,7 @@ type Visitor struct {
 type Stage struct {
 	URL         string
 	Issued      grant.ID // of the code in URL, if it was made for this very answer
+	Decided     bool     // this very request has stored the decision of Interaction
 	Interaction *Interaction
 	Client      *store.Client
 	Session     *Session
@@ -136,7 +137,6 @@ type Stage struct {
 	view     *directory.View
 	consents *consents // of the session's subject, if they were read
 	agreed   *Consent  // what of them is alive, and of the client
-	decided  bool      // by this very request
 }
 
 // now is the instant of a decision.

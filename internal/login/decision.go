@@ -140,8 +140,8 @@ func (a *Authorizer) Deny(ctx context.Context, it *Interaction, v Visitor, code 
 // consent that the user gave on a page.
 func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent bool) error {
 	who, with := st.Interaction.Identity, &store.Change{}
-	return a.change(ctx, st.Interaction, with, func(it *Interaction) error {
-		st.decided = false
+	err := a.change(ctx, st.Interaction, with, func(it *Interaction) error {
+		st.Decided = false
 		switch {
 		case it.Decision != nil && it.Decision.Allow != d.Allow:
 			return ErrAnswered
@@ -177,9 +177,11 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 				}
 			}
 		}
-		it.Decision, it.Step, st.decided = &d, StepAnswered, true
+		it.Decision, it.Step, st.Decided = &d, StepAnswered, true
 		return nil
 	})
+	st.Decided = st.Decided && err == nil
+	return err
 }
 
 // answer computes the client's answer from the decision, and writes nothing. A
@@ -192,7 +194,7 @@ func (a *Authorizer) answer(ctx context.Context, st Stage) (Stage, error) {
 		return st, a.clientError(st.Client, it.Request, told, true, nil)
 	}
 	id, nonce := codeParts(st.view.Ring, it)
-	if st.decided {
+	if st.Decided {
 		st.Issued = id
 	} else if err := a.mayRepeat(ctx, st, id); err != nil {
 		return st, err

@@ -81,7 +81,7 @@ const (
 	LoginOK        = "ok"
 	LoginWrong     = "wrong"     // password or code of an app
 	LoginThrottled = "throttled" // not looked at
-	LoginRejected  = "rejected"  // by the system that authenticates the users
+	LoginRejected  = "rejected"  // by the system that authenticates the users, or because of what it says of them
 	LoginFailed    = "failed"    // by a fault, of ours or of theirs
 )
 

@@ -28,7 +28,7 @@ func (s *web) countLogin(err error) {
 		m.Throttled(metrics.LimitLoginFailures)
 	case errors.Is(err, account.ErrWrong):
 		m.Login(metrics.LoginWrong)
-	case errors.Is(err, upstream.ErrDenied), errors.Is(err, errRejected), errors.As(err, &unwilling):
+	case errors.Is(err, upstream.ErrDenied), errors.Is(err, errRejected), errors.As(err, &unwilling), errors.Is(err, login.ErrSubject), errors.Is(err, login.ErrProviderEnded):
 		m.Login(metrics.LoginRejected)
 	default:
 		m.Login(metrics.LoginFailed)
@@ -57,6 +57,8 @@ func (s *web) loginFailed(x *exchange, it *login.Interaction, subject string, er
 	e := s.About(x.Request, x.ClientID, audit.LoginFailed, audit.Refused)
 	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, subject, s.loginWay()
 	switch {
+	case errors.Is(err, login.ErrSubject):
+		e.Detail += ", the subject is the id of a client"
 	case s.Users != nil && !errors.Is(err, account.ErrWrong):
 		return // a fault: nothing was compared
 	case errors.Is(err, upstream.ErrUnavailable):
@@ -80,11 +82,10 @@ func (s *web) loginWay() string {
 	return "login page of the provider"
 }
 
-// auditConsent records what a user has answered.
-func (s *web) auditConsent(x *exchange, it *login.Interaction, name audit.Name, err error) {
-	// The answer to the client may be an error that says what the user has said.
-	var told *login.ClientError
-	if s.Audit == nil || err != nil && (!errors.As(err, &told) || told.Cause != nil) || it.Identity == nil {
+// auditConsent records what a user has answered, if this request has stored the answer.
+func (s *web) auditConsent(x *exchange, st login.Stage, name audit.Name) {
+	it := st.Interaction
+	if s.Audit == nil || !st.Decided || it.Identity == nil {
 		return
 	}
 	e := s.About(x.Request, x.ClientID, name, audit.Success)

@@ -134,7 +134,7 @@ func (s *web) proceeded(ctx context.Context, x *exchange, st login.Stage, err er
 	case it.OfAccount() && st.Session != nil:
 		return seeOther(s.at(connectionsPath)), nil
 	case it.Step == login.StepLogin && s.Users == nil:
-		return s.sendToLogin(ctx, it)
+		return s.sendToLogin(ctx, x, it)
 	}
 	return s.form(x, it, s.view(x, st), http.StatusOK)
 }
@@ -217,9 +217,9 @@ func (s *web) form(x *exchange, it *login.Interaction, view any, status int) (se
 }
 
 // sendToLogin sends the browser to whoever knows the users.
-func (s *web) sendToLogin(ctx context.Context, it *login.Interaction) (server.Answer, error) {
+func (s *web) sendToLogin(ctx context.Context, x *exchange, it *login.Interaction) (server.Answer, error) {
 	if s.Upstream != nil {
-		return s.sendUpstream(ctx, it)
+		return s.sendUpstream(ctx, x, it)
 	}
 	u, err := url.Parse(s.Handoff)
 	if err != nil {
@@ -238,13 +238,10 @@ func (s *web) sendToLogin(ctx context.Context, it *login.Interaction) (server.An
 func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (server.Answer, error) {
 	a, v, step := s.Authorizer, s.visitor(r, x), login.Step(p["step"])
 	again := seeOther(s.interactionURL(it.ID))
-	answered := it.Decision != nil
 	switch {
 	case step == login.StepConsent && p["decision"] == "allow":
 		st, err := a.Allow(ctx, it, v, p["remember"] == "yes")
-		if !answered {
-			s.auditConsent(x, it, audit.ConsentGiven, err)
-		}
+		s.auditConsent(x, st, audit.ConsentGiven)
 		return s.proceeded(ctx, x, st, err)
 	case step == login.StepConsent && p["decision"] == "deny", p["action"] == "cancel":
 		st, err := a.Deny(ctx, it, v, oauth.AccessDenied)
@@ -252,9 +249,7 @@ func (s *web) take(ctx context.Context, r *http.Request, x *exchange, it *login.
 		if errors.As(err, &told) {
 			told.Clicked = true
 		}
-		if !answered {
-			s.auditConsent(x, it, audit.ConsentDenied, err)
-		}
+		s.auditConsent(x, st, audit.ConsentDenied)
 		return s.proceeded(ctx, x, st, err)
 	case step != it.Step:
 		return again, nil

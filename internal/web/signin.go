@@ -127,7 +127,7 @@ func (s *web) signIn(ctx context.Context, x *exchange, it *login.Interaction, wh
 
 // sendUpstream sends the browser to the OpenID Connect provider: always with the
 // same request, so that each of two tabs may bring back the answer.
-func (s *web) sendUpstream(ctx context.Context, it *login.Interaction) (server.Answer, error) {
+func (s *web) sendUpstream(ctx context.Context, x *exchange, it *login.Interaction) (server.Answer, error) {
 	var pending upstream.Pending
 	if it.Upstream != nil {
 		err := json.Unmarshal(it.Upstream, &pending)
@@ -139,6 +139,7 @@ func (s *web) sendUpstream(ctx context.Context, it *login.Interaction) (server.A
 		ForceLogin: it.Fresh, SelectAccount: it.Request.Prompt.SelectAccount, OpenID: it.Request.Scope.Has(oauth.OpenID),
 	})
 	if err != nil {
+		s.loginFailed(x, it, "", err)
 		return server.Answer{}, err
 	}
 	kept, err := json.Marshal(pending)

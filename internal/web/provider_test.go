@@ -1,0 +1,122 @@
+package web_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/mintage/mintage/internal/upstream"
+)
+
+// A provider is a small OpenID Connect provider, at which users of a room log in.
+type provider struct {
+	t      *testing.T
+	url    string
+	key    *ecdsa.PrivateKey
+	now    func() time.Time
+	nonce  string         // of the login under way
+	claims map[string]any // of the id_token, beside those that it must have
+	down   bool           // whatever it is asked, it answers 502
+	refuse string         // error of its token endpoint
+}
+
+func newProvider(t *testing.T) *provider {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &provider{t: t, key: key, claims: map[string]any{}}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		var answer any
+		switch {
+		case p.down:
+			w.WriteHeader(http.StatusBadGateway)
+		case r.URL.Path == "/keys":
+			answer = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "k1"}}}
+		case r.URL.Path == "/token" && p.refuse != "":
+			w.WriteHeader(http.StatusBadRequest)
+			answer = map[string]any{"error": p.refuse}
+		case r.URL.Path == "/token":
+			answer = map[string]any{"access_token": "at", "token_type": "Bearer", "id_token": p.sign("JWT", map[string]any{"nonce": p.nonce, "exp": p.now().Add(time.Minute).Unix()})}
+		default:
+			answer = map[string]any{
+				"issuer": p.url, "authorization_endpoint": p.url + "/auth", "token_endpoint": p.url + "/token", "jwks_uri": p.url + "/keys",
+				"end_session_endpoint": p.url + "/end", "id_token_signing_alg_values_supported": []string{"ES256"},
+			}
+		}
+		json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(s.Close)
+	p.url = s.URL
+	return p
+}
+
+// sign signs claims, with those of p and those that every token has.
+func (p *provider) sign(typ jose.ContentType, claims map[string]any) string {
+	p.t.Helper()
+	all := map[string]any{"iss": p.url, "aud": "mintage", "sub": "42", "iat": p.now().Unix()}
+	for _, of := range []map[string]any{p.claims, claims} {
+		for name, value := range of {
+			if all[name] = value; value == nil {
+				delete(all, name)
+			}
+		}
+	}
+	payload, err := json.Marshal(all)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: p.key, KeyID: "k1"}}, (&jose.SignerOptions{}).WithType(typ))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	text, err := signed.CompactSerialize()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return text
+}
+
+// logoutToken is one about a session of the provider.
+func (p *provider) logoutToken(id, session string) string {
+	p.t.Helper()
+	return p.sign("logout+jwt", map[string]any{
+		"sid": session, "jti": id, "exp": p.now().Add(2 * time.Minute).Unix(), "auth_time": nil, "name": nil,
+		"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}},
+	})
+}
+
+// atProvider has the users of a room log in at p.
+func atProvider(p *provider, change ...func(*upstream.Config)) func(*room, *choice) {
+	return func(r *room, c *choice) {
+		p.now = r.kit.Clock.Now
+		cfg := upstream.Config{Issuer: p.url, ClientID: "mintage", SubjectPrefix: "people:", RedirectURL: callbackURL, Now: p.now}
+		for _, f := range change {
+			f(&cfg)
+		}
+		c.Users, c.Authorizer.Alive, c.Upstream = nil, nil, upstream.New(cfg)
+	}
+}
+
+// sent expects that the browser is sent to p to log in, and returns the state.
+func (p *provider) sent(s sight) (state string) {
+	p.t.Helper()
+	q := s.query()
+	if p.nonce = q.Get("nonce"); s.StatusCode != http.StatusSeeOther || p.nonce == "" || q.Get("state") == "" {
+		p.t.Fatalf("status %d to %q: not a login at the provider", s.StatusCode, s.to())
+	}
+	return q.Get("state")
+}
