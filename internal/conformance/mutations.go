@@ -194,8 +194,8 @@ var tokenMutations = []Mutation{
 		Test: here + "TestTC14",
 	},
 	{
-		Name: "commit before a refusal", In: "Issuer.update",
-		Old: "return d.Next, revocation(g, d, evidence, now)", New: "if d.Refusal != grant.Allowed {\n\t\t\treturn g, nil\n\t\t}\n\t\treturn d.Next, revocation(g, d, evidence, now)",
+		Name: "commit before a refusal", In: "change.on",
+		Old: "return c.made.Next, revocation(g, c.made, c.evidence, c.now)", New: "if c.made.Refusal != grant.Allowed {\n\t\treturn g, nil\n\t}\n\treturn c.made.Next, revocation(g, c.made, c.evidence, c.now)",
 		Test: here + "TestTR06",
 	},
 	{

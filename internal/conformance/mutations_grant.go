@@ -50,7 +50,7 @@ var grantMutations = []Mutation{
 	},
 	{
 		Name: "no look at a decision after its request", In: "Issuer.update",
-		Old: "case ctx.Err() == nil && iss.settled(ctx, d.Next, err):", New: "case iss.settled(ctx, d.Next, err):",
+		Old: "case ctx.Err() == nil && iss.settled(ctx, c.made.Next, err):", New: "case iss.settled(ctx, c.made.Next, err):",
 		Test: "go test ./internal/issuer -run TestAWriteIsNotSearchedFor",
 	},
 	{

@@ -51,7 +51,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	if err != nil {
 		return Token{}, store.Unavailable(err)
 	}
-	t, view, err := open(ctx, iss, view, text, func(v *directory.View) (accessToken, error) { return iss.openAccess(v, text) })
+	t, view, err := open(ctx, iss, view, text, (*Issuer).openAccess)
 	if err != nil {
 		return Token{}, err
 	}
@@ -158,7 +158,7 @@ func (iss *Issuer) inspectRefresh(ctx context.Context, caller *store.Client, tex
 	if err != nil {
 		return Token{}, store.Unavailable(err)
 	}
-	tok, view, err := open(ctx, iss, view, text, func(v *directory.View) (keys.Token, error) { return v.Ring.OpenRefresh(iss.Realm, text) })
+	tok, view, err := open(ctx, iss, view, text, (*Issuer).openRefresh)
 	if err != nil {
 		return Token{}, err
 	}

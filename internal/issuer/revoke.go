@@ -49,8 +49,7 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 		Realm: iss.Realm, ClientID: c.ID, Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
 		Maker: view.Ring.Maker(tok.Key), Restore: view.Restore(),
 	}
-	evidence := func() string { return "revoked by its client from " + from.String() }
-	d, now, err := iss.update(ctx, tok.GrantID, evidence, func(g grant.Grant, now grant.Instant) grant.Decision {
+	d, now, err := iss.update(ctx, tok.GrantID, evidence{act: "revoked by its client", from: from}, func(g grant.Grant, now grant.Instant) grant.Decision {
 		if refresh {
 			return g.RevokeRefresh(presented)
 		}

@@ -55,7 +55,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	code, view, err := open(ctx, iss, view, r.Code, func(v *directory.View) (grant.Code, error) { return v.Ring.OpenCode(iss.Realm, r.Code) })
+	code, view, err := open(ctx, iss, view, r.Code, (*Issuer).openCode)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -90,8 +90,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	}
 	// The code was redeemed before, or is refused for its age, and still ends the
 	// grant that it has created.
-	evidence := func() string { return "code presented again from " + r.From.String() }
-	d, _, err = iss.update(ctx, code.GrantID, evidence, func(g grant.Grant, _ grant.Instant) grant.Decision {
+	d, _, err = iss.update(ctx, code.GrantID, evidence{act: "code presented again", from: r.From}, func(g grant.Grant, _ grant.Instant) grant.Decision {
 		return g.Replay(req)
 	})
 	switch {
@@ -113,9 +112,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	tok, view, err := open(ctx, iss, view, r.RefreshToken, func(v *directory.View) (keys.Token, error) {
-		return v.Ring.OpenRefresh(iss.Realm, r.RefreshToken)
-	})
+	tok, view, err := open(ctx, iss, view, r.RefreshToken, (*Issuer).openRefresh)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -130,8 +127,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	}
 	asked := req.Scope
 	policy := iss.PolicyOf(c)
-	evidence := func() string { return fmt.Sprintf("generation %d presented from %s", tok.Generation, r.From) }
-	d, now, err := iss.update(ctx, tok.GrantID, evidence, func(g grant.Grant, now grant.Instant) grant.Decision {
+	d, now, err := iss.update(ctx, tok.GrantID, evidence{generation: tok.Generation, from: r.From}, func(g grant.Grant, now grant.Instant) grant.Decision {
 		req.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
 		req.KeyID = view.Ring.Current(keys.MAC, now)
 		req.SpentByOther = view.Ring.SpentByOther(g, tok.Key)
@@ -170,26 +166,53 @@ func covered(asked, granted oauth.Scope, t *grant.Target) oauth.Scope {
 	return granted.Common(asked)
 }
 
+// A change is a decision about a stored grant: how it is made and, once the store
+// has read the row, what it is. A refresh allocates it whole.
+type change struct {
+	iss      *Issuer
+	decide   func(g grant.Grant, now grant.Instant) grant.Decision
+	evidence evidence
+
+	made grant.Decision
+	now  grant.Instant
+}
+
+// on implements store.Decide.
+func (c *change) on(g grant.Grant) (grant.Grant, []store.Event) {
+	c.now = c.iss.now()
+	c.made = c.decide(g, c.now)
+	return c.made.Next, revocation(g, c.made, c.evidence, c.now)
+}
+
 // update applies decide to a stored grant. It commits before it refuses, so that the
 // revocation after a replay is never lost. It returns store.ErrNotFound unchanged.
-func (iss *Issuer) update(ctx context.Context, id grant.ID, evidence func() string, decide func(g grant.Grant, now grant.Instant) grant.Decision) (grant.Decision, grant.Instant, error) {
-	var d grant.Decision
-	var now grant.Instant
-	err := iss.Store.UpdateGrant(ctx, id, func(g grant.Grant) (grant.Grant, []store.Event) {
-		now = iss.now()
-		d = decide(g, now)
-		return d.Next, revocation(g, d, evidence, now)
-	})
+func (iss *Issuer) update(ctx context.Context, id grant.ID, e evidence, decide func(g grant.Grant, now grant.Instant) grant.Decision) (grant.Decision, grant.Instant, error) {
+	c := &change{iss: iss, decide: decide, evidence: e}
+	err := iss.Store.UpdateGrant(ctx, id, c.on)
 	switch {
 	case err == nil:
-		return d, now, nil
+		return c.made, c.now, nil
 	case errors.Is(err, store.ErrNotFound):
 		return grant.Decision{}, iss.now(), err
-	case ctx.Err() == nil && iss.settled(ctx, d.Next, err):
-		// If the context has ended, the store may still be writing to d.
-		return d, now, nil
+	case ctx.Err() == nil && iss.settled(ctx, c.made.Next, err):
+		// If the context has ended, the store may still be writing to c.
+		return c.made, c.now, nil
 	}
 	return grant.Decision{}, 0, store.Unavailable(err)
+}
+
+// evidence is the request that may end a grant, as the event records it.
+type evidence struct {
+	act        string // "": a refresh token of the generation was presented
+	generation uint32
+	from       grant.Origin
+}
+
+func (e evidence) String() string {
+	if e.act == "" {
+		return fmt.Sprintf("generation %d presented from %s", e.generation, e.from)
+	}
+	return e.act + " from " + e.from.String()
 }
 
 // settled reports whether a write of unknown outcome is in the store. A row that
@@ -218,7 +241,7 @@ func (iss *Issuer) settled(ctx context.Context, next grant.Grant, err error) boo
 
 // revocation returns the event of a decision that ends a grant or its access tokens.
 // Redemptions and rotations have no event: the row shows them.
-func revocation(g grant.Grant, d grant.Decision, evidence func() string, now grant.Instant) []store.Event {
+func revocation(g grant.Grant, d grant.Decision, e evidence, now grant.Instant) []store.Event {
 	var name store.EventName
 	switch {
 	case g.State == d.Next.State && g.AccessFloor == d.Next.AccessFloor:
@@ -232,7 +255,7 @@ func revocation(g grant.Grant, d grant.Decision, evidence func() string, now gra
 	default:
 		name = store.EventGrantRevoked
 	}
-	return []store.Event{{At: now, Name: name, About: g.ID.String(), Actor: g.ClientID, Detail: evidence()}}
+	return []store.Event{{At: now, Name: name, About: g.ID.String(), Actor: g.ClientID, Detail: e.String()}}
 }
 
 // tokens computes the pair of an allowed decision from its row, and the id_token
@@ -306,8 +329,8 @@ func (iss *Issuer) missingKey(g grant.Grant, err error) error {
 
 // open opens a text with view or, if view lacks the text's key, with a newer view,
 // and returns the view that it used. A text that is not authentic is Refused.
-func open[T any](ctx context.Context, iss *Issuer, view *directory.View, text string, by func(*directory.View) (T, error)) (T, *directory.View, error) {
-	t, err := by(view)
+func open[T any](ctx context.Context, iss *Issuer, view *directory.View, text string, by func(*Issuer, *directory.View, string) (T, error)) (T, *directory.View, error) {
+	t, err := by(iss, view, text)
 	if err == nil {
 		return t, view, nil
 	}
@@ -317,10 +340,18 @@ func open[T any](ctx context.Context, iss *Issuer, view *directory.View, text st
 	}
 	if fresh != nil {
 		view = fresh
-		t, err = by(view)
+		t, err = by(iss, view, text)
 	}
 	if err != nil {
 		return t, view, &grant.Refused{Why: grant.TokenUnknown}
 	}
 	return t, view, nil
+}
+
+func (iss *Issuer) openCode(view *directory.View, text string) (grant.Code, error) {
+	return view.Ring.OpenCode(iss.Realm, text)
+}
+
+func (iss *Issuer) openRefresh(view *directory.View, text string) (keys.Token, error) {
+	return view.Ring.OpenRefresh(iss.Realm, text)
 }
