@@ -6,11 +6,15 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -27,6 +31,7 @@ type assertingClient struct {
 	oauthClient
 	d   *deployment
 	key *ecdsa.PrivateKey
+	kid string
 	jti int
 }
 
@@ -44,7 +49,7 @@ func (d *deployment) assertingClient(change func(*client.Registration)) *asserti
 	if change != nil {
 		change(&r)
 	}
-	return &assertingClient{d.client(r), d, key, 0}
+	return &assertingClient{d.client(r), d, key, "k", 0}
 }
 
 // assert is a new assertion, with changed claims.
@@ -56,7 +61,7 @@ func (c *assertingClient) assert(change map[string]any) string {
 	for name, value := range change {
 		claims[name] = value
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: c.key, KeyID: "k"}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: c.key, KeyID: c.kid}}, nil)
 	if err != nil {
 		c.d.t.Fatal(err)
 	}
@@ -144,6 +149,49 @@ func TestPK28_AFaultOfOursIsNoFaultOfTheClient(t *testing.T) {
 	want(t, d.post(c.with(c.assert(nil), form)), 503, "temporarily_unavailable")
 	c.oauthClient = d.change(c.oauthClient, func(c *store.Client) { c.Assertion = was })
 	d.mustIssue(d.post(c.with(c.assert(nil), form)))
+}
+
+// Whoever names a client with a kid that it does not have is refused as with a wrong
+// secret. Only keys that cannot be fetched are a fault of ours.
+func TestPK29_AnUnknownKidIsCountedAndCausesNoFetches(t *testing.T) {
+	d := start(t, func(o *options) { o.AddressFailures, o.ClientFailures = 600, 30 })
+	c := d.assertingClient(nil)
+	set, fetches, down := c.Assertion.Keys, 0, false
+	publisher := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if fetches++; down {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		w.Header().Set("Content-Type", "application/jwk-set+json")
+		w.Write(set)
+	}))
+	t.Cleanup(publisher.Close)
+	now := time.Now()
+	d.clients.Keys = keyset.NewCache(func() time.Time { return now }, nil, nil).Registered
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: publisher.Certificate().Raw}))
+	c.oauthClient = d.change(c.oauthClient, func(c *store.Client) {
+		c.Assertion.Keys, c.Assertion.KeysURI, c.Assertion.KeysCA = nil, publisher.URL, ca
+	})
+	pair := d.mustIssue(d.post(c.with(c.assert(nil), c.redemption())))
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {pair.RefreshToken}, "client_id": {c.ID}}
+	d.log.Reset()
+	wrong := *c
+	wrong.kid = "unknown"
+	statuses := map[int]int{}
+	for range 40 {
+		statuses[d.post(wrong.with(wrong.assert(nil), form)).status]++
+	}
+	if statuses[400] < 30 || statuses[400]+statuses[429] != 40 || statuses[429] == 0 || fetches != 1 {
+		t.Errorf("40 with an unknown kid: %v after %d fetches", statuses, fetches)
+	}
+	if log := d.log.String(); strings.Contains(log, `"level":"ERROR"`) || strings.Count(log, `"level":"INFO"`) < 40 {
+		t.Errorf("the log of 40 requests with an unknown kid:\n%.2000s", log)
+	}
+	down = true
+	other := d.assertingClient(func(r *client.Registration) {
+		r.Assertion.Keys, r.Assertion.KeysURI, r.Assertion.KeysCA = nil, publisher.URL+"/2", ca
+	})
+	want(t, d.post(other.with(other.assert(nil), url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {other.ID}})), 503, "temporarily_unavailable")
 }
 
 func postAt(d *deployment, target string, form url.Values) answer {

@@ -25,8 +25,8 @@ const (
 	perNetwork = 60
 )
 
-// ErrLater means that an address is not fetched now: it was a moment ago, or too
-// much is fetched. The same request can succeed within a minute.
+// ErrLater means that an address is not fetched now: a fetch failed a moment ago, or
+// too much is fetched. The same request can succeed within a minute.
 var ErrLater = errors.New("not fetched now; try again in a moment")
 
 // A Cache holds what was read from the documents at addresses. Failures are not
@@ -91,8 +91,8 @@ func (c *Cache[T]) Held(address string) (T, bool) {
 
 // Get returns what is at an address: from memory if that is fresh and, with enough,
 // has what the caller needs; otherwise it is fetched, for the caller's network. What
-// was fetched is returned even if it is not enough. The zero network has no share of
-// its own.
+// was fetched within the last minute is returned even if it is not enough. The zero
+// network has no share of its own.
 func (c *Cache[T]) Get(ctx context.Context, address string, from netip.Prefix, enough func(T) bool) (T, error) {
 	var none T
 	now := c.now()
@@ -103,11 +103,12 @@ func (c *Cache[T]) Get(ctx context.Context, address string, from netip.Prefix, e
 		c.recent.MoveToFront(e)
 	}
 	serves := have != nil && (enough == nil || enough(have.value))
-	if serves && now.Before(have.until) {
+	recent := have != nil && now.Before(have.fetched.Add(pause))
+	if recent || serves && now.Before(have.until) {
 		c.mu.Unlock()
 		return have.value, nil
 	}
-	f, err := c.join(ctx, address, from, have, now)
+	f, err := c.join(ctx, address, from, now)
 	c.mu.Unlock()
 	if err == nil {
 		select {
@@ -127,12 +128,12 @@ func (c *Cache[T]) Get(ctx context.Context, address string, from netip.Prefix, e
 
 // join returns the flight of an address, which it begins if there is none and the
 // limits allow it.
-func (c *Cache[T]) join(ctx context.Context, address string, from netip.Prefix, have *document[T], now time.Time) (*flight[T], error) {
+func (c *Cache[T]) join(ctx context.Context, address string, from netip.Prefix, now time.Time) (*flight[T], error) {
 	if f := c.flights[address]; f != nil {
 		return f, nil
 	}
 	switch {
-	case have != nil && now.Before(have.fetched.Add(pause)), c.failures.Wait(address, now) > 0:
+	case c.failures.Wait(address, now) > 0:
 		return nil, ErrLater
 	case len(c.flights) >= maxFlights:
 		return nil, fmt.Errorf("%w: too many fetches", ErrLater)

@@ -147,8 +147,9 @@ func TestWhatIsMissingIsLookedForOnceAMinute(t *testing.T) {
 		if got, err := c.Get(t.Context(), "a", office, has("v2")); got != "v1" || err != nil {
 			t.Errorf("what was just fetched: %q, %v", got, err)
 		}
-		if _, err := c.Get(t.Context(), "a", office, has("v2")); !errors.Is(err, fetch.ErrLater) || s.count("a") != 1 {
-			t.Errorf("at once again: %v after %d fetches", err, s.count("a"))
+		// For a minute, what was read is all that there is.
+		if got, err := c.Get(t.Context(), "a", office, has("v2")); got != "v1" || err != nil || s.count("a") != 1 {
+			t.Errorf("at once again: %q, %v after %d fetches", got, err, s.count("a"))
 		}
 		if got, _ := c.Get(t.Context(), "a", office, has("v1")); got != "v1" {
 			t.Error("what is there is not served meanwhile")
@@ -157,6 +158,14 @@ func TestWhatIsMissingIsLookedForOnceAMinute(t *testing.T) {
 		s.answer = func(string) (fetch.Answer, error) { return fetch.Answer{Body: []byte("v1 v2"), Fresh: time.Hour}, nil }
 		if got, err := c.Get(t.Context(), "a", office, has("v2")); got != "v1 v2" || err != nil || s.count("a") != 2 {
 			t.Errorf("a minute later: %q, %v", got, err)
+		}
+		// Whether it has come since cannot be known.
+		time.Sleep(time.Minute)
+		s.answer = func(string) (fetch.Answer, error) { return fetch.Answer{}, fetch.ErrAnswer }
+		for _, want := range []error{fetch.ErrAnswer, fetch.ErrLater} {
+			if _, err := c.Get(t.Context(), "a", office, has("v3")); !errors.Is(err, want) || s.count("a") != 3 {
+				t.Errorf("while it cannot be fetched: %v after %d fetches, want %v", err, s.count("a"), want)
+			}
 		}
 	})
 }
