@@ -31,7 +31,10 @@ const (
 	// Profile section 5.3.2.1 accepts 10 seconds, and refuses more than 60.
 	issuedAhead = 30 * time.Second
 	maxJTI      = 255
-	maxSubject  = 1024 // of an assertion, that is compared with a pattern
+	// maxCandidates limits the keys of one kid with which a signature is verified, of
+	// those that are published: a set with many keys of one kid makes no request slower.
+	maxCandidates = 2
+	maxSubject    = 1024 // of an assertion, that is compared with a pattern
 )
 
 // An AssertionFault is WrongAssertion with the claim or the member of the header
@@ -132,6 +135,13 @@ func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jos
 	if header.Algorithm != string(alg) {
 		return wrongClaim("alg", "is not the one that the client is registered for")
 	}
+	// No extension is understood here, and none changes what is signed or how it is
+	// read (RFC 7515 section 4.1.11, RFC 7797 section 7, RFC 7519 section 5.1).
+	for _, member := range []string{"b64", "crit", "zip"} {
+		if _, given := header.ExtraHeaders[jose.HeaderKey(member)]; given {
+			return wrongClaim(member, "is in the header, and must not be")
+		}
+	}
 	// Tokens of other uses are no assertions (RFC 8725 section 3.11).
 	if typ, given := header.ExtraHeaders["typ"]; given {
 		text, _ := typ.(string)
@@ -145,10 +155,19 @@ func (a *Authenticator) verify(ctx context.Context, c *store.Client, signed *jos
 		return store.Unavailable(err)
 	}
 	candidates := set.Find(header.KeyID, alg)
-	if len(candidates) == 0 {
-		return wrongClaim("kid", "names none of the client's keys")
+	published := c.SelfRegistered() || c.Assertion.KeysURI != ""
+	switch {
+	case len(candidates) == 0:
+		return wrongClaim("kid", "names none of the client's keys; publish a key some minutes before its first use")
+	case published && header.KeyID == "" && len(candidates) > 1:
+		return wrongClaim("kid", "is missing, and more than one of the client's keys fits")
+	case published:
+		candidates = candidates[:min(len(candidates), maxCandidates)]
 	}
 	for _, key := range candidates {
+		if err := ctx.Err(); err != nil {
+			return store.Unavailable(err)
+		}
 		if _, err := signed.Verify(key.Key); err == nil {
 			return nil
 		}

@@ -42,6 +42,8 @@ type signer struct {
 	alg jose.SignatureAlgorithm
 	kid string
 	typ string
+	// more are further members of the header.
+	more map[jose.HeaderKey]any
 }
 
 var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
@@ -92,7 +94,7 @@ var from netip.Addr
 
 func (s *signer) sign(claims map[string]any) oauth.Secret {
 	s.t.Helper()
-	opt := &jose.SignerOptions{}
+	opt := &jose.SignerOptions{ExtraHeaders: maps.Clone(s.more)}
 	if s.typ != "" {
 		opt.WithType(jose.ContentType(s.typ))
 	}
@@ -252,6 +254,12 @@ func TestAssertionHeaders(t *testing.T) {
 		typed.typ = typ
 		check("typ "+typ, typed.sign(b.claims(nil)), wrong)
 	}
+	// Extensions, which a verifier must understand or refuse (RFC 7515 section 4.1.11).
+	for member, value := range map[jose.HeaderKey]any{"b64": true, "crit": []string{}, "zip": "DEF"} {
+		extended := *b.signer
+		extended.more = map[jose.HeaderKey]any{member: value}
+		check("with "+string(member), extended.sign(b.claims(nil)), string(member))
+	}
 	good := string(b.signer.sign(b.claims(nil)))
 	check("one bit of the signature", oauth.Secret(good[:len(good)-10]+flip(good[len(good)-10:])), "signature")
 	check("no JWT", "abc", "alg")
@@ -280,6 +288,61 @@ func TestAssertionAlgorithms(t *testing.T) {
 	b.Administer("orders", func(c *store.Client) { c.Assertion.Alg = string(jose.PS256) })
 	if got := failed(t, b.present(b.auth, s.sign(b.claims(nil)))); got != "alg" {
 		t.Errorf("RS256 for PS256: the fault is %q", got)
+	}
+}
+
+// TestPublishedKeysAndTheirKids: of what a client or its provider publishes, a kid says
+// which key is meant, at most two keys of one kid are tried, and none after the end of
+// the request.
+func TestPublishedKeysAndTheirKids(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	others := []*signer{newSigner(t, jose.ES256), newSigner(t, jose.ES256)}
+	publish := func(list ...*signer) {
+		var set keyset.Set
+		for _, s := range list {
+			set = append(set, jose.JSONWebKey{Key: s.key.Public(), KeyID: s.kid})
+		}
+		b.auth.Keys = func(context.Context, string, string, func(keyset.Set) bool) (keyset.Set, error) { return set, nil }
+	}
+	b.Administer("orders", func(c *store.Client) { c.Assertion.Keys, c.Assertion.KeysURI = nil, "https://orders.example/jwks" })
+	for _, tt := range []struct {
+		what  string
+		set   []*signer
+		kid   string
+		wrong string
+	}{
+		{"one key", []*signer{b.signer}, "k1", ""},
+		{"one key, no kid", []*signer{b.signer}, "", ""},
+		{"two keys, no kid", []*signer{b.signer, others[0]}, "", "kid"},
+		{"the second of one kid", []*signer{others[0], b.signer}, "k1", ""},
+		{"the third of one kid", []*signer{others[0], others[1], b.signer}, "k1", "signature"},
+	} {
+		publish(tt.set...)
+		s := *b.signer
+		s.kid = tt.kid
+		if got := failed(t, b.present(b.auth, s.sign(b.claims(nil)))); got != tt.wrong {
+			t.Errorf("%s: the fault is %q, want %q", tt.what, got, tt.wrong)
+		}
+	}
+	publish(b.signer)
+	b.Clock.Advance(2 * time.Minute) // after that, the store is not asked
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	cred := oauth.Credentials{ClientID: "orders", Assertion: b.signer.sign(b.claims(nil)), Method: oauth.AuthPrivateKeyJWT}
+	if _, err := b.auth.Authenticate(ended, cred, from); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, client.ErrClient) {
+		t.Errorf("after the end of the request: %v", err)
+	}
+	// Keys that an operator registered by value are what the operator knows of.
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: others[0].key.Public()}, {Key: others[1].key.Public()}, {Key: b.signer.key.Public()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Administer("orders", func(c *store.Client) { c.Assertion.Keys, c.Assertion.KeysURI = set, "" })
+	s := *b.signer
+	s.kid = ""
+	if got := failed(t, b.present(b.auth, s.sign(b.claims(nil)))); got != "" {
+		t.Errorf("the third by value, no kid: the fault is %q", got)
 	}
 }
 
@@ -424,6 +487,22 @@ func TestARestartForgetsNoAssertionOfAClockAhead(t *testing.T) {
 		b.Clock.Advance(2 * time.Minute)
 		if got := failed(t, b.present(again, text)); got != "jti" {
 			t.Errorf("%s: two minutes after a restart, the fault is %q", name, got)
+		}
+		// Used long after a start, when the store is asked only for such an assertion, and
+		// presented again after a restart.
+		b = newBench(t)
+		b.auth.Began = b.Clock.Now().Add(-time.Hour)
+		text = b.signer.sign(b.claims(ahead))
+		if err := b.present(b.auth, text); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		b.Clock.Advance(time.Second)
+		again = b.authenticator()
+		for range 2 {
+			b.Clock.Advance(10 * time.Second)
+			if got := failed(t, b.present(again, text)); got != "jti" {
+				t.Errorf("%s: used before a restart and presented after it, the fault is %q", name, got)
+			}
 		}
 	}
 }

@@ -49,6 +49,31 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/client -run TestClientsThatRegisteredThemselves",
 	},
 	{
+		Name: "shortest RSA key of a client", In: "keyset.fits",
+		Old: "k.N.BitLen() >= minRSA", New: "k.N.BitLen() >= 1024",
+		Test: "go test ./internal/keyset -run TestWhichRSAKeysAreAccepted",
+	},
+	{
+		Name: "exponents of a client's own keys", In: "ParseFetched",
+		Old: "k.E != exponent && !operators", New: "k.E < 0",
+		Test: "go test ./internal/keyset -run TestWhichRSAKeysAreAccepted",
+	},
+	{
+		Name: "which of several published keys", In: "Authenticator.verify",
+		Old: `case published && header.KeyID == "" && len(candidates) > 1:`, New: "case false:",
+		Test: "go test ./internal/client -run TestPublishedKeysAndTheirKids",
+	},
+	{
+		Name: "extensions of an assertion", In: "Authenticator.verify",
+		Old: `{"b64", "crit", "zip"}`, New: `{}`,
+		Test: "go test ./internal/client -run TestAssertionHeaders",
+	},
+	{
+		Name: "an assertion of a clock ahead counts once over a restart", In: "Authenticator.use",
+		Old: "issued > seconds(now) || ", New: "",
+		Test: "go test ./internal/client -run TestARestartForgetsNoAssertionOfAClockAhead",
+	},
+	{
 		Name: "tokens for themselves of an operator's clients only", In: "Client.MayUse",
 		Old: "!c.Public() && !c.SelfRegistered()", New: "true",
 		Test: "go test ./internal/issuer -run TestServiceTokensAreOf",

@@ -24,8 +24,10 @@ func NewCache(now func() time.Time, own *fetch.Client, done func(address string,
 		anywhere := &fetch.Client{Reachable: func(netip.Addr) bool { return true }, Roots: roots}
 		return anywhere.Get(ctx, uri)
 	}
-	read := func(_ string, body []byte) (Set, error) { return Parse(body) }
-	c := &Cache{fetch.NewCache(get, read, now), fetch.NewCache(own.Get, read, now)}
+	read := func(operators bool) func(string, []byte) (Set, error) {
+		return func(_ string, body []byte) (Set, error) { return ParseFetched(body, operators) }
+	}
+	c := &Cache{fetch.NewCache(get, read(true), now), fetch.NewCache(own.Get, read(false), now)}
 	c.registered.Stale, c.own.Stale, c.own.Done = stale, stale, done
 	return c
 }
@@ -35,7 +37,8 @@ const stale = 24 * time.Hour
 
 // Registered returns the key set at an address that an operator has registered,
 // which may be private, with certificates (PEM) to trust there beside the system's. A
-// set that is not enough is fetched anew, at most once a minute.
+// set that is not enough is fetched anew, at most once a minute, and returned as it is
+// until then.
 func (c *Cache) Registered(ctx context.Context, uri, ca string, enough func(Set) bool) (Set, error) {
 	return c.registered.Get(ctx, uri+"\n"+ca, netip.Prefix{}, enough)
 }

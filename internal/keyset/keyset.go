@@ -20,8 +20,16 @@ import (
 // them: whoever could verify could sign.
 var Algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.PS256, jose.RS256}
 
-// maxKeys bounds a key set.
-const maxKeys = 100
+const (
+	// maxKeys bounds a key set, keys that are of no use here included. maxFetched is
+	// how many keys of a set from an address may verify signatures.
+	maxKeys, maxFetched = 100, 10
+	// minRSA and maxRSA are the bits of RSA keys (RFC 7518 section 3.3).
+	minRSA, maxRSA = 2048, 4096
+	// exponent is that of nearly every RSA key. A large one would make each
+	// verification slow. Keys that operators register may have 3.
+	exponent, operatorsExponent = 65537, 3
+)
 
 // A Set holds public keys for signatures.
 type Set []jose.JSONWebKey
@@ -54,7 +62,30 @@ func Parse(body []byte) (Set, error) {
 		}
 	}
 	if len(set) == 0 {
-		return nil, errors.New("the key set has no public key for ES256, EdDSA, PS256 or RS256 (RSA keys have 2048 bits or more)")
+		return nil, errNone
+	}
+	return set, nil
+}
+
+var errNone = errors.New("the key set has no public key for ES256, EdDSA, PS256 or RS256 (RSA keys have 2048 to 4096 bits and the exponent 65537)")
+
+// ParseFetched is Parse for a key set that a client, or its provider, publishes. It
+// fails if too many keys verify signatures. RSA keys have exponent 3 only at an address
+// that an operator has registered.
+func ParseFetched(body []byte, operators bool) (Set, error) {
+	set, err := Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	set = slices.DeleteFunc(set, func(key jose.JSONWebKey) bool {
+		k, ok := key.Key.(*rsa.PublicKey)
+		return ok && k.E != exponent && !operators
+	})
+	switch {
+	case len(set) == 0:
+		return nil, errNone
+	case len(set) > maxFetched:
+		return nil, fmt.Errorf("the key set has %d keys for signatures, and %d are allowed: remove old ones", len(set), maxFetched)
 	}
 	return set, nil
 }
@@ -81,7 +112,7 @@ func fits(key jose.JSONWebKey, alg jose.SignatureAlgorithm) bool {
 	case ed25519.PublicKey:
 		return alg == jose.EdDSA
 	case *rsa.PublicKey:
-		return (alg == jose.PS256 || alg == jose.RS256) && k.N.BitLen() >= 2048
+		return (alg == jose.PS256 || alg == jose.RS256) && k.N.BitLen() >= minRSA && k.N.BitLen() <= maxRSA && (k.E == exponent || k.E == operatorsExponent)
 	}
 	return false
 }
