@@ -61,6 +61,7 @@ type Store struct {
 	reader *reader
 	tried  atomic.Int64 // time of the last write by Ready, in nanoseconds since opened
 	opened time.Time
+	files  openFiles
 }
 
 var _ store.Store = (*Store)(nil)
@@ -113,7 +114,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	path := filepath.Join(dir, FileName)
 	if _, err := os.Stat(path); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no store at %s: name the server's configuration with --config, or its data directory with --data; `mintage serve` makes a store", path)
+			return nil, fmt.Errorf("no store at %s: name the server's configuration with --config, or its data directory with --data; a first `mintage serve` makes a store", path)
 		}
 		return nil, Explain(path, err)
 	}
@@ -191,15 +192,18 @@ func open(ctx context.Context, path string, timeout time.Duration) (_ *Store, er
 		w.close()
 		return nil, err
 	}
-	if timeout == commandTimeout {
-		w.stays = func() error { return Displaced(context.Background(), path, db) }
-	}
 	s.writer = w
+	if s.files, err = openedFiles(path); err == nil {
+		w.stays = s.Present
+		if timeout == commandTimeout {
+			w.stays = func() error { return Displaced(context.Background(), path, db) }
+		}
+	}
 	go w.run()
 	// From here on, no restore can replace the file: see Fold. A process that
 	// waited for the lock while a restore replaced the file would write to the old
 	// one.
-	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
+	if err != nil || !os.SameFile(before, s.files[path]) {
 		return nil, errors.Join(errors.New("a backup took its place at this moment: try again"), err)
 	}
 	return s, nil

@@ -27,6 +27,9 @@ const (
 // request, and a node without requests would not notice that there is space
 // again.
 func (s *Store) Ready(ctx context.Context) error {
+	if err := s.Present(); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
 	size, now := 1, int64(time.Since(s.opened))
 	switch last := s.tried.Load(); {
 	case s.writer.full.Load():

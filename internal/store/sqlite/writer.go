@@ -27,9 +27,10 @@ const (
 type writer struct {
 	conn    *connection
 	timeout time.Duration // of waiting for another process's write lock
-	// stays is Displaced in a process that does not hold the directory's lock, or
-	// nil: a move can then begin after the store was opened, and would lose what is
-	// written afterwards. No other process writes while this one has the write lock.
+	// stays returns an error if what is written now would be lost. In a server, it is
+	// Present. In a process that does not hold the directory's lock, it is Displaced:
+	// a move can begin after the store was opened. No other process writes while this
+	// one has the write lock.
 	stays   func() error
 	failure atomic.Pointer[error]
 	full    atomic.Bool // a write has failed on the disk, and no test write has succeeded since
@@ -251,9 +252,6 @@ func (w *writer) lock() error {
 	})
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
-	}
-	if w.stays == nil {
-		return nil
 	}
 	if err = w.stays(); err != nil {
 		w.rollback.exec()
