@@ -26,7 +26,7 @@ type Config struct {
 	Data    string `yaml:"data" group:"Store and files" reload:"no" doc:"data directory: the store, its lock, the key-encryption key, the admin socket"`
 	KEKFile string `yaml:"kek_file" group:"Store and files" reload:"no" credential:"kek" doc:"key-encryption key; default: DATA/kek, made at first start"`
 
-	NewStore bool `yaml:"new_store" group:"Store and files" reload:"no" doc:"create a store although the key-encryption key or the audit log of an earlier one exists: for the first start with your own key; remove it afterwards, otherwise a lost store would be replaced by an empty one"`
+	NewStore bool `yaml:"new_store" group:"Store and files" reload:"no" doc:"create a store if there is none, even if the key-encryption key or the audit log of an earlier one exists: for a first start; remove it afterwards, otherwise a lost store would be replaced by an empty one"`
 
 	Store             string `yaml:"store" group:"Store and files" reload:"no" credential:"store" secret:"yes" doc:"where grants and clients are stored: sqlite (in the data directory, for one node) or postgres://USER@HOST:5432/DATABASE, for several"`
 	StorePasswordFile string `yaml:"store_password_file" group:"Store and files" reload:"no" credential:"store_password" doc:"file with the password of the database's user; read again for each connection"`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/postgres"
 	"github.com/mintage/mintage/internal/store/sqlite"
@@ -33,14 +34,15 @@ func OpenStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 }
 
 // CreateStore opens the configured store for the server, and creates it if it is
-// absent and was not lost.
-func CreateStore(ctx context.Context, cfg config.Config) (store.Store, error) {
+// absent and may be created.
+func CreateStore(ctx context.Context, cfg config.Config, dev bool) (store.Store, error) {
+	mayCreate := func() error { return lostStore(cfg, dev) }
 	if cfg.Store != config.StoreSQLite {
-		return postgres.Create(ctx, Database(cfg), func() error { return lostStore(cfg) })
+		return postgres.Create(ctx, Database(cfg), mayCreate)
 	}
 	absent, err := sqlite.Absent(cfg.Data)
 	if err == nil && absent {
-		err = lostStore(cfg)
+		err = mayCreate()
 	}
 	if err != nil {
 		return nil, err
@@ -48,12 +50,21 @@ func CreateStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	return sqlite.Create(ctx, cfg.Data)
 }
 
-// lostStore returns an error if a key-encryption key or an audit log shows that there
-// was a store before, unless new_store is set. An empty store in its place would log
-// out every client and user.
-func lostStore(cfg config.Config) error {
+// FirstStart returns the path of the file by which an installation says that the next
+// start is the first and may create the store. The server removes it when it has one.
+func FirstStart(cfg config.Config) string { return filepath.Join(cfg.Data, "new-store") }
+
+// lostStore returns an error unless a store may be created: with new_store always,
+// otherwise at a first start of which neither a key-encryption key nor an audit log
+// shows that there was a store before. An empty store in place of a lost one, or of one
+// whose disk is not mounted, would log out every client and user.
+func lostStore(cfg config.Config, dev bool) error {
 	if cfg.NewStore {
 		return nil
+	}
+	place, lost := filepath.Join(cfg.Data, sqlite.FileName), "mount its disk, or restore a backup (mintage restore --help)"
+	if cfg.Store != config.StoreSQLite {
+		place, lost = "this database", "check which database and schema the URL names, or restore a backup"
 	}
 	var found []string
 	kek, _ := KEKPath(cfg)
@@ -66,11 +77,11 @@ func lostStore(cfg config.Config) error {
 		}
 	}
 	if found == nil {
-		return nil
-	}
-	place, lost := filepath.Join(cfg.Data, sqlite.FileName), "mount its disk, or restore a backup (mintage restore --help)"
-	if cfg.Store != config.StoreSQLite {
-		place, lost = "this database", "check which database and schema the URL names, or restore a backup"
+		if _, err := os.Lstat(FirstStart(cfg)); dev || err == nil {
+			return nil
+		}
+		return Hint(fmt.Errorf("refuse to make a new store: there is none in %s, and nothing says that this is a first start", place),
+			"if there was a store: "+lost+"; if this is a first start: start once with --new-store, or run: touch "+show.Quote(FirstStart(cfg)))
 	}
 	return Hint(fmt.Errorf("refuse to make a new store: there is none in %s, but there is %s of one that was used", place, strings.Join(found, " and ")),
 		"if the store is lost: "+lost+"; if this is the first start with a key of your own, an earlier first start was cut short, or the old store is given up: start once with --new-store")

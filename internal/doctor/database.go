@@ -2,6 +2,9 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +21,11 @@ import (
 
 func checkDatabase(ctx context.Context, p *Deployment) (f findings) {
 	if p.Store == nil {
-		return f.fault("see the reason; the server answers 503 until the store works", "the store does not open: %v", p.StoreErr)
+		advice := "see the reason; the server answers 503 until the store works"
+		if _, err := os.Stat(p.StoreFile); p.Config.Store == config.StoreSQLite && errors.Is(err, fs.ErrNotExist) {
+			advice = "mount its disk, or restore a backup (mintage restore --help); only a first start makes a store: mintage serve --new-store"
+		}
+		return f.fault(advice, "the store does not open: %v", p.StoreErr)
 	}
 	switch {
 	case p.Embedded != nil:

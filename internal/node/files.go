@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
@@ -78,6 +79,36 @@ func warnOfExposure(cfg config.Config, log *slog.Logger) {
 		if e, err := service.Exposure(path, path != kek); err == nil && e != nil {
 			log.Warn("a file is open to more than the server", "file", path, "mode", fmt.Sprintf("%04o", e.Mode), "advice", e.Advice)
 		}
+	}
+}
+
+// firstStartOver removes the file that has allowed this start to create a store.
+func firstStartOver(cfg config.Config, log *slog.Logger) {
+	if err := os.Remove(deployment.FirstStart(cfg)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("cannot remove the file that allows a new store: if the store is lost, the next start makes an empty one in its place", "error", err)
+	}
+}
+
+// watchStore looks each second whether the embedded store's files are where they were
+// opened, and logs an error when they are gone.
+func watchStore(ctx context.Context, present func() error, log *slog.Logger) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for gone := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := present()
+		switch {
+		case err != nil && !gone:
+			log.Error("the store is gone: nothing is written, and nobody gets tokens", "error", err,
+				"advice", "mount its disk again; if the files are lost, stop the server and restore a backup (mintage restore --help)")
+		case err == nil && gone:
+			log.Info("the store is back: it takes writes again")
+		}
+		gone = err != nil
 	}
 }
 

@@ -102,11 +102,12 @@ func Serve(ctx context.Context, from Source) (err error) {
 	if err != nil && !absent {
 		return err
 	}
-	st, err := deployment.CreateStore(ctx, cfg)
+	st, err := deployment.CreateStore(ctx, cfg, dev)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	embedded, _ := st.(*sqlite.Store)
 	numbers := metrics.New(from.Version, cfg.Management.MetricsClients)
 	tracer := openTracer(ctx, from.Version, log)
 	defer closeTracer(tracer)
@@ -131,6 +132,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	}
 	directory.ReadKEK = func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) }
 	opened.Store(directory)
+	firstStartOver(cfg, log)
 	if dev {
 		if err := makeDevFiles(ctx, cfg, address, st); err != nil {
 			return err
@@ -169,6 +171,9 @@ func Serve(ctx context.Context, from Source) (err error) {
 	var running sync.WaitGroup
 	running.Go(func() { directory.Run(background) })
 	running.Go(func() { anchors.run(background) })
+	if embedded != nil {
+		running.Go(func() { watchStore(background, embedded.Present, log) })
+	}
 	sweeper := &sweep.Sweeper{
 		Store: st, ClockFault: directory.ClockFault, Restore: func() grant.Restore { return directory.Latest().Restore() },
 		Now: time.Now, Monotonic: time.Now, Log: log,

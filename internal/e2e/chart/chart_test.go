@@ -53,11 +53,15 @@ func load(t *testing.T) *chart.Chart {
 	return c
 }
 
-// render is what `helm template` does.
+// render is what `helm template` and `helm install` do.
 func render(c *chart.Chart, release string, given map[string]any) (map[string]string, error) {
+	return renderAs(c, chartutil.ReleaseOptions{Name: release, Namespace: "auth", Revision: 1, IsInstall: true}, given)
+}
+
+func renderAs(c *chart.Chart, release chartutil.ReleaseOptions, given map[string]any) (map[string]string, error) {
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"}
-	v, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: release, Namespace: "auth", Revision: 1, IsInstall: true}, capabilities)
+	v, err := chartutil.ToRenderValues(c, given, release, capabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +134,25 @@ func TestTheChartIsRenderedAsItIsKept(t *testing.T) {
 	}
 	if before, err := os.ReadFile(kept); err != nil || string(before) != digest {
 		t.Errorf("%s is not that of the chart (%v); run: make chart", kept, err)
+	}
+}
+
+// An installation may make a store, and an upgrade may not: it would replace a lost one
+// by an empty one.
+func TestOnlyAnInstallationMayMakeAStore(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "sqlite.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, install := range []bool{true, false} {
+		files, err := renderAs(load(t), chartutil.ReleaseOptions{Name: "mintage", Namespace: "auth", Revision: 2, IsInstall: install, IsUpgrade: !install}, values(t, string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Join(documents(t, files), "")
+		if strings.Contains(all, "new_store: true") != install || strings.Contains(files["mintage/templates/NOTES.txt"], "helm --namespace auth upgrade mintage") != install {
+			t.Errorf("installation %t:\n%s\n%s", install, all, files["mintage/templates/NOTES.txt"])
+		}
 	}
 }
 

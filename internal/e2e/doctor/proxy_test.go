@@ -66,7 +66,7 @@ func deploy(t *testing.T, more string) deployment {
 	management := binary.FreeAddress(t, "127.0.0.1")
 	d.config = write(t, filepath.Join(dir, "mintage.yaml"), fmt.Sprintf("public_url: https://%s\nlisten: %s\nmanagement:\n  listen: %s\ndata: %s\n%s",
 		host, d.listen, management, filepath.Join(dir, "data"), more))
-	cmd := binary.Command(t, "serve", "--config", d.config)
+	cmd := binary.Command(t, "serve", "--new-store", "--config", d.config)
 	binary.Serve(t, cmd, management)
 	return d
 }

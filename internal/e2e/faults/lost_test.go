@@ -75,3 +75,44 @@ func TestALostStoreIsNotReplaced(t *testing.T) {
 	fresh.session()
 	says(t, fresh.Log(), "new_store is set")
 }
+
+// TestAStoreThatVanishesIsNotWrittenTo takes the data directory away under a running
+// server, which goes on when the same files are back.
+func TestAStoreThatVanishesIsNotWrittenTo(t *testing.T) {
+	parent := t.TempDir()
+	dir, aside := filepath.Join(parent, "data"), filepath.Join(parent, "aside")
+	c := start(t, dir)
+	token := c.session()
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status := func() int {
+		t.Helper()
+		resp, err := http.Get(c.Management + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	move(dir, aside)
+	for range 5 {
+		c.must(c.refresh(token), http.StatusServiceUnavailable)
+	}
+	if got := status(); got != http.StatusServiceUnavailable {
+		t.Errorf("the server is ready: %d", got)
+	}
+	within(t, "an error in the log", func() bool { return strings.Contains(c.Log(), `"level":"ERROR","msg":"the store is gone`) })
+	move(aside, dir)
+	c.must(c.refresh(token), http.StatusOK)
+	if got := status(); got != http.StatusOK {
+		t.Errorf("with its store again, the server is not ready: %d", got)
+	}
+	within(t, "a line about its end", func() bool { return strings.Contains(c.Log(), "the store is back") })
+	if n := strings.Count(c.Log(), "the store is gone"); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+}

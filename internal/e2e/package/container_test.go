@@ -30,6 +30,7 @@ type image struct {
 	entrypoint, command      []string
 	from, signal             string
 	exposed, volumes, unread []string
+	built                    []string // RUN of the stages before
 }
 
 // readImage understands the instructions that the file uses, and no others.
@@ -47,7 +48,7 @@ func readImage(t *testing.T) (im image) {
 		switch name {
 		case "", "#", "ARG", "LABEL":
 		case "FROM":
-			im = image{from: rest}
+			im = image{from: rest, built: append(im.built, im.unread...)}
 		case "COPY":
 			im.copies = append(im.copies, strings.Fields(rest))
 		case "USER":
@@ -109,6 +110,9 @@ func (im image) lay(t *testing.T) string {
 		} else {
 			err = os.WriteFile(to, []byte(read(t, source)), bits)
 		}
+		if inBuild := strings.Join(im.built, ""); err == nil && source == "" && strings.Contains(inBuild, "touch "+from+"/new-store") {
+			err = os.WriteFile(filepath.Join(to, "new-store"), nil, bits)
+		}
 		if err == nil && strings.Contains(options, "--chown=65532:65532") {
 			err = os.Chown(to, 65532, 65532)
 		}
@@ -157,6 +161,9 @@ func TestTheImageHasAllThatTheProgramNeeds(t *testing.T) {
 	awaitReady(t, "http://127.0.0.1:"+management+"/readyz", ended, &log)
 	if out, err := program("client", "create", "--config", "/etc/mintage/mintage.yaml", "--name", "Billing", "--redirect-uri", "https://billing.example/callback", "--scope", "read").CombinedOutput(); err != nil {
 		t.Errorf("client create: %v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(root, "var/lib/mintage/new-store")); err == nil {
+		t.Error("after the first start, a lost store would be replaced by an empty one")
 	}
 	if err := serve.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 		useradd --system --groups mintage-admin portal; chmod 755 /etc/mintage`)
 	m.write("/etc/mintage/mintage.yaml", "640", settings)
 	m.run("runuser -u mintage -- mintage config check --config /etc/mintage/mintage.yaml; systemctl enable --now mintage")
-	m.run("curl --silent --fail http://127.0.0.1:9000/readyz")
+	m.run("curl --silent --fail http://127.0.0.1:9000/readyz; test ! -e /var/lib/mintage/new-store")
 	status := m.run("systemctl show mintage --property StatusText,NRestarts,ActiveState")
 	if !strings.Contains(status, "StatusText=serving https://127.0.0.1:8443/oauth2/api") || !strings.Contains(status, "NRestarts=0") {
 		t.Errorf("the service manager knows: %s", status)
@@ -156,9 +156,12 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 		systemctl daemon-reload; systemctl restart mintage; curl --silent --fail http://127.0.0.1:9000/readyz
 		curl --silent --fail --cacert /etc/mintage/tls.crt https://127.0.0.1/oauth2/jwks | grep -q kid`)
 	m.run("systemctl stop mintage; test ! -e /run/mintage")
+
 	if log := m.run("journalctl --no-pager -u mintage"); strings.Contains(log, `"level":"ERROR"`) || strings.Contains(log, "panic") {
 		t.Errorf("the server's log holds an error:\n%s", log)
 	}
+
+	m.withoutItsDisk()
 
 	m.run("systemctl start mintage; dpkg --remove mintage; test -e /var/lib/mintage/mintage.db; test -e /etc/mintage/mintage.yaml")
 	m.fails("pidof mintage")
@@ -168,6 +171,26 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 	}
 	m.run("rm -r /var/lib/mintage /etc/mintage; dpkg --force-depends --install " + inMachine + "; dpkg --purge mintage; test ! -e /etc/mintage")
 	m.fails("id mintage")
+}
+
+// withoutItsDisk takes the data directory away, before a start and under a running
+// server.
+func (m *machine) withoutItsDisk() {
+	m.t.Helper()
+	// An upgrade, too, takes an empty directory for a disk that is not mounted.
+	m.run("mv /var/lib/mintage /var/lib/aside; install -d -m 700 -o mintage -g mintage /var/lib/mintage; dpkg --force-depends --force-confold --install " + inMachine)
+	m.fails("systemctl start mintage")
+	m.run(`systemctl stop mintage; test ! -e /var/lib/mintage/mintage.db; test ! -e /var/lib/mintage/new-store
+		journalctl --no-pager -u mintage | grep -q 'refuse to make a new store: there is none in /var/lib/mintage/mintage.db'
+		mintage doctor --config /etc/mintage/mintage.yaml --offline | grep -q 'mount its disk, or restore a backup'
+		rm -r /var/lib/mintage; mv /var/lib/aside /var/lib/mintage; systemctl start mintage`)
+	m.run("mv /var/lib/mintage/mintage.db /var/lib/aside.db")
+	m.await(`test "$(curl --silent --output /dev/null --write-out '%{http_code}' http://127.0.0.1:9000/readyz)" = 503
+		curl --silent http://127.0.0.1:9000/readyz | grep -q 'mintage.db is no longer the file that this server has open'
+		journalctl --no-pager -u mintage | grep -q '"level":"ERROR","msg":"the store is gone'`)
+	m.run("mv /var/lib/aside.db /var/lib/mintage/mintage.db")
+	m.await("curl --silent --fail http://127.0.0.1:9000/readyz && journalctl --no-pager -u mintage | grep -q 'the store is back'")
+	m.run("systemctl stop mintage")
 }
 
 // sandboxed looks at the running server's process from outside, and tries within

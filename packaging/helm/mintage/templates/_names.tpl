@@ -27,6 +27,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.database.existingSecret }}{{ $_ := set $c "store_password_file" (printf "/etc/mintage/database-password/%s" .Values.database.passwordKey) }}{{ end -}}
 {{- if .Values.kek.existingSecret }}{{ $_ := set $c "kek_file" (printf "/etc/mintage/kek/%s" .Values.kek.key) }}{{ end -}}
 {{- if .Values.tls.existingSecret }}{{ $_ := set $c "tls" (dict "cert" "/etc/mintage/tls/tls.crt" "key" "/etc/mintage/tls/tls.key") }}{{ end -}}
+{{- if .Release.IsInstall }}{{ $_ := set $c "new_store" true }}{{ end -}}
 {{- if .Values.trustedProxies }}{{ $_ := set $c "trusted_proxies" .Values.trustedProxies }}{{ end -}}
 {{- mergeOverwrite $c (deepCopy .Values.config) | toYaml -}}
 {{- end }}
