@@ -12,6 +12,7 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/logout"
 	"github.com/mintage/mintage/internal/oauth"
@@ -248,30 +249,41 @@ func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e End
 	// The session first: it makes no grant after that, but for codes that are not
 	// redeemed yet. A server ends those later: see logout.Record.
 	event := a.event(a.now(), store.EventSessionEnded, store.AboutSubject(subject), "session "+r.Name+" with its grants")
+	end := issuer.SessionEnd{Subject: r.Subject, Reference: r.Reference, Grants: true, Actor: a.Actor, Detail: "with session " + r.Name}
 	err = login.CommitEnd(ctx, a.Store, func(c *store.Change) (err error) {
 		c.Events = []store.Event{event}
 		if r.Reference == [16]byte{} {
 			c.Delete = r.Documents
 			return nil
 		}
-		c.Documents = []store.Document{logout.EndOfSessionAndGrants(a.Realm, r.Subject, r.Reference, a.now())}
+		c.Documents = []store.Document{logout.EndOfSession(ctx, a.Realm, end, a.now())}
 		_, err = login.EndReference(ctx, a.Store, a.Realm, r.Subject, r.Reference, a.now(), c)
 		return err
 	})
 	if err != nil {
 		return e, err
 	}
-	e.Grants, err = a.revoke(ctx, r.Grants, "with session "+r.Name)
+	e.Grants, err = a.revoke(ctx, r.Grants, end)
 	return e, err
 }
 
-// revoke ends grants, and counts those that were active.
-func (a *Admin) revoke(ctx context.Context, list []grant.Grant, detail string) (revoked int, err error) {
-	for _, g := range list {
+// revoke ends the grants of a session that has ended, and counts those that ended because
+// of it, although a server may be faster. before are those listed before the end.
+func (a *Admin) revoke(ctx context.Context, before []grant.Grant, e issuer.SessionEnd) (revoked int, err error) {
+	if e.Reference == [16]byte{} {
+		return 0, nil
+	}
+	for g, err := range store.GrantsOfSubject(ctx, a.Store, a.Realm, e.Subject) {
+		if err != nil {
+			return revoked, err
+		}
+		if g.Session != e.Reference || slices.ContainsFunc(before, func(b grant.Grant) bool { return b.ID == g.ID && b.State == grant.Revoked }) {
+			continue
+		}
 		ended := false
-		err := a.Store.UpdateGrant(ctx, g.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
-			ended = g.State == grant.Active
-			return g.Revoke(grant.ReasonOperator).Next, []store.Event{a.event(a.now(), store.EventGrantRevoked, g.ID.String(), detail)}
+		err = a.Store.UpdateGrant(ctx, g.ID, func(g grant.Grant) (grant.Grant, []store.Event) {
+			ended = g.State == grant.Active || g.Reason == grant.ReasonOperator
+			return e.Revoke(g, a.now())
 		})
 		switch {
 		case errors.Is(err, store.ErrNotFound): // removed meanwhile: it had expired

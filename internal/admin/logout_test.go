@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"encoding/hex"
 	"testing"
 	"time"
@@ -8,7 +9,9 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/logout"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // What ends sessions stores in the same commit that clients are to be told.
@@ -79,4 +82,73 @@ func TestWhatEndsSessionsIsToBeTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server may revoke the grants of a session before the command that ends the session
+// does. The command counts them all the same, once, and each is recorded once.
+func TestEndSessionsCountsWhatAServerWasFasterWith(t *testing.T) {
+	a, _ := newAdmin(t)
+	ctx, session := t.Context(), [16]byte{1, 2, 3}
+	st := &faster{Store: a.Store}
+	a.Store = st
+	var late grant.Grant
+	for i := range byte(5) {
+		at := grant.At(a.Now())
+		late = grant.Grant{
+			ID: grant.ID{i + 1}, Realm: a.Realm, ClientID: "billing", Subject: "alice", Scope: "openid", AuthorizedAt: at, Facts: grant.Facts{Session: session},
+			Generation: 1, Version: 1, RotatedAt: at, ExpiresAt: at.Add(time.Hour), DeleteAfter: at.Add(time.Hour), State: grant.Active,
+		}
+		if i == 4 {
+			break // it is redeemed between the list and the end
+		}
+		if err := a.Store.CreateGrant(ctx, late); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.RevokeGrant(ctx, grant.ID{1}); err != nil { // before
+		t.Fatal(err)
+	}
+	st.ended = func() {
+		if err := st.CreateGrant(ctx, late); err != nil {
+			t.Fatal(err)
+		}
+		list, err := logout.Of(ctx, st, a.Realm, "alice")
+		if err != nil || len(list) != 1 || list[0].Actor != a.Actor || list[0].Detail != "with session "+grant.SessionName(session) {
+			t.Fatalf("the end does not say who and why: %+v, %v", list, err)
+		}
+		e := issuer.SessionEnd{Grants: true, Actor: list[0].Actor, Detail: list[0].Detail}
+		if err := st.UpdateGrant(ctx, grant.ID{2}, func(g grant.Grant) (grant.Grant, []store.Event) { return e.Revoke(g, g.AuthorizedAt) }); err != nil {
+			t.Fatal(err)
+		}
+		err = st.UpdateGrant(ctx, grant.ID{3}, func(g grant.Grant) (grant.Grant, []store.Event) { return g.Revoke(grant.ReasonClient).Next, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []int{3, 0} { // 2, 4 and 5: the client itself has ended 3
+		if e, err := a.EndSessions(ctx, "alice", grant.SessionName(session)); err != nil || e.Grants != want {
+			t.Errorf("%d grants, %v; want %d", e.Grants, err, want)
+		}
+		st.ended = nil
+	}
+	for _, id := range []grant.ID{{2}, {4}, {5}} {
+		events, err := a.Events(ctx, id.String())
+		if err != nil || len(events) != 1 || events[0].Actor != a.Actor || events[0].Detail != "with session "+grant.SessionName(session) {
+			t.Errorf("%s: %+v, %v", id, events, err)
+		}
+	}
+}
+
+// faster calls a function when a session has ended.
+type faster struct {
+	store.Store
+	ended func()
+}
+
+func (f *faster) Commit(ctx context.Context, c store.Change) error {
+	err := f.Store.Commit(ctx, c)
+	if f.ended != nil {
+		f.ended()
+	}
+	return err
 }

@@ -39,6 +39,18 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestLO02",
 	},
 	{
+		Name: "grants of a disabled client at a logout", In: "Issuer.EndGrants",
+		Old:  "view.Registered(iss.Realm, g.ClientID)",
+		New:  "view.Client(iss.Realm, g.ClientID)",
+		Test: "go test ./internal/issuer -run TestEndGrantsEndsThoseOfTheSession",
+	},
+	{
+		Name: "who ended a session", In: "Record.end",
+		Old:  `if e.Actor == "" {`,
+		New:  "if true {",
+		Test: "go test ./internal/logout -run TestAllGrantsEndWithASession",
+	},
+	{
 		Name: "registered address after a logout", In: "Authorizer.afterLogout",
 		Old:  "case !slices.Contains(c.PostLogoutRedirectURIs, r.RedirectURI):",
 		New:  "case slices.Contains(c.PostLogoutRedirectURIs, r.RedirectURI) && false:",

@@ -180,7 +180,7 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	end := logout.EndOfSession(testkit.Realm, "alice", reference, k.At())
+	end := logout.EndOfSession(t.Context(), testkit.Realm, issuer.SessionEnd{Subject: "alice", Reference: reference}, k.At())
 	if err := k.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{end}}); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { o.Run(ctx) })
-	o.Await(ctx, "alice", reference, k.At())
+	o.Await(ctx, issuer.SessionEnd{Subject: "alice", Reference: reference}, k.At())
 	stop()
 	running.Wait()
 	v := say("good delivered 1 answered 204", "strict refused 1 answered 400", "dead pending 1 answered 503")

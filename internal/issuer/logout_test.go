@@ -43,9 +43,10 @@ func TestEndGrantsEndsThoseOfTheSession(t *testing.T) {
 	kept := []grant.ID{redeem(keeps, issue(keeps, "alice", 1)), redeem(ends, issue(ends, "alice", 2)), redeem(ends, issue(ends, "bob", 1)), redeem(ends, issue(ends, "alice", 0))}
 	ended := redeem(ends, issue(ends, "alice", 1))
 	inFlight := issue(ends, "alice", 1)
+	signedOut := issuer.SessionEnd{Subject: "alice", Reference: [16]byte{1}, Actor: "subject:alice", Detail: "the user has signed out"}
 	end := func(want int) {
 		t.Helper()
-		if n, err := k.Issuer.EndGrants(t.Context(), "alice", [16]byte{1}, false); n != want || err != nil {
+		if n, err := k.Issuer.EndGrants(t.Context(), signedOut); n != want || err != nil {
 			t.Errorf("%d grants, %v; want %d", n, err, want)
 		}
 	}
@@ -53,24 +54,30 @@ func TestEndGrantsEndsThoseOfTheSession(t *testing.T) {
 	end(0)
 	late := redeem(ends, inFlight)
 	end(1)
-	for id, want := range map[grant.ID]grant.State{ended: grant.Revoked, late: grant.Revoked, kept[0]: grant.Active, kept[1]: grant.Active, kept[2]: grant.Active, kept[3]: grant.Active} {
+	// A disabled client may be enabled again: its grants end, too.
+	ofDisabled := redeem(ends, issue(ends, "alice", 1))
+	k.Administer("ends", func(c *store.Client) { c.State = store.ClientDisabled })
+	end(1)
+	for id, want := range map[grant.ID]grant.State{ended: grant.Revoked, late: grant.Revoked, ofDisabled: grant.Revoked, kept[0]: grant.Active, kept[1]: grant.Active, kept[2]: grant.Active, kept[3]: grant.Active} {
 		g, err := k.Engine.Grant(t.Context(), id)
 		if err != nil || g.State != want || want == grant.Revoked && g.Reason != grant.ReasonLogout {
 			t.Errorf("%s is %s (%s), %v", g.ClientID, g.State, g.Reason, err)
 		}
 	}
-	if n, err := k.Issuer.EndGrants(t.Context(), "alice", [16]byte{}, true); n != 0 || err != nil {
+	if n, err := k.Issuer.EndGrants(t.Context(), issuer.SessionEnd{Subject: "alice", Grants: true}); n != 0 || err != nil {
 		t.Errorf("no session: %d, %v", n, err)
 	}
 	// An operator ends a session with all that it has granted.
-	if n, err := k.Issuer.EndGrants(t.Context(), "alice", [16]byte{1}, true); n != 1 || err != nil {
+	if n, err := k.Issuer.EndGrants(t.Context(), issuer.SessionEnd{Subject: "alice", Reference: [16]byte{1}, Grants: true, Actor: "operator:root", Detail: "with the session"}); n != 1 || err != nil {
 		t.Errorf("by an operator: %d grants, %v", n, err)
 	}
 	if g, err := k.Engine.Grant(t.Context(), kept[0]); err != nil || g.State != grant.Revoked || g.Reason != grant.ReasonOperator {
 		t.Errorf("%s (%s), %v", g.State, g.Reason, err)
 	}
-	events, err := k.Engine.Events(t.Context(), ended.String(), 10)
-	if err != nil || len(events) != 1 || events[0].Name != store.EventGrantRevoked || events[0].Actor != "subject:alice" {
-		t.Errorf("%+v, %v", events, err)
+	for id, by := range map[grant.ID]string{ended: "subject:alice: the user has signed out", kept[0]: "operator:root: with the session"} {
+		events, err := k.Engine.Events(t.Context(), id.String(), 10)
+		if err != nil || len(events) != 1 || events[0].Name != store.EventGrantRevoked || events[0].Actor+": "+events[0].Detail != by {
+			t.Errorf("%+v, %v, want %s", events, err, by)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
@@ -216,7 +217,7 @@ func (a *Authorizer) leave(ctx context.Context, who *Identity, old string, c *st
 	if s == nil {
 		return nil, a.forget(old, c)
 	}
-	if ended, err := a.end(ctx, s, c); err != nil || !ended {
+	if ended, err := a.end(ctx, s, c, store.AboutSubject(who.Subject), "another user has signed in"); err != nil || !ended {
 		return nil, err
 	}
 	return s, nil
@@ -268,11 +269,10 @@ func (a *Authorizer) newSession(who Identity) (cookie string, d store.Document, 
 	return sessionCookie(view.Ring, s.id, now), d, nil
 }
 
-// An End is a session that ends before its time, by its user.
+// An End is a session that ends before its time.
 type End struct {
-	Subject   string
-	Reference [16]byte // zero for a session of an earlier version, which no client knows
-	At        grant.Instant
+	issuer.SessionEnd
+	At grant.Instant
 }
 
 // EndSession ends the session of a cookie, if there is one, and returns it. If it
@@ -288,7 +288,7 @@ func (a *Authorizer) EndSession(ctx context.Context, cookie string) (*Session, e
 		if s == nil {
 			return a.forget(cookie, c)
 		}
-		ended, err = a.end(ctx, s, c)
+		ended, err = a.end(ctx, s, c, store.AboutSubject(s.Subject), "the user has signed out")
 		return err
 	})
 	if err != nil || !ended {
@@ -322,26 +322,27 @@ func CommitEnd(ctx context.Context, st store.Store, add func(c *store.Change) er
 // ended revokes the grants that end with s. What fails here is no fault of the logout,
 // which is durable: the later look at the end of the session does it again.
 func (a *Authorizer) ended(ctx context.Context, s *Session) {
-	if _, err := a.Issuer.EndGrants(ctx, s.Subject, s.reference(), false); err != nil {
+	if _, err := a.Issuer.EndGrants(ctx, s.end.SessionEnd); err != nil {
 		a.Issuer.Log.Warn("cannot end the grants of a session yet", "error", err)
 	}
 }
 
 // end adds the end of s to a change: the session in every document that has its
-// reference, and what Ended adds. It reports whether the session has not ended before.
-func (a *Authorizer) end(ctx context.Context, s *Session, c *store.Change) (ended bool, err error) {
+// reference, and what Ended adds. The grants that end with it record actor and why. It
+// reports whether the session has not ended before.
+func (a *Authorizer) end(ctx context.Context, s *Session, c *store.Change, actor, why string) (ended bool, err error) {
 	if s.Reference == "" {
 		c.Delete = append(c.Delete, s.document.Key)
 		return true, nil
 	}
 	now := a.now()
 	ended, err = EndReference(ctx, a.Issuer.Store, a.Issuer.Realm, s.Subject, s.reference(), now, c)
-	switch {
-	case err != nil:
+	if err != nil {
 		return false, unavailable(err)
-	case !ended || a.Ended == nil:
+	}
+	s.end = End{issuer.SessionEnd{Subject: s.Subject, Reference: s.reference(), Actor: actor, Detail: why + ": session " + grant.SessionName(s.reference())}, now}
+	if !ended || a.Ended == nil {
 		return ended, nil
 	}
-	s.end = End{Subject: s.Subject, Reference: s.reference(), At: now}
 	return true, a.Ended(ctx, s.end, c)
 }

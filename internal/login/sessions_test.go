@@ -139,6 +139,9 @@ func TestAnotherSubjectsLoginEndsTheSessionWithItsLogouts(t *testing.T) {
 	if len(ended) != 1 || ended[0].Subject != "alice" || ended[0].Reference != alice.reference() {
 		t.Fatalf("%+v", ended)
 	}
+	if want := "another user has signed in: session " + alice.Mark(); ended[0].Actor != "subject:bob" || ended[0].Detail != want {
+		t.Errorf("by %q: %q, not by bob: %q", ended[0].Actor, ended[0].Detail, want)
+	}
 	if list, err := h.kit.Engine.Events(t.Context(), "logout of alice", 10); err != nil || len(list) != 1 {
 		t.Errorf("what Ended added is not in the commit: %v, %v", list, err)
 	}

@@ -185,7 +185,7 @@ func (a *Authorizer) ofLogout(ctx context.Context, l ProviderLogout, c *store.Ch
 		if s.document.Version == 0 || s.Over != "" || l.Subject != "" && s.Subject != l.Subject || a.now() >= s.ExpiresAt || told {
 			continue
 		}
-		switch first, err := a.end(ctx, s, c); {
+		switch first, err := a.end(ctx, s, c, "provider", "the OpenID Connect provider has ended the session"); {
 		case err != nil:
 			return nil, err
 		case first:

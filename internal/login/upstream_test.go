@@ -3,6 +3,7 @@ package login
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,11 @@ func TestAProviderEndsSessions(t *testing.T) {
 	again := signIn("alice", "iss\x00s1") // in another tab, at the same moment
 	if n, err := logout("j1", "iss\x00s1", "alice"); n != 2 || err != nil || h.is(again)+h.is(phone) != "" || h.is(laptop) != "alice" || h.is(bob) != "bob" {
 		t.Errorf("%d, %v", n, err)
+	}
+	for _, e := range told {
+		if e.Actor != "provider" || !strings.HasPrefix(e.Detail, "the OpenID Connect provider has ended the session: session ") {
+			t.Errorf("by %q: %q", e.Actor, e.Detail)
+		}
 	}
 	if n, err := logout("j1", "iss\x00s2", ""); n != 0 || !errors.Is(err, ErrReplayed) || h.is(laptop) != "alice" {
 		t.Errorf("a token counted twice: %d, %v", n, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
@@ -80,7 +81,7 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 		return err
 	}
 	if r.Session != "" {
-		if _, err := iss.EndGrants(ctx, r.Subject, r.reference(), r.Grants); err != nil {
+		if _, err := iss.EndGrants(audit.With(ctx, r.origin()), r.end()); err != nil {
 			return err
 		}
 	}

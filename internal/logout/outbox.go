@@ -288,9 +288,9 @@ func (o *Outbox) note(q *queue, oldest grant.Instant, failed int) {
 
 // Await waits until the clients of a session that has ended have been called once,
 // or ctx ends.
-func (o *Outbox) Await(ctx context.Context, subject string, reference [16]byte, at grant.Instant) {
+func (o *Outbox) Await(ctx context.Context, e issuer.SessionEnd, at grant.Instant) {
 	o.Wake()
-	key := EndOfSession(o.Realm, subject, reference, at).Key
+	key := EndOfSession(ctx, o.Realm, e, at).Key
 	for !o.called(ctx, key) {
 		select {
 		case <-ctx.Done():

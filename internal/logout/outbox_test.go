@@ -22,6 +22,7 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/openid"
@@ -203,7 +204,7 @@ func (b *bench) end(subject string, session [16]byte) store.DocumentKey {
 	b.t.Helper()
 	d := EndOfAll(testkit.Realm, subject, b.kit.At())
 	if session != [16]byte{} {
-		d = EndOfSession(testkit.Realm, subject, session, b.kit.At())
+		d = EndOfSession(b.t.Context(), testkit.Realm, issuer.SessionEnd{Subject: subject, Reference: session}, b.kit.At())
 	}
 	if err := b.kit.Engine.Commit(b.t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		b.t.Fatal(err)
@@ -845,7 +846,8 @@ func TestAllGrantsEndWithASessionThatAnOperatorEnds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("shop", func(r *client.Registration) { r.LogoutURI = "" })
-	d := EndOfSessionAndGrants(testkit.Realm, "alice", session1, b.kit.At())
+	end := issuer.SessionEnd{Subject: "alice", Reference: session1, Grants: true, Actor: "operator:root", Detail: "with the session"}
+	d := EndOfSession(t.Context(), testkit.Realm, end, b.kit.At())
 	if err := b.kit.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
 		t.Fatal(err)
 	}
@@ -859,6 +861,12 @@ func TestAllGrantsEndWithASessionThatAnOperatorEnds(t *testing.T) {
 	for id, want := range map[grant.ID]grant.State{first: grant.Revoked, late: grant.Revoked, other: grant.Active} {
 		if g, err := b.kit.Engine.Grant(t.Context(), id); err != nil || g.State != want || want == grant.Revoked && g.Reason != grant.ReasonOperator {
 			t.Errorf("%s (%s), not %s: %v", g.State, g.Reason, want, err)
+		}
+	}
+	// Whichever process revokes a grant, it records who ended the session, and why.
+	for _, id := range []grant.ID{first, late} {
+		if list, err := b.kit.Engine.Events(t.Context(), id.String(), 10); err != nil || len(list) != 1 || list[0].Actor != end.Actor || list[0].Detail != end.Detail {
+			t.Errorf("recorded %+v, %v", list, err)
 		}
 	}
 	if needed, err := b.node().needed(t.Context()); err != nil || needed {
@@ -875,17 +883,17 @@ func TestAwaitEndsWithTheFirstAttempts(t *testing.T) {
 	b.grant("mail", "alice", session1)
 	b.kit.Clock.Advance(time.Hour)
 	b.answers["mail.example"] = status(500, "")
-	at := b.kit.At()
+	at, end := b.kit.At(), issuer.SessionEnd{Subject: "alice", Reference: session1}
 	b.end("alice", session1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	b.Await(ctx, "alice", session1, at) // returns
-	if b.called(t.Context(), EndOfSession(testkit.Realm, "alice", session1, at).Key) {
+	b.Await(ctx, end, at) // returns
+	if b.called(t.Context(), EndOfSession(t.Context(), testkit.Realm, end, at).Key) {
 		t.Error("nobody was called yet")
 	}
 	b.run(b.Outbox)
-	b.Await(t.Context(), "alice", session1, at) // returns
-	b.Await(t.Context(), "nobody", session1, at)
+	b.Await(t.Context(), end, at) // returns
+	b.Await(t.Context(), issuer.SessionEnd{Subject: "nobody", Reference: session1}, at)
 }
 
 // What waits in the backup is delivered after a declared restore.

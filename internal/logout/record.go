@@ -7,13 +7,17 @@
 package logout
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -27,6 +31,12 @@ type Record struct {
 	// Grants is set if all grants of the session end with it, whatever their clients
 	// are registered for.
 	Grants bool `json:"grants,omitempty"`
+	// Actor and Detail are those of the events of its grants, and RequestID and
+	// RemoteIP the request that ended it. Earlier versions do not store them.
+	Actor     string     `json:"actor,omitempty"`
+	Detail    string     `json:"detail,omitempty"`
+	RequestID string     `json:"request_id,omitempty"`
+	RemoteIP  netip.Addr `json:"remote_ip,omitzero"`
 	// Looked is when clients were last looked for, and Done whether for the last
 	// time: a code that was issued before the end may be redeemed after it.
 	Looked grant.Instant `json:"looked,omitempty"`
@@ -99,16 +109,17 @@ func keyOf(at grant.Instant, name ...string) store.DocumentKey {
 }
 
 // EndOfSession returns the document that says that a session has ended, to be stored
-// in the commit that ends it.
-func EndOfSession(realm, subject string, reference [16]byte, at grant.Instant) store.Document {
-	session := hex.EncodeToString(reference[:])
-	return Record{Subject: subject, Session: session, At: at}.document(realm, session)
-}
-
-// EndOfSessionAndGrants is EndOfSession for an operator, who ends all grants of the
-// session too. It is told whether or not it was told before, at the same instant even.
-func EndOfSessionAndGrants(realm, subject string, reference [16]byte, at grant.Instant) store.Document {
-	return Record{Subject: subject, Session: hex.EncodeToString(reference[:]), At: at, Grants: true}.document(realm, rand.Text())
+// in the commit that ends it. An operator's end, with all grants, is sent whether or not
+// one was sent before, at the same instant even.
+func EndOfSession(ctx context.Context, realm string, e issuer.SessionEnd, at grant.Instant) store.Document {
+	session := hex.EncodeToString(e.Reference[:])
+	name, from := session, audit.From(ctx)
+	if e.Grants {
+		name = rand.Text()
+	}
+	return Record{
+		Subject: e.Subject, Session: session, At: at, Grants: e.Grants, Actor: e.Actor, Detail: e.Detail, RequestID: from.RequestID, RemoteIP: from.RemoteIP,
+	}.document(realm, name)
 }
 
 // EndOfAll returns the document that says that all sessions of a subject that began
@@ -138,6 +149,20 @@ func decode[T any](d store.Document) (v T, err error) {
 		err = fmt.Errorf("decode %s: %w", d.Kind, err)
 	}
 	return v, err
+}
+
+// end returns the end that r is the record of.
+func (r Record) end() issuer.SessionEnd {
+	e := issuer.SessionEnd{Subject: r.Subject, Reference: r.reference(), Grants: r.Grants, Actor: r.Actor, Detail: r.Detail}
+	if e.Actor == "" { // of an earlier version
+		e.Actor, e.Detail = "server", "with session "+grant.SessionName(e.Reference)
+	}
+	return e
+}
+
+// origin returns the request that has ended the session.
+func (r Record) origin() audit.Origin {
+	return audit.Origin{RequestID: r.RequestID, RemoteIP: r.RemoteIP}
 }
 
 // reference returns the bytes of r.Session.

@@ -87,7 +87,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	}
 	if front != nil {
 		front.Authorizer.Ended = endLogouts(iss)
-		front.Authorizer.Told = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.Subject, e.Reference, e.At) }
+		front.Authorizer.Told = func(ctx context.Context, e login.End) { n.logouts.Await(ctx, e.SessionEnd, e.At) }
 	}
 	secret, err := adminToken(cfg)
 	if err != nil {
@@ -131,14 +131,14 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 // endLogouts returns the hook by which the commit that ends a session stores that it has
 // ended, if there are clients to tell, or whose grants end with it.
 func endLogouts(iss *issuer.Issuer) func(context.Context, login.End, *store.Change) error {
-	return func(_ context.Context, e login.End, c *store.Change) error {
+	return func(ctx context.Context, e login.End, c *store.Change) error {
 		view, err := iss.Directory.View()
 		if err != nil {
 			return err
 		}
 		for client := range view.Clients(iss.Realm) {
 			if client.LogoutURI != "" || client.LogoutEndsGrants {
-				c.Documents = append(c.Documents, logout.EndOfSession(iss.Realm, e.Subject, e.Reference, e.At))
+				c.Documents = append(c.Documents, logout.EndOfSession(ctx, iss.Realm, e.SessionEnd, e.At))
 				break
 			}
 		}
