@@ -72,7 +72,7 @@ func TestNativeClientIsAlwaysAskedFor(t *testing.T) {
 			if strings.Contains(page.body, `name="remember"`) {
 				t.Errorf("%s: the page offers to remember", uri)
 			}
-			if !strings.Contains(page.body, "Any program on it can claim to be this one.") {
+			if !strings.Contains(page.body, "can claim to be") {
 				t.Errorf("%s: the page does not warn", uri)
 			}
 			b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes").code(t, uri)

@@ -70,6 +70,20 @@ func TestBrandReplacesTemplatesStylesAndImages(t *testing.T) {
 	}
 }
 
+// A template that was copied from an earlier release names texts that are no more.
+func TestTemplatesOfEarlierReleasesGoOnWorking(t *testing.T) {
+	s := newSet(t, pages.Options{Brand: dir("consent.html", `<h1>{{text "consent.heading" "client" .Client}}</h1><form>
+<input name="id"><input name="step"><button class="strong" name="decision">x</button></form>
+{{if .Local}}<p class="note" id="local">{{text "consent.local"}}</p>{{else if .Host}}<p class="note">{{text "consent.host" "host" .Host}}</p>{{end}}`)})
+	for want, view := range map[string]pages.Consent{
+		"only if you know print.example": {Client: "x", Host: "print.example"}, "a program on this device": {Client: "x", Host: "127.0.0.1", Local: pages.LocalProgram},
+	} {
+		if text := textOf(render(t, s, "en", view)); !strings.Contains(strings.ReplaceAll(text, " .", "."), want) {
+			t.Errorf("the page does not say %q: %s", want, text)
+		}
+	}
+}
+
 const loginForm = `<form method="post" action="{{path "oauth2/interaction"}}">
 <input type="hidden" name="id" value="{{.Interaction}}"><input type="hidden" name="step" value="login">
 <input name="username"><input name=password type="password"></form>`

@@ -266,13 +266,61 @@ func TestConsentSaysWhoAsksWhoAnswersAndForWhat(t *testing.T) {
 		Scopes: []pages.Scope{{Name: "read"}, {Name: "odd:scope", New: true}, {Name: "read", Text: "own words"}}, Known: []pages.Scope{{Name: "status"}},
 	})
 	text := textOf(elements(root, "main")[0])
-	for _, want := range []string{"Allow Printer to access", "Signed in as Alice (alice)", "see your photos", "odd:scope New", "own words", "already allowed", "status", "sent to print.example"} {
+	for _, want := range []string{"Allow Printer to access", "Signed in as Alice (alice)", "see your photos", "odd:scope New", "own words", "already allowed", "status", "Your answer goes to print.example"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q: %s", want, text)
 		}
 	}
+	if at := strings.Index(text, "Your answer goes to"); at > strings.Index(text, "Signed in as") {
+		t.Errorf("where the answer goes stands far from the title: %s", text)
+	}
 	if buttons := elements(root, "button"); len(buttons) != 3 || textOf(buttons[0]) != "Deny" || textOf(buttons[1]) != "Allow" {
 		t.Error("the first button, which the Enter key presses, is not the one that denies")
+	}
+}
+
+// The account is a button, which says to everybody what it does.
+func TestTheAccountIsTheButton(t *testing.T) {
+	s := newSet(t, pages.Options{})
+	for initials, a := range map[string]pages.Account{
+		"AC": {Name: "alice de la Cooper", Username: "alice"}, "B": {Username: "bob@example.com"}, "山": {Name: "山田 太郎", Username: "taro"},
+		"É": {Name: "  (émile) 7", Username: "x"}, "": {Username: "1234"},
+	} {
+		root := render(t, s, "en", a)
+		card := byID(root, "continue")
+		avatar := elements(card, "span")[0]
+		if textOf(avatar) != initials || attr(avatar, "aria-hidden") != "true" {
+			t.Errorf("%+v: %q instead of %q", a, textOf(avatar), initials)
+		}
+		for _, want := range []string{"Continue with this account", strings.TrimSpace(a.Name), a.Username} {
+			if !strings.Contains(textOf(card), want) {
+				t.Errorf("%+v: the button says %q", a, textOf(card))
+			}
+		}
+		if card.Data != "button" || len(elements(root, "p")) != 0 {
+			t.Errorf("%+v: the account stands elsewhere too", a)
+		}
+	}
+}
+
+// Who has agreed to all of it before is not asked as if it were new.
+func TestConsentThatWasGivenBeforeIsAContinuation(t *testing.T) {
+	s := newSet(t, pages.Options{})
+	known := []pages.Scope{{Name: "read"}}
+	for heading, c := range map[string]pages.Consent{
+		"Continue to Printer ?":                               {Client: "Printer", Host: "print.example", Known: known},
+		"Continue to agent.example ?":                         {Client: "x", Own: true, AddressHost: "agent.example", Known: known},
+		"Continue to an application that nobody has checked?": {Client: "x", Own: true, Known: known},
+	} {
+		root := render(t, s, "en", c)
+		buttons := elements(root, "button")
+		if h1, title := textOf(elements(root, "h1")[0]), textOf(elements(root, "title")[0]); h1 != heading || title != "Continue?" || textOf(buttons[0]) != "Cancel" || textOf(buttons[1]) != "Continue" {
+			t.Errorf("%q, title %q, buttons %q and %q", h1, title, textOf(buttons[0]), textOf(buttons[1]))
+		}
+		c.Scopes = []pages.Scope{{Name: "write"}}
+		if h1 := textOf(elements(render(t, s, "en", c), "h1")[0]); !strings.HasPrefix(h1, "Allow ") {
+			t.Errorf("%q of a request for more", h1)
+		}
 	}
 }
 

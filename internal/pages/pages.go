@@ -140,6 +140,10 @@ func (l *localized) title(page any) string {
 		failed = v.Wrong || v.Throttled
 	case SecondFactor:
 		failed = v.Wrong || v.Throttled
+	case Consent:
+		if v.Again() {
+			key += "_again"
+		}
 	case Message:
 		key = string(v.Key)
 	}

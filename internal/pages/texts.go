@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 //go:embed texts/*.yaml
@@ -41,13 +42,17 @@ func readTexts(locale string) (texts, error) {
 	return all, nil
 }
 
+// retired are texts that built-in templates used before, and what own templates of
+// operators that name them get instead.
+var retired = map[string]string{"consent.host": "consent.trust", "consent.local": "consent.goes_program"}
+
 var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
 
 // fill makes HTML of a text and its values, given as name, value, name, value. Each
 // value is isolated (bdi), so that a name in another writing direction, or one with
 // direction marks, cannot rearrange the words around it.
 func (t texts) fill(key string, values ...any) (template.HTML, error) {
-	text, ok := t[key]
+	text, ok := t[cmp.Or(retired[key], key)]
 	if !ok {
 		return "", fmt.Errorf("there is no text %q", key)
 	}
@@ -131,6 +136,7 @@ func (l *localized) functions(opt Options, assets map[string]asset, style string
 			}
 			return name + " (" + username + ")"
 		},
+		"initials": initials,
 		"date": func(t time.Time) template.HTML {
 			return template.HTML(`<time datetime="` + t.UTC().Format(time.DateOnly) + `">` + l.date(t.UTC()) + `</time>`)
 		},
@@ -145,6 +151,26 @@ func (l *localized) functions(opt Options, assets map[string]asset, style string
 			return opt.BasePath + assetPath + name, nil
 		},
 	}
+}
+
+// initials are the first letters of the first and the last word of a name, and of
+// names in East Asian writing the first one. Without a letter there are none.
+func initials(name, username string) string {
+	name, _, _ = strings.Cut(cmp.Or(name, username), "@")
+	var letters []rune
+	for word := range strings.FieldsSeq(shown(name)) {
+		if i := strings.IndexFunc(word, unicode.IsLetter); i >= 0 {
+			first, _ := utf8.DecodeRuneInString(word[i:])
+			letters = append(letters, unicode.ToUpper(first))
+		}
+	}
+	switch {
+	case len(letters) == 0:
+		return ""
+	case len(letters) == 1 || unicode.In(letters[0], unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul):
+		return string(letters[0])
+	}
+	return string([]rune{letters[0], letters[len(letters)-1]})
 }
 
 // dateForms are the forms of a date by locale. Month is put into those of languages

@@ -103,7 +103,7 @@ func TestTextsFollowTheCustomsOfTheirLanguage(t *testing.T) {
 }
 
 func TestEveryTextIsUsed(t *testing.T) {
-	used := map[string]bool{"error_title": true}
+	used := map[string]bool{"error_title": true, "consent_again.title": true}
 	for _, name := range []string{"login", "second_factor", "account", "consent", "connections", "logout", "end_session", "signed_out", "bounce"} {
 		used[name+".title"] = true
 	}

@@ -67,6 +67,9 @@ type Consent struct {
 	Address, AddressHost string
 }
 
+// Again reports whether all of it was agreed to before: the user only continues.
+func (c Consent) Again() bool { return len(c.Scopes) == 0 && len(c.Known) > 0 }
+
 // A Local is a kind of program on the user's device.
 type Local string
 

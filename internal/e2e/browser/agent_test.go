@@ -67,9 +67,8 @@ func TestAnAgentSignsInByItsDocument(t *testing.T) {
 	b.fill("#password", password)
 	b.click("#submit")
 	b.reads("Allow " + mintageHost + ":" + port + " to access your account?")
-	b.reads("Your answer goes to a program on this computer.")
+	b.reads("Your answer goes to a program on this device, where any program can claim to be this one")
 	b.reads("The application calls itself “Example Agent”.")
-	b.reads("Any program on it can claim to be this one.")
 	if text := b.text("main"); strings.Index(text, id) > strings.Index(text, "Example Agent") || strings.Contains(text, "Remember") {
 		t.Errorf("the page says:\n%s", text)
 	}

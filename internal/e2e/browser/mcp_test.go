@@ -148,7 +148,7 @@ func signInAgent(t *testing.T, w *world, password, scope string, agent *exec.Cmd
 			b.fill("#password", password)
 			b.click("#submit")
 			b.reads(scope)
-			b.reads("Your answer goes to a program on this computer.")
+			b.reads("Your answer goes to a program on this device")
 			b.click("#allow")
 			b.reads("You can close this page.")
 		}

@@ -90,7 +90,7 @@ func (w *world) wholeStory(t *testing.T) {
 	b.reads("Allow Print Shop to access your account?")
 	b.reads("Alice Cooper")
 	b.reads("see your reports")
-	b.reads("you will be sent to " + strings.TrimPrefix(shop.origin, "https://"))
+	b.reads("Your answer goes to " + strings.TrimPrefix(shop.origin, "https://"))
 	if strings.Contains(b.text("main"), "file reports") {
 		t.Error("the page speaks of a scope that is not asked for")
 	}
