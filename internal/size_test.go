@@ -1,10 +1,13 @@
 package internal_test
 
 import (
+	"go/ast"
+	"go/parser"
 	"go/scanner"
 	"go/token"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +70,74 @@ func TestBudgets(t *testing.T) {
 		if total > b.max {
 			t.Errorf("%s: %d code lines, of %d", b.name, total, b.max)
 		}
+	}
+}
+
+// maxMethods is how many methods a type may have; the aim is 40. Lower it with each
+// division of a type.
+const maxMethods = 84
+
+// No type does more and more. With -v, the test prints the largest.
+func TestMethods(t *testing.T) {
+	code, _ := goFiles(t)
+	methods := map[string]int{}
+	for _, f := range code {
+		if f.in(notProduct...) {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.name, f.text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+				methods[f.dir()+"."+receiver(fn)]++
+			}
+		}
+	}
+	types := slices.SortedFunc(maps.Keys(methods), func(a, b string) int { return methods[b] - methods[a] })
+	for _, name := range types[:12] {
+		t.Logf("%4d %s", methods[name], name)
+		if methods[name] > maxMethods {
+			t.Errorf("%s has %d methods, of %d", name, methods[name], maxMethods)
+		}
+	}
+}
+
+// receiver is the name of a method's type.
+func receiver(fn *ast.FuncDecl) string {
+	of := fn.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	if generic, ok := of.(*ast.IndexExpr); ok {
+		of = generic.X
+	}
+	if name, ok := of.(*ast.Ident); ok {
+		return name.Name
+	}
+	return "?"
+}
+
+// maxBorrowed is how often code outside of issuer may take what the issuer holds for
+// itself; the aim is 0: who needs the directory is given the directory.
+const maxBorrowed = 170
+
+// With -v, the test prints which files use the issuer's store, directory, realm, clock
+// and policy.
+func TestIssuerIsNoStoreroom(t *testing.T) {
+	code, _ := goFiles(t)
+	borrowed := regexp.MustCompile(`\b(?:[iI]ssuer|iss|is)\.(?:Store|Directory|Realm|Now|Policy)\b`)
+	total := 0
+	for _, f := range code {
+		if n := len(borrowed.FindAll(f.text, -1)); n > 0 && !f.in("internal/issuer") && !f.in(notProduct...) {
+			t.Logf("%4d %s", n, f.name)
+			total += n
+		}
+	}
+	t.Logf("%4d of %d", total, maxBorrowed)
+	if total > maxBorrowed {
+		t.Errorf("the issuer's own is used %d times outside of it, of %d", total, maxBorrowed)
 	}
 }
 
