@@ -26,6 +26,18 @@ func handoff(_ *room, c *choice) {
 	c.Users, c.Authorizer.Alive, c.Handoff = nil, nil, "https://portal.example/login?a=b"
 }
 
+// everywhere offers to end all sessions of alice, which ends so.
+func everywhere(err error) func(*room, *choice) {
+	return func(r *room, c *choice) {
+		c.EndAll = func(_ context.Context, subject string) error {
+			if subject != "s-alice" {
+				r.t.Errorf("everything of %s ends", subject)
+			}
+			return err
+		}
+	}
+}
+
 // An outcome is how a login, a consent or a logout ends: what the browser gets, what the
 // audit log records, and what is counted. Each happens once.
 type outcome struct {
@@ -235,18 +247,9 @@ func outcomes(t *testing.T) []outcome {
 			b.post(logoutURL) // a second click
 			return s
 		}, status: 303, to: logoutURL, audit: []string{"logged_out|success|s-alice||"}, counted: []string{"logout ended +1"}},
-		{name: "logout everywhere", choose: []func(*room, *choice){func(r *room, c *choice) {
-			c.EndAll = func(_ context.Context, subject string) error {
-				if subject != "s-alice" {
-					r.t.Errorf("everything of %s ends", subject)
-				}
-				return nil
-			}
-		}}, prepare: signedIn, do: func(r *room, b *browser) sight { return b.post(logoutURL, "everywhere=yes") },
+		{name: "logout everywhere", choose: []func(*room, *choice){everywhere(nil)}, prepare: signedIn, do: func(r *room, b *browser) sight { return b.post(logoutURL, "everywhere=yes") },
 			status: 303, to: logoutURL, audit: []string{"logged_out|success|s-alice||everywhere"}, counted: []string{"logout ended +1"}},
-		{name: "logout everywhere that fails", choose: []func(*room, *choice){func(r *room, c *choice) {
-			c.EndAll = func(context.Context, string) error { return errors.New("disk") }
-		}}, prepare: signedIn, do: func(r *room, b *browser) sight {
+		{name: "logout everywhere that fails", choose: []func(*room, *choice){everywhere(errors.New("disk"))}, prepare: signedIn, do: func(r *room, b *browser) sight {
 			s := b.post(logoutURL, "everywhere=yes")
 			if !b.isSignedIn() {
 				r.t.Error("the session has ended, and what else should have has not")

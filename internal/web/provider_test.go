@@ -25,33 +25,40 @@ type provider struct {
 	claims map[string]any // of the id_token, beside those that it must have
 	down   bool           // whatever it is asked, it answers 502
 	refuse string         // error of its token endpoint
+	asked  func(path string)
+	// endless: it has no endpoint for logouts.
+	endless bool
 }
 
 func newProvider(t *testing.T) *provider {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &provider{t: t, key: key, claims: map[string]any{}}
+	p := &provider{t: t, claims: map[string]any{}}
+	p.renew()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		if p.asked != nil {
+			p.asked(r.URL.Path)
+		}
 		var answer any
 		switch {
 		case p.down:
 			w.WriteHeader(http.StatusBadGateway)
 		case r.URL.Path == "/keys":
-			answer = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "k1"}}}
+			answer = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: p.keyID()}}}
 		case r.URL.Path == "/token" && p.refuse != "":
 			w.WriteHeader(http.StatusBadRequest)
 			answer = map[string]any{"error": p.refuse}
 		case r.URL.Path == "/token":
 			answer = map[string]any{"access_token": "at", "token_type": "Bearer", "id_token": p.sign("JWT", map[string]any{"nonce": p.nonce, "exp": p.now().Add(time.Minute).Unix()})}
 		default:
-			answer = map[string]any{
+			of := map[string]any{
 				"issuer": p.url, "authorization_endpoint": p.url + "/auth", "token_endpoint": p.url + "/token", "jwks_uri": p.url + "/keys",
-				"end_session_endpoint": p.url + "/end", "id_token_signing_alg_values_supported": []string{"ES256"},
+				"id_token_signing_alg_values_supported": []string{"ES256"},
 			}
+			if !p.endless {
+				of["end_session_endpoint"] = p.url + "/end"
+			}
+			answer = of
 		}
 		json.NewEncoder(w).Encode(answer)
 	}))
@@ -59,6 +66,17 @@ func newProvider(t *testing.T) *provider {
 	p.url = s.URL
 	return p
 }
+
+// renew gives p another key.
+func (p *provider) renew() {
+	p.t.Helper()
+	var err error
+	if p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *provider) keyID() string { return p.key.X.Text(36) }
 
 // sign signs claims, with those of p and those that every token has.
 func (p *provider) sign(typ jose.ContentType, claims map[string]any) string {
@@ -75,7 +93,7 @@ func (p *provider) sign(typ jose.ContentType, claims map[string]any) string {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: p.key, KeyID: "k1"}}, (&jose.SignerOptions{}).WithType(typ))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: p.key, KeyID: p.keyID()}}, (&jose.SignerOptions{}).WithType(typ))
 	if err != nil {
 		p.t.Fatal(err)
 	}
