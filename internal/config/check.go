@@ -62,6 +62,11 @@ func (c *Config) Check() error {
 	if _, _, err := net.SplitHostPort(c.Management.Listen); err != nil {
 		bad("management.listen", "%q must be HOST:PORT", c.Management.Listen)
 	}
+	for _, name := range c.Management.Hosts {
+		if u, err := url.Parse("http://" + name); err != nil || name == "" || u.Hostname() != name {
+			bad("management.hosts", "%q must be a name without scheme and port, such as mintage.example.com", name)
+		}
+	}
 	if c.Management.MetricsClients < 0 || c.Management.MetricsClients > 10_000 {
 		bad("management.metrics_clients", "%d is outside 0 to 10000: each client is some ten series", c.Management.MetricsClients)
 	}

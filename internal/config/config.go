@@ -83,6 +83,8 @@ type TLS struct {
 
 type Management struct {
 	Listen string `yaml:"listen" reload:"no" doc:"address of /livez, /readyz and /metrics; never expose it to the public"`
+	// Hosts are names of the listener; see server.Health.
+	Hosts []string `yaml:"hosts" reload:"no" doc:"names by which Prometheus may call that listener, beside IP addresses, localhost, names without a dot, this machine's name and that of management.listen; under another name, as after DNS rebinding, there are no metrics, and /livez and /readyz say no reason"`
 	// MetricsClients is first of all a bound: each client is some ten series.
 	MetricsClients int  `yaml:"metrics_clients" reload:"no" doc:"count token requests by client: so many clients, the first to receive tokens, have metrics of their own, and all others share one; 0: off"`
 	Pprof          bool `yaml:"pprof" reload:"no" doc:"serve Go's profiles at /debug/pprof/ there, to find where time and memory are spent"`

@@ -31,7 +31,7 @@ func TestFlagBeforeEnvironmentBeforeFileBeforeDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	def := config.Default()
-	if c.Listen != "flag:1" || c.Data != "env" || c.PublicURL != "https://file.example" || c.BasePath != "/a=b" || c.Management != def.Management {
+	if c.Listen != "flag:1" || c.Data != "env" || c.PublicURL != "https://file.example" || c.BasePath != "/a=b" || !reflect.DeepEqual(c.Management, def.Management) {
 		t.Errorf("read as %+v", c)
 	}
 	if c, _, err = config.Load("", nil, nil); err != nil || !reflect.DeepEqual(c, def) {

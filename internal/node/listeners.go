@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/user"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,7 +65,7 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 	if err != nil {
 		return list, deployment.Hint(fmt.Errorf("management listener: %w", err), "choose another address with --management-listen")
 	}
-	list = append(list, listener{management, server.HTTPServer(n.health.Handler(n.scrape(), cfg.Management.Pprof), n.log)})
+	list = append(list, listener{management, server.HTTPServer(n.health.Handler(n.scrape(), cfg.Management.Pprof, managementNames(cfg)), n.log)})
 
 	admin, err := listenAdmin(cfg)
 	if err != nil {
@@ -81,6 +82,13 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 		}
 	}
 	return append([]listener{{n.connections.Bound(public, srv), srv}}, list...), nil
+}
+
+// managementNames returns the names by which the management listener may be called.
+func managementNames(cfg config.Config) []string {
+	host, _, _ := net.SplitHostPort(cfg.Management.Listen)
+	machine, _ := os.Hostname()
+	return append(slices.Clone(cfg.Management.Hosts), host, machine)
 }
 
 func closeAll(list []listener) (err error) {

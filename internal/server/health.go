@@ -5,6 +5,10 @@ import (
 	"errors"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -38,8 +42,10 @@ func (h *Health) Ready(ctx context.Context) error {
 var errStopping = errors.New("stopping")
 
 // Handler is the route table of the management listener, with the metrics unless
-// they are nil, and Go's profiles if they are wanted.
-func (h *Health) Handler(metrics http.Handler, profiles bool) http.Handler {
+// they are nil, and Go's profiles if they are wanted. Names are what it may be called
+// beside isOwn: under any other name, as after DNS rebinding, a browser would let
+// scripts of another site read the answers.
+func (h *Health) Handler(metrics http.Handler, profiles bool, names []string) http.Handler {
 	mux := http.NewServeMux()
 	if metrics != nil {
 		mux.Handle("GET /metrics", metrics)
@@ -53,13 +59,42 @@ func (h *Health) Handler(metrics http.Handler, profiles bool) http.Handler {
 	alive := func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") }
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := h.Ready(r.Context()); err != nil {
-			plain(w, http.StatusServiceUnavailable, err.Error()+"\n")
-		} else {
+		switch err := h.Ready(r.Context()); {
+		case err == nil:
 			plain(w, http.StatusOK, "ok\n")
+		case !isOwn(r.Host, names):
+			plain(w, http.StatusServiceUnavailable, "not ready\n")
+		default:
+			plain(w, http.StatusServiceUnavailable, err.Error()+"\n")
 		}
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A probe with a name of its own must not stop a healthy node: it gets the status.
+		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" && !isOwn(r.Host, names) {
+			plain(w, http.StatusMisdirectedRequest, "this listener does not have the name of the Host header: call it by its address, or add the name to management.hosts\n")
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// isOwn reports whether a Host header cannot be the name of another site: it is
+// absent, an IP address, localhost, a name without a dot, or one of names.
+func isOwn(host string, names []string) bool {
+	if host == "" {
+		return true // HTTP/1.0
+	}
+	u, err := url.Parse("http://" + host)
+	if err != nil || u.Host != host || u.User != nil {
+		return false
+	}
+	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if name == "" {
+		return false
+	}
+	_, notAddress := netip.ParseAddr(name)
+	return notAddress == nil || !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") ||
+		slices.ContainsFunc(names, func(own string) bool { return strings.EqualFold(name, strings.TrimSuffix(own, ".")) })
 }
 
 func plain(w http.ResponseWriter, status int, text string) {
