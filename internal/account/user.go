@@ -99,7 +99,7 @@ func NewUser(r Registration, now grant.Instant) (User, error) {
 	}
 	switch {
 	case !validUsername(u.Username):
-		return u, &Invalid{"username", fmt.Sprintf("1 to %d ASCII letters, digits and . _ - @ +; capitals and small letters are the same", MaxUsername)}
+		return u, &Invalid{"username", fmt.Sprintf("1 to %d ASCII letters, digits and . _ - @ +, and neither . nor .. (RFC 3986 section 5.2.4); capitals and small letters are the same", MaxUsername)}
 	case !oauth.IsText(u.Name, oauth.MaxName):
 		return u, &Invalid{"name", fmt.Sprintf("at most %d bytes of UTF-8 without control characters", oauth.MaxName)}
 	case !openid.IsSubject(u.Subject):
@@ -185,7 +185,7 @@ func Fold(username string) string {
 }
 
 func validUsername(s string) bool {
-	return s != "" && len(s) <= MaxUsername && !strings.ContainsFunc(s, func(c rune) bool {
+	return s != "" && s != "." && s != ".." && len(s) <= MaxUsername && !strings.ContainsFunc(s, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("._-@+", c)
 	})
 }

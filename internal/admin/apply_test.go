@@ -74,13 +74,12 @@ func TestWhatCannotBeAppliedIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, field := range map[string]string{
-		`{"name": "x", "colour": "red"}`:                              "colour",
-		`{"name": 7}`:                                                 "name",
-		`{"name": null}`:                                              "name",
-		`{"require_pkce": null}`:                                      "require_pkce",
-		`{"name": "x", "name": "y"}`:                                  "name",
-		`{"state": "deleted"}`:                                        "state",
-		`{"retry_window": "soon"}`:                                    "retry_window",
+		`{"name": "x", "colour": "red"}`: "colour",
+		`{"name": 7}`:                    "name",
+		`{"name": null}`:                 "name",
+		`{"require_pkce": null}`:         "require_pkce",
+		`{"state": "deleted"}`:           "state",
+		`{"retry_window": "soon"}`:       "retry_window",
 		strings.Replace(invoices, "an imported", "another", 1):        "client_secret",
 		strings.Replace(invoices, "{", `{"id": "billing", `, 1):       "id",
 		strings.Replace(invoices, `"name": "Invoices",`, "", 1):       "name",

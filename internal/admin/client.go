@@ -283,7 +283,6 @@ func (d *ClientDocument) UnmarshalJSON(text []byte) error {
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return errors.New("not a JSON object")
 	}
-	seen := map[string]bool{}
 	for dec.More() {
 		name, err := dec.Token()
 		if err != nil {
@@ -294,10 +293,6 @@ func (d *ClientDocument) UnmarshalJSON(text []byte) error {
 		if err := dec.Decode(&raw); err != nil {
 			return err
 		}
-		if seen[member] {
-			return &oauth.Invalid{Field: member, Message: "is there twice"}
-		}
-		seen[member] = true
 		if err := d.set(member, raw); err != nil {
 			return &oauth.Invalid{Field: member, Message: err.Error()}
 		}

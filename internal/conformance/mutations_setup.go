@@ -18,6 +18,26 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/node -run TestNoConnectionIsAccepted",
 	},
 	{
+		Name: "the name of another site at the management listener", In: "isOwn",
+		Old: `!strings.Contains(name, ".") ||`, New: `true ||`,
+		Test: "go test ./internal/server -run TestAForeignName",
+	},
+	{
+		Name: "a member of an admin request that is there twice", In: "duplicate",
+		Old: "if in.seen[key] {", New: "if in.seen[key] && false {",
+		Test: "go test ./internal/server/admin -run TestABodyWithAMemberTwice",
+	},
+	{
+		Name: "a member that is there twice in another case", In: "duplicate",
+		Old: "strings.Map(foldRune, name)", New: "strings.Clone(name)",
+		Test: "go test ./internal/server/admin -run TestABodyWithAMemberTwice",
+	},
+	{
+		Name: "a client id that means another path", In: "Registration.Client",
+		Old: `c.ID == "." || c.ID == ".."`, New: `c.ID == "."`,
+		Test: "go test ./internal/server/admin -run TestAnyClientIDCanBeAddressed",
+	},
+	{
 		Name: "a header that the description of the API demands", In: "Server.respond",
 		Old: "h[\"X-Request-Id\"] = []string{r.ID}", New: "h[\"X-Request-Id\"] = []string{r.ID[1:]}",
 		Test: here + "TestTR01",

@@ -314,4 +314,6 @@ var Rows = slices.Concat(authorizationRows, openidRows, machineRows, apiRows, do
 	{ID: "OP-20", Source: "RFC 9700 section 4.4", Title: "nothing crosses realms", Later: secondRealm},
 	{ID: "OP-21", Source: "RFC 9700 section 4.13", Title: "agreement with a real proxy"},
 	{ID: "OP-22", Source: ownRule, Title: "documentation of every choice"},
+	{ID: "OP-23", Star: true, Source: "RFC 9110 sections 7.2, 15.5.20; CWE-346", Title: "under the name of another site (DNS rebinding), the management listener shows nothing", By: []string{"TestAForeignNameGetsNothingFromTheManagementListener"}},
+	{ID: "OP-24", Star: true, Source: "RFC 8259 section 4; RFC 3986 section 5.2.4", Title: "the admin API refuses members that are there twice in whatever case, and ids that mean another path", By: []string{"TestABodyWithAMemberTwiceIsRefused", "TestAnyClientIDCanBeAddressed"}},
 })

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -229,21 +228,6 @@ func (rt Route) matches(escaped string) (names []string, ok bool) {
 
 func noResource() *Problem {
 	return &Problem{Title: "no such resource", Status: http.StatusNotFound}
-}
-
-// read decodes the body: one JSON value with no member that v has not.
-func (x *call) read(v any) *Problem {
-	dec := json.NewDecoder(x.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); errors.As(err, new(*oauth.Invalid)) {
-		return problem(err)
-	} else if err != nil {
-		return &Problem{Title: "malformed request", Status: http.StatusBadRequest, Detail: err.Error()}
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return &Problem{Title: "malformed request", Status: http.StatusBadRequest, Detail: "more than one JSON value"}
-	}
-	return nil
 }
 
 // problem is what an error of the use cases means here.

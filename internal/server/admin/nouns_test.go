@@ -106,7 +106,7 @@ func TestTheSameClientAppliedTwiceOverHTTPIsWrittenOnce(t *testing.T) {
 
 func TestAnyClientIDCanBeAddressed(t *testing.T) {
 	a := newAdminAPI(t)
-	for _, id := range []string{"a/b", "..", "100%", "a?b#c", "https://shop.example/id", "a+b;c=d"} {
+	for _, id := range []string{"a/b", "...", "100%", "a?b#c", "https://shop.example/id", "a+b;c=d"} {
 		path := "/clients/" + url.PathEscape(id)
 		_, h := a.call(t, 201, "PUT", path, invoices)
 		if want := "/admin/v1" + path; h.Get("Location") != want {
@@ -117,6 +117,12 @@ func TestAnyClientIDCanBeAddressed(t *testing.T) {
 		}
 		a.call(t, 200, "GET", path+"/secrets", "")
 		a.call(t, 204, "DELETE", path, "")
+	}
+	// A program on the way takes these for another address (RFC 3986 section 5.2.4).
+	for _, id := range []string{".", ".."} {
+		a.call(t, 422, "PUT", "/clients/"+url.PathEscape(id), invoices)
+		a.call(t, 422, "POST", "/clients", strings.Replace(invoices, "{", `{"id":"`+id+`",`, 1))
+		a.call(t, 422, "POST", "/users", `{"username":"`+id+`"}`)
 	}
 	// No id has these bytes, and no store is asked for them.
 	for _, id := range []string{"%00", "%ff", "%0a"} {

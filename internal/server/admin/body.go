@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"github.com/mintage/mintage/internal/oauth"
+)
+
+// read decodes the body: one JSON value with no member that v has not, and none twice.
+func (x *call) read(v any) *Problem {
+	text, err := io.ReadAll(x.Body)
+	if err != nil {
+		return malformed(err.Error())
+	}
+	if name, twice := duplicate(text); twice {
+		return problem(&oauth.Invalid{Field: name, Message: "is there twice (in whatever case)"})
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); errors.As(err, new(*oauth.Invalid)) {
+		return problem(err)
+	} else if err != nil {
+		return malformed(err.Error())
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return malformed("more than one JSON value")
+	}
+	return nil
+}
+
+func malformed(detail string) *Problem {
+	return &Problem{Title: "malformed request", Status: http.StatusBadRequest, Detail: detail}
+}
+
+// duplicate returns a name that an object within a JSON text has twice, compared as
+// encoding/json compares the names of fields: without case. It reads up to the first
+// fault of the text.
+func duplicate(text []byte) (name string, twice bool) {
+	type value struct {
+		seen  map[string]bool // nil: no object
+		named bool            // the next token is the member's value
+	}
+	open := []value{{}}
+	for dec := json.NewDecoder(bytes.NewReader(text)); ; {
+		t, err := dec.Token()
+		if err != nil {
+			return "", false
+		}
+		in := &open[len(open)-1]
+		if name, ok := t.(string); ok && in.seen != nil && !in.named {
+			key := strings.Map(foldRune, name)
+			if in.seen[key] {
+				return name, true
+			}
+			in.seen[key], in.named = true, true
+			continue
+		}
+		in.named = false
+		switch t {
+		case json.Delim('{'):
+			open = append(open, value{seen: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, value{})
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+// foldRune returns the least of the runes that differ from r in case alone.
+func foldRune(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
+	}
+}

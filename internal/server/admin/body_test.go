@@ -1,0 +1,46 @@
+package admin_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Programs disagree about which of two members of one name counts (RFC 8259 section 4),
+// and this one reads names in any case: what a gateway has checked could be the other one.
+func TestABodyWithAMemberTwiceIsRefused(t *testing.T) {
+	a := newAdminAPI(t)
+	const code = `{"client_id":"billing","redirect_uri":"https://client.example/cb","subject":"alice"`
+	for name, c := range map[string]struct{ method, path, body, field string }{
+		"the same":              {"POST", "/admin/v1/codes", code + `,"subject":"mallory"}`, "subject"},
+		"another case":          {"POST", "/admin/v1/codes", code + `,"SUBJECT":"mallory"}`, "SUBJECT"},
+		"another case before":   {"POST", "/admin/v1/codes", `{"Subject":"mallory",` + code[1:] + `}`, "subject"},
+		"a letter that folds":   {"POST", "/admin/v1/codes", code + `,"\u017fubject":"mallory"}`, "ſubject"},
+		"an escape":             {"POST", "/admin/v1/codes", code + `,"\u0073ubject":"mallory"}`, "subject"},
+		"an unknown one":        {"POST", "/admin/v1/codes", code + `,"x":1,"X":2}`, "X"},
+		"below":                 {"POST", "/admin/v1/users", `{"username":"bob","claims":{"email":"bob@example.com","Email":"eve@example.com"}}`, "Email"},
+		"in a list":             {"POST", "/admin/v1/apis", `{"id":"https://a.example","name":"A","scopes":[{"name":"a"},{"name":"b","NAME":"c"}]}`, "NAME"},
+		"of a client":           {"PUT", "/admin/v1/clients/shop", `{"name":"Shop","name":"Shop","redirect_uris":["https://shop.example/cb"],"scope":"read"}`, "name"},
+		"of a client, by case":  {"POST", "/admin/v1/clients", `{"name":"Shop","Name":"Bank","redirect_uris":["https://shop.example/cb"],"scope":"read"}`, "Name"},
+		"of a password":         {"POST", "/admin/v1/users/bob/password", `{"password":"correct horse battery","PASSWORD":"x"}`, "PASSWORD"},
+		"of a change of a user": {"PATCH", "/admin/v1/users/bob", `{"name":"Bob","name":"Eve"}`, "name"},
+	} {
+		r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
+		r.Header.Set("Authorization", "Bearer "+adminToken)
+		w := httptest.NewRecorder()
+		a.handler.ServeHTTP(w, r)
+		if text := w.Body.String(); w.Code != http.StatusUnprocessableEntity || !strings.Contains(text, `"field":"`+c.field+`"`) || !strings.Contains(text, "is there twice") {
+			t.Errorf("%s: %d %s", name, w.Code, text)
+		}
+	}
+	// Objects beside one another, and names as values, are no duplicates.
+	w, _ := a.do(t, "POST", "", `{"name":"name","redirect_uris":["https://shop.example/name"],"scope":"name"}`)
+	r := httptest.NewRequest("POST", "/admin/v1/apis", strings.NewReader(`{"id":"https://a.example","name":"name","scopes":[{"name":"x","texts":{"en":"name"}},{"name":"y","texts":{"en":"name"}}]}`))
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	other := httptest.NewRecorder()
+	a.handler.ServeHTTP(other, r)
+	if w.Code != http.StatusCreated || other.Code != http.StatusCreated {
+		t.Errorf("%d, %d %s", w.Code, other.Code, other.Body)
+	}
+}
