@@ -155,8 +155,8 @@ func (a *Admin) build(v APIView, old store.API, ch store.Changes, now grant.Inst
 		for _, other := range ch.APIs {
 			next.Number = max(next.Number, other.Number)
 		}
-		if next.Number++; next.Number == store.IssuerAPI {
-			return invalid("id", "there were %d APIs already", math.MaxUint16-1)
+		if next.Number++; next.Number >= store.ClientAudience {
+			return invalid("id", "there were %d APIs already", store.ClientAudience-1)
 		}
 	}
 	for _, s := range v.Scopes {

@@ -19,9 +19,9 @@ import (
 func newAPI(s *settings) *cobra.Command {
 	return parent("api", "Register and manage APIs", `Register and manage APIs (resources, RFC 8707): what access tokens are for. A
 scope belongs to one API. Clients that are allowed an API (mintage client update
-ID --add-api) name it by the parameter resource, and get a token for it alone. The
-commands work on the store itself, while the server runs or not. A change applies
-within two seconds.`,
+ID --add-api) name it by their scope, or by the parameter resource to get a token
+for it alone. The commands work on the store itself, while the server runs or not.
+A change applies within two seconds.`,
 		newAPICreate(s), newAPIList(s), newAPIShow(s), newAPIUpdate(s), newAPIDelete(s))
 }
 

@@ -70,7 +70,7 @@ API of a server that listens on TCP with --admin-listen and --admin-token-file.`
 	f.StringVar(&req.RedirectURI, "redirect-uri", "", "one of the client's redirect URIs (required)")
 	f.StringVar(&req.Subject, "subject", "", "the user's identifier for resource servers (required)")
 	f.StringVar(&req.Scope, "scope", "", "scopes, separated by spaces; default: all of the client's")
-	f.StringArrayVar(&req.Resource, "resource", nil, "id of an API that the access tokens are for; default: the client's audience; repeatable")
+	f.StringArrayVar(&req.Resource, "resource", nil, "id of an API that the access tokens are for; default: those of the scope; repeatable")
 	f.StringVar(&req.Challenge, "code-challenge", "", "S256 code challenge (RFC 7636); required, unless the client is registered with --no-pkce")
 	f.StringVar(&claims, "claims", "", "additional claims for resource servers: a JSON object of at most 128 bytes")
 	f.StringVar(&authTime, "auth-time", "", "when the user was authenticated, like 2026-01-31T12:00:00Z (RFC 3339)")

@@ -110,8 +110,28 @@ var machineMutations = []Mutation{
 	},
 	{
 		Name: "audience by resource", In: "Issuer.target",
-		Old: "oauth.CanonicalTarget(uri) != oauth.CanonicalTarget(r.id)", New: "uri == r.id+\" \"",
+		Old: "!r.is(uri)", New: "uri == \"\"",
 		Test: "go test ./internal/issuer -run TestATokenIsForOneAPI",
+	},
+	{
+		Name: "scopes name their APIs", In: "Issuer.ofScope",
+		Old: "len(c.APIs) == 0 ||", New: "true ||",
+		Test: "go test ./internal/issuer -run TestScopesNameTheirAPIs",
+	},
+	{
+		Name: "a scope only with its API", In: "Issuer.ownScope",
+		Old: "scope = scope.Without(l.Of(api))", New: "_ = api",
+		Test: "go test ./internal/issuer -run TestScopesNameTheirAPIs",
+	},
+	{
+		Name: "scopes beside older nodes", In: "Issuer.ofScope",
+		Old: "iss.Directory.OlderNodes(store.FormsOfScopes)", New: "false",
+		Test: "go test ./internal/issuer -run TestScopesNameNoAPIBesideAnOlderNode",
+	},
+	{
+		Name: "the issuer closed to clients that registered themselves", In: "Issuer.openIDScope",
+		Old: "ok && a.Open", New: "ok && (a.Open || true)",
+		Test: "go test ./internal/issuer -run TestClientsThatRegisteredThemselvesGetOpenAPIs",
 	},
 	{
 		Name: "longest reuse grace that can be registered", In: "general",

@@ -101,9 +101,9 @@ func TestRS01_RS10_ResourceNarrowsTokensToOneAPI(t *testing.T) {
 	check(own, "openid orders", 200, issuerID, ordersAPI)
 	check(narrow(own, issuerID), "openid", 200, issuerID)
 	without := b.agree(asking(c, "scope=openid orders")).Query().Get("code")
-	check(d.mustIssue(d.post(c.challenged(without))), "openid orders", 200, issuerID)
+	check(d.mustIssue(d.post(c.challenged(without))), "openid orders", 200, ordersAPI, issuerID)
 	plain := b.agree(asking(c, "scope=orders")).Query().Get("code")
-	check(d.mustIssue(d.post(c.challenged(plain))), "orders", 403, issuerID)
+	check(d.mustIssue(d.post(c.challenged(plain))), "orders", 401, ordersAPI)
 }
 
 func TestTC27_TR28_ResourceWithACodeAndWithARefresh(t *testing.T) {
@@ -137,5 +137,49 @@ func TestRS12_MetadataListScopesOfOpenAPIs(t *testing.T) {
 		if slices.Contains(got, scope) != want {
 			t.Errorf("%s: %v", scope, got)
 		}
+	}
+}
+
+func TestRS13_ScopesNameTheirAPIs(t *testing.T) {
+	d, b := signedIn(t)
+	c := d.withAPIs()
+	six, ids := "", []string{ordersAPI, invoicesAPI}
+	for i, name := range []string{"p", "q", "r", "s", "u", "v"} {
+		id := "https://api.example/" + name
+		d.api(store.API{ID: id, Number: uint16(10 + i), Scopes: []store.APIScope{{Name: name, Number: 1}}})
+		six, ids = six+" "+name, append(ids, id)
+	}
+	many := d.client(client.Registration{Name: "Many", Scope: "openid", APIs: ids})
+	b.get(asking(many, "scope=openid"+six)).told(t, redirect, "invalid_target")
+	b.get(asking(many)).told(t, redirect, "invalid_target") // all of its scopes
+	b.open(asking(many, "scope=openid"+six[:len(" p q r s u")])).at(t, "consent")
+	if page := b.open(asking(c, "scope=orders")); !strings.Contains(page.body, "Read &lt;your&gt; orders") {
+		t.Error("the consent page lacks the text of the scope")
+	}
+	pair := d.mustIssue(d.post(c.challenged(b.agree(asking(c, "scope=invoices")).Query().Get("code"))))
+	for range 2 {
+		if got := d.verified(pair.AccessToken).claims; got["aud"] != invoicesAPI || got["scope"] != "invoices" {
+			t.Errorf("the JWT is for %v, scope %v", got["aud"], got["scope"])
+		}
+		for aud, want := range map[string]int{invoicesAPI: http.StatusOK, ordersAPI: http.StatusUnauthorized, issuerID: http.StatusUnauthorized} {
+			if a := d.verify(pair.AccessToken, "X-Required-Audience: "+aud); a.status != want {
+				t.Errorf("verify for %s: %d", aud, a.status)
+			}
+		}
+		pair = d.mustIssue(d.post(c.refresh(pair.RefreshToken)))
+	}
+	// openid is of no API: id_token, userinfo, and still a JWT.
+	pair = d.mustIssue(d.post(c.challenged(b.agree(asking(c, "scope=openid invoices")).Query().Get("code"))))
+	if aud := d.verified(pair.AccessToken).claims["aud"]; !slices.Equal(aud.([]any), []any{invoicesAPI, issuerID}) {
+		t.Errorf("the JWT is for %v", aud)
+	}
+	if a := d.userInfo(pair.AccessToken); a.status != http.StatusOK || pair.IDToken == "" {
+		t.Errorf("userinfo: %d, id_token %q", a.status, pair.IDToken)
+	}
+	// A client without APIs gets what it got.
+	plain := d.client(client.Registration{Name: "Plain", Scope: "openid a"})
+	pair = d.mustIssue(d.post(plain.challenged(b.agree(asking(plain, "scope=openid a")).Query().Get("code"))))
+	if asked := d.introspect(plain, pair.AccessToken); !strings.Contains(asked.body, `"aud":"`+issuerID+`"`) {
+		t.Errorf("introspection: %s", asked.body)
 	}
 }

@@ -37,8 +37,9 @@ type Facts struct {
 // MaxAPIs limits the APIs of a grant.
 const MaxAPIs = 5
 
-// APIs are numbers of APIs (RFC 8707), from the first position on, or zero.
-type APIs [MaxAPIs]uint16
+// APIs are numbers of APIs (RFC 8707), from the first position on, or zero. There is
+// room for one more: the audience of the client's registration.
+type APIs [MaxAPIs + 1]uint16
 
 // The longest SaidACR and SaidAMR, in bytes.
 const (
@@ -123,7 +124,7 @@ func (f *Facts) Read(b []byte) error {
 			f.SaidAMR = string(value)
 		case tag == tagRequested && len(value) == 8:
 			f.InUserInfo, f.InIDToken = binary.BigEndian.Uint32(value), binary.BigEndian.Uint32(value[4:])
-		case tag == tagAPIs && len(value) <= 2*MaxAPIs:
+		case tag == tagAPIs && len(value) <= 2*len(f.APIs):
 			for i := 0; i+1 < len(value); i += 2 {
 				f.APIs[i/2] = binary.BigEndian.Uint16(value[i:])
 			}

@@ -18,7 +18,7 @@ func TestFactsText(t *testing.T) {
 		{SaidAMR: "pwd otp"},
 		{InUserInfo: 1 << 31},
 		{APIs: APIs{1}},
-		{Session: session, APIs: APIs{1, 2, 0xffff, 4, 5}, Claims: `{"tenant":"t1"}`},
+		{Session: session, APIs: APIs{1, 2, 0xffff, 4, 5, 0xfffe}, Claims: `{"tenant":"t1"}`},
 		{Claims: `{"tenant":"t1"}`, Session: session, SaidACR: strings.Repeat("a", 80), SaidAMR: strings.Repeat("m", 64), InUserInfo: 1<<32 - 1, InIDToken: 1<<32 - 2},
 	} {
 		text := f.Text()

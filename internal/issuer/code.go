@@ -30,7 +30,7 @@ type Authorization struct {
 	AuthTime time.Time
 	// Claims is a JSON object with more about the subject; see CheckClaims.
 	Claims json.RawMessage
-	// Resources are the APIs that the request names (RFC 8707); see Resources.
+	// Resources are the APIs that the request names (RFC 8707); none: see Resources.
 	Resources []string
 	// Nonce, Session and Login are for id_tokens: others do without them.
 	Nonce   string // of the authentication request, or ""
@@ -241,9 +241,10 @@ func (iss *Issuer) seal(view *directory.View, c *store.Client, a Agreement) (Iss
 	code := grant.Code{
 		GrantID: a.GrantID, Realm: iss.Realm, ClientID: c.ID, Subject: a.Subject, AuthorizedAt: a.AuthorizedAt, ExpiresAt: a.ExpiresAt,
 	}
-	named, err := iss.Resources(view, c, a.Resources)
+	named, err := iss.Resources(view, c, a.Resources, oauth.Scope(a.Scope))
 	if err != nil {
-		return IssuedCode{}, &oauth.Invalid{Field: "resource", Message: "not an API that is registered and allowed to the client (see: mintage api list)"}
+		return IssuedCode{}, &oauth.Invalid{Field: "resource", Message: fmt.Sprintf(
+			"neither it nor the scope is of one to %d APIs that are registered and allowed to the client (see: mintage api list)", grant.MaxAPIs)}
 	}
 	if err := iss.checkAuthorization(c, a.Authorization, named, &code); err != nil {
 		return IssuedCode{}, err

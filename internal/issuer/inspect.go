@@ -39,6 +39,8 @@ type Token struct {
 	Lifetime time.Duration
 	// Restricted is set if the token names APIs, which are its audience.
 	Restricted bool
+	// ForClient is set if it is for the audience of its client's registration as well.
+	ForClient bool
 	// First is set if it was issued for a code, not by a refresh.
 	First bool
 }
@@ -95,7 +97,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	}
 	standing := false
 	if t.jwt {
-		standing = iss.standing(view, g.APIs, t.audience)
+		standing = iss.standing(view, c, g.APIs, t.audience)
 	} else {
 		out.Scope = g.Scope.Pick(t.Bits)
 		out.Audience, _, standing = iss.named(view, c, g.APIs, t.APIs)
@@ -105,6 +107,7 @@ func (iss *Issuer) Inspect(ctx context.Context, text string) (Token, error) {
 	}
 	if g.APIs != (grant.APIs{}) {
 		out.Restricted, out.Lifetime = true, t.ExpiresAt.Since(t.IssuedAt).Truncate(time.Second)
+		out.ForClient = slices.Contains(g.APIs[:], store.ClientAudience) && out.IsFor(iss.Audience(c)...)
 	}
 	if g.InUserInfo != 0 {
 		out.Named = claims.Set(g.InUserInfo) & claims.Of(c.Scope)

@@ -11,18 +11,25 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A resource is an API as a client may ask for it: a registered one, or the issuer,
-// to which the scopes of OpenID Connect belong.
+// A resource is an API as a client may ask for it: a registered one, the issuer, to
+// which the scopes of OpenID Connect belong, or the audience of the client's
+// registration, to which the scopes of no API belong.
 type resource struct {
-	id     string // the aud of its tokens
-	number uint16
-	api    *store.API  // nil for the issuer, unless an operator has registered it
-	scope  oauth.Scope // that the client may have of it
+	audience []string // the aud of its tokens
+	number   uint16
+	api      *store.API  // nil for the issuer, unless an operator has registered it
+	scope    oauth.Scope // that the client may have of it
 }
 
-// Resources are what an authorization request asks for by resource.
+// is reports whether a URI names r.
+func (r resource) is(uri string) bool {
+	return slices.ContainsFunc(r.audience, func(aud string) bool { return oauth.CanonicalTarget(aud) == oauth.CanonicalTarget(uri) })
+}
+
+// Resources are the APIs that an authorization request asks for, by resource or by its
+// scope.
 type Resources struct {
-	// APIs are the numbers of the APIs named; zero if none is.
+	// APIs are their numbers; zero if there are none.
 	APIs grant.APIs
 	// Scope is what the client may ask for.
 	Scope oauth.Scope
@@ -31,21 +38,20 @@ type Resources struct {
 }
 
 // Resources reads the parameters resource of an authorization request (RFC 8707
-// section 2.1). Its error is oauth.ErrTarget.
+// section 2.1), or else the APIs of its scope. Its error is oauth.ErrTarget.
 //
-// For an operator's client, no resource means what it always meant: the audience of
-// its registration. So does a resource of that audience, unless the client may have
-// tokens for APIs. A client that registered itself gets the only API that is open.
-func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []string) (r Resources, err error) {
+// A client that may have tokens for no API has only the audience of its registration,
+// which a resource may name. It has the client's scopes of no API.
+func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []string, scope oauth.Scope) (r Resources, err error) {
 	r = Resources{Scope: c.Scope, Default: c.Scope}
-	if c.SelfRegistered() {
-		open := view.OpenAPIs(iss.Realm)
-		switch {
-		case len(open) == 0 && !view.HasAPIs():
-			return r, nil
-		case len(uris) == 0 && len(open) == 1:
-			uris = []string{open[0].ID}
-		case len(uris) == 0:
+	switch {
+	case !c.SelfRegistered() && len(uris) == 0:
+		r.APIs, err = iss.ofScope(view, c, cmp.Or(scope.Without(oauth.OfflineAccess), c.Scope))
+		return r, err
+	case c.SelfRegistered() && !view.HasAPIs():
+		return r, nil
+	case len(uris) == 0:
+		if uris = iss.OpenOf(view, scope); len(uris) == 0 {
 			return r, oauth.ErrTarget
 		}
 	}
@@ -65,7 +71,11 @@ func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []strin
 	}
 	switch {
 	case len(named) == 0:
-		return r, nil
+		if r.Scope = iss.ownScope(view, c); r.Scope == "" {
+			err = oauth.ErrTarget
+		}
+		r.Default = r.Scope
+		return r, err
 	case foreign > 0 || len(named) > grant.MaxAPIs:
 		return r, oauth.ErrTarget
 	}
@@ -84,6 +94,60 @@ func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []strin
 		}
 	}
 	return r, nil
+}
+
+// ofScope returns the APIs to which the scopes of an operator's client belong, and
+// behind them its own audience if others belong to none. A client without APIs keeps
+// its own audience alone, and so does every client while a node runs that could not
+// read the grant.
+func (iss *Issuer) ofScope(view *directory.View, c *store.Client, scope oauth.Scope) (apis grant.APIs, err error) {
+	if len(c.APIs) == 0 || iss.Directory.OlderNodes(store.FormsOfScopes) {
+		return apis, nil
+	}
+	n, rest := 0, false
+	for _, api := range iss.apisOf(view, c, scope.Common(c.Scope)) {
+		switch {
+		case api == own:
+			rest = true
+		case n == grant.MaxAPIs:
+			return grant.APIs{}, oauth.ErrTarget
+		default:
+			apis[n] = api.Number
+			n++
+		}
+	}
+	if rest && n > 0 {
+		apis[n] = store.ClientAudience
+	}
+	return apis, nil
+}
+
+// OpenOf returns the ids of the open APIs that a client which registered itself means
+// if it names none: the only one, or those to which its scopes belong.
+func (iss *Issuer) OpenOf(view *directory.View, scope oauth.Scope) (ids []string) {
+	open := view.OpenAPIs(iss.Realm)
+	for _, a := range open {
+		has := a.Scope()
+		if oauth.CanonicalTarget(a.ID) == oauth.CanonicalTarget(iss.ID) {
+			has = has.Union(oauth.OpenIDScopes)
+		}
+		if len(open) == 1 || has.Common(scope) != "" {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
+}
+
+// ownScope returns the scopes of an operator's client that it has without an API.
+func (iss *Issuer) ownScope(view *directory.View, c *store.Client) oauth.Scope {
+	scope := c.Scope
+	for _, text := range c.APIs {
+		l, err := store.ReadAllowedAPI(text)
+		if api, ok := view.API(iss.Realm, l.ID); ok && err == nil {
+			scope = scope.Without(l.Of(api))
+		}
+	}
+	return scope
 }
 
 // openIDScope returns the scopes of OpenID Connect that a client may have. One that
@@ -119,27 +183,33 @@ func (iss *Issuer) findResource(view *directory.View, c *store.Client, uri strin
 }
 
 // lookup returns an API by its number, if it is still registered.
-func (iss *Issuer) lookup(view *directory.View, number uint16) (resource, bool) {
-	if number == store.IssuerAPI {
-		return resource{id: iss.ID, number: number}, true
+func (iss *Issuer) lookup(view *directory.View, c *store.Client, number uint16) (resource, bool) {
+	switch number {
+	case store.IssuerAPI:
+		return resource{audience: []string{iss.ID}, number: number}, true
+	case store.ClientAudience:
+		return resource{audience: iss.Audience(c), number: number}, true
 	}
 	api, ok := view.APIByNumber(iss.Realm, number)
 	if !ok {
 		return resource{}, false
 	}
-	return resource{id: api.ID, number: number, api: api}, true
+	return resource{audience: []string{api.ID}, number: number, api: api}, true
 }
 
 // allowed returns an API by its number, if the client may have tokens for it.
 func (iss *Issuer) allowed(view *directory.View, c *store.Client, number uint16) (resource, bool) {
-	r, ok := iss.lookup(view, number)
+	r, ok := iss.lookup(view, c, number)
 	if !ok {
 		return r, false
 	}
-	if oauth.CanonicalTarget(r.id) == oauth.CanonicalTarget(iss.ID) {
+	if r.is(iss.ID) {
 		r.scope = iss.openIDScope(view, c)
 	}
 	switch {
+	case number == store.ClientAudience:
+		r.scope = iss.ownScope(view, c)
+		return r, r.scope != ""
 	case r.api == nil:
 		return r, len(c.APIs) > 0 && r.scope != ""
 	case c.SelfRegistered():
@@ -147,7 +217,7 @@ func (iss *Issuer) allowed(view *directory.View, c *store.Client, number uint16)
 		return r, r.api.Open
 	}
 	for _, text := range c.APIs {
-		if l, err := store.ReadAllowedAPI(text); err == nil && oauth.CanonicalTarget(l.ID) == oauth.CanonicalTarget(r.id) {
+		if l, err := store.ReadAllowedAPI(text); err == nil && r.is(l.ID) {
 			r.scope = r.scope.Union(l.Of(r.api))
 			return r, true
 		}
@@ -179,12 +249,15 @@ func (iss *Issuer) target(view *directory.View, c *store.Client, apis grant.APIs
 	t := &grant.Target{}
 	for i, number := range apis {
 		r, ok := iss.allowed(view, c, number)
-		if number == 0 || !ok || uri != "" && oauth.CanonicalTarget(uri) != oauth.CanonicalTarget(r.id) {
+		if number == 0 || !ok || uri != "" && !r.is(uri) {
 			continue
 		}
 		t.APIs |= 1 << i
 		if uri != "" {
-			t.Scope = r.scope.Union(oauth.OpenIDScopes)
+			t.Scope = t.Scope.Union(r.scope).Union(oauth.OpenIDScopes)
+		}
+		if number == store.ClientAudience {
+			continue // the APIs beside it decide
 		}
 		life := iss.Policy.AccessLifetime
 		if r.api != nil {
@@ -196,6 +269,7 @@ func (iss *Issuer) target(view *directory.View, c *store.Client, apis grant.APIs
 	}
 	switch {
 	case t.APIs != 0:
+		t.Lifetime = cmp.Or(t.Lifetime, iss.Policy.AccessLifetime)
 	case uri != "":
 		t.Refusal = grant.TargetUnknown
 	default:
@@ -206,42 +280,49 @@ func (iss *Issuer) target(view *directory.View, c *store.Client, apis grant.APIs
 
 // named returns the audience and the format of access tokens that name positions in
 // a grant's APIs: a JWT only if all of them have JWTs. Without APIs, both are as
-// the client is registered. It reports false if an API is no longer registered.
+// the client is registered, whose own audience beside APIs does not decide the format.
+// It reports false if an API is no longer registered.
 func (iss *Issuer) named(view *directory.View, c *store.Client, apis grant.APIs, positions uint8) (audience []string, format store.TokenFormat, ok bool) {
 	if positions == 0 {
 		return iss.Audience(c), c.TokenFormat, apis == grant.APIs{}
 	}
-	format = store.TokenJWT
 	for i, number := range apis {
 		if positions&(1<<i) == 0 {
 			continue
 		}
-		r, ok := iss.lookup(view, number)
+		r, ok := iss.lookup(view, c, number)
 		if !ok {
 			return nil, "", false
+		}
+		for _, aud := range r.audience {
+			if !slices.Contains(audience, aud) {
+				audience = append(audience, aud)
+			}
+		}
+		if number == store.ClientAudience {
+			continue
 		}
 		of := c.TokenFormat
 		if r.api != nil {
 			of = cmp.Or(r.api.TokenFormat, of)
 		}
-		if of != store.TokenJWT {
-			format = store.TokenOpaque
+		if format == "" || of != store.TokenJWT {
+			format = cmp.Or(of, store.TokenOpaque)
 		}
-		audience = append(audience, r.id)
 	}
-	return audience, format, len(audience) > 0 && positions>>grant.MaxAPIs == 0
+	return audience, cmp.Or(format, c.TokenFormat), len(audience) > 0 && positions>>len(apis) == 0
 }
 
 // standing reports whether every audience of a JWT is an API of its grant that is
 // still registered. A grant without APIs has none to look up.
-func (iss *Issuer) standing(view *directory.View, apis grant.APIs, audience []string) bool {
+func (iss *Issuer) standing(view *directory.View, c *store.Client, apis grant.APIs, audience []string) bool {
 	if apis == (grant.APIs{}) {
 		return true
 	}
 	for _, id := range audience {
 		if !slices.ContainsFunc(apis[:], func(number uint16) bool {
-			r, ok := iss.lookup(view, number)
-			return ok && r.id == id
+			r, ok := iss.lookup(view, c, number)
+			return ok && slices.Contains(r.audience, id)
 		}) {
 			return false
 		}

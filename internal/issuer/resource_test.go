@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -94,17 +95,78 @@ func TestARepeatedRequestMayNameAnotherAPI(t *testing.T) {
 	s.names(other, store.TokenJWT, 599, "openid invoices", invoices)
 }
 
-func TestWithoutAResourceAllIsAsItWas(t *testing.T) {
+// TestScopesNameTheirAPIs: most clients send a scope and no resource. What a token is
+// for, its format and its lifetime follow from the scope; scopes of no API keep the
+// client's audience, which decides neither format nor lifetime.
+func TestScopesNameTheirAPIs(t *testing.T) {
+	for _, audience := range [][]string{nil, {"https://legacy.example", "legacy"}} {
+		s := withAPIs(t, func(iss *issuer.Issuer) { iss.ID = issuerID })
+		s.Administer("shop", func(c *store.Client) { c.Audience = audience })
+		mine := audience
+		if mine == nil {
+			mine = []string{s.ID}
+		}
+		with := func(apis ...string) []string { return append(apis, mine...) }
+		for _, c := range []struct {
+			scope    string
+			format   store.TokenFormat
+			lifetime int64
+			audience []string
+		}{
+			{"invoices", store.TokenJWT, 600, []string{invoices}},
+			{"orders:read", store.TokenOpaque, 300, []string{orders}},
+			{"orders:read orders:write offline_access", store.TokenOpaque, 300, []string{orders}},
+			{"openid invoices", store.TokenJWT, 600, with(invoices)},
+			{"free invoices", store.TokenJWT, 600, with(invoices)},
+			{"invoices orders:read", store.TokenOpaque, 300, []string{invoices, orders}},
+			{"openid free", store.TokenOpaque, 300, mine},
+			{"", store.TokenOpaque, 300, with(orders, invoices)},
+		} {
+			t1 := s.loginFor(c.scope)
+			scope := oauth.Scope(c.scope).Without(oauth.OfflineAccess)
+			if scope == "" {
+				scope = "openid free orders:read orders:write invoices"
+			}
+			s.names(t1, c.format, c.lifetime, scope, c.audience...)
+			// The same for a client that names nothing at a refresh either.
+			s.names(s.Must(s.RefreshAt(t1.RefreshToken, "", "")), c.format, c.lifetime, scope, c.audience...)
+		}
+		// One of them at a refresh: the client's audience has what belongs to no API.
+		t1 := s.loginFor("openid free invoices")
+		t2 := s.Must(s.RefreshAt(t1.RefreshToken, "", invoices))
+		s.names(t2, store.TokenJWT, 600, "openid invoices", invoices)
+		t3 := s.Must(s.RefreshAt(t2.RefreshToken, "", mine[0]))
+		s.names(t3, store.TokenOpaque, 300, "openid free", mine...)
+		s.Refused(grant.TargetUnknown)(s.RefreshAt(t3.RefreshToken, "", orders))
+		s.Refused(grant.ScopeTooWide)(s.RefreshAt(t3.RefreshToken, "invoices", mine[0]))
+		t4 := s.Must(s.RefreshAt(t3.RefreshToken, "invoices", ""))
+		s.names(t4, store.TokenJWT, 600, "invoices", with(invoices)...)
+		// A resource that is the client's audience has no scope of an API.
+		if audience != nil {
+			s.names(s.loginFor("", "legacy"), store.TokenOpaque, 300, "openid free", mine...)
+			if _, err := s.AuthorizeAt("orders:read", "legacy"); err == nil {
+				t.Error("a scope without its API")
+			}
+		}
+	}
+}
+
+// TestAClientWithoutAPIsGetsWhatItGot: no API that is registered changes it, and it may
+// send what it likes.
+func TestAClientWithoutAPIsGetsWhatItGot(t *testing.T) {
 	s := withAPIs(t)
-	t1 := s.loginFor("")
-	s.names(t1, store.TokenOpaque, 300, "openid free orders:read orders:write invoices", s.ID)
-	if before := s.Login(); len(before.AccessToken) != len(t1.AccessToken) {
+	before := s.Login()
+	s.names(before, store.TokenOpaque, 300, allScopes, s.ID)
+	// Neither does one that claims its scope, which only a race can register.
+	s.PutAPI(store.API{ID: "https://api.example/claims", Number: 7, Scopes: []store.APIScope{{Name: "read", Number: 1}}})
+	after := s.Login()
+	s.names(after, store.TokenOpaque, 300, allScopes, s.ID)
+	if len(before.AccessToken) != len(after.AccessToken) || s.Row(after.GrantID).APIs != (grant.APIs{}) {
 		t.Error("the access token has another form")
 	}
-	// The grant has no APIs, whatever its client names later.
-	s.Refused(grant.TargetUnknown)(s.RefreshAt(t1.RefreshToken, "", orders))
-	s.Must(s.RefreshAt(t1.RefreshToken, "", s.ID)) // its audience
-	// Clients without APIs may send what they like.
+	// Nor has a client the scope of an API that it may not have tokens for.
+	s.Administer("shop", func(c *store.Client) { c.Scope += " read" })
+	s.names(s.loginFor("read orders:read"), store.TokenOpaque, 300, "read orders:read", orders, s.ID)
 	if _, err := s.Refresh(t.Context(), s.Listed(clientID), issuer.RefreshRequest{RefreshToken: s.Login().RefreshToken, Resource: "anything", From: testkit.Origin}); err != nil {
 		t.Error(err)
 	}
@@ -139,6 +201,10 @@ func TestAnAuthorizationNamesOneToFiveAPIsOfTheClient(t *testing.T) {
 		{"a scope of no API", "shop", "free", []string{orders}, "scope"},
 		{"the issuer, with its scopes", "shop", "openid", []string{s.ID}, ""},
 		{"the issuer, of a client without any", "six", "", []string{s.ID, orders}, "resource"},
+		{"the scopes of five", "six", "a b c d invoices", nil, ""},
+		{"the scopes of six", "six", "a b c d invoices orders:read", nil, "resource"},
+		{"all scopes, of six", "six", "", nil, "resource"},
+		{"an unknown scope beside those of five", "six", "a b c d invoices x", nil, "scope"},
 	} {
 		err := of(c.client, c.scope, c.resources...)
 		var invalid *oauth.Invalid
@@ -146,6 +212,86 @@ func TestAnAuthorizationNamesOneToFiveAPIsOfTheClient(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+}
+
+// TestFiveAPIsLeaveRoomForTheClientsAudience: the sixth place of a grant is its own.
+func TestFiveAPIsLeaveRoomForTheClientsAudience(t *testing.T) {
+	s := withAPIs(t)
+	list, ids := []string{orders, invoices}, []string{}
+	scope := "free orders:read invoices"
+	for i, name := range []string{"a", "b", "c"} {
+		id := "https://api.example/" + name
+		s.PutAPI(store.API{ID: id, Number: uint16(10 + i), Scopes: []store.APIScope{{Name: name, Number: 1}}})
+		list, scope = append(list, id), scope+" "+name
+	}
+	ids = append(append(ids, list...), s.ID)
+	s.Administer("shop", func(c *store.Client) { c.APIs = list })
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		for i := range list {
+			a, _ := s.View().API(realm, list[i])
+			changed := *a
+			changed.TokenFormat = format
+			s.PutAPI(changed)
+		}
+		s.names(s.loginFor(scope), format, 300, oauth.Scope(scope), ids...)
+	}
+}
+
+// TestAGrantFromBeforeItsAPIKeepsItsAudience: an API that is registered later, and
+// allowed with the scopes that the client had, changes new grants only.
+func TestAGrantFromBeforeItsAPIKeepsItsAudience(t *testing.T) {
+	s := newService(t)
+	old := s.Login()
+	s.PutAPI(store.API{ID: "https://api.example/read", Number: 7, Scopes: []store.APIScope{{Name: "read", Number: 1}}})
+	s.Administer(clientID, func(c *store.Client) { c.Scope, c.APIs = "write admin", []string{"https://api.example/read"} })
+	later := s.Must(s.Refresh(t.Context(), s.Listed(clientID), issuer.RefreshRequest{RefreshToken: old.RefreshToken, From: testkit.Origin}))
+	s.names(later, store.TokenOpaque, 300, allScopes, s.ID)
+	s.names(s.Login(), store.TokenOpaque, 300, "write admin read", "https://api.example/read", s.ID)
+}
+
+// TestTheClientsAudienceGoesOnWithoutItsAPIs: a deleted API takes its scopes along.
+func TestTheClientsAudienceGoesOnWithoutItsAPIs(t *testing.T) {
+	s := withAPIs(t)
+	t1 := s.loginFor("openid free invoices")
+	gone := testkit.InvoicesAPI()
+	gone.Deleted, gone.Scopes = true, nil
+	s.PutAPI(gone)
+	if _, err := s.Inspect(t.Context(), t1.AccessToken); testkit.RefusalOf(t, err) != grant.TargetGone {
+		t.Errorf("a token that names a deleted API: %v", err)
+	}
+	s.names(s.Must(s.RefreshAt(t1.RefreshToken, "", "")), store.TokenOpaque, 300, "openid free", s.ID)
+}
+
+// TestScopesNameNoAPIBesideAnOlderNode: it would take the client's audience for a
+// deleted API, and until it has ended, grants are as it makes them.
+func TestScopesNameNoAPIBesideAnOlderNode(t *testing.T) {
+	testkit.InCluster(t, func(t *testing.T, fixture *testkit.Service, h *testkit.Cluster) {
+		s := &service{fixture}
+		m := h.Join(t, s.Service, "new", 0)
+		s.PutAPI(testkit.OrdersAPI())
+		s.Register(client.Registration{ID: "shop", Name: "Shop", RedirectURIs: []string{redirectURI}, Scope: "openid", APIs: []string{orders}, Auth: store.AuthEither, NoPKCE: true})
+		for forms := range int64(store.FormsOfScopes + 1) {
+			h.Mu.Lock()
+			h.Nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(time.Now()), Forms: forms}
+			h.Mu.Unlock()
+			time.Sleep(2 * directory.PollInterval)
+			settings := *s.Issuer
+			settings.Directory, settings.Now = m.Directory, time.Now
+			view, err := m.View()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, _ := view.Client(realm, "shop")
+			r, err := issuer.New(settings).Resources(view, c, nil, "openid orders:read")
+			want := grant.APIs{}
+			if forms == store.FormsOfScopes {
+				want = grant.APIs{1, store.ClientAudience}
+			}
+			if err != nil || r.APIs != want {
+				t.Errorf("beside a node of forms %d: %v, %v", forms, r.APIs, err)
+			}
+		}
+	})
 }
 
 func TestADeletedAPIEndsItsTokens(t *testing.T) {
@@ -234,7 +380,7 @@ func TestClientsThatRegisteredThemselvesGetOpenAPIs(t *testing.T) {
 	agent := &store.Client{ID: "agent", Realm: realm, RegisteredBy: store.ByDocument}
 	ask := func(want string, scope oauth.Scope, def oauth.Scope, uris ...string) {
 		t.Helper()
-		r, err := s.Resources(s.View(), agent, uris)
+		r, err := s.Resources(s.View(), agent, uris, "")
 		got := ""
 		for _, number := range r.APIs {
 			if api, ok := s.View().APIByNumber(realm, number); ok {
@@ -263,8 +409,36 @@ func TestClientsThatRegisteredThemselvesGetOpenAPIs(t *testing.T) {
 	s.PutAPI(b)
 	ask(refused, "", "") // which of the two?
 	ask(invoices, "invoices", "", invoices)
-	// The issuer is closed until an operator opens it.
+	// Their scopes say it, and nothing of a closed API: it lies beside open ones.
+	askScope := func(scope oauth.Scope, want ...uint16) {
+		t.Helper()
+		r, err := s.Resources(s.View(), agent, nil, scope)
+		var apis grant.APIs
+		copy(apis[:], want)
+		if r.APIs != apis || (err != nil) != (want == nil) {
+			t.Errorf("%q: %v, %v", scope, r, err)
+		}
+	}
+	s.PutAPI(store.API{ID: "https://api.example/closed", Number: 8, Scopes: []store.APIScope{{Name: "closed", Number: 1}}})
+	askScope("invoices", 2)
+	askScope("invoices orders:write closed openid", 2, 1)
+	askScope("closed openid")
+	for _, id := range []string{"https://api.example/closed", orders} {
+		if r, err := s.Resources(s.View(), agent, []string{id}, "closed orders:read"); err == nil && r.Scope.Has("closed") {
+			t.Errorf("%s: scope %q", id, r.Scope)
+		}
+	}
+	ask(refused, "", "", "https://api.example/closed")
+	ask(refused, "", "", orders, "https://api.example/closed")
+	// The issuer is closed until an operator opens it, also if it is registered.
+	s.PutAPI(store.API{ID: s.ID, Number: 9})
+	ask(refused, "", "", s.ID)
+	ask(invoices, "invoices", "", invoices)
+	if got := s.AllowedScope(s.View(), agent); got != "" {
+		t.Errorf("of a closed issuer: %q", got)
+	}
 	s.PutAPI(store.API{ID: s.ID, Number: 9, Open: true})
 	ask(s.ID, oauth.OpenIDScopes, "", s.ID)
 	ask(invoices, oauth.OpenIDScopes+" invoices", "", invoices)
+	askScope("openid invoices", 9, 2)
 }

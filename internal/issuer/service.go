@@ -99,7 +99,7 @@ func (iss *Issuer) serviceScope(view *directory.View, c *store.Client, r Service
 		scope = allowed
 	}
 	if r.Resource == "" {
-		return scope, iss.apisOf(view, scope), nil
+		return scope, iss.apisOf(view, c, scope), nil
 	}
 	api, ok := view.API(iss.Realm, r.Resource)
 	if !ok || !slices.ContainsFunc(c.APIs, func(text string) bool {
@@ -118,12 +118,15 @@ func (iss *Issuer) serviceScope(view *directory.View, c *store.Client, r Service
 	}
 }
 
-// apisOf returns the APIs that scopes belong to, none if all of them belong to none.
-func (iss *Issuer) apisOf(view *directory.View, scope oauth.Scope) (apis []*store.API) {
+// apisOf returns the APIs that scopes of a client belong to, none if all of them belong
+// to none.
+func (iss *Issuer) apisOf(view *directory.View, c *store.Client, scope oauth.Scope) (apis []*store.API) {
 	for _, name := range scope.Tokens() {
-		api, ok := view.APIOfScope(iss.Realm, name)
-		if !ok {
-			api = own
+		api := own
+		if of, ok := view.APIOfScope(iss.Realm, name); ok {
+			if r, may := iss.allowed(view, c, of.Number); may && r.scope.Has(name) {
+				api = of
+			}
 		}
 		if !slices.Contains(apis, api) {
 			apis = append(apis, api)

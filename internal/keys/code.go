@@ -13,7 +13,7 @@ import (
 
 // MaxCode is the longest text of an authorization code, in characters. A code with
 // the scope openid, or with APIs, carries more, and may be MaxOpenIDCode long: that is
-// enough for the longest value of each field at once, 1,993 characters, and less than
+// enough for the longest value of each field at once, 1,995 characters, and less than
 // the 2,048 bytes that the token endpoint accepts.
 const (
 	MaxCode       = 1000

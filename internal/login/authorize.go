@@ -203,16 +203,16 @@ func (a *Authorizer) readClient(ctx context.Context, st *Stage, r oauth.Authoriz
 // covered returns r with a scope that is fixed now: what the user is shown is what
 // the client gets. A client that registered itself asks for what it has heard of: it
 // gets the part that the open APIs cover which it names (RFC 6749 section 3.3), and
-// their default scopes if nothing is left. If it names none, the only one is meant.
+// their default scopes if nothing is left. If it names none, those of its scope are meant.
 func (a *Authorizer) covered(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
 	agent := c.SelfRegistered() && view.HasAPIs()
 	if isUnread(c) || agent && r.Defect != nil || c.SelfRegistered() && !agent {
 		return r
 	}
-	if open := view.OpenAPIs(a.Issuer.Realm); agent && len(r.Resources) == 0 && len(open) == 1 {
-		r.Resources = []string{open[0].ID}
+	if agent && len(r.Resources) == 0 {
+		r.Resources = a.Issuer.OpenOf(view, r.Scope)
 	}
-	named, err := a.Issuer.Resources(view, c, r.Resources)
+	named, err := a.Issuer.Resources(view, c, r.Resources, r.Scope)
 	switch {
 	case agent && err != nil:
 		r.Defect = oauth.ErrTarget
@@ -232,7 +232,7 @@ func (a *Authorizer) covered(view *directory.View, c *store.Client, r oauth.Auth
 
 // defect is what is wrong with a request of c, or nil.
 func (a *Authorizer) defect(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) *oauth.Error {
-	named, foreign := a.Issuer.Resources(view, c, r.Resources)
+	named, foreign := a.Issuer.Resources(view, c, r.Resources, r.Scope)
 	switch {
 	case r.Defect != nil || isUnread(c):
 		return r.Defect

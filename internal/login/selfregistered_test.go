@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -233,11 +234,18 @@ func TestTheCoveredPartOfAWish(t *testing.T) {
 			t.Errorf("%s: %q for %q, %v", name, scope, resources, err)
 		}
 	}
-	// Of two that are open, one must be named.
+	// Of two that are open, one must be named, by resource or by its scope.
 	h.api(files, 3, true, "", "files:read")
 	var told *ClientError
-	if _, _, err := ask("tools:read"); !errors.As(err, &told) || told.Told != oauth.ErrTarget {
-		t.Errorf("none of two is named: %v", err)
+	for _, scope := range []oauth.Scope{"", "pay", "openid other"} {
+		if _, _, err := ask(scope); !errors.As(err, &told) || told.Told != oauth.ErrTarget {
+			t.Errorf("%q names none of two: %v", scope, err)
+		}
+	}
+	for scope, want := range map[oauth.Scope][]string{"tools:read pay": {mcp}, "files:read": {files}, "tools:read openid files:read": {files, mcp}} {
+		if got, resources, err := ask(scope); err != nil || !slices.Equal(resources, want) || got != scope.Without("pay openid") {
+			t.Errorf("%q: %q for %q, %v", scope, got, resources, err)
+		}
 	}
 	if scope, _, err := ask("tools:read files:read", files); err != nil || scope != "files:read" {
 		t.Errorf("another API's scope: %q, %v", scope, err)

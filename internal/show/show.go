@@ -218,7 +218,7 @@ func GrantAt(g grant.Grant, ch store.Changes, now grant.Instant) Grant {
 }
 
 // APIs returns the ids of the APIs with these numbers, in their order: "issuer" for
-// the built-in one, and "deleted API N" for one that is not among the registered.
+// the built-in one, "client audience" for that of the client's registration, and "deleted API N" for one that is not among the registered.
 func APIs(numbers []uint16, realm string, registered []store.API) (ids []string) {
 	for _, n := range numbers {
 		i := slices.IndexFunc(registered, func(a store.API) bool { return a.Number == n && a.Realm == realm && !a.Deleted })
@@ -226,6 +226,8 @@ func APIs(numbers []uint16, realm string, registered []store.API) (ids []string)
 		case n == 0:
 		case n == store.IssuerAPI:
 			ids = append(ids, "issuer")
+		case n == store.ClientAudience:
+			ids = append(ids, "client audience")
 		case i < 0:
 			ids = append(ids, fmt.Sprintf("deleted API %d", n))
 		default:

@@ -91,8 +91,8 @@ func TestNothingShownSpeaksToTheTerminal(t *testing.T) {
 func TestTheAPIsOfAGrantAreShownByTheirIDs(t *testing.T) {
 	t.Parallel()
 	registered := []store.API{{ID: "https://a.example", Realm: "/api", Number: 1}, {ID: "https://b.example", Realm: "/api", Number: 2, Deleted: true}, {ID: "https://c.example", Realm: "/other", Number: 3}}
-	v := GrantAt(grant.Grant{Realm: "/api", Facts: grant.Facts{APIs: grant.APIs{3, 1, 2, store.IssuerAPI}}}, store.Changes{APIs: registered}, 0)
-	if want := []string{"deleted API 3", "https://a.example", "deleted API 2", "issuer"}; !slices.Equal(v.APIs, want) {
+	v := GrantAt(grant.Grant{Realm: "/api", Facts: grant.Facts{APIs: grant.APIs{3, 1, 2, store.IssuerAPI, store.ClientAudience}}}, store.Changes{APIs: registered}, 0)
+	if want := []string{"deleted API 3", "https://a.example", "deleted API 2", "issuer", "client audience"}; !slices.Equal(v.APIs, want) {
 		t.Errorf("%q", v.APIs)
 	}
 	if v := GrantAt(grant.Grant{}, store.Changes{APIs: registered}, 0); v.APIs != nil {

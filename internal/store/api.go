@@ -20,6 +20,10 @@ const EntryAPI EntryKind = "api"
 // OpenID Connect belong to it. No other API has it.
 const IssuerAPI = math.MaxUint16
 
+// ClientAudience is the number that stands in a grant for the audience of its client's
+// registration, beside those of APIs. No API has it.
+const ClientAudience = IssuerAPI - 1
+
 // MaxAPIScopes limits the scopes of an API.
 const MaxAPIScopes = oauth.MaxScopes
 

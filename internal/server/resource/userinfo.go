@@ -28,7 +28,7 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if t.Service {
 		return a, rec, oauth.ErrInvalidToken // it is about no user
 	}
-	if t.Restricted && !t.IsFor(e.Issuer.ID) {
+	if t.Restricted && !t.ForClient && !t.IsFor(e.Issuer.ID) {
 		return a, rec, oauth.ErrInvalidToken // it is for other APIs
 	}
 	if !t.Scope.Has(oauth.OpenID) {
