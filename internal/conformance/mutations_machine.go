@@ -129,6 +129,11 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestScopesNameNoAPIBesideAnOlderNode",
 	},
 	{
+		Name: "the nonce of a code follows its APIs", In: "Issuer.seal",
+		Old: "code.APIs != (grant.APIs{})", New: "false",
+		Test: "go test ./internal/issuer -run TestAnAgreementWithOtherAPIs",
+	},
+	{
 		Name: "the issuer closed to clients that registered themselves", In: "Issuer.openIDScope",
 		Old: "ok && a.Open", New: "ok && (a.Open || true)",
 		Test: "go test ./internal/issuer -run TestClientsThatRegisteredThemselvesGetOpenAPIs",

@@ -3,6 +3,7 @@ package issuer
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -258,7 +259,14 @@ func (iss *Issuer) seal(view *directory.View, c *store.Client, a Agreement) (Iss
 	if err := iss.checkOpenID(a.Authorization, &code); err != nil {
 		return IssuedCode{}, err
 	}
-	text, err := view.Ring.SealCode(a.KeyID, code, a.Nonce)
+	nonce := a.Nonce
+	if code.APIs != (grant.APIs{}) {
+		// An agreement is sealed again for a repeated answer, and its APIs may have
+		// changed: another code must have another nonce (see keys.SealCode).
+		sum := sha256.Sum256(code.Facts.Append(nonce[:]))
+		copy(nonce[:], sum[:])
+	}
+	text, err := view.Ring.SealCode(a.KeyID, code, nonce)
 	if err != nil {
 		return IssuedCode{}, &oauth.Invalid{Field: "scope", Message: err.Error()}
 	}

@@ -294,6 +294,38 @@ func TestScopesNameNoAPIBesideAnOlderNode(t *testing.T) {
 	})
 }
 
+// TestAnAgreementWithOtherAPIsHasAnotherNonce: a repeated answer is sealed again, and two
+// codes under one nonce would open the way to forged ones.
+func TestAnAgreementWithOtherAPIsHasAnotherNonce(t *testing.T) {
+	s := withAPIs(t)
+	nonces := map[string]bool{}
+	seal := func(scope string, resources ...string) (nonce string) {
+		t.Helper()
+		code, err := s.IssueAgreed(s.Listed("shop"), issuer.Agreement{
+			Authorization: issuer.Authorization{ClientID: "shop", RedirectURI: redirectURI, Subject: subject, Scope: scope, Resources: resources},
+			KeyID:         s.View().Ring.Current(keys.Seal, grant.At(s.Now())), AuthorizedAt: grant.At(s.Now()), ExpiresAt: grant.At(s.Now()).Add(time.Minute),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(code.Code, keys.CodePrefix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b[5 : 5+keys.NonceSize])
+	}
+	for i, number := range []uint16{2, 3, 4} {
+		a := testkit.InvoicesAPI()
+		a.Number = number
+		s.PutAPI(a)
+		if nonce := seal("invoices"); nonce != seal("invoices", invoices) || nonces[nonce] {
+			t.Errorf("round %d: the nonce does not follow the APIs", i)
+		} else {
+			nonces[nonce] = true
+		}
+	}
+}
+
 func TestADeletedAPIEndsItsTokens(t *testing.T) {
 	s := withAPIs(t)
 	t1 := s.loginFor("", orders, invoices)
