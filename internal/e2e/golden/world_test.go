@@ -62,6 +62,9 @@ func newWorld(t testing.TB, engine string) *world {
 	w.listen, w.management = binary.FreeAddress(t, "127.0.0.1"), binary.FreeAddress(t, "127.0.0.1")
 	w.admin = binary.FreeAddress(t, "127.0.0.1")
 	w.certificate()
+	// As an installation leaves it: the first start may make the store.
+	w.must(os.Mkdir(filepath.Join(w.dir, "data"), 0o700))
+	w.must(os.WriteFile(filepath.Join(w.dir, "data", "new-store"), nil, 0o600))
 	socket := filepath.Join(w.dir, ".notify")
 	var err error
 	w.states, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
