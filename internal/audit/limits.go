@@ -15,8 +15,9 @@ var (
 	// callersLimit is for all unauthenticated callers together.
 	callersLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 20}
 	// grantLimit is for each grant: a client in a loop, or the holder of a token
-	// that can be presented again and again, must not fill the disk.
-	grantLimit = overload.Limit{Burst: 60, Every: time.Second / 2}
+	// that can be presented again and again, must not fill the disk. What honest
+	// clients do with a grant, all instances of one together, is below it.
+	grantLimit = callersLimit
 )
 
 const floodBurst = 5000
@@ -75,7 +76,7 @@ const (
 var reasonTexts = [reasons]string{
 	unwritten: "lost: the audit log could not be written.",
 	noSpace:   "left out: the disk has little free space, which is kept for changes.",
-	tooMany:   "left out: unauthenticated callers caused more than 20 in a second, or one grant more than 2.",
+	tooMany:   "left out: unauthenticated callers, or one grant, caused more than 20 in a second.",
 }
 
 // lost counts the events that the next gap line reports.

@@ -67,7 +67,7 @@ type Log struct {
 	waiting []Event
 	written uint64
 	lost    lost
-	total   uint64 // lost since the start
+	total   [reasons]uint64 // missing since the start
 	callers overload.Limiter[string]
 	grants  overload.Limiter[string]
 	short   bool // of disk space: only changes are recorded
@@ -85,8 +85,10 @@ type Log struct {
 // Numbers are the counters of a Log since its start.
 type Numbers struct {
 	Written uint64
-	Lost    uint64 // also those that were left out by a limit
-	Waiting int
+	Lost    uint64 // could not be written
+	// Left out on purpose: over a rate limit, and for want of disk space.
+	OverRate, WithoutRoom uint64
+	Waiting               int
 }
 
 // A Head is the last line of a chain.
@@ -134,7 +136,7 @@ func (l *Log) Record(e Event) {
 	if why >= 0 {
 		first = !l.lost.any()
 		l.lost.add(why, e.Time)
-		l.total++
+		l.total[why]++
 	} else {
 		l.waiting = append(l.waiting, e)
 	}
@@ -190,7 +192,7 @@ func (l *Log) Numbers() Numbers {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Numbers{l.written, l.total, len(l.waiting)}
+	return Numbers{l.written, l.total[unwritten], l.total[tooMany], l.total[noSpace], len(l.waiting)}
 }
 
 // Head returns the last durable line that this Log has written, or zero.

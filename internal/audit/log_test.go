@@ -179,7 +179,7 @@ func TestAFloodOfStrangersIsCountedAndNotRecorded(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		if n := l.Numbers(); n.Lost != 1000 {
+		if n := l.Numbers(); n.OverRate != 1000 || n.Lost != 0 || n.WithoutRoom != 0 {
 			t.Errorf("%+v", n)
 		}
 	})

@@ -42,8 +42,12 @@ need a restart.`,
 			for _, d := range cfg.Departures() {
 				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: departure from the specification:", d)
 			}
+			warnings := node.CertificateDoubts(cfg)
 			if text := cfg.Unheard(); text != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: warning:", text)
+				warnings = append(warnings, text)
+			}
+			for _, w := range warnings {
+				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: warning:", w)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "the configuration is good; %d settings are given\n", len(from))
 			return nil

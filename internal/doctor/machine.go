@@ -17,6 +17,7 @@ import (
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/secretfile"
+	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -81,10 +82,6 @@ func (f *findings) exposed(service secretfile.Service, path, level string, anyGr
 	}
 }
 
-// expiryWarning is how long before its end a certificate should have been
-// replaced.
-const expiryWarning = 21 * 24 * time.Hour
-
 func checkCertificate(_ context.Context, p *Deployment) (f findings) {
 	if p.Config.TLS.Cert == "" {
 		return f.note("none is configured: TLS ends at a proxy")
@@ -110,7 +107,7 @@ func (f *findings) validity(c *x509.Certificate, now time.Time) {
 		f.fault("set the clock, or wait", "the certificate is not valid before %s", c.NotBefore.UTC().Format(time.RFC3339))
 	case left <= 0:
 		f.fault(advice, "the certificate expired on %s", c.NotAfter.UTC().Format(time.RFC3339))
-	case left < expiryWarning:
+	case left < server.ExpiryWarning:
 		f.warn(advice, "the certificate expires on %s, in %s", c.NotAfter.UTC().Format(time.RFC3339), show.Roughly(left))
 	}
 }

@@ -300,7 +300,10 @@ func TestTheRunningServerIsAskedHowItIs(t *testing.T) {
 		{"the sweep is late", "ok", "mintage_sweep_lag_seconds{table=\"grants\"} 30000\n", levelWarning, "the last complete sweep was 8 h ago"},
 		{"a wrong clock", "ok", "mintage_clock_fault 1\n", levelFault, "clock is off"},
 		{"keys that are due", "ok", "mintage_keys_due 2\n", levelWarning, "2 keys are due"},
-		{"lost records", "ok", "mintage_audit_lost_total 3\n", levelWarning, "3 audit records"},
+		{"lost records", "ok", "mintage_audit_lost_total 3\n", levelWarning, "3 audit records could not be written"},
+		{"records without room", "ok", "mintage_audit_left_out_total{reason=\"space\"} 3\n", levelWarning, "3 audit records of everyday events were left out"},
+		{"sampled records", "ok", "mintage_audit_left_out_total{reason=\"rate\"} 3\n", levelNote, "3 audit records were left out since the start: one grant"},
+		{"a certificate that cannot be used", "ok", "mintage_certificate_refused 1\n", levelFault, "an earlier certificate is in service"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch {

@@ -52,7 +52,13 @@ func checkServer(ctx context.Context, p *Deployment) (f findings) {
 			f.fault("set the clock by NTP", "this node's clock is off by what most other nodes say")
 		case name == "mintage_keys_due" && value > 0:
 			f.warn("see the server's log for what keeps it from creating them", "%d keys are due, and were not created yet", int64(value))
-		case strings.HasPrefix(name, "mintage_audit_lost_total") && value > 0:
+		case name == `mintage_audit_left_out_total{reason="space"}` && value > 0:
+			f.warn("make room on the disk of the audit log, or lower audit.max_size", "%d audit records of everyday events were left out since the start: the disk had little space", int64(value))
+		case name == `mintage_audit_left_out_total{reason="rate"}` && value > 0:
+			f.note("%d audit records were left out since the start: one grant, or callers who failed to authenticate, caused more than 20 a second (mintage audit show --event audit_gap)", int64(value))
+		case name == "mintage_certificate_refused" && value > 0:
+			f.fault("see the server's log for the reason", "the server does not use the present files of tls.cert and tls.key: an earlier certificate is in service")
+		case name == "mintage_audit_lost_total" && value > 0:
 			f.warn("see the server's log for the reason (a full disk, permissions)", "%d audit records could not be written since the start", int64(value))
 		}
 	}

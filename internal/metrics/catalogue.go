@@ -62,9 +62,11 @@ const (
 	keysDue          = "mintage_keys_due"
 	secretExpiry     = "mintage_client_secret_expiry_timestamp_seconds"
 	certificate      = "mintage_certificate_expiry_timestamp_seconds"
+	certRefused      = "mintage_certificate_refused"
 	restoreUntil     = "mintage_restore_until_timestamp_seconds"
 	auditWritten     = "mintage_audit_written_total"
 	auditLost        = "mintage_audit_lost_total"
+	auditLeftOut     = "mintage_audit_left_out_total"
 	buildInformation = "mintage_build_info"
 )
 
@@ -169,14 +171,20 @@ var families = []Family{
 	{certificate, Gauge, nil,
 		"When the certificate of the public listener expires, if it uses TLS.",
 		"Within two weeks, or the time that your renewal leaves."},
+	{certRefused, Gauge, nil,
+		"1 while the files of tls.cert and tls.key cannot be used, have expired or are not valid yet, and an earlier certificate is in service.",
+		"1 for minutes."},
 	{restoreUntil, Gauge, nil,
 		"When the latest declared restore ends, until which lost records are excused. Only while it is in force.",
 		"Later than you expect: expired rows are not removed before."},
 	{auditWritten, Counter, nil,
 		"Records written to the audit log.", ""},
 	{auditLost, Counter, nil,
-		"Records that are missing in the audit log, which counts them in a gap line.",
-		"Ever: the disk is full or slow, or a limit was exceeded."},
+		"Records that could not be written to the audit log, which counts them in a gap line.",
+		"Ever: the disk is full or slow."},
+	{auditLeftOut, Counter, []string{"reason"},
+		"Records that were left out of the audit log on purpose, which counts them in a gap line: rate, more than the limit for one grant or for unauthenticated callers; space, the disk has little left.",
+		"space: free some. rate, for long: somebody sends failing or repeated requests all the time."},
 	{buildInformation, Gauge, []string{"version", "go_version"},
 		"1; the labels are the version that runs.", ""},
 }
@@ -203,6 +211,7 @@ func Labels() (list []Label) {
 		storeDuration: {words(operations)},
 		requestsNow:   {words([]string{stateWorking, stateWaiting})},
 		sweepLag:      {words(sweptTables)},
+		auditLeftOut:  {words([]string{leftOutRate, leftOutSpace})},
 		keyAge:        {"the key's id, as in `mintage keys list`", "`mac`, `seal`, `audit`, `pepper`, `ES256`, `EdDSA`, `RS256`"},
 		keyExpiry:     {"as above", "as above"},
 		secretExpiry:  {"the client's id", "the secret's id, as in `mintage client secret list`", "`true`, `false`"},

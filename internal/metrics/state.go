@@ -23,7 +23,10 @@ type State struct {
 	Working, Waiting int
 	Load             store.Load
 
-	AuditWritten, AuditLost uint64
+	CertRefused bool
+
+	AuditWritten, AuditLost         uint64
+	AuditOverRate, AuditWithoutRoom uint64 // left out on purpose
 
 	LogoutFailing int           // clients
 	LogoutWaiting time.Duration // age of the oldest; 0: none
@@ -32,6 +35,9 @@ type State struct {
 const (
 	stateWorking = "working"
 	stateWaiting = "waiting"
+
+	leftOutRate  = "rate"
+	leftOutSpace = "space"
 )
 
 // A Key is a key in use.
@@ -97,7 +103,9 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 	for _, secret := range s.Secrets {
 		instant(secretExpiry, secret.Expiry, secret.ClientID, secret.ID, strconv.FormatBool(secret.Replaced))
 	}
-	instant(certificate, s.Certificate)
+	if instant(certificate, s.Certificate); !s.Certificate.IsZero() {
+		gauge(certRefused, truth(s.CertRefused))
+	}
 	instant(restoreUntil, s.RestoreUntil)
 	gauge(requestsNow, float64(s.Working), stateWorking)
 	gauge(requestsNow, float64(s.Waiting), stateWaiting)
@@ -111,6 +119,8 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(logoutWaiting, s.LogoutWaiting.Seconds())
 	send(auditWritten, prometheus.CounterValue, float64(s.AuditWritten))
 	send(auditLost, prometheus.CounterValue, float64(s.AuditLost))
+	send(auditLeftOut, prometheus.CounterValue, float64(s.AuditOverRate), leftOutRate)
+	send(auditLeftOut, prometheus.CounterValue, float64(s.AuditWithoutRoom), leftOutSpace)
 }
 
 func truth(b bool) float64 {

@@ -82,6 +82,19 @@ func warnOfExposure(cfg config.Config, log *slog.Logger) {
 	}
 }
 
+// CertificateDoubts lists what may be wrong with the configured certificate, although
+// the server uses it.
+func CertificateDoubts(cfg config.Config) []string {
+	if cfg.TLS.Cert == "" {
+		return nil
+	}
+	c, err := server.LoadCertificate(cfg.TLS.Cert, cfg.TLS.Key, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil // CheckFiles reports it
+	}
+	return c.Doubts(cfg.PublicURL)
+}
+
 // firstStartOver removes the file that has allowed this start to create a store.
 func firstStartOver(cfg config.Config, log *slog.Logger) {
 	if err := os.Remove(deployment.FirstStart(cfg)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -58,7 +58,7 @@ func (n *node) watch(certificate *server.Certificate) {
 			s.Secrets = append(s.Secrets, metrics.Secret{ClientID: e.ClientID, ID: e.ID, Expiry: e.ExpiresAt.Time(), Replaced: e.Replaced})
 		}
 		if certificate != nil {
-			s.Certificate = certificate.Current().Leaf.NotAfter
+			s.Certificate, s.CertRefused = certificate.Current().Leaf.NotAfter, certificate.Refused()
 		}
 		failing, oldest := n.logouts.Failing()
 		if s.LogoutFailing = failing; oldest != 0 {
@@ -67,6 +67,7 @@ func (n *node) watch(certificate *server.Certificate) {
 		s.Working, s.Waiting = n.queue.Load()
 		auditLog := n.auditLog.Numbers()
 		s.AuditWritten, s.AuditLost = auditLog.Written, auditLog.Lost
+		s.AuditOverRate, s.AuditWithoutRoom = auditLog.OverRate, auditLog.WithoutRoom
 		if c.Restore.InForce(now) {
 			s.RestoreUntil = c.Restore.Until.Time()
 		}

@@ -60,9 +60,9 @@ func strong(c *x509.Certificate) error {
 	return nil
 }
 
-// soon is when an expiry is worth a warning. Certificates that live for ninety
-// days are renewed a month before their end.
-const soon = 14 * 24 * time.Hour
+// ExpiryWarning is how long before its end a certificate should have been replaced.
+// Certificates that live for ninety days are renewed a month before their end.
+const ExpiryWarning = 21 * 24 * time.Hour
 
 // doubts are what may be wrong with a certificate, although some clients may
 // take it: each says what to do. Host is the name that clients use, "" if it is
@@ -74,7 +74,7 @@ func doubts(pair *tls.Certificate, host string, now time.Time) (list []string) {
 		list = append(list, "the certificate has expired at "+leaf.NotAfter.UTC().Format(time.RFC3339)+": renew it")
 	case now.Before(leaf.NotBefore):
 		list = append(list, "the certificate is good from "+leaf.NotBefore.UTC().Format(time.RFC3339)+" on only: check this machine's clock")
-	case leaf.NotAfter.Sub(now) < soon && leaf.NotAfter.Sub(leaf.NotBefore) > 2*soon:
+	case leaf.NotAfter.Sub(now) < ExpiryWarning && leaf.NotAfter.Sub(leaf.NotBefore) > 2*ExpiryWarning:
 		list = append(list, "the certificate expires at "+leaf.NotAfter.UTC().Format(time.RFC3339)+": does its renewal work?")
 	}
 	if host != "" && leaf.VerifyHostname(host) != nil {
@@ -94,6 +94,36 @@ func doubts(pair *tls.Certificate, host string, now time.Time) (list []string) {
 		list = append(list, "tls.cert holds no intermediate certificate: give the whole chain (fullchain.pem), or clients cannot verify it")
 	}
 	return list
+}
+
+// worse returns an error for a certificate that clients refuse now, if they accept the
+// one in service, or if that expires later.
+func (c *Certificate) worse(next *x509.Certificate, now time.Time) error {
+	have := c.current.Leaf
+	switch {
+	case now.After(next.NotAfter) && have.NotAfter.After(next.NotAfter):
+		return errors.New("it has expired at " + next.NotAfter.UTC().Format(time.RFC3339) + ": renew it")
+	case now.Before(next.NotBefore) && now.Before(have.NotAfter):
+		return errors.New("it is good from " + next.NotBefore.UTC().Format(time.RFC3339) + " on only: it is used then; or check this machine's clock")
+	}
+	return nil
+}
+
+// Refused reports whether the files at hand are not in service.
+func (c *Certificate) Refused() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused != ""
+}
+
+// Doubts lists what may be wrong with the certificate in service, for clients that use
+// publicURL.
+func (c *Certificate) Doubts(publicURL string) []string {
+	host := ""
+	if u, err := url.Parse(publicURL); err == nil {
+		host = u.Hostname()
+	}
+	return doubts(c.Current(), host, time.Now())
 }
 
 // Expect tells which address clients use: from now on, a certificate that is not

@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"math/big"
 	"os"
@@ -146,17 +147,18 @@ func TestTL05_DoubtsAboutChainNameAndDatesAreTold(t *testing.T) {
 		now   time.Time
 		want  string
 	}{
-		"good":                  {issue(t, p256(t), root), []*signer{root}, host, now, ""},
-		"good, private issuer":  {issue(t, p256(t), root), nil, host, now, ""},
-		"good, of itself":       {issue(t, p256(t), nil), nil, host, now, ""},
-		"good, of short life":   {issue(t, p256(t), root, func(c *x509.Certificate) { c.NotAfter = now.Add(6 * 24 * time.Hour) }), nil, host, now, ""},
-		"name not known":        {issue(t, p256(t), root), nil, "", now, ""},
-		"another name":          {issue(t, p256(t), root), nil, "id.example.com", now, "is not for id.example.com"},
-		"expired":               {issue(t, p256(t), root), nil, host, now.Add(61 * 24 * time.Hour), "has expired"},
-		"not yet good":          {issue(t, p256(t), root), nil, host, now.Add(-2 * time.Hour), "check this machine's clock"},
-		"about to expire":       {issue(t, p256(t), root), nil, host, now.Add(50 * 24 * time.Hour), "does its renewal work?"},
-		"another's chain":       {issue(t, p256(t), root), []*signer{other}, host, now, "the chain is out of order"},
-		"no intermediate there": {issue(t, p256(t), root, func(c *x509.Certificate) { c.IssuingCertificateURL = []string{"http://ca.example/i.der"} }), nil, host, now, "fullchain.pem"},
+		"good":                   {issue(t, p256(t), root), []*signer{root}, host, now, ""},
+		"good, private issuer":   {issue(t, p256(t), root), nil, host, now, ""},
+		"good, of itself":        {issue(t, p256(t), nil), nil, host, now, ""},
+		"good, of short life":    {issue(t, p256(t), root, func(c *x509.Certificate) { c.NotAfter = now.Add(6 * 24 * time.Hour) }), nil, host, now, ""},
+		"name not known":         {issue(t, p256(t), root), nil, "", now, ""},
+		"another name":           {issue(t, p256(t), root), nil, "id.example.com", now, "is not for id.example.com"},
+		"expired":                {issue(t, p256(t), root), nil, host, now.Add(61 * 24 * time.Hour), "has expired"},
+		"not yet good":           {issue(t, p256(t), root), nil, host, now.Add(-2 * time.Hour), "check this machine's clock"},
+		"22 days before its end": {issue(t, p256(t), root), nil, host, now.Add(38 * 24 * time.Hour), ""},
+		"20 days before its end": {issue(t, p256(t), root), nil, host, now.Add(40 * 24 * time.Hour), "does its renewal work?"},
+		"another's chain":        {issue(t, p256(t), root), []*signer{other}, host, now, "the chain is out of order"},
+		"no intermediate there":  {issue(t, p256(t), root, func(c *x509.Certificate) { c.IssuingCertificateURL = []string{"http://ca.example/i.der"} }), nil, host, now, "fullchain.pem"},
 	} {
 		cert, key := storePair(t, c.leaf, c.chain...)
 		pair, err := loadPair(cert, key)
@@ -166,6 +168,52 @@ func TestTL05_DoubtsAboutChainNameAndDatesAreTold(t *testing.T) {
 		got := strings.Join(doubts(&pair, c.host, c.now), "\n")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) || strings.Contains(got, "\n") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestABadCertificateDoesNotReplaceAGoodOne exchanges the files under a running
+// server's certificate.
+func TestABadCertificateDoesNotReplaceAGoodOne(t *testing.T) {
+	at := func(from, to time.Duration) *signer {
+		return issue(t, p256(t), nil, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = time.Now().Add(from), time.Now().Add(to) })
+	}
+	good, expired, older, early := at(-time.Hour, time.Hour), at(-2*time.Hour, -time.Minute), at(-2*time.Hour, -time.Hour), at(time.Minute, time.Hour)
+	for name, step := range map[string]struct {
+		before, after *signer
+		used          bool
+		why           string
+	}{
+		"expired":                      {good, expired, false, "it has expired at"},
+		"not yet valid":                {good, early, false, "check this machine's clock"},
+		"renewed":                      {expired, good, true, ""},
+		"expired as well, but later":   {older, expired, true, ""},
+		"expired as well, and earlier": {expired, older, false, "it has expired at"},
+		"not yet valid, after the end": {expired, early, true, ""},
+	} {
+		cert, key := storePair(t, step.before)
+		var log bytes.Buffer
+		c, err := LoadCertificate(cert, key, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nextCert, nextKey := storePair(t, step.after)
+		for from, to := range map[string]string{nextCert: cert, nextKey: key} {
+			if err := errors.Join(os.Rename(from, to), os.Chtimes(to, time.Now(), time.Now().Add(time.Minute))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 { // looks
+			c.mu.Lock()
+			c.looked = time.Now().Add(-time.Minute)
+			c.mu.Unlock()
+			c.Current()
+		}
+		if used := c.Current().Leaf.Equal(step.after.cert); used != step.used || c.Refused() == step.used {
+			t.Errorf("%s: used %t, refused %t", name, used, c.Refused())
+		}
+		if n := strings.Count(log.String(), "level=ERROR"); n != map[bool]int{true: 0, false: 1}[step.used] || !strings.Contains(log.String(), step.why) {
+			t.Errorf("%s: the log has\n%s", name, log.String())
 		}
 	}
 }

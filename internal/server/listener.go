@@ -89,6 +89,7 @@ type Certificate struct {
 	changed [2]time.Time
 	current *tls.Certificate
 	host    string // that clients use, if it is known
+	refused string // why the files at hand are not in service; "" if they are
 }
 
 // LoadCertificate reads the files; it fails if they do not fit together.
@@ -137,11 +138,17 @@ func (c *Certificate) reload() {
 	if err == nil {
 		pair, err = loadPair(c.certFile, c.keyFile)
 	}
+	if err == nil {
+		err = c.worse(pair.Leaf, time.Now())
+	}
 	if err != nil {
-		c.log.Error("cannot load the new certificate; the old one stays in service", "certificate", c.certFile, "error", err)
+		if why := err.Error(); why != c.refused {
+			c.refused = why
+			c.log.Error("cannot use the new certificate; the old one stays in service", "certificate", c.certFile, "error", err)
+		}
 		return
 	}
-	c.changed, c.current = changed, &pair
+	c.changed, c.current, c.refused = changed, &pair, ""
 	c.log.Info("certificate reloaded", "certificate", c.certFile, "expires", pair.Leaf.NotAfter)
 	c.warn()
 }
