@@ -40,7 +40,7 @@ func structure(root *html.Node) string {
 }
 
 // fill writes text into every string of v, however deep. It leaves alone what
-// is not from outside: a message's key, and Bounce.URL, which was registered.
+// is not from outside: a message's key, and Bounce.URL and Message.Back, which were registered.
 func fill(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -55,7 +55,7 @@ func fill(v reflect.Value, text string) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
-			if f.IsExported() && f.Name != "URL" && f.Name != "Key" && f.Type.PkgPath() != "time" {
+			if f.IsExported() && f.Name != "URL" && f.Name != "Back" && f.Name != "Key" && f.Type.PkgPath() != "time" {
 				fill(v.Field(i), text)
 			}
 		}

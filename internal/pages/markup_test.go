@@ -3,6 +3,7 @@ package pages_test
 import (
 	"bytes"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -147,7 +148,8 @@ func TestNoPageHoldsScriptInlineStyleOrWhatIsElsewhere(t *testing.T) {
 					t.Errorf("%s has the attribute %s", n.Data, a.Key)
 				}
 				if slices.Contains([]string{"src", "href", "action", "formaction", "srcset"}, a.Key) && !strings.HasPrefix(a.Val, base+"/") {
-					if bounce, ok := sample.Page.(pages.Bounce); (!ok || a.Val != bounce.URL) && (!posts || a.Val != post.URL || a.Key != "action") {
+					message, _ := sample.Page.(pages.Message)
+					if bounce, ok := sample.Page.(pages.Bounce); (!ok || a.Val != bounce.URL) && (a.Val != message.Back || attr(n, "id") != "back") && (!posts || a.Val != post.URL || a.Key != "action") {
 						t.Errorf("%s %s is %q", n.Data, a.Key, a.Val)
 					}
 				}
@@ -299,6 +301,51 @@ func TestTheAccountIsTheButton(t *testing.T) {
 		}
 		if card.Data != "button" || len(elements(root, "p")) != 0 {
 			t.Errorf("%+v: the account stands elsewhere too", a)
+		}
+	}
+}
+
+// A user reads the request id to somebody, or copies it: it is not small print, and
+// one click selects it whole.
+func TestTheRequestIDOfAnErrorIsEasyToRead(t *testing.T) {
+	s := newSet(t, pages.Options{})
+	for _, page := range []any{pages.Message{Key: pages.Internal, Code: "server_error", RequestID: "4CKX2RN7"}, pages.Bounce{URL: "https://a.example/", Code: "x", RequestID: "4CKX2RN7"}} {
+		root := render(t, s, "en", page)
+		var found *html.Node
+		for _, n := range elements(root, "p") {
+			if attr(n, "class") == "request" {
+				found = n
+			}
+		}
+		if found == nil || textOf(found) != "Request ID: 4CKX2RN7" || textOf(elements(found, "bdi")[0]) != "4CKX2RN7" {
+			t.Errorf("%T does not show the request id in a paragraph of its own", page)
+		}
+		for _, small := range elements(root, "ul") {
+			if strings.Contains(textOf(small), "4CKX2RN7") {
+				t.Errorf("%T shows the request id in the small print", page)
+			}
+		}
+	}
+	if !regexp.MustCompile(`\.request bdi \{[^}]*user-select: all`).MatchString(styleSheet(t)) {
+		t.Error("a click does not select the request id")
+	}
+}
+
+func TestWhoHasSignedOutCanSignInAgain(t *testing.T) {
+	root := render(t, newSet(t, pages.Options{BasePath: base}), "en", pages.SignedOut{})
+	if links := elements(elements(root, "main")[0], "a"); len(links) != 1 || attr(links[0], "href") != base+"/account/connections" || textOf(links[0]) != "Sign in again" {
+		t.Errorf("%d links", len(links))
+	}
+}
+
+// A way back is offered where the server knows one, and as a button.
+func TestAnErrorLeadsBackToTheClientWhereThatIsSafe(t *testing.T) {
+	s := newSet(t, pages.Options{})
+	for address, linked := range map[string]bool{"": false, "https://print.example/cb?error=access_denied": true, "javascript:alert(1)": false} {
+		root := render(t, s, "en", pages.Message{Key: pages.InteractionExpired, Client: "Printer", Back: address})
+		back := byID(root, "back")
+		if linked != (back != nil) || linked && (attr(back, "href") != address || textOf(back) != "Back to Printer") {
+			t.Errorf("%q: linked %t", address, back != nil)
 		}
 	}
 }

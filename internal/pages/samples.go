@@ -62,7 +62,8 @@ func Samples() []Sample {
 	for _, key := range MessageKeys() {
 		list = append(list, Sample{"message-" + string(key), Message{Key: key, Client: client, Code: "invalid_request", Detail: "redirect_uri not registered", RequestID: "4CKX2RN7", RetryMinutes: 3}})
 	}
-	return append(list, Sample{"message-bare", Message{Key: Internal}}, Sample{"message-wait", Message{Key: TooMany}})
+	back := Message{Key: InteractionExpired, Client: client, RequestID: "4CKX2RN7", Back: "https://print.example/callback?error=access_denied"}
+	return append(list, Sample{"message-back", back}, Sample{"message-bare", Message{Key: Internal}}, Sample{"message-wait", Message{Key: TooMany}})
 }
 
 // fields are what the forms of a page have to send, by the page's name.

@@ -153,6 +153,9 @@ type Message struct {
 	Detail       string // its description, for developers; never text of a request
 	RequestID    string // for the small print
 	RetryMinutes int    // of TooMany; 0: unknown
+	// Back is where the user can go back to Client: its verified redirect URI with an
+	// error, or "".
+	Back string
 }
 
 // A MessageKey is one of the things that go wrong.
