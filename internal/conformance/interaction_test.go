@@ -1,16 +1,21 @@
 package conformance_test
 
 import (
+	"html"
 	"maps"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // These tests misuse an interaction in every way that a person, a browser or an
@@ -280,6 +285,57 @@ func TestInteractionExpired(t *testing.T) {
 	d.step(lifetime)
 	for _, decision := range []string{"allow", "deny"} {
 		b.decide(consent, decision).says(t, http.StatusGone, pages.InteractionExpired)
+	}
+}
+
+// An error page leads back to the client where that is safe: the interaction is this
+// browser's, has no answer, and an operator registered the client and its redirect URI.
+func TestUI20_AnExpiredLoginLeadsBackToItsClient(t *testing.T) {
+	d, b := visitor(t, registering)
+	back := regexp.MustCompile(`<a id="back" [^>]*href="([^"]*)"[^>]*>Back to <bdi>([^<]*)</bdi>`)
+	expired := ""
+	late := func(client oauthClient, edit ...string) sight {
+		expired = b.open(asking(client, edit...)).at(t, "login").address()
+		d.step(d.authorizer.InteractionLifetime)
+		return b.open(expired)
+	}
+	shown := late(d.a, "state=a&b")
+	link := back.FindStringSubmatch(shown.body)
+	if link == nil || link[2] != d.a.Name {
+		t.Fatalf("the page of an expired login leads nowhere: %s", shown.body)
+	}
+	to, err := url.Parse(html.UnescapeString(link[1]))
+	if err != nil || !strings.HasPrefix(to.String(), redirect+"?") {
+		t.Fatalf("it leads to %s", link[1])
+	}
+	if q := to.Query(); q.Get("error") != "access_denied" || q.Get("state") != "a&b" || q.Get("iss") != d.issuer.ID || q.Has("code") {
+		t.Errorf("with %q", q)
+	}
+	// In another browser, nobody is told whose login it was.
+	other := d.browser()
+	other.get(authorizeURL)
+	if page := other.open(expired); back.MatchString(page.body) || strings.Contains(page.body, d.a.Name) {
+		t.Error("another browser is led to the client")
+	}
+	// A form at the client's address takes no link.
+	if back.MatchString(late(d.a, "response_mode=form_post").body) {
+		t.Error("a client that takes responses by POST is linked")
+	}
+	if back.MatchString(late(d.selfRegistered("Agent")).body) {
+		t.Error("a client that registered itself is linked")
+	}
+	moved := d.client(client.Registration{Name: "Moved"})
+	login := b.open(asking(moved)).at(t, "login")
+	d.change(moved, func(c *store.Client) { c.RedirectURIs = []string{"https://moved.example/cb"} })
+	d.step(d.authorizer.InteractionLifetime)
+	if back.MatchString(b.open(login.address()).body) {
+		t.Error("a redirect URI that is no longer registered is linked")
+	}
+	// What has been answered, is.
+	consent := b.logIn(b.open(asking(d.a)).at(t, "login"), username, password).at(t, "consent")
+	b.decide(consent, "deny").told(t, redirect, oauth.AccessDenied)
+	if page := b.decide(consent, "allow"); back.MatchString(page.body) {
+		t.Error("an answered request is linked")
 	}
 }
 

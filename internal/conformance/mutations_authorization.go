@@ -57,6 +57,12 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestLO04",
 	},
 	{
+		Name: "no link back to a client that registered itself", In: "Authorizer.WayBack",
+		Old:  "err != nil || c.SelfRegistered() {",
+		New:  "err != nil {",
+		Test: here + "TestUI20",
+	},
+	{
 		Name: "another user than the client expects", In: "unmet",
 		Old:  "case r.Subjects != nil && !slices.Contains(r.Subjects, s.Subject):",
 		New:  "case false:",

@@ -113,7 +113,11 @@ func TestUI13_ConsentOfOneUserIsNotGivenByAnother(t *testing.T) {
 	page := b.open(asking(d.a)).at(t, "consent")
 	d.signIn(b, "bob")
 	for _, decision := range []string{"allow", "deny"} {
-		b.decide(page, decision).says(t, http.StatusForbidden, pages.UserSwitched)
+		shown := b.decide(page, decision)
+		shown.says(t, http.StatusForbidden, pages.UserSwitched)
+		if !strings.Contains(shown.body, `<a id="back"`) {
+			t.Error("there is no way back to the client")
+		}
 	}
 	b.get(interactionURL+"?id="+page.field("id")).says(t, http.StatusForbidden, pages.UserSwitched)
 	d.signIn(b, username)

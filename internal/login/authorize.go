@@ -369,14 +369,17 @@ func (a *Authorizer) clientError(c *store.Client, r oauth.AuthorizationRequest, 
 		}
 		return told
 	}
+	return &ClientError{Told: told, URL: a.errorCallback(r, told), Client: c, Request: r, SignedIn: signedIn, Cause: cause}
+}
+
+// errorCallback is the client's redirect URI with an error (RFC 6749 section 4.1.2.1).
+func (a *Authorizer) errorCallback(r oauth.AuthorizationRequest, told *oauth.Error) string {
 	uri := issuer.AppendQuery(r.RedirectURI, "error", string(told.Code))
 	uri = issuer.AppendQuery(uri, "error_description", told.Description)
 	if r.State != nil {
 		uri = issuer.AppendQuery(uri, "state", string(r.State))
 	}
-	return &ClientError{
-		Told: told, URL: issuer.AppendQuery(uri, "iss", a.Issuer.ID), Client: c, Request: r, SignedIn: signedIn, Cause: cause,
-	}
+	return issuer.AppendQuery(uri, "iss", a.Issuer.ID)
 }
 
 // faultTold is what a client hears of a fault.

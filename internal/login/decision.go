@@ -115,6 +115,21 @@ func (a *Authorizer) Allow(ctx context.Context, it *Interaction, v Visitor, reme
 	return a.proceed(ctx, st)
 }
 
+// WayBack returns the client of an interaction that its user cannot finish, and where
+// a link on an error page leads: the redirect URI with access_denied (RFC 6749 section
+// 4.1.2.1). The address is "" unless an operator registered both, the client has no
+// answer, and it takes answers as a query.
+func (a *Authorizer) WayBack(it *Interaction) (c *store.Client, address string) {
+	view, err := a.Issuer.Directory.View()
+	if err != nil || it.OfAccount() || it.Decision != nil || it.Request.FormPost {
+		return nil, ""
+	}
+	if c, err = a.client(view, it.Request, nil); err != nil || c.SelfRegistered() {
+		return nil, ""
+	}
+	return c, a.errorCallback(it.Request, oauth.ErrDenied)
+}
+
 // Deny records the user's refusal, at any step, or that of another system that
 // knows the user, and answers the client. The code is one of RFC 6749 section
 // 4.1.2.1.

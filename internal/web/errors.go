@@ -94,6 +94,30 @@ func (s *web) redirects(e *login.ClientError) bool {
 	return true
 }
 
+// A stuckError ends an interaction on a page that links to the client.
+type stuckError struct {
+	error
+	back string
+}
+
+func (e *stuckError) Unwrap() error { return e.error }
+
+// withWayBack adds the way back to the client to an error that ends a login, if there
+// is a safe one.
+func (s *web) withWayBack(x *exchange, err error) error {
+	if err == nil || x.found == nil {
+		return err
+	}
+	switch _, key, _ := s.pageProblem(err); key {
+	case pages.InteractionExpired, pages.UserSwitched, pages.UpstreamFailed:
+		if c, back := s.Authorizer.WayBack(x.found); back != "" {
+			x.ClientName = c.Name
+			return &stuckError{err, back}
+		}
+	}
+	return err
+}
+
 // pageAnswer is the page for err, or the way to the client that is to hear of
 // it.
 func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, err error) server.Answer {
@@ -132,6 +156,10 @@ func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, er
 		var told *oauth.Error
 		if code != "" && errors.As(err, &told) {
 			message.Detail = told.Description
+		}
+		var stuck *stuckError
+		if errors.As(err, &stuck) {
+			message.Back = stuck.back
 		}
 		view = message
 	}

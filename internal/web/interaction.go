@@ -86,7 +86,7 @@ func (s *web) find(ctx context.Context, r *http.Request, x *exchange, id string)
 	v := visitor(r)
 	it, err := s.Authorizer.Interaction(ctx, id, v)
 	if it != nil {
-		x.ClientID = it.Request.ClientID
+		x.ClientID, x.found = it.Request.ClientID, it
 		x.Locale = s.locale(x.Request, it.Request.UILocales)
 	}
 	if err == login.ErrInteraction && v.Browser == "" {

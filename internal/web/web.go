@@ -63,6 +63,8 @@ type exchange struct {
 	*server.Request
 	server.Record
 	cookies []string // to be set
+	// found is the interaction of this browser that the request is about, or nil.
+	found *login.Interaction
 }
 
 // metadata returns the members of the authorization endpoint (OpenID Connect
@@ -135,6 +137,7 @@ func (s *web) handler(handle pageHandler) server.Handler {
 		if err == nil {
 			a, err = handle(ctx, r.Request, x)
 		}
+		err = s.withWayBack(x, err)
 		var told *login.ClientError
 		x.Fault = errors.As(err, &told) && told.Cause != nil
 		a.Cookies = x.cookies
