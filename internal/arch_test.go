@@ -136,7 +136,7 @@ var mayImport = []importRule{
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/sweep", others: []string{"internal/grant", "internal/store"}, not: []string{"net/http", "database/sql", "os"}},
 	// It asks another provider over HTTP, and is asked by the server alone.
-	{dir: "internal/upstream", others: []string{"internal/claims", "internal/oauth", "internal/openid", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2", "golang.org/x/sync/singleflight"},
+	{dir: "internal/upstream", others: []string{"internal/claims", "internal/fetch", "internal/oauth", "internal/openid", "github.com/go-jose/go-jose/v4", "github.com/coreos/go-oidc/v3/oidc", "golang.org/x/oauth2", "golang.org/x/sync/singleflight"},
 		not: []string{"database/sql", "os", "log/slog"}},
 	// Nothing else connects to an address that anybody may have named.
 	{dir: "internal/fetch", others: []string{"internal/overload"}, not: []string{"database/sql", "os", "log/slog"}},
@@ -260,7 +260,7 @@ var onlyIn = []struct {
 	{imported: "google.golang.org", dirs: []string{"internal/tracing"}},
 	{imported: "github.com/coreos/go-oidc", dirs: []string{"examples", "internal/upstream"}},
 	{imported: "github.com/spf13", dirs: []string{"internal/cli"}},
-	{imported: "github.com/go-jose", dirs: []string{"internal/client", "internal/keys", "internal/keyset", "internal/issuer", "internal/cli", "internal/e2e", "resource"}},
+	{imported: "github.com/go-jose", dirs: []string{"internal/client", "internal/keys", "internal/keyset", "internal/issuer", "internal/upstream", "internal/cli", "internal/e2e", "resource"}},
 	{imported: "go.yaml.in", dirs: []string{"internal/config", "internal/pages", "internal/server/apidoc"}},
 	{imported: "testing", dirs: []string{"internal/store/storetest", "internal/testkit", "internal/store/postgres/pgtest", "internal/e2e", "internal/conformance"}},
 	{imported: "unsafe", files: []string{"internal/store/sqlite/statement.go"}},

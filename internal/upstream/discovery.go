@@ -36,8 +36,8 @@ type metadata struct {
 	readAt      time.Time
 }
 
-// keepFor is how long metadata and keys are kept. A key that is unknown is
-// looked for at once; this is for one that was withdrawn.
+// keepFor is how long metadata and keys are kept. A key that is unknown is looked for
+// within a minute; this is for one that was withdrawn.
 const keepFor = time.Hour
 
 // asymmetric lists the accepted signature algorithms of ID tokens. The HS family is
@@ -51,10 +51,14 @@ var asymmetric = []string{
 // wait. Old metadata are used while new ones are fetched.
 func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
 	m := p.cfg.Discovered.of(p.cfg.Issuer)
-	if m != nil && p.cfg.Now().Sub(m.readAt) < keepFor {
+	if p.fresh(m) {
 		return m, nil
 	}
 	fetched := p.searching.DoChan("", func() (any, error) {
+		// A flight may have ended since m was read.
+		if now := p.cfg.Discovered.of(p.cfg.Issuer); p.fresh(now) {
+			return now, nil
+		}
 		// Not under ctx: others wait, too. The transport limits the time.
 		next, err := p.read(context.WithoutCancel(ctx))
 		if err == nil {
@@ -72,6 +76,8 @@ func (p *Provider) metadata(ctx context.Context) (*metadata, error) {
 		return r.Val.(*metadata), r.Err
 	}
 }
+
+func (p *Provider) fresh(m *metadata) bool { return m != nil && p.cfg.Now().Sub(m.readAt) < keepFor }
 
 func (p *Provider) read(ctx context.Context) (*metadata, error) {
 	ctx = p.context(ctx)
@@ -93,7 +99,7 @@ func (p *Provider) read(ctx context.Context) (*metadata, error) {
 	if err := found.Claims(&more); err != nil {
 		return nil, invalid("discovery: %s", short(err))
 	}
-	m := &metadata{issuer: p.cfg.Issuer, endpoint: found.Endpoint(), namesItself: more.Iss, keys: oidc.NewRemoteKeySet(ctx, more.KeySet), readAt: p.cfg.Now()}
+	m := &metadata{issuer: p.cfg.Issuer, endpoint: found.Endpoint(), namesItself: more.Iss, keys: p.keySet(more.KeySet), readAt: p.cfg.Now()}
 	for name, address := range map[string]string{
 		"authorization_endpoint": m.endpoint.AuthURL, "token_endpoint": m.endpoint.TokenURL, "jwks_uri": more.KeySet,
 	} {

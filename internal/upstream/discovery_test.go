@@ -2,15 +2,20 @@ package upstream_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mintage/mintage/internal/upstream"
 )
@@ -262,16 +267,96 @@ func TestAKeyThatIsUnknownIsLookedForAndAFaultIsNoForgery(t *testing.T) {
 	if n := p.asked["/keys"].Load(); n != 1 {
 		t.Errorf("the keys were read %d times", n)
 	}
-	p.signing.Key = stranger(t)
+	p.signing.Key = stranger(t) // under the kid that is known
+	later := func() {
+		p.now = p.now.Add(time.Minute)
+		p.claims = p.claims.with(object{"iat": p.now.Unix(), "exp": p.now.Add(time.Minute).Unix()})
+	}
+	if _, err := p.login(u, upstream.Request{}); !errors.Is(err, upstream.ErrInvalid) || p.asked["/keys"].Load() != 1 {
+		t.Errorf("a moment after the keys were read: %v, and they were read %d times", err, p.asked["/keys"].Load())
+	}
+	later()
 	p.answers["/keys"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
 	_, err := p.login(u, upstream.Request{})
 	if !errors.Is(err, upstream.ErrUnavailable) || errors.Is(err, upstream.ErrInvalid) || !strings.Contains(err.Error(), "503") {
 		t.Errorf("keys that cannot be read: %v, want ErrUnavailable", err)
 	}
+	if _, err := p.login(u, upstream.Request{}); !errors.Is(err, upstream.ErrUnavailable) || p.asked["/keys"].Load() != 2 {
+		t.Errorf("a moment after that: %v, want ErrUnavailable; the keys were read %d times", err, p.asked["/keys"].Load())
+	}
+	later()
 	p.answers["/keys"] = func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(strings.Repeat("x", 1<<20))) }
 	if _, err = p.login(u, upstream.Request{}); !errors.Is(err, upstream.ErrInvalid) || !strings.Contains(err.Error(), "larger than") && !strings.Contains(err.Error(), "signature") {
 		t.Errorf("keys that are too many: %v, want ErrInvalid", err)
 	}
+}
+
+// Anybody can send a logout token, whose kid nobody has seen.
+func TestUnknownKidsCauseOneFetchAMinute(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	u := upstream.New(p.config())
+	if _, err := p.login(u, upstream.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	known := p.signing
+	for minute := range 3 {
+		for i := range 40 {
+			p.signing = jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: stranger(t), KeyID: strconv.Itoa(i)}}
+			payload, err := json.Marshal(p.claims.with(object{"jti": "1", "sid": "s", "events": object{"http://schemas.openid.net/event/backchannel-logout": object{}}}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := u.Logout(t.Context(), p.signed(payload)); !errors.Is(err, upstream.ErrInvalid) {
+				t.Fatalf("an unknown kid: %v, want ErrInvalid", err)
+			}
+		}
+		if n := p.asked["/keys"].Load(); int(n) != 1+minute {
+			t.Errorf("after %d minutes and %d tokens with unknown kids, the keys were read %d times", minute, 40*(minute+1), n)
+		}
+		p.now = p.now.Add(time.Minute)
+		p.claims = p.claims.with(object{"iat": p.now.Unix(), "exp": p.now.Add(time.Minute).Unix()})
+	}
+	// A key that is new is found all the same.
+	p.signing = known
+	if _, err := p.login(u, upstream.Request{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A caller that has seen old metadata before another caller's fetch ended uses what that
+// one has brought.
+func TestALateCallerDoesNotReadTheMetadataAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		answers := roundTripper(func(r *http.Request) (*http.Response, error) {
+			asked++
+			w := httptest.NewRecorder()
+			json.NewEncoder(w).Encode(object{"issuer": "https://login.example", "authorization_endpoint": "https://login.example/auth", "token_endpoint": "https://login.example/token", "jwks_uri": "https://login.example/keys"})
+			return w.Result(), nil
+		})
+		late := func() {} // runs between a caller's look at the metadata and its fetch
+		u := upstream.New(upstream.Config{Issuer: "https://login.example", ClientID: clientID, HTTP: &http.Client{Transport: answers}, Now: func() time.Time {
+			f := late
+			late = func() {}
+			f()
+			return time.Now()
+		}})
+		begin := func() {
+			if _, err := u.Begin(t.Context(), upstream.Request{}); err != nil {
+				t.Errorf("Begin: %v", err)
+			}
+			synctest.Wait()
+		}
+		begin()
+		time.Sleep(2 * time.Hour) // of the bubble
+		late = begin
+		begin()
+		if asked != 2 {
+			t.Errorf("the metadata were read %d times, want 2: first, and after their time", asked)
+		}
+	})
 }
 
 func TestAProviderThatDoesNotAnswerIsGivenFiveSeconds(t *testing.T) {

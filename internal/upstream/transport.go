@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/mintage/mintage/internal/fetch"
 )
 
 const (
@@ -24,11 +26,11 @@ type fault struct{ cause error }
 func (f *fault) Error() string { return f.cause.Error() }
 func (f *fault) Unwrap() error { return f.cause }
 
-// isFault reports whether an error of the libraries comes from the connection to
-// the provider, not from its answer.
+// isFault reports whether an error comes from the connection to the provider, now or a
+// moment ago, and not from its answer.
 func isFault(err error) bool {
 	var f *fault
-	return errors.As(err, &f) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return errors.As(err, &f) || errors.Is(err, fetch.ErrLater) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // errTooLarge is no fault: the same would come again.
