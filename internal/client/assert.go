@@ -188,7 +188,9 @@ func (a *Authenticator) keySet(ctx context.Context, c *store.Client, kid string,
 		if from.IsValid() {
 			network = overload.Party(from)
 		}
-		set, err = a.OwnKeys(ctx, c.Assertion.KeysURI, network, enough)
+		if set, err = a.OwnKeys(ctx, c.Assertion.KeysURI, network, enough); err != nil {
+			err = fmt.Errorf("%w: %w", ErrOwnKeys, err)
+		}
 	case c.Assertion.KeysURI == "":
 		return keyset.Parse(c.Assertion.Keys)
 	case a.Keys == nil:
@@ -338,7 +340,13 @@ func (a *Authenticator) use(ctx context.Context, c *store.Client, claims asserti
 			return nil
 		}
 	}
-	switch first, full := a.used.note(c.ID, claims.ID, now); {
+	of := &a.used
+	if c.SelfRegistered() {
+		of = &a.ownUsed
+	}
+	switch first, full := of.note(c.ID, claims.ID, now, c.SelfRegistered()); {
+	case full && c.SelfRegistered():
+		return oauth.ErrTooManyRequests
 	case full:
 		return store.Unavailable(errors.New("too many client assertions are remembered"))
 	case !first:

@@ -62,7 +62,7 @@ type Authenticator struct {
 	Shared bool
 	Began  time.Time
 
-	used used
+	used, ownUsed used // ownUsed is of clients that registered themselves
 }
 
 // NewSlowPool bounds the checks of imported secrets.
@@ -251,6 +251,10 @@ func (a *Authenticator) noteOldSecret(ctx context.Context, c *store.Client, i in
 		}
 	}
 }
+
+// ErrOwnKeys means that the key set of a client which registered itself cannot be read:
+// a fault of the client, or of its host.
+var ErrOwnKeys = errors.New("the client's own key set cannot be read")
 
 // An AuthFault is why a client was not authenticated: an ErrClient that says
 // more, for operators. The one who asks is told nothing of it.

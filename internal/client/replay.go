@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -27,10 +28,15 @@ const (
 	usedPeriod = assertionLife + 2*assertionAhead
 	// maxUsed bounds the assertions of a period, and maxUsedOfOne those of a client.
 	maxUsed, maxUsedOfOne = 200_000, 50_000
+	// maxOwnUsed bounds those of all clients that registered themselves, and
+	// ownUsedPart is which part of what is free one of them may have: a tenth, if it is
+	// alone.
+	maxOwnUsed, ownUsedPart = 100_000, 9
 )
 
 // used remembers the assertions of the present and the last period, in bounded
-// memory. The zero value is ready to use.
+// memory. Clients that registered themselves have one of their own: anybody can make
+// any number of those. The zero value is ready to use.
 type used struct {
 	mu            sync.Mutex
 	began         time.Time
@@ -38,9 +44,9 @@ type used struct {
 	of            map[string]int // assertions of the present period, by client
 }
 
-// note remembers an assertion. First is false if it is remembered already, and full
-// is true if it cannot be.
-func (u *used) note(clientID, jti string, now time.Time) (first, full bool) {
+// note remembers an assertion of a client, which may have registered itself (own).
+// First is false if it is remembered already, and full is true if it cannot be.
+func (u *used) note(clientID, jti string, now time.Time, own bool) (first, full bool) {
 	sum := sha256.Sum256([]byte(clientID + "\x00" + jti))
 	key := [16]byte(sum[:])
 	u.mu.Lock()
@@ -50,10 +56,14 @@ func (u *used) note(clientID, jti string, now time.Time) (first, full bool) {
 	}
 	_, again := u.present[key]
 	_, before := u.last[key]
+	room := len(u.present) < maxUsed && u.of[clientID] < maxUsedOfOne
+	if own {
+		room = overload.Fair(u.of[clientID], 1, maxOwnUsed-len(u.present), ownUsedPart)
+	}
 	switch {
 	case again || before:
 		return false, false
-	case len(u.present) >= maxUsed || u.of[clientID] >= maxUsedOfOne:
+	case !room:
 		return false, true
 	}
 	u.present[key] = struct{}{}

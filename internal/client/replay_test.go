@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -18,7 +19,7 @@ func TestUsedAssertionsAreBounded(t *testing.T) {
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	note := func(clientID, jti string, wantFirst, wantFull bool) {
 		t.Helper()
-		if first, full := u.note(clientID, jti, now); first != wantFirst || full != wantFull {
+		if first, full := u.note(clientID, jti, now, false); first != wantFirst || full != wantFull {
 			t.Fatalf("%s of %s: first %t, full %t", jti, clientID, first, full)
 		}
 	}
@@ -39,6 +40,43 @@ func TestUsedAssertionsAreBounded(t *testing.T) {
 	note("a", "one more", true, false)
 	now = now.Add(usedPeriod)
 	note("a", "0", true, false) // every assertion of then has expired
+}
+
+// Clients that registered themselves share what is theirs: they take nothing from an
+// operator's client, and leave something for one more of them.
+func TestAssertionsOfClientsThatRegisteredThemselvesHaveAPoolOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	a := &Authenticator{Began: now.Add(-time.Hour)}
+	use := func(clientID string, by store.Registrar, jti int) error {
+		issued, expires := seconds(now), seconds(now.Add(assertionLife))
+		return a.use(t.Context(), &store.Client{ID: clientID, RegisteredBy: by}, assertion{ID: strconv.Itoa(jti), IssuedAt: &issued, ExpiresAt: &expires}, now)
+	}
+	all := 0
+	for i := range 20 {
+		id, by := "https://agent.example/"+strconv.Itoa(i), []store.Registrar{store.ByDocument, store.ByRequest}[i%2]
+		n := 0
+		for ; use(id, by, n) == nil; n++ {
+			if n > 10_000 {
+				t.Fatalf("%s used more than a tenth of the pool", id)
+			}
+		}
+		if err := use(id, by, n); !errors.Is(err, oauth.ErrTooManyRequests) || errors.Is(err, ErrClient) || errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("one too many of %s: %v", id, err)
+		}
+		if n < 1000 {
+			t.Errorf("%s was left only %d", id, n)
+		}
+		all += n
+	}
+	if len(a.ownUsed.present) != all || all > maxOwnUsed {
+		t.Errorf("%d of %d are remembered, and %d are the bound", len(a.ownUsed.present), all, maxOwnUsed)
+	}
+	for i := range 50_000 {
+		if err := use("orders", store.ByOperator, i); err != nil {
+			t.Fatalf("assertion %d of an operator's client: %v", i, err)
+		}
+	}
 }
 
 // A client that has used all that is remembered is asked to come back, and is not told

@@ -111,6 +111,8 @@ func severityOfFault(r *Request, rec Record, status int, err error) (slog.Level,
 		return slog.LevelError, "bug"
 	case status >= 500 && errors.As(err, &refused):
 		return slog.LevelError, "an authentic token has no record: the store has lost commits; was an older backup or a replica put in place?"
+	case errors.Is(err, client.ErrOwnKeys):
+		return slog.LevelWarn, r.Route.Name + " failed"
 	case status >= 500, rec.Fault:
 		return slog.LevelError, r.Route.Name + " failed"
 	}
