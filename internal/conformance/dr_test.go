@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -21,6 +22,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/pages"
@@ -113,6 +115,34 @@ func TestDR01_TheAnswerAboutARegistration(t *testing.T) {
 	}
 	if n := d.written(); n != 0 {
 		t.Errorf("%d writes", n)
+	}
+}
+
+// The labels of metrics are for operators' clients: anybody can make up clients that
+// register themselves.
+func TestDR20_MetricsCountClientsThatRegisteredThemselvesTogether(t *testing.T) {
+	m := metrics.New("test", 10)
+	d, b := signedIn(t, registering, func(o *options) { o.Metrics = m })
+	d.api(store.API{ID: ordersAPI, Number: 1, Open: true, Scopes: []store.APIScope{{Name: "orders", Number: 1}}})
+	for range 2 {
+		c := d.registered(`{"redirect_uris":["` + redirect + `"]}`)
+		d.mustIssue(d.post(c.challenged(b.decide(b.open(asking(c, "scope=orders")).at(t, "consent"), "allow").code(t, redirect))))
+	}
+	d.tokens(d.a)
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, series := range f.GetMetric() {
+			if f.GetName() == "mintage_client_token_requests_total" && series.GetCounter().GetValue() > 0 {
+				got[series.GetLabel()[0].GetValue()] += series.GetCounter().GetValue()
+			}
+		}
+	}
+	if want := map[string]float64{"self_registered": 2, d.a.ID: 1}; !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
 	}
 }
 

@@ -130,7 +130,7 @@ var families = []Family{
 		"Requests that are being processed, or are queued.",
 		"waiting stays above zero: the node is at its capacity."},
 	{clientRequests, Counter, []string{"client_id", "result"},
-		"Token requests by client, if management.metrics_clients is set: the first clients that received tokens have their own label, up to that number; all others are other.", ""},
+		"Token requests by client, if management.metrics_clients is set: the first clients that received tokens have their own label, up to that number; all others are other, and clients that registered themselves self_registered.", ""},
 
 	{storeDuration, Histogram, []string{"operation"},
 		"Duration of store operations, including the time in the queue.",
@@ -216,7 +216,7 @@ func Labels() (list []Label) {
 		keyExpiry:     {"as above", "as above"},
 		secretExpiry:  {"the client's id", "the secret's id, as in `mintage client secret list`", "`true`, `false`"},
 		clientRequests: {
-			"the client's id, or `other`", words(append(slices.Clone(results), Other)),
+			"the client's id, `self_registered` or `other`", words(append(slices.Clone(results), Other)),
 		},
 		buildInformation: {"what `mintage --version` says", "Go's version"},
 	}

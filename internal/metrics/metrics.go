@@ -44,6 +44,7 @@ const (
 	ReplayedCode    = "code"
 	ReplayedRefresh = "refresh"
 
+	selfRegistered = "self_registered"
 	noGrantType    = "none"
 	otherGrantType = "unsupported"
 

@@ -159,6 +159,11 @@ func TestOnlyTheFirstClientsThatGetTokensHaveLabels(t *testing.T) {
 	count := func(id, failure string) func() {
 		return func() { m.TokenRequest(metrics.TokenRequest{GrantType: "refresh_token", ClientID: id, Error: failure}) }
 	}
+	own := func(id, failure string) func() {
+		return func() {
+			m.TokenRequest(metrics.TokenRequest{GrantType: "refresh_token", ClientID: id, Own: true, Error: failure})
+		}
+	}
 	of := func(do func()) string {
 		before := gather(t, m)
 		do()
@@ -174,6 +179,10 @@ func TestOnlyTheFirstClientsThatGetTokensHaveLabels(t *testing.T) {
 		want string
 	}{
 		{count("made up", "invalid_client"), "{client_id=other,result=invalid_client}"},
+		// Anybody can make up any number of these: they take no label from the others.
+		{own("https://agent.example/1", ""), "{client_id=self_registered,result=ok}"},
+		{own("https://agent.example/2", ""), "{client_id=self_registered,result=ok}"},
+		{own("https://agent.example/2", "invalid_grant"), "{client_id=self_registered,result=invalid_grant}"},
 		{count("a", ""), "{client_id=a,result=ok}"},
 		{count("a", "invalid_grant"), "{client_id=a,result=invalid_grant}"},
 		{count("b", ""), "{client_id=b,result=ok}"},

@@ -78,6 +78,7 @@ type TokenRequest struct {
 	Repeated  bool   // the same pair again
 	Shared    bool   // to a second holder of the token
 	ClientID  string // as the request has it
+	Own       bool   // it is a client that registered itself
 }
 
 // TokenRequest counts a request to the token endpoint.
@@ -87,7 +88,7 @@ func (m *Metrics) TokenRequest(r TokenRequest) {
 	}
 	grantType, result := cmp.Or(r.GrantType, noGrantType), cmp.Or(r.Error, ok)
 	m.inc(tokenRequests, grantType, result)
-	m.clients.count(r.ClientID, result)
+	m.clients.count(r.ClientID, r.Own, result)
 	if r.Error != "" {
 		return
 	}
@@ -147,17 +148,19 @@ func (m *Metrics) LogoutToken(state string) { m.inc(logoutTokens, state) }
 // clients counts token requests by client. Only clients that have received tokens
 // have a label of their own, so that callers cannot make labels up. The first max
 // clients keep theirs until the process ends: a counter never changes its meaning.
+// Those that registered themselves share one, and take none from an operator's.
 type clients struct {
 	vec *prometheus.CounterVec
 	max int
 
-	mu sync.RWMutex
-	of map[string]map[string]prometheus.Counter // by client id, by result
+	mu  sync.RWMutex
+	of  map[string]map[string]prometheus.Counter // by client id, by result
+	own map[string]prometheus.Counter            // by result
 }
 
 func (m *Metrics) newClients(max int) *clients {
 	c := &clients{vec: m.counters(clientRequests), max: max, of: map[string]map[string]prometheus.Counter{}}
-	c.of[""] = c.row(Other)
+	c.of[""], c.own = c.row(Other), c.row(selfRegistered)
 	return c
 }
 
@@ -169,8 +172,12 @@ func (c *clients) row(clientID string) map[string]prometheus.Counter {
 	return row
 }
 
-func (c *clients) count(clientID, result string) {
-	if c == nil {
+func (c *clients) count(clientID string, own bool, result string) {
+	switch {
+	case c == nil:
+		return
+	case own:
+		cmp.Or(c.own[result], c.own[Other]).Inc()
 		return
 	}
 	c.mu.RLock()

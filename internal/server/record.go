@@ -24,6 +24,7 @@ import (
 // line, the metrics, the audit log and the page about an error are made of it.
 type Record struct {
 	ClientID  string // as the request named it; written down if there is such a client
+	Own       bool   // the client has authenticated, and registered itself
 	GrantType string // as the request named it; written down if it is one
 	Tokens    issuer.Tokens
 	GrantID   grant.ID // of the token that the request was about

@@ -122,6 +122,7 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 	if err != nil {
 		return a, rec, err
 	}
+	rec.Own = c.SelfRegistered()
 	if err = r.CountClient(c); err != nil {
 		return a, rec, err
 	}
@@ -209,7 +210,7 @@ func countToken(m *metrics.Metrics, o server.Outcome) {
 		m.Replay(metrics.ReplayedCode)
 	}
 	m.TokenRequest(metrics.TokenRequest{
-		GrantType: o.GrantType, Format: o.Tokens.Format, Repeated: o.Tokens.Repeated, Shared: o.Tokens.Shared, ClientID: o.ClientID, Error: string(o.Code),
+		GrantType: o.GrantType, Format: o.Tokens.Format, Repeated: o.Tokens.Repeated, Shared: o.Tokens.Shared, ClientID: o.ClientID, Own: o.Own, Error: string(o.Code),
 	})
 }
 
