@@ -106,7 +106,7 @@ var general = []Setting{
 	},
 	{
 		Name: "reuse grace", Member: "reuse_grace", Flag: "reuse-grace", Group: "Refresh",
-		Help:  "how long after its issue a spent refresh token is treated as the present one, for clients whose processes share a token file; at most 24h; default: never, and 24h for clients that registered themselves",
+		Help:  "how long after its issue a spent refresh token is treated as the present one, for clients whose processes share a token file; at most 24h; default: never; see client_metadata.reuse_grace for clients that registered themselves",
 		Field: func(r *Registration) any { return &r.ReuseGrace },
 		check: func(r *Registration) error {
 			if d := r.ReuseGrace; d != nil && (*d < 0 || *d > grant.MaxReuseGrace) {

@@ -99,6 +99,7 @@ func (c *Config) Check() error {
 		{"grant_lifetime", c.GrantLifetime, 0, 36600 * day},
 		{"retry_window", c.RetryWindow, 0, max(0, c.AccessTokenLifetime.Std()-time.Minute)},
 		{"retry_window_public", c.RetryWindowPublic, 0, max(0, c.AccessTokenLifetime.Std()-time.Minute)},
+		{"client_metadata.reuse_grace", c.ClientMetadata.ReuseGrace, 0, day}, // grant.MaxReuseGrace
 		{"max_skew", c.MaxSkew, 0, 10 * time.Second},
 		{"session.lifetime", c.Session.Lifetime, 5 * time.Minute, 366 * day},
 		{"session.idle", c.Session.Idle, 5 * time.Minute, c.Session.Lifetime.Std()},

@@ -108,6 +108,8 @@ type ClientMetadata struct {
 	// file alone would open registration to everybody when both are removed.
 	Registration          bool   `yaml:"registration" reload:"no" doc:"let clients register themselves (RFC 7591), as agents without a document do; nothing is stored until a user agrees"`
 	RegistrationTokenFile string `yaml:"registration_token_file" reload:"no" credential:"registration_token" doc:"file with the initial access token that registrations need, 32 characters or more; default: none is needed. A reload reads its content again; a first or another file takes a restart"`
+	// Other than an operator's client, none of these can have a setting of its own.
+	ReuseGrace Duration `yaml:"reuse_grace" reload:"yes" doc:"how long after its issue a spent refresh token of a client that registered itself is treated as the present one: its processes share a token file, and nobody can say otherwise of each; 0s: never, at most 24h"`
 }
 
 // Values of login.mode: where users authenticate.
@@ -218,6 +220,7 @@ func Default() Config {
 		KeyLead:              Duration(7 * day),
 		JWKSMaxAge:           Duration(time.Hour),
 		RevocationsMaxAge:    Duration(5 * time.Second),
+		ClientMetadata:       ClientMetadata{ReuseGrace: Duration(day)},
 		Login:                Login{Mode: LoginUsers, Upstream: Upstream{SubjectClaim: "sub"}},
 		Session:              Session{Lifetime: Duration(12 * time.Hour), Idle: Duration(time.Hour)},
 		InteractionLifetime:  Duration(10 * time.Minute),

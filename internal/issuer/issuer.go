@@ -27,7 +27,9 @@ type Issuer struct {
 	// clients. A client's registration may change both.
 	Policy            grant.Policy
 	RetryWindowPublic time.Duration
-	CodeLifetime      time.Duration
+	// OwnReuseGrace is the ReuseGrace of clients that registered themselves.
+	OwnReuseGrace time.Duration
+	CodeLifetime  time.Duration
 	// IDTokenLifetime is how long id_tokens live whose client says nothing else.
 	// Zero: none are issued, and openid is a scope like others.
 	IDTokenLifetime time.Duration
@@ -75,7 +77,7 @@ func (iss *Issuer) PolicyOf(c *store.Client) grant.Policy {
 	case c.ReuseGrace != nil:
 		p.ReuseGrace = c.ReuseGrace.Duration()
 	case c.SelfRegistered():
-		p.ReuseGrace = grant.MaxReuseGrace
+		p.ReuseGrace = iss.OwnReuseGrace
 	}
 	p.NoRotation = c.NoRotation
 	p.CodeLifetime = iss.CodeLifetime

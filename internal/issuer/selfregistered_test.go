@@ -157,17 +157,19 @@ func TestTheRecordOfAClientOutlivesItsLastGrantByAMonth(t *testing.T) {
 // registration says otherwise.
 func TestAClientThatRegisteredItselfHasAReuseGrace(t *testing.T) {
 	s := newService(t)
+	iss := *s.Issuer
+	iss.OwnReuseGrace = 3 * time.Hour
 	own := *s.Listed(clientID)
-	if p := s.PolicyOf(&own); p.ReuseGrace != 0 {
+	if p := iss.PolicyOf(&own); p.ReuseGrace != 0 {
 		t.Errorf("an operator's client has a grace of %s", p.ReuseGrace)
 	}
 	own.RegisteredBy = store.ByDocument
-	if p := s.PolicyOf(&own); p.ReuseGrace != 24*time.Hour {
+	if p := iss.PolicyOf(&own); p.ReuseGrace != 3*time.Hour {
 		t.Errorf("a grace of %s", p.ReuseGrace)
 	}
 	none := store.Milliseconds(0)
 	own.ReuseGrace = &none
-	if p := s.PolicyOf(&own); p.ReuseGrace != 0 {
+	if p := iss.PolicyOf(&own); p.ReuseGrace != 0 {
 		t.Errorf("a grace of %s, although it is switched off", p.ReuseGrace)
 	}
 }

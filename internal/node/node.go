@@ -154,7 +154,7 @@ func NewIssuer(cfg config.Config, st store.Store, directory *directory.Directory
 			AccessLifetime: cfg.AccessTokenLifetime.Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(),
 			GrantLifetime: cfg.GrantLifetime.Std(), RetryWindow: cfg.RetryWindow.Std(), MaxSkew: cfg.Skew(),
 		},
-		RetryWindowPublic: cfg.RetryWindowPublic.Std(), CodeLifetime: cfg.CodeLifetime.Std(),
+		RetryWindowPublic: cfg.RetryWindowPublic.Std(), OwnReuseGrace: cfg.ClientMetadata.ReuseGrace.Std(), CodeLifetime: cfg.CodeLifetime.Std(),
 		IDTokenLifetime: cfg.IDTokens(), HintAge: cfg.Session.Lifetime.Std() + cfg.RefreshTokenLifetime.Std(),
 		RevocationsMaxAge: cfg.RevocationsMaxAge.Std(),
 		Now:               time.Now, Monotonic: time.Now, Log: log, Feed: feed,

@@ -102,7 +102,7 @@ type Client struct {
 	Scope        oauth.Scope   `json:"scope"`
 	NoRotation   bool          `json:"no_rotation,omitempty"`
 	RetryWindow  *Milliseconds `json:"retry_window_ms,omitempty"` // nil: the deployment's
-	ReuseGrace   *Milliseconds `json:"reuse_grace_ms,omitempty"`  // nil: none, or grant.MaxReuseGrace if it is SelfRegistered
+	ReuseGrace   *Milliseconds `json:"reuse_grace_ms,omitempty"`  // nil: none, or the deployment's if it is SelfRegistered
 
 	// Its id_tokens.
 	IDTokenAlg       keys.Purpose  `json:"id_token_signing_alg,omitempty"` // "": RS256
