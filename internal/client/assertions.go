@@ -73,7 +73,7 @@ var assertions = []Setting{
 	},
 	{
 		Name: "trusts subject", Member: "assertion_subject", Optional: true, Flag: "assertion-subject", Group: "Client assertions",
-		Help:  "subject (sub) that these tokens name; * stands for characters other than : and /",
+		Help:  "subject (sub) that these tokens name; * stands for characters other than : and /, and not for the owner of a workload",
 		Field: func(r *Registration) any { return &r.Assertion.Subject },
 	},
 	{
@@ -178,6 +178,8 @@ func checkTrust(r *Registration) error {
 		return invalid("assertion-issuer", "missing: whose tokens authenticate the client")
 	case strings.Trim(a.Subject, "*:/.-_@") == "":
 		return invalid("assertion-subject", "missing, or it matches any subject: name the workload, such as system:serviceaccount:shop:orders")
+	case AnyOwner(a.Subject):
+		return invalid("assertion-subject", "%q matches workloads of any owner: write out who owns the workload, such as repo:acme/shop:ref:refs/heads/main", a.Subject)
 	case a.TokenEndpoint:
 		return invalid("assertion-token-endpoint-audience", "it is for private_key_jwt: give the audience by --assertion-audience")
 	case len(a.Claims) > maxAssertionClaims:
@@ -195,6 +197,23 @@ func checkTrust(r *Registration) error {
 		return invalid("assertion-max-lifetime", "%s is not between 1m and 24h", *d)
 	}
 	return nil
+}
+
+// ownerLabels are the parts of subjects after which platforms name the owner of a
+// workload: GitHub, GitLab, CircleCI, Terraform, Kubernetes.
+var ownerLabels = []string{"repo", "repository", "repository_owner", "repository_owner_id", "project_path", "namespace_path", "org", "organization", "serviceaccount"}
+
+// AnyOwner reports whether a subject pattern leaves open who owns the workload: of
+// several parts, one of the first two or one after an owner's label has a *. Everybody
+// can have a repository, a project or an organization at such a platform.
+func AnyOwner(pattern string) bool {
+	parts := strings.FieldsFunc(pattern, func(c rune) bool { return c == ':' || c == '/' })
+	for i, part := range parts {
+		if len(parts) > 1 && strings.Contains(part, "*") && (i < 2 || slices.Contains(ownerLabels, parts[i-1])) {
+			return true
+		}
+	}
+	return false
 }
 
 // invalid is the fault of one setting, where another one's check finds it.

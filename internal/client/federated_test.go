@@ -147,6 +147,7 @@ func TestAssertionSettings(t *testing.T) {
 		"no subject":               {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "" })}, "assertion-subject"},
 		"any subject":              {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "*" })}, "assertion-subject"},
 		"any subject with a colon": {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "*:*" })}, "assertion-subject"},
+		"any repository":           {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "repo:*/*:*" })}, "assertion-subject"},
 		"a claim without value":    {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Claims = []string{"env"} })}, "assertion-claim"},
 		"a claim with a rule":      {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Claims = []string{"sub=x"} })}, "assertion-claim"},
 		"more than a day":          {client.Registration{Auth: store.AuthFederated, Assertion: trust, AssertionLifetime: &day}, "assertion-max-lifetime"},
@@ -157,6 +158,28 @@ func TestAssertionSettings(t *testing.T) {
 		var invalid *oauth.Invalid
 		if tt.flag == "" && (err != nil || secret != "") || tt.flag != "" && (!asInvalid(err, &invalid) || invalid.Field != tt.flag) {
 			t.Errorf("%s: %v and a secret of %d bytes, want a fault of --%s", name, err, len(secret), tt.flag)
+		}
+	}
+}
+
+// TestSubjectsWithAnyOwnerAreRefused: at a platform where everybody can have workloads, a
+// pattern names whose they are.
+func TestSubjectsWithAnyOwnerAreRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for subject, ok := range map[string]bool{
+		"repo:*/*:*": false, "repo:*/shop:ref:refs/heads/main": false, "repo:acme*/shop:ref:refs/heads/main": false, "*:acme/shop:ref:refs/heads/main": false,
+		"environment:prod:repo:*/*": false, "repository_owner:*:environment:prod": false, "project_path:*/*:ref_type:branch:ref:main": false,
+		"org/*/project/1/user/2": false, "organization:*:project:p:workspace:w:run_phase:apply": false, "system:serviceaccount:*:orders": false,
+		"spiffe://*/ns/shop/sa/orders": false, "r*:acme/shop": false,
+		"repo:acme/*:ref:refs/heads/main": true, "repo:acme/shop:*": true, "environment:prod:repo:acme/*": true, "project_path:acme/*:ref_type:branch:ref:main": true,
+		"system:serviceaccount:shop:*": true, "spiffe://example.org/ns/*/sa/orders": true, "orders-*": true, "orders": true,
+	} {
+		r := client.Registration{Name: "x", Scope: "read", GrantTypes: []string{}, Auth: store.AuthFederated, Assertion: store.AssertionRule{Keys: b.signer.set(), Alg: "ES256", Issuer: clusterIssuer, Subject: subject}}
+		var invalid *oauth.Invalid
+		_, _, err := r.Client(realm, b.View().Ring, b.Policy, b.At())
+		if (err == nil) != ok || err != nil && (!asInvalid(err, &invalid) || invalid.Field != "assertion-subject") {
+			t.Errorf("%s: %v", subject, err)
 		}
 	}
 }

@@ -74,6 +74,16 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/client -run TestARestartForgetsNoAssertionOfAClockAhead",
 	},
 	{
+		Name: "owner of a workload in a subject pattern", In: "checkTrust",
+		Old: "case AnyOwner(a.Subject):", New: "case false:",
+		Test: "go test ./internal/client -run TestSubjectsWithAnyOwnerAreRefused",
+	},
+	{
+		Name: "pool of assertions of clients that registered themselves", In: "Authenticator.use",
+		Old: "of = &a.ownUsed", New: "_ = &a.ownUsed",
+		Test: "go test ./internal/client -run TestAssertionsOfClientsThatRegisteredThemselves",
+	},
+	{
 		Name: "tokens for themselves of an operator's clients only", In: "Client.MayUse",
 		Old: "!c.Public() && !c.SelfRegistered()", New: "true",
 		Test: "go test ./internal/issuer -run TestServiceTokensAreOf",

@@ -12,4 +12,5 @@ var registrationRows = []Row{
 	{ID: "DR-08", Star: true, Source: "RFC 8252 section 7.3; RFC 9700 section 2.1", Title: "redirect URIs are those of the registration, loopback ones with any port; nobody is redirected elsewhere"},
 	{ID: "DR-09", Star: true, Source: ownRule, Title: "a client that registered itself can be disabled: its tokens are inactive, refreshes and new authorizations refused, until it is enabled", By: []string{"TestClientsThatRegisteredThemselvesAreListed", "TestAClientThatRegisteredItselfIsOperated", "TestADisabledClientThatRegisteredItselfStaysSoAfterARestore"}},
 	{ID: "DR-10", Source: "RFC 6749 section 4.1.2", Title: "the longest request of such a client gets a code that fits, for the longest login; where the issuer is open to it, it gets id_tokens"},
+	{ID: "DR-20", Source: "CWE-770", Title: "metrics count clients that registered themselves together: they take no label from an operator's client"},
 }

@@ -72,6 +72,9 @@ func checkClients(_ context.Context, p *Deployment) (f findings) {
 		if c.Auth == store.AuthFederated && c.Assertion.Issuer == p.Config.IssuerID() {
 			f.fault("mintage client update ID --assertion-issuer ISSUER", "%s trusts this server's own tokens, which authenticate no client", name)
 		}
+		if c.Auth == store.AuthFederated && client.AnyOwner(c.Assertion.Subject) {
+			f.fault("mintage client update ID --assertion-subject SUBJECT", "%s trusts workloads of any owner at %s: its subject is %s", name, c.Assertion.Issuer, c.Assertion.Subject)
+		}
 		window, most := p.Config.RetryWindow.Std(), wideWindow
 		if c.Public() {
 			window, most = p.Config.RetryWindowPublic.Std(), wideAtPublic

@@ -131,6 +131,9 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 			must(t, os.Chmod(p.Config.ClientMetadata.RegistrationTokenFile, 0o644))
 		}, levelFault, "everybody on this machine can read or change"},
 		{"clients", "no rotation", func(t *testing.T, p *Deployment) { p.change(t, func(c *store.Client) { c.NoRotation = true }) }, levelWarning, "rotation off"},
+		{"clients", "one that trusts any owner", func(_ *testing.T, p *Deployment) {
+			p.Changes.Clients = append(p.Changes.Clients, store.Client{ID: "ci", Name: "CI", State: store.ClientEnabled, Auth: store.AuthFederated, Assertion: store.AssertionRule{Issuer: "https://ci.example", Subject: "repo:*/*:*"}})
+		}, levelFault, "any owner"},
 		{"clients", "one that trusts our own tokens", func(_ *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) {
 				c.Auth, c.Secrets, c.Assertion = store.AuthFederated, nil, store.AssertionRule{Issuer: p.Config.IssuerID(), Subject: "alice"}
