@@ -55,6 +55,13 @@ func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
 	if _, err := a.DeleteClient(ctx, ids[4], ""); err != nil {
 		t.Fatal(err)
 	}
+	// A record whose time is over is none, although no sweep has removed it yet.
+	expired := agreed(t, a, 25)
+	d := expired.Record(grant.At(a.Now()))
+	d.Version = 2
+	if err := a.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err := a.CreateClient(ctx, billing(), store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}

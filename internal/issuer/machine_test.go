@@ -114,6 +114,7 @@ func TestServiceTokens(t *testing.T) {
 func TestServiceTokensDieWithWhatTheyRestOn(t *testing.T) {
 	t.Parallel()
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		var text string
 		for name, tt := range map[string]struct {
 			end  func(s *service)
 			want grant.Refusal
@@ -125,11 +126,16 @@ func TestServiceTokensDieWithWhatTheyRestOn(t *testing.T) {
 			"cutoff of the pair": {func(s *service) {
 				s.CutOff(store.Cutoff{Realm: realm, Subject: machineID, ClientID: machineID, At: s.At()})
 			}, grant.CutOff},
-			"revoked": {func(s *service) {}, grant.Allowed},
+			"revoked": {func(s *service) {
+				if _, err := s.Revoke(t.Context(), s.machineNow(), text, grant.Origin{}); err != nil {
+					t.Fatal(err)
+				}
+			}, grant.AccessRevoked},
+			"nothing": {func(*service) {}, grant.Allowed},
 		} {
 			s := newService(t)
 			s.machine(func(r *client.Registration) { r.TokenFormat = format })
-			text := s.serviceToken("", "").AccessToken
+			text = s.serviceToken("", "").AccessToken
 			tt.end(s)
 			if why := s.why(text); why != tt.want {
 				t.Errorf("%s, %s: %s, want %s", format, name, why, tt.want)

@@ -168,7 +168,11 @@ func TestWhichKeysVerifyWhat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	small, err := rsa.GenerateKey(rand.Reader, 2048)
+	ordinary, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, err := rsa.GenerateKey(rand.Reader, 2040)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,8 +181,8 @@ func TestWhichKeysVerifyWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
-		{Key: newES256(t), KeyID: "es"}, {Key: ed, KeyID: "ed"}, {Key: &small.PublicKey, KeyID: "rsa"}, {Key: &small.PublicKey, KeyID: "ps", Algorithm: "PS256"},
-		{Key: newES256(t), KeyID: "enc", Use: "enc"}, {Key: &p384.PublicKey, KeyID: "p384"},
+		{Key: newES256(t), KeyID: "es"}, {Key: ed, KeyID: "ed"}, {Key: &ordinary.PublicKey, KeyID: "rsa"}, {Key: &ordinary.PublicKey, KeyID: "ps", Algorithm: "PS256"},
+		{Key: &small.PublicKey, KeyID: "small"}, {Key: newES256(t), KeyID: "enc", Use: "enc"}, {Key: &p384.PublicKey, KeyID: "p384"},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +192,7 @@ func TestWhichKeysVerifyWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kid, want := range map[string]map[jose.SignatureAlgorithm]bool{
-		"es": {jose.ES256: true}, "ed": {jose.EdDSA: true}, "rsa": {jose.PS256: true, jose.RS256: true}, "ps": {jose.PS256: true}, "enc": {}, "p384": {}, "other": {},
+		"es": {jose.ES256: true}, "ed": {jose.EdDSA: true}, "rsa": {jose.PS256: true, jose.RS256: true}, "ps": {jose.PS256: true}, "enc": {}, "p384": {}, "small": {}, "other": {},
 	} {
 		for _, alg := range append([]jose.SignatureAlgorithm{jose.HS256, jose.ES384}, keyset.Algorithms...) {
 			if set.Has(kid, alg) != want[alg] {

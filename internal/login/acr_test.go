@@ -109,7 +109,7 @@ func TestAnotherSystemSaysACRAndAMR(t *testing.T) {
 
 func TestWhatCanBeSaidOfALogin(t *testing.T) {
 	for acr, want := range map[string]bool{
-		"0": true, "urn:mintage:1": true, strings.Repeat("a", 80): true, "": false, strings.Repeat("a", 81): false, "a b": false, `a"`: false, "ä": false, "a\x7f": false,
+		"0": true, "urn:mintage:1": true, strings.Repeat("a", 80): true, "": false, strings.Repeat("a", 81): false, "a b": false, `a"`: false, `a\`: false, "ä": false, "a\x7f": false,
 	} {
 		if openid.IsACR(acr) != want {
 			t.Errorf("acr %q: %t", acr, !want)
@@ -121,7 +121,7 @@ func TestWhatCanBeSaidOfALogin(t *testing.T) {
 		ok   bool
 	}{
 		"none": {nil, "", true}, "two": {[]string{"pwd", "otp"}, "pwd otp", true}, "long": {[]string{strings.Repeat("m", 65)}, "", false},
-		"empty": {[]string{""}, "", false}, "space": {[]string{"a b"}, "", false},
+		"empty": {[]string{""}, "", false}, "space": {[]string{"a b"}, "", false}, "quote": {[]string{"pwd", `"`}, "", false}, "backslash": {[]string{`a\`, "pwd"}, "", false},
 	} {
 		if text, ok := openid.JoinAMR(c.list); ok != c.ok || ok && text != c.want {
 			t.Errorf("%s: %q, %t", name, text, ok)

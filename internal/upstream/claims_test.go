@@ -27,6 +27,8 @@ func TestTheProviderSaysACRAndAMR(t *testing.T) {
 		"one method": {object{"acr": "0", "amr": "pwd"}, openid.Login{SaidACR: "0"}},
 		"too long":   {object{"acr": strings.Repeat("a", 81), "amr": []string{strings.Repeat("m", 65)}}, openid.Login{}},
 		"spaces":     {object{"acr": "a b", "amr": []string{"a b"}}, openid.Login{}},
+		"quotes":     {object{"acr": `a"`, "amr": []string{"pwd", `"`}}, openid.Login{}},
+		"backslash":  {object{"acr": `a\\`, "amr": []string{`\\`}}, openid.Login{}},
 	} {
 		before := p.claims
 		p.claims = p.claims.with(c.claims)

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,6 +76,9 @@ type choice struct {
 	kit      func(*testkit.Setup)
 }
 
+// templates are the same in every room.
+var templates = sync.OnceValues(func() (*pages.Set, error) { return pages.New(pages.Options{}) })
+
 func newRoom(t *testing.T, choose ...func(*room, *choice)) *room {
 	t.Helper()
 	r := &room{t: t, metrics: metrics.New("v1", 0), auditDir: filepath.Join(t.TempDir(), "audit")}
@@ -83,7 +87,7 @@ func newRoom(t *testing.T, choose ...func(*room, *choice)) *room {
 		s.Schedule.Algorithms = []keys.Purpose{keys.ES256}
 		s.IDTokenLifetime = time.Hour
 	})
-	set, err := pages.New(pages.Options{})
+	set, err := templates()
 	if err != nil {
 		t.Fatal(err)
 	}
