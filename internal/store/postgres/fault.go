@@ -17,13 +17,18 @@ var (
 	errNotBegun = fmt.Errorf("%w: not begun when the request's time was over", store.ErrBusy)
 )
 
-// unwritten wraps an error that occurred before anything was written: the outcome
-// is known.
+// notWritten is the error of an operation that failed before anything was written: the
+// outcome is known, as that of store.ErrBusy.
+type notWritten struct{ error }
+
+func (e notWritten) Error() string   { return "nothing was written: " + e.error.Error() }
+func (e notWritten) Unwrap() []error { return []error{store.ErrBusy, e.error} }
+
 func unwritten(err error) error {
 	if errors.Is(err, store.ErrBusy) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", store.ErrBusy, err)
+	return notWritten{err}
 }
 
 // A verdict is what an error implies about a write.
