@@ -51,10 +51,11 @@ unknowns, and 2 for a wrong command line.`,
 			if err != nil {
 				return err
 			}
-			if p.Dev {
-				if cfg, err = asDev(cfg); err != nil {
-					return err
-				}
+			// Production has an address: without one, a directory of --dev is meant.
+			if dev, err := asDev(cfg); err == nil && (p.Dev || cfg.PublicURL == "") {
+				cfg, p.Dev = dev, true
+			} else if p.Dev {
+				return err
 			}
 			fillDeployment(cmd.Context(), cfg, &p)
 			if p.Store != nil {
@@ -73,7 +74,7 @@ unknowns, and 2 for a wrong command line.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&offline, "offline", false, "leave out checks of the public address")
-	f.BoolVar(&p.Dev, "dev", false, "the server runs with --dev: take its address and certificate from its data directory")
+	f.BoolVar(&p.Dev, "dev", false, "the server runs with --dev: take its address and certificate from its data directory (also done if no public_url is given)")
 	f.StringVar(&p.Connect, "connect", "", "connect to this HOST:PORT instead of the address of public_url")
 	f.StringVar(&p.CAFile, "ca-file", "", "certificate authorities that clients trust, PEM; default: the system's")
 	f.BoolVar(&accept, "accept-issuer", false, "store the configured issuer as the right one, and do nothing else")
