@@ -46,6 +46,10 @@ type Directory struct {
 	// the store's keys. It must be set before Run.
 	ReadKEK func() (*keys.KEK, error)
 
+	// Outage, if not nil, combines the lines about failures of the store; whoever sets
+	// it logs the end. It must be set before Run.
+	Outage *store.Outage
+
 	store store.Store
 	kek   atomic.Pointer[keys.KEK]
 	log   *slog.Logger
@@ -370,10 +374,10 @@ func (d *Directory) Run(ctx context.Context) {
 			try, cancel := context.WithTimeout(ctx, StaleAfter)
 			err := d.poll(try, true)
 			cancel()
-			if err != nil && ctx.Err() == nil && !failing {
+			if err != nil && ctx.Err() == nil && d.Outage.Begins(d.clock()) && !failing {
 				d.log.Error("cannot read clients, cutoffs and keys; requests are answered 503 until this ends", "error", err)
 			}
-			if err == nil && failing {
+			if err == nil && failing && d.Outage == nil {
 				d.log.Info("clients, cutoffs and keys are current again")
 			}
 			failing = err != nil

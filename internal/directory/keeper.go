@@ -30,7 +30,7 @@ func (d *Directory) keepKeys(ctx context.Context) {
 			return
 		case <-tick.C:
 			err := d.RotateDue(ctx)
-			if err != nil && ctx.Err() == nil && !failing {
+			if err != nil && ctx.Err() == nil && (!store.Interrupted(err) || d.Outage.Begins(d.clock())) && !failing {
 				d.log.Error("cannot add the keys that are due; trying again every second", "error", err)
 			}
 			failing = err != nil

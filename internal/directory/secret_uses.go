@@ -59,7 +59,7 @@ func (d *Directory) writeUses(ctx context.Context, changed map[string]grant.Inst
 	ctx, cancel := context.WithTimeout(ctx, PollInterval)
 	defer cancel()
 	err := d.store.NoteSecretUses(ctx, changed)
-	if err != nil && !d.unnoted {
+	if err != nil && d.Outage.Begins(d.clock()) && !d.unnoted {
 		d.log.Warn("cannot note the last use of secrets; trying again", "error", err)
 	}
 	if d.unnoted = err != nil; err != nil {

@@ -39,6 +39,7 @@ type Config struct {
 	Audit     *audit.Log
 	Log       *slog.Logger
 	Monotonic func() time.Time // a clock that nobody sets
+	Outage    *store.Outage    // nil: each failure is logged
 }
 
 // An Outbox delivers logout tokens.
@@ -109,6 +110,13 @@ func (o *Outbox) added(clientID string) {
 	}
 }
 
+// waiting reports whether a token waits, as far as this node knows.
+func (o *Outbox) waiting() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.queues) > 0
+}
+
 // Run delivers until ctx ends. Nodes that share a store take turns: see lease.
 func (o *Outbox) Run(ctx context.Context) {
 	defer func() { o.release(context.WithoutCancel(ctx)) }()
@@ -128,7 +136,7 @@ func (o *Outbox) lead(ctx context.Context) {
 		if leads && err == nil {
 			more, err = o.turn(leading)
 		}
-		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && o.waiting() && o.Outage.Begins(o.Monotonic()) {
 			o.Log.Warn("cannot deliver logouts at present; trying again", "error", err)
 		}
 		switch {
@@ -207,7 +215,7 @@ func (o *Outbox) serve(ctx context.Context, iss *issuer.Issuer, clientID string,
 	next, err := o.deliver(ctx, iss, clientID, q)
 	if err != nil {
 		next = grant.At(iss.Now()).Add(pollInterval)
-		if ctx.Err() == nil && !errors.Is(err, store.ErrConflict) {
+		if ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && o.Outage.Begins(o.Monotonic()) {
 			o.Log.Warn("cannot deliver logouts to a client at present; trying again", "client_id", clientID, "error", err)
 		}
 	}

@@ -63,6 +63,7 @@ type anchoring struct {
 	dir      string
 	keep     time.Duration // retention of anchors of ended chains; 0: for ever
 	log      *slog.Logger
+	outage   *store.Outage
 	last     audit.Head // put, by put
 	failing  bool
 
@@ -70,8 +71,8 @@ type anchoring struct {
 	chain string     // that was compared with its anchor
 }
 
-func newAnchoring(cfg config.Config, st store.Store, log *slog.Logger) *anchoring {
-	return &anchoring{store: st, dir: cfg.AuditDirectory(), keep: cfg.Audit.Retention.Std(), log: log}
+func newAnchoring(cfg config.Config, st store.Store, outage *store.Outage, log *slog.Logger) *anchoring {
+	return &anchoring{store: st, outage: outage, dir: cfg.AuditDirectory(), keep: cfg.Audit.Retention.Std(), log: log}
 }
 
 // run keeps the anchor current until ctx ends.
@@ -112,7 +113,7 @@ func (a *anchoring) put(ctx context.Context) {
 	case err == nil || a.failing:
 	case errors.Is(err, errRewritten):
 		a.log.Error("the audit log is not the one that the store knows; see: mintage audit verify", "error", err)
-	default:
+	case a.outage.Begins(time.Now()):
 		a.log.Warn("cannot note in the store how far the audit log is; trying again", "error", err)
 	}
 	if a.failing = err != nil; !a.failing {

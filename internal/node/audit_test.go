@@ -36,7 +36,7 @@ func TestAnAnchorIsNotMovedToAnAuditLogThatWasWrittenAnew(t *testing.T) {
 		if err := auditLog.Close(); err != nil {
 			t.Fatal(err)
 		}
-		a := newAnchoring(cfg, st, slog.New(slog.DiscardHandler))
+		a := newAnchoring(cfg, st, nil, slog.New(slog.DiscardHandler))
 		a.auditLog = auditLog
 		return a.write(t.Context(), auditLog.Head(), 0)
 	}

@@ -125,6 +125,24 @@ func watchStore(ctx context.Context, present func() error, log *slog.Logger) {
 	}
 }
 
+// watchOutage logs that an outage of the store has ended, and how much has failed, once
+// nothing fails and the node is ready.
+func watchOutage(ctx context.Context, o *store.Outage, ready func(context.Context) error, log *slog.Logger) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if o.Quiet(time.Now(), time.Second) && ready(ctx) == nil {
+			lasted, failed := o.End()
+			log.Info("the failures have ended: the store works", "failed", failed, "lasted", lasted.Round(time.Millisecond).String())
+		}
+	}
+}
+
 // warnOfDatabase logs the database hosts whose certificate is not verified.
 func warnOfDatabase(cfg config.Config, log *slog.Logger) {
 	if cfg.Store == config.StoreSQLite {

@@ -42,6 +42,7 @@ type node struct {
 	level     *slog.LevelVar // of log
 	auditLog  *audit.Log     // nil if there is none
 	store     store.Store
+	outage    *store.Outage // of store
 	directory *directory.Directory
 	clients   *client.Authenticator
 	health    *server.Health
@@ -99,11 +100,12 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	}
 	adminAPI := admin.NewAdmin(iss, logins, secret, n.log)
 	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
+	adminAPI.Outage = n.outage
 	srv := server.New(iss, server.Options{
 		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},
 		BasicAuthStatus: cfg.Errors.BasicAuthStatus, CORSOrigins: cfg.CORS.Origins,
-		Clients: n.clients, Queue: n.queue, Throttle: n.throttle, Probes: &n.probes, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,
+		Clients: n.clients, Queue: n.queue, Throttle: n.throttle, Outage: n.outage, Probes: &n.probes, Audit: n.auditLog, Metrics: n.metrics, Tracer: n.tracer,
 	}, n.log)
 	registrations, err := registrationsOf(cfg, n.directory)
 	if err != nil {

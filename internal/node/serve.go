@@ -24,6 +24,7 @@ import (
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/sweep"
 )
@@ -113,7 +114,8 @@ func Serve(ctx context.Context, from Source) (err error) {
 	defer closeTracer(tracer)
 	st = traced(numbers.Store(st), tracer, cfg)
 	var opened atomic.Pointer[directory.Directory]
-	anchors := newAnchoring(cfg, st, log)
+	outage := &store.Outage{}
+	anchors := newAnchoring(cfg, st, outage, log)
 	auditLog := openAuditLog(cfg, from.Version, &opened, anchors, log)
 	anchors.auditLog = auditLog
 	st = audited(st, auditLog)
@@ -130,6 +132,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	if err != nil {
 		return err
 	}
+	directory.Outage = outage
 	directory.ReadKEK = func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) }
 	opened.Store(directory)
 	firstStartOver(cfg, log)
@@ -141,7 +144,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	if err := directory.Join(ctx, fmt.Sprintf("%s, process %d", deployment.HostName(), os.Getpid())); err != nil {
 		return err
 	}
-	n := &node{log: log, level: level, metrics: numbers, tracer: tracer, auditLog: auditLog, store: st, directory: directory,
+	n := &node{log: log, level: level, metrics: numbers, tracer: tracer, auditLog: auditLog, store: st, outage: outage, directory: directory,
 		health: server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })}
 	n.queue = server.NewQueue(capacity(cfg), numbers.Shed, log)
 	n.feed, n.guard = issuer.NewFeed(), account.NewGuard(cfg.Throttle.LoginFailures)
@@ -153,7 +156,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 		n.clients.OldSecretUsed = auditLog.OldSecretUsed
 	}
 	n.logouts = logout.New(logout.Config{
-		Realm: deployment.Realm, Store: st, Alone: cfg.Store == config.StoreSQLite, Metrics: numbers, Audit: auditLog, Log: log, Monotonic: time.Now,
+		Realm: deployment.Realm, Store: st, Alone: cfg.Store == config.StoreSQLite, Metrics: numbers, Audit: auditLog, Log: log, Monotonic: time.Now, Outage: outage,
 	})
 	fetching, err := documentClient(cfg, dev)
 	if err != nil {
@@ -171,12 +174,13 @@ func Serve(ctx context.Context, from Source) (err error) {
 	var running sync.WaitGroup
 	running.Go(func() { directory.Run(background) })
 	running.Go(func() { anchors.run(background) })
+	running.Go(func() { watchOutage(background, outage, n.health.Ready, log) })
 	if embedded != nil {
 		running.Go(func() { watchStore(background, embedded.Present, log) })
 	}
 	sweeper := &sweep.Sweeper{
 		Store: st, ClockFault: directory.ClockFault, Restore: func() grant.Restore { return directory.Latest().Restore() },
-		Now: time.Now, Monotonic: time.Now, Log: log,
+		Now: time.Now, Monotonic: time.Now, Log: log, Outage: outage,
 	}
 	running.Go(func() { sweeper.Run(background) })
 	if first.front != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/overload"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/tracing"
 )
 
@@ -41,6 +42,7 @@ type Options struct {
 	Throttle *overload.Throttle
 
 	Clients *client.Authenticator
+	Outage  *store.Outage    // nil: each failure is logged
 	Probes  *Probes          // nil: there are none
 	Audit   *audit.Log       // nil: nothing is recorded
 	Metrics *metrics.Metrics // nil: nothing is counted

@@ -41,6 +41,7 @@ type Sweeper struct {
 	// Monotonic is a clock that nobody moves, to see when Now was.
 	Monotonic func() time.Time
 	Log       *slog.Logger
+	Outage    *store.Outage // nil: each failure is logged
 }
 
 // A walk is the sweep of one table.
@@ -98,7 +99,9 @@ func (s *Sweeper) advance(ctx context.Context, w *walk) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.Log.Warn("cannot remove expired "+w.what+"; trying again in a minute", "error", err)
+		if s.Outage.Begins(s.Monotonic()) {
+			s.Log.Warn("cannot remove expired "+w.what+"; trying again in a minute", "error", err)
+		}
 		w.wait = sweepRest
 	case end:
 		if w.total > 0 {

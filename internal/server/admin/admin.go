@@ -33,6 +33,8 @@ type Admin struct {
 	// Audit is where security events are recorded, set before first use; nil:
 	// nowhere.
 	Audit *audit.Log
+	// Outage combines the lines about failures of the store, set before first use.
+	Outage *store.Outage
 	// Probes are those of the public endpoints, set before first use.
 	Probes *server.Probes
 	// Service is what authenticator apps call this service, set before first use.
@@ -252,6 +254,7 @@ func (a *Admin) record(x *call, p *Problem) {
 	case p.Status == http.StatusUnauthorized:
 		level = slog.LevelWarn
 	}
+	level, message = server.DuringOutage(a.Outage, a.issuer.Monotonic(), level, message, p.cause)
 	attrs := []slog.Attr{
 		slog.String("request_id", x.id), slog.Int("status", p.Status), slog.String("method", server.Printable(x.Method)),
 		slog.String("path", server.Printable(x.path)), slog.String("remote_ip", peerAddress(x.Request)), slog.String("reason", p.Title),
