@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/oauth"
@@ -232,6 +234,9 @@ func (c Config) Unheard() string {
 func (c *Config) checkLogin() (faults []error) {
 	bad := func(key, format string, args ...any) {
 		faults = append(faults, &Fault{Name: key, Err: fmt.Errorf(format, args...)})
+	}
+	if n := c.Pages.Name; utf8.RuneCountInString(n) > 60 || !utf8.ValidString(n) || strings.ContainsFunc(n, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		bad("pages.name", "%q must be one line of at most 60 printable characters", n)
 	}
 	switch c.Login.Mode {
 	case LoginHandoff:

@@ -143,6 +143,7 @@ type Session struct {
 }
 
 type Pages struct {
+	Name       string `yaml:"name" reload:"yes" doc:"name of the service, beside the logo and in the title of each page; default: the host of public_url"`
 	Directory  string `yaml:"directory" reload:"yes" doc:"brand of the pages: brand.css, images, and templates that replace the built-in ones"`
 	Locale     string `yaml:"locale" reload:"yes" enum:"en,de,es,fr,ja" doc:"language of the pages if none of the user's languages is supported: en, de, es, fr or ja"`
 	ScopesFile string `yaml:"scopes_file" reload:"yes" doc:"texts that explain scopes to users (YAML: scope, locale, text)"`
@@ -272,7 +273,8 @@ func (c Config) IssuerID() string {
 	return cmp.Or(c.Issuer, c.PublicURL+c.BasePath+"/oauth2/api")
 }
 
-// ServiceName is what an authenticator app calls this service.
+// ServiceName is what an authenticator app calls this service, and what its pages do
+// unless pages.name is set.
 func (c Config) ServiceName() string {
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Hostname() != "" {
 		return u.Hostname()

@@ -156,6 +156,12 @@ func TestCheck(t *testing.T) {
 			c.Login.Upstream.SubjectClaim = ""
 		}, "login.upstream.subject_claim:"},
 		{"pages in Japanese", func(c *C) { c.Pages.Locale = "ja" }, ""},
+		{"pages with a name", func(c *C) { c.Pages.Name = "Example Bank 東京" }, ""},
+		{"pages with the longest name", func(c *C) { c.Pages.Name = strings.Repeat("é", 60) }, ""},
+		{"pages with a longer name", func(c *C) { c.Pages.Name = strings.Repeat("é", 61) }, "pages.name:"},
+		{"pages with a name of two lines", func(c *C) { c.Pages.Name = "Example\nBank" }, "pages.name:"},
+		{"pages with a name that turns the line", func(c *C) { c.Pages.Name = "Example \u202eknaB" }, "pages.name:"},
+		{"pages with a name that is not UTF-8", func(c *C) { c.Pages.Name = "caf\xe9" }, "pages.name:"},
 		{"pages in a language that is not there", func(c *C) { c.Pages.Locale = "pt" }, "pages.locale:"},
 		{"session idle for longer than it lives", func(c *C) { c.Session.Lifetime, c.Session.Idle = d("1h"), d("2h") }, "session.idle:"},
 		{"session too long", func(c *C) { c.Session.Lifetime, c.Session.Idle = d("367d"), d("1h") }, "session.lifetime:"},

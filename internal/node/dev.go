@@ -68,6 +68,9 @@ func prepareDev(cfg *config.Config, addr net.Addr) error {
 	if cfg.PublicURL == "" {
 		cfg.PublicURL = "https://" + tcp.String()
 	}
+	if cfg.Pages.Name == "" {
+		cfg.Pages.Name = "Mintage" // and not the address
+	}
 	if cfg.TLS.Cert != "" {
 		return nil
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -90,7 +91,7 @@ func newUpstream(cfg config.Config, discovered *upstream.Discovered) (*upstream.
 
 // newPages reads the brand and the words for scopes.
 func newPages(cfg config.Config) (*pages.Set, error) {
-	opt := pages.Options{BasePath: cfg.BasePath, Locale: cfg.Pages.Locale}
+	opt := pages.Options{Name: cmp.Or(cfg.Pages.Name, cfg.ServiceName()), BasePath: cfg.BasePath, Locale: cfg.Pages.Locale}
 	var faults []error
 	fault := func(name string, err error) { faults = append(faults, &config.Fault{Name: name, Err: err}) }
 	if cfg.Pages.Directory != "" {

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +61,27 @@ func TestCountsAndCachesOutliveAReload(t *testing.T) {
 		if a.front.Authorizer.Pending != &n.pending || a.issuer.Feed != n.feed || a.front.Users != nil && a.front.Users.Guard != n.guard {
 			t.Error("a reload begins to count anew")
 		}
+	}
+}
+
+// pages.name is on the pages, or else where they are.
+func TestPagesNameTheService(t *testing.T) {
+	for name, want := range map[string]string{"Example Bank": "Example Bank", "": "auth.example"} {
+		cfg := config.Default()
+		cfg.PublicURL, cfg.Pages.Name = "https://auth.example:8443", name
+		set, err := newPages(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := set.Render("en", pages.SignedOut{})
+		if err != nil || !strings.Contains(string(page), `<span class="service" translate="no">`+want+`</span>`) {
+			t.Errorf("%q: %v, the page is\n%s", name, err, page)
+		}
+	}
+	cfg := config.Default()
+	cfg.Data, cfg.TLS.Cert = t.TempDir(), "cert.pem"
+	if err := prepareDev(&cfg, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8443}); err != nil || cfg.Pages.Name != "Mintage" {
+		t.Errorf("serve --dev: %q, %v", cfg.Pages.Name, err)
 	}
 }
 

@@ -281,6 +281,24 @@ func TestConsentSaysWhoAsksWhoAnswersAndForWhat(t *testing.T) {
 	}
 }
 
+// Users see whose pages these are, also among the tabs of the browser.
+func TestTheNameOfTheServiceIsOnEveryPage(t *testing.T) {
+	s := newSet(t, pages.Options{Name: "Example & Bank"})
+	for _, sample := range pages.Samples() {
+		root := render(t, s, "en", sample.Page)
+		if header := elements(root, "header"); len(header) != 1 || textOf(header[0]) != "Example & Bank" {
+			t.Errorf("%s: the name is not above the page", sample.Name)
+		}
+		if title := textOf(elements(root, "title")[0]); !strings.HasSuffix(title, " – Example & Bank") {
+			t.Errorf("%s: the title is %q", sample.Name, title)
+		}
+	}
+	root := render(t, newSet(t, pages.Options{}), "en", pages.SignedOut{})
+	if title := textOf(elements(root, "title")[0]); title != "You are signed out" || textOf(elements(root, "header")[0]) != "" {
+		t.Errorf("without a name: %q", title)
+	}
+}
+
 // The account is a button, which says to everybody what it does.
 func TestTheAccountIsTheButton(t *testing.T) {
 	s := newSet(t, pages.Options{})

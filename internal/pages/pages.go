@@ -25,6 +25,8 @@ type Options struct {
 	// Brand holds the operator's files: templates of the same name as ours,
 	// brand.css, and images. Nil: none.
 	Brand fs.FS
+	// Name is that of the service, beside the logo and in titles; "" for none.
+	Name string
 	// BasePath is in front of the paths of forms and assets, "" or "/auth".
 	BasePath string
 	// Locale is used if no language of the user is supported; "" is "en".
@@ -43,6 +45,7 @@ type Set struct {
 // A localized is the pages in one locale.
 type localized struct {
 	locale    string
+	name      string // of the service
 	texts     texts
 	templates *template.Template
 }
@@ -80,7 +83,7 @@ func newLocalized(locale string, opt Options, brand brand, assets map[string]ass
 	if err != nil {
 		return nil, err
 	}
-	l := &localized{locale: locale, texts: all}
+	l := &localized{locale: locale, name: opt.Name, texts: all}
 	l.templates = template.New("").Funcs(l.functions(opt, assets, style))
 	names, err := fs.Glob(templates, "templates/*.html")
 	if err != nil {
@@ -174,8 +177,8 @@ func (s *Set) Render(locale string, page any) ([]byte, error) {
 		return nil, err
 	}
 	err := l.templates.ExecuteTemplate(&whole, "layout.html", struct {
-		Lang, Kind, Title string
-		Content           template.HTML
-	}{l.locale, strings.ReplaceAll(name, "_", "-"), l.title(page), template.HTML(content.String())})
+		Lang, Kind, Title, Name string
+		Content                 template.HTML
+	}{l.locale, strings.ReplaceAll(name, "_", "-"), l.title(page), l.name, template.HTML(content.String())})
 	return whole.Bytes(), err
 }
