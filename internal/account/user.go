@@ -343,8 +343,8 @@ func Create(ctx context.Context, st store.Store, u User, events ...store.Event) 
 }
 
 // CreateAll stores those of new users whose usernames are free, in one commit with an
-// event for each, and returns them. If dry is set, it stores nothing.
-func CreateAll(ctx context.Context, st store.Store, realm string, users []User, dry bool, event func(User) store.Event) (created []User, err error) {
+// event for each, and returns them. If admit refuses one, or dry is set, it stores nothing.
+func CreateAll(ctx context.Context, st store.Store, realm string, users []User, dry bool, admit func(User) (store.Event, error)) (created []User, err error) {
 	for range 4 {
 		list, err := List(ctx, st, realm)
 		if err != nil {
@@ -364,12 +364,16 @@ func CreateAll(ctx context.Context, st store.Store, realm string, users []User, 
 				return nil, &Invalid{"subject", fmt.Sprintf("%q is the subject of the user %q already, and cannot be that of %q", u.Subject, other, u.Username)}
 			}
 			names[u.Username], subjects[u.Subject] = true, u.Username
+			event, err := admit(u)
+			if err != nil {
+				return nil, err
+			}
 			d, err := u.Document()
 			if err != nil {
 				return nil, err
 			}
 			created = append(created, u)
-			c.Documents, c.Events = append(c.Documents, d), append(c.Events, event(u))
+			c.Documents, c.Events = append(c.Documents, d), append(c.Events, event)
 		}
 		if len(list)+len(created) > MaxUsers {
 			return nil, fmt.Errorf("there are %d users, and %d are possible", len(list), MaxUsers)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -17,8 +18,22 @@ func TestClientsAndUsersShareNoName(t *testing.T) {
 	if _, _, err := a.CreateClient(t.Context(), billing(), store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := a.CreateUser(t.Context(), account.Registration{Username: "billing"}); !errors.As(err, &invalid) || invalid.Field != "subject" {
+	var user *account.Invalid
+	if _, _, err := a.CreateUser(t.Context(), account.Registration{Username: "billing"}); !errors.As(err, &user) || user.Field != "subject" {
 		t.Errorf("a user called as a client: %v", err)
+	}
+	if _, err := a.DeleteClient(t.Context(), "billing", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} { // a deleted client's tokens may still be valid
+		for _, r := range []account.Registration{{Username: "billing"}, {Username: "bob", Subject: "billing"}} {
+			if n, err := a.ImportUsers(t.Context(), []account.Registration{{Username: "carol"}, r}, dry); n != 0 || !errors.As(err, &user) || user.Field != "subject" {
+				t.Errorf("an imported user called as a client (dry: %t): %d, %v", dry, n, err)
+			}
+		}
+	}
+	if _, err := a.User(t.Context(), "carol"); codeOf(err) != admin.NotFound {
+		t.Errorf("a part of the list was stored: %v", err)
 	}
 	if _, _, err := a.CreateUser(t.Context(), account.Registration{Username: "alice", Subject: "user-1"}); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -60,7 +60,7 @@ func (a *Admin) CreateUser(ctx context.Context, r account.Registration) (u accou
 	}
 	switch _, err := a.Store.Client(ctx, u.Subject); {
 	case err == nil:
-		return u, "", &oauth.Invalid{Field: "subject", Message: fmt.Sprintf("%q is the id of a client: its own tokens would seem to be the user's", u.Subject)}
+		return u, "", isClient(u.Subject)
 	case !errors.Is(err, store.ErrNotFound):
 		return u, "", err
 	}
@@ -69,6 +69,11 @@ func (a *Admin) CreateUser(ctx context.Context, r account.Registration) (u accou
 		err = &Error{Taken, "user", u.Username, fmt.Sprintf("there is a user %q already", u.Username)}
 	}
 	return u, generated, err
+}
+
+// isClient is the error of a subject that is the id of a client, also of a deleted one.
+func isClient(subject string) error {
+	return &account.Invalid{Field: "subject", Message: fmt.Sprintf("%q is the id of a client: its own tokens would seem to be the user's", subject)}
 }
 
 // An ImportError is what is wrong with one user of a list.
@@ -95,8 +100,20 @@ func (a *Admin) ImportUsers(ctx context.Context, list []account.Registration, dr
 			return 0, &ImportError{i, err}
 		}
 	}
-	done, err := account.CreateAll(ctx, a.Store, a.Realm, users, dry, func(u account.User) store.Event {
-		return a.userEvent(now, store.EventUserCreated, u, "imported")
+	ch, err := a.Store.Changes(ctx, 0)
+	if err != nil {
+		return 0, err
+	}
+	clients := map[string]bool{}
+	for _, c := range ch.Clients {
+		clients[c.ID] = true
+	}
+	done, err := account.CreateAll(ctx, a.Store, a.Realm, users, dry, func(u account.User) (store.Event, error) {
+		if clients[u.Subject] {
+			i := slices.IndexFunc(users, func(other account.User) bool { return other.Username == u.Username })
+			return store.Event{}, &ImportError{i, isClient(u.Subject)}
+		}
+		return a.userEvent(now, store.EventUserCreated, u, "imported"), nil
 	})
 	return len(done), err
 }

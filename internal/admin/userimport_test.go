@@ -50,6 +50,14 @@ func TestUsersAreImported(t *testing.T) {
 	if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank"}, {Username: "gina", Subject: "u-1"}}, false); err == nil {
 		t.Error("two users have one subject")
 	}
+	for _, dry := range []bool{true, false} {
+		if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank", Subject: "u-2"}, {Username: "gina", Subject: "u-2"}}, dry); err == nil {
+			t.Errorf("two users of one list have one subject (dry: %t)", dry)
+		}
+		if _, err := a.ImportUsers(ctx, []account.Registration{{Username: "frank", Subject: "gina"}, {Username: "gina"}}, dry); err == nil {
+			t.Errorf("a username is the subject of another user of the list (dry: %t)", dry)
+		}
+	}
 	if _, err := a.User(ctx, "frank"); codeOf(err) != admin.NotFound {
 		t.Errorf("a part of a list was stored: %v", err)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ all of it and stores nothing.`,
 			defer f.Close()
 			in = f
 		}
-		i := userImport{seen: map[string]int{}, progress: newProgress(cmd.ErrOrStderr(), time.Now)}
+		i := userImport{seen: map[string]int{}, subjects: map[string]int{}, progress: newProgress(cmd.ErrOrStderr(), time.Now)}
 		i.store = func(list []account.Registration) (int, error) { return a.ImportUsers(cmd.Context(), list, dry) }
 		err := i.read(in)
 		i.progress.end()
@@ -72,6 +73,7 @@ type userImport struct {
 	Existing int `json:"existing"`
 
 	seen     map[string]int // lines by username
+	subjects map[string]int // lines by subject
 	batch    []account.Registration
 	lines    []int // of the batch
 	store    func([]account.Registration) (created int, err error)
@@ -128,6 +130,11 @@ func (i *userImport) add(n int, text []byte) error {
 		return fmt.Errorf("more than %d users", account.MaxUsers)
 	}
 	i.seen[username] = n
+	subject := cmp.Or(u.Subject, username)
+	if first := i.subjects[subject]; first != 0 {
+		return fmt.Errorf("the subject %q is in line %d already", subject, first)
+	}
+	i.subjects[subject] = n
 	i.batch = append(i.batch, account.Registration{Username: u.Username, Name: u.Name, Subject: u.Subject, Claims: u.Claims, PasswordHash: u.PasswordHash})
 	i.lines = append(i.lines, n)
 	return nil

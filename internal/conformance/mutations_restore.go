@@ -28,6 +28,31 @@ var restoreMutations = []Mutation{
 		Test: "go test ./internal/cli -run TestScripts/backup",
 	},
 	{
+		Name: "cutoff of a client that was deleted since a backup", In: "EndedClient.merge",
+		Old: "cutoffs = []store.Cutoff{{Realm: realm, ClientID: c.ID, At: now}}", New: "cutoffs = nil",
+		Test: "go test ./internal/admin -run TestEachThingThatHasEnded",
+	},
+	{
+		Name: "a fault while the last grants are ended", In: "Ended.mergeGrants",
+		Old: "return errors.Join(err, context.Cause(ctx))", New: "return err",
+		Test: "go test ./internal/admin -run TestEachThingThatHasEnded",
+	},
+	{
+		Name: "a fault while a grant is ended", In: "Ended.mergeGrants",
+		Old: "cancel(err)\n				}", New: "cancel(nil)\n				}",
+		Test: "go test ./internal/admin -run TestEachThingThatHasEnded",
+	},
+	{
+		Name: "a fault while a cutoff is repeated", In: "Ended.Merge",
+		Old: `return fmt.Errorf("cutoff: %w", err)`, New: "break",
+		Test: "go test ./internal/admin -run TestEachThingThatHasEnded",
+	},
+	{
+		Name: "a user who was disabled since a backup", In: "Since.ofUser",
+		Old: "Disabled: c.is.State == account.Disabled, ", New: "",
+		Test: "go test ./internal/restore -run TestTheStoreTellsEachThing",
+	},
+	{
 		Name: "what has ended since a backup", In: "end",
 		Old: "return have.Revoke(since.Reason).Next, []store.Event", New: "return have, []store.Event",
 		Test: "go test ./internal/admin -run TestWhatHasEndedSinceABackupIsEndedInItsCopy",

@@ -33,6 +33,26 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/server/admin -run TestABodyWithAMemberTwice",
 	},
 	{
+		Name: "values that an update would remove", In: "listFlags.confirm",
+		Old: `lost == "" || l.replace`, New: `lost == "" || l.replace || true`,
+		Test: "go test ./internal/cli -run TestScripts/lists",
+	},
+	{
+		Name: "the number of a deleted API", In: "Admin.build",
+		Old: "next.Number = max(next.Number, other.Number)", New: "if !other.Deleted {\n				next.Number = max(next.Number, other.Number)\n			}",
+		Test: "go test ./internal/admin -run TestNumbersOfAPIs",
+	},
+	{
+		Name: "an imported user with the id of a client", In: "Admin.ImportUsers",
+		Old: "if clients[u.Subject] {", New: "if clients[u.Subject] && false {",
+		Test: "go test ./internal/admin -run TestClientsAndUsersShareNoName",
+	},
+	{
+		Name: "two imported users with one subject", In: "account.CreateAll",
+		Old: "names[u.Username], subjects[u.Subject] = true, u.Username", New: "names[u.Username] = true",
+		Test: "go test ./internal/admin -run TestUsersAreImported",
+	},
+	{
 		Name: "a client id that means another path", In: "Registration.Client",
 		Old: `c.ID == "." || c.ID == ".."`, New: `c.ID == "."`,
 		Test: "go test ./internal/server/admin -run TestAnyClientIDCanBeAddressed",

@@ -1,11 +1,14 @@
 package restore
 
 import (
+	"context"
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/backup"
@@ -148,5 +151,88 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 	}
 	if len(p.Missing) != 3 {
 		t.Errorf("to be repeated: %q", p.Missing)
+	}
+}
+
+// Each thing that has ended since the backup is found in the present store by itself:
+// nothing takes another's place.
+func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
+	client := func(change func(*store.Client)) *store.Client {
+		c := &store.Client{ID: "shop", Name: "Shop", State: store.ClientEnabled, Secrets: []store.Secret{{ID: "one"}, {ID: "two"}}}
+		change(c)
+		return c
+	}
+	api := func(change func(*store.API)) *store.API {
+		a := &store.API{ID: "https://api.example", Number: 1, Version: 1, Open: true, Scopes: []store.APIScope{{Name: "a", Number: 1}, {Name: "b", Number: 2}}, LastScope: 2}
+		change(a)
+		return a
+	}
+	user := func(change func(*account.User)) (u account.User) {
+		u = account.User{Username: "alice", Subject: "s-alice", State: account.Enabled, Password: "hash", Epoch: 1, TOTP: []byte("sealed")}
+		change(&u)
+		return u
+	}
+	record := func(u account.User) []byte {
+		text, err := json.Marshal(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	clients := func(change func(*store.Client)) backup.Lost {
+		return backup.Lost{Clients: []backup.ClientChange{{Was: client(func(*store.Client) {}), Is: client(change)}}}
+	}
+	apis := func(change func(*store.API)) backup.Lost {
+		return backup.Lost{APIs: []backup.APIChange{{Was: api(func(*store.API) {}), Is: api(change)}}}
+	}
+	users := func(change func(*account.User)) (backup.Lost, admin.Ended) {
+		is := user(change)
+		was, now := record(user(func(*account.User) {})), record(is)
+		var read account.User
+		if err := json.Unmarshal(now, &read); err != nil {
+			t.Fatal(err)
+		}
+		return backup.Lost{Users: []backup.UserChange{{Was: was, Is: now}}}, admin.Ended{Users: []admin.EndedUser{{Username: "alice", Disabled: is.State == account.Disabled, Now: &read}}}
+	}
+	ended := func(c admin.EndedClient) admin.Ended { return admin.Ended{Clients: []admin.EndedClient{c}} }
+	endedAPI := func(a admin.EndedAPI) admin.Ended { return admin.Ended{APIs: []admin.EndedAPI{a}} }
+	cut := store.Cutoff{Realm: "/api", Subject: "s-alice", At: 7}
+	key := store.KeyOf(store.DocumentSession, "/api", "out")
+	disabled, forDisabled := users(func(u *account.User) { u.State = account.Disabled })
+	password, forPassword := users(func(u *account.User) { u.Password = "another" })
+	factor, forFactor := users(func(u *account.User) { u.TOTP = []byte("another") })
+	epoch, forEpoch := users(func(u *account.User) { u.Epoch = 2 })
+	agent := &store.Client{ID: "https://agent.example/client.json", RegisteredBy: store.ByDocument, State: store.ClientDisabled}
+
+	for name, tt := range map[string]struct {
+		lost backup.Lost
+		want admin.Ended
+	}{
+		"keys":                           {backup.Lost{Withdrawn: []grant.KeyID{42}}, admin.Ended{Keys: []grant.KeyID{42}}},
+		"cutoffs":                        {backup.Lost{Cutoffs: []store.Cutoff{cut}}, admin.Ended{Cutoffs: []store.Cutoff{cut}}},
+		"sessions":                       {backup.Lost{SignedOut: []store.DocumentKey{key}}, admin.Ended{Sessions: []store.DocumentKey{key}}},
+		"a client is disabled":           {clients(func(c *store.Client) { c.State = store.ClientDisabled }), ended(admin.EndedClient{ID: "shop", State: store.ClientDisabled})},
+		"a client is deleted":            {clients(func(c *store.Client) { c.State, c.Secrets = store.ClientDeleted, nil }), ended(admin.EndedClient{ID: "shop", State: store.ClientDeleted})},
+		"a secret is revoked":            {clients(func(c *store.Client) { c.Secrets = c.Secrets[1:] }), ended(admin.EndedClient{ID: "shop", Secrets: []string{"one"}})},
+		"a self-registered client":       {backup.Lost{Clients: []backup.ClientChange{{Is: agent}}}, ended(admin.EndedClient{ID: agent.ID, State: store.ClientDisabled, Own: agent})},
+		"an API is deleted":              {apis(func(a *store.API) { a.Deleted, a.Scopes = true, nil }), endedAPI(admin.EndedAPI{ID: "https://api.example", Deleted: true})},
+		"an API is closed":               {apis(func(a *store.API) { a.Open = false }), endedAPI(admin.EndedAPI{ID: "https://api.example", Closed: true})},
+		"an API has lost a scope":        {apis(func(a *store.API) { a.Scopes = a.Scopes[1:] }), endedAPI(admin.EndedAPI{ID: "https://api.example", Scope: "a"})},
+		"a user is disabled":             {disabled, forDisabled},
+		"a user has another password":    {password, forPassword},
+		"a user has another factor":      {factor, forFactor},
+		"a user's sessions have ended":   {epoch, forEpoch},
+		"a login, which changes no more": {func() backup.Lost { l, _ := users(func(u *account.User) { u.TOTPStep = 9 }); return l }(), admin.Ended{}},
+	} {
+		s, err := InStore("/api", tt.lost, nil)
+		tt.want.Realm = "/api"
+		if err != nil || !reflect.DeepEqual(s.Ended, tt.want) {
+			t.Errorf("%s: %v\n%+v\nwant\n%+v", name, err, s.Ended, tt.want)
+		}
+	}
+	called := false
+	s, err := InStore("/api", backup.Lost{Ended: 3}, func(context.Context, func(grant.Grant) error) error { called = true; return nil })
+	if err != nil || s.EndedGrants != 3 || s.Ended.Grants == nil || s.Ended.Grants(t.Context(), nil) != nil || !called {
+		t.Errorf("grants: %+v, %v", s, err)
 	}
 }

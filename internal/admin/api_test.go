@@ -1,0 +1,60 @@
+package admin_test
+
+import (
+	"testing"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Tokens name APIs and scopes by number: a number that came back would make old tokens
+// valid for what was registered since.
+func TestNumbersOfAPIsAndScopesNeverComeBack(t *testing.T) {
+	a, _ := newAdmin(t)
+	create := func(id string, number uint16) store.API {
+		t.Helper()
+		api, err := a.CreateAPI(t.Context(), admin.APIView{ID: id, Name: "A", Scopes: []admin.APIScopeView{{Name: oauth.CanonicalTarget(id)[8:9]}}})
+		if err != nil || api.Number != number {
+			t.Errorf("%s has the number %d, %v; want %d", id, api.Number, err, number)
+		}
+		return api
+	}
+	remove := func(id string) {
+		t.Helper()
+		if _, err := a.DeleteAPI(t.Context(), id, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("https://a.example", 1)
+	create("https://b.example", 2)
+	remove("https://b.example")
+	create("https://c.example", 3)
+	remove("https://c.example")
+	remove("https://a.example")
+	again := create("https://a.example", 4)
+	if s, _ := again.FindScope("a"); s.Number != 2 {
+		t.Errorf("the scope of an API that was registered again has the number %d", s.Number)
+	}
+	create("https://b.example", 5)
+	put := func(scopes ...string) (next store.API) {
+		t.Helper()
+		next, _, err := a.UpdateAPI(t.Context(), "https://b.example", func(v *admin.APIView) error {
+			v.Scopes = nil
+			for _, name := range scopes {
+				v.Scopes = append(v.Scopes, admin.APIScopeView{Name: name})
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	first, _ := put("b", "x").FindScope("x")
+	put("b")
+	second, _ := put("b", "x").FindScope("x")
+	if first.Number == 0 || second.Number <= first.Number {
+		t.Errorf("a scope that was removed had the number %d, and has %d", first.Number, second.Number)
+	}
+}
