@@ -9,6 +9,34 @@ import (
 	"testing"
 )
 
+// A tutorial's commands name the server that the tutorial has started: on a machine that
+// has the package, they would change that deployment.
+func TestTutorialsNameTheDataDirectory(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/tutorials/*.md")
+	if err != nil || len(pages) < 3 {
+		t.Fatal(pages, err)
+	}
+	commands := 0
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.SplitSeq(strings.ReplaceAll(string(text), "\\\n", " "), "\n") {
+			if m := commandLine.FindStringSubmatch(line); m != nil && !strings.HasPrefix(strings.TrimSpace(line), "*") {
+				if cmd, _, err := Root("test").Find(strings.Fields(m[1])); err == nil && cmd.HasParent() && !cmd.HasSubCommands() && cmd.Name() != "serve" {
+					if commands++; !strings.Contains(line, "--data mintage-data") && !strings.Contains(line, "`mintage") {
+						t.Errorf("%s: %s: add --data mintage-data", page, line)
+					}
+				}
+			}
+		}
+	}
+	if commands < 12 {
+		t.Errorf("only %d commands were looked at", commands)
+	}
+}
+
 // commandLine is a command line in a text, up to what cannot belong to it.
 var commandLine = regexp.MustCompile("mintage ((?:[a-z]+ )+)[^\n`;,()|]*")
 

@@ -87,6 +87,7 @@ Then, in another terminal:
 		Args:          cobra.ArbitraryArgs,
 		RunE:          onlySubcommands,
 	}
+	s.stderr = root.ErrOrStderr
 	root.SetVersionTemplate("mintage {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return deployment.Usage(deployment.Hint(err, "see: "+cmd.CommandPath()+" --help"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -17,12 +18,15 @@ import (
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/show"
 )
 
 // settings reads the configuration, with the flags of the command line.
 type settings struct {
 	file       string
-	apart      bool // this command does not use the packaged file
+	named      bool             // the command line names the deployment
+	stderr     func() io.Writer // of the command; nil: it prints nothing
+	apart      bool             // this command does not use the packaged file
 	flags      []*pflag.Flag
 	everywhere []string // flags that every command has
 }
@@ -49,10 +53,34 @@ func (s *settings) register(set *pflag.FlagSet, names ...string) {
 	}
 }
 
-// load reads the configuration. It does not check it.
+// load reads the configuration for a command on a deployment. It does not check it.
 func (s *settings) load() (config.Config, error) {
 	cfg, _, err := s.read()
+	if err == nil && s.stderr != nil {
+		s.noteAnother(cfg)
+	}
 	return cfg, deployment.Unreadable(err)
+}
+
+// noteAnother says which deployment a command uses, if the command line does not name
+// it and another one is near: a server that runs in this directory.
+func (s *settings) noteAnother(cfg config.Config) {
+	near := config.Default().Data
+	if s.named || !serverRuns(near) {
+		return
+	}
+	there, err := os.Stat(near)
+	if here, hereErr := os.Stat(cfg.Data); err != nil || hereErr == nil && os.SameFile(here, there) {
+		return
+	}
+	used := "the data directory " + show.Quote(cfg.Data)
+	switch {
+	case s.file != "":
+		used = show.Quote(s.file)
+	case cfg.Store != config.StoreSQLite:
+		used = "the store that the environment names"
+	}
+	fmt.Fprintf(s.stderr(), "mintage: this is the deployment of %s, and not the server that runs in this directory; for that one, add --data %s\n", used, near)
 }
 
 // read reads the configuration, with the source of each setting and every fault of
@@ -64,12 +92,19 @@ func (s *settings) read() (config.Config, config.Sources, error) {
 			given[f.Name] = f.Value.String()
 		}
 	}
+	_, data := given["data"]
+	_, store := given["store"]
+	s.named = s.file != "" || data || store
 	if s.file == "" {
 		s.file = s.findFile(given)
 	}
 	cfg, from, err := config.Load(s.file, os.Environ(), given)
 	if s.file == packagedFile && errors.Is(err, fs.ErrPermission) {
-		err = deployment.Hint(err, "run this as the server's user (sudo -u mintage), or name another deployment with --config, --data or --store")
+		hint := "run this as the server's user (sudo -u mintage), or name another deployment with --config, --data or --store"
+		if near := config.Default().Data; serverRuns(near) {
+			hint = "for the server that runs in this directory, add --data " + near + "; for that of the file, run this as its user (sudo -u mintage)"
+		}
+		err = deployment.Hint(err, hint)
 	}
 	return cfg, from, err
 }
@@ -139,7 +174,7 @@ func asksForAChange(cmd *cobra.Command, _ []string) error {
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return deployment.Usage(deployment.Hint(fmt.Errorf("expected %s, got %d arguments", what, len(args)), "see: "+cmd.CommandPath()+" --help"))
+			return deployment.Usage(deployment.Hint(fmt.Errorf("expected %s, got %s", what, show.Count(len(args), "argument", "arguments")), "see: "+cmd.CommandPath()+" --help"))
 		}
 		return nil
 	}
@@ -208,7 +243,9 @@ func (s *settings) clientIDs(cmd *cobra.Command, args []string, _ string) (list 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()
-	a, err := s.open(ctx)
+	quiet := *s
+	quiet.stderr = nil
+	a, err := quiet.open(ctx)
 	if err != nil {
 		return nil, nothing
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +58,68 @@ func TestCommandsFindThePackagedConfiguration(t *testing.T) {
 			cfg, err := s.load()
 			if err != nil || cfg.Data != c.data {
 				t.Errorf("data directory %q, %v, want %q", cfg.Data, err, c.data)
+			}
+		})
+	}
+}
+
+// TestACommandSaysThatAnotherServerIsNear runs commands in a directory where a server
+// runs on mintage-data, on a machine that has the package.
+func TestACommandSaysThatAnotherServerIsNear(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running, stopped := fmt.Sprintln(os.Getpid()), "999999999\n" // no process has that number
+	write("packaged.yaml", "data: "+dir+"/packaged\n")
+	write("here.yaml", "data: mintage-data\n")
+	write("packaged/kek", "")
+	defer func(was string) { packagedFile = was }(packagedFile)
+	const notice = "mintage: this is the deployment of %s, and not the server that runs in this directory; for that one, add --data mintage-data\n"
+	for _, c := range []struct {
+		name, packaged, env, lock string
+		args                      []string
+		used                      string // "": nothing is said
+	}{
+		{"the package", "packaged.yaml", "", running, []string{"client", "list"}, "packaged.yaml"},
+		{"a change", "packaged.yaml", "", running, []string{"client", "create", "--name", "Shop", "--redirect-uri", "https://shop.example/cb", "--scope", "read"}, "packaged.yaml"},
+		{"the admin API", "packaged.yaml", "", running, []string{"code", "issue", "--client", "a", "--redirect-uri", "https://a.example", "--subject", "s"}, "packaged.yaml"},
+		{"doctor", "packaged.yaml", "", running, []string{"doctor"}, "packaged.yaml"},
+		{"a data directory of the environment", "absent", "MINTAGE_DATA=packaged", running, []string{"client", "list"}, "the data directory packaged"},
+		{"a file of the environment", "absent", "MINTAGE_CONFIG=packaged.yaml", running, []string{"client", "list"}, "packaged.yaml"},
+		{"nothing runs", "packaged.yaml", "", stopped, []string{"client", "list"}, ""},
+		{"the same directory", "here.yaml", "", running, []string{"client", "list"}, ""},
+		{"no package", "absent", "", running, []string{"client", "list"}, ""},
+		{"--data", "packaged.yaml", "", running, []string{"client", "list", "--data", "packaged"}, ""},
+		{"--config", "packaged.yaml", "", running, []string{"client", "list", "--config", "packaged.yaml"}, ""},
+		{"--store", "packaged.yaml", "", running, []string{"client", "list", "--store", "postgres://u@127.0.0.1:1/d"}, ""},
+		{"completion", "packaged.yaml", "", running, []string{"__complete", "client", "show", ""}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			packagedFile = c.packaged
+			if name, value, given := strings.Cut(c.env, "="); given {
+				t.Setenv(name, value)
+			}
+			write("mintage-data/serve.lock", c.lock)
+			var stderr bytes.Buffer
+			root := Root("test")
+			root.SetArgs(c.args)
+			root.SetErr(&stderr)
+			root.SetOut(&bytes.Buffer{})
+			_ = root.ExecuteContext(t.Context()) // there is no store
+			want := ""
+			if c.used != "" {
+				want = fmt.Sprintf(notice, c.used)
+			}
+			if got := stderr.String(); strings.Count(got, "this is the deployment of") != strings.Count(want, "deployment") || !strings.Contains(got, want) {
+				t.Errorf("said %q, want %q", got, want)
 			}
 		})
 	}
