@@ -16,6 +16,7 @@ import (
 
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/secretfile"
+	"github.com/mintage/mintage/internal/show"
 )
 
 // ReadAdminToken reads the token that callers of the admin API over TCP present.
@@ -188,11 +189,24 @@ const LinkedLog = "log"
 func NewLogger(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) {
 	level := &slog.LevelVar{}
 	SetLevel(level, c)
-	opt := &slog.HandlerOptions{Level: level}
+	opt := LogOptions(level)
 	if c.Format == "text" || c.Format == "auto" && IsTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, opt)), level
 	}
 	return slog.New(slog.NewJSONHandler(w, opt)), level
+}
+
+// LogOptions returns the options of a handler, by which errors of several lines are
+// written as one: a handler would write \n.
+func LogOptions(level slog.Leveler) *slog.HandlerOptions {
+	return &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if err, ok := a.Value.Any().(error); ok {
+			a.Value = slog.StringValue(show.OneLine(err.Error()))
+		} else if a.Key == "error" && a.Value.Kind() == slog.KindString {
+			a.Value = slog.StringValue(show.OneLine(a.Value.String()))
+		}
+		return a
+	}}
 }
 
 // SetLevel sets the level that the configuration names. Check has accepted it.

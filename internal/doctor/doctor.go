@@ -42,7 +42,7 @@ type findings []Finding
 // add adds a finding. Like the methods below, it returns all of them, for a check
 // that ends with it.
 func (f *findings) add(level, advice, format string, args ...any) findings {
-	*f = append(*f, Finding{Level: level, Text: fmt.Sprintf(format, args...), Advice: advice})
+	*f = append(*f, Finding{Level: level, Text: show.OneLine(fmt.Sprintf(format, args...)), Advice: advice})
 	return *f
 }
 func (f *findings) ok(format string, args ...any) findings {

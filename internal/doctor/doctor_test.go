@@ -76,6 +76,9 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		}, levelFault, "admin socket"},
 
 		{"database", "does not open", func(_ *testing.T, p *Deployment) { p.Store, p.Embedded, p.StoreErr = nil, nil, os.ErrPermission }, levelFault, "does not open"},
+		{"database", "does not open, with a line for each host", func(_ *testing.T, p *Deployment) {
+			p.Store, p.Embedded, p.StoreErr = nil, nil, errors.New("connect:\n\tdb1: refused\n\tdb2: refused")
+		}, levelFault, "connect: db1: refused; db2: refused"},
 		{"database", "takes no write", func(t *testing.T, p *Deployment) { must(t, p.Store.Close()) }, levelFault, "takes no write"},
 
 		{"issuer", "another one", func(_ *testing.T, p *Deployment) { p.Config.BasePath = "/openam" }, levelFault, "the issuer was https://auth.example.com/oauth2/api and is https://auth.example.com/openam/oauth2/api"},

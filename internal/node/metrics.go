@@ -125,7 +125,7 @@ func linkLog(cfg config.Config, dev bool, stderr *os.File, log *slog.Logger, lev
 		f, err := os.OpenFile(target, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 		if failed = err; err == nil {
 			// The end of the process closes it, after the last line.
-			log = slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(&limitedWriter{f, maxDevLog}, &slog.HandlerOptions{Level: level})))
+			log = slog.New(slog.NewMultiHandler(log.Handler(), slog.NewJSONHandler(&limitedWriter{f, maxDevLog}, deployment.LogOptions(level))))
 		}
 	}
 	info, err := os.Lstat(link)

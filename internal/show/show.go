@@ -97,6 +97,27 @@ func Bounded(s string) string {
 	return Printable(s)
 }
 
+// OneLine joins the lines of an error, of which one for each host of a database is an
+// example, to one.
+func OneLine(s string) string {
+	if !strings.Contains(s, "\n") {
+		return s
+	}
+	joined := ""
+	for line := range strings.Lines(s) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || joined == "":
+			joined += line
+		case strings.HasSuffix(joined, ":"):
+			joined += " " + line
+		default:
+			joined += "; " + line
+		}
+	}
+	return joined
+}
+
 // Printable is s with everything escaped that a terminal would not show as a
 // character: what moves its cursor, begins a line, or turns the direction of
 // text (CWE-150).

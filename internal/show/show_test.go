@@ -99,3 +99,17 @@ func TestTheAPIsOfAGrantAreShownByTheirIDs(t *testing.T) {
 		t.Errorf("%q of a grant without APIs", v.APIs)
 	}
 }
+
+func TestErrorsOfSeveralLinesAreShownAsOne(t *testing.T) {
+	for text, want := range map[string]string{
+		"":            "",
+		"one; line: ": "one; line: ",
+		"failed to connect to `user=a`:\n\t10.0.0.1:5432 (db1): dial error\n\t10.0.0.2:5432 (db2): refused": "failed to connect to `user=a`: 10.0.0.1:5432 (db1): dial error; 10.0.0.2:5432 (db2): refused",
+		"store\n\nclock\r\n": "store; clock",
+		"\n":                 "",
+	} {
+		if got := OneLine(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+}
