@@ -51,6 +51,18 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/logout -run TestAllGrantsEndWithASession",
 	},
 	{
+		Name: "calls at once of clients that are told of logouts", In: "Outbox.turn",
+		Old:  "slots := []chan struct{}{o.slots}",
+		New:  "slots := []chan struct{}{}",
+		Test: "go test ./internal/logout -run TestDeadClientsHoldUpNobody",
+	},
+	{
+		Name: "a logout token is sent again after a code was redeemed", In: "Outbox.receivers",
+		Old:  "g.AuthorizedAt < from || slices.Contains(r.Seen, g.ID.String())",
+		New:  "true",
+		Test: "go test ./internal/logout -run TestACodeInFlightIsReached",
+	},
+	{
 		Name: "registered address after a logout", In: "Authorizer.afterLogout",
 		Old:  "case !slices.Contains(c.PostLogoutRedirectURIs, r.RedirectURI):",
 		New:  "case slices.Contains(c.PostLogoutRedirectURIs, r.RedirectURI) && false:",

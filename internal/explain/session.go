@@ -123,7 +123,7 @@ func (s *sessionFacts) printLogouts(w io.Writer, now grant.Instant) error {
 		for _, token := range t.Tokens {
 			next := ""
 			if token.State == logout.Pending {
-				next = show.Ago(now, max(token.Next, now))
+				next = show.Ago(now, max(token.Next, now)) + ", or with the client's next logout"
 			}
 			rows = append(rows, []string{"  " + show.Instant(t.At), what, token.ClientID, string(token.State), fmt.Sprint(token.Attempts), show.Bounded(token.Answer), next})
 		}

@@ -215,7 +215,7 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 	o.Await(ctx, issuer.SessionEnd{Subject: "alice", Reference: reference}, k.At())
 	stop()
 	running.Wait()
-	v := say("good delivered 1 answered 204", "strict refused 1 answered 400", "dead pending 1 answered 503")
+	v := say("good delivered 1 answered 204", "strict refused 1 answered 400", "dead pending 1 answered 503 in 1 s, or with the client's next logout")
 	text, err := json.Marshal(v)
 	var program struct {
 		Session struct {

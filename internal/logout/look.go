@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mintage/mintage/internal/audit"
@@ -87,12 +88,13 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 	}
 	now := grant.At(iss.Now())
 	again := r.Looked != 0
-	receivers, err := o.receivers(ctx, iss, view, r, again)
+	receivers, seen, err := o.receivers(ctx, iss, view, r, again)
 	if err != nil {
 		return err
 	}
 	d.Version++
 	var documents []store.Document
+	var clients []string
 	for _, to := range receivers {
 		t := Token{ClientID: to.clientID, Subject: r.Subject, At: r.At, State: Pending}
 		if to.session != [16]byte{} {
@@ -101,43 +103,61 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 			t.Until = r.At
 		}
 		doc := t.document(iss.Realm, d.Key, again)
-		documents = append(documents, doc)
+		if again {
+			// The first token is enough if it waits. Its next version lets an attempt
+			// that began before the code was redeemed count for nothing.
+			first, err := o.Store.Document(ctx, t.document(iss.Realm, d.Key, false).Key)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+			if first.Owner == doc.Owner {
+				first.Version++
+				if err := o.Store.Commit(ctx, store.Change{Documents: []store.Document{first}}); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		documents, clients = append(documents, doc), append(clients, to.clientID)
 		if len(r.Tokens) < maxRefs {
 			r.Tokens = append(r.Tokens, TokenRef{to.clientID, hex.EncodeToString(doc.Key[:])})
 		} else {
 			r.More++
 		}
 	}
-	r.Looked, r.Done = now, again || now >= r.At.Add(inFlight(iss))
+	r.Looked, r.Done, r.Seen = now, again || now >= r.At.Add(inFlight(iss)), seen
 	if r.Done {
-		d.Owner, d.ExpiresAt = store.OwnerOf(iss.Realm, r.Subject), max(now, r.At).Add(pendingFor+shownFor)
+		d.Owner, d.ExpiresAt, r.Seen = store.OwnerOf(iss.Realm, r.Subject), max(now, r.At).Add(pendingFor+shownFor), nil
 	} else {
 		d.Owner = ownerLater(iss.Realm)
 		o.later = min(o.later, r.At.Add(inFlight(iss)))
 	}
 	d.Body = encode(r)
-	for len(documents) > page {
-		if err := o.commit(ctx, documents[:page]); err != nil {
+	all := append(documents, d)
+	for chunk := range slices.Chunk(all, page) {
+		err := o.commit(ctx, chunk, func() {
+			// A token may have been sent before a grant was made that was seen now.
+			r.Seen = nil
+			all[len(documents)].Body = encode(r)
+		})
+		if err != nil {
 			return err
 		}
-		documents = documents[page:]
 	}
-	if err := o.commit(ctx, append(documents, d)); err != nil {
-		return err
-	}
-	for _, to := range receivers {
-		o.added(to.clientID)
+	for i, doc := range documents {
+		o.added(clients[i], doc.Key)
 	}
 	return nil
 }
 
-// commit stores documents. Tokens that are stored already are in the way of others:
-// then each is stored alone, the record last.
-func (o *Outbox) commit(ctx context.Context, documents []store.Document) error {
+// commit stores documents. Tokens that are stored already are in the way of others: then
+// it calls repeated, and stores each alone, the record last.
+func (o *Outbox) commit(ctx context.Context, documents []store.Document, repeated func()) error {
 	err := o.Store.Commit(ctx, store.Change{Documents: documents})
 	if !errors.Is(err, store.ErrConflict) {
 		return err
 	}
+	repeated()
 	for _, d := range documents {
 		err := o.Store.Commit(ctx, store.Change{Documents: []store.Document{d}})
 		if err != nil && !errors.Is(err, store.ErrConflict) {
@@ -161,20 +181,17 @@ func (t Token) document(realm string, of store.DocumentKey, again bool) store.Do
 
 // receivers returns the clients that a record concerns: those of the subject's grants
 // that refer to the session, whatever has become of the grants. Again, it returns
-// those that may have redeemed a code since, by their sessions, so that no later
-// session is ended.
-func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *directory.View, r Record, again bool) (list []receiver, err error) {
-	from := grant.Instant(0)
-	if again {
-		from = r.At.Add(-inFlight(iss))
-	}
+// those that have redeemed a code since, by their sessions, so that no later session is
+// ended. seen are the grants that another look may find again.
+func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *directory.View, r Record, again bool) (list []receiver, seen []string, err error) {
+	from := r.At.Add(-inFlight(iss))
 	listed := map[receiver]bool{}
 	for g, err := range store.GrantsOfSubject(ctx, o.Store, iss.Realm, r.Subject) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		c, ok := view.Client(iss.Realm, g.ClientID)
-		if !ok || c.LogoutURI == "" || g.AuthorizedAt < from {
+		if !ok || c.LogoutURI == "" || again && (g.AuthorizedAt < from || slices.Contains(r.Seen, g.ID.String())) {
 			continue
 		}
 		to := receiver{g.ClientID, g.Session}
@@ -194,6 +211,9 @@ func (o *Outbox) receivers(ctx context.Context, iss *issuer.Issuer, view *direct
 			listed[to] = true
 			list = append(list, to)
 		}
+		if g.AuthorizedAt >= from && len(seen) < maxRefs {
+			seen = append(seen, g.ID.String())
+		}
 	}
-	return list, nil
+	return list, seen, nil
 }

@@ -21,8 +21,13 @@ const (
 	pollInterval = time.Second
 	// atOnce is how many clients are called at once; each has one call at a time.
 	atOnce = 16
+	// probesAtOnce is how many of them may be clients whose last attempt failed: those
+	// that hang leave room for the others.
+	probesAtOnce = atOnce / 2
 	// inARow is how many tokens of a client are sent before others have their turn.
 	inARow = 20
+	// maxFresh bounds queue.fresh.
+	maxFresh = 256
 	// rescan is how often all queues are looked at: tokens of a node that has ended.
 	rescan = time.Minute
 )
@@ -48,31 +53,24 @@ type Outbox struct {
 	issuer  atomic.Pointer[issuer.Issuer]
 	client  *http.Client
 	wake    chan struct{}
-	slots   chan struct{}
+	slots   chan struct{} // of calls
+	probes  chan struct{} // of calls of clients whose last attempt failed
 	working sync.WaitGroup
 
 	// Of the goroutine that runs:
 	later   grant.Instant // when records are to be looked at again
-	scanned grant.Instant // when all queues were last looked at
+	scanned time.Time     // when all queues were last looked at, by the clock that nobody sets
 	lease   lease
 
 	mu     sync.Mutex // of what follows
 	queues map[string]*queue
 }
 
-// A queue is what is known of a client's tokens, which are in the store.
-type queue struct {
-	busy   bool
-	added  bool          // a token was added since it was last read
-	due    grant.Instant // when to read it again
-	oldest grant.Instant // end of the session that its first token is about; 0: unknown
-	failed int           // attempts for that token
-}
-
 // New makes an Outbox. Use must be called before Run.
 func New(cfg Config) *Outbox {
 	o := &Outbox{
-		Config: cfg, client: newClient(cfg.Transport), wake: make(chan struct{}, 1), slots: make(chan struct{}, atOnce), queues: map[string]*queue{},
+		Config: cfg, client: newClient(cfg.Transport), wake: make(chan struct{}, 1),
+		slots: make(chan struct{}, atOnce), probes: make(chan struct{}, probesAtOnce), queues: map[string]*queue{},
 	}
 	rand.Read(o.lease.id[:])
 	return o
@@ -99,15 +97,15 @@ func (o *Outbox) find(clientID string) *queue {
 	return q
 }
 
-// added notes that a client's queue has another token. One that waits for the next
-// attempt goes on waiting.
-func (o *Outbox) added(clientID string) {
+// added notes that a client's queue has another token.
+func (o *Outbox) added(clientID string, key store.DocumentKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q := o.find(clientID)
-	if q.added = true; q.failed == 0 {
-		q.due = 0
+	if q.added = true; len(q.fresh) < maxFresh {
+		q.fresh = append(q.fresh, key)
 	}
+	q.due = q.next()
 }
 
 // waiting reports whether a token waits, as far as this node knows.
@@ -161,7 +159,7 @@ func (o *Outbox) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	clear(o.queues)
-	o.later, o.scanned = 0, 0
+	o.later, o.scanned = 0, time.Time{}
 }
 
 // turn looks at records, and starts the delivery of the queues that are due. It
@@ -175,8 +173,8 @@ func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 	if more, err = o.look(ctx, iss, view); err != nil {
 		return false, err
 	}
-	now := grant.At(iss.Now())
-	if now.Since(o.scanned) >= rescan || o.scanned > now {
+	now := o.Monotonic()
+	if now.Sub(o.scanned) >= rescan {
 		o.scanned = now
 		o.mu.Lock()
 		for c := range view.Clients(iss.Realm) {
@@ -186,7 +184,7 @@ func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 		}
 		for _, q := range o.queues {
 			if q.failed == 0 {
-				q.due = 0
+				q.due = now
 			}
 		}
 		o.mu.Unlock()
@@ -194,104 +192,26 @@ func (o *Outbox) turn(ctx context.Context) (more bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for clientID, q := range o.queues {
-		if q.busy || q.due > now {
+		if q.busy || q.due.After(now) {
 			continue
+		}
+		slots := []chan struct{}{o.slots}
+		if q.failed > 0 {
+			slots = []chan struct{}{o.probes, o.slots}
 		}
 		q.busy, q.added = true, false
 		o.working.Go(func() {
-			select {
-			case o.slots <- struct{}{}:
-				defer func() { <-o.slots }()
-			case <-ctx.Done():
+			for _, slot := range slots {
+				select {
+				case slot <- struct{}{}:
+					defer func() { <-slot }()
+				case <-ctx.Done():
+				}
 			}
 			o.serve(ctx, iss, clientID, q)
 		})
 	}
 	return more, nil
-}
-
-// serve delivers what is due of a queue, and notes when to go on.
-func (o *Outbox) serve(ctx context.Context, iss *issuer.Issuer, clientID string, q *queue) {
-	next, err := o.deliver(ctx, iss, clientID, q)
-	if err != nil {
-		next = grant.At(iss.Now()).Add(pollInterval)
-		if ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && o.Outage.Begins(o.Monotonic()) {
-			o.Log.Warn("cannot deliver logouts to a client at present; trying again", "client_id", clientID, "error", err)
-		}
-	}
-	o.mu.Lock()
-	q.busy = false
-	if q.due = next; q.added && q.failed == 0 {
-		q.due = 0 // it may have come after the queue was read
-	}
-	again := q.due == 0
-	o.mu.Unlock()
-	if again {
-		o.Wake()
-	}
-}
-
-// deliver sends tokens of a queue, the oldest first, until one fails. It returns when
-// to go on.
-func (o *Outbox) deliver(ctx context.Context, iss *issuer.Issuer, clientID string, q *queue) (next grant.Instant, err error) {
-	list, err := o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogoutToken, Owner: ownerQueue(iss.Realm, clientID), Limit: inARow})
-	if err != nil {
-		return 0, err
-	}
-	more := len(list) == inARow
-	for _, d := range list {
-		t, err := decode[Token](d)
-		if err != nil {
-			return 0, err
-		}
-		o.note(q, t.At, t.Attempts)
-		if t.Next > grant.At(iss.Now()) {
-			return t.Next, nil
-		}
-		if t.Until != 0 {
-			instead, newer, err := o.narrow(ctx, iss, d, t)
-			if err != nil {
-				return 0, err
-			}
-			if newer {
-				t.State, t.Answer = Dropped, "the user has signed in there again since: the sessions that ended are named instead"
-				if err := o.commit(ctx, instead); err != nil {
-					return 0, err
-				}
-				more = true
-			}
-		}
-		if t.State == Pending {
-			if t, err = o.attempt(ctx, iss, t); err != nil {
-				return 0, err
-			}
-		}
-		d.Version++
-		d.Body = encode(t)
-		if t.State != Pending {
-			d.Owner, d.ExpiresAt = store.OwnerOf(iss.Realm, t.Subject), grant.At(iss.Now()).Add(shownFor)
-		}
-		if err := o.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
-			return 0, err // it is sent once more
-		}
-		o.record(t)
-		if t.State == Pending {
-			o.note(q, t.At, t.Attempts)
-			return t.Next, nil
-		}
-		o.note(q, 0, 0)
-	}
-	if more {
-		return 0, nil
-	}
-	return grant.Never, nil
-}
-
-// note keeps what the metrics say of a queue.
-func (o *Outbox) note(q *queue, oldest grant.Instant, failed int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	q.oldest, q.failed = oldest, failed
 }
 
 // Await waits until the clients of a session that has ended have been called once,

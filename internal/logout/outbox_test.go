@@ -15,12 +15,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -72,9 +74,10 @@ func (b *bench) node() *Outbox {
 }
 
 func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
+	var body []byte
+	var err error
+	if r.Body != nil {
+		body, err = io.ReadAll(r.Body)
 	}
 	form, err := url.ParseQuery(string(body))
 	if err != nil || len(form) != 1 || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || r.URL.Path != "/logout" {
@@ -489,41 +492,269 @@ func TestAClientsTokensStayInOrder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("shop")
-	b.register("mail")
 	var want []string
-	for i := range 30 {
+	for i := range 50 {
 		session := [16]byte{9, byte(i)}
 		b.grant("shop", "alice", session)
-		b.grant("mail", "alice", session)
 		want = append(want, openid.SessionID(session, "shop"))
 	}
 	b.kit.Clock.Advance(time.Hour)
-	b.answers["shop.example"] = status(500, "")
-	for i := range 30 {
+	for i := range 50 {
 		b.end("alice", [16]byte{9, byte(i)})
 		b.kit.Clock.Advance(7 * time.Millisecond)
-		if i%10 == 0 {
+		if i%30 == 0 {
 			b.run(b.Outbox)
 		}
 	}
 	b.run(b.Outbox)
-	got := b.takeReceived()
-	if len(got["mail.example"]) != 30 {
-		t.Errorf("mail received %d of 30 while shop fails", len(got["mail.example"]))
-	}
-	for _, r := range got["shop.example"] {
-		if r.sid() != want[0] {
-			t.Error("the second token was sent before the first was delivered")
-		}
-	}
-	b.answers["shop.example"] = nil
-	b.pass(b.Outbox, 10*time.Second)
 	var order []string
 	for _, r := range b.takeReceived()["shop.example"] {
 		order = append(order, r.sid())
 	}
 	if !slices.Equal(order, want) {
 		t.Errorf("received %q, not %q", order, want)
+	}
+}
+
+// A client that failed gets a later logout at once, however long the pause after its
+// failures is, and what waits for it as soon as it answers. While it fails, new logouts
+// trigger one attempt each second at most.
+func TestAFailureHoldsUpNoLaterLogout(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	var want []string
+	for i := range 40 {
+		session := [16]byte{9, byte(i)}
+		b.grant("shop", "alice", session)
+		want = append(want, openid.SessionID(session, "shop"))
+	}
+	b.kit.Clock.Advance(time.Hour)
+	b.answers["shop.example"] = status(503, "")
+	b.end("alice", [16]byte{9, 0})
+	b.pass(b.Outbox, 20*time.Minute)
+	if n := len(b.takeReceived()["shop.example"]); n != 11 {
+		t.Errorf("%d attempts in 20 minutes, not 11", n)
+	}
+	for i := range 30 {
+		b.end("alice", [16]byte{9, byte(1 + i)})
+	}
+	b.run(b.Outbox)
+	for range 40 {
+		b.kit.Clock.Advance(500 * time.Millisecond)
+		b.run(b.Outbox)
+	}
+	attempts := b.takeReceived()["shop.example"]
+	if len(attempts) < 20 || len(attempts) > 21 {
+		t.Errorf("%d attempts in 20 seconds with new logouts", len(attempts))
+	}
+	of := map[string]bool{}
+	for _, r := range attempts {
+		of[r.sid()] = true
+	}
+	if len(of) < 20 {
+		t.Errorf("new logouts wait for others: %d attempts are of %d sessions", len(attempts), len(of))
+	}
+	b.pass(b.Outbox, 20*time.Minute) // the next attempt is far away
+	b.takeReceived()
+	delete(b.answers, "shop.example")
+	for i := 31; i < 40; i++ {
+		b.end("alice", [16]byte{9, byte(i)})
+	}
+	b.run(b.Outbox)
+	got := b.takeReceived()["shop.example"]
+	var sids []string
+	for _, r := range got {
+		sids = append(sids, r.sid())
+	}
+	if len(sids) == 0 || !slices.Contains(want[31:], sids[0]) {
+		t.Error("the first attempt is not of a new logout")
+	}
+	slices.Sort(sids)
+	slices.Sort(want)
+	if !slices.Equal(sids, want) {
+		t.Errorf("received %d of %d when the client was back", len(sids), len(want))
+	}
+	if clients, oldest := b.Failing(); clients != 0 || oldest != 0 {
+		t.Errorf("%d clients fail, the oldest logout is of %d", clients, oldest)
+	}
+	b.pass(b.Outbox, 2*time.Minute)
+	b.hosts()
+}
+
+// What is shown of a token that was not tried yet has the next attempt of its client.
+func TestATokenThatWaitsShowsItsClientsNextAttempt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.grant("shop", "alice", session1)
+	b.grant("shop", "bob", session2)
+	b.kit.Clock.Advance(time.Hour)
+	b.answers["shop.example"] = status(503, "")
+	b.end("alice", session1)
+	b.pass(b.Outbox, time.Minute)
+	b.end("bob", session2)
+	if err := b.expand(t.Context(), b.kit.Issuer, b.view(), b.newRecord()); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"alice", "bob"} {
+		list, err := Of(t.Context(), b.kit.Engine, testkit.Realm, subject)
+		if err != nil || len(list) != 1 || len(list[0].Tokens) != 1 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		// Attempts were 1, 2, 4, 8, 16 and 32 seconds after the end.
+		if got := list[0].Tokens[0].Next.Since(b.kit.At()); got != 64*time.Second-60*time.Second {
+			t.Errorf("%s: the next attempt is in %v", subject, got)
+		}
+	}
+}
+
+// A client that cannot take one logout gets those of all other sessions.
+func TestATokenThatAlwaysFailsHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	poison := map[string]bool{}
+	for i := range 40 {
+		session := [16]byte{9, byte(i)}
+		b.grant("shop", "alice", session)
+		if i < 5 {
+			poison[openid.SessionID(session, "shop")] = true
+		}
+	}
+	b.answers["shop.example"] = func(r *http.Request) (*http.Response, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if poison[b.received[len(b.received)-1].sid()] {
+			return status(500, "")(r)
+		}
+		return status(200, "")(r)
+	}
+	b.kit.Clock.Advance(time.Hour)
+	for i := range 40 {
+		b.end("alice", [16]byte{9, byte(i)})
+		b.kit.Clock.Advance(time.Millisecond)
+	}
+	b.run(b.Outbox)
+	b.pass(b.Outbox, 10*time.Second)
+	got := map[string]bool{}
+	for _, r := range b.takeReceived()["shop.example"] {
+		got[r.sid()] = true
+	}
+	if len(got) != 40 {
+		t.Errorf("%d of 40 sessions", len(got))
+	}
+	if clients, oldest := b.Failing(); clients != 1 || oldest == 0 {
+		t.Errorf("%d clients fail, since %d", clients, oldest)
+	}
+	b.pass(b.Outbox, time.Hour)
+	if n := len(b.takeReceived()["shop.example"]); n > 20 {
+		t.Errorf("%d attempts in an hour for what always fails", n)
+	}
+}
+
+// Attempts and pauses are timed by a clock that nobody sets.
+func TestAClockThatIsSetBackStopsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var back time.Duration
+	b.Monotonic = func() time.Time { return b.kit.Clock.Now().Add(back) }
+	b.register("shop")
+	b.register("mail")
+	for _, id := range []string{"shop", "mail"} {
+		b.grant(id, "alice", session1)
+		b.grant(id, "alice", session2)
+	}
+	b.kit.Clock.Advance(5 * time.Hour)
+	b.answers["shop.example"] = status(503, "")
+	b.end("alice", session1)
+	b.run(b.Outbox)
+	b.hosts("shop.example", "mail.example")
+	back = 3 * time.Hour
+	b.kit.Clock.Advance(-back)
+	delete(b.answers, "shop.example")
+	b.pass(b.Outbox, 2*time.Second)
+	b.hosts("shop.example")
+	// What another node has stored is found as before.
+	o := b.node()
+	if _, err := o.turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.end("alice", session2)
+	if err := o.expand(t.Context(), b.kit.Issuer, b.view(), b.newRecord()); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(b.Outbox, time.Minute)
+	b.hosts("shop.example", "mail.example")
+}
+
+// view is what the outbox knows of clients.
+func (b *bench) view() *directory.View {
+	b.t.Helper()
+	v, err := b.kit.Issuer.Directory.View()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return v
+}
+
+// newRecord returns the only record that was not looked at.
+func (b *bench) newRecord() store.Document {
+	b.t.Helper()
+	list, err := b.kit.Engine.Documents(b.t.Context(), store.DocumentFilter{Kind: store.DocumentLogout, Owner: ownerNew(testkit.Realm), Limit: 2})
+	if err != nil || len(list) != 1 {
+		b.t.Fatalf("%d records, %v", len(list), err)
+	}
+	return list[0]
+}
+
+// A session that was young when it ended is named once to each client, and again only
+// to one that has redeemed a code since.
+func TestALogoutIsSentAgainOnlyAfterACodeWasRedeemed(t *testing.T) {
+	t.Parallel()
+	for _, all := range []bool{false, true} {
+		b := newBench(t)
+		for _, id := range []string{"shop", "mail", "down", "late"} {
+			b.register(id)
+		}
+		b.register("strict", bySession)
+		for _, id := range []string{"shop", "mail", "down", "strict"} {
+			b.grant(id, "alice", session1)
+		}
+		b.kit.Clock.Advance(5 * time.Second)
+		b.answers["down.example"] = status(503, "")
+		reference := session1
+		if all {
+			reference = [16]byte{}
+		}
+		b.end("alice", reference)
+		b.run(b.Outbox)
+		b.hosts("shop.example", "mail.example", "down.example", "strict.example")
+		b.pass(b.Outbox, 3*time.Second)
+		b.takeReceived()
+		// Codes of before the end are redeemed.
+		b.kit.Clock.Advance(-10 * time.Second)
+		b.grant("mail", "alice", session1)
+		b.grant("late", "alice", session1)
+		b.grant("down", "alice", session1)
+		b.kit.Clock.Advance(10 * time.Second)
+		b.pass(b.Outbox, inFlight(b.kit.Issuer)+2*time.Second)
+		got := b.takeReceived()
+		for _, id := range []string{"mail", "late"} {
+			if list := got[id+".example"]; len(list) != 1 || list[0].sid() != openid.SessionID(session1, id) {
+				t.Errorf("all %t: %s was told %+v, not once of its session", all, id, list)
+			}
+		}
+		if n := len(got["shop.example"]) + len(got["strict.example"]); n != 0 {
+			t.Errorf("all %t: %d tokens were sent again although no code was redeemed", all, n)
+		}
+		if all {
+			continue
+		}
+		// One that was not told yet is told once.
+		delete(b.answers, "down.example")
+		b.pass(b.Outbox, 2*time.Minute)
+		b.hosts("down.example")
 	}
 }
 
@@ -740,35 +971,66 @@ func TestOneNodeLeads(t *testing.T) {
 	}
 }
 
+// Clients that hang take up a number of calls that is fixed, and half of it once they
+// have failed.
 func TestDeadClientsHoldUpNobody(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	release := make(chan struct{})
-	for i := range 3 * atOnce {
-		id := fmt.Sprintf("c%d", i)
-		b.register(id)
-		b.grant(id, "alice", session1)
-		b.answers[id+".example"] = func(r *http.Request) (*http.Response, error) {
-			<-release
-			return status(200, "")(r)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		hangs := true
+		for i := range 3 * atOnce {
+			id := fmt.Sprintf("c%d", i)
+			b.register(id)
+			b.grant(id, "alice", session1)
+			b.grant(id, "alice", session2)
+			b.answers[id+".example"] = func(r *http.Request) (*http.Response, error) {
+				if hangs {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				return status(200, "")(r)
+			}
 		}
-	}
-	b.kit.Clock.Advance(time.Hour)
-	key := b.end("alice", session1)
-	if _, err := b.turn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	close(release)
-	b.working.Wait()
-	if b.most > atOnce {
-		t.Errorf("%d calls at once, of at most %d", b.most, atOnce)
-	}
-	if got := len(b.takeReceived()); got != 3*atOnce {
-		t.Errorf("%d of %d clients were told", got, 3*atOnce)
-	}
-	if r := b.readRecord(key); len(r.Tokens) != 3*atOnce || r.More != 0 {
-		t.Errorf("%d tokens in the record, %d more", len(r.Tokens), r.More)
-	}
+		b.register("good")
+		b.grant("good", "alice", session2)
+		b.kit.Clock.Advance(time.Hour)
+		inside := func() int {
+			if _, err := b.turn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.inside
+		}
+		key := b.end("alice", session1)
+		if n := inside(); n != atOnce {
+			t.Errorf("%d calls at once, not %d", n, atOnce)
+		}
+		b.working.Wait() // the context of each attempt ends after five seconds
+		if got := len(b.takeReceived()); got != 3*atOnce {
+			t.Errorf("%d of %d clients were called", got, 3*atOnce)
+		}
+		if r := b.readRecord(key); len(r.Tokens) != 3*atOnce || r.More != 0 {
+			t.Errorf("%d tokens in the record, %d more", len(r.Tokens), r.More)
+		}
+		b.kit.Clock.Advance(time.Minute)
+		b.end("alice", session2)
+		if n := inside(); n != probesAtOnce {
+			t.Errorf("%d calls at once of clients that failed, not %d", n, probesAtOnce)
+		}
+		if len(b.takeReceived()["good.example"]) != 1 {
+			t.Error("those that hang hold up another client")
+		}
+		b.working.Wait()
+		hangs = false
+		b.takeReceived()
+		b.kit.Clock.Advance(time.Minute)
+		b.run(b.Outbox)
+		if got := len(b.takeReceived()); got != 3*atOnce {
+			t.Errorf("%d of %d clients were told", got, 3*atOnce)
+		}
+	})
 }
 
 func TestManyTokensOfOneRecord(t *testing.T) {

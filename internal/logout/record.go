@@ -41,6 +41,9 @@ type Record struct {
 	// time: a code that was issued before the end may be redeemed after it.
 	Looked grant.Instant `json:"looked,omitempty"`
 	Done   bool          `json:"done,omitempty"`
+	// Seen are the ids of grants that the first look has found, of those that a later
+	// one may find again. It can lack some.
+	Seen []string `json:"seen,omitempty"`
 	// Tokens are those of the record, if they are not too many. More counts the others.
 	Tokens []TokenRef `json:"tokens,omitempty"`
 	More   int        `json:"more,omitempty"`
@@ -57,8 +60,8 @@ func (r TokenRef) key() (key store.DocumentKey) {
 	return key
 }
 
-// maxRefs bounds Record.Tokens: a client's id has at most 64 bytes, and a document
-// 16 KiB.
+// maxRefs bounds Record.Tokens and Record.Seen: a client's id has at most 64 bytes, and
+// a document 16 KiB.
 const maxRefs = 64
 
 // A State says what has become of a Token.

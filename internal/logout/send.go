@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// An attempt takes at most attemptTime. After the first failure, the next one
-	// comes after a second, then after twice as long each, at most an hour.
+	// An attempt takes at most attemptTime. After a client's first failure, its next
+	// attempt comes after a second, then after twice as long each, at most an hour. A
+	// new token is tried at once, but not within a second after a failure.
 	attemptTime = 5 * time.Second
 	firstPause  = time.Second
 	longestRest = time.Hour
@@ -84,8 +85,9 @@ func pause(attempts int) time.Duration {
 	return min(firstPause<<(max(1, attempts)-1), longestRest)
 }
 
-// attempt sends a token once and returns what is to be stored of it.
-func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token) (Token, error) {
+// attempt sends a token once and returns what is to be stored of it. If it fails, the
+// client's next attempt comes after wait.
+func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token, wait time.Duration) (Token, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
 		return t, err
@@ -119,7 +121,7 @@ func (o *Outbox) attempt(ctx context.Context, iss *issuer.Issuer, t Token) (Toke
 	case t.Tried.Since(t.At) >= giveUpAfter:
 		t.State = GivenUp
 	default:
-		t.Next = t.Tried.Add(pause(t.Attempts))
+		t.Next = t.Tried.Add(wait)
 	}
 	return t, nil
 }

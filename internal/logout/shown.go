@@ -24,7 +24,8 @@ func (t Told) Concerns(reference [16]byte, began grant.Instant) bool {
 	return t.Session == hex.EncodeToString(reference[:])
 }
 
-// Of returns the logouts of a subject whose records are kept, the oldest first.
+// Of returns the logouts of a subject whose records are kept, the oldest first. The next
+// attempt of a token that waits is that of its client, whichever token it is of.
 func Of(ctx context.Context, st store.Store, realm, subject string) (list []Told, err error) {
 	for _, owner := range []store.Owner{store.OwnerOf(realm, subject), ownerLater(realm), ownerNew(realm)} {
 		for d, err := range store.DocumentsOfOwner(ctx, st, store.DocumentLogout, owner) {
@@ -46,11 +47,31 @@ func Of(ctx context.Context, st store.Store, realm, subject string) (list []Told
 			if err != nil {
 				continue // it was removed
 			}
-			if t, err := decode[Token](d); err == nil {
-				list[i].Tokens = append(list[i].Tokens, t)
+			t, err := decode[Token](d)
+			if err != nil {
+				continue
 			}
+			if t.State == Pending {
+				if t.Next, err = nextAttempt(ctx, st, realm, t.ClientID); err != nil {
+					return nil, err
+				}
+			}
+			list[i].Tokens = append(list[i].Tokens, t)
 		}
 	}
 	slices.SortFunc(list, func(x, y Told) int { return cmp.Compare(x.At, y.At) })
 	return list, nil
+}
+
+// nextAttempt returns when a client is called again after the last attempt that failed,
+// unless another logout concerns it before; zero: at once.
+func nextAttempt(ctx context.Context, st store.Store, realm, clientID string) (grant.Instant, error) {
+	list, err := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogoutToken, Owner: ownerQueue(realm, clientID), Limit: page})
+	var last Token
+	for _, d := range list {
+		if t, err := decode[Token](d); err == nil && t.Tried >= last.Tried {
+			last = t
+		}
+	}
+	return last.Next, err
 }

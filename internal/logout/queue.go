@@ -1,0 +1,207 @@
+package logout
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A queue is what is known of a client's tokens, which are in the store. It is read in
+// the order of the ends until an attempt fails. After that, one token at a time is
+// tried, whichever is next: a token that always fails holds up no other. Its times are
+// those of the clock that nobody sets.
+type queue struct {
+	busy   bool
+	added  bool          // a token was added since it was last read
+	due    time.Time     // when to read it again
+	oldest grant.Instant // end of the session that its first token is about; 0: unknown
+	failed int           // attempts in a row that failed, without those of fresh tokens
+	tried  time.Time     // last attempt that failed
+	retry  time.Time     // next attempt after a failure, of whichever token
+	after  store.DocumentKey
+	// fresh are tokens that were not tried yet. Each triggers an attempt, although the
+	// client fails. Those beyond the limit wait for the next one of others.
+	fresh []store.DocumentKey
+}
+
+// never is later than every time of a queue.
+const never = 1 << 62
+
+// next returns when to make the next attempt: after a failure, at most one each second.
+func (q *queue) next() time.Time {
+	switch {
+	case q.failed == 0:
+		return time.Time{}
+	case len(q.fresh) > 0:
+		return q.tried.Add(firstPause)
+	}
+	return q.retry
+}
+
+// serve delivers what is due of a queue, and notes when to go on.
+func (o *Outbox) serve(ctx context.Context, iss *issuer.Issuer, clientID string, q *queue) {
+	more, err := o.deliver(ctx, iss, clientID, q)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && o.Outage.Begins(o.Monotonic()) {
+		o.Log.Warn("cannot deliver logouts to a client at present; trying again", "client_id", clientID, "error", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q.busy = false
+	switch {
+	case err != nil:
+		q.due = o.Monotonic().Add(pollInterval)
+	case q.failed > 0 || more || q.added: // it may have come after the queue was read
+		if q.due = q.next(); q.due.IsZero() {
+			o.Wake()
+		}
+	default:
+		q.due = o.Monotonic().Add(never)
+	}
+}
+
+// deliver sends tokens of a queue until one fails. It reports whether there are more.
+func (o *Outbox) deliver(ctx context.Context, iss *issuer.Issuer, clientID string, q *queue) (more bool, err error) {
+	read := func(after store.DocumentKey, limit int) ([]store.Document, error) {
+		return o.Store.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogoutToken, Owner: ownerQueue(iss.Realm, clientID), After: after, Limit: limit})
+	}
+	list, err := read(store.DocumentKey{}, inARow)
+	if err != nil {
+		return false, err
+	}
+	after, fresh, err := o.note(q, list)
+	if err != nil || len(list) == 0 {
+		return false, err
+	}
+	if fresh != (store.DocumentKey{}) {
+		d, err := o.Store.Document(ctx, fresh)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return false, err
+		}
+		if d.Owner != list[0].Owner {
+			o.tried(q, fresh) // settled meanwhile
+			return true, nil
+		}
+		if settled, err := o.settle(ctx, iss, q, d, true); err != nil || !settled {
+			return false, err
+		}
+	}
+	whole := true // list is all of the queue, if it is short
+	if after != (store.DocumentKey{}) {
+		rest, err := read(after, inARow)
+		if err != nil {
+			return false, err
+		}
+		if whole = len(rest) == 0; !whole {
+			list = rest
+		}
+	}
+	for _, d := range list {
+		if settled, err := o.settle(ctx, iss, q, d, false); err != nil || !settled {
+			return false, err
+		}
+	}
+	if len(list) == inARow {
+		return true, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if q.after = (store.DocumentKey{}); whole {
+		q.oldest = 0
+	}
+	return !whole, nil
+}
+
+// note keeps what the metrics say of a queue, whose first tokens are in list. It returns
+// the token after which to go on, and one to try before it; zero: none.
+func (o *Outbox) note(q *queue, list []store.Document) (after, fresh store.DocumentKey, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(list) == 0 {
+		q.oldest, q.failed, q.after, q.fresh = 0, 0, after, nil
+		return after, fresh, nil
+	}
+	t, err := decode[Token](list[0])
+	if err != nil {
+		return after, fresh, err
+	}
+	if q.oldest = t.At; grant.At(o.issuer.Load().Now()).Since(t.At) < giveUpAfter {
+		after = q.after // otherwise the oldest are given up first
+	}
+	if len(q.fresh) > 0 && q.failed > 0 && o.Monotonic().Before(q.retry) {
+		fresh = q.fresh[0]
+	}
+	return after, fresh, nil
+}
+
+// tried notes that a token is no fresh one any more.
+func (o *Outbox) tried(q *queue, key store.DocumentKey) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q.fresh = slices.DeleteFunc(q.fresh, func(k store.DocumentKey) bool { return k == key })
+}
+
+// settle sends a token and stores what has become of it. It reports whether the token is
+// settled: if not, the client does not answer. A fresh token is out of its turn.
+func (o *Outbox) settle(ctx context.Context, iss *issuer.Issuer, q *queue, d store.Document, fresh bool) (settled bool, err error) {
+	t, err := decode[Token](d)
+	if err != nil {
+		return false, err
+	}
+	o.tried(q, d.Key)
+	o.mu.Lock()
+	wait := pause(q.failed + 1)
+	if fresh {
+		wait = max(q.retry.Sub(o.Monotonic()), firstPause)
+	} else {
+		q.after = d.Key
+	}
+	o.mu.Unlock()
+	if t.State == Pending && t.Until != 0 {
+		instead, newer, err := o.narrow(ctx, iss, d, t)
+		if err != nil {
+			return false, err
+		}
+		if newer {
+			t.State, t.Answer = Dropped, "the user has signed in there again since: the sessions that ended are named instead"
+			if err := o.commit(ctx, instead, func() {}); err != nil {
+				return false, err
+			}
+			for _, one := range instead {
+				o.added(t.ClientID, one.Key)
+			}
+		}
+	}
+	if t.State == Pending {
+		if t, err = o.attempt(ctx, iss, t, wait); err != nil {
+			return false, err
+		}
+	}
+	d.Version++
+	d.Body = encode(t)
+	if t.State != Pending {
+		d.Owner, d.ExpiresAt = store.OwnerOf(iss.Realm, t.Subject), grant.At(iss.Now()).Add(shownFor)
+	}
+	if err := o.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
+		return false, err // it is sent once more
+	}
+	o.record(t)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case t.State == GivenUp:
+		return true, nil
+	case t.State != Pending:
+		q.failed = 0
+		return true, nil
+	case !fresh:
+		q.failed++
+		q.retry = o.Monotonic().Add(wait)
+	}
+	q.tried = o.Monotonic()
+	return false, nil
+}
