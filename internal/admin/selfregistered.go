@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -112,8 +112,7 @@ func (a *Admin) SelfRegisteredClients(ctx context.Context, p Page, all bool) (li
 // those without a host.
 func RedirectHosts(c store.Client) (list []string) {
 	for _, uri := range c.RedirectURIs {
-		scheme, _, _ := strings.Cut(uri, ":")
-		if host := cmp.Or(client.AddressHost(uri), scheme+":"); !slices.Contains(list, host) {
+		if host := oauth.Host(uri); !slices.Contains(list, host) {
 			list = append(list, host)
 		}
 	}

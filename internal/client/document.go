@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -27,9 +27,9 @@ type Document struct {
 }
 
 // ReadDocument reads the document of an address. It leaves out redirect URIs that
-// are not accepted, and ignores all that it does not know: clients serve one
-// document to many servers.
-func ReadDocument(address string, body []byte) (Document, error) {
+// are not accepted, with schemes as further private-use ones, and ignores all that it
+// does not know: clients serve one document to many servers.
+func ReadDocument(address string, body []byte, schemes ...string) (Document, error) {
 	var d struct {
 		ID           string   `json:"client_id"`
 		Name         any      `json:"client_name"`
@@ -46,8 +46,8 @@ func ReadDocument(address string, body []byte) (Document, error) {
 		return Document{}, errors.New("its client_id is not its address, byte for byte")
 	}
 	out := Document{Name: OwnName(d.Name, address)}
-	if out.RedirectURIs = OwnRedirectURIs(d.RedirectURIs); len(out.RedirectURIs) == 0 {
-		return Document{}, errors.New("it has no redirect URI that is accepted here: https, http on 127.0.0.1, [::1] or localhost, or a scheme of its own")
+	if out.RedirectURIs = OwnRedirectURIs(d.RedirectURIs, schemes); len(out.RedirectURIs) == 0 {
+		return Document{}, errors.New("it has no redirect URI that is accepted here: https, http on 127.0.0.1, [::1] or localhost, or a private-use scheme that is admitted: see client_metadata.schemes")
 	}
 	methods := d.Methods
 	if d.Method != "" {
@@ -72,34 +72,34 @@ func ReadDocument(address string, body []byte) (Document, error) {
 	return out, nil
 }
 
+// maxOwnName is the longest name that a client may give itself, in characters: more is
+// a message, and no name.
+const maxOwnName = 60
+
 // OwnName returns the name that a client gives itself, or the host of its address
-// if that is no text of visible characters.
+// if that is no short text of visible characters. Pages put it in quotation marks,
+// which it must not close; an apostrophe does not.
 func OwnName(name any, address string) string {
 	text, _ := name.(string)
 	text = strings.TrimSpace(text)
 	// Of format characters, some turn the direction of the text around them.
 	invisible := func(r rune) bool { return !unicode.IsPrint(r) || unicode.Is(unicode.Cf, r) }
-	if text == "" || !oauth.IsText(text, maxClientName) || strings.ContainsFunc(text, invisible) {
-		return AddressHost(address)
+	quote := func(r rune) bool {
+		return unicode.Is(unicode.Quotation_Mark, r) && r != '\'' && r != '’' || strings.ContainsRune("ʺˮ״″‶〃", r)
+	}
+	if text == "" || !oauth.IsText(text, 4*maxOwnName) || utf8.RuneCountInString(text) > maxOwnName ||
+		strings.ContainsFunc(text, invisible) || strings.ContainsFunc(text, quote) || strings.Contains(text, "''") || strings.Contains(text, "’’") {
+		return oauth.Host(address)
 	}
 	return text
 }
 
-// AddressHost returns the host of an address, with its port.
-func AddressHost(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
-}
-
 // OwnRedirectURIs returns the redirect URIs that are accepted of those that a client
 // gives itself, at most as many as an operator may register.
-func OwnRedirectURIs(given []any) (list []string) {
+func OwnRedirectURIs(given []any, schemes []string) (list []string) {
 	for _, v := range given {
 		uri, ok := v.(string)
-		if ok && oauth.CheckOwnRedirectURI(uri) == nil && len(list) < maxRedirectURIs {
+		if ok && oauth.CheckOwnRedirectURI(uri, schemes...) == nil && len(list) < maxRedirectURIs {
 			list = append(list, uri)
 		}
 	}

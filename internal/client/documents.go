@@ -28,21 +28,22 @@ func (d *Documents) Admits(id string) bool {
 	if len(d.Admitted) == 0 || oauth.CheckClientAddress(id) != nil {
 		return false
 	}
-	return d.Admitted[0] == d.Any || slices.Contains(d.Admitted, id) || slices.Contains(d.Admitted, AddressHost(id))
+	return d.Admitted[0] == d.Any || slices.Contains(d.Admitted, id) || slices.Contains(d.Admitted, oauth.Host(id))
 }
 
 // Client returns the client of an address as its document describes it now, with the
-// registered form of a redirect URI as its only one.
+// registered form of a redirect URI as its only one. Any port of this machine matches,
+// that of localhost too: a program takes the one that is free.
 func (d *Documents) Client(ctx context.Context, id, redirectURI string, from netip.Prefix) (*store.Client, error) {
 	doc, err := d.Fetch(ctx, id, from)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(doc.RedirectURIs, func(uri string) bool { return oauth.MatchRedirectURI([]string{uri}, redirectURI) })
+	i := slices.IndexFunc(doc.RedirectURIs, func(uri string) bool { return oauth.MatchRedirectURI([]string{oauth.LoopbackForm(uri)}, redirectURI) })
 	if i < 0 {
 		return nil, oauth.ErrRedirectMismatch
 	}
-	c := own(d.Realm, id, doc.Name, doc.RedirectURIs[i], grant.At(d.Now()))
+	c := own(d.Realm, id, doc.Name, oauth.LoopbackForm(doc.RedirectURIs[i]), grant.At(d.Now()))
 	c.RegisteredBy, c.Auth, c.Assertion = store.ByDocument, doc.Auth, store.AssertionRule{Alg: doc.Alg, KeysURI: doc.KeysURI}
 	return c, nil
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -21,6 +22,9 @@ type Registrations struct {
 	Now       func() time.Time
 	// Token is the initial access token that a registration needs, or "".
 	Token string
+	// Schemes are private-use schemes that redirect URIs may have beside those of
+	// oauth.CheckOwnRedirectURI.
+	Schemes []string
 }
 
 // sealedMethods are the values of token_endpoint_auth_method, by their number in a
@@ -58,10 +62,10 @@ func (r *Registrations) Register(body string) (RegistrationAnswer, error) {
 		asked.Method = sealedMethods[0]
 	}
 	method := slices.Index(sealedMethods, asked.Method)
-	out := RegistrationAnswer{Name: ownShortName(asked.Name), RedirectURIs: OwnRedirectURIs(asked.RedirectURIs), GrantTypes: store.DefaultGrantTypes, ResponseTypes: []string{"code"}, Method: asked.Method}
+	out := RegistrationAnswer{Name: ownShortName(asked.Name), RedirectURIs: OwnRedirectURIs(asked.RedirectURIs, r.Schemes), GrantTypes: store.DefaultGrantTypes, ResponseTypes: []string{"code"}, Method: asked.Method}
 	sealed := keys.SealedRegistration{Method: byte(method), Name: out.Name, At: grant.At(r.Now())}
 	for _, uri := range out.RedirectURIs {
-		if d := keys.RedirectDigest(sealedForm(uri)); !slices.Contains(sealed.Redirects, d) {
+		if d := keys.RedirectDigest(oauth.LoopbackForm(uri)); !slices.Contains(sealed.Redirects, d) {
 			sealed.Redirects = append(sealed.Redirects, d)
 		}
 	}
@@ -97,24 +101,14 @@ func (r *Registrations) Register(body string) (RegistrationAnswer, error) {
 }
 
 // ownShortName returns the name that a client gives itself, cut to what a sealed
-// registration holds, or "" if it is no text of visible characters.
+// registration holds, or "" if OwnName does not accept it.
 func ownShortName(name any) string {
-	text, _ := name.(string)
+	text := OwnName(name, "")
 	for len(text) > keys.MaxSealedName {
 		_, size := utf8.DecodeLastRuneInString(text)
 		text = text[:len(text)-size]
 	}
-	return OwnName(text, "")
-}
-
-// sealedForm is the form of a redirect URI whose digest is sealed. A loopback address
-// stands for all of its ports, localhost only if it names none: see
-// oauth.MatchRedirectURI.
-func sealedForm(uri string) string {
-	if form := oauth.LoopbackForm(uri); oauth.MatchRedirectURI([]string{uri}, form) {
-		return form
-	}
-	return uri
+	return strings.TrimSpace(text)
 }
 
 // open returns the registration that an id is.
@@ -138,6 +132,11 @@ func (r *Registrations) Client(id, redirectURI string) (*store.Client, error) {
 	if err != nil || int(s.Method) >= len(sealedMethods) {
 		return nil, oauth.ErrUnknownClient
 	}
+	// A registration of an earlier version may hold what is no longer accepted, and a
+	// port of localhost.
+	if oauth.CheckOwnRedirectURI(redirectURI, r.Schemes...) != nil {
+		return nil, oauth.ErrRedirectMismatch
+	}
 	forms := []string{redirectURI, oauth.LoopbackForm(redirectURI)}
 	i := slices.IndexFunc(forms, func(uri string) bool { return slices.Contains(s.Redirects, keys.RedirectDigest(uri)) })
 	if i < 0 {
@@ -149,7 +148,7 @@ func (r *Registrations) Client(id, redirectURI string) (*store.Client, error) {
 		c.Auth = store.AuthNone
 	}
 	if c.Name == "" {
-		c.Name = AddressHost(forms[i])
+		c.Name = oauth.Host(forms[i])
 	}
 	return c, nil
 }

@@ -62,6 +62,9 @@ type Registration struct {
 	// grant types unless they are named.
 	Introspect         bool
 	IntrospectAudience []string
+	// kept are addresses that the client has: they stay if they were right when they
+	// were given.
+	kept []string
 	// Secret is one that exists already; "" to have one generated, unless the
 	// client is public.
 	Secret oauth.Secret
@@ -130,6 +133,9 @@ func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client,
 	// confidential one's to the holder of a secret.
 	if (r.Auth == store.AuthNone) != c.Public() {
 		return c, &oauth.Invalid{Field: "auth-method", Message: "a client does not become public or confidential: register another one"}
+	}
+	if r.Native || !c.Native {
+		r.kept = slices.Concat(c.RedirectURIs, c.PostLogoutRedirectURIs, []string{c.LogoutURI})
 	}
 	return r.apply(c.Clone(), policy)
 }

@@ -134,7 +134,7 @@ var general = []Setting{
 			if slices.Contains(r.GrantTypes, store.GrantAuthorizationCode) && len(r.RedirectURIs) == 0 {
 				return fmt.Errorf("missing: the code reaches the client through it")
 			}
-			return checkRedirectURIs(r.RedirectURIs, r.Native)
+			return r.checkRedirectURIs(r.RedirectURIs)
 		},
 	},
 	{
@@ -220,7 +220,7 @@ var general = []Setting{
 		Update: "where users may go after they have signed out, instead of all that there were; \"\": nowhere; repeatable",
 		Field:  func(r *Registration) any { return &r.PostLogoutRedirectURIs },
 		check: func(r *Registration) error {
-			return checkRedirectURIs(r.PostLogoutRedirectURIs, r.Native)
+			return r.checkRedirectURIs(r.PostLogoutRedirectURIs)
 		},
 	},
 	{
@@ -238,7 +238,7 @@ var general = []Setting{
 			if r.LogoutURI == "" {
 				return nil
 			}
-			return checkLogoutURI(r.LogoutURI, r.Native)
+			return r.checkLogoutURI()
 		},
 	},
 	{
@@ -313,12 +313,12 @@ func eachOf(list, values []string) error {
 
 // checkRedirectURIs returns an error for addresses to which a client may not have
 // users sent, with a code or after a logout, and for too many.
-func checkRedirectURIs(uris []string, native bool) error {
+func (r *Registration) checkRedirectURIs(uris []string) error {
 	if len(uris) > maxRedirectURIs {
 		return fmt.Errorf("at most %d", maxRedirectURIs)
 	}
 	for _, uri := range uris {
-		if err := oauth.CheckRedirectURI(uri, native); err != nil {
+		if err := oauth.CheckRedirectURI(uri, r.Native); err != nil && !slices.Contains(r.kept, uri) {
 			return err
 		}
 	}
@@ -327,11 +327,14 @@ func checkRedirectURIs(uris []string, native bool) error {
 
 // checkLogoutURI applies the rules of redirect URIs to an address that the server
 // itself calls (OpenID Connect Back-Channel Logout 1.0 section 2.2).
-func checkLogoutURI(uri string, native bool) error {
-	if !strings.HasPrefix(uri, "https://") && !strings.HasPrefix(uri, "http://") {
-		return fmt.Errorf("%q is not an address that begins with https://", uri)
+func (r *Registration) checkLogoutURI() error {
+	if slices.Contains(r.kept, r.LogoutURI) {
+		return nil
 	}
-	if err := oauth.CheckRedirectURI(uri, native); err != nil {
+	if !strings.HasPrefix(r.LogoutURI, "https://") && !strings.HasPrefix(r.LogoutURI, "http://") {
+		return fmt.Errorf("%q is not an address that begins with https://", r.LogoutURI)
+	}
+	if err := oauth.CheckRedirectURI(r.LogoutURI, r.Native); err != nil {
 		return fmt.Errorf("by the rules for redirect URIs: %w", err)
 	}
 	return nil

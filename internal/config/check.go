@@ -177,6 +177,11 @@ func (c *Config) Check() error {
 			bad("client_metadata.documents", "%q is neither off, any, a host in lower case such as agent.example, nor an https address", item)
 		}
 	}
+	for _, scheme := range c.ClientMetadata.Schemes {
+		if err := oauth.CheckProgramScheme(scheme); err != nil {
+			bad("client_metadata.schemes", "%q: %w", scheme, err)
+		}
+	}
 	if len(c.DocumentsAdmitted()) > 0 && c.Login.Mode == LoginOff {
 		bad("client_metadata.documents", "needs an authorization endpoint: login.mode is off")
 	}

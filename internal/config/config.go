@@ -104,6 +104,7 @@ const (
 
 type ClientMetadata struct {
 	Documents []string `yaml:"documents" reload:"yes" doc:"clients that may describe themselves by a document at their client_id, as agents do (Client ID Metadata Documents): off (default), any, or a list of hosts and of whole addresses"`
+	Schemes   []string `yaml:"schemes" reload:"no" doc:"private-use schemes of redirect URIs that these clients may have, beside those that begin with a domain (com.example.app) and those of known editors (cursor, kiro, vscode, vscode-insiders, vscodium, windsurf, windsurf-next, zed); without the colon"`
 	// Its keys are made at the start. The file follows it: a reload that took over the
 	// file alone would open registration to everybody when both are removed.
 	Registration          bool   `yaml:"registration" reload:"no" doc:"let clients register themselves (RFC 7591), as agents without a document do; nothing is stored until a user agrees"`

@@ -32,7 +32,7 @@ func TestDR10_TheLongestRequestGetsTokens(t *testing.T) {
 		d.api(a)
 		scope, resources = scope+" "+name, append(resources, a.ID)
 	}
-	c := d.registered(`{"client_name":"` + strings.Repeat("n", 64) + `","redirect_uris":["` + redirect + `","https://a.example/2","https://a.example/3","https://a.example/4","https://a.example/5"]}`)
+	c := d.registered(`{"client_name":"` + strings.Repeat("n", 56) + `éééé","redirect_uris":["` + redirect + `","https://a.example/2","https://a.example/3","https://a.example/4","https://a.example/5"]}`)
 
 	b, v := d.browser(), login.Visitor{Browser: login.NewBrowser()}
 	it, err := d.authorizer.BeginAccount(t.Context(), v)

@@ -421,10 +421,10 @@ func TestDR07_WhereRegistrationIsOff(t *testing.T) {
 func TestDR08_RedirectURIsOfTheRegistration(t *testing.T) {
 	d, b := signedIn(t, registering)
 	d.api(store.API{ID: ordersAPI, Number: 1, Open: true, DefaultScope: "orders", Scopes: []store.APIScope{{Name: "orders", Number: 1}}})
-	c := d.registered(`{"client_name":"Agent","token_endpoint_auth_method":"none","redirect_uris":["http://127.0.0.1:1000/cb","http://localhost/cb","http://localhost:3118/callback","https://agent.example/cb","agent://cb/x"]}`)
+	c := d.registered(`{"client_name":"Agent","token_endpoint_auth_method":"none","redirect_uris":["http://127.0.0.1:1000/cb","http://localhost/cb","http://localhost:3118/callback","https://agent.example/cb","zed://cb/x"]}`)
 	for uri, accepted := range map[string]bool{
-		"http://127.0.0.1:2000/cb": true, "http://127.0.0.1/cb": true, "http://localhost:7/cb": true, "http://localhost:3118/callback": true, "https://agent.example/cb": true, "agent://cb/x": true,
-		"http://localhost:3119/callback": false, "http://localhost/callback": false, "http://[::1]:1000/cb": false, "https://agent.example:8443/cb": false, "https://agent.example/cb/": false, "https://evil.example/cb": false, "agent://cb/y": false,
+		"http://127.0.0.1:2000/cb": true, "http://127.0.0.1/cb": true, "http://localhost:7/cb": true, "http://localhost:3118/callback": true, "https://agent.example/cb": true, "zed://cb/x": true, "http://localhost:3119/callback": true, "http://localhost/callback": true,
+		"http://localhost:3119/other": false, "http://[::1]:1000/cb": false, "https://agent.example:8443/cb": false, "https://agent.example/cb/": false, "https://evil.example/cb": false, "zed://cb/y": false,
 	} {
 		s := b.open(asking(c, "redirect_uri="+uri))
 		if !accepted {

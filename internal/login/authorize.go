@@ -156,7 +156,11 @@ func (a *Authorizer) client(view *directory.View, r oauth.AuthorizationRequest, 
 	case it != nil && it.Client != nil:
 		return it.Client, nil
 	default:
-		return unread(r.ClientID), nil
+		c = unread(r.ClientID)
+		if _, err := oauth.ParseRedirectURI(r.RedirectURI); err != nil {
+			return c, oauth.ErrRedirectMismatch // before a page shows its host
+		}
+		return c, nil
 	}
 	if !oauth.MatchRedirectURI(c.RedirectURIs, r.RedirectURI) {
 		return c, oauth.ErrRedirectMismatch
@@ -181,7 +185,7 @@ func (a *Authorizer) registersItself(view *directory.View, id string) bool {
 // unread is a client of which nothing is known but its id. It has no redirect URI,
 // so that nobody is redirected.
 func unread(id string) *store.Client {
-	return &store.Client{ID: id, Name: Host(id), RegisteredBy: store.ByDocument}
+	return &store.Client{ID: id, Name: oauth.Host(id), RegisteredBy: store.ByDocument}
 }
 
 func isUnread(c *store.Client) bool { return c.SelfRegistered() && len(c.RedirectURIs) == 0 }

@@ -108,7 +108,7 @@ func (a *Authorizer) record(ctx context.Context, c *store.Client, with *store.Ch
 	if next.Version = 0; before != nil {
 		next.Version, next.CreatedAt = before.Version, before.CreatedAt
 	} else {
-		with.Events = []store.Event{{At: a.now(), Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: fmt.Sprintf("%q, redirect URI of %s", c.Name, Host(c.RedirectURIs[0]))}}
+		with.Events = []store.Event{{At: a.now(), Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: fmt.Sprintf("%q, redirect URI of %s", c.Name, oauth.Host(c.RedirectURIs[0]))}}
 	}
 	with.Documents = append(with.Documents, next.Record(a.Issuer.RecordUntil(a.now())))
 	return nil
@@ -120,6 +120,6 @@ func terms(c *store.Client, redirectURI string) string {
 	if !c.SelfRegistered() {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(c.Name + "\x00" + Host(redirectURI) + "\x00" + string(c.Auth) + "\x00" + c.Assertion.KeysURI))
+	sum := sha256.Sum256([]byte(c.Name + "\x00" + oauth.Host(redirectURI) + "\x00" + string(c.Auth) + "\x00" + c.Assertion.KeysURI))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }

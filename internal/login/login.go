@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -167,7 +166,7 @@ type Outcome struct {
 type Challenge struct {
 	ClientID     string
 	ClientName   string
-	RedirectHost string // of the redirect URI; its scheme if it has no host
+	RedirectHost string // of the redirect URI; its scheme if that is a private-use one
 	Scope        oauth.Scope
 	Prompt       oauth.Prompt
 	MaxAge       *int // seconds
@@ -206,21 +205,8 @@ func (a *Authorizer) Login(ctx context.Context, challenge string) (Challenge, er
 	if err != nil {
 		return l, ErrInteraction
 	}
-	l.ClientID, l.ClientName, l.RedirectHost, l.Scope = c.ID, c.Name, Host(it.Request.RedirectURI), it.Request.Scope
+	l.ClientID, l.ClientName, l.RedirectHost, l.Scope = c.ID, c.Name, strings.TrimSuffix(oauth.Host(it.Request.RedirectURI), ":"), it.Request.Scope
 	return l, nil
-}
-
-// Host is what a user can judge a redirect URI by: its host, or its scheme if
-// it has none.
-func Host(redirectURI string) string {
-	u, err := url.Parse(redirectURI)
-	if err != nil {
-		return ""
-	}
-	if u.Host == "" {
-		return u.Scheme
-	}
-	return u.Host
 }
 
 // AcceptLogin says who the user of a challenge is. It returns where to send the

@@ -44,8 +44,10 @@ func documentClient(cfg config.Config, dev bool) (*fetch.Client, error) {
 }
 
 // openDocuments makes the caches of what clients that registered themselves publish.
-func (n *node) openDocuments(c *fetch.Client) {
-	n.documents = fetch.NewCache(c.Get, client.ReadDocument, time.Now)
+func (n *node) openDocuments(c *fetch.Client, schemes []string) {
+	n.documents = fetch.NewCache(c.Get, func(address string, body []byte) (client.Document, error) {
+		return client.ReadDocument(address, body, schemes...)
+	}, time.Now)
 	n.documents.Done = func(address string, err error) {
 		n.metrics.Fetched(fetchOutcome(err))
 		if err != nil {
@@ -88,7 +90,7 @@ func registrationsOf(cfg config.Config, d *directory.Directory) (r *client.Regis
 	if !cfg.ClientMetadata.Registration {
 		return nil, nil
 	}
-	r = &client.Registrations{Realm: deployment.Realm, Directory: d, Now: time.Now}
+	r = &client.Registrations{Realm: deployment.Realm, Directory: d, Now: time.Now, Schemes: cfg.ClientMetadata.Schemes}
 	if file := cfg.ClientMetadata.RegistrationTokenFile; file != "" {
 		if r.Token, err = deployment.ReadRegistrationToken(file); err != nil {
 			return nil, &config.Fault{Name: "client_metadata.registration_token_file", Err: err}

@@ -162,7 +162,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	if err != nil {
 		return err
 	}
-	n.openDocuments(fetching)
+	n.openDocuments(fetching, cfg.ClientMetadata.Schemes)
 	first, err := n.answer(cfg)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package oauth
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func CheckClientAddress(id string) error {
 	switch {
 	case err != nil:
 		return errors.New("not a URL")
-	case u.Hostname() == "" || strings.Contains(u.Host, "%"):
+	case u.Hostname() == "":
 		return errors.New("without a host")
 	case u.User != nil || strings.Contains(u.Host, "@"):
 		return errors.New("with credentials")
@@ -47,36 +48,137 @@ func CheckClientAddress(id string) error {
 			return errors.New("with a dot segment")
 		}
 	}
-	return nil
+	return checkAuthority(id)
 }
 
-// CheckOwnRedirectURI returns why uri is not accepted of a client that registered
-// itself, or nil. It is CheckRedirectURI for native clients, and private-use schemes
-// need no dot: agents use such ones.
-func CheckOwnRedirectURI(uri string) error {
-	err := CheckRedirectURI(uri, true)
-	var scheme *schemeError
-	if !errors.As(err, &scheme) || foreign(string(*scheme)) {
-		return err
+// splitURI returns the scheme of a URI in lower case, and its authority (RFC 3986
+// section 3.2) as it is written: nothing is decoded.
+func splitURI(uri string) (scheme, authority string) {
+	scheme, rest, _ := strings.Cut(uri, ":")
+	if rest, ok := strings.CutPrefix(rest, "//"); ok {
+		if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+			rest = rest[:end]
+		}
+		authority = rest
+	}
+	return strings.ToLower(scheme), authority
+}
+
+// checkAuthority returns why the scheme and the authority of a URI are not in the form
+// to which browsers bring them (WHATWG URL section 3.5), or nil: in any other, a user
+// would be shown one address and sent to another.
+func checkAuthority(uri string) error {
+	scheme, authority := splitURI(uri)
+	host := authority
+	if i := strings.LastIndexByte(authority, ':'); i > strings.LastIndexByte(authority, ']') {
+		host = authority[:i]
+	}
+	switch port, ok := cutPort(authority[len(host):]); {
+	case uri[:len(scheme)] != scheme || authority != strings.ToLower(authority):
+		return errors.New("has a scheme or a host that is not in lower case")
+	case strings.Contains(authority, "%"):
+		return errors.New("has a percent-encoded host: write it as DNS has it, such as xn--bcher-kva.example")
+	case scheme != "https" && scheme != "http":
+		return nil // the authority means something to the program alone
+	case !ok || port != "":
+		return errors.New("has a port that is not 1 to 65535 without leading zeros")
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		ip, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
+		if err != nil || ip.Is4In6() || "["+ip.String()+"]" != host {
+			return errors.New("has an IPv6 address that is not in the form of RFC 5952")
+		}
+		return nil
+	}
+	if strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-._") != "" {
+		return errors.New("has a host that is neither a name in DNS nor an address")
+	}
+	name := strings.TrimSuffix(host, ".")
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if hex, ok := strings.CutPrefix(last, "0x"); ok && strings.Trim(hex, "0123456789abcdef") == "" || last != "" && strings.Trim(last, "0123456789") == "" {
+		if _, err := netip.ParseAddr(host); err != nil {
+			return errors.New("has a host that browsers read as an IPv4 address: write it as four decimal numbers")
+		}
 	}
 	return nil
 }
 
-// foreign reports whether a scheme is not a program's own: it is the Web's, or what
-// browsers and operating systems, and not programs, give a meaning. A page that sends
-// a browser to one of the latter can make the system search, open or run something.
+// agents are private-use schemes without a dot that clients which registered
+// themselves may use: those of editors that are agents.
+var agents = []string{"cursor", "kiro", "vscode", "vscode-insiders", "vscodium", "windsurf", "windsurf-next", "zed"}
+
+// CheckOwnRedirectURI returns why uri is not accepted of a client that registered
+// itself, or nil. It is CheckRedirectURI for native clients, and private-use schemes
+// begin with a top-level domain (RFC 8252 section 7.1), or are those of known agents
+// or among more. All others could make the system open, call or install something.
+func CheckOwnRedirectURI(uri string, more ...string) error {
+	err := CheckRedirectURI(uri, true)
+	var other *schemeError
+	if err != nil && !errors.As(err, &other) {
+		return err
+	}
+	scheme, _ := splitURI(uri)
+	domain, _, dotted := strings.Cut(scheme, ".")
+	switch {
+	case scheme == "https", scheme == "http", slices.Contains(agents, scheme), slices.Contains(more, scheme):
+		return nil
+	case dotted && strings.Trim(domain, "abcdefghijklmnopqrstuvwxyz") == "":
+		return nil
+	}
+	return (*schemeError)(&scheme)
+}
+
+// CheckProgramScheme returns why a scheme is none that an operator may let clients
+// which registered themselves use, or nil. It is a program's own if neither the Web
+// nor a browser or an operating system gives it a meaning.
+func CheckProgramScheme(scheme string) error {
+	switch {
+	case scheme == "" || scheme[0] < 'a' || scheme[0] > 'z' || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+-.") != "":
+		return errors.New("not a scheme in lower case, such as example-agent, without a colon")
+	case foreign(scheme):
+		return errors.New("browsers or operating systems, and not a program of its own, give this scheme a meaning")
+	}
+	return nil
+}
+
+// foreign reports whether a scheme is not a program's own.
 func foreign(scheme string) bool {
-	return strings.HasPrefix(scheme, "http") || strings.HasPrefix(scheme, "web+") || strings.HasPrefix(scheme, "ms-") || slices.Contains([]string{
-		"about", "afp", "android-app", "blob", "cid", "chrome", "chrome-extension", "content", "data", "dns", "feed", "file", "filesystem", "ftp", "ftps",
-		"intent", "jar", "javascript", "jnlp", "jsc", "ldap", "ldaps", "livescript", "mailto", "mhtml", "mid", "moz-extension", "news", "nfs", "opera", "resource", "safari-extension",
-		"search", "search-ms", "sftp", "shell", "smb", "sms", "ssh", "tel", "telnet", "urn", "vbscript", "view-source", "ws", "wss", "wyciwyg",
+	for _, prefix := range []string{"http", "web+", "ms-", "microsoft-edge", "googlechrome", "x-apple", "itms", "chrome"} {
+		if strings.HasPrefix(scheme, prefix) {
+			return true
+		}
+	}
+	return slices.Contains([]string{
+		"about", "afp", "android-app", "applescript", "blob", "cid", "content", "data", "dns", "facetime", "feed", "file", "filesystem", "ftp", "ftps",
+		"intent", "jar", "javascript", "jnlp", "jsc", "ldap", "ldaps", "livescript", "mailto", "market", "mhtml", "mid", "moz-extension", "news", "nfs", "opera",
+		"rdp", "res", "resource", "safari-extension", "search", "sftp", "shell", "shortcuts", "skype", "smb", "sms", "ssh", "steam",
+		"tel", "telnet", "urn", "vbscript", "view-source", "vnc", "ws", "wss", "wyciwyg",
 	}, scheme)
+}
+
+// Host returns what a user can judge an address by: the host of an https or http
+// address with its port, unless that is the default one, and of any other the scheme
+// and a colon, because its host means nothing to anybody but the program.
+func Host(uri string) string {
+	switch scheme, authority := splitURI(uri); {
+	case !strings.Contains(uri, ":"):
+		return ""
+	case scheme == "https":
+		return strings.TrimSuffix(authority, ":443")
+	case scheme == "http":
+		return strings.TrimSuffix(authority, ":80")
+	default:
+		return scheme + ":"
+	}
 }
 
 // IsRemote reports whether a redirect URI names a host of the Web: any other leads to
 // a program on the user's device, and any program there could have made the request
 // (RFC 8252 section 8.6).
-func IsRemote(redirectURI string) bool { return strings.HasPrefix(redirectURI, "https:") }
+func IsRemote(redirectURI string) bool {
+	scheme, _ := splitURI(redirectURI)
+	return scheme == "https"
+}
 
 // IsLoopback reports whether a redirect URI leads to this machine by http.
 func IsLoopback(redirectURI string) bool {

@@ -176,17 +176,20 @@ func FuzzMatchRedirectURI(f *testing.F) {
 func FuzzCheckRedirectURI(f *testing.F) {
 	for _, s := range []string{
 		"https://shop.example/cb", "http://127.0.0.1:1/cb", "http://[::1]/", "com.example.app:/cb", "javascript:alert(1)", "https://a@b/",
-		"https://a/#", "//a", "https://[::1%25x]/", "https://a/%zz",
+		"https://a/#", "//a", "https://[::1%25x]/", "https://a/%zz", "HTTPS://a/", "https://%D0%B0pple.com/", "https://0x7f.1/", "https://a:0443/", "cursor://a/", "https://[::ffff:1.2.3.4]/",
 	} {
 		f.Add(s, true)
 		f.Add(s, false)
 	}
-	web := regexp.MustCompile(`^(?i:https)://[^/?#@]+([/?].*)?$`)
+	web := regexp.MustCompile(`^https://[^/?#@]+([/?].*)?$`)
 	// A port that no request can name matches nothing but itself.
-	local := regexp.MustCompile(`^(?i:http)://(127\.0\.0\.1|\[::1\])(:[0-9]*)?([/?].*)?$`)
-	app := regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+-]*\.[A-Za-z0-9+.-]*:`)
+	local := regexp.MustCompile(`^http://(127\.0\.0\.1|\[::1\])(:[0-9]*)?([/?].*)?$`)
+	app := regexp.MustCompile(`^[a-z][a-z0-9+-]*\.[a-z0-9+.-]*:`)
 	f.Fuzz(func(t *testing.T, uri string, native bool) {
 		err := oauth.CheckRedirectURI(uri, native)
+		if host := oauth.Host(uri); (err == nil || oauth.CheckOwnRedirectURI(uri) == nil) && (host == "" || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-._:[]+") != "") {
+			t.Fatalf("%q is accepted, and shown as %q", uri, host)
+		}
 		if err != nil {
 			if strings.ContainsFunc(err.Error(), unicode.IsControl) {
 				t.Fatalf("the message repeats a control character: %q", err)

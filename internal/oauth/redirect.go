@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // MaxRedirectURI is the limit of a redirect URI, in bytes.
@@ -16,25 +17,10 @@ const MaxRedirectURI = 2000
 // 7.3), http://localhost (which section 8.3 discourages, and development tools
 // use), and a private-use scheme that holds a dot (section 7.1).
 func CheckRedirectURI(uri string, native bool) error {
-	for i := 0; i < len(uri); i++ {
-		if uri[i] <= 0x20 || uri[i] >= 0x7f || strings.IndexByte(`"<>\^{|}*`+"`", uri[i]) >= 0 {
-			return fmt.Errorf("redirect URI holds the character %q: write it percent-encoded; wildcards are not supported", uri[i])
-		}
-	}
-	if len(uri) > MaxRedirectURI {
-		return fmt.Errorf("redirect URI is longer than %d bytes", MaxRedirectURI)
-	}
-	u, err := url.Parse(uri)
-	if err != nil {
-		return errors.New("redirect URI is not a URI")
-	}
+	u, err := ParseRedirectURI(uri)
 	switch {
-	case !u.IsAbs():
-		return errors.New("redirect URI is not absolute: begin it with https://")
-	case strings.ContainsRune(uri, '#'):
-		return errors.New("redirect URI has a fragment (RFC 6749 section 3.1.2 forbids it)")
-	case u.User != nil:
-		return errors.New("redirect URI holds user information")
+	case err != nil:
+		return err
 	case u.Scheme == "https":
 		if u.Hostname() == "" {
 			return errors.New("redirect URI has no host")
@@ -52,6 +38,41 @@ func CheckRedirectURI(uri string, native bool) error {
 		return nil
 	}
 	return (*schemeError)(&u.Scheme)
+}
+
+// ParseRedirectURI parses a URI in the one spelling that this server, browsers and
+// people read alike, whatever its scheme is (CWE-451). Who may register it is
+// CheckRedirectURI's question.
+func ParseRedirectURI(uri string) (*url.URL, error) {
+	for i := 0; i < len(uri); i++ {
+		if uri[i] <= 0x20 || uri[i] >= 0x7f || strings.IndexByte(`"<>\^{|}*`+"`", uri[i]) >= 0 {
+			return nil, fmt.Errorf("redirect URI holds the character %q: write it percent-encoded; wildcards are not supported", uri[i])
+		}
+	}
+	if len(uri) > MaxRedirectURI {
+		return nil, fmt.Errorf("redirect URI is longer than %d bytes", MaxRedirectURI)
+	}
+	u, err := url.Parse(uri)
+	if err != nil {
+		return nil, errors.New("redirect URI is not a URI")
+	}
+	plain, err := url.PathUnescape(uri)
+	switch {
+	case err != nil:
+		return nil, errors.New("redirect URI is not a URI")
+	case !u.IsAbs():
+		return nil, errors.New("redirect URI is not absolute: begin it with https://")
+	case strings.ContainsRune(uri, '#'):
+		return nil, errors.New("redirect URI has a fragment (RFC 6749 section 3.1.2 forbids it)")
+	case u.User != nil:
+		return nil, errors.New("redirect URI holds user information")
+	case strings.ContainsFunc(plain, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }):
+		return nil, errors.New("redirect URI holds a percent-encoded control or format character: leave it out")
+	}
+	if err := checkAuthority(uri); err != nil {
+		return nil, fmt.Errorf("redirect URI %w", err)
+	}
+	return u, nil
 }
 
 // A schemeError is a redirect URI's scheme that no operator can register.

@@ -19,8 +19,8 @@ func TestConsentOfAClientThatDescribesItself(t *testing.T) {
 		"its own host":            {"agent.example", "", []string{"Your answer goes to agent.example.", "Allow access only if you know agent.example and trust it."}, []string{"not an address of", "claim to be this one"}},
 		"another host":            {"evil.example", "", []string{"Your answer goes to evil.example.", "This is not an address of agent.example."}, []string{"claim to be this one"}},
 		"a host in other letters": {"xn--gent-2ta.example", "", []string{"Your answer goes to xn--gent-2ta.example.", "This is not an address of agent.example."}, nil},
-		"a program":               {"127.0.0.1:3118", pages.LocalProgram, []string{"Your answer goes to a program on this device, where any program can claim to be this one: allow access only if you have just started this sign-in yourself."}, []string{"not an address of", "trust it"}},
-		"an app":                  {"cursor", pages.LocalApp, []string{"the app on this device that opens cursor links, and any app can claim to be it: allow access only if you have just started this sign-in yourself."}, []string{"not an address of", "trust it"}},
+		"a program":               {"127.0.0.1:3118", pages.LocalProgram, []string{"Your answer goes to a program on this device, where any program can claim to be this one: allow access only if you have just started this sign-in yourself. This is not an address of agent.example."}, []string{"trust it"}},
+		"an app":                  {"cursor:", pages.LocalApp, []string{"the app on this device that opens cursor: links, and any app can claim to be it: allow access only if you have just started this sign-in yourself. This is not an address of agent.example."}, []string{"trust it"}},
 	} {
 		root := render(t, s, "en", pages.Consent{Client: "Your Bank", Own: true, Address: id, AddressHost: "agent.example", Host: c.host, Local: c.local, Name: "Alice", Username: "alice"})
 		text := strings.NewReplacer("“ ", "“", " ”", "”", " .", ".").Replace(textOf(elements(root, "main")[0]))

@@ -42,7 +42,7 @@ func Samples() []Sample {
 		{"consent-agent", Consent{Interaction: id, Client: "Example Agent", Own: true, Address: "https://agent.example/oauth/client.json", AddressHost: "agent.example", Host: "agent.example", Username: "alice", Scopes: []Scope{read}, Remember: true}},
 		{"consent-agent-elsewhere", Consent{Interaction: id, Client: client, Own: true, Address: "https://agent.example/oauth/client.json", AddressHost: "agent.example", Host: host, Username: "alice", Scopes: []Scope{read}, Remember: true}},
 		{"consent-agent-local", Consent{Interaction: id, Client: "Example Agent", Own: true, Address: "https://agent.example/oauth/client.json", AddressHost: "agent.example", Host: "localhost:3118", Local: LocalProgram, Username: "alice", Scopes: []Scope{read}}},
-		{"consent-agent-app", Consent{Interaction: id, Client: "Example Agent", Own: true, Host: "cursor", Local: LocalApp, Username: "alice", Scopes: []Scope{fresh}, Known: []Scope{plain}}},
+		{"consent-agent-app", Consent{Interaction: id, Client: "Example Agent", Own: true, Host: "cursor:", Local: LocalApp, Username: "alice", Scopes: []Scope{fresh}, Known: []Scope{plain}}},
 		{"connections", Connections{Name: "Alice Example", Username: "alice", Items: []Connection{
 			{ClientID: "Zx81kQ", Client: client, Scopes: []Scope{read, order}, Since: day.AddDate(-1, 0, 0), LastUsed: day},
 			{ClientID: "Ht40aV", Client: "Billing", Scopes: []Scope{plain}, Since: day},

@@ -52,7 +52,7 @@ type Scope struct {
 type Consent struct {
 	Interaction string
 	Client      string
-	Host        string // of the redirect URI, which receives the answer
+	Host        string // of the redirect URI, which receives the answer, or its scheme and a colon
 	Name        string // of the signed-in user
 	Username    string
 	Scopes      []Scope // requested scopes
@@ -75,7 +75,7 @@ type Local string
 
 const (
 	LocalProgram Local = "program" // listens on the loopback interface
-	LocalApp     Local = "app"     // opens links of a private-use scheme, the view's Host
+	LocalApp     Local = "app"     // opens links of a private-use scheme, which is the view's Host, with its colon
 )
 
 // A Connection is a client that may act for the user.

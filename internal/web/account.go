@@ -78,7 +78,7 @@ func (s *web) clientName(ctx context.Context, clientID string) string {
 // the name that it gives itself.
 func ownName(c *store.Client) string {
 	if oauth.IsClientAddress(c.ID) {
-		return fmt.Sprintf("%s (“%s”)", login.Host(c.ID), c.Name)
+		return fmt.Sprintf("%s (“%s”)", oauth.Host(c.ID), c.Name)
 	}
 	return fmt.Sprintf("“%s”", c.Name)
 }

@@ -140,7 +140,7 @@ func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, er
 	case toClient != nil && toClient.Cause == nil:
 		// The user decides whether to follow a link to the client.
 		bounce := pages.Bounce{
-			Client: toClient.Client.Name, Host: login.Host(toClient.Request.RedirectURI), URL: toClient.URL,
+			Client: toClient.Client.Name, Host: oauth.Host(toClient.Request.RedirectURI), URL: toClient.URL,
 			Code: string(toClient.Told.Code), Detail: toClient.Told.Description, RequestID: r.ID,
 		}
 		if bounce.Fields = fields(toClient.Request, toClient.URL); bounce.Fields != nil {

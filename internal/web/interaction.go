@@ -141,7 +141,7 @@ func (s *web) proceeded(ctx context.Context, x *exchange, st login.Stage, err er
 
 // view is what the present step shows.
 func (s *web) view(x *exchange, st login.Stage) any {
-	it, host := st.Interaction, login.Host(st.Interaction.Request.RedirectURI)
+	it, host := st.Interaction, oauth.Host(st.Interaction.Request.RedirectURI)
 	switch it.Step {
 	case login.StepSecondFactor:
 		return pages.SecondFactor{Interaction: it.ID, Client: x.ClientName, Cancel: !it.OfAccount()}
@@ -157,7 +157,7 @@ func (s *web) view(x *exchange, st login.Stage) any {
 			Known: append(s.scopes(st.Known), named(st.Agreed)...), Local: localTo(it.Request.RedirectURI),
 		}
 		if c.Own = st.Client.SelfRegistered(); oauth.IsClientAddress(st.Client.ID) {
-			c.Address, c.AddressHost = st.Client.ID, login.Host(st.Client.ID)
+			c.Address, c.AddressHost = st.Client.ID, oauth.Host(st.Client.ID)
 		}
 		for _, name := range it.Request.Scope.Tokens() {
 			if !st.Known.Covers(oauth.Scope(name)) {

@@ -38,7 +38,7 @@ func (s *web) password(ctx context.Context, r *http.Request, x *exchange, it *lo
 		s.loginFailed(x, it, who.Subject, err)
 		return s.wrong(x, it, err, func(wrong bool, minutes int) any {
 			return pages.Login{
-				Interaction: it.ID, Client: s.clientName(ctx, it.Request.ClientID), Host: login.Host(it.Request.RedirectURI), Username: p["username"],
+				Interaction: it.ID, Client: s.clientName(ctx, it.Request.ClientID), Host: oauth.Host(it.Request.RedirectURI), Username: p["username"],
 				Wrong: wrong, Throttled: !wrong, RetryMinutes: minutes, Cancel: !it.OfAccount(),
 			}
 		})
