@@ -188,6 +188,22 @@ func unread(id string) *store.Client {
 	return &store.Client{ID: id, Name: oauth.Host(id), RegisteredBy: store.ByDocument}
 }
 
+// ShownName returns what a client is called on every page but the consent page: nobody
+// vouches for the name that a client which registered itself gives itself, and unquoted
+// it would be a sentence of ours. Such a client is the host of its address, or of its
+// redirect URI.
+func ShownName(c *store.Client) string {
+	switch {
+	case !c.SelfRegistered():
+		return c.Name
+	case oauth.IsClientAddress(c.ID):
+		return oauth.Host(c.ID)
+	case len(c.RedirectURIs) > 0:
+		return oauth.Host(c.RedirectURIs[0])
+	}
+	return ""
+}
+
 func isUnread(c *store.Client) bool { return c.SelfRegistered() && len(c.RedirectURIs) == 0 }
 
 // readClient reads a client that registered itself into st, unless nobody is signed in,

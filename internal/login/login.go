@@ -165,7 +165,7 @@ type Outcome struct {
 // A Challenge is what another system must know to log a user in.
 type Challenge struct {
 	ClientID     string
-	ClientName   string
+	ClientName   string // see ShownName
 	RedirectHost string // of the redirect URI; its scheme if that is a private-use one
 	Scope        oauth.Scope
 	Prompt       oauth.Prompt
@@ -205,7 +205,7 @@ func (a *Authorizer) Login(ctx context.Context, challenge string) (Challenge, er
 	if err != nil {
 		return l, ErrInteraction
 	}
-	l.ClientID, l.ClientName, l.RedirectHost, l.Scope = c.ID, c.Name, strings.TrimSuffix(oauth.Host(it.Request.RedirectURI), ":"), it.Request.Scope
+	l.ClientID, l.ClientName, l.RedirectHost, l.Scope = c.ID, ShownName(c), strings.TrimSuffix(oauth.Host(it.Request.RedirectURI), ":"), it.Request.Scope
 	return l, nil
 }
 

@@ -285,7 +285,7 @@ func TestWhatAUserIsShownOfAnAgentSurvivesAnotherLogin(t *testing.T) {
 		t.Errorf("%+v, %v", next, err)
 	}
 	h.step(time.Second)
-	if l, err := h.Login(t.Context(), next.ID); err != nil || l.ClientID != agentID || l.ClientName != "Agent" {
+	if l, err := h.Login(t.Context(), next.ID); err != nil || l.ClientID != agentID || l.ClientName != "agent.example" {
 		t.Errorf("%+v, %v", l, err)
 	}
 	it = h.begin(asAgent(redirectURI), someone(), StepLogin)

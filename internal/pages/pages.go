@@ -147,6 +147,10 @@ func (l *localized) title(page any) string {
 		if v.Again() {
 			key += "_again"
 		}
+	case Bounce:
+		if v.Denied {
+			key = "denied"
+		}
 	case Message:
 		key = string(v.Key)
 	}

@@ -57,6 +57,8 @@ func Samples() []Sample {
 		{"bounce-form", Bounce{Client: client, Host: host, URL: "https://print.example/callback", Fields: []Field{{"error", "invalid_scope"}, {"state", "1"}}, Code: "invalid_scope"}},
 		{"form-post", FormPost{Client: client, Host: host, URL: "https://print.example/callback?a=b", Fields: []Field{{"code", "mtc_x"}, {"state", `<">&`}}}},
 		{"form-post-unnamed", FormPost{URL: "https://print.example/callback", Fields: []Field{{"error", "access_denied"}}}},
+		{"bounce-denied", Bounce{Client: "agent.example", URL: "cursor://anysphere.cursor-mcp/oauth/callback?error=access_denied", Code: "access_denied", Denied: true}},
+		{"bounce-denied-unnamed", Bounce{URL: "cursor://anysphere.cursor-mcp/oauth/callback?error=access_denied", Code: "access_denied", Denied: true}},
 		{"bounce-unnamed", Bounce{URL: "com.example.app:/callback?error=invalid_request", Code: "invalid_request"}},
 	}
 	for _, key := range MessageKeys() {

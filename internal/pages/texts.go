@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -198,11 +199,11 @@ func (l *localized) date(t time.Time) string {
 }
 
 // link returns the address of a client, whose redirect URI may have a private-use
-// scheme (RFC 8252 section 7.1), which html/template rejects. Such a scheme contains
-// a dot; schemes that run script or contain a document do not.
+// scheme (RFC 8252 section 7.1), which html/template rejects. Nobody can register one
+// that runs script or contains a document; here, it would be no link either.
 func link(address string) template.URL {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" && !strings.Contains(u.Scheme, ".") {
+	if err != nil || slices.Contains([]string{"", "javascript", "vbscript", "data", "blob", "about", "file", "filesystem", "view-source"}, u.Scheme) {
 		return ""
 	}
 	return template.URL(address)

@@ -128,6 +128,9 @@ type Bounce struct {
 	Code      string // the OAuth error code
 	Detail    string // its description, for developers; never text of a request
 	RequestID string
+	// Denied says that the error is the user's own answer, which the client does not
+	// receive by itself.
+	Denied bool
 }
 
 // A Field is a hidden field of a form.

@@ -2,15 +2,12 @@ package web
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 
 	"github.com/mintage/mintage/internal/login"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
-	"github.com/mintage/mintage/internal/store"
 )
 
 // connections shows a user the clients that can act for them, and disconnects
@@ -42,10 +39,8 @@ func (s *web) connections(ctx context.Context, r *http.Request, x *exchange) (se
 			view.Done = "" // a link may say so of anybody
 		}
 		item := pages.Connection{ClientID: c.ClientID, Client: c.ClientID, Scopes: append(s.scopes(c.Scope), named(c.Claims)...), Since: c.Since.Time()}
-		if c.Client != nil && !c.Client.SelfRegistered() {
-			item.Client = c.Client.Name // an operator vouches for it
-		} else if c.Client != nil {
-			item.Client = ownName(c.Client)
+		if c.Client != nil {
+			item.Client = login.ShownName(c.Client)
 		}
 		if c.LastUsed != 0 {
 			item.LastUsed = c.LastUsed.Time()
@@ -71,16 +66,7 @@ func (s *web) clientName(ctx context.Context, clientID string) string {
 	if err != nil || c == nil {
 		return ""
 	}
-	return c.Name
-}
-
-// ownName is how a client that registered itself is named: what is certain goes before
-// the name that it gives itself.
-func ownName(c *store.Client) string {
-	if oauth.IsClientAddress(c.ID) {
-		return fmt.Sprintf("%s (“%s”)", oauth.Host(c.ID), c.Name)
-	}
-	return fmt.Sprintf("“%s”", c.Name)
+	return login.ShownName(c)
 }
 
 // signInFirst begins a login that comes back to the account pages.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
 )
@@ -46,7 +47,7 @@ func (s *web) authorize(ctx context.Context, r *http.Request, x *exchange) (serv
 	}
 	st, err := s.Authorizer.Authorize(ctx, req, s.guest(r, x))
 	if st.Client != nil {
-		x.ClientName = st.Client.Name
+		x.ClientName = login.ShownName(st.Client)
 	}
 	if err != nil {
 		return server.Answer{}, err

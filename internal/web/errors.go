@@ -87,7 +87,9 @@ func (s *web) pageProblem(err error) (status int, key pages.MessageKey, code oau
 func (s *web) redirects(e *login.ClientError) bool {
 	switch {
 	case e.Client.SelfRegistered():
-		return e.Clicked // on a page that named the redirect URI's host
+		// On a page that named the redirect URI's host. A program is not started by a user
+		// who denies it something.
+		return e.Clicked && localTo(e.Request.RedirectURI) != pages.LocalApp
 	case s.ErrorPage, e.Cause != nil:
 		return e.SignedIn || e.Request.Prompt.None
 	}
@@ -140,8 +142,11 @@ func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, er
 	case toClient != nil && toClient.Cause == nil:
 		// The user decides whether to follow a link to the client.
 		bounce := pages.Bounce{
-			Client: toClient.Client.Name, Host: oauth.Host(toClient.Request.RedirectURI), URL: toClient.URL,
-			Code: string(toClient.Told.Code), Detail: toClient.Told.Description, RequestID: r.ID,
+			Client: login.ShownName(toClient.Client), Host: oauth.Host(toClient.Request.RedirectURI), URL: toClient.URL,
+			Code: string(toClient.Told.Code), Detail: toClient.Told.Description, RequestID: r.ID, Denied: toClient.Clicked,
+		}
+		if localTo(toClient.Request.RedirectURI) == pages.LocalApp {
+			bounce.Host = ""
 		}
 		if bounce.Fields = fields(toClient.Request, toClient.URL); bounce.Fields != nil {
 			bounce.URL = toClient.Request.RedirectURI

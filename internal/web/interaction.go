@@ -119,7 +119,7 @@ func (s *web) showNext(ctx context.Context, r *http.Request, x *exchange, it *lo
 // stand.
 func (s *web) proceeded(ctx context.Context, x *exchange, st login.Stage, err error) (server.Answer, error) {
 	if st.Client != nil {
-		x.ClientName = st.Client.Name
+		x.ClientName = login.ShownName(st.Client)
 	}
 	it := st.Interaction
 	switch {
@@ -153,7 +153,7 @@ func (s *web) view(x *exchange, st login.Stage) any {
 		return v
 	case login.StepConsent:
 		c := pages.Consent{
-			Interaction: it.ID, Client: x.ClientName, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
+			Interaction: it.ID, Client: st.Client.Name, Host: host, Name: st.Session.Name, Username: st.Session.Username, Remember: st.Remember,
 			Known: append(s.scopes(st.Known), named(st.Agreed)...), Local: localTo(it.Request.RedirectURI),
 		}
 		if c.Own = st.Client.SelfRegistered(); oauth.IsClientAddress(st.Client.ID) {

@@ -334,7 +334,7 @@ func (s *web) respond(locale string, c *store.Client, r oauth.AuthorizationReque
 	if !r.FormPost {
 		return seeOther(uri), nil
 	}
-	a, err := s.render(locale, http.StatusOK, pages.FormPost{Client: c.Name, Host: oauth.Host(r.RedirectURI), URL: r.RedirectURI, Fields: fields(r, uri)})
+	a, err := s.render(locale, http.StatusOK, pages.FormPost{Client: login.ShownName(c), Host: oauth.Host(r.RedirectURI), URL: r.RedirectURI, Fields: fields(r, uri)})
 	// The client sees from where the form comes: with the policy of other pages, it
 	// would see "Origin: null".
 	a.Header = http.Header{"Content-Security-Policy": sendPolicy(r.RedirectURI), "Referrer-Policy": {"origin"}}
