@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -9,11 +10,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/testkit"
 )
@@ -158,4 +161,36 @@ func TestCM25_NamesAreNoMessages(t *testing.T) {
 			}
 		}
 	}
+}
+
+// One user fills the store with no more than twenty records an hour.
+func TestCM26_OneUserMakesTwentyRecordsAnHour(t *testing.T) {
+	d, b := signedIn(t, registering)
+	d.openAPI()
+	next := 0
+	agree := func() sight {
+		next++
+		return b.decide(b.open(asking(d.registered(fmt.Sprintf(`{"client_name":"Agent %d","redirect_uris":["%s"],"token_endpoint_auth_method":"none"}`, next, redirect)))).at(t, "consent"), "allow")
+	}
+	known := d.registered(`{"redirect_uris":["` + redirect + `"],"token_endpoint_auth_method":"none"}`)
+	b.decide(b.open(asking(known)).at(t, "consent"), "allow").code(t, redirect)
+	for range 19 {
+		agree().code(t, redirect)
+	}
+	for range 2 {
+		agree().says(t, http.StatusTooManyRequests, pages.TooManyClients)
+	}
+	// A client with a record is not counted again, and another user has their own share.
+	b.decide(b.open(asking(known, "prompt=consent")).at(t, "consent"), "allow").code(t, redirect)
+	d.user("bob")
+	alice := b
+	b = d.browser()
+	d.signIn(b, "bob")
+	agree().code(t, redirect)
+	b = alice
+	d.step(time.Hour - time.Minute)
+	d.signIn(b, username)
+	agree().says(t, http.StatusTooManyRequests, pages.TooManyClients)
+	d.step(2 * time.Minute)
+	agree().code(t, redirect)
 }

@@ -81,6 +81,9 @@ var (
 	ErrSubject = errors.New("subject refused")
 	// ErrCrowded means that too many interactions are under way.
 	ErrCrowded = errors.New("too many interactions")
+	// ErrRecords means that the user has agreed to too many clients that registered
+	// themselves.
+	ErrRecords = errors.New("too many records of clients by one user")
 	// ErrLimited means that this visitor may begin no interaction now.
 	ErrLimited = errors.New("too many interactions of one address")
 )

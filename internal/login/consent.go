@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/directory"
@@ -29,6 +31,9 @@ type Consent struct {
 // consents are all of one subject, by client: one document.
 type consents struct {
 	Of map[string]Consent `json:"of"`
+	// Records is when the subject's agreements made records of clients that registered
+	// themselves: see recordPace.
+	Records []grant.Instant `json:"records,omitempty"`
 
 	key     store.DocumentKey
 	version int64
@@ -69,8 +74,9 @@ func (cs consents) document() (store.Document, error) {
 }
 
 // consentDocument is the consents of the user with what d adds for the client.
-// Only the first call for a stage uses what the stage has read.
-func (a *Authorizer) consentDocument(ctx context.Context, st *Stage, d Decision) (store.Document, error) {
+// Only the first call for a stage uses what the stage has read. If the agreement makes
+// the record of a client, it is ErrRecords for a user who has made too many.
+func (a *Authorizer) consentDocument(ctx context.Context, st *Stage, d Decision, makes bool) (store.Document, error) {
 	r, subject := st.Interaction.Request, st.Interaction.Identity.Subject
 	cs := st.consents
 	st.consents = nil
@@ -94,15 +100,24 @@ func (a *Authorizer) consentDocument(ctx context.Context, st *Stage, d Decision)
 	}
 	next.Terms = terms(st.Client, r.RedirectURI)
 	cs.Of[r.ClientID] = next
+	if makes {
+		hourAgo := a.now().Add(-time.Hour)
+		cs.Records = slices.DeleteFunc(cs.Records, func(at grant.Instant) bool { return at <= hourAgo })
+		if len(cs.Records) >= recordPace {
+			return store.Document{}, ErrRecords
+		}
+		cs.Records = append(cs.Records, a.now())
+	}
 	return cs.document()
 }
 
-// record adds the record of a client that registered itself, as the user has seen it.
-func (a *Authorizer) record(ctx context.Context, c *store.Client, with *store.Change) error {
-	before, err := a.Issuer.Directory.Record(ctx, c.Realm, c.ID)
-	if err != nil {
-		return err
-	}
+// recordPace is how many records of clients that registered themselves one user can
+// make in an hour: the store keeps each for a month or longer (CWE-770).
+const recordPace = 20
+
+// record adds the record of a client that registered itself, as the user has seen it,
+// beside before, which is nil if there is none.
+func (a *Authorizer) record(c, before *store.Client, with *store.Change) {
 	next := c.Clone()
 	next.CreatedAt, next.UpdatedAt = a.now(), a.now()
 	if next.Version = 0; before != nil {
@@ -111,7 +126,6 @@ func (a *Authorizer) record(ctx context.Context, c *store.Client, with *store.Ch
 		with.Events = []store.Event{{At: a.now(), Name: store.EventClientRecorded, About: c.ID, Actor: c.ID, Detail: fmt.Sprintf("%q, redirect URI of %s", c.Name, oauth.Host(c.RedirectURIs[0]))}}
 	}
 	with.Documents = append(with.Documents, next.Record(a.Issuer.RecordUntil(a.now())))
-	return nil
 }
 
 // terms identifies what a user was told of a client that registered itself: after a

@@ -181,15 +181,20 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 			}
 		}
 		if consent {
-			doc, err := a.consentDocument(ctx, st, d)
+			own := st.Client.SelfRegistered()
+			var before *store.Client
+			if own {
+				var err error
+				if before, err = a.Issuer.Directory.Record(ctx, st.Client.Realm, st.Client.ID); err != nil {
+					return err
+				}
+			}
+			doc, err := a.consentDocument(ctx, st, d, own && before == nil)
 			if err != nil {
 				return err
 			}
-			with.Documents = []store.Document{doc}
-			if st.Client.SelfRegistered() {
-				if err := a.record(ctx, st.Client, with); err != nil {
-					return err
-				}
+			if with.Documents = []store.Document{doc}; own {
+				a.record(st.Client, before, with)
 			}
 		}
 		it.Decision, it.Step, st.Decided = &d, StepAnswered, true

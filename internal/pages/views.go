@@ -178,6 +178,7 @@ const (
 	ClientDisabled      MessageKey = "client_disabled"      // an operator has disabled a client that registered itself
 	ClientUnread        MessageKey = "client_unread"        // what the client says of itself cannot be read
 	TooMany             MessageKey = "too_many"             // 429
+	TooManyClients      MessageKey = "too_many_clients"     // 429: of those that registered themselves
 	Unavailable         MessageKey = "unavailable"          // 503
 	Internal            MessageKey = "internal"             // 500
 	NotFound            MessageKey = "not_found"            // 404
@@ -192,7 +193,7 @@ const (
 func MessageKeys() []MessageKey {
 	return []MessageKey{
 		UnknownClient, BadRedirectURI, BadRequest, InteractionExpired, InteractionUnknown, InteractionAnswered,
-		UserSwitched, CrossSite, ClientChanged, ClientDisabled, ClientUnread, TooMany, Unavailable, Internal, NotFound, Method,
+		UserSwitched, CrossSite, ClientChanged, ClientDisabled, ClientUnread, TooMany, TooManyClients, Unavailable, Internal, NotFound, Method,
 		UpstreamFailed, Rejected, CookiesOff, TooLarge,
 	}
 }

@@ -46,6 +46,7 @@ var problems = []problem{
 	{http.StatusBadRequest, pages.BadRequest, false, []error{login.ErrStep, errForm}},
 	{http.StatusForbidden, pages.Rejected, false, []error{upstream.ErrDenied, errRejected, login.ErrSubject}},
 	{http.StatusBadGateway, pages.UpstreamFailed, false, []error{upstream.ErrInvalid, upstream.ErrUnavailable}},
+	{http.StatusTooManyRequests, pages.TooManyClients, false, []error{login.ErrRecords}},
 	{http.StatusTooManyRequests, pages.TooMany, false, []error{login.ErrLimited}},
 	{http.StatusServiceUnavailable, pages.Unavailable, true, []error{overload.ErrShed, login.ErrCrowded, store.ErrUnavailable, store.ErrBusy}},
 	{http.StatusBadRequest, pages.UnknownClient, true, []error{oauth.ErrUnknownClient, oauth.ErrAuthorizationClient}},
