@@ -58,7 +58,7 @@ func openGallery(t *testing.T) *gallery {
 	if err != nil {
 		t.Fatalf("%v: run make tools", err)
 	}
-	set, err := pages.New(pages.Options{Scopes: map[string]map[string]string{
+	set, err := pages.New(pages.Options{Name: "Stadtverwaltung Donaueschingen", Scopes: map[string]map[string]string{
 		"photos:read":  {"en": "see your photos and albums", "ja": "写真とアルバムの閲覧"},
 		"orders:write": {"en": "order prints in your name", "ja": "お客様に代わってのプリントの注文"},
 	}})
