@@ -46,13 +46,8 @@ func (s *web) auditLogin(x *exchange, it *login.Interaction, who login.Identity)
 // there is, or empty: what was typed as a username may be a password.
 func (s *web) loginFailed(x *exchange, it *login.Interaction, subject string, err error) {
 	s.countLogin(err)
-	if s.Audit == nil {
-		return
-	}
-	var limited *account.Throttled
-	if errors.As(err, &limited) {
-		s.AuditThrottled(x.Request, x.ClientID)
-		return
+	if s.Audit == nil || errors.As(err, new(*account.Throttled)) {
+		return // package server records that an address is throttled
 	}
 	e := s.About(x.Request, x.ClientID, audit.LoginFailed, audit.Refused)
 	e.ClientID, e.Subject, e.Detail = it.Request.ClientID, subject, s.loginWay()

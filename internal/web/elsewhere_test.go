@@ -122,6 +122,7 @@ func TestAnAnswerOfTheProviderInAnotherBrowser(t *testing.T) {
 	r := newRoom(t, atProvider(p))
 	b, victim := r.browser(), r.browser()
 	state := p.sent(b.open(asking(r.shop)))
+	before := p.nonce
 	p.sent(victim.open(asking(r.shop)))
 	if s := victim.get(callbackURL + "?code=c&state=" + state); s.StatusCode != http.StatusForbidden || victim.isSignedIn() {
 		t.Errorf("another browser: status %d to %q", s.StatusCode, s.to())
@@ -129,13 +130,14 @@ func TestAnAnswerOfTheProviderInAnotherBrowser(t *testing.T) {
 	if s := r.browser().get(callbackURL + "?code=c&state=" + state); s.StatusCode != http.StatusBadRequest {
 		t.Errorf("a browser without cookies: status %d to %q", s.StatusCode, s.to())
 	}
-	for name, query := range map[string]string{"no state": "code=c", "two": "code=c&code=d&state=" + state, "nothing": "state=" + state} {
+	for name, query := range map[string]string{"no state": "code=c", "two": "code=c&code=d&state=" + state, "another's (RFC 9207)": "code=c&iss=https://evil.example&state=" + state, "nothing": "state=" + state} {
+		query = strings.ReplaceAll(query, state, p.sent(b.open(asking(r.shop))))
 		if s := b.get(callbackURL + "?" + query); s.StatusCode < 400 || b.isSignedIn() {
 			t.Errorf("%s: status %d to %q", name, s.StatusCode, s.to())
 		}
 	}
 	// After a fault, the next try is a new login at the provider.
-	before := p.nonce
+	b.get(callbackURL + "?state=" + state)
 	p.sent(b.get(interactionURL + "?id=" + state))
 	if p.nonce == before {
 		t.Error("the next try sends what was spent")
@@ -164,11 +166,13 @@ func TestALogoutTokenOfTheProvider(t *testing.T) {
 		}
 	}
 	p.down = true
+	r.kit.Clock.Advance(2 * time.Minute) // its keys are read once a minute
 	p.renew()
 	if s := send("logout_token=" + p.logoutToken("j0", "s1")); s.StatusCode != http.StatusServiceUnavailable || !b.isSignedIn() {
 		t.Errorf("its keys cannot be read: status %d", s.StatusCode)
 	}
 	p.down = false
+	r.kit.Clock.Advance(2 * time.Minute)
 	again := p.logoutToken("j2", "s1")
 	if s := send("logout_token=" + again); s.StatusCode != http.StatusOK || s.body != "{}" || b.isSignedIn() {
 		t.Errorf("good: status %d, %s", s.StatusCode, s.body)
@@ -312,6 +316,9 @@ func TestThePageToSignOut(t *testing.T) {
 		r := newRoom(t, c.choose...)
 		b := r.signedIn("alice")
 		s := b.get(logoutURL)
+		if c := b.r.signedIn("alice"); r.Upstream != nil && name == "not passed on" && c.post(logoutURL).to() != logoutURL {
+			t.Error("the logout is passed on")
+		}
 		if !strings.Contains(s.body, "User alice") || strings.Contains(s.body, `name="everywhere"`) != c.everywhere || !strings.Contains(s.Header.Get("Content-Security-Policy"), c.policy) {
 			t.Errorf("%s: status %d, policy %q", name, s.StatusCode, s.Header.Get("Content-Security-Policy"))
 		}

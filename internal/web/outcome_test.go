@@ -108,9 +108,10 @@ func outcomes(t *testing.T) []outcome {
 		return ok
 	})
 	upstreamEnded, upstreamEndedDo := at(func(r *room, p *provider) string {
-		p.claims["sid"] = "s1"
-		if _, err := r.Authorizer.EndProviderSession(r.t.Context(), login.ProviderLogout{Session: p.url + "\x00s1", ID: "j", IssuedAt: r.kit.At(), ExpiresAt: r.kit.At() + 1}); err != nil {
-			r.t.Fatal(err)
+		p.claims["sid"], p.claims["iat"] = "s1", r.kit.Clock.Now().Unix()
+		r.kit.Clock.Advance(2 * time.Second)
+		if s := r.browser().post(publicURL+"/oauth2/backchannel_logout", "logout_token="+p.logoutToken("j", "s1")); s.StatusCode != http.StatusOK {
+			r.t.Fatalf("status %d, %s", s.StatusCode, s.body)
 		}
 		return ok
 	})
@@ -157,6 +158,10 @@ func outcomes(t *testing.T) []outcome {
 			r.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
 			return b.logIn(page, "alice", password)
 		}, status: 503, counted: []string{"login failed +1"}},
+		{name: "a password that cannot be compared", do: func(r *room, b *browser) sight {
+			r.change("alice", func(u account.User) account.User { u.Password, u.Version = "none", u.Version+1; return u })
+			return b.logIn(b.open(asking(r.shop)).at(r.t, login.StepLogin), "alice", password)
+		}, status: 500, counted: []string{"login failed +1"}},
 		{name: "password and code", do: withFactor(func(r *room, b *browser, id string, code func() string) sight {
 			return b.post(interactionURL, "id="+id, "step=second_factor", "code="+code())
 		}), status: 303, to: interactionURL, audit: []string{loginOK}, counted: []string{"login ok +1"}},
@@ -189,6 +194,9 @@ func outcomes(t *testing.T) []outcome {
 		{name: "a portal accepts", choose: []func(*room, *choice){handoff}, do: told(func(r *room, challenge string) (string, error) {
 			return r.Authorizer.AcceptLogin(r.t.Context(), challenge, login.Identity{Subject: "42"})
 		}), status: 200, audit: []string{"login_succeeded|success|42|shop|" + atHandoff}, counted: []string{"login ok +1"}},
+		{name: "a portal rejects with a code", choose: []func(*room, *choice){handoff}, do: told(func(r *room, challenge string) (string, error) {
+			return r.Authorizer.RejectLogin(r.t.Context(), challenge, "login_required")
+		}), status: 303, to: redirectURI + "?error=login_required", audit: []string{"login_failed|refused||shop|" + atHandoff}, counted: []string{"login rejected +1"}},
 		{name: "a portal rejects", choose: []func(*room, *choice){handoff}, do: told(func(r *room, challenge string) (string, error) {
 			return r.Authorizer.RejectLogin(r.t.Context(), challenge, "")
 		}), status: 303, to: redirectURI + "?error=access_denied", audit: []string{"login_failed|refused||shop|" + atHandoff}, counted: []string{"login rejected +1"}},
@@ -292,6 +300,14 @@ func outcomes(t *testing.T) []outcome {
 		{name: "logout at a store that does not answer", prepare: signedIn, do: func(r *room, b *browser) sight {
 			r.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
 			return b.post(logoutURL)
+		}, status: 503},
+		{name: "logout of a client at a store that does not answer", prepare: func(r *room) *browser {
+			b := r.signedIn("alice")
+			b.header["hint"] = b.hint(r.shop)
+			return b
+		}, do: func(r *room, b *browser) sight {
+			r.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
+			return b.get(endSessionURL + "?id_token_hint=" + b.header["hint"])
 		}, status: 503},
 		{name: "logout at the provider", choose: []func(*room, *choice){atProvider(ending)}, prepare: func(r *room) *browser {
 			return r.signedIn("bob", func(who *login.Identity) { who.Subject, who.Provider = "people:42", ending.url+"\x00s1" })

@@ -112,7 +112,7 @@ func (p *provider) sign(typ jose.ContentType, claims map[string]any) string {
 func (p *provider) logoutToken(id, session string) string {
 	p.t.Helper()
 	return p.sign("logout+jwt", map[string]any{
-		"sid": session, "jti": id, "exp": p.now().Add(2 * time.Minute).Unix(), "auth_time": nil, "name": nil,
+		"sid": session, "jti": id, "iat": p.now().Unix(), "exp": p.now().Add(2 * time.Minute).Unix(), "auth_time": nil, "name": nil,
 		"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}},
 	})
 }

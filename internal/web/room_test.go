@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/hmac"
 	"crypto/sha1"
-	"crypto/tls"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -230,10 +229,11 @@ type browser struct {
 	cookies map[string]string
 	header  map[string]string
 	from    string
+	plain   bool // without TLS
 }
 
 func (r *room) browser() *browser {
-	return &browser{r, map[string]string{}, map[string]string{"Sec-Fetch-Site": "same-origin"}, "192.0.2.1:1234"}
+	return &browser{r, map[string]string{}, map[string]string{"Sec-Fetch-Site": "same-origin"}, "192.0.2.1:1234", false}
 }
 
 // A sight is what a browser gets.
@@ -244,9 +244,17 @@ type sight struct {
 
 func (b *browser) do(method, address string, form url.Values) sight {
 	b.r.t.Helper()
-	q := httptest.NewRequestWithContext(b.r.t.Context(), method, address, strings.NewReader(form.Encode()))
-	q.TLS, q.RemoteAddr = &tls.ConnectionState{}, b.from
-	if form != nil {
+	return b.send(method, address, form.Encode())
+}
+
+func (b *browser) send(method, address, form string) sight {
+	b.r.t.Helper()
+	q := httptest.NewRequestWithContext(b.r.t.Context(), method, address, strings.NewReader(form))
+	q.RemoteAddr = b.from
+	if b.plain {
+		q.TLS = nil
+	}
+	if method == http.MethodPost {
 		q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	for name, value := range b.header {
