@@ -133,6 +133,51 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestInteractionResubmitted",
 	},
 	{
+		Name: "a password that is changed before the code", In: "web.secondFactor",
+		Old: "if err := s.Authorizer.PasswordStands(ctx, it); err != nil {", New: "if err := error(nil); err != nil {",
+		Test: "go test ./internal/web -run TestOutcomes",
+	},
+	{
+		Name: "a password that is changed while the code is compared", In: "web.secondFactor",
+		Old: "if who.Epoch != it.Epoch {", New: "if false {",
+		Test: "go test ./internal/web -run TestAPasswordThatIsChangedBeforeTheCode",
+	},
+	{
+		Name: "max_age at the provider", In: "web.sendUpstream",
+		Old: "MaxAge: it.Request.MaxAge,", New: "",
+		Test: "go test ./internal/web -run TestTheProviderGetsWhatTheClientAsks|TestAnOldLoginAtTheProviderIsNone",
+	},
+	{
+		Name: "a link that says of a connected client that it is none", In: "web.connections",
+		Old: "view.Done = \"\" // a link may say so of anybody", New: "",
+		Test: "go test ./internal/web -run TestConnections",
+	},
+	{
+		Name: "one record of a consent", In: "web.auditConsent",
+		Old: "|| !st.Decided ", New: "",
+		Test: "go test ./internal/web -run TestTwoClicksAtOnceAreOneConsent",
+	},
+	{
+		Name: "good logins at a provider are not charged", In: "web.callback",
+		Old: "s.Throttle.GiveBack(x.Counted) // it was not made up", New: "",
+		Test: "go test ./internal/web -run TestGoodAnswersOfAProviderAreNotCharged",
+	},
+	{
+		Name: "good logouts of a provider are not charged", In: "web.providerLogout",
+		Old: "s.Throttle.GiveBack(r.Counted) // it was not made up", New: "",
+		Test: "go test ./internal/web -run TestGoodAnswersOfAProviderAreNotCharged",
+	},
+	{
+		Name: "a slot for each page", In: "web.entered",
+		Old: "return p, x.Enter(x.Route.Class)", New: "return p, nil",
+		Test: "go test ./internal/web -run TestAPageHoldsASlotWhileItWorks",
+	},
+	{
+		Name: "the charge of an interaction", In: "web.charged",
+		Old: "v.Charge = func(kilobytes int) bool { return s.Throttle.Begin(x.Counted, kilobytes) }", New: "",
+		Test: "go test ./internal/web -run TestEveryBeginningIsChargedToItsAddress",
+	},
+	{
 		Name: "user of a consent", In: "sameUser",
 		Old:  "case it.Identity == nil || s.Subject != it.Identity.Subject:",
 		New:  "case it.Identity == nil:",
