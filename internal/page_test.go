@@ -42,6 +42,49 @@ func TestHowToPagesCheckTheAudience(t *testing.T) {
 	}
 }
 
+// No page promises a release: there is none yet. This test goes with the first.
+func TestPagesPromiseNoRelease(t *testing.T) {
+	promised := regexp.MustCompile(`mintage_[0-9]+\.[0-9]+\.[0-9]+|VERSION=v[0-9]|(?:pull|image:) \S*mintage:v?[0-9]|published module`)
+	pages, err := filepath.Glob("../docs/*/*.md")
+	if err != nil || len(pages) < 50 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, page := range append(pages, "../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := promised.Find(text); m != nil {
+			t.Errorf("%s: %s", page, m)
+		}
+	}
+}
+
+// The program names pages by config.Page alone, which knows where they are on a machine,
+// and each of them exists.
+func TestPagesThatTheProgramNamesExist(t *testing.T) {
+	called, bare := regexp.MustCompile(`config\.Page\(([^)]*)\)`), regexp.MustCompile(`"[^"\n]*\bdocs/[a-z-]+/[a-z-]+\.md`)
+	code, _ := goFiles(t)
+	named := 0
+	for _, f := range code {
+		if f.in(notProduct...) {
+			continue
+		}
+		if m := bare.Find(f.text); m != nil {
+			t.Errorf("%s names a page that may not be on the machine: %s", f.name, m)
+		}
+		for _, m := range called.FindAllSubmatch(f.text, -1) {
+			named++
+			if _, err := os.Stat("../docs/" + strings.Trim(string(m[1]), `"`)); err != nil {
+				t.Errorf("%s: %v", f.name, err)
+			}
+		}
+	}
+	if named < 5 {
+		t.Errorf("%d pages are named", named)
+	}
+}
+
 // The architecture page lists every package of the product and no other, and its
 // arrows are imports.
 func TestArchPage(t *testing.T) {

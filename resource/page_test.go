@@ -6,6 +6,8 @@ import (
 	"go/token"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +27,35 @@ func exampleServer() (issuer string, client *http.Client, tokenFor func(subject,
 func TestPageShowsTheExample(t *testing.T) {
 	pageShows(t, "../docs/how-to/go-api.md", "example_test.go", 3)
 	pageShows(t, "../docs/how-to/mcp.md", "example_agents_test.go", 1)
+}
+
+// The commands by which the page adds the package to a module work today, with a
+// checkout and without a published module.
+func TestThePackageCanBeUsedFromACheckout(t *testing.T) {
+	page := string(must(os.ReadFile("../docs/how-to/go-api.md")))
+	_, block, found := strings.Cut(page, "```sh\ngit clone https://github.com/mintage/mintage ../mintage\n")
+	block, _, _ = strings.Cut(block, "```")
+	if !found {
+		t.Fatal("the page has no such commands")
+	}
+	dir := t.TempDir()
+	const program = `package main
+
+import "github.com/mintage/mintage/resource"
+
+func main() { _, _ = resource.New(resource.Config{}) }
+`
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checkout := must(filepath.Abs(".."))
+	cmd := exec.Command("sh", "-euc", "go mod init example.com/api\n"+strings.ReplaceAll(block, "../mintage", checkout)+"go vet .")
+	cmd.Dir = dir
+	// What the module depends on is in the cache: this test was compiled with it.
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOPROXY=off", "GOSUMDB=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 func pageShows(t *testing.T, page, example string, functions int) {

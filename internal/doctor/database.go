@@ -96,7 +96,7 @@ var badSettings = []struct{ name, value, level, text, advice string }{
 		"synchronous_commit = on for mintage's user: ALTER ROLE ... SET synchronous_commit = on"},
 	{"synchronous_commit", "local", levelWarning, "synchronous_commit is local: no standby confirms what is answered", "synchronous_commit = on"},
 	{"synchronous_standby_names", "", levelWarning, "no standby confirms commits (synchronous_standby_names is empty)",
-		"set synchronous_standby_names if a standby is ever to take over: an unsynchronised one that is promoted is a restore (see the page about high availability)"},
+		"set synchronous_standby_names if a standby is ever to take over: an unsynchronised one that is promoted is a restore (" + config.Page("how-to/high-availability.md") + ")"},
 	{"autovacuum", "off", levelFault, "autovacuum is off: the table of grants grows without end", "autovacuum = on in postgresql.conf"},
 }
 

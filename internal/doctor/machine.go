@@ -28,7 +28,7 @@ func checkConfiguration(_ context.Context, p *Deployment) (f findings) {
 	cfg := p.Config
 	if err := cfg.Check(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
-			f.fault("correct it; see: mintage config check --help, and the reference of the configuration", "%s", line)
+			f.fault("correct it; see: mintage config check --help, and "+config.Page("reference/configuration.md"), "%s", line)
 		}
 		return f
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/mintage/mintage/internal/audit"
+	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
@@ -176,7 +177,7 @@ func (q *requestFacts) defect() string {
 var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrNoChallenge:      "have the client send code_challenge and code_challenge_method=S256 (RFC 7636); an old client with a secret that cannot: mintage client update ID --no-pkce",
 	oauth.ErrChallengeMethod:  "have the client send code_challenge_method=S256 beside its code_challenge",
-	oauth.ErrUnknownClient:    "compare the client_id with: mintage client list; an https address is a client only if client_metadata.documents admits it (docs/how-to/mcp.md)",
+	oauth.ErrUnknownClient:    "compare the client_id with: mintage client list; an https address is a client only if client_metadata.documents admits it (" + config.Page("how-to/mcp.md") + ")",
 	oauth.ErrDisabledClient:   "the client registered itself, and an operator has disabled it; if that was not meant: mintage client enable ID",
 	oauth.ErrTarget:           "have the client name an API that it may have (mintage api list; mintage client show ID); clients that describe themselves may have those with --self-registered-clients only",
 	oauth.ErrRedirectMismatch: "have the client send a redirect_uri that is registered, character by character (mintage client show ID), or register it: mintage client update ID --add-redirect-uri URI",
@@ -194,12 +195,12 @@ func adviceOn(defect string) string {
 		}
 	}
 	if strings.Contains(defect, "wrong_assertion") {
-		return "compare the claim with the client's registration (mintage client show ID) and docs/reference/token-endpoint.md, Client assertions"
+		return "compare the claim with the client's registration (mintage client show ID) and " + config.Page("reference/token-endpoint.md") + ", Client assertions"
 	}
 	if strings.HasPrefix(defect, login.ErrDescription.Error()) {
-		return "read the document at the client_id as anybody on the internet would; what it must say: docs/reference/authorization.md, Clients that describe themselves"
+		return "read the document at the client_id as anybody on the internet would; what it must say: " + config.Page("reference/authorization.md") + ", Clients that describe themselves"
 	}
-	return "see docs/reference/errors.md, which names every error and its remedy"
+	return "see " + config.Page("reference/errors.md") + ", which names every error and its remedy"
 }
 
 // known reports whether any record was found.

@@ -37,7 +37,7 @@ func TestTheArchiveHasEverythingAndNothingElse(t *testing.T) {
 	t.Parallel()
 	dir := unpacked(t)
 	var got []string
-	pages := 0
+	pages, texts := 0, 0
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -47,6 +47,13 @@ func TestTheArchiveHasEverythingAndNothingElse(t *testing.T) {
 			pages++
 			return nil
 		}
+		if strings.HasPrefix(name, "docs/") {
+			if read(t, path) != read(t, filepath.Join(repository, name)) {
+				t.Errorf("%s is not that of the source", name)
+			}
+			texts++
+			return nil
+		}
 		got = append(got, name)
 		return nil
 	})
@@ -54,12 +61,12 @@ func TestTheArchiveHasEverythingAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"CHANGELOG.md", "LICENSE", "README.md", "completion/_mintage", "completion/mintage.bash", "completion/mintage.fish", "mintage", "mintage.yaml",
-		"sbom.cdx.json", "systemd/kek-credential.conf", "systemd/mintage.service", "systemd/mintage.sysusers", "systemd/port-443.conf", "third-party.txt"}
+		"packaging/monitoring/alerts.yaml", "packaging/monitoring/dashboard.json", "sbom.cdx.json", "systemd/kek-credential.conf", "systemd/mintage.service", "systemd/mintage.sysusers", "systemd/port-443.conf", "third-party.txt"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the archive holds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if pages < 30 {
-		t.Errorf("%d manual pages", pages)
+	if pages < 30 || texts < 80 {
+		t.Errorf("%d manual pages, %d pages of the documentation", pages, texts)
 	}
 	list := output(t, "tar", "--list", "--verbose", "--file", filepath.Join(release(t), releasedName+".tar.gz"))
 	for line := range strings.Lines(list) {

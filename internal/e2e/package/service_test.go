@@ -129,6 +129,10 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 	m.run(`curl --silent --cacert /etc/mintage/tls.crt --output /dev/null --write-out '%header{x-request-id}' \
 		'https://127.0.0.1:8443/oauth2/authorize?client_id=nobody' >/root/request`)
 	m.await(`mintage explain --config /etc/mintage/mintage.yaml "$(cat /root/request)" | grep -q '^log (the journal'`)
+	// A page that it names is here, and so is what monitors need.
+	m.run(`page=$(mintage explain --config /etc/mintage/mintage.yaml "$(cat /root/request)" | grep -o '/usr/share/doc/mintage/[a-z/-]*[.]md')
+		test -n "$page"; test -s "$page"
+		cd /usr/share/doc/mintage/packaging/monitoring; test -s dashboard.json; test -s alerts.yaml`)
 
 	m.sandboxed()
 
