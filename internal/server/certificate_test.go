@@ -192,6 +192,10 @@ func TestABadCertificateDoesNotReplaceAGoodOne(t *testing.T) {
 		"not yet valid, after the end": {expired, early, true, ""},
 	} {
 		cert, key := storePair(t, step.before)
+		old := time.Now().Add(-time.Minute)
+		if err := errors.Join(os.Chtimes(cert, old, old), os.Chtimes(key, old, old)); err != nil {
+			t.Fatal(err)
+		}
 		var log bytes.Buffer
 		c, err := LoadCertificate(cert, key, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
@@ -211,6 +215,21 @@ func TestABadCertificateDoesNotReplaceAGoodOne(t *testing.T) {
 		}
 		if used := c.Current().Leaf.Equal(step.after.cert); used != step.used || c.Refused() == step.used {
 			t.Errorf("%s: used %t, refused %t", name, used, c.Refused())
+		}
+		// The files before, with their times, are in service again.
+		if !step.used {
+			before, beforeKey := storePair(t, step.before)
+			for from, to := range map[string]string{before: cert, beforeKey: key} {
+				if err := errors.Join(os.Rename(from, to), os.Chtimes(to, old, old)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.mu.Lock()
+			c.looked = time.Now().Add(-time.Minute)
+			c.mu.Unlock()
+			if !c.Current().Leaf.Equal(step.before.cert) || c.Refused() {
+				t.Errorf("%s, then as before: refused %t", name, c.Refused())
+			}
 		}
 		if n := strings.Count(log.String(), "level=ERROR"); n != map[bool]int{true: 0, false: 1}[step.used] || !strings.Contains(log.String(), step.why) {
 			t.Errorf("%s: the log has\n%s", name, log.String())

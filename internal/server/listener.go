@@ -132,6 +132,7 @@ func private(keyFile string) error {
 func (c *Certificate) reload() {
 	changed, err := c.times()
 	if err == nil && changed == c.changed {
+		c.refused = "" // the files in service are back
 		return
 	}
 	var pair tls.Certificate
