@@ -3,7 +3,14 @@
 package packaging
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -135,6 +142,9 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 		cd /usr/share/doc/mintage/packaging/monitoring; test -s dashboard.json; test -s alerts.yaml`)
 
 	m.sandboxed()
+	m.keepsItsKeyReadable()
+	m.keepsItsCertificate()
+	m.recordsHonestTraffic()
 
 	pid := m.run("systemctl show mintage --property MainPID")
 	m.run("echo 'log: {level: debug}' >>/etc/mintage/mintage.yaml; systemctl reload mintage")
@@ -161,7 +171,7 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 		curl --silent --fail --cacert /etc/mintage/tls.crt https://127.0.0.1/oauth2/jwks | grep -q kid`)
 	m.run("systemctl stop mintage; test ! -e /run/mintage")
 
-	if log := m.run("journalctl --no-pager -u mintage"); strings.Contains(log, `"level":"ERROR"`) || strings.Contains(log, "panic") {
+	if log := m.run("journalctl --no-pager -u mintage | grep -v 'cannot use the new certificate'"); strings.Contains(log, `"level":"ERROR"`) || strings.Contains(log, "panic") {
 		t.Errorf("the server's log holds an error:\n%s", log)
 	}
 
@@ -175,6 +185,80 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 	}
 	m.run("rm -r /var/lib/mintage /etc/mintage; dpkg --force-depends --install " + inMachine + "; dpkg --purge mintage; test ! -e /etc/mintage")
 	m.fails("id mintage")
+}
+
+// keepsItsKeyReadable gives the key-encryption key to the service's group, which is
+// good, and then to everybody: what doctor advises leaves it readable to the service.
+func (m *machine) keepsItsKeyReadable() {
+	m.t.Helper()
+	const doctor = "{ mintage doctor --config /etc/mintage/mintage.yaml --offline || :; }"
+	m.run("cp -p /var/lib/mintage/kek /root/kek; chown root:mintage /var/lib/mintage/kek; chmod 640 /var/lib/mintage/kek; systemctl restart mintage")
+	for _, as := range []string{"", "runuser -u mintage -- "} {
+		if said := m.run(as + "sh -c '" + doctor + "'"); !strings.Contains(said, "ok       files:") {
+			m.t.Errorf("%sa key for the service's group: %s", as, said)
+		}
+	}
+	for _, owner := range []string{"root:mintage", "root:root"} {
+		m.run("chown " + owner + " /var/lib/mintage/kek; chmod 644 /var/lib/mintage/kek")
+		advice := strings.TrimSpace(m.run(doctor + " | grep -A1 'files: everybody on this machine can read' | sed -n 's/^ *do: //p'"))
+		if !strings.Contains(advice, "/var/lib/mintage/kek") {
+			m.t.Fatalf("of a key for everybody, owned by %s, doctor says %q", owner, advice)
+		}
+		m.run(advice + "; runuser -u mintage -- test -r /var/lib/mintage/kek; systemctl restart mintage")
+		m.fails("runuser -u nobody -- cat /var/lib/mintage/kek")
+	}
+	m.run("rm /var/lib/mintage/kek; cp -p /root/kek /var/lib/mintage/kek")
+}
+
+// keepsItsCertificate puts an expired certificate in the place of the good one, which
+// stays in service.
+func (m *machine) keepsItsCertificate() {
+	m.t.Helper()
+	cert, key := expired(m.t)
+	m.run("cp -p /etc/mintage/tls.crt /etc/mintage/tls.key /root/")
+	m.write("/etc/mintage/tls.crt", "644", cert)
+	m.write("/etc/mintage/tls.key", "640", key)
+	m.run("chgrp mintage /etc/mintage/tls.key")
+	m.await(`curl --silent --fail --cacert /root/tls.crt https://127.0.0.1:8443/oauth2/jwks | grep -q kid
+		curl --silent --fail http://127.0.0.1:9000/metrics | grep -q '^mintage_certificate_refused 1'
+		journalctl --no-pager -u mintage | grep -q '"level":"ERROR","msg":"cannot use the new certificate; the old one stays in service".*it has expired at'`)
+	m.run(`mintage config check --config /etc/mintage/mintage.yaml 2>&1 | grep -q 'warning: the certificate has expired'
+		cp -p /root/tls.crt /root/tls.key /etc/mintage/`)
+	m.await(`curl --silent --cacert /root/tls.crt https://127.0.0.1:8443/oauth2/jwks | grep -q kid
+		curl --silent --fail http://127.0.0.1:9000/metrics | grep -q '^mintage_certificate_refused 0'`)
+}
+
+// recordsHonestTraffic repeats a request of one client until the audit log would have
+// left some out under a limit that is too low.
+func (m *machine) recordsHonestTraffic() {
+	m.t.Helper()
+	m.run(`id=$(jq --raw-output .client_id /root/client.json); secret=$(jq --raw-output .client_secret /root/client.json)` + round + `
+		for i in $(seq 100); do token --data grant_type=refresh_token --data-urlencode "refresh_token=$(jq --raw-output .refresh_token /root/pair.json)" >/dev/null; done`)
+	m.await(`test "$(mintage audit show --config /etc/mintage/mintage.yaml --event refresh_repeated --json | grep -c refresh_repeated)" -ge 100`)
+	m.run(`curl --silent --fail http://127.0.0.1:9000/metrics >/root/metrics; grep -q '^mintage_audit_lost_total 0' /root/metrics
+		grep -q '^mintage_audit_left_out_total{reason="rate"} 0' /root/metrics; grep -q 'alert: MintageAuditLeftOut' /usr/share/doc/mintage/packaging/monitoring/alerts.yaml`)
+}
+
+// expired returns a certificate that was good yesterday, with its key.
+func expired(t *testing.T) (cert, key string) {
+	t.Helper()
+	pair, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-90 * 24 * time.Hour), NotAfter: time.Now().Add(-24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, pair.Public(), pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return text("CERTIFICATE", der), text("PRIVATE KEY", private)
 }
 
 // withoutItsDisk takes the data directory away, before a start and under a running
