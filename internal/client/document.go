@@ -22,7 +22,7 @@ type Document struct {
 	Name         string // the host of its address if it gives itself none
 	RedirectURIs []string
 	Auth         store.AuthRule
-	KeysURI      string // jwks_uri, if it signs assertions
+	KeysURI      string // jwks_uri, if it signs assertions; its own address, if it has jwks
 	Alg          string // of its assertions; "": that of its keys
 }
 
@@ -31,13 +31,14 @@ type Document struct {
 // does not know: clients serve one document to many servers.
 func ReadDocument(address string, body []byte, schemes ...string) (Document, error) {
 	var d struct {
-		ID           string   `json:"client_id"`
-		Name         any      `json:"client_name"`
-		RedirectURIs []any    `json:"redirect_uris"`
-		Method       string   `json:"token_endpoint_auth_method"`
-		Methods      []string `json:"token_endpoint_auth_methods_supported"`
-		KeysURI      string   `json:"jwks_uri"`
-		Alg          string   `json:"token_endpoint_auth_signing_alg"`
+		ID           string          `json:"client_id"`
+		Name         any             `json:"client_name"`
+		RedirectURIs []any           `json:"redirect_uris"`
+		Method       string          `json:"token_endpoint_auth_method"`
+		Methods      []string        `json:"token_endpoint_auth_methods_supported"`
+		KeysURI      string          `json:"jwks_uri"`
+		Keys         json.RawMessage `json:"jwks"`
+		Alg          string          `json:"token_endpoint_auth_signing_alg"`
 	}
 	if err := json.Unmarshal(body, &d); err != nil {
 		return Document{}, fmt.Errorf("a member has another type: %w", err)
@@ -54,6 +55,12 @@ func ReadDocument(address string, body []byte, schemes ...string) (Document, err
 		methods = append(slices.Clip(methods), d.Method)
 	}
 	none := slices.Contains(methods, string(store.AuthNone)) || len(methods) == 0
+	if _, err := keyset.ParseFetched(d.Keys, false); err == nil && d.KeysURI == "" {
+		// The keys are fetched where they are, so that they can be replaced.
+		d.KeysURI = address
+	} else if len(d.Keys) > 0 {
+		d.KeysURI = "" // RFC 7591 section 2: not both
+	}
 	signed := slices.Contains(methods, string(store.AuthPrivateKeyJWT)) && isKeysURI(d.KeysURI) &&
 		(d.Alg == "" || slices.Contains(keyset.Algorithms, jose.SignatureAlgorithm(d.Alg)))
 	if signed {
@@ -67,7 +74,7 @@ func ReadDocument(address string, body []byte, schemes ...string) (Document, err
 	case signed:
 		out.Auth = store.AuthPrivateKeyJWT
 	default:
-		return Document{}, errors.New("its token_endpoint_auth_method is neither none nor private_key_jwt with an https jwks_uri and a known algorithm")
+		return Document{}, errors.New("its token_endpoint_auth_method is neither none nor private_key_jwt with a known algorithm and keys, at an https jwks_uri or in jwks")
 	}
 	return out, nil
 }

@@ -18,6 +18,9 @@ import (
 const address = "https://agent.example/client.json"
 
 // What agents serve in 2026.
+// The key of RFC 7517 appendix A.1.
+const oneKeySet = `{"keys":[{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM","kid":"1"}]}`
+
 func TestDocumentsOfAgents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -38,6 +41,12 @@ func TestDocumentsOfAgents(t *testing.T) {
 			client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthNone}},
 		"Cursor: redirect URIs of which some are accepted": {`{"client_id":"https://agent.example/client.json","client_name":"Cursor","redirect_uris":["http://192.168.1.2/cb","cursor://anysphere.cursor-mcp/oauth/callback","javascript:alert(1)",7,"https://www.cursor.com/agents/mcp/oauth/callback"]}`,
 			client.Document{Name: "Cursor", RedirectURIs: []string{"cursor://anysphere.cursor-mcp/oauth/callback", "https://www.cursor.com/agents/mcp/oauth/callback"}, Auth: store.AuthNone}},
+		"keys in the document": {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_method":"private_key_jwt","jwks":` + oneKeySet + `}`,
+			client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthPrivateKeyJWT, KeysURI: address}},
+		"none, and keys in two places": {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_methods_supported":["none","private_key_jwt"],"jwks_uri":"https://a.example/jwks","jwks":` + oneKeySet + `}`,
+			client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthNone}},
+		"none, and jwks without a key": {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_methods_supported":["none","private_key_jwt"],"jwks":{"keys":[]}}`,
+			client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthNone}},
 		"no name":        {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"]}`, client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthNone}},
 		"a name of null": {`{"client_id":"https://agent.example/client.json","client_name":null,"redirect_uris":["https://a.example/cb"]}`, client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthNone}},
 	} {
@@ -62,6 +71,7 @@ func TestDocumentsThatAreNone(t *testing.T) {
 		"none that is accepted":     `{"client_id":"https://agent.example/client.json","redirect_uris":["http://a.example/cb","data:x","https://a.example/#"]}`,
 		"a secret":                  `{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_method":"client_secret_basic"}`,
 		"keys without an address":   `{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_method":"private_key_jwt"}`,
+		"keys that are too many":    `{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_method":"private_key_jwt","jwks":{"keys":[` + strings.Repeat(oneKeySet[9:len(oneKeySet)-2]+",", 10) + oneKeySet[9:len(oneKeySet)-2] + `]}}`,
 		"another type":              `{"client_id":"https://agent.example/client.json","redirect_uris":"https://a.example/cb"}`,
 		"a list":                    `[]`,
 	} {

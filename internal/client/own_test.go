@@ -23,20 +23,7 @@ const ownKeys = "https://agent.example/jwks.json"
 // fetched by keys.
 func (b *bench) agent(methods, more string, keys func(from netip.Prefix, enough bool) error) {
 	b.T.Helper()
-	body := fmt.Sprintf(`{"client_id":%q,"redirect_uris":["https://agent.example/cb"],"token_endpoint_auth_methods_supported":%s,"jwks_uri":%q%s}`, address, methods, ownKeys, more)
-	doc, err := client.ReadDocument(address, []byte(body))
-	if err != nil {
-		b.T.Fatal(err)
-	}
-	described := client.Documents{Realm: realm, Now: b.Clock.Now, Fetch: func(context.Context, string, netip.Prefix) (client.Document, error) { return doc, nil }}
-	c, err := described.Client(b.T.Context(), address, "https://agent.example/cb", netip.Prefix{})
-	if err == nil {
-		err = b.Engine.Commit(b.T.Context(), store.Change{Documents: []store.Document{c.Record(b.At().Add(time.Hour))}})
-	}
-	if err != nil {
-		b.T.Fatal(err)
-	}
-	b.Directory.AdmitSelfRegistered(func(id string) bool { return id == address })
+	b.describe(fmt.Appendf(nil, `{"client_id":%q,"redirect_uris":["https://agent.example/cb"],"token_endpoint_auth_methods_supported":%s,"jwks_uri":%q%s}`, address, methods, ownKeys, more))
 	set, err := keyset.Parse(b.signer.set())
 	if err != nil {
 		b.T.Fatal(err)
@@ -51,6 +38,24 @@ func (b *bench) agent(methods, more string, keys func(from netip.Prefix, enough 
 		}
 		return set, keys(from, enough(set))
 	}
+}
+
+// describe puts the record of a client that its document describes.
+func (b *bench) describe(document []byte) {
+	b.T.Helper()
+	doc, err := client.ReadDocument(address, document)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	described := client.Documents{Realm: realm, Now: b.Clock.Now, Fetch: func(context.Context, string, netip.Prefix) (client.Document, error) { return doc, nil }}
+	c, err := described.Client(b.T.Context(), address, "https://agent.example/cb", netip.Prefix{})
+	if err == nil {
+		err = b.Engine.Commit(b.T.Context(), store.Change{Documents: []store.Document{c.Record(b.At().Add(time.Hour))}})
+	}
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	b.Directory.AdmitSelfRegistered(func(id string) bool { return id == address })
 }
 
 func (b *bench) own(change map[string]any) map[string]any {
@@ -108,6 +113,34 @@ func TestClientsThatRegisteredThemselvesSignAssertions(t *testing.T) {
 		if err := b.presentAs(address, b.signer.sign(b.own(nil))); !errors.Is(err, client.ErrClient) {
 			t.Errorf("%s: no longer admitted: %v", methods, err)
 		}
+	}
+}
+
+// TestKeysInADocument: they are read where they are, so that the client can replace them.
+func TestKeysInADocument(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	document := func() []byte {
+		return fmt.Appendf(nil, `{"client_id":%q,"redirect_uris":["https://agent.example/cb"],"token_endpoint_auth_method":"private_key_jwt","jwks":%s}`, address, b.signer.set())
+	}
+	b.describe(document())
+	b.auth.OwnKeys = func(_ context.Context, uri string, _ netip.Prefix, enough func(keyset.Set) bool) (keyset.Set, error) {
+		if uri != address {
+			t.Errorf("fetched %s", uri)
+		}
+		return keyset.ParseFetched(document(), false)
+	}
+	for _, replaced := range []bool{false, true} {
+		if replaced {
+			b.signer = newSigner(t, jose.ES256)
+		}
+		if got := failed(t, b.presentAs(address, b.signer.sign(b.own(nil)))); got != "" {
+			t.Errorf("replaced %t: the fault is %q", replaced, got)
+		}
+	}
+	foreign := newSigner(t, jose.ES256)
+	if got := failed(t, b.presentAs(address, foreign.sign(b.own(nil)))); got != "signature" {
+		t.Errorf("by another key, the fault is %q", got)
 	}
 }
 

@@ -70,9 +70,16 @@ func Parse(body []byte) (Set, error) {
 var errNone = errors.New("the key set has no public key for ES256, EdDSA, PS256 or RS256 (RSA keys have 2048 to 4096 bits and the exponent 65537)")
 
 // ParseFetched is Parse for a key set that a client, or its provider, publishes. It
-// fails if too many keys verify signatures. RSA keys have exponent 3 only at an address
+// fails if too many keys verify signatures. The set may be the member jwks of a client's
+// metadata document (RFC 7591 section 2). RSA keys have exponent 3 only at an address
 // that an operator has registered.
 func ParseFetched(body []byte, operators bool) (Set, error) {
+	var document struct {
+		Keys json.RawMessage `json:"jwks"`
+	}
+	if !operators && json.Unmarshal(body, &document) == nil && document.Keys != nil {
+		body = document.Keys
+	}
 	set, err := Parse(body)
 	if err != nil {
 		return nil, err
