@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -22,6 +23,10 @@ type Documents struct {
 	Fetch func(ctx context.Context, address string, from netip.Prefix) (Document, error)
 	Now   func() time.Time
 }
+
+// NamesItself reports whether an id has the form of one of a client that registered
+// itself.
+func NamesItself(id string) bool { return keys.IsRegistration(id) || oauth.IsClientAddress(id) }
 
 // Admits reports whether an id is an address whose document may be fetched.
 func (d *Documents) Admits(id string) bool {

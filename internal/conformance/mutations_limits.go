@@ -38,9 +38,19 @@ var limitMutations = []Mutation{
 		Test: atToken + "TestARequestWaitsInItsClass",
 	},
 	{
+		Name: "slots of clients that registered themselves", In: "Queue.free",
+		Old: "case c == Own && time.Since(q.operators) < ownPause:", New: "case c == Own && time.Since(q.operators) < 0:",
+		Test: queue + "TestClientsThatRegisteredThemselvesLeaveSlots",
+	},
+	{
+		Name: "class of clients that registered themselves", In: "Request.EnterFor",
+		Old: "c = overload.Own", New: "_ = overload.Own",
+		Test: atToken + "TestClientsThatRegisteredThemselvesWait",
+	},
+	{
 		Name: "a place before the client is authenticated", In: "Endpoints.token",
-		Old:  "if err = r.Enter(of.class); err != nil {\n\t\treturn a, rec, err\n\t}\n\tc, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n",
-		New:  "c, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n\tif err == nil {\n\t\terr = r.Enter(of.class)\n\t}\n",
+		Old:  "if err = r.EnterFor(of.class, p); err != nil {\n\t\treturn a, rec, err\n\t}\n\tc, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n",
+		New:  "c, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n\tif err == nil {\n\t\terr = r.EnterFor(of.class, p)\n\t}\n",
 		Test: atToken + "TestARequestWaitsInItsClass",
 	},
 	{

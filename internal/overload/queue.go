@@ -21,6 +21,7 @@ const (
 	Refresh              // refreshing or revoking a token that the client holds
 	Code                 // redeeming a code, or asking for one
 	Login                // pages and logins, which may wait for another provider
+	Own                  // what a client that registered itself asks for at the token endpoint
 	classes
 )
 
@@ -44,6 +45,12 @@ const (
 	// penalty moves a queued request back in its class, for each request that its
 	// network has running or queued: other networks go first.
 	penalty = MaxWait / 8
+	// ownSlots is the part of the slots that Own may use, and ownWaiting the part of
+	// the queue. Beside requests of operators' clients, of which one came within
+	// ownPause, that keeps them from waiting for the processor; alone, Own may use as
+	// many slots as they.
+	ownSlots, ownWaiting = 32, 8
+	ownPause             = time.Second
 	// networkShare is the part of the free capacity that one network may have.
 	networkShare = 3
 )
@@ -73,7 +80,9 @@ type Queue struct {
 	turns    uint
 	networks map[netip.Prefix]network
 	slow     int // slots in which another provider is waited for
-	shed     func(why string)
+	// operators is when a request of an operator's client came last.
+	operators time.Time
+	shed      func(why string)
 }
 
 // network counts the requests of one network.
@@ -136,7 +145,7 @@ func (q *Queue) Early() error {
 // slots is reserved for Check, which goes on when nothing can be written, and
 // Login may use half of them.
 func (q *Queue) free(c Class) bool {
-	writers := q.used[Refresh] + q.used[Code] + q.used[Login]
+	writers := q.used[Refresh] + q.used[Code] + q.used[Login] + q.used[Own]
 	switch {
 	case writers+q.used[Check] >= q.slots:
 		return false
@@ -144,6 +153,8 @@ func (q *Queue) free(c Class) bool {
 		return false
 	case c == Login:
 		return q.used[Login] < q.loginSlots()
+	case c == Own && time.Since(q.operators) < ownPause:
+		return q.used[Own] < max(2, q.slots/ownSlots)
 	}
 	return true
 }
@@ -153,15 +164,19 @@ func (q *Queue) loginSlots() int { return max(1, q.slots/2) }
 // queued counts all queued requests, and those of the low classes.
 func (q *Queue) queued() (all, low int) {
 	low = q.queues[Code].Len() + q.queues[Login].Len()
-	return q.queues[Check].Len() + q.queues[Refresh].Len() + low, low
+	return q.queues[Check].Len() + q.queues[Refresh].Len() + q.queues[Own].Len() + low, low
 }
 
 // Enter takes a slot, which Leave returns, and waits for one if none is free. Low
 // classes may fill half of the queue, and one network its share of that half,
-// unless it is the zero network. After an error, do not work on the request: its
+// unless it is the zero network. Own may fill an eighth of the queue. After an error, do not work on the request: its
 // client may send it again.
 func (q *Queue) Enter(ctx context.Context, c Class, of netip.Prefix) error {
+	now := time.Now()
 	q.mu.Lock()
+	if c <= Code {
+		q.operators = now
+	}
 	if q.queues[c].Len() == 0 && q.free(c) {
 		q.used[c]++
 		q.count(of, network{present: 1})
@@ -170,12 +185,12 @@ func (q *Queue) Enter(ctx context.Context, c Class, of netip.Prefix) error {
 	}
 	all, low := q.queued()
 	room := (q.waiting+1)/2 - low
-	if all >= q.waiting || c >= Code && room <= 0 || of.IsValid() && !Fair(q.networks[of].queued, 1, room, networkShare) {
+	ownFull := c == Own && q.queues[Own].Len() >= max(1, q.waiting/ownWaiting)
+	if all >= q.waiting || c >= Code && c != Own && room <= 0 || ownFull || of.IsValid() && !Fair(q.networks[of].queued, 1, room, networkShare) {
 		q.mu.Unlock()
 		q.shed(shedRequests)
 		return ErrShed
 	}
-	now := time.Now()
 	w := &waiter{came: now, since: now.Add(time.Duration(q.networks[of].present) * penalty), turn: make(chan struct{}), of: of}
 	q.push(c, w)
 	q.mu.Unlock()
@@ -286,12 +301,14 @@ func (q *Queue) dispatch() {
 
 // next is the class whose turn it is: of Check and Refresh the one whose first
 // request was queued first, and then of Code and Login, which also have one turn
-// in lowTurn.
+// in lowTurn. Own has the turns that none of these takes.
 func (q *Queue) next() (best Class, ok bool) {
 	best, ok = q.longest(Check, Refresh)
 	if !ok || q.turns%lowTurn == lowTurn-1 {
-		if c, low := q.longest(Code, Login); low {
-			return c, true
+		for _, these := range [][]Class{{Code, Login}, {Own}} {
+			if c, low := q.longest(these...); low {
+				return c, true
+			}
 		}
 	}
 	return best, ok

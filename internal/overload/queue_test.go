@@ -433,3 +433,67 @@ func TestWithoutNumbersThereAreBoundsAllTheSame(t *testing.T) {
 		t.Errorf("%d slots, %d may be queued", a.slots, a.waiting)
 	}
 }
+
+// Clients that registered themselves have a few slots beside operators' clients, and as
+// many as they like if there is nobody else.
+func TestClientsThatRegisteredThemselvesLeaveSlotsForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Capacity{Requests: 128, Waiting: 64})
+		r.fill(t, Own, 100)
+		for range 100 {
+			r.Leave(Own, netip.Prefix{})
+		}
+		r.fill(t, Refresh, 1)
+		r.Leave(Refresh, netip.Prefix{})
+		r.fill(t, Own, 4)
+		r.come(t.Context(), Own, "a fifth")
+		r.fill(t, Refresh, 50)
+		r.fill(t, Code, 50)
+		if len(r.turns) != 0 {
+			t.Errorf("beside an operator's client, %q got a slot", r.turns)
+		}
+		if got := r.next(Own); got != "a fifth" {
+			t.Errorf("%q has the slot that became free", got)
+		}
+		// A second after the last request of an operator's client, the limit is over.
+		time.Sleep(time.Second)
+		r.come(t.Context(), Own, "later")
+		if got := r.turns[len(r.turns)-1]; got != "later" {
+			t.Errorf("a second later: %q", r.turns)
+		}
+	})
+}
+
+// They fill an eighth of the queue, and take no place in it of an operator's client.
+func TestClientsThatRegisteredThemselvesDoNotFillTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Capacity{Requests: 16, Waiting: 16})
+		r.fill(t, Refresh, 14) // all but those for Check
+		for range 10 {
+			r.come(t.Context(), Own, "own")
+		}
+		if n := r.Queued(Own); n != 2 || r.shed[shedRequests] != 8 {
+			t.Errorf("%d are queued, and %v are shed", n, r.shed)
+		}
+		r.turns = nil
+		for range 8 {
+			r.come(t.Context(), Code, "code")
+		}
+		if n := r.Queued(Code); n != 8 {
+			t.Errorf("%d codes are queued beside them", n)
+		}
+		for i := range 9 {
+			want := "code"
+			if i == 8 {
+				want = "own"
+			}
+			if got := r.next(Refresh); got != want {
+				t.Errorf("turn %d: %q, want %q", i, got, want)
+			}
+		}
+		for range 2 {
+			r.Leave(Code, netip.Prefix{})
+		}
+		synctest.Wait()
+	})
+}

@@ -39,6 +39,7 @@ type Request struct {
 	slot    bool   // it has a slot of its class
 	class   overload.Class
 	network netip.Prefix // that the slot counts for
+	cred    *oauth.Credentials
 }
 
 // Origin is the request as changes record it.
@@ -102,6 +103,33 @@ func (r *Request) Enter(c overload.Class) error {
 	return nil
 }
 
+// EnterFor is Enter for the client that a request names: one that registered itself has
+// a class of its own. Nothing is verified yet: who uses another's name fails to
+// authenticate.
+func (r *Request) EnterFor(c overload.Class, p oauth.Params) error {
+	if cred, err := r.credentials(p); err == nil && client.NamesItself(cred.ClientID) {
+		if named, ok := r.server.issuer.Directory.Latest().Registered(r.server.Realm, cred.ClientID); !ok || named.SelfRegistered() {
+			c = overload.Own
+		}
+	}
+	return r.Enter(c)
+}
+
+// credentials parses the credentials of a request, once.
+func (r *Request) credentials(p oauth.Params) (oauth.Credentials, error) {
+	if r.cred != nil {
+		return *r.cred, nil
+	}
+	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
+	if err == nil && cred.Unnamed {
+		cred.ClientID, err = client.Named(cred.Assertion)
+	}
+	if err == nil {
+		r.cred = &cred
+	}
+	return cred, err
+}
+
 // Form reads the request's parameters, also from the query if queryAllowed, and
 // checks its realm.
 func (r *Request) Form(queryAllowed bool) (oauth.Params, error) {
@@ -148,10 +176,7 @@ func (r *Request) IsRealm(name string) bool {
 // another caller cannot lock the client out, and against the address.
 func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, id string, err error) {
 	throttle := r.server.Throttle
-	cred, err := oauth.ParseCredentials(r.Header["Authorization"], p)
-	if err == nil && cred.Unnamed {
-		cred.ClientID, err = client.Named(cred.Assertion)
-	}
+	cred, err := r.credentials(p)
 	if err == nil {
 		if throttle.ClientBlocked(r.Counted, cred.ClientID) {
 			return nil, cred.ClientID, oauth.ErrTooManyRequests
@@ -184,7 +209,7 @@ func (r *Request) AboutToken(ctx context.Context) (c *store.Client, p oauth.Para
 	}
 	h := r.Header["Authorization"]
 	r.bearer = len(h) == 1 && isBearer(h[0])
-	if err = r.Enter(r.Route.Class); err != nil {
+	if err = r.EnterFor(r.Route.Class, p); err != nil {
 		return nil, nil, rec, err
 	}
 	c, rec.ClientID, err = r.Client(ctx, p)

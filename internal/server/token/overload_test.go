@@ -14,19 +14,27 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/server/resource"
 	"github.com/mintage/mintage/internal/server/token"
+	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // busy is a server that has no place left. Nothing behind its queue is there: a
 // request that is worked on all the same fails otherwise than with 503.
 func busy(t *testing.T, waiting int) *server.Server {
 	t.Helper()
-	iss := &issuer.Issuer{Realm: "/api", ID: "https://auth.example/oauth2/api", Directory: &directory.Directory{}}
+	return busyWith(t, waiting, &directory.Directory{})
+}
+
+func busyWith(t *testing.T, waiting int, clients *directory.Directory) *server.Server {
+	t.Helper()
+	iss := &issuer.Issuer{Realm: "/api", ID: "https://auth.example/oauth2/api", Directory: clients}
 	log := slog.New(slog.DiscardHandler)
 	s := server.New(iss, server.Options{
 		Site: server.Site{PublicURL: "https://auth.example"}, Proxies: server.Proxies{PlainHTTP: true},
@@ -77,7 +85,7 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 					w := httptest.NewRecorder()
 					go s.Handler().ServeHTTP(w, r)
 					synctest.Wait()
-					for of := range overload.Login + 1 {
+					for of := range overload.Own + 1 {
 						if n := s.Queue.Queued(of); (n == 1) != (of == c.Class) {
 							t.Errorf("%d wait in class %d, want one in class %d", n, of, c.Class)
 						}
@@ -90,6 +98,43 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 				})
 			})
 		}
+	}
+}
+
+// What a client that registered itself asks for waits in a class of its own, whichever way
+// it names itself.
+func TestClientsThatRegisteredThemselvesWaitInAClassOfTheirOwn(t *testing.T) {
+	const document, registration = "https%3A%2F%2Fagent.example%2Fclient.json", "mintage_ci_x"
+	kit := testkit.New(t)
+	kit.Register(client.Registration{ID: "https://shop.example/", Name: "Shop", RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither})
+	for name, c := range map[string]struct {
+		path, form, basic string
+		class             overload.Class
+	}{
+		"document":      {tokenEndpoint, "grant_type=refresh_token&refresh_token=x&client_id=" + document, "", overload.Own},
+		"registration":  {tokenEndpoint, "grant_type=refresh_token&refresh_token=x&client_secret=x&client_id=" + registration, "", overload.Own},
+		"by Basic":      {tokenEndpoint, "grant_type=authorization_code&code=x&redirect_uri=x", registration + ":x", overload.Own},
+		"introspection": {"/oauth2/api/introspect", "token=x&client_secret=x&client_id=" + registration, "", overload.Own},
+		"revocation":    {"/oauth2/api/revoke", "token=x&client_id=" + document, "", overload.Own},
+		// Of an operator, whatever its id looks like.
+		"an operator's": {tokenEndpoint, "grant_type=refresh_token&refresh_token=x&client_secret=x&client_id=https%3A%2F%2Fshop.example%2F", "", overload.Refresh},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := busyWith(t, 10, kit.Directory)
+				r := asked(c.path, c.form)
+				if c.basic != "" {
+					r.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(c.basic)))
+				}
+				go s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+				synctest.Wait()
+				if n := s.Queue.Queued(c.class); n != 1 {
+					t.Errorf("%d wait in the class", n)
+				}
+				time.Sleep(overload.MaxWait)
+				synctest.Wait()
+			})
+		})
 	}
 }
 

@@ -114,7 +114,7 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 	}
 
 	// 4. A slot, the client, its limit, and its permission.
-	if err = r.Enter(of.class); err != nil {
+	if err = r.EnterFor(of.class, p); err != nil {
 		return a, rec, err
 	}
 	c, id, err := r.Client(ctx, p)
