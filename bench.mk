@@ -1,12 +1,14 @@
 .PHONY: bench bench-postgres bench-smoke
 
-bench: ## the server against a bare net/http handler: one table, in about six minutes
+bench: ## the server against a bare net/http handler, and operators' clients beside others: in about seven minutes
 	go run ./bench/suite
+	go run ./bench/suite -shared
 
 bench-postgres: ## nodes on PostgreSQL against pgbench and the embedded store, in about five minutes
 	go run ./bench/suite -postgres
 	go test -vet=off -run '^$$' -bench Rotations -benchtime 5x ./internal/store/postgres
 
-bench-smoke: ## both in a minute, for their checks; their figures mean nothing
+bench-smoke: ## all three in a minute, for their checks; their figures mean nothing
 	go run ./bench/suite -quick
 	go run ./bench/suite -quick -postgres
+	go run ./bench/suite -quick -shared

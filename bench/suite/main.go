@@ -26,6 +26,7 @@ type options struct {
 	grants      int // of the large store
 	only        []string
 	postgres    bool
+	shared      bool
 }
 
 // postgresGrants is how many grants are on PostgreSQL: enough that it finds each
@@ -55,6 +56,7 @@ func main() {
 	flag.IntVar(&opt.grants, "grants", 1_000_000, "grants of the large store")
 	flag.StringVar(&only, "only", "", "measure only these and what they are compared with, such as refresh,code: "+strings.Join(names, ", "))
 	flag.BoolVar(&opt.postgres, "postgres", false, "measure nodes on a PostgreSQL instead, against pgbench and the embedded store")
+	flag.BoolVar(&opt.shared, "shared", false, "measure an operator's client beside clients that registered themselves, which fill what all clients share")
 	flag.Parse()
 	given := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -86,7 +88,7 @@ func main() {
 		}
 	}
 	if flag.NArg() > 0 || opt.rounds < 1 || opt.duration < 100*time.Millisecond || opt.connections < 1 || opt.grants < opt.connections ||
-		opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) {
+		opt.shared && (opt.postgres || len(opt.only) > 0 || opt.connections < 4) || opt.postgres && (len(opt.only) > 0 || opt.connections < 3 || opt.grants < 3*opt.connections) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -94,6 +96,9 @@ func main() {
 	do := measure
 	if opt.postgres {
 		do = measurePostgres
+	}
+	if opt.shared {
+		do = measureShared
 	}
 	err := do(ctx, opt)
 	stop()

@@ -35,6 +35,7 @@ type dataset struct {
 	dir      string
 	clientID string
 	scope    oauth.Scope // of its grants
+	apis     grant.APIs  // of its grants
 	secret   string
 	ring     *keys.Ring
 	kek      *keys.KEK
@@ -172,7 +173,7 @@ func (d *dataset) newCode(at grant.Instant) grant.Code {
 	var id, s [16]byte
 	rand.Read(id[:])
 	rand.Read(s[:])
-	c.GrantID = grant.NewID(at, id)
+	c.GrantID, c.APIs = grant.NewID(at, id), d.apis
 	if d.scope.Has(oauth.OpenID) {
 		c.Nonce, c.AuthTime = rand.Text(), at
 	}
