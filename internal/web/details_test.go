@@ -14,6 +14,7 @@ import (
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/testkit"
 	"github.com/mintage/mintage/internal/upstream"
 )
@@ -269,6 +270,41 @@ func TestALogoutThatIsPassedOnIsStoredOnce(t *testing.T) {
 		hint := b.hint(r.shop) // the first begins an interaction, too: to agree
 		if s := b.get(endSessionURL + "?id_token_hint=" + hint + "&post_logout_redirect_uri=" + afterLogout); !strings.HasPrefix(s.to(), want) {
 			t.Errorf("logout %d: to %q", i+1, s.to())
+		}
+	}
+}
+
+// A fault of ours for which the browser is sent to the client is logged as a fault: the
+// status does not show it.
+func TestAFaultThatTheClientHearsIsLoggedAsOne(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	b := r.signedIn("alice")
+	r.meanwhile(func() { r.kit.Faulty.Inject(storetest.Document, 1, storetest.Lost) })
+	s := b.get(asking(r.shop, "prompt=none"))
+	if s.StatusCode != http.StatusSeeOther || s.query().Get("error") != "temporarily_unavailable" {
+		t.Fatalf("status %d to %q", s.StatusCode, s.to())
+	}
+	if log := r.kit.Logged.String(); !strings.Contains(log, "level=ERROR") {
+		t.Errorf("the log has no error:\n%s", log)
+	}
+}
+
+// Of two cookies of one name, neither is believed; what is no cookie of ours is none.
+func TestCookiesThatAreNotOurs(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	b := r.signedIn("alice")
+	own := b.cookies[sessionName]
+	b.header["Cookie"], b.cookies[sessionName] = sessionName+"="+own, "planted"
+	if s := b.get(connectionsURL); s.StatusCode != http.StatusSeeOther {
+		t.Errorf("two sessions: status %d", s.StatusCode)
+	}
+	for _, known := range []string{"%", "x", strings.Repeat("A", 172), strings.Repeat("A", 4000)} {
+		c := r.browser()
+		c.cookies[knownName] = known
+		if s := c.logIn(c.open(asking(r.shop)).at(t, login.StepLogin), "alice", password); s.StatusCode != http.StatusSeeOther || c.cookies[knownName] == known {
+			t.Errorf("a known browser of %.10s: status %d", known, s.StatusCode)
 		}
 	}
 }
