@@ -32,6 +32,24 @@ func TestClientMetadataDocuments(t *testing.T) {
 	}
 }
 
+func TestClientMetadataSchemes(t *testing.T) {
+	t.Parallel()
+	for scheme, want := range map[string]string{
+		"example-agent": "", "com.example.app": "", "a+b.c-1": "",
+		"": "not a scheme", "Agent": "not a scheme", "agent:": "not a scheme", "agent://": "not a scheme", "1agent": "not a scheme", "ägent": "not a scheme",
+		"https": "give this scheme a meaning", "javascript": "give this scheme a meaning", "ms-settings": "give this scheme a meaning", "itms-services": "give this scheme a meaning",
+		"microsoft-edge": "give this scheme a meaning", "googlechromes": "give this scheme a meaning", "vnc": "give this scheme a meaning",
+	} {
+		cfg := config.Default()
+		cfg.PublicURL = "https://auth.example"
+		cfg.TLS = config.TLS{Cert: "c", Key: "k"}
+		cfg.ClientMetadata.Schemes = []string{scheme}
+		if err := cfg.Check(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "client_metadata.schemes: ") || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", scheme, err, want)
+		}
+	}
+}
+
 func TestClientMetadataRegistration(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
