@@ -142,6 +142,8 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 		cd /usr/share/doc/mintage/packaging/monitoring; test -s dashboard.json; test -s alerts.yaml`)
 
 	m.sandboxed()
+	m.keepsWhatClientsHave()
+	m.tellsTwoDeploymentsApart()
 	m.keepsItsKeyReadable()
 	m.keepsItsCertificate()
 	m.recordsHonestTraffic()
@@ -185,6 +187,40 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 	}
 	m.run("rm -r /var/lib/mintage /etc/mintage; dpkg --force-depends --install " + inMachine + "; dpkg --purge mintage; test ! -e /etc/mintage")
 	m.fails("id mintage")
+}
+
+// keepsWhatClientsHave updates a list of a client: nothing goes unseen.
+func (m *machine) keepsWhatClientsHave() {
+	m.t.Helper()
+	const update = "id=$(jq --raw-output .client_id /root/client.json); runuser -u mintage -- mintage client update --config /etc/mintage/mintage.yaml $id "
+	if said := m.fails(update + "--redirect-uri https://billing.example/two </dev/null"); !strings.Contains(said, "removes https://billing.example/callback") || !strings.Contains(said, "--replace") {
+		m.t.Errorf("an update that would remove a redirect URI says:\n%s", said)
+	}
+	m.run(update + "--add-redirect-uri https://billing.example/two --add-scope write")
+	show := m.run("id=$(jq --raw-output .client_id /root/client.json); mintage client show --config /etc/mintage/mintage.yaml $id --json")
+	for _, kept := range []string{"https://billing.example/callback", "https://billing.example/two", `"scope": "read write"`} {
+		if !strings.Contains(show, kept) {
+			m.t.Errorf("after adding, the client has no %s:\n%s", kept, show)
+		}
+	}
+}
+
+// tellsTwoDeploymentsApart tries the program out in a directory, beside the package:
+// commands say which deployment they use, and doctor finds the one of the directory.
+func (m *machine) tellsTwoDeploymentsApart() {
+	m.t.Helper()
+	m.run("useradd --create-home trying; runuser -u trying -- sh -c 'cd; mintage serve --dev --listen 127.0.0.1:9443 --management-listen 127.0.0.1:9444 >serve.out 2>&1 & echo $! >pid'")
+	m.await("grep -q 'Scripts find these values' /home/trying/serve.out")
+	if said := m.fails("runuser -u trying -- sh -c 'cd; mintage client create --name Shop --redirect-uri https://shop.example/cb --scope read'"); !strings.Contains(said, "for the server that runs in this directory, add --data mintage-data") {
+		m.t.Errorf("beside the package, a tutorial's command says:\n%s", said)
+	}
+	if _, said, err := m.try("cd /home/trying; mintage client list"); err != nil || !strings.Contains(said, "this is the deployment of /etc/mintage/mintage.yaml, and not the server that runs in this directory") {
+		m.t.Errorf("root's command says %v\n%s", err, said)
+	}
+	if said := m.run("runuser -u trying -- sh -c 'cd; mintage doctor --data mintage-data || test $? -eq 3'"); !strings.Contains(said, "note     demo client: the server runs with --dev") || !strings.Contains(said, "ok       public address: https://127.0.0.1:9443") {
+		m.t.Errorf("without --dev, doctor says of a server with --dev:\n%s", said)
+	}
+	m.run("kill $(cat /home/trying/pid)")
 }
 
 // keepsItsKeyReadable gives the key-encryption key to the service's group, which is
