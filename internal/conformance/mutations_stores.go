@@ -83,6 +83,26 @@ var storeMutations = []Mutation{
 		Test: inSQLite + "GivenUpWhileAnotherProcess",
 	},
 	{
+		Name: "a write to files that are gone", In: "openFiles.present",
+		Old: "err != nil || !os.SameFile(here, opened)", New: "err == nil && here == nil && opened == nil",
+		Test: inSQLite + "WhoseFilesAreGone",
+	},
+	{
+		Name: "a new store in an empty directory", In: "lostStore",
+		Old: "dev || err == nil {", New: "dev || err == nil || found == nil {",
+		Test: "go test ./internal/deployment -run TestAStoreIsMade",
+	},
+	{
+		Name: "an expired certificate in the place of a good one", In: "Certificate.worse",
+		Old: "case now.After(next.NotAfter) &&", New: "case now.IsZero() &&",
+		Test: "go test ./internal/server -run TestABadCertificate",
+	},
+	{
+		Name: "advice that takes a key from the service", In: "Service.Close",
+		Old: "info.Mode()&0o040 != 0 &&", New: "info != nil &&",
+		Test: "go test ./internal/secretfile",
+	},
+	{
 		Name: "page size of a new file", In: "pageSize",
 		Old: "pageSize    = 1024", New: "pageSize    = 4096",
 		Test: inSQLite + "TestANewStoreHasPages",
