@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keyset"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -192,6 +194,31 @@ func TestPK29_AnUnknownKidIsCountedAndCausesNoFetches(t *testing.T) {
 		r.Assertion.Keys, r.Assertion.KeysURI, r.Assertion.KeysCA = nil, publisher.URL+"/2", ca
 	})
 	want(t, d.post(other.with(other.assert(nil), url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {other.ID}})), 503, "temporarily_unavailable")
+}
+
+// The host of a client that registered itself may be down, or may say so: anybody could
+// fill the log with errors.
+func TestPK29_KeysOfAClientThatRegisteredItselfAreNoErrorOfOurs(t *testing.T) {
+	const id = "https://agent.example/client.json"
+	d := start(t)
+	d.directory.AdmitSelfRegistered(func(named string) bool { return named == id })
+	d.clients.OwnKeys = func(context.Context, string, netip.Prefix, func(keyset.Set) bool) (keyset.Set, error) {
+		return nil, errors.New("no answer")
+	}
+	described := store.Client{
+		ID: id, Realm: realm, RegisteredBy: store.ByDocument, State: store.ClientEnabled, Auth: store.AuthPrivateKeyJWT, GrantTypes: store.DefaultGrantTypes,
+		RedirectURIs: []string{redirect}, Assertion: store.AssertionRule{KeysURI: "https://agent.example/jwks"},
+	}
+	if err := d.store.Commit(t.Context(), store.Change{Documents: []store.Document{described.Record(grant.At(d.now().Add(time.Hour)))}}); err != nil {
+		t.Fatal(err)
+	}
+	c := d.assertingClient(nil)
+	d.log.Reset()
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {id}}
+	want(t, d.post(c.with(c.assert(map[string]any{"iss": id, "sub": id}), form)), 503, "temporarily_unavailable")
+	if log := d.log.String(); strings.Contains(log, `"level":"ERROR"`) || !strings.Contains(log, `"level":"WARN"`) || !strings.Contains(log, id) {
+		t.Errorf("the log is\n%s", log)
+	}
 }
 
 func postAt(d *deployment, target string, form url.Values) answer {
