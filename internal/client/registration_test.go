@@ -78,6 +78,8 @@ func TestLogoutAddresses(t *testing.T) {
 		{"http://localhost:8000/logout", true, true},
 		{"http://127.0.0.1:8000/logout", false, false},
 		{"http://client.example/logout", true, false},
+		{"ftp://client.example/logout", true, false},
+		{"ftp://127.0.0.1/logout", true, false},
 		{"https://client.example/logout#here", false, false},
 		{"https://user:secret@client.example/logout", false, false},
 		{"com.example.app:/logout", true, false},

@@ -87,6 +87,9 @@ func TestAZ36_AZ37_AZ38_AZ40_AZ41_AZ46_AZ69_EveryAnswerHasTheIssuerAndTheState(t
 		if !constant.MatchString(q.Get("error_description")) {
 			t.Errorf("%s: description %q", code, q.Get("error_description"))
 		}
+		if id := s.Header.Get("X-Request-Id"); code != "access_denied" && !strings.HasSuffix(q.Get("error_description"), " (request "+id+")") {
+			t.Errorf("%s: description %q does not name the request %s", code, q.Get("error_description"), id)
+		}
 		if strings.ContainsAny(s.Header.Get("Location"), "# ") || len(s.body) != 0 {
 			t.Errorf("%s: a fragment, a space or a body", code)
 		}

@@ -211,8 +211,11 @@ func TestAZ74_NothingSecretOfAFlowIsLogged(t *testing.T) {
 			d.faulty.Heal()
 		}
 	}
+	// What was sent in its place is there, to be explained.
+	b.get(asking(d.a, "redirect_uri=https://evil.example/cb?code=x"))
+	b.get(asking(d.a, "scope=a openid nonsense"))
 	log := d.log.String()
-	for _, wanted := range []string{"authorization answered", "interaction answered", "interaction refused", "authorization refused", "authorization failed", "bug", username} {
+	for _, wanted := range []string{"redirect_uri not registered: it was \\\"https://evil.example/cb?...", "scope not allowed: it was \\\"a openid ?", "authorization answered", "interaction answered", "interaction refused", "authorization refused", "authorization failed", "bug", username} {
 		if !strings.Contains(log, wanted) {
 			t.Errorf("the log has no %q: the search searched nothing", wanted)
 		}

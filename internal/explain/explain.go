@@ -219,6 +219,18 @@ func (e *Explanation) named(g grant.Grant) []string {
 	return show.APIs(g.APIs[:], g.Realm, e.Directory.APIs)
 }
 
+// refusedBy returns the APIs that refuse an access token which is in force: it is not
+// for them.
+func (e *Explanation) refusedBy() (list []string) {
+	for _, a := range e.Directory.APIs {
+		if len(e.Audience) > 0 && !a.Deleted && !slices.Contains(e.Audience, a.ID) {
+			list = append(list, a.ID)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // directoryOf returns the APIs and the cutoffs of a realm, and the latest restore.
 func directoryOf(v *directory.View, realm string) store.Changes {
 	ch := store.Changes{Cutoffs: slices.Collect(v.Cutoffs(realm)), Restores: []grant.Restore{v.Restore()}}

@@ -56,6 +56,8 @@ type Explanation struct {
 	// APIs are those that the text names, as show.APIs: of an access token those that
 	// it is for, of a code those of the grant to be.
 	APIs []string
+	// Audience is that of an access token which is in force.
+	Audience []string
 	// Directory holds the APIs and the cutoffs that exist.
 	Directory store.Changes
 
@@ -253,12 +255,12 @@ func answer(ctx context.Context, iss *issuer.Issuer, view *directory.View, text 
 	case AsCode:
 		answerCode(iss, view, e)
 	case AsAccess, AsJWT:
-		_, err := iss.Inspect(ctx, text)
+		in, err := iss.Inspect(ctx, text)
 		var refused *grant.Refused
 		if err != nil && !errors.As(err, &refused) {
 			return err
 		}
-		e.Answer = Answer{Known: true}
+		e.Answer, e.Audience = Answer{Known: true}, in.Audience
 		if refused != nil {
 			e.Answer.Why = refused.Why
 			if e.JWT != nil && refused.Why == grant.TokenUnknown {

@@ -146,6 +146,10 @@ func (v *Explained) tokenFields() [][2]string {
 			rows = append(rows, [2]string{"client", e.Client.ID})
 		}
 	}
+	if e.JWT == nil && len(e.Audience) > 0 {
+		rows = append(rows, [2]string{"audience", strings.Join(e.Audience, " ")})
+	}
+	rows = append(rows, [2]string{"refused by", strings.Join(e.refusedBy(), " ")})
 	if e.Service {
 		rows = append(rows, [2]string{"id", e.Token.GrantID.String()})
 	}
@@ -248,6 +252,9 @@ func (v *Explained) printRequest(w io.Writer) error {
 	} else if defect := q.defect(); defect != "" {
 		rows = append(rows, [2]string{"refused", defect}, [2]string{"next", adviceOn(defect)})
 	}
+	for _, hint := range q.hints {
+		rows = append(rows, [2]string{"known", hint})
+	}
 	if len(q.others) > 0 {
 		rows = append(rows, [2]string{"other grants", strings.Join(q.others, " ")})
 	}
@@ -292,6 +299,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		ID      string        `json:"id"`
 		Refusal string        `json:"refusal,omitempty"`
 		Defect  string        `json:"defect,omitempty"`
+		Hints   []string      `json:"hints,omitempty"`
 		Audit   []audit.Entry `json:"audit"`
 		Log     []LogLine     `json:"log"`
 	}
@@ -303,6 +311,8 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		Standing   string     `json:"standing,omitempty"`
 		Scope      string     `json:"scope,omitempty"`
 		APIs       []string   `json:"apis,omitempty"`
+		Audience   []string   `json:"audience,omitempty"`
+		RefusedBy  []string   `json:"refused_by,omitempty"`
 		Issuer     string     `json:"issuer,omitempty"`
 		IssuedAt   *time.Time `json:"issued_at,omitempty"`
 		ExpiresAt  *time.Time `json:"expires_at,omitempty"`
@@ -339,7 +349,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		Trail   string       `json:"trail,omitempty"`
 	}{Kind: "request", Notes: v.asked.notes, Holders: v.holders(), Life: v.life, Trail: v.auditNote}
 	if q := v.request; q != nil {
-		out.Request = &requestJSON{q.id, q.refusal(), q.defect(), q.audit, q.lines()}
+		out.Request = &requestJSON{q.id, q.refusal(), q.defect(), q.hints, q.audit, q.lines()}
 	}
 	if s := v.session; s != nil {
 		out.Session = s.json(grant.At(v.by.Issuer.Now()))
@@ -360,7 +370,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		out.Genuine = &e.Genuine
 	}
 	if e.As != AsGrant && e.As != AsCode {
-		t := &tokenJSON{Key: v.keyText(), Fault: string(e.Diagnosis.Fault), Standing: e.Standing(), Scope: e.Scope, APIs: e.APIs,
+		t := &tokenJSON{Key: v.keyText(), Fault: string(e.Diagnosis.Fault), Standing: e.Standing(), Scope: e.Scope, APIs: e.APIs, Audience: e.Audience, RefusedBy: e.refusedBy(),
 			IssuedAt: show.JSONInstant(e.Token.IssuedAt), ExpiresAt: show.JSONInstant(e.Token.ExpiresAt), Generation: e.Token.Generation}
 		if e.Named || e.Service {
 			t.GrantID = e.Token.GrantID.String()

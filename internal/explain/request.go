@@ -3,13 +3,16 @@ package explain
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mintage/mintage/internal/audit"
@@ -27,6 +30,7 @@ type requestFacts struct {
 	audit  []audit.Entry
 	log    *Log     // nil if none was given
 	others []string // further grants that it was about
+	hints  []string // what the store has about the defect
 }
 
 // A LogLine is a line of the server's log in JSON, as far as it matters here.
@@ -115,7 +119,7 @@ func (x *Explainer) findRequest(ctx context.Context, v *Explained, log *Log) err
 		}
 	}
 	if len(ids) == 0 {
-		return nil
+		return x.hint(ctx, q)
 	}
 	q.others = ids[1:]
 	id, _ := grant.ParseID(ids[0])
@@ -173,6 +177,67 @@ func (q *requestFacts) defect() string {
 	return ""
 }
 
+// isWrongSecret reports whether a client sent a secret that it does not have, or not any
+// more: see client.AuthFault.
+func isWrongSecret(defect string) bool {
+	return strings.Contains(defect, "wrong_secret") || strings.Contains(defect, "expired_secret")
+}
+
+// hint adds what the store has about the defect of a request: the secrets of a client
+// that sent another one, and the APIs to which a refused scope belongs.
+func (x *Explainer) hint(ctx context.Context, q *requestFacts) error {
+	defect, id := q.defect(), ""
+	for _, a := range q.audit {
+		id = cmp.Or(id, a.ClientID)
+	}
+	for _, l := range q.lines() {
+		id = cmp.Or(id, l.ClientID)
+	}
+	view, err := x.Issuer.Directory.View()
+	if err != nil || id == "" {
+		return err
+	}
+	if isWrongSecret(defect) {
+		c, err := x.Store.Client(ctx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, s := range c.Secrets {
+			use, expiry := "never used", "does not expire"
+			if s.LastUsedAt != 0 {
+				use = "last used " + show.Instant(s.LastUsedAt)
+			}
+			if s.ExpiresAt != 0 {
+				expiry = "expires " + show.Instant(s.ExpiresAt)
+			}
+			if s.Expired(grant.At(x.Issuer.Now())) {
+				expiry = "expired " + show.Instant(s.ExpiresAt)
+			}
+			q.hints = append(q.hints, fmt.Sprintf("secret %s: %s, %s", s.ID, use, expiry))
+		}
+		q.hints = append(q.hints, fmt.Sprintf("client %s has %s: mintage client secret list %s; another one: mintage client secret add %s", id, show.Count(len(c.Secrets), "secret", "secrets"), id, id))
+	}
+	text, sent := strings.CutPrefix(defect, oauth.ErrScope.Error()+": it was ")
+	if text, err = strconv.Unquote(text); !sent || err != nil {
+		return nil // the log has no value
+	}
+	c, err := clientOf(ctx, x.Issuer, view, id)
+	if err != nil || c == nil {
+		return err
+	}
+	for _, name := range strings.Fields(text) {
+		for _, api := range view.APIs(x.Issuer.Realm) {
+			if !c.Scope.Has(name) && api.Scope().Has(name) {
+				q.hints = append(q.hints, fmt.Sprintf("scope %s belongs to the API %s: mintage client update %s --add-api %s", name, api.ID, id, api.ID))
+			}
+		}
+	}
+	return nil
+}
+
 // defectAdvice is the advice for the usual defects of a first client's requests.
 var defectAdvice = map[*oauth.Error]string{
 	oauth.ErrNoChallenge:      "have the client send code_challenge and code_challenge_method=S256 (RFC 7636); an old client with a secret that cannot: mintage client update ID --no-pkce",
@@ -189,13 +254,16 @@ var defectAdvice = map[*oauth.Error]string{
 }
 
 func adviceOn(defect string) string {
+	if strings.Contains(defect, "wrong_assertion") {
+		return "compare the claim with the client's registration (mintage client show ID) and " + config.Page("reference/token-endpoint.md") + ", Client assertions"
+	}
 	for known, advice := range defectAdvice {
-		if defect == known.Error() {
+		if defect == known.Error() || strings.HasPrefix(defect, known.Error()+": ") {
 			return advice
 		}
 	}
-	if strings.Contains(defect, "wrong_assertion") {
-		return "compare the claim with the client's registration (mintage client show ID) and " + config.Page("reference/token-endpoint.md") + ", Client assertions"
+	if isWrongSecret(defect) {
+		return "have the client send a secret that it has now (mintage client secret list ID), or give it another one: mintage client secret add ID"
 	}
 	if strings.HasPrefix(defect, login.ErrDescription.Error()) {
 		return "read the document at the client_id as anybody on the internet would; what it must say: " + config.Page("reference/authorization.md") + ", Clients that describe themselves"

@@ -206,6 +206,11 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 		}
 		return v
 	}
+	other := logout.EndOfSession(t.Context(), testkit.Realm, issuer.SessionEnd{Subject: "alice", Reference: [16]byte{8}}, k.At()-1000)
+	before := logout.EndOfAll(testkit.Realm, "alice", k.At()-1000)
+	if err := k.Engine.Commit(t.Context(), store.Change{Documents: []store.Document{other, before}}); err != nil {
+		t.Fatal(err)
+	}
 	say("clients are looked for within seconds")
 	o := logout.New(logout.Config{Realm: testkit.Realm, Store: k.Engine, Alone: true, Transport: answers, Log: k.Issuer.Log, Monotonic: k.Clock.Now})
 	o.Use(k.Issuer)
@@ -230,7 +235,7 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 		err = json.Unmarshal(text, &program)
 	}
 	if err != nil || len(program.Session.Logouts) != len(answers) {
-		t.Fatalf("%s, %v", text, err)
+		t.Fatalf("logouts of other sessions, or none: %s, %v", text, err)
 	}
 	for _, l := range program.Session.Logouts {
 		if (l.State == "pending") != (l.Client == "dead") || l.Next.IsZero() == (l.Client == "dead") {

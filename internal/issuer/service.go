@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/directory"
@@ -93,7 +94,7 @@ func (iss *Issuer) serviceScope(view *directory.View, c *store.Client, r Service
 	wanted, err := oauth.ParseScope(r.Scope)
 	wanted = wanted.Without(oauth.OfflineAccess)
 	if err != nil || !allowed.Covers(wanted) || allowed == "" {
-		return "", nil, oauth.ErrScope
+		return "", nil, oauth.Sent(oauth.ErrScope, iss.LoggedScope(view, r.Scope))
 	}
 	if scope = wanted; scope == "" {
 		scope = allowed
@@ -110,7 +111,7 @@ func (iss *Issuer) serviceScope(view *directory.View, c *store.Client, r Service
 	}
 	switch narrowed := scope.Common(api.Scope()); {
 	case wanted != "" && narrowed != wanted:
-		return "", nil, oauth.ErrScope // of another API
+		return "", nil, oauth.Sent(oauth.ErrScope, iss.LoggedScope(view, r.Scope)) // of another API
 	case narrowed == "":
 		return "", nil, oauth.ErrTarget
 	default:
@@ -361,4 +362,24 @@ func (iss *Issuer) manyRevoked(ctx context.Context, c *store.Client) (bool, erro
 		}
 	}
 	return living >= maxServiceRevoked || len(list) == 2*maxServiceRevoked, err
+}
+
+// LoggedScope returns a scope that was sent, for the log: names that nobody has
+// registered are question marks, because they may be secrets in the wrong place.
+func (iss *Issuer) LoggedScope(view *directory.View, text string) string {
+	names := strings.Fields(text)
+	names = names[:min(len(names), 20)]
+	for i, name := range names {
+		known := name == oauth.OpenID
+		for _, a := range view.APIs(iss.Realm) {
+			known = known || a.Scope().Has(name)
+		}
+		for c := range view.Clients(iss.Realm) {
+			known = known || c.Scope.Has(name)
+		}
+		if !known {
+			names[i] = "?"
+		}
+	}
+	return strings.Join(names, " ")
 }

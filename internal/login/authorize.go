@@ -93,19 +93,31 @@ var (
 // (RFC 9700 section 4.11.2).
 type ClientError struct {
 	Told     *oauth.Error
-	URL      string // the redirect URI with the error
 	Client   *store.Client
 	Request  oauth.AuthorizationRequest
 	SignedIn bool
 	Clicked  bool  // the user has just chosen to end it so
 	Cause    error // for the log; may be nil
+	issuer   string
+	scope    string // that was refused, for the log
 }
 
 func (e *ClientError) Error() string {
-	if e.Cause != nil {
+	switch {
+	case e.Cause != nil:
 		return e.Told.Error() + ": " + e.Cause.Error()
+	case e.scope != "":
+		return oauth.Sent(e.Told, e.scope).Error()
 	}
 	return e.Told.Error()
+}
+
+// Callback returns the redirect URI with the error, whose description names the request.
+func (e *ClientError) Callback(requestID string) string {
+	if e.Told.Code == oauth.ErrDenied.Code {
+		requestID = "" // nothing went wrong, and a repeated answer is the same
+	}
+	return errorCallback(e.Request, e.Told, e.issuer, requestID)
 }
 
 func (e *ClientError) Unwrap() error { return e.Cause }
@@ -392,17 +404,25 @@ func (a *Authorizer) clientError(c *store.Client, r oauth.AuthorizationRequest, 
 		}
 		return told
 	}
-	return &ClientError{Told: told, URL: a.errorCallback(r, told), Client: c, Request: r, SignedIn: signedIn, Cause: cause}
+	scope := ""
+	if view, err := a.Issuer.Directory.View(); told == oauth.ErrScope && err == nil {
+		scope = a.Issuer.LoggedScope(view, string(r.Scope))
+	}
+	return &ClientError{Told: told, issuer: a.Issuer.ID, scope: scope, Client: c, Request: r, SignedIn: signedIn, Cause: cause}
 }
 
 // errorCallback is the client's redirect URI with an error (RFC 6749 section 4.1.2.1).
-func (a *Authorizer) errorCallback(r oauth.AuthorizationRequest, told *oauth.Error) string {
+func errorCallback(r oauth.AuthorizationRequest, told *oauth.Error, issuerID, requestID string) string {
+	description := told.Description
+	if requestID != "" {
+		description += " (request " + requestID + ")"
+	}
 	uri := issuer.AppendQuery(r.RedirectURI, "error", string(told.Code))
-	uri = issuer.AppendQuery(uri, "error_description", told.Description)
+	uri = issuer.AppendQuery(uri, "error_description", description)
 	if r.State != nil {
 		uri = issuer.AppendQuery(uri, "state", string(r.State))
 	}
-	return issuer.AppendQuery(uri, "iss", a.Issuer.ID)
+	return issuer.AppendQuery(uri, "iss", issuerID)
 }
 
 // faultTold is what a client hears of a fault.

@@ -127,7 +127,7 @@ func (a *Authorizer) WayBack(it *Interaction) (c *store.Client, address string) 
 	if c, err = a.client(view, it.Request, nil); err != nil || c.SelfRegistered() {
 		return nil, ""
 	}
-	return c, a.errorCallback(it.Request, oauth.ErrDenied)
+	return c, errorCallback(it.Request, oauth.ErrDenied, a.Issuer.ID, "")
 }
 
 // Deny records the user's refusal, at any step, or that of another system that

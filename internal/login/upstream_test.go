@@ -100,6 +100,12 @@ func TestALogoutOfAProviderNotesOneEndWhateverItsAttempts(t *testing.T) {
 	if ended, err := h.EndProviderSession(t.Context(), l); len(ended) != 1 || err != nil || attempted != 2 {
 		t.Fatalf("%d ended after %d attempts, %v", len(ended), attempted, err)
 	}
+	// It is remembered for as long as any clock here accepts it: a sweep by one that is
+	// ahead leaves it.
+	id := store.KeyOf(store.DocumentProviderLogout, h.Issuer.Realm, l.ID)
+	if d, err := h.kit.Engine.Document(t.Context(), id); err != nil || d.ExpiresAt < l.ExpiresAt.Add(h.Issuer.Policy.MaxSkew+time.Minute) {
+		t.Errorf("remembered until %d, and it expires at %d, %v", d.ExpiresAt, l.ExpiresAt, err)
+	}
 	var at grant.Instant
 	if d, err := h.document(t.Context(), store.DocumentProviderLogout, h.endKey(l.Session, l.Subject), &at); d.Version != 1 || at != l.IssuedAt || err != nil {
 		t.Errorf("noted %d times, at %d in place of %d, %v", d.Version, at, l.IssuedAt, err)

@@ -3,6 +3,13 @@
 // does no I/O and does not know grants.
 package oauth
 
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
 // An ErrorCode is a registered value of the "error" member (RFC 6749 section
 // 5.2). The last two are borrowed from section 4.1.2.1 for answers with a 5xx
 // or 429 status, where section 5.2 has no code.
@@ -42,6 +49,31 @@ const (
 type Error struct {
 	Code        ErrorCode
 	Description string
+}
+
+// maxSent bounds what Sent writes of a value.
+const maxSent = 120
+
+// Sent returns an error about a parameter with the value that was sent, bounded and in
+// quotes, for the log. Clients and users see err alone.
+func Sent(err error, value string) error {
+	if len(value) > maxSent {
+		value = value[:maxSent] + "..."
+	}
+	return fmt.Errorf("%w: it was %s", err, strconv.QuoteToASCII(value))
+}
+
+// LoggedURI returns a URI for the log: without the values of its query, its fragment and
+// a password, which may be secrets that were put there by mistake.
+func LoggedURI(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil {
+		return "(no URI with a host)"
+	}
+	if i := strings.IndexAny(text, "?#"); i >= 0 {
+		return text[:i+1] + "..."
+	}
+	return text
 }
 
 func (e *Error) Error() string {

@@ -48,6 +48,20 @@ func TestALogoutTokenIsBelievedOnlyIfEveryCheckHolds(t *testing.T) {
 		}
 	}
 	payload, _ := json.Marshal(good)
+	for typ, ok := range map[jose.ContentType]bool{"logout+jwt": true, "JWT": true, "application/logout+jwt": true, "at+jwt": false, "id_token+jwt": false, "x": false} {
+		signer, err := jose.NewSigner(p.signing, (&jose.SignerOptions{}).WithType(typ))
+		if err != nil {
+			t.Fatal(err)
+		}
+		signature, err := signer.Sign(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := signature.CompactSerialize()
+		if _, err := u.Logout(t.Context(), text); (err == nil) != ok || err != nil && !errors.Is(err, upstream.ErrInvalid) {
+			t.Errorf("of type %s: %v", typ, err)
+		}
+	}
 	for name, text := range map[string]string{"unsigned": unsigned(payload), "no JWT": "x", "empty": "", "cut": sign(good)[:40]} {
 		if got, err := u.Logout(t.Context(), text); !errors.Is(err, upstream.ErrInvalid) {
 			t.Errorf("%s: %+v, %v", name, got, err)

@@ -137,19 +137,19 @@ func (s *web) pageAnswer(h http.Header, r *server.Request, rec server.Record, er
 	var toClient *login.ClientError
 	switch {
 	case errors.As(err, &toClient) && s.redirects(toClient):
-		a, fault := s.respond(locale, toClient.Client, toClient.Request, toClient.URL)
+		a, fault := s.respond(locale, toClient.Client, toClient.Request, toClient.Callback(r.ID))
 		s.unrendered(r, fault)
 		return a
 	case toClient != nil && toClient.Cause == nil:
 		// The user decides whether to follow a link to the client.
 		bounce := pages.Bounce{
-			Client: login.ShownName(toClient.Client), Host: oauth.Host(toClient.Request.RedirectURI), URL: toClient.URL,
+			Client: login.ShownName(toClient.Client), Host: oauth.Host(toClient.Request.RedirectURI), URL: toClient.Callback(r.ID),
 			Code: string(toClient.Told.Code), Detail: toClient.Told.Description, RequestID: r.ID, Denied: toClient.Clicked,
 		}
 		if localTo(toClient.Request.RedirectURI) == pages.LocalApp {
 			bounce.Host = ""
 		}
-		if bounce.Fields = fields(toClient.Request, toClient.URL); bounce.Fields != nil {
+		if bounce.Fields = fields(toClient.Request, toClient.Callback(r.ID)); bounce.Fields != nil {
 			bounce.URL = toClient.Request.RedirectURI
 		}
 		view = bounce
