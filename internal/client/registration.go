@@ -55,6 +55,8 @@ type Registration struct {
 	JWTType     string
 	Audience    []string
 	APIs        []string // see store.ReadAllowedAPI
+	// AudienceParameter reads the parameter audience as resource.
+	AudienceParameter bool
 	// Assertions that authenticate it: see store.AssertionRule. Nil: 70 minutes.
 	Assertion         store.AssertionRule
 	AssertionLifetime *time.Duration
@@ -101,7 +103,7 @@ func Registered(c store.Client) Registration {
 	r := Registration{
 		ID: c.ID, Name: c.Name, RedirectURIs: c.RedirectURIs, Scope: string(c.Scope), GrantTypes: c.GrantTypes,
 		Auth: c.Auth, Native: c.Native, NoPKCE: !c.RequirePKCE, FirstParty: c.FirstParty, NoRotation: c.NoRotation,
-		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience, APIs: c.APIs,
+		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience, APIs: c.APIs, AudienceParameter: c.AudienceParameter,
 		Introspect: c.Introspect, IntrospectAudience: c.IntrospectAudience,
 		PostLogoutRedirectURIs: c.PostLogoutRedirectURIs, LogoutEndsGrants: c.LogoutEndsGrants,
 		IDTokenAlg: c.IDTokenAlg, NoRefreshIDToken: c.NoRefreshIDToken, UserInfoAlg: c.UserInfoAlg,
@@ -192,7 +194,7 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 	c.Name, c.Auth, c.Native, c.RequirePKCE, c.FirstParty, c.NoRotation = r.Name, r.Auth, r.Native, !r.NoPKCE, r.FirstParty, r.NoRotation
 	c.GrantTypes, c.RedirectURIs = r.GrantTypes, r.RedirectURIs
 	c.TokenFormat, c.SigningAlg, c.JWTType, c.Audience = r.TokenFormat, r.SigningAlg, r.JWTType, r.Audience
-	c.APIs = r.APIs
+	c.APIs, c.AudienceParameter = r.APIs, r.AudienceParameter
 	c.Introspect, c.IntrospectAudience = r.Introspect, r.IntrospectAudience
 	c.LongestIDToken = store.Milliseconds(c.LongestIDTokens().Milliseconds())
 	c.IDTokenAlg, c.NoRefreshIDToken, c.IDTokenLifetime = r.IDTokenAlg, r.NoRefreshIDToken, nil

@@ -267,6 +267,11 @@ var general = []Setting{
 		check:  func(r *Registration) error { return checkAPIs(r.APIs) },
 	},
 	{
+		Name: "audience parameter", Member: "audience_parameter", Optional: true, Flag: "audience-parameter", Group: "Access tokens",
+		Help:  "read its parameter audience as resource: for programs that name their API so at other servers",
+		Field: func(r *Registration) any { return &r.AudienceParameter },
+	},
+	{
 		Name: "introspects", Member: "introspect", Flag: "introspect", Group: "Resource server",
 		Help:  "it is a resource server: it may ask about the access tokens of every client",
 		Field: func(r *Registration) any { return &r.Introspect },

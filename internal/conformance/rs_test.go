@@ -183,3 +183,75 @@ func TestRS13_ScopesNameTheirAPIs(t *testing.T) {
 		t.Errorf("introspection: %s", asked.body)
 	}
 }
+
+func TestRS16_AudienceIsAResourceForClientsThatSaySo(t *testing.T) {
+	d, b := signedIn(t)
+	d.withAPIs()
+	of := func(says bool) oauthClient {
+		return d.client(client.Registration{Name: "Says", Scope: "openid a", APIs: []string{ordersAPI, invoicesAPI}, Audience: []string{"legacy"}, AudienceParameter: says,
+			GrantTypes: store.GrantTypes})
+	}
+	says, plain := of(true), of(false)
+	audience := func(pair tokens) string {
+		t.Helper()
+		var names []string
+		for _, aud := range []string{ordersAPI, invoicesAPI, "legacy"} {
+			if d.verify(pair.AccessToken, "X-Required-Audience: "+aud).status == http.StatusOK {
+				names = append(names, aud[strings.LastIndexByte(aud, '/')+1:])
+			}
+		}
+		return strings.Join(names, " ") + ": " + pair.Scope
+	}
+	login := func(c oauthClient, parameters ...string) tokens {
+		t.Helper()
+		return d.mustIssue(d.post(c.challenged(b.agree(asking(c, parameters...)).Query().Get("code"))))
+	}
+	for _, row := range []struct {
+		c          oauthClient
+		parameters []string
+		want       string
+	}{
+		{says, []string{"audience=" + invoicesAPI}, "invoices: openid invoices"},
+		{says, []string{"audience=" + invoicesAPI + "/", "scope=openid invoices"}, "invoices: openid invoices"},
+		{says, []string{"audience=" + invoicesAPI, "resource=" + ordersAPI}, "orders invoices: openid orders invoices"},
+		{says, []string{"audience=" + ordersAPI, "resource=" + ordersAPI}, "orders: openid orders"},
+		{says, []string{"audience=legacy"}, "legacy: openid a"},
+		{says, []string{"scope=orders"}, "orders: orders"},
+		{plain, []string{"audience=" + invoicesAPI}, "orders invoices legacy: openid a orders invoices"},
+		{plain, []string{"audience=https://api.example/none", "scope=orders"}, "orders: orders"},
+	} {
+		if got := audience(login(row.c, row.parameters...)); got != row.want {
+			t.Errorf("%q: for %s, want %s", row.parameters, got, row.want)
+		}
+	}
+	b.get(asking(says, "audience=https://api.example/none")).told(t, redirect, "invalid_target")
+	b.get(asking(says, "audience=no uri")).told(t, redirect, "invalid_target")
+	b.get(asking(says, "audience="+ordersAPI)+"&audience="+url.QueryEscape(invoicesAPI)).told(t, redirect, "invalid_request")
+
+	// At the token endpoint.
+	pair := login(says)
+	form := says.refresh(pair.RefreshToken)
+	form.Set("audience", ordersAPI)
+	pair = d.mustIssue(d.post(form))
+	if got := audience(pair); got != "orders: openid orders" {
+		t.Errorf("a refresh is for %s", got)
+	}
+	form = says.refresh(pair.RefreshToken)
+	form.Set("audience", ordersAPI)
+	form.Set("resource", invoicesAPI)
+	if a := d.post(form); a.status != http.StatusBadRequest || !strings.Contains(a.body, `"error":"invalid_target"`) {
+		t.Errorf("two of them: %v", a)
+	}
+	form = plain.refresh(login(plain).RefreshToken)
+	form.Set("audience", ordersAPI)
+	if got := audience(d.mustIssue(d.post(form))); got != "orders invoices legacy: openid a orders invoices" {
+		t.Errorf("a refresh that says audience to no avail is for %s", got)
+	}
+	for c, want := range map[*oauthClient]string{&says: "invoices: invoices", &plain: "orders invoices legacy: a orders invoices"} {
+		form := c.identify(forItself())
+		form.Set("audience", invoicesAPI)
+		if got := audience(d.post(form).tokens); got != want {
+			t.Errorf("a token for itself is for %s, want %s", got, want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/mintage/mintage/internal/claims"
@@ -240,6 +241,9 @@ func (a *Authorizer) readClient(ctx context.Context, st *Stage, r oauth.Authoriz
 // gets the part that the open APIs cover which it names (RFC 6749 section 3.3), and
 // their default scopes if nothing is left. If it names none, those of its scope are meant.
 func (a *Authorizer) covered(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
+	if c.AudienceParameter && r.Audience != "" && !slices.Contains(r.Resources, r.Audience) {
+		r.Resources = append(r.Resources, r.Audience)
+	}
 	agent := c.SelfRegistered() && view.HasAPIs()
 	if isUnread(c) || agent && r.Defect != nil || c.SelfRegistered() && !agent {
 		return r

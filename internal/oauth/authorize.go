@@ -35,6 +35,8 @@ type AuthorizationRequest struct {
 	ACRValues string   `json:"acr_values,omitempty"`
 	UILocales string   `json:"ui_locales,omitempty"`
 	Resources []string `json:"resources,omitempty"` // RFC 8707
+	// Audience is another resource, from a client that is registered to send it so.
+	Audience string `json:"-"`
 	// Of OpenID Connect, as sent: what they demand is in Subjects and Classes.
 	IDTokenHint string `json:"-"`
 	Claims      string `json:"-"`
@@ -122,7 +124,7 @@ func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm st
 	if state := p["state"]; state != "" {
 		r.State = []byte(state)
 	}
-	r.LoginHint, r.UILocales = p["login_hint"], p["ui_locales"]
+	r.LoginHint, r.UILocales, r.Audience = p["login_hint"], p["ui_locales"], p["audience"]
 	r.parse(p)
 	return r, realm, nil
 }

@@ -69,11 +69,11 @@ func ParseParams(body, rawQuery string, queryAllowed bool) (p Params, realm stri
 			repeated = true
 			delete(p, kv.name)
 		} else if kv.value != "" {
-			other := strings.TrimPrefix(p["resource"], SeveralResources)
-			if kv.name == "resource" && other != "" && (other != p["resource"] || CanonicalTarget(other) != CanonicalTarget(kv.value)) {
-				kv.value = SeveralResources + kv.value
+			if kv.name == "resource" {
+				p.AddResource(kv.value)
+			} else {
+				p[kv.name] = kv.value
 			}
-			p[kv.name] = kv.value
 		}
 	}
 	for i, kv := range inQuery {
@@ -103,6 +103,15 @@ func ParseParams(body, rawQuery string, queryAllowed bool) (p Params, realm stri
 		return p, "", ErrRealm
 	}
 	return p, realm, nil
+}
+
+// AddResource adds a resource to those of p.
+func (p Params) AddResource(uri string) {
+	other := strings.TrimPrefix(p["resource"], SeveralResources)
+	if other != "" && (other != p["resource"] || CanonicalTarget(other) != CanonicalTarget(uri)) {
+		uri = SeveralResources + uri
+	}
+	p["resource"] = uri
 }
 
 // CheckLengths returns ErrTooLong if a known parameter exceeds its maximum.

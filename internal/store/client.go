@@ -132,6 +132,8 @@ type Client struct {
 	// APIs are those that it may name as resource; see ReadAllowedAPI. In a
 	// directory's view, Scope includes what they allow.
 	APIs []string `json:"apis,omitempty"`
+	// AudienceParameter: the parameter audience of its requests is a resource.
+	AudienceParameter bool `json:"audience_parameter,omitempty"`
 
 	// Introspect makes it a resource server, which may ask about the access
 	// tokens of every client: those for one of IntrospectAudience, if it is set.

@@ -131,6 +131,9 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 	}
 
 	// 5. Grant.
+	if c.AudienceParameter && p["audience"] != "" {
+		p.AddResource(p["audience"])
+	}
 	rec.Tokens, err = of.grant(e, ctx, c, p, r.Origin())
 	if err != nil {
 		return a, rec, err
