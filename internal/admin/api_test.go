@@ -1,7 +1,9 @@
 package admin_test
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/oauth"
@@ -57,4 +59,33 @@ func TestNumbersOfAPIsAndScopesNeverComeBack(t *testing.T) {
 	if first.Number == 0 || second.Number <= first.Number {
 		t.Errorf("a scope that was removed had the number %d, and has %d", first.Number, second.Number)
 	}
+}
+
+// The access token of a repeated answer must live: tokens of an API live a minute longer
+// than the longest retry window, that of the server or that of a client.
+func TestTokensOfAnAPIOutliveEveryRetryWindow(t *testing.T) {
+	t.Parallel()
+	a, _ := newAdmin(t)
+	a.Policy.RetryWindow = 90 * time.Second
+	lives := func(when, life string, want bool) {
+		t.Helper()
+		_, err := a.CreateAPI(t.Context(), admin.APIView{ID: "https://api.example/" + when + life, Name: "API", AccessTokenLifetime: &life})
+		var invalid *oauth.Invalid
+		if want != (err == nil) || err != nil && (!errors.As(err, &invalid) || invalid.Field != "access_token_lifetime") {
+			t.Errorf("%s, %s: %v", when, life, err)
+		}
+	}
+	lives("server", "2m29s", false)
+	lives("server", "2m30s", true)
+	r, window := billing(), 3*time.Minute
+	r.RetryWindow = &window
+	if _, _, err := a.CreateClient(t.Context(), r, store.ClientEnabled); err != nil {
+		t.Fatal(err)
+	}
+	lives("client", "3m59s", false)
+	lives("client", "4m", true)
+	if _, err := a.DeleteClient(t.Context(), r.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	lives("deleted", "2m30s", true)
 }

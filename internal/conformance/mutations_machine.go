@@ -149,6 +149,31 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestClientsThatRegisteredThemselvesGetOpenAPIs",
 	},
 	{
+		Name: "scopes of a service token that its client has lost", In: "Issuer.serviceTargets",
+		Old: "s.Scope = s.Scope.Common(c.Scope); s.Scope == \"\"", New: "s.Scope.Common(c.Scope) == \"\"",
+		Test: "go test ./internal/issuer -run TestServiceTokensLoseTheScopes",
+	},
+	{
+		Name: "the revocation of a service token outlives it", In: "Issuer.revokeService",
+		Old: "s.ExpiresAt.Add(2*iss.Policy.MaxSkew + time.Minute)", New: "s.ExpiresAt.Add(time.Minute - time.Minute)",
+		Test: "go test ./internal/issuer -run TestARevocationOutlivesItsServiceToken",
+	},
+	{
+		Name: "expired revocations of one client", In: "Issuer.manyRevoked",
+		Old: "if now < d.ExpiresAt {", New: "if now < d.ExpiresAt || true {",
+		Test: "go test ./internal/issuer -run TestExpiredRevocationsDoNotCount",
+	},
+	{
+		Name: "tokens of an API outlive every retry window", In: "Admin.accessLifetime",
+		Old: "window = max(window, c.RetryWindow.Duration())", New: "_ = window",
+		Test: "go test ./internal/admin -run TestTokensOfAnAPIOutliveEveryRetryWindow",
+	},
+	{
+		Name: "the retry window before the shortest token of an API", In: "Issuer.PolicyOf",
+		Old: "iss.Directory.Latest().ShortestAccess(p.AccessLifetime)", New: "p.AccessLifetime",
+		Test: "go test ./internal/issuer -run TestTheRetryWindowEndsBefore",
+	},
+	{
 		Name: "longest reuse grace that can be registered", In: "general",
 		Old: "*d > grant.MaxReuseGrace)", New: "*d > 2*grant.MaxReuseGrace)",
 		Test: "go test ./internal/client -run TestReuseGraceIsADayAtMost",

@@ -594,3 +594,62 @@ func TestServiceTokensFollowTheirAPI(t *testing.T) {
 		}
 	}
 }
+
+// TestServiceTokensLoseTheScopesThatTheirClientHasLost: at the next check.
+func TestServiceTokensLoseTheScopesThatTheirClientHasLost(t *testing.T) {
+	t.Parallel()
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s := newService(t)
+		s.machine(func(r *client.Registration) { r.TokenFormat = format })
+		text := s.serviceToken("", "").AccessToken
+		s.Administer(machineID, func(c *store.Client) { c.Scope = "orders.write other" })
+		if got, err := s.Inspect(t.Context(), text); err != nil || got.Scope != "orders.write" {
+			t.Errorf("%s: scope %q, %v", format, got.Scope, err)
+		}
+	}
+}
+
+// TestARevocationOutlivesItsServiceToken: on a node whose clock is behind, although one
+// whose clock is ahead sweeps.
+func TestARevocationOutlivesItsServiceToken(t *testing.T) {
+	t.Parallel()
+	const skew = 5 * time.Second
+	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
+		s := newService(t, func(iss *issuer.Issuer) { iss.Policy.MaxSkew = skew })
+		c := s.machine(func(r *client.Registration) { r.TokenFormat = format })
+		revoked, other := s.serviceToken("", "").AccessToken, s.serviceToken("", "").AccessToken
+		if _, err := s.Revoke(t.Context(), c, revoked, grant.Origin{}); err != nil {
+			t.Fatal(err)
+		}
+		s.Clock.Advance(300*time.Second + skew - time.Millisecond)
+		if _, _, err := s.Engine.Sweep(t.Context(), store.SweptDocuments, "", s.At().Add(2*skew), 100); err != nil {
+			t.Fatal(err)
+		}
+		if why, alive := s.why(revoked), s.why(other); why != grant.AccessRevoked || alive != grant.Allowed {
+			t.Errorf("%s: the revoked one is %s, the other one %s", format, why, alive)
+		}
+	}
+}
+
+// TestExpiredRevocationsDoNotCount: a client that revokes each of its tokens is cut off
+// for those of a token's life, and not for all of them.
+func TestExpiredRevocationsDoNotCount(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	c := s.machine(nil)
+	revoke := func(n int) {
+		t.Helper()
+		for range n {
+			if _, err := s.Revoke(t.Context(), c, s.serviceToken("", "").AccessToken, grant.Origin{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	revoke(900)
+	s.Clock.Advance(time.Hour) // and no sweep
+	living := s.serviceToken("", "").AccessToken
+	revoke(900)
+	if why := s.why(living); why != grant.Allowed {
+		t.Errorf("after 900 expired revocations and 900 living ones, another token is %s", why)
+	}
+}

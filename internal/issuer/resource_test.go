@@ -474,3 +474,23 @@ func TestClientsThatRegisteredThemselvesGetOpenAPIs(t *testing.T) {
 	ask(invoices, oauth.OpenIDScopes+" invoices", "", invoices)
 	askScope("openid invoices", 9, 2)
 }
+
+// TestTheRetryWindowEndsBeforeTheShortestTokenOfAnAPI: a repeated answer must contain an
+// access token that has not expired, whatever window the client was registered with.
+func TestTheRetryWindowEndsBeforeTheShortestTokenOfAnAPI(t *testing.T) {
+	s := withAPIs(t)
+	s.Administer("shop", func(c *store.Client) { c.RetryWindow = minutes(4) })
+	a := testkit.OrdersAPI()
+	a.AccessLifetime, a.LongestLifetime = minutes(2), *minutes(2)
+	s.PutAPI(a)
+	again := func(after time.Duration) (issuer.Tokens, error) {
+		t1 := s.loginFor("", orders, invoices)
+		s.Must(s.RefreshAt(t1.RefreshToken, "", ""))
+		s.Clock.Advance(after)
+		return s.RefreshAt(t1.RefreshToken, "", "")
+	}
+	if got := s.Must(again(time.Minute)); !got.Repeated || got.ExpiresIn != 60 {
+		t.Errorf("within the window: %+v", got)
+	}
+	s.Refused(grant.RefreshReplayed)(again(time.Minute + 10*time.Second))
+}
