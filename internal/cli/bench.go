@@ -187,7 +187,7 @@ func (b *benchFlags) prepareDev(ctx context.Context, errOut io.Writer, cfg confi
 	if l.Operation == bench.Code {
 		n = b.requests
 	}
-	req := admin.CodeRequest{ClientID: dev.ClientID, RedirectURI: dev.RedirectURI, Subject: "mintage-bench"}
+	req := admin.CodeRequest{ClientID: dev.ClientID, RedirectURI: dev.RedirectURI, Subject: "mintage-bench", Scope: "read write"}
 	codes, err := bench.IssueCodes(ctx, n, func(ctx context.Context) (string, time.Time, error) {
 		answer, err := adminclient.RequestCode(ctx, cfg, req)
 		return answer.Code, answer.ExpiresAt, err

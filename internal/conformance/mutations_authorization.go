@@ -57,6 +57,12 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestCM26",
 	},
 	{
+		Name: "consent on this machine, but for serve --dev", In: "Request.consent",
+		Old:  "r.Development && ",
+		New:  "",
+		Test: "go test ./internal/login -run TestNextOnADevelopersMachine",
+	},
+	{
 		Name: "challenge asked of clients", In: "Authorizer.defect",
 		Old:  `case r.Challenge == "" && (c.RequirePKCE || c.Public()):`,
 		New:  `case r.Challenge == "" && c.Public():`,
@@ -281,7 +287,7 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "native clients are always asked for", In: "Request.consent",
-		Old:  "|| !oauth.IsRemote(r.RedirectURI)\n",
+		Old:  "|| !oauth.IsRemote(r.RedirectURI) && !(r.Development && r.Client.FirstParty && oauth.IsLoopback(r.RedirectURI))\n",
 		New:  "\n",
 		Test: here + "TestAZ63",
 	},

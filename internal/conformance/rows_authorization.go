@@ -76,6 +76,7 @@ var authorizationRows = []Row{
 	{ID: "AZ-71", Star: true, Source: "RFC 9700 section 4.4", Title: "a code at another realm", Later: secondRealm},
 	{ID: "AZ-72", Source: ownRule, Choice: true, Title: "an unknown or repeated realm; a missing one is the only one"},
 	{ID: "AZ-73", Source: "OAuth 2.0 Multiple Response Types section 2.1", Title: "a response mode other than query and form_post"},
+	{ID: "AZ-75", Source: "RFC 8252 section 8.6", Choice: true, Title: "serve --dev alone does not ask the users of a first-party client at a loopback address", By: []string{"TestNextOnADevelopersMachine"}},
 	{ID: "AZ-74", Source: "RFC 9700 sections 4.2 and 4.3", Title: "nothing secret of a whole flow is in the log"},
 
 	{ID: "UI-01", Star: true, Source: "RFC 9700 section 4.7", Title: "a consent that our own page did not send is refused"},

@@ -34,6 +34,9 @@ type Authorizer struct {
 	// CallbackParameters adds scope and client_id to the code in the callback,
 	// as clients of OpenAM-style deployments know it (compat.callback_parameters).
 	CallbackParameters bool
+	// Development asks for no consent to the provider's own clients on this machine, too
+	// (serve --dev).
+	Development bool
 	// Alive reports whether the session of a built-in user, which began in an epoch of
 	// the user's record, goes on. It is nil where others know the users.
 	Alive Alive

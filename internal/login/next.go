@@ -18,6 +18,8 @@ type Request struct {
 	Client  *store.Client // nil: the account pages ask
 	At      grant.Instant // of the decision
 	BuiltIn bool          // users are built in, so that they choose an account here
+	// Development: the machine is the developer's, and every program on it.
+	Development bool
 }
 
 // Next returns the step that comes next, from what is recorded. It is pure. The
@@ -71,7 +73,7 @@ func (r Request) signIn(s *Session, it *Interaction) (Step, error) {
 func (r Request) consent(agreed *Consent) (Step, error) {
 	// Any program of the user's machine could have made the request in the name of a
 	// client that is one: the user is always asked (RFC 8252 section 8.6).
-	always := r.Prompt.Consent || !oauth.IsRemote(r.RedirectURI)
+	always := r.Prompt.Consent || !oauth.IsRemote(r.RedirectURI) && !(r.Development && r.Client.FirstParty && oauth.IsLoopback(r.RedirectURI))
 	switch {
 	case r.Client.FirstParty && !always:
 		return StepAnswered, nil
@@ -108,7 +110,7 @@ func sameUser(it *Interaction, s *Session) error {
 // next calls Next for a stage, and reads the consents that it needs. An error for
 // the client is returned as a ClientError.
 func (a *Authorizer) next(ctx context.Context, st *Stage, r oauth.AuthorizationRequest) (Step, error) {
-	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.Alive != nil}
+	q := Request{AuthorizationRequest: r, Client: st.Client, At: a.now(), BuiltIn: a.Alive != nil, Development: a.Development}
 	if st.Client != nil {
 		q.Defect = a.defect(st.view, st.Client, r)
 	}

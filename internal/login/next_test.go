@@ -154,3 +154,31 @@ func TestNextWithAnExpectedUser(t *testing.T) {
 		}
 	}
 }
+
+// With serve --dev, a first-party client on this machine is not asked for consent: every
+// program of the machine is the developer's.
+func TestNextOnADevelopersMachine(t *testing.T) {
+	alice := &Session{Identity: Identity{Subject: "alice", AuthTime: started}}
+	ours, others := &store.Client{FirstParty: true, Native: true}, &store.Client{Native: true}
+	for name, c := range map[string]struct {
+		development bool
+		client      *store.Client
+		redirectURI string
+		prompt      oauth.Prompt
+		want        Step
+	}{
+		"our own":                    {true, ours, "http://127.0.0.1:5173/callback", oauth.Prompt{}, StepAnswered},
+		"our own, by name":           {true, ours, "http://localhost:3000/callback", oauth.Prompt{None: true}, StepAnswered},
+		"our own, and it wants it":   {true, ours, "http://127.0.0.1/callback", oauth.Prompt{Consent: true}, StepReadConsents},
+		"a scheme that any app has":  {true, ours, "com.example.app:/callback", oauth.Prompt{}, StepReadConsents},
+		"a client of others":         {true, others, "http://127.0.0.1/callback", oauth.Prompt{}, StepReadConsents},
+		"not a developer's machine":  {false, ours, "http://127.0.0.1/callback", oauth.Prompt{}, StepReadConsents},
+		"elsewhere, and not for dev": {false, ours, redirectURI, oauth.Prompt{}, StepAnswered},
+	} {
+		r := Request{Client: c.client, At: started, BuiltIn: true, Development: c.development}
+		r.RedirectURI, r.Prompt = c.redirectURI, c.prompt
+		if step, err := Next(r, alice, nil, nil); err != nil || step != c.want {
+			t.Errorf("%s: step %q, %v; want %q", name, step, err, c.want)
+		}
+	}
+}

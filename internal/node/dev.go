@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
@@ -35,6 +36,14 @@ import (
 // This file prepares the --dev server: certificate, demo client and demo user.
 
 const devCallback = "https://client.example/callback"
+
+// devRedirects are where the demo client's codes may go: nowhere, to be read in the
+// address, or to a program under development on any port of this machine.
+var devRedirects = []string{devCallback, "http://127.0.0.1/callback", "http://localhost/callback"}
+
+// devScope is what the demo client may be granted: to sign its user in, and two scopes
+// that mean nothing.
+const devScope = "openid profile email read write"
 
 // devActor is the actor in the events of the demo client and user.
 const devActor = "serve --dev"
@@ -229,7 +238,8 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 	if _, there := view.Client(deployment.Realm, info.ClientID); !there {
 		now := grant.At(time.Now())
 		c, secret, err := client.Registration{
-			Name: "Demo client of --dev", RedirectURIs: []string{devCallback}, Scope: "read write", Auth: store.AuthEither, NoPKCE: true,
+			Name: "Demo client of --dev", RedirectURIs: devRedirects, Scope: devScope, Auth: store.AuthEither, NoPKCE: true,
+			Native: true, FirstParty: true,
 		}.Client(deployment.Realm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, now)
 		if err != nil {
 			return info, err
@@ -271,7 +281,7 @@ Mintage is serving on %s (for trying out; stop it with Ctrl-C).
 
 1. Redeem a code for a pair of tokens (paste into another terminal):
 
-code=$(%[2]s code issue --data %[3]s%[11]s --client %[4]s --redirect-uri %[5]s --subject alice)
+code=$(%[2]s code issue --data %[3]s%[11]s --client %[4]s --redirect-uri %[5]s --subject alice --scope 'read write')
 curl --silent --cacert %[6]s '%[7]s' \
   --data grant_type=authorization_code --data-urlencode "code=$code" --data redirect_uri=%[5]s \
   --data client_id=%[4]s --data client_secret=%[8]s | tee %[9]s
@@ -334,7 +344,10 @@ func makeDevUser(ctx context.Context, cfg config.Config, st store.Store, info *d
 	case errors.Is(err, store.ErrNotFound):
 		now := grant.At(time.Now())
 		password := account.GeneratePassword()
-		user, err := account.NewUser(account.Registration{Realm: deployment.Realm, Username: devUsername, Name: "Demo user of --dev", Password: password}, now)
+		user, err := account.NewUser(account.Registration{
+			Realm: deployment.Realm, Username: devUsername, Name: "Demo user", Password: password,
+			Claims: claims.Claims{"email": json.RawMessage(`"demo@example.com"`), "email_verified": json.RawMessage("true")},
+		}, now)
 		if err != nil {
 			return err
 		}
@@ -350,7 +363,7 @@ func makeDevUser(ctx context.Context, cfg config.Config, st store.Store, info *d
 		return err
 	}
 	info.SignIn = cfg.PublicURL + cfg.BasePath + "/oauth2/authorize?" + url.Values{
-		"response_type": {"code"}, "client_id": {info.ClientID}, "redirect_uri": {devCallback}, "state": {"demo"},
+		"response_type": {"code"}, "client_id": {info.ClientID}, "redirect_uri": {devCallback}, "scope": {"openid profile email"}, "state": {"demo"},
 	}.Encode()
 	return nil
 }

@@ -38,6 +38,7 @@ func (n *node) newFront(cfg config.Config, iss *issuer.Issuer) (*web.Front, erro
 		SessionLifetime:     cfg.Session.Lifetime.Std(), SessionIdle: cfg.Session.Idle.Std(),
 		ContinueURL:        cfg.PublicURL + cfg.BasePath + "/oauth2/interaction?id=",
 		CallbackParameters: cfg.Compat.CallbackParameters,
+		Development:        n.dev,
 	}}
 	switch cfg.Login.Mode {
 	case config.LoginHandoff:

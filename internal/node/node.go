@@ -38,6 +38,7 @@ import (
 // made from it and the configuration (answer), are immutable, and are replaced as a
 // whole by a reload (reload.go).
 type node struct {
+	dev       bool // serve --dev
 	log       *slog.Logger
 	level     *slog.LevelVar // of log
 	auditLog  *audit.Log     // nil if there is none

@@ -290,10 +290,14 @@ func (s *Server) commandFlags() []string {
 	return flags
 }
 
-// Code issues a code for the demo client, or as args say, by command.
+// Code issues a code for the demo client, or as args say, by command. Its scope is "read
+// write", unless args say more.
 func (s *Server) Code(t testing.TB, subject string, args ...string) string {
 	t.Helper()
 	all := append([]string{"code", "issue", "--data", s.Dir, "--client", s.ClientID, "--redirect-uri", s.RedirectURI, "--subject", subject}, args...)
+	if i := slices.Index(args, "--client"); !slices.Contains(args, "--scope") && (i < 0 || args[i+1] == s.ClientID) {
+		all = append(all, "--scope", "read write")
+	}
 	out, err := Command(t, all...).Output()
 	if err != nil {
 		t.Fatalf("code issue: %v", err)
@@ -308,7 +312,7 @@ func (s *Server) FastCode(ctx context.Context, subject string) (string, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", s.AdminSocket)
 	}, DisableKeepAlives: true}}
-	body, _ := json.Marshal(map[string]string{"client_id": s.ClientID, "redirect_uri": s.RedirectURI, "subject": subject})
+	body, _ := json.Marshal(map[string]string{"client_id": s.ClientID, "redirect_uri": s.RedirectURI, "subject": subject, "scope": "read write"})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/admin/v1/codes", bytes.NewReader(body))
 	if err != nil {
 		return "", err

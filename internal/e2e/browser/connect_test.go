@@ -35,10 +35,10 @@ func TestThePageOfConnect(t *testing.T) {
 	}))
 	// The name, not the address: it is what developers use.
 	origin := strings.Replace(address, "127.0.0.1", "localhost", 1)
-	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost), "--cors-origins", origin)
+	w := openWorld(t, t.TempDir(), binary.FreeAddress(t, mintageHost))
 	page = strings.ReplaceAll(html, "https://127.0.0.1:8443/oauth2/api", w.Issuer)
 	password := w.user(t, "paige", "Paige")
-	c := w.register(t, "Page", origin+"/", "--id", "page", "--public", "--native")
+	c := w.register(t, "Page", origin+"/", "--id", "page", "--public", "--native", "--scope", "openid profile")
 	w.waitFor(t, c)
 
 	b := newWindow(t)
@@ -49,7 +49,7 @@ func TestThePageOfConnect(t *testing.T) {
 	b.sees("#username")
 	b.signIn("paige", password)
 	b.click("#allow")
-	b.reads("signed in with the scope read write")
+	b.reads("signed in as Paige")
 	b.until("an address without the code", "location.search === ''")
 	b.click("#refresh")
 	b.reads("refreshed for 300 seconds")

@@ -54,7 +54,7 @@ func register(t *testing.T, s *binary.Server, args ...string) (secret string) {
 	var c struct {
 		Secret string `json:"client_secret"`
 	}
-	if err := json.Unmarshal([]byte(s.Run(t, append([]string{"client", "create", "--json", "--scope", "read write"}, args...)...)), &c); err != nil {
+	if err := json.Unmarshal([]byte(s.Run(t, append([]string{"client", "create", "--json", "--scope", "openid profile"}, args...)...)), &c); err != nil {
 		t.Fatal(err)
 	}
 	return c.Secret
@@ -103,6 +103,7 @@ type person struct {
 	t                  *testing.T
 	username, password string
 	left               string // where a scheme of an app's own begins
+	consents           int    // that were asked for
 }
 
 func newPerson(t *testing.T, s *binary.Server) *person {
@@ -180,6 +181,7 @@ func (p *person) signIn(address string) (body string) {
 			form.Set("password", p.password)
 		} else {
 			form.Set("decision", "allow")
+			p.consents++
 		}
 		r, err := http.NewRequest("POST", at.Scheme+"://"+at.Host+"/oauth2/interaction", strings.NewReader(form.Encode()))
 		if err == nil {

@@ -22,7 +22,7 @@ func webApplication(t *testing.T, s *binary.Server, port string) {
 	t.Helper()
 	app := "http://localhost:" + port
 	p := newPerson(t, s)
-	if body := p.signIn(app + "/login"); body != "signed in with the scope read write" {
+	if body := p.signIn(app + "/login"); body != "signed in as Demo user" {
 		t.Fatalf("after the login: %q", body)
 	}
 	if body, status := p.get(app + "/refresh"); status != http.StatusOK || !strings.HasPrefix(body, "refreshed") {
@@ -69,6 +69,21 @@ func TestNode(t *testing.T) {
 	webApplication(t, s, port)
 }
 
+// The demo client is ready for a program under development: at any port, and nobody is
+// asked for consent, although any program of the machine could pretend to be it.
+func TestTheDemoClientSignsItsUserInWithoutConsent(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, t.TempDir())
+	dir, port := t.TempDir(), freePort(t)
+	write(t, dir, "connect.mjs", program(t, s, "javascript", "import", "localhost:3000", "localhost:"+port, "listen(3000", "listen("+port))
+	_, _, out := run(t, dir, []string{"NODE_EXTRA_CA_CERTS=" + s.CAFile, "CLIENT_ID=" + s.ClientID, "CLIENT_SECRET=" + s.ClientSecret}, "node", "connect.mjs")
+	await(t, out, "open ")
+	p := newPerson(t, s)
+	if body := p.signIn("http://localhost:" + port + "/login"); body != "signed in as Demo user" || p.consents != 0 {
+		t.Errorf("after the login: %q, asked for %d consents", body, p.consents)
+	}
+}
+
 func TestJava(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -98,8 +113,8 @@ func TestPython(t *testing.T) {
 	if body := newPerson(t, s).signIn(address); body != "You can close this window." {
 		t.Errorf("the browser ends at %q", body)
 	}
-	if scope := await(t, out, "signed in with the scope "); scope != "read write" {
-		t.Errorf("scope %q", scope)
+	if name := await(t, out, "signed in as "); name != "Demo user" {
+		t.Errorf("signed in as %q", name)
 	}
 	await(t, out, "refreshed for 300 seconds")
 }
@@ -131,8 +146,8 @@ func TestMobile(t *testing.T) {
 			}
 			continue
 		}
-		if scope := await(t, out, "signed in with the scope "); scope != "read write" {
-			t.Errorf("scope %q", scope)
+		if name := await(t, out, "signed in as "); name != "Demo user" {
+			t.Errorf("signed in as %q", name)
 		}
 		await(t, out, "refreshed for 300 seconds")
 	}
@@ -149,7 +164,7 @@ func TestThePageRegistersTheClientsOfTheTests(t *testing.T) {
 		"python-app": "--public --native --redirect-uri http://127.0.0.1/callback", "mobile-app": "--public --native --redirect-uri com.example.app:/callback",
 		"page": "--public --native --redirect-uri http://localhost:5173/",
 	} {
-		line := regexp.MustCompile(`mintage client create --id ` + id + ` --name "[^"]*" ` + regexp.QuoteMeta(flags) + `\s`)
+		line := regexp.MustCompile(`mintage client create --data mintage-data --id ` + id + ` --name "[^"]*" ` + regexp.QuoteMeta(flags) + `\s`)
 		if !line.Match(page) {
 			t.Errorf("the page does not register %s with %s", id, flags)
 		}

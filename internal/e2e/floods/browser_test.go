@@ -102,10 +102,11 @@ func (b *browser) send(ctx context.Context, method, address string, form url.Val
 	return view{resp.StatusCode, resp.Header.Get("Location"), string(text)}, err
 }
 
-// ask is the address of an authorization request.
+// ask is the address of an authorization request, with a consent: the demo client is
+// first-party.
 func (w *world) ask(state string) string {
 	return w.origin + "/oauth2/authorize?" + url.Values{"response_type": {"code"}, "client_id": {w.ClientID},
-		"redirect_uri": {w.RedirectURI}, "scope": {"read"}, "state": {state}}.Encode()
+		"redirect_uri": {w.RedirectURI}, "scope": {"read"}, "state": {state}, "prompt": {"consent"}}.Encode()
 }
 
 var hidden = regexp.MustCompile(`<input type="hidden" name="([a-z_]+)" value="([^"]*)">`)

@@ -135,7 +135,7 @@ func TestASignInMayMeetAnotherNodeAtEachStep(t *testing.T) {
 		}
 		return callback.Query().Get("code")
 	}
-	page, _ := v.get(ask)
+	page, _ := v.get(ask + "&prompt=consent") // the demo client is first-party
 	page, _ = v.submit(page, url.Values{"username": {name}, "password": {password}})
 	_, callback := v.submit(page, url.Values{"decision": {"allow"}, "remember": {"yes"}})
 	first := code(callback)
