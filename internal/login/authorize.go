@@ -6,7 +6,6 @@ package login
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -91,40 +90,6 @@ var (
 	// ErrLimited means that this visitor may begin no interaction now.
 	ErrLimited = errors.New("too many interactions of one address")
 )
-
-// A ClientError is an error that the client is to hear, at a redirect URI that
-// is its own. If SignedIn is not set, nobody is known to sit at the browser
-// (RFC 9700 section 4.11.2).
-type ClientError struct {
-	Told     *oauth.Error
-	Client   *store.Client
-	Request  oauth.AuthorizationRequest
-	SignedIn bool
-	Clicked  bool  // the user has just chosen to end it so
-	Cause    error // for the log; may be nil
-	issuer   string
-	scope    string // that was refused, for the log
-}
-
-func (e *ClientError) Error() string {
-	switch {
-	case e.Cause != nil:
-		return e.Told.Error() + ": " + e.Cause.Error()
-	case e.scope != "":
-		return oauth.Sent(e.Told, e.scope).Error()
-	}
-	return e.Told.Error()
-}
-
-// Callback returns the redirect URI with the error, whose description names the request.
-func (e *ClientError) Callback(requestID string) string {
-	if e.Told.Code == oauth.ErrDenied.Code {
-		requestID = "" // nothing went wrong, and a repeated answer is the same
-	}
-	return errorCallback(e.Request, e.Told, e.issuer, requestID)
-}
-
-func (e *ClientError) Unwrap() error { return e.Cause }
 
 // A Visitor is what a browser shows of itself.
 type Visitor struct {
@@ -430,25 +395,4 @@ func errorCallback(r oauth.AuthorizationRequest, told *oauth.Error, issuerID, re
 		uri = issuer.AppendQuery(uri, "state", string(r.State))
 	}
 	return issuer.AppendQuery(uri, "iss", issuerID)
-}
-
-// faultTold is what a client hears of a fault.
-func faultTold(err error) *oauth.Error {
-	var invalid *oauth.Invalid
-	switch {
-	case errors.Is(err, store.ErrUnavailable):
-		return oauth.ErrUnavailable
-	case errors.As(err, &invalid) && invalid.Field == "scope":
-		return oauth.ErrScope
-	case errors.As(err, &invalid) && invalid.Field == "resource":
-		return oauth.ErrTarget
-	}
-	return oauth.ErrInternal
-}
-
-func unavailable(err error) error {
-	if errors.Is(err, store.ErrUnavailable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
