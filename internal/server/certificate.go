@@ -103,7 +103,7 @@ func (c *Certificate) worse(next *x509.Certificate, now time.Time) error {
 	switch {
 	case now.After(next.NotAfter) && have.NotAfter.After(next.NotAfter):
 		return errors.New("it has expired at " + next.NotAfter.UTC().Format(time.RFC3339) + ": renew it")
-	case now.Before(next.NotBefore) && now.Before(have.NotAfter):
+	case now.Before(next.NotBefore) && !now.Before(have.NotBefore) && now.Before(have.NotAfter):
 		return errors.New("it is good from " + next.NotBefore.UTC().Format(time.RFC3339) + " on only: it is used then; or check this machine's clock")
 	}
 	return nil
