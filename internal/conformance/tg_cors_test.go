@@ -47,7 +47,7 @@ func TestTG38_ScriptsOfAPublicClientsRedirectURIsReadTheAnswers(t *testing.T) {
 	if d.readable(app) || d.readable("https://client.example") {
 		t.Fatal("scripts of confidential clients may read the answers")
 	}
-	c := d.client(client.Registration{Auth: store.AuthNone, RedirectURIs: []string{app + "/cb", app + "/other", "https://App2.Example:8443"}})
+	c := d.client(client.Registration{Auth: store.AuthNone, RedirectURIs: []string{app + "/cb", app + "/other", "https://app2.example:8443"}})
 	for origin, want := range map[string]bool{
 		app: true, "https://app2.example:8443": true, "https://app2.example": false,
 		app + ":443": false, app + "/": false, app + ".evil.example": false, "http://app.example": false, "https://evil.example": false, "null": false,
