@@ -582,6 +582,32 @@ func TestAFailureHoldsUpNoLaterLogout(t *testing.T) {
 	b.hosts()
 }
 
+// A logout that finds its client back is sent once, also if no other token lies behind it.
+func TestTheLogoutThatFindsItsClientBackIsSentOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.grant("shop", "alice", session1)
+	b.grant("shop", "bob", session2)
+	b.kit.Clock.Advance(time.Hour)
+	b.answers["shop.example"] = status(503, "")
+	b.end("alice", session1)
+	b.pass(b.Outbox, 20*time.Minute)
+	b.takeReceived()
+	delete(b.answers, "shop.example")
+	b.end("bob", session2)
+	b.run(b.Outbox)
+	var got []any
+	for _, r := range b.takeReceived()["shop.example"] {
+		got = append(got, r.claims["sub"])
+	}
+	if !slices.Equal(got, []any{"bob", "alice"}) {
+		t.Errorf("received the logouts of %v, not of bob and alice", got)
+	}
+	b.pass(b.Outbox, 2*time.Minute)
+	b.hosts()
+}
+
 // What is shown of a token that was not tried yet has the next attempt of its client.
 func TestATokenThatWaitsShowsItsClientsNextAttempt(t *testing.T) {
 	t.Parallel()

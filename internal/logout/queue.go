@@ -101,6 +101,9 @@ func (o *Outbox) deliver(ctx context.Context, iss *issuer.Issuer, clientID strin
 		}
 	}
 	for _, d := range list {
+		if d.Key == fresh {
+			continue // list was read before it was settled
+		}
 		if settled, err := o.settle(ctx, iss, q, d, false); err != nil || !settled {
 			return false, err
 		}
