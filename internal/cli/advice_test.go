@@ -32,7 +32,7 @@ func TestTutorialsNameTheDataDirectory(t *testing.T) {
 			}
 		}
 	}
-	if commands < 12 {
+	if commands < 8 {
 		t.Errorf("only %d commands were looked at", commands)
 	}
 }
