@@ -117,6 +117,21 @@ func TestLO02_EveryOtherRequestAsksTheUser(t *testing.T) {
 	}
 }
 
+// A logout that took too long is no login that its client is told of, also where the
+// client takes both at one address.
+func TestLO02_AnExpiredLogoutLeadsToNoClient(t *testing.T) {
+	d, b := signedIn(t)
+	c := d.leaving(func(r *client.Registration) { r.PostLogoutRedirectURIs = []string{redirect} })
+	page := b.open(leave("client_id="+c.ID, "post_logout_redirect_uri="+redirect, "state=s"))
+	if page.field("step") != "logout" {
+		t.Fatalf("step %q", page.field("step"))
+	}
+	d.step(d.authorizer.InteractionLifetime)
+	if s := b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=logout"); s.StatusCode == http.StatusSeeOther || strings.Contains(s.body, `id="back"`) {
+		t.Errorf("status %d: %s", s.StatusCode, s.body)
+	}
+}
+
 func TestLO02_ThePageIsInTheLanguageThatTheClientNames(t *testing.T) {
 	_, b := signedIn(t)
 	for request, want := range map[string]string{leave(): "en", leave("ui_locales=pt ja"): "ja"} {
