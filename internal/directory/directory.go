@@ -189,7 +189,7 @@ func (d *Directory) wait(ctx context.Context) error {
 func (d *Directory) done() { <-d.turn }
 
 func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
-	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, origins: old.origins, cutoffs: old.cutoffs, restore: old.restore, apis: old.apis, scopes: old.scopes, idTokens: old.idTokens}
+	v := &View{version: ch.Version, Ring: old.Ring, clients: old.clients, origins: old.origins, cutoffs: old.cutoffs, restore: old.restore, apis: old.apis, scopes: old.scopes, named: old.named, idTokens: old.idTokens}
 	if len(ch.Keys) > 0 {
 		changed := func(r keys.Record) bool {
 			return slices.ContainsFunc(ch.Keys, func(c keys.Record) bool { return c.ID == r.ID })
@@ -235,6 +235,7 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 			v.clients[c.ID] = r
 		}
 		v.scopes = sync.OnceValue(func() []string { return v.apis.scopesOf(v.clients) })
+		v.named = sync.OnceValue(func() map[string]bool { return v.apis.namesOfScopes(v.clients) })
 		v.idTokens = sync.OnceValue(func() time.Duration { return longestIDToken(v.clients) })
 	}
 	if len(ch.Cutoffs) > 0 {

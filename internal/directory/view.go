@@ -29,6 +29,8 @@ type View struct {
 	restore grant.Restore
 	apis    *apis           // nil if none was ever registered
 	scopes  func() []string // of clients, computed once
+	// named holds the name of every scope of a client or an API, computed once.
+	named func() map[string]bool
 	// idTokens is the longest lifetime of id_tokens that a client asks for, or did.
 	idTokens func() time.Duration
 }
@@ -45,7 +47,7 @@ type cutoffName struct{ realm, subject, client string }
 type originName struct{ realm, origin string }
 
 func noView() *View {
-	return &View{clients: map[string]*registration{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{}, scopes: func() []string { return nil }, idTokens: func() time.Duration { return 0 }}
+	return &View{clients: map[string]*registration{}, origins: map[originName]int{}, cutoffs: map[cutoffName]grant.Instant{}, scopes: func() []string { return nil }, named: func() map[string]bool { return nil }, idTokens: func() time.Duration { return 0 }}
 }
 
 // IDTokenLifetime returns the longest lifetime that a client's registration gives, or
@@ -180,6 +182,25 @@ func (a *apis) scopesOf(clients map[string]*registration) []string {
 	}
 	list := slices.Sorted(maps.Keys(set))
 	return list[:min(len(list), maxScopes)]
+}
+
+// KnowsScope reports whether a client or an API has a scope.
+func (v *View) KnowsScope(name string) bool { return v.named()[name] }
+
+// namesOfScopes returns the names of the scopes of all clients and APIs.
+func (a *apis) namesOfScopes(clients map[string]*registration) map[string]bool {
+	set := map[string]bool{}
+	for _, r := range clients {
+		for _, name := range r.Scope.Tokens() {
+			set[name] = true
+		}
+	}
+	if a != nil {
+		for name := range a.owner {
+			set[name.name] = true
+		}
+	}
+	return set
 }
 
 // Scopes returns the scopes that enabled clients may ask for, sorted; of very

@@ -370,14 +370,7 @@ func (iss *Issuer) LoggedScope(view *directory.View, text string) string {
 	names := strings.Fields(text)
 	names = names[:min(len(names), 20)]
 	for i, name := range names {
-		known := name == oauth.OpenID
-		for _, a := range view.APIs(iss.Realm) {
-			known = known || a.Scope().Has(name)
-		}
-		for c := range view.Clients(iss.Realm) {
-			known = known || c.Scope.Has(name)
-		}
-		if !known {
+		if name != oauth.OpenID && !view.KnowsScope(name) {
 			names[i] = "?"
 		}
 	}
