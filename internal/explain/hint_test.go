@@ -52,7 +52,7 @@ func TestARefusedRequestShowsWhatTheStoreHas(t *testing.T) {
 		}},
 		{oauth.Sent(oauth.ErrScope, "openid orders:read nonsense").Error(), []string{
 			`invalid_scope: scope not allowed: it was "openid orders:read nonsense"`,
-			"scope orders:read belongs to the API " + orders + ": mintage client update shop --add-api " + orders, "mintage client update ID --add-scope",
+			"scope orders:read belongs to the API " + orders + ": mintage client update shop --add-api '" + orders + " orders:read'", "mintage client update ID --add-scope",
 		}},
 		{oauth.Sent(oauth.ErrRedirectMismatch, "https://evil.example/\x1b[31m"+strings.Repeat("x", 5000)).Error(), []string{
 			`redirect_uri not registered: it was "https://evil.example/\x1b[31mxxx`, "--add-redirect-uri URI",

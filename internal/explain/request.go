@@ -228,10 +228,13 @@ func (x *Explainer) hint(ctx context.Context, q *requestFacts) error {
 	if err != nil || c == nil {
 		return err
 	}
+	if c.SelfRegistered() {
+		return nil // no command gives it an API
+	}
 	for _, name := range strings.Fields(text) {
 		for _, api := range view.APIs(x.Issuer.Realm) {
 			if !c.Scope.Has(name) && api.Scope().Has(name) {
-				q.hints = append(q.hints, fmt.Sprintf("scope %s belongs to the API %s: mintage client update %s --add-api %s", name, api.ID, id, api.ID))
+				q.hints = append(q.hints, fmt.Sprintf("scope %s belongs to the API %s: mintage client update %s --add-api %s", name, api.ID, show.Quote(id), show.Quote(api.ID+" "+name)))
 			}
 		}
 	}
