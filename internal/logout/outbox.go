@@ -112,7 +112,12 @@ func (o *Outbox) added(clientID string, key store.DocumentKey) {
 func (o *Outbox) waiting() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.queues) > 0
+	for _, q := range o.queues {
+		if q.oldest != 0 || len(q.fresh) > 0 || q.failed > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Run delivers until ctx ends. Nodes that share a store take turns: see lease.

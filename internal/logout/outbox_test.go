@@ -608,6 +608,30 @@ func TestTheLogoutThatFindsItsClientBackIsSentOnce(t *testing.T) {
 	b.hosts()
 }
 
+func TestNothingWaitsBeforeALogoutAndAfterItsDelivery(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.grant("shop", "alice", session1)
+	b.kit.Clock.Advance(time.Hour)
+	b.run(b.Outbox)
+	if b.waiting() {
+		t.Error("a token waits although no session has ended")
+	}
+	b.answers["shop.example"] = status(503, "")
+	b.end("alice", session1)
+	b.run(b.Outbox)
+	if !b.waiting() {
+		t.Error("no token waits although the client does not answer")
+	}
+	delete(b.answers, "shop.example")
+	b.pass(b.Outbox, 2*time.Second)
+	b.hosts("shop.example", "shop.example")
+	if b.waiting() {
+		t.Error("a token waits although all are delivered")
+	}
+}
+
 // What is shown of a token that was not tried yet has the next attempt of its client.
 func TestATokenThatWaitsShowsItsClientsNextAttempt(t *testing.T) {
 	t.Parallel()
