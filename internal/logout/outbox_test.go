@@ -608,6 +608,35 @@ func TestTheLogoutThatFindsItsClientBackIsSentOnce(t *testing.T) {
 	b.hosts()
 }
 
+// A token that is dropped without a call says nothing of the client: its pauses go on.
+func TestADroppedTokenEndsNoPause(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("shop")
+	b.grant("shop", "alice", session1)
+	b.grant("shop", "bob", session2)
+	b.kit.Clock.Advance(time.Hour)
+	b.answers["shop.example"] = status(503, "")
+	b.end("alice", session1)
+	b.pass(b.Outbox, 20*time.Minute)
+	b.takeReceived()
+	// Bob has logged in again, so the token about all his sessions is replaced.
+	b.end("bob", [16]byte{})
+	b.kit.Clock.Advance(time.Millisecond)
+	b.grant("shop", "bob", [16]byte{3})
+	b.run(b.Outbox)
+	b.pass(b.Outbox, 2*time.Second)
+	got := b.hosts("shop.example")["shop.example"]
+	if len(got) > 0 && got[0].sid() != openid.SessionID(session2, "shop") {
+		t.Errorf("received %v, not the logout of bob's session", got[0].claims)
+	}
+	b.pass(b.Outbox, 20*time.Minute)
+	b.hosts("shop.example") // 1024 seconds after the attempt before
+	if clients, _ := b.Failing(); clients != 1 {
+		t.Errorf("%d clients fail, not 1", clients)
+	}
+}
+
 func TestNothingWaitsBeforeALogoutAndAfterItsDelivery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -56,7 +56,7 @@ func (o *Outbox) serve(ctx context.Context, iss *issuer.Issuer, clientID string,
 	case err != nil:
 		q.due = o.Monotonic().Add(pollInterval)
 	case q.failed > 0 || more || q.added: // it may have come after the queue was read
-		if q.due = q.next(); q.due.IsZero() {
+		if q.due = q.next(); !q.due.After(o.Monotonic()) {
 			o.Wake()
 		}
 	default:
@@ -88,6 +88,12 @@ func (o *Outbox) deliver(ctx context.Context, iss *issuer.Issuer, clientID strin
 		}
 		if settled, err := o.settle(ctx, iss, q, d, true); err != nil || !settled {
 			return false, err
+		}
+		o.mu.Lock()
+		fails := q.failed > 0
+		o.mu.Unlock()
+		if fails {
+			return true, nil // the client has not answered: the others wait for their turn
 		}
 	}
 	whole := true // list is all of the queue, if it is short
@@ -196,11 +202,11 @@ func (o *Outbox) settle(ctx context.Context, iss *issuer.Issuer, q *queue, d sto
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case t.State == GivenUp:
-		return true, nil
-	case t.State != Pending:
+	case t.State == Delivered, t.State == Refused:
 		q.failed = 0
 		return true, nil
+	case t.State != Pending:
+		return true, nil // it says nothing of the client, or that it fails still
 	case !fresh:
 		q.failed++
 		q.retry = o.Monotonic().Add(wait)
