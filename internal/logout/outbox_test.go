@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -658,6 +659,37 @@ func TestNothingWaitsBeforeALogoutAndAfterItsDelivery(t *testing.T) {
 	b.hosts("shop.example", "shop.example")
 	if b.waiting() {
 		t.Error("a token waits although all are delivered")
+	}
+}
+
+// The token that was tried last can be anywhere in a long queue.
+func TestTheNextAttemptOfALongQueueIsShown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	now := b.kit.At()
+	r := Record{Subject: "alice", At: now}
+	change := func(documents ...store.Document) {
+		if err := b.kit.Engine.Commit(t.Context(), store.Change{Documents: documents}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 * page {
+		token := Token{ClientID: "shop", Subject: "alice", SessionID: fmt.Sprint(i), At: now.Add(time.Duration(i) * time.Millisecond), State: Pending}
+		token.Tried = token.At
+		token.Next = token.Tried.Add(time.Hour)
+		d := token.document(testkit.Realm, store.DocumentKey{}, false)
+		if i == 0 {
+			r.Tokens = []TokenRef{{"shop", hex.EncodeToString(d.Key[:])}}
+		}
+		change(d)
+	}
+	change(r.document(testkit.Realm, "alice"))
+	list, err := Of(t.Context(), b.kit.Engine, testkit.Realm, "alice")
+	if err != nil || len(list) != 1 || len(list[0].Tokens) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if got, want := list[0].Tokens[0].Next, now.Add((3*page-1)*time.Millisecond+time.Hour); got != want {
+		t.Errorf("the next attempt is at %d, not %d", got, want)
 	}
 }
 

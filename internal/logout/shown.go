@@ -41,6 +41,7 @@ func Of(ctx context.Context, st store.Store, realm, subject string) (list []Told
 			}
 		}
 	}
+	next := map[string]grant.Instant{} // by client
 	for i := range list {
 		for _, ref := range list[i].Record.Tokens {
 			d, err := st.Document(ctx, ref.key())
@@ -52,9 +53,14 @@ func Of(ctx context.Context, st store.Store, realm, subject string) (list []Told
 				continue
 			}
 			if t.State == Pending {
-				if t.Next, err = nextAttempt(ctx, st, realm, t.ClientID); err != nil {
-					return nil, err
+				at, ok := next[t.ClientID]
+				if !ok {
+					if at, err = nextAttempt(ctx, st, realm, t.ClientID); err != nil {
+						return nil, err
+					}
+					next[t.ClientID] = at
 				}
+				t.Next = at
 			}
 			list[i].Tokens = append(list[i].Tokens, t)
 		}
@@ -66,12 +72,14 @@ func Of(ctx context.Context, st store.Store, realm, subject string) (list []Told
 // nextAttempt returns when a client is called again after the last attempt that failed,
 // unless another logout concerns it before; zero: at once.
 func nextAttempt(ctx context.Context, st store.Store, realm, clientID string) (grant.Instant, error) {
-	list, err := st.Documents(ctx, store.DocumentFilter{Kind: store.DocumentLogoutToken, Owner: ownerQueue(realm, clientID), Limit: page})
 	var last Token
-	for _, d := range list {
+	for d, err := range store.DocumentsOfOwner(ctx, st, store.DocumentLogoutToken, ownerQueue(realm, clientID)) {
+		if err != nil {
+			return 0, err
+		}
 		if t, err := decode[Token](d); err == nil && t.Tried >= last.Tried {
 			last = t
 		}
 	}
-	return last.Next, err
+	return last.Next, nil
 }
