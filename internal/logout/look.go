@@ -104,8 +104,8 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 		}
 		doc := t.document(iss.Realm, d.Key, again)
 		if again {
-			// The first token is enough if it waits. Its next version lets an attempt
-			// that began before the code was redeemed count for nothing.
+			// The first token is enough if it waits. Storing it again makes the commit
+			// of an attempt already in flight conflict, so the token is sent again.
 			first, err := o.Store.Document(ctx, t.document(iss.Realm, d.Key, false).Key)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
@@ -150,8 +150,8 @@ func (o *Outbox) expand(ctx context.Context, iss *issuer.Issuer, view *directory
 	return nil
 }
 
-// commit stores documents. Tokens that are stored already are in the way of others: then
-// it calls repeated, and stores each alone, the record last.
+// commit stores documents. On ErrConflict, it calls repeated and stores each document by
+// itself, the record last: tokens that are stored already hold up no others.
 func (o *Outbox) commit(ctx context.Context, documents []store.Document, repeated func()) error {
 	err := o.Store.Commit(ctx, store.Change{Documents: documents})
 	if !errors.Is(err, store.ErrConflict) {

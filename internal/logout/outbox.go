@@ -43,7 +43,7 @@ type Config struct {
 	Metrics   *metrics.Metrics
 	Audit     *audit.Log
 	Log       *slog.Logger
-	Monotonic func() time.Time // a clock that nobody sets
+	Monotonic func() time.Time // the monotonic clock
 	Outage    *store.Outage    // nil: each failure is logged
 }
 
@@ -59,7 +59,7 @@ type Outbox struct {
 
 	// Of the goroutine that runs:
 	later   grant.Instant // when records are to be looked at again
-	scanned time.Time     // when all queues were last looked at, by the clock that nobody sets
+	scanned time.Time     // when all queues were last looked at, by the monotonic clock
 	lease   lease
 
 	mu     sync.Mutex // of what follows

@@ -764,7 +764,7 @@ func TestATokenThatAlwaysFailsHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// Attempts and pauses are timed by a clock that nobody sets.
+// Attempts and pauses are timed by the monotonic clock.
 func TestAClockThatIsSetBackStopsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

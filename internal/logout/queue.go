@@ -14,7 +14,7 @@ import (
 // A queue is what is known of a client's tokens, which are in the store. It is read in
 // the order of the ends until an attempt fails. After that, one token at a time is
 // tried, whichever is next: a token that always fails holds up no other. Its times are
-// those of the clock that nobody sets.
+// those of the monotonic clock.
 type queue struct {
 	busy   bool
 	added  bool          // a token was added since it was last read
