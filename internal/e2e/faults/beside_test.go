@@ -61,7 +61,7 @@ type created struct {
 func TestServerFollowsClientCommands(t *testing.T) {
 	t.Parallel()
 	c := start(t, t.TempDir())
-	made := decode[created](t, c.Run(t, "client", "create", "--name", "Beside", "--no-pkce", "--redirect-uri", c.RedirectURI, "--scope", "a", "--json"))
+	made := decode[created](t, c.Run(t, "client", "create", "--name", "Beside", "--no-pkce", "--redirect-uri", c.RedirectURI, "--scope", "read write", "--json"))
 	beside := c.as(made.ID, made.Secret)
 	var code string
 	within(t, "a new client gets codes", func() (ok bool) {
