@@ -55,6 +55,9 @@ func ReadDocument(address string, body []byte, schemes ...string) (Document, err
 		methods = append(slices.Clip(methods), d.Method)
 	}
 	none := slices.Contains(methods, string(store.AuthNone)) || len(methods) == 0
+	if string(d.Keys) == "null" {
+		d.Keys = nil
+	}
 	if _, err := keyset.ParseFetched(d.Keys, false); err == nil && d.KeysURI == "" {
 		// The keys are fetched where they are, so that they can be replaced.
 		d.KeysURI = address

@@ -43,6 +43,8 @@ func TestDocumentsOfAgents(t *testing.T) {
 			client.Document{Name: "Cursor", RedirectURIs: []string{"cursor://anysphere.cursor-mcp/oauth/callback", "https://www.cursor.com/agents/mcp/oauth/callback"}, Auth: store.AuthNone}},
 		"keys in the document": {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_method":"private_key_jwt","jwks":` + oneKeySet + `}`,
 			client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthPrivateKeyJWT, KeysURI: address}},
+		"jwks of null": {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_method":"private_key_jwt","jwks":null,"jwks_uri":"https://a.example/jwks"}`,
+			client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthPrivateKeyJWT, KeysURI: "https://a.example/jwks"}},
 		"none, and keys in two places": {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_methods_supported":["none","private_key_jwt"],"jwks_uri":"https://a.example/jwks","jwks":` + oneKeySet + `}`,
 			client.Document{Name: "agent.example", RedirectURIs: []string{"https://a.example/cb"}, Auth: store.AuthNone}},
 		"none, and jwks without a key": {`{"client_id":"https://agent.example/client.json","redirect_uris":["https://a.example/cb"],"token_endpoint_auth_methods_supported":["none","private_key_jwt"],"jwks":{"keys":[]}}`,
