@@ -202,6 +202,7 @@ func TestAssertions(t *testing.T) {
 		"iat 10 s ahead (FAPI 2.0)":       {map[string]any{"iat": now + 10}, ""},
 		"iat 31 s ahead":                  {map[string]any{"iat": now + 31, "exp": now + 100}, "iat"},
 		"iat 61 s ahead":                  {map[string]any{"iat": now + 61, "exp": now + 100}, "iat"},
+		"issued in 1970":                  {map[string]any{"iat": 1}, "exp"},
 		"nbf 10 s ahead":                  {map[string]any{"nbf": now + 10}, ""},
 		"nbf 30 s ahead":                  {map[string]any{"nbf": now + 30}, ""},
 		"nbf 31 s ahead":                  {map[string]any{"nbf": now + 31}, "nbf"},

@@ -114,7 +114,7 @@ func checkAssertions(r *Registration) error {
 	if err := oneOf(jose.SignatureAlgorithm(a.Alg), keyset.Algorithms...); err != nil {
 		return invalid("assertion-signing-alg", "%s", err)
 	}
-	if err := checkKeys(a); err != nil {
+	if err := checkKeys(a, r.kept.Assertion.Keys); err != nil {
 		return err
 	}
 	if !federated {
@@ -132,7 +132,9 @@ func isKeysURI(text string) bool {
 	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.Fragment == "" && len(text) <= 2048
 }
 
-func checkKeys(a *store.AssertionRule) error {
+// checkKeys checks the keys of a client. The bounds of keys that the client has already
+// are those of the version that registered them.
+func checkKeys(a *store.AssertionRule, before json.RawMessage) error {
 	if (len(a.Keys) == 0) == (a.KeysURI == "") {
 		return invalid("jwks", "give the keys that verify its assertions: either --jwks FILE or --jwks-uri URL")
 	}
@@ -149,6 +151,10 @@ func checkKeys(a *store.AssertionRule) error {
 		return invalid("jwks-ca", "it is for --jwks-uri")
 	}
 	set, err := keyset.Parse(a.Keys)
+	old, _ := keyset.Parse(before)
+	if set = set.Bounded(true, old); err == nil && len(set) == 0 {
+		err = keyset.ErrNone
+	}
 	switch {
 	case err != nil:
 		return invalid("jwks", "%s", err)
@@ -178,7 +184,7 @@ func checkTrust(r *Registration) error {
 		return invalid("assertion-issuer", "missing: whose tokens authenticate the client")
 	case strings.Trim(a.Subject, "*:/.-_@") == "":
 		return invalid("assertion-subject", "missing, or it matches any subject: name the workload, such as system:serviceaccount:shop:orders")
-	case AnyOwner(a.Subject):
+	case AnyOwner(a.Subject) && a.Subject != r.kept.Assertion.Subject:
 		return invalid("assertion-subject", "%q matches workloads of any owner: write out who owns the workload, such as repo:acme/shop:ref:refs/heads/main", a.Subject)
 	case a.TokenEndpoint:
 		return invalid("assertion-token-endpoint-audience", "it is for private_key_jwt: give the audience by --assertion-audience")
@@ -200,8 +206,9 @@ func checkTrust(r *Registration) error {
 }
 
 // ownerLabels are the parts of subjects after which platforms name the owner of a
-// workload: GitHub, GitLab, CircleCI, Terraform, Kubernetes.
-var ownerLabels = []string{"repo", "repository", "repository_owner", "repository_owner_id", "project_path", "namespace_path", "org", "organization", "serviceaccount"}
+// workload: GitHub, GitLab, CircleCI, Terraform. A namespace of
+// Kubernetes is none: the issuer is one cluster, in which not everybody can have one.
+var ownerLabels = []string{"repo", "repository", "repository_owner", "repository_owner_id", "project_path", "namespace_path", "org", "organization"}
 
 // AnyOwner reports whether a subject pattern leaves open who owns the workload: of
 // several parts, one of the first two or one after an owner's label has a *. Everybody

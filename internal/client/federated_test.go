@@ -1,6 +1,10 @@
 package client_test
 
 import (
+	"crypto/rsa"
+	"encoding/json"
+	"github.com/mintage/mintage/internal/keyset"
+
 	"maps"
 	"testing"
 	"time"
@@ -170,16 +174,73 @@ func TestSubjectsWithAnyOwnerAreRefused(t *testing.T) {
 	for subject, ok := range map[string]bool{
 		"repo:*/*:*": false, "repo:*/shop:ref:refs/heads/main": false, "repo:acme*/shop:ref:refs/heads/main": false, "*:acme/shop:ref:refs/heads/main": false,
 		"environment:prod:repo:*/*": false, "repository_owner:*:environment:prod": false, "project_path:*/*:ref_type:branch:ref:main": false,
-		"org/*/project/1/user/2": false, "organization:*:project:p:workspace:w:run_phase:apply": false, "system:serviceaccount:*:orders": false,
+		"org/*/project/1/user/2": false, "organization:*:project:p:workspace:w:run_phase:apply": false,
 		"spiffe://*/ns/shop/sa/orders": false, "r*:acme/shop": false,
 		"repo:acme/*:ref:refs/heads/main": true, "repo:acme/shop:*": true, "environment:prod:repo:acme/*": true, "project_path:acme/*:ref_type:branch:ref:main": true,
-		"system:serviceaccount:shop:*": true, "spiffe://example.org/ns/*/sa/orders": true, "orders-*": true, "orders": true,
+		"system:serviceaccount:shop:*": true, "system:serviceaccount:*:orders": true, "spiffe://example.org/ns/*/sa/orders": true, "orders-*": true, "orders": true,
 	} {
 		r := client.Registration{Name: "x", Scope: "read", GrantTypes: []string{}, Auth: store.AuthFederated, Assertion: store.AssertionRule{Keys: b.signer.set(), Alg: "ES256", Issuer: clusterIssuer, Subject: subject}}
 		var invalid *oauth.Invalid
 		_, _, err := r.Client(realm, b.View().Ring, b.Policy, b.At())
 		if (err == nil) != ok || err != nil && (!asInvalid(err, &invalid) || invalid.Field != "assertion-subject") {
 			t.Errorf("%s: %v", subject, err)
+		}
+	}
+	// One that an earlier version has registered stays, until it is changed.
+	before := b.Client("orders")
+	before.Auth, before.Assertion.Alg, before.Assertion.Issuer, before.Assertion.Subject = store.AuthFederated, "ES256", clusterIssuer, "repo:*/shop:*"
+	r := client.Registered(before)
+	r.Name = "Renamed"
+	if after, err := r.Change(before, b.Policy); err != nil || after.Name != "Renamed" || after.Assertion.Subject != before.Assertion.Subject {
+		t.Errorf("%+v, %v", after.Assertion, err)
+	}
+	r.Assertion.Subject = "repo:*/other:*"
+	if _, err := r.Change(before, b.Policy); err == nil {
+		t.Error("the subject is changed to one of any owner")
+	}
+}
+
+// TestRegisteredKeysStay: the bounds of keys are for new ones. Who has registered others
+// under an earlier version authenticates, and can be changed.
+func TestRegisteredKeysStay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for name, large := range map[string]*rsa.PublicKey{
+		"exponent 5":     {N: rsaKey().N, E: 5},
+		"exponent 65539": {N: rsaKey().N, E: 65539},
+	} {
+		old := jose.JSONWebKey{Key: large, KeyID: "old"}
+		set := func(list ...jose.JSONWebKey) json.RawMessage {
+			body, err := json.Marshal(jose.JSONWebKeySet{Keys: list})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return body
+		}
+		before := b.Client("orders")
+		before.Assertion.Alg, before.Assertion.Keys = "RS256", set(old)
+		r := client.Registered(before)
+		r.Name = "Renamed"
+		if after, err := r.Change(before, b.Policy); err != nil || after.Name != "Renamed" || string(after.Assertion.Keys) != string(before.Assertion.Keys) {
+			t.Errorf("%s: %s, %v", name, after.Assertion.Keys, err)
+		}
+		r.Assertion.Keys = set(old, jose.JSONWebKey{Key: &rsaKey().PublicKey, KeyID: "new"})
+		if after, err := r.Change(before, b.Policy); err != nil || string(after.Assertion.Keys) != string(r.Assertion.Keys) {
+			t.Errorf("%s, and another one: %s, %v", name, after.Assertion.Keys, err)
+		}
+		if set, err := keyset.Parse(before.Assertion.Keys); err != nil || !set.Has("old", jose.RS256) {
+			t.Errorf("%s: is not used: %v", name, err)
+		}
+		var invalid *oauth.Invalid
+		before.Assertion.Keys = set(jose.JSONWebKey{Key: &rsaKey().PublicKey, KeyID: "new"})
+		r = client.Registered(before)
+		r.Assertion.Keys = set(old)
+		if _, err := r.Change(before, b.Policy); !asInvalid(err, &invalid) || invalid.Field != "jwks" {
+			t.Errorf("%s, as a new key: %v", name, err)
+		}
+		r = client.Registration{Name: "x", Scope: "read", GrantTypes: []string{}, Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: set(old), Alg: "RS256"}}
+		if _, _, err := r.Client(realm, b.View().Ring, b.Policy, b.At()); !asInvalid(err, &invalid) || invalid.Field != "jwks" {
+			t.Errorf("%s, of a new client: %v", name, err)
 		}
 	}
 }

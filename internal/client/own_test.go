@@ -88,6 +88,7 @@ func TestClientsThatRegisteredThemselvesSignAssertions(t *testing.T) {
 			"two audiences":                  {map[string]any{"aud": []string{issuerID, tokenEndpoint}}, "aud"},
 			"of another client":              {map[string]any{"sub": "orders"}, "sub"},
 			"without jti":                    {map[string]any{"jti": ""}, "jti"},
+			"issued in 1970":                 {map[string]any{"iat": 1}, "exp"},
 			"six minutes":                    {map[string]any{"exp": b.Clock.Now().Unix() + 301}, "exp"},
 		} {
 			if got := failed(t, b.presentAs(address, b.signer.sign(b.own(tt.change)))); got != tt.wrong {

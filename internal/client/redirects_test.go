@@ -99,6 +99,24 @@ func TestRegisteredAddressesInAnotherSpellingStay(t *testing.T) {
 			t.Errorf("%s is added", uri)
 		}
 	}
+	// An address stays what it is.
+	before.Native, before.RedirectURIs = true, []string{"com.example.app:/cb"}
+	for flag, change := range map[string]func(*client.Registration){
+		"backchannel-logout-uri":   func(r *client.Registration) { r.LogoutURI = "com.example.app:/cb" },
+		"redirect-uri":             func(r *client.Registration) { r.RedirectURIs = []string{logout} },
+		"post-logout-redirect-uri": func(r *client.Registration) { r.PostLogoutRedirectURIs = []string{"HTTPS://Client.example/other"} },
+	} {
+		before := before.Clone()
+		if flag == "post-logout-redirect-uri" {
+			before.RedirectURIs = []string{"HTTPS://Client.example/other"}
+		}
+		r := client.Registered(before)
+		change(&r)
+		var invalid *oauth.Invalid
+		if _, err := r.Change(before, s.Policy); !asInvalid(err, &invalid) || invalid.Field != flag {
+			t.Errorf("an address of another setting as --%s: %v", flag, err)
+		}
+	}
 	before.Native, before.RedirectURIs = true, []string{"http://localhost:3000/cb"}
 	r = client.Registered(before)
 	r.Native = false

@@ -64,9 +64,9 @@ type Registration struct {
 	// grant types unless they are named.
 	Introspect         bool
 	IntrospectAudience []string
-	// kept are addresses that the client has: they stay if they were right when they
-	// were given.
-	kept []string
+	// kept is the client as it was: its addresses, keys and subject stay if they were
+	// right when they were given.
+	kept store.Client
 	// Secret is one that exists already; "" to have one generated, unless the
 	// client is public.
 	Secret oauth.Secret
@@ -136,9 +136,7 @@ func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client,
 	if (r.Auth == store.AuthNone) != c.Public() {
 		return c, &oauth.Invalid{Field: "auth-method", Message: "a client does not become public or confidential: register another one"}
 	}
-	if r.Native || !c.Native {
-		r.kept = slices.Concat(c.RedirectURIs, c.PostLogoutRedirectURIs, []string{c.LogoutURI})
-	}
+	r.kept = c
 	return r.apply(c.Clone(), policy)
 }
 

@@ -134,7 +134,7 @@ var general = []Setting{
 			if slices.Contains(r.GrantTypes, store.GrantAuthorizationCode) && len(r.RedirectURIs) == 0 {
 				return fmt.Errorf("missing: the code reaches the client through it")
 			}
-			return r.checkRedirectURIs(r.RedirectURIs)
+			return r.checkRedirectURIs(r.RedirectURIs, r.kept.RedirectURIs)
 		},
 	},
 	{
@@ -220,7 +220,7 @@ var general = []Setting{
 		Update: "where users may go after they have signed out, instead of all that there were; \"\": nowhere; repeatable",
 		Field:  func(r *Registration) any { return &r.PostLogoutRedirectURIs },
 		check: func(r *Registration) error {
-			return r.checkRedirectURIs(r.PostLogoutRedirectURIs)
+			return r.checkRedirectURIs(r.PostLogoutRedirectURIs, r.kept.PostLogoutRedirectURIs)
 		},
 	},
 	{
@@ -317,23 +317,28 @@ func eachOf(list, values []string) error {
 }
 
 // checkRedirectURIs returns an error for addresses to which a client may not have
-// users sent, with a code or after a logout, and for too many.
-func (r *Registration) checkRedirectURIs(uris []string) error {
+// users sent, with a code or after a logout, and for too many. Those that the setting
+// had before stay.
+func (r *Registration) checkRedirectURIs(uris, before []string) error {
 	if len(uris) > maxRedirectURIs {
 		return fmt.Errorf("at most %d", maxRedirectURIs)
 	}
 	for _, uri := range uris {
-		if err := oauth.CheckRedirectURI(uri, r.Native); err != nil && !slices.Contains(r.kept, uri) {
+		if err := oauth.CheckRedirectURI(uri, r.Native); err != nil && !(r.keeps() && slices.Contains(before, uri)) {
 			return err
 		}
 	}
 	return nil
 }
 
+// keeps reports whether the client keeps its addresses: one that is no longer native
+// loses those on this machine.
+func (r *Registration) keeps() bool { return r.Native || !r.kept.Native }
+
 // checkLogoutURI applies the rules of redirect URIs to an address that the server
 // itself calls (OpenID Connect Back-Channel Logout 1.0 section 2.2).
 func (r *Registration) checkLogoutURI() error {
-	if slices.Contains(r.kept, r.LogoutURI) {
+	if r.keeps() && r.LogoutURI == r.kept.LogoutURI {
 		return nil
 	}
 	if !strings.HasPrefix(r.LogoutURI, "https://") && !strings.HasPrefix(r.LogoutURI, "http://") {

@@ -54,8 +54,8 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/keyset -run TestWhichRSAKeysAreAccepted",
 	},
 	{
-		Name: "exponents of a client's own keys", In: "ParseFetched",
-		Old: "k.E != exponent && !operators", New: "k.E < 0",
+		Name: "exponents of a client's own keys", In: "Set.Bounded",
+		Old: "k.E == operatorsExponent && operators", New: "k.E > 0",
 		Test: "go test ./internal/keyset -run TestWhichRSAKeysAreAccepted",
 	},
 	{
@@ -75,7 +75,7 @@ var machineMutations = []Mutation{
 	},
 	{
 		Name: "owner of a workload in a subject pattern", In: "checkTrust",
-		Old: "case AnyOwner(a.Subject):", New: "case false:",
+		Old: "case AnyOwner(a.Subject) &&", New: "case false &&",
 		Test: "go test ./internal/client -run TestSubjectsWithAnyOwnerAreRefused",
 	},
 	{

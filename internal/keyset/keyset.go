@@ -24,7 +24,8 @@ const (
 	// maxKeys bounds a key set, keys that are of no use here included. maxFetched is
 	// how many keys of a set from an address may verify signatures.
 	maxKeys, maxFetched = 100, 10
-	// minRSA and maxRSA are the bits of RSA keys (RFC 7518 section 3.3).
+	// minRSA and maxRSA are the bits of RSA keys (RFC 7518 section 3.3). maxRSA and the
+	// exponents are for keys that are fetched, and for those that are registered now.
 	minRSA, maxRSA = 2048, 4096
 	// exponent is that of nearly every RSA key. A large one would make each
 	// verification slow. Keys that operators register may have 3.
@@ -62,12 +63,13 @@ func Parse(body []byte) (Set, error) {
 		}
 	}
 	if len(set) == 0 {
-		return nil, errNone
+		return nil, ErrNone
 	}
 	return set, nil
 }
 
-var errNone = errors.New("the key set has no public key for ES256, EdDSA, PS256 or RS256 (RSA keys have 2048 to 4096 bits and the exponent 65537)")
+// ErrNone is the error about a set of which no key is accepted.
+var ErrNone = errors.New("the key set has no public key for ES256, EdDSA, PS256 or RS256 (RSA keys have 2048 to 4096 bits and the exponent 65537)")
 
 // ParseFetched is Parse for a key set that a client, or its provider, publishes. It
 // fails if too many keys verify signatures. The set may be the member jwks of a client's
@@ -77,24 +79,30 @@ func ParseFetched(body []byte, operators bool) (Set, error) {
 	var document struct {
 		Keys json.RawMessage `json:"jwks"`
 	}
-	if !operators && json.Unmarshal(body, &document) == nil && document.Keys != nil {
+	if !operators && json.Unmarshal(body, &document) == nil && len(document.Keys) > 0 && string(document.Keys) != "null" {
 		body = document.Keys
 	}
 	set, err := Parse(body)
 	if err != nil {
 		return nil, err
 	}
-	set = slices.DeleteFunc(set, func(key jose.JSONWebKey) bool {
-		k, ok := key.Key.(*rsa.PublicKey)
-		return ok && k.E != exponent && !operators
-	})
+	set = set.Bounded(operators, nil)
 	switch {
 	case len(set) == 0:
-		return nil, errNone
+		return nil, ErrNone
 	case len(set) > maxFetched:
 		return nil, fmt.Errorf("the key set has %d keys for signatures, and %d are allowed: remove old ones", len(set), maxFetched)
 	}
 	return set, nil
+}
+
+// Bounded returns the keys that cost little to verify with, and those of before.
+func (s Set) Bounded(operators bool, before Set) Set {
+	return slices.DeleteFunc(s, func(key jose.JSONWebKey) bool {
+		k, ok := key.Key.(*rsa.PublicKey)
+		bounded := !ok || k.N.BitLen() <= maxRSA && (k.E == exponent || k.E == operatorsExponent && operators)
+		return !bounded && !slices.ContainsFunc(before, func(old jose.JSONWebKey) bool { return k.Equal(old.Key) })
+	})
 }
 
 // Find returns the keys for an algorithm that have a kid, or all of them if the kid
@@ -119,7 +127,7 @@ func fits(key jose.JSONWebKey, alg jose.SignatureAlgorithm) bool {
 	case ed25519.PublicKey:
 		return alg == jose.EdDSA
 	case *rsa.PublicKey:
-		return (alg == jose.PS256 || alg == jose.RS256) && k.N.BitLen() >= minRSA && k.N.BitLen() <= maxRSA && (k.E == exponent || k.E == operatorsExponent)
+		return (alg == jose.PS256 || alg == jose.RS256) && k.N.BitLen() >= minRSA
 	}
 	return false
 }
