@@ -375,10 +375,13 @@ func (d *Directory) Run(ctx context.Context) {
 			try, cancel := context.WithTimeout(ctx, StaleAfter)
 			err := d.poll(try, true)
 			cancel()
-			if err != nil && ctx.Err() == nil && d.Outage.Begins(d.clock()) && !failing {
+			if err != nil && (ctx.Err() != nil || d.Outage.Combines(err, d.clock())) {
+				continue
+			}
+			if err != nil && !failing {
 				d.log.Error("cannot read clients, cutoffs and keys; requests are answered 503 until this ends", "error", err)
 			}
-			if err == nil && failing && d.Outage == nil {
+			if err == nil && failing {
 				d.log.Info("clients, cutoffs and keys are current again")
 			}
 			failing = err != nil

@@ -30,7 +30,10 @@ func (d *Directory) keepKeys(ctx context.Context) {
 			return
 		case <-tick.C:
 			err := d.RotateDue(ctx)
-			if err != nil && ctx.Err() == nil && (!store.Interrupted(err) || d.Outage.Begins(d.clock())) && !failing {
+			if err != nil && (ctx.Err() != nil || d.Outage.Combines(err, d.clock())) {
+				continue
+			}
+			if err != nil && !failing {
 				d.log.Error("cannot add the keys that are due; trying again every second", "error", err)
 			}
 			failing = err != nil

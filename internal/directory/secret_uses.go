@@ -59,10 +59,11 @@ func (d *Directory) writeUses(ctx context.Context, changed map[string]grant.Inst
 	ctx, cancel := context.WithTimeout(ctx, PollInterval)
 	defer cancel()
 	err := d.store.NoteSecretUses(ctx, changed)
-	if err != nil && d.Outage.Begins(d.clock()) && !d.unnoted {
+	combined := d.Outage.Combines(err, d.clock())
+	if err != nil && !combined && !d.unnoted {
 		d.log.Warn("cannot note the last use of secrets; trying again", "error", err)
 	}
-	if d.unnoted = err != nil; err != nil {
+	if d.unnoted = err != nil && !combined; err != nil {
 		return
 	}
 	for id, at := range changed {

@@ -139,7 +139,7 @@ func (o *Outbox) lead(ctx context.Context) {
 		if leads && err == nil {
 			more, err = o.turn(leading)
 		}
-		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && o.waiting() && o.Outage.Begins(o.Monotonic()) {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && o.waiting() && !o.Outage.Combines(err, o.Monotonic()) {
 			o.Log.Warn("cannot deliver logouts at present; trying again", "error", err)
 		}
 		switch {

@@ -46,7 +46,7 @@ func (q *queue) next() time.Time {
 // serve delivers what is due of a queue, and notes when to go on.
 func (o *Outbox) serve(ctx context.Context, iss *issuer.Issuer, clientID string, q *queue) {
 	more, err := o.deliver(ctx, iss, clientID, q)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && o.Outage.Begins(o.Monotonic()) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) && !o.Outage.Combines(err, o.Monotonic()) {
 		o.Log.Warn("cannot deliver logouts to a client at present; trying again", "client_id", clientID, "error", err)
 	}
 	o.mu.Lock()

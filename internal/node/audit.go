@@ -109,14 +109,15 @@ func (a *anchoring) put(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, deployment.AnchorTime)
 	defer cancel()
 	err := a.write(ctx, head, 0)
+	combined := a.outage.Combines(err, time.Now())
 	switch {
-	case err == nil || a.failing:
+	case err == nil || combined || a.failing:
 	case errors.Is(err, errRewritten):
 		a.log.Error("the audit log is not the one that the store knows; see: mintage audit verify", "error", err)
-	case a.outage.Begins(time.Now()):
+	default:
 		a.log.Warn("cannot note in the store how far the audit log is; trying again", "error", err)
 	}
-	if a.failing = err != nil; !a.failing {
+	if a.failing = err != nil && !combined; err == nil {
 		a.last = head
 	}
 }

@@ -114,7 +114,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	defer closeTracer(tracer)
 	st = traced(numbers.Store(st), tracer, cfg)
 	var opened atomic.Pointer[directory.Directory]
-	outage := &store.Outage{}
+	outage := &store.Outage{Log: log}
 	anchors := newAnchoring(cfg, st, outage, log)
 	auditLog := openAuditLog(cfg, from.Version, &opened, anchors, log)
 	anchors.auditLog = auditLog

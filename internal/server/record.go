@@ -57,7 +57,7 @@ func (s *Server) record(r *Request, rec Record, status int, err error, took time
 		return // nearly every request: its message is not made
 	}
 	level, message := severity(r, rec, status, err)
-	level, message = DuringOutage(s.Outage, time.Now(), level, message, err)
+	level = DuringOutage(s.Outage, time.Now(), level, err)
 	if !s.log.Enabled(context.Background(), level) {
 		return
 	}
@@ -90,17 +90,13 @@ func (s *Server) record(r *Request, rec Record, status int, err error, took time
 	s.log.LogAttrs(context.Background(), level, message, attrs...)
 }
 
-// DuringOutage returns the level and the message of a line about a failure: of those
-// that an outage causes, the first is an error that announces the outage, and the
-// others are counted.
-func DuringOutage(o *store.Outage, now time.Time, level slog.Level, message string, err error) (slog.Level, string) {
-	switch {
-	case o == nil || level != slog.LevelError || !store.Interrupted(err):
-		return level, message
-	case o.Begins(now):
-		return level, message + "; such failures are counted until they end, and logged at level debug"
+// DuringOutage returns the level of a line about a failure: debug for an error that an
+// outage of the store causes, which the outage counts.
+func DuringOutage(o *store.Outage, now time.Time, level slog.Level, err error) slog.Level {
+	if level == slog.LevelError && o.Combines(err, now) {
+		return slog.LevelDebug
 	}
-	return slog.LevelDebug, message
+	return level
 }
 
 func severity(r *Request, rec Record, status int, err error) (slog.Level, string) {

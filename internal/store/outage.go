@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -10,6 +11,8 @@ import (
 // line in the log when it begins and one with the number when it ends, however many
 // requests and tasks fail. A nil Outage combines nothing.
 type Outage struct {
+	Log *slog.Logger
+
 	mu          sync.Mutex
 	began, last time.Time // of the failures; zero: none since the last outage
 	failed      int
@@ -19,20 +22,25 @@ type Outage struct {
 // cannot be used.
 func Interrupted(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrBusy) }
 
-// Begins counts a failure, and reports whether it is the first of an outage: the one to
-// be logged.
-func (o *Outage) Begins(now time.Time) bool {
-	if o == nil {
-		return true
+// Combines counts a failure that an outage causes, and reports whether it is one: then
+// the caller logs nothing. The first of an outage is logged as an error here, whoever
+// meets it.
+func (o *Outage) Combines(err error, now time.Time) bool {
+	if o == nil || !Interrupted(err) {
+		return false
 	}
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.last = now
 	o.failed++
-	if o.failed == 1 {
+	first := o.failed == 1
+	if first {
 		o.began = now
 	}
-	return o.failed == 1
+	o.mu.Unlock()
+	if first {
+		o.Log.Error("the store cannot be used; requests are answered 503 until this ends; failures are counted, and those of requests logged at level debug", "error", err)
+	}
+	return true
 }
 
 // Quiet reports whether there is an outage in which nothing has failed for a time: it

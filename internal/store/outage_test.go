@@ -1,6 +1,11 @@
 package store_test
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,14 +16,22 @@ import (
 func TestAnOutageHasOneBeginningAndOneEnd(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	after := func(d time.Duration) time.Time { return at.Add(d) }
-	var o store.Outage
+	var log bytes.Buffer
+	o := store.Outage{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	gone := store.Unavailable(errors.New("connection refused"))
 	if o.Quiet(at, 0) {
 		t.Error("an outage before anything has failed")
 	}
 	for n := range 128 {
-		if first := o.Begins(after(time.Duration(n) * 100 * time.Millisecond)); first != (n == 0) {
-			t.Errorf("failure %d begins an outage: %t", n, first)
+		if !o.Combines(fmt.Errorf("a task: %w", gone), after(time.Duration(n)*100*time.Millisecond)) {
+			t.Errorf("failure %d is not of the outage", n)
 		}
+		if o.Combines(errors.New("a document that cannot be read"), after(time.Hour)) || o.Combines(nil, after(time.Hour)) {
+			t.Error("the outage combines what it does not cause")
+		}
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "answered 503") || !strings.Contains(text, "refused") {
+		t.Errorf("the log of the outage is not one error:\n%s", text)
 	}
 	if o.Quiet(after(13*time.Second), time.Second) || !o.Quiet(after(14*time.Second), time.Second) {
 		t.Error("it is quiet at another time than a second after the last failure")
@@ -26,11 +39,11 @@ func TestAnOutageHasOneBeginningAndOneEnd(t *testing.T) {
 	if lasted, failed := o.End(); lasted != 12700*time.Millisecond || failed != 128 {
 		t.Errorf("%s, %d failures", lasted, failed)
 	}
-	if o.Quiet(after(time.Hour), time.Second) || !o.Begins(after(time.Hour)) {
+	if o.Quiet(after(time.Hour), time.Second) || !o.Combines(gone, after(time.Hour)) || strings.Count(log.String(), "\n") != 2 {
 		t.Error("the next outage is part of the one before")
 	}
 	var none *store.Outage
-	if !none.Begins(at) || !none.Begins(at) {
+	if none.Combines(gone, at) || none.Combines(gone, at) {
 		t.Error("without one, each failure is logged")
 	}
 }

@@ -99,7 +99,7 @@ func (s *Sweeper) advance(ctx context.Context, w *walk) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		if s.Outage.Begins(s.Monotonic()) {
+		if !s.Outage.Combines(err, s.Monotonic()) {
 			s.Log.Warn("cannot remove expired "+w.what+"; trying again in a minute", "error", err)
 		}
 		w.wait = sweepRest

@@ -254,7 +254,7 @@ func (a *Admin) record(x *call, p *Problem) {
 	case p.Status == http.StatusUnauthorized:
 		level = slog.LevelWarn
 	}
-	level, message = server.DuringOutage(a.Outage, a.issuer.Monotonic(), level, message, p.cause)
+	level = server.DuringOutage(a.Outage, a.issuer.Monotonic(), level, p.cause)
 	attrs := []slog.Attr{
 		slog.String("request_id", x.id), slog.Int("status", p.Status), slog.String("method", server.Printable(x.Method)),
 		slog.String("path", server.Printable(x.path)), slog.String("remote_ip", peerAddress(x.Request)), slog.String("reason", p.Title),
