@@ -22,19 +22,26 @@ type Service struct {
 	member []int // other groups that it is in
 }
 
-// ServiceOf returns the user of the server on a data directory: that of this process,
-// or the directory's owner if root runs this process, perhaps for the server. Data may
-// be "".
+// ServiceOf returns the user of the server on a data directory: the directory's owner,
+// whoever runs this process, perhaps for the server. If there is no directory, or it is
+// root's, that is the user of this process, unless root runs it. Data may be "".
 func ServiceOf(data string) (s Service) {
-	if uid := os.Geteuid(); uid != 0 {
-		s.users, s.own = []int{uid}, []int{os.Getegid()}
+	return serviceOf(os.Geteuid(), data)
+}
+
+func serviceOf(process int, data string) (s Service) {
+	info, err := os.Stat(data)
+	uid, gid := -1, -1
+	if err == nil {
+		uid, gid = ownerOf(info)
+	}
+	if process != 0 && (err != nil || uid == 0 || uid == process) {
+		s.users, s.own = []int{process}, []int{os.Getegid()}
 		s.member, _ = os.Getgroups()
 	}
-	info, err := os.Stat(data)
 	if err != nil {
 		return s
 	}
-	uid, gid := ownerOf(info)
 	if s.users == nil {
 		s.users = []int{uid}
 	}
@@ -109,6 +116,8 @@ func (s Service) Close(path, change string) string {
 	uid, gid := ownerOf(info)
 	inGroup := slices.Contains(s.own, gid) || slices.Contains(s.member, gid)
 	switch {
+	case info.Mode()&fs.ModeSticky != 0: // others use it, too, such as /tmp
+		return "chmod " + change + " " + quoted
 	case len(s.users) == 0:
 		return "chmod " + change + " " + quoted + ", and let the server's user own it or be in its group"
 	case s.users[0] == 0, s.users[0] == uid, !info.IsDir() && inGroup && info.Mode()&0o040 != 0 && !strings.Contains(change, "g="):

@@ -92,3 +92,31 @@ func TestTheServerIsTheOwnerOfItsDataDirectory(t *testing.T) {
 		t.Errorf("root runs the server by default: %+v", s)
 	}
 }
+
+// Somebody who looks at the server's directory as another user is not the server.
+func TestAnotherUsersProcessIsNotTheServer(t *testing.T) {
+	dir := t.TempDir()
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ := ownerOf(info)
+	if uid == 0 {
+		uid = 4_000_000_003
+		if err := os.Chown(dir, uid, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := serviceOf(stranger, dir).Close(dir, "go="); got != "chmod go= "+dir {
+		t.Errorf("the advice takes the directory from its owner: %s", got)
+	}
+	if s := serviceOf(stranger, filepath.Join(dir, "absent")); !slices.Equal(s.users, []int{stranger}) {
+		t.Errorf("without a directory, the server is this process: %+v", s)
+	}
+	if err := os.Chmod(dir, 0o777|fs.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	if got := (Service{users: []int{stranger}, own: []int{strangers}}).Close(dir, "go-w"); strings.Contains(got, "chown") {
+		t.Errorf("the advice takes a directory that others use: %s", got)
+	}
+}
