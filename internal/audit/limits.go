@@ -16,8 +16,9 @@ var (
 	callersLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 20}
 	// grantLimit is for each grant: a client in a loop, or the holder of a token
 	// that can be presented again and again, must not fill the disk. What honest
-	// clients do with a grant, all instances of one together, is below it.
-	grantLimit = callersLimit
+	// clients do with a grant, all instances of one together, is below it. At more for
+	// long, one client could push out the history within days.
+	grantLimit = overload.Limit{Burst: floodBurst, Every: time.Second / 2}
 )
 
 const floodBurst = 5000
@@ -76,7 +77,7 @@ const (
 var reasonTexts = [reasons]string{
 	unwritten: "lost: the audit log could not be written.",
 	noSpace:   "left out: the disk has little free space, which is kept for changes.",
-	tooMany:   "left out: unauthenticated callers, or one grant, caused more than 20 in a second.",
+	tooMany:   "left out: unauthenticated callers, caused more than 20 in a second, or one grant more than 2.",
 }
 
 // lost counts the events that the next gap line reports.
