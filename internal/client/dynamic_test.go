@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit"
 )
 
 // Who registers itself is no service: of a public client, anybody knows the id.
@@ -27,5 +29,22 @@ func TestWithoutRegistrationNoIDIsAdmitted(t *testing.T) {
 	var none *client.Registrations
 	if none.Admits("mintage_ci_x") {
 		t.Error("admitted")
+	}
+}
+
+// TestSealedNamesAreCheckedAgain: an earlier version sealed names that close the quotation
+// marks around them.
+func TestSealedNamesAreCheckedAgain(t *testing.T) {
+	t.Parallel()
+	b := testkit.New(t, func(s *testkit.Setup) { s.Schedule.Registrations = true })
+	r := client.Registrations{Realm: realm, Directory: b.Directory, Now: b.Clock.Now}
+	for name, want := range map[string]string{"Agent": "Agent", `x" is verified by Mintage. "`: "agent.example"} {
+		id, err := b.View().Ring.SealRegistration(realm, keys.SealedRegistration{Method: 2, Name: name, At: b.At(), Redirects: [][16]byte{keys.RedirectDigest("https://agent.example/cb")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := r.Client(id, "https://agent.example/cb"); err != nil || c.Name != want {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
 	}
 }
