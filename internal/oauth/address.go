@@ -110,7 +110,8 @@ var agents = []string{"cursor", "kiro", "vscode", "vscode-insiders", "vscodium",
 // CheckOwnRedirectURI returns why uri is not accepted of a client that registered
 // itself, or nil. It is CheckRedirectURI for native clients, and private-use schemes
 // begin with a top-level domain (RFC 8252 section 7.1), or are those of known agents
-// or among more. All others could make the system open, call or install something.
+// or among more. All others could make the system open, call or install something, as
+// Windows does for microsoft.windows.camera.
 func CheckOwnRedirectURI(uri string, more ...string) error {
 	err := CheckRedirectURI(uri, true)
 	var other *schemeError
@@ -122,7 +123,7 @@ func CheckOwnRedirectURI(uri string, more ...string) error {
 	switch {
 	case scheme == "https", scheme == "http", slices.Contains(agents, scheme), slices.Contains(more, scheme):
 		return nil
-	case dotted && strings.Trim(domain, "abcdefghijklmnopqrstuvwxyz") == "":
+	case domain != "microsoft" && dotted && strings.Trim(domain, "abcdefghijklmnopqrstuvwxyz") == "":
 		return nil
 	}
 	return (*schemeError)(&scheme)
