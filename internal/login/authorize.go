@@ -210,7 +210,7 @@ func (a *Authorizer) readClient(ctx context.Context, st *Stage, r oauth.Authoriz
 // their default scopes if nothing is left. If it names none, those of its scope are meant.
 func (a *Authorizer) covered(view *directory.View, c *store.Client, r oauth.AuthorizationRequest) oauth.AuthorizationRequest {
 	if c.AudienceParameter && r.Audience != "" && !slices.Contains(r.Resources, r.Audience) {
-		r.Resources = append(r.Resources, r.Audience)
+		r.Resources = append(slices.Clip(r.Resources), r.Audience)
 	}
 	agent := c.SelfRegistered() && view.HasAPIs()
 	if isUnread(c) || agent && r.Defect != nil || c.SelfRegistered() && !agent {
