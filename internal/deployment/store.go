@@ -138,7 +138,7 @@ func ReadKEK(cfg config.Config) (*keys.KEK, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		advice := "the store's keys cannot be used without it: put the file back, or name it with --kek-file"
 		if cfg.Store != config.StoreSQLite {
-			advice = "the first node: make one with: (umask 077; openssl rand -base64 32 > " + show.Quote(path) + "), give it to the server's user, and start once with --new-store; every other node: copy that file, or name it with --kek-file"
+			advice = "if there is a store, put the file back: its keys cannot be used without it; every other node than the first: copy that file, or name it with --kek-file; the first node of a new store: make one with: (umask 077; openssl rand -base64 32 > " + show.Quote(path) + "), give it to the server's user, and start once with --new-store"
 		}
 		if dir := os.Getenv("CREDENTIALS_DIRECTORY"); ours && dir != "" {
 			advice += "; systemd has given no credential " + filepath.Join(dir, "kek")

@@ -1,0 +1,28 @@
+package deployment
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/mintage/mintage/internal/config"
+)
+
+// Whoever has lost the key of a store on PostgreSQL is told first to put it back: a new
+// one does not open that store.
+func TestAMissingKeyIsPutBackBeforeANewOneIsMade(t *testing.T) {
+	cfg := config.Config{Store: "postgres://db/mintage", Data: t.TempDir()}
+	_, err := ReadKEK(cfg)
+	if err == nil {
+		t.Fatal("there is a key")
+	}
+	var hinted *Hinted
+	if !errors.As(err, &hinted) {
+		t.Fatalf("no advice: %v", err)
+	}
+	text := hinted.Hint
+	back, made := strings.Index(text, "if there is a store, put the file back"), strings.Index(text, "openssl rand")
+	if back < 0 || made < back {
+		t.Errorf("the advice does not begin with the key that exists: %s", text)
+	}
+}

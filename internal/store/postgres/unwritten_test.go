@@ -1,0 +1,20 @@
+package postgres
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/mintage/mintage/internal/store"
+)
+
+// The error of a write that has surely not happened says why, not that a store is busy.
+func TestAnErrorBeforeAWriteSaysThatNothingWasWritten(t *testing.T) {
+	cause := errors.New("connection refused")
+	err := unwritten(cause)
+	if err.Error() != "nothing was written: connection refused" || !errors.Is(err, store.ErrBusy) || !errors.Is(err, cause) {
+		t.Errorf("%v", err)
+	}
+	if again := unwritten(err); again != err {
+		t.Errorf("said twice: %v", again)
+	}
+}
