@@ -130,6 +130,7 @@ Give settings in the --config file (tls.cert), in the environment
 (MINTAGE_TLS_CERT) or as flags (--tls-cert); a flag overrides the environment, and
 the environment overrides the file. SIGHUP reloads the configuration.`,
 		Example: `  mintage serve --dev
+  mintage serve --config /etc/mintage/mintage.yaml --new-store   # the first start
   mintage serve --config /etc/mintage/mintage.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.apart = dev
