@@ -125,21 +125,39 @@ func watchStore(ctx context.Context, present func() error, log *slog.Logger) {
 	}
 }
 
-// watchOutage logs that an outage of the store has ended, and how much has failed, once
-// nothing fails and the node is ready.
+// provenReady is for how long a node has to be ready before failures are no longer
+// taken for an outage of the store, which makes a node unready within five seconds
+// (directory.StaleAfter).
+const provenReady = 10
+
+// watchOutage logs that an outage of the store has ended, and how much has failed: once
+// nothing fails and the node is ready, or once the node has been ready for provenReady
+// seconds, whatever fails. Otherwise requests that fail for another reason, which
+// anybody may be able to send, could keep real faults out of the log.
 func watchOutage(ctx context.Context, o *store.Outage, ready func(context.Context) error, log *slog.Logger) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for {
+	for wasReady := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if o.Quiet(time.Now(), time.Second) && ready(ctx) == nil {
+		switch {
+		case !o.Quiet(time.Now(), 0) || ready(ctx) != nil:
+			wasReady = 0 // nothing has failed, or the store cannot be used
+			continue
+		case o.Quiet(time.Now(), time.Second):
 			lasted, failed := o.End()
 			log.Info("the failures have ended: the store works", "failed", failed, "lasted", lasted.Round(time.Millisecond).String())
+		default:
+			if wasReady++; wasReady < provenReady {
+				continue
+			}
+			lasted, failed := o.End()
+			log.Warn("the store works, and requests still fail: each is logged again", "failed", failed, "lasted", lasted.Round(time.Millisecond).String())
 		}
+		wasReady = 0
 	}
 }
 

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mintage/mintage/internal/store"
 )
 
 // A store that is gone is one line in the log, however long, and one when it is back.
@@ -43,5 +46,48 @@ func TestAStoreThatIsGoneIsLoggedOnce(t *testing.T) {
 		if got := text.String(); strings.Count(got, "level=ERROR") != 1 || strings.Count(got, "level=") != 2 || !strings.Contains(got, "restore a backup") || !strings.Contains(got, `level=INFO msg="the store is back`) {
 			t.Errorf("%s", got)
 		}
+	})
+}
+
+// An outage ends with its failures. Requests that fail while the node is ready are no
+// outage: they hide no fault for long.
+func TestFailuresBesideAReadyNodeAreNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text strings.Builder
+		var down atomic.Bool
+		log := slog.New(slog.NewTextHandler(&text, nil))
+		o := &store.Outage{Log: log}
+		ctx, cancel := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			watchOutage(ctx, o, func(context.Context) error {
+				if down.Load() {
+					return errors.New("stale")
+				}
+				return nil
+			}, log)
+		})
+		fail := func(seconds int) {
+			for range 2 * seconds {
+				o.Combines(store.Unavailable(errors.New("a stranger's assertion")), time.Now())
+				time.Sleep(500 * time.Millisecond)
+			}
+			synctest.Wait()
+		}
+		down.Store(true)
+		fail(60)
+		down.Store(false)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := text.String(); strings.Count(got, "level=") != 2 || !strings.Contains(got, `level=INFO msg="the failures have ended`) {
+			t.Errorf("an outage of a minute: %s", got)
+		}
+		text.Reset()
+		fail(65)
+		if n := strings.Count(text.String(), "level=ERROR"); n < 5 || n > 7 || strings.Count(text.String(), "still fail") != n-1 {
+			t.Errorf("failures of a minute at a node that is ready: %s", text.String())
+		}
+		cancel()
+		watching.Wait()
 	})
 }
