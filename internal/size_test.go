@@ -24,8 +24,8 @@ type budget struct {
 // operators, and all else, which serves requests.
 var (
 	library = budget{"resource", 1_300}
-	tools   = budget{"tools of operators", 13_100}
-	serving = budget{"serving", 33_700}
+	tools   = budget{"tools of operators", 12_800}
+	serving = budget{"serving", 33_000}
 )
 
 // notProduct are directories, with all below them, that the size does not count:
@@ -75,7 +75,7 @@ func TestBudgets(t *testing.T) {
 
 // maxMethods is how many methods a type may have; the aim is 40. Lower it with each
 // division of a type.
-const maxMethods = 84
+const maxMethods = 82
 
 // No type does more and more. With -v, the test prints the largest.
 func TestMethods(t *testing.T) {
@@ -121,7 +121,7 @@ func receiver(fn *ast.FuncDecl) string {
 
 // maxBorrowed is how often code outside of issuer may take what the issuer holds for
 // itself; the aim is 0: who needs the directory is given the directory.
-const maxBorrowed = 170
+const maxBorrowed = 165
 
 // With -v, the test prints which files use the issuer's store, directory, realm, clock
 // and policy.
