@@ -186,7 +186,7 @@ type Throttle struct {
 }
 
 type Limits struct {
-	Requests              int `yaml:"requests" reload:"yes" doc:"requests that are processed at once; 0: about 16 for each processor, at least 128 and at most 1024"`
+	Requests              int `yaml:"requests" reload:"yes" doc:"requests that are processed at once; 0: about 16 for each processor, at least 64 and at most 1024"`
 	Waiting               int `yaml:"waiting" reload:"yes" doc:"requests that may be queued, for at most half a second; further ones are answered 503; 0: 4096"`
 	Connections           int `yaml:"connections" reload:"yes" doc:"connections at the public listener; for each new one above it, the connection that the server has waited for longest is closed; 0: no limit"`
 	ConnectionsPerAddress int `yaml:"connections_per_address" reload:"yes" doc:"the same for one address, unless it is in trusted_proxies; 0: no limit"`

@@ -29,9 +29,9 @@ const (
 	// slotsPerProcessor fills the batches of a store's commits; more requests at
 	// once would only wait longer for the processor.
 	slotsPerProcessor = 16
-	// minSlots leaves 64 connections of one client system a slot each, although an
-	// eighth is reserved: queuing costs a timer and a wake-up.
-	minSlots = 128
+	// With more slots, refreshes of a server at four times its capacity wait as long
+	// as codes: what has a slot has no priority any more.
+	minSlots = 64
 	maxSlots = 1024
 	// defaultWaiting is the default limit of connections: a queued request costs
 	// no more than its connection, and its client sends nothing else meanwhile.
