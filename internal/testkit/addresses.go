@@ -82,7 +82,7 @@ var Addresses = []Address{
 	{"http://LOCALHOST:3000/cb", false, false, "", "http:localhost:3000"},
 	{"http://localhost.evil.example/cb", false, false, "", "http:localhost.evil.example"},
 	// What is no program's own, or not in its spelling.
-	{"microsoft.windows.camera:/cb", true, false, "", "microsoft.windows.camera:"},
+	{"microsoft.windows.camera:/cb", true, false, "microsoft.windows.camera:", "microsoft.windows.camera:"},
 	{"COM.example.app:/cb", false, false, "", "com.example.app:"},
 	{"Cursor://anysphere.cursor-mcp/cb", false, false, "", "cursor:anysphere.cursor-mcp"},
 	{"vscode://Accounts.Google.com/cb", false, false, "", "vscode:Accounts.Google.com"},
