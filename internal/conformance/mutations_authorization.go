@@ -345,4 +345,10 @@ var authorizationMutations = []Mutation{
 		New:  "most := maxPending",
 		Test: "go test ./internal/login -run TestInteractionsAreBounded",
 	},
+	{
+		Name: "values of a refused redirect URI kept out of the log", In: "LoggedURI",
+		Old:  "text = text[:at[1]] + \"...\"",
+		New:  "_ = at",
+		Test: "go test ./internal/oauth -run TestALoggedURIHasNoSecrets",
+	},
 }

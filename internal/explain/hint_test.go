@@ -9,6 +9,7 @@ import (
 	"github.com/mintage/mintage/internal/explain"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
+	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/testkit"
@@ -56,6 +57,9 @@ func TestARefusedRequestShowsWhatTheStoreHas(t *testing.T) {
 		}},
 		{oauth.Sent(oauth.ErrRedirectMismatch, "https://evil.example/\x1b[31m"+strings.Repeat("x", 5000)).Error(), []string{
 			`redirect_uri not registered: it was "https://evil.example/\x1b[31mxxx`, "--add-redirect-uri URI",
+		}},
+		{login.ErrClientChanged.Error() + ": " + oauth.Sent(oauth.ErrRedirectMismatch, oauth.LoggedURI("com.example.app:/cb?code=secret")).Error(), []string{
+			`redirect_uri not registered: it was "com.example.app:/cb?..."`, "--add-redirect-uri URI",
 		}},
 	} {
 		text := s.explained(t, "00000000000000aa", explain.LogLine{Message: "refused", ClientID: "shop", Error: c.error})

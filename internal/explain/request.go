@@ -260,6 +260,7 @@ func adviceOn(defect string) string {
 	if strings.Contains(defect, "wrong_assertion") {
 		return "compare the claim with the client's registration (mintage client show ID) and " + config.Page("reference/token-endpoint.md") + ", Client assertions"
 	}
+	defect = strings.TrimPrefix(defect, login.ErrClientChanged.Error()+": ")
 	for known, advice := range defectAdvice {
 		if defect == known.Error() || strings.HasPrefix(defect, known.Error()+": ") {
 			return advice

@@ -4,6 +4,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -142,14 +143,19 @@ func (a *Authorizer) client(view *directory.View, r oauth.AuthorizationRequest, 
 	default:
 		c = unread(r.ClientID)
 		if _, err := oauth.ParseRedirectURI(r.RedirectURI); err != nil {
-			return c, oauth.ErrRedirectMismatch // before a page shows its host
+			return c, mismatch(r) // before a page shows its host
 		}
 		return c, nil
 	}
 	if !oauth.MatchRedirectURI(c.RedirectURIs, r.RedirectURI) {
-		return c, oauth.ErrRedirectMismatch
+		return c, mismatch(r)
 	}
 	return c, nil
+}
+
+// mismatch is oauth.ErrRedirectMismatch with the redirect URI that was sent, for the log.
+func mismatch(r oauth.AuthorizationRequest) error {
+	return oauth.Sent(oauth.ErrRedirectMismatch, oauth.LoggedURI(r.RedirectURI))
 }
 
 // isBarred reports whether an id is that of a client which registered itself and which
@@ -197,6 +203,8 @@ func (a *Authorizer) readClient(ctx context.Context, st *Stage, r oauth.Authoriz
 	switch {
 	case errors.Is(err, ErrSignInFirst):
 		return r, nil
+	case errors.Is(err, oauth.ErrRedirectMismatch):
+		return r, mismatch(r)
 	case err != nil:
 		return r, err
 	}
@@ -224,8 +232,8 @@ func (a *Authorizer) covered(view *directory.View, c *store.Client, r oauth.Auth
 	case agent && err != nil:
 		r.Defect = oauth.ErrTarget
 		return r
-	case agent:
-		r.Scope = r.Scope.Common(named.Scope)
+	case agent && !named.Scope.Covers(r.Scope):
+		r.Asked, r.Scope = r.Scope, r.Scope.Common(named.Scope)
 	}
 	if r.Scope != "" {
 		return r
@@ -378,7 +386,7 @@ func (a *Authorizer) clientError(c *store.Client, r oauth.AuthorizationRequest, 
 	}
 	scope := ""
 	if view, err := a.Issuer.Directory.View(); told == oauth.ErrScope && err == nil {
-		scope = a.Issuer.LoggedScope(view, string(r.Scope))
+		scope = a.Issuer.LoggedScope(view, string(cmp.Or(r.Asked, r.Scope)))
 	}
 	return &ClientError{Told: told, issuer: a.Issuer.ID, scope: scope, Client: c, Request: r, SignedIn: signedIn, Cause: cause}
 }

@@ -53,7 +53,7 @@ func (a *Authorizer) visit(ctx context.Context, it *Interaction, v Visitor) (st 
 		}
 		// The defect of what it asks for is found again, from what it asked.
 		if it.Client = st.Client; r.Defect == nil {
-			it.Request.Scope, it.Request.Resources = r.Scope, r.Resources
+			it.Request.Scope, it.Request.Asked, it.Request.Resources = r.Scope, r.Asked, r.Resources
 		}
 		return nil
 	})

@@ -98,7 +98,7 @@ const MaxGuestState = 4096
 // stored as base64.
 func (it *Interaction) weight() int {
 	r := it.Request
-	size := len(r.RedirectURI) + len(r.State)*4/3 + len(r.Scope) + len(r.LoginHint) + len(r.UILocales) + len(r.ACRValues)
+	size := len(r.RedirectURI) + len(r.State)*4/3 + len(r.Scope) + len(r.Asked) + len(r.LoginHint) + len(r.UILocales) + len(r.ACRValues)
 	for _, text := range slices.Concat(r.Resources, r.Subjects, r.Classes) {
 		size += len(text)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -252,6 +253,66 @@ func TestTheCoveredPartOfAWish(t *testing.T) {
 	}
 	if _, _, err := ask("openid", files); !errors.As(err, &told) || told.Told != oauth.ErrScope {
 		t.Errorf("nothing is left: %v", err)
+	}
+}
+
+// The log has the scope and the redirect URI that were refused as they were sent, also of
+// a client that registered itself, and after a login.
+func TestARefusalSaysWhatWasSent(t *testing.T) {
+	const files = "https://files.example"
+	wish := func(r *oauth.AuthorizationRequest) { r.Scope, r.Resources = "openid secret pay", []string{files} }
+	for name, c := range map[string]struct {
+		request oauth.AuthorizationRequest
+		want    string
+	}{
+		"scope":        {asAgent(redirectURI, wish), `invalid_scope: scope not allowed: it was "openid ? pay"`},
+		"redirect URI": {asAgent("com.example.app:/cb?code=secret"), `invalid_request: redirect_uri not registered: it was "com.example.app:/cb?..."`},
+		"malformed":    {asAgent("https://u:secret@client.example/cb"), `invalid_request: redirect_uri not registered: it was "https://...@client.example/cb"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.agents(redirectURI)
+			h.api(files, 1, true, "", "files:read")
+			h.api("https://bank.example", 2, false, "", "pay")
+			if _, err := h.Authorize(t.Context(), c.request, h.signedIn("alice")); err == nil || err.Error() != c.want {
+				t.Errorf("signed in: %v", err)
+			}
+			v := someone()
+			st, err := h.Authorize(t.Context(), c.request, v)
+			if name == "malformed" {
+				if err == nil || err.Error() != c.want {
+					t.Errorf("signed out: %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Session, err = h.SignIn(t.Context(), st.Interaction, h.identity("alice"), v); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the second time of what is recorded
+				if _, err := h.Proceed(t.Context(), h.again(st.Interaction, v), v); err == nil || !strings.HasSuffix(err.Error(), c.want) {
+					t.Errorf("after the login: %v", err)
+				}
+			}
+		})
+	}
+	// What is no scope at all.
+	h := newHouse(t)
+	r, _, err := oauth.ParseAuthorization("", "client_id=shop&response_type=code&redirect_uri="+url.QueryEscape(redirectURI)+"&scope=a%22+b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Authorize(t.Context(), r, h.signedIn("alice")); err == nil || err.Error() != `invalid_scope: scope not allowed: it was "? b"` {
+		t.Errorf("no scope: %v", err)
+	}
+	// Of an operator's client whose redirect URI goes while its user signs in.
+	v := someone()
+	it := h.begin(asking(h.c), v, StepLogin)
+	h.kit.Administer(h.c.ID, func(c *store.Client) { c.RedirectURIs = []string{"https://client.example/new"} })
+	if _, err := h.Proceed(t.Context(), h.again(it, v), v); !errors.Is(err, ErrClientChanged) || !strings.HasSuffix(err.Error(), `redirect_uri not registered: it was "`+redirectURI+`"`) {
+		t.Errorf("changed meanwhile: %v", err)
 	}
 }
 

@@ -27,6 +27,7 @@ type AuthorizationRequest struct {
 	// Response Mode), and not a redirect.
 	FormPost  bool     `json:"form_post,omitempty"`
 	Scope     Scope    `json:"scope,omitempty"` // "" for all that the client is registered for
+	Asked     Scope    `json:"asked,omitempty"` // the scope as sent, if Scope is less, for the log
 	Challenge string   `json:"challenge,omitempty"`
 	Nonce     string   `json:"nonce,omitempty"` // for the id_token; "" without the scope openid
 	Prompt    Prompt   `json:"prompt"`
@@ -165,6 +166,7 @@ func (r *AuthorizationRequest) parse(p Params) {
 	}
 	var err error
 	if r.Scope, err = ParseScope(p["scope"]); err != nil {
+		r.Asked = Scope(p["scope"])
 		r.note(ErrScope)
 	}
 	r.Scope = r.Scope.Without(OfflineAccess)

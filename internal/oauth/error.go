@@ -6,8 +6,8 @@ package oauth
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
-	"strings"
 )
 
 // An ErrorCode is a registered value of the "error" member (RFC 6749 section
@@ -63,18 +63,28 @@ func Sent(err error, value string) error {
 	return fmt.Errorf("%w: it was %s", err, strconv.QuoteToASCII(value))
 }
 
-// LoggedURI returns a URI for the log: without the values of its query, its fragment and
-// a password, which may be secrets that were put there by mistake.
+// LoggedURI returns a URI for the log, with scheme, host and path: without userinfo, the
+// values of its query and its fragment, which may be secrets that were put there by
+// mistake. A client may have encoded it once too often, or not made it a URI at all.
 func LoggedURI(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil {
-		return "(no URI with a host)"
+	if !uriParts.MatchString(text) || err != nil && userinfo.MatchString(text) {
+		return "(no URI)"
 	}
-	if i := strings.IndexAny(text, "?#"); i >= 0 {
-		return text[:i+1] + "..."
+	if at := uriValues.FindStringIndex(text); at != nil {
+		text = text[:at[1]] + "..."
+	}
+	if err != nil || u.Host == "" || u.User != nil {
+		text = userinfo.ReplaceAllString(text, "$1...@")
 	}
 	return text
 }
+
+var (
+	uriParts  = regexp.MustCompile(`(?i)[:/]|%(?:3a|2f)`)
+	userinfo  = regexp.MustCompile(`(?is)^([a-z][a-z0-9+.-]*:/+)?.*(?:@|%40)`)
+	uriValues = regexp.MustCompile(`(?i)[?#&;=]|%(?:23|25|26|3b|3d|3f)`)
+)
 
 func (e *Error) Error() string {
 	if e.Code == "" { // ErrNoBearer

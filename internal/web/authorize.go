@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -49,9 +48,6 @@ func (s *web) authorize(ctx context.Context, r *http.Request, x *exchange) (serv
 	st, err := s.Authorizer.Authorize(ctx, req, s.guest(r, x))
 	if st.Client != nil {
 		x.ClientName = login.ShownName(st.Client)
-	}
-	if errors.Is(err, oauth.ErrRedirectMismatch) {
-		err = oauth.Sent(err, oauth.LoggedURI(req.RedirectURI))
 	}
 	if err != nil {
 		return server.Answer{}, err
