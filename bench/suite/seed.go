@@ -76,7 +76,7 @@ func makeDataset(ctx context.Context, dir string, open opener, n int, choose ...
 	if err != nil {
 		return nil, err
 	}
-	registration := client.Registration{Name: "Benchmark", RedirectURIs: []string{callback}, Scope: scope, Auth: store.AuthEither}
+	registration := client.Registration{Settings: store.Settings{Name: "Benchmark", RedirectURIs: []string{callback}, Scope: scope, Auth: store.AuthEither}}
 	for _, f := range choose {
 		f(&registration)
 	}

@@ -40,7 +40,7 @@ func newAdmin(t *testing.T) (a *admin.Admin, changes *int) {
 }
 
 func billing() client.Registration {
-	return client.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://billing.example/callback"}, Scope: "read", Auth: store.AuthEither, Secret: "an imported secret"}
+	return client.Registration{ID: "billing", Settings: store.Settings{Name: "Billing", RedirectURIs: []string{"https://billing.example/callback"}, Scope: "read", Auth: store.AuthEither}, Secret: "an imported secret"}
 }
 
 func codeOf(err error) admin.Code {

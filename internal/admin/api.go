@@ -233,8 +233,7 @@ func (a *Admin) accessLifetime(text string, clients []store.Client) (*store.Mill
 		return nil, &oauth.Invalid{Field: "access_token_lifetime", Message: fmt.Sprintf(
 			"%s is not a whole number of seconds from %s, a minute more than the longest retry window, to %s", config.Duration(life), config.Duration(least), config.Duration(grant.MaxAccessLifetime))}
 	}
-	ms := store.Milliseconds(life.Milliseconds())
-	return &ms, nil
+	return store.InMilliseconds(life), nil
 }
 
 // conflicts returns an error if a scope of an API is that of another one, or is

@@ -77,8 +77,8 @@ func TestTokensOfAnAPIOutliveEveryRetryWindow(t *testing.T) {
 	}
 	lives("server", "2m29s", false)
 	lives("server", "2m30s", true)
-	r, window := billing(), 3*time.Minute
-	r.RetryWindow = &window
+	r := billing()
+	r.RetryWindow = store.InMilliseconds(3 * time.Minute)
 	if _, _, err := a.CreateClient(t.Context(), r, store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ const invoices = `{"name": "Invoices", "redirect_uris": ["https://invoices.examp
 func TestTheSameClientAppliedTwiceIsWrittenOnce(t *testing.T) {
 	a, changes := newAdmin(t)
 	c, secret, created, err := a.ApplyClient(t.Context(), "invoices", "", document(t, invoices))
-	if err != nil || !created || secret != "" || c.RequirePKCE || c.TokenFormat != store.TokenJWT || c.RetryWindow.Duration().Seconds() != 30 {
+	if err != nil || !created || secret != "" || c.RequiresPKCE() || c.TokenFormat != store.TokenJWT || c.RetryWindow.Duration().Seconds() != 30 {
 		t.Fatalf("%+v, %q, %t, %v", c, secret, created, err)
 	}
 	again := func(what string) {

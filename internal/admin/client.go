@@ -278,7 +278,7 @@ type ClientDocument struct {
 // UnmarshalJSON reads the members. Those that callers cannot set are read over, so
 // that a client can be sent back as it was received; unknown ones are refused.
 func (d *ClientDocument) UnmarshalJSON(text []byte) error {
-	*d = ClientDocument{client.Registration{Auth: store.AuthEither}, store.ClientEnabled}
+	*d = ClientDocument{client.Registration{Settings: store.Settings{Auth: store.AuthEither}}, store.ClientEnabled}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return errors.New("not a JSON object")
@@ -323,18 +323,17 @@ func (d *ClientDocument) set(name string, raw json.RawMessage) error {
 		return errors.New("is not a setting of clients")
 	}
 	s := client.Settings[i]
-	if _, ok := s.Field(&d.Registration).(**time.Duration); !ok && string(raw) == "null" {
+	if _, ok := s.Field(&d.Registration).(**store.Milliseconds); !ok && string(raw) == "null" {
 		return errors.New("is null")
 	}
 	switch p := s.Field(&d.Registration).(type) {
-	case **time.Duration:
+	case **store.Milliseconds:
 		var text *string
 		if err := json.Unmarshal(raw, &text); err != nil || text == nil {
 			return err
 		}
 		parsed, err := config.ParseDuration(*text)
-		std := parsed.Std()
-		*p = &std
+		*p = store.InMilliseconds(parsed.Std())
 		return err
 	case *bool:
 		err := json.Unmarshal(raw, p)

@@ -78,7 +78,7 @@ func TestEachThingThatHasEndedIsEndedOrTheMergeFails(t *testing.T) {
 	present, err := user("bob").SetPassword("another battery staple", grant.At(now)+5)
 	must(t, err)
 	cut := store.Cutoff{Realm: realm, Subject: "s-carol", At: grant.At(now) + 3}
-	own := store.Client{ID: "https://agent.example/client.json", Realm: realm, Name: "Agent", RegisteredBy: store.ByDocument, State: store.ClientDisabled, Auth: store.AuthNone, Secrets: []store.Secret{}}
+	own := store.Client{ID: "https://agent.example/client.json", Realm: realm, RegisteredBy: store.ByDocument, State: store.ClientDisabled, Settings: store.Settings{Name: "Agent", Auth: store.AuthNone}, Secrets: []store.Secret{}}
 
 	covered := map[string]bool{}
 	for _, tt := range []struct {

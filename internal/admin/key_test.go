@@ -20,7 +20,7 @@ func TestASigningKeyIsListedForTheLongestJWT(t *testing.T) {
 	}{
 		{"nobody asks for more", nil, time.Hour},
 		{"id_tokens of a client", []store.Entry{
-			store.Client{ID: "billing", Realm: "/api", Version: 1, State: store.ClientEnabled, IDTokenLifetime: &aDay}.Entry(),
+			store.Client{ID: "billing", Realm: "/api", Version: 1, State: store.ClientEnabled, Settings: store.Settings{IDTokenLifetime: &aDay}}.Entry(),
 		}, day + time.Hour + time.Minute},
 		{"access tokens that an API has had", []store.Entry{
 			store.API{ID: "https://api.example.com/orders", Realm: "/api", Number: 1, Version: 1, LongestLifetime: store.Milliseconds(10 * day.Milliseconds())}.Entry(),

@@ -25,9 +25,9 @@ func agreed(t *testing.T, a *admin.Admin, n int) store.Client {
 	t.Helper()
 	now := grant.At(a.Now())
 	c := store.Client{
-		ID: fmt.Sprintf("https://agent-%d.example/client.json", n), Realm: a.Realm, Name: fmt.Sprintf("Agent %d", n), State: store.ClientEnabled, Auth: store.AuthNone,
-		GrantTypes: store.DefaultGrantTypes, RedirectURIs: []string{"http://127.0.0.1/cb"}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
-		CreatedAt: now, UpdatedAt: now.Add(time.Hour), Scope: "use", APIs: []string{"https://mcp.example"},
+		ID: fmt.Sprintf("https://agent-%d.example/client.json", n), Realm: a.Realm, State: store.ClientEnabled, RegisteredBy: store.ByDocument, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now.Add(time.Hour), Settings: store.Settings{Name: fmt.Sprintf("Agent %d", n), Auth: store.AuthNone,
+			GrantTypes: store.DefaultGrantTypes, RedirectURIs: []string{"http://127.0.0.1/cb"}, Scope: "use", APIs: []string{"https://mcp.example"},
+		},
 	}
 	if err := a.Store.Commit(t.Context(), store.Change{Documents: []store.Document{c.Record(now.Add(24 * time.Hour))}}); err != nil {
 		t.Fatal(err)

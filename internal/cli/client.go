@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,7 +34,7 @@ while the server runs or not. A change applies within two seconds.`,
 }
 
 func newClientCreate(s *settings) *cobra.Command {
-	f := registrationFlags{Registration: client.Registration{Auth: store.AuthEither}}
+	f := registrationFlags{Registration: client.Registration{Settings: store.Settings{Auth: store.AuthEither}}}
 	var public, fromStdin bool
 	cmd := &cobra.Command{
 		Use:   "create --name NAME --redirect-uri URI --scope \"A B\"",
@@ -81,7 +80,7 @@ keyed digest is stored.`,
 		}
 		var err error
 		for _, s := range client.Settings {
-			if d, isDuration := s.Field(&r).(**time.Duration); isDuration && cmd.Flags().Changed(s.Flag) {
+			if d, isDuration := s.Field(&r).(**store.Milliseconds); isDuration && cmd.Flags().Changed(s.Flag) {
 				if *d, err = parseDuration(s.Flag, *f.durations[s.Flag]); err != nil {
 					return nil, nil, err
 				}
@@ -146,7 +145,7 @@ func (g *registrationFlags) register(f *pflag.FlagSet, update bool) {
 			} else {
 				f.StringSliceVar(p, s.Flag, nil, help)
 			}
-		case **time.Duration:
+		case **store.Milliseconds:
 			g.durations[s.Flag] = f.String(s.Flag, "", help)
 		}
 		group(f, s.Group, s.Flag)
@@ -212,7 +211,7 @@ func (g *registrationFlags) set(s client.Setting, r *client.Registration) (err e
 	case *[]string:
 		// --audience "" empties the list.
 		*to = slices.DeleteFunc(slices.Clone(*s.Field(&g.Registration).(*[]string)), func(text string) bool { return text == "" && (s.Optional || !s.Each) })
-	case **time.Duration:
+	case **store.Milliseconds:
 		if *to = nil; *g.durations[s.Flag] != "default" {
 			*to, err = parseDuration(s.Flag, *g.durations[s.Flag])
 		}
@@ -232,13 +231,12 @@ func warnOfConsent(cmd *cobra.Command, c store.Client) {
 	}
 }
 
-func parseDuration(flag, text string) (*time.Duration, error) {
+func parseDuration(flag, text string) (*store.Milliseconds, error) {
 	d, err := config.ParseDuration(text)
 	if err != nil {
 		return nil, &oauth.Invalid{Field: flag, Message: err.Error()}
 	}
-	std := d.Std()
-	return &std, nil
+	return store.InMilliseconds(d.Std()), nil
 }
 
 // readLine reads one line from standard input. What names it in messages.
@@ -388,7 +386,7 @@ for a removed redirect URI can still be redeemed.`,
 				return err
 			}
 			if cmd.Flags().Changed("pkce") {
-				r.NoPKCE = !pkce
+				r.NoPKCE = store.Waiver(!pkce)
 			}
 			if err := r.Check(); err != nil {
 				return err // before a question

@@ -216,8 +216,8 @@ func scriptAgree(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer st.Close()
 	c := store.Client{
-		ID: args[1], Realm: deployment.Realm, Name: args[2], State: store.ClientEnabled, Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes,
-		RedirectURIs: []string{"http://127.0.0.1/cb"}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
+		ID: args[1], Realm: deployment.Realm, State: store.ClientEnabled, Settings: store.Settings{Name: args[2], Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes,
+			RedirectURIs: []string{"http://127.0.0.1/cb"}}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
 	}
 	ts.Check(st.Commit(ctx, store.Change{Documents: []store.Document{c.Record(now.Add(24 * time.Hour))}}))
 }

@@ -238,7 +238,7 @@ func (a *Authenticator) checkFederated(c *store.Client, signed *jose.JSONWebSign
 		wanted = a.Issuer
 	}
 	life := defaultFederated
-	if trust.Lifetime != 0 {
+	if trust.Lifetime != nil {
 		life = trust.Lifetime.Duration()
 	}
 	switch {

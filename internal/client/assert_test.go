@@ -129,7 +129,7 @@ func newBench(t *testing.T) *bench {
 	kit := testkit.New(t)
 	b := &bench{Kit: kit, signer: newSigner(t, jose.ES256)}
 	b.auth = b.authenticator()
-	b.Register(client.Registration{ID: "orders", Name: "Orders", Scope: "read", GrantTypes: []string{}, Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: b.signer.set()}})
+	b.Register(client.Registration{ID: "orders", Settings: store.Settings{Name: "Orders", Scope: "read", GrantTypes: []string{}, Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: b.signer.set()}}})
 	return b
 }
 

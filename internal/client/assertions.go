@@ -90,7 +90,7 @@ var assertions = []Setting{
 	{
 		Name: "trusts lifetime", Member: "assertion_max_lifetime", Optional: true, Flag: "assertion-max-lifetime", Group: "Client assertions",
 		Help:  "how far ahead their expiry may lie, at most 24h; default: 70m",
-		Field: func(r *Registration) any { return &r.AssertionLifetime },
+		Field: func(r *Registration) any { return &r.Assertion.Lifetime },
 	},
 }
 
@@ -118,7 +118,7 @@ func checkAssertions(r *Registration) error {
 		return err
 	}
 	if !federated {
-		if a.Issuer+a.Subject+a.Audience != "" || len(a.Claims) > 0 || r.AssertionLifetime != nil {
+		if a.Issuer+a.Subject+a.Audience != "" || len(a.Claims) > 0 || a.Lifetime != nil {
 			return invalid("assertion-issuer", "an issuer, a subject, an audience, claims and a lifetime of assertions are for federated: what the client signs itself names the client")
 		}
 		return nil
@@ -199,8 +199,8 @@ func checkTrust(r *Registration) error {
 		}
 		names = append(names, name)
 	}
-	if d := r.AssertionLifetime; d != nil && (*d < time.Minute || *d > maxFederated) {
-		return invalid("assertion-max-lifetime", "%s is not between 1m and 24h", *d)
+	if a.Lifetime != nil && (a.Lifetime.Duration() < time.Minute || a.Lifetime.Duration() > maxFederated) {
+		return invalid("assertion-max-lifetime", "%s is not between 1m and 24h", a.Lifetime.Duration())
 	}
 	return nil
 }

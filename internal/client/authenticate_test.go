@@ -126,7 +126,7 @@ func (s *service) imported(secret oauth.Secret) {
 
 func (s *service) importedAs(id string, secret oauth.Secret) {
 	s.T.Helper()
-	s.Register(client.Registration{ID: id, Name: "Imported", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, Secret: secret, NoPKCE: true})
+	s.Register(client.Registration{ID: id, Secret: secret, Settings: store.Settings{Name: "Imported", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true}})
 }
 
 // upgraded tells whether the imported secret is in its fast form.

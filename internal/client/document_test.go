@@ -134,7 +134,7 @@ func TestTheClientOfADocument(t *testing.T) {
 		"https://agent.example/cb/": "", "http://127.0.0.1/callback": "", "https://agent.example:8443/cb": "",
 	} {
 		c, err := d.Client(t.Context(), address, sent, netip.Prefix{})
-		if want == "" && !errors.Is(err, oauth.ErrRedirectMismatch) || want != "" && (err != nil || !slices.Equal(c.RedirectURIs, []string{want}) || !c.SelfRegistered() || !c.RequirePKCE || c.FirstParty || !c.Public() || c.MayUse(store.GrantClientCredentials) || slices.Contains(c.GrantTypes, store.GrantClientCredentials)) {
+		if want == "" && !errors.Is(err, oauth.ErrRedirectMismatch) || want != "" && (err != nil || !slices.Equal(c.RedirectURIs, []string{want}) || !c.SelfRegistered() || !c.RequiresPKCE() || c.FirstParty || !c.Public() || c.MayUse(store.GrantClientCredentials) || slices.Contains(c.GrantTypes, store.GrantClientCredentials)) {
 			t.Errorf("%s: %+v, %v", sent, c, err)
 		}
 	}

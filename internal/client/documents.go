@@ -56,8 +56,7 @@ func (d *Documents) Client(ctx context.Context, id, redirectURI string, from net
 // own is a client that registered itself.
 func own(realm, id, name, redirectURI string, now grant.Instant) *store.Client {
 	return &store.Client{
-		ID: id, Realm: realm, Name: name, State: store.ClientEnabled, Native: true, RequirePKCE: true,
-		GrantTypes: slices.Clone(store.DefaultGrantTypes), RedirectURIs: []string{redirectURI},
-		Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
+		ID: id, Realm: realm, State: store.ClientEnabled, Secrets: []store.Secret{}, CreatedAt: now, UpdatedAt: now,
+		Settings: store.Settings{Name: name, Native: true, GrantTypes: slices.Clone(store.DefaultGrantTypes), RedirectURIs: []string{redirectURI}},
 	}
 }

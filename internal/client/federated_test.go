@@ -24,9 +24,9 @@ func TestFederatedAssertions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	cluster := newSigner(t, jose.RS256)
-	b.Register(client.Registration{ID: "shop", Name: "Shop", Scope: "read", GrantTypes: []string{}, Auth: store.AuthFederated, Assertion: store.AssertionRule{
+	b.Register(client.Registration{ID: "shop", Settings: store.Settings{Name: "Shop", Scope: "read", GrantTypes: []string{}, Auth: store.AuthFederated, Assertion: store.AssertionRule{
 		Keys: cluster.set(), Issuer: clusterIssuer, Subject: "system:serviceaccount:shop:*", Audience: "mintage", Claims: []string{"env=prod", "run=7", "protected=true"},
-	}})
+	}}})
 	now := b.Clock.Now().Unix()
 	good := map[string]any{
 		"iss": clusterIssuer, "sub": "system:serviceaccount:shop:orders", "aud": []string{"mintage"}, "iat": now, "nbf": now, "exp": now + 3607,
@@ -78,7 +78,7 @@ func TestFederatedAssertions(t *testing.T) {
 			t.Errorf("typ %s: the fault is %q", typ, got)
 		}
 	}
-	b.Administer("shop", func(c *store.Client) { c.Assertion.Lifetime = store.Milliseconds(24 * time.Hour / time.Millisecond) })
+	b.Administer("shop", func(c *store.Client) { c.Assertion.Lifetime = store.InMilliseconds(24 * time.Hour) })
 	if got := present(map[string]any{"exp": now + 86400}, "JWT"); got != "" {
 		t.Errorf("a day, for a client that may: the fault is %q", got)
 	}
@@ -126,7 +126,6 @@ func TestAssertionSettings(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	jwks := b.signer.set()
-	day := 25 * time.Hour
 	trust := store.AssertionRule{Keys: jwks, Alg: "ES256", Issuer: clusterIssuer, Subject: "system:serviceaccount:shop:orders"}
 	with := func(change func(*store.AssertionRule)) store.AssertionRule {
 		a := trust
@@ -137,25 +136,25 @@ func TestAssertionSettings(t *testing.T) {
 		r    client.Registration
 		flag string
 	}{
-		"keys for a secret":        {client.Registration{Auth: store.AuthEither, Assertion: store.AssertionRule{Keys: jwks}}, "jwks"},
-		"no keys":                  {client.Registration{Auth: store.AuthPrivateKeyJWT}, "jwks"},
-		"keys twice":               {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: jwks, KeysURI: "https://a.example/"}}, "jwks"},
-		"a private key":            {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: b.signer.private()}}, "jwks"},
-		"keys of another alg":      {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Alg: "RS256", Keys: jwks}}, "jwks"},
-		"HS256":                    {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Alg: "HS256", Keys: jwks}}, "assertion-signing-alg"},
-		"http":                     {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{KeysURI: "http://a.example/"}}, "jwks-uri"},
-		"a CA that is none":        {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{KeysURI: "https://a.example/", KeysCA: "x"}}, "jwks-ca"},
-		"an issuer for its own":    {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: trust}, "assertion-issuer"},
-		"a secret":                 {client.Registration{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: jwks}, Secret: "long enough"}, "secret"},
-		"no issuer":                {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Issuer = "" })}, "assertion-issuer"},
-		"no subject":               {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "" })}, "assertion-subject"},
-		"any subject":              {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "*" })}, "assertion-subject"},
-		"any subject with a colon": {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "*:*" })}, "assertion-subject"},
-		"any repository":           {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "repo:*/*:*" })}, "assertion-subject"},
-		"a claim without value":    {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Claims = []string{"env"} })}, "assertion-claim"},
-		"a claim with a rule":      {client.Registration{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Claims = []string{"sub=x"} })}, "assertion-claim"},
-		"more than a day":          {client.Registration{Auth: store.AuthFederated, Assertion: trust, AssertionLifetime: &day}, "assertion-max-lifetime"},
-		"good":                     {client.Registration{Auth: store.AuthFederated, Assertion: trust}, ""},
+		"keys for a secret":        {client.Registration{Settings: store.Settings{Auth: store.AuthEither, Assertion: store.AssertionRule{Keys: jwks}}}, "jwks"},
+		"no keys":                  {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT}}, "jwks"},
+		"keys twice":               {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: jwks, KeysURI: "https://a.example/"}}}, "jwks"},
+		"a private key":            {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: b.signer.private()}}}, "jwks"},
+		"keys of another alg":      {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Alg: "RS256", Keys: jwks}}}, "jwks"},
+		"HS256":                    {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Alg: "HS256", Keys: jwks}}}, "assertion-signing-alg"},
+		"http":                     {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{KeysURI: "http://a.example/"}}}, "jwks-uri"},
+		"a CA that is none":        {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{KeysURI: "https://a.example/", KeysCA: "x"}}}, "jwks-ca"},
+		"an issuer for its own":    {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: trust}}, "assertion-issuer"},
+		"a secret":                 {client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: jwks}}, Secret: "long enough"}, "secret"},
+		"no issuer":                {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Issuer = "" })}}, "assertion-issuer"},
+		"no subject":               {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "" })}}, "assertion-subject"},
+		"any subject":              {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "*" })}}, "assertion-subject"},
+		"any subject with a colon": {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "*:*" })}}, "assertion-subject"},
+		"any repository":           {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Subject = "repo:*/*:*" })}}, "assertion-subject"},
+		"a claim without value":    {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Claims = []string{"env"} })}}, "assertion-claim"},
+		"a claim with a rule":      {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Claims = []string{"sub=x"} })}}, "assertion-claim"},
+		"more than a day":          {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: with(func(a *store.AssertionRule) { a.Lifetime = store.InMilliseconds(25 * time.Hour) })}}, "assertion-max-lifetime"},
+		"good":                     {client.Registration{Settings: store.Settings{Auth: store.AuthFederated, Assertion: trust}}, ""},
 	} {
 		tt.r.Name, tt.r.Scope, tt.r.GrantTypes = "x", "read", []string{}
 		_, secret, err := tt.r.Client(realm, b.View().Ring, b.Policy, b.At())
@@ -179,7 +178,7 @@ func TestSubjectsWithAnyOwnerAreRefused(t *testing.T) {
 		"repo:acme/*:ref:refs/heads/main": true, "repo:acme/shop:*": true, "environment:prod:repo:acme/*": true, "project_path:acme/*:ref_type:branch:ref:main": true,
 		"system:serviceaccount:shop:*": true, "system:serviceaccount:*:orders": true, "spiffe://example.org/ns/*/sa/orders": true, "orders-*": true, "orders": true,
 	} {
-		r := client.Registration{Name: "x", Scope: "read", GrantTypes: []string{}, Auth: store.AuthFederated, Assertion: store.AssertionRule{Keys: b.signer.set(), Alg: "ES256", Issuer: clusterIssuer, Subject: subject}}
+		r := client.Registration{Settings: store.Settings{Name: "x", Scope: "read", GrantTypes: []string{}, Auth: store.AuthFederated, Assertion: store.AssertionRule{Keys: b.signer.set(), Alg: "ES256", Issuer: clusterIssuer, Subject: subject}}}
 		var invalid *oauth.Invalid
 		_, _, err := r.Client(realm, b.View().Ring, b.Policy, b.At())
 		if (err == nil) != ok || err != nil && (!asInvalid(err, &invalid) || invalid.Field != "assertion-subject") {
@@ -238,7 +237,7 @@ func TestRegisteredKeysStay(t *testing.T) {
 		if _, err := r.Change(before, b.Policy); !asInvalid(err, &invalid) || invalid.Field != "jwks" {
 			t.Errorf("%s, as a new key: %v", name, err)
 		}
-		r = client.Registration{Name: "x", Scope: "read", GrantTypes: []string{}, Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: set(old), Alg: "RS256"}}
+		r = client.Registration{Settings: store.Settings{Name: "x", Scope: "read", GrantTypes: []string{}, Auth: store.AuthPrivateKeyJWT, Assertion: store.AssertionRule{Keys: set(old), Alg: "RS256"}}}
 		if _, _, err := r.Client(realm, b.View().Ring, b.Policy, b.At()); !asInvalid(err, &invalid) || invalid.Field != "jwks" {
 			t.Errorf("%s, of a new client: %v", name, err)
 		}
@@ -250,7 +249,7 @@ func TestReuseGraceIsADayAtMost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for grace, ok := range map[time.Duration]bool{0: true, 24 * time.Hour: true, 24*time.Hour + time.Second: false, -time.Second: false} {
-		r := client.Registration{Name: "x", Scope: "read", RedirectURIs: []string{"https://x.example/cb"}, Auth: store.AuthNone, ReuseGrace: &grace}
+		r := client.Registration{Settings: store.Settings{Name: "x", Scope: "read", RedirectURIs: []string{"https://x.example/cb"}, Auth: store.AuthNone, ReuseGrace: store.InMilliseconds(grace)}}
 		var invalid *oauth.Invalid
 		if _, _, err := r.Client(realm, b.View().Ring, b.Policy, b.At()); (err == nil) != ok || err != nil && !asInvalid(err, &invalid) {
 			t.Errorf("%s: %v", grace, err)

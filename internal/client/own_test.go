@@ -185,8 +185,8 @@ func TestAForeignTokenDoesNotNameTheClient(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	cluster := newSigner(t, jose.RS256)
-	b.Register(client.Registration{ID: "shop", Name: "Shop", Scope: "read", GrantTypes: []string{}, Auth: store.AuthFederated, Assertion: store.AssertionRule{
-		Keys: cluster.set(), Issuer: clusterIssuer, Subject: "shop", Audience: "mintage"}})
+	b.Register(client.Registration{ID: "shop", Settings: store.Settings{Name: "Shop", Scope: "read", GrantTypes: []string{}, Auth: store.AuthFederated, Assertion: store.AssertionRule{
+		Keys: cluster.set(), Issuer: clusterIssuer, Subject: "shop", Audience: "mintage"}}})
 	now := b.Clock.Now().Unix()
 	text := cluster.sign(map[string]any{"iss": clusterIssuer, "sub": "shop", "aud": "mintage", "exp": now + 600})
 	for _, form := range []oauth.Params{{"client_id": "shop"}, {}} {

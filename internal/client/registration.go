@@ -26,50 +26,14 @@ const (
 
 // A Registration is what an administrator says of a new client.
 type Registration struct {
-	ID           string // "" to have one generated
-	Name         string
-	RedirectURIs []string
-	Scope        string
-	GrantTypes   []string // nil for store.DefaultGrantTypes
-	Auth         store.AuthRule
-	Native       bool
-	NoPKCE       bool
-	FirstParty   bool // the provider's own: users are not asked for consent
-	NoRotation   bool
-	RetryWindow  *time.Duration // nil for the deployment's
-	ReuseGrace   *time.Duration // nil for none
-	// id_tokens: "" is RS256, nil the deployment's lifetime.
-	IDTokenAlg       keys.Purpose
-	IDTokenLifetime  *time.Duration
-	NoRefreshIDToken bool
-	UserInfoAlg      keys.Purpose // of userinfo as a JWT; "" or "none" for JSON
-	// Logout: see store.Client.
-	PostLogoutRedirectURIs []string
-	LogoutEndsGrants       bool
-	// Back-channel logout: see store.Client.
-	LogoutURI     string
-	LogoutSession bool
-	// Access tokens: empty members are the defaults of store.Client.
-	TokenFormat store.TokenFormat
-	SigningAlg  keys.Purpose
-	JWTType     string
-	Audience    []string
-	APIs        []string // see store.ReadAllowedAPI
-	// AudienceParameter reads the parameter audience as resource.
-	AudienceParameter bool
-	// Assertions that authenticate it: see store.AssertionRule. Nil: 70 minutes.
-	Assertion         store.AssertionRule
-	AssertionLifetime *time.Duration
-	// Introspect makes it a resource server. One without redirect URIs gets no
-	// grant types unless they are named.
-	Introspect         bool
-	IntrospectAudience []string
-	// kept is the client as it was: its addresses, keys and subject stay if they were
-	// right when they were given.
-	kept store.Client
+	ID string // "" to have one generated
+	store.Settings
 	// Secret is one that exists already; "" to have one generated, unless the
 	// client is public.
 	Secret oauth.Secret
+	// kept are the settings as they were: addresses, keys and a subject stay if they
+	// were right when they were given.
+	kept store.Settings
 }
 
 // Client makes the client, and the secret that was generated for it: its text
@@ -99,34 +63,7 @@ func (r Registration) Client(realm string, ring *keys.Ring, policy grant.Policy,
 
 // Registered returns the registration of c, without its secrets.
 func Registered(c store.Client) Registration {
-	c = c.Clone()
-	r := Registration{
-		ID: c.ID, Name: c.Name, RedirectURIs: c.RedirectURIs, Scope: string(c.Scope), GrantTypes: c.GrantTypes,
-		Auth: c.Auth, Native: c.Native, NoPKCE: !c.RequirePKCE, FirstParty: c.FirstParty, NoRotation: c.NoRotation,
-		TokenFormat: c.TokenFormat, SigningAlg: c.SigningAlg, JWTType: c.JWTType, Audience: c.Audience, APIs: c.APIs, AudienceParameter: c.AudienceParameter,
-		Introspect: c.Introspect, IntrospectAudience: c.IntrospectAudience,
-		PostLogoutRedirectURIs: c.PostLogoutRedirectURIs, LogoutEndsGrants: c.LogoutEndsGrants,
-		IDTokenAlg: c.IDTokenAlg, NoRefreshIDToken: c.NoRefreshIDToken, UserInfoAlg: c.UserInfoAlg,
-		LogoutURI: c.LogoutURI, LogoutSession: c.LogoutSession,
-	}
-	r.Assertion = c.Assertion
-	if c.Assertion.Lifetime != 0 {
-		d := c.Assertion.Lifetime.Duration()
-		r.AssertionLifetime = &d
-	}
-	if c.IDTokenLifetime != nil {
-		d := c.IDTokenLifetime.Duration()
-		r.IDTokenLifetime = &d
-	}
-	if c.RetryWindow != nil {
-		d := c.RetryWindow.Duration()
-		r.RetryWindow = &d
-	}
-	if c.ReuseGrace != nil {
-		d := c.ReuseGrace.Duration()
-		r.ReuseGrace = &d
-	}
-	return r
+	return Registration{ID: c.ID, Settings: c.Settings.Clone()}
 }
 
 // Change returns c as r describes it, by the rules for a new client.
@@ -136,7 +73,7 @@ func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client,
 	if (r.Auth == store.AuthNone) != c.Public() {
 		return c, &oauth.Invalid{Field: "auth-method", Message: "a client does not become public or confidential: register another one"}
 	}
-	r.kept = c
+	r.kept = c.Settings
 	return r.apply(c.Clone(), policy)
 }
 
@@ -180,43 +117,18 @@ func (r Registration) apply(c store.Client, policy grant.Policy) (store.Client, 
 	case r.Secret != "" && (len(r.Secret) < 8 || len(r.Secret) > 512):
 		return c, &oauth.Invalid{Field: "secret-stdin", Message: "an existing secret has 8 to 512 bytes"}
 	case r.RetryWindow == nil:
-		c.RetryWindow = nil
-	case c.RetryWindow != nil && c.RetryWindow.Duration() == *r.RetryWindow:
+	case c.RetryWindow != nil && *c.RetryWindow == *r.RetryWindow:
 		// It was right when it was given, and stays if the bound is lower now.
-	case *r.RetryWindow < 0 || *r.RetryWindow > longest:
+	case *r.RetryWindow < 0 || r.RetryWindow.Duration() > longest:
 		return c, &oauth.Invalid{Field: "retry-window", Message: fmt.Sprintf("0s to %s: a minute less than the access token's lifetime", longest)}
-	default:
-		ms := store.Milliseconds(r.RetryWindow.Milliseconds())
-		c.RetryWindow = &ms
 	}
-	c.Name, c.Auth, c.Native, c.RequirePKCE, c.FirstParty, c.NoRotation = r.Name, r.Auth, r.Native, !r.NoPKCE, r.FirstParty, r.NoRotation
-	c.GrantTypes, c.RedirectURIs = r.GrantTypes, r.RedirectURIs
-	c.TokenFormat, c.SigningAlg, c.JWTType, c.Audience = r.TokenFormat, r.SigningAlg, r.JWTType, r.Audience
-	c.APIs, c.AudienceParameter = r.APIs, r.AudienceParameter
-	c.Introspect, c.IntrospectAudience = r.Introspect, r.IntrospectAudience
 	c.LongestIDToken = store.Milliseconds(c.LongestIDTokens().Milliseconds())
-	c.IDTokenAlg, c.NoRefreshIDToken, c.IDTokenLifetime = r.IDTokenAlg, r.NoRefreshIDToken, nil
-	c.UserInfoAlg = r.UserInfoAlg
-	c.Assertion, c.Assertion.Lifetime = r.Assertion, 0
-	if r.AssertionLifetime != nil {
-		c.Assertion.Lifetime = store.Milliseconds(r.AssertionLifetime.Milliseconds())
-	}
-	c.PostLogoutRedirectURIs, c.LogoutEndsGrants = r.PostLogoutRedirectURIs, r.LogoutEndsGrants
-	c.ReuseGrace = nil
-	if r.ReuseGrace != nil {
-		ms := store.Milliseconds(r.ReuseGrace.Milliseconds())
-		c.ReuseGrace = &ms
-	}
-	c.LogoutURI, c.LogoutSession = r.LogoutURI, r.LogoutSession
-	if r.IDTokenLifetime != nil {
-		ms := store.Milliseconds(r.IDTokenLifetime.Milliseconds())
-		c.IDTokenLifetime = &ms
-	}
+	c.Settings = r.Settings
 	if c.RedirectURIs == nil {
 		c.RedirectURIs = []string{}
 	}
 	var err error
-	c.Scope, err = oauth.ParseScope(r.Scope)
+	c.Scope, err = oauth.ParseScope(string(r.Scope))
 	c.Scope = c.Scope.Without(oauth.OfflineAccess) // every client gets refresh tokens
 	return c, err
 }

@@ -21,7 +21,7 @@ func TestAClientIsChangedByTheRulesForANewOne(t *testing.T) {
 		"redirect-uri": func(r *client.Registration) { r.RedirectURIs = nil },
 		"grant-types":  func(r *client.Registration) { r.GrantTypes = []string{"password"} },
 		"auth-method":  func(r *client.Registration) { r.Auth = store.AuthNone },
-		"retry-window": func(r *client.Registration) { w := s.Policy.AccessLifetime; r.RetryWindow = &w },
+		"retry-window": func(r *client.Registration) { r.RetryWindow = store.InMilliseconds(s.Policy.AccessLifetime) },
 	} {
 		r := client.Registered(before)
 		change(&r)
@@ -45,7 +45,7 @@ func TestAChangeLeavesWhatItDoesNotName(t *testing.T) {
 	// A window that was good when it was given stays, although today's bound
 	// is lower.
 	wide := store.Milliseconds((time.Hour).Milliseconds())
-	s.Administer(clientID, func(c *store.Client) { c.RetryWindow, c.NoRotation, c.RequirePKCE = &wide, true, false })
+	s.Administer(clientID, func(c *store.Client) { c.RetryWindow, c.NoRotation, c.NoPKCE = &wide, true, true })
 	before := s.Client(clientID)
 	same, err := client.Registered(before).Change(before, s.Policy)
 	if err != nil || !reflect.DeepEqual(same, before) {
@@ -111,7 +111,7 @@ func TestIDTokensOfAClientLiveAMinuteToADay(t *testing.T) {
 		time.Minute: true, 24 * time.Hour: true, 59 * time.Second: false, 24*time.Hour + time.Second: false, 90*time.Second + time.Millisecond: false, 0: false,
 	} {
 		r := client.Registered(before)
-		r.IDTokenLifetime = &life
+		r.IDTokenLifetime = store.InMilliseconds(life)
 		got, err := r.Change(before, s.Policy)
 		var invalid *oauth.Invalid
 		switch {

@@ -34,7 +34,7 @@ type Setting struct {
 	Default  string // what an empty text means
 
 	// Field returns a pointer to the field: *string, *bool, *[]string,
-	// **time.Duration or, for JSON, *json.RawMessage.
+	// **store.Milliseconds or, for JSON, *json.RawMessage.
 	Field func(*Registration) any
 	check func(*Registration) error
 	// Text returns the setting for people, if that is not the value itself.
@@ -78,7 +78,7 @@ var general = []Setting{
 		Name: "requires pkce", Member: "require_pkce", Inverse: true, Flag: "no-pkce", Group: "Authentication",
 		Help:   "do not ask for PKCE, at the authorization endpoint and of login portals, for client systems that cannot",
 		Update: "do not ask for it, for client systems that cannot",
-		Field:  func(r *Registration) any { return &r.NoPKCE },
+		Field:  func(r *Registration) any { return (*bool)(&r.NoPKCE) },
 	},
 	{
 		Name: "first party", Member: "first_party", Flag: "first-party", Group: "Client",
@@ -109,7 +109,7 @@ var general = []Setting{
 		Help:  "how long after its issue a spent refresh token is treated as the present one, for clients whose processes share a token file; at most 24h; default: never; see client_metadata.reuse_grace for clients that registered themselves",
 		Field: func(r *Registration) any { return &r.ReuseGrace },
 		check: func(r *Registration) error {
-			if d := r.ReuseGrace; d != nil && (*d < 0 || *d > grant.MaxReuseGrace) {
+			if d := r.ReuseGrace; d != nil && (*d < 0 || d.Duration() > grant.MaxReuseGrace) {
 				return fmt.Errorf("0s to %s", grant.MaxReuseGrace)
 			}
 			return nil
@@ -140,9 +140,9 @@ var general = []Setting{
 	{
 		Name: "scope", Member: "scope", Words: true, Flag: "scope", Group: "Client",
 		Help: "scopes that it may be granted, separated by spaces (required)", Update: "scopes that it may be granted, separated by spaces, instead of all that there were",
-		Field: func(r *Registration) any { return &r.Scope },
+		Field: func(r *Registration) any { return (*string)(&r.Scope) },
 		check: func(r *Registration) error {
-			scope, err := oauth.ParseScope(r.Scope)
+			scope, err := oauth.ParseScope(string(r.Scope))
 			if err == nil && scope.Without(oauth.OfflineAccess) == "" && len(r.GrantTypes) > 0 && len(r.APIs) == 0 {
 				err = fmt.Errorf("missing: a client needs at least one, because every answer names the scope")
 			}
@@ -189,8 +189,11 @@ var general = []Setting{
 		Help:  "how long its id_tokens live, at most 24h; default: the server's id_token_lifetime",
 		Field: func(r *Registration) any { return &r.IDTokenLifetime },
 		check: func(r *Registration) error {
-			if d := r.IDTokenLifetime; d != nil && (*d < time.Minute || *d > 24*time.Hour || *d%time.Second != 0) {
-				return fmt.Errorf("%s is not a whole number of seconds from 1m to 24h", *d)
+			if r.IDTokenLifetime == nil {
+				return nil
+			}
+			if d := r.IDTokenLifetime.Duration(); d < time.Minute || d > 24*time.Hour || d%time.Second != 0 {
+				return fmt.Errorf("%s is not a whole number of seconds from 1m to 24h", d)
 			}
 			return nil
 		},
@@ -393,9 +396,9 @@ func (s Setting) Value(r *Registration) any {
 		return *p != s.Inverse
 	case *[]string:
 		return *p
-	case **time.Duration:
+	case **store.Milliseconds:
 		if *p != nil {
-			return **p
+			return (*p).Duration()
 		}
 	case *json.RawMessage:
 		if len(*p) > 0 {

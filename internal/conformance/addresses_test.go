@@ -69,7 +69,7 @@ func TestCM24_WhatPagesShowOfARedirectURI(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, id := range []string{c.ID, old} {
-				s := b.open(asking(oauthClient{Client: store.Client{ID: id, RedirectURIs: []string{r.URI}}}))
+				s := b.open(asking(oauthClient{Client: store.Client{ID: id, Settings: store.Settings{RedirectURIs: []string{r.URI}}}}))
 				s.refusedPage(t, http.StatusBadRequest)
 				s.reads(t, r.URI, "", "evil", "google", "pple.com", "Agent")
 			}
@@ -137,7 +137,7 @@ func TestCM25_NamesAreNoMessages(t *testing.T) {
 		if short != (told.Name == name) || !short && told.Name != "" {
 			t.Errorf("%q is registered as %q", name, told.Name)
 		}
-		c := oauthClient{Client: store.Client{ID: told.ID, RedirectURIs: []string{redirect}}}
+		c := oauthClient{Client: store.Client{ID: told.ID, Settings: store.Settings{RedirectURIs: []string{redirect}}}}
 		page := b.open(asking(c, "prompt=consent")).at(t, "consent")
 		if short {
 			page.reads(t, "consent", "The application calls itself “"+name+"”. Nobody has checked this name.", "555")

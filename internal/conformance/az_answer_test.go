@@ -11,6 +11,7 @@ import (
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/web"
 )
 
@@ -19,8 +20,8 @@ import (
 func (d *deployment) every(b *browser, redirectURI string) map[oauth.ErrorCode]sight {
 	d.t.Helper()
 	ours := d.ours(func(r *client.Registration) { r.RedirectURIs = []string{redirectURI} })
-	asked := d.client(client.Registration{Name: "Asked", RedirectURIs: []string{redirectURI}})
-	silent := d.client(client.Registration{Name: "Silent", RedirectURIs: []string{redirectURI}, GrantTypes: []string{"refresh_token"}})
+	asked := d.client(client.Registration{Settings: store.Settings{Name: "Asked", RedirectURIs: []string{redirectURI}}})
+	silent := d.client(client.Registration{Settings: store.Settings{Name: "Silent", RedirectURIs: []string{redirectURI}, GrantTypes: []string{"refresh_token"}}})
 	deny := func(pairs ...string) sight {
 		s := b.follow(b.get(asking(asked, pairs...)))
 		return b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=deny")

@@ -45,7 +45,7 @@ func TestAZ01_AnUnknownClientIsAPageAndSaysNothing(t *testing.T) {
 
 func TestAZ02_AZ16_AZ17_AZ18_ClientAndRedirectURIAreSentOnce(t *testing.T) {
 	d, b := signedIn(t)
-	one := d.client(client.Registration{Name: "one", RedirectURIs: []string{redirect}})
+	one := d.client(client.Registration{Settings: store.Settings{Name: "one", RedirectURIs: []string{redirect}}})
 	bad := url.QueryEscape("https://evil.example/")
 	for name, address := range map[string]string{
 		"no client_id":                     asking(d.a, "client_id"),
@@ -144,7 +144,7 @@ func TestAZ03_ACompatibleNameForAMismatch(t *testing.T) {
 // native registers a native client, which is public.
 func (d *deployment) native(uris ...string) oauthClient {
 	d.t.Helper()
-	return d.client(client.Registration{Name: "App", RedirectURIs: uris, Native: true, Auth: store.AuthNone})
+	return d.client(client.Registration{Settings: store.Settings{Name: "App", RedirectURIs: uris, Native: true, Auth: store.AuthNone}})
 }
 
 func TestAZ10_AZ15_ANativeClientsOwnAddresses(t *testing.T) {
@@ -206,7 +206,7 @@ func TestAZ12_AZ13_AZ14_AZ15_UnsafeRedirectURIsCannotBeRegistered(t *testing.T) 
 		"about:blank", "myapp:/cb", "com.example.app:/cb#x",
 	} {
 		for _, native := range []bool{false, true} {
-			r := client.Registration{Name: "x", Scope: "a", Auth: store.AuthEither, RedirectURIs: []string{redirect, uri}, Native: native}
+			r := client.Registration{Settings: store.Settings{Name: "x", Scope: "a", Auth: store.AuthEither, RedirectURIs: []string{redirect, uri}, Native: native}}
 			if _, _, err := r.Client(realm, d.ring(), d.issuer.Policy, grant.At(d.now())); err == nil {
 				t.Errorf("%s is registered, native %t", uri, native)
 			}
@@ -217,7 +217,7 @@ func TestAZ12_AZ13_AZ14_AZ15_UnsafeRedirectURIsCannotBeRegistered(t *testing.T) 
 			t.Errorf("the page repeats %s", uri)
 		}
 	}
-	web := client.Registration{Name: "x", Scope: "a", Auth: store.AuthEither, RedirectURIs: []string{"com.example.app:/cb"}}
+	web := client.Registration{Settings: store.Settings{Name: "x", Scope: "a", Auth: store.AuthEither, RedirectURIs: []string{"com.example.app:/cb"}}}
 	if _, _, err := web.Client(realm, d.ring(), d.issuer.Policy, grant.At(d.now())); err == nil {
 		t.Error("a web client registers a private-use scheme")
 	}

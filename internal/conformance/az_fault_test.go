@@ -136,7 +136,7 @@ func TestAZ70_ClientAndRedirectURIAreLookedAtAgain(t *testing.T) {
 		"its scope narrowed":          {func(c *store.Client) { c.Scope = "a" }, 303, oauth.InvalidScope},
 		"its grant type taken away":   {func(c *store.Client) { c.GrantTypes = []string{store.GrantRefreshToken} }, 303, oauth.UnauthorizedClient},
 	} {
-		victim := d.client(client.Registration{Name: what})
+		victim := d.client(client.Registration{Settings: store.Settings{Name: what}})
 		before := b.follow(b.get(asking(victim, "scope=a b")))
 		decided := b.follow(b.get(asking(victim, "scope=a b", "prompt=consent")))
 		b.decide(decided, "allow").granted(t, redirect)

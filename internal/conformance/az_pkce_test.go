@@ -41,7 +41,7 @@ func TestAZ51_OnlyARegisteredExceptionDoesWithoutAChallenge(t *testing.T) {
 	d, b := signedIn(t)
 	none := []string{"code_challenge", "code_challenge_method"}
 	public := d.ours(func(r *client.Registration) { r.Auth = store.AuthNone })
-	forced := d.change(public, func(c *store.Client) { c.RequirePKCE = false })
+	forced := d.change(public, func(c *store.Client) { c.NoPKCE = true })
 	for _, c := range []oauthClient{d.ours(), public, forced} {
 		b.get(asking(c, none...)).told(t, redirect, "invalid_request")
 	}

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // ours registers a client of the provider itself, whose users are not asked:
 // its answer follows on the request.
 func (d *deployment) ours(choose ...func(*client.Registration)) oauthClient {
 	d.t.Helper()
-	r := client.Registration{Name: "Ours", FirstParty: true}
+	r := client.Registration{Settings: store.Settings{Name: "Ours", FirstParty: true}}
 	for _, f := range choose {
 		f(&r)
 	}

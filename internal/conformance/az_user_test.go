@@ -164,7 +164,7 @@ func TestAZ61_TwoTabsDoNotMix(t *testing.T) {
 func TestAZ63_TheUserOfANativeClientIsAskedEachTime(t *testing.T) {
 	d, b := signedIn(t)
 	app := d.client(client.Registration{
-		Name: "App", RedirectURIs: []string{"http://127.0.0.1/cb", "com.example.app:/cb", "https://app.example/cb"}, Native: true, FirstParty: true, Auth: "none",
+		Settings: store.Settings{Name: "App", RedirectURIs: []string{"http://127.0.0.1/cb", "com.example.app:/cb", "https://app.example/cb"}, Native: true, FirstParty: true, Auth: "none"},
 	})
 	for _, uri := range app.RedirectURIs[:2] {
 		for range 2 {
@@ -179,7 +179,7 @@ func TestAZ63_TheUserOfANativeClientIsAskedEachTime(t *testing.T) {
 	// An address that the system hands to this app alone tells who asks.
 	b.get(asking(app, "redirect_uri=https://app.example/cb")).granted(t, "https://app.example/cb")
 
-	public := d.client(client.Registration{Name: "Public", Auth: "none"})
+	public := d.client(client.Registration{Settings: store.Settings{Name: "Public", Auth: "none"}})
 	s := b.follow(b.get(asking(public)))
 	b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=allow", "remember=yes").granted(t, redirect)
 	b.get(asking(public)).granted(t, redirect)

@@ -236,7 +236,7 @@ func TestCA18_CA19_TheMethodIsTheRegisteredOne(t *testing.T) {
 	for rule, good := range map[store.AuthRule][3]bool{ // by form, by Basic, without
 		store.AuthEither: {true, true, false}, store.AuthPost: {true, false, false}, store.AuthBasic: {false, true, false}, store.AuthNone: {false, false, true},
 	} {
-		c := d.client(client.Registration{Auth: rule})
+		c := d.client(client.Registration{Settings: store.Settings{Auth: rule}})
 		secret := c.secret
 		if secret == "" {
 			secret = d.a.secret

@@ -121,7 +121,7 @@ func TestCA22_RequestsOfAClientAreLimitedOnceItHasProvenToBeOne(t *testing.T) {
 	d.mustIssue(d.send(newRequest(d.b.redeem(d.code(d.b).Code))))
 
 	// A public client's name is no proof: an address cannot use it up.
-	public := d.client(client.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	attacker := local()
 	for n := range 8 {
 		status := d.sendFrom(attacker, newRequest(public.refresh("x"))).status
@@ -159,7 +159,7 @@ func TestCA22_RequestsOfAnAddressAreLimited(t *testing.T) {
 // (golang.org/x/oauth2 tries that first), are that client, and guess nothing.
 func TestCA19_AnEmptyBasicSecretIsAPublicClientAndNoFailure(t *testing.T) {
 	d := start(t, func(o *options) { o.AddressFailures, o.ClientFailures = 2, 1 })
-	public := d.client(client.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	owner := local()
 	basic := func(c oauthClient, secret string, form url.Values) answer {
 		r := newRequest(with(form, "client_id", "", "client_secret", ""))
@@ -188,7 +188,7 @@ func TestCA22_AnUndeclaredProxyMakesNoStrangerOfTheOwner(t *testing.T) {
 	d := start(t, func(o *options) {
 		o.PlainHTTP, o.AddressFailures, o.ClientFailures, o.ClientRequests = true, 60, 30, 200
 	})
-	public := d.client(client.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	pair, _ := d.tokens(d.a)
 	proxy := local()
 	for range 61 {

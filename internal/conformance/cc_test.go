@@ -11,7 +11,7 @@ import (
 
 func (d *deployment) machine(change func(*client.Registration)) oauthClient {
 	d.t.Helper()
-	r := client.Registration{Name: "Machine", Scope: "a b", GrantTypes: []string{store.GrantClientCredentials}, Introspect: true}
+	r := client.Registration{Settings: store.Settings{Name: "Machine", Scope: "a b", GrantTypes: []string{store.GrantClientCredentials}, Introspect: true}}
 	if change != nil {
 		change(&r)
 	}

@@ -42,7 +42,7 @@ func claimed(t *testing.T) *deployment {
 // openIDToken returns an access token of alice's for a client with a scope.
 func (d *deployment) openIDToken(scope oauth.Scope, format store.TokenFormat) string {
 	d.t.Helper()
-	c := d.client(client.Registration{Scope: string(scope), TokenFormat: format})
+	c := d.client(client.Registration{Settings: store.Settings{Scope: scope, TokenFormat: format}})
 	pair, _ := d.tokens(c)
 	return pair.AccessToken
 }
@@ -70,7 +70,7 @@ func TestCL01_UserInfoHasTheClaimsOfTheScope(t *testing.T) {
 		}
 	}
 	// What the token was narrowed to, not what the grant covers.
-	c := d.client(client.Registration{Scope: "openid email phone"})
+	c := d.client(client.Registration{Settings: store.Settings{Scope: "openid email phone"}})
 	pair, _ := d.tokens(c)
 	narrow := d.mustIssue(d.post(with(c.refresh(pair.RefreshToken), "scope", "openid phone")))
 	if a := d.userInfo(narrow.AccessToken); strings.Contains(a.body, "email") || !strings.Contains(a.body, "phone_number") {
@@ -156,7 +156,7 @@ func TestCL03_UserInfoRefusesTokensWithChallenges(t *testing.T) {
 	missing := challengeNone + `, error="insufficient_scope", error_description="token lacks a scope", scope="openid"`
 	for _, format := range []store.TokenFormat{"", store.TokenJWT} {
 		refused("no openid", d.userInfo(d.openIDToken("profile email", format)), http.StatusForbidden, errorBody("insufficient_scope", "token lacks a scope"), missing)
-		c := d.client(client.Registration{Scope: "openid email", TokenFormat: format})
+		c := d.client(client.Registration{Settings: store.Settings{Scope: "openid email", TokenFormat: format}})
 		dead, _ := d.tokens(c)
 		old, _ := d.tokens(c)
 		d.revoke(c, dead.AccessToken)
@@ -242,7 +242,7 @@ func TestCL03_UserInfoIsThrottledWithTheTokenEndpoint(t *testing.T) {
 func TestCL01_UserInfoIsSignedByRegistration(t *testing.T) {
 	d := claimed(t)
 	for _, alg := range []keys.Purpose{keys.ES256, keys.EdDSA} {
-		c := d.client(client.Registration{Scope: "openid email", UserInfoAlg: alg})
+		c := d.client(client.Registration{Settings: store.Settings{Scope: "openid email", UserInfoAlg: alg}})
 		pair, _ := d.tokens(c)
 		a := d.userInfo(pair.AccessToken)
 		if a.status != http.StatusOK || http.Header(a.header).Get("Content-Type") != "application/jwt" {

@@ -70,7 +70,7 @@ func (d *deployment) registered(body string) oauthClient {
 	if err := json.Unmarshal([]byte(a.body), &got); a.status != http.StatusCreated || err != nil {
 		d.t.Fatalf("%d %s, %v", a.status, a.body, err)
 	}
-	return oauthClient{store.Client{ID: got.ID, RedirectURIs: got.RedirectURIs}, got.Secret}
+	return oauthClient{store.Client{ID: got.ID, Settings: store.Settings{RedirectURIs: got.RedirectURIs}}, got.Secret}
 }
 
 // written counts what a server has written since the last call.

@@ -20,7 +20,7 @@ import (
 // (compat.callback_parameters).
 func TestClientWithoutPKCEWorksEndToEnd(t *testing.T) {
 	d, b := visitor(t, func(o *options) { o.tuneFront = func(f *web.Front) { f.Authorizer.CallbackParameters = true } })
-	old := d.client(client.Registration{Name: "Old", NoPKCE: true, Scope: "read write"})
+	old := d.client(client.Registration{Settings: store.Settings{Name: "Old", NoPKCE: true, Scope: "read write"}})
 	request := asking(old, "code_challenge", "code_challenge_method", "state=af0ifjsldkj", "scope=read write")
 	consent := b.logIn(b.open(request).at(t, "login"), username, password).at(t, "consent")
 	s := b.decide(consent, "allow")
@@ -49,7 +49,7 @@ func TestClientWithoutPKCEWorksEndToEnd(t *testing.T) {
 
 func TestFirstPartyClientIsNotAskedFor(t *testing.T) {
 	d, b := visitor(t)
-	own := d.client(client.Registration{Name: "Own", FirstParty: true})
+	own := d.client(client.Registration{Settings: store.Settings{Name: "Own", FirstParty: true}})
 	s := b.logIn(b.open(asking(own)).at(t, "login"), username, password)
 	d.mustIssue(d.post(own.challenged(s.code(t, redirect))))
 	b.get(asking(own)).code(t, redirect) // signed in: no page at all
@@ -63,8 +63,9 @@ func TestFirstPartyClientIsNotAskedFor(t *testing.T) {
 func TestNativeClientIsAlwaysAskedFor(t *testing.T) {
 	d, b := signedIn(t)
 	native := d.client(client.Registration{
-		Name: "Native", Native: true, FirstParty: true, Auth: store.AuthNone,
-		RedirectURIs: []string{"http://127.0.0.1/cb", "com.example.app:/cb", "https://app.example/cb"},
+		Settings: store.Settings{Name: "Native", Native: true, FirstParty: true, Auth: store.AuthNone,
+			RedirectURIs: []string{"http://127.0.0.1/cb", "com.example.app:/cb", "https://app.example/cb"},
+		},
 	})
 	for _, uri := range []string{"http://127.0.0.1:5000/cb", "com.example.app:/cb"} {
 		for range 2 {

@@ -217,8 +217,8 @@ func start(t *testing.T, choose ...func(*options)) *deployment {
 			t.Errorf("close store: %v", err)
 		}
 	})
-	d.a = d.client(client.Registration{Name: "A"})
-	d.b = d.client(client.Registration{Name: "B"})
+	d.a = d.client(client.Registration{Settings: store.Settings{Name: "A"}})
+	d.b = d.client(client.Registration{Settings: store.Settings{Name: "B"}})
 	return d
 }
 

@@ -95,7 +95,7 @@ func TestCA27_ClientsAuthenticateAtEveryEndpointByTheSameRules(t *testing.T) {
 	d := start(t)
 	disabled := d.client(client.Registration{})
 	disabled = d.change(disabled, func(c *store.Client) { c.State = store.ClientDisabled })
-	onlyBasic := d.client(client.Registration{Auth: store.AuthBasic})
+	onlyBasic := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthBasic}})
 	callers := badCallers(d.a, d.b)
 	callers = append(callers[:len(callers)-1],
 		badCaller{name: "a disabled client", spoil: func(r *request) { r.form = disabled.identify(r.form) }},
@@ -118,7 +118,7 @@ func TestCA27_ClientsAuthenticateAtEveryEndpointByTheSameRules(t *testing.T) {
 
 func TestIN02_APublicClientMayNotAsk(t *testing.T) {
 	d := start(t)
-	public := d.client(client.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	code := d.code(public, pkce)
 	pair := d.mustIssue(d.post(with(public.redeem(code.Code), "code_verifier", verifier)))
 	for _, token := range []string{pair.AccessToken, pair.RefreshToken, "made-up"} {
@@ -130,7 +130,7 @@ func TestIN02_APublicClientMayNotAsk(t *testing.T) {
 	}
 	d.wantActive(d.resourceServer(), true, pair.AccessToken)
 	// Nor can one be registered to.
-	_, _, err := client.Registration{Name: "x", Auth: store.AuthNone, Introspect: true}.Client(realm, d.ring(), d.issuer.Policy, 1)
+	_, _, err := client.Registration{Settings: store.Settings{Name: "x", Auth: store.AuthNone, Introspect: true}}.Client(realm, d.ring(), d.issuer.Policy, 1)
 	if invalid, ok := err.(*oauth.Invalid); !ok || invalid.Field != "introspect" {
 		t.Errorf("a public resource server: %v", err)
 	}

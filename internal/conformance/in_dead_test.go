@@ -84,7 +84,7 @@ func TestIN04_IN12_EveryDeadTokenHasTheSameAnswerOnTheNextCall(t *testing.T) {
 	}
 	for name, end := range d.endings() {
 		for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
-			c := d.client(client.Registration{TokenFormat: format})
+			c := d.client(client.Registration{Settings: store.Settings{TokenFormat: format}})
 			code := d.code(c, func(a *issuer.Authorization) { a.Subject = c.ID + "'s user" })
 			pair := d.mustIssue(d.post(c.redeem(code.Code)))
 			bystander, _ := d.tokens(d.a)

@@ -59,7 +59,7 @@ const signedIntrospection = "application/token-introspection+jwt"
 func TestIN14_TheAnswerAsAJWTIsSignedForTheOneWhoAsks(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
-	edwards := d.client(client.Registration{Introspect: true, SigningAlg: keys.EdDSA})
+	edwards := d.client(client.Registration{Settings: store.Settings{Introspect: true, SigningAlg: keys.EdDSA}})
 	opaque, _ := d.tokens(d.a)
 	jwt, _ := d.tokens(d.jwtClient("https://one.example", "https://two.example"))
 	for _, c := range []struct {
@@ -103,7 +103,7 @@ func TestIN14_ThePhantomTokenSaysWhatTheOpaqueOneStandsFor(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
 	for _, c := range []oauthClient{
-		d.a, d.jwtClient(), d.client(client.Registration{Audience: []string{"https://one.example", "https://two.example"}, SigningAlg: keys.EdDSA, JWTType: "JWT"}),
+		d.a, d.jwtClient(), d.client(client.Registration{Settings: store.Settings{Audience: []string{"https://one.example", "https://two.example"}, SigningAlg: keys.EdDSA, JWTType: "JWT"}}),
 	} {
 		pair, _ := d.tokens(c)
 		plain := members(t, d.introspect(rs, pair.AccessToken).body)
@@ -174,8 +174,8 @@ func TestIN14_WithoutTheRightNobodyGetsAPhantomToken(t *testing.T) {
 	for name, c := range map[string]oauthClient{
 		"without the right":            d.a,
 		"with JWTs anyway":             d.jwtClient(),
-		"a right for another audience": d.client(client.Registration{Audience: []string{one}, Introspect: true, IntrospectAudience: []string{two}}),
-		"and an audience, without it":  d.client(client.Registration{Audience: []string{one}}),
+		"a right for another audience": d.client(client.Registration{Settings: store.Settings{Audience: []string{one}, Introspect: true, IntrospectAudience: []string{two}}}),
+		"and an audience, without it":  d.client(client.Registration{Settings: store.Settings{Audience: []string{one}}}),
 	} {
 		pair, _ := d.tokens(c)
 		plain := d.introspect(c, pair.AccessToken)
@@ -185,7 +185,7 @@ func TestIN14_WithoutTheRightNobodyGetsAPhantomToken(t *testing.T) {
 		}
 	}
 	// The right for the token's audience is enough, whosever it is.
-	c := d.client(client.Registration{Audience: []string{one}, Introspect: true, IntrospectAudience: []string{one}})
+	c := d.client(client.Registration{Settings: store.Settings{Audience: []string{one}, Introspect: true, IntrospectAudience: []string{one}}})
 	pair, _ := d.tokens(c)
 	compareHeader(t, d.introspect(c, pair.AccessToken, "Accept: application/jwt"), "Content-Type: application/jwt")
 }
@@ -194,8 +194,8 @@ func TestIN14_WithoutTheRightNobodyGetsAPhantomToken(t *testing.T) {
 // unsigned or signed by another algorithm.
 func TestIN14_WithoutTheKeyThereIsNoAnswer(t *testing.T) {
 	d := start(t)
-	rs := d.client(client.Registration{Introspect: true, SigningAlg: keys.RS256})
-	rsa := d.client(client.Registration{SigningAlg: keys.RS256})
+	rs := d.client(client.Registration{Settings: store.Settings{Introspect: true, SigningAlg: keys.RS256}})
+	rsa := d.client(client.Registration{Settings: store.Settings{SigningAlg: keys.RS256}})
 	pair, _ := d.tokens(rsa)
 	want(t, d.introspect(rs, pair.AccessToken, "Accept: "+signedIntrospection), 503, "temporarily_unavailable")
 	want(t, d.introspect(rs, pair.AccessToken, "Accept: application/jwt"), 503, "temporarily_unavailable")

@@ -46,13 +46,13 @@ func (d *deployment) revoke(c oauthClient, token string) answer {
 // those for some audiences.
 func (d *deployment) resourceServer(audiences ...string) oauthClient {
 	d.t.Helper()
-	return d.client(client.Registration{Name: "API", Introspect: true, IntrospectAudience: audiences})
+	return d.client(client.Registration{Settings: store.Settings{Name: "API", Introspect: true, IntrospectAudience: audiences}})
 }
 
 // jwtClient registers a client whose access tokens are JWTs.
 func (d *deployment) jwtClient(audiences ...string) oauthClient {
 	d.t.Helper()
-	return d.client(client.Registration{Name: "JWT", TokenFormat: store.TokenJWT, Audience: audiences})
+	return d.client(client.Registration{Settings: store.Settings{Name: "JWT", TokenFormat: store.TokenJWT, Audience: audiences}})
 }
 
 // members reads a JSON object, with numbers as they were written.
@@ -91,8 +91,8 @@ func TestIN03_ALivingAccessTokenIsDescribedInFull(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
 	for name, c := range map[string]oauthClient{
-		"opaque": d.client(client.Registration{}), "for an audience": d.client(client.Registration{Audience: []string{"https://one.example"}}),
-		"for two": d.client(client.Registration{Audience: []string{"https://one.example", "https://two.example"}}),
+		"opaque": d.client(client.Registration{}), "for an audience": d.client(client.Registration{Settings: store.Settings{Audience: []string{"https://one.example"}}}),
+		"for two": d.client(client.Registration{Settings: store.Settings{Audience: []string{"https://one.example", "https://two.example"}}}),
 		"JWT":     d.jwtClient(), "JWT for two": d.jwtClient("https://one.example", "https://two.example"),
 	} {
 		ids := map[any]bool{}
@@ -281,7 +281,7 @@ func TestIN11_AResourceServerSeesOnlyWhatIsMeantForIt(t *testing.T) {
 			{nil, false, false}, {[]string{one}, true, true}, {[]string{two}, false, true}, {[]string{three}, false, false},
 			{[]string{three, one}, true, true}, {[]string{one + "/"}, false, false}, {[]string{"https://ONE.example"}, false, false},
 		} {
-			pair, _ := d.tokens(d.client(client.Registration{TokenFormat: format, Audience: c.audience}))
+			pair, _ := d.tokens(d.client(client.Registration{Settings: store.Settings{TokenFormat: format, Audience: c.audience}}))
 			d.wantActive(limited, c.limited, pair.AccessToken)
 			d.wantActive(both, c.both, pair.AccessToken)
 			d.wantActive(d.resourceServer(), true, pair.AccessToken)

@@ -324,7 +324,7 @@ func TestUI20_AnExpiredLoginLeadsBackToItsClient(t *testing.T) {
 	if back.MatchString(late(d.selfRegistered("Agent")).body) {
 		t.Error("a client that registered itself is linked")
 	}
-	moved := d.client(client.Registration{Name: "Moved"})
+	moved := d.client(client.Registration{Settings: store.Settings{Name: "Moved"}})
 	login := b.open(asking(moved)).at(t, "login")
 	d.change(moved, func(c *store.Client) { c.RedirectURIs = []string{"https://moved.example/cb"} })
 	d.step(d.authorizer.InteractionLifetime)

@@ -26,7 +26,7 @@ const (
 // leaving is a relying party that registered where users go after a logout.
 func (d *deployment) leaving(choose ...func(*client.Registration)) oauthClient {
 	d.t.Helper()
-	r := client.Registration{Name: "Leaving", Scope: "openid a", FirstParty: true, IDTokenAlg: keys.ES256, PostLogoutRedirectURIs: []string{"https://client.example/other", afterLogout}}
+	r := client.Registration{Settings: store.Settings{Name: "Leaving", Scope: "openid a", FirstParty: true, IDTokenAlg: keys.ES256, PostLogoutRedirectURIs: []string{"https://client.example/other", afterLogout}}}
 	for _, f := range choose {
 		f(&r)
 	}

@@ -179,9 +179,9 @@ func TestMD14_TheScopesAreThoseThatClientsMayAskFor(t *testing.T) {
 		}
 	}
 	named("a", "b", "c")
-	more := d.client(client.Registration{Scope: "b payments.read"})
+	more := d.client(client.Registration{Settings: store.Settings{Scope: "b payments.read"}})
 	named("a", "b", "c", "payments.read")
-	d.client(client.Registration{Scope: "internal", GrantTypes: []string{"refresh_token"}})
+	d.client(client.Registration{Settings: store.Settings{Scope: "internal", GrantTypes: []string{"refresh_token"}}})
 	named("a", "b", "c", "payments.read")
 	more = d.change(more, func(c *store.Client) { c.Scope = "payments.write" })
 	named("a", "b", "c", "payments.write")
@@ -198,9 +198,9 @@ func TestMD05_MD10_MD15_EveryWayToAuthenticateIsNamedAndWorks(t *testing.T) {
 	d := start(t)
 	m := d.metadata()
 	byMethod := map[string]oauthClient{
-		"client_secret_basic": d.client(client.Registration{Auth: store.AuthBasic}),
-		"client_secret_post":  d.client(client.Registration{Auth: store.AuthPost}),
-		"none":                d.client(client.Registration{Auth: store.AuthNone, NoPKCE: true}),
+		"client_secret_basic": d.client(client.Registration{Settings: store.Settings{Auth: store.AuthBasic}}),
+		"client_secret_post":  d.client(client.Registration{Settings: store.Settings{Auth: store.AuthPost}}),
+		"none":                d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone, NoPKCE: true}}),
 	}
 	for name, want := range map[string][]string{
 		"token_endpoint_auth_methods_supported":         {"client_secret_basic", "client_secret_post", "private_key_jwt", "none"},

@@ -64,7 +64,7 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "challenge asked of clients", In: "Authorizer.defect",
-		Old:  `case r.Challenge == "" && (c.RequirePKCE || c.Public()):`,
+		Old:  `case r.Challenge == "" && (c.RequiresPKCE() || c.Public()):`,
 		New:  `case r.Challenge == "" && c.Public():`,
 		Test: here + "TestAZ51",
 	},
@@ -263,8 +263,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "PKCE of codes that a login portal issues", In: "Issuer.IssueCode",
-		Old:  `if c.RequirePKCE && !c.Public() && a.Challenge == "" {`,
-		New:  `if c.RequirePKCE && !c.Public() && a.Challenge == "" && false {`,
+		Old:  `if c.RequiresPKCE() && !c.Public() && a.Challenge == "" {`,
+		New:  `if c.RequiresPKCE() && !c.Public() && a.Challenge == "" && false {`,
 		Test: "go test ./internal/issuer -run TestACodeOfAClientThatMustUsePKCE",
 	},
 	{

@@ -175,7 +175,7 @@ var machineMutations = []Mutation{
 	},
 	{
 		Name: "longest reuse grace that can be registered", In: "general",
-		Old: "*d > grant.MaxReuseGrace)", New: "*d > 2*grant.MaxReuseGrace)",
+		Old: "d.Duration() > grant.MaxReuseGrace)", New: "d.Duration() > 2*grant.MaxReuseGrace)",
 		Test: "go test ./internal/client -run TestReuseGraceIsADayAtMost",
 	},
 }

@@ -206,7 +206,7 @@ func TestOC17_ResponsesByFormPost(t *testing.T) {
 		t.Errorf("status %d, %s, %s", bounce.StatusCode, bounce.Header.Get("Content-Security-Policy"), bounce.body)
 	}
 	// A scheme of the user's device takes no form.
-	native := d.client(client.Registration{Native: true, FirstParty: true, RedirectURIs: []string{"com.example.app:/cb"}})
+	native := d.client(client.Registration{Settings: store.Settings{Native: true, FirstParty: true, RedirectURIs: []string{"com.example.app:/cb"}}})
 	if s := b.get(asking(native, "redirect_uri=com.example.app:/cb", "response_mode=form_post", "prompt=none")); !strings.HasPrefix(s.Header.Get("Location"), "com.example.app:/cb?error=invalid_request") {
 		t.Errorf("status %d to %s", s.StatusCode, s.Header.Get("Location"))
 	}

@@ -20,7 +20,7 @@ import (
 // relying registers a client that signs users in.
 func (d *deployment) relying(choose ...func(*client.Registration)) oauthClient {
 	d.t.Helper()
-	r := client.Registration{Name: "Relying", FirstParty: true, Scope: "openid a b", IDTokenAlg: keys.ES256}
+	r := client.Registration{Settings: store.Settings{Name: "Relying", FirstParty: true, Scope: "openid a b", IDTokenAlg: keys.ES256}}
 	for _, f := range choose {
 		f(&r)
 	}

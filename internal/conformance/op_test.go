@@ -194,14 +194,14 @@ func TestOP19_RegistrationRefusesWhatIsNotSafe(t *testing.T) {
 		"javascript:alert(1)", "data:text/html,x", "https://user@client.example/", "https:///cb", "ftp://client.example/", "com.example.app:/cb",
 		"http://127.0.0.1/cb", "https://client.example/a b", "https://client.example/\n", "",
 	} {
-		refused(client.Registration{RedirectURIs: []string{uri}}, "redirect-uri")
+		refused(client.Registration{Settings: store.Settings{RedirectURIs: []string{uri}}}, "redirect-uri")
 	}
 	refused(client.Registration{}, "redirect-uri")
-	refused(client.Registration{RedirectURIs: []string{redirect}, GrantTypes: []string{"password"}}, "grant-types")
-	refused(client.Registration{RedirectURIs: []string{redirect}, RetryWindow: new(time.Hour)}, "retry-window")
-	refused(client.Registration{RedirectURIs: []string{redirect}, Secret: "short"}, "secret-stdin")
-	refused(client.Registration{RedirectURIs: []string{redirect}, Auth: store.AuthNone, NoRotation: true}, "no-rotation")
+	refused(client.Registration{Settings: store.Settings{RedirectURIs: []string{redirect}, GrantTypes: []string{"password"}}}, "grant-types")
+	refused(client.Registration{Settings: store.Settings{RedirectURIs: []string{redirect}, RetryWindow: store.InMilliseconds(time.Hour)}}, "retry-window")
+	refused(client.Registration{Settings: store.Settings{RedirectURIs: []string{redirect}}, Secret: "short"}, "secret-stdin")
+	refused(client.Registration{Settings: store.Settings{RedirectURIs: []string{redirect}, Auth: store.AuthNone, NoRotation: true}}, "no-rotation")
 	for _, uri := range []string{"http://localhost.evil.example/cb", "http://127.0.0.1.evil.example/cb", "http://0x7f000001/cb", "myapp:/cb"} {
-		refused(client.Registration{Native: true, RedirectURIs: []string{uri}}, "redirect-uri")
+		refused(client.Registration{Settings: store.Settings{Native: true, RedirectURIs: []string{uri}}}, "redirect-uri")
 	}
 }

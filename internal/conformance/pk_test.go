@@ -47,7 +47,7 @@ func (d *deployment) assertingClient(change func(*client.Registration)) *asserti
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	r := client.Registration{Auth: store.AuthPrivateKeyJWT, NoPKCE: true, Assertion: store.AssertionRule{Keys: set}}
+	r := client.Registration{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, NoPKCE: true, Assertion: store.AssertionRule{Keys: set}}}
 	if change != nil {
 		change(&r)
 	}
@@ -206,8 +206,9 @@ func TestPK29_KeysOfAClientThatRegisteredItselfAreNoErrorOfOurs(t *testing.T) {
 		return nil, errors.New("no answer")
 	}
 	described := store.Client{
-		ID: id, Realm: realm, RegisteredBy: store.ByDocument, State: store.ClientEnabled, Auth: store.AuthPrivateKeyJWT, GrantTypes: store.DefaultGrantTypes,
-		RedirectURIs: []string{redirect}, Assertion: store.AssertionRule{KeysURI: "https://agent.example/jwks"},
+		ID: id, Realm: realm, RegisteredBy: store.ByDocument, State: store.ClientEnabled, Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, GrantTypes: store.DefaultGrantTypes,
+			RedirectURIs: []string{redirect}, Assertion: store.AssertionRule{KeysURI: "https://agent.example/jwks"},
+		},
 	}
 	if err := d.store.Commit(t.Context(), store.Change{Documents: []store.Document{described.Record(grant.At(d.now().Add(time.Hour)))}}); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ func (d *deployment) withAPIs() oauthClient {
 	d.t.Helper()
 	d.api(store.API{ID: ordersAPI, Number: 1, Open: true, Scopes: []store.APIScope{{Name: "orders", Number: 1, Texts: map[string]string{"en": "Read <your> orders", "ja": "注文"}}}})
 	d.api(store.API{ID: invoicesAPI, Number: 2, TokenFormat: store.TokenJWT, Scopes: []store.APIScope{{Name: "invoices", Number: 1}}})
-	return d.client(client.Registration{Name: "Shop", Scope: "openid a", APIs: []string{ordersAPI, invoicesAPI}})
+	return d.client(client.Registration{Settings: store.Settings{Name: "Shop", Scope: "openid a", APIs: []string{ordersAPI, invoicesAPI}}})
 }
 
 func TestRS01_RS10_ResourceNarrowsTokensToOneAPI(t *testing.T) {
@@ -127,7 +127,7 @@ func TestTC27_TR28_ResourceWithACodeAndWithARefresh(t *testing.T) {
 func TestRS12_MetadataListScopesOfOpenAPIs(t *testing.T) {
 	d := start(t)
 	before := list(t, d.metadata(), "scopes_supported")
-	d.client(client.Registration{Name: "Free", Scope: "free email"})
+	d.client(client.Registration{Settings: store.Settings{Name: "Free", Scope: "free email"}})
 	if got := list(t, d.metadata(), "scopes_supported"); !slices.Contains(got, "free") || len(got) <= len(before) {
 		t.Errorf("without APIs: %v", got)
 	}
@@ -149,7 +149,7 @@ func TestRS13_ScopesNameTheirAPIs(t *testing.T) {
 		d.api(store.API{ID: id, Number: uint16(10 + i), Scopes: []store.APIScope{{Name: name, Number: 1}}})
 		six, ids = six+" "+name, append(ids, id)
 	}
-	many := d.client(client.Registration{Name: "Many", Scope: "openid", APIs: ids})
+	many := d.client(client.Registration{Settings: store.Settings{Name: "Many", Scope: "openid", APIs: ids}})
 	b.get(asking(many, "scope=openid"+six)).told(t, redirect, "invalid_target")
 	b.get(asking(many)).told(t, redirect, "invalid_target") // all of its scopes
 	b.open(asking(many, "scope=openid"+six[:len(" p q r s u")])).at(t, "consent")
@@ -177,7 +177,7 @@ func TestRS13_ScopesNameTheirAPIs(t *testing.T) {
 		t.Errorf("userinfo: %d, id_token %q", a.status, pair.IDToken)
 	}
 	// A client without APIs gets what it got.
-	plain := d.client(client.Registration{Name: "Plain", Scope: "openid a"})
+	plain := d.client(client.Registration{Settings: store.Settings{Name: "Plain", Scope: "openid a"}})
 	pair = d.mustIssue(d.post(plain.challenged(b.agree(asking(plain, "scope=openid a")).Query().Get("code"))))
 	if asked := d.introspect(plain, pair.AccessToken); !strings.Contains(asked.body, `"aud":"`+issuerID+`"`) {
 		t.Errorf("introspection: %s", asked.body)
@@ -188,8 +188,8 @@ func TestRS16_AudienceIsAResourceForClientsThatSaySo(t *testing.T) {
 	d, b := signedIn(t)
 	d.withAPIs()
 	of := func(says bool) oauthClient {
-		return d.client(client.Registration{Name: "Says", Scope: "openid a", APIs: []string{ordersAPI, invoicesAPI}, Audience: []string{"legacy"}, AudienceParameter: says,
-			GrantTypes: store.GrantTypes})
+		return d.client(client.Registration{Settings: store.Settings{Name: "Says", Scope: "openid a", APIs: []string{ordersAPI, invoicesAPI}, Audience: []string{"legacy"}, AudienceParameter: says,
+			GrantTypes: store.GrantTypes}})
 	}
 	says, plain := of(true), of(false)
 	audience := func(pair tokens) string {

@@ -171,7 +171,7 @@ func TestRV05_WithoutAuthenticationNothingIsRevoked(t *testing.T) {
 func TestRV06_APublicClientRevokesItsOwnTokens(t *testing.T) {
 	d := start(t)
 	rs := d.resourceServer()
-	public := d.client(client.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	issue := func() (tokens, grant.ID) {
 		code := d.code(public, pkce)
 		return d.mustIssue(d.post(with(public.redeem(code.Code), "code_verifier", verifier))), code.GrantID

@@ -75,7 +75,7 @@ var clientRows = []row{
 		x.undo = func() { x.step(-time.Minute) }
 	}),
 	badForm("C4", "public client with a secret", func(x *flow) {
-		public := x.deployment.client(client.Registration{Auth: store.AuthNone})
+		public := x.deployment.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 		x.set("client_id", public.ID)
 	}),
 

@@ -69,7 +69,7 @@ var (
 // newFlow prepares a good request of client A.
 func newFlow(d *deployment, kind string) *flow {
 	x := &flow{deployment: d, kind: kind, undo: func() {}}
-	x.use(d.client(client.Registration{Name: "owner"}))
+	x.use(d.client(client.Registration{Settings: store.Settings{Name: "owner"}}))
 	return x
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/conformance"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // A suite is what a module of the OpenID Foundation's suite works with: a
@@ -297,7 +298,9 @@ func asksBeforeLogout(pairs ...string) func(suite) {
 }
 
 // b2 is another client.
-func (s suite) b2() oauthClient { return s.client(client.Registration{Scope: allScopes}) }
+func (s suite) b2() oauthClient {
+	return s.client(client.Registration{Settings: store.Settings{Scope: allScopes}})
+}
 
 // TestConformanceSuite has a part for each module of the OpenID Foundation's
 // suite that conformance.Modules says is covered by it.
@@ -324,7 +327,7 @@ func TestConformanceSuite(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			defer func(whole *testing.T) { d.t = whole }(d.t)
 			d.t = t
-			s := suite{deployment: d, t: t, b: d.browser(), c: d.client(client.Registration{Name: m.Name, FirstParty: true, Scope: allScopes, PostLogoutRedirectURIs: []string{afterLogout}})}
+			s := suite{deployment: d, t: t, b: d.browser(), c: d.client(client.Registration{Settings: store.Settings{Name: m.Name, FirstParty: true, Scope: allScopes, PostLogoutRedirectURIs: []string{afterLogout}}})}
 			d.signIn(s.b, username)
 			part(s)
 		})

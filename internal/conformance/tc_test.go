@@ -88,7 +88,7 @@ func TestTC06_TC07_TheRedirectURIMustBeTheSameBytes(t *testing.T) {
 	d.mustIssue(d.post(good))
 
 	// A native client's port is free at authorization, and fixed then.
-	native := d.client(client.Registration{Native: true, Auth: store.AuthNone, RedirectURIs: []string{"http://127.0.0.1/cb"}})
+	native := d.client(client.Registration{Settings: store.Settings{Native: true, Auth: store.AuthNone, RedirectURIs: []string{"http://127.0.0.1/cb"}}})
 	code = d.code(native, pkce, func(a *issuer.Authorization) { a.RedirectURI = "http://127.0.0.1:49152/cb" }).Code
 	good = with(native.redeem(code), "redirect_uri", "http://127.0.0.1:49152/cb", "code_verifier", verifier)
 	want(t, d.post(with(good, "redirect_uri", "http://127.0.0.1/cb")), 400, "invalid_grant")
@@ -219,7 +219,7 @@ func TestTC18_OnlyTheOwnerCanRevokeByReplay(t *testing.T) {
 	pair = d.alive(d.a, pair.RefreshToken)
 
 	// A public client's code is replayed by whoever knows its verifier.
-	public := d.client(client.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	spent := d.code(public, pkce)
 	proven := with(public.redeem(spent.Code), "code_verifier", verifier)
 	own := d.mustIssue(d.post(proven))
@@ -330,7 +330,7 @@ func TestTC30_FailedAuthenticationDoesNotSpendTheCode(t *testing.T) {
 
 func TestTC32_APublicClientNamesItself(t *testing.T) {
 	d := start(t)
-	public := d.client(client.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	good := with(public.redeem(d.code(public, pkce).Code), "code_verifier", verifier)
 	want(t, d.post(with(good, "client_id", "")), 400, "invalid_request")
 	d.mustIssue(d.post(good))

@@ -305,7 +305,7 @@ func TestTG42_AClientThatGoesAwayLeavesAConsistentGrant(t *testing.T) {
 // body if that fails.
 func TestTG43_TheCodeSurvivesAProbeOfTheAuthenticationMethod(t *testing.T) {
 	d := start(t)
-	c := d.client(client.Registration{Auth: store.AuthPost})
+	c := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthPost}})
 	code := d.code(c, pkce).Code
 	good := with(c.redeem(code), "code_verifier", verifier)
 	probe := newRequest(good)

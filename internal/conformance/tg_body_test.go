@@ -197,7 +197,7 @@ func TestTG45_ParallelRequestsDoNotMix(t *testing.T) {
 	}
 	clients := make([]oauthClient, 10)
 	for i := range clients {
-		clients[i] = d.client(client.Registration{Name: fmt.Sprint("client ", i)})
+		clients[i] = d.client(client.Registration{Settings: store.Settings{Name: fmt.Sprint("client ", i)}})
 	}
 	var valid []one
 	for i := range n {
@@ -257,7 +257,7 @@ func TestTG37_CookiesAreIgnored(t *testing.T) {
 func TestTG38_CORSIsForConfiguredOriginsWithoutCredentials(t *testing.T) {
 	const origin = "https://spa.example"
 	d := start(t, func(o *options) { o.CORSOrigins = []string{origin} })
-	public := d.client(client.Registration{Auth: store.AuthNone})
+	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	code := d.code(public, pkce).Code
 	good := with(public.redeem(code), "code_verifier", verifier)
 	shared := []string{"Vary: Origin", "Access-Control-Allow-Origin: " + origin, "Access-Control-Expose-Headers: WWW-Authenticate, Retry-After, X-Request-Id"}

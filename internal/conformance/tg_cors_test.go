@@ -47,7 +47,7 @@ func TestTG38_ScriptsOfAPublicClientsRedirectURIsReadTheAnswers(t *testing.T) {
 	if d.readable(app) || d.readable("https://client.example") {
 		t.Fatal("scripts of confidential clients may read the answers")
 	}
-	c := d.client(client.Registration{Auth: store.AuthNone, RedirectURIs: []string{app + "/cb", app + "/other", "https://app2.example:8443"}})
+	c := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone, RedirectURIs: []string{app + "/cb", app + "/other", "https://app2.example:8443"}}})
 	for origin, want := range map[string]bool{
 		app: true, "https://app2.example:8443": true, "https://app2.example": false,
 		app + ":443": false, app + "/": false, app + ".evil.example": false, "http://app.example": false, "https://evil.example": false, "null": false,
@@ -69,7 +69,7 @@ func TestTG38_ScriptsOfAPublicClientsRedirectURIsReadTheAnswers(t *testing.T) {
 	}
 
 	// It follows the registration: whatever another client still has, stays.
-	twin := d.client(client.Registration{Auth: store.AuthNone, RedirectURIs: []string{app + "/twin"}})
+	twin := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone, RedirectURIs: []string{app + "/twin"}}})
 	c = d.change(c, func(c *store.Client) { c.RedirectURIs = []string{"https://moved.example/cb"} })
 	if !d.readable(app) || !d.readable("https://moved.example") || d.readable("https://app2.example:8443") {
 		t.Error("the origins are not those of the changed client and of the other one")
@@ -93,7 +93,7 @@ func TestTG38_ScriptsOfAPublicClientsRedirectURIsReadTheAnswers(t *testing.T) {
 // choice.
 func TestTG38_ScriptsOfALoopbackRedirectURIMayHaveThePortThatTheRedirectMayHave(t *testing.T) {
 	d := start(t)
-	c := d.client(client.Registration{Auth: store.AuthNone, Native: true, RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]:3000/cb", "com.example.app:/cb", "http://localhost:4200/cb"}})
+	c := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone, Native: true, RedirectURIs: []string{"http://127.0.0.1/cb", "http://[::1]:3000/cb", "com.example.app:/cb", "http://localhost:4200/cb"}}})
 	for origin, want := range map[string]bool{
 		"http://127.0.0.1": true, "http://127.0.0.1:5173": true, "http://[::1]:8080": true, "http://[::1]": true,
 		"http://localhost:4200": true, "http://localhost:4201": false, "http://localhost": false,

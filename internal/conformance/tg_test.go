@@ -334,7 +334,7 @@ func TestTG18_CompressedBodiesAreNeverInflated(t *testing.T) {
 
 func TestTG31_TR36_AGrantTypeThatTheClientLacksIsUnauthorized(t *testing.T) {
 	d := start(t)
-	c := d.client(client.Registration{GrantTypes: []string{store.GrantAuthorizationCode}})
+	c := d.client(client.Registration{Settings: store.Settings{GrantTypes: []string{store.GrantAuthorizationCode}}})
 	pair, _ := d.tokens(c)
 	want(t, d.post(c.refresh(pair.RefreshToken)), 400, "unauthorized_client")
 	r := newRequest(c.refresh(pair.RefreshToken))

@@ -15,6 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -27,10 +28,10 @@ func TestTK08_AJWTAccessTokenHasEveryClaimOfRFC9068(t *testing.T) {
 		wantScope string
 	}{
 		{client.Registration{}, "ES256", "at+jwt", issuerID, "a b c"},
-		{client.Registration{JWTType: "at+jwt", SigningAlg: keys.ES256}, "ES256", "at+jwt", issuerID, "a b c"},
-		{client.Registration{JWTType: "JWT", SigningAlg: keys.EdDSA, Scope: "only"}, "EdDSA", "JWT", issuerID, "only"},
-		{client.Registration{Audience: []string{"https://one.example"}}, "ES256", "at+jwt", "https://one.example", "a b c"},
-		{client.Registration{Audience: []string{"https://one.example", "two"}}, "ES256", "at+jwt", []any{"https://one.example", "two"}, "a b c"},
+		{client.Registration{Settings: store.Settings{JWTType: "at+jwt", SigningAlg: keys.ES256}}, "ES256", "at+jwt", issuerID, "a b c"},
+		{client.Registration{Settings: store.Settings{JWTType: "JWT", SigningAlg: keys.EdDSA, Scope: "only"}}, "EdDSA", "JWT", issuerID, "only"},
+		{client.Registration{Settings: store.Settings{Audience: []string{"https://one.example"}}}, "ES256", "at+jwt", "https://one.example", "a b c"},
+		{client.Registration{Settings: store.Settings{Audience: []string{"https://one.example", "two"}}}, "ES256", "at+jwt", []any{"https://one.example", "two"}, "a b c"},
 	} {
 		c.r.TokenFormat = store.TokenJWT
 		client := d.client(c.r)
@@ -77,7 +78,7 @@ func TestTK08_TR13_ARepeatedAnswerHasTheSameJWT(t *testing.T) {
 // The longest claims that can be registered still make a token that fits.
 func TestTK08_TK05_TheLongestJWTIsUnderFourKiB(t *testing.T) {
 	d := start(t)
-	r := client.Registration{ID: strings.Repeat("i", 64), TokenFormat: store.TokenJWT, Scope: strings.Repeat("s", 256)}
+	r := client.Registration{ID: strings.Repeat("i", 64), Settings: store.Settings{TokenFormat: store.TokenJWT, Scope: oauth.Scope(strings.Repeat("s", 256))}}
 	for i := range 5 {
 		r.Audience = append(r.Audience, strings.Repeat(string(rune('a'+i)), 255))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -120,7 +121,7 @@ func TestTK05_TheLongestCodeAndTokensFit(t *testing.T) {
 		scopes = append(scopes, string(rune('A'+i%26))+string(rune('a'+i/26)))
 	}
 	scope := strings.Join(scopes, " ")
-	long := client.Registration{ID: strings.Repeat("i", 64), Scope: scope, RedirectURIs: []string{"https://client.example/" + strings.Repeat("p", 1900)}}
+	long := client.Registration{ID: strings.Repeat("i", 64), Settings: store.Settings{Scope: oauth.Scope(scope), RedirectURIs: []string{"https://client.example/" + strings.Repeat("p", 1900)}}}
 	c := d.client(long)
 	code := d.code(c, pkce, func(a *issuer.Authorization) { a.Subject = strings.Repeat("s", 255) }).Code
 	pair := d.mustIssue(d.post(with(c.redeem(code), "code_verifier", verifier)))

@@ -69,8 +69,8 @@ func TestTR13_TheWindowEndsByTime(t *testing.T) {
 		window time.Duration
 	}{
 		{d.a, 2 * time.Minute},
-		{d.client(client.Registration{Auth: store.AuthNone}), time.Minute},
-		{d.client(client.Registration{RetryWindow: new(time.Minute)}), time.Minute},
+		{d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}}), time.Minute},
+		{d.client(client.Registration{Settings: store.Settings{RetryWindow: store.InMilliseconds(time.Minute)}}), time.Minute},
 	} {
 		issue := func() (tokens, grant.ID) {
 			code := d.code(c.client, pkce)

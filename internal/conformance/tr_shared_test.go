@@ -15,7 +15,7 @@ import (
 func TestTR37_CopiesOfOneTokenFileAreOneHolder(t *testing.T) {
 	d := start(t)
 	const grace = 24 * time.Hour
-	agent := d.client(client.Registration{Auth: store.AuthNone, ReuseGrace: new(grace)})
+	agent := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone, ReuseGrace: store.InMilliseconds(grace)}})
 	issue := func() (tokens, grant.ID) {
 		code := d.code(agent, pkce)
 		return d.mustIssue(d.post(with(agent.redeem(code.Code), "code_verifier", verifier))), code.GrantID
@@ -45,7 +45,7 @@ func TestTR37_CopiesOfOneTokenFileAreOneHolder(t *testing.T) {
 	d.dead(agent, next.RefreshToken, id, grant.ReasonRefreshReplayed)
 
 	// Without it, the first of these is a replay.
-	strict := d.client(client.Registration{Auth: store.AuthNone})
+	strict := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
 	agent = strict
 	pair, id = issue()
 	one = d.alive(agent, pair.RefreshToken)
@@ -60,7 +60,7 @@ func TestTR37_EachUseByASecondHolderIsRecorded(t *testing.T) {
 	var tr auditLog
 	counted := metrics.New("v1", 0)
 	d := start(t, audited(t, &tr), func(o *options) { o.Metrics = counted })
-	agent := d.client(client.Registration{Auth: store.AuthNone, ReuseGrace: new(24 * time.Hour)})
+	agent := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone, ReuseGrace: store.InMilliseconds(24 * time.Hour)}})
 	code := d.code(agent, pkce)
 	pair := d.mustIssue(d.post(with(agent.redeem(code.Code), "code_verifier", verifier)))
 	d.alive(agent, pair.RefreshToken)

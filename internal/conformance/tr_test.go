@@ -202,7 +202,7 @@ func TestTR10_OnlyTheOwnerCanRevokeByReplay(t *testing.T) {
 
 func TestTR14_TR15_WithoutRotationTheTokenStays(t *testing.T) {
 	d := start(t, strict)
-	c := d.client(client.Registration{NoRotation: true})
+	c := d.client(client.Registration{Settings: store.Settings{NoRotation: true}})
 	pair, id := d.tokens(c)
 	end := d.row(id)
 	for range 3 {

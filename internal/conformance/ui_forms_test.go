@@ -8,6 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/pages"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // The proof against forged requests is the interaction's id, which is bound to
@@ -86,7 +87,7 @@ func TestUI03_OurOwnFormWorksWithAnOriginOfNull(t *testing.T) {
 func TestUI12_FieldsThatAFormDoesNotHaveChangeNothing(t *testing.T) {
 	d, b := signedIn(t)
 	d.user("bob", cheaply)
-	narrow := d.client(client.Registration{Name: "narrow", Scope: "a b"})
+	narrow := d.client(client.Registration{Settings: store.Settings{Name: "narrow", Scope: "a b"}})
 	page := b.open(asking(narrow, "scope=a")).at(t, "consent")
 	s := b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow",
 		"scope=a b c", "client_id="+d.b.ID, "redirect_uri="+otherRedirect, "username=bob", "subject=bob", "state=other",

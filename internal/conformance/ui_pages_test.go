@@ -107,7 +107,7 @@ func TestABrowserWithoutAWayGetsAPageAndAProgramJSON(t *testing.T) {
 	if s := b.lost(publicURL + endpoint); s.StatusCode != http.StatusMethodNotAllowed || s.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("a browser at the token endpoint: status %d, %s", s.StatusCode, s.Header.Get("Content-Type"))
 	}
-	consent := b.open(asking(d.client(client.Registration{Name: "New"}))).at(t, "consent")
+	consent := b.open(asking(d.client(client.Registration{Settings: store.Settings{Name: "New"}}))).at(t, "consent")
 	if !strings.Contains(consent.body, `href="/account/connections"`) {
 		t.Error("the consent page does not lead to where consent is taken back")
 	}
@@ -124,8 +124,9 @@ func TestADeploymentWithoutPagesAnswersABrowserJSON(t *testing.T) {
 func TestUI05_ThePolicyOfAFormAllowsTheRedirectOfThisRequest(t *testing.T) {
 	d, b := signedIn(t)
 	native := d.client(client.Registration{
-		Name: "native", Native: true, Auth: store.AuthNone,
-		RedirectURIs: []string{"http://127.0.0.1/cb", "http://localhost/cb", "http://[::1]/cb", "com.example.app:/cb", "https://app.example/cb"},
+		Settings: store.Settings{Name: "native", Native: true, Auth: store.AuthNone,
+			RedirectURIs: []string{"http://127.0.0.1/cb", "http://localhost/cb", "http://[::1]/cb", "com.example.app:/cb", "https://app.example/cb"},
+		},
 	})
 	for uri, sources := range map[string]string{
 		"http://127.0.0.1:4711/cb": "'self' https: http://127.0.0.1:4711",
@@ -149,7 +150,7 @@ func TestUI07_WhatOthersHaveWrittenIsEscaped(t *testing.T) {
 	const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>'`
 	d := start(t, registering)
 	d.user(username, cheaply, func(u *account.User) { u.Name = evil })
-	c := d.client(client.Registration{Name: evil, Scope: "a <script>"})
+	c := d.client(client.Registration{Settings: store.Settings{Name: evil, Scope: "a <script>"}})
 	b := d.browser()
 	seen := map[string]sight{
 		"login":        b.open(asking(c, "login_hint="+evil, "ui_locales="+evil, "state="+evil, "scope=<script>")),

@@ -149,7 +149,7 @@ func TestTL21_AMissingOrDeadTokenHasItsChallenge(t *testing.T) {
 func TestTL21_TheScopeAndAudienceThatAreDemanded(t *testing.T) {
 	d := start(t)
 	const one, two = "https://one.example", "https://two.example"
-	c := d.client(client.Registration{Audience: []string{one, two}})
+	c := d.client(client.Registration{Settings: store.Settings{Audience: []string{one, two}}})
 	all, id := d.tokens(c)
 	narrow := d.mustIssue(d.post(with(c.refresh(all.RefreshToken), "scope", "b")))
 	lacks := func(scope string) []string {
@@ -375,7 +375,7 @@ func TestIN12_EveryEndingClosesTheDoorAtOnce(t *testing.T) {
 	d := start(t)
 	for name, end := range d.endings() {
 		for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
-			c := d.client(client.Registration{TokenFormat: format})
+			c := d.client(client.Registration{Settings: store.Settings{TokenFormat: format}})
 			code := d.code(c, func(a *issuer.Authorization) { a.Subject = c.ID + "'s user" })
 			pair := d.mustIssue(d.post(c.redeem(code.Code)))
 			before := d.verify(pair.AccessToken)

@@ -33,7 +33,7 @@ func TestAPIsOfAView(t *testing.T) {
 		t.Errorf("lifetimes %s, %s", v.LongestAccess(time.Minute), v.ShortestAccess(time.Hour))
 	}
 	for text, want := range map[string]string{api.ID: "free read write", api.ID + " write": "free write", "https://gone.example": "free"} {
-		c := store.Client{Realm: "/api", APIs: []string{text}}
+		c := store.Client{Realm: "/api", Settings: store.Settings{APIs: []string{text}}}
 		if v.apis.allow(&c, "free"); string(c.Scope) != want {
 			t.Errorf("%s allows %q, want %q", text, c.Scope, want)
 		}

@@ -22,7 +22,7 @@ func TestTheConditionListsSecretsThatRunOutTheNextFirst(t *testing.T) {
 	for id, ends := range map[string][]time.Duration{
 		"rotating": {3 * day, 0}, "soon": {day, 5 * day}, "gone": {-day}, "long-gone": {-8 * day}, "forever": {0},
 	} {
-		s.Register(client.Registration{ID: id, Name: id, RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither})
+		s.Register(client.Registration{ID: id, Settings: store.Settings{Name: id, RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither}})
 		s.Administer(id, func(c *store.Client) {
 			first := c.Secrets[0]
 			c.Secrets = nil

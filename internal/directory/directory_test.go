@@ -80,7 +80,7 @@ func TestAPollBringsWhatOtherProcessesChanged(t *testing.T) {
 	tokens := s.Login()
 	// Each change is unknown before the poll and known after it.
 	s.proven("mail", "a secret", false)
-	_, secret := s.Register(client.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: "read", Auth: store.AuthPost, NoPKCE: true})
+	_, secret := s.Register(client.Registration{ID: "mail", Settings: store.Settings{Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: "read", Auth: store.AuthPost, NoPKCE: true}})
 	s.proven("mail", secret, true)
 
 	c := s.Client("mail")

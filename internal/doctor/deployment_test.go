@@ -75,7 +75,7 @@ func makeTemplate(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	c, _, err := client.Registration{ID: "shop", Name: "Shop", RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}.
+	c, _, err := client.Registration{ID: "shop", Settings: store.Settings{Name: "Shop", RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}}.
 		Client(realm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, grant.At(time.Now()))
 	if err == nil {
 		err = st.Commit(ctx, store.Change{Entries: []store.Entry{c.Entry()}})

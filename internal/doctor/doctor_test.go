@@ -105,7 +105,7 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		}, levelNote, "database's own tools"},
 
 		{"clients", "public without PKCE", func(t *testing.T, p *Deployment) {
-			p.change(t, func(c *store.Client) { c.Auth, c.RequirePKCE, c.Secrets = store.AuthNone, false, nil })
+			p.change(t, func(c *store.Client) { c.Auth, c.NoPKCE, c.Secrets = store.AuthNone, true, nil })
 		}, levelFault, "does not need PKCE"},
 		{"clients", "a plain redirect", func(t *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) { c.RedirectURIs = []string{"http://127.0.0.1/cb", "http://shop.example/cb"} })
@@ -135,7 +135,7 @@ func TestEachCheckFindsItsFaultAndNothingElse(t *testing.T) {
 		}, levelFault, "everybody on this machine can read or change"},
 		{"clients", "no rotation", func(t *testing.T, p *Deployment) { p.change(t, func(c *store.Client) { c.NoRotation = true }) }, levelWarning, "rotation off"},
 		{"clients", "one that trusts any owner", func(_ *testing.T, p *Deployment) {
-			p.Changes.Clients = append(p.Changes.Clients, store.Client{ID: "ci", Name: "CI", State: store.ClientEnabled, Auth: store.AuthFederated, Assertion: store.AssertionRule{Issuer: "https://ci.example", Subject: "repo:*/*:*"}})
+			p.Changes.Clients = append(p.Changes.Clients, store.Client{ID: "ci", State: store.ClientEnabled, Settings: store.Settings{Name: "CI", Auth: store.AuthFederated, Assertion: store.AssertionRule{Issuer: "https://ci.example", Subject: "repo:*/*:*"}}})
 		}, levelFault, "any owner"},
 		{"clients", "one that trusts our own tokens", func(_ *testing.T, p *Deployment) {
 			p.change(t, func(c *store.Client) {
@@ -348,7 +348,7 @@ func TestDoctorJudgesTheAPIsOfClients(t *testing.T) {
 		{brief, 1, ""},
 	} {
 		p := &Deployment{Config: config.Default(), Changes: store.Changes{
-			Clients: []store.Client{{ID: "shop", State: store.ClientEnabled, RequirePKCE: true, APIs: []string{tt.api + " a"}, RetryWindow: minutes(tt.window)}},
+			Clients: []store.Client{{ID: "shop", State: store.ClientEnabled, Settings: store.Settings{APIs: []string{tt.api + " a"}, RetryWindow: minutes(tt.window)}}},
 			APIs:    []store.API{{ID: gone, Version: 2, Deleted: true}, {ID: brief, Version: 1, AccessLifetime: minutes(2)}},
 		}}
 		text := ""

@@ -21,7 +21,7 @@ import (
 func TestATokenOfAClientForItselfHasAHistory(t *testing.T) {
 	for _, format := range []store.TokenFormat{store.TokenOpaque, store.TokenJWT} {
 		k := testkit.New(t)
-		k.Register(client.Registration{ID: "orders", Name: "Orders", Scope: "stock:read", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthEither, TokenFormat: format})
+		k.Register(client.Registration{ID: "orders", Settings: store.Settings{Name: "Orders", Scope: "stock:read", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthEither, TokenFormat: format}})
 		c, _ := k.View().Client(testkit.Realm, "orders")
 		tokens, err := k.Issuer.ServiceToken(t.Context(), c, issuer.ServiceRequest{})
 		if err != nil {

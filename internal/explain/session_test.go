@@ -31,7 +31,7 @@ func TestAGrantHasItsSessionAndASessionItsGrants(t *testing.T) {
 	reference := [16]byte{7}
 	tokens := map[string]issuer.Tokens{}
 	for _, id := range []string{"shop", "billing"} {
-		c, _ := k.Register(client.Registration{ID: id, Name: id, RedirectURIs: []string{"https://client.example/cb"}, Scope: "openid read", Auth: store.AuthEither, NoPKCE: true, FirstParty: true, IDTokenAlg: keys.ES256})
+		c, _ := k.Register(client.Registration{ID: id, Settings: store.Settings{Name: id, RedirectURIs: []string{"https://client.example/cb"}, Scope: "openid read", Auth: store.AuthEither, NoPKCE: true, FirstParty: true, IDTokenAlg: keys.ES256}})
 		a := issuer.Authorization{ClientID: id, RedirectURI: "https://client.example/cb", Subject: "alice", Scope: "openid", Session: reference}
 		code, err := k.Issuer.IssueCode(t.Context(), a)
 		if err != nil {
@@ -171,7 +171,7 @@ func TestASessionShowsWhichClientsWereToldOfItsEnd(t *testing.T) {
 	answers := answerer{"good.example": 204, "strict.example": 400, "dead.example": 503}
 	for host := range answers {
 		id := strings.TrimSuffix(host, ".example")
-		c, _ := k.Register(client.Registration{ID: id, Name: id, RedirectURIs: []string{"https://" + host + "/cb"}, LogoutURI: "https://" + host + "/logout", Scope: "openid", Auth: store.AuthEither, NoPKCE: true, IDTokenAlg: keys.ES256})
+		c, _ := k.Register(client.Registration{ID: id, Settings: store.Settings{Name: id, RedirectURIs: []string{"https://" + host + "/cb"}, LogoutURI: "https://" + host + "/logout", Scope: "openid", Auth: store.AuthEither, NoPKCE: true, IDTokenAlg: keys.ES256}})
 		code, err := k.Issuer.IssueCode(t.Context(), issuer.Authorization{ClientID: id, RedirectURI: c.RedirectURIs[0], Subject: "alice", Scope: "openid", Session: reference})
 		if err == nil {
 			_, err = k.Issuer.Exchange(t.Context(), &c, issuer.CodeRequest{Code: code.Code, RedirectURI: c.RedirectURIs[0]})

@@ -482,7 +482,7 @@ func TestExplainTellsOfServiceTokens(t *testing.T) {
 // machine registers a client that gets tokens for itself, and gets one.
 func (s *service) machine(format store.TokenFormat) (*store.Client, string) {
 	s.T.Helper()
-	s.Register(client.Registration{ID: "orders-service", Name: "Orders", Scope: "orders.read orders.write", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthEither, TokenFormat: format})
+	s.Register(client.Registration{ID: "orders-service", Settings: store.Settings{Name: "Orders", Scope: "orders.read orders.write", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthEither, TokenFormat: format}})
 	c := s.Listed("orders-service")
 	tokens, err := s.ServiceToken(s.T.Context(), c, issuer.ServiceRequest{})
 	if err != nil {

@@ -119,7 +119,7 @@ func (iss *Issuer) IssueCode(ctx context.Context, a Authorization) (IssuedCode, 
 	if c == nil {
 		return IssuedCode{}, &oauth.Invalid{Field: "client_id", Message: "no such client, or it is disabled (see: mintage client list)"}
 	}
-	if c.RequirePKCE && !c.Public() && a.Challenge == "" {
+	if c.RequiresPKCE() && !c.Public() && a.Challenge == "" {
 		// A code without a challenge can be redeemed without a verifier (RFC 9700
 		// section 2.1.1).
 		return IssuedCode{}, &oauth.Invalid{Field: "code_challenge", Message: "the client must use PKCE: pass on the code_challenge of its request, or register it with --no-pkce"}

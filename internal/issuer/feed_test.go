@@ -32,7 +32,7 @@ func newFeed(t *testing.T, change ...func(*issuer.Issuer)) *service {
 		iss.ID, iss.RevocationsMaxAge = issuerID, 5*time.Second
 	}}, change...)...)
 	s.Register(client.Registration{
-		ID: jwtClient, Name: "JWT", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, TokenFormat: store.TokenJWT, NoPKCE: true,
+		ID: jwtClient, Settings: store.Settings{Name: "JWT", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, TokenFormat: store.TokenJWT, NoPKCE: true},
 	})
 	return s
 }

@@ -313,7 +313,7 @@ func TestAnIDTokenIsNoAccessToken(t *testing.T) {
 // whose key is no longer published.
 func TestHints(t *testing.T) {
 	s := newProvider(t)
-	s.Register(client.Registration{ID: "other", Name: "Other", RedirectURIs: []string{redirectURI}, Scope: "openid", Auth: store.AuthEither, NoPKCE: true, IDTokenAlg: keys.EdDSA})
+	s.Register(client.Registration{ID: "other", Settings: store.Settings{Name: "Other", RedirectURIs: []string{redirectURI}, Scope: "openid", Auth: store.AuthEither, NoPKCE: true, IDTokenAlg: keys.EdDSA}})
 	s.Administer(clientID, func(c *store.Client) { c.TokenFormat, c.JWTType = store.TokenJWT, "JWT" })
 	tokens := s.authenticates(authentication("openid read"))
 	parts := strings.Split(tokens.IDToken, ".")

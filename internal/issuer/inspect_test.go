@@ -23,7 +23,7 @@ const apiID = "invoices-api"
 func newResource(t *testing.T, audiences ...string) *service {
 	t.Helper()
 	s := newService(t, testkit.Named)
-	s.Register(client.Registration{ID: apiID, Name: "Invoices", Introspect: true, IntrospectAudience: audiences, Auth: store.AuthEither})
+	s.Register(client.Registration{ID: apiID, Settings: store.Settings{Name: "Invoices", Introspect: true, IntrospectAudience: audiences, Auth: store.AuthEither}})
 	s.Faulty.Calls()
 	return s
 }
@@ -269,7 +269,7 @@ func TestAnotherRealmsIssuerKnowsNoneOfTheTokens(t *testing.T) {
 		other.Realm, other.ID = "/other", "https://auth.example/oauth2/other"
 		_, err := other.Inspect(t.Context(), tokens.AccessToken)
 		s.Dead(grant.TokenUnknown)(issuer.Token{}, err)
-		c := &store.Client{ID: clientID, Realm: "/other", Scope: oauth.Scope(allScopes), GrantTypes: store.GrantTypes}
+		c := &store.Client{ID: clientID, Realm: "/other", Settings: store.Settings{Scope: oauth.Scope(allScopes), GrantTypes: store.GrantTypes}}
 		for _, text := range []string{tokens.AccessToken, tokens.RefreshToken} {
 			if _, err := other.Revoke(t.Context(), c, text, testkit.Origin); err != nil {
 				t.Errorf("revoking at another realm: %v", err)

@@ -249,7 +249,7 @@ func TestOnlyTheTypesOfAccessTokensAreOnes(t *testing.T) {
 func TestAccessTokensOfARegistrationAreChecked(t *testing.T) {
 	s := newService(t)
 	long := strings.Repeat("a", 256)
-	good := client.Registration{Name: "x", Scope: "a", RedirectURIs: []string{redirectURI}, Auth: store.AuthEither}
+	good := client.Registration{Settings: store.Settings{Name: "x", Scope: "a", RedirectURIs: []string{redirectURI}, Auth: store.AuthEither}}
 	for _, c := range []struct {
 		field  string
 		change func(*client.Registration)
@@ -280,7 +280,7 @@ func TestAccessTokensOfARegistrationAreChecked(t *testing.T) {
 	}
 	// A resource server needs neither callbacks nor scopes, and can do nothing
 	// but ask.
-	c, secret, err := client.Registration{Name: "x", Introspect: true, Auth: store.AuthEither}.Client(realm, s.View().Ring, s.Policy, s.At())
+	c, secret, err := client.Registration{Settings: store.Settings{Name: "x", Introspect: true, Auth: store.AuthEither}}.Client(realm, s.View().Ring, s.Policy, s.At())
 	if err != nil || secret == "" || !c.Introspect || len(c.GrantTypes) != 0 || c.MayUse(store.GrantAuthorizationCode) {
 		t.Errorf("a resource server: %+v, %v", c, err)
 	}

@@ -19,7 +19,7 @@ func TestEndGrantsEndsThoseOfTheSession(t *testing.T) {
 	k.Issuer.IDTokenLifetime = 5 * time.Minute
 	register := func(id string, ends bool) *store.Client {
 		c, _ := k.Register(client.Registration{
-			ID: id, Name: id, RedirectURIs: []string{"https://client.example/cb"}, Scope: "openid read", Auth: store.AuthEither, NoPKCE: true, IDTokenAlg: keys.ES256, LogoutEndsGrants: ends,
+			ID: id, Settings: store.Settings{Name: id, RedirectURIs: []string{"https://client.example/cb"}, Scope: "openid read", Auth: store.AuthEither, NoPKCE: true, IDTokenAlg: keys.ES256, LogoutEndsGrants: ends},
 		})
 		return &c
 	}

@@ -24,7 +24,7 @@ const machineID = "orders-service"
 // machine registers a client that gets tokens for itself.
 func (s *service) machine(change func(*client.Registration)) *store.Client {
 	s.T.Helper()
-	r := client.Registration{ID: machineID, Name: "Orders", Scope: "orders.read orders.write", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthEither}
+	r := client.Registration{ID: machineID, Settings: store.Settings{Name: "Orders", Scope: "orders.read orders.write", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthEither}}
 	if change != nil {
 		change(&r)
 	}
@@ -381,11 +381,11 @@ func b2i(b bool) int {
 func TestServiceTokensNeedASecret(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	r := client.Registration{Name: "x", Scope: "a", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthNone}
+	r := client.Registration{Settings: store.Settings{Name: "x", Scope: "a", GrantTypes: []string{store.GrantClientCredentials}, Auth: store.AuthNone}}
 	if _, _, err := r.Client(realm, s.View().Ring, s.Policy, s.At()); err == nil {
 		t.Error("a public client was registered for client_credentials")
 	}
-	r = client.Registration{Name: "x", Scope: "a", RedirectURIs: []string{redirectURI}, Auth: store.AuthEither}
+	r = client.Registration{Settings: store.Settings{Name: "x", Scope: "a", RedirectURIs: []string{redirectURI}, Auth: store.AuthEither}}
 	c, _, err := r.Client(realm, s.View().Ring, s.Policy, s.At())
 	if err != nil || c.MayUse(store.GrantClientCredentials) {
 		t.Errorf("a client that names no grant types has %q, %v", c.GrantTypes, err)
@@ -544,7 +544,7 @@ func TestServiceTokensWaitForEveryNode(t *testing.T) {
 // registered itself, and a public client proves nothing, whatever their rows say.
 func TestServiceTokensAreOfOperatorsClientsOnly(t *testing.T) {
 	t.Parallel()
-	c := store.Client{Auth: store.AuthPrivateKeyJWT, GrantTypes: store.GrantTypes}
+	c := store.Client{Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, GrantTypes: store.GrantTypes}}
 	if !c.MayUse(store.GrantClientCredentials) {
 		t.Error("a confidential client of an operator may not")
 	}

@@ -180,7 +180,7 @@ func TestAnAuthorizationNamesOneToFiveAPIsOfTheClient(t *testing.T) {
 		s.PutAPI(store.API{ID: id, Number: uint16(10 + i), Scopes: []store.APIScope{{Name: name, Number: 1}}})
 		six = append(six, id)
 	}
-	s.Register(client.Registration{ID: "six", Name: "Six", RedirectURIs: []string{redirectURI}, APIs: append([]string{orders + " orders:read", invoices}, six...), Auth: store.AuthEither, NoPKCE: true})
+	s.Register(client.Registration{ID: "six", Settings: store.Settings{Name: "Six", RedirectURIs: []string{redirectURI}, APIs: append([]string{orders + " orders:read", invoices}, six...), Auth: store.AuthEither, NoPKCE: true}})
 	of := func(id, scope string, resources ...string) error {
 		_, err := s.IssueCode(t.Context(), issuer.Authorization{ClientID: id, RedirectURI: redirectURI, Subject: subject, Scope: scope, Resources: resources})
 		return err
@@ -269,7 +269,7 @@ func TestScopesNameNoAPIBesideAnOlderNode(t *testing.T) {
 		s := &service{fixture}
 		m := h.Join(t, s.Service, "new", 0)
 		s.PutAPI(testkit.OrdersAPI())
-		s.Register(client.Registration{ID: "shop", Name: "Shop", RedirectURIs: []string{redirectURI}, Scope: "openid", APIs: []string{orders}, Auth: store.AuthEither, NoPKCE: true})
+		s.Register(client.Registration{ID: "shop", Settings: store.Settings{Name: "Shop", RedirectURIs: []string{redirectURI}, Scope: "openid", APIs: []string{orders}, Auth: store.AuthEither, NoPKCE: true}})
 		for forms := range int64(store.FormsOfScopes + 1) {
 			h.Mu.Lock()
 			h.Nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(time.Now()), Forms: forms}
@@ -401,7 +401,7 @@ func TestOfflineAccessIsNoScope(t *testing.T) {
 	if t3 := s.Must(s.RefreshAt(t2.RefreshToken, "offline_access", "")); t3.Scope != "orders:read" {
 		t.Errorf("scope %q", t3.Scope)
 	}
-	s.Register(client.Registration{ID: "old", Name: "Old", RedirectURIs: []string{redirectURI}, Scope: "read offline_access", Auth: store.AuthEither})
+	s.Register(client.Registration{ID: "old", Settings: store.Settings{Name: "Old", RedirectURIs: []string{redirectURI}, Scope: "read offline_access", Auth: store.AuthEither}})
 	if c := s.Listed("old"); c.Scope != "read" {
 		t.Errorf("registered for %q", c.Scope)
 	}

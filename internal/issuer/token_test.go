@@ -287,7 +287,7 @@ func TestACodeWhoseGrantIsSweptInThisMomentIsExpired(t *testing.T) {
 
 func TestARequestThatIsNotTheOwnersChangesNothing(t *testing.T) {
 	s := newService(t)
-	s.Register(client.Registration{ID: "mail", Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true})
+	s.Register(client.Registration{ID: "mail", Settings: store.Settings{Name: "Mail", RedirectURIs: []string{redirectURI}, Scope: allScopes, Auth: store.AuthEither, NoPKCE: true}})
 	mail := s.Listed("mail")
 	spent := s.NewCode()
 	tokens := s.Must(s.Redeem(spent))
@@ -398,7 +398,7 @@ func TestACodeOfAClientThatMustUsePKCEHasAChallenge(t *testing.T) {
 	s := newService(t)
 	const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 	for _, required := range []bool{true, false} {
-		s.Administer(clientID, func(c *store.Client) { c.RequirePKCE = required })
+		s.Administer(clientID, func(c *store.Client) { c.NoPKCE = store.Waiver(!required) })
 		a := testkit.Authorization()
 		var invalid *oauth.Invalid
 		if _, err := s.IssueCode(t.Context(), a); required != (errors.As(err, &invalid) && invalid.Field == "code_challenge") {

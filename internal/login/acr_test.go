@@ -23,7 +23,7 @@ import (
 func (h *house) relying() {
 	h.t.Helper()
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
-	h.c = h.client(client.Registration{ID: "relying", Name: "Relying", Scope: "openid profile email a", IDTokenAlg: keys.ES256, FirstParty: true})
+	h.c = h.client(client.Registration{ID: "relying", Settings: store.Settings{Name: "Relying", Scope: "openid profile email a", IDTokenAlg: keys.ES256, FirstParty: true}})
 }
 
 func essentialACR(values string) func(*oauth.AuthorizationRequest) {

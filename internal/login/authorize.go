@@ -175,7 +175,7 @@ func (a *Authorizer) registersItself(view *directory.View, id string) bool {
 // unread is a client of which nothing is known but its id. It has no redirect URI,
 // so that nobody is redirected.
 func unread(id string) *store.Client {
-	return &store.Client{ID: id, Name: oauth.Host(id), RegisteredBy: store.ByDocument}
+	return &store.Client{ID: id, Settings: store.Settings{Name: oauth.Host(id)}, RegisteredBy: store.ByDocument}
 }
 
 // ShownName returns what a client is called on every page but the consent page: nobody
@@ -253,7 +253,7 @@ func (a *Authorizer) defect(view *directory.View, c *store.Client, r oauth.Autho
 		return r.Defect
 	case !c.MayUse(store.GrantAuthorizationCode):
 		return oauth.ErrResponseClient
-	case r.Challenge == "" && (c.RequirePKCE || c.Public()):
+	case r.Challenge == "" && (c.RequiresPKCE() || c.Public()):
 		return oauth.ErrNoChallenge
 	case foreign != nil && c.SelfRegistered():
 		return oauth.ErrTarget

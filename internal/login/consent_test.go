@@ -110,7 +110,7 @@ func TestRecordConsentAddsToWhatWasAgreedTo(t *testing.T) {
 // Two tabs that agree at the same time: both are recorded.
 func TestRecordConsentTogether(t *testing.T) {
 	h := newHouse(t)
-	bank := h.client(client.Registration{ID: "bank", Name: "Bank"})
+	bank := h.client(client.Registration{ID: "bank", Settings: store.Settings{Name: "Bank"}})
 	v := h.signedIn("alice")
 	here, there := h.begin(asking(h.c, scope("a")), v, StepConsent), h.begin(asking(bank, scope("b")), v, StepConsent)
 	h.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
@@ -158,8 +158,8 @@ func TestAllowIsUnavailableIfTheConsentCannotBeKept(t *testing.T) {
 func TestConnectionsAndDisconnect(t *testing.T) {
 	h := newHouse(t)
 	v := h.signedIn("alice")
-	bank := h.client(client.Registration{ID: "bank", Name: "Bank"})
-	idle := h.client(client.Registration{ID: "idle", Name: "Idle"})
+	bank := h.client(client.Registration{ID: "bank", Settings: store.Settings{Name: "Bank"}})
+	idle := h.client(client.Registration{ID: "idle", Settings: store.Settings{Name: "Idle"}})
 	connect := func(c store.Client, remember bool, want oauth.Scope) string {
 		t.Helper()
 		it := h.begin(asking(c, scope(want)), v, StepConsent)

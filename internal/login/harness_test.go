@@ -45,7 +45,7 @@ func newHouse(t *testing.T) *house {
 		Issuer: h.kit.Issuer, Pending: &Pending{}, InteractionLifetime: 10 * time.Minute, SessionLifetime: 12 * time.Hour, SessionIdle: time.Hour,
 		ContinueURL: "https://auth.example/oauth2/interaction?id=",
 	}
-	h.c = h.client(client.Registration{ID: "shop", Name: "Shop"})
+	h.c = h.client(client.Registration{ID: "shop", Settings: store.Settings{Name: "Shop"}})
 	return h
 }
 

@@ -116,7 +116,7 @@ func TestDeadGrantsHideNoConnection(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	bank := h.client(client.Registration{ID: "bank", Name: "Bank"})
+	bank := h.client(client.Registration{ID: "bank", Settings: store.Settings{Name: "Bank"}})
 	code := h.code(h.Allow(t.Context(), h.begin(asking(bank, scope("b")), v, StepConsent), v, false))
 	if _, err := h.Issuer.Exchange(t.Context(), &bank, issuer.CodeRequest{Code: code, RedirectURI: redirectURI}); err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestTheLongestRequestCanBeStored(t *testing.T) {
 		return string(b)
 	}
 	uri := "https://client.example/" + long(oauth.MaxRedirectURI-23, '&')
-	c := h.client(client.Registration{ID: long(64, 'c'), Name: "Long", RedirectURIs: []string{uri}})
+	c := h.client(client.Registration{ID: long(64, 'c'), Settings: store.Settings{Name: "Long", RedirectURIs: []string{uri}}})
 	r := asking(c, func(r *oauth.AuthorizationRequest) {
 		r.State, r.LoginHint, r.UILocales = []byte(long(8192, '"')), long(255, '<'), long(255, '&')
 		r.Prompt.Login = true

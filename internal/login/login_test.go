@@ -194,7 +194,7 @@ func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
 	}
 	// Each is short enough by itself, and together they are too long for a
 	// code: whoever can help it hears of it, and not the user.
-	wide := h.client(client.Registration{ID: strings.Repeat("w", 64), Name: "Wide", Scope: strings.Repeat("s", 250)})
+	wide := h.client(client.Registration{ID: strings.Repeat("w", 64), Settings: store.Settings{Name: "Wide", Scope: oauth.Scope(strings.Repeat("s", 250))}})
 	it = h.begin(asking(wide), v, StepLogin)
 	_, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: strings.Repeat("s", 255), Claims: `{"x":"` + strings.Repeat("y", 120) + `"}`})
 	var invalid *oauth.Invalid
@@ -254,7 +254,7 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 	if _, err := h.AcceptLogin(t.Context(), it.ID, Identity{Subject: "alice"}); err != ErrExpired {
 		t.Errorf("too late: %v", err)
 	}
-	gone := h.client(client.Registration{ID: "gone", Name: "Gone"})
+	gone := h.client(client.Registration{ID: "gone", Settings: store.Settings{Name: "Gone"}})
 	it = h.begin(asking(gone), v, StepLogin)
 	c := gone.Clone()
 	c.State, c.Version = store.ClientDisabled, c.Version+1
@@ -297,7 +297,7 @@ func TestNobodySignsInAsAClient(t *testing.T) {
 		"of a past": func(h *house) Identity { return h.identity("gone") },
 	} {
 		h := newHouse(t)
-		h.client(client.Registration{ID: "gone", Name: "Gone"})
+		h.client(client.Registration{ID: "gone", Settings: store.Settings{Name: "Gone"}})
 		h.kit.Administer("gone", func(c *store.Client) { c.State = store.ClientDeleted })
 		for _, it := range []*Interaction{h.begin(asking(h.c), someone(), StepLogin), {Request: oauth.AuthorizationRequest{}, Step: StepLogin}} {
 			cookie, err := h.SignIn(t.Context(), it, who(h), someone())

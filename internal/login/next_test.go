@@ -18,7 +18,7 @@ func TestNext(t *testing.T) {
 	alice, bob := session(time.Hour), &Session{Identity: Identity{Subject: "bob", AuthTime: at}}
 	none, noMaxAge := (*Consent)(nil), (*int)(nil)
 	seconds := func(n int) *int { return &n }
-	shop, ours, phone := &store.Client{}, &store.Client{FirstParty: true}, &store.Client{FirstParty: true, Native: true}
+	shop, ours, phone := &store.Client{}, &store.Client{Settings: store.Settings{FirstParty: true}}, &store.Client{Settings: store.Settings{FirstParty: true, Native: true}}
 	agreed := func(remembered oauth.Scope) *Consent { return &Consent{Scope: "a b c", Remembered: remembered, At: at} }
 	waits := func(s Step) *Interaction { return &Interaction{Step: s} }
 	of := func(s *Session) *Interaction { return &Interaction{Step: StepConsent, Identity: &s.Identity} }
@@ -124,7 +124,7 @@ func TestNextWithAnExpectedUser(t *testing.T) {
 		"the user has logged in":                 {oauth.Prompt{}, bob, of(bob), StepAnswered, nil},
 		"another one has logged in all the same": {oauth.Prompt{}, alice, of(alice), "", oauth.ErrLoginRequired},
 	} {
-		r := Request{Client: &store.Client{FirstParty: true}, At: at, BuiltIn: true}
+		r := Request{Client: &store.Client{Settings: store.Settings{FirstParty: true}}, At: at, BuiltIn: true}
 		r.RedirectURI, r.Prompt, r.Subjects = redirectURI, c.prompt, []string{"bob"}
 		if step, err := Next(r, c.s, nil, c.it); err != c.err || err == nil && step != c.want {
 			t.Errorf("%s: step %q, %v; want %q, %v", name, step, err, c.want, c.err)
@@ -147,7 +147,7 @@ func TestNextWithAnExpectedUser(t *testing.T) {
 		"too weak after the login":           {oauth.Prompt{}, weak, of(weak), "", oauth.ErrUnmet},
 		"another user, and nobody signed in": {oauth.Prompt{}, nil, of(weak), "", ErrSignedOut},
 	} {
-		r := Request{Client: &store.Client{FirstParty: true}, At: at, BuiltIn: true}
+		r := Request{Client: &store.Client{Settings: store.Settings{FirstParty: true}}, At: at, BuiltIn: true}
 		r.RedirectURI, r.Prompt, r.Classes = redirectURI, c.prompt, []string{openid.Classes[1]}
 		if step, err := Next(r, c.s, nil, c.it); err != c.err || err == nil && step != c.want {
 			t.Errorf("%s: step %q, %v; want %q, %v", name, step, err, c.want, c.err)
@@ -159,7 +159,7 @@ func TestNextWithAnExpectedUser(t *testing.T) {
 // program of the machine is the developer's.
 func TestNextOnADevelopersMachine(t *testing.T) {
 	alice := &Session{Identity: Identity{Subject: "alice", AuthTime: started}}
-	ours, others := &store.Client{FirstParty: true, Native: true}, &store.Client{Native: true}
+	ours, others := &store.Client{Settings: store.Settings{FirstParty: true, Native: true}}, &store.Client{Settings: store.Settings{Native: true}}
 	for name, c := range map[string]struct {
 		development bool
 		client      *store.Client

@@ -28,8 +28,8 @@ type described struct {
 func (h *house) agents(redirectURI string) *described {
 	h.t.Helper()
 	d := &described{c: store.Client{
-		ID: agentID, Realm: realm, Name: "Agent", State: store.ClientEnabled, Auth: store.AuthNone, Native: true, RequirePKCE: true,
-		GrantTypes: store.GrantTypes, RedirectURIs: []string{redirectURI}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
+		ID: agentID, Realm: realm, State: store.ClientEnabled, Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, Native: true, NoPKCE: false,
+			GrantTypes: store.GrantTypes, RedirectURIs: []string{redirectURI}}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
 	}}
 	h.Issuer.Directory.AdmitSelfRegistered(func(id string) bool { return id == agentID })
 	h.SelfRegistered = func(_ context.Context, r oauth.AuthorizationRequest, _ netip.Prefix, signedIn bool) (*store.Client, error) {
@@ -320,7 +320,7 @@ func TestAnOperatorsRegistrationOfAnAddressIsNotRead(t *testing.T) {
 	h := newHouse(t)
 	d := h.agents(redirectURI)
 	own := d.c
-	own.RegisteredBy, own.Scope, own.Version, own.RequirePKCE = store.ByOperator, "a b c", 1, false
+	own.RegisteredBy, own.Scope, own.Version, own.NoPKCE = store.ByOperator, "a b c", 1, true
 	if err := h.kit.Engine.Commit(t.Context(), store.Change{Entries: []store.Entry{own.Entry()}}); err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +405,7 @@ func TestALoginThatNoCodeCanHoldIsRefusedBeforeTheDescriptionIsRead(t *testing.T
 func TestNobodyIsAskedAboutACodeThatCannotBeMade(t *testing.T) {
 	h := newHouse(t)
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
-	shop := h.client(client.Registration{ID: "openid", Name: "OpenID", Scope: "openid a"})
+	shop := h.client(client.Registration{ID: "openid", Settings: store.Settings{Name: "OpenID", Scope: "openid a"}})
 	v := h.signedIn("jürgen")
 	_, err := h.Authorize(t.Context(), asking(shop), v)
 	var invalid *oauth.Invalid

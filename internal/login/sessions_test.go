@@ -95,7 +95,7 @@ func TestSessionsOfASubjectAndTheGrantsThatTheyMade(t *testing.T) {
 }
 
 // openIDClient is a client whose grants refer to sessions.
-var openIDClient = client.Registration{ID: "app", Name: "App", Scope: "openid a b", FirstParty: true, IDTokenAlg: keys.ES256}
+var openIDClient = client.Registration{ID: "app", Settings: store.Settings{Name: "App", Scope: "openid a b", FirstParty: true, IDTokenAlg: keys.ES256}}
 
 // A new login of the same subject in the same browser has a new cookie and auth_time,
 // and is the same session for clients.
@@ -313,7 +313,7 @@ func TestAGrantBelongsToTheSessionThatAnswers(t *testing.T) {
 func TestARedirectAfterALogoutWaitsASecondAtMost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	c := h.client(client.Registration{ID: "leaving", Name: "Leaving", PostLogoutRedirectURIs: []string{"https://client.example/bye"}})
+	c := h.client(client.Registration{ID: "leaving", Settings: store.Settings{Name: "Leaving", PostLogoutRedirectURIs: []string{"https://client.example/bye"}}})
 	waited := 0
 	h.Ended = func(ctx, End, *store.Change) error { return nil }
 	h.Told = func(ctx ctx, e End) {

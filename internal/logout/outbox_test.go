@@ -172,8 +172,9 @@ func (b *bench) hosts(want ...string) map[string][]received {
 func (b *bench) register(id string, change ...func(*client.Registration)) {
 	b.t.Helper()
 	r := client.Registration{
-		ID: id, Name: id, Scope: "openid a", Auth: store.AuthEither, RedirectURIs: []string{"https://" + id + ".example/cb"}, IDTokenAlg: keys.ES256,
-		LogoutURI: "https://" + id + ".example/logout",
+		ID: id, Settings: store.Settings{Name: id, Scope: "openid a", Auth: store.AuthEither, RedirectURIs: []string{"https://" + id + ".example/cb"}, IDTokenAlg: keys.ES256,
+			LogoutURI: "https://" + id + ".example/logout",
+		},
 	}
 	for _, f := range change {
 		f(&r)

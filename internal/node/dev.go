@@ -237,10 +237,10 @@ func finishDev(ctx context.Context, cfg config.Config, st store.Store, dir *dire
 	}
 	if _, there := view.Client(deployment.Realm, info.ClientID); !there {
 		now := grant.At(time.Now())
-		c, secret, err := client.Registration{
+		c, secret, err := client.Registration{Settings: store.Settings{
 			Name: "Demo client of --dev", RedirectURIs: devRedirects, Scope: devScope, Auth: store.AuthEither, NoPKCE: true,
 			Native: true, FirstParty: true,
-		}.Client(deployment.Realm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, now)
+		}}.Client(deployment.Realm, view.Ring, grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std()}, now)
 		if err != nil {
 			return info, err
 		}

@@ -158,7 +158,7 @@ func TestTheAuditLogTellsAllThatHasEnded(t *testing.T) {
 // nothing takes another's place.
 func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 	client := func(change func(*store.Client)) *store.Client {
-		c := &store.Client{ID: "shop", Name: "Shop", State: store.ClientEnabled, Secrets: []store.Secret{{ID: "one"}, {ID: "two"}}}
+		c := &store.Client{ID: "shop", Settings: store.Settings{Name: "Shop"}, State: store.ClientEnabled, Secrets: []store.Secret{{ID: "one"}, {ID: "two"}}}
 		change(c)
 		return c
 	}

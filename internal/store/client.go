@@ -84,20 +84,40 @@ const (
 	ByRequest Registrar = "request"
 )
 
-// A Client is a registered client system. It is stored as JSON, so members may
-// be added; a version that does not know one leaves it alone only by not
-// writing the client.
+// A Client is a registered client system. It is stored as JSON, with the members
+// of its Settings beside its own, so members may be added; a version that does not
+// know one leaves it alone only by not writing the client.
 type Client struct {
-	ID          string      `json:"id"`
-	Realm       string      `json:"realm"`
-	Name        string      `json:"name"`
-	State       ClientState `json:"state"`
-	Auth        AuthRule    `json:"auth_method"`
-	Native      bool        `json:"native,omitempty"`
-	RequirePKCE bool        `json:"require_pkce"`
+	ID    string `json:"id"`
+	Realm string `json:"realm"`
+	Settings
+	State ClientState `json:"state"`
+	// LongestIDToken is the longest IDTokenLifetime that there was before: id_tokens
+	// may be that old.
+	LongestIDToken Milliseconds `json:"longest_id_token_ms,omitempty"`
+
+	// RegisteredBy says who registered it. The record of a client that registered
+	// itself is not in the directory: it is a document, written when a user first
+	// agrees. An entry bars it; see Decides. CreatedAt and UpdatedAt are those of the
+	// first and the last agreement.
+	RegisteredBy  Registrar     `json:"registered_by,omitempty"`
+	RecordedUntil grant.Instant `json:"-"` // when the record may go; zero for others
+
+	Secrets   []Secret      `json:"secrets"`
+	CreatedAt grant.Instant `json:"created_at"`
+	UpdatedAt grant.Instant `json:"updated_at"`
+	Version   int64         `json:"version"`
+}
+
+// Settings are what a registration chooses for a client.
+type Settings struct {
+	Name   string   `json:"name"`
+	Auth   AuthRule `json:"auth_method"`
+	Native bool     `json:"native,omitempty"`
+	NoPKCE Waiver   `json:"require_pkce"`
 	// FirstParty is the provider's own: its users are not asked for consent.
 	FirstParty   bool          `json:"first_party,omitempty"`
-	GrantTypes   []string      `json:"grant_types"`
+	GrantTypes   []string      `json:"grant_types"` // nil in a registration: DefaultGrantTypes
 	RedirectURIs []string      `json:"redirect_uris"`
 	Scope        oauth.Scope   `json:"scope"`
 	NoRotation   bool          `json:"no_rotation,omitempty"`
@@ -108,10 +128,7 @@ type Client struct {
 	IDTokenAlg       keys.Purpose  `json:"id_token_signing_alg,omitempty"` // "": RS256
 	IDTokenLifetime  *Milliseconds `json:"id_token_lifetime_ms,omitempty"` // nil: the deployment's
 	NoRefreshIDToken bool          `json:"no_refresh_id_token,omitempty"`
-	// LongestIDToken is the longest IDTokenLifetime that there was before: id_tokens
-	// may be that old.
-	LongestIDToken Milliseconds `json:"longest_id_token_ms,omitempty"`
-	UserInfoAlg    keys.Purpose `json:"userinfo_signed_response_alg,omitempty"` // "" or "none": its userinfo is JSON
+	UserInfoAlg      keys.Purpose  `json:"userinfo_signed_response_alg,omitempty"` // "" or "none": its userinfo is JSON
 
 	// PostLogoutRedirectURIs are where browsers may go after a logout that the client
 	// asked for (OpenID Connect RP-Initiated Logout 1.0 section 3). With
@@ -137,21 +154,24 @@ type Client struct {
 
 	// Introspect makes it a resource server, which may ask about the access
 	// tokens of every client: those for one of IntrospectAudience, if it is set.
+	// Without redirect URIs, it gets no grant types unless they are named.
 	Introspect         bool     `json:"introspect,omitempty"`
 	IntrospectAudience []string `json:"introspect_audience,omitempty"`
 
-	// RegisteredBy says who registered it. The record of a client that registered
-	// itself is not in the directory: it is a document, written when a user first
-	// agrees. An entry bars it; see Decides. CreatedAt and UpdatedAt are those of the
-	// first and the last agreement.
-	RegisteredBy  Registrar     `json:"registered_by,omitempty"`
-	RecordedUntil grant.Instant `json:"-"`                  // when the record may go; zero for others
-	Assertion     AssertionRule `json:"assertion,omitzero"` // if Auth asserts
+	Assertion AssertionRule `json:"assertion,omitzero"` // if Auth asserts
+}
 
-	Secrets   []Secret      `json:"secrets"`
-	CreatedAt grant.Instant `json:"created_at"`
-	UpdatedAt grant.Instant `json:"updated_at"`
-	Version   int64         `json:"version"`
+// A Waiver frees a client from a requirement. The stored form says whether the
+// requirement holds.
+type Waiver bool
+
+func (w Waiver) MarshalJSON() ([]byte, error) { return json.Marshal(!bool(w)) }
+
+func (w *Waiver) UnmarshalJSON(text []byte) error {
+	var required bool
+	err := json.Unmarshal(text, &required)
+	*w = Waiver(!required)
+	return err
 }
 
 // An AssertionRule says which assertions authenticate a client (RFC 7523 section 3).
@@ -165,11 +185,11 @@ type AssertionRule struct {
 	TokenEndpoint bool `json:"token_endpoint_audience,omitempty"`
 
 	// Of another issuer's assertions:
-	Issuer   string       `json:"issuer,omitempty"`
-	Subject  string       `json:"subject,omitempty"` // a pattern
-	Audience string       `json:"audience,omitempty"`
-	Claims   []string     `json:"claims,omitempty"` // name=value
-	Lifetime Milliseconds `json:"max_lifetime_ms,omitempty"`
+	Issuer   string        `json:"issuer,omitempty"`
+	Subject  string        `json:"subject,omitempty"` // a pattern
+	Audience string        `json:"audience,omitempty"`
+	Claims   []string      `json:"claims,omitempty"`          // name=value
+	Lifetime *Milliseconds `json:"max_lifetime_ms,omitempty"` // nil: 70 minutes
 }
 
 // A TokenFormat is what an access token looks like to others.
@@ -189,6 +209,9 @@ type Milliseconds int64
 
 // Duration converts m.
 func (m Milliseconds) Duration() time.Duration { return time.Duration(m) * time.Millisecond }
+
+// InMilliseconds returns the stored form of a duration.
+func InMilliseconds(d time.Duration) *Milliseconds { return new(Milliseconds(d.Milliseconds())) }
 
 // A Secret is one of a client's secrets, in the form in which it is checked.
 // Exactly one of Digest and Slow is set.
@@ -224,15 +247,24 @@ func (c Client) MayUse(grantType string) bool {
 
 // Clone copies c and its lists, to be changed and written back.
 func (c Client) Clone() Client {
-	c.GrantTypes = slices.Clone(c.GrantTypes)
-	c.RedirectURIs = slices.Clone(c.RedirectURIs)
-	c.PostLogoutRedirectURIs = slices.Clone(c.PostLogoutRedirectURIs)
-	c.Audience = slices.Clone(c.Audience)
-	c.APIs = slices.Clone(c.APIs)
-	c.IntrospectAudience = slices.Clone(c.IntrospectAudience)
+	c.Settings = c.Settings.Clone()
 	c.Secrets = slices.Clone(c.Secrets)
-	c.Assertion.Keys, c.Assertion.Claims = slices.Clone(c.Assertion.Keys), slices.Clone(c.Assertion.Claims)
 	return c
+}
+
+// RequiresPKCE reports whether the client's codes need a PKCE challenge.
+func (s Settings) RequiresPKCE() bool { return !bool(s.NoPKCE) }
+
+// Clone copies s and its lists.
+func (s Settings) Clone() Settings {
+	s.GrantTypes = slices.Clone(s.GrantTypes)
+	s.RedirectURIs = slices.Clone(s.RedirectURIs)
+	s.PostLogoutRedirectURIs = slices.Clone(s.PostLogoutRedirectURIs)
+	s.Audience = slices.Clone(s.Audience)
+	s.APIs = slices.Clone(s.APIs)
+	s.IntrospectAudience = slices.Clone(s.IntrospectAudience)
+	s.Assertion.Keys, s.Assertion.Claims = slices.Clone(s.Assertion.Keys), slices.Clone(s.Assertion.Claims)
+	return s
 }
 
 // LongestIDTokens returns the longest lifetime that the registration gives id_tokens,

@@ -56,7 +56,7 @@ func WithAPIs(t *testing.T, change ...func(*issuer.Issuer)) *Service {
 	s := NewService(t, change...)
 	s.PutAPI(OrdersAPI())
 	s.PutAPI(InvoicesAPI())
-	s.Register(client.Registration{ID: "shop", Name: "Shop", RedirectURIs: []string{RedirectURI}, Scope: "openid free", APIs: []string{Orders, Invoices}, Auth: store.AuthEither, NoPKCE: true})
+	s.Register(client.Registration{ID: "shop", Settings: store.Settings{Name: "Shop", RedirectURIs: []string{RedirectURI}, Scope: "openid free", APIs: []string{Orders, Invoices}, Auth: store.AuthEither, NoPKCE: true}})
 	return s
 }
 
@@ -76,8 +76,8 @@ func (s *Service) RefreshAt(token, scope, resource string) (issuer.Tokens, error
 func (s *Service) Agent() *store.Client {
 	s.T.Helper()
 	c := store.Client{
-		ID: AgentID, Realm: Realm, Name: "Agent", State: store.ClientEnabled, Auth: store.AuthNone, Native: true, RequirePKCE: true,
-		GrantTypes: store.GrantTypes, RedirectURIs: []string{RedirectURI}, Scope: "a b", RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
+		ID: AgentID, Realm: Realm, State: store.ClientEnabled, Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, Native: true, NoPKCE: false,
+			GrantTypes: store.GrantTypes, RedirectURIs: []string{RedirectURI}, Scope: "a b"}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
 	}
 	if err := s.Engine.Commit(s.T.Context(), store.Change{Documents: []store.Document{c.Record(s.RecordUntil(s.At()))}}); err != nil {
 		s.T.Fatal(err)

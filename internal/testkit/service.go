@@ -44,7 +44,7 @@ func NewService(t *testing.T, change ...func(*issuer.Issuer)) *Service {
 		}
 	})
 	s.Use(s.Directory)
-	_, s.Secret = s.Register(client.Registration{ID: ClientID, Name: "Billing", RedirectURIs: []string{RedirectURI}, Scope: AllScopes, Auth: store.AuthEither, NoPKCE: true})
+	_, s.Secret = s.Register(client.Registration{ID: ClientID, Settings: store.Settings{Name: "Billing", RedirectURIs: []string{RedirectURI}, Scope: AllScopes, Auth: store.AuthEither, NoPKCE: true}})
 	s.Faulty.Calls()
 	return s
 }

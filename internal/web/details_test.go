@@ -147,7 +147,7 @@ func TestAnErrorThatAClientTakesByPOST(t *testing.T) {
 func TestTheConsentPageTellsNewFromKnown(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	c := r.client(client.Registration{ID: "c", Name: "C", Scope: "alpha bravo charlie"})
+	c := r.client(client.Registration{ID: "c", Settings: store.Settings{Name: "C", Scope: "alpha bravo charlie"}})
 	b := r.signedIn("alice")
 	count := func(s sight, name string) int { return strings.Count(s.body, name) }
 	first := b.open(asking(c, "scope=alpha bravo")).at(t, login.StepConsent)

@@ -13,6 +13,7 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/upstream"
 )
@@ -104,7 +105,7 @@ func outcomes(t *testing.T) []outcome {
 	upstreamForged, upstreamForgedDo := at(func(_ *room, p *provider) string { p.claims["aud"] = "another"; return ok })
 	upstreamRefused, upstreamRefusedDo := at(func(_ *room, p *provider) string { p.refuse = "server_error"; return ok })
 	upstreamClient, upstreamClientDo := at(func(r *room, p *provider) string {
-		r.client(client.Registration{ID: "people:42", Name: "A client"})
+		r.client(client.Registration{ID: "people:42", Settings: store.Settings{Name: "A client"}})
 		return ok
 	})
 	upstreamEnded, upstreamEndedDo := at(func(r *room, p *provider) string {
@@ -178,7 +179,7 @@ func outcomes(t *testing.T) []outcome {
 		}), status: 303, to: interactionURL},
 		{name: "a subject that is a client's id", do: func(r *room, b *browser) sight {
 			page := b.open(asking(r.shop)).at(r.t, login.StepLogin)
-			r.client(client.Registration{ID: "s-alice", Name: "A client"})
+			r.client(client.Registration{ID: "s-alice", Settings: store.Settings{Name: "A client"}})
 			return b.logIn(page, "alice", password)
 		}, status: 403, audit: []string{"login_failed|refused" + shop + users + ", the subject is the id of a client"}, counted: []string{"login rejected +1"}},
 		{name: "login cancelled", do: func(r *room, b *browser) sight {

@@ -319,8 +319,8 @@ func TestPagesAreInTheLanguageThatWasAskedFor(t *testing.T) {
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	other := r.client(client.Registration{ID: "other", Name: "Other <b>"})
-	gone := r.client(client.Registration{ID: "gone", Name: "Gone"})
+	other := r.client(client.Registration{ID: "other", Settings: store.Settings{Name: "Other <b>"}})
+	gone := r.client(client.Registration{ID: "gone", Settings: store.Settings{Name: "Gone"}})
 	b := r.signedIn("alice")
 	for _, c := range []store.Client{r.shop, other, gone} {
 		b.agree(asking(c))

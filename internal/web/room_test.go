@@ -109,7 +109,7 @@ func newRoom(t *testing.T, choose ...func(*room, *choice)) *room {
 		Throttle: overload.NewThrottle(c.limits, r.metrics.Throttled), Audit: r.audit, Metrics: r.metrics,
 	}, log)
 	r.server.Mount(r.Front.Routes(r.server)...)
-	r.shop = r.client(client.Registration{ID: "shop", Name: "Shop"})
+	r.shop = r.client(client.Registration{ID: "shop", Settings: store.Settings{Name: "Shop"}})
 	r.user("alice")
 	r.counts()
 	return r

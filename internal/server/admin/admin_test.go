@@ -40,7 +40,7 @@ func newAdminAPI(t *testing.T) *adminAPI {
 		s.Now, s.Log, s.Schedule = func() time.Time { return a.now }, log, keys.Schedule{}
 		s.Clock.Set(a.now)
 	})
-	kit.Register(client.Registration{ID: "billing", Name: "Billing", RedirectURIs: []string{"https://client.example/cb"}, Scope: "openid read", Auth: store.AuthEither, NoPKCE: true})
+	kit.Register(client.Registration{ID: "billing", Settings: store.Settings{Name: "Billing", RedirectURIs: []string{"https://client.example/cb"}, Scope: "openid read", Auth: store.AuthEither, NoPKCE: true}})
 	a.iss, a.faulty = kit.Issuer, kit.Faulty
 	a.logins = &login.Authorizer{
 		Pending: &login.Pending{},

@@ -60,7 +60,7 @@ func newPublicSide(t testing.TB, change ...func(*testkit.Setup, *server.Options)
 	})
 	options.Clients = &client.Authenticator{Realm: testkit.Realm, Store: p.kit.Faulty, Directory: p.kit.Directory, Now: p.kit.Now, Log: log, Slow: client.NewSlowPool()}
 	c, secret := p.kit.Register(client.Registration{
-		ID: "billing", Name: "Billing", RedirectURIs: []string{callback}, Scope: "read", Auth: store.AuthEither, TokenFormat: store.TokenJWT, NoPKCE: true, Introspect: true,
+		ID: "billing", Settings: store.Settings{Name: "Billing", RedirectURIs: []string{callback}, Scope: "read", Auth: store.AuthEither, TokenFormat: store.TokenJWT, NoPKCE: true, Introspect: true},
 	})
 	p.client, p.secret = &c, secret
 	p.Server = server.New(p.kit.Issuer, options, log)

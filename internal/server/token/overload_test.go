@@ -106,7 +106,7 @@ func TestARequestWaitsInItsClassAndBeforeItsClientIsAuthenticated(t *testing.T) 
 func TestClientsThatRegisteredThemselvesWaitInAClassOfTheirOwn(t *testing.T) {
 	const document, registration = "https%3A%2F%2Fagent.example%2Fclient.json", "mintage_ci_x"
 	kit := testkit.New(t)
-	kit.Register(client.Registration{ID: "https://shop.example/", Name: "Shop", RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither})
+	kit.Register(client.Registration{ID: "https://shop.example/", Settings: store.Settings{Name: "Shop", RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}})
 	for name, c := range map[string]struct {
 		path, form, basic string
 		class             overload.Class

@@ -19,12 +19,12 @@ var clientPromises = []promise{
 		st := open(t, db)
 		full := newClient("client~id!")
 		full.Name = `O'Brien & "Söhne" 日本`
-		full.Native, full.NoRotation, full.RequirePKCE = true, true, false
+		full.Native, full.NoRotation, full.NoPKCE = true, true, true
 		window := store.Milliseconds(0)
 		full.RetryWindow, full.ReuseGrace = &window, &window
 		full.RedirectURIs = []string{"https://client.example/cb?a=b&c=%20", "com.example.app:/cb"}
 		full.CreatedAt, full.UpdatedAt = 1, math.MaxInt64
-		empty := store.Client{ID: "x", Version: 1, State: store.ClientDisabled, GrantTypes: []string{}, RedirectURIs: []string{}, Secrets: []store.Secret{}}
+		empty := store.Client{ID: "x", Version: 1, State: store.ClientDisabled, Settings: store.Settings{GrantTypes: []string{}, RedirectURIs: []string{}}, Secrets: []store.Secret{}}
 		for _, c := range []store.Client{full, empty, newClient("plain")} {
 			createClient(t, st, c)
 			holdsClient(t, st, c)

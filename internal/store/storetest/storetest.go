@@ -161,9 +161,9 @@ func recorded(t *testing.T, st store.Store, about string) []store.Event {
 // newClient is an everyday client with two secrets.
 func newClient(id string) store.Client {
 	return store.Client{
-		ID: id, Realm: "/api", Name: "Billing", State: store.ClientEnabled, Auth: store.AuthEither,
-		RequirePKCE: true, GrantTypes: []string{store.GrantAuthorizationCode, store.GrantRefreshToken},
-		RedirectURIs: []string{"https://client.example/cb"}, Scope: oauth.Scope("read write"),
+		ID: id, Realm: "/api", State: store.ClientEnabled, Settings: store.Settings{Name: "Billing", Auth: store.AuthEither,
+			GrantTypes:   []string{store.GrantAuthorizationCode, store.GrantRefreshToken},
+			RedirectURIs: []string{"https://client.example/cb"}, Scope: oauth.Scope("read write")},
 		Secrets: []store.Secret{
 			{ID: id + "-first", Digest: []byte{0, 1, 2, 0xff}, CreatedAt: base},
 			{ID: id + "-second", Slow: "$argon2id$x", CreatedAt: base + 1, ExpiresAt: base + 9},

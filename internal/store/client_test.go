@@ -1,0 +1,59 @@
+package store_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// Stores hold clients in this form: a member that changes its name or its meaning is
+// lost for every client that is registered.
+func TestTheStoredFormOfAClientStays(t *testing.T) {
+	for text, want := range map[string]store.Client{
+		`{"id":"billing","realm":"/api","name":"Billing","state":"enabled","auth_method":"either","require_pkce":true,"grant_types":["authorization_code"],` +
+			`"redirect_uris":["https://billing.example/cb"],"scope":"read write","secrets":[],"created_at":1,"updated_at":2,"version":3}`: {
+			ID: "billing", Realm: "/api", State: store.ClientEnabled, Secrets: []store.Secret{}, CreatedAt: 1, UpdatedAt: 2, Version: 3,
+			Settings: store.Settings{Name: "Billing", Auth: store.AuthEither, GrantTypes: []string{"authorization_code"}, RedirectURIs: []string{"https://billing.example/cb"}, Scope: "read write"},
+		},
+		`{"id":"all","realm":"/api","name":"All","state":"disabled","auth_method":"federated","native":true,"require_pkce":false,"first_party":true,` +
+			`"grant_types":["client_credentials"],"redirect_uris":[],"scope":"","no_rotation":true,"retry_window_ms":0,"reuse_grace_ms":60000,` +
+			`"id_token_signing_alg":"ES256","id_token_lifetime_ms":90000,"no_refresh_id_token":true,"longest_id_token_ms":120000,"userinfo_signed_response_alg":"EdDSA",` +
+			`"post_logout_redirect_uris":["https://a.example/"],"logout_ends_grants":true,"backchannel_logout_uri":"https://a.example/out","backchannel_logout_session_required":true,` +
+			`"access_token_format":"jwt","signing_alg":"RS256","jwt_type":"JWT","audience":["a"],"apis":["https://api.example read"],"audience_parameter":true,` +
+			`"introspect":true,"introspect_audience":["b"],"registered_by":"document","assertion":{"alg":"RS256","jwks":{"keys":[]},"token_endpoint_audience":true,` +
+			`"issuer":"https://i.example","subject":"s","audience":"a","claims":["x=y"],"max_lifetime_ms":60000},` +
+			`"secrets":[{"id":"s","slow":"x","created_at":1,"expires_at":2}],"created_at":1,"updated_at":2,"version":3}`: {
+			ID: "all", Realm: "/api", State: store.ClientDisabled, LongestIDToken: 120_000, RegisteredBy: store.ByDocument,
+			Secrets: []store.Secret{{ID: "s", Slow: "x", CreatedAt: 1, ExpiresAt: 2}}, CreatedAt: 1, UpdatedAt: 2, Version: 3,
+			Settings: store.Settings{
+				Name: "All", Auth: store.AuthFederated, Native: true, NoPKCE: true, FirstParty: true, GrantTypes: []string{"client_credentials"}, RedirectURIs: []string{}, Scope: oauth.Scope(""),
+				NoRotation: true, RetryWindow: store.InMilliseconds(0), ReuseGrace: store.InMilliseconds(time.Minute),
+				IDTokenAlg: "ES256", IDTokenLifetime: store.InMilliseconds(90 * time.Second), NoRefreshIDToken: true, UserInfoAlg: "EdDSA",
+				PostLogoutRedirectURIs: []string{"https://a.example/"}, LogoutEndsGrants: true, LogoutURI: "https://a.example/out", LogoutSession: true,
+				TokenFormat: store.TokenJWT, SigningAlg: "RS256", JWTType: "JWT", Audience: []string{"a"}, APIs: []string{"https://api.example read"}, AudienceParameter: true,
+				Introspect: true, IntrospectAudience: []string{"b"},
+				Assertion: store.AssertionRule{Alg: "RS256", Keys: json.RawMessage(`{"keys":[]}`), TokenEndpoint: true, Issuer: "https://i.example", Subject: "s", Audience: "a",
+					Claims: []string{"x=y"}, Lifetime: store.InMilliseconds(time.Minute)},
+			},
+		},
+	} {
+		got, err := store.Entry{Kind: store.EntryClient, ID: want.ID, Body: []byte(text)}.Client()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s\nis read as %+v, %v", text, got, err)
+		}
+		var before, after map[string]any // the order of members means nothing
+		if err := json.Unmarshal([]byte(text), &before); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(want.Entry().Body, &after); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(before, after) {
+			t.Errorf("%s\nis written as %s", text, want.Entry().Body)
+		}
+	}
+}
