@@ -347,7 +347,7 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "values of a refused redirect URI kept out of the log", In: "LoggedURI",
-		Old:  "text = text[:at[1]] + \"...\"",
+		Old:  "text = text[:at[0]] + \"...\"",
 		New:  "_ = at",
 		Test: "go test ./internal/oauth -run TestALoggedURIHasNoSecrets",
 	},

@@ -6,8 +6,8 @@ package oauth
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"strconv"
+	"strings"
 )
 
 // An ErrorCode is a registered value of the "error" member (RFC 6749 section
@@ -68,23 +68,34 @@ func Sent(err error, value string) error {
 // mistake. A client may have encoded it once too often, or not made it a URI at all.
 func LoggedURI(text string) string {
 	u, err := url.Parse(text)
-	if !uriParts.MatchString(text) || err != nil && userinfo.MatchString(text) {
+	if ends(text, ":/") == nil || err != nil && ends(text, "@") != nil {
 		return "(no URI)"
 	}
-	if at := uriValues.FindStringIndex(text); at != nil {
-		text = text[:at[1]] + "..."
+	if at := ends(text, "?#&;=%"); at != nil {
+		text = text[:at[0]] + "..."
 	}
-	if err != nil || u.Host == "" || u.User != nil {
-		text = userinfo.ReplaceAllString(text, "$1...@")
+	if users := ends(text, "@"); users != nil && (u.Host == "" || u.User != nil) {
+		scheme := ""
+		if strings.HasPrefix(text, u.Scheme+":/") {
+			scheme = u.Scheme + "://"
+		}
+		text = scheme + "...@" + text[users[len(users)-1]:]
 	}
 	return text
 }
 
-var (
-	uriParts  = regexp.MustCompile(`(?i)[:/]|%(?:3a|2f)`)
-	userinfo  = regexp.MustCompile(`(?is)^([a-z][a-z0-9+.-]*:/+)?.*(?:@|%40)`)
-	uriValues = regexp.MustCompile(`(?i)[?#&;=]|%(?:23|25|26|3b|3d|3f)`)
-)
+// ends returns where each of the marks in text ends, as it is or percent-encoded; of "%",
+// the encoded alone.
+func ends(text, marks string) (list []int) {
+	for i := range len(text) {
+		if c := text[i]; c != '%' && strings.IndexByte(marks, c) >= 0 {
+			list = append(list, i+1)
+		} else if b, err := url.PathUnescape(text[i:min(i+3, len(text))]); c == '%' && err == nil && strings.Contains(marks, b) {
+			list = append(list, i+3)
+		}
+	}
+	return list
+}
 
 func (e *Error) Error() string {
 	if e.Code == "" { // ErrNoBearer

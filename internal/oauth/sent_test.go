@@ -44,7 +44,7 @@ func TestALoggedURIHasNoSecrets(t *testing.T) {
 		"https%3A%2F%2Fu%3As%40a.b":    "...@a.b",
 		"https://u:s@a.example/cb":     "https://...@a.example/cb",
 		"https://u:s@a.example/cb?c=s": "https://...@a.example/cb?...",
-		"https:/u:s@a.example/cb":      "https:/...@a.example/cb",
+		"https:/u:s@a.example/cb":      "https://...@a.example/cb",
 		"u:s@a.example/cb":             "...@a.example/cb",
 		"https://u:s%zz@a.example/cb":  "(no URI)",
 		"https://u:p?s@a.example/cb":   "(no URI)",
