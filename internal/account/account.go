@@ -259,24 +259,6 @@ func (u *Users) Claims(ctx context.Context, subject string) (claims.Claims, erro
 	return user.StandardClaims(), err
 }
 
-// Adopt writes the records again that an earlier version has written without their
-// owner: Claims would not find them by their subject.
-func (u *Users) Adopt(ctx context.Context) error {
-	list, err := List(ctx, u.Store, u.Realm)
-	if err != nil {
-		return err
-	}
-	for _, user := range list {
-		if user.owned || user.Subject == user.Username {
-			continue
-		}
-		if err := Put(ctx, u.Store, user.next(), store.Change{}); err != nil && !errors.Is(err, store.ErrConflict) { // changed meanwhile: it has its owner now
-			return err
-		}
-	}
-	return nil
-}
-
 func (u User) account(at grant.Instant) Account {
 	a := Account{Username: u.Username, Name: u.Name, Subject: u.Subject, SecondFactor: u.TOTP != nil, At: at, Epoch: u.Epoch}
 	if a.Name == "" {

@@ -93,38 +93,3 @@ func TestClaimsAreFoundBySubject(t *testing.T) {
 		}
 	}
 }
-
-func TestAdoptFindsUsersOfEarlierVersions(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	for _, r := range []Registration{{Username: "alice"}, {Username: "bob", Subject: "u-1", Name: "Bob"}} {
-		r.Realm, r.Password = realm, right
-		u, err := NewUser(r, started)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := document(t, u)
-		d.Owner = store.Owner{}
-		if err := h.Store.Commit(t.Context(), store.Change{Documents: []store.Document{d}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := h.Claims(t.Context(), "u-1"); !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("%v: the record is not that of an earlier version", err)
-	}
-	for range 2 {
-		if err := h.Adopt(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		u, err := Find(t.Context(), h.Store, realm, "bob")
-		if err != nil || u.Version != 2 {
-			t.Errorf("version %d, %v: it is written once", u.Version, err)
-		}
-	}
-	if c, err := h.Claims(t.Context(), "u-1"); err != nil || string(c["name"]) != `"Bob"` {
-		t.Errorf("%v, %v", c, err)
-	}
-	if u, err := Find(t.Context(), h.Store, realm, "alice"); err != nil || u.Version != 1 {
-		t.Errorf("version %d, %v: one that is found by its username is left alone", u.Version, err)
-	}
-}

@@ -67,7 +67,6 @@ type User struct {
 	Attempt uint64 `json:"attempt"`
 	Version int64  `json:"-"` // of the document
 
-	owned bool // the document names its owner
 }
 
 // Invalid is the error of a request of an administrator that cannot be fulfilled.
@@ -281,7 +280,7 @@ func read(d store.Document) (User, error) {
 	if err := json.Unmarshal(d.Body, &u); err != nil {
 		return u, fmt.Errorf("a stored user is damaged: %w", err)
 	}
-	u.Version, u.owned = d.Version, d.Owner != store.Owner{}
+	u.Version = d.Version
 	return u, nil
 }
 

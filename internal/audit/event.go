@@ -134,8 +134,7 @@ type Entry struct {
 	// digits. It is empty in the first line of a chain.
 	Prev string `json:"prev,omitempty"`
 	// MAC authenticates the line up to this member, under a key of the ring. Lines of
-	// earlier versions have none, and neither have lines of commands that ran
-	// without the key-encryption key.
+	// commands that ran without the key-encryption key have none.
 	MAC string `json:"mac,omitempty"`
 }
 

@@ -47,8 +47,8 @@ type Verdict struct {
 	// is the time of the record about it.
 	Removed   uint64
 	RemovedAt time.Time
-	// MACs is how many records have a MAC that is right. WithoutMAC are those that
-	// have none behind the first that has one.
+	// MACs is how many records have a MAC that is right, and WithoutMAC how many have
+	// none.
 	MACs, WithoutMAC uint64
 }
 
@@ -260,14 +260,8 @@ func (w *verifier) line(text []byte, number int) error {
 	return nil
 }
 
-// upgradeTime is how long nodes of an earlier version, which makes no MACs, may go
-// on writing after the first key for MACs came into use.
-const upgradeTime = 7 * 24 * time.Hour
-
-// mac verifies that the writer of a line had the key ring. Lines before the first
-// MAC are of an earlier version, unless they are dated later than that could run.
-// Later lines without a MAC are of commands that ran without the key-encryption
-// key: they record no event of servers.
+// mac verifies that the writer of a line had the key ring. Lines without a MAC are of
+// commands that ran without the key-encryption key: they record no event of servers.
 func (w *verifier) mac(text []byte, e Entry, number int) error {
 	body, mac, has := cutMAC(text)
 	switch {
@@ -287,13 +281,10 @@ func (w *verifier) mac(text []byte, e Entry, number int) error {
 		case err != nil:
 			return w.breaks(number, "its mac is wrong: the line was changed or made up")
 		}
-		if w.v.MACs == 0 && w.v.Records > 0 {
-			w.v.Notes = append(w.v.Notes, fmt.Sprintf("the records before seq %d have no mac: they are of an earlier version, and whoever could write the files could have made them", e.Seq))
-		}
 		w.v.MACs++
-	case !byCommands(e.Event) && (w.v.MACs > 0 || e.Time.After(w.Ring.AuditSince().Add(upgradeTime).Time())):
-		return w.breaks(number, "it has no mac, and only servers record %s: the line was made up, or written by an earlier version", e.Event)
-	case w.v.MACs > 0:
+	case !byCommands(e.Event):
+		return w.breaks(number, "it has no mac, and only servers record %s: the line was made up", e.Event)
+	default:
 		w.v.WithoutMAC++
 	}
 	return nil

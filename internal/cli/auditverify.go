@@ -172,8 +172,8 @@ func (v *verification) judge(heads []string) error {
 			return deployment.Hint(fmt.Errorf("the audit log does not hold: the store knows chain %s of %s, of %d records until %s, which is not here: it was removed, or written anew under another name", a.Chain, a.Node, a.Seq, show.Instant(a.At)),
 				"keep the files as they are, and look for its copy; if it was moved elsewhere on purpose, or the store came from another machine: --absent "+a.Chain)
 		case a.Chain != v.verdict.Head.Chain:
-		case a.Removed != nil && v.verdict.Removed > *a.Removed && !v.restoredAfter(v.verdict.RemovedAt):
-			return brokenAuditLog(fmt.Errorf("the records up to seq %d are not here, and the server has removed those up to seq %d, as the store knows: the others were removed by somebody else", v.verdict.Removed, *a.Removed))
+		case v.verdict.Removed > a.Removed && !v.restoredAfter(v.verdict.RemovedAt):
+			return brokenAuditLog(fmt.Errorf("the records up to seq %d are not here, and the server has removed those up to seq %d, as the store knows: the others were removed by somebody else", v.verdict.Removed, a.Removed))
 		case found || a.Seq <= v.verdict.Removed:
 			known = true
 		case a.Seq > v.verdict.Head.Seq:

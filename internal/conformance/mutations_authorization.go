@@ -94,8 +94,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "who ended a session", In: "Record.end",
-		Old:  `if e.Actor == "" {`,
-		New:  "if true {",
+		Old:  "Actor: r.Actor,",
+		New:  `Actor: "server",`,
 		Test: "go test ./internal/logout -run TestAllGrantsEndWithASession",
 	},
 	{

@@ -64,4 +64,9 @@ var nodeMutations = []Mutation{
 		Old: "max(b.least-o.most, o.least-b.most)", New: "max(b.least-o.most, 0)",
 		Test: "go test ./internal/directory -run TestANodeWhoseClockIsOffIsNotReady",
 	},
+	{
+		Name: "forms that an older node does not read", In: "Directory.heartbeat",
+		Old: "missing = max(missing, store.Forms-n.Forms)", New: "_ = n.Forms",
+		Test: "go test ./internal/directory -run TestAFormWaitsForEveryNode",
+	},
 }

@@ -15,7 +15,6 @@ var apiRows = []Row{
 	{ID: "RS-11", Source: "RFC 6749 section 3.3", Title: "clients that registered themselves get open APIs only: the covered part of their wish, at a refresh as well, or the API's default", By: []string{"TestClientsThatRegisteredThemselvesGetOpenAPIs", "TestAClientThatRegisteredItselfGetsTheCoveredPartAtARefresh"}},
 	{ID: "RS-12", Source: "RFC 8414 section 2", Title: "with registered APIs, scopes_supported lists the scopes of OpenID Connect and of open APIs, and no others"},
 	{ID: "RS-13", Star: true, Source: "RFC 8707 section 2", Choice: true, Title: "without resource, the scopes name the APIs of the grant: aud, format and lifetime follow; scopes of no API keep the client's audience beside them; more than five APIs are invalid_target", By: []string{"TestScopesNameTheirAPIs", "TestFiveAPIsLeaveRoomForTheClientsAudience", "TestAnAuthorizationNamesOneToFiveAPIsOfTheClient", "TestTheClientsAudienceGoesOnWithoutItsAPIs"}},
-	{ID: "RS-14", Source: "RFC 8707 section 2", Choice: true, Title: "scopes name no API while a node runs that could not read the grant", By: []string{"TestScopesNameNoAPIBesideAnOlderNode"}},
 	{ID: "RS-16", Source: "RFC 6749 sections 3.1 and 3.2", Choice: true, Title: "audience is a resource for a client that is registered so, and ignored for all others"},
 	{ID: "RS-15", Star: true, Source: "NIST SP 800-38D section 8", Title: "an agreement that is sealed again with other APIs has another nonce", By: []string{"TestAnAgreementWithOtherAPIsHasAnotherNonce"}},
 }

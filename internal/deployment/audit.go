@@ -33,20 +33,18 @@ type Anchor struct {
 	Chain string `json:"chain"`
 	Node  string `json:"node"`
 	// Directory of the audit log: a machine can run several servers of one database.
-	// Anchors of earlier versions do not say.
-	Directory string        `json:"directory,omitempty"`
+	Directory string        `json:"directory"`
 	Seq       uint64        `json:"seq"`
 	Hash      string        `json:"hash"`
 	At        grant.Instant `json:"at"`
 	// Removed is the seq of the last record that the server has removed, for its
-	// age or the audit log's size. Anchors of earlier versions do not say.
-	Removed *uint64 `json:"removed,omitempty"`
+	// age or the audit log's size.
+	Removed uint64 `json:"removed"`
 }
 
-// Of reports whether an audit log in a directory of this machine has, or may have, the
-// anchor.
+// Of reports whether the anchor is of the audit log in a directory of this machine.
 func (a Anchor) Of(directory string) bool {
-	return a.Node == HostName() && (a.Directory == "" || a.Directory == DirectoryName(directory))
+	return a.Node == HostName() && a.Directory == DirectoryName(directory)
 }
 
 // DirectoryName is the name of an audit log's directory in anchors, however it is spelled

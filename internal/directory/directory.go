@@ -16,7 +16,6 @@ import (
 
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -92,8 +91,7 @@ func Open(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, l
 	if err != nil {
 		return nil, err
 	}
-	// A store of an earlier version has no signing keys. If it cannot be
-	// written now, Run tries again.
+	// If the store cannot be written now, Run tries again.
 	if err := d.RotateDue(ctx); err != nil {
 		log.Warn("cannot add the keys that are due; trying again", "error", err)
 	}
@@ -211,9 +209,6 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 	if len(ch.Clients) > 0 || len(ch.APIs) > 0 {
 		v.clients, v.origins = maps.Clone(old.clients), maps.Clone(old.origins)
 		for _, c := range ch.Clients {
-			if c.Scope.Has(oauth.OfflineAccess) { // of an earlier version
-				c.Scope = c.Scope.Without(oauth.OfflineAccess)
-			}
 			r := &registration{Client: c, registered: c.Scope, origins: scriptOrigins(c)}
 			if len(c.APIs) > 0 {
 				v.apis.allow(&r.Client, c.Scope)

@@ -18,8 +18,8 @@ const suspicion = 3
 // write any stops after StaleAfter. Clocks differ by max_skew, and a bit more.
 const ended = 3 * StaleAfter
 
-// OlderNodes reports whether a node runs that does not read forms of codes, tokens
-// and rows: until it has ended, none are made.
+// OlderNodes reports whether a node runs that does not read these forms of codes,
+// tokens and rows (store.Forms): until it has ended, no node may write one.
 func (d *Directory) OlderNodes(forms int64) bool { return store.Forms-d.missing.Load() < forms }
 
 // peers holds what a node knows about the other nodes' clocks.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/testkit"
@@ -243,4 +244,33 @@ func (o *older) Changes(ctx context.Context, since int64) (store.Changes, error)
 		}
 	}
 	return ch, err
+}
+
+// TestAFormWaitsForEveryNode: a version that writes a new form of a token or a row asks
+// OlderNodes first.
+func TestAFormWaitsForEveryNode(t *testing.T) {
+	testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+		m := h.Join(t, s, "new", 0)
+		mayWrite := func(when string, forms int64, want bool) {
+			t.Helper()
+			time.Sleep(2 * directory.PollInterval)
+			if m.Directory.OlderNodes(forms) == want {
+				t.Errorf("%s: forms %d may be written: %t", when, forms, !want)
+			}
+		}
+		beside := func(forms int64, clock time.Time) {
+			h.Mu.Lock()
+			h.Nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(clock), Forms: forms}
+			h.Mu.Unlock()
+		}
+		mayWrite("alone", store.Forms, true)
+		mayWrite("alone", store.Forms+1, false)
+		beside(store.Forms-1, time.Now())
+		mayWrite("beside a node of the version before", store.Forms, false)
+		mayWrite("beside a node of the version before", store.Forms-1, true)
+		beside(store.Forms+1, time.Now())
+		mayWrite("beside a node of the version after", store.Forms, true)
+		beside(store.Forms-1, time.Now().Add(-time.Minute))
+		mayWrite("after the node of the version before has ended", store.Forms, true)
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"maps"
 
 	"github.com/mintage/mintage/internal/claims"
@@ -37,9 +36,6 @@ func (iss *Issuer) checkOpenID(a Authorization, code *grant.Code) error {
 	code.Nonce, code.Session = a.Nonce, a.Session
 	code.ACR, code.AMR, code.SaidACR, code.SaidAMR = a.Login.ACR, a.Login.AMR, a.Login.SaidACR, a.Login.SaidAMR
 	code.InUserInfo, code.InIDToken = a.InUserInfo, a.InIDToken
-	if further := code.Facts != (grant.Facts{Claims: code.Claims}); (further || code.Nonce != "") && iss.Directory.OlderNodes(store.FormsOfOpenID) {
-		return store.Unavailable(errors.New("a node runs an earlier version, which cannot read codes with the scope openid: upgrade all nodes"))
-	}
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -398,38 +397,4 @@ func TestHints(t *testing.T) {
 	if h, err := s.Hint(tokens.IDToken); !errors.Is(err, openid.ErrHint) {
 		t.Errorf("a hint counts for ever: %+v, %v", h, err)
 	}
-}
-
-// While a node of an earlier version runs, no code is made that it cannot read.
-func TestNewFormsWaitForEveryNode(t *testing.T) {
-	testkit.InCluster(t, func(t *testing.T, fixture *testkit.Service, h *testkit.Cluster) {
-		s := &service{fixture}
-		m := h.Join(t, s.Service, "new", 0)
-		s.Administer(clientID, func(c *store.Client) { c.Scope, c.IDTokenAlg = "openid read write", keys.ES256 })
-		settings := *s.Issuer
-		settings.ID, settings.IDTokenLifetime, settings.Directory, settings.Now = issuerID, 5*time.Minute, m.Directory, time.Now
-		iss := issuer.New(settings)
-		try := func(when, scope string, want bool) {
-			t.Helper()
-			a := authentication(scope)
-			a.AuthTime = time.Time{}
-			_, err := iss.IssueCode(t.Context(), a)
-			if (err == nil) != want || err != nil && !errors.Is(err, store.ErrUnavailable) {
-				t.Errorf("%s, scope %s: %v, want a code: %t", when, scope, err, want)
-			}
-		}
-		meet := func(clock time.Time) {
-			h.Mu.Lock()
-			h.Nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(clock)}
-			h.Mu.Unlock()
-			time.Sleep(2 * directory.PollInterval)
-		}
-		time.Sleep(2 * directory.PollInterval)
-		try("alone", "openid", true)
-		meet(time.Now())
-		try("beside an old node", "openid", false)
-		try("beside an old node", "read", true)
-		meet(time.Now().Add(-time.Minute))
-		try("after it has ended", "openid", true)
-	})
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
@@ -498,46 +497,6 @@ func TestNoUserIsCalledAsAClient(t *testing.T) {
 	if err := issue("alice"); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestServiceTokensWaitForEveryNode: while a node runs that does not read them, none are
-// made, and what was made before is verified.
-func TestServiceTokensWaitForEveryNode(t *testing.T) {
-	testkit.InCluster(t, func(t *testing.T, fixture *testkit.Service, h *testkit.Cluster) {
-		s := &service{fixture}
-		m := h.Join(t, s.Service, "new", 0)
-		s.machine(nil)
-		settings := *s.Issuer
-		settings.Directory, settings.Now = m.Directory, time.Now
-		iss := issuer.New(settings)
-		try := func(when string, want error) {
-			t.Helper()
-			view, err := m.View()
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, _ := view.Client(realm, machineID)
-			if _, err := iss.ServiceToken(t.Context(), c, issuer.ServiceRequest{}); !errors.Is(err, want) {
-				t.Errorf("%s: %v", when, err)
-			}
-		}
-		meet := func(clock time.Time, forms int64) {
-			h.Mu.Lock()
-			h.Nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(clock), Forms: forms}
-			h.Mu.Unlock()
-			time.Sleep(2 * directory.PollInterval)
-		}
-		time.Sleep(2 * directory.PollInterval)
-		try("alone", nil)
-		for forms := range int64(store.FormsOfAPIs) {
-			meet(time.Now(), forms)
-			try(fmt.Sprintf("beside a node of forms %d", forms), store.ErrUnavailable)
-		}
-		meet(time.Now(), store.FormsOfAPIs)
-		try("beside one that reads them", nil)
-		meet(time.Now().Add(-time.Minute), 0)
-		try("after an old one has ended", nil)
-	})
 }
 
 // TestServiceTokensAreOfOperatorsClientsOnly: nobody vouches for a client that

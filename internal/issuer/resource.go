@@ -2,7 +2,6 @@ package issuer
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 
 	"github.com/mintage/mintage/internal/directory"
@@ -98,10 +97,9 @@ func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []strin
 
 // ofScope returns the APIs to which the scopes of an operator's client belong, and
 // behind them its own audience if others belong to none. A client without APIs keeps
-// its own audience alone, and so does every client while a node runs that could not
-// read the grant.
+// its own audience alone.
 func (iss *Issuer) ofScope(view *directory.View, c *store.Client, scope oauth.Scope) (apis grant.APIs, err error) {
-	if len(c.APIs) == 0 || iss.Directory.OlderNodes(store.FormsOfScopes) {
+	if len(c.APIs) == 0 {
 		return apis, nil
 	}
 	n, rest := 0, false
@@ -223,18 +221,6 @@ func (iss *Issuer) allowed(view *directory.View, c *store.Client, number uint16)
 		}
 	}
 	return r, false
-}
-
-// checkResources adds the APIs of an authorization to its code.
-func (iss *Issuer) checkResources(r Resources, code *grant.Code) error {
-	switch {
-	case r.APIs == grant.APIs{}:
-		return nil
-	case iss.Directory.OlderNodes(store.FormsOfAPIs):
-		return store.Unavailable(errors.New("a node runs an earlier version, which cannot read codes and tokens for APIs: upgrade all nodes"))
-	}
-	code.APIs = r.APIs
-	return nil
 }
 
 // target returns what a token request asks for of a grant's APIs, or nil if APIs do

@@ -11,7 +11,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/mintage/mintage/internal/client"
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -260,38 +259,6 @@ func TestTheClientsAudienceGoesOnWithoutItsAPIs(t *testing.T) {
 		t.Errorf("a token that names a deleted API: %v", err)
 	}
 	s.names(s.Must(s.RefreshAt(t1.RefreshToken, "", "")), store.TokenOpaque, 300, "openid free", s.ID)
-}
-
-// TestScopesNameNoAPIBesideAnOlderNode: it would take the client's audience for a
-// deleted API, and until it has ended, grants are as it makes them.
-func TestScopesNameNoAPIBesideAnOlderNode(t *testing.T) {
-	testkit.InCluster(t, func(t *testing.T, fixture *testkit.Service, h *testkit.Cluster) {
-		s := &service{fixture}
-		m := h.Join(t, s.Service, "new", 0)
-		s.PutAPI(testkit.OrdersAPI())
-		s.Register(client.Registration{ID: "shop", Settings: store.Settings{Name: "Shop", RedirectURIs: []string{redirectURI}, Scope: "openid", APIs: []string{orders}, Auth: store.AuthEither, NoPKCE: true}})
-		for forms := range int64(store.FormsOfScopes + 1) {
-			h.Mu.Lock()
-			h.Nodes[store.NodeID{9}] = store.Node{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(time.Now()), Forms: forms}
-			h.Mu.Unlock()
-			time.Sleep(2 * directory.PollInterval)
-			settings := *s.Issuer
-			settings.Directory, settings.Now = m.Directory, time.Now
-			view, err := m.View()
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, _ := view.Client(realm, "shop")
-			r, err := issuer.New(settings).Resources(view, c, nil, "openid orders:read")
-			want := grant.APIs{}
-			if forms == store.FormsOfScopes {
-				want = grant.APIs{1, store.ClientAudience}
-			}
-			if err != nil || r.APIs != want {
-				t.Errorf("beside a node of forms %d: %v, %v", forms, r.APIs, err)
-			}
-		}
-	})
 }
 
 // TestAnAgreementWithOtherAPIsHasAnotherNonce: a repeated answer is sealed again, and two

@@ -31,9 +31,6 @@ func (iss *Issuer) ServiceToken(ctx context.Context, c *store.Client, r ServiceR
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	if iss.Directory.OlderNodes(store.FormsOfAPIs) {
-		return Tokens{}, store.Unavailable(errors.New("a node of an earlier version runs, which does not know service tokens"))
-	}
 	scope, apis, err := iss.serviceScope(view, c, r)
 	if err != nil {
 		return Tokens{}, err

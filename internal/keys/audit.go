@@ -76,9 +76,5 @@ func (r *Ring) CheckLineMAC(mac, line []byte, at grant.Instant) error {
 	return nil
 }
 
-// AuditSince returns when the first key for the audit log came into use; call it
-// only if HasAudit.
-func (r *Ring) AuditSince() grant.Instant { return r.lines[Audit][0].ActiveAt }
-
 // HasAudit reports whether the ring holds a key for the audit log.
 func (r *Ring) HasAudit() bool { return len(r.lines[Audit]) > 0 }

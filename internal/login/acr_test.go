@@ -1,18 +1,14 @@
 package login
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mintage/mintage/internal/client"
-	"github.com/mintage/mintage/internal/directory"
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
@@ -125,58 +121,6 @@ func TestWhatCanBeSaidOfALogin(t *testing.T) {
 	} {
 		if text, ok := openid.JoinAMR(c.list); ok != c.ok || ok && text != c.want {
 			t.Errorf("%s: %q, %t", name, text, ok)
-		}
-	}
-}
-
-// A store that another node uses, too.
-type beside struct {
-	store.Store
-	other []store.Node
-}
-
-func (b *beside) Heartbeat(context.Context, store.Node) ([]store.Node, error) { return b.other, nil }
-
-// An older node drops what it does not know of an interaction: none is begun that
-// demands it until all nodes know it.
-func TestInteractionsOfANewFormWaitForEveryNode(t *testing.T) {
-	h := newHouse(t)
-	h.relying()
-	meet := h.besideNode()
-	openID := func(r *oauth.AuthorizationRequest) { r.Scope = "openid" }
-	posted := func(r *oauth.AuthorizationRequest) { r.Scope, r.FormPost = "a", true }
-	plain := func(r *oauth.AuthorizationRequest) { r.Scope = "a" }
-	h.begin(asking(h.c, openID), someone(), StepLogin)
-	meet(0)
-	for name, choose := range map[string]func(*oauth.AuthorizationRequest){"openid": openID, "form_post": posted} {
-		_, err := h.Authorize(t.Context(), asking(h.c, choose), someone())
-		if told(t, err) != oauth.TemporarilyUnavailable || !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	h.begin(asking(h.c, plain), someone(), StepLogin)
-	meet(store.Forms)
-	h.begin(asking(h.c, openID), someone(), StepLogin)
-	h.begin(asking(h.c, posted), someone(), StepLogin)
-}
-
-// besideNode makes h a node with a neighbour. The function that it returns has the
-// neighbour send a heartbeat, with the newest forms that it reads.
-func (h *house) besideNode() (meet func(forms int64)) {
-	with := &beside{Store: h.kit.Engine}
-	d, err := directory.Open(h.t.Context(), with, h.kit.KEK, h.Issuer.Directory.Schedule, h.Issuer.Log, h.kit.Uptime.Now)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	if err := d.Join(h.t.Context(), "new"); err != nil {
-		h.t.Fatal(err)
-	}
-	h.Issuer.Directory = d
-	return func(forms int64) {
-		h.t.Helper()
-		with.other = []store.Node{{ID: store.NodeID{9}, Name: "old", Since: 1, Clock: grant.At(h.kit.Uptime.Now()), Forms: forms}}
-		if err := d.Poll(h.t.Context()); err != nil {
-			h.t.Fatal(err)
 		}
 	}
 }

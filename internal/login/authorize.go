@@ -319,10 +319,6 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	if st.Session == nil && len(r.State) > MaxGuestState {
 		return st, a.clientError(st.Client, r, oauth.ErrGuestState, false, nil)
 	}
-	if a.needsNewForm(r) && a.Issuer.Directory.OlderNodes(store.FormsOfAPIs) {
-		cause := store.Unavailable(errors.New("a node runs an earlier version, which would drop what the request demands: upgrade all nodes"))
-		return st, a.clientError(st.Client, r, oauth.ErrUnavailable, st.Session != nil, cause)
-	}
 	it := &Interaction{Request: r, Step: step, Fresh: r.Prompt.Login || stale(r, st.Session, a.now()) || unmet(r, st.Session) != nil}
 	if step == StepConsent {
 		it.Identity = &st.Session.Identity
@@ -339,12 +335,6 @@ func (a *Authorizer) ask(ctx context.Context, st Stage, r oauth.AuthorizationReq
 	}
 	st.Interaction = it
 	return st, nil
-}
-
-// needsNewForm reports whether the interaction of a request has members that nodes
-// of an earlier version drop when they store it.
-func (a *Authorizer) needsNewForm(r oauth.AuthorizationRequest) bool {
-	return r.FormPost || a.Issuer.IDTokenLifetime != 0 && r.Scope.Has(oauth.OpenID)
 }
 
 func authorization(r oauth.AuthorizationRequest, s *Session) issuer.Authorization {

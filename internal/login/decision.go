@@ -21,9 +21,6 @@ type Decision struct {
 	KeyID        grant.KeyID   `json:"key_id,omitempty"`
 	AuthorizedAt grant.Instant `json:"authorized_at,omitempty"`
 	ExpiresAt    grant.Instant `json:"expires_at,omitempty"` // of the code
-	// Ordered is whether the grant's id begins with AuthorizedAt (grant.NewID). Every
-	// node has to compute the same id, and earlier versions compute another one.
-	Ordered bool `json:"ordered,omitempty"`
 }
 
 // visit is what every request about an interaction begins with. The client and
@@ -171,7 +168,6 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 			d.AuthorizedAt = a.Issuer.AgreedAt(st.view, who.Subject, st.Client.ID, now)
 			d.ExpiresAt = now.Add(a.Issuer.CodeLifetime)
 			d.KeyID = st.view.Ring.Current(keys.Seal, now)
-			d.Ordered = !a.Issuer.Directory.OlderNodes(store.FormsOfOrderedIDs)
 			// The session that answers, which may have begun after the one that was asked
 			// had ended: the grant is found by it when it ends.
 			if s := st.Session; s != nil && s.Reference != it.Identity.Reference {
@@ -250,10 +246,7 @@ func (a *Authorizer) mayRepeat(ctx context.Context, st Stage, id grant.ID) error
 // the challenge of a handoff, and stands in URLs.
 func codeParts(ring *keys.Ring, it *Interaction) (id grant.ID, nonce [keys.NonceSize]byte) {
 	recorded := it.Decision.AuthorizedAt.Append(nil)
-	id = grant.ID(ring.Tag("grant of an interaction", []byte(it.ID), recorded)[:len(id)])
-	if it.Decision.Ordered {
-		id = grant.NewID(it.Decision.AuthorizedAt, id)
-	}
+	id = grant.NewID(it.Decision.AuthorizedAt, [16]byte(ring.Tag("grant of an interaction", []byte(it.ID), recorded)))
 	nonce = [keys.NonceSize]byte(ring.Tag("code of an interaction", []byte(it.ID), recorded)[:keys.NonceSize])
 	return id, nonce
 }

@@ -156,11 +156,7 @@ func decode[T any](d store.Document) (v T, err error) {
 
 // end returns the end that r is the record of.
 func (r Record) end() issuer.SessionEnd {
-	e := issuer.SessionEnd{Subject: r.Subject, Reference: r.reference(), Grants: r.Grants, Actor: r.Actor, Detail: r.Detail}
-	if e.Actor == "" { // of an earlier version
-		e.Actor, e.Detail = "server", "with session "+grant.SessionName(e.Reference)
-	}
-	return e
+	return issuer.SessionEnd{Subject: r.Subject, Reference: r.reference(), Grants: r.Grants, Actor: r.Actor, Detail: r.Detail}
 }
 
 // origin returns the request that has ended the session.

@@ -151,10 +151,7 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 	if err := a.compare(head, &was); err != nil {
 		return err
 	}
-	next := deployment.Anchor{Chain: head.Chain, Node: deployment.HostName(), Directory: deployment.DirectoryName(a.dir), Seq: head.Seq, Hash: head.Hash.String(), At: now, Removed: was.Removed}
-	if removed > *next.Removed {
-		next.Removed = &removed
-	}
+	next := deployment.Anchor{Chain: head.Chain, Node: deployment.HostName(), Directory: deployment.DirectoryName(a.dir), Seq: head.Seq, Hash: head.Hash.String(), At: now, Removed: max(removed, was.Removed)}
 	body, err := json.Marshal(next)
 	if err != nil {
 		return err
@@ -168,10 +165,10 @@ func (a *anchoring) write(ctx context.Context, head audit.Head, removed uint64) 
 
 // compare looks, once for each chain, whether the audit log holds what the server
 // before has noted of it: to note anything else would vouch for an audit log that was
-// written anew. Of an audit log of which the store does not say what was removed, it
-// believes where it begins: it is of an earlier version, or new.
+// written anew. Of an audit log without an anchor, it believes where it begins: it is
+// new.
 func (a *anchoring) compare(head audit.Head, was *deployment.Anchor) error {
-	if a.chain == head.Chain && was.Removed != nil {
+	if a.chain == head.Chain && was.Chain != "" {
 		return nil
 	}
 	hash, _ := audit.ParseHash(was.Hash)
@@ -182,9 +179,8 @@ func (a *anchoring) compare(head audit.Head, was *deployment.Anchor) error {
 	if was.Seq >= place.First && !place.Found && was.Chain != "" {
 		return fmt.Errorf("%w: seq %d, of %s", errRewritten, was.Seq, show.Instant(was.At))
 	}
-	if was.Removed == nil {
-		before := max(place.First, 1) - 1
-		was.Removed = &before
+	if was.Chain == "" {
+		was.Removed = max(place.First, 1) - 1
 	}
 	a.chain = head.Chain
 	return nil

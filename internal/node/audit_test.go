@@ -46,7 +46,7 @@ func TestAnAnchorIsNotMovedToAnAuditLogThatWasWrittenAnew(t *testing.T) {
 		}
 	}
 	before, err := deployment.Anchors(t.Context(), st)
-	if err != nil || len(before) != 1 || before[0].Seq != 9 || before[0].Removed == nil || *before[0].Removed != 0 {
+	if err != nil || len(before) != 1 || before[0].Seq != 9 || before[0].Removed != 0 {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	rewrite(t, filepath.Join(cfg.AuditDirectory(), "00000001.jsonl"))

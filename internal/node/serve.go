@@ -186,13 +186,6 @@ func Serve(ctx context.Context, from Source) (err error) {
 	if first.front != nil {
 		running.Go(func() { n.logouts.Run(background) })
 	}
-	if first.front != nil && first.front.Users != nil {
-		running.Go(func() {
-			if err := first.front.Users.Adopt(background); err != nil && background.Err() == nil {
-				log.Warn("cannot bring the records of users up to date; clients do not learn the names of some; the next start tries again", "error", err)
-			}
-		})
-	}
 	defer running.Wait()
 	defer stopBackground()
 

@@ -5,21 +5,11 @@ import "github.com/mintage/mintage/internal/grant"
 // A NodeID is random, and another one after each start.
 type NodeID [16]byte
 
-// Forms is the number of the newest forms of codes and rows that this version
-// reads. It grows with each form that earlier versions do not read: facts beside
-// claims, and codes with them, are 1.
-const Forms = FormsOfScopes
-
-// FormsOfAPIs is the number of the first forms that name APIs; FormsOfOpenID that of
-// those for id_tokens; FormsOfOrderedIDs that of decisions whose grant has an id that
-// begins with its time; FormsOfScopes that of grants whose APIs follow from their
-// scope, with ClientAudience among them.
-const (
-	FormsOfOpenID     = 1
-	FormsOfAPIs       = 2
-	FormsOfOrderedIDs = 3
-	FormsOfScopes     = 4
-)
+// Forms is the number of the newest forms of codes, tokens and rows that this version
+// reads. A version that writes a form which the version before does not read has a
+// higher one, and writes that form only once directory.OlderNodes reports that every
+// node reads it. Numbers below 4 are those of versions before the first release.
+const Forms = 4
 
 // A Node is a server that uses the store, as the others see it.
 type Node struct {

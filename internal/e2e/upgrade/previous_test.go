@@ -57,7 +57,7 @@ func buildPrevious(dir string) (program string, err error) {
 	if err := os.Mkdir(source, 0o700); err != nil {
 		return "", err
 	}
-	archive := exec.Command("git", "archive", "--format", "tar", "--output", filepath.Join(dir, "source.tar"), commit+"^{commit}", "--", "go.mod", "go.sum", "cmd", "internal")
+	archive := exec.Command("git", "archive", "--format", "tar", "--output", filepath.Join(dir, "source.tar"), commit+"^{commit}", "--", "go.mod", "go.sum", "bench", "cmd", "internal", "resource")
 	archive.Dir = repository
 	if out, err := archive.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("the previous release %s (internal/e2e/upgrade/previous) is not in this clone: fetch it with: git fetch --unshallow --tags\n%w: %s", commit, err, out)
