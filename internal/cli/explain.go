@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -44,7 +43,7 @@ Of an id_token, and of a session of a subject, it shows the session and the gran
 that the session made; of a grant, which session made it.
 
 A request is found by its X-Request-Id in the audit log and in the server's log:
-the file that standard error is redirected to, the journal, or --log.
+the file that standard error is redirected to, or --log.
 
 The command needs the server's configuration. Without the key-encryption key it
 cannot verify tokens, and explains the rest.`,
@@ -53,7 +52,8 @@ cannot verify tokens, and explains the rest.`,
   mintage explain 0f3c9a50c1d24e6f8b7a6c5d4e3f2a1b   # a grant
   mintage explain 5f2b6c0e9a1d4473                   # a request
   mintage explain --subject alice 5f2b6c0e9a1d44735f2b6c0e   # a session
-  docker logs mintage 2>&1 | mintage explain 5f2b6c0e9a1d4473 --log -`,
+  docker logs mintage 2>&1 | mintage explain 5f2b6c0e9a1d4473 --log -
+  journalctl -u mintage -o cat | mintage explain 5f2b6c0e9a1d4473 --log -`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, err := readAsked(cmd, args, logFile)
@@ -85,7 +85,7 @@ cannot verify tokens, and explains the rest.`,
 		},
 	}
 	cmd.Flags().StringVar(&subject, "subject", "", "for a session: whose it is")
-	cmd.Flags().StringVar(&logFile, "log", "", "for a request: file with the server's log (JSON lines), or - for standard input; default: search for it")
+	cmd.Flags().StringVar(&logFile, "log", "", "for a request: file with the server's log (JSON lines), or - for standard input; default: the file that standard error is redirected to")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -193,15 +193,9 @@ func (a *session) explainer(ctx context.Context) (*explain.Explainer, error) {
 	}, nil
 }
 
-// The command finds the server's log by itself: the server leaves a link to it in
-// the data directory, and the journal finds lines by the program's name.
-
-// journalTime limits the search in the journal.
-const journalTime = 30 * time.Second
-
 // findLog reads the lines about a request: from the file that --log names, or else
-// from the file to which the server has left a link, or else from the journal. It
-// returns nil if there is none of these.
+// from the file that receives the server's standard error, to which the server has left
+// a link in the data directory. It returns nil if there is neither.
 func findLog(cmd *cobra.Command, cfg config.Config, named string, asked explain.Asked) (*explain.Log, error) {
 	switch {
 	case named != "" && !asked.IsRequest():
@@ -209,7 +203,7 @@ func findLog(cmd *cobra.Command, cfg config.Config, named string, asked explain.
 	case !asked.IsRequest():
 		return nil, nil
 	case named == "":
-		return searchLog(cmd.Context(), cfg, asked.Text)
+		return linkedLog(cfg, asked.Text)
 	}
 	in := cmd.InOrStdin()
 	if named != "-" {
@@ -236,22 +230,6 @@ func readLog(in io.Reader, name, requestID string) (*explain.Log, error) {
 	return log, nil
 }
 
-// searchLog reads the linked file and, if that holds nothing, the journal.
-func searchLog(ctx context.Context, cfg config.Config, requestID string) (*explain.Log, error) {
-	log, err := linkedLog(cfg, requestID)
-	if err != nil || log != nil && len(log.Lines) > 0 {
-		return log, err
-	}
-	journal, err := readJournal(ctx, requestID)
-	if err != nil || journal == nil {
-		return log, err
-	}
-	if log != nil && len(journal.Lines) == 0 {
-		journal.Name = log.Name + " or " + journal.Name
-	}
-	return journal, nil
-}
-
 func linkedLog(cfg config.Config, requestID string) (*explain.Log, error) {
 	path, err := filepath.EvalSymlinks(filepath.Join(cfg.Data, deployment.LinkedLog))
 	if err != nil {
@@ -270,31 +248,4 @@ func linkedLog(cfg config.Config, requestID string) (*explain.Log, error) {
 	}
 	defer f.Close()
 	return readLog(f, path, requestID)
-}
-
-// readJournal reads the lines of programs with this name from the journal. It
-// returns nil if there is no journal, or this user may not read it.
-func readJournal(ctx context.Context, requestID string) (*explain.Log, error) {
-	journalctl, err := exec.LookPath("journalctl")
-	if err != nil {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, journalTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, journalctl, "--quiet", "--no-pager", "--output=cat", "--identifier=mintage", "--grep="+requestID)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, nil
-	}
-	log, err := readLog(out, "the journal, as far as this user may read it", requestID)
-	// journalctl ends with 1 if nothing matches, and if there is no journal.
-	waited := cmd.Wait()
-	_, absent := os.Stat("/run/systemd/journal/socket")
-	if err != nil || waited != nil && len(log.Lines) == 0 && absent != nil {
-		return nil, nil
-	}
-	return log, nil
 }

@@ -280,7 +280,7 @@ func (q *requestFacts) known() bool { return len(q.audit)+len(q.lines()) > 0 }
 
 // unknownAdvice says where else to look for a request.
 func (v *Explained) unknownAdvice() string {
-	advice := "look at the other nodes' audit logs, and at the log: mintage explain " + v.request.id + " --log FILE"
+	advice := "look at the other nodes' audit logs, and at the log: mintage explain " + v.request.id + " --log FILE; in the journal: journalctl -u mintage -o cat | mintage explain " + v.request.id + " --log -"
 	if log := v.request.log; log != nil {
 		advice = "is it the log of the right server and time? Another one is read with: mintage explain " + v.request.id + " --log FILE"
 	}

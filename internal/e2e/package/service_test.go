@@ -132,12 +132,12 @@ func TestThePackageIsInstalledRunUpgradedAndRemoved(t *testing.T) {
 		runuser -u mintage -- mintage grant list --config /etc/mintage/mintage.yaml --subject alice | grep --quiet "$id"`)
 	m.fails("runuser -u nobody -- curl --silent --fail --unix-socket /run/mintage/admin.sock http://admin/admin/v1/codes --json '{}'")
 
-	// A request is found in the journal, which nobody has to name.
+	// A request is found in the journal.
 	m.run(`curl --silent --cacert /etc/mintage/tls.crt --output /dev/null --write-out '%header{x-request-id}' \
 		'https://127.0.0.1:8443/oauth2/authorize?client_id=nobody' >/root/request`)
-	m.await(`mintage explain --config /etc/mintage/mintage.yaml "$(cat /root/request)" | grep -q '^log (the journal'`)
+	m.await(`journalctl --no-pager -u mintage -o cat | mintage explain --config /etc/mintage/mintage.yaml "$(cat /root/request)" --log - | grep -q '^log (-)'`)
 	// A page that it names is here, and so is what monitors need.
-	m.run(`page=$(mintage explain --config /etc/mintage/mintage.yaml "$(cat /root/request)" | grep -o '/usr/share/doc/mintage/[a-z/-]*[.]md')
+	m.run(`page=$(journalctl --no-pager -u mintage -o cat | mintage explain --config /etc/mintage/mintage.yaml "$(cat /root/request)" --log - | grep -o '/usr/share/doc/mintage/[a-z/-]*[.]md')
 		test -n "$page"; test -s "$page"
 		cd /usr/share/doc/mintage/packaging/monitoring; test -s dashboard.json; test -s alerts.yaml`)
 
