@@ -372,7 +372,7 @@ var tokenMutations = []Mutation{
 		Test: here + "TestIN17",
 	},
 	{
-		Name: "state of the client at introspection", In: "Issuer.Inspect",
+		Name: "state of the client at introspection", In: "Issuer.inspectOfGrant",
 		Old: "if why == grant.Allowed && c == nil {", New: "if c, _ = view.Registered(g.Realm, g.ClientID); false {",
 		Test: here + "TestIN12",
 	},
@@ -392,18 +392,18 @@ var tokenMutations = []Mutation{
 		Test: here + "TestIN02",
 	},
 	{
-		Name: "type of a JWT", In: "Issuer.openAccess",
+		Name: "type of a JWT", In: "Issuer.Read",
 		Old: "if !slices.Contains(store.JWTTypes, typ) ||", New: "if (!slices.Contains(store.JWTTypes, typ) && false) ||",
 		Test: here + "TestTK09",
 	},
 	{
-		Name: "issuer of a JWT", In: "Issuer.openAccess",
+		Name: "issuer of a JWT", In: "Issuer.Read",
 		Old: " || c.Issuer != iss.ID {", New: " {",
 		Test: here + "TestTK09",
 	},
 	{
 		Name: "commit before a revocation's answer", In: "Issuer.Revoke",
-		Old: "case err != nil:\n\t\treturn tok.GrantID, err", New: "case err != nil:\n\t\treturn tok.GrantID, nil",
+		Old: "case err != nil:\n\t\treturn t, err", New: "case err != nil:\n\t\treturn t, nil",
 		Test: here + "TestRV11",
 	},
 	{

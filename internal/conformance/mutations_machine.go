@@ -139,13 +139,13 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestClientsThatRegisteredThemselvesGetOpenAPIs",
 	},
 	{
-		Name: "scopes of a service token that its client has lost", In: "Issuer.serviceTargets",
-		Old: "s.Scope = s.Scope.Common(c.Scope); s.Scope == \"\"", New: "s.Scope.Common(c.Scope) == \"\"",
+		Name: "scopes of a service token that its client has lost", In: "Issuer.ownTargets",
+		Old: "t.Scope = t.Scope.Common(c.Scope); t.Scope == \"\"", New: "t.Scope.Common(c.Scope) == \"\"",
 		Test: "go test ./internal/issuer -run TestServiceTokensLoseTheScopes",
 	},
 	{
-		Name: "the revocation of a service token outlives it", In: "Issuer.revokeService",
-		Old: "s.ExpiresAt.Add(2*iss.Policy.MaxSkew + time.Minute)", New: "s.ExpiresAt.Add(time.Minute - time.Minute)",
+		Name: "the revocation of a service token outlives it", In: "Issuer.revokeOwn",
+		Old: "t.ExpiresAt.Add(2*iss.Policy.MaxSkew + time.Minute)", New: "t.ExpiresAt.Add(time.Minute - time.Minute)",
 		Test: "go test ./internal/issuer -run TestARevocationOutlivesItsServiceToken",
 	},
 	{

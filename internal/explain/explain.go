@@ -19,7 +19,6 @@ import (
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
-	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -207,16 +206,6 @@ func clientOf(ctx context.Context, iss *issuer.Issuer, view *directory.View, id 
 		c.Secrets = nil
 	}
 	return c, err
-}
-
-// named returns the APIs of g that an opaque access token names.
-func (e *Explanation) named(g grant.Grant) []string {
-	for i := range g.APIs {
-		if e.Token.APIs&(1<<i) == 0 {
-			g.APIs[i] = 0
-		}
-	}
-	return show.APIs(g.APIs[:], g.Realm, e.Directory.APIs)
 }
 
 // refusedBy returns the APIs that refuse an access token which is in force: it is not

@@ -46,7 +46,7 @@ type Explanation struct {
 
 	// What the text says. Named tells that it names a grant.
 	Named bool
-	Token keys.Token
+	Token issuer.Token
 	Scope string // of an access token
 	Code  *grant.Code
 	// RedirectURI is the registered one that the code is for, "" if there is
@@ -61,9 +61,6 @@ type Explanation struct {
 	// Directory holds the APIs and the cutoffs that exist.
 	Directory store.Changes
 
-	// Service is set for a token of a client for itself, which has no grant: the
-	// GrantID of Token is its own id.
-	Service bool
 	Grant   *grant.Grant  // its row, nil if there is none
 	Client  *store.Client // its client as stored, nil if there is none
 	Cutoffs []store.Cutoff
@@ -71,6 +68,9 @@ type Explanation struct {
 	Events  []store.Event // of the grant, oldest first
 	Answer  Answer
 }
+
+// own reports whether the text is a token of a client for itself, which has no grant.
+func (e *Explanation) own() bool { return e.Genuine && e.Token.Own() }
 
 // An Answer is what would become of a request with the text now. Of a grant, it
 // is about its present refresh token.
@@ -106,9 +106,8 @@ func ExplainToken(ctx context.Context, iss *issuer.Issuer, text string) (Explana
 		return Explanation{}, err
 	}
 	e := Explanation{As: AsUnknown, Now: grant.At(iss.Now()), Diagnosis: view.Ring.Diagnose(iss.Realm, text), Directory: directoryOf(view, iss.Realm)}
-	if t, jwt, ok := iss.OpenService(view, text); ok {
-		return explainService(ctx, iss, view, text, e, t, jwt)
-	}
+	token, err := iss.Read(view, text)
+	e.Genuine = err == nil
 	switch e.Diagnosis.Form {
 	case keys.RefreshForm:
 		e.As = AsRefresh
@@ -124,46 +123,24 @@ func ExplainToken(ctx context.Context, iss *issuer.Issuer, text string) (Explana
 			e.Key = &life
 		}
 	}
-	if e.As != AsJWT {
-		e.Genuine = e.Diagnosis.Form != keys.NoForm && e.Diagnosis.Fault == keys.NoFault
-	}
 	switch {
-	case e.As == AsCode && e.Genuine:
+	case e.Genuine:
+		e.Token, e.Named, e.Scope = token, !token.Own(), string(token.Scope)
+	case e.As == AsCode && e.Diagnosis.Fault == keys.NoFault:
 		code, err := view.Ring.OpenCode(iss.Realm, text)
 		if err != nil {
 			return e, err
 		}
-		e.Code, e.Named = &code, true
+		e.Code, e.Named, e.Genuine = &code, true, true
 		e.Token.GrantID = code.GrantID
 	case e.Diagnosis.Legible:
-		e.Token, e.Named = e.Diagnosis.Claim, true
-		if t, err := view.Ring.OpenAccess(iss.Realm, text); e.As == AsAccess && err == nil {
-			e.Token = t
-		}
+		c := e.Diagnosis.Claim
+		e.Token = issuer.Token{Key: c.Key, GrantID: c.GrantID, Generation: c.Generation, IssuedAt: c.IssuedAt, ExpiresAt: c.ExpiresAt}
+		e.Named = true
 	}
 	if err := lookUp(ctx, iss, view, &e); err != nil {
 		return e, err
 	}
-	return e, answer(ctx, iss, view, text, &e)
-}
-
-// explainService explains an access token of a client for itself.
-func explainService(ctx context.Context, iss *issuer.Issuer, view *directory.View, text string, e Explanation, t keys.ServiceToken, jwt bool) (Explanation, error) {
-	e.As, e.Genuine, e.Service, e.Scope, e.Restore = AsAccess, true, true, string(t.Scope), view.Restore()
-	if jwt {
-		readJWT(iss, view, text, &e)
-		e.Named = false // its id is of no grant
-	}
-	e.Token = keys.Token{GrantID: t.ID, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Key: t.Key}
-	e.APIs = show.APIs(t.APIs, iss.Realm, e.Directory.APIs)
-	if life, known := view.Ring.Life(t.Key, e.Now, iss.Directory.Schedule); known {
-		e.Key = &life
-	}
-	var err error
-	if e.Client, err = clientOf(ctx, iss, view, t.ClientID); err != nil {
-		return e, err
-	}
-	e.Cutoffs = cutoffsOf(view, iss.Realm, t.ClientID, t.ClientID, t.AuthorizedAt, iss.Policy.MaxSkew)
 	return e, answer(ctx, iss, view, text, &e)
 }
 
@@ -173,12 +150,12 @@ func ExplainGrant(ctx context.Context, iss *issuer.Issuer, id grant.ID) (Explana
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{As: AsGrant, Now: grant.At(iss.Now()), Named: true, Genuine: true, Token: keys.Token{GrantID: id}, Directory: directoryOf(view, iss.Realm)}
+	e := Explanation{As: AsGrant, Now: grant.At(iss.Now()), Named: true, Genuine: true, Token: issuer.Token{GrantID: id}, Directory: directoryOf(view, iss.Realm)}
 	if err := lookUp(ctx, iss, view, &e); err != nil || e.Grant == nil {
 		return e, err
 	}
 	g := *e.Grant
-	e.Token = keys.Token{GrantID: id, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt, Key: g.KeyID}
+	e.Token = issuer.Token{GrantID: id, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt, Key: g.KeyID}
 	if life, known := view.Ring.Life(g.KeyID, e.Now, iss.Directory.Schedule); known {
 		e.Key = &life
 	}
@@ -189,28 +166,35 @@ func ExplainGrant(ctx context.Context, iss *issuer.Issuer, id grant.ID) (Explana
 // lookUp reads what the store knows of what e names.
 func lookUp(ctx context.Context, iss *issuer.Issuer, view *directory.View, e *Explanation) error {
 	e.Restore = view.Restore()
-	if !e.Named {
-		return nil
-	}
-	g, err := iss.Store.Grant(ctx, e.Token.GrantID)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
+	var err error
 	clientID, subject, authorized := "", "", grant.Instant(0)
+	if e.own() {
+		clientID, subject, authorized = e.Token.ClientID, e.Token.Subject, e.Token.AuthorizedAt
+		e.APIs = show.APIs(e.Token.APIs, iss.Realm, e.Directory.APIs)
+	}
 	if e.Code != nil {
 		clientID, subject, authorized = e.Code.ClientID, e.Code.Subject, e.Code.AuthorizedAt
 		e.APIs = show.APIs(e.Code.APIs[:], iss.Realm, e.Directory.APIs)
 	}
-	if err == nil {
-		e.Grant = &g
-		clientID, subject, authorized = g.ClientID, g.Subject, g.AuthorizedAt
-		if e.As == AsAccess && e.Genuine {
-			e.Scope = string(g.Scope.Pick(e.Token.Bits))
-			e.APIs = e.named(g)
+	if e.Named {
+		g, err := iss.Store.Grant(ctx, e.Token.GrantID)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if err == nil {
+			e.Grant = &g
+			clientID, subject, authorized = g.ClientID, g.Subject, g.AuthorizedAt
+			if e.As == AsAccess && e.Genuine {
+				e.Token = e.Token.Of(g)
+				e.Scope, e.APIs = string(e.Token.Scope), show.APIs(e.Token.APIs, g.Realm, e.Directory.APIs)
+			}
+		}
+		if e.Events, err = iss.Store.Events(ctx, e.Token.GrantID.String(), explainedEvents); err != nil {
+			return err
 		}
 	}
-	if e.Events, err = iss.Store.Events(ctx, e.Token.GrantID.String(), explainedEvents); err != nil || clientID == "" {
-		return err
+	if clientID == "" {
+		return nil
 	}
 	if e.Client, err = clientOf(ctx, iss, view, clientID); err != nil {
 		return err
@@ -382,7 +366,7 @@ type JWTFacts struct {
 	ExpectsIssuer string
 }
 
-// readJWT reads a text that may be a JWT.
+// readJWT reads a text that may be a JWT. e says whether it is an access token.
 func readJWT(iss *issuer.Issuer, view *directory.View, text string, e *Explanation) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || len(text) > keys.MaxJWT {
@@ -415,16 +399,14 @@ func readJWT(iss *issuer.Issuer, view *directory.View, text string, e *Explanati
 	}
 	facts.Issuer, facts.ClientID, facts.Subject, facts.Audience = c.Issuer, c.ClientID, c.Subject, c.Audience
 	e.Scope = string(c.Scope)
-	e.Token.ExpiresAt, e.Token.IssuedAt = grant.Instant(c.ExpiresAt)*1000, grant.Instant(c.IssuedAt)*1000
-	if id, ok := issuer.ParseTokenID(c.ID); ok && c.Issuer == iss.ID {
-		e.Named = true
-		e.Token.GrantID, e.Token.Generation, e.Token.IssuedAt = id.GrantID, id.Generation, id.IssuedAt
+	if c.Issuer != iss.ID {
+		c.ID = "" // it names no grant of this issuer
 	}
+	e.Token, e.Named = c.Token()
 	life, known := view.Ring.Life(e.Diagnosis.KeyID, e.Now, iss.Directory.Schedule)
 	_, _, _, signed := view.Ring.Verify(text)
 	switch {
-	case iss.IsAccessToken(view, text):
-		e.Genuine = true
+	case e.Genuine:
 	case c.Issuer != iss.ID:
 		facts.Fault = JWTOtherIssuer
 	case !e.Diagnosis.NamesKey || !known:

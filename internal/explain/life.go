@@ -45,7 +45,7 @@ func (v *Explained) ending() *store.Event {
 // from its row, the events and the audit log.
 func (x *Explainer) completeLife(ctx context.Context, v *Explained) error {
 	e := v.Explanation
-	if e == nil || !e.Named && !e.Service {
+	if e == nil || !e.Named && !e.own() {
 		return nil
 	}
 	add := func(at grant.Instant, what, actor, detail string) {

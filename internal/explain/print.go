@@ -30,7 +30,7 @@ func (v *Explained) headline() string {
 		if e.As == AsJWT {
 			name = "an access token (JWT)"
 		}
-		if e.Service {
+		if e.own() {
 			name += " of a client for itself (client_credentials)"
 		}
 		name += ", authentic"
@@ -83,7 +83,7 @@ func (v *Explained) Print(w io.Writer) error {
 	if err := printLife(w, "life", v.life); err != nil {
 		return err
 	}
-	if v.auditNote != "" && (e.Named || e.Service) {
+	if v.auditNote != "" && (e.Named || e.own()) {
 		fmt.Fprintf(w, "\n%s\n", v.auditNote)
 	}
 	return nil
@@ -142,7 +142,7 @@ func (v *Explained) tokenFields() [][2]string {
 			[2]string{"client", v.claims(show.Bounded(j.ClientID))}, [2]string{"subject", v.claims(show.Bounded(j.Subject))}, [2]string{"audience", v.claims(show.Bounded(strings.Join(j.Audience, " ")))})
 	} else if e.Genuine {
 		rows = append(rows, [2]string{"realm", v.by.Issuer.Realm})
-		if e.Service && e.Client != nil {
+		if e.own() && e.Client != nil {
 			rows = append(rows, [2]string{"client", e.Client.ID})
 		}
 	}
@@ -150,7 +150,7 @@ func (v *Explained) tokenFields() [][2]string {
 		rows = append(rows, [2]string{"audience", strings.Join(e.Audience, " ")})
 	}
 	rows = append(rows, [2]string{"refused by", strings.Join(e.refusedBy(), " ")})
-	if e.Service {
+	if e.own() {
 		rows = append(rows, [2]string{"id", e.Token.GrantID.String()})
 	}
 	if !e.Named {
@@ -372,7 +372,7 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 	if e.As != AsGrant && e.As != AsCode {
 		t := &tokenJSON{Key: v.keyText(), Fault: string(e.Diagnosis.Fault), Standing: e.Standing(), Scope: e.Scope, APIs: e.APIs, Audience: e.Audience, RefusedBy: e.refusedBy(),
 			IssuedAt: show.JSONInstant(e.Token.IssuedAt), ExpiresAt: show.JSONInstant(e.Token.ExpiresAt), Generation: e.Token.Generation}
-		if e.Named || e.Service {
+		if e.Named || e.own() {
 			t.GrantID = e.Token.GrantID.String()
 		}
 		if e.JWT != nil {

@@ -460,7 +460,7 @@ func TestExplainTellsOfServiceTokens(t *testing.T) {
 		check := func(what string, want grant.Refusal) {
 			t.Helper()
 			e := s.explainToken(text)
-			if !e.Genuine || !e.Service || e.Named || !e.Answer.Known || e.Answer.Why != want || e.Client == nil || e.Client.ID != "orders-service" || e.Scope != "orders.read orders.write" {
+			if !e.Genuine || !e.Token.Own() || e.Named || !e.Answer.Known || e.Answer.Why != want || e.Client == nil || e.Client.ID != "orders-service" || e.Scope != "orders.read orders.write" {
 				t.Errorf("%s, %s: %+v", format, what, e)
 			}
 		}

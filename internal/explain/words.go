@@ -85,7 +85,7 @@ func (v *Explained) read() reading {
 		r.Verdict = "retry"
 	}
 	v.detail(&r)
-	if e.Service {
+	if e.own() {
 		r.Next = "nothing: the client requests another one (client_credentials)"
 		if a.Why == grant.AccessRevoked {
 			r.Why = "its client has revoked it, or a scope or an API of it is gone"

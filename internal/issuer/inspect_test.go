@@ -50,20 +50,20 @@ func TestATokenSaysTheSameInBothForms(t *testing.T) {
 		first := s.Login()
 		second := s.Must(s.RenewScope(first.RefreshToken, "write"))
 		for text, want := range map[string]issuer.Token{
-			first.AccessToken:  {Scope: allScopes, First: true},
-			second.AccessToken: {Scope: "write"},
+			first.AccessToken:  {Scope: allScopes, Generation: 1},
+			second.AccessToken: {Scope: "write", Generation: 2},
 		} {
 			got, err := s.inspect(text)
 			if err != nil {
 				t.Fatalf("%s: %v", format, err)
 			}
-			if got.Refresh || got.GrantID != first.GrantID || got.ClientID != clientID || got.Subject != subject || got.Scope != want.Scope || got.First != want.First {
+			if got.Kind != issuer.AccessToken || got.GrantID != first.GrantID || got.ClientID != clientID || got.Subject != subject || got.Scope != want.Scope || got.Generation != want.Generation {
 				t.Errorf("%s: %+v", format, got)
 			}
-			if len(got.Audience) != 1 || got.Audience[0] != issuerID || ids[got.ID] || len(got.ID) != 43 {
-				t.Errorf("%s: audience %q, id %q", format, got.Audience, got.ID)
+			if len(got.Audience) != 1 || got.Audience[0] != issuerID || ids[got.ID()] || len(got.ID()) != 43 {
+				t.Errorf("%s: audience %q, id %q", format, got.Audience, got.ID())
 			}
-			ids[got.ID] = true
+			ids[got.ID()] = true
 			// An opaque token tells milliseconds; a JWT's exp is whole seconds,
 			// to which every expiry is rounded up when it is issued.
 			if got.IssuedAt != s.At() || got.ExpiresAt != 1_700_000_301_000 || s.ExpiresIn(got) != 300 {
@@ -116,7 +116,7 @@ func TestARefreshTokenIsAliveWhileItWouldBeAnsweredAndAskingChangesNothing(t *te
 	s := newResource(t)
 	first := s.Login()
 	tok, err := s.introspect(clientID, first.RefreshToken)
-	if err != nil || !tok.Refresh || tok.Scope != allScopes || tok.Audience != nil || tok.ID != "" || tok.ExpiresAt != s.Row(first.GrantID).ExpiresAt {
+	if err != nil || tok.Kind != issuer.RefreshToken || tok.Scope != allScopes || tok.Audience != nil || tok.ID() != "" || tok.ExpiresAt != s.Row(first.GrantID).ExpiresAt {
 		t.Errorf("%+v, %v", tok, err)
 	}
 	second := s.Must(s.Renew(first.RefreshToken))

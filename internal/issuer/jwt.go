@@ -3,97 +3,14 @@ package issuer
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
-
-// AccessClaims are the claims of a JWT access token: all that RFC 9068 section
-// 2.2 requires, the scope, and when the subject was authenticated (section
-// 2.2.1). Those about the subject are added to them; nothing else names a
-// person.
-type AccessClaims struct {
-	Issuer    string      `json:"iss"`
-	Subject   string      `json:"sub"`
-	Audience  audience    `json:"aud"`
-	ClientID  string      `json:"client_id"`
-	ExpiresAt int64       `json:"exp"`
-	IssuedAt  int64       `json:"iat"`
-	ID        string      `json:"jti"`
-	Scope     oauth.Scope `json:"scope"`
-	AuthTime  int64       `json:"auth_time,omitempty"`
-}
-
-// An audience is one string or a list (RFC 7519 section 4.1.3). One is written
-// as a string, which every verifier understands.
-type audience []string
-
-func (a audience) MarshalJSON() ([]byte, error) {
-	if len(a) == 1 {
-		return json.Marshal(a[0])
-	}
-	return json.Marshal([]string(a))
-}
-
-func (a *audience) UnmarshalJSON(b []byte) error {
-	var one string
-	if json.Unmarshal(b, &one) == nil {
-		*a = audience{one}
-		return nil
-	}
-	return json.Unmarshal(b, (*[]string)(a))
-}
-
-// A token id is grant 16 | generation 4 | issued 6 | authorized 6, in base64url:
-// introspection finds the row by it, and subscribers of the revocation feed find
-// out whether the token is revoked.
-const tokenIDSize = 16 + 4 + 6 + 6
-
-func tokenID(id grant.ID, generation uint32, issued, authorized grant.Instant) string {
-	b := append(make([]byte, 0, tokenIDSize+2), id[:]...)
-	b = binary.BigEndian.AppendUint32(b, generation)
-	b = issued.Append(b)
-	return base64.RawURLEncoding.EncodeToString(authorized.Append(b))
-}
-
-// A TokenID is the content of the jti of an access token.
-type TokenID struct {
-	GrantID    grant.ID
-	Generation uint32 // 0: of no grant
-	IssuedAt   grant.Instant
-	// AuthorizedAt is what cutoffs compare.
-	AuthorizedAt grant.Instant
-}
-
-// ParseTokenID decodes the jti of an access token of this server.
-func ParseTokenID(text string) (TokenID, bool) {
-	id, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(id) != tokenIDSize {
-		return TokenID{}, false
-	}
-	return TokenID{grant.ID(id[:16]), binary.BigEndian.Uint32(id[16:]), grant.ReadInstant(id[20:]), grant.ReadInstant(id[26:])}, true
-}
-
-// signAccess returns the JWT of an access token, signed by the key in use now: a
-// repeated response has the same claims, but perhaps another signature.
-func (iss *Issuer) signAccess(view *directory.View, c *store.Client, t Token, now grant.Instant) (string, error) {
-	claims, err := json.Marshal(AccessClaims{
-		Issuer: iss.ID, Subject: t.Subject, Audience: t.Audience, ClientID: t.ClientID,
-		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, ID: t.ID, Scope: t.Scope,
-		AuthTime: int64(t.AuthTime) / 1000,
-	})
-	if err != nil {
-		return "", err
-	}
-	return view.Ring.Sign(cmp.Or(c.SigningAlg, keys.ES256), cmp.Or(c.JWTType, store.JWTTypes[0]), AddClaims(claims, t.Claims), now)
-}
 
 // SignPhantom returns an active access token as a JWT, which a gateway passes on
 // instead of the opaque token (phantom token).
@@ -106,7 +23,8 @@ func (iss *Issuer) SignPhantom(ctx context.Context, t Token) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := iss.signAccess(view, c, t, iss.now())
+	t.Form = JWT
+	text, err := iss.write(view, c, t, iss.now())
 	if err != nil {
 		return "", store.Unavailable(err)
 	}

@@ -84,13 +84,13 @@ func TestServiceTokens(t *testing.T) {
 			t.Errorf("%s: the token begins with %.12s", format, got.AccessToken)
 		}
 		in, err := s.Inspect(t.Context(), got.AccessToken)
-		if err != nil || in.Subject != machineID || in.ClientID != machineID || !in.Service || fmt.Sprint(in.Audience) != "[https://orders.example]" || in.ID == "" || in.AuthTime != 0 {
+		if err != nil || in.Subject != machineID || in.ClientID != machineID || !in.Own() || fmt.Sprint(in.Audience) != "[https://orders.example]" || in.ID() == "" || in.AuthTime != 0 {
 			t.Errorf("%s: %+v, %v", format, in, err)
 		}
 		if format == store.TokenJWT { // RFC 9068 section 2.2: sub is the client
 			payload, _ := base64.RawURLEncoding.DecodeString(strings.Split(got.AccessToken, ".")[1])
 			var c map[string]any
-			if json.Unmarshal(payload, &c) != nil || c["sub"] != machineID || c["client_id"] != machineID || c["jti"] != in.ID || c["scope"] != "orders.read orders.write" || c["auth_time"] != nil {
+			if json.Unmarshal(payload, &c) != nil || c["sub"] != machineID || c["client_id"] != machineID || c["jti"] != in.ID() || c["scope"] != "orders.read orders.write" || c["auth_time"] != nil {
 				t.Errorf("claims %v", c)
 			}
 		}

@@ -68,8 +68,8 @@ func TestOP13_AGrantOfAfterTheBackupIsLostForGood(t *testing.T) {
 	s.Refused(grant.StoreBehind)(s.Renew(tokens.RefreshToken))
 	s.Restored()
 	s.Refused(grant.RestoredLost)(s.Renew(tokens.RefreshToken))
-	if id, err := s.Revoke(t.Context(), s.Listed(clientID), tokens.RefreshToken, testkit.Origin); err != nil {
-		t.Errorf("revoking %s: %v, want success: it has ended", id, err)
+	if tok, err := s.Revoke(t.Context(), s.Listed(clientID), tokens.RefreshToken, testkit.Origin); err != nil {
+		t.Errorf("revoking %s: %v, want success: it has ended", tok.GrantID, err)
 	}
 }
 

@@ -14,42 +14,27 @@ import (
 // Revoke revokes a token of the client (RFC 7009): for a refresh token its grant, for
 // an access token all access tokens of the grant so far. An unknown or expired
 // token is no error; that of another client is Refused. When Revoke returns nil,
-// the revocation is durable.
-func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, from grant.Origin) (grant.ID, error) {
+// the revocation is durable. The Token says what the text was, if it was authentic.
+func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, from grant.Origin) (Token, error) {
 	view, err := iss.Directory.View()
 	if err != nil {
-		return grant.ID{}, store.Unavailable(err)
+		return Token{}, store.Unavailable(err)
 	}
 	if strings.HasPrefix(text, keys.CodePrefix) {
-		return grant.ID{}, oauth.ErrTokenType // it expires within a minute
+		return Token{}, oauth.ErrTokenType // it expires within a minute
 	}
-	switch fresh, err := iss.Directory.Learn(ctx, view, text); {
+	t, view, err := iss.open(ctx, view, text, kindOf(text))
+	var unknown *grant.Refused
+	switch {
+	case errors.As(err, &unknown):
+		return Token{}, nil
 	case err != nil:
-		return grant.ID{}, store.Unavailable(err)
-	case fresh != nil:
-		view = fresh
+		return Token{}, err
+	case t.Own():
+		return t, iss.revokeOwn(ctx, view, c, t)
 	}
-	refresh := strings.HasPrefix(text, keys.RefreshPrefix)
-	var tok keys.Token
-	if refresh {
-		tok, err = view.Ring.OpenRefresh(iss.Realm, text)
-	} else {
-		var a accessToken
-		if a, err = iss.openAccess(view, text); err == nil {
-			if s := a.service(); s != nil {
-				return s.ID, iss.revokeService(ctx, view, c, *s)
-			}
-		}
-		tok = a.Token
-	}
-	if err != nil {
-		return grant.ID{}, nil
-	}
-	presented := grant.Presented{
-		Realm: iss.Realm, ClientID: c.ID, Generation: tok.Generation, IssuedAt: tok.IssuedAt, ExpiresAt: tok.ExpiresAt,
-		Maker: view.Ring.Maker(tok.Key), Restore: view.Restore(),
-	}
-	d, now, err := iss.update(ctx, tok.GrantID, evidence{act: "revoked by its client", from: from}, func(g grant.Grant, now grant.Instant) grant.Decision {
+	presented, refresh := iss.presented(view, t, c.ID), t.Kind == RefreshToken
+	d, now, err := iss.update(ctx, t.GrantID, evidence{act: "revoked by its client", from: from}, func(g grant.Grant, now grant.Instant) grant.Decision {
 		if refresh {
 			return g.RevokeRefresh(presented)
 		}
@@ -59,16 +44,16 @@ func (iss *Issuer) Revoke(ctx context.Context, c *store.Client, text string, fro
 	case errors.Is(err, store.ErrNotFound):
 		why := presented.Unrecorded(iss.longest(view), now)
 		if refresh {
-			why = iss.presents(view, c, tok).Unrecorded(iss.Policy, now)
+			why = iss.presents(view, c, t).Unrecorded(iss.Policy, now)
 		}
 		if why == grant.StoreBehind {
-			return tok.GrantID, &grant.Refused{Why: why, GrantID: tok.GrantID}
+			return t, &grant.Refused{Why: why, GrantID: t.GrantID}
 		}
-		return tok.GrantID, nil
+		return t, nil
 	case err != nil:
-		return tok.GrantID, err
+		return t, err
 	case d.Refusal != grant.Allowed:
-		return tok.GrantID, &grant.Refused{Why: d.Refusal, GrantID: tok.GrantID}
+		return t, &grant.Refused{Why: d.Refusal, GrantID: t.GrantID}
 	}
-	return tok.GrantID, nil
+	return t, nil
 }

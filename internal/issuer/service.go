@@ -42,19 +42,24 @@ func (iss *Issuer) ServiceToken(ctx context.Context, c *store.Client, r ServiceR
 	life, format, numbers := serviceForm(c, apis, iss.Policy.AccessLifetime)
 	p := iss.Policy
 	p.AccessLifetime = life
-	t := keys.ServiceToken{ClientID: c.ID, APIs: numbers, Scope: scope, IssuedAt: now, AuthorizedAt: iss.AgreedAt(view, c.ID, c.ID, now), ExpiresAt: p.AccessExpiry(now)}
-	rand.Read(t.ID[:])
-	out := Tokens{Scope: scope, ExpiresIn: p.ExpiresIn(grant.Access{ExpiresAt: t.ExpiresAt}, now), GrantID: t.ID, Subject: c.ID, Format: format}
-	if format == store.TokenJWT {
-		s := service{ServiceToken: t, audience: iss.serviceAudience(c, apis)}
-		out.AccessToken, err = iss.signAccess(view, c, s.token(), now)
-	} else {
-		out.AccessToken, err = view.Ring.SealService(view.Ring.Current(keys.MAC, now), iss.Realm, t)
+	t := Token{
+		Kind: AccessToken, Form: SelfContained, ClientID: c.ID, Subject: c.ID, Scope: scope, APIs: numbers,
+		IssuedAt: now, ExpiresAt: p.AccessExpiry(now), AuthorizedAt: iss.AgreedAt(view, c.ID, c.ID, now),
 	}
+	rand.Read(t.GrantID[:])
+	if format == store.TokenJWT {
+		t.Form, t.Audience = JWT, iss.serviceAudience(c, apis)
+	} else {
+		t.Key = view.Ring.Current(keys.MAC, now)
+	}
+	text, err := iss.write(view, c, t, now)
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	return out, nil
+	return Tokens{
+		Scope: scope, ExpiresIn: p.ExpiresIn(grant.Access{ExpiresAt: t.ExpiresAt}, now), AccessToken: text,
+		GrantID: t.GrantID, Subject: c.ID, Format: format,
+	}, nil
 }
 
 // serviceForm returns the lifetime of a service token for some APIs, which is the
@@ -152,113 +157,53 @@ func (iss *Issuer) serviceAudience(c *store.Client, apis []*store.API) []string 
 	return list
 }
 
-// A service is an authentic service token, of either form.
-type service struct {
-	keys.ServiceToken
-	jwt      bool
-	subject  string   // of a JWT
-	audience []string // of a JWT
-}
-
-func (s service) token() Token {
-	return Token{
-		Service: true, GrantID: s.ID, ClientID: s.ClientID, Subject: s.ClientID, Scope: s.Scope, Audience: s.audience,
-		IssuedAt: s.IssuedAt, ExpiresAt: s.ExpiresAt, ID: tokenID(s.ID, 0, s.IssuedAt, s.AuthorizedAt),
+// inspectOwn verifies a token that its client got for itself, and completes it: its
+// client, the cutoffs, and that it was not revoked.
+func (iss *Issuer) inspectOwn(ctx context.Context, view *directory.View, t Token) (Token, grant.Refusal, error) {
+	if why := iss.ownInForce(view, t); why != grant.Allowed {
+		return t, why, nil
 	}
-}
-
-// service returns the fields of a service token, or nil for a token of a grant. The
-// jti of a JWT of no grant has generation 0.
-func (t accessToken) service() *service {
-	switch {
-	case t.unstored != nil:
-		return &service{ServiceToken: *t.unstored}
-	case t.jwt && t.Generation == 0:
-		return &service{
-			ServiceToken: keys.ServiceToken{
-				ID: t.GrantID, ClientID: t.clientID, Scope: t.scope, IssuedAt: t.IssuedAt, AuthorizedAt: t.authorized, ExpiresAt: t.ExpiresAt, Key: t.Key,
-			},
-			jwt: true, subject: t.subject, audience: t.audience,
-		}
-	}
-	return nil
-}
-
-// OpenService returns the fields of an authentic service token, active or not, and
-// whether it is a JWT. It reads nothing from the store.
-func (iss *Issuer) OpenService(view *directory.View, text string) (t keys.ServiceToken, jwt, ok bool) {
-	a, err := iss.openAccess(view, text)
-	if err != nil {
-		return t, false, false
-	}
-	s := a.service()
-	if s == nil {
-		return t, false, false
-	}
-	return s.ServiceToken, s.jwt, true
-}
-
-// IsServiceToken reports whether a text is an authentic service token, active or not.
-func (iss *Issuer) IsServiceToken(text string) bool {
-	view, err := iss.Directory.View()
-	if err != nil {
-		return false
-	}
-	_, _, is := iss.OpenService(view, text)
-	return is
-}
-
-// inspectService verifies a service token: its client, the cutoffs, and that it was
-// not revoked.
-func (iss *Issuer) inspectService(ctx context.Context, view *directory.View, s service) (Token, error) {
-	refused := func(why grant.Refusal) (Token, error) { return Token{}, &grant.Refused{Why: why, GrantID: s.ID} }
-	if why := iss.serviceInForce(view, s); why != grant.Allowed {
-		return refused(why)
-	}
-	c, ok := view.Client(iss.Realm, s.ClientID)
+	c, ok := view.Client(iss.Realm, t.ClientID)
 	if !ok || !c.MayUse(store.GrantClientCredentials) {
-		return refused(grant.ClientDisabled)
+		return t, grant.ClientDisabled, nil
 	}
-	if s.jwt && s.subject != s.ClientID {
-		return refused(grant.TokenUnknown) // this server did not sign it
+	if t.Subject != t.ClientID {
+		return t, grant.TokenUnknown, nil // this server did not sign it
 	}
-	if !iss.serviceTargets(view, c, &s) {
-		return refused(grant.AccessRevoked)
+	if !iss.ownTargets(view, c, &t) {
+		return t, grant.AccessRevoked, nil
 	}
-	switch _, err := iss.Store.Document(ctx, store.KeyOf(store.DocumentServiceRevoked, iss.Realm, s.ID.String())); {
+	switch _, err := iss.Store.Document(ctx, store.KeyOf(store.DocumentServiceRevoked, iss.Realm, t.GrantID.String())); {
 	case err == nil:
-		return refused(grant.AccessRevoked)
+		return t, grant.AccessRevoked, nil
 	case !errors.Is(err, store.ErrNotFound):
-		return Token{}, store.Unavailable(err)
+		return t, 0, store.Unavailable(err)
 	}
-	return s.token(), nil
+	return t, grant.Allowed, nil
 }
 
-// serviceInForce returns why a token is dead by its instants alone, or Allowed.
-func (iss *Issuer) serviceInForce(view *directory.View, s service) grant.Refusal {
-	p := iss.Policy
-	p.AccessLifetime = view.LongestAccess(p.AccessLifetime)
-	presented := grant.Presented{
-		Realm: iss.Realm, ClientID: s.ClientID, IssuedAt: s.IssuedAt, ExpiresAt: s.ExpiresAt,
-		Maker: view.Ring.Maker(s.Key), Restore: view.Restore(), Cutoff: view.Cutoff(iss.Realm, s.ClientID, s.ClientID),
-	}
-	return presented.InspectService(s.AuthorizedAt, p, iss.now())
+// ownInForce returns why a client's token for itself is dead by its instants alone, or
+// Allowed.
+func (iss *Issuer) ownInForce(view *directory.View, t Token) grant.Refusal {
+	presented := iss.presented(view, t, t.ClientID)
+	presented.Cutoff = view.Cutoff(iss.Realm, t.ClientID, t.ClientID)
+	return presented.InspectService(t.AuthorizedAt, iss.longest(view), iss.now())
 }
 
-// serviceTargets completes the audience, and takes away scopes that the client has
-// lost. It reports whether all APIs still exist and a scope is left.
-func (iss *Issuer) serviceTargets(view *directory.View, c *store.Client, s *service) bool {
-	if s.Scope = s.Scope.Common(c.Scope); s.Scope == "" {
+// ownTargets completes the audience, and takes away scopes that the client has lost.
+// It reports whether all APIs still exist and a scope is left.
+func (iss *Issuer) ownTargets(view *directory.View, c *store.Client, t *Token) bool {
+	if t.Scope = t.Scope.Common(c.Scope); t.Scope == "" {
 		return false
 	}
-	if s.jwt {
-		return !slices.ContainsFunc(s.audience, func(aud string) bool {
+	if t.Form == JWT {
+		return !slices.ContainsFunc(t.Audience, func(aud string) bool {
 			_, present := view.API(iss.Realm, aud)
 			return !present && !slices.Contains(iss.Audience(c), aud)
 		})
 	}
 	var apis []*store.API
-	for _, n := range s.APIs {
+	for _, n := range t.APIs {
 		api, present := view.APIByNumber(iss.Realm, n)
 		if n == store.IssuerAPI {
 			api, present = own, true
@@ -268,7 +213,7 @@ func (iss *Issuer) serviceTargets(view *directory.View, c *store.Client, s *serv
 		}
 		apis = append(apis, api)
 	}
-	s.audience = iss.serviceAudience(c, apis)
+	t.Audience = iss.serviceAudience(c, apis)
 	return true
 }
 
@@ -282,14 +227,14 @@ type serviceRevocation struct {
 	At grant.Instant `json:"at"` // when it was revoked
 }
 
-// revokeService revokes a service token of the client (RFC 7009) by a document that
-// expires with it. The document is under the token's id, which the JWTs that were made
-// of an opaque token have as well, and the list of revocations names it.
-func (iss *Issuer) revokeService(ctx context.Context, view *directory.View, c *store.Client, s service) error {
-	if s.ClientID != c.ID {
-		return &grant.Refused{Why: grant.OtherClient, GrantID: s.ID}
+// revokeOwn revokes a token that the client got for itself (RFC 7009) by a document
+// that expires with it. The document is under the token's id, which the JWTs that were
+// made of an opaque token have as well, and the list of revocations names it.
+func (iss *Issuer) revokeOwn(ctx context.Context, view *directory.View, c *store.Client, t Token) error {
+	if t.ClientID != c.ID {
+		return &grant.Refused{Why: grant.OtherClient, GrantID: t.GrantID}
 	}
-	if iss.serviceInForce(view, s) != grant.Allowed {
+	if iss.ownInForce(view, t) != grant.Allowed {
 		return nil // dead already
 	}
 	many, err := iss.manyRevoked(ctx, c)
@@ -297,18 +242,18 @@ func (iss *Issuer) revokeService(ctx context.Context, view *directory.View, c *s
 		return store.Unavailable(err)
 	}
 	now := iss.now()
-	body, err := json.Marshal(serviceRevocation{s.ID.String(), now})
+	body, err := json.Marshal(serviceRevocation{t.GrantID.String(), now})
 	if err != nil {
 		return err
 	}
 	change := store.Change{Documents: []store.Document{{
-		Kind: store.DocumentServiceRevoked, Key: store.KeyOf(store.DocumentServiceRevoked, iss.Realm, s.ID.String()), Version: 1,
-		ExpiresAt: s.ExpiresAt.Add(2*iss.Policy.MaxSkew + time.Minute), Owner: store.OwnerOf(iss.Realm, c.ID), Body: body,
+		Kind: store.DocumentServiceRevoked, Key: store.KeyOf(store.DocumentServiceRevoked, iss.Realm, t.GrantID.String()), Version: 1,
+		ExpiresAt: t.ExpiresAt.Add(2*iss.Policy.MaxSkew + time.Minute), Owner: store.OwnerOf(iss.Realm, c.ID), Body: body,
 	}}}
 	if many {
 		// Later tokens are dated after it: see AgreedAt.
 		change = store.Change{
-			Cutoffs: []store.Cutoff{{Realm: iss.Realm, Subject: c.ID, ClientID: c.ID, At: max(now, s.AuthorizedAt)}},
+			Cutoffs: []store.Cutoff{{Realm: iss.Realm, Subject: c.ID, ClientID: c.ID, At: max(now, t.AuthorizedAt)}},
 			Events: []store.Event{{At: now, Name: store.EventCutoff, About: c.ID, Actor: c.ID,
 				Detail: fmt.Sprintf("all of its own tokens: it has revoked more than %d that have not expired", maxServiceRevoked)}},
 		}

@@ -55,7 +55,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	code, view, err := open(ctx, iss, view, r.Code, (*Issuer).openCode)
+	code, view, err := reread(ctx, iss, view, r.Code, func(view *directory.View) (grant.Code, error) { return view.Ring.OpenCode(iss.Realm, r.Code) })
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -112,7 +112,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	tok, view, err := open(ctx, iss, view, r.RefreshToken, (*Issuer).openRefresh)
+	tok, view, err := iss.open(ctx, view, r.RefreshToken, RefreshToken)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -126,11 +126,11 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		req.Scope = req.Scope.Without(oauth.OfflineAccess)
 	}
 	asked := req.Scope
-	policy := iss.PolicyOf(c)
+	policy, key := iss.PolicyOf(c), tok.Key
 	d, now, err := iss.update(ctx, tok.GrantID, evidence{generation: tok.Generation, from: r.From}, func(g grant.Grant, now grant.Instant) grant.Decision {
 		req.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
 		req.KeyID = view.Ring.Current(keys.MAC, now)
-		req.SpentByOther = view.Ring.SpentByOther(g, tok.Key)
+		req.SpentByOther = view.Ring.SpentByOther(g, key)
 		req.Target = iss.target(view, c, g.APIs, r.Resource)
 		if asked != "" && asked != unparsable && c.SelfRegistered() {
 			req.Scope = covered(asked, g.Scope.Common(req.Allowed), req.Target)
@@ -262,9 +262,9 @@ func revocation(g grant.Grant, d grant.Decision, e evidence, now grant.Instant) 
 // beside it.
 func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decision, nonce string, about claims.Claims, now grant.Instant) (Tokens, error) {
 	g := d.Next
-	refresh, err := view.Ring.SealRefresh(g.KeyID, g.Realm, keys.Token{
-		GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
-	})
+	refresh, err := iss.write(view, c, Token{
+		Kind: RefreshToken, Form: OfGrant, Key: g.KeyID, GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
+	}, now)
 	if err != nil {
 		return Tokens{}, iss.missingKey(g, err)
 	}
@@ -289,35 +289,32 @@ func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decisio
 // of the client.
 func (iss *Issuer) accessToken(view *directory.View, c *store.Client, d grant.Decision, now grant.Instant) (string, store.TokenFormat, error) {
 	g, a := d.Next, d.Access
+	t := Token{
+		Kind: AccessToken, Form: OfGrant, GrantID: g.ID, Generation: g.Generation, ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope,
+		IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, AuthorizedAt: g.AuthorizedAt, AuthTime: g.AuthTime, Claims: g.Claims, apis: a.APIs,
+	}
 	format := c.TokenFormat
-	var audience []string
 	if a.APIs != 0 {
 		var ok bool
-		if audience, format, ok = iss.named(view, c, g.APIs, a.APIs); !ok {
+		if t.Audience, format, ok = iss.named(view, c, g.APIs, a.APIs); !ok {
 			return "", "", fmt.Errorf("an API of grant %s was deleted a moment ago", g.ID)
 		}
 	}
 	if format == store.TokenJWT {
-		if audience == nil {
-			audience = iss.Audience(c)
+		t.Form = JWT
+		if t.Audience == nil {
+			t.Audience = iss.Audience(c)
 		}
-		text, err := iss.signAccess(view, c, Token{
-			ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope, Audience: audience,
-			IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, ID: tokenID(g.ID, g.Generation, a.IssuedAt, g.AuthorizedAt),
-			AuthTime: g.AuthTime, Claims: g.Claims,
-		}, now)
-		return text, format, err
+	} else {
+		// A repeated response has the same bytes as long as its access token is the
+		// same. Any other token is made by the key in use at its own instant.
+		t.Key = g.KeyID
+		if !d.Repeated || a.IssuedAt != g.RotatedAt {
+			t.Key = view.Ring.Current(keys.MAC, min(a.IssuedAt, now))
+		}
+		t.scopes, _ = g.Scope.Bits(a.Scope)
 	}
-	// A repeated response has the same bytes as long as its access token is the
-	// same. Any other token is made by the key in use at its own instant.
-	key := g.KeyID
-	if !d.Repeated || a.IssuedAt != g.RotatedAt {
-		key = view.Ring.Current(keys.MAC, min(a.IssuedAt, now))
-	}
-	bits, _ := g.Scope.Bits(a.Scope)
-	text, err := view.Ring.SealAccess(key, g.Realm, keys.Token{
-		GrantID: g.ID, Generation: g.Generation, IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, Bits: bits, APIs: a.APIs,
-	})
+	text, err := iss.write(view, c, t, now)
 	return text, format, err
 }
 
@@ -327,10 +324,22 @@ func (iss *Issuer) missingKey(g grant.Grant, err error) error {
 	return store.Unavailable(fmt.Errorf("grant %s needs key %s: %w", g.ID, g.KeyID, err))
 }
 
-// open opens a text with view or, if view lacks the text's key, with a newer view,
-// and returns the view that it used. A text that is not authentic is Refused.
-func open[T any](ctx context.Context, iss *Issuer, view *directory.View, text string, by func(*Issuer, *directory.View, string) (T, error)) (T, *directory.View, error) {
-	t, err := by(iss, view, text)
+// open reads a token of a kind with view or, if view lacks the text's key, with a newer
+// view, and returns the view that it used. A text that is not authentic, or of another
+// kind, is Refused.
+func (iss *Issuer) open(ctx context.Context, view *directory.View, text string, kind Kind) (Token, *directory.View, error) {
+	return reread(ctx, iss, view, text, func(view *directory.View) (Token, error) {
+		if kindOf(text) != kind {
+			return Token{}, keys.ErrNotAuthentic
+		}
+		return iss.Read(view, text)
+	})
+}
+
+// reread reads a text with view or, if view lacks the text's key, again with a newer
+// view.
+func reread[T any](ctx context.Context, iss *Issuer, view *directory.View, text string, read func(*directory.View) (T, error)) (T, *directory.View, error) {
+	t, err := read(view)
 	if err == nil {
 		return t, view, nil
 	}
@@ -340,18 +349,10 @@ func open[T any](ctx context.Context, iss *Issuer, view *directory.View, text st
 	}
 	if fresh != nil {
 		view = fresh
-		t, err = by(iss, view, text)
+		t, err = read(view)
 	}
 	if err != nil {
 		return t, view, &grant.Refused{Why: grant.TokenUnknown}
 	}
 	return t, view, nil
-}
-
-func (iss *Issuer) openCode(view *directory.View, text string) (grant.Code, error) {
-	return view.Ring.OpenCode(iss.Realm, text)
-}
-
-func (iss *Issuer) openRefresh(view *directory.View, text string) (keys.Token, error) {
-	return view.Ring.OpenRefresh(iss.Realm, text)
 }

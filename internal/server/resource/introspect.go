@@ -69,7 +69,7 @@ func (e *Endpoints) introspect(ctx context.Context, r *server.Request) (a server
 		return server.Answer{Body: []byte(body), Header: contentType(mediaIntrospectionJWT)}, rec, err
 	case dead:
 		return server.Answer{Body: inactive}, rec, nil
-	case form == mediaJWT && !t.Refresh && t.MayBeAskedBy(c):
+	case form == mediaJWT && t.Kind == issuer.AccessToken && t.MayBeAskedBy(c):
 		// Its own token is no reason: who verifies JWTs without asking would take
 		// the JWT of a client with opaque tokens until it expires, also revoked.
 		body, err := e.Issuer.SignPhantom(ctx, t)
@@ -122,7 +122,7 @@ func contentType(media string) http.Header { return http.Header{"Content-Type": 
 func (e *Endpoints) introspection(t issuer.Token) []byte {
 	a := introspection{
 		Active: true, Scope: t.Scope, ClientID: t.ClientID, ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000,
-		Subject: t.Subject, Issuer: e.Issuer.ID, ID: t.ID, AuthTime: int64(t.AuthTime) / 1000,
+		Subject: t.Subject, Issuer: e.Issuer.ID, ID: t.ID(), AuthTime: int64(t.AuthTime) / 1000,
 	}
 	switch len(t.Audience) {
 	case 0:
@@ -131,7 +131,7 @@ func (e *Endpoints) introspection(t issuer.Token) []byte {
 	default:
 		a.Audience = t.Audience
 	}
-	if !t.Refresh {
+	if t.Kind == issuer.AccessToken {
 		a.TokenType = "Bearer"
 	}
 	body, err := json.Marshal(a)

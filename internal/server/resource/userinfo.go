@@ -25,7 +25,7 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if err != nil {
 		return a, rec, err
 	}
-	if t.Service {
+	if t.Own() {
 		return a, rec, oauth.ErrInvalidToken // it is about no user
 	}
 	if t.Restricted && !t.ForClient && !t.IsFor(e.Issuer.ID) {

@@ -179,13 +179,6 @@ func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.
 	if err != nil {
 		return a, rec, err
 	}
-	grantType := "refresh_token"
-	if t.First {
-		grantType = "authorization_code"
-	}
-	if t.Service {
-		grantType = "client_credentials"
-	}
 	body, err := json.Marshal(struct {
 		AccessToken string   `json:"access_token"`
 		GrantType   string   `json:"grant_type"`
@@ -199,6 +192,6 @@ func (e *Endpoints) tokenInfo(ctx context.Context, r *server.Request) (a server.
 		// without it lets everybody in under one empty name.
 		Subject     string `json:"sub"`
 		SubjectName string `json:"subname"`
-	}{text, grantType, t.Scope.Tokens(), e.Issuer.Realm, "Bearer", e.Issuer.ExpiresIn(t), t.ClientID, t.Subject, t.Subject})
+	}{text, t.GrantType(), t.Scope.Tokens(), e.Issuer.Realm, "Bearer", e.Issuer.ExpiresIn(t), t.ClientID, t.Subject, t.Subject})
 	return server.Answer{Body: body}, rec, err
 }

@@ -225,7 +225,7 @@ func (e *Endpoints) revoke(ctx context.Context, r *server.Request) (server.Answe
 	if err != nil {
 		return server.Answer{}, rec, err
 	}
-	rec.GrantID, err = e.Issuer.Revoke(ctx, c, p["token"], r.Origin())
-	rec.ServiceRevoked = err == nil && e.Issuer.IsServiceToken(p["token"])
+	t, err := e.Issuer.Revoke(ctx, c, p["token"], r.Origin())
+	rec.GrantID, rec.ServiceRevoked = t.GrantID, err == nil && t.Own()
 	return server.Answer{Body: []byte(`{}`)}, rec, err
 }

@@ -1,0 +1,260 @@
+package issuer
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mintage/mintage/internal/claims"
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
+)
+
+// A Kind is the use of a token.
+type Kind uint8
+
+const (
+	AccessToken Kind = iota + 1
+	RefreshToken
+)
+
+// A Form is how a token is written.
+type Form uint8
+
+const (
+	// OfGrant is an opaque text with the id of a grant and positions in the grant's
+	// lists. The grant's row has the rest.
+	OfGrant Form = iota + 1
+	// SelfContained is an opaque text with every field.
+	SelfContained
+	// JWT has the claims of RFC 9068.
+	JWT
+)
+
+// A Token is a token of this issuer, whatever its form. A new field is added here, to
+// the forms that have it (read and write), and where it is decided.
+type Token struct {
+	Kind Kind
+	Form Form
+	Key  grant.KeyID // that made it
+
+	// GrantID and Generation are those of its grant. The GrantID of a token without a
+	// grant is its own id; see Own.
+	GrantID    grant.ID
+	Generation uint32
+
+	ClientID  string
+	Subject   string
+	Scope     oauth.Scope
+	Audience  []string // never empty for an active access token
+	APIs      []uint16 // numbers of the APIs that an opaque token names
+	IssuedAt  grant.Instant
+	ExpiresAt grant.Instant
+	// AuthorizedAt is what cutoffs compare.
+	AuthorizedAt grant.Instant
+	AuthTime     grant.Instant // when the subject was authenticated; zero if unknown
+	Claims       string        // for AddClaims
+	// Named are claims for userinfo beside those of Scope: the request named them.
+	Named claims.Set
+
+	// Lifetime is that of a token for APIs; 0: the deployment's.
+	Lifetime time.Duration
+	// Restricted is set if the token names APIs, which are its audience.
+	Restricted bool
+	// ForClient is set if it is for the audience of its client's registration as well.
+	ForClient bool
+
+	scopes uint64 // of the form OfGrant: positions in the grant's scope
+	apis   uint8  // of the form OfGrant: positions in the grant's APIs
+}
+
+// Own reports whether the client got the token for itself (RFC 6749 section 4.4):
+// there is no user and no grant, and GrantID is the token's own id.
+func (t Token) Own() bool { return t.Generation == 0 && (t.Form == SelfContained || t.Form == JWT) }
+
+// GrantType returns the grant type of the request that an access token was issued for.
+func (t Token) GrantType() string {
+	switch {
+	case t.Own():
+		return store.GrantClientCredentials
+	case t.Generation == 1:
+		return store.GrantAuthorizationCode
+	}
+	return store.GrantRefreshToken
+}
+
+// ID returns the jti (RFC 9068) of an active access token of any form, or "" for any
+// other token.
+func (t Token) ID() string {
+	if t.Kind != AccessToken {
+		return ""
+	}
+	return tokenID(t.GrantID, t.Generation, t.IssuedAt, t.AuthorizedAt)
+}
+
+// Of returns t with what its grant says. The text of an opaque token names positions
+// in the grant's lists; a JWT contains its own scope.
+func (t Token) Of(g grant.Grant) Token {
+	t.ClientID, t.Subject, t.AuthorizedAt, t.AuthTime, t.Claims = g.ClientID, g.Subject, g.AuthorizedAt, g.AuthTime, g.Claims
+	switch {
+	case t.Kind == RefreshToken:
+		t.Scope = g.Scope
+	case t.Form == OfGrant:
+		t.Scope = g.Scope.Pick(t.scopes)
+	}
+	for i, number := range g.APIs {
+		if number != 0 && t.apis&(1<<i) != 0 {
+			t.APIs = append(t.APIs, number)
+		}
+	}
+	return t
+}
+
+// Read verifies that a text is a token of this issuer, active or not, and returns what
+// it says. It reads nothing from the store. The error for every other text is
+// keys.ErrNotAuthentic.
+func (iss *Issuer) Read(view *directory.View, text string) (Token, error) {
+	switch {
+	case strings.HasPrefix(text, keys.RefreshPrefix):
+		t, err := view.Ring.OpenRefresh(iss.Realm, text)
+		return readOfGrant(RefreshToken, t), err
+	case strings.HasPrefix(text, keys.AccessPrefix):
+		t, err := view.Ring.OpenAccess(iss.Realm, text)
+		return readOfGrant(AccessToken, t), err
+	case strings.HasPrefix(text, keys.ServicePrefix):
+		t, err := view.Ring.OpenService(iss.Realm, text)
+		return Token{
+			Kind: AccessToken, Form: SelfContained, Key: t.Key, GrantID: t.ID, ClientID: t.ClientID, Subject: t.ClientID, Scope: t.Scope, APIs: t.APIs,
+			IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, AuthorizedAt: t.AuthorizedAt,
+		}, err
+	}
+	typ, payload, key, err := view.Ring.VerifyAt(text, iss.now(), iss.Directory.Schedule.Retaining(view.LongestAccess(0)))
+	if err != nil {
+		return Token{}, err
+	}
+	var c AccessClaims
+	// Other JWTs of this issuer have types of their own (RFC 8725 section 3.11).
+	if !slices.Contains(store.JWTTypes, typ) || json.Unmarshal(payload, &c) != nil || c.Issuer != iss.ID {
+		return Token{}, keys.ErrNotAuthentic
+	}
+	t, ok := c.Token()
+	if !ok {
+		return Token{}, keys.ErrNotAuthentic
+	}
+	t.Key = key
+	return t, nil
+}
+
+// readOfGrant returns what the opaque text of a grant's token says.
+func readOfGrant(kind Kind, t keys.Token) Token {
+	return Token{
+		Kind: kind, Form: OfGrant, Key: t.Key, GrantID: t.GrantID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt,
+		scopes: t.Bits, apis: t.APIs,
+	}
+}
+
+// write returns the text of a token in its form: an opaque one by t.Key, a JWT by the
+// signing key in use now. A JWT that is written again has the same claims, but perhaps
+// another signature.
+func (iss *Issuer) write(view *directory.View, c *store.Client, t Token, now grant.Instant) (string, error) {
+	switch {
+	case t.Kind == RefreshToken:
+		return view.Ring.SealRefresh(t.Key, iss.Realm, keys.Token{GrantID: t.GrantID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt})
+	case t.Form == OfGrant:
+		return view.Ring.SealAccess(t.Key, iss.Realm, keys.Token{
+			GrantID: t.GrantID, Generation: t.Generation, IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, Bits: t.scopes, APIs: t.apis,
+		})
+	case t.Form == SelfContained:
+		return view.Ring.SealService(t.Key, iss.Realm, keys.ServiceToken{
+			ID: t.GrantID, ClientID: t.ClientID, APIs: t.APIs, Scope: t.Scope, IssuedAt: t.IssuedAt, AuthorizedAt: t.AuthorizedAt, ExpiresAt: t.ExpiresAt,
+		})
+	}
+	claims, err := json.Marshal(AccessClaims{
+		Issuer: iss.ID, Subject: t.Subject, Audience: t.Audience, ClientID: t.ClientID,
+		ExpiresAt: int64(t.ExpiresAt) / 1000, IssuedAt: int64(t.IssuedAt) / 1000, ID: t.ID(), Scope: t.Scope,
+		AuthTime: int64(t.AuthTime) / 1000,
+	})
+	if err != nil {
+		return "", err
+	}
+	return view.Ring.Sign(cmp.Or(c.SigningAlg, keys.ES256), cmp.Or(c.JWTType, store.JWTTypes[0]), AddClaims(claims, t.Claims), now)
+}
+
+// kindOf returns the kind that a text announces by its prefix: JWTs are access tokens.
+func kindOf(text string) Kind {
+	if strings.HasPrefix(text, keys.RefreshPrefix) {
+		return RefreshToken
+	}
+	return AccessToken
+}
+
+// AccessClaims are the claims of a JWT access token: all that RFC 9068 section
+// 2.2 requires, the scope, and when the subject was authenticated (section
+// 2.2.1). Those about the subject are added to them; nothing else names a
+// person.
+type AccessClaims struct {
+	Issuer    string      `json:"iss"`
+	Subject   string      `json:"sub"`
+	Audience  audience    `json:"aud"`
+	ClientID  string      `json:"client_id"`
+	ExpiresAt int64       `json:"exp"`
+	IssuedAt  int64       `json:"iat"`
+	ID        string      `json:"jti"`
+	Scope     oauth.Scope `json:"scope"`
+	AuthTime  int64       `json:"auth_time,omitempty"`
+}
+
+// Token returns the token that the claims describe, and whether their jti is one of
+// this server's. Without it, the token has no grant.
+func (c AccessClaims) Token() (t Token, ok bool) {
+	t = Token{
+		Kind: AccessToken, Form: JWT, ClientID: c.ClientID, Subject: c.Subject, Scope: c.Scope, Audience: c.Audience,
+		IssuedAt: grant.Instant(c.IssuedAt) * 1000, ExpiresAt: grant.Instant(c.ExpiresAt) * 1000,
+	}
+	id, err := base64.RawURLEncoding.Strict().DecodeString(c.ID)
+	if err != nil || len(id) != tokenIDSize {
+		return t, false
+	}
+	t.GrantID, t.Generation = grant.ID(id[:16]), binary.BigEndian.Uint32(id[16:])
+	t.IssuedAt, t.AuthorizedAt = grant.ReadInstant(id[20:]), grant.ReadInstant(id[26:])
+	return t, true
+}
+
+// An audience is one string or a list (RFC 7519 section 4.1.3). One is written
+// as a string, which every verifier understands.
+type audience []string
+
+func (a audience) MarshalJSON() ([]byte, error) {
+	if len(a) == 1 {
+		return json.Marshal(a[0])
+	}
+	return json.Marshal([]string(a))
+}
+
+func (a *audience) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = audience{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
+}
+
+// A token id is grant 16 | generation 4 | issued 6 | authorized 6, in base64url:
+// introspection finds the row by it, and subscribers of the revocation feed find
+// out whether the token is revoked.
+const tokenIDSize = 16 + 4 + 6 + 6
+
+func tokenID(id grant.ID, generation uint32, issued, authorized grant.Instant) string {
+	b := append(make([]byte, 0, tokenIDSize+2), id[:]...)
+	b = binary.BigEndian.AppendUint32(b, generation)
+	b = issued.Append(b)
+	return base64.RawURLEncoding.EncodeToString(authorized.Append(b))
+}
