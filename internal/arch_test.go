@@ -173,9 +173,10 @@ var mayImport = []importRule{
 	// The use cases of an operator, whoever calls them. The store is open already.
 	{dir: "internal/admin", others: []string{"internal/account", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/pages", "internal/show",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
-	// What a restore must not undo. Commands call it; admin ends what it finds.
-	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/show", "internal/store"},
-		not: []string{"net/http", "database/sql", "os", "log/slog"}},
+	// Putting a backup in a store's place, and what that must not undo. Commands call it;
+	// admin ends what it finds.
+	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/keys", "internal/show", "internal/store", "internal/store/sqlite",
+		"modernc.org/sqlite/lib"}, not: []string{"net/http", "log/slog"}},
 	{dir: "internal/adminclient", others: []string{"internal/config", "internal/deployment", "internal/server/admin"}, not: []string{"database/sql", "log/slog"}},
 	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/fetch", "internal/grant",
 		"internal/issuer", "internal/keys", "internal/keyset", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
@@ -241,19 +242,19 @@ var onlyIn = []struct {
 	files    []string
 }{
 	// disk.go measures what the pages of a closed store's file hold.
-	{imported: "database/sql", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/testkit"}, files: []string{"bench/suite/disk.go"}},
-	{imported: "modernc.org", dirs: []string{"internal/store/sqlite", "internal/backup"}, files: []string{"bench/suite/disk.go"}},
+	{imported: "database/sql", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/restore", "internal/testkit"}, files: []string{"bench/suite/disk.go"}},
+	{imported: "modernc.org", dirs: []string{"internal/store/sqlite", "internal/backup", "internal/restore"}, files: []string{"bench/suite/disk.go"}},
 	{imported: "net/http", dirs: []string{"internal/server", "internal/web", "internal/doctor", "internal/upstream", "internal/fetch", "internal/logout", "internal/metrics", "internal/tracing", "internal/adminclient", "internal/node", "internal/cli", "examples", "bench", "internal/e2e", "resource"}},
 	{imported: "github.com/jackc", dirs: []string{"internal/store/postgres"}, files: []string{"bench/suite/cluster.go"}},
 	{imported: "internal/store/postgres", dirs: []string{"internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e"}},
-	{imported: "internal/store/sqlite", dirs: []string{"internal/backup", "internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e", "internal/testkit"}},
+	{imported: "internal/store/sqlite", dirs: []string{"internal/backup", "internal/restore", "internal/deployment", "internal/node", "internal/cli", "bench/suite", "internal/e2e", "internal/testkit"}},
 	{imported: "internal/server", dirs: []string{"internal/server", "internal/web", "internal/adminclient", "internal/node", "internal/cli", "internal/doctor", "bench", "internal/e2e"}},
 	{imported: "internal/doctor", dirs: []string{"internal/cli"}},
 	{imported: "internal/explain", dirs: []string{"internal/cli"}},
 	{imported: "internal/show", dirs: []string{"internal/secretfile", "internal/admin", "internal/cli", "internal/node", "internal/deployment", "internal/doctor", "internal/explain", "internal/restore"}},
 	// listener.go notices changed certificate files, certificate.go keys that
 	// everybody may read, and request.go whether there is an audit log.
-	{imported: "os", dirs: []string{"internal/secretfile", "internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/backup", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing"},
+	{imported: "os", dirs: []string{"internal/secretfile", "internal/cli", "internal/node", "internal/deployment", "internal/adminclient", "packaging", "examples", "internal/config", "internal/doctor", "internal/backup", "internal/restore", "internal/store/sqlite", "internal/store/postgres/pgtest", "internal/store/storetest", "bench", "internal/e2e", "internal/conformance", "internal/server/apidoc", "internal/audit", "internal/metrics/page", "internal/tracing"},
 		files: []string{"internal/server/listener.go", "internal/server/certificate.go", "internal/explain/request.go"}},
 	{imported: "github.com/prometheus", dirs: []string{"internal/metrics", "internal/node"}},
 	{imported: "go.opentelemetry.io", dirs: []string{"internal/tracing"}},

@@ -1,3 +1,5 @@
+// Package backup copies an embedded store into one file, beside a server that writes, and
+// checks such a file. Package restore puts it in a store's place.
 package backup
 
 import (
@@ -97,7 +99,7 @@ func (b Job) Make(ctx context.Context) (m Manifest, err error) {
 	partial := f.Name()
 	defer func() {
 		f.Close()
-		err = errors.Join(err, removeWithLogs(partial))
+		err = errors.Join(err, Remove(partial))
 	}()
 	m = Manifest{Format: backupFormat, Version: b.Version, Issuer: b.Issuer}
 	if err := b.copy(ctx, path, f, &m); err != nil {
@@ -116,7 +118,7 @@ func (b Job) Make(ctx context.Context) (m Manifest, err error) {
 	if err := os.Link(partial, b.File); err != nil {
 		return m, fmt.Errorf("backup: %w", err)
 	}
-	return m, syncDirectory(filepath.Dir(b.File))
+	return m, SyncDirectory(filepath.Dir(b.File))
 }
 
 func mustNotExist(file string) error {
@@ -163,7 +165,7 @@ func (b Job) copy(ctx context.Context, path string, f *os.File, m *Manifest) err
 	if err := conn.QueryRowContext(ctx, `SELECT page_count, page_size FROM pragma_page_count, pragma_page_size`).Scan(&pages, &pageSize); err != nil {
 		return err
 	}
-	if err := mustFit(filepath.Dir(b.File), pages*pageSize); err != nil {
+	if err := MustFit(filepath.Dir(b.File), pages*pageSize); err != nil {
 		return err
 	}
 	return conn.Raw(func(c any) error {
@@ -293,8 +295,8 @@ func quickCheck(ctx context.Context, db *sql.DB) error {
 // spare is the space in bytes that a copy must leave free.
 const spare = 16 << 20
 
-// mustFit returns an error if a directory has no space for size bytes.
-func mustFit(dir string, size int64) error {
+// MustFit returns an error if a directory has no space for size bytes.
+func MustFit(dir string, size int64) error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
@@ -307,7 +309,8 @@ func mustFit(dir string, size int64) error {
 
 func megabytes(n int64) string { return strconv.FormatFloat(float64(n)/1e6, 'f', 1, 64) + " MB" }
 
-func syncDirectory(dir string) error {
+// SyncDirectory makes the names in a directory durable.
+func SyncDirectory(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 
@@ -107,14 +106,21 @@ func (b *File) Close() error { return b.db.Close() }
 // Made reports whether a Job has made the file: it has a manifest.
 func (b *File) Made() bool { return b.Manifest.Format > 0 }
 
+// CheckCopy returns an error if a file that was copied from the backup differs from
+// what its Job has made.
+func (b *File) CheckCopy(name string) error {
+	if !b.Made() {
+		return nil
+	}
+	return checkDigest(name, b.digest)
+}
+
 // Check reads the whole backup and verifies its checksum, the structure of the
 // database, the number of rows, and that the store was not being moved.
 func (b *File) Check(ctx context.Context, report func(CopyProgress)) error {
 	report(CopyProgress{Phase: CheckingPages})
-	if b.Made() {
-		if err := checkDigest(b.File, b.digest); err != nil {
-			return fmt.Errorf("backup %s: %w", b.File, err)
-		}
+	if err := b.CheckCopy(b.File); err != nil {
+		return fmt.Errorf("backup %s: %w", b.File, err)
 	}
 	if err := quickCheck(ctx, b.db); err != nil {
 		return fmt.Errorf("backup %s: %w", b.File, damaged(err))
@@ -150,25 +156,23 @@ func (b *File) KeyRecords(ctx context.Context) ([]keys.Record, error) {
 
 // Issued summarises the refresh tokens that its grants have issued.
 func (b *File) Issued(ctx context.Context) (i grant.Issued, err error) {
-	if i, err = readIssued(ctx, b.db, "grants"); err != nil {
+	if i, err = IssuedIn(ctx, b.db, "grants"); err != nil {
 		err = fmt.Errorf("backup %s: %w", b.File, damaged(err))
 	}
 	return i, err
 }
 
-func readIssued(ctx context.Context, db *sql.DB, table string) (i grant.Issued, err error) {
+// HasGrant reports whether the backup has an active grant of an id.
+func (b *File) HasGrant(ctx context.Context, id grant.ID) (has bool, err error) {
+	err = b.db.QueryRowContext(ctx, `SELECT count(*) FROM grants WHERE prefix = ? AND id = ? AND state = ?`, sqlite.Prefix(id), id[:], grant.Active).Scan(&has)
+	return has, err
+}
+
+// IssuedIn summarises the refresh tokens that the grants of a table have issued.
+func IssuedIn(ctx context.Context, db *sql.DB, table string) (i grant.Issued, err error) {
 	var longest int64 // milliseconds
 	err = db.QueryRowContext(ctx, `SELECT coalesce(max(rotated_at), 0), coalesce(max(expires_at), 0), coalesce(max(expires_at - rotated_at), 0) FROM `+table).
 		Scan(&i.Latest, &i.LastExpiry, &longest)
 	i.Longest = time.Duration(longest) * time.Millisecond
 	return i, err
-}
-
-// isThere reports whether a path exists.
-func isThere(path string) (bool, error) {
-	_, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -2,11 +2,9 @@ package backup_test
 
 import (
 	"database/sql"
-	"errors"
 	"testing"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/testkit"
@@ -29,12 +27,5 @@ func holds(t testing.TB, st *sqlite.Store, g grant.Grant) {
 	t.Helper()
 	if got, err := st.Grant(t.Context(), g.ID); err != nil || got != g {
 		t.Errorf("Grant = %+v, %v; want %+v", got, err, g)
-	}
-}
-
-func absent(t testing.TB, st *sqlite.Store, g grant.Grant) {
-	t.Helper()
-	if _, err := st.Grant(t.Context(), g.ID); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("Grant: %v, want ErrNotFound", err)
 	}
 }

@@ -82,11 +82,11 @@ func removePartial(name string) error {
 	if held, err := hold(f); !held || err != nil {
 		return err
 	}
-	return removeWithLogs(name)
+	return Remove(name)
 }
 
-// removeWithLogs deletes a file, after the files that SQLite may keep beside it.
-func removeWithLogs(name string) (err error) {
+// Remove deletes a file, after the files that SQLite may keep beside it.
+func Remove(name string) (err error) {
 	for _, end := range []string{"-wal", "-shm", "-journal", ""} {
 		if e := os.Remove(name + end); e != nil && !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)

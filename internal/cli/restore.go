@@ -291,11 +291,11 @@ func fitsKEK(cfg config.Config, records []keys.Record) (*keys.KEK, *keys.Ring, e
 
 func (r *restoration) install(cmd *cobra.Command, p *plan, kek *keys.KEK) (err error) {
 	dir := p.cfg.Data
-	aside, err := backup.AsideName(dir, time.Now())
+	aside, err := restore.AsideName(dir, time.Now())
 	if err != nil {
 		return err
 	}
-	copied, err := backup.Prepare(cmd.Context(), dir, p.backup, p.progress.copied)
+	copied, err := restore.Prepare(cmd.Context(), dir, p.backup, p.progress.copied)
 	p.progress.end()
 	if err != nil {
 		return deployment.Hint(err, "the store is as it was")
@@ -343,7 +343,7 @@ type plan struct {
 
 	present    bool // there is a store to replace
 	unreadable error
-	lost       backup.Lost
+	lost       restore.Lost
 	auditLog   []audit.Entry // instead, if the store cannot be read
 	auditFault error
 	auditNotes []string
@@ -363,7 +363,7 @@ func (p *plan) compare(ctx context.Context) (err error) {
 	p.present = !errors.Is(err, fs.ErrNotExist)
 	if p.present {
 		var displaced *store.Displaced
-		p.lost, err = p.backup.CompareWith(ctx, p.cfg.Data)
+		p.lost, err = restore.CompareWith(ctx, p.backup, p.cfg.Data)
 		switch {
 		case errors.As(err, &displaced):
 			return deployment.Hint(fmt.Errorf("nothing was done: the store in %s is not the current one: %w", p.cfg.Data, err),
@@ -373,7 +373,7 @@ func (p *plan) compare(ctx context.Context) (err error) {
 		case err == nil:
 			p.seen = p.seen.And(p.lost.Issued)
 			p.Since, err = restore.InStore(deployment.Realm, p.lost, func(ctx context.Context, f func(grant.Grant) error) error {
-				return p.backup.EachEnded(ctx, p.cfg.Data, f)
+				return restore.EachEnded(ctx, p.backup, p.cfg.Data, f)
 			})
 			return err
 		}

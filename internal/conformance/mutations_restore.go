@@ -20,7 +20,7 @@ var restoreMutations = []Mutation{
 	{
 		Name: "log of the store that was there", In: "Replacement.replace",
 		Old: `append([]string{"-shm"}, sqlite.Logs...)`, New: `[]string{"-shm"}`,
-		Test: "go test ./internal/backup -run TestABackupIsInstalledWhereThereIsNoStore",
+		Test: "go test ./internal/restore -run TestABackupIsInstalledWhereThereIsNoStore",
 	},
 	{
 		Name: "declaration before a store is put back", In: "restoration.install",

@@ -1,7 +1,9 @@
-// Package restore finds what has happened since a backup and must not be undone by
-// restoring it: what was revoked, disabled, deleted or withdrawn, which is ended in
-// the restored store as well, and what an operator has to repeat. It reads the
-// store that is to be replaced or, if that cannot be read, the audit log.
+// Package restore puts a backup in the place of an embedded store (Prepare, Declare,
+// Install). Before that, it finds what the backup lacks (CompareWith), and what has
+// happened since and must not be undone: what was revoked, disabled, deleted or
+// withdrawn is ended in the restored store as well, and an operator has to repeat the
+// rest. It reads the store that is to be replaced (InStore) or, if that cannot be read,
+// the audit log (InAuditLog).
 package restore
 
 import (
@@ -20,7 +22,6 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -45,7 +46,7 @@ func (c userChange) otherProfile() bool {
 	return c.was.Name != c.is.Name || !reflect.DeepEqual(c.was.Claims, c.is.Claims)
 }
 
-func userChanges(list []backup.UserChange) (changes []userChange, err error) {
+func userChanges(list []UserChange) (changes []userChange, err error) {
 	for _, c := range list {
 		u := userChange{is: &account.User{}}
 		if err := json.Unmarshal(c.Is, u.is); err != nil {
@@ -74,7 +75,7 @@ type Since struct {
 
 // InStore finds what has happened since a backup in the store that is to be
 // replaced. The function calls its argument for each grant that has ended.
-func InStore(realm string, l backup.Lost, grants func(context.Context, func(grant.Grant) error) error) (Since, error) {
+func InStore(realm string, l Lost, grants func(context.Context, func(grant.Grant) error) error) (Since, error) {
 	s := Since{EndedGrants: l.Ended, Ended: admin.Ended{
 		Realm: realm, Keys: l.Withdrawn, Cutoffs: l.Cutoffs, Sessions: l.SignedOut, Grants: grants,
 	}}
@@ -94,7 +95,7 @@ func InStore(realm string, l backup.Lost, grants func(context.Context, func(gran
 	return s, nil
 }
 
-func (s *Since) ofClient(c backup.ClientChange) {
+func (s *Since) ofClient(c ClientChange) {
 	id := c.Is.ID
 	switch {
 	case c.Is.SelfRegistered():
@@ -143,7 +144,7 @@ func (s *Since) ofClient(c backup.ClientChange) {
 	}
 }
 
-func (s *Since) ofAPI(c backup.APIChange) {
+func (s *Since) ofAPI(c APIChange) {
 	id := c.Is.ID
 	was, is := c.Was, *c.Is
 	deleted := was != nil && !was.Deleted && (is.Deleted || is.Number != was.Number)

@@ -11,7 +11,6 @@ import (
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/audit"
-	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -48,7 +47,7 @@ func TestARestoreTakesNoEndOfAnAPIBack(t *testing.T) {
 		"made and deleted":     {nil, with(func(a *store.API) { a.Deleted = true }), nil, ""},
 	} {
 		var p Since
-		p.ofAPI(backup.APIChange{Was: tt.was, Is: tt.is})
+		p.ofAPI(APIChange{Was: tt.was, Is: tt.is})
 		if !reflect.DeepEqual(p.Ended.APIs, tt.ended) || len(p.Missing) > 1 || (len(p.Missing) == 1) != (tt.missing != "") || !strings.Contains(strings.Join(p.Missing, ""), tt.missing) {
 			t.Errorf("%s: ended %+v, missing %q", name, p.Ended.APIs, p.Missing)
 		}
@@ -84,7 +83,7 @@ func TestARestoreLetsNoClientInAgainThatRegisteredItself(t *testing.T) {
 		"both since":     {nil, enabled, nil, ""},
 	} {
 		var s Since
-		s.ofClient(backup.ClientChange{Was: tt.was, Is: tt.is})
+		s.ofClient(ClientChange{Was: tt.was, Is: tt.is})
 		if !reflect.DeepEqual(s.Ended.Clients, tt.ended) || (len(s.Missing) == 1) != (tt.missing != "") || !strings.Contains(strings.Join(s.Missing, ""), tt.missing) {
 			t.Errorf("%s: ended %+v, missing %q", name, s.Ended.Clients, s.Missing)
 		}
@@ -179,20 +178,20 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 		}
 		return text
 	}
-	clients := func(change func(*store.Client)) backup.Lost {
-		return backup.Lost{Clients: []backup.ClientChange{{Was: client(func(*store.Client) {}), Is: client(change)}}}
+	clients := func(change func(*store.Client)) Lost {
+		return Lost{Clients: []ClientChange{{Was: client(func(*store.Client) {}), Is: client(change)}}}
 	}
-	apis := func(change func(*store.API)) backup.Lost {
-		return backup.Lost{APIs: []backup.APIChange{{Was: api(func(*store.API) {}), Is: api(change)}}}
+	apis := func(change func(*store.API)) Lost {
+		return Lost{APIs: []APIChange{{Was: api(func(*store.API) {}), Is: api(change)}}}
 	}
-	users := func(change func(*account.User)) (backup.Lost, admin.Ended) {
+	users := func(change func(*account.User)) (Lost, admin.Ended) {
 		is := user(change)
 		was, now := record(user(func(*account.User) {})), record(is)
 		var read account.User
 		if err := json.Unmarshal(now, &read); err != nil {
 			t.Fatal(err)
 		}
-		return backup.Lost{Users: []backup.UserChange{{Was: was, Is: now}}}, admin.Ended{Users: []admin.EndedUser{{Username: "alice", Disabled: is.State == account.Disabled, Now: &read}}}
+		return Lost{Users: []UserChange{{Was: was, Is: now}}}, admin.Ended{Users: []admin.EndedUser{{Username: "alice", Disabled: is.State == account.Disabled, Now: &read}}}
 	}
 	ended := func(c admin.EndedClient) admin.Ended { return admin.Ended{Clients: []admin.EndedClient{c}} }
 	endedAPI := func(a admin.EndedAPI) admin.Ended { return admin.Ended{APIs: []admin.EndedAPI{a}} }
@@ -205,16 +204,16 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 	agent := &store.Client{ID: "https://agent.example/client.json", RegisteredBy: store.ByDocument, State: store.ClientDisabled}
 
 	for name, tt := range map[string]struct {
-		lost backup.Lost
+		lost Lost
 		want admin.Ended
 	}{
-		"keys":                           {backup.Lost{Withdrawn: []grant.KeyID{42}}, admin.Ended{Keys: []grant.KeyID{42}}},
-		"cutoffs":                        {backup.Lost{Cutoffs: []store.Cutoff{cut}}, admin.Ended{Cutoffs: []store.Cutoff{cut}}},
-		"sessions":                       {backup.Lost{SignedOut: []store.DocumentKey{key}}, admin.Ended{Sessions: []store.DocumentKey{key}}},
+		"keys":                           {Lost{Withdrawn: []grant.KeyID{42}}, admin.Ended{Keys: []grant.KeyID{42}}},
+		"cutoffs":                        {Lost{Cutoffs: []store.Cutoff{cut}}, admin.Ended{Cutoffs: []store.Cutoff{cut}}},
+		"sessions":                       {Lost{SignedOut: []store.DocumentKey{key}}, admin.Ended{Sessions: []store.DocumentKey{key}}},
 		"a client is disabled":           {clients(func(c *store.Client) { c.State = store.ClientDisabled }), ended(admin.EndedClient{ID: "shop", State: store.ClientDisabled})},
 		"a client is deleted":            {clients(func(c *store.Client) { c.State, c.Secrets = store.ClientDeleted, nil }), ended(admin.EndedClient{ID: "shop", State: store.ClientDeleted})},
 		"a secret is revoked":            {clients(func(c *store.Client) { c.Secrets = c.Secrets[1:] }), ended(admin.EndedClient{ID: "shop", Secrets: []string{"one"}})},
-		"a self-registered client":       {backup.Lost{Clients: []backup.ClientChange{{Is: agent}}}, ended(admin.EndedClient{ID: agent.ID, State: store.ClientDisabled, Own: agent})},
+		"a self-registered client":       {Lost{Clients: []ClientChange{{Is: agent}}}, ended(admin.EndedClient{ID: agent.ID, State: store.ClientDisabled, Own: agent})},
 		"an API is deleted":              {apis(func(a *store.API) { a.Deleted, a.Scopes = true, nil }), endedAPI(admin.EndedAPI{ID: "https://api.example", Deleted: true})},
 		"an API is closed":               {apis(func(a *store.API) { a.Open = false }), endedAPI(admin.EndedAPI{ID: "https://api.example", Closed: true})},
 		"an API has lost a scope":        {apis(func(a *store.API) { a.Scopes = a.Scopes[1:] }), endedAPI(admin.EndedAPI{ID: "https://api.example", Scope: "a"})},
@@ -222,7 +221,7 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 		"a user has another password":    {password, forPassword},
 		"a user has another factor":      {factor, forFactor},
 		"a user's sessions have ended":   {epoch, forEpoch},
-		"a login, which changes no more": {func() backup.Lost { l, _ := users(func(u *account.User) { u.TOTPStep = 9 }); return l }(), admin.Ended{}},
+		"a login, which changes no more": {func() Lost { l, _ := users(func(u *account.User) { u.TOTPStep = 9 }); return l }(), admin.Ended{}},
 	} {
 		s, err := InStore("/api", tt.lost, nil)
 		tt.want.Realm = "/api"
@@ -231,7 +230,7 @@ func TestTheStoreTellsEachThingThatHasEnded(t *testing.T) {
 		}
 	}
 	called := false
-	s, err := InStore("/api", backup.Lost{Ended: 3}, func(context.Context, func(grant.Grant) error) error { called = true; return nil })
+	s, err := InStore("/api", Lost{Ended: 3}, func(context.Context, func(grant.Grant) error) error { called = true; return nil })
 	if err != nil || s.EndedGrants != 3 || s.Ended.Grants == nil || s.Ended.Grants(t.Context(), nil) != nil || !called {
 		t.Errorf("grants: %+v, %v", s, err)
 	}

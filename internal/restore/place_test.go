@@ -1,4 +1,4 @@
-package backup_test
+package restore_test
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -184,33 +183,4 @@ func TestARestoreThatFailsLeavesNoSecondNameOfTheStore(t *testing.T) {
 			t.Errorf("it holds %q, %v", text, err)
 		}
 	})
-}
-
-func TestABackupRemovesWhatOnesThatWereKilledHaveLeft(t *testing.T) {
-	t.Parallel()
-	dir, out := t.TempDir(), t.TempDir()
-	put(t, create(t, dir), 1)
-	left := []string{".mintage-backup.123.partial", ".mintage-backup.123.partial-journal", ".mintage-backup.4.partial"}
-	others := []string{".b.123.partial", "mintage-backup.1.partial", ".mintage-backup.x"}
-	for _, name := range append(left, others...) {
-		if err := os.WriteFile(filepath.Join(out, name), []byte("half of a store"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// One that goes on meanwhile, to another file of the directory.
-	more := func(backup.CopyProgress) {}
-	b := backup.Job{Dir: dir, File: filepath.Join(out, "a"), Version: "v1", Now: base.Time, Report: func(p backup.CopyProgress) { more(p) }}
-	more = func(backup.CopyProgress) {
-		more = ignore
-		makeBackup(t, dir, filepath.Join(out, "b"))
-	}
-	if _, err := b.Make(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	onlyFiles(t, out, ".b.123.partial", ".mintage-backup.x", "a", "b", "mintage-backup.1.partial")
-	for _, name := range []string{"a", "b"} {
-		if err := openBackup(t, filepath.Join(out, name)).Check(t.Context(), ignore); err != nil {
-			t.Error(err)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package backup
+package restore
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
@@ -67,13 +68,13 @@ func changed[T any](list *[]Changed[T]) func(store.Scanner) error {
 // lacks it.
 type UserChange struct{ Was, Is []byte }
 
-// CompareWith returns what the store in a data directory has that the backup lacks.
+// CompareWith returns what the store in a data directory has that a backup lacks.
 // It does not change the store, which may be in use or have crashed; at most, it
 // creates the missing index of a log.
-func (b *File) CompareWith(ctx context.Context, dir string) (l Lost, err error) {
+func CompareWith(ctx context.Context, b *backup.File, dir string) (l Lost, err error) {
 	path := filepath.Join(dir, sqlite.FileName)
 	err = readUntouched(ctx, path, func(db *sql.DB) error {
-		l, err = b.compare(ctx, path, db)
+		l, err = compare(ctx, b, path, db)
 		return err
 	})
 	return l, err
@@ -82,10 +83,10 @@ func (b *File) CompareWith(ctx context.Context, dir string) (l Lost, err error) 
 // EachEnded calls f with each grant that is active in the backup and was revoked in
 // the store of a data directory, or whose access tokens were. Like CompareWith, it
 // does not change the store. It may call f again with the same grants.
-func (b *File) EachEnded(ctx context.Context, dir string, f func(grant.Grant) error) error {
+func EachEnded(ctx context.Context, b *backup.File, dir string, f func(grant.Grant) error) error {
 	path := filepath.Join(dir, sqlite.FileName)
 	return readUntouched(ctx, path, func(db *sql.DB) error {
-		if err := b.attach(ctx, db); err != nil {
+		if err := attach(ctx, b, db); err != nil {
 			return err
 		}
 		return sqlite.Query(ctx, db)(func(rows store.Scanner) error {
@@ -103,13 +104,13 @@ func (b *File) EachEnded(ctx context.Context, dir string, f func(grant.Grant) er
 	})
 }
 
-func (b *File) attach(ctx context.Context, db *sql.DB) error {
+func attach(ctx context.Context, b *backup.File, db *sql.DB) error {
 	_, err := db.ExecContext(ctx, `ATTACH ? AS b`, sqlite.URL(b.File)+"&mode=ro&immutable=1")
 	return err
 }
 
-func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, err error) {
-	if err := b.attach(ctx, db); err != nil {
+func compare(ctx context.Context, b *backup.File, path string, db *sql.DB) (l Lost, err error) {
+	if err := attach(ctx, b, db); err != nil {
 		return l, err
 	}
 	text := ""
@@ -125,7 +126,7 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 	if err != nil {
 		return l, err
 	}
-	if l.Issued, err = readIssued(ctx, db, "main.grants"); err != nil {
+	if l.Issued, err = backup.IssuedIn(ctx, db, "main.grants"); err != nil {
 		return l, err
 	}
 	queries := []struct {
@@ -189,10 +190,4 @@ func (b *File) compare(ctx context.Context, path string, db *sql.DB) (l Lost, er
 		}
 	}
 	return l, nil
-}
-
-// HasGrant reports whether the backup has an active grant of an id.
-func (b *File) HasGrant(ctx context.Context, id grant.ID) (has bool, err error) {
-	err = b.db.QueryRowContext(ctx, `SELECT count(*) FROM grants WHERE prefix = ? AND id = ? AND state = ?`, sqlite.Prefix(id), id[:], grant.Active).Scan(&has)
-	return has, err
 }

@@ -1,4 +1,4 @@
-package backup_test
+package restore_test
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/restore"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
@@ -50,10 +50,10 @@ func (h house) twin(t *testing.T) house {
 	return twin
 }
 
-func (h house) prepare() *backup.Replacement {
+func (h house) prepare() *restore.Replacement {
 	h.t.Helper()
 	b := openBackup(h.t, h.file)
-	r, err := backup.Prepare(h.t.Context(), h.dir, b, ignore)
+	r, err := restore.Prepare(h.t.Context(), h.dir, b, ignore)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func (h house) restore(onStep func(string) error) (kept []string, err error) {
 	if err := r.Declare(h.t.Context(), asItIs, h.declared, store.Event{At: base, Name: store.EventRestored, About: "store"}); err != nil {
 		return nil, err
 	}
-	aside, err := backup.AsideName(h.dir, base.Time())
+	aside, err := restore.AsideName(h.dir, base.Time())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -434,18 +434,18 @@ func TestWhatABackupLacksIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := openBackup(t, file)
-	l, err := b.CompareWith(t.Context(), dir)
+	l, err := restore.CompareWith(t.Context(), b, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Refreshed != 1 || l.Made != int64(len(made)) || len(l.MadeBy) != 1 || l.MadeBy[0] != (backup.MadeBy{ClientID: made[0].ClientID, Grants: 2}) {
+	if l.Refreshed != 1 || l.Made != int64(len(made)) || len(l.MadeBy) != 1 || l.MadeBy[0] != (restore.MadeBy{ClientID: made[0].ClientID, Grants: 2}) {
 		t.Errorf("refreshed %d, made %d by %v", l.Refreshed, l.Made, l.MadeBy)
 	}
 	if l.Ended != 1 {
 		t.Errorf("%d grants have ended", l.Ended)
 	}
 	var ended []grant.Grant
-	err = b.EachEnded(t.Context(), dir, func(g grant.Grant) error { ended = append(ended, g); return nil })
+	err = restore.EachEnded(t.Context(), b, dir, func(g grant.Grant) error { ended = append(ended, g); return nil })
 	want := []grant.Grant{
 		{ID: list[1].ID, State: grant.Revoked, Reason: grant.ReasonOperator, AccessFloor: list[1].AccessFloor},
 		{ID: list[2].ID, State: grant.Active, AccessFloor: base + 7},

@@ -1,4 +1,4 @@
-package backup
+package restore
 
 // OnStep has f called before each step of the replacement; its error ends it
 // there, as a crash would.

@@ -1,4 +1,4 @@
-package backup
+package restore
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/sqlite"
@@ -38,6 +39,9 @@ import (
 // preparedName names the copy beside the store.
 const preparedName = sqlite.FileName + ".restoring"
 
+// copySize is how many bytes of a backup are copied between two reports.
+const copySize = 1 << 20
+
 // A Replacement is a store that is about to replace the one in a data directory.
 type Replacement struct {
 	dir string
@@ -51,7 +55,7 @@ func (r *Replacement) marker() string   { return filepath.Join(r.dir, sqlite.Unf
 
 // Prepare copies a backup that was checked to the data directory, which must exist.
 // Nothing is replaced yet.
-func Prepare(ctx context.Context, dir string, b *File, report func(CopyProgress)) (_ *Replacement, err error) {
+func Prepare(ctx context.Context, dir string, b *backup.File, report func(backup.CopyProgress)) (_ *Replacement, err error) {
 	r := &Replacement{dir: dir, step: func(string) error { return nil }}
 	defer func() {
 		if err != nil {
@@ -61,16 +65,14 @@ func Prepare(ctx context.Context, dir string, b *File, report func(CopyProgress)
 	if err := r.Discard(); err != nil { // what a crash has left
 		return nil, err
 	}
-	if err := mustFit(dir, b.Size); err != nil {
+	if err := backup.MustFit(dir, b.Size); err != nil {
 		return nil, err
 	}
 	if err := r.copy(ctx, b, report); err != nil {
 		return nil, err
 	}
-	if b.Made() {
-		if err := checkDigest(r.prepared(), b.digest); err != nil {
-			return nil, err
-		}
+	if err := b.CheckCopy(r.prepared()); err != nil {
+		return nil, err
 	}
 	db, err := sql.Open("sqlite", sqlite.URL(r.prepared(), sqlite.Pragmas...))
 	if err != nil {
@@ -84,7 +86,7 @@ func Prepare(ctx context.Context, dir string, b *File, report func(CopyProgress)
 
 // copy copies the backup to the directory. Its owner matters: SQLite gives a log the
 // owner of its file.
-func (r *Replacement) copy(ctx context.Context, b *File, report func(CopyProgress)) error {
+func (r *Replacement) copy(ctx context.Context, b *backup.File, report func(backup.CopyProgress)) error {
 	from, err := os.Open(b.File)
 	if err != nil {
 		return err
@@ -102,9 +104,9 @@ func (r *Replacement) copy(ctx context.Context, b *File, report func(CopyProgres
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := io.CopyN(f, from, readSize)
+		n, err := io.CopyN(f, from, copySize)
 		done += n
-		report(CopyProgress{CopyingPages, done, b.Size})
+		report(backup.CopyProgress{Phase: backup.CopyingPages, Done: done, Total: b.Size})
 		if errors.Is(err, io.EOF) {
 			return errors.Join(f.Sync(), f.Close())
 		}
@@ -115,7 +117,7 @@ func (r *Replacement) copy(ctx context.Context, b *File, report func(CopyProgres
 }
 
 // Discard deletes the prepared copy.
-func (r *Replacement) Discard() error { return removeWithLogs(r.prepared()) }
+func (r *Replacement) Discard() error { return backup.Remove(r.prepared()) }
 
 // Declare lets merge change the prepared copy, and then records the restore in it,
 // so that no server opens it without the declaration.
@@ -165,7 +167,7 @@ func (r *Replacement) sync() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close(), syncDirectory(r.dir))
+	return errors.Join(f.Sync(), f.Close(), backup.SyncDirectory(r.dir))
 }
 
 // lock folds the store and locks it exclusively until release. A process that
@@ -261,7 +263,7 @@ func (r *Replacement) replace(ctx context.Context, aside string) (kept []string,
 			if err != nil {
 				return err
 			}
-			return errors.Join(sqlite.GiveToOwner(f, r.dir), f.Sync(), f.Close(), syncDirectory(r.dir))
+			return errors.Join(sqlite.GiveToOwner(f, r.dir), f.Sync(), f.Close(), backup.SyncDirectory(r.dir))
 		})
 		for _, end := range logs {
 			do("remove "+sqlite.FileName+end, func() error {
@@ -273,15 +275,24 @@ func (r *Replacement) replace(ctx context.Context, aside string) (kept []string,
 			})
 		}
 	}
-	do("make that durable", func() error { return syncDirectory(r.dir) })
+	do("make that durable", func() error { return backup.SyncDirectory(r.dir) })
 	do("switch", func() error {
 		err := os.Rename(r.prepared(), r.path())
 		begun = begun || err == nil
 		return err
 	})
-	do("make the switch durable", func() error { return syncDirectory(r.dir) })
+	do("make the switch durable", func() error { return backup.SyncDirectory(r.dir) })
 	if several {
-		do("unmark the directory", func() error { return errors.Join(os.Remove(r.marker()), syncDirectory(r.dir)) })
+		do("unmark the directory", func() error { return errors.Join(os.Remove(r.marker()), backup.SyncDirectory(r.dir)) })
 	}
 	return kept, err
+}
+
+// isThere reports whether a path exists.
+func isThere(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }

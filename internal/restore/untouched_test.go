@@ -1,4 +1,4 @@
-package backup_test
+package restore_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mintage/mintage/internal/restore"
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
@@ -78,7 +79,7 @@ func TestWhatARestoreWouldCostIsToldWithoutAChangeOnTheDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := contents(t, dir)
-			l, err := b.CompareWith(t.Context(), dir)
+			l, err := restore.CompareWith(t.Context(), b, dir)
 			after := contents(t, dir)
 			if tt.index {
 				delete(after, sqlite.FileName+"-shm")
@@ -95,11 +96,11 @@ func TestWhatARestoreWouldCostIsToldWithoutAChangeOnTheDisk(t *testing.T) {
 		})
 	}
 	t.Run("in use", func(t *testing.T) {
-		if l, err := b.CompareWith(t.Context(), h.dir); err != nil || l.Made != 2 {
+		if l, err := restore.CompareWith(t.Context(), b, h.dir); err != nil || l.Made != 2 {
 			t.Errorf("%d grants were made, %v", l.Made, err)
 		}
 		put(t, st, 1)
-		if l, err := b.CompareWith(t.Context(), h.dir); err != nil || l.Made != 3 {
+		if l, err := restore.CompareWith(t.Context(), b, h.dir); err != nil || l.Made != 3 {
 			t.Errorf("%d grants were made, %v", l.Made, err)
 		}
 	})
