@@ -81,8 +81,8 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestOC20",
 	},
 	{
-		Name: "the session of a logout", In: "Interaction.MustAsk",
-		Old:  `openid.SessionID(s.reference(), it.Request.ClientID) != it.SessionID)`,
+		Name: "the session of a logout", In: "Logout.MustAsk",
+		Old:  `openid.SessionID(s.reference(), l.ClientID) != l.SessionID)`,
 		New:  `false)`,
 		Test: here + "TestLO02",
 	},
@@ -112,8 +112,8 @@ var authorizationMutations = []Mutation{
 	},
 	{
 		Name: "registered address after a logout", In: "Authorizer.afterLogout",
-		Old:  "case !slices.Contains(c.PostLogoutRedirectURIs, r.RedirectURI):",
-		New:  "case slices.Contains(c.PostLogoutRedirectURIs, r.RedirectURI) && false:",
+		Old:  "case !slices.Contains(c.PostLogoutRedirectURIs, l.RedirectURI):",
+		New:  "case slices.Contains(c.PostLogoutRedirectURIs, l.RedirectURI) && false:",
 		Test: here + "TestLO04",
 	},
 	{
@@ -340,7 +340,7 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/login -run TestTheScopeIsFixed",
 	},
 	{
-		Name: "room for those who are signed in", In: "Authorizer.begin",
+		Name: "room for those who are signed in", In: "Authorizer.admit",
 		Old:  "most := maxPendingGuest",
 		New:  "most := maxPending",
 		Test: "go test ./internal/login -run TestInteractionsAreBounded",

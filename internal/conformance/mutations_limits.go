@@ -109,7 +109,7 @@ var limitMutations = []Mutation{
 		Test: here + "TestCA22",
 	},
 	{
-		Name: "interactions charged by weight", In: "Interaction.weight",
+		Name: "interactions charged by weight", In: "login.kilobytes",
 		Old: "return 1 + size/1024", New: "return 1 + 0*size",
 		Test: "go test ./internal/login -run TestAnInteractionIsChargedByItsWeight",
 	},

@@ -118,7 +118,7 @@ func (a *Authorizer) Allow(ctx context.Context, it *Interaction, v Visitor, reme
 // answer, and it takes answers as a query.
 func (a *Authorizer) WayBack(it *Interaction) (c *store.Client, address string) {
 	view, err := a.Issuer.Directory.View()
-	if err != nil || it.OfAccount() || it.Step == StepLogout || it.Decision != nil || it.Request.FormPost {
+	if err != nil || it.OfAccount() || it.Decision != nil || it.Request.FormPost {
 		return nil, ""
 	}
 	if c, err = a.client(view, it.Request, nil); err != nil || c.SelfRegistered() {

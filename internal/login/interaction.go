@@ -30,7 +30,10 @@ const (
 	StepConsent      Step = "consent"
 	StepAnswered     Step = "answered"
 	StepMoved        Step = "moved" // begun again, as Next
-	StepLogout       Step = "logout"
+
+	// stepLogout is the step of a logout that an earlier version has stored as an
+	// interaction: it is one no longer.
+	stepLogout Step = "logout"
 
 	// StepReadConsents is no step of a user: Next needs the consents.
 	StepReadConsents Step = "read consents"
@@ -38,7 +41,7 @@ const (
 
 // An Interaction is what a user is asked because of one request of a client,
 // or because of the account pages, which have no client. It is stored sealed,
-// and it belongs to the browser that began it, unless it is a logout.
+// and it belongs to the browser that began it.
 type Interaction struct {
 	ID      string                     `json:"-"`
 	Browser []byte                     `json:"browser"` // a digest
@@ -63,8 +66,6 @@ type Interaction struct {
 	// SeenEnds are the ends at the provider that were seen before this login began.
 	SeenEnds []string `json:"seen_ends,omitempty"`
 
-	// SessionID is the sid of the id_token that a logout request has shown, or "".
-	SessionID string `json:"sid,omitempty"`
 	// Client is a client that registered itself, as the user is shown it.
 	Client *store.Client `json:"client,omitempty"`
 
@@ -102,12 +103,27 @@ func (it *Interaction) weight() int {
 	for _, text := range slices.Concat(r.Resources, r.Subjects, r.Classes) {
 		size += len(text)
 	}
-	return 1 + size/1024
+	return kilobytes(size)
 }
+
+// kilobytes is how much of the store a record takes whose texts have so many bytes.
+func kilobytes(size int) int { return 1 + size/1024 }
 
 // begin stores a new interaction of a browser, whose user is signed in or not.
 func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor, signedIn bool) error {
-	now, weight := a.now(), it.weight()
+	now := a.now()
+	if err := a.admit(now, v, it.weight(), signedIn); err != nil {
+		return err
+	}
+	browser := sha256.Sum256([]byte(v.Browser))
+	it.ID, it.Browser = newID(), browser[:]
+	it.CreatedAt, it.ExpiresAt = now, now.Add(a.InteractionLifetime)
+	return a.put(ctx, it, store.Change{})
+}
+
+// admit charges a visitor, whose user is signed in or not, for so many kilobytes of
+// what is stored until it is answered.
+func (a *Authorizer) admit(now grant.Instant, v Visitor, weight int, signedIn bool) error {
 	if v.Charge != nil && !v.Charge(weight) {
 		return ErrLimited
 	}
@@ -115,13 +131,7 @@ func (a *Authorizer) begin(ctx context.Context, it *Interaction, v Visitor, sign
 	if signedIn {
 		most = maxPending
 	}
-	if err := a.Pending.add(now, a.InteractionLifetime.Milliseconds(), v.Network, weight, most); err != nil {
-		return err
-	}
-	browser := sha256.Sum256([]byte(v.Browser))
-	it.ID, it.Browser = newID(), browser[:]
-	it.CreatedAt, it.ExpiresAt = now, now.Add(a.InteractionLifetime)
-	return a.put(ctx, it, store.Change{})
+	return a.Pending.add(now, a.InteractionLifetime.Milliseconds(), v.Network, weight, most)
 }
 
 // BeginAccount begins the login of somebody who wants to see the account pages.
@@ -132,20 +142,10 @@ func (a *Authorizer) BeginAccount(ctx context.Context, v Visitor) (*Interaction,
 
 // put stores the next version of it, and with in the same commit.
 func (a *Authorizer) put(ctx context.Context, it *Interaction, with store.Change) error {
-	view, err := a.Issuer.Directory.View()
-	if err != nil {
-		return unavailable(err)
-	}
-	// Without escapes for HTML, which would make long requests too long.
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(it); err != nil {
+	d := store.Document{Kind: store.DocumentInteraction, Key: a.interactionKey(it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt}
+	var err error
+	if d.Body, err = a.seal(interactionBox, it); err != nil {
 		return err
-	}
-	d := store.Document{
-		Kind: store.DocumentInteraction, Key: a.interactionKey(it.ID), Version: it.version + 1, ExpiresAt: it.ExpiresAt,
-		Body: view.Ring.SealBox(interactionBox, body.Bytes(), a.now()),
 	}
 	with.Documents = append(slices.Clip(with.Documents), d)
 	err = a.Issuer.Store.Commit(ctx, with)
@@ -159,33 +159,59 @@ func (a *Authorizer) put(ctx context.Context, it *Interaction, with store.Change
 	return nil
 }
 
+// seal returns the body of a document that holds what.
+func (a *Authorizer) seal(box string, what any) ([]byte, error) {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	// Without escapes for HTML, which would make long requests too long.
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(what); err != nil {
+		return nil, err
+	}
+	return view.Ring.SealBox(box, body.Bytes(), a.now()), nil
+}
+
+// unseal reads the document of an id into what, or returns ErrInteraction.
+func (a *Authorizer) unseal(ctx context.Context, id string, key store.DocumentKey, box string, what any) (d store.Document, err error) {
+	view, err := a.Issuer.Directory.View()
+	if err != nil {
+		return d, unavailable(err)
+	}
+	if len(id) != base64.RawURLEncoding.EncodedLen(32) {
+		return d, ErrInteraction
+	}
+	d, err = a.Issuer.Store.Document(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return d, ErrInteraction
+	case err != nil:
+		return d, unavailable(err)
+	}
+	body, err := view.Ring.OpenBox(box, d.Body)
+	if err != nil {
+		return d, err
+	}
+	return d, json.Unmarshal(body, what)
+}
+
 func (a *Authorizer) interactionKey(id string) store.DocumentKey {
 	return store.KeyOf(store.DocumentInteraction, a.Issuer.Realm, id)
 }
 
 // load finds an interaction, whosever it is.
 func (a *Authorizer) load(ctx context.Context, id string) (*Interaction, error) {
-	view, err := a.Issuer.Directory.View()
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	if len(id) != base64.RawURLEncoding.EncodedLen(32) {
-		return nil, ErrInteraction
-	}
-	d, err := a.Issuer.Store.Document(ctx, a.interactionKey(id))
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, ErrInteraction
-	case err != nil:
-		return nil, unavailable(err)
-	}
-	body, err := view.Ring.OpenBox(interactionBox, d.Body)
+	it := &Interaction{ID: id}
+	d, err := a.unseal(ctx, id, a.interactionKey(id), interactionBox, it)
 	if err != nil {
 		return nil, err
 	}
-	it := &Interaction{ID: id, ExpiresAt: d.ExpiresAt, version: d.Version}
-	if err := json.Unmarshal(body, it); err != nil {
-		return nil, err
+	it.ExpiresAt, it.version = d.ExpiresAt, d.Version
+	if it.Step == stepLogout {
+		return nil, ErrInteraction
 	}
 	if a.now() >= it.ExpiresAt {
 		return it, ErrExpired
@@ -201,9 +227,6 @@ func (a *Authorizer) Interaction(ctx context.Context, id string, v Visitor) (*In
 		return nil, err
 	}
 	browser := sha256.Sum256([]byte(v.Browser))
-	if it.Step == StepLogout {
-		return it, err
-	}
 	if v.Browser == "" || subtle.ConstantTimeCompare(browser[:], it.Browser) != 1 {
 		return nil, ErrInteraction
 	}

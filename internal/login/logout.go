@@ -9,77 +9,118 @@ import (
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
+	"github.com/mintage/mintage/internal/store"
 )
 
-// Logout checks a client's request to end the session of a user (OpenID Connect
-// RP-Initiated Logout 1.0 section 2) and returns it as an interaction that is not
-// stored. An expired id_token is a good hint. The interaction has a redirect URI
-// only if the client is known, by the hint or by client_id, and registered it:
-// otherwise the user stays here. Its errors are those of package oauth for a page,
-// or a fault.
-func (a *Authorizer) Logout(r oauth.LogoutRequest) (*Interaction, error) {
-	it := &Interaction{Step: StepLogout, Request: oauth.AuthorizationRequest{ClientID: r.ClientID, RedirectURI: r.RedirectURI, UILocales: r.UILocales}}
-	if r.State != "" {
-		it.Request.State = []byte(r.State)
-	}
+// A Logout is a client's request to end the session of a user (OpenID Connect
+// RP-Initiated Logout 1.0 section 2). It is stored, sealed, if the user must be asked.
+// It belongs to no browser: a POST from another site comes without cookies (SameSite).
+// Whoever has its id can do no more with it than with the request itself.
+type Logout struct {
+	ID          string `json:"-"` // "" until it is stored
+	ClientID    string `json:"client_id,omitempty"`
+	RedirectURI string `json:"redirect_uri,omitempty"`
+	State       []byte `json:"state,omitempty"`
+	UILocales   string `json:"ui_locales,omitempty"`
+	// SessionID is the sid of the id_token that the request has shown, or "".
+	SessionID string `json:"sid,omitempty"`
+}
+
+const logoutBox = "logout request"
+
+// CheckLogout checks a client's request. An expired id_token is a good hint. The result
+// has a redirect URI only if the client is known, by the hint or by client_id, and
+// registered it: otherwise the user stays here. Its errors are those of package oauth
+// for a page, or a fault.
+func (a *Authorizer) CheckLogout(r oauth.LogoutRequest) (*Logout, error) {
+	l := &Logout{ClientID: r.ClientID, RedirectURI: r.RedirectURI, State: []byte(r.State), UILocales: r.UILocales}
 	if r.IDTokenHint != "" {
 		h, err := a.Issuer.Hint(r.IDTokenHint)
 		switch {
 		case errors.Is(err, openid.ErrHint):
-			return it, oauth.ErrLogoutHint
+			return l, oauth.ErrLogoutHint
 		case err != nil:
-			return it, err
+			return l, err
 		case r.ClientID != "" && r.ClientID != h.ClientID:
-			return it, oauth.ErrLogoutClient
+			return l, oauth.ErrLogoutClient
 		}
-		it.Request.ClientID, it.SessionID = h.ClientID, h.SessionID
+		l.ClientID, l.SessionID = h.ClientID, h.SessionID
 	}
-	if it.Request.ClientID == "" {
+	if l.ClientID == "" {
 		// Section 3 forbids the redirect: nobody says whose address it is.
-		it.Request.RedirectURI, it.Request.State = "", nil
+		l.RedirectURI, l.State = "", nil
 	}
-	_, err := a.afterLogout(it)
-	return it, err
+	_, err := a.afterLogout(l)
+	return l, err
 }
 
 // afterLogout returns the address to which the browser goes after a logout, "" for a
 // page of ours. Only state is returned (section 3). The registration may have
 // changed since the request.
-func (a *Authorizer) afterLogout(it *Interaction) (string, error) {
-	r := it.Request
-	if r.ClientID == "" {
+func (a *Authorizer) afterLogout(l *Logout) (string, error) {
+	if l.ClientID == "" {
 		return "", nil
 	}
 	view, err := a.Issuer.Directory.View()
 	if err != nil {
 		return "", unavailable(err)
 	}
-	c, ok := view.Client(a.Issuer.Realm, r.ClientID)
+	c, ok := view.Client(a.Issuer.Realm, l.ClientID)
 	switch {
-	case r.RedirectURI == "" && (ok || it.SessionID != ""):
+	case l.RedirectURI == "" && (ok || l.SessionID != ""):
 		return "", nil
 	case !ok:
 		return "", oauth.ErrUnknownClient
-	case !slices.Contains(c.PostLogoutRedirectURIs, r.RedirectURI):
+	case !slices.Contains(c.PostLogoutRedirectURIs, l.RedirectURI):
 		return "", oauth.ErrLogoutRedirect
-	case r.State == nil:
-		return r.RedirectURI, nil
+	case len(l.State) == 0:
+		return l.RedirectURI, nil
 	}
-	return issuer.AppendQuery(r.RedirectURI, "state", string(r.State)), nil
+	return issuer.AppendQuery(l.RedirectURI, "state", string(l.State)), nil
 }
 
 // MustAsk reports whether the user of a session must confirm a logout. The user need
 // not if the client has shown an id_token of this very session, which other sites do
 // not have (CWE-352), and if nobody is signed in.
-func (it *Interaction) MustAsk(s *Session) bool {
-	return s != nil && (it.SessionID == "" || s.Reference == "" || openid.SessionID(s.reference(), it.Request.ClientID) != it.SessionID)
+func (l *Logout) MustAsk(s *Session) bool {
+	return s != nil && (l.SessionID == "" || s.Reference == "" || openid.SessionID(s.reference(), l.ClientID) != l.SessionID)
 }
 
-// BeginLogout stores a logout request. It belongs to no browser: a POST from another
-// site comes without cookies (SameSite). Whoever has its id can do no more with it
-// than with the request itself.
-func (a *Authorizer) BeginLogout(ctx context.Context, it *Interaction, v Visitor, signedIn bool) error {
-	return a.begin(ctx, it, v, signedIn)
+// KeepLogout stores a request as long as an interaction, and gives it an id.
+func (a *Authorizer) KeepLogout(ctx context.Context, l *Logout, v Visitor, signedIn bool) error {
+	now := a.now()
+	if err := a.admit(now, v, kilobytes(len(l.RedirectURI)+len(l.State)*4/3+len(l.UILocales)), signedIn); err != nil {
+		return err
+	}
+	id := newID()
+	d := store.Document{Kind: store.DocumentLeaving, Key: a.logoutKey(id), Version: 1, ExpiresAt: now.Add(a.InteractionLifetime)}
+	var err error
+	if d.Body, err = a.seal(logoutBox, l); err != nil {
+		return err
+	}
+	if err := a.Issuer.Store.Commit(ctx, store.Change{Documents: []store.Document{d}}); err != nil {
+		return unavailable(err)
+	}
+	l.ID = id
+	return nil
+}
+
+func (a *Authorizer) logoutKey(id string) store.DocumentKey {
+	return store.KeyOf(store.DocumentLeaving, a.Issuer.Realm, id)
+}
+
+// KeptLogout finds a request that KeepLogout has stored, or ErrInteraction. With
+// ErrExpired, it returns the request.
+func (a *Authorizer) KeptLogout(ctx context.Context, id string) (*Logout, error) {
+	l := &Logout{ID: id}
+	d, err := a.unseal(ctx, id, a.logoutKey(id), logoutBox, l)
+	if err != nil {
+		return nil, err
+	}
+	if a.now() >= d.ExpiresAt {
+		return l, ErrExpired
+	}
+	return l, nil
 }
 
 // toldWithin is how long a redirect after a logout waits for the clients of the session.
@@ -87,8 +128,8 @@ const toldWithin = time.Second
 
 // LogOut ends the session of a browser, if there is one, and returns it with the
 // address to which the browser goes, "" for a page of ours.
-func (a *Authorizer) LogOut(ctx context.Context, it *Interaction, v Visitor) (s *Session, next string, err error) {
-	if next, err = a.afterLogout(it); err != nil {
+func (a *Authorizer) LogOut(ctx context.Context, l *Logout, v Visitor) (s *Session, next string, err error) {
+	if next, err = a.afterLogout(l); err != nil {
 		return nil, "", err
 	}
 	s, err = a.EndSession(ctx, v.Session)

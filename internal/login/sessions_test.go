@@ -8,7 +8,6 @@ import (
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/openid"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
@@ -325,9 +324,28 @@ func TestARedirectAfterALogoutWaitsASecondAtMost(t *testing.T) {
 	for next, want := range map[string]int{"https://client.example/bye": 1, "": 0} {
 		waited = 0
 		v := h.signInAs("alice", someone())
-		it := &Interaction{Step: StepLogout, Request: oauth.AuthorizationRequest{ClientID: c.ID, RedirectURI: next}}
-		if s, to, err := h.LogOut(t.Context(), it, v); s == nil || to != next || err != nil || waited != want {
+		asked := &Logout{ClientID: c.ID, RedirectURI: next}
+		if s, to, err := h.LogOut(t.Context(), asked, v); s == nil || to != next || err != nil || waited != want {
 			t.Errorf("to %q: %q, %v, waited %d times", next, to, err, waited)
 		}
+	}
+}
+
+// An earlier version stored a logout that asks as an interaction with a step. Its page is
+// one that is unknown now: nobody is asked to log in because of it.
+func TestALogoutOfAnEarlierVersionIsUnknown(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v := someone()
+	it := &Interaction{Step: stepLogout}
+	it.Request.ClientID = "shop"
+	if err := h.Authorizer.begin(t.Context(), it, v, false); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := h.Interaction(t.Context(), it.ID, v); found != nil || err != ErrInteraction {
+		t.Errorf("as an interaction: %+v, %v", found, err)
+	}
+	if l, err := h.KeptLogout(t.Context(), it.ID); l != nil || err != ErrInteraction {
+		t.Errorf("as a logout: %+v, %v", l, err)
 	}
 }

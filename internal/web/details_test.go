@@ -256,7 +256,7 @@ func TestALogoutThatIsPassedOnIsStoredOnce(t *testing.T) {
 	passing := atProvider(p, func(c *upstream.Config) { c.LogoutURL = logoutURL })
 	r := newRoom(t, passing)
 	b := r.signedIn("alice")
-	page := b.open(endSessionURL+"?client_id=shop&post_logout_redirect_uri="+afterLogout).at(t, login.StepLogout)
+	page := b.open(endSessionURL+"?client_id=shop&post_logout_redirect_uri="+afterLogout).at(t, stepLogout)
 	s := b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=logout")
 	if s.query().Get("state") != page.field("id") {
 		t.Errorf("to %q, and the logout is %s", s.to(), page.field("id"))

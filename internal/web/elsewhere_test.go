@@ -335,7 +335,7 @@ func TestThePageToSignOut(t *testing.T) {
 	r := newRoom(t)
 	r.user("bob")
 	b := r.signedIn("alice")
-	page := b.open(endSessionURL+"?client_id=shop").at(t, login.StepLogout)
+	page := b.open(endSessionURL+"?client_id=shop").at(t, stepLogout)
 	if !strings.Contains(page.body, "Shop") || !strings.Contains(page.body, "User alice") {
 		t.Error("the page says neither who asks nor whose session it is")
 	}

@@ -23,9 +23,9 @@ func (s *web) interaction(ctx context.Context, r *http.Request, x *exchange) (a 
 	}
 	it, err := s.find(ctx, r, x, p["id"])
 	switch {
+	case it == nil && errors.Is(err, login.ErrInteraction):
+		return s.logoutAsked(ctx, r, x, p) // whose pages have the same address
 	case err != nil:
-	case it.Step == login.StepLogout:
-		return s.logoutAsked(ctx, r, x, it, p)
 	case r.Method == http.MethodGet:
 		a, err = s.showNext(ctx, r, x, it, p["verifier"])
 	default:
@@ -89,10 +89,16 @@ func (s *web) find(ctx context.Context, r *http.Request, x *exchange, id string)
 		x.ClientID, x.found = it.Request.ClientID, it
 		x.Locale = s.locale(x.Request, it.Request.UILocales)
 	}
-	if err == login.ErrInteraction && v.Browser == "" {
-		return nil, errNoCookies
-	}
 	return it, err
+}
+
+// cookieless returns errNoCookies for an unknown interaction in a browser that has sent
+// no cookie, and err else.
+func cookieless(v login.Visitor, err error) error {
+	if err == login.ErrInteraction && v.Browser == "" {
+		return errNoCookies
+	}
+	return err
 }
 
 // showNext shows what is asked next, or goes to the client if nothing is.
@@ -136,7 +142,7 @@ func (s *web) proceeded(ctx context.Context, x *exchange, st login.Stage, err er
 	case it.Step == login.StepLogin && s.Users == nil:
 		return s.sendToLogin(ctx, x, it)
 	}
-	return s.form(x, it, s.view(x, st), http.StatusOK)
+	return s.form(x, it.Request.RedirectURI, s.view(x, st), http.StatusOK)
 }
 
 // view is what the present step shows.
@@ -210,9 +216,9 @@ func named(set claims.Set) (out []pages.Scope) {
 }
 
 // form is a page whose form may end at the client.
-func (s *web) form(x *exchange, it *login.Interaction, view any, status int) (server.Answer, error) {
+func (s *web) form(x *exchange, redirectURI string, view any, status int) (server.Answer, error) {
 	a, err := s.page(x, status, view)
-	a.Header = http.Header{"Content-Security-Policy": formPolicy(it.Request.RedirectURI, s.login())}
+	a.Header = http.Header{"Content-Security-Policy": formPolicy(redirectURI, s.login())}
 	return a, err
 }
 

@@ -36,8 +36,8 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 	if err := x.Enter(x.Route.Class); err != nil {
 		return server.Answer{}, err
 	}
-	it, err := s.Authorizer.Logout(q)
-	x.ClientID = it.Request.ClientID
+	l, err := s.Authorizer.CheckLogout(q)
+	x.ClientID = l.ClientID
 	x.ClientName = s.clientName(ctx, x.ClientID)
 	if err != nil {
 		return s.logoutRefused(err)
@@ -48,41 +48,48 @@ func (s *web) endSession(ctx context.Context, r *http.Request, x *exchange) (ser
 		if err != nil {
 			return server.Answer{}, err
 		}
-		if !it.MustAsk(session) {
-			return s.logOut(ctx, x, it, v, "asked by the client")
+		if !l.MustAsk(session) {
+			return s.logOut(ctx, x, l, v, "asked by the client")
 		}
 		signedIn = true
 	}
-	if err := s.Authorizer.BeginLogout(ctx, it, s.charged(x, v), signedIn); err != nil {
+	if err := s.Authorizer.KeepLogout(ctx, l, s.charged(x, v), signedIn); err != nil {
 		return server.Answer{}, err
 	}
-	return seeOther(s.interactionURL(it.ID)), nil
+	return seeOther(s.interactionURL(l.ID)), nil
 }
 
 // logoutAsked goes on with a stored logout request: GET asks the user, unless that
 // is needless, and POST takes the answer. An answer about another session than the
 // present one is none: the user is asked again.
-func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, it *login.Interaction, p oauth.Params) (server.Answer, error) {
+func (s *web) logoutAsked(ctx context.Context, r *http.Request, x *exchange, p oauth.Params) (server.Answer, error) {
 	v := visitor(r)
+	l, err := s.Authorizer.KeptLogout(ctx, p["id"])
+	if l != nil {
+		x.ClientID, x.Locale = l.ClientID, s.locale(x.Request, l.UILocales)
+	}
+	if err != nil {
+		return server.Answer{}, cookieless(v, err)
+	}
 	session, err := s.Authorizer.Session(ctx, v.Session)
 	if err != nil {
 		return server.Answer{}, err
 	}
 	x.ClientName = s.clientName(ctx, x.ClientID)
 	switch {
-	case !it.MustAsk(session):
-		return s.logOut(ctx, x, it, v, "asked by the client")
+	case !l.MustAsk(session):
+		return s.logOut(ctx, x, l, v, "asked by the client")
 	case r.Method == http.MethodGet, p["action"] == "logout" && isOther(session, p):
 		s.Metrics.Logout(metrics.LogoutAsked)
 		s.stamp(x, session)
-		return s.form(x, it, pages.EndSession{Interaction: it.ID, Session: session.Mark(), Client: x.ClientName, Name: session.Name, Username: session.Username}, http.StatusOK)
+		return s.form(x, l.RedirectURI, pages.EndSession{Interaction: l.ID, Session: session.Mark(), Client: x.ClientName, Name: session.Name, Username: session.Username}, http.StatusOK)
 	case p["action"] == "cancel":
 		s.Metrics.Logout(metrics.LogoutDenied)
 		return seeOther(s.at(connectionsPath)), nil
 	case p["action"] != "logout":
 		return server.Answer{}, errForm
 	}
-	return s.logOut(ctx, x, it, v, "asked by the client, confirmed by the user")
+	return s.logOut(ctx, x, l, v, "asked by the client, confirmed by the user")
 }
 
 // isOther reports whether a form asked about another session than the present one:
@@ -92,20 +99,20 @@ func isOther(present *login.Session, form oauth.Params) bool {
 }
 
 // logOut ends the session, and sends the browser on.
-func (s *web) logOut(ctx context.Context, x *exchange, it *login.Interaction, v login.Visitor, detail string) (server.Answer, error) {
-	session, next, err := s.Authorizer.LogOut(ctx, it, v)
+func (s *web) logOut(ctx context.Context, x *exchange, l *login.Logout, v login.Visitor, detail string) (server.Answer, error) {
+	session, next, err := s.Authorizer.LogOut(ctx, l, v)
 	if err != nil {
 		return s.logoutRefused(err)
 	}
 	s.loggedOut(x, session, detail)
-	return seeOther(s.afterLogout(ctx, x, session, it, next)), nil
+	return seeOther(s.afterLogout(ctx, x, session, l, next)), nil
 }
 
 // afterLogout returns where the browser goes after the end of a session, which is nil
 // if there was none: to next, or to a page of ours if that is "", and before that to
 // the provider where the user has logged in, if logouts are passed on. What fails
 // there is no fault of the logout.
-func (s *web) afterLogout(ctx context.Context, x *exchange, session *login.Session, it *login.Interaction, next string) string {
+func (s *web) afterLogout(ctx context.Context, x *exchange, session *login.Session, l *login.Logout, next string) string {
 	here := s.at(LogoutPath)
 	if next != "" {
 		here = next
@@ -116,13 +123,13 @@ func (s *web) afterLogout(ctx context.Context, x *exchange, session *login.Sessi
 	state := ""
 	if next != "" {
 		// The provider leads back to one address: the request is found by state.
-		if it.ID == "" {
-			if err := s.Authorizer.BeginLogout(ctx, it, s.charged(x, login.Visitor{}), true); err != nil {
+		if l.ID == "" {
+			if err := s.Authorizer.KeepLogout(ctx, l, s.charged(x, login.Visitor{}), true); err != nil {
 				s.Authorizer.Issuer.Log.Warn("cannot pass a logout on to the OpenID Connect provider", "request_id", x.ID, "error", err)
 				return here
 			}
 		}
-		state = it.ID
+		state = l.ID
 	}
 	there, err := s.Upstream.EndSession(ctx, session.Subject, state)
 	switch {

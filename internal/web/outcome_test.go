@@ -266,12 +266,12 @@ func outcomes(t *testing.T) []outcome {
 			return s
 		}, status: 500},
 		{name: "logout of a client, confirmed", prepare: signedIn, do: func(r *room, b *browser) sight {
-			page := b.open(endSessionURL+"?client_id=shop&state=x&post_logout_redirect_uri="+afterLogout).at(r.t, login.StepLogout)
+			page := b.open(endSessionURL+"?client_id=shop&state=x&post_logout_redirect_uri="+afterLogout).at(r.t, stepLogout)
 			return b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=logout")
 		}, status: 303, to: afterLogout + "?state=x", audit: []string{"logged_out|success|s-alice|shop|asked by the client, confirmed by the user"},
 			counted: []string{"logout asked +1", "logout ended +1"}},
 		{name: "logout of a client, cancelled", prepare: signedIn, do: func(r *room, b *browser) sight {
-			page := b.open(endSessionURL+"?client_id=shop").at(r.t, login.StepLogout)
+			page := b.open(endSessionURL+"?client_id=shop").at(r.t, stepLogout)
 			s := b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=cancel")
 			if !b.isSignedIn() {
 				r.t.Error("the session has ended")

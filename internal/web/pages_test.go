@@ -64,7 +64,7 @@ func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 	b, stranger := r.signedIn("alice"), r.browser()
 	b.agree(asking(r.shop))
 	consent := b.open(asking(r.shop, "scope=b")).at(t, login.StepConsent)
-	leaving := b.open(endSessionURL+"?client_id=shop").at(t, login.StepLogout)
+	leaving := b.open(endSessionURL+"?client_id=shop").at(t, stepLogout)
 	signing := stranger.open(asking(r.shop)).at(t, login.StepLogin)
 	for _, header := range []map[string]string{
 		{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site", "Origin": "https://other.auth.example"}, {"Origin": "https://evil.example"}, {},
@@ -116,7 +116,7 @@ func TestAPageHoldsASlotWhileItWorks(t *testing.T) {
 	b := r.signedIn("alice")
 	b.agree(asking(r.shop))
 	consent := b.open(asking(r.shop, "scope=b")).at(t, login.StepConsent)
-	leaving := b.open(endSessionURL+"?client_id=shop").at(t, login.StepLogout)
+	leaving := b.open(endSessionURL+"?client_id=shop").at(t, stepLogout)
 	p := newProvider(t)
 	at := newRoom(t, atProvider(p))
 	for name, do := range map[string]func() sight{
@@ -437,7 +437,7 @@ func TestFormsOfOtherSteps(t *testing.T) {
 			t.Errorf("%s: status %d to %q", name, s.StatusCode, s.to())
 		}
 	}
-	leaving := b.open(endSessionURL+"?client_id=shop").at(t, login.StepLogout)
+	leaving := b.open(endSessionURL+"?client_id=shop").at(t, stepLogout)
 	if s := b.post(interactionURL, "id="+leaving.field("id"), "step=logout"); s.StatusCode != http.StatusBadRequest || !b.isSignedIn() {
 		t.Errorf("a logout without a button: status %d", s.StatusCode)
 	}

@@ -323,6 +323,9 @@ func (s sight) field(name string) string {
 	return m[1]
 }
 
+// stepLogout is the step of the form that asks about a logout.
+const stepLogout login.Step = "logout"
+
 // at expects the page of a step, and returns it.
 func (s sight) at(t *testing.T, step login.Step) sight {
 	t.Helper()

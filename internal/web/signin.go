@@ -83,7 +83,7 @@ func (s *web) wrong(x *exchange, it *login.Interaction, err error, view func(wro
 	} else if !errors.Is(err, account.ErrWrong) {
 		return server.Answer{}, err
 	}
-	a, fault := s.form(x, it, view(throttled == nil, minutes), status)
+	a, fault := s.form(x, it.Request.RedirectURI, view(throttled == nil, minutes), status)
 	if fault != nil {
 		return server.Answer{}, fault
 	}
@@ -165,7 +165,7 @@ func (s *web) callback(ctx context.Context, r *http.Request, x *exchange) (serve
 		return seeOther(s.interactionURL(it.Next)), nil
 	}
 	if err != nil {
-		return server.Answer{}, err
+		return server.Answer{}, cookieless(visitor(r), err)
 	}
 	again := seeOther(s.interactionURL(it.ID))
 	if it.Step != login.StepLogin || it.Upstream == nil {
