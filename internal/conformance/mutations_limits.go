@@ -48,6 +48,26 @@ var limitMutations = []Mutation{
 		Test: atToken + "TestClientsThatRegisteredThemselvesWait",
 	},
 	{
+		Name: "who names an operator's public client takes no slots", In: "Request.Client",
+		Old: "if !c.Public() {", New: "if true {",
+		Test: here + "TestOP07_WhoNames",
+	},
+	{
+		Name: "slot given back while a client's host is awaited", In: "Queue.Aside",
+		Old: "q.Leave(Own, of)\n\t\t*held = false\n", New: "q.count(of, network{present: -1})\n\t\tdefer q.Leave(Own, netip.Prefix{})\n",
+		Test: queue + "TestASlowHostHoldsNoSlot",
+	},
+	{
+		Name: "a client's share of the waits for hosts", In: "Queue.stepAside",
+		Old: "!Fair(q.aside[client], n, room, networkShare) ||", New: "",
+		Test: queue + "TestASlowHostHoldsNoSlot",
+	},
+	{
+		Name: "a network's share of the queue of clients that registered themselves", In: "Request.Enter",
+		Old: "if r.Route.Page || c == overload.Own {", New: "if r.Route.Page {",
+		Test: atToken + "TestOneNetworkHasItsShare",
+	},
+	{
 		Name: "a place before the client is authenticated", In: "Endpoints.token",
 		Old:  "if err = r.EnterFor(of.class, p); err != nil {\n\t\treturn a, rec, err\n\t}\n\tc, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n",
 		New:  "c, id, err := r.Client(ctx, p)\n\trec.ClientID = id\n\tif err == nil {\n\t\terr = r.EnterFor(of.class, p)\n\t}\n",

@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -13,7 +14,9 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,7 +24,9 @@ import (
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keyset"
+	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/store/storetest"
 )
@@ -201,17 +206,9 @@ func TestPK29_AnUnknownKidIsCountedAndCausesNoFetches(t *testing.T) {
 func TestPK29_KeysOfAClientThatRegisteredItselfAreNoErrorOfOurs(t *testing.T) {
 	const id = "https://agent.example/client.json"
 	d := start(t)
-	d.directory.AdmitSelfRegistered(func(named string) bool { return named == id })
+	d.described(id)
 	d.clients.OwnKeys = func(context.Context, string, netip.Prefix, func(keyset.Set) bool) (keyset.Set, error) {
 		return nil, errors.New("no answer")
-	}
-	described := store.Client{
-		ID: id, Realm: realm, RegisteredBy: store.ByDocument, State: store.ClientEnabled, Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, GrantTypes: store.DefaultGrantTypes,
-			RedirectURIs: []string{redirect}, Assertion: store.AssertionRule{KeysURI: "https://agent.example/jwks"},
-		},
-	}
-	if err := d.store.Commit(t.Context(), store.Change{Documents: []store.Document{described.Record(grant.At(d.now().Add(time.Hour)))}}); err != nil {
-		t.Fatal(err)
 	}
 	c := d.assertingClient(nil)
 	d.log.Reset()
@@ -219,6 +216,107 @@ func TestPK29_KeysOfAClientThatRegisteredItselfAreNoErrorOfOurs(t *testing.T) {
 	want(t, d.post(c.with(c.assert(map[string]any{"iss": id, "sub": id}), form)), 503, "temporarily_unavailable")
 	if log := d.log.String(); strings.Contains(log, `"level":"ERROR"`) || !strings.Contains(log, `"level":"WARN"`) || !strings.Contains(log, id) {
 		t.Errorf("the log is\n%s", log)
+	}
+}
+
+// Two clients at slow hosts leave the slots of clients that registered themselves to others.
+func TestPK29_ASlowHostHoldsNoSlot(t *testing.T) {
+	d := start(t, func(o *options) { o.Capacity.Requests = 64 })
+	ids := []string{"https://slow.example/client.json", "https://slower.example/client.json", "https://agent.example/client.json"}
+	d.described(ids...)
+	waiting, done := make(chan struct{}, 9), make(chan struct{})
+	d.clients.OwnKeys = func(ctx context.Context, uri string, _ netip.Prefix, _ func(keyset.Set) bool) (keyset.Set, error) {
+		if strings.Contains(uri, "slow") {
+			waiting <- struct{}{}
+			return nil, cmp.Or(overload.Await(ctx, done), errors.New("no answer"))
+		}
+		return nil, nil
+	}
+	c := d.assertingClient(nil)
+	ask := func(id string) answer {
+		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {id}}
+		return d.post(c.with(c.assert(map[string]any{"iss": id, "sub": id}), form))
+	}
+	d.tokens(d.a) // from now on, for a second, they have two slots
+	var asked sync.WaitGroup
+	for _, id := range []string{ids[0], ids[1], ids[0]} {
+		asked.Go(func() {
+			defer func() { waiting <- struct{}{} }() // also if it did not get as far
+			if a := ask(id); a.status != 503 {
+				t.Errorf("%s: %v", id, a)
+			}
+		})
+		<-waiting
+	}
+	d.tokens(d.a)
+	want(t, ask(ids[2]), 400, "invalid_client")
+	if running, _ := d.server.Queue.Load(); running > 0 {
+		t.Errorf("%d hold a slot", running)
+	}
+	close(done)
+	asked.Wait()
+	if running, queued := d.server.Queue.Load(); running+queued != 0 {
+		t.Errorf("at the end, %d run, %d are queued", running, queued)
+	}
+}
+
+// Only an operator's client that proves who it is takes slots from those that registered
+// themselves.
+func TestOP07_WhoNamesAnOperatorsClientTakesNoSlots(t *testing.T) {
+	const id = "https://agent.example/client.json"
+	d := start(t, func(o *options) { o.front, o.Capacity.Requests = true, 64 })
+	d.described(id)
+	public := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone}})
+	pair, _ := d.tokens(d.a)
+	code := d.code(public, func(a *issuer.Authorization) { a.Challenge = challenge })
+	spa := d.mustIssue(d.post(with(public.redeem(code.Code), "code_verifier", verifier)))
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	get := func(target string, lines ...string) *request {
+		r := newRequest(nil)
+		r.method, r.target, r.header = "GET", target, append(r.header, lines...)
+		return r
+	}
+	slots := func() (n int) {
+		for ; d.server.Queue.Enter(gone, overload.Own, netip.Prefix{}) == nil; n++ {
+			defer d.server.Queue.Leave(overload.Own, netip.Prefix{})
+		}
+		return n
+	}
+	for name, c := range map[string]struct {
+		ask  *request
+		want int
+	}{
+		"a wrong secret":         {newRequest(with(d.a.refresh("x"), "client_secret", "x")), 56},
+		"a public client's name": {newRequest(public.refresh("x")), 56},
+		"one of its own":         {newRequest(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}, "client_id": {id}}), 56},
+		"a page":                 {get("/oauth2/authorize?client_id=" + d.a.ID), 56},
+		"a token, checked":       {get("/oauth2/verify", "Authorization: Bearer "+pair.AccessToken), 56},
+		"the secret":             {newRequest(d.a.refresh("x")), 2},
+		"introspection":          {d.a.about(introspectPath, "x"), 2},
+		"a public one's token":   {newRequest(public.refresh(spa.RefreshToken)), 2},
+	} {
+		eventually(t, "a second without operators' clients is over", func() bool { return slots() == 56 })
+		eventually(t, name, func() bool {
+			d.send(c.ask)
+			return slots() == c.want
+		})
+	}
+}
+
+// described lets clients describe themselves, to which a user has agreed.
+func (d *deployment) described(ids ...string) {
+	d.t.Helper()
+	d.directory.AdmitSelfRegistered(func(named string) bool { return slices.Contains(ids, named) })
+	for _, id := range ids {
+		c := store.Client{
+			ID: id, Realm: realm, RegisteredBy: store.ByDocument, State: store.ClientEnabled, Settings: store.Settings{Auth: store.AuthPrivateKeyJWT, GrantTypes: store.DefaultGrantTypes,
+				RedirectURIs: []string{redirect}, Assertion: store.AssertionRule{KeysURI: strings.Replace(id, "client.json", "jwks", 1)},
+			},
+		}
+		if err := d.store.Commit(d.t.Context(), store.Change{Documents: []store.Document{c.Record(grant.At(d.now().Add(time.Hour)))}}); err != nil {
+			d.t.Fatal(err)
+		}
 	}
 }
 

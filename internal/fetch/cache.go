@@ -111,13 +111,15 @@ func (c *Cache[T]) Get(ctx context.Context, address string, from netip.Prefix, e
 	f, err := c.join(ctx, address, from, now)
 	c.mu.Unlock()
 	if err == nil {
-		select {
-		case <-ctx.Done():
-			err = fmt.Errorf("%w: %w", ErrUnreachable, ctx.Err())
-		case <-f.done:
-			if err = f.err; err == nil {
-				return f.value, nil
-			}
+		switch err = overload.Await(ctx, f.done); {
+		case errors.Is(err, overload.ErrShed):
+			return none, err
+		case err != nil:
+			err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+		case f.err == nil:
+			return f.value, nil
+		default:
+			err = f.err
 		}
 	}
 	if serves && now.Before(have.until.Add(c.Stale)) {

@@ -46,8 +46,8 @@ const (
 	// network has running or queued: other networks go first.
 	penalty = MaxWait / 8
 	// ownSlots is the part of the slots that Own may use, and ownWaiting the part of
-	// the queue. Beside requests of operators' clients, of which one came within
-	// ownPause, that keeps them from waiting for the processor; alone, Own may use as
+	// the queue. Beside requests of operators' clients, of which one proved
+	// within ownPause who it is, that keeps them from waiting for the processor; alone, Own may use as
 	// many slots as they.
 	ownSlots, ownWaiting = 32, 8
 	ownPause             = time.Second
@@ -80,18 +80,22 @@ type Queue struct {
 	turns    uint
 	networks map[netip.Prefix]network
 	slow     int // slots in which another provider is waited for
-	// operators is when a request of an operator's client came last.
+	// aside counts the requests of class Own that wait without a slot, by client, and
+	// asides all of them.
+	aside  map[string]int
+	asides int
+	// operators is when an operator's client proved last who it is.
 	operators time.Time
 	shed      func(why string)
 }
 
 // network counts the requests of one network.
-type network struct{ queued, present, slow int } // present: running or queued
+type network struct{ queued, present, slow int } // present: running or queued; slow: waiting for another server
 
 // NewQueue returns a Queue that calls shed with the reason for each request that
 // it sheds.
 func NewQueue(c Capacity, shed func(why string)) *Queue {
-	q := &Queue{shed: shed, networks: map[netip.Prefix]network{}}
+	q := &Queue{shed: shed, networks: map[netip.Prefix]network{}, aside: map[string]int{}}
 	q.SetCapacity(c)
 	return q
 }
@@ -167,16 +171,24 @@ func (q *Queue) queued() (all, low int) {
 	return q.queues[Check].Len() + q.queues[Refresh].Len() + q.queues[Own].Len() + low, low
 }
 
-// Enter takes a slot, which Leave returns, and waits for one if none is free. Low
-// classes may fill half of the queue, and one network its share of that half,
-// unless it is the zero network. Own may fill an eighth of the queue. After an error, do not work on the request: its
-// client may send it again.
+// ownRoom is how many requests of class Own may be queued.
+func (q *Queue) ownRoom() int { return max(1, q.waiting/ownWaiting) }
+
+// Operator notes that an operator's client has proved who it is: a claim alone would let
+// anybody slow down the clients of class Own.
+func (q *Queue) Operator() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.operators = time.Now()
+}
+
+// Enter takes a slot, which Leave returns, and waits for one if none is free. Code and
+// Login may fill half of the queue, Own an eighth, and one network its share of what is
+// free of that, unless it is the zero network. After an error, do not work on the
+// request: its client may send it again.
 func (q *Queue) Enter(ctx context.Context, c Class, of netip.Prefix) error {
 	now := time.Now()
 	q.mu.Lock()
-	if c <= Code {
-		q.operators = now
-	}
 	if q.queues[c].Len() == 0 && q.free(c) {
 		q.used[c]++
 		q.count(of, network{present: 1})
@@ -185,8 +197,10 @@ func (q *Queue) Enter(ctx context.Context, c Class, of netip.Prefix) error {
 	}
 	all, low := q.queued()
 	room := (q.waiting+1)/2 - low
-	ownFull := c == Own && q.queues[Own].Len() >= max(1, q.waiting/ownWaiting)
-	if all >= q.waiting || c >= Code && c != Own && room <= 0 || ownFull || of.IsValid() && !Fair(q.networks[of].queued, 1, room, networkShare) {
+	if c == Own {
+		room = q.ownRoom() - q.queues[Own].Len()
+	}
+	if all >= q.waiting || c >= Code && room <= 0 || of.IsValid() && !Fair(q.networks[of].queued, 1, room, networkShare) {
 		q.mu.Unlock()
 		q.shed(shedRequests)
 		return ErrShed

@@ -443,8 +443,14 @@ func TestClientsThatRegisteredThemselvesLeaveSlotsForOthers(t *testing.T) {
 		for range 100 {
 			r.Leave(Own, netip.Prefix{})
 		}
+		// A request of an operator's client proves nothing before it is authenticated.
 		r.fill(t, Refresh, 1)
 		r.Leave(Refresh, netip.Prefix{})
+		r.fill(t, Own, 5)
+		for range 5 {
+			r.Leave(Own, netip.Prefix{})
+		}
+		r.Operator()
 		r.fill(t, Own, 4)
 		r.come(t.Context(), Own, "a fifth")
 		r.fill(t, Refresh, 50)
@@ -462,6 +468,112 @@ func TestClientsThatRegisteredThemselvesLeaveSlotsForOthers(t *testing.T) {
 			t.Errorf("a second later: %q", r.turns)
 		}
 	})
+}
+
+// One network has its share of their part of the queue, and goes behind others.
+func TestOneNetworkDoesNotFillTheQueueOfClientsThatRegisteredThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Capacity{Requests: 1, Waiting: 72})
+		one, two := netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24")
+		r.fill(t, Refresh, 1)
+		come := func(of netip.Prefix, name string, n int) {
+			for range n {
+				go func() {
+					err := r.Enter(t.Context(), Own, of)
+					r.mu.Lock()
+					defer r.mu.Unlock()
+					if err == nil {
+						r.turns = append(r.turns, name)
+					}
+				}()
+				synctest.Wait()
+			}
+		}
+		come(one, "one", 9)
+		if n := r.Queued(Own); n != 3 {
+			t.Errorf("%d of one network are queued, want a third of 9", n)
+		}
+		come(two, "two", 1)
+		if n := r.Queued(Own); n != 4 {
+			t.Errorf("another network found no room: %d", n)
+		}
+		for i, want := range []string{"one", "two", "one", "one"} {
+			class := Own
+			if i == 0 {
+				class = Refresh
+			}
+			if got := r.next(class); got != want {
+				t.Errorf("turn %d: %q, want %q", i, got, want)
+			}
+		}
+	})
+}
+
+// Who waits for a client's slow host has no slot meanwhile. One client, and one network,
+// has a share of such waits.
+func TestASlowHostHoldsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRush(Capacity{Requests: 64, Waiting: 72})
+		one, two := netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24")
+		done := make(chan struct{})
+		var ends []error
+		ask := func(of netip.Prefix, client string, n int) {
+			for range n {
+				go func() {
+					held := true
+					err := r.Enter(t.Context(), Own, of)
+					if err == nil {
+						err = Await(r.Aside(t.Context(), of, client, &held), done)
+					}
+					if held {
+						r.Leave(Own, of)
+					}
+					r.mu.Lock()
+					defer r.mu.Unlock()
+					ends = append(ends, err)
+				}()
+				synctest.Wait()
+			}
+		}
+		r.Operator()
+		ask(one, "slow", 9) // a third of 9
+		ask(two, "slow", 2) // a client has its share whatever the network
+		ask(one, "other", 2)
+		if len(ends) != 10 || r.asides != 3 {
+			t.Errorf("%d wait, and %d are refused at once", r.asides, len(ends))
+		}
+		ask(two, "other", 9)
+		if running, _ := r.Load(); running != 0 || r.asides != 5 {
+			t.Errorf("%d hold a slot, %d wait", running, r.asides)
+		}
+		for _, err := range ends {
+			if !errors.Is(err, ErrShed) {
+				t.Error(err)
+			}
+		}
+		ends = nil
+		close(done)
+		synctest.Wait()
+		if running, queued := r.Load(); running != 0 || queued != 0 || r.asides != 0 || len(r.aside)+len(r.networks) != 0 || slices.ContainsFunc(ends, func(err error) bool { return err != nil }) || len(ends) != 5 {
+			t.Errorf("at the end %d run, %d are queued, %d wait, %v", running, queued, r.asides, ends)
+		}
+	})
+}
+
+// A wait ends with its request, and without Aside it is any wait.
+func TestAWaitEndsWithItsRequest(t *testing.T) {
+	q := NewQueue(Capacity{Requests: 8}, func(string) {})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := q.Enter(ctx, Own, netip.Prefix{}); err != nil {
+		t.Fatal(err)
+	}
+	held := true
+	for name, of := range map[string]context.Context{"with": q.Aside(ctx, netip.Prefix{}, "a", &held), "without": ctx} {
+		if err := Await(of, nil); !errors.Is(err, context.Canceled) || !held {
+			t.Errorf("%s a slot to give back: %v, held %t", name, err, held)
+		}
+	}
 }
 
 // They fill an eighth of the queue, and take no place in it of an operator's client.

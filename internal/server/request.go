@@ -93,7 +93,7 @@ func (r *Request) CountClient(c *store.Client) error {
 // Enter takes a slot for the work on the request, until its answer is known. Call
 // it after reading the body, so that a slow sender holds no slot.
 func (r *Request) Enter(c overload.Class) error {
-	if r.Route.Page {
+	if r.Route.Page || c == overload.Own {
 		r.network = overload.Party(r.Counted)
 	}
 	if err := r.server.Queue.Enter(r.Context(), c, r.network); err != nil {
@@ -113,6 +113,14 @@ func (r *Request) EnterFor(c overload.Class, p oauth.Params) error {
 		}
 	}
 	return r.Enter(c)
+}
+
+// Served notes that a client has proved who it is: by its credentials, or, a public one,
+// by what it was given tokens for.
+func (r *Request) Served(c *store.Client) {
+	if !c.SelfRegistered() {
+		r.server.Queue.Operator()
+	}
 }
 
 // credentials parses the credentials of a request, once.
@@ -181,7 +189,13 @@ func (r *Request) Client(ctx context.Context, p oauth.Params) (c *store.Client, 
 		if throttle.ClientBlocked(r.Counted, cred.ClientID) {
 			return nil, cred.ClientID, oauth.ErrTooManyRequests
 		}
+		if r.class == overload.Own { // its keys may be at a slow host
+			ctx = r.server.Queue.Aside(ctx, r.network, cred.ClientID, &r.slot)
+		}
 		if c, err = r.server.Clients.Authenticate(ctx, cred, r.Counted); err == nil {
+			if !c.Public() {
+				r.Served(c)
+			}
 			return c, cred.ClientID, nil
 		}
 	}

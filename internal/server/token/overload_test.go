@@ -1,6 +1,7 @@
 package token_test
 
 import (
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -167,4 +168,23 @@ func TestAFullQueueIsNoticedBeforeTheBodyIsRead(t *testing.T) {
 			time.Sleep(overload.MaxWait)
 		})
 	}
+}
+
+// One network has its share of what clients that registered themselves may queue.
+func TestOneNetworkHasItsShareOfTheirQueue(t *testing.T) {
+	kit := testkit.New(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := busyWith(t, 72, kit.Directory)
+		for range 9 {
+			r := asked(tokenEndpoint, "grant_type=refresh_token&refresh_token=x&client_id=mintage_ci_x")
+			r.RemoteAddr, r.TLS = "192.0.2.1:1", &tls.ConnectionState{}
+			go s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+			synctest.Wait()
+		}
+		if n := s.Queue.Queued(overload.Own); n != 3 {
+			t.Errorf("%d are queued, want a third of 9", n)
+		}
+		time.Sleep(overload.MaxWait)
+		synctest.Wait()
+	})
 }

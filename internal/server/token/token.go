@@ -138,6 +138,9 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 	if err != nil {
 		return a, rec, err
 	}
+	if c.Public() {
+		r.Served(c)
+	}
 	return server.Answer{Body: tokenAnswer(rec.Tokens)}, rec, nil
 }
 
