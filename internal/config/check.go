@@ -38,6 +38,23 @@ func (c *Config) Check() error {
 	bad := func(key, format string, args ...any) {
 		faults = append(faults, &Fault{Name: key, Err: fmt.Errorf(format, args...)})
 	}
+	c.checkIssuer(bad)
+	if err := c.CheckStore(); err != nil {
+		faults = append(faults, err)
+	}
+	c.checkListeners(bad)
+	c.checkLifetimes(bad)
+	c.checkLimits(bad)
+	c.checkClientMetadata(bad)
+	c.checkLogin(bad)
+	return errors.Join(faults...)
+}
+
+// A report adds the fault of a setting to those of the configuration.
+type report func(key, format string, args ...any)
+
+// checkIssuer checks the addresses that clients know.
+func (c *Config) checkIssuer(bad report) {
 	switch u, err := url.Parse(c.PublicURL); {
 	case c.PublicURL == "":
 		bad("public_url", "missing: set the address that clients use, such as https://auth.example.com (or try it out with: mintage serve --dev)")
@@ -54,9 +71,10 @@ func (c *Config) Check() error {
 	} else if c.Issuer != "" && (u.Host == "" || u.User != nil || strings.ContainsAny(c.IssuerID(), "?#") || strings.Contains(u.EscapedPath(), "%") || u.Path != "" && path.Clean(u.Path) != u.Path) {
 		bad("issuer", "%q must be https://HOST or https://HOST/PATH with a plain path: its metadata is found by it", c.IssuerID())
 	}
-	if err := c.CheckStore(); err != nil {
-		faults = append(faults, err)
-	}
+}
+
+// checkListeners checks where the server listens, and what protects that.
+func (c *Config) checkListeners(bad report) {
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		bad("listen", "%q must be HOST:PORT", c.Listen)
@@ -89,6 +107,11 @@ func (c *Config) Check() error {
 			bad("admin.listen", "over TCP it needs admin.token_file and tls.cert; unix:PATH needs neither")
 		}
 	}
+}
+
+// checkLifetimes checks durations, alone and against each other, and the size of the
+// audit log.
+func (c *Config) checkLifetimes(bad report) {
 	for _, d := range []struct {
 		key         string
 		value       Duration
@@ -138,6 +161,10 @@ func (c *Config) Check() error {
 	} else if c.KeyLifetime >= Duration(time.Second) && c.KeyLead > 10*c.KeyLifetime {
 		bad("key_lead", "%s is longer than ten times key_lifetime: as many keys would wait for their use", c.KeyLead)
 	}
+}
+
+// checkLimits checks the limits of load, and what scopes and origins are named.
+func (c *Config) checkLimits(bad report) {
 	for _, name := range c.ScopesSupported {
 		// RFC 6749 section 3.3
 		if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' }) {
@@ -164,6 +191,10 @@ func (c *Config) Check() error {
 	if c.Throttle.LoginFailures < 1 {
 		bad("throttle.login_failures", "must be at least 1")
 	}
+}
+
+// checkClientMetadata checks which clients may register themselves.
+func (c *Config) checkClientMetadata(bad report) {
 	for _, item := range c.ClientMetadata.Documents {
 		switch {
 		case (item == DocumentsOff || item == DocumentsAny) && len(c.ClientMetadata.Documents) > 1:
@@ -191,8 +222,6 @@ func (c *Config) Check() error {
 	if c.ClientMetadata.RegistrationTokenFile != "" && !c.ClientMetadata.Registration {
 		bad("client_metadata.registration_token_file", "is given, and client_metadata.registration is off")
 	}
-	faults = append(faults, c.checkLogin()...)
-	return errors.Join(faults...)
 }
 
 // DocumentsAdmitted returns ClientMetadata.Documents, or nil if they are off.
@@ -236,10 +265,7 @@ func (c Config) Unheard() string {
 }
 
 // checkLogin checks the settings of login.mode.
-func (c *Config) checkLogin() (faults []error) {
-	bad := func(key, format string, args ...any) {
-		faults = append(faults, &Fault{Name: key, Err: fmt.Errorf(format, args...)})
-	}
+func (c *Config) checkLogin(bad report) {
 	if n := c.Pages.Name; utf8.RuneCountInString(n) > 60 || !utf8.ValidString(n) || strings.ContainsFunc(n, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		bad("pages.name", "%q must be one line of at most 60 printable characters", n)
 	}
@@ -270,7 +296,6 @@ func (c *Config) checkLogin() (faults []error) {
 			bad("login.upstream.subject_claim", "missing: sub is what every provider has")
 		}
 	}
-	return faults
 }
 
 // UpstreamRedirectURL is where the OpenID Connect provider sends browsers back.

@@ -196,118 +196,152 @@ func (s *Since) ofUser(c userChange) {
 // logs, in the order of their time. The function reports whether the backup has a
 // grant; nil if that is unknown.
 func InAuditLog(ctx context.Context, realm string, entries []audit.Entry, has func(context.Context, grant.ID) (bool, error)) (Since, error) {
-	s := Since{Ended: admin.Ended{Realm: realm}}
-	var grants []grant.Grant
-	known := map[grant.ID]int{}     // index in grants
-	cutOffs := map[[2]string]bool{} // subjects and clients
-	cutOff := func(e audit.Entry) {
-		// What a merge recorded is later than what it repeats, which may be in another
-		// audit log.
-		of := [2]string{e.Subject, e.ClientID}
-		if e.Subject+e.ClientID != "" && !(e.Detail == admin.MergedDetail && cutOffs[of]) {
-			cutOffs[of] = true
-			s.Ended.Cutoffs = append(s.Ended.Cutoffs, store.Cutoff{Realm: realm, Subject: e.Subject, ClientID: e.ClientID, At: grant.At(e.Time)})
-		}
-	}
-	miss := func(e audit.Entry) {
-		about := strings.TrimSpace(strings.Join([]string{e.ClientID, e.Subject, e.Detail}, " "))
-		s.miss("%s: %s %s, by %s", e.Time.Format(time.RFC3339), e.Event, about, e.Actor)
-	}
-	clients, users := map[string]*admin.EndedClient{}, map[string]bool{}
-	client := func(id string) *admin.EndedClient {
-		if clients[id] == nil {
-			clients[id] = &admin.EndedClient{ID: id}
-		}
-		return clients[id]
+	r := replay{
+		since: Since{Ended: admin.Ended{Realm: realm}}, has: has, known: map[grant.ID]int{}, cutOffs: map[[2]string]bool{},
+		clients: map[string]*admin.EndedClient{}, users: map[string]bool{},
 	}
 	for _, e := range entries {
-		word, rest, _ := strings.Cut(e.Detail, " ")
-		switch name := store.EventName(e.Event); {
-		case e.GrantID != "":
-			id, err := grant.ParseID(e.GrantID)
-			if err != nil {
-				continue
-			}
-			i, there := known[id]
-			if !there {
-				if has != nil { // a newer grant is lost anyway
-					if there, err := has(ctx, id); err != nil {
-						return s, err
-					} else if !there {
-						continue
-					}
-				}
-				i = len(grants)
-				known[id] = i
-				grants = append(grants, grant.Grant{ID: id, State: grant.Active})
-			}
-			switch g := &grants[i]; {
-			case name == store.EventAccessRevoked:
-				g.AccessFloor = grant.At(e.Time)
-			case g.State != grant.Revoked:
-				g.State, g.Reason = grant.Revoked, reasonOf[name]
-				s.EndedGrants++
-			}
-		case name == store.EventCutoff || name == store.EventDisconnected:
-			cutOff(e)
-		case name == store.EventKeyWithdrawn:
-			// The detail is "key ID: PURPOSE key".
-			id, _, _ := strings.Cut(rest, ":")
-			if key, err := strconv.ParseUint(id, 16, 32); err == nil {
-				s.Ended.Keys = append(s.Ended.Keys, grant.KeyID(key))
-			}
-		case name == store.EventClientDeleted:
-			client(e.ClientID).State = store.ClientDeleted
-		case name == store.EventClientChanged:
-			// The detail is the changes of the registration, or the state, or both with
-			// a semicolon between them.
-			state := e.Detail[strings.LastIndex(e.Detail, "; ")+1:]
-			switch store.ClientState(strings.TrimSpace(state)) {
-			case store.ClientDisabled:
-				client(e.ClientID).State = store.ClientDisabled
-			case store.ClientEnabled:
-				client(e.ClientID).State = ""
-			default:
-				state = ""
-			}
-			if state != e.Detail {
-				miss(e)
-			}
-		case name == store.EventSecretRevoked && word == "secret":
-			client(e.ClientID).Secrets = append(client(e.ClientID).Secrets, rest)
-		case name == store.EventAPIDeleted:
-			// The detail is "api ID: NAME", and no id has a space.
-			id, _, _ := strings.Cut(rest, ": ")
-			s.Ended.APIs = append(s.Ended.APIs, admin.EndedAPI{ID: id, Deleted: true, At: grant.At(e.Time)})
-		case name == store.EventUserDisabled:
-			users[e.Subject] = true
-			cutOff(e) // its grants ended
-		case name == store.EventUserEnabled:
-			users[e.Subject] = false
-		case name == store.EventPasswordChanged && strings.Contains(e.Detail, "grants ended"):
-			cutOff(e)
-			miss(e)
-		default:
-			miss(e)
+		if e.GrantID == "" {
+			r.entry(e)
+		} else if err := r.grant(ctx, e); err != nil {
+			return r.since, err
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(clients)) {
-		s.Ended.Clients = append(s.Ended.Clients, *clients[id])
+	return r.result(), nil
+}
+
+// A replay reads entries of the audit log one after the other.
+type replay struct {
+	since   Since
+	has     func(context.Context, grant.ID) (bool, error)
+	grants  []grant.Grant
+	known   map[grant.ID]int   // index in grants
+	cutOffs map[[2]string]bool // subjects and clients
+	clients map[string]*admin.EndedClient
+	users   map[string]bool // subjects, and whether they are disabled
+}
+
+// grant notes the end of a grant, or of its access tokens.
+func (r *replay) grant(ctx context.Context, e audit.Entry) error {
+	id, err := grant.ParseID(e.GrantID)
+	if err != nil {
+		return nil
 	}
-	for _, subject := range slices.Sorted(maps.Keys(users)) {
-		if users[subject] {
+	i, there := r.known[id]
+	if !there {
+		if r.has != nil { // a newer grant is lost anyway
+			if there, err := r.has(ctx, id); err != nil || !there {
+				return err
+			}
+		}
+		i = len(r.grants)
+		r.known[id] = i
+		r.grants = append(r.grants, grant.Grant{ID: id, State: grant.Active})
+	}
+	switch g, name := &r.grants[i], store.EventName(e.Event); {
+	case name == store.EventAccessRevoked:
+		g.AccessFloor = grant.At(e.Time)
+	case g.State != grant.Revoked:
+		g.State, g.Reason = grant.Revoked, reasonOf[name]
+		r.since.EndedGrants++
+	}
+	return nil
+}
+
+// entry notes an event that is about no grant alone.
+func (r *replay) entry(e audit.Entry) {
+	word, rest, _ := strings.Cut(e.Detail, " ")
+	switch name := store.EventName(e.Event); {
+	case name == store.EventCutoff || name == store.EventDisconnected:
+		r.cutOff(e)
+	case name == store.EventKeyWithdrawn:
+		// The detail is "key ID: PURPOSE key".
+		id, _, _ := strings.Cut(rest, ":")
+		if key, err := strconv.ParseUint(id, 16, 32); err == nil {
+			r.since.Ended.Keys = append(r.since.Ended.Keys, grant.KeyID(key))
+		}
+	case name == store.EventClientDeleted:
+		r.client(e.ClientID).State = store.ClientDeleted
+	case name == store.EventClientChanged:
+		r.clientChanged(e)
+	case name == store.EventSecretRevoked && word == "secret":
+		r.client(e.ClientID).Secrets = append(r.client(e.ClientID).Secrets, rest)
+	case name == store.EventAPIDeleted:
+		// The detail is "api ID: NAME", and no id has a space.
+		id, _, _ := strings.Cut(rest, ": ")
+		r.since.Ended.APIs = append(r.since.Ended.APIs, admin.EndedAPI{ID: id, Deleted: true, At: grant.At(e.Time)})
+	case name == store.EventUserDisabled:
+		r.users[e.Subject] = true
+		r.cutOff(e) // its grants ended
+	case name == store.EventUserEnabled:
+		r.users[e.Subject] = false
+	case name == store.EventPasswordChanged && strings.Contains(e.Detail, "grants ended"):
+		r.cutOff(e)
+		r.miss(e)
+	default:
+		r.miss(e)
+	}
+}
+
+// clientChanged notes the state of a client. The detail is the changes of the
+// registration, or the state, or both with a semicolon between them.
+func (r *replay) clientChanged(e audit.Entry) {
+	state := e.Detail[strings.LastIndex(e.Detail, "; ")+1:]
+	switch store.ClientState(strings.TrimSpace(state)) {
+	case store.ClientDisabled:
+		r.client(e.ClientID).State = store.ClientDisabled
+	case store.ClientEnabled:
+		r.client(e.ClientID).State = ""
+	default:
+		state = ""
+	}
+	if state != e.Detail {
+		r.miss(e)
+	}
+}
+
+// cutOff notes a cutoff. What a merge recorded is later than what it repeats, which may
+// be in another audit log.
+func (r *replay) cutOff(e audit.Entry) {
+	of := [2]string{e.Subject, e.ClientID}
+	if e.Subject+e.ClientID != "" && !(e.Detail == admin.MergedDetail && r.cutOffs[of]) {
+		r.cutOffs[of] = true
+		r.since.Ended.Cutoffs = append(r.since.Ended.Cutoffs, store.Cutoff{Realm: r.since.Ended.Realm, Subject: e.Subject, ClientID: e.ClientID, At: grant.At(e.Time)})
+	}
+}
+
+func (r *replay) client(id string) *admin.EndedClient {
+	if r.clients[id] == nil {
+		r.clients[id] = &admin.EndedClient{ID: id}
+	}
+	return r.clients[id]
+}
+
+func (r *replay) miss(e audit.Entry) {
+	about := strings.TrimSpace(strings.Join([]string{e.ClientID, e.Subject, e.Detail}, " "))
+	r.since.miss("%s: %s %s, by %s", e.Time.Format(time.RFC3339), e.Event, about, e.Actor)
+}
+
+// result returns what the entries said, clients and users in the order of their names.
+func (r *replay) result() Since {
+	s := r.since
+	for _, id := range slices.Sorted(maps.Keys(r.clients)) {
+		s.Ended.Clients = append(s.Ended.Clients, *r.clients[id])
+	}
+	for _, subject := range slices.Sorted(maps.Keys(r.users)) {
+		if r.users[subject] {
 			s.Ended.Users = append(s.Ended.Users, admin.EndedUser{Subject: subject, Disabled: true})
 		}
 	}
 	s.Ended.Grants = func(_ context.Context, f func(grant.Grant) error) error {
-		for _, g := range grants {
+		for _, g := range r.grants {
 			if err := f(g); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return s, nil
+	return s
 }
 
 // reasonOf is the reason of a grant's end by the event of the audit log. One event
