@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,38 @@ func OpenStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	}
 	return postgres.Open(ctx, Database(cfg))
 }
+
+// OpenAlone opens the store for a command where no server runs: an embedded one under
+// the lock that a server takes. Nodes lists the servers of other machines, and is nil
+// if there can be none. The error is ErrLocked, with the process, if another process
+// has the lock. The caller closes the store and then releases the lock.
+func OpenAlone(ctx context.Context, cfg config.Config) (st store.Store, nodes func(context.Context) ([]store.Node, error), release func(), err error) {
+	release = func() {}
+	if cfg.Store == config.StoreSQLite && cfg.CheckStore() == nil {
+		if absent, err := sqlite.Absent(cfg.Data); err == nil && !absent {
+			if release, err = sqlite.LockForCommand(cfg.Data); err != nil {
+				if locked := (*sqlite.LockedError)(nil); errors.As(err, &locked) {
+					err = fmt.Errorf("%w: %w", ErrLocked, err)
+				}
+				return nil, nil, nil, err
+			}
+		}
+	}
+	if st, err = OpenStore(ctx, cfg); err != nil {
+		release()
+		return nil, nil, nil, err
+	}
+	if shared, ok := st.(*postgres.Store); ok {
+		nodes = shared.Nodes
+	}
+	return st, nodes, release, nil
+}
+
+// ErrLocked says that another process has the lock of the data directory.
+var ErrLocked = errors.New("the data directory is in use")
+
+// LockTime bounds how long a command waits for the lock.
+const LockTime = sqlite.LockTime
 
 // CreateStore opens the configured store for the server, and creates it if it is
 // absent and may be created.
@@ -107,8 +140,19 @@ func Operator() string {
 	if u, err := user.Current(); err == nil {
 		return "operator:" + u.Username
 	}
-	return fmt.Sprintf("operator:uid %d", os.Getuid())
+	return operator(os.Getuid())
 }
+
+// OperatorOf returns the name under which changes by another user of this machine are
+// recorded.
+func OperatorOf(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return "operator:" + u.Username
+	}
+	return operator(uid)
+}
+
+func operator(uid int) string { return fmt.Sprintf("operator:uid %d", uid) }
 
 // KeySchedule returns the lifetimes of a deployment's keys. A retired signing key
 // stays published until the last token that it signed has expired, with allowance

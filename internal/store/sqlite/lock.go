@@ -1,35 +1,82 @@
 package sqlite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
+	"time"
 )
+
+// LockTime bounds how long a process waits for a command that has a data directory.
+const LockTime = 10 * time.Second
+
+// A LockedError says that another process has the lock of a data directory.
+type LockedError struct {
+	Directory, Process string
+	command            bool
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("process %s has locked %s", e.Process, e.Directory)
+}
 
 // Lock locks a data directory for one server. Two servers would each treat their
 // cached clients and cutoffs as current. The lock ends with the process. The lock
-// file contains the process id, for sending it a signal.
+// file contains the process id, for sending it a signal. A command that has the
+// directory is awaited.
 func Lock(dir string) (release func(), err error) {
+	for end := time.Now().Add(LockTime); ; time.Sleep(LockTime / 200) {
+		release, err = lock(dir, "")
+		var locked *LockedError
+		switch {
+		case !errors.As(err, &locked):
+			return release, err
+		case !locked.command:
+			return nil, fmt.Errorf("another mintage server is running on %s: stop it first, or give this one its own --data directory", dir)
+		case time.Now().After(end):
+			return nil, err
+		}
+	}
+}
+
+// ofCommand follows the process id in the lock file of a command, which is no server.
+const ofCommand = " command"
+
+// LockForCommand locks a data directory for a command, while no server runs. It
+// returns a LockedError if another process has the lock.
+func LockForCommand(dir string) (release func(), err error) { return lock(dir, ofCommand) }
+
+func lock(dir, kind string) (release func(), err error) {
 	path := filepath.Join(dir, "serve.lock")
 	f, err := openLock(path)
 	if err != nil {
 		return nil, Explain(path, err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
+		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("another mintage server is running on %s: stop it first, or give this one its own --data directory", dir)
+			text, _ := io.ReadAll(io.LimitReader(f, 64))
+			pid, command := strings.CutSuffix(strings.TrimSpace(string(text)), ofCommand)
+			return nil, &LockedError{dir, cmp.Or(pid, "?"), command}
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	if err := writePID(f); err != nil {
+	if err := writePID(f, kind); err != nil {
 		f.Close()
 		return nil, Explain(path, err)
 	}
-	return func() { f.Close() }, nil
+	return func() {
+		if kind == ofCommand {
+			_ = f.Truncate(0) // no server is to be signalled
+		}
+		f.Close()
+	}, nil
 }
 
 // openLock opens the lock file, and creates it if it is absent. A file that root
@@ -71,10 +118,10 @@ func GiveToOwner(f *os.File, like ...string) error {
 	return nil
 }
 
-func writePID(f *os.File) error {
+func writePID(f *os.File, kind string) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
-	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+kind+"\n"), 0)
 	return err
 }

@@ -2,11 +2,13 @@ package sqlite_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -120,5 +122,31 @@ func TestALockIsNotWrittenThroughALink(t *testing.T) {
 	}
 	if text, err := os.ReadFile(other); err != nil || string(text) != "text" {
 		t.Errorf("the other file holds %q, %v", text, err)
+	}
+}
+
+// A command has the directory for a moment: a server that starts awaits it, and two
+// commands take turns.
+func TestAServerAwaitsACommand(t *testing.T) {
+	dir := t.TempDir()
+	release, err := sqlite.LockForCommand(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *sqlite.LockedError
+	if _, err := sqlite.LockForCommand(dir); !errors.As(err, &locked) || locked.Process != strconv.Itoa(os.Getpid()) {
+		t.Errorf("a second command: %v", err)
+	}
+	server := make(chan error)
+	go func() {
+		release, err := sqlite.Lock(dir)
+		if err == nil {
+			release()
+		}
+		server <- err
+	}()
+	release()
+	if err := <-server; err != nil {
+		t.Error(err)
 	}
 }
