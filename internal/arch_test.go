@@ -159,35 +159,37 @@ var mayImport = []importRule{
 		not: []string{"database/sql", "os"}},
 	{dir: "internal/server/resource", others: []string{"internal/claims", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/metrics", "internal/oauth", "internal/overload", "internal/server"},
 		not: []string{"database/sql", "os"}},
-	{dir: "internal/server/admin", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/claims", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/openid",
+	{dir: "internal/server/admin", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/audit", "internal/claims", "internal/client", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/oauth", "internal/openid",
 		"internal/server", "internal/store"}, not: []string{"database/sql", "os"}},
 	// They look, and change nothing. How a request arrived, the server tells.
 	{dir: "internal/secretfile", others: []string{"internal/show"}, not: []string{"net/http", "database/sql", "log/slog"}},
-	{dir: "internal/doctor", others: []string{"internal/secretfile", "internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth",
-		"internal/server", "internal/server/admin", "internal/show", "internal/store"}, not: []string{"database/sql", "log/slog"}},
-	{dir: "internal/explain", others: []string{"internal/account", "internal/audit", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/openid",
+	{dir: "internal/doctor", others: []string{"internal/adminapi", "internal/secretfile", "internal/audit", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/oauth",
+		"internal/server", "internal/show", "internal/store"}, not: []string{"database/sql", "log/slog"}},
+	{dir: "internal/explain", others: []string{"internal/account", "internal/adminapi", "internal/audit", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/openid",
 		"internal/show", "internal/store"}, not: []string{"net/http", "database/sql", "log/slog"}},
 	// What a configuration names is opened in one place, for commands and server.
 	{dir: "internal/deployment", others: []string{"internal/secretfile", "internal/audit", "internal/config", "internal/grant", "internal/keys", "internal/show", "internal/store",
 		"internal/store/postgres", "internal/store/sqlite"}, not: []string{"net/http", "database/sql"}},
 	// The use cases of an operator, whoever calls them. The store is open already.
-	{dir: "internal/admin", others: []string{"internal/account", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/pages", "internal/show",
+	{dir: "internal/admin", others: []string{"internal/account", "internal/adminapi", "internal/claims", "internal/client", "internal/config", "internal/directory", "internal/grant", "internal/issuer", "internal/keys", "internal/login", "internal/logout", "internal/oauth", "internal/pages", "internal/show",
 		"internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
+	// Requests and answers, for both sides of the admin API.
+	{dir: "internal/adminapi", others: []string{"internal/claims", "internal/oauth"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	// Putting a backup in a store's place, and what that must not undo. Commands call it;
 	// admin ends what it finds.
 	{dir: "internal/restore", others: []string{"internal/account", "internal/admin", "internal/audit", "internal/backup", "internal/grant", "internal/keys", "internal/show", "internal/store", "internal/store/sqlite",
 		"modernc.org/sqlite/lib"}, not: []string{"net/http", "log/slog"}},
-	{dir: "internal/adminclient", others: []string{"internal/config", "internal/deployment", "internal/server/admin"}, not: []string{"database/sql", "log/slog"}},
+	{dir: "internal/adminclient", others: []string{"internal/admin", "internal/adminapi", "internal/config", "internal/deployment", "internal/directory", "internal/grant", "internal/keys", "internal/oauth", "internal/server/admin"}, not: []string{"database/sql"}},
 	{dir: "internal/node", others: []string{"internal/secretfile", "internal/account", "internal/audit", "internal/claims", "internal/login", "internal/logout", "internal/client", "internal/config", "internal/deployment", "internal/directory", "internal/fetch", "internal/grant",
 		"internal/issuer", "internal/keys", "internal/keyset", "internal/metrics", "internal/oauth", "internal/overload", "internal/pages", "internal/server", "internal/server/admin",
 		"internal/server/resource", "internal/server/token", "internal/show", "internal/store", "internal/store/postgres", "internal/store/sqlite", "internal/sweep", "internal/tracing", "internal/upstream", "internal/web",
 		"github.com/prometheus/client_golang/prometheus/promhttp"}, not: []string{"database/sql"}},
-	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminclient", "internal/audit", "internal/backup", "internal/claims", "internal/client", "bench", "internal/config", "internal/deployment", "internal/directory",
-		"internal/doctor", "internal/explain", "internal/grant", "internal/issuer", "internal/keys", "internal/node", "internal/oauth", "internal/restore", "internal/server/admin",
+	{dir: "internal/cli", others: []string{"internal/account", "internal/admin", "internal/adminapi", "internal/adminclient", "internal/audit", "internal/backup", "internal/claims", "internal/client", "bench", "internal/config", "internal/deployment", "internal/directory",
+		"internal/doctor", "internal/explain", "internal/grant", "internal/issuer", "internal/keys", "internal/node", "internal/oauth", "internal/restore",
 		"internal/server/token", "internal/show", "internal/store", "internal/store/moving", "internal/store/postgres", "internal/store/sqlite",
 		"github.com/go-jose/go-jose/v4", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"}, not: []string{"net/http", "database/sql"}},
 	{dir: "cmd/mintage", others: []string{"internal/cli"}, standard: []string{"runtime/debug"}},
-	{dir: "internal/show", others: []string{"internal/grant", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
+	{dir: "internal/show", others: []string{"internal/adminapi", "internal/grant", "internal/store"}, not: []string{"net/http", "database/sql", "os", "log/slog"}},
 	// They count and tell, and decide nothing.
 	{dir: "internal/metrics", others: []string{"internal/grant", "internal/oauth", "internal/store",
 		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/client_golang/prometheus/collectors"}, not: []string{"database/sql", "os"}},
@@ -301,7 +303,7 @@ func TestImportRuleOfEveryPackage(t *testing.T) {
 
 // readClock are the packages that may read the clock. To all others, the time is
 // passed in.
-var readClock = []string{"internal/audit", "internal/backup", "internal/cli", "internal/deployment", "internal/doctor", "internal/metrics", "internal/node",
+var readClock = []string{"internal/adminclient", "internal/audit", "internal/backup", "internal/cli", "internal/deployment", "internal/doctor", "internal/metrics", "internal/node",
 	"internal/overload", "internal/server", "internal/store/postgres", "internal/store/sqlite", "internal/tracing", "resource"}
 
 func TestArchClockIsReadInAFewPackages(t *testing.T) {

@@ -6,37 +6,28 @@ import (
 	"go/token"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 )
 
-// oneMouth are the use cases that only one of the command line and the admin API
-// calls, with the reason.
-var oneMouth = map[string]string{
-	"ApplyClient": "API only: PUT replaces a client, and creates it where there is none; commands change single settings (UpdateClient)",
-	"ApplyAPI":    "API only: as ApplyClient",
-	"Cutoffs":     "API only: commands show the cutoffs of a subject or a client among its events, and the state of each grant",
-
-	"UpdateAPI":    "CLI only: as UpdateClient",
-	"UpdateClient": "CLI only: the API replaces all settings at once (ApplyClient)",
-	"KeyRecords":   "CLI only: a part of RewrapKeys",
-	"RewrapKeys":   "CLI only: kek rotate replaces a file of the machine, between two steps of which operators copy it",
-	"ImportUsers":  "CLI only: programs create users one by one, with password_hash (CreateUser)",
-	"Merge":        "CLI only: a restore replaces the file of the store, while no server runs",
+// noEndpoint are the use cases that the admin API does not offer, with the reason.
+var noEndpoint = map[string]string{
+	"UpdateAPI":    "as UpdateClient",
+	"UpdateClient": "the API replaces all settings at once (ApplyClient)",
+	"KeyRecords":   "a part of RewrapKeys",
+	"RewrapKeys":   "kek rotate replaces a file of the machine, between two steps of which operators copy it",
+	"ImportUsers":  "programs create users one by one, with password_hash (CreateUser)",
+	"Merge":        "a restore replaces the file of the store, while no server runs",
 }
 
-// The command line and the admin API offer the same use cases: what one can do,
-// the other can.
-func TestEveryUseCaseIsACommandAndAnEndpoint(t *testing.T) {
+// The admin API offers all use cases, so that a command needs nothing else.
+func TestEveryUseCaseIsAnEndpoint(t *testing.T) {
 	code, _ := goFiles(t)
 	var cases []string
-	commands, endpoints := map[string]bool{}, map[string]bool{}
+	endpoints := map[string]bool{}
 	for _, f := range code {
 		switch f.dir() {
 		case "internal/admin":
 			cases = append(cases, useCases(t, f.text)...)
-		case "internal/cli": // a is a *session, which embeds admin.Admin; Ended are what a restore ends again
-			maps.Copy(commands, calls(t, f.text, "a", "Ended"))
 		case "internal/server/admin": // u is an *admin.Admin, in every action
 			maps.Copy(endpoints, calls(t, f.text, "u"))
 		}
@@ -45,17 +36,11 @@ func TestEveryUseCaseIsACommandAndAnEndpoint(t *testing.T) {
 		t.Fatalf("only %d use cases were found", len(cases))
 	}
 	for _, name := range cases {
-		reason := oneMouth[name]
-		switch {
-		case commands[name] && endpoints[name] && reason != "":
-			t.Errorf("%s is a command and an endpoint: it needs no exception", name)
-		case !commands[name] && !strings.HasPrefix(reason, "API only: "):
-			t.Errorf("no command calls the use case %s", name)
-		case !endpoints[name] && !strings.HasPrefix(reason, "CLI only: "):
-			t.Errorf("no endpoint calls the use case %s", name)
+		if endpoints[name] == (noEndpoint[name] != "") {
+			t.Errorf("%s: an endpoint calls it: %t; the reason why none does: %q", name, endpoints[name], noEndpoint[name])
 		}
 	}
-	for name := range oneMouth {
+	for name := range noEndpoint {
 		if !slices.Contains(cases, name) {
 			t.Errorf("the exception %s is no use case", name)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -66,6 +67,39 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// Advice returns what an operator can do about it.
+func (e *Error) Advice() string {
+	switch e.Code {
+	case NotFound:
+		switch e.Kind {
+		case "grant":
+			return "it never began, or its last token expired and its row was removed"
+		case "secret":
+			return "see: mintage client secret list " + e.ID
+		}
+		if e.Kind == "session" {
+			return "see: mintage session list --subject"
+		}
+		return fmt.Sprintf("see: mintage %s list", e.Kind)
+	case Deleted:
+		return "see: mintage client list --all"
+	case Taken:
+		if e.Kind == "client" {
+			return "choose another with --id; ids never come back, even after deletion"
+		}
+	case Changed:
+		if e.Kind == "restore" {
+			return "see: mintage restore --status"
+		}
+		return fmt.Sprintf("look at it and try again: mintage %s show %s", e.Kind, e.ID)
+	case Conflict:
+		return "see: mintage api list, and mintage client list"
+	case InUse:
+		return "add --force to do it all the same"
+	}
+	return fmt.Sprintf("see: mintage %s show %s", e.Kind, e.ID)
+}
+
 func (a *Admin) now() grant.Instant { return grant.At(a.Now()) }
 
 // cutoffAt returns the instant of a cutoff that ends everything until now, on
@@ -112,7 +146,7 @@ const (
 
 // Events returns the last events about a grant, a client or a subject, oldest
 // first.
-func (a *Admin) Events(ctx context.Context, about string) ([]show.Event, error) {
+func (a *Admin) Events(ctx context.Context, about string) ([]adminapi.Event, error) {
 	if err := storable("about", about); err != nil {
 		return nil, err
 	}
@@ -120,9 +154,9 @@ func (a *Admin) Events(ctx context.Context, about string) ([]show.Event, error) 
 	if err != nil {
 		return nil, err
 	}
-	views := []show.Event{}
+	views := []adminapi.Event{}
 	for _, e := range list[max(0, len(list)-shownEvents):] {
-		views = append(views, show.Event{At: show.JSONInstant(e.At), Name: string(e.Name), Actor: e.Actor, Detail: e.Detail})
+		views = append(views, adminapi.Event{At: show.JSONInstant(e.At), Name: string(e.Name), Actor: e.Actor, Detail: e.Detail})
 	}
 	return views, nil
 }
@@ -142,29 +176,8 @@ func Positive(field, text string) (time.Duration, error) {
 	return d.Std(), nil
 }
 
-// A Page selects a part of a sorted list (keyset pagination).
-type Page struct {
-	Match string // contained in one of the names, in any case
-	State string
-	After string // key of the last item of the page before
-	Limit int
-}
-
-// MaxLimit is the largest page.
-const MaxLimit = 100000
-
-// Check checks the page of a list whose items have one of the states.
-func (p Page) Check(states ...string) error {
-	if p.State != "" && !slices.Contains(states, p.State) {
-		return &oauth.Invalid{Field: "state", Message: fmt.Sprintf("%q is none of %s", p.State, strings.Join(states, ", "))}
-	}
-	if p.Limit < 1 || p.Limit > MaxLimit {
-		return &oauth.Invalid{Field: "limit", Message: fmt.Sprintf("%d is outside 1 to %d", p.Limit, MaxLimit)}
-	}
-	return nil
-}
-
-func (p Page) matches(texts ...string) bool {
+// matches reports whether one of the texts contains what p selects.
+func matchesPage(p adminapi.Page, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool {
 		return strings.Contains(strings.ToLower(text), strings.ToLower(p.Match))
 	})
@@ -172,7 +185,7 @@ func (p Page) matches(texts ...string) bool {
 
 // pick returns the page of a sorted list, and whether more follows. The item with
 // the key p.After need not be selected, but must be in the list.
-func pick[T any](p Page, all []T, key func(T) string, selected func(T) bool) (shown []T, more bool, err error) {
+func pick[T any](p adminapi.Page, all []T, key func(T) string, selected func(T) bool) (shown []T, more bool, err error) {
 	if p.After != "" {
 		i := slices.IndexFunc(all, func(item T) bool { return key(item) == p.After })
 		if i < 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -191,7 +192,7 @@ func TestWithoutTheKeyEncryptionKeyAnOperatorCanLookDisableAndRevoke(t *testing.
 	if _, _, err := a.AddSecret(t.Context(), "billing", 0); !errors.Is(err, lost) {
 		t.Errorf("a secret was made: %v", err)
 	}
-	_, _, listed := a.Clients(t.Context(), admin.Page{Limit: 10}, false)
+	_, _, listed := a.Clients(t.Context(), adminapi.Page{Limit: 10}, false)
 	_, keyed := a.Keys(t.Context())
 	_, disabled := a.SetClientState(t.Context(), "billing", "", store.ClientDisabled)
 	_, _, cut := a.CutOff(t.Context(), "", "billing")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
@@ -35,11 +36,11 @@ type APIView struct {
 	TokenFormat         store.TokenFormat `json:"token_format,omitempty"`
 	AccessTokenLifetime *string           `json:"access_token_lifetime"` // null: the server's
 	// SelfRegistered lets clients that registered themselves ask for the API.
-	SelfRegistered bool         `json:"self_registered_clients"`
-	DefaultScope   string       `json:"default_scope,omitempty"`
-	CreatedAt      *time.Time   `json:"created_at,omitempty"`
-	UpdatedAt      *time.Time   `json:"updated_at,omitempty"`
-	Events         []show.Event `json:"events,omitempty"`
+	SelfRegistered bool             `json:"self_registered_clients"`
+	DefaultScope   string           `json:"default_scope,omitempty"`
+	CreatedAt      *time.Time       `json:"created_at,omitempty"`
+	UpdatedAt      *time.Time       `json:"updated_at,omitempty"`
+	Events         []adminapi.Event `json:"events,omitempty"`
 }
 
 // An APIScopeView is a scope of an API, with its texts by language.
@@ -315,7 +316,7 @@ func noAPI(id string) error {
 }
 
 // APIs returns the registered APIs sorted by id, and whether more follow.
-func (a *Admin) APIs(ctx context.Context, p Page) (list []store.API, more bool, err error) {
+func (a *Admin) APIs(ctx context.Context, p adminapi.Page) (list []store.API, more bool, err error) {
 	if err := p.Check(); err != nil {
 		return nil, false, err
 	}
@@ -325,7 +326,7 @@ func (a *Admin) APIs(ctx context.Context, p Page) (list []store.API, more bool, 
 	}
 	present := slices.DeleteFunc(ch.APIs, func(api store.API) bool { return api.Deleted })
 	slices.SortFunc(present, func(a, b store.API) int { return strings.Compare(a.ID, b.ID) })
-	return pick(p, present, func(api store.API) string { return api.ID }, func(api store.API) bool { return p.matches(api.ID, api.Name) })
+	return pick(p, present, func(api store.API) string { return api.ID }, func(api store.API) bool { return matchesPage(p, api.ID, api.Name) })
 }
 
 // UpdateAPI changes the registration of an API and says what has changed, "" if

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
@@ -100,7 +101,7 @@ var ClientStates = []string{string(store.ClientEnabled), string(store.ClientDisa
 // Clients returns the clients that operators registered, sorted by name, with the
 // last uses of their secrets, and whether more follow. Deleted ones are among them
 // only if the page's state says so, or all is true.
-func (a *Admin) Clients(ctx context.Context, p Page, all bool) (list []store.Client, more bool, err error) {
+func (a *Admin) Clients(ctx context.Context, p adminapi.Page, all bool) (list []store.Client, more bool, err error) {
 	if err := p.Check(ClientStates...); err != nil {
 		return nil, false, err
 	}
@@ -113,7 +114,7 @@ func (a *Admin) Clients(ctx context.Context, p Page, all bool) (list []store.Cli
 		return strings.Compare(strings.ToLower(a.Name)+a.ID, strings.ToLower(b.Name)+b.ID)
 	})
 	list, more, err = pick(p, ch.Clients, func(c store.Client) string { return c.ID }, func(c store.Client) bool {
-		return p.matches(c.ID, c.Name) && (p.State == string(c.State) || p.State == "" && (all || c.State != store.ClientDeleted))
+		return matchesPage(p, c.ID, c.Name) && (p.State == string(c.State) || p.State == "" && (all || c.State != store.ClientDeleted))
 	})
 	for i := range list {
 		if err == nil {

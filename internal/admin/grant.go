@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
@@ -23,7 +23,7 @@ import (
 // Grants returns grants in the order of their ids, the directory with all cutoffs
 // and APIs, and whether more grants follow.
 func (a *Admin) Grants(ctx context.Context, f store.GrantFilter) (list []grant.Grant, ch store.Changes, more bool, err error) {
-	if err := errors.Join((Page{Limit: f.Limit}).Check(), storable("subject", f.Subject), storable("client_id", f.ClientID)); err != nil {
+	if err := errors.Join((adminapi.Page{Limit: f.Limit}).Check(), storable("subject", f.Subject), storable("client_id", f.ClientID)); err != nil {
 		return nil, ch, false, err
 	}
 	if ch, err = a.Store.Changes(ctx, 0); err != nil {
@@ -49,7 +49,7 @@ func (a *Admin) Grant(ctx context.Context, id grant.ID) (g grant.Grant, ch store
 }
 
 // ViewGrant returns the view of a grant at now. It needs all cutoffs and APIs.
-func ViewGrant(g grant.Grant, ch store.Changes, now grant.Instant) show.Grant {
+func ViewGrant(g grant.Grant, ch store.Changes, now grant.Instant) adminapi.Grant {
 	return show.GrantAt(g, ch, now)
 }
 
@@ -107,7 +107,7 @@ func (a *Admin) endOfAll(subject string, at grant.Instant) store.Document {
 
 // Cutoffs returns cutoffs sorted by subject and client, of one subject or one
 // client if they are named, and whether more follow.
-func (a *Admin) Cutoffs(ctx context.Context, subject, client string, p Page) (list []store.Cutoff, more bool, err error) {
+func (a *Admin) Cutoffs(ctx context.Context, subject, client string, p adminapi.Page) (list []store.Cutoff, more bool, err error) {
 	if err := p.Check(); err != nil {
 		return nil, false, err
 	}
@@ -128,26 +128,16 @@ func CutoffKey(c store.Cutoff) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(c.Subject + "\x00" + c.ClientID))
 }
 
-// A CutoffView is a cutoff as people and programs see it.
-type CutoffView struct {
-	Subject  string     `json:"subject,omitempty"`
-	ClientID string     `json:"client_id,omitempty"`
-	At       *time.Time `json:"at"`
-}
-
 // ViewCutoff returns the view of a cutoff.
-func ViewCutoff(c store.Cutoff) CutoffView {
-	return CutoffView{c.Subject, c.ClientID, show.JSONInstant(c.At)}
+func ViewCutoff(c store.Cutoff) adminapi.Cutoff {
+	return adminapi.Cutoff{Subject: c.Subject, ClientID: c.ClientID, At: show.JSONInstant(c.At)}
 }
-
-// MaxCovered bounds what Covered counts.
-const MaxCovered = 10000
 
 // Covered counts the grants that a cutoff covers, whatever their state is: none is
 // perhaps a name that was mistyped.
 func (a *Admin) Covered(ctx context.Context, cut store.Cutoff) (covered int, err error) {
 	for g, err := range store.EachGrant(ctx, a.Store, store.GrantFilter{Realm: cut.Realm, Subject: cut.Subject, ClientID: cut.ClientID}) {
-		if err != nil || covered >= MaxCovered {
+		if err != nil || covered >= adminapi.MaxCovered {
 			return covered, err
 		}
 		if g.AuthorizedAt <= cut.At {
@@ -157,22 +147,9 @@ func (a *Admin) Covered(ctx context.Context, cut store.Cutoff) (covered int, err
 	return covered, nil
 }
 
-// A SessionView is a session of a subject with the grants that it made, as people
-// and programs see it.
-type SessionView struct {
-	Session   string       `json:"session"`
-	Subject   string       `json:"subject"`
-	State     string       `json:"state"`
-	Username  string       `json:"username,omitempty"` // of a built-in user
-	AuthTime  *time.Time   `json:"auth_time,omitempty"`
-	Began     *time.Time   `json:"began_at,omitempty"` // at its latest login
-	ExpiresAt *time.Time   `json:"expires_at,omitempty"`
-	Grants    []show.Grant `json:"grants"`
-}
-
 // Sessions returns the sessions of a subject, the latest first: those that go on,
 // and those that have ended and made grants whose rows are kept.
-func (a *Admin) Sessions(ctx context.Context, subject string) ([]SessionView, error) {
+func (a *Admin) Sessions(ctx context.Context, subject string) ([]adminapi.Session, error) {
 	list, err := a.sessions(ctx, subject)
 	if err != nil {
 		return nil, err
@@ -181,7 +158,7 @@ func (a *Admin) Sessions(ctx context.Context, subject string) ([]SessionView, er
 	if err != nil {
 		return nil, err
 	}
-	views := []SessionView{}
+	views := []adminapi.Session{}
 	for _, r := range list {
 		v, err := a.viewSession(ctx, r, ch)
 		if err != nil {
@@ -202,9 +179,9 @@ func (a *Admin) sessions(ctx context.Context, subject string) ([]login.SessionRe
 	return login.Sessions(ctx, a.Store, a.Realm, subject)
 }
 
-func (a *Admin) viewSession(ctx context.Context, r login.SessionRecord, ch store.Changes) (v SessionView, err error) {
+func (a *Admin) viewSession(ctx context.Context, r login.SessionRecord, ch store.Changes) (v adminapi.Session, err error) {
 	now := a.now()
-	v = SessionView{Session: r.Name, Subject: r.Subject, Grants: []show.Grant{}}
+	v = adminapi.Session{Session: r.Name, Subject: r.Subject, Grants: []adminapi.Grant{}}
 	for _, g := range r.Grants {
 		v.Grants = append(v.Grants, show.GrantAt(g, ch, now))
 	}
@@ -215,21 +192,13 @@ func (a *Admin) viewSession(ctx context.Context, r login.SessionRecord, ch store
 	return v, err
 }
 
-// EndedSessions is what EndSessions has ended.
-type EndedSessions struct {
-	Subject string     `json:"subject"`
-	Session string     `json:"session,omitempty"` // absent: all
-	Grants  int        `json:"grants"`            // that were active and ended; of a cutoff those that it covers, at most MaxCovered
-	Cutoff  *time.Time `json:"cutoff,omitempty"`
-}
-
 // EndSessions ends a session of a subject together with the grants that it made. A
 // session that has ended already may have made grants that go on. With "", it ends
 // all sessions and all grants of the subject in one cutoff, which reaches codes that
 // are not redeemed too. It can be repeated.
-func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e EndedSessions, err error) {
+func (a *Admin) EndSessions(ctx context.Context, subject, session string) (e adminapi.EndedSessions, err error) {
 	list, err := a.sessions(ctx, subject)
-	e = EndedSessions{Subject: subject, Session: session}
+	e = adminapi.EndedSessions{Subject: subject, Session: session}
 	switch {
 	case err != nil:
 		return e, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -15,32 +16,21 @@ import (
 	"github.com/mintage/mintage/internal/show"
 )
 
-// A KeyView is a key as people and programs see it.
-type KeyView struct {
-	ID        string     `json:"id"`
-	Purpose   string     `json:"purpose"`
-	Phase     string     `json:"phase"`
-	CreatedAt *time.Time `json:"created_at"`
-	ActiveAt  *time.Time `json:"active_at"`
-	// EndsAt is when the phase ends, null if it does not.
-	EndsAt *time.Time `json:"ends_at"`
-}
-
 // Keys returns all keys. An active key without a successor ends when that is due. A
 // retired signing key ends when the servers publish it no more.
-func (a *Admin) Keys(ctx context.Context) ([]KeyView, error) {
+func (a *Admin) Keys(ctx context.Context) ([]adminapi.Key, error) {
 	ch, err := a.Store.Changes(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	list := []KeyView{}
+	list := []adminapi.Key{}
 	for _, l := range keys.NewTimeline(ch.Keys).Lives(a.now(), a.Schedule.Retaining(ch.LongestJWT())) {
 		ends := l.EndsAt
 		if l.Phase == keys.Active && ends == 0 && slices.Contains(a.Schedule.Rotating(), l.Purpose) {
 			ends = l.ActiveAt.Add(a.Schedule.Lifetime)
 		}
-		list = append(list, KeyView{l.ID.String(), string(l.Purpose), string(l.Phase),
-			show.JSONInstant(l.CreatedAt), show.JSONInstant(l.ActiveAt), show.JSONInstant(ends)})
+		list = append(list, adminapi.Key{ID: l.ID.String(), Purpose: string(l.Purpose), Phase: string(l.Phase),
+			CreatedAt: show.JSONInstant(l.CreatedAt), ActiveAt: show.JSONInstant(l.ActiveAt), EndsAt: show.JSONInstant(ends)})
 	}
 	return list, nil
 }
@@ -66,19 +56,11 @@ func (a *Admin) RotateKeys(ctx context.Context, purposes []string, in time.Durat
 	return added, a.announce(ctx, err)
 }
 
-// A KeyChange is a key that was made or withdrawn.
-type KeyChange struct {
-	ID          string     `json:"id"`
-	Purpose     string     `json:"purpose"`
-	ActiveAt    *time.Time `json:"active_at"`
-	WithdrawnAt *time.Time `json:"withdrawn_at,omitempty"`
-}
-
 // ViewKeyChanges returns the views of keys that were made or withdrawn.
-func ViewKeyChanges(records []keys.Record) []KeyChange {
-	views := []KeyChange{}
+func ViewKeyChanges(records []keys.Record) []adminapi.KeyChange {
+	views := []adminapi.KeyChange{}
 	for _, r := range records {
-		views = append(views, KeyChange{r.ID.String(), string(r.Purpose), show.JSONInstant(r.ActiveAt), show.JSONInstant(r.WithdrawnAt())})
+		views = append(views, adminapi.KeyChange{ID: r.ID.String(), Purpose: string(r.Purpose), ActiveAt: show.JSONInstant(r.ActiveAt), WithdrawnAt: show.JSONInstant(r.WithdrawnAt())})
 	}
 	return views
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -102,23 +103,14 @@ func issuedIn(ctx context.Context, st store.Store, limit int, progress func(read
 	}
 }
 
-// A RestoreView is a restore as people and programs see it.
-type RestoreView struct {
-	At      *time.Time `json:"at"`
-	Backup  *time.Time `json:"backup"`
-	Until   *time.Time `json:"until"`
-	InForce bool       `json:"in_force"`
-	Latest  bool       `json:"-"`
-}
-
 // ViewRestore returns the view of the latest restore at now.
-func ViewRestore(r grant.Restore, now grant.Instant) RestoreView {
-	return RestoreView{show.JSONInstant(r.At), show.JSONInstant(r.Backup), show.JSONInstant(r.Until), r.InForce(now), true}
+func ViewRestore(r grant.Restore, now grant.Instant) adminapi.Restore {
+	return adminapi.Restore{At: show.JSONInstant(r.At), Backup: show.JSONInstant(r.Backup), Until: show.JSONInstant(r.Until), InForce: r.InForce(now)}
 }
 
 // Restores returns the restores that were declared. A later one explains what an
 // earlier one does, for as long as the last of them (see directory.View).
-func (a *Admin) Restores(ctx context.Context) ([]RestoreView, error) {
+func (a *Admin) Restores(ctx context.Context) ([]adminapi.Restore, error) {
 	ch, err := a.Store.Changes(ctx, 0)
 	if err != nil {
 		return nil, err
@@ -127,14 +119,13 @@ func (a *Admin) Restores(ctx context.Context) ([]RestoreView, error) {
 	for _, r := range ch.Restores {
 		latest, until = max(latest, r.At), max(until, r.Until)
 	}
-	views := []RestoreView{}
+	views := []adminapi.Restore{}
 	for _, r := range ch.Restores {
 		if r.At == latest {
 			r.Until = until
 		}
 		v := ViewRestore(r, a.now())
-		v.Latest = r.At == latest
-		v.InForce = v.InForce && v.Latest
+		v.InForce = v.InForce && r.At == latest
 		views = append(views, v)
 	}
 	return views, nil

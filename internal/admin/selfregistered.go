@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -44,7 +45,7 @@ const recordPage = 500
 // SelfRegisteredClients returns the clients that registered themselves and to which a user
 // has agreed, in no order that means anything, and whether more follow. Deleted ones are
 // among them as in Clients.
-func (a *Admin) SelfRegisteredClients(ctx context.Context, p Page, all bool) (list []store.Client, more bool, err error) {
+func (a *Admin) SelfRegisteredClients(ctx context.Context, p adminapi.Page, all bool) (list []store.Client, more bool, err error) {
 	if err := cmp.Or(p.Check(ClientStates...), storable("after", p.After)); err != nil {
 		return nil, false, err
 	}
@@ -97,7 +98,7 @@ func (a *Admin) SelfRegisteredClients(ctx context.Context, p Page, all bool) (li
 		slices.SortFunc(page, ordered)
 		for _, k := range page {
 			switch {
-			case !p.matches(append(RedirectHosts(k.Client), k.ID, k.Name)...), p.State != "" && p.State != string(k.State), p.State == "" && !all && k.State == store.ClientDeleted:
+			case !matchesPage(p, append(RedirectHosts(k.Client), k.ID, k.Name)...), p.State != "" && p.State != string(k.State), p.State == "" && !all && k.State == store.ClientDeleted:
 			case len(list) == p.Limit:
 				return list, true, nil
 			default:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
@@ -65,7 +66,7 @@ func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
 	if _, _, err := a.CreateClient(ctx, billing(), store.ClientEnabled); err != nil {
 		t.Fatal(err)
 	}
-	list := func(p admin.Page, all bool) (found []string) {
+	list := func(p adminapi.Page, all bool) (found []string) {
 		t.Helper()
 		for {
 			page, more, err := a.SelfRegisteredClients(ctx, p, all)
@@ -88,24 +89,24 @@ func TestClientsThatRegisteredThemselvesAreListed(t *testing.T) {
 	sorted := func(ids ...string) []string { return slices.Sorted(slices.Values(ids)) }
 	rest := slices.Concat(ids[:4], ids[5:])
 	for what, tt := range map[string]struct {
-		p    admin.Page
+		p    adminapi.Page
 		all  bool
 		want []string
 	}{
-		"all at once":     {admin.Page{Limit: 100}, false, sorted(rest...)},
-		"one by one":      {admin.Page{Limit: 1}, false, sorted(rest...)},
-		"in pages of 7":   {admin.Page{Limit: 7}, false, sorted(rest...)},
-		"and the deleted": {admin.Page{Limit: 100}, true, sorted(ids...)},
-		"by name":         {admin.Page{Limit: 100, Match: "agent 7"}, false, ids[7:8]},
-		"by host":         {admin.Page{Limit: 100, Match: "127.0.0.1"}, false, sorted(rest...)},
-		"disabled":        {admin.Page{Limit: 2, State: "disabled"}, false, sorted(ids[:3]...)},
-		"deleted":         {admin.Page{Limit: 2, State: "deleted"}, false, ids[4:5]},
+		"all at once":     {adminapi.Page{Limit: 100}, false, sorted(rest...)},
+		"one by one":      {adminapi.Page{Limit: 1}, false, sorted(rest...)},
+		"in pages of 7":   {adminapi.Page{Limit: 7}, false, sorted(rest...)},
+		"and the deleted": {adminapi.Page{Limit: 100}, true, sorted(ids...)},
+		"by name":         {adminapi.Page{Limit: 100, Match: "agent 7"}, false, ids[7:8]},
+		"by host":         {adminapi.Page{Limit: 100, Match: "127.0.0.1"}, false, sorted(rest...)},
+		"disabled":        {adminapi.Page{Limit: 2, State: "disabled"}, false, sorted(ids[:3]...)},
+		"deleted":         {adminapi.Page{Limit: 2, State: "deleted"}, false, ids[4:5]},
 	} {
 		if got := list(tt.p, tt.all); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", what, got, tt.want)
 		}
 	}
-	if page, _, err := a.Clients(ctx, admin.Page{Limit: 100}, true); err != nil || len(page) != 1 || page[0].ID != "billing" {
+	if page, _, err := a.Clients(ctx, adminapi.Page{Limit: 100}, true); err != nil || len(page) != 1 || page[0].ID != "billing" {
 		t.Errorf("among those of operators: %+v, %v", page, err)
 	}
 }

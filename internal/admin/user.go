@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
@@ -17,23 +17,9 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A UserView is a user as people and programs see it, without anything secret.
-type UserView struct {
-	Username      string        `json:"username"`
-	Name          string        `json:"name"`
-	Subject       string        `json:"subject"`
-	Claims        claims.Claims `json:"claims,omitempty"` // apart from the names
-	State         string        `json:"state"`
-	SecondFactor  bool          `json:"second_factor"`
-	SessionsEnded *time.Time    `json:"sessions_ended_at"`
-	CreatedAt     *time.Time    `json:"created_at"`
-	UpdatedAt     *time.Time    `json:"updated_at"`
-	Events        []show.Event  `json:"events,omitempty"`
-}
-
 // ViewUser returns the view of a user.
-func ViewUser(u account.User) UserView {
-	return UserView{
+func ViewUser(u account.User) adminapi.User {
+	return adminapi.User{
 		Username: u.Username, Name: u.Name, Subject: u.Subject, Claims: u.Claims, State: string(u.State), SecondFactor: u.TOTP != nil,
 		SessionsEnded: show.JSONInstant(u.SessionsEnd), CreatedAt: show.JSONInstant(u.CreatedAt), UpdatedAt: show.JSONInstant(u.UpdatedAt),
 	}
@@ -146,12 +132,9 @@ func (a *Admin) UpdateUser(ctx context.Context, username, etag string, name *str
 	})
 }
 
-// UserStates are the states that a user can have.
-var UserStates = []string{string(account.Enabled), string(account.Disabled)}
-
 // Users returns users sorted by username, and whether more follow.
-func (a *Admin) Users(ctx context.Context, p Page) ([]account.User, bool, error) {
-	if err := p.Check(UserStates...); err != nil {
+func (a *Admin) Users(ctx context.Context, p adminapi.Page) ([]account.User, bool, error) {
+	if err := p.Check(adminapi.UserStates...); err != nil {
 		return nil, false, err
 	}
 	list, err := account.List(ctx, a.Store, a.Realm)
@@ -159,7 +142,7 @@ func (a *Admin) Users(ctx context.Context, p Page) ([]account.User, bool, error)
 		return nil, false, err
 	}
 	return pick(p, list, func(u account.User) string { return u.Username }, func(u account.User) bool {
-		return p.matches(u.Username, u.Name, u.Subject) && (p.State == "" || p.State == string(u.State))
+		return matchesPage(p, u.Username, u.Name, u.Subject) && (p.State == "" || p.State == string(u.State))
 	})
 }
 

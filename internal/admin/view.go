@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/grant"
@@ -84,8 +85,8 @@ func matches(etag, present string) bool { return etag == "" || etag == "*" || et
 // A ClientView is a client as people and programs see it, without anything secret.
 type ClientView struct {
 	store.Client
-	Secrets []SecretView
-	Events  []show.Event
+	Secrets []adminapi.Secret
+	Events  []adminapi.Event
 }
 
 // ViewClient returns the view of a client at now.
@@ -193,23 +194,11 @@ func missing(lead string, list, other []string) (texts []string) {
 	return texts
 }
 
-// A SecretView is a secret as it is listed: never its text.
-type SecretView struct {
-	ID         string     `json:"id"`
-	Stored     string     `json:"stored"`
-	CreatedAt  *time.Time `json:"created_at"`
-	ExpiresAt  *time.Time `json:"expires_at"`
-	LastUsedAt *time.Time `json:"last_used_at"`
-	State      string     `json:"state"`
-	// Revocation is "safe", or why it is not.
-	Revocation string `json:"revocation"`
-}
-
 // ViewSecrets returns the views of a client's secrets at now.
-func ViewSecrets(c store.Client, now grant.Instant) []SecretView {
-	list := []SecretView{}
+func ViewSecrets(c store.Client, now grant.Instant) []adminapi.Secret {
+	list := []adminapi.Secret{}
 	for _, s := range c.Secrets {
-		v := SecretView{ID: s.ID, Stored: "keyed sha-256", CreatedAt: show.JSONInstant(s.CreatedAt),
+		v := adminapi.Secret{ID: s.ID, Stored: "keyed sha-256", CreatedAt: show.JSONInstant(s.CreatedAt),
 			ExpiresAt: show.JSONInstant(s.ExpiresAt), LastUsedAt: show.JSONInstant(s.LastUsedAt), State: "active", Revocation: "safe"}
 		if s.Slow != "" {
 			v.Stored = "argon2id (imported, not used yet)"

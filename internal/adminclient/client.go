@@ -1,150 +1,244 @@
-// Package adminclient calls the admin API of a running server.
+// Package adminclient calls the admin API for commands: of the server that runs on
+// the data directory, of one on another machine, or of this process, where no server
+// runs.
 package adminclient
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"maps"
 	"net"
 	"net/http"
-	"os"
+	"net/url"
+	"strconv"
 	"strings"
-	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server/admin"
 )
 
-// pollTime bounds how long a command waits for the server to take a change.
-const pollTime = 2 * time.Second
-
-// Poll requests that the server reads changes of the directory, and writes the
-// uses of secrets that it holds in memory. It reports whether the server has.
-func Poll(ctx context.Context, cfg config.Config) bool {
-	api, err := Open(cfg, "")
-	if err != nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, pollTime)
-	defer cancel()
-	resp, err := api.send(ctx, http.MethodPost, "/admin/v1/directory/poll", nil)
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10))
-	return resp.StatusCode == http.StatusOK
+// A Client calls one admin API.
+type Client struct {
+	at      string // for people
+	url     string
+	token   string
+	file    string // that has the token
+	version string // of the command; "" of other callers
+	client  http.Client
+	local   bool   // the handler is in this process
+	close   func() // nil: there is nothing to close
 }
 
-// send sends a request with a JSON body, which may be nil.
-func (a *Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, a.url+path, body)
+// At says for people where the admin API is.
+func (a *Client) At() string { return a.at }
+
+// Close closes what the client has opened.
+func (a *Client) Close() {
+	if a.close != nil {
+		a.close()
+	}
+}
+
+// A request of the client.
+type request struct {
+	method string
+	path   []string // below /admin/v1
+	query  url.Values
+	etag   string // that the resource must still have
+	in     any    // nil: no body
+}
+
+// Get reads a resource.
+func (a *Client) Get(ctx context.Context, out any, query url.Values, path ...string) (etag string, err error) {
+	return a.do(ctx, request{method: http.MethodGet, path: path, query: query}, out)
+}
+
+// Post sends a body, which may be nil, and reads the answer.
+func (a *Client) Post(ctx context.Context, in, out any, path ...string) error {
+	_, err := a.do(ctx, request{method: http.MethodPost, path: path, in: in}, out)
+	return err
+}
+
+// Put replaces a resource that still has an ETag.
+func (a *Client) Put(ctx context.Context, etag string, in, out any, path ...string) error {
+	_, err := a.do(ctx, request{method: http.MethodPut, path: path, etag: etag, in: in}, out)
+	return err
+}
+
+// Patch changes a resource.
+func (a *Client) Patch(ctx context.Context, in, out any, path ...string) error {
+	_, err := a.do(ctx, request{method: http.MethodPatch, path: path, in: in}, out)
+	return err
+}
+
+// Delete removes a resource.
+func (a *Client) Delete(ctx context.Context, query url.Values, path ...string) error {
+	_, err := a.do(ctx, request{method: http.MethodDelete, path: path, query: query}, nil)
+	return err
+}
+
+// List reads the items of a list up to the limit of a page, which may take several
+// answers, and returns the key of the last item if more follow.
+func List[T any](ctx context.Context, a *Client, name string, p adminapi.Page, filter url.Values) (list []T, next string, err error) {
+	list, next = []T{}, p.After
+	for {
+		query := maps.Clone(filter)
+		if query == nil {
+			query = url.Values{}
+		}
+		for name, value := range map[string]string{"match": p.Match, "state": p.State, "after": next, "limit": strconv.Itoa(min(p.Limit-len(list), adminapi.MaxPage))} {
+			if value != "" {
+				query.Set(name, value)
+			}
+		}
+		var answer map[string]json.RawMessage
+		if _, err := a.Get(ctx, &answer, query, name); err != nil {
+			return nil, "", err
+		}
+		var items []T
+		if err := json.Unmarshal(answer[name], &items); err != nil {
+			return nil, "", a.notUnderstood(err)
+		}
+		list, next = append(list, items...), ""
+		if text, more := answer["next"]; more {
+			if err := json.Unmarshal(text, &next); err != nil {
+				return nil, "", a.notUnderstood(err)
+			}
+		}
+		if next == "" || len(list) >= p.Limit {
+			return list, next, nil
+		}
+	}
+}
+
+func (a *Client) do(ctx context.Context, r request, out any) (etag string, err error) {
+	var cause error
+	if a.local {
+		ctx = admin.WithCause(admin.WithOperator(ctx, deployment.Operator()), &cause)
+	}
+	resp, err := a.send(ctx, r)
+	if err != nil {
+		return "", a.explain(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		if cause != nil {
+			return "", cause
+		}
+		return "", a.problem(resp)
+	}
+	if out != nil {
+		if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+			return "", a.notUnderstood(err)
+		}
+	}
+	return strings.Trim(resp.Header.Get("ETag"), `"`), nil
+}
+
+func (a *Client) send(ctx context.Context, r request) (*http.Response, error) {
+	address := a.url + "/admin/v1"
+	for _, part := range r.path {
+		address += "/" + url.PathEscape(part)
+	}
+	if len(r.query) > 0 {
+		address += "?" + r.query.Encode()
+	}
+	var body io.Reader
+	if r.in != nil {
+		text, err := json.Marshal(r.in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
 	if err != nil {
 		return nil, err
 	}
 	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if a.version != "" {
+		req.Header.Set("User-Agent", adminapi.Agent+a.version)
 	}
 	if a.token != "" {
-		r.Header.Set("Authorization", "Bearer "+a.token)
+		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
-	return a.client.Do(r)
+	if r.etag != "" {
+		req.Header.Set("If-Match", `"`+r.etag+`"`)
+	}
+	return a.client.Do(req)
 }
 
-// A Client calls the admin API that the configuration names.
-type Client struct {
-	at     string // for people
-	url    string
-	token  string
-	client http.Client
+// problem returns the error of a problem document.
+func (a *Client) problem(resp *http.Response) error {
+	var p adminapi.Problem
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&p); err != nil || p.Title == "" {
+		return fmt.Errorf("admin API: status %s", resp.Status)
+	}
+	text := strings.TrimSuffix(fmt.Sprintf("admin API at %s: %s: %s", a.at, p.Title, p.Detail), ": ")
+	switch {
+	case p.Status == http.StatusUnauthorized && a.token != "":
+		return deployment.Hint(fmt.Errorf("the admin API at %s refuses the token: it is wrong, or no longer valid", a.at),
+			"compare "+a.file+" with the file that admin.token_file of the server names")
+	case p.Field != "":
+		return &oauth.Invalid{Field: p.Field, Message: p.Detail}
+	case p.Type != "":
+		err := errors.New(p.Detail)
+		if p.Advice == "" {
+			return err
+		}
+		return deployment.Hint(err, p.Advice)
+	case p.Status < 500:
+		return a.otherVersion(errors.New(text), resp)
+	}
+	return deployment.Hint(errors.New(text), "see the server's log, request "+resp.Header.Get("X-Request-Id"))
 }
 
-// Open returns a client. It verifies a server on TCP with the authorities of
-// caFile, or else with those of the system and of the data directory.
-func Open(cfg config.Config, caFile string) (*Client, error) {
-	tr := &http.Transport{DisableKeepAlives: true}
-	a := &Client{client: http.Client{Timeout: 10 * time.Second, Transport: tr}}
-	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
-		a.at, a.url = path, "http://admin"
-		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", path)
-		}
-		return a, nil
+// otherVersion adds to an error about a request that the server does not know that
+// its version is another one. It reads strictly: it has done nothing.
+func (a *Client) otherVersion(err error, resp *http.Response) error {
+	theirs := resp.Header.Get(adminapi.Version)
+	if a.version == "" || theirs == a.version {
+		return err
 	}
-	host, port, err := net.SplitHostPort(cfg.Admin.Listen)
-	if err != nil {
-		return nil, deployment.Usage(fmt.Errorf("admin.listen: %q must be unix:PATH or HOST:PORT", cfg.Admin.Listen))
+	if theirs == "" {
+		theirs = "an earlier one"
 	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost" // it listens on every address of this machine
-	}
-	a.at = net.JoinHostPort(host, port)
-	a.url = "https://" + a.at
-	if cfg.Admin.TokenFile == "" {
-		return nil, deployment.Usage(deployment.Hint(fmt.Errorf("the admin API at %s needs its token", a.at), "name its file with --admin-token-file"))
-	}
-	if a.token, err = deployment.ReadAdminToken(cfg.Admin.TokenFile); err != nil {
-		return nil, err
-	}
-	roots, err := adminRoots(cfg, caFile)
-	tr.TLSClientConfig = &tls.Config{RootCAs: roots}
-	return a, err
+	return deployment.Hint(fmt.Errorf("%w; nothing was changed", err),
+		fmt.Sprintf("the server's version is %s, and this command's %s: restart the server, or use a command of its version", theirs, a.version))
 }
 
-// adminRoots are the authorities of the file, or else those of the system and,
-// if there is one, of the data directory's --dev server.
-func adminRoots(cfg config.Config, caFile string) (*x509.CertPool, error) {
-	roots, file := x509.NewCertPool(), caFile
-	if caFile == "" {
-		file = deployment.DevCAFile(cfg)
-		if system, err := x509.SystemCertPool(); err == nil {
-			roots = system
-		}
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		if caFile == "" && errors.Is(err, fs.ErrNotExist) {
-			return roots, nil
-		}
-		return nil, fmt.Errorf("certificate authorities: %w", err)
-	}
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("certificate authorities: %s holds no certificate in PEM", file)
-	}
-	return roots, nil
+func (a *Client) notUnderstood(err error) error {
+	return deployment.Hint(fmt.Errorf("admin API at %s: cannot read the answer: %w", a.at, err), "the server may be of another version than this command")
 }
 
 // RequestCode requests an authorization code from the running server.
-func RequestCode(ctx context.Context, cfg config.Config, req admin.CodeRequest) (admin.CodeAnswer, error) {
+func RequestCode(ctx context.Context, cfg config.Config, req adminapi.CodeRequest) (adminapi.CodeAnswer, error) {
 	api, err := Open(cfg, "")
 	if err != nil {
-		return admin.CodeAnswer{}, err
+		return adminapi.CodeAnswer{}, err
 	}
 	return api.Code(ctx, req)
 }
 
 // Code requests an authorization code.
-func (a *Client) Code(ctx context.Context, req admin.CodeRequest) (admin.CodeAnswer, error) {
-	var answer admin.CodeAnswer
-	body, err := json.Marshal(req)
-	if err != nil {
-		return answer, err
-	}
-	resp, err := a.send(ctx, http.MethodPost, "/admin/v1/codes", bytes.NewReader(body))
+func (a *Client) Code(ctx context.Context, req adminapi.CodeRequest) (answer adminapi.CodeAnswer, err error) {
+	resp, err := a.send(ctx, request{method: http.MethodPost, path: []string{"codes"}, in: req})
 	if err != nil {
 		return answer, a.explain(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
-		var p admin.Problem
+		var p adminapi.Problem
 		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
 			return answer, fmt.Errorf("admin API: status %s", resp.Status)
 		}
@@ -160,21 +254,33 @@ func (a *Client) Code(ctx context.Context, req admin.CodeRequest) (admin.CodeAns
 	return answer, nil
 }
 
-// Call sends a request without a body, and decodes the answer into out.
+// Call sends a request without a body to a path, and decodes the answer into out.
 func (a *Client) Call(ctx context.Context, method, path string, out any) error {
-	resp, err := a.send(ctx, method, path, nil)
+	resp, err := a.send(ctx, request{method: method, path: strings.Split(strings.TrimPrefix(path, "/admin/v1/"), "/")})
 	if err != nil {
 		return a.explain(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
-		var p admin.Problem
+		var p adminapi.Problem
 		if json.NewDecoder(resp.Body).Decode(&p) == nil && p.Title != "" {
 			return fmt.Errorf("admin API: %s", p.Title)
 		}
 		return fmt.Errorf("admin API: status %s", resp.Status)
 	}
 	return json.NewDecoder(resp.Body).Decode(out)
+}
+
+// Poll requests that the server reads changes of the directory, and writes the
+// uses of secrets that it holds in memory. It reports whether the server has.
+func Poll(ctx context.Context, cfg config.Config) bool {
+	api, err := Open(cfg, "")
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, pollTime)
+	defer cancel()
+	return api.Post(ctx, nil, nil, "directory", "poll") == nil
 }
 
 func (a *Client) explain(err error) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
 	"github.com/mintage/mintage/internal/store"
@@ -166,7 +167,7 @@ slash and the case of the host make no other API.`,
 }
 
 func newAPIList(s *settings) *cobra.Command {
-	var page admin.Page
+	var page adminapi.Page
 	cmd := &cobra.Command{
 		Use:     "list [--match TEXT]",
 		Short:   "List APIs",

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/bench"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
-	"github.com/mintage/mintage/internal/server/admin"
 )
 
 // benchFlags is the command line of bench.
@@ -187,7 +187,7 @@ func (b *benchFlags) prepareDev(ctx context.Context, errOut io.Writer, cfg confi
 	if l.Operation == bench.Code {
 		n = b.requests
 	}
-	req := admin.CodeRequest{ClientID: dev.ClientID, RedirectURI: dev.RedirectURI, Subject: "mintage-bench", Scope: "read write"}
+	req := adminapi.CodeRequest{ClientID: dev.ClientID, RedirectURI: dev.RedirectURI, Subject: "mintage-bench", Scope: "read write"}
 	codes, err := bench.IssueCodes(ctx, n, func(ctx context.Context) (string, time.Time, error) {
 		answer, err := adminclient.RequestCode(ctx, cfg, req)
 		return answer.Code, answer.ExpiresAt, err

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
@@ -296,7 +297,7 @@ which a user has agreed: by a document (their id is its address) or by request
 		noteEmpty(cmd, rows, err, "no client is found")
 		if err == nil {
 			var others []store.Client
-			if others, _, err = a.SelfRegisteredClients(cmd.Context(), admin.Page{Limit: 1}, false); len(others) > 0 {
+			if others, _, err = a.SelfRegisteredClients(cmd.Context(), adminapi.Page{Limit: 1}, false); len(others) > 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "mintage: clients that registered themselves are listed by: mintage client list --self-registered")
 			}
 		}

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/issuer"
-	"github.com/mintage/mintage/internal/server/admin"
 )
 
 func newCode(s *settings) *cobra.Command {
@@ -20,7 +20,7 @@ portal does.`,
 }
 
 func newCodeIssue(s *settings) *cobra.Command {
-	var req admin.CodeRequest
+	var req adminapi.CodeRequest
 	var asJSON, callback bool
 	var caFile, claims, authTime string
 	cmd := &cobra.Command{
@@ -81,7 +81,7 @@ API of a server that listens on TCP with --admin-listen and --admin-token-file.`
 }
 
 // setAuthentication sets the claims and the time of authentication from the flags.
-func setAuthentication(req *admin.CodeRequest, claims, authTime string) error {
+func setAuthentication(req *adminapi.CodeRequest, claims, authTime string) error {
 	text, err := issuer.CheckClaims(json.RawMessage(claims))
 	if err != nil {
 		return deployment.Usage(fmt.Errorf("--%w", err))

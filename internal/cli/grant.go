@@ -4,15 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/show"
-	"github.com/mintage/mintage/internal/store"
 )
 
 func newGrant(s *settings) *cobra.Command {
@@ -23,7 +24,6 @@ tokens. Tokens are not stored and cannot be shown.`,
 }
 
 func newGrantList(s *settings) *cobra.Command {
-	var f store.GrantFilter
 	var subject, client, after string
 	var limit int
 	cmd := &cobra.Command{
@@ -35,13 +35,11 @@ the events of the subject follow.`,
 		Example: `  mintage grant list --subject alice
   mintage grant list --client billing --json`,
 		PreRunE: func(*cobra.Command, []string) error {
-			if err := (admin.Page{Limit: limit}).Check(); err != nil {
+			if err := (adminapi.Page{Limit: limit}).Check(); err != nil {
 				return err
 			}
-			f = store.GrantFilter{Subject: subject, ClientID: client, Limit: limit}
 			if after != "" {
-				var err error
-				if f.After, err = grant.ParseID(after); err != nil {
+				if _, err := grant.ParseID(after); err != nil {
 					return deployment.Usage(fmt.Errorf("--after: %w", err))
 				}
 			}
@@ -51,57 +49,50 @@ the events of the subject follow.`,
 	cmd.Flags().StringVar(&subject, "subject", "", "only this subject's")
 	cmd.Flags().StringVar(&client, "client", "", "only this client's")
 	registerPaging(cmd, &limit, &after, "grant")
-	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
-		list, ch, more, err := a.Grants(cmd.Context(), f)
-		views, rows := []show.Grant{}, [][]string{}
+	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
+		list, next, err := adminclient.List[adminapi.Grant](cmd.Context(), a, "grants", adminapi.Page{Limit: limit, After: after}, given("subject", subject, "client_id", client))
+		rows := [][]string{}
 		for _, g := range list {
-			v := show.GrantAt(g, ch, a.now)
-			views = append(views, v)
-			rows = append(rows, []string{v.ID, v.State, v.ClientID, v.Subject, v.Scope, fmt.Sprint(v.Generation), show.Instant(g.RotatedAt), show.Instant(g.ExpiresAt)})
+			rows = append(rows, []string{g.ID, g.State, g.ClientID, g.Subject, g.Scope, fmt.Sprint(g.Generation), instant(g.RotatedAt), instant(g.ExpiresAt)})
 		}
-		if more {
-			noteMore(cmd.ErrOrStderr(), limit, "--subject, --client", list[limit-1].ID.String())
+		if next != "" {
+			noteMore(cmd.ErrOrStderr(), limit, "--subject, --client", next)
 		}
 		noteEmpty(cmd, rows, err, "no grant is found")
-		return views, func(w io.Writer) error {
+		return list, func(w io.Writer) error {
 			if err := table("GRANT|STATE|CLIENT|SUBJECT|SCOPE|GENERATION|ROTATED|EXPIRES", rows)(w); err != nil || subject == "" {
 				return err
 			}
-			list, err := a.Events(cmd.Context(), store.AboutSubject(subject))
+			list, err := eventsAbout(cmd.Context(), a, "subject", subject)
 			return errors.Join(err, events(list)(w))
 		}, err
 	})
 }
 
 func newGrantShow(s *settings) *cobra.Command {
-	return s.prints(&cobra.Command{
+	return s.shows(&cobra.Command{
 		Use:   "show GRANT",
 		Short: "Show one grant and its events",
 		Long: `Show one grant and its events: state, reason of a revocation, and times.
 Redemptions and refreshes leave no event; they increment the generation.`,
 		Args: exactly(1, "one grant id"),
-	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
+	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
 		id, err := grant.ParseID(args[0])
 		if err != nil {
 			return nil, nil, deployment.Usage(err)
 		}
-		g, ch, err := a.Grant(cmd.Context(), id)
-		if err != nil {
+		var g adminapi.Grant
+		if _, err := a.Get(cmd.Context(), &g, nil, "grants", id.String()); err != nil {
 			return nil, nil, err
 		}
-		v := show.GrantAt(g, ch, a.now)
-		cut := ""
-		if v.Cutoff != nil {
-			cut = when(v.Cutoff)
-		}
-		v.Events, err = a.Events(cmd.Context(), g.ID.String())
-		return v, fields([][2]string{
-			{"grant", v.ID}, {"state", v.State}, {"reason", v.Reason}, {"cut off at", cut},
-			{"client", v.ClientID}, {"subject", v.Subject}, {"claims", g.Claims}, {"scope", v.Scope}, {"apis", strings.Join(v.APIs, " ")},
-			{"session", v.Session}, {"authenticated", show.Instant(g.AuthTime)}, {"authorized", show.Instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(v.Generation)},
-			{"rotated", show.Instant(g.RotatedAt)}, {"expires", show.Instant(g.ExpiresAt)},
-			{"row kept until", show.Instant(g.DeleteAfter)}, {"key", g.KeyID.String()},
-		}, events(v.Events)), err
+		g.Events, err = eventsAbout(cmd.Context(), a, "grant_id", g.ID)
+		return g, fields([][2]string{
+			{"grant", g.ID}, {"state", g.State}, {"reason", g.Reason}, {"cut off at", instant(g.Cutoff)},
+			{"client", g.ClientID}, {"subject", g.Subject}, {"claims", string(g.Claims)}, {"scope", g.Scope}, {"apis", strings.Join(g.APIs, " ")},
+			{"session", g.Session}, {"authenticated", instant(g.AuthTime)}, {"authorized", instant(g.AuthorizedAt)}, {"generation", fmt.Sprint(g.Generation)},
+			{"rotated", instant(g.RotatedAt)}, {"expires", instant(g.ExpiresAt)},
+			{"row kept until", instant(g.DeleteAfter)}, {"key", g.Key},
+		}, events(g.Events)), err
 	})
 }
 
@@ -124,36 +115,42 @@ again.`,
 			}
 			return errors.Join(checkText("subject", subject), checkText("client", client))
 		},
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
+		RunE: s.calls(func(cmd *cobra.Command, a *adminclient.Client, args []string) error {
 			if len(args) == 1 {
 				id, err := grant.ParseID(args[0])
 				if err != nil {
 					return deployment.Usage(err)
 				}
-				if err := a.RevokeGrant(cmd.Context(), id); err != nil {
+				if err := a.Delete(cmd.Context(), nil, "grants", id.String()); err != nil {
 					return err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "grant %s is revoked\n", id)
 				return nil
 			}
-			cut, of, err := a.CutOff(cmd.Context(), subject, client)
-			if err != nil {
+			var cut adminapi.NewCutoff
+			if err := a.Post(cmd.Context(), adminapi.CutoffRequest{Subject: subject, ClientID: client}, &cut, "cutoffs"); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", show.Instant(cut.At), of)
-			// The cutoff stands already, because counting takes a while.
-			covered, err := a.Covered(cmd.Context(), cut)
-			if err != nil {
-				return fmt.Errorf("it is in force, but the grants that it covers cannot be counted: %w", err)
+			var of []string
+			if subject != "" {
+				of = append(of, fmt.Sprintf("subject %q", subject))
 			}
+			if client != "" {
+				of = append(of, fmt.Sprintf("client %q", client))
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "everything authorized until %s is refused: %s\n", instant(cut.At), strings.Join(of, ", "))
+			if cut.Grants == nil {
+				return errors.New("it is in force, but the grants that it covers cannot be counted")
+			}
+			covered := *cut.Grants
 			text := fmt.Sprintf("%d grants", covered)
 			switch {
 			case covered == 0:
 				text = "no grant: is the name right? (it also covers codes that were not redeemed yet)"
 			case covered == 1:
 				text = "1 grant"
-			case covered >= admin.MaxCovered:
-				text = fmt.Sprintf("%d or more grants", admin.MaxCovered)
+			case covered >= adminapi.MaxCovered:
+				text = fmt.Sprintf("%d or more grants", adminapi.MaxCovered)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "in the store, it covers "+text)
 			return nil
@@ -189,7 +186,7 @@ func bySubject(cmd *cobra.Command, subject *string) *cobra.Command {
 
 func newSessionList(s *settings) *cobra.Command {
 	var subject string
-	return s.prints(bySubject(&cobra.Command{
+	return s.shows(bySubject(&cobra.Command{
 		Use:   "list --subject S",
 		Short: "List the sessions of a subject and their grants",
 		Long: `List the sessions of a subject, the latest first: those that go on, and those that
@@ -197,9 +194,10 @@ have ended and made grants whose rows are kept. A session is active until it
 expires or ends; whether its browser has been idle for too long, the store cannot
 tell.`,
 		Example: `  mintage session list --subject alice`,
-	}, &subject), func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
-		list, err := a.Sessions(cmd.Context(), subject)
-		rows := [][]string{}
+	}, &subject), func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
+		answer := struct{ Sessions []adminapi.Session }{[]adminapi.Session{}}
+		_, err := a.Get(cmd.Context(), &answer, url.Values{"subject": {subject}}, "sessions")
+		list, rows := answer.Sessions, [][]string{}
 		for _, v := range list {
 			rows = append(rows, []string{v.Session, v.State, when(v.Began), when(v.ExpiresAt), "", "", ""})
 			for _, g := range v.Grants {
@@ -231,12 +229,13 @@ cutoff within two seconds, as grant revoke --subject does.`,
 		},
 	}, &subject)
 	cmd.Flags().BoolVar(&all, "all", false, "all sessions and all grants of the subject")
-	return s.prints(cmd, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
-		name := ""
+	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
+		in := adminapi.SessionRequest{Subject: subject}
 		if !all {
-			name = args[0]
+			in.Session = args[0]
 		}
-		e, err := a.EndSessions(cmd.Context(), subject, name)
+		var e adminapi.EndedSessions
+		err := a.Post(cmd.Context(), in, &e, "sessions", "end")
 		return e, func(w io.Writer) error {
 			if all {
 				fmt.Fprintf(w, "all sessions of subject %q have ended, and everything authorized until %s is refused: %s\n", subject, when(e.Cutoff), covers(e.Grants))
@@ -250,8 +249,8 @@ cutoff within two seconds, as grant revoke --subject does.`,
 
 // covers says how many grants a cutoff covers.
 func covers(n int) string {
-	if n >= admin.MaxCovered {
-		return fmt.Sprintf("%d or more grants", admin.MaxCovered)
+	if n >= adminapi.MaxCovered {
+		return fmt.Sprintf("%d or more grants", adminapi.MaxCovered)
 	}
 	return show.Count(n, "grant", "grants")
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,7 +13,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/spf13/cobra"
 
-	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/keys"
@@ -29,7 +31,7 @@ wraps all of them.`,
 }
 
 func newKeysList(s *settings) *cobra.Command {
-	return s.prints(&cobra.Command{
+	return s.shows(&cobra.Command{
 		Use:   "list",
 		Short: "List keys and their phases",
 		Long: `List keys and their phases: next (published, not used yet), active, retired (only
@@ -40,13 +42,14 @@ has expired that clients and APIs are registered for. An active key without a
 successor shows when it will be replaced. Keys for tokens and codes stay retired
 for ever, to recognise replays; the pepper, under which secrets are stored, never
 rotates. The key-encryption key is not needed.`,
-	}, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
-		views, err := a.Keys(cmd.Context())
+	}, func(cmd *cobra.Command, a *adminclient.Client, _ []string) (any, text, error) {
+		var answer struct{ Keys []adminapi.Key }
+		_, err := a.Get(cmd.Context(), &answer, nil, "keys")
 		var rows [][]string
-		for _, v := range views {
+		for _, v := range answer.Keys {
 			rows = append(rows, []string{v.ID, v.Purpose, v.Phase, when(v.CreatedAt), when(v.ActiveAt), when(v.EndsAt)})
 		}
-		return views, table("KEY|PURPOSE|PHASE|CREATED|USED FROM|PHASE ENDS", rows), err
+		return answer.Keys, table("KEY|PURPOSE|PHASE|CREATED|USED FROM|PHASE ENDS", rows), err
 	})
 }
 
@@ -64,17 +67,13 @@ wait for jwks_max_age. What the old key made stays valid until it expires.
 The command needs the server's configuration, for jwks_max_age and max_skew.`,
 		Example: `  mintage keys rotate --config /etc/mintage/mintage.yaml
   mintage keys rotate --purpose ES256 --in 24h --config /etc/mintage/mintage.yaml`,
-		RunE: s.with(func(cmd *cobra.Command, a *session, _ []string) error {
-			d, err := admin.Positive("in", in)
-			if err != nil {
+		RunE: s.calls(func(cmd *cobra.Command, a *adminclient.Client, _ []string) error {
+			var answer struct{ Added []adminapi.KeyChange }
+			if err := a.Post(cmd.Context(), adminapi.RotateRequest{Purposes: purposes, In: in}, &answer, "keys", "rotate"); err != nil {
 				return err
 			}
-			added, err := a.RotateKeys(cmd.Context(), purposes, d)
-			if err != nil {
-				return err
-			}
-			for _, k := range added {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s will be used from %s\n", k.Purpose, k.ID, show.Instant(k.ActiveAt))
+			for _, k := range answer.Added {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s will be used from %s\n", k.Purpose, k.ID, instant(k.ActiveAt))
 			}
 			return nil
 		}),
@@ -164,32 +163,34 @@ nothing. If the key-encryption key was copied as well, replace that first, with
 			}
 			return nil
 		},
-		RunE: s.with(func(cmd *cobra.Command, a *session, args []string) error {
-			w, err := a.Withdrawal(args, purposes, all)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := s.load()
 			if err != nil {
 				return err
 			}
-			done, err := a.WithdrawKeys(cmd.Context(), w, dry)
-			if err != nil {
-				return err
-			}
-			if dry {
-				for _, k := range done.Keys {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s key %s would be withdrawn\n", k.Purpose, k.ID)
+			return s.calls(func(cmd *cobra.Command, a *adminclient.Client, args []string) error {
+				var done adminapi.Withdrawal
+				in := adminapi.WithdrawRequest{Keys: args, Purposes: purposes, All: all, DryRun: dry}
+				if err := a.Post(cmd.Context(), in, &done, "keys", "withdraw"); err != nil {
+					return err
 				}
-				return a.printEnded(cmd, done.Keys, "would end")
-			}
-			for _, k := range done.Keys {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s is withdrawn since %s\n", k.Purpose, k.ID, show.Instant(k.WithdrawnAt()))
-			}
-			for _, k := range done.Added {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s key %s is used at once\n", k.Purpose, k.ID)
-			}
-			if err := a.printEnded(cmd, done.Keys, "ends"); err != nil {
-				return fmt.Errorf("the keys are withdrawn, but what that ends cannot be counted: %w", err)
-			}
-			return nil
-		}),
+				for _, k := range done.Withdrawn {
+					if dry {
+						fmt.Fprintf(cmd.OutOrStdout(), "%s key %s would be withdrawn\n", k.Purpose, k.ID)
+					} else {
+						fmt.Fprintf(cmd.OutOrStdout(), "%s key %s is withdrawn since %s\n", k.Purpose, k.ID, instant(k.WithdrawnAt))
+					}
+				}
+				for _, k := range done.Added {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s key %s is used at once\n", k.Purpose, k.ID)
+				}
+				if done.Grants == nil || done.JWTGrants == nil {
+					return errors.New("the keys are withdrawn, but what that ends cannot be counted")
+				}
+				printEnded(cmd.OutOrStdout(), cfg, done, dry)
+				return nil
+			})(cmd, args)
+		},
 	}
 	cmd.Flags().StringSliceVar(&purposes, "purpose", nil, "all keys of a purpose, also retired and next ones: mac, seal, audit, ES256, EdDSA, RS256 or registration; repeatable")
 	cmd.Flags().BoolVar(&all, "all", false, "all keys but the pepper")
@@ -197,30 +198,27 @@ nothing. If the key-encryption key was copied as well, replace that first, with
 	return cmd
 }
 
-// printEnded prints what the withdrawal of keys ends.
-func (a *session) printEnded(cmd *cobra.Command, records []keys.Record, ends string) error {
-	n, err := a.EndedBy(cmd.Context(), records)
-	if err != nil {
-		return err
+// printEnded prints what the withdrawal of keys ends, or would end.
+func printEnded(out io.Writer, cfg config.Config, done adminapi.Withdrawal, dry bool) {
+	of, signs := map[keys.Purpose]bool{}, false
+	for _, k := range done.Withdrawn {
+		of[keys.Purpose(k.Purpose)] = true
+		signs = signs || keys.Purpose(k.Purpose).Signs()
 	}
-	of := map[keys.Purpose]bool{}
-	signs := false
-	for _, r := range records {
-		of[r.Purpose] = true
-		signs = signs || r.Purpose.Signs()
+	ends := "ends"
+	if dry {
+		ends = "would end"
 	}
-	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "it %s:\n", ends)
 	if of[keys.MAC] || of[keys.Registration] {
-		fmt.Fprintf(out, "  %d grants: their users log in again\n", n.Grants)
+		fmt.Fprintf(out, "  %d grants: their users log in again\n", *done.Grants)
 	}
 	if of[keys.Seal] {
-		fmt.Fprintf(out, "  codes that were issued within the last %s and not redeemed: codes are not stored and cannot be counted\n", a.cfg.CodeLifetime)
+		fmt.Fprintf(out, "  codes that were issued within the last %s and not redeemed: codes are not stored and cannot be counted\n", cfg.CodeLifetime)
 	}
 	if signs {
-		fmt.Fprintf(out, "  JWTs of %d grants that were issued within the last %s, at introspection; a verifier that keeps the published set accepts them for up to %s\n", n.JWTs, a.cfg.AccessTokenLifetime, a.cfg.JWKSMaxAge)
+		fmt.Fprintf(out, "  JWTs of %d grants that were issued within the last %s, at introspection; a verifier that keeps the published set accepts them for up to %s\n", *done.JWTGrants, cfg.AccessTokenLifetime, cfg.JWKSMaxAge)
 	}
-	return nil
 }
 
 func newKEK(s *settings) *cobra.Command {

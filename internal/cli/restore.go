@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/backup"
 	"github.com/mintage/mintage/internal/config"
@@ -185,13 +186,18 @@ func (r *restoration) printStatus(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	rows := [][]string{}
+	rows, latest := [][]string{}, time.Time{}
+	for _, v := range views {
+		if v.At.After(latest) {
+			latest = *v.At
+		}
+	}
 	for _, v := range views {
 		state := "over"
 		switch {
 		case v.InForce:
 			state = "in force"
-		case !v.Latest:
+		case v.At.Before(latest):
 			state = "superseded"
 		}
 		rows = append(rows, []string{when(v.At), when(v.Backup), when(v.Until), state})
@@ -300,7 +306,7 @@ func (r *restoration) install(cmd *cobra.Command, p *plan, kek *keys.KEK) (err e
 	if err != nil {
 		return deployment.Hint(err, "the store is as it was")
 	}
-	now := admin.Restored(policyOf(p.cfg), p.at, grant.At(time.Now()), p.seen)
+	now := admin.Restored(adminclient.Policy(p.cfg), p.at, grant.At(time.Now()), p.seen)
 	event := store.Event{At: grant.At(time.Now()), Name: store.EventRestored, About: admin.AboutStore, Actor: deployment.Operator(),
 		Detail: fmt.Sprintf("%s, of %s", p.backup.File, show.Instant(p.at))}
 	merge := func(st store.Store) error {

@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"time"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mintage/mintage/internal/admin"
-	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/adminclient"
 )
 
 func newSecret(s *settings) *cobra.Command {
@@ -20,7 +20,7 @@ used, and revoke that.`, newSecretAdd(s), newSecretList(s), newSecretRevoke(s))
 }
 
 // secrets is a table of them.
-func secrets(list []admin.SecretView) text {
+func secrets(list []adminapi.Secret) text {
 	var rows [][]string
 	for _, v := range list {
 		rows = append(rows, []string{v.ID, v.State, when(v.CreatedAt), when(v.ExpiresAt), when(v.LastUsedAt), v.Revocation})
@@ -37,32 +37,25 @@ func newSecretAdd(s *settings) *cobra.Command {
 		Args:  exactly(1, "one client id"),
 	}
 	cmd.Flags().StringVar(&expires, "expires-in", "", "lifetime, such as 90d; default: until it is revoked")
-	return s.prints(cmd, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
-		d, err := admin.Positive("expires_in", expires)
-		if err != nil {
-			return nil, nil, err
-		}
-		id, secret, err := a.AddSecret(cmd.Context(), args[0], d)
-		return struct {
-			ClientID string `json:"client_id"`
-			SecretID string `json:"secret_id"`
-			Secret   string `json:"client_secret"`
-		}{args[0], id, string(secret)}, secretFields(cmd, string(secret), "keep the secret now", [][2]string{{"secret_id", id}, {"client_secret", string(secret)}}), err
+	return s.shows(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
+		var v adminapi.NewSecret
+		err := a.Post(cmd.Context(), adminapi.SecretRequest{ExpiresIn: expires}, &v, "clients", args[0], "secrets")
+		return v, secretFields(cmd, v.Secret, "keep the secret now", [][2]string{{"secret_id", v.SecretID}, {"client_secret", v.Secret}}), err
 	})
 }
 
 func newSecretList(s *settings) *cobra.Command {
-	return s.prints(&cobra.Command{
+	return s.shows(&cobra.Command{
 		Use:   "list CLIENT",
 		Short: "List a client's secrets and their last use",
 		Long: `List a client's secrets by id, with their last use and whether one can be revoked
 safely: it is not the only one, and was not used within a day.`,
 		Args: exactly(1, "one client id"),
-	}, func(cmd *cobra.Command, a *session, args []string) (any, text, error) {
-		c, err := a.ClientInUse(cmd.Context(), args[0])
-		views := admin.ViewSecrets(c, grant.At(time.Now()))
-		noteEmpty(cmd, views, err, "the client has no secret")
-		return views, secrets(views), err
+	}, func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error) {
+		answer := struct{ Secrets []adminapi.Secret }{[]adminapi.Secret{}}
+		_, err := a.Get(cmd.Context(), &answer, nil, "clients", args[0], "secrets")
+		noteEmpty(cmd, answer.Secrets, err, "the client has no secret")
+		return answer.Secrets, secrets(answer.Secrets), err
 	})
 }
 
@@ -78,7 +71,11 @@ day, or is the only one, is not revoked.`,
 		Args: exactly(2, "a client id and a secret id"),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also if it is in use")
-	return s.does(cmd, func(cmd *cobra.Command, a *session, args []string) (string, error) {
-		return "secret " + args[1] + " is revoked", a.RevokeSecret(cmd.Context(), args[0], args[1], force)
+	return s.changes(cmd, func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error) {
+		query := url.Values{}
+		if force {
+			query.Set("force", "true")
+		}
+		return "secret " + args[1] + " is revoked", a.Delete(cmd.Context(), query, "clients", args[0], "secrets", args[1])
 	})
 }

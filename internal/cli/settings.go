@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/show"
@@ -24,6 +24,7 @@ import (
 // settings reads the configuration, with the flags of the command line.
 type settings struct {
 	file       string
+	verbose    bool             // name the admin API that is called
 	named      bool             // the command line names the deployment
 	stderr     func() io.Writer // of the command; nil: it prints nothing
 	apart      bool             // this command does not use the packaged file
@@ -250,7 +251,7 @@ func (s *settings) clientIDs(cmd *cobra.Command, args []string, _ string) (list 
 		return nil, nothing
 	}
 	defer a.Close()
-	clients, _, err := a.Clients(ctx, admin.Page{Limit: admin.MaxLimit}, false)
+	clients, _, err := a.Clients(ctx, adminapi.Page{Limit: adminapi.MaxLimit}, false)
 	if err != nil {
 		return nil, nothing
 	}

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,7 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/adminclient"
 	"github.com/mintage/mintage/internal/backup"
+	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/show"
@@ -59,6 +65,81 @@ func (s *settings) prints(cmd *cobra.Command, run func(cmd *cobra.Command, a *se
 	return cmd
 }
 
+// calls returns the RunE of a command that calls the admin API: of the server, or of
+// this process if no server runs.
+func (s *settings) calls(run func(cmd *cobra.Command, a *adminclient.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a, err := s.connect(cmd.Context(), cmd.Root().Version)
+		if err != nil {
+			return err
+		}
+		defer a.Close()
+		return flagged(run(cmd, a, args))
+	}
+}
+
+// connect returns a client of the configured deployment's admin API.
+func (s *settings) connect(ctx context.Context, version string) (*adminclient.Client, error) {
+	cfg, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	a, err := adminclient.Connect(ctx, cfg, version)
+	if err == nil && s.verbose && s.stderr != nil {
+		fmt.Fprintf(s.stderr(), "mintage: admin API: %s\n", a.At())
+	}
+	return a, err
+}
+
+// shows adds --json to a command that calls the admin API and prints what it read:
+// the value as JSON, or the text for people.
+func (s *settings) shows(cmd *cobra.Command, run func(cmd *cobra.Command, a *adminclient.Client, args []string) (any, text, error)) *cobra.Command {
+	asJSON := cmd.Flags().Bool("json", false, "print JSON")
+	cmd.RunE = s.calls(func(cmd *cobra.Command, a *adminclient.Client, args []string) error {
+		value, forPeople, err := run(cmd, a, args)
+		if err != nil {
+			return err
+		}
+		return output(cmd, *asJSON, value, forPeople)
+	})
+	return cmd
+}
+
+// changes completes a command that calls the admin API and prints a sentence.
+func (s *settings) changes(cmd *cobra.Command, run func(cmd *cobra.Command, a *adminclient.Client, args []string) (string, error)) *cobra.Command {
+	cmd.RunE = s.calls(func(cmd *cobra.Command, a *adminclient.Client, args []string) error {
+		done, err := run(cmd, a, args)
+		if err == nil {
+			fmt.Fprintln(cmd.OutOrStdout(), done)
+		}
+		return err
+	})
+	return cmd
+}
+
+// otherFlags are the flags of members whose name is another one.
+var otherFlags = map[string]string{"keys": "key", "purposes": "purpose", "client_secret": "secret-stdin", "client_id": "client"}
+
+// flagged returns an error about a member of the admin API as one about the flag.
+func flagged(err error) error {
+	invalid := (*oauth.Invalid)(nil)
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	flag := cmp.Or(otherFlags[invalid.Field], invalid.Field)
+	if i := slices.IndexFunc(client.Settings, func(s client.Setting) bool { return s.Member == invalid.Field }); i >= 0 {
+		flag = client.Settings[i].Flag
+	}
+	return &oauth.Invalid{Field: flag, Message: invalid.Message}
+}
+
+// eventsAbout reads the last events about a client, a grant, a subject or an API.
+func eventsAbout(ctx context.Context, a *adminclient.Client, kind, id string) ([]adminapi.Event, error) {
+	var answer struct{ Events []adminapi.Event }
+	_, err := a.Get(ctx, &answer, url.Values{kind: {id}}, "events")
+	return answer.Events, err
+}
+
 func output(cmd *cobra.Command, asJSON bool, value any, forPeople text) error {
 	if asJSON {
 		return show.JSON(cmd.OutOrStdout(), value)
@@ -84,6 +165,25 @@ func when(t *time.Time) string {
 		return "-"
 	}
 	return t.Format(time.RFC3339)
+}
+
+// instant formats an instant of an answer for people; "" for none.
+func instant(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Format(time.RFC3339)
+}
+
+// given returns the parameters of a query, pairs of name and value, that have a value.
+func given(pairs ...string) url.Values {
+	query := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return query
 }
 
 // line is a single line.
@@ -128,7 +228,7 @@ func printError(w io.Writer, err error) {
 	}
 	var failed *admin.Error
 	if errors.As(err, &failed) {
-		err = deployment.Hint(err, adviceFor(failed))
+		err = deployment.Hint(err, failed.Advice())
 	}
 	text := err.Error()
 	if errors.Is(err, context.Canceled) {
@@ -147,7 +247,7 @@ func printError(w io.Writer, err error) {
 }
 
 // A listing holds the flags of a sorted list.
-type listing struct{ admin.Page }
+type listing struct{ adminapi.Page }
 
 func (l *listing) register(cmd *cobra.Command, what, key string, states []string) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return l.Check(states...) }
@@ -172,7 +272,7 @@ func noteMore(w io.Writer, limit int, filters, last string) {
 }
 
 // events is a table below another one, if there is anything in it.
-func events(list []show.Event) text {
+func events(list []adminapi.Event) text {
 	return func(w io.Writer) error {
 		if len(list) == 0 {
 			return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/oauth"
@@ -114,10 +115,10 @@ func newUserList(s *settings) *cobra.Command {
   mintage user list --state disabled --json
   mintage user list --after alice`,
 	}
-	l.register(cmd, "username, name or subject", "username", admin.UserStates)
+	l.register(cmd, "username, name or subject", "username", adminapi.UserStates)
 	return s.prints(cmd, func(cmd *cobra.Command, a *session, _ []string) (any, text, error) {
 		list, more, err := a.Users(cmd.Context(), l.Page)
-		views, rows := []admin.UserView{}, [][]string{}
+		views, rows := []adminapi.User{}, [][]string{}
 		for _, u := range list {
 			views = append(views, admin.ViewUser(u))
 			rows = append(rows, []string{u.Username, show.OrDash(u.Name), u.Subject, string(u.State), secondFactor(u), show.Instant(u.CreatedAt)})

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server"
-	"github.com/mintage/mintage/internal/server/admin"
 	"github.com/mintage/mintage/internal/show"
 )
 
@@ -43,7 +43,7 @@ func checkProxy(ctx context.Context, p *Deployment) (f findings) {
 	if p.Config.PublicURL == "" {
 		return f.unknown("give doctor the server's configuration, or --dev for a server that runs with --dev", "no public_url is configured")
 	}
-	var announced admin.ProbeAnswer
+	var announced adminapi.Probe
 	err := p.Admin(ctx, http.MethodPost, "/admin/v1/probes", &announced)
 	if err != nil {
 		return f.unknown("run doctor where the server runs, as its user, while it runs", "how requests arrive cannot be asked: %v", err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/show"
@@ -334,19 +335,19 @@ func (v *Explained) MarshalJSON() ([]byte, error) {
 		State store.ClientState `json:"state"`
 	}
 	out := struct {
-		Kind    string       `json:"kind"`
-		Genuine *bool        `json:"genuine,omitempty"`
-		Now     *reading     `json:"now,omitempty"`
-		Notes   []string     `json:"notes,omitempty"`
-		Request *requestJSON `json:"request,omitempty"`
-		Token   *tokenJSON   `json:"token,omitempty"`
-		Code    *codeJSON    `json:"code,omitempty"`
-		Client  *clientJSON  `json:"client,omitempty"`
-		Grant   *show.Grant  `json:"grant,omitempty"`
-		Session *sessionJSON `json:"session,omitempty"`
-		Holders string       `json:"holders,omitempty"`
-		Life    []lifeEntry  `json:"life,omitempty"`
-		Trail   string       `json:"trail,omitempty"`
+		Kind    string          `json:"kind"`
+		Genuine *bool           `json:"genuine,omitempty"`
+		Now     *reading        `json:"now,omitempty"`
+		Notes   []string        `json:"notes,omitempty"`
+		Request *requestJSON    `json:"request,omitempty"`
+		Token   *tokenJSON      `json:"token,omitempty"`
+		Code    *codeJSON       `json:"code,omitempty"`
+		Client  *clientJSON     `json:"client,omitempty"`
+		Grant   *adminapi.Grant `json:"grant,omitempty"`
+		Session *sessionJSON    `json:"session,omitempty"`
+		Holders string          `json:"holders,omitempty"`
+		Life    []lifeEntry     `json:"life,omitempty"`
+		Trail   string          `json:"trail,omitempty"`
 	}{Kind: "request", Notes: v.asked.notes, Holders: v.holders(), Life: v.life, Trail: v.auditNote}
 	if q := v.request; q != nil {
 		out.Request = &requestJSON{q.id, q.refusal(), q.defect(), q.hints, q.audit, q.lines()}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/logout"
@@ -164,18 +165,18 @@ func (s *sessionFacts) logoutsJSON() (list []logoutJSON) {
 }
 
 type sessionJSON struct {
-	Session   string       `json:"session,omitempty"` // absent: there is none
-	Subject   string       `json:"subject"`
-	State     string       `json:"state"`
-	AuthTime  *time.Time   `json:"auth_time,omitempty"`
-	Began     *time.Time   `json:"began_at,omitempty"`
-	ExpiresAt *time.Time   `json:"expires_at,omitempty"`
-	Grants    []show.Grant `json:"grants"`
-	Logouts   []logoutJSON `json:"logouts,omitempty"`
+	Session   string           `json:"session,omitempty"` // absent: there is none
+	Subject   string           `json:"subject"`
+	State     string           `json:"state"`
+	AuthTime  *time.Time       `json:"auth_time,omitempty"`
+	Began     *time.Time       `json:"began_at,omitempty"`
+	ExpiresAt *time.Time       `json:"expires_at,omitempty"`
+	Grants    []adminapi.Grant `json:"grants"`
+	Logouts   []logoutJSON     `json:"logouts,omitempty"`
 }
 
 func (s *sessionFacts) json(now grant.Instant) *sessionJSON {
-	out := &sessionJSON{Subject: s.subject, State: s.state, Grants: []show.Grant{}}
+	out := &sessionJSON{Subject: s.subject, State: s.state, Grants: []adminapi.Grant{}}
 	if s.SessionRecord == nil {
 		return out
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
+	"github.com/mintage/mintage/internal/server/admin"
 )
 
 // The sockets are opened once, and drained at the end.
@@ -67,21 +68,41 @@ func listen(cfg config.Config, public net.Listener, n *node) (list []listener, e
 	}
 	list = append(list, listener{management, server.HTTPServer(n.health.Handler(n.scrape(), cfg.Management.Pprof, managementNames(cfg)), n.log)})
 
-	admin, err := listenAdmin(cfg)
+	api, err := listenAdmin(cfg)
 	if err != nil {
 		return list, fmt.Errorf("admin listener: %w", err)
 	}
 	adminServer := server.HTTPServer(&n.admin, n.log)
-	if _, unix := admin.Addr().(*net.UnixAddr); !unix {
+	adminServer.ConnContext = nameOperator
+	if _, unix := api.Addr().(*net.UnixAddr); !unix {
 		adminServer.TLSConfig = server.TLSConfig(certificate)
 	}
-	list = append(list, listener{admin, adminServer})
+	list = append(list, listener{api, adminServer})
 	if public == nil {
 		if public, err = listenPublic(cfg); err != nil {
 			return list, err
 		}
 	}
 	return append([]listener{{n.connections.Bound(public, srv), srv}}, list...), nil
+}
+
+// nameOperator adds the user at the other end of a Unix socket to the context of its
+// requests.
+func nameOperator(ctx context.Context, conn net.Conn) context.Context {
+	local, ok := conn.(*net.UnixConn)
+	if !ok {
+		return ctx
+	}
+	raw, err := local.SyscallConn()
+	if err != nil {
+		return ctx
+	}
+	uid := -1
+	err = raw.Control(func(fd uintptr) { uid = peerUser(int(fd)) })
+	if err != nil || uid < 0 {
+		return ctx
+	}
+	return admin.WithOperator(ctx, deployment.OperatorOf(uid))
 }
 
 // managementNames returns the names by which the management listener may be called.

@@ -39,6 +39,7 @@ import (
 // whole by a reload (reload.go).
 type node struct {
 	dev       bool // serve --dev
+	version   string
 	log       *slog.Logger
 	level     *slog.LevelVar // of log
 	auditLog  *audit.Log     // nil if there is none
@@ -101,7 +102,7 @@ func (n *node) answer(cfg config.Config) (*answering, error) {
 	}
 	adminAPI := admin.NewAdmin(iss, logins, secret, n.log)
 	adminAPI.Audit, adminAPI.Probes, adminAPI.Service = n.auditLog, &n.probes, cfg.ServiceName()
-	adminAPI.Outage = n.outage
+	adminAPI.Outage, adminAPI.Version = n.outage, n.version
 	srv := server.New(iss, server.Options{
 		Site:            server.Site{PublicURL: cfg.PublicURL, BasePath: cfg.BasePath},
 		Proxies:         server.Proxies{TrustedProxies: cfg.TrustedProxies, PlainHTTP: cfg.TLS.Cert == ""},

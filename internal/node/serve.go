@@ -144,7 +144,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	if err := directory.Join(ctx, fmt.Sprintf("%s, process %d", deployment.HostName(), os.Getpid())); err != nil {
 		return err
 	}
-	n := &node{dev: dev, log: log, level: level, metrics: numbers, tracer: tracer, auditLog: auditLog, store: st, outage: outage, directory: directory,
+	n := &node{dev: dev, version: from.Version, log: log, level: level, metrics: numbers, tracer: tracer, auditLog: auditLog, store: st, outage: outage, directory: directory,
 		health: server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })}
 	n.queue = server.NewQueue(capacity(cfg), numbers.Shed, log)
 	n.feed, n.guard = issuer.NewFeed(), account.NewGuard(cfg.Throttle.LoginFailures)

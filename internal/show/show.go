@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
@@ -183,39 +184,10 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, units[unit])
 }
 
-// A Grant is a grant as it is listed.
-type Grant struct {
-	ID           string          `json:"id"`
-	State        string          `json:"state"`
-	Reason       string          `json:"reason,omitempty"`
-	ClientID     string          `json:"client_id"`
-	Subject      string          `json:"subject"`
-	Claims       json.RawMessage `json:"claims,omitempty"`
-	Scope        string          `json:"scope"`
-	APIs         []string        `json:"apis,omitempty"`    // that the user agreed to; see APIs
-	Session      string          `json:"session,omitempty"` // that made it; see grant.SessionName
-	AuthTime     *time.Time      `json:"auth_time,omitempty"`
-	AuthorizedAt *time.Time      `json:"authorized_at"`
-	Generation   uint32          `json:"generation"`
-	RotatedAt    *time.Time      `json:"rotated_at"`
-	ExpiresAt    *time.Time      `json:"expires_at"`
-	DeleteAfter  *time.Time      `json:"delete_after"`
-	Cutoff       *time.Time      `json:"cutoff,omitempty"`
-	Events       []Event         `json:"events,omitempty"`
-}
-
-// An Event is an event as it is listed.
-type Event struct {
-	At     *time.Time `json:"at"`
-	Name   string     `json:"name"`
-	Actor  string     `json:"actor"`
-	Detail string     `json:"detail"`
-}
-
 // GrantAt is how a grant stands now, without its events. Of ch, the APIs and the
 // cutoffs that are about the grant count.
-func GrantAt(g grant.Grant, ch store.Changes, now grant.Instant) Grant {
-	v := Grant{
+func GrantAt(g grant.Grant, ch store.Changes, now grant.Instant) adminapi.Grant {
+	v := adminapi.Grant{
 		ID: g.ID.String(), State: g.State.String(), Reason: g.Reason.String(), ClientID: g.ClientID, Subject: g.Subject,
 		Scope: string(g.Scope), AuthorizedAt: JSONInstant(g.AuthorizedAt), Generation: g.Generation,
 		RotatedAt: JSONInstant(g.RotatedAt), ExpiresAt: JSONInstant(g.ExpiresAt), DeleteAfter: JSONInstant(g.DeleteAfter),

@@ -13,7 +13,10 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/login"
@@ -25,7 +28,8 @@ import (
 // Admin answers the administrator's listener. On a Unix socket, the file's
 // permissions say who may call; over TCP, a bearer token does.
 type Admin struct {
-	issuer *issuer.Issuer
+	cases  func() admin.Admin // of nobody yet
+	issuer *issuer.Issuer     // nil: no server runs, a command has opened the store
 	logins *login.Authorizer
 	log    *slog.Logger
 	token  string
@@ -39,6 +43,8 @@ type Admin struct {
 	Probes *server.Probes
 	// Service is what authenticator apps call this service, set before first use.
 	Service string
+	// Version is that of the server, for commands, set before first use.
+	Version string
 
 	changes chan struct{} // concurrency slots of changes
 }
@@ -46,19 +52,27 @@ type Admin struct {
 // NewAdmin makes an Admin. Logins is nil where users do not log in by way of
 // it: login.mode is not handoff. An empty token asks for none.
 func NewAdmin(iss *issuer.Issuer, logins *login.Authorizer, token string, log *slog.Logger) *Admin {
-	return &Admin{issuer: iss, logins: logins, log: log, token: token, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges)}
+	a := newAdmin(func() admin.Admin { return useCases(iss) }, log)
+	a.issuer, a.logins, a.token = iss, logins, token
+	return a
 }
 
-// A Problem is an error answer of the admin API (RFC 9457).
+// NewLocal makes an Admin for a command, which has opened the store because no
+// server runs.
+func NewLocal(cases admin.Admin) *Admin {
+	return newAdmin(func() admin.Admin { return cases }, slog.New(slog.DiscardHandler))
+}
+
+func newAdmin(cases func() admin.Admin, log *slog.Logger) *Admin {
+	return &Admin{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges)}
+}
+
+// A Problem is an error answer.
 type Problem struct {
-	Type   string `json:"type,omitempty"` // absent: the status says it all
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail,omitempty"`
-	Field  string `json:"field,omitempty"` // the member that is wrong
+	adminapi.Problem
 
 	allow string // of a 405
-	cause error  // for the log alone
+	cause error  // for the log, and for a command in this process
 }
 
 // Error is for the log.
@@ -74,6 +88,9 @@ func (a *Admin) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &call{Request: r, id: server.RequestID(), log: a.log, out: http.NewResponseController(w)}
 		w.Header().Set("X-Request-Id", x.id)
+		if x.isCommand() {
+			w.Header().Set(adminapi.Version, a.Version)
+		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
 		status, body, problem := a.serve(x, routes)
 		if problem == nil {
@@ -88,7 +105,10 @@ func (a *Admin) Handler() http.Handler {
 		case http.StatusServiceUnavailable:
 			w.Header().Set("Retry-After", "1")
 		}
-		a.json(w, problem.Status, "application/problem+json", problem)
+		if cause, ok := r.Context().Value(causeKey{}).(*error); ok {
+			*cause = problem.cause
+		}
+		a.json(w, problem.Status, "application/problem+json", problem.Problem)
 		a.record(x, problem)
 	})
 }
@@ -115,8 +135,8 @@ func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
 	}
 	if !a.allowed(x.Request) {
 		a.auditRejected(x)
-		return 0, nil, &Problem{Title: "admin token required", Status: http.StatusUnauthorized,
-			Detail: "send the token of admin.token_file as Authorization: Bearer"}
+		return 0, nil, &Problem{Problem: adminapi.Problem{Title: "admin token required", Status: http.StatusUnauthorized,
+			Detail: "send the token of admin.token_file as Authorization: Bearer"}}
 	}
 	var methods []string
 	for _, rt := range routes {
@@ -136,7 +156,7 @@ func (a *Admin) serve(x *call, routes []Route) (int, any, *Problem) {
 		methods = append(methods, rt.Method)
 	}
 	if methods != nil {
-		return 0, nil, &Problem{Title: "method must be " + strings.Join(methods, " or "), Status: http.StatusMethodNotAllowed, allow: strings.Join(methods, ", ")}
+		return 0, nil, &Problem{Problem: adminapi.Problem{Title: "method must be " + strings.Join(methods, " or "), Status: http.StatusMethodNotAllowed}, allow: strings.Join(methods, ", ")}
 	}
 	return 0, nil, noResource()
 }
@@ -155,7 +175,7 @@ type Route struct {
 func (a *Admin) Routes() []Route {
 	var absent *Problem
 	if a.logins == nil {
-		absent = &Problem{Title: "no logins", Status: http.StatusNotFound, Detail: "login.mode is not handoff"}
+		absent = &Problem{Problem: adminapi.Problem{Title: "no logins", Status: http.StatusNotFound, Detail: "login.mode is not handoff"}}
 	}
 	const get, post, put, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	const c, u = clientsPath + "/{client}", usersPath + "/{user}"
@@ -229,7 +249,7 @@ func (rt Route) matches(escaped string) (names []string, ok bool) {
 }
 
 func noResource() *Problem {
-	return &Problem{Title: "no such resource", Status: http.StatusNotFound}
+	return &Problem{Problem: adminapi.Problem{Title: "no such resource", Status: http.StatusNotFound}}
 }
 
 // problem is what an error of the use cases means here.
@@ -237,11 +257,11 @@ func problem(err error) *Problem {
 	var invalid *oauth.Invalid
 	switch {
 	case errors.As(err, &invalid):
-		return &Problem{Title: "invalid request", Status: http.StatusUnprocessableEntity, Detail: invalid.Message, Field: invalid.Field}
+		return &Problem{Problem: adminapi.Problem{Title: "invalid request", Status: http.StatusUnprocessableEntity, Detail: invalid.Message, Field: invalid.Field}}
 	case errors.Is(err, store.ErrUnavailable):
-		return &Problem{Title: "try again later", Status: http.StatusServiceUnavailable, Detail: err.Error(), cause: err}
+		return &Problem{Problem: adminapi.Problem{Title: "try again later", Status: http.StatusServiceUnavailable, Detail: err.Error()}, cause: err}
 	}
-	return &Problem{Title: "internal error", Status: http.StatusInternalServerError, cause: err}
+	return &Problem{Problem: adminapi.Problem{Title: "internal error", Status: http.StatusInternalServerError}, cause: err}
 }
 
 // record logs a refusal: a missing token as a warning, a mistake for people who
@@ -253,8 +273,10 @@ func (a *Admin) record(x *call, p *Problem) {
 		level, message = slog.LevelError, "admin request failed"
 	case p.Status == http.StatusUnauthorized:
 		level = slog.LevelWarn
+	case x.isCommand(): // its user has seen why
+		level = slog.LevelDebug
 	}
-	level = server.DuringOutage(a.Outage, a.issuer.Monotonic(), level, p.cause)
+	level = server.DuringOutage(a.Outage, a.monotonic(), level, p.cause)
 	attrs := []slog.Attr{
 		slog.String("request_id", x.id), slog.Int("status", p.Status), slog.String("method", server.Printable(x.Method)),
 		slog.String("path", server.Printable(x.path)), slog.String("remote_ip", peerAddress(x.Request)), slog.String("reason", p.Title),
@@ -266,6 +288,14 @@ func (a *Admin) record(x *call, p *Problem) {
 		attrs = append(attrs, slog.String("error", p.cause.Error()))
 	}
 	a.log.LogAttrs(context.Background(), level, message, attrs...)
+}
+
+// monotonic returns the time for intervals between lines of the log.
+func (a *Admin) monotonic() time.Time {
+	if a.issuer == nil {
+		return a.cases().Now()
+	}
+	return a.issuer.Monotonic()
 }
 
 // peerAddress is where a request comes from, which is nowhere for one on a
@@ -315,7 +345,7 @@ func (a *Admin) auditRejected(x *call) {
 }
 
 // auditCode records a code that an operator's program asked for.
-func (a *Admin) auditCode(x *call, req CodeRequest, code issuer.IssuedCode) {
+func (a *Admin) auditCode(x *call, req adminapi.CodeRequest, code issuer.IssuedCode) {
 	e := audit.Event{
 		Name: audit.CodeIssued, Realm: a.issuer.Realm, ClientID: req.ClientID, Subject: req.Subject, GrantID: code.GrantID.String(),
 		RequestID: x.id, Actor: "admin API", Detail: fmt.Sprintf("scope %s", code.Scope),

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
@@ -119,7 +120,7 @@ func TestEveryAnswerOfTheAdminAPIHasAnIDThatIsInTheLog(t *testing.T) {
 			t.Errorf("%s: logged as %+v", name, line)
 		}
 		// The subject is a person's, and the code and the token are secrets.
-		var answer admin.CodeAnswer
+		var answer adminapi.CodeAnswer
 		json.Unmarshal(w.Body.Bytes(), &answer)
 		for _, text := range []string{"alice", adminToken, answer.Code} {
 			if text != "" && strings.Contains(a.log.String(), text) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -35,7 +36,7 @@ func (x *call) read(v any) *Problem {
 }
 
 func malformed(detail string) *Problem {
-	return &Problem{Title: "malformed request", Status: http.StatusBadRequest, Detail: detail}
+	return &Problem{Problem: adminapi.Problem{Title: "malformed request", Status: http.StatusBadRequest, Detail: detail}}
 }
 
 // duplicate returns a name that an object within a JSON text has twice, compared as

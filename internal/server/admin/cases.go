@@ -13,7 +13,9 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/client"
+	"github.com/mintage/mintage/internal/issuer"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -24,17 +26,15 @@ const (
 	// secret is hashed in 19 MiB.
 	maxChanges = 4
 
-	defaultPage = 100  // items, unless limit says otherwise
-	maxPage     = 1000 // in one page
+	defaultPage = 100 // items, unless limit says otherwise
 )
 
-// useCases returns the operator's use cases for callers of the API.
-func (a *Admin) useCases() *admin.Admin {
-	iss := a.issuer
+// useCases returns the operator's use cases on a server.
+func useCases(iss *issuer.Issuer) admin.Admin {
 	policy := iss.Policy
 	policy.RetryWindow = max(policy.RetryWindow, iss.RetryWindowPublic)
-	return &admin.Admin{
-		Store: iss.Store, Realm: iss.Realm, Actor: "admin API", Policy: policy, Schedule: iss.Directory.Schedule, Now: iss.Now,
+	return admin.Admin{
+		Store: iss.Store, Realm: iss.Realm, Policy: policy, Schedule: iss.Directory.Schedule, Now: iss.Now,
 		KEK: func() (*keys.KEK, error) { return iss.Directory.KEK(), nil },
 		Ring: func(context.Context) (*keys.Ring, error) {
 			view, err := iss.Directory.View()
@@ -51,12 +51,47 @@ func (a *Admin) useCases() *admin.Admin {
 
 // EndAll ends all sessions and all grants of a subject, by its own wish.
 func (a *Admin) EndAll(ctx context.Context, subject string) error {
-	u := a.useCases()
-	u.Actor = store.AboutSubject(subject)
+	u := a.as(store.AboutSubject(subject))
 	if _, _, err := u.CutOff(ctx, subject, ""); err != nil {
 		return store.Unavailable(err)
 	}
 	return nil
+}
+
+// as returns the use cases for an actor, who is named in events.
+func (a *Admin) as(actor string) *admin.Admin {
+	cases := a.cases()
+	cases.Actor = actor
+	return &cases
+}
+
+type (
+	operatorKey struct{}
+	causeKey    struct{}
+)
+
+// WithOperator returns the context of a connection whose caller the operating system
+// has named.
+func WithOperator(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, operatorKey{}, name)
+}
+
+// WithCause returns the context of a request within this process, whose caller
+// receives the cause of a problem.
+func WithCause(ctx context.Context, cause *error) context.Context {
+	return context.WithValue(ctx, causeKey{}, cause)
+}
+
+// isCommand reports whether a request comes from the command line.
+func (x *call) isCommand() bool { return strings.HasPrefix(x.UserAgent(), adminapi.Agent) }
+
+// actor returns who makes a request, for events: the user of a command, or else the
+// admin API. Whoever may call could call as either.
+func (x *call) actor() string {
+	if name, ok := x.Context().Value(operatorKey{}).(string); ok && x.isCommand() {
+		return name
+	}
+	return "admin API"
 }
 
 // An action calls a use case, and returns the body of the answer.
@@ -77,7 +112,7 @@ func (a *Admin) do(status int, act action, params ...string) func(*call, string)
 				return 0, nil, problem(fmt.Errorf("%w: %w", store.ErrUnavailable, x.Context().Err()))
 			}
 		}
-		body, err := act(x, a.useCases())
+		body, err := act(x, a.as(x.actor()))
 		if err != nil {
 			return 0, nil, x.problem(err)
 		}
@@ -128,12 +163,12 @@ func (x *call) readQuery(names []string) (err error) {
 }
 
 // page reads the parameters of a list.
-func (x *call) page() (admin.Page, error) {
-	p := admin.Page{Match: x.params.Get("match"), State: x.params.Get("state"), After: x.params.Get("after"), Limit: defaultPage}
+func (x *call) page() (adminapi.Page, error) {
+	p := adminapi.Page{Match: x.params.Get("match"), State: x.params.Get("state"), After: x.params.Get("after"), Limit: defaultPage}
 	if text := x.params.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > maxPage {
-			return p, &oauth.Invalid{Field: "limit", Message: "is not 1 to " + strconv.Itoa(maxPage)}
+		if err != nil || n < 1 || n > adminapi.MaxPage {
+			return p, &oauth.Invalid{Field: "limit", Message: "is not 1 to " + strconv.Itoa(adminapi.MaxPage)}
 		}
 		p.Limit = n
 	}
@@ -148,7 +183,7 @@ type list struct {
 }
 
 // pageOf returns the page of a list that the request asks for.
-func pageOf[T, V any](x *call, name string, read func(admin.Page) ([]T, bool, error), key func(T) string, view func(T) V) (any, error) {
+func pageOf[T, V any](x *call, name string, read func(adminapi.Page) ([]T, bool, error), key func(T) string, view func(T) V) (any, error) {
 	p, err := x.page()
 	if err != nil {
 		return nil, err
@@ -250,8 +285,8 @@ func (x *call) failure(e *admin.Error) *Problem {
 	if conditional && code == admin.Changed {
 		f.status = http.StatusPreconditionFailed
 	}
-	return &Problem{
+	return &Problem{Problem: adminapi.Problem{
 		Type:  "urn:mintage:problem:" + strings.ReplaceAll(string(code), " ", "-"),
-		Title: fmt.Sprintf(f.title, kind), Status: f.status, Detail: e.Message,
-	}
+		Title: fmt.Sprintf(f.title, kind), Status: f.status, Detail: e.Message, Advice: e.Advice(),
+	}}
 }

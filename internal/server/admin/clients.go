@@ -4,6 +4,7 @@ import (
 	"net/url"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -34,7 +35,7 @@ func viewNewClient(u *admin.Admin) func(store.Client, oauth.Secret, error) (any,
 }
 
 func listClients(x *call, u *admin.Admin) (any, error) {
-	read := func(p admin.Page) ([]store.Client, bool, error) {
+	read := func(p adminapi.Page) ([]store.Client, bool, error) {
 		switch x.params.Get("self_registered") {
 		case "", "false":
 			return u.Clients(x.Context(), p, false)
@@ -79,25 +80,13 @@ func listSecrets(x *call, u *admin.Admin) (any, error) {
 	return list{name: "secrets", items: admin.ViewSecrets(c, grant.At(u.Now()))}, err
 }
 
-// A secretRequest is the body of POST .../secrets.
-type secretRequest struct {
-	ExpiresIn string `json:"expires_in"` // such as 90d; until it is revoked if absent
-}
-
-// A newSecret is its answer: the only one that has the secret.
-type newSecret struct {
-	ClientID string `json:"client_id"`
-	SecretID string `json:"secret_id"`
-	Secret   string `json:"client_secret"`
-}
-
-func addSecret(x *call, u *admin.Admin, in secretRequest) (any, error) {
+func addSecret(x *call, u *admin.Admin, in adminapi.SecretRequest) (any, error) {
 	expires, err := admin.Positive("expires_in", in.ExpiresIn)
 	if err != nil {
 		return nil, err
 	}
 	id, secret, err := u.AddSecret(x.Context(), x.names[0], expires)
-	return newSecret{x.names[0], id, string(secret)}, err
+	return adminapi.NewSecret{ClientID: x.names[0], SecretID: id, Secret: string(secret)}, err
 }
 
 func revokeSecret(x *call, u *admin.Admin) (any, error) {
@@ -121,7 +110,7 @@ func viewNewAPI(api store.API, err error) (any, error) {
 }
 
 func listAPIs(x *call, u *admin.Admin) (any, error) {
-	read := func(p admin.Page) ([]store.API, bool, error) { return u.APIs(x.Context(), p) }
+	read := func(p adminapi.Page) ([]store.API, bool, error) { return u.APIs(x.Context(), p) }
 	return pageOf(x, "apis", read, func(api store.API) string { return api.ID }, admin.ViewAPI)
 }
 

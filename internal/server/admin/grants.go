@@ -1,9 +1,8 @@
 package admin
 
 import (
-	"time"
-
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -11,7 +10,7 @@ import (
 
 func listGrants(x *call, u *admin.Admin) (any, error) {
 	var ch store.Changes
-	read := func(p admin.Page) (page []grant.Grant, more bool, err error) {
+	read := func(p adminapi.Page) (page []grant.Grant, more bool, err error) {
 		f := store.GrantFilter{Subject: x.params.Get("subject"), ClientID: x.params.Get("client_id"), Limit: p.Limit}
 		if p.After != "" {
 			if f.After, err = grant.ParseID(p.After); err != nil {
@@ -39,7 +38,9 @@ func showGrant(x *call, u *admin.Admin) (any, error) {
 		return nil, err
 	}
 	g, ch, err := u.Grant(x.Context(), id)
-	return admin.ViewGrant(g, ch, grant.At(u.Now())), err
+	v := admin.ViewGrant(g, ch, grant.At(u.Now()))
+	v.Key = g.KeyID.String()
+	return v, err
 }
 
 func revokeGrant(x *call, u *admin.Admin) (any, error) {
@@ -55,42 +56,23 @@ func listSessions(x *call, u *admin.Admin) (any, error) {
 	return list{name: "sessions", items: views}, err
 }
 
-// A sessionRequest is the body of POST /admin/v1/sessions/end.
-type sessionRequest struct {
-	Subject string `json:"subject"`
-	Session string `json:"session"` // all if absent
-}
-
-func endSessions(x *call, u *admin.Admin, in sessionRequest) (any, error) {
+func endSessions(x *call, u *admin.Admin, in adminapi.SessionRequest) (any, error) {
 	return u.EndSessions(x.Context(), in.Subject, in.Session)
 }
 
 func listCutoffs(x *call, u *admin.Admin) (any, error) {
-	read := func(p admin.Page) ([]store.Cutoff, bool, error) {
+	read := func(p adminapi.Page) ([]store.Cutoff, bool, error) {
 		return u.Cutoffs(x.Context(), x.params.Get("subject"), x.params.Get("client_id"), p)
 	}
 	return pageOf(x, "cutoffs", read, admin.CutoffKey, admin.ViewCutoff)
 }
 
-// A cutoffRequest is the body of POST /admin/v1/cutoffs.
-type cutoffRequest struct {
-	Subject  string `json:"subject"`
-	ClientID string `json:"client_id"`
-}
-
-// A cutoffAnswer is a cutoff, and how many grants of the store it covers, at most
-// admin.MaxCovered; absent if they could not be counted.
-type cutoffAnswer struct {
-	admin.CutoffView
-	Grants *int `json:"grants,omitempty"`
-}
-
-func cutOff(x *call, u *admin.Admin, in cutoffRequest) (any, error) {
+func cutOff(x *call, u *admin.Admin, in adminapi.CutoffRequest) (any, error) {
 	cut, _, err := u.CutOff(x.Context(), in.Subject, in.ClientID)
 	if err != nil {
 		return nil, err
 	}
-	answer := cutoffAnswer{CutoffView: admin.ViewCutoff(cut)}
+	answer := adminapi.NewCutoff{Cutoff: admin.ViewCutoff(cut)}
 	if covered, err := u.Covered(x.Context(), cut); err == nil {
 		answer.Grants = &covered
 	} else {
@@ -116,20 +98,11 @@ func listRestores(x *call, u *admin.Admin) (any, error) {
 	return list{name: "restores", items: views}, err
 }
 
-// A restoreRequest is the body of POST /admin/v1/restores.
-type restoreRequest struct {
-	BackupTime time.Time `json:"backup_time"` // when the backup began
-}
-
-// A restoreAnswer is a restore that was declared.
-type restoreAnswer struct {
-	admin.RestoreView
-	ClockIsBehind bool `json:"clock_is_behind,omitempty"` // of this server, by more than a restore bears
-}
-
-func declareRestore(x *call, u *admin.Admin, in restoreRequest) (any, error) {
+func declareRestore(x *call, u *admin.Admin, in adminapi.RestoreRequest) (any, error) {
 	x.takeTime()
 	r, seen, err := u.DeclareRestore(x.Context(), grant.At(in.BackupTime), admin.Ended{}, nil)
 	now := grant.At(u.Now())
-	return restoreAnswer{admin.ViewRestore(r, now), admin.ClockIsBehind(now, seen)}, err
+	answer := admin.ViewRestore(r, now)
+	answer.ClockIsBehind = admin.ClockIsBehind(now, seen)
+	return answer, err
 }

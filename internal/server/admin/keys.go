@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/adminapi"
 )
 
 func listKeys(x *call, u *admin.Admin) (any, error) {
@@ -11,13 +12,7 @@ func listKeys(x *call, u *admin.Admin) (any, error) {
 	return list{name: "keys", items: views}, err
 }
 
-// A rotateRequest is the body of POST /admin/v1/keys/rotate.
-type rotateRequest struct {
-	Purposes []string `json:"purposes"` // all that rotate if absent
-	In       string   `json:"in"`       // as soon as every verifier can know them if absent
-}
-
-func rotateKeys(x *call, u *admin.Admin, in rotateRequest) (any, error) {
+func rotateKeys(x *call, u *admin.Admin, in adminapi.RotateRequest) (any, error) {
 	d, err := admin.Positive("in", in.In)
 	if err != nil {
 		return nil, err
@@ -26,24 +21,7 @@ func rotateKeys(x *call, u *admin.Admin, in rotateRequest) (any, error) {
 	return list{name: "added", items: admin.ViewKeyChanges(added)}, err
 }
 
-// A withdrawRequest is the body of POST /admin/v1/keys/withdraw.
-type withdrawRequest struct {
-	Keys     []string `json:"keys"`
-	Purposes []string `json:"purposes"`
-	All      bool     `json:"all"`
-	DryRun   bool     `json:"dry_run"` // do nothing but to count
-}
-
-// A withdrawAnswer says what a withdrawal ends, or would end.
-type withdrawAnswer struct {
-	Withdrawn []admin.KeyChange `json:"withdrawn"`
-	Added     []admin.KeyChange `json:"added"`
-	// Grants and JWTGrants are absent if they could not be counted.
-	Grants    *int `json:"grants,omitempty"`
-	JWTGrants *int `json:"jwt_grants,omitempty"`
-}
-
-func withdrawKeys(x *call, u *admin.Admin, in withdrawRequest) (any, error) {
+func withdrawKeys(x *call, u *admin.Admin, in adminapi.WithdrawRequest) (any, error) {
 	w, err := u.Withdrawal(in.Keys, in.Purposes, in.All)
 	if err != nil {
 		return nil, err
@@ -52,7 +30,7 @@ func withdrawKeys(x *call, u *admin.Admin, in withdrawRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := withdrawAnswer{Withdrawn: admin.ViewKeyChanges(done.Keys), Added: admin.ViewKeyChanges(done.Added)}
+	answer := adminapi.Withdrawal{Withdrawn: admin.ViewKeyChanges(done.Keys), Added: admin.ViewKeyChanges(done.Added)}
 	x.takeTime()
 	ended, err := u.EndedBy(x.Context(), done.Keys)
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/server/admin"
@@ -51,7 +52,7 @@ func (a *adminAPI) ask(t *testing.T, method, below, body string) (*httptest.Resp
 // verifier is that of a continue_url, which has to be the interaction's page.
 func (a *adminAPI) verifier(t *testing.T, w *httptest.ResponseRecorder, challenge string) string {
 	t.Helper()
-	var answer admin.ContinueAnswer
+	var answer adminapi.ContinueAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
@@ -86,16 +87,16 @@ func TestALoginThatWasHandedOffTellsWhatItHasToBe(t *testing.T) {
 	wishing.Scope, wishing.ACRValues = "openid", "gold silver"
 	for name, c := range map[string]struct {
 		request oauth.AuthorizationRequest
-		want    admin.LoginAnswer
+		want    adminapi.Login
 	}{
-		"the least": {wanted(), admin.LoginAnswer{Scope: "openid read"}},
-		"all": {full, admin.LoginAnswer{Prompt: []string{"login", "consent", "select_account"}, MaxAge: &age,
+		"the least": {wanted(), adminapi.Login{Scope: "openid read"}},
+		"all": {full, adminapi.Login{Prompt: []string{"login", "consent", "select_account"}, MaxAge: &age,
 			LoginHint: "alice@example.com", UILocales: "ja en", Fresh: true}},
-		"a user and an acr are demanded": {demanding, admin.LoginAnswer{Scope: "openid", Subjects: []string{"u-1"}, ACRValues: []string{"gold", "silver"}}},
-		"an acr is wished for":           {wishing, admin.LoginAnswer{Scope: "openid", ACRValues: []string{"gold", "silver"}}},
+		"a user and an acr are demanded": {demanding, adminapi.Login{Scope: "openid", Subjects: []string{"u-1"}, ACRValues: []string{"gold", "silver"}}},
+		"an acr is wished for":           {wishing, adminapi.Login{Scope: "openid", ACRValues: []string{"gold", "silver"}}},
 	} {
 		w, _ := a.ask(t, "GET", a.challenge(t, c.request), "")
-		var got admin.LoginAnswer
+		var got adminapi.Login
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || w.Header().Get("Cache-Control") != "no-store" {
 			t.Fatalf("%s: %d %s", name, w.Code, w.Body)
 		}
@@ -255,7 +256,7 @@ func TestWhatCannotBeSaidOfALogin(t *testing.T) {
 	} {
 		challenge := a.challenge(t, c.of)
 		w, log := a.ask(t, "POST", challenge+c.verb, c.body)
-		var problem admin.Problem
+		var problem adminapi.Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != c.status || problem.Status != c.status || problem.Field != c.field ||
 			w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %s, want %d about %q", name, w.Code, w.Body, c.status, c.field)

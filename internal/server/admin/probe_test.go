@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/server/admin"
@@ -64,7 +65,7 @@ func TestAProbeTellsHowItArrivedAndNothingElse(t *testing.T) {
 	}
 
 	send(server.ProbeAgent + "0123") // nobody has announced it
-	var announced admin.ProbeAnswer
+	var announced adminapi.Probe
 	ask(http.MethodPost, "/admin/v1/probes", http.StatusCreated, &announced)
 	at := "/admin/v1/probes/" + announced.Probe
 	send("curl/8.0")

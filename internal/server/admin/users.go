@@ -6,48 +6,11 @@ import (
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/admin"
-	"github.com/mintage/mintage/internal/claims"
+	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
 const usersPath = "/admin/v1/users"
-
-// A userDocument is the body of POST /admin/v1/users.
-type userDocument struct {
-	Username string        `json:"username"`
-	Name     string        `json:"name"`
-	Subject  string        `json:"subject"` // the username if absent
-	Claims   claims.Claims `json:"claims"`
-	Password string        `json:"password"` // generated if absent
-	// PasswordHash is argon2id in PHC text, of another system.
-	PasswordHash string `json:"password_hash"`
-}
-
-// A userPatch is the body of PATCH: a merge patch (RFC 7396), in which null removes
-// what it names.
-type userPatch struct {
-	Name   json.RawMessage `json:"name"`
-	Claims claims.Claims   `json:"claims"`
-}
-
-// A userPassword is the answer to a new password.
-type userPassword struct {
-	Password string         `json:"password,omitempty"` // generated, shown once
-	User     admin.UserView `json:"user"`
-}
-
-// A passwordRequest is the body of POST .../password.
-type passwordRequest struct {
-	Password  string `json:"password"` // generated if absent
-	EndGrants bool   `json:"end_grants"`
-}
-
-// A userTOTP is the answer to a new second factor.
-type userTOTP struct {
-	Secret string         `json:"secret"` // shown once
-	URI    string         `json:"uri"`
-	User   admin.UserView `json:"user"`
-}
 
 // viewUser returns the answer about a user, unless there is an error.
 func viewUser(user account.User, err error) (any, error) {
@@ -55,18 +18,18 @@ func viewUser(user account.User, err error) (any, error) {
 }
 
 func listUsers(x *call, u *admin.Admin) (any, error) {
-	read := func(p admin.Page) ([]account.User, bool, error) { return u.Users(x.Context(), p) }
+	read := func(p adminapi.Page) ([]account.User, bool, error) { return u.Users(x.Context(), p) }
 	return pageOf(x, "users", read, func(user account.User) string { return user.Username }, admin.ViewUser)
 }
 
-func createUser(x *call, u *admin.Admin, d userDocument) (any, error) {
+func createUser(x *call, u *admin.Admin, d adminapi.UserDocument) (any, error) {
 	user, password, err := u.CreateUser(x.Context(), account.Registration{Username: d.Username, Name: d.Name, Subject: d.Subject, Claims: d.Claims, Password: d.Password, PasswordHash: d.PasswordHash})
-	return tagged{body: userPassword{password, admin.ViewUser(user)}, etag: admin.UserETag(user), location: usersPath + "/" + url.PathEscape(user.Username)}, err
+	return tagged{body: adminapi.NewPassword{Password: password, User: admin.ViewUser(user)}, etag: admin.UserETag(user), location: usersPath + "/" + url.PathEscape(user.Username)}, err
 }
 
 func showUser(x *call, u *admin.Admin) (any, error) { return viewUser(u.User(x.Context(), x.names[0])) }
 
-func updateUser(x *call, u *admin.Admin, patch userPatch) (any, error) {
+func updateUser(x *call, u *admin.Admin, patch adminapi.UserPatch) (any, error) {
 	var name *string
 	if patch.Name != nil {
 		name = new(string)
@@ -86,14 +49,14 @@ func enableUser(x *call, u *admin.Admin) (any, error) {
 	return viewUser(u.EnableUser(x.Context(), x.names[0], x.ifMatch()))
 }
 
-func setPassword(x *call, u *admin.Admin, in passwordRequest) (any, error) {
+func setPassword(x *call, u *admin.Admin, in adminapi.PasswordRequest) (any, error) {
 	user, password, err := u.SetPassword(x.Context(), x.names[0], x.ifMatch(), in.Password, in.EndGrants)
-	return tagged{body: userPassword{password, admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
+	return tagged{body: adminapi.NewPassword{Password: password, User: admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
 }
 
 func (a *Admin) setTOTP(x *call, u *admin.Admin) (any, error) {
 	user, secret, err := u.SetTOTP(x.Context(), x.names[0], x.ifMatch())
-	return tagged{body: userTOTP{account.TOTPText(secret), user.TOTPURI(a.Service, secret), admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
+	return tagged{body: adminapi.NewSecondFactor{Secret: account.TOTPText(secret), URI: user.TOTPURI(a.Service, secret), User: admin.ViewUser(user)}, etag: admin.UserETag(user)}, err
 }
 
 func removeTOTP(x *call, u *admin.Admin) (any, error) {

@@ -63,7 +63,8 @@ func lock(dir, kind string) (release func(), err error) {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			text, _ := io.ReadAll(io.LimitReader(f, 64))
 			pid, command := strings.CutSuffix(strings.TrimSpace(string(text)), ofCommand)
-			return nil, &LockedError{dir, cmp.Or(pid, "?"), command}
+			// Without a process id, it has just begun or is about to end.
+			return nil, &LockedError{dir, cmp.Or(pid, "?"), command || pid == ""}
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}

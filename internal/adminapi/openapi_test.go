@@ -1,0 +1,81 @@
+package adminapi
+
+import (
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// described are the types with the name of their schema. Optional members of requests
+// may be required here only if the schema requires them, and the other way round.
+var described = map[string]any{
+	"Problem": Problem{}, "SecretRequest": SecretRequest{}, "NewSecret": NewSecret{}, "User": User{}, "UserDocument": UserDocument{}, "UserPatch": UserPatch{},
+	"PasswordRequest": PasswordRequest{}, "NewPassword": NewPassword{}, "NewSecondFactor": NewSecondFactor{}, "KeyChange": KeyChange{},
+	"RotateRequest": RotateRequest{}, "WithdrawRequest": WithdrawRequest{}, "Withdrawal": Withdrawal{}, "Grant": Grant{}, "Session": Session{},
+	"SessionRequest": SessionRequest{}, "EndedSessions": EndedSessions{}, "CutoffRequest": CutoffRequest{}, "NewCutoff": NewCutoff{},
+	"RestoreRequest": RestoreRequest{}, "Restore": Restore{}, "CodeRequest": CodeRequest{}, "CodeAnswer": CodeAnswer{}, "Login": Login{},
+	"AcceptRequest": AcceptRequest{}, "RejectRequest": RejectRequest{}, "ContinueAnswer": ContinueAnswer{}, "Probe": Probe{},
+}
+
+// ofCommands are members that a command adds and no answer has.
+var ofCommands = []string{"events"}
+
+// The description of the API names the members of the types, and requires those that
+// are always there.
+func TestTypesAreWhatTheDescriptionSays(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reference/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range described {
+		schema := doc.Components.Schemas[name]
+		if schema == nil {
+			t.Errorf("%s is not described", name)
+			continue
+		}
+		is := members(reflect.TypeOf(value))
+		for member, optional := range is {
+			if _, there := schema.Value.Properties[member]; !there && !slices.Contains(ofCommands, member) {
+				t.Errorf("%s.%s is not described", name, member)
+			}
+			if optional && slices.Contains(schema.Value.Required, member) {
+				t.Errorf("%s.%s is required, and may be left out", name, member)
+			}
+		}
+		for member := range schema.Value.Properties {
+			if _, there := is[member]; !there {
+				t.Errorf("%s.%s is described, and does not exist", name, member)
+			}
+		}
+		for _, member := range schema.Value.Required {
+			if _, there := is[member]; !there {
+				t.Errorf("%s.%s is required, and does not exist", name, member)
+			}
+		}
+	}
+}
+
+// members returns the JSON members of a type, and whether each may be left out.
+func members(of reflect.Type) map[string]bool {
+	list := map[string]bool{}
+	for i := range of.NumField() {
+		field := of.Field(i)
+		if field.Anonymous {
+			for name, optional := range members(field.Type) {
+				list[name] = optional
+			}
+			continue
+		}
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		list[name] = options != ""
+	}
+	return list
+}

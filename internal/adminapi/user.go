@@ -1,0 +1,62 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/mintage/mintage/internal/claims"
+)
+
+// UserStates are the states that a user can have.
+var UserStates = []string{"enabled", "disabled"}
+
+// A User is a built-in user, without anything secret.
+type User struct {
+	Username      string        `json:"username"`
+	Name          string        `json:"name"`
+	Subject       string        `json:"subject"`
+	Claims        claims.Claims `json:"claims,omitempty"` // apart from the names
+	State         string        `json:"state"`
+	SecondFactor  bool          `json:"second_factor"`
+	SessionsEnded *time.Time    `json:"sessions_ended_at"`
+	CreatedAt     *time.Time    `json:"created_at"`
+	UpdatedAt     *time.Time    `json:"updated_at"`
+	Events        []Event       `json:"events,omitempty"` // of a command
+}
+
+// A UserDocument is the body of POST /admin/v1/users.
+type UserDocument struct {
+	Username string        `json:"username"`
+	Name     string        `json:"name,omitempty"`
+	Subject  string        `json:"subject,omitempty"` // the username if absent
+	Claims   claims.Claims `json:"claims,omitempty"`
+	Password string        `json:"password,omitempty"` // generated if absent
+	// PasswordHash is argon2id in PHC text, of another system.
+	PasswordHash string `json:"password_hash,omitempty"`
+}
+
+// A UserPatch is the body of PATCH: a merge patch (RFC 7396), in which null removes
+// what it names.
+type UserPatch struct {
+	Name   json.RawMessage `json:"name,omitempty"`
+	Claims claims.Claims   `json:"claims,omitempty"`
+}
+
+// A NewPassword is the answer to a new password.
+type NewPassword struct {
+	Password string `json:"password,omitempty"` // generated, shown once
+	User     User   `json:"user"`
+}
+
+// A PasswordRequest is the body of POST .../password.
+type PasswordRequest struct {
+	Password  string `json:"password,omitempty"` // generated if absent
+	EndGrants bool   `json:"end_grants,omitempty"`
+}
+
+// A NewSecondFactor is the answer to a new second factor.
+type NewSecondFactor struct {
+	Secret string `json:"secret"`
+	URI    string `json:"uri"`
+	User   User   `json:"user"`
+}

@@ -1,0 +1,276 @@
+package adminclient
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mintage/mintage/internal/admin"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/directory"
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
+	serveradmin "github.com/mintage/mintage/internal/server/admin"
+)
+
+const (
+	// pollTime bounds how long a command waits for the server to take a change.
+	pollTime = 2 * time.Second
+	// dialTime bounds how long a command looks for a server.
+	dialTime = 5 * time.Second
+	// lockInterval is how often a command looks for the lock and for a server.
+	lockInterval = 50 * time.Millisecond
+)
+
+// Connect returns a client of the configured deployment, for a command of a version:
+// of the server at its admin socket or its address, or of this process if no server
+// runs. The caller closes it.
+func Connect(ctx context.Context, cfg config.Config, version string) (*Client, error) {
+	for end := time.Now().Add(deployment.LockTime); ; {
+		a, err := running(ctx, cfg)
+		if a == nil && err == nil {
+			a, err = inProcess(ctx, cfg)
+		}
+		if err == nil {
+			a.version = version
+			return a, nil
+		}
+		if !errors.Is(err, deployment.ErrLocked) {
+			return nil, err
+		}
+		if time.Now().After(end) {
+			return nil, deployment.Hint(fmt.Errorf("%w, and no server answers on %s", err, cfg.AdminListen()),
+				"if that process is a server, name its configuration with --config, or its admin API with --admin-listen and --admin-token-file")
+		}
+		if !directory.Pause(ctx, lockInterval) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// running returns a client of the server that runs, or nil if none does.
+func running(ctx context.Context, cfg config.Config) (*Client, error) {
+	path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:")
+	network, address := "unix", path
+	if !unix {
+		var err error
+		if address, err = reachable(cfg.Admin.Listen); err != nil {
+			return nil, err
+		}
+		network = "tcp"
+	}
+	dialer := net.Dialer{Timeout: dialTime}
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err == nil {
+		conn.Close()
+		a, err := Open(cfg, "")
+		if err == nil {
+			a.client.Timeout = 0 // a count can take long; the command can be stopped
+		}
+		return a, err
+	}
+	refused := errors.Is(err, syscall.ECONNREFUSED)
+	switch {
+	case unix && (refused || errors.Is(err, fs.ErrNotExist)):
+		return nil, nil // or its socket was left by a server that was killed
+	case unix && errors.Is(err, fs.ErrPermission):
+		info, hidden := os.Lstat(path)
+		if hidden != nil {
+			return nil, nil // nor can the store be opened
+		}
+		return nil, deployment.Hint(fmt.Errorf("the admin socket %s refuses this user: %w", path, err), admitted(info))
+	case !unix && refused && isLocal(address):
+		return nil, nil
+	}
+	return nil, deployment.Hint(fmt.Errorf("no server answers on %s: %w", address, err), "start it with `mintage serve`, or name another deployment with --config, --data or --admin-listen")
+}
+
+// admitted says who may use a socket.
+func admitted(socket fs.FileInfo) string {
+	owner, ok := socket.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "run this as the server's user"
+	}
+	name, group := strconv.Itoa(int(owner.Uid)), strconv.Itoa(int(owner.Gid))
+	if u, err := user.LookupId(name); err == nil {
+		name = u.Username
+	}
+	if g, err := user.LookupGroupId(group); err == nil {
+		group = g.Name
+	}
+	if socket.Mode().Perm()&0o060 == 0o060 {
+		return fmt.Sprintf("members of the group %s may use it: join it (usermod -a -G %s), or run this as %s (sudo -u %s)", group, group, name, name)
+	}
+	return fmt.Sprintf("run this as %s (sudo -u %s), or let a group use it: admin.group of the server", name, name)
+}
+
+// isLocal reports whether an address is one of this machine.
+func isLocal(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
+// reachable returns the address at which a server listens.
+func reachable(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", deployment.Usage(fmt.Errorf("admin.listen: %q must be unix:PATH or HOST:PORT", listen))
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost" // it listens on every address of this machine
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// Open returns a client of a running server. It verifies a server on TCP with the
+// authorities of caFile, or else with those of the system and of the data directory.
+func Open(cfg config.Config, caFile string) (*Client, error) {
+	tr := &http.Transport{DisableKeepAlives: true}
+	a := &Client{client: http.Client{Timeout: 10 * time.Second, Transport: tr}}
+	if path, unix := strings.CutPrefix(cfg.AdminListen(), "unix:"); unix {
+		a.at, a.url = path, "http://admin"
+		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", path)
+		}
+		return a, nil
+	}
+	var err error
+	if a.at, err = reachable(cfg.Admin.Listen); err != nil {
+		return nil, err
+	}
+	a.url = "https://" + a.at
+	if cfg.Admin.TokenFile == "" {
+		return nil, deployment.Usage(deployment.Hint(fmt.Errorf("the admin API at %s needs its token", a.at), "name its file with --admin-token-file"))
+	}
+	a.file = cfg.Admin.TokenFile
+	if a.token, err = deployment.ReadAdminToken(a.file); err != nil {
+		return nil, err
+	}
+	roots, err := adminRoots(cfg, caFile)
+	tr.TLSClientConfig = &tls.Config{RootCAs: roots}
+	return a, err
+}
+
+// adminRoots are the authorities of the file, or else those of the system and,
+// if there is one, of the data directory's --dev server.
+func adminRoots(cfg config.Config, caFile string) (*x509.CertPool, error) {
+	roots, file := x509.NewCertPool(), caFile
+	if caFile == "" {
+		file = deployment.DevCAFile(cfg)
+		if system, err := x509.SystemCertPool(); err == nil {
+			roots = system
+		}
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		if caFile == "" && errors.Is(err, fs.ErrNotExist) {
+			return roots, nil
+		}
+		return nil, fmt.Errorf("certificate authorities: %w", err)
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("certificate authorities: %s holds no certificate in PEM", file)
+	}
+	return roots, nil
+}
+
+// inProcess opens the store and returns a client of the handler that a server has. It
+// reads no key before a request needs one, so that an operator without the
+// key-encryption key can look, disable and revoke.
+func inProcess(ctx context.Context, cfg config.Config) (*Client, error) {
+	opened, nodes, release, err := deployment.OpenAlone(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	st, began := deployment.Audited(cfg, opened), grant.At(time.Now())
+	cases := admin.Admin{
+		Store: st, Realm: deployment.Realm, Policy: Policy(cfg), Schedule: deployment.KeySchedule(cfg), Now: time.Now,
+		KEK: func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) },
+		Ring: func(ctx context.Context) (*keys.Ring, error) {
+			kek, err := deployment.ReadKEK(cfg)
+			if err != nil {
+				return nil, err
+			}
+			known, err := directory.Open(ctx, st, kek, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
+			if err != nil {
+				return nil, err
+			}
+			return known.Ring(), nil
+		},
+	}
+	if nodes != nil {
+		cases.Settle = func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, directory.SettleTime)
+			defer cancel()
+			directory.AwaitHeartbeats(ctx, nodes, began)
+		}
+	}
+	handler := serveradmin.NewLocal(cases)
+	handler.Service = cfg.ServiceName()
+	return &Client{
+		at: "the store " + cfg.StoreName() + ", in this process: no server runs", url: "http://admin", local: true,
+		client: http.Client{Transport: handled{handler.Handler()}},
+		close: func() {
+			st.Close()
+			release()
+		},
+	}, nil
+}
+
+// Policy returns what commands have to know of the tokens that servers issue.
+func Policy(cfg config.Config) grant.Policy {
+	return grant.Policy{AccessLifetime: cfg.AccessTokenLifetime.Std(), RetryWindow: max(cfg.RetryWindow, cfg.RetryWindowPublic).Std(), RefreshLifetime: cfg.RefreshTokenLifetime.Std(), MaxSkew: cfg.Skew()}
+}
+
+// A handled request is answered by a handler in this process.
+type handled struct{ http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r = r.Clone(r.Context()); r.Body == nil {
+		r.Body = http.NoBody
+	}
+	w := &answer{header: http.Header{}}
+	h.ServeHTTP(w, r)
+	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Body: io.NopCloser(&w.body), Request: r}, nil
+}
+
+// An answer is what a handler has written.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter, as do the methods below.
+func (w *answer) Header() http.Header { return w.header }
+
+// WriteHeader keeps the status.
+func (w *answer) WriteHeader(status int) { w.status = status }
+
+// Write keeps the body.
+func (w *answer) Write(b []byte) (int, error) { return w.body.Write(b) }

@@ -1,0 +1,201 @@
+package adminclient
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mintage/mintage/internal/adminapi"
+	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/deployment"
+	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store/sqlite"
+)
+
+// stored is the configuration of a deployment with an embedded store and no server.
+func stored(t *testing.T) config.Config {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Data = t.TempDir()
+	st, err := sqlite.Create(t.Context(), cfg.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// hint returns an error with its advice.
+func hint(err error) string {
+	var h *deployment.Hinted
+	if errors.As(err, &h) {
+		return err.Error() + "\n" + h.Hint
+	}
+	return err.Error()
+}
+
+// answering listens on the admin socket with a handler.
+func answering(t *testing.T, cfg config.Config, handler http.HandlerFunc) {
+	t.Helper()
+	l, err := net.Listen("unix", strings.TrimPrefix(cfg.AdminListen(), "unix:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(handler)
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+}
+
+func TestWithoutAServerTheCommandAnswersItself(t *testing.T) {
+	cfg := stored(t)
+	// A socket that a killed server left does not count.
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(cfg.Data, "admin.sock"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	a, err := Connect(t.Context(), cfg, "1.0")
+	if err != nil || !strings.Contains(a.At(), "no server runs") {
+		t.Fatalf("%v, %v", a, err)
+	}
+	list, next, err := List[adminapi.Grant](t.Context(), a, "grants", adminapi.Page{Limit: 5}, nil)
+	if err != nil || len(list) != 0 || next != "" {
+		t.Errorf("%v, %q, %v", list, next, err)
+	}
+	// The key-encryption key is read for what needs it, and its absence is no secret here.
+	if err := a.Post(t.Context(), nil, nil, "keys", "rotate"); err == nil || !strings.Contains(err.Error(), "the key-encryption key is missing") {
+		t.Errorf("without a key-encryption key: %v", err)
+	}
+	err = a.Delete(t.Context(), nil, "grants", strings.Repeat("0", 32))
+	if err == nil || !strings.Contains(hint(err), "there is no grant") || !strings.Contains(hint(err), "it never began") {
+		t.Errorf("no such grant: %v", err)
+	}
+	invalid := (*oauth.Invalid)(nil)
+	if _, err := a.Get(t.Context(), nil, map[string][]string{"limit": {"0"}}, "grants"); !errors.As(err, &invalid) || invalid.Field != "limit" {
+		t.Errorf("a wrong parameter: %v", err)
+	}
+	a.Close()
+	if text, err := os.ReadFile(filepath.Join(cfg.Data, "serve.lock")); err != nil || len(text) > 0 {
+		t.Errorf("the lock file holds %q, %v", text, err)
+	}
+}
+
+func TestCommandsWithoutAServerTakeTurns(t *testing.T) {
+	cfg := stored(t)
+	first, err := Connect(t.Context(), cfg, "1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error)
+	go func() {
+		a, err := Connect(t.Context(), cfg, "1.0")
+		if err == nil {
+			a.Close()
+		}
+		second <- err
+	}()
+	select {
+	case err := <-second:
+		t.Fatalf("the second did not wait: %v", err)
+	case <-time.After(3 * lockInterval):
+	}
+	first.Close()
+	if err := <-second; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASocketThatRefusesTheCallerIsAnError(t *testing.T) {
+	if os.Geteuid() == 0 {
+		// Root may use every socket: the advice is all that can be seen.
+		path := filepath.Join(t.TempDir(), "admin.sock")
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		for mode, want := range map[os.FileMode]string{0o600: "admin.group", 0o660: "members of the group"} {
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Lstat(path)
+			if err != nil || !strings.Contains(admitted(info), want) {
+				t.Errorf("%o: %q, %v", mode, admitted(info), err)
+			}
+		}
+		return
+	}
+	cfg := stored(t)
+	answering(t, cfg, func(http.ResponseWriter, *http.Request) {})
+	if err := os.Chmod(filepath.Join(cfg.Data, "admin.sock"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Connect(t.Context(), cfg, "1.0"); !errors.Is(err, syscall.EACCES) || !strings.Contains(hint(err), "admin.group") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAServerOfAnotherVersionIsNamed(t *testing.T) {
+	cfg := stored(t)
+	answering(t, cfg, func(w http.ResponseWriter, r *http.Request) {
+		if r.UserAgent() != "mintage/2.0" {
+			t.Errorf("User-Agent %q", r.UserAgent())
+		}
+		w.Header().Set(adminapi.Version, "1.0")
+		w.WriteHeader(http.StatusNotFound)
+		w.Write([]byte(`{"title":"no such resource","status":404}`))
+	})
+	a, err := Connect(t.Context(), cfg, "2.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = a.Post(t.Context(), nil, nil, "new", "verb")
+	if text := hint(err); !strings.Contains(text, "nothing was changed") || !strings.Contains(text, "the server's version is 1.0, and this command's 2.0") {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestATokenThatIsRefusedIsNamed(t *testing.T) {
+	cfg := stored(t)
+	answering(t, cfg, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		w.Write([]byte(`{"title":"admin token required","status":401}`))
+	})
+	a, err := Connect(t.Context(), cfg, "1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.token, a.file = "expired", "/etc/token"
+	if text := hint(a.Post(t.Context(), nil, nil, "keys", "rotate")); !strings.Contains(text, "refuses the token") || !strings.Contains(text, "/etc/token") {
+		t.Errorf("%s", text)
+	}
+}
+
+// A list is read in as many answers as it takes, and not beyond its limit.
+func TestAListIsReadInSeveralAnswers(t *testing.T) {
+	cfg := stored(t)
+	var queries []string
+	answering(t, cfg, func(w http.ResponseWriter, r *http.Request) {
+		queries = append(queries, r.URL.RawQuery)
+		w.Write([]byte(`{"grants":[{"id":"a"},{"id":"b"}],"next":"b"}`))
+	})
+	a, err := Connect(t.Context(), cfg, "1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, next, err := List[adminapi.Grant](t.Context(), a, "grants", adminapi.Page{Limit: 4}, nil)
+	if err != nil || len(list) != 4 || next != "b" || strings.Join(queries, " ") != "limit=4 after=b&limit=2" {
+		t.Errorf("%v, %q, %v, %q", list, next, err, queries)
+	}
+}
