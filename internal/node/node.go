@@ -28,6 +28,7 @@ import (
 	"github.com/mintage/mintage/internal/server/resource"
 	"github.com/mintage/mintage/internal/server/token"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/sqlite"
 	"github.com/mintage/mintage/internal/tracing"
 	"github.com/mintage/mintage/internal/upstream"
 	"github.com/mintage/mintage/internal/web"
@@ -44,7 +45,9 @@ type node struct {
 	level     *slog.LevelVar // of log
 	auditLog  *audit.Log     // nil if there is none
 	store     store.Store
+	embedded  *sqlite.Store // the same without what wraps it; nil on PostgreSQL
 	outage    *store.Outage // of store
+	anchors   *anchoring    // of auditLog, in store
 	directory *directory.Directory
 	clients   *client.Authenticator
 	health    *server.Health

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"runtime"
@@ -80,89 +81,22 @@ func Serve(ctx context.Context, from Source) (err error) {
 	started := false
 	defer func() {
 		if err != nil && !started && ctx.Err() != nil {
-			if errors.Is(err, context.Canceled) {
-				log.Info("stopped before the start had finished")
-			} else {
-				log.Info("stopped before the start had finished", "error", err)
-			}
+			logEarlyStop(log, err)
 			err = nil
 		}
 	}()
-	if os.Getenv("GOMAXPROCS") == "" {
-		// One thread mostly waits for the disk, which the scheduler notices late.
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	tuneRuntime()
+	n := &node{dev: dev, version: from.Version, log: log, level: level}
+	closing, err := n.open(ctx, cfg, address)
+	if closing != nil {
+		defer func() { err = errors.Join(err, closing()) }()
 	}
-	if os.Getenv("GOGC") == "" {
-		// The live heap is a few megabytes: collecting it less often costs little
-		// memory and saves a tenth of the CPU time.
-		debug.SetGCPercent(400)
-	}
-
-	absent := deployment.KEKIsAbsent(cfg)
-	kek, err := deployment.ReadKEK(cfg)
-	if err != nil && !absent {
-		return err
-	}
-	st, err := deployment.CreateStore(ctx, cfg, dev)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	embedded, _ := st.(*sqlite.Store)
-	numbers := metrics.New(from.Version, cfg.Management.MetricsClients)
-	tracer := openTracer(ctx, from.Version, log)
-	defer closeTracer(tracer)
-	st = traced(numbers.Store(st), tracer, cfg)
-	var opened atomic.Pointer[directory.Directory]
-	outage := &store.Outage{Log: log}
-	anchors := newAnchoring(cfg, st, outage, log)
-	auditLog := openAuditLog(cfg, from.Version, &opened, anchors, log)
-	anchors.auditLog = auditLog
-	st = audited(st, auditLog)
-	defer anchors.end()
-	if absent {
-		if kek, err = deployment.MakeKEK(ctx, cfg, st); err != nil {
-			return err
-		}
-		path, _ := deployment.KEKPath(cfg)
-		log.Warn("made the key-encryption key of this store", "file", path,
-			"advice", "copy it to a safe place, apart from the backups of the store: without it, nobody can use the store or a backup of it")
-	}
-	directory, err := directory.Open(ctx, st, kek, deployment.KeySchedule(cfg), log, time.Now)
-	if err != nil {
+	if err := n.equip(cfg); err != nil {
 		return err
 	}
-	directory.Outage = outage
-	directory.ReadKEK = func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) }
-	opened.Store(directory)
-	firstStartOver(cfg, log)
-	if dev {
-		if err := makeDevFiles(ctx, cfg, address, st); err != nil {
-			return err
-		}
-	}
-	if err := directory.Join(ctx, fmt.Sprintf("%s, process %d", deployment.HostName(), os.Getpid())); err != nil {
-		return err
-	}
-	n := &node{dev: dev, version: from.Version, log: log, level: level, metrics: numbers, tracer: tracer, auditLog: auditLog, store: st, outage: outage, directory: directory,
-		health: server.NewHealth(func(ctx context.Context) error { return errors.Join(directory.Ready(), st.Ready(ctx)) })}
-	n.queue = server.NewQueue(capacity(cfg), numbers.Shed, log)
-	n.feed, n.guard = issuer.NewFeed(), account.NewGuard(cfg.Throttle.LoginFailures)
-	n.throttle = overload.NewThrottle(throttleLimits(cfg), numbers.Throttled)
-	n.clients = &client.Authenticator{Realm: deployment.Realm, Store: st, Directory: directory, Now: time.Now, Log: log, Slow: client.NewSlowPool(),
-		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg),
-		Shared: cfg.Store != config.StoreSQLite, Began: time.Now()}
-	if auditLog != nil {
-		n.clients.OldSecretUsed = auditLog.OldSecretUsed
-	}
-	n.logouts = logout.New(logout.Config{
-		Realm: deployment.Realm, Store: st, Alone: cfg.Store == config.StoreSQLite, Metrics: numbers, Audit: auditLog, Log: log, Monotonic: time.Now, Outage: outage,
-	})
-	fetching, err := documentClient(cfg, dev)
-	if err != nil {
-		return err
-	}
-	n.openDocuments(fetching, cfg.ClientMetadata.Schemes)
 	first, err := n.answer(cfg)
 	if err != nil {
 		return err
@@ -172,42 +106,18 @@ func Serve(ctx context.Context, from Source) (err error) {
 	// Background work ends before the store is closed.
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() { directory.Run(background) })
-	running.Go(func() { anchors.run(background) })
-	running.Go(func() { watchOutage(background, outage, n.health.Ready, log) })
-	if embedded != nil {
-		running.Go(func() { watchStore(background, embedded.Present, log) })
-	}
-	sweeper := &sweep.Sweeper{
-		Store: st, ClockFault: directory.ClockFault, Restore: func() grant.Restore { return directory.Latest().Restore() },
-		Now: time.Now, Monotonic: time.Now, Log: log, Outage: outage,
-	}
-	running.Go(func() { sweeper.Run(background) })
-	if first.front != nil {
-		running.Go(func() { n.logouts.Run(background) })
-	}
+	n.work(background, &running)
 	defer running.Wait()
 	defer stopBackground()
 
-	if !dev {
-		warnOfDemo(cfg, directory, log)
-		noteIssuer(ctx, cfg, st, log)
-	}
-	warnOfExposure(cfg, log)
-	warnOfDatabase(cfg, log)
-	for _, d := range cfg.Departures() {
-		log.Warn("departure from the specification", "what", d)
-	}
-	for _, c := range directory.Departures() {
-		log.Warn("departure from the specification", "what", c)
-	}
+	n.warn(ctx)
 	listeners, err := listen(cfg, public, n)
 	if err != nil {
 		return err
 	}
 	var demo deployment.DevInfo
 	if dev {
-		if demo, err = finishDev(ctx, cfg, st, directory, listeners); err != nil {
+		if demo, err = finishDev(ctx, cfg, n.store, n.directory, listeners); err != nil {
 			return errors.Join(err, closeAll(listeners))
 		}
 	}
@@ -222,6 +132,135 @@ func Serve(ctx context.Context, from Source) (err error) {
 	tell(log, stateReady, "serving "+cfg.IssuerID())
 	started = true
 	return runAndDrain(ctx, listeners, n.health, log)
+}
+
+// logEarlyStop logs that a stop has ended the start, and what else did.
+func logEarlyStop(log *slog.Logger, err error) {
+	if errors.Is(err, context.Canceled) {
+		log.Info("stopped before the start had finished")
+		return
+	}
+	log.Info("stopped before the start had finished", "error", err)
+}
+
+// tuneRuntime sets what the environment leaves to the program.
+func tuneRuntime() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		// One thread mostly waits for the disk, which the scheduler notices late.
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+	if os.Getenv("GOGC") == "" {
+		// The live heap is a few megabytes: collecting it less often costs little
+		// memory and saves a tenth of the CPU time.
+		debug.SetGCPercent(400)
+	}
+}
+
+// open opens the store, the audit log and the directory, and joins the other nodes. The
+// function that it returns, if any, closes them, also after an error.
+func (n *node) open(ctx context.Context, cfg config.Config, address net.Addr) (closing func() error, err error) {
+	absent := deployment.KEKIsAbsent(cfg)
+	kek, err := deployment.ReadKEK(cfg)
+	if err != nil && !absent {
+		return nil, err
+	}
+	st, err := deployment.CreateStore(ctx, cfg, n.dev)
+	if err != nil {
+		return nil, err
+	}
+	n.embedded, _ = st.(*sqlite.Store)
+	n.metrics = metrics.New(n.version, cfg.Management.MetricsClients)
+	n.tracer = openTracer(ctx, n.version, n.log)
+	st = traced(n.metrics.Store(st), n.tracer, cfg)
+	var opened atomic.Pointer[directory.Directory]
+	n.outage = &store.Outage{Log: n.log}
+	n.anchors = newAnchoring(cfg, st, n.outage, n.log)
+	n.auditLog = openAuditLog(cfg, n.version, &opened, n.anchors, n.log)
+	n.anchors.auditLog = n.auditLog
+	n.store = audited(st, n.auditLog)
+	closing = func() error {
+		n.anchors.end()
+		closeTracer(n.tracer)
+		return n.store.Close()
+	}
+	if absent {
+		if kek, err = deployment.MakeKEK(ctx, cfg, n.store); err != nil {
+			return closing, err
+		}
+		path, _ := deployment.KEKPath(cfg)
+		n.log.Warn("made the key-encryption key of this store", "file", path,
+			"advice", "copy it to a safe place, apart from the backups of the store: without it, nobody can use the store or a backup of it")
+	}
+	if n.directory, err = directory.Open(ctx, n.store, kek, deployment.KeySchedule(cfg), n.log, time.Now); err != nil {
+		return closing, err
+	}
+	n.directory.Outage = n.outage
+	n.directory.ReadKEK = func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) }
+	opened.Store(n.directory)
+	firstStartOver(cfg, n.log)
+	if n.dev {
+		if err := makeDevFiles(ctx, cfg, address, n.store); err != nil {
+			return closing, err
+		}
+	}
+	return closing, n.directory.Join(ctx, fmt.Sprintf("%s, process %d", deployment.HostName(), os.Getpid()))
+}
+
+// equip makes what outlives a reload beside the store: queues, limits and caches.
+func (n *node) equip(cfg config.Config) error {
+	n.health = server.NewHealth(func(ctx context.Context) error { return errors.Join(n.directory.Ready(), n.store.Ready(ctx)) })
+	n.queue = server.NewQueue(capacity(cfg), n.metrics.Shed, n.log)
+	n.feed, n.guard = issuer.NewFeed(), account.NewGuard(cfg.Throttle.LoginFailures)
+	n.throttle = overload.NewThrottle(throttleLimits(cfg), n.metrics.Throttled)
+	n.clients = &client.Authenticator{Realm: deployment.Realm, Store: n.store, Directory: n.directory, Now: time.Now, Log: n.log, Slow: client.NewSlowPool(),
+		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg),
+		Shared: cfg.Store != config.StoreSQLite, Began: time.Now()}
+	if n.auditLog != nil {
+		n.clients.OldSecretUsed = n.auditLog.OldSecretUsed
+	}
+	n.logouts = logout.New(logout.Config{
+		Realm: deployment.Realm, Store: n.store, Alone: cfg.Store == config.StoreSQLite, Metrics: n.metrics, Audit: n.auditLog, Log: n.log, Monotonic: time.Now, Outage: n.outage,
+	})
+	fetching, err := documentClient(cfg, n.dev)
+	if err != nil {
+		return err
+	}
+	n.openDocuments(fetching, cfg.ClientMetadata.Schemes)
+	return nil
+}
+
+// work starts the background work, which ends with ctx.
+func (n *node) work(ctx context.Context, running *sync.WaitGroup) {
+	running.Go(func() { n.directory.Run(ctx) })
+	running.Go(func() { n.anchors.run(ctx) })
+	running.Go(func() { watchOutage(ctx, n.outage, n.health.Ready, n.log) })
+	if n.embedded != nil {
+		running.Go(func() { watchStore(ctx, n.embedded.Present, n.log) })
+	}
+	sweeper := &sweep.Sweeper{
+		Store: n.store, ClockFault: n.directory.ClockFault, Restore: func() grant.Restore { return n.directory.Latest().Restore() },
+		Now: time.Now, Monotonic: time.Now, Log: n.log, Outage: n.outage,
+	}
+	running.Go(func() { sweeper.Run(ctx) })
+	if n.current.front != nil {
+		running.Go(func() { n.logouts.Run(ctx) })
+	}
+}
+
+// warn logs what an operator should know of the configuration in force.
+func (n *node) warn(ctx context.Context) {
+	if !n.dev {
+		warnOfDemo(n.cfg, n.directory, n.log)
+		noteIssuer(ctx, n.cfg, n.store, n.log)
+	}
+	warnOfExposure(n.cfg, n.log)
+	warnOfDatabase(n.cfg, n.log)
+	for _, d := range n.cfg.Departures() {
+		n.log.Warn("departure from the specification", "what", d)
+	}
+	for _, c := range n.directory.Departures() {
+		n.log.Warn("departure from the specification", "what", c)
+	}
 }
 
 // tokenEndpoints lists the addresses of the token endpoint that clients know: the one
