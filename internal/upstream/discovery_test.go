@@ -105,6 +105,9 @@ func TestMetadataThatCannotBeUsed(t *testing.T) {
 		"no token endpoint":            {object{"token_endpoint": nil}, nil, upstream.ErrInvalid, "token_endpoint: missing"},
 		"no keys":                      {object{"jwks_uri": nil}, nil, upstream.ErrInvalid, "jwks_uri: missing"},
 		"an endpoint that is a script": {object{"authorization_endpoint": "javascript://x/alert(1)"}, nil, upstream.ErrInvalid, "not https"},
+		"an authorization by FTP":      {object{"authorization_endpoint": "ftp://login.example/auth"}, nil, upstream.ErrInvalid, "authorization_endpoint: not https"},
+		"tokens by FTP":                {object{"token_endpoint": "ftp://login.example/token"}, nil, upstream.ErrInvalid, "token_endpoint: not https"},
+		"keys by FTP":                  {object{"jwks_uri": "ftp://login.example/keys"}, nil, upstream.ErrInvalid, "jwks_uri: not https"},
 		"an endpoint without a host":   {object{"token_endpoint": "/token"}, nil, upstream.ErrInvalid, "not an absolute URL"},
 		"algorithms for secrets only":  {object{"id_token_signing_alg_values_supported": []string{"HS256", "none"}}, nil, upstream.ErrInvalid, "algorithms"},
 		"no method that we have":       {object{"token_endpoint_auth_methods_supported": []string{"private_key_jwt"}}, nil, upstream.ErrInvalid, "client_secret_basic"},
@@ -131,6 +134,23 @@ func TestMetadataThatCannotBeUsed(t *testing.T) {
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || len(err.Error()) > 600 {
 			t.Errorf("%s: %.600v, want %v with %q", name, err, c.want, c.says)
 		}
+	}
+}
+
+// A provider whose logout is at an unsafe address has none: no browser is sent there.
+func TestALogoutAtAnUnsafeAddressIsNone(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"ftp://login.example/end", "javascript://x/alert(1)", "/end", "https://user@login.example/end"} {
+		p := newProvider(t)
+		p.metadata["end_session_endpoint"] = address
+		if at, err := upstream.New(p.config()).EndSession(t.Context(), "alice", "s"); err != nil || at != "" {
+			t.Errorf("%s: %q, %v", address, at, err)
+		}
+	}
+	p := newProvider(t)
+	p.metadata["end_session_endpoint"] = p.url + "/end"
+	if at, err := upstream.New(p.config()).EndSession(t.Context(), "alice", "s"); err != nil || !strings.HasPrefix(at, p.url+"/end?") {
+		t.Errorf("a safe one: %q, %v", at, err)
 	}
 }
 
