@@ -189,7 +189,7 @@ func (a *Authorizer) decide(ctx context.Context, st *Stage, d Decision, consent 
 			if err != nil {
 				return err
 			}
-			if with.Documents = []store.Document{doc}; own {
+			if with.Documents, with.Events = []store.Document{doc}, nil; own {
 				a.record(st.Client, before, with)
 			}
 		}

@@ -424,3 +424,34 @@ func TestNobodyIsAskedAboutACodeThatCannotBeMade(t *testing.T) {
 		t.Errorf("an agent: %v", err)
 	}
 }
+
+// Two users agree to a client for the first time at once: it is recorded once, and the
+// event is there once.
+func TestTwoFirstAgreementsRecordOneEvent(t *testing.T) {
+	h := newHouse(t)
+	h.agents(redirectURI)
+	h.api("https://mcp.example", 1, true, "use", "use")
+	one, two := h.signedIn("alice"), h.signedIn("bob")
+	first, second := h.begin(asAgent(redirectURI), one, StepConsent), h.begin(asAgent(redirectURI), two, StepConsent)
+	h.Issuer.Store = &overtaken{h.kit.Engine, func() {
+		h.code(h.Allow(t.Context(), h.again(second, two), two, true))
+	}}
+	h.code(h.Allow(t.Context(), h.again(first, one), one, true))
+	if events, err := h.kit.Engine.Events(t.Context(), agentID, 9); err != nil || len(events) != 1 {
+		t.Errorf("%+v, %v", events, err)
+	}
+}
+
+// overtaken is a store before whose first commit another one is made.
+type overtaken struct {
+	store.Store
+	first func()
+}
+
+func (s *overtaken) Commit(ctx context.Context, c store.Change) error {
+	if f := s.first; f != nil {
+		s.first = nil
+		f()
+	}
+	return s.Store.Commit(ctx, c)
+}
