@@ -48,6 +48,9 @@ func (r Registration) Client(realm string, ring *keys.Ring, policy grant.Policy,
 	if c.ID == "." || c.ID == ".." {
 		return c, "", &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q means another address in a URL (RFC 3986 section 5.2.4): choose another id", c.ID)}
 	}
+	if c.ID == "self_registered" {
+		return c, "", &oauth.Invalid{Field: "id", Message: "is the label of clients that registered themselves in the metrics: choose another id"}
+	}
 	if c, err = r.apply(c, policy); err != nil {
 		return c, "", err
 	}

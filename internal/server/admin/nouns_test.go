@@ -124,6 +124,9 @@ func TestAnyClientIDCanBeAddressed(t *testing.T) {
 		a.call(t, 422, "POST", "/clients", strings.Replace(invoices, "{", `{"id":"`+id+`",`, 1))
 		a.call(t, 422, "POST", "/users", `{"username":"`+id+`"}`)
 	}
+	// Metrics count clients that registered themselves under this label.
+	a.call(t, 422, "PUT", "/clients/self_registered", invoices)
+	a.call(t, 422, "POST", "/clients", strings.Replace(invoices, "{", `{"id":"self_registered",`, 1))
 	// No id has these bytes, and no store is asked for them.
 	for _, id := range []string{"%00", "%ff", "%0a"} {
 		a.refused(t, 404, "not-found", "GET", "/clients/"+id, "")
