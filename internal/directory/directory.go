@@ -230,7 +230,9 @@ func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
 			v.clients[c.ID] = r
 		}
 		v.scopes = sync.OnceValue(func() []string { return v.apis.scopesOf(v.clients) })
-		v.named = sync.OnceValue(func() map[string]bool { return v.apis.namesOfScopes(v.clients) })
+		v.named = sync.OnceValue(func() map[string]bool {
+			return v.apis.scopeNames(v.clients, func(*registration, string) bool { return true }, func(*store.API) bool { return true })
+		})
 		v.idTokens = sync.OnceValue(func() time.Duration { return longestIDToken(v.clients) })
 	}
 	if len(ch.Cutoffs) > 0 {

@@ -163,23 +163,9 @@ func (d *Directory) IsScriptOrigin(realm, origin string) bool {
 // registered, they are those of OpenID Connect and of open APIs: some clients ask
 // for every scope of the metadata.
 func (a *apis) scopesOf(clients map[string]*registration) []string {
-	set := map[string]bool{}
-	for _, r := range clients {
-		if r.State == store.ClientEnabled && r.MayUse(store.GrantAuthorizationCode) {
-			for _, name := range r.Scope.Tokens() {
-				if a == nil || oauth.OpenIDScopes.Has(name) {
-					set[name] = true
-				}
-			}
-		}
-	}
-	if a != nil {
-		for name, api := range a.owner {
-			if api.Open {
-				set[name.name] = true
-			}
-		}
-	}
+	set := a.scopeNames(clients, func(r *registration, name string) bool {
+		return r.State == store.ClientEnabled && r.MayUse(store.GrantAuthorizationCode) && (a == nil || oauth.OpenIDScopes.Has(name))
+	}, func(api *store.API) bool { return api.Open })
 	list := slices.Sorted(maps.Keys(set))
 	return list[:min(len(list), maxScopes)]
 }
@@ -187,17 +173,22 @@ func (a *apis) scopesOf(clients map[string]*registration) []string {
 // KnowsScope reports whether a client or an API has a scope.
 func (v *View) KnowsScope(name string) bool { return v.named()[name] }
 
-// namesOfScopes returns the names of the scopes of all clients and APIs.
-func (a *apis) namesOfScopes(clients map[string]*registration) map[string]bool {
+// scopeNames returns the names of the scopes of clients and APIs, of those that the
+// functions select.
+func (a *apis) scopeNames(clients map[string]*registration, ofClient func(*registration, string) bool, ofAPI func(*store.API) bool) map[string]bool {
 	set := map[string]bool{}
 	for _, r := range clients {
 		for _, name := range r.Scope.Tokens() {
-			set[name] = true
+			if ofClient(r, name) {
+				set[name] = true
+			}
 		}
 	}
 	if a != nil {
-		for name := range a.owner {
-			set[name.name] = true
+		for name, api := range a.owner {
+			if ofAPI(api) {
+				set[name.name] = true
+			}
 		}
 	}
 	return set

@@ -143,20 +143,19 @@ func watchOutage(ctx context.Context, o *store.Outage, ready func(context.Contex
 			return
 		case <-tick.C:
 		}
-		switch {
-		case !o.Quiet(time.Now(), 0) || ready(ctx) != nil:
+		if !o.Quiet(time.Now(), 0) || ready(ctx) != nil {
 			wasReady = 0 // nothing has failed, or the store cannot be used
 			continue
-		case o.Quiet(time.Now(), time.Second):
-			lasted, failed := o.End()
-			log.Info("the failures have ended: the store works", "failed", failed, "lasted", lasted.Round(time.Millisecond).String())
-		default:
+		}
+		level, what := slog.LevelInfo, "the failures have ended: the store works"
+		if !o.Quiet(time.Now(), time.Second) {
 			if wasReady++; wasReady < provenReady {
 				continue
 			}
-			lasted, failed := o.End()
-			log.Warn("the store works, and requests still fail: each is logged again", "failed", failed, "lasted", lasted.Round(time.Millisecond).String())
+			level, what = slog.LevelWarn, "the store works, and requests still fail: each is logged again"
 		}
+		lasted, failed := o.End()
+		log.Log(ctx, level, what, "failed", failed, "lasted", lasted.Round(time.Millisecond).String())
 		wasReady = 0
 	}
 }

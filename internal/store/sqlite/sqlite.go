@@ -193,12 +193,10 @@ func open(ctx context.Context, path string, timeout time.Duration) (_ *Store, er
 		return nil, err
 	}
 	s.writer = w
-	if s.files, err = openedFiles(path); err == nil {
-		w.stays = s.Present
-		if timeout == commandTimeout {
-			w.stays = func() error { return Displaced(context.Background(), path, db) }
-		}
+	if w.stays = s.Present; timeout == commandTimeout {
+		w.stays = func() error { return Displaced(context.Background(), path, db) }
 	}
+	s.files, err = openedFiles(path)
 	go w.run()
 	// From here on, no restore can replace the file: see Fold. A process that
 	// waited for the lock while a restore replaced the file would write to the old
