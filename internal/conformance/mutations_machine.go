@@ -114,17 +114,17 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/login -run TestNobodySignsInAsAClient",
 	},
 	{
-		Name: "audience by resource", In: "Issuer.target",
+		Name: "audience by resource", In: "entitlements.target",
 		Old: "!r.is(uri)", New: "uri == \"\"",
 		Test: "go test ./internal/issuer -run TestATokenIsForOneAPI",
 	},
 	{
-		Name: "scopes name their APIs", In: "Issuer.ofScope",
-		Old: "if len(c.APIs) == 0 {\n\t\treturn apis, nil", New: "if true {\n\t\treturn apis, nil",
+		Name: "scopes name their APIs", In: "entitlements.ofScope",
+		Old: "if len(e.c.APIs) == 0 {\n\t\treturn apis, nil", New: "if true {\n\t\treturn apis, nil",
 		Test: "go test ./internal/issuer -run TestScopesNameTheirAPIs",
 	},
 	{
-		Name: "a scope only with its API", In: "Issuer.ownScope",
+		Name: "a scope only with its API", In: "entitlements.ownScope",
 		Old: "scope = scope.Without(l.Of(api))", New: "_ = api",
 		Test: "go test ./internal/issuer -run TestScopesNameTheirAPIs",
 	},
@@ -134,13 +134,13 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestAnAgreementWithOtherAPIs",
 	},
 	{
-		Name: "the issuer closed to clients that registered themselves", In: "Issuer.openIDScope",
+		Name: "the issuer closed to clients that registered themselves", In: "entitlements.openIDScope",
 		Old: "ok && a.Open", New: "ok && (a.Open || true)",
 		Test: "go test ./internal/issuer -run TestClientsThatRegisteredThemselvesGetOpenAPIs",
 	},
 	{
-		Name: "scopes of a service token that its client has lost", In: "Issuer.ownTargets",
-		Old: "t.Scope = t.Scope.Common(c.Scope); t.Scope == \"\"", New: "t.Scope.Common(c.Scope) == \"\"",
+		Name: "scopes of a service token that its client has lost", In: "entitlements.ownTargets",
+		Old: "t.Scope = t.Scope.Common(e.c.Scope); t.Scope == \"\"", New: "t.Scope.Common(e.c.Scope) == \"\"",
 		Test: "go test ./internal/issuer -run TestServiceTokensLoseTheScopes",
 	},
 	{

@@ -70,18 +70,18 @@ func (iss *Issuer) inspectOfGrant(ctx context.Context, view *directory.View, t T
 		return t, grant.TokenUnknown, nil
 	}
 	t = t.Of(g)
-	standing := false
+	standing, e := false, iss.of(view, c)
 	if t.Form == JWT {
-		standing = iss.standing(view, c, g.APIs, t.Audience)
+		standing = e.standing(g.APIs, t.Audience)
 	} else {
-		t.Audience, _, standing = iss.named(view, c, g.APIs, t.apis)
+		t.Audience, _, standing = e.named(g.APIs, t.apis)
 	}
 	if !standing {
 		return t, grant.TargetGone, nil
 	}
 	if g.APIs != (grant.APIs{}) {
 		t.Restricted, t.Lifetime = true, t.ExpiresAt.Since(t.IssuedAt).Truncate(time.Second)
-		t.ForClient = slices.Contains(g.APIs[:], store.ClientAudience) && t.IsFor(iss.Audience(c)...)
+		t.ForClient = slices.Contains(g.APIs[:], store.ClientAudience) && t.IsFor(e.audience()...)
 	}
 	if g.InUserInfo != 0 {
 		t.Named = claims.Set(g.InUserInfo) & claims.Of(c.Scope)
@@ -177,7 +177,7 @@ func (iss *Issuer) Foresee(view *directory.View, c *store.Client, t Token, g gra
 
 // EveryAPI returns the target of a token request that names no API.
 func (iss *Issuer) EveryAPI(view *directory.View, c *store.Client, apis grant.APIs) *grant.Target {
-	return iss.target(view, c, apis, "")
+	return iss.of(view, c).target(apis, "")
 }
 
 // presents returns the client's refresh request with a token.
@@ -189,10 +189,10 @@ func (iss *Issuer) presents(view *directory.View, c *store.Client, t Token) gran
 	}
 }
 
-// Audience returns the audience of a client's access tokens.
-func (iss *Issuer) Audience(c *store.Client) []string {
-	if len(c.Audience) > 0 {
-		return c.Audience
+// audience returns the audience of the client's access tokens.
+func (e entitlements) audience() []string {
+	if len(e.c.Audience) > 0 {
+		return e.c.Audience
 	}
-	return []string{iss.ID}
+	return []string{e.iss.ID}
 }

@@ -10,6 +10,19 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
+// entitlements are what a client may have of the realm's APIs, by one view of the
+// directory.
+type entitlements struct {
+	iss  *Issuer
+	view *directory.View
+	c    *store.Client
+}
+
+// of returns the entitlements of a client.
+func (iss *Issuer) of(view *directory.View, c *store.Client) entitlements {
+	return entitlements{iss, view, c}
+}
+
 // A resource is an API as a client may ask for it: a registered one, the issuer, to
 // which the scopes of OpenID Connect belong, or the audience of the client's
 // registration, to which the scopes of no API belong.
@@ -42,10 +55,11 @@ type Resources struct {
 // A client that may have tokens for no API has only the audience of its registration,
 // which a resource may name. It has the client's scopes of no API.
 func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []string, scope oauth.Scope) (r Resources, err error) {
+	e := iss.of(view, c)
 	r = Resources{Scope: c.Scope, Default: c.Scope}
 	switch {
 	case !c.SelfRegistered() && len(uris) == 0:
-		r.APIs, err = iss.ofScope(view, c, cmp.Or(scope.Without(oauth.OfflineAccess), c.Scope))
+		r.APIs, err = e.ofScope(cmp.Or(scope.Without(oauth.OfflineAccess), c.Scope))
 		return r, err
 	case c.SelfRegistered() && !view.HasAPIs():
 		return r, nil
@@ -57,12 +71,12 @@ func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []strin
 	var named []resource
 	foreign := 0 // of the audience, and no API
 	for _, uri := range uris {
-		found, ok := iss.findResource(view, c, uri)
+		found, ok := e.findResource(uri)
 		switch {
 		case ok && slices.ContainsFunc(named, func(o resource) bool { return o.number == found.number }):
 		case ok:
 			named = append(named, found)
-		case !slices.Contains(iss.Audience(c), uri) || c.SelfRegistered():
+		case !slices.Contains(e.audience(), uri) || c.SelfRegistered():
 			return r, oauth.ErrTarget
 		default:
 			foreign++
@@ -70,7 +84,7 @@ func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []strin
 	}
 	switch {
 	case len(named) == 0:
-		if r.Scope = iss.ownScope(view, c); r.Scope == "" {
+		if r.Scope = e.ownScope(); r.Scope == "" {
 			err = oauth.ErrTarget
 		}
 		r.Default = r.Scope
@@ -78,7 +92,7 @@ func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []strin
 	case foreign > 0 || len(named) > grant.MaxAPIs:
 		return r, oauth.ErrTarget
 	}
-	r.Scope, r.Default = iss.openIDScope(view, c), ""
+	r.Scope, r.Default = e.openIDScope(), ""
 	if !c.SelfRegistered() {
 		r.Default = r.Scope
 	}
@@ -98,12 +112,12 @@ func (iss *Issuer) Resources(view *directory.View, c *store.Client, uris []strin
 // ofScope returns the APIs to which the scopes of an operator's client belong, and
 // behind them its own audience if others belong to none. A client without APIs keeps
 // its own audience alone.
-func (iss *Issuer) ofScope(view *directory.View, c *store.Client, scope oauth.Scope) (apis grant.APIs, err error) {
-	if len(c.APIs) == 0 {
+func (e entitlements) ofScope(scope oauth.Scope) (apis grant.APIs, err error) {
+	if len(e.c.APIs) == 0 {
 		return apis, nil
 	}
 	n, rest := 0, false
-	for _, api := range iss.apisOf(view, c, scope.Common(c.Scope)) {
+	for _, api := range e.apisOf(scope.Common(e.c.Scope)) {
 		switch {
 		case api == own:
 			rest = true
@@ -136,26 +150,26 @@ func (iss *Issuer) OpenOf(view *directory.View, scope oauth.Scope) (ids []string
 	return ids
 }
 
-// ownScope returns the scopes of an operator's client that it has without an API.
-func (iss *Issuer) ownScope(view *directory.View, c *store.Client) oauth.Scope {
-	scope := c.Scope
-	for _, text := range c.APIs {
+// ownScope returns the scopes that an operator's client has without an API.
+func (e entitlements) ownScope() oauth.Scope {
+	scope := e.c.Scope
+	for _, text := range e.c.APIs {
 		l, err := store.ReadAllowedAPI(text)
-		if api, ok := view.API(iss.Realm, l.ID); ok && err == nil {
+		if api, ok := e.view.API(e.iss.Realm, l.ID); ok && err == nil {
 			scope = scope.Without(l.Of(api))
 		}
 	}
 	return scope
 }
 
-// openIDScope returns the scopes of OpenID Connect that a client may have. One that
+// openIDScope returns the scopes of OpenID Connect that the client may have. One that
 // registered itself may have them if an operator has registered the issuer as an open
 // API.
-func (iss *Issuer) openIDScope(view *directory.View, c *store.Client) oauth.Scope {
-	if !c.SelfRegistered() {
-		return c.Scope.Common(oauth.OpenIDScopes)
+func (e entitlements) openIDScope() oauth.Scope {
+	if !e.c.SelfRegistered() {
+		return e.c.Scope.Common(oauth.OpenIDScopes)
 	}
-	if a, ok := view.API(iss.Realm, iss.ID); ok && a.Open {
+	if a, ok := e.view.API(e.iss.Realm, e.iss.ID); ok && a.Open {
 		return oauth.OpenIDScopes
 	}
 	return ""
@@ -166,29 +180,29 @@ func (iss *Issuer) AllowedScope(view *directory.View, c *store.Client) oauth.Sco
 	if !c.SelfRegistered() {
 		return c.Scope
 	}
-	return c.Scope.Union(iss.openIDScope(view, c))
+	return c.Scope.Union(iss.of(view, c).openIDScope())
 }
 
-// findResource returns what a client may have of the API that a URI names.
-func (iss *Issuer) findResource(view *directory.View, c *store.Client, uri string) (resource, bool) {
-	if api, ok := view.API(iss.Realm, uri); ok {
-		return iss.allowed(view, c, api.Number)
+// findResource returns what the client may have of the API that a URI names.
+func (e entitlements) findResource(uri string) (resource, bool) {
+	if api, ok := e.view.API(e.iss.Realm, uri); ok {
+		return e.allowed(api.Number)
 	}
-	if view.HasAPIs() && oauth.CanonicalTarget(uri) == oauth.CanonicalTarget(iss.ID) {
-		return iss.allowed(view, c, store.IssuerAPI)
+	if e.view.HasAPIs() && oauth.CanonicalTarget(uri) == oauth.CanonicalTarget(e.iss.ID) {
+		return e.allowed(store.IssuerAPI)
 	}
 	return resource{}, false
 }
 
 // lookup returns an API by its number, if it is still registered.
-func (iss *Issuer) lookup(view *directory.View, c *store.Client, number uint16) (resource, bool) {
+func (e entitlements) lookup(number uint16) (resource, bool) {
 	switch number {
 	case store.IssuerAPI:
-		return resource{audience: []string{iss.ID}, number: number}, true
+		return resource{audience: []string{e.iss.ID}, number: number}, true
 	case store.ClientAudience:
-		return resource{audience: iss.Audience(c), number: number}, true
+		return resource{audience: e.audience(), number: number}, true
 	}
-	api, ok := view.APIByNumber(iss.Realm, number)
+	api, ok := e.view.APIByNumber(e.iss.Realm, number)
 	if !ok {
 		return resource{}, false
 	}
@@ -196,25 +210,25 @@ func (iss *Issuer) lookup(view *directory.View, c *store.Client, number uint16) 
 }
 
 // allowed returns an API by its number, if the client may have tokens for it.
-func (iss *Issuer) allowed(view *directory.View, c *store.Client, number uint16) (resource, bool) {
-	r, ok := iss.lookup(view, c, number)
+func (e entitlements) allowed(number uint16) (resource, bool) {
+	r, ok := e.lookup(number)
 	if !ok {
 		return r, false
 	}
-	if r.is(iss.ID) {
-		r.scope = iss.openIDScope(view, c)
+	if r.is(e.iss.ID) {
+		r.scope = e.openIDScope()
 	}
 	switch {
 	case number == store.ClientAudience:
-		r.scope = iss.ownScope(view, c)
+		r.scope = e.ownScope()
 		return r, r.scope != ""
 	case r.api == nil:
-		return r, len(c.APIs) > 0 && r.scope != ""
-	case c.SelfRegistered():
+		return r, len(e.c.APIs) > 0 && r.scope != ""
+	case e.c.SelfRegistered():
 		r.scope = r.scope.Union(r.api.Scope())
 		return r, r.api.Open
 	}
-	for _, text := range c.APIs {
+	for _, text := range e.c.APIs {
 		if l, err := store.ReadAllowedAPI(text); err == nil && r.is(l.ID) {
 			r.scope = r.scope.Union(l.Of(r.api))
 			return r, true
@@ -225,16 +239,16 @@ func (iss *Issuer) allowed(view *directory.View, c *store.Client, number uint16)
 
 // target returns what a token request asks for of a grant's APIs, or nil if APIs do
 // not matter: the grant has none, and the client names none that matters.
-func (iss *Issuer) target(view *directory.View, c *store.Client, apis grant.APIs, uri string) *grant.Target {
+func (e entitlements) target(apis grant.APIs, uri string) *grant.Target {
 	if apis == (grant.APIs{}) {
-		if uri == "" || len(c.APIs) == 0 || slices.Contains(iss.Audience(c), uri) {
+		if uri == "" || len(e.c.APIs) == 0 || slices.Contains(e.audience(), uri) {
 			return nil
 		}
 		return &grant.Target{Refusal: grant.TargetUnknown}
 	}
 	t := &grant.Target{}
 	for i, number := range apis {
-		r, ok := iss.allowed(view, c, number)
+		r, ok := e.allowed(number)
 		if number == 0 || !ok || uri != "" && !r.is(uri) {
 			continue
 		}
@@ -245,7 +259,7 @@ func (iss *Issuer) target(view *directory.View, c *store.Client, apis grant.APIs
 		if number == store.ClientAudience {
 			continue // the APIs beside it decide
 		}
-		life := iss.Policy.AccessLifetime
+		life := e.iss.Policy.AccessLifetime
 		if r.api != nil {
 			life = r.api.Lifetime(life)
 		}
@@ -255,7 +269,7 @@ func (iss *Issuer) target(view *directory.View, c *store.Client, apis grant.APIs
 	}
 	switch {
 	case t.APIs != 0:
-		t.Lifetime = cmp.Or(t.Lifetime, iss.Policy.AccessLifetime)
+		t.Lifetime = cmp.Or(t.Lifetime, e.iss.Policy.AccessLifetime)
 	case uri != "":
 		t.Refusal = grant.TargetUnknown
 	default:
@@ -268,15 +282,15 @@ func (iss *Issuer) target(view *directory.View, c *store.Client, apis grant.APIs
 // a grant's APIs: a JWT only if all of them have JWTs. Without APIs, both are as
 // the client is registered, whose own audience beside APIs does not decide the format.
 // It reports false if an API is no longer registered.
-func (iss *Issuer) named(view *directory.View, c *store.Client, apis grant.APIs, positions uint8) (audience []string, format store.TokenFormat, ok bool) {
+func (e entitlements) named(apis grant.APIs, positions uint8) (audience []string, format store.TokenFormat, ok bool) {
 	if positions == 0 {
-		return iss.Audience(c), c.TokenFormat, apis == grant.APIs{}
+		return e.audience(), e.c.TokenFormat, apis == grant.APIs{}
 	}
 	for i, number := range apis {
 		if positions&(1<<i) == 0 {
 			continue
 		}
-		r, ok := iss.lookup(view, c, number)
+		r, ok := e.lookup(number)
 		if !ok {
 			return nil, "", false
 		}
@@ -288,7 +302,7 @@ func (iss *Issuer) named(view *directory.View, c *store.Client, apis grant.APIs,
 		if number == store.ClientAudience {
 			continue
 		}
-		of := c.TokenFormat
+		of := e.c.TokenFormat
 		if r.api != nil {
 			of = cmp.Or(r.api.TokenFormat, of)
 		}
@@ -296,18 +310,18 @@ func (iss *Issuer) named(view *directory.View, c *store.Client, apis grant.APIs,
 			format = cmp.Or(of, store.TokenOpaque)
 		}
 	}
-	return audience, cmp.Or(format, c.TokenFormat), len(audience) > 0 && positions>>len(apis) == 0
+	return audience, cmp.Or(format, e.c.TokenFormat), len(audience) > 0 && positions>>len(apis) == 0
 }
 
 // standing reports whether every audience of a JWT is an API of its grant that is
 // still registered. A grant without APIs has none to look up.
-func (iss *Issuer) standing(view *directory.View, c *store.Client, apis grant.APIs, audience []string) bool {
+func (e entitlements) standing(apis grant.APIs, audience []string) bool {
 	if apis == (grant.APIs{}) {
 		return true
 	}
 	for _, id := range audience {
 		if !slices.ContainsFunc(apis[:], func(number uint16) bool {
-			r, ok := iss.lookup(view, c, number)
+			r, ok := e.lookup(number)
 			return ok && slices.Contains(r.audience, id)
 		}) {
 			return false

@@ -31,7 +31,7 @@ func (iss *Issuer) ServiceToken(ctx context.Context, c *store.Client, r ServiceR
 	if err != nil {
 		return Tokens{}, store.Unavailable(err)
 	}
-	scope, apis, err := iss.serviceScope(view, c, r)
+	scope, apis, err := iss.of(view, c).serviceScope(r)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -48,7 +48,7 @@ func (iss *Issuer) ServiceToken(ctx context.Context, c *store.Client, r ServiceR
 	}
 	rand.Read(t.GrantID[:])
 	if format == store.TokenJWT {
-		t.Form, t.Audience = JWT, iss.serviceAudience(c, apis)
+		t.Form, t.Audience = JWT, iss.of(view, c).serviceAudience(apis)
 	} else {
 		t.Key = view.Ring.Current(keys.MAC, now)
 	}
@@ -88,24 +88,24 @@ var own = &store.API{Number: store.IssuerAPI}
 
 // serviceScope returns what a request asks for, of what the client is registered for,
 // and the APIs that it is for. Scopes of OpenID Connect are about users.
-func (iss *Issuer) serviceScope(view *directory.View, c *store.Client, r ServiceRequest) (scope oauth.Scope, apis []*store.API, err error) {
-	allowed := c.Scope
-	if iss.IDTokenLifetime != 0 {
+func (e entitlements) serviceScope(r ServiceRequest) (scope oauth.Scope, apis []*store.API, err error) {
+	allowed := e.c.Scope
+	if e.iss.IDTokenLifetime != 0 {
 		allowed = allowed.Without(oauth.OpenID)
 	}
 	wanted, err := oauth.ParseScope(r.Scope)
 	wanted = wanted.Without(oauth.OfflineAccess)
 	if err != nil || !allowed.Covers(wanted) || allowed == "" {
-		return "", nil, oauth.Sent(oauth.ErrScope, iss.LoggedScope(view, r.Scope))
+		return "", nil, oauth.Sent(oauth.ErrScope, e.iss.LoggedScope(e.view, r.Scope))
 	}
 	if scope = wanted; scope == "" {
 		scope = allowed
 	}
 	if r.Resource == "" {
-		return scope, iss.apisOf(view, c, scope), nil
+		return scope, e.apisOf(scope), nil
 	}
-	api, ok := view.API(iss.Realm, r.Resource)
-	if !ok || !slices.ContainsFunc(c.APIs, func(text string) bool {
+	api, ok := e.view.API(e.iss.Realm, r.Resource)
+	if !ok || !slices.ContainsFunc(e.c.APIs, func(text string) bool {
 		may, err := store.ReadAllowedAPI(text)
 		return err == nil && oauth.CanonicalTarget(may.ID) == oauth.CanonicalTarget(api.ID)
 	}) {
@@ -113,7 +113,7 @@ func (iss *Issuer) serviceScope(view *directory.View, c *store.Client, r Service
 	}
 	switch narrowed := scope.Common(api.Scope()); {
 	case wanted != "" && narrowed != wanted:
-		return "", nil, oauth.Sent(oauth.ErrScope, iss.LoggedScope(view, r.Scope)) // of another API
+		return "", nil, oauth.Sent(oauth.ErrScope, e.iss.LoggedScope(e.view, r.Scope)) // of another API
 	case narrowed == "":
 		return "", nil, oauth.ErrTarget
 	default:
@@ -121,13 +121,13 @@ func (iss *Issuer) serviceScope(view *directory.View, c *store.Client, r Service
 	}
 }
 
-// apisOf returns the APIs that scopes of a client belong to, none if all of them belong
+// apisOf returns the APIs that scopes of the client belong to, none if all of them belong
 // to none.
-func (iss *Issuer) apisOf(view *directory.View, c *store.Client, scope oauth.Scope) (apis []*store.API) {
+func (e entitlements) apisOf(scope oauth.Scope) (apis []*store.API) {
 	for _, name := range scope.Tokens() {
 		api := own
-		if of, ok := view.APIOfScope(iss.Realm, name); ok {
-			if r, may := iss.allowed(view, c, of.Number); may && r.scope.Has(name) {
+		if of, ok := e.view.APIOfScope(e.iss.Realm, name); ok {
+			if r, may := e.allowed(of.Number); may && r.scope.Has(name) {
 				api = of
 			}
 		}
@@ -142,14 +142,14 @@ func (iss *Issuer) apisOf(view *directory.View, c *store.Client, scope oauth.Sco
 }
 
 // serviceAudience is the audience of a service token: its APIs, or that of the client.
-func (iss *Issuer) serviceAudience(c *store.Client, apis []*store.API) []string {
+func (e entitlements) serviceAudience(apis []*store.API) []string {
 	if len(apis) == 0 {
-		return iss.Audience(c)
+		return e.audience()
 	}
 	var list []string
 	for _, api := range apis {
 		if api == own {
-			list = append(list, iss.Audience(c)...)
+			list = append(list, e.audience()...)
 		} else {
 			list = append(list, api.ID)
 		}
@@ -170,7 +170,7 @@ func (iss *Issuer) inspectOwn(ctx context.Context, view *directory.View, t Token
 	if t.Subject != t.ClientID {
 		return t, grant.TokenUnknown, nil // this server did not sign it
 	}
-	if !iss.ownTargets(view, c, &t) {
+	if !iss.of(view, c).ownTargets(&t) {
 		return t, grant.AccessRevoked, nil
 	}
 	switch _, err := iss.Store.Document(ctx, store.KeyOf(store.DocumentServiceRevoked, iss.Realm, t.GrantID.String())); {
@@ -192,19 +192,19 @@ func (iss *Issuer) ownInForce(view *directory.View, t Token) grant.Refusal {
 
 // ownTargets completes the audience, and takes away scopes that the client has lost.
 // It reports whether all APIs still exist and a scope is left.
-func (iss *Issuer) ownTargets(view *directory.View, c *store.Client, t *Token) bool {
-	if t.Scope = t.Scope.Common(c.Scope); t.Scope == "" {
+func (e entitlements) ownTargets(t *Token) bool {
+	if t.Scope = t.Scope.Common(e.c.Scope); t.Scope == "" {
 		return false
 	}
 	if t.Form == JWT {
 		return !slices.ContainsFunc(t.Audience, func(aud string) bool {
-			_, present := view.API(iss.Realm, aud)
-			return !present && !slices.Contains(iss.Audience(c), aud)
+			_, present := e.view.API(e.iss.Realm, aud)
+			return !present && !slices.Contains(e.audience(), aud)
 		})
 	}
 	var apis []*store.API
 	for _, n := range t.APIs {
-		api, present := view.APIByNumber(iss.Realm, n)
+		api, present := e.view.APIByNumber(e.iss.Realm, n)
 		if n == store.IssuerAPI {
 			api, present = own, true
 		}
@@ -213,7 +213,7 @@ func (iss *Issuer) ownTargets(view *directory.View, c *store.Client, t *Token) b
 		}
 		apis = append(apis, api)
 	}
-	t.Audience = iss.serviceAudience(c, apis)
+	t.Audience = e.serviceAudience(apis)
 	return true
 }
 

@@ -66,7 +66,7 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 		Cutoff:  view.Cutoff(iss.Realm, code.Subject, code.ClientID),
 		Restore: view.Restore(),
 		Attempt: attempt(), KeyID: view.Ring.Current(keys.MAC, now),
-		Target: iss.target(view, c, code.APIs, r.Resource),
+		Target: iss.of(view, c).target(code.APIs, r.Resource),
 	}
 	d := code.Redeem(req, iss.PolicyOf(c), now)
 	refused := &grant.Refused{Why: d.Refusal, GrantID: code.GrantID}
@@ -131,7 +131,7 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		req.Cutoff = view.Cutoff(g.Realm, g.Subject, g.ClientID)
 		req.KeyID = view.Ring.Current(keys.MAC, now)
 		req.SpentByOther = view.Ring.SpentByOther(g, key)
-		req.Target = iss.target(view, c, g.APIs, r.Resource)
+		req.Target = iss.of(view, c).target(g.APIs, r.Resource)
 		if asked != "" && asked != unparsable && c.SelfRegistered() {
 			req.Scope = covered(asked, g.Scope.Common(req.Allowed), req.Target)
 		}
@@ -296,14 +296,14 @@ func (iss *Issuer) accessToken(view *directory.View, c *store.Client, d grant.De
 	format := c.TokenFormat
 	if a.APIs != 0 {
 		var ok bool
-		if t.Audience, format, ok = iss.named(view, c, g.APIs, a.APIs); !ok {
+		if t.Audience, format, ok = iss.of(view, c).named(g.APIs, a.APIs); !ok {
 			return "", "", fmt.Errorf("an API of grant %s was deleted a moment ago", g.ID)
 		}
 	}
 	if format == store.TokenJWT {
 		t.Form = JWT
 		if t.Audience == nil {
-			t.Audience = iss.Audience(c)
+			t.Audience = iss.of(view, c).audience()
 		}
 	} else {
 		// A repeated response has the same bytes as long as its access token is the
