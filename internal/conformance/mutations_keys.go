@@ -75,8 +75,8 @@ var keyMutations = []Mutation{
 		Test: decisions + "TestARetiredKeySealsNoCodesOfLater",
 	},
 	{
-		Name: "access tokens by the key of their instant", In: "Issuer.accessToken",
-		Old: "if !d.Repeated || a.IssuedAt != g.RotatedAt {", New: "if false {",
+		Name: "access tokens by the key of their instant", In: "response.accessToken",
+		Old: "if !r.d.Repeated || a.IssuedAt != g.RotatedAt {", New: "if false {",
 		Test: "go test ./internal/issuer -run TestAccessTokensWithoutRotation",
 	},
 	{

@@ -8,7 +8,6 @@ import (
 	"maps"
 
 	"github.com/mintage/mintage/internal/claims"
-	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
@@ -39,45 +38,45 @@ func (iss *Issuer) checkOpenID(a Authorization, code *grant.Code) error {
 	return nil
 }
 
-// about returns the claims about the user that the id_token of a decision has: those
+// about returns the claims about the user that the id_token has: those
 // that the request named and the client is registered for, unless their scope was
 // narrowed away (OpenID Connect Core section 5.5).
-func (iss *Issuer) about(ctx context.Context, c *store.Client, d grant.Decision) (claims.Claims, error) {
-	g := d.Next
-	if g.InIDToken == 0 || iss.Claims == nil || !iss.hasIDToken(c, d) {
+func (r *response) about(ctx context.Context) (claims.Claims, error) {
+	g := &r.d.Next
+	if g.InIDToken == 0 || r.iss.Claims == nil || !r.hasIDToken() {
 		return nil, nil
 	}
-	set := claims.Set(g.InIDToken) & claims.Of(c.Scope) &^ (claims.Of(g.Scope) &^ claims.Of(d.Access.Scope))
-	known, err := iss.Claims(ctx, g.Subject)
+	set := claims.Set(g.InIDToken) & claims.Of(r.c.Scope) &^ (claims.Of(g.Scope) &^ claims.Of(r.d.Access.Scope))
+	known, err := r.iss.Claims(ctx, g.Subject)
 	if err != nil {
 		return nil, store.Unavailable(err)
 	}
 	return known.Select(set), nil
 }
 
-// hasIDToken reports whether the answer of a decision has an id_token.
-func (iss *Issuer) hasIDToken(c *store.Client, d grant.Decision) bool {
-	return iss.speaksOpenID(d.Access.Scope) && (d.Next.Generation == 1 || !c.NoRefreshIDToken)
+// hasIDToken reports whether there is an id_token.
+func (r *response) hasIDToken() bool {
+	return r.iss.speaksOpenID(r.d.Access.Scope) && (r.d.Next.Generation == 1 || !r.c.NoRefreshIDToken)
 }
 
-// idToken returns the id_token of a decision (OpenID Connect Core section 3.1.3.3;
+// idToken returns the id_token (OpenID Connect Core section 3.1.3.3;
 // section 12.2 for a refresh). It is a function of the row, the registration, the
 // access token beside it and what is known about the user, signed by the key of its
 // instant of issue: a repeated answer has the same id_token, as long as these are
 // the same.
-func (iss *Issuer) idToken(view *directory.View, c *store.Client, d grant.Decision, nonce, access string, about claims.Claims, now grant.Instant) (string, error) {
-	g, alg, life := d.Next, IDTokenAlg(c), iss.IDTokenLifetime
-	if c.IDTokenLifetime != nil {
-		life = c.IDTokenLifetime.Duration()
+func (r *response) idToken(nonce, access string, about claims.Claims) (string, error) {
+	g, issuedAt, alg, life := &r.d.Next, r.d.Access.IssuedAt, IDTokenAlg(r.c), r.iss.IDTokenLifetime
+	if r.c.IDTokenLifetime != nil {
+		life = r.c.IDTokenLifetime.Duration()
 	}
 	body, err := openid.Token{
-		Issuer: iss.ID, Subject: g.Subject, ClientID: g.ClientID, IssuedAt: d.Access.IssuedAt, ExpiresAt: d.Access.IssuedAt.Add(life),
+		Issuer: r.iss.ID, Subject: g.Subject, ClientID: g.ClientID, IssuedAt: issuedAt, ExpiresAt: issuedAt.Add(life),
 		AuthTime: g.AuthTime, Nonce: nonce, AccessToken: access, Facts: g.Facts, More: about,
 	}.Claims(string(alg))
 	if err != nil {
 		return "", err
 	}
-	return view.Ring.Sign(alg, openid.Type, body, min(d.Access.IssuedAt, now))
+	return r.view.Ring.Sign(alg, openid.Type, body, min(issuedAt, r.now))
 }
 
 // IDTokenAlg returns the algorithm of a client's id_tokens.

@@ -75,14 +75,15 @@ func (iss *Issuer) Exchange(ctx context.Context, c *store.Client, r CodeRequest)
 	}
 	if d.Refusal == grant.Allowed {
 		// Read before the code is spent: a code cannot be presented again.
-		about, err := iss.about(ctx, c, d)
+		answer := response{iss, view, c, d, now}
+		about, err := answer.about(ctx)
 		if err != nil {
 			return Tokens{}, err
 		}
 		err = iss.Store.CreateGrant(ctx, d.Next)
 		if err == nil || !errors.Is(err, store.ErrConflict) && iss.settled(ctx, d.Next, err) {
 			iss.keepRecord(ctx, c, now)
-			return iss.tokens(view, c, d, code.Nonce, about, now)
+			return answer.tokens(code.Nonce, about)
 		}
 		if !errors.Is(err, store.ErrConflict) {
 			return Tokens{}, store.Unavailable(err)
@@ -146,11 +147,12 @@ func (iss *Issuer) Refresh(ctx context.Context, c *store.Client, r RefreshReques
 		return Tokens{}, &grant.Refused{Why: d.Refusal, GrantID: tok.GrantID}
 	}
 	iss.keepRecord(ctx, c, now)
-	about, err := iss.about(ctx, c, d)
+	answer := response{iss, view, c, d, now}
+	about, err := answer.about(ctx)
 	if err != nil {
 		return Tokens{}, err // the same request again gets the same pair
 	}
-	return iss.tokens(view, c, d, "", about, now)
+	return answer.tokens("", about)
 }
 
 // unparsable is a scope that no grant has: its character is not allowed in scopes.
@@ -258,70 +260,79 @@ func revocation(g grant.Grant, d grant.Decision, e evidence, now grant.Instant) 
 	return []store.Event{{At: now, Name: name, About: g.ID.String(), Actor: g.ClientID, Detail: e.String()}}
 }
 
-// tokens computes the pair of an allowed decision from its row, and the id_token
-// beside it.
-func (iss *Issuer) tokens(view *directory.View, c *store.Client, d grant.Decision, nonce string, about claims.Claims, now grant.Instant) (Tokens, error) {
-	g := d.Next
-	refresh, err := iss.write(view, c, Token{
+// A response is what an allowed decision about a grant of a client is answered with. It
+// is computed from the row.
+type response struct {
+	iss  *Issuer
+	view *directory.View
+	c    *store.Client
+	d    grant.Decision
+	now  grant.Instant
+}
+
+// tokens returns the pair, and the id_token beside it.
+func (r *response) tokens(nonce string, about claims.Claims) (Tokens, error) {
+	g := &r.d.Next
+	refresh, err := r.iss.write(r.view, r.c, Token{
 		Kind: RefreshToken, Form: OfGrant, Key: g.KeyID, GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
-	}, now)
+	}, r.now)
 	if err != nil {
-		return Tokens{}, iss.missingKey(g, err)
+		return Tokens{}, r.missingKey(err)
 	}
-	access, format, err := iss.accessToken(view, c, d, now)
+	access, format, err := r.accessToken()
 	if err != nil {
-		return Tokens{}, iss.missingKey(g, err)
+		return Tokens{}, r.missingKey(err)
 	}
 	idToken := ""
-	if iss.hasIDToken(c, d) {
-		if idToken, err = iss.idToken(view, c, d, nonce, access, about, now); err != nil {
-			return Tokens{}, iss.missingKey(g, err)
+	if r.hasIDToken() {
+		if idToken, err = r.idToken(nonce, access, about); err != nil {
+			return Tokens{}, r.missingKey(err)
 		}
 	}
 	return Tokens{
-		Scope: d.Access.Scope, ExpiresIn: iss.Policy.ExpiresIn(d.Access, now),
+		Scope: r.d.Access.Scope, ExpiresIn: r.iss.Policy.ExpiresIn(r.d.Access, r.now),
 		RefreshToken: refresh, AccessToken: access, IDToken: idToken,
-		GrantID: g.ID, Subject: g.Subject, Generation: g.Generation, Repeated: d.Repeated, Shared: d.Shared, Format: format,
+		GrantID: g.ID, Subject: g.Subject, Generation: g.Generation, Repeated: r.d.Repeated, Shared: r.d.Shared, Format: format,
 	}, nil
 }
 
-// accessToken returns the access token of a decision, in the format of its APIs or
+// accessToken returns the access token, in the format of its APIs or
 // of the client.
-func (iss *Issuer) accessToken(view *directory.View, c *store.Client, d grant.Decision, now grant.Instant) (string, store.TokenFormat, error) {
-	g, a := d.Next, d.Access
+func (r *response) accessToken() (string, store.TokenFormat, error) {
+	g, a := &r.d.Next, r.d.Access
 	t := Token{
 		Kind: AccessToken, Form: OfGrant, GrantID: g.ID, Generation: g.Generation, ClientID: g.ClientID, Subject: g.Subject, Scope: a.Scope,
 		IssuedAt: a.IssuedAt, ExpiresAt: a.ExpiresAt, AuthorizedAt: g.AuthorizedAt, AuthTime: g.AuthTime, Claims: g.Claims, apis: a.APIs,
 	}
-	format := c.TokenFormat
+	format := r.c.TokenFormat
 	if a.APIs != 0 {
 		var ok bool
-		if t.Audience, format, ok = iss.of(view, c).named(g.APIs, a.APIs); !ok {
+		if t.Audience, format, ok = r.iss.of(r.view, r.c).named(g.APIs, a.APIs); !ok {
 			return "", "", fmt.Errorf("an API of grant %s was deleted a moment ago", g.ID)
 		}
 	}
 	if format == store.TokenJWT {
 		t.Form = JWT
 		if t.Audience == nil {
-			t.Audience = iss.of(view, c).audience()
+			t.Audience = r.iss.of(r.view, r.c).audience()
 		}
 	} else {
 		// A repeated response has the same bytes as long as its access token is the
 		// same. Any other token is made by the key in use at its own instant.
 		t.Key = g.KeyID
-		if !d.Repeated || a.IssuedAt != g.RotatedAt {
-			t.Key = view.Ring.Current(keys.MAC, min(a.IssuedAt, now))
+		if !r.d.Repeated || a.IssuedAt != g.RotatedAt {
+			t.Key = r.view.Ring.Current(keys.MAC, min(a.IssuedAt, r.now))
 		}
 		t.scopes, _ = g.Scope.Bits(a.Scope)
 	}
-	text, err := iss.write(view, c, t, now)
+	text, err := r.iss.write(r.view, r.c, t, r.now)
 	return text, format, err
 }
 
 // missingKey is the error for a row whose key this node lacks. The next poll reads
 // the key.
-func (iss *Issuer) missingKey(g grant.Grant, err error) error {
-	return store.Unavailable(fmt.Errorf("grant %s needs key %s: %w", g.ID, g.KeyID, err))
+func (r *response) missingKey(err error) error {
+	return store.Unavailable(fmt.Errorf("grant %s needs key %s: %w", r.d.Next.ID, r.d.Next.KeyID, err))
 }
 
 // open reads a token of a kind with view or, if view lacks the text's key, with a newer
