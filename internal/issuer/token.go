@@ -270,30 +270,25 @@ type response struct {
 	now  grant.Instant
 }
 
-// tokens returns the pair, and the id_token beside it.
-func (r *response) tokens(nonce string, about claims.Claims) (Tokens, error) {
+// tokens returns the pair, and the id_token beside it. It fails if this node lacks the
+// row's key: the next poll reads the key.
+func (r *response) tokens(nonce string, about claims.Claims) (out Tokens, err error) {
 	g := &r.d.Next
-	refresh, err := r.iss.write(r.view, r.c, Token{
+	out.RefreshToken, err = r.iss.write(r.view, r.c, Token{
 		Kind: RefreshToken, Form: OfGrant, Key: g.KeyID, GrantID: g.ID, Generation: g.Generation, IssuedAt: g.RotatedAt, ExpiresAt: g.ExpiresAt,
 	}, r.now)
+	if err == nil {
+		out.AccessToken, out.Format, err = r.accessToken()
+	}
+	if err == nil && r.hasIDToken() {
+		out.IDToken, err = r.idToken(nonce, out.AccessToken, about)
+	}
 	if err != nil {
-		return Tokens{}, r.missingKey(err)
+		return Tokens{}, store.Unavailable(fmt.Errorf("grant %s needs key %s: %w", g.ID, g.KeyID, err))
 	}
-	access, format, err := r.accessToken()
-	if err != nil {
-		return Tokens{}, r.missingKey(err)
-	}
-	idToken := ""
-	if r.hasIDToken() {
-		if idToken, err = r.idToken(nonce, access, about); err != nil {
-			return Tokens{}, r.missingKey(err)
-		}
-	}
-	return Tokens{
-		Scope: r.d.Access.Scope, ExpiresIn: r.iss.Policy.ExpiresIn(r.d.Access, r.now),
-		RefreshToken: refresh, AccessToken: access, IDToken: idToken,
-		GrantID: g.ID, Subject: g.Subject, Generation: g.Generation, Repeated: r.d.Repeated, Shared: r.d.Shared, Format: format,
-	}, nil
+	out.Scope, out.ExpiresIn = r.d.Access.Scope, r.iss.Policy.ExpiresIn(r.d.Access, r.now)
+	out.GrantID, out.Subject, out.Generation, out.Repeated, out.Shared = g.ID, g.Subject, g.Generation, r.d.Repeated, r.d.Shared
+	return out, nil
 }
 
 // accessToken returns the access token, in the format of its APIs or
@@ -327,12 +322,6 @@ func (r *response) accessToken() (string, store.TokenFormat, error) {
 	}
 	text, err := r.iss.write(r.view, r.c, t, r.now)
 	return text, format, err
-}
-
-// missingKey is the error for a row whose key this node lacks. The next poll reads
-// the key.
-func (r *response) missingKey(err error) error {
-	return store.Unavailable(fmt.Errorf("grant %s needs key %s: %w", r.d.Next.ID, r.d.Next.KeyID, err))
 }
 
 // open reads a token of a kind with view or, if view lacks the text's key, with a newer
