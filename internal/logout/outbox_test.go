@@ -584,9 +584,10 @@ func TestAFailureHoldsUpNoLaterLogout(t *testing.T) {
 	b.hosts()
 }
 
-// A logout that finds its client back is sent once, also if no other token lies behind it.
-func TestTheLogoutThatFindsItsClientBackIsSentOnce(t *testing.T) {
-	t.Parallel()
+// newFailingShop is a bench at which alice and bob have sessions with a client that has
+// not answered about the end of alice's for twenty minutes.
+func newFailingShop(t *testing.T) *bench {
+	t.Helper()
 	b := newBench(t)
 	b.register("shop")
 	b.grant("shop", "alice", session1)
@@ -596,6 +597,13 @@ func TestTheLogoutThatFindsItsClientBackIsSentOnce(t *testing.T) {
 	b.end("alice", session1)
 	b.pass(b.Outbox, 20*time.Minute)
 	b.takeReceived()
+	return b
+}
+
+// A logout that finds its client back is sent once, also if no other token lies behind it.
+func TestTheLogoutThatFindsItsClientBackIsSentOnce(t *testing.T) {
+	t.Parallel()
+	b := newFailingShop(t)
 	delete(b.answers, "shop.example")
 	b.end("bob", session2)
 	b.run(b.Outbox)
@@ -613,15 +621,7 @@ func TestTheLogoutThatFindsItsClientBackIsSentOnce(t *testing.T) {
 // A token that is dropped without a call says nothing of the client: its pauses go on.
 func TestADroppedTokenEndsNoPause(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.register("shop")
-	b.grant("shop", "alice", session1)
-	b.grant("shop", "bob", session2)
-	b.kit.Clock.Advance(time.Hour)
-	b.answers["shop.example"] = status(503, "")
-	b.end("alice", session1)
-	b.pass(b.Outbox, 20*time.Minute)
-	b.takeReceived()
+	b := newFailingShop(t)
 	// Bob has logged in again, so the token about all his sessions is replaced.
 	b.end("bob", [16]byte{})
 	b.kit.Clock.Advance(time.Millisecond)
