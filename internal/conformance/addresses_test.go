@@ -155,7 +155,7 @@ func TestCM25_NamesAreNoMessages(t *testing.T) {
 			"logout":    b.open(publicURL + "/oauth2/end_session?" + url.Values{"client_id": {c.ID}}.Encode()),
 			"done":      b.open(connectionsURL + "?done=" + url.QueryEscape(c.ID)),
 		} {
-			s.reads(t, what+" of "+name, "", "555", "locked", "Locked", "support", "is checked", "„", "「")
+			s.reads(t, what+" of "+name, "", "555 0100", "locked", "Locked", "support", "is checked", "„", "「")
 			if what == "connected" {
 				s.reads(t, what, "client.example")
 			}
